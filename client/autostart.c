@@ -37,7 +37,7 @@ static void find_program(char *out, size_t cap)
     snprintf(out, cap, "reduced");
 }
 
-/* A log beside the socket; the daemon speaks to /dev/null if there can be none. */
+/* Opens a log beside the socket; without one the daemon writes to /dev/null. */
 static int open_log(const char *url, char *path, size_t cap)
 {
     const char *slash = strrchr(url, '/');
@@ -51,8 +51,8 @@ static int open_log(const char *url, char *path, size_t cap)
     return fd;
 }
 
-/* Where no dup2 to a standard stream overwrites it, or leaves it to be closed by the exec: the caller may have closed these,
- * and their numbers were the next free ones. */
+/* Moves a descriptor above the standard streams. If the caller closed these, it may have got one of their numbers; then dup2
+ * would overwrite it, or leave it without close-on-exec. */
 static int above_standard(int fd) { return fd > STDERR_FILENO ? fd : fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1); }
 
 static void become_daemon(char **argv, int null, int log, int back)
@@ -70,7 +70,7 @@ static void become_daemon(char **argv, int null, int log, int back)
     report r = {0, getpid()};
     if (chdir("/") || write(back, &r, sizeof r) != (ssize_t)sizeof r)
         _exit(127);
-    /* Everything else of this process stays out of the daemon; `back` closes by the exec itself. */
+    /* The daemon inherits no other descriptor of this process; the exec closes `back`. */
     if (back > 3)
         syscall(SYS_close_range, 3u, (unsigned)back - 1, 0u);
     syscall(SYS_close_range, (unsigned)back + 1, ~0u, 0u);
@@ -127,7 +127,7 @@ int rc_start_daemon(const char *url, const reduce_open_opts *o, rc_child *child,
     bool usual = o->idle_exit_s == ((reduce_open_opts)REDUCE_OPEN_OPTS_INIT).idle_exit_s;
     child->pidfd = -1;
     child->log[0] = 0;
-    if (o->daemon && (!strchr(o->daemon, '/') || !realpath(o->daemon, program))) /* the daemon lives in / */
+    if (o->daemon && (!strchr(o->daemon, '/') || !realpath(o->daemon, program))) /* the daemon's working directory is / */
         snprintf(program, sizeof program, "%s", o->daemon);
     else if (!o->daemon)
         find_program(program, sizeof program);

@@ -8,9 +8,9 @@
  * A session belongs to a connection: when that goes, session = 0, and the next call waits in the queue for a HELLO, of
  * which there is one under way at most.
  *
- * A cancelled call ends at once. Its exchange goes on without it, in a place that nobody waits for: half a message would
- * cost the connection. A CANCEL asks the daemon to drop the request, unless it has begun. A stream or an array that it has
- * begun all the same is undone when the answer comes. */
+ * A cancelled call ends at once. Its exchange continues without it, because half a message would break the connection. A CANCEL
+ * asks the daemon to drop the request, unless it has begun. If the request has still begun a stream or an array, that is undone
+ * when the answer comes. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -24,14 +24,15 @@
 #include "client/error.h"
 
 enum {
-    MAX_LOSSES = 10, /* a request that cuts the connection this often is not sent again */
-    FAST_LOGINS = 3, /* a request that meets no session more often waits before the next hello */
+    MAX_LOSSES = 10, /* a request after which the connection was lost this often is not sent again */
+    FAST_LOGINS = 3, /* after this many hellos in a row for one request, the next one waits */
     FIRST_PAUSE_MS = 2,
-    OWN_GONE_MS = 500, /* without a connection: then another private daemon is started. A second one finds a lock, and leaves */
-    OTHER_GONE_MS = 2000, /* the same if a supervisor may start it */
+    OWN_GONE_MS = 500,    /* without a connection for this long, another private daemon is started; a second one finds the lock
+                          taken and exits */
+    OTHER_GONE_MS = 2000, /* the same where a supervisor may restart the daemon */
     LONGEST_PAUSE_MS = 500,
-    LONG_COPY = 64 * 1024, /* bytes: others are to read meanwhile */
-    GRACE_MS = 1000        /* past a deadline: the daemon's own answer to it is on its way */
+    LONG_COPY = 64 * 1024, /* bytes: during such a copy other threads must read */
+    GRACE_MS = 1000        /* past a deadline, because the daemon's own DEADLINE reply may be on its way */
 };
 
 /* ---- entering and leaving ---- */
@@ -69,7 +70,7 @@ static void send_place(rc_place *p)
     rc_slot_exchange(p->exchange, p->head, p->head_len, call->data, call->data_len, call->fill, p->send_ms, p->reply_ms);
 }
 
-/* One more thread, to take its share of the outbox. */
+/* Asks one more thread to take its share of the outbox. */
 static void call_help(void *client)
 {
     rc_enter(client);
@@ -78,8 +79,8 @@ static void call_help(void *client)
 
 static void orphan(reduce_client *c, rc_call *call);
 
-/* The message of place `p` is the transport's now: the call's data are not read any more. The place may have another call
- * already, whose post has another number. */
+/* The transport owns the message of place `p` now, so the call's data are no longer read. The place may already have another
+ * call, whose post has another number. */
 static void posted(reduce_client *c, rc_place *p, uint64_t post)
 {
     if (p->posts != post)
@@ -89,7 +90,7 @@ static void posted(reduce_client *c, rc_place *p, uint64_t post)
         orphan(c, p->call);
 }
 
-/* Do outside the mutex what was decided under it; returns with the mutex held and nothing left to do. */
+/* Do the work that was queued under the mutex with the mutex released; returns with it held and nothing left to do. */
 static void flush(reduce_client *c)
 {
     for (;;) {
@@ -103,7 +104,7 @@ static void flush(reduce_client *c)
             continue;
         }
         uint64_t post = p->posts;
-        bool help = c->outbox && p->call && p->call->copies; /* each calls for the next */
+        bool help = c->outbox && p->call && p->call->copies; /* each helper calls for the next one */
         pthread_mutex_unlock(&c->lock);
         if (help)
             rc_connection_help(c->connection, call_help);
@@ -113,7 +114,7 @@ static void flush(reduce_client *c)
     }
 }
 
-/* What is under way is for the connection's threads, unless a caller reads its reply itself. */
+/* The connection's threads read replies, unless a caller reads its reply itself. */
 static void leave_to_connection(reduce_client *c)
 {
     if (c->busy && !c->helping)
@@ -145,7 +146,7 @@ void rc_wake(pthread_cond_t *cond, reduce_client *c)
 
 bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 {
-    if (c->outbox || c->endings) { /* what the caller waits for may happen meanwhile */
+    if (c->outbox || c->endings) { /* the event that the caller waits for may happen meanwhile */
         flush(c);
         return true;
     }
@@ -168,7 +169,7 @@ bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns, ui
     bool read = rc_connection_read_here(c->connection, until_ns, watch_until_ns);
     pthread_mutex_lock(&c->lock);
     c->helping = false;
-    c->unreadable |= !read; /* what the caller waits for may have happened meanwhile: it looks, and waits then */
+    c->unreadable |= !read; /* the event may have happened meanwhile: the caller checks before it waits */
     return until_ns == 0 || rc_now_ns() < until_ns;
 }
 
@@ -186,7 +187,7 @@ static void push_outbox(reduce_client *c, rc_place *p)
     c->outbox_end = p;
 }
 
-/* A place for one more request; NULL while as many as the daemon takes are under way. */
+/* A place for one more request; NULL if as many as the daemon allows are under way. */
 static rc_place *take_place(reduce_client *c)
 {
     rc_place *p = c->idle;
@@ -259,7 +260,7 @@ static uint32_t ms_until(uint64_t when, uint64_t now)
 
 static uint64_t first_of(uint64_t a, uint64_t b) { return b && b < a ? b : a; }
 
-/* Does the answer name something that stays until the session ends? Then it is awaited beyond the deadline. */
+/* Does the answer name an object that lives until the session ends? Then it is awaited beyond the deadline. */
 static bool begins(uint8_t type) { return type == RP_MSG_BEGIN || type == RP_MSG_STORE; }
 
 /* How long a message may wait for a connection. */
@@ -296,7 +297,7 @@ static void post(reduce_client *c, rc_call *call)
     p->pause_ms = 0;
     p->reply_ms = ms_until(end, now) + 1;
     p->send_ms = p->reply_ms < unsent_ms(c, call) ? p->reply_ms : unsent_ms(c, call);
-    if (c->busy > 1) /* too many for a helper, which must not meet their replies */
+    if (c->busy > 1) /* too many exchanges for a helper, which must not read other replies */
         rc_connection_interrupt(c->connection);
     push_outbox(c, p);
 }
@@ -323,7 +324,7 @@ static void unqueue(reduce_client *c, rc_call *call)
         c->queue_end = before;
 }
 
-/* Nobody waits for the daemon that was started. */
+/* Stop waiting for the daemon that was started. */
 static void forget_started(reduce_client *c)
 {
     if (c->started >= 0)
@@ -357,7 +358,7 @@ static void pump(reduce_client *c)
         }
         rc_place *p = take_place(c);
         if (!p) {
-            if (c->n_places == 0) { /* not even one could be made */
+            if (c->n_places == 0) { /* not a single place could be made */
                 rc_call *call = c->queue;
                 unqueue(c, call);
                 finish(c, call, rc_fail(&call->fault, REDUCE_E_NO_MEMORY, "", "no memory for a request"), NULL, 0);
@@ -413,15 +414,14 @@ static rc_call *word_of(const reduce_client *c, uint8_t type, uint64_t session, 
     return tell;
 }
 
-/* The message that nobody waits for the request any more; NULL: the daemon need not know. It may have answered already, or
- * never get the request: no harm. */
+/* A CANCEL for the request; NULL: the daemon need not know. It does no harm if the request was answered or never arrives. */
 static rc_call *cancellation_of(const reduce_client *c, const rc_call *call)
 {
     bool waits = call->type != RP_MSG_HELLO && call->type != RP_MSG_CANCEL && call->session == c->session;
     return waits ? word_of(c, RP_MSG_CANCEL, call->session, call->id) : NULL;
 }
 
-/* An answer that nobody waited for: what it says to have begun is of no use. */
+/* An answer to a cancelled request: undo what it has begun. */
 static void end_orphan(reduce_client *c, rc_place *p, const uint8_t *msg, size_t len)
 {
     rp_header h;
@@ -462,7 +462,7 @@ void rc_call_cancel(reduce_client *c, rc_call *call)
 
 /* ---- what comes back ---- */
 
-/* Pause, then send again, unless the time is up. */
+/* Pause, then send again, unless the deadline has passed. */
 static void retry_later(reduce_client *c, rc_call *call, uint32_t hint_ms, int err)
 {
     uint32_t backoff = FIRST_PAUSE_MS << (call->waits < 8 ? call->waits : 8);
@@ -503,10 +503,10 @@ static void on_lost(reduce_client *c, rc_call *call)
     if (call->bound || (c->opts.flags & REDUCE_NO_RETRY) || ++call->losses > MAX_LOSSES)
         finish(c, call, REDUCE_E_NO_DAEMON, NULL, 0);
     else
-        retry_later(c, call, 0, REDUCE_E_NO_DAEMON); /* a daemon on its way out may accept and cut several times */
+        retry_later(c, call, 0, REDUCE_E_NO_DAEMON); /* a stopping daemon may accept and close several times */
 }
 
-/* After a pause: send again, in a session that is there. */
+/* After a pause: send again, in the current session. */
 static void go_on(reduce_client *c, rc_call *call)
 {
     if (call->bound || c->session || call->type == RP_MSG_HELLO)
@@ -515,8 +515,8 @@ static void go_on(reduce_client *c, rc_call *call)
         start_over(c, call);
 }
 
-/* The private daemon is gone: start another one at its place, for which the hello waits once more. While the one that was
- * started last runs, it may only be slow. */
+/* The private daemon is gone: start another one at its address; the hello waits anew for it. If the last started one still
+ * runs, it may only be slow, and no other is started. */
 static int start_another(reduce_client *c, rc_call *hello)
 {
     reduce_open_opts o = c->opts;
@@ -529,7 +529,7 @@ static int start_another(reduce_client *c, rc_call *hello)
         if (c->started >= 0)
             close(c->started);
         if (!hello->logins++)
-            hello->give_up_ns = rc_deadline_after(c->opts.reconnect_timeout_ms); /* its time begins now */
+            hello->give_up_ns = rc_deadline_after(c->opts.reconnect_timeout_ms); /* its timeout begins now */
         c->started = child.pidfd;
         c->autostarted = true;
     }
@@ -565,7 +565,7 @@ static bool passing(const reduce_client *c, const rc_call *call, rp_err code)
         return false;
     if (code == RP_BUSY)
         return call->type != RP_MSG_FINISH;
-    if (code == RP_DEVICE_LOST && call->fault.limit) /* the daemon goes on with other devices: this one is gone */
+    if (code == RP_DEVICE_LOST && call->fault.limit) /* the daemon continues with other devices; this one is lost for good */
         return false;
     return !call->bound && (code == RP_DEVICE_LOST || code == RP_CANCELLED);
 }
@@ -659,8 +659,9 @@ void rc_call_on_connection(void *client, bool up)
     else if (c->welcome.session)
         c->reconnects++;
     if (!up && c->may_start && c->busy && !c->closing)
-        rc_say_hello(
-            c, c->opts.reconnect_timeout_ms); /* what was posted a moment ago waits for a connection, and starts no daemon */
+        rc_say_hello(c,
+                     c->opts.reconnect_timeout_ms); /* messages that were just posted wait for a connection; they do not start a
+                                                 daemon */
     rc_wake(&c->changed, c);
     rc_leave(c);
 }

@@ -16,7 +16,7 @@ enum { RC_MAX_HEAD = RP_STORE_MAX }; /* what precedes the data of a body: STORE 
 
 typedef struct rc_call rc_call;
 
-/* The answer of a call. err 0: `body` (valid during the callback) is the reply's; otherwise call->fault says why. Runs
+/* The answer of a call. err 0: `body` (valid during the callback) is the reply's; otherwise call->fault has the reason. Called
  * with the client's mutex held, on any thread, exactly once for each rc_call_start. */
 typedef void (*rc_call_done)(rc_call *call, int err, const uint8_t *body, size_t len);
 
@@ -26,10 +26,10 @@ struct rc_call {
     bool bound;   /* belongs to a stream: lost with `session`, never repeated in another one */
     uint8_t head_len;
     uint8_t head[RC_MAX_HEAD];
-    const void *data; /* data_len bytes, or, with `fill`, what that writes them from */
+    const void *data; /* data_len bytes, or, with `fill`, the source that it writes them from */
     size_t data_len;
     rc_fill fill;
-    bool copies;          /* `fill` takes long: others may help */
+    bool copies;          /* `fill` takes long: other threads may help */
     uint64_t session;     /* bound calls: whose stream; else the session that carried it last */
     uint64_t deadline_ns; /* CLOCK_MONOTONIC, 0 = none */
     rc_call_done done;
@@ -58,7 +58,7 @@ typedef struct rc_place {
     uint64_t posts;    /* how often it was put there */
 } rc_place;
 
-/* Something to do before the mutex is left, such as to run the callback of a finished job. */
+/* Work to do before the mutex is left, such as the callback of a finished job. */
 typedef struct rc_ending {
     void (*run)(reduce_client *c, struct rc_ending *e); /* with the mutex held; may release it meanwhile */
     struct rc_ending *next;
@@ -70,9 +70,10 @@ void rc_enter(reduce_client *c);
 void rc_leave(reduce_client *c); /* client.h says what it does */
 
 void rc_cond_init(pthread_cond_t *cond); /* on CLOCK_MONOTONIC */
-/* Wait with the mutex held until woken, perhaps for nothing, or until_ns (0: no end); false once that has passed. */
+/* Wait with the mutex held for a wake-up, which may be spurious, or until until_ns (0: for ever); false once that has
+ * passed. */
 bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns);
-/* The same for a thread that waits for the end of an exchange. Until watch_until_ns it does not sleep, if it can do without. */
+/* The same for a thread that waits for the end of an exchange. Until watch_until_ns it polls instead of sleeping, if it can. */
 bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns, uint64_t watch_until_ns);
 /* Wake all that wait so; with the mutex held. */
 void rc_wake(pthread_cond_t *cond, reduce_client *c);
@@ -90,8 +91,8 @@ void rc_say_hello(reduce_client *c, uint32_t within_ms); /* ends with greeting =
 void rc_call_on_exchange(void *place, rc_io end, const uint8_t *reply, size_t len);
 void rc_call_on_connection(void *client, bool up);
 
-/* Did a bound call, which was not cancelled here, fail because what was sent before is gone, with the session, the daemon or
- * its memory of it? */
+/* Did a bound call that was not cancelled here fail because earlier data are lost: the session, the daemon, or the stream in it
+ * is gone? */
 bool rc_call_lost(int err);
 
 /* ---- wait.c: calls that a thread waits for ---- */

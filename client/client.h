@@ -19,7 +19,7 @@
  * Locking: one mutex per client guards everything reachable from it. Code takes it with rc_enter and leaves with rc_leave,
  * which, with the mutex released, first sends what was queued and runs the callbacks of finished jobs. So no message is
  * copied, and no code of the user runs, under the mutex; the connection's functions may be called under it, for it never
- * calls us from within them. */
+ * calls back from within them. */
 #ifndef RC_CLIENT_H
 #define RC_CLIENT_H
 
@@ -45,31 +45,31 @@ typedef struct rc_named {
 /* What the daemon of a session computes with. */
 typedef struct rc_engine {
     uint64_t session; /* 0: not known */
-    bool cpu;         /* and nothing else */
-    bool opening;     /* GPUs, so far on the CPU */
+    bool cpu;         /* and no GPU */
+    bool opening;     /* GPUs are opening; the CPU answers meanwhile */
     int threads;
 } rc_engine;
 
 struct reduce_client {
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a job settled, a place came to rest */
+    pthread_cond_t changed; /* a job ended, or a place became free */
     pid_t pid;              /* of the process that may use it */
     unsigned refs;          /* the client itself, and each job and stream */
     bool closing;
     reduce_open_opts opts; /* its strings are not kept */
     bool local;            /* it may reduce arrays itself (local.h) */
-    rc_engine engine;      /* of the daemon, asked last */
+    rc_engine engine;      /* the daemon's engine, as last asked */
     char name[RP_MAX_NAME + 1];
     char url[RC_MAX_URL];
     bool autostarted;
-    bool may_start;            /* a daemon at `url`, when it is gone */
+    bool may_start;            /* it may start a daemon at `url` if none answers */
     char *daemon;              /* its program; NULL: "reduced" */
-    int started;               /* a pidfd of the one that was started last, while a hello waits for it; -1: none */
+    int started;               /* pidfd of the daemon started last, while a hello waits for it; -1: none */
     rc_connection *connection; /* NULL until connected, and after close */
     bool up;
     uint32_t reconnects;
     bool helping;    /* `helper` waits for the one exchange that is under way, and reads its reply (rc_connection_read_here) */
-    bool unreadable; /* that was not possible: no other attempt before something changes */
+    bool unreadable; /* reading here was not possible: no other attempt before something changes */
     pthread_t helper;
 
     uint64_t session; /* 0: hello needed */

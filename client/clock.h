@@ -1,4 +1,4 @@
-/* The client part's clock, reducectl's too. */
+/* The clock of libreduce and reducectl. */
 #ifndef RC_CLOCK_H
 #define RC_CLOCK_H
 
@@ -15,7 +15,7 @@ static inline uint64_t rc_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* A time of rc_now_ns, or a duration, as the kernel takes it. */
+/* A time of rc_now_ns, or a duration, as a struct timespec. */
 static inline struct timespec rc_timespec(uint64_t ns)
 {
     const uint64_t second = 1000000000;

@@ -1,5 +1,5 @@
-/* One reduction of many processes, over whatever carries bytes between them: each makes its states, by its daemon or here, the
- * caller's all-reduce joins them, and each finishes the same bytes. */
+/* One reduction over many processes with any all-reduce. Each process makes its states, by its daemon or here; the caller's
+ * all-reduce joins them; each process finishes the same bytes. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "client/sized.h"
 #include "proto/types.h"
 
-enum { HERE = 8192 }; /* bytes: adding f64 takes about as long here as the way to a daemon, 20 us */
+enum { HERE = 8192 }; /* bytes: adding that many f64 here takes about as long as a round trip to a daemon, 20 us */
 
 typedef struct part {
     reduce_item item;
@@ -39,7 +39,7 @@ static int take_item(part *p, const reduce_item *given)
     return 0;
 }
 
-/* The spec of the states of an item: what is for finishing goes. */
+/* The spec of an item's states, without the options for finishing. */
 static reduce_spec states_spec(const reduce_item *item)
 {
     reduce_spec s = *item->spec;

@@ -50,7 +50,7 @@ struct rc_connection {
     pthread_mutex_t lock; /* guards the rest, and the slots; never held while event or `done` runs */
     pthread_cond_t changed;
     link_state state;
-    bool opening; /* a failure is rc_connection_open's to tell, and no reason to try again */
+    bool opening; /* rc_connection_open reports a failure, and does not try again */
     bool closing;
     bool told_up;
     rc_connection_err error; /* of the last attempt */
@@ -64,7 +64,7 @@ struct rc_connection {
     const uint8_t *out;
     size_t out_left;
     uint8_t *message; /* on its way, and owned; NULL: the greeting is */
-    rc_slot *sender;  /* whose it is; NULL: nobody waits for it any more */
+    rc_slot *sender;  /* its slot; NULL: no slot waits for it any more */
     rc_slot *queue, *queue_end;
     /* receiving */
     bool receiving;
@@ -99,7 +99,7 @@ static void wake_at(rc_connection *l, uint64_t when)
     l->wire->ops->ring(l->wire, when);
 }
 
-/* For what the slot waits for, and to look at its connection meanwhile. */
+/* For the slot's deadline, and to check its connection meanwhile. */
 static void wake_for(rc_connection *l, const rc_slot *s)
 {
     uint64_t look = l->wire->forgets ? after_ms(LOOK_MS) : UINT64_MAX;
@@ -115,7 +115,7 @@ static void end_slot(rc_slot **ended, rc_slot *s, rc_io end)
     *ended = s;
 }
 
-/* Without the lock. A slot may be used again, or freed, as soon as its `done` runs. */
+/* Call without the lock. A slot may be used again, or freed, as soon as its `done` runs. */
 static void tell(rc_slot *ended)
 {
     while (ended) {
@@ -137,7 +137,8 @@ static void unqueue(rc_connection *l, rc_slot *s)
         l->queue_end = before;
 }
 
-/* Its time is up, or it was cancelled. What is on its way goes on without it: half a message would cost the connection. */
+/* Its time is up, or it was cancelled. A message that is being sent continues without it, because half a message would break
+ * the connection. */
 static void expire(rc_connection *l, rc_slot *s, rc_slot **ended)
 {
     rc_io end = s->state == PAUSING ? RC_IO_PAUSED : s->state == RECEIVING ? RC_IO_TIMEOUT : RC_IO_UNSENT;
@@ -179,7 +180,7 @@ static void end_exchanges(rc_connection *l, rc_slot **ended)
             end_slot(ended, s, RC_IO_LOST);
 }
 
-/* A chain has ended; the last one of a broken connection takes it down. Enters with the lock, leaves without. */
+/* A chain has ended; the last one of a broken connection closes it. Call with the lock held; it is released. */
 static void wind_up(rc_connection *l)
 {
     rc_slot *ended = NULL;
@@ -192,7 +193,7 @@ static void wind_up(rc_connection *l)
         l->told_up = false;
         pthread_mutex_unlock(&l->lock);
         if (was_up)
-            l->event(l->arg, false); /* before anything can bring the next connection up */
+            l->event(l->arg, false); /* before the next connection can come up */
         pthread_mutex_lock(&l->lock);
         end_exchanges(l, &ended);
         redial_later(l);
@@ -242,7 +243,7 @@ static void send_queue(rc_connection *l)
     while (l->queue && l->state == UP) {
         begin_message(l, l->queue);
         advance(l, l->wire->ops->send_now(l->wire, l->out, l->out_left));
-        if (l->out_left) { /* which the kernel does not take now */
+        if (l->out_left) { /* the kernel does not take the rest now */
             send_more(l);
             return;
         }
@@ -281,7 +282,8 @@ static void receive_more(rc_connection *l)
     l->wire->ops->receive(l->wire, in->to, in->missing, in->ahead, sizeof in->ahead);
 }
 
-/* The next frame: at once if something was read ahead, but in another turn, for what this thread does may take long. */
+/* Receive the next frame. If bytes were read ahead, that happens at once, but in another turn, because this thread's work may
+ * take long. */
 static void receive_frame(rc_connection *l)
 {
     if (!l->in.ahead_left) {
@@ -317,11 +319,11 @@ static void on_frame(rc_connection *l)
     size_t len = (size_t)l->in.size - RP_ROUTE_LEAST;
     rc_slot *s = waits_for(l, get_id(frame));
     l->frame = NULL;
-    if (s) /* else: of an exchange that was given up */
+    if (s) /* else the reply belongs to an exchange that was given up */
         s->state = REST;
     if (l->sender == s)
         l->sender = NULL;
-    receive_frame(l); /* others need not wait for `done` */
+    receive_frame(l); /* other replies need not wait for `done` */
     pthread_mutex_unlock(&l->lock);
     if (s)
         s->done(s->arg, RC_IO_OK, frame + RP_ROUTE_LEAST, len);
@@ -331,7 +333,7 @@ static void on_frame(rc_connection *l)
 static void on_greeted(rc_connection *l)
 {
     l->told_up = true;
-    l->receiving = true; /* nobody takes the connection down meanwhile */
+    l->receiving = true; /* so that the connection is not closed meanwhile */
     pthread_mutex_unlock(&l->lock);
     l->event(l->arg, true);
     pthread_mutex_lock(&l->lock);
@@ -346,7 +348,7 @@ static void on_greeted(rc_connection *l)
     wind_up(l);
 }
 
-/* What the bytes so far amount to. A frame that begins gets its memory, and what is in it is looked at next. */
+/* Parses the bytes so far. A frame that begins gets its memory, and its content is checked next. */
 static rp_read next_event(rc_connection *l)
 {
     rp_read e = rp_frame_next(&l->in);
@@ -359,7 +361,7 @@ static rp_read next_event(rc_connection *l)
     return rp_frame_next(&l->in);
 }
 
-/* Enters with the lock, leaves without. */
+/* Call with the lock held; it is released. */
 static void go_on(rc_connection *l)
 {
     switch (next_event(l)) {
@@ -373,10 +375,10 @@ static void go_on(rc_connection *l)
         on_frame(l);
         return;
     case RP_READ_BEGUN:
-    case RP_READ_FULL: /* there is no memory for it */
+    case RP_READ_FULL: /* there is no memory for the frame */
         break_off(l, RC_LINK_NO_MEMORY);
         break;
-    case RP_READ_STRANGER: /* no daemon, whoever it is */
+    case RP_READ_STRANGER: /* the peer is not a daemon */
     case RP_READ_NO_HEAD:
     case RP_READ_SHORT:
     case RP_READ_LONG:
@@ -476,7 +478,7 @@ static void on_time(void *arg)
 static void on_help(void *arg)
 {
     rc_connection *l = arg;
-    void (*help)(void *) = atomic_load(&l->help); /* gcc 12 calls l->help itself by a plain read */
+    void (*help)(void *) = atomic_load(&l->help); /* gcc 12 would read l->help non-atomically for the call */
     help(l->arg);
 }
 
@@ -610,7 +612,7 @@ void rc_slot_arm(rc_slot *s)
     pthread_mutex_unlock(&s->link->lock);
 }
 
-/* A frame with head and data, but for its id; *size bytes. */
+/* A frame with head and data, still without its id; *size bytes. */
 static uint8_t *make_frame(bool ipc, const void *head, size_t head_len, const void *data, size_t data_len, rc_fill fill,
                            size_t *size)
 {

@@ -38,12 +38,12 @@ static size_t open_stage(reduce_client *c, size_t tile)
     size_t takes = stage_takes(c, tile);
     bool in_use = s->busy;
     rc_leave(c);
-    if (takes == tile || in_use) /* what it is must do, or messages, until the calls that have its parts end */
+    if (takes == tile || in_use) /* use the present stage, or messages, until the calls that use its parts end */
         return takes;
     if (!rc_fdpass_arena(c, (size_t)c->stage.parts * tile, &fresh))
         return takes;
     rc_enter(c);
-    rc_arena spare = fresh; /* another thread may have been faster */
+    rc_arena spare = fresh; /* another thread may have replaced it meanwhile */
     if (!s->busy && stage_takes(c, tile) < tile) {
         spare = s->arena;
         s->arena = fresh;
@@ -159,7 +159,7 @@ bool rc_datapath_read(const rc_datapath *d, const rc_tile *t, uint64_t item, uin
     const uint64_t rows = contiguous(t) ? 1 : t->height, n = t->bytes / rows;
     for (uint64_t i = 0; i < rows; i++)
         if (!read_piece(d->fd, d->offset + (t->at + i * t->stride) * item, to + i * n, n, f)) {
-            memset(to, 0, (size_t)t->bytes); /* the message goes out all the same */
+            memset(to, 0, (size_t)t->bytes); /* zeros, because the message is sent in any case */
             return false;
         }
     return true;

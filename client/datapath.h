@@ -1,4 +1,4 @@
-/* Large data: which way the data of a job travel. Messages (inline) always work; what fdpass offers is faster:
+/* Large data: how a job's data reach the daemon. Messages (inline) always work; the paths by fdpass are faster:
  *
  *   file    the daemon reads ranges of a file that was passed to it
  *   shared  the data lie where the daemon has them as well: in memory of reduce_alloc or on its device; nothing is copied
@@ -10,7 +10,7 @@
 #include "client/tiling.h"
 
 enum {
-    RC_LEAST_TILE = 1 << 20,    /* in a part of the stage; to make a stage for larger ones takes longer */
+    RC_LEAST_TILE = 1 << 20,    /* bytes in a part of the stage; making a stage for larger tiles takes longer */
     RC_MOST_TILE = RP_MAX_DATA, /* a message for fewer bytes takes longer than they do (tests/bench/TUNING.md) */
     RC_TILES = 128,             /* of a job, within these bounds */
     RC_LARGE_BYTES = 1 << 20    /* jobs below are one or two messages, which are faster than opening fdpass */
@@ -25,29 +25,29 @@ typedef struct rc_stage {
     uint32_t busy;     /* bits of parts in use */
 } rc_stage;
 
-/* What a job may use, and its data when they are not memory. */
+/* The paths that a job may use, and its data if they are not in memory. */
 typedef struct rc_datapath {
     int fd;                   /* a file's data; -1: memory */
     const uint8_t *device;    /* data on the daemon's device: the handle of their allocation; NULL: elsewhere */
-    bool there;               /* data that only the daemon has: resident or on its device; they go no other way */
+    bool there;               /* data that only the daemon has, resident or on its device; there is no other path */
     uint64_t offset;          /* byte where they begin in file or allocation */
     uint64_t handle, session; /* of the file, or of the arena or allocation in which the data lie; 0: none */
     uint64_t at;              /* bytes from the start of these to the data */
     const uint8_t *mask;      /* of data on the device: the handle of the allocation that has it; NULL: none, or behind them */
     uint64_t mask_handle, mask_offset;
     size_t stage; /* bytes of a tile that is copied to the stage; 0: none is */
-    bool lost;    /* the daemon does not know the handles any more: messages from here on */
+    bool lost;    /* the daemon has lost the handles: use messages from here on */
 } rc_datapath;
 
 struct reduce_client;
 
-/* Get ready for a job of `bytes` bytes at `data` or d->fd, by `path` (reduce_path; 0: what is best). `gathered`: its tiles are
- * put together from several places. May wait for the daemon; without the mutex. False: `path` cannot be had. */
+/* Prepare for a job of `bytes` bytes at `data` or d->fd, by `path` (reduce_path; 0: the best one). `gathered`: its tiles are
+ * collected from several places. May wait for the daemon; call without the mutex. False: `path` is not available. */
 bool rc_datapath_open(struct reduce_client *c, rc_datapath *d, const void *data, size_t bytes, bool gathered, int path);
 
 /* The rest with the mutex held. */
 
-/* How this tile, cut from the job's own data, travels; *part is taken for RC_STAGE. */
+/* Choose the path of a tile of the job's own data; for RC_STAGE, *part is reserved. */
 rc_carrier rc_datapath_choose(struct reduce_client *c, const rc_datapath *d, const rc_tile *t, int *part);
 void rc_datapath_free_part(struct reduce_client *c, int part);
 void rc_datapath_close(struct reduce_client *c, rc_datapath *d); /* the job has ended */
@@ -59,7 +59,7 @@ uint64_t rc_datapath_part_at(const struct reduce_client *c, int part);
 /* Read the tile's elements from d->fd. False: `f` says why. Without the mutex. */
 bool rc_datapath_read(const rc_datapath *d, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f);
 
-/* The client goes: everything of reduce_alloc and the stage. */
+/* The client closes: free the memory of reduce_alloc and the stage. */
 void rc_datapath_fini(struct reduce_client *c);
 
 #endif

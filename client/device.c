@@ -1,6 +1,6 @@
 /* Data on the daemon's GPU, in allocations of this process. The daemon opens an allocation with the first call on it; its
- * handle is kept until reduce_device_close, or until the session ends. What came as a descriptor is kept here as well, to
- * be opened in the next session. */
+ * handle is kept until reduce_device_close, or until the session ends. A descriptor is also kept here, so that the next session
+ * can open it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static rc_device **find(reduce_client *c, const uint8_t *device)
     return at;
 }
 
-/* What is known of it. Its `handle` is 0 unless the daemon gave one in the current session. */
+/* The record of an allocation. Its `handle` is 0 unless it is of the current session. */
 static rc_device known(reduce_client *c, const uint8_t *device)
 {
     rc_device here = {.fd = -1};
@@ -38,7 +38,7 @@ static rc_device known(reduce_client *c, const uint8_t *device)
     return here;
 }
 
-/* Keep what the daemon gave for it. */
+/* Keep the handle that the daemon gave for it. */
 static int remember(reduce_client *c, const rc_device *opened, rp_fault *f)
 {
     rc_enter(c);

@@ -20,8 +20,8 @@ static int add(rc_urls *u, const char *url, const char *field, rp_fault *f)
     return 0;
 }
 
-/* Anybody can create names in /tmp, and after `su` the runtime directory is the former user's: a daemon of somebody else may
- * listen there, and would be sent data and descriptors. So a directory counts only if it is ours alone. */
+/* Any user can create names in /tmp, and after `su` the runtime directory is the former user's. A daemon of another user could
+ * listen there and receive data and descriptors. So a directory counts only if this user owns it and no other has access. */
 static bool ours(const char *dir)
 {
     struct stat st;

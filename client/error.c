@@ -29,7 +29,7 @@ RP_ERRORS(X)
     X(PROTOCOL, "the reply does not follow the protocol")                             \
     X(START, "the daemon could not be started")
 
-/* The daemon's code of an error; any number may come, and -INT_MIN is none. */
+/* The daemon's code of an error. Any number may be given; -INT_MIN would overflow. */
 static int code_of(int err) { return err > INT_MIN ? -err : err; }
 
 const char *reduce_errname(int err)
@@ -145,7 +145,8 @@ const char *reduce_errmsg(void)
         return "";
     const char *text = last.text[0] ? last.text : reduce_strerror(err);
     char row[32] = "";
-    if (!last_is_whole && last.index != RP_NO_INDEX && strcmp(last.field, "offsets")) /* there it is the number of an offset */
+    if (!last_is_whole && last.index != RP_NO_INDEX && strcmp(last.field, "offsets")) /* there the index is the number of an
+                                                                                         offset */
         snprintf(row, sizeof row, "row %" PRIu64 ": ", last.index);
     size_t n = (size_t)snprintf(line, sizeof line, "%s: %s%s", reduce_errname(err), row, text);
     figures(&last, line + n, sizeof line - n);

@@ -1,4 +1,4 @@
-/* What went wrong, in this thread: one last fault each. */
+/* The last fault of each thread. */
 #ifndef RC_ERROR_H
 #define RC_ERROR_H
 
@@ -10,7 +10,8 @@
 /* Fill a fault with a code of the library (or -rp_err) and return the code. */
 int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
-/* The daemon counts rows, segments and columns within its message, also in words ("row 3: ..."): words go, the index stays. */
+/* The daemon counts rows, segments and columns within its message. Removes the number from the text ("row 3: ..."); the index
+ * stays. */
 void rc_drop_row(rp_fault *f);
 
 /* Make `f` this thread's last fault; returns its code as a negative reduce_err. */

@@ -12,7 +12,7 @@
 #include "client/client.h"
 #include "client/error.h"
 
-enum { LIMIT_S = 10 }; /* for an answer: it takes microseconds unless the machine is swamped or something is wrong */
+enum { LIMIT_S = 10 }; /* for an answer, which takes microseconds unless the machine is overloaded or something is wrong */
 
 void rc_fdpass_init(rc_fdpass *s)
 {
@@ -116,8 +116,8 @@ static bool exchange(reduce_client *c, const rp_side *ask, int give, rp_side *re
     return reply->status == RP_OK;
 }
 
-/* Is the peer the user that serves the messages? Files are for nobody else. Root listens for it until the daemon of a socket
- * unit is there. */
+/* Is the peer the user that serves the messages? Files are passed to no other. With a socket unit, root listens until the
+ * daemon has started. */
 static bool trusted(int fd, const char *path)
 {
     struct ucred peer;

@@ -1,5 +1,5 @@
-/* Fdpass at the client: descriptors to the daemon and back (PROTOCOL.md, "Descriptor passing"). The only door to unix
- * sockets in libreduce. Everything here may fail without harm: data then travel in messages. */
+/* Fdpass at the client: descriptors to the daemon and back (PROTOCOL.md, "Descriptor passing"). If anything here fails, data
+ * travel in messages instead. */
 #ifndef RC_FDPASS_H
 #define RC_FDPASS_H
 
@@ -13,11 +13,11 @@ enum { RC_FDPASS_WHY = 96 };
 typedef struct rc_fdpass {
     pthread_mutex_t lock;
     int fd;                  /* -1: there is none */
-    uint64_t session;        /* for which it was opened, or could not be */
-    char why[RC_FDPASS_WHY]; /* why something could not be had lately, "" if all could */
+    uint64_t session;        /* the session that it was opened for, also if that failed */
+    char why[RC_FDPASS_WHY]; /* why something failed lately, "" if nothing did */
 } rc_fdpass;
 
-/* Memory of the daemon's that both map, or, with handle 0, plain memory. */
+/* The daemon's memory that both map, or, with handle 0, plain memory. */
 typedef struct rc_arena {
     uint8_t *base;
     size_t bytes;
@@ -40,13 +40,13 @@ struct reduce_client;
 void rc_fdpass_init(rc_fdpass *s);
 void rc_fdpass_fini(rc_fdpass *s);
 
-/* With the client's mutex not held; these wait for the daemon, but not for long. 0 and false: not available; s->why has
- * the reason. */
+/* Call without the client's mutex; these wait for the daemon, but not for long. 0 and false: not available; s->why has the
+ * reason. */
 uint64_t rc_fdpass_file(struct reduce_client *c, int fd, uint64_t *session); /* its handle */
 bool rc_fdpass_arena(struct reduce_client *c, size_t bytes, rc_arena *a);
 uint64_t rc_fdpass_device(struct reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f); /* `f` says why not */
 
-/* With the mutex held: give a handle back; never waits. */
+/* With the mutex held: drop a handle; never waits. */
 void rc_fdpass_drop(struct reduce_client *c, uint64_t session, uint64_t handle);
 
 #endif

@@ -47,7 +47,7 @@ static int gpus_take(void *arg, const reduce_entry *e)
     return 0;
 }
 
-/* A request of a device waits until there is one, as long as any request may. Whether it succeeds does not matter. */
+/* A request for a device waits until devices are open, within the time limit of any request. Its result does not matter. */
 static void await_devices(reduce_client *c)
 {
     reduce_spec spec = REDUCE_SPEC_INIT;

@@ -5,7 +5,7 @@
 #include "client/error.h"
 #include "client/tiling.h"
 
-/* Without a session no call can go: those that wait end with the same fault. */
+/* Without a session no call can be sent: waiting calls end with the same fault. */
 static void fail_queue(reduce_client *c, const rp_fault *f)
 {
     rc_call *call = c->queue;

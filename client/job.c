@@ -1,8 +1,8 @@
 /* A job is a state machine that its calls drive: `advance` starts what can be started, and every answer comes back to it.
  *   run    all of the job; of segments, one that is too long for a message, or some, one after the other, that are not
  *   level  of a run: tiles (tiling.h), one REDUCE each, RC_UNDER_WAY at once; then the level that merges its states
- * Every call may be repeated, for the data stay. After an error nothing new starts, and the job ends when the last call under
- * way is back; of several errors the one of the lowest result is kept. */
+ * Every call may be repeated, because the data stay. After an error nothing new starts, and the job ends when the last call
+ * under way is back. Of several errors the one of the lowest result is kept. */
 #include "client/job.h"
 #include "client/spec.h"
 
@@ -33,7 +33,7 @@ static bool cut_level(reduce_job *j)
     return j->states != NULL;
 }
 
-/* One segment that is too long, else as many as there are before the next such. */
+/* A segment that is too long, else all segments before the next such one. */
 static void cut_run(reduce_job *j)
 {
     rc_level *l = &j->level;
@@ -69,7 +69,8 @@ static bool next_run(reduce_job *j)
     return cut_level(j);
 }
 
-/* All tiles of the level are back: go on with what its states, or the next run, ask for. False: nothing is left to do. */
+/* All tiles of the level are back: continue with the level that merges its states, or with the next run. False: nothing is left
+ * to do. */
 static bool next_level(reduce_job *j)
 {
     free(j->merging);
@@ -99,7 +100,7 @@ static void keep_fault(reduce_job *j, const rp_fault *f, const rc_tile *t)
 static void add_result(reduce_job *j, const rp_result *r)
 {
     j->result.backend = r->backend;
-    if (!j->merging && (!j->result.path || r->path < j->result.path)) /* if some went by message, that is reported */
+    if (!j->merging && (!j->result.path || r->path < j->result.path)) /* a mix of paths is reported as messages */
         j->result.path = r->path;
     j->result.queue_ns += r->queue_ns;
     j->result.copy_ns += r->copy_ns;
@@ -108,7 +109,7 @@ static void add_result(reduce_job *j, const rp_result *r)
         j->result.batch = r->batch;
 }
 
-/* Take the cells of a reply; a fault if they are not what was asked for. */
+/* Take the cells of a reply; a fault if they are not of the requested form. */
 static int take_cells(reduce_job *j, rc_errand *p, const uint8_t *body, size_t len)
 {
     const rc_level *l = &j->level;
@@ -135,7 +136,7 @@ static void end(reduce_job *j)
     j->states = j->merging = NULL;
     rc_datapath_close(c, &j->path);
     if (j->fault.code == RP_OK)
-        j->bytes_done = j->bytes_total; /* what lies between segments, too */
+        j->bytes_done = j->bytes_total; /* including elements between segments */
     if (j->callback) {                  /* rc_leave runs it */
         rc_end_later(c, &j->ending);
         return;
@@ -280,7 +281,7 @@ static void set_sizes(reduce_job *j)
     j->sizes.most = w->max_data < RP_MAX_DATA ? w->max_data : RP_MAX_DATA;
     j->sizes.chunk = w->chunk_hint && w->chunk_hint < j->sizes.most ? w->chunk_hint : j->sizes.most;
     if (j->path.there)
-        j->sizes.most = j->sizes.chunk = UINT64_MAX; /* nothing travels */
+        j->sizes.most = j->sizes.chunk = UINT64_MAX; /* no data travel */
     else if (j->path.stage)
         j->sizes.most = j->sizes.chunk = j->path.stage < j->sizes.most ? j->path.stage : j->sizes.most;
     else if (j->path.handle)
@@ -299,7 +300,7 @@ void rc_job_start(reduce_job *j)
     advance(j);
 }
 
-/* Calls may come back at once, so look anew each time. */
+/* Calls may come back at once, so the list is read anew each time. */
 void rc_job_cancel(reduce_job *j)
 {
     j->cancelled = true;

@@ -21,18 +21,18 @@ typedef struct rc_input {
     uint64_t kept;
 } rc_input;
 
-/* A request as the user made it, checked. */
+/* A request of the user, checked. */
 typedef struct rc_ask {
     rc_input in;
     size_t bytes;
     void *out;
     reduce_spec spec;     /* in this version */
     rc_level whole;       /* what to do, not cut */
-    reduce_result result; /* what is known before */
+    reduce_result result; /* fields that are known before */
     uint64_t start_ns;
 } rc_ask;
 
-/* What STORE gave, in the session that it belongs to. */
+/* The handle that STORE gave, with its session. */
 typedef struct rc_target {
     uint64_t handle, session;
 } rc_target;
@@ -60,7 +60,7 @@ struct reduce_job {
     uint8_t *out;   /* its cells */
     rc_target to;   /* handle 0: none; else the elements are not reduced but written there */
 
-    /* how far it is */
+    /* its progress */
     uint64_t first, next_line; /* the lines of the current run: [first, next_line) */
     rc_level level;
     uint8_t *states;  /* that this level makes, or NULL: it makes cells */
@@ -70,10 +70,10 @@ struct reduce_job {
     rc_errand errands[RC_MOST_UNDER_WAY];
 
     uint64_t start_ns, deadline_ns;
-    uint64_t watch_until_ns; /* whoever waits for it does not sleep before */
+    uint64_t watch_until_ns; /* until then a waiting thread polls instead of sleeping */
     uint64_t bytes_done, bytes_total;
     reduce_result result;
-    rp_fault fault; /* code 0: fine so far */
+    rp_fault fault; /* code 0: no error so far */
     bool cancelled;
     bool ended;   /* result and fault are final */
     bool settled; /* and the callback has returned */

@@ -314,8 +314,8 @@ int reduce_get_info(const reduce_client *c, reduce_info *info);
 enum {
     REDUCE_TOPIC_INFO = 1,
     REDUCE_TOPIC_STATUS = 2,
-    REDUCE_TOPIC_REQUESTS = 4, /* those under way */
-    REDUCE_TOPIC_SESSIONS = 5  /* whose they are, and what they asked for so far */
+    REDUCE_TOPIC_REQUESTS = 4, /* the requests under way */
+    REDUCE_TOPIC_SESSIONS = 5  /* the sessions: their users, and what they have asked for so far */
 };
 enum { REDUCE_KIND_U64 = 1, REDUCE_KIND_F64 = 2, REDUCE_KIND_TEXT = 3 };
 typedef struct reduce_entry {
@@ -532,16 +532,16 @@ int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes);
 /* reduce_run on `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
  * elements in rows, columns or planes, but no mask, offsets or states. The descriptor must be open for reading. If it can be
  * passed to the daemon, the daemon reads the file itself, several pieces at a time; else the library reads and sends them. The
- * library also reads what is not in one piece, some columns of a large matrix. The file is never mapped, and its position is
- * neither used nor moved. The descriptor must stay open until the call returns (jobs: until the job is done). Errors: those of
- * reduce_run; REDUCE_E_IO (not a regular file: use a stream; the file ends too early, or reading fails); REDUCE_E_ARGUMENT (a
- * mask, offsets or states). */
+ * library also reads data that are not in one piece, such as some columns of a large matrix. The file is never mapped, and its
+ * position is neither used nor moved. The descriptor must stay open until the call returns (jobs: until the job is done).
+ * Errors: those of reduce_run; REDUCE_E_IO (not a regular file: use a stream; the file ends too early, or reading fails);
+ * REDUCE_E_ARGUMENT (a mask, offsets or states). */
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
                 reduce_result *result);
 
 /* ---- partial states: here, without a daemon --------------------------------------------------------------------- */
 
-/* What a reduction knows of its elements, as bytes: the states of REDUCE_STATES_IN and REDUCE_STATES_OUT, made, merged and
+/* What a reduction keeps of its elements, as bytes: the states of REDUCE_STATES_IN and REDUCE_STATES_OUT, made, merged and
  * finished in this process. They are exact, so it does not matter where and in which order elements were added and states
  * merged: equal elements give equal bytes. These calls need no client, allocate nothing and do no I/O. They may run in any
  * number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind share
@@ -557,8 +557,8 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
  * There is no smaller library for them: a static program that makes only these calls takes from libreduce.a nothing that
  * allocates, locks or does I/O.
  *
- * Calls that take a state check it as a daemon would: REDUCE_E_BAD_MESSAGE if no elements can give it. The first 16 bytes tell
- * how long it is, so check bytes of unknown length with reduce_state_check first. */
+ * Calls that take a state check it as a daemon would: REDUCE_E_BAD_MESSAGE if no elements can give it. The first 16 bytes
+ * contain its length, so check bytes of unknown length with reduce_state_check first. */
 
 enum {
     REDUCE_MAX_STATE = 872, /* bytes of the longest state of this version */
@@ -568,7 +568,7 @@ enum {
 /* Bytes of a state of (op, dtype); 0 if unknown. */
 size_t reduce_state_size(int op, int dtype);
 
-/* Write the state of no elements; `size` bytes are there. Errors: REDUCE_E_OP, _TYPE, _ARGUMENT (too few bytes). */
+/* Write the state of an empty array to the `size` bytes at `state`. Errors: REDUCE_E_OP, _TYPE, _ARGUMENT (too few bytes). */
 int reduce_state_init(void *state, size_t size, int op, int dtype);
 
 /* Are these `size` bytes a state of (op, dtype)? Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE. */
@@ -618,8 +618,9 @@ int reduce_state_from_words(void *state, size_t size, int op, int dtype, const i
  * reduce_run gives for all elements together, to the bit, for any number of ranks and any distribution. reduce_mpi.h and
  * reduce_mpi.f90 wrap it for MPI. */
 
-/* One reduction, with this rank's part: memory, a file or device memory. The spec is equal at every rank, but for index_base,
- * mask, path and deadline_ms, REDUCE_STATES_IN, and with REDUCE_COLUMNS rows. With REDUCE_STATES_OUT `out` gets the states. */
+/* One reduction, with this rank's part: memory, a file or device memory. The spec is equal at every rank, except for
+ * index_base, mask, path and deadline_ms, REDUCE_STATES_IN, and with REDUCE_COLUMNS rows. With REDUCE_STATES_OUT `out` gets the
+ * states. */
 typedef struct reduce_item {
     uint32_t size;
     int32_t fd;              /* a file, as for reduce_file; -1: none */
@@ -637,11 +638,11 @@ typedef struct reduce_item {
     }
 
 /* Join the `bytes` bytes at `buffer` of all ranks by reduce_states_merge, which must get all of them at once; then every rank
- * has the result. 0, or anything else if that failed. It is MPI_Allreduce, or does what that does. */
+ * has the result. Return 0, or another value if that failed. It is MPI_Allreduce, or an equivalent. */
 typedef int (*reduce_exchange)(void *arg, void *buffer, size_t bytes);
 
-/* Merge what `from` has into `into`: states that lie one after the other, `bytes` in all, or messages of reduce_collective. It
- * is commutative and associative. If they are not states of the same kinds, `into` becomes bytes that every later call
+/* Merge the data at `from` into `into`: states that lie one after the other, `bytes` in all, or messages of reduce_collective.
+ * It is commutative and associative. If they are not states of the same kinds, `into` becomes bytes that every later call
  * refuses. */
 void reduce_states_merge(void *into, const void *from, size_t bytes);
 
@@ -652,8 +653,7 @@ enum { REDUCE_MESSAGE = 2048 }; /* bytes of the first exchange, in every version
  * through the client, which may be NULL if all data are plain memory. `rank` is for error texts. An error of one rank is
  * returned by all: errmsg names the lowest such rank.
  * Errors: those of reduce_run, reduce_file, reduce_device and reduce_state_finish; REDUCE_E_BAD_MESSAGE (field "spec": the
- * ranks do not ask for the same), REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange
- * failed). */
+ * ranks' specs differ), REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange failed). */
 int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint32_t rank, reduce_exchange exchange, void *arg);
 
 /* ---- memory shared with the daemon ------------------------------------------------------------------------------ */
@@ -685,11 +685,11 @@ void reduce_free(reduce_client *c, void *memory);
 int reduce_device(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
                   size_t room, reduce_result *result);
 
-/* reduce_device with a mask, one byte for each element, 0 leaves it out, that lies anywhere on the same GPU. It begins at byte
+/* reduce_device with a mask that lies anywhere on the same GPU: one byte for each element, 0 skips it. It begins at byte
  * `mask_offset` of the allocation that `mask_handle` names, which may be that of the elements. `bytes` counts the elements
  * alone, and flags do not have REDUCE_MASKED. The number of results is not limited.
- * Errors: those of reduce_device, but TOO_LARGE for columns alone; REDUCE_E_BAD_HANDLE (field "mask": on another GPU),
- * REDUCE_E_SHAPE (beyond the end of the mask's allocation), REDUCE_E_VERSION (field "mask": a daemon of 0.1). */
+ * Errors: those of reduce_device, except that TOO_LARGE is for columns only; REDUCE_E_BAD_HANDLE (field "mask": on another
+ * GPU), REDUCE_E_SHAPE (beyond the end of the mask's allocation), REDUCE_E_VERSION (field "mask": a daemon of 0.1). */
 int reduce_device_masked(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes,
                          const void *mask_handle, uint64_t mask_offset, void *out, size_t room, reduce_result *result);
 
@@ -707,20 +707,20 @@ typedef struct reduce_gpu {
     uint32_t size;
     uint32_t device;  /* for reduce_spec.device. REDUCE_PLACE_DEVICE + device - 1 for reduce_put_opts.place */
     int32_t ordinal;  /* CUDA's number of it in the daemon */
-    uint32_t lost;    /* 1: it has failed; the daemon goes on with the others */
+    uint32_t lost;    /* 1: it has failed; the daemon continues with the others */
     uint8_t uuid[16]; /* all 0: an engine of the CPU */
     char name[48];    /* the UUID as text, "GPU-2c7b8d4e-..." */
 } reduce_gpu;
 
 /* Ask, then call each(arg, gpu) for every GPU in the order of their numbers, in this thread; the struct is valid during that
- * call. A value other than 0 from `each` stops the calls and is returned. A daemon that is opening its GPUs is waited for.
- * None is called for a daemon that computes on the CPU, or one of 0.1. Errors: the common ones. */
+ * call. A value other than 0 from `each` stops the calls and is returned. It waits for a daemon that is still opening its GPUs.
+ * It calls nothing for a daemon that computes on the CPU, or for one of 0.1. Errors: the common ones. */
 int reduce_gpus(reduce_client *c, int (*each)(void *arg, const reduce_gpu *gpu), void *arg);
 
-/* The memory behind `handle` (of cudaIpcGetMemHandle) is on the GPU with this UUID of 16 bytes: to be called before the first
- * reduce_device on it. Else the daemon asks each of its GPUs. With it, the error for memory on a GPU that the daemon does not
- * have says so: REDUCE_E_BAD_HANDLE, field "device", with the GPUs that it has. It holds until reduce_device_close.
- * Errors: the common ones. */
+/* State that the memory behind `handle` (of cudaIpcGetMemHandle) is on the GPU with this UUID of 16 bytes. Call it before the
+ * first reduce_device on that memory; without it the daemon tries each of its GPUs. With it, the error for memory on a GPU that
+ * the daemon does not have says so: REDUCE_E_BAD_HANDLE, field "device", with the GPUs that it has. It holds until
+ * reduce_device_close. Errors: the common ones. */
 int reduce_device_uuid(reduce_client *c, const void *handle, const void *uuid);
 
 /* Release an allocation; no reduce_device on it may be under way. An unknown one has no effect. */

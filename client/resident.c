@@ -23,6 +23,12 @@ static int check_name(const char *name)
     return rp_name_check(name, strlen(name), &f) ? rc_report(&f) : 0;
 }
 
+static int check_call(reduce_client *c, const char *name)
+{
+    const int err = rc_check(c);
+    return err ? err : check_name(name);
+}
+
 /* A call whose body is a name, or nothing. */
 static int call_named(reduce_client *c, uint8_t type, const char *name, uint8_t **body, size_t *len, rp_fault *f)
 {
@@ -206,9 +212,7 @@ static int run(reduce_client *c, const char *name, int dtype, const rc_input *in
 {
     put p = {.c = c, .name = name, .in = *in, .ask = {.bytes = bytes}};
     bool again = true;
-    int err = rc_check(c);
-    if (!err)
-        err = check_name(name);
+    int err = check_call(c, name);
     if (!err)
         err = take_opts(&p, opts);
     if (err)
@@ -278,9 +282,7 @@ int reduce_find(reduce_client *c, const char *name, reduce_resident *r)
     rc_named found;
     reduce_resident mine;
     rp_fault f;
-    int err = check_name(name);
-    if (!err)
-        err = rc_check(c);
+    int err = check_call(c, name);
     if (err)
         return err;
     if (rc_check_sized(r, RC_UP_TO(reduce_resident, name), "r", &f) || look_up(c, name, &found, &mine, &f))
@@ -293,9 +295,7 @@ int reduce_find(reduce_client *c, const char *name, reduce_resident *r)
 int reduce_drop(reduce_client *c, const char *name)
 {
     rp_fault f;
-    int err = rc_check(c);
-    if (!err)
-        err = check_name(name);
+    const int err = check_call(c, name);
     if (err)
         return err;
     return call_named(c, RP_MSG_DROP, name, NULL, NULL, &f) ? rc_report(&f) : 0;
@@ -308,9 +308,7 @@ int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, ui
 {
     rc_named found;
     rp_fault f;
-    int err = rc_check(c);
-    if (!err)
-        err = check_name(name);
+    int err = check_call(c, name);
     if (err)
         return err;
     for (bool known = remembered(c, name, &found);; known = false) {

@@ -38,15 +38,16 @@ static uint64_t health_period_ms(const rd_server *s)
 
 static void start_health_timer(rd_server *s) { uv_timer_start(&s->health_timer, events_health_timer, health_period_ms(s), 0); }
 
-/* After a reload. A check that is due sooner than the period stays so: reloads without end do not put it off. */
+/* After a reload. A check that is due sooner than the period stays due then, so repeated reloads cannot postpone it for
+ * ever. */
 static void hasten_health_timer(rd_server *s)
 {
     if (uv_timer_get_due_in(&s->health_timer) > health_period_ms(s))
         start_health_timer(s);
 }
 
-/* Freed message buffers stay in malloc's arenas, which makes the next ones cheap; once nothing came for a tick they go
- * back to the system. */
+/* Freed message buffers stay in malloc's arenas, which makes the next ones cheap. After a tick without requests they go back to
+ * the system. */
 static void trim_when_idle(rd_server *s)
 {
     rd_stats_collect(&s->stats);
@@ -69,7 +70,7 @@ static void events_tick(uv_timer_t *t)
     rd_workers_watch(&s->workers, now);
     rd_handles_watch(&s->holdings);
     rd_residents_store(&s->holdings);
-    rd_turn(s); /* reaps sessions whose last reply was still on its way; and should a ring ever be lost, bounds the wait */
+    rd_turn(s); /* frees sessions whose last reply was still being sent; and bounds the wait should a wake-up ever be lost */
     trim_when_idle(s);
     if (s->http)
         rd_metrics_refresh(&s->metrics);
@@ -113,7 +114,7 @@ static void events_signal(void *server, int number)
     else if (number == SIGHUP)
         return;
     else if (s->phase >= RD_DRAINING)
-        _exit(RD_EXIT_START); /* the second one: now */
+        _exit(RD_EXIT_START); /* a second signal ends the process at once */
     else
         rd_drain(s, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }

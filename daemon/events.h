@@ -1,4 +1,4 @@
-/* What happens by itself: timers, signals, the wake-up of the loop. */
+/* Events that no client causes: timers, signals, the wake-up of the loop. */
 #ifndef RD_EVENTS_H
 #define RD_EVENTS_H
 

@@ -15,7 +15,7 @@ static unsigned live(const rd_server *s)
     return n;
 }
 
-/* Its answer was wrong. With other devices in service it gets no more work. */
+/* The device's answer was wrong. If other devices are in service, it gets no more work. */
 static void go_on_without(rd_server *s, unsigned device)
 {
     const rp_fault *f = &s->health.probe[device].job.task.fault;
@@ -25,7 +25,7 @@ static void go_on_without(rd_server *s, unsigned device)
         rk_retire(s->requests.engine, device);
 }
 
-/* Every probe is back. */
+/* Called when every probe has come back. */
 static void conclude(rd_server *s)
 {
     rd_requests *q = &s->requests;

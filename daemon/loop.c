@@ -15,7 +15,7 @@ enum {
 
 /* ---- connections ---- */
 
-/* A name that is refused is not a user's: it keeps no other name out. */
+/* A refused name does not become a user, so it cannot exclude similar names. */
 static void check_name(rd_server *s, rd_peer *p)
 {
     if (p->name[0] && !rd_gate_lets_name(&s->gates[p->listener], p->name))
@@ -31,8 +31,8 @@ static bool may_use(const rd_gate *gate, const rd_peer *p)
     return !p->refused && (rd_gate_open(gate) || (p->local && rd_gate_lets(gate, (uint32_t)p->uid, (uint32_t)p->gid)));
 }
 
-/* A user that may not use the socket gets an answer that says so, as long as there are few of them: connections are for
- * others. */
+/* A user that may not use the socket gets an answer that says so, but only while few such connections exist: the rest are for
+ * permitted users. */
 static bool admit(rd_server *s, rd_session *x)
 {
     if (may_use(&s->gates[x->peer.listener], &x->peer))
@@ -41,8 +41,7 @@ static bool admit(rd_server *s, rd_session *x)
     return s->sessions.barred <= RP_MAX_STRANGERS;
 }
 
-/* Connections that say nothing are bounded, too, all together and each user's; a HELLO above the cap on sessions is
- * answered. */
+/* Silent connections are bounded, too, in total and for each user. A HELLO above the cap on sessions is answered. */
 static uint64_t connection_cap(uint64_t sessions) { return 2 * sessions + 16; }
 
 static bool has_room(rd_server *s, rd_session *x)

@@ -10,13 +10,13 @@
 #include "daemon/shutdown.h"
 #include "daemon/startup.h"
 
-/* glibc gives each thread an arena of its own and keeps up to 64 MiB of free memory at the top of each, which malloc_trim
- * never returns but in the first (measured: 110 MiB on 16 cores, still growing after minutes). Requests allocate rarely, so
- * all threads share the first arena: what a peak of messages took goes back when the daemon is at rest. */
+/* glibc gives each thread an arena of its own and keeps up to 64 MiB of free memory at the top of each. malloc_trim returns it
+ * for the first arena only (measured: 110 MiB on 16 cores, still growing after minutes). Requests allocate rarely, so all
+ * threads share the first arena: what a peak of messages took goes back when the daemon is at rest. */
 static void share_one_arena(void) { mallopt(M_ARENA_MAX, 1); }
 
-/* Descriptors of the daemon's must not get the numbers of standard streams that were closed: messages would be written to
- * them, and libuv aborts when it closes one. */
+/* The daemon's descriptors must not get the numbers of closed standard streams: messages would be written to them, and libuv
+ * aborts when it closes one. */
 static void fill_standard_streams(void)
 {
     int fd;

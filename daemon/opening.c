@@ -65,7 +65,7 @@ static void set_resident_caps(rd_server *s)
     s->users.cap[RD_HELD_RESIDENT_BYTES] = s->config.resident_user ? s->config.resident_user << 20 : k.resident_cap / 2;
 }
 
-/* For monitoring only: without NVML it shows less. */
+/* The meter is for monitoring only; without NVML monitoring shows less. */
 static void open_meter(rd_server *s)
 {
     const unsigned n = rk_devices(s->requests.engine);
@@ -79,7 +79,7 @@ static void open_meter(rd_server *s)
         s->requests.meter = s->meter = rd_device_meter_open(ordinals, n);
 }
 
-/* As the log names them. */
+/* The devices' names in the log. */
 static void label_devices(rd_server *s)
 {
     for (unsigned i = 0; i < rk_devices(s->requests.engine); i++) {
@@ -90,7 +90,7 @@ static void label_devices(rd_server *s)
     }
 }
 
-/* Do readers reduce what they read? Not once there are devices, which may still come. */
+/* Do readers reduce what they read? They do not if there are devices, or may be later. */
 static bool readers_reduce(const rd_server *s)
 {
     rk_stats k;
@@ -98,9 +98,9 @@ static bool readers_reduce(const rd_server *s)
     return k.backend == RP_BACKEND_CPU && !rk_opening(s->requests.engine);
 }
 
-/* Half of a machine's cores fill its memory bus; the others are for small requests. On few cores more: they wait for disks. 16
- * fill the bus of one device. Several, or one and the CPU, or readers that reduce, take seven eighths of the cores
- * (tests/bench/TUNING.md). */
+/* Half of a machine's cores saturate its memory bus; the others are for small requests. On few cores there are more readers,
+ * because they wait for disks. 16 saturate the bus of one device. Several devices, a device and the CPU, or readers that reduce
+ * get seven eighths of the cores (tests/bench/TUNING.md). */
 unsigned rd_opening_readers(const rd_server *s)
 {
     const unsigned half = rd_half_the_cores(), sharers = rk_sharers(s->requests.engine);
@@ -111,7 +111,7 @@ unsigned rd_opening_readers(const rd_server *s)
     return fit < 4 ? 4 : fit > most ? most : fit;
 }
 
-/* At most a quarter of the host's memory for copies of what is on a device: as much as arenas have. */
+/* Copies of data on a device take at most a quarter of the host's memory, as arenas do. */
 static void choose_keep(rd_server *s)
 {
     rd_holdings *h = &s->holdings;
@@ -139,7 +139,7 @@ static void tell(const rd_server *s, rp_err err)
     const unsigned long long ms = (rd_now_ns() - s->opening.since_ns) / 1000000;
     if (!err)
         rd_log(RD_LOG_INFO, "the devices are open after %llu ms: %s", ms, s->requests.why);
-    else /* no device at all is a machine without one */
+    else /* the machine has no device at all */
         rd_log(err == RP_TYPE ? RD_LOG_INFO : RD_LOG_WARN, "no device is open after %llu ms: %s", ms, s->requests.why);
 }
 
@@ -152,7 +152,7 @@ static void fit(rd_server *s)
     s->requests.buffers.cap = 2 * n;
 }
 
-/* The fast path is closed meanwhile, whose threads read names of devices. */
+/* The fast path is closed meanwhile, because its threads read the names of devices. */
 static bool join(rd_server *s, rp_err *err)
 {
     rd_requests *q = &s->requests;

@@ -6,17 +6,17 @@
 
 #include "daemon/server.h"
 
-/* Start the thread, if the engine may be an early one: before the sandbox, as the driver may start a program. It waits for the
- * engine. False: the devices open with the engine. */
+/* Start the thread, if devices may join the engine later. Call it before the sandbox, as the driver may start a program. The
+ * thread waits for the engine. False: the devices open with the engine. */
 bool rd_opening_begin(rd_server *s, const rk_options *o);
 
 /* The engine is there: open its devices. */
 void rd_opening_go(rd_server *s);
 
-/* What the daemon knows of the engine's devices: names, caps, windows. At the start, and when devices have joined. */
+/* Note what depends on the engine's devices: names, caps, windows. Call it at the start, and when devices have joined. */
 void rd_opening_know(rd_server *s);
 
-/* Threads that read files: as many as the devices can do with. */
+/* The number of threads that read files: as many as the devices can use. */
 unsigned rd_opening_readers(const rd_server *s);
 
 /* In a turn of the loop: have they been opened? */

@@ -35,30 +35,30 @@ typedef struct rd_health {
     } probe[RK_MAX_DEVICES]; /* of each device */
     unsigned under_way;
     unsigned lost;                                  /* devices that were lost when the loop last looked */
-    void (*first)(struct rd_server *s, bool right); /* called with the answers of the first check: one was right */
+    void (*first)(struct rd_server *s, bool right); /* called after the first check; `right`: a device answered right */
 } rd_health;
 
-/* Of opening.c. */
+/* State of opening.c. */
 typedef struct rd_opening {
-    bool begun, posted; /* its thread runs; the engine is there */
+    bool begun, posted; /* begun: its thread runs; posted: the engine is open */
     atomic_bool done;   /* the thread has nothing left to do */
     pthread_t thread;
     sem_t go;
     uint64_t since_ns;
 } rd_opening;
 
-enum { RD_SERVED = 3 + RD_PAGE_FILES }; /* pages over http: the metrics, their JSON, processes, and what shows them */
+enum { RD_SERVED = 3 + RD_PAGE_FILES }; /* pages over http: the metrics, their JSON, the processes, and the files of the page */
 
 typedef struct rd_server {
     rd_config config;
-    int argc; /* the command line: SIGHUP reads file and flags again */
+    int argc; /* the command line, because SIGHUP reads file and flags again */
     char **argv;
     rd_phase phase;
     int exit_code;
     rd_health health;
     bool device_lost;
     rd_opening opening;
-    unsigned restoring; /* kept data that are not back yet, and one for the first health check */
+    unsigned restoring; /* kept data still being restored, plus one for the first health check */
     uint64_t restore_ns;
     /* state */
     rd_users users;
@@ -70,7 +70,7 @@ typedef struct rd_server {
     rd_transport *transport;
     rd_fdpass fdpass;
     rd_gate gates[RD_MAX_LISTEN]; /* of the URLs in config.listen */
-    rd_passed passed;             /* what the service manager passed and nobody has taken */
+    rd_passed passed;             /* what the service manager passed, until it is taken */
     rd_activated activated;
     int locks[RD_MAX_LISTEN];
     unsigned locked;
@@ -84,7 +84,7 @@ typedef struct rd_server {
 
     rd_requests requests;
 
-    uint64_t ticked_at, trimmed_at; /* requests answered at the last tick, at the last malloc_trim */
+    uint64_t ticked_at, trimmed_at; /* number of answered requests at the last tick, and at the last malloc_trim */
     uint64_t idle_since_ns;         /* when a session was last seen */
     uint64_t leave_by_ns;
     size_t notified_sessions; /* the number that systemd knows */

@@ -15,8 +15,8 @@
 enum {
     LEAVE_POLL_MS = 2,
     LEAVE_LIMIT_MS = 1000, /* for replies that peers do not take */
-    FLUSH_MS = 50,         /* for what a wire holds back */
-    LOST_WAIT_MS = 1000,   /* what a lost device gets to give its tasks back */
+    FLUSH_MS = 50,         /* for bytes that a wire holds back */
+    LOST_WAIT_MS = 1000,   /* how long a lost device may take to return its tasks */
     CLOSE_LIMIT_S = 5,
 };
 
@@ -63,7 +63,7 @@ static void take_no_more(rd_server *s)
     s->phase = RD_DRAINING;
     s->requests.serving = false;
     rd_fastpath_close(&s->requests.fastpath);
-    rd_dispatch_held(&s->requests); /* as if they came now */
+    rd_dispatch_held(&s->requests); /* they are handled as if they came now */
     rd_transport_stop_listening(s->transport);
     rd_fdpass_pause(&s->fdpass);
 }
@@ -74,7 +74,8 @@ static bool drained(const rd_server *s)
            rd_fastpath_under_way(&s->requests.fastpath) == 0;
 }
 
-/* What waits is refused here; what is still in the inbox, what the fast path left to the loop included, by rd_dispatch. */
+/* Waiting requests are refused here. rd_dispatch refuses those still in the inbox, which include those that the fast path left
+ * to the loop. */
 static void shutdown_drain_limit(uv_timer_t *t)
 {
     rd_server *s = t->data;
@@ -84,7 +85,7 @@ static void shutdown_drain_limit(uv_timer_t *t)
     limit_the_end(RD_EXIT_OK);
     rk_stop(q->engine);
     rd_fastpath_wait(&q->fastpath); /* afterwards nothing points into the requests */
-    rd_workers_close(&s->workers);  /* waits for files that are being read; after the engine, whose threads add work */
+    rd_workers_close(&s->workers);  /* waits for reads of files; called after the engine is closed, whose threads add work */
     rd_workers_finish(&s->workers);
     q->halted = true;
     rd_halted(q, &f);
@@ -99,7 +100,7 @@ void rd_drain(rd_server *s, const char *reason)
         return;
     rd_log(RD_LOG_INFO, "%s: finishing what is under way", reason);
     take_no_more(s);
-    rd_notify_stopping(); /* now no new work is taken */
+    rd_notify_stopping(); /* from now on no new work is taken */
     if (drained(s))
         rd_leave(s, RD_EXIT_OK);
     else
@@ -112,7 +113,7 @@ static void shutdown_lost_limit(uv_timer_t *t)
     _exit(RD_EXIT_DEVICE); /* a supervisor starts a fresh process; closing the engine could hang */
 }
 
-/* The device failed for good: its tasks come back as DEVICE_LOST, which clients repeat. Then out, at once. */
+/* The device failed for good. Its tasks come back as DEVICE_LOST, which clients repeat, and the daemon ends at once. */
 static void lost(rd_server *s)
 {
     rd_log(RD_LOG_ERROR, "the device is lost: exiting with code %d", RD_EXIT_DEVICE);
@@ -160,7 +161,7 @@ void rd_server_close(rd_server *s)
     const bool opened = rd_opening_end(s);
     rd_http_close(s->http);
     rk_stop(s->requests.engine);
-    rd_fastpath_wait(&s->requests.fastpath); /* until here threads answer requests, and add work */
+    rd_fastpath_wait(&s->requests.fastpath); /* threads answer requests and add work until here */
     rd_workers_close(&s->workers);
     rd_workers_finish(&s->workers);
     rd_handles_open_late(&s->holdings);
@@ -185,7 +186,7 @@ void rd_server_close(rd_server *s)
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
     rd_handles_forget(&s->holdings); /* no channel is left */
-    if (!opened) {                   /* the driver may take long, or hang; nothing here is to wait for it */
+    if (!opened) {                   /* the driver may take long, or hang: do not wait for it */
         rd_log(RD_LOG_INFO, "left while the devices were opening");
         _exit(s->exit_code);
     }

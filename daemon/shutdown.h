@@ -7,10 +7,10 @@
 /* Take no new work, finish what is under way, then leave. Again: nothing. */
 void rd_drain(rd_server *s, const char *reason);
 
-/* All is answered; let the replies go out, then end the loop. */
+/* Every request is answered: let the replies go out, then end the loop. */
 void rd_leave(rd_server *s, int exit_code);
 
-/* At the end of each turn: is the device lost, is the drain done? */
+/* At the end of each turn: act if the device is lost or the drain is done. */
 void rd_shutdown_turn(rd_server *s);
 
 /* After the loop, or after a start that failed: close everything. */

@@ -26,8 +26,8 @@
 #include "daemon/state/resident.h"
 
 enum {
-    RESTART_MS = 200, /* about what it takes */
-    TAKEOVER_MS = 5   /* if clients may connect at any time, the next daemon answers as soon as it is there */
+    RESTART_MS = 200, /* about how long a restart takes */
+    TAKEOVER_MS = 5   /* with passed sockets clients can connect at any time, and the next daemon answers once it has started */
 };
 
 static void startup_engine_log(void *arg, rk_log_level level, const char *text)
@@ -70,8 +70,8 @@ static bool open_engine(rd_server *s, const rk_options *o)
     return true;
 }
 
-/* Where files may be written from now on. The daemon's own: beside the sockets and the trace. The rest is the device's: its
- * nodes, and of CUDA's driver the cache of compiled kernels and the pipes of its MPS. */
+/* Folders that may be written to from now on. The daemon itself writes beside the sockets and the trace. The rest are for the
+ * device: its nodes, and the CUDA driver's cache of compiled kernels and pipes of MPS. */
 static void enter_sandbox(rd_server *s, bool every_thread)
 {
     enum { OTHERS = 6 };
@@ -125,7 +125,7 @@ static bool lock_sockets(rd_server *s, bool autostarted, int *exit_code)
         if (rd_prepare_directory(path, why, sizeof why))
             result = (passed ? rd_lock_passed : rd_lock_socket)(path, &s->locks[s->locked], why, sizeof why);
         if (result != RD_LOCK_OK) {
-            bool fine = result == RD_LOCK_HELD && autostarted; /* two clients started one each: one is enough */
+            bool fine = result == RD_LOCK_HELD && autostarted; /* two clients have each started a daemon; one is enough */
             rd_log(fine ? RD_LOG_INFO : RD_LOG_ERROR, "%s", why);
             *exit_code = fine ? RD_EXIT_OK : RD_EXIT_START;
             return false;
@@ -135,7 +135,7 @@ static bool lock_sockets(rd_server *s, bool autostarted, int *exit_code)
     return true;
 }
 
-/* Each connection is a descriptor. */
+/* Each connection needs a descriptor. */
 static void raise_descriptors(void)
 {
     struct rlimit r;
@@ -190,7 +190,7 @@ static bool open_tls(rd_server *s)
     return false;
 }
 
-/* The page cache could not keep a larger file, and would lose most of what it has. */
+/* The page cache could not hold a larger file, and reading it would evict most of the cache. */
 static uint64_t direct_bytes(const rd_server *s) { return s->config.direct ? s->config.direct << 20 : rd_host_memory() / 2; }
 
 static bool open_workers(rd_server *s)
@@ -223,7 +223,7 @@ static bool open_trace(rd_server *s)
 
 static void serve(rd_server *s);
 
-/* Of the first health check, and of all that was kept, the last one is back. */
+/* Called when the first health check and every restored array are done. */
 static void startup_one_back(void *server)
 {
     rd_server *s = server;
@@ -261,7 +261,7 @@ static bool take_passed(rd_server *s)
     return false;
 }
 
-/* The socket is this module's no more. */
+/* The socket belongs to the transport now. */
 static int take_activated(int *fd)
 {
     int taken = *fd;
@@ -288,7 +288,7 @@ static bool open_ipc(rd_server *s, uint64_t i, const char *path, bool passed, ch
     return true;
 }
 
-/* Names that a URL's own list has, or the one of all. */
+/* The names that a URL admits: those of its own list, or of the common one if it has none. */
 static void open_tls_gate(rd_server *s, uint64_t i)
 {
     const rd_names *own = &s->config.allow[i + 1].names;
@@ -353,7 +353,7 @@ static bool serve_metrics(rd_server *s)
     return s->http != NULL;
 }
 
-/* What may be answered without the loop. */
+/* Set what the fast path may answer. */
 static size_t fast_bytes(const rd_config *c) { return c->small_bytes > c->batch_bytes ? c->small_bytes : c->batch_bytes; }
 
 /* The first health check is back: serve, or leave if its answer was wrong. */
@@ -385,7 +385,7 @@ static void serve(rd_server *s)
     rd_log(RD_LOG_INFO, "ready%s", rk_opening(q->engine) ? "; the devices are opening" : "");
 }
 
-/* What the layers know of each other. */
+/* Connect the layers with each other. */
 static void introduce(rd_server *s)
 {
     rd_activation_none(&s->activated);
@@ -412,7 +412,7 @@ static void introduce(rd_server *s)
 bool rd_server_open(rd_server *s, const rd_command *command, int *exit_code)
 {
     *exit_code = RD_EXIT_START;
-    umask(0077); /* sockets get their mode after they are bound: no moment with a wider one */
+    umask(0077); /* sockets get their mode after bind: until then it must not be wider */
     raise_descriptors();
     introduce(s);
     if (!rd_events_open(s) || !take_passed(s) || !lock_sockets(s, command->autostarted, exit_code) || !open_engine_sandboxed(s))

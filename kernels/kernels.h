@@ -8,7 +8,7 @@
  *
  * An engine has one or more devices: GPUs, or with the CPU one engine, which tests open several times. Their numbers begin
  * with 0. A task goes where its data lie, to the device that it names, or to the one with the least work; the bits do not
- * depend on it. A device that fails is left out: its tasks go to the others, and only what lies on it answers DEVICE_LOST.
+ * depend on it. A device that fails is left out: its tasks go to the others, and only tasks on its memory get DEVICE_LOST.
  *
  * A task names host memory with elements (or partial states), or memory of the engine (rk_memory), and host memory for the
  * cells of the reply. The engine allocates nothing per task; the caller keeps the task and its memories alive and untouched
@@ -38,15 +38,15 @@ typedef enum {
     RK_SUMS_INTEGERS /* f16, bf16 and f32 by integers, as on devices with slow doubles */
 } rk_sums;
 
-/* A batch: its tasks, and the size of one, which a block of the device must be able to hold by itself. */
+/* Limits of a batch: the number of its tasks, and the size of each, which a single block of the device must be able to hold. */
 enum { RK_BATCH_TASKS = 32, RK_MAX_BATCH_BYTES = 16 << 10, RK_BATCH_SIZES = 6 };
 
-/* Devices of an engine, and bytes of a device's name, "GPU-2c7b8d4e-....", with its end. */
+/* The most devices of an engine, and the bytes of a device's name, "GPU-2c7b8d4e-....", with its terminator. */
 enum { RK_MAX_DEVICES = RP_MAX_GPUS, RK_UUID = 48 };
 
 /* Where rk_memory_new makes memory: on the device of this number, or ... */
 enum {
-    RK_PLACE_ANY = -1,   /* where most is free; over all devices if it fits on none */
+    RK_PLACE_ANY = -1,   /* on the device with the most free memory; spread over all devices if it fits on none */
     RK_PLACE_SPREAD = -2 /* in equal parts over all devices */
 };
 
@@ -57,7 +57,7 @@ typedef struct rk_options {
     const char *devices;     /* CUDA: "all", or numbers and UUIDs, separated by commas; the start of a UUID is enough. CPU: how
                                 many, for tests. NULL or "": all; one of the CPU. Valid as long as rk_open takes */
     int threads;             /* CPU workers, 0 = one per available core; several devices share the cores */
-    int cut_for;             /* the CPU cuts tasks into pieces for so many workers, 0 = all of them */
+    int cut_for;             /* the CPU cuts tasks into pieces for this number of workers; 0 = all of them */
     size_t small_bytes;      /* tasks up to this size (data and a state for each result) run on the CPU in the
                                  submitter's thread, even with CUDA: they cost microseconds, less than a launch. 0 = never */
     size_t chunk_bytes;      /* CUDA: staging slot size, less where memory is short, but at least 256 KiB; larger tasks are
@@ -66,11 +66,12 @@ typedef struct rk_options {
     size_t batch_bytes;      /* tasks above small_bytes and up to this size may share a launch (rk_submit_batched); at most
                                  RK_MAX_BATCH_BYTES. 0 = none */
     int slots;               /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
-    uint64_t pinned_bytes;   /* CUDA: most that rk_pin locks, all together. 0 = half of the machine's memory */
-    uint64_t device_bytes;   /* CUDA: most memory of each device for slots and rk_memory_new together, beside what the driver
-                                 takes for itself. Fewer slots fit, then. 0 = as much as they want */
-    uint64_t resident_bytes; /* most that rk_memory_new gives, all together. 0 = half of the devices', or machine's, memory */
-    void (*wake)(void *arg); /* a task became pollable: called after, not instead of, making it so; may coalesce */
+    uint64_t pinned_bytes;   /* CUDA: the most that rk_pin locks in total. 0 = half of the machine's memory */
+    uint64_t device_bytes;   /* CUDA: most memory of each device for slots and rk_memory_new together, without the driver's own
+                                memory. With less memory there are fewer slots. 0 = no limit */
+    uint64_t resident_bytes; /* the most that rk_memory_new gives in total. 0 = half of the devices', or the machine's,
+                                memory */
+    void (*wake)(void *arg); /* called after a task became pollable; calls may coalesce */
     void *wake_arg;
     void (*log)(void *arg, rk_log_level level, const char *text);
     void *log_arg;
@@ -86,27 +87,27 @@ rp_err rk_open(rk_engine **e, const rk_options *o, char *why, size_t why_cap);
  * errors of rk_open then; not without CUDA or its driver. */
 bool rk_may_be_early(const rk_options *o);
 
-/* Are devices still to join? Until then rk_devices is 1 and stands for the CPU, and what needs a device (memory_new, _open and
- * _import, tasks with `device`) has to wait. Any thread. */
+/* Are devices still to join? Until then rk_devices is 1 and stands for the CPU, and calls that need a device (memory_new, _open
+ * and _import, tasks with `device`) must wait. Any thread. */
 bool rk_opening(const rk_engine *e);
 
-/* Open the devices of an `early` engine, and see that each computes rightly. Once, any thread; it takes as long as the driver
- * does. rk_stop may come meanwhile, rk_close may not. */
+/* Open the devices of an `early` engine, and test that each computes correctly. Once, any thread; it takes as long as the
+ * driver does. rk_stop may come meanwhile, rk_close may not. */
 void rk_open_devices(rk_engine *e);
 
-/* Are they open, or have they failed to? Then they take tasks from now on, or, with an error, the CPU is the engine's only
- * device; `why` is rk_open's, and is made to say so. Memory that was lent stays where it is. False: neither. The owner. */
+/* Have the devices opened, or failed to open? If open, they take tasks from now on; after an error the CPU stays the engine's
+ * only device. `why`, as in rk_open, says which. Lent memory stays where it is. False: they are still opening. The owner. */
 bool rk_join(rk_engine *e, rp_err *err, char *why, size_t why_cap);
 
 /* Finish what is running, drop the other tasks (none is polled any more; that of rk_submit_alone is handed back) and end the
  * engine's threads: nothing of the engine touches a task or its memory afterwards. Left are rk_get_stats, rk_pin, rk_unpin,
- * rk_memory_* and rk_close. Again, or NULL: nothing. */
+ * rk_memory_* and rk_close. May be repeated; NULL is allowed. */
 void rk_stop(rk_engine *e);
 
-/* Nothing is to do for a while: give back soon what pools have grown to. The owner. */
+/* There is no work at present: soon give back the memory that pools have grown to. The owner. */
 void rk_trim(rk_engine *e);
 
-/* rk_stop, and free everything. NULL is fine. */
+/* rk_stop, and free everything. NULL is allowed. */
 void rk_close(rk_engine *e);
 
 typedef struct rk_task {
@@ -117,16 +118,16 @@ typedef struct rk_task {
     rk_memory *memory; /* NULL: `data` has the elements. Else they are here, `bytes` from `offset` on, within the memory, any
                           number; `offset` a multiple of the element's size; no offsets, states; spread no mask; `data` NULL */
     uint64_t offset;
-    bool fill;     /* no reduction: copy `bytes` of `data` to `memory`; spec and cells are not used. Tasks have no order:
-                          who reads what was filled submits after the fill was polled */
+    bool fill;     /* no reduction: copy `bytes` of `data` to `memory`; spec and cells are not used. Tasks have no order: submit
+                      a task that reads filled memory after the fill was polled */
     void *cells;   /* rp_results x rp_cell_size(&spec) bytes, any alignment */
     uint64_t base; /* index of the first element within its row: chunks of a stream; 0 otherwise */
     void *user;    /* the caller's */
     /* out: valid after rk_poll */
     rp_fault fault;               /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */
     uint8_t backend;              /* rp_backend that computed it */
-    uint8_t device;               /* number of the device that had it; of `memory` on several, the first */
-    uint64_t start_ns;            /* CLOCK_MONOTONIC when the engine took it up */
+    uint8_t device;               /* number of the device that computed it; for `memory` on several, the first */
+    uint64_t start_ns;            /* CLOCK_MONOTONIC when the engine began it */
     uint64_t copy_ns, compute_ns; /* of a batch: each task has the time of all */
     unsigned batch;               /* rk_submit_batched: tasks that shared the launch, this one included */
     /* the engine's */
@@ -140,71 +141,70 @@ typedef struct rk_task {
  * if it is under way. Never blocks and never refuses: errors come back in `fault`. The caller bounds what is in flight. */
 bool rk_submit(rk_engine *e, rk_task *t);
 
-/* Run a task here and now if it is a small one (small_bytes); false, and nothing done, if it is not. Any thread, several
- * at once; not polled. */
+/* Run a small task (small_bytes) in this call; false, and nothing is done, if it is not small. Any thread, several at once; it
+ * is not polled. */
 bool rk_run_small(rk_engine *e, rk_task *t);
 
-/* Run a task here and now whose elements come in parts, so that each is still in the cache when it is reduced: `next` brings
- * the next part, whole elements, or NULL if there are no more. Then there is no result either; the caller knows why. `data` is
+/* Run a task in this call whose elements come in parts, so that each is still in the cache when it is reduced. `next` returns
+ * the next part, of whole elements, or NULL if there are no more: then there is no result, and the caller knows why. `data` is
  * not used; copy_ns is the time in `next`. False, and nothing done: the task has several lines, a mask or states, it takes
  * long, or the engine has a device. Any thread, several at once; not polled. */
 typedef const void *rk_next_fn(void *arg, size_t *bytes);
 bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg);
 
 /* Let a small task (batch_bytes; not `memory`) share a launch with others: those that come while the device is busy go
- * together, each with its own result and fault. False, and nothing done, if the task does not fit. Any thread, several at once;
- * it waits for the device only if the task is alone, and then for 40 us at most. A thread of the engine, or this one before it
- * returns, calls `done` with the finished task, which is not polled. `done` must not block, and may submit. */
+ * together, each with its own result and fault. False, and nothing is done, if the task does not fit. Any thread, several at
+ * once; it waits for the device only if the task is alone, and then for 40 us at most. A thread of the engine, or this one
+ * before it returns, calls `done` with the finished task, which is not polled. `done` must not block, and may submit. */
 bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t));
 
 /* Begin a task of any size past the owner, if the engine is at rest: no task of rk_submit that has not been polled, and none
- * of these, for the last 20 us. (Batches do not count.) So it overtakes nobody. False, and nothing done: it is not. Any thread,
- * several at once; if the data are in memory of the engine, this thread launches (H100, 2026-11-21: 20 to 33 us), else it only
- * queues. `done` as for rk_submit_batched. */
+ * of these, for the last 20 us. (Batches do not count.) So it overtakes no other task. False, and nothing is done: the engine
+ * is not at rest. Any thread, several at once; if the data are in memory of the engine, this thread launches (H100, 2026-11-21:
+ * 20 to 33 us), else it only queues. `done` as for rk_submit_batched. */
 bool rk_submit_alone(rk_engine *e, rk_task *t, void (*done)(rk_task *t));
 
 /* The next finished task, or NULL. */
 rk_task *rk_poll(rk_engine *e);
 
-/* Memory whose tasks should go to the device without a detour: page-lock it. A hint: false if there is no device or it cannot
- * be done (pinned_bytes), and tasks work all the same. It need not be writable. rk_unpin before it is unmapped, with no task
- * under way there; only what was pinned. Any thread; may take long (H100, 2026-11-21: 36 ms for 1 GiB). */
+/* Page-lock memory, so that the device copies from it directly. It is a hint: false if there is no device or the limit
+ * (pinned_bytes) is reached; tasks work in any case. The memory need not be writable. rk_unpin before it is unmapped, with no
+ * task under way there; only what was pinned. Any thread; may take long (H100, 2026-11-21: 36 ms for 1 GiB). */
 bool rk_pin(rk_engine *e, const void *base, size_t bytes);
 void rk_unpin(rk_engine *e, const void *base);
 
 /* ---- memory of the engine ----
- * Where the device reads it fastest: on the CUDA device, else plain memory. All three may take long (they may wait for the
- * device to be idle): not for the thread that must not wait. */
+ * It is where the device reads it fastest: on the CUDA device, else plain memory. These calls may take long (they may wait for
+ * the device to be idle), so a thread that must not wait must not make them. */
 
 /* New memory, zeroed, at a place: a device's number or an RK_PLACE. Errors: QUOTA (resident_bytes), NO_MEMORY, DEVICE_LOST,
  * BAD_HANDLE (no device of this number). */
 rp_err rk_memory_new(rk_engine *e, int place, size_t bytes, rk_memory **m, rp_fault *f);
 
-/* The number of the device that it is on, or RK_PLACE_SPREAD; RK_PLACE_ANY: it was lent, beside the devices. */
+/* The number of its device, or RK_PLACE_SPREAD; RK_PLACE_ANY: it is lent host memory. */
 int rk_memory_place(const rk_memory *m);
 
 /* How far byte `there` of `to` lies beyond byte `here` of `from`, as rp_spec.mask_shift wants it. False: on another device. */
 bool rk_memory_distance(const rk_memory *from, uint64_t here, const rk_memory *to, uint64_t there, int64_t *bytes);
 
-/* Its device, or one of its devices, is lost. Any thread. */
+/* Is its device, or one of its devices, lost? Any thread. */
 bool rk_memory_lost(const rk_memory *m);
 
 /* The whole device allocation that another process exported; the task's `offset` counts from its first byte. The other
  * process keeps it allocated until rk_memory_close, and has what it wrote there finished before a task is submitted. Opened
- * twice it is the same memory, which is closed as often. `uuid`: of the device that it is on, 16 bytes; NULL: not known, so all
- * are asked. Errors: TYPE (the engine has no device), BAD_HANDLE (no such allocation, another user's, another device's, this
+ * twice it is the same memory, which must be closed twice. `uuid`: its device's, 16 bytes; NULL: unknown, so all devices are
+ * tried. Errors: TYPE (the engine has no device), BAD_HANDLE (no such allocation, another user's, another device's, this
  * process's own), BUSY (memory that was opened before overlaps it: when the process has freed that, close it and try again),
  * NO_MEMORY, DEVICE_LOST. */
 rp_err rk_memory_open(rk_engine *e, const uint8_t handle[RP_DEVICE_HANDLE], const uint8_t *uuid, rk_memory **m, rp_fault *f);
 
-/* The same for an allocation that was exported as a descriptor, which is only looked at: all of its `bytes` bytes. It stays
- * there until rk_memory_close, whatever the other process does. Errors: TYPE, BAD_HANDLE (no such descriptor, another size,
+/* The same for an allocation of `bytes` bytes that was exported as a descriptor, which stays the caller's. The memory exists
+ * until rk_memory_close, even if the other process frees it. Errors: TYPE, BAD_HANDLE (no such descriptor, another size,
  * another device's), NO_MEMORY, DEVICE_LOST. */
 rp_err rk_memory_import(rk_engine *e, int fd, size_t bytes, rk_memory **m, rp_fault *f);
 
-/* Memory of the host as it is, for an engine that computes there, or was `early`: `base` stays the caller's, readable until
- * rk_memory_close.
- * Placed and counted as rk_memory_new's. Errors: TYPE (the engine has a device), and those of rk_memory_new. */
+/* Lend host memory to an engine that computes there, or was `early`: the caller keeps `base` readable until rk_memory_close. It
+ * is placed and counted like rk_memory_new's. Errors: TYPE (the engine has a device), and those of rk_memory_new. */
 rp_err rk_memory_lend(rk_engine *e, int place, void *base, size_t bytes, rk_memory **m, rp_fault *f);
 
 /* Copy all of rk_memory_new's memory to the host, or from there; waits. No task that writes it is under way. Errors: those of
@@ -214,21 +214,21 @@ rp_err rk_memory_write(rk_memory *m, const void *from, rp_fault *f);
 
 size_t rk_memory_bytes(const rk_memory *m);
 
-/* Free or unmap it; every task that names it has been polled. NULL is fine. All are closed before rk_close. */
+/* Free or unmap it, after every task that names it has been polled. NULL is allowed. All must be closed before rk_close. */
 void rk_memory_close(rk_engine *e, rk_memory *m);
 
-/* A real reduction with a known answer on a device of the engine: health is this, not a flag. Fills *t (memory included)
- * with a task to submit; when polled, rk_probe_ok says whether the answer was right. One probe of a device at a time. */
+/* A health check: a real reduction with a known answer on a device of the engine. Fills *t, with its memory, as a task to
+ * submit; after it was polled, rk_probe_ok says whether the answer was right. One probe of a device at a time. */
 void rk_probe(rk_engine *e, unsigned device, rk_task *t);
 bool rk_probe_ok(const rk_task *t);
 
-/* Take a device out of service, as if it had failed: its answers are wrong. The owner. */
+/* Take a device out of service, as if it had failed, because its answers are wrong. The owner. */
 void rk_retire(rk_engine *e, unsigned device);
 
 typedef struct rk_stats {
     int backend;           /* rp_backend of the engine */
-    unsigned devices;      /* that were opened */
-    unsigned devices_lost; /* of these, those that failed for good */
+    unsigned devices;      /* number of devices that were opened */
+    unsigned devices_lost; /* those of them that failed for good */
     char device[96];       /* "NVIDIA H100 80GB HBM3 (sm_90, 132 SMs)" or the CPU's name; of several, the first one's */
     char uuid[RK_UUID];    /* of a device: "GPU-...", "CPU-0"; of an engine with several "" */
     int ordinal;           /* of a device: CUDA's number */
@@ -236,7 +236,7 @@ typedef struct rk_stats {
     char simd[16];         /* CPU code in use: avx512, avx2, baseline */
     int threads;           /* CPU workers */
     bool opening;          /* rk_opening */
-    bool lost;             /* every device failed for good: answer what is left and exit */
+    bool lost;             /* every device failed for good: answer the remaining requests and exit */
     uint64_t device_bytes; /* device memory in pools now */
     uint64_t pinned_bytes; /* pinned staging in pools now */
     uint64_t device_cap, pinned_cap;
@@ -262,11 +262,11 @@ int rk_device_find(const rk_engine *e, const char *name);
 void rk_device_names(const rk_engine *e, char *out, size_t cap);
 bool rk_device_lost(const rk_engine *e, unsigned device);
 
-/* How many share large data of the host: the devices, and the CPU of a hybrid engine. */
+/* The number of sharers of large host data: the devices, and the CPU of a hybrid engine. */
 unsigned rk_sharers(const rk_engine *e);
 
-/* Devices in service. What breaks one may break others: this waits until they have been looked at, which takes some calls of
- * the driver. Ask it before a task is answered with DEVICE_LOST. Any thread. */
+/* The number of devices in service. A failure of one may affect others: this waits until they were checked, which takes some
+ * calls of the driver. Ask it before a task is answered with DEVICE_LOST. Any thread. */
 unsigned rk_devices_left(const rk_engine *e);
 
 #ifdef __cplusplus

@@ -1,4 +1,4 @@
-"""Many short arrays in one message: what lets a property test judge hundreds of thousands of them in minutes."""
+"""Many short arrays in one message, so that a property test can judge hundreds of thousands of them in minutes."""
 import numpy as np
 
 import gens

@@ -34,7 +34,7 @@ class Browser:
         self.look(1000, False)
 
     def look(self, width, dark):
-        """From now on the window is so wide, and the user prefers dark pages or not."""
+        """Set the window's width, and whether the user prefers dark pages."""
         self.width = width
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=width < 500)
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])

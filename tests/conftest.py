@@ -1,6 +1,7 @@
 """Real daemons for the tests. The binaries come from $REDUCED_BIN_DIR (default build/bin), the backend from
 $REDUCED_BACKEND (default cpu). A daemon's log is shown when its test fails; at its end it must leave with exit code 0
 after SIGTERM, and its log must be free of sanitizer reports."""
+import functools
 import os
 import pathlib
 import re
@@ -30,6 +31,7 @@ SANITIZER = re.compile(r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer
 LOADED = os.environ.pop("LD_PRELOAD", "")
 
 
+@functools.cache  # which reads the whole program, and each state of test_states.py asks
 def sanitizer():
     """What the programs are built with: SANITIZE of the Makefile."""
     data = (BIN / "reduced").read_bytes() if (BIN / "reduced").exists() else b""

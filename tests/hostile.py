@@ -1,8 +1,8 @@
-"""Attacks on a daemon by users who may not, or may, use it, beside an honest client that is measured.
+"""Attacks on a daemon by users with and without permission to use it, beside an honest client that is measured.
 
-Each attack is a function of a Target. It runs in processes of an unprivileged uid, again and again until the time is over;
-being refused or cut off is what it is there for. The honest client is a process of yet another uid. A cycle of its work is: a
-greeting, a small sum (fast path), one of 256 KiB (loop), one of a passed file (reader), one of an arena, a ping on a connection that stays.
+Each attack is a function of a Target. It runs in processes of an unprivileged uid, again and again until the time is over; it
+expects to be refused or cut off. The honest client is a process of yet another uid. A cycle of its work is: a greeting, a small
+sum (fast path), one of 256 KiB (loop), one of a passed file (reader), one of an arena, a ping on a connection that stays.
 
     make hostile EACH=5      every attack for 5 s, on a plain and on a sanitizer build; a table at the end
 """
@@ -81,7 +81,7 @@ def try_call(call, *arguments, **fields):
 
 
 def hold(target, things):
-    """Sit on what was opened for a moment, and drop it."""
+    """Hold what was opened for a moment, and drop it."""
     time.sleep(min(0.3, target.left()))  # poll interval: the attack holds them meanwhile; no check waits for it
     for x in things:
         x.close()
@@ -718,7 +718,7 @@ def large_messages_on_the_network(t):
 
 @attack(10, lures=True)
 def a_daemon_in_the_runtime_directory(t):
-    """After `su` root's $XDG_RUNTIME_DIR is this user's, who takes what is sent there. Nothing may come."""
+    """After `su`, root's $XDG_RUNTIME_DIR is this user's, which receives whatever is sent there. Nothing may arrive."""
     paths = [f"{t.runtime}/{name}" for name in ("reduced.sock", "reduced.sock.side")]
     with contextlib.ExitStack() as stack:
         doors = [stack.enter_context(socket.socket(socket.AF_UNIX, kind)) for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET)]
@@ -751,7 +751,7 @@ def begin_attack(f, target):
     for _ in range(f.processes):
         pid = os.fork()
         if pid == 0:
-            os.nice(19)  # what a user's programs take of the processor is the kernel's business
+            os.nice(19)  # the kernel shares processor time between users
             be(f.uid)
             while target.left():
                 try:

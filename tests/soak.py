@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Hours of everything at once, or as many seconds as there are:  make soak [SECONDS=60] [KILL=1] [CLIENTS=10000 DAEMONS=1000]
+"""Hours of everything at once, or as many seconds as given:  make soak [SECONDS=60] [KILL=1] [CLIENTS=10000 DAEMONS=1000]
 
 Without KILL: clients of every path compare each answer with the oracle while some of them die by kill -9, others hang up
 with replies pending, miss their deadlines or send garbage. In the end the daemon must hold what it held before: memory,
@@ -8,8 +8,8 @@ descriptors, threads, pools, sessions, arenas.
 With KILL: 16 clients of libreduce in full flight while the daemon dies by kill -9 every few seconds and is started again: no
 wrong answer, none lost; the longest time that each client had to wait is printed.
 
-With CLIENTS and DAEMONS: so many clients killed at any point of their work, then so many daemons under clients of libreduce. The
-same holds, and each is counted."""
+With CLIENTS and DAEMONS: that many clients are killed at any point of their work, then that many daemons under clients of
+libreduce. The same holds, and each kill is counted."""
 import argparse
 import contextlib
 import itertools
@@ -130,7 +130,7 @@ def as_before(held, before):
 
 
 def settled(daemon, before=None):
-    """What the daemon holds once nobody but this asks; waits until that is `before`."""
+    """What the daemon holds once this is its only client; waits until that is `before`."""
     end = time.monotonic() + 60
     while True:
         with contextlib.suppress(subprocess.TimeoutExpired):  # it tidies up after a second without requests
@@ -229,7 +229,7 @@ def soak_with_kills(folder, seconds, seed, most=None, pause=(1, 5), clients=16):
             d.close()
 
 
-# ---- so many kills ----
+# ---- a number of kills ----
 ONES = bytes([1]) * (1 << 20)
 
 
@@ -306,8 +306,8 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--seconds", type=float, default=60)
     p.add_argument("--kill", action="store_true")
-    p.add_argument("--clients", type=int, default=0, help="kill so many clients")
-    p.add_argument("--daemons", type=int, default=0, help="kill so many daemons")
+    p.add_argument("--clients", type=int, default=0, help="kill this number of clients")
+    p.add_argument("--daemons", type=int, default=0, help="kill this number of daemons")
     p.add_argument("--seed", type=int, default=20261121)
     a = p.parse_args()
     with tempfile.TemporaryDirectory(prefix="rd") as folder:

@@ -124,7 +124,7 @@ def test_deadlines(start):
 
 
 def test_leaving_with_batches_under_way(start):
-    """Every request of a daemon that is told to leave is answered, or its connection is closed; never wrongly."""
+    """A daemon that is asked to leave answers every request, or closes its connection; no answer is wrong."""
     daemon = start(*ALL_BATCHED)
     with daemon.connect() as a, daemon.connect() as b:
         sent = [(c, c.send(REDUCE, c.reduce_body("sum", "u8", b"\1\2"))) for _ in range(30) for c in (a, b)]

@@ -1,5 +1,5 @@
-"""What the daemon holds is charged to somebody: random schedules of several users, of which some are rude, and then a look at the
-daemon from outside. The sum of the users' charges is what all have, and what /proc shows; at the end nobody has anything."""
+"""All that the daemon holds is charged to a user: random schedules of several users, some of them hostile, compared with the
+daemon from outside. The users' charges sum to the totals and to what /proc shows; at the end no user has any."""
 import contextlib
 import os
 import pathlib
@@ -40,7 +40,7 @@ def table(status, prefix):
 
 
 def look(daemon):
-    """(all, {uid: charges}) as root is told; of a moment without the looker's own connection."""
+    """(all, {uid: charges}) as reported to root, without root's own connection."""
     with daemon.connect() as c:
         status = c.query(2)
     users = {uid: table(status, f"user.{uid}.") for uid in USERS if uid != os.getuid()}
@@ -179,7 +179,7 @@ def run(daemon, pick):
 
 
 def wait_same(daemon, what, seconds=30):
-    """Until `what()` has nothing to object: things that were given up go a moment later."""
+    """Wait until `what()` has no objection: released things are freed a moment later."""
     end = time.monotonic() + seconds
     while True:
         objection = what()
@@ -190,7 +190,8 @@ def wait_same(daemon, what, seconds=30):
 
 
 def frame_bytes(daemon, uid):
-    """Of frames that have begun, as their user is told: they are counted by the peer's uid, before there is a session."""
+    """Bytes of frames that have begun, as reported to their user: they are counted by the peer's uid, before there is a
+    session."""
     with as_peer(uid):
         c = daemon.connect()
     with c:

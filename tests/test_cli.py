@@ -645,7 +645,7 @@ def test_output_that_cannot_be_written(shared):
     ("-", "<&-", FAILED, "cannot read"), ("-", "<&- >&-", FAILED, "cannot read"),
 ])
 def test_closed_standard_streams(shared, scratch, source, closed, code, told):
-    """Their numbers go to nothing else, such as an eventfd of nng's, which takes 8 bytes and keeps them to itself."""
+    """Closed standard streams: their numbers are not reused, for example by an eventfd of nng, which would swallow 8 bytes."""
     (scratch / "FILE").write_text("1234567")
     script = f'exec "$0" sum --text --no-autostart {source} {closed}'
     done = subprocess.run(["sh", "-c", script, BIN / "reducectl"], cwd=scratch, capture_output=True, text=True, timeout=60,
@@ -771,7 +771,7 @@ def test_a_late_decimal(run, ctl, shared, scratch, where):
     ("2.5", 2.5, "f64"), ("-0", 0.0, "f64"), ("-0x0", 0.0, "f64"), ("-000", 0.0, "f64"), ("nan", math.nan, "f64"), ("-7", -7, "i64"),
     (str(2**63), 2**63, "u64"), (str(2**64 - 1), 2**64 - 1, "u64")])
 def test_the_type_of_a_file_is_that_of_all_its_numbers(run, scratch, last, value, out):
-    """Its beginning is taken for all of it first: what comes after the first piece still counts, and nothing is printed twice."""
+    """The type is guessed from the beginning first: what follows the first piece still counts, and nothing is printed twice."""
     n = 1_200_000  # 2.4 MB: more than a piece of eight threads
     path = scratch / "late"
     path.write_bytes(b"1\n" * n + last.encode() + b"\n" + b"1\n" * 100)
@@ -844,7 +844,8 @@ def test_text_as_python_reads_it(run, scratch, seed):
 
 
 def test_errors_say_what_and_where_once(run, fails, ctl, shared, scratch):
-    """The place once, in the user's words; nothing about rows where there are none; caps and values with their figures."""
+    """Messages name the place once, in the user's terms, mention rows only if there are some, and give caps and values in
+    figures."""
     big = npy(scratch / "u.npy", np.array([2**64 - 1, 2**64 - 1, 1, 2], "<u8"))
     offsets = npy(scratch / "o.npy", np.array([0, 2, 2, 4], "<i8"))
     told = lambda *a, **kw: ctl(*a, url=shared.url, **kw).stderr.decode()
@@ -1055,7 +1056,7 @@ def test_version(run):
 
 # ---- the private daemon ----
 def test_autostart(ctl, scratch):
-    """The first command of a newcomer: a daemon of his own comes up, serves, is found again, and goes on SIGTERM."""
+    """The first command of a new user: a private daemon starts, serves, is found again, and leaves on SIGTERM."""
     pids = lambda: [int(p.name) for p in pathlib.Path("/proc").iterdir() if p.name.isdigit() and is_ours(p)]
 
     def is_ours(p):
@@ -1209,7 +1210,7 @@ def test_idle_exit_of_the_users_configuration(scratch):
 
 @pytest.mark.skipif(0 < os.geteuid() < 1000, reason="the configuration of users below 1000 is the system's")
 def test_a_started_daemon_leaves_as_the_users_configuration_says(scratch):
-    """A real one, of a user who is not the system; root becomes one."""
+    """A real daemon of an ordinary user; root becomes one."""
     other = {} if os.geteuid() else {"user": 12345, "group": 12345, "extra_groups": []}
     os.chmod(scratch, 0o755)
     home = scratch / "home"

@@ -1,4 +1,4 @@
-"""reduced's settings from outside: --check-config, --dump-config, --help, what a wrong setting is told."""
+"""reduced's settings from outside: --check-config, --dump-config, --help, and the messages about wrong settings."""
 import os
 import re
 import subprocess
@@ -104,12 +104,12 @@ def test_help_and_version():
 
 
 def test_unusable_addresses(scratch):
-    (scratch / "file").write_text("a file that is no socket")
+    (scratch / "file").write_text("a file that is not a socket")
     for url in (f"ipc://{scratch}/missing/s", "tcp://256.1.1.1:1", f"ipc://{scratch}/file"):
         done = reduced("--listen", url, "--backend", "cpu", "--allow-plain-tcp", "yes")
         assert done.returncode == 1, (url, done.stderr)
         assert done.stderr
-    assert (scratch / "file").read_text() == "a file that is no socket"
+    assert (scratch / "file").read_text() == "a file that is not a socket"
 
 
 def test_metrics_stay_on_this_machine_unless_told_otherwise():

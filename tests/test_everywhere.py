@@ -59,7 +59,7 @@ def test_all_ways_have_the_same_bytes(client, dtype):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["f64", "f32", "f16", "i64"])
 def test_long_arrays(client, dtype):
-    """One request, many states and a stream of so many elements that an engine cuts them, beside the library alone."""
+    """One request, many states, and a stream of enough elements that an engine cuts them, beside the library alone."""
     rng = np.random.default_rng(oracle.DTYPES[dtype] + 2000)
     for turn, nan in enumerate(oracle.NANS):
         bits = rng.permutation(np.concatenate([multiset(rng, dtype), *(make(rng, dtype, 15_000) for make in list(gens.of(dtype))[turn::4])]))

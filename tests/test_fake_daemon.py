@@ -1,5 +1,5 @@
-"""libreduce against daemons that fail: they cut, forget sessions for ever, are busy at the wrong moment, or answer with something
-else than what was asked for."""
+"""libreduce against daemons that fail: they close connections, forget sessions for ever, are busy at the wrong moment, or give
+answers that do not fit the request."""
 import ctypes as C
 import struct
 import threading
@@ -62,7 +62,8 @@ def test_the_fake_is_a_daemon(scratch):
 
 # ---- it cuts ----
 def test_a_request_that_cuts_every_connection_is_given_up(scratch):
-    """Ten losses are borne, for a daemon on its way out may cut several times; the request that met eleven is perhaps the cause."""
+    """Ten losses are tolerated, because a stopping daemon may close several times; a request that met eleven may be their
+    cause."""
     with FakeDaemon(scratch / "s", lambda r: r.cut()) as fake, Client(fake.url) as client:
         fails("NO_DAEMON", client.run, "sum", "f32", DATA)
         assert fake.count(REDUCE) == 11
@@ -151,7 +152,7 @@ def test_every_connection_begins_with_hello(scratch):
 
 
 def test_requests_amid_cuts_are_not_lost(scratch):
-    """The same without waiting: what goes to a new connection with the old session is told NO_SESSION, and comes again."""
+    """The same without waiting: a request with the old session on a new connection gets NO_SESSION, and is repeated."""
 
     def answer(r):
         if r.session != r.connection.session:

@@ -154,7 +154,7 @@ def test_every_call_of_a_request_may_fail(faulty, page, scratch):
 
 
 def start_and_leave(daemon, scratch):
-    """What became of a daemon one of whose calls failed."""
+    """The state of a daemon after one of its calls failed."""
     end = time.monotonic() + 60
     while daemon.process.poll() is None and "ready\n" not in daemon.log():
         assert time.monotonic() < end, f"neither ready nor gone:\n{daemon.log()}"
@@ -226,7 +226,7 @@ def drained(daemon):
 
 
 def wait_times(daemon, pattern, times):
-    """Wait until so many lines of the log match."""
+    """Wait until `n` lines of the log match."""
     end = time.monotonic() + 60
     while len(re.findall(pattern, daemon.log(), re.M)) < times:
         assert time.monotonic() < end and daemon.process.poll() is None, daemon.log()

@@ -1,5 +1,5 @@
-"""reducectl on the files that people have: what is no array is refused by its name; members of .npz, safetensors, HDF5; columns
-of tables; compressed streams; big-endian elements; all arrays of a file as a table."""
+"""reducectl on common files: a file without an array is refused by the name of its format; members of .npz, safetensors, HDF5;
+columns of tables; compressed streams; big-endian elements; all arrays of a file as a table."""
 import gzip
 import io
 import json
@@ -51,7 +51,7 @@ def saved(array, fortran=False):
     return out.getvalue()
 
 
-# ---- what is no array ----
+# ---- files without arrays ----
 FOREIGN = {
     "bzip2": b"BZh91AY&SY", "xz": b"\xfd7zXZ\0\0\4", "Parquet": b"PAR1\x15\0", "Arrow": b"ARROW1\0\0", "Feather": b"FEA1\0\0", "GGUF": b"GGUF\3\0\0\0",
     "netCDF classic": b"CDF\1\0\0\0\0", "FITS": b"SIMPLE  =                    T", "PNG": b"\x89PNG\r\n\x1a\n", "JPEG": b"\xff\xd8\xff\xe0", "PDF": b"%PDF-1.7\n",
@@ -353,7 +353,7 @@ def test_columns_without_quotes(run, fails, scratch):
 
 
 def test_zero_bytes_in_a_column(run, fails, scratch):
-    """They end no number: what is behind them counts. (In its first kilobyte they say that a file is not text.)"""
+    """Zero bytes do not end a number: what follows them counts. (In the first kilobyte they show that a file is not text.)"""
     for bad in (b"1\0", b"\0001", b"1\0002", b'"1\0"', b"\0"):
         (scratch / "t.csv").write_bytes(b"a,b\n" + b"7,3\n" * 1000 + bad + b",4\n")
         fails("line 1002: .* is followed by a zero byte", "sum", f"{scratch / 't.csv'}:a")

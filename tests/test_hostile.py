@@ -1,7 +1,7 @@
 """Every attack of hostile.py for a moment, beside an honest client. `make hostile` runs the same for longer, on two builds.
 
-The honest client's slowest cycle in a hundred may take ten times as long as without an attack, and none may fail. Less than
-FLOOR says nothing: on a machine where other tests run, a process may get no turn for so long."""
+The honest client's slowest cycle in a hundred may take ten times as long as without an attack, and none may fail. Times below
+FLOOR are ignored: beside other tests a process may get no processor for that long."""
 import concurrent.futures
 import os
 import pathlib

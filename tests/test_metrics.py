@@ -1,4 +1,4 @@
-"""What the daemon tells about itself as Prometheus text: well formed, and right."""
+"""The daemon's metrics as Prometheus text are well formed and right."""
 import os
 import re
 import select

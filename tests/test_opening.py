@@ -53,7 +53,7 @@ def opened(daemon):
 
 
 def waits(daemon, n):
-    """So many requests wait for a device, and not in a queue."""
+    """Wait until `n` requests wait for a device, and not in a queue."""
     def held_ones():
         with daemon.connect() as c:
             return sum(" where=device " in v for k, v in c.query(REQUESTS).items() if k.startswith("request."))

@@ -68,7 +68,7 @@ def load(c):
 
 
 def settled(daemon, c, wanted):
-    """The status as http has it, once it has so many reductions: it is made anew once a second."""
+    """The status over http, once it counts that many reductions: it is made anew once a second."""
     s = status(daemon)
     while sum(o["ok"] + o["errors"] for o in s["ops"]) < wanted:
         select_a_moment(daemon.process)

@@ -493,7 +493,7 @@ def test_masks(conn):
     assert conn.reduce("sum", "u16", data, rows=2, mask=[1, 0, 0, 1]).cells == u64(5, 3)
     assert conn.reduce("sum", "u16", data, offsets=[0, 3, 4], mask=[1, 0, 1, 1]).cells == u64(12, 3)
     nan = struct.pack("<2d", float("nan"), 2.0)
-    assert conn.reduce("sum", "f64", nan, mask=[0, 1], nan="error").cells == [struct.pack("<d", 2.0)], "a NaN that is left out is no error"
+    assert conn.reduce("sum", "f64", nan, mask=[0, 1], nan="error").cells == [struct.pack("<d", 2.0)], "a masked NaN is not an error"
 
 
 def test_initial_elements(conn):
@@ -966,7 +966,7 @@ def test_busy_above_max_inflight(start):
         done = busy = 0
         for request in sent:
             try:
-                body = c.wait(request)  # compared as a whole: who takes replies slowly is disconnected
+                body = c.wait(request)  # compared as a whole: a client that takes replies slowly is disconnected
                 assert (body[4:16], body[48:]) == (struct.pack("<IQ", 8, rows), bytes(8 * rows))
                 done += 1
             except Fault as f:

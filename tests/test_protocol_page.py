@@ -1,4 +1,4 @@
-"""What PROTOCOL.md says of the corners: two things wrong at once, a daemon that leaves, fields that are no echo, relays, the
+"""Corner cases of PROTOCOL.md: two errors at once, a daemon that leaves, fields that are not echoed, relays, the
 fdpass channel's second life, the numbers for people who write clients."""
 import contextlib
 import os

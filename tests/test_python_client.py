@@ -78,6 +78,15 @@ def test_a_callback_may_wait_for_other_tasks(package):  # noqa: F811
     assert maxima == [7, 7, 7] and isinstance(error, package.EmptyError) and total == math.fsum(BIG)
 
 
+def test_tasks_are_used_while_they_end(package):  # noqa: F811
+    """Their jobs are freed by another thread; what is wrong there, AddressSanitizer sees."""
+    for _ in range(20):
+        tasks = [package.submit("std", BIG[:n]) for n in range(1, 2000, 20)]
+        while not all([t.done() for t in tasks]):
+            assert all(done <= total for done, total in [t.progress() for t in tasks])
+        assert not any(t.cancel() for t in tasks) and {t.progress() for t in tasks} == {(0, 0)}
+
+
 def test_progress_and_deadlines(package):  # noqa: F811
     seen = []
     package.sum(BIG, progress=lambda done, total: seen.append((done, total)))

@@ -210,7 +210,7 @@ def test_what_a_reduction_of_it_refuses(clean):
 def test_a_name_is_taken_only_by_those_who_ask_to_replace(clean):
     with clean.connect() as c, clean.connect() as other:
         first = c.store("x", "u8", 8)
-        second = other.store("x", "u8", 8)  # who is first at COMMIT has it
+        second = other.store("x", "u8", 8)  # the first COMMIT gets the name
         for conn, h in ((c, first), (other, second)):
             conn.write(h, 0, struct.pack("<Q", h))
         c.commit(first)
@@ -292,7 +292,7 @@ def test_dropped_in_use_it_goes_when_the_last_reduction_is_back(start):
 
 
 def test_replaced_while_others_reduce_it(clean):
-    """Each answer is of one array as it was put; what is no more is told so."""
+    """Each answer is that of one array as it was put; a dropped array is reported as such."""
     n, rounds, readers = 20_000, 40, 3
     wrong, over = [], threading.Event()
 

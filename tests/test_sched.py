@@ -52,7 +52,7 @@ def ends(c, sent):
     found = []
     for request in sent:
         try:
-            body = c.wait(request)  # compared as a whole: who takes replies slowly is disconnected
+            body = c.wait(request)  # compared as a whole: a client that takes replies slowly is disconnected
             assert (body[4:16], body[48:]) == RIGHT
             found.append("OK")
         except Fault as f:
@@ -186,7 +186,7 @@ def test_a_user_has_a_cap_of_sessions(start):
 
 
 def test_a_deadline_passes_in_the_queue(start):
-    """What waits behind other work is told at its deadline, and takes no time of the engine."""
+    """A request that waits behind other work is answered at its deadline, and takes no time of the engine."""
     daemon = busy_daemon(start)
     with daemon.connect() as c, daemon.connect() as late:
         sent = flood(daemon, c, MANY), [late.send(REDUCE, WORK, time_ms=1) for _ in range(MANY)]
@@ -222,7 +222,7 @@ def test_sessions_take_turns(start):
         daemon.process.send_signal(signal.SIGSTOP)
         sent = [greedy.send(REDUCE, WORK) for _ in range(32)], [modest.send(REDUCE, WORK) for _ in range(6)]
         daemon.process.send_signal(signal.SIGCONT)
-        with concurrent.futures.ThreadPoolExecutor() as pool:  # at once: who does not take a reply for long is disconnected
+        with concurrent.futures.ThreadPoolExecutor() as pool:  # at once: a client that does not read is disconnected
             waited = list(pool.map(queued, (greedy, modest), sent))
         before = sum(ns < max(waited[1]) for ns in waited[0])
         assert before <= 18, (before, waited)  # 6 and what was under way are fair; first come, first served makes it 32
@@ -337,7 +337,7 @@ def test_cancelled_chunks_may_come_again(start):
 
 @pytest.mark.parametrize("code", ["CANCELLED", "DEADLINE"])
 def test_a_stream_whose_chunk_was_taken_back_has_no_result(start, code):
-    """FINISH came while the chunk had its place, and is told that it is missing; never a sum without it."""
+    """FINISH came while the chunk was claimed, and reports that it is missing; there is never a sum without it."""
     daemon = busy_daemon(start)
     half = len(BIG) // 2
     data = BIG[:half].tobytes()

@@ -125,7 +125,7 @@ def test_random_shapes(shared, scratch, sizes):
 
 
 def test_threads_share_a_client(shared, scratch):
-    """Four threads, one client, small messages: everybody gets his own answers."""
+    """Four threads, one client, small messages: each thread gets its own answers."""
     failures = []
 
     def work(number):

@@ -339,7 +339,8 @@ def test_descriptors_that_hang_when_they_are_closed(start, lingering, way):
 
 
 def test_who_hangs_the_readers_does_not_pile_up_descriptors(start, lingering):
-    """A user has three quarters of the readers. With these hung, nothing of what he passes is closed: he may not go on."""
+    """A user has three quarters of the readers. With these hung, no descriptor that the user passes is closed, so it may pass
+    no more."""
     daemon = start("--readers", 4)
     hung = [lingering() for _ in range(3)]
     null = os.open("/dev/null", os.O_RDONLY)
@@ -375,7 +376,7 @@ def as_peer(uid):
 
 
 def wait_stuck(daemon, n, seconds=30):
-    """Until so many threads of the daemon hang."""
+    """Wait until `n` threads of the daemon hang."""
     end = time.monotonic() + seconds
     with daemon.connect() as c:
         while (stuck := c.query(2)["side.stuck"]) != n:
@@ -385,7 +386,7 @@ def wait_stuck(daemon, n, seconds=30):
 
 @needs_root
 def test_threads_that_hang_are_replaced(start, scratch, lingering):
-    """Two users hang all that each may have: the third one is served soon, and closed descriptors are no loss."""
+    """Two users hang all threads that each may have: a third one is served soon, and no closed descriptor is lost."""
     os.chmod(scratch, 0o755)
     daemon = start("--readers", 4, "--socket-mode", "0666")
     hung = [lingering() for _ in range(6)]
@@ -398,7 +399,7 @@ def test_threads_that_hang_are_replaced(start, scratch, lingering):
         for i, side in enumerate(sides):
             carriers = [socket.socketpair() for _ in range(3)]
             for (into, out), x in zip(carriers, hung[3 * i:]):
-                socket.send_fds(into, [b"x"], [x.socket.fileno()])  # in its queue nobody can tell it not to linger
+                socket.send_fds(into, [b"x"], [x.socket.fileno()])  # in the queue its linger option cannot be cleared
             side.send(ARENA_PACKET, [out.fileno() for _, out in carriers])
             for s in itertools.chain(*carriers, (x.socket for x in hung[3 * i:3 * i + 3])):
                 s.close()
@@ -430,7 +431,7 @@ def test_sockets_that_linger_are_closed_at_once(start, lingering):
 
 
 def test_no_descriptors_left_for_the_fdpass_socket(start):
-    """Who knocks waits, and the daemon does not spin meanwhile."""
+    """New peers wait, and the daemon does not spin meanwhile."""
     daemon = start()
 
     def limit(n):
@@ -753,7 +754,7 @@ def test_arenas_are_charged_until_they_are_gone(start, end):
 
 
 def test_a_daemon_leaves_while_its_arenas_are_in_use(start):
-    """At once, and without its sockets; who has the memory keeps it."""
+    """The daemon leaves at once, and removes its sockets; a client that has the memory keeps it."""
     daemon = start()
     with daemon.connect() as c, Side(c) as side:
         _, memory = side.arena(MIB)

@@ -110,7 +110,7 @@ def test_an_overflow_has_the_exact_value():
 
 
 # ---- several states ----
-@pytest.mark.skipif(sanitizer() == "thread", reason="calls of one thread; after so many ThreadSanitizer leaves no room for a fork")
+@pytest.mark.skipif(sanitizer() == "thread", reason="calls of a single thread; then ThreadSanitizer leaves no room for a fork")
 @pytest.mark.parametrize("dtype", oracle.DTYPES)
 def test_any_split_and_tree_gives_the_same_bytes(dtype):
     """By merging, and by words where there are any."""

@@ -1,5 +1,5 @@
-"""Threads that wait for replies read them themselves where that can be (client/wire_unix.c): what they must not do, and that they
-do it."""
+"""Threads that wait for replies read them themselves where possible (client/wire_unix.c): that they do, and what they must not
+do."""
 import ctypes as C
 import os
 import random
@@ -44,7 +44,7 @@ def until_it_sleeps(thread):
 
 
 class Job:
-    """A job under way. Of its callback, if it has one: the thread in which it ran, and what it was told."""
+    """A job under way. Of its callback, if it has one: the thread in which it ran, and its arguments."""
 
     def __init__(self, client, data, callback):
         self.client, self.data, self.thread, self.err, self.called = client, data, None, 0, threading.Event()
@@ -151,7 +151,7 @@ def test_results_of_no_version_are_refused(shared):
 
 
 def busy(client, seed, rounds, wrong):
-    """Calls of all kinds, one after the other; what goes wrong is told."""
+    """Makes calls of all kinds, one after the other, and records errors."""
     r = random.Random(seed)
     try:
         for _ in range(rounds):

@@ -14,7 +14,7 @@ import time
 
 import pytest
 
-from conftest import BIN, sanitizer, select_a_moment
+from conftest import BIN, ROOT, sanitizer, select_a_moment
 from otheruser import as_user, needs_root
 from rawclient import HELLO, MAX_DATA, PING, REDUCE, Closed, Connection, Fault, header, spec
 from test_protocol import last_reply
@@ -331,25 +331,11 @@ def test_a_frame_and_a_greeting_have_deadlines(start):
 
 
 # ---- many cores ----
-CORES = r"""
-#define _GNU_SOURCE
-#include <sched.h>
-int sched_getaffinity(pid_t pid, size_t size, cpu_set_t *set)
-{
-    (void)pid;
-    CPU_ZERO_S(size, set);
-    for (int i = 0; i < 16; i++)
-        CPU_SET_S(i, size, set);
-    return 0;
-}
-"""
-
-
 @pytest.mark.unsanitized  # whose runtime must be loaded first
 def test_threads_of_many_cores_linger(start, scratch, monkeypatch):
     """They look for the next request for a moment, without a pause, and then they sleep."""
     shim = scratch / "cores.so"
-    subprocess.run(["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o", shim], input=CORES.encode(), check=True)
+    subprocess.run(["gcc", "-shared", "-fPIC", "-D_GNU_SOURCE", "-x", "c", ROOT / "tests/unit/many_cores.h", "-o", shim], check=True)
     monkeypatch.setenv("LD_PRELOAD", str(shim))
     daemon = start("--threads", 1)
     monkeypatch.delenv("LD_PRELOAD")

@@ -1,5 +1,5 @@
-/* The simple calls of version 0.1, which exported each of them: programs linked with it find them under that version, and no
- * new program can link them. Only libreduce.so has this file. The list is closed. */
+/* The simple calls that version 0.1 exported. Programs linked with 0.1 find them under that symbol version; new programs cannot
+ * link them. Only libreduce.so has this file. The list never grows. */
 #include "client/reduce.h"
 
 #pragma GCC visibility push(default)

@@ -94,12 +94,12 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY]);
 /* The code of an operation. 0: `why`, with what might have been meant. */
 int ctl_parse_op(const char *word, char why[CTL_WHY]);
 
-/* "sum,mean": codes to `ops`, how many; minmax is min and max. 0: `why`. */
+/* "sum,mean": writes the codes to `ops` and returns how many; minmax is min and max. 0: `why`. */
 int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY]);
 /* Does one pass of stats give the same values as the several operations? */
 bool ctl_is_one_pass(const ctl_options *o);
 
-/* Does the result tell places? */
+/* Does the result contain places (indexes)? */
 bool ctl_needs_indexes(const ctl_options *o);
 
 /* ---- help.c ---- */
@@ -128,7 +128,7 @@ bool ctl_npy_is(const uint8_t *prefix, size_t len); /* by its magic */
 /* Bytes from the start of the file to the data, from the first CTL_NPY_PREFIX bytes (v1 needs 10). 0: `why`. */
 size_t ctl_npy_data_offset(const uint8_t *prefix, size_t len, char why[CTL_WHY]);
 
-/* Read the whole header, bytes [0, data offset). `dtype` is what the user says of types that numpy lacks (bf16 as V2), or
+/* Read the whole header, bytes [0, data offset). `dtype` is the user's statement about types that numpy lacks (bf16 as V2), or
  * 0. 0, or a reduce_err: REDUCE_E_TYPE for types that cannot be reduced, REDUCE_E_BAD_MESSAGE for malformed headers. */
 int ctl_npy_parse(const uint8_t *header, size_t len, int dtype, ctl_npy *npy, char why[CTL_WHY]);
 
@@ -148,13 +148,13 @@ typedef struct ctl_text {
 /* Turn `n` bytes into at most n/2 + 1 elements at `out`: integers exactly, floats rounded once from the text. Returns how
  * many, or -1 with the line and the token in `why`. */
 long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why[CTL_WHY]);
-/* The input is over: 0 or 1 element, or -1. */
+/* The input has ended: 0 or 1 element, or -1. */
 long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY]);
 /* The number at `text` in [first, end), if it is short and plain: decimal digits, a point, an exponent. Returns its end; NULL:
  * another parser has to decide. */
 const char *ctl_text_plain(const char *first, const char *text, const char *end, int dtype, void *out);
 
-/* What the tokens of a text are. Zero-initialise. */
+/* The kinds of a text's tokens. Zero-initialise. */
 typedef struct ctl_text_kind {
     bool some;     /* there is a token */
     bool real;     /* one is not an integer (-0 counts as such): the others need not be looked at */
@@ -163,10 +163,10 @@ typedef struct ctl_text_kind {
     bool wide;     /* beyond both */
 } ctl_text_kind;
 
-/* Look at the tokens of [bytes, bytes + n); unless this is the `last` piece, the one at its end may go on. Returns how many
- * bytes are done; the others belong to the next piece. */
+/* Examine the tokens of [bytes, bytes + n). Unless this is the `last` piece, the token at its end may continue. Returns how
+ * many bytes are done; the others belong to the next piece. */
 size_t ctl_text_look(ctl_text_kind *k, const char *bytes, size_t n, bool last);
-/* i64 or u64 if all are integers of it, else f64, of nothing, too; 0: integers that need more than 64 bits. */
+/* i64 or u64 if all tokens are integers of that type, else f64, also for an empty text; 0: integers need more than 64 bits. */
 int ctl_text_dtype(const ctl_text_kind *k);
 
 /* ---- half.c ---- */
@@ -184,7 +184,7 @@ unsigned ctl_half_round(int dtype, double y);
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
  * from the text. False: `why` says that it is not a number, or out of range. */
 bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
-/* The first `cap` - 1 bytes of what should be a number, for a message: what a terminal might take amiss becomes '?'. */
+/* The first `cap` - 1 bytes of what should be a number, for a message. Bytes that a terminal might interpret become '?'. */
 void ctl_clean(char *out, size_t cap, const char *token);
 /* A sign, then decimal digits or 0x and hexadecimal ones. False: something else. *fits: in 64 bits. */
 bool ctl_parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, bool *fits);
@@ -224,21 +224,20 @@ void ctl_json_string(FILE *out, const char *s);
 typedef struct ctl_reader ctl_reader;
 typedef struct ctl_pull ctl_pull;
 
-/* *dtype 0: it is found out, by reading ahead, and set, unless integers go beyond 64 bits; a pipe that goes on for longer is
- * what its beginning is. So is a file
- * if `brief`: if it turns out to be something else, reading fails and ctl_reader_mistaken is true. `from` becomes the reader's
- * in any case. `fd`: of the file, if `from` reads it from its position on and can do so again, else -1. NULL: *err and `why`
- * say why. */
+/* *dtype 0: it is determined by reading ahead, and set, unless integers need more than 64 bits. For a long pipe only the
+ * beginning decides, and also for a file if `brief`. If the rest of the file has another type, reading fails and
+ * ctl_reader_mistaken is true. `from` becomes the reader's in any case. `fd`: of the file, if `from` reads it from its position
+ * on and can do so again, else -1. NULL: *err and `why` say why. */
 ctl_reader *ctl_reader_open(ctl_pull *from, int fd, bool brief, int *dtype, int *err, char why[CTL_WHY]);
 bool ctl_reader_mistaken(const ctl_reader *r);
 void ctl_reader_free(ctl_reader *r);
 /* Up to `room` bytes of elements, one at least; 0: the end; -1 with *err and `why`. */
 long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why[CTL_WHY]);
-/* Bytes of the text instead, some at a time: for integers that no element holds. How many; 0: the end; -1 as before. */
+/* Reads bytes of the text instead, for integers that no element holds. Returns how many; 0: the end; -1 as before. */
 long ctl_reader_bytes(ctl_reader *r, const char **bytes, int *err, char why[CTL_WHY]);
-/* The file is at its start again. */
+/* The caller has set the file back to its start. */
 void ctl_reader_rewind(ctl_reader *r);
-/* The same type for all of `n` readers whose types were found out; 0: integers beyond 64 bits. */
+/* A common type for `n` readers whose types were determined; 0: integers beyond 64 bits. */
 void ctl_reader_agree(ctl_reader *const *r, int n, int *dtype);
 
 /* ---- input.c ---- */
@@ -247,29 +246,29 @@ enum { CTL_HEAD = 1024 }; /* bytes that say what a file is */
 
 struct ctl_array;
 
-/* What to take an input for. */
+/* How to interpret an input. */
 typedef struct ctl_source {
     const char *name;              /* of a file, or "-"; "FILE:MEMBER" */
     int dtype;                     /* 0: not said */
-    int raw_dtype;                 /* of raw bytes then; 0: it has to be said */
+    int raw_dtype;                 /* the type of raw bytes then; 0: it must be given */
     bool swapped;                  /* raw elements are big-endian */
     bool text;                     /* numbers as text, */
     bool wide;                     /* whose integers may go beyond 64 bits: then the input's dtype is 0, */
-    bool brief;                    /* which are reduced again if their type is not that of the first ones */
+    bool brief;                    /* and it is reduced again if the first elements did not show its type */
     const struct ctl_array *array; /* the member, if it is known already, else NULL */
 } ctl_source;
 
 typedef struct ctl_input {
     const char *name; /* for messages */
     int fd;
-    const char *resident; /* its name, if these are data that the daemon has; else NULL */
+    const char *resident; /* the name, if the input is resident data; else NULL */
     int dtype;
     const char *kind; /* ".npy", for messages */
     bool npy, text;   /* npy: the shape is known, also of members of containers */
     bool column;      /* of a table as text */
     bool regular;     /* can be read again from the start */
     bool fortran;     /* with the first index running fastest */
-    bool swapped;     /* big-endian: turned round as they are read */
+    bool swapped;     /* big-endian: bytes are swapped as they are read */
     int dims;         /* if `npy` */
     uint64_t shape[CTL_MAX_DIMS];
     bool sized;             /* `bytes` is known */
@@ -280,11 +279,11 @@ typedef struct ctl_input {
     uint8_t head[CTL_HEAD]; /* read ahead to see what it is */
     size_t head_len, head_at;
     ctl_reader *reader; /* text, */
-    bool guessed;       /* whose type was found out: 0, if integers go beyond 64 bits */
+    bool guessed;       /* its type was determined; 0 if integers need more than 64 bits */
     int err;            /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is not a number */
 } ctl_input;
 
-/* The member's name in "FILE:MEMBER"; NULL: it is a file, or nothing that is there. */
+/* The member's name in "FILE:MEMBER"; NULL: `name` is a file, or does not exist. */
 const char *ctl_member_of(const char *name);
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY]);
@@ -295,7 +294,7 @@ long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
 long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
 /* Back to the first element. False: it cannot. */
 bool ctl_rewind(ctl_input *in);
-/* Do its elements lie in a regular file as they are, from `start` on? Then the daemon can read them. */
+/* Are its elements stored plainly in a regular file, from `start` on? Then the daemon can read them. */
 bool ctl_in_file(const ctl_input *in);
 /* Is the order of its elements not that of their indexes (Fortran order of several dimensions)? */
 bool ctl_shuffled(const ctl_input *in);
@@ -304,7 +303,7 @@ bool ctl_shuffled(const ctl_input *in);
 
 /* --shard TEXT. False: `why`. */
 bool ctl_parse_shard(ctl_options *o, const char *text, char why[CTL_WHY]);
-/* Options that are consistent: what --shard and --joined imply. */
+/* Set what --shard and --joined imply, and check that the options are consistent. */
 void ctl_apply_shard(ctl_options *o);
 /* Narrow the n open inputs of one type to the shard; inputs without a part of it are closed. *first: its first index. 0, or a
  * reduce_err with `why`. */
@@ -320,8 +319,8 @@ typedef struct ctl_axes {
     int n;
     uint64_t len[CTL_MAX_DIMS];
     bool reduced[CTL_MAX_DIMS];
-    uint64_t place[CTL_MAX_DIMS]; /* reduced: how many elements one step is, of those of a result in C order */
-    bool turned;                  /* the kept ones come in the order that is reverse to that of the results */
+    uint64_t place[CTL_MAX_DIMS]; /* reduced axes: how many elements of a result, in C order, one step is */
+    bool turned;                  /* the kept axes are in the reverse order of the results */
 } ctl_axes;
 
 /* Which elements of the input, in the order in which they lie there, belong to which result. */
@@ -349,7 +348,7 @@ typedef struct ctl_progress {
     uint64_t start_ns, last_ns, done, total; /* total 0: unknown */
 } ctl_progress;
 
-/* `asked`: for a terminal the bar comes by itself if `allowed`, elsewhere lines come if the user asked for them. */
+/* On a terminal a bar is shown if `allowed`; elsewhere lines are written if `asked` (--progress). */
 void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed, bool asked);
 void ctl_progress_add(ctl_progress *p, uint64_t bytes);
 void ctl_progress_end(ctl_progress *p); /* wipes the bar */
@@ -372,7 +371,7 @@ int ctl_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t 
 /* A value in JSON: numbers and truth values are that; NaN and the infinities, which it lacks, are strings; nothing is null. */
 void ctl_json_value(const ctl_options *o, const char *text);
 
-/* What results or an error are about. */
+/* What results or an error refer to. */
 typedef struct ctl_where {
     const char *name;        /* of the input */
     const char *unit;        /* as in ctl_shape */
@@ -380,24 +379,24 @@ typedef struct ctl_where {
     const uint64_t *offsets; /* of its segment and those after it, or NULL: all have equally many elements */
 } ctl_where;
 
-/* What takes the values of results. */
+/* A receiver of the values of results. */
 struct ctl_sink {
     void (*take)(ctl_sink *s, const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
-    /* Instead: of a value that overflowed its reply type, or that has none. */
+    /* Called instead for a value that overflowed its reply type, or that does not exist. */
     void (*take_exact)(ctl_sink *s, const ctl_where *w, const char *value);
     bool wide; /* the pass found integers that stats does not take */
 };
 
 /* The results of a run. */
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
-/* The value of a reduction that overflowed its reply type, if that is known to the last digit: as a result. */
+/* Print the exact value of a reduction that overflowed its reply type as a result, if all its digits are known. */
 bool ctl_print_exact(const ctl_options *o, const ctl_where *w);
 /* A value that was found here, of `count` numbers. */
 void ctl_print_text(const ctl_options *o, const ctl_where *w, const char *value, const char *type, uint64_t count);
-/* What -v says about it. */
+/* The details of -v. */
 void ctl_print_details(const ctl_input *in, const reduce_result *r);
-/* An error of this thread's last libreduce call, whose results began with w->first, or (err, why) of our own if `why` is not
- * NULL. Returns the exit code. */
+/* Print an error: of this thread's last libreduce call, whose results began with w->first, or (err, why) if `why` is not NULL.
+ * Returns the exit code. */
 int ctl_print_error(const ctl_options *o, const ctl_where *w, int err, const char *why);
 
 /* ---- what a command reduces ---- */
@@ -411,7 +410,7 @@ typedef struct ctl_work {
     ctl_input *mask;  /* bytes, one for each element, or NULL */
     reduce_spec spec; /* for this type, without shape */
     uint64_t initial; /* what spec.initial points to */
-    bool mistaken;    /* the type of a text, guessed in brief: nothing is printed */
+    bool mistaken;    /* the guessed type of a text was wrong: nothing is printed */
     ctl_progress progress;
 } ctl_work;
 
@@ -423,16 +422,16 @@ int ctl_take(ctl_work *w, void *elements, uint8_t *mask, uint64_t n, char why[CT
 /* Add the parts of a result that sum up: times, elements, results. */
 void ctl_add_result(reduce_result *sum, const reduce_result *r);
 
-/* Stream n elements (UINT64_MAX: all that come). 0, or a reduce_err with `why` set if it is the input's, else empty. */
+/* Stream n elements (UINT64_MAX: all). 0, or a reduce_err; `why` is set if the input caused it, else empty. */
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
 /* Are the elements made of text? Sending them costs more than adding them to a state, which the daemon gets instead. Returns as
- * ctl_stream. Who asks for a path or a deadline gets a stream. */
+ * ctl_stream. With a path or a deadline in the options they are streamed. */
 bool ctl_is_added_here(const ctl_work *w);
 int ctl_add_here(ctl_work *w, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
-/* Can the input be given to the daemon as a file, to be read there, or does it have the data already? Then have `bytes` bytes
- * reduced, `at` bytes after its first element. Returns as reduce_file. */
+/* Can the daemon read the input as a passed file, or does it already have the data? Then let it reduce `bytes` bytes, `at`
+ * bytes after the first element. Returns as reduce_file. */
 bool ctl_is_direct(const ctl_work *w);
 int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r);
 
@@ -458,8 +457,8 @@ int ctl_reduce_tensors(reduce_client *c, const ctl_options *o, const char *name,
 /* ---- resident.c ---- */
 bool ctl_is_resident(const char *name); /* "@NAME" */
 
-/* Resident data as an input. `dtype` is what the user says they are, or 0. 0, or a reduce_err, with `why` or, if that is empty,
- * as this thread's last error. */
+/* Resident data as an input. `dtype` is the type that the user states, or 0. 0, or a reduce_err; the reason is in `why`, or if
+ * that is empty, this thread's last error. */
 int ctl_open_resident(reduce_client *c, ctl_input *in, const char *name, int dtype, char why[CTL_WHY]);
 
 int ctl_put(reduce_client *c, const ctl_options *o);
@@ -481,7 +480,7 @@ int ctl_status(reduce_client *c, const ctl_options *o);
 int ctl_watch(reduce_client *c, const ctl_options *o, int (*show)(reduce_client *c, const ctl_options *o));
 
 /* ---- ladder.c ---- */
-/* `reducectl ladder ...`: becomes the program reducectl-ladder. Returns only if that fails, with the exit code. */
+/* `reducectl ladder ...`: becomes the program reducectl-ladder. It returns only if that fails, with the exit code. */
 int ctl_ladder(int argc, char **argv);
 
 #endif

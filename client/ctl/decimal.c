@@ -27,7 +27,7 @@ ctl_decimal ctl_shortest(ctl_float f)
 {
     uint64_t c = f.fraction;
     int q = f.exponent;
-    if (q <= 0 && q > -53 && (c & ((UINT64_C(1) << -q) - 1)) == 0) /* a whole number: each digit counts */
+    if (q <= 0 && q > -53 && (c & ((UINT64_C(1) << -q) - 1)) == 0) /* a whole number: all its digits are significant */
         return without_zeros(c >> -q, 0);
     /* The float and the ends of what is rounded to it, in units of 10^k / 4, to odd. An odd fraction's ends are not its own. */
     int k = (q * 1262611 - (f.closer ? 524031 : 0)) >> 22; /* floor(log10) of 2^q, or of 3/4 of it */
@@ -38,7 +38,7 @@ ctl_decimal ctl_shortest(ctl_float f)
     uint64_t high = times_to_odd(g, (4 * c + 2) << h) - (c & 1);
     uint64_t s = mid / 4, tens = s / 10;
     bool below = low <= 40 * tens, above = 40 * tens + 40 <= high;
-    if (s >= 10 && below != above) /* one multiple of 10^(k+1) is within: whatever is shorter is it */
+    if (s >= 10 && below != above) /* exactly one multiple of 10^(k+1) is within the bounds: it is the shortest */
         return without_zeros(tens + above, k + 1);
     below = low <= 4 * s;
     above = 4 * s + 4 <= high;
@@ -108,7 +108,7 @@ static char *put_exponent(char *out, int e)
 
 enum { MOST = 17 /* digits of a float */ };
 
-/* All is copied in one length, and what is too much overwritten: how many digits there are differs from number to number. */
+/* A fixed length is copied and the excess overwritten later, because the number of digits varies unpredictably. */
 char *ctl_put_decimal(char *out, ctl_decimal d)
 {
     char all[2 * MOST + 2];

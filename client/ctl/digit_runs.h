@@ -16,7 +16,7 @@ enum {
     CTL_DIGITS_BACK = 24 /* bytes before the end of a number that have to be readable, however short it is */
 };
 
-#define CTL_HIGH_DIGIT UINT64_C(10000000000000000) /* what a digit before the low ones counts */
+#define CTL_HIGH_DIGIT UINT64_C(10000000000000000) /* the weight of the first digit before the low ones */
 
 static inline uint64_t ctl_load_eight(const char *p)
 {

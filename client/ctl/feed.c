@@ -1,5 +1,5 @@
-/* How elements of an input get to the daemon: read here, streamed, read by the daemon, or added to a state here. What the
- * reductions of a command share. */
+/* How elements of an input get to the daemon: read here, streamed, read by the daemon, or added to a state here. All reductions
+ * of a command use it. */
 #include <inttypes.h>
 #include <stdlib.h>
 

@@ -42,7 +42,7 @@ static long read_head(ctl_input *in, uint8_t *space, size_t least, size_t want, 
     return (long)have;
 }
 
-/* What was read ahead, then what follows. */
+/* Reads the bytes that were read ahead, then the rest of the file. */
 static long read_bytes(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
 {
     if (in->head_at < in->head_len) {
@@ -56,7 +56,7 @@ static long read_bytes(ctl_input *in, void *space, size_t room, char why[CTL_WHY
 
 /* ---- what is in it ---- */
 
-/* Size of a regular file with a size, else unknown (pipes; /proc files say 0). */
+/* The size of a regular file. Pipes, and /proc files, whose size reads as 0, have an unknown size. */
 static bool file_size(int fd, uint64_t *size)
 {
     struct stat st;
@@ -157,7 +157,7 @@ static int open_text(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
 
 /* ---- containers ---- */
 
-/* From now on the bytes come out of `pull`; NULL: err and why, or no memory. */
+/* From now on read the bytes from `pull`. If it is NULL: `err` and `why` are set, or there is no memory. */
 static int read_through(ctl_input *in, ctl_pull *pull, int err, char why[CTL_WHY])
 {
     if (!pull)
@@ -359,7 +359,7 @@ bool ctl_rewind(ctl_input *in)
 
 /* ---- reading ---- */
 
-/* The last element has come out of a decoder: its stream must end here, too, and only then is its checksum right. */
+/* The last element came from a decoder. The stream must end here, too; only then is its checksum verified. */
 static bool ends_here(ctl_input *in, char why[CTL_WHY])
 {
     uint8_t more;
@@ -406,7 +406,7 @@ static void turn(uint8_t *p, const uint8_t *end, size_t size)
 }
 #undef TURN
 
-/* Whole elements, turned round. */
+/* Whole elements, with their bytes swapped. */
 static long read_swapped(ctl_input *in, uint8_t *space, size_t room, char why[CTL_WHY])
 {
     size_t size = reduce_dtype_size(in->dtype), have = 0;

@@ -7,7 +7,7 @@
 
 enum {
     MAX_DIGITS = 19 /* a number of that length fits 64 bits */,
-    SURE = 18, /* digits that fit i64, whatever they are */
+    SURE = 18, /* any number of this many digits fits i64 */
     SHORT = 8  /* digits that one word has */
 };
 
@@ -21,7 +21,7 @@ ctl_integer_type ctl_integer_type_of(int dtype)
 
 /* ---- the tokens of a text ---- */
 
-/* A block and the tokens that begin and end in it, which come one by one. A bit for each byte of the block. */
+/* A block of text, and the tokens that begin and end in it, one by one. Masks have a bit for each byte of the block. */
 typedef struct walk {
     const char *end;           /* of the text */
     const char *block, *token; /* the current token, which may have begun in an earlier block */
@@ -30,7 +30,8 @@ typedef struct walk {
     uint64_t begun, goes_on; /* 1: a token began before the block, goes on in the next one */
 } walk;
 
-/* The next block. False: it is not whole, with a byte more, or it has something else than digits with or without a minus. */
+/* Go to the next block. False: less than a block and one byte is left, or it has other characters than digits, minus signs and
+ * blanks. */
 static inline bool walk_on(walk *w, const char *block)
 {
     if (w->end - block <= CTL_BLOCK)
@@ -205,7 +206,7 @@ static bool look_at_block(ctl_text_kind *k, walk *w)
     for (; w->ends; next_token(w)) {
         const char *end = next_end(w);
         bool negative = *w->token == '-';
-        uint64_t v = 1; /* as good as any */
+        uint64_t v = 1; /* any value will do */
         if (!is_surely_i64(w->token, end) && !take_integer(w, end, &negative, &v))
             return false;
         ctl_look_at_integer(k, negative, true, v);

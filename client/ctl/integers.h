@@ -4,7 +4,7 @@
 
 #include "client/ctl/ctl.h"
 
-/* What integers of a type, `size` bytes each, may be: magnitudes without and with a minus. */
+/* The range of a type of integers, `size` bytes each: the largest magnitudes without and with a minus. */
 typedef struct ctl_integer_type {
     size_t size;
     uint64_t most[2];
@@ -16,10 +16,10 @@ ctl_integer_type ctl_integer_type_of(int dtype);
  * first token begins that is not a plain integer of the type, or is too near to an end. */
 const char *ctl_feed_integers(const char *first, const char *p, const char *end, const ctl_integer_type *type, uint8_t **out);
 
-/* The same, but they are only looked at. */
+/* The same, but the tokens are only examined. */
 const char *ctl_look_at_integers(ctl_text_kind *k, const char *first, const char *p, const char *end);
 
-/* What one integer says about all. `fits`: its magnitude has 64 bits at most. */
+/* Note what one integer says about the whole text. `fits`: its magnitude has 64 bits at most. */
 void ctl_look_at_integer(ctl_text_kind *k, bool negative, bool fits, uint64_t magnitude);
 
 #endif

@@ -1,4 +1,4 @@
-/* Ctrl-C: what is under way is cancelled, and the command ends with exit code 130. A second one ends it at once. */
+/* Ctrl-C cancels the work under way, and the command ends with exit code 130. A second Ctrl-C ends it at once. */
 #include <pthread.h>
 #include <signal.h>
 

@@ -17,7 +17,7 @@ static int ladder_take_device(void *arg, const reduce_entry *e)
     return 0;
 }
 
-/* Number of the daemon's CUDA device; -1 without a daemon or a GPU. None is started for this. */
+/* Number of the daemon's CUDA device; -1 without a daemon or a GPU. It starts no daemon. */
 static int daemon_device(void)
 {
     reduce_client *c;
@@ -32,7 +32,7 @@ static int daemon_device(void)
     return device;
 }
 
-/* reducectl-ladder beside this program, else by $PATH. Comes back if it cannot be run. */
+/* reducectl-ladder beside this program, else by $PATH. It returns if that cannot be run. */
 static void become(char **argv)
 {
     char path[MAX_PATH];

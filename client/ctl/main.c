@@ -27,7 +27,7 @@ static void print_daemon(reduce_client *c)
         fprintf(stderr, "reducectl: %s on %s%s\n", info.server, info.url, info.autostarted ? ", started now" : "");
 }
 
-/* Why data went in messages, if they need not have. */
+/* Says why data went in messages if a faster path exists. */
 static void print_side(reduce_client *c)
 {
     reduce_info info = REDUCE_INFO_INIT;
@@ -91,8 +91,8 @@ static int talk(ctl_options *o)
     return ctl_interrupted() ? CTL_INTERRUPTED : code;
 }
 
-/* A standard stream that the caller closed stays closed: else its number goes to what is opened next, an eventfd of nng's, say,
- * and the result into that. What takes the number here refuses to be read or written. */
+/* A closed standard stream must stay unusable. Otherwise the next opened file, such as an eventfd of nng, gets its number, and
+ * the result is written into that. So the number is taken by a descriptor that refuses reads and writes. */
 static bool keep_standard_numbers(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -14,7 +14,7 @@ typedef struct states {
     int files, dtype;
 } states;
 
-enum { LAYOUT_AT = 0, DTYPE_AT = 4 /* where a state says what it is of, see PROTOCOL.md */ };
+enum { LAYOUT_AT = 0, DTYPE_AT = 4 /* offsets of layout and dtype in a state, see PROTOCOL.md */ };
 
 /* What the states of a layout are of */
 static const char *content(int layout)
@@ -25,7 +25,7 @@ static const char *content(int layout)
     return layout < RP_LAYOUT_COUNT ? names[layout] : "something unknown";
 }
 
-/* Do the bytes look like states, of whatever? */
+/* Do the bytes look like states of any kind? */
 static bool are_states(const uint8_t *bytes, size_t n)
 {
     size_t size = n > DTYPE_AT ? rp_state_size(bytes[LAYOUT_AT]) : 0;
@@ -38,7 +38,7 @@ static int wrong(char why[CTL_WHY], int err, const char *text)
     return err;
 }
 
-/* Learn from the first file what they hold. */
+/* Read layout and element type from the first file. */
 static int first_file(states *s, const ctl_options *o, const uint8_t *bytes, size_t n, char why[CTL_WHY])
 {
     s->dtype = o->spec.dtype ? o->spec.dtype : n > DTYPE_AT ? bytes[DTYPE_AT] : 0;

@@ -9,9 +9,9 @@
 #include "client/ctl/powers.h"
 
 /* digits * 10^exponent, digits > 0, with the powers of ctl_powers(), rounded to `bits` bits: *m * 2^*e. The upper half of the
- * power is enough, unless what is below the result's bits is beside the middle between two floats: then the lower half counts,
- * too. The product is wrong by less than one in its last place, upwards from the power and downwards from what is cut off; a
- * decimal so near to the middle that this matters gives false. */
+ * power is enough, unless the bits below the result's are next to the midpoint of two floats: then the lower half counts, too.
+ * The product's error is below one in its last place: upwards from the power, downwards from cut bits. False: the decimal is so
+ * near to the midpoint that the error matters. */
 static inline bool ctl_round_decimal(const ctl_power *powers, uint64_t digits, int exponent, int bits, uint64_t *m, int *e)
 {
     if (exponent < CTL_POWER_MIN || exponent > CTL_POWER_MAX)
@@ -35,8 +35,8 @@ static inline bool ctl_round_decimal(const ctl_power *powers, uint64_t digits, i
     return true;
 }
 
-/* The bits of the f64 nearest to digits * 10^exponent (ties to even). False: not certain, or outside of the normal numbers;
- * then the C library has to say. */
+/* The bits of the f64 nearest to digits * 10^exponent (ties to even). False: uncertain, or outside the normal numbers; then the
+ * C library must convert it. */
 static inline bool ctl_nearest_f64(const ctl_power *powers, uint64_t digits, int exponent, uint64_t *out)
 {
     uint64_t m;

@@ -1,5 +1,5 @@
 /* Headers of .npy files, versions 1 to 3: magic, version, length, then a Python dict literal of three known keys. Read
- * strictly: what numpy would not write is refused, nothing is evaluated. */
+ * strictly: input that numpy would not write is refused, and nothing is evaluated. */
 #include <inttypes.h>
 #include <string.h>
 

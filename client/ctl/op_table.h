@@ -1,4 +1,4 @@
-/* What the list of operations (proto/types.def) says beyond names: for options and help. */
+/* Properties of operations from proto/types.def, for options and help. */
 #ifndef CTL_OP_TABLE_H
 #define CTL_OP_TABLE_H
 

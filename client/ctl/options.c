@@ -111,7 +111,8 @@ static bool unknown(char why[CTL_WHY], const char *what, const char *value, cons
     return false;
 }
 
-/* The type that NumPy calls so: "float32", "<f4" with one of `marks`. 0: none. Without a mark, i8 is ours, of 8 bits. */
+/* NumPy's names of types: "float32", or "<f4" with one of `marks`. 0: none. Without a mark, i8 is this protocol's type of 8
+ * bits. */
 static int numpy_dtype(const char *word, const char *marks)
 {
     static const struct {
@@ -397,7 +398,7 @@ static bool names_resident(const ctl_options *o)
 
 static bool is_shaped(const ctl_options *o) { return o->by_rows || o->offsets || o->n_axes; }
 
-/* Do they say what to reduce of the elements, or how? */
+/* Do the options define a reduction: its shape, types or policy? */
 static bool has_reduction(const ctl_options *o)
 {
     const reduce_spec *s = &o->spec;
@@ -405,7 +406,7 @@ static bool has_reduction(const ctl_options *o)
            s->nan || s->ddof || s->index_base;
 }
 
-/* Files and options that the command does not know: the first such, or NULL. */
+/* The first file or option that the command does not accept, or NULL. */
 static const char *misplaced(const ctl_options *o)
 {
     bool reduce = o->command == CTL_REDUCE, put = o->command == CTL_PUT, named = put || o->command == CTL_DROP;
@@ -486,7 +487,7 @@ static bool reads_stdin(const ctl_options *o)
     return found;
 }
 
-/* Options that do not go together: the first such, or NULL. */
+/* The first conflict between options, or NULL. */
 static const char *clash(const ctl_options *o)
 {
     bool shaped = is_shaped(o), partial = o->spec.flags & REDUCE_STATES_OUT;
@@ -550,7 +551,7 @@ static bool default_file(ctl_options *o, char why[CTL_WHY])
     return true;
 }
 
-/* What is read twice gives each reader a part of it. */
+/* Standard input may be named only once: two readers would each get a part of it. */
 static bool one_stdin(const ctl_options *o, char why[CTL_WHY])
 {
     int n = (o->mask && !strcmp(o->mask, "-")) + (o->offsets && !strcmp(o->offsets, "-"));

@@ -8,7 +8,7 @@ enum { BLOCK = 1 << 16 }; /* bytes of lines that are written at a time */
 
 /* ---- results ---- */
 
-/* Is it an integer that readers who know doubles only would change? */
+/* Is it an integer that readers with doubles only would change? */
 static bool beyond_doubles(const char *text)
 {
     static const char most[] = "9007199254740992"; /* 2^53 */
@@ -60,10 +60,10 @@ static void print_json(const ctl_options *o, const ctl_where *w, const reduce_re
     printf(",\"batch\":%" PRIu64 "}\n", r->batch);
 }
 
-/* Several files or lines: whose value it is. */
+/* With several files or lines: which one the value belongs to. */
 static bool is_named(const ctl_options *o) { return (o->n_files > 1 || o->members) && !o->total && !o->merge; }
 
-/* Stats: a line for each, after those that say whose they are. */
+/* Stats: a line for each value, after lines that say which input they belong to. */
 static void print_lines(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
 {
     if (is_named(o))
@@ -74,7 +74,7 @@ static void print_lines(const ctl_options *o, const ctl_where *w, const ctl_valu
         printf("%-7s %s\n", v[k].name, v[k].text);
 }
 
-/* One or two values, and whose they are. */
+/* One or two values, with the input that they belong to. */
 static void print_line(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
 {
     for (int k = 0; k < n; k++)
@@ -173,7 +173,7 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r)
 
 /* ---- errors ---- */
 
-/* A file's name in a message: what a terminal might take amiss, as another line, say, becomes '?'. */
+/* A file's name in a message. Bytes that a terminal might interpret, such as line feeds, become '?'. */
 static void put_name(const char *name)
 {
     for (; *name; name++)
@@ -188,7 +188,7 @@ static bool no_daemon(int err)
 
 /* The value of an OVERFLOW. Products and sums of squares beyond 2^127 are reported as that. */
 typedef struct exact {
-    bool known, least; /* there is one; it is that or more */
+    bool known, least; /* the value is known; it is a lower bound */
     char text[CTL_MAX_NUMBER];
 } exact;
 

@@ -62,8 +62,8 @@ static bool integer(const char *text, int dtype, uint64_t *bits, char why[CTL_WH
 
 /* ---- floats ---- */
 
-/* The text to odd: truncated to a double, whose last bit is set if that was inexact. Rounding that to a type of far fewer
- * bits gives what rounding the text gives. */
+/* Rounds the text to odd: truncates it to a double, and sets the last bit if that was inexact. Rounding this to a type of far
+ * fewer bits gives the same as rounding the text. */
 static double to_odd(const char *text)
 {
     int mode = fegetround();
@@ -95,7 +95,7 @@ static bool floating(const char *text, int dtype, uint64_t *bits, char why[CTL_W
     uint32_t word;
     if (end == text || *end || text[0] == ' ' || (text[0] >= '\t' && text[0] <= '\r'))
         return bad(text, "not a number of type", dtype, why);
-    bool special = isnan(wide) || strpbrk(text, "iI"), beyond = false; /* inf in letters is meant */
+    bool special = isnan(wide) || strpbrk(text, "iI"), beyond = false; /* the text spells inf in letters */
     memcpy(&word, &single, sizeof word);
     *bits = word;
     if (dtype == REDUCE_F64) {
@@ -104,7 +104,7 @@ static bool floating(const char *text, int dtype, uint64_t *bits, char why[CTL_W
     } else if (dtype == REDUCE_F32) {
         beyond = isinf(single);
     } else if (isnan(wide)) {
-        *bits = ctl_half_infinity(dtype) + 1; /* daemons take every NaN for the same */
+        *bits = ctl_half_infinity(dtype) + 1; /* daemons treat all NaNs alike */
     } else {
         *bits = isinf(wide) ? ctl_half_infinity(dtype) | (wide < 0 ? 0x8000u : 0) : narrow(text, dtype);
         beyond = (*bits & 0x7fff) == ctl_half_infinity(dtype);

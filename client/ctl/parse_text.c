@@ -1,5 +1,5 @@
-/* Numbers as text: white-space separated tokens, each read as the nearest element of a type. What is short and plain goes the
- * fast way; the C library has the last word about the rest. */
+/* Numbers as text: white-space separated tokens, each read as the nearest element of a type. Short plain numbers take the fast
+ * path; the C library parses the rest. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -66,7 +66,7 @@ static inline bool append_decimals(uint64_t *w, long before, const char *end, lo
     if (n > CTL_DIGITS_BACK)
         return false;
     uint64_t high = ctl_high_digits(end, n);
-    if (before + n > MAX_DIGITS && (*w || high >= 1000)) /* zeros at the beginning do not count */
+    if (before + n > MAX_DIGITS && (*w || high >= 1000)) /* leading zeros do not count */
         return false;
     *w = *w * power[n] + high * CTL_HIGH_DIGIT + ctl_low_digits(end, n);
     return true;
@@ -80,7 +80,7 @@ static inline uint64_t whole_number(const char *end, long n)
 }
 
 /* Returns the end of the number; NULL: nothing plain begins here. CTL_DIGITS_BACK bytes before it and AHEAD from it on can be
- * read. The bytes that are not digits say where it has which digits, so that no branch depends on one. */
+ * read. The positions of the bytes that are not digits determine all its parts, so no branch depends on a digit. */
 __attribute__((always_inline)) static inline const char *take_window(const char *p, plain *x)
 {
     x->negative = *p == '-';
@@ -110,7 +110,7 @@ __attribute__((always_inline)) static inline const char *take_window(const char 
     return take_exponent(q + 1, &x->exponent);
 }
 
-/* The same near to an end of the text, by a copy with zeros around it. */
+/* The same near an end of the text, on a copy with zeros around it. */
 static const char *take_at_end(const char *p, const char *end, plain *x)
 {
     char copy[CTL_DIGITS_BACK + AHEAD] = {0}, *begin = copy + CTL_DIGITS_BACK;
@@ -157,7 +157,7 @@ static bool store_integer(const plain *x, int dtype, void *out)
     return true;
 }
 
-/* False: the C library has to say. */
+/* False: the C library must convert it. */
 static inline bool store_plain(const plain *x, int dtype, void *out)
 {
     if (dtype == REDUCE_F64)
@@ -229,7 +229,7 @@ static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
     if (t->no_negative_zero && !is_float(dtype) && is_negative_zero(t->token))
         return bad(t, "is a float", why);
     if (ctl_text_plain(t->token, t->token, end, dtype, out) != end) {
-        bool zero = memchr(t->token, 0, t->len) != NULL; /* where the other parser would end */
+        bool zero = memchr(t->token, 0, t->len) != NULL; /* the C library would stop there */
         if (zero || !ctl_parse_scalar(t->token, dtype, &bits, text)) {
             const char *name = reduce_dtype_name(dtype);
             if (zero)
@@ -248,7 +248,7 @@ static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
     return true;
 }
 
-/* Keep what the piece ends in, or what is not plain. */
+/* Keep the token at the end of the piece, or one that is not plain. */
 static bool keep(ctl_text *t, const char *token, size_t n, char why[CTL_WHY])
 {
     size_t fit = CTL_MAX_TOKEN - t->len < n ? CTL_MAX_TOKEN - t->len : n;

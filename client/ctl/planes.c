@@ -66,7 +66,7 @@ static int run_blocks(columns *x, void *out, size_t out_room, char why[CTL_WHY])
 {
     const ctl_planes *p = x->p;
     reduce_spec partial = p->spec;
-    partial.initial = NULL; /* goes in at the end */
+    partial.initial = NULL; /* added at the end */
     partial.flags |= REDUCE_STATES_OUT;
     size_t room = (size_t)x->columns * x->state;
     for (uint64_t row = 0; row < p->rows; row += x->block) {
@@ -96,7 +96,7 @@ static bool get_memory(columns *x)
     return x->buffer && x->sofar && x->fresh && x->pairs && (x->mask || !x->w->mask);
 }
 
-/* The daemon has the data, or reads them itself. */
+/* For data that the daemon has, or reads itself. */
 static int run_direct(ctl_planes *p)
 {
     reduce_result r = REDUCE_RESULT_INIT;

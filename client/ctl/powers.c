@@ -1,4 +1,4 @@
-/* Powers of ten in 128 bits, rounded up: worked out once, from whole numbers of any length. */
+/* Powers of ten in 128 bits, rounded up. They are computed once, with big integers. */
 #include "client/ctl/powers.h"
 
 #include <pthread.h>
@@ -79,7 +79,7 @@ static void make(void)
 
 const ctl_power *ctl_powers(void)
 {
-    if (!atomic_load_explicit(&made, memory_order_acquire)) /* pthread_once takes longer to say so */
+    if (!atomic_load_explicit(&made, memory_order_acquire)) /* pthread_once alone would take longer */
         pthread_once(&once, make);
     return powers;
 }

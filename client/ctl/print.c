@@ -194,7 +194,7 @@ void ctl_json_string(FILE *out, const char *text)
         int n = utf8_length(s);
         if (*s == '"' || *s == '\\')
             fprintf(out, "\\%c", *s);
-        else if (n == 0 || *s < ' ' || *s == 127) /* a byte that is not text: as Latin-1 */
+        else if (n == 0 || *s < ' ' || *s == 127) /* a byte that is not UTF-8 is shown as Latin-1 */
             fprintf(out, "\\u%04x", *s);
         else
             fwrite(s, 1, (size_t)n, out);

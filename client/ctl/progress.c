@@ -16,7 +16,7 @@ void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool 
         p->start_ns = p->last_ns = rc_now_ns();
 }
 
-/* For a log: no bar, nothing that only a terminal knows. */
+/* For a log: plain lines without terminal codes. */
 static void tell(const ctl_progress *p, uint64_t now)
 {
     double seconds = (double)(now - p->start_ns) / 1e9;

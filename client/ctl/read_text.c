@@ -1,6 +1,6 @@
-/* Files and pipes of numbers as text. Without a type from the user they are read ahead: integers stay integers, as i64 or u64,
- * if all numbers are, and are f64 otherwise. A file whose reduction can begin again is taken for what its beginning is, so that
- * it is read only once if that is right. */
+/* Files and pipes of numbers as text. Without a type from the user they are read ahead: if all numbers are integers, the type
+ * is i64 or u64, otherwise f64. If a file's reduction can begin again, the type of its beginning is assumed, so that a right
+ * guess reads it only once. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -11,9 +11,10 @@
 #include "client/ctl/containers/container.h"
 
 enum {
-    PART = 1 << 18, /* bytes of text for which another thread pays; they and their elements stay in a core's cache */
+    PART = 1 << 18, /* bytes of text that are worth another thread; they and their elements stay in a core's cache */
     MAX_PARTS = 8,
-    LOOK_AHEAD = 64 << 20 /* bytes of a pipe that are kept while all numbers are integers: all that decides about it */
+    LOOK_AHEAD = 64 << 20 /* bytes of a pipe that are read ahead while all numbers are integers; only these decide about the
+                             type */
 };
 
 /* Text that ends in a blank, unless it is the last one, and its elements. */
@@ -32,11 +33,11 @@ struct ctl_reader {
     ctl_pull *from;
     int fd; /* of a file that can be read twice, else -1 */
     ctl_text parser;
-    ctl_text_kind kind; /* of what was looked at */
-    bool guessed;       /* the type is not the user's */
-    bool brief;         /* a piece of a file is enough for that */
-    bool cut;           /* more came than was looked at */
-    bool mistaken;      /* the file is not what its beginning is */
+    ctl_text_kind kind; /* of the examined text */
+    bool guessed;       /* the type was not given by the user */
+    bool brief;         /* the first piece of a file decides about it */
+    bool cut;           /* there was more text than was examined */
+    bool mistaken;      /* the file's type is not that of its beginning */
     bool ended;
     int threads;
     size_t piece; /* bytes that are read and turned into elements at a time: a part for each thread */
@@ -75,7 +76,7 @@ static int read_piece(ctl_reader *r, char why[CTL_WHY])
     return 0;
 }
 
-/* The rest of a file, which is not kept. `looked` bytes of what is there are done. */
+/* Examines the rest of a file without keeping it. `looked` bytes of the buffer are done. */
 static int look_at_rest(ctl_reader *r, off_t start, size_t looked, char why[CTL_WHY])
 {
     while (!r->ended && !r->kind.real) {
@@ -248,7 +249,7 @@ static bool parse_parts(ctl_reader *r, char why[CTL_WHY])
         if (p->started)
             pthread_join(p->thread, NULL);
         else if (good)
-            reader_parse(p); /* no thread for it */
+            reader_parse(p); /* no thread could be started for it */
         good = good && join_part(r, p, why);
     }
     return good;
@@ -256,7 +257,7 @@ static bool parse_parts(ctl_reader *r, char why[CTL_WHY])
 
 /* ---- reading ---- */
 
-/* A token is not of the type. At the beginning all numbers were integers, if more came than was looked at. */
+/* A token does not fit the type. If the type was guessed, the numbers at the beginning were all integers. */
 static int wrong_type(ctl_reader *r, char why[CTL_WHY])
 {
     size_t n = strlen(why);
@@ -279,7 +280,7 @@ static int parse_piece(ctl_reader *r, char why[CTL_WHY])
     return parse_parts(r, why) ? 0 : wrong_type(r, why);
 }
 
-/* Elements that are there, as far as the room goes. */
+/* Copies elements that are ready, as far as there is room. */
 static size_t give(ctl_reader *r, uint8_t *space, size_t room)
 {
     size_t size = reduce_dtype_size(r->parser.dtype), bytes = 0;

@@ -1,4 +1,4 @@
-/* reducectl OP FILE...: open what is to be reduced, find its shape, and have it reduced. */
+/* reducectl OP FILE...: open the inputs, find their shape, and reduce them. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 
 /* ---- masks ---- */
 
-/* May the bytes of `mask` stand for the elements of the inputs, in the order in which they lie there? */
+/* Does `mask` have a byte for each element of the inputs, in the order in which they are stored? */
 static int check_mask(const ctl_work *w, char why[CTL_WHY])
 {
     const ctl_input *mask = w->mask, *in = &w->in[0];
@@ -89,7 +89,7 @@ static int run_array(ctl_work *w)
 
 /* ---- files ---- */
 
-/* Would integers of text have a type that the user's other words exclude? */
+/* Would a text of integers have a type that the user's other options exclude? */
 static bool needs_floats(const ctl_options *o)
 {
     size_t cell;
@@ -139,7 +139,7 @@ static int reduce_array(ctl_work *w, const char *name, const ctl_array *array, b
     return code;
 }
 
-/* Is there one result, which is printed in the end, and nothing but the file to be read again? */
+/* Can the reduction begin again: one result, printed at the end, and only the file must be read again? */
 static bool can_begin_again(const ctl_options *o) { return !o->by_rows && !o->n_axes && !o->offsets && !o->mask; }
 
 int ctl_reduce_array(reduce_client *c, const ctl_options *o, const char *name, const ctl_array *array)
@@ -197,7 +197,7 @@ static int check_part(const ctl_work *w, int i)
     return CTL_OK;
 }
 
-/* Texts whose types were found out have one type together. */
+/* Texts whose types were determined get a common type. */
 static int agree(ctl_work *w)
 {
     int dtype = 0;

@@ -1,13 +1,13 @@
-/* A result for each place along the axes that are kept, of an array of any axes in any order. What is reduced may lie in memory
- * in several parts: then one of them is reduced to partial states, of which further rows, put in order, are merged. States are
- * exact, so each result is rounded once. */
+/* A result for each position along the kept axes, of an array with any axes in any order. The reduced axes may not be
+ * neighbours in memory. Then the first of them is reduced to partial states, which are reordered and merged along the others.
+ * States are exact, so each result is rounded once. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/ctl/planes.h"
 
-enum { REPLY = 4 << 20 }; /* bytes of results of a plane that the daemon gives of data that it has */
+enum { REPLY = 4 << 20 }; /* bytes of results of a plane that a reply can hold, for data that the daemon has */
 
 typedef struct job {
     ctl_work *w;
@@ -17,7 +17,7 @@ typedef struct job {
     uint64_t inner;      /* states of each */
     size_t cell, state;  /* bytes of a result, of a partial state */
     uint8_t *cells;      /* the results */
-    uint8_t *before, *s; /* states: as they come, and in order */
+    uint8_t *before, *s; /* states in the order of memory, and reordered */
     reduce_result sum;
 } job;
 
@@ -160,7 +160,7 @@ static int run_several(job *x, char why[CTL_WHY])
 
 /* ---- all of it ---- */
 
-/* Of data that the daemon has: can it give the results of a plane, if axis i is reduced? */
+/* For data that the daemon has: does a reply hold the results of a plane, if axis i is reduced? */
 static bool is_given(const job *x, int i) { return !x->w->in[0].resident || product(x->a, i + 1, x->a->n) <= REPLY / x->state; }
 
 /* The longest: it leaves the fewest states. */
@@ -190,7 +190,7 @@ static uint64_t number_of(const job *x, uint64_t i)
     return number;
 }
 
-/* What an error says of a result that was still to be moved to its place. */
+/* Translate an error's result number to its place in the reordered results. */
 static uint64_t misplaced_by(const job *x)
 {
     reduce_fault f = REDUCE_FAULT_INIT;

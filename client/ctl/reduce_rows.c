@@ -1,4 +1,4 @@
-/* A result for each of many lines, rows or segments, that lie one after the other in an input: some at a time. */
+/* Results of many lines (rows or segments) that are stored one after the other in an input, some lines at a time. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

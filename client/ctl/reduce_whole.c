@@ -9,7 +9,7 @@ enum { MAX_REPEATS = 3 }; /* of a file whose stream the daemon lost */
 
 /* ---- Fortran order ---- */
 
-/* Do indexes matter, and lie the elements in another order than theirs? */
+/* Do indexes matter, and are the elements stored in another order than that of their indexes? */
 static bool needs_order(const ctl_work *w) { return ctl_shuffled(&w->in[0]) && ctl_needs_indexes(w->o); }
 
 /* Read the array and its mask to `from` and reduce them in the order of their indexes, from `to`. */
@@ -87,7 +87,7 @@ int ctl_reduce_whole(ctl_work *w)
     if (w->mistaken)
         return CTL_FAILED;
     if (err == REDUCE_E_OVERFLOW && (w->in[0].guessed || w->o->sink) && !w->o->spec.out && ctl_print_exact(w->o, &where))
-        return CTL_OK; /* nobody asked for 64 bits */
+        return CTL_OK; /* the user did not ask for a 64-bit type */
     if (err)
         return ctl_print_error(w->o, &where, err, why[0] ? why : NULL);
     ctl_print_cells(w->o, &where, &r, cell);

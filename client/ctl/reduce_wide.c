@@ -1,4 +1,4 @@
-/* Text with integers beyond 64 bits, which no element holds: the little that can be said of them is found out here. */
+/* Text with integers beyond 64 bits, which no element holds: the few operations on them that work are computed here. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -6,7 +6,7 @@
 #include "client/ctl/text_block.h"
 #include "client/ctl/wide.h"
 
-/* What is known of the integers so far, and the token that the last piece ended in. */
+/* What is known about the integers so far, and the token that the last piece ended in. */
 typedef struct tally {
     uint64_t count, line;
     ctl_wide sum, least, largest;
@@ -41,7 +41,7 @@ static int take_token(tally *t, const char *p, const char *end, char why[CTL_WHY
     return 0;
 }
 
-/* Keep the token [p, end), or what there is of it. */
+/* Keep the token [p, end), or the part of it that has come. */
 static int keep(tally *t, const char *p, const char *end, char why[CTL_WHY])
 {
     size_t n = (size_t)(end - p);

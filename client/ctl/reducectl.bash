@@ -95,7 +95,7 @@ _reducectl()
         mapfile -t COMPREPLY < <(compgen -P "$prefix" -W "$(reducectl ls --no-autostart 2>/dev/null | sed 1d | cut -d' ' -f1)" -- "${cur#@}")
         return
     fi
-    # The first word that is no option is the operation, or several with commas between; files follow.
+    # The first word that is not an option is the operation, or several, separated by commas; files follow.
     case $command in
     "") if [[ $cur == *,* ]]; then
             mapfile -t COMPREPLY < <(compgen -P "${cur%,*}," -W "${ops/stats/}" -- "${cur##*,}")

@@ -32,11 +32,11 @@ typedef struct table {
     int n; /* columns */
     column of[CTL_MAX_OPS];
     bool fused; /* the pass is one of stats, for all columns */
-    int now;    /* else the column that the pass fills */
+    int now;    /* if not fused, the column that the pass fills */
     origin *line;
     size_t lines, room;
     bool lost;   /* no memory */
-    bool failed; /* a value of stats is none of its operation */
+    bool failed; /* a value of stats does not exist for its own operation */
 } table;
 
 /* ---- what goes in ---- */
@@ -70,7 +70,8 @@ static void add_line(table *t, const char *name, const char *unit, uint64_t inde
         t->lost = true;
         return;
     }
-    char *own = before && !strcmp(before, name) ? before : strdup(name); /* a member's is gone after its pass */
+    char *own = before && !strcmp(before, name) ? before : strdup(name); /* a copy, because a member's name is freed after its
+                                                                            pass */
     t->lost |= !own;
     if (own)
         t->line[t->lines++] = (origin){own, unit, index};
@@ -94,7 +95,7 @@ static const char *of_stats(const ctl_value *v, int n, int op)
     return NULL;
 }
 
-/* Stats of no elements says "none" where these are an error. */
+/* For an empty array stats says "none" where these operations report an error. */
 static bool is_empty(const char *value, int op)
 {
     bool chosen = op == REDUCE_MIN || op == REDUCE_MAX || op == REDUCE_ARGMIN || op == REDUCE_ARGMAX;
@@ -137,7 +138,7 @@ static void several_take_exact(ctl_sink *s, const ctl_where *w, const char *valu
 
 /* ---- passes ---- */
 
-/* Options of one pass: those that another operation of the list asked for are not for this one. */
+/* The options of one pass, without options that only apply to other operations of the list. */
 static ctl_options of_pass(table *t, int op)
 {
     ctl_options one = *t->o;
@@ -176,7 +177,7 @@ static int run(reduce_client *c, table *t, char **files, int n, bool total, cons
         int code = array ? ctl_reduce_array(c, &one, files[0], array) : ctl_reduce(c, &one);
         worst = code > worst ? code : worst;
     }
-    if (t->sink.wide) { /* a pass for each operation after all */
+    if (t->sink.wide) { /* stats cannot do it: use a pass for each operation */
         t->fused = false;
         worst = run(c, t, files, n, total, array);
         t->fused = true;

@@ -4,7 +4,7 @@
 
 #include "client/ctl/ctl.h"
 
-/* reducectl OP,OP,...: in one pass if stats gives them all, else in one pass each. Returns the exit code. */
+/* reducectl OP,OP,...: in a single pass if stats has all values, else in one pass for each operation. Returns the exit code. */
 int ctl_reduce_several(reduce_client *c, const ctl_options *o);
 
 #endif

@@ -15,7 +15,7 @@ static uint64_t elements(const ctl_input *in) { return in->bytes / reduce_dtype_
 
 /* ---- axes ---- */
 
-/* One more axis, slower than those that are there, of length `len`. Neighbours of the same kind are one if `join`. */
+/* Add an axis of length `len`, slower than the existing ones. Neighbours of the same kind are one if `join`. */
 static void add_axis(ctl_axes *a, uint64_t len, bool reduced, uint64_t place, bool join)
 {
     const int last = a->n - 1;
@@ -59,7 +59,7 @@ static void lay_out(ctl_axes *a, const uint64_t *shape, const bool *reduced, int
     for (int i = 0; i < a->n; i++)
         if (a->reduced[i])
             return;
-    a->len[a->n] = a->place[a->n] = 1; /* one is reduced, if only in name */
+    a->len[a->n] = a->place[a->n] = 1; /* there must be a reduced axis, even of length 1 */
     a->reduced[a->n++] = true;
 }
 
@@ -103,7 +103,7 @@ static int along(ctl_shape *s, const uint64_t *shape, const bool *reduced, int d
     return 0;
 }
 
-/* Which of `dims` axes are reduced, as the user says. */
+/* Which of `dims` axes the user wants reduced. */
 static int take_axes(bool reduced[CTL_MAX_DIMS], int dims, const ctl_options *o, char why[CTL_WHY])
 {
     memset(reduced, 0, CTL_MAX_DIMS * sizeof *reduced);
@@ -179,7 +179,7 @@ static int axis(ctl_shape *s, const ctl_input *in, const ctl_options *o, char wh
     return array(s, in->shape, in->dims, in->fortran, o, why);
 }
 
-/* Data that the daemon has in Fortran order, whose indexes are wanted: they are reduced axis by axis. */
+/* Resident data in Fortran order whose result contains indexes are reduced axis by axis. */
 static int whole_in_order(ctl_shape *s, const ctl_input *in, const ctl_options *o, char why[CTL_WHY])
 {
     bool reduced[CTL_MAX_DIMS];

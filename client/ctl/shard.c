@@ -1,4 +1,5 @@
-/* --shard I/N: the I-th of N equal parts of all elements of the files, as one array. --joined: what all parts together give. */
+/* --shard I/N: the I-th of N equal parts of all elements of the files, as one array. --joined: the result of all parts
+ * together. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,7 @@
 
 /* ---- which part -------------------------------------------------------------------------------------------------- */
 
-/* The environment of a launcher: which of how many processes this is. */
+/* Environment variables of launchers: the process's rank and the number of processes. */
 static const struct {
     const char *index, *count;
 } launchers[] = {{"SLURM_PROCID", "SLURM_NTASKS"}, {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}, {"PMI_RANK", "PMI_SIZE"}};
@@ -46,7 +47,7 @@ bool ctl_parse_shard(ctl_options *o, const char *text, char why[CTL_WHY])
 
 void ctl_apply_shard(ctl_options *o)
 {
-    if (o->shards) { /* how to finish and print is for --joined */
+    if (o->shards) { /* options for finishing and printing belong to --joined */
         o->spec.flags |= REDUCE_STATES_OUT;
         o->format = CTL_RAW;
         o->initial = NULL;

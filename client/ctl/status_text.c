@@ -1,4 +1,4 @@
-/* reducectl status: what the daemon says of itself, by section, in units for people; what is 0 and one of many is left out. */
+/* reducectl status: the daemon's status by section, in readable units. Zeros among many counters are left out. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

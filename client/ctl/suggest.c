@@ -1,4 +1,4 @@
-/* What a mistyped word might have meant: by the number of letters that are wrong, missing, too many or swapped. */
+/* Suggests a word for a mistyped one, by the number of wrong, missing, extra or swapped letters. */
 #include "client/ctl/suggest.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* What a mistyped word might have meant. */
+/* Suggestions for mistyped words. */
 #ifndef CTL_SUGGEST_H
 #define CTL_SUGGEST_H
 

@@ -21,7 +21,7 @@ static const char *const NAMES[SHOWN] = {"count", "nans", "zeros", "min", "max",
 
 typedef struct line {
     const ctl_array *array;
-    bool streamed; /* the daemon cannot read it from the file */
+    bool streamed; /* it is sent, because the daemon cannot read it from the file */
     reduce_job *job;
     _Alignas(8) uint8_t state[STATE];
     int err;
@@ -67,7 +67,7 @@ static void norm2_state(const uint8_t *stats, int dtype, uint8_t *out)
     out[2] = 0;
 }
 
-/* Here, not by the daemon: a model has hundreds of tensors, and two exchanges for each would be half of the time. */
+/* This is done here and not by the daemon: with hundreds of tensors two exchanges for each would take half of the time. */
 static int finish_state(table *t, int op, int dtype, const uint8_t *state, void *value)
 {
     reduce_spec s = spec_of(t, op, dtype, 0);
@@ -217,7 +217,7 @@ static void print_table(const table *t)
 
 static void print_json(const table *t, const line *l)
 {
-    if (l->err) /* said by ctl_print_error */
+    if (l->err) /* ctl_print_error has reported it */
         return;
     fputs("{\"file\":", stdout);
     ctl_json_string(stdout, t->file);
@@ -296,7 +296,7 @@ int ctl_reduce_tensors(reduce_client *c, const ctl_options *o, const char *name,
                                "cannot open it again");
     } else {
         run(&t);
-        for (size_t i = 0; i < t.n; i++) /* what an interruption left */
+        for (size_t i = 0; i < t.n; i++) /* jobs that an interruption left */
             reduce_job_free(t.lines[i].job);
         code = ctl_interrupted() ? CTL_INTERRUPTED : print_all(&t);
     }

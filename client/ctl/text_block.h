@@ -12,7 +12,7 @@
 
 enum { CTL_BLOCK = 64 };
 
-/* What isspace says in the C locale, whatever the locale is. */
+/* isspace of the C locale, independent of the current locale. */
 static inline bool ctl_is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 #ifdef __SSE2__

@@ -57,7 +57,7 @@ static void print_frame(const ctl_view *v, bool json)
         ctl_frame(v, INT_MAX, top_text, stdout);
 }
 
-/* A frame over a second, or one each second until nobody reads them. */
+/* One frame over a second, or one each second until the reader closes the pipe. */
 static int print_frames(reduce_client *c, const ctl_options *o, ctl_view *v, ctl_moment *then)
 {
     ctl_moment now = {0};

@@ -23,7 +23,7 @@ typedef struct ctl_metrics {
     size_t n;
 } ctl_metrics;
 
-/* False: no memory, or it is none of our texts; then *m is empty. */
+/* False: no memory, or it is not a text of the daemon; then *m is empty. */
 bool ctl_metrics_read(ctl_metrics *m, const char *text);
 void ctl_metrics_free(ctl_metrics *m);
 
@@ -67,7 +67,7 @@ typedef struct ctl_history {
 typedef struct ctl_view {
     const ctl_moment *then, *now;
     ctl_sort sort;
-    bool names;                 /* the daemon is on this machine, which knows the names of its users */
+    bool names;                 /* the daemon is on this machine, so users have names here */
     bool help;                  /* with the keys */
     const ctl_history *history; /* NULL: none */
 } ctl_view;
@@ -92,7 +92,7 @@ typedef enum { CTL_TIMEOUT, CTL_RESIZED, CTL_RESORTED, CTL_HELP_KEY, CTL_QUIT } 
 bool ctl_screen_open(char why[CTL_WHY]); /* false: there is no screen */
 void ctl_screen_close(void);
 void ctl_screen_show(const ctl_view *v);
-ctl_event ctl_screen_wait(int ms, ctl_sort *sort); /* keys without a meaning are passed over */
+ctl_event ctl_screen_wait(int ms, ctl_sort *sort); /* unknown keys are ignored */
 
 /* ---- top.c ---- */
 int ctl_top(reduce_client *c, const ctl_options *o);

@@ -1,4 +1,4 @@
-/* Stands in for top_ncurses.c where there was no ncurses at build time. */
+/* Replaces top_ncurses.c in builds without ncurses. */
 #include "client/ctl/top.h"
 
 bool ctl_screen_open(char why[CTL_WHY])

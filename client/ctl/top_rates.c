@@ -8,7 +8,7 @@
 
 enum { MAX_BUCKETS = 64 };
 
-/* The daemon's own clock says how long it was; a restarted daemon has counted since its start. */
+/* The interval is measured by the daemon's own clock; a restarted daemon has counted only since its start. */
 static double between(const ctl_metrics *then, const ctl_metrics *now)
 {
     double a = ctl_metrics_value(then, "reduced_uptime_seconds", ""), b = ctl_metrics_value(now, "reduced_uptime_seconds", "");

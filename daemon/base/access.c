@@ -26,7 +26,7 @@ const char *rd_ids_add(rd_ids *ids, rd_id_kind kind, const char *value)
     errno = 0;
     if (isdigit((unsigned char)value[0])) {
         unsigned long long n = strtoull(value, &end, 10);
-        if (*end || errno || n >= UINT32_MAX) /* the kernel uses the last number for "no user" */
+        if (*end || errno || n >= UINT32_MAX) /* the kernel uses UINT32_MAX for "no user" */
             return "an id is a number below 4294967295";
         id = (uint32_t)n;
     } else if (!find_name(kind, value, &id)) {

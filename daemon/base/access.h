@@ -1,5 +1,5 @@
 /* Which users may use a socket: the users and groups of the config, compared with what the kernel reports about a peer on ipc,
- * and names, compared with what a peer's certificate says on tls.
+ * and user names, compared with the name in a peer's certificate on tls.
  *
  * The kernel reports a peer's user and primary group. Further groups are looked up the other way round: users that the group
  * database lists as members when the daemon starts are admitted. */
@@ -47,9 +47,9 @@ typedef struct rd_gate {
     size_t n_members;
 } rd_gate;
 
-bool rd_gate_init(rd_gate *g, const rd_allow *allow); /* looks up the groups' members; false: no memory */
+bool rd_gate_init(rd_gate *g, const rd_allow *allow); /* looks up the groups' members; false: out of memory */
 void rd_gate_fini(rd_gate *g);
-bool rd_gate_open(const rd_gate *g); /* no list of users and groups: every user may */
+bool rd_gate_open(const rd_gate *g); /* true for every user if there are no lists */
 bool rd_gate_lets(const rd_gate *g, uint32_t uid, uint32_t gid);
 bool rd_gate_lets_name(const rd_gate *g, const char *name);
 

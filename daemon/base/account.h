@@ -1,5 +1,5 @@
-/* What is held on behalf of a session or user, within a cap: bytes, and things that must be gone before the account is. An
- * account may be part of another one (a session's of its user's). Any thread. */
+/* What is held on behalf of a session or user, within a cap: bytes, and things that must end before the account may be freed.
+ * An account may be part of another one (a session's of its user's). Any thread. */
 #ifndef RD_ACCOUNT_H
 #define RD_ACCOUNT_H
 
@@ -21,7 +21,7 @@ static inline void rd_account_charge(rd_account *a, size_t bytes)
     }
 }
 
-/* The whole first: the part may be freed as soon as it has no things. */
+/* Release the whole (`of`) first: the part may be freed as soon as its `things` are 0. */
 static inline void rd_account_release(rd_account *a, size_t bytes)
 {
     if (a->of)

@@ -4,11 +4,11 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Less is malloc's: it keeps that for each thread itself. More is rare. */
+/* Smaller blocks come from malloc, whose cache for each thread suffices. Larger ones are rare. */
 enum {
     LEAST = 1000,
-    BLOCK = 17 << 10, /* a frame with the largest request that is answered past the loop */
-    MOST_KEPT = 16    /* of a thread */
+    BLOCK = 17 << 10, /* bytes: a frame with the largest request that the fast path answers */
+    MOST_KEPT = 16    /* blocks a thread keeps */
 };
 
 typedef struct block {
@@ -18,7 +18,7 @@ typedef struct block {
 static _Thread_local struct {
     block *first;
     unsigned n;
-    bool ends; /* with its thread */
+    bool ends; /* the end of the thread frees its blocks */
 } kept;
 
 static pthread_key_t at_end;
@@ -33,7 +33,7 @@ static void free_kept(void *first)
         kept.first = b->next;
         free(b);
     }
-    kept.n = MOST_KEPT; /* no more of them: what still ends in this thread is freed */
+    kept.n = MOST_KEPT; /* keep no more: what is freed later in this thread goes back to malloc */
 }
 
 static void make_key(void) { known = pthread_key_create(&at_end, free_kept) == 0; }

@@ -8,7 +8,7 @@
 /* NULL: no memory. */
 void *rd_block_new(size_t bytes);
 
-/* `bytes` as they were asked for. NULL is fine. */
+/* `bytes`: the same number as was asked for. NULL is allowed. */
 void rd_block_free(void *p, size_t bytes);
 
 #endif

@@ -166,7 +166,7 @@ void rd_config_defaults(rd_config *c)
 
 static const option *find(const char *name)
 {
-    if (strcmp(name, "device") == 0) /* its name up to version 0.2, when there was one */
+    if (strcmp(name, "device") == 0) /* the option's name up to version 0.2, which had a single device */
         name = "devices";
     for (int i = 0; i < OPTIONS; i++)
         if (strcmp(options[i].name, name) == 0)
@@ -315,8 +315,8 @@ static bool set_devices(rd_config *c, const option *o, const char *value, char *
 
 static bool is_space(char c) { return isspace((unsigned char)c); }
 
-/* Would it come back from a line of the config file? There a ';' or '#' after a space begins a comment, and spaces at the ends
- * go. */
+/* Does the value survive a round trip through a line of the config file? There a ';' or '#' after a space begins a comment, and
+ * spaces at the ends go. */
 static bool fits_a_line(const char *value)
 {
     size_t n = strlen(value);
@@ -350,7 +350,7 @@ bool rd_config_set(rd_config *c, const char *name, const char *value, char why[R
     case NAMES:
         return add_name(o, &c->allow[c->last].names, value, why);
     case GROUP:
-        c->socket_group.n = 0; /* a later one replaces it */
+        c->socket_group.n = 0; /* a later group replaces an earlier one */
         return add_id(o, &c->socket_group, value, why);
     case ACCOUNTS:
         return add_id(o, accounts_of(c, o), value, why);
@@ -383,7 +383,7 @@ static void fail_at(source *s, const char *problem)
     s->failed = true;
 }
 
-/* inih knows trailing comments of ';' only. */
+/* inih knows trailing comments only with ';'. */
 static void cut_comment(char *line)
 {
     for (char *p = line; (p = strchr(p, '#')); p++)
@@ -535,7 +535,7 @@ static bool consistent(const rd_config *c, char *why)
     return true;
 }
 
-/* The same about the metrics. */
+/* The same for the options of the metrics. */
 static bool metrics_stay_here(const rd_config *c, char *why)
 {
     bool loopback = true;
@@ -554,7 +554,7 @@ bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char w
     char path[RD_MAX_PATH];
     rd_config_defaults(c);
     memset(cmd, 0, sizeof *cmd);
-    if (!rd_config_flags(c, cmd, argc, argv, why)) /* first for --config, again below to win over the file */
+    if (!rd_config_flags(c, cmd, argc, argv, why)) /* first pass: finds --config; the second one below overrides the file */
         return false;
     rd_config_defaults(c);
     if (cmd->autostarted)

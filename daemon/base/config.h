@@ -1,5 +1,5 @@
 /* Settings: one table of options (config.c) makes the config file, the flags, --help, --check-config and
- * --dump-config. Pure but for reading the file; no logging: errors come back as one line of text. */
+ * --dump-config. The only side effect is reading the file. Nothing is logged: errors come back as one line of text. */
 #ifndef RD_CONFIG_H
 #define RD_CONFIG_H
 
@@ -13,10 +13,10 @@
 enum {
     RD_MAX_LISTEN = 8, /* URLs: a user's socket, the system's, a few tcp interfaces */
     RD_MAX_URL = 160,  /* a unix socket path has at most 107 bytes, a host name may have 253 but does not in practice */
-    RD_MAX_FILE = 180, /* of an option's path: with the name in front it fits in a line of the config file, 198 bytes to inih */
+    RD_MAX_FILE = 180, /* of an option's path: name and path fit in a line of the config file, which inih limits to 198 bytes */
     RD_MAX_PATH = 512, /* of the config file's own */
     RD_MAX_WHY = 320,
-    RD_BACKEND_HYBRID = 3 /* behind the codes of rp_backend: CUDA and the CPU */
+    RD_BACKEND_HYBRID = 3 /* after the codes of rp_backend: CUDA and the CPU together */
 };
 
 /* What an option sets. Numbers are uint64_t so that one parser serves all. */
@@ -26,7 +26,7 @@ typedef struct rd_config {
     rd_allow allow[RD_MAX_LISTEN + 1]; /* for all sockets without own lists, then for listen[0], ... */
     uint64_t last;                     /* index of the one that the next allow-uid, allow-gid or allow-name extends */
     uint64_t backend;                  /* 0 = auto, or an rp_backend, or RD_BACKEND_HYBRID */
-    char devices[RD_MAX_FILE];         /* as rk_options wants them */
+    char devices[RD_MAX_FILE];         /* in the form of rk_options */
     uint64_t threads, small_bytes, batch_bytes, slots;
     uint64_t contexts, max_sessions, max_inflight, max_streams;
     uint64_t max_device_memory; /* MiB */

@@ -5,7 +5,7 @@
 /* In the order of rd_files_from; then those of the kernel itself. */
 typedef enum { LOCAL, NETWORK, ANY, NEVER } reading;
 
-/* Numbers of linux/magic.h and of the file systems' own sources. One that is not here may be anything. */
+/* Magic numbers from linux/magic.h and from the file systems' own sources. An unknown number may be any kind of file system. */
 static const struct {
     uint32_t number;
     reading reading;

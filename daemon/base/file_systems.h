@@ -2,8 +2,8 @@
  *
  * A read of a local disk or of memory ends. A file system that a user runs (FUSE) answers when that user likes, a network's
  * when a server does. Files of /proc and the like show what the reader may see instead of what their opener may. So the last
- * are never read, and the others only if the configuration says so. Else their client reads them itself and sends the bytes,
- * which costs one copy through the socket. */
+ * are never read, and the others only if the configuration allows it. Otherwise the client reads them itself and sends the
+ * bytes, which costs one copy through the socket. */
 #ifndef RD_FILE_SYSTEMS_H
 #define RD_FILE_SYSTEMS_H
 

@@ -1,4 +1,4 @@
-/* Bytes of the machine's memory, and the cores that the daemon may use, which defaults are shares of. */
+/* The machine's memory in bytes and the cores that the daemon may use. Some defaults are shares of them. */
 #ifndef DAEMON_BASE_HOST_MEMORY_H
 #define DAEMON_BASE_HOST_MEMORY_H
 
@@ -12,7 +12,8 @@ static inline uint64_t rd_host_memory(void) { return (uint64_t)sysconf(_SC_PHYS_
 static inline unsigned rd_cores(void)
 {
     cpu_set_t set;
-    const bool told = sched_getaffinity(0, sizeof set, &set) == 0; /* else the machine has more than the set can hold */
+    const bool told = sched_getaffinity(0, sizeof set, &set) == 0; /* it fails if the machine has more cores than the set can
+                                                                      hold */
     return told ? (unsigned)CPU_COUNT(&set) : (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 }
 

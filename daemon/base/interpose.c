@@ -1,4 +1,5 @@
-/* listen for everything in the daemon: libraries call it by name, and the program's own comes first (as with sendmsg.c). */
+/* Replaces listen() for the whole daemon: libraries call it by name, and the linker finds the program's own first (as with
+ * sendmsg.c). */
 #include "daemon/base/interpose.h"
 
 #include <netinet/in.h>
@@ -7,14 +8,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifndef SO_PASSRIGHTS /* Linux 6.16; accepted sockets have it from the one that listens */
+#ifndef SO_PASSRIGHTS /* Linux 6.16; accepted sockets inherit it from the listening one */
 #define SO_PASSRIGHTS 83
 #endif
 
-/* A peer that is gone without a word is noticed after IDLE + PROBES * INTERVAL seconds: two minutes. */
+/* A peer that vanishes without closing is noticed after IDLE + PROBES * INTERVAL seconds: two minutes. */
 enum { IDLE = 60, INTERVAL = 15, PROBES = 4 };
 
-/* Options that a socket does not know do not apply to it: an older kernel, another family. */
+/* A failing option is ignored: the kernel is older, or the socket is of another family. */
 static void set(int fd, int level, int name, int value) { setsockopt(fd, level, name, &value, sizeof value); }
 
 void rd_let_descriptors(int fd) { set(fd, SOL_SOCKET, SO_PASSRIGHTS, 1); }

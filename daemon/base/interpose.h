@@ -1,16 +1,17 @@
-/* What the sockets that the daemon accepts have from the one that listens, whatever library made it.
+/* Options that accepted sockets inherit from the listening one, whichever library made it.
  *
- * No descriptors. To close one that a client chose may hang: a file system in user space, a tcp socket that lingers. The kernel
- * closes those that a reader has no room for in the reader's thread, and those in a socket that is closed unread in the thread
- * that closes it; the threads that read connections have no room, and others wait for them. So accepted connections take none,
- * and their peers get EPERM. Linux before 6.16 cannot do that, and transmits them.
+ * They accept no descriptors, because closing a descriptor that a client chose may hang: it may be a file in user space or a
+ * tcp socket that lingers. The kernel closes descriptors that a reader left no room for, in the reader's thread. Those in a
+ * socket that is closed unread are closed in the thread that closes it. The threads that read connections leave no room, and
+ * many clients wait for them. So peers of accepted connections get EPERM. Linux before 6.16 has no such option and transmits
+ * descriptors.
  *
- * How often a tcp peer that says nothing is asked whether it is still there (wire_nng.c wants that): one that has lost its
- * network holds a connection otherwise, until the daemon has something to say. */
+ * They also probe silent tcp peers (keep-alive, for wire_nng.c). Otherwise a peer that lost its network would hold its
+ * connection until the daemon next sends something. */
 #ifndef RD_INTERPOSE_H
 #define RD_INTERPOSE_H
 
-/* This connection takes them after all. */
+/* Lets this connection accept descriptors. */
 void rd_let_descriptors(int fd);
 
 #endif

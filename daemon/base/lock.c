@@ -38,7 +38,7 @@ static bool hand_over(int fd, unsigned mode, const rd_ids *group)
 {
     struct stat st;
     char name[32];
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fd); /* what is open, whatever has the name now */
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd); /* names the open socket itself, whatever lies at its path now */
     if (fstat(fd, &st) != 0)
         return false;
     if (!S_ISSOCK(st.st_mode) || st.st_uid != geteuid()) {

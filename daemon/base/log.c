@@ -31,7 +31,7 @@ size_t rd_log_escape(char *out, size_t cap, const char *text)
 
 void rd_log(rd_log_level level, const char *fmt, ...)
 {
-    /* sd-daemon(3): the journal reads the priority from <N>, a person reads a word */
+    /* sd-daemon(3): the journal reads the priority from <N>; on a terminal a word stands there */
     static const char *const journal[] = {"<3>", "<4>", "<6>", "<7>"};
     static const char *const words[] = {"reduced: error: ", "reduced: warning: ", "reduced: ", "reduced: debug: "};
     if ((int)level > atomic_load(&level_now))

@@ -5,7 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool is_name(const char *name) { return name[0] != '+' && name[0] != '-'; } /* those stand for other directories */
+static bool is_name(const char *name)
+{
+    return name[0] != '+' && name[0] != '-';
+} /* '+' and '-' refer to other directories of
+                                                                                      users (NIS) */
 
 void rd_login_of(const char *path, const char *uid, char out[RD_LOGIN])
 {

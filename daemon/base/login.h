@@ -1,4 +1,4 @@
-/* Names of the machine's users. */
+/* Login names of the machine's users. */
 #ifndef RD_LOGIN_H
 #define RD_LOGIN_H
 

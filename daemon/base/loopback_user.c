@@ -64,7 +64,7 @@ bool rd_loopback_owner(const void *answer, size_t n, const struct inet_diag_sock
            found.idiag_state == TCP_ESTABLISHED && found.idiag_inode != 0 && same_name(&found.id, id) && rd_uid_is_known(*uid);
 }
 
-/* At most a second: the kernel answers while it is asked. */
+/* Waits a second at most: the kernel answers within the request. */
 static bool ask(const question *q, uint64_t *uid)
 {
     const struct timeval second = {1, 0};

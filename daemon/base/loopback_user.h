@@ -7,15 +7,15 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-/* The user whose process made the socket at the other end of `fd`. False: it is not of this machine or not open any more, or
- * the kernel does not say. */
+/* The user whose process made the socket at the other end of `fd`. False: the peer is on another machine or its socket is
+ * closed, or the kernel does not say. */
 bool rd_loopback_user(int fd, uint64_t *uid);
 
 /* ---- its two pure parts ---- */
 struct inet_diag_sockid;
 
-/* How the kernel names the socket at `peer` whose other end is `own`. False: they are not two addresses of one family at the
- * loopback. */
+/* The kernel's name for the socket at `peer` whose other end is `own`. False: they are not two loopback addresses of one
+ * family. */
 bool rd_loopback_name(const struct sockaddr_storage *peer, const struct sockaddr_storage *own, struct inet_diag_sockid *id);
 
 /* The user of the socket `id` by the kernel's answer. False: it has none, or the answer is not about an open connection of that

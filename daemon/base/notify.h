@@ -8,15 +8,15 @@
 void rd_notify_ready(void);
 void rd_notify_reloading(void); /* rd_notify_ready ends it */
 void rd_notify_stopping(void);
-void rd_notify_watchdog(void); /* if systemd watches */
+void rd_notify_watchdog(void); /* only if systemd's watchdog is on */
 void rd_notify_status(const char *text);
 
-/* Seconds between two rd_notify_watchdog that keep systemd content, 0 if it does not watch. */
+/* Interval of rd_notify_watchdog in seconds; 0: systemd's watchdog is off. */
 unsigned rd_notify_watchdog_period(void);
 
 /* ---- the file descriptor store ----
  * The service manager keeps descriptors under names for the next process of the service, whatever ends this one. Both are
- * sent and not answered; false: not sent, as its queue is full. */
+ * sent without an answer; false: not sent, because its queue is full. */
 bool rd_notify_store(const char *name, int fd);
 bool rd_notify_unstore(const char *name);
 

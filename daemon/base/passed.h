@@ -11,14 +11,14 @@ typedef struct rd_passed {
     char **names; /* of FDNAME, or of the unit */
 } rd_passed;
 
-/* Those that are for this process, if any; once. False: `why`. */
+/* Takes over the descriptors that are meant for this process, if any. Call it once. False: `why` has the reason. */
 bool rd_passed_get(rd_passed *p, char *why, size_t cap);
 
 bool rd_passed_is_socket(const rd_passed *p, int i);
 
-/* The descriptor is the caller's from now on. */
+/* The caller owns the descriptor from now on. */
 int rd_passed_take(rd_passed *p, int i);
 
-void rd_passed_close(rd_passed *p); /* those that nobody has taken */
+void rd_passed_close(rd_passed *p); /* closes those that were not taken */
 
 #endif

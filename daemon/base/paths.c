@@ -22,7 +22,7 @@ static const char *absolute(const char *name)
     return dir && dir[0] == '/' ? dir : NULL;
 }
 
-/* A directory, and no link to one, of this user, without access for others. Clients look at it in the same way. */
+/* Is it a directory of this user (not a link to one) without access for others? Clients make the same check. */
 static bool ours(const char *dir)
 {
     struct stat st;

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-/* In a user namespace that leaves users out, the kernel reports them all by this number; UINT64_MAX: none is left out. */
+/* A user namespace may leave users unmapped: the kernel reports them all by this number. UINT64_MAX: all users are mapped. */
 static uint64_t overflow_uid;
 
 /* The n-th number in a file; 0: there is none. */
@@ -21,7 +21,8 @@ static uint64_t number_in(const char *path, unsigned n)
 
 static void find_overflow_uid(void)
 {
-    bool all_mapped = number_in("/proc/self/uid_map", 3) == UINT32_MAX; /* first, there, how many */
+    bool all_mapped = number_in("/proc/self/uid_map", 3) == UINT32_MAX; /* columns: first uid inside, first uid outside,
+                                                                           count */
     uint64_t uid = number_in("/proc/sys/kernel/overflowuid", 1);
     overflow_uid = all_mapped ? UINT64_MAX : uid ? uid : 65534;
 }

@@ -23,7 +23,7 @@
 #define TRACING SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev,
 #endif
 
-/* Calls that this kind of processor alone has, and its name for the kernel. */
+/* System calls that only this architecture has, and the kernel's name of the architecture. */
 #ifdef __x86_64__
 #define PORTS SYS_iopl, SYS_ioperm,
 #define ARCHITECTURE AUDIT_ARCH_X86_64
@@ -31,7 +31,7 @@
 #define PORTS
 #define ARCHITECTURE AUDIT_ARCH_AARCH64
 #endif
-enum { CALLS_END = 0x40000000 }; /* on x86-64 the numbers of programs with 32 bit pointers begin there */
+enum { CALLS_END = 0x40000000 }; /* on x86-64 the numbers of x32 calls (32 bit pointers) begin there */
 
 /* A list of what is refused, not of what is allowed: CUDA's driver makes calls that only its authors know. These start
  * programs, look into other processes, or change what is mounted, loaded or seen of the system. Some are refused because they
@@ -90,12 +90,12 @@ static bool set_filter(bool every_thread)
     const struct sock_filter deny = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     struct sock_filter code[HEAD + REFUSED + 2] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARCH_AT),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0), /* calls of 32 bit programs have other numbers */
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0), /* refuses 32 bit calls, whose numbers differ */
         deny,
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, NUMBER_AT),
         BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CALLS_END, REFUSED + 1, 0),
     };
-    for (int i = 0; i < REFUSED; i++) /* to the end, over what is left and the one that allows */
+    for (int i = 0; i < REFUSED; i++) /* jumps to the end, over the remaining comparisons and the instruction that allows */
         code[HEAD + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)refused[i],
                                                       (unsigned char)(REFUSED - i), 0);
     code[HEAD + REFUSED] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -125,7 +125,7 @@ static bool allow(int rules, const char *path, uint64_t rights)
     struct landlock_path_beneath_attr beneath = {.allowed_access = rights, .parent_fd = open(path, O_PATH | O_CLOEXEC)};
     struct stat st;
     if (beneath.parent_fd < 0)
-        return true; /* what is not there cannot be written to */
+        return true; /* nothing can be written below a folder that does not exist */
     if (fstat(beneath.parent_fd, &st) == 0 && !S_ISDIR(st.st_mode))
         beneath.allowed_access &= ACCESS_FILE;
     bool ok = syscall(SYS_landlock_add_rule, rules, LANDLOCK_RULE_PATH_BENEATH, &beneath, 0) == 0;
@@ -139,7 +139,7 @@ enum { SANITIZED = 1 };
 enum { SANITIZED = 0 };
 #endif
 
-/* The version in use; 0: none. */
+/* Landlock's ABI version in use; 0: the kernel has none. */
 static int restrict_writing(const char *const *folders, size_t n)
 {
     long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
@@ -165,7 +165,7 @@ void rd_sandbox_enter(const char *const *folders, size_t n, bool every_thread, c
         snprintf(told, RD_SANDBOX_TEXT, "none: %s", strerror(errno));
         return;
     }
-    int abi = restrict_writing(folders, n); /* first: the filter may grow */
+    int abi = restrict_writing(folders, n); /* before the filter, which may refuse Landlock's calls later */
     bool filter = set_filter(every_thread);
     snprintf(told, RD_SANDBOX_TEXT, "%s, %s", filter ? "seccomp" : "no seccomp", abi ? "Landlock" : "no Landlock");
 }

@@ -1,6 +1,6 @@
-/* sendmsg for everything in the daemon: libraries call it by name, and the program's own comes first. No message may block:
- * nng's and libuv's sockets never do, but sd_notify's does once its reader is ten messages late, and the loop
- * with it. A status line is then lost instead. */
+/* Replaces sendmsg() for the whole daemon: libraries call it by name, and the linker finds the program's own first. No send may
+ * block. nng's and libuv's sockets never do, but sd_notify's blocks once its reader is ten messages late, and would block the
+ * loop. Here the status line is lost instead. */
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>

@@ -14,10 +14,10 @@ typedef struct rd_signals {
     void *arg;
 } rd_signals;
 
-/* Before any other thread is there. `numbers` ends with 0. False: no descriptor. */
+/* Call it before any other thread starts. `numbers` ends with 0. False: no descriptor is available. */
 bool rd_signals_open(rd_signals *s, uv_loop_t *loop, const int *numbers, void (*got)(void *arg, int number), void *arg);
 
-/* Close the descriptor once the loop has closed its handles. Again, or without open, is fine. */
+/* Close the descriptor once the loop has closed its handles. Repeated calls, or calls without open, do nothing. */
 void rd_signals_close(rd_signals *s);
 
 #endif

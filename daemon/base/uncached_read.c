@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST_PAGES = 2048 }; /* that are looked up at once: 8 MiB */
+enum { MOST_PAGES = 2048 }; /* pages looked up in one call: 8 MiB */
 
-/* The open file once more. -1: not to be had. */
+/* Opens the open file once more. -1: that failed. */
 static int open_direct(int fd)
 {
     char path[32];
@@ -16,8 +16,8 @@ static int open_direct(int fd)
     return open(path, O_RDONLY | O_DIRECT | O_CLOEXEC | O_NONBLOCK);
 }
 
-/* Are these blocks in the page cache? The kernel answers truly to those that own the file or may write it; to others it says
- * yes. */
+/* Are these blocks in the page cache? The kernel answers correctly only if this process owns the file or may write it;
+ * otherwise it always says yes. */
 static bool is_cached(int fd, uint64_t from, size_t bytes)
 {
     unsigned char pages[MOST_PAGES];

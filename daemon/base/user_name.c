@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* Without <ctype.h>: the locale has no say. */
+/* <ctype.h> is not used, because it depends on the locale. */
 static bool is_plain(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 const char *rd_user_name_problem(const char *name, size_t n)

@@ -7,15 +7,15 @@
 #include <stddef.h>
 
 enum {
-    RD_USER_NAME = 64,              /* bytes: what X.520 gives a common name */
+    RD_USER_NAME = 64,              /* bytes: X.520's limit of a common name */
     RD_USER_TEXT = RD_USER_NAME + 8 /* how lists name any user: "1000", "tls:NAME" or "tcp" */
 };
 
-/* 1 to RD_USER_NAME letters, digits and '.', '_', '-', '@', '+', of which the first is a letter or a digit. NULL: it is one;
- * else what is wrong with it. */
+/* Is it a valid name: 1 to RD_USER_NAME letters, digits and '.', '_', '-', '@', '+', beginning with a letter or a digit? NULL:
+ * it is; else what is wrong with it. */
 const char *rd_user_name_problem(const char *name, size_t n);
 
-/* The same letters, perhaps in another case? Such names are not one user, and easily taken for one. */
+/* Do the names differ in case at most? Such names are different users that people easily confuse. */
 bool rd_user_names_look_alike(const char *a, const char *b);
 
 #endif

@@ -33,5 +33,5 @@ void rd_waker_ring(void *bell)
 {
     const uint64_t one = 1;
     ssize_t n = write(((rd_waker *)bell)->fd, &one, sizeof one);
-    (void)n; /* it fails only when 2^64 - 1 rings wait already */
+    (void)n; /* it can fail only when 2^64 - 1 rings are pending */
 }

@@ -1,5 +1,5 @@
-/* How other threads wake the loop: an eventfd that the loop polls. Rings coalesce, so a bell stands beside a queue and never
- * counts anything. (Why not uv_async: DESIGN.md, 2026-11-21.) */
+/* How other threads wake the loop: an eventfd that the loop polls. Rings coalesce, so they count nothing; a queue beside the
+ * bell does. (Why not uv_async: DESIGN.md, 2026-11-21.) */
 #ifndef RD_WAKER_H
 #define RD_WAKER_H
 

@@ -10,7 +10,7 @@
 enum { PLACES = RD_MAX_READERS + RD_MAX_STUCK };
 
 static const uint64_t REST_NS = 1000000000, NS_PER_S = 1000000000, NS_PER_MS = 1000000;
-static const uint64_t SMALL_NS = 50000000; /* another small request is likely to come so soon */
+static const uint64_t SMALL_NS = 50000000; /* after a small request, the next one is likely within this time */
 
 /* ---- a thread ---- */
 
@@ -27,8 +27,8 @@ static bool small_ones_come(const rd_workers *w)
     return rd_now_ns() < atomic_load_explicit(&w->small_ns, memory_order_relaxed) + SMALL_NS;
 }
 
-/* Does this bulk work leave its processor to small requests? The only work of a user does not, because slow files of others
- * would delay that user. Works that are stuck take no processor. */
+/* Should this bulk work wait and leave its processor to small requests? A user's only work does not wait, because then slow
+ * files of other users would delay it. Stuck works use no processor. */
 static bool gives_way(rd_workers *w, const rd_work *x)
 {
     const bool gives = x->bulk && *x->running > 0 && bulk_now(w) >= w->bulk_beside_small + w->stuck && small_ones_come(w);
@@ -41,7 +41,7 @@ static bool may_run(const rd_workers *w, const rd_work *x)
     return *x->running < w->per_user && (!x->busy || *x->busy < w->busy_per_user);
 }
 
-/* The oldest work whose user has a thread left. With the lock. */
+/* The oldest work whose user may use another thread. Call with the lock held. */
 static rd_work *next_work(rd_workers *w)
 {
     for (rd_work **at = &w->queue; *at; at = &(*at)->next) {
@@ -57,7 +57,7 @@ static rd_work *next_work(rd_workers *w)
     return NULL;
 }
 
-/* With the lock, which is given up meanwhile. */
+/* Call with the lock held; it is released meanwhile. */
 static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
 {
     unsigned *running = x->running, *busy = x->busy;
@@ -90,7 +90,7 @@ static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
     pthread_mutex_lock(&w->lock);
 }
 
-/* With the lock. False: nothing came in a long time. */
+/* Call with the lock held. False: no work came for a long time. */
 static bool wait_for_work(rd_workers *w, bool stays)
 {
     uint64_t until = rd_now_ns() + w->rest_ns;
@@ -103,7 +103,7 @@ static bool wait_for_work(rd_workers *w, bool stays)
 
 static unsigned places(const rd_workers *w) { return w->most + (w->stuck < RD_MAX_STUCK ? w->stuck : RD_MAX_STUCK); }
 
-/* It was stuck, and its place is taken. */
+/* The thread was stuck and has been replaced. */
 static bool is_surplus(const rd_workers *w, const rd_worker *me) { return me != w->worker && w->running > places(w); }
 
 static void *workers_run(void *arg)
@@ -129,7 +129,7 @@ static void *workers_run(void *arg)
 
 /* ---- threads come and go ---- */
 
-/* With the lock. False: there are as many as may be, or no more can be had. */
+/* Call with the lock held. False: the maximum is reached, or no thread can be created. */
 static bool start_worker(rd_workers *w)
 {
     sigset_t all, old;
@@ -139,13 +139,13 @@ static bool start_worker(rd_workers *w)
     while (x->runs)
         x++;
     if (x->started)
-        pthread_join(x->thread, NULL); /* at once: it has nothing left to do */
+        pthread_join(x->thread, NULL); /* returns at once: the thread has nothing left to do */
     x->all = w;
     sigfillset(&all); /* signals are the loop's */
     pthread_sigmask(SIG_SETMASK, &all, &old);
     x->started = x->runs = pthread_create(&x->thread, NULL, workers_run, x) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    w->idle += x->runs; /* it looks for work first */
+    w->idle += x->runs; /* a new thread looks for work first */
     w->running += x->runs;
     return x->runs;
 }

@@ -5,8 +5,8 @@
  * One thread is always there. Others start when work would wait, and end after a while without any. A thread that has been in
  * one work for RD_STUCK_MS hangs in the kernel, maybe for ever. Another one takes its place; its user keeps counting it.
  *
- * Bulk works keep a processor busy as long as there are more of them. While small requests come, they leave one processor to
- * those: else these wait for the scheduler, which lets a thread run on for milliseconds. */
+ * Bulk works can keep every processor busy. While small requests come, one processor is left to them. Otherwise they would wait
+ * for the kernel's scheduler, which lets a thread run for milliseconds. */
 #ifndef RD_WORKERS_H
 #define RD_WORKERS_H
 
@@ -17,15 +17,15 @@
 
 enum {
     RD_MAX_READERS = 64,
-    RD_MAX_STUCK = 64, /* threads that are replaced: a stack each, of which some 16 KiB are in use, and what their works hold */
+    RD_MAX_STUCK = 64, /* stuck threads that were replaced: each costs some 16 KiB of stack and what its work holds */
     RD_STUCK_MS = 2000 /* a disk answers in less, unless it is broken */
 };
 
 typedef struct rd_work {
-    void (*run)(struct rd_work *w);  /* a thread; touches what the work owns */
-    void (*done)(struct rd_work *w); /* the loop, afterwards */
-    unsigned *running;               /* its user's works that are in a thread now; under the lock of the workers */
-    unsigned *busy;                  /* those of these that keep a processor busy; NULL: this one waits most of the time */
+    void (*run)(struct rd_work *w);  /* called in a worker thread; touches only what the work owns */
+    void (*done)(struct rd_work *w); /* called in the loop, afterwards */
+    unsigned *running;               /* number of its user's works in threads now; under the workers' lock */
+    unsigned *busy;                  /* those of them that keep a processor busy; NULL: this one mostly waits */
     bool bulk;                       /* it is one of many that reduce large data */
     struct rd_work *next;
 } rd_work;
@@ -33,8 +33,8 @@ typedef struct rd_work {
 typedef struct rd_worker {
     struct rd_workers *all;
     pthread_t thread;
-    bool started, runs; /* to be joined; not ended */
-    uint64_t since_ns;  /* it runs a work since then; 0: it runs none */
+    bool started, runs; /* started: to be joined; runs: not ended */
+    uint64_t since_ns;  /* start of its current work; 0: it has none */
     bool stuck;         /* in that work, for longer than RD_STUCK_MS */
 } rd_worker;
 
@@ -48,10 +48,10 @@ typedef struct rd_workers {
     unsigned busy_per_user;        /* that keep processors busy */
     unsigned running, stuck;       /* threads that have not ended, and of these stuck ones, which are replaced */
     atomic_uint bulk;              /* bulk works that run; under the lock, and looked at without */
-    unsigned bulk_beside_small;    /* of them while small requests come */
-    bool held_back;                /* one waits for the end of those */
+    unsigned bulk_beside_small;    /* the most of them while small requests come */
+    bool held_back;                /* a bulk work waits for small requests to stop */
     atomic_uint_fast64_t small_ns; /* when the last small request came */
-    uint64_t rest_ns;              /* so long a thread waits before it ends */
+    uint64_t rest_ns;              /* how long an idle thread waits before it ends */
     bool closing, closed;
     rd_worker worker[RD_MAX_READERS + RD_MAX_STUCK]; /* the first one stays */
     void (*wake)(void *arg);
@@ -62,7 +62,7 @@ typedef struct rd_workers {
  * rd_workers_close in any case. */
 bool rd_workers_open(rd_workers *w, unsigned most, unsigned busiest, void (*wake)(void *arg), void *wake_arg);
 
-/* Another number of threads, which is not less. */
+/* Raise the number of threads. */
 void rd_workers_fit(rd_workers *w, unsigned most);
 
 /* Any thread: a small request was answered. */
@@ -76,16 +76,16 @@ void rd_workers_watch(rd_workers *w, uint64_t now_ns);
 
 unsigned rd_workers_stuck(rd_workers *w);
 
-/* Threads that a user has now, by its works' counter. */
+/* Threads that a user has now; `running` is the counter of its works. */
 unsigned rd_workers_running(rd_workers *w, const unsigned *running);
 
 /* Run what is queued, then end the threads. */
 void rd_workers_close(rd_workers *w);
 
-/* Any thread. After rd_workers_close, the loop: it is run and done on the spot. */
+/* Any thread. After rd_workers_close only the loop may call it: the work is then run and finished within the call. */
 void rd_workers_add(rd_workers *w, rd_work *x);
 
-/* The loop: call `done` of what has been run. */
+/* The loop: call `done` of every work that has been run. */
 void rd_workers_finish(rd_workers *w);
 
 #endif

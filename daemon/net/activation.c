@@ -20,7 +20,7 @@ typedef struct found {
     } address;
     int type;
     bool listens;
-    char url[RD_MAX_URL]; /* as the configuration would have it */
+    char url[RD_MAX_URL]; /* in the form of the setting `listen` */
 } found;
 
 static int option(int fd, int name)
@@ -56,7 +56,7 @@ static found look_at(int fd)
     return s;
 }
 
-/* Its place; NULL: no setting asks for such a socket. */
+/* Where the socket's descriptor is stored; NULL: no setting asks for such a socket. */
 static int *place_of(rd_activated *a, const rd_config *c, const found *s)
 {
     char side[RD_MAX_URL + sizeof RP_SIDE_SUFFIX];

@@ -6,7 +6,7 @@
 
 static bool is_common_name(const mbedtls_x509_name *x) { return MBEDTLS_OID_CMP(MBEDTLS_OID_AT_CN, &x->oid) == 0; }
 
-/* Strings whose bytes are ASCII where the name is. Two bytes a character, or T.61, are left out. */
+/* String types in which ASCII characters are single bytes. BMPString (two bytes a character) and T.61 are not supported. */
 static bool is_byte_string(int tag)
 {
     return tag == MBEDTLS_ASN1_UTF8_STRING || tag == MBEDTLS_ASN1_PRINTABLE_STRING || tag == MBEDTLS_ASN1_IA5_STRING;

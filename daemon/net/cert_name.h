@@ -9,7 +9,7 @@
 
 #include "daemon/base/user_name.h"
 
-/* NULL: `name` has it. Else why the certificate names no user, and `name` is "". */
+/* NULL: `name` has the user's name. Otherwise why the certificate names no user, and `name` is "". */
 const char *rd_cert_name(const mbedtls_x509_name *subject, char name[RD_USER_NAME + 1]);
 
 #endif

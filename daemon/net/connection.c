@@ -130,7 +130,7 @@ static rd_connection *oldest_stranger(rd_connections *all, const rd_origin_use *
     return oldest;
 }
 
-/* One more stranger, and the oldest goes if there are too many. With the lock of all. */
+/* Counts one more stranger and closes the oldest if there are too many. Call with the lock of `all` held. */
 static void bound_strangers(rd_connections *all, const rd_origin_use *o)
 {
     bool local = o->id.local;
@@ -176,7 +176,7 @@ rd_connection *rd_connection_new(rd_connections *all, rd_wire *w)
     atomic_init(&c->holders, 1);
     rd_brief_lock_init(&c->lock);
     rp_frame_init(&c->in, rp_greeting_req, w->ipc, RD_MAX_FRAME);
-    w->user = c; /* before it is listed: another thread may hang it up, and events come */
+    w->user = c; /* set before it is listed: then another thread may hang it up, and events arrive */
     if (enlist(all, c))
         return c;
     pthread_mutex_destroy(&c->lock);
@@ -184,7 +184,7 @@ rd_connection *rd_connection_new(rd_connections *all, rd_wire *w)
     return NULL;
 }
 
-/* The newest is asked for most. */
+/* The newest connection is looked up most often, so the search begins there. */
 rd_connection *rd_connection_find(rd_connections *all, uint32_t id)
 {
     pthread_mutex_lock(&all->lock);
@@ -249,7 +249,7 @@ void rd_connections_hang_up(rd_connections *all)
 void rd_connections_wait(rd_connections *all)
 {
     pthread_mutex_lock(&all->lock);
-    while (all->alive) /* sending ends with an error */
+    while (all->alive) /* pending sends end with an error */
         pthread_cond_wait(&all->less, &all->lock);
     pthread_mutex_unlock(&all->lock);
 }

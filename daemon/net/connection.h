@@ -1,5 +1,5 @@
-/* A connection and its life: its holders, why it is not read, when it is late, and its end. What it receives is for
- * receiving.c, its replies for sending.c.
+/* A connection and its life: its holders, why it is not read, when it is late, and its end. receiving.c handles what it
+ * receives, sending.c its replies.
  *
  * A connection is two chains of events, each of which has at most one operation with the wire: receiving, and sending. The
  * receiving chain ends with the wire's last event, and nowhere else: a connection that is to end is hung up. */
@@ -36,11 +36,12 @@ typedef struct rd_connections {
     bool closing;
 } rd_connections;
 
-/* Why a connection is not read. Whatever sets it back to RD_READING goes on with it, by a turn of the wire's. */
+/* Why a connection is not read. The code that sets it back to RD_READING also makes the wire continue with it
+ * (rd_connection_turn). */
 typedef enum {
     RD_READING,
-    RD_FOR_EXCHANGE, /* with a whole frame */
-    RD_FOR_ROOM,     /* among the `starving`, with a part of a frame */
+    RD_FOR_EXCHANGE, /* it has a whole frame and waits for an exchange */
+    RD_FOR_ROOM,     /* it has a part of a frame and is among the `starving` */
     RD_FOR_REPLIES,  /* until some of its replies are out, or messages answered */
     RD_FOR_ANSWERS   /* until all its messages are answered */
 } rd_pause;
@@ -49,7 +50,7 @@ typedef enum {
 typedef enum {
     RD_GO_ON,
     RD_READ_MORE,
-    RD_PAUSED, /* another thread goes on with it, maybe already */
+    RD_PAUSED, /* another thread continues with it, perhaps already */
     RD_HANG_UP
 } rd_step;
 
@@ -59,22 +60,22 @@ struct rd_connection {
     rd_origin_use *origin;
     uint32_t id;
     rd_wire *wire;
-    atomic_uint holders;  /* the receiving chain, the sending one while it runs, and each exchange at work; the last frees */
-    atomic_bool ending;   /* what comes is thrown away, and after its replies it ends */
+    atomic_uint holders;  /* the receiving chain, the sending one while it runs, each exchange in use; the last one frees it */
+    atomic_bool ending;   /* input is discarded, and after its replies it ends */
     pthread_mutex_t lock; /* of what follows, down to receiving */
     bool closed;
     bool announced; /* RD_CONNECTION_OPENED was sent */
     bool stranger;  /* has not said HELLO; also with the lock of all */
     rd_pause paused;
-    unsigned under_way;                      /* messages not answered */
-    uint64_t greet_by_ns;                    /* then, while not announced */
-    uint64_t send_by_ns;                     /* all replies that wait are to be out; if it is ending and has none: its end */
-    uint64_t frame_by_ns;                    /* the frame is to be whole; UINT64_MAX: none has begun */
-    rd_reply_buffer *replies, **replies_end; /* the first one is on its way */
+    unsigned under_way;                      /* messages that are not answered */
+    uint64_t greet_by_ns;                    /* CLOCK_MONOTONIC: deadline of the greeting, while it is not announced */
+    uint64_t send_by_ns;                     /* deadline of all waiting replies; if it is ending and has none: when it ends */
+    uint64_t frame_by_ns;                    /* deadline of the whole frame; UINT64_MAX: none has begun */
+    rd_reply_buffer *replies, **replies_end; /* the first one is being sent */
     unsigned n_replies;
     size_t queued_bytes; /* of these, as they were queued */
     bool sending;
-    uint64_t session; /* for replies that are not an exchange's; 0: none */
+    uint64_t session; /* for replies without an exchange; 0: no session */
     /* receiving */
     rp_frame_reader in;
     uint8_t *frame;
@@ -84,7 +85,7 @@ struct rd_connection {
     rd_frame_check check;     /* of the whole frame */
     rd_reply_buffer *refusal; /* of a bad frame: sent when the messages before are answered */
     bool misbehaved;          /* it ends for a bad frame */
-    bool timed, sized;        /* its deadline is set, and includes what its bytes take */
+    bool timed, sized;        /* timed: the deadline is set; sized: it includes the time that the frame's bytes take */
     uint64_t received_ns;
     rd_connection *waits; /* the next one that waits or starves */
 };
@@ -106,15 +107,15 @@ void rd_connections_hang_up(rd_connections *all);
 void rd_connections_wait(rd_connections *all);
 void rd_connections_destroy(rd_connections *all);
 
-/* Of a peer that has come; one stranger too many, and the oldest one is hung up. It is held by its receiving chain.
+/* A connection for a new peer; the oldest stranger is hung up if there are too many. Its receiving chain holds it.
  * NULL: no memory, or the end of all has begun. */
 rd_connection *rd_connection_new(rd_connections *all, rd_wire *w);
 
 rd_connection *rd_connection_find(rd_connections *all, uint32_t id); /* held; NULL: it is gone */
-void rd_connection_hold(rd_connection *c);                           /* once more, by a holder */
+void rd_connection_hold(rd_connection *c);                           /* another reference, taken by a holder */
 void rd_connection_let_go(rd_connection *c);
 
-/* What is under way ends with an error, and both chains with it. */
+/* Operations under way end with an error, which ends both chains. */
 void rd_connection_hang_up(rd_connection *c);
 
 /* The peer has said HELLO, and has this session. */
@@ -123,10 +124,10 @@ void rd_connection_admit(rd_connection *c, uint64_t session);
 /* Stop reading, with a reason; RD_HANG_UP: it is closed. */
 rd_step rd_connection_pause(rd_connection *c, rd_pause reason);
 
-/* True: it was paused, and the caller goes on with it. */
+/* True: it was paused, and the caller must continue with it. */
 bool rd_connection_claim(rd_connection *c);
-void rd_connection_turn(rd_connection *c);   /* go on, in another turn of the wire's */
-void rd_connection_resume(rd_connection *c); /* both, if it was paused */
+void rd_connection_turn(rd_connection *c);   /* continue in a later event of the wire */
+void rd_connection_resume(rd_connection *c); /* claims it if it was paused, and continues */
 
 /* Lists of those that wait, oldest first, with the lock of all. */
 void rd_waiting_append(rd_connection **list, rd_connection *c);

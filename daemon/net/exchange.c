@@ -12,7 +12,7 @@ typedef struct pooled {
     rd_exchange_pool *pool;
     rd_connection *from; /* held; NULL: free */
     bool working;
-    bool last;      /* its reply is to be its connection's last one */
+    bool last;      /* its reply is the connection's last one */
     uint8_t *frame; /* the message's, as it was received */
     size_t frame_size;
     uint8_t route[RP_ROUTE];
@@ -29,7 +29,7 @@ struct rd_exchange_pool {
     bool (*fastpath)(void *arg, rd_exchange *e);
     void *fastpath_arg;
     unsigned exchanges;
-    size_t size; /* of one, with the room that the layer above asked for */
+    size_t size; /* bytes of an exchange, with the room that the layer above asked for */
     uint8_t *memory;
     atomic_uint busy;
     pooled *idle;
@@ -52,7 +52,7 @@ static void hand_over(rd_connection *c, pooled *x, bool quickly)
     x->working = true;
     x->last = false;
     x->frame_size = c->in.size;
-    x->frame = rd_frame_room_take(c); /* the layer above counts it from here on */
+    x->frame = rd_frame_room_take(c); /* from here on the layer above charges it */
     x->route_size = c->check.route;
     memcpy(x->route, x->frame + RD_MESSAGE_AT, x->route_size);
     e->connection = c->id;
@@ -97,7 +97,7 @@ void rd_exchange_pool_forget(rd_exchange_pool *p, const rd_connection *c) { rd_w
 
 /* ---- an exchange is free ---- */
 
-/* It goes to the connection that waits longest. */
+/* The freed exchange goes to the connection that has waited longest. */
 static void give_back(rd_exchange_pool *p, pooled *x)
 {
     rd_connection *c;
@@ -113,9 +113,10 @@ static void give_back(rd_exchange_pool *p, pooled *x)
             p->idle = x;
         }
         pthread_mutex_unlock(&p->all->lock);
-        mine = c && rd_connection_claim(c); /* else it is being hung up */
+        mine = c && rd_connection_claim(c); /* otherwise the connection is being hung up */
         if (mine) {
-            hand_over(c, x, false); /* not the fast path: this may be the loop, or a long line of connections that wait */
+            hand_over(c, x, false); /* without the fast path: this may be the loop's thread, or the start of a long row of
+                                       waiting connections */
             rd_connection_turn(c);
         }
         if (c)

@@ -25,7 +25,7 @@ typedef struct rd_exchange {
 /* A reply with room for `body` bytes of body, which it returns; NULL: no memory. A second call drops the first one's. */
 uint8_t *rd_exchange_reply(rd_exchange *e, size_t body);
 
-/* What a reply counts for until the kernel has it, in bytes. */
+/* Bytes that a reply is charged with until the kernel has it. */
 static inline size_t rd_exchange_size(const rp_header *h) { return RP_HEADER_SIZE + (size_t)h->body_len; }
 
 /* Send the reply with the first h->body_len bytes of its body. The caller has charged `account` with rd_exchange_size(h); it
@@ -39,7 +39,7 @@ void rd_exchange_last(rd_exchange *e);
 /* The peer has said HELLO and got this session: its connection no longer counts among the strangers, of which the oldest go. */
 void rd_exchange_admit(rd_exchange *e, uint64_t session);
 
-/* Have the thread that reads its connection run `next` soon, if that is the better one to do it. False: it is not. */
+/* Let the thread that reads its connection run `next` soon, if that thread is the better place. False: it is not. */
 bool rd_exchange_leave(rd_exchange *e, void (*next)(rd_exchange *e));
 
 /* Leave a message that the fast path had taken to the loop after all. Any thread. */

@@ -17,10 +17,10 @@ unsigned rd_exchange_pool_busy(const rd_exchange_pool *pool);
  * If there is none, `c` waits for one, oldest first. */
 rd_step rd_exchange_pool_take(rd_exchange_pool *pool, rd_connection *c);
 
-/* `c` waits no more, with the lock of all. */
+/* `c` no longer waits. Call with the lock of `all` held. */
 void rd_exchange_pool_forget(rd_exchange_pool *pool, const rd_connection *c);
 
-/* The requests that were not answered are lost; nothing is received any more. */
+/* Frees all; unanswered requests are lost. Nothing may be received any more. */
 void rd_exchange_pool_release(rd_exchange_pool *pool);
 void rd_exchange_pool_free(rd_exchange_pool *pool);
 

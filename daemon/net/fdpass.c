@@ -40,7 +40,7 @@ void rd_fdpass_hang_up(rd_channel *c)
     *(c->prev ? &c->prev->next : &f->first) = c->next;
     *(c->next ? &c->next->prev : &f->last) = c->prev;
     f->channels--;
-    shutdown(c->fd, SHUT_RDWR); /* it may be a while until it is closed */
+    shutdown(c->fd, SHUT_RDWR); /* the close itself may come much later */
     uv_close((uv_handle_t *)&c->poll, fdpass_closed);
 }
 
@@ -51,7 +51,7 @@ void rd_fdpass_attach(rd_channel *c)
     rd_let_descriptors(c->fd);
 }
 
-/* A peer that never says ATTACH must not keep others out. */
+/* Peers that never send ATTACH must not lock others out. */
 static void close_oldest_stranger(rd_fdpass *f)
 {
     rd_channel *c = f->first;
@@ -112,7 +112,7 @@ static void refuse_packet(rd_channel *c, uint32_t kind, const rp_fault *f)
     rd_fdpass_hang_up(c);
 }
 
-/* A packet and `n` descriptors, of which all but one that is wanted are closed. */
+/* Handles a packet with `n` descriptors and closes all of them but the one that the packet needs, if any. */
 static void on_packet(rd_channel *c, const uint8_t *packet, size_t len, const int *fds, unsigned n)
 {
     rp_side p = {0};
@@ -153,7 +153,8 @@ static void fdpass_readable(uv_poll_t *poll, int status, int events)
     int fds[FDS_TAKEN];
     (void)events;
     if (status < 0 || rd_held(&c->user->charges, RD_HELD_CLOSING) >=
-                          RP_MAX_USER_CLOSING) { /* broken, or its packet may bring more of what hangs */
+                          RP_MAX_USER_CLOSING) { /* the channel is broken, or its packet may bring more descriptors whose close
+                                                    hangs */
         rd_fdpass_hang_up(c);
         return;
     }
@@ -161,7 +162,7 @@ static void fdpass_readable(uv_poll_t *poll, int status, int events)
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     unsigned n_fds = n < 0 ? 0 : take_descriptors(&m, fds);
-    bool cut = m.msg_flags & (MSG_TRUNC | MSG_CTRUNC); /* too long, or this process may have no more descriptors */
+    bool cut = m.msg_flags & (MSG_TRUNC | MSG_CTRUNC); /* the packet is too long, or the process has no descriptors left */
     if (n <= 0 && n_fds == 0)
         rd_fdpass_hang_up(c);
     else
@@ -207,7 +208,7 @@ static void fdpass_knock(uv_poll_t *poll, int status, int events)
     int fd = status < 0 ? -1 : accept4(d->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         d->resting = status < 0 || !(errno == EAGAIN || errno == EINTR || errno == ECONNABORTED);
-        if (d->resting) /* the knock would be there all the time: descriptors and memory come back */
+        if (d->resting) /* polling would report the pending peer all the time; descriptors and memory come back later */
             uv_poll_stop(poll);
         return;
     }
@@ -245,7 +246,7 @@ static bool bind_door(rd_door *d, unsigned mode, const rd_ids *group)
            listen(d->fd, BACKLOG) == 0;
 }
 
-/* A passed one listens already; done again, peers see this process (wire_unix.c). */
+/* A passed socket listens already. After another listen() peers see this process as the owner (wire_unix.c). */
 static bool open_door(rd_door *d, unsigned mode, const rd_ids *group)
 {
     return d->passed ? listen(d->fd, BACKLOG) == 0 : bind_door(d, mode, group);

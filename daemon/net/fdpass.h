@@ -1,12 +1,12 @@
 /* Sockets that pass descriptors: a unix SOCK_SEQPACKET socket beside each ipc socket, for what the messages' connections cannot
- * carry (PROTOCOL.md, "Descriptor passing"). This file knows sockets and packets; what a packet asks for is the layer above's
- * (on_handle.c). The loop owns all of it.
+ * carry (PROTOCOL.md, "Descriptor passing"). This file knows sockets and packets; on_handle.c acts on what a packet asks for.
+ * The loop owns all of it.
  *
  * A channel is a stranger until the layer above has attached it. It is not read between rd_fdpass_rest and rd_fdpass_watch.
  *
- * To close a descriptor that a client passed may hang, also for the kernel, which does it in the thread that reads a packet
- * without room for it or closes a socket with the packet in it. So packets are read with room for all that they can carry, and
- * attached channels are closed by workers. Those of strangers have none (interpose.h). */
+ * Closing a descriptor that a client passed may hang. The kernel closes one itself in a thread that reads its packet without
+ * room for it, or that closes a socket with the packet in it. So packets are read with room for all descriptors that they can
+ * carry, and workers close attached channels. Channels of strangers carry no descriptors (interpose.h). */
 #ifndef RD_FDPASS_H
 #define RD_FDPASS_H
 
@@ -25,19 +25,19 @@ typedef struct rd_channel {
     rd_user *user; /* as the kernel reports it */
     bool attached, closing;
     struct rd_channel *prev, *next;
-    /* the layer above's */
+    /* for the layer above */
     struct rd_session *session; /* NULL: still a stranger */
-    rd_handle *making;          /* what it waits for */
-    rp_side_kind asked;         /* by which packet */
+    rd_handle *making;          /* the handle whose making it waits for */
+    rp_side_kind asked;         /* the kind of packet that asked for it */
 } rd_channel;
 
 typedef struct rd_door {
     uv_poll_t poll; /* first */
     int fd;
     struct rd_fdpass *all;
-    const rd_gate *gate; /* the users that the messages' socket admits */
+    const rd_gate *gate; /* admits the same users as the messages' socket */
     bool passed;         /* the socket is there before and after this daemon */
-    bool resting;        /* accepting failed: not looked at until the next rd_fdpass_tick */
+    bool resting;        /* accept failed: not polled until the next rd_fdpass_tick */
     char path[RD_MAX_URL + sizeof RP_SIDE_SUFFIX];
 } rd_door;
 
@@ -55,12 +55,12 @@ typedef struct rd_fdpass {
     uint64_t refused; /* connections of users that the gate does not admit */
 } rd_fdpass;
 
-/* Listen beside the ipc socket `path`, with its gate: by the socket `passed`, or if that is -1 by a new one with the mode and
- * group of the other. False: `why`; the daemon works without. */
+/* Listen beside the ipc socket `path`, with its gate. Uses the socket `passed`, or if that is -1 a new one with mode and group
+ * of the ipc socket. False: `why` has the reason; the daemon works without it. */
 bool rd_fdpass_listen(rd_fdpass *f, const char *path, int passed, const rd_config *config, const rd_gate *gate, char *why,
                       size_t cap);
 
-/* Peers of passed sockets wait for the next daemon. */
+/* Accept no more peers at passed sockets: they wait for the next daemon. */
 void rd_fdpass_pause(rd_fdpass *f);
 
 /* The channel is no longer a stranger: descriptors may come. */

@@ -13,7 +13,8 @@ static size_t route_of(const uint8_t *frame, uint64_t size)
     return 0;
 }
 
-/* Bytes before the magic of a message. A client that forgets the id's top bit shows so where its message begins. 0: nowhere. */
+/* Bytes before the magic of a message. If a client forgot the id's top bit, the position of its message shows it. 0: there is
+ * no magic. */
 static size_t magic_at(const uint8_t *frame, uint64_t size)
 {
     static const uint8_t magic[WORD] = {RP_MAGIC & 0xff, RP_MAGIC >> 8 & 0xff, RP_MAGIC >> 16 & 0xff, RP_MAGIC >> 24};

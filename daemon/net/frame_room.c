@@ -4,7 +4,7 @@
 
 #include "daemon/base/blocks.h"
 
-/* With the lock of all. */
+/* Call with the lock of `all` held. */
 static bool charge(rd_connection *c)
 {
     if (!rd_origin_charge(&c->all->origins, c->origin, c->stranger, c->in.size))
@@ -13,7 +13,7 @@ static bool charge(rd_connection *c)
     return true;
 }
 
-/* Bytes that a frame no longer holds: frames that starve may begin. With the lock of all. */
+/* Gives back bytes that a frame no longer holds, so starving frames may begin. Call with the lock of `all` held. */
 static void feed_starving(rd_connections *all)
 {
     for (rd_connection **at = &all->starving, *c; (c = *at);) {
@@ -54,7 +54,7 @@ void rd_frame_room_drop(rd_connection *c)
 
 void rd_frame_room_free(uint8_t *frame, size_t size) { rd_block_free(frame, RD_MESSAGE_AT + size); }
 
-/* All of a large frame is charged before its memory grows, so that what has begun can end. */
+/* The whole of a large frame is charged before its memory grows, so a frame that has begun can be completed. */
 static rd_step charge_or_starve(rd_connection *c)
 {
     rd_connections *all = c->all;

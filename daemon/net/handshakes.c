@@ -19,11 +19,11 @@ static uint64_t *paid_by(rd_handshakes *h, const rd_handshake *x)
 
 static void pay(uint64_t *paid, uint64_t burst_ns, uint64_t share, uint64_t spent_ns, uint64_t now_ns)
 {
-    uint64_t least = now_ns > burst_ns ? now_ns - burst_ns : 0; /* time that was not used is kept up to the burst */
+    uint64_t least = now_ns > burst_ns ? now_ns - burst_ns : 0; /* unused time is saved up to the burst */
     *paid = (*paid > least ? *paid : least) + spent_ns * share;
 }
 
-/* Pay the usual price, if there is time for it. */
+/* Charges the usual price of a handshake, if there is time for it. */
 static bool begin(rd_handshakes *h, const rd_handshake *x, uint64_t now_ns)
 {
     uint64_t *own = paid_by(h, x);
@@ -52,7 +52,7 @@ static rd_handshake *take(rd_handshake **at)
     return x;
 }
 
-/* One of this address waits: another one is not to overtake it. */
+/* Does a handshake of this address wait already? A later one must not overtake it. */
 static bool one_waits(rd_handshakes *h, const uint64_t *own)
 {
     for (const rd_handshake *x = h->waiting; x; x = x->next)
@@ -104,7 +104,7 @@ bool rd_handshakes_leave(rd_handshakes *h, rd_handshake *x)
     return waits;
 }
 
-/* What was paid too much comes back. The address alone pays what is above the usual price: one costly handshake must not stop
+/* What was paid too much is given back. Only the address pays what exceeds the usual price: one costly handshake must not stop
  * all others. */
 void rd_handshakes_end(rd_handshakes *h, const rd_handshake *x, uint64_t spent_ns)
 {

@@ -91,7 +91,7 @@ static bool names_this_machine(line l)
     return false;
 }
 
-/* GET has no body here: what would follow it is not read. */
+/* A GET with a body is refused, because bodies are not read. */
 static int take_field(rd_http_request *r, line l)
 {
     line value;
@@ -123,7 +123,7 @@ bool rd_http_parse(rd_http_request *r, const char *in, size_t n)
         if (ends || r->status == 400)
             break;
     }
-    if (!p && n >= RD_HTTP_MAX_HEAD) /* it would be longer */
+    if (!p && n >= RD_HTTP_MAX_HEAD) /* the head is too long */
         r->status = 431;
     else if (!p)
         return false;

@@ -42,11 +42,11 @@ static bool put_locked(rd_inbox *b, rd_event e)
 {
     if (b->closed)
         return false;
-    /* A connection that opens brings two events, and its closing must find room. What is in the ring already was owed or
-     * still has its closing to come, so used + owed bounds everything. */
+    /* An opening connection brings two events, and the second one, its closing, must find room. Events in the ring were owed
+     * before or have a closing to come, so used + owed bounds everything. */
     if (e.kind == RD_CONNECTION_OPENED) {
         bool room = grow(b, b->used + b->owed + 2);
-        b->owed++; /* its closing comes even if it is refused */
+        b->owed++; /* its closing is reported even if it is refused */
         if (!room)
             return false;
     } else if (e.kind == RD_CONNECTION_CLOSED) {
@@ -65,7 +65,7 @@ bool rd_inbox_put(rd_inbox *b, rd_event e)
     bool ok = put_locked(b, e), wake = ok && !b->awake;
     b->awake |= ok;
     pthread_mutex_unlock(&b->lock);
-    if (wake) /* outside the lock: the loop would wake up only to wait for it */
+    if (wake) /* outside the lock: otherwise the loop would wake up and wait for it */
         b->wake(b->wake_arg);
     return ok;
 }

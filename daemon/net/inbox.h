@@ -24,7 +24,7 @@ typedef struct rd_inbox {
     rd_event *ring;
     size_t cap, first, used;
     size_t owed; /* room kept for events that cannot be refused: one per exchange, one per open connection */
-    bool awake;  /* the loop is on its way or at work and will take again: no need to wake it */
+    bool awake;  /* the loop was woken or is at work, and will take again: it needs no wake-up */
     bool closed;
     void (*wake)(void *arg);
     void *wake_arg;

@@ -20,8 +20,8 @@
 enum {
     MAX_PEERS = 64,
     BACKLOG = 128,
-    ASK_MS = 10000,  /* from the first byte of a head, or the connection's beginning, to the head's end */
-    TAKE_MS = 10000, /* a reply, of a few ten KB, is to be taken */
+    ASK_MS = 10000,  /* until the end of a head, from its first byte or from the connection's start */
+    TAKE_MS = 10000, /* until the peer has taken a reply, of some 10 KB */
     REST_MS = 120000 /* between requests: Prometheus asks once a minute, or more often */
 };
 
@@ -49,7 +49,7 @@ struct rd_http {
     int listener, stop; /* stop: an eventfd */
     pthread_t thread;
     bool running;
-    uint64_t accept_at_ns; /* not before: there was no descriptor */
+    uint64_t accept_at_ns; /* accept no peer before: there was no descriptor */
     peer *peers[MAX_PEERS];
     unsigned n_peers;
 };
@@ -112,7 +112,8 @@ static const rd_http_page *find_page(const rd_http *h, const char *path)
     return NULL;
 }
 
-/* A browser that was led here by another site's name for this machine asks for that site, not for its user. */
+/* Another site may give this machine a name of its own (DNS rebinding). A browser that asks by that name asks for the site, not
+ * for its user. */
 static char *own_text(const rd_http *h, const rd_http_page *page, const peer *p, const rd_http_request *r, size_t *size)
 {
     uint64_t uid;
@@ -152,7 +153,7 @@ static bool send_out(peer *p)
     return !p->last;
 }
 
-/* Answer the requests that are there, in turn. */
+/* Answer the requests that have arrived, in order. */
 static bool answer_all(const rd_http *h, peer *p)
 {
     rd_http_request r;
@@ -191,7 +192,7 @@ static void drop_peer(rd_http *h, unsigned i)
 {
     peer *p = h->peers[i];
     h->peers[i] = h->peers[--h->n_peers];
-    /* Unread bytes would reset the connection, and with it take a reply that is on its way. */
+    /* Closing with unread input would reset the connection and lose a reply that is still being sent. */
     shutdown(p->fd, SHUT_WR);
     while (recv(p->fd, p->in, sizeof p->in, MSG_DONTWAIT) > 0 && p->last)
         ;
@@ -244,7 +245,7 @@ static int next_due(const rd_http *h, uint64_t now)
 
 static void serve_peers(rd_http *h, const struct pollfd *p, uint64_t now)
 {
-    for (unsigned i = h->n_peers; i-- > 0;) /* drop_peer puts the last one, which was served, in the place */
+    for (unsigned i = h->n_peers; i-- > 0;) /* backwards: drop_peer moves the last peer, already served, into the freed place */
         if (!serve_peer(h, h->peers[i], p[i].revents, now))
             drop_peer(h, i);
 }

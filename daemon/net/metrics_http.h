@@ -1,7 +1,7 @@
 /* A few pages over http: the metrics, and what a browser shows of them. GET and HEAD at one address.
  *
- * One thread answers all, from texts that the loop made last, so requests, however many, are nothing to the loop. Connections
- * are few: when one more comes than there is room for, the one that has been silent for longest goes. */
+ * One thread answers all requests from the texts that the loop made last, so any number of requests costs the loop nothing.
+ * Connections are few: when all places are taken, a new one replaces the one that has been silent for longest. */
 #ifndef RD_METRICS_HTTP_H
 #define RD_METRICS_HTTP_H
 
@@ -14,7 +14,7 @@ typedef struct rd_http rd_http;
 /* A copy of the text, to be freed; NULL: there is none. The thread of http. */
 typedef char *rd_http_text(void *arg, size_t *len);
 
-/* The same, for the user who asks; NULL: it is not of this machine, or not known. */
+/* The same for the user at the other end; NULL: the user is unknown or on another machine. */
 typedef char *rd_http_own_text(void *arg, const uint64_t *uid, size_t *len);
 
 typedef struct rd_http_page {
@@ -31,7 +31,7 @@ typedef struct rd_http_page {
 rd_http *rd_http_open(const char *url, int passed, const rd_http_page *pages, size_t n, void *arg, char *bound,
                       size_t bound_cap, char *why, size_t cap);
 
-/* No page's text is called any more. NULL is fine. */
+/* Afterwards no page's functions are called. NULL is allowed. */
 void rd_http_close(rd_http *h);
 
 #endif

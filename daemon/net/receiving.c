@@ -37,8 +37,8 @@ static rd_step on_greeted(rd_connection *c)
     return rd_inbox_put(c->all->inbox, (rd_event){.kind = RD_CONNECTION_OPENED, .connection = c->id}) ? RD_GO_ON : RD_HANG_UP;
 }
 
-/* A part of a frame is there, and time passes until the rest comes: for its bytes, too, once their number is known. Of a frame
- * that is too long few are read. */
+/* Part of a frame has come: set its deadline, and add the time for its bytes once their number is known. Only the start of a
+ * frame that is too long is read. */
 static void begin_time(rd_connection *c)
 {
     bool sized = c->in.at == RP_AT_FRAME && !c->long_frame;
@@ -51,7 +51,7 @@ static void begin_time(rd_connection *c)
     c->sized = sized;
 }
 
-/* The frame is whole; and a message, perhaps. */
+/* The frame is whole; it may be a message. */
 static void end_time(rd_connection *c, bool message)
 {
     pthread_mutex_lock(&c->lock);
@@ -122,7 +122,7 @@ static rd_step take_step(rd_connection *c)
 
 /* ---- the chain ---- */
 
-/* Of an ending connection what comes is thrown away, so that the peer can send it, read the last reply and hang up. */
+/* Input of an ending connection is discarded, so that the peer can finish sending, read the last reply and hang up. */
 static void receive_more(rd_connection *c)
 {
     rp_frame_reader *in = &c->in;
@@ -132,7 +132,7 @@ static void receive_more(rd_connection *c)
         c->wire->ops->receive(c->wire, in->to, in->missing, in->ahead, sizeof in->ahead);
 }
 
-/* Until more bytes are needed, or another thread goes on. */
+/* Handles input until more bytes are needed, or until another thread continues. */
 static void go_on(rd_connection *c)
 {
     rd_step step = rd_sending_look(c);

@@ -4,10 +4,10 @@
 
 #include "daemon/net/connection.h"
 
-/* Its peer has come. */
+/* Begins the chain, for a new peer. */
 void rd_receiving_begin(rd_connection *c);
 
-/* The wire's event. */
+/* The wire's event `received`. */
 void rd_receiving_received(void *connection, bool ok, size_t n);
 
 #endif

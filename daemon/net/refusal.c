@@ -6,7 +6,7 @@
 
 enum { MAX_ERROR = RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT };
 
-/* Complete but for the session in its header, which an earlier HELLO may still give. NULL: no memory. */
+/* A reply that is complete except for the session in its header, which an earlier HELLO may still set. NULL: no memory. */
 static rd_reply_buffer *make_refusal(rd_connection *c, const rp_fault *f)
 {
     rd_reply_buffer *r = rd_reply_buffer_new(&c->all->unsent, RP_HEADER_SIZE + MAX_ERROR);
@@ -39,7 +39,7 @@ rd_step rd_refusal_send(rd_connection *c)
     return rd_sending_look(c);
 }
 
-/* Of replies that are on no account few may wait. */
+/* Only a few replies that are charged to no account may wait. */
 static bool has_few_replies(rd_connection *c)
 {
     pthread_mutex_lock(&c->lock);

@@ -15,7 +15,7 @@ enum { RD_REPLY_FRONT = 80 }; /* bytes, for the frame's head and the route; the 
 
 typedef struct rd_reply_buffer {
     struct rd_reply_buffer *next;
-    uint8_t *at; /* where the bytes begin that the kernel has not taken, and their number */
+    uint8_t *at; /* the bytes that the kernel has not taken, and their number */
     size_t left;
     rd_account *account; /* NULL: on no account */
     size_t charged, queued;
@@ -32,7 +32,7 @@ static inline uint8_t *rd_reply_buffer_message(rd_reply_buffer *r) { return r->b
 /* Head and route go in front of the message, whose length is given in bytes. */
 void rd_reply_buffer_frame(rd_reply_buffer *r, bool ipc, const uint8_t *route, size_t route_size, size_t message);
 
-/* With all that follow it. The sessions that were charged may be freed from here on. */
+/* Frees it and all that follow it. From here on the sessions that were charged may be freed. */
 void rd_reply_buffer_free(rd_reply_buffer *r);
 
 #endif

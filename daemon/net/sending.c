@@ -17,7 +17,7 @@ static bool is_roomy(const rd_connection *c)
 
 /* ---- the queue, with the connection's lock ---- */
 
-/* As many replies as the kernel takes now. Those that are out are added to *done. False: the stream is broken. */
+/* Sends as many replies as the kernel takes now, and moves those that are out to *done. False: the stream is broken. */
 static bool send_replies(rd_connection *c, rd_reply_buffer **done)
 {
     const rd_wire_ops *ops = c->wire->ops;
@@ -47,7 +47,7 @@ static bool send_replies(rd_connection *c, rd_reply_buffer **done)
     return !c->closed;
 }
 
-/* The backlog has one deadline: what begins it sets it, and each reply adds what a slow link takes for its bytes. */
+/* The backlog has one deadline: its first reply sets it, and each reply adds the time that a slow link takes for its bytes. */
 static void queue_reply(rd_connection *c, rd_reply_buffer *r)
 {
     uint64_t ns = rd_transfer_ns(r->left);
@@ -62,7 +62,8 @@ static void queue_reply(rd_connection *c, rd_reply_buffer *r)
         atomic_store_explicit(&c->ending, true, memory_order_relaxed);
 }
 
-/* With the lock, which is given up: after a change of what is sent. `done` has left; `whole` is false if the peer is gone. */
+/* Called with the lock, which it releases, after the queue has changed. The replies in `done` were sent; `whole` is false if
+ * the peer is gone. */
 static void settle(rd_connection *c, bool whole, rd_reply_buffer *done)
 {
     bool roomy = is_roomy(c);

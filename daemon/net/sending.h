@@ -4,17 +4,17 @@
 
 #include "daemon/net/connection.h"
 
-/* After those that are on their way; it is freed when it is out, or here if the connection ends. NULL: nothing is sent.
- * `answered` messages fewer are under way. */
+/* Queue a reply behind the others; it is freed when it is sent, or here if the connection ends. NULL: send nothing. `answered`
+ * is how many messages are answered with it. */
 void rd_send(rd_connection *c, rd_reply_buffer *r, unsigned answered);
 
-/* The wire's event. */
+/* The wire's event `sent`. */
 void rd_sending_sent(void *connection, bool ok, size_t n);
 
-/* The first reply of all. */
+/* The first reply in the queue. */
 void rd_send_greeting(rd_connection *c);
 
-/* Is it to be read now? RD_PAUSED: too much waits, and sending resumes it. */
+/* May the connection be read now? RD_PAUSED: too many replies wait, and sending resumes it later. */
 rd_step rd_sending_look(rd_connection *c);
 
 /* True: it is paused until all its messages are answered. */

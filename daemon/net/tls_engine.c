@@ -25,11 +25,11 @@ struct nng_tls_engine_config {
 
 struct nng_tls_engine_conn {
     mbedtls_ssl_context ssl;
-    bool shaken;       /* the handshake is over: what it says about the peer holds */
-    uint64_t spent_ns; /* on it, of a processor's time */
+    bool shaken;       /* the handshake is over: the peer's certificate is verified */
+    uint64_t spent_ns; /* processor time that the handshake took */
 };
 
-/* What mbedTLS says of an operation with the stream: to be continued, or the stream's end. */
+/* nng's code for mbedTLS's result of an operation on the stream: try again, or the stream has ended. */
 static int outcome(int err)
 {
     if (err == MBEDTLS_ERR_SSL_WANT_READ || err == MBEDTLS_ERR_SSL_WANT_WRITE)
@@ -54,7 +54,7 @@ static int tls_random(void *arg, unsigned char *to, size_t n)
 #if MBEDTLS_VERSION_MAJOR >= 3
 static bool begin_crypto(void) { return psa_crypto_init() == PSA_SUCCESS; }
 
-/* TLS 1.3, too, if the library has it. */
+/* Sets up TLS 1.3, too, if the library has it. */
 static void set_oldest_version(mbedtls_ssl_config *c) { mbedtls_ssl_conf_min_tls_version(c, MBEDTLS_SSL_VERSION_TLS1_2); }
 
 static int parse_key(mbedtls_pk_context *key, const uint8_t *pem, size_t n)
@@ -104,7 +104,7 @@ static int config_init(nng_tls_engine_config *c, nng_tls_mode mode)
     return 0;
 }
 
-/* The name to ask a server for: of dialers. */
+/* The name to expect in a server's certificate: only for dialers. */
 static int config_server(nng_tls_engine_config *c, const char *name)
 {
     (void)c;
@@ -118,7 +118,7 @@ static int config_auth(nng_tls_engine_config *c, nng_tls_auth_mode mode)
     return 0;
 }
 
-/* PEM: parsers count the terminator. */
+/* mbedTLS's PEM parsers count the terminator. */
 static size_t pem_size(const char *pem) { return strlen(pem) + 1; }
 
 static int config_ca_chain(nng_tls_engine_config *c, const char *certs, const char *crl)
@@ -132,7 +132,7 @@ static int config_ca_chain(nng_tls_engine_config *c, const char *certs, const ch
 
 static int config_own_cert(nng_tls_engine_config *c, const char *cert, const char *key, const char *pass)
 {
-    (void)pass; /* rp_pem_read takes none */
+    (void)pass; /* rp_pem_read takes no keys with a pass phrase */
     bool right = mbedtls_x509_crt_parse(&c->cert, (const uint8_t *)cert, pem_size(cert)) == 0 &&
                  parse_key(&c->key, (const uint8_t *)key, pem_size(key)) == 0 &&
                  mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key) == 0;
@@ -182,7 +182,7 @@ static uint64_t thread_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Go on with the handshake, within what receives or sends, too: nothing else begins it. 0: it is over. */
+/* Continue the handshake. Receiving and sending call it too, because nothing else begins it. 0: it is over. */
 static int conn_handshake(nng_tls_engine_conn *x)
 {
     if (x->shaken)
@@ -214,8 +214,8 @@ static int conn_send(nng_tls_engine_conn *x, const uint8_t *data, size_t *n)
 
 /* ---- the peer ---- */
 
-/* nng_tls_engine has no operation for a name, but nng asks `verified` in the thread that asks for the option, with the
- * connection that is asked about. So what rd_tls_engine_peer and _spent want to know passes beside it. */
+/* nng_tls_engine has no operation for a peer's name. But nng calls `verified` for the connection in the thread that asks for
+ * the option. So the answers for rd_tls_engine_peer and _spent pass through a thread-local variable. */
 static _Thread_local rd_peer *asked;
 static _Thread_local uint64_t *asked_spent;
 

@@ -1,5 +1,5 @@
-/* TLS for the daemon's listeners: an engine of nng's (its public nng_tls_engine) on mbedTLS, so that the name in a peer's
- * certificate can be read. nng's own engine keeps it to itself. Server's side only. */
+/* TLS for the daemon's listeners: an engine for nng (its public nng_tls_engine) on mbedTLS, from which the name in a peer's
+ * certificate can be read. nng's own engine does not expose it. Server's side only. */
 #ifndef RD_TLS_ENGINE_H
 #define RD_TLS_ENGINE_H
 
@@ -7,7 +7,7 @@
 
 #include "daemon/base/peer.h"
 
-/* From here on every TLS config of the process is this engine's. 0, or nng's error. */
+/* From here on every TLS config of the process uses this engine. Returns 0, or nng's error. */
 int rd_tls_engine_register(void);
 
 /* Who is at the other end of a TLS stream whose handshake is over: sets `name` or `refused`, or neither if no certificate was

@@ -20,7 +20,7 @@ struct rd_transport {
     const rd_workers *workers;
     rd_unix_threads *unix_threads; /* NULL: none */
     rd_nng_tls *tls;               /* NULL: none */
-    atomic_bool refusing;          /* new connections: closed at once */
+    atomic_bool refusing;          /* new connections are closed at once */
 };
 
 /* ---- open ---- */
@@ -93,7 +93,7 @@ void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_exchange
         t->listeners[i]->ops->start(t->listeners[i]);
 }
 
-/* The listeners stay open to the end: an ipc socket that is gone looks like no daemon at all, which would start another. */
+/* The listeners stay open to the end: a missing ipc socket looks like no daemon at all, so a client would start another. */
 void rd_transport_stop_listening(rd_transport *t)
 {
     for (unsigned i = 0; i < t->listening; i++)

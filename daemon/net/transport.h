@@ -1,5 +1,5 @@
 /* Messages over the byte streams of peers (wire.h), framed as REQ/REP clients expect it (proto/frame.h): what all wires have in
- * common. The ids of connections count upwards.
+ * common. Ids of connections count upwards.
  *
  * A fixed number of exchanges cycle  receive -> inbox -> loop -> reply -> receive. The wires' threads put events into the
  * inbox, and offer messages to the fast path first. The messages of a connection come in their order; while none is free,
@@ -16,23 +16,25 @@
 
 typedef struct rd_transport rd_transport;
 
-/* `exchanges` of them, of `exchange_size` bytes each: an rd_exchange first, then the room for the layer that answers, all zero.
- * Beside bulk works of `workers` its threads do not linger. It does not receive before rd_transport_start. NULL: no memory. */
+/* Makes `exchanges` exchanges of `exchange_size` bytes each: an rd_exchange first, then room for the layer that answers, all
+ * zero. While bulk works of `workers` run, its threads do not linger. It receives nothing before rd_transport_start. NULL: no
+ * memory. */
 rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size, const rd_workers *workers);
 
-/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. False: see `why`. */
+/* The PEM files of listeners on tls+tcp://. `ca` may be empty if `any` client is served. False: `why` has the reason. */
 bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char *why, size_t cap);
 
 /* Serve one URL with the exchanges of `t`: an ipc URL by the socket `passed`, unless that is -1. A new socket has no mode for
  * others. False: `why` says why. `bound` gets the URL with the port that was taken if the URL asks for port 0. */
 bool rd_transport_listen(rd_transport *t, const char *url, int passed, char *bound, size_t bound_cap, char *why, size_t cap);
 
-/* Start receiving. Each message is offered to `fastpath` in the wires' threads, several at once; what it does not take (false)
- * goes to the inbox. What it takes it answers, in any thread and also later, with rd_exchange_send or rd_exchange_pass. */
+/* Start receiving. The wires' threads offer each message to `fastpath`, several at once; a message that it does not take
+ * (false) goes to the inbox. It answers a message that it took, in any thread and also later, by rd_exchange_send or
+ * rd_exchange_pass. */
 void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_exchange *e), void *arg);
 
-/* Close further connections as they come; those that are there stay. The sockets go with rd_transport_close. At sockets that
- * were passed, peers wait for the next daemon instead. */
+/* Close new connections as they come; existing ones stay. rd_transport_close removes the sockets. At passed sockets peers wait
+ * for the next daemon instead. */
 void rd_transport_stop_listening(rd_transport *t);
 
 /* About once a second: disconnect peers that are late with a greeting, a frame or the reading of replies, or that vanished
@@ -45,10 +47,10 @@ void rd_transport_close(rd_transport *t);
 /* Exchanges whose message is under way. */
 unsigned rd_transport_busy(const rd_transport *t);
 
-/* No exchange is busy, and the kernel has every reply. */
+/* Is no exchange busy, and has the kernel every reply? */
 bool rd_transport_is_quiet(const rd_transport *t);
 
-/* May a wire hold bytes that it calls sent? nng's TLS does not tell when the kernel has the last ones. */
+/* May a wire still hold bytes that it reported as sent? nng's TLS does not report when the kernel has the last ones. */
 bool rd_transport_holds_back(const rd_transport *t);
 
 /* The peer at the other end. False: the connection is gone. */
@@ -56,7 +58,7 @@ bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer);
 
 void rd_transport_hang_up(rd_transport *t, uint32_t connection);
 
-/* Memory of the frames that are not whole of a local user's connections. */
+/* Memory of unfinished frames of a local user's connections. */
 uint64_t rd_transport_frame_bytes(rd_transport *t, uint64_t uid);
 
 #endif

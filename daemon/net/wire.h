@@ -1,8 +1,8 @@
 /* Byte streams of peers, as connections use them: unix sockets of our own (wire_unix.c), and tcp and TLS by nng (wire_nng.c).
  *
- * A stream has at most one operation of each kind under way, receiving and sending, and each ends with one event on a thread of
- * its wire's, never within the functions here: those may be called from any thread, with locks that events take. Within an
- * event the next operation may be asked for, whose event may come while the first one still runs.
+ * A stream has at most one receive and one send under way. Each ends with one event on a thread of its wire, never within the
+ * functions here. So these may be called from any thread, with locks that events take. An event may begin the next operation,
+ * whose event may come while the first event still runs.
  *
  * `received` with ok = false is a stream's last event, and `sent` with ok = false is the last of that kind. */
 #ifndef RD_WIRE_H
@@ -19,41 +19,43 @@ typedef struct rd_wire rd_wire;         /* a stream */
 typedef struct rd_listener rd_listener; /* where streams come from: one URL */
 
 typedef struct rd_wire_events {
-    void (*opened)(void *arg, rd_wire *w);           /* a peer has come: w->user is to be set, or rd_wire_free called */
-    void (*received)(void *user, bool ok, size_t n); /* n bytes; none for a turn that was asked for */
+    void (*opened)(void *arg, rd_wire *w);           /* a peer has come: set w->user, or call rd_wire_free */
+    void (*received)(void *user, bool ok, size_t n); /* n bytes; 0 for a requested turn */
     void (*sent)(void *user, bool ok, size_t n);     /* n bytes, maybe not all */
 } rd_wire_events;
 
-/* The peers that a peer counts with until it says HELLO, as far as the wire knows it. */
+/* The group of peers that a peer counts with until its HELLO, as far as the wire knows it. */
 typedef struct rd_origin {
     bool local;
     uint64_t key; /* local: the uid; else a number that peers of one address share */
 } rd_origin;
 
-/* Something to be done for a stream. */
+/* Work to be done for a stream. */
 typedef struct rd_errand {
     struct rd_errand *next; /* the wire's */
     void (*run)(struct rd_errand *x);
 } rd_errand;
 
 typedef struct rd_wire_ops {
-    /* What the kernel takes now, without waiting; 0, too, if the stream is broken. Not while `send_rest` is under way. */
+    /* Sends what the kernel takes now, without waiting; returns 0, too, if the stream is broken. Not while `send_rest` is under
+     * way. */
     size_t (*send)(rd_wire *w, const void *data, size_t n);
-    bool (*send_rest)(rd_wire *w, const void *data, size_t n); /* when the kernel takes more: `sent`. False: it is broken */
+    bool (*send_rest)(rd_wire *w, const void *data, size_t n); /* `sent` follows when the kernel takes more. False: it is
+                                                                  broken */
 
-    /* Up to n bytes to `to`, and what follows them to `more`: `received`. With n = 0 the event comes without reading, in
-     * another turn of a thread. */
+    /* Reads up to n bytes to `to`, and what follows them to `more`; `received` reports them. With n = 0 the event comes without
+     * reading, in another turn of a thread. */
     void (*receive)(rd_wire *w, void *to, size_t n, void *more, size_t more_n);
 
-    /* Have the thread that reads the stream do something soon: what belongs to the stream is in its cache, and other threads
-     * need not wake clients one after the other. False, and nothing done: that thread sleeps, has enough to do, or is this one.
-     * NULL: no thread has the stream. The stream stays until it is done. */
+    /* Let the thread that reads the stream run an errand soon: the stream's data are in its cache, and other threads need not
+     * wake clients one after the other. False: nothing is done, because that thread sleeps, has enough to do, or is this one.
+     * NULL: no thread owns the stream. The stream stays until the errand is done. */
     bool (*leave_to_reader)(rd_wire *w, rd_errand *x);
 
-    void (*end_sending)(rd_wire *w); /* the peer sees the end after what was sent; wires that cannot do nothing */
-    void (*hang_up)(rd_wire *w);     /* what is under way ends with ok = false, and so does all that is asked for later */
+    void (*end_sending)(rd_wire *w);         /* the peer sees the end after what was sent; does nothing where a wire cannot */
+    void (*hang_up)(rd_wire *w);             /* operations under way and later ones end with ok = false */
     bool (*peer)(rd_wire *w, rd_peer *peer); /* all but `listener`. False: the stream is gone */
-    bool (*is_gone)(rd_wire *w);             /* of wires that forget: has the peer hung up? NULL: they do not */
+    bool (*is_gone)(rd_wire *w);             /* has the peer hung up? NULL: the wire reports that by events */
     void (*free)(rd_wire *w);                /* after the last events, from any thread; or within `opened` */
 } rd_wire_ops;
 
@@ -82,10 +84,10 @@ struct rd_listener {
 /* The threads that serve all unix sockets, from the first listener to the end. */
 typedef struct rd_unix_threads rd_unix_threads;
 
-/* They linger for requests that follow closely, but not beside bulk works of `workers`; NULL: there are none. Returns NULL if
- * there is no memory, or no threads. */
+/* After a request they linger for the next one, but not while bulk works of `workers` run (NULL: there are no workers). Returns
+ * NULL without memory or threads. */
 rd_unix_threads *rd_unix_open(const rd_workers *workers);
-void rd_unix_close(rd_unix_threads *pool); /* no stream is left. NULL is fine */
+void rd_unix_close(rd_unix_threads *pool); /* call it when no stream is left; NULL is allowed */
 
 /* Listen to ipc://PATH, by the socket `passed` that is bound there, or by a new one if that is -1. NULL: `why` says why; the
  * passed one is closed. */

@@ -1,5 +1,5 @@
-/* tcp:// and tls+tcp:// by nng's streams. With tls_engine.c the only file of the daemon with nng in it. No operation is begun
- * on a closed stream, for nng would not complete it. */
+/* tcp:// and tls+tcp:// by nng's streams. Only this file and tls_engine.c of the daemon use nng. No operation is begun on a
+ * closed stream, because nng would never complete it. */
 #include <arpa/inet.h>
 #include <nng/nng.h>
 #include <nng/supplemental/tls/tls.h>
@@ -18,12 +18,12 @@
 #include "daemon/net/wire.h"
 #include "proto/pem.h"
 
-enum { ACCEPT_REST_MS = 100 }; /* when accepting failed: descriptors and memory come back */
+enum { ACCEPT_REST_MS = 100 }; /* after a failed accept: descriptors and memory come back later */
 
 struct rd_nng_tls {
     nng_tls_config *config;
     rd_handshakes handshakes;
-    nng_aio *look; /* the timer of those that wait */
+    nng_aio *look; /* the timer for waiting handshakes */
     pthread_mutex_t lock;
     bool looks; /* the timer runs */
 };
@@ -43,9 +43,9 @@ typedef struct nng_wire {
     nng_aio *rx, *tx, *at_once; /* the last one without a callback */
     pthread_mutex_t lock;
     bool closed;
-    bool shaken;                 /* TLS: the handshake is over. What is sent before waits for it, and cannot be taken back */
-    bool asked, charged;         /* TLS: for its turn at the handshake; what that took is charged */
-    bool waits, sends, receives; /* for that turn; what is to begin then */
+    bool shaken;                 /* TLS: the handshake is over. Bytes sent earlier wait for it and cannot be withdrawn */
+    bool asked, charged;         /* TLS: it asked for its turn at the handshake; its time is charged */
+    bool waits, sends, receives; /* it waits for that turn; what begins then */
     rd_handshake handshake;
 } nng_wire;
 
@@ -64,7 +64,7 @@ static void start_looking(rd_nng_tls *tls)
         nng_sleep_aio(RD_HANDSHAKE_LOOK_MS, tls->look);
 }
 
-/* With the lock. The first operation asks for the turn. */
+/* Call with the lock held. The first operation asks for the turn. */
 static bool has_turn(nng_wire *w)
 {
     if (w->tls && !w->asked) {
@@ -89,7 +89,7 @@ static void end_operations(nng_wire *w, bool sends, bool receives)
     }
 }
 
-/* Its turn has come: what waited for it begins. */
+/* Its turn has come: begin the operations that waited for it. */
 static void begin_operations(nng_wire *w)
 {
     pthread_mutex_lock(&w->lock);
@@ -117,7 +117,7 @@ static void on_look(void *arg)
         start_looking(tls);
 }
 
-/* An operation has ended, and with it the handshake: it is charged once. */
+/* An operation has ended, so the handshake is over: charge it, once. */
 static void charge_handshake(nng_wire *w)
 {
     pthread_mutex_lock(&w->lock);
@@ -130,7 +130,7 @@ static void charge_handshake(nng_wire *w)
 
 /* ---- the stream ---- */
 
-/* An operation without a callback ends in this thread; one with it wakes one of nng's. */
+/* An operation without a callback ends in this thread; a callback would need a wake-up of one of nng's threads. */
 static size_t nng_wire_send(rd_wire *wire, const void *data, size_t n)
 {
     nng_wire *w = of(wire);
@@ -144,7 +144,7 @@ static size_t nng_wire_send(rd_wire *wire, const void *data, size_t n)
     pthread_mutex_unlock(&w->lock);
     if (!open)
         return 0;
-    nng_aio_cancel(w->at_once); /* unless it has been sent */
+    nng_aio_cancel(w->at_once); /* has no effect if the bytes were sent */
     nng_aio_wait(w->at_once);
     return nng_aio_result(w->at_once) ? 0 : nng_aio_count(w->at_once);
 }
@@ -214,7 +214,7 @@ static void nng_wire_hang_up(rd_wire *wire)
     bool left = w->waits && rd_handshakes_leave(&w->tls->handshakes, &w->handshake);
     bool sends = left && w->sends, receives = left && w->receives;
     w->waits = w->waits && !left;
-    w->charged |= left; /* it has paid nothing */
+    w->charged |= left; /* it was charged nothing */
     pthread_mutex_unlock(&w->lock);
     if (first)
         nng_stream_close(w->stream);
@@ -225,8 +225,7 @@ static void nng_wire_end_sending(rd_wire *w) { (void)w; }
 
 static bool address_of(nng_wire *w, nng_sockaddr *a) { return nng_stream_get_addr(w->stream, NNG_OPT_REMADDR, a) == 0; }
 
-/* nng's TLS (1.5.2) forgets that the peer has hung up if neither chain is inside it when the news come, so the kernel is
- * asked. */
+/* nng's TLS (1.5.2) misses that the peer hung up if neither chain has an operation at that moment, so the kernel is asked. */
 static bool nng_wire_is_gone(rd_wire *w)
 {
     nng_sockaddr a;
@@ -258,7 +257,7 @@ static void nng_wire_free(rd_wire *wire)
     nng_wire *w = of(wire);
     nng_stream_close(w->stream);
     nng_stream_free(w->stream);
-    nng_aio_reap(w->rx); /* by a thread of nng's: this may be the callback of one of them */
+    nng_aio_reap(w->rx); /* a thread of nng frees them: this may be a callback of one of them */
     nng_aio_reap(w->tx);
     nng_aio_reap(w->at_once);
     pthread_mutex_destroy(&w->lock);
@@ -276,7 +275,7 @@ static const rd_wire_ops ops = {.send = nng_wire_send,
 
 /* ---- accepting ---- */
 
-/* Peers of one IPv4 address, or of one network of 64 bits, which an IPv6 host has for itself. */
+/* Peers of one IPv4 address, or of one IPv6 network with a prefix of 64 bits, which a single host usually owns. */
 static uint64_t key_of(nng_wire *w)
 {
     nng_sockaddr a;
@@ -389,7 +388,7 @@ void rd_nng_tls_close(rd_nng_tls *tls)
     free(tls);
 }
 
-/* tcp://host:0 took a port of the system's choice. */
+/* For tcp://host:0 the system chose the port. */
 static void tell_bound(nng_stream_listener *door, const char *url, char *bound, size_t cap)
 {
     size_t n = strlen(url);
@@ -425,7 +424,7 @@ static int set_up(nng_door *l, const char *url, rd_nng_tls *tls)
         err = nng_stream_listener_alloc(&l->door, url);
     if (!err && secure)
         err = tls ? nng_stream_listener_set_ptr(l->door, NNG_OPT_TLS_CONFIG, tls->config) : NNG_EINVAL;
-    if (!err) /* how often: interpose.h */
+    if (!err) /* interpose.h sets the intervals */
         err = nng_stream_listener_set_bool(l->door, NNG_OPT_TCP_KEEPALIVE, true);
     return err ? err : nng_stream_listener_listen(l->door);
 }

@@ -1,6 +1,6 @@
-/* ipc://: unix sockets and a few threads that serve them. A connection stays with one thread, which reads it and runs the event
- * there: a small request is answered by the thread that the kernel woke for it. Threads wait in epoll, level-triggered, and
- * what a socket is watched for changes only when it must: a request costs epoll_wait, readv and send. */
+/* ipc://: unix sockets and a few threads that serve them. A connection stays with one thread, which reads it and runs its
+ * events. So the thread that the kernel wakes for a small request answers it. Threads wait in level-triggered epoll, and a
+ * socket's mask changes only when it must: a request costs epoll_wait, readv and send. */
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -27,17 +27,17 @@ enum {
     BATCH = 64,             /* sockets looked at in a turn of a thread */
     ACCEPTS = 16,           /* connections accepted in a turn */
     BACKLOG = 1024,         /* connections that wait to be accepted: clients try again when there are more */
-    MOST_READ = 256 * 1024, /* bytes of one turn: a large message does not keep its thread from others */
+    MOST_READ = 256 * 1024, /* bytes of one turn: a large message must not delay its thread's other streams */
     ACCEPT_REST_MS = 100,   /* when accepting failed: descriptors and memory come back */
     MANY_CORES = 8,
-    MOST_ERRANDS = 2, /* of a thread: those who would bring more do them themselves */
+    MOST_ERRANDS = 2, /* errands queued for a thread; a thread that has more runs them itself */
     RESERVE = 64      /* the last descriptors are for root and the daemon's own user, so that they can repair things */
 };
 
 static const uint64_t NS_PER_MS = 1000000;
-static const uint64_t LINGER_NS = 100000; /* after an event, where there are MANY_CORES: to wake a thread takes some 15 us */
+static const uint64_t LINGER_NS = 100000; /* after an event, on machines with MANY_CORES: waking a thread takes some 15 us */
 
-/* What epoll reports on. */
+/* An object that epoll reports on. */
 typedef struct source {
     void (*ready)(struct source *s, uint32_t events);
 } source;
@@ -45,7 +45,7 @@ typedef struct source {
 typedef struct unix_wire unix_wire;
 
 typedef struct unix_thread {
-    source kick; /* first: by its eventfd */
+    source kick; /* first: its eventfd wakes the thread */
     struct rd_unix_threads *pool;
     int epoll, kicked;
     pthread_t thread;
@@ -53,12 +53,12 @@ typedef struct unix_thread {
     atomic_bool quit;
     atomic_uint streams;
     uint64_t served_ns;     /* when its last turn ended */
-    atomic_bool asleep;     /* until a thread wakes it */
+    atomic_bool asleep;     /* it must be woken */
     uint64_t rest_until_ns; /* doors rest until then; 0: none does */
     pthread_mutex_t lock;   /* of the turns; taken after a stream's */
     unix_wire *turns, **turns_end;
     _Atomic(rd_errand *) errands; /* the newest first */
-    atomic_uint n_errands;        /* with those that it is at */
+    atomic_uint n_errands;        /* including those being run */
 } unix_thread;
 
 struct unix_wire {
@@ -70,13 +70,13 @@ struct unix_wire {
     pthread_mutex_t lock; /* of what follows */
     uint32_t mask;        /* what epoll looks for */
     bool watched;         /* by epoll */
-    bool over;            /* hung up, or the peer has: nothing succeeds any more */
+    bool over;            /* this end or the peer hung up: every operation fails from now on */
     bool ended;           /* the last event has been delivered */
     struct iovec out;     /* iov_len 0: nothing to send */
     bool receiving;
     struct iovec in[2];
     bool turn;   /* `received` without reading is asked for */
-    bool queued; /* among its thread's turns */
+    bool queued; /* it is in its thread's list of turns */
     unix_wire *next_turn;
 };
 
@@ -86,7 +86,7 @@ typedef struct unix_listener {
     struct rd_unix_threads *pool;
     int fd;
     bool watched, resting, closed;
-    bool passed, paused; /* the socket is there before and after this daemon; its peers wait for the next one */
+    bool passed, paused; /* the socket outlives this daemon; its peers wait for the next one */
     char path[sizeof((struct sockaddr_un){0}.sun_path)];
     struct unix_listener *next;
 } unix_listener;
@@ -104,7 +104,7 @@ struct rd_unix_threads {
 static unix_wire *of(rd_wire *w) { return (unix_wire *)w; }
 
 /* ---- turns ---- */
-static void kick(unix_thread *t) { eventfd_write(t->kicked, 1); } /* fails after 2^64 of them */
+static void kick(unix_thread *t) { eventfd_write(t->kicked, 1); } /* fails only after 2^64 kicks */
 
 /* With the stream's lock. */
 static void ask_for_turn(unix_wire *w)
@@ -179,7 +179,7 @@ static void tell_sent(unix_wire *w, bool ok, size_t n) { w->wire.events->sent(w-
 
 static void tell_received(unix_wire *w, bool ok, size_t n) { w->wire.events->received(w->wire.user, ok, n); }
 
-/* Enters with the lock, leaves without. */
+/* Call with the lock held; it is released. */
 static void end_stream(unix_wire *w)
 {
     bool sending = w->out.iov_len > 0;
@@ -212,7 +212,7 @@ static void send_ready(unix_wire *w)
     pthread_mutex_unlock(&w->lock);
 }
 
-/* Nothing is to be read. A peer that has hung up would raise events without end. */
+/* No read is under way. Stop watching a peer that has hung up, which would raise events without end. */
 static void ignore(unix_wire *w, uint32_t events)
 {
     if (events & (EPOLLHUP | EPOLLERR)) {
@@ -294,14 +294,14 @@ static void run_errands(unix_thread *t)
 static bool has_errands(unix_thread *t) { return atomic_load_explicit(&t->errands, memory_order_relaxed) != NULL; }
 
 /* ---- what is asked of a stream ---- */
-/* Another thread has sent a reply. While it wakes the peer, this wakes the stream's own thread, for the peer's next request. */
+/* Another thread has sent a reply. While that wakes the peer, wake the stream's own thread for the peer's next request. */
 static void awaken(unix_thread *t)
 {
     if (t->pool->linger && atomic_exchange(&t->asleep, false))
         kick(t);
 }
 
-/* Either the thread sees the errand before it sleeps, or this sees that it sleeps. */
+/* Either the thread sees the errand before it sleeps, or this code sees that it sleeps. */
 static bool unix_leave_to_reader(rd_wire *wire, rd_errand *x)
 {
     unix_thread *t = of(wire)->thread;
@@ -442,7 +442,7 @@ static void rest(unix_listener *l)
     look_at_door(l, false);
 }
 
-/* False: no other peer waits. */
+/* Accepts one peer. False: no other peer waits. */
 static bool accept_one(unix_listener *l)
 {
     int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
@@ -488,8 +488,8 @@ static void unix_kicked(source *s, uint32_t events)
     eventfd_read(((unix_thread *)s)->kicked, &n);
 }
 
-/* Requests that follow each other closely find the thread awake. But where bulk works keep processors busy, the client that is
- * woken up may have none but this thread's. */
+/* Requests that follow each other closely find the thread awake. But where bulk works keep processors busy, a woken client may
+ * have no processor except this thread's. */
 static int linger(unix_thread *t, struct epoll_event *events)
 {
     const bool quiet = t->pool->linger && !(t->pool->workers && rd_workers_bulk(t->pool->workers));
@@ -567,7 +567,7 @@ static void close_thread(unix_thread *t)
     pthread_mutex_destroy(&t->lock);
 }
 
-/* One more than a machine of few cores has for them: a thread that copies a large message leaves the others to go on. */
+/* Threads for this machine, at least two: while one copies a large message, the others continue. */
 static unsigned how_many(void)
 {
     const unsigned cores = rd_cores();
@@ -627,7 +627,7 @@ static void unix_pause(rd_listener *listener)
     pthread_mutex_unlock(&l->pool->lock);
 }
 
-/* A turn of the first thread may still have it at hand: it is freed with the threads. */
+/* The first thread may still use it in its current turn, so it is freed together with the threads. */
 static void unix_close_listener(rd_listener *listener)
 {
     unix_listener *l = (unix_listener *)listener;
@@ -639,7 +639,7 @@ static void unix_close_listener(rd_listener *listener)
     pthread_mutex_unlock(&l->pool->lock);
 }
 
-/* A passed one listens already. Done again, the kernel names this process to peers that ask who answers (SO_PEERCRED). */
+/* A passed socket listens already. After another listen() the kernel names this process in the peers' SO_PEERCRED. */
 static int bind_and_listen(const unix_listener *l)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};

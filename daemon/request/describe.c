@@ -22,7 +22,7 @@ void rd_describe_peer(FILE *f, const rd_session *x)
         fprintf(f, " user=%s", x->owner->text);
 }
 
-/* The client chose the name: it must not look like lines of its own in the log. */
+/* The client chose the name: it must not be able to look like further lines of the log. */
 void rd_describe_name(FILE *f, const rd_session *x)
 {
     for (const char *c = x->name; *c; c++)

@@ -1,4 +1,4 @@
-/* How lists for people name a session: whose it is, and what its client calls itself. */
+/* Text that describes a session in lists: its user, and the name that its client chose. */
 #ifndef RD_DESCRIBE_H
 #define RD_DESCRIBE_H
 
@@ -7,7 +7,8 @@
 
 #include "daemon/state/session.h"
 
-/* Does `viewer` (NULL: the daemon itself) see what `x` does? Its user's own, or all if its user is root or the daemon's. */
+/* May `viewer` (NULL: the daemon itself) see what `x` does? It sees its own user's sessions; root and the daemon's user see
+ * all. */
 bool rd_may_see(const rd_session *viewer, const rd_session *x);
 
 void rd_describe_peer(FILE *f, const rd_session *x); /* "uid=1000 pid=12", "address=" or "address= user=tls:NAME" */

@@ -10,7 +10,7 @@
 #include "daemon/request/reply.h"
 
 enum {
-    SESSION_RETRY_MS = 200, /* sessions end now and then */
+    SESSION_RETRY_MS = 200, /* BUSY's hint when all sessions are taken */
     LONGEST_RETRY_MS = 100,
     FEW = 4, /* requests that a session may have under way even when exchanges are scarce */
 };
@@ -43,7 +43,7 @@ static rp_err busy(rp_fault *f, const char *field, uint64_t limit, uint32_t retr
     return RP_BUSY;
 }
 
-/* The class of a session: high for users that the configuration names, for root and for the daemon's own user. */
+/* Set the session's class. High is for users that the configuration names, for root and for the daemon's own user. */
 static rp_err choose_priority(const rd_requests *q, rd_session *x, int asked, rp_fault *f)
 {
     const rd_config *c = q->config;
@@ -67,7 +67,7 @@ static rp_err dispatch_hello(rd_requests *q, rd_request *r, rp_fault *f)
     if (h.min_version > RP_WIRE_VERSION || h.max_version < RP_OLDEST_VERSION)
         return rp_fail(f, RP_VERSION, "version", RP_WIRE_VERSION, "this daemon speaks versions %d to %d", RP_OLDEST_VERSION,
                        RP_WIRE_VERSION);
-    if (x->id) /* said before: the same answer, so that a repeated HELLO does no harm */
+    if (x->id) /* a repeated HELLO gets the same answer, so it does no harm */
         return welcome(q, r, h.max_version, f);
     if (!q->serving)
         return busy(f, "daemon", 0, q->drain_retry_ms, "shutting down");
@@ -117,7 +117,7 @@ static const struct {
     rd_handler *run;
     bool sessionless;
     bool new_work;   /* refused while the daemon drains */
-    bool takes_room; /* it stays until the engine has worked for it: refused while there is too much of that */
+    bool takes_room; /* it is held until the engine has finished it: refused when too many are held */
     bool in_time; /* refused once its deadline has passed. (FINISH ends its stream even then, and LIST and others are quick) */
 } table[] = {
     [RP_MSG_HELLO] = {dispatch_hello, .sessionless = true},
@@ -139,15 +139,15 @@ static const struct {
 };
 enum { MESSAGES = sizeof table / sizeof table[0] };
 
-/* BUSY for want of room: half of the requests took no longer than the hint, so it will be less full then. */
+/* BUSY because queues are full. Half of the requests took no longer than the hint, so there should be room by then. */
 static rp_err full(const rd_requests *q, rp_fault *f, const char *field, uint64_t limit, const char *text)
 {
     uint64_t ms = rd_histogram_quantile(&q->stats->tally.latency, 0.5) / 1000000 + 1;
     return busy(f, field, limit, ms < LONGEST_RETRY_MS ? (uint32_t)ms : LONGEST_RETRY_MS, text);
 }
 
-/* Sessions and users have their caps. When most exchanges are taken, the rest is kept for sessions that hold few: one client
- * with many requests, or one that does not read its replies, does not lock out the others. */
+/* Sessions and users have their caps. When most exchanges are taken, the rest are reserved for sessions that hold few. So a
+ * client with many requests, or one that does not read its replies, cannot lock out the others. */
 static rp_err check_load(const rd_requests *q, const rd_session *x, rp_fault *f)
 {
     const rd_config *c = q->config;
@@ -182,7 +182,8 @@ static rp_err refuse_user(const rd_peer *p, rp_fault *f)
                       : rp_fail(f, RP_AUTH, "user", 0, "uid %" PRIu64 " may not use this socket", p->uid);
 }
 
-/* In the order of PROTOCOL.md, after the frame's own: user, version, type, time_ms, session, then the body by the handler. */
+/* Checks in PROTOCOL.md's order, after those of the frame: user, version, type, time_ms, session, then the body in the
+ * handler. */
 static rp_err check(const rd_requests *q, rd_request *r, rp_fault *f)
 {
     const rp_header *h = &r->exchange.header;
@@ -208,7 +209,7 @@ static rp_err check(const rd_requests *q, rd_request *r, rp_fault *f)
     return table[h->type].in_time && rd_late(r, f) ? RP_DEADLINE : RP_OK;
 }
 
-/* A peer that keeps to max-inflight has no more unread replies than that; one that gets BUSY may have some more. */
+/* A peer within max-inflight has at most that many unread replies; one that gets BUSY may have some more. */
 unsigned rd_unread_limit(const rd_config *c)
 {
     unsigned twice = 2 * (unsigned)c->max_inflight;
@@ -220,7 +221,7 @@ static void hold(rd_requests *q, rd_request *r)
 {
     r->held = true;
     r->job.task = (rk_task){.fault = {.index = RP_NO_INDEX}};
-    r->job.done = rd_answer_job; /* should it be taken back */
+    r->job.done = rd_answer_job; /* for a task that is taken back */
     rd_wait(q, r);
     rd_watch_deadline(q, r);
 }
@@ -240,7 +241,7 @@ static void run(rd_requests *q, rd_request *r)
 void rd_dispatch_held(rd_requests *q)
 {
     rd_request *oldest = NULL, *next;
-    for (rd_request *r = q->waiting; r; r = next) { /* the newest first */
+    for (rd_request *r = q->waiting; r; r = next) { /* newest first */
         next = r->next;
         if (!r->held)
             continue;

@@ -7,10 +7,10 @@
 /* Check the header and run the handler. The request is answered now or later, exactly once. */
 void rd_dispatch(rd_requests *q, rd_request *r);
 
-/* The devices are open, or the daemon takes no new work: begin anew with what waits for them. */
+/* The devices are open, or the daemon takes no new work: handle the requests that waited for them again. */
 void rd_dispatch_held(rd_requests *q);
 
-/* A session with more replies on their way than this does not read them. */
+/* A session with more unsent replies than this does not read them. */
 unsigned rd_unread_limit(const rd_config *c);
 
 /* Is the engine stopped? Then `f` says so. */

@@ -1,5 +1,5 @@
-/* The requests under way at one moment: their clients, what they ask for, since when, and where each one is. For QUERY, and for
- * SIGUSR1. */
+/* The requests under way at one moment: their clients, what they ask for, their age, and where each one is. QUERY and SIGUSR1
+ * show it. */
 #ifndef RD_DUMP_H
 #define RD_DUMP_H
 
@@ -16,7 +16,7 @@ typedef struct rd_dump {
     size_t n;
 } rd_dump;
 
-/* Those that `viewer` may see: its user's own, or all if its user is root or the daemon's. NULL: all. False: no memory. */
+/* Take those that `viewer` may see (rd_may_see); NULL: all. False: no memory. */
 bool rd_dump_take(rd_requests *q, const rd_session *viewer, rd_dump *d);
 void rd_dump_free(rd_dump *d);
 

@@ -2,9 +2,9 @@
 
 #include "daemon/base/clock.h"
 
-/* Windows. The large queue's: one task under way and one ready on few cores, more where a task is not enough work for all;
- * on a device half of its slots, so that copies and kernels overlap, and a small task waits for no more than these. The small
- * queue's is one large task's worth, so that neither can starve the other. */
+/* Windows. The large queue's holds one task under way and one ready on few cores, and more where a single task cannot use all
+ * cores. On a device it is half of the slots: copies and kernels overlap, and a small task waits for no more than these. The
+ * small queue's is the cost of one large task, so neither can starve the other. */
 enum { CORE_WINDOW = 256 << 10, SMALL_WINDOW = RP_MAX_DATA };
 
 void rd_executor_open(rd_requests *q)
@@ -70,14 +70,14 @@ void rd_schedule(rd_requests *q, rd_request *r)
     rd_watch_deadline(q, r);
 }
 
-/* It ends without the engine, as task.fault says. */
+/* The task ends without the engine; task.fault has the reason. */
 static void end(rd_requests *q, rd_request *r)
 {
     rd_sched_end(&q->sched, &r->job.item, 0);
     r->job.done(q, &r->job);
 }
 
-/* Its session is gone, or its time is over: no work for it any more. */
+/* Its session is gone, or its deadline has passed: no more work is done for it. */
 static bool unwanted(rd_request *r)
 {
     if (r->session->dead && r->job.task.fault.code == RP_OK)
@@ -106,7 +106,7 @@ static void executor_read(rd_work *w)
 
 /* ---- reads that wait for a buffer of their user's ---- */
 
-/* A user may have three quarters of the buffers, since its reads may take long, or for ever. How many more it may have. */
+/* How many more buffers the user may have: three quarters of all at most, since its reads may take long or never end. */
 static uint64_t buffers_left(const rd_requests *q, const rd_user *user)
 {
     uint64_t most = q->buffers.cap - q->buffers.cap / 4, held = rd_held(&user->charges, RD_HELD_BUFFERS);
@@ -135,7 +135,7 @@ static void unpark(rd_requests *q, rd_request *r)
     q->parked--;
 }
 
-/* Those whose user has room now take turns again. */
+/* Parked reads whose user may have buffers again go back to the queue. */
 static void recall_parked(rd_requests *q)
 {
     for (rd_user *user = q->parked ? q->users->first : NULL; user; user = user->next)
@@ -146,7 +146,7 @@ static void recall_parked(rd_requests *q)
         }
 }
 
-/* Free buffers for requests that wait for one. */
+/* Give free buffers to requests that wait for one. */
 static void feed_readers(rd_requests *q)
 {
     recall_parked(q);
@@ -205,8 +205,8 @@ const char *rd_whereabouts(const rd_request *r)
 
 /* ---- taking back ---- */
 
-/* With a reader, in the engine, or waiting for memory; not while it is held until there are devices. FINISH waits for its
- * stream's chunks without having begun. */
+/* Has it begun: is it with a reader, in the engine, or waiting for memory? A request that is held until there are devices has
+ * not, nor has a FINISH that waits for its stream's chunks. */
 static bool has_begun(const rd_request *r)
 {
     bool waits = r->held || r->parked || (r->exchange.header.type == RP_MSG_FINISH && !r->job.item.running);
@@ -230,14 +230,14 @@ unsigned rd_withdraw(rd_requests *q, const rd_session *x, const uint64_t *id, co
         if (meant)
             take_back(q, r, f);
         n += meant;
-        r = meant ? q->waiting : r->next; /* one that ends may end others: anew */
+        r = meant ? q->waiting : r->next; /* ending one may end others: start over */
     }
     return n;
 }
 
 /* ---- deadlines ---- */
 
-/* Take back what is late. The next deadline, 0 if there is none. */
+/* Take back late requests. Returns the next deadline, 0 if there is none. */
 static uint64_t expire(rd_requests *q)
 {
     uint64_t next = 0;
@@ -265,7 +265,7 @@ static void executor_deadline(uv_timer_t *t)
     uint64_t next = expire(q);
     if (next)
         watch(q, next);
-    q->wake(q->wake_arg); /* what was taken back may have made room */
+    q->wake(q->wake_arg); /* withdrawn requests may have made room */
 }
 
 static void watch(rd_requests *q, uint64_t deadline_ns)

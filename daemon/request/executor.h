@@ -1,29 +1,29 @@
 /* What goes to the engine, and when. A request's task waits in the scheduler (sched.h) for its turn; until then it can be
- * taken back: its deadline passed, its client cancelled it or is gone. What the engine has goes on to its end; if its deadline
- * has passed by then, its end is DEADLINE. */
+ * taken back if its deadline passes, or if its client cancels it or is gone. A task in the engine runs to its end; if its
+ * deadline has passed by then, the reply is DEADLINE. */
 #ifndef RD_EXECUTOR_H
 #define RD_EXECUTOR_H
 
 #include "daemon/request/requests.h"
 
-/* The engine is open: how much it is to have at a time. */
+/* The engine is open: set the windows, how much it gets at a time. */
 void rd_executor_open(rd_requests *q);
 
-/* Devices have joined it. */
+/* Devices have joined the engine: set the windows anew. */
 void rd_executor_fit(rd_requests *q);
 
 /* A task of the daemon itself goes to the engine at once; job->done comes at once (small task) or in a later turn. */
 void rd_submit(rd_requests *q, rd_job *job);
 
-/* The task of a request (rd_wait) is complete, but for what is to be read from a file (r->read.wanted): queue it. job->done
- * comes later in this turn or in a later one, also for one that is taken back: then with the reason in task.fault, DEADLINE or
- * CANCELLED, which no engine gives. */
+/* Queue the complete task of a request (rd_wait), except for data still to be read from a file (r->read.wanted). job->done is
+ * called later in this turn or in a later one. For a task that was taken back, task.fault is then DEADLINE or CANCELLED, which
+ * no engine gives. */
 void rd_schedule(rd_requests *q, rd_request *r);
 
-/* Give the engine, and the readers of files, what their windows have room for. */
+/* Give the engine and the readers of files as much as their windows have room for. */
 void rd_executor(rd_requests *q);
 
-/* What the engine has finished. */
+/* Take what the engine has finished. */
 void rd_take_finished(rd_requests *q);
 
 /* A request of the fast path is finished: DEADLINE if it is too late. Any thread. */

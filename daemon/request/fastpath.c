@@ -11,7 +11,7 @@
 
 bool rd_fastpath_init(rd_fastpath *p)
 {
-    pthread_rwlockattr_t writers; /* a flood of requests must not keep the loop waiting at the gate */
+    pthread_rwlockattr_t writers; /* writers come first: a flood of requests must not keep the loop waiting at the gate */
     memset(p, 0, sizeof *p);
     pthread_rwlockattr_init(&writers);
     pthread_rwlockattr_setkind_np(&writers, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -81,14 +81,14 @@ static bool acceptable(const rd_fastpath *p, rd_request *r)
     return true;
 }
 
-/* Let go of what the request holds. From here on the loop may read it anew, or it is answered. */
+/* Release what the request holds. Afterwards it is answered, or the loop handles it from the start. */
 static void let_go(rd_request *r)
 {
     if (r->release)
         r->release(r);
 }
 
-/* The task of a REDUCE_AT whose data the engine has. */
+/* Fills the task of a REDUCE_AT whose data are in the engine's memory. */
 static bool read_at(rd_fastpath *p, rd_request *r)
 {
     rp_fault f;
@@ -104,7 +104,7 @@ static bool read_task(rd_fastpath *p, rd_request *r)
     return r->exchange.header.type == RP_MSG_REDUCE_AT ? read_at(p, r) : rd_read_task(r, &f) == RP_OK;
 }
 
-/* The task is finished. The loop begins anew with what has no result in time. */
+/* The task is finished. A request without a result, or with a late one, goes to the loop, which handles it from the start. */
 static void finished(rk_task *t)
 {
     rd_request *r = ((rd_job *)t)->request; /* a job begins with its task */
@@ -148,8 +148,8 @@ void rd_fastpath_each(rd_fastpath *p, void (*each)(void *arg, const rd_request *
     pthread_mutex_unlock(&p->lock);
 }
 
-/* A task that was handed in is finished. Either this sees that no more are taken, or the loop, which closes first and looks
- * then, sees that it is back. */
+/* A task is finished. Either this code sees that the path is closed and wakes the loop, or the loop, which closes the path and
+ * then looks, sees that the task is back. */
 static void fastpath_back(rd_exchange *e)
 {
     rk_task *t = &((rd_request *)e)->job.task;
@@ -192,7 +192,7 @@ static bool make_room(const rd_fastpath *p, rd_request *r)
     return true;
 }
 
-/* With its session held, which is released before the request is answered. False: the request is not taken. */
+/* Called with the session held, which is released before the request is answered. False: the request is not taken. */
 static bool take(rd_fastpath *p, rd_request *r)
 {
     rk_task *t = &r->job.task;

@@ -10,8 +10,8 @@
  * * What these threads touch: the session table (under its lock), a session that is held, its handles and its user's
  * resident data (under holdings->lock; what is found is held), rd_workers_add, the engine's rk_run_small, rk_submit_batched
  * and rk_submit_alone, and the shared tally of stats (under its lock). The gate keeps all of it alive for the threads of the
- * network: rd_fastpath_close waits for those inside. What the engine has then is `under_way`: draining waits for it, and
- * rk_stop and then rd_fastpath_wait for the rest: what the engine hands back the network's threads may answer. */
+ * network: rd_fastpath_close waits for those inside. Tasks that the engine still has then are counted in `under_way`. Draining
+ * waits for them. At the end rk_stop makes the engine return the rest, and rd_fastpath_wait waits until they are answered. */
 #ifndef RD_FASTPATH_H
 #define RD_FASTPATH_H
 
@@ -30,10 +30,11 @@ typedef struct rd_fastpath {
     atomic_bool open;
     struct rd_requests *requests; /* of this, what is said above */
     size_t max_bytes;             /* of elements in a message, and of cells: larger requests are not looked at */
-    atomic_uint under_way;        /* tasks that the engine has from here */
+    atomic_uint under_way;        /* tasks handed to the engine from here */
     pthread_mutex_t lock;         /* of their list */
     struct rd_request *handed_in;
-    atomic_uint max_taken, max_unsent; /* a session with more here, or more replies to take, is left to the loop */
+    atomic_uint max_taken, max_unsent; /* requests of a session with more of them here, or more unsent replies, are left to the
+                                          loop */
 } rd_fastpath;
 
 bool rd_fastpath_init(rd_fastpath *p);
@@ -42,15 +43,15 @@ void rd_fastpath_fini(rd_fastpath *p);
 /* From now on requests are taken; with 0 bytes none are. */
 void rd_fastpath_open(rd_fastpath *p, struct rd_requests *q, size_t max_bytes);
 void rd_fastpath_reopen(rd_fastpath *p); /* after rd_fastpath_close */
-void rd_fastpath_close(rd_fastpath *p);  /* take no more, and wait for the threads that are here; again is fine */
+void rd_fastpath_close(rd_fastpath *p);  /* take no more requests, and wait for threads inside; may be repeated */
 
-/* Tasks that the engine has from here. Once this is closed, the loop is woken when the last of them is back. */
+/* Tasks of the fast path that the engine has. Once the path is closed, the loop is woken when the last of them is back. */
 unsigned rd_fastpath_under_way(const rd_fastpath *p);
 
-/* After rk_stop: until the network's threads have answered all of them. */
+/* After rk_stop: wait until all of them are answered. */
 void rd_fastpath_wait(const rd_fastpath *p);
 
-/* Call `each` for these tasks' requests, which stay as they are meanwhile. */
+/* Call `each` for the requests of these tasks, which do not change meanwhile. */
 void rd_fastpath_each(rd_fastpath *p, void (*each)(void *arg, const struct rd_request *r), void *arg);
 
 /* For each session; before rd_fastpath_open and later. */

@@ -24,7 +24,7 @@ static void put_limit(rp_writer *w, const char *group, const char *key, uint64_t
         put(w, limits, key, cap);
 }
 
-/* What is charged elsewhere: threads by the workers, frames that are not whole by the transport. */
+/* Charges that other modules keep: threads (the workers) and unfinished frames (the transport). */
 static void put_own(rd_requests *q, const rd_user *user, rp_writer *w)
 {
     rd_workers *threads = q->holdings->workers;

@@ -19,7 +19,7 @@ static void refuse(rd_channel *c, rp_side_kind kind, const rp_fault *f)
 static void add(rd_channel *c, rd_handle *x)
 {
     rd_handles_add(&c->session->handles, x);
-    rd_handle_hold(x); /* answering may close the channel, and drop it */
+    rd_handle_hold(x); /* keeps it: answering may close the channel, which drops the handle */
     answer(c, x, c->asked);
     if (x->kind == RD_HANDLE_ARENA) {
         close(x->fd);
@@ -28,7 +28,7 @@ static void add(rd_channel *c, rd_handle *x)
     rd_handle_release(x);
 }
 
-/* What a channel asked for is there, or not. */
+/* The handle that a channel asked for was made, or could not be made. */
 static void on_handle_made(rd_handle *x)
 {
     rd_channel *c = x->maker;
@@ -48,7 +48,7 @@ static void on_handle_made(rd_handle *x)
 static bool same_token(const uint8_t *a, const uint8_t *b)
 {
     uint8_t differ = 0;
-    for (size_t i = 0; i < RP_TOKEN; i++) /* in the same time wherever they differ */
+    for (size_t i = 0; i < RP_TOKEN; i++) /* in constant time */
         differ |= a[i] ^ b[i];
     return differ == 0;
 }
@@ -69,7 +69,7 @@ static void attach(rd_requests *q, rd_channel *c, const rp_side *p)
     answer(c, NULL, RP_SIDE_ATTACH);
 }
 
-/* Begin to make something; the channel rests meanwhile. */
+/* Begin to make a handle; the channel is not read meanwhile. */
 static void make(rd_requests *q, rd_channel *c, const rp_side *p, int fd)
 {
     rd_holdings *h = q->holdings;

@@ -208,7 +208,7 @@ static void put_meter(const char *group, const rd_device_reading *d, rp_writer *
     put_f64(w, key, d->milliwatts * 1e-3);
 }
 
-/* Which device it is: "gpu.0.uuid" ... */
+/* Which device it is: "gpu.0.uuid" and so on. */
 static void put_gpu_name(const char *group, const rk_stats *k, rp_writer *w)
 {
     char key[RP_MAX_KEY + 1];
@@ -310,8 +310,8 @@ static rp_err answer_metrics(rd_requests *q, rd_request *r, rp_fault *f)
 {
     if (!rd_metrics_refresh(q->metrics))
         return rd_no_memory(f);
-    bool admin = rd_session_is_admin(r->session);              /* others see no other user's doings */
-    size_t len = admin ? q->metrics->len : q->metrics->totals; /* the loop alone changes them: it needs no lock */
+    bool admin = rd_session_is_admin(r->session);              /* others do not see what other users do */
+    size_t len = admin ? q->metrics->len : q->metrics->totals; /* without the lock: only the loop changes them */
     uint8_t *body = rd_exchange_reply(&r->exchange, len);
     if (!body)
         return rd_no_memory(f);
@@ -339,7 +339,7 @@ static rp_err answer_entries(rd_requests *q, rd_request *r, uint32_t topic, rp_f
     return RP_OK;
 }
 
-/* The oldest, as many as a reply has entries for, and how many there are. */
+/* The oldest requests, as many as a reply has entries for, and the number of all. */
 static rp_err answer_requests(rd_requests *q, rd_request *r, rp_fault *f)
 {
     enum { ROOM = RP_MAX_ENTRIES * (4 + RP_MAX_KEY + RP_MAX_VALUE) };

@@ -4,7 +4,7 @@
 #include "daemon/request/reply.h"
 #include "daemon/request/source.h"
 
-/* The time before the engine is part of the whole. */
+/* The total includes the time before the engine. */
 static void add_reading(rd_request *r)
 {
     if (r->path != RP_PATH_FILE || !r->job.task.start_ns)
@@ -19,7 +19,7 @@ static void on_reduce_done(rd_requests *q, rd_job *job)
     rd_answer_job(q, job);
 }
 
-/* The task is read: make room for the cells, and queue it. */
+/* The task is parsed: make room for its cells, and queue it. */
 static rp_err enqueue(rd_requests *q, rd_request *r, rp_fault *f)
 {
     rk_task *t = &r->job.task;

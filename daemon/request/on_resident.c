@@ -21,7 +21,7 @@ static rp_err owner(const rd_request *r, uint64_t *uid, rp_fault *f)
                          "resident data belong to a user, and neither the kernel nor a certificate names this peer's");
 }
 
-/* Users and not expired data: what every look-up begins with. */
+/* Every look-up begins here: expired data are dropped before it. */
 static const rd_users *users_now(rd_requests *q)
 {
     rd_residents_expire(q->holdings, rd_now_ns());
@@ -56,12 +56,12 @@ static void on_store_made(rd_work *w)
     rp_fault *late = &r->job.task.fault;
     *late = x->fault;
     x->maker = NULL;
-    r->resident = x; /* the reference of the maker is the request's */
+    r->resident = x; /* the request takes over the maker's reference */
     r->release = rd_source_release;
     if (!late->code && x->dropped)
         rp_fail(late, RP_CANCELLED, "session", 0, "the session has ended");
     rd_settle_late(r);
-    rp_fault f = *late; /* an answered request is another one's */
+    rp_fault f = *late; /* a copy: the exchange of an answered request may hold another one */
     if (!f.code)
         rd_answer_u64(q, r, x->id, &f);
     if (!f.code)
@@ -88,7 +88,7 @@ rp_err rd_on_store(rd_requests *q, rd_request *r, rp_fault *f)
 
 /* ---- WRITE, WRITE_AT ---- */
 
-/* The bytes that it claimed have arrived, or failed to. */
+/* The bytes that the request claimed have arrived, or have failed to. */
 static void on_write_release(rd_request *r)
 {
     rd_resident_settle(r->resident, r->offset, r->count, !r->written);
@@ -162,7 +162,7 @@ rp_err rd_on_write_at(rd_requests *q, rd_request *r, rp_fault *f)
 }
 
 /* ---- COMMIT, ABORT ---- */
-/* What outlives the daemon is sealed now, or has no memory to be. */
+/* Data that outlive the daemon are sealed now, or could not be for want of memory. */
 static void on_commit_sealed(rd_work *w)
 {
     rd_resident *x = (rd_resident *)w;
@@ -170,7 +170,7 @@ static void on_commit_sealed(rd_work *w)
     rd_requests *q = r->all;
     rp_fault *late = &r->job.task.fault, f;
     x->maker = NULL;
-    r->resident = x; /* the reference of the work is the request's */
+    r->resident = x; /* the request takes over the work's reference */
     r->release = rd_source_release;
     *late = (rp_fault){.index = RP_NO_INDEX};
     rd_settle_late(r);
@@ -212,7 +212,7 @@ bool rd_resident_abort(const rd_request *r, uint64_t id)
 
 /* ---- LIST, DROP ---- */
 
-/* Of the only device there is nothing to say, nor of the host's memory beside the devices. */
+/* No entry for a single device, nor for data in the host's memory beside devices. */
 static uint8_t place_of(const rd_resident *x, uint8_t version)
 {
     if (version < RP_PLANES_VERSION || rk_devices(x->holdings->engine) == 1)

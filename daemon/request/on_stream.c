@@ -13,9 +13,7 @@ static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
                        RP_SPEC_SIZE);
     rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
     if (!err)
-        err = rp_spec_check(spec, f);
-    if (!err)
-        err = rd_check_device(r, spec, f);
+        err = rd_check_spec(r, spec, f);
     if (err)
         return err;
     if (spec->flags & (RP_STATES_IN | RP_OFFSETS | RP_COLUMNS))
@@ -66,7 +64,7 @@ static rp_err check_count(const rd_stream *x, uint64_t count, rp_fault *f)
 
 static void on_finish_done(rd_requests *q, rd_job *job);
 
-/* FINISH whose chunks are all back, some perhaps without having been taken: merge their states. */
+/* All chunks of a FINISH are back, though some may have failed: merge their states. */
 static void merge(rd_requests *q, rd_stream *x)
 {
     rd_request *r = x->finish;
@@ -98,7 +96,7 @@ static void on_finish_done(rd_requests *q, rd_job *job)
     rd_request *r = job->request;
     rd_stream *x = r->stream;
     if (job->task.fault.code) {
-        job->task.fault.index = RP_NO_INDEX; /* there is one row: it needs no number */
+        job->task.fault.index = RP_NO_INDEX; /* there is only one row, so its number is left out */
         rd_refuse(q, r, &job->task.fault);
     } else {
         rd_answer_result(q, r, &x->spec, r->count);
@@ -106,7 +104,7 @@ static void on_finish_done(rd_requests *q, rd_job *job)
     settle(q, x);
 }
 
-/* Taken back while it waited for its chunks: their jobs are under way, and the last one frees the stream. */
+/* FINISH was taken back while it waited for its chunks. Their jobs are still under way, and the last one frees the stream. */
 static void on_finish_taken_back(rd_requests *q, rd_job *job)
 {
     job->request->stream->finish = NULL;
@@ -195,7 +193,7 @@ rp_err rd_on_finish(rd_requests *q, rd_request *r, rp_fault *f)
     if (err)
         return err;
     r->job.task.spec = stream->spec;
-    rd_stream_end(stream->list, stream); /* FINISH ends a stream, whatever comes of it */
+    rd_stream_end(stream->list, stream); /* FINISH ends its stream even if it fails */
     if (stream->fault.code)
         *f = stream->fault;
     else if (check_count(stream, x.count, f) == RP_OK)

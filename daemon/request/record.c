@@ -2,7 +2,7 @@
 
 #include "daemon/request/requests.h"
 
-/* Does the engine work for such requests? */
+/* Do requests of this type use the engine? */
 static bool is_work(uint8_t msg)
 {
     return msg == RP_MSG_REDUCE || msg == RP_MSG_REDUCE_AT || msg == RP_MSG_APPEND || msg == RP_MSG_FINISH;
@@ -30,7 +30,8 @@ rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uin
     a.backend = t->backend;
     a.piece = a.msg == RP_MSG_APPEND || (t->spec.flags & RP_STATES_OUT);
     a.batch = t->batch;
-    a.data_bytes = a.msg == RP_MSG_FINISH ? 0 : t->bytes;                       /* what FINISH merges came as data before */
+    a.data_bytes = a.msg == RP_MSG_FINISH ? 0 : t->bytes;                       /* the data that FINISH merges were counted when
+                                                                                   they came */
     const bool numbered = !r->spread && t->device < rk_devices(r->all->engine); /* not the CPU of a hybrid engine */
     a.device = numbered ? t->device : -1;
     a.start_ns = t->start_ns;

@@ -1,4 +1,4 @@
-/* What is reported of an answered request: to the counters (stats.h) and to the trace (trace.h). */
+/* Reports an answered request to the counters (stats.h) and to the trace (trace.h). */
 #ifndef RD_RECORD_H
 #define RD_RECORD_H
 

@@ -42,7 +42,7 @@ static void release(rd_request *r)
         r->release(r);
 }
 
-/* It leaves the loop. */
+/* The request leaves the loop's accounts. */
 static void leave(rd_requests *q, rd_request *r)
 {
     rd_session *x = r->session;
@@ -63,7 +63,7 @@ static rd_record record(rd_requests *q, const rd_request *r, rp_err status)
     return a;
 }
 
-/* Nobody may touch the request afterwards; its session is kept by `unsent`, which the caller has charged. */
+/* The request must not be touched afterwards. The caller has charged `unsent`, which keeps its session. */
 static void send_reply(rd_request *r, rd_session *x, uint64_t session, rp_err status, uint32_t time_ms, size_t body_len)
 {
     rp_header h = {.version = rp_reply_version(r->exchange.header.version),
@@ -97,8 +97,8 @@ static size_t put_result(rd_request *r, const rp_spec *spec, uint64_t count)
     return RP_RESULT_SIZE + x.cells * x.cell_size;
 }
 
-/* The session is released before the reply leaves: its client may send the next request, and the loop may count this one again,
- * before the call that sends it returns. */
+/* The session is released before the reply is sent. Otherwise the client could send its next request before the call returns,
+ * and the loop would still count this one. */
 void rd_answer_fast(rd_requests *q, rd_request *r)
 {
     rd_session *x = r->session;
@@ -107,7 +107,7 @@ void rd_answer_fast(rd_requests *q, rd_request *r)
     release(r);
     rd_shared_tally_add(&q->stats->shared, &a);
     rd_session_count(x, &a);
-    rd_account_charge(&x->unsent, RP_HEADER_SIZE + body_len); /* keeps it from here on */
+    rd_account_charge(&x->unsent, RP_HEADER_SIZE + body_len); /* keeps the session from here on */
     rd_session_release(x);
     send_reply(r, x, r->exchange.header.session, RP_OK, 0, body_len);
 }
@@ -159,7 +159,7 @@ void rd_refuse(rd_requests *q, rd_request *r, const rp_fault *fault)
 {
     rp_fault told = *fault, *f = &told;
     if (f->code == RP_DEVICE_LOST)
-        f->limit = rk_devices_left(q->engine); /* that the daemon goes on with; with none the client repeats it */
+        f->limit = rk_devices_left(q->engine); /* devices that are left; with none the client repeats the request */
     uint8_t *body = rd_exchange_reply(&r->exchange, RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT);
     if (!body) {
         rd_note_disconnected(q, r->session, "no memory for a reply");

@@ -1,5 +1,5 @@
-/* Replies: the one way out of the daemon, for the loop and the fast path. What the request holds is given back (r->release) and
- * the reply is counted and traced before it leaves; afterwards the request is its exchange's again. */
+/* Replies: the one way out of the daemon, for the loop and the fast path. Before the reply is sent, the request gives back what
+ * it holds (r->release) and is counted and traced; afterwards it belongs to its exchange again. */
 #ifndef RD_REPLY_H
 #define RD_REPLY_H
 
@@ -8,14 +8,14 @@
 /* The loop takes up a request of r->session: it counts for session and user until it is answered. */
 void rd_request_enter(rd_request *r);
 
-/* It waits for the engine: in the list of requests under way until it is answered. */
+/* It waits for the engine: put it into the list of requests under way until it is answered. */
 void rd_wait(rd_requests *q, rd_request *r);
-void rd_wait_end(rd_request *r); /* or nothing, if it does not wait */
+void rd_wait_end(rd_request *r); /* does nothing if it does not wait */
 
 /* Answer with the reply that rd_exchange_reply gave and the caller filled: its first `body_len` bytes. */
 void rd_answer(rd_requests *q, rd_request *r, size_t body_len);
 
-/* Answer with one number, or with nothing. Errors: NO_MEMORY, and no answer. */
+/* Answer with one number, or with an empty body. Errors: NO_MEMORY; then it is not answered. */
 rp_err rd_answer_u64(rd_requests *q, rd_request *r, uint64_t v, rp_fault *f);
 rp_err rd_answer_empty(rd_requests *q, rd_request *r, rp_fault *f);
 
@@ -31,7 +31,7 @@ void rd_answer_job(rd_requests *q, rd_job *job);
 /* Answer with an error. */
 void rd_refuse(rd_requests *q, rd_request *r, const rp_fault *f);
 
-/* A connection is cut for a reason: counted, and logged. */
+/* Count and log that a connection is cut, with the reason. */
 void rd_note_disconnected(rd_requests *q, const rd_session *x, const char *reason);
 
 #endif

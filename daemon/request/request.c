@@ -54,7 +54,7 @@ rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f)
     return r->reply ? RP_OK : rd_no_memory(f);
 }
 
-/* A stream's times are those of its chunks, too. */
+/* The times of a FINISH include those of its stream's chunks. */
 rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count)
 {
     const rk_task *t = &r->job.task;
@@ -70,8 +70,8 @@ rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count)
                        .batch = (uint8_t)t->batch};
 }
 
-/* ---- devices ---- */
-rp_err rd_check_device(const rd_request *r, const rp_spec *spec, rp_fault *f)
+/* ---- specs ---- */
+static rp_err check_device(const rd_request *r, const rp_spec *spec, rp_fault *f)
 {
     const rk_engine *e = r->all->engine;
     char names[RP_MAX_TEXT];
@@ -88,6 +88,12 @@ rp_err rd_check_device(const rd_request *r, const rp_spec *spec, rp_fault *f)
     return RP_OK;
 }
 
+rp_err rd_check_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
+{
+    const rp_err err = rp_spec_check(spec, f);
+    return err ? err : check_device(r, spec, f);
+}
+
 /* ---- REDUCE ---- */
 rp_err rd_read_task(rd_request *r, rp_fault *f)
 {
@@ -96,9 +102,7 @@ rp_err rd_read_task(rd_request *r, rp_fault *f)
     rp_spec *spec = &r->job.task.spec;
     rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
     if (!err)
-        err = rp_spec_check(spec, f);
-    if (!err)
-        err = rd_check_device(r, spec, f);
+        err = rd_check_spec(r, spec, f);
     if (err)
         return err;
     const uint8_t *data = r->body + RP_SPEC_SIZE;

@@ -17,25 +17,25 @@ struct rd_stream;
 typedef struct rd_request {
     rd_exchange exchange; /* first: the transport makes it with room for the rest */
     rd_job job;
-    /* set by dispatch */
+    /* dispatch sets these */
     struct rd_requests *all;
     const uint8_t *body;
     size_t body_len;
     uint64_t deadline_ns; /* 0 = none */
     struct rd_session *session;
-    /* the handler's */
+    /* the handler sets these */
     void (*release)(struct rd_request *r); /* gives back what the request holds, before its reply leaves; NULL: nothing */
-    rp_path path;                          /* how the data come; 0: not known */
+    rp_path path;                          /* how the data arrive; 0: not known */
     struct rd_stream *stream;              /* APPEND, FINISH */
     struct rd_handle *handle;              /* REDUCE_AT, WRITE_AT: held until the request ends */
-    struct rd_handle *mask;                /* REDUCE_AT: the same, of a mask that is not behind its elements */
-    bool held;                             /* until there are devices: RD_LATER */
+    struct rd_handle *mask;                /* REDUCE_AT: the same, for a mask that does not follow its elements */
+    bool held;                             /* it waits until devices are open (RD_LATER) */
     bool parked;                           /* REDUCE_AT, WRITE_AT: its user has all the buffers that it may have */
     struct rd_request *next_parked;        /* of the same user */
-    rd_read read;                          /* REDUCE_AT, WRITE_AT: of a file */
+    rd_read read;                          /* REDUCE_AT, WRITE_AT: from a file */
     struct rd_resident *resident;          /* REDUCE_AT, STORE, WRITE, WRITE_AT: held until the request ends */
-    bool spread;                           /* REDUCE_AT: of data that lie on several devices */
-    bool written;                          /* WRITE, WRITE_AT: the bytes got where they go */
+    bool spread;                           /* REDUCE_AT: its data lie on several devices */
+    bool written;                          /* WRITE, WRITE_AT: the bytes were stored */
     uint8_t *reply;              /* REDUCE, REDUCE_AT and FINISH: body of the reply; the engine writes the cells into it */
     uint64_t offset, count;      /* APPEND: first element and elements; FINISH: count; WRITE, WRITE_AT: first byte and bytes */
     uint8_t state[RP_MAX_STATE]; /* APPEND: the chunk's state */
@@ -45,36 +45,37 @@ typedef struct rd_request {
 
 static inline rd_request *rd_request_of_item(rd_item *i) { return (rd_request *)((char *)i - offsetof(rd_request, job.item)); }
 
-/* A new message: what an earlier request left in the exchange is gone. */
+/* A new message: clear what an earlier request left in the exchange. */
 void rd_request_begin(rd_request *r, struct rd_requests *all);
 
-/* The task of a REDUCE, but for its cells: spec and data checked and in place. Errors: those of PROTOCOL.md's table
- * that do not need the engine. */
+/* Fill the task of a REDUCE, except for its cells: spec and data are checked and set. Errors: those of PROTOCOL.md's table that
+ * do not need the engine. */
 rp_err rd_read_task(rd_request *r, rp_fault *f);
 
-/* What a handler says instead of an error: the request needs a device, and these are still opening. It has done nothing, and is
- * called again when they are open. */
+/* What a handler returns instead of an error if the request needs a device and devices are still opening. The handler has
+ * changed nothing, and is called again when they are open. */
 #define RD_LATER ((rp_err)-1)
 
-/* Is there the device that the spec asks for? Any thread. RD_LATER, or errors: BAD_HANDLE, DEVICE_LOST. */
-rp_err rd_check_device(const rd_request *r, const rp_spec *spec, rp_fault *f);
+/* rp_spec_check, and whether the device that the spec asks for is there. Any thread. RD_LATER, or errors: rp_spec_check's,
+ * BAD_HANDLE, DEVICE_LOST. */
+rp_err rd_check_spec(const rd_request *r, rp_spec *spec, rp_fault *f);
 
-/* Memory for the reply, cells included: the engine writes straight into it. Errors: NO_MEMORY. */
+/* Allocate the reply with its cells: the engine writes straight into it. Errors: NO_MEMORY. */
 rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f);
 
-/* What a handler says when rd_exchange_reply gave nothing. */
+/* A handler's error when rd_exchange_reply returned NULL. */
 rp_err rd_no_memory(rp_fault *f);
 
 /* The reply to REDUCE, REDUCE_AT or FINISH, from the request's finished task. */
 rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count);
 
-/* From its receipt until the engine took it up. */
+/* The time from its receipt until the engine began with it. */
 uint64_t rd_queued_ns(const rd_request *r);
 
 /* CLOCK_MONOTONIC; 0: none. */
 uint64_t rd_deadline_of(const rd_request *r);
 
-/* Past the deadline? Then `f` says so. */
+/* Has the deadline passed? Then `f` gets DEADLINE. */
 bool rd_late(const rd_request *r, rp_fault *f);
 
 #endif

@@ -1,4 +1,4 @@
-/* The requests under way, and the services of the layers below that handlers need. Handlers know this, and not the server. */
+/* The requests under way, and the services of the layers below that handlers need. Handlers get this instead of the server. */
 #ifndef RD_REQUESTS_H
 #define RD_REQUESTS_H
 
@@ -29,27 +29,27 @@ typedef struct rd_requests {
     rd_metrics *metrics;
     rd_trace *trace;         /* NULL: none */
     rd_device_meter *meter;  /* NULL: none */
-    void (*wake)(void *arg); /* a turn of the loop soon; any thread */
+    void (*wake)(void *arg); /* asks for a turn of the loop; any thread */
     void *wake_arg;
-    /* what the root says of the daemon */
+    /* state of the daemon, set by the root */
     char why[160]; /* which backend was taken and why */
     struct {
-        char label[RK_UUID + 24]; /* for texts: "device 0 (GPU-...)"; "" of the only CPU */
-        bool lost;                /* and the log has said so */
+        char label[RK_UUID + 24]; /* for texts: "device 0 (GPU-...)"; "" for a single CPU engine */
+        bool lost;                /* the device is lost, and that is logged */
     } devices[RK_MAX_DEVICES];
     char urls[RD_MAX_LISTEN][RD_MAX_URL]; /* in service, with the ports that were taken */
     unsigned n_urls;
     rd_health_state health;
     bool serving;            /* new work is taken */
-    uint32_t drain_retry_ms; /* what clients that come too late are to wait */
-    bool halted;             /* the engine is stopped: whatever comes is CANCELLED */
+    uint32_t drain_retry_ms; /* BUSY's hint while the daemon drains */
+    bool halted;             /* the engine is stopped: every request gets CANCELLED */
     /* this layer's own */
     rd_request *waiting; /* requests that wait for the engine */
     rd_sched sched;
-    rd_price price;      /* of tasks, as the engine did them so far */
+    rd_price price;      /* of tasks, learnt from those that the engine finished */
     unsigned jobs;       /* in the engine */
     unsigned parked;     /* reads that wait for a buffer of their user's */
-    atomic_bool crowded; /* the loop has tasks in the engine, or in the queues for it: nothing goes past them */
+    atomic_bool crowded; /* the loop has tasks in the engine or queued for it: none may overtake them */
     bool device_suspect; /* a task came back as DEVICE_LOST: ask the engine */
     uv_timer_t deadline_timer;
     rd_buffers buffers;

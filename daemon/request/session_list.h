@@ -1,4 +1,4 @@
-/* The sessions at one moment as entries for QUERY: the clients of the daemon, and how much each uses it. */
+/* The sessions at one moment as entries for QUERY: the daemon's clients, and how much each uses it. */
 #ifndef RD_SESSION_LIST_H
 #define RD_SESSION_LIST_H
 
@@ -7,13 +7,13 @@
 #include "daemon/telemetry/stats.h"
 #include "proto/codec.h"
 
-/* Any thread: an answer of the session leaves. */
+/* Any thread: count an answer of the session. */
 void rd_session_count(rd_session *x, const rd_record *a);
 
-/* Those that `viewer` may see, and how many there are. */
+/* Writes the sessions that `viewer` may see, and their number. */
 void rd_session_list_put(const rd_sessions *s, const rd_session *viewer, rp_writer *w);
 
-/* The loop: those of processes of this machine, as an array to be freed. NULL: none, or no memory. */
+/* The loop: sessions of processes on this machine, as an array to be freed. NULL: none, or no memory. */
 rd_process *rd_session_list_processes(const rd_sessions *s, size_t *n);
 
 #endif

@@ -22,7 +22,7 @@ rp_err rd_source_find(const rd_request *r, const rp_at *a, const char *field, rd
     return check_range((*x)->kind == RD_HANDLE_ARENA ? (*x)->size : INT64_MAX, a, f); /* a file's end shows when it is read */
 }
 
-/* A range of memory of the engine, which has `bytes` bytes: any length. */
+/* Check a range of the engine's memory, which has `bytes` bytes. The range may have any length. */
 static rp_err check_memory(const rp_spec *spec, const rp_at *a, uint64_t bytes, rp_fault *f)
 {
     size_t size = rp_dtype_size(spec->dtype);
@@ -40,7 +40,8 @@ static rp_err check_resident(const rd_resident *x, const rp_spec *spec, const rp
     return check_memory(spec, a, x->bytes, f);
 }
 
-/* Make the spec name the mask of elements that begin at `elements`: another allocation, or another part of theirs. */
+/* Resolve the mask that the spec names, for elements that begin at `elements`: it is in another allocation, or in another part
+ * of theirs. */
 static rp_err find_mask(const rd_request *r, const rp_mask_at *m, rp_spec *spec, const rp_at *a, const rd_handle *x,
                         rd_handle **mask, rp_fault *f)
 {
@@ -116,24 +117,23 @@ static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_mask_at
 {
     rp_err err = rp_get_at(r->body, r->body_len, spec, a, m, f);
     if (!err)
-        err = rp_spec_check(spec, f);
-    if (!err)
-        err = rd_check_device(r, spec, f);
+        err = rd_check_spec(r, spec, f);
     if (err)
         return err;
-    if (spec->flags & (RP_STATES_IN | RP_OFFSETS)) /* they must be checked first and stay as they were then */
+    if (spec->flags & (RP_STATES_IN | RP_OFFSETS)) /* offsets and states are checked first, and a client could change them
+                                                      later */
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "states and offsets travel in messages only");
     return RP_OK;
 }
 
-/* Do the bytes of the elements, with their mask unless it is elsewhere, make the rows? */
+/* Does the range have exactly the bytes of the rows' elements, and of their mask unless it is elsewhere? */
 static rp_err match(rp_spec spec, const rp_at *a, bool apart, rp_fault *f)
 {
     spec.flags &= ~(uint32_t)(apart ? RP_MASK : 0);
     return rp_spec_match(&spec, a->length, f);
 }
 
-/* What the handle names: resident data of the user, or of the session memory on the device, or a file or an arena. */
+/* Look up the handle: the user's resident data, or the session's device memory, files and arenas. */
 static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, bool apart, rd_resident **kept, rd_handle **x,
                    rp_fault *f)
 {

@@ -93,7 +93,7 @@ bool rd_extents_remove(rd_extents *e, uint64_t from, uint64_t to)
 
 bool rd_extents_cover(const rd_extents *e, uint64_t count, uint64_t *first)
 {
-    uint64_t have = e->n && e->at[0].from == 0 ? e->at[0].to : 0; /* 0 .. have-1 are there, `have` is not */
+    uint64_t have = e->n && e->at[0].from == 0 ? e->at[0].to : 0; /* 0 .. have-1 have come, `have` has not */
     unsigned next = have > 0;
     if (have == count && e->n == next)
         return true;

@@ -13,15 +13,15 @@ typedef struct rd_extent {
 } rd_extent;
 
 typedef struct rd_extents {
-    rd_extent at[2 * RP_MAX_EXTENTS]; /* taking a chunk back may split a piece: room beyond what chunks may make */
+    rd_extent at[2 * RP_MAX_EXTENTS]; /* twice the cap: taking chunks back may split pieces */
     unsigned n;
     uint64_t total; /* elements */
 } rd_extents;
 
 typedef enum { RD_EXTENT_OK, RD_EXTENT_OVERLAP, RD_EXTENT_MANY } rd_extent_result;
 
-/* Add [from, to), from < to. OVERLAP: some element is there already, *first is the first such. MANY: it would be piece
- * number RP_MAX_EXTENTS + 1. Nothing changes then. */
+/* Add [from, to), from < to. OVERLAP: an element has come before, *first is the first one. MANY: it would be piece number
+ * RP_MAX_EXTENTS + 1. Nothing changes in either case. */
 rd_extent_result rd_extents_add(rd_extents *e, uint64_t from, uint64_t to, uint64_t *first);
 
 /* The same for a client, with a typed error. `what`: "element" or "byte". Errors: SHAPE (offset; index = the first

@@ -33,7 +33,7 @@ static void look_at_file(rd_work *c)
         x->size = (uint64_t)st.st_size;
 }
 
-/* The open memory once more, as a file of its own that the kernel counts: `in_use_elsewhere` asks for the others. */
+/* Open the memory once more, as an open file that the kernel counts: `in_use_elsewhere` asks whether there are others. */
 static int open_again(int fd, int flags)
 {
     char path[32];
@@ -41,7 +41,7 @@ static int open_again(int fd, int flags)
     return open(path, flags | O_CLOEXEC);
 }
 
-/* A lease for writing is given to whom nobody else has the file open or mapped: it is only asked for. */
+/* The kernel grants a write lease only if no other process has the file open or mapped. The lease is a test and is not kept. */
 static bool in_use_elsewhere(int fd)
 {
     if (fcntl(fd, F_SETLEASE, F_WRLCK) != 0)
@@ -68,7 +68,7 @@ static void make_arena(rd_work *c)
     }
     x->base = base;
     if (!rk_pin(x->engine, base, x->size))
-        x->engine = NULL; /* works as well, only slower */
+        x->engine = NULL; /* works without pinning, too, only slower */
 }
 
 static void open_device(rd_work *c)
@@ -80,7 +80,8 @@ static void open_device(rd_work *c)
         x->size = rk_memory_bytes(x->memory);
 }
 
-/* What a client passed: without waiting for what a socket has to send, unless it hides in a queue that is closed with it. */
+/* Close what a client passed, without waiting for a socket to send its data. (A socket in the queue of a passed socket may
+ * still wait.) */
 static void close_passed(int fd)
 {
     struct linger none = {0, 0};
@@ -96,7 +97,7 @@ static void import_device(rd_work *c)
     x->fd = -1;
 }
 
-/* Its pages go at once, if the client wants them no more; the rest when nobody has it. */
+/* The pages are freed at once if the client dropped them; the rest when no process has the arena. */
 static void leave_arena(rd_handle *x)
 {
     int fd = x->given_back ? open_again(x->kept, O_RDWR) : -1;
@@ -188,7 +189,7 @@ void rd_handle_release(rd_handle *x)
     rd_workers_add(x->holdings->workers, &x->work);
 }
 
-/* Take an arena out of the list of those in use: its memory and descriptor are a worker's to free. */
+/* Take an arena out of the list of those in use; a worker frees its memory and descriptor. */
 static void look_again(rd_handle **at)
 {
     rd_handle *x = *at;
@@ -200,7 +201,7 @@ static void look_again(rd_handle **at)
 void rd_handles_watch(rd_holdings *h)
 {
     rd_handle *all = h->in_use;
-    h->in_use = NULL; /* those that stay in use come back */
+    h->in_use = NULL; /* rebuilt below from those still in use */
     while (all)
         look_again(&all);
 }
@@ -216,7 +217,7 @@ void rd_handles_forget(rd_holdings *h)
     }
 }
 
-/* Those of the user that nobody has any more stop counting now, and not within a second. */
+/* Arenas of the user that no process has any more stop counting now, instead of within a second. */
 static void stop_charging(rd_holdings *h, const rd_user *user)
 {
     for (rd_handle **at = &h->in_use; *at;) {
@@ -231,7 +232,7 @@ static void stop_charging(rd_holdings *h, const rd_user *user)
     }
 }
 
-/* Close all allocations by handle, and keep `x` until one of them is. False: there is none. */
+/* Close all allocations by handle, and let `x` wait until one of them is closed. False: there are none. */
 static bool wait_for_others(rd_handle *x)
 {
     rd_holdings *h = x->holdings;

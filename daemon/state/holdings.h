@@ -1,4 +1,4 @@
-/* What users hold beyond a request: handles (handle.h) and resident data (resident.h), and what making them takes. */
+/* What users hold beyond a request: handles (handle.h) and resident data (resident.h), and the services that make them. */
 #ifndef RD_HOLDINGS_H
 #define RD_HOLDINGS_H
 
@@ -20,19 +20,19 @@ typedef struct rd_holdings {
     rd_users *users;
     rd_workers *workers;
     rk_engine *engine;
-    pthread_mutex_t lock; /* of all lists of handles and of resident data, against the threads of the network */
+    pthread_mutex_t lock; /* of all lists of handles and of resident data, which threads of the network read */
     rd_files_from files_from;
-    struct rd_handle *in_use;    /* arenas that are dropped here, but not by others */
+    struct rd_handle *in_use;    /* dropped arenas that other processes still have */
     struct rd_handle *devices;   /* allocations by handle, of all sessions */
-    struct rd_handle *refused;   /* of these, those that cannot be opened before others are closed */
+    struct rd_handle *refused;   /* those of them that cannot be opened before others are closed */
     struct rd_handle *late;      /* allocations that wait until the devices are open */
-    unsigned open_devices;       /* by handle: until they are closed */
-    uint64_t residents_until_ns; /* no resident data expire before */
+    unsigned open_devices;       /* number of allocations open by handle */
+    uint64_t residents_until_ns; /* no resident data expire before this time */
     rd_keep keep;
-    uint64_t copied, copied_cap;  /* RD_KEEP_COPY: bytes of copies, and most of them */
-    unsigned stored, store_room;  /* descriptors that the service manager keeps, and most of them */
-    struct rd_unstored *unstored; /* what it is still to forget */
-    bool leaving;                 /* the daemon ends: what is kept stays kept */
+    uint64_t copied, copied_cap;  /* RD_KEEP_COPY: bytes of copies, and their cap */
+    unsigned stored, store_room;  /* descriptors that the service manager keeps, and their cap */
+    struct rd_unstored *unstored; /* descriptors that the service manager must still drop */
+    bool leaving;                 /* the daemon ends: kept data stay kept */
 } rd_holdings;
 
 #endif

@@ -13,7 +13,7 @@ static size_t whole(uint64_t bytes) { return bytes + RD_KEPT_RECORD; }
 
 /* ---- making ---- */
 
-/* Its pages are there from the start: want of memory shows here, and not as a SIGBUS when they are written. */
+/* Its pages are allocated now, so a lack of memory shows here and not as SIGBUS when they are written. */
 bool rd_kept_make(rd_kept *k, uint64_t bytes)
 {
     *k = (rd_kept){.fd = memfd_create("reduced-resident", MFD_CLOEXEC | MFD_ALLOW_SEALING), .bytes = bytes};
@@ -28,8 +28,8 @@ bool rd_kept_make(rd_kept *k, uint64_t bytes)
     return false;
 }
 
-/* The same memory at the same place, for reading alone: the kernel seals nothing that somebody may write. A descriptor that is
- * open for writing would count as such on Linux before 6.7. */
+/* Maps the same memory at the same address, read-only, because the kernel seals nothing that has a writable mapping. On Linux
+ * before 6.7 a shared mapping of a writable descriptor counts as writable. */
 static bool map_for_reading(const rd_kept *k)
 {
     char name[32];

@@ -16,15 +16,15 @@ typedef struct rd_kept {
 /* All of these may take long: they are for workers. */
 bool rd_kept_make(rd_kept *k, uint64_t bytes); /* zeros, to be written; false: no memory */
 
-/* The data are complete: add their checksum to the record and the record to them, and seal the memory. What is mapped stays
- * where it is. False: it is not sealed, so not to be kept. */
+/* The data are complete: add the checksum to the record, write the record behind the data, and seal the memory. The mapping
+ * keeps its address. False: the memory is not sealed and cannot be kept. */
 bool rd_kept_seal(rd_kept *k, rd_kept_record *r);
 
-/* Take a descriptor that came back, whatever it is, and map it. NULL, or what is wrong; then nothing is held, and the
- * descriptor is closed. */
+/* Check a descriptor that the service manager returned, and map it. NULL: done. Otherwise what is wrong; then the descriptor is
+ * closed and nothing is held. */
 const char *rd_kept_take(rd_kept *k, int fd, rd_kept_record *r);
 
-void rd_kept_close_fd(rd_kept *k); /* any thread; the memory stays mapped */
-void rd_kept_free(rd_kept *k);     /* all of it; again is fine */
+void rd_kept_close_fd(rd_kept *k); /* any thread; the mapping stays */
+void rd_kept_free(rd_kept *k);     /* frees all; may be repeated */
 
 #endif

@@ -10,7 +10,7 @@ typedef struct layout {
     uint32_t version, store_len;
     uint64_t uid, id, since_ns, until_ns;
     uint64_t checksum;                  /* of the data */
-    uint64_t own;                       /* of the record, with 0 here */
+    uint64_t own;                       /* of the record, with this field 0 */
     uint8_t store[RD_KEPT_RECORD - 64]; /* the body of a STORE, then zeros */
 } layout;
 
@@ -21,7 +21,8 @@ enum { LANES = 8, BLOCK = LANES * 8, TURN = 29 };
 
 static const uint64_t ODD = UINT64_C(0x9e3779b97f4a7c15);
 
-/* A word changes its lane one to one, so no change of a single word is lost. The lanes do not wait for each other. */
+/* Each word enters its lane by a bijection, so a change of a single word always changes the sum. Independent lanes hide
+ * latency. */
 static uint64_t step(uint64_t lane, uint64_t word)
 {
     lane = (lane ^ word) * ODD;

@@ -1,5 +1,5 @@
-/* The record behind kept resident data (kept.h): whose they are, their name, type, shape and checksum. It comes back from
- * outside the process, so every byte of it is checked. Its byte order is the machine's, which it never leaves. */
+/* The record behind kept resident data (kept.h): owner, name, type, shape and checksum. It comes back from outside the process,
+ * so every byte of it is checked. It never leaves the machine, so it has native byte order. */
 #ifndef RD_KEPT_RECORD_H
 #define RD_KEPT_RECORD_H
 
@@ -14,8 +14,8 @@ typedef struct rd_kept_record {
     rp_store store;              /* what STORE asked for; read: its name lies in the bytes that were read */
 } rd_kept_record;
 
-/* Four or eight bytes that differ always give another checksum, anything else almost always. It is no defence: the memory is
- * sealed, and only the service manager has it. */
+/* A change of a single word always changes the checksum; any other change almost always does. It is not a defence against
+ * attacks: the memory is sealed, and only the service manager has it. */
 uint64_t rd_checksum(const void *data, size_t n);
 
 void rd_kept_put(uint8_t out[RD_KEPT_RECORD], const rd_kept_record *r);

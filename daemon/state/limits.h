@@ -2,7 +2,7 @@
 #ifndef RD_STATE_LIMITS_H
 #define RD_STATE_LIMITS_H
 
-/* Bytes of unread replies of one user, on however many connections: with more, what makes larger ones gets BUSY. */
+/* Bytes of unread replies of one user over all its connections. Above this, requests with large replies get BUSY. */
 #define RD_MAX_USER_UNREAD (256u << 20)
 
 /* Bytes of the states and extents of one user's streams, which take up to 260 KiB each: 250 of the largest, 10,000 in order. */

@@ -115,7 +115,7 @@ typedef struct rd_unstored {
 
 void rd_resident_store_name(char out[RD_STORE_NAME], uint64_t id) { snprintf(out, RD_STORE_NAME, "resident-%016" PRIx64, id); }
 
-/* To be repeated: what stays in the store comes back with the next daemon. */
+/* Must be repeated: a descriptor left in the store comes back with the next daemon. */
 void rd_unstore(rd_holdings *h, const char *name)
 {
     rd_unstored *u = rd_notify_unstore(name) ? NULL : calloc(1, sizeof *u);
@@ -214,7 +214,7 @@ static rd_resident *new_resident(rd_holdings *h, rd_user *user, struct rd_sessio
     x->session = session;
     x->fault.index = RP_NO_INDEX;
     x->kept = RD_KEPT_NONE;
-    atomic_init(&x->refs, 2); /* the list's and the maker's */
+    atomic_init(&x->refs, 2); /* references of the list and of the maker */
     x->next = user->resident;
     pthread_mutex_lock(&h->lock);
     user->resident = x;
@@ -260,7 +260,7 @@ void rd_resident_settle(rd_resident *x, uint64_t offset, uint64_t bytes, bool lo
 {
     x->writes--;
     if (lost && !rd_extents_remove(&x->extents, offset, offset + bytes))
-        rd_resident_drop(x); /* it is no longer known what has come */
+        rd_resident_drop(x); /* it is unknown which bytes arrived */
 }
 
 static rp_err check_whole(const rd_resident *x, rp_fault *f)
@@ -280,7 +280,7 @@ bool rd_resident_may_seal(rd_resident *x, rp_fault *f)
     rd_holdings *h = x->holdings;
     if (h->keep == RD_KEEP_NONE || x->sealed || h->stored >= h->store_room)
         return false;
-    if (rd_user_is_named(x->user)) /* its number ends with this daemon */
+    if (rd_user_is_named(x->user)) /* the number of a named user ends with this daemon */
         return false;
     if (h->keep == RD_KEEP_COPY && x->bytes > h->copied_cap - h->copied) {
         rd_log(RD_LOG_WARN, "'%s' of uid %" PRIu64 " is not kept: copies may have %" PRIu64 " bytes", x->name, x->user->uid,
@@ -351,7 +351,7 @@ rp_err rd_resident_commit(rd_resident *x, uint64_t now_ns, rp_fault *f)
     pthread_mutex_unlock(&h->lock);
     if (x->until_ns < h->residents_until_ns)
         h->residents_until_ns = x->until_ns;
-    store(x); /* before the old one is forgotten: a crash in between leaves both, of which the newer one counts */
+    store(x); /* before the old one is withdrawn: a crash in between leaves both, and the newer one counts */
     if (old)
         rd_resident_drop(old);
     return RP_OK;
@@ -359,12 +359,12 @@ rp_err rd_resident_commit(rd_resident *x, uint64_t now_ns, rp_fault *f)
 
 /* ---- what is over ---- */
 
-/* Drop those of a user whose time is over by `now_ns`; when the next one's is. */
+/* Drop a user's data that have expired by `now_ns`. Returns when the next ones expire. */
 static uint64_t expire(const rd_user *user, uint64_t now_ns)
 {
     uint64_t first = UINT64_MAX;
     for (rd_resident *x = user->resident, *next; x; x = next) {
-        next = x->next; /* the user goes with its last array */
+        next = x->next; /* the user may be freed with its last array */
         if (x->session)
             continue;
         if (x->until_ns <= now_ns)

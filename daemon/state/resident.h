@@ -3,8 +3,8 @@
  *
  * Life: begun (STORE; a work makes the memory) -> written, bound to the session -> committed, found by name and id ->
  * dropped (DROP, replaced, expired; before COMMIT: ABORT, session closed) -> freed by a work once no request uses it. The
- * loop owns all of it; a work owns the memory that it makes, seals or frees. Nng's threads may look one up and use it, as with
- * shares (handle.h). */
+ * loop owns all of it; a work owns the memory that it makes, seals or frees. The wires' threads may look one up and use it, as
+ * with handles (handle.h). */
 #ifndef RD_RESIDENT_H
 #define RD_RESIDENT_H
 
@@ -18,25 +18,25 @@
 struct rd_session;
 
 typedef struct rd_resident {
-    rd_work work; /* first: making and freeing its memory; by a worker */
+    rd_work work; /* first: a worker makes and frees its memory */
     rd_holdings *holdings;
     rd_user *user; /* the owner */
-    uint64_t id;   /* random, as those of shares */
+    uint64_t id;   /* random, as those of handles */
     char name[RP_MAX_NAME + 1];
     uint8_t dtype;
     bool replace;
     uint32_t ttl_ms; /* 0: no end */
     uint64_t bytes;
-    uint8_t place; /* as STORE asks for it */
+    uint8_t place; /* the `place` of STORE */
     rp_shape shape;
     rk_memory *memory;
-    rp_fault fault;              /* of making it */
+    rp_fault fault;              /* why making it failed */
     atomic_uint refs;            /* the list, and requests under way */
-    bool dropped;                /* out of the list */
-    struct rd_session *session;  /* that writes it; NULL: committed */
-    void *maker;                 /* STORE, as long as it waits for the memory */
+    bool dropped;                /* it is no longer in the list */
+    struct rd_session *session;  /* the session that writes it; NULL: committed */
+    void *maker;                 /* the STORE that waits for the memory */
     rd_extents extents;          /* bytes that have come */
-    unsigned writes;             /* of these, pieces on their way to the memory */
+    unsigned writes;             /* pieces of them that are being copied */
     uint64_t since_ns, until_ns; /* committed, CLOCK_MONOTONIC; UINT64_MAX: no end */
     rd_kept kept;                /* the memory that outlives the daemon */
     bool sealed;                 /* it is complete and may be stored */
@@ -45,12 +45,12 @@ typedef struct rd_resident {
     struct rd_resident *next;    /* in the user's list */
 } rd_resident;
 
-/* Begin one, for a session of `uid`; `made` gets it in the loop, and a reference with it, when its memory is there or
- * x->fault says why not. Errors: EXISTS, TOO_LARGE, QUOTA, NO_MEMORY. */
+/* Begin an array for a session of `uid`. `made` gets it in the loop with a reference, when its memory is allocated or x->fault
+ * says why not. Errors: EXISTS, TOO_LARGE, QUOTA, NO_MEMORY. */
 rp_err rd_resident_begin(rd_holdings *h, uint64_t uid, struct rd_session *session, const rp_store *ask,
                          void (*made)(rd_work *x), void *maker, rp_fault *f);
 
-/* The one of this user; NULL: there is none. */
+/* Look up an array of this user; NULL: there is none. */
 rd_resident *rd_resident_by_id(const rd_user *user, uint64_t id, uint64_t now_ns); /* committed, not expired by `now_ns` */
 
 /* The same; expired ones are dropped before (rd_residents_expire). */
@@ -60,49 +60,50 @@ rd_resident *rd_resident_written(const rd_users *u, uint64_t uid, const struct r
 /* Bytes [offset, offset + bytes) come now. Errors: SHAPE, QUOTA. */
 rp_err rd_resident_claim(rd_resident *x, uint64_t offset, uint64_t bytes, rp_fault *f);
 
-/* They are in the memory, or, with `lost`, did not get there. */
+/* These bytes are in the memory; with `lost`, they could not be stored. */
 void rd_resident_settle(rd_resident *x, uint64_t offset, uint64_t bytes, bool lost);
 
-/* Is it to be sealed before it is committed, so that it outlives the daemon? Then all of it is there, or the fault says what is
+/* Must it be sealed before COMMIT, so that it outlives the daemon? Then all bytes must have come; the fault says which are
  * missing. */
 bool rd_resident_may_seal(rd_resident *x, rp_fault *f);
 
-/* Make it so by a worker; `sealed` gets it in the loop, and a reference with it. It may have failed: then it is not kept. */
+/* Let a worker seal it; `sealed` gets it in the loop, with a reference. If sealing failed, it is not kept. */
 void rd_resident_seal(rd_resident *x, uint64_t now_ns, void (*sealed)(rd_work *x), void *maker);
 
-/* All of it is there: give it its name, and what is sealed to the service manager. Errors: SHAPE, EXISTS. */
+/* All bytes have come: give it its name, and pass sealed memory to the service manager. Errors: SHAPE, EXISTS. */
 rp_err rd_resident_commit(rd_resident *x, uint64_t now_ns, rp_fault *f);
 
-void rd_resident_drop(rd_resident *x); /* again: nothing */
+void rd_resident_drop(rd_resident *x); /* may be repeated */
 
-/* Any thread: one that finds it in a list has holdings->lock until it holds it. */
+/* Any thread. One that finds it in a list keeps holdings->lock until it has a reference. */
 static inline void rd_resident_hold(rd_resident *x) { atomic_fetch_add_explicit(&x->refs, 1, memory_order_relaxed); }
 void rd_resident_release(rd_resident *x);
 
-/* About once a second: repeat what the service manager's queue had no room for. */
+/* About once a second: repeat messages that the service manager's queue had no room for. */
 void rd_residents_store(rd_holdings *h);
 
-/* Drop what is over: all whose time has come; what a session of `uid` that goes was writing; everything. */
+/* Drop resident data: those that have expired; those that an ending session of `uid` was writing; all. */
 void rd_residents_expire(rd_holdings *h, uint64_t now_ns);
 void rd_residents_leave(rd_holdings *h, uint64_t uid, const struct rd_session *session);
-void rd_residents_close(rd_holdings *h); /* what is kept stays so */
+void rd_residents_close(rd_holdings *h); /* kept data stay kept */
 
 /* ---- of the daemon before (resident_restore.c) ---- */
 
-/* Take a descriptor that the service manager kept under `name`, whatever it is: resident data again, or a line in the log.
- * `done` follows in the loop. */
+/* Check a descriptor that the service manager kept under `name`, and restore its resident data, or log why not. `done` follows
+ * in the loop. */
 void rd_resident_restore(rd_holdings *h, int fd, const char *name, void (*done)(void *arg), void *arg);
 
 /* ---- to the devices, when they are open (resident_move.c) ---- */
 
-/* What lies in the host's memory beside the devices gets memory there. Requests read the one or the other meanwhile. */
-void rd_resident_move(rd_resident *x); /* nothing, if it does not lie there */
+/* Move data from the host's memory to the devices. Meanwhile requests read either copy. */
+void rd_resident_move(rd_resident *x); /* does nothing if the data are not in the host's memory */
 void rd_residents_move(rd_holdings *h);
 
 /* ---- for resident_restore.c ---- */
 enum { RD_STORE_NAME = 32 };
 void rd_resident_store_name(char out[RD_STORE_NAME], uint64_t id);
 void rd_unstore(rd_holdings *h, const char *name);
-rp_err rd_resident_memory(rd_resident *x, bool lend); /* a worker: the engine's memory for it, or what is kept; x->fault */
+rp_err rd_resident_memory(rd_resident *x, bool lend); /* a worker: allocates the engine's memory, or the kept one; errors in
+                                                         x->fault */
 
 #endif

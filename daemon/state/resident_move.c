@@ -1,4 +1,4 @@
-/* Resident data that were restored while the devices were opened go there. */
+/* Moves resident data that were restored while the devices were opening to the devices. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "daemon/base/log.h"
 #include "daemon/state/resident.h"
 
-/* What is to take the place of `from`, which is held. */
+/* A copy that will replace `from`, of which it holds a reference. */
 typedef struct move {
     rd_resident resident; /* first */
     rd_resident *from;
@@ -50,7 +50,7 @@ static void resident_move_done(rd_work *w)
     rd_resident_release(from);
 }
 
-/* The same data; its memory is to come. NULL: no memory. */
+/* Describes the same data, still without memory. NULL: no memory. */
 static move *copy_of(rd_resident *from)
 {
     move *m = calloc(1, sizeof *m);
@@ -83,7 +83,7 @@ void rd_resident_move(rd_resident *from)
     if (!m)
         return;
     rd_resident *x = &m->resident;
-    x->user = rd_user_get(h->users, user->uid); /* it is there */
+    x->user = rd_user_get(h->users, user->uid); /* found: the user exists */
     rd_charge_anyway(h->users, user, RD_HELD_RESIDENTS, 1);
     rd_charge_anyway(h->users, user, RD_HELD_RESIDENT_BYTES, x->bytes);
     rd_resident_hold(from);

@@ -1,4 +1,4 @@
-/* Resident data of the daemon before: descriptors that the service manager kept (kept.h). */
+/* Restores resident data of the previous daemon from descriptors that the service manager kept (kept.h). */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,9 +13,9 @@ typedef struct restored {
     rd_resident resident; /* first */
     rd_kept_record record;
     bool in_place;    /* the engine reads the memory that was kept, or does so until its devices are open */
-    unsigned running; /* it counts for itself: no user waits for another one's data */
+    unsigned running; /* the counter of works of this array alone, so no user waits for another one's data */
     int fd;
-    char *name; /* that it was kept under */
+    char *name; /* the name in the service manager's store */
     const char *why;
     void (*done)(void *arg);
     void *arg;
@@ -41,7 +41,7 @@ static void fill(rd_resident *x, const rd_kept_record *r)
     x->until_ns = r->until_ns;
 }
 
-/* The engine's memory with the data. On a device it is a copy, and that of the host is left to the service manager. */
+/* Puts the data into the engine's memory. A device gets a copy; the service manager keeps the host's. */
 static const char *load(rd_resident *x, bool in_place)
 {
     if (rd_resident_memory(x, in_place))
@@ -81,7 +81,7 @@ static void drop_older(rd_resident *x)
     rd_resident_drop(x);
 }
 
-/* A daemon that ended between the two messages of a replacement left both. */
+/* A daemon that ended between the two messages of a replacement left both arrays. */
 static const char *settle(rd_resident *x, uint64_t uid, uint64_t now_ns)
 {
     rd_resident *other = rd_resident_by_name(x->holdings->users, uid, x->name, strlen(x->name));
@@ -94,7 +94,7 @@ static const char *settle(rd_resident *x, uint64_t uid, uint64_t now_ns)
     return NULL;
 }
 
-/* Quotas may have been lowered: what is there stays, and counts. */
+/* Quotas may have been lowered: existing data stay, and are charged. */
 static const char *list(rd_resident *x, uint64_t uid, bool in_place)
 {
     rd_holdings *h = x->holdings;

@@ -2,8 +2,8 @@
 
 #include <stddef.h>
 
-/* For a turn: at 50 GB/s, which is a fast host path, a quarter of the queue's largest item. So a session pauses after each
- * item at any rate; the classes' turns are as long as a round of four, one and a quarter of these items. */
+/* The credit of a turn: a quarter of the queue's largest item at 50 GB/s, which is a fast host path. So at any rate a session
+ * pauses after each item; the turns of the three classes are as long as 4, 1 and 1/4 of these items. */
 enum { SMALL_QUANTUM_NS = 400, LARGE_QUANTUM_NS = 20000, READ_QUANTUM = 1 << 20 /* bytes */ };
 
 static const unsigned class_share[RP_PRIORITY_COUNT] = {
@@ -51,7 +51,7 @@ void rd_sched_join(rd_sched *s, rd_sched_session *x, rd_sched_user *user, int pr
 /* ---- rings ---- */
 static bool has_work(const rd_taker *t) { return t->first || t->turn; }
 
-/* As the last of the round. */
+/* Append it to the round. */
 static void enter_ring(rd_taker *t)
 {
     rd_taker *p = t->parent;
@@ -76,7 +76,7 @@ static void leave_ring(rd_taker *t)
         t->credit = 0;
 }
 
-/* Rounds in which none below `t` gets out of debt. */
+/* The number of rounds in which no taker below `t` gets out of debt. */
 static int64_t idle_rounds(const rd_taker *t)
 {
     const rd_taker *i = t->turn;
@@ -89,7 +89,7 @@ static int64_t idle_rounds(const rd_taker *t)
     return least;
 }
 
-/* Pass these rounds at once: an item may cost thousands of quanta. */
+/* Skip these rounds in one step: an item may cost thousands of quanta. */
 static void skip_rounds(rd_taker *t)
 {
     int64_t rounds = idle_rounds(t);
@@ -100,7 +100,7 @@ static void skip_rounds(rd_taker *t)
     } while (i != t->turn);
 }
 
-/* Whose turn it is below `t`, which has work there. */
+/* The taker below `t` whose turn it is; `t` has work. */
 static rd_taker *turn_of(rd_taker *t)
 {
     if (t->turn->credit <= -t->turn->quantum)
@@ -158,7 +158,7 @@ rd_item *rd_sched_next(rd_sched *s, rd_queue_kind queue)
     return i;
 }
 
-/* A taker that waits for nothing keeps its debts alone. */
+/* A taker without queued items keeps its debts, but no credit. */
 static void settle(rd_item *i, uint64_t spent)
 {
     for (rd_taker *t = i->payer; t->parent; t = t->parent) {

@@ -140,7 +140,8 @@ void rd_sessions_reap(rd_sessions *s)
 {
     for (rd_session **at = &s->dead; *at;) {
         rd_session *x = *at;
-        if (x->inflight || atomic_load_explicit(&x->held, memory_order_acquire) || /* fastpath.c goes over to `unsent` */
+        if (x->inflight || atomic_load_explicit(&x->held, memory_order_acquire) || /* fastpath.c charges `unsent` before it
+                                                                                      releases `held` */
             rd_account_things(&x->unsent) || rd_streams_busy(&x->streams)) {
             at = &x->next_dead;
             continue;

@@ -143,7 +143,7 @@ rp_spec rd_stream_chunk(const rd_stream *s, uint64_t count)
 {
     rp_spec chunk = s->spec;
     chunk.flags = (s->spec.flags & RP_MASK) | RP_STATES_OUT;
-    chunk.initial = 0; /* it goes in at the end */
+    chunk.initial = 0; /* the initial value is added at the end */
     chunk.row_len = count;
     return chunk;
 }
@@ -155,7 +155,7 @@ static void merge_task(const rd_stream *s, rk_task *t, const void *states, size_
     if (!(flags & RP_INITIAL))
         t->spec.initial = 0;
     t->spec.row_len = n;
-    t->spec.index_base = 0; /* the states' indexes are final */
+    t->spec.index_base = 0; /* the indexes in the states have their base already */
 }
 
 bool rd_stream_fold(rd_stream *s)

@@ -139,7 +139,7 @@ void rd_charge_anyway(rd_users *u, rd_user *user, rd_charge_kind kind, uint64_t 
 
 void rd_discharge(rd_users *u, rd_user *user, rd_charge_kind kind, uint64_t n) { rd_charge_anyway(u, user, kind, 0 - n); }
 
-/* Are `n` more of them above the cap, which may have been lowered since? */
+/* Would `n` more exceed the cap? The cap may have been lowered below what is held. */
 static bool is_above(const rd_charges *c, rd_charge_kind kind, uint64_t n, uint64_t cap)
 {
     uint64_t held = rd_held(c, kind);

@@ -1,5 +1,5 @@
-/* Users, as the kernel reports them for connections or certificates name them: what they hold (charges.def) and how much each
- * may. The loop owns all of it but `running` and `busy`; the wires' threads read the list of resident data (resident.h). */
+/* Users, as the kernel reports them or certificates name them: what each holds (charges.def) and may hold. The loop owns all of
+ * it except `running` and `busy`; the wires' threads read the list of resident data (resident.h). */
 #ifndef RD_USERS_H
 #define RD_USERS_H
 
@@ -13,7 +13,7 @@
 #include "daemon/state/sched.h"
 #include "proto/types.h"
 
-#define RD_NETWORK UINT64_MAX /* the user of all peers whose user nobody names: on tcp, unmapped */
+#define RD_NETWORK UINT64_MAX /* the user of all peers without a user: on tcp, or unmapped */
 
 /* The first number of a user with a name from a certificate, above every uid. A name gets the next one when it comes and keeps
  * it as long as it holds anything; no number is used twice. So there are never more names than sessions, connections and
@@ -28,8 +28,8 @@ typedef enum {
         RD_CHARGE_KINDS
 } rd_charge_kind;
 
-/* What one user, or all together, hold of each kind: changed by the loop, read by any thread. Unread replies are in an account
- * of their own, which any thread changes. */
+/* What one user, or all together, hold of each kind. The loop changes it, any thread reads it. Unread replies are in a separate
+ * account, which any thread changes. */
 typedef struct rd_charges {
     atomic_uint_least64_t held[RD_CHARGE_KINDS];
     rd_account unsent;
@@ -41,16 +41,16 @@ typedef struct rd_user {
     unsigned refs;           /* sessions, channels, handles and resident data */
     rd_charges charges;
     rd_sched_user queues;
-    unsigned running;             /* works that run in a thread now; under the lock of the workers */
-    unsigned busy;                /* of these, the works that make or copy memory */
-    struct rd_resident *resident; /* the list of them (resident.h) */
+    unsigned running;             /* its works in threads now; under the workers' lock */
+    unsigned busy;                /* those of them that make or copy memory */
+    struct rd_resident *resident; /* its list of resident data (resident.h) */
     struct rd_request *parked;    /* reads that wait for one of this user's buffers, oldest first (executor.c) */
     struct rd_user *next;
 } rd_user;
 
 typedef struct rd_users {
     rd_user *first;
-    uint64_t names;                                          /* ever numbered */
+    uint64_t names;                                          /* number of names so far */
     rd_charges charges;                                      /* of all */
     uint64_t cap[RD_CHARGE_KINDS], cap_all[RD_CHARGE_KINDS]; /* of one user and of all; 0: none */
 } rd_users;
@@ -63,19 +63,19 @@ rd_user *rd_user_get_named(rd_users *u, const char *name); /* the same */
 rd_user *rd_user_find(const rd_users *u, uint64_t uid);    /* NULL: holds nothing */
 void rd_user_put(rd_users *u, rd_user *user);
 
-/* Does it have its name from a certificate? */
+/* Does the user's name come from a certificate? */
 static inline bool rd_user_is_named(const rd_user *user) { return user->uid >= RD_FIRST_NAMED && user->uid != RD_NETWORK; }
 
-/* Is there another user whose name differs in capital letters alone? */
+/* Is there another user whose name differs only in case? */
 bool rd_user_looks_alike(const rd_users *u, const char *name);
 
-/* May the user, and all together, have `n` more of a kind? Errors: QUOTA, and TOO_LARGE for what can never be. */
+/* May the user, and all together, hold `n` more of a kind? Errors: QUOTA; TOO_LARGE if `n` alone exceeds the cap. */
 rp_err rd_may_hold(const rd_users *u, const rd_user *user, rd_charge_kind kind, uint64_t n, rp_fault *f);
 
 /* Charge them, if so. */
 rp_err rd_charge(rd_users *u, rd_user *user, rd_charge_kind kind, uint64_t n, rp_fault *f);
 
-/* Charge what has been allowed already, or cannot be refused. */
+/* Charge without a check: it was allowed before, or cannot be refused. */
 void rd_charge_anyway(rd_users *u, rd_user *user, rd_charge_kind kind, uint64_t n);
 void rd_discharge(rd_users *u, rd_user *user, rd_charge_kind kind, uint64_t n);
 

@@ -15,16 +15,17 @@ typedef struct loops {
     const chooser *least, *largest, *magnitude;
     extremes_fn *extremes;
     tally (*count)(const void *x, uint64_t n);
-    tally (*nonzero)(const void *x, uint64_t n); /* where NaNs are known not to be */
+    tally (*nonzero)(const void *x, uint64_t n); /* for data known to have no NaNs */
 } loops;
 
 typedef struct float_loops {
     loops l;
     size_t step;
-    void (*add)(acc *a, pace *p, const void *x, size_t n);   /* whole steps of a block */
-    void (*rest)(acc *a, const void *x, size_t n);           /* less than a step */
+    void (*add)(acc *a, pace *p, const void *x, size_t n);   /* adds whole steps of a block */
+    void (*rest)(acc *a, const void *x, size_t n);           /* adds less than a step */
     void (*squares)(square_acc *s, const void *x, size_t n); /* up to BLOCK64 elements */
-    /* Elements and squares of whole steps, up to BLOCK64 elements, in one pass. False: nothing was added. NULL: none. */
+    /* Adds elements and squares of whole steps, up to BLOCK64 elements, in one pass. False: nothing was added. NULL: the type
+     * has no such loop. */
     bool (*both)(acc *a, pace *p, square_acc *s, const void *x, size_t n);
 } float_loops;
 
@@ -65,7 +66,7 @@ INT_LOOPS(u64, 64)
 
 static inline size_t next_block(const loops *l, uint64_t left) { return left < l->block ? (size_t)left : l->block; }
 
-/* ---- what stats knows besides the sums ---- */
+/* ---- what stats needs besides the sums ---- */
 
 typedef struct ends {
     choice end[2]; /* min, max */
@@ -98,7 +99,7 @@ static void ends_take(const ends *e, rk_state *s, const loops *l, const void *da
     other[RK_STATS_MAX_INDEX] = index + choice_place(&e->end[1], data, n, l->block);
 }
 
-/* ---- sums, magnitudes, squares, moments, stats: whichever the layout has ---- */
+/* ---- sums, magnitudes, squares, moments, stats: those that the layout has ---- */
 
 static void add_sum(acc *a, pace *p, const float_loops *t, const char *x, size_t n)
 {
@@ -115,7 +116,7 @@ static void add_squares(square_acc *s, const float_loops *t, const char *x, size
         t->squares(s, x + i * t->l.size, n - i < BLOCK64 ? n - i : BLOCK64);
 }
 
-/* What a block's sum and squares have in one pass is taken from its begin; returns the elements that are left. */
+/* Adds as much of the block's start as one pass can take for sum and squares. Returns the number of remaining elements. */
 static size_t add_both(acc *a, pace *p, square_acc *s, const float_loops *t, const char *x, size_t n)
 {
     size_t i = 0, take;
@@ -142,7 +143,7 @@ static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t in
     square_acc q;
     ends e = ends_start(&t->l, nan_policy);
     pace p = {0};
-    const acc *first = sum ? &a : &q.a; /* it sees all elements */
+    const acc *first = sum ? &a : &q.a; /* this one sees all elements */
     if (sum)
         acc_start(&a, sum, rk_e0(s->dtype), rk_is_abs(s->layout), n, nan_policy);
     if (square)
@@ -154,7 +155,7 @@ static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t in
         const char *rest = x + (take - left) * t->l.size;
         if (sum)
             add_sum(&a, &p, t, rest, left);
-        if (square && !(sum && a.special)) /* beside an infinite sum there are no squares */
+        if (square && !(sum && a.special)) /* the squares of an infinite sum are not used */
             add_squares(&q, t, rest, left);
         if (stats)
             ends_add(&e, &t->l, x, take, i);

@@ -4,7 +4,7 @@
  * when no open task has a piece left to hand out, and it holds one piece at a time.
  * So at most one open task per worker exists, and the table of jobs is allocated once.
  *
- * Everything here is under `lock` but the reducing itself and finishing a task. */
+ * Everything here runs under `lock`, except the reduction itself and finishing a task. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +32,7 @@ typedef struct pool {
 
 /* ---- pieces ---- */
 
-/* Enters without the lock, returns with it. */
+/* Call without the lock; returns with it held. */
 static void finish(pool *p, rk_pieces *j)
 {
     rk_task *t = j->t;
@@ -42,7 +42,7 @@ static void finish(pool *p, rk_pieces *j)
     j->t = NULL;
 }
 
-/* Enters and returns with the lock. */
+/* Call with the lock held; returns with it. */
 static void run_piece(pool *p, rk_pieces *j)
 {
     uint64_t start = rk_now_ns();
@@ -54,8 +54,8 @@ static void run_piece(pool *p, rk_pieces *j)
     finish(p, j);
 }
 
-/* States from outside are checked and merged by one worker: a task of them is a few MiB at most.
- * Enters and returns with the lock. */
+/* One worker checks and merges states from outside: such a task has a few MiB at most.
+ * Call with the lock held; returns with it. */
 static void run_states(pool *p, rk_task *t)
 {
     pthread_mutex_unlock(&p->lock);
@@ -66,7 +66,7 @@ static void run_states(pool *p, rk_task *t)
     p->busy_ns += ns;
 }
 
-/* Enters and returns with the lock. */
+/* Call with the lock held; returns with it. */
 static void run_fill(pool *p, rk_task *t)
 {
     pthread_mutex_unlock(&p->lock);
@@ -127,7 +127,7 @@ static void open_task(pool *p)
 static void *worker(void *arg)
 {
     pool *p = arg;
-    rk_fp_enter(); /* for the life of this thread */
+    rk_fp_enter(); /* set until this thread ends */
     pthread_mutex_lock(&p->lock);
     for (;;) {
         rk_pieces *j = job_with_piece(p);
@@ -256,7 +256,7 @@ static uint64_t cpu_memory_total(void *impl)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* ---- batches: their thread takes one task after the other ---- */
+/* ---- batches: one thread runs the tasks one after the other ---- */
 
 static bool cpu_batch_fits(const rk_task *t)
 {

@@ -1,4 +1,4 @@
-/* and, or, xor: 64 bits at a time, whatever the elements' width; folded to it at the end. */
+/* and, or, xor: 64 bits at a time for any element width; the word is folded to that width at the end. */
 #ifndef RK_CPU_BITS_H
 #define RK_CPU_BITS_H
 
@@ -12,7 +12,7 @@ INLINE uint64_t bits_join(int layout, uint64_t a, uint64_t b)
     return layout == RP_STATE_AND ? a & b : layout == RP_STATE_OR ? a | b : a ^ b;
 }
 
-/* Of n elements of `bytes` bytes: 8 / bytes of them side by side in a word */
+/* Combines n elements of `bytes` bytes; a word holds 8 / bytes of them */
 INLINE void reduce_bits(rk_state *s, int layout, const void *data, uint64_t n, int bytes)
 {
     const char *x = data;
@@ -32,7 +32,7 @@ INLINE void reduce_bits(rk_state *s, int layout, const void *data, uint64_t n, i
             all = bits_join(layout, all, v[u][j]);
     for (; size - i >= 8; i += 8)
         all = bits_join(layout, all, *(const u64_loose *)(const void *)(x + i));
-    if (size > i) { /* less than a word, whole elements */
+    if (size > i) { /* whole elements, less than a word of them */
         uint64_t rest = none;
         memcpy(&rest, x + i, size - i);
         all = bits_join(layout, all, rest);

@@ -1,7 +1,7 @@
 /* Sums of elements whose exponents lie too far apart for the block paths (the "large superaccumulator" of Neal 2015,
- * arXiv:1505.05571). An f64 goes to one bucket for each sign and exponent (with AVX-512: slots.h). Two f32 go together to a
- * pair of doubles, one of 256 for the classes of their exponents: an addition in memory takes as long for both as for one.
- * The callers know about the signs of zeros. */
+ * arXiv:1505.05571). An f64 goes to one bucket for each sign and exponent (with AVX-512: slots.h). Two f32 are added together
+ * to a pair of doubles, one of 256 pairs chosen by the classes of both exponents: adding to memory takes as long for two as for
+ * one. Callers handle the signs of zeros. */
 #ifndef RK_CPU_BUCKETS_H
 #define RK_CPU_BUCKETS_H
 
@@ -14,12 +14,12 @@
 /* ---- f64 ---- */
 
 enum {
-    FEW64 = 6000, /* shorter arrays are not worth clearing and emptying the buckets */
-    FOLD = 16,    /* neighbours that are emptied together */
-    FULL64 = 51   /* log2 of the adds after which they are emptied: twice as many surely fit */
+    FEW64 = 6000, /* for shorter arrays clearing and emptying the buckets takes longer */
+    FOLD = 16,    /* neighbouring buckets that are emptied together */
+    FULL64 = 51   /* log2 of the adds after which they are emptied: twice as many would still fit */
 };
 
-/* The sum of an exponent's bucket and, subtracted, that of negative elements. */
+/* The sum of an exponent's bucket minus that of its negative elements. */
 INLINE i128 both_signs(const acc *a, u128 positive, u128 negative)
 {
     return a->magnitudes ? (i128)(positive + negative) : (i128)(positive - negative);
@@ -46,7 +46,7 @@ static void empty_buckets64(acc *a)
     clear_buckets64(a);
 }
 
-/* *to += v; did it go over 2^64? GCC would take the addition in memory apart. */
+/* *to += v; did it exceed 2^64? In assembly, because GCC would split the addition to memory into load, add and store. */
 INLINE bool add_over(uint64_t *to, uint64_t v)
 {
 #ifdef __x86_64__
@@ -58,7 +58,7 @@ INLINE bool add_over(uint64_t *to, uint64_t v)
 #endif
 }
 
-/* As if b had a hidden bit: the buckets of those without are emptied by take_odd64. */
+/* The significand of b as if it had a hidden bit; take_odd64 empties the buckets of elements without one. */
 INLINE void bucket_f64(acc *a, uint64_t b)
 {
     const uint64_t hidden = (uint64_t)1 << 52;
@@ -66,7 +66,7 @@ INLINE void bucket_f64(acc *a, uint64_t b)
         a->over[b >> 52]++;
 }
 
-/* Zeros, subnormals, infinities and NaNs of n elements that went to the buckets: add them one by one instead. */
+/* Adds zeros, subnormals, infinities and NaNs among n bucketed elements one by one instead. */
 static void take_odd64(acc *a, const u64_loose *x, size_t n)
 {
     static const int odd[] = {0, 0x7ff, 0x800, 0xfff};
@@ -76,7 +76,7 @@ static void take_odd64(acc *a, const u64_loose *x, size_t n)
         a->bucket[odd[i]] = a->over[odd[i]] = 0;
     }
     for (size_t i = 0; any && i < n;) {
-        uint64_t few[64]; /* without a branch for each element: zeros may be anywhere */
+        uint64_t few[64]; /* collected without a branch for each element, because zeros may be anywhere */
         size_t k = 0;
         for (size_t end = n - i < 64 ? n : i + 64; i < end; i++) {
             few[k] = x[i];
@@ -102,7 +102,8 @@ INLINE void bucket_block64(acc *a, const u64_loose *x, size_t n)
 
 #endif
 
-/* GCC would clone this and fill_buckets32 into slower copies. n is at most BLOCK64, and with AVX-512 a multiple of LANES64. */
+/* GCC's clones of this and of fill_buckets32 would be slower. n is at most BLOCK64, and with AVX-512 a multiple of
+ * LANES64. */
 ONE_COPY void fill_buckets64(acc *a, const void *data, size_t n)
 {
     const u64_loose *x = data;
@@ -127,8 +128,8 @@ ONE_COPY void fill_buckets64(acc *a, const void *data, size_t n)
 
 enum {
     FEW32 = 1500,
-    MOST_ADDS32 = 2 * COPIES32 << 14, /* 2^14 to a sum, if they all go to the same pair */
-    PAIRS = 64,                       /* whose places are found together */
+    MOST_ADDS32 = 2 * COPIES32 << 14, /* 2^14 adds to each sum, even if all go to the same pair */
+    PAIRS = 64,                       /* pairs whose places are computed together */
     PAIRS_AHEAD = 8192                /* bytes to prefetch */
 };
 
@@ -136,7 +137,7 @@ enum {
 static __attribute__((noinline)) bool take_apart32(uint64_t *at, const void *data, size_t n)
 {
     const vu64_loose *x = data;
-    const uint64_t one = ((uint64_t)1 << 55) + (1 << 23); /* carries from exponents of all ones to the signs */
+    const uint64_t one = ((uint64_t)1 << 55) + (1 << 23); /* added: an exponent field of all ones carries into the sign */
     vu64 odd = {0};
     uint64_t any = 0;
     for (size_t i = 0; i < n / LANES64; i++) {
@@ -150,7 +151,7 @@ static __attribute__((noinline)) bool take_apart32(uint64_t *at, const void *dat
     return !(any & ((uint64_t)1 << 63 | (uint64_t)1 << 31));
 }
 
-/* GCC would load first and convert then. */
+/* In assembly: GCC would load first and convert afterwards. */
 INLINE pair64 load_pair32(const void *p)
 {
     pair64 v;
@@ -186,10 +187,10 @@ static void add_apart32(acc *a, const char *x, size_t n)
 }
 
 typedef struct class_sums {
-    double first[CLASSES32], second[CLASSES32]; /* of pairs */
+    double first[CLASSES32], second[CLASSES32]; /* sums of the pairs by class */
 } class_sums;
 
-/* A class as a first element is added over all seconds, and the other way round. */
+/* The sum of a class as first element is over all classes of the second one, and the other way round. */
 static __attribute__((noinline)) void sum_classes(const acc *a, class_sums *out)
 {
     class_sums sums = {{0}, {0}};

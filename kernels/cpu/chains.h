@@ -1,6 +1,6 @@
-/* Sums of several short lines at once, one in each lane: the sum as two doubles, s + t, by error-free additions (Knuth's
- * TwoSum). A lane whose error does not fit t, or that meets an infinity or NaN, is given up; else s + t is the exact sum, and
- * the hardware's addition rounds it right. */
+/* Sums of several short lines at once, one in each lane. A lane keeps its sum as two doubles, s + t, by error-free additions
+ * (Knuth's TwoSum). If the error does not fit t, or at an infinity or NaN, the lane is marked as lost. Otherwise s + t is the
+ * exact sum, which the hardware's addition rounds correctly. */
 #ifndef RK_CPU_CHAINS_H
 #define RK_CPU_CHAINS_H
 
@@ -26,7 +26,7 @@ INLINE void chain_add(chain *c, vf64 x)
 typedef float __attribute__((aligned(1), may_alias)) float_any;
 typedef double __attribute__((aligned(1), may_alias)) double_any;
 
-/* Element i of line j is at x[j] + i * stride; behind a line's end stands -0.0, which changes no sum. */
+/* Element i of line j is at x[j] + i * stride; beyond a line's end it is -0.0, which changes no sum. */
 #define CHAINS(NAME, T)                                                                                     \
     static unsigned chains_##NAME(const uint8_t *const *x, const uint64_t *n, uint64_t stride, double *sum) \
     {                                                                                                       \
@@ -52,7 +52,7 @@ typedef double __attribute__((aligned(1), may_alias)) double_any;
         return chain_sums(c, n, sum);                                                                       \
     }
 
-/* The sums, and a bit for each that is right. */
+/* Writes the sums; returns a bit for each one that is exact. */
 static unsigned chain_sums(const chain *c, const uint64_t *n, double *sum)
 {
     unsigned right = 0;

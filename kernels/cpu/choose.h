@@ -1,6 +1,6 @@
 /* min, max, argmin, argmax, norminf: the largest key, where a key is the element's rank (total_order.h) or magnitude as a
- * signed integer. One loop for all types, which the compiler turns into vector maxima. The block of the best key
- * is remembered and the element looked for once, at the end. */
+ * signed integer. One loop for all types, which the compiler turns into vector maxima. Only the block of the best key is
+ * remembered; the element is searched there once, at the end. */
 #ifndef RK_CPU_CHOOSE_H
 #define RK_CPU_CHOOSE_H
 
@@ -12,9 +12,9 @@ enum { CHOOSE_BLOCK = 4096, PLACE_STEP = 256 }; /* elements */
 typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
 enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
 
-/* The first whole steps of n elements, for without_nans where one end is wanted: returns how many elements those are.
- * `*numbers` becomes false if NaNs are among them. A processor begins one maximum of 64 bytes of integers in a cycle. Other
- * units of it compare for NaNs, two vectors at a time. */
+/* Takes the first whole steps of n elements, for without_nans if only one end is wanted; returns how many elements those are.
+ * `*numbers` becomes false if NaNs are among them. A processor starts one maximum of 64 bytes of integers a cycle; other units
+ * compare two vectors at a time for NaNs. */
 #if VB == 64
 #define END_STEPS(W, MASK)                                                                                                 \
     INLINE size_t end_steps_##W(const void *data, size_t n, bool least, int##W##_t *most, uint##W##_t *top, bool *numbers) \
@@ -61,7 +61,8 @@ NO_END_STEPS(NO_STEPS)
 #undef NO_END_STEPS
 #undef NO_STEPS
 
-/* F(NAME, W, INF, TURN) for each type: its width, a float's infinity or 0, and what makes unsigned integers signed by xor. */
+/* F(NAME, W, INF, TURN) for each type: its width, a float's infinity or 0, and the mask whose xor makes unsigned integers
+ * signed. */
 #define ORDERED_TYPES(F)              \
     F(i8, 8, 0, 0)                    \
     F(u8, 8, 0, 0x80)                 \
@@ -79,9 +80,9 @@ NO_END_STEPS(NO_STEPS)
 /* For one width of elements: key, best key of a block, place of a key. `inf` is the infinity's bits, 0 for integers;
  * `turn` is xored to make unsigned integers signed; NaNs get the key `nan_key`.
  *
- * without_nans goes by the integers that a float's bits are. The largest signed one is the largest float, if that has no sign;
- * the largest unsigned one is the least float, if that has one. Else all signs are alike, and the least signed integer is what
- * is left. NaNs are above the infinities in either order: if there are some it returns false. */
+ * without_nans compares the bits of floats as integers. The largest signed integer is the largest float, if that is positive;
+ * the largest unsigned one is the smallest float, if that is negative. Otherwise all signs are alike, and the smallest signed
+ * integer is the other end. NaNs lie beyond the infinities in either order: it returns false if there are any. */
 #define CHOOSE_WIDTH(W)                                                                                                     \
     INLINE int##W##_t key_##W(uint##W##_t b, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key)            \
     {                                                                                                                       \
@@ -183,7 +184,8 @@ CHOOSE_WIDTH(32)
 CHOOSE_WIDTH(64)
 #undef CHOOSE_WIDTH
 
-/* One type in one direction. Keys of NaNs: the largest one if they win, else the least one, which no other float has. */
+/* One type in one direction. The key of a NaN is the largest one if NaNs win, else the smallest one, which no other float
+ * has. */
 typedef struct chooser {
     direction d;
     int width;
@@ -194,7 +196,7 @@ typedef struct chooser {
 /* Keys of the least and of the largest element, in one pass; are there NaNs? */
 typedef bool extremes_fn(const void *x, size_t n, bool nan_wins, int64_t best[2]);
 
-/* The ends that are not wanted come out as anything. */
+/* Ends that were not asked for are undefined. */
 #define EXTREMES(NAME, W, INF, TURN)                                                                                  \
     INLINE bool ends_of_##NAME(const void *x, size_t n, bool nan_wins, int ends, int64_t best[2])                     \
     {                                                                                                                 \
@@ -208,7 +210,7 @@ typedef bool extremes_fn(const void *x, size_t n, bool nan_wins, int64_t best[2]
         return ends_of_##NAME(x, n, nan_wins, WANT_LEAST | WANT_LARGEST, best);                                       \
     }
 
-/* The least and the largest float are found alike. */
+/* One loop finds the smallest and the largest float. */
 #define CHOOSER(NAME, W, INF, TURN, D, HOW)                                                                          \
     static __attribute__((noinline)) bool best_##HOW##_##NAME(const void *x, size_t n, bool nan_wins, int64_t *best) \
     {                                                                                                                \
@@ -240,8 +242,8 @@ ORDERED_TYPES(CHOOSERS)
 #undef CHOOSER
 #undef EXTREMES
 
-/* The best so far. Until a key passes the least one, the first element is the best: right for integers, and floats have no
- * least key. */
+/* The best so far. Until a key exceeds the smallest key, the first element is the best. That is right for integers, and no
+ * float has the smallest key. */
 typedef struct choice {
     const chooser *c;
     bool nan_wins;

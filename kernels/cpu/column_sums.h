@@ -1,12 +1,13 @@
-/* Sums of neighbouring columns: plain additions, a lane for each column, so that rows are read as they lie and nothing is
- * transposed. Whether they were exact is seen afterwards (inexact.h). An f64 goes in two halves, as in sum_f64.h. */
+/* Sums of neighbouring columns: plain additions, a lane for each column, so that rows are read in order and nothing is
+ * transposed. The inexact flag shows afterwards whether they were exact (inexact.h). An f64 is added in two halves, as in
+ * sum_f64.h. */
 #ifndef RK_CPU_COLUMN_SUMS_H
 #define RK_CPU_COLUMN_SUMS_H
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/sum_f32.h"
 
-enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: to add before a sum goes back to memory; to prefetch */
+enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is stored; prefetched */
 
 /* Add rows [0, rows), which lie `stride` bytes apart. `halves`: of f64, whose lower halves go to `lower`. */
 #define ADD_ROWS(TYPE, BYTES, HALVES)                                                                                       \

@@ -1,4 +1,4 @@
-/* Processors: how many this process may use, and their name. */
+/* Processors: the number that this process may use, and their name. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>

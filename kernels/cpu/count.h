@@ -5,7 +5,7 @@
 #include "kernels/cpu/vec.h"
 #include "kernels/exact/state.h"
 
-enum { COUNT_ROUNDS = 255 }; /* what a lane of 8 bits holds */
+enum { COUNT_ROUNDS = 255 }; /* the largest count in a lane of 8 bits */
 
 typedef struct tally {
     uint64_t nonzero, nans; /* a NaN is nonzero */

@@ -1,4 +1,4 @@
-/* Inside kernels/cpu/: the users of the loops over elements. */
+/* Inside kernels/cpu/: functions on top of the loops over elements. */
 #ifndef RK_CPU_H
 #define RK_CPU_H
 
@@ -8,15 +8,15 @@
 #include "kernels/exact/finish.h"
 #include "kernels/exact/line.h"
 
-/* The processor's own name; the architecture's where it has none. */
+/* The processor's name, or the architecture's if it reports none. */
 void rk_cpu_name(char *out, size_t cap);
 
-/* The engine takes up a task: its time, no fault so far. */
+/* The engine begins a task: note the time and clear the fault. */
 void rk_cpu_begin(rk_task *t);
 
 /* lines.c. Reduce whole lines (rows, segments or columns) [first, first + lines) of a task to finished cells. Returns RP_OK
- * or the code of the first line that has no result; *bad_row and *bad_state then say which and why. `*t` is only read, its
- * cells are written. */
+ * or the code of the first line without a result; *bad_row and *bad_state then say which and why. `*t` is only read; its cells
+ * are written. */
 int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, uint64_t *bad_row, rk_state *bad_state);
 
 /* Reduce elements [from, from + n) of one row or segment to a state. */
@@ -25,9 +25,9 @@ void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_
 /* Reduce rows [from, from + n) of columns to a state each. */
 void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
                     rk_state *states);
-uint64_t rk_cpu_tile(const rp_spec *s); /* as many columns as are best taken together */
+uint64_t rk_cpu_tile(const rp_spec *s); /* the best number of columns to reduce together */
 
-/* Write the cell of a line whose state is complete; an initial element joins the state. Returns as rk_state_finish does. */
+/* Write the cell of a line whose state is complete; joins an initial element. Returns what rk_state_finish returns. */
 int rk_cpu_cell(const rk_task *t, uint64_t row, rk_state *s);
 
 /* Subnormals, ties, cancellation and specials with known answers; `why` says which failed. */

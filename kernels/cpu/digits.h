@@ -1,6 +1,5 @@
-/* The working form of an exact sum of floats: radix-2^32 digits in int64, carries delayed (state.h), and room for what is
- * summed in front of them (buckets.h). Elements, their magnitudes or their squares are summed; what differs is the unit and
- * the sign. */
+/* The working form of an exact sum of floats: radix-2^32 digits in int64 with delayed carries (state.h), and the buckets that
+ * feed them (buckets.h). It sums elements, their magnitudes or their squares, which differ only in unit and sign. */
 #ifndef RK_CPU_DIGITS_H
 #define RK_CPU_DIGITS_H
 
@@ -13,11 +12,11 @@ typedef __int128 i128;
 typedef unsigned __int128 u128;
 
 enum {
-    CARRY_AFTER = 1 << 28, /* adds of less than 2^33 to each digit that surely fit */
+    CARRY_AFTER = 1 << 28, /* adds of less than 2^33 that every digit has room for */
     BUCKETS64 = 4096,      /* sign and 11 bits of exponent */
     SLOTS64 = 1024,        /* 10 bits of exponent */
     CLASSES32 = 16,        /* of 16 exponents */
-    COPIES32 = 4           /* of the sums, in turn: an addition soon after one to the same place has to wait */
+    COPIES32 = 4           /* copies of the sums, used in turn: an addition to the place of the one before would wait for it */
 };
 
 typedef VEC(double, 16) pair64;
@@ -26,18 +25,18 @@ typedef struct acc {
     int64_t digit[2 * RK_SQUARE_LIMBS64];
     int digits;
     int e0;               /* the unit is 2^e0 */
-    bool magnitudes;      /* signs do not count */
+    bool magnitudes;      /* magnitudes are summed */
     uint8_t special, nz;  /* as in rk_state */
     bool omit;            /* skip NaNs */
     uint64_t n;           /* elements to come */
     uint64_t nans;        /* skipped */
     uint32_t adds;        /* to the digits since the last carry */
-    int bucketed;         /* 64 or 32: that kind of buckets holds something; they are cleared on first use only */
+    int bucketed;         /* 64 or 32: the kind of buckets in use, which are cleared on first use; 0: none */
     uint64_t bucket_adds; /* since the buckets were emptied */
     union {
         struct {
             uint64_t bucket[BUCKETS64]; /* sums of significands */
-            uint32_t over[BUCKETS64];   /* how often a bucket went over 2^64 */
+            uint32_t over[BUCKETS64];   /* how often a bucket exceeded 2^64 */
         };
         struct {
             int64_t slot[SLOTS64]; /* with AVX-512: sums of significands with signs */
@@ -62,12 +61,12 @@ static void acc_start(acc *a, int limbs, int e0, bool magnitudes, uint64_t n, in
     a->bucketed = 0;
 }
 
-/* How often one way of adding a block failed of late. */
+/* How often one way of adding a block has failed recently. */
 typedef struct tries {
-    int fails, skip; /* attempts that failed in a row, blocks that are to go another way untried */
+    int fails, skip; /* failed attempts in a row; blocks that skip this way */
 } tries;
 
-/* After k failed attempts in a row the next 2^k - 2 (at most 126) blocks go another way untried. */
+/* After k failed attempts in a row the next 2^k - 2 (at most 126) blocks skip this way. */
 static inline void try_failed(tries *t)
 {
     if (t->fails < 7)
@@ -85,15 +84,15 @@ static inline bool try_skipped(tries *t)
     return true;
 }
 
-/* What the blocks of one kind of data have shown: what to try with the next one. */
+/* What earlier blocks of one kind of data have shown, to choose how to add the next one. */
 typedef struct pace {
-    int guess;   /* exponent field of a double that the next block's lanes are expected to stay below; 0: none yet */
-    tries quick; /* the way for data of a usual range, if a type has one of its own */
-    tries last;  /* the one before the levels */
+    int guess;   /* exponent field of a double below which the next block's lanes should stay; 0: unknown */
+    tries quick; /* a type's own way for data of a usual range, if it has one */
+    tries last;  /* the way before the levels */
     tries wide;  /* the levels (sum_levels.h), before the buckets */
-    int field;   /* of a double, which elements at levels are expected to stay below */
-    int levels;  /* 0: to be looked for */
-    int trust;   /* blocks before that is done again */
+    int field;   /* exponent field of a double below which elements at levels should stay */
+    int levels;  /* 0: to be determined */
+    int trust;   /* blocks until it is determined again */
 } pace;
 
 /* ---- digits ---- */
@@ -137,7 +136,7 @@ static void acc_add(acc *a, i128 v, int exponent)
     count_adds(a, 1);
 }
 
-/* ---- single elements, for the few that no block takes ---- */
+/* ---- single elements, for the few that no block loop takes ---- */
 
 static inline void add_infinity(acc *a, bool negative)
 {
@@ -177,7 +176,7 @@ static inline void add_with_sign(acc *a, uint64_t b, int64_t sign)
     }
     a->nz |= b != (uint64_t)1 << 63;
     m = e ? m | (uint64_t)1 << 52 : m << 1;
-    if (at < 0) { /* the unit is larger, and b a multiple of it */
+    if (at < 0) { /* the unit is larger; b is a multiple of it */
         m = at > -64 ? m >> -at : 0;
         at = 0;
     }
@@ -191,7 +190,7 @@ static inline void add_with_sign(acc *a, uint64_t b, int64_t sign)
 /* An element. */
 static inline void add_f64(acc *a, uint64_t b) { add_with_sign(a, b, a->magnitudes ? 0 : (int64_t)b >> 63); }
 
-/* A part of the sum of elements, or of their magnitudes: that may be negative, too. */
+/* A part of the sum of elements or of magnitudes; either part may be negative. */
 static inline void add_part_f64(acc *a, uint64_t b) { add_with_sign(a, b, (int64_t)b >> 63); }
 
 /* In units of 2^RK_E0_32 */
@@ -213,7 +212,7 @@ static inline void add_f32(acc *a, uint32_t b)
 
 /* ---- blocks with infinities or NaNs, alike for both widths ---- */
 
-/* Sort infinities and NaNs out and add the rest, with -0.0, the identity, in their places. */
+/* Takes infinities and NaNs out and adds the rest; -0.0, the identity, stands in their places. */
 #define ODD_BLOCKS(W, BLOCK, INF)                                                                       \
     static void add_block##W(acc *a, pace *p, const void *x, size_t n);                                 \
     static __attribute__((noinline)) void add_odd_block##W(acc *a, pace *p, const void *data, size_t n) \
@@ -234,7 +233,7 @@ static inline void add_f32(acc *a, uint32_t b)
             add_infinity(a, false);                                                                     \
         if (below)                                                                                      \
             add_infinity(a, true);                                                                      \
-        if (!a->special) /* else the limbs are zero whatever the rest is */                             \
+        if (!a->special) /* with `special` the limbs are zero in any case */                            \
             add_block##W(a, p, finite, n);                                                              \
     }
 

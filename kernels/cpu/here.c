@@ -12,8 +12,8 @@ enum {
     MOST_HELPERS = 63
 };
 
-/* Of one call. A helper that comes when no piece is left is not waited for: on a busy machine that takes milliseconds. So the
- * last one to leave frees it. */
+/* State of one call. The call does not wait for helpers that start when no piece is left: on a busy machine that takes
+ * milliseconds. So the last thread to leave frees it. */
 typedef struct team {
     rk_pieces pieces;
     pthread_mutex_t lock;
@@ -23,9 +23,9 @@ typedef struct team {
 
 /* ---- how many ---- */
 
-static atomic_int helping; /* helpers of this process, in all calls; in a child that is forked meanwhile it stays too high */
+static atomic_int helping; /* helpers of all calls of this process; too high for good in a child that is forked meanwhile */
 
-/* Up to `wanted` helpers; as many as were taken are given back. */
+/* Reserves up to `wanted` helpers and returns how many; the caller gives these back. */
 static int take_helpers(int wanted)
 {
     const int most = rk_cpu_cores() - 1;
@@ -75,7 +75,7 @@ static void leave(team *m, int members)
     free(m);
 }
 
-/* Pieces until none is left. Enters and returns with the lock. */
+/* Runs pieces until none is left. Call with the lock held; returns with it. */
 static void run_pieces(team *m)
 {
     uint64_t saved = rk_fp_enter();
@@ -96,7 +96,7 @@ static void *here_help(void *arg)
     return NULL;
 }
 
-/* Helpers take no signals: those belong to the program's own threads. Returns how many there are. */
+/* Helpers take no signals: those belong to the program's own threads. Returns how many were started. */
 static int start_helpers(team *m, int wanted)
 {
     pthread_attr_t detached;

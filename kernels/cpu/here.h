@@ -1,4 +1,4 @@
-/* Reductions on threads of the caller, without an engine: what libreduce does itself. */
+/* Reductions in the caller's process, without an engine: libreduce uses them for small arrays. */
 #ifndef RK_HERE_H
 #define RK_HERE_H
 
@@ -10,9 +10,9 @@
 int rk_cpu_cores(void);
 
 /* Reduce `bytes` bytes of data, as rp_spec_parts cuts them, to rp_results cells. rp_spec_check, rp_spec_match and
- * rp_offsets_check have passed. The calling thread does it. For much data it starts further threads, at most `threads` with
- * itself. They end with the call or, on a busy machine, soon after it. All calls of the process together have fewer of them
- * than rk_cpu_cores. RP_OK, or the fault, as an engine has it. The stack needs 700 KB for columns, else 40. */
+ * rp_offsets_check have passed. The calling thread reduces. For large data it starts helpers, at most `threads` including
+ * itself. They end with the call or, on a busy machine, soon after it. All calls of the process together have fewer helpers
+ * than rk_cpu_cores. RP_OK, or the fault, like an engine's. The stack needs 700 KB for columns, else 40. */
 rp_err rk_reduce_here(const rp_spec *s, const void *data, size_t bytes, int threads, void *cells, rp_fault *f);
 
 #endif

@@ -1,10 +1,10 @@
 /* Did an addition round? IEEE 754 has every operation raise a sticky flag, "inexact", when its result is not the exact one. So
- * a loop of plain additions needs no look at its elements: it runs between inexact_clear and inexact_seen, and if the flag is
- * not raised, every partial sum was exact, whatever the elements were.
+ * a loop of plain additions need not examine its elements: it runs between inexact_clear and inexact_seen. If the flag is not
+ * raised, every partial sum was exact for any elements.
  *
  * The operations in between must be those of functions that are not inlined and leave their results in memory, to which both
- * calls are given a pointer: the compiler cannot move such a call past either. An operation from elsewhere that comes in
- * between can raise the flag, which costs another way, but never hides a rounding. */
+ * calls are given a pointer: the compiler cannot move such a call past either. An unrelated operation in between may raise the
+ * flag, which only costs a second attempt; it never hides a rounding. */
 #ifndef RK_CPU_INEXACT_H
 #define RK_CPU_INEXACT_H
 
@@ -45,7 +45,7 @@ static inline void fp_set_status(uint64_t status, const void *results)
 
 #endif
 
-/* `results` are to come: what is computed into them is what `inexact_seen` is about. */
+/* Clears the flag; `inexact_seen` then reports on the operations that compute `results`. */
 static inline void inexact_clear(void *results)
 {
     if (fp_status(results) & FP_INEXACT)

@@ -1,4 +1,4 @@
-/* Elements that a mask lets in, side by side: for lines with masks, whose kept elements are then reduced like any others. */
+/* Compacts the elements that a mask keeps: masked lines are then reduced like any others. */
 #ifndef RK_CPU_KEEP_H
 #define RK_CPU_KEEP_H
 
@@ -15,7 +15,7 @@ INLINE unsigned kept_of_16(const uint8_t *mask)
     return _mm_test_epi8_mask(m, m);
 }
 
-/* Each writes as many elements as it read; the number of those that are kept. */
+/* Each writes as many elements as it reads, and returns how many of them are kept. */
 INLINE size_t keep_some_8(void *to, const void *x, const uint8_t *mask)
 {
     const unsigned kept = kept_of_16(mask);
@@ -47,7 +47,7 @@ INLINE size_t keep_some_64(void *to, const void *x, const uint8_t *mask)
     return (size_t)__builtin_popcount(kept);
 }
 
-/* Whole vectors from element *i on; the new k. */
+/* Compacts whole vectors from element *i on; returns the new k. */
 #define KEEP_VECTORS(W)                                                                                              \
     INLINE size_t keep_vectors_##W(u##W##_loose *to, size_t k, const u##W##_loose *x, const uint8_t *mask, size_t n, \
                                    size_t *i)                                                                        \

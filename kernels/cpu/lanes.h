@@ -1,4 +1,4 @@
-/* The sums of a block by lane, as plain additions of doubles made them, and their way into an exact sum. */
+/* The sums of a block by lane, made by plain additions of doubles, and how they are added to an exact sum. */
 #ifndef RK_CPU_LANES_H
 #define RK_CPU_LANES_H
 
@@ -20,17 +20,17 @@ static inline uint64_t bits_of(double d)
     return b;
 }
 
-/* Lanes start at -0.0, the identity: one that ends so saw nothing else, and so does their total. */
+/* Lanes start at -0.0, the identity. A lane, or a total, that ends as -0.0 saw nothing else. */
 INLINE vf64 no_sum(void) { return (vf64)((vi64){0} + INT64_MIN); }
 
-/* Whole vectors: the compiler would make a copy by halves of it, which a load of the whole has to wait for. */
+/* Stores whole vectors. The compiler would store halves, and a later load of the whole vector would wait for both stores. */
 INLINE void put_lanes(vf64 *out, const vf64 *sums, int vectors)
 {
     for (int u = 0; u < vectors; u++)
         *(volatile vf64 *)&out[u] = sums[u];
 }
 
-/* The total of `vectors` of lanes, a power of two from 2 to 2 * SUMS, rounded if the flag says so. */
+/* The total of `vectors` vectors of lanes, a power of two from 2 to 2 * SUMS. It was rounded if the flag is raised. */
 static __attribute__((noinline)) void total_lanes(const vf64 *sums, int vectors, double *total)
 {
     vf64 v[SUMS];
@@ -56,7 +56,7 @@ static void add_one_by_one(acc *a, const vf64 *sums, int vectors)
     count_adds(a, (uint32_t)(vectors * LANES64));
 }
 
-/* Add the exact and finite sums of `vectors` of lanes, of which total_lanes made `total`. */
+/* Add the exact and finite sums of `vectors` vectors of lanes; `total` is from total_lanes. */
 static void add_lanes(acc *a, const vf64 *sums, int vectors, double total, bool total_rounded)
 {
     if (total_rounded) {

@@ -7,15 +7,15 @@
 
 enum {
     GATHER_BYTES = 16 << 10, /* kept elements of a masked line: stays in L1 */
-    TILE_BYTES = 256,        /* of a row that are turned together: fewer pages of memory for the same bytes */
-    TURNED_ROWS = 2048,      /* of a tile of columns; with a mask half of them */
+    TILE_BYTES = 256,        /* bytes of a row that are transposed together: wide tiles touch fewer pages for the same bytes */
+    TURNED_ROWS = 2048,      /* rows of a tile of columns; half as many with a mask */
     LINE_BYTES = 64,         /* of a cache */
-    APART = 64,              /* bytes from one turned column to the next: not all in the same sets of a cache */
-    SUMMED_ROWS = 4096,      /* of columns: more seldom sum exactly */
-    SHORT = 512              /* elements of a line that goes by chains */
+    APART = 64,              /* extra bytes between transposed columns, so that they do not share cache sets */
+    SUMMED_ROWS = 4096,      /* rows of columns summed at once: more rarely sum exactly */
+    SHORT = 512              /* the most elements of a line that chains.h sums */
 };
 
-/* What every line of a task has in common. */
+/* Values that all lines of a task share. */
 typedef struct view {
     const rp_spec *spec;
     rp_parts p;
@@ -23,12 +23,12 @@ typedef struct view {
     size_t size;   /* bytes of an element or state */
     uint64_t base; /* index of a line's first element */
     rk_reduce_fn *reduce;
-    rk_columns_fn *sums; /* of columns; NULL: not what is wanted */
+    rk_columns_fn *sums; /* sums of columns; NULL: not usable for this task */
     rk_column_ends_fn *ends;
     const rk_simd *simd;
 } view;
 
-/* Does it follow from the least and the largest element? */
+/* Does the result follow from the smallest and the largest element? */
 static bool goes_by_ends(int layout)
 {
     return layout == RP_STATE_MIN || layout == RP_STATE_MAX || layout == RP_STATE_MINMAX || layout == RP_STATE_NORMINF;
@@ -61,7 +61,7 @@ static void merge_states(rk_state *s, const uint8_t *p, uint64_t n)
 
 /* ---- gathered elements ---- */
 
-/* How many of 8 bytes are not zero. */
+/* Counts the nonzero bytes of 8. */
 static unsigned let_in(const uint8_t *mask)
 {
     const uint64_t ones = UINT64_MAX / 255, low = ones * 127;
@@ -70,8 +70,8 @@ static unsigned let_in(const uint8_t *mask)
     return (unsigned)((((((m & low) + low) | m) >> 7 & ones) * ones) >> 56);
 }
 
-/* The index of the k-th of n elements that the mask lets in. A mask in memory that a client writes to may let in fewer by
- * now: then the last one. */
+/* The index of the k-th element, of n, that the mask keeps. If a client changes the mask in shared memory meanwhile, there may
+ * be fewer: then the last index. */
 static uint64_t kept_index(const uint8_t *mask, uint64_t n, uint64_t k)
 {
     uint64_t i = 0;
@@ -82,8 +82,8 @@ static uint64_t kept_index(const uint8_t *mask, uint64_t n, uint64_t k)
     return i;
 }
 
-/* Join s with n gathered elements. They are elements [index, index + of) of the line, or with a mask, which begins there,
- * those of them that it lets in. */
+/* Join s with n gathered elements. They are elements [index, index + of) of the line, or those of them that the mask keeps,
+ * which begins there. */
 static void add_gathered(const view *v, rk_state *s, const void *x, uint64_t n, uint64_t index, uint64_t of,
                          const uint8_t *mask)
 {
@@ -119,7 +119,8 @@ static void add_masked(const view *v, rk_state *s, const uint8_t *x, const uint8
 
 /* ---- columns ---- */
 
-/* As many of the columns from `first` on as are taken together; columns go through all planes, these through one. */
+/* The number of columns from `first` on that are reduced together. Column numbers run through all planes, but columns of a tile
+ * lie in one plane. */
 static uint64_t columns_together(const view *v, uint64_t first, uint64_t columns)
 {
     const uint64_t left = v->spec->row_len - first % v->spec->row_len, most = columns < left ? columns : left;
@@ -129,7 +130,7 @@ static uint64_t columns_together(const view *v, uint64_t first, uint64_t columns
 /* Room for a tile, and for its mask. */
 typedef uint8_t turned_tile[TILE_BYTES * (TURNED_ROWS + 2 * APART)];
 
-/* Rows [i, i + rows) of the columns [first, first + columns), a tile at most, into their states. */
+/* Joins rows [i, i + rows) of the columns [first, first + columns), a tile at most, to their states. */
 static void add_turned(const view *v, uint64_t first, size_t columns, uint64_t i, size_t rows, uint8_t *turned,
                        rk_state *states)
 {
@@ -148,7 +149,7 @@ static void add_turned(const view *v, uint64_t first, size_t columns, uint64_t i
     }
 }
 
-/* Rows [from, from + n) of a tile of columns at most into their states. */
+/* Joins rows [from, from + n) of columns, a tile at most, to their states. */
 static void add_tile(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
     turned_tile turned;
@@ -177,7 +178,7 @@ static void add_sum(rk_state *s, double sum, double lower, uint64_t n)
     }
 }
 
-/* The sums of rows [from, from + n) of the first columns of some; returns how many columns those are. */
+/* Adds the sums of rows [from, from + n) for as many of the first columns as it can; returns how many those are. */
 static size_t add_sums(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
     double sum[RK_COLUMNS_TOGETHER], lower[RK_COLUMNS_TOGETHER];
@@ -191,7 +192,8 @@ static size_t add_sums(const view *v, uint64_t first, size_t columns, uint64_t f
     return columns;
 }
 
-/* As add_sums, for what follows from the least and the largest element. Less than a cache line of a row is not worth it. */
+/* Like add_sums, for results that follow from the smallest and the largest element. It does not pay for less than a cache line
+ * of a row. */
 static size_t add_ends(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
     uint64_t ends[2 * RK_COLUMNS_TOGETHER]; /* of any type */
@@ -209,7 +211,7 @@ static size_t add_ends(const view *v, uint64_t first, size_t columns, uint64_t f
     return columns;
 }
 
-/* Rows [from, from + n) of the columns [first, first + columns), at most RK_COLUMNS_TOGETHER, into their states. */
+/* Joins rows [from, from + n) of the columns [first, first + columns), at most RK_COLUMNS_TOGETHER, to their states. */
 static void add_columns(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
     const size_t tile = TILE_BYTES / v->size;
@@ -264,7 +266,7 @@ int rk_cpu_cell(const rk_task *t, uint64_t result, rk_state *s)
     return rk_cell_write(s, &t->spec, (uint8_t *)t->cells + result * rp_cell_size(&t->spec));
 }
 
-/* The first result of a range that has none, and why. */
+/* The first line of a range without a result, and why it has none. */
 typedef struct verdict {
     int code;
     uint64_t *bad_row;
@@ -314,7 +316,7 @@ static void whole_lines(const view *v, const rk_task *t, uint64_t first, uint64_
         whole_rows(v, t, first, lines, bad);
 }
 
-/* Sums to f64 of many short lines go RK_CHAINS at a time, without states. */
+/* Sums of many short lines to f64 are computed RK_CHAINS at a time, without states. */
 static rk_chains_fn *chains_for(const view *v)
 {
     const rp_spec *s = v->spec;
@@ -324,7 +326,7 @@ static rk_chains_fn *chains_for(const view *v)
     return s->op == RP_OP_SUM && s->out == RP_F64 && !(s->flags & ~plain) ? v->simd->chains[s->dtype] : NULL;
 }
 
-/* RK_CHAINS lines; false, and nothing done, if they are not short. */
+/* Sums RK_CHAINS lines. False, and nothing is done, if they are not short. */
 static bool short_lines(const view *v, const rk_task *t, rk_chains_fn *chains, uint64_t first, verdict *bad)
 {
     const uint8_t *x[RK_CHAINS];

@@ -10,7 +10,7 @@
 
 enum { LOG2_VECTORS = 4, LOG2_LANES = LOG2_VECTORS * LANES64 };
 
-/* Of the lower halves */
+/* Products of the lower halves */
 INLINE vu64 multiply_32(vu64 a, vu64 b) { return (vu64)_mm512_mul_epu32((__m512i)a, (__m512i)b); }
 
 /* low + middle 2^32 + high 2^64, with low < 2^32 and middle < 2^36 */
@@ -28,7 +28,7 @@ INLINE product99 multiply_35(vu64 a, vu64 b)
                        (cross >> 32) + multiply_32(a >> 32, b >> 32)};
 }
 
-/* p / 2^(32 + bits), bits from 1 to 31 */
+/* p / 2^(32 + bits), with bits from 1 to 31 */
 INLINE vu64 upper_part(product99 p, int bits) { return (p.high << (32 - bits)) + (p.middle >> bits); }
 
 typedef struct lanes128 {
@@ -88,7 +88,8 @@ INLINE void log2_add(log2_sums *s, vu64 r, lanes128 p1, lanes128 coarse, lanes12
     s->upper[1] += high >> 32;
 }
 
-/* LOG2_LANES normal f32. Step by step for all vectors: one is a long chain, in which each step waits for the one before. */
+/* Adds LOG2_LANES normal f32. Each step is done for all vectors before the next one: in a single vector each step waits for the
+ * one before. */
 INLINE void log2_add_f32(log2_sums *s, const char *x)
 {
     vu64 near[LOG2_VECTORS], r[LOG2_VECTORS], p[LOG2_VECTORS];
@@ -134,7 +135,7 @@ static rk_u128 log2_fractions_f32(const void *data, size_t n)
 
 #else
 
-enum { LOG2_LANES = 1 << 30 }; /* more than a block has: all elements go one by one */
+enum { LOG2_LANES = 1 << 30 }; /* more than a block has, so all elements are added one by one */
 
 static inline rk_u128 log2_fractions_f32(const void *data, size_t n)
 {

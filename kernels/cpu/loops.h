@@ -1,4 +1,5 @@
-/* The loops over elements, one table for each instruction set. libreduce has them, too, for states that it adds to itself. */
+/* The loops over elements, one table for each instruction set. libreduce contains them, too, to add elements to states
+ * itself. */
 #ifndef RK_LOOPS_H
 #define RK_LOOPS_H
 
@@ -12,8 +13,8 @@
 /* Reduce n elements (any alignment) to a freshly initialised state. `index` is that of x[0]; only arg ops use it. */
 typedef void rk_reduce_fn(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy);
 
-/* Sums of RK_CHAINS short lines of floats: element i of line j is at x[j] + i * stride (bytes). Returns a bit for each sum
- * that is the exact one, rounded to f64; the others were too hard. */
+/* Sums of RK_CHAINS short lines of floats: element i of line j is at x[j] + i * stride (bytes). Returns a bit for each sum that
+ * is the exact one, rounded to f64; the others must be computed in another way. */
 typedef unsigned rk_chains_fn(const uint8_t *const *x, const uint64_t *n, uint64_t stride, double *sum);
 enum { RK_CHAINS = 8 };
 
@@ -25,13 +26,13 @@ enum { RK_COLUMN_STEP = 8 };
 /* The least and the largest element of neighbouring columns, at most RK_COLUMNS_TOGETHER: of column c they go to ends[2c] and
  * ends[2c + 1]. False: NaNs are there. */
 typedef bool rk_column_ends_fn(const void *x, uint64_t stride, size_t rows, size_t columns, void *ends);
-enum { RK_COLUMNS_TOGETHER = 128 }; /* that are taken row by row: what is kept of them stays in L1 */
+enum { RK_COLUMNS_TOGETHER = 128 }; /* columns taken row by row together: their accumulators stay in L1 */
 
-/* Append the elements of x[0..n) that the mask lets in to out[k..), which has room for all n; the new k. */
+/* Append the elements of x[0..n) that the mask keeps to out[k..), which has room for all n. Returns the new k. */
 typedef size_t rk_keep_fn(void *out, size_t k, const void *x, const uint8_t *mask, size_t n);
 
-/* Turn columns into contiguous elements: that of row r, column c goes to out + c * apart, as its r-th. Rows lie `stride` bytes
- * apart. */
+/* Transpose columns to contiguous elements: the one of row r, column c becomes the r-th at out + c * apart. Rows lie `stride`
+ * bytes apart. */
 typedef void rk_turn_fn(void *out, size_t apart, const void *x, size_t stride, size_t rows, size_t columns);
 
 typedef struct rk_simd {
@@ -44,15 +45,15 @@ typedef struct rk_simd {
     rk_turn_fn *turn[4]; /* likewise */
 } rk_simd;
 
-/* simd.c, compiled once for each instruction set of this kind of processor; the best one first, the one that all have last. */
+/* simd.c, compiled once for each instruction set of the architecture; the best one first, the baseline last. */
 extern const rk_simd *const rk_simds[];
 extern const int rk_simd_count;
 
 bool rk_simd_runs(const rk_simd *simd); /* does this processor have what the table needs? */
 const rk_simd *rk_simd_best(void);
 
-/* The control register for the arithmetic of PROTOCOL.md: nearest-even, no flushing to zero, no traps. `leave` puts the
- * caller's back. */
+/* The control register for the arithmetic of PROTOCOL.md: nearest-even, no flushing to zero, no traps. `leave` restores the
+ * caller's. */
 uint64_t rk_fp_enter(void);
 void rk_fp_leave(uint64_t saved);
 

@@ -4,8 +4,8 @@
 
 enum {
     PIECE_MIN = 128 << 10, /* bytes: some 10 us of work, against 1 us for handing a piece out */
-    PIECE_MAX = 4 << 20,   /* bytes: more saves nothing, and closing waits for whole pieces */
-    PIECES_PER_THREAD = 4, /* evens out workers that were held up */
+    PIECE_MAX = 4 << 20,   /* bytes: larger ones save nothing, and closing waits for whole pieces */
+    PIECES_PER_THREAD = 4, /* evens out delayed workers */
     FEW_COLUMNS = 64,      /* each needs a slot */
     LINE_BYTES = 512       /* a cell costs about as much as this many bytes of elements */
 };
@@ -22,7 +22,7 @@ static uint64_t piece_bytes(int threads, uint64_t bytes)
     return size < PIECE_MIN ? PIECE_MIN : size > PIECE_MAX ? PIECE_MAX : size;
 }
 
-/* Where a line begins on the scale; that of the line behind the last is its end. */
+/* Where a line begins on the scale; the start of line `rows` is the scale's end. */
 static uint64_t line_start(const rk_pieces *j, const rp_parts *p, uint64_t line)
 {
     const rp_spec *s = &j->t->spec;
@@ -41,7 +41,7 @@ static void cut_lines(rk_pieces *j, uint64_t bytes, size_t size)
         j->each = j->units / RK_MAX_PIECES + 1;
 }
 
-/* Whole tiles, or whole planes, of columns, where each ends what is read from memory together. */
+/* Cuts columns between whole tiles or whole planes, so that no two pieces read the same memory. */
 static uint64_t whole_columns(const rp_spec *s, uint64_t columns)
 {
     const uint64_t tile = least(rk_cpu_tile(s), at_least_1(s->row_len));
@@ -81,7 +81,7 @@ void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_
         j->line[i] = RP_NO_INDEX;
 }
 
-/* ---- pieces: they enter without the lock and return with it ---- */
+/* ---- running pieces: called without the lock, these return with it ---- */
 
 static void note_bad(rk_pieces *j, uint64_t row, int code, const rk_state *s)
 {
@@ -92,7 +92,7 @@ static void note_bad(rk_pieces *j, uint64_t row, int code, const rk_state *s)
     j->bad_state = *s;
 }
 
-/* With the lock. */
+/* Call with the lock held. */
 static void join_slot(rk_pieces *j, uint64_t i, uint64_t line, const rk_state *s)
 {
     if (j->line[i] == RP_NO_INDEX)
@@ -123,7 +123,7 @@ static void run_whole(rk_pieces *j, uint64_t first, uint64_t lines)
         note_bad(j, bad_row, code, &bad_state);
 }
 
-/* The first line in [low, rows] that begins at `unit` or behind. */
+/* The first line in [low, rows] that begins at or after `unit`. */
 static uint64_t line_from(const rk_pieces *j, const rp_parts *p, uint64_t unit)
 {
     uint64_t low = 0, high = j->t->spec.rows;
@@ -142,9 +142,9 @@ static void run_lines(rk_pieces *j, uint64_t from, uint64_t to)
     rp_parts parts = rp_spec_parts(&j->t->spec, j->t->data);
     uint64_t first = line_from(j, &parts, from), end = line_from(j, &parts, to);
     uint64_t begin = line_start(j, &parts, first), last = end > first ? line_start(j, &parts, end - 1) : 0;
-    if (begin > from) /* a line from a piece before reaches in here */
+    if (begin > from) /* a line that began in an earlier piece reaches into this one */
         run_part(j, first - 1, line_start(j, &parts, first - 1), from, least(begin, to));
-    if (end > first && line_start(j, &parts, end) > to) { /* one that begins here reaches out */
+    if (end > first && line_start(j, &parts, end) > to) { /* a line that begins here reaches beyond the piece */
         run_part(j, end - 1, last, last, to);
         end--;
     }
@@ -179,7 +179,7 @@ bool rk_run_piece(rk_pieces *j)
     return --j->left == 0;
 }
 
-/* Lines in slots are whole now. */
+/* The lines in slots are complete now. */
 static void finish_slots(rk_pieces *j)
 {
     for (int i = 0; i < RK_MAX_PIECES; i++) {

@@ -5,8 +5,8 @@
  * that end in the piece where they begin are finished by its worker. Each boundary between pieces cuts one line at most:
  * that line's state gathers in the slot of the piece where it begins, and is finished with the task.
  *
- * Of columns a piece has some, whole: of small planes whole planes. Of few long columns it has some rows of all, and each
- * column a slot; rows go through all planes.
+ * A piece of columns has some whole columns, or whole planes if they are small. With few long columns a piece has some rows of
+ * all of them, counted through all planes, and each column has a slot.
  *
  * States are exact, so neither the cut nor the order in which pieces end shows in the result. */
 #ifndef RK_PIECES_H
@@ -16,12 +16,12 @@
 
 #include "kernels/cpu/cpu.h"
 
-enum { RK_MAX_PIECES = 256 }; /* of lines: each may need a slot */
+enum { RK_MAX_PIECES = 256 }; /* pieces of lines: each may need a slot */
 
 typedef enum { RK_LINES, RK_COLUMNS, RK_ROWS_OF_COLUMNS } rk_cutting;
 
 typedef struct rk_pieces {
-    rk_task *t; /* its owner may use NULL for none */
+    rk_task *t; /* the owner may set NULL: no task */
     const rk_simd *simd;
     pthread_mutex_t *lock;
     rk_cutting how;
@@ -32,18 +32,18 @@ typedef struct rk_pieces {
     uint64_t bad_row; /* first line without a result so far, RP_NO_INDEX if none */
     int bad_code;
     rk_state bad_state;
-    uint64_t line[RK_MAX_PIECES]; /* whose state is in the slot, RP_NO_INDEX: none */
+    uint64_t line[RK_MAX_PIECES]; /* the line whose state is in the slot; RP_NO_INDEX: none */
     rk_state slot[RK_MAX_PIECES];
 } rk_pieces;
 
 /* Cut a task of elements for `threads` threads. `lock` guards the pieces from here on. */
 void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_mutex_t *lock);
 
-/* Run the next piece, which there is (next < pieces), in the arithmetic of rk_fp_enter. Enters and returns with the lock, and
- * gives it up meanwhile. True: all pieces have ended. */
+/* Run the next piece, which must exist (next < pieces), under rk_fp_enter's arithmetic. Call with the lock held; it is released
+ * meanwhile and held on return. True: all pieces have ended. */
 bool rk_run_piece(rk_pieces *j);
 
-/* All pieces have ended: finish the task, its cells, fault and time. Without the lock. */
+/* All pieces have ended: finish the task, its cells, fault and time. Call without the lock. */
 void rk_finish_pieces(rk_pieces *j);
 
 #endif

@@ -1,4 +1,4 @@
-/* What depends on the kind of processor, besides the loops: instruction sets, floating-point environment. */
+/* What depends on the architecture, besides the loops: instruction sets and floating-point environment. */
 #include "kernels/cpu/loops.h"
 
 #ifdef __x86_64__
@@ -12,7 +12,7 @@ bool rk_simd_runs(const rk_simd *simd)
 {
     if (simd == &rk_simd_baseline)
         return true;
-    /* F16C came before AVX2 in every line of processors; clang cannot ask for it */
+    /* every processor with AVX2 has F16C, which clang's builtin cannot test for */
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
     if (simd == &rk_simd_avx2)
         return avx2;
@@ -37,7 +37,7 @@ bool rk_simd_runs(const rk_simd *simd)
     return true;
 }
 
-/* ---- FPCR; its status bits are a register of their own ---- */
+/* ---- FPCR; the status bits are in another register, FPSR ---- */
 
 enum { FP_DEFAULT = 0, FP_STATUS = 0 };
 

@@ -10,7 +10,7 @@
 
 /* ---- integers ---- */
 
-enum { PRODUCT_BLOCK = 4096, PARTS = 8 }; /* PARTS: independent multiplications hide one another's latency */
+enum { PRODUCT_BLOCK = 4096, PARTS = 8 }; /* PARTS: independent chains of multiplications hide latency */
 
 typedef struct int_product {
     uint64_t wrapped, magnitude, negatives, zeros; /* magnitude: of the nonzero elements; 0: 2^64 or more */
@@ -18,7 +18,7 @@ typedef struct int_product {
 
 #define PRODUCT_INT(NAME, T, IS_SIGNED)                                                                   \
     typedef T __attribute__((aligned(1), may_alias)) NAME##_loose;                                        \
-    /* until it is 2^64 or more, which most data are soon */                                              \
+    /* the magnitude, until it is 2^64 or more, which most data reach soon */                             \
     static void multiply_##NAME(int_product *p, const NAME##_loose *x, size_t n)                          \
     {                                                                                                     \
         for (size_t i = 0; i < n && p->magnitude; i++) {                                                  \
@@ -60,7 +60,7 @@ typedef struct int_product {
             size_t take = n - i < PRODUCT_BLOCK ? (size_t)(n - i) : PRODUCT_BLOCK;                        \
             multiply_##NAME(&p, x + i, take);                                                             \
             signs_##NAME(&p, x + i, take);                                                                \
-            if (p.wrapped) /* it is soon 0: every even element brings a factor of 2 */                    \
+            if (p.wrapped) /* it soon becomes 0: every even element contributes a factor of 2 */          \
                 wrap_##NAME(&p, x + i, take);                                                             \
         }                                                                                                 \
         take_int_product(s, p, n);                                                                        \
@@ -87,8 +87,8 @@ PRODUCT_INT(u64, uint64_t, false)
 
 /* ---- floats ---- */
 
-/* Logarithms of a batch. Types of 16 bits have so few fractions that those are counted first: each logarithm is then
- * taken once. */
+/* Logarithms of a batch. 16-bit types have so few fractions that the elements of each fraction are counted first, and each
+ * logarithm is computed once. */
 enum { FRACTIONS = 1024, WORTH_COUNTING = 2048 };
 
 typedef struct logarithms {
@@ -125,7 +125,7 @@ INLINE void logarithms_end(logarithms *l, rk_format f, rk_state *s)
     rk_log2_flush(s->limb, &l->batch);
 }
 
-/* Elements of which one look says whether they are all plain. Their exponent fields sum to less than 2^16. */
+/* The number of elements tested at once for being all normal. Their exponent fields sum to less than 2^16. */
 enum { LOGARITHMS_TOGETHER = 256 };
 
 /* all_normal: finite, with the hidden bit */
@@ -168,7 +168,8 @@ enum { LOGARITHMS_TOGETHER = 256 };
             *nans += nan;                                                                                                 \
             if (magnitude == 0 || magnitude >= rk_inf_bits(f))                                                            \
                 s->special |= !nan ? magnitude ? RK_INF : RK_ZERO : omit ? 0 : RK_NAN;                                    \
-            else if (!s->special) /* else there are no logarithms */                                                      \
+            else if (!s->special) /* with `special` the logarithms are not used */                                        \
+                                                                                                                          \
                 logarithms_add(l, f, magnitude);                                                                          \
         }                                                                                                                 \
     }                                                                                                                     \

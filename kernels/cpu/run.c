@@ -1,4 +1,4 @@
-/* Whole tasks on the calling thread, with the right instruction set and floating-point environment. */
+/* Runs whole tasks on the calling thread, with the best instruction set and the required floating-point environment. */
 #include "kernels/cpu/cpu.h"
 
 void rk_cpu_begin(rk_task *t)
@@ -24,7 +24,7 @@ void rk_cpu_run(rk_task *t)
     t->compute_ns = rk_now_ns() - t->start_ns;
 }
 
-/* False: the elements end too soon. */
+/* False: there were too few elements. */
 static bool join_parts(rk_task *t, rk_next_fn *next, void *arg, rk_state *s)
 {
     const size_t size = rp_dtype_size(t->spec.dtype);

@@ -22,7 +22,7 @@ static const probe probes[] = {
      {0x1p1000, 1, -0x1p1000},
      3,
      1024,
-     0x4090000000000000}, /* rounds in any lane */
+     0x4090000000000000}, /* the sum rounds in any lane */
     {"f64 subnormals", RP_OP_SUM, RP_F64, RP_F64, {0x1p-1074}, 1, 1024, 1024},
     {"f64 tie to even", RP_OP_SUM, RP_F64, RP_F64, {0x1p53, 1}, 2, 1, 0x4340000000000000},
     {"f64 above a tie", RP_OP_SUM, RP_F64, RP_F64, {0x1p53, 1, 0x1p-1074}, 3, 1, 0x4340000000000001},
@@ -64,7 +64,7 @@ static bool probe_right(const probe *p)
 
 bool rk_cpu_self_test(char *why, size_t why_cap)
 {
-    uint64_t saved = rk_fp_enter(); /* the probes themselves convert subnormals */
+    uint64_t saved = rk_fp_enter(); /* before converting: the test data contain subnormals */
     bool right = true;
     for (size_t i = 0; right && i < sizeof probes / sizeof probes[0]; i++) {
         right = probe_right(&probes[i]);

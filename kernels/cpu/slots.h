@@ -1,6 +1,6 @@
-/* The buckets of f64 with AVX-512: a slot for two neighbouring exponents, of elements of either sign. Vectors find the slots
- * and the signed significands; one addition in memory for each element is left. All slots take 8 KiB, so they stay in an L1
- * that holds the data, too, and that two threads may share. */
+/* The buckets of f64 with AVX-512: a slot for two neighbouring exponents and both signs. Vector code computes the slots and the
+ * signed significands; each element then costs one addition to memory. All slots take 8 KiB, so they fit in L1 beside the data,
+ * even if two threads share it. */
 #ifndef RK_CPU_SLOTS_H
 #define RK_CPU_SLOTS_H
 
@@ -9,14 +9,14 @@
 #if VB == 64
 
 enum {
-    FEW64 = 1500,                /* shorter arrays are not worth clearing and emptying the slots */
+    FEW64 = 1500,                /* for shorter arrays clearing and emptying the slots takes longer */
     FULL64 = 31,                 /* log2 of the adds after which they are emptied */
-    APART64 = 64,                /* elements that are taken apart together */
-    SLOTS_TOGETHER = 2 * LANES64 /* whose exponents are a digit's */
+    APART64 = 64,                /* elements that are split together */
+    SLOTS_TOGETHER = 2 * LANES64 /* slots whose exponents belong to one digit */
 };
 
-/* The slots and the signed parts of n elements, a multiple of LANES64, at most APART64: 0 for zeros and for those that are odd,
- * subnormals, infinities and NaNs. Are there any? */
+/* The slots and the signed parts of n elements, a multiple of LANES64, at most APART64: 0 for zeros and for odd elements:
+ * subnormals, infinities and NaNs. Returns whether there are odd ones. */
 static __attribute__((noinline)) bool take_apart64(const void *data, size_t n, bool magnitudes, uint64_t *slot, int64_t *part)
 {
     const vu64_loose *x = data;
@@ -38,7 +38,7 @@ static __attribute__((noinline)) bool take_apart64(const void *data, size_t n, b
     return odd != 0;
 }
 
-/* *to += v; did it leave 64 bits? GCC would take the addition in memory apart. */
+/* *to += v; did it overflow? In assembly, because GCC would split the addition to memory. */
 INLINE bool add_over(int64_t *to, int64_t v)
 {
     bool over;

@@ -1,11 +1,10 @@
 /* Exact sums of squares of floats.
  *
- * The square of an f32, bf16 or f16 is a double. Most blocks are summed in anchored lanes and others for the rests
- * (squares_silent.h, squares_span.h); squares that span too much for that, by the block adder of sum_f64.h.
+ * The square of an f32, bf16 or f16 is a double. Most blocks are summed in anchored lanes, with further lanes for the rests
+ * (squares_silent.h, squares_span.h). Squares whose exponents lie too far apart go to the block adder of sum_f64.h.
  *
- * The square of an f64 is two doubles for that adder, p + q with p = x^2 rounded and q its error (Dekker 1971; one fused
- * multiply-add where there is one), as long as q does not underflow nor p overflow; the few elements beyond that are squared
- * as integers. */
+ * The square of an f64 is passed to that adder as two doubles, p + q: p is x^2 rounded, and q its error (Dekker 1971; a fused
+ * multiply-add if the processor has one). Where q would underflow or p overflow, the element is squared as an integer. */
 #ifndef RK_CPU_SQUARES_H
 #define RK_CPU_SQUARES_H
 
@@ -19,11 +18,11 @@
 static void squares_start(square_acc *s, const rk_state *state, uint64_t n, int nan_policy)
 {
     acc_start(&s->a, rk_square_limbs(state->layout), 2 * rk_e0(state->dtype), false, n, nan_policy);
-    s->a.nz = 1; /* no sign to look for */
+    s->a.nz = 1; /* squares have no -0.0 */
     s->lanes = s->p = s->q = (pace){0};
 }
 
-/* n rounded up to whole steps; the elements behind n are set to 0. */
+/* n rounded up to whole steps; the elements after n are set to 0. */
 static size_t pad64(double *x, size_t n)
 {
     size_t whole = (n + STEP64 - 1) / STEP64 * STEP64;
@@ -114,7 +113,7 @@ static void add_square(acc *a, uint64_t bits)
     acc_add(a, (i128)x.mantissa * x.mantissa, 2 * x.unit);
 }
 
-/* Deal with what p and q cannot take; zeros stand in its places then. */
+/* Adds elements for which p and q do not work, and puts zeros in their places. */
 static __attribute__((noinline)) void add_odd_squares(acc *a, double *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {

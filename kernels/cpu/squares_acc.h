@@ -1,10 +1,10 @@
-/* What both ways of squaring a block in lanes share: the exact sum of squares with its paces, and the anchor of a block. */
+/* Shared by both ways of squaring a block in lanes: the exact sum of squares with its paces, and the anchor of a block. */
 #ifndef RK_CPU_SQUARES_ACC_H
 #define RK_CPU_SQUARES_ACC_H
 
 #include "kernels/cpu/sum_f32.h"
 
-enum { SQUARE_SUMS = 4 }; /* pairs of vectors of lanes for squares: as many as there are registers for */
+enum { SQUARE_SUMS = 4 }; /* pairs of vectors of lanes for squares: as many as fit the registers */
 
 typedef struct square_acc {
     acc a;

@@ -2,7 +2,7 @@
  *
  * With S the anchored sum so far, T = S + x^2 is rounded silently. Then q = T - S, r = x^2 - q (one fused operation) and the
  * sums of the r in lanes of their own raise the flag if they round. If it is not raised, the squares' sum is that of all q,
- * which is S at the end less the anchor, and that of all r. No bound on the elements takes part in the proof.
+ * which is the final S minus the anchor, plus that of all r. The proof needs no bound on the elements.
  *
  * The anchor of square_acc's guess makes it likely: for elements below 2^(guess - 126) that are multiples of u, an r is at most
  * 2^(k-53), half of the anchor's last place. 2^c of them sum to less than 2^53 u^2 if the exponents lie within 28 - c. */
@@ -11,7 +11,7 @@
 
 #include "kernels/cpu/squares_acc.h"
 
-#if VB == 64 /* others have no such instructions */
+#if VB == 64 /* other instruction sets have no such instructions */
 
 typedef struct square_lanes {
     vf64 sum[SQUARE_SUMS], square[SQUARE_SUMS], rest[SQUARE_SUMS];
@@ -87,7 +87,7 @@ INLINE vf64 square_less(vf64 x, vf64 from) { return (vf64)_mm512_fmsub_pd((__m51
 typedef void square_lanes_fn(const void *x, size_t n, int k, square_lanes *out);
 typedef int highest_field_fn(const void *x, size_t n);
 
-/* False, and nothing added: an operation rounded, or infinities or NaNs are there. */
+/* False, and nothing is added: an operation rounded, or there are infinities or NaNs. */
 static bool try_square_lanes(acc *sum, square_acc *s, const void *x, size_t n, square_lanes_fn *read)
 {
     square_lanes l;
@@ -147,7 +147,7 @@ INLINE vf64 square_silently(vf64 x)
     return (vf64)_mm512_mul_round_pd((__m512d)x, (__m512d)x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
-/* Add v to an anchored sum; what that rounds off comes back. */
+/* Add v to an anchored sum; returns what the addition rounds off. */
 INLINE vf64 add_anchored(vf64 *sum, vf64 v)
 {
     vf64 with = add_silently(*sum, v), rest = v - (with - *sum);
@@ -155,7 +155,7 @@ INLINE vf64 add_anchored(vf64 *sum, vf64 v)
     return rest;
 }
 
-/* n: a multiple of STEP64. e raises the flag where it is not the whole error, for want of small enough exponents. */
+/* n: a multiple of STEP64. Computing e raises the flag if it underflows, so that it is not the whole error. */
 static __attribute__((noinline)) void square_lanes_f64_fused(const void *x, size_t n, const int k[2], square_lanes64 *out)
 {
     const vf64 start[2] = {(vf64){0} + anchor(k[0]), (vf64){0} + anchor(k[1])};
@@ -183,7 +183,8 @@ static __attribute__((noinline)) void square_lanes_f64_fused(const void *x, size
 }
 
 /* As try_square_lanes. Elements are expected to lie below 2^(guess - 1022): per lane their squares sum to at most 2^(k-1) of
- * the first anchor. Two rests for each element, of at most half of its last place, sum to at most that of the second one. */
+ * the first anchor. Each element leaves two rests, at most half of its last place each; they sum to at most that of the second
+ * anchor. */
 static bool try_square_lanes64(square_acc *s, const void *x, size_t n)
 {
     int k[2] = {2 * (s->lanes.guess - 1022) + log2_share(n) + 1, 0};
@@ -207,7 +208,7 @@ static bool try_square_lanes64(square_acc *s, const void *x, size_t n)
     return true;
 }
 
-/* n: a multiple of STEP64. False, and nothing added: not in lanes. */
+/* n: a multiple of STEP64. False, and nothing is added: lanes cannot hold the block exactly. */
 static bool add_square_block_f64(square_acc *s, const void *x, size_t n)
 {
     if (try_skipped(&s->lanes.last))

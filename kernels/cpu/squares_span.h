@@ -1,12 +1,12 @@
-/* Squares of f32, bf16 and f16 in anchored lanes, where every addition that rounds raises the inexact flag. What the anchor
- * rounds off of a square on purpose is known exactly. That nothing else is rounded follows from the exponents of the block's
- * elements, found in the same pass. (With AVX-512: squares_silent.h.) */
+/* Squares of f32, bf16 and f16 in anchored lanes, where every addition that rounds raises the inexact flag. The part of a
+ * square that the anchor rounds off on purpose is known exactly. The exponents of the block's elements, found in the same pass,
+ * prove that nothing else is rounded. (With AVX-512: squares_silent.h.) */
 #ifndef RK_CPU_SQUARES_SPAN_H
 #define RK_CPU_SQUARES_SPAN_H
 
 #include "kernels/cpu/squares_acc.h"
 
-/* The accumulators of a block: elements, squares from an anchor on, and what that rounds off. */
+/* The accumulators of a block: elements, anchored squares, and the rests that the anchor rounds off. */
 typedef struct square_lanes {
     vf64 sum[SQUARE_SUMS], square[SQUARE_SUMS], rest[SQUARE_SUMS];
 } square_lanes;
@@ -31,13 +31,13 @@ INLINE void add_to_lanes(square_lanes *l, int u, vf64 v, bool both)
         l->sum[u] += v;
 }
 
-/* The exponent fields between which a block's nonzero elements lie; highest 0xff: infinities or NaNs. */
+/* The smallest and the largest exponent field of a block's nonzero elements; highest 0xff: infinities or NaNs. */
 typedef struct span {
     int lowest, highest;
-    bool zero; /* no nonzero element */
+    bool zero; /* all elements are zero */
 } span;
 
-/* From the largest magnitude and the smallest (magnitude - 1), unsigned, in which zeros are the largest. */
+/* The range from the largest magnitude and the smallest unsigned (magnitude - 1), in which zeros become the largest. */
 static span span_of(uint32_t largest, uint32_t smallest_less_1, int fraction_bits)
 {
     return (span){(int)((smallest_less_1 + 1) >> fraction_bits), (int)(largest >> fraction_bits), largest == 0};
@@ -83,7 +83,7 @@ SPANNED(bf16, 16, 7)
 
 enum { F16_LOWEST = 150 - 24, F16_HIGHEST = 126 + 16 }; /* as fields of f32 */
 
-/* All elements lie between these fields of f32, unless infinities or NaNs are there. */
+/* All finite elements lie between these exponent fields of f32. */
 INLINE span lanes_of_f16_squares(const void *x, size_t n, bool both, int k, square_lanes *out)
 {
     square_lanes l;
@@ -110,8 +110,8 @@ INLINE span lanes_of_f16_squares(const void *x, size_t n, bool both, int k, squa
 
 typedef span square_lanes_fn(const void *x, size_t n, int k, square_lanes *out);
 
-/* The sum of the lanes as an integer in units of 2^unit; each lane is below 2^51 of them. Unsigned, for an arena may have
- * changed between the look at an element and its addition: then lanes hold anything, and these overflow. */
+/* The sum of the lanes as an integer in units of 2^unit; each lane is below 2^51 units. It is unsigned because a client may
+ * change an arena between the test of an element and its addition: then lanes hold anything, and the sum may overflow. */
 static int64_t sum_of_lanes(const vf64 *sums, int unit)
 {
     const vf64 start = (vf64){0} + anchor(unit + 52);
@@ -158,7 +158,7 @@ static bool take_square_lanes(square_acc *s, const square_lanes *l, span r, size
     return true;
 }
 
-/* n: a multiple of STEP32. False, and nothing added: infinities, NaNs, or exponents too far apart. */
+/* n: a multiple of STEP32. False, and nothing is added: there are infinities or NaNs, or exponents lie too far apart. */
 static bool add_square_lanes(square_acc *s, const void *x, size_t n, square_lanes_fn *read)
 {
     const int most = 27 - log2_share(n);
@@ -171,14 +171,14 @@ static bool add_square_lanes(square_acc *s, const void *x, size_t n, square_lane
             break;
         if (take_square_lanes(s, &l, r, n))
             return true;
-        s->lanes.guess = r.highest + (r.highest - r.lowest < most); /* and a little room, if there is some */
+        s->lanes.guess = r.highest + (r.highest - r.lowest < most); /* plus one for larger elements, if the span allows it */
     }
     try_failed(&s->lanes.last);
     return false;
 }
 
-/* Elements and squares in one pass. n: a multiple of STEP32, at most BLOCK64. False, and nothing added: each must take its
- * own way. */
+/* Elements and squares in one pass. n: a multiple of STEP32, at most BLOCK64. False, and nothing is added: elements and squares
+ * must be added separately. */
 static bool add_both_lanes(acc *a, pace *p, square_acc *s, const void *x, size_t n, square_lanes_fn *read)
 {
     square_lanes l;

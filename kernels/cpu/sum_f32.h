@@ -1,9 +1,10 @@
-/* Exact sums of f32, bf16 and f16: plain additions of doubles in lanes, of which the flag tells whether they were exact
+/* Exact sums of f32, bf16 and f16: plain additions of doubles in lanes. The inexact flag shows whether they were exact
  * (inexact.h).
  *
- * They are for most data. Of elements that are multiples of u and sum to less than 2^53 u no addition rounds. With 2^c elements
- * for each lane that is any block of f32 whose exponents lie within 29 - c of one another, of bf16 within 45 - c. Of f16 it is
- * every block, for those are multiples of 2^-24 below 2^16. An infinity or a NaN stays one in its lane. */
+ * They are exact for most data: if elements are multiples of u and sum to less than 2^53 u, no addition rounds. With 2^c
+ * elements for each lane that holds for any block whose exponents lie within 29 - c of one another (f32), or within 45 - c
+ * (bf16). It holds for every block of f16, whose elements are multiples of 2^-24 below 2^16. A lane with an infinity or NaN
+ * never becomes finite again. */
 #ifndef RK_CPU_SUM_F32_H
 #define RK_CPU_SUM_F32_H
 
@@ -97,7 +98,7 @@ INLINE vf64 add_plain(vf64 sum, vf64 v, bool magnitudes) { return sum + (magnitu
     }
 
 typedef void lanes_fn(const void *x, size_t n, vf64 *out);
-typedef enum { ADDED, ROUNDED, NOT_FINITE } outcome; /* nothing is added but with the first one */
+typedef enum { ADDED, ROUNDED, NOT_FINITE } outcome; /* only with ADDED is anything added */
 
 static outcome add_block_lanes(acc *a, pace *p, const void *x, size_t n, lanes_fn *read)
 {
@@ -127,7 +128,7 @@ LANES(f16, 2)
 ODD_BLOCKS(32, BLOCK32, ((uint32_t)0xff << 23))
 #undef ODD_BLOCKS
 
-/* x as f32, at most BLOCK64 elements that went no other way. */
+/* Adds x converted to f32: at most BLOCK64 elements for which the other ways failed. */
 static void add_widest_block32(acc *a, pace *p, const void *x, size_t n, levels_outcome why)
 {
     if (why == LEVELS_SPECIAL) {

@@ -2,8 +2,8 @@
  *
  * The quick one cuts each significand into an upper and a lower half, by a mask and a subtraction, and adds both in plain
  * lanes. Upper halves are multiples of 2^-25 of the smallest element's power of two. With 2^c elements for each lane their sum
- * needs no more than 53 bits if the exponents lie within 26 - c of one another, and neither does that of the lower ones. The
- * result does not depend on that bound: whether every addition was exact is seen afterwards (inexact.h).
+ * needs no more than 53 bits if the exponents lie within 26 - c of one another, and neither does that of the lower ones.
+ * Correctness does not depend on that bound: the flag shows afterwards whether every addition was exact (inexact.h).
  *
  * The other one is that of sum_levels.h. */
 #ifndef RK_CPU_SUM_F64_H
@@ -41,7 +41,7 @@ INLINE void halves_of(const void *x, size_t n, bool magnitudes, vf64 *out)
 static __attribute__((noinline)) void halves_plain(const void *x, size_t n, vf64 *out) { halves_of(x, n, false, out); }
 static __attribute__((noinline)) void halves_abs(const void *x, size_t n, vf64 *out) { halves_of(x, n, true, out); }
 
-/* False, and nothing added: an addition rounded, or infinities or NaNs are there. */
+/* False, and nothing is added: an addition rounded, or there are infinities or NaNs. */
 static bool add_halves64(acc *a, const void *x, size_t n)
 {
     vf64 sum[SUMS];

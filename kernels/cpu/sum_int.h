@@ -1,5 +1,5 @@
-/* Exact sums of integers, of their magnitudes and of their squares. Signed elements are summed with their sign bit turned,
- * which adds 2^(width-1) to each: unsigned sums never need a sign extension, and the excess is taken away at the end. */
+/* Exact sums of integers, of their magnitudes and of their squares. Signed elements are summed with their sign bit inverted,
+ * which adds 2^(width-1) to each. So sums are unsigned and need no sign extension; the excess is subtracted at the end. */
 #ifndef RK_CPU_SUM_INT_H
 #define RK_CPU_SUM_INT_H
 
@@ -21,7 +21,7 @@ typedef enum { UNSIGNED, SIGNED, MAGNITUDES } reading;
 
 /* ---- sums ---- */
 
-/* 8 bits: a lane gains less than 2^12 a step, so it has room for more steps than any memory holds */
+/* 8 bits: a lane grows by less than 2^12 a step, so it has room for more steps than fit in any memory */
 INLINE vu8 read_8(vu8 v, reading r) { return r == MAGNITUDES ? MAGNITUDE_LANES(vu8, vi8, v) : r == SIGNED ? v ^ 0x80 : v; }
 INLINE wide sum_8(const void *data, uint64_t n, reading r)
 {

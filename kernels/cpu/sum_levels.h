@@ -6,11 +6,11 @@
  * bits(S) - bits(anchor) is a level's sum as an integer.
  *
  * With AVX-512 only T = S + x is rounded silently. T - S, x - (T - S) and the plain sums of the last rests raise the inexact
- * flag if they round (inexact.h), and no bound on the elements takes part in the proof. Elsewhere the largest magnitude shows
- * that the anchors were high enough, and all last rests are looked at.
+ * flag if they round (inexact.h), and the proof needs no bound on the elements. With other instruction sets the largest
+ * magnitude shows that the anchors were high enough, and the last rests are tested for 0.
  *
- * The anchors follow from the largest exponent, their number from the smallest one, too. Both are expected to be those of a
- * block before; only where that fails they are looked for. */
+ * The largest exponent determines the anchors; with the smallest one it determines their number. Both are guessed from an
+ * earlier block and are determined anew only where the guess fails. */
 #ifndef RK_CPU_SUM_LEVELS_H
 #define RK_CPU_SUM_LEVELS_H
 
@@ -24,12 +24,12 @@ enum {
     FEWEST_LEVELS = 2,
     MOST_LEVELS = VB == 64   ? 8
                   : VB == 32 ? 4
-                             : 3, /* of f64; more take longer than buckets */
+                             : 3, /* of f64; with more levels buckets are faster */
     MOST_LEVELS32 = VB == 64   ? 4
                     : VB == 32 ? 3
                                : 2,
     HIGHEST_ANCHOR = 1000, /* above this S could overflow */
-    LOOK_AFTER = 64        /* blocks that fitted: then maybe fewer levels will do */
+    LOOK_AFTER = 64        /* after this many successful blocks fewer levels are tried */
 };
 
 /* 2^c >= n */
@@ -42,10 +42,10 @@ static inline double anchor(int k) { return f64_of((uint64_t)(k + 1023) << 52 | 
 typedef struct level_lanes {
     vf64 sum[MOST_LEVELS * UNROLL];
     vf64 most[2]; /* magnitudes; not with AVX-512 */
-    vf64 left;    /* bits of the last rests; not with AVX-512, where they are summed at the last level */
+    vf64 left;    /* bits of the last rests; with AVX-512 these are summed at the last level instead */
 } level_lanes;
 
-/* Vectors of lanes for each level: as many as there are registers for. */
+/* Vectors of lanes for each level: as many as fit the registers. */
 static inline int level_vectors(int levels) { return VB == 64 && levels <= 6 ? UNROLL : UNROLL / 2; }
 
 INLINE vf64 add_to_level(vf64 sum, vf64 v)
@@ -69,7 +69,7 @@ static void anchors(int field, size_t n, int levels, int *k)
     const int c = log2_up(n / (size_t)(LANES64 * level_vectors(levels)));
     for (int l = 0; l < levels; l++) {
         k[l] = l == 0 ? field - 1022 + c + 1 : k[l - 1] - 53 + c + 1;
-        if (k[l] < -1022) /* its last place is that of the smallest subnormal: takes everything */
+        if (k[l] < -1022) /* its last place is that of the smallest subnormal, so nothing is left */
             k[l] = -1022;
     }
 }
@@ -163,7 +163,7 @@ LEVEL_LOOP(bf16, 2)
 
 /* ---- a block ---- */
 
-/* The sum of a level's lanes in units of 2^(k-52). False: not every S is in its anchor's binade. */
+/* The sum of a level's lanes in units of 2^(k-52). False: an S has left its anchor's binade. */
 static bool level_sum(const vf64 *lanes, int vectors, int k, int64_t *sum)
 {
     const vu64 start = (vu64)((vf64){0} + anchor(k));
@@ -188,7 +188,7 @@ static bool levels_exact(const level_lanes *l, int field)
     return !inexact_seen(l);
 }
 
-/* The last level, of plain sums. False, and nothing added: infinities or NaNs are there. */
+/* Adds the last level, of plain sums. False, and nothing is added: there are infinities or NaNs. */
 static bool add_last_level(acc *a, const vf64 *sums, int vectors)
 {
     double total;
@@ -222,7 +222,7 @@ static bool add_last_level(acc *a, const vf64 *sums, int vectors)
 
 #endif
 
-/* n elements with exponent fields of doubles up to `field`. False, and nothing added: they must go another way. */
+/* n elements with exponent fields of doubles up to `field`. False, and nothing is added: they must be added in another way. */
 static bool try_levels(acc *a, const void *x, size_t n, int field, int levels, levels_fn *const *read)
 {
     level_lanes lanes;
@@ -246,10 +246,10 @@ static bool try_levels(acc *a, const void *x, size_t n, int field, int levels, l
     return true;
 }
 
-/* The exponent fields, as those of doubles, of the largest magnitude and of the smallest but 0. */
+/* The exponent fields, as those of doubles, of the largest and of the smallest nonzero magnitude. */
 typedef struct reach {
     int most, least;
-    bool special, nonzero, nz; /* infinities or NaNs; elements but 0; elements but -0.0 */
+    bool special, nonzero, nz; /* infinities or NaNs; there is an element other than 0; other than -0.0 */
 } reach;
 
 #define REACH(NAME, W, FRACTION, BIAS)                                                         \
@@ -284,7 +284,8 @@ REACH(bf16, 16, 7, 1023 - 127)
 typedef reach reach_fn(const void *x, size_t n);
 typedef enum { LEVELS_ADDED, LEVELS_SPECIAL, LEVELS_TOO_WIDE } levels_outcome; /* nothing is added but with the first one */
 
-/* As add_by_levels, of elements that are not all zero. Often two levels do instead of three: small elements have few bits. */
+/* Like add_by_levels, for elements that are not all zero. Often two levels suffice instead of three, because small elements
+ * have few bits. */
 static bool add_by_new_levels(acc *a, pace *p, const void *x, size_t n, reach r, int bits, levels_fn *const *read)
 {
     const int field = r.most + 1;
@@ -299,7 +300,7 @@ static bool add_by_new_levels(acc *a, pace *p, const void *x, size_t n, reach r,
     return true;
 }
 
-/* n elements, whose significands have `bits` bits behind the first one. */
+/* Adds n elements whose significands have `bits` bits after the first one. */
 static levels_outcome add_by_levels(acc *a, pace *p, const void *x, size_t n, int bits,
                                     levels_fn *const (*read)[MOST_LEVELS + 1], reach_fn *look)
 {

@@ -1,12 +1,12 @@
 /* Exact sums of f32, bf16 and f16 in lanes of f32, with instructions that round without raising the inexact flag (AVX-512).
  *
  * With S the sum so far, which starts at an anchor, T = S + x is rounded silently. Then q = T - S, r = x - q and the sums of
- * the r in lanes of their own raise the flag if they round. If it is not raised, the elements' sum is that of all q, which is S
- * at the end less the anchor, and that of all r. No bound on the elements takes part in the proof. No element becomes a double:
- * conversions, not additions, are most of the work in sum_f32.h.
+ * the r in lanes of their own raise the flag if they round. If it is not raised, the elements' sum is that of all q, which is
+ * the final S minus the anchor, plus that of all r. The proof needs no bound on the elements. No element is converted to
+ * double: conversions are most of the work in sum_f32.h.
  *
- * An anchor above the sums of lanes makes it likely: then the q are exact, and r that span less than 24 bits sum exactly. A few
- * neighbours of 16 bits are added before that, plainly. */
+ * An anchor above the lanes' sums makes exactness likely: then the q are exact, and r that span less than 24 bits sum exactly.
+ * A few neighbouring 16-bit elements are added plainly before that. */
 #ifndef RK_CPU_SUM_SILENT_H
 #define RK_CPU_SUM_SILENT_H
 
@@ -14,7 +14,7 @@
 
 enum { BLOCK32 = 4096 };
 
-#if VB == 64 /* others have no such instructions */
+#if VB == 64 /* other instruction sets have no such instructions */
 
 enum { SILENT_SUMS = SUMS / 2, LEAST_SILENT = -100, MOST_SILENT = 120 };
 
@@ -94,7 +94,7 @@ INLINE void put_widened(vf64 *out, const vf32 *sums)
 
 typedef void silent_lanes_fn(const void *x, bool magnitudes, float start, vf64 *out);
 
-/* Blocks whose lanes sum to as much as these are expected. */
+/* Expects further blocks whose lanes sum to as much as these. */
 static void expect_lanes(pace *p, const vf64 *sums)
 {
     uint64_t most = 0;
@@ -106,8 +106,8 @@ static void expect_lanes(pace *p, const vf64 *sums)
     p->guess = (int)(most >> 52);
 }
 
-/* False, and nothing added: something rounded, or infinities or NaNs are there. S has not kept the signs of zeros, but a block
- * before this one has set the anchor: so `a` knows of an element other than -0.0. */
+/* False, and nothing is added: something rounded, or there are infinities or NaNs. S loses the signs of zeros. But an earlier
+ * block set the anchor, so `a` already has an element other than -0.0. */
 static bool try_silently(acc *a, const void *x, float start, silent_lanes_fn *read)
 {
     vf64 sum[2 * SUMS];

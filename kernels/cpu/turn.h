@@ -1,4 +1,4 @@
-/* Columns of a matrix as contiguous elements. Squares of 16 bytes by as many rows as that holds elements are turned in
+/* Transposes columns of a matrix to contiguous elements. Squares of elements, with rows of 16 bytes, are transposed in
  * registers: the rows of the upper and the lower half are interleaved, element by element, as often as the square can be
  * halved. */
 #ifndef RK_CPU_TURN_H
@@ -7,7 +7,7 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vec.h"
 
-enum { SQUARE_BYTES = 16, TURNED_AHEAD = 16 /* rows to prefetch: the processor does not see so long strides */ };
+enum { SQUARE_BYTES = 16, TURNED_AHEAD = 16 /* rows to prefetch: the hardware prefetcher does not follow such long strides */ };
 
 typedef uint8_t __attribute__((vector_size(SQUARE_BYTES), aligned(1), may_alias)) square_row;
 

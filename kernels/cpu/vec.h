@@ -21,7 +21,7 @@
 #endif
 
 #define VEC(T, bytes) T __attribute__((vector_size(bytes)))
-#define LOOSE(T, bytes) T __attribute__((vector_size(bytes), aligned(1), may_alias)) /* to load from anywhere */
+#define LOOSE(T, bytes) T __attribute__((vector_size(bytes), aligned(1), may_alias)) /* for unaligned loads */
 
 typedef VEC(double, VB) vf64;
 typedef VEC(int64_t, VB) vi64;
@@ -40,7 +40,7 @@ typedef LOOSE(int8_t, VB) vi8_loose;
 typedef LOOSE(uint64_t, VB) vu64_loose;
 typedef LOOSE(uint8_t, VB) vu8_loose;
 
-/* Single elements from anywhere. */
+/* Unaligned single elements. */
 typedef uint8_t __attribute__((may_alias)) u8_loose;
 typedef uint16_t __attribute__((aligned(1), may_alias)) u16_loose;
 typedef uint32_t __attribute__((aligned(1), may_alias)) u32_loose;
@@ -93,8 +93,8 @@ INLINE vf64 load_bf16(const void *p)
 #endif
 }
 
-/* As many finite bf16, each times 2^BF16_SCALE: as the upper bits of an f64, moved by integers, which takes less work than
- * two conversions. For sums alone: squares of these would underflow. */
+/* As many finite bf16, each times 2^BF16_SCALE: integer shifts move their bits to the upper bits of an f64, which is faster
+ * than two conversions. Only for sums, because squares of these would underflow. */
 #if VB == 16
 enum { BF16_SCALE = 0 };
 INLINE vf64 load_scaled_bf16(const void *p) { return load_bf16(p); }
@@ -107,7 +107,7 @@ INLINE vf64 load_scaled_bf16(const void *p)
 #else
     vi64 v = (vi64)_mm256_cvtepi16_epi64(_mm_loadl_epi64(p));
 #endif
-    return (vf64)(v << 45 & ~((int64_t)7 << 60)); /* one sign of the copied ones stays */
+    return (vf64)(v << 45 & ~((int64_t)7 << 60)); /* keeps one of the copied sign bits */
 }
 #endif
 
@@ -226,7 +226,7 @@ INLINE vu64 square_low(vu64 v)
 #endif
 }
 
-/* Ask for the line that a loop will want some time later. Past the end of an array this does nothing. */
+/* Prefetch a cache line that a loop needs later. Beyond the end of an array this does nothing. */
 INLINE void prefetch(const void *p, size_t ahead) { __builtin_prefetch((const void *)((uintptr_t)p + ahead)); }
 
 #endif

@@ -2,17 +2,18 @@
  *
  *     submit -> queue -> none flies, or a crowd waits -> a flight takes off -> landed -> done
  *
- * A task that comes while nothing flies is launched by the thread that brings it. That thread also watches for the landing, as
- * long as the task is alone: to wake another thread takes longer than the flight. When a second task comes, or after ALONE_NS,
- * the flight is left to the crew. Nothing waits for company: a batch is what came while another one was flying. A second flight
- * takes off beside it only for a CROWD: each launch takes a processor as long as some requests.
+ * A task that comes while nothing flies is launched by the thread that brings it. While the task is alone, that thread also
+ * watches for the landing, because waking another thread takes longer than the flight. When a second task comes, or after
+ * ALONE_NS, the flight is left to the crew. No task waits for others to join: a batch is what came while another one was
+ * flying. A second flight takes off beside it only for a CROWD, because a launch costs as much processor time as several
+ * requests.
  *
  * The crew are threads that launch, watch and hand back. Handing back wakes clients, one after the other, which takes longer
  * than a flight. So a thread that has seen a landing leaves the next launch to another one that lingers, if there is one.
  *
- * What waits is taken: while a flight is out, by the thread that sees it land or by one that lingers. And before a thread of
- * the crew sleeps, it looks, under `lock`, whether there is work. Everything is under `lock` but launching, looking whether a
- * batch has landed, and `done`. */
+ * No waiting task is forgotten. While a flight is out, the thread that sees it land or one that lingers takes what waits. And
+ * before a thread of the crew sleeps, it checks for work under `lock`. Everything runs under `lock`, except launching, checking
+ * whether a batch has landed, and `done`. */
 #include "kernels/engine/batch.h"
 
 #include <pthread.h>
@@ -23,17 +24,17 @@
 #include "kernels/engine/spin.h"
 
 enum {
-    ALONE_NS = 40000,  /* a batch of one task takes some 15 us: its thread watches for so long, and serves nobody meanwhile */
-    WATCH_NS = 100000, /* a batch takes some 10 us: look without a pause for so long, then every NAP_NS, with care */
+    ALONE_NS = 40000,  /* how long the thread of a single task watches, without serving others; such a batch takes some 15 us */
+    WATCH_NS = 100000, /* how long to poll without a pause, then every NAP_NS with `closely`; a batch takes some 10 us */
     NAP_NS = 20000,
     CROWD = 4,     /* tasks */
-    MOST_CREW = 3, /* on many cores; on few of them threads that linger would be in the clients' way */
+    MOST_CREW = 3, /* on many cores; on few, lingering threads would take processors from clients */
     MANY_CORES = 8
 };
 
 typedef enum {
     FREE,
-    HELD, /* by a thread that launches it, or watches for its landing */
+    HELD, /* a thread launches it, or watches for its landing */
     LEFT  /* to the crew */
 } flight_state;
 
@@ -55,10 +56,10 @@ struct rk_batcher {
     flight flights[RK_BATCH_FLIGHTS];
     pthread_cond_t wake; /* there is work, or closing */
     pthread_t crew[MOST_CREW];
-    unsigned threads, lingering; /* of these */
+    unsigned threads, lingering; /* the crew, and those of it that linger */
     bool closing;
     uint64_t batches, batched, largest, busy_ns, sizes[RK_BATCH_SIZES];
-    /* counted under the lock, looked at without by threads that watch or linger */
+    /* changed under the lock; threads that watch or linger read them without it */
     atomic_uint waiting, out, left; /* tasks in the queue; flights that are not FREE; of these, LEFT */
 };
 
@@ -92,8 +93,8 @@ static flight *flight_in(rk_batcher *b, flight_state s)
     return f;
 }
 
-/* With the lock: the tasks that wait, at most as many as a batch holds, in a flight that is to be launched. NULL: there are
- * none, or they have to wait. */
+/* With the lock: moves waiting tasks, at most as many as a batch holds, to a flight that is to be launched. NULL: there are
+ * none, or they must wait. */
 static flight *load(rk_batcher *b)
 {
     if (!may_take_off(b))
@@ -125,14 +126,14 @@ static void launch(rk_batcher *b, flight *f)
     b->ops->launch(b->impl, f->number, f->tasks);
 }
 
-/* With the lock: a thread that lingers sees for itself that there is work. */
+/* With the lock: wake a thread of the crew for the work, unless one lingers, which sees it without. */
 static void call_crew(rk_batcher *b)
 {
     if (!b->lingering)
         pthread_cond_signal(&b->wake);
 }
 
-/* The crew watches for the landing. */
+/* Leave the flight to the crew, which watches for its landing. */
 static void leave(rk_batcher *b, flight *f)
 {
     pthread_mutex_lock(&b->lock);
@@ -149,7 +150,7 @@ static bool fits(const rk_batcher *b, const rk_task *t)
 
 /* ---- landing: the thread that watches ---- */
 
-/* With the lock. */
+/* Call with the lock held. */
 static void count(rk_batcher *b, const flight *f)
 {
     unsigned size = 0;
@@ -162,10 +163,10 @@ static void count(rk_batcher *b, const flight *f)
     b->busy_ns += rk_now_ns() - f->launched_ns;
 }
 
-/* This thread hands tasks back: one that `done` submits is not watched here, or each would nest in the one before. */
+/* True while this thread hands tasks back. It does not watch a task that `done` submits, because such calls would nest. */
 static _Thread_local bool handing_back;
 
-/* The tasks are finished: what waits takes off before they are handed back, or another thread sees to it at once. */
+/* The tasks are finished. Before they are handed back, waiting tasks are launched, or left to another thread at once. */
 static void land(rk_batcher *b, flight *f)
 {
     rk_task *t = f->tasks, *after;
@@ -183,12 +184,12 @@ static void land(rk_batcher *b, flight *f)
     for (; t; t = after) {
         after = t->next;
         t->next = NULL;
-        t->done(t); /* the task is no longer ours */
+        t->done(t); /* from here on the task belongs to its submitter */
     }
     handing_back = false;
 }
 
-/* The thread that launched watches. False: the crew has to. */
+/* The launching thread watches for the landing. False: the crew must. */
 static bool lands_alone(rk_batcher *b, flight *f)
 {
     if (handing_back)
@@ -240,8 +241,8 @@ static void await_landing(rk_batcher *b, const flight *f)
     }
 }
 
-/* Requests that follow each other closely find a thread awake: to wake one takes as long as a batch. Enters and leaves with the
- * lock. */
+/* Linger: requests that follow each other closely find a thread awake, and waking one takes as long as a batch. Call with the
+ * lock held; returns with it. */
 static void linger(rk_batcher *b)
 {
     const uint64_t until = rk_now_ns() + b->ops->linger_ns;
@@ -255,7 +256,7 @@ static void linger(rk_batcher *b)
     b->lingering--;
 }
 
-/* With the lock: a flight to watch, to be launched before if it is `fresh`. NULL: there is no work. */
+/* With the lock: a flight to watch; if it is `fresh`, it must be launched first. NULL: there is no work. */
 static flight *take_work(rk_batcher *b, bool *fresh)
 {
     *fresh = !count_of(&b->left);
@@ -266,7 +267,7 @@ static flight *take_work(rk_batcher *b, bool *fresh)
     return f;
 }
 
-/* With the lock, and before anything else is awaited. NULL: never again. */
+/* With the lock: wait for a flight to watch. NULL: the engine is closing, and none will come. */
 static flight *await_work(rk_batcher *b, bool *fresh)
 {
     flight *f;
@@ -297,7 +298,7 @@ static void *crew_main(void *arg)
 
 /* ---- open, close, counters ---- */
 
-/* False: there is not even one. */
+/* False: not even one thread could start. */
 static bool start_crew(rk_batcher *b, long cores)
 {
     const unsigned want = b->ops->flights > 1 && cores >= MANY_CORES ? MOST_CREW : 1;
@@ -348,7 +349,7 @@ void rk_batch_close(rk_batcher *b)
     free(b);
 }
 
-/* A flight that is out counts as one that is full: its tasks land together. */
+/* A flight that is out counts as full, because its tasks land together. */
 unsigned rk_batch_load(const rk_batcher *b)
 {
     if (!b)

@@ -11,8 +11,8 @@ typedef struct rk_batcher rk_batcher;
  * valid until rk_batch_stop. */
 rk_batcher *rk_batch_open(const rk_batch_ops *ops, void *impl, rk_busy *busy, size_t max_bytes, long cores);
 
-/* Wait for every task that was taken, `done` included, and end the threads. Nobody submits any more; the counters stay. Again,
- * or NULL: nothing. */
+/* Wait for every task that was taken, `done` included, and end the threads. Nothing may be submitted any more; the counters
+ * stay. May be repeated; NULL is allowed. */
 void rk_batch_stop(rk_batcher *b);
 
 /* rk_batch_stop, and free everything. NULL is fine. */
@@ -21,7 +21,7 @@ void rk_batch_close(rk_batcher *b);
 /* rk_submit_batched */
 bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t));
 
-/* Tasks that wait or are under way, about; NULL: none. Any thread. */
+/* The approximate number of tasks that wait or are under way; 0 for NULL. Any thread. */
 unsigned rk_batch_load(const rk_batcher *b);
 
 /* Add to the counters: tasks, busy_ns, and those of batches. */

@@ -1,7 +1,7 @@
 /* The front of the engines: finds a device for each task, runs small tasks at once, checks health, sums counters.
  *
  * Threads: the owner's thread calls rk_submit, rk_poll and rk_get_stats; backend threads call rk_complete (inflight.c); any
- * calls rk_submit_alone and rk_submit_batched. What several touch is the devices', under their locks. */
+ * thread calls rk_submit_alone and rk_submit_batched. Shared state is in the devices, under their locks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -12,8 +12,8 @@
 
 /* ---- which device ---- */
 
-/* The one with the least work ahead. A faster device empties its queue sooner, so it gets more: what it takes is its measured
- * rate. NULL: all are lost. */
+/* The device with the least work queued. A faster device empties its queue sooner, so it gets work at its measured rate. NULL:
+ * all are lost. */
 static rk_device *least_loaded(const rk_fleet *v)
 {
     rk_device *best = NULL;
@@ -25,10 +25,10 @@ static rk_device *least_loaded(const rk_fleet *v)
     return best;
 }
 
-/* Data of the host that are worth being shared with the CPU: less is done by a device before the CPU's workers are awake. */
+/* Is the task large enough to share host data with the CPU? A device finishes smaller ones before the CPU's workers wake. */
 enum { SHARED_BYTES = 512 << 10 };
 
-/* Tiles of a large array come one after the other, so devices and CPU take their shares, and end at about the same time. */
+/* Tiles of a large array come one after the other. So devices and CPU each take a share, and end at about the same time. */
 static rk_device *shared(const rk_fleet *v, const rk_task *t)
 {
     rk_inflight *tasks[RK_MAX_DEVICES + 1];
@@ -39,7 +39,7 @@ static rk_device *shared(const rk_fleet *v, const rk_task *t)
     return i < v->devices ? v->device[i] : v->helper;
 }
 
-/* Where the task is to go. Those of lost devices end there. */
+/* The device for the task. Tasks for lost devices end there with a fault. */
 static rk_device *device_for(const rk_fleet *v, const rk_task *t)
 {
     if (t->memory)
@@ -54,8 +54,8 @@ static rk_device *device_for(const rk_fleet *v, const rk_task *t)
 
 /* ---- tasks ---- */
 
-/* Small enough for the submitter's thread? The probe never is: it is there to try the backend. Nor are partial states, where
- * there is a device: what its passes left is joined and finished by its passes. Nor what lies on the device, or on several. */
+/* Does the task run in the submitter's thread? The probe never does, because it tests the backend. With a device partial states
+ * do not either: the device's passes join and finish what its passes left. Nor do data on a device, or on several. */
 static bool is_small(const rk_engine *e, const rk_fleet *v, const rk_task *t)
 {
     if (t->fill || (t->memory && (t->memory->parts || t->memory->device->backend == RP_BACKEND_CUDA)))
@@ -78,7 +78,7 @@ bool rk_run_small(rk_engine *e, rk_task *t)
     return true;
 }
 
-/* Products take so long that more threads than one should have them. */
+/* Products take so long that several threads should share them. */
 static bool comes_in_parts(const rk_fleet *v, const rk_task *t)
 {
     const uint32_t plain = RP_STATES_OUT | RP_WRAP | RP_INITIAL;
@@ -114,7 +114,7 @@ bool rk_submit_alone(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
     return !(t->memory && t->memory->parts) && rk_device_submit_alone(device_for(rk_fleet_of(e), t), t, done);
 }
 
-/* Of batches the device with the fewest tasks under way: they take about the same time, whatever their size. */
+/* For batches, the device with the fewest tasks under way: batches take about the same time, whatever their size. */
 static rk_device *batch_device(const rk_fleet *v, const rk_task *t)
 {
     rk_device *best = NULL;
@@ -137,7 +137,7 @@ bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
     return rk_batch_submit(d->batcher, t, done);
 }
 
-/* Its device failed, and any other one will do. */
+/* The task's device failed, and any other device can do the task. */
 static bool moves_on(rk_engine *e, rk_task *t)
 {
     if (t->fault.code != RP_DEVICE_LOST || t->memory || t->spec.device)
@@ -169,7 +169,7 @@ rk_task *rk_poll(rk_engine *e)
     return t;
 }
 
-/* The first device that can, and those after it know of it, too. */
+/* Pins on the first device that can; the later ones note it, too. */
 static bool engine_pin(const rk_engine *e, const void *base, size_t bytes)
 {
     const rk_fleet *v = rk_fleet_to_be(e);
@@ -194,7 +194,7 @@ void rk_unpin(rk_engine *e, const void *base)
     if (rk_noted_pins_remove(&e->noted, base))
         return;
     const rk_fleet *v = rk_fleet_to_be(e);
-    for (unsigned i = v->devices; i-- > 0;) /* the one that locked it is the last to go */
+    for (unsigned i = v->devices; i-- > 0;) /* backwards: the device that locked it comes last */
         if (v->device[i]->ops->unpin)
             v->device[i]->ops->unpin(v->device[i]->impl, base);
 }
@@ -277,7 +277,7 @@ void rk_device_names(const rk_engine *e, char *out, size_t cap)
 
 void rk_get_device_stats(rk_engine *e, unsigned device, rk_stats *s) { rk_device_stats(rk_fleet_of(e)->device[device], s); }
 
-/* What a device has done, and what lies there. */
+/* What a device has done, and the memory in use there. */
 static void add_work(rk_stats *s, const rk_stats *d)
 {
     s->resident_bytes += d->resident_bytes;
@@ -291,7 +291,7 @@ static void add_work(rk_stats *s, const rk_stats *d)
         s->batch_sizes[i] += d->batch_sizes[i];
 }
 
-/* What the devices count, summed. */
+/* The sum of the devices' counters. */
 static void add_stats(rk_stats *s, const rk_stats *d)
 {
     add_work(s, d);

@@ -1,4 +1,4 @@
-/* Inside kernels/: what the front (engine.c, one_device.c) and a backend owe each other. Others use kernels.h.
+/* Inside kernels/: the interface between the front (engine.c, one_device.c) and a backend. Others use kernels.h.
  *
  * The front owns the options, the queues of finished tasks and the small-task shortcut. A backend owns the threads and
  * the memory of one device; an engine with several devices opens it as often. A task belongs to the backend from
@@ -18,17 +18,18 @@ typedef enum {
     RK_MEMORY_LENT,
     RK_MEMORY_OPENED,
     RK_MEMORY_IMPORTED
-} rk_memory_kind; /* by which rk_memory_... */
+} rk_memory_kind; /* which rk_memory_... call made it */
 
 struct rk_memory {
     rk_memory_kind kind;
     void *base; /* device pointer; CPU backend: host pointer */
     size_t bytes;
-    struct rk_device *device; /* where it is; NULL: in parts on several */
-    struct rk_memory **part;  /* of memory on several devices, in their order: `each` bytes, of the last one what is left */
+    struct rk_device *device; /* the device that it is on; NULL: in parts on several */
+    struct rk_memory **part;  /* memory on several devices, in their order: `each` bytes a device, and the rest on the last
+                                 one */
     unsigned parts;
     size_t each;
-    /* the front's, of what is opened: which, and how often */
+    /* for the front, of opened memory: its handle, and how often it is open */
     uint8_t handle[RP_DEVICE_HANDLE];
     unsigned uses;
     struct rk_memory *next;
@@ -42,10 +43,10 @@ typedef struct rk_batch_ops {
     bool (*fits)(const rk_task *t); /* beside its size */
     /* Begin the tasks, linked by `next`, at most RK_BATCH_TASKS. Faults are reported when they land. */
     void (*launch)(void *impl, unsigned flight, rk_task *tasks);
-    /* Are they all finished? Then cells, fault, backend and times are set. `closely`: it takes long, so ask the device what is
-     * wrong. */
+    /* Are all of them finished? Then cells, fault, backend and times are set. `closely`: the batch takes long, so check the
+     * device for errors. */
     bool (*landed)(void *impl, unsigned flight, rk_task *tasks, bool closely);
-    uint64_t linger_ns; /* after a batch: how long a thread looks for the next one before it sleeps */
+    uint64_t linger_ns; /* after a batch: how long a thread polls for the next one before it sleeps */
     unsigned flights;   /* 1 to RK_BATCH_FLIGHTS */
 } rk_batch_ops;
 
@@ -57,38 +58,38 @@ typedef struct rk_device_info {
 } rk_device_info;
 
 typedef struct rk_backend_ops {
-    /* Is it worth a try? At once, without opening anything. NULL: it is. */
+    /* Could the backend open? Answers at once, without opening anything. NULL: yes. */
     bool (*present)(void);
-    /* The devices that there are, *n of at most `cap`; why there are none. NULL: one, of the machine's. */
+    /* Lists the devices, *n of at most `cap`; `why` says why there are none. NULL: there is one, the machine itself. */
     rp_err (*list)(rk_device_info *out, unsigned cap, unsigned *n, char *why, size_t why_cap);
     /* Start on the device `ordinal`: set *impl, log through rk_log, explain in `why`. Tasks are handed back to `tasks`; both
      * pointers stay valid until `close`. On error nothing is left behind. */
     rp_err (*open)(rk_inflight *tasks, const rk_options *o, int ordinal, void **impl, char *why, size_t why_cap);
-    void (*submit)(void *impl, rk_task *t); /* any thread; never blocks for long: queue it */
-    /* The only task under way, so begin it in this thread, whichever that is, if that takes no longer than a launch. False, and
-     * nothing done: submit it. NULL: none is begun so. */
+    void (*submit)(void *impl, rk_task *t); /* any thread; must not block for long: it queues the task */
+    /* The task is the only one under way: begin it in the calling thread, if that takes no longer than a launch. False, and
+     * nothing is done: submit it. NULL: the backend never begins tasks so. */
     bool (*begin)(void *impl, rk_task *t);
-    void (*trim)(void *impl);               /* rk_trim. NULL: nothing grows */
+    void (*trim)(void *impl);               /* rk_trim. NULL: nothing to trim */
     void (*stop)(void *impl);               /* joins threads; queued tasks are dropped, running ones completed. Once */
     void (*close)(void *impl);              /* after stop: frees the rest */
     void (*stats)(void *impl, rk_stats *s); /* fill the backend's own fields */
-    /* NULL: memory is as good as it is. Several devices pin the same memory, one after the other. */
+    /* NULL: pinning does not help. Several devices pin the same memory, one after the other. */
     bool (*pin)(void *impl, const void *base, size_t bytes);
-    void (*unpin)(void *impl, const void *base);                 /* perhaps not pinned; NULL if pin is */
+    void (*unpin)(void *impl, const void *base);                 /* also for memory that is not pinned; NULL if `pin` is */
     rp_err (*memory_new)(void *impl, rk_memory *m, rp_fault *f); /* m->bytes of zeros: set m->base */
     rp_err (*memory_open)(void *impl, const uint8_t *handle, rk_memory *m, rp_fault *f); /* both; NULL: no device */
     rp_err (*memory_import)(void *impl, int fd, rk_memory *m, rp_fault *f); /* m->bytes of it: set m->base; NULL: no device */
-    /* Of a loss that is looked into: wait until it is known which devices it takes. NULL: it is known. */
+    /* After a loss: wait until it is known which devices are affected. NULL: that is always known. */
     void (*settle)(void);
     /* All of m, of memory_new, to (`out`) or from the host. NULL: m->base is the host's. */
     rp_err (*memory_copy)(void *impl, const rk_memory *m, void *host, bool out, rp_fault *f);
     void (*memory_close)(void *impl, rk_memory *m);
-    uint64_t (*memory_total)(void *impl); /* bytes that device or machine have */
+    uint64_t (*memory_total)(void *impl); /* bytes of the device's or the machine's memory */
     const rk_batch_ops *batch;
 } rk_backend_ops;
 
 extern const rk_backend_ops rk_cpu_backend;
-extern const rk_backend_ops rk_cuda_backend; /* none.c stands in when nvcc was absent: its open fails with TYPE */
+extern const rk_backend_ops rk_cuda_backend; /* without nvcc, none.c provides one whose open fails with TYPE */
 
 /* To the options' `log`. Any thread. */
 void rk_log(const rk_options *o, rk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -97,18 +98,17 @@ void rk_log(const rk_options *o, rk_log_level level, const char *fmt, ...) __att
  * CPU backend's workers do with a piece. Any thread; touches only the task. Fills fault, backend and times. */
 void rk_cpu_run(rk_task *t);
 
-/* The same for a task of one line whose elements come in parts (rk_run_parts). False: they ended too soon, so cells and fault
- * are as they were. */
+/* The same for a task of one line whose elements come in parts (rk_run_parts). False: there were too few elements; cells and
+ * fault are unchanged. */
 bool rk_cpu_run_parts(rk_task *t, rk_next_fn *next, void *arg);
 
 /* Fill t->fault for row `row` whose finish gave `code` (EMPTY, NAN, OVERFLOW); `s` is that row's final state. */
 void rk_row_fault(rk_task *t, uint64_t row, int code, const void *s);
 
-/* Row or column `line` of a task, whose state `s` is complete but for the initial element, has no result: fill t->fault. */
+/* Fill t->fault: row or column `line` has no result. Its state `s` is complete except for the initial element. */
 void rk_explain(rk_task *t, uint64_t line, void *s);
 
-/* How much work a task is, in bytes: its data, and each result as a state, which is what it takes to finish it, so that many
- * empty rows count, too. */
+/* The work of a task in bytes: its data, plus the size of a state for each result. So finishing many empty rows counts, too. */
 size_t rk_task_size(const rk_task *t);
 
 /* RP_STATES_IN: check every state, and that their counts stay below RP_MAX_COUNT in each row; the fault is filled. */

@@ -1,4 +1,4 @@
-/* What an engine says in words: to the function of its options. */
+/* Passes an engine's log lines to the function in its options. */
 #include <stdarg.h>
 #include <stdio.h>
 

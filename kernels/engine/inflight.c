@@ -4,9 +4,8 @@
 #include "kernels/engine/engine.h"
 #include "kernels/engine/spin.h"
 
-/* The engine is at rest when for so long nothing has been under way that the owner polled. More than the owner takes from one
- * task to the next: where such tasks follow each other closely its threads are awake, and share the work better than those that
- * bring it. */
+/* The engine is at rest when no polled task has been under way for this long. It exceeds the owner's pause between tasks: where
+ * such tasks follow each other closely, the engine's threads are awake, and share the work better than submitting threads. */
 static const uint64_t REST_NS = 20000;
 
 void rk_inflight_init(rk_inflight *f, const rk_options *o)
@@ -69,10 +68,11 @@ void rk_inflight_past(rk_inflight *f, const rk_task *t, bool small)
 
 /* ---- rates ---- */
 
-/* Often enough to follow the load of the machine, and so rarely that the tasks at the ends of the period do not count. */
+/* Often enough to follow the machine's load, and rarely enough that tasks cut by a period's ends do not matter. */
 static const uint64_t RATED_BYTES = 32 << 20;
 
-/* With the lock: work is done. Half of the rate is what was measured last, so that it settles in some periods. */
+/* With the lock: work is done. The new rate is the mean of the old one and the last measurement, so it settles in a few
+ * periods. */
 static void measure(rk_inflight *f, uint64_t bytes)
 {
     f->rated += bytes;
@@ -95,14 +95,14 @@ double rk_inflight_rate(const rk_inflight *f)
 
 /* ---- out ---- */
 
-/* With the lock: a task is no longer under way. One that was alone leaves the engine at rest. */
+/* With the lock: a task is no longer under way. After a task of rk_submit_alone the engine is at rest at once. */
 static void leave(rk_inflight *f, bool polled)
 {
     if (--f->under_way == 0)
         f->idle_ns = polled ? rk_now_ns() : 0;
 }
 
-/* With the lock. */
+/* Call with the lock held. */
 static void make_pollable(rk_inflight *f, rk_task *t)
 {
     t->next = NULL;

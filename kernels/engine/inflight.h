@@ -1,5 +1,5 @@
-/* Inside kernels/: the tasks of a device that are under way or finished, without those of batches. What the front (engine.c)
- * hands in and polls, and where backends hand back (rk_complete). Any thread. */
+/* Inside kernels/: the tasks of a device that are under way or finished, except those of batches. The front (engine.c) hands
+ * them in and polls them; backends hand them back (rk_complete). Any thread. */
 #ifndef RK_INFLIGHT_H
 #define RK_INFLIGHT_H
 
@@ -18,11 +18,11 @@ typedef struct rk_inflight {
     rk_busy busy; /* the backend: tasks and batches */
     pthread_mutex_t lock;
     rk_task *done, **done_end;
-    unsigned under_way; /* tasks handed in, and neither polled nor handed back */
-    uint64_t idle_ns;   /* since when there are none; 0: the last was not polled */
-    uint64_t load;      /* bytes of work of those under way that are not finished (rk_task.load); atomic */
+    unsigned under_way; /* tasks handed in that are neither polled nor handed to `done` */
+    uint64_t idle_ns;   /* since when none is under way; 0: the last one was not polled */
+    uint64_t load;      /* bytes of work of unfinished tasks (rk_task.load); atomic */
     bool lost;          /* the device failed for good; atomic */
-    rk_task *alone;     /* of these, the one of rk_submit_alone; NULL: there is none */
+    rk_task *alone;     /* the task of rk_submit_alone among them; NULL: none */
     uint64_t tasks, small_tasks, device_tasks, small_ns;
     unsigned number; /* of the device; atomic */
     /* bytes of work a nanosecond, while there was some, atomic; the work and the busy time since it was measured */
@@ -34,10 +34,10 @@ typedef struct rk_inflight {
 void rk_inflight_init(rk_inflight *f, const rk_options *o);
 void rk_inflight_fini(rk_inflight *f);
 
-/* A task comes in, to be polled, or with `done` to be handed to that. */
+/* A task comes in. At its end it is polled, or, with `done`, handed to that function. */
 void rk_inflight_enter(rk_inflight *f, rk_task *t, void (*done)(rk_task *t));
 
-/* ... to be handed to `done`, if the engine is at rest; false: it is not. */
+/* The same for a task with `done`, if the engine is at rest; false: it is not. */
 bool rk_inflight_enter_alone(rk_inflight *f, rk_task *t, void (*done)(rk_task *t));
 
 /* A task was finished without coming in; `small`: in the submitter's thread. */
@@ -49,7 +49,7 @@ void rk_complete(rk_inflight *f, rk_task *t);
 /* The next finished task, or NULL. */
 rk_task *rk_inflight_poll(rk_inflight *f);
 
-/* Nothing is under way any more: forget what was to be polled, hand back what was dropped before it began. */
+/* Nothing is under way any more: drop tasks to be polled, and hand back tasks with `done` that never began. */
 void rk_inflight_drop(rk_inflight *f);
 
 void rk_inflight_stats(rk_inflight *f, rk_stats *s); /* adds busy_ns, sets its counters */
@@ -57,7 +57,7 @@ void rk_inflight_stats(rk_inflight *f, rk_stats *s); /* adds busy_ns, sets its c
 /* Bytes of work a nanosecond while there was some; 0: not known so far. */
 double rk_inflight_rate(const rk_inflight *f);
 
-/* Nothing more is to be expected of the device. */
+/* The device is lost for good. */
 static inline void rk_inflight_lose(rk_inflight *f) { __atomic_store_n(&f->lost, true, __ATOMIC_RELAXED); }
 static inline bool rk_inflight_lost(const rk_inflight *f) { return __atomic_load_n(&f->lost, __ATOMIC_RELAXED); }
 static inline unsigned rk_inflight_number(const rk_inflight *f) { return __atomic_load_n(&f->number, __ATOMIC_RELAXED); }

@@ -2,9 +2,8 @@
  *
  * The elements that a device has are a range of the task's. Of rows it holds whole ones, which are a piece that writes its
  * cells where they belong, and perhaps the end of a row before them and the beginning of one behind them: each is a piece
- * that leaves a state. Of columns it holds rows of all of them, or a part of a row: pieces that leave a state for each
- * column that they touch. States gather in `states`, one for each line that is cut, and the last piece to end finishes
- * them. */
+ * that leaves a state. Of columns it holds rows of all of them, or parts of a row: these pieces leave a state for each column
+ * that they touch. States gather in `states`, one for each line that is cut, and the last piece to end finishes them. */
 #include "kernels/engine/joint.h"
 
 #include <stdlib.h>
@@ -14,14 +13,14 @@
 #include "kernels/exact/cell.h"
 #include "kernels/exact/state.h"
 
-enum { PIECES_EACH = 5 }; /* of a device, at most: of columns a part of a row, rows, planes, rows, a part of a row */
+enum { PIECES_EACH = 5 }; /* at most, of a device. With columns: a part of a row, rows, planes, rows, a part of a row */
 
 typedef struct piece {
     rk_task task; /* first */
     struct rk_joint *joint;
     rk_device *device;
     uint64_t first; /* row of the whole task that its first row is */
-    uint64_t slot;  /* of its first state; RP_NO_INDEX: it writes cells */
+    uint64_t slot;  /* slot of its first state; RP_NO_INDEX: the piece writes cells */
     uint8_t *states;
 } piece;
 
@@ -29,7 +28,7 @@ typedef struct rk_joint {
     rk_joints *all;
     rk_task *parent;
     pthread_mutex_t lock;
-    rp_fault fault;  /* the first line's that has one, or one that is of no line */
+    rp_fault fault;  /* the first line's fault, or one that belongs to no line */
     uint8_t *states; /* of cut lines */
     uint64_t *line;  /* of each slot; NULL: slot i is line i */
     uint64_t slots;
@@ -41,7 +40,7 @@ typedef struct rk_joint {
 
 /* ---- cutting ---- */
 
-/* Elements, or of a fill bytes, [from, to) of the task are on the device of `m`, the first of them at byte `at`. */
+/* Elements (bytes of a fill) [from, to) of the task are on the device of `m`, the first one at byte `at`. */
 typedef struct range {
     const rk_memory *m;
     uint64_t from, to, at;
@@ -49,10 +48,10 @@ typedef struct range {
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* Bytes of what a task is cut into: elements, or of a fill bytes. */
+/* Size of the units that a task is cut into: elements, or bytes of a fill. */
 static size_t unit_of(const rk_task *t) { return t->fill ? 1 : rp_dtype_size(t->spec.dtype); }
 
-/* What part `i` of the task's memory has of its elements. */
+/* The range of the task's elements in part `i` of its memory. */
 static range range_of(const rk_task *t, unsigned i)
 {
     const rk_memory *m = t->memory;
@@ -65,7 +64,7 @@ static range range_of(const rk_task *t, unsigned i)
     return r;
 }
 
-/* Elements [from, to) of the task, which the range has, as a piece with the task's own spec. */
+/* A piece of elements [from, to), which lie in the range, with the task's own spec. */
 static piece *add_piece(rk_joint *j, const range *r, uint64_t from, uint64_t to)
 {
     const rk_task *t = j->parent;
@@ -81,12 +80,12 @@ static piece *add_piece(rk_joint *j, const range *r, uint64_t from, uint64_t to)
     return p;
 }
 
-/* ... as one that leaves states of rows x row_len elements, or of the columns of `planes` such matrices. */
+/* Makes it a piece that leaves states, of rows x row_len elements or of the columns of `planes` such matrices. */
 static piece *add_states(rk_joint *j, const range *r, uint64_t from, uint64_t rows, uint64_t row_len, uint64_t planes)
 {
     piece *p = add_piece(j, r, from, from + rows * row_len * (planes ? planes : 1));
     rp_spec *s = &p->task.spec;
-    s->flags = (s->flags & ~(uint32_t)(RP_INITIAL | RP_WRAP)) | RP_STATES_OUT; /* those are for the end */
+    s->flags = (s->flags & ~(uint32_t)(RP_INITIAL | RP_WRAP)) | RP_STATES_OUT; /* these flags apply only at the end */
     s->rows = rows;
     s->row_len = row_len;
     s->planes = planes > 1 ? planes : 0;
@@ -200,7 +199,7 @@ static void cut(rk_joint *j)
         add_piece(j, &none, 0, 0);
 }
 
-/* Room for what the pieces leave. False: no memory. */
+/* Allocates the states that the pieces leave. False: no memory. */
 static bool make_room(rk_joint *j)
 {
     const rk_task *t = j->parent;
@@ -282,7 +281,7 @@ static void delist(rk_joint *j)
 
 /* ---- joining ---- */
 
-/* A fault of no line comes before one of a line: lines that come before it may be wrong, too. */
+/* A fault that belongs to no line has precedence, because any line may be wrong then. */
 static void note_fault(rk_joint *j, const rp_fault *f)
 {
     const bool first = j->fault.code == RP_OK, lines = j->fault.index != RP_NO_INDEX;
@@ -328,7 +327,7 @@ static void finish(rk_joint *j)
     rk_fp_leave(saved);
 }
 
-/* The last piece has ended: the task is whole. */
+/* The last piece has ended: finish the task. */
 static void end(rk_joint *j)
 {
     rk_task *t = j->parent;
@@ -344,7 +343,7 @@ static void end(rk_joint *j)
 
 static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
-/* Times are those of the slowest: the devices work side by side. */
+/* Times are those of the slowest piece, because the devices work in parallel. */
 static void note_times(rk_task *t, const rk_task *p)
 {
     t->backend = p->backend;
@@ -408,7 +407,8 @@ void rk_joints_submit(rk_joints *all, rk_task *t)
         return;
     }
     enlist(all, j);
-    const unsigned n = j->left = j->pieces; /* the last one to end frees the joint, perhaps before this loop is over */
+    const unsigned n = j->left = j->pieces; /* a copy: the last piece to end frees the joint, perhaps before this loop is
+                                               over */
     for (unsigned i = 0; i < n; i++)
         rk_device_submit(j->piece[i].device, &j->piece[i].task, joint_piece_done);
 }

@@ -1,4 +1,4 @@
-/* Stands in for kernels/cuda/ where no nvcc was found. */
+/* Replaces kernels/cuda/ in builds without nvcc. */
 #include <stdio.h>
 
 #include "kernels/engine/engine.h"

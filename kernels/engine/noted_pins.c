@@ -28,7 +28,7 @@ void rk_noted_pins_fini(rk_noted_pins *n)
     pthread_mutex_destroy(&n->lock);
 }
 
-/* With the lock. */
+/* Call with the lock held. */
 static bool note(rk_noted_pins *n, const void *base, size_t bytes)
 {
     rk_noted_pin *x = malloc(sizeof *x);
@@ -63,7 +63,7 @@ bool rk_noted_pins_remove(rk_noted_pins *n, const void *base)
 
 void rk_noted_pins_end(rk_noted_pins *n, bool (*pin)(const rk_engine *e, const void *base, size_t bytes), const rk_engine *e)
 {
-    pthread_mutex_lock(&n->lock); /* nobody unmaps meanwhile what was noted */
+    pthread_mutex_lock(&n->lock); /* so that noted memory is not unmapped meanwhile */
     for (rk_noted_pin **at = &n->first; *at;)
         if (pin(e, (*at)->base, (*at)->bytes))
             take_out(at);

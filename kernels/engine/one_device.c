@@ -8,7 +8,7 @@
 
 /* ---- open, stop, close ---- */
 
-/* What the option says, and on a GPU no more than its slots leave of device_bytes. The CPU's devices share one memory. */
+/* The option's value; on a GPU at most what the slots leave of device_bytes. The CPU's devices share one memory. */
 static uint64_t resident_cap(const rk_device *d, unsigned devices)
 {
     const uint64_t half = d->ops->memory_total(d->impl) / 2;
@@ -75,7 +75,7 @@ void rk_device_locate(const rk_device *d, rk_task *t)
         t->data = (const uint8_t *)t->memory->base + t->offset;
 }
 
-/* The task has come in, and the device takes nothing any more. */
+/* End a task that came in for a lost device. */
 static void end_lost(rk_device *d, rk_task *t)
 {
     t->backend = (uint8_t)d->backend;
@@ -129,7 +129,7 @@ uint64_t rk_device_room(rk_device *d)
     return room;
 }
 
-/* Count `bytes` more as resident, if they are within the cap. */
+/* Count `bytes` more as resident, if the cap allows it. */
 static rp_err take_resident(rk_device *d, size_t bytes, rp_fault *f)
 {
     pthread_mutex_lock(&d->lock);
@@ -193,7 +193,7 @@ rp_err rk_device_copy(const rk_memory *m, void *host, bool out, rp_fault *f)
     return RP_OK;
 }
 
-/* The backend has opened `m`, or `err` says why not: then it is freed. */
+/* The backend has opened `m`; or `err` says why not, and `m` is freed. */
 static rp_err count_opened(rk_memory *m, rp_err err, rk_memory **out)
 {
     if (err) {

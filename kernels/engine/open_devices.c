@@ -9,11 +9,11 @@
 #include "kernels/engine/front.h"
 #include "kernels/engine/select.h"
 
-/* A device that is being opened, side by side with others: a context of CUDA takes some 0.15 s. */
+/* A device that is being opened, in parallel with others: a CUDA context takes some 0.15 s. */
 typedef struct opening {
     rk_device *d;
     unsigned devices;
-    bool probed; /* it is open if it computes rightly */
+    bool probed; /* open it only if a probe gives the right answer */
     sem_t *ended;
     rp_err err;
     char why[160];
@@ -84,7 +84,8 @@ static rk_device *new_device(const rk_engine *e, int backend, const rk_device_in
     return d;
 }
 
-/* One opens here, several each in a thread. These are detached: a daemon that leaves meanwhile joins nobody. */
+/* A single device opens in this thread, several in a thread each. The threads are detached, so a daemon that exits meanwhile
+ * need not join them. */
 static void open_all(opening *x, unsigned n)
 {
     pthread_attr_t detached;
@@ -107,7 +108,7 @@ static void open_all(opening *x, unsigned n)
     pthread_attr_destroy(&detached);
 }
 
-/* Those that opened are the fleet's; the others are freed, and said to be left out. */
+/* Devices that opened join the fleet; the others are freed and logged as left out. */
 static void keep_open(const rk_engine *e, rk_fleet *v, opening *x, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) {
@@ -121,7 +122,7 @@ static void keep_open(const rk_engine *e, rk_fleet *v, opening *x, unsigned n)
     }
 }
 
-/* Numbers are places among those that were kept: nothing runs there so far. */
+/* A device's number is its index among those that opened; no task runs there before. */
 static void number_devices(rk_fleet *v)
 {
     for (unsigned i = 0; i < v->devices; i++)
@@ -180,7 +181,7 @@ static rp_err open_cpus(const rk_engine *e, rk_fleet *v, const char *devices, ch
     return open_devices(e, v, RP_BACKEND_CPU, info, n, why, why_cap);
 }
 
-/* *named_wrong: the option's list is wrong, which is not the lack of a device. */
+/* *named_wrong: the option's list is wrong, as opposed to a missing device. */
 static rp_err open_cuda(const rk_engine *e, rk_fleet *v, bool *named_wrong, char *why, size_t why_cap)
 {
     rk_device_info there[RK_MAX_DEVICES], chosen[RK_MAX_DEVICES];
@@ -198,8 +199,8 @@ static rp_err open_cuda(const rk_engine *e, rk_fleet *v, bool *named_wrong, char
     return open_devices(e, v, RP_BACKEND_CUDA, chosen, count, why, why_cap);
 }
 
-/* CUDA if it opens, else the CPU; `why` then says both why not the one and what the other is. Devices with names that CUDA does
- * not know are an error. */
+/* CUDA if it opens, else the CPU; `why` then says why CUDA did not open and what the CPU is. Unknown device names are an
+ * error. */
 static rp_err open_any(rk_engine *e, char *why, size_t why_cap)
 {
     char no_cuda[80];
@@ -235,8 +236,9 @@ static void close_devices(rk_fleet *v)
     *v = (rk_fleet){.devices = 0};
 }
 
-/* Two threads a device bring data to it, and many of clients or of the daemon copy or read them. These fill the memory bus and
- * need most of the cores. A fifth of them is enough for data in the cache, as these are (tests/bench/TUNING.md). */
+/* The CPU's share of the cores beside GPUs. Two threads for each device feed it, and many threads of clients or of the daemon
+ * copy or read data: they saturate the memory bus and need most of the cores. A fifth of the cores is enough for data that are
+ * in the cache, as these are (tests/bench/TUNING.md). */
 static int helper_threads(const rk_engine *e, unsigned devices)
 {
     const int cores = rk_cpu_cores(), left = cores - 2 * (int)devices, fifth = cores / 5;
@@ -244,7 +246,7 @@ static int helper_threads(const rk_engine *e, unsigned devices)
     return e->o.threads > 0 ? e->o.threads : fit > 0 ? fit : 1;
 }
 
-/* Beside CUDA's devices. Tasks come in numbers, so each is for few workers. */
+/* The CPU beside CUDA's devices. Many tasks come at once, so each is cut for few workers. */
 static rp_err open_helper(const rk_engine *e, rk_fleet *v, char *why, size_t why_cap)
 {
     const rk_device_info info = {.name = "CPU"};
@@ -291,7 +293,7 @@ bool rk_may_be_early(const rk_options *o)
            (!rk_cuda_backend.present || rk_cuda_backend.present());
 }
 
-/* The CPU, which is the engine until then, and beside the devices afterwards. */
+/* Opens the CPU, which is the whole engine until the devices join, and works beside them afterwards. */
 static rp_err open_stand_in(rk_engine *e, char *why, size_t why_cap)
 {
     rp_err err = open_cpus(e, &e->first, NULL, why, why_cap);
@@ -376,14 +378,14 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
     e->o = *o;
     if (e->o.batch_bytes > RK_MAX_BATCH_BYTES)
         e->o.batch_bytes = RK_MAX_BATCH_BYTES;
-    if (e->o.batch_bytes <= e->o.small_bytes) /* those run at once */
+    if (e->o.batch_bytes <= e->o.small_bytes) /* such tasks run at once */
         e->o.batch_bytes = 0;
     e->now = &e->first;
     rk_joints_init(&e->joints, &e->o);
     pthread_mutex_init(&e->open_lock, NULL);
     rp_err err = open_chosen(e, why, why_cap);
     rk_noted_pins_init(&e->noted, e->stand_in != NULL);
-    e->o.devices = NULL; /* the caller's */
+    e->o.devices = NULL; /* the caller's string is valid only during the call */
     if (err) {
         fini(e);
         return err;
@@ -400,7 +402,7 @@ void rk_trim(rk_engine *e)
             v->device[i]->ops->trim(v->device[i]->impl);
 }
 
-/* Devices that have opened and not joined, or still open, have nothing to finish: rk_close ends them. */
+/* Devices that have not joined have nothing to finish; rk_close ends them. */
 void rk_stop(rk_engine *e)
 {
     if (!e || e->stopped)

@@ -51,7 +51,7 @@ static rk_memory *new_spread(size_t bytes, unsigned devices)
     return NULL;
 }
 
-/* `lent`: memory of the host to be used as it is; NULL: new memory. */
+/* `lent`: host memory to use in place; NULL: allocate. */
 static rp_err memory_on(rk_device *d, uint8_t *lent, size_t bytes, rk_memory **out, rp_fault *f)
 {
     if (!d || rk_device_is_lost(d))
@@ -149,7 +149,7 @@ bool rk_memory_lost(const rk_memory *m)
 
 /* ---- memory of others ---- */
 
-/* With open_lock: where the memory of this handle is in the list, or would be. */
+/* With open_lock: the link in the list to this handle's memory, or the list's end. */
 static rk_memory **find_opened(rk_engine *e, const uint8_t *handle)
 {
     rk_memory **at = &e->opened;
@@ -188,7 +188,7 @@ static rk_device *next_live(const rk_fleet *v, unsigned *i)
 
 static rp_err none_left(rp_fault *f) { return rp_fail(f, RP_DEVICE_LOST, "device", 0, "every device has failed"); }
 
-/* With open_lock: each device is asked until one has it, or had what overlaps it. */
+/* With open_lock: ask each device until one has the allocation, or has one open that overlaps it. */
 static rp_err open_anywhere(rk_engine *e, const uint8_t *handle, rk_memory **out, rp_fault *f)
 {
     const rk_fleet *v = rk_fleet_of(e);
@@ -213,7 +213,7 @@ static rp_err open_handle(rk_engine *e, const uint8_t *handle, const uint8_t *uu
     return err ? err : rk_device_open_memory(d, handle, out, f);
 }
 
-/* Memory that is open already is where it is, whatever is said of it. */
+/* Memory that is already open keeps its device, whatever `uuid` says. */
 static rp_err check_device(const rk_engine *e, const rk_memory *m, const uint8_t *uuid, rp_fault *f)
 {
     rk_device *said = m->device;

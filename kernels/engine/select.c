@@ -28,7 +28,7 @@ static bool is_number(const char *name)
     return n > 0 && n < 5 && name[n] == 0;
 }
 
-/* The place of the only one whose UUID begins so; -1: none; -2: several. */
+/* The index of the only device whose UUID begins so; -1: none; -2: several. */
 static int by_uuid(const rk_device_info *there, unsigned n, const char *name)
 {
     int found = -1;

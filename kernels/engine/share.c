@@ -1,10 +1,10 @@
 #include "kernels/engine/share.h"
 
-/* A rate that was measured in a bad moment would keep work away for ever, and never be measured again. So after so many pieces
- * for others the CPU gets one: of 4 MiB, one in each GiB. */
+/* A rate measured at a bad moment would keep work away from the CPU for ever, and would never be measured again. So after
+ * TRIED_AFTER pieces for others the CPU gets one: with pieces of 4 MiB, one in each GiB. */
 enum { TRIED_AFTER = 256 };
 
-/* A rate that is not known is taken to be the best of those that are: it is known after some pieces. 1: none is. */
+/* An unknown rate is assumed to be the best known one until some pieces have measured it. 1: no rate is known. */
 static double best_rate(rk_inflight *const *candidate, unsigned n)
 {
     double best = 0;
@@ -15,14 +15,14 @@ static double best_rate(rk_inflight *const *candidate, unsigned n)
     return best > 0 ? best : 1;
 }
 
-/* When `bytes` more would be done behind those under way. */
+/* When `bytes` more would be done, after those under way. */
 static double finish(const rk_inflight *f, uint64_t bytes, double otherwise)
 {
     const double rate = rk_inflight_rate(f);
     return (double)(rk_inflight_load(f) + bytes) / (rate > 0 ? rate : otherwise);
 }
 
-/* The last one was passed over, or not. Is it to be tried? */
+/* Count whether the CPU, the last one, was passed over. Is it time to try it? */
 static bool is_due(rk_inflight *f, bool passed)
 {
     const unsigned n = passed ? __atomic_add_fetch(&f->passed, 1, __ATOMIC_RELAXED) : 0;

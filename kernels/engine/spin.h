@@ -1,4 +1,4 @@
-/* Waiting without the kernel: tell the processor that a loop only waits, so the other thread of its core gets the time. */
+/* Waiting without the kernel: tell the processor that a loop only waits, so that the core's other thread runs faster. */
 #ifndef RK_SPIN_H
 #define RK_SPIN_H
 

@@ -1,4 +1,4 @@
-/* Tasks seen from outside: how large are they, are their partial states possible, and how does a row's error read? */
+/* Helpers for tasks: their size, checks of their partial states, and the text of a row's error. */
 #include <string.h>
 
 #include "kernels/engine/engine.h"

@@ -17,15 +17,15 @@ int rk_cell_write(rk_state *s, const rp_spec *spec, uint8_t *cell)
     uint64_t words[RP_MAX_CELL_WORDS], scratch[RK_FINISH_SCRATCH];
     int code = rk_state_finish(s, spec, scratch, words);
     for (size_t i = 0; i * value < size; i++)
-        memcpy(cell + i * value, &words[i], value); /* little-endian: the low bytes come first */
+        memcpy(cell + i * value, &words[i], value); /* little-endian: the low bytes are the first ones */
     return code;
 }
 
-/* The exact integer that did not fit the reply type, as 128-bit two's complement; the largest one if it is larger. */
+/* The exact integer that does not fit the reply type, as 128-bit two's complement, clamped to that range. */
 static void exact_value(const rk_state *s, const rp_spec *spec, uint64_t value[2])
 {
     uint64_t v[3], sign;
-    if (s->layout == RP_STATE_MINMAX && spec->op == RP_OP_MINMAX) { /* one of two values: the one that does not fit */
+    if (s->layout == RP_STATE_MINMAX && spec->op == RP_OP_MINMAX) { /* of the two values, the one that does not fit */
         rk_state max = *s;
         max.limb[0] = s->limb[1];
         if (rk_element_out(s->dtype, s->limb[0], spec->out, v) == RP_OK)
@@ -39,7 +39,7 @@ static void exact_value(const rk_state *s, const rp_spec *spec, uint64_t value[2
     value[1] = v[2] == sign ? v[1] : INT64_MAX;
 }
 
-/* All but the value. */
+/* All fields but the value. */
 static void describe(rp_fault *f, const rp_spec *spec, uint64_t row, int code)
 {
     const uint32_t flags = spec->flags;

@@ -1,15 +1,15 @@
-/* Which partial states are possible at all: those that some elements have, as far as that can be decided. A state that passes
- * is canonical, merges without overflow and finishes to a value; merged states of elements that count at most 2^60
- * together pass again.
+/* Which partial states are possible: those that some set of elements has, as far as that can be decided. A state that passes is
+ * canonical, merges without overflow and finishes to a value. A merge of such states passes again if their counts sum to at
+ * most 2^60.
  *
- * Canonical form: fields that a layout does not use are 0, and so are the sums beside `special`. Of no elements a state is
+ * Canonical form: fields that a layout does not use are 0, and so are the sums if `special` is set. A state without elements is
  * what rk_state_init makes; only `skipped` and the number of NaNs of stats may differ. */
 #include "kernels/exact/check.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* The error that a flaw is; OK if it is none. */
+/* The error for a flaw; RP_OK without one. */
 static rp_err refused(rk_flaw flaw, rp_fault *f)
 {
     return flaw.why ? rp_fail(f, RP_BAD_MESSAGE, flaw.field, 0, "partial state: %s", flaw.why) : RP_OK;

@@ -1,4 +1,4 @@
-/* Partial states from outside: which are possible at all. Pure, thread-safe. */
+/* Checks of partial states from outside: could any elements have them? Pure, thread-safe. */
 #ifndef RK_CHECK_H
 #define RK_CHECK_H
 
@@ -14,14 +14,14 @@ enum { RK_STATE_HEAD = 16 }; /* bytes before the limbs */
  * every state of a RP_STATES_IN task with it. */
 rp_err rk_state_check(int op, int dtype, const void *state, size_t bytes, rp_fault *f);
 
-/* Copy a state that has as many bytes as its own head says, at least RK_STATE_HEAD, if it is well formed for that layout and
- * element type. Errors: as rk_state_check. */
+/* Copy a state, whose head says how many bytes it has (at least RK_STATE_HEAD), if it is well formed for its layout and element
+ * type. Errors: as rk_state_check. */
 rp_err rk_state_take(rk_state *s, const void *state, rp_fault *f);
 
 /* NaNs that a state counts beside its elements. */
 uint64_t rk_nans_beside(const rk_state *s);
 
-/* May states be merged whose elements and NaNs add up to these counts? Errors: TOO_LARGE. */
+/* May states be merged if their elements and NaNs add up to these counts? Errors: TOO_LARGE. */
 rp_err rk_count_check(uint64_t count, uint64_t nans, rp_fault *f);
 
 #ifdef __cplusplus

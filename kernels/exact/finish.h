@@ -1,5 +1,5 @@
-/* From a state to the value of the reply: exact integer arithmetic on the limbs, one rounding at the end. The front: what each
- * operation makes of its state; the arithmetic is the families'. Pure, thread-safe. */
+/* From a state to the value of the reply: exact integer arithmetic on the limbs, one rounding at the end. This file selects
+ * what each operation computes from its state; the families have the arithmetic. Pure, thread-safe. */
 #ifndef RK_FINISH_H
 #define RK_FINISH_H
 
@@ -16,8 +16,8 @@ RK_FN int rk_fit(const uint64_t v[3], int out, uint64_t *word)
     return v[1] == above && v[2] == above ? RP_OK : RP_OVERFLOW;
 }
 
-/* The exact integer that a state of integers stands for, 192-bit two's complement. False: it is larger than that tells
- * (a product of 2^64 or more). */
+/* The exact integer that a state of integers stands for, as 192-bit two's complement. False: the state does not have it (a
+ * product of 2^64 or more). */
 RK_FN int rk_exact_integer(const rk_state *s, int op, uint64_t v[3])
 {
     v[0] = s->limb[0];
@@ -91,7 +91,7 @@ RK_FN uint64_t rk_finish_float(const rk_state *s, const rp_spec *spec, uint64_t 
 
 /* The words of a finished cell (rp_cell_size bytes of them count: words[1] of minmax starts behind the first value) as
  * the checked spec wants it; `s` is of its op and dtype. `scratch`: RK_FINISH_SCRATCH words. Returns RP_OK, EMPTY, NAN or
- * OVERFLOW; the words are then defined, but no result. */
+ * OVERFLOW; after an error the words are defined, but meaningless. */
 RK_FN int rk_state_finish(const rk_state *s, const rp_spec *spec, uint64_t *scratch, uint64_t *words)
 {
     words[0] = 0;

@@ -1,5 +1,5 @@
-/* Element types and floating-point formats by their bits: properties, rounding, conversion. Integers only: no floating-point
- * instruction takes part, so flush-to-zero, rounding modes and contraction cannot touch a result. Pure, thread-safe. */
+/* Element types and floating-point formats by their bits: properties, rounding, conversion. All code uses integer instructions
+ * only, so flush-to-zero, rounding modes and contraction cannot affect a result. Pure, thread-safe. */
 #ifndef RK_FORMAT_H
 #define RK_FORMAT_H
 
@@ -11,7 +11,7 @@
 #define RK_FN static inline
 #endif
 
-/* ---- element types, without tables: the device has none ---- */
+/* ---- element types; without tables, which device code cannot read ---- */
 
 RK_FN int rk_is_float(int dtype) { return dtype >= RP_F16; }
 RK_FN int rk_is_signed(int dtype) { return dtype == RP_I8 || dtype == RP_I16 || dtype == RP_I32 || dtype == RP_I64; }
@@ -45,7 +45,7 @@ RK_FN rk_format rk_format_of(int dtype)
 RK_FN uint64_t rk_sign_bit(rk_format f, int negative) { return (uint64_t)(negative != 0) << (f.width - 1); }
 /* exponent field all ones */
 RK_FN uint64_t rk_inf_bits(rk_format f) { return (((uint64_t)1 << (f.width - f.precision)) - 1) << (f.precision - 1); }
-/* the one NaN that results carry: positive, quiet, empty payload */
+/* the only NaN in results: positive, quiet, with an empty payload */
 RK_FN uint64_t rk_nan_bits(rk_format f) { return rk_inf_bits(f) | (uint64_t)1 << (f.precision - 2); }
 
 RK_FN int rk_clz64(uint64_t v) /* v != 0 */
@@ -58,8 +58,8 @@ RK_FN int rk_clz64(uint64_t v) /* v != 0 */
 }
 
 /* Round to nearest, ties to even, once: the magnitude is window * 2^(top - 63), with bit 63 of `window` set, plus less
- * than one unit of the window's last place if `sticky`. Subnormals round at their own last place; past the largest
- * number comes the infinity. */
+ * than one unit of the window's last place if `sticky`. Subnormals round at their own last place; values beyond the largest
+ * number become infinity. */
 RK_FN uint64_t rk_round_window(uint64_t window, int top, int sticky, int negative, rk_format f)
 {
     uint64_t sign = rk_sign_bit(f, negative), inf = rk_inf_bits(f);

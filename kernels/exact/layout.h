@@ -1,4 +1,4 @@
-/* A partial state and its layouts: what lies where. Expansions of types.def; the arithmetic is in families/. Pure. */
+/* A partial state and its layouts, as expansions of types.def; the arithmetic is in families/. Pure. */
 #ifndef RK_LAYOUT_H
 #define RK_LAYOUT_H
 
@@ -7,7 +7,7 @@
 enum { /* rk_state.special, joined by OR */
        RK_PINF = 1,
        RK_NINF = 2,
-       RK_NAN = 3, /* also +inf with -inf */
+       RK_NAN = 3, /* or +inf and -inf together */
        RK_INF = 1, /* in products, where an infinity with a zero is NaN */
        RK_ZERO = 2
 };
@@ -47,7 +47,7 @@ RK_FN rk_family rk_family_of(int layout)
         RP_LAYOUTS(X)
 #undef X
     }
-    return RK_SUMS; /* there is no such layout */
+    return RK_SUMS; /* not reached: no other layouts exist */
 }
 RK_FN int rk_sum_limbs(int layout)
 {
@@ -83,10 +83,10 @@ RK_FN int rk_other_limbs(int layout)
     return 0;
 }
 RK_FN int rk_limbs(int layout) { return rk_sum_limbs(layout) + rk_square_limbs(layout) + rk_other_limbs(layout); }
-/* Where the others begin */
+/* The index of the first other limb */
 RK_FN int rk_others_at(int layout) { return rk_sum_limbs(layout) + rk_square_limbs(layout); }
 
-/* The bits that `special` may have */
+/* The bits that may be set in `special` */
 RK_FN int rk_special_bits_of(int layout)
 {
     switch (layout) {
@@ -104,14 +104,14 @@ RK_FN int rk_special_bits_of(int layout)
     | (uint32_t)(sum != 0 && magnitudes != 0) << code
 RK_FN int rk_is_abs(int layout) { return (int)((0u RP_LAYOUTS(X)) >> layout & 1); }
 #undef X
-/* Does `special` speak of magnitudes, so that both infinities are one? */
+/* Does `special` describe magnitudes, which have a single infinity? */
 #define X(NAME, code, sum, squares, others, of, family, joins, specials, magnitudes) | (uint32_t)(magnitudes != 0) << code
 RK_FN int rk_is_unsigned_sum(int layout) { return (int)((0u RP_LAYOUTS(X)) >> layout & 1); }
 #undef X
 #define X(NAME, code, sum, squares, others, of, family, ...) | (uint32_t)(RK_##family == RK_SUMMARY) << code
 RK_FN int rk_is_stats(int layout) { return (int)((0u RP_LAYOUTS(X)) >> layout & 1); }
 #undef X
-/* Layouts that tell a sum of nothing but -0.0: sums of signed floats */
+/* Layouts that record whether all elements are -0.0: sums of signed floats */
 RK_FN int rk_has_nz(int layout, int dtype) { return rk_is_float(dtype) && rk_sum_limbs(layout) && !rk_is_abs(layout); }
 
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
@@ -131,7 +131,7 @@ RK_FN void rk_widen(int dtype, uint64_t bits, uint64_t v[3])
     v[1] = v[2] = rk_is_signed(dtype) ? (uint64_t)((int64_t)v[0] >> 63) : 0;
 }
 
-/* What is wrong with a state from outside: in which field, and why; NULL: nothing. */
+/* What is wrong with a state from outside: the field and the reason; NULL: nothing. */
 typedef struct rk_flaw {
     const char *field, *why;
 } rk_flaw;

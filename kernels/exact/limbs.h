@@ -1,10 +1,11 @@
-/* Big integers in 64-bit limbs, lowest first, two's complement: what exact sums are made of. Pure, thread-safe. */
+/* Big integers in 64-bit limbs, lowest first, two's complement: the arithmetic of exact sums. Pure, thread-safe. */
 #ifndef RK_LIMBS_H
 #define RK_LIMBS_H
 
 #include "kernels/exact/format.h"
 
-/* Working form of float sums: base-2^32 digits in int64, carries delayed. d[0..2n) -> two's complement limb[0..n). */
+/* From the working form of float sums, base-2^32 digits in int64 with delayed carries, d[0..2n), to two's complement
+ * limb[0..n). */
 RK_FN void rk_limbs_of_digits(const int64_t *d, uint64_t *limb, int n)
 {
     int64_t carry = 0;
@@ -37,7 +38,7 @@ RK_FN uint64_t rk_magnitude_limb(const uint64_t *limb, int i, int negative, int 
     return i == low ? 0 - limb[i] : ~limb[i];
 }
 
-/* The limbs of |x| that are not zero: [low, end). Nothing: both 0. */
+/* The nonzero limbs of |x| lie in [low, end). Of 0 both are 0. */
 typedef struct rk_range {
     int low, end;
 } rk_range;

@@ -1,14 +1,14 @@
 /* Products of floats as sums of logarithms: S = the sum over the elements of log2|x|, an integer in units of 2^-112. Each
  * logarithm is the same integer wherever it is computed, and integers add in any order and any split to the same bytes.
  *
- * How far is the result, 2^S rounded to f64, from the true product of n elements? One logarithm is off by less than 2^-112,
- * that of a power of two by nothing. 2^S is computed to 2^-120 of itself and then rounded to 106 bits. So
+ * How far is the result, 2^S rounded to f64, from the true product of n elements? A logarithm has an error below 2^-112; that
+ * of a power of two is exact. 2^S is computed with a relative error of 2^-120 and then rounded to 106 bits. So
  *
  *     error <= 0.5 + 2^-53 + n' 2^-59 ulp     n' = elements that are not powers of two
  *
  * and less in narrower types. If the exact product has at most 106 significant bits and n' <= 50, the rounding to 106 bits
- * restores it and the result is correctly rounded, ties to even included: so for any two f64, four f32, nine f16, 13 bf16.
- * A product that the result type can represent comes out exactly as long as n' < 2^58.
+ * restores it, and the result is correctly rounded, ties to even included. That holds for any two f64, four f32, nine f16, 13
+ * bf16. A product that the result type can represent comes out exactly as long as n' < 2^58.
  *
  * Nothing over- or underflows on the way: 2^60 elements of at most 1075 in magnitude need 71 of the 79 bits above the point.
  *
@@ -38,7 +38,7 @@
 
 typedef unsigned __int128 rk_u128;
 
-/* A table of 128-bit numbers for host and device: code for the device cannot read the host's, nor the other way round. */
+/* A table of 128-bit numbers for host and for device: neither can read the other's tables. */
 #define RK_WIDE(high, low) ((rk_u128)high << 64 | low)
 #ifdef __CUDACC__
 #define RK_TABLE(name, rows)                                 \
@@ -85,7 +85,7 @@ RK_FN rk_u128 rk_log2_series(uint64_t r, int short_r)
 RK_FN rk_u128 rk_log2_uncut(uint64_t significand, int narrow)
 {
     rk_u128 coarse = RK_AT(rk_log2_coarse, significand >> 43 & 511);
-    uint32_t d1 = (uint32_t)coarse & 1023; /* as part of the logarithm it is nothing: less than 2^-118 */
+    uint32_t d1 = (uint32_t)coarse & 1023; /* as part of the logarithm it is negligible: below 2^-118 */
     uint64_t near = significand * (1024 - d1);
     rk_u128 fine = RK_AT(rk_log2_fine, near >> 45 & 511);
     uint32_t d2 = (uint32_t)fine & 1023;
@@ -151,7 +151,7 @@ RK_FN uint64_t rk_exp2_round(const uint64_t acc[3], int negative, rk_format f)
     int64_t above = (int64_t)acc[2]; /* in units of 2^16 */
     int top = (int)(acc[1] >> 48) + (above < 0 ? -65536 : 0);
     if (above > 0 || above < -1)
-        top = above < 0 ? -65536 : 65536; /* far outside of every format */
+        top = above < 0 ? -65536 : 65536; /* far outside every format */
     rk_u128 v = rk_exp2_fraction(((rk_u128)acc[1] << 64 | acc[0]) << 16);
     rk_u128 half = (rk_u128)1 << (127 - 106); /* of the last of 106 bits */
     rk_u128 rounded = (v + half) & ~(2 * half - 1);

@@ -1,4 +1,4 @@
-/* What types.def says of an operation. Pure. */
+/* Properties of operations, from types.def. Pure. */
 #ifndef RK_OP_H
 #define RK_OP_H
 
@@ -31,10 +31,10 @@ RK_FN rk_finisher rk_finisher_of(int op)
         RP_OPS(X)
 #undef X
     }
-    return RK_FINISH_TOTAL; /* there is no such operation */
+    return RK_FINISH_TOTAL; /* not reached: no other operations exist */
 }
 
-/* Is the value that of an element, so that there is none of no elements? A bit for each operation */
+/* Is the value that of an element, so that an empty array has none? A bit for each operation */
 #define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, ddof) \
     | (uint64_t)(RP_##nothing == RP_EMPTY) << code
 RK_FN int rk_needs_element(int op) { return (int)(((uint64_t)0 RP_OPS(X)) >> op & 1); }

@@ -1,7 +1,7 @@
-/* Exact integers of many limbs divided, rooted and rounded once.
+/* Quotients and square roots of exact integers of many limbs, rounded once.
  *
- * The quotients are cut after 128 significant bits and the roots after 64; whatever is lost only says "a little more", the
- * sticky bit of the one rounding. So each is the correctly rounded value of its definition. Pure, thread-safe. */
+ * Quotients are cut after 128 significant bits and roots after 64; a nonzero rest sets the sticky bit of the single rounding.
+ * So each result is correctly rounded. Pure, thread-safe. */
 #ifndef RK_QUOTIENT_H
 #define RK_QUOTIENT_H
 
@@ -22,7 +22,7 @@ RK_FN uint64_t rk_round_top(rk_top t, int negative, rk_format f)
 }
 
 /* The quotient of rest * 2^64 + next by d, where rest < d; rest becomes the remainder. Two digits of base 2^32 (Knuth,
- * vol. 2, 4.3.1, algorithm D): processors without a division of 128 bits take a tenth of their library's time. */
+ * vol. 2, 4.3.1, algorithm D): on processors without a 128-bit division this takes a tenth of the compiler library's time. */
 RK_FN uint64_t rk_divide_step(uint64_t *rest, uint64_t next, uint64_t d)
 {
     if (d == 1)
@@ -47,7 +47,7 @@ RK_FN uint64_t rk_divide_step(uint64_t *rest, uint64_t next, uint64_t d)
 }
 
 /* |limb[0..n) * 2^e0| / a / b / c, where none is zero. Schoolbook division by one limb after the other (Knuth 4.3.1,
- * exercise 16), from the highest limb down and on into the fraction, until 128 bits stand. */
+ * exercise 16), from the highest limb down and on into the fraction, until there are 128 bits. */
 RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t b, uint64_t c)
 {
     rk_top t = {0, 0, 0};

@@ -1,14 +1,14 @@
-/* States: what a reduction knows of the elements it has seen. Written once: C on the CPU, CUDA C on the device, the same
- * bits from both.
+/* States: what a reduction keeps of the elements that it has seen. The code is written once, for C on the CPU and CUDA on the
+ * device, and gives the same bits on both.
  *
  * A reduction is  state = init; add elements; merge states; finish (finish.h).  States are exact, so a result depends only
  * on the multiset of elements (for arg ops: of (element, index) pairs), never on chunking, order, threads or device.
  *
- * Here is the front: what a state knows beside its numbers is joined here, the numbers by its family. Each family is a file of
- * families/ with its init, merge, add, finish and check: sums, choice, counts, bits, products, summary.
+ * This file handles the fields of a state's head; its family handles the limbs. Each family is a file of families/ with its
+ * init, merge, add, finish and check: sums, choice, counts, bits, products, summary.
  *
- * Adding here is the plain way, one element at a time: the definition that the fast paths of both engines are tested
- * against, and what serves masks, columns and other odd shapes on the device. Pure and thread-safe. */
+ * rk_state_add adds one element at a time. It is the definition that the fast paths of both engines are tested against, and it
+ * serves odd shapes on the device, such as masks and columns. Pure and thread-safe. */
 #ifndef RK_STATE_H
 #define RK_STATE_H
 
@@ -47,13 +47,14 @@ RK_FN void rk_state_init(rk_state *s, int layout, int dtype)
     }
 }
 
-/* s joined with o: commutative and associative, to the byte. Same layout and dtype; the counts must fit together. */
+/* Merge o into s: commutative and associative, to the byte. Both have the same layout and dtype, and their counts must fit in
+ * sum. */
 RK_FN void rk_state_merge(rk_state *s, const rk_state *o)
 {
     s->special |= o->special;
     s->nz |= o->nz;
     s->skipped |= o->skipped;
-    rk_sums_merge(s, o); /* of sums and summaries; once, for it is much code */
+    rk_sums_merge(s, o); /* for sums and summaries, in one place because it is much code */
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
         break;
@@ -76,7 +77,7 @@ RK_FN void rk_state_merge(rk_state *s, const rk_state *o)
     s->count += o->count;
 }
 
-/* A NaN comes under the policy. False: it is skipped. */
+/* Handle a NaN by the policy. False: it is skipped. */
 RK_FN int rk_state_nan(rk_state *s, int nan_policy)
 {
     if (rk_is_stats(s->layout))
@@ -94,11 +95,11 @@ RK_FN void rk_state_add(rk_state *s, uint64_t bits, uint64_t index, int nan_poli
 {
     int dtype = s->dtype, zero = (rk_is_float(dtype) ? bits & ~rk_sign_bit(rk_format_of(dtype), 1) : bits) == 0;
     if (rk_is_nan(dtype, bits)) {
-        bits = rk_nan_bits(rk_format_of(dtype)); /* all NaNs are one */
+        bits = rk_nan_bits(rk_format_of(dtype)); /* one NaN stands for all */
         if (!rk_state_nan(s, nan_policy))
             return;
     }
-    if (rk_others_at(s->layout)) /* sums and summaries; once, for it is much code */
+    if (rk_others_at(s->layout)) /* sums and summaries, in one place because it is much code */
         rk_sums_add(s, bits);
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:

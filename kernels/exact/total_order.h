@@ -1,11 +1,11 @@
-/* The order of elements that min, max and their kin go by, as unsigned integers. Pure, thread-safe. */
+/* The total order of elements for min, max and related operations, as unsigned integers. Pure, thread-safe. */
 #ifndef RK_TOTAL_ORDER_H
 #define RK_TOTAL_ORDER_H
 
 #include "kernels/exact/format.h"
 
 /* The rank of an element: an unsigned integer of the element's own width whose order is the order of the reduction,
- * larger is better; `least` turns it round for min. -0 < +0. A NaN has the top rank either way. */
+ * larger is better; `least` inverts it for min. -0 < +0. A NaN has the top rank either way. */
 RK_FN int rk_is_nan(int dtype, uint64_t bits)
 {
     rk_format f = rk_format_of(dtype);

@@ -1,6 +1,6 @@
 // atomic: one thread an element, one atomicAdd an element. (naive_reduction)
 //
-// The idea       let the hardware sort out who adds when: correct with any n, any grid, no barrier.
+// The idea       let the hardware serialise the additions: correct with any n, any grid, no barrier.
 // What is wrong  one address. Its L2 slice carries out the additions one after another, so the time is N times what one
 //                takes there, whatever the number of SMs. For int32 the compiler may join the adds of a warp into one
 //                (a reduction over the warp, then a single atomic), and the hardware the rest; floats show the bare cost.

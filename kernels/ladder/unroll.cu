@@ -8,7 +8,7 @@
 // What is wrong  the first level is written back to global memory, where the whole tree then happens; the last five
 //                levels keep the block at a barrier for the work of one warp.
 //
-// The notes add only where all kBlocks elements exist and lose the rest of an n that is no multiple. Each load here has
+// The notes add only where all kBlocks elements exist and lose the rest if n is not a multiple. Each load here has
 // its own guard, which is a predicate, no branch.
 #include "kernels/ladder/ladder.cuh"
 

@@ -131,7 +131,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Rates of a peer and of what is compared with it, in order. In turn, so that a change of the machine's mood hits both. */
+/* Rates of a peer and of what is compared with it, in order. In turn, so that a change of the machine's load affects both. */
 static void sample(const char *data, size_t bytes, const what pair[2], int threads, double rates[2][SAMPLES])
 {
     for (int i = 0; i < SAMPLES; i++)

@@ -1,5 +1,5 @@
-"""Many at one daemon: how long small requests take while somebody reduces large data in the background, and how large work is
-shared between sessions and users."""
+"""Many clients of one daemon: how long small requests take while large data are reduced in the background, and how sessions and
+users share large work."""
 
 import os
 import subprocess
@@ -17,7 +17,8 @@ LARGE = 8 << 30
 SHARE_SECONDS = 5
 NOBODY = 65534
 
-# A session with 8 requests of 4 MiB under way until it is told to stop; then it prints how many were answered.
+# A session that keeps 8 requests of 4 MiB under way until standard input ends or has a line; then it prints how many were
+# answered.
 WORKER = """
 import os, select, struct, sys
 url, path, uid = sys.argv[1:]

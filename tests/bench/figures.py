@@ -1,8 +1,8 @@
-"""What the benchmarks write down, and how it is shown.
+"""What the benchmarks record, and how it is shown.
 
 A measurement is one way of doing one case: `who` did `case` in `median` `unit`s, nine tenths of the runs between `low` and
 `high`. bench_kernels writes the same fields, one JSON object a line. "reduced" is us; in a table the number in brackets behind
-a peer says how many times as fast as it we are."""
+a peer says how many times as fast as the peer this project is."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def write_lines(path, measurements):
 
 
 def commit():
-    told = os.environ.get("COMMIT")  # where the tree is no repository
+    told = os.environ.get("COMMIT")  # where the tree is not a repository
     if told:
         return told
     git = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)

@@ -1,4 +1,4 @@
-"""What the project sets itself, and what a run says about it. A goal compares our cost in each case that its pattern names with
+"""The project's goals, and a run's verdict on them. A goal compares the project's cost in each case that its pattern names with
 the best of some peers in the same run; without a peer there is no verdict."""
 
 import re

@@ -1,6 +1,6 @@
 /* The CUDA engine while calls of the runtime (cudart.c) and its own fail, one at a time, first as memory does, then as a
  * kernel that breaks the context: opening, tasks of every kind, whole and cut, closing. Each task comes back, with a result (of
- * kernels that do nothing) or with a fault that has a text; a broken context is told as lost; what is copied arrives; nothing
+ * kernels that do nothing) or with a fault that has a text; a broken context is reported as lost; copied data arrive; nothing
  * hangs, leaks or crashes. */
 #include <driver_types.h>
 #include <sched.h>
@@ -158,7 +158,7 @@ static void scenario(int broken, size_t chunk_bytes)
     if (broken && strncmp(t_faults_page()->name, "cu", 2) == 0 && t_faults_page()->fired && !stats.lost)
         die("a broken context is not told as lost");
     if (!broken && stats.lost)
-        die("a passing error is told as a lost device");
+        die("a passing error is reported as a lost device");
     rk_close(e);
 }
 

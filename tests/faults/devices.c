@@ -161,7 +161,7 @@ static void use_memory(rk_engine *e, int place, int where)
     rk_memory_close(e, m);
 }
 
-/* What was unlocked in vain is not taken for locked. */
+/* Memory whose unlocking failed does not count as locked. */
 static void use_pins(rk_engine *e)
 {
     for (int i = 0; i < 2; i++) {

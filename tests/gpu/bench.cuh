@@ -1,9 +1,9 @@
 // How the GPU benchmarks measure: rivals in turn on one stream, between two events, medians.
 //
 // A case is one piece of work with the rivals that do it. They run in turn, a different one first each round, so that
-// the mood of the machine hits all alike. A time runs from the event before the call to the event after it: what the
-// device is busy plus what the host takes to launch. With `--queued` the calls queue up behind a kernel that spins, so
-// only the device's part is left.
+// changes of the machine's load affect all alike. A time runs from the event before the call to the event after it: the
+// device's work plus the host's time to launch. With `--queued` the calls queue up behind a kernel that spins, so only the
+// device's part is left.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -120,7 +120,7 @@ void rows(Bench &b)
     for (size_t length : {2, 32, 1024})
         equal_row_sums(b, 1000000, length);
     equal_row_sums(b, 4, (size_t)1 << 26);
-    mixed_row_sums(b, 100000, 100, 10000); // last: its offsets are no floats to add
+    mixed_row_sums(b, 100000, 100, 10000); // last: its offsets are not floats that could be added
 }
 
 // ---- shapes: no case may fall off a cliff ----

@@ -326,8 +326,8 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
     }
 }
 
-/* Floats that span so many binades, from a random one downwards: in all of them, or only in the two outermost; with random
- * digits, or all ones. At times zeros, and a special one. Sums are exact by different ways, which change with the span. */
+/* Floats that span `binades` binades, from a random one downwards: in all of them, or only in the two outermost; with random
+ * digits, or all ones. Sometimes with zeros, and a special value. Different algorithms sum different spans exactly. */
 static void fill_binades(void *data, int dtype, uint64_t n, uint64_t binades)
 {
     const shape s = float_shape(dtype);
@@ -490,8 +490,8 @@ static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
     free(memory);
 }
 
-/* Rows on the device that fill it many times over: what changes with a row's length is beyond what other tests reach. With
- * data that every block has by the fast way, that none has, and that one has not, which finds out late. */
+/* Rows that fill the device many times over, because some code depends on lengths that other tests do not reach. The fast way
+ * works for the data of every block, of none, or of all but one, which detects it late. */
 static void check_huge(rk_engine *e, waker *w, int op, int dtype)
 {
     const size_t bytes = rp_dtype_size(dtype);
@@ -515,7 +515,7 @@ static void check_huge(rk_engine *e, waker *w, int op, int dtype)
     free(memory);
 }
 
-/* Handles that no driver made: refused, and the device is none the worse, which all that follows shows. */
+/* Handles that no driver made are refused without harm to the device, as all later checks show. */
 static void check_handles(rk_engine *e)
 {
     uint8_t handle[RP_DEVICE_HANDLE] = {0};

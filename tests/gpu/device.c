@@ -123,7 +123,7 @@ static void release(reduce_client *c, allocation *a)
     DRIVER(cuMemAddressFree, (CUdeviceptr)a->at, a->bytes);
 }
 
-/* Reduce elements first .. first + n on both sides; with `planes` the columns of so many matrices of `rows` rows. */
+/* Reduce elements first .. first + n on both sides; with `planes` the columns of that many matrices of `rows` rows. */
 static void compare(reduce_client *gpu, reduce_client *cpu, const allocation *a, const float *copy, int op, uint64_t planes,
                     uint64_t rows, size_t first, size_t n)
 {
@@ -158,7 +158,7 @@ static void compare_many(reduce_client *gpu, reduce_client *cpu, const allocatio
     }
 }
 
-/* What the handle of `a` is not good for. */
+/* Requests that the handle of `a` does not allow. */
 static void check_refusals(reduce_client *c, const allocation *a)
 {
     double cell, many[16];
@@ -210,7 +210,7 @@ static int no_devices(void *arg, const reduce_entry *e)
     return 0;
 }
 
-/* The daemon lets go of what was closed, by and by. */
+/* Wait until the daemon has released what was closed. */
 static void await_none(reduce_client *c)
 {
     for (bool none = false; !none; usleep(1000)) /* poll interval */

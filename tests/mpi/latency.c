@@ -61,7 +61,8 @@ static void call_of_six(void)
     reduce_mpi_allreduce_items(NULL, items, 6, MPI_COMM_WORLD);
 }
 
-/* The largest exponent and the number of summands first; then each number as digits of so many bits below that exponent. */
+/* The largest exponent and the number of summands first; then each number as digits of a fixed number of bits below that
+ * exponent. */
 static void two_all_reduces(void)
 {
     int mine[2], all[2];

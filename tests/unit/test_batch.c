@@ -1,4 +1,4 @@
-/* Batching: who waits for whom, with a backend whose batches land when the test says so; and real tasks from several
+/* Batching: which threads wait for which, with a backend whose batches land on the test's cue; and real tasks from several
  * threads. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,7 +87,7 @@ static void note_thread(rk_task *t)
     handed_back_by = pthread_self();
 }
 
-/* To wake the batcher's thread would take longer than the flight. */
+/* Waking the batcher's thread would take longer than the flight. */
 static void a_lone_task_is_handed_back_by_the_thread_that_brought_it(void **state)
 {
     (void)state;

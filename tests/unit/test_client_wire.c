@@ -1,5 +1,5 @@
-/* The client's own socket: what wakes the thread that leads, when it waits for something else. The clock stands still and no
- * timer ends a wait here, so a wake-up that is missing is not made good by a timer. */
+/* The client's own socket: events that must wake the leading thread while it waits for something else. The clock stands still
+ * and no timer ends a wait here, so no timer can hide a missing wake-up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -190,7 +190,7 @@ static void test_one_positive_zero(void **state)
     free(x);
 }
 
-/* Squares as large as a lane may sum, beside one small enough that nothing else would fit. */
+/* Squares as large as a lane may sum, beside the smallest one that still fits. */
 static void test_full_square_lanes(void **state)
 {
     (void)state;
@@ -223,7 +223,7 @@ static void test_every_logarithm(void **state)
     }
 }
 
-/* Behind a block that sets the lanes' anchor: an element that only just fits beside it, elements of another size, sums of
+/* After a block that sets the lanes' anchor: an element that only just fits beside it, elements of another size, sums of
  * zero, negative zeros alone, and one infinity or NaN. */
 static void test_blocks_behind_an_anchor(void **state)
 {
@@ -432,7 +432,7 @@ static void test_arg_places(void **state)
     }
 }
 
-/* Any cut, merged in any order, gives the bytes of the whole. */
+/* Any cut, merged in any order, gives the bytes of the whole array. */
 static void test_any_cut(void **state)
 {
     (void)state;
@@ -789,7 +789,7 @@ static void fill_mask(t_rng *r, uint8_t *mask, uint64_t n)
         mask[i] = t_below(r, 100) < kept ? (uint8_t)(1 + t_below(r, 255)) : 0;
 }
 
-/* What a mask lets in, by every instruction set, from any address; nothing is written past the room for all. */
+/* The elements that a mask keeps, by every instruction set, from any address; nothing is written beyond the room for all. */
 static void test_keep(void **state)
 {
     (void)state;
@@ -819,7 +819,7 @@ static void test_keep(void **state)
         }
 }
 
-/* Columns turned into contiguous elements, by the loops of every instruction set; nothing is written beside them. */
+/* Columns transposed to contiguous elements, by the loops of every instruction set; nothing is written beside them. */
 static void test_turn(void **state)
 {
     (void)state;
@@ -1135,7 +1135,7 @@ static void test_nan_and_empty_faults(void **state)
     assert_int_equal(t.fault.index, 0);
 }
 
-/* Several workers come upon bad rows: the first row is told, with its own value. */
+/* Several workers find bad rows: the first row is reported, with its own value. */
 static void test_first_bad_row(void **state)
 {
     (void)state;

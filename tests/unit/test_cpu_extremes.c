@@ -163,7 +163,7 @@ static void long_integers(void **state)
     free(x);
 }
 
-/* A digit has room for 2^30 adds; arrays of so many elements are too long for a test. */
+/* A digit has room for 2^30 adds; arrays that long would take a test too much time. */
 static void digits_are_carried_in_time(void **state)
 {
     (void)state;

@@ -16,7 +16,7 @@ static int end_with(int err)
     return rc_message_end(&m);
 }
 
-/* Found by fuzz_words: the least integer has no opposite. */
+/* Found by fuzz_words: the smallest integer has no negation. */
 static void errors_of_no_version_are_an_error(void **state)
 {
     (void)state;

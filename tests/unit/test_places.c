@@ -1,4 +1,4 @@
-/* The places of a user's own daemon: client and daemon look in the same ones, and in none that others may write to. */
+/* The places of a user's own daemon: client and daemon use the same ones, and none that other users may write to. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

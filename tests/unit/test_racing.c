@@ -1,5 +1,5 @@
 /* Memory that changes while it is reduced, as arenas do: any state may come out, but no loop may rely on having read an
- * element once. UndefinedBehaviorSanitizer looks on in the gate's sanitizer build. */
+ * element once. UndefinedBehaviorSanitizer checks it in the gate's sanitizer build. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Who may use a socket: lists of the config, and members of groups by a database of our own. */
+/* Permission to use a socket: lists of the config, and members of groups from a database of the test. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

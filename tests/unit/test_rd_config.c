@@ -1,4 +1,4 @@
-/* The daemon's options: bounds, files, flags, what wins over what, and messages that name the culprit. */
+/* The daemon's options: bounds, files, flags, their precedence, and messages that name the wrong option. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,5 @@
-/* What tasks cost, and the shares of two users whose tasks take different times for as many bytes. The times are made up. */
+/* The cost of tasks, and the shares of two users whose tasks take different times for the same number of bytes. The times are
+ * invented. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,7 +34,7 @@ static void a_kind_has_the_price_of_its_tasks(void **state)
     assert_int_equal(rd_price_learn(&p, &rows), 2000000);
     assert_in_range(rd_price_ns(&p, &sum), 98000, 100000); /* rates are whole ps a byte */
     assert_in_range(rd_price_ns(&p, &rows), 1990000, 2000000);
-    assert_int_equal(rd_price_ns(&p, &none), RD_WINDOW_NS); /* of a kind that nobody has seen */
+    assert_int_equal(rd_price_ns(&p, &none), RD_WINDOW_NS); /* a kind of task that has not run */
 }
 
 static void a_price_follows_the_engine(void **state)

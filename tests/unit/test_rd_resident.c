@@ -1,5 +1,5 @@
-/* The table of resident data: whose they are, names, quotas, time to live, references. Its workers run on the spot, on an
- * engine of the CPU, and its clock is a number. */
+/* The table of resident data: owners, names, quotas, time to live, references. Workers run within the call, on an engine of the
+ * CPU, and the clock is a variable. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

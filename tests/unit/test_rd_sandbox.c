@@ -1,4 +1,4 @@
-/* What a process cannot do any more in the sandbox, and what it still can: each in a child, because there is no way back. */
+/* What the sandbox forbids and still allows to a process. Each test runs in a child, because the sandbox cannot be left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -54,7 +54,7 @@ static load *load_of(world *w, const rd_item *i)
     return &w->load[((const char *)i - (const char *)w->load) / (ptrdiff_t)sizeof w->load[0]];
 }
 
-/* Serve about `bytes`; who was served queues the same again. */
+/* Serve about `bytes`; a taker that was served queues the same item again. */
 static void serve(world *w, rd_queue_kind queue, uint64_t bytes)
 {
     for (uint64_t done = 0; done < bytes;) {
@@ -274,7 +274,7 @@ static void what_an_item_took_is_paid_afterwards(void **state)
     free(w);
 }
 
-/* An item may cost millions of quanta. Its payer waits that long in turns of others, and none of it in time. */
+/* An item may cost millions of quanta. Its payer waits for as many turns of others; skipping them takes no time. */
 static void a_debt_of_millions_of_rounds_is_passed_at_once(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void a_debt_of_millions_of_rounds_is_passed_at_once(void **state)
     free(w);
 }
 
-/* Who was given back more than the next items cost, and then asks for nothing, begins with nothing. */
+/* A taker that got back more than its next items cost, and then queues nothing, begins again without credit. */
 static void what_is_given_back_is_not_saved(void **state)
 {
     (void)state;
@@ -300,7 +300,7 @@ static void what_is_given_back_is_not_saved(void **state)
     free(w);
 }
 
-/* However few bytes they have: who comes next waits for so much work of the engine and for one item more. */
+/* However few bytes the items have, a newcomer waits for at most a window of the engine's work and one more item. */
 static void slow_items_fill_a_window(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* Work beside the loop: threads start when work would wait, end when there is none, and no user has them all. */
+/* Work beside the loop: threads start when work would wait, end when there is none, and no user occupies all of them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -58,7 +58,7 @@ static void quotients(void **state)
         }
 }
 
-/* The mean of so many elements whose sum is that of the state */
+/* The mean of that many elements whose sum is that of the state */
 static double mean_of(uint64_t count, int up, uint64_t more)
 {
     rk_state s;

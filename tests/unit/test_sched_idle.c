@@ -1,5 +1,5 @@
-/* A session that had nothing queued saves no credit: it is served as if it were new. What is put aside by the executor (a read
- * whose user has all its buffers) and comes back takes the same turns as if it had waited. */
+/* A session that had nothing queued saves no credit: it is served as if it were new. An item that the executor puts aside (a
+ * read whose user has all its buffers) and queues again gets the same turns as if it had waited. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

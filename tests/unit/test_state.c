@@ -579,7 +579,7 @@ static void test_check_stats(void **state)
     REFUSED(RP_OP_STATS, whole, s.limb[2] = 97, "limbs"); /* below 14^2 / 2 */
 }
 
-/* Whatever bytes come, the check ends and says something sensible. */
+/* For any bytes the check ends and gives a valid answer. */
 static void test_check_noise(void **state)
 {
     (void)state;

@@ -1,4 +1,4 @@
-/* The bounds of states from outside are exact: what `count` of the largest elements make passes, and not a step more. The
+/* The bounds of states from outside are exact: the sum of `count` largest elements passes, and one unit more does not. The
  * states at the bound are made by adding and merging, from one element to 2^60. */
 #include <setjmp.h>
 #include <stdarg.h>

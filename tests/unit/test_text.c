@@ -73,7 +73,7 @@ static void bad_tokens(void **state)
     refuse("--1", "line 1", "'--1'");
 }
 
-/* A zero byte ends no number: what is behind it counts. */
+/* A zero byte does not end a number: what follows it counts. */
 static void zero_bytes(void **state)
 {
     (void)state;
@@ -307,7 +307,7 @@ static void one_in_a_block(void **state)
         }
 }
 
-/* The line and the token of what is wrong, however far behind. */
+/* Errors name the line and the token, however far into the text. */
 static void wrong_far_behind(void **state)
 {
     (void)state;

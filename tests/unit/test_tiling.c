@@ -1,5 +1,5 @@
-/* Cutting reductions into messages: whatever the shape and the size of a message, all tiles fit, and what comes out of them,
- * level after level, is what one message of everything gives. */
+/* Cutting reductions into messages: for any shape and message size all tiles fit, and their results, level after level, equal
+ * those of one message with all data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -154,7 +154,7 @@ static void random_data(t_rng *r, const rp_spec *s, array *a)
         a->bytes[a->offsets + a->elements + i] = (uint8_t)t_below(r, 3);
 }
 
-/* Segments that are too long for one message are jobs' business (job.c): here only what fits. */
+/* job.c handles segments that are too long for one message; these tests have only segments that fit. */
 static bool fits(const rc_level *l, const rc_sizes *sizes)
 {
     for (uint64_t i = 0; l->offsets && i < l->lines; i++)

@@ -1,4 +1,4 @@
-/* reducectl top: reading metrics, and what is made of two texts. */
+/* reducectl top: reading metrics, and the frames made of two texts. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -24,13 +24,13 @@ typedef enum ctl_kind {
     CTL_IS_HDF5,
     CTL_IS_GZIP,
     CTL_IS_ZSTD,
-    CTL_IS_FOREIGN /* known, and not read here */
+    CTL_IS_FOREIGN /* known, but cannot be read */
 } ctl_kind;
 
 typedef struct ctl_sniffed {
     ctl_kind kind;
     const char *name;   /* "a Parquet file" */
-    const char *advice; /* what to do with a foreign one */
+    const char *advice; /* what the user can do with a foreign file */
 } ctl_sniffed;
 
 /* What the first bytes of a file say; CTL_HEAD of them, or the whole file, are enough. */
@@ -45,13 +45,14 @@ struct ctl_pull {
     int err;                    /* reduce_err */
 };
 
-/* The functions that make a stream return NULL if there is no memory, or set `why` and *err. They own `from` in any case. */
+/* Functions that make a stream return NULL on failure: with `why` and *err set, or without if there is no memory. They own
+ * `from` in any case. */
 
 /* The bytes of a descriptor, which stays the caller's, from its position on: at most `limit`. */
 ctl_pull *ctl_pull_fd(int fd, uint64_t limit);
 /* `len` bytes of `head`, then those of `from`. */
 ctl_pull *ctl_pull_behind(const uint8_t *head, size_t len, ctl_pull *from);
-/* As ctl_pull.read, until `room` bytes are there or the stream ends. */
+/* As ctl_pull.read, until `room` bytes are read or the stream ends. */
 long ctl_pull_full(ctl_pull *p, void *space, size_t room, char why[CTL_WHY]);
 void ctl_pull_close(ctl_pull *p); /* NULL is fine */
 /* Set why and err; returns -1. */
@@ -104,8 +105,8 @@ bool ctl_array_shape(ctl_array *a, size_t dims, const uint64_t *shape);
 
 /* The arrays of an open regular file of `size` bytes. 0, or a reduce_err with `why`. */
 int ctl_directory_read(ctl_directory *d, ctl_kind kind, int fd, uint64_t size, char why[CTL_WHY]);
-/* The arrays of a file, if it is one that may hold many, and no member is named: else none, and whether it can be read is left
- * to ctl_open. 0, or a reduce_err with `why`. (input.c) */
+/* The arrays of a file that may hold several, if no member is named. Otherwise the list is empty, and ctl_open finds out
+ * whether the file can be read. 0, or a reduce_err with `why`. (input.c) */
 int ctl_arrays(const char *name, ctl_directory *d, char why[CTL_WHY]);
 /* The elements of an array that is not CTL_PLAIN, as a stream. */
 ctl_pull *ctl_array_pull(int fd, const ctl_array *a, int *err, char why[CTL_WHY]);
@@ -141,7 +142,7 @@ int ctl_npz_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_WHY]);
 int ctl_safetensors_parse(ctl_directory *d, const char *header, size_t len, uint64_t size, char why[CTL_WHY]);
 int ctl_safetensors_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_WHY]);
 int ctl_hdf5_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_WHY]);
-/* `records`: what reducectl-hdf5 tells of a file of `size` bytes. */
+/* `records`: what reducectl-hdf5 reports about a file of `size` bytes. */
 int ctl_hdf5_parse(ctl_directory *d, const uint8_t *records, size_t len, uint64_t size, char why[CTL_WHY]);
 ctl_pull *ctl_hdf5_pull(int fd, const ctl_array *a, int *err, char why[CTL_WHY]);
 

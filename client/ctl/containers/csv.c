@@ -83,7 +83,7 @@ static bool take_field(const char **at, const char *end, char delimiter, char ou
 
 /* ---- numbers ---- */
 
-/* What stands for a value that there is not, as pandas reads it. */
+/* Texts that stand for a missing value, as in pandas. */
 static bool is_missing(const char *text)
 {
     static const char *const words[] = {"",     "NA",   "N/A",  "n/a",  "#N/A", "NaN", "nan",
@@ -94,7 +94,7 @@ static bool is_missing(const char *text)
     return false;
 }
 
-/* False: no number. */
+/* False: it is not a number. */
 static bool parse_f64(const char *text, double *out)
 {
     char *end = (char *)text + strlen(text);
@@ -141,8 +141,8 @@ static bool convert(const ctl_csv *c, const char *text, uint8_t *out, char why[C
     return true;
 }
 
-/* Where the line feeds of the n bytes at `p` are, SLAB at most. Returns how many. A branch for each would often be mistaken,
- * for lines differ in length. */
+/* Finds the line feeds among the n bytes at `p`, SLAB at most. Returns how many. A branch for each would often be mispredicted,
+ * because lines differ in length. */
 static size_t find_feeds(const char *p, size_t n, uint16_t at[SLAB + FEEDS_AHEAD])
 {
     size_t found = 0, i = 0;

@@ -40,10 +40,10 @@ void ctl_directory_free(ctl_directory *d)
     *d = (ctl_directory){0};
 }
 
-/* netCDF-4 puts this in front of a variable that has a dimension's name and is not its coordinate. */
+/* netCDF-4's prefix of a variable that has a dimension's name but is not its coordinate. */
 static const char NETCDF_PREFIX[] = "_nc4_non_coord_";
 
-/* Of HDF5 the first slash may be left out, and netCDF's prefix. */
+/* In HDF5 names, the first slash and netCDF's prefix may be left out. */
 static bool is_called(const ctl_array *a, const char *name)
 {
     if (!strcmp(a->name, name) || (a->name[0] == '/' && !strcmp(a->name + 1, name)))

@@ -114,7 +114,7 @@ static void process_close(ctl_pull *pull)
     free(p);
 }
 
-/* It has closed its output: how did it end? */
+/* The program has closed its output: check its exit status. */
 static long finish(process *p, char why[CTL_WHY])
 {
     int status;
@@ -185,7 +185,7 @@ static int no_memory(int err, char why[CTL_WHY])
     return REDUCE_E_NO_MEMORY;
 }
 
-/* Everything it writes: malloc'ed *all. */
+/* Reads all of its output to *all, malloc'ed. */
 static int read_all(ctl_pull *p, uint8_t **all, size_t *len, char why[CTL_WHY])
 {
     for (size_t room = 0;;) {

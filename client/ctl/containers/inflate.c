@@ -15,7 +15,7 @@ typedef struct inflater {
     ctl_pull *from;
     z_stream z;
     bool member;   /* of a zip archive: one raw stream, whose size and CRC are known */
-    bool over;     /* the end of a stream was the last thing seen */
+    bool over;     /* the last call reached the end of a stream */
     bool full;     /* the last call had no room for more, so there may be some without further input */
     uint64_t left; /* member: bytes that have to follow */
     uint32_t crc, want_crc;
@@ -33,7 +33,7 @@ static long inflate_more(inflater *f, char why[CTL_WHY])
     return n;
 }
 
-/* What came out of a zip member: as much as its directory says, with its CRC? */
+/* Has the decoded zip member the size and the CRC that the directory states? */
 static long inflate_check(inflater *f, const uint8_t *space, size_t n, char why[CTL_WHY])
 {
     if (!f->member)

@@ -61,7 +61,7 @@ static const magic MAGICS[] = {
     M(FOREIGN, 0, "\x80\5\x95", "a Python pickle", PYTHON_SAVE),
 };
 
-/* A length of 8 bytes and a JSON object. There is no magic, so all that is there has to look like that. */
+/* A length of 8 bytes and a JSON object. There is no magic number, so all bytes that were read must fit this form. */
 static bool is_safetensors(const uint8_t *head, size_t len)
 {
     uint64_t json = 0;

@@ -1,6 +1,7 @@
 /* What reducectl-hdf5 tells reducectl of a file: a record for each dataset, then its name. One machine, one byte order.
  *
- * libhdf5 reads hostile files in a process of its own: what it does with them ends there, and reducectl starts without it. */
+ * libhdf5 may read hostile files, so it runs in a process of its own, which contains any damage. And reducectl starts faster
+ * without it. */
 #ifndef CTL_HDF5_DATASETS_H
 #define CTL_HDF5_DATASETS_H
 

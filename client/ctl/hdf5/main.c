@@ -42,7 +42,7 @@ static int integer_type(size_t size, bool is_signed)
     }
 }
 
-/* By the place of its fields: f64, f32, f16 and bf16 have no others. */
+/* The float type by the position of its fields, which identifies f64, f32, f16 and bf16. */
 static int float_type(hid_t t)
 {
     static const struct {
@@ -115,7 +115,7 @@ static bool is_contiguous(hid_t set, uint64_t *offset)
     return at != HADDR_UNDEF;
 }
 
-/* Elements in other files are not read: a file that somebody sent must not name them. */
+/* Elements in other files are not read, because a hostile file could name any file. */
 static bool is_elsewhere(hid_t set)
 {
     hid_t plan = H5Dget_create_plist(set);
@@ -310,5 +310,5 @@ int main(int argc, char **argv)
     int code = reads ? read_set(file, argv[2]) : list(file);
     if (fflush(stdout) && !code)
         code = 1;
-    _exit(code); /* what is open needs no tidying: nothing was written */
+    _exit(code); /* nothing was written, so nothing needs closing */
 }

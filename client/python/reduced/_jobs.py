@@ -35,12 +35,12 @@ class Task(Future[Any]):
     def __init__(self, client: Client, plan: Plan):
         super().__init__()
         self.set_running_or_notify_cancel()
-        self._starting = threading.Lock()  # a job may end before it has a handle
+        self._using = threading.RLock()  # guards the job, which may end before it has a handle and is not freed during a call
         self._callback = DONE(lambda *_: _ended.put(self))  # runs on a thread of the library, which must not wait
         if plan.source.jobs and plan.cells.size:
             _under_way.add(self)  # keeps the callback alive until it has run
             try:
-                with self._starting:
+                with self._using:
                     self._job: Job | None = Job(client, plan, self._callback)
             except BaseException:
                 _under_way.discard(self)
@@ -54,7 +54,7 @@ class Task(Future[Any]):
         self._complete(lambda: run(plan, client), plan, client)
 
     def _finish(self) -> None:
-        with self._starting:
+        with self._using:
             job = self._job
         assert job
 
@@ -64,7 +64,8 @@ class Task(Future[Any]):
         try:
             self._complete(end, job.plan, job.client)
         finally:
-            job.free()
+            with self._using:
+                job.free()
             _under_way.discard(self)
 
     def _complete(self, end: Callable[[], Any], plan: Plan, client: Client) -> None:
@@ -109,12 +110,16 @@ class Task(Future[Any]):
         """Ask the reduction to end soon with CancelledError. False: it is already done."""
         if self.done() or self._job is None:
             return False
-        self._job.cancel()
+        with self._using:
+            self._job.cancel()
         return True
 
     def progress(self) -> tuple[int, int]:
         """Bytes that the daemon has acknowledged, and their total."""
-        return (0, 0) if self._job is None or self.done() else self._job.progress()
+        if self._job is None or self.done():
+            return 0, 0
+        with self._using:
+            return self._job.progress()
 
 
 _ended: SimpleQueue[Task] = SimpleQueue()
@@ -152,7 +157,7 @@ def _forget() -> None:
     global _ended, _finisher
     _ended, _finisher = SimpleQueue(), None
     for task in list(_under_way):
-        vars(task).update(_condition=threading.Condition(), _done_callbacks=[])  # attributes of Future
+        vars(task).update(_using=threading.RLock(), _condition=threading.Condition(), _done_callbacks=[])  # the last two are Future's
         with contextlib.suppress(InvalidStateError):  # it was just done
             task.set_exception(ForkedError("FORKED: this task belongs to the process that submitted it, not to its forked child"))
     _under_way.clear()

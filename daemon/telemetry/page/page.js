@@ -100,7 +100,7 @@ function sample(then, now) {
   };
 }
 
-/* ---- the view of now ---- */
+/* ---- the current view ---- */
 const cards = {
   requests: new Card('card-requests', 'Requests a second', amount), bytes: new Card('card-bytes', 'Data a second', bytes),
   times: new Card('card-times', 'Time of a request', seconds), busy: new Card('card-busy', 'Engine busy', percent),

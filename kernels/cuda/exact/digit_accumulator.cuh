@@ -2,12 +2,12 @@
 //
 // A thread owns 45 int64 digits that count units of 2^(48j - 1074). The field over 48 of an element, its exponent's but one,
 // says which two digits it goes to. With the exponent lowered by as many digits it is a multiple of 2^-1074 below 2^-974,
-// and is cut by additions of doubles: adding a large number, the anchor, rounds it to a multiple of 2^(49-1074), and leaves
-// how many of these it has in the bits of the sum, in two's complement; adding another one does so with the rest. So signs,
-// hidden bits and subnormals ask for no instruction of their own. The rest is at most 2^48 units, the upper part 2^52: a
-// digit has room for 1900 elements before it must carry, whatever the data. Narrower digits would leave less of an SM's
-// memory to loads in flight, wider ones would have to carry more often.
-// NaNs and infinities add rubbish to the digits, are noticed by the largest exponent seen in a tile, and void them.
+// and is cut by additions of doubles. Adding a large number, the anchor, rounds it to a multiple of 2^(49-1074); the bits of
+// the sum then hold the number of these units in two's complement. Adding another anchor does the same with the rest. So signs,
+// hidden bits and subnormals need no instructions of their own. The rest is at most 2^48 units, the upper part 2^52: a digit
+// has room for 1900 elements before it must carry, whatever the data. Narrower digits would leave less of an SM's memory to
+// loads in flight, wider ones would have to carry more often. NaNs and infinities add garbage to the digits. The largest
+// exponent of a tile shows them, and the digits are then discarded.
 #pragma once
 
 #include "kernels/cuda/pass/elements.cuh"
@@ -15,7 +15,7 @@
 
 namespace rk {
 
-// Of some f64: the largest upper word, doubled; and the least such one of an infinity or NaN.
+// The largest upper word of some f64, doubled; and the least such word of an infinity or NaN.
 constexpr u32 kSpecialUpper = 0x7ffu << 21;
 template <int kCount> __device__ __forceinline__ u32 most_of(const uint4 (&v)[kCount])
 {
@@ -41,7 +41,7 @@ template <int kColumns, int kInFlight, bool kSkip, bool kAbs = false> struct Dig
     static size_t shared_bytes() { return sizeof(i64) * kColumn * kThreads; }
 
     i64 *column; // digit j of this thread: column[j * kThreads]
-    u32 largest; // not zero: an element's upper word was not, but for its sign
+    u32 largest; // nonzero if an element's upper word, without its sign, was
     int signs;   // AND of all high words: negative if every element had the sign bit
     u32 flags, skipped;
     u32 keep; // all bits but, for sums of magnitudes, the sign
@@ -59,7 +59,7 @@ template <int kColumns, int kInFlight, bool kSkip, bool kAbs = false> struct Dig
             column[j * kThreads] = 0;
     }
 
-    // What digit j has beyond its 48 bits goes to the next one.
+    // Carries what digit j has beyond its 48 bits to the next digit.
     __device__ __forceinline__ void carry(int j)
     {
         i64 *d = column + j * kThreads;
@@ -68,7 +68,7 @@ template <int kColumns, int kInFlight, bool kSkip, bool kAbs = false> struct Dig
         d[kThreads] += all >> kBits;
     }
 
-    // With every tile one digit carries, in turn. The top one need not.
+    // One digit carries after every tile, in turn; the top one need not.
     __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll])
     {
         static_assert((kColumn * kUnroll + 2) * 2 < 1900); // a row's head and tail count double
@@ -77,7 +77,7 @@ template <int kColumns, int kInFlight, bool kSkip, bool kAbs = false> struct Dig
         return true;
     }
 
-    // 1.5 times 2^52 of the parts' units
+    // 1.5 times 2^52 units of each part
     static constexpr u32 kUpperAnchor = (52 + kBits + 1 + 1023 - 1074) << 20 | 0x80000, kLowerAnchor = 0x180000;
 
     // An element's two parts, and which digit the lower one goes to.
@@ -160,7 +160,7 @@ template <int kColumns, int kInFlight, bool kSkip, bool kAbs = false> struct Dig
     __device__ __forceinline__ void add_element(const void *p, u64)
     {
         uint2 v = *(const uint2 *)p;
-        add_vector(make_uint4(v.x, v.y, 0, 0x80000000u), 0); // beside it a -0.0
+        add_vector(make_uint4(v.x, v.y, 0, 0x80000000u), 0); // with -0.0 as the second element
     }
 
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *shared, u64 elements, u64 *partial)

@@ -2,8 +2,8 @@
 //
 // A thread owns 16 doubles, one for each 16 binades of the f32 range (bin = top four exponent bits). Elements of bin g are
 // multiples of u = 2^(16g-150) below 2^39 u, so the sum of up to 2^14 of them is a multiple of u below 2^53 u: every
-// addition is exact, for any data. Infinities and NaNs follow IEEE rules in bin 15; a bin that still is -0.0 has seen
-// nothing but -0.0. The bank of an access depends on the lane alone.
+// addition is exact, for any data. Infinities and NaNs follow IEEE rules in bin 15; a bin that is still -0.0 has seen only
+// -0.0. The bank of an access depends on the lane alone.
 #pragma once
 
 #include "kernels/cuda/pass/elements.cuh"

@@ -3,15 +3,15 @@
 //
 // For up to 2^13 elements 52 bits hold the sum. Of a square the upper part is what an addition to a large number, the anchor,
 // keeps of it; what that rounds off goes to another double, which has room for it (Rump, Ogita, Oishi, "Accurate
-// floating-point summation", part I, SIAM J. Sci. Comput. 31 (2008), section 3). Where elements go that do not fit, and what
-// is in a window that must shift or is full, is its owner's business.
+// floating-point summation", part I, SIAM J. Sci. Comput. 31 (2008), section 3). The owner handles elements that do not fit,
+// and the content of a window that must shift or is full.
 #pragma once
 
 #include "kernels/cuda/exact/moment_sums.cuh"
 
 namespace rk {
 
-// What some elements have, as the bits of f32, to know whether they fit.
+// The range of some elements, as bits of f32, to decide whether they fit.
 struct Magnitudes {
     u32 most = 0, least = ~0u; // least: of those that are not zero, less 1
 
@@ -61,12 +61,12 @@ struct Window {
     // If it is not too low: are all these elements in the window?
     __device__ __forceinline__ bool holds(const Magnitudes &m) const { return first == 1 || m.least >= (first << 23) - 1; }
 
-    // `count` is the owner's to count.
+    // The owner counts `count`.
     template <bool kSquares> __device__ __forceinline__ void add(u32 bits)
     {
         const double x = (double)__uint_as_float(bits);
         if (kSquares) {
-            const double with = __fma_rn(x, x, upper), kept = __dsub_rn(with, upper); // of a square that needs no rounding
+            const double with = __fma_rn(x, x, upper), kept = __dsub_rn(with, upper); // the upper part of the square, exact
             lower = __dadd_rn(lower, __fma_rn(x, x, -kept));
             upper = with;
         }

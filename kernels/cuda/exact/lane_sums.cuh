@@ -1,6 +1,6 @@
-// What lanes of a warp accumulate of a line of floats: the exact sum and that of the squares, in registers. A warp goes in
-// step; elements come in groups, and in place of those that are missing come -0.0, which add nothing. So the usual way of a
-// group has no branch for an element.
+// The sums that lanes of a warp accumulate for a line of floats: of elements and of squares, exact and in registers. The lanes
+// of a warp work in step on groups of elements; -0.0, which adds nothing, stands for missing ones. So the usual path of a group
+// has no branch for single elements.
 #pragma once
 
 #include "kernels/cuda/exact/exponent_window.cuh"
@@ -11,7 +11,7 @@ namespace rk {
 
 constexpr int kGroup = 8; // elements of a lane at once
 
-// The neighbouring lanes of a warp that have one line, the calling one among them.
+// The neighbouring lanes of a warp that share a line with the calling lane.
 struct Lanes {
     u32 count, mask;
 };
@@ -24,7 +24,7 @@ template <bool kSquares> struct NarrowSums {
     Window window;
     Pair sum;
     Terms<kTerms> squares;
-    bool apart; // something is in the doubles
+    bool apart; // the doubles are in use
 
     __device__ __forceinline__ void init()
     {
@@ -75,7 +75,7 @@ template <bool kSquares> struct NarrowSums {
         apart = true;
     }
 
-    // Those below the window are added, and replaced by zeros. Not unrolled: it is not done often.
+    // Elements below the window are added to the doubles and replaced by zeros. Not unrolled, because it is rare.
     __device__ __forceinline__ void add_small(u32 (&x)[kGroup])
     {
         const u32 least = window.first << 23;

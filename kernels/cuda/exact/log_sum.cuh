@@ -1,9 +1,8 @@
 // Products of whole rows of f32, bf16 and f16: sums of logarithms (kernels/exact/log2.h), four elements side by side.
 //
 // A factor of up to 24 bits makes the first steps of a logarithm short. The significand m of 2^23 units becomes near = m c1, of
-// 2^33 units and less than 2^25 more, of which 32 bits tell; then r = near c2 is a number of 35 bits.
-// A zero's logarithm counts for nothing, so zeros, which are common, go the usual way; what else is not a normal number does
-// not.
+// 2^33 units and less than 2^25 more, which 32 bits hold; then r = near c2 is a number of 35 bits. A zero's logarithm is not
+// used, so zeros, which are common, take the usual path. Other numbers that are not normal do not.
 #pragma once
 
 #include "kernels/cuda/exact/twosum.cuh"

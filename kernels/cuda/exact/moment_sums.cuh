@@ -1,5 +1,5 @@
-// A sum and a sum of squares, each in two doubles: what blocks leave of theirs, as long as that holds them, for the values that
-// are made of these by a few doubles (finish_moments.cuh).
+// A sum and a sum of squares, each in two doubles. Blocks leave theirs in this form if it holds them, for values that are
+// computed from these by a few doubles (finish_moments.cuh).
 #pragma once
 
 #include "kernels/cuda/exact/twosum.cuh"

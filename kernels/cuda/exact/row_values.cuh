@@ -1,5 +1,5 @@
-// Means and variances of many rows of one length by their exact sums, rounded correctly, or not at all where what was neglected
-// could decide (ziv_round.cuh). Reciprocals of what rows are divided by are worked out once.
+// Means and variances of many rows of one length from their exact sums. They are rounded correctly, or not at all if neglected
+// terms could decide the rounding (ziv_round.cuh). Reciprocals of the divisors are computed once.
 #pragma once
 
 #include "kernels/cuda/exact/ziv_round.cuh"
@@ -66,7 +66,7 @@ struct RowValues {
         *v = sum; // of this sign
         return true;
     }
-    // The variance, of sum and squares q[0] + q[1], |q[1]| <= 2^-53 q[0].
+    // The variance from `sum` and the sum of squares q[0] + q[1], |q[1]| <= 2^-53 q[0].
     //
     // n Q - S^2: of p = n q[0] and S^2, rounded, what is rounded off is known, and that of their difference; each is at most
     // 2^-53 p. So is n q[1]. Adding these rounds off at most 2^-102 p.
@@ -75,15 +75,15 @@ struct RowValues {
         const double p = __dmul_rn(n, q[0]), s2 = __dmul_rn(sum, sum);
         double d, high;
         const double e = two_sum(p, -s2, d), of_p = __fma_rn(n, q[0], -p), of_s2 = __fma_rn(sum, sum, -s2);
-        if (p == s2 && of_p == of_s2 && q[1] == 0) // elements of one value
+        if (p == s2 && of_p == of_s2 && q[1] == 0) // all elements are equal
             return {0, 0, 0};
         const double rest = __dsub_rn(of_p, of_s2), low = two_sum(d, __fma_rn(n, q[1], __dadd_rn(rest, e)), high);
         Within v = spread_by.quotient(high, low, 0x1p-101 * p);
-        if (!(high > 0 && in_range(p) && (sum == 0 || in_range(s2)))) // then nothing is certain
+        if (!(high > 0 && in_range(p) && (sum == 0 || in_range(s2)))) // out of range: nothing is certain
             v.error = INFINITY;
         return v;
     }
-    // What an operation makes of the squares
+    // The value of an operation on squares
     __device__ __forceinline__ Within of_squares(int op, double sum, const double (&q)[2]) const
     {
         const Within total = {q[0], q[1], 0x1p-100 * q[0]};

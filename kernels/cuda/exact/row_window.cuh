@@ -1,4 +1,4 @@
-// Sums of squares of a row as a whole, whose largest element decides where 19 binades lie, and the row's extremes.
+// Sums of squares of a whole row, in a window of 19 binades below its largest element, and the row's extremes.
 //
 // As in exponent_window.cuh, but with u the lowest bit of the lowest binade, elements are multiples of u below 2^42 u, squares
 // below 2^84 u^2, and 2^10 of these below 2^94 u^2. Above the anchor 2^95 u^2 a double counts 2^43 u^2; what the squares lose
@@ -48,8 +48,8 @@ struct RowSums {
     }
 };
 
-// The extremes of elements as numbers of 32 bits, with a sign and without: three of those are as good as the least and the
-// greatest f32, of which -0 is less than +0, and take half as many instructions.
+// The extremes of elements as 32-bit integers, signed and unsigned. Three of these determine the smallest and the largest f32
+// (with -0 below +0), and take half as many instructions.
 struct RowExtremes {
     int most_signed = (int)(1u << 31);
     u32 most = 0, least = ~0u;

@@ -1,5 +1,5 @@
-// Exact sums of a tile by additions that are not watched one by one: whether they were exact is told at the end, of f64 by the
-// binades that the elements span, of f32 by summing twice, rounding down and up.
+// Exact sums of a tile by additions that are not checked one by one. At the end a test shows whether they were exact: for f64
+// by the binades that the elements span, for f32 by summing twice, rounding down and up.
 //
 // Let f64 elements be below 2^(e+1) in magnitude, and multiples of the last place of a number in binade e - k. What an addition
 // of up to 2^L of them rounds off is below 2^(e+L-52), a multiple of 2^(e-k-52), and added to a second double; up to 2^L of
@@ -11,7 +11,7 @@
 
 namespace rk {
 
-// Of the f64 met: the largest magnitude, and the least that is not zero.
+// Of the f64 seen: the largest magnitude, and the smallest that is not zero.
 struct Span {
     u32 most;  // upper word of |bits|, doubled
     u32 least; // that of the smallest, one less if its lower word is zero, so that zeros are the largest
@@ -31,8 +31,8 @@ struct Span {
     __device__ __forceinline__ bool below(u32 field) const { return most < field << 21; }
 };
 
-// A sum of f64 without looking, in two doubles, the second one for what the first rounds off. s is -0.0 if all is -0.0, and
-// only then.
+// An unchecked sum of f64 in two doubles; the second one sums what the first rounds off. s is -0.0 if all elements are -0.0,
+// and only then.
 struct PlainSum {
     double s, t;
 
@@ -57,7 +57,8 @@ struct PlainSum {
 
 constexpr int log2_of(u32 n) { return n > 1 ? 1 + log2_of(n / 2) : 0; }
 
-// Accumulators for add_row. join_block: with those of all threads; each gets the result, so all agree whether it is certain.
+// Accumulators for add_row. join_block joins those of all threads. Each thread gets the result, so all agree on whether it is
+// certain.
 template <int kDtype, int kBlock, int kLoads> struct TileSum;
 
 template <int kBlock, int kLoads> struct TileSum<RP_F64, kBlock, kLoads> {
@@ -68,7 +69,7 @@ template <int kBlock, int kLoads> struct TileSum<RP_F64, kBlock, kLoads> {
     static constexpr Bits kPadding = 1ull << 63;                 // -0.0
     static constexpr int kLog = log2_of(kThreads * kUnroll * 2); // of the elements of a tile
     static constexpr u32 kBinades = 53 - 2 * kLog;
-    static constexpr u32 kTop = 2046 - kLog; // exponent field of what is too large
+    static constexpr u32 kTop = 2046 - kLog; // exponent field from which elements are too large
 
     Span span;
     PlainSum sum;
@@ -109,19 +110,19 @@ template <int kBlock, int kLoads> struct TileSum<RP_F64, kBlock, kLoads> {
         __syncthreads();
         *this = joined<kThreads / kWarp>(of_warp);
     }
-    // Is the sum exact? Not if there are NaNs or infinities, or so large numbers that it may overflow.
+    // Is the sum exact? It is not with NaNs or infinities, or with numbers so large that it may overflow.
     __device__ __forceinline__ bool certain() const { return span.below(kTop) && span.within(kBinades); }
     __device__ __forceinline__ double value() const { return sum.value(); }
 };
 
-// Of f32: two sums, of which one rounds down what it must round, and the other one up. The exact sum is between them, so it is
-// known where they are equal.
+// For f32: two sums, one of which rounds down and the other one up. The exact sum lies between them, so it is known if they are
+// equal.
 struct Between {
     double low, high; // high is -0.0 if all is -0.0, and only then
 
     // 2^-896 of an element. So much of a number has the same exponent field and mantissa, only wider: two integer
     // instructions, where converting takes an SM 256 cycles for a tile. Subnormal numbers are right, too; infinities and NaNs
-    // become some number.
+    // become arbitrary numbers.
     static __device__ __forceinline__ Between of(u32 bits)
     {
         const i64 wide = times_2_29(bits); // the sign four times, exponent field, mantissa and 29 zeros
@@ -181,7 +182,7 @@ template <int kBlock, int kLoads> struct TileSum<RP_F32, kBlock, kLoads> {
         sum = Between::of(tile[0]);
         size = magnitude_of(tile[0]);
 #pragma unroll
-        for (int u = 1; u < kUnroll; u++) { // one after the other, as they come
+        for (int u = 1; u < kUnroll; u++) { // in the order in which loads arrive
             sum.join(Between::of(tile[u]));
             size = __fadd_rn(size, magnitude_of(tile[u]));
         }
@@ -207,11 +208,11 @@ template <int kBlock, int kLoads> struct TileSum<RP_F32, kBlock, kLoads> {
         const u64 bits = (u64)__double_as_longlong(moved);
         const u32 low = warp_add((u32)bits & ((1u << kLow) - 1));
         const u32 high = warp_add((u32)(bits >> kLow)) - (upper << (32 - kLow + 5)); // without the anchors of 32 lanes
-        // the anchor with all units added, and the 896 binades that were left out
+        // the anchor plus all units, times the 2^896 that was left out
         const u32 top = upper + (896u << 20);
         const i64 all = (i64)(int)high * (1 << kLow) + (i64)((u64)top << 32 | low);
         const double total = __dsub_rn(__longlong_as_double(all), __hiloint2double((int)top, 0));
-        // its sign, if all lanes have the same negative one: -0.0 is the sum of nothing else
+        // a zero is negative only if all lanes are: only -0.0 sums to -0.0
         const u32 sign = warp_and(signed_upper) & 1u << 31;
         const bool finite = __float_as_uint(size) < kInfinite, known = sum.low == sum.high;
         const bool fits = __dsub_rn(moved, anchor) == sum.high;

@@ -1,9 +1,10 @@
-// Exact sums as two doubles, as far as that goes: fast where a long accumulator's beginning and end would be what counts.
+// Exact sums as two doubles, where these suffice. That is fast where initialising and finishing a long accumulator would
+// dominate.
 //
 // An element is added to a double, and what that rounds off is caught in a second one (TwoSum: Knuth, vol. 2, 4.2.2,
-// theorem B); what that one rounds off is only looked at. If it was always zero, the sum is exactly that of the two
+// theorem B); what that one rounds off is only tested. If it was always zero, the sum is exactly that of the two
 // doubles, which one more addition rounds correctly. That holds unless the elements span more than about 100 binades
-// less their own precision, or overflow: then `lost` tells, and the sum must be taken another way.
+// less their own precision, or overflow: then `lost` is set, and the sum must be computed in another way.
 #pragma once
 
 #include "kernels/cuda/pass/elements.cuh"
@@ -58,14 +59,15 @@ struct Pair {
         e = two_sum(t, e, t);
         lost |= !(e == 0 && f == 0);
     }
-    // With the sum of another lane, which gets the result, too. Whether that one's was lost is not asked.
+    // Join with another lane, which gets the result, too. The other lane's `lost` is not included.
     __device__ __forceinline__ void join_lane(u32 mask, int distance)
     {
         double s2 = __shfl_xor_sync(mask, s, distance), t2 = __shfl_xor_sync(mask, t, distance);
         join(s2, t2);
     }
-    // join_lanes where one double does, which is soon found out. False, and nothing done, if it does not. Each lane adds twice,
-    // rounding down and up: once these differ they stay apart, so where they are equal in all lanes nothing was rounded.
+    // join_lanes for sums that one double holds, which a fast test decides. False, and nothing is done, if it does not. Each
+    // lane adds twice, rounding down and up. Once these sums differ they stay apart, so if they are equal in all lanes nothing
+    // was rounded.
     __device__ __forceinline__ bool join_doubles(int lanes)
     {
         double low = s, high = s; // high is -0.0 if all is -0.0, and only then
@@ -88,7 +90,7 @@ struct Pair {
         for (int d = lanes / 2; d; d >>= 1)
             join_lane(kFullMask, d);
     }
-    // Was anything added but -0.0?
+    // Was anything other than -0.0 added?
     __device__ __forceinline__ bool beyond_negative_zero() const { return (u64)__double_as_longlong(s) != 1ull << 63; }
 };
 
@@ -104,11 +106,15 @@ __device__ __forceinline__ void add_float(Pair &sum, FloatBits<kDtype> bits, boo
     sum.add(x);
 }
 
-// Joins the pairs of all threads of a block, kWarps warps; every thread gets the result. Out of line: the second time it is
-// called its code is there.
+// Joins the pairs of all threads of a block, kWarps warps; every thread gets the result. Out of line, so that the second call
+// finds its code in the instruction cache.
 template <int kWarps> __device__ __noinline__ Pair join_block(Pair sum)
 {
-    constexpr int kLanes = kWarps > 16 ? 32 : kWarps > 8 ? 16 : kWarps > 4 ? 8 : 4; // that hold one pair each, again and again
+    constexpr int kLanes = kWarps > 16  ? 32
+                           : kWarps > 8 ? 16
+                           : kWarps > 4 ? 8
+                                        : 4; // lanes that hold one pair each; groups of
+                                             // them are copies
     __shared__ double pairs[kWarps][2];
     const int lane = threadIdx.x % kWarp, of = lane % kLanes;
     sum.join_lanes(kWarp);
@@ -119,7 +125,7 @@ template <int kWarps> __device__ __noinline__ Pair join_block(Pair sum)
     __syncthreads();
     bool lost = sum.lost;
     sum = {of < kWarps ? pairs[of][0] : -0.0, of < kWarps ? pairs[of][1] : -0.0, false};
-    sum.join_lanes(kLanes); // every warp the same
+    sum.join_lanes(kLanes); // every warp computes the same
     sum.lost = __syncthreads_or(lost || sum.lost);
     return sum;
 }
@@ -135,7 +141,7 @@ struct PairPartial {
 __device__ inline i64 units_of(double v, int e0, int *offset)
 {
     rk_number x = rk_number_of(rk_format_of(RP_F64), (u64)__double_as_longlong(v));
-    int below = e0 - x.unit; // that many bits are zero
+    int below = e0 - x.unit; // number of low bits that are zero
     u64 m = below > 0 ? below < 64 ? x.mantissa >> below : 0 : x.mantissa;
     *offset = below > 0 ? 0 : -below;
     return x.negative ? -(i64)m : (i64)m;

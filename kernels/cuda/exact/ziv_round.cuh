@@ -1,7 +1,7 @@
-// Means, variances and norms in f64 from a few doubles that hold exact sums: rounded correctly, or not at all where what was
-// neglected on the way could decide (Ziv, "Fast evaluation of elementary mathematical functions with correctly rounded last
-// bit", ACM TOMS 17 (1991)). The other way, by integers of up to 4288 bits (kernels/exact/finish.h), takes about fifty times as
-// long, which is what counts where there are many short lines.
+// Means, variances and norms in f64 from a few doubles that hold exact sums. They are rounded correctly, or not at all if
+// neglected terms could decide the rounding (Ziv, "Fast evaluation of elementary mathematical functions with correctly rounded
+// last bit", ACM TOMS 17 (1991)). The general way, by integers of up to 4288 bits (kernels/exact/finish.h), takes about fifty
+// times as long, which dominates with many short lines.
 //
 // Error-free transforms: two_sum (twosum.cuh), and a product with its error by a fused multiply-add (Dekker 1971; Muller et
 // al., "Handbook of Floating-Point Arithmetic", 5.1).
@@ -12,7 +12,7 @@
 
 namespace rk {
 
-// What is certain is so for results and operands within this range: nothing over- or underflows on the way.
+// Certainty requires results and operands within this range, where no step over- or underflows.
 __device__ __forceinline__ bool in_range(double x) { return fabs(x) > 0x1p-450 && fabs(x) < 0x1p450; }
 
 // The exact sum of what was added to kTerms doubles, if not `lost`.
@@ -27,7 +27,7 @@ template <int kTerms> struct Terms {
             x[k] = 0;
         lost = false;
     }
-    // What one term rounds off goes to the next; behind the last it is lost.
+    // What one term rounds off is added to the next one; what the last one rounds off is lost.
     __device__ __forceinline__ void add(double v)
     {
 #pragma unroll
@@ -42,8 +42,8 @@ template <int kTerms> struct Terms {
         add(__fma_rn(a, b, -p));
         add(p);
     }
-    // Brings the sum to the front: x[0] is all of it but at most 2^-52 of it, which is x[1] with a like error. False if that
-    // could not be done.
+    // Normalises the terms: x[0] is the sum with a relative error of at most 2^-52, and x[1] is that error with a like one.
+    // False if that failed.
     __device__ __forceinline__ bool gather()
     {
 #pragma unroll
@@ -64,8 +64,8 @@ template <int kTerms> struct Terms {
             add(o.x[k]);
         lost |= o.lost;
     }
-    // With another lane's. Both must get the same terms, not just the same sum: they add what the upper one has to what the
-    // lower one has.
+    // Join with another lane. Both must get the same terms, not just the same sum, so both add the upper lane's terms to the
+    // lower lane's.
     __device__ __forceinline__ void join_lane(u32 mask, int distance)
     {
         const bool upper = threadIdx.x & distance;
@@ -112,7 +112,7 @@ __device__ __forceinline__ Near root(Near v)
     return {r, __ddiv_rn(__dadd_rn(rest, v.low), __dadd_rn(r, r))};
 }
 
-// What there is to know of a line of floats but for its extremes. The values below are f64; false: not certain.
+// All that is known about a line of floats, except its extremes. The values below are f64; false: not certain.
 template <int kTerms> struct LineSums {
     Pair sum;
     Terms<kTerms> squares;
@@ -143,7 +143,7 @@ template <int kTerms> struct LineSums {
             return square_sum(spec.op, v);
         case RK_FINISH_TOTAL:
             return whole_sum(v);
-        case RK_FINISH_CHOSEN: // no sums
+        case RK_FINISH_CHOSEN: // uses no sums
         case RK_FINISH_INDEX:
         case RK_FINISH_ENDS:
         case RK_FINISH_RANGE:
@@ -175,7 +175,7 @@ template <int kTerms> struct LineSums {
         if (count == 0 || special)
             return true;
         double high, low = two_sum(sum.s, sum.t, high);
-        if (high == 0) // of this sign
+        if (high == 0) // a zero with the sign of `high`
             return !sum.lost;
         return !sum.lost && in_range(high) && count < 1ull << 53 && quotient(high, low, (double)count).round(v);
     }
@@ -205,7 +205,7 @@ template <int kTerms> struct LineSums {
         double d;
         const double e = two_sum(p, -s2, d), rest = __dsub_rn(__fma_rn(n, q, -p), __fma_rn(sum.s, sum.s, -s2));
         *low = two_sum(d, __fma_rn(n, squares.x[1], __dadd_rn(rest, e)), *high);
-        bool two = fabs(squares.x[1]) <= 0x1p-52 * q; // of no more terms
+        bool two = fabs(squares.x[1]) <= 0x1p-52 * q; // there are no further terms
 #pragma unroll
         for (int k = 2; k < kTerms; k++)
             two &= squares.x[k] == 0;
@@ -213,7 +213,7 @@ template <int kTerms> struct LineSums {
                (sum.s == 0 || in_range(s2));
     }
 
-    // Is what quick_top tells exactly n Q - S^2?
+    // Is the result of quick_top exactly n Q - S^2?
     __device__ __forceinline__ bool exact_top() const
     {
         const double n = (double)count, q = squares.x[0], p = __dmul_rn(n, q), s2 = __dmul_rn(sum.s, sum.s);
@@ -244,7 +244,8 @@ template <int kTerms> struct LineSums {
             const Near near = kMany && many ? quotient(quotient(high, low, (double)count), (double)(count - ddof))
                                             : quotient(high, low, (double)divisor);
             bool certain = !var || near.round(var);
-            if (!certain && !many && (divisor & (divisor - 1)) == 0 && exact_top()) { // nothing was rounded off: perhaps a tie
+            if (!certain && !many && (divisor & (divisor - 1)) == 0 && exact_top()) { // nothing was rounded off, so it may be a
+                                                                                      // tie
                 *var = near.high;
                 certain = in_range(near.high);
             }

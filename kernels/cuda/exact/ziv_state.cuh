@@ -6,7 +6,7 @@
 
 namespace rk {
 
-// The two's complement limb[0..n) * 2^e0, whose range is r. Lost, too, if a part of it is not within what in_range is for.
+// The two's complement limb[0..n) * 2^e0, whose range is r. It is also lost if a part of it is outside in_range.
 template <int kTerms> __device__ inline Terms<kTerms> terms_of(const uint64_t *limb, int n, rk_range r, int e0)
 {
     const int negative = n ? (int)(limb[n - 1] >> 63) : 0;
@@ -44,7 +44,7 @@ __device__ __forceinline__ u64 end_of(const rk_state &s, u64 bits)
     return rk_convert_float(s.dtype, bits, RP_F64);
 }
 
-// The words of stats but for mean, var and std, of a state without NaNs among its elements, whose sum is `sum`.
+// The words of stats except mean, var and std, of a state without NaN elements, whose sum is `sum`.
 __device__ inline void summary_rest(const rk_state &s, double sum, uint64_t *words)
 {
     const uint64_t *o = s.limb + rk_sum_limbs(s.layout) + rk_square_limbs(s.layout);

@@ -4,8 +4,8 @@
 // one unit. It reads the unit's description and the task's data from pinned host memory, over the bus, into its shared
 // memory; reduces by the definitions of kernels/exact/state.h, which serve every operation, type and shape, or sums of floats
 // as pairs of doubles (twosum.cuh), which saves half of a batch's time; writes cells and
-// faults back to pinned memory; and last the number of the launch, which is what the host watches for. So a batch is
-// one launch, without a copy or an event: those take longer than the work.
+// faults back to pinned memory; and last the number of the launch, which the host polls. So a batch is a single launch, without
+// a copy or an event, which would take longer than the work.
 #include "kernels/cuda/exact/twosum.cuh"
 #include "kernels/cuda/pass/batch.h"
 #include "kernels/cuda/pass/short_lines.cuh"
@@ -36,7 +36,7 @@ template <class Word> __device__ void join_word(const WordPlan &plan, u32 j, u32
     const WordKind kind = word_kind(plan, j);
     u64 joined = word_identity(kind), index = RP_NO_INDEX;
     if (kind == kWordIndex)
-        return; // went with its rank
+        return; // an index is joined with its rank
     for (u32 i = first; i < n; i += step) {
         if (kind == kWordRank)
             join_pair(joined, index, word(i, j), word(i, j + 1));
@@ -91,7 +91,7 @@ __device__ bool sum_row(const BatchUnit &u, const unsigned char *data)
     return u.finish.spec.dtype == RP_F32 ? sum_row<RP_F32>(u, data) : sum_row<RP_F64>(u, data);
 }
 
-// One line, by the whole block. What `data` holds is overwritten.
+// One line, by the whole block. It overwrites `data`.
 __device__ void reduce_line(const BatchUnit &u, unsigned char *data, u64 *states)
 {
     static_assert(kMaxWords <= kBatchThreads && kBatchThreads * sizeof(u64) <= RK_MAX_BATCH_BYTES, "a thread a word");
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kBatchThreads) reduce_batch(BatchMemory *memor
     __syncthreads();
     if (threadIdx.x == 0) {
         memory->fault[blockIdx.x] = fault;
-        __threadfence_system(); // everybody's cells and the fault before the number
+        __threadfence_system(); // the cells of all threads and the fault, before the number
         *(volatile u32 *)&memory->done[blockIdx.x] = launch;
     }
 }

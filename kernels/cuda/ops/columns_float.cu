@@ -49,7 +49,7 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
         const u64 rows = items.rows_of(at.team), first = at.number - items.side * kColumns;
         const bool quick = Columns::kKind == kSum && w.values && a.finisher == RK_FINISH_TOTAL &&
                            a.cell_bytes == sizeof(double);
-        u32 quickly = 0; // columns that are finished
+        u32 quickly = 0; // columns that the quick way has finished
 #pragma unroll
         for (u32 k = 0; k < kColumns && quick; k++) {
             const u32 i = threadIdx.x + k * kColumnThreads;
@@ -85,7 +85,7 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
         take);
 }
 
-// What the teams of a column leave to its value. A block has w.width columns.
+// From the parts of a column's teams to its value. A block has w.width columns.
 template <LineKind kKind> __global__ void __launch_bounds__(kColumnThreads)
     finish_float_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                          const __grid_constant__ WalkArgs w, u64 *out)
@@ -121,7 +121,7 @@ template <LineKind kKind> __global__ void __launch_bounds__(kColumnThreads)
             const u32 team = (u32)(i / a.plan.all);
             Part part;
             part.read(pair_word(w, out, s.number, team, 0), step);
-            if (!part.sum.lost) // else it is there
+            if (!part.sum.lost) // else the value is written already
                 in[i] = part.line(rows_of_team(each, more, w, team)).word(a.plan, g, (u32)(i % a.plan.all));
         }
         __syncthreads();

@@ -1,5 +1,5 @@
-// Columns of f32 of few rows, whole ones by a thread (whole_columns.cuh): exact sums, of magnitudes and squares too, var, min
-// and max. Values in f64.
+// Columns of f32 with few rows: a thread takes whole columns (whole_columns.cuh). Exact sums of elements, magnitudes and
+// squares, var, min and max. Values are f64.
 #include "kernels/cuda/exact/row_window.cuh"
 #include "kernels/cuda/pass/column_accumulators.cuh"
 #include "kernels/cuda/pass/float_walk.cuh"
@@ -8,7 +8,7 @@
 namespace rk {
 namespace {
 
-// Has a column a value by the quick way? Of variances none if its rows are too few.
+// Can the quick way compute a column's value? A variance of too few rows has none.
 __device__ __forceinline__ bool has_value(const FinishArgs &a)
 {
     return a.spec.rows > a.spec.ddof || a.finisher != RK_FINISH_SPREAD;
@@ -113,7 +113,7 @@ template <bool kLeast> __global__ void __launch_bounds__(kWholeThreads, 2 * kWho
 
 // ---- planes of narrow rows ----
 
-// What a thread makes of its columns
+// The values of a thread's columns
 template <LineKind kKind> struct PlaneColumns;
 
 template <> struct PlaneColumns<kSum> {
@@ -181,7 +181,7 @@ template <> struct PlaneColumns<kMoments> {
     }
 };
 
-// Columns that are not as usual: a bit each. Out of line: rare. Whole warp.
+// Columns that need the general way: a bit each. Out of line: rare. Whole warp.
 template <LineKind kKind> __device__ __noinline__ void walk_columns_again(const FinishArgs &a, const SegmentArgs &g,
                                                                           const WalkArgs &w, u64 *list, u64 line, u32 which)
 {

@@ -69,7 +69,7 @@ template <int kBytes, Kind kKind> struct Count {
         return of_nans(args) && args.nan_error && skipped ? (u32)kFlagSkipped : 0u;
     }
 
-    // Of NaNs there is no light way.
+    // Counting NaNs has no light variant.
     __device__ __forceinline__ int value(const FinishArgs &a, u64 elements, u64 *value) const
     {
         if (skipped && a.spec.nan == RP_NAN_ERROR)

@@ -1,4 +1,4 @@
-// The kernels of walking that know every layout: adding by definition, and finishing.
+// Walking kernels for every layout: adding by definition, and finishing.
 #include "kernels/cuda/pass/lines.cuh"
 #include "kernels/cuda/pass/short_lines.cuh"
 #include "kernels/cuda/pass/whole.h"
@@ -6,7 +6,7 @@
 namespace rk {
 namespace {
 
-// What one of a line's walkers takes of it, added to the state.
+// Adds one walker's share of the line to the state.
 __device__ void add_share(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const rk_line &line, u64 walker,
                           rk_state *s)
 {
@@ -38,7 +38,7 @@ __device__ void walk_part(const FinishArgs &a, const SegmentArgs &g, const WalkA
     __syncwarp(mask);
 }
 
-// A line's value, of its state: by doubles, if that goes, for dividing integers takes long. One thread.
+// A line's value from its state: by doubles if possible, because dividing integers takes long. One thread.
 __device__ void finish_state(const FinishArgs &a, u64 line, rk_state &s, uint64_t *scratch)
 {
     const int sum = rk_sum_limbs(s.layout), squares = rk_square_limbs(s.layout);
@@ -84,7 +84,7 @@ __global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_c
     const u32 lanes = w.lanes;
     u64 *mine = states + threadIdx.x * state_words;
     const u64 stride = (u64)gridDim.x * (blockDim.x / lanes), listed = list[0];
-    __syncthreads(); // before the last block takes the list away
+    __syncthreads(); // before the last block clears the list
     if (threadIdx.x == 0 && count_in_turn((u32 *)(list - 1), gridDim.x - 1) == gridDim.x - 1)
         list[0] = 0;
     const u64 known = min(listed, kMostListed), marked = listed > known ? w.lines : 0; // that may be marked
@@ -110,7 +110,7 @@ __global__ void finish_lines(const __grid_constant__ FinishArgs a, const __grid_
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < w.lines; i += (u64)gridDim.x * blockDim.x) {
         const u64 *words = partials + i * p.all;
         if (rk_line_of(&a.spec, w.parts.offsets, w.first_line + i).n > w.longest)
-            continue; // another kernel's
+            continue; // another kernel has it
         state_of_words(p, words, s);
         if (!s->special) {
             const int64_t *digits = (const int64_t *)words;

@@ -37,7 +37,7 @@ template <class Walker, bool kVectors> __global__ void __launch_bounds__(kWalkTh
                 number = w.first_line + s.number;
             }
         }
-        // Each lane has a line: what takes longest is done for all of them at once.
+        // Each lane finishes a line: the slowest step is done for all of them at once.
         if (w.values && number != RP_NO_INDEX)
             finish_or_list(mine, a, g, number, out);
     }

@@ -42,7 +42,7 @@ template <int kDtype> struct FloatProd {
         add_logarithm((u64)log2 & ~0xffffull, (u64)(log2 >> 64), (u64)(i64)exponent);
     }
     __device__ __forceinline__ void add_logarithm(u64 low, u64 middle, u64 high) { add_wide(sum, low, middle, high); }
-    // A zero, an infinity or a NaN, whose sign does not count
+    // A zero, an infinity or a NaN, whose sign is ignored
     __device__ __forceinline__ void note(Bits magnitude, Bits inf, bool negative)
     {
         if (magnitude > inf) {

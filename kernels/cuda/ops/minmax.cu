@@ -74,7 +74,7 @@ template <int kBytes, Kind kKind> struct MinMax {
         some |= __shfl_xor_sync(mask, (int)some, distance) != 0;
     }
 
-    // Of minmax two ranks, of norminf one; they have no indexes.
+    // minmax has two ranks, norminf one; there are no indexes.
     __device__ u64 word(const SegmentArgs &args, u32 j) const
     {
         if (j % 2)

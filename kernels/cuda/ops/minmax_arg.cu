@@ -1,8 +1,8 @@
 // min, max, argmin, argmax: the element of the highest rank (kernels/exact/state.h), the lowest index among equals.
 //
-// The rank of an integer is its bits with the sign bit turned; of a float, its bits made monotone; both complemented
-// for min. One exclusive-or does turning and complementing: `rank_flip` comes from the host, so one kernel serves all
-// integer types of a width, and both directions.
+// The rank of an integer is its bits with the sign bit inverted; of a float, its bits made monotone; both are complemented for
+// min. A single exclusive-or with `rank_flip`, from the host, does both inversions. So one kernel serves all integer types of a
+// width, and both directions.
 #include "kernels/cuda/pass/elements.cuh"
 #include "kernels/cuda/pass/masked.cuh"
 #include "kernels/cuda/pass/tile.cuh"
@@ -114,8 +114,8 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         return all;
     }
 
-    // Index: a warp has one best element until its last tile. What earlier tiles had comes before this one, and is looked for
-    // where there is a better one. Whole warp.
+    // With an index: a warp keeps one best element until its last tile. Elements of earlier tiles precede those of this one.
+    // The index is searched only if the tile has a better element. Whole warp.
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64 first)
     {
         const Rank rank = best_of(tile);
@@ -148,7 +148,7 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         return at;
     }
 
-    // Head and tail: not in index order, so they are joined like another thread's best.
+    // Head and tail are not in index order, so they are joined like another thread's best.
     __device__ __forceinline__ void add_element(const void *p, u64 i)
     {
         Best other = *this;
@@ -253,9 +253,9 @@ template <bool kLeast> struct TileBest {
     // To the opposite order for the least, and back; but the greatest remains where it is.
     static __device__ __forceinline__ u32 turned(u32 key) { return kLeast ? ~key - 1 : key; }
 
-    // With another warp's: keys.
+    // Joins another warp's keys.
     __device__ __forceinline__ void join(const TileBest &o) { best = (u32)max((int)best, (int)o.best); }
-    // With those of all threads; each gets the result.
+    // Joins those of all threads; each gets the result.
     __device__ __forceinline__ void join_block()
     {
         constexpr int kWarps = kThreads / kWarp;

@@ -19,13 +19,13 @@ template <bool kFloat> struct Order {
             return bits ^ flip;
         return nan(bits) ? ~0u : (bits ^ ((u32)((int)bits >> 31) | 1u << 31)) ^ flip;
     }
-    // The element of this rank, if it is no NaN
+    // The element of this rank, if it is not a NaN
     __device__ __forceinline__ u32 bits(u32 rank) const
     {
         const u32 v = rank ^ flip;
         return kFloat ? v ^ (~(u32)((int)v >> 31) | 1u << 31) : v;
     }
-    // An element that no other one is worse than: an infinity, or the rank 0
+    // The worst possible element: an infinity, or the rank 0
     __device__ __forceinline__ u32 worst() const { return !kFloat ? flip : flip ? kInfinite : kInfinite | 1u << 31; }
     // The best of `count` elements: a rank
     template <int kCount, class Get> __device__ __forceinline__ u32 best(Get get) const
@@ -50,12 +50,12 @@ template <bool kFloat> struct Order {
     }
 };
 
-// What a row comes to
+// A row's result
 struct RowBest {
-    u32 rank, at, count; // of the elements that are not masked out; at: ~0 if it is not asked for
+    u32 rank, at, count; // of the elements that the mask keeps; at: ~0 if the index is not wanted
 };
 
-// The rare values. Out of line.
+// Rare values. Out of line.
 template <bool kFloat, bool kIndex>
 __device__ __noinline__ void finish_otherwise(const FinishArgs &a, u64 row, u32 rank, u64 index, u32 count)
 {

@@ -140,7 +140,7 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
     }
 };
 
-// The general way, of rows that the lanes' `line` is not empty of. Whole warp.
+// The general way, for rows whose `line` is not empty. Whole warp.
 template <int kDtype, LineKind kKind> __device__ __noinline__ void walk_row(FloatLine<kDtype, kKind> *to, const FinishArgs &a,
                                                                             const SegmentArgs &g, const WalkArgs &w,
                                                                             rk_line line, u32 lane, Lanes team)
@@ -153,9 +153,8 @@ template <int kDtype, LineKind kKind> __device__ __noinline__ void walk_row(Floa
 }
 
 // The values of a warp's lines, which its lanes have in `mine`, one each, if `number` is one: `lines` teams of `lanes` lanes,
-// of which lane t has its team's line number t; the first of all is line `first`, and they are `count` together. Stats, which
-// are many words, leave through shared memory, so that a warp writes what lies together; what is on the list is written once
-// more.
+// of which lane t has its team's line number t; the first of all is line `first`, and they are `count` together. Stats have
+// many words, which go through shared memory, so that a warp writes contiguously. Lines on the list are written again later.
 template <class Line> __device__ __forceinline__ void finish_warp(Line *mine, const FinishArgs &a, const SegmentArgs &g,
                                                                   u64 number, u64 *list, u64 first, u32 count, u32 lanes,
                                                                   u32 lines)
@@ -220,7 +219,7 @@ __global__ void __launch_bounds__(kWalkThreads, kBlocks)
                 walk_row<kDtype, kKind>(&again, a, g, w, {row * row_len, 1, known ? 0 : row_len}, lane, team);
                 if (!known && lane == t)
                     *mine = again;
-                request(min(t + 1, w.turns - 1)); // once more, lest it be kept in memory for the call
+                request(min(t + 1, w.turns - 1)); // loaded again, so that it is not kept in local memory across the call
             }
             if (lane == t && i < w.lines)
                 number = row;

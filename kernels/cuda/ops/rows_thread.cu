@@ -59,7 +59,7 @@ template <LineKind kKind> struct ThreadRow {
         return window.holds(most, smallest);
     }
 
-    // Its value, or those of stats. False: by another way.
+    // Its value, or those of stats. False: another way must compute it.
     __device__ __forceinline__ bool finish(const RowValues &values, int op, u32 elements, u64 first_index, u64 *words) const
     {
         double *doubles = (double *)words;
@@ -81,7 +81,7 @@ template <LineKind kKind> struct ThreadRow {
 };
 
 // The rows of a thread that have a bit in `unknown`, of those from number `first` on, 32 apart. Whole warp. Out of line and
-// last, lest anything be kept in memory for it.
+// last, so that no registers are spilled for it.
 template <LineKind kKind> __device__ __noinline__ void finish_otherwise(const FinishArgs &a, const SegmentArgs &g,
                                                                         const WalkArgs &w, u64 *list, u64 first, u32 unknown)
 {
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(kWalkThreads, kKind == kStatistics ? kBlocksOf
 {
     constexpr bool kStats = kKind == kStatistics;
     constexpr u32 kWarps = kWalkThreads / kWarp, kResult = kStats ? RP_STATS_WORDS : 1;
-    constexpr u32 kStride = kResult | 1; // words of shared memory for a row's result: an odd number, for the banks' sake
+    constexpr u32 kStride = kResult | 1; // words of shared memory for a row's result: odd, to avoid bank conflicts
     __shared__ uint4 tiles[kWarps][Rows::kStaged ? kWarp * kStagedVectors : 1];
     __shared__ u64 results[kStats ? kWarps : 1][kStats ? kWarp * kStride : 1];
     const u32 lane = threadIdx.x % kWarp, n = (u32)a.spec.row_len;

@@ -1,5 +1,5 @@
-// Sums of long rows of f32 with a mask, by vectors: masked.cuh, in two doubles a thread (twosum.cuh). What does not fit them is
-// walked along once more (lines_any.cu).
+// Sums of long rows of f32 with a mask, by vectors (masked.cuh), in two doubles a thread (twosum.cuh). Lines that do not fit
+// are walked again (lines_any.cu).
 #include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/pass/chosen.cuh"
 #include "kernels/cuda/pass/float_line.cuh"
@@ -15,7 +15,7 @@ struct MaskedSum {
     Pair sum;
     u32 count, skipped, special;
 
-    // Elements that no double has the sum of, not masked out: one by one.
+    // Kept elements whose sum no double holds are added one by one.
     static __device__ __noinline__ MaskedSum added(MaskedSum to, uint4 v, bool skip)
     {
         each_element<4>(v, [&](u32 bits, int) {

@@ -1,7 +1,7 @@
 // Exact float sums of many rows or segments that are too short for a block each: a few lanes of a warp share a line.
 //
-// The sum is kept in two doubles (twosum.cuh): no long accumulator, and no rounding of one. Where that is not enough the lanes
-// walk the line again, with a state each.
+// The sum is kept in two doubles (twosum.cuh), without a long accumulator and its rounding. If these do not suffice, the lanes
+// walk the line again with a state each.
 #include "kernels/cuda/exact/row_values.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/pass/short_lines.cuh"
@@ -19,7 +19,7 @@ template <int kDtype> struct Line {
     bool skip;
 
     __device__ __forceinline__ void add(Bits bits) { add_float<kDtype>(sum, bits, skip, skipped); }
-    // Out of line, lest the doubles of add_tile be kept for it.
+    // Out of line, so that the doubles of add_tile are not kept for it.
     static __device__ __noinline__ Line added(Line to, uint4 v)
     {
         each_element<sizeof(Bits)>(v, [&](Bits bits, int) { to.add(bits); });
@@ -62,7 +62,7 @@ template <int kDtype> struct Line {
 };
 
 // Vectors `lane`, lane + lanes, ... of those at v; of the last tile, which has `left` of them, at least one. In place of those
-// beyond come -0.0, which adds nothing. Nothing is loaded on condition: ptxas puts such loads one after the other.
+// beyond come -0.0, which adds nothing. No load is conditional, because ptxas serialises conditional loads.
 template <int kTile> __device__ __forceinline__ void load_tile(uint4 (&tile)[kTile], const uint4 *v, u32 lane, u32 lanes)
 {
 #pragma unroll
@@ -99,8 +99,48 @@ __device__ inline void add_double(uint64_t *limb, int n, int e0, double v)
     rk_add_shifted(limb, n, (u64)(m < 0 ? -m : m), offset, m < 0);
 }
 
-// Out of line: rare and long, and wanted by two.
-__device__ __noinline__ void finish_state(const FinishArgs &a, u64 number, rk_state *s) { write_cell(a, number, *s, NULL); }
+// The parts of kernels/exact/state.h and finish.h that sums and means of floats need. ptxas gives each kernel a copy of what it
+// calls, and copies with all operations took most of its time for the engine.
+
+// rk_state_add
+__device__ inline void add_to_state(rk_state *s, u64 bits, int nan_policy)
+{
+    if (rk_is_nan(s->dtype, bits)) {
+        bits = rk_nan_bits(rk_format_of(s->dtype)); // all NaNs are one
+        if (!rk_state_nan(s, nan_policy))
+            return;
+    }
+    rk_add_float_sums(s, bits);
+    s->count++;
+}
+
+// rk_state_merge
+__device__ inline void merge_states(rk_state *s, const rk_state *o)
+{
+    s->special |= o->special;
+    s->nz |= o->nz;
+    s->skipped |= o->skipped;
+    rk_sums_merge(s, o);
+    s->count += o->count;
+}
+
+// write_cell. Out of line: rare, long, and used by two callers.
+__device__ __noinline__ void finish_state(const FinishArgs &a, u64 number, rk_state *s)
+{
+    if (a.spec.flags & RP_STATES_OUT) {
+        write_state(a, number, *s);
+        return;
+    }
+    if (a.spec.flags & RP_INITIAL)
+        add_to_state(s, a.spec.initial, a.spec.nan);
+    const rk_format f = rk_format_of(a.spec.out);
+    u64 bits = 0;
+    if (a.spec.nan == RP_NAN_ERROR && s->skipped)
+        set_fault(a, number);
+    else
+        bits = a.spec.op == RP_OP_MEAN ? rk_finish_mean(s, f) : rk_finish_sum(s, f);
+    write_bits(a.cell_bytes, a.cells, number, bits);
+}
 
 // The line whose sum is high + low. Out of line, with plain arguments: a pair that has an address lives in memory.
 __device__ __noinline__ void finish_pair(const FinishArgs &a, u64 number, double high, double low, u64 n, u64 skipped,
@@ -121,13 +161,16 @@ __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r
                                            rk_state *first)
 {
     rk_state *mine = (rk_state *)((u64 *)first + lane * r.state_words);
-    walk_line(a, {NULL, r.elements, NULL}, 0, line, lane, r.lanes, mine);
+    const int bytes = rk_bytes(a.spec.dtype);
+    rk_state_init(mine, a.plan.layout, a.spec.dtype);
+    for (u64 i = lane; i < line.n; i += r.lanes)
+        add_to_state(mine, rk_load(r.elements + (line.first + i) * bytes, bytes), a.spec.nan);
     if (mask)
         __syncwarp(mask);
     if (lane)
         return;
     for (u32 k = 1; k < r.lanes; k++)
-        rk_state_merge(mine, (const rk_state *)((u64 *)first + k * r.state_words));
+        merge_states(mine, (const rk_state *)((u64 *)first + k * r.state_words));
     finish_state(a, number, mine);
 }
 
@@ -264,7 +307,7 @@ struct SumValue {
         if (mean)
             n = Divisor((double)(u32)a.spec.row_len);
     }
-    // Of a sum between these. False: it is not known.
+    // The value of a sum between these. False: it is not known.
     __device__ __forceinline__ bool of(const Between &sum, double *v) const
     {
         *v = sum.high;
@@ -387,7 +430,8 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
         for (int k = 0; k < kRows; k++) {
             u64 row = first + k * step;
             l[k] = {{-0.0, -0.0, false}, 0, r.skip};
-            p[k] = (const Bits *)r.elements + (row < r.lines ? row : first) * n; // past the last row: any row, to no use
+            p[k] = (const Bits *)r.elements + (row < r.lines ? row : first) * n; // beyond the last row: any row, whose result
+                                                                                 // is not used
         }
         for (u32 e = 0; e < n; e++) {
             Bits x[kRows];

@@ -1,6 +1,6 @@
 // Exact sums of bf16, f32 and f64: in two doubles a thread (twosum.cuh), which cost nothing to begin and little to
-// join. A block whose part does not fit takes it again with bins or columns; it looks after every tile, so that is soon.
-// The last block of a row joins the pairs of all. What it needs beyond them is rare, and out of line.
+// join. A block whose part does not fit computes it again with bins or digits; it tests that after every tile, so little work
+// is lost. The last block of a row joins the pairs of all blocks. Further steps are rare and out of line.
 #include "kernels/cuda/exact/digit_accumulator.cuh"
 #include "kernels/cuda/exact/exponent_bins.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
@@ -26,7 +26,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
         sum = {-0.0, -0.0, false};
         skipped = flags = 0;
     }
-    // Wide data are found out early, by each warp for itself, and cost little more than the other way from the start.
+    // Each warp detects data of a wide range early, so these cost little more than with the other way from the start.
     __device__ __forceinline__ bool prepare(const uint4 (&)[kUnroll]) const { return !__any_sync(kFullMask, sum.lost); }
 
     __device__ __forceinline__ void add(FloatBits<kDtype> bits)
@@ -51,7 +51,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
             add_rounded(tile);
     }
 
-    // Of an infinity or NaN the flags tell, and -0.0 is left to be added.
+    // An infinity or NaN sets flags, and -0.0 is added in its place.
     __device__ __forceinline__ void note(u32 &low, u32 &high)
     {
         if (2 * high < kSpecialUpper)
@@ -95,7 +95,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
                 *this = added(*this, tile[u]);
         }
     }
-    // Out of line, lest the doubles above be kept for it.
+    // Out of line, so that the doubles above are not kept for it.
     static __device__ __noinline__ PairSum added(PairSum to, uint4 v)
     {
         to.add_vector(v, 0);
@@ -142,7 +142,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
     }
 };
 
-// The block's part of the row at `p` once more, by a way that takes everything; to `words`.
+// Computes the block's part of the row at `p` again, in a way that works for all data; writes `words`.
 template <class Few, class Any> __device__ __forceinline__ void add_again(const SegmentArgs &args, const unsigned char *p,
                                                                           void *shared, u64 *words, Drawn drawn)
 {
@@ -287,7 +287,7 @@ template <class Few, class Any> __global__ void __launch_bounds__(Few::kThreads,
         sum_part<Few, Any>(args, finish, row, args.data + ((row * args.row_len) << args.element_log2), partials);
 }
 
-// Out of line, lest its registers and instructions be in the way of the rest.
+// Out of line, so that its registers and instructions do not burden the rest.
 template <class Few, class Any> __device__ __noinline__ void sum_whole(const SegmentArgs &args, const FinishArgs &finish,
                                                                        u64 row, const unsigned char *p, u64 *partials)
 {
@@ -317,7 +317,7 @@ template <class Few, class Any> SegmentKernel pick()
             Few::kByTickets};
 }
 
-// For rows that may be no more than a tile.
+// For rows that may be only one tile.
 template <class Few, class Any> SegmentKernel pick_short()
 {
     SegmentKernel k = pick<Few, Any>();

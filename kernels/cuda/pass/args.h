@@ -1,4 +1,4 @@
-// What kernels are given, and what a launcher must know of one: the arguments of each family, and the pointers to kernels.
+// The arguments of each family of kernels, and what a launcher must know about a kernel.
 #pragma once
 
 #include "kernels/cuda/pass/plan.h"
@@ -10,7 +10,7 @@ namespace rk {
 // Where the blocks of a row meet: last_block.cuh
 struct RowTotal {
     u64 words[kMaxWords]; // of a partial: what blocks have added
-    u32 arrived;          // blocks that have come, of a light reduction
+    u32 arrived;          // light reductions: blocks that have arrived
     u32 drawn;            // tickets, of one part of the blocks
 };
 
@@ -26,8 +26,8 @@ struct SegmentArgs {
     u32 tickets;       // segment.cuh; of whole tiles. Not 0 only if there is one row, of several blocks
     RowTotal *totals;  // of these rows
     u32 rounds, share; // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
-    // These and the first of FinishArgs are all that kernels for tiles ask for. Those wait for every line of 64 bytes of
-    // their arguments, so here it is one (where arguments begin at 0x210: H100).
+    // Kernels for tiles read only these fields and the first ones of FinishArgs. They wait for every 64-byte line of arguments
+    // that they read; with arguments from 0x210 on (H100) these are in one line.
     const unsigned char *data; // rows x row_len elements
     u64 row_len;
     u64 first_row;    // number of the first of these rows in the request
@@ -66,7 +66,7 @@ struct WalkArgs {
     bool values;    // lines have one team, and the value is one that walkers may make: else partials are left
 };
 
-// How the lines of float sums are walked along
+// How lines of float sums are walked
 enum WalkShape { kShortWalk, kLongWalk, kColumnWalk };
 
 // ---- short rows, a thread each: thread_rows.cuh ----
@@ -107,7 +107,7 @@ struct SegmentKernel {
     int threads, unroll;
     size_t shared_bytes;
     u32 max_per_thread;
-    WalkFn walk;          // for what it cannot take (lines.cuh); may be NULL: there is no fast way
+    WalkFn walk;          // for shapes that it cannot take (lines.cuh); NULL: there is no fast way
     WalkFn columns;       // for columns by vectors (column_vectors.cuh); may be NULL
     SegmentFn tile;       // for light reductions of rows of a tile or less (tile.cuh); may be NULL
     bool sums = false;    // it knows kAddedBesideSums

@@ -1,4 +1,4 @@
-// One launch for many small tasks: what host and device share. The kernel is ops/batch_tasks.cu, the host's side
+// One launch for many small tasks: data that host and device share. The kernel is ops/batch_tasks.cu, the host's side
 // runtime/batch.cu.
 #pragma once
 
@@ -11,7 +11,7 @@ constexpr int kBatchThreads = 256;
 constexpr u32 kStateBytes = 24u << 10; // of shared memory, for the states of a block's walkers
 constexpr u32 kUnitsPerTask = 16;      // each reads all of the task's data
 constexpr u32 kLinesPerUnit = 64;      // of short lines
-constexpr u32 kElementsPerWalker = 8;  // joining a walker's state costs about as much
+constexpr u32 kElementsPerWalker = 8;  // joining a walker's state costs about as much as adding that many
 constexpr u32 kMaxUnits = RK_BATCH_TASKS * kUnitsPerTask;
 constexpr u32 kSharedBytes = RK_MAX_BATCH_BYTES + kStateBytes; // with what finishing takes, within everybody's 48 KiB
 

@@ -1,4 +1,4 @@
-// One of a few things in registers.
+// Selects one of a few values in registers.
 #pragma once
 
 #include "kernels/cuda/pass/common.cuh"

@@ -1,5 +1,5 @@
-// What a thread accumulates of the columns of a vector of f32: exact sums, of magnitudes too, and of squares; and what is known
-// of a part of a column in the end.
+// The accumulators of a thread for the columns of a vector of f32: exact sums of elements or magnitudes, and of squares; and
+// the result for a part of a column.
 #pragma once
 
 #include "kernels/cuda/exact/row_values.cuh"
@@ -33,7 +33,7 @@ struct Odd { // of a column, what is rare: in local memory
     }
 };
 
-// What is known of a part of a column, as a few doubles.
+// The result for a part of a column, as a few doubles.
 template <LineKind kKind> struct ColumnPart {
     static constexpr u32 kWords = kKind == kSum ? 3 : 5;
     static constexpr u64 kSpecialAt = 60, kSkipped = (1ull << kSpecialAt) - 1;

@@ -3,7 +3,7 @@
 //
 // An item is a team's: w.width vectors side by side, w.team rows of threads one above the other, each of which goes down its
 // vector's columns by w.walkers rows at a time. Blocks stay and take every gridDim.x-th item: through all columns, then to the
-// next team of each. A thread's ring is its own, so nothing in it has to be waited for by others.
+// next team of each. Each thread has its own ring, so threads never wait for each other's data.
 #pragma once
 
 #include "kernels/cuda/pass/lines.cuh"
@@ -25,7 +25,7 @@ struct ColumnItem {
     u64 rows; // of the thread
 };
 
-// What is the same for all items of a launch
+// Values that all items of a launch share
 struct ColumnItems {
     const WalkArgs &w;
     const u32 per, side, row; // columns of a vector; the thread's place in the team

@@ -40,7 +40,7 @@ struct ColumnPlace {
         rows = from < n ? (n - from + w.walkers - 1) / w.walkers : 0;
     }
 
-    // add(tile, left, at) for kColumnRows rows at a time, the first `left` of them; what is in the others is the last row's.
+    // add(tile, left, at) for kColumnRows rows at a time, of which the first `left` count; the others repeat the last row.
     template <class Add> __device__ __forceinline__ void each_tile(Add add) const
     {
         const uint8_t *p = at;

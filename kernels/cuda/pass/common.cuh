@@ -1,4 +1,4 @@
-// What every kernel here shares: warp primitives, raw 16-byte loads.
+// Shared by all kernels: warp primitives, raw 16-byte loads.
 #pragma once
 
 #include "kernels/cuda/pass/machine.cuh"

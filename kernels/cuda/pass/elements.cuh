@@ -64,7 +64,7 @@ struct F16Element {
     static __device__ __forceinline__ u32 load(const void *p) { return get(*(const uint16_t *)p, 0); }
 };
 
-// What comparing asks of elements: a signed key, ascending but for NaNs, and its inverse; and back to the element's own bits.
+// For comparisons: an element's signed key, ascending except for NaNs, and the way back to the element's own bits.
 struct AsF32 {
     using Bits = u32;
     using Key = int;

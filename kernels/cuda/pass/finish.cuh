@@ -1,4 +1,4 @@
-// The last steps of the chain: join partials, and turn what is left of a row into its state and its cell.
+// The last steps of the chain: join partials, and turn a row's words into its state and its cell.
 #pragma once
 
 #include "kernels/cuda/exact/ziv_state.cuh"
@@ -29,14 +29,19 @@ __device__ inline void write_words(const FinishArgs &a, u64 row, const uint64_t 
         write_bits(bytes, a.cells, row * n + i, words[i]);
 }
 
+__device__ inline void write_state(const FinishArgs &a, u64 row, const rk_state &s)
+{
+    u64 *cell = (u64 *)((unsigned char *)a.cells + row * a.cell_bytes);
+    const u64 *words = (const u64 *)&s;
+    for (u32 i = 0; i < a.cell_bytes / 8; i++)
+        cell[i] = words[i];
+}
+
 // Write the finished row: its state, or its value. `scratch`: RK_FINISH_SCRATCH words. One thread.
 __device__ inline void write_cell(const FinishArgs &a, u64 row, rk_state &s, uint64_t *scratch)
 {
     if (a.spec.flags & RP_STATES_OUT) {
-        u64 *cell = (u64 *)((unsigned char *)a.cells + row * a.cell_bytes);
-        const u64 *words = (const u64 *)&s;
-        for (u32 i = 0; i < a.cell_bytes / 8; i++)
-            cell[i] = words[i];
+        write_state(a, row, s);
         return;
     }
     if (a.spec.flags & RP_INITIAL)
@@ -218,7 +223,7 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
         break;
     case RP_STATE_SUM32: // a.plain
     case RP_STATE_SUM64:
-    case RP_STATE_SQ32: // these take a state
+    case RP_STATE_SQ32: // not here: squares take a state
     case RP_STATE_SQ64:
     case RP_STATE_SQINT:
     case RP_STATE_MOM32:
@@ -243,7 +248,7 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
     return count_value(a, words[0], count, value);
 }
 
-// The same of any plain float sum; out of line, since it is no part of the loops.
+// The same for any plain float sum; out of line, because it is not part of the loops.
 static __device__ __noinline__ void finish_float(const FinishArgs &a, u64 row, const u64 *words)
 {
     if (a.plan.sum == kDigits32)
@@ -252,8 +257,8 @@ static __device__ __noinline__ void finish_float(const FinishArgs &a, u64 row, c
         finish_plain<kDigits64>(a, row, words);
 }
 
-// The row that `words` (shared memory) are all of, if a.light. By the first warp of the block, all lanes. In line, but for
-// floats: a kernel's arguments are constants for itself only, and memory for the functions that it calls.
+// Finishes the row whose words are all in `words` (shared memory), if a.light. By the first warp of the block, all lanes.
+// Inline, except for floats: arguments are constants in the kernel itself, but memory in functions that it calls.
 __device__ __forceinline__ void finish_light(const FinishArgs &a, u64 row, const u64 *words)
 {
     if (a.plain) {
@@ -284,7 +289,7 @@ __device__ __forceinline__ bool write_by_doubles(const FinishArgs &a, u64 row, c
     return true;
 }
 
-// The row that `words` (shared memory) are all of, whatever is wanted. By the first warp of the block, all lanes.
+// Finishes the row whose words are all in `words` (shared memory), for any value. By the first warp of the block, all lanes.
 static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, const u64 *words)
 {
     __shared__ rk_state s;

@@ -1,4 +1,4 @@
-// What is known of a line of floats, or of a part of it, and its value or partial: exact sums, of magnitudes too, of squares,
+// The sums of a line of floats or of a part of it, and its value or partial: exact sums of elements, magnitudes and squares,
 // and stats.
 #pragma once
 
@@ -20,7 +20,7 @@ template <int kDtype, LineKind kKind> struct FloatTypes {
     using Extras = std::conditional_t<kKind == kStatistics, Places<Element>, NoPlaces>;
 };
 
-// What a team knows in the end of its part of a line.
+// A team's result for its part of a line.
 template <int kDtype, LineKind kKind> struct FloatLine {
     using Types = FloatTypes<kDtype, kKind>;
 

@@ -1,8 +1,8 @@
 // Where the blocks of a row meet: the last one to come finishes the row, in the same launch (threadFenceReduction of the CUDA
 // samples). In the scratch of the chain, so launches of several slots do not disturb each other.
 //
-// All zero before the first launch on a scratch, and again after every launch: the counter wraps, and the last block takes
-// the words away.
+// All are zero before the first launch on a scratch, and again after every launch: the counter wraps, and the last block clears
+// the words.
 #pragma once
 
 #include "kernels/cuda/exact/moment_sums.cuh"
@@ -24,7 +24,7 @@ __device__ __forceinline__ bool last_of_row(RowTotal *total)
 
 constexpr u32 kDrawers = 8; // segment.cuh
 
-// To be called once all blocks of the row have come.
+// Call it once all blocks of the row have arrived.
 __device__ __forceinline__ void reset_tickets(RowTotal *totals)
 {
     if (threadIdx.x < kDrawers)

@@ -1,10 +1,10 @@
-// Any shape, element by element: threads walk along a line - a row, a segment, a column, masked or not - and keep what
-// they learn in registers. Serves many short lines, masks and columns; long rows without a mask have faster kernels
+// Any shape, element by element: threads walk along a line (a row, a segment or a column, with or without a mask) and
+// accumulate in registers. It serves many short lines, masks and columns; long rows without a mask have faster kernels
 // (segment.cuh).
 //
 // A line has `walkers` threads, which take every walkers-th of its elements: neighbouring threads read neighbouring
 // elements, of a row or of the columns beside it. A `team` of them joins at once and leaves one partial together; of a row
-// these are neighbouring lanes of a warp. What they keep is the Walker's business:
+// these are neighbouring lanes of a warp. The Walker defines what they accumulate:
 //
 //   using Bits                                   unsigned, of the element's width
 //   void init(NULL, const SegmentArgs &)
@@ -15,7 +15,7 @@
 //   u32 flags(const SegmentArgs &) const         of the tail
 //   int value(const FinishArgs &, u64 elements, u64 *value) const   as light_value does; if kLight only
 //
-// Sums of floats walk by a way of their own: lines_float.cu.
+// Sums of floats have walkers of their own: lines_float.cu.
 #pragma once
 
 #include "kernels/cuda/pass/segment.cuh"
@@ -60,7 +60,7 @@ __device__ inline u64 *pair_word(const WalkArgs &w, u64 *partials, u64 number, u
 {
     return partials + ((u64)(k * (w.walkers / w.team) + team) * w.lines + number);
 }
-constexpr u64 kPairLost = 1ull << 62; // in the last of them: two doubles did not do
+constexpr u64 kPairLost = 1ull << 62; // in the last of them: two doubles did not suffice
 
 constexpr int kWalkLoads = 8; // in flight
 

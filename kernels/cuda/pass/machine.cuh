@@ -1,4 +1,4 @@
-// Instructions of the device that CUDA C++ has no name for, and its dynamic shared memory. Compilers other than nvcc, which
+// Device instructions without a name in CUDA C++, and dynamic shared memory. Compilers other than nvcc, which
 // tests/simt uses on machines without a GPU, get the same in plain C++.
 #pragma once
 
@@ -98,7 +98,7 @@ __device__ __forceinline__ void end_of_copies()
 #endif
 }
 
-// Waits for this thread's groups of copies, but for the last kLater.
+// Waits for this thread's groups of copies, except the last kLater.
 template <int kLater> __device__ __forceinline__ void copies_arrived()
 {
 #if defined __NVCC__ && __CUDA_ARCH__ >= 800

@@ -43,9 +43,9 @@ __device__ __forceinline__ bool take_sums(const FinishArgs &a, RowTotal *total, 
     return false;
 }
 
-// Last pass: a block joins all partials of a row and finishes it. Three kernels, for what is executed once is dear: cold
-// instructions come from memory one by one. This is two of them: any layout and value, or values that take no state
-// (kLight: a.light). `totals`, of these rows: a.added.
+// Last pass: a block joins all partials of a row and finishes it. There are three kernels, because code that runs once is
+// expensive: cold instructions are fetched from memory. This template makes two of them: any layout and value, or values that
+// take no state (kLight: a.light). `totals`, of these rows: a.added.
 template <bool kLight> __global__ void __launch_bounds__(kMergeThreads)
     merge_and_finish(const __grid_constant__ FinishArgs a, RowTotal *totals, const u64 *in, u64 rows, u64 per_row,
                      u64 first_row)

@@ -22,7 +22,7 @@ __device__ inline WordKind word_kind(const WordPlan &p, u32 j)
     return (WordKind)p.kinds[j - p.digits];
 }
 
-// What joins with anything to that.
+// The identity of joining.
 __device__ inline u64 word_identity(WordKind kind)
 {
     switch (kind) {

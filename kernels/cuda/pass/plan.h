@@ -1,4 +1,4 @@
-// What a launch plans of partials and of the finish: the words of a partial, how they join, and which values take no state.
+// A launch's plan of partials and of the finish: the words of a partial, how they join, and which values take no state.
 // Host code, and what both sides share; the device's part is partial.cuh and finish.cuh.
 #pragma once
 
@@ -105,12 +105,12 @@ constexpr u32 kNoFault = ~0u; // every line has a result
 // those, but sums of floats in a few doubles each, where these hold them (moment_sums.cuh).
 enum Left : u8 { kPartials, kAdded, kAddedBesideSums };
 
-// What the finish needs of the request.
+// The fields of the request that finishing needs.
 struct FinishArgs {
     void *cells;
     u32 cell_bytes;
     bool plain;  // a float sum to be rounded, without an initial element: the hot case
-    bool light;  // that, or as simple: finish_light will do
+    bool light;  // that, or as simple: finish_light suffices
     Left added;  // not kPartials: the next pass takes the words of the row's total
     u8 finisher; // rk_finisher of the operation
     rp_spec spec;

@@ -21,7 +21,7 @@ __device__ inline void add_line(const FinishArgs &a, const rp_parts &parts, u64 
     }
 }
 
-// The same to a fresh state.
+// The same with a fresh state.
 __device__ inline void walk_line(const FinishArgs &a, const rp_parts &parts, u64 first_index, rk_line line, u64 from, u32 step,
                                  rk_state *s)
 {

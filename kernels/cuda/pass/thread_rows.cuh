@@ -1,6 +1,6 @@
 // Equal short rows, a thread a row, several rows a thread. Rows of 8 bytes stay in registers. Longer ones, of whole vectors of
 // 16 bytes, come through shared memory: a warp reads what lies together, then each of its threads goes along its own rows. So
-// nothing is left to be joined by shuffles.
+// no shuffles are needed.
 #pragma once
 
 #include "kernels/cuda/pass/args.h"
@@ -41,7 +41,7 @@ struct StagedRows {
     uint4 *tile; // the warp's
     u32 n;       // vectors of a row
     u32 rows;    // of a thread
-    u32 begin;   // where a thread begins in its row: so that 8 neighbours meet in no bank
+    u32 begin;   // where a thread begins in its row: so that 8 neighbours have no bank conflicts
 
     __device__ __forceinline__ StagedRows(u32 vectors, uint4 *shared) : tile(shared), n(vectors), rows(kStagedVectors / vectors)
     {

@@ -1,5 +1,4 @@
-// Light reductions of rows of a tile or less: there is little to do, so what counts is how few steps lead from the loads to
-// the value.
+// Light reductions of rows of a tile or less: there is little work, so latency counts: few steps from the loads to the value.
 #pragma once
 
 #include "kernels/cuda/pass/column_vectors.cuh"

@@ -1,6 +1,6 @@
 // Equal rows of 1, 2, 4 or 8 vectors of 16 bytes: a warp reads kTileVectors vectors for each of its lanes, all of which lie
-// together, and each lane makes something of each of its vectors. Lanes that have a row join these by shuffles, and each step
-// halves how many a lane has: seven shuffles for 32 rows of 8 vectors, not 24.
+// together, and each lane computes a value from each of its vectors. Lanes that share a row join these values by shuffles, and
+// each step halves the number in a lane: seven shuffles for 32 rows of 8 vectors, not 24.
 #pragma once
 
 #include "kernels/cuda/pass/common.cuh"
@@ -13,7 +13,7 @@ template <int kLog> struct TileRows {
     static constexpr u32 kLanes = 1u << kLog, kEach = kTileVectors >> kLog; // lanes of a row; rows that a lane ends with
     static constexpr u32 kRows = kWarp * kEach;                             // of a warp
 
-    uint4 v[kTileVectors]; // beyond the last row its last vector once more
+    uint4 v[kTileVectors]; // beyond the last row, that row's last vector again
 
     // The rows from number `first` on, of `left` that there are.
     __device__ __forceinline__ void load(const void *elements, u64 first, u64 left)
@@ -34,7 +34,7 @@ template <int kLog> struct TileRows {
     // Number of vector u of this lane in its row
     static __device__ __forceinline__ u32 part() { return threadIdx.x % kLanes; }
 
-    // x: what the lane has made of each vector. Then x[i] is that of row i of the lane, for kEach rows. Whole warp. T has
+    // x: the lane's value of each vector. Afterwards x[i] is the value of the lane's row i, for kEach rows. Whole warp. T has
     // join(T) and T of_lane(distance).
     template <class T> static __device__ __forceinline__ void join(T (&x)[kTileVectors])
     {

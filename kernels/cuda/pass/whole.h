@@ -1,5 +1,5 @@
-// Columns of few rows that threads have whole (whole_columns.cuh), and the list of lines whose values are not certain: what
-// host and device share.
+// Columns of few rows that a thread takes whole (whole_columns.cuh), and the list of lines whose values are uncertain: data
+// that host and device share.
 #pragma once
 
 #include "kernels/cuda/pass/plan.h"
@@ -15,12 +15,12 @@ constexpr u32 kPlaneBlocks = 10;         // ... and blocks of an SM
 constexpr u32 kPlaneRows = 32;           // ... rows of a plane at most
 constexpr u32 kPlaneVectors = 4;         // ... and vectors of such a row
 
-// Lines that are listed at most. Where there may be more (finish_or_mark), others have a mark in place of their value.
+// The most lines in the list. Where there may be more (finish_or_mark), further lines get a mark in place of their value.
 #ifdef __NVCC__
 constexpr u64 kMostListed = 1u << 20;
 #else
-constexpr u64 kMostListed = 64; // without a GPU: so few that a small test meets what is beyond
+constexpr u64 kMostListed = 64; // without a GPU: few, so that a small test exceeds it
 #endif
-constexpr u64 kUncertain = 0xfff00dd1cef00d01; // a NaN that is nobody's value
+constexpr u64 kUncertain = 0xfff00dd1cef00d01; // a NaN that is never a value
 
 } // namespace rk

@@ -1,5 +1,5 @@
-// Columns of few rows, in vectors of 16 bytes side by side: a thread has those of a vector, whole, so nothing is left to be
-// joined.
+// Columns of few rows, in vectors of 16 bytes side by side: a thread takes the whole columns of a vector, so no joins are
+// needed.
 //
 // Columns of wide rows are read as they lie: neighbouring threads have neighbouring vectors. Planes whose rows are a few
 // vectors come by shared memory: a warp reads what lies together, then each of its threads goes down its own columns.
@@ -10,7 +10,7 @@
 
 namespace rk {
 
-// Streaming store: of many values, which are not to push out of L2 what is read.
+// Streaming store for many values, which must not evict the input from L2.
 __device__ __forceinline__ void store_vector(double2 *to, double2 v) { __stcs(to, v); }
 
 __device__ __forceinline__ void store_values(const FinishArgs &a, u64 line, const double (&v)[kColumns])
@@ -36,7 +36,7 @@ struct WholeColumns {
         at = w.parts.elements + first * sizeof(float);
     }
 
-    // add(tile) for kRows rows at a time; those that there are not are `fill`.
+    // add(tile) for kRows rows at a time; missing rows are `fill`.
     template <int kRows, class Add> __device__ __forceinline__ void each_tile(uint4 fill, Add add) const
     {
         const uint8_t *p = at;
@@ -64,7 +64,7 @@ struct PlaneTiles {
     const u32 rows, vectors; // of a plane; of a row
     const u32 many;          // vectors of a tile
     uint4 *const tile;       // the warp's
-    const u32 begin;         // row at which a thread begins, so that 8 neighbours meet in no bank
+    const u32 begin;         // row at which a thread begins, so that 8 neighbours have no bank conflicts
     const uint4 *const data; // of the launch
     const u64 all;           // vectors of the launch
 

@@ -20,7 +20,7 @@ constexpr u64 kLingerNs = 100000; // after a batch
 void cuda_batch_launch(void *impl, unsigned flight, rk_task *tasks)
 {
     Backend *b = (Backend *)impl;
-    cudaSetDevice(b->device.id); // any thread comes here
+    cudaSetDevice(b->device.id); // any thread may call this
     batch_launch(&b->batch[flight], tasks);
 }
 
@@ -92,8 +92,8 @@ cudaError_t device_identify(rk_device_info *info, int id)
     return cudaSuccess;
 }
 
-// Asked before anything is served, so not by the runtime. Its first call starts the driver, in 0.23 s on a host of two H200;
-// without the driver's library it is quick. The library stays, as the runtime loads it anyway.
+// This is asked before the daemon serves, so it does not use the runtime, whose first call starts the driver (0.23 s on a host
+// of two H200). It is quick if there is no driver's library. The library stays loaded, because the runtime loads it anyway.
 bool cuda_present()
 {
     int driver = 0;

@@ -11,7 +11,7 @@
 // becomes ready when the others are done, so the completer puts the split back at the head of the queue.
 //
 // Memory. Slots (slot_pool.cu) are opened when they are needed, lowest first, so the open ones are the first ones. When there
-// is no memory for another one, the open ones have to suffice until the pool is trimmed: then all but the first are closed.
+// is no memory for another one, the open ones must suffice until the pool is trimmed, which closes all but the first.
 //
 // Errors (outcome.cu). Out of memory is the task's own. Any other error of CUDA is taken as the context's end: `lost` is set,
 // every task answers DEVICE_LOST, and the daemon exits to be restarted (a poisoned context never recovers).
@@ -27,7 +27,8 @@
 namespace rk {
 
 constexpr int kMaxSlots = 64;
-constexpr size_t kLeastChunk = 256 << 10; // staging is made smaller, down to this, where memory is short; no slot has less
+constexpr size_t kLeastChunk = 256 << 10; // staging is made smaller, down to this, where memory is short; the least size of any
+                                          // slot
 
 struct Backend {
     rk_inflight *tasks;
@@ -74,7 +75,7 @@ inline void queue_front(Backend *b, rk_task *t)
 void note_open(Backend *b);
 void note_closed(const Backend *b);
 
-// The context is given up, and so are others that are found to be broken. Without the lock.
+// Give up the context, and others that are found to be broken. Call without the lock.
 void device_lost(Backend *b, cudaError_t err, const char *where);
 bool is_lost(Backend *b);
 void cuda_settle();
@@ -87,25 +88,25 @@ void complete(Backend *b, rk_task *t);
 
 // ---- slot_pool.cu ----
 
-// With the lock: take the first free one of the first `n`. NULL: there is none.
+// With the lock: take the first free slot of the first `n`. NULL: there is none.
 Slot *take_of(Backend *b, int n);
 
 // With the lock.
 void give_back(Backend *b, const Slot *s);
 
-// The task, launched in a slot that was taken, or not because of `err`.
+// The task was launched in the taken slot, or could not be because of `err`.
 void take_off(Backend *b, Slot *s, rk_task *t, cudaError_t err);
 
-// A slot, taken and open. Waits for one.
+// Wait for a slot; returns it taken and open.
 Slot *open_slot(Backend *b, cudaError_t *err);
 
 // Wait until another large copy does not slow down those under way.
 void wait_for_bus(Backend *b);
 
-// Nothing is queued: unless something flies, close all slots but the first.
+// Nothing is queued: unless a task is in flight, close all slots but the first.
 void trim(Backend *b);
 
-// As many slots as may be had of `bytes` of device memory; 0: any number. False: not even one.
+// Set the number of slots that `bytes` of device memory allow; 0: no limit. False: not even one fits.
 bool limit_slots(Backend *b, u64 bytes);
 size_t slot_device_bytes(const Backend *b);
 

@@ -154,8 +154,8 @@ cudaError_t batch_landed(BatchFlight *f, bool closely)
         return cudaErrorNotReady;
     cudaError_t err = cudaStreamQuery(f->stream);
     if (err == cudaErrorNotReady)
-        cudaGetLastError();                 // it is no error to be found later
-    if (err == cudaSuccess && !all_done(f)) // the stream is idle, and yet there is something missing
+        cudaGetLastError();                 // so that no later call finds the error
+    if (err == cudaSuccess && !all_done(f)) // the stream is idle, but a unit is missing
         return cudaErrorUnknown;
     return err;
 }
@@ -172,7 +172,7 @@ void batch_finish(BatchFlight *f, rk_task *tasks)
         for (const u32 end = first + (u32)cut_of(t).units; first < end; first++)
             faulty |= m->fault[first] != kNoFault;
         if (faulty) {
-            rk_cpu_run(t); // rare: the CPU says which line it was, and why; the bits are the same
+            rk_cpu_run(t); // rare: the CPU finds the line and the reason; its bits are the same
             t->start_ns = start;
         } else {
             memcpy(t->cells, cells, cells_bytes(t));

@@ -8,7 +8,7 @@ namespace rk {
 
 struct BatchMemory;
 
-// What a batch takes off with: one at a time in each. Opened with the engine, so that a batch allocates nothing.
+// The resources of a batch, one at a time in each. They are opened with the engine, so that a batch allocates nothing.
 struct BatchFlight {
     cudaStream_t stream;
     BatchMemory *memory; // pinned: both sides read and write it, nothing is copied

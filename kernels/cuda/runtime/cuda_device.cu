@@ -67,7 +67,7 @@ static cudaError_t look_up(Device *d, const void *fn, int threads, size_t shared
     TRY_CUDA(cudaFuncSetAttribute(fn, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes));
     TRY_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(blocks, fn, threads, shared_bytes));
     if (*blocks < 1)
-        *blocks = 1; // the launch itself will tell
+        *blocks = 1; // the launch itself will fail
     if (d->known_count < (int)(sizeof d->known / sizeof d->known[0]))
         d->known[d->known_count++] = {fn, *blocks};
     return cudaSuccess;

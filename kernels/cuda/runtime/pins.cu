@@ -26,7 +26,7 @@ void give_back(Pins *p, u64 bytes)
     pthread_mutex_unlock(&p->lock);
 }
 
-// False: there are as many as there may be.
+// False: the list is full.
 bool insert(Pins *p, Pins::Range r)
 {
     pthread_mutex_lock(&p->lock);
@@ -124,7 +124,7 @@ bool unlock(int device, const unsigned char *base)
     return done;
 }
 
-// Unlock what was locked here.
+// Unlock the pieces that this device locked.
 void release(Pins *p, const Pins::Range &r)
 {
     if (!r.ours)

@@ -1,7 +1,7 @@
-// Host memory of the daemon that is page-locked, so that the device copies from it without a detour. Any thread.
+// The daemon's page-locked host memory, from which the device copies directly. Any thread.
 //
-// What one device has locked is locked for all: those that come later only note it, and count nothing. Memory that cannot be
-// unlocked, because a context is broken, is not locked again: the device would read what was there before.
+// Memory that one device has locked is locked for all: later devices only note it, without counting its bytes. Memory that
+// cannot be unlocked, because a context is broken, is not locked again: the device would read what was there before.
 #pragma once
 
 #include <pthread.h>

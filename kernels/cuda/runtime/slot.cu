@@ -124,7 +124,7 @@ cudaError_t reduce_data(Slot *s, Device *d, const rk_task *t, const void *data)
     return cudaSuccess;
 }
 
-// Lies a line, with its mask, in several places?
+// Is a line, with its mask, in several places?
 bool is_scattered(const rk_task *t, const rk_line &l) { return l.stride > 1 || t->spec.flags & RP_MASK; }
 
 // `n` items of `size` bytes, each `stride` items behind the one before it.
@@ -159,8 +159,8 @@ cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, u64 line, u64 from
     return cudaSuccess;
 }
 
-// Rare: line `line` has no result. The CPU says why: of host data, which are few, by reducing them; of memory on the device
-// by finishing that line's state.
+// Rare: line `line` has no result. The CPU finds out why: it reduces host data, which are few, or finishes the line's state of
+// data on the device.
 cudaError_t explain(Slot *s, Device *d, rk_task *t, u64 line)
 {
     if (!t->memory) {

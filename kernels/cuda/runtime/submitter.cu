@@ -121,7 +121,7 @@ bool cuda_begin(void *impl, rk_task *t)
     pthread_mutex_unlock(&b->lock);
     if (!s)
         return false;
-    cudaSetDevice(b->device.id); // any thread comes here
+    cudaSetDevice(b->device.id); // any thread may call this
     start(t);
     take_off(b, s, t, slot_launch(s, &b->device, t, false));
     return true;

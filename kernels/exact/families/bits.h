@@ -4,7 +4,7 @@
 
 #include "kernels/exact/layout.h"
 
-/* Of no elements */
+/* The value without elements */
 RK_FN uint64_t rk_no_bits(int layout, int dtype) { return layout == RP_STATE_AND ? rk_all_ones(dtype) : 0; }
 
 RK_FN void rk_bits_init(rk_state *s) { s->limb[0] = rk_no_bits(s->layout, s->dtype); }

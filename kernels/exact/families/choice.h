@@ -23,7 +23,7 @@ RK_FN uint64_t rk_rank_in(int layout, int dtype, uint64_t bits)
     return rk_rank(dtype, layout == RP_STATE_MIN || layout == RP_STATE_ARGMIN, bits);
 }
 
-/* Keep the better of two elements, of equals the one with the lower index. `layout`: MIN .. ARGMAX or NORMINF.
+/* Keep the better of two elements; of equal ones, the one with the lower index. `layout`: MIN .. ARGMAX or NORMINF.
  * `index` may be NULL: then there are none. */
 RK_FN void rk_choose(int layout, int dtype, int first, uint64_t *best, uint64_t *index, uint64_t bits, uint64_t at)
 {
@@ -35,7 +35,8 @@ RK_FN void rk_choose(int layout, int dtype, int first, uint64_t *best, uint64_t 
         *index = at;
 }
 
-/* Join another element, or pair of them, as a state of this layout has them: `bits`, and of what has two words `second`. */
+/* Join another element, or pair of elements, in the form of this layout's states: `bits`, and `second` for layouts of two
+ * words. */
 RK_FN void rk_choice_join(rk_state *s, uint64_t bits, uint64_t second)
 {
     int layout = s->layout, first = s->count == 0;
@@ -57,7 +58,7 @@ RK_FN void rk_choice_merge(rk_state *s, const rk_state *o)
         rk_choice_join(s, o->limb[0], o->limb[1]);
 }
 
-/* `count` is without it. */
+/* `count` does not include the element. */
 RK_FN void rk_choice_add(rk_state *s, uint64_t bits, uint64_t index)
 {
     if (s->layout == RP_STATE_NORMINF)
@@ -103,7 +104,7 @@ RK_FN int rk_finish_ends(const rk_state *s, int out, uint64_t words[2])
     return rk_element_out(s->dtype, s->limb[1], out, &words[1]) ? RP_OVERFLOW : code;
 }
 
-/* The chosen integer, or the difference of two, as 192-bit two's complement */
+/* The chosen integer, or the difference of both ends, as 192-bit two's complement */
 RK_FN void rk_choice_integer(const rk_state *s, int op, uint64_t v[3])
 {
     const uint64_t *l = s->limb;
@@ -113,7 +114,7 @@ RK_FN void rk_choice_integer(const rk_state *s, int op, uint64_t v[3])
         int bytes = rk_bytes(s->dtype), is_signed = rk_is_signed(s->dtype);
         uint64_t a = is_signed ? rk_sign_extend(l[0], bytes) : l[0], b = is_signed ? rk_sign_extend(l[1], bytes) : l[1];
         v[0] = b - a;                           /* max >= min, so the difference is below 2^64 */
-    } else if (s->layout != RP_STATE_NORMINF) { /* that is a magnitude */
+    } else if (s->layout != RP_STATE_NORMINF) { /* NORMINF holds a magnitude, which has no sign */
         rk_widen(s->dtype, l[0], v);
     }
 }
@@ -129,7 +130,7 @@ RK_FN rk_flaw rk_check_element(const rk_state *s, uint64_t bits)
     return rk_fine();
 }
 
-/* An element and its index. Without a count: 0 and no index. */
+/* Checks an element and its index. Without elements both are 0. */
 RK_FN rk_flaw rk_check_placed(const rk_state *s, const uint64_t *limb)
 {
     if (s->count == 0)
@@ -149,7 +150,7 @@ RK_FN rk_flaw rk_check_single(const rk_state *s)
     return rk_check_element(s, s->limb[0]);
 }
 
-/* The smallest element is not above the largest; a NaN is both. */
+/* The smallest element must not be above the largest. With a NaN, both are the NaN. */
 RK_FN rk_flaw rk_check_pair(const rk_state *s, uint64_t least, uint64_t most)
 {
     int nan = rk_is_nan(s->dtype, least);

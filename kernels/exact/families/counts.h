@@ -6,7 +6,7 @@
 
 RK_FN void rk_counts_merge(rk_state *s, const rk_state *o) { s->limb[0] += o->limb[0]; }
 
-/* NaNs are counted before, by rk_counts_nan. */
+/* rk_counts_nan has counted NaNs before. */
 RK_FN void rk_counts_add(rk_state *s, int zero) { s->limb[0] += (uint64_t)(s->layout == RP_STATE_COUNT && !zero); }
 
 RK_FN void rk_counts_nan(rk_state *s, int nan_policy)

@@ -21,10 +21,10 @@ RK_FN void rk_products_init(rk_state *s)
         s->limb[RK_PROD_WRAPPED] = s->limb[RK_PROD_MAGNITUDE] = 1;
 }
 
-/* Magnitudes of products: 0 stands for 2^64 and more. */
+/* Multiplies magnitudes; 0 stands for 2^64 or more. */
 RK_FN uint64_t rk_times(uint64_t a, uint64_t b) { return (unsigned __int128)a * b >> 64 ? 0 : a * b; }
 
-/* Of floats: beside infinities, NaNs and zeros the logarithm is nothing, but the sign counts unless it is a NaN. */
+/* Floats: with infinities, NaNs or zeros the logarithm is cleared. The signs still count, unless the result is NaN. */
 RK_FN void rk_products_void(rk_state *s)
 {
     for (int i = 0, n = s->special == RK_NAN ? 4 : 3; i < n; i++)
@@ -94,7 +94,7 @@ RK_FN uint64_t rk_finish_product(const rk_state *s, rk_format f)
     return rk_exp2_round(s->limb, negative, f);
 }
 
-/* The product of integers as 192-bit two's complement. False: it is 2^64 or more, which is all that is known. */
+/* The product of integers as 192-bit two's complement. False: its magnitude is 2^64 or more, and no more is known. */
 RK_FN int rk_products_integer(const rk_state *s, uint64_t v[3])
 {
     v[0] = s->special ? 0 : s->limb[RK_PROD_MAGNITUDE];
@@ -136,7 +136,7 @@ RK_FN rk_flaw rk_check_float_product(const rk_state *s)
     return zero || rk_logarithms_possible(s, s->count) ? rk_fine() : rk_bad("limbs", "more than the elements can sum to");
 }
 
-/* A magnitude, 0 standing for 2^64 and more, is at most largest^count. */
+/* A magnitude must be at most largest^count; 0 stands for 2^64 or more. */
 RK_FN int rk_product_magnitude_possible(const rk_state *s, uint64_t count)
 {
     uint64_t magnitude = s->limb[RK_PROD_MAGNITUDE], most = 1;

@@ -37,7 +37,7 @@ RK_FN void rk_summary_merge(rk_state *s, const rk_state *o)
     a[RK_STATS_NANS] += b[RK_STATS_NANS];
 }
 
-/* The sums have it, by rk_sums_add; `count` is without it. */
+/* rk_sums_add has added the element to the sums; `count` does not include it. */
 RK_FN void rk_summary_add(rk_state *s, uint64_t bits, uint64_t index, int zero)
 {
     const uint64_t both[4] = {bits, index, bits, index};
@@ -46,12 +46,12 @@ RK_FN void rk_summary_add(rk_state *s, uint64_t bits, uint64_t index, int zero)
     other[RK_STATS_ZEROS] += (uint64_t)zero;
 }
 
-/* Before it is added or skipped. */
+/* Called before the element is added or skipped. */
 RK_FN void rk_summary_nan(rk_state *s) { rk_summary_others(s)[RK_STATS_NANS]++; }
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
 
-/* All but mean, var and std */
+/* All fields but mean, var and std */
 RK_FN void rk_finish_summary_rest(const rk_state *s, uint64_t *words)
 {
     const uint64_t *o = s->limb + rk_sum_limbs(s->layout) + rk_square_limbs(s->layout);
@@ -86,7 +86,7 @@ RK_FN void rk_finish_summary(const rk_state *s, uint32_t ddof, uint64_t *scratch
 
 /* ---- check ------------------------------------------------------------------------------------------------------- */
 
-/* NaNs are either skipped or elements, and then they are both ends and the sum. */
+/* NaNs are either skipped or elements. As elements they are both ends and the sum. */
 RK_FN rk_flaw rk_check_stats_nans(const rk_state *s, const uint64_t *other)
 {
     uint64_t nans = other[RK_STATS_NANS];

@@ -1,4 +1,4 @@
-/* Sums and sums of squares, of magnitudes too: what sum, mean, the norms, var and std know of their elements.
+/* Sums and sums of squares, and sums of magnitudes: the states of sum, mean, the norms, var and std.
  *
  * Floats: one fixed-point integer wide enough for every sum ("long accumulator": Kulisch 1981; the digit form with delayed
  * carries: Neal 2015, arXiv:1505.05571, section 3), value = limbs * 2^e0; their squares the same with 2 e0, in which squares
@@ -19,7 +19,7 @@
 
 /* ---- init, merge, add -------------------------------------------------------------------------------------------- */
 
-/* Beside infinities and NaNs a sum is nothing. */
+/* With infinities or NaNs the sum is cleared. */
 RK_FN void rk_sums_void(rk_state *s)
 {
     for (int i = 0, n = rk_others_at(s->layout); i < n; i++)
@@ -84,7 +84,7 @@ RK_FN void rk_sums_add(rk_state *s, uint64_t bits)
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
 
-/* Words of scratch that finishing may use: n S2 - S1^2 of f64, where S1^2 has up to 68 limbs, and one above. */
+/* Words of scratch for finishing: n S2 - S1^2 of f64, where S1^2 has up to 68 limbs, plus one. */
 enum { RK_FINISH_SCRATCH = 69 };
 
 RK_FN uint64_t rk_special_bits(int special, rk_format f)
@@ -179,7 +179,7 @@ RK_FN int rk_all_zero(const uint64_t *limb, int n)
     return any == 0;
 }
 
-/* The lowest `bits` bits of limb[0..n) are zero. */
+/* Are the lowest `bits` bits of limb[0..n) zero? */
 RK_FN int rk_low_bits_zero(const uint64_t *limb, int bits)
 {
     int i = bits / 64;
@@ -278,7 +278,7 @@ RK_FN rk_flaw rk_check_float_sums(const rk_state *s)
 
 RK_FN uint64_t rk_largest_magnitude(int dtype) { return rk_is_signed(dtype) ? rk_all_ones(dtype) / 2 + 1 : rk_all_ones(dtype); }
 
-/* Of signed elements; of others, and of magnitudes, the sum is not negative. */
+/* Checks signed sums; sums of unsigned elements and of magnitudes must not be negative. */
 RK_FN int rk_signed_sum_possible(const rk_state *s)
 {
     __int128 value = (__int128)((unsigned __int128)s->limb[1] << 64 | s->limb[0]),
