@@ -64,26 +64,20 @@ template <class Element, int kUnroll, int kPerVector, int kStride> struct Extrem
     // A NaN to propagate.
     __device__ __forceinline__ void note_nan(u64 index) { first_nan = index < first_nan ? index : first_nan; }
 
-    // The tile at index `at`, to look for a place in; nothing where it is known. A vector behind the last tile is alone: then
-    // it stands for the others, too.
-    static constexpr int kBytes = 16 / kPerVector;
-    __device__ static __forceinline__ void load_tile(const SegmentArgs &args, const unsigned char *row, u64 at,
-                                                     uint4 (&tile)[kUnroll])
-    {
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++) {
-            const u64 index = at + u * kStride;
-            if (!(at & kAlone))
-                tile[u] = *(const uint4 *)(row + (index + kPerVector <= args.row_len ? index : at) * kBytes);
-        }
-    }
-
-    // The place of the tile's first element with this key.
-    __device__ static __forceinline__ u64 place(const uint4 (&tile)[kUnroll], Key key, u64 at)
+    // The place of the first element with this key in the tile at index `at`. A vector behind the last tile is alone: then it
+    // stands for the others, too. Out of line: a tile takes registers, which the loop over all tiles would lack.
+    __device__ static __noinline__ u64 place(const unsigned char *row, u64 row_len, Key key, u64 at)
     {
         if (at & kAlone)
             return at == RP_NO_INDEX ? at : at & ~kAlone;
+        constexpr int kBytes = 16 / kPerVector;
         const auto wanted = (typename Width<kBytes>::Bits)Element::own(Element::bits(key));
+        uint4 tile[kUnroll];
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) { // all requested at once: they come from far
+            const u64 index = at + u * kStride;
+            tile[u] = *(const uint4 *)(row + (index + kPerVector <= row_len ? index : at) * kBytes);
+        }
         u64 equal = 0;
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
@@ -120,10 +114,7 @@ template <class Element, int kUnroll, int kPerVector, int kStride> struct Extrem
             high = max(high, keys[w][1]);
         }
         const u64 low_at = least == low ? least_at : RP_NO_INDEX, high_at = most == high ? most_at : RP_NO_INDEX;
-        uint4 tile[2][kUnroll]; // both requested at once: they come from far
-        load_tile(args, row, low_at, tile[0]);
-        load_tile(args, row, high_at, tile[1]);
-        u64 index[3] = {place(tile[0], low, low_at), place(tile[1], high, high_at), first_nan};
+        u64 index[3] = {place(row, args.row_len, low, low_at), place(row, args.row_len, high, high_at), first_nan};
 #pragma unroll
         for (int d = kWarp / 2; d; d >>= 1)
 #pragma unroll

@@ -24,7 +24,8 @@ namespace {
 
 template <class Element, int kColumns, bool kStats> struct Moments32 {
     static constexpr int kThreads = kColumns, kUnroll = 8, kRows = 32;
-    static constexpr bool kPrepares = false, kTiles = true, kByTickets = true;
+    static constexpr bool kPrepares = false, kTiles = true;
+    static constexpr bool kByTickets = !kStats; // of stats, the loop takes all registers, and drawing takes time
     static constexpr Filling kFilling = kUnfilled;
     static constexpr int kWords = 2 * (RK_LIMBS32 + RK_SQUARE_LIMBS32) + (kStats ? 6 : 0);
     static constexpr int kBlocksPerSm = 1;
@@ -344,8 +345,9 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             to.squares.add((double)row[k] * Window::power(32 * k) * unit_of_squares);
     }
 
-    // As flush, but the sums are left in a few doubles, if these hold them; else that is noted. Whole block.
-    __device__ void flush_sums(const SegmentArgs &args, const unsigned char *row, void *shared, u64 elements, u64 *words,
+    // As flush, but the sums are left in a few doubles. False if these do not hold them: then none are left, nor words. Whole
+    // block.
+    __device__ bool flush_sums(const SegmentArgs &args, const unsigned char *row, u64 elements, u64 *words,
                                SumsPartial *partial)
     {
         auto &sums = ending().sums;
@@ -368,20 +370,17 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         if (skipped)
             atomicAdd(&skipped_sum, skipped);
         const bool fits = join_block<kThreads / kWarp>(all);
-        if (!fits) { // rare
-            flush(args, row, shared, elements, words);
-            if (threadIdx.x == 0)
-                words[own_words(args.layout) + kWordFlags] |= kFlagLost;
-        } else {
-            if (threadIdx.x < others)
-                words[threadIdx.x] = 0;
-            if (kStats)
-                extremes.template write<kThreads>(args, row, words + others);
-            if (threadIdx.x == 0)
-                write_tail(words + own_words(args.layout), elements, skipped_sum, flags_sum);
-        }
         if (threadIdx.x == 0)
             *partial = fits ? SumsPartial{{all.sum.s, all.sum.t}, {all.squares.s, all.squares.t}} : SumsPartial{};
+        if (!fits)
+            return false;
+        if (threadIdx.x < others)
+            words[threadIdx.x] = 0;
+        if (kStats)
+            extremes.template write<kThreads>(args, row, words + others);
+        if (threadIdx.x == 0)
+            write_tail(words + own_words(args.layout), elements, skipped_sum, flags_sum);
+        return true;
     }
 
     __device__ void flush(const SegmentArgs &args, const unsigned char *row, void *, u64 elements, u64 *partial)

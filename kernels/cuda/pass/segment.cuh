@@ -20,7 +20,7 @@
 //     Bits kPadding                           kPadded: this, which adds nothing; then the rest is a tile, too
 //   void add_element(const void *p, u64 index)
 //   static constexpr bool kByTickets          if there is one, and true: the last tiles of a long row go by tickets
-//   void flush_sums(...)                      if there is one, for kAddedBesideSums: moments_f32.cu
+//   bool flush_sums(...)                      if there is one, for kAddedBesideSums: moments_f32.cu
 //   void flush(const SegmentArgs &, row, void *shared, u64 elements, u64 *partial)   whole block; ends with everything
 //                                             written; `row` is where the row's elements begin
 //
@@ -342,14 +342,16 @@ template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThr
                 elements = add_part(acc, args, p, shared);
             u64 *of_row = partials + row * gridDim.x * finish.plan.all;
             const bool here = finish.light || finish.added;
-            bool left = false;
-            if constexpr (kLeavesSums<Accumulator>) {
-                left = finish.added == kAddedBesideSums;
-                if (left)
-                    acc.flush_sums(args, p, shared, elements, words, sums_of_block(of_row, gridDim.x, blockIdx.x));
-            }
-            if (!left)
-                acc.flush(args, p, shared, elements, here ? words : of_row + blockIdx.x * finish.plan.all);
+            u64 *left = here ? words : of_row + blockIdx.x * finish.plan.all;
+            bool done = false;
+            if constexpr (kLeavesSums<Accumulator>)
+                done = finish.added == kAddedBesideSums &&
+                       acc.flush_sums(args, p, elements, words, sums_of_block(of_row, gridDim.x, blockIdx.x));
+            if (!done)
+                acc.flush(args, p, shared, elements, left);
+            if constexpr (kLeavesSums<Accumulator>)
+                if (finish.added == kAddedBesideSums && !done && threadIdx.x == 0)
+                    words[finish.plan.own + kWordFlags] |= kFlagLost;
             __syncthreads(); // `shared` is free for the next row
             if (finish.added) {
                 add_words(finish.plan, args.totals + row, words);
