@@ -146,8 +146,9 @@ bool rk_run_small(rk_engine *e, rk_task *t);
 
 /* Run a task here and now whose elements come in parts, so that each is still in the cache when it is reduced: `next` brings
  * the next part, whole elements, or NULL if there are no more. Then there is no result either; the caller knows why. `data` is
- * not used; copy_ns is the time in `next`. False, and nothing done: the task has several lines, a mask or states, it takes
- * long, or the engine has a device. Any thread, several at once; not polled. */
+ * not used; copy_ns is the time in `next`. Columns of one plane are taken so, too: there the first part is all elements. False,
+ * and nothing done: the task has several other lines, or many columns, a mask or states, it takes long, or the engine has a
+ * device. Any thread, several at once; not polled. */
 typedef const void *rk_next_fn(void *arg, size_t *bytes);
 bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg);
 
