@@ -113,11 +113,13 @@ bool rc_datapath_open(reduce_client *c, rc_datapath *d, const void *data, size_t
     return path != REDUCE_PATH_SHM || d->handle || d->stage;
 }
 
-static bool contiguous(const rc_tile *t) { return t->height <= 1 || t->width == t->stride; }
+/* Can the current daemon read rows that lie apart in a file? */
+static bool reads_apart(const reduce_client *c) { return c->welcome.version >= RP_PLANES_VERSION; }
 
 rc_carrier rc_datapath_choose(reduce_client *c, const rc_datapath *d, const rc_tile *t, int *part)
 {
-    bool mine = d->handle && d->session == c->session, plain = contiguous(t) && !(t->spec.flags & (RP_MASK | RP_OFFSETS));
+    const bool mine = d->handle && d->session == c->session, elements = !(t->spec.flags & (RP_MASK | RP_OFFSETS));
+    const bool plain = elements && (rc_is_contiguous(t) || (d->fd >= 0 && reads_apart(c)));
     if (d->there)
         return RC_SHARED; /* a handle of a session that has ended is refused */
     if (d->lost || (t->spec.flags & (RP_STATES_IN | RP_OFFSETS)))
@@ -156,7 +158,7 @@ static bool read_piece(int fd, uint64_t from, uint8_t *to, uint64_t n, rp_fault 
 
 bool rc_datapath_read(const rc_datapath *d, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f)
 {
-    const uint64_t rows = contiguous(t) ? 1 : t->height, n = t->bytes / rows;
+    const uint64_t rows = rc_is_contiguous(t) ? 1 : t->height, n = t->bytes / rows;
     for (uint64_t i = 0; i < rows; i++)
         if (!read_piece(d->fd, d->offset + (t->at + i * t->stride) * item, to + i * n, n, f)) {
             memset(to, 0, (size_t)t->bytes); /* zeros, because the message is sent in any case */

@@ -184,6 +184,8 @@ static void job_fill_place(const void *data, uint8_t *to)
         a.offset = j->path.at + (uint64_t)(j->level.elements - j->whole.elements) + p->tile.at * j->level.item;
     }
     to += rp_put_place(to, &a);
+    if (p->apart)
+        rp_put_stride(to, p->tile.stride * j->level.item);
     if (j->path.mask)
         rp_put_mask_at(to, &(rp_mask_at){j->path.mask_handle, j->path.mask_offset + p->tile.at});
 }
@@ -243,11 +245,13 @@ static void start_tile(reduce_job *j, rc_errand *p)
         head_of_write(j, p);
     else
         head_of_reduce(p);
+    p->apart = p->carrier == RC_FILE && !rc_is_contiguous(&p->tile);
     p->call.fill = p->carrier == RC_INLINE ? job_fill : job_fill_place;
     p->call.data = p;
     p->call.copies = p->carrier == RC_STAGE;
     p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes
                        : j->path.mask          ? RP_PLACE_SIZE + RP_MASK_AT_SIZE
+                       : p->apart              ? RP_PLACE_SIZE + RP_STRIDE_SIZE
                                                : RP_PLACE_SIZE;
     p->call.deadline_ns = j->deadline_ns;
     p->call.done = job_on_tile;

@@ -44,6 +44,7 @@ typedef struct rc_errand {
     bool used;
     rc_tile tile;
     rc_carrier carrier;
+    bool apart;    /* rows of a file that do not follow one another */
     int part;      /* RC_STAGE: of the stage, for the tile's data */
     rp_fault read; /* code 0 unless the tile's data could not be read from the file */
 } rc_errand;

@@ -16,15 +16,21 @@
 
 /* ---- checks ---- */
 
+static int version_of(reduce_client *c)
+{
+    rc_enter(c);
+    const int version = c->welcome.version;
+    rc_leave(c);
+    return version;
+}
+
 /* Does the daemon know what several planes, devices and masks behind data on a device are, if it has to? */
 static int check_version(reduce_client *c, const rc_level *l, bool apart, rp_fault *f)
 {
     const bool planes = l->spec.flags & RP_COLUMNS && l->lines != l->width, masked = l->spec.flags & RP_MASK || apart;
     if (!planes && !l->spec.device && !masked)
         return 0;
-    rc_enter(c);
-    const int version = c->welcome.version;
-    rc_leave(c);
+    const int version = version_of(c);
     if (version >= RP_PLANES_VERSION)
         return 0;
     const char *what = planes ? "planes" : masked ? "mask" : "device";
@@ -133,12 +139,14 @@ static int open_path(reduce_job *j, const rc_input *in, size_t bytes, bool gathe
     return err;
 }
 
-/* Are tiles put together from several places? Those of a file are not if its planes, or rows of them, go whole. */
-static bool is_gathered(const rc_level *l, const reduce_spec *spec, bool file)
+/* Are tiles put together from several places? Those of a file are not if its planes, or rows of them, go whole, or if the
+ * daemon reads rows that lie apart. */
+static bool is_gathered(reduce_client *c, const rc_level *l, const reduce_spec *spec, bool file)
 {
     if (spec->mask || spec->offsets || !(l->spec.flags & RP_COLUMNS))
         return spec->mask || spec->offsets;
-    return !file || (l->len > RP_MAX_DATA / l->item / l->width && l->width > rc_panel_of_file(l, RP_MAX_DATA) / l->item);
+    return !file || (version_of(c) < RP_PLANES_VERSION && l->len > RP_MAX_DATA / l->item / l->width &&
+                     l->width > rc_panel_of_file(l, RP_MAX_DATA) / l->item);
 }
 
 /* What the arguments ask for, or report why not. */
@@ -166,7 +174,7 @@ static int open_input(reduce_job *j, const rc_ask *a)
         (in->device && rc_device_open(j->c, &j->path, &f)))
         return rc_report(&f);
     int err = file ? check_file(&a->spec, in, a->bytes) : 0;
-    return err || there ? err : open_path(j, in, a->bytes, is_gathered(&a->whole, &a->spec, file), a->spec.path);
+    return err || there ? err : open_path(j, in, a->bytes, is_gathered(j->c, &a->whole, &a->spec, file), a->spec.path);
 }
 
 /* When a thread that waits for a job may sleep. One that slept wakes 20 to 100 us late, more than all else that a reduction of

@@ -54,6 +54,9 @@ uint64_t rc_panel_of_file(const rc_level *l, uint64_t most);
 /* Choose the tiles of a level whose description is complete. */
 void rc_tiling(rc_level *l, const rc_sizes *sizes);
 
+/* Do the tile's elements follow one another? */
+static inline bool rc_is_contiguous(const rc_tile *t) { return t->height <= 1 || t->width == t->stride; }
+
 /* The next tile, line by line and in each block by block; false: there is none. */
 bool rc_next_tile(rc_level *l, rc_tile *t);
 

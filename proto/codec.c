@@ -270,7 +270,13 @@ size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a)
     return n + rp_put_place(out + n, a);
 }
 
-static rp_at get_place(const uint8_t *p) { return (rp_at){get64(p), get64(p + 8), get64(p + 16)}; }
+static rp_at get_place(const uint8_t *p) { return (rp_at){get64(p), get64(p + 8), get64(p + 16), 0}; }
+
+size_t rp_put_stride(uint8_t out[RP_STRIDE_SIZE], uint64_t stride)
+{
+    put64(out, stride);
+    return RP_STRIDE_SIZE;
+}
 
 size_t rp_put_mask_at(uint8_t out[RP_MASK_AT_SIZE], const rp_mask_at *m)
 {
@@ -283,12 +289,16 @@ rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_mask_
 {
     const uint8_t *mask = body + RP_AT_SIZE;
     const bool apart = len == RP_AT_SIZE + RP_MASK_AT_SIZE;
-    TRY(exact(len, apart ? len : RP_AT_SIZE, "reduce_at", f));
+    const bool strided = len == RP_AT_SIZE + RP_STRIDE_SIZE && get32(body + 8) & RP_COLUMNS;
+    TRY(exact(len, apart || strided ? len : RP_AT_SIZE, "reduce_at", f));
     *a = get_place(body + RP_SPEC_SIZE);
+    a->stride = strided ? get64(body + RP_AT_SIZE) : 0;
     *m = apart ? (rp_mask_at){get64(mask), get64(mask + 8)} : (rp_mask_at){0, 0};
     TRY(rp_get_spec(body, RP_SPEC_SIZE, s, f));
     if (apart && !(s->flags & RP_MASK))
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "the place of a mask without its flag");
+    if (strided && !a->stride)
+        return rp_fail(f, RP_BAD_MESSAGE, "stride", 0, "rows that are 0 bytes apart");
     return apart && !m->handle ? rp_fail(f, RP_BAD_HANDLE, "mask", 0, "no handle") : RP_OK;
 }
 

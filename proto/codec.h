@@ -23,6 +23,7 @@ extern "C" {
 #define RP_PLACE_SIZE 24u
 #define RP_AT_SIZE (RP_SPEC_SIZE + RP_PLACE_SIZE)
 #define RP_MASK_AT_SIZE 16u
+#define RP_STRIDE_SIZE 8u
 #define RP_STORE_SIZE 16u /* + name, + shape */
 #define RP_SHAPE_SIZE 8u  /* + a u64 for each dimension */
 #define RP_STORE_MAX (RP_STORE_SIZE + RP_MAX_NAME + RP_SHAPE_SIZE + 8 * RP_MAX_DIMS)
@@ -105,6 +106,7 @@ typedef struct rp_at {
     uint64_t handle; /* of a file or an arena of the session */
     uint64_t offset; /* bytes */
     uint64_t length; /* bytes */
+    uint64_t stride; /* columns of a file: bytes from the start of a row to that of the next; 0: rows follow one another */
 } rp_at;
 
 /* ... and, if it is not behind the elements, their mask. */
@@ -116,6 +118,7 @@ typedef struct rp_mask_at {
 size_t rp_put_place(uint8_t out[RP_PLACE_SIZE], const rp_at *a); /* what follows the spec */
 size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a);
 size_t rp_put_mask_at(uint8_t out[RP_MASK_AT_SIZE], const rp_mask_at *m); /* what follows that */
+size_t rp_put_stride(uint8_t out[RP_STRIDE_SIZE], uint64_t stride);       /* or this */
 /* Layout only, as rp_get_spec. */
 rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_mask_at *m, rp_fault *f);
 

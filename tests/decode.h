@@ -117,6 +117,7 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
             return err;
         *n = rp_put_at(out, &spec, &at);
         *n += mask.handle ? rp_put_mask_at(out + *n, &mask) : 0;
+        *n += at.stride ? rp_put_stride(out + *n, at.stride) : 0;
         return RP_OK;
     default:
         return rp_fail(f, RP_BAD_MESSAGE, "type", 0, "unknown message type %u", h->type);

@@ -279,13 +279,14 @@ class Connection:
     def reduce(self, op, dtype, data, *, time_ms=0, **kw):
         return parse_result(self.call(REDUCE, self.reduce_body(op, dtype, data, **kw), time_ms=time_ms))
 
-    def reduce_at(self, op, dtype, handle, offset, length, *, time_ms=0, rows=1, row_len=None, flags=0, mask_at=(), **kw):
+    def reduce_at(self, op, dtype, handle, offset, length, *, time_ms=0, rows=1, row_len=None, flags=0, mask_at=(), stride=None, **kw):
         """Reduce `length` bytes from byte `offset` of a file or an arena that side.py passed. `mask_at`: handle and offset of a mask that
-        is not behind them."""
+        is not behind them. `stride`: bytes from one row of columns of a file to the next, if these do not follow one another."""
         if row_len is None:
             row_len = length // (SIZE[dtype] + bool(flags & MASK and not mask_at)) // (rows * (kw.get("planes") or 1))
         body = spec(op, dtype, rows=rows, row_len=row_len, flags=flags, **kw) + struct.pack("<QQQ", handle, offset, length)
         body += struct.pack("<QQ", *mask_at) if mask_at else b""
+        body += b"" if stride is None else struct.pack("<Q", stride)
         return parse_result(self.call(REDUCE_AT, body, time_ms=time_ms))
 
     def begin(self, op, dtype, **kw):

@@ -81,7 +81,7 @@ def tables(section):
 
 @pytest.mark.parametrize("section, names", [
     ("Header", ["header"]), ("HELLO (1)", ["hello", "hello_reply"]), ("QUERY (3)", ["query", "entry"]), ("REDUCE (4)", ["spec", "result"]),
-    ("APPEND (6)", ["append"]), ("FINISH (7)", ["finish"]), ("REDUCE_AT (9)", ["reduce_at", "mask_at"]), ("STORE (10)", ["store", "shape"]), ("WRITE (11)", ["write"]),
+    ("APPEND (6)", ["append"]), ("FINISH (7)", ["finish"]), ("REDUCE_AT (9)", ["reduce_at", "mask_at", "stride"]), ("STORE (10)", ["store", "shape"]), ("WRITE (11)", ["write"]),
     ("LIST (14)", ["list_entry"]), ("Errors", ["error"]),
 ])
 def test_the_pages_tables_are_these(section, names):

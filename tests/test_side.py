@@ -119,6 +119,50 @@ def test_same_bits_from_every_path(both, scratch, dtype):
     os.close(fd)
 
 
+@pytest.mark.parametrize("dtype", ["i8", "u16", "bf16", "f32", "f64"])
+def test_rows_of_a_file_that_lie_apart(both, scratch, dtype):
+    """Some columns of a wide matrix: also more rows than a part of them has, more columns than go by parts, and what goes whole."""
+    c, side = both
+    size = {"8": 1, "16": 2, "32": 4, "64": 8}[re.search(r"\d+", dtype)[0]]
+    for rows, width, first, columns in ((300, 500, 77, 130), (1, 9, 3, 6), (4000, 70, 0, 64), (7, 20000, 5, 9000), (5, 4, 4, 0)):
+        data = random.Random(SEED).randbytes(rows * width * size)
+        fd = some_file(scratch, b"x" * 3 + data)
+        file, _ = side.file(fd)
+        os.close(fd)
+        pieces = b"".join(data[(i * width + first) * size:(i * width + first + columns) * size] for i in range(rows))
+        for op, flags in (("sum", 0), ("sum", STATES_OUT), ("argmax", 0), ("stats", 0), ("norminf", 0), ("prod", STATES_OUT)):
+            if not columns and op in ("argmax", "stats"):
+                continue
+            kw = {"rows": rows, "row_len": columns, "flags": flags | COLUMNS, "nan": "omit", "index_base": 12}
+            want = c.reduce(op, dtype, pieces, **kw)
+            got = c.reduce_at(op, dtype, file, 3 + first * size, len(pieces), stride=width * size, **kw)
+            assert got.cells == want.cells and got.path == PATH_FILE and got.count == want.count, (op, rows, columns)
+
+
+def test_rows_apart_that_cannot_be(both, scratch):
+    c, side = both
+    fd = some_file(scratch, bytes(range(200)) * 5)
+    file, _ = side.file(fd)
+    os.close(fd)
+    arena, memory = side.arena(4096)
+    kw = {"rows": 10, "row_len": 8, "flags": COLUMNS}
+    assert c.reduce_at("sum", "u8", file, 20, 80, stride=100, **kw).cells == [struct.pack("<Q", sum((20 + 100 * i) % 200 for i in range(10)) + 10 * k)
+                                                                              for k in range(8)]
+    refused("BAD_MESSAGE", "stride", c.reduce_at, "sum", "u8", arena, 0, 80, stride=100, **kw)
+    refused("BAD_MESSAGE", "stride", c.reduce_at, "sum", "u8", file, 0, 80, stride=0, **kw)
+    refused("BAD_MESSAGE", "stride", c.reduce_at, "sum", "u8", file, 0, 160, stride=100, planes=2, **kw)
+    refused("BAD_MESSAGE", "stride", c.reduce_at, "sum", "u8", file, 0, 160, stride=100, **{**kw, "flags": COLUMNS | MASK})
+    refused("BAD_MESSAGE", "reduce_at", c.reduce_at, "sum", "u8", file, 0, 80, stride=100, rows=10, row_len=8)
+    assert refused("SHAPE", "stride", c.reduce_at, "sum", "u8", file, 0, 80, stride=7, **kw).limit == 8
+    refused("TOO_LARGE", "length", c.reduce_at, "sum", "u8", file, 0, MAX_DATA + 8, stride=9, rows=MAX_DATA // 8 + 1, row_len=8, flags=COLUMNS)
+    for offset, stride in ((2**63 - 8, 8), (0, 2**62), (2**63 - 1000, 111), (1, 2**64 - 1), (2**64 - 1, 8)):
+        refused("SHAPE", "offset", c.reduce_at, "sum", "u8", file, offset, 80, stride=stride, **kw)
+    for offset, stride in ((921, 8), (0, 111), (1000, 8), (2**62, 2**58)):
+        begun = refused("IO", "file", c.reduce_at, "sum", "u8", file, offset, 80, stride=stride, **kw).limit
+        assert begun == max(0, min(80, sum(max(0, min(8, 1000 - offset - i * stride)) for i in range(10)))), (offset, stride)
+    memory.close()
+
+
 def test_a_large_file_by_many_ranges_at_once(both, scratch):
     c, side = both
     a = np.random.default_rng(SEED).standard_normal(6 << 20).astype("f4") * np.float32(1e20)

@@ -112,12 +112,24 @@ static void pin_once(rd_buffer *b)
     b->tried = true;
 }
 
+/* Where byte `got` of the range is in the file, and how many of `wanted` bytes follow it there. */
+static off_t place_of(const rd_read *x, size_t got, size_t *wanted)
+{
+    if (!x->stride)
+        return (off_t)(x->offset + got);
+    const uint64_t within = got % x->row, left = x->row - within;
+    *wanted = left < *wanted ? left : *wanted;
+    return (off_t)(x->offset + got / x->row * x->stride + within);
+}
+
 /* Up to the first `end` bytes of the range, to where they are at the start of `to`. */
 static bool read_up_to(rd_read *x, uint8_t *to, size_t end)
 {
     const size_t first = x->got;
     while (x->got < end) {
-        ssize_t n = pread(x->fd, to + (x->got - first), end - x->got, (off_t)(x->offset + x->got));
+        size_t wanted = end - x->got;
+        const off_t from = place_of(x, x->got, &wanted);
+        ssize_t n = pread(x->fd, to + (x->got - first), wanted, from);
         if (n <= 0 && !(n < 0 && errno == EINTR)) {
             rp_fail(&x->fault, RP_IO, "file", x->got, n ? "reading failed: %s" : "the file ends before its data do%s",
                     n ? strerror(errno) : "");
@@ -132,7 +144,8 @@ static bool read_up_to(rd_read *x, uint8_t *to, size_t end)
 static const void *file_read_part(void *arg, size_t *bytes)
 {
     rd_read *x = arg;
-    const size_t from = x->got, left = x->bytes - from, end = from + (left < PART_BYTES ? left : PART_BYTES);
+    const size_t from = x->got, left = x->bytes - from, part = x->row ? x->bytes : PART_BYTES,
+                 end = from + (left < part ? left : part);
     *bytes = end - from;
     return read_up_to(x, x->data, end) ? x->data : NULL;
 }

@@ -36,6 +36,8 @@ typedef struct rd_read {
     bool direct; /* around the page cache, if it is not there */
     uint64_t offset;
     size_t bytes;
+    uint64_t row;          /* bytes of a row of columns, which go as one part; else 0 */
+    uint64_t stride;       /* from one row to the next in the file; 0: all bytes follow one another */
     rd_buffer *buffer;     /* NULL until one is free */
     uint8_t *data;         /* in it */
     size_t got;            /* bytes of it so far */

@@ -45,7 +45,7 @@ static rp_err check_resident(const rd_resident *x, const rp_spec *spec, const rp
 static rp_err find_mask(const rd_request *r, const rp_mask_at *m, rp_spec *spec, const rp_at *a, const rd_handle *x,
                         rd_handle **mask, rp_fault *f)
 {
-    const rp_at range = {m->handle, m->offset, a->length / rp_dtype_size(spec->dtype)};
+    const rp_at range = {.handle = m->handle, .offset = m->offset, .length = a->length / rp_dtype_size(spec->dtype)};
     *mask = rd_handles_find(&r->session->handles, m->handle);
     if (!x || x->kind != RD_HANDLE_DEVICE || !*mask || (*mask)->kind != RD_HANDLE_DEVICE)
         return rp_fail(f, RP_BAD_HANDLE, "mask", 0, "elements and their mask must both be in allocations of this session");
@@ -78,8 +78,10 @@ void rd_source_use(rd_request *r, rd_handle *x, const rp_at *a)
         r->read = (rd_read){.request = r,
                             .wanted = true,
                             .fd = x->fd,
-                            .direct = x->size >= r->all->buffers.direct_bytes,
+                            .direct = x->size >= r->all->buffers.direct_bytes && !a->stride,
                             .offset = a->offset,
+                            .row = t->spec.flags & RP_COLUMNS ? t->spec.row_len * rp_dtype_size(t->spec.dtype) : 0,
+                            .stride = a->stride,
                             .bytes = a->length,
                             .fault = {.index = RP_NO_INDEX}};
     }
@@ -133,6 +135,20 @@ static rp_err match(rp_spec spec, const rp_at *a, bool apart, rp_fault *f)
     return rp_spec_match(&spec, a->length, f);
 }
 
+/* Rows that lie apart, in a file: of a matching spec of columns. */
+static rp_err check_stride(const rd_handle *x, const rp_spec *spec, const rp_at *a, rp_fault *f)
+{
+    const uint64_t row = a->length / spec->rows;
+    uint64_t before;
+    if (!x || x->kind != RD_HANDLE_FILE || spec->flags & RP_MASK || spec->planes > 1)
+        return rp_fail(f, RP_BAD_MESSAGE, "stride", 0, "only rows of one plane of a file, without a mask, may lie apart");
+    if (a->stride < row)
+        return rp_fail(f, RP_SHAPE, "stride", row, "rows of %" PRIu64 " bytes are %" PRIu64 " bytes apart", row, a->stride);
+    if (__builtin_mul_overflow(spec->rows - 1, a->stride, &before) || before > INT64_MAX - row)
+        return rp_fail(f, RP_SHAPE, "offset", INT64_MAX, "the rows go beyond the end");
+    return check_range(INT64_MAX, &(rp_at){.offset = a->offset, .length = before + row}, f);
+}
+
 /* Look up the handle: the user's resident data, or the session's device memory, files and arenas. */
 static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, bool apart, rd_resident **kept, rd_handle **x,
                    rp_fault *f)
@@ -147,7 +163,9 @@ static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, boo
     } else {
         err = rd_source_find(r, a, "handle", x, f);
     }
-    return err ? err : match(*spec, a, apart, f);
+    if (!err)
+        err = match(*spec, a, apart, f);
+    return err || !a->stride ? err : check_stride(*x, spec, a, f);
 }
 
 rp_err rd_source_read(rd_request *r, rp_fault *f)

@@ -78,12 +78,16 @@ bool rk_run_small(rk_engine *e, rk_task *t)
     return true;
 }
 
+/* Columns wider than this are worth several threads. */
+enum { MOST_COLUMNS = 4096 };
+
 /* Products take so long that several threads should share them. */
 static bool comes_in_parts(const rk_fleet *v, const rk_task *t)
 {
-    const uint32_t plain = RP_STATES_OUT | RP_WRAP | RP_INITIAL;
-    return v->backend == RP_BACKEND_CPU && !t->fill && !t->memory && t->spec.rows == 1 && !(t->spec.flags & ~plain) &&
-           t->spec.op != RP_OP_PROD;
+    const rp_spec *s = &t->spec;
+    const uint32_t plain = RP_STATES_OUT | RP_WRAP | RP_INITIAL | RP_COLUMNS;
+    const bool columns = s->flags & RP_COLUMNS, fit = columns ? rp_planes(s) == 1 && s->row_len <= MOST_COLUMNS : s->rows == 1;
+    return v->backend == RP_BACKEND_CPU && !t->fill && !t->memory && !(s->flags & ~plain) && s->op != RP_OP_PROD && fit;
 }
 
 bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg)

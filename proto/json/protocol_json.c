@@ -348,6 +348,7 @@ static void put_shape_of(uint8_t *out, const rp_shape *s)
 }
 
 static void put_at_of(uint8_t *out, const rp_at *a) { rp_put_at(out, &NO_SPEC, a); }
+static void put_stride_of(uint8_t *out, const rp_at *a) { rp_put_stride(out, a->stride); }
 
 #define NO_APPEND ((rp_append){0})
 #define NO_FINISH ((rp_finish){0})
@@ -376,6 +377,9 @@ static void put_data(void)
     begin_struct("mask_at", RP_MASK_AT_SIZE);
     FIELD(rp_mask_at, rp_put_mask_at, NO_MASK_AT, handle);
     FIELD(rp_mask_at, rp_put_mask_at, NO_MASK_AT, offset);
+    end_struct();
+    begin_struct("stride", RP_STRIDE_SIZE);
+    FIELD(rp_at, put_stride_of, NO_AT, stride);
     end_struct();
     begin_struct("store", RP_STORE_SIZE);
     FIELD(rp_store, rp_put_store, NO_STORE, dtype);

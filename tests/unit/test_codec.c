@@ -336,14 +336,20 @@ static void encodes_places(void **state)
     rp_spec s = {.op = RP_OP_SUM, .dtype = RP_F32, .rows = 2, .row_len = 3};
     rp_header h = {.version = 1, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 21};
     begin_message(out);
-    body_len = rp_put_at(body, &s, &(rp_at){(UINT64_C(1) << 63) + 1, 128, 24});
+    body_len = rp_put_at(body, &s, &(rp_at){(UINT64_C(1) << 63) + 1, 128, 24, 0});
     check("reduce_at", out, h);
     h = (rp_header){.version = 2, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 35};
     s.flags = RP_MASK;
     begin_message(out);
-    body_len = rp_put_at(body, &s, &(rp_at){5, 128, 24});
+    body_len = rp_put_at(body, &s, &(rp_at){5, 128, 24, 0});
     body_len += rp_put_mask_at(body + body_len, &(rp_mask_at){6, 7});
     check("reduce_at_masked", out, h);
+    h = (rp_header){.version = 2, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 36};
+    s.flags = RP_COLUMNS;
+    begin_message(out);
+    body_len = rp_put_at(body, &s, &(rp_at){.handle = 5, .offset = 128, .length = 24});
+    body_len += rp_put_stride(body + body_len, 4096);
+    check("reduce_at_apart", out, h);
     h = (rp_header){.version = 1, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 21};
     begin_message(out);
     body_len = rp_put_result(body, &(rp_result){RP_F64, RP_BACKEND_CPU, RP_PATH_FILE, 8, 2, 6, 1, 2, 3, 0});
@@ -387,7 +393,7 @@ static void encodes_residents(void **state)
     h.id = 24;
     begin_message(out);
     body_len = rp_put_write(body, handle, 6);
-    body_len += rp_put_place(body + body_len, &(rp_at){(UINT64_C(1) << 63) + 1, 128, 1018});
+    body_len += rp_put_place(body + body_len, &(rp_at){(UINT64_C(1) << 63) + 1, 128, 1018, 0});
     check("write_at", out, h);
     h.type = RP_MSG_COMMIT;
     h.id = 25;
@@ -606,6 +612,8 @@ static bool still_fine(const golden *g, size_t len)
         return body_bytes == 0 || body_bytes == RP_RESIDENT_SIZE + 1;
     if (strcmp(g->name, "drop") == 0)
         return body_bytes > 0;
+    if (strcmp(g->name, "reduce_at_apart") == 0)
+        return body_bytes == RP_AT_SIZE;
     return strcmp(g->name, "entries") == 0 && (body_bytes == 0 || body_bytes == first || body_bytes == second);
 }
 
@@ -726,6 +734,8 @@ static void bad_values_are_named(void **state)
         {"reduce_at_masked", 48, 0, RP_BAD_MESSAGE, "flags", 0},
         {"reduce_at_masked", 40 + 88, 0, RP_BAD_HANDLE, "mask", 0},
         {"reduce_at_masked", 40 + 80, 30, RP_SHAPE, "data", 4},
+        {"reduce_at_apart", 40 + 8, 0, RP_BAD_MESSAGE, "reduce_at", 88},
+        {"reduce_at_apart", 40 + 89, 0, RP_BAD_MESSAGE, "stride", 0},
         {"reduce", 48, RP_WRAP, RP_BAD_MESSAGE, "flags", 0},
         {"reduce", 48, RP_OFFSETS | RP_COLUMNS, RP_BAD_MESSAGE, "flags", 0},
         {"reduce", 52, 1, RP_BAD_MESSAGE, "ddof", 0},

@@ -692,6 +692,38 @@ static void test_parts(void **state)
     free(x);
 }
 
+static const void *all_at_once(void *arg, size_t *bytes)
+{
+    const rk_task *t = arg;
+    *bytes = t->bytes;
+    return t->user; /* where the test put the elements */
+}
+
+static void test_columns_in_one_part(void **state)
+{
+    (void)state;
+    static const shape shapes[] = {{1, 1}, {4, 0}, {1, 300}, {70, 9}, {200, 3}, {7, 150}, {40, 133}};
+    uint8_t *x = memory(8 * 6000 + 9), *cells = memory(RP_MAX_STATE * 300 + 9);
+    rk_engine *e = open_cpu(1, 0);
+    EACH_KIND (op, dtype, nan)
+        for (size_t i = 0; op != RP_OP_PROD && i < sizeof shapes / sizeof shapes[0]; i++) {
+            t_rng r = {(uint64_t)(1 + op + 100 * dtype + 7 * nan) + 1000 * i};
+            uint8_t *p = x + t_below(&r, 9);
+            t_fill(&r, dtype, (int)t_below(&r, T_FAMILIES), p, shapes[i].rows * shapes[i].row_len);
+            const uint32_t flags = RP_COLUMNS | (t_below(&r, 3) ? 0 : RP_STATES_OUT);
+            rk_task t = task_of(op, dtype, nan, flags, shapes[i].rows, shapes[i].row_len, p, cells + t_below(&r, 9));
+            t.spec.index_base = 5;
+            t.base = 70;
+            t.user = p;
+            t.data = NULL;
+            assert_true(rk_run_parts(e, &t, all_at_once, &t));
+            check_task(&t, "columns in one part");
+        }
+    rk_close(e);
+    free(x);
+    free(cells);
+}
+
 /* Elements that end too soon leave the cell as it was; what cannot come in parts is not begun. */
 static void test_parts_that_cannot_be(void **state)
 {
@@ -704,9 +736,18 @@ static void test_parts_that_cannot_be(void **state)
         assert_true(run_parts(e, &t, n));
         assert_int_equal(cell[0], 7);
     }
-    const rk_task others[] = {
-        task_of(RP_OP_PROD, RP_F64, 0, 0, 1, 600, x, cell), task_of(RP_OP_SUM, RP_F64, 0, 0, 2, 300, x, cell),
-        task_of(RP_OP_SUM, RP_F64, 0, RP_COLUMNS, 1, 600, x, cell), task_of(RP_OP_SUM, RP_F64, 0, RP_MASK, 1, 500, x, cell)};
+    t = task_of(RP_OP_SUM, RP_F64, 0, RP_COLUMNS, 3, 200, x, cell);
+    for (uint64_t n = 0; n < 600; n += 599) {
+        assert_true(run_parts(e, &t, n));
+        assert_int_equal(cell[0], 7);
+    }
+    const rk_task others[] = {task_of(RP_OP_PROD, RP_F64, 0, 0, 1, 600, x, cell),
+                              task_of(RP_OP_SUM, RP_F64, 0, 0, 2, 300, x, cell),
+                              task_of(RP_OP_PROD, RP_F64, 0, RP_COLUMNS, 3, 200, x, cell),
+                              planes_of(task_of(RP_OP_SUM, RP_F64, 0, RP_COLUMNS, 3, 100, x, cell), 2),
+                              task_of(RP_OP_SUM, RP_F64, 0, RP_COLUMNS, 1, 5000, x, cell),
+                              task_of(RP_OP_SUM, RP_F64, 0, RP_COLUMNS | RP_MASK, 3, 200, x, cell),
+                              task_of(RP_OP_SUM, RP_F64, 0, RP_MASK, 1, 500, x, cell)};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         t = others[i];
         assert_false(run_parts(e, &t, 600));
@@ -1311,6 +1352,7 @@ int main(void)
     const struct CMUnitTest tasks[] = {
         cmocka_unit_test(test_tasks),
         cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_columns_in_one_part),
         cmocka_unit_test(test_parts_that_cannot_be),
         cmocka_unit_test(test_reply_types),
         cmocka_unit_test(test_segments),
