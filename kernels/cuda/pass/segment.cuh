@@ -57,6 +57,52 @@ __device__ __forceinline__ void add_whole(Accumulator &acc, const uint4 (&tile)[
     }
 }
 
+// What a row's rounds of tiles leave for a block: `left` vectors from number `rest` on. Both loops below end with it.
+//
+// Requests it; behind it comes padding, if there is any.
+template <class Accumulator, int kUnroll>
+__device__ __forceinline__ void request_rest(uint4 (&next)[kUnroll], const uint4 *vectors, u64 rest, u32 left)
+{
+    constexpr int kThreads = Accumulator::kThreads;
+#pragma unroll
+    for (int u = 0; u < kUnroll; u++)
+        if (threadIdx.x + u * kThreads < left)
+            next[u] = load_vector(vectors + rest + threadIdx.x + u * kThreads);
+        else if constexpr (Accumulator::kFilling == kPadded)
+            next[u] = vector_of(Accumulator::kPadding);
+}
+
+// Adds it, once requested, vector by vector. With padding it has been a tile.
+template <class Accumulator, class Head, int kUnroll> __device__ __forceinline__ void
+add_rest(Accumulator &acc, const uint4 (&next)[kUnroll], const uint4 *vectors, Head head, u64 rest, u32 left, u32 per_vector)
+{
+    constexpr int kThreads = Accumulator::kThreads;
+    if constexpr (Accumulator::kFilling != kPadded) {
+        if constexpr (Accumulator::kPrepares)
+            acc.prepare_rest(vectors, rest, rest + left);
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            if (threadIdx.x + u * kThreads < left)
+                acc.add_vector(next[u], head + (rest + threadIdx.x + u * kThreads) * per_vector);
+    }
+}
+
+// The last block adds the elements before the row's `nvec` vectors and behind them. Returns how many the block has then:
+// `elements` are those in vectors.
+template <class Accumulator, class Head>
+__device__ __forceinline__ u64 add_ends(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, u32 log2,
+                                        u32 per_vector, Head head, u64 nvec, u64 elements)
+{
+    if (blockIdx.x < gridDim.x - 1)
+        return elements;
+    const u64 tail = head + nvec * per_vector;
+    if (threadIdx.x < head)
+        acc.add_element(p + (threadIdx.x << log2), threadIdx.x);
+    if (tail + threadIdx.x < args.row_len)
+        acc.add_element(p + ((tail + threadIdx.x) << log2), tail + threadIdx.x);
+    return elements + head + args.row_len - tail;
+}
+
 // The block's part of the row at `p`, added to a fresh accumulator. Returns how many elements that were. Whole block.
 template <class Accumulator>
 __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared)
@@ -83,12 +129,7 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
                 next[u] = load_vector(at + u * kThreads);
             return;
         }
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++)
-            if (threadIdx.x + u * kThreads < left)
-                next[u] = load_vector(vectors + rest + threadIdx.x + u * kThreads);
-            else if constexpr (kPads)
-                next[u] = vector_of(Accumulator::kPadding);
+        request_rest<Accumulator>(next, vectors, rest, left);
     };
     load(0);
     acc.init(shared, args);
@@ -107,23 +148,8 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
                 return 0;
         add_whole(acc, now, index, per_vector);
     }
-    if constexpr (!kPads) {
-        if constexpr (Accumulator::kPrepares)
-            acc.prepare_rest(vectors, rest, rest + left);
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++)
-            if (threadIdx.x + u * kThreads < left)
-                acc.add_vector(next[u], head + (rest + threadIdx.x + u * kThreads) * per_vector);
-    }
-    const u64 elements = ((u64)args.rounds * kTile + left) * per_vector;
-    if (blockIdx.x < gridDim.x - 1)
-        return elements;
-    const u64 tail = head + nvec * per_vector;
-    if (threadIdx.x < head)
-        acc.add_element(p + (threadIdx.x << log2), threadIdx.x);
-    if (tail + threadIdx.x < args.row_len)
-        acc.add_element(p + ((tail + threadIdx.x) << log2), tail + threadIdx.x);
-    return elements + head + args.row_len - tail;
+    add_rest(acc, next, vectors, head, rest, left, per_vector);
+    return add_ends(acc, args, p, log2, per_vector, head, nvec, ((u64)args.rounds * kTile + left) * per_vector);
 }
 
 // ---- tickets: parts of the last tiles of a row, which warps take as they come to it, so that all end at once ----
@@ -233,12 +259,7 @@ __device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &
                 ticket = mine < args.most_tickets ? draw(args) : ~0u;
             return true;
         }
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++)
-            if (threadIdx.x + u * kThreads < left)
-                next[u] = load_vector(vectors + rest + threadIdx.x + u * kThreads);
-            else if constexpr (kPads)
-                next[u] = vector_of(Accumulator::kPadding);
+        request_rest<Accumulator>(next, vectors, rest, left);
         const bool padded = kPads && left && !rested;
         rested = true;
         return padded;
@@ -264,14 +285,7 @@ __device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &
             }
         add_whole(acc, now, index, per_vector);
     }
-    if constexpr (!kPads) {
-        if constexpr (Accumulator::kPrepares)
-            acc.prepare_rest(vectors, rest, rest + left);
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++)
-            if (threadIdx.x + u * kThreads < left)
-                acc.add_vector(next[u], head + (rest + threadIdx.x + u * kThreads) * per_vector);
-    }
+    add_rest(acc, next, vectors, head, rest, left, per_vector);
     u64 elements = ((u64)args.rounds * kTile + left) * per_vector;
     if (args.tickets) {
         __syncthreads();
@@ -280,14 +294,7 @@ __device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &
         for (int w = 0; w < kWarps; w++)
             elements += taken[w] * (kWarp * kUnroll * per_vector);
     }
-    if (blockIdx.x < gridDim.x - 1)
-        return elements;
-    const u64 tail = head + nvec * per_vector;
-    if (threadIdx.x < head)
-        acc.add_element(p + (threadIdx.x << log2), threadIdx.x);
-    if (tail + threadIdx.x < args.row_len)
-        acc.add_element(p + ((tail + threadIdx.x) << log2), tail + threadIdx.x);
-    return elements + head + args.row_len - tail;
+    return add_ends(acc, args, p, log2, per_vector, head, nvec, elements);
 }
 
 // Accumulators of which one block fills an SM's shared memory come in two sizes. Which one a device gets is known when code
