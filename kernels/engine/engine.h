@@ -98,8 +98,8 @@ void rk_log(const rk_options *o, rk_log_level level, const char *fmt, ...) __att
  * CPU backend's workers do with a piece. Any thread; touches only the task. Fills fault, backend and times. */
 void rk_cpu_run(rk_task *t);
 
-/* The same for a task of one line, or of columns, whose elements come in parts (rk_run_parts). False: there were too few elements; cells and
- * fault are unchanged. */
+/* The same for a task of one line, or of columns, whose elements come in parts (rk_run_parts). False: there were too few
+ * elements; cells and fault are unchanged. */
 bool rk_cpu_run_parts(rk_task *t, rk_next_fn *next, void *arg);
 
 /* Fill t->fault for row `row` whose finish gave `code` (EMPTY, NAN, OVERFLOW); `s` is that row's final state. */
