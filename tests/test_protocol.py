@@ -625,7 +625,7 @@ def test_golden_requests_are_understood(shared):
     """Each golden request gets the reply of its type, or the error that its content asks for."""
     expected = {"ping": "OK", "query_info": "OK", "query_status": "OK", "reduce": "OK", "reduce_all": "OK", "begin": "OK", "append": "BAD_HANDLE",
                 "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "cancel": "OK", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK", "hello_background": "OK", "reduce_segments": "OK",
-                "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE", "reduce_at": "BAD_HANDLE", "reduce_at_masked": "BAD_HANDLE",
+                "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE", "reduce_at": "BAD_HANDLE", "reduce_at_masked": "BAD_HANDLE", "reduce_at_apart": "BAD_HANDLE",
                 "store": "OK", "write": "BAD_HANDLE", "write_at": "BAD_HANDLE", "commit": "BAD_HANDLE", "list": "OK", "list_one": "BAD_HANDLE",
                 "drop": "BAD_HANDLE", "reduce_planes": "OK", "store_shaped": "OK", "reduce_device": "OK",
                 "store_placed": "OK"}

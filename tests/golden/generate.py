@@ -106,6 +106,9 @@ def messages():
         REDUCE_AT, spec("sum", "f32", rows=2, row_len=3) + struct.pack("<QQQ", 2**63 + 1, 128, 24), mid=21)
     yield "reduce_at_masked", "version 2: sum of 2 rows of 3 f32 at byte 128 of handle 5, whose mask begins at byte 7 of handle 6", message(
         REDUCE_AT, spec("sum", "f32", rows=2, row_len=3, flags=16) + struct.pack("<QQQQQ", 5, 128, 24, 6, 7), mid=35, version=2)
+    yield "reduce_at_apart", ("version 2: sums of 3 columns of 2 rows of f32 of a file, handle 5, the first at byte 128, the second 4096 "
+                              "bytes behind it"), message(
+        REDUCE_AT, spec("sum", "f32", rows=2, row_len=3, flags=COLUMNS) + struct.pack("<QQQQ", 5, 128, 24, 4096), mid=36, version=2)
     yield "result_at", "its reply, by file", message(REDUCE_AT, result("f64", 1, 4, 2, 6, (1, 2, 3), struct.pack("<2d", 1, 2)), mid=21, reply=1)
     yield "store", "1024 bytes of i16 as 'run-7.x', in place of what has the name, to live for 1500 ms", message(
         STORE, store("run-7.x", "i16", 1024, replace=True, ttl_ms=1500), mid=22)

@@ -177,6 +177,12 @@ Function = Callable[..., Any] | str
 NAMES = frozenset(name for name in exported if callable(getattr(_functions, name, None)) and not isinstance(getattr(_functions, name), type))
 
 
+def _takes_client(f: Callable[..., Any]) -> bool:
+    import inspect  # takes milliseconds, and few callers come here
+
+    return any(p.name == "client" or p.kind is p.VAR_KEYWORD for p in inspect.signature(f).parameters.values())
+
+
 def _function(f: Any) -> Callable[..., Any]:
     """A reduction of this package, by name or as it is, or a caller's function or partial that passes its `client` to one."""
     if isinstance(f, str):
@@ -186,6 +192,8 @@ def _function(f: Any) -> Callable[..., Any]:
     whole = not isinstance(f, functools.partial) and str(getattr(f, "__module__", "")).partition(".")[0] == "reduced"
     if not isinstance(f, (FunctionType, MethodType, functools.partial)) or whole and vars(_functions).get(getattr(f, "__name__", "")) is not f:
         raise TypeError(f"f: {f!r:.60} is not a reduction of this package")
+    if not whole and not _takes_client(f):
+        raise TypeError(f"f: {f!r:.60} has no argument `client`")
     return f
 
 

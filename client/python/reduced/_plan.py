@@ -92,12 +92,14 @@ def first_element(initial: Any, el: Element) -> Array:
     """`initial` as one element. ValueError if the type has no such value."""
     if el.parts == 2:
         raise TypeError(f"initial is not possible with elements of type {el.dtype}")
+    if np.iscomplexobj(initial):
+        raise ValueError(f"initial: elements of type {el.dtype} cannot be {initial!r}")
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             one = np.asarray(initial).astype(el.dtype, casting="same_kind" if el.dated else "unsafe").reshape(())
     except (TypeError, ValueError):
         raise TypeError(f"initial is one {'element' if el.dated else 'number'}, not {initial!r}") from None
-    if el.kind != "f" and one != initial or np.iscomplexobj(initial):  # nor is NaT equal to itself
+    if el.kind != "f" and one != initial:  # nor is NaT equal to itself
         raise ValueError(f"initial: elements of type {el.dtype} cannot be {initial!r}")
     return one
 
