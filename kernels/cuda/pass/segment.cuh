@@ -2,7 +2,7 @@
 // joined and finished in the same launch, by the last of its blocks (last_block.cuh). Otherwise blocks add up their words,
 // where that joins them (FinishArgs.added), and the next pass finishes the row.
 //
-// The loop is written once; what is accumulated, and how, is the Accumulator's business:
+// The loop is written once. An Accumulator says what is accumulated, and how:
 //
 //   static constexpr int kThreads, kUnroll;   block size; 16-byte loads in flight per thread
 //   static constexpr int kWords;              its words of a partial at most (partial.cuh)
@@ -10,7 +10,7 @@
 //   static constexpr u32 kMaxPerThread;       elements a thread may add before its partial would stop being exact
 //   static size_t shared_bytes()
 //   static constexpr bool kPrepares           if true: every thread, before a tile is added, and before the row's rest
-//     bool prepare(const uint4 (&tile)[kUnroll])   false: it is no use, give up; to all lanes of a warp
+//     bool prepare(const uint4 (&tile)[kUnroll])   false: the accumulator cannot take the row; all lanes agree
 //     void prepare_rest(const uint4 *vectors, u64 from, u64 to)
 //   void init(void *shared, const SegmentArgs &)
 //   void add_vector(uint4 v, u64 first)       16 bytes of elements; index of the first one within the row
@@ -26,7 +26,7 @@
 //
 // A row is head + vectors + tail: `head` elements up to the first 16-byte boundary, then 16-byte vectors, then what is left.
 // Vectors go in tiles of kThreads x kUnroll, one tile to each of the row's blocks in every round. The last tiles of a long row
-// go by tickets. Of what does not fill a round, or a tile, every block has an equal share; the last block takes head and tail.
+// go by tickets. The blocks share the vectors that do not fill a round or a tile equally; the last block takes head and tail.
 #pragma once
 
 #include <type_traits>
@@ -35,7 +35,7 @@
 
 namespace rk {
 
-// Nothing; a value of the accumulator's; any element of the row, once more.
+// What fills such places: nothing, a value of the accumulator's, or any element of the row once more.
 enum Filling { kUnfilled, kPadded, kRepeated };
 
 // 16 bytes of such elements.
