@@ -194,11 +194,12 @@ build/bin:
 	@$(if $(SANITIZE)$(filter 1,$(PORTABLE) $(DEBUG))$(filter-out build/$(VARIANT),$(B)),:,mkdir -p build && ln -sfn $(VARIANT)/bin build/bin && ln -sfn $(VARIANT)/lib build/lib)
 
 # A change of flags rebuilds: these files change when they do. Kernels compile for minutes, so they have a file of their own
-# and see no flag that they do not need.
+# and see no flag that they do not need. Each has the flags of all objects, so it takes them here: what is added for some targets
+# below would hold for what these targets need, too.
 NVCC_ALL := $(NVCC) -I. -D_GNU_SOURCE -DRK_WITH_CUDA=1 $(NVCCFLAGS)
-$(B)/flags: FLAGS = $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
-$(B)/nvcc-flags: FLAGS = $(NVCC_ALL)
-$(B)/cccl-flags: FLAGS = $(CCCL)
+$(B)/flags: FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
+$(B)/nvcc-flags: FLAGS := $(NVCC_ALL)
+$(B)/cccl-flags: FLAGS := $(CCCL)
 $(B)/flags $(B)/nvcc-flags $(B)/cccl-flags: force
 	@mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 .PHONY: force
