@@ -120,7 +120,7 @@ FP       := -ffp-contract=off -fno-fast-math
 WARN     := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wvla -Wpointer-arith
 # In variables without a value a sanitizer finds more than a pattern, which would hide them from it.
 HARD     := -fno-omit-frame-pointer -D_FORTIFY_SOURCE=3 -D_GLIBCXX_ASSERTIONS $(if $(SANITIZE),,-ftrivial-auto-var-init=pattern)
-OPT      := $(if $(filter 1,$(DEBUG)),-Og -g3 $(HARD),$(if $(SANITIZE),-O1 -fno-omit-frame-pointer,-O2) -g)
+OPT      := $(if $(filter 1,$(DEBUG)),-Og -g3 $(HARD),$(if $(SANITIZE),-O1 -fno-omit-frame-pointer -g1,-O2 -g))
 OPT_SIMD := $(if $(SANITIZE)$(filter 1,$(DEBUG)),,-O3)
 CPPFLAGS += -I. -D_GNU_SOURCE -DREDUCED_VERSION='"$(VERSION)"' -DRK_WITH_CUDA=$(if $(filter yes,$(CUDA)),1,0) -DRD_WITH_SYSTEMD=$(if $(filter yes,$(SYSTEMD)),1,0) \
             -DCTL_WITH_ZLIB=$(if $(filter yes,$(ZLIB)),1,0) -DCTL_WITH_ZSTD=$(if $(filter yes,$(ZSTD)),1,0) -DCTL_WITH_JANSSON=$(if $(filter yes,$(JANSSON)),1,0)
@@ -194,11 +194,12 @@ build/bin:
 	@$(if $(SANITIZE)$(filter 1,$(PORTABLE) $(DEBUG))$(filter-out build/$(VARIANT),$(B)),:,mkdir -p build && ln -sfn $(VARIANT)/bin build/bin && ln -sfn $(VARIANT)/lib build/lib)
 
 # A change of flags rebuilds: these files change when they do. Kernels compile for minutes, so they have a file of their own
-# and see no flag that they do not need.
+# and see no flag that they do not need. Each has the flags of all objects, so it takes them here: what is added for some targets
+# below would hold for what these targets need, too.
 NVCC_ALL := $(NVCC) -I. -D_GNU_SOURCE -DRK_WITH_CUDA=1 $(NVCCFLAGS)
-$(B)/flags: FLAGS = $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
-$(B)/nvcc-flags: FLAGS = $(NVCC_ALL)
-$(B)/cccl-flags: FLAGS = $(CCCL)
+$(B)/flags: FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
+$(B)/nvcc-flags: FLAGS := $(NVCC_ALL)
+$(B)/cccl-flags: FLAGS := $(CCCL)
 $(B)/flags $(B)/nvcc-flags $(B)/cccl-flags: force
 	@mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 .PHONY: force

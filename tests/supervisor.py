@@ -83,6 +83,11 @@ class Supervised(Daemon):
             assert self.changed.wait_for(lambda: len(self.store) == n, seconds), (n, list(self.store))
             return sorted(self.store)
 
+    def keeps_only(self, handle, seconds=60):
+        """Wait until the store has the resident data of this handle, and no other."""
+        with self.changed:
+            assert self.changed.wait_for(lambda: list(self.store) == [f"resident-{handle:016x}"], seconds), list(self.store)
+
     def has(self, handle, seconds=60):
         """Wait until the store has the resident data of this handle."""
         with self.changed:

@@ -1,7 +1,8 @@
 """Every attack of hostile.py for a moment, beside an honest client. `make hostile` runs the same for longer, on two builds.
 
 The honest client's slowest cycle in a hundred may take ten times as long as without an attack, and none may fail. Times below
-FLOOR are ignored: beside other tests a process may get no processor for that long."""
+FLOOR are ignored: beside other tests a process may get no processor for that long. Of fewer than a hundred cycles the slowest counts. If
+that one was too slow, there are up to ENOUGH of them: an attack slows down one in a hundred again, a pause of the machine does not."""
 import concurrent.futures
 import os
 import pathlib
@@ -21,6 +22,7 @@ from rawclient import REDUCE
 SECONDS = float(os.environ.get("HOSTILE_SECONDS", "0.1" if sanitizer() else "0.3"))
 FLOOR = float(os.environ.get("HOSTILE_FLOOR", "0.5"))
 STRANGERS = 64 << 10  # KiB: what the daemon may hold for all of them
+ENOUGH, LONGEST = 400, 20  # cycles, and seconds for them
 
 pytestmark = needs_root
 
@@ -89,9 +91,14 @@ def site(request):
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_honest_client_is_served_beside(site, name):
     attack, before = ATTACKS[name], site.daemon.rss()
-    times, most = site.measure(max(2, SECONDS) if attack.lures else SECONDS, attack)
-    site.rows.append((name, len(times), sorted(times)[len(times) // 2] * 1e3, p99(times) * 1e3, p99(times) / site.idle, most - before))
     floor = FLOOR * (3 if attack.fills and sanitizer() else 1)
-    assert p99(times) <= max(10 * site.idle, 6 * site.task * attack.slow + floor), (p99(times), site.idle)
+    limit = max(10 * site.idle, 6 * site.task * attack.slow + floor)
+    times, most = site.measure(max(2, SECONDS) if attack.lures else SECONDS, attack)
+    end = time.monotonic() + LONGEST
+    while p99(times) > limit and len(times) < ENOUGH and time.monotonic() < end:
+        more, held = site.measure(max(2, SECONDS), attack)
+        times, most = times + more, max(most, held)
+    site.rows.append((name, len(times), sorted(times)[len(times) // 2] * 1e3, p99(times) * 1e3, p99(times) / site.idle, most - before))
+    assert p99(times) <= limit, (p99(times), len(times), site.idle)
     if attack.strangers:
         assert most - before <= STRANGERS, (before, most)

@@ -178,8 +178,9 @@ def test_a_scraper_that_asks_nothing_is_closed(start):
     """One that is silent, and one that sends a byte of its request now and then."""
     url = served(start("--metrics-url", "http://127.0.0.1:0"))
     host, port = re.match(r"http://([\d.]+):(\d+)/", url).groups()
+    begin = time.monotonic()  # before both, so that what delays this process does not make their time shorter
     with socket.create_connection((host, int(port)), 30) as silent, socket.create_connection((host, int(port)), 30) as slow:
-        begin, peers = time.monotonic(), [silent, slow]
+        peers = [silent, slow]
         while peers and time.monotonic() - begin < 30:
             for peer in select.select(peers, [], [], 0.2)[0]:  # poll interval
                 if not received(peer):

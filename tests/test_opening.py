@@ -261,12 +261,14 @@ def test_resident_data_are_there_at_once_and_move_to_the_devices(supervise, held
 
 
 def test_nobody_waits_for_slow_devices(supervise, monkeypatch):
-    """Contexts that take a second: the longest wait of a restart is as long as without one. Half of the requests read resident data."""
-    monkeypatch.setenv("OPEN_MS", "1000")
+    """Contexts that take twenty seconds: the longest wait of a restart is as long as without one. Half of the requests read resident
+    data."""
     d = supervise("--sandbox", "no", **options())
+    opened(d)
+    monkeypatch.setenv("OPEN_MS", "20000")  # of those that come after this one
     longest, answers = restarts(d, 4, 3, 0.4)
     print(f"longest wait {longest:.3f} s, {answers} answers")
-    assert answers > 4 and longest < 1
+    assert answers > 4 and longest < 10
 
 
 def test_a_gpu_is_found_by_its_name_when_it_is_open(start, held, ctl):

@@ -411,8 +411,10 @@ def test_a_thousand_connections_cost_nobody_anything(served):
             if i % 50 == 0:
                 c.reduce("sum", "f32", bytes(8))
         assert get(served, "/metrics")[0].status == 200 and get(served, "/")[0].status == 200
-        held = len(os.listdir(f"/proc/{served.process.pid}/fd")) - before
-        assert held <= 64 + 4, held
+        begun, most = time.monotonic(), 64 + 4
+        while (held := len(os.listdir(f"/proc/{served.process.pid}/fd")) - before) > most and time.monotonic() - begun < 5:
+            select_a_moment(served.process)  # what it gives up is closed soon, long before the 10 s of those that say nothing
+        assert held <= most, held
         begun = time.monotonic()
         for _ in range(200):
             c.reduce("sum", "f32", bytes(8))

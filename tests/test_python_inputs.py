@@ -374,6 +374,8 @@ def leaks(calls, warm, n, bytes_of_python, daemon):
         calls(n)
         after = look()
         return {what: after[what] - before[what] for what in least}
+    gc.collect()
+    gc.freeze()  # what is here already is not looked through again, each time
     tracemalloc.start()
     try:
         calls(warm)
@@ -383,6 +385,7 @@ def leaks(calls, warm, n, bytes_of_python, daemon):
         return {what: [first[what], *(g[what] for g in more)] for what in large if any(g[what] >= least[what] for g in more)}
     finally:
         tracemalloc.stop()
+        gc.unfreeze()
 
 
 @pytest.mark.skipif(bool(sanitizer()), reason="a sanitizer looks for leaks, and counts memory of its own")
@@ -471,10 +474,11 @@ def test_calls_on_another_thread_leak_nothing(package):  # noqa: F811
 
 IMPORT = """
 import time, sys
+before = time.process_time()
 import numpy
 start = time.process_time()
 import reduced
-print(time.process_time() - start, "asyncio" in sys.modules, reduced._lib._lib is None)
+print(time.process_time() - start, start - before, "asyncio" in sys.modules, reduced._lib._lib is None)
 """
 
 
@@ -483,9 +487,10 @@ def test_the_import_is_quick_and_loads_nothing(tmp_path):
     shutil.copytree(PACKAGE / "reduced", tmp_path / "reduced", ignore=shutil.ignore_patterns("__pycache__"))
     assert compileall.compile_dir(tmp_path / "reduced", quiet=1)
     env = {**python_env(), "PYTHONPATH": str(tmp_path)}
-    best = 1.0
+    best, numpys = 10.0, 10.0
     for _ in range(5):
         printed = subprocess.run([sys.executable, "-c", IMPORT], env=env, capture_output=True, text=True, check=True).stdout.split()
-        best = min(best, float(printed[0]))
-        assert printed[1:] == ["False", "True"]
-    assert best < (0.03 if not sanitizer() else 3)
+        best, numpys = min(best, float(printed[0])), min(numpys, float(printed[1]))
+        assert printed[2:] == ["False", "True"]
+    # On a slow or busy processor NumPy's takes longer, too: 0.075 s where ours may take 0.03, and takes 0.009.
+    assert best < (max(0.03, 0.4 * numpys) if not sanitizer() else 3), (best, numpys)

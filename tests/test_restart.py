@@ -83,7 +83,7 @@ def test_what_is_replaced_dropped_or_over_does_not_come_back(supervise, engine):
         half = c.store("half", "u8", 2)
         c.write(half, 0, b"\7")
         wait_until(d, lambda: [x.name for x in c.list()] == ["x"])
-    assert d.keeps(1) == [f"resident-{new:016x}"]
+    d.keeps_only(new)
     d.crash()
     with d.connect() as c:
         assert [x.name for x in c.list()] == ["x"] and sum_of(c, new, b"12") == in_bytes(b"\2\2")
@@ -188,13 +188,14 @@ def test_of_two_with_one_name_the_newer_one_counts(supervise):
         kept = supervisor.high(os.dup(d.store[old]))
         new = c.put("x", "u8", b"\2", replace=True)
     d.kill()
-    assert d.keeps(1) == [f"resident-{new:016x}"]
+    d.keeps_only(new)
     for order in (1, -1):
         d.store = dict([*d.store.items(), (old, supervisor.high(os.dup(kept)))][::order])
         d.start_again()
         with d.connect() as c:
             assert sum_of(c, new, b"1") == in_bytes(b"\2")
-        assert d.keeps(1) == [f"resident-{new:016x}"] and f"'{old}' are dropped: " in d.log()
+        d.keeps_only(new)
+        assert f"'{old}' are dropped: " in d.log()
         d.kill()
     os.close(kept)
     d.start_again()
@@ -350,6 +351,7 @@ def restarts(d, clients, times, every_s, end=None, size=64 * 1024):
         t.start()
     for i in range(times):
         quit.wait(every_s)  # poll interval: how long clients work between two restarts
+        d.wait_ready()  # before that, SIGTERM may meet a process that does not know it yet
         (end or (d.stop if i % 4 else d.kill))()
         d.start_again(wait=False)
     d.wait_ready()

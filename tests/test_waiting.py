@@ -75,10 +75,14 @@ def test_who_waits_reads_the_reply(shared):
         own = threads() - before
         assert own
         c.run("sum", "f32", SMALL)
-        begin, first = time.monotonic(), turns(own)
-        for _ in range(1000):
-            assert c.run("sum", "f32", SMALL) == SUMS[SMALL]
-        assert turns(own) - first < 100 + 30 * (time.monotonic() - begin)
+        for _ in range(5):  # a call that waits long on a busy machine may wake them; one that needs them wakes them each time
+            begin, first = time.monotonic(), turns(own)
+            for _ in range(1000):
+                assert c.run("sum", "f32", SMALL) == SUMS[SMALL]
+            woken, most = turns(own) - first, 100 + 30 * (time.monotonic() - begin)
+            if woken < most:
+                break
+        assert woken < most
 
 
 def test_callbacks_run_in_the_library_s_threads(start):

@@ -35,10 +35,10 @@ def serves_others(daemon):
     return time.monotonic() - began < 1
 
 
-def wait_answered(daemon, seconds=30):
+def wait_answered(daemon, seconds=60):
     """Until no request but the one that asks is under way."""
     end = time.monotonic() + seconds
-    with daemon.connect(timeout=10) as c:
+    with daemon.connect() as c:
         while c.query(2)["inflight"] > 1:
             assert time.monotonic() < end
             select_a_moment(daemon.process)
@@ -65,9 +65,9 @@ def is_open(s):
         return False
 
 
-def wait_closed(s, seconds):
-    """How long the daemon took to close it; what comes before is read."""
-    began = time.monotonic()
+def wait_closed(s, began=None, seconds=60):
+    """How long after `began`, or from now on, the daemon closes it; what comes before is read."""
+    began = began or time.monotonic()
     s.settimeout(seconds)
     try:
         while s.recv(1 << 16):
@@ -121,7 +121,7 @@ def test_any_number_of_requests_by_a_client_that_reads_while_it_writes(start):
 def test_unread_replies_keep_no_exchange(start):
     """Each of the daemon's 8 exchanges could wait for one of these."""
     daemon = start("--contexts", 8)
-    deaf = [daemon.connect(timeout=1) for _ in range(4)]
+    deaf = [daemon.connect() for _ in range(4)]
     for c in deaf:
         for _ in range(4):
             c.send(REDUCE, LARGE_REPLY)
@@ -137,7 +137,7 @@ def test_unread_replies_are_charged_to_their_user(start):
     daemon = start("--max-user-held", 16, "--max-held", 0)
     with daemon.connect() as deaf, daemon.connect() as other:
         sent = [deaf.send(REDUCE, LARGE_REPLY) for _ in range(5)]
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             try:
                 other.reduce("sum", "u8", bytes(3))
@@ -158,7 +158,7 @@ def test_a_connection_with_unread_replies_is_not_read(start):
     """Its peer's next bytes stay in the kernel: 40 replies of 4 MiB are asked for, and a few are made."""
     daemon = start()
     before = memory(daemon, "VmRSS")
-    with daemon.connect(timeout=2) as deaf:
+    with daemon.connect() as deaf:
         for _ in range(40):
             deaf.send(REDUCE, LARGE_REPLY)
         assert serves_others(daemon)
@@ -190,7 +190,7 @@ def test_silent_connections_are_bounded_and_the_oldest_goes(start):
     daemon = start()
     sockets = [silent(daemon.path) for _ in range(ORIGIN_STRANGERS + 20)]
     assert serves_others(daemon)
-    gone = [wait_closed(s, 10) for s in sockets[:20]]
+    gone = [wait_closed(s) for s in sockets[:20]]
     assert max(gone) < 5
     assert all(is_open(s) for s in sockets[-ORIGIN_STRANGERS + 4 :])
     for s in sockets:
@@ -236,7 +236,7 @@ def test_a_refused_user_gets_one_answer_and_the_door(start):
     def answers():
         with Connection(daemon.url) as c:
             c.send(PING, b"")
-            return [c.socket.recv(1 << 16)[21:25].decode("latin1") != "", wait_closed(c.socket, 10) < 5]
+            return [c.socket.recv(1 << 16)[21:25].decode("latin1") != "", wait_closed(c.socket) < 5]
 
     assert as_user(12345, 12345, answers) == [True, True]
 
@@ -289,7 +289,7 @@ def test_unfinished_frames_of_a_user_are_bounded(start):
     """40 frames, each but for its last byte: 16 of them fit, the others wait; and all are served in the end."""
     daemon = start()
     before = memory(daemon, "VmRSS")
-    clients = [daemon.connect(timeout=30) for _ in range(40)]
+    clients = [daemon.connect() for _ in range(40)]
     body = spec("sum", "u8", row_len=MAX_DATA) + bytes(MAX_DATA)
     parts = []
     for i, c in enumerate(clients):
@@ -315,17 +315,18 @@ def test_unfinished_frames_of_a_user_are_bounded(start):
         if not send(None):
             select_a_moment(daemon.process)
     for c in clients:
-        c.socket.settimeout(30)
+        c.socket.settimeout(60)
         assert len(c.receive_frame()[1]) == 40 + 48 + 8
 
 
 @pytest.mark.slow
 def test_a_frame_and_a_greeting_have_deadlines(start):
     daemon = start()
-    with daemon.connect() as half, daemon.connect() as idle, silent(daemon.path) as mute:
+    with daemon.connect() as half, daemon.connect() as idle:
+        began = time.monotonic()  # before both, so that what delays this process does not make them shorter
         half.socket.sendall(b"\x01" + struct.pack(">Q", 100) + b"\x80")
-        with concurrent.futures.ThreadPoolExecutor() as pool:
-            waits = list(pool.map(lambda s: wait_closed(s, 30), (half.socket, mute)))
+        with silent(daemon.path) as mute, concurrent.futures.ThreadPoolExecutor() as pool:
+            waits = list(pool.map(lambda s: wait_closed(s, began), (half.socket, mute)))
         assert 8 < min(waits) and max(waits) < 20
         idle.ping(b"between frames there is no hurry")
 
@@ -340,7 +341,7 @@ def test_threads_of_many_cores_linger(start, scratch, monkeypatch):
     daemon = start("--threads", 1)
     monkeypatch.delenv("LD_PRELOAD")
     with contextlib.ExitStack() as stack:
-        clients = [stack.enter_context(daemon.connect(timeout=30)) for _ in range(12)]
+        clients = [stack.enter_context(daemon.connect()) for _ in range(12)]
         for _ in range(50):
             for c in clients:
                 assert c.reduce("sum", "u8", bytes([1, 2, 3])).cells == [struct.pack("<Q", 6)]
@@ -371,8 +372,9 @@ def test_a_message_that_is_too_long_is_told_so(shared, length, tcp):
 def test_a_long_frame_has_no_longer_deadline(start):
     """Only its start is read, so what its bytes would take is not waited for: of 2^40 that would be 48 days."""
     with start().connect() as c:
+        began = time.monotonic()
         c.send_frame(b"\x80\0\0\1", length=2**40)
-        assert 8 < wait_closed(c.socket, 30) < 20
+        assert 8 < wait_closed(c.socket, began) < 20
 
 
 def test_too_many_relays_are_answered_within_reason(start):
@@ -421,14 +423,13 @@ def test_peers_on_the_network_are_asked_whether_they_live(start):
     daemon = start(tcp=True)
     with daemon.connect(tcp=True) as c:
         ends = [c.socket.getpeername()[1], c.socket.getsockname()[1]]  # as the daemon has them
-        end = time.monotonic() + 30
-        while True:  # while the kernel waits for an acknowledgement, another timer runs
+        end, timers = time.monotonic() + 60, []
+        while "02" not in timers:  # while the kernel waits for an acknowledgement, another timer runs
+            assert time.monotonic() < end, f"no keepalive timer: {timers}"
+            select_a_moment(daemon.process)
+            # The table is read in parts, so a row may be missing or come twice where others come and go meanwhile.
             rows = [line.split() for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]]
             timers = [r[5][:2] for r in rows if [int(address.split(":")[1], 16) for address in r[1:3]] == ends]
-            if timers == ["02"]:
-                break
-            assert time.monotonic() < end and timers in (["01"], ["04"]), f"no keepalive timer: {timers}"
-            select_a_moment(daemon.process)
 
 
 @pytest.mark.parametrize("tcp", [False, True], ids=["ipc", "tcp"])
@@ -445,4 +446,4 @@ def test_nngs_own_request_sockets_are_served(start, tcp):
     p.stdin.flush()
     assert p.stdout.readline() == "served\n"
     p.stdin.close()
-    assert p.wait(30) == 0
+    assert p.wait(60) == 0

@@ -5,7 +5,7 @@
  * first byte, u32 bytes of it follow, whole pages. As with CUDA, parts of a block that overlap cannot be open at once. Or it is
  * passed as a descriptor, of a memfd of that size. What is pinned is only counted. */
 #include <fcntl.h>
-#include <stdatomic.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,13 +106,15 @@ static void device_submit(void *impl, rk_task *t)
 
 static void device_stop(void *impl) { rk_cpu_backend.stop(((device *)impl)->cpu); }
 
-/* There is one pin for each base at a time, of the device that came first. */
+/* There is one pin for each base at a time, of the device that came first. Under a lock: several threads pin, and the one that
+ * counts them does so once a second. */
 enum { MAX_PINS = 1024 };
 static struct {
-    _Atomic(const void *) base;
+    const void *base; /* NULL: a free entry */
     const device *by;
     size_t bytes;
 } pins[MAX_PINS];
+static pthread_mutex_t pins_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int pin_of(const void *base)
 {
@@ -125,8 +127,10 @@ static int pin_of(const void *base)
 static size_t pinned_by(const device *d)
 {
     size_t bytes = 0;
+    pthread_mutex_lock(&pins_lock);
     for (int i = 0; i < MAX_PINS; i++)
         bytes += pins[i].base && pins[i].by == d ? pins[i].bytes : 0;
+    pthread_mutex_unlock(&pins_lock);
     return bytes;
 }
 
@@ -150,27 +154,29 @@ static bool device_pin(void *impl, const void *base, size_t bytes)
 {
     if (is_lost(impl))
         return false;
-    if (pin_of(base) < MAX_PINS)
-        return true; /* another device has */
-    for (int i = 0; i < MAX_PINS; i++) {
-        const void *none = NULL;
-        if (!atomic_compare_exchange_strong(&pins[i].base, &none, base))
-            continue;
-        pins[i].by = impl;
-        pins[i].bytes = bytes;
-        return true;
+    pthread_mutex_lock(&pins_lock);
+    bool pinned = pin_of(base) < MAX_PINS; /* another device has */
+    int room = pin_of(NULL);
+    if (!pinned && room < MAX_PINS) {
+        pins[room].base = base;
+        pins[room].by = impl;
+        pins[room].bytes = bytes;
+        pinned = true;
     }
-    return false;
+    pthread_mutex_unlock(&pins_lock);
+    return pinned;
 }
 
 static void device_unpin(void *impl, const void *base)
 {
     const device *d = impl;
+    pthread_mutex_lock(&pins_lock);
     const int i = pin_of(base);
     if (i == MAX_PINS && !rk_inflight_lost(d->tasks))
         abort(); /* not pinned, or gone before the last one that knew of it */
     if (i < MAX_PINS && pins[i].by == d)
         pins[i].base = NULL;
+    pthread_mutex_unlock(&pins_lock);
 }
 
 static rp_err device_memory_new(void *impl, rk_memory *m, rp_fault *f)

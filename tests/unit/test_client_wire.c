@@ -22,7 +22,7 @@
 
 #include "client/wire.h"
 
-enum { LIMIT_S = 20 /* of a wait that fails */, HELPERS = 12 };
+enum { LIMIT_S = 120 /* of a wait that fails */, HELPERS = 12 };
 
 /* What the threads of the wire do, and what has happened. */
 static struct {
