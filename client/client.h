@@ -24,6 +24,7 @@
 #define RC_CLIENT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -74,6 +75,7 @@ struct reduce_client {
 
     uint64_t session; /* 0: hello needed */
     rp_welcome welcome;
+    atomic_int version; /* welcome.version */
     char server[RP_MAX_NAME + 1];
     bool greeting; /* a HELLO is under way */
     rc_call hello;
@@ -105,6 +107,9 @@ void rc_unref(reduce_client *c); /* mutex not held */
 
 /* Is `c` usable here? 0, or the error, reported. */
 int rc_check(const reduce_client *c);
+
+/* The version of the protocol that the daemon speaks, also without the mutex. */
+static inline int rc_version(const reduce_client *c) { return atomic_load(&c->version); }
 
 /* ---- hello.c ---- */
 

@@ -32,7 +32,7 @@ static rc_device known(reduce_client *c, const uint8_t *device)
         here = *d;
     if (here.session != c->session)
         here.handle = 0;
-    if (c->welcome.version < 2) /* it knows no UUID */
+    if (rc_version(c) < 2) /* it knows no UUID */
         memset(here.uuid, 0, sizeof here.uuid);
     rc_leave(c);
     return here;

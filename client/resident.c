@@ -114,9 +114,7 @@ static int begin(put *p)
     size_t len;
     rp_fault bad;
     rp_store ask = p->ask;
-    rc_enter(p->c);
-    const int version = p->c->welcome.version;
-    rc_leave(p->c);
+    const int version = rc_version(p->c);
     if (version < RP_PLANES_VERSION) /* it keeps none */
         ask.shape = (rp_shape){0};
     if (version < RP_PLANES_VERSION && ask.place)

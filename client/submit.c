@@ -16,21 +16,13 @@
 
 /* ---- checks ---- */
 
-static int version_of(reduce_client *c)
-{
-    rc_enter(c);
-    const int version = c->welcome.version;
-    rc_leave(c);
-    return version;
-}
-
 /* Does the daemon know what several planes, devices and masks behind data on a device are, if it has to? */
 static int check_version(reduce_client *c, const rc_level *l, bool apart, rp_fault *f)
 {
     const bool planes = l->spec.flags & RP_COLUMNS && l->lines != l->width, masked = l->spec.flags & RP_MASK || apart;
     if (!planes && !l->spec.device && !masked)
         return 0;
-    const int version = version_of(c);
+    const int version = rc_version(c);
     if (version >= RP_PLANES_VERSION)
         return 0;
     const char *what = planes ? "planes" : masked ? "mask" : "device";
@@ -145,7 +137,7 @@ static bool is_gathered(reduce_client *c, const rc_level *l, const reduce_spec *
 {
     if (spec->mask || spec->offsets || !(l->spec.flags & RP_COLUMNS))
         return spec->mask || spec->offsets;
-    return !file || (version_of(c) < RP_PLANES_VERSION && l->len > RP_MAX_DATA / l->item / l->width &&
+    return !file || (rc_version(c) < RP_PLANES_VERSION && l->len > RP_MAX_DATA / l->item / l->width &&
                      l->width > rc_panel_of_file(l, RP_MAX_DATA) / l->item);
 }
 
