@@ -13,6 +13,7 @@
  *   stream.c     data in pieces                            resident.c   data that stay with the daemon
  *   device.c     data on its GPU                           sized.c      structs of other versions
  *   error.c      error texts                               names.c      tables
+ *   python_signals.c  Ctrl-C in Python
  *   clock.h      the clock                                 under_way.h  calls of a job at a time
  *   abi/         symbols that only old programs need
  *
