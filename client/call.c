@@ -90,28 +90,27 @@ static void posted(reduce_client *c, rc_place *p, uint64_t post)
         orphan(c, p->call);
 }
 
-/* Do the work that was queued under the mutex with the mutex released; returns with it held and nothing left to do. */
-static void flush(reduce_client *c)
+/* Do a piece of the work that was queued under the mutex, with the mutex released. False: there is none. */
+static bool flush_one(reduce_client *c)
 {
-    for (;;) {
-        rc_place *p = take_outbox(c);
-        if (!p && !c->endings)
-            return;
-        if (!p) {
-            rc_ending *e = c->endings;
-            c->endings = e->next;
-            e->run(c, e);
-            continue;
-        }
-        uint64_t post = p->posts;
-        bool help = c->outbox && p->call && p->call->copies; /* each helper calls for the next one */
-        pthread_mutex_unlock(&c->lock);
-        if (help)
-            rc_connection_help(c->connection, call_help);
-        send_place(p);
-        pthread_mutex_lock(&c->lock);
-        posted(c, p, post);
+    rc_place *p = take_outbox(c);
+    if (!p && !c->endings)
+        return false;
+    if (!p) {
+        rc_ending *e = c->endings;
+        c->endings = e->next;
+        e->run(c, e);
+        return true;
     }
+    uint64_t post = p->posts;
+    bool help = c->outbox && p->call && p->call->copies; /* each helper calls for the next one */
+    pthread_mutex_unlock(&c->lock);
+    if (help)
+        rc_connection_help(c->connection, call_help);
+    send_place(p);
+    pthread_mutex_lock(&c->lock);
+    posted(c, p, post);
+    return true;
 }
 
 /* The connection's threads read replies, unless a caller reads its reply itself. */
@@ -123,7 +122,8 @@ static void leave_to_connection(reduce_client *c)
 
 void rc_leave(reduce_client *c)
 {
-    flush(c);
+    while (flush_one(c))
+        ;
     leave_to_connection(c);
     pthread_mutex_unlock(&c->lock);
 }
@@ -146,10 +146,8 @@ void rc_wake(pthread_cond_t *cond, reduce_client *c)
 
 bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
 {
-    if (c->outbox || c->endings) { /* the event that the caller waits for may happen meanwhile */
-        flush(c);
+    if (flush_one(c)) /* the event that the caller waits for may happen meanwhile */
         return true;
-    }
     leave_to_connection(c);
     if (until_ns == 0) {
         pthread_cond_wait(cond, &c->lock);
@@ -403,7 +401,7 @@ static void call_on_word(rc_call *call, int err, const uint8_t *body, size_t len
     free(call);
 }
 
-/* A message whose answer no caller needs. NULL: out of memory, or the session ends anyway. */
+/* NULL: out of memory, or the session ends anyway. */
 static rc_call *word_of(const reduce_client *c, uint8_t type, uint64_t session, uint64_t value)
 {
     rc_call *tell = c->closing ? NULL : malloc(sizeof *tell);
@@ -421,19 +419,29 @@ static rc_call *cancellation_of(const reduce_client *c, const rc_call *call)
     return waits ? word_of(c, RP_MSG_CANCEL, call->session, call->id) : NULL;
 }
 
-/* An answer to a cancelled request: undo what it has begun. */
+void rc_call_tell(reduce_client *c, uint8_t type, uint64_t session, uint64_t value)
+{
+    rc_call *tell = word_of(c, type, session, value);
+    if (tell)
+        rc_call_start(c, tell);
+}
+
+void rc_call_undo(reduce_client *c, uint8_t type, uint64_t session, const uint8_t *body, size_t len)
+{
+    rp_fault bad;
+    uint64_t begun;
+    if (begins(type) && !rp_get_u64(body, len, &begun, "handle", &bad))
+        rc_call_tell(c, RP_MSG_ABORT, session, begun);
+}
+
+/* An answer to a cancelled request. */
 static void end_orphan(reduce_client *c, rc_place *p, const uint8_t *msg, size_t len)
 {
     rp_header h;
     rp_fault bad;
-    uint64_t begun;
     free_place(c, p);
-    if (!msg || rp_get_header(msg, len, &h, &bad) || h.status || !begins(h.type) ||
-        rp_get_u64(msg + RP_HEADER_SIZE, len - RP_HEADER_SIZE, &begun, "handle", &bad))
-        return;
-    rc_call *tell = word_of(c, RP_MSG_ABORT, h.session, begun);
-    if (tell)
-        rc_call_start(c, tell);
+    if (msg && !rp_get_header(msg, len, &h, &bad) && !h.status)
+        rc_call_undo(c, h.type, h.session, msg + RP_HEADER_SIZE, len - RP_HEADER_SIZE);
 }
 
 /* End the call; its place stays until the exchange is over. */

@@ -30,6 +30,7 @@ struct rc_call {
     size_t data_len;
     rc_fill fill;
     bool copies;          /* `fill` takes long: other threads may help */
+    bool deaf;            /* whoever waits for it does not ask whether it is to end */
     uint64_t session;     /* bound calls: whose stream; else the session that carried it last */
     uint64_t deadline_ns; /* CLOCK_MONOTONIC, 0 = none */
     rc_call_done done;
@@ -78,13 +79,31 @@ bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns, ui
 /* Wake all that wait so; with the mutex held. */
 void rc_wake(pthread_cond_t *cond, reduce_client *c);
 
+/* ---- wait.c: may a call of the user go on waiting? ---- */
+
+static inline uint64_t rc_earlier(uint64_t a, uint64_t b) { return a && (!b || a < b) ? a : b; } /* 0: never */
+
+/* When a call that begins to wait asks the program (reduce_open_opts.interrupted); 0: never. */
+uint64_t rc_ask_at(const reduce_client *c);
+/* Ask if it is time, and set the next time. True: the call is to end, and *ask_ns is 0. Mutex not held. */
+bool rc_is_interrupted(const reduce_client *c, uint64_t *ask_ns);
+/* The same with the mutex held; it is released meanwhile if it is time, so that what the caller waits for may have happened. */
+bool rc_interrupted(reduce_client *c, uint64_t *ask_ns);
+/* The error of the call then; reported. */
+int rc_fail_interrupted(rp_fault *f);
+int rc_report_interrupted(void);
+
 /* With the mutex held: rc_leave or the next wait runs it, the last one first. */
 void rc_end_later(reduce_client *c, rc_ending *e);
 
 /* ---- calls, with the mutex held ---- */
 
 void rc_call_start(reduce_client *c, rc_call *call);
-void rc_call_cancel(reduce_client *c, rc_call *call);    /* it ends at once or soon, with REDUCE_E_CANCELLED */
+void rc_call_cancel(reduce_client *c, rc_call *call); /* it ends at once or soon, with REDUCE_E_CANCELLED */
+/* Send a message of one number in `session` whose answer no caller needs, if the session goes on. */
+void rc_call_tell(reduce_client *c, uint8_t type, uint64_t session, uint64_t value);
+/* `body` answers a call, but its caller has left: undo what it has begun. */
+void rc_call_undo(reduce_client *c, uint8_t type, uint64_t session, const uint8_t *body, size_t len);
 void rc_say_hello(reduce_client *c, uint32_t within_ms); /* ends with greeting = false; session 0: hello.fault says why */
 
 /* Callbacks of the connection: of a place's exchange, of a client's connection. */
@@ -97,7 +116,7 @@ bool rc_call_lost(int err);
 
 /* ---- wait.c: calls that a thread waits for ---- */
 
-/* Mutex not held. The reply's body, malloc'ed, goes to *body (may be NULL). */
+/* Mutex not held. The reply's body, malloc'ed, goes to *body (may be NULL). REDUCE_E_INTERRUPTED: see rc_ask_at. */
 int rc_call_wait(reduce_client *c, rc_call *call, uint8_t **body, size_t *len);
 /* The same with the mutex held; it is released while waiting. */
 int rc_call_wait_locked(reduce_client *c, rc_call *call, uint8_t **body, size_t *len);

@@ -13,6 +13,7 @@
  *   stream.c     data in pieces                            resident.c   data that stay with the daemon
  *   device.c     data on its GPU                           sized.c      structs of other versions
  *   error.c      error texts                               names.c      tables
+ *   python_signals.c  Ctrl-C in Python
  *   clock.h      the clock                                 under_way.h  calls of a job at a time
  *   abi/         symbols that only old programs need
  *
@@ -24,6 +25,7 @@
 #define RC_CLIENT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -74,6 +76,7 @@ struct reduce_client {
 
     uint64_t session; /* 0: hello needed */
     rp_welcome welcome;
+    atomic_int version; /* welcome.version */
     char server[RP_MAX_NAME + 1];
     bool greeting; /* a HELLO is under way */
     rc_call hello;
@@ -105,6 +108,9 @@ void rc_unref(reduce_client *c); /* mutex not held */
 
 /* Is `c` usable here? 0, or the error, reported. */
 int rc_check(const reduce_client *c);
+
+/* The version of the protocol that the daemon speaks, also without the mutex. */
+static inline int rc_version(const reduce_client *c) { return atomic_load(&c->version); }
 
 /* ---- hello.c ---- */
 

@@ -16,7 +16,8 @@ enum {
     REDIAL_MIN_MS = 10,
     REDIAL_MAX_MS = 200,
     GREETING_LIMIT_MS = 10000,
-    LOOK_MS = 1000, /* how often it is looked whether the daemon has gone */
+    FIRST_SLICE_MS = 50, /* of the wait for the first connection */
+    LOOK_MS = 1000,      /* how often it is looked whether the daemon has gone */
     MAX_FRAME = RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY
 };
 
@@ -498,14 +499,33 @@ static rc_connection_err make_wire(rc_connection *l, const char *url, const rp_p
     return l->ipc ? rc_wire_local(&l->wire, url + 6, &events, l) : rc_wire_nng(&l->wire, url, pem, &events, l);
 }
 
-static rc_connection_err first_connection(rc_connection *l, uint32_t timeout_ms)
+/* One slice of a wait for the first connection. RC_LINK_OK: it may go on. */
+static rc_connection_err await_first(rc_connection *l, uint64_t end_ns, rc_connection_give_up give_up)
 {
-    struct timespec end = rc_timespec(after_ms(timeout_ms));
+    const uint64_t slice = after_ms(FIRST_SLICE_MS);
+    const struct timespec until = rc_timespec(slice < end_ns ? slice : end_ns);
+    if (pthread_cond_timedwait(&l->changed, &l->lock, &until) == 0)
+        return RC_LINK_OK;
+    if (slice >= end_ns)
+        return RC_LINK_TIMEOUT;
+    pthread_mutex_unlock(&l->lock);
+    const bool over = give_up(l->arg);
+    pthread_mutex_lock(&l->lock);
+    return over ? RC_LINK_INTERRUPTED : RC_LINK_OK;
+}
+
+static rc_connection_err first_connection(rc_connection *l, uint32_t timeout_ms, rc_connection_give_up give_up)
+{
+    const uint64_t end = after_ms(timeout_ms);
+    rc_connection_err why = RC_LINK_OK;
     pthread_mutex_lock(&l->lock);
     dial(l);
-    while (l->state != UP && l->state != DOWN && pthread_cond_timedwait(&l->changed, &l->lock, &end) == 0)
-        ;
-    rc_connection_err why = l->state == UP ? RC_LINK_OK : l->state == DOWN ? l->error : RC_LINK_TIMEOUT;
+    while (!why && l->state != UP && l->state != DOWN)
+        why = await_first(l, end, give_up);
+    if (l->state == DOWN && why != RC_LINK_INTERRUPTED)
+        why = l->error;
+    else if (l->state == UP && why == RC_LINK_TIMEOUT)
+        why = RC_LINK_OK;
     l->opening = false;
     pthread_mutex_unlock(&l->lock);
     return why;
@@ -517,7 +537,7 @@ static bool missing_socket(const char *url)
 }
 
 rc_connection_err rc_connection_open(rc_connection **out, const char *url, const rp_pem *pem, uint32_t timeout_ms,
-                                     rc_connection_event event, void *arg)
+                                     rc_connection_event event, rc_connection_give_up give_up, void *arg)
 {
     if (missing_socket(url))
         return RC_LINK_REFUSED;
@@ -538,7 +558,7 @@ rc_connection_err rc_connection_open(rc_connection **out, const char *url, const
     pthread_condattr_destroy(&attr);
     rc_connection_err why = make_wire(l, url, pem);
     if (!why)
-        why = first_connection(l, timeout_ms);
+        why = first_connection(l, timeout_ms, give_up);
     if (why)
         rc_connection_close(l);
     else

@@ -39,12 +39,17 @@ typedef enum {
     RC_LINK_BAD_PEM,   /* no usable certificate or key */
     RC_LINK_FORKED,    /* the wire's threads belong to the parent process and cannot be started again */
     RC_LINK_UNTRUSTED, /* TLS: one side rejects the other's certificate, or has none */
+    RC_LINK_INTERRUPTED,
     RC_LINK_NO_MEMORY
 } rc_connection_err;
 
-/* Connect within timeout_ms; `pem` is for tls+tcp, NULL otherwise, and not kept. Close it by rc_connection_close. */
+/* Is the attempt to connect to end? */
+typedef bool (*rc_connection_give_up)(void *arg);
+
+/* Connect within timeout_ms; `pem` is for tls+tcp, NULL otherwise, and not kept. It asks give_up(arg) now and then. Close it by
+ * rc_connection_close. */
 rc_connection_err rc_connection_open(rc_connection **link, const char *url, const rp_pem *pem, uint32_t timeout_ms,
-                                     rc_connection_event event, void *arg);
+                                     rc_connection_event event, rc_connection_give_up give_up, void *arg);
 
 /* Close the connection and wait for running callbacks; every slot must have been freed. NULL is allowed. */
 void rc_connection_close(rc_connection *l);

@@ -29,19 +29,21 @@ static size_t stage_takes(const reduce_client *c, size_t tile)
     return tile < s->part_bytes ? tile : s->part_bytes;
 }
 
-/* Get a stage for tiles of that size, or one for smaller ones: gives their size, 0 if there is none. */
-static size_t open_stage(reduce_client *c, size_t tile)
+/* Get a stage for tiles of that size, or one for smaller ones: gives their size, 0 if there is none. 0, or
+ * REDUCE_E_INTERRUPTED. */
+static int open_stage(reduce_client *c, size_t tile, size_t *takes)
 {
     rc_stage *s = &c->stage;
     rc_arena fresh;
     rc_enter(c);
-    size_t takes = stage_takes(c, tile);
+    *takes = stage_takes(c, tile);
     bool in_use = s->busy;
     rc_leave(c);
-    if (takes == tile || in_use) /* use the present stage, or messages, until the calls that use its parts end */
-        return takes;
-    if (!rc_fdpass_arena(c, (size_t)c->stage.parts * tile, &fresh))
-        return takes;
+    if (*takes == tile || in_use) /* use the present stage, or messages, until the calls that use its parts end */
+        return 0;
+    const int err = rc_fdpass_arena(c, (size_t)c->stage.parts * tile, &fresh);
+    if (err)
+        return err == REDUCE_E_INTERRUPTED ? err : 0;
     rc_enter(c);
     rc_arena spare = fresh; /* another thread may have replaced it meanwhile */
     if (!s->busy && stage_takes(c, tile) < tile) {
@@ -52,9 +54,9 @@ static size_t open_stage(reduce_client *c, size_t tile)
     if (spare.bytes)
         munmap(spare.base, spare.bytes); /* before its quota can be given back */
     rc_fdpass_drop(c, spare.session, spare.handle);
-    takes = stage_takes(c, tile);
+    *takes = stage_takes(c, tile);
     rc_leave(c);
-    return takes;
+    return 0;
 }
 
 static int take_part(reduce_client *c)
@@ -91,35 +93,33 @@ static bool find_arena(reduce_client *c, rc_datapath *d, const uint8_t *data, si
     return here;
 }
 
-static bool open_file(reduce_client *c, rc_datapath *d)
-{
-    d->handle = rc_fdpass_file(c, d->fd, &d->session);
-    d->at = d->offset;
-    return d->handle != 0;
-}
-
-bool rc_datapath_open(reduce_client *c, rc_datapath *d, const void *data, size_t bytes, bool gathered, int path)
+int rc_datapath_open(reduce_client *c, rc_datapath *d, const void *data, size_t bytes, bool gathered, int path)
 {
     bool large = bytes >= RC_LARGE_BYTES;
+    int err = 0;
     if (path == REDUCE_PATH_INLINE || (path == REDUCE_PATH_AUTO && !large))
-        return true;
+        return 0;
     if (path == REDUCE_PATH_STREAM || path > REDUCE_PATH_FILE || (path == REDUCE_PATH_FILE && d->fd < 0))
-        return false;
-    bool file = path != REDUCE_PATH_SHM && d->fd >= 0 && open_file(c, d);
-    if (path == REDUCE_PATH_FILE || (file && !gathered))
-        return file;
+        return REDUCE_E_ARGUMENT;
+    if (path != REDUCE_PATH_SHM && d->fd >= 0) {
+        err = rc_fdpass_file(c, d->fd, &d->handle, &d->session);
+        d->at = d->offset;
+    }
+    if (err == REDUCE_E_INTERRUPTED)
+        return err;
+    if (path == REDUCE_PATH_FILE || (d->handle && !gathered))
+        return d->handle ? 0 : REDUCE_E_ARGUMENT;
     if (d->fd >= 0 || !find_arena(c, d, data, bytes) || gathered)
-        d->stage = open_stage(c, tile_of(bytes));
-    return path != REDUCE_PATH_SHM || d->handle || d->stage;
+        err = open_stage(c, tile_of(bytes), &d->stage);
+    if (err == REDUCE_E_INTERRUPTED)
+        return err;
+    return path != REDUCE_PATH_SHM || d->handle || d->stage ? 0 : REDUCE_E_ARGUMENT;
 }
-
-/* Can the current daemon read rows that lie apart in a file? */
-static bool reads_apart(const reduce_client *c) { return c->welcome.version >= RP_PLANES_VERSION; }
 
 rc_carrier rc_datapath_choose(reduce_client *c, const rc_datapath *d, const rc_tile *t, int *part)
 {
     const bool mine = d->handle && d->session == c->session, elements = !(t->spec.flags & (RP_MASK | RP_OFFSETS));
-    const bool plain = elements && (rc_is_contiguous(t) || (d->fd >= 0 && reads_apart(c)));
+    const bool plain = elements && (rc_is_contiguous(t) || (d->fd >= 0 && rc_version(c) >= RP_PLANES_VERSION));
     if (d->there)
         return RC_SHARED; /* a handle of a session that has ended is refused */
     if (d->lost || (t->spec.flags & (RP_STATES_IN | RP_OFFSETS)))
@@ -180,7 +180,13 @@ int reduce_alloc(reduce_client *c, size_t bytes, void **memory)
     rc_arena *a = bytes ? calloc(1, sizeof *a) : NULL;
     if (!bytes)
         return rc_error(REDUCE_E_ARGUMENT, "bytes", "no memory of 0 bytes");
-    if (a && !rc_fdpass_arena(c, bytes, a)) {
+    if (a)
+        err = rc_fdpass_arena(c, bytes, a);
+    if (a && err == REDUCE_E_INTERRUPTED) {
+        free(a);
+        return rc_report_interrupted();
+    }
+    if (a && err) {
         void *plain = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         *a = (rc_arena){.base = plain == MAP_FAILED ? NULL : plain, .bytes = bytes};
     }

@@ -42,8 +42,9 @@ typedef struct rc_datapath {
 struct reduce_client;
 
 /* Prepare for a job of `bytes` bytes at `data` or d->fd, by `path` (reduce_path; 0: the best one). `gathered`: its tiles are
- * collected from several places. May wait for the daemon; call without the mutex. False: `path` is not available. */
-bool rc_datapath_open(struct reduce_client *c, rc_datapath *d, const void *data, size_t bytes, bool gathered, int path);
+ * collected from several places. May wait for the daemon; call without the mutex. REDUCE_E_ARGUMENT: `path` is not available;
+ * or REDUCE_E_INTERRUPTED. Neither is reported. */
+int rc_datapath_open(struct reduce_client *c, rc_datapath *d, const void *data, size_t bytes, bool gathered, int path);
 
 /* The rest with the mutex held. */
 

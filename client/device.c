@@ -32,7 +32,7 @@ static rc_device known(reduce_client *c, const uint8_t *device)
         here = *d;
     if (here.session != c->session)
         here.handle = 0;
-    if (c->welcome.version < 2) /* it knows no UUID */
+    if (rc_version(c) < 2) /* it knows no UUID */
         memset(here.uuid, 0, sizeof here.uuid);
     rc_leave(c);
     return here;
@@ -61,16 +61,15 @@ static int remember(reduce_client *c, const rc_device *opened, rp_fault *f)
 static int ask(reduce_client *c, rc_device *d, rp_fault *f)
 {
     rc_call ping = {.type = RP_MSG_PING};
-    d->handle = rc_fdpass_device(c, d, &d->session, f);
-    if (d->handle || -(int)f->code != REDUCE_E_ARGUMENT)
-        return -(int)f->code;
+    int err = rc_fdpass_device(c, d, f);
+    if (err != REDUCE_E_ARGUMENT)
+        return err;
     /* no fdpass, perhaps because the session ended: any call makes another one */
     if (rc_call_wait(c, &ping, NULL, NULL)) {
         *f = ping.fault;
         return -(int)f->code;
     }
-    d->handle = rc_fdpass_device(c, d, &d->session, f);
-    return -(int)f->code;
+    return rc_fdpass_device(c, d, f);
 }
 
 static int open_device(reduce_client *c, rc_device *d, rp_fault *f)

@@ -27,7 +27,8 @@ RP_ERRORS(X)
     X(STREAM_LOST, "the daemon restarted during a stream; begin again")               \
     X(FORKED, "used in a forked child; open a client before any in the parent")       \
     X(PROTOCOL, "the reply does not follow the protocol")                             \
-    X(START, "the daemon could not be started")
+    X(START, "the daemon could not be started")                                       \
+    X(INTERRUPTED, "the program interrupted the call")
 
 /* The daemon's code of an error. Any number may be given; -INT_MIN would overflow. */
 static int code_of(int err) { return err > INT_MIN ? -err : err; }

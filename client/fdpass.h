@@ -9,11 +9,14 @@
 
 enum { RC_FDPASS_WHY = 96 };
 
-/* `lock` lets one exchange at a time through and is taken before the client's mutex; the fields change under both. */
+/* `lock` lets one exchange at a time through and is taken before the client's mutex; the fields change under both. While an
+ * exchange waits, the program is asked (rc_is_interrupted): what it calls finds the lock taken by this thread, and does
+ * without. */
 typedef struct rc_fdpass {
     pthread_mutex_t lock;
     int fd;                  /* -1: there is none */
     uint64_t session;        /* the session that it was opened for, also if that failed */
+    unsigned owed;           /* replies to exchanges that were interrupted, still to come */
     char why[RC_FDPASS_WHY]; /* why something failed lately, "" if nothing did */
 } rc_fdpass;
 
@@ -40,11 +43,11 @@ struct reduce_client;
 void rc_fdpass_init(rc_fdpass *s);
 void rc_fdpass_fini(rc_fdpass *s);
 
-/* Call without the client's mutex; these wait for the daemon, but not for long. 0 and false: not available; s->why has the
- * reason. */
-uint64_t rc_fdpass_file(struct reduce_client *c, int fd, uint64_t *session); /* its handle */
-bool rc_fdpass_arena(struct reduce_client *c, size_t bytes, rc_arena *a);
-uint64_t rc_fdpass_device(struct reduce_client *c, const rc_device *d, uint64_t *session, rp_fault *f); /* `f` says why not */
+/* Call without the client's mutex; these wait for the daemon, but not for long. 0; REDUCE_E_INTERRUPTED; or another error: not
+ * available, s->why has the reason. Nothing is reported. */
+int rc_fdpass_file(struct reduce_client *c, int fd, uint64_t *handle, uint64_t *session);
+int rc_fdpass_arena(struct reduce_client *c, size_t bytes, rc_arena *a);
+int rc_fdpass_device(struct reduce_client *c, rc_device *d, rp_fault *f); /* sets its handle and session, or `f` */
 
 /* With the mutex held: drop a handle; never waits. */
 void rc_fdpass_drop(struct reduce_client *c, uint64_t session, uint64_t handle);

@@ -47,15 +47,16 @@ static int gpus_take(void *arg, const reduce_entry *e)
     return 0;
 }
 
-/* A request for a device waits until devices are open, within the time limit of any request. Its result does not matter. */
-static void await_devices(reduce_client *c)
+/* A request for a device waits until devices are open, within the time limit of any request. Only an interruption matters. */
+static int await_devices(reduce_client *c)
 {
     reduce_spec spec = REDUCE_SPEC_INIT;
     const uint8_t zero = 0;
     uint64_t sum;
     spec.dtype = REDUCE_U8;
     spec.device = 1;
-    reduce_run(c, &spec, &zero, 1, &sum, sizeof sum, NULL);
+    const int err = reduce_run(c, &spec, &zero, 1, &sum, sizeof sum, NULL);
+    return err == REDUCE_E_INTERRUPTED ? err : 0;
 }
 
 int reduce_gpus(reduce_client *c, int (*each)(void *arg, const reduce_gpu *gpu), void *arg)
@@ -66,10 +67,11 @@ int reduce_gpus(reduce_client *c, int (*each)(void *arg, const reduce_gpu *gpu),
         err = rc_error(REDUCE_E_ARGUMENT, "each", "the function is NULL");
     if (!err)
         err = reduce_query(c, REDUCE_TOPIC_INFO, gpus_take, &all);
-    if (!err && all.opening) {
-        await_devices(c);
+    const bool again = !err && all.opening;
+    if (again)
+        err = await_devices(c);
+    if (again && !err)
         err = reduce_query(c, REDUCE_TOPIC_INFO, gpus_take, &all);
-    }
     for (unsigned i = 0; !err && i < all.n; i++)
         err = each(arg, &all.gpu[i]);
     return err;

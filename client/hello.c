@@ -37,6 +37,7 @@ static void hello_on_reply(rc_call *call, int err, const uint8_t *body, size_t l
     c->server[w.server_len] = 0;
     w.server = c->server;
     c->welcome = w;
+    atomic_store(&c->version, w.version);
     c->session = w.session;
 }
 

@@ -30,6 +30,7 @@ typedef struct rc_ask {
     rc_level whole;       /* what to do, not cut */
     reduce_result result; /* fields that are known before */
     uint64_t start_ns;
+    int threads; /* for a reduction in this process */
 } rc_ask;
 
 /* The handle that STORE gave, with its session. */

@@ -42,7 +42,8 @@ static int local_on_entry(void *engine, const reduce_entry *e)
     return 0;
 }
 
-/* How many threads the daemon of this session reduces with on these same cores; 0: it has a GPU, is elsewhere, or is gone. */
+/* How many threads the daemon of this session reduces with on these same cores; 0: it has a GPU, is elsewhere, or is gone.
+ * REDUCE_E_INTERRUPTED, reported: the program ends the call. */
 static int shared_cores(reduce_client *c)
 {
     rc_enter(c);
@@ -53,9 +54,10 @@ static int shared_cores(reduce_client *c)
         return 0;
     if (engine.session != session) {
         engine = (rc_engine){.session = session};
-        if (reduce_query(c, REDUCE_TOPIC_INFO, local_on_entry, &engine))
-            return 0;       /* the request finds out why */
-        if (engine.opening) /* its GPUs; it does not compute on the CPU for long */
+        const int err = reduce_query(c, REDUCE_TOPIC_INFO, local_on_entry, &engine);
+        if (err)
+            return err == REDUCE_E_INTERRUPTED ? err : 0; /* the request finds out why */
+        if (engine.opening)                               /* its GPUs; it does not compute on the CPU for long */
             return 0;
         rc_enter(c);
         c->engine = engine;
@@ -75,10 +77,10 @@ static uint64_t bytes_of(const rc_ask *a)
     return a->bytes + (l->mask ? a->bytes / l->item : 0) + (l->offsets ? 8 * (l->lines + 1) : 0);
 }
 
-const char *rc_local_refusal(reduce_client *c, const rc_ask *a)
+/* What the request alone says, and the client. */
+static const char *own_refusal(const reduce_client *c, const rc_ask *a)
 {
     const rc_level *l = &a->whole;
-    const uint64_t bytes = bytes_of(a);
     if (!c->local)
         return "the client leaves all requests to the daemon";
     if (a->in.fd >= 0 || a->in.device || a->in.kept)
@@ -93,15 +95,27 @@ const char *rc_local_refusal(reduce_client *c, const rc_ask *a)
         return "priorities are among requests of the daemon";
     if (l->lines == 0)
         return "there are no results";
-    if (bytes <= SMALL_BYTES)
+    if (bytes_of(a) <= SMALL_BYTES)
         return NULL;
     if (is_apart(l))
         return "large arrays would be copied to lie beside their mask or offsets";
-    if (l->spec.flags & RP_STATES_IN)
-        return "many states are merged in the daemon";
-    if (a->spec.path == REDUCE_PATH_LOCAL)
-        return NULL;
-    return shared_cores(c) ? NULL : "the daemon has a GPU, or is not on this machine";
+    return l->spec.flags & RP_STATES_IN ? "many states are merged in the daemon" : NULL;
+}
+
+/* As many threads as the daemon has, which its administrator or user may have limited. */
+int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
+{
+    *why = own_refusal(c, a);
+    a->threads = 1;
+    if (*why || bytes_of(a) <= SMALL_BYTES)
+        return 0;
+    const int theirs = shared_cores(c), cores = rk_cpu_cores();
+    if (theirs < 0)
+        return theirs;
+    if (!theirs && a->spec.path != REDUCE_PATH_LOCAL)
+        *why = "the daemon has a GPU, or is not on this machine";
+    a->threads = theirs && theirs < cores ? theirs : cores;
+    return 0;
 }
 
 /* ---- the work ---- */
@@ -115,14 +129,7 @@ static void whole_tile(const rc_ask *a, rc_level *l, rc_tile *t)
     rc_next_tile(l, t);
 }
 
-/* Threads for an array; those of the daemon may be limited by its administrator or user. */
-static int threads_for(reduce_client *c, const rc_ask *a)
-{
-    const int theirs = a->bytes > SMALL_BYTES ? shared_cores(c) : 1, cores = rk_cpu_cores();
-    return theirs && theirs < cores ? theirs : cores;
-}
-
-int rc_local_run(reduce_client *c, const rc_ask *a, reduce_result *result)
+int rc_local_run(const rc_ask *a, reduce_result *result)
 {
     rc_level l;
     rc_tile t;
@@ -134,7 +141,7 @@ int rc_local_run(reduce_client *c, const rc_ask *a, reduce_result *result)
     if (packed)
         rc_fill_tile(&l, &t, packed);
     const void *data = packed ? packed : l.elements;
-    const rp_err err = rk_reduce_here(&t.spec, data, t.bytes, threads_for(c, a), a->out, &f);
+    const rp_err err = rk_reduce_here(&t.spec, data, t.bytes, a->threads, a->out, &f);
     free(packed);
     if (err) {
         rc_drop_row(&f);

@@ -8,11 +8,11 @@
 /* May the client do so at all? Its option, or $REDUCE_LOCAL. 0, or the error. */
 int rc_local_option(const reduce_open_opts *o, bool *local, rp_fault *f);
 
-/* Why the daemon must do this request; NULL: reduce it here. It may query the daemon's engine, once in a session. Call without
- * the mutex. */
-const char *rc_local_refusal(reduce_client *c, const rc_ask *a);
+/* *why the daemon must do this request; NULL: reduce it here, with a->threads. It may query the daemon's engine, once in a
+ * session. Call without the mutex. 0, or REDUCE_E_INTERRUPTED, reported. */
+int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why);
 
 /* Reduce a request that rc_local_refusal accepted. 0, or the reported error. */
-int rc_local_run(reduce_client *c, const rc_ask *a, reduce_result *result);
+int rc_local_run(const rc_ask *a, reduce_result *result);
 
 #endif

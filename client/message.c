@@ -76,7 +76,7 @@ int rc_message_end(const rc_message *m)
 {
     if (!m->err)
         return 0;
-    if (m->err > 0 || m->err < REDUCE_E_START) /* of a later version, or damaged */
+    if (m->err > 0 || m->err < REDUCE_E_INTERRUPTED) /* of a later version, or damaged */
         return rc_error(REDUCE_E_BAD_MESSAGE, "err", "a rank reports the error %d, which libreduce %s does not know", m->err,
                         REDUCED_VERSION);
     if (m->rank == RC_NO_RANK)

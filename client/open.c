@@ -23,8 +23,8 @@ enum {
 
 /* ---- closing ---- */
 
-/* Calls end; exchanges get a moment to, then are cut. */
-static void rest(reduce_client *c)
+/* Calls end; exchanges get some ms to, then are cut. */
+static void rest(reduce_client *c, uint32_t linger_ms)
 {
     rc_enter(c);
     c->closing = true;
@@ -35,7 +35,7 @@ static void rest(reduce_client *c)
     for (unsigned i = 0; i < c->n_places; i++)
         if (c->places[i].call)
             rc_call_cancel(c, c->places[i].call);
-    uint64_t end = rc_deadline_after(LINGER_MS);
+    uint64_t end = rc_deadline_after(linger_ms);
     while ((c->busy || c->jobs) && rc_cond_wait(&c->changed, c, end))
         ;
     for (unsigned i = 0; i < c->n_places; i++)
@@ -48,9 +48,9 @@ static void rest(reduce_client *c)
 }
 
 /* Cancel all calls, wait until everything rests, and cut the connection. */
-static void disconnect(reduce_client *c)
+static void disconnect(reduce_client *c, uint32_t linger_ms)
 {
-    rest(c);
+    rest(c, linger_ms);
     for (unsigned i = 0; i < c->n_places; i++)
         rc_slot_free(c->places[i].exchange);
     if (c->hello_place.exchange)
@@ -65,7 +65,7 @@ void reduce_close(reduce_client *c)
 {
     if (!c || c->pid != getpid())
         return;
-    disconnect(c);
+    disconnect(c, LINGER_MS);
     rc_datapath_fini(c);
     rc_devices_fini(c);
     rc_unref(c);
@@ -119,9 +119,13 @@ static int greet(reduce_client *c, uint32_t ms, rp_fault *f)
         err = rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a connection");
     } else {
         rc_say_hello(c, ms);
-        while (c->greeting || c->busy)
-            rc_cond_wait(&c->changed, c, 0);
-        if (c->welcome.session == 0) {
+        uint64_t ask = rc_ask_at(c);
+        while (!err && (c->greeting || c->busy)) {
+            rc_cond_wait(&c->changed, c, ask);
+            if (rc_interrupted(c, &ask))
+                err = rc_fail_interrupted(f);
+        }
+        if (!err && c->welcome.session == 0) {
             *f = c->hello.fault;
             err = -(int)f->code;
         }
@@ -148,6 +152,8 @@ static int connection_fault(rc_connection_err why, const char *url, uint32_t ms,
         return rc_fail(
             f, REDUCE_E_ARGUMENT, "tls",
             "tls_ca ($REDUCED_TLS_CA) is needed, tls_cert and tls_key both or none: one is missing or has no usable PEM");
+    case RC_LINK_INTERRUPTED:
+        return rc_fail_interrupted(f);
     case RC_LINK_TIMEOUT:
         return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "%.100s does not answer within %" PRIu32 " ms", url, ms);
     case RC_LINK_BAD_URL:
@@ -156,6 +162,12 @@ static int connection_fault(rc_connection_err why, const char *url, uint32_t ms,
         break;
     }
     return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a connection");
+}
+
+static bool open_gives_up(void *client)
+{
+    const reduce_open_opts *o = &((const reduce_client *)client)->opts;
+    return o->interrupted && o->interrupted(o->interrupted_arg);
 }
 
 /* Only tls+tcp:// reads the files, each time anew: certificates are replaced before they expire. */
@@ -170,7 +182,8 @@ static int open_connection(reduce_client *c, const char *url, uint32_t ms, rp_fa
     if (tls && !rp_pem_read(&pem, &files, why, sizeof why))
         err = rc_fail(f, REDUCE_E_ARGUMENT, "tls", "%s", why);
     else
-        err = connection_fault(rc_connection_open(&c->connection, url, &pem, ms, rc_call_on_connection, c), url, ms, f);
+        err = connection_fault(rc_connection_open(&c->connection, url, &pem, ms, rc_call_on_connection, open_gives_up, c), url,
+                               ms, f);
     rp_pem_wipe(&pem);
     return err;
 }
@@ -182,7 +195,7 @@ static int try_url(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
         return err;
     err = greet(c, ms, f);
     if (err) {
-        disconnect(c);
+        disconnect(c, err == REDUCE_E_INTERRUPTED ? 1 : LINGER_MS);
         c->closing = false;
         return err;
     }
@@ -227,6 +240,7 @@ static int start_failed(const rc_child *child, const char *how, rp_fault *f)
 static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const rc_child *child, rp_fault *f)
 {
     bool gone = false;
+    uint64_t ask = rc_ask_at(c);
     for (unsigned ms = 2;; ms = ms < 100 ? ms * 2 : 100) {
         if (!gone && child && rc_child_gone(child->pidfd)) {
             gone = true;
@@ -243,6 +257,8 @@ static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const r
         if (rc_now_ns() >= end)
             return err;
         pause_ms(ms);
+        if (rc_is_interrupted(c, &ask))
+            return rc_fail_interrupted(f);
     }
 }
 
@@ -277,7 +293,7 @@ static int allow_restart(reduce_client *c, const rc_urls *u, const reduce_open_o
     rc_leave(c);
     if (!may || !o->daemon || daemon)
         return 0;
-    disconnect(c);
+    disconnect(c, LINGER_MS);
     return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a client");
 }
 

@@ -21,7 +21,8 @@
  *   blocked.
  * Fork. A client does not survive fork(): in the child every call on it returns REDUCE_E_FORKED. The child can open its own.
  *   Over the network (tcp, tls) this works only if the parent has not opened one before.
- * Signals. Signals do not interrupt calls, and the library installs no handler.
+ * Signals. Signals do not interrupt calls, and the library installs no handler. A program that wants Ctrl-C to end a call says
+ *   so by `interrupted` of reduce_open_opts.
  * Memory. Arrays that you pass stay yours. They may have any alignment, are only read, and must not change until the call
  *   returns (jobs: until the job is done). Only objects of functions named *_open, *_begin or *_submit must be freed: with
  *   *_close, with *_finish or *_abort, with *_free.
@@ -100,7 +101,8 @@ typedef enum reduce_err {
     REDUCE_E_STREAM_LOST = -104, /* the daemon restarted during a stream: begin again with the first element */
     REDUCE_E_FORKED = -105,      /* used in a forked child */
     REDUCE_E_PROTOCOL = -106,    /* the reply is not one of this protocol */
-    REDUCE_E_START = -107        /* the daemon could not be started */
+    REDUCE_E_START = -107,       /* the daemon could not be started */
+    REDUCE_E_INTERRUPTED = -108  /* the program wanted the call to end (reduce_open_opts.interrupted) */
 } reduce_err;
 
 /* The last failure in full. Valid after a call of this thread returned a negative value. */
@@ -253,6 +255,15 @@ typedef enum reduce_local {
     REDUCE_LOCAL_YES = 2
 } reduce_local;
 
+/* Is the call to end? A call on the client that has waited for 50 ms asks interrupted(arg), and again every 50 ms, from its own
+ * thread. A value other than 0 ends it soon with REDUCE_E_INTERRUPTED, as reduce_cancel would: its memory is free for other
+ * use, the daemon drops what it has not begun, and an answer that still comes is dropped. A stream can only be aborted then. A
+ * put leaves nothing, unless the daemon had just completed it. reduce_wait ends, but its job goes on.
+ * All calls that can fail ask, reduce_open too; but not while they reduce an array in this process. Calls without a result
+ * (*_close, *_abort, *_free) end within seconds without asking. The function may be called by several threads at once. It may
+ * block, and may call the library, but not close the client. */
+typedef int (*reduce_interrupted)(void *arg);
+
 typedef struct reduce_open_opts {
     uint32_t size;
     uint32_t flags;                /* REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY */
@@ -269,10 +280,13 @@ typedef struct reduce_open_opts {
     const char *tls_key;           /* its key, without a passphrase; NULL: $REDUCED_TLS_KEY */
     int32_t priority;              /* reduce_priority of all requests of this client */
     uint32_t local;                /* reduce_local: may this process reduce arrays itself? */
+    /* is a call to end? NULL: none is */
+    reduce_interrupted interrupted;
+    void *interrupted_arg;
 } reduce_open_opts;
-#define REDUCE_OPEN_OPTS_INIT                                                                    \
-    {                                                                                            \
-        sizeof(reduce_open_opts), 0, NULL, 5000, 10000, 60000, NULL, 600, NULL, NULL, NULL, 0, 0 \
+#define REDUCE_OPEN_OPTS_INIT                                                                                \
+    {                                                                                                        \
+        sizeof(reduce_open_opts), 0, NULL, 5000, 10000, 60000, NULL, 600, NULL, NULL, NULL, 0, 0, NULL, NULL \
     }
 
 /* Connect and say hello. `url` is "ipc:///path/of.sock", "tls+tcp://host:port" or "tcp://host:port". With tls the daemon's
@@ -883,6 +897,23 @@ void reduce_cancel(reduce_job *job);
 
 /* Cancel, wait for the end unless called from the job's own callback, and free. NULL is allowed. */
 void reduce_job_free(reduce_job *job);
+
+/* ---- python: its signals during a call -------------------------------------------------------------------------- */
+
+/* What reduce_python_signals works with: functions of Python's C API, by their names there. */
+typedef struct reduce_python {
+    uint64_t thread;                                     /* pthread_self() of the main thread, which alone handles signals */
+    int (*gil_ensure)(void);                             /* PyGILState_Ensure */
+    void (*gil_release)(int state);                      /* PyGILState_Release */
+    int (*check_signals)(void);                          /* PyErr_CheckSignals */
+    void (*fetch)(void **type, void **value, void **at); /* PyErr_Fetch */
+    void *exception[3];                                  /* for PyErr_Restore; all NULL: none was raised */
+} reduce_python;
+
+/* The `interrupted` of a program in Python, for calls made without the interpreter's lock. `python` is a reduce_python.
+ * On the main thread it lets Python handle its signals, and keeps the exception that a handler raises, such as
+ * KeyboardInterrupt. It says 1 until the program, which looks after every call that failed, has taken the exception. */
+int reduce_python_signals(void *python);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -114,9 +114,7 @@ static int begin(put *p)
     size_t len;
     rp_fault bad;
     rp_store ask = p->ask;
-    rc_enter(p->c);
-    const int version = p->c->welcome.version;
-    rc_leave(p->c);
+    const int version = rc_version(p->c);
     if (version < RP_PLANES_VERSION) /* it keeps none */
         ask.shape = (rp_shape){0};
     if (version < RP_PLANES_VERSION && ask.place)
@@ -134,18 +132,31 @@ static int begin(put *p)
 static int end(put *p, uint8_t type, uint64_t deadline_ns, rp_fault *f)
 {
     rc_call call = {.type = type, .bound = true, .session = p->to.session, .deadline_ns = deadline_ns};
+    call.deaf = type == RP_MSG_ABORT;
     call.head_len = (uint8_t)rp_put_u64(call.head, p->to.handle);
     int err = rc_call_wait(p->c, &call, NULL, NULL);
     *f = call.fault;
     return err;
 }
 
-/* Did COMMIT, whose answer was lost, come through? */
-static bool committed(put *p)
+/* ABORT without waiting for its answer. Returns the error of the put. */
+static int leave_it(put *p)
+{
+    rc_enter(p->c);
+    rc_call_tell(p->c, RP_MSG_ABORT, p->to.session, p->to.handle);
+    rc_leave(p->c);
+    return REDUCE_E_INTERRUPTED;
+}
+
+/* COMMIT was not answered. 0 if it came through, also to the error `err` if it did not, or cannot be known. */
+static int after_commit(put *p, int err)
 {
     rc_named found;
     rp_fault f;
-    return look_up(p->c, p->name, &found, NULL, &f) == 0 && found.handle == p->to.handle;
+    const int lost = look_up(p->c, p->name, &found, NULL, &f);
+    if (lost == REDUCE_E_INTERRUPTED)
+        return rc_report(&f);
+    return !lost && found.handle == p->to.handle ? 0 : err;
 }
 
 /* 0, or the error, reported; *again: the session was lost on the way. */
@@ -161,12 +172,14 @@ static int put_once(put *p, bool *again)
     if (written && end(p, RP_MSG_COMMIT, p->deadline_ns, &f))
         err = rc_report(&f);
     *again = err && rc_call_lost(err) && !(p->c->opts.flags & REDUCE_NO_RETRY);
-    if (*again && written && committed(p)) {
-        *again = false;
-        return 0;
+    if (*again && written) {
+        err = after_commit(p, err);
+        *again = err && err != REDUCE_E_INTERRUPTED;
     }
     if (!err || *again)
         return err;
+    if (err == REDUCE_E_INTERRUPTED)
+        return leave_it(p);
     int gone = end(p, RP_MSG_ABORT, rc_deadline_after(ABORT_MS), &f); /* the error before it stays reported */
     /* A COMMIT that was not answered in time: it came before ABORT, and where nothing is left to abort it was done. */
     return written && err == REDUCE_E_DEADLINE && gone == REDUCE_E_BAD_HANDLE ? 0 : err;

@@ -151,11 +151,19 @@ static bool find_free(reduce_stream *s)
     return !current(s)->busy;
 }
 
-/* Wait until at most `busy` chunks are under way and the current chunk is free. */
-static void await(reduce_stream *s, unsigned busy)
+/* Wait until at most `busy` chunks are under way and the current chunk is free. An interruption is an error of the stream;
+ * then, or with an `ask` of 0, the program is not asked any more. */
+static void await(reduce_stream *s, unsigned busy, uint64_t ask)
 {
-    while (s->busy > busy || !find_free(s))
-        rc_cond_wait(&s->changed, s->c, 0);
+    rp_fault f;
+    while (s->busy > busy || !find_free(s)) {
+        rc_cond_wait(&s->changed, s->c, ask);
+        if (rc_interrupted(s->c, &ask)) {
+            rc_fail_interrupted(&f);
+            fail(s, &f);
+            return;
+        }
+    }
 }
 
 /* ---- public ---- */
@@ -237,7 +245,8 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_strea
 static int next_chunk(reduce_stream *s)
 {
     rc_enter(s->c);
-    await(s, CHUNKS - 1);
+    if (s->fault.code == RP_OK)
+        await(s, CHUNKS - 1, rc_ask_at(s->c));
     int err = -(int)s->fault.code;
     rc_leave(s->c);
     if (err)
@@ -388,16 +397,21 @@ static int take_result(reduce_stream *s, const uint8_t *body, size_t len, uint64
     return 0;
 }
 
-/* With the mutex held: wait for the chunks, then drop the stream in the daemon. */
+/* With the mutex held: wait for the chunks, which end at once, then drop the stream in the daemon. */
 static void drop(reduce_stream *s)
 {
     for (int i = 0; i < CHUNKS; i++)
         if (s->chunks[i].busy)
             rc_call_cancel(s->c, &s->chunks[i].call);
-    await(s, 0);
+    await(s, 0, 0);
     if (!s->begun || s->c->closing)
         return;
-    rc_call call = {.type = RP_MSG_ABORT, .bound = true, .session = s->session, .deadline_ns = rc_deadline_after(ABORT_MS)};
+    if (-(int)s->fault.code == REDUCE_E_INTERRUPTED) {
+        rc_call_tell(s->c, RP_MSG_ABORT, s->session, s->id);
+        return;
+    }
+    rc_call call = {
+        .type = RP_MSG_ABORT, .bound = true, .session = s->session, .deadline_ns = rc_deadline_after(ABORT_MS), .deaf = true};
     call.head_len = (uint8_t)rp_put_u64(call.head, s->id);
     rc_call_wait_locked(s->c, &call, NULL, NULL); /* whatever comes back */
 }
@@ -425,7 +439,7 @@ int reduce_stream_finish(reduce_stream *s, void *out, size_t room, reduce_result
     if (s->fault.code == RP_OK && s->begun && s->filled)
         send_chunk(s);
     if (s->fault.code == RP_OK)
-        await(s, 0);
+        await(s, 0, rc_ask_at(s->c));
     if (s->fault.code == RP_OK)
         finish(s, &body, &len);
     if (s->fault.code != RP_OK)

@@ -16,21 +16,13 @@
 
 /* ---- checks ---- */
 
-static int version_of(reduce_client *c)
-{
-    rc_enter(c);
-    const int version = c->welcome.version;
-    rc_leave(c);
-    return version;
-}
-
 /* Does the daemon know what several planes, devices and masks behind data on a device are, if it has to? */
 static int check_version(reduce_client *c, const rc_level *l, bool apart, rp_fault *f)
 {
     const bool planes = l->spec.flags & RP_COLUMNS && l->lines != l->width, masked = l->spec.flags & RP_MASK || apart;
     if (!planes && !l->spec.device && !masked)
         return 0;
-    const int version = version_of(c);
+    const int version = rc_version(c);
     if (version >= RP_PLANES_VERSION)
         return 0;
     const char *what = planes ? "planes" : masked ? "mask" : "device";
@@ -130,11 +122,16 @@ static int check_there(const reduce_spec *spec, const rc_level *l, int path, rp_
 static int open_path(reduce_job *j, const rc_input *in, size_t bytes, bool gathered, int path)
 {
     reduce_client *c = j->c;
-    if (rc_datapath_open(c, &j->path, in->data, bytes, gathered, path))
+    int err = rc_datapath_open(c, &j->path, in->data, bytes, gathered, path);
+    if (!err)
         return 0;
     rc_enter(c);
-    int err = rc_error(REDUCE_E_ARGUMENT, "path", "path %s is not available here%s%.90s", reduce_path_name(path),
-                       c->fdpass.why[0] ? ": " : "", c->fdpass.why);
+    rc_datapath_close(c, &j->path);
+    if (err == REDUCE_E_INTERRUPTED)
+        rc_report_interrupted();
+    else
+        rc_error(err, "path", "path %s is not available here%s%.90s", reduce_path_name(path), c->fdpass.why[0] ? ": " : "",
+                 c->fdpass.why);
     rc_leave(c);
     return err;
 }
@@ -145,7 +142,7 @@ static bool is_gathered(reduce_client *c, const rc_level *l, const reduce_spec *
 {
     if (spec->mask || spec->offsets || !(l->spec.flags & RP_COLUMNS))
         return spec->mask || spec->offsets;
-    return !file || (version_of(c) < RP_PLANES_VERSION && l->len > RP_MAX_DATA / l->item / l->width &&
+    return !file || (rc_version(c) < RP_PLANES_VERSION && l->len > RP_MAX_DATA / l->item / l->width &&
                      l->width > rc_panel_of_file(l, RP_MAX_DATA) / l->item);
 }
 
@@ -212,26 +209,44 @@ static int make(reduce_client *c, const rc_ask *a, reduce_job **made)
 
 static bool own_callback(const reduce_job *j) { return j->in_callback && pthread_equal(j->callback_thread, pthread_self()); }
 
-/* With the mutex held: wait for the end until `until` (0: no limit); the deadline cancels. */
-static bool await_end(reduce_job *j, uint64_t until)
+typedef enum { ENDED, LATE, INTERRUPTED } awaited;
+
+/* With the mutex held: wait for the end until `until` (0: no limit), or until the program interrupts the call (`ask`: as of
+ * rc_ask_at). The deadline cancels. */
+static awaited await_end(reduce_job *j, uint64_t until, uint64_t ask)
 {
     bool expired = false;
     while (!j->settled) {
-        uint64_t next = until;
-        if (j->deadline_ns && !expired && !j->ended && (!next || j->deadline_ns < next))
-            next = j->deadline_ns;
+        const uint64_t deadline = expired || j->ended ? 0 : j->deadline_ns;
+        const uint64_t next = rc_earlier(rc_earlier(until, deadline), ask);
         const bool awake = j->callback ? rc_cond_wait(&j->settled_cond, j->c, next)
                                        : rc_reply_wait(&j->settled_cond, j->c, next, j->watch_until_ns);
-        if (awake || j->settled)
+        if (j->settled)
+            break;
+        if (rc_interrupted(j->c, &ask))
+            return INTERRUPTED;
+        if (awake || j->settled || (next != until && next != deadline))
             continue;
         if (next == until)
-            return false;
+            return LATE;
         expired = true;
         if (j->fault.code == RP_OK)
             rc_fail(&j->fault, REDUCE_E_DEADLINE, "deadline_ms", "not done before the deadline");
         rc_job_cancel(j);
     }
-    return true;
+    return ENDED;
+}
+
+/* The same for the thread that runs the job. An interruption cancels it. */
+static void await_own(reduce_job *j)
+{
+    if (await_end(j, 0, rc_ask_at(j->c)) == ENDED)
+        return;
+    if (j->fault.code == RP_OK)
+        rc_fail_interrupted(&j->fault);
+    if (!j->ended)
+        rc_job_cancel(j);
+    await_end(j, 0, 0);
 }
 
 /* With the mutex held: what the job ended with. */
@@ -258,7 +273,7 @@ static int run_job(reduce_job *j, reduce_result *result)
     reduce_client *c = j->c;
     rc_enter(c);
     rc_job_start(j);
-    await_end(j, 0);
+    await_own(j);
     int err = outcome(j, result);
     c->refs--; /* not the last: the caller holds the client */
     rc_leave(c);
@@ -285,8 +300,10 @@ int rc_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t
         err = take_ask(c, &a, spec, in, bytes, out, room);
     if (err)
         return err;
-    const char *why = rc_local_refusal(c, &a);
-    return why ? run_there(c, &a, why, result) : rc_local_run(c, &a, result);
+    const char *why;
+    if ((err = rc_local_refusal(c, &a, &why)))
+        return err;
+    return why ? run_there(c, &a, why, result) : rc_local_run(&a, result);
 }
 
 int rc_run_write(reduce_client *c, const rc_target *to, const rc_input *in, uint64_t bytes, int path, uint64_t deadline_ns)
@@ -323,7 +340,9 @@ int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes)
         return err;
     if (ask_for(&a, spec, &(rc_input){.fd = -1}, bytes, SIZE_MAX, &f))
         return rc_report(&f);
-    return !rc_local_refusal(c, &a);
+    const char *why;
+    err = rc_local_refusal(c, &a, &why);
+    return err ? err : !why;
 }
 
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
@@ -428,9 +447,10 @@ int reduce_wait(reduce_job *j, uint32_t wait_ms, reduce_result *result)
         return err;
     uint64_t until = wait_ms == UINT32_MAX ? 0 : rc_now_ns() + wait_ms * RC_NS_PER_MS;
     rc_enter(j->c);
-    err = own_callback(j) || await_end(j, until) ? outcome(j, result) : (int)REDUCE_PENDING;
+    const awaited end = own_callback(j) ? ENDED : await_end(j, until, rc_ask_at(j->c));
+    err = end == ENDED ? outcome(j, result) : (int)REDUCE_PENDING;
     rc_leave(j->c);
-    return err;
+    return end == INTERRUPTED ? rc_report_interrupted() : err;
 }
 
 int reduce_job_progress(const reduce_job *j, uint64_t *done, uint64_t *total)
@@ -470,7 +490,7 @@ void reduce_job_free(reduce_job *j)
     }
     if (!j->ended)
         rc_job_cancel(j);
-    await_end(j, 0);
+    await_end(j, 0, 0);
     rc_leave(c);
     rc_job_free(j);
     rc_unref(c);

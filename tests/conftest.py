@@ -1,6 +1,7 @@
 """Real daemons for the tests. The binaries come from $REDUCED_BIN_DIR (default build/bin), the backend from
 $REDUCED_BACKEND (default cpu). A daemon's log is shown when its test fails; at its end it must leave with exit code 0
 after SIGTERM, and its log must be free of sanitizer reports."""
+import contextlib
 import functools
 import os
 import pathlib
@@ -219,6 +220,19 @@ def start(request, scratch):
 
     yield run
     finish(request, [d for d in daemons if d])
+
+
+@contextlib.contextmanager
+def exits_when_idle(start, scratch):
+    """A daemon and a connection to it. It ends a second after the last one."""
+    config = scratch / "r.conf"
+    config.touch()
+    daemon = start("--config", config)
+    with daemon.connect() as c:
+        config.write_text("idle-exit = 1\n")  # only now, or a slow client would find it gone
+        daemon.process.send_signal(signal.SIGHUP)
+        daemon.wait_log("config read again")
+        yield daemon, c
 
 
 @pytest.fixture(scope="module")

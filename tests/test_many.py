@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import oracle
-from conftest import BIN, TESTS, Daemon, python_env, sanitizer, select_a_moment
+from conftest import BIN, TESTS, Daemon, exits_when_idle, python_env, sanitizer, select_a_moment
 from rawclient import REDUCE, REDUCE_AT, Closed, Connection, Fault, parse_result, spec
 
 F32 = struct.pack("<3f", 1.5, 2.25, -0.5)
@@ -249,13 +249,7 @@ def test_idle_daemon_leaves_at_once(start):
 
 
 def test_idle_exit(scratch, start):
-    config = scratch / "r.conf"
-    config.touch()
-    daemon = start("--config", config)
-    with daemon.connect() as c:
-        config.write_text("idle-exit = 1\n")  # only now, or a slow client would find it gone
-        daemon.process.send_signal(signal.SIGHUP)
-        daemon.wait_log("config read again")
+    with exits_when_idle(start, scratch) as (daemon, c):
         with pytest.raises(subprocess.TimeoutExpired):  # not while somebody is there
             daemon.process.wait(2.5)
         c.ping()

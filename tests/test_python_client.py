@@ -414,27 +414,6 @@ def test_a_daemon_that_comes_back_and_one_that_does_not(start, scratch):
         reduced.Client(daemon.url, autostart=False)
 
 
-INTERRUPTED = """
-import os, signal, sys, threading
-import numpy as np
-import reduced
-from reduced import _run
-signal.signal(signal.SIGINT, signal.default_int_handler)   # as in a terminal, if the tests run where it is ignored
-c = reduced.Client(sys.argv[1], autostart=False)
-_run.Job.wait = lambda self, ms: os.kill(os.getpid(), signal.SIGINT) or False   # what a user does during a wait
-try:
-    reduced.sum(np.ones(3_000_000), client=c)
-except KeyboardInterrupt:
-    print("interrupted", reduced.sum([1, 2], client=c))
-"""
-
-
-def test_ctrl_c_ends_a_wait(shared):
-    env = {**python_env(), "PYTHONPATH": str(PACKAGE), "REDUCED_LIBRARY": str(LIB / "libreduce.so")}
-    done = subprocess.run([sys.executable, "-c", INTERRUPTED, shared.url], env=env, capture_output=True, text=True, timeout=120)
-    assert done.stdout == "interrupted 3\n", done.stderr
-
-
 PENDING = """
 import sys
 import numpy as np

@@ -118,7 +118,7 @@ def test_a_client_that_is_dropped_disconnects(shared):
             time.sleep(0.01)  # poll interval
 
 
-# ---- Ctrl-C ----
+# ---- Ctrl-C (the rest is in test_python_signals.py) ----
 INTERRUPTED = """
 import os, signal, sys
 import numpy as np
@@ -128,7 +128,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 c = reduced.Client(sys.argv[1], autostart=False)
 _run.Job.wait = lambda self, ms: os.kill(os.getpid(), signal.SIGINT) or False
 for call in (lambda: reduced.many([("sum", np.ones(3_000_000)), ("max", np.ones(3_000_000)), ("sum", [1.0])], client=c),
-             lambda: reduced.sum(np.ones(3_000_000), offsets=[0, 9, 3_000_000], client=c),
+             lambda: reduced.sum(np.ones(3_000_000), offsets=[0, 9, 3_000_000], progress=print, client=c),
              lambda: reduced.sum(np.ones(300), progress=print, client=c)):
     try:
         call()
@@ -137,63 +137,10 @@ for call in (lambda: reduced.many([("sum", np.ones(3_000_000)), ("max", np.ones(
 """
 
 
-def test_ctrl_c_ends_every_kind_of_wait(shared):
+def test_ctrl_c_ends_every_wait_for_a_job(shared):
     env = {**python_env(), "PYTHONPATH": str(PACKAGE), "REDUCED_LIBRARY": str(LIB / "libreduce.so")}
     done = subprocess.run([sys.executable, "-c", INTERRUPTED, shared.url], env=env, capture_output=True, text=True, timeout=120)
     assert done.stdout == "interrupted 3\n" * 3, done.stderr
-
-
-ASIDE = """
-import os, signal, sys, threading
-import numpy as np
-import reduced
-from reduced import _lib, _run
-signal.signal(signal.SIGINT, signal.default_int_handler)
-c, a, free, library = reduced.Client(sys.argv[1], autostart=False), np.ones(300_000), threading.Event(), _lib.lib()
-s, ended = reduced.stream("sum", "f8", client=c), threading.Event()
-
-def later(name, then=lambda: None):   # the call waits until the main thread has been interrupted
-    f = getattr(library, name)
-    def call(*arguments):
-        os.kill(os.getpid(), signal.SIGINT)
-        free.wait()
-        err = f(*arguments)
-        then()
-        return err
-    setattr(library, name, call)
-
-def seen(name, then):
-    f = getattr(library, name)
-    setattr(library, name, lambda *arguments: (f(*arguments), then())[0])
-
-_run.LONG, kept = 0, reduced.put("kept", a, client=c)
-later("reduce_put"), later("reduce_stream_append"), later("reduce_named", ended.set)
-seen("reduce_drop", ended.set), seen("reduce_stream_abort", ended.set)
-for call in (lambda: reduced.put("left", a, client=c), lambda: s.append(a), lambda: reduced.sum(kept)):
-    try:
-        call()
-    except KeyboardInterrupt:
-        undone = ended.is_set()
-        free.set()
-        print("interrupted", undone, ended.wait(60), [name for name, *_ in reduced.residents(c)])
-    free.clear(), ended.clear()
-signal.signal(signal.SIGINT, signal.SIG_IGN)
-free.set()
-print(reduced.sum(kept))
-kept.drop()
-for call in (lambda: s.append([1.0]), lambda: reduced.put("", a, client=c)):
-    try:
-        call()
-    except (ValueError, reduced.Error) as e:   # of the library, by way of the other thread
-        print(e)
-"""
-
-
-def test_ctrl_c_in_calls_that_are_no_jobs(shared):
-    """The call ends at once; what it stored is dropped when the library is done."""
-    env = {**python_env(), "PYTHONPATH": str(PACKAGE), "REDUCED_LIBRARY": str(LIB / "libreduce.so")}
-    done = subprocess.run([sys.executable, "-c", ASIDE, shared.url], env=env, capture_output=True, text=True, timeout=120)
-    assert done.stdout == "interrupted False True ['kept']\n" * 3 + "300000.0\nthe stream is finished\nBAD_MESSAGE: the name is missing\n", (done.stdout, done.stderr)
 
 
 # ---- arrays ----

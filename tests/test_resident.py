@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import rawclient
 
-from conftest import BIN, select_a_moment
+from conftest import BIN, exits_when_idle, select_a_moment
 from oracle import SIZE
 from rawclient import (COLUMNS, COMMIT, HELLO, LIST, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_OUT, STORE, WRITE, WRITE_AT, Fault,
                        spec, store)
@@ -366,13 +366,7 @@ def test_expired_data_go_without_anybody_asking(clean):
 
 
 def test_data_keep_an_idle_daemon_alive(start, scratch):
-    config = scratch / "r.conf"
-    config.touch()
-    daemon = start("--config", config)
-    with daemon.connect() as c:
-        config.write_text("idle-exit = 1\n")  # only now, or a slow client would find it gone
-        daemon.process.send_signal(signal.SIGHUP)
-        daemon.wait_log("config read again")
+    with exits_when_idle(start, scratch) as (daemon, c):
         begun = time.monotonic()
         c.put("x", "u8", b"1", ttl_ms=2500)
     assert daemon.process.wait(60) == 0 and time.monotonic() - begun >= 2.5

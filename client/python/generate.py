@@ -13,7 +13,7 @@ TARGET = Path(__file__).parent / "reduced/_abi.py"
 SCALARS = {"uint32_t": "c_uint32", "int32_t": "c_int32", "uint64_t": "c_uint64", "int64_t": "c_int64", "size_t": "c_size_t",
            "double": "c_double", "int": "c_int", "char": "c_char", "uint8_t": "c_uint8"}
 
-CALLBACKS = ("reduce_done", "reduce_exchange")
+CALLBACKS = ("reduce_done", "reduce_exchange", "reduce_interrupted")
 
 
 def header():
@@ -34,12 +34,13 @@ def enums(text):
 def ctype(base, pointer):
     if pointer:
         return "c_char_p" if base == "char" else "c_void_p"
-    return SCALARS.get(base) or base
+    return "c_void_p" if base in CALLBACKS else SCALARS.get(base) or base
 
 
 def structs(text):
     """(kind, name, [(field, type)]) of every struct and union that has fields."""
     for kind, name, body in re.findall(r"typedef (struct|union) (\w+) \{(.*?)\} \2;", text, re.S):
+        body = re.sub(r"\w+ \(\*(\w+)\)\([^;]*\);", r"void *\1;", body)  # pointers to functions
         fields = re.findall(r"(?:const )?(\w+) (\*?)(\w+)(?:\[(\d+)\])?;", body)
         yield kind, name, [(field, ctype(base, star) + (f" * {n}" if n else "")) for base, star, field, n in fields]
 

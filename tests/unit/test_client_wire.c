@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "client/wire.h"
+#include "tests/unit/awaiting.h"
 
 enum { LIMIT_S = 120 /* of a wait that fails */, HELPERS = 12 };
 
@@ -150,18 +151,7 @@ static bool has_received(void) { return seen.received > 0; }
 static bool has_received_twice(void) { return seen.received > 1; }
 static bool has_rung(void) { return seen.rang > 0; }
 
-static void await(bool (*condition)(void))
-{
-    struct timespec end;
-    syscall(SYS_clock_gettime, CLOCK_REALTIME, &end);
-    end.tv_sec += LIMIT_S;
-    pthread_mutex_lock(&seen.lock);
-    while (!condition() && pthread_cond_timedwait(&seen.changed, &seen.lock, &end) != ETIMEDOUT)
-        ;
-    bool holds = condition();
-    pthread_mutex_unlock(&seen.lock);
-    assert_true(holds);
-}
+static void await(bool (*condition)(void)) { await_within(LIMIT_S, &seen.lock, &seen.changed, condition); }
 
 /* ---- the other end ---- */
 static int set_up(void **state)

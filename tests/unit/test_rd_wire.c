@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "daemon/net/wire.h"
+#include "tests/unit/awaiting.h"
 #include "tests/unit/many_cores.h"
 
 enum { LIMIT_S = 120 }; /* of a wait that fails */
@@ -86,18 +87,7 @@ static bool has_ended(void) { return seen.ends > 0; }
 static int awaited;
 static bool has_received(void) { return seen.received >= awaited; }
 
-static void await(bool (*condition)(void))
-{
-    struct timespec end;
-    clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += LIMIT_S;
-    pthread_mutex_lock(&seen.lock);
-    while (!condition() && pthread_cond_timedwait(&seen.changed, &seen.lock, &end) != ETIMEDOUT)
-        ;
-    bool holds = condition();
-    pthread_mutex_unlock(&seen.lock);
-    assert_true(holds);
-}
+static void await(bool (*condition)(void)) { await_within(LIMIT_S, &seen.lock, &seen.changed, condition); }
 
 static int set_up(void **state)
 {

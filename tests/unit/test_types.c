@@ -95,6 +95,7 @@ static void the_library_names_any_number(void **state)
     }
     assert_string_equal(reduce_errname(REDUCE_E_SHAPE), "SHAPE");
     assert_string_equal(reduce_errname(REDUCE_E_START), "START");
+    assert_string_equal(reduce_errname(REDUCE_E_INTERRUPTED), "INTERRUPTED");
 }
 
 static void faults_are_cut_and_null_is_fine(void **state)

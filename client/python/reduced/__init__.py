@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from ._client import TLS, Client, Gpu, Info
 from ._errors import (ArgumentError, AuthError, BadHandleError, BadMessageError, BusyError, CancelledError, DeadlineError, DeviceLostError,
-                      EmptyError, Error, ExistsError, ForkedError, InternalError, IoError, NanError, NoDaemonError, NoMemoryError,
-                      NoSessionError, OpError, OverflowError_, ProtocolError, QuotaError, ShapeError, StartError, StreamLostError,
-                      TimeoutError_, TooLargeError, TypeError_, VersionError)
+                      EmptyError, Error, ExistsError, ForkedError, InternalError, InterruptedError_, IoError, NanError,
+                      NoDaemonError, NoMemoryError, NoSessionError, OpError, OverflowError_, ProtocolError, QuotaError, ShapeError,
+                      StartError, StreamLostError, TimeoutError_, TooLargeError, TypeError_, VersionError)
 from ._functions import (MinMax, Stats, all, amax, amin, any, argmax, argmin, bits, count_nonzero, max, mean, min, minmax, nanargmax,
                          nanargmin, nanmax, nanmean, nanmin, nanprod, nanstd, nansum, nanvar, norm, prod, ptp, rms, sem, stats, std, sum,
                          var)
@@ -34,7 +34,7 @@ __all__ = [
     "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmin", "nanmax", "nanargmin", "nanargmax",
     "file", "state", "State", "stream", "Stream", "submit", "Task", "many", "put", "Resident", "residents", "Client", "Gpu", "TLS", "Info",
     "Error", "ArgumentError", "AuthError", "BadHandleError", "BadMessageError", "BusyError", "CancelledError", "DeadlineError",
-    "DeviceLostError", "EmptyError", "ExistsError", "ForkedError", "InternalError", "IoError", "NanError", "NoDaemonError",
+    "DeviceLostError", "EmptyError", "ExistsError", "ForkedError", "InternalError", "InterruptedError_", "IoError", "NanError", "NoDaemonError",
     "NoMemoryError", "NoSessionError", "OpError", "OverflowError_", "ProtocolError", "QuotaError", "ShapeError", "StartError",
     "StreamLostError", "TimeoutError_", "TooLargeError", "TypeError_", "VersionError"]
 # What is not needed to reduce an array is imported with its first use.

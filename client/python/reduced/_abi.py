@@ -38,6 +38,7 @@ E_STREAM_LOST = -104
 E_FORKED = -105
 E_PROTOCOL = -106
 E_START = -107
+E_INTERRUPTED = -108
 SUM = 1
 MIN = 2
 MAX = 3
@@ -149,6 +150,7 @@ ERRORS = {
     -105: "FORKED",
     -106: "PROTOCOL",
     -107: "START",
+    -108: "INTERRUPTED",
 }
 
 
@@ -181,6 +183,8 @@ class OpenOpts(Structure):  # reduce_open_opts
         ("tls_key", c_char_p),
         ("priority", c_int32),
         ("local", c_uint32),
+        ("interrupted", c_void_p),
+        ("interrupted_arg", c_void_p),
     ]
 
 
@@ -328,6 +332,17 @@ class Resident(Structure):  # reduce_resident
     ]
 
 
+class Python(Structure):  # reduce_python
+    _fields_ = [
+        ("thread", c_uint64),
+        ("gil_ensure", c_void_p),
+        ("gil_release", c_void_p),
+        ("check_signals", c_void_p),
+        ("fetch", c_void_p),
+        ("exception", c_void_p * 3),
+    ]
+
+
 STRUCTS: dict[str, Any] = {
     "reduce_fault": Fault,
     "reduce_open_opts": OpenOpts,
@@ -341,6 +356,7 @@ STRUCTS: dict[str, Any] = {
     "reduce_gpu": Gpu,
     "reduce_put_opts": PutOpts,
     "reduce_resident": Resident,
+    "reduce_python": Python,
 }
 
 
@@ -451,4 +467,5 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_job_progress": (c_int, [c_void_p, c_void_p, c_void_p]),
     "reduce_cancel": (None, [c_void_p]),
     "reduce_job_free": (None, [c_void_p]),
+    "reduce_python_signals": (c_int, [c_void_p]),
 }

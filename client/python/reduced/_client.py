@@ -9,7 +9,7 @@ import time
 import weakref
 from typing import Any, Callable, NamedTuple
 
-from . import _abi
+from . import _abi, _signals
 from ._lib import check, lib, milliseconds, program
 
 PRIORITIES = {"normal": _abi.PRIORITY_NORMAL, "high": _abi.PRIORITY_HIGH, "background": _abi.PRIORITY_BACKGROUND}
@@ -65,8 +65,8 @@ class Client:
 
     Without `url` it is the daemon of $REDUCED_URL, of this user or of the system; if none listens, a private one is started
     (`autostart`), which exits after `idle_exit` seconds without clients. It reconnects by itself. It pickles as its arguments, and
-    opens a new connection after a fork. Times are seconds. Ctrl-C ends a call with more than 1 MiB at once; other calls end with the
-    daemon's answer, or after `timeout` seconds without one.
+    opens a new connection after a fork. Times are seconds. On the main thread, Ctrl-C or another signal whose handler raises ends a
+    call that waits for the daemon, within 0.1 s.
 
     With `local` this process reduces arrays itself where sending them would take longer: small ones, and any if the daemon is on this
     machine and has no GPU. Values and errors are the same, but the daemon does not count these requests. None, the default: as
@@ -121,7 +121,8 @@ class Client:
                     connect_timeout_ms=milliseconds(o["connect_timeout"], "connect_timeout"),
                     reconnect_timeout_ms=milliseconds(o["reconnect_timeout"], "reconnect_timeout"),
                     timeout_ms=milliseconds(o["timeout"], "timeout"), idle_exit_s=max(1, round(milliseconds(o["idle_exit"], "idle_exit") / 1000)),
-                    tls_ca=_bytes(tls.ca), tls_cert=_bytes(tls.cert), tls_key=_bytes(tls.key), priority=PRIORITIES[o["priority"]], local=_local(o["local"]))
+                    tls_ca=_bytes(tls.ca), tls_cert=_bytes(tls.cert), tls_key=_bytes(tls.key), priority=PRIORITIES[o["priority"]], local=_local(o["local"]),
+                    **_signals.options(lib()))
                 handle = ctypes.c_void_p()
                 check(lib().reduce_open(ctypes.byref(handle), _bytes(o["url"], "url"), ctypes.byref(opts)))
                 self._handle = handle

@@ -135,6 +135,10 @@ class StartError(Error):
     """The daemon could not be started."""
 
 
+class InterruptedError_(Error, InterruptedError):
+    """The program wanted the call to end. Python's own signals raise what their handlers do instead."""
+
+
 def _code(cls: type[Error]) -> str:
     """The error code of a class: "TOO_LARGE" of TooLargeError."""
     words = cls.__name__.rstrip("_").removesuffix("Error")

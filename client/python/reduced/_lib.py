@@ -7,7 +7,7 @@ import threading
 from numbers import Real
 from typing import Any
 
-from . import _abi, _errors
+from . import _abi, _errors, _signals
 
 BUNDLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
 _loading = threading.Lock()
@@ -44,6 +44,7 @@ def lib() -> Any:
 def check(err: int) -> int:
     """Raise the exception of a call that failed."""
     if err < 0:
+        _signals.raise_kept()
         fault = _abi.Fault(size=ctypes.sizeof(_abi.Fault))
         lib().reduce_last_fault(ctypes.byref(fault))
         raise _errors.of(err, lib().reduce_errmsg().decode("utf-8", "replace"), fault)

@@ -9,10 +9,9 @@ import numpy as np
 from . import _client
 from ._elements import FLOATS, INTEGERS
 from ._lib import check, lib
-from ._run import AT_ONCE
 from ._sources import BEHIND_HEAD, HEAD_KNOWN
 
-LIMIT = AT_ONCE // 8 if HEAD_KNOWN else -1  # elements: a plan takes 17 us, as long as the sum of 10^5 doubles
+LIMIT = 1 << 17 if HEAD_KNOWN else -1  # elements: a plan takes 17 us, as long as the sum of 10^5 doubles
 pointer_at = c_void_p.from_address
 sized = c_size_t.from_param  # what ctypes passes for a number, in half the time
 SIZES = 1024                # numbers that are kept in that form

@@ -14,7 +14,6 @@ from ._client import Client, default
 from ._elements import element
 from ._errors import ShapeError
 from ._lib import milliseconds
-from ._run import AT_ONCE, aside
 from ._sources import Memory, Source, address
 
 EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Resident))
@@ -131,7 +130,7 @@ class Resident(Remote):
 def put(name: str, a: Any, *, replace: bool = False, ttl: float | None = None, client: Client | None = None,
         deadline: float | None = None) -> Resident:
     """Store an array with the daemon under a name, for `ttl` seconds or until it is dropped. Any program of the same user can reduce it.
-    Ctrl-C within it drops the array.
+    After Ctrl-C within it the daemon has the array as a whole or not at all.
 
     >>> r = reduced.put("matrix", np.array([[1e16, 1, -1e16], [3, 4, 5]]))
     >>> np.sum(r, axis=1), reduced.max(r)
@@ -152,9 +151,7 @@ def put(name: str, a: Any, *, replace: bool = False, ttl: float | None = None, c
                         deadline_ms=milliseconds(deadline, "deadline"), dims=data.ndim if data.ndim <= _abi.MAX_DIMS else 0)
     shape = (ctypes.c_uint64 * max(1, data.ndim))(*data.shape)
     opts.shape = ctypes.addressof(shape)
-    to = client or default()
-    aside(data.nbytes > AT_ONCE, lambda: to.call("reduce_put", encoded_name, el.code, address(data), data.nbytes, ctypes.byref(opts)) == 0,
-          lambda: None, lambda stored: stored and to.attempt("reduce_drop", encoded_name))
+    (client or default()).call("reduce_put", encoded_name, el.code, address(data), data.nbytes, ctypes.byref(opts))
     return Resident(name, data.dtype, data.shape or (1,), client=client)
 
 

@@ -1,9 +1,8 @@
-"""Running a plan: by one call, or as a job, so that Ctrl-C and deadlines can end it."""
+"""Running a plan: by one call, or as a job, which can report its progress."""
 from __future__ import annotations
 
 import ctypes
 import os
-import threading
 from typing import Any, Callable
 
 from . import _abi
@@ -12,9 +11,7 @@ from ._lib import check, lib, milliseconds
 from ._plan import Plan
 from ._sources import address
 
-AT_ONCE = 1 << 20  # bytes: smaller requests are one call, which a signal does not interrupt
-LONG = 4 << 30     # bytes of resident data or of a tensor: 1 ms on a GPU, some 0.5 s on a CPU
-SLICE_MS = 50      # how soon Ctrl-C ends a wait, and how often progress is reported
+SLICE_MS = 50  # how often progress is reported
 Progress = Callable[[int, int], Any]
 
 
@@ -58,48 +55,6 @@ def wait(job: Job, progress: Progress | None) -> None:
         job.free()
 
 
-def _call(plan: Plan, client: Client) -> None:
-    check(plan.source.run(client, ctypes.byref(plan.spec), address(plan.cells), plan.cells.nbytes, ctypes.byref(plan.result)))
-
-
-def _nothing(*_: Any) -> None:
-    """Nothing to undo."""
-
-
-def aside(long: bool, call: Callable[[], Any], leave: Callable[[], Any], undo: Callable[[Any], Any]) -> Any:
-    """The value of a library call that is not a job. A long call runs on another thread, so that Ctrl-C can end the wait for it.
-    Then `leave` is called at once, and `undo` after the end of the call, with its value, or None after an error."""
-    if not long or threading.current_thread() is not threading.main_thread():
-        return call()
-    over, choosing, left = threading.Event(), threading.Lock(), False
-    value: Any = None
-    error: BaseException | None = None
-
-    def work() -> None:
-        nonlocal value, error
-        try:
-            value = call()
-        except BaseException as e:
-            error = e
-        with choosing:
-            over.set()
-            if left:
-                undo(value)
-    try:
-        threading.Thread(target=work, daemon=True).start()
-        over.wait()
-    except BaseException:
-        leave()
-        with choosing:
-            left = not over.is_set()
-        if not left:
-            undo(value)
-        raise
-    if error is not None:
-        raise error
-    return value
-
-
 def run(plan: Plan, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The value of a plan. `client` may be an object that takes the plan instead of a client (`_jobs.py`)."""
     plan.spec.deadline_ms = milliseconds(deadline, "deadline")
@@ -115,11 +70,8 @@ def run(plan: Plan, client: Any = None, deadline: float | None = None, progress:
         return client.take(plan)
     if not plan.cells.size:
         return plan.value()
-    large = plan.source.nbytes > AT_ONCE and not plan.source.local(client, ctypes.byref(plan.spec))
-    if plan.source.jobs and (large or progress):
+    if progress and plan.source.jobs:
         wait(Job(client, plan), progress)
-    elif large and plan.source.nbytes > LONG:
-        aside(True, lambda: _call(plan, client), _nothing, _nothing)
     else:
-        _call(plan, client)
+        check(plan.source.run(client, ctypes.byref(plan.spec), address(plan.cells), plan.cells.nbytes, ctypes.byref(plan.result)))
     return plan.value()

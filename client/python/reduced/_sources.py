@@ -28,7 +28,7 @@ address = _peek if HEAD_KNOWN else _ask  # of an array's data; _peek takes 0.1 u
 
 
 class Source(Protocol):
-    """`run` makes the call; `start` begins a job, if `jobs`. `local`: would `run` reduce them in this process?"""
+    """`run` makes the call; `start` begins a job, if `jobs`."""
 
     jobs: bool
     nbytes: int
@@ -37,9 +37,6 @@ class Source(Protocol):
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int: ...
 
     def start(self, client: Client, spec: Any, out: Any, room: int, done: Any, job: Any) -> int: ...
-
-    def local(self, client: Client, spec: Any) -> bool:
-        return False
 
 
 class Memory(Source):
@@ -55,9 +52,6 @@ class Memory(Source):
 
     def start(self, client: Client, spec: Any, out: Any, room: int, done: Any, job: Any) -> int:
         return client.attempt("reduce_submit", spec, self.address, self.nbytes, out, room, done, None, job)
-
-    def local(self, client: Client, spec: Any) -> bool:
-        return client.attempt("reduce_is_local", spec, self.nbytes) == 1
 
 
 class FileRange(Source):

@@ -14,11 +14,10 @@ from . import _abi
 from ._arrays import Array
 from ._client import Client, default
 from ._functions import _minmax, _stats
-from ._errors import ForkedError, NanError
+from ._errors import Error, ForkedError, NanError
 from ._lib import check, lib, milliseconds
 from ._plan import PLACES, Plan, plan
 from ._prepare import COUNTS, elements_of
-from ._run import AT_ONCE, aside
 from ._sources import address
 from ._state import dtype_of, first_ddof, named
 
@@ -64,21 +63,26 @@ class Stream:
         """Append a piece of elements. With `masked`, `where` has one bool for each. Ctrl-C during the call drops the stream."""
         if not self._masked and where is not None:
             raise ValueError("where needs a stream with masked=True")
-        a, handle, keep = elements_of(chunk, self.dtype, "chunk"), self._opened(), None
+        self._opened()  # before the lock, which a forked child may have inherited locked
+        a, keep = elements_of(chunk, self.dtype, "chunk"), None
         if self._masked:
             keep = mask_of(where, np.shape(chunk))
         if self.dtype.kind in "mM":
             a, keep = self._dates(a, keep)
 
-        def append() -> None:
-            with self._using:
-                self._opened()
+        with self._using:
+            handle = self._opened()
+            try:
                 if keep is None:
                     check(lib().reduce_stream_append(handle, address(a), a.nbytes))
                 else:
                     check(lib().reduce_stream_append_masked(handle, address(a), address(keep), a.size))
-
-        aside(a.nbytes > AT_ONCE, append, lambda: setattr(self, "_handle", None), lambda _: self._drop(handle))
+            except Error:
+                raise
+            except BaseException:  # Ctrl-C: how much was appended is not known
+                self._handle = None
+                lib().reduce_stream_abort(handle)
+                raise
 
     def _dates(self, a: Array, keep: Array | None) -> tuple[Array, Array | None]:
         """The elements and their mask without NaT, which is an integer for the daemon."""
@@ -101,10 +105,6 @@ class Stream:
         if not handle:
             raise ValueError("the stream is finished")
         return handle
-
-    def _drop(self, handle: Any) -> None:
-        with self._using:
-            lib().reduce_stream_abort(handle)
 
     def finish(self) -> Any:
         """End the stream and return its value."""
