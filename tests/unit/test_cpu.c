@@ -699,7 +699,37 @@ static const void *all_at_once(void *arg, size_t *bytes)
     return t->user; /* where the test put the elements */
 }
 
-static void test_columns_in_one_part(void **state)
+/* Rows of columns, some at a time; each part overwrites the one before. */
+typedef struct incoming_rows {
+    const rk_task *t;
+    uint64_t left, at; /* rows */
+    t_rng r;
+    uint8_t *part;
+} incoming_rows;
+
+static const void *rows_next(void *arg, size_t *bytes)
+{
+    incoming_rows *p = arg;
+    const rk_task *t = p->t;
+    const size_t row = (size_t)t->spec.row_len * rp_dtype_size(t->spec.dtype);
+    uint64_t n = 1 + t_below(&p->r, t->spec.rows / 2 + 1);
+    n = n < p->left ? n : p->left;
+    *bytes = n * row;
+    memcpy(p->part, (const uint8_t *)t->user + p->at * row, *bytes);
+    p->at += n;
+    p->left -= n;
+    return n ? p->part : NULL;
+}
+
+static bool run_rows(rk_engine *e, rk_task *t, uint64_t rows)
+{
+    incoming_rows p = {.t = t, .left = rows, .r = {rows + 1}, .part = memory(t->bytes)};
+    const bool taken = rk_run_parts(e, t, rows_next, &p);
+    free(p.part);
+    return taken;
+}
+
+static void test_columns_in_parts(void **state)
 {
     (void)state;
     static const shape shapes[] = {{1, 1}, {4, 0}, {1, 300}, {70, 9}, {200, 3}, {7, 150}, {40, 133}};
@@ -716,8 +746,13 @@ static void test_columns_in_one_part(void **state)
             t.base = 70;
             t.user = p;
             t.data = NULL;
+            assert_true(rk_takes_parts(e, &t));
             assert_true(rk_run_parts(e, &t, all_at_once, &t));
             check_task(&t, "columns in one part");
+            memset(cells, 0xa5, 9);
+            assert_true(run_rows(e, &t, t.spec.rows));
+            t.data = p;
+            check_task(&t, "columns in parts");
         }
     rk_close(e);
     free(x);
@@ -737,8 +772,9 @@ static void test_parts_that_cannot_be(void **state)
         assert_int_equal(cell[0], 7);
     }
     t = task_of(RP_OP_SUM, RP_F64, 0, RP_COLUMNS, 3, 200, x, cell);
-    for (uint64_t n = 0; n < 600; n += 599) {
-        assert_true(run_parts(e, &t, n));
+    t.user = x;
+    for (uint64_t n = 0; n < 3; n++) {
+        assert_true(run_rows(e, &t, n));
         assert_int_equal(cell[0], 7);
     }
     const rk_task others[] = {task_of(RP_OP_PROD, RP_F64, 0, 0, 1, 600, x, cell),
@@ -750,6 +786,7 @@ static void test_parts_that_cannot_be(void **state)
                               task_of(RP_OP_SUM, RP_F64, 0, RP_MASK, 1, 500, x, cell)};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         t = others[i];
+        assert_false(rk_takes_parts(e, &t));
         assert_false(run_parts(e, &t, 600));
     }
     rk_close(e);
@@ -1411,7 +1448,7 @@ int main(void)
     const struct CMUnitTest tasks[] = {
         cmocka_unit_test(test_tasks),
         cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_columns_in_one_part),
+        cmocka_unit_test(test_columns_in_parts),
         cmocka_unit_test(test_parts_that_cannot_be),
         cmocka_unit_test(test_reply_types),
         cmocka_unit_test(test_segments),
