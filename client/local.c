@@ -39,29 +39,35 @@ static int local_on_entry(void *engine, const reduce_entry *e)
         x->threads = e->u64 < INT_MAX ? (int)e->u64 : INT_MAX;
     if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "devices_opening"))
         x->opening = e->u64 != 0;
+    if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "limits.max_strided"))
+        x->strided = e->u64;
     return 0;
+}
+
+bool rc_engine_of(reduce_client *c, rc_engine *engine)
+{
+    rc_enter(c);
+    const uint64_t session = c->session;
+    *engine = c->engine;
+    rc_leave(c);
+    if (session && engine->session == session)
+        return true;
+    *engine = (rc_engine){.session = session};
+    if (!session || reduce_query(c, REDUCE_TOPIC_INFO, local_on_entry, engine))
+        return false;    /* the request finds out why */
+    if (engine->opening) /* its GPUs; it does not compute on the CPU for long */
+        return false;
+    rc_enter(c);
+    c->engine = *engine;
+    rc_leave(c);
+    return true;
 }
 
 /* How many threads the daemon of this session reduces with on these same cores; 0: it has a GPU, is elsewhere, or is gone. */
 static int shared_cores(reduce_client *c)
 {
-    rc_enter(c);
-    const uint64_t session = c->session;
-    rc_engine engine = c->engine;
-    rc_leave(c);
-    if (strncmp(c->url, "ipc://", 6) != 0 || !session)
-        return 0;
-    if (engine.session != session) {
-        engine = (rc_engine){.session = session};
-        if (reduce_query(c, REDUCE_TOPIC_INFO, local_on_entry, &engine))
-            return 0;       /* the request finds out why */
-        if (engine.opening) /* its GPUs; it does not compute on the CPU for long */
-            return 0;
-        rc_enter(c);
-        c->engine = engine;
-        rc_leave(c);
-    }
-    return engine.cpu ? engine.threads : 0;
+    rc_engine engine;
+    return strncmp(c->url, "ipc://", 6) == 0 && rc_engine_of(c, &engine) && engine.cpu ? engine.threads : 0;
 }
 
 /* ---- which requests ---- */

@@ -8,6 +8,10 @@
 /* May the client do so at all? Its option, or $REDUCE_LOCAL. 0, or the error. */
 int rc_local_option(const reduce_open_opts *o, bool *local, rp_fault *f);
 
+/* The engine of this session's daemon, asked for once in a session. False: its GPUs are opening, or it is gone. Call without
+ * the mutex. */
+bool rc_engine_of(reduce_client *c, rc_engine *engine);
+
 /* Why the daemon must do this request; NULL: reduce it here. It may query the daemon's engine, once in a session. Call without
  * the mutex. */
 const char *rc_local_refusal(reduce_client *c, const rc_ask *a);
