@@ -50,6 +50,7 @@ typedef struct rc_engine {
     bool cpu;         /* and no GPU */
     bool opening;     /* GPUs are opening; the CPU answers meanwhile */
     int threads;
+    uint64_t strided; /* limits.max_strided; 0: an older daemon */
 } rc_engine;
 
 struct reduce_client {

@@ -12,7 +12,11 @@
 #include "client/clock.h"
 #include "client/error.h"
 
-enum { SHAPE_FLAGS = RP_MASK | RP_OFFSETS | RP_COLUMNS };
+enum {
+    SHAPE_FLAGS = RP_MASK | RP_OFFSETS | RP_COLUMNS,
+    MERGERS = 16,            /* messages of states, */
+    LEAST_STATES = 128 << 10 /* if each has so many bytes */
+};
 
 static void advance(reduce_job *j);
 
@@ -69,6 +73,17 @@ static bool next_run(reduce_job *j)
     return cut_level(j);
 }
 
+/* States of a file's columns travel in several messages, for one thread merges each of them. */
+static void set_sizes_of_states(reduce_job *j)
+{
+    const uint64_t even = j->level.lines * j->level.len * j->level.item / MERGERS,
+                   least = even < LEAST_STATES ? LEAST_STATES : even, most = least < RP_MAX_DATA ? least : RP_MAX_DATA;
+    if (j->path.fd < 0 || j->sizes.most <= most)
+        return;
+    j->sizes.most = most;
+    j->sizes.chunk = j->sizes.chunk < most ? j->sizes.chunk : most;
+}
+
 /* All tiles of the level are back: continue with the level that merges its states, or with the next run. False: nothing is left
  * to do. */
 static bool next_level(reduce_job *j)
@@ -81,6 +96,7 @@ static bool next_level(reduce_job *j)
     rp_spec finish = j->whole.spec;
     finish.flags &= ~(uint32_t)SHAPE_FLAGS;
     rc_next_level(&j->level, j->merging, &finish);
+    set_sizes_of_states(j);
     return cut_level(j);
 }
 
@@ -191,7 +207,14 @@ static void job_fill_place(const void *data, uint8_t *to)
 }
 
 static void start_tile(reduce_job *j, rc_errand *p);
-static bool going(const reduce_job *j) { return j->fault.code == RP_OK && !j->cancelled && !j->ended; }
+static bool going(const reduce_job *j) { return j->fault.code == RP_OK && !j->cancelled && !j->ended && !j->anew; }
+
+/* Does the error say that the daemon, perhaps another one by now, cannot read so long a tile? */
+static bool refused_as_long(const reduce_job *j, const rc_errand *p, int err)
+{
+    return (err == REDUCE_E_BAD_HANDLE || err == REDUCE_E_TOO_LARGE) && p->tile.bytes > RP_MAX_DATA && j->strided &&
+           !j->merging;
+}
 
 static void job_on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
 {
@@ -204,6 +227,11 @@ static void job_on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
     if (p->read.code) {
         call->fault = p->read;
         err = -(int)p->read.code;
+    } else if (refused_as_long(j, p, err)) {
+        j->anew = true;
+        j->path.lost |= err == REDUCE_E_BAD_HANDLE;
+        advance(j);
+        return;
     } else if (err == REDUCE_E_BAD_HANDLE && p->carrier != RC_INLINE && !j->path.there && !j->to.handle && going(j)) {
         /* of a session that has ended */
         j->path.lost = true;
@@ -237,10 +265,14 @@ static void head_of_write(const reduce_job *j, rc_errand *p)
 
 static void start_tile(reduce_job *j, rc_errand *p)
 {
+    p->carrier = j->merging ? RC_INLINE : rc_datapath_choose(j->c, &j->path, &p->tile, &p->part);
+    if (j->strided && p->tile.bytes > RP_MAX_DATA && p->carrier != RC_FILE) {
+        j->anew = true;
+        return;
+    }
     p->used = true;
     j->under_way++;
     p->read.code = RP_OK;
-    p->carrier = j->merging ? RC_INLINE : rc_datapath_choose(j->c, &j->path, &p->tile, &p->part);
     if (j->to.handle)
         head_of_write(j, p);
     else
@@ -261,6 +293,20 @@ static void start_tile(reduce_job *j, rc_errand *p)
 
 /* ---- the machine ---- */
 
+static void set_sizes(reduce_job *j);
+
+/* Cut the job again, into tiles that any daemon takes. False: it ends all the same. */
+static bool begin_anew(reduce_job *j)
+{
+    j->anew = false;
+    j->strided = 0;
+    free(j->states);
+    j->states = NULL;
+    j->next_line = j->bytes_done = 0;
+    set_sizes(j);
+    return going(j) && next_run(j);
+}
+
 /* Start what can be started; end the job if nothing is left. Calls may come back inside rc_call_start, that is, from
  * within here: the inner advance then does the work, and the outer one finds it done. */
 static void advance(reduce_job *j)
@@ -271,13 +317,26 @@ static void advance(reduce_job *j)
             start_tile(j, p);
         if (j->ended || j->under_way)
             return;
-    } while (going(j) && next_level(j));
+    } while ((j->anew && begin_anew(j)) || (going(j) && next_level(j)));
     if (j->fault.code == RP_OK && j->cancelled)
         rc_fail(&j->fault, REDUCE_E_CANCELLED, "", "cancelled before it was done");
     end(j);
 }
 
 /* ---- start and end ---- */
+
+/* Tiles of columns of a file: long ones leave fewer states to merge, but each reader should have several. */
+static void set_file_columns(reduce_job *j)
+{
+    enum { TILES = 32 };
+    const uint64_t even = j->bytes_total / TILES, most = even < j->strided ? even : j->strided,
+                   panel = rc_panel_of_long(&j->whole);
+    j->sizes.panel = rc_panel_of_file(&j->whole, j->sizes.most);
+    if (j->sizes.most < RP_MAX_DATA || most <= RP_MAX_DATA || j->whole.width * j->whole.item <= panel)
+        return;
+    j->sizes.most = j->sizes.chunk = most;
+    j->sizes.panel = panel;
+}
 
 static void set_sizes(reduce_job *j)
 {
@@ -293,7 +352,7 @@ static void set_sizes(reduce_job *j)
     if (j->sizes.chunk < RC_LEAST_DATA)
         j->sizes.chunk = RC_LEAST_DATA;
     if (j->path.fd >= 0 && j->whole.spec.flags & RP_COLUMNS)
-        j->sizes.panel = rc_panel_of_file(&j->whole, j->sizes.most);
+        set_file_columns(j);
 }
 
 void rc_job_start(reduce_job *j)

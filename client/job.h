@@ -69,6 +69,8 @@ struct reduce_job {
     uint8_t *merging; /* states that it merges, or NULL: its elements are the caller's */
     unsigned under_way;
     rc_datapath path;
+    uint64_t strided; /* bytes of a tile of columns of a file that the daemon reads; 0: as of other tiles */
+    bool anew;        /* a tile cannot go as it is cut */
     rc_errand errands[RC_MOST_UNDER_WAY];
 
     uint64_t start_ns, deadline_ns;

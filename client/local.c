@@ -39,6 +39,28 @@ static int local_on_entry(void *engine, const reduce_entry *e)
         x->threads = e->u64 < INT_MAX ? (int)e->u64 : INT_MAX;
     if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "devices_opening"))
         x->opening = e->u64 != 0;
+    if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "limits.max_strided"))
+        x->strided = e->u64;
+    return 0;
+}
+
+int rc_engine_of(reduce_client *c, rc_engine *engine)
+{
+    rc_enter(c);
+    const uint64_t session = c->session;
+    *engine = c->engine;
+    rc_leave(c);
+    if (session && engine->session == session)
+        return 0;
+    *engine = (rc_engine){.session = session};
+    const int err = session ? reduce_query(c, REDUCE_TOPIC_INFO, local_on_entry, engine) : 0;
+    if (err || !session || engine->opening) { /* its GPUs; it does not compute on the CPU for long */
+        *engine = (rc_engine){0};
+        return err == REDUCE_E_INTERRUPTED ? err : 0; /* after other errors the request finds out why */
+    }
+    rc_enter(c);
+    c->engine = *engine;
+    rc_leave(c);
     return 0;
 }
 
@@ -46,24 +68,11 @@ static int local_on_entry(void *engine, const reduce_entry *e)
  * REDUCE_E_INTERRUPTED, reported: the program ends the call. */
 static int shared_cores(reduce_client *c)
 {
-    rc_enter(c);
-    const uint64_t session = c->session;
-    rc_engine engine = c->engine;
-    rc_leave(c);
-    if (strncmp(c->url, "ipc://", 6) != 0 || !session)
+    rc_engine engine;
+    if (strncmp(c->url, "ipc://", 6) != 0)
         return 0;
-    if (engine.session != session) {
-        engine = (rc_engine){.session = session};
-        const int err = reduce_query(c, REDUCE_TOPIC_INFO, local_on_entry, &engine);
-        if (err)
-            return err == REDUCE_E_INTERRUPTED ? err : 0; /* the request finds out why */
-        if (engine.opening)                               /* its GPUs; it does not compute on the CPU for long */
-            return 0;
-        rc_enter(c);
-        c->engine = engine;
-        rc_leave(c);
-    }
-    return engine.cpu ? engine.threads : 0;
+    const int err = rc_engine_of(c, &engine);
+    return err ? err : engine.cpu ? engine.threads : 0;
 }
 
 /* ---- which requests ---- */

@@ -146,6 +146,18 @@ static bool is_gathered(reduce_client *c, const rc_level *l, const reduce_spec *
                      l->width > rc_panel_of_file(l, RP_MAX_DATA) / l->item);
 }
 
+/* *most: how many bytes of rows of a file that lie apart the daemon reads at once; 0: small files do not need to know. 0, or
+ * REDUCE_E_INTERRUPTED, reported. */
+static int strided_bytes(reduce_client *c, const rc_level *l, uint64_t bytes, uint64_t *most)
+{
+    enum { LARGE_FILE = 128 << 20 };
+    rc_engine engine = {0};
+    const bool columns = l->spec.flags & RP_COLUMNS && l->lines == l->width && l->spec.op != RP_OP_PROD;
+    const int err = columns && bytes > LARGE_FILE ? rc_engine_of(c, &engine) : 0;
+    *most = engine.strided;
+    return err;
+}
+
 /* What the arguments ask for, or report why not. */
 static int take_ask(reduce_client *c, rc_ask *a, const reduce_spec *given, const rc_input *in, size_t bytes, void *out,
                     size_t room)
@@ -171,7 +183,11 @@ static int open_input(reduce_job *j, const rc_ask *a)
         (in->device && rc_device_open(j->c, &j->path, &f)))
         return rc_report(&f);
     int err = file ? check_file(&a->spec, in, a->bytes) : 0;
-    return err || there ? err : open_path(j, in, a->bytes, is_gathered(j->c, &a->whole, &a->spec, file), a->spec.path);
+    if (!err && !there)
+        err = open_path(j, in, a->bytes, is_gathered(j->c, &a->whole, &a->spec, file), a->spec.path);
+    if (!err && file && j->path.handle)
+        err = strided_bytes(j->c, &a->whole, a->bytes, &j->strided);
+    return err;
 }
 
 /* When a thread that waits for a job may sleep. One that slept wakes 20 to 100 us late, more than all else that a reduction of

@@ -2,12 +2,17 @@
 
 #include <string.h>
 
+#include "kernels/exact/layout.h"
+
 enum {
     PANEL_BYTES = 1024, /* a cut column goes in panels at least this wide: rows are copied in pieces of some cache lines, and a
                            block of most / PANEL_BYTES elements is far larger than its state */
     FILE_PANEL = 4096,  /* the same of a file, where each piece is a call; wider as long as */
     FILE_STATES = 64,   /* states that a block is as large as: merging one takes as long as reading some hundred bytes */
-    FEWEST_ROWS = 64    /* of a block, should messages be short */
+    FEWEST_ROWS = 64,   /* of a block, should messages be short */
+    LONG_PANEL = 8192,  /* of a long range, whose rows the daemon's readers read; half of that */
+    LARGE_STATE = 32,   /* where a state with squares is larger than so many elements: there are half as many to merge */
+    MOST_COLUMNS = 4096 /* that a reader reduces; more of them are worth several threads */
 };
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
@@ -47,6 +52,13 @@ uint64_t rc_panel_of_file(const rc_level *l, uint64_t most)
     const uint64_t state = rp_state_size(rp_state_layout(l->spec.op, l->spec.dtype));
     const uint64_t wide = most / FILE_STATES * l->item / state / FILE_PANEL * FILE_PANEL;
     return least(wide > FILE_PANEL ? wide : FILE_PANEL, most / FEWEST_ROWS);
+}
+
+uint64_t rc_panel_of_long(const rc_level *l)
+{
+    const int layout = rp_state_layout(l->spec.op, l->spec.dtype);
+    const bool large = rk_square_limbs(layout) && rp_state_size(layout) > LARGE_STATE * l->item;
+    return least(large ? LONG_PANEL / 2 : LONG_PANEL, MOST_COLUMNS * l->item);
 }
 
 /* Of several planes some whole ones if they fit a message. Else whole columns if a panel of them that is wide enough does, else

@@ -51,6 +51,9 @@ bool rc_is_long(const rc_level *l, const rc_sizes *sizes, uint64_t n);
 /* sizes->panel for columns of a file: each piece of a row is a call to read it, so as wide as few states allow. */
 uint64_t rc_panel_of_file(const rc_level *l, uint64_t most);
 
+/* The same where the daemon takes ranges above RP_MAX_DATA. */
+uint64_t rc_panel_of_long(const rc_level *l);
+
 /* Choose the tiles of a level whose description is complete. */
 void rc_tiling(rc_level *l, const rc_sizes *sizes);
 

@@ -147,10 +147,11 @@ bool rk_run_small(rk_engine *e, rk_task *t);
 
 /* Run a task in this call whose elements come in parts, so that each is still in the cache when it is reduced. `next` returns
  * the next part, of whole elements, or NULL if there are no more: then there is no result, and the caller knows why. Columns
- * may be taken too: then the first part has all elements. `data` is not used; copy_ns is the time in `next`. False, and nothing
- * done: the task has several rows, segments or planes, too many columns, a mask or states, it takes long, or the engine has a
- * device. Any thread, several at once; not polled. */
+ * may be taken too: then parts are whole rows. `data` is not used; copy_ns is the time in `next`. False, and nothing done: the
+ * task has several rows, segments or planes, too many columns, a mask or states, it takes long, or the engine has a device.
+ * rk_takes_parts says so in advance, from the spec alone. Any thread, several at once; not polled. */
 typedef const void *rk_next_fn(void *arg, size_t *bytes);
+bool rk_takes_parts(rk_engine *e, const rk_task *t);
 bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg);
 
 /* Let a small task (batch_bytes; not `memory`) share a launch with others: those that come while the device is busy go

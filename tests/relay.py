@@ -24,13 +24,14 @@ def read_exactly(sock, n):
 
 class Relay:
     """Relay(path, url, max_data, chunk): listens on the unix socket `path` for the daemon at ipc `url` while the `with` block
-    lasts. `longest` is the longest data of a request that came by, `kinds` those of all of them. `cancelled`: a kind of request; the client gets CANCELLED for
-    the first of it that succeeds, as from a daemon whose drain is over, and the relay sets it back to None. `version`: of the
-    protocol, at most, as from an earlier daemon."""
+    lasts. `longest` is the longest data of a request that came by, `longest_range` that of REDUCE_ATs, `kinds` those of all of them. `cancelled`: a kind of request; the client gets CANCELLED for
+    the first of it that succeeds, as from a daemon whose drain is over, and the relay sets it back to None; `error` is another error for it.
+    `version`: of the protocol, at most, as from an earlier daemon."""
 
-    def __init__(self, path, url, max_data, chunk, cancelled=None, version=255):
+    def __init__(self, path, url, max_data, chunk, cancelled=None, version=255, error="CANCELLED"):
+        self.longest_range = 0
         self.url, self.target, self.sizes, self.longest = f"ipc://{path}", url.removeprefix("ipc://"), struct.pack("<II", max_data, chunk), 0
-        self.cancelled, self.version, self.kinds = cancelled, version, []
+        self.cancelled, self.version, self.error, self.kinds = cancelled, version, error, []
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(path))
         self.listener.listen()
@@ -78,6 +79,8 @@ class Relay:
     def _look(self, frame):
         kind = HEADER.unpack_from(frame, 4)[2]
         self.kinds.append(kind)
+        if kind == rawclient.REDUCE_AT:
+            self.longest_range = max(self.longest_range, int.from_bytes(frame[4 + HEADER.size + 80 :][:8], "little"))
         fixed = {rawclient.REDUCE: 64, rawclient.APPEND: 16}.get(kind)
         if fixed:
             self.longest = max(self.longest, len(frame) - 4 - HEADER.size - fixed)
@@ -90,4 +93,4 @@ class Relay:
         if kind == self.cancelled and status == 0:
             self.cancelled = None
             error = struct.pack("<QQ16xHHI", 0, rawclient.NO_INDEX, 0, 0, 0)
-            frame[4:] = rawclient.header(kind, len(error), flags=1, status=rawclient.ERRORS.index("CANCELLED"), session=session, mid=mid) + error
+            frame[4:] = rawclient.header(kind, len(error), flags=1, status=rawclient.ERRORS.index(self.error), session=session, mid=mid) + error

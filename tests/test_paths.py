@@ -19,6 +19,8 @@ import pytest
 
 from conftest import BIN, SANITIZER, TESTS, python_env, sanitizer, select_a_moment
 from libreduce import COLUMNS, STATES_OUT, Client, Fault
+from rawclient import REDUCE_AT
+from relay import Relay
 from test_side import calm, settle  # noqa: F401
 
 AUTO, INLINE, STREAM, SHM, FILE = range(5)
@@ -257,6 +259,25 @@ def test_everything_goes_on_after_a_restart(start, scratch):
             assert c.file("stats", "f32", fd, 64, len(data))[1].path == FILE
         c.free(memory)
     os.close(fd)
+
+
+@pytest.mark.parametrize("error", [None, "TOO_LARGE", "BAD_HANDLE"])
+def test_long_ranges_of_columns_are_given_up(shared, scratch, error):
+    """A daemon that no longer takes them, or that has lost the file: the job begins again with ranges that any daemon takes."""
+    rows, columns = 2200, 16384
+    data = np.zeros((5, columns), "<f4")
+    data[1], data[4] = np.arange(columns), 0.5
+    want = data.sum(0).astype("<f8").tobytes()
+    with open(scratch / "data", "w+b") as f:
+        f.write(data.tobytes())
+        f.truncate(rows * columns * 4)
+        os.symlink(shared.url.removeprefix("ipc://") + ".side", scratch / "relay.side")
+        with Relay(scratch / "relay", shared.url, 4 * MIB, MIB, cancelled=REDUCE_AT if error else None, error=error) as relay, Client(relay.url) as c:
+            for _ in range(2):  # the second time the daemon takes them
+                cells, result = c.file("sum", "f32", f.fileno(), 0, rows * columns * 4, flags=COLUMNS, rows=rows)
+                assert cells == want
+            assert result.path == FILE and relay.cancelled is None
+            assert relay.longest_range > 4 * MIB
 
 
 def test_threads_and_restarts(start, scratch):

@@ -25,7 +25,7 @@ import pytest
 from conftest import select_a_moment
 from oracle import DTYPES
 from otheruser import needs_root
-from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Connection, Fault, spec
+from rawclient import COLUMNS, MASK, MAX_DATA, MAX_STRIDED, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Connection, Fault, spec
 from sideclient import ARENA, ATTACH, DEVICE, DROP, FILE, Side
 
 PATH_INLINE, PATH_SHM, PATH_FILE = 1, 3, 4
@@ -139,6 +139,37 @@ def test_rows_of_a_file_that_lie_apart(both, scratch, dtype):
             assert got.cells == want.cells and got.path == PATH_FILE and got.count == want.count, (op, rows, columns)
 
 
+@pytest.mark.parametrize("dtype", ["f32", "u16"])
+def test_ranges_of_rows_that_lie_apart_may_be_long(both, scratch, dtype):
+    c, side = both
+    assert c.query(1)["limits.max_strided"] == MAX_STRIDED
+    size = int(dtype[1:]) // 8
+    width, first, columns = 1100, 70, 1000
+    rows = MAX_STRIDED // (columns * size)
+    data = np.random.default_rng(SEED).integers(0, 60000, rows * width).astype({"f32": "<f4", "u16": "<u2"}[dtype])
+    data[::7919] = 0
+    fd = some_file(scratch, data.tobytes())
+    file, _ = side.file(fd)
+    os.close(fd)
+    at, length = first * size, rows * columns * size
+    for op in ("sum", "max", "argmin", "var", "stats"):
+        kw = {"row_len": columns, "stride": width * size}
+        got = c.reduce_at(op, dtype, file, at, length, rows=rows, flags=COLUMNS, index_base=12, **kw)
+        states, step = [], MAX_DATA // (columns * size)
+        for row in range(0, rows, step):
+            n = min(step, rows - row)
+            part = c.reduce_at(op, dtype, file, at + row * width * size, n * columns * size, rows=n, flags=COLUMNS | STATES_OUT, index_base=12 + row, **kw)
+            states.append(part.cells)
+        merged = b"".join(itertools.chain.from_iterable(zip(*states)))
+        want = c.reduce(op, dtype, merged, rows=columns, row_len=len(states), flags=STATES_IN)
+        assert got.cells == want.cells and got.path == PATH_FILE and got.count == rows * columns, op
+    largest = data.reshape(rows, width)[:, first:first + columns].max(0)
+    got = c.reduce_at("max", dtype, file, at, length, rows=rows, flags=COLUMNS, **kw)
+    assert got.cells == [struct.pack("<d" if dtype == "f32" else "<Q", x) for x in largest]
+    begun = refused("IO", "file", c.reduce_at, "sum", dtype, file, at + width * size, length, rows=rows, flags=COLUMNS, **kw).limit
+    assert begun == (rows - 1) * columns * size
+
+
 def test_rows_apart_that_cannot_be(both, scratch):
     c, side = both
     fd = some_file(scratch, bytes(range(200)) * 5)
@@ -154,7 +185,11 @@ def test_rows_apart_that_cannot_be(both, scratch):
     refused("BAD_MESSAGE", "stride", c.reduce_at, "sum", "u8", file, 0, 160, stride=100, **{**kw, "flags": COLUMNS | MASK})
     refused("BAD_MESSAGE", "reduce_at", c.reduce_at, "sum", "u8", file, 0, 80, stride=100, rows=10, row_len=8)
     assert refused("SHAPE", "stride", c.reduce_at, "sum", "u8", file, 0, 80, stride=7, **kw).limit == 8
-    refused("TOO_LARGE", "length", c.reduce_at, "sum", "u8", file, 0, MAX_DATA + 8, stride=9, rows=MAX_DATA // 8 + 1, row_len=8, flags=COLUMNS)
+    refused("TOO_LARGE", "length", c.reduce_at, "sum", "u8", file, 0, MAX_STRIDED + 8, stride=9, rows=MAX_STRIDED // 8 + 1, row_len=8, flags=COLUMNS)
+    for op, row_len in (("prod", 8), ("sum", 4100)):
+        rows = MAX_DATA // row_len + 1
+        long = {"stride": 5000, "rows": rows, "row_len": row_len, "flags": COLUMNS}
+        assert refused("TOO_LARGE", "length", c.reduce_at, op, "u8", file, 0, rows * row_len, **long).limit == MAX_DATA
     for offset, stride in ((2**63 - 8, 8), (0, 2**62), (2**63 - 1000, 111), (1, 2**64 - 1), (2**64 - 1, 8)):
         refused("SHAPE", "offset", c.reduce_at, "sum", "u8", file, offset, 80, stride=stride, **kw)
     for offset, stride in ((921, 8), (0, 111), (1000, 8), (2**62, 2**58)):

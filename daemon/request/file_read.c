@@ -11,7 +11,8 @@
 
 enum {
     HUGE_PAGE = 2 << 20,
-    PART_BYTES = 256 << 10 /* it stays in the cache of a core until it is reduced */
+    PART_BYTES = 256 << 10, /* it stays in the cache of a core until it is reduced */
+    ROWS_BYTES = 2 << 20    /* the same of columns, whose states are taken up and put back for every part */
 };
 
 /* ---- buffers ---- */
@@ -140,12 +141,19 @@ static bool read_up_to(rd_read *x, uint8_t *to, size_t end)
     return true;
 }
 
+/* Whole rows of columns, at least one. */
+static size_t part_bytes(const rd_read *x)
+{
+    if (!x->row)
+        return PART_BYTES;
+    return x->row < ROWS_BYTES ? ROWS_BYTES - ROWS_BYTES % x->row : x->row;
+}
+
 /* rk_next_fn: parts follow one another in the same bytes of the buffer. */
 static const void *file_read_part(void *arg, size_t *bytes)
 {
     rd_read *x = arg;
-    const size_t from = x->got, left = x->bytes - from, part = x->row ? x->bytes : PART_BYTES,
-                 end = from + (left < part ? left : part);
+    const size_t from = x->got, left = x->bytes - from, part = part_bytes(x), end = from + (left < part ? left : part);
     *bytes = end - from;
     return read_up_to(x, x->data, end) ? x->data : NULL;
 }
@@ -159,6 +167,15 @@ static void file_read_whole(rd_read *x)
     x->ns = rd_now_ns() - start;
 }
 
+/* Once the GPUs are open, long ranges are no longer reduced part by part. */
+static void read_whole_or_refuse(rd_read *x)
+{
+    if (x->bytes <= RP_MAX_DATA)
+        file_read_whole(x);
+    else
+        rp_fail(&x->fault, RP_TOO_LARGE, "length", RP_MAX_DATA, "%zu bytes at once", x->bytes);
+}
+
 static void file_read_range(rd_work *w)
 {
     rd_read *x = (rd_read *)w;
@@ -167,7 +184,7 @@ static void file_read_range(rd_work *w)
     pin_once(x->buffer);
     x->reduced = !x->direct && rk_run_parts(engine, &x->request->job.task, file_read_part, x);
     if (!x->reduced)
-        file_read_whole(x);
+        read_whole_or_refuse(x);
 }
 
 void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work *w))

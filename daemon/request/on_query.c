@@ -224,6 +224,7 @@ static void put_info(rd_requests *q, const rd_measures *m, rp_writer *w)
     put_device(q, &m->engine, w);
     put_u64(w, "protocol", RP_WIRE_VERSION);
     put_u64(w, "limits.max_data", RP_MAX_DATA);
+    put_u64(w, "limits.max_strided", m->engine.backend == RP_BACKEND_CPU ? RP_MAX_STRIDED : RP_MAX_DATA);
     put_u64(w, "limits.chunk_hint", RP_CHUNK_HINT);
     put_u64(w, "limits.max_count", RP_MAX_COUNT);
     put_u64(w, "limits.max_deadline_ms", RP_MAX_DEADLINE_MS);

@@ -17,8 +17,9 @@ rp_err rd_source_find(const rd_request *r, const rp_at *a, const char *field, rd
     *x = rd_handles_find(&r->session->handles, a->handle);
     if (!*x || (*x)->kind == RD_HANDLE_DEVICE)
         return rp_fail(f, RP_BAD_HANDLE, field, 0, "no such file or arena in this session");
-    if (a->length > RP_MAX_DATA)
-        return rp_fail(f, RP_TOO_LARGE, "length", RP_MAX_DATA, "%" PRIu64 " bytes at once", a->length);
+    const uint64_t most = a->stride ? RP_MAX_STRIDED : RP_MAX_DATA;
+    if (a->length > most)
+        return rp_fail(f, RP_TOO_LARGE, "length", most, "%" PRIu64 " bytes at once", a->length);
     return check_range((*x)->kind == RD_HANDLE_ARENA ? (*x)->size : INT64_MAX, a, f); /* a file's end shows when it is read */
 }
 
@@ -136,12 +137,14 @@ static rp_err match(rp_spec spec, const rp_at *a, bool apart, rp_fault *f)
 }
 
 /* Rows that lie apart, in a file: of a matching spec of columns. */
-static rp_err check_stride(const rd_handle *x, const rp_spec *spec, const rp_at *a, rp_fault *f)
+static rp_err check_stride(const rd_request *r, const rd_handle *x, const rp_spec *spec, const rp_at *a, rp_fault *f)
 {
     const uint64_t row = a->length / spec->rows;
     uint64_t before;
     if (!x || x->kind != RD_HANDLE_FILE || spec->flags & RP_MASK || spec->planes > 1)
         return rp_fail(f, RP_BAD_MESSAGE, "stride", 0, "only rows of one plane of a file, without a mask, may lie apart");
+    if (a->length > RP_MAX_DATA && !rk_takes_parts(r->all->engine, &(rk_task){.spec = *spec}))
+        return rp_fail(f, RP_TOO_LARGE, "length", RP_MAX_DATA, "%" PRIu64 " bytes at once", a->length);
     if (a->stride < row)
         return rp_fail(f, RP_SHAPE, "stride", row, "rows of %" PRIu64 " bytes are %" PRIu64 " bytes apart", row, a->stride);
     if (__builtin_mul_overflow(spec->rows - 1, a->stride, &before) || before > INT64_MAX - row)
@@ -165,7 +168,7 @@ static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, boo
     }
     if (!err)
         err = match(*spec, a, apart, f);
-    return err || !a->stride ? err : check_stride(*x, spec, a, f);
+    return err || !a->stride ? err : check_stride(r, *x, spec, a, f);
 }
 
 rp_err rd_source_read(rd_request *r, rp_fault *f)

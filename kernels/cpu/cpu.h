@@ -25,6 +25,10 @@ void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_
 /* Reduce rows [from, from + n) of columns to a state each. */
 void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
                     rk_state *states);
+
+/* The same, joined to states that are there. */
+void rk_cpu_join_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
+                         rk_state *states);
 uint64_t rk_cpu_tile(const rp_spec *s); /* the best number of columns to reduce together */
 
 /* Write the cell of a line whose state is complete; joins an initial element. Returns what rk_state_finish returns. */

@@ -12,6 +12,7 @@ enum {
     LINE_BYTES = 64,         /* of a cache */
     APART = 64,              /* extra bytes between transposed columns, so that they do not share cache sets */
     SUMMED_ROWS = 4096,      /* rows of columns summed at once: more rarely sum exactly */
+    SQUARED_ROWS = 1024,     /* the same, squared */
     SHORT = 512              /* the most elements of a line that chains.h sums */
 };
 
@@ -23,8 +24,10 @@ typedef struct view {
     size_t size;   /* bytes of an element or state */
     uint64_t base; /* index of a line's first element */
     rk_reduce_fn *reduce;
-    rk_columns_fn *sums; /* sums of columns; NULL: not usable for this task */
+    rk_columns_fn *sums; /* of columns, as the next three; NULL: not usable for this task */
+    rk_column_squares_fn *squares;
     rk_column_ends_fn *ends;
+    rk_column_places_fn *places;
     const rk_simd *simd;
 } view;
 
@@ -32,6 +35,14 @@ typedef struct view {
 static bool goes_by_ends(int layout)
 {
     return layout == RP_STATE_MIN || layout == RP_STATE_MAX || layout == RP_STATE_MINMAX || layout == RP_STATE_NORMINF;
+}
+
+static bool is_arg(int layout) { return layout == RP_STATE_ARGMIN || layout == RP_STATE_ARGMAX; }
+
+/* Does it follow from the places of these, and for stats from sums and squares as well? */
+static bool goes_by_places(const rk_simd *simd, int layout, int dtype)
+{
+    return is_arg(layout) || (rk_is_stats(layout) && simd->column_squares[dtype]);
 }
 
 static view view_of(const rk_simd *simd, const rk_task *t)
@@ -45,7 +56,9 @@ static view view_of(const rk_simd *simd, const rk_task *t)
                   .base = s->index_base + t->base,
                   .reduce = simd->reduce[layout][s->dtype],
                   .sums = layout == RP_STATE_SUM32 || layout == RP_STATE_SUM64 ? simd->columns[s->dtype] : NULL,
+                  .squares = rk_square_limbs(layout) ? simd->column_squares[s->dtype] : NULL,
                   .ends = goes_by_ends(layout) ? simd->column_ends[s->dtype] : NULL,
+                  .places = goes_by_places(simd, layout, s->dtype) ? simd->column_places[s->dtype] : NULL,
                   .simd = simd};
 }
 
@@ -90,7 +103,7 @@ static void add_gathered(const view *v, rk_state *s, const void *x, uint64_t n, 
     rk_state part;
     rk_state_init(&part, v->layout, v->spec->dtype);
     v->reduce(&part, x, n, mask ? 0 : index, v->spec->nan);
-    if (mask && part.count && (v->layout == RP_STATE_ARGMIN || v->layout == RP_STATE_ARGMAX))
+    if (mask && part.count && is_arg(v->layout))
         part.limb[1] = index + kept_index(mask, of, part.limb[1]);
     if (mask && part.count && rk_is_stats(v->layout)) {
         uint64_t *other = part.limb + rk_sum_limbs(v->layout) + rk_square_limbs(v->layout);
@@ -160,35 +173,114 @@ static void add_tile(const view *v, uint64_t first, size_t columns, uint64_t fro
     }
 }
 
-/* Join s with the exact sum of n elements, none of them a NaN or an infinity. */
-static void add_sum(rk_state *s, double sum, double lower, uint64_t n)
+/* Adds an f64, a multiple of their unit, to limbs in units of 2^unit. */
+static void add_number(uint64_t *limbs, int n, int unit, double v)
 {
-    const double parts[2] = {sum, lower};
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    rk_number x = rk_number_of(rk_format_of(RP_F64), bits & INT64_MAX);
+    int shift = x.unit - unit;
+    if (shift < 0)
+        x.mantissa = shift > -64 ? x.mantissa >> -shift : 0;
+    if (x.mantissa)
+        rk_add_shifted(limbs, n, x.mantissa, shift < 0 ? 0 : shift, (int)(bits >> 63));
+}
+
+/* Join s with the exact sum of n elements, none of them a NaN or an infinity; `sum` is -0.0 if all of them are. */
+static void add_sum(rk_state *s, double sum, double other, uint64_t n)
+{
+    uint64_t bits;
+    memcpy(&bits, &sum, sizeof bits);
     s->count += n;
-    for (int i = 0; i < 2; i++) {
-        uint64_t bits;
-        memcpy(&bits, &parts[i], sizeof bits);
-        rk_number x = rk_number_of(rk_format_of(RP_F64), bits & INT64_MAX);
-        int shift = x.unit - rk_e0(s->dtype);
-        if (shift < 0) /* the sum is a multiple of the state's unit */
-            x.mantissa = shift > -64 ? x.mantissa >> -shift : 0;
-        if (x.mantissa && !s->special)
-            rk_add_shifted(s->limb, rk_sum_limbs(s->layout), x.mantissa, shift < 0 ? 0 : shift, (int)(bits >> 63));
-        s->nz |= i == 0 ? bits != (uint64_t)1 << 63 : x.mantissa != 0;
-    }
+    s->nz |= bits != (uint64_t)1 << 63 || other != 0;
+    for (int i = 0; i < 2 && !s->special; i++)
+        add_number(s->limb, rk_sum_limbs(s->layout), rk_e0(s->dtype), i ? other : sum);
+}
+
+/* Where row `from` of column `first` is. */
+static const uint8_t *column_at(const view *v, uint64_t first, uint64_t from)
+{
+    return v->p.elements + (from * v->spec->row_len + rk_line_of(v->spec, NULL, first).first) * v->size;
 }
 
 /* Adds the sums of rows [from, from + n) for as many of the first columns as it can; returns how many those are. */
 static size_t add_sums(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
     double sum[RK_COLUMNS_TOGETHER], lower[RK_COLUMNS_TOGETHER];
-    const uint64_t row_len = v->spec->row_len, begin = rk_line_of(v->spec, NULL, first).first;
     columns = columns / RK_COLUMN_STEP * RK_COLUMN_STEP;
-    if (!v->sums || v->p.mask || !columns ||
-        !v->sums(v->p.elements + (from * row_len + begin) * v->size, row_len * v->size, n, columns, sum, lower))
+    if (!columns || !v->sums(column_at(v, first, from), v->spec->row_len * v->size, n, columns, sum, lower))
         return 0;
     for (size_t c = 0; c < columns; c++)
         add_sum(&states[c], sum[c], lower[c], n);
+    return columns;
+}
+
+typedef double squared[RK_SQUARE_PARTS][RK_COLUMNS_TOGETHER];
+
+/* Joins s with the parts of column c, or with the squares alone if it has no other sum. */
+static void add_parts(rk_state *s, squared parts, size_t c, uint64_t n)
+{
+    const int sum = rk_sum_limbs(s->layout), squares = rk_square_limbs(s->layout);
+    if (sum)
+        add_sum(s, parts[RK_COLUMN_LOWER][c], parts[RK_COLUMN_SUM][c], n);
+    else
+        s->count += n;
+    for (int k = RK_COLUMN_SQUARES; k < RK_SQUARE_PARTS && !s->special; k++)
+        if (parts[k][c] != 0)
+            add_number(s->limb + sum, squares, 2 * rk_e0(s->dtype), parts[k][c]);
+}
+
+/* Like add_sums, for results that follow from sums of squares, or from both sums. */
+static size_t add_squares(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
+{
+    squared parts;
+    columns = columns / RK_COLUMN_STEP * RK_COLUMN_STEP;
+    if (!columns || !v->squares(column_at(v, first, from), v->spec->row_len * v->size, n, columns, parts))
+        return 0;
+    for (size_t c = 0; c < columns; c++)
+        add_parts(&states[c], parts, c, n);
+    return columns;
+}
+
+/* Joins both ends and the zeros of column c. `count` is not joined, and does not include these elements. */
+static void add_both_places(rk_state *s, const rk_column_places *p, size_t c, uint64_t index)
+{
+    const uint64_t ends[4] = {p->bits[0][c], index + p->row[0][c], p->bits[1][c], index + p->row[1][c]};
+    uint64_t *other = rk_summary_others(s);
+    rk_summary_ends(s, other, ends);
+    other[RK_STATS_ZEROS] += p->zeros[c];
+}
+
+/* Like add_sums, for stats. */
+static size_t add_stats(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
+{
+    squared parts;
+    rk_column_places p;
+    const uint8_t *x = column_at(v, first, from);
+    const uint64_t stride = v->spec->row_len * v->size;
+    columns = columns / RK_COLUMN_STEP * RK_COLUMN_STEP;
+    if (!columns || !v->squares(x, stride, n, columns, parts) ||
+        !v->places(x, stride, n, columns, RK_WANT_LEAST | RK_WANT_LARGEST | RK_WANT_ZEROS, &p))
+        return 0;
+    for (size_t c = 0; c < columns; c++) {
+        add_both_places(&states[c], &p, c, v->base + from);
+        add_parts(&states[c], parts, c, n);
+    }
+    return columns;
+}
+
+/* Like add_sums, for the place of an end. */
+static size_t add_places(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
+{
+    rk_column_places p;
+    const int end = v->layout == RP_STATE_ARGMAX;
+    if (!n || columns * v->size < LINE_BYTES ||
+        !v->places(column_at(v, first, from), v->spec->row_len * v->size, n, columns, RK_WANT_LEAST << end, &p))
+        return 0;
+    for (size_t c = 0; c < columns; c++) {
+        rk_choice_join(&states[c], p.bits[end][c], v->base + from + p.row[end][c]);
+        states[c].count += n;
+    }
     return columns;
 }
 
@@ -197,9 +289,8 @@ static size_t add_sums(const view *v, uint64_t first, size_t columns, uint64_t f
 static size_t add_ends(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
     uint64_t ends[2 * RK_COLUMNS_TOGETHER]; /* of any type */
-    const uint64_t row_len = v->spec->row_len, begin = rk_line_of(v->spec, NULL, first).first;
-    if (v->p.mask || !n || columns * v->size < LINE_BYTES ||
-        !v->ends(v->p.elements + (from * row_len + begin) * v->size, row_len * v->size, n, columns, ends))
+    if (!n || columns * v->size < LINE_BYTES ||
+        !v->ends(column_at(v, first, from), v->spec->row_len * v->size, n, columns, ends))
         return 0;
     for (size_t c = 0; c < columns; c++) {
         rk_state part;
@@ -211,13 +302,31 @@ static size_t add_ends(const view *v, uint64_t first, size_t columns, uint64_t f
     return columns;
 }
 
+/* Joins rows to as many of the first columns as can be taken row by row; returns how many those are. */
+typedef size_t add_by_rows_fn(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states);
+
+/* How columns are taken row by row, and how many rows at once; NULL: they are not. */
+static add_by_rows_fn *by_rows(const view *v, uint64_t *rows)
+{
+    *rows = v->places ? RK_PLACED_ROWS(v->size) : v->squares ? SQUARED_ROWS : SUMMED_ROWS;
+    if (v->p.mask)
+        return NULL;
+    if (v->places)
+        return v->squares ? add_stats : add_places;
+    return v->squares ? add_squares : v->ends ? add_ends : v->sums ? add_sums : NULL;
+}
+
 /* Joins rows [from, from + n) of the columns [first, first + columns), at most RK_COLUMNS_TOGETHER, to their states. */
 static void add_columns(const view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
     const size_t tile = TILE_BYTES / v->size;
+    uint64_t most;
+    add_by_rows_fn *add = by_rows(v, &most);
     for (uint64_t i = from, end = from + n, rows; i < end; i += rows) {
-        rows = end - i < SUMMED_ROWS ? end - i : SUMMED_ROWS;
-        size_t c = v->ends ? add_ends(v, first, columns, i, rows, states) : add_sums(v, first, columns, i, rows, states);
+        rows = end - i < most ? end - i : most;
+        size_t c = add ? add(v, first, columns, i, rows, states) : 0;
+        if (!c) /* more of them can be turned together */
+            rows = end - i < SUMMED_ROWS ? end - i : SUMMED_ROWS;
         for (size_t some; c < columns; c += some) {
             some = columns - c < tile ? columns - c : tile;
             add_tile(v, first + c, some, i, rows, states + c);
@@ -230,9 +339,16 @@ uint64_t rk_cpu_tile(const rp_spec *s) { return TILE_BYTES / rp_dtype_size(s->dt
 void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
                     rk_state *states)
 {
-    view v = view_of(simd, t);
+    const int layout = rp_state_layout(t->spec.op, t->spec.dtype);
     for (uint64_t c = 0; c < columns; c++)
-        rk_state_init(&states[c], v.layout, v.spec->dtype);
+        rk_state_init(&states[c], layout, t->spec.dtype);
+    rk_cpu_join_columns(simd, t, first, columns, from, n, states);
+}
+
+void rk_cpu_join_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
+                         rk_state *states)
+{
+    view v = view_of(simd, t);
     for (uint64_t c = 0, some; c < columns; c += some) {
         some = columns_together(&v, first + c, columns - c);
         add_columns(&v, first + c, (size_t)some, from, n, states + c);

@@ -21,12 +21,36 @@ enum { RK_CHAINS = 8 };
 /* Sums of neighbouring columns, a multiple of RK_COLUMN_STEP, over rows that lie `stride` bytes apart. Each is sum + lower.
  * False: they are not exact, or not finite. */
 typedef bool rk_columns_fn(const void *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower);
-enum { RK_COLUMN_STEP = 8 };
+enum {
+    RK_COLUMN_STEP = 8,
+    RK_COLUMNS_TOGETHER = 128 /* columns taken row by row together: their accumulators stay in L1 */
+};
+
+/* Sums and sums of squares of the same, as parts whose exact sums they are. False: these are not exact, or not finite. */
+enum {
+    RK_COLUMN_LOWER, /* of the sum: -0.0 if all elements are */
+    RK_COLUMN_SUM,
+    RK_COLUMN_SQUARES,                      /* three levels */
+    RK_COLUMN_REST = RK_COLUMN_SQUARES + 3, /* of the squares */
+    RK_SQUARE_PARTS
+};
+typedef bool rk_column_squares_fn(const void *x, uint64_t stride, size_t rows, size_t columns,
+                                  double (*parts)[RK_COLUMNS_TOGETHER]);
 
 /* The least and the largest element of neighbouring columns, at most RK_COLUMNS_TOGETHER: of column c they go to ends[2c] and
  * ends[2c + 1]. False: NaNs are there. */
 typedef bool rk_column_ends_fn(const void *x, uint64_t stride, size_t rows, size_t columns, void *ends);
-enum { RK_COLUMNS_TOGETHER = 128 }; /* columns taken row by row together: their accumulators stay in L1 */
+
+/* The least [0] and the largest [1] element of each of these columns, the first row where it is, and the elements that are 0:
+ * what is `wanted`. At most RK_PLACED_ROWS(bytes of an element) rows. False: NaNs are there. */
+enum { RK_WANT_LEAST = 1, RK_WANT_LARGEST = 2, RK_WANT_ZEROS = 4 };
+#define RK_PLACED_ROWS(size) ((size) == 1 ? 255u : 512u)
+typedef struct rk_column_places {
+    uint64_t bits[2][RK_COLUMNS_TOGETHER];
+    uint32_t row[2][RK_COLUMNS_TOGETHER], zeros[RK_COLUMNS_TOGETHER];
+} rk_column_places;
+typedef bool rk_column_places_fn(const void *x, uint64_t stride, size_t rows, size_t columns, int wanted,
+                                 rk_column_places *out);
 
 /* Append the elements of x[0..n) that the mask keeps to out[k..), which has room for all n. Returns the new k. */
 typedef size_t rk_keep_fn(void *out, size_t k, const void *x, const uint8_t *mask, size_t n);
@@ -40,7 +64,9 @@ typedef struct rk_simd {
     rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_F64 + 1]; /* by rp_layout and rp_dtype */
     rk_chains_fn *chains[RP_F64 + 1];                  /* f32 and f64 */
     rk_columns_fn *columns[RP_F64 + 1];                /* floats */
+    rk_column_squares_fn *column_squares[RP_F64 + 1];  /* floats, with AVX-512 */
     rk_column_ends_fn *column_ends[RP_F64 + 1];
+    rk_column_places_fn *column_places[RP_F64 + 1];
     rk_keep_fn *keep[4]; /* by log2 of an element's bytes */
     rk_turn_fn *turn[4]; /* likewise */
 } rk_simd;

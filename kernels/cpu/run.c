@@ -1,4 +1,6 @@
 /* Runs whole tasks on the calling thread, with the best instruction set and the required floating-point environment. */
+#include <stdlib.h>
+
 #include "kernels/cpu/cpu.h"
 
 void rk_cpu_begin(rk_task *t)
@@ -28,24 +30,25 @@ void rk_cpu_run(rk_task *t)
     t->compute_ns = rk_now_ns() - t->start_ns;
 }
 
-static const void *next_part(rk_task *t, rk_next_fn *next, void *arg, size_t *bytes)
+/* The next part of `left` items of `size` bytes: how many it has; 0: there are too few. */
+static uint64_t take_part(rk_task *t, rk_task *part, rk_next_fn *next, void *arg, size_t size, uint64_t left)
 {
+    size_t bytes;
     const uint64_t start = rk_now_ns();
-    const void *data = next(arg, bytes);
+    part->data = next(arg, &bytes);
     t->copy_ns += rk_now_ns() - start;
-    return data;
+    if (!part->data)
+        return 0;
+    return bytes / size < left ? bytes / size : left;
 }
 
 /* False: there were too few elements. */
 static bool join_parts(rk_task *t, rk_next_fn *next, void *arg, rk_state *s)
 {
-    const size_t size = rp_dtype_size(t->spec.dtype);
     rk_task part = *t;
     for (uint64_t left = t->spec.row_len, n; left; left -= n) {
-        size_t bytes;
-        part.data = next_part(t, next, arg, &bytes);
-        n = bytes / size < left ? bytes / size : left;
-        if (!part.data || !n)
+        n = take_part(t, &part, next, arg, rp_dtype_size(t->spec.dtype), left);
+        if (!n)
             return false;
         rk_state some;
         rk_cpu_segment(rk_simd_best(), &part, 0, 0, n, &some);
@@ -66,16 +69,54 @@ static bool run_line(rk_task *t, rk_next_fn *next, void *arg)
     return all;
 }
 
-/* In one part: what each column keeps would be taken up and put back for every part. */
+/* As join_parts, of whole rows of columns, from row `from` on, which `part` already has. */
+static bool join_rows(rk_task *t, rk_task *part, uint64_t rows, rk_next_fn *next, void *arg, rk_state *states)
+{
+    const size_t size = (size_t)t->spec.row_len * rp_dtype_size(t->spec.dtype);
+    for (uint64_t left = t->spec.rows; rows; rows = take_part(t, part, next, arg, size, left)) {
+        part->spec.rows = rows;
+        rk_cpu_join_columns(rk_simd_best(), part, 0, t->spec.row_len, 0, rows, states);
+        part->base += rows;
+        left -= rows;
+        if (!left)
+            return true;
+    }
+    return false;
+}
+
+static void put_columns(rk_task *t, rk_state *states)
+{
+    for (uint64_t c = 0; c < t->spec.row_len; c++) {
+        int code = rk_cpu_cell(t, c, &states[c]);
+        if (code != RP_OK && t->fault.code == RP_OK)
+            rk_row_fault(t, c, code, &states[c]);
+    }
+}
+
+/* Columns that do not come in one part keep their states between the parts. */
 static bool run_columns(rk_task *t, rk_next_fn *next, void *arg)
 {
-    size_t bytes = 0;
-    const void *data = next_part(t, next, arg, &bytes);
-    if (!data || bytes < t->bytes)
-        return false;
-    t->data = data;
-    run_lines(t);
-    return true;
+    const rp_spec *s = &t->spec;
+    const size_t size = (size_t)s->row_len * rp_dtype_size(s->dtype);
+    rk_task part = *t;
+    const uint64_t first = size && s->rows ? take_part(t, &part, next, arg, size, s->rows) : 0;
+    if (first == s->rows || !size) {
+        t->data = part.data;
+        run_lines(t);
+        return true;
+    }
+    rk_state *states = malloc((size_t)s->row_len * sizeof *states);
+    if (!states) {
+        rp_fail(&t->fault, RP_NO_MEMORY, "columns", 0, "no memory for the states of columns");
+        return true;
+    }
+    for (uint64_t c = 0; c < s->row_len; c++)
+        rk_state_init(&states[c], rp_state_layout(s->op, s->dtype), s->dtype);
+    const bool all = join_rows(t, &part, first, next, arg, states);
+    if (all)
+        put_columns(t, states);
+    free(states);
+    return all;
 }
 
 bool rk_cpu_run_parts(rk_task *t, rk_next_fn *next, void *arg)

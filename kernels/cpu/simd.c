@@ -4,6 +4,8 @@
 #include "kernels/cpu/bits.h"
 #include "kernels/cpu/chains.h"
 #include "kernels/cpu/column_ends.h"
+#include "kernels/cpu/column_places.h"
+#include "kernels/cpu/column_squares.h"
 #include "kernels/cpu/column_sums.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/keep.h"
@@ -39,13 +41,19 @@
 #define NANS_OF(type) nans_##type
 #define PRODUCT_OF(type) product_##type
 #define COLUMN_ENDS_OF(type) column_ends_##type
+#define COLUMN_PLACES_OF(type) column_places_##type
 
 const rk_simd TABLE(RK_SIMD) = {
     .name = NAME(RK_SIMD),
     .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
     .columns =
         {[RP_F16] = column_sums_f16, [RP_BF16] = column_sums_bf16, [RP_F32] = column_sums_f32, [RP_F64] = column_sums_f64},
+    .column_squares = {[RP_F16] = COLUMN_SQUARES(f16),
+                       [RP_BF16] = COLUMN_SQUARES(bf16),
+                       [RP_F32] = COLUMN_SQUARES(f32),
+                       [RP_F64] = COLUMN_SQUARES(f64)},
     .column_ends = EACH(COLUMN_ENDS_OF),
+    .column_places = EACH(COLUMN_PLACES_OF),
     .keep = {keep_8, keep_16, keep_32, keep_64},
     .turn = {turn_8, turn_16, turn_32, turn_64},
     .reduce =

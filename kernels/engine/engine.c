@@ -90,6 +90,8 @@ static bool comes_in_parts(const rk_fleet *v, const rk_task *t)
     return v->backend == RP_BACKEND_CPU && !t->fill && !t->memory && !(s->flags & ~plain) && s->op != RP_OP_PROD && fit;
 }
 
+bool rk_takes_parts(rk_engine *e, const rk_task *t) { return comes_in_parts(rk_fleet_of(e), t); }
+
 bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg)
 {
     const rk_fleet *v = rk_fleet_of(e);

@@ -699,7 +699,37 @@ static const void *all_at_once(void *arg, size_t *bytes)
     return t->user; /* where the test put the elements */
 }
 
-static void test_columns_in_one_part(void **state)
+/* Rows of columns, some at a time; each part overwrites the one before. */
+typedef struct incoming_rows {
+    const rk_task *t;
+    uint64_t left, at; /* rows */
+    t_rng r;
+    uint8_t *part;
+} incoming_rows;
+
+static const void *rows_next(void *arg, size_t *bytes)
+{
+    incoming_rows *p = arg;
+    const rk_task *t = p->t;
+    const size_t row = (size_t)t->spec.row_len * rp_dtype_size(t->spec.dtype);
+    uint64_t n = 1 + t_below(&p->r, t->spec.rows / 2 + 1);
+    n = n < p->left ? n : p->left;
+    *bytes = n * row;
+    memcpy(p->part, (const uint8_t *)t->user + p->at * row, *bytes);
+    p->at += n;
+    p->left -= n;
+    return n ? p->part : NULL;
+}
+
+static bool run_rows(rk_engine *e, rk_task *t, uint64_t rows)
+{
+    incoming_rows p = {.t = t, .left = rows, .r = {rows + 1}, .part = memory(t->bytes)};
+    const bool taken = rk_run_parts(e, t, rows_next, &p);
+    free(p.part);
+    return taken;
+}
+
+static void test_columns_in_parts(void **state)
 {
     (void)state;
     static const shape shapes[] = {{1, 1}, {4, 0}, {1, 300}, {70, 9}, {200, 3}, {7, 150}, {40, 133}};
@@ -716,8 +746,13 @@ static void test_columns_in_one_part(void **state)
             t.base = 70;
             t.user = p;
             t.data = NULL;
+            assert_true(rk_takes_parts(e, &t));
             assert_true(rk_run_parts(e, &t, all_at_once, &t));
             check_task(&t, "columns in one part");
+            memset(cells, 0xa5, 9);
+            assert_true(run_rows(e, &t, t.spec.rows));
+            t.data = p;
+            check_task(&t, "columns in parts");
         }
     rk_close(e);
     free(x);
@@ -737,8 +772,9 @@ static void test_parts_that_cannot_be(void **state)
         assert_int_equal(cell[0], 7);
     }
     t = task_of(RP_OP_SUM, RP_F64, 0, RP_COLUMNS, 3, 200, x, cell);
-    for (uint64_t n = 0; n < 600; n += 599) {
-        assert_true(run_parts(e, &t, n));
+    t.user = x;
+    for (uint64_t n = 0; n < 3; n++) {
+        assert_true(run_rows(e, &t, n));
         assert_int_equal(cell[0], 7);
     }
     const rk_task others[] = {task_of(RP_OP_PROD, RP_F64, 0, 0, 1, 600, x, cell),
@@ -750,6 +786,7 @@ static void test_parts_that_cannot_be(void **state)
                               task_of(RP_OP_SUM, RP_F64, 0, RP_MASK, 1, 500, x, cell)};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         t = others[i];
+        assert_false(rk_takes_parts(e, &t));
         assert_false(run_parts(e, &t, 600));
     }
     rk_close(e);
@@ -890,6 +927,65 @@ static void test_turn(void **state)
     }
     free(x);
     free(out);
+}
+
+/* Some columns of a wider matrix to states, by every instruction set: in rows as many as are taken at once, fewer and more. */
+static void check_columns(const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n, const char *what)
+{
+    const rp_spec *s = &t->spec;
+    rk_state *states = malloc((size_t)columns * sizeof *states);
+    for (int k = 0; k < rk_simd_count; k++) {
+        if (!rk_simd_runs(rk_simds[k]))
+            continue;
+        rk_cpu_columns(rk_simds[k], t, first, columns, from, n, states);
+        for (uint64_t c = 0; c < columns; c++) {
+            const uint8_t *x = (const uint8_t *)t->data + (from * s->row_len + first + c) * rp_dtype_size(s->dtype);
+            t_facts facts = t_facts_of(s->dtype, s->nan, (t_line){x, NULL, n, s->row_len, s->index_base + t->base + from});
+            rk_state want = t_state_of(&facts, s->op);
+            char text[80];
+            snprintf(text, sizeof text, "%s, %s, column %llu", rk_simds[k]->name, what, (unsigned long long)c);
+            expect_state(&states[c], &want, text, s->op, s->dtype, s->nan, n);
+        }
+    }
+    free(states);
+}
+
+static void test_columns_by_rows(void **state)
+{
+    (void)state;
+    static const shape shapes[] = {{1, 17}, {7, 8}, {140, 133}, {530, 17}, {1100, 9}};
+    uint8_t *x = memory(8 * 140 * 150), cells[1];
+    EACH_KIND (op, dtype, nan)
+        for (size_t i = 0; op != RP_OP_PROD && i < sizeof shapes / sizeof shapes[0]; i++) {
+            t_rng r = {(uint64_t)(1 + op + 100 * dtype + 7 * nan) + 1000 * i};
+            uint8_t *p = x + t_below(&r, 9);
+            const int family = (int)t_below(&r, T_FAMILIES + 3);
+            t_fill(&r, dtype, family < T_FAMILIES ? family : T_NARROW, p, shapes[i].rows * shapes[i].row_len);
+            rk_task t = task_of(op, dtype, nan, RP_COLUMNS, shapes[i].rows, shapes[i].row_len, p, cells);
+            t.spec.index_base = 5;
+            t.base = 70;
+            const uint64_t first = t_below(&r, 4) % shapes[i].row_len, from = t_below(&r, 2) % shapes[i].rows;
+            check_columns(&t, first, shapes[i].row_len - first, from, shapes[i].rows - from, "columns by rows");
+        }
+    free(x);
+}
+
+/* What they are made for: ordinary columns, and those of all kinds of zeros. */
+static void test_squares_of_ordinary_columns(void **state)
+{
+    (void)state;
+    enum { ROWS = 1024, COLUMNS = 24 };
+    uint8_t *x = memory(8 * ROWS * COLUMNS);
+    double parts[RK_SQUARE_PARTS][RK_COLUMNS_TOGETHER];
+    for (int k = 0; k < rk_simd_count; k++)
+        for (int dtype = RP_F16; dtype <= RP_F64; dtype++)
+            for (int family = 0; family < 3; family++) {
+                t_rng r = {99};
+                t_fill(&r, dtype, family == 0 ? T_NARROW : family == 1 ? T_ZEROS : T_NEGATIVE_ZERO, x, ROWS * COLUMNS);
+                rk_column_squares_fn *squares = rk_simd_runs(rk_simds[k]) ? rk_simds[k]->column_squares[dtype] : NULL;
+                assert_true(!squares || squares(x, COLUMNS * rp_dtype_size(dtype), ROWS, COLUMNS, parts));
+            }
+    free(x);
 }
 
 /* Any op, type, policy, reply type, shape, mask, initial, ddof and data, at any alignment. */
@@ -1352,7 +1448,7 @@ int main(void)
     const struct CMUnitTest tasks[] = {
         cmocka_unit_test(test_tasks),
         cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_columns_in_one_part),
+        cmocka_unit_test(test_columns_in_parts),
         cmocka_unit_test(test_parts_that_cannot_be),
         cmocka_unit_test(test_reply_types),
         cmocka_unit_test(test_segments),
@@ -1360,6 +1456,8 @@ int main(void)
         cmocka_unit_test(test_short_sums),
         cmocka_unit_test(test_keep),
         cmocka_unit_test(test_turn),
+        cmocka_unit_test(test_columns_by_rows),
+        cmocka_unit_test(test_squares_of_ordinary_columns),
         cmocka_unit_test(test_mask_that_changes),
         cmocka_unit_test(test_large_shapes),
         cmocka_unit_test(test_edges_of_pieces),

@@ -302,6 +302,20 @@ static void panels_of_files(void **state)
         }
 }
 
+/* Long ranges have no more columns than a reader reduces. */
+static void panels_of_long_ranges(void **state)
+{
+    (void)state;
+    rc_level l = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32, .flags = RP_COLUMNS}, .item = 4};
+    assert_int_equal(rc_panel_of_long(&l), 8192);
+    l.spec.op = RP_OP_VAR;
+    assert_int_equal(rc_panel_of_long(&l), 4096);
+    l = (rc_level){.spec = {.op = RP_OP_SUM, .dtype = RP_F64}, .item = 8};
+    assert_int_equal(rc_panel_of_long(&l), 8192);
+    l = (rc_level){.spec = {.op = RP_OP_ANY, .dtype = RP_U8}, .item = 1};
+    assert_int_equal(rc_panel_of_long(&l), 4096);
+}
+
 static void long_segments(void **state)
 {
     (void)state;
@@ -319,7 +333,7 @@ static void long_segments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_cut_gives_the_same), cmocka_unit_test(messages_are_full),
-                                       cmocka_unit_test(planes_are_cut), cmocka_unit_test(panels_of_files),
-                                       cmocka_unit_test(long_segments)};
+                                       cmocka_unit_test(planes_are_cut),         cmocka_unit_test(panels_of_files),
+                                       cmocka_unit_test(panels_of_long_ranges),  cmocka_unit_test(long_segments)};
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
