@@ -96,10 +96,37 @@ struct Window64 {
     }
 };
 
-// What a block shares: its long accumulator in carry-save digits; and its threads' own.
+// What a block shares: its long accumulator in carry-save digits, those of the sum first; and its threads' own. Digits in two
+// halves, for shared memory adds 32 bits at once, but 64 by a loop that ends when no other lane came between.
 struct Long {
-    i64 digits[kSumDigits + kSquareDigits];
+    u32 low[kSumDigits + kSquareDigits], high[kSumDigits + kSquareDigits];
     double upper[kProducts][kThreads64];
+
+    __device__ __forceinline__ i64 digit(int j) const { return (i64)((u64)high[j] << 32 | low[j]); }
+
+    // To digits side by side, from digit j on
+    template <int kCount> __device__ __forceinline__ void add(int j, const u64 (&v)[kCount])
+    {
+        u32 before[kCount];
+#pragma unroll
+        for (int i = 0; i < kCount; i++)
+            before[i] = atomicAdd(&low[j + i], (u32)v[i]);
+#pragma unroll
+        for (int i = 0; i < kCount; i++)
+            if (const u32 upper_half = (u32)(v[i] >> 32) + (before[i] + (u32)v[i] < before[i]))
+                atomicAdd(&high[j + i], upper_half);
+    }
+
+    // += or -= m * 2^offset in units of digit j
+    __device__ __forceinline__ void add(int j, u64 m, int offset, bool negative)
+    {
+        const u64 lower = (m & 0xffffffffu) << (offset & 31), upper_part = ((m >> 32) << (offset & 31)) + (lower >> 32);
+        u64 part[3] = {(u32)lower, (u32)upper_part, upper_part >> 32};
+#pragma unroll
+        for (u64 &p : part)
+            p = negative ? 0 - p : p;
+        add(j + (offset >> 5), part);
+    }
 };
 
 template <bool kStats> struct Moments64 {
@@ -128,7 +155,7 @@ template <bool kStats> struct Moments64 {
     {
         block = (Long *)shared;
         for (int j = threadIdx.x; j < kSumDigits + kSquareDigits; j += kThreads)
-            block->digits[j] = 0;
+            block->low[j] = block->high[j] = 0;
         open = false;
         flags = skipped = 0;
         skip = args.skip;
@@ -140,16 +167,6 @@ template <bool kStats> struct Moments64 {
 
     // ---- the long accumulator ----
 
-    // += or -= m * 2^offset in units of the digits' first one
-    static __device__ void add_digits(i64 *digits, u64 m, int offset, bool negative)
-    {
-        u64 low = (m & 0xffffffffu) << (offset & 31), high = ((m >> 32) << (offset & 31)) + (low >> 32);
-        u64 part[3] = {(u32)low, (u32)high, high >> 32};
-        for (int k = 0; k < 3; k++)
-            if (part[k])
-                atomicAdd((u64 *)&digits[(offset >> 5) + k], negative ? 0 - part[k] : part[k]);
-    }
-
     // An element that no window takes. Infinities and NaNs end here.
     __device__ __noinline__ static u32 add_outside(Long *block, double v, bool one_infinity)
     {
@@ -159,9 +176,9 @@ template <bool kStats> struct Moments64 {
         rk_number x = rk_number_of(rk_format_of(RP_F64), bits);
         unsigned __int128 square = (unsigned __int128)x.mantissa * x.mantissa;
         int offset = 2 * (x.unit - RK_E0_64);
-        add_digits(block->digits, x.mantissa, x.unit - RK_E0_64, x.negative);
-        add_digits(block->digits + kSumDigits, (u64)square, offset, false);
-        add_digits(block->digits + kSumDigits, (u64)(square >> 64), offset + 64, false);
+        block->add(0, x.mantissa, x.unit - RK_E0_64, x.negative);
+        block->add(kSumDigits, (u64)square, offset, false);
+        block->add(kSumDigits, (u64)(square >> 64), offset + 64, false);
         return 0;
     }
 
@@ -192,7 +209,7 @@ template <bool kStats> struct Moments64 {
         const int offset = unit - (square ? 2 * RK_E0_64 : RK_E0_64);
         for (int j = offset / 32; units && j < offset / 32 + 3; j++)
             if (i64 d = digit_of(units, offset, j))
-                atomicAdd((u64 *)&block->digits[(square ? kSumDigits : 0) + j], (u64)d);
+                block->add((square ? kSumDigits : 0) + j, {(u64)d});
     }
 
     // ---- the window ----
@@ -454,9 +471,10 @@ template <bool kStats> struct Moments64 {
         const int sum = 2 * rk_sum_limbs(args.layout), squares = 2 * rk_square_limbs(args.layout);
         for (int j = threadIdx.x; j < sum + squares; j += kThreads) {
             // Hand each digit's upper half to the next one, so that 2^30 partials can be added before they carry.
-            const i64 *d = block->digits + (j < sum ? j : kSumDigits + j - sum);
+            const int own = j < sum ? j : kSumDigits + j - sum;
+            const i64 d = block->digit(own);
             const bool first = j == 0 || j == sum, last = j == sum - 1 || j == sum + squares - 1;
-            partial[j] = (u64)((last ? d[0] : (i64)(u32)d[0]) + (first ? 0 : d[-1] >> 32));
+            partial[j] = (u64)((last ? d : (i64)(u32)d) + (first ? 0 : block->digit(own - 1) >> 32));
         }
         if (kStats)
             extremes.template write<kThreads>(args, row, partial + sum + squares);
