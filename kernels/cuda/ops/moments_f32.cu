@@ -95,8 +95,22 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         const u32 g = row_of(bits);
         add_to_row(g, __float2int_rn(__uint_as_float(bits) * power(149 - 8 * (int)g)));
     }
-    // Any that is finite: by two powers, which f32 has for all rows
+    // Any that is finite: by two powers, which f32 has for all rows. Of stats in two cases: its loop has no registers left.
     __device__ __forceinline__ void add_finite(u32 bits)
+    {
+        if (!kStats)
+            add_by_halves(bits);
+        else if ((bits & 0x7fffffffu) >= kLeast)
+            add_common(bits);
+        else if (bits & 0x7fffffffu)
+            add_small(bits);
+    }
+    __device__ __forceinline__ void add_small(u32 bits)
+    {
+        const u32 g = (bits & 0x7fffffffu) < 1u << 23 ? 0 : row_of(bits); // row 0 begins with the subnormals
+        add_to_row(g, __float2int_rn(__uint_as_float(bits) * power(75) * power(74 - 8 * (int)g)));
+    }
+    __device__ __forceinline__ void add_by_halves(u32 bits)
     {
         const u32 g = (max(bits & 0x7fffffffu, 1u << 23) - (1u << 23)) >> 26; // row 0 begins with the subnormals
         add_to_row(g, __float2int_rn(__uint_as_float(bits) * power(74 - 4 * (int)g) * power(75 - 4 * (int)g)));
@@ -182,7 +196,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         if (top == 0 || m.most >= kInfinite)
             return false;
         if (window.too_low(top) || window.too_high(top) || window.count == Window::kFull) {
-            if (window.count)
+            if (kStats || window.count)
                 empty_window();
             window.open_for(top);
         }

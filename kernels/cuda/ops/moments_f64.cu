@@ -19,6 +19,7 @@ constexpr int kMostK = 480, kLeastK = -400;
 constexpr int kMargin = 3; // binades above the largest element met when the window is chosen
 constexpr int kFar = 8;    // a window this many binades above the best choice is too high
 constexpr u32 kBinades = 22;
+constexpr u32 kInfiniteUpper = 0x7ffu << 21; // upper word of an infinity, doubled
 
 __device__ __forceinline__ double anchor(int e) { return __hiloint2double((e + 1023) << 20 | 0x80000, 0); } // 1.5 * 2^e
 
@@ -104,7 +105,7 @@ struct Long {
 
     __device__ __forceinline__ i64 digit(int j) const { return (i64)((u64)high[j] << 32 | low[j]); }
 
-    // To digits side by side, from digit j on
+    // To digits side by side, from digit j on. What is nonzero is within the sum's, or the squares', digits.
     template <int kCount> __device__ __forceinline__ void add(int j, const u64 (&v)[kCount])
     {
         u32 before[kCount];
@@ -117,15 +118,32 @@ struct Long {
                 atomicAdd(&high[j + i], upper_half);
     }
 
-    // += or -= m * 2^offset in units of digit j
-    __device__ __forceinline__ void add(int j, u64 m, int offset, bool negative)
+    // Digit i of v * 2^shift, shift < 32; v: digits of 32 bits
+    template <int kCount> static __device__ __forceinline__ u32 shifted(const u32 (&v)[kCount], int i, int shift)
     {
-        const u64 lower = (m & 0xffffffffu) << (offset & 31), upper_part = ((m >> 32) << (offset & 31)) + (lower >> 32);
-        u64 part[3] = {(u32)lower, (u32)upper_part, upper_part >> 32};
+        return (u32)(((u64)(i < kCount ? v[i] : 0) << 32 | (i ? v[i - 1] : 0)) << shift >> 32);
+    }
+    // Sum += or -= m * 2^offset
+    __device__ __forceinline__ void add(int offset, u64 m, bool negative)
+    {
+        const u32 v[2] = {(u32)m, (u32)(m >> 32)};
+        u64 part[3];
 #pragma unroll
-        for (u64 &p : part)
-            p = negative ? 0 - p : p;
-        add(j + (offset >> 5), part);
+        for (int i = 0; i < 3; i++) {
+            const u64 p = shifted(v, i, offset & 31);
+            part[i] = negative ? 0 - p : p;
+        }
+        add(offset >> 5, part);
+    }
+    // Sum of squares += m * 2^offset
+    __device__ __forceinline__ void add_square(int offset, unsigned __int128 m)
+    {
+        const u32 v[4] = {(u32)m, (u32)(m >> 32), (u32)(m >> 64), (u32)(m >> 96)};
+        u64 part[5];
+#pragma unroll
+        for (int i = 0; i < 5; i++)
+            part[i] = shifted(v, i, offset & 31);
+        add(kSumDigits + (offset >> 5), part);
     }
 };
 
@@ -167,19 +185,13 @@ template <bool kStats> struct Moments64 {
 
     // ---- the long accumulator ----
 
-    // An element that no window takes. Infinities and NaNs end here.
-    __device__ __noinline__ static u32 add_outside(Long *block, double v, bool one_infinity)
+    // A finite element that no window takes. A call waits for the loads of the next tile, so it is made for such ones alone.
+    __device__ __noinline__ static void add_outside(Long *block, double v)
     {
-        u64 bits = (u64)__double_as_longlong(v);
-        if (bits << 1 >= 0xffe0000000000000ull)
-            return F64::nan(bits) ? RK_NAN : bits >> 63 && !one_infinity ? RK_NINF : RK_PINF;
-        rk_number x = rk_number_of(rk_format_of(RP_F64), bits);
-        unsigned __int128 square = (unsigned __int128)x.mantissa * x.mantissa;
-        int offset = 2 * (x.unit - RK_E0_64);
-        block->add(0, x.mantissa, x.unit - RK_E0_64, x.negative);
-        block->add(kSumDigits, (u64)square, offset, false);
-        block->add(kSumDigits, (u64)(square >> 64), offset + 64, false);
-        return 0;
+        const rk_number x = rk_number_of(rk_format_of(RP_F64), (u64)__double_as_longlong(v));
+        const int offset = x.unit - RK_E0_64;
+        block->add(offset, x.mantissa, x.negative);
+        block->add_square(2 * offset, (unsigned __int128)x.mantissa * x.mantissa);
     }
 
     // Whole warp: the window's sums into the accumulator. A lane does one of them.
@@ -269,8 +281,8 @@ template <bool kStats> struct Moments64 {
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
             top = max(top, top_of(tile[u]));
-        follow(warp_max(top));
-        clean = holds_all_but(tile);
+        if (follow(warp_max(top)))
+            clean = holds_all_but(tile);
         return true;
     }
     __device__ __forceinline__ void prepare_rest(const uint4 *vectors, u64 from, u64 to)
@@ -281,15 +293,15 @@ template <bool kStats> struct Moments64 {
         follow(warp_max(top));
     }
 
-    // Another window, if the warp's next elements, of which this is the largest, want one.
-    __device__ __forceinline__ void follow(u32 top)
+    // Another window, if the warp's next elements, of which this is the largest, want one. Do they?
+    __device__ __forceinline__ bool follow(u32 top)
     {
         int next = (int)(top >> 20) - 1022 + kMargin;
         next = next > kMostK ? kMostK : next < kLeastK ? kLeastK : next; // what is larger goes outside, one by one
         if (open) {
             const bool above = top >= (u32)(k + 1023) << 20 && k < kMostK;
             if (!above && !(top && next + kFar < k))
-                return;
+                return false;
             empty(block, window, k);
         }
         open = true;
@@ -297,6 +309,7 @@ template <bool kStats> struct Moments64 {
         lowest = (u32)(k + 1023 - (int)kBinades) << 21;
         window.open(block->upper, k);
         waiting = 0;
+        return true;
     }
 
     // ---- elements ----
@@ -317,12 +330,13 @@ template <bool kStats> struct Moments64 {
 
     __device__ __forceinline__ void outside(double x, u64 index)
     {
-        if (x == 0) {
-            flags |= __double_as_longlong(x) ? 0u : (u32)kFlagNz;
+        const u32 high = (u32)__double2hiint(x), upper = 2 * high + one_if_any((u32)__double2loint(x));
+        if (upper == 0) {
+            flags |= high ? 0u : (u32)kFlagNz;
             extremes.zeros++;
             return;
         }
-        bool nan = x != x;
+        const bool nan = upper > kInfiniteUpper;
         extremes.nans += nan;
         if (nan && skip) {
             skipped++;
@@ -330,7 +344,11 @@ template <bool kStats> struct Moments64 {
         }
         if (nan)
             extremes.note_nan(index);
-        flags |= kFlagNz | add_outside(block, x, one_infinity);
+        flags |= kFlagNz;
+        if (upper < kInfiniteUpper)
+            add_outside(block, x);
+        else
+            flags |= nan ? RK_NAN : (int)high < 0 && !one_infinity ? RK_NINF : RK_PINF;
     }
 
     // The extremes of some vectors, the first of which has this index.
@@ -411,6 +429,7 @@ template <bool kStats> struct Moments64 {
             take_out<2 * kUnroll>(x, [&](int e) { return first + e / 2 * (2 * kThreads) + e % 2; });
         __syncwarp(); // else lanes that took none out go on by themselves, for good
         add_all(x);
+        __syncwarp(); // else the compiler waits for the next tile before this one is added
     }
     __device__ __forceinline__ void note_clean(const uint4 (&tile)[kUnroll])
     {
