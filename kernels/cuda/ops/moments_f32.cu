@@ -95,10 +95,25 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         const u32 g = row_of(bits);
         add_to_row(g, __float2int_rn(__uint_as_float(bits) * power(149 - 8 * (int)g)));
     }
+    // Any that is finite: by two powers, which f32 has for all rows. Of stats in two cases: its loop has no registers left.
+    __device__ __forceinline__ void add_finite(u32 bits)
+    {
+        if (!kStats)
+            add_by_halves(bits);
+        else if ((bits & 0x7fffffffu) >= kLeast)
+            add_common(bits);
+        else if (bits & 0x7fffffffu)
+            add_small(bits);
+    }
     __device__ __forceinline__ void add_small(u32 bits)
     {
         const u32 g = (bits & 0x7fffffffu) < 1u << 23 ? 0 : row_of(bits); // row 0 begins with the subnormals
         add_to_row(g, __float2int_rn(__uint_as_float(bits) * power(75) * power(74 - 8 * (int)g)));
+    }
+    __device__ __forceinline__ void add_by_halves(u32 bits)
+    {
+        const u32 g = (max(bits & 0x7fffffffu, 1u << 23) - (1u << 23)) >> 26; // row 0 begins with the subnormals
+        add_to_row(g, __float2int_rn(__uint_as_float(bits) * power(74 - 4 * (int)g) * power(75 - 4 * (int)g)));
     }
 
     static __device__ __forceinline__ u32 is_zero(u32 bits) { return (bits & 0x7fffffffu) == 0; }
@@ -112,10 +127,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             return;
         }
         flags |= kFlagRows | (bits != 0x80000000u ? (u32)kFlagNz : 0u);
-        if (magnitude >= kLeast)
-            add_common(bits);
-        else if (magnitude)
-            add_small(bits);
+        add_finite(bits);
     }
 
     // An infinity or NaN, which adds nothing but a note.
@@ -173,11 +185,9 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             extremes.choose(Element::key(__float_as_uint(low)), Element::key(__float_as_uint(high)), at);
     }
 
-    // Not all zero, all finite, none very small.
-    static __device__ __forceinline__ bool common(const Magnitudes &m)
-    {
-        return m.most - 1 < kInfinite - 1 && m.least >= kLeast - 1;
-    }
+    // Not all zero, all finite; none very small
+    static __device__ __forceinline__ bool finite(const Magnitudes &m) { return m.most - 1 < kInfinite - 1; }
+    static __device__ __forceinline__ bool common(const Magnitudes &m) { return finite(m) && m.least >= kLeast - 1; }
 
     // Does the window take elements like these? It follows the largest ones, leaving a binade of room above them.
     __device__ __forceinline__ bool fit_window(const Magnitudes &m)
@@ -186,7 +196,8 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         if (top == 0 || m.most >= kInfinite)
             return false;
         if (window.too_low(top) || window.too_high(top) || window.count == Window::kFull) {
-            empty_window();
+            if (kStats || window.count)
+                empty_window();
             window.open_for(top);
         }
         return window.holds(m);
@@ -214,7 +225,9 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         if (doubles && __all_sync(kFullMask, fit_window(m)))
             add_to_window(tile);
         else if (__all_sync(kFullMask, common(m)))
-            add_common(tile);
+            add_rows<true>(tile);
+        else if (!kStats && __all_sync(kFullMask, finite(m)))
+            add_rows<false>(tile);
         else
             add_any(tile, first);
     }
@@ -233,8 +246,8 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         }
     }
 
-    // Finite elements, not all zero, none very small.
-    __device__ __forceinline__ void add_common(const uint4 (&tile)[kUnroll])
+    // Finite elements, not all zero; kCommon: none very small.
+    template <bool kCommon> __device__ __forceinline__ void add_rows(const uint4 (&tile)[kUnroll])
     {
         flags |= kFlagRows | kFlagNz;
 #pragma unroll
@@ -243,7 +256,10 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             elements_of(tile[u], x);
 #pragma unroll
             for (int i = 0; i < kPerVector; i++)
-                add_common(x[i]);
+                if (kCommon)
+                    add_common(x[i]);
+                else
+                    add_finite(x[i]);
         }
     }
 

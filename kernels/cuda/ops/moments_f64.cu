@@ -19,6 +19,7 @@ constexpr int kMostK = 480, kLeastK = -400;
 constexpr int kMargin = 3; // binades above the largest element met when the window is chosen
 constexpr int kFar = 8;    // a window this many binades above the best choice is too high
 constexpr u32 kBinades = 22;
+constexpr u32 kInfiniteUpper = 0x7ffu << 21; // upper word of an infinity, doubled
 
 __device__ __forceinline__ double anchor(int e) { return __hiloint2double((e + 1023) << 20 | 0x80000, 0); } // 1.5 * 2^e
 
@@ -96,10 +97,54 @@ struct Window64 {
     }
 };
 
-// What a block shares: its long accumulator in carry-save digits; and its threads' own.
+// What a block shares: its long accumulator in carry-save digits, those of the sum first; and its threads' own. Digits in two
+// halves, for shared memory adds 32 bits at once, but 64 by a loop that ends when no other lane came between.
 struct Long {
-    i64 digits[kSumDigits + kSquareDigits];
+    u32 low[kSumDigits + kSquareDigits], high[kSumDigits + kSquareDigits];
     double upper[kProducts][kThreads64];
+
+    __device__ __forceinline__ i64 digit(int j) const { return (i64)((u64)high[j] << 32 | low[j]); }
+
+    // To digits side by side, from digit j on. What is nonzero is within the sum's, or the squares', digits.
+    template <int kCount> __device__ __forceinline__ void add(int j, const u64 (&v)[kCount])
+    {
+        u32 before[kCount];
+#pragma unroll
+        for (int i = 0; i < kCount; i++)
+            before[i] = atomicAdd(&low[j + i], (u32)v[i]);
+#pragma unroll
+        for (int i = 0; i < kCount; i++)
+            if (const u32 upper_half = (u32)(v[i] >> 32) + (before[i] + (u32)v[i] < before[i]))
+                atomicAdd(&high[j + i], upper_half);
+    }
+
+    // Digit i of v * 2^shift, shift < 32; v: digits of 32 bits
+    template <int kCount> static __device__ __forceinline__ u32 shifted(const u32 (&v)[kCount], int i, int shift)
+    {
+        return (u32)(((u64)(i < kCount ? v[i] : 0) << 32 | (i ? v[i - 1] : 0)) << shift >> 32);
+    }
+    // Sum += or -= m * 2^offset
+    __device__ __forceinline__ void add(int offset, u64 m, bool negative)
+    {
+        const u32 v[2] = {(u32)m, (u32)(m >> 32)};
+        u64 part[3];
+#pragma unroll
+        for (int i = 0; i < 3; i++) {
+            const u64 p = shifted(v, i, offset & 31);
+            part[i] = negative ? 0 - p : p;
+        }
+        add(offset >> 5, part);
+    }
+    // Sum of squares += m * 2^offset
+    __device__ __forceinline__ void add_square(int offset, unsigned __int128 m)
+    {
+        const u32 v[4] = {(u32)m, (u32)(m >> 32), (u32)(m >> 64), (u32)(m >> 96)};
+        u64 part[5];
+#pragma unroll
+        for (int i = 0; i < 5; i++)
+            part[i] = shifted(v, i, offset & 31);
+        add(kSumDigits + (offset >> 5), part);
+    }
 };
 
 template <bool kStats> struct Moments64 {
@@ -128,7 +173,7 @@ template <bool kStats> struct Moments64 {
     {
         block = (Long *)shared;
         for (int j = threadIdx.x; j < kSumDigits + kSquareDigits; j += kThreads)
-            block->digits[j] = 0;
+            block->low[j] = block->high[j] = 0;
         open = false;
         flags = skipped = 0;
         skip = args.skip;
@@ -140,29 +185,13 @@ template <bool kStats> struct Moments64 {
 
     // ---- the long accumulator ----
 
-    // += or -= m * 2^offset in units of the digits' first one
-    static __device__ void add_digits(i64 *digits, u64 m, int offset, bool negative)
+    // A finite element that no window takes. A call waits for the loads of the next tile, so it is made for such ones alone.
+    __device__ __noinline__ static void add_outside(Long *block, double v)
     {
-        u64 low = (m & 0xffffffffu) << (offset & 31), high = ((m >> 32) << (offset & 31)) + (low >> 32);
-        u64 part[3] = {(u32)low, (u32)high, high >> 32};
-        for (int k = 0; k < 3; k++)
-            if (part[k])
-                atomicAdd((u64 *)&digits[(offset >> 5) + k], negative ? 0 - part[k] : part[k]);
-    }
-
-    // An element that no window takes. Infinities and NaNs end here.
-    __device__ __noinline__ static u32 add_outside(Long *block, double v, bool one_infinity)
-    {
-        u64 bits = (u64)__double_as_longlong(v);
-        if (bits << 1 >= 0xffe0000000000000ull)
-            return F64::nan(bits) ? RK_NAN : bits >> 63 && !one_infinity ? RK_NINF : RK_PINF;
-        rk_number x = rk_number_of(rk_format_of(RP_F64), bits);
-        unsigned __int128 square = (unsigned __int128)x.mantissa * x.mantissa;
-        int offset = 2 * (x.unit - RK_E0_64);
-        add_digits(block->digits, x.mantissa, x.unit - RK_E0_64, x.negative);
-        add_digits(block->digits + kSumDigits, (u64)square, offset, false);
-        add_digits(block->digits + kSumDigits, (u64)(square >> 64), offset + 64, false);
-        return 0;
+        const rk_number x = rk_number_of(rk_format_of(RP_F64), (u64)__double_as_longlong(v));
+        const int offset = x.unit - RK_E0_64;
+        block->add(offset, x.mantissa, x.negative);
+        block->add_square(2 * offset, (unsigned __int128)x.mantissa * x.mantissa);
     }
 
     // Whole warp: the window's sums into the accumulator. A lane does one of them.
@@ -192,7 +221,7 @@ template <bool kStats> struct Moments64 {
         const int offset = unit - (square ? 2 * RK_E0_64 : RK_E0_64);
         for (int j = offset / 32; units && j < offset / 32 + 3; j++)
             if (i64 d = digit_of(units, offset, j))
-                atomicAdd((u64 *)&block->digits[(square ? kSumDigits : 0) + j], (u64)d);
+                block->add((square ? kSumDigits : 0) + j, {(u64)d});
     }
 
     // ---- the window ----
@@ -252,8 +281,8 @@ template <bool kStats> struct Moments64 {
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
             top = max(top, top_of(tile[u]));
-        follow(warp_max(top));
-        clean = holds_all_but(tile);
+        if (follow(warp_max(top)))
+            clean = holds_all_but(tile);
         return true;
     }
     __device__ __forceinline__ void prepare_rest(const uint4 *vectors, u64 from, u64 to)
@@ -264,15 +293,15 @@ template <bool kStats> struct Moments64 {
         follow(warp_max(top));
     }
 
-    // Another window, if the warp's next elements, of which this is the largest, want one.
-    __device__ __forceinline__ void follow(u32 top)
+    // Another window, if the warp's next elements, of which this is the largest, want one. Do they?
+    __device__ __forceinline__ bool follow(u32 top)
     {
         int next = (int)(top >> 20) - 1022 + kMargin;
         next = next > kMostK ? kMostK : next < kLeastK ? kLeastK : next; // what is larger goes outside, one by one
         if (open) {
             const bool above = top >= (u32)(k + 1023) << 20 && k < kMostK;
             if (!above && !(top && next + kFar < k))
-                return;
+                return false;
             empty(block, window, k);
         }
         open = true;
@@ -280,6 +309,7 @@ template <bool kStats> struct Moments64 {
         lowest = (u32)(k + 1023 - (int)kBinades) << 21;
         window.open(block->upper, k);
         waiting = 0;
+        return true;
     }
 
     // ---- elements ----
@@ -300,12 +330,13 @@ template <bool kStats> struct Moments64 {
 
     __device__ __forceinline__ void outside(double x, u64 index)
     {
-        if (x == 0) {
-            flags |= __double_as_longlong(x) ? 0u : (u32)kFlagNz;
+        const u32 high = (u32)__double2hiint(x), upper = 2 * high + one_if_any((u32)__double2loint(x));
+        if (upper == 0) {
+            flags |= high ? 0u : (u32)kFlagNz;
             extremes.zeros++;
             return;
         }
-        bool nan = x != x;
+        const bool nan = upper > kInfiniteUpper;
         extremes.nans += nan;
         if (nan && skip) {
             skipped++;
@@ -313,7 +344,11 @@ template <bool kStats> struct Moments64 {
         }
         if (nan)
             extremes.note_nan(index);
-        flags |= kFlagNz | add_outside(block, x, one_infinity);
+        flags |= kFlagNz;
+        if (upper < kInfiniteUpper)
+            add_outside(block, x);
+        else
+            flags |= nan ? RK_NAN : (int)high < 0 && !one_infinity ? RK_NINF : RK_PINF;
     }
 
     // The extremes of some vectors, the first of which has this index.
@@ -394,6 +429,7 @@ template <bool kStats> struct Moments64 {
             take_out<2 * kUnroll>(x, [&](int e) { return first + e / 2 * (2 * kThreads) + e % 2; });
         __syncwarp(); // else lanes that took none out go on by themselves, for good
         add_all(x);
+        __syncwarp(); // else the compiler waits for the next tile before this one is added
     }
     __device__ __forceinline__ void note_clean(const uint4 (&tile)[kUnroll])
     {
@@ -454,9 +490,10 @@ template <bool kStats> struct Moments64 {
         const int sum = 2 * rk_sum_limbs(args.layout), squares = 2 * rk_square_limbs(args.layout);
         for (int j = threadIdx.x; j < sum + squares; j += kThreads) {
             // Hand each digit's upper half to the next one, so that 2^30 partials can be added before they carry.
-            const i64 *d = block->digits + (j < sum ? j : kSumDigits + j - sum);
+            const int own = j < sum ? j : kSumDigits + j - sum;
+            const i64 d = block->digit(own);
             const bool first = j == 0 || j == sum, last = j == sum - 1 || j == sum + squares - 1;
-            partial[j] = (u64)((last ? d[0] : (i64)(u32)d[0]) + (first ? 0 : d[-1] >> 32));
+            partial[j] = (u64)((last ? d : (i64)(u32)d) + (first ? 0 : block->digit(own - 1) >> 32));
         }
         if (kStats)
             extremes.template write<kThreads>(args, row, partial + sum + squares);
