@@ -163,10 +163,17 @@ template <int kColumns, int kInFlight, bool kSkip, bool kAbs = false> struct Dig
         add_vector(make_uint4(v.x, v.y, 0, 0x80000000u), 0); // with -0.0 as the second element
     }
 
+    __device__ __forceinline__ void note(u32 more_skipped, u32 more_flags)
+    {
+        skipped += more_skipped;
+        flags |= more_flags;
+    }
+
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *shared, u64 elements, u64 *partial)
     {
         __shared__ i64 sums[kColumn];
         __shared__ u32 flags_sum, skipped_sum;
+        column = (i64 *)shared + threadIdx.x; // as it was: now the compiler knows where it points to
         if (threadIdx.x == 0)
             flags_sum = skipped_sum = 0;
 #pragma unroll 4

@@ -69,6 +69,7 @@ template <class Element, bool kSkip, int kBlock = 256, int kLoads = 4> struct Bi
     }
 
     __device__ __forceinline__ void add_element(const void *p, u64) { add(__uint_as_float(Element::load(p))); }
+    __device__ __forceinline__ void note(u32 more_skipped, u32) { skipped += more_skipped; }
 
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *shared, u64 elements, u64 *partial)
     {

@@ -51,6 +51,20 @@ struct Pair {
         e = two_sum(t, e, t);
         lost |= !(e == 0);
     }
+    // Several: what the first double rounds off is added twice, rounding down and up. Once these sums differ they stay apart,
+    // so if they are equal nothing was rounded.
+    template <int kCount> __device__ __forceinline__ void add(const double (&x)[kCount])
+    {
+        double low = t, high = t;
+#pragma unroll
+        for (int k = 0; k < kCount; k++) {
+            const double e = two_sum(s, x[k], s);
+            low = __dadd_rd(low, e);
+            high = __dadd_ru(high, e);
+        }
+        lost |= !(low == high);
+        t = high;
+    }
     // Rounded correctly. -0.0 only if nothing else was added.
     __device__ __forceinline__ double value() const { return t == 0 ? s : __dadd_rn(s, t); }
     __device__ __forceinline__ void join(double s2, double t2)

@@ -19,18 +19,18 @@ u32 rows_of_grid(u64 rows) { return (u32)(rows < 65535 ? rows : 65535); }
 // Where partials go: pass 1 writes `a`; a middle pass leaves at most a 50th of them in `b` (a block joins at least half
 // of fan_in_words / kMaxWords partials), and the next one comes back to `a`.
 struct Scratch {
-    RowTotal *totals; // kRowTotals
+    RowTotal *totals; // kRowTotals, then slots
     u64 *list;        // of lines: their number, then, in `a`, which
     u64 *a, *b;
     u64 words; // of `a`
 };
 
 constexpr u64 kScratchParts = 32; // `b` is one of this many parts
-constexpr u64 kRowTotals = 1024;  // rows of a launch, where several blocks share each: more blocks than any device holds
 
 // What is zero before a launch and after it
 struct ScratchHead {
     RowTotal totals[kRowTotals];
+    Slot slots[kSlots];
     u64 done, listed; // blocks that have read the list, and its lines
 };
 
@@ -422,6 +422,7 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
     if (per_row * (4 + k.threads / kWarp * all.most_tickets / 2) > s.words)
         return cudaErrorMemoryAllocation;
     const u64 room = s.words / (per_row * a.plan.all); // a block leaves no more than a partial
+    all.meets = a.light && all.rows == 1 && per_row > 1 && per_row <= kSlots;
     u64 batch = per_row > 1 && room > kRowTotals ? kRowTotals : room;
     if (batch == 0)
         return cudaErrorMemoryAllocation;
@@ -429,6 +430,8 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         SegmentArgs g = all;
         g.rows = all.rows - first < batch ? all.rows - first : batch;
         g.data += (first * g.row_len) << g.element_log2;
+        if (t.spec.flags & RP_MASK)
+            g.mask = rp_spec_parts(&t.spec, t.data).mask + first * g.row_len;
         dim3 grid((u32)per_row, rows_of_grid(g.rows));
         g.first_row = first;
         g.totals = s.totals;

@@ -6,6 +6,7 @@
 //   rows that are long, few, or many tiles together        kBlocks     kernel.fn: blocks share a row; its last block finishes
 //                                                                      light values, else merge.cuh: merge_sum (float sums),
 //                                                                      merge_and_finish, before it merge_partials if many
+//   sums of long masked rows of f32                        kBlocks     the same, of sum_twosum.cu
 //   sum, mean: short rows, segments                        kShortSums  sum_short_lines.cu: lanes of a warp a line, or one
 //   all others: columns, masks, segments, many short rows  kWalk       below
 //   segments above `longest`, whose others go either way   kBlocks     kernel.fn for each
@@ -23,7 +24,7 @@
 //                                          values were made, walk_listed (lines_any.cu) does again
 //   ... on devices with slow doubles       walk_states (lines_any.cu)
 //   light values, columns of vectors       column_vectors.cuh: walk_vector_columns of the operation
-//   sum, min, max, long masked rows        masked.cuh: sum_masked, walk_masked
+//   min, max, long masked rows             masked.cuh: walk_masked
 //   everything else                        lines.cuh: walk_lines of the operation
 //
 // Whole rows by layout: pick_row_kernel.
@@ -201,9 +202,15 @@ void pick_masked(const Device *d, const ChainTask &t, int layout, Pick *p)
     if (!(s.flags & RP_MASK) || (s.flags & (RP_COLUMNS | RP_OFFSETS)) || !aligned || s.row_len * bytes < 4096)
         return;
     const bool doubles = !d->slow_doubles && !d->long_sums;
-    const WalkFn fn = !is_float_sum(s, layout) ? masked_best_kernel(layout, s.dtype, skips_nans(s))
-                      : doubles                ? masked_sum_kernel(layout, s.dtype)
-                                               : NULL;
+    if (is_float_sum(s, layout)) {
+        const SegmentKernel k = doubles ? masked_sum_kernel(layout, s.dtype, skips_nans(s)) : SegmentKernel{};
+        if (k.fn) {
+            p->kernel = k;
+            p->way = kBlocks;
+        }
+        return;
+    }
+    const WalkFn fn = masked_best_kernel(layout, s.dtype, skips_nans(s));
     if (!fn)
         return;
     p->kernel.walk = fn;
@@ -262,6 +269,8 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
     pick_rows(d, t, a, &p);
     if (!p.lanes)
         pick_masked(d, t, a.plan.layout, &p);
+    if (p.way == kBlocks)
+        return p;
     const bool walked = k.walk && is_float_sum(spec, a.plan.layout);
     if (rows && k.fn && spec.row_len && suit_blocks(d, spec, lines, sum, walked)) {
         p.way = kBlocks;

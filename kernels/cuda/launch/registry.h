@@ -47,8 +47,8 @@ u32 column_pair_words(int layout);       // columns_float.cu
 // Long rows with a mask, by vectors: min, max, argmin, argmax of elements of 4 bytes. NULL: there is none.
 WalkFn masked_best_kernel(int layout, int dtype, bool skip); // minmax_arg.cu
 
-// ... and sums of f32. NULL: there is none.
-WalkFn masked_sum_kernel(int layout, int dtype); // sum_masked.cu
+// ... and sums of f32, by blocks. fn is NULL if there is none.
+SegmentKernel masked_sum_kernel(int layout, int dtype, bool skip); // sum_twosum.cu
 
 // Equal rows of f32, a thread a row: of 2 elements, or of whole vectors of 16 bytes to 32 elements. Sums of squares, var,
 // stats; w.values, and w.turns are the rows of a thread. NULL: there is none.

@@ -1,10 +1,11 @@
 // Exact sums of bf16, f32 and f64: in two doubles a thread (twosum.cuh), which cost nothing to begin and little to
-// join. A block whose part does not fit computes it again with bins or digits; it tests that after every tile, so little work
-// is lost. The last block of a row joins the pairs of all blocks. Further steps are rare and out of line.
+// join. What does not fit them is added to bins or digits. One block of a row joins the pairs of all blocks. Further steps are
+// rare and out of line.
 #include "kernels/cuda/exact/digit_accumulator.cuh"
 #include "kernels/cuda/exact/exponent_bins.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/launch/tuning_table.h"
+#include "kernels/cuda/pass/masked_tiles.cuh"
 
 namespace rk {
 namespace {
@@ -43,15 +44,23 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
     {
         each_element<Float<kDtype>::kBytes>(v, [&](FloatBits<kDtype> bits, int) { add(bits); });
     }
-    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
+    // In place of what was noted there is -0.0 in the tile then.
+    __device__ __forceinline__ void add_tile(uint4 (&tile)[kUnroll], u64)
     {
         if constexpr (kNotes)
             add_noted(tile);
         else
             add_rounded(tile);
     }
+    // Without what was added since `before`, except what was noted.
+    __device__ __forceinline__ void back_to(const PairSum &before)
+    {
+        sum = before.sum;
+        if (!kNotes)
+            skipped = before.skipped;
+    }
 
-    // An infinity or NaN sets flags, and -0.0 is added in its place.
+    // Of an infinity or NaN the flags tell, and -0.0 is left to be added.
     __device__ __forceinline__ void note(u32 &low, u32 &high)
     {
         if (2 * high < kSpecialUpper)
@@ -65,23 +74,21 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
         high = 1u << 31;
     }
     // f64
-    __device__ __forceinline__ void add_noted(const uint4 (&tile)[kUnroll])
+    __device__ __forceinline__ void add_noted(uint4 (&tile)[kUnroll])
     {
-        uint4 v[kUnroll];
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++)
-            v[u] = tile[u];
-        if (most_of(v) >= kSpecialUpper)
+        if (most_of(tile) >= kSpecialUpper)
 #pragma unroll
             for (int u = 0; u < kUnroll; u++) {
-                note(v[u].x, v[u].y);
-                note(v[u].z, v[u].w);
+                note(tile[u].x, tile[u].y);
+                note(tile[u].z, tile[u].w);
             }
+        double x[2 * kUnroll];
 #pragma unroll
         for (int u = 0; u < kUnroll; u++) {
-            sum.add(__hiloint2double((int)v[u].y, (int)v[u].x));
-            sum.add(__hiloint2double((int)v[u].w, (int)v[u].z));
+            x[2 * u] = __hiloint2double((int)tile[u].y, (int)tile[u].x);
+            x[2 * u + 1] = __hiloint2double((int)tile[u].w, (int)tile[u].z);
         }
+        sum.add(x);
     }
     // f32 and bf16: of most tiles one double has the sum, rounded down and up alike.
     __device__ __forceinline__ void add_rounded(const uint4 (&tile)[kUnroll])
@@ -142,45 +149,187 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
     }
 };
 
-// Computes the block's part of the row at `p` again, in a way that works for all data; writes `words`.
-template <class Few, class Any> __device__ __forceinline__ void add_again(const SegmentArgs &args, const unsigned char *p,
-                                                                          void *shared, u64 *words, Drawn drawn)
+// A pair of each thread to the digits of a row, or of a block, and to the flags behind them. Pairs are joined first, where they
+// fit one: threads that add to the same digits wait for each other. Whole block.
+template <class Few> __device__ __forceinline__ void add_pairs(Pair pair, u64 *digits, u64 *tail)
 {
-    Any any;
-    u64 elements;
-    if constexpr (Few::kByTickets)
-        elements = add_tickets<Any, false, true>(any, args, p, shared, &drawn);
-    else
-        elements = add_part(any, args, p, shared);
-    any.flush(args, p, shared, elements, words);
-    __syncthreads();
+    constexpr int e0 = Few::kType == RP_F64 ? RK_E0_64 : RK_E0_32;
+    Pair all = pair;
+    all.lost = false;
+    all = join_block<Few::kThreads / kWarp>(all);
+    if (!all.lost)
+        pair = threadIdx.x == 0 ? all : Pair{-0.0, -0.0, false};
+    if (!pair.beyond_negative_zero())
+        return;
+    add_to_digits(pair.s, e0, digits);
+    add_to_digits(pair.t, e0, digits);
+    atomicOr(&tail[kWordFlags], (u64)kFlagNz);
 }
 
-// The pairs of a row's blocks, joined. False if they are not all of it, or do not fit one. Whole block.
-template <class Few>
-__device__ __forceinline__ bool join_pairs(Few &few, const SegmentArgs &args, const PairPartial *pairs, bool &some)
+// ---- a block's part of a row, of any data: in pairs as far as these hold it ----
+
+// A block whose part they do not hold begins again: its loop has nothing to keep for that but the tickets it has drawn.
+template <class Few, class Any> struct FewOrAgain {
+    Few few;
+    Drawn drawn;
+
+    __device__ __forceinline__ explicit FewOrAgain(u64 *lists) : drawn{(u32 *)lists, 0} {}
+    // Returns how many elements that were, if pairs hold them. Whole block.
+    __device__ __forceinline__ u64 add(const SegmentArgs &args, const unsigned char *p, void *shared)
+    {
+        if constexpr (Few::kByTickets)
+            return add_tickets<Few, true>(few, args, p, shared, &drawn);
+        else
+            return add_part(few, args, p, shared);
+    }
+    // To the block's pair. False if it is not all of it. Whole block.
+    __device__ __forceinline__ bool join() { return few.join(); }
+    // All of the block to `words`, if join() was false. Whole block.
+    __device__ __forceinline__ void write(const SegmentArgs &args, const unsigned char *p, void *shared, u64, u64 *words)
+    {
+        Any any;
+        u64 elements;
+        if constexpr (Few::kByTickets)
+            elements = add_tickets<Any, false, true>(any, args, p, shared, &drawn);
+        else
+            elements = add_part(any, args, p, shared);
+        any.flush(args, p, shared, elements, words);
+        __syncthreads();
+    }
+};
+
+// Of a row with a mask. A warp goes on with `any` from the tile on that its pairs do not hold. These are left as they were
+// before it.
+template <class Few, class Any> struct FewThenAny {
+    Few few, own; // own: before join
+    Any any;
+    bool wide; // `any` is in use, by this thread
+
+    __device__ __forceinline__ explicit FewThenAny(u64 *) {}
+    __device__ __forceinline__ u64 add(const SegmentArgs &args, const unsigned char *p, void *shared)
+    {
+        MaskedTiles<Few> tiles(args, p);
+        uint4 now[Few::kUnroll];
+        bool more = tiles.request();
+        few.init(shared, args);
+        wide = false;
+        // The next tile is requested before this one is added, so loads are always in flight.
+#pragma unroll 1
+        while (more) {
+            more = tiles.advance(now);
+            const Few before = few;
+            few.add_tile(now, 0);
+            wide = __any_sync(kFullMask, few.sum.lost);
+            if (wide) {
+                few.back_to(before);
+                break;
+            }
+        }
+        if (wide) {
+            any.init(shared, args);
+            add_to_any(now);
+#pragma unroll 1
+            while (more) {
+                more = tiles.advance(now);
+                add_to_any(now);
+            }
+        }
+        return tiles.masks.elements();
+    }
+
+    __device__ __forceinline__ void add_to_any(uint4 (&tile)[Few::kUnroll])
+    {
+        if constexpr (Any::kPrepares)
+            any.prepare(tile);
+        add_whole(any, tile, 0, 4);
+    }
+
+    __device__ __forceinline__ bool join()
+    {
+        own = few;
+        few.sum.lost = wide;
+        return few.join();
+    }
+
+    __device__ __forceinline__ void write(const SegmentArgs &args, const unsigned char *p, void *shared, u64 elements,
+                                          u64 *words)
+    {
+        write_all(*this, args, p, shared, elements, words);
+    }
+    static __device__ __noinline__ void write_all(FewThenAny sum, SegmentArgs args, const unsigned char *p, void *shared,
+                                                  u64 elements, u64 *words)
+    {
+        if (!sum.wide)
+            sum.any.init(shared, args);
+        sum.any.note(sum.own.skipped, sum.own.flags);
+        sum.any.flush(args, p, shared, elements, words);
+        __syncthreads();
+        add_pairs<Few>(sum.own.sum, words, words + Few::kWords);
+        __syncthreads();
+    }
+};
+
+// ---- where the blocks of a long row meet: one of them waits for what the others leave ----
+//
+// It is the block that started last: it waits for no block that has not started, however many fit the device and whatever else
+// runs there. Blocks that have started always go on, so it does not wait for ever. Each block has a slot, whose words are zero
+// until they have arrived, and again after the launch. So there is no counter at the end, and no fence for pairs alone.
+
+// Has every other block of the row started before this one? For one thread. The answer arrives while the block adds its part.
+__device__ __forceinline__ bool starts_last(RowTotal *total)
+{
+    return number_in_turn(&total->arrived, gridDim.x - 1) == gridDim.x - 1;
+}
+
+__device__ __forceinline__ u64 *slot_of(const SegmentArgs &args, u32 block)
+{
+    return ((Slot *)(args.totals + kRowTotals))[block].words;
+}
+
+// No word of a partial has all bits set.
+__device__ __forceinline__ void leave_partial(u64 *slot, const PairPartial &p)
+{
+    leave_words(slot, ~(u64)__double_as_longlong(p.s), ~(u64)__double_as_longlong(p.t));
+    leave_words(slot + 2, ~p.count, ~p.flags);
+}
+
+// Waits for it and takes it away.
+__device__ __forceinline__ PairPartial take_partial(u64 *slot)
+{
+    ulonglong2 a, b;
+    do {
+        a = words_left(slot);
+        b = words_left(slot + 2);
+    } while (a.x == 0 || a.y == 0 || b.x == 0 || b.y == 0);
+    leave_words(slot, 0, 0);
+    leave_words(slot + 2, 0, 0);
+    return {__longlong_as_double((i64)~a.x), __longlong_as_double((i64)~a.y), ~b.x, ~b.y};
+}
+
+// The pairs of a row's blocks, joined. False if they are not all of it, or do not fit one. of_block(i): that of block i.
+// Whole block.
+template <class Few, class OfBlock>
+__device__ __forceinline__ bool join_pairs(Few &few, const SegmentArgs &args, bool &some, OfBlock of_block)
 {
     few.init(NULL, args);
     some = false;
 #pragma unroll 2
     for (u32 i = threadIdx.x; i < gridDim.x; i += Few::kThreads) {
-        const double2 p = __ldcg((const double2 *)&pairs[i].s);
-        const ulonglong2 q = __ldcg((const ulonglong2 *)&pairs[i].count);
+        const PairPartial p = of_block(i);
         if (i == threadIdx.x)
-            few.sum = {p.x, p.y, false};
+            few.sum = {p.s, p.t, false};
         else
-            few.sum.join(p.x, p.y);
-        few.sum.lost |= (q.y & (kFlagLost | kFlagSpecial)) != 0;
-        few.skipped += (q.y & kFlagSkipped) != 0;
-        some |= q.x != 0;
+            few.sum.join(p.s, p.t);
+        few.sum.lost |= (p.flags & (kFlagLost | kFlagSpecial)) != 0;
+        few.skipped += (p.flags & kFlagSkipped) != 0;
+        some |= p.count != 0;
     }
     some = __syncthreads_or(some);
     return few.join();
 }
 
 // Rare: the row's value is not in the pairs alone. By digits: those of the pairs, and those that blocks without a pair have
-// left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block. Pairs are joined first, where
-// they fit one: threads that add to the same digits wait for each other.
+// left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block.
 template <class Few> __device__ __noinline__ void finish_digits(const FinishArgs &finish, u64 row, RowTotal *total,
                                                                 const PairPartial *pairs, u64 *words)
 {
@@ -203,18 +352,14 @@ template <class Few> __device__ __noinline__ void finish_digits(const FinishArgs
         count += elements;
         flags |= of_block;
     });
-    all = join_block<Few::kThreads / kWarp>(all);
-    if (all.lost)
+    if (__syncthreads_or(all.lost))
         each_pair([&](double s, double t, u64, u32) {
             add_to_digits(s, e0, words);
             add_to_digits(t, e0, words);
             flags |= Pair{s, t, false}.beyond_negative_zero() ? (u32)kFlagNz : 0u;
         });
-    else if (threadIdx.x == 0) {
-        add_to_digits(all.s, e0, words);
-        add_to_digits(all.t, e0, words);
-        flags |= all.beyond_negative_zero() ? (u32)kFlagNz : 0u;
-    }
+    else
+        add_pairs<Few>(all, words, tail);
     count = warp_sum(count);
     flags = warp_or(flags);
     if (threadIdx.x % kWarp == 0) {
@@ -233,23 +378,25 @@ __device__ __forceinline__ bool is_value(const FinishArgs &a, u32 skipped)
 }
 
 // The block's part of a row. Whole block.
-template <class Few, class Any> __device__ __forceinline__ void sum_part(const SegmentArgs &args, const FinishArgs &finish,
-                                                                         u64 row, const unsigned char *p, u64 *partials)
+template <class Few, class Any, bool kMasked = false> __device__ __forceinline__ void
+sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsigned char *p, u64 *partials)
 {
     RK_DYNAMIC_SHARED(unsigned char, shared);
     __shared__ u64 words[Few::kWords + kTailWords];
     const u64 number = row * gridDim.x;
-    Few few;
-    Drawn drawn = {(u32 *)(partials + sizeof(PairPartial) / sizeof(u64) * gridDim.x), 0}; // behind the pairs
-    u64 elements;
-    if constexpr (Few::kByTickets)
-        elements = add_tickets<Few, true>(few, args, p, shared, &drawn);
-    else
-        elements = add_part(few, args, p, shared);
-    bool kept = few.join(), some = elements > few.skipped;
+    std::conditional_t<kMasked, FewThenAny<Few, Any>, FewOrAgain<Few, Any>> sum(partials + sizeof(PairPartial) / sizeof(u64) *
+                                                                                               gridDim.x); // behind the pairs
+    Few &few = sum.few;
+    RowTotal *total = gridDim.x > 1 ? args.totals + row : NULL;
+    __shared__ bool waits; // this block, for the others
+    const bool last = args.meets && threadIdx.x == 0 && starts_last(total);
+    const u64 elements = sum.add(args, p, shared);
+    if (threadIdx.x == 0)
+        waits = last;
+    bool kept = sum.join(), some = elements > few.skipped;
     u64 *partial = finish.light || finish.added ? words : partials + (number + blockIdx.x) * finish.plan.all;
     if (!kept)
-        add_again<Few, Any>(args, p, shared, partial, drawn);
+        sum.write(args, p, shared, elements, partial);
     else if (!finish.light)
         few.write(elements, partial);
     if (finish.added) {
@@ -258,33 +405,57 @@ template <class Few, class Any> __device__ __forceinline__ void sum_part(const S
     }
     if (!finish.light)
         return;
-    RowTotal *total = gridDim.x > 1 ? args.totals + row : NULL;
     PairPartial *pairs = (PairPartial *)partials + number;
+    const u32 flags = (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u) | few.flags;
+    const PairPartial mine = kept ? PairPartial{few.sum.s, few.sum.t, elements - few.skipped, flags}
+                                  : PairPartial{-0.0, -0.0, 0, flags};
     if (!kept && total)
         add_words(finish.plan, total, words);
-    if (threadIdx.x == 0)
-        pairs[blockIdx.x] = {few.sum.s, few.sum.t, elements - few.skipped,
-                             (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u) | few.flags};
-    if (total) {
-        if (!last_of_row(total))
+    if (args.meets) {
+        if (!kept)
+            __syncthreads(); // the block has added its words
+        if (!waits) {
+            if (threadIdx.x == 0 && !kept)
+                fence_blocks();
+            if (threadIdx.x == 0)
+                leave_partial(slot_of(args, blockIdx.x), mine);
             return;
-        if (args.tickets)
-            reset_tickets(total);
-        kept = join_pairs(few, args, pairs, some);
+        }
+        kept = join_pairs(few, args, some, [&](u32 i) {
+            const PairPartial p = i == blockIdx.x ? mine : take_partial(slot_of(args, i));
+            pairs[i] = p; // if it is asked for once more
+            return p;
+        });
+        if (!kept)
+            fence_blocks();
+    } else {
+        if (threadIdx.x == 0)
+            pairs[blockIdx.x] = mine;
+        if (total) {
+            if (!last_of_row(total))
+                return;
+            kept = join_pairs(few, args, some, [&](u32 i) {
+                const double2 p = __ldcg((const double2 *)&pairs[i].s);
+                const ulonglong2 q = __ldcg((const ulonglong2 *)&pairs[i].count);
+                return PairPartial{p.x, p.y, q.x, q.y};
+            });
+        }
     }
+    if (args.tickets)
+        reset_tickets(args.totals);
     if (!kept || few.flags || !is_value(finish, few.skipped))
         finish_digits<Few>(finish, args.first_row + row, total, pairs, words);
     else if (threadIdx.x == 0)
         ((double *)finish.cells)[args.first_row + row] = some ? few.sum.value() : 0.0;
 }
 
-template <class Few, class Any> __global__ void __launch_bounds__(Few::kThreads, Few::kBlocksPerSm)
+template <class Few, class Any, bool kMasked> __global__ void __launch_bounds__(Few::kThreads, Few::kBlocksPerSm)
     sum_few(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     if (!finish.light) // else the last block finishes the row
         let_next_pass_start();
     for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads())
-        sum_part<Few, Any>(args, finish, row, args.data + ((row * args.row_len) << args.element_log2), partials);
+        sum_part<Few, Any, kMasked>(args, finish, row, args.data + ((row * args.row_len) << args.element_log2), partials);
 }
 
 // Out of line, so that its registers and instructions do not burden the rest.
@@ -309,11 +480,19 @@ template <class Tile, class Few, class Any> __global__ void __launch_bounds__(Fe
         sum_whole<Few, Any>(args, finish, blockIdx.y, p, partials);
 }
 
-template <class Few, class Any> SegmentKernel pick()
+template <class Few, class Any, bool kMasked = false> SegmentKernel pick()
 {
     // the same tiles, for a block may change its way while others do not
     static_assert(Few::kThreads == Any::kThreads && Few::kUnroll == Any::kUnroll && Few::kWords == Any::kWords);
-    return {sum_few<Few, Any>, Few::kThreads, Few::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, NULL, NULL, NULL, false,
+    return {sum_few<Few, Any, kMasked>,
+            Few::kThreads,
+            Few::kUnroll,
+            Any::shared_bytes(),
+            Any::kMaxPerThread,
+            NULL,
+            NULL,
+            NULL,
+            false,
             Few::kByTickets};
 }
 
@@ -346,7 +525,19 @@ template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len, const rk_tuning
     return pick<PairSum<RP_F64, 256, 2, 6, kSkip, true>, DigitSum<256, 6, kSkip>>();
 }
 
+template <bool kSkip> SegmentKernel pick_masked()
+{
+    return pick<PairSum<RP_F32, 256, 2, 6, kSkip, true>, BinSum<F32Element, kSkip, 256, 6>, true>();
+}
+
 } // namespace
+
+SegmentKernel masked_sum_kernel(int layout, int dtype, bool skip)
+{
+    if (dtype != RP_F32 || layout != RP_STATE_SUM32)
+        return {};
+    return skip ? pick_masked<true>() : pick_masked<false>();
+}
 
 SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len, const rk_tuning &tuning)
 {

@@ -14,17 +14,29 @@ struct RowTotal {
     u32 drawn;            // tickets, of one part of the blocks
 };
 
+constexpr u64 kRowTotals = 1024; // rows of a launch, where several blocks share each
+constexpr u64 kSlots = 4096;     // blocks of a row, where one of them waits for the others
+
+// What a block leaves of its part of a row, where one block waits for the others: sum_twosum.cu. Slots lie behind the totals.
+struct alignas(16) Slot {
+    u64 words[4]; // zero: not there
+};
+
 struct SegmentArgs {
     u64 rows;
-    u64 first_index;   // index of element 0 of a row in the whole array (arg ops)
+    union {
+        u64 first_index; // index of element 0 of a row in the whole array (arg ops)
+        const u8 *mask;  // a byte for each element of these rows (masked sums)
+    };
     u8 layout, dtype;  // rp_layout, rp_dtype
     bool skip;         // NaNs are left out and counted
     bool nan_error;    // policy `error`
     bool doubles;      // the device is fast at them
+    bool meets;        // there is one row, of several blocks, of which one waits for the others
     u16 most_tickets;  // of a warp
     u32 keep;          // of a float's upper 32 bits: all, or all but the sign
     u32 tickets;       // segment.cuh; of whole tiles. Not 0 only if there is one row, of several blocks
-    RowTotal *totals;  // of these rows
+    RowTotal *totals;  // of these rows; kRowTotals, then kSlots slots
     u32 rounds, share; // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
     // Kernels for tiles read only these fields and the first ones of FinishArgs. They wait for every 64-byte line of arguments
     // that they read; with arguments from 0x210 on (H100) these are in one line.

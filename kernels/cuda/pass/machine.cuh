@@ -79,6 +79,46 @@ __device__ __forceinline__ u32 count_in_turn(u32 *count, u32 last)
 #endif
 }
 
+// The same, for blocks that want no more than their number: nothing is made visible.
+__device__ __forceinline__ u32 number_in_turn(u32 *count, u32 last)
+{
+#ifdef __NVCC__
+    return atomicInc(count, last);
+#else
+    return count_in_turn(count, last);
+#endif
+}
+
+// Words that blocks which run at once leave for each other, 16 bytes aligned: each arrives as a whole, in any order.
+__device__ __forceinline__ void leave_words(u64 *to, u64 a, u64 b)
+{
+#ifdef __NVCC__
+    asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(to), "l"(a), "l"(b) : "memory");
+#else
+    to[0] = a;
+    to[1] = b;
+#endif
+}
+__device__ __forceinline__ ulonglong2 words_left(const u64 *from)
+{
+    ulonglong2 v;
+#ifdef __NVCC__
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(v.x), "=l"(v.y) : "l"(from) : "memory");
+#else
+    v.x = from[0];
+    v.y = from[1];
+#endif
+    return v;
+}
+
+// What this thread has read and written until here comes before what it does next, for all blocks.
+__device__ __forceinline__ void fence_blocks()
+{
+#ifdef __NVCC__
+    __threadfence();
+#endif
+}
+
 // 16 bytes from global to shared memory, which this thread may read after copies_arrived; until then it goes on. Before compute
 // capability 8.0 it waits.
 __device__ __forceinline__ void copy_vector(uint4 *to, const void *from)

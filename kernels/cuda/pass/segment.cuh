@@ -44,9 +44,9 @@ __device__ __forceinline__ uint4 vector_of(u32 e) { return make_uint4(e, e, e, e
 __device__ __forceinline__ uint4 vector_of(uint16_t e) { return vector_of(e * 0x10001u); }
 __device__ __forceinline__ uint4 vector_of(uint8_t e) { return vector_of(e * 0x1010101u); }
 
-// Adds a whole tile, whose first vector of this thread begins at element `index`.
+// Adds a whole tile, whose first vector of this thread begins at element `index`. It may change the tile.
 template <class Accumulator, int kUnroll>
-__device__ __forceinline__ void add_whole(Accumulator &acc, const uint4 (&tile)[kUnroll], u64 index, u32 per_vector)
+__device__ __forceinline__ void add_whole(Accumulator &acc, uint4 (&tile)[kUnroll], u64 index, u32 per_vector)
 {
     if constexpr (Accumulator::kTiles) {
         acc.add_tile(tile, index);
