@@ -72,6 +72,7 @@ template <class Accumulator> struct Masks {
 template <class Accumulator> struct MaskedTiles {
     static constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll, kTile = kThreads * kUnroll;
     static constexpr int kWarps = kThreads / kWarp;
+    static_assert(Accumulator::kPrepares && Accumulator::kTiles); // it is asked before each tile, and takes tiles
 
     Masks<Accumulator> masks;
     const SegmentArgs &args;
