@@ -224,7 +224,7 @@ def test_status_tells_nothing_of_others(public):
         if not re.search(rf"(?<![\d.]){another.pid}(?![\d.])", told):  # as a number: any may have its digits
             break
     else:
-        pytest.fail("the number of another user's process is told")
+        pytest.fail("the status shows the process number of another user")
 
 
 def codes(*calls):
