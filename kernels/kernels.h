@@ -257,10 +257,8 @@ void rk_get_stats(rk_engine *e, rk_stats *s);
 /* The same of one device. */
 void rk_get_device_stats(rk_engine *e, unsigned device, rk_stats *s);
 
-/* Devices of the engine; the number of one by its CUDA number or the start of its UUID, -1: none; "0 (GPU-...), 1 (...)", as
- * many as there is room for. Any thread. */
+/* Devices of the engine; "0 (GPU-...), 1 (...)", as many as there is room for. Any thread. */
 unsigned rk_devices(const rk_engine *e);
-int rk_device_find(const rk_engine *e, const char *name);
 void rk_device_names(const rk_engine *e, char *out, size_t cap);
 bool rk_device_lost(const rk_engine *e, unsigned device);
 

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { IPC_MESSAGE = 1, HOP = 4 };
+enum { IPC_MESSAGE = 1 };
 
 const uint8_t rp_greeting_req[RP_GREETING] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
 const uint8_t rp_greeting_rep[RP_GREETING] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
@@ -25,19 +25,6 @@ bool rp_get_frame_head(const uint8_t *head, bool ipc, uint64_t *length)
     for (int i = 0; i < 8; i++)
         *length = *length << 8 | head[i];
     return true;
-}
-
-rp_route_state rp_get_route(const uint8_t *frame, size_t len, size_t *size)
-{
-    for (size_t at = 0; at < RP_ROUTE; at += HOP) {
-        if (len - at < HOP)
-            return RP_ROUTE_BROKEN;
-        if (frame[at] & RP_ROUTE_END) {
-            *size = at + HOP;
-            return RP_ROUTE_FINE;
-        }
-    }
-    return RP_ROUTE_TOO_LONG;
 }
 
 /* ---- the reader ---- */

@@ -27,11 +27,6 @@ size_t rp_frame_head_size(bool ipc);
 void rp_put_frame_head(uint8_t *head, bool ipc, uint64_t length);
 bool rp_get_frame_head(const uint8_t *head, bool ipc, uint64_t *length); /* false: no frame begins so */
 
-typedef enum { RP_ROUTE_FINE, RP_ROUTE_TOO_LONG, RP_ROUTE_BROKEN } rp_route_state;
-
-/* The route that a frame of `len` bytes begins with. RP_ROUTE_FINE: it has *size bytes. */
-rp_route_state rp_get_route(const uint8_t *frame, size_t len, size_t *size);
-
 /* Reads one side of a stream: a greeting, then frames. Bytes go in, events come out; it does no I/O and has no memory of its
  * own but what it reads ahead.
  *

@@ -269,12 +269,6 @@ static unsigned infos_of(const rk_engine *e, rk_device_info *out)
     return v->devices;
 }
 
-int rk_device_find(const rk_engine *e, const char *name)
-{
-    rk_device_info there[RK_MAX_DEVICES];
-    return rk_device_named(there, infos_of(e, there), name);
-}
-
 void rk_device_names(const rk_engine *e, char *out, size_t cap)
 {
     rk_device_info there[RK_MAX_DEVICES];

@@ -1,4 +1,4 @@
-/* SP's framing: greetings, heads of frames, routes. */
+/* SP's framing: greetings, heads of frames. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,24 +38,6 @@ static void heads(void **state)
     assert_memory_equal(head, wire, sizeof wire);
     wire[0] = 7;
     assert_false(rp_get_frame_head(wire, true, &length));
-}
-
-static void routes(void **state)
-{
-    (void)state;
-    uint8_t frame[RP_ROUTE + 4] = {0};
-    size_t size = 0;
-    assert_int_equal(rp_get_route(frame, sizeof frame, &size), RP_ROUTE_TOO_LONG);
-    assert_int_equal(rp_get_route(frame, RP_ROUTE, &size), RP_ROUTE_TOO_LONG);
-    for (size_t len = 0; len < RP_ROUTE; len++)
-        assert_int_equal(rp_get_route(frame, len, &size), RP_ROUTE_BROKEN);
-    for (size_t at = 0; at < RP_ROUTE; at += 4) {
-        frame[at] = 0x80;
-        assert_int_equal(rp_get_route(frame, at + 4, &size), RP_ROUTE_FINE);
-        assert_int_equal(size, at + 4);
-        assert_int_equal(rp_get_route(frame, at + 3, &size), RP_ROUTE_BROKEN);
-        frame[at] = 0x7f;
-    }
 }
 
 /* ---- the reader ---- */
@@ -208,7 +190,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(greetings),
         cmocka_unit_test(heads),
-        cmocka_unit_test(routes),
         cmocka_unit_test(frames_by_reads_of_all_sizes),
         cmocka_unit_test(bad_frames_are_typed),
         cmocka_unit_test(first_bytes_of_a_long_frame),
