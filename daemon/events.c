@@ -79,7 +79,7 @@ static void events_tick(uv_timer_t *t)
     /* a user that stored data here relies on them */
     if (s->sessions.greeted || rd_held(&s->users.charges, RD_HELD_RESIDENTS))
         s->idle_since_ns = now;
-    else if (s->config.idle_exit && s->phase == RD_SERVING && now - s->idle_since_ns >= s->config.idle_exit * 1000000000)
+    else if (s->config.idle_exit && s->phase == RD_SERVING && now - s->idle_since_ns >= s->config.idle_exit * RD_NS_PER_S)
         rd_drain(s, "idle");
 }
 

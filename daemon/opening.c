@@ -136,7 +136,7 @@ void rd_opening_know(rd_server *s)
 /* ---- joining ---- */
 static void tell(const rd_server *s, rp_err err)
 {
-    const unsigned long long ms = (rd_now_ns() - s->opening.since_ns) / 1000000;
+    const unsigned long long ms = (rd_now_ns() - s->opening.since_ns) / RD_NS_PER_MS;
     if (!err)
         rd_log(RD_LOG_INFO, "the devices are open after %llu ms: %s", ms, s->requests.why);
     else /* the machine has no device at all */

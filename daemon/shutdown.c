@@ -53,7 +53,7 @@ void rd_leave(rd_server *s, int exit_code)
         return;
     s->phase = RD_LEAVING;
     s->exit_code = exit_code;
-    s->leave_by_ns = rd_now_ns() + (uint64_t)LEAVE_LIMIT_MS * 1000000;
+    s->leave_by_ns = rd_after_ms(LEAVE_LIMIT_MS);
     rd_transport_stop_listening(s->transport);
     uv_timer_start(&s->leave_timer, shutdown_poll, 0, LEAVE_POLL_MS);
 }

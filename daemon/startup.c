@@ -248,7 +248,7 @@ static void log_restored(const rd_server *s)
     if (s->holdings.stored)
         rd_log(RD_LOG_INFO, "%llu resident arrays of %llu bytes are back, checked in %llu ms",
                (unsigned long long)rd_held(c, RD_HELD_RESIDENTS), (unsigned long long)rd_held(c, RD_HELD_RESIDENT_BYTES),
-               (unsigned long long)(rd_now_ns() - s->restore_ns) / 1000000);
+               (unsigned long long)(rd_now_ns() - s->restore_ns) / RD_NS_PER_MS);
 }
 
 static bool take_passed(rd_server *s)

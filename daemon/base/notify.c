@@ -1,20 +1,17 @@
 #include "daemon/base/notify.h"
 
 #if RD_WITH_SYSTEMD
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <systemd/sd-daemon.h>
-#include <time.h>
+
+#include "daemon/base/clock.h"
 
 void rd_notify_ready(void) { sd_notify(0, "READY=1"); }
 
-void rd_notify_reloading(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)t.tv_sec * 1000000 + t.tv_nsec / 1000);
-}
+void rd_notify_reloading(void) { sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, rd_now_ns() / 1000); }
 
 void rd_notify_stopping(void) { sd_notify(0, "STOPPING=1"); }
 

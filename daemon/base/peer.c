@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* A user namespace may leave users unmapped: the kernel reports them all by this number. UINT64_MAX: all users are mapped. */
 static uint64_t overflow_uid;
@@ -21,8 +22,8 @@ static uint64_t number_in(const char *path, unsigned n)
 
 static void find_overflow_uid(void)
 {
-    bool all_mapped = number_in("/proc/self/uid_map", 3) == UINT32_MAX; /* columns: first uid inside, first uid outside,
-                                                                           count */
+    /* columns: first uid inside, first uid outside, count */
+    bool all_mapped = number_in("/proc/self/uid_map", 3) == UINT32_MAX;
     uint64_t uid = number_in("/proc/sys/kernel/overflowuid", 1);
     overflow_uid = all_mapped ? UINT64_MAX : uid ? uid : 65534;
 }
@@ -33,3 +34,5 @@ bool rd_uid_is_known(uint64_t uid)
     pthread_once(&once, find_overflow_uid);
     return uid != overflow_uid;
 }
+
+bool rd_uid_is_admin(uint64_t uid) { return uid == 0 || uid == geteuid(); }

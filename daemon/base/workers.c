@@ -2,15 +2,14 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <time.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/host_memory.h"
 
 enum { PLACES = RD_MAX_READERS + RD_MAX_STUCK };
 
-static const uint64_t REST_NS = 1000000000, NS_PER_S = 1000000000, NS_PER_MS = 1000000;
-static const uint64_t SMALL_NS = 50000000; /* after a small request, the next one is likely within this time */
+static const uint64_t REST_NS = RD_NS_PER_S;
+static const uint64_t SMALL_NS = 50 * RD_NS_PER_MS; /* after a small request, the next one is likely within this time */
 
 /* ---- a thread ---- */
 
@@ -93,8 +92,7 @@ static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
 /* Call with the lock held. False: no work came for a long time. */
 static bool wait_for_work(rd_workers *w, bool stays)
 {
-    uint64_t until = rd_now_ns() + w->rest_ns;
-    struct timespec end = {(time_t)(until / NS_PER_S), (long)(until % NS_PER_S)};
+    struct timespec end = rd_timespec(rd_now_ns() + w->rest_ns);
     w->idle++;
     int err = stays ? pthread_cond_wait(&w->work, &w->lock) : pthread_cond_timedwait(&w->work, &w->lock, &end);
     w->idle--;
@@ -150,15 +148,6 @@ static bool start_worker(rd_workers *w)
     return x->runs;
 }
 
-static void init_cond(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
 void rd_workers_fit(rd_workers *w, unsigned most)
 {
     pthread_mutex_lock(&w->lock);
@@ -173,7 +162,7 @@ bool rd_workers_open(rd_workers *w, unsigned most, unsigned busiest, void (*wake
     w->queue_end = &w->queue;
     w->over_end = &w->over;
     pthread_mutex_init(&w->lock, NULL);
-    init_cond(&w->work);
+    rd_cond_init(&w->work);
     w->busy_per_user = busiest;
     w->bulk_beside_small = rd_cores() > 1 ? rd_cores() - 1 : 1;
     rd_workers_fit(w, most);
@@ -189,7 +178,7 @@ void rd_workers_watch(rd_workers *w, uint64_t now_ns)
         return;
     pthread_mutex_lock(&w->lock);
     for (rd_worker *x = w->worker; x < w->worker + PLACES; x++) {
-        if (x->stuck || !x->since_ns || now_ns < x->since_ns + RD_STUCK_MS * NS_PER_MS)
+        if (x->stuck || !x->since_ns || now_ns < x->since_ns + RD_STUCK_MS * RD_NS_PER_MS)
             continue;
         x->stuck = true;
         w->stuck++;

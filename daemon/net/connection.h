@@ -90,10 +90,8 @@ struct rd_connection {
     rd_connection *waits; /* the next one that waits or starves */
 };
 
-static inline uint64_t rd_after_ms(uint64_t ms) { return rd_now_ns() + ms * 1000000; }
-
 /* The time that this number of bytes may take on a slow link, in ns. */
-static inline uint64_t rd_transfer_ns(uint64_t bytes) { return bytes * 1000 / RD_LEAST_RATE * 1000000; }
+static inline uint64_t rd_transfer_ns(uint64_t bytes) { return bytes * 1000 / RD_LEAST_RATE * RD_NS_PER_MS; }
 
 static inline bool rd_is_ending(const rd_connection *c)
 {

@@ -13,6 +13,9 @@
 #define RD_TRANSFER_LIMIT_MS 10000
 #define RD_LEAST_RATE (256u << 10) /* bytes a second */
 
+/* After a failed accept: descriptors and memory come back later. */
+#define RD_ACCEPT_REST_MS 100
+
 /* After the last reply of a connection that is to end: for the peer to read it and hang up. */
 #define RD_LINGER_MS 1000
 

@@ -16,6 +16,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/loopback_user.h"
 #include "daemon/net/http_request.h"
+#include "daemon/net/limits.h"
 
 enum {
     MAX_PEERS = 64,
@@ -53,8 +54,6 @@ struct rd_http {
     peer *peers[MAX_PEERS];
     unsigned n_peers;
 };
-
-static uint64_t after_ms(unsigned ms) { return rd_now_ns() + ms * UINT64_C(1000000); }
 
 /* ---- replies ---- */
 static const char *status_text(int status)
@@ -94,7 +93,7 @@ static bool put_reply(peer *p, const rd_http_request *r, int status, const rd_ht
         memcpy(p->out + n, body, size);
     p->sent = 0;
     p->last = !r->keep;
-    p->until_ns = after_ms(TAKE_MS);
+    p->until_ns = rd_after_ms(TAKE_MS);
     return true;
 }
 
@@ -149,7 +148,7 @@ static bool send_out(peer *p)
     }
     free(p->out);
     p->out = NULL;
-    p->until_ns = after_ms(p->n ? ASK_MS : REST_MS);
+    p->until_ns = rd_after_ms(p->n ? ASK_MS : REST_MS);
     return !p->last;
 }
 
@@ -172,7 +171,7 @@ static bool receive(const rd_http *h, peer *p)
     if (n <= 0)
         return n < 0 && (errno == EAGAIN || errno == EINTR);
     if (p->n == 0)
-        p->until_ns = after_ms(ASK_MS);
+        p->until_ns = rd_after_ms(ASK_MS);
     p->n += (size_t)n;
     p->silent_ns = rd_now_ns();
     return answer_all(h, p);
@@ -215,7 +214,7 @@ static void accept_peer(rd_http *h)
     int fd = accept4(h->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            h->accept_at_ns = after_ms(100);
+            h->accept_at_ns = rd_after_ms(RD_ACCEPT_REST_MS);
         return;
     }
     peer *p = malloc(sizeof *p);
@@ -227,7 +226,7 @@ static void accept_peer(rd_http *h)
         drop_silent(h);
     p->fd = fd;
     p->silent_ns = rd_now_ns();
-    p->until_ns = after_ms(ASK_MS);
+    p->until_ns = rd_after_ms(ASK_MS);
     p->n = p->out_size = p->sent = 0;
     p->out = NULL;
     p->last = false;
@@ -240,7 +239,7 @@ static int next_due(const rd_http *h, uint64_t now)
     uint64_t due = h->accept_at_ns > now ? h->accept_at_ns : UINT64_MAX;
     for (unsigned i = 0; i < h->n_peers; i++)
         due = h->peers[i]->until_ns < due ? h->peers[i]->until_ns : due;
-    return due == UINT64_MAX ? -1 : due <= now ? 0 : (int)((due - now) / 1000000) + 1;
+    return due == UINT64_MAX ? -1 : due <= now ? 0 : (int)((due - now) / RD_NS_PER_MS) + 1;
 }
 
 static void serve_peers(rd_http *h, const struct pollfd *p, uint64_t now)

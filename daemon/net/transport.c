@@ -2,20 +2,19 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "daemon/base/config.h"
+#include "daemon/base/paths.h"
 #include "daemon/net/connection.h"
 #include "daemon/net/exchange_pool.h"
 #include "daemon/net/receiving.h"
 #include "daemon/net/sending.h"
 #include "daemon/net/wire.h"
 
-enum { MAX_LISTENERS = 8 };
-
 struct rd_transport {
     rd_connections connections;
     rd_exchange_pool *pool;
-    rd_listener *listeners[MAX_LISTENERS];
+    rd_listener *listeners[RD_MAX_LISTEN];
     unsigned listening;
     const rd_workers *workers;
     rd_unix_threads *unix_threads; /* NULL: none */
@@ -61,21 +60,22 @@ static rd_listener *listen_to(rd_transport *t, const char *url, int passed, char
                               size_t cap)
 {
     static const rd_wire_events events = {transport_opened, rd_receiving_received, rd_sending_sent};
+    const char *path = rd_ipc_path(url);
     snprintf(bound, bound_cap, "%s", url);
-    if (strncmp(url, "ipc://", 6) != 0)
+    if (!path)
         return rd_nng_listen(url, t->tls, &events, t, bound, bound_cap, why, cap);
     if (!t->unix_threads)
         t->unix_threads = rd_unix_open(t->workers);
     if (t->unix_threads)
-        return rd_unix_listen(t->unix_threads, url + 6, passed, &events, t, why, cap);
+        return rd_unix_listen(t->unix_threads, path, passed, &events, t, why, cap);
     snprintf(why, cap, "%s: no threads to serve it", url);
     return NULL;
 }
 
 bool rd_transport_listen(rd_transport *t, const char *url, int passed, char *bound, size_t bound_cap, char *why, size_t cap)
 {
-    if (t->listening == MAX_LISTENERS) {
-        snprintf(why, cap, "more than %d URLs", MAX_LISTENERS);
+    if (t->listening == RD_MAX_LISTEN) {
+        snprintf(why, cap, "more than %d URLs", RD_MAX_LISTEN);
         return false;
     }
     rd_listener *l = listen_to(t, url, passed, bound, bound_cap, why, cap);

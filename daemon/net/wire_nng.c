@@ -12,13 +12,12 @@
 #include <sys/random.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/paths.h"
 #include "daemon/net/handshakes.h"
 #include "daemon/net/limits.h"
 #include "daemon/net/tls_engine.h"
 #include "daemon/net/wire.h"
 #include "proto/pem.h"
-
-enum { ACCEPT_REST_MS = 100 }; /* after a failed accept: descriptors and memory come back later */
 
 struct rd_nng_tls {
     nng_tls_config *config;
@@ -324,7 +323,7 @@ static void on_accepted(void *arg)
         l->listener.events->opened(l->listener.arg, &w->wire);
     l->resting = err != 0;
     if (l->resting)
-        nng_sleep_aio(ACCEPT_REST_MS, l->aio);
+        nng_sleep_aio(RD_ACCEPT_REST_MS, l->aio);
     else
         nng_stream_listener_accept(l->door, l->aio);
 }
@@ -417,7 +416,7 @@ static const rd_listener_ops listener_ops = {.start = nng_start, .close = nng_cl
 
 static int set_up(nng_door *l, const char *url, rd_nng_tls *tls)
 {
-    bool secure = strncmp(url, "tls", 3) == 0;
+    bool secure = rd_is_tls(url);
     l->tls = secure ? tls : NULL;
     int err = nng_aio_alloc(&l->aio, on_accepted, l);
     if (!err)

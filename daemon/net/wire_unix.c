@@ -20,6 +20,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/host_memory.h"
 #include "daemon/base/workers.h"
+#include "daemon/net/limits.h"
 #include "daemon/net/wire.h"
 
 enum {
@@ -28,13 +29,11 @@ enum {
     ACCEPTS = 16,           /* connections accepted in a turn */
     BACKLOG = 1024,         /* connections that wait to be accepted: clients try again when there are more */
     MOST_READ = 256 * 1024, /* bytes of one turn: a large message must not delay its thread's other streams */
-    ACCEPT_REST_MS = 100,   /* when accepting failed: descriptors and memory come back */
     MANY_CORES = 8,
     MOST_ERRANDS = 2, /* errands queued for a thread; a thread that has more runs them itself */
     RESERVE = 64      /* the last descriptors are for root and the daemon's own user, so that they can repair things */
 };
 
-static const uint64_t NS_PER_MS = 1000000;
 static const uint64_t LINGER_NS = 100000; /* after an event, on machines with MANY_CORES: waking a thread takes some 15 us */
 
 /* An object that epoll reports on. */
@@ -406,7 +405,7 @@ static unix_thread *least_busy(rd_unix_threads *pool)
 
 static bool may_come(const rd_unix_threads *pool, int fd, const struct ucred *who)
 {
-    return (rlim_t)fd + RESERVE < pool->descriptors || who->uid == 0 || who->uid == geteuid();
+    return (rlim_t)fd + RESERVE < pool->descriptors || rd_uid_is_admin(who->uid);
 }
 
 static unix_wire *make_stream(unix_listener *l, int fd)
@@ -438,7 +437,7 @@ static void look_at_door(unix_listener *l, bool on)
 static void rest(unix_listener *l)
 {
     l->resting = true;
-    l->pool->threads[0].rest_until_ns = rd_now_ns() + ACCEPT_REST_MS * NS_PER_MS;
+    l->pool->threads[0].rest_until_ns = rd_after_ms(RD_ACCEPT_REST_MS);
     look_at_door(l, false);
 }
 
@@ -505,7 +504,7 @@ static int linger(unix_thread *t, struct epoll_event *events)
 static int sleep_until_event(unix_thread *t, struct epoll_event *events)
 {
     atomic_store(&t->asleep, true);
-    const int most_ms = atomic_load(&t->errands) ? 0 : t->rest_until_ns ? ACCEPT_REST_MS : -1;
+    const int most_ms = atomic_load(&t->errands) ? 0 : t->rest_until_ns ? RD_ACCEPT_REST_MS : -1;
     int n = epoll_wait(t->epoll, events, BATCH, most_ms);
     atomic_store_explicit(&t->asleep, false, memory_order_relaxed);
     return n;

@@ -2,8 +2,8 @@
 
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/net/limits.h"
 #include "daemon/request/executor.h"
@@ -48,7 +48,7 @@ static rp_err choose_priority(const rd_requests *q, rd_session *x, int asked, rp
 {
     const rd_config *c = q->config;
     uint32_t uid = (uint32_t)x->peer.uid;
-    bool trusted = x->peer.local && (uid == 0 || uid == geteuid() || rd_ids_have(&c->high_users, uid));
+    bool trusted = x->peer.local && (rd_uid_is_admin(uid) || rd_ids_have(&c->high_users, uid));
     if (x->peer.local && rd_ids_have(&c->background_users, uid))
         asked = RP_PRIORITY_BACKGROUND;
     if (asked == RP_PRIORITY_HIGH && !trusted)
@@ -142,7 +142,7 @@ enum { MESSAGES = sizeof table / sizeof table[0] };
 /* BUSY because queues are full. Half of the requests took no longer than the hint, so there should be room by then. */
 static rp_err full(const rd_requests *q, rp_fault *f, const char *field, uint64_t limit, const char *text)
 {
-    uint64_t ms = rd_histogram_quantile(&q->stats->tally.latency, 0.5) / 1000000 + 1;
+    uint64_t ms = rd_histogram_quantile(&q->stats->tally.latency, 0.5) / RD_NS_PER_MS + 1;
     return busy(f, field, limit, ms < LONGEST_RETRY_MS ? (uint32_t)ms : LONGEST_RETRY_MS, text);
 }
 
@@ -245,7 +245,7 @@ void rd_dispatch_held(rd_requests *q)
         next = r->next;
         if (!r->held)
             continue;
-        rd_wait_end(r);
+        rd_request_unlink(r);
         r->held = false;
         r->next = oldest;
         oldest = r;

@@ -270,7 +270,7 @@ static void executor_deadline(uv_timer_t *t)
 
 static void watch(rd_requests *q, uint64_t deadline_ns)
 {
-    uint64_t now = rd_now_ns(), ms = deadline_ns > now ? (deadline_ns - now) / 1000000 + 1 : 0;
+    uint64_t now = rd_now_ns(), ms = deadline_ns > now ? (deadline_ns - now) / RD_NS_PER_MS + 1 : 0;
     if (!uv_is_active((uv_handle_t *)&q->deadline_timer) || uv_timer_get_due_in(&q->deadline_timer) > ms)
         uv_timer_start(&q->deadline_timer, executor_deadline, ms, 0);
 }

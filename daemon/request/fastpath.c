@@ -81,13 +81,6 @@ static bool acceptable(const rd_fastpath *p, rd_request *r)
     return true;
 }
 
-/* Release what the request holds. Afterwards it is answered, or the loop handles it from the start. */
-static void let_go(rd_request *r)
-{
-    if (r->release)
-        r->release(r);
-}
-
 /* Fills the task of a REDUCE_AT whose data are in the engine's memory. */
 static bool read_at(rd_fastpath *p, rd_request *r)
 {
@@ -113,7 +106,7 @@ static void finished(rk_task *t)
         rd_answer_fast(r->all, r);
         return;
     }
-    let_go(r);
+    rd_request_release(r);
     rd_session_release(r->session);
     rd_exchange_pass(&r->exchange);
 }
@@ -122,21 +115,14 @@ static void finished(rk_task *t)
 static void enlist(rd_fastpath *p, rd_request *r)
 {
     pthread_mutex_lock(&p->lock);
-    r->next = p->handed_in;
-    r->link = &p->handed_in;
-    if (r->next)
-        r->next->link = &r->next;
-    p->handed_in = r;
+    rd_request_link(r, &p->handed_in);
     pthread_mutex_unlock(&p->lock);
 }
 
 static void delist(rd_fastpath *p, rd_request *r)
 {
     pthread_mutex_lock(&p->lock);
-    *r->link = r->next;
-    if (r->next)
-        r->next->link = r->link;
-    r->link = NULL;
+    rd_request_unlink(r);
     pthread_mutex_unlock(&p->lock);
 }
 
@@ -224,7 +210,7 @@ static bool answer(rd_fastpath *p, rd_request *r)
         rd_workers_small(p->requests->holdings->workers);
         return true;
     }
-    let_go(r);
+    rd_request_release(r);
     rd_session_release(x);
     return false;
 }

@@ -225,11 +225,11 @@ static uint8_t place_of(const rd_resident *x, uint8_t version)
 
 static rp_resident entry_of(const rd_resident *x, uint64_t now_ns, uint8_t version)
 {
-    const uint64_t ms = 1000000, left = x->until_ns > now_ns ? x->until_ns - now_ns : 0;
+    const uint64_t left = x->until_ns > now_ns ? x->until_ns - now_ns : 0;
     return (rp_resident){.handle = x->id,
                          .bytes = x->bytes,
-                         .age_ms = (now_ns - x->since_ns) / ms,
-                         .left_ms = x->until_ns == UINT64_MAX ? UINT64_MAX : left / ms,
+                         .age_ms = (now_ns - x->since_ns) / RD_NS_PER_MS,
+                         .left_ms = x->until_ns == UINT64_MAX ? UINT64_MAX : left / RD_NS_PER_MS,
                          .uses = atomic_load_explicit(&x->refs, memory_order_relaxed) - 1,
                          .dtype = x->dtype,
                          .name_len = (uint8_t)strlen(x->name),

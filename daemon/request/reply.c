@@ -5,7 +5,7 @@
 #include "daemon/request/record.h"
 #include "daemon/request/session_list.h"
 
-enum { DROP_LOG_NS = 1000000000 }; /* at most one line a second about peers that misbehave */
+#define DROP_LOG_NS RD_NS_PER_S /* at most one line a second about peers that misbehave */
 
 /* ---- requests come and go ---- */
 void rd_request_enter(rd_request *r)
@@ -17,38 +17,15 @@ void rd_request_enter(rd_request *r)
     rd_charge_anyway(r->all->users, x->owner, RD_HELD_MESSAGE_BYTES, r->exchange.len);
 }
 
-void rd_wait(rd_requests *q, rd_request *r)
-{
-    r->next = q->waiting;
-    r->link = &q->waiting;
-    if (r->next)
-        r->next->link = &r->next;
-    q->waiting = r;
-}
-
-void rd_wait_end(rd_request *r)
-{
-    if (!r->link)
-        return;
-    *r->link = r->next;
-    if (r->next)
-        r->next->link = r->link;
-    r->link = NULL;
-}
-
-static void release(rd_request *r)
-{
-    if (r->release)
-        r->release(r);
-}
+void rd_wait(rd_requests *q, rd_request *r) { rd_request_link(r, &q->waiting); }
 
 /* The request leaves the loop's accounts. */
 static void leave(rd_requests *q, rd_request *r)
 {
     rd_session *x = r->session;
-    rd_wait_end(r);
+    rd_request_unlink(r);
     rd_sched_remove(&q->sched, &r->job.item);
-    release(r);
+    rd_request_release(r);
     x->inflight--;
     rd_discharge(q->users, x->owner, RD_HELD_REQUESTS, 1);
     x->message_bytes -= r->exchange.len;
@@ -104,7 +81,7 @@ void rd_answer_fast(rd_requests *q, rd_request *r)
     rd_session *x = r->session;
     size_t body_len = put_result(r, &r->job.task.spec, rp_elements(&r->job.task.spec));
     rd_record a = record(q, r, RP_OK);
-    release(r);
+    rd_request_release(r);
     rd_shared_tally_add(&q->stats->shared, &a);
     rd_session_count(x, &a);
     rd_account_charge(&x->unsent, RP_HEADER_SIZE + body_len); /* keeps the session from here on */

@@ -10,7 +10,6 @@ void rd_request_enter(rd_request *r);
 
 /* It waits for the engine: put it into the list of requests under way until it is answered. */
 void rd_wait(rd_requests *q, rd_request *r);
-void rd_wait_end(rd_request *r); /* does nothing if it does not wait */
 
 /* Answer with the reply that rd_exchange_reply gave and the caller filled: its first `body_len` bytes. */
 void rd_answer(rd_requests *q, rd_request *r, size_t body_len);

@@ -33,7 +33,7 @@ uint64_t rd_queued_ns(const rd_request *r)
 
 uint64_t rd_deadline_of(const rd_request *r)
 {
-    return r->exchange.header.time_ms ? r->exchange.received_ns + (uint64_t)r->exchange.header.time_ms * 1000000 : 0;
+    return r->exchange.header.time_ms ? r->exchange.received_ns + r->exchange.header.time_ms * RD_NS_PER_MS : 0;
 }
 
 bool rd_late(const rd_request *r, rp_fault *f)

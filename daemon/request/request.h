@@ -39,11 +39,38 @@ typedef struct rd_request {
     uint8_t *reply;              /* REDUCE, REDUCE_AT and FINISH: body of the reply; the engine writes the cells into it */
     uint64_t offset, count;      /* APPEND: first element and elements; FINISH: count; WRITE, WRITE_AT: first byte and bytes */
     uint8_t state[RP_MAX_STATE]; /* APPEND: the chunk's state */
-    /* the list of requests under way in the loop */
+    /* the list of requests under way, of the loop or of the fast path */
     struct rd_request *next, **link;
 } rd_request;
 
 static inline rd_request *rd_request_of_item(rd_item *i) { return (rd_request *)((char *)i - offsetof(rd_request, job.item)); }
+
+/* Put it at the head of a list of requests, or take it out of the list that it is in, if any. */
+static inline void rd_request_link(rd_request *r, rd_request **list)
+{
+    r->next = *list;
+    r->link = list;
+    if (r->next)
+        r->next->link = &r->next;
+    *list = r;
+}
+
+static inline void rd_request_unlink(rd_request *r)
+{
+    if (!r->link)
+        return;
+    *r->link = r->next;
+    if (r->next)
+        r->next->link = r->link;
+    r->link = NULL;
+}
+
+/* Give back what it holds. */
+static inline void rd_request_release(rd_request *r)
+{
+    if (r->release)
+        r->release(r);
+}
 
 /* A new message: clear what an earlier request left in the exchange. */
 void rd_request_begin(rd_request *r, struct rd_requests *all);

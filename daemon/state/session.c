@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 #include "daemon/base/brief_lock.h"
 
@@ -151,7 +150,7 @@ void rd_sessions_reap(rd_sessions *s)
     }
 }
 
-bool rd_session_is_admin(const rd_session *x) { return x->peer.local && (x->peer.uid == 0 || x->peer.uid == geteuid()); }
+bool rd_session_is_admin(const rd_session *x) { return x->peer.local && rd_uid_is_admin(x->peer.uid); }
 
 uint64_t rd_sessions_streams(const rd_sessions *s)
 {

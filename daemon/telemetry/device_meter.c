@@ -4,8 +4,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "daemon/base/clock.h"
 #include "proto/limits.h"
 
 /* The part of nvml.h and cuda.h that is used here: their ABI is stable, and a build needs neither. */
@@ -93,9 +93,7 @@ static rd_device_reading take_reading(const rd_device_meter *m, nvml_device devi
 
 static void wait_second(rd_device_meter *m)
 {
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec++;
+    const struct timespec end = rd_timespec(rd_now_ns() + RD_NS_PER_S);
     while (!m->closing && pthread_cond_timedwait(&m->changed, &m->lock, &end) == 0)
         ;
 }
@@ -122,11 +120,7 @@ static void *device_meter_run(void *arg)
 
 static bool start_thread(rd_device_meter *m)
 {
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&m->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    rd_cond_init(&m->changed);
     pthread_mutex_init(&m->lock, NULL);
     return pthread_create(&m->thread, NULL, device_meter_run, m) == 0;
 }

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "daemon/base/peer.h"
 #include "daemon/telemetry/json_text.h"
 
-static bool is_seen_by(const rd_process *p, uint64_t uid) { return uid == 0 || uid == geteuid() || uid == p->uid; }
+static bool is_seen_by(const rd_process *p, uint64_t uid) { return rd_uid_is_admin(uid) || uid == p->uid; }
 
 static void put_process(FILE *f, const rd_process *p)
 {
