@@ -567,8 +567,6 @@ rp_err rp_get_query(const uint8_t *body, size_t len, uint32_t *topic, rp_fault *
 }
 
 /* An entry: kind u8, key_len u8, value_len u16, key, value (8 bytes for numbers). */
-enum { ENTRY_SIZE = 4 };
-
 rp_err rp_put_entry(rp_writer *w, const rp_entry *e)
 {
     size_t key = e->key_len < RP_MAX_KEY ? e->key_len : RP_MAX_KEY;
@@ -577,14 +575,14 @@ rp_err rp_put_entry(rp_writer *w, const rp_entry *e)
         value = e->text_len < RP_MAX_VALUE ? e->text_len : RP_MAX_VALUE;
     if (w->n >= RP_MAX_ENTRIES)
         return RP_TOO_LARGE;
-    if (w->cap - w->used < ENTRY_SIZE + key + value)
+    if (w->cap - w->used < RP_ENTRY_SIZE + key + value)
         return RP_NO_MEMORY;
     uint8_t *p = w->out + w->used;
     p[0] = e->kind;
     p[1] = (uint8_t)key;
     put16(p + 2, (uint16_t)value);
-    memcpy(p + ENTRY_SIZE, e->key, key);
-    p += ENTRY_SIZE + key;
+    memcpy(p + RP_ENTRY_SIZE, e->key, key);
+    p += RP_ENTRY_SIZE + key;
     uint64_t bits = e->u64;
     if (e->kind == RP_KIND_F64)
         memcpy(&bits, &e->f64, 8);
@@ -592,7 +590,7 @@ rp_err rp_put_entry(rp_writer *w, const rp_entry *e)
         memcpy(p, e->text, value);
     else
         put64(p, bits);
-    w->used += ENTRY_SIZE + key + value;
+    w->used += RP_ENTRY_SIZE + key + value;
     w->n++;
     return RP_OK;
 }
@@ -603,14 +601,14 @@ rp_err rp_get_entry(rp_reader *r, rp_entry *e, bool *end, rp_fault *f)
     if (*end)
         return RP_OK;
     TRY(at_most(++r->n, RP_MAX_ENTRIES, "entries", f));
-    TRY(need(r->len - r->at, ENTRY_SIZE, "entry", f));
+    TRY(need(r->len - r->at, RP_ENTRY_SIZE, "entry", f));
     const uint8_t *p = r->body + r->at;
-    *e = (rp_entry){.kind = p[0], .key_len = p[1], .key = (const char *)p + ENTRY_SIZE};
+    *e = (rp_entry){.kind = p[0], .key_len = p[1], .key = (const char *)p + RP_ENTRY_SIZE};
     size_t value = get16(p + 2);
     TRY(at_most(e->key_len, RP_MAX_KEY, "key_len", f));
     TRY(at_most(value, RP_MAX_VALUE, "value_len", f));
-    TRY(need(r->len - r->at, ENTRY_SIZE + e->key_len + value, "entry", f));
-    p += ENTRY_SIZE + e->key_len;
+    TRY(need(r->len - r->at, RP_ENTRY_SIZE + e->key_len + value, "entry", f));
+    p += RP_ENTRY_SIZE + e->key_len;
     if (e->kind == RP_KIND_TEXT) {
         e->text_len = (uint16_t)value;
         e->text = (const char *)p;
@@ -621,7 +619,7 @@ rp_err rp_get_entry(rp_reader *r, rp_entry *e, bool *end, rp_fault *f)
     } else {
         return rp_fail(f, RP_BAD_MESSAGE, "kind", RP_KIND_TEXT, "unknown entry kind %u", e->kind);
     }
-    r->at += ENTRY_SIZE + e->key_len + value;
+    r->at += RP_ENTRY_SIZE + e->key_len + value;
     return RP_OK;
 }
 

@@ -20,6 +20,7 @@ extern "C" {
 #define RP_APPEND_SIZE 16u  /* + data */
 #define RP_FINISH_SIZE 16u
 #define RP_QUERY_SIZE 8u
+#define RP_ENTRY_SIZE 4u /* + key + value */
 #define RP_PLACE_SIZE 24u
 #define RP_AT_SIZE (RP_SPEC_SIZE + RP_PLACE_SIZE)
 #define RP_MASK_AT_SIZE 16u

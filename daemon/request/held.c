@@ -2,26 +2,18 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "daemon/net/limits.h"
+#include "daemon/request/entries.h"
 
 enum { MOST_USERS = 64 }; /* rows of other users: a status is read by people */
-
-static void put(rp_writer *w, const char *group, const char *key, uint64_t v)
-{
-    char text[RP_MAX_KEY + 1];
-    snprintf(text, sizeof text, "%s.%s", group, key);
-    rp_entry e = {.kind = RP_KIND_U64, .key = text, .key_len = (uint8_t)strlen(text), .u64 = v};
-    rp_put_entry(w, &e);
-}
 
 static void put_limit(rp_writer *w, const char *group, const char *key, uint64_t held, const char *limits, uint64_t cap)
 {
     if (held || cap)
-        put(w, group, key, held);
+        rd_put_u64_of(w, group, key, held);
     if (cap)
-        put(w, limits, key, cap);
+        rd_put_u64_of(w, limits, key, cap);
 }
 
 /* Charges that other modules keep: threads (the workers) and unfinished frames (the transport). */
@@ -34,23 +26,13 @@ static void put_own(rd_requests *q, const rd_user *user, rp_writer *w)
     put_limit(w, "held", "frame_bytes", rd_transport_frame_bytes(q->transport, user->uid), "limit", RD_MAX_ORIGIN_FRAMES);
 }
 
-/* A name may have more bytes than a key: "user.tls1.name" has it, and the rest of the group is "user.tls1". */
-static void put_name(const rd_user *user, const char *group, rp_writer *w)
-{
-    char key[RP_MAX_KEY + 1];
-    snprintf(key, sizeof key, "%s.name", group);
-    rp_entry e = {.kind = RP_KIND_TEXT, .key = key, .key_len = (uint8_t)strlen(key), .text = user->text};
-    e.text_len = (uint16_t)strlen(user->text);
-    rp_put_entry(w, &e);
-}
-
 static void put_user(rd_requests *q, const rd_user *user, rp_writer *w)
 {
     char group[32];
     bool named = rd_user_is_named(user);
     if (named) {
         snprintf(group, sizeof group, "user.tls%" PRIu64, user->uid - RD_FIRST_NAMED + 1);
-        put_name(user, group, w);
+        rd_put_text_of(w, group, "name", user->text); /* a name may have more bytes than a key */
     } else {
         snprintf(group, sizeof group, "user.%.20s", user->text); /* a number, or "tcp" */
     }

@@ -7,37 +7,10 @@
 #include "daemon/base/clock.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/dump.h"
+#include "daemon/request/entries.h"
 #include "daemon/request/held.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/session_list.h"
-
-static void put_u64(rp_writer *w, const char *key, uint64_t v)
-{
-    rp_entry e = {.kind = RP_KIND_U64, .key = key, .key_len = (uint8_t)strlen(key), .u64 = v};
-    rp_put_entry(w, &e);
-}
-
-static void put_f64(rp_writer *w, const char *key, double v)
-{
-    rp_entry e = {.kind = RP_KIND_F64, .key = key, .key_len = (uint8_t)strlen(key), .f64 = v};
-    rp_put_entry(w, &e);
-}
-
-static void put_text(rp_writer *w, const char *key, const char *text)
-{
-    rp_entry e = {.kind = RP_KIND_TEXT, .key = key, .key_len = (uint8_t)strlen(key)};
-    e.text = text;
-    e.text_len = (uint16_t)strlen(text);
-    rp_put_entry(w, &e);
-}
-
-/* "requests." + "sum" */
-static void put_counter(rp_writer *w, const char *group, const char *name, uint64_t v)
-{
-    char key[RP_MAX_KEY + 1];
-    snprintf(key, sizeof key, "%s.%s", group, name);
-    put_u64(w, key, v);
-}
 
 static const char *health_name(rd_health_state h)
 {
@@ -58,49 +31,49 @@ static uint64_t process_bytes(void)
 
 static void put_device(rd_requests *q, const rk_stats *k, rp_writer *w)
 {
-    put_text(w, "version", REDUCED_VERSION);
-    put_text(w, "backend", rp_backend_name(k->backend));
-    put_text(w, "device", k->device);
-    put_text(w, "device_note", q->why);
-    put_text(w, "simd", k->simd);
-    put_u64(w, "threads", (uint64_t)k->threads);
+    rd_put_text(w, "version", REDUCED_VERSION);
+    rd_put_text(w, "backend", rp_backend_name(k->backend));
+    rd_put_text(w, "device", k->device);
+    rd_put_text(w, "device_note", q->why);
+    rd_put_text(w, "simd", k->simd);
+    rd_put_u64(w, "threads", (uint64_t)k->threads);
 }
 
 static void put_requests(const rd_stats *s, rp_writer *w)
 {
     const rd_tally *t = &s->tally;
-    put_u64(w, "requests", t->requests);
-#define X(NAME, name, code) put_counter(w, "requests", name, t->by_msg[code]);
+    rd_put_u64(w, "requests", t->requests);
+#define X(NAME, name, code) rd_put_u64_of(w, "requests", name, t->by_msg[code]);
     RP_MSGS(X)
 #undef X
-#define X(NAME, name, code, ...) put_counter(w, "requests", name, t->by_op[code]);
+#define X(NAME, name, code, ...) rd_put_u64_of(w, "requests", name, t->by_op[code]);
     RP_OPS(X)
 #undef X
-    put_u64(w, "errors", t->errors);
+    rd_put_u64(w, "errors", t->errors);
     for (int i = 1; i < RD_ERRS; i++)
         if (s->by_err[i])
-            put_counter(w, "errors", rp_err_name(i), s->by_err[i]);
+            rd_put_u64_of(w, "errors", rp_err_name(i), s->by_err[i]);
 }
 
 /* "batch.4" counts the batches of 4 to 7 requests. */
 static void put_batches(const rk_stats *k, rp_writer *w)
 {
-    put_u64(w, "batch.launches", k->batches);
-    put_u64(w, "batch.requests", k->batched_tasks);
-    put_u64(w, "batch.largest", k->largest_batch);
+    rd_put_u64(w, "batch.launches", k->batches);
+    rd_put_u64(w, "batch.requests", k->batched_tasks);
+    rd_put_u64(w, "batch.largest", k->largest_batch);
     for (unsigned i = 0; i < RK_BATCH_SIZES; i++) {
         char size[12];
         snprintf(size, sizeof size, "%u", 1u << i);
-        put_counter(w, "batch", size, k->batch_sizes[i]);
+        rd_put_u64_of(w, "batch", size, k->batch_sizes[i]);
     }
 }
 
 static void put_latency(const rd_histogram *h, rp_writer *w)
 {
-    put_f64(w, "latency.p50_us", (double)rd_histogram_quantile(h, 0.5) * 1e-3);
-    put_f64(w, "latency.p90_us", (double)rd_histogram_quantile(h, 0.9) * 1e-3);
-    put_f64(w, "latency.p99_us", (double)rd_histogram_quantile(h, 0.99) * 1e-3);
-    put_f64(w, "latency.max_us", (double)h->max * 1e-3);
+    rd_put_f64(w, "latency.p50_us", (double)rd_histogram_quantile(h, 0.5) * 1e-3);
+    rd_put_f64(w, "latency.p90_us", (double)rd_histogram_quantile(h, 0.9) * 1e-3);
+    rd_put_f64(w, "latency.p99_us", (double)rd_histogram_quantile(h, 0.99) * 1e-3);
+    rd_put_f64(w, "latency.max_us", (double)h->max * 1e-3);
 }
 
 /* ---- gauges ---- */
@@ -191,50 +164,45 @@ static void put_gauges(const rd_gauges *g, rp_writer *w)
     for (unsigned i = 0; i < RD_N_GAUGES; i++) {
         const rd_gauge *row = &rd_gauge_table[i];
         if (row->key && row->unit == RD_SECONDS)
-            put_f64(w, row->key, (double)rd_gauge_of(g, i) * 1e-9);
+            rd_put_f64(w, row->key, (double)rd_gauge_of(g, i) * 1e-9);
         else if (row->key)
-            put_u64(w, row->key, rd_gauge_of(g, i));
+            rd_put_u64(w, row->key, rd_gauge_of(g, i));
     }
 }
 
 static void put_meter(const char *group, const rd_device_reading *d, rp_writer *w)
 {
-    char key[RP_MAX_KEY + 1];
-    put_counter(w, group, "memory_bytes", d->memory_used);
-    put_counter(w, group, "memory_cap", d->memory_total);
-    put_counter(w, group, "temperature_c", d->celsius);
-    put_counter(w, group, "busy_percent", d->busy_percent);
-    snprintf(key, sizeof key, "%s.power_w", group);
-    put_f64(w, key, d->milliwatts * 1e-3);
+    rd_put_u64_of(w, group, "memory_bytes", d->memory_used);
+    rd_put_u64_of(w, group, "memory_cap", d->memory_total);
+    rd_put_u64_of(w, group, "temperature_c", d->celsius);
+    rd_put_u64_of(w, group, "busy_percent", d->busy_percent);
+    rd_put_f64_of(w, group, "power_w", d->milliwatts * 1e-3);
 }
 
 /* Which device it is: "gpu.0.uuid" and so on. */
 static void put_gpu_name(const char *group, const rk_stats *k, rp_writer *w)
 {
-    char key[RP_MAX_KEY + 1];
-    snprintf(key, sizeof key, "%s.uuid", group);
-    put_text(w, key, k->uuid);
-    snprintf(key, sizeof key, "%s.state", group);
-    put_text(w, key, k->lost ? "lost" : "ok");
-    put_counter(w, group, "ordinal", (uint64_t)k->ordinal);
+    rd_put_text_of(w, group, "uuid", k->uuid);
+    rd_put_text_of(w, group, "state", k->lost ? "lost" : "ok");
+    rd_put_u64_of(w, group, "ordinal", (uint64_t)k->ordinal);
 }
 
 static void put_info(rd_requests *q, const rd_measures *m, rp_writer *w)
 {
     put_device(q, &m->engine, w);
-    put_u64(w, "protocol", RP_WIRE_VERSION);
-    put_u64(w, "limits.max_data", RP_MAX_DATA);
-    put_u64(w, "limits.max_strided", m->engine.backend == RP_BACKEND_CPU ? RP_MAX_STRIDED : RP_MAX_DATA);
-    put_u64(w, "limits.chunk_hint", RP_CHUNK_HINT);
-    put_u64(w, "limits.max_count", RP_MAX_COUNT);
-    put_u64(w, "limits.max_deadline_ms", RP_MAX_DEADLINE_MS);
-    put_u64(w, "limits.max_inflight", q->config->max_inflight);
-    put_u64(w, "limits.max_streams", q->config->max_streams);
-    put_u64(w, "limits.max_sessions", q->config->max_sessions);
-    put_u64(w, "limits.contexts", q->config->contexts);
-    put_u64(w, "limits.small_bytes", q->config->small_bytes);
-    put_u64(w, "limits.batch_bytes", q->config->batch_bytes);
-    put_u64(w, "devices_opening", m->engine.opening);
+    rd_put_u64(w, "protocol", RP_WIRE_VERSION);
+    rd_put_u64(w, "limits.max_data", RP_MAX_DATA);
+    rd_put_u64(w, "limits.max_strided", m->engine.backend == RP_BACKEND_CPU ? RP_MAX_STRIDED : RP_MAX_DATA);
+    rd_put_u64(w, "limits.chunk_hint", RP_CHUNK_HINT);
+    rd_put_u64(w, "limits.max_count", RP_MAX_COUNT);
+    rd_put_u64(w, "limits.max_deadline_ms", RP_MAX_DEADLINE_MS);
+    rd_put_u64(w, "limits.max_inflight", q->config->max_inflight);
+    rd_put_u64(w, "limits.max_streams", q->config->max_streams);
+    rd_put_u64(w, "limits.max_sessions", q->config->max_sessions);
+    rd_put_u64(w, "limits.contexts", q->config->contexts);
+    rd_put_u64(w, "limits.small_bytes", q->config->small_bytes);
+    rd_put_u64(w, "limits.batch_bytes", q->config->batch_bytes);
+    rd_put_u64(w, "devices_opening", m->engine.opening);
     for (unsigned i = 0; i < m->gpus; i++) {
         char group[16];
         snprintf(group, sizeof group, "gpu.%u", i);
@@ -248,19 +216,17 @@ enum { GPU_ENTRIES = 84, GPU_ALL = 14, GPU_USE = 6 };
 
 static void put_gpu_use(const char *group, const rk_stats *k, rp_writer *w)
 {
-    char key[RP_MAX_KEY + 1];
     put_gpu_name(group, k, w);
-    put_counter(w, group, "tasks", k->tasks);
-    snprintf(key, sizeof key, "%s.busy_s", group);
-    put_f64(w, key, (double)k->active_ns * 1e-9);
-    put_counter(w, group, "resident_bytes", k->resident_bytes);
+    rd_put_u64_of(w, group, "tasks", k->tasks);
+    rd_put_f64_of(w, group, "busy_s", (double)k->active_ns * 1e-9);
+    rd_put_u64_of(w, group, "resident_bytes", k->resident_bytes);
 }
 
 static void put_gpu_caps(const char *group, const rk_stats *k, const rd_device_reading *d, rp_writer *w)
 {
-    put_counter(w, group, "slots", k->slots);
-    put_counter(w, group, "slots_busy", k->slots_busy);
-    put_counter(w, group, "resident_cap", k->resident_cap);
+    rd_put_u64_of(w, group, "slots", k->slots);
+    rd_put_u64_of(w, group, "slots_busy", k->slots_busy);
+    rd_put_u64_of(w, group, "resident_cap", k->resident_cap);
     if (d->valid)
         put_meter(group, d, w);
 }
@@ -279,11 +245,11 @@ static void put_gpus(const rd_measures *m, rp_writer *w)
 static void put_status(rd_requests *q, const rd_measures *m, rp_writer *w)
 {
     put_device(q, &m->engine, w);
-    put_text(w, "health", m->engine.devices_lost && q->health == RD_HEALTH_OK ? "degraded" : health_name(q->health));
+    rd_put_text(w, "health", m->engine.devices_lost && q->health == RD_HEALTH_OK ? "degraded" : health_name(q->health));
     for (unsigned i = 0; i < q->n_urls; i++) {
         char key[RP_MAX_KEY + 1];
         snprintf(key, sizeof key, "listen.%u", i);
-        put_text(w, key, q->urls[i]);
+        rd_put_text(w, key, q->urls[i]);
     }
     if (m->device.valid)
         put_meter("device", &m->device, w);
@@ -324,11 +290,10 @@ static rp_err answer_metrics(rd_requests *q, rd_request *r, rp_fault *f)
 static rp_err answer_entries(rd_requests *q, rd_request *r, uint32_t topic, rp_fault *f)
 {
     rd_measures m;
-    enum { ROOM = 32768 }; /* a reply's most entries, of at most 300 bytes; all but a few have 40 */
-    uint8_t *body = rd_exchange_reply(&r->exchange, ROOM);
+    uint8_t *body = rd_exchange_reply(&r->exchange, RD_STATUS_BYTES);
     if (!body)
         return rd_no_memory(f);
-    rp_writer w = {.out = body, .cap = ROOM};
+    rp_writer w = {.out = body, .cap = RD_STATUS_BYTES};
     rd_measure(q, &m);
     if (topic == RP_TOPIC_INFO)
         put_info(q, &m, &w);
@@ -340,20 +305,21 @@ static rp_err answer_entries(rd_requests *q, rd_request *r, uint32_t topic, rp_f
     return RP_OK;
 }
 
+enum { LIST_BYTES = RP_MAX_ENTRIES * (RP_ENTRY_SIZE + RP_MAX_KEY + RP_MAX_VALUE) }; /* lists of long texts */
+
 /* The oldest requests, as many as a reply has entries for, and the number of all. */
 static rp_err answer_requests(rd_requests *q, rd_request *r, rp_fault *f)
 {
-    enum { ROOM = RP_MAX_ENTRIES * (4 + RP_MAX_KEY + RP_MAX_VALUE) };
     rd_dump d;
-    uint8_t *body = rd_exchange_reply(&r->exchange, ROOM);
+    uint8_t *body = rd_exchange_reply(&r->exchange, LIST_BYTES);
     if (!body || !rd_dump_take(q, r->session, &d))
         return rd_no_memory(f);
-    rp_writer w = {.out = body, .cap = ROOM};
-    put_u64(&w, "requests", d.n);
+    rp_writer w = {.out = body, .cap = LIST_BYTES};
+    rd_put_u64(&w, "requests", d.n);
     for (size_t i = 0; i < d.n && i + 1 < RP_MAX_ENTRIES; i++) {
         char key[RP_MAX_KEY + 1];
         snprintf(key, sizeof key, "request.%u", d.line[i].exchange);
-        put_text(&w, key, d.line[i].text);
+        rd_put_text(&w, key, d.line[i].text);
     }
     rd_dump_free(&d);
     rd_answer(q, r, w.used);
@@ -362,11 +328,10 @@ static rp_err answer_requests(rd_requests *q, rd_request *r, rp_fault *f)
 
 static rp_err answer_sessions(rd_requests *q, rd_request *r, rp_fault *f)
 {
-    enum { ROOM = RP_MAX_ENTRIES * (4 + RP_MAX_KEY + RP_MAX_VALUE) };
-    uint8_t *body = rd_exchange_reply(&r->exchange, ROOM);
+    uint8_t *body = rd_exchange_reply(&r->exchange, LIST_BYTES);
     if (!body)
         return rd_no_memory(f);
-    rp_writer w = {.out = body, .cap = ROOM};
+    rp_writer w = {.out = body, .cap = LIST_BYTES};
     rd_session_list_put(q->sessions, r->session, &w);
     rd_answer(q, r, w.used);
     return RP_OK;

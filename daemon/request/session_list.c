@@ -3,9 +3,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "daemon/request/describe.h"
+#include "daemon/request/entries.h"
 
 static void count(atomic_uint_fast64_t *counter, uint64_t n)
 {
@@ -49,18 +49,16 @@ static void put_session(const rd_session *x, rp_writer *w)
     char key[RP_MAX_KEY + 1], text[RP_MAX_VALUE + 1];
     snprintf(key, sizeof key, "session.%" PRIu32, x->connection);
     describe(x, text, sizeof text);
-    rp_entry e = {.kind = RP_KIND_TEXT, .key = key, .key_len = (uint8_t)strlen(key), .text = text};
-    e.text_len = (uint16_t)strlen(text);
-    rp_put_entry(w, &e);
+    rd_put_text(w, key, text);
 }
 
 void rd_session_list_put(const rd_sessions *s, const rd_session *viewer, rp_writer *w)
 {
-    rp_entry n = {.kind = RP_KIND_U64, .key = "sessions", .key_len = 8};
+    uint64_t n = 0;
     for (size_t i = 0; i <= s->mask; i++)
         for (const rd_session *x = s->bucket[i]; x; x = x->next)
-            n.u64 += listed(viewer, x);
-    rp_put_entry(w, &n);
+            n += listed(viewer, x);
+    rd_put_u64(w, "sessions", n);
     for (size_t i = 0; i <= s->mask; i++)
         for (const rd_session *x = s->bucket[i]; x; x = x->next)
             if (listed(viewer, x) && w->n < RP_MAX_ENTRIES)

@@ -8,11 +8,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/telemetry/status_json.h"
 
-enum {
-    SHARE = 20,    /* the text is made again when its age exceeds this many times the time that making it took */
-    FIRST_LE = 10, /* histograms: the smallest bucket is below 2^10 ns = 1 us, ... */
-    LAST_LE = 34   /* ... the largest below 2^34 ns = 17 s */
-};
+enum { SHARE = 20 }; /* the text is made again when its age exceeds this many times the time that making it took */
 
 /* ---- lines ---- */
 static void family(FILE *f, const char *name, const char *type, const char *help)
@@ -92,13 +88,12 @@ static void put_messages(FILE *f, const rd_stats *s)
         labelled(f, "errors_total", "error", rp_err_name(e), s->by_err[e]);
 }
 
-static const char *known(int code, const char *(*name)(int)) { return code ? name(code) : "unknown"; }
-
 static void put_request(FILE *f, int op, int dtype, int path, int result, uint64_t v)
 {
     if (v)
         fprintf(f, "reduced_requests_total{op=\"%s\",dtype=\"%s\",path=\"%s\",result=\"%s\"} %" PRIu64 "\n",
-                known(op, rp_op_name), known(dtype, rp_dtype_name), known(path, rp_path_name), rp_err_name(result), v);
+                rd_known_name(op, rp_op_name), rd_known_name(dtype, rp_dtype_name), rd_known_name(path, rp_path_name),
+                rp_err_name(result), v);
 }
 
 static void put_pieces(FILE *f, const rd_tally *t)
@@ -109,8 +104,9 @@ static void put_pieces(FILE *f, const rd_tally *t)
         for (int dtype = 0; dtype < RD_DTYPES; dtype++)
             for (int path = 0; path < RD_PATHS; path++)
                 if (t->pieces[op][dtype][path])
-                    fprintf(f, "reduced_pieces_total{op=\"%s\",dtype=\"%s\",path=\"%s\"} %" PRIu64 "\n", known(op, rp_op_name),
-                            known(dtype, rp_dtype_name), known(path, rp_path_name), t->pieces[op][dtype][path]);
+                    fprintf(f, "reduced_pieces_total{op=\"%s\",dtype=\"%s\",path=\"%s\"} %" PRIu64 "\n",
+                            rd_known_name(op, rp_op_name), rd_known_name(dtype, rp_dtype_name),
+                            rd_known_name(path, rp_path_name), t->pieces[op][dtype][path]);
 }
 
 /* Every op with every type, path and error would be 50,050 lines, more than a message holds. A quarter of these can happen, if
@@ -133,7 +129,7 @@ static void put_requests(FILE *f, const rd_stats *s)
 
 static void put_histogram(FILE *f, const char *stage, const rd_histogram *h)
 {
-    for (unsigned e = FIRST_LE; e <= LAST_LE; e++) /* whole nanoseconds below 2^e are at most 2^e - 1 */
+    for (unsigned e = RD_FIRST_LE; e <= RD_LAST_LE; e++) /* whole nanoseconds below 2^e are at most 2^e - 1 */
         fprintf(f, "reduced_request_seconds_bucket{stage=\"%s\",le=\"%.12g\"} %" PRIu64 "\n", stage,
                 (double)((UINT64_C(1) << e) - 1) * 1e-9, rd_histogram_below(h, e));
     fprintf(f, "reduced_request_seconds_bucket{stage=\"%s\",le=\"+Inf\"} %" PRIu64 "\n", stage, h->count);
@@ -143,11 +139,10 @@ static void put_histogram(FILE *f, const char *stage, const rd_histogram *h)
 
 static void put_times(FILE *f, const rd_tally *t)
 {
-    static const char *const names[RD_STAGES] = {"queue", "copy", "kernel", "total"};
     family(f, "request_seconds", "histogram",
            "Times of the requests that succeeded: until the engine took them up, copying, computing, receipt to reply.");
     for (int i = 0; i < RD_STAGES; i++)
-        put_histogram(f, names[i], &t->stage[i]);
+        put_histogram(f, rd_stage_names[i], &t->stage[i]);
 }
 
 /* Requests that shared a launch. */
@@ -422,11 +417,10 @@ static void take_logins(rd_logins *l, const rd_stats *s)
 
 static char *render_json(rd_metrics *m, const rd_measures *now, size_t *len)
 {
-    enum { ROOM = 32768 }; /* as of QUERY */
     if (!m->entries)
         return NULL;
-    uint8_t *entries = malloc(ROOM);
-    size_t n = entries ? m->entries(m->arg, now, entries, ROOM) : 0;
+    uint8_t *entries = malloc(RD_STATUS_BYTES);
+    size_t n = entries ? m->entries(m->arg, now, entries, RD_STATUS_BYTES) : 0;
     char *json = entries ? rd_status_json(now, entries, n, &m->rates, &m->logins, len) : NULL;
     free(entries);
     return json;

@@ -19,6 +19,8 @@
 #include "daemon/telemetry/trace.h"
 #include "kernels/kernels.h"
 
+enum { RD_STATUS_BYTES = 32768 }; /* of the entries of info and status: of at most 300 bytes each; all but a few have 40 */
+
 /* All that is rendered, at one moment. */
 typedef struct rd_measures {
     rd_gauges gauges;

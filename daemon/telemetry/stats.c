@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/base/brief_lock.h"
+#include "daemon/base/clock.h"
 
 /* Every code has its place. */
 #define X(NAME, name, code) _Static_assert(code < RD_MSGS, "RD_MSGS");
@@ -21,6 +22,8 @@ RP_PATHS(X)
 #define X(NAME, code, help) _Static_assert(code < RD_ERRS, "a gap in RP_ERRORS");
 RP_ERRORS(X)
 #undef X
+
+const char *const rd_stage_names[RD_STAGES] = {"queue", "copy", "kernel", "total"};
 
 /* The place of a code that may be none. */
 static unsigned place(int code, unsigned places) { return code > 0 && (unsigned)code < places ? (unsigned)code : 0; }
@@ -45,7 +48,7 @@ static void add_if_slow(rd_tally *t, const rd_record *a)
 {
     rd_slow x = {
         place(a->op, RD_OPS), place(a->dtype, RD_DTYPES), place(a->path, RD_PATHS), a->data_bytes, a->received_ns, {0}};
-    if (a->stage_ns[RD_TOTAL] < RD_SLOW_MS * UINT64_C(1000000))
+    if (a->stage_ns[RD_TOTAL] < RD_SLOW_MS * RD_NS_PER_MS)
         return;
     x.end_ns += a->stage_ns[RD_TOTAL];
     memcpy(x.stage_ns, a->stage_ns, sizeof x.stage_ns);

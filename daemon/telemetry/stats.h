@@ -29,6 +29,10 @@ enum { RD_USER_OTHER, RD_USER_UNKNOWN, RD_FIRST_USER, RD_MAX_USERS = 64 };
 
 /* The times of a request: receipt until the engine took it up; moving its data; computing; receipt to reply. */
 typedef enum { RD_QUEUE, RD_COPY, RD_KERNEL, RD_TOTAL, RD_STAGES } rd_stage;
+extern const char *const rd_stage_names[RD_STAGES];
+
+/* The name of a code for metrics and page: "unknown" if it is 0. */
+static inline const char *rd_known_name(int code, const char *(*name)(int)) { return code ? name(code) : "unknown"; }
 
 /* What is reported of an answered request: to the counters here and to the trace. */
 typedef struct rd_record {

@@ -10,11 +10,6 @@
 #include "daemon/telemetry/json_text.h"
 #include "proto/codec.h"
 
-enum {
-    FIRST_LE = 10, /* as in the metrics: the smallest bucket is below 2^10 ns, ... */
-    LAST_LE = 34   /* ... the largest below 2^34 ns = 17 s */
-};
-
 /* The addresses it listens on are for its users, which may ask it. */
 static bool is_public(const rp_entry *e) { return e->key_len < 7 || memcmp(e->key, "listen.", 7) != 0; }
 
@@ -47,8 +42,6 @@ static void put_status(FILE *f, const void *entries, size_t n)
     fputc('}', f);
 }
 
-static const char *known(int code, const char *(*name)(int)) { return code ? name(code) : "unknown"; }
-
 static uint64_t failures(const rd_stats *s, int op, int dtype, int path)
 {
     uint64_t n = 0;
@@ -65,8 +58,8 @@ static void put_op(FILE *f, const rd_stats *s, int op, int dtype, int path, cons
     fprintf(f,
             "%s{\"op\":\"%s\",\"dtype\":\"%s\",\"path\":\"%s\",\"ok\":%" PRIu64 ",\"pieces\":%" PRIu64 ",\"errors\":%" PRIu64
             ",\"bytes\":%" PRIu64 "}",
-            *between, known(op, rp_op_name), known(dtype, rp_dtype_name), known(path, rp_path_name), done,
-            s->tally.pieces[op][dtype][path], failed, s->tally.data_bytes[op][dtype][path]);
+            *between, rd_known_name(op, rp_op_name), rd_known_name(dtype, rp_dtype_name), rd_known_name(path, rp_path_name),
+            done, s->tally.pieces[op][dtype][path], failed, s->tally.data_bytes[op][dtype][path]);
     *between = ",";
 }
 
@@ -87,11 +80,10 @@ static void put_ops(FILE *f, const rd_stats *s)
 /* How many requests took less than 2^10, 2^11, ... ns, and all. */
 static void put_times(FILE *f, const rd_tally *t)
 {
-    static const char *const names[RD_STAGES] = {"queue", "copy", "kernel", "total"};
     fputs(",\"times\":{", f);
     for (int i = 0; i < RD_STAGES; i++) {
-        fprintf(f, "%s\"%s\":[", i ? "," : "", names[i]);
-        for (unsigned e = FIRST_LE; e <= LAST_LE; e++)
+        fprintf(f, "%s\"%s\":[", i ? "," : "", rd_stage_names[i]);
+        for (unsigned e = RD_FIRST_LE; e <= RD_LAST_LE; e++)
             fprintf(f, "%" PRIu64 ",", rd_histogram_below(&t->stage[i], e));
         fprintf(f, "%" PRIu64 "]", t->stage[i].count);
     }
@@ -147,9 +139,9 @@ static void put_devices(FILE *f, const rd_measures *m, const rd_rates *rates)
 
 static void put_one_slow(FILE *f, const rd_slow *x, uint64_t now_ns)
 {
-    fprintf(f, "{\"op\":\"%s\",\"dtype\":\"%s\",\"path\":\"%s\",\"bytes\":%" PRIu64 ",\"age_s\":%.3f", known(x->op, rp_op_name),
-            known(x->dtype, rp_dtype_name), known(x->path, rp_path_name), x->bytes,
-            now_ns > x->end_ns ? (double)(now_ns - x->end_ns) * 1e-9 : 0);
+    fprintf(f, "{\"op\":\"%s\",\"dtype\":\"%s\",\"path\":\"%s\",\"bytes\":%" PRIu64 ",\"age_s\":%.3f",
+            rd_known_name(x->op, rp_op_name), rd_known_name(x->dtype, rp_dtype_name), rd_known_name(x->path, rp_path_name),
+            x->bytes, now_ns > x->end_ns ? (double)(now_ns - x->end_ns) * 1e-9 : 0);
     fprintf(f, ",\"queue_s\":%.9f,\"copy_s\":%.9f,\"kernel_s\":%.9f,\"total_s\":%.9f}", (double)x->stage_ns[RD_QUEUE] * 1e-9,
             (double)x->stage_ns[RD_COPY] * 1e-9, (double)x->stage_ns[RD_KERNEL] * 1e-9, (double)x->stage_ns[RD_TOTAL] * 1e-9);
 }
