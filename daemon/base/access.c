@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/base/cap_text.h"
+
+#define MANY "at most " RD_CAP_TEXT(RD_MAX_IDS) " are allowed"
+
 /* ---- lists of the config ---- */
 static bool find_name(rd_id_kind kind, const char *name, uint32_t *id)
 {
@@ -33,7 +37,7 @@ const char *rd_ids_add(rd_ids *ids, rd_id_kind kind, const char *value)
         return kind == RD_USER_ID ? "no such user" : "no such group";
     }
     if (ids->n == RD_MAX_IDS)
-        return "at most 32 are allowed";
+        return MANY;
     ids->id[ids->n++] = id;
     return NULL;
 }
@@ -46,7 +50,7 @@ const char *rd_names_add(rd_names *names, const char *name)
         if (rd_user_names_look_alike(names->name[i], name) && strcmp(names->name[i], name) != 0)
             problem = "the list has this name in other letters";
     if (!problem && names->n == RD_MAX_IDS)
-        problem = "at most 32 are allowed";
+        problem = MANY;
     if (!problem)
         memcpy(names->name[names->n++], name, n + 1);
     return problem;

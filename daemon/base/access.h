@@ -12,7 +12,7 @@
 
 #include "daemon/base/user_name.h"
 
-enum { RD_MAX_IDS = 32 }; /* in one list of the config; a site with more users can make a group of them */
+#define RD_MAX_IDS 32 /* in one list of the config; a site with more users can make a group of them */
 
 typedef struct rd_ids {
     uint32_t id[RD_MAX_IDS];

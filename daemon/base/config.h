@@ -1,4 +1,4 @@
-/* Settings: one table of options (config.c) makes the config file, the flags, --help, --check-config and
+/* Settings: one table of options (config_options.h) makes the config file, the flags, --help, --check-config and
  * --dump-config. The only side effect is reading the file. Nothing is logged: errors come back as one line of text. */
 #ifndef RD_CONFIG_H
 #define RD_CONFIG_H
@@ -16,6 +16,8 @@ enum {
     RD_MAX_FILE = 180, /* of an option's path: name and path fit in a line of the config file, which inih limits to 198 bytes */
     RD_MAX_PATH = 512, /* of the config file's own */
     RD_MAX_WHY = 320,
+    RD_AUTOSTARTED_IDLE_S =
+        600,              /* idle-exit of a daemon that a client started; REDUCE_OPEN_OPTS_INIT of client/reduce.h agrees */
     RD_BACKEND_HYBRID = 3 /* after the codes of rp_backend: CUDA and the CPU together */
 };
 

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "daemon/base/cap_text.h"
+
 /* <ctype.h> is not used, because it depends on the locale. */
 static bool is_plain(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
@@ -11,7 +13,7 @@ const char *rd_user_name_problem(const char *name, size_t n)
     if (n == 0)
         return "the name is empty";
     if (n > RD_USER_NAME)
-        return "the name is longer than 64 bytes";
+        return "the name is longer than " RD_CAP_TEXT(RD_USER_NAME) " bytes";
     if (!is_plain(name[0]))
         return "the name does not begin with a letter or a digit";
     for (size_t i = 0; i < n; i++)

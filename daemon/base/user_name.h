@@ -6,10 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum {
-    RD_USER_NAME = 64,              /* bytes: X.520's limit of a common name */
-    RD_USER_TEXT = RD_USER_NAME + 8 /* how lists name any user: "1000", "tls:NAME" or "tcp" */
-};
+#define RD_USER_NAME 64                   /* bytes: X.520's limit of a common name */
+enum { RD_USER_TEXT = RD_USER_NAME + 8 }; /* how lists name any user: "1000", "tls:NAME" or "tcp" */
 
 /* Is it a valid name: 1 to RD_USER_NAME letters, digits and '.', '_', '-', '@', '+', beginning with a letter or a digit? NULL:
  * it is; else what is wrong with it. */
