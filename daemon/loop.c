@@ -104,7 +104,7 @@ void rd_turn(rd_server *s)
         n = rd_inbox_take(&s->inbox, batch, BATCH);
         for (size_t k = 0; k < n; k++)
             on_event(s, &batch[k]);
-        rd_executor(q);
+        rd_executor_feed(q);
     }
     if (n)
         rd_waker_ring(&s->waker); /* the inbox wakes again only after it was found empty */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/host_memory.h"
+#include "daemon/base/host.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
 #include "daemon/base/sandbox.h"

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/host_memory.h"
+#include "daemon/base/host.h"
 #include "daemon/base/lock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"

@@ -5,11 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool is_name(const char *name)
-{
-    return name[0] != '+' && name[0] != '-';
-} /* '+' and '-' refer to other directories of
-                                                                                      users (NIS) */
+/* '+' and '-' refer to other directories of users (NIS). */
+static bool is_name(const char *name) { return name[0] != '+' && name[0] != '-'; }
 
 void rd_login_of(const char *path, const char *uid, char out[RD_LOGIN])
 {

@@ -4,7 +4,7 @@
 #include <signal.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/host_memory.h"
+#include "daemon/base/host.h"
 
 enum { PLACES = RD_MAX_READERS + RD_MAX_STUCK };
 

@@ -115,8 +115,8 @@ static void give_back(rd_exchange_pool *p, pooled *x)
         pthread_mutex_unlock(&p->all->lock);
         mine = c && rd_connection_claim(c); /* otherwise the connection is being hung up */
         if (mine) {
-            hand_over(c, x, false); /* without the fast path: this may be the loop's thread, or the start of a long row of
-                                       waiting connections */
+            /* without the fast path: this may be the loop's thread, or the start of a long row of waiting connections */
+            hand_over(c, x, false);
             rd_connection_turn(c);
         }
         if (c)

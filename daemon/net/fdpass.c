@@ -152,9 +152,8 @@ static void fdpass_readable(uv_poll_t *poll, int status, int events)
     struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof control.bytes};
     int fds[FDS_TAKEN];
     (void)events;
-    if (status < 0 || rd_held(&c->user->charges, RD_HELD_CLOSING) >=
-                          RP_MAX_USER_CLOSING) { /* the channel is broken, or its packet may bring more descriptors whose close
-                                                    hangs */
+    /* the channel is broken, or its packet may bring more descriptors whose close hangs */
+    if (status < 0 || rd_held(&c->user->charges, RD_HELD_CLOSING) >= RP_MAX_USER_CLOSING) {
         rd_fdpass_hang_up(c);
         return;
     }
@@ -173,8 +172,8 @@ void rd_fdpass_watch(rd_channel *c) { uv_poll_start(&c->poll, UV_READABLE, fdpas
 
 void rd_fdpass_rest(rd_channel *c) { uv_poll_stop(&c->poll); }
 
-/* ---- doors ---- */
-static void welcome(rd_fdpass *f, int fd, uint64_t uid)
+/* ---- listening ---- */
+static void open_channel(rd_fdpass *f, int fd, uint64_t uid)
 {
     rd_channel *c = calloc(1, sizeof *c);
     rd_user *user = c ? rd_user_get(f->holdings->users, uid) : NULL;
@@ -199,103 +198,103 @@ static void welcome(rd_fdpass *f, int fd, uint64_t uid)
     rd_fdpass_watch(c);
 }
 
-static void fdpass_knock(uv_poll_t *poll, int status, int events)
+static void fdpass_accept(uv_poll_t *poll, int status, int events)
 {
-    rd_door *d = poll->data;
+    rd_fdpass_listener *l = poll->data;
     struct ucred who;
     socklen_t len = sizeof who;
     (void)events;
-    int fd = status < 0 ? -1 : accept4(d->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    int fd = status < 0 ? -1 : accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
-        d->resting = status < 0 || !(errno == EAGAIN || errno == EINTR || errno == ECONNABORTED);
-        if (d->resting) /* polling would report the pending peer all the time; descriptors and memory come back later */
+        l->resting = status < 0 || !(errno == EAGAIN || errno == EINTR || errno == ECONNABORTED);
+        if (l->resting) /* polling would report the pending peer all the time; descriptors and memory come back later */
             uv_poll_stop(poll);
         return;
     }
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) == 0 && rd_uid_is_known(who.uid) &&
-        rd_gate_lets(d->gate, who.uid, who.gid)) {
-        welcome(d->all, fd, who.uid);
+        rd_gate_lets(l->gate, who.uid, who.gid)) {
+        open_channel(l->all, fd, who.uid);
     } else {
-        d->all->refused++;
+        l->all->refused++;
         close(fd);
     }
 }
 
 void rd_fdpass_tick(rd_fdpass *f)
 {
-    for (rd_door *d = f->doors; d < f->doors + f->n_doors; d++)
-        if (d->resting)
-            d->resting = uv_poll_start(&d->poll, UV_READABLE, fdpass_knock) != 0;
+    for (rd_fdpass_listener *l = f->listeners; l < f->listeners + f->n_listeners; l++)
+        if (l->resting)
+            l->resting = uv_poll_start(&l->poll, UV_READABLE, fdpass_accept) != 0;
 }
 
 void rd_fdpass_pause(rd_fdpass *f)
 {
-    for (rd_door *d = f->doors; d < f->doors + f->n_doors; d++)
-        if (d->passed) {
-            d->resting = false;
-            uv_poll_stop(&d->poll);
+    for (rd_fdpass_listener *l = f->listeners; l < f->listeners + f->n_listeners; l++)
+        if (l->passed) {
+            l->resting = false;
+            uv_poll_stop(&l->poll);
         }
 }
 
-static bool bind_door(rd_door *d, unsigned mode, const rd_ids *group)
+static bool bind_listener(rd_fdpass_listener *l, unsigned mode, const rd_ids *group)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
-    snprintf(a.sun_path, sizeof a.sun_path, "%.*s", (int)sizeof a.sun_path - 1, d->path);
-    d->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    return d->fd >= 0 && bind(d->fd, (struct sockaddr *)&a, sizeof a) == 0 && rd_hand_socket(d->path, mode, group) &&
-           listen(d->fd, BACKLOG) == 0;
+    snprintf(a.sun_path, sizeof a.sun_path, "%.*s", (int)sizeof a.sun_path - 1, l->path);
+    l->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    return l->fd >= 0 && bind(l->fd, (struct sockaddr *)&a, sizeof a) == 0 && rd_hand_socket(l->path, mode, group) &&
+           listen(l->fd, BACKLOG) == 0;
 }
 
 /* A passed socket listens already. After another listen() peers see this process as the owner (wire_unix.c). */
-static bool open_door(rd_door *d, unsigned mode, const rd_ids *group)
+static bool open_listener(rd_fdpass_listener *l, unsigned mode, const rd_ids *group)
 {
-    return d->passed ? listen(d->fd, BACKLOG) == 0 : bind_door(d, mode, group);
+    return l->passed ? listen(l->fd, BACKLOG) == 0 : bind_listener(l, mode, group);
 }
 
-static void forget_door(rd_door *d)
+static void remove_socket(rd_fdpass_listener *l)
 {
-    if (!d->passed)
-        unlink(d->path);
+    if (!l->passed)
+        unlink(l->path);
 }
 
 bool rd_fdpass_listen(rd_fdpass *f, const char *path, int passed, const rd_config *config, const rd_gate *gate, char *why,
                       size_t cap)
 {
-    rd_door *d = &f->doors[f->n_doors];
-    snprintf(d->path, sizeof d->path, "%s" RP_SIDE_SUFFIX, path);
-    if (strlen(d->path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
-        snprintf(why, cap, "%s: path too long", d->path);
+    rd_fdpass_listener *l = &f->listeners[f->n_listeners];
+    snprintf(l->path, sizeof l->path, "%s" RP_SIDE_SUFFIX, path);
+    if (strlen(l->path) >= sizeof((struct sockaddr_un *)0)->sun_path) {
+        snprintf(why, cap, "%s: path too long", l->path);
         return false;
     }
-    if (passed < 0 && rd_clear_socket(d->path, why, cap) != RD_LOCK_OK)
+    if (passed < 0 && rd_clear_socket(l->path, why, cap) != RD_LOCK_OK)
         return false;
-    d->all = f;
-    d->fd = passed;
-    d->passed = passed >= 0;
-    d->gate = gate;
-    d->poll.data = d;
-    int err = open_door(d, (unsigned)config->socket_mode, &config->socket_group) ? 0 : -errno;
-    if (!err && !(err = uv_poll_init(f->loop, &d->poll, d->fd)) &&
-        !(err = uv_poll_start(&d->poll, UV_READABLE, fdpass_knock))) {
-        f->n_doors++;
+    l->all = f;
+    l->fd = passed;
+    l->passed = passed >= 0;
+    l->gate = gate;
+    l->poll.data = l;
+    int err = open_listener(l, (unsigned)config->socket_mode, &config->socket_group) ? 0 : -errno;
+    if (!err && !(err = uv_poll_init(f->loop, &l->poll, l->fd)) &&
+        !(err = uv_poll_start(&l->poll, UV_READABLE, fdpass_accept))) {
+        f->n_listeners++;
         return true;
     }
-    snprintf(why, cap, "%s: %s", d->path, uv_strerror(err));
-    forget_door(d);
-    if (d->fd >= 0)
-        close(d->fd);
+    snprintf(why, cap, "%s: %s", l->path, uv_strerror(err));
+    remove_socket(l);
+    if (l->fd >= 0)
+        close(l->fd);
     return false;
 }
 
-static void fdpass_door_closed(uv_handle_t *h) { close(((rd_door *)h->data)->fd); }
+static void fdpass_listener_closed(uv_handle_t *h) { close(((rd_fdpass_listener *)h->data)->fd); }
 
 void rd_fdpass_close(rd_fdpass *f)
 {
     while (f->first)
         rd_fdpass_hang_up(f->first);
-    for (; f->n_doors; f->n_doors--) {
-        rd_door *d = &f->doors[f->n_doors - 1];
-        forget_door(d);
-        uv_close((uv_handle_t *)&d->poll, fdpass_door_closed);
+    for (; f->n_listeners; f->n_listeners--) {
+        rd_fdpass_listener *l = &f->listeners[f->n_listeners - 1];
+        remove_socket(l);
+        uv_close((uv_handle_t *)&l->poll, fdpass_listener_closed);
     }
 }

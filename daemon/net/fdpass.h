@@ -31,7 +31,7 @@ typedef struct rd_channel {
     rp_side_kind asked;         /* the kind of packet that asked for it */
 } rd_channel;
 
-typedef struct rd_door {
+typedef struct rd_fdpass_listener {
     uv_poll_t poll; /* first */
     int fd;
     struct rd_fdpass *all;
@@ -39,7 +39,7 @@ typedef struct rd_door {
     bool passed;         /* the socket is there before and after this daemon */
     bool resting;        /* accept failed: not polled until the next rd_fdpass_tick */
     char path[RD_MAX_URL + sizeof RP_SIDE_SUFFIX];
-} rd_door;
+} rd_fdpass_listener;
 
 typedef struct rd_fdpass {
     uv_loop_t *loop;
@@ -48,8 +48,8 @@ typedef struct rd_fdpass {
     void (*packet)(void *arg, rd_channel *c, const rp_side *p, int fd);
     void (*gone)(void *arg, rd_channel *c);
     void *arg;
-    rd_door doors[RD_MAX_LISTEN];
-    unsigned n_doors;
+    rd_fdpass_listener listeners[RD_MAX_LISTEN];
+    unsigned n_listeners;
     rd_channel *first, *last; /* oldest first */
     unsigned channels, strangers;
     uint64_t refused; /* connections of users that the gate does not admit */
@@ -74,7 +74,7 @@ void rd_fdpass_rest(rd_channel *c);
 void rd_fdpass_watch(rd_channel *c);
 void rd_fdpass_hang_up(rd_channel *c); /* again is fine */
 
-/* About once a second: doors that rest are looked at again. */
+/* About once a second: listeners that rest accept again. */
 void rd_fdpass_tick(rd_fdpass *f);
 
 /* Close everything; the loop still has to run to close the handles. */

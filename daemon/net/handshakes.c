@@ -11,10 +11,13 @@ void rd_handshakes_init(rd_handshakes *h, uint64_t seed)
 void rd_handshakes_fini(rd_handshakes *h) { pthread_mutex_destroy(&h->lock); }
 
 /* ---- with the lock ---- */
+enum { BUCKET_BITS = 8 };
+_Static_assert(RD_HANDSHAKE_BUCKETS == 1 << BUCKET_BITS, "the top bits of a mixed key choose the bucket");
+
 static uint64_t *paid_by(rd_handshakes *h, const rd_handshake *x)
 {
     uint64_t mixed = (x->key ^ h->seed) * UINT64_C(0x9e3779b97f4a7c15);
-    return &h->paid_ns[mixed >> 56];
+    return &h->paid_ns[mixed >> (64 - BUCKET_BITS)];
 }
 
 static void pay(uint64_t *paid, uint64_t burst_ns, uint64_t share, uint64_t spent_ns, uint64_t now_ns)

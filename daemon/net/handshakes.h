@@ -38,7 +38,7 @@ bool rd_handshakes_wait(rd_handshakes *h); /* does any handshake wait? */
 /* Withdraw a waiting handshake. False: it does not wait (any more). */
 bool rd_handshakes_leave(rd_handshakes *h, rd_handshake *x);
 
-/* The handshake is over and took `ns` of processor time. */
+/* The handshake is over and took `spent_ns` of processor time. */
 void rd_handshakes_end(rd_handshakes *h, const rd_handshake *x, uint64_t spent_ns);
 
 #endif

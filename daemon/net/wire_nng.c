@@ -27,13 +27,13 @@ struct rd_nng_tls {
     bool looks; /* the timer runs */
 };
 
-typedef struct nng_door {
-    rd_listener listener; /* first: a listener is its nng_door */
-    nng_stream_listener *door;
+typedef struct nng_accepter {
+    rd_listener listener; /* first: a listener is its nng_accepter */
+    nng_stream_listener *stream;
     nng_aio *aio;
     rd_nng_tls *tls; /* NULL: plain tcp */
     bool resting;
-} nng_door;
+} nng_accepter;
 
 typedef struct nng_wire {
     rd_wire wire; /* first: a wire is its nng_wire */
@@ -103,7 +103,7 @@ static void begin_operations(nng_wire *w)
         end_operations(w, sends, receives);
 }
 
-static void on_look(void *arg)
+static void nng_wire_on_look(void *arg)
 {
     rd_nng_tls *tls = arg;
     rd_handshake *x;
@@ -164,7 +164,7 @@ static bool nng_wire_send_rest(rd_wire *wire, const void *data, size_t n)
     return open;
 }
 
-static void on_sent(void *arg)
+static void nng_wire_on_sent(void *arg)
 {
     nng_wire *w = arg;
     bool ok = nng_aio_result(w->tx) == 0;
@@ -194,7 +194,7 @@ static void nng_wire_receive(rd_wire *wire, void *to, size_t n, void *more, size
     nng_aio_finish(w->rx, 0);
 }
 
-static void on_received(void *arg)
+static void nng_wire_on_received(void *arg)
 {
     nng_wire *w = arg;
     charge_handshake(w);
@@ -288,10 +288,10 @@ static uint64_t key_of(nng_wire *w)
     return key;
 }
 
-static nng_wire *make_wire(const nng_door *l, nng_stream *stream)
+static nng_wire *make_wire(const nng_accepter *l, nng_stream *stream)
 {
     nng_wire *w = calloc(1, sizeof *w);
-    if (!w || nng_aio_alloc(&w->rx, on_received, w) != 0 || nng_aio_alloc(&w->tx, on_sent, w) != 0 ||
+    if (!w || nng_aio_alloc(&w->rx, nng_wire_on_received, w) != 0 || nng_aio_alloc(&w->tx, nng_wire_on_sent, w) != 0 ||
         nng_aio_alloc(&w->at_once, NULL, NULL) != 0) {
         if (w) {
             nng_aio_free(w->tx);
@@ -312,9 +312,9 @@ static nng_wire *make_wire(const nng_door *l, nng_stream *stream)
     return w;
 }
 
-static void on_accepted(void *arg)
+static void nng_wire_on_accepted(void *arg)
 {
-    nng_door *l = arg;
+    nng_accepter *l = arg;
     int err = nng_aio_result(l->aio);
     if (err == NNG_ECLOSED || err == NNG_ECANCELED)
         return;
@@ -325,7 +325,7 @@ static void on_accepted(void *arg)
     if (l->resting)
         nng_sleep_aio(RD_ACCEPT_REST_MS, l->aio);
     else
-        nng_stream_listener_accept(l->door, l->aio);
+        nng_stream_listener_accept(l->stream, l->aio);
 }
 
 /* ---- listening ---- */
@@ -352,7 +352,7 @@ static rd_nng_tls *new_tls(void)
 {
     rd_nng_tls *tls = calloc(1, sizeof *tls);
     uint64_t seed;
-    if (!tls || getrandom(&seed, sizeof seed, 0) != sizeof seed || nng_aio_alloc(&tls->look, on_look, tls) != 0) {
+    if (!tls || getrandom(&seed, sizeof seed, 0) != sizeof seed || nng_aio_alloc(&tls->look, nng_wire_on_look, tls) != 0) {
         free(tls);
         return NULL;
     }
@@ -388,50 +388,50 @@ void rd_nng_tls_close(rd_nng_tls *tls)
 }
 
 /* For tcp://host:0 the system chose the port. */
-static void tell_bound(nng_stream_listener *door, const char *url, char *bound, size_t cap)
+static void tell_bound(nng_stream_listener *listener, const char *url, char *bound, size_t cap)
 {
     size_t n = strlen(url);
     int port;
-    if (n > 2 && strcmp(url + n - 2, ":0") == 0 && nng_stream_listener_get_int(door, NNG_OPT_TCP_BOUND_PORT, &port) == 0)
+    if (n > 2 && strcmp(url + n - 2, ":0") == 0 && nng_stream_listener_get_int(listener, NNG_OPT_TCP_BOUND_PORT, &port) == 0)
         snprintf(bound, cap, "%.*s:%d", (int)(n - 2), url, port);
 }
 
 static void nng_start(rd_listener *listener)
 {
-    nng_door *l = (nng_door *)listener;
-    nng_stream_listener_accept(l->door, l->aio);
+    nng_accepter *l = (nng_accepter *)listener;
+    nng_stream_listener_accept(l->stream, l->aio);
 }
 
 static void nng_close_listener(rd_listener *listener)
 {
-    nng_door *l = (nng_door *)listener;
-    if (l->door)
-        nng_stream_listener_close(l->door);
+    nng_accepter *l = (nng_accepter *)listener;
+    if (l->stream)
+        nng_stream_listener_close(l->stream);
     nng_aio_free(l->aio); /* waits for its callback */
-    nng_stream_listener_free(l->door);
+    nng_stream_listener_free(l->stream);
     free(l);
 }
 
 static const rd_listener_ops listener_ops = {.start = nng_start, .close = nng_close_listener};
 
-static int set_up(nng_door *l, const char *url, rd_nng_tls *tls)
+static int set_up(nng_accepter *l, const char *url, rd_nng_tls *tls)
 {
     bool secure = rd_is_tls(url);
     l->tls = secure ? tls : NULL;
-    int err = nng_aio_alloc(&l->aio, on_accepted, l);
+    int err = nng_aio_alloc(&l->aio, nng_wire_on_accepted, l);
     if (!err)
-        err = nng_stream_listener_alloc(&l->door, url);
+        err = nng_stream_listener_alloc(&l->stream, url);
     if (!err && secure)
-        err = tls ? nng_stream_listener_set_ptr(l->door, NNG_OPT_TLS_CONFIG, tls->config) : NNG_EINVAL;
+        err = tls ? nng_stream_listener_set_ptr(l->stream, NNG_OPT_TLS_CONFIG, tls->config) : NNG_EINVAL;
     if (!err) /* interpose.h sets the intervals */
-        err = nng_stream_listener_set_bool(l->door, NNG_OPT_TCP_KEEPALIVE, true);
-    return err ? err : nng_stream_listener_listen(l->door);
+        err = nng_stream_listener_set_bool(l->stream, NNG_OPT_TCP_KEEPALIVE, true);
+    return err ? err : nng_stream_listener_listen(l->stream);
 }
 
 rd_listener *rd_nng_listen(const char *url, rd_nng_tls *tls, const rd_wire_events *events, void *arg, char *bound,
                            size_t bound_cap, char *why, size_t cap)
 {
-    nng_door *l = calloc(1, sizeof *l);
+    nng_accepter *l = calloc(1, sizeof *l);
     if (l)
         l->listener = (rd_listener){.ops = &listener_ops, .events = events, .arg = arg};
     if (failed(l ? set_up(l, url, tls) : NNG_ENOMEM, url, why, cap)) {
@@ -439,6 +439,6 @@ rd_listener *rd_nng_listen(const char *url, rd_nng_tls *tls, const rd_wire_event
             nng_close_listener(&l->listener);
         return NULL;
     }
-    tell_bound(l->door, url, bound, bound_cap);
+    tell_bound(l->stream, url, bound, bound_cap);
     return &l->listener;
 }

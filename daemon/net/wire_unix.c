@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/base/host_memory.h"
+#include "daemon/base/host.h"
 #include "daemon/base/workers.h"
 #include "daemon/net/limits.h"
 #include "daemon/net/wire.h"
@@ -53,7 +53,7 @@ typedef struct unix_thread {
     atomic_uint streams;
     uint64_t served_ns;     /* when its last turn ended */
     atomic_bool asleep;     /* it must be woken */
-    uint64_t rest_until_ns; /* doors rest until then; 0: none does */
+    uint64_t rest_until_ns; /* listeners rest until then; 0: none does */
     pthread_mutex_t lock;   /* of the turns; taken after a stream's */
     unix_wire *turns, **turns_end;
     _Atomic(rd_errand *) errands; /* the newest first */
@@ -427,7 +427,7 @@ static unix_wire *make_stream(unix_listener *l, int fd)
     return w;
 }
 
-static void look_at_door(unix_listener *l, bool on)
+static void watch_listener(unix_listener *l, bool on)
 {
     struct epoll_event e = {.events = on ? EPOLLIN : 0, .data.ptr = &l->source};
     epoll_ctl(l->pool->threads[0].epoll, l->watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, l->fd, &e);
@@ -438,7 +438,7 @@ static void rest(unix_listener *l)
 {
     l->resting = true;
     l->pool->threads[0].rest_until_ns = rd_after_ms(RD_ACCEPT_REST_MS);
-    look_at_door(l, false);
+    watch_listener(l, false);
 }
 
 /* Accepts one peer. False: no other peer waits. */
@@ -474,7 +474,7 @@ static void end_rest(rd_unix_threads *pool)
     for (unix_listener *l = pool->listeners; l; l = l->next)
         if (l->resting && !l->closed && !l->paused) {
             l->resting = false;
-            look_at_door(l, true);
+            watch_listener(l, true);
         }
     pthread_mutex_unlock(&pool->lock);
 }
@@ -612,7 +612,7 @@ static void unix_start(rd_listener *listener)
 {
     unix_listener *l = (unix_listener *)listener;
     pthread_mutex_lock(&l->pool->lock);
-    look_at_door(l, true);
+    watch_listener(l, true);
     pthread_mutex_unlock(&l->pool->lock);
 }
 
@@ -622,7 +622,7 @@ static void unix_pause(rd_listener *listener)
     pthread_mutex_lock(&l->pool->lock);
     l->paused = l->passed;
     if (l->paused)
-        look_at_door(l, false);
+        watch_listener(l, false);
     pthread_mutex_unlock(&l->pool->lock);
 }
 

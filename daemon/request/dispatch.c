@@ -81,7 +81,7 @@ static rp_err dispatch_hello(rd_requests *q, rd_request *r, rp_fault *f)
     rd_sched_join(&q->sched, &x->queues, &x->owner->queues, x->priority);
     x->user = rd_stats_user(q->stats, rd_peer_is_user(&x->peer) ? x->owner->text : NULL);
     x->user_text = q->stats->user[x->user];
-    if (!rd_session_greet(q->sessions, x, h.name, h.name_len, x->peer.local && q->fdpass->n_doors))
+    if (!rd_session_greet(q->sessions, x, h.name, h.name_len, x->peer.local && q->fdpass->n_listeners))
         return rp_fail(f, RP_INTERNAL, "session", 0, "no random numbers");
     rd_exchange_admit(&r->exchange, x->id);
     q->stats->sessions++;

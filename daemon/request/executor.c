@@ -179,7 +179,7 @@ static void feed_queue(rd_requests *q, rd_queue_kind queue)
     }
 }
 
-void rd_executor(rd_requests *q)
+void rd_executor_feed(rd_requests *q)
 {
     feed_readers(q);
     feed_queue(q, RD_QUEUE_SMALL);

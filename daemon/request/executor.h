@@ -21,7 +21,7 @@ void rd_submit(rd_requests *q, rd_job *job);
 void rd_schedule(rd_requests *q, rd_request *r);
 
 /* Give the engine and the readers of files as much as their windows have room for. */
-void rd_executor(rd_requests *q);
+void rd_executor_feed(rd_requests *q);
 
 /* Take what the engine has finished. */
 void rd_take_finished(rd_requests *q);

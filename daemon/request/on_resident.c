@@ -42,9 +42,11 @@ static rp_err find_named(rd_requests *q, const rd_request *r, rd_resident **x, r
     return *x ? RP_OK : rp_fail(f, RP_BAD_HANDLE, "name", 0, "no resident data named '%.*s'", (int)r->body_len, name);
 }
 
-static rd_resident *find_written(const rd_requests *q, const rd_request *r, uint64_t id)
+/* The data that the session writes. */
+static rp_err find_written(const rd_request *r, uint64_t id, rd_resident **x, rp_fault *f)
 {
-    return rd_resident_written(q->users, r->session->peer.uid, r->session, id);
+    *x = rd_resident_written(r->all->users, r->session->peer.uid, r->session, id);
+    return *x ? RP_OK : rp_fail(f, RP_BAD_HANDLE, "handle", 0, "this session does not write data with this handle");
 }
 
 /* ---- STORE ---- */
@@ -109,14 +111,14 @@ static void on_write_done(rd_requests *q, rd_job *job)
 }
 
 /* The request's job copies `bytes` bytes to the place that `w` names; they are not there before. */
-static rp_err begin_write(const rd_requests *q, rd_request *r, const rp_write *w, uint64_t bytes, rp_fault *f)
+static rp_err begin_write(rd_request *r, const rp_write *w, uint64_t bytes, rp_fault *f)
 {
-    rd_resident *x = find_written(q, r, w->handle);
-    if (!x)
-        return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "this session does not write data with this handle");
-    if (bytes == 0)
-        return rp_fail(f, RP_SHAPE, "data", 1, "no bytes to write");
-    rp_err err = rd_resident_claim(x, w->offset, bytes, f);
+    rd_resident *x;
+    rp_err err = find_written(r, w->handle, &x, f);
+    if (!err && bytes == 0)
+        err = rp_fail(f, RP_SHAPE, "data", 1, "no bytes to write");
+    if (!err)
+        err = rd_resident_claim(x, w->offset, bytes, f);
     if (err)
         return err;
     rd_source_hold(r, x);
@@ -134,7 +136,7 @@ rp_err rd_on_write(rd_requests *q, rd_request *r, rp_fault *f)
     rp_write w;
     rp_err err = rp_get_write(r->body, r->body_len, &w, f);
     if (!err)
-        err = begin_write(q, r, &w, w.data_len, f);
+        err = begin_write(r, &w, w.data_len, f);
     if (err)
         return err;
     r->job.task.data = w.data;
@@ -152,7 +154,7 @@ rp_err rd_on_write_at(rd_requests *q, rd_request *r, rp_fault *f)
     if (!err)
         err = rd_source_find(r, &a, "from", &x, f);
     if (!err)
-        err = begin_write(q, r, &w, a.length, f);
+        err = begin_write(r, &w, a.length, f);
     if (err)
         return err;
     rd_source_use(r, x, &a);
@@ -186,12 +188,12 @@ static void on_commit_sealed(rd_work *w)
 rp_err rd_on_commit(rd_requests *q, rd_request *r, rp_fault *f)
 {
     uint64_t id;
+    rd_resident *x = NULL;
     rp_err err = rp_get_u64(r->body, r->body_len, &id, "handle", f);
+    if (!err)
+        err = find_written(r, id, &x, f);
     if (err)
         return err;
-    rd_resident *x = find_written(q, r, id);
-    if (!x)
-        return rp_fail(f, RP_BAD_HANDLE, "handle", 0, "this session does not write data with this handle");
     if (rd_resident_may_seal(x, f)) {
         rd_wait(q, r);
         rd_resident_seal(x, rd_now_ns(), on_commit_sealed, r);
@@ -204,10 +206,11 @@ rp_err rd_on_commit(rd_requests *q, rd_request *r, rp_fault *f)
 
 bool rd_resident_abort(const rd_request *r, uint64_t id)
 {
-    rd_resident *x = find_written(r->all, r, id);
-    if (x)
-        rd_resident_drop(x);
-    return x != NULL;
+    rd_resident *x;
+    if (find_written(r, id, &x, NULL))
+        return false;
+    rd_resident_drop(x);
+    return true;
 }
 
 /* ---- LIST, DROP ---- */

@@ -123,8 +123,8 @@ static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_mask_at
         err = rd_check_spec(r, spec, f);
     if (err)
         return err;
-    if (spec->flags & (RP_STATES_IN | RP_OFFSETS)) /* offsets and states are checked first, and a client could change them
-                                                      later */
+    /* offsets and states are checked first, and a client could change them later */
+    if (spec->flags & (RP_STATES_IN | RP_OFFSETS))
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "states and offsets travel in messages only");
     return RP_OK;
 }

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* ---- making ---- */
-static void look_at_file(rd_work *c)
+static void handle_look_at_file(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     struct stat st;
@@ -50,7 +50,7 @@ static bool in_use_elsewhere(int fd)
     return false;
 }
 
-static void make_arena(rd_work *c)
+static void handle_make_arena(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     void *base = MAP_FAILED;
@@ -71,7 +71,7 @@ static void make_arena(rd_work *c)
         x->engine = NULL; /* works without pinning, too, only slower */
 }
 
-static void open_device(rd_work *c)
+static void handle_open_device(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     static const uint8_t unknown[RP_UUID];
@@ -89,7 +89,7 @@ static void close_passed(int fd)
     close(fd);
 }
 
-static void import_device(rd_work *c)
+static void handle_import_device(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     rk_memory_import(x->engine, x->fd, x->size, &x->memory, &x->fault);
@@ -112,7 +112,7 @@ static void leave_arena(rd_handle *x)
     x->kept = -1;
 }
 
-static void close_handle(rd_work *c)
+static void handle_close(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     if (x->kind == RD_HANDLE_DEVICE)
@@ -159,7 +159,7 @@ static void open_refused(rd_holdings *h)
     }
 }
 
-static void closed(rd_work *c)
+static void handle_closed(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     rd_users *users = x->holdings->users;
@@ -184,8 +184,8 @@ void rd_handle_release(rd_handle *x)
 {
     if (atomic_fetch_sub_explicit(&x->uses, 1, memory_order_acq_rel) != 1)
         return;
-    x->work.run = close_handle;
-    x->work.done = closed;
+    x->work.run = handle_close;
+    x->work.done = handle_closed;
     rd_workers_add(x->holdings->workers, &x->work);
 }
 
@@ -213,7 +213,7 @@ void rd_handles_forget(rd_holdings *h)
         h->in_use = x->next;
         close(x->kept);
         x->in_use = false;
-        closed(&x->work);
+        handle_closed(&x->work);
     }
 }
 
@@ -245,7 +245,7 @@ static bool wait_for_others(rd_handle *x)
     return true;
 }
 
-static void made(rd_work *c)
+static void handle_made(rd_work *c)
 {
     rd_handle *x = (rd_handle *)c;
     if (x->by_handle && x->fault.code == RP_BUSY) {
@@ -273,7 +273,7 @@ static rp_err begin(rd_holdings *h, rd_handle *given, rd_user *user, void (*run)
     x->charged = true;
     x->holdings = h;
     x->user = user;
-    x->work = (rd_work){.run = run, .done = made, .running = &user->running};
+    x->work = (rd_work){.run = run, .done = handle_made, .running = &user->running};
     user->refs++;
     *out = x;
     if (x->kind == RD_HANDLE_DEVICE && rk_opening(h->engine)) {
@@ -298,7 +298,7 @@ rp_err rd_handle_file(rd_holdings *h, rd_user *user, int fd, rd_handle_made *tel
 {
     rd_handle x = {.kind = RD_HANDLE_FILE, .fd = fd, .made = tell, .maker = maker};
     rp_err err = rd_charge(h->users, user, RD_HELD_FILES, 1, f);
-    if (!err && (err = begin(h, &x, user, look_at_file, out, f)))
+    if (!err && (err = begin(h, &x, user, handle_look_at_file, out, f)))
         rd_discharge(h->users, user, RD_HELD_FILES, 1);
     if (err)
         rd_handle_reject(h, user, fd);
@@ -320,7 +320,7 @@ rp_err rd_handle_arena(rd_holdings *h, rd_user *user, uint64_t bytes, rd_handle_
                    .maker = maker};
     stop_charging(h, user);
     rp_err err = take_arena(h->users, user, size, f);
-    if (!err && (err = begin(h, &x, user, make_arena, out, f)))
+    if (!err && (err = begin(h, &x, user, handle_make_arena, out, f)))
         give_arena(&x);
     return err;
 }
@@ -341,14 +341,14 @@ rp_err rd_handle_device(rd_holdings *h, rd_user *user, const rp_side *p, rd_hand
     memcpy(x.uuid, p->uuid, sizeof x.uuid);
     if (user->uid != geteuid())
         return rp_fail(f, RP_AUTH, "device", 0, "the daemon takes device memory from processes of its own user only");
-    return begin_device(h, &x, user, open_device, out, f);
+    return begin_device(h, &x, user, handle_open_device, out, f);
 }
 
 rp_err rd_handle_device_fd(rd_holdings *h, rd_user *user, int fd, uint64_t bytes, rd_handle_made *tell, void *maker,
                            rd_handle **out, rp_fault *f)
 {
     rd_handle x = {.kind = RD_HANDLE_DEVICE, .fd = fd, .size = bytes, .engine = h->engine, .made = tell, .maker = maker};
-    rp_err err = begin_device(h, &x, user, import_device, out, f);
+    rp_err err = begin_device(h, &x, user, handle_import_device, out, f);
     if (err)
         rd_handle_reject(h, user, fd);
     return err;
@@ -362,9 +362,9 @@ typedef struct {
     int fd;
 } reject;
 
-static void close_reject(rd_work *w) { close_passed(((reject *)w)->fd); }
+static void handle_close_rejected(rd_work *w) { close_passed(((reject *)w)->fd); }
 
-static void rejected(rd_work *w)
+static void handle_rejected_closed(rd_work *w)
 {
     reject *x = (reject *)w;
     rd_discharge(x->users, x->user, RD_HELD_CLOSING, 1);
@@ -381,7 +381,8 @@ void rd_handle_reject(rd_holdings *h, rd_user *user, int fd)
     }
     user->refs++;
     rd_charge_anyway(h->users, user, RD_HELD_CLOSING, 1);
-    *x = (reject){{.run = close_reject, .done = rejected, .running = &user->running}, h->users, user, fd};
+    *x = (reject){
+        {.run = handle_close_rejected, .done = handle_rejected_closed, .running = &user->running}, h->users, user, fd};
     rd_workers_add(h->workers, &x->work);
 }
 

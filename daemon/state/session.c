@@ -139,9 +139,9 @@ void rd_sessions_reap(rd_sessions *s)
 {
     for (rd_session **at = &s->dead; *at;) {
         rd_session *x = *at;
-        if (x->inflight || atomic_load_explicit(&x->held, memory_order_acquire) || /* fastpath.c charges `unsent` before it
-                                                                                      releases `held` */
-            rd_account_things(&x->unsent) || rd_streams_busy(&x->streams)) {
+        /* `held` first: fastpath.c charges `unsent` before it releases it */
+        if (x->inflight || atomic_load_explicit(&x->held, memory_order_acquire) || rd_account_things(&x->unsent) ||
+            rd_streams_busy(&x->streams)) {
             at = &x->next_dead;
             continue;
         }

@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/host_memory.h"
+#include "daemon/base/host.h"
 #include "daemon/state/limits.h"
 
-static uint64_t or (uint64_t given, uint64_t otherwise) { return given ? given : otherwise; }
+static uint64_t given_or(uint64_t given, uint64_t otherwise) { return given ? given : otherwise; }
 
 /* The caps of one user leave room for others: an eighth of the sessions, a quarter of the contexts, half of the
  * arenas. */
 void rd_users_configure(rd_users *u, const rd_config *c)
 {
-    u->cap[RD_HELD_SESSIONS] = or (c->max_user_sessions, c->max_sessions - c->max_sessions / 8);
-    u->cap[RD_HELD_REQUESTS] = or (c->max_user_inflight, c->contexts - c->contexts / 4);
+    u->cap[RD_HELD_SESSIONS] = given_or(c->max_user_sessions, c->max_sessions - c->max_sessions / 8);
+    u->cap[RD_HELD_REQUESTS] = given_or(c->max_user_inflight, c->contexts - c->contexts / 4);
     u->cap[RD_HELD_MESSAGE_BYTES] = c->max_user_held << 20;
     u->cap[RD_HELD_REPLY_BYTES] = RD_MAX_USER_UNREAD;
     u->cap[RD_HELD_STREAM_BYTES] = RD_MAX_USER_STREAM_BYTES;
@@ -30,8 +30,8 @@ void rd_users_configure(rd_users *u, const rd_config *c)
     u->cap_all[RD_HELD_ARENAS] = RP_MAX_ARENAS;
     u->cap_all[RD_HELD_DEVICES] = RP_MAX_DEVICES;
     u->cap_all[RD_HELD_RESIDENTS] = RP_MAX_RESIDENTS;
-    u->cap_all[RD_HELD_ARENA_BYTES] = or (c->arena << 20, rd_host_memory() / 4);
-    u->cap[RD_HELD_ARENA_BYTES] = or (c->arena_user << 20, u->cap_all[RD_HELD_ARENA_BYTES] / 2);
+    u->cap_all[RD_HELD_ARENA_BYTES] = given_or(c->arena << 20, rd_host_memory() / 4);
+    u->cap[RD_HELD_ARENA_BYTES] = given_or(c->arena_user << 20, u->cap_all[RD_HELD_ARENA_BYTES] / 2);
 }
 
 rd_user *rd_user_find(const rd_users *u, uint64_t uid)

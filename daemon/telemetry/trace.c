@@ -174,7 +174,7 @@ static void count(rd_trace *t, size_t n, bool written)
     pthread_mutex_unlock(&t->lock);
 }
 
-static void *run(void *arg)
+static void *trace_run(void *arg)
 {
     rd_trace *t = arg;
     rd_record batch[BATCH];
@@ -249,7 +249,7 @@ rd_trace *rd_trace_open(const char *path, uint64_t zero_ns, uint64_t max_bytes, 
     *t = (rd_trace){.fd = -1, .zero_ns = zero_ns, .max_bytes = max_bytes, .ring = calloc(RING, sizeof *t->ring)};
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->filled, NULL);
-    if (t->ring && begin(t, path) && (errno = pthread_create(&t->thread, NULL, run, t)) == 0)
+    if (t->ring && begin(t, path) && (errno = pthread_create(&t->thread, NULL, trace_run, t)) == 0)
         return t;
     snprintf(why, cap, "%s: %s", path, strerror(errno));
     destroy(t);

@@ -1,6 +1,6 @@
 /* The machine's memory in bytes and the cores that the daemon may use. Some defaults are shares of them. */
-#ifndef DAEMON_BASE_HOST_MEMORY_H
-#define DAEMON_BASE_HOST_MEMORY_H
+#ifndef RD_HOST_H
+#define RD_HOST_H
 
 #include <sched.h>
 #include <stdbool.h>
@@ -12,9 +12,8 @@ static inline uint64_t rd_host_memory(void) { return (uint64_t)sysconf(_SC_PHYS_
 static inline unsigned rd_cores(void)
 {
     cpu_set_t set;
-    const bool told = sched_getaffinity(0, sizeof set, &set) == 0; /* it fails if the machine has more cores than the set can
-                                                                      hold */
-    return told ? (unsigned)CPU_COUNT(&set) : (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
+    const bool known = sched_getaffinity(0, sizeof set, &set) == 0; /* fails if the set is too small for the machine's cores */
+    return known ? (unsigned)CPU_COUNT(&set) : (unsigned)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 static inline unsigned rd_half_the_cores(void)
