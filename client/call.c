@@ -15,7 +15,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/autostart.h"
@@ -35,28 +34,7 @@ enum {
     GRACE_MS = 1000        /* past a deadline, because the daemon's own DEADLINE reply may be on its way */
 };
 
-/* ---- entering and leaving ---- */
-
-void rc_cond_init(pthread_cond_t *cond)
-{
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(cond, &attr);
-    pthread_condattr_destroy(&attr);
-}
-
-void rc_enter(reduce_client *c) { pthread_mutex_lock(&c->lock); }
-
-static rc_place *take_outbox(reduce_client *c)
-{
-    rc_place *p = c->outbox;
-    if (p) {
-        c->outbox = p->next;
-        p->next = NULL;
-    }
-    return p;
-}
+/* ---- messages that go once the mutex is left ---- */
 
 static void send_place(rc_place *p)
 {
@@ -81,109 +59,38 @@ static void orphan(reduce_client *c, rc_call *call);
 
 /* The transport owns the message of place `p` now, so the call's data are no longer read. The place may already have another
  * call, whose post has another number. */
-static void posted(reduce_client *c, rc_place *p, uint64_t post)
+static void posted(reduce_client *c, rc_place *p, uint64_t number)
 {
-    if (p->posts != post)
+    if (p->posts != number)
         return;
     p->posting = false;
     if (p->call && p->call->cancelled)
         orphan(c, p->call);
 }
 
-/* Do a piece of the work that was queued under the mutex, with the mutex released. False: there is none. */
-static bool flush_one(reduce_client *c)
+/* A piece of the work before the mutex is left (enter.h). */
+static void call_post(reduce_client *c, rc_ending *work)
 {
-    rc_place *p = take_outbox(c);
-    if (!p && !c->endings)
-        return false;
-    if (!p) {
-        rc_ending *e = c->endings;
-        c->endings = e->next;
-        e->run(c, e);
-        return true;
-    }
-    uint64_t post = p->posts;
-    bool help = c->outbox && p->call && p->call->copies; /* each helper calls for the next one */
+    rc_place *p = (rc_place *)work;
+    const uint64_t number = p->posts;
+    const bool help = c->outbox && p->call && p->call->copies; /* each helper calls for the next one */
     pthread_mutex_unlock(&c->lock);
     if (help)
         rc_connection_help(c->connection, call_help);
     send_place(p);
     pthread_mutex_lock(&c->lock);
-    posted(c, p, post);
-    return true;
+    posted(c, p, number);
 }
-
-/* The connection's threads read replies, unless a caller reads its reply itself. */
-static void leave_to_connection(reduce_client *c)
-{
-    if (c->busy && !c->helping)
-        rc_connection_interrupt(c->connection);
-}
-
-void rc_leave(reduce_client *c)
-{
-    while (flush_one(c))
-        ;
-    leave_to_connection(c);
-    pthread_mutex_unlock(&c->lock);
-}
-
-void rc_end_later(reduce_client *c, rc_ending *e)
-{
-    e->next = c->endings;
-    c->endings = e;
-}
-
-static bool helped_by_other(const reduce_client *c) { return c->helping && !pthread_equal(c->helper, pthread_self()); }
-
-void rc_wake(pthread_cond_t *cond, reduce_client *c)
-{
-    pthread_cond_broadcast(cond);
-    c->unreadable = false;
-    if (helped_by_other(c))
-        rc_connection_interrupt(c->connection);
-}
-
-bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
-{
-    if (flush_one(c)) /* the event that the caller waits for may happen meanwhile */
-        return true;
-    leave_to_connection(c);
-    if (until_ns == 0) {
-        pthread_cond_wait(cond, &c->lock);
-        return true;
-    }
-    struct timespec end = rc_timespec(until_ns);
-    return pthread_cond_timedwait(cond, &c->lock, &end) != ETIMEDOUT;
-}
-
-bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns, uint64_t watch_until_ns)
-{
-    if (c->busy != 1 || c->outbox || c->endings || c->helping || c->unreadable)
-        return rc_cond_wait(cond, c, until_ns);
-    c->helping = true;
-    c->helper = pthread_self();
-    pthread_mutex_unlock(&c->lock);
-    bool read = rc_connection_read_here(c->connection, until_ns, watch_until_ns);
-    pthread_mutex_lock(&c->lock);
-    c->helping = false;
-    c->unreadable |= !read; /* the event may have happened meanwhile: the caller checks before it waits */
-    return until_ns == 0 || rc_now_ns() < until_ns;
-}
-
-/* ---- places ---- */
 
 static void push_outbox(reduce_client *c, rc_place *p)
 {
-    p->next = NULL;
+    p->post.run = call_post;
     p->posting = true;
     p->posts++;
-    if (c->outbox)
-        c->outbox_end->next = p;
-    else
-        c->outbox = p;
-    c->outbox_end = p;
+    rc_send_later(c, &p->post);
 }
+
+/* ---- places ---- */
 
 /* A place for one more request; NULL if as many as the daemon allows are under way. */
 static rc_place *take_place(reduce_client *c)
@@ -666,10 +573,9 @@ void rc_call_on_connection(void *client, bool up)
         c->session = 0;
     else if (c->welcome.session)
         c->reconnects++;
+    /* messages that were just posted wait for a connection; they do not start a daemon */
     if (!up && c->may_start && c->busy && !c->closing)
-        rc_say_hello(c,
-                     c->opts.reconnect_timeout_ms); /* messages that were just posted wait for a connection; they do not start a
-                                                 daemon */
+        rc_say_hello(c, c->opts.reconnect_timeout_ms);
     rc_wake(&c->changed, c);
     rc_leave(c);
 }

@@ -1,5 +1,4 @@
-/* Calls: one request until it is answered, with hello, repeats and queueing. And the mutex of a client: how code enters,
- * waits and leaves. */
+/* Calls: one request until it is answered, with hello, repeats and queueing. */
 #ifndef RC_CALL_H
 #define RC_CALL_H
 
@@ -9,6 +8,7 @@
 #include <stdint.h>
 
 #include "client/connection.h"
+#include "client/enter.h"
 #include "client/reduce.h"
 #include "proto/codec.h"
 
@@ -47,10 +47,11 @@ struct rc_call {
 
 /* An exchange of the connection, and what is kept with it. */
 typedef struct rc_place {
+    rc_ending post; /* first: sending its message */
     reduce_client *client;
     rc_slot *exchange;
     rc_call *call;         /* NULL while busy: the call was cancelled */
-    struct rc_place *next; /* in the list of free places, or of places to send */
+    struct rc_place *next; /* in the list of free places */
     size_t head_len;
     uint8_t head[RP_HEADER_SIZE + RC_MAX_HEAD];
     uint32_t send_ms, reply_ms;
@@ -58,26 +59,6 @@ typedef struct rc_place {
     bool posting;      /* in the outbox, or its data are being copied */
     uint64_t posts;    /* how often it was put there */
 } rc_place;
-
-/* Work to do before the mutex is left, such as the callback of a finished job. */
-typedef struct rc_ending {
-    void (*run)(reduce_client *c, struct rc_ending *e); /* with the mutex held; may release it meanwhile */
-    struct rc_ending *next;
-} rc_ending;
-
-/* ---- the mutex ---- */
-
-void rc_enter(reduce_client *c);
-void rc_leave(reduce_client *c); /* client.h says what it does */
-
-void rc_cond_init(pthread_cond_t *cond); /* on CLOCK_MONOTONIC */
-/* Wait with the mutex held for a wake-up, which may be spurious, or until until_ns (0: for ever); false once that has
- * passed. */
-bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns);
-/* The same for a thread that waits for the end of an exchange. Until watch_until_ns it polls instead of sleeping, if it can. */
-bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns, uint64_t watch_until_ns);
-/* Wake all that wait so; with the mutex held. */
-void rc_wake(pthread_cond_t *cond, reduce_client *c);
 
 /* ---- wait.c: may a call of the user go on waiting? ---- */
 
@@ -92,9 +73,6 @@ bool rc_interrupted(reduce_client *c, uint64_t *ask_ns);
 /* The error of the call then; reported. */
 int rc_fail_interrupted(rp_fault *f);
 int rc_report_interrupted(void);
-
-/* With the mutex held: rc_leave or the next wait runs it, the last one first. */
-void rc_end_later(reduce_client *c, rc_ending *e);
 
 /* ---- calls, with the mutex held ---- */
 

@@ -2,7 +2,8 @@
  *
  *   connection.c messages to the daemon and back
  *   wire_unix.c  their bytes, over a socket of our own     wire_nng.c   or over nng's
- *   call.c       one request until it is answered          wait.c       calls that a thread waits for
+ *   call.c       one request until it is answered          enter.c      the mutex
+ *   wait.c       calls that a thread waits for
  *   hello.c      how a session begins                      client.c     the client itself
  *   open.c       open and close                            discover.c, autostart.c  which daemon
  *   query.c      ping, info, query                         spec.c       what to reduce, checked
@@ -85,13 +86,13 @@ struct reduce_client {
     uint64_t last_id;
 
     rc_place places[RP_MAX_INFLIGHT];
-    unsigned n_places; /* made so far; made on demand */
-    unsigned busy;     /* of them, and hello_place, in use */
-    rc_place *idle;    /* free ones */
-    rc_place *outbox, *outbox_end;
-    rc_call *queue, *queue_end; /* calls without a place */
-    rc_ending *endings;         /* to run before the mutex is left */
-    unsigned jobs;              /* not settled */
+    unsigned n_places;              /* made so far; made on demand */
+    unsigned busy;                  /* of them, and hello_place, in use */
+    rc_place *idle;                 /* free ones */
+    rc_call *queue, *queue_end;     /* calls without a place */
+    rc_ending *outbox, *outbox_end; /* to run before the mutex is left: messages, oldest first, */
+    rc_ending *endings;             /* then the rest */
+    unsigned jobs;                  /* not settled */
 
     rc_fdpass fdpass;
     rc_stage stage;

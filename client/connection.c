@@ -21,8 +21,6 @@ enum {
     MAX_FRAME = RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY
 };
 
-static const uint64_t NS_PER_MS = 1000000;
-
 typedef enum {
     DOWN, /* until `due_ns`, then another attempt */
     DIALLING,
@@ -88,8 +86,6 @@ struct rc_slot {
     rc_io end;
 };
 
-static uint64_t after_ms(uint64_t ms) { return rc_now_ns() + ms * NS_PER_MS; }
-
 /* ---- the timer ---- */
 /* It rings at `when` or earlier. */
 static void wake_at(rc_connection *l, uint64_t when)
@@ -103,7 +99,7 @@ static void wake_at(rc_connection *l, uint64_t when)
 /* For the slot's deadline, and to check its connection meanwhile. */
 static void wake_for(rc_connection *l, const rc_slot *s)
 {
-    uint64_t look = l->wire->forgets ? after_ms(LOOK_MS) : UINT64_MAX;
+    uint64_t look = l->wire->forgets ? rc_after_ms(LOOK_MS) : UINT64_MAX;
     wake_at(l, s->until_ns < look ? s->until_ns : look);
 }
 
@@ -157,7 +153,7 @@ static void expire(rc_connection *l, rc_slot *s, rc_slot **ended)
 static void redial_later(rc_connection *l)
 {
     l->state = DOWN;
-    l->due_ns = after_ms(l->redial_ms);
+    l->due_ns = rc_after_ms(l->redial_ms);
     l->redial_ms = 2 * l->redial_ms < REDIAL_MAX_MS ? 2 * l->redial_ms : REDIAL_MAX_MS;
     if (!l->opening && !l->closing)
         wake_at(l, l->due_ns);
@@ -234,7 +230,7 @@ static void end_message(rc_connection *l)
     l->sender = NULL;
     if (s) {
         s->state = RECEIVING;
-        s->until_ns = after_ms(s->reply_timeout_ms);
+        s->until_ns = rc_after_ms(s->reply_timeout_ms);
         wake_for(l, s);
     }
 }
@@ -254,7 +250,7 @@ static void send_queue(rc_connection *l)
 
 static void receive_more(rc_connection *l);
 
-static void on_sent(void *arg, rc_connection_err err, size_t n)
+static void connection_on_sent(void *arg, rc_connection_err err, size_t n)
 {
     rc_connection *l = arg;
     pthread_mutex_lock(&l->lock);
@@ -388,7 +384,7 @@ static void go_on(rc_connection *l)
     wind_up(l);
 }
 
-static void on_received(void *arg, rc_connection_err err, size_t n)
+static void connection_on_received(void *arg, rc_connection_err err, size_t n)
 {
     rc_connection *l = arg;
     pthread_mutex_lock(&l->lock);
@@ -413,7 +409,7 @@ static void dial(rc_connection *l)
         redial_later(l);
 }
 
-static void on_dialled(void *arg, rc_connection_err err)
+static void connection_on_dialled(void *arg, rc_connection_err err)
 {
     rc_connection *l = arg;
     pthread_mutex_lock(&l->lock);
@@ -422,7 +418,7 @@ static void on_dialled(void *arg, rc_connection_err err)
         redial_later(l);
     } else {
         l->state = GREETING;
-        l->due_ns = after_ms(GREETING_LIMIT_MS);
+        l->due_ns = rc_after_ms(GREETING_LIMIT_MS);
         l->out = rp_greeting_req;
         l->out_left = RP_GREETING;
         rp_frame_init(&l->in, rp_greeting_rep, l->ipc, MAX_FRAME);
@@ -462,7 +458,7 @@ static void look_at_slots(rc_connection *l, uint64_t now, rc_slot **ended)
     }
 }
 
-static void on_time(void *arg)
+static void connection_on_time(void *arg)
 {
     rc_connection *l = arg;
     rc_slot *ended = NULL;
@@ -476,7 +472,7 @@ static void on_time(void *arg)
 }
 
 /* ---- help ---- */
-static void on_help(void *arg)
+static void connection_on_help(void *arg)
 {
     rc_connection *l = arg;
     void (*help)(void *) = atomic_load(&l->help); /* gcc 12 would read l->help non-atomically for the call */
@@ -495,14 +491,15 @@ static bool is_ipc(const char *url) { return strncmp(url, "ipc://", 6) == 0; }
 
 static rc_connection_err make_wire(rc_connection *l, const char *url, const rp_pem *pem)
 {
-    static const rc_wire_events events = {on_dialled, on_sent, on_received, on_time, on_help};
-    return l->ipc ? rc_wire_local(&l->wire, url + 6, &events, l) : rc_wire_nng(&l->wire, url, pem, &events, l);
+    static const rc_wire_events events = {connection_on_dialled, connection_on_sent, connection_on_received, connection_on_time,
+                                          connection_on_help};
+    return l->ipc ? rc_wire_unix(&l->wire, url + 6, &events, l) : rc_wire_nng(&l->wire, url, pem, &events, l);
 }
 
 /* One slice of a wait for the first connection. RC_LINK_OK: it may go on. */
 static rc_connection_err await_first(rc_connection *l, uint64_t end_ns, rc_connection_give_up give_up)
 {
-    const uint64_t slice = after_ms(FIRST_SLICE_MS);
+    const uint64_t slice = rc_after_ms(FIRST_SLICE_MS);
     const struct timespec until = rc_timespec(slice < end_ns ? slice : end_ns);
     if (pthread_cond_timedwait(&l->changed, &l->lock, &until) == 0)
         return RC_LINK_OK;
@@ -516,7 +513,7 @@ static rc_connection_err await_first(rc_connection *l, uint64_t end_ns, rc_conne
 
 static rc_connection_err first_connection(rc_connection *l, uint32_t timeout_ms, rc_connection_give_up give_up)
 {
-    const uint64_t end = after_ms(timeout_ms);
+    const uint64_t end = rc_after_ms(timeout_ms);
     rc_connection_err why = RC_LINK_OK;
     pthread_mutex_lock(&l->lock);
     dial(l);
@@ -551,11 +548,7 @@ rc_connection_err rc_connection_open(rc_connection **out, const char *url, const
     l->redial_ms = REDIAL_MIN_MS;
     l->timer_ns = UINT64_MAX;
     pthread_mutex_init(&l->lock, NULL);
-    pthread_condattr_t attr;
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&l->changed, &attr);
-    pthread_condattr_destroy(&attr);
+    rc_cond_init(&l->changed);
     rc_connection_err why = make_wire(l, url, pem);
     if (!why)
         why = first_connection(l, timeout_ms, give_up);
@@ -666,7 +659,7 @@ static bool begin(rc_slot *s, slot_state state, uint32_t ms)
     if (s->cancelled)
         return false;
     s->state = state;
-    s->until_ns = after_ms(ms);
+    s->until_ns = rc_after_ms(ms);
     wake_for(s->link, s);
     return true;
 }

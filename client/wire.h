@@ -53,7 +53,7 @@ struct rc_wire {
     bool forgets; /* receiving may not tell that the peer has hung up: is_gone is to be asked */
 };
 
-rc_connection_err rc_wire_local(rc_wire **wire, const char *path, const rc_wire_events *events, void *arg);
+rc_connection_err rc_wire_unix(rc_wire **wire, const char *path, const rc_wire_events *events, void *arg);
 
 /* `pem` is for tls+tcp, NULL otherwise, and not kept. */
 rc_connection_err rc_wire_nng(rc_wire **wire, const char *url, const rp_pem *pem, const rc_wire_events *events, void *arg);

@@ -10,8 +10,6 @@
 
 #include "client/wire.h"
 
-static const uint64_t NS_PER_MS = 1000000;
-
 typedef struct nng_wire {
     rc_wire wire; /* first: a wire is its nng_wire */
     char *url;
@@ -80,7 +78,7 @@ static int make_dialer(nng_wire *w)
     return !err && w->tls ? nng_stream_dialer_set_ptr(w->dialer, NNG_OPT_TLS_CONFIG, w->tls) : err;
 }
 
-static rc_connection_err dial(rc_wire *wire)
+static rc_connection_err nng_wire_dial(rc_wire *wire)
 {
     nng_wire *w = of(wire);
     int err = make_dialer(w);
@@ -89,7 +87,7 @@ static rc_connection_err dial(rc_wire *wire)
     return link_err(w, err);
 }
 
-static void on_dialled(void *arg)
+static void nng_wire_on_dialled(void *arg)
 {
     nng_wire *w = arg;
     int err = nng_aio_result(w->dial);
@@ -101,12 +99,12 @@ static void on_dialled(void *arg)
     w->wire.events->dialled(w->wire.arg, link_err(w, err));
 }
 
-static void stop_dialling(rc_wire *w) { nng_aio_cancel(of(w)->dial); }
+static void nng_wire_stop_dialling(rc_wire *w) { nng_aio_cancel(of(w)->dial); }
 
 /* ---- the stream ---- */
 
 /* An operation without a callback ends in this thread; one with it wakes one of nng's. */
-static size_t send_now(rc_wire *wire, const void *data, size_t n)
+static size_t nng_wire_send_now(rc_wire *wire, const void *data, size_t n)
 {
     nng_wire *w = of(wire);
     nng_iov v = {.iov_buf = (void *)data, .iov_len = n};
@@ -117,7 +115,7 @@ static size_t send_now(rc_wire *wire, const void *data, size_t n)
     return nng_aio_result(w->at_once) ? 0 : nng_aio_count(w->at_once);
 }
 
-static void send_more(rc_wire *wire, const void *data, size_t n)
+static void nng_wire_send_more(rc_wire *wire, const void *data, size_t n)
 {
     nng_wire *w = of(wire);
     nng_iov v = {.iov_buf = (void *)data, .iov_len = n};
@@ -125,13 +123,13 @@ static void send_more(rc_wire *wire, const void *data, size_t n)
     nng_stream_send(w->stream, w->tx);
 }
 
-static void on_sent(void *arg)
+static void nng_wire_on_sent(void *arg)
 {
     nng_wire *w = arg;
     w->wire.events->sent(w->wire.arg, link_err(w, nng_aio_result(w->tx)), nng_aio_count(w->tx));
 }
 
-static void receive(rc_wire *wire, void *to, size_t n, void *more, size_t more_n)
+static void nng_wire_receive(rc_wire *wire, void *to, size_t n, void *more, size_t more_n)
 {
     nng_wire *w = of(wire);
     const nng_iov v[] = {{to, n}, {more, more_n}};
@@ -144,15 +142,15 @@ static void receive(rc_wire *wire, void *to, size_t n, void *more, size_t more_n
     }
 }
 
-static void on_received(void *arg)
+static void nng_wire_on_received(void *arg)
 {
     nng_wire *w = arg;
     w->wire.events->received(w->wire.arg, link_err(w, nng_aio_result(w->rx)), nng_aio_count(w->rx));
 }
 
-static void hang_up(rc_wire *w) { nng_stream_close(of(w)->stream); }
+static void nng_wire_hang_up(rc_wire *w) { nng_stream_close(of(w)->stream); }
 
-static void drop(rc_wire *w)
+static void nng_wire_drop(rc_wire *w)
 {
     nng_stream_free(of(w)->stream);
     of(w)->stream = NULL;
@@ -160,7 +158,7 @@ static void drop(rc_wire *w)
 
 /* nng's TLS (1.5.2) forgets that the daemon has gone if neither chain is inside it when the news come, so the kernel is
  * asked. */
-static bool is_gone(rc_wire *wire)
+static bool nng_wire_is_gone(rc_wire *wire)
 {
     nng_wire *w = of(wire);
     nng_sockaddr a;
@@ -168,12 +166,12 @@ static bool is_gone(rc_wire *wire)
 }
 
 /* ---- the timer ---- */
-static void ring(rc_wire *wire, uint64_t when)
+static void nng_wire_ring(rc_wire *wire, uint64_t when)
 {
     nng_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     if (when < w->ring_ns) {
-        uint64_t now = rc_now_ns(), ms = when > now ? (when - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+        uint64_t now = rc_now_ns(), ms = when > now ? (when - now + RC_NS_PER_MS - 1) / RC_NS_PER_MS : 0;
         w->ring_ns = when;
         if (w->ticking)
             nng_aio_cancel(w->timer); /* it rings early, and is asked for anew */
@@ -184,7 +182,7 @@ static void ring(rc_wire *wire, uint64_t when)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void on_time(void *arg)
+static void nng_wire_on_time(void *arg)
 {
     nng_wire *w = arg;
     pthread_mutex_lock(&w->lock);
@@ -196,7 +194,7 @@ static void on_time(void *arg)
 
 /* ---- making and freeing ---- */
 
-static void free_wire(rc_wire *wire)
+static void nng_wire_free(rc_wire *wire)
 {
     nng_wire *w = of(wire);
     nng_aio_free(w->dial); /* these wait for the tails of the callbacks */
@@ -243,22 +241,23 @@ static rc_connection_err set_up_tls(nng_wire *w, const rp_pem *pem)
 static rc_connection_err set_up(nng_wire *w, const char *url, const rp_pem *pem)
 {
     w->url = strdup(url);
-    if (!w->url || nng_aio_alloc(&w->dial, on_dialled, w) || nng_aio_alloc(&w->tx, on_sent, w) ||
-        nng_aio_alloc(&w->at_once, NULL, NULL) || nng_aio_alloc(&w->rx, on_received, w) || nng_aio_alloc(&w->timer, on_time, w))
+    if (!w->url || nng_aio_alloc(&w->dial, nng_wire_on_dialled, w) || nng_aio_alloc(&w->tx, nng_wire_on_sent, w) ||
+        nng_aio_alloc(&w->at_once, NULL, NULL) || nng_aio_alloc(&w->rx, nng_wire_on_received, w) ||
+        nng_aio_alloc(&w->timer, nng_wire_on_time, w))
         return RC_LINK_NO_MEMORY;
     return is_tls(url) ? set_up_tls(w, pem) : RC_LINK_OK;
 }
 
-static const rc_wire_ops ops = {.dial = dial,
-                                .stop_dialling = stop_dialling,
-                                .send_now = send_now,
-                                .send = send_more,
-                                .receive = receive,
-                                .hang_up = hang_up,
-                                .drop = drop,
-                                .is_gone = is_gone,
-                                .ring = ring,
-                                .free = free_wire};
+static const rc_wire_ops ops = {.dial = nng_wire_dial,
+                                .stop_dialling = nng_wire_stop_dialling,
+                                .send_now = nng_wire_send_now,
+                                .send = nng_wire_send_more,
+                                .receive = nng_wire_receive,
+                                .hang_up = nng_wire_hang_up,
+                                .drop = nng_wire_drop,
+                                .is_gone = nng_wire_is_gone,
+                                .ring = nng_wire_ring,
+                                .free = nng_wire_free};
 
 /* Its threads do not survive a fork, and it cannot start again in the child: remember who woke it first. */
 static bool is_woken_by_parent(void)
@@ -280,7 +279,7 @@ rc_connection_err rc_wire_nng(rc_wire **wire, const char *url, const rp_pem *pem
     pthread_mutex_init(&w->lock, NULL);
     rc_connection_err why = set_up(w, url, pem);
     if (why)
-        free_wire(&w->wire);
+        nng_wire_free(&w->wire);
     else
         *wire = &w->wire;
     return why;

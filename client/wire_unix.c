@@ -24,10 +24,10 @@ enum {
 
 static const uint64_t NEVER = UINT64_MAX;
 static const uint64_t REST_NS = 100000000; /* so long it is left to helpers to come back and read: else both would wake */
-static const uint64_t KNOCK_NS = 5000000;  /* between attempts to connect while the daemon's queue is full */
+static const uint64_t REDIAL_NS = 5000000; /* between attempts to connect while the daemon's queue is full */
 
-typedef struct local {
-    rc_wire wire; /* first: a wire is its local */
+typedef struct unix_wire {
+    rc_wire wire; /* first: a wire is its unix_wire */
     struct sockaddr_un address;
     int kick;   /* an eventfd: the leader is to look anew */
     int nudged; /* another one: whoever reads here is to return */
@@ -50,7 +50,7 @@ typedef struct local {
     bool helper;      /* a thread is in read_here */
     bool interrupted; /* ... and is to return, or the next one is; `nudged` says the same */
     uint64_t rest_ns; /* until then the leader does not read */
-} local;
+} unix_wire;
 
 typedef struct event {
     enum { NOTHING, DIALLED, SENT, RECEIVED, RANG, HELPS } kind;
@@ -58,7 +58,7 @@ typedef struct event {
     size_t n;
 } event;
 
-static local *of(rc_wire *w) { return (local *)w; }
+static unix_wire *of(rc_wire *w) { return (unix_wire *)w; }
 
 static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
@@ -84,22 +84,22 @@ static bool watch_for(struct pollfd fds[2], uint64_t until)
     return n > 0;
 }
 
-static void *run(void *arg);
+static void *unix_run(void *arg);
 
 /* The program's signals are not for this thread. */
-static bool start_thread(local *w)
+static bool start_thread(unix_wire *w)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(&w->threads[w->n_threads], NULL, run, w) == 0;
+    bool started = pthread_create(&w->threads[w->n_threads], NULL, unix_run, w) == 0;
     w->n_threads += started;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
 }
 
 /* While nobody leads. If nobody can be had, the first to return from its event leads. */
-static void find_leader(local *w)
+static void find_leader(unix_wire *w)
 {
     if (w->idle)
         pthread_cond_signal(&w->follow);
@@ -108,7 +108,7 @@ static void find_leader(local *w)
 }
 
 /* With the lock: the state has changed. */
-static void kick(local *w)
+static void kick(unix_wire *w)
 {
     if (w->led)
         signal_fd(w->kick);
@@ -135,7 +135,7 @@ static rc_connection_err link_err(int err)
 }
 
 /* 0 or the errno */
-static int connect_socket(local *w)
+static int connect_socket(unix_wire *w)
 {
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
@@ -150,14 +150,14 @@ static int connect_socket(local *w)
     return 0;
 }
 
-static event try_to_dial(local *w)
+static event try_to_dial(unix_wire *w)
 {
     int err = w->dial_stopped ? ECANCELED : connect_socket(w);
-    w->dial_ns = err == EAGAIN ? rc_now_ns() + KNOCK_NS : NEVER;
+    w->dial_ns = err == EAGAIN ? rc_now_ns() + REDIAL_NS : NEVER;
     return err == EAGAIN ? (event){NOTHING} : (event){DIALLED, err ? link_err(err) : RC_LINK_OK, 0};
 }
 
-static event try_to_send(local *w)
+static event try_to_send(unix_wire *w)
 {
     ssize_t n = w->hung_up ? -1 : send(w->fd, w->out.iov_base, w->out.iov_len, MSG_NOSIGNAL);
     if (n < 0 && !w->hung_up && (errno == EAGAIN || errno == EINTR))
@@ -166,7 +166,7 @@ static event try_to_send(local *w)
     return n < 0 ? (event){SENT, RC_LINK_REFUSED, 0} : (event){SENT, RC_LINK_OK, (size_t)n};
 }
 
-static event try_to_receive(local *w)
+static event try_to_receive(unix_wire *w)
 {
     bool again = w->again && !w->hung_up;
     ssize_t n = w->hung_up || again ? 0 : readv(w->fd, w->in, 2);
@@ -177,12 +177,12 @@ static event try_to_receive(local *w)
 }
 
 /* The leader leaves receiving to helpers. */
-static bool rests(const local *w) { return w->helper || rc_now_ns() < w->rest_ns; }
+static bool rests(const unix_wire *w) { return w->helper || rc_now_ns() < w->rest_ns; }
 
 /* Receiving ends without a look at the socket. */
-static bool is_received(const local *w) { return w->receiving && (w->again || w->hung_up); }
+static bool is_received(const unix_wire *w) { return w->receiving && (w->again || w->hung_up); }
 
-static void tell(local *w, event e)
+static void tell(unix_wire *w, event e)
 {
     const rc_wire_events *to = w->wire.events;
     void *arg = w->wire.arg;
@@ -205,7 +205,7 @@ static void tell(local *w, event e)
 /* ---- the threads ---- */
 
 /* What need not be waited for. */
-static event due(local *w)
+static event due(unix_wire *w)
 {
     uint64_t now = rc_now_ns();
     if (now >= w->dial_ns)
@@ -221,7 +221,7 @@ static event due(local *w)
     return (event){NOTHING};
 }
 
-static event wait_for_next(local *w)
+static event wait_for_next(unix_wire *w)
 {
     uint64_t until = earlier(w->dial_ns, w->ring_ns);
     bool rest = rests(w), sends = w->out.iov_len, reads = w->receiving && !rest;
@@ -242,9 +242,9 @@ static event wait_for_next(local *w)
     return (event){NOTHING};
 }
 
-static void *run(void *arg)
+static void *unix_run(void *arg)
 {
-    local *w = arg;
+    unix_wire *w = arg;
     pthread_mutex_lock(&w->lock);
     while (!w->quit) {
         if (w->helpers) {
@@ -278,7 +278,7 @@ static void *run(void *arg)
 /* ---- reading by a thread that waits for a reply ---- */
 
 /* With the lock. */
-static bool is_interrupted(local *w)
+static bool is_interrupted(unix_wire *w)
 {
     eventfd_t n;
     bool interrupted = w->interrupted;
@@ -288,7 +288,7 @@ static bool is_interrupted(local *w)
     return interrupted;
 }
 
-static event read_or_wait(local *w, uint64_t until, uint64_t watch_until)
+static event read_or_wait(unix_wire *w, uint64_t until, uint64_t watch_until)
 {
     struct pollfd fds[] = {{w->fd, POLLIN, 0}, {w->nudged, POLLIN, 0}};
     pthread_mutex_unlock(&w->lock);
@@ -300,7 +300,7 @@ static event read_or_wait(local *w, uint64_t until, uint64_t watch_until)
 
 static bool unix_read_here(rc_wire *wire, uint64_t until, uint64_t watch_until)
 {
-    local *w = of(wire);
+    unix_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     bool mine = !w->helper && w->receiving;
     if (mine) {
@@ -317,7 +317,7 @@ static bool unix_read_here(rc_wire *wire, uint64_t until, uint64_t watch_until)
 
 static void unix_interrupt(rc_wire *wire)
 {
-    local *w = of(wire);
+    unix_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     if (!w->interrupted)
         signal_fd(w->nudged);
@@ -331,9 +331,9 @@ static void unix_interrupt(rc_wire *wire)
 
 /* ---- what is asked for ---- */
 
-static rc_connection_err dial(rc_wire *wire)
+static rc_connection_err unix_dial(rc_wire *wire)
 {
-    local *w = of(wire);
+    unix_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     w->dial_ns = 0;
     w->dial_stopped = false;
@@ -342,9 +342,9 @@ static rc_connection_err dial(rc_wire *wire)
     return RC_LINK_OK;
 }
 
-static void stop_dialling(rc_wire *wire)
+static void unix_stop_dialling(rc_wire *wire)
 {
-    local *w = of(wire);
+    unix_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     if (w->dial_ns != NEVER)
         w->dial_ns = 0;
@@ -353,15 +353,15 @@ static void stop_dialling(rc_wire *wire)
     pthread_mutex_unlock(&w->lock);
 }
 
-static size_t send_now(rc_wire *wire, const void *data, size_t n)
+static size_t unix_send_now(rc_wire *wire, const void *data, size_t n)
 {
     ssize_t sent = send(of(wire)->fd, data, n, MSG_NOSIGNAL); /* the caller sees to it that fd stays */
     return sent > 0 ? (size_t)sent : 0;
 }
 
-static void send_more(rc_wire *wire, const void *data, size_t n)
+static void unix_send_more(rc_wire *wire, const void *data, size_t n)
 {
-    local *w = of(wire);
+    unix_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     w->out = (struct iovec){(void *)data, n};
     kick(w);
@@ -369,9 +369,9 @@ static void send_more(rc_wire *wire, const void *data, size_t n)
 }
 
 /* It is within an event, whose thread looks anew after it: only a leader that was found meanwhile must be woken. */
-static void receive(rc_wire *wire, void *to, size_t n, void *more, size_t more_n)
+static void unix_receive(rc_wire *wire, void *to, size_t n, void *more, size_t more_n)
 {
-    local *w = of(wire);
+    unix_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     w->in[0] = (struct iovec){to, n};
     w->in[1] = (struct iovec){more, more_n};
@@ -382,9 +382,9 @@ static void receive(rc_wire *wire, void *to, size_t n, void *more, size_t more_n
     pthread_mutex_unlock(&w->lock);
 }
 
-static void hang_up(rc_wire *wire)
+static void unix_hang_up(rc_wire *wire)
 {
-    local *w = of(wire);
+    unix_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     w->hung_up = true;
     shutdown(w->fd, SHUT_RDWR); /* wakes a helper */
@@ -392,18 +392,18 @@ static void hang_up(rc_wire *wire)
     pthread_mutex_unlock(&w->lock);
 }
 
-static void drop(rc_wire *wire)
+static void unix_drop(rc_wire *wire)
 {
-    local *w = of(wire);
+    unix_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     close(w->fd);
     w->fd = -1;
     pthread_mutex_unlock(&w->lock);
 }
 
-static void ring(rc_wire *wire, uint64_t when)
+static void unix_ring(rc_wire *wire, uint64_t when)
 {
-    local *w = of(wire);
+    unix_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     bool sooner = when < w->ring_ns;
     w->ring_ns = earlier(when, w->ring_ns);
@@ -413,9 +413,9 @@ static void ring(rc_wire *wire, uint64_t when)
 }
 
 /* Without one to spare it is left to the first thread that returns from its event. */
-static void help(rc_wire *wire)
+static void unix_help(rc_wire *wire)
 {
-    local *w = of(wire);
+    unix_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     w->helpers++;
     if (w->idle)
@@ -427,9 +427,9 @@ static void help(rc_wire *wire)
 
 /* ---- making and freeing ---- */
 
-static void free_wire(rc_wire *wire)
+static void unix_free(rc_wire *wire)
 {
-    local *w = of(wire);
+    unix_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     w->quit = true;
     signal_fd(w->kick);
@@ -446,20 +446,20 @@ static void free_wire(rc_wire *wire)
     free(w);
 }
 
-static const rc_wire_ops ops = {.dial = dial,
-                                .stop_dialling = stop_dialling,
-                                .send_now = send_now,
-                                .send = send_more,
-                                .receive = receive,
-                                .hang_up = hang_up,
-                                .drop = drop,
-                                .ring = ring,
+static const rc_wire_ops ops = {.dial = unix_dial,
+                                .stop_dialling = unix_stop_dialling,
+                                .send_now = unix_send_now,
+                                .send = unix_send_more,
+                                .receive = unix_receive,
+                                .hang_up = unix_hang_up,
+                                .drop = unix_drop,
+                                .ring = unix_ring,
                                 .read_here = unix_read_here,
                                 .interrupt = unix_interrupt,
-                                .help = help,
-                                .free = free_wire};
+                                .help = unix_help,
+                                .free = unix_free};
 
-static rc_connection_err set_up(local *w)
+static rc_connection_err set_up(unix_wire *w)
 {
     w->kick = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     w->nudged = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -471,15 +471,15 @@ static rc_connection_err set_up(local *w)
     return right ? RC_LINK_OK : RC_LINK_NO_MEMORY;
 }
 
-rc_connection_err rc_wire_local(rc_wire **wire, const char *path, const rc_wire_events *events, void *arg)
+rc_connection_err rc_wire_unix(rc_wire **wire, const char *path, const rc_wire_events *events, void *arg)
 {
     size_t n = strlen(path);
     if (n == 0 || n >= sizeof((struct sockaddr_un){0}).sun_path)
         return RC_LINK_BAD_URL;
-    local *w = calloc(1, sizeof *w);
+    unix_wire *w = calloc(1, sizeof *w);
     if (!w)
         return RC_LINK_NO_MEMORY;
-    *w = (local){.fd = -1, .kick = -1, .nudged = -1, .dial_ns = NEVER, .ring_ns = NEVER};
+    *w = (unix_wire){.fd = -1, .kick = -1, .nudged = -1, .dial_ns = NEVER, .ring_ns = NEVER};
     w->wire = (rc_wire){.ops = &ops, .events = events, .arg = arg};
     w->address.sun_family = AF_UNIX;
     memcpy(w->address.sun_path, path, n);
@@ -487,7 +487,7 @@ rc_connection_err rc_wire_local(rc_wire **wire, const char *path, const rc_wire_
     pthread_cond_init(&w->follow, NULL);
     rc_connection_err why = set_up(w);
     if (why)
-        free_wire(&w->wire);
+        unix_free(&w->wire);
     else
         *wire = &w->wire;
     return why;

@@ -5,7 +5,7 @@
 #include "client/clock.h"
 #include "client/ctl/ctl.h"
 
-static const uint64_t FIRST_NS = 1000000000, EVERY_NS = 100000000, LINE_NS = 1000000000;
+static const uint64_t FIRST_NS = RC_NS_PER_S, EVERY_NS = RC_NS_PER_S / 10, LINE_NS = RC_NS_PER_S;
 enum { WIDTH = 24 };
 
 void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed, bool asked)

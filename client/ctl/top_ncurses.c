@@ -61,9 +61,9 @@ static bool takes_sort(int key, ctl_sort *sort)
 
 ctl_event ctl_screen_wait(int ms, ctl_sort *sort)
 {
-    uint64_t end = rc_now_ns() + (uint64_t)ms * 1000000;
+    uint64_t end = rc_after_ms((uint64_t)ms);
     for (uint64_t now; (now = rc_now_ns()) < end;) {
-        timeout((int)((end - now) / 1000000) + 1);
+        timeout((int)((end - now) / RC_NS_PER_MS) + 1);
         int key = getch();
         if (takes_sort(key, sort))
             return CTL_RESORTED;

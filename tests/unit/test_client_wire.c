@@ -169,7 +169,7 @@ static int set_up(void **state)
     snprintf(path, sizeof path, "%s/s", folder);
     strcpy(a.sun_path, path);
     door = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    return bind(door, (struct sockaddr *)&a, sizeof a) || listen(door, 0) || rc_wire_local(&wire, path, &events, NULL);
+    return bind(door, (struct sockaddr *)&a, sizeof a) || listen(door, 0) || rc_wire_unix(&wire, path, &events, NULL);
 }
 
 static int tear_down(void **state)
