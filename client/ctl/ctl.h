@@ -1,6 +1,7 @@
 /* reducectl: the command line on top of libreduce's public calls.
  *
  *   main.c            wiring and exit codes          options.c       the command line
+ *   options_check.c   which options go together
  *   help.c            what --help says               npy.c           .npy headers (pure)
  *   parse_text.c      numbers as text (pure)         parse_scalar.c  --initial (pure)
  *   integers.h        blocks of integers as text (pure)
@@ -96,6 +97,14 @@ int ctl_parse_op(const char *word, char why[CTL_WHY]);
 
 /* "sum,mean": writes the codes to `ops` and returns how many; minmax is min and max. 0: `why`. */
 int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY]);
+
+/* ---- options_check.c ---- */
+
+/* Do the options suit the command and each other? False: `why` has the first conflict. */
+bool ctl_check_options(const ctl_options *o, char why[CTL_WHY]);
+/* Is standard input named once at most? Two readers would each get a part of it. False: `why`. */
+bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY]);
+
 /* Does one pass of stats give the same values as the several operations? */
 bool ctl_is_one_pass(const ctl_options *o);
 

@@ -6,96 +6,14 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/op_table.h"
 #include "client/ctl/suggest.h"
-
-enum {
-    OPT_NAN = 256,
-    OPT_DDOF,
-    OPT_INITIAL,
-    OPT_WRAP,
-    OPT_ROWS,
-    OPT_AXIS,
-    OPT_OFFSETS,
-    OPT_MASK,
-    OPT_PARTIAL,
-    OPT_MERGE,
-    OPT_INDEX_BASE,
-    OPT_SHARD,
-    OPT_JOINED,
-    OPT_PATH,
-    OPT_PRIORITY,
-    OPT_CONNECT,
-    OPT_TLS_CA,
-    OPT_TLS_CERT,
-    OPT_TLS_KEY,
-    OPT_DEADLINE,
-    OPT_JSON,
-    OPT_JSON_STRINGS,
-    OPT_WATCH,
-    OPT_PROGRESS,
-    OPT_HEX,
-    OPT_RAW,
-    OPT_TEXT,
-    OPT_TOTAL,
-    OPT_REPLACE,
-    OPT_DEVICE,
-    OPT_SPREAD,
-    OPT_TTL,
-    OPT_NO_AUTOSTART,
-    OPT_WAIT,
-    OPT_ONCE,
-    OPT_REQUESTS
-};
 
 enum { MAX_LIST = 256 /* bytes of "sum,mean,..." */ };
 
-static const char SHORT[] = ":t:o:vhV";
-static const struct option LONG[] = {{"dtype", required_argument, NULL, 't'},
-                                     {"out", required_argument, NULL, 'o'},
-                                     {"nan", required_argument, NULL, OPT_NAN},
-                                     {"ddof", required_argument, NULL, OPT_DDOF},
-                                     {"initial", required_argument, NULL, OPT_INITIAL},
-                                     {"wrap", no_argument, NULL, OPT_WRAP},
-                                     {"rows", required_argument, NULL, OPT_ROWS},
-                                     {"axis", required_argument, NULL, OPT_AXIS},
-                                     {"offsets", required_argument, NULL, OPT_OFFSETS},
-                                     {"mask", required_argument, NULL, OPT_MASK},
-                                     {"partial", no_argument, NULL, OPT_PARTIAL},
-                                     {"merge", no_argument, NULL, OPT_MERGE},
-                                     {"index-base", required_argument, NULL, OPT_INDEX_BASE},
-                                     {"shard", required_argument, NULL, OPT_SHARD},
-                                     {"joined", required_argument, NULL, OPT_JOINED},
-                                     {"path", required_argument, NULL, OPT_PATH},
-                                     {"priority", required_argument, NULL, OPT_PRIORITY},
-                                     {"connect", required_argument, NULL, OPT_CONNECT},
-                                     {"tls-ca", required_argument, NULL, OPT_TLS_CA},
-                                     {"tls-cert", required_argument, NULL, OPT_TLS_CERT},
-                                     {"tls-key", required_argument, NULL, OPT_TLS_KEY},
-                                     {"deadline", required_argument, NULL, OPT_DEADLINE},
-                                     {"json", no_argument, NULL, OPT_JSON},
-                                     {"json-strings", no_argument, NULL, OPT_JSON_STRINGS},
-                                     {"watch", no_argument, NULL, OPT_WATCH},
-                                     {"progress", no_argument, NULL, OPT_PROGRESS},
-                                     {"requests", no_argument, NULL, OPT_REQUESTS},
-                                     {"hex", no_argument, NULL, OPT_HEX},
-                                     {"raw", no_argument, NULL, OPT_RAW},
-                                     {"text", no_argument, NULL, OPT_TEXT},
-                                     {"total", no_argument, NULL, OPT_TOTAL},
-                                     {"replace", no_argument, NULL, OPT_REPLACE},
-                                     {"device", required_argument, NULL, OPT_DEVICE},
-                                     {"spread", no_argument, NULL, OPT_SPREAD},
-                                     {"ttl", required_argument, NULL, OPT_TTL},
-                                     {"no-autostart", no_argument, NULL, OPT_NO_AUTOSTART},
-                                     {"wait", required_argument, NULL, OPT_WAIT},
-                                     {"once", no_argument, NULL, OPT_ONCE},
-                                     {"verbose", no_argument, NULL, 'v'},
-                                     {"help", no_argument, NULL, 'h'},
-                                     {"version", no_argument, NULL, 'V'},
-                                     {NULL, 0, NULL, 0}};
+/* ---- values ---- */
 
 /* "f32, f64, ..." of the codes that have a name */
-static void list(char *out, size_t cap, const char *(*name)(int), int first)
+static void list_names(char *out, size_t cap, const char *(*name)(int), int first)
 {
     size_t n = 0;
     out[0] = 0;
@@ -106,7 +24,7 @@ static void list(char *out, size_t cap, const char *(*name)(int), int first)
 static bool unknown(char why[CTL_WHY], const char *what, const char *value, const char *(*name)(int), int first)
 {
     char all[176];
-    list(all, sizeof all, name, first);
+    list_names(all, sizeof all, name, first);
     snprintf(why, CTL_WHY, "%s '%.40s' is not one of %s", what, value, all);
     return false;
 }
@@ -130,44 +48,45 @@ static int numpy_dtype(const char *word, const char *marks)
 }
 
 /* `marks`: of NumPy's, for the byte orders that there may be. */
-static bool take_dtype(int32_t *out, const char *what, const char *value, const char *marks, char why[CTL_WHY])
+static bool parse_dtype(int32_t *out, const char *what, const char *value, const char *marks, char why[CTL_WHY])
 {
     *out = reduce_dtype_parse(value);
     *out = *out ? *out : numpy_dtype(value, marks);
     return *out != 0 || unknown(why, what, value, reduce_dtype_name, REDUCE_I8);
 }
 
-static bool take_nan(int32_t *out, const char *value, char why[CTL_WHY])
+static bool option_nan(ctl_options *o, const char *value, char why[CTL_WHY])
 {
-    *out = reduce_nan_parse(value);
-    return *out >= 0 || unknown(why, "--nan", value, reduce_nan_name, 0);
+    o->spec.nan = reduce_nan_parse(value);
+    return o->spec.nan >= 0 || unknown(why, "--nan", value, reduce_nan_name, 0);
 }
 
-static bool take_priority(int *out, const char *value, char why[CTL_WHY])
+static bool option_priority(ctl_options *o, const char *value, char why[CTL_WHY])
 {
-    *out = reduce_priority_parse(value);
-    return *out >= 0 || unknown(why, "--priority", value, reduce_priority_name, REDUCE_PRIORITY_NORMAL);
+    o->priority = reduce_priority_parse(value);
+    return o->priority >= 0 || unknown(why, "--priority", value, reduce_priority_name, REDUCE_PRIORITY_NORMAL);
 }
 
-static bool take_path(int32_t *out, const char *value, char why[CTL_WHY])
+static bool option_path(ctl_options *o, const char *value, char why[CTL_WHY])
 {
-    *out = reduce_path_parse(value);
-    return *out != 0 || unknown(why, "--path", value, reduce_path_name, REDUCE_PATH_INLINE);
+    o->spec.path = reduce_path_parse(value);
+    return o->spec.path != 0 || unknown(why, "--path", value, reduce_path_name, REDUCE_PATH_INLINE);
 }
 
-static bool take_number(uint64_t *out, const char *what, const char *value, uint64_t min, uint64_t max, char why[CTL_WHY])
+static bool take_number(uint64_t *out, const char *option, const char *value, uint64_t min, uint64_t max, char why[CTL_WHY])
 {
     char *end;
     errno = 0;
     *out = strtoull(value, &end, 10);
     if (value[0] >= '0' && value[0] <= '9' && *end == 0 && errno == 0 && *out >= min && *out <= max)
         return true;
-    snprintf(why, CTL_WHY, "%s '%.40s' is not a whole number from %d to %llu", what, value, (int)min, (unsigned long long)max);
+    snprintf(why, CTL_WHY, "--%s '%.40s' is not a whole number from %d to %llu", option, value, (int)min,
+             (unsigned long long)max);
     return false;
 }
 
 /* "0,-1": which axes, as numpy counts them; from the last one if negative. */
-static bool take_axes(ctl_options *o, const char *list, char why[CTL_WHY])
+static bool option_axis(ctl_options *o, const char *list, char why[CTL_WHY])
 {
     o->n_axes = 0;
     for (const char *at = list;; at++) {
@@ -194,131 +113,186 @@ static bool take_format(ctl_options *o, ctl_format f, char why[CTL_WHY])
     return first;
 }
 
-/* One option; false: wrong. */
-static bool take(ctl_options *o, int opt, char why[CTL_WHY])
+static bool option_dtype(ctl_options *o, const char *value, char why[CTL_WHY])
 {
-    uint64_t n;
-    switch (opt) {
-    case 't':
-        o->swapped = optarg[0] == '>';
-        return take_dtype(&o->spec.dtype, "--dtype", optarg, "<=|>", why);
-    case 'o':
-        return take_dtype(&o->spec.out, "--out", optarg, "<=|", why);
-    case OPT_NAN:
-        return take_nan(&o->spec.nan, optarg, why);
-    case OPT_DDOF:
-        if (!take_number(&n, "--ddof", optarg, 0, UINT32_MAX, why))
-            return false;
-        o->spec.ddof = (uint32_t)n;
-        return true;
-    case OPT_INITIAL:
-        o->initial = optarg;
-        return true;
-    case OPT_WRAP:
-        o->spec.flags |= REDUCE_WRAP;
-        return true;
-    case OPT_ROWS:
-        o->by_rows = true;
-        return take_number(&o->spec.rows, "--rows", optarg, 1, CTL_MAX_COUNT, why);
-    case OPT_AXIS:
-        return take_axes(o, optarg, why);
-    case OPT_OFFSETS:
-        o->offsets = optarg;
-        return true;
-    case OPT_MASK:
-        o->mask = optarg;
-        return true;
-    case OPT_PARTIAL:
-        o->spec.flags |= REDUCE_STATES_OUT;
-        return take_format(o, CTL_RAW, why);
-    case OPT_MERGE:
-        return o->merge = true;
-    case OPT_INDEX_BASE:
-        return take_number(&o->spec.index_base, "--index-base", optarg, 0, CTL_MAX_COUNT, why);
-    case OPT_SHARD:
-        return ctl_parse_shard(o, optarg, why);
-    case OPT_JOINED:
-        o->joined = optarg;
-        return true;
-    case OPT_DEADLINE:
-        if (!take_number(&n, "--deadline", optarg, 1, INT32_MAX, why))
-            return false;
-        o->spec.deadline_ms = (uint32_t)n;
-        return true;
-    case OPT_PATH:
-        return take_path(&o->spec.path, optarg, why);
-    case OPT_PRIORITY:
-        return take_priority(&o->priority, optarg, why);
-    case OPT_CONNECT:
-        o->url = optarg;
-        return true;
-    case OPT_TLS_CA:
-        o->tls_ca = optarg;
-        return true;
-    case OPT_TLS_CERT:
-        o->tls_cert = optarg;
-        return true;
-    case OPT_TLS_KEY:
-        o->tls_key = optarg;
-        return true;
-    case OPT_JSON:
-        return take_format(o, CTL_JSON, why);
-    case OPT_WATCH:
-        return o->watch = true;
-    case OPT_PROGRESS:
-        return o->progress = true;
-    case OPT_JSON_STRINGS:
-        o->json_strings = true;
-        return take_format(o, CTL_JSON, why);
-    case OPT_HEX:
-        return take_format(o, CTL_HEX, why);
-    case OPT_RAW:
-        return take_format(o, CTL_RAW, why);
-    case OPT_TEXT:
-        return o->text = true;
-    case OPT_TOTAL:
-        return o->total = true;
-    case OPT_REPLACE:
-        return o->replace = true;
-    case OPT_DEVICE:
-        if (ctl_is_device_name(optarg)) {
-            o->device = optarg;
-            return true;
-        }
-        if (!take_number(&n, "--device", optarg, 0, UINT16_MAX - 1, why))
-            return false;
-        o->device = NULL;
-        o->spec.device = (uint32_t)n + 1;
-        return true;
-    case OPT_SPREAD:
-        return o->spread = true;
-    case OPT_TTL:
-        if (!take_number(&n, "--ttl", optarg, 1, INT32_MAX / 1000, why))
-            return false;
-        o->ttl_ms = (uint32_t)n * 1000;
-        return true;
-    case OPT_NO_AUTOSTART:
-        return o->no_autostart = true;
-    case OPT_WAIT:
-        if (!take_number(&n, "--wait", optarg, 1, INT32_MAX / 1000, why))
-            return false;
-        o->wait_ms = (uint32_t)n * 1000;
-        return true;
-    case OPT_ONCE:
-        return o->once = true;
-    case OPT_REQUESTS:
-        return o->requests = true;
-    case 'v':
-        return o->verbose = true;
-    case 'h':
-        o->command = CTL_HELP;
-        return true;
-    case 'V':
-        o->command = CTL_VERSION;
-        return true;
-    default:
+    o->swapped = value[0] == '>';
+    return parse_dtype(&o->spec.dtype, "--dtype", value, "<=|>", why);
+}
+
+static bool option_out(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    return parse_dtype(&o->spec.out, "--out", value, "<=|", why);
+}
+
+static bool option_rows(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    o->by_rows = true;
+    return take_number(&o->spec.rows, "rows", value, 1, CTL_MAX_COUNT, why);
+}
+
+static bool option_partial(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    (void)value;
+    o->spec.flags |= REDUCE_STATES_OUT;
+    return take_format(o, CTL_RAW, why);
+}
+
+static bool option_json_strings(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    (void)value;
+    o->json_strings = true;
+    return take_format(o, CTL_JSON, why);
+}
+
+static bool option_device(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    uint64_t n = 0;
+    const bool named = ctl_is_device_name(value);
+    if (!named && !take_number(&n, "device", value, 0, UINT16_MAX - 1, why))
         return false;
+    o->device = named ? value : NULL;
+    o->spec.device = named ? o->spec.device : (uint32_t)n + 1;
+    return true;
+}
+
+/* ---- the table ---- */
+
+typedef enum {
+    FLAG,    /* sets the bool at `at` */
+    BIT,     /* sets the bit `most` of the spec's flags */
+    TEXT,    /* keeps its value in the const char * at `at` */
+    COUNT,   /* a number from `least` to `most`, in the uint64_t at `at` */
+    COUNT32, /* ... in the uint32_t at `at` */
+    SECONDS, /* ... in milliseconds */
+    FORMAT,  /* `most` is the ctl_format */
+    COMMAND, /* `most` is the ctl_command */
+    VALUE,   /* `take` gets its value */
+    ACT      /* ... without one */
+} option_kind;
+
+typedef struct cli_option {
+    const char *name;
+    char letter; /* 0: it has none */
+    option_kind kind;
+    size_t at; /* offset in ctl_options */
+    uint64_t least, most;
+    bool (*take)(ctl_options *o, const char *value, char why[CTL_WHY]);
+} cli_option;
+
+#define ROW(n, k) .name = n, .kind = k
+#define AT(member) .at = offsetof(ctl_options, member)
+#define FROM(low, high) .least = low, .most = high
+static const cli_option OPTIONS[] = {
+    {ROW("dtype", VALUE), .letter = 't', .take = option_dtype},
+    {ROW("out", VALUE), .letter = 'o', .take = option_out},
+    {ROW("nan", VALUE), .take = option_nan},
+    {ROW("ddof", COUNT32), AT(spec.ddof), FROM(0, UINT32_MAX)},
+    {ROW("initial", TEXT), AT(initial)},
+    {ROW("wrap", BIT), .most = REDUCE_WRAP},
+    {ROW("rows", VALUE), .take = option_rows},
+    {ROW("axis", VALUE), .take = option_axis},
+    {ROW("offsets", TEXT), AT(offsets)},
+    {ROW("mask", TEXT), AT(mask)},
+    {ROW("partial", ACT), .take = option_partial},
+    {ROW("merge", FLAG), AT(merge)},
+    {ROW("index-base", COUNT), AT(spec.index_base), FROM(0, CTL_MAX_COUNT)},
+    {ROW("shard", VALUE), .take = ctl_parse_shard},
+    {ROW("joined", TEXT), AT(joined)},
+    {ROW("path", VALUE), .take = option_path},
+    {ROW("priority", VALUE), .take = option_priority},
+    {ROW("connect", TEXT), AT(url)},
+    {ROW("tls-ca", TEXT), AT(tls_ca)},
+    {ROW("tls-cert", TEXT), AT(tls_cert)},
+    {ROW("tls-key", TEXT), AT(tls_key)},
+    {ROW("deadline", COUNT32), AT(spec.deadline_ms), FROM(1, INT32_MAX)},
+    {ROW("json", FORMAT), .most = CTL_JSON},
+    {ROW("json-strings", ACT), .take = option_json_strings},
+    {ROW("watch", FLAG), AT(watch)},
+    {ROW("progress", FLAG), AT(progress)},
+    {ROW("requests", FLAG), AT(requests)},
+    {ROW("hex", FORMAT), .most = CTL_HEX},
+    {ROW("raw", FORMAT), .most = CTL_RAW},
+    {ROW("text", FLAG), AT(text)},
+    {ROW("total", FLAG), AT(total)},
+    {ROW("replace", FLAG), AT(replace)},
+    {ROW("device", VALUE), .take = option_device},
+    {ROW("spread", FLAG), AT(spread)},
+    {ROW("ttl", SECONDS), AT(ttl_ms), FROM(1, INT32_MAX / 1000)},
+    {ROW("no-autostart", FLAG), AT(no_autostart)},
+    {ROW("wait", SECONDS), AT(wait_ms), FROM(1, INT32_MAX / 1000)},
+    {ROW("once", FLAG), AT(once)},
+    {ROW("verbose", FLAG), .letter = 'v', AT(verbose)},
+    {ROW("help", COMMAND), .letter = 'h', .most = CTL_HELP},
+    {ROW("version", COMMAND), .letter = 'V', .most = CTL_VERSION},
+};
+#undef FROM
+#undef ROW
+#undef AT
+enum { N_OPTIONS = sizeof OPTIONS / sizeof *OPTIONS, FIRST_LONG = 256 /* getopt's codes of options without a letter */ };
+
+static const char SHORT[] = ":t:o:vhV";
+
+static bool has_value(const cli_option *x)
+{
+    return x->kind == TEXT || x->kind == COUNT || x->kind == COUNT32 || x->kind == SECONDS || x->kind == VALUE;
+}
+
+/* What getopt returns for row i. */
+static int code_of(size_t i) { return OPTIONS[i].letter ? OPTIONS[i].letter : FIRST_LONG + (int)i; }
+
+static void list_for_getopt(struct option list[N_OPTIONS + 1])
+{
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        list[i] = (struct option){OPTIONS[i].name, has_value(&OPTIONS[i]) ? required_argument : no_argument, NULL, code_of(i)};
+    list[N_OPTIONS] = (struct option){NULL, 0, NULL, 0};
+}
+
+static bool take_count(ctl_options *o, const cli_option *x, const char *value, char why[CTL_WHY])
+{
+    void *field = (char *)o + x->at;
+    uint64_t n;
+    if (!take_number(&n, x->name, value, x->least, x->most, why))
+        return false;
+    if (x->kind == COUNT)
+        *(uint64_t *)field = n;
+    else
+        *(uint32_t *)field = (uint32_t)n * (x->kind == SECONDS ? 1000 : 1);
+    return true;
+}
+
+/* One option; false: wrong. */
+static bool take(ctl_options *o, int code, char why[CTL_WHY])
+{
+    size_t i = 0;
+    while (i < N_OPTIONS && code_of(i) != code)
+        i++;
+    if (i == N_OPTIONS)
+        return false;
+    const cli_option *x = &OPTIONS[i];
+    void *field = (char *)o + x->at;
+    switch (x->kind) {
+    case FLAG:
+        return *(bool *)field = true;
+    case BIT:
+        o->spec.flags |= (uint32_t)x->most;
+        return true;
+    case TEXT:
+        *(const char **)field = optarg;
+        return true;
+    case COUNT:
+    case COUNT32:
+    case SECONDS:
+        return take_count(o, x, optarg, why);
+    case FORMAT:
+        return take_format(o, (ctl_format)x->most, why);
+    case COMMAND:
+        o->command = (ctl_command)x->most;
+        return true;
+    case VALUE:
+    case ACT:
+        return x->take(o, optarg, why);
     }
+    return false;
 }
 
 int ctl_parse_op(const char *word, char why[CTL_WHY])
@@ -357,13 +331,12 @@ int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY])
 /* The option that "--jsn" might have meant, or NULL. */
 static const char *option_meant(const char *word)
 {
-    const char *names[sizeof LONG / sizeof *LONG];
+    const char *names[N_OPTIONS];
     char name[40];
-    size_t n = 0;
-    for (; LONG[n].name; n++)
-        names[n] = LONG[n].name;
+    for (size_t i = 0; i < N_OPTIONS; i++)
+        names[i] = OPTIONS[i].name;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-    return ctl_nearest(name + strspn(name, "-"), names, n);
+    return ctl_nearest(name + strspn(name, "-"), names, N_OPTIONS);
 }
 
 static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
@@ -388,150 +361,6 @@ static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
     return o->spec.op != 0;
 }
 
-static bool names_resident(const ctl_options *o)
-{
-    bool some = false;
-    for (int i = 0; i < o->n_files && o->command == CTL_REDUCE; i++)
-        some |= ctl_is_resident(o->files[i]);
-    return some;
-}
-
-static bool is_shaped(const ctl_options *o) { return o->by_rows || o->offsets || o->n_axes; }
-
-/* Do the options define a reduction: its shape, types or policy? */
-static bool has_reduction(const ctl_options *o)
-{
-    const reduce_spec *s = &o->spec;
-    return is_shaped(o) || o->mask || o->initial || o->total || o->merge || o->shards || o->joined || s->flags || s->out ||
-           s->nan || s->ddof || s->index_base;
-}
-
-/* The first file or option that the command does not accept, or NULL. */
-static const char *misplaced(const ctl_options *o)
-{
-    bool reduce = o->command == CTL_REDUCE, put = o->command == CTL_PUT, named = put || o->command == CTL_DROP;
-    if (named && (o->n_files == 0 || (put && o->n_files > 2)))
-        return put ? "put takes a name and at most one file" : "drop takes one or more names";
-    if (!reduce && !named && o->n_files)
-        return "ping, info, status, metrics, top and ls take no files";
-    if (!reduce && has_reduction(o))
-        return "options about what to reduce, or how, need an operation";
-    if (!reduce && !put && (o->spec.dtype || o->text || o->spec.deadline_ms || o->spec.path))
-        return "--dtype, --text, --deadline and --path apply to operations and put only";
-    if (!put && (o->replace || o->ttl_ms || o->spread))
-        return "--replace, --ttl and --spread apply to put only";
-    if (!put && !reduce && (o->spec.device || o->device))
-        return "--device applies to operations and put only";
-    if (o->spread && (o->spec.device || o->device))
-        return "--spread is all devices, --device one";
-    if (o->watch && o->command != CTL_STATUS)
-        return "--watch applies to status only";
-    if (o->progress && !reduce)
-        return "--progress applies to operations only";
-    if (o->once && o->command != CTL_TOP)
-        return "--once applies to top only";
-    if (o->requests && o->command != CTL_STATUS)
-        return "--requests applies to status only";
-    if (o->command == CTL_METRICS && o->format != CTL_DECIMAL)
-        return "metrics takes no format option";
-    if (!reduce && (o->format == CTL_HEX || o->format == CTL_RAW))
-        return "ping, info, status, top and ls take --json only";
-    return NULL;
-}
-
-static bool has_op(const ctl_options *o, int op)
-{
-    bool found = o->spec.op == op;
-    for (int k = 0; k < o->n_ops; k++)
-        found |= o->ops[k] == op;
-    return found;
-}
-
-static bool has_ddof(const ctl_options *o)
-{
-    bool found = ctl_has_ddof(o->spec.op);
-    for (int k = 0; k < o->n_ops; k++)
-        found |= ctl_has_ddof(o->ops[k]);
-    return found;
-}
-
-bool ctl_needs_indexes(const ctl_options *o)
-{
-    int op = o->spec.op;
-    if (op == REDUCE_STATS && o->n_ops) /* a pass for several operations */
-        return has_op(o, REDUCE_ARGMIN) || has_op(o, REDUCE_ARGMAX);
-    return op == REDUCE_ARGMIN || op == REDUCE_ARGMAX || op == REDUCE_STATS;
-}
-
-bool ctl_is_one_pass(const ctl_options *o)
-{
-    static const int within[] = {REDUCE_COUNT,  REDUCE_COUNT_NAN, REDUCE_MIN,  REDUCE_MAX, REDUCE_ARGMIN,
-                                 REDUCE_ARGMAX, REDUCE_SUM,       REDUCE_MEAN, REDUCE_VAR, REDUCE_STD};
-    for (int k = 0; k < o->n_ops; k++) {
-        bool found = o->spec.nan == REDUCE_NAN_ERROR && (o->ops[k] == REDUCE_COUNT || o->ops[k] == REDUCE_COUNT_NAN);
-        if (found)
-            return false;
-        for (size_t i = 0; i < sizeof within / sizeof *within; i++)
-            found |= o->ops[k] == within[i];
-        if (!found)
-            return false;
-    }
-    return !o->spec.out && !o->initial && !o->spec.deadline_ms;
-}
-
-static bool reads_stdin(const ctl_options *o)
-{
-    bool found = o->n_files == 0 || (o->mask && !strcmp(o->mask, "-"));
-    for (int i = 0; i < o->n_files; i++)
-        found |= !strcmp(o->files[i], "-");
-    return found;
-}
-
-/* The first conflict between options, or NULL. */
-static const char *clash(const ctl_options *o)
-{
-    bool shaped = is_shaped(o), partial = o->spec.flags & REDUCE_STATES_OUT;
-    if (names_resident(o) && (o->mask || o->offsets || o->text || o->total || o->merge))
-        return "@NAME excludes --mask, --offsets, --text, --total and --merge";
-    if (o->total && shaped)
-        return "--total excludes --rows, --axis and --offsets";
-    if (o->offsets && (o->by_rows || o->n_axes))
-        return "--offsets excludes --rows and --axis";
-    if ((o->shards || o->joined) && (shaped || o->mask || o->text || o->merge || partial || o->spec.index_base || o->n_ops))
-        return "--shard and --joined exclude --rows, --axis, --offsets, --mask, --text, --merge, --partial, --index-base and "
-               "several "
-               "operations";
-    if (o->shards && (o->joined || names_resident(o) || reads_stdin(o)))
-        return "--shard excludes --joined, @NAME and standard input";
-    if (o->n_ops && (o->merge || o->format == CTL_RAW))
-        return "several operations exclude --raw, --partial and --merge";
-    if (o->n_ops && !ctl_is_one_pass(o) && reads_stdin(o))
-        return "standard input ('-') is read once: several operations on it are those of stats, without --out and --initial";
-    if (o->n_ops && o->total && reads_stdin(o))
-        return "standard input ('-') is read once: not for a line of its own and for --total";
-    if (o->spec.ddof && !has_ddof(o))
-        return "--ddof applies to these operations only:" CTL_DDOF_OPS;
-    if ((o->spec.flags & REDUCE_WRAP) && !has_op(o, REDUCE_PROD))
-        return "--wrap applies to prod only";
-    if (o->initial && partial)
-        return "--partial excludes --initial, which is added when a value is finished";
-    if (o->merge && o->spec.path > REDUCE_PATH_INLINE)
-        return "--merge needs --path inline: states travel in messages";
-    if (o->merge && (shaped || o->mask || o->text || o->total))
-        return "--merge excludes --rows, --axis, --offsets, --mask, --text and --total";
-    return NULL;
-}
-
-static bool consistent(const ctl_options *o, char why[CTL_WHY])
-{
-    const char *text = misplaced(o);
-    if (!text)
-        text = clash(o);
-    if (text)
-        snprintf(why, CTL_WHY, "%s", text);
-    return !text;
-}
-
 /* Without a file, a pipe is meant; a terminal is not. */
 static bool default_file(ctl_options *o, char why[CTL_WHY])
 {
@@ -551,17 +380,6 @@ static bool default_file(ctl_options *o, char why[CTL_WHY])
     return true;
 }
 
-/* Standard input may be named only once: two readers would each get a part of it. */
-static bool one_stdin(const ctl_options *o, char why[CTL_WHY])
-{
-    int n = (o->mask && !strcmp(o->mask, "-")) + (o->offsets && !strcmp(o->offsets, "-"));
-    for (int i = 0; i < o->n_files && o->command == CTL_REDUCE; i++)
-        n += !strcmp(o->files[i], "-");
-    if (n > 1)
-        snprintf(why, CTL_WHY, "standard input ('-') can be read once, not %d times", n);
-    return n <= 1;
-}
-
 static void unknown_option(const char *word, char why[CTL_WHY])
 {
     const char *meant = option_meant(word);
@@ -574,18 +392,20 @@ static void unknown_option(const char *word, char why[CTL_WHY])
 
 bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
 {
+    struct option list[N_OPTIONS + 1];
+    list_for_getopt(list);
     *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT};
     o->spec.dtype = 0;
     why[0] = 0;
     optind = 0; /* glibc: start anew */
     opterr = 0;
-    for (int opt; (opt = getopt_long(argc, argv, SHORT, LONG, NULL)) != -1;) {
+    for (int opt; (opt = getopt_long(argc, argv, SHORT, list, NULL)) != -1;) {
         bool swallowed = opt != '?' && opt != ':' && optarg && optarg == argv[optind - 1] && !strncmp(optarg, "--", 2);
         if (swallowed)
             opt = ':';
         if (opt == ':')
             snprintf(why, CTL_WHY, "%.60s needs a value", argv[optind - 1 - swallowed]);
-        else if (opt == '?' && optopt && optopt < 256 && !strchr(SHORT, optopt)) /* else a long one, given a value */
+        else if (opt == '?' && optopt && optopt < FIRST_LONG && !strchr(SHORT, optopt)) /* else a long one, given a value */
             snprintf(why, CTL_WHY, "unknown option -%c", optopt > ' ' && optopt < 127 ? optopt : '?');
         else if (opt == '?')
             unknown_option(argv[optind - 1], why);
@@ -604,7 +424,7 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
     o->n_files = argc - optind;
     if (o->command == CTL_HELP)
         return true;
-    bool good = consistent(o, why) && default_file(o, why) && one_stdin(o, why);
+    bool good = ctl_check_options(o, why) && default_file(o, why) && ctl_check_stdin(o, why);
     ctl_apply_shard(o);
     return good;
 }

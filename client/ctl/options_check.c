@@ -1,0 +1,159 @@
+/* Which options go together. */
+#include <string.h>
+
+#include "client/ctl/ctl.h"
+#include "client/ctl/op_table.h"
+
+static bool names_resident(const ctl_options *o)
+{
+    bool some = false;
+    for (int i = 0; i < o->n_files && o->command == CTL_REDUCE; i++)
+        some |= ctl_is_resident(o->files[i]);
+    return some;
+}
+
+static bool is_shaped(const ctl_options *o) { return o->by_rows || o->offsets || o->n_axes; }
+
+/* Do the options define a reduction: its shape, types or policy? */
+static bool has_reduction(const ctl_options *o)
+{
+    const reduce_spec *s = &o->spec;
+    return is_shaped(o) || o->mask || o->initial || o->total || o->merge || o->shards || o->joined || s->flags || s->out ||
+           s->nan || s->ddof || s->index_base;
+}
+
+/* The first file or option that the command does not accept, or NULL. */
+static const char *misplaced(const ctl_options *o)
+{
+    bool reduce = o->command == CTL_REDUCE, put = o->command == CTL_PUT, named = put || o->command == CTL_DROP;
+    if (named && (o->n_files == 0 || (put && o->n_files > 2)))
+        return put ? "put takes a name and at most one file" : "drop takes one or more names";
+    if (!reduce && !named && o->n_files)
+        return "ping, info, status, metrics, top and ls take no files";
+    if (!reduce && has_reduction(o))
+        return "options about what to reduce, or how, need an operation";
+    if (!reduce && !put && (o->spec.dtype || o->text || o->spec.deadline_ms || o->spec.path))
+        return "--dtype, --text, --deadline and --path apply to operations and put only";
+    if (!put && (o->replace || o->ttl_ms || o->spread))
+        return "--replace, --ttl and --spread apply to put only";
+    if (!put && !reduce && (o->spec.device || o->device))
+        return "--device applies to operations and put only";
+    if (o->spread && (o->spec.device || o->device))
+        return "--spread is all devices, --device one";
+    if (o->watch && o->command != CTL_STATUS)
+        return "--watch applies to status only";
+    if (o->progress && !reduce)
+        return "--progress applies to operations only";
+    if (o->once && o->command != CTL_TOP)
+        return "--once applies to top only";
+    if (o->requests && o->command != CTL_STATUS)
+        return "--requests applies to status only";
+    if (o->command == CTL_METRICS && o->format != CTL_DECIMAL)
+        return "metrics takes no format option";
+    if (!reduce && (o->format == CTL_HEX || o->format == CTL_RAW))
+        return "ping, info, status, top and ls take --json only";
+    return NULL;
+}
+
+static bool has_op(const ctl_options *o, int op)
+{
+    bool found = o->spec.op == op;
+    for (int k = 0; k < o->n_ops; k++)
+        found |= o->ops[k] == op;
+    return found;
+}
+
+static bool has_ddof(const ctl_options *o)
+{
+    bool found = ctl_has_ddof(o->spec.op);
+    for (int k = 0; k < o->n_ops; k++)
+        found |= ctl_has_ddof(o->ops[k]);
+    return found;
+}
+
+bool ctl_needs_indexes(const ctl_options *o)
+{
+    int op = o->spec.op;
+    if (op == REDUCE_STATS && o->n_ops) /* a pass for several operations */
+        return has_op(o, REDUCE_ARGMIN) || has_op(o, REDUCE_ARGMAX);
+    return op == REDUCE_ARGMIN || op == REDUCE_ARGMAX || op == REDUCE_STATS;
+}
+
+bool ctl_is_one_pass(const ctl_options *o)
+{
+    static const int within[] = {REDUCE_COUNT,  REDUCE_COUNT_NAN, REDUCE_MIN,  REDUCE_MAX, REDUCE_ARGMIN,
+                                 REDUCE_ARGMAX, REDUCE_SUM,       REDUCE_MEAN, REDUCE_VAR, REDUCE_STD};
+    for (int k = 0; k < o->n_ops; k++) {
+        bool found = o->spec.nan == REDUCE_NAN_ERROR && (o->ops[k] == REDUCE_COUNT || o->ops[k] == REDUCE_COUNT_NAN);
+        if (found)
+            return false;
+        for (size_t i = 0; i < sizeof within / sizeof *within; i++)
+            found |= o->ops[k] == within[i];
+        if (!found)
+            return false;
+    }
+    return !o->spec.out && !o->initial && !o->spec.deadline_ms;
+}
+
+static bool reads_stdin(const ctl_options *o)
+{
+    bool found = o->n_files == 0 || (o->mask && !strcmp(o->mask, "-"));
+    for (int i = 0; i < o->n_files; i++)
+        found |= !strcmp(o->files[i], "-");
+    return found;
+}
+
+/* The first conflict between options, or NULL. */
+static const char *clash(const ctl_options *o)
+{
+    bool shaped = is_shaped(o), partial = o->spec.flags & REDUCE_STATES_OUT;
+    if (names_resident(o) && (o->mask || o->offsets || o->text || o->total || o->merge))
+        return "@NAME excludes --mask, --offsets, --text, --total and --merge";
+    if (o->total && shaped)
+        return "--total excludes --rows, --axis and --offsets";
+    if (o->offsets && (o->by_rows || o->n_axes))
+        return "--offsets excludes --rows and --axis";
+    if ((o->shards || o->joined) && (shaped || o->mask || o->text || o->merge || partial || o->spec.index_base || o->n_ops))
+        return "--shard and --joined exclude --rows, --axis, --offsets, --mask, --text, --merge, --partial, --index-base and "
+               "several "
+               "operations";
+    if (o->shards && (o->joined || names_resident(o) || reads_stdin(o)))
+        return "--shard excludes --joined, @NAME and standard input";
+    if (o->n_ops && (o->merge || o->format == CTL_RAW))
+        return "several operations exclude --raw, --partial and --merge";
+    if (o->n_ops && !ctl_is_one_pass(o) && reads_stdin(o))
+        return "standard input ('-') is read once: several operations on it are those of stats, without --out and --initial";
+    if (o->n_ops && o->total && reads_stdin(o))
+        return "standard input ('-') is read once: not for a line of its own and for --total";
+    if (o->spec.ddof && !has_ddof(o))
+        return "--ddof applies to these operations only:" CTL_DDOF_OPS;
+    if ((o->spec.flags & REDUCE_WRAP) && !has_op(o, REDUCE_PROD))
+        return "--wrap applies to prod only";
+    if (o->initial && partial)
+        return "--partial excludes --initial, which is added when a value is finished";
+    if (o->merge && o->spec.path > REDUCE_PATH_INLINE)
+        return "--merge needs --path inline: states travel in messages";
+    if (o->merge && (shaped || o->mask || o->text || o->total))
+        return "--merge excludes --rows, --axis, --offsets, --mask, --text and --total";
+    return NULL;
+}
+
+bool ctl_check_options(const ctl_options *o, char why[CTL_WHY])
+{
+    const char *text = misplaced(o);
+    if (!text)
+        text = clash(o);
+    if (text)
+        snprintf(why, CTL_WHY, "%s", text);
+    return !text;
+}
+
+bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY])
+{
+    int n = (o->mask && !strcmp(o->mask, "-")) + (o->offsets && !strcmp(o->offsets, "-"));
+    for (int i = 0; i < o->n_files && o->command == CTL_REDUCE; i++)
+        n += !strcmp(o->files[i], "-");
+    if (n > 1)
+        snprintf(why, CTL_WHY, "standard input ('-') can be read once, not %d times", n);
+    return n <= 1;
+}
