@@ -245,7 +245,7 @@ static bool bind_listener(rd_fdpass_listener *l, unsigned mode, const rd_ids *gr
            listen(l->fd, BACKLOG) == 0;
 }
 
-/* A passed socket listens already. After another listen() peers see this process as the owner (wire_unix.c). */
+/* A passed socket listens already. After another listen() peers see this process as the owner (unix_listener.c). */
 static bool open_listener(rd_fdpass_listener *l, unsigned mode, const rd_ids *group)
 {
     return l->passed ? listen(l->fd, BACKLOG) == 0 : bind_listener(l, mode, group);
