@@ -11,7 +11,7 @@
 
 enum {
     RC_LEAST_TILE = 1 << 20,    /* bytes in a part of the stage; making a stage for larger tiles takes longer */
-    RC_MOST_TILE = RP_MAX_DATA, /* a message for fewer bytes takes longer than they do (tests/bench/TUNING.md) */
+    RC_MOST_TILE = RP_MAX_DATA, /* a message for fewer bytes takes longer than they do (tests/bench/tuning/host.md) */
     RC_TILES = 128,             /* of a job, within these bounds */
     RC_LARGE_BYTES = 1 << 20    /* jobs below are one or two messages, which are faster than opening fdpass */
 };

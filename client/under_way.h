@@ -6,7 +6,7 @@
 
 enum {
     RC_UNDER_WAY = 4,      /* one copied here, one on its way, one computed, one coming back */
-    RC_MOST_UNDER_WAY = 24 /* with large data; 24 were the best for two buses (tests/bench/TUNING.md) */
+    RC_MOST_UNDER_WAY = 24 /* with large data; 24 were the best for two buses (tests/bench/tuning/devices.md) */
 };
 
 /* With large data, which several cores copy or read at a time: as many as three quarters of the cores. At least 12, so that the

@@ -100,7 +100,7 @@ static bool readers_reduce(const rd_server *s)
 
 /* Half of a machine's cores saturate its memory bus; the others are for small requests. On few cores there are more readers,
  * because they wait for disks. 16 saturate the bus of one device. Several devices, a device and the CPU, or readers that reduce
- * get seven eighths of the cores (tests/bench/TUNING.md). */
+ * get seven eighths of the cores (tests/bench/tuning/devices.md). */
 unsigned rd_opening_readers(const rd_server *s)
 {
     const unsigned half = rd_half_the_cores(), sharers = rk_sharers(s->requests.engine);

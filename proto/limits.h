@@ -7,7 +7,7 @@
 #define RP_MAX_DATA (4u << 20)
 
 /* Element bytes of one REDUCE_AT whose rows lie apart, where the CPU reduces them part by part. Each range leaves a state of
- * each of its columns to be merged, so ranges of 4 MiB take up to twice as long (tests/bench/TUNING.md). */
+ * each of its columns to be merged, so ranges of 4 MiB take up to twice as long (tests/bench/tuning/cpu-columns.md). */
 #define RP_MAX_STRIDED (16u << 20)
 
 /* Longest body: data plus the longest fixed part (the 64-byte spec). */

@@ -1,5 +1,6 @@
-/* Reading a file around the page cache (O_DIRECT). Uncached data come from the disk faster that way (TUNING.md) and do not
- * evict what is cached. It is meant for files too large for the cache; smaller ones may soon be read again. */
+/* Reading a file around the page cache (O_DIRECT). Uncached data come from the disk faster that way
+ * (tests/bench/tuning/host.md) and do not evict what is cached. It is meant for files too large for the cache; smaller ones may
+ * soon be read again. */
 #ifndef RD_UNCACHED_READ_H
 #define RD_UNCACHED_READ_H
 

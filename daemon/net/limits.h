@@ -45,8 +45,8 @@
 #define RD_MAX_STRANGERS 512
 
 /* Processor time of TLS handshakes: one core for all addresses, and a quarter of a core for each, so 62 handshakes a second for
- * an address. One with RSA keys takes 3.7 ms (2026-11-22). Unused time is saved for many programs that start at once: 64 handshakes for an
- * address, 256 for all. */
+ * an address. One with RSA keys takes 3.7 ms (2026-11-22). Unused time is saved for many programs that start at once: 64
+ * handshakes for an address, 256 for all. */
 #define RD_HANDSHAKE_NS UINT64_C(4000000)
 #define RD_HANDSHAKE_SHARE 4 /* an address has a quarter of a core */
 #define RD_HANDSHAKE_BURST_NS UINT64_C(1024000000)

@@ -1,6 +1,6 @@
-/* ipc://: the streams of unix sockets. A connection stays with one thread, which reads it and runs its events. So the thread that
- * the kernel wakes for a small request answers it. Threads wait in level-triggered epoll, and a socket's mask changes only when it
- * must: a request costs epoll_wait, readv and send. */
+/* ipc://: the streams of unix sockets. A connection stays with one thread, which reads it and runs its events. So the thread
+ * that the kernel wakes for a small request answers it. Threads wait in level-triggered epoll, and a socket's mask changes only
+ * when it must: a request costs epoll_wait, readv and send. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>

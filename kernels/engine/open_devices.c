@@ -238,7 +238,7 @@ static void close_devices(rk_fleet *v)
 
 /* The CPU's share of the cores beside GPUs. Two threads for each device feed it, and many threads of clients or of the daemon
  * copy or read data: they saturate the memory bus and need most of the cores. A fifth of the cores is enough for data that are
- * in the cache, as these are (tests/bench/TUNING.md). */
+ * in the cache, as these are (tests/bench/tuning/devices.md). */
 static int helper_threads(const rk_engine *e, unsigned devices)
 {
     const int cores = rk_cpu_cores(), left = cores - 2 * (int)devices, fifth = cores / 5;
