@@ -234,6 +234,9 @@ static bool add_url(rd_config *c, const char *url, char *why)
         problem = "a URL has at most 159 bytes";
     else if (c->listens == RD_MAX_LISTEN)
         problem = "at most 8 URLs are allowed";
+    for (uint64_t i = 0; i < c->listens && !problem; i++)
+        if (strcmp(c->listen[i], url) == 0)
+            problem = "it is listed twice";
     if (problem) {
         snprintf(why, RD_MAX_WHY, "listen = %.120s: %s", url, problem);
         return false;
@@ -393,6 +396,15 @@ static void cut_comment(char *line)
         }
 }
 
+/* inih takes an indented line for more of the value above it. */
+static void cut_indent(char *line)
+{
+    size_t n = 0;
+    while (is_space(line[n]))
+        n++;
+    memmove(line, line + n, strlen(line + n) + 1);
+}
+
 /* fgets for inih that counts lines, stops at the first error and refuses what inih would cut silently. */
 static char *next_line(char *out, int cap, void *arg)
 {
@@ -402,9 +414,10 @@ static char *next_line(char *out, int cap, void *arg)
     s->line++;
     if (strchr(out, '\n') || feof(s->file)) {
         cut_comment(out);
+        cut_indent(out);
         return out;
     }
-    fail_at(s, "the line is too long");
+    fail_at(s, strlen(out) < (size_t)cap - 1 ? "the line has a zero byte" : "the line is too long");
     return NULL;
 }
 
@@ -428,8 +441,10 @@ bool rd_config_read(rd_config *c, const char *path, char why[RD_MAX_WHY])
         return false;
     }
     int wrong = ini_parse_stream(next_line, &s, on_entry, &s);
-    if (!s.failed && ferror(s.file))
-        fail_at(&s, "cannot be read");
+    if (!s.failed && ferror(s.file)) {
+        snprintf(why, RD_MAX_WHY, "%.120s: cannot be read: %s", path, strerror(errno));
+        s.failed = true;
+    }
     if (!s.failed && wrong) {
         s.line = wrong;
         fail_at(&s, "'name = value' is expected");
