@@ -212,6 +212,10 @@ def test_floats_hold_what_64_bits_do_not(package):  # noqa: F811
     assert package.sum([], dtype=float) == 0.0 and package.sum(np.zeros((2, 0), int), axis=1, dtype=float).tolist() == [0, 0]
     assert package.many([("sum", big[0], {"dtype": float}), ("sum", [1, 2], {"dtype": float})]) == [2.0**64, 3.0]
     assert package.submit("norm", big, 1, axis=1).result().tolist() == [2.0**64, 3 * 2.0**63, 6.0]
+    for op, initial, expected in (("norm1", -5, 2.0**64 + 4096), ("norminf", least, 2.0**63), ("norminf", 1, 2.0**63 - 1), ("norm1", 5, 2.0**64 + 4096)):
+        with package.stream(op, "i8", initial=initial) as s:
+            s.append([most, most, 4095] if op == "norm1" else [most, 4095])
+        assert s.value == expected
 
 
 def test_signed_elements_with_an_unsigned_result(package):  # noqa: F811

@@ -172,9 +172,9 @@ def reply_code(p: Prepared) -> int:
     return 0
 
 
-def float_like(dtype: np.dtype[Any]) -> bool:
-    """Floating-point or complex."""
-    return dtype.kind in "fc" or float_code(dtype) != 0
+def is_wide(op: str, el: Element, wanted: np.dtype[Any]) -> bool:
+    """Whether integers give a float here, which may be beyond 64 bits (`_wide.py`)."""
+    return op in ("sum", "norm1", "norminf") and el.kind != "f" and (wanted.kind in "fc" or float_code(wanted) != 0)
 
 
 class Recipe:
@@ -251,7 +251,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     n = prod(finish.laid[i] for i in layout.kept)
 
     el, keep, source = p.element, [], source_of(p, layout, flips)
-    wide = not state and p.op in ("sum", "norm1", "norminf") and el.kind != "f" and float_like(p.wanted)
+    wide = not state and is_wide(p.op, el, p.wanted)
     states = state or wide or not whole
     if not isinstance(p.data, Remote) or p.keep is not None:
         key = None
@@ -278,7 +278,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         finish = Fractional(finish, p.op, el, spec, ddof)
     elif wide:
         from ._wide import Wide
-        finish = Wide(finish, p.wanted, 0 if one is None else int(one))
+        finish = Wide(finish, p.op, p.wanted, 0 if one is None else int(one))
     recipe = Recipe(p, spec, finish.states if state else finish, keep, n, states)
     found = recipe.plan(source)
     if key is not None:

@@ -17,21 +17,24 @@ EXACT = 2**24     # integers up to this are float32
 
 
 class Wide:
-    """Makes the result of partial states of sum, norm1 or norminf. `initial` is one more element of each."""
+    """Makes the result of partial states of these operations. `initial` is one more element of each."""
 
-    def __init__(self, finish: Finish, wanted: np.dtype[Any], initial: int):
-        self.finish, self.initial = finish, initial
+    def __init__(self, finish: Finish | None, op: str, wanted: np.dtype[Any], initial: int = 0):
+        self.finish, self.op, self.initial = finish, op, initial if op == "sum" else abs(initial)
         self.code = float_code(wanted if wanted.kind != "c" else np.dtype(f"f{wanted.itemsize // 2}"))
 
     def __call__(self, states: Array) -> Any:
-        words = np.frombuffer(states.tobytes(), "u8").reshape(-1, 4)
-        low = words[:, LOW] + np.uint64(self.initial % 2**64)
-        high = words[:, HIGH].view("i8") + (self.initial >> 64) + (low < words[:, LOW])
+        assert self.finish
         with np.errstate(over="ignore"):
-            return self.finish(self.rounded(low, high))
+            return self.finish(self.numbers(states))
 
-    def rounded(self, low: Array, high: Array) -> Array:
+    def numbers(self, states: Array) -> Array:
         """Numbers whose conversion to the type of the result rounds them once."""
+        words = np.frombuffer(states.tobytes(), "u8").reshape(-1, 4)
+        one, high = np.uint64(self.initial % 2**64), words[:, HIGH].view("i8")
+        low = np.maximum(words[:, LOW], one) if self.op == "norminf" else words[:, LOW] + one
+        if self.op != "norminf":
+            high = high + (self.initial >> 64) + (low < one)
         signed = low.view("i8")
         if np.array_equal(high, signed >> 63):
             if self.code != _abi.BF16 or np.abs(signed).max(initial=0) <= EXACT:
