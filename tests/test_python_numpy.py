@@ -229,6 +229,25 @@ def test_signed_elements_with_an_unsigned_result(package):  # noqa: F811
         assert e.value.exact == sum(a)
 
 
+@pytest.mark.filterwarnings("error")
+def test_floats_as_integers(package):  # noqa: F811
+    nan = math.nan
+    assert package.nansum([1.5, nan], dtype=int) == 1 and package.nanmean([1.5, 2.5, nan], dtype=int) == 1 and package.nanprod([2.5, nan], dtype=int) == 2
+    assert package.sum([1.5, nan], dtype=int, where=[True, False]) == 1 and package.sum([nan, 2.5, 3], dtype=int, offsets=[1, 3]).tolist() == [5]
+    assert package.nansum([nan, 0], dtype=bool) == np.False_ and package.sum([nan, 0], dtype=bool) == np.True_
+    assert package.sum([255.9, -0.5], dtype="u1") == 255 and package.sum([2.0**31 - 0.5], dtype="i4") == 2**31 - 1 and package.sum([-(2.0**63)], dtype="i8") == -(2**63)
+    assert package.sum([[1e5]], axis=1, dtype="f2")[0] == np.inf and package.prod([10**6], dtype="f2") == np.inf and package.mean([1.9, 2.9], dtype=int) == 1
+    for a, kw in (([1.5, nan], {}), ([1.5, nan], {"nan": "raise"}), ([nan, 2.5], {"offsets": [0, 2]})):
+        with pytest.raises(package.NanError):
+            package.sum(a, dtype=int, **kw)
+    for f, a, dtype, exact in ((package.sum, [1e30], "i8", int(1e30)), (package.sum, [2.0**63], "i8", 2**63), (package.sum, [256.5], "u1", 256),
+                               (package.mean, [1000], "i1", 1000), (package.mean, np.array([2**63], "u8"), "i8", 2**63), (package.mean, [-1, 5], "u8", -1),
+                               (package.sum, [math.inf], "i8", None), (package.mean, [], "i8", None), (package.var, [300, 0], "i2", None)):
+        with pytest.raises(package.OverflowError_) as e:
+            f(a, dtype=dtype, **({"ddof": 2} if f is package.var else {}))
+        assert e.value.exact == exact, (a, dtype)
+
+
 def test_an_initial_value_that_the_elements_cannot_be(package):  # noqa: F811
     for a, initial in ((np.array([1, 2], "i1"), 1000), (np.array([1, 2], "u1"), 1000), (np.array([True, True]), 5), (np.array([3, -2], "i2"), -40000)):
         for f, theirs in ((package.sum, np.sum), (package.prod, np.prod)):

@@ -131,8 +131,8 @@ class State:
         cells = np.empty(2 if self.op == "minmax" else 1, cell_dtype(self.op, el, code))
         check(lib().reduce_state_finish(bytes(self), ctypes.byref(spec), address(cells)))
         if self.op == "stats":
-            from ._functions import one_stats
-            return one_stats(cells[0], el)._asdict()
+            from ._functions import _one_stats
+            return _one_stats(cells[0], el)._asdict()
         values = tuple(v if out is not None else plain(v, wanted) for v in (fit(cells, wanted, self.op) if out is not None else cells))
         return values if self.op == "minmax" else values[0]
 
