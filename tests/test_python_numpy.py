@@ -391,6 +391,22 @@ def test_complex_numbers(package):  # noqa: F811
             getattr(package, name)(z)
 
 
+def test_parts_of_complex_numbers_are_joined_before_they_are_rounded(package):  # noqa: F811
+    rng = np.random.default_rng(SEED)
+    a = (rng.standard_normal((200, 9)) * 300 + 1j * rng.standard_normal((200, 9)) * 200).astype("c8")
+    for name in ("var", "std", "rms"):
+        f = getattr(package, name)
+        rows = f(a, axis=1)
+        assert rows.dtype == "f4" and rows.tolist() == [float(np.float32(f(row))) for row in a]
+
+
+def test_magnitudes_do_not_depend_on_strides(package):  # noqa: F811
+    a = (np.random.default_rng(SEED).standard_normal((300, 2)) @ [1, 1j]).astype("c8")
+    for order in (1, np.inf):
+        assert package.norm(a, order) == package.norm(a[::-1].copy()[::-1], order) == package.norm(np.repeat(a, 2)[::2], order)
+        assert np.array_equal(package.norm(a[::-1], order, axis=()), package.norm(a[::-1].copy(), order, axis=()))
+
+
 def test_dates_and_spans(package):  # noqa: F811
     d = np.array([["2020-01-03", "2020-01-01"], ["NaT", "2020-01-09"]], "M8[D]")
     t = np.array([[5, 2], [np.iinfo("i8").min, 8]], "i8").view("m8[s]")

@@ -167,6 +167,8 @@ def reply_code(p: Prepared) -> int:
     el, value = p.element, _abi.OPS[p.op].value
     if value == "SAME" and el.kind == "i" and p.wanted.kind == "u":
         return _abi.U64
+    if el.parts == 2 and p.op in ("var", "std", "rms"):  # rounded after the parts are joined
+        return 0
     if value == "REAL" or value == "SAME" and el.kind == "f":
         return float_code(p.wanted) if p.wanted.kind != "c" else float_code(np.dtype(f"f{p.wanted.itemsize // 2}"))
     return 0

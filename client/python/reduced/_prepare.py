@@ -233,7 +233,7 @@ def complex_elements(op: str, data: Any) -> Any:
     if op in COUNTS:
         return in_memory(data, "complex numbers") != 0
     if op in ("norm1", "norminf"):
-        return np.abs(in_memory(data, "complex numbers"))
+        return np.abs(np.asarray(in_memory(data, "complex numbers"), order="C"))  # NumPy rounds others otherwise
     if op not in OF_PAIRS:
         raise TypeError(f"a: the {op} of complex numbers is not defined")
     return data
