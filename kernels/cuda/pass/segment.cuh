@@ -20,6 +20,7 @@
 //     Bits kPadding                           kPadded: this, which adds nothing; then the rest is a tile, too
 //   void add_element(const void *p, u64 index)
 //   static constexpr bool kByTickets          if there is one, and true: the last tiles of a long row go by tickets
+//   static constexpr bool kByPointer          if there is one, and true: has few registers left, and hardly uses indices
 //   bool flush_sums(...)                      if there is one, for kAddedBesideSums: moments_f32.cu
 //   void flush(const SegmentArgs &, row, void *shared, u64 elements, u64 *partial)   whole block; ends with everything
 //                                             written; `row` is where the row's elements begin
@@ -111,6 +112,10 @@ template <class Accumulator, class Head> __device__ __forceinline__ u64 add_ends
     return elements + args.row_len - nvec * (16 >> args.element_log2);
 }
 
+// Does its loop keep where it is as a pointer, not as a number that goes with one?
+template <class Accumulator, class = void> constexpr bool kPointer = false;
+template <class Accumulator> constexpr bool kPointer<Accumulator, std::enable_if_t<Accumulator::kByPointer>> = true;
+
 // The block's part of the row at `p`, added to a fresh accumulator. Returns how many elements that were. Whole block.
 template <class Accumulator>
 __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared)
@@ -128,10 +133,11 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
 
     uint4 now[kUnroll], next[kUnroll];
     u64 first = blockIdx.x * kTile; // of the tile's vectors
+    const uint4 *here = vectors + first + threadIdx.x;
     // The block's next tile; behind the last one its share of the rest, and padding.
     auto load = [&](u32 round) {
         if (round < args.rounds) {
-            const uint4 *at = vectors + first + threadIdx.x;
+            const uint4 *at = kPointer<Accumulator> ? here : vectors + first + threadIdx.x;
 #pragma unroll
             for (int u = 0; u < kUnroll; u++)
                 next[u] = load_vector(at + u * kThreads);
@@ -147,8 +153,9 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
             now[u] = next[u];
-        const u64 index = head + (first + threadIdx.x) * per_vector;
+        const u64 index = head + (kPointer<Accumulator> ? (u64)(here - vectors) : first + threadIdx.x) * per_vector;
         first += step;
+        here += step;
         if (round < args.rounds)
             load(round + 1);
         if constexpr (Accumulator::kPrepares)
