@@ -171,27 +171,34 @@ template <int kColumns, int kInFlight, bool kSkip, bool kAbs = false> struct Dig
 
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *shared, u64 elements, u64 *partial)
     {
+        // A digit of all threads: its 48 bits, and what it carries. So digits need not carry one after the other.
         __shared__ i64 sums[kColumn];
+        __shared__ int carries[kColumn];
         __shared__ u32 flags_sum, skipped_sum;
-        column = (i64 *)shared + threadIdx.x; // as it was: now the compiler knows where it points to
+        static_assert(kThreads <= 448); // digits have 57 bits below
         if (threadIdx.x == 0)
             flags_sum = skipped_sum = 0;
-#pragma unroll 4
-        for (int j = 0; j < kColumn - 1; j++)
-            carry(j);
         __syncthreads();
         int lane = threadIdx.x % kWarp;
         for (int j = threadIdx.x / kWarp; j < kColumn; j += kThreads / kWarp) {
             const i64 *row = (const i64 *)shared + j * kThreads;
-            i64 s = 0;
+            u64 s = 0;
+            int carried = 0;
 #pragma unroll
-            for (int k = 0; k < kThreads; k += kWarp)
-                s += row[k + lane];
-            if (s)
+            for (int k = 0; k < kThreads; k += kWarp) {
+                const i64 d = row[k + lane];
+                s += (u64)(d & kMask);
+                carried += (int)(d >> kBits);
+            }
+            if (s || carried)
                 flags |= kFlagNz; // subnormals below 2^-1042 have a zero high word: their digits tell
-            s = warp_sum(s);
-            if (lane == 0)
-                sums[j] = s;
+            constexpr int kLow = 26;
+            const u32 low = warp_add((u32)s & ((1u << kLow) - 1)), high = warp_add((u32)(s >> kLow));
+            carried = (int)warp_add((u32)carried);
+            if (lane == 0) {
+                sums[j] = (i64)(((u64)high << kLow) + low);
+                carries[j] = carried;
+            }
         }
         if (signs >= 0 || largest)
             flags |= kFlagNz;
@@ -201,12 +208,16 @@ template <int kColumns, int kInFlight, bool kSkip, bool kAbs = false> struct Dig
         if (kSkip && skipped)
             atomicAdd(&skipped_sum, skipped);
         __syncthreads();
-        constexpr int kOffset = -1074 - RK_E0_64;              // of the first digit's units
+        constexpr int kOffset = -1074 - RK_E0_64; // of the first digit's units
+        // Each digit borrows one from the next, for a carry may be negative. The top one carries nothing.
+        auto digit = [&](int k) {
+            return sums[k] + (k ? carries[k - 1] - 1 : 0) + (i64)((u64)(k < kColumn - 1 ? 1 : carries[k]) << kBits);
+        };
         for (int j = threadIdx.x; j < kWords; j += kThreads) { // a sum has 57 bits: two reach a word at most
             const int to = min((32 * j + 31 - kOffset) / kBits, kColumn - 1);
             i64 word = 0;
             for (int k = (32 * j - 57 - kOffset + kBits) / kBits; k <= to; k++)
-                word += digit_of(sums[k], kBits * k + kOffset, j);
+                word += digit_of(digit(k), kBits * k + kOffset, j);
             partial[j] = (u64)word;
         }
         if (threadIdx.x == 0)

@@ -79,9 +79,8 @@ struct Pair {
         double s2 = __shfl_xor_sync(mask, s, distance), t2 = __shfl_xor_sync(mask, t, distance);
         join(s2, t2);
     }
-    // join_lanes for sums that one double holds, which a fast test decides. False, and nothing is done, if it does not. Each
-    // lane adds twice, rounding down and up. Once these sums differ they stay apart, so if they are equal in all lanes nothing
-    // was rounded.
+    // join_lanes for sums that one double holds; t is 0 in all lanes. False, and nothing is done, if it does not. Each lane adds
+    // twice, rounding down and up. Once these sums differ they stay apart, so if they are equal in all lanes nothing was rounded.
     __device__ __forceinline__ bool join_doubles(int lanes)
     {
         double low = s, high = s; // high is -0.0 if all is -0.0, and only then
@@ -91,14 +90,40 @@ struct Pair {
             low = __dadd_rd(low, other);
             high = __dadd_ru(high, other);
         }
-        if (!__all_sync(kFullMask, t == 0 && low == high))
+        if (!__all_sync(kFullMask, low == high))
             return false;
         s = high;
         return true;
     }
+    // The same for most other sums: s is cut at a bit that is the same for all lanes. So many bits above it need no rounding in
+    // 32 lanes, and what is below it is added to t, and then twice, as above.
+    //
+    // Let 2^(e+1) be more than all of |s|. The anchor is 1.5 times 2^(e+6), and numbers near it are multiples of 2^(e-46). The
+    // upper parts are below 2^47 of those.
+    __device__ __forceinline__ bool join_parts(int lanes)
+    {
+        const u32 most = warp_max((u32)__double2hiint(s) & 0x7ff00000u);
+        const double anchor = __hiloint2double((int)(most + (6u << 20 | 1u << 19)), 0);
+        double upper = __dsub_rn(__dadd_rn(s, anchor), anchor);
+        const double lower = __dsub_rn(s, upper);
+        double low = __dadd_rd(lower, t), high = __dadd_ru(lower, t);
+#pragma unroll 1
+        for (int d = lanes / 2; d; d >>= 1) {
+            const double other = __shfl_xor_sync(kFullMask, high, d);
+            upper = __dadd_rn(upper, __shfl_xor_sync(kFullMask, upper, d));
+            low = __dadd_rd(low, other);
+            high = __dadd_ru(high, other);
+        }
+        if (!__all_sync(kFullMask, low == high && most < 0x7f000000u)) // an anchor that is finite
+            return false;
+        t = two_sum(upper, high, s);
+        return true;
+    }
     __device__ __forceinline__ void join_lanes(int lanes)
     {
-        if (join_doubles(lanes))
+        if (__all_sync(kFullMask, t == 0) && join_doubles(lanes))
+            return;
+        if (join_parts(lanes))
             return;
 #pragma unroll 1 // short code: cold instructions cost more than a loop
         for (int d = lanes / 2; d; d >>= 1)

@@ -371,17 +371,14 @@ u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, c
     return blocks ? blocks : 1;
 }
 
-constexpr u64 kMostTickets = 1u << 17; // some of 4 times as many lie in scratch: sum_twosum.cu
-
 // The last of a row's `tiles` tiles go by tickets, if they are many.
 void give_tickets(const SegmentKernel &k, u64 blocks, u64 tiles, SegmentArgs *g)
 {
-    const u64 warps = k.threads / kWarp, of_share = div_up(g->rounds, kTuning.ticket_share),
-              of_room = kMostTickets / (blocks * warps);
-    const u64 rounds = g->rounds - (of_share < of_room ? of_share : of_room), tickets = (tiles - rounds * blocks) * warps;
+    const u64 warps = k.threads / kWarp, rounds = g->rounds - div_up(g->rounds, kTuning.ticket_share),
+              tickets = (tiles - rounds * blocks) * warps;
     const u64 fair = div_up(tickets, blocks * warps), room = most_tiles(k, 16u >> g->element_log2) - rounds;
     const u64 most = 4 * fair < room ? 4 * fair : room;
-    if (g->rounds < kTuning.ticket_rounds || most <= fair || most > UINT16_MAX)
+    if (g->rounds < kTuning.ticket_rounds || most <= fair || most > UINT16_MAX || tickets > UINT32_MAX)
         return;
     g->rounds = (u32)rounds;
     g->tickets = (u32)tickets;
@@ -419,8 +416,6 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         finish.added = k.sums && !d->slow_doubles ? kAddedBesideSums : kAdded;
     const bool at_once = per_row <= (u64)d->sms * blocks_per_sm;
     share_row(k, per_row, k.tickets && all.rows == 1 && per_row > 1 && at_once && (a.light || finish.added), &all);
-    if (per_row * (4 + k.threads / kWarp * all.most_tickets / 2) > s.words)
-        return cudaErrorMemoryAllocation;
     const u64 room = s.words / (per_row * a.plan.all); // a block leaves no more than a partial
     all.meets = a.light && all.rows == 1 && per_row > 1 && per_row <= kSlots;
     u64 batch = per_row > 1 && room > kRowTotals ? kRowTotals : room;

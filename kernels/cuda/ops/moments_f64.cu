@@ -156,9 +156,7 @@ template <bool kStats> struct Moments64 {
 
     Long *block;
     Window64 window;
-    int k;                   // of the window
-    u32 lowest;              // upper word of its least number, doubled
-    bool open;               // there is a window; the same for a warp, like the two above
+    u32 lowest;              // upper word of the window's least number, doubled; 0: there is no window. The same for a warp
     bool clean;              // the thread's tile is all in it, but for zeros
     u32 waiting;             // elements since the last give_up
     u32 zeros;               // of a clean tile: stats
@@ -174,7 +172,7 @@ template <bool kStats> struct Moments64 {
         block = (Long *)shared;
         for (int j = threadIdx.x; j < kSumDigits + kSquareDigits; j += kThreads)
             block->low[j] = block->high[j] = 0;
-        open = false;
+        lowest = 0;
         flags = skipped = 0;
         skip = args.skip;
         one_infinity = rk_is_unsigned_sum(args.layout);
@@ -226,8 +224,12 @@ template <bool kStats> struct Moments64 {
 
     // ---- the window ----
 
-    static constexpr bool kPrepares = true, kTiles = true;
+    static constexpr bool kPrepares = true, kTiles = true, kByPointer = !kStats;
     static constexpr Filling kFilling = kUnfilled;
+
+    // K of the window
+    static __device__ __forceinline__ u32 lowest_of(int k) { return (u32)(k + 1023 - (int)kBinades) << 21; }
+    __device__ __forceinline__ int k() const { return (int)(lowest >> 21) - 1023 + (int)kBinades; }
 
     __device__ __forceinline__ bool holds(u32 high) const { return 2 * high - lowest < kBinades << 21; }
     __device__ __forceinline__ bool holds_all(const uint4 (&v)[kUnroll]) const
@@ -269,12 +271,12 @@ template <bool kStats> struct Moments64 {
     // Whole warp, before its next tile, and before the rest of the row.
     __device__ __forceinline__ bool prepare(const uint4 (&tile)[kUnroll])
     {
-        clean = open && holds_all(tile);
+        clean = lowest && holds_all(tile);
         zeros = 0;
         all_zero = false;
         if (__all_sync(kFullMask, clean))
             return true;
-        clean = open && holds_all_but(tile);
+        clean = lowest && holds_all_but(tile);
         if (__all_sync(kFullMask, clean))
             return true;
         u32 top = 0;
@@ -298,16 +300,14 @@ template <bool kStats> struct Moments64 {
     {
         int next = (int)(top >> 20) - 1022 + kMargin;
         next = next > kMostK ? kMostK : next < kLeastK ? kLeastK : next; // what is larger goes outside, one by one
-        if (open) {
-            const bool above = top >= (u32)(k + 1023) << 20 && k < kMostK;
-            if (!above && !(top && next + kFar < k))
+        if (lowest) {
+            const bool above = top >= (u32)(k() + 1023) << 20 && k() < kMostK;
+            if (!above && !(top && next + kFar < k()))
                 return false;
-            empty(block, window, k);
+            empty(block, window, k());
         }
-        open = true;
-        k = next;
-        lowest = (u32)(k + 1023 - (int)kBinades) << 21;
-        window.open(block->upper, k);
+        lowest = lowest_of(next);
+        window.open(block->upper, next);
         waiting = 0;
         return true;
     }
@@ -478,7 +478,7 @@ template <bool kStats> struct Moments64 {
     __device__ void flush(const SegmentArgs &args, const unsigned char *row, void *, u64 elements, u64 *partial)
     {
         __shared__ u32 flags_sum, skipped_sum;
-        empty(block, window, k);
+        empty(block, window, k());
         if (threadIdx.x == 0)
             flags_sum = skipped_sum = 0;
         __syncthreads();

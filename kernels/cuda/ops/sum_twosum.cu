@@ -5,14 +5,13 @@
 #include "kernels/cuda/exact/exponent_bins.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/launch/tuning_table.h"
-#include "kernels/cuda/pass/masked_tiles.cuh"
 
 namespace rk {
 namespace {
 
 template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDraws = false> struct PairSum {
     static constexpr int kType = kDtype, kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
-    static constexpr bool kPrepares = true, kTiles = true, kByTickets = kDraws;
+    static constexpr bool kPrepares = !kDraws, kTiles = true, kByTickets = kDraws;
     static constexpr bool kNotes = kDtype == RP_F64; // infinities and NaNs are noted, not added
     static constexpr Filling kFilling = kPadded;
     static constexpr int kWords = kDtype == RP_F64 ? kDigits64 : kDigits32;
@@ -109,6 +108,14 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
         return to;
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { add(*(const FloatBits<kDtype> *)p); }
+    // Do these elements hardly fit a pair, their sum or not? A pair has 106 bits, an f32 24 of them, an f64 53.
+    static __device__ __forceinline__ bool far_apart(uint4 v)
+    {
+        Span span;
+        span.init();
+        each_element<sizeof(Bits)>(v, [&](Bits bits, int) { span.note((u64)bits << (64 - 8 * sizeof(Bits))); });
+        return !(kNotes && span.most >= kSpecialUpper) && !span.within(kNotes ? 128 : 80 * 8);
+    }
 
     // Whole block: the block's pair, count of NaNs and flags to everyone. False if the pair was lost.
     __device__ __forceinline__ bool join()
@@ -149,16 +156,10 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
     }
 };
 
-// A pair of each thread to the digits of a row, or of a block, and to the flags behind them. Pairs are joined first, where they
-// fit one: threads that add to the same digits wait for each other. Whole block.
-template <class Few> __device__ __forceinline__ void add_pairs(Pair pair, u64 *digits, u64 *tail)
+// A pair to the digits of a row, or of a block, and to the flags behind them
+template <class Few> __device__ __forceinline__ void add_pair(const Pair &pair, u64 *digits, u64 *tail)
 {
     constexpr int e0 = Few::kType == RP_F64 ? RK_E0_64 : RK_E0_32;
-    Pair all = pair;
-    all.lost = false;
-    all = join_block<Few::kThreads / kWarp>(all);
-    if (!all.lost)
-        pair = threadIdx.x == 0 ? all : Pair{-0.0, -0.0, false};
     if (!pair.beyond_negative_zero())
         return;
     add_to_digits(pair.s, e0, digits);
@@ -166,89 +167,119 @@ template <class Few> __device__ __forceinline__ void add_pairs(Pair pair, u64 *d
     atomicOr(&tail[kWordFlags], (u64)kFlagNz);
 }
 
+// The pairs of all threads so: `all` is their sum, unless it is lost. One pair is better, for threads that add to the same
+// digits wait for each other.
+template <class Few> __device__ __forceinline__ void add_pairs(const Pair &all, const Pair &own, u64 *digits, u64 *tail)
+{
+    if (all.lost)
+        add_pair<Few>(own, digits, tail);
+    else if (threadIdx.x == 0)
+        add_pair<Few>(all, digits, tail);
+}
+
 // ---- a block's part of a row, of any data: in pairs as far as these hold it ----
 
-// A block whose part they do not hold begins again: its loop has nothing to keep for that but the tickets it has drawn.
+// Of a row without tickets. A block whose part they do not hold begins again: its loop has nothing to keep for that.
 template <class Few, class Any> struct FewOrAgain {
     Few few;
-    Drawn drawn;
 
-    __device__ __forceinline__ explicit FewOrAgain(u64 *lists) : drawn{(u32 *)lists, 0} {}
     // Returns how many elements that were, if pairs hold them. Whole block.
     __device__ __forceinline__ u64 add(const SegmentArgs &args, const unsigned char *p, void *shared)
     {
-        if constexpr (Few::kByTickets)
-            return add_tickets<Few, true>(few, args, p, shared, &drawn);
-        else
-            return add_part(few, args, p, shared);
+        return add_part(few, args, p, shared);
     }
     // To the block's pair. False if it is not all of it. Whole block.
-    __device__ __forceinline__ bool join() { return few.join(); }
+    __device__ __forceinline__ bool join()
+    {
+        if (few.sum.lost) // then it does not matter, and this is the fastest
+            few.sum = {-0.0, -0.0, true};
+        return few.join();
+    }
     // All of the block to `words`, if join() was false. Whole block.
     __device__ __forceinline__ void write(const SegmentArgs &args, const unsigned char *p, void *shared, u64, u64 *words)
     {
         Any any;
-        u64 elements;
-        if constexpr (Few::kByTickets)
-            elements = add_tickets<Any, false, true>(any, args, p, shared, &drawn);
-        else
-            elements = add_part(any, args, p, shared);
+        const u64 elements = add_part(any, args, p, shared);
         any.flush(args, p, shared, elements, words);
         __syncthreads();
     }
 };
 
-// Of a row with a mask. A warp goes on with `any` from the tile on that its pairs do not hold. These are left as they were
-// before it.
-template <class Few, class Any> struct FewThenAny {
-    Few few, own; // own: before join
+// With tickets, of which a block does not know which ones it has had. A warp goes on with `any` from the tile on that its pairs
+// do not hold. These are left as they were before it.
+template <class Few, class Any, bool kMasked> struct FewThenAny {
+    Few few;
     Any any;
+    Pair own;  // before join
     bool wide; // `any` is in use, by this thread
 
-    __device__ __forceinline__ explicit FewThenAny(u64 *) {}
     __device__ __forceinline__ u64 add(const SegmentArgs &args, const unsigned char *p, void *shared)
     {
-        MaskedTiles<Few> tiles(args, p);
+        Tiles<Few, kMasked> tiles(args, p);
         uint4 now[Few::kUnroll];
-        bool more = tiles.request();
+        bool more = tiles.request(); // the next tile is requested before this one is added, so loads are always in flight
         few.init(shared, args);
-        wide = false;
-        // The next tile is requested before this one is added, so loads are always in flight.
+        wide = !kMasked && __any_sync(kFullMask, more && Few::far_apart(tiles.next[0])); // what is masked out would count
+        if (wide)
+            more = tiles.advance(now);
 #pragma unroll 1
-        while (more) {
+        while (more && !wide) { // with `break` registers spill
             more = tiles.advance(now);
             const Few before = few;
             few.add_tile(now, 0);
             wide = __any_sync(kFullMask, few.sum.lost);
-            if (wide) {
+            if (wide)
                 few.back_to(before);
-                break;
-            }
         }
         if (wide) {
             any.init(shared, args);
-            add_to_any(now);
+            add_to_any(now, tiles.per_vector());
 #pragma unroll 1
             while (more) {
                 more = tiles.advance(now);
-                add_to_any(now);
+                add_to_any(now, tiles.per_vector());
             }
         }
-        return tiles.masks.elements();
+        const u64 elements = tiles.elements();
+        if (kMasked || blockIdx.x < gridDim.x - 1 || args.row_len == tiles.nvec * tiles.per_vector())
+            return elements;
+        *this = with_ends(*this, args, p, shared, tiles.head, tiles.nvec);
+        return elements + args.row_len - tiles.nvec * tiles.per_vector();
     }
 
-    __device__ __forceinline__ void add_to_any(uint4 (&tile)[Few::kUnroll])
+    __device__ __forceinline__ void add_to_any(uint4 (&tile)[Few::kUnroll], u32 per_vector)
     {
         if constexpr (Any::kPrepares)
             any.prepare(tile);
-        add_whole(any, tile, 0, 4);
+        add_whole(any, tile, 0, per_vector);
     }
 
+    // With the elements of the row's head and tail. Out of line, as `write_all` is, so that the code around it lies together.
+    static __device__ __noinline__ FewThenAny with_ends(FewThenAny sum, SegmentArgs args, const unsigned char *p, void *shared,
+                                                        u32 head, u64 nvec)
+    {
+        each_end(args, p, head, nvec, [&](const void *e, u64) { sum.add_element(e, shared, args); });
+        return sum;
+    }
+    __device__ __forceinline__ void add_element(const void *p, void *shared, const SegmentArgs &args)
+    {
+        const Few before = few;
+        if (!wide)
+            few.add_element(p, 0);
+        if (!wide && few.sum.lost) {
+            few = before;
+            any.init(shared, args);
+            wide = true;
+        }
+        if (wide)
+            any.add_element(p, 0);
+    }
+
+    // The pairs of all threads are joined, whatever else there is.
     __device__ __forceinline__ bool join()
     {
-        own = few;
-        few.sum.lost = wide;
-        return few.join();
+        own = few.sum;
+        return !__syncthreads_or(wide) & few.join();
     }
 
     __device__ __forceinline__ void write(const SegmentArgs &args, const unsigned char *p, void *shared, u64 elements,
@@ -261,10 +292,11 @@ template <class Few, class Any> struct FewThenAny {
     {
         if (!sum.wide)
             sum.any.init(shared, args);
-        sum.any.note(sum.own.skipped, sum.own.flags);
+        if (threadIdx.x == 0)
+            sum.any.note(sum.few.skipped, sum.few.flags);
         sum.any.flush(args, p, shared, elements, words);
         __syncthreads();
-        add_pairs<Few>(sum.own.sum, words, words + Few::kWords);
+        add_pairs<Few>(sum.few.sum, sum.own, words, words + Few::kWords);
         __syncthreads();
     }
 };
@@ -293,26 +325,39 @@ __device__ __forceinline__ void leave_partial(u64 *slot, const PairPartial &p)
     leave_words(slot + 2, ~p.count, ~p.flags);
 }
 
-// Waits for it and takes it away.
-__device__ __forceinline__ PairPartial take_partial(u64 *slot)
+// Waits for it.
+__device__ __forceinline__ PairPartial partial_left(const u64 *slot)
 {
     ulonglong2 a, b;
     do {
         a = words_left(slot);
         b = words_left(slot + 2);
     } while (a.x == 0 || a.y == 0 || b.x == 0 || b.y == 0);
-    leave_words(slot, 0, 0);
-    leave_words(slot + 2, 0, 0);
     return {__longlong_as_double((i64)~a.x), __longlong_as_double((i64)~a.y), ~b.x, ~b.y};
 }
 
-// The pairs of a row's blocks, joined. False if they are not all of it, or do not fit one. of_block(i): that of block i.
-// Whole block.
+// What the blocks whose pairs a thread has taken tell beside them
+struct Beside {
+    u64 count; // elements in these pairs
+    u32 flags; // of PairPartial
+};
+
+// As they were. Whole block.
+__device__ __forceinline__ void clear_slots(const SegmentArgs &args)
+{
+    for (u32 i = threadIdx.x; i < gridDim.x; i += blockDim.x)
+        if (i != blockIdx.x) {
+            leave_words(slot_of(args, i), 0, 0);
+            leave_words(slot_of(args, i) + 2, 0, 0);
+        }
+}
+
+// The pairs of a row's blocks, joined. False if they do not fit one. of_block(i): that of block i. Whole block.
 template <class Few, class OfBlock>
-__device__ __forceinline__ bool join_pairs(Few &few, const SegmentArgs &args, bool &some, OfBlock of_block)
+__device__ __forceinline__ bool join_pairs(Few &few, const SegmentArgs &args, Beside &beside, OfBlock of_block)
 {
     few.init(NULL, args);
-    some = false;
+    beside = {0, 0};
 #pragma unroll 2
     for (u32 i = threadIdx.x; i < gridDim.x; i += Few::kThreads) {
         const PairPartial p = of_block(i);
@@ -320,52 +365,37 @@ __device__ __forceinline__ bool join_pairs(Few &few, const SegmentArgs &args, bo
             few.sum = {p.s, p.t, false};
         else
             few.sum.join(p.s, p.t);
-        few.sum.lost |= (p.flags & (kFlagLost | kFlagSpecial)) != 0;
-        few.skipped += (p.flags & kFlagSkipped) != 0;
-        some |= p.count != 0;
+        beside.count += p.count;
+        beside.flags |= (u32)p.flags;
     }
-    some = __syncthreads_or(some);
+    few.skipped = (beside.flags & kFlagSkipped) != 0;
     return few.join();
 }
 
-// Rare: the row's value is not in the pairs alone. By digits: those of the pairs, and those that blocks without a pair have
-// left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block.
-template <class Few> __device__ __noinline__ void finish_digits(const FinishArgs &finish, u64 row, RowTotal *total,
-                                                                const PairPartial *pairs, u64 *words)
+// Rare: the row's value is not in the pairs alone. By digits: those of the pairs, which are `all` if that is not lost, and those
+// that blocks without a pair have left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block.
+template <class Few> __device__ __noinline__ void finish_digits(const FinishArgs &finish, u64 row, RowTotal *total, bool spread,
+                                                                const PairPartial *pairs, Pair all, Beside beside, u64 *words)
 {
-    constexpr int e0 = Few::kType == RP_F64 ? RK_E0_64 : RK_E0_32;
-    u64 *tail = words + finish.plan.own, count = 0;
-    u32 flags = 0;
-    Pair all = {-0.0, -0.0, false};
-    __syncthreads(); // the pair of one block is written
-    if (total)
+    u64 *tail = words + finish.plan.own;
+    const bool lost = __syncthreads_or(beside.flags & kFlagLost); // some block's; the pair of one block is written, too
+    if (total && lost && spread)
+        take_spread_words(finish.plan, total, words);
+    else if (total && lost)
         take_words(finish.plan, total, words);
-    else if (!(pairs->flags & kFlagLost))
+    else if (!lost)
         clear_words(finish.plan, words);
-    auto each_pair = [&](auto take) {
+    if (all.lost)
         for (u32 i = threadIdx.x; i < gridDim.x; i += Few::kThreads)
-            if (const u64 of_block = __ldcg(&pairs[i].flags); !(of_block & kFlagLost))
-                take(__ldcg(&pairs[i].s), __ldcg(&pairs[i].t), __ldcg(&pairs[i].count), (u32)of_block);
-    };
-    each_pair([&](double s, double t, u64 elements, u32 of_block) {
-        all.join(s, t);
-        count += elements;
-        flags |= of_block;
-    });
-    if (__syncthreads_or(all.lost))
-        each_pair([&](double s, double t, u64, u32) {
-            add_to_digits(s, e0, words);
-            add_to_digits(t, e0, words);
-            flags |= Pair{s, t, false}.beyond_negative_zero() ? (u32)kFlagNz : 0u;
-        });
-    else
-        add_pairs<Few>(all, words, tail);
-    count = warp_sum(count);
-    flags = warp_or(flags);
-    if (threadIdx.x % kWarp == 0) {
+            add_pair<Few>({__ldcg(&pairs[i].s), __ldcg(&pairs[i].t), false}, words, tail);
+    else if (threadIdx.x == 0)
+        add_pair<Few>(all, words, tail);
+    const u64 count = warp_sum(beside.count);
+    const u32 flags = warp_or(beside.flags & ~(u32)kFlagLost);
+    if (threadIdx.x % kWarp == 0 && count) // warps wait for each other there
         atomicAdd(&tail[kWordCount], count);
+    if (threadIdx.x % kWarp == 0 && flags)
         atomicOr(&tail[kWordFlags], (u64)flags);
-    }
     __syncthreads();
     if (threadIdx.x < kWarp)
         finish_light(finish, row, words);
@@ -384,8 +414,7 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
     RK_DYNAMIC_SHARED(unsigned char, shared);
     __shared__ u64 words[Few::kWords + kTailWords];
     const u64 number = row * gridDim.x;
-    std::conditional_t<kMasked, FewThenAny<Few, Any>, FewOrAgain<Few, Any>> sum(partials + sizeof(PairPartial) / sizeof(u64) *
-                                                                                               gridDim.x); // behind the pairs
+    std::conditional_t<Few::kByTickets, FewThenAny<Few, Any, kMasked>, FewOrAgain<Few, Any>> sum;
     Few &few = sum.few;
     RowTotal *total = gridDim.x > 1 ? args.totals + row : NULL;
     __shared__ bool waits; // this block, for the others
@@ -393,7 +422,7 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
     const u64 elements = sum.add(args, p, shared);
     if (threadIdx.x == 0)
         waits = last;
-    bool kept = sum.join(), some = elements > few.skipped;
+    const bool kept = sum.join();
     u64 *partial = finish.light || finish.added ? words : partials + (number + blockIdx.x) * finish.plan.all;
     if (!kept)
         sum.write(args, p, shared, elements, partial);
@@ -409,8 +438,10 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
     const u32 flags = (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u) | few.flags;
     const PairPartial mine = kept ? PairPartial{few.sum.s, few.sum.t, elements - few.skipped, flags}
                                   : PairPartial{-0.0, -0.0, 0, flags};
+    bool fits = true;
+    Beside beside = {mine.count, flags};
     if (!kept && total)
-        add_words(finish.plan, total, words);
+        add_words(finish.plan, total + (args.meets ? blockIdx.x % kSpread : 0), words);
     if (args.meets) {
         if (!kept)
             __syncthreads(); // the block has added its words
@@ -421,32 +452,43 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
                 leave_partial(slot_of(args, blockIdx.x), mine);
             return;
         }
-        kept = join_pairs(few, args, some, [&](u32 i) {
-            const PairPartial p = i == blockIdx.x ? mine : take_partial(slot_of(args, i));
-            pairs[i] = p; // if it is asked for once more
-            return p;
-        });
-        if (!kept)
+        auto of_block = [&](u32 i) { return i == blockIdx.x ? mine : partial_left(slot_of(args, i)); };
+        if (!kept && threadIdx.x / kWarp == Few::kThreads / kWarp - 1)
+            finish_float(finish, args.first_row + row, words); // written over: its code is in the cache then
+        fits = join_pairs(few, args, beside, of_block);
+        if (beside.flags & kFlagLost) // the words of those blocks are in `total`
             fence_blocks();
+        if (!fits) // this thread wants them once more
+            for (u32 i = threadIdx.x; i < gridDim.x; i += Few::kThreads)
+                pairs[i] = of_block(i);
     } else {
         if (threadIdx.x == 0)
             pairs[blockIdx.x] = mine;
         if (total) {
             if (!last_of_row(total))
                 return;
-            kept = join_pairs(few, args, some, [&](u32 i) {
+            fits = join_pairs(few, args, beside, [&](u32 i) {
                 const double2 p = __ldcg((const double2 *)&pairs[i].s);
                 const ulonglong2 q = __ldcg((const ulonglong2 *)&pairs[i].count);
                 return PairPartial{p.x, p.y, q.x, q.y};
             });
+        } else {
+            few.sum = {mine.s, mine.t, false};
+            beside = threadIdx.x == 0 ? beside : Beside{0, 0};
         }
     }
     if (args.tickets)
         reset_tickets(args.totals);
-    if (!kept || few.flags || !is_value(finish, few.skipped))
-        finish_digits<Few>(finish, args.first_row + row, total, pairs, words);
-    else if (threadIdx.x == 0)
-        ((double *)finish.cells)[args.first_row + row] = some ? few.sum.value() : 0.0;
+    const bool more = __syncthreads_or(beside.flags & (kFlagLost | kFlagSpecial)) || !is_value(finish, few.skipped);
+    if (!fits || more) {
+        finish_digits<Few>(finish, args.first_row + row, total, args.meets, pairs, few.sum, beside, words);
+    } else {
+        const bool none = !few.sum.beyond_negative_zero() && !__syncthreads_or(beside.count != 0);
+        if (threadIdx.x == 0)
+            ((double *)finish.cells)[args.first_row + row] = none ? 0.0 : few.sum.value();
+    }
+    if (args.meets)
+        clear_slots(args);
 }
 
 template <class Few, class Any, bool kMasked> __global__ void __launch_bounds__(Few::kThreads, Few::kBlocksPerSm)

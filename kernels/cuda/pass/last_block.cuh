@@ -56,6 +56,28 @@ __device__ __forceinline__ void take_words(const WordPlan &plan, RowTotal *total
     __syncthreads();
 }
 
+// The same of a row for whose sums blocks have used kSpread totals, for those that add to the same words at once wait for each
+// other.
+constexpr u32 kSpread = 8;
+__device__ __forceinline__ void take_spread_words(const WordPlan &plan, RowTotal *totals, u64 *words)
+{
+    const u32 j = threadIdx.x;
+    if (j < plan.all) {
+        const bool sums = word_kind(plan, j) == kWordAdd;
+        u64 of[kSpread], all = 0;
+#pragma unroll
+        for (u32 k = 0; k < kSpread; k++)
+            of[k] = __ldcg(&totals[k].words[j]);
+#pragma unroll
+        for (u32 k = 0; k < kSpread; k++) {
+            all = sums ? all + of[k] : all | of[k];
+            totals[k].words[j] = 0;
+        }
+        words[j] = all;
+    }
+    __syncthreads();
+}
+
 __device__ __forceinline__ void clear_words(const WordPlan &plan, u64 *words)
 {
     if (threadIdx.x < plan.all)

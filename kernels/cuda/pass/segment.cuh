@@ -20,6 +20,7 @@
 //     Bits kPadding                           kPadded: this, which adds nothing; then the rest is a tile, too
 //   void add_element(const void *p, u64 index)
 //   static constexpr bool kByTickets          if there is one, and true: the last tiles of a long row go by tickets
+//   static constexpr bool kByPointer          if there is one, and true: has few registers left, and hardly uses indices
 //   bool flush_sums(...)                      if there is one, for kAddedBesideSums: moments_f32.cu
 //   void flush(const SegmentArgs &, row, void *shared, u64 elements, u64 *partial)   whole block; ends with everything
 //                                             written; `row` is where the row's elements begin
@@ -87,21 +88,33 @@ add_rest(Accumulator &acc, const uint4 (&next)[kUnroll], const uint4 *vectors, H
     }
 }
 
-// The last block adds the elements before the row's `nvec` vectors and behind them. Returns how many the block has then:
-// `elements` are those in vectors.
-template <class Accumulator, class Head>
-__device__ __forceinline__ u64 add_ends(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, u32 log2,
-                                        u32 per_vector, Head head, u64 nvec, u64 elements)
+// add(pointer, index) for the elements before the row's `nvec` vectors and behind them, of which each thread of the last block
+// has some.
+template <class Head, class Add>
+__device__ __forceinline__ void each_end(const SegmentArgs &args, const unsigned char *p, Head head, u64 nvec, Add add)
+{
+    const u32 log2 = args.element_log2;
+    const u64 tail = head + nvec * (16 >> log2);
+    if (threadIdx.x < head)
+        add(p + (threadIdx.x << log2), threadIdx.x);
+    if (tail + threadIdx.x < args.row_len)
+        add(p + ((tail + threadIdx.x) << log2), tail + threadIdx.x);
+}
+
+// The last block adds these. Returns how many elements the block has then: `elements` are those in vectors.
+template <class Accumulator, class Head> __device__ __forceinline__ u64 add_ends(Accumulator &acc, const SegmentArgs &args,
+                                                                                 const unsigned char *p, Head head, u64 nvec,
+                                                                                 u64 elements)
 {
     if (blockIdx.x < gridDim.x - 1)
         return elements;
-    const u64 tail = head + nvec * per_vector;
-    if (threadIdx.x < head)
-        acc.add_element(p + (threadIdx.x << log2), threadIdx.x);
-    if (tail + threadIdx.x < args.row_len)
-        acc.add_element(p + ((tail + threadIdx.x) << log2), tail + threadIdx.x);
-    return elements + head + args.row_len - tail;
+    each_end(args, p, head, nvec, [&](const void *e, u64 index) { acc.add_element(e, index); });
+    return elements + args.row_len - nvec * (16 >> args.element_log2);
 }
+
+// Does its loop keep where it is as a pointer, not as a number that goes with one?
+template <class Accumulator, class = void> constexpr bool kPointer = false;
+template <class Accumulator> constexpr bool kPointer<Accumulator, std::enable_if_t<Accumulator::kByPointer>> = true;
 
 // The block's part of the row at `p`, added to a fresh accumulator. Returns how many elements that were. Whole block.
 template <class Accumulator>
@@ -120,10 +133,11 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
 
     uint4 now[kUnroll], next[kUnroll];
     u64 first = blockIdx.x * kTile; // of the tile's vectors
+    const uint4 *here = vectors + first + threadIdx.x;
     // The block's next tile; behind the last one its share of the rest, and padding.
     auto load = [&](u32 round) {
         if (round < args.rounds) {
-            const uint4 *at = vectors + first + threadIdx.x;
+            const uint4 *at = kPointer<Accumulator> ? here : vectors + first + threadIdx.x;
 #pragma unroll
             for (int u = 0; u < kUnroll; u++)
                 next[u] = load_vector(at + u * kThreads);
@@ -139,8 +153,9 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
             now[u] = next[u];
-        const u64 index = head + (first + threadIdx.x) * per_vector;
+        const u64 index = head + (kPointer<Accumulator> ? (u64)(here - vectors) : first + threadIdx.x) * per_vector;
         first += step;
+        here += step;
         if (round < args.rounds)
             load(round + 1);
         if constexpr (Accumulator::kPrepares)
@@ -149,7 +164,7 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
         add_whole(acc, now, index, per_vector);
     }
     add_rest(acc, next, vectors, head, rest, left, per_vector);
-    return add_ends(acc, args, p, log2, per_vector, head, nvec, ((u64)args.rounds * kTile + left) * per_vector);
+    return add_ends(acc, args, p, head, nvec, ((u64)args.rounds * kTile + left) * per_vector);
 }
 
 // ---- tickets: parts of the last tiles of a row, which warps take as they come to it, so that all end at once ----
@@ -159,95 +174,130 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
 // accumulators. There are kDrawers numbers to draw from, each for a part of the blocks, and each in a row total of its own: one
 // alone would be asked too often.
 
-__device__ __forceinline__ u32 draw(const SegmentArgs &args)
-{
-    const u32 drawer = blockIdx.x % kDrawers;
-    return atomicAdd(&args.totals[drawer].drawn, 1u) * kDrawers + drawer;
-}
+// The masks of a thread's tiles, requested with them, if there are any.
+template <class Accumulator, bool kMasked> struct Masks {
+    static constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll;
 
-// Number of the first vector behind the tiles that blocks have for themselves; of this lane's first one of a ticket
-template <class Accumulator> __device__ __forceinline__ u64 end_of_rounds(const SegmentArgs &args)
-{
-    return args.rounds * ((u64)gridDim.x * (Accumulator::kThreads * Accumulator::kUnroll));
-}
-template <class Accumulator> __device__ __forceinline__ u64 vector_of_ticket(const SegmentArgs &args, u32 ticket)
-{
-    constexpr u32 kTile = Accumulator::kThreads * Accumulator::kUnroll, kWarps = Accumulator::kThreads / kWarp;
-    return end_of_rounds<Accumulator>(args) + ticket / kWarps * kTile + ticket % kWarps * kWarp + threadIdx.x % kWarp;
-}
+    __device__ __forceinline__ Masks(const SegmentArgs &, const unsigned char *) {}
+    __device__ __forceinline__ void request(u64) {}
+    __device__ __forceinline__ void request_rest(u64, u32) {}
+    __device__ __forceinline__ void advance() {}
+    __device__ __forceinline__ void apply(uint4 (&)[kUnroll]) {}
+    __device__ __forceinline__ u64 elements(u64 all) const { return all; }
+};
+template <class Accumulator> struct Masks<Accumulator, true> {
+    static constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll;
+    using Bits = typename Accumulator::Bits;
+    using Mask = typename Width<16 / sizeof(Bits)>::Bits; // of a vector: a byte for each element
 
-// The tickets that warps have drawn, if somebody wants to know: each has room for args.most_tickets in `lists`
-struct Drawn {
-    u32 *lists;
-    u32 count; // of this warp
+    const Mask *of_row;
+    Mask now[kUnroll], next[kUnroll];
+    u32 kept = 0; // elements that are not masked out, of this thread
 
-    template <int kThreads> __device__ __forceinline__ u32 *of_warp(const SegmentArgs &args) const
+    __device__ __forceinline__ Masks(const SegmentArgs &args, const unsigned char *p)
+        : of_row((const Mask *)(args.mask + ((p - args.data) >> args.element_log2)))
     {
-        return lists + (blockIdx.x * (kThreads / kWarp) + threadIdx.x / kWarp) * args.most_tickets;
+    }
+    // Those of the tile that begins with this thread's vector `at`
+    __device__ __forceinline__ void request(u64 at)
+    {
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            next[u] = __ldcs(of_row + at + u * kThreads);
+    }
+    __device__ __forceinline__ void request_rest(u64 rest, u32 left)
+    {
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            next[u] = threadIdx.x + u * kThreads < left ? __ldcs(of_row + rest + threadIdx.x + u * kThreads) : (Mask)0;
+    }
+    __device__ __forceinline__ void advance()
+    {
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            now[u] = next[u];
+    }
+    // Padding in place of what is masked out.
+    __device__ __forceinline__ void apply(uint4 (&tile)[kUnroll])
+    {
+        static_assert(sizeof(Bits) == 4);
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++) {
+            const u32 in = now[u];
+            const auto chosen = [&](u32 bits, u32 byte) { return in & byte ? bits : Accumulator::kPadding; };
+            tile[u] = make_uint4(chosen(tile[u].x, 0xffu), chosen(tile[u].y, 0xff00u), chosen(tile[u].z, 0xff0000u),
+                                 chosen(tile[u].w, 0xff000000u));
+            kept += __popc((((in & 0x7f7f7f7fu) + 0x7f7f7f7fu) | in) & 0x80808080u);
+        }
+    }
+    // Those of the block. Whole block.
+    __device__ __forceinline__ u64 elements(u64) const
+    {
+        __shared__ u32 of_warps[kThreads / kWarp];
+        u64 all = 0;
+        const u32 of_warp = warp_add(kept);
+        if (threadIdx.x % kWarp == 0)
+            of_warps[threadIdx.x / kWarp] = of_warp;
+        __syncthreads();
+        for (int w = 0; w < kThreads / kWarp; w++)
+            all += of_warps[w];
+        return all;
     }
 };
 
-// Once more what the warp has drawn.
-template <class Accumulator>
-__device__ __forceinline__ void add_drawn(Accumulator &acc, const SegmentArgs &args, const uint4 *vectors, const Drawn &drawn)
-{
-    for (u32 i = 0; i < drawn.count; i++) {
-        const uint4 *from = vectors + vector_of_ticket<Accumulator>(
-                                          args, __ldcg(&drawn.template of_warp<Accumulator::kThreads>(args)[i]));
-        uint4 tile[Accumulator::kUnroll];
-#pragma unroll
-        for (int u = 0; u < Accumulator::kUnroll; u++)
-            tile[u] = from[u * Accumulator::kThreads];
-        if constexpr (Accumulator::kPrepares)
-            acc.prepare(tile);
-        add_whole(acc, tile, 0, 16 >> args.element_log2);
+// A warp's tiles, one requested after the other: its block's; those of tickets; then the block's share of the rest, which is a
+// tile only if it is padded. With kMasked padding takes the place of elements that are masked out; such rows begin with a whole
+// vector and end with one, and their masks are aligned likewise.
+template <class Accumulator, bool kMasked = false> struct Tiles {
+    static constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll, kTile = kThreads * kUnroll;
+    static constexpr int kWarps = kThreads / kWarp;
+    static constexpr bool kPads = Accumulator::kFilling == kPadded;
+
+    Masks<Accumulator, kMasked> masks;
+    const SegmentArgs &args;
+    u32 head;             // elements before the first vector
+    const uint4 *vectors; // of the row
+    u64 nvec, rest;       // rest: the block's share begins here
+    u32 left;             // vectors of it
+    const u64 step;
+    uint4 next[kUnroll];      // what was requested last
+    u64 at;                   // its first vector of this thread
+    u32 round = 0;            // tiles requested
+    u32 ticket = ~0u, *taken; // of the first lane: the next ticket; how many each warp has taken
+
+    // Behind the tiles that blocks have for themselves
+    __device__ __forceinline__ u64 end_of_rounds() const { return args.rounds * ((u64)gridDim.x * kTile); }
+
+    __device__ __forceinline__ Tiles(const SegmentArgs &a, const unsigned char *p)
+        : masks(a, p), args(a), step((u64)gridDim.x * kTile), at(blockIdx.x * kTile + threadIdx.x)
+    {
+        const u32 log2 = a.element_log2;
+        head = kMasked ? 0 : ((16 - ((u32)(uintptr_t)p & 15)) & 15) >> log2;
+        if (head > a.row_len)
+            head = (u32)a.row_len;
+        vectors = (const uint4 *)(p + (head << log2));
+        nvec = (a.row_len - head) >> (4 - log2);
+        rest = end_of_rounds() + a.tickets / kWarps * kTile + blockIdx.x * a.share;
+        left = rest < nvec ? (u32)min(nvec - rest, (u64)a.share) : 0;
+        __shared__ u32 of_warps[kWarps];
+        taken = of_warps;
+        if (first_lane())
+            taken[threadIdx.x / kWarp] = 0;
     }
-}
+    __device__ __forceinline__ u32 per_vector() const { return 16 >> args.element_log2; }
+    static __device__ __forceinline__ bool first_lane() { return threadIdx.x % kWarp == 0; }
 
-// As add_part, with tickets: a loop of its own, for these take registers and time that shorter rows have not. `drawn`:
-// gets what the warp draws; with kAgain those are added first.
-template <class Accumulator, bool kNoted = false, bool kAgain = false>
-__device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared,
-                                           Drawn *drawn = NULL)
-{
-    constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll, kTile = kThreads * kUnroll;
-    constexpr int kWarps = kThreads / kWarp;
-    constexpr bool kPads = Accumulator::kFilling == kPadded;
-    const u32 log2 = args.element_log2, per_vector = 16 >> log2;
-    u32 head = ((16 - ((u32)(uintptr_t)p & 15)) & 15) >> log2;
-    if (head > args.row_len)
-        head = (u32)args.row_len;
-    const uint4 *vectors = (const uint4 *)(p + (head << log2));
-    const u64 nvec = (args.row_len - head) >> (4 - log2), step = (u64)gridDim.x * kTile;
-    const u64 rest = end_of_rounds<Accumulator>(args) + args.tickets / kWarps * kTile + blockIdx.x * args.share;
-    const u32 left = rest < nvec ? (u32)min(nvec - rest, (u64)args.share) : 0;
-    __shared__ u32 taken[kWarps]; // tickets, by the warp's first lane
-    u32 &mine = taken[threadIdx.x / kWarp];
-    const bool first_lane = threadIdx.x % kWarp == 0;
-
-    uint4 now[kUnroll], next[kUnroll];
-    u64 at = blockIdx.x * kTile + threadIdx.x; // this thread's first vector of the next tile
-    u32 round = 0, ticket = ~0u;               // ticket: of the first lane, the next one
-    bool rested = false;
-    if (first_lane)
-        mine = kAgain ? drawn->count : 0;
-    auto take = [&](u32 number) {
-        if (!first_lane)
-            return;
-        if (kNoted)
-            drawn->template of_warp<kThreads>(args)[mine] = number;
-        mine++;
-    };
-    // Requests the warp's next tile: the block's; a ticket's; behind those the block's share of the rest, and padding. False:
-    // there is none. A ticket is drawn while the tile before it is added.
-    auto request = [&]() {
+    // False: there is none. A ticket is drawn while the tile before it is added.
+    __device__ __forceinline__ bool request()
+    {
         bool whole = round < args.rounds;
         if (!whole) {
             const u32 number = __shfl_sync(kFullMask, ticket, 0);
             whole = number < args.tickets;
             if (whole) {
-                at = vector_of_ticket<Accumulator>(args, number);
-                take(number);
+                at = end_of_rounds() + number / kWarps * kTile + number % kWarps * kWarp + threadIdx.x % kWarp;
+                if (first_lane())
+                    taken[threadIdx.x / kWarp]++;
             }
         }
         if (whole) {
@@ -255,46 +305,72 @@ __device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &
 #pragma unroll
             for (int u = 0; u < kUnroll; u++)
                 next[u] = load_vector(from + u * kThreads);
-            if (++round >= args.rounds && first_lane)
-                ticket = mine < args.most_tickets ? draw(args) : ~0u;
+            masks.request(at);
+            if (++round >= args.rounds && first_lane())
+                ticket = taken[threadIdx.x / kWarp] < args.most_tickets ? draw() : ~0u;
             return true;
         }
+        if (round == kRested)
+            return false;
+        round = kRested;
         request_rest<Accumulator>(next, vectors, rest, left);
-        const bool padded = kPads && left && !rested;
-        rested = true;
-        return padded;
-    };
-    bool more = request();
-    acc.init(shared, args);
-    if constexpr (kAgain)
-        add_drawn(acc, args, vectors, *drawn);
-        // The next tile is requested before this one is added, so loads are always in flight.
-#pragma unroll 1
-    while (more) {
+        masks.request_rest(rest, left);
+        return kPads && left;
+    }
+    // Of the first element of this thread in the tile requested last
+    __device__ __forceinline__ u64 index() const { return head + at * per_vector(); }
+    // The tile requested last to `now`; the one behind it is requested. Returns whether there is one.
+    __device__ __forceinline__ bool advance(uint4 (&now)[kUnroll])
+    {
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
             now[u] = next[u];
-        const u64 index = head + at * per_vector;
+        masks.advance();
         at += step;
-        more = request();
-        if constexpr (Accumulator::kPrepares)
-            if (!acc.prepare(now)) { // a ticket may be drawn, and not yet looked at
-                if (first_lane && ticket < args.tickets)
-                    take(ticket);
-                break;
-            }
-        add_whole(acc, now, index, per_vector);
+        const bool more = request();
+        masks.apply(now);
+        return more;
     }
-    add_rest(acc, next, vectors, head, rest, left, per_vector);
-    u64 elements = ((u64)args.rounds * kTile + left) * per_vector;
-    if (args.tickets) {
-        __syncthreads();
-        if constexpr (kNoted)
-            drawn->count = mine;
-        for (int w = 0; w < kWarps; w++)
-            elements += taken[w] * (kWarp * kUnroll * per_vector);
+    // Elements of the block's tiles, once all are added. Whole block.
+    __device__ __forceinline__ u64 elements() const
+    {
+        u64 all = (u64)args.rounds * kTile + left;
+        if (args.tickets) {
+            __syncthreads();
+            for (int w = 0; w < kWarps; w++)
+                all += taken[w] * (kWarp * kUnroll);
+        }
+        return masks.elements(all * per_vector());
     }
-    return add_ends(acc, args, p, log2, per_vector, head, nvec, elements);
+
+  private:
+    static constexpr u32 kRested = ~0u; // `round` behind the rest
+
+    __device__ __forceinline__ u32 draw() const
+    {
+        const u32 drawer = blockIdx.x % kDrawers;
+        return atomicAdd(&args.totals[drawer].drawn, 1u) * kDrawers + drawer;
+    }
+};
+
+// As add_part, with tickets: a loop of its own, for these take registers and time that shorter rows have not.
+template <class Accumulator>
+__device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared)
+{
+    static_assert(!Accumulator::kPrepares);
+    Tiles<Accumulator> tiles(args, p);
+    uint4 now[Accumulator::kUnroll];
+    bool more = tiles.request();
+    acc.init(shared, args);
+    // The next tile is requested before this one is added, so loads are always in flight.
+#pragma unroll 1
+    while (more) {
+        const u64 index = tiles.index();
+        more = tiles.advance(now);
+        add_whole(acc, now, index, tiles.per_vector());
+    }
+    add_rest(acc, tiles.next, tiles.vectors, tiles.head, tiles.rest, tiles.left, tiles.per_vector());
+    return add_ends(acc, args, p, tiles.head, tiles.nvec, tiles.elements());
 }
 
 // Accumulators of which one block fills an SM's shared memory come in two sizes. Which one a device gets is known when code
