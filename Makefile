@@ -84,6 +84,10 @@ endif
 ifneq ($(filter-out yes no,$(CUDA)),)
   $(error CUDA must be auto, yes or no, not '$(CUDA)')
 endif
+ifeq ($(CUDA)$(NVCC),yes)
+  $(error CUDA=yes needs nvcc, which is neither in /usr/local/cuda/bin nor in PATH; NVCC=/path/to/nvcc names one)
+endif
+$(foreach knob,SYSTEMD CURSES ZLIB ZSTD JANSSON HDF5,$(if $(filter-out auto yes no,$($(knob))),$(error $(knob) must be auto, yes or no, not '$($(knob))')))
 ifneq ($(filter-out address$(comma)undefined thread,$(SANITIZE)),)
   $(error SANITIZE must be 'address,undefined' or 'thread', not '$(SANITIZE)')
 endif

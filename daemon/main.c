@@ -2,6 +2,7 @@
 #include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
@@ -27,9 +28,26 @@ static void fill_standard_streams(void)
         close(fd);
 }
 
+/* Each connection needs a descriptor. With very few, libuv would abort. */
+static bool raise_descriptors(void)
+{
+    enum { LEAST = 64 };
+    struct rlimit r;
+    if (getrlimit(RLIMIT_NOFILE, &r))
+        return true;
+    r.rlim_cur = r.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &r);
+    if (r.rlim_max < LEAST)
+        rd_log(RD_LOG_ERROR, "the limit of open files (ulimit -n) is %llu; at least %d are needed",
+               (unsigned long long)r.rlim_max, LEAST);
+    return r.rlim_max >= LEAST;
+}
+
 static int serve(const rd_config *config, const rd_command *command, int argc, char **argv)
 {
     int exit_code;
+    if (!raise_descriptors())
+        return RD_EXIT_START;
     rd_server *s = calloc(1, sizeof *s);
     if (!s) {
         rd_log(RD_LOG_ERROR, "no memory");
@@ -53,6 +71,14 @@ static int serve(const rd_config *config, const rd_command *command, int argc, c
     return exit_code;
 }
 
+static int printed(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return RD_EXIT_OK;
+    fputs("reduced: cannot write the output\n", stderr);
+    return RD_EXIT_START;
+}
+
 int main(int argc, char **argv)
 {
     fill_standard_streams();
@@ -63,11 +89,11 @@ int main(int argc, char **argv)
     bool right = rd_config_load(&config, &command, argc, argv, why);
     if (command.help) {
         rd_config_help(stdout);
-        return RD_EXIT_OK;
+        return printed();
     }
     if (command.version) {
         puts("reduced " REDUCED_VERSION);
-        return RD_EXIT_OK;
+        return printed();
     }
     if (!right) {
         fprintf(stderr, "reduced: %s\n", why);
@@ -78,5 +104,5 @@ int main(int argc, char **argv)
         rd_config_dump(&config, stdout);
     if (command.check)
         puts("the configuration is right");
-    return command.dump || command.check ? RD_EXIT_OK : serve(&config, &command, argc, argv);
+    return command.dump || command.check ? printed() : serve(&config, &command, argc, argv);
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -133,16 +132,6 @@ static bool lock_sockets(rd_server *s, bool autostarted, int *exit_code)
         s->locked++;
     }
     return true;
-}
-
-/* Each connection needs a descriptor. */
-static void raise_descriptors(void)
-{
-    struct rlimit r;
-    if (getrlimit(RLIMIT_NOFILE, &r) == 0) {
-        r.rlim_cur = r.rlim_max;
-        setrlimit(RLIMIT_NOFILE, &r);
-    }
 }
 
 static bool open_transport(rd_server *s)
@@ -413,7 +402,6 @@ bool rd_server_open(rd_server *s, const rd_command *command, int *exit_code)
 {
     *exit_code = RD_EXIT_START;
     umask(0077); /* sockets get their mode after bind: until then it must not be wider */
-    raise_descriptors();
     introduce(s);
     if (!rd_events_open(s) || !take_passed(s) || !lock_sockets(s, command->autostarted, exit_code) || !open_engine_sandboxed(s))
         return false;

@@ -616,6 +616,8 @@ def test_errors_of_the_reduction(fails, scratch):
     (("sum", "--merge", "--mask", "x", "-"), "merge"), (("sum", "--index-base", "x"), "index-base"), (("sum", "--initial"), "value"),
     (("ping", "file"), "no files"), (("status", "--hex"), "json"),
     (("sum", "--verbose=1", "-"), "option --verbose=1"), (("sum", "--json=x", "-"), "option --json=x"), (("sum", "-\u00e9", "-"), "option -\\?"),
+    (("sum,", "-"), "a comma without an operation"), ((",sum", "-"), "a comma without an operation"), (("sum,,max", "-"), "a comma without an operation"),
+    (("sum", "--device", "foo", "-"), "GPU-<UUID>"), (("help", "sum", "max"), "one operation or command"),
     (("sum", "-", "-"), "read once, not 2"), (("sum", "--mask", "-", "-"), "read once"), (("sum", "--mask", "-"), "read once"), (("sum", "--offsets", "-", "--mask", "-", "x"), "read once"),
     (("put", "x", "--mask", "m", "-"), "need an operation"), (("put", "x", "--rows", "2", "-"), "need an operation"), (("ls", "--partial"), "need an operation"),
     (("put", "x", "--nan", "omit", "-"), "need an operation"), (("drop", "x", "--out", "f32"), "need an operation"), (("ping", "--text"), "apply to operations and put only"),
@@ -911,6 +913,39 @@ def test_table_of_files(run, ctl, fails, shared, scratch):
     fails(USAGE, "several operations exclude", "sum,max", "--raw", a)
 
 
+def test_pipes_under_other_names_are_read_once(run, fails, scratch):
+    """A second reading would be of nothing: prod 1, or a wait without end."""
+    a = npy(scratch / "a.npy", np.array([3.0, 4]))
+    fifo = scratch / "fifo"
+    os.mkfifo(fifo)
+    for args in (("sum,prod", "--text", "/dev/stdin"), ("sum,prod", "--text", "/proc/self/fd/0"), ("sum,prod", "/dev/stdin:1"), ("sum,prod", fifo), ("sum,prod", a, fifo),
+                 ("sum,prod", "--mask", "/dev/stdin", a), ("sum,prod", "--offsets", "/dev/stdin", a), ("sum,mean", "--total", "/dev/stdin", a),
+                 ("sum", "--text", "/dev/stdin", "/dev/stdin"), ("sum", "--text", "-", "/proc/self/fd/0"), ("sum", "--mask", "-", "/dev/stdin")):
+        fails(USAGE, "read once", *args, stdin=b"3 4 5")
+    fails(USAGE, "--shard excludes", "sum", "--shard", "0/2", "-t", "u8", "/dev/stdin", stdin=b"1234")
+    assert table(run("sum,mean", "--text", "/dev/stdin", stdin=b"3 4 5")) == [{"sum": "12", "mean": "4"}]
+    assert table(run("sum,prod", a))[0] == {"sum": "7", "prod": "12"}
+
+
+def test_a_fifo_is_opened_once(shared, scratch):
+    """A reader that comes and goes would cost the writer its data: here it writes as soon as there is a reader."""
+    fifo, data = scratch / "fifo", npy(scratch / "a.npy", np.array([3.0, 4])).read_bytes()
+    os.mkfifo(fifo)
+    for _ in range(100):
+        reader = subprocess.Popen([BIN / "reducectl", "sum", fifo, "--no-autostart"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env={**os.environ, "REDUCED_URL": shared.url})
+        while True:  # as fast as can be
+            try:
+                writer = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+                break
+            except OSError:
+                pass
+        try:
+            os.write(writer, data)
+        finally:
+            os.close(writer)
+        assert reader.communicate(timeout=30)[0] == b"7\n"
+
+
 def test_one_pass(ctl, shared, scratch):
     """What stats can give together is one request to the daemon."""
     path = npy(scratch / "a.npy", np.arange(100.0))
@@ -1111,6 +1146,11 @@ def test_no_place_for_a_daemon_of_ones_own(ctl, scratch):
     """None is started in the system's place then."""
     if ctl("ping", url="ipc:///run/reduced/reduced.sock").returncode == OK:
         pytest.skip("the system's daemon runs here, and serves")
+    for n in (100, 200):  # too long for a socket, for a URL
+        long = scratch / ("x" * n)
+        long.mkdir(0o700)
+        done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": str(long)})
+        assert done.returncode == NO_DAEMON and b"too long" in done.stderr, done.stderr
     done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
     assert done.returncode == NO_DAEMON and b"START: no directory for a daemon of this user" in done.stderr, done.stderr
     for name in ("reduced.sock", "reduced.log"):  # in the way of both

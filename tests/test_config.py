@@ -17,6 +17,7 @@ def reduced(*args, cwd=None, **env):
 
 GOOD = {
     "empty": "", "comments": "# one\n; two\n\n", "trailing comments": "threads = 3 # three\ndrain = 5 ; five\n", "section": "[reduced]\nthreads = 3\n",
+    "indented": "listen = ipc:///run/x.sock\n  allow-uid = 0\n\n\tthreads = 3\n",
     "all": "listen = ipc:///run/x.sock\nlisten = tcp://127.0.0.1:5\nallow-plain-tcp = yes\nbackend = cpu\ndevice = 0\nthreads = 2\nlog-level = debug\ndrain = 5\n"
            "idle-exit = 60\nmax-inflight = 8\nmax-streams = 4\nmax-sessions = 9\nsocket-mode = 0600\nslots = 4\ncontexts = 64\nprobe = 5\n",
 }
@@ -29,6 +30,8 @@ BAD = {
     "metrics path": ("metrics-url = http://127.0.0.1:1/x\n", "PORT"),
     "no value": ("threads\n", ":1"), "section": ("[other]\nthreads = 1\n", "other"), "mode": ("socket-mode = 0999\n", "socket-mode"),
     "long line": ("threads = " + "1" * 5000 + "\n", ":1"), "line number": ("\n\n\ncolour = red\n", ":4"),
+    "a zero byte": ("threads = 3\0\n", "zero byte"), "twice": ("listen = ipc:///run/x\nlisten = ipc:///run/x\n", "listed twice"),
+    "indented": ("trace = /tmp/x\n  colour = red\n", "colour"), "continued": ("threads = 1\n  2\n", ":2"),
     "too many urls": ("".join(f"listen = ipc:///run/{i}\n" for i in range(9)), "8"),
 }
 
@@ -38,7 +41,7 @@ def test_the_manual_has_every_option():
     options = re.findall(r"^#? ?([a-z-]+) =", reduced("--dump-config").stdout, re.M)
     assert len(options) > 25
     for option in options:
-        assert re.search(rf'^\.BR .*\b{option} "? ?=', manual, re.M), option
+        assert len(re.findall(rf'^\.BR (?:.*[ ,"])?{option} "? ?=', manual, re.M)) == 1, option
 
 
 @pytest.mark.parametrize("name", GOOD)
@@ -110,6 +113,22 @@ def test_unusable_addresses(scratch):
         assert done.returncode == 1, (url, done.stderr)
         assert done.stderr
     assert (scratch / "file").read_text() == "a file that is not a socket"
+
+
+def test_what_cannot_be_read_or_written(scratch):
+    done = reduced("--check-config", "--config", scratch)
+    assert done.returncode == 2 and done.stderr == f"reduced: {scratch}: cannot be read: Is a directory\n"
+    for args in (["--help"], ["--version"], ["--dump-config"], ["--check-config"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([BIN / "reduced", *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        assert done.returncode == 1 and done.stderr == "reduced: cannot write the output\n", args
+
+
+@pytest.mark.parametrize("n", [4, 5, 6, 7, 8, 10, 16, 40, 63])
+def test_few_descriptors(scratch, n):
+    done = subprocess.run(["sh", "-c", f"ulimit -n {n}; exec {BIN / 'reduced'} --backend cpu --listen ipc://{scratch}/s"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr == f"reduced: error: the limit of open files (ulimit -n) is {n}; at least 64 are needed\n"
 
 
 def test_metrics_stay_on_this_machine_unless_told_otherwise():

@@ -277,6 +277,18 @@ def test_a_stream_with_a_fraction_as_ddof(package):  # noqa: F811
     assert s.value == package.std([1.0, 2, 6], ddof=0.5)
 
 
+def test_states_of_integers_beyond_64_bits(package):  # noqa: F811
+    big = np.array([2**63 - 1, 2**63 - 1])
+    found = package.state("stats", big).finish()
+    assert found == package.stats(big)._asdict() and list(found) == list(package.Stats._fields) and found["sum"] == 2**64 - 2
+    assert package.state("stats", [-5]).finish()["sum"] == -5 and package.state("stats", dtype="i8").finish()["argmin"] == -1
+    assert package.state("norm1", big).finish() == 2.0**64 and package.state("norminf", [-(2**63)]).finish() == 2.0**63
+    assert package.state("sum", big).finish(out="f8") == 2.0**64 and package.state("sum", [3]).finish(out="f4") == np.float32(3)
+    with pytest.raises(package.OverflowError_) as e:
+        package.state("sum", big).finish()
+    assert e.value.exact == 2**64 - 2
+
+
 def test_states(package):  # noqa: F811
     parts = np.array_split(BIG[:200_000], 9)
     states = [package.state("sum", part) for part in parts]

@@ -159,6 +159,7 @@ BAD = [
     (ValueError, "names an axis twice", (np.ones((2, 3)), (0, -2)), {}),
     (TypeError, "axis is an integer", (np.ones((2, 3)), "x"), {}),
     (TypeError, "axis is an integer", (np.ones((2, 3)), 1.5), {}),
+    (TypeError, "axis is an integer", (np.ones((2, 3)), True), {}),
     (TypeError, "out is an array", ([1.0],), {"out": [0.0]}),
     (ValueError, "out: its shape", (np.ones((2, 3)), 0), {"out": np.empty(2)}),
     (TypeError, "out: Cannot cast", (np.ones((2, 3)), 0), {"out": np.empty(3, "i4")}),

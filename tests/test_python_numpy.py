@@ -190,6 +190,64 @@ def test_integers_are_exact_or_an_error_that_has_the_value(package):  # noqa: F8
     assert package.sum([1, 2], dtype=float) == 3.0 and package.sum([1.5, 1.5], dtype=int) == 2
 
 
+def test_floats_hold_what_64_bits_do_not(package):  # noqa: F811
+    most, least = 2**63 - 1, -2**63
+    big = np.array([[most, most, 1], [least, least, least], [1, 2, 3]])
+    assert package.norm(big[0], 1) == 2.0**64 and package.norm(np.array([least]), np.inf) == 2.0**63
+    assert package.norm(big, 1, axis=1).tolist() == [2.0**64, 3 * 2.0**63, 6.0]
+    assert package.norm(big, np.inf, axis=0).tolist() == [2.0**63] * 3
+    assert package.norm(big[:, 0], 1, offsets=[0, 1, 3]).tolist() == [2.0**63, 2.0**63]
+    for dtype in ("f8", "f4", "c16", "c8"):
+        sums = package.sum(big, axis=1, dtype=dtype)
+        assert sums.dtype == dtype and sums.tolist() == [2.0**64, -3 * 2.0**63, 6.0]
+        assert package.sum(big[0], dtype=dtype) == 2.0**64 and package.sum(big, axis=1, dtype=dtype, keepdims=True).shape == (3, 1)
+    unsigned = np.array([2**64 - 1] * 2, "u8")
+    assert package.sum(unsigned, dtype=float) == 2.0**65 and package.sum(unsigned[:1], dtype=float) == 2.0**64
+    assert package.sum(big[0], dtype=float, initial=most) == 3 * 2.0**63 and package.sum(big[1], dtype="f8", initial=least) == -(2.0**65)
+    assert package.sum(big, axis=1, dtype=float, initial=-1, where=[False, True, True]).tolist() == [2.0**63 - 1, -(2.0**64), 4]
+    assert package.sum([2**53, 1], dtype=float) == 2.0**53 and package.sum([2**53, 1, 2], dtype=float) == 2.0**53 + 4
+    once = [2**62, 2**62, 2**39, 1]  # halfway between two float32, and one more; a double in between would lose it
+    assert package.sum(once, dtype="f4") == np.float32(2**63 + 2**40) and package.sum(once[:3], dtype="f4") == 2.0**63
+    assert package.sum([[100_000]], axis=1, dtype="f2")[0] == np.inf and package.sum(unsigned, dtype="f2") == np.inf
+    assert package.sum([], dtype=float) == 0.0 and package.sum(np.zeros((2, 0), int), axis=1, dtype=float).tolist() == [0, 0]
+    assert package.many([("sum", big[0], {"dtype": float}), ("sum", [1, 2], {"dtype": float})]) == [2.0**64, 3.0]
+    assert package.submit("norm", big, 1, axis=1).result().tolist() == [2.0**64, 3 * 2.0**63, 6.0]
+    for op, initial, expected in (("norm1", -5, 2.0**64 + 4096), ("norminf", least, 2.0**63), ("norminf", 1, 2.0**63 - 1), ("norm1", 5, 2.0**64 + 4096)):
+        with package.stream(op, "i8", initial=initial) as s:
+            s.append([most, most, 4095] if op == "norm1" else [most, 4095])
+        assert s.value == expected
+
+
+def test_signed_elements_with_an_unsigned_result(package):  # noqa: F811
+    most = 2**63 - 1
+    assert package.sum(np.array([most] * 2), dtype="u8") == 2**64 - 2 and package.prod([2**62, 3], dtype="u8") == 3 * 2**62
+    assert package.sum([[most, 5], [1, 2]], axis=1, dtype="u8").tolist() == [2**63 + 4, 3]
+    assert package.prod([-1], dtype="u8", wrap=True) == 2**64 - 1
+    for a, dtype in (([-1], "u8"), ([most] * 3, "u8"), ([300], "u1")):
+        with pytest.raises(package.OverflowError_) as e:
+            package.sum(a, dtype=dtype)
+        assert e.value.exact == sum(a)
+
+
+@pytest.mark.filterwarnings("error")
+def test_floats_as_integers(package):  # noqa: F811
+    nan = math.nan
+    assert package.nansum([1.5, nan], dtype=int) == 1 and package.nanmean([1.5, 2.5, nan], dtype=int) == 1 and package.nanprod([2.5, nan], dtype=int) == 2
+    assert package.sum([1.5, nan], dtype=int, where=[True, False]) == 1 and package.sum([nan, 2.5, 3], dtype=int, offsets=[1, 3]).tolist() == [5]
+    assert package.nansum([nan, 0], dtype=bool) == np.False_ and package.sum([nan, 0], dtype=bool) == np.True_
+    assert package.sum([255.9, -0.5], dtype="u1") == 255 and package.sum([2.0**31 - 0.5], dtype="i4") == 2**31 - 1 and package.sum([-(2.0**63)], dtype="i8") == -(2**63)
+    assert package.sum([[1e5]], axis=1, dtype="f2")[0] == np.inf and package.prod([10**6], dtype="f2") == np.inf and package.mean([1.9, 2.9], dtype=int) == 1
+    for a, kw in (([1.5, nan], {}), ([1.5, nan], {"nan": "raise"}), ([nan, 2.5], {"offsets": [0, 2]})):
+        with pytest.raises(package.NanError):
+            package.sum(a, dtype=int, **kw)
+    for f, a, dtype, exact in ((package.sum, [1e30], "i8", int(1e30)), (package.sum, [2.0**63], "i8", 2**63), (package.sum, [256.5], "u1", 256),
+                               (package.mean, [1000], "i1", 1000), (package.mean, np.array([2**63], "u8"), "i8", 2**63), (package.mean, [-1, 5], "u8", -1),
+                               (package.sum, [math.inf], "i8", None), (package.mean, [], "i8", None), (package.var, [300, 0], "i2", None)):
+        with pytest.raises(package.OverflowError_) as e:
+            f(a, dtype=dtype, **({"ddof": 2} if f is package.var else {}))
+        assert e.value.exact == exact, (a, dtype)
+
+
 def test_an_initial_value_that_the_elements_cannot_be(package):  # noqa: F811
     for a, initial in ((np.array([1, 2], "i1"), 1000), (np.array([1, 2], "u1"), 1000), (np.array([True, True]), 5), (np.array([3, -2], "i2"), -40000)):
         for f, theirs in ((package.sum, np.sum), (package.prod, np.prod)):
@@ -331,6 +389,22 @@ def test_complex_numbers(package):  # noqa: F811
     for name in ("min", "argmax", "prod", "ptp"):
         with pytest.raises(TypeError, match="complex"):
             getattr(package, name)(z)
+
+
+def test_parts_of_complex_numbers_are_joined_before_they_are_rounded(package):  # noqa: F811
+    rng = np.random.default_rng(SEED)
+    a = (rng.standard_normal((200, 9)) * 300 + 1j * rng.standard_normal((200, 9)) * 200).astype("c8")
+    for name in ("var", "std", "rms"):
+        f = getattr(package, name)
+        rows = f(a, axis=1)
+        assert rows.dtype == "f4" and rows.tolist() == [float(np.float32(f(row))) for row in a]
+
+
+def test_magnitudes_do_not_depend_on_strides(package):  # noqa: F811
+    a = (np.random.default_rng(SEED).standard_normal((300, 2)) @ [1, 1j]).astype("c8")
+    for order in (1, np.inf):
+        assert package.norm(a, order) == package.norm(a[::-1].copy()[::-1], order) == package.norm(np.repeat(a, 2)[::2], order)
+        assert np.array_equal(package.norm(a[::-1], order, axis=()), package.norm(a[::-1].copy(), order, axis=()))
 
 
 def test_dates_and_spans(package):  # noqa: F811

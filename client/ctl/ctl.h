@@ -294,6 +294,9 @@ typedef struct ctl_input {
 
 /* The member's name in "FILE:MEMBER"; NULL: `name` is a file, or does not exist. */
 const char *ctl_member_of(const char *name);
+struct stat;
+/* Can its file be read once only? *st is the file's. */
+bool ctl_is_pipe(const char *name, struct stat *st);
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY]);
 void ctl_close(ctl_input *in);

@@ -75,7 +75,8 @@ static bool command_help(FILE *out, const char *word)
                 "array with the daemon; it is "
                 "reduced as @NAME.\n\n  reducectl put temps data.npy && reducectl stats @temps\n"},
         {"ls", "reducectl ls [--json]\n\n  Your resident arrays.\n"},
-        {"drop", "reducectl drop NAME...\n\n  Give the memory of resident arrays back.\n"}};
+        {"drop", "reducectl drop NAME...\n\n  Give the memory of resident arrays back.\n"},
+        {"help", "reducectl help [OP|COMMAND]\n\n  All operations and options, or one of them.\n"}};
     for (size_t i = 0; i < sizeof about / sizeof *about; i++)
         if (!strcmp(word, about[i][0])) {
             fputs(about[i][1], out);

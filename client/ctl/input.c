@@ -291,12 +291,28 @@ const char *ctl_member_of(const char *name)
     return NULL;
 }
 
+/* NULL: no memory. */
+static char *path_of(const char *name, const char *member)
+{
+    return strndup(name, member ? strlen(name) - strlen(member) - 1 : strlen(name));
+}
+
+bool ctl_is_pipe(const char *name, struct stat *st)
+{
+    char *path = strcmp(name, "-") ? path_of(name, ctl_member_of(name)) : NULL;
+    bool there = path ? !stat(path, st) : !strcmp(name, "-") && !fstat(STDIN_FILENO, st);
+    free(path);
+    return there && (S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode));
+}
+
+/* A FIFO is not even opened: who writes to it would see a reader come and go. */
 int ctl_arrays(const char *name, ctl_directory *d, char why[CTL_WHY])
 {
     uint8_t head[CTL_HEAD];
     struct stat st;
     *d = (ctl_directory){0};
-    int err = 0, fd = strcmp(name, "-") && !ctl_member_of(name) ? open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    bool file = strcmp(name, "-") && !ctl_member_of(name) && !stat(name, &st) && S_ISREG(st.st_mode);
+    int err = 0, fd = file ? open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
     if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode)) {
         ssize_t n = pread(fd, head, sizeof head, 0);
         ctl_kind kind = n > 0 ? ctl_sniff(head, (size_t)n).kind : CTL_IS_RAW;
@@ -310,8 +326,7 @@ int ctl_arrays(const char *name, ctl_directory *d, char why[CTL_WHY])
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
 {
     const char *member = source->array ? source->array->name : ctl_member_of(source->name);
-    size_t len = member ? strlen(source->name) - strlen(member) - 1 : strlen(source->name);
-    char *path = strndup(source->name, len);
+    char *path = path_of(source->name, member);
     bool pipe = path && !strcmp(path, "-");
     *in = (ctl_input){.name = pipe ? "stdin" : source->name, .fd = -1};
     if (!path)
@@ -367,7 +382,7 @@ static bool ends_here(ctl_input *in, char why[CTL_WHY])
     if (n < 0)
         in->err = in->pull->err;
     else if (n > 0)
-        snprintf(why, CTL_WHY, "the header tells of %" PRIu64 " bytes of data, the stream has more", in->bytes);
+        snprintf(why, CTL_WHY, "the header says %" PRIu64 " bytes of data, but the stream has more", in->bytes);
     return n == 0;
 }
 

@@ -116,6 +116,8 @@ int main(int argc, char **argv)
     int code = CTL_OK;
     if (o.command == CTL_HELP && o.n_files == 1 && !strcmp(o.files[0], "ladder"))
         return ctl_ladder(3, (char *[]){argv[0], o.files[0], "--help", NULL});
+    if (o.command == CTL_HELP && o.n_files > 1)
+        return usage("help is about one operation or command");
     if (o.command == CTL_HELP && o.n_files == 1) {
         if (!ctl_help_topic(stdout, o.files[0], why))
             return usage(why);

@@ -148,8 +148,10 @@ static bool option_device(ctl_options *o, const char *value, char why[CTL_WHY])
 {
     uint64_t n = 0;
     const bool named = ctl_is_device_name(value);
-    if (!named && !take_number(&n, "device", value, 0, UINT16_MAX - 1, why))
+    if (!named && !take_number(&n, "device", value, 0, UINT16_MAX - 1, why)) {
+        snprintf(why, CTL_WHY, "--device '%.40s' is neither a number from 0 to %d nor GPU-<UUID>", value, UINT16_MAX - 1);
         return false;
+    }
     o->device = named ? value : NULL;
     o->spec.device = named ? o->spec.device : (uint32_t)n + 1;
     return true;
@@ -311,6 +313,10 @@ int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY])
     char copy[MAX_LIST], *save = NULL;
     int n = 0;
     snprintf(copy, sizeof copy, "%s", list);
+    if (list[0] == ',' || strstr(list, ",,") || (list[0] && list[strlen(list) - 1] == ',')) {
+        snprintf(why, CTL_WHY, "'%.60s' has a comma without an operation beside it", list);
+        return 0;
+    }
     for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
         int op = ctl_parse_op(word, why), twice = op == REDUCE_MINMAX;
         if (!op)

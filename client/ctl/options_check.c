@@ -1,5 +1,6 @@
 /* Which options go together. */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/op_table.h"
@@ -95,11 +96,17 @@ bool ctl_is_one_pass(const ctl_options *o)
     return !o->spec.out && !o->initial && !o->spec.deadline_ms;
 }
 
-static bool reads_stdin(const ctl_options *o)
+static bool reads_once(const char *name)
 {
-    bool found = o->n_files == 0 || (o->mask && !strcmp(o->mask, "-"));
-    for (int i = 0; i < o->n_files; i++)
-        found |= !strcmp(o->files[i], "-");
+    struct stat st;
+    return name && (!strcmp(name, "-") || ctl_is_pipe(name, &st));
+}
+
+static bool reads_a_pipe(const ctl_options *o)
+{
+    bool found = o->n_files == 0 || reads_once(o->mask) || reads_once(o->offsets);
+    for (int i = 0; i < o->n_files && !found; i++)
+        found = !ctl_is_resident(o->files[i]) && reads_once(o->files[i]);
     return found;
 }
 
@@ -117,14 +124,14 @@ static const char *clash(const ctl_options *o)
         return "--shard and --joined exclude --rows, --axis, --offsets, --mask, --text, --merge, --partial, --index-base and "
                "several "
                "operations";
-    if (o->shards && (o->joined || names_resident(o) || reads_stdin(o)))
-        return "--shard excludes --joined, @NAME and standard input";
+    if (o->shards && (o->joined || names_resident(o) || reads_a_pipe(o)))
+        return "--shard excludes --joined, @NAME and pipes";
     if (o->n_ops && (o->merge || o->format == CTL_RAW))
         return "several operations exclude --raw, --partial and --merge";
-    if (o->n_ops && !ctl_is_one_pass(o) && reads_stdin(o))
-        return "standard input ('-') is read once: several operations on it are those of stats, without --out and --initial";
-    if (o->n_ops && o->total && reads_stdin(o))
-        return "standard input ('-') is read once: not for a line of its own and for --total";
+    if (o->n_ops && !ctl_is_one_pass(o) && reads_a_pipe(o))
+        return "a pipe (and '-') is read once: several operations on it are those of stats, without --out and --initial";
+    if (o->n_ops && o->total && reads_a_pipe(o))
+        return "a pipe (and '-') is read once: not for a line of its own and for --total";
     if (o->spec.ddof && !has_ddof(o))
         return "--ddof applies to these operations only:" CTL_DDOF_OPS;
     if ((o->spec.flags & REDUCE_WRAP) && !has_op(o, REDUCE_PROD))
@@ -148,12 +155,22 @@ bool ctl_check_options(const ctl_options *o, char why[CTL_WHY])
     return !text;
 }
 
+/* Is it standard input? Where that is a pipe, it may have other names, as /dev/stdin. */
+static bool is_stdin(const char *name)
+{
+    struct stat own, st;
+    if (!name || !strcmp(name, "-"))
+        return name != NULL;
+    bool other = !strncmp(name, "/dev/", 5) || !strncmp(name, "/proc/", 6);
+    return other && ctl_is_pipe("-", &own) && ctl_is_pipe(name, &st) && own.st_dev == st.st_dev && own.st_ino == st.st_ino;
+}
+
 bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY])
 {
-    int n = (o->mask && !strcmp(o->mask, "-")) + (o->offsets && !strcmp(o->offsets, "-"));
+    int n = is_stdin(o->mask) + is_stdin(o->offsets);
     for (int i = 0; i < o->n_files && o->command == CTL_REDUCE; i++)
-        n += !strcmp(o->files[i], "-");
+        n += is_stdin(o->files[i]);
     if (n > 1)
-        snprintf(why, CTL_WHY, "standard input ('-') can be read once, not %d times", n);
+        snprintf(why, CTL_WHY, "standard input can be read once, not %d times", n);
     return n <= 1;
 }

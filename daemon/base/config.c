@@ -35,6 +35,15 @@ static void cut_comment(char *line)
         }
 }
 
+/* inih takes an indented line for more of the value above it. */
+static void cut_indent(char *line)
+{
+    size_t n = 0;
+    while (isspace((unsigned char)line[n]))
+        n++;
+    memmove(line, line + n, strlen(line + n) + 1);
+}
+
 /* fgets for inih that counts lines, stops at the first error and refuses what inih would cut silently. */
 static char *next_line(char *out, int cap, void *arg)
 {
@@ -44,9 +53,10 @@ static char *next_line(char *out, int cap, void *arg)
     s->line++;
     if (strchr(out, '\n') || feof(s->file)) {
         cut_comment(out);
+        cut_indent(out);
         return out;
     }
-    fail_at(s, "the line is too long");
+    fail_at(s, strlen(out) < (size_t)cap - 1 ? "the line has a zero byte" : "the line is too long");
     return NULL;
 }
 
@@ -70,8 +80,10 @@ bool rd_config_read(rd_config *c, const char *path, char why[RD_MAX_WHY])
         return false;
     }
     int wrong = ini_parse_stream(next_line, &s, on_entry, &s);
-    if (!s.failed && ferror(s.file))
-        fail_at(&s, "cannot be read");
+    if (!s.failed && ferror(s.file)) {
+        snprintf(why, RD_MAX_WHY, "%.120s: cannot be read: %s", path, strerror(errno));
+        s.failed = true;
+    }
     if (!s.failed && wrong) {
         s.line = wrong;
         fail_at(&s, "'name = value' is expected");

@@ -110,11 +110,15 @@ static bool is_number(const char *text)
     return is_missing(text) || parse_f64(text, &v);
 }
 
+/* `text`: the field; NULL: it is about the line. */
 static bool wrong(const ctl_csv *c, const char *text, const char *what, char why[CTL_WHY])
 {
     char clean[48];
-    ctl_clean(clean, sizeof clean, text);
-    snprintf(why, CTL_WHY, "line %" PRIu64 ": '%s' %.150s", c->line + 1, clean, what);
+    ctl_clean(clean, sizeof clean, text ? text : "");
+    if (text)
+        snprintf(why, CTL_WHY, "line %" PRIu64 ": '%s' %.150s", c->line + 1, clean, what);
+    else
+        snprintf(why, CTL_WHY, "line %" PRIu64 ": %.150s", c->line + 1, what);
     return false;
 }
 
@@ -205,15 +209,15 @@ static bool take_element(const ctl_csv *c, const char *at, const char *end, bool
     char text[FIELD];
     const char *field = at;
     if (!at)
-        return wrong(c, "", "the line has too few fields", why);
+        return wrong(c, NULL, "the line has too few fields", why);
     if (quotes) {
         if (!take_field(&at, end, c->delimiter, text))
-            return wrong(c, "", "the field is too long for a number", why);
+            return wrong(c, NULL, "the field is too long for a number", why);
     } else {
         const char *next = memchr(at, c->delimiter, (size_t)(end - at));
         size_t n = (size_t)((next ? next : end) - at);
         if (n >= FIELD)
-            return wrong(c, "", "the field is too long for a number", why);
+            return wrong(c, NULL, "the field is too long for a number", why);
         memcpy(text, at, n);
         trim(text, n);
         at = next ? next + 1 : NULL;
@@ -307,15 +311,19 @@ static void list_columns(const ctl_csv *c, const char *record, const char *end, 
     }
 }
 
-static bool find_column(ctl_csv *c, const char *name, bool header, const char *record, const char *end)
+/* *same: how many columns have the name; of several none is meant. */
+static bool find_column(ctl_csv *c, const char *name, bool header, const char *record, const char *end, unsigned *same)
 {
     char text[FIELD], *rest;
     const char *at = header ? record : NULL;
+    *same = 0;
     for (uint64_t i = 0; at; i++)
         if (take_field(&at, end, c->delimiter, text) && !strcmp(text, name)) {
             c->column = i;
-            return true;
+            ++*same;
         }
+    if (*same)
+        return *same == 1;
     c->column = strtoull(name, &rest, 10) - 1;
     return name[0] >= '1' && name[0] <= '9' && *rest == 0 && find_field(record, end, c->delimiter, c->column);
 }
@@ -323,6 +331,7 @@ static bool find_column(ctl_csv *c, const char *name, bool header, const char *r
 int ctl_csv_begin(ctl_csv *c, const char *bytes, size_t len, const char *column, size_t *skip, char why[CTL_WHY])
 {
     char clean[48];
+    unsigned same = 0;
     size_t bom = len >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0; /* of UTF-8, as spreadsheets write it */
     const char *record = bytes + bom;
     size_t n = record_length(record, len - bom, len < CTL_CSV_RECORD);
@@ -340,11 +349,14 @@ int ctl_csv_begin(ctl_csv *c, const char *bytes, size_t len, const char *column,
         *skip += n;
         c->line += lines_in(record, n);
     }
-    if (column && find_column(c, column, header, record, end))
+    if (column && find_column(c, column, header, record, end, &same))
         return 0;
     if (column) {
         ctl_clean(clean, sizeof clean, column);
-        snprintf(why, CTL_WHY, "no column '%s'; there are", clean);
+        if (same)
+            snprintf(why, CTL_WHY, "%u columns are called '%s' (a number from 1 on names one); there are", same, clean);
+        else
+            snprintf(why, CTL_WHY, "no column '%s'; there are", clean);
     } else {
         snprintf(why, CTL_WHY, "text: name a column (FILE:COLUMN), or --text for numbers alone; there are");
     }

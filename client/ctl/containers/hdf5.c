@@ -20,7 +20,7 @@ extern char **environ;
 
 static int bad(char why[CTL_WHY], const char *what)
 {
-    snprintf(why, CTL_WHY, "%s tells of %s", H5R_PROGRAM, what);
+    snprintf(why, CTL_WHY, "%s reports %s", H5R_PROGRAM, what);
     return REDUCE_E_BAD_MESSAGE;
 }
 

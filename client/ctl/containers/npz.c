@@ -44,7 +44,7 @@ static int describe(opened *m, const uint8_t *header, size_t len, char why[CTL_W
     a->swapped = npy.swapped;
     a->fortran = npy.fortran;
     if (!ctl_array_shape(a, (size_t)npy.dims, npy.shape) || a->count * reduce_dtype_size(a->dtype) != m->bytes - len) {
-        snprintf(why, CTL_WHY, "its .npy header tells of other data than the %" PRIu64 " bytes that follow", m->bytes - len);
+        snprintf(why, CTL_WHY, "its .npy header does not describe the %" PRIu64 " bytes that follow", m->bytes - len);
         return REDUCE_E_IO;
     }
     return 0;

@@ -52,7 +52,7 @@ class OverflowError_(Error, OverflowError):
 
 
 class NanError(Error, ArithmeticError):
-    """A NaN was found, and nan="raise"."""
+    """A NaN was found, and nan="raise", or the result's type has none."""
 
 
 class TooLargeError(Error, ValueError):

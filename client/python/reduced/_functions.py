@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from ._abi import MAX, MEAN, MIN, SUM
 from ._again import reduce
+from ._elements import Element
 from ._errors import EmptyError
 from ._plan import Plan
 from ._prepare import Prepared
@@ -299,10 +300,10 @@ def _exact_sums(values: Any) -> Any:
     return np.asarray(whole, object)
 
 
-def _one_stats(values: Any, p: Prepared) -> Stats:
+def _one_stats(values: Any, el: Element) -> Stats:
     """The statistics of a whole array, in a tenth of the time. The fields have the order of reduce_stats."""
     count, nans, zeros, argmin, argmax, least, most, total, high, *rest = values.item()
-    if p.element.kind != "f":
+    if el.kind != "f":
         total = total % 2**64 + high * 2**64
     argmin, argmax = (-1 if place == NO_PLACE else place for place in (argmin, argmax))
     return Stats(count, nans, zeros, least, most, argmin, argmax, total, *rest)
@@ -310,7 +311,7 @@ def _one_stats(values: Any, p: Prepared) -> Stats:
 
 def _stats(values: Any, p: Prepared, shape: Any) -> Stats:
     if shape == ():
-        return _one_stats(values, p)
+        return _one_stats(values, p.element)
     fields = {name: values[name].astype(np.intp) if name in ("count", "nans", "zeros", "argmin", "argmax") else values[name]
               for name in Stats._fields}
     if p.element.kind != "f":

@@ -31,11 +31,14 @@ def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
     """NumPy's `axis` as ascending numbers from 0."""
     if axis is None:
         return tuple(range(ndim))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
     try:
-        wanted = [index(i) for i in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+        wanted = [index(i) for i in given if not isinstance(i, bool)]  # as in NumPy: True is hardly meant as axis 1
     except TypeError:
-        raise TypeError(f"axis is an integer, a tuple of integers or None, not {axis!r:.60}") from None
-    bound = ndim or (0 if isinstance(axis, (tuple, list)) else 1)  # NumPy takes axis 0 of a scalar
+        wanted = []
+    if len(wanted) != len(given):
+        raise TypeError(f"axis is an integer, a tuple of integers or None, not {axis!r:.60}")
+    bound = ndim or (0 if given is axis else 1)  # NumPy takes axis 0 of a scalar
     for i in wanted:
         if not -bound <= i < bound:
             raise AxisError(i, ndim)

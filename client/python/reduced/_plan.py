@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NAN_ERROR}
 PLACES = ("argmin", "argmax", "stats")  # results that name a place
 CELL = {"f": "f8", "i": "i8", "u": "u8"}
-SHORT = {_abi.F16: "f2", _abi.BF16: "u2", _abi.F32: "f4"}
+OTHERS = {_abi.F16: "f2", _abi.BF16: "u2", _abi.F32: "f4", _abi.U64: "u8"}
 STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("argmax", "u8"), ("min", ""), ("max", ""), ("sum", ""),
          ("sum_high", "i8"), ("mean", "f8"), ("var", "f8"), ("std", "f8")]  # reduce_stats; "": of the class of the elements
 
@@ -78,7 +78,7 @@ def cell_dtype(op: str, el: Element, out: int) -> np.dtype[Any]:
         return np.dtype("u8")
     if value == "SUMMARY":
         return np.dtype([(name, kind or CELL[el.kind]) for name, kind in STATS])
-    return np.dtype(SHORT.get(out, "f8") if value == "REAL" or el.kind == "f" else CELL[el.kind])
+    return np.dtype(OTHERS.get(out, "f8" if value == "REAL" or el.kind == "f" else CELL[el.kind]))
 
 
 def cells_of(op: str, el: Element, out: int, n: int, state: bool) -> tuple[Any, Any]:
@@ -163,11 +163,20 @@ def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
 
 
 def reply_code(p: Prepared) -> int:
-    """reduce_dtype of a value that is to be rounded to a short float; 0: as it is."""
+    """reduce_dtype of a value that is to be rounded to a short float, or to be unsigned; 0: as it is."""
     el, value = p.element, _abi.OPS[p.op].value
+    if value == "SAME" and el.kind == "i" and p.wanted.kind == "u":
+        return _abi.U64
+    if el.parts == 2 and p.op in ("var", "std", "rms"):  # rounded after the parts are joined
+        return 0
     if value == "REAL" or value == "SAME" and el.kind == "f":
         return float_code(p.wanted) if p.wanted.kind != "c" else float_code(np.dtype(f"f{p.wanted.itemsize // 2}"))
     return 0
+
+
+def is_wide(op: str, el: Element, wanted: np.dtype[Any]) -> bool:
+    """Whether integers give a float here, which may be beyond 64 bits (`_wide.py`)."""
+    return op in ("sum", "norm1", "norminf") and el.kind != "f" and (wanted.kind in "fc" or float_code(wanted) != 0)
 
 
 class Recipe:
@@ -244,19 +253,22 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     n = prod(finish.laid[i] for i in layout.kept)
 
     el, keep, source = p.element, [], source_of(p, layout, flips)
+    wide = not state and is_wide(p.op, el, p.wanted)
+    states = state or wide or not whole
     if not isinstance(p.data, Remote) or p.keep is not None:
         key = None
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
-                     flags=_abi.WRAP * wrap | _abi.STATES_OUT * (state or not whole))
+                     flags=_abi.WRAP * wrap | _abi.STATES_OUT * states)
     if not layout.by_row and source.nbytes:
         spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
         if layout.planes > 1:
             spec.planes = layout.planes
     if not finish.scalar or finish.given:
         spec.out = reply_code(p)
-    if initial is not None:
-        keep.append(first_element(initial, el))
-        spec.initial = keep[-1].ctypes.data
+    one = None if initial is None else first_element(initial, el)
+    if one is not None and not wide:
+        keep.append(one)
+        spec.initial = one.ctypes.data
     if segments is not None and not isinstance(p.data, Remote):
         keep.append(segments.all_offsets(p.data.shape, layout))
         spec.offsets = keep[-1].ctypes.data
@@ -266,7 +278,10 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if not whole:
         from ._fractions import Fractional
         finish = Fractional(finish, p.op, el, spec, ddof)
-    recipe = Recipe(p, spec, finish.states if state else finish, keep, n, state or not whole)
+    elif wide:
+        from ._wide import Wide
+        finish = Wide(finish, p.op, p.wanted, 0 if one is None else int(one))
+    recipe = Recipe(p, spec, finish.states if state else finish, keep, n, states)
     found = recipe.plan(source)
     if key is not None:
         recipe.spec = _abi.Spec.from_buffer_copy(spec)

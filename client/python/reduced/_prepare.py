@@ -9,7 +9,7 @@ import numpy as np
 from . import _abi
 from ._arrays import Array, Operand, Remote, complete, to_numpy
 from ._elements import Element, element, float_code, is_nan
-from ._errors import NanError
+from ._errors import NanError, OverflowError_
 from ._layout import axes_of
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ class Prepared:
         self.axes = axes_of(axis, len(self.shape))
         self.keep = kept(where, o)               # the elements that count; None: all
         self.nan = nan
+        if wanted is not None and become_integers(op, self.data.dtype, wanted):
+            self.integers(wanted)
         self.late: Array | None = None           # elements that make their result NaT
         self.counts: Any = None                  # of spans, for their mean
         self.masked = o.keep if o.masked else None
@@ -55,6 +57,28 @@ class Prepared:
         if lost.any():
             self.data = np.where(lost, np.zeros((), self.data.dtype), self.data)
             self.keep = self.keep | lost
+
+    def integers(self, wanted: np.dtype[Any]) -> None:
+        """Elements as integers of a type, cut as in NumPy. What it cannot hold is an error where it counts."""
+        self.data, self.keep = in_memory(self.data, "a cast"), in_memory(self.keep, "a cast")
+        floats = self.data.dtype.kind not in "biu"
+        missing = self.missing() if floats and (self.nan != "propagate" or wanted.kind != "b") else None
+        if missing is not None and self.nan == "propagate" and self.counts_some(missing):
+            raise NanError(f"NAN: a NaN cannot be {wanted}", "dtype")
+        if missing is not None:
+            self.keep = ~missing if self.keep is None else self.keep & ~missing
+        if wanted.kind == "b":
+            self.data = self.data != 0
+            return
+        lost = beyond(self.data, wanted)
+        if lost is not None and self.counts_some(wrong := lost if self.keep is None else lost & self.keep):
+            x = self.data[wrong][0]
+            raise OverflowError_(f"OVERFLOW: an element does not fit {wanted}: {x}", "dtype", exact=int(x) if np.isfinite(float(x)) else None)
+        self.data = (self.data if lost is None else np.where(lost, np.zeros((), self.data.dtype), self.data)).astype(wanted)
+
+    def counts_some(self, marks: Array) -> bool:
+        """Whether some of the marked elements are in a result."""
+        return bool((self.segments.cut(marks) if self.segments else marks).any())
 
     def dates(self) -> None:
         """Reduce dates as integers. The mean of spans is their sum over their number, the range of dates a difference of two."""
@@ -140,9 +164,30 @@ def roomy(op: str, data: Any, initial: Any) -> Any:
     return data if fits else in_memory(data, "`initial`").astype(np.uint64 if data.dtype.kind == "u" else np.int64)
 
 
+def become_integers(op: str, have: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
+    """Whether the elements are converted to integers, as NumPy does, before they are reduced."""
+    return wanted.kind in "biu" and have.kind not in "mM" and (have.kind not in "biu" or op in REAL_VALUED)
+
+
+def beyond(data: Array, wanted: np.dtype[Any]) -> Array | None:
+    """Where elements are beyond an integer type; None: nowhere."""
+    bounds, kind = np.iinfo(wanted), data.dtype.kind
+    if kind == "b" or not data.size:
+        return None
+    if kind in "iu":
+        have = np.iinfo(data.dtype)
+        if bounds.min <= int(data.min()) and int(data.max()) <= bounds.max:
+            return None
+        small = data < bounds.min if bounds.min > have.min else np.zeros(data.shape, bool)
+        return np.asarray(small | (data > bounds.max) if bounds.max < have.max else small)
+    whole = np.trunc(data.astype("f8"))
+    found = ~((whole >= float(bounds.min)) & (whole < float(bounds.max) + (bounds.max < 2**53)))  # else the float is the next power of two
+    return found if found.any() else None
+
+
 def cast(op: str, data: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
     """The elements as `dtype` asks for them, and the type of the result. Floats and sums of integers keep their elements, because
-    their result is rounded once; NumPy would round each element."""
+    their result is rounded once; NumPy would round each element. `Prepared.integers` makes integers."""
     if dtype is None:
         return data, None
     try:
@@ -152,10 +197,10 @@ def cast(op: str, data: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
     known = wanted.kind in "biufc" or float_code(wanted) or wanted == have
     if not known or have.kind == "c" and wanted.kind != "c" or have.kind in "mM" and wanted != have:
         raise TypeError(f"dtype: the {op} of {have} cannot be {wanted}")
-    integral = have.kind in "biu"
-    to_integers = wanted.kind in "biu" and (not integral or op in REAL_VALUED)
-    to_floats = wanted.kind not in "biu" and integral and op == "prod"
-    return in_memory(data, "a cast").astype(wanted) if to_integers or to_floats else data, wanted
+    if wanted.kind in "biu" or have.kind not in "biu" or op != "prod":
+        return data, wanted
+    with np.errstate(over="ignore"):
+        return in_memory(data, "a cast").astype(wanted), wanted
 
 
 def kept(where: Any, o: Operand) -> Any:
@@ -188,7 +233,7 @@ def complex_elements(op: str, data: Any) -> Any:
     if op in COUNTS:
         return in_memory(data, "complex numbers") != 0
     if op in ("norm1", "norminf"):
-        return np.abs(in_memory(data, "complex numbers"))
+        return np.abs(np.asarray(in_memory(data, "complex numbers"), order="C"))  # NumPy rounds others otherwise
     if op not in OF_PAIRS:
         raise TypeError(f"a: the {op} of complex numbers is not defined")
     return data

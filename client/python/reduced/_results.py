@@ -9,7 +9,7 @@ from ._arrays import Array
 from ._elements import NAT
 from ._errors import OverflowError_
 from ._layout import Layout
-from ._prepare import Prepared
+from ._prepare import Prepared, beyond
 
 Make = Callable[[Array, Prepared, Any], Any]  # several values a result: (values, what was reduced, shape with keepdims) -> the caller's
 
@@ -140,7 +140,12 @@ def fit(values: Array, wanted: np.dtype[Any], op: str) -> Array:
         for x in (int(values.min()), int(values.max())):
             if not bounds.min <= x <= bounds.max:
                 raise OverflowError_(f"OVERFLOW: the exact {op} does not fit {wanted}; the exact value is {x}", "dtype", exact=x)
-    return values.astype(wanted, copy=False)
+    elif wanted.kind in "iu" and values.dtype.kind == "f":
+        lost = beyond(values, wanted)
+        if lost is not None:
+            raise OverflowError_(f"OVERFLOW: the {op} does not fit {wanted}; it is {values[lost][0]}", "dtype")
+    with np.errstate(over="ignore"):
+        return values.astype(wanted, copy=False)
 
 
 def put_out(values: Array, out: Any) -> Any:

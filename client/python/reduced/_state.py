@@ -13,7 +13,7 @@ from ._arrays import remote, to_numpy
 from ._elements import Element, element
 from ._errors import TypeError_
 from ._lib import check, lib
-from ._plan import NANS, cell_dtype, plan
+from ._plan import NANS, cell_dtype, is_wide, plan
 from ._prepare import elements_of, result_dtype
 from ._results import fit, plain
 from ._run import run
@@ -122,12 +122,17 @@ class State:
         """The value, rounded once; a dict for stats. `out` is a floating-point type to round to."""
         wanted = dtype_of(out, "out") if out is not None else result_dtype(self.op, self._element)
         el, code = self._element, 0 if out is None else element(wanted, "out").code
+        if is_wide(self.op, el, wanted):
+            from ._wide import Wide
+            found = Wide(None, self.op, wanted).numbers(np.array([bytes(self)], "V"))
+            return plain(found[0], wanted) if out is None else fit(found, wanted, self.op)[0]
         spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=self._code[0], dtype=self._code[1], out=code, nan=NANS[self.nan],
                          ddof=self.ddof if ddof is None else divisor_of(ddof), rows=1)
         cells = np.empty(2 if self.op == "minmax" else 1, cell_dtype(self.op, el, code))
         check(lib().reduce_state_finish(bytes(self), ctypes.byref(spec), address(cells)))
         if self.op == "stats":
-            return {name: cells[0][name].item() for name in cells.dtype.names or ()}
+            from ._functions import _one_stats
+            return _one_stats(cells[0], el)._asdict()
         values = tuple(v if out is not None else plain(v, wanted) for v in (fit(cells, wanted, self.op) if out is not None else cells))
         return values if self.op == "minmax" else values[0]
 
