@@ -55,7 +55,8 @@ class Finish:
             found = self.make(values, p, self.full if self.keepdims else None if self.shape else ())
             return found if p.masked is None or p.asked != "minmax" else self.masked_pair(found)
         if self.scalar and not self.given and p.wanted.kind not in "mM":
-            return plain(np.asarray(fit(values, p.wanted, p.asked))[()], p.wanted)  # of complex numbers, dates and masked arrays
+            one = fit(values, p.wanted, p.asked) if p.wanted.kind in "biu" else values  # floats with all bits, as those of other arrays
+            return plain(np.asarray(one)[()], p.wanted)  # of complex numbers, dates and masked arrays
         return self.array(fit(values, p.wanted, p.asked).reshape(self.shape))
 
     def array(self, values: Array) -> Any:
@@ -140,7 +141,17 @@ def fit(values: Array, wanted: np.dtype[Any], op: str) -> Array:
         for x in (int(values.min()), int(values.max())):
             if not bounds.min <= x <= bounds.max:
                 raise OverflowError_(f"OVERFLOW: the exact {op} does not fit {wanted}; the exact value is {x}", "dtype", exact=x)
-    return values.astype(wanted, copy=False)
+    with np.errstate(over="ignore"):  # an integer beyond float16 is an infinity
+        return (few_digits(values) if wanted.name == "bfloat16" and values.dtype.kind in "iu" else values).astype(wanted, copy=False)
+
+
+def few_digits(values: Array) -> Array:
+    """Integers that round to the same bfloat16, but have at most 21 binary digits: ml_dtypes rounds to float32 first, which must not
+    make a tie. The last digit says whether others were cut off."""
+    one = values.dtype.type(1)
+    drop = np.maximum(np.frexp(values.astype(float))[1] - 20, 0).astype(values.dtype)
+    digits: Array = values >> drop | (values & (one << drop) - one != 0)
+    return digits << drop
 
 
 def put_out(values: Array, out: Any) -> Any:
