@@ -59,6 +59,13 @@ const char *reduce_strerror(int err)
     }
 }
 
+void rc_clean_text(char *text)
+{
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == 127)
+            *text = '?';
+}
+
 static void fill(rp_fault *f, int err, const char *field, const char *fmt, va_list args)
 {
     memset(f, 0, sizeof *f);
@@ -66,6 +73,7 @@ static void fill(rp_fault *f, int err, const char *field, const char *fmt, va_li
     f->index = RP_NO_INDEX;
     snprintf(f->field, sizeof f->field, "%s", field);
     vsnprintf(f->text, sizeof f->text, fmt, args);
+    rc_clean_text(f->text);
 }
 
 int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...)
@@ -80,6 +88,8 @@ int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...)
 int rc_report_of(const rp_fault *f, bool whole)
 {
     last = *f;
+    rc_clean_text(last.field);
+    rc_clean_text(last.text);
     last_is_whole = whole;
     return -(int)f->code;
 }

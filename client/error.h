@@ -14,6 +14,9 @@ int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...) __att
  * stays. */
 void rc_drop_row(rp_fault *f);
 
+/* Control characters of a text from outside become '?': a daemon must not write to a terminal. */
+void rc_clean_text(char *text);
+
 /* Make `f` this thread's last fault; returns its code as a negative reduce_err. */
 int rc_report(const rp_fault *f);
 /* The same of a request that has one result if it is `whole`: reduce_errmsg names no row then. */

@@ -35,6 +35,7 @@ static void hello_on_reply(rc_call *call, int err, const uint8_t *body, size_t l
     }
     memcpy(c->server, w.server, w.server_len);
     c->server[w.server_len] = 0;
+    rc_clean_text(c->server);
     w.server = c->server;
     c->welcome = w;
     atomic_store(&c->version, w.version);

@@ -52,6 +52,7 @@ static void text_of(char *out, const char *from, size_t n)
 {
     memcpy(out, from, n);
     out[n] = 0;
+    rc_clean_text(out);
 }
 
 static int each_entry(const uint8_t *body, size_t len, int (*each)(void *, const reduce_entry *), void *arg)

@@ -142,7 +142,7 @@ static bool is_gathered(reduce_client *c, const rc_level *l, const reduce_spec *
 {
     if (spec->mask || spec->offsets || !(l->spec.flags & RP_COLUMNS))
         return spec->mask || spec->offsets;
-    return !file || (rc_version(c) < RP_PLANES_VERSION && l->len > RP_MAX_DATA / l->item / l->width &&
+    return !file || (rc_version(c) < RP_PLANES_VERSION && l->width && l->len > RP_MAX_DATA / l->item / l->width &&
                      l->width > rc_panel_of_file(l, RP_MAX_DATA) / l->item);
 }
 

@@ -49,7 +49,7 @@ class Fault(Exception):
         f = FaultStruct(size=C.sizeof(FaultStruct))
         lib.reduce_last_fault(C.byref(f))
         self.code = ERRORS.get(code, str(code))
-        self.limit, self.index, self.field, self.text = f.limit, f.index, f.field.decode(), f.text.decode()
+        self.limit, self.index, self.field, self.text = f.limit, f.index, f.field.decode(errors="replace"), f.text.decode()
         self.value = f.value_low | f.value_high << 64
         if f.value_high >> 63:
             self.value -= 2**128

@@ -1146,6 +1146,11 @@ def test_no_place_for_a_daemon_of_ones_own(ctl, scratch):
     """None is started in the system's place then."""
     if ctl("ping", url="ipc:///run/reduced/reduced.sock").returncode == OK:
         pytest.skip("the system's daemon runs here, and serves")
+    for n in (100, 200):  # too long for a socket, for a URL
+        long = scratch / ("x" * n)
+        long.mkdir(0o700)
+        done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": str(long)})
+        assert done.returncode == NO_DAEMON and b"too long" in done.stderr, done.stderr
     done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
     assert done.returncode == NO_DAEMON and b"START: no directory for a daemon of this user" in done.stderr, done.stderr
     for name in ("reduced.sock", "reduced.log"):  # in the way of both

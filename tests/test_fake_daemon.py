@@ -10,7 +10,7 @@ import pytest
 import libreduce as lib
 from conftest import sanitizer
 from fakedaemon import FakeDaemon
-from rawclient import APPEND, BEGIN, FINISH, HELLO, PING, REDUCE
+from rawclient import APPEND, BEGIN, FINISH, HELLO, PING, QUERY, REDUCE
 
 DATA = struct.pack("<3f", 1.5, 2.25, -0.5)
 SUM = struct.pack("<d", 3.25)
@@ -336,3 +336,20 @@ def test_results_of_another_shape(scratch, body):
 def test_replies_to_something_else(scratch, field):
     with FakeDaemon(scratch / "s", lambda r: r.reply(result(), **field)) as fake, Client(fake.url) as client:
         fails("-106", client.run, "sum", "f32", DATA)
+
+
+def test_texts_have_no_control_characters(scratch, ctl):
+    """An error and what a daemon says of itself go to terminals: one line of text each, whatever the daemon sends."""
+    def answer(r):
+        if r.kind != QUERY:
+            r.refuse("IO", field=b"fi\x1b[32meld\xff", text=b"t\x1b[31mex\nt\x7f \xc3\xa4")
+        else:
+            r.reply(struct.pack("<BBH", 3, 4, 9) + b"k\x1b[m" + b"v\n\x1b]0;x\x07\r")
+
+    with FakeDaemon(scratch / "s", answer) as fake, Client(fake.url) as client:
+        with pytest.raises(lib.Fault) as caught:
+            client.run("sum", "f32", DATA)
+        assert str(caught.value) == "IO: t?[31mex?t? \u00e4" and caught.value.text == "t?[31mex?t? \u00e4"
+        done = ctl("sum", "-t", "f32", "-", stdin=DATA, url=fake.url)
+        assert done.stderr.decode() == "reducectl: stdin: IO: t?[31mex?t? \u00e4\n"
+        assert ctl("info", url=fake.url).stdout.split() == [b"k?[m", b"v??]0;x??"]

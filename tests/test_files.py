@@ -317,6 +317,8 @@ def test_columns(run, fails, scratch):
     assert run("sum", f"{path}:b") == "2\n" and run("sum", f"{path}:3") == "3\n"
     path.write_text("a,b\n1,\n")
     fails("TYPE: line 2: .*missing", "sum", "-t", "i32", f"{path}:b")
+    path.write_text("a,b\n1,-70000\n")
+    fails("TYPE: line 2: '-70000' is out of the range of f16", "sum", "-t", "f16", f"{path}:b")
     path.write_text("," * (1 << 20))  # columns beyond counting
     fails("TOO_LARGE: line 1 is longer", "sum", f"{path}:a")
     path.write_text("a" + ",b" * 400_000 + "\n" + "1" + ",2" * 400_000 + "\n")

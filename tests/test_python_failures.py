@@ -48,6 +48,14 @@ def test_a_busy_daemon_is_waited_for_or_told(scratch):
         assert (e.value.code, e.value.field, e.value.retry) == ("BUSY", "inflight", 0.005)
 
 
+def test_errors_whose_text_is_not_text(scratch):
+    with FakeDaemon(scratch / "s", lambda r: r.refuse("IO", field=b"fi\xffeld", text=b"\x1b[31m\xff")) as fake:
+        with reduced.Client(fake.url, autostart=False, local=False) as client:
+            with pytest.raises(reduced.IoError) as caught:
+                reduced.sum([1.5], client=client)
+    assert caught.value.field == "fi\ufffdeld" and str(caught.value) == "IO: ?[31m\ufffd"
+
+
 def test_a_silent_daemon_is_given_up(scratch):
     with FakeDaemon(scratch / "s", lambda r: None) as fake, reduced.Client(fake.url, autostart=False, timeout=0.2) as client:
         for call in (lambda: reduced.sum([1.0], client=client), lambda: reduced.sum(BIG, client=client), lambda: client.ping(),

@@ -40,6 +40,20 @@ def test_masked_arrays(package):  # noqa: F811
     assert package.sum(a, where=[True, True, False]) == 1.0
 
 
+def test_numbers_of_whole_masked_and_complex_arrays_have_the_bits_of_doubles(package):  # noqa: F811
+    """As those of other arrays: a value that was rounded to a double and then to float32 would have been rounded twice."""
+    a = np.array([1, 2**-24, 2**-60, 0], "f4")  # a tie of float32, but for the third
+    masked, z = np.ma.array(a, mask=[0, 0, 0, 1]), a + 1j * a[::-1]
+    for name in ("sum", "mean", "std", "sem", "rms", "norm"):
+        got = getattr(package, name)(masked)
+        assert type(got) is float and got == getattr(package, name)(a[:3]), name
+    assert package.sum(masked) == 1 + 2**-24 and package.nanmean(z) == complex(*[(1 + 2**-24) / 4] * 2)
+    assert type(package.sum(z)) is complex and package.sum(z) == complex(package.sum(z.astype("c16")))
+    for name in ("var", "norm", "rms"):
+        assert getattr(package, name)(z) == getattr(package, name)(z.astype("c16")), name
+    assert package.sum(masked, dtype="f4") == package.sum(z, dtype="c8").real == np.float32(1 + 2**-23)  # rounded once
+
+
 def test_results_of_masked_elements_alone_are_masked(package):  # noqa: F811
     a = np.ma.array([[1.0, 2, 3], [4, 5, 6], [np.nan, 8, 9]], mask=[[0, 1, 0], [1, 1, 1], [1, 1, 1]])
     for name in ("sum", "prod", "mean", "var", "std", "min", "max", "any", "all"):

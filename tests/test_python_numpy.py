@@ -330,6 +330,36 @@ def test_extremes_of_bfloat16s_that_are_all_nan(package):  # noqa: F811
     assert math.isnan(package.nanmax(a[0])) and found.dtype == kind and math.isnan(found[0]) and found[1] == 1
 
 
+def test_results_in_out_do_not_wrap_and_are_rounded_once(package):  # noqa: F811
+    """Where its type is shorter than the result's. NumPy wraps integers there, and rounds floats a second time."""
+    a, small = np.array([[200, 100], [-20, 50]]), np.full(2, 7, "i1")
+    for name, exact in (("sum", 300), ("max", 200), ("argmax", 300)):
+        with pytest.raises(package.OverflowError_) as e:
+            getattr(package, name)(np.arange(602).reshape(2, 301) if exact == 300 and name == "argmax" else a, axis=1, out=small)
+        assert e.value.exact == exact and small.tolist() == [7, 7]
+    assert package.min(a, axis=1, out=np.zeros(2, "i2")).tolist() == [100, -20] and package.sum(a, axis=1, out=np.zeros(2, "f4")).tolist() == [300, 30]
+    tie = np.array([[1, 2**-24, 2**-60], [1e300, 0, 0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for out in (np.zeros(2, "f4"), np.zeros(2, ">f4")):
+            assert package.sum(tie, axis=1, out=out) is out and out.tolist() == [1 + 2**-23, np.inf]
+        assert package.sum(tie[:1] + 0j, axis=1, out=np.zeros(1, "c8")) == 1 + 2**-23
+        assert package.var(np.array([[1, 2**31 + 1]]), axis=1, out=np.zeros(1, "f4")) == 2.0**60
+        assert package.nanmax(np.array([[np.nan, 1e300]]), axis=1, out=np.zeros(1, "f4")) == np.inf
+
+
+def test_sums_of_integers_are_rounded_to_bfloat16_once(package):  # noqa: F811
+    """ml_dtypes rounds integers to float32 first, where these become ties. An infinity comes without a warning."""
+    kind = np.dtype(pytest.importorskip("ml_dtypes").bfloat16)
+    parts = np.array([[2**40, 2**50, 2**62, -(2**40), 3], [2**32, 2**42, 2**54, -(2**32), 5], [1, -1, 1, -1, 0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = package.sum(parts, axis=0, dtype=kind)
+        assert got.dtype == kind and got.astype(float).tolist() == [2**40 + 2**33, 2**50, 2**62 + 2**55, -(2**40) - 2**33, 8]
+        assert package.sum(parts[:, 0], dtype=kind) == 2**40 + 2**33 and package.sum(parts[:, 2].astype("u8"), dtype=kind) == 2**62 + 2**55
+        assert package.sum(parts[:, 0], dtype="f2") == np.inf and package.sum(-parts, axis=0, dtype="f2").tolist() == [-np.inf] * 3 + [np.inf, -8]
+
+
 def test_whole_arrays_of_dates_give_numbers_of_python(package):  # noqa: F811
     d = np.array(["2020-01-01", "NaT", "2019-01-01"], "M8[D]")
     assert [type(f(d)) for f in (package.argmax, package.nanargmin, package.count_nonzero, package.any)] == [int, int, int, bool]

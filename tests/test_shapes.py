@@ -277,6 +277,17 @@ def test_shapes_without_elements(shared):
         assert client.run("sum", "f32", b"", rows=2, flags=lib.STATES_IN) == bytes(16), "rows of no states"
 
 
+def test_a_file_without_columns(shared, scratch):
+    """Also at an earlier daemon, which the library cuts planes for: it must not divide by their width."""
+    path = scratch / "empty"
+    path.touch()
+    with Relay(scratch / "relay", shared.url, 4 << 20, 1 << 20, version=1) as relay, open(path, "rb") as f:
+        for url in (shared.url, relay.url):
+            with lib.Client(url) as client:
+                assert client.file("sum", "f64", f.fileno(), 0, 0, rows=3, flags=lib.COLUMNS)[0] == b""
+                assert client.file("sum", "f64", f.fileno(), 0, 0, rows=3)[0] == bytes(24)
+
+
 def test_progress_reaches_the_end(shared):
     """Also of a job that leaves elements between segments alone."""
     values = bytes(4 * 2_000_000)

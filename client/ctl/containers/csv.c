@@ -139,8 +139,10 @@ static bool convert(const ctl_csv *c, const char *text, uint8_t *out, char why[C
     }
     if (c->dtype == REDUCE_F64 && !missing)
         return wrong(c, text, "is not a number in the range of f64", why);
-    if (!ctl_parse_scalar(missing ? "nan" : text, c->dtype, &bits, reason))
-        return wrong(c, text, reason, why);
+    if (!ctl_parse_scalar(missing ? "nan" : text, c->dtype, &bits, reason)) {
+        snprintf(why, CTL_WHY, "line %" PRIu64 ": %.200s", c->line + 1, reason);
+        return false;
+    }
     memcpy(out, &bits, reduce_dtype_size(c->dtype));
     return true;
 }

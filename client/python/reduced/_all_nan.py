@@ -25,5 +25,5 @@ def fill(f: Callable[..., Any], a: Any, axis: Any, out: Any, keepdims: bool, whe
     counts = count_nonzero(numbers, axis, keepdims=keepdims, where=where, offsets=offsets, **kw)
     values = np.where(counts, values, np.array("NaT" if dated else np.nan).astype(x.dtype))
     if out is not None:
-        return put_out(values, out)
+        return put_out(values, out, f.__name__)
     return values if values.ndim else values[()] if dated else float(values)

@@ -178,8 +178,8 @@ class Client:
         i = _abi.Info(size=ctypes.sizeof(_abi.Info))
         self.call("reduce_get_info", ctypes.byref(i))
         names = {v: k for k, v in PRIORITIES.items()}
-        return Info(i.url.decode(), i.server.decode(), bool(i.autostarted), i.reconnects, names.get(i.priority, "?"), i.wire_version,
-                    i.side.decode())
+        return Info(i.url.decode(), i.server.decode("utf-8", "replace"), bool(i.autostarted), i.reconnects, names.get(i.priority, "?"), i.wire_version,
+                    i.side.decode("utf-8", "replace"))
 
     def status(self, topic: str = "status") -> dict[str, Any]:
         """What the daemon reports about itself: topic "info", "status" or "requests"."""
@@ -190,7 +190,7 @@ class Client:
 
         def each(_: Any, entry: Any) -> int:
             e = entry.contents
-            found[e.key.decode()] = e.u64 if e.kind == _abi.KIND_U64 else e.f64 if e.kind == _abi.KIND_F64 else e.text.decode()
+            found[e.key.decode("utf-8", "replace")] = e.u64 if e.kind == _abi.KIND_U64 else e.f64 if e.kind == _abi.KIND_F64 else e.text.decode("utf-8", "replace")
             return 0
         self.call("reduce_query", topics[topic], ENTRY(each), None)
         return found
@@ -201,7 +201,7 @@ class Client:
 
         def each(_: Any, gpu: Any) -> int:
             g = gpu.contents
-            found.append(Gpu(g.name.decode(), g.ordinal, bool(g.lost)))
+            found.append(Gpu(g.name.decode("utf-8", "replace"), g.ordinal, bool(g.lost)))
             return 0
         self.call("reduce_gpus", GPU(each), None)
         return found
@@ -211,7 +211,7 @@ class Client:
         found: list[str] = []
 
         def take(_: Any, text: bytes) -> int:
-            found.append(text.decode())
+            found.append(text.decode("utf-8", "replace"))
             return 0
         self.call("reduce_metrics", TEXT(take), None)
         return found[0]

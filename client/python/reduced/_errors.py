@@ -158,4 +158,4 @@ def of(err: int, text: str, fault: Any) -> Error:
         exact = fault.value_low | fault.value_high << 64
         exact -= (exact >> 127) << 128
     index = None if fault.index == _abi.NO_INDEX else fault.index
-    return cls(text, fault.field.decode(), fault.limit, index, fault.retry_ms / 1000, exact)
+    return cls(text, fault.field.decode("utf-8", "replace"), fault.limit, index, fault.retry_ms / 1000, exact)

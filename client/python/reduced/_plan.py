@@ -14,7 +14,7 @@ from ._errors import EmptyError
 from ._layout import Layout, arrange, copied, in_order
 from ._lib import lib
 from ._prepare import Prepared, roomy
-from ._results import Finish, Make
+from ._results import Finish, Make, shorter
 from ._sources import Source, in_memory
 
 if TYPE_CHECKING:
@@ -247,6 +247,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
             return _recipes[key].again(o.data)
     segments = None if offsets is None else segments_of(offsets, tuple(o.data.shape), axis, keepdims)
     p = Prepared(op, o, axis, dtype, where, nan, segments)
+    if dtype is None:
+        p.wanted = shorter(p.wanted, out)
     flips = forwards(p)
     layout = lay(p)
     finish: Any = Finish(p, layout, flips, keepdims, dtype is not None, out, make)

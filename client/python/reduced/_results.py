@@ -6,7 +6,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._arrays import Array
-from ._elements import NAT
+from ._elements import NAT, float_code
 from ._errors import OverflowError_
 from ._layout import Layout
 from ._prepare import Prepared, beyond
@@ -55,12 +55,13 @@ class Finish:
             found = self.make(values, p, self.full if self.keepdims else None if self.shape else ())
             return found if p.masked is None or p.asked != "minmax" else self.masked_pair(found)
         if self.scalar and not self.given and p.wanted.kind not in "mM":
-            return plain(np.asarray(fit(values, p.wanted, p.asked))[()], p.wanted)  # of complex numbers, dates and masked arrays
+            one = fit(values, p.wanted, p.asked) if p.wanted.kind in "biu" else values  # floats with all bits, as those of other arrays
+            return plain(np.asarray(one)[()], p.wanted)  # of complex numbers, dates and masked arrays
         return self.array(fit(values, p.wanted, p.asked).reshape(self.shape))
 
     def array(self, values: Array) -> Any:
         if self.out is not None:
-            put_out(values, self.out)
+            put_out(values, self.out, self.p.asked)
             if self.p.masked is not None and isinstance(self.out, np.ma.MaskedArray):
                 self.out.mask = ~self.marked(self.p.masked, self.keepdims)
             return self.out
@@ -132,9 +133,14 @@ def cut_mean(sums: Array, counts: Any) -> Array:
 
 
 def fit(values: Array, wanted: np.dtype[Any], op: str) -> Array:
-    """The values as the type of the result. Integers that do not fit raise OverflowError_."""
+    """The values as the type of the result."""
     if wanted.name == "bfloat16" and values.dtype == np.uint16 or wanted.kind in "mM":
         return np.ascontiguousarray(values).view(wanted)
+    return converted(values, wanted, op)
+
+
+def converted(values: Array, wanted: np.dtype[Any], op: str) -> Array:
+    """The same numbers in another type. Integers that do not fit raise OverflowError_."""
     if wanted.kind in "iu" and values.dtype.kind in "iu" and values.size:
         bounds = np.iinfo(wanted)
         for x in (int(values.min()), int(values.max())):
@@ -144,18 +150,37 @@ def fit(values: Array, wanted: np.dtype[Any], op: str) -> Array:
         lost = beyond(values, wanted)
         if lost is not None:
             raise OverflowError_(f"OVERFLOW: the {op} does not fit {wanted}; it is {values[lost][0]}", "dtype")
-    with np.errstate(over="ignore"):
-        return values.astype(wanted, copy=False)
+    with np.errstate(over="ignore"):  # an integer beyond float16 is an infinity
+        return (few_digits(values) if wanted.name == "bfloat16" and values.dtype.kind in "iu" else values).astype(wanted, copy=False)
 
 
-def put_out(values: Array, out: Any) -> Any:
-    """The result into the caller's array. It is complete by then, so `out` may overlap the elements."""
+def few_digits(values: Array) -> Array:
+    """Integers that round to the same bfloat16, but have at most 21 binary digits: ml_dtypes rounds to float32 first, which must not
+    make a tie. The last digit says whether others were cut off."""
+    one = values.dtype.type(1)
+    drop = np.maximum(np.frexp(values.astype(float))[1] - 20, 0).astype(values.dtype)
+    digits: Array = (values >> drop | (values & (one << drop) - one != 0)) << drop
+    return digits
+
+
+def shorter(wanted: np.dtype[Any], out: Any) -> np.dtype[Any]:
+    """The type of the result where the caller's array has floats of fewer digits: it is rounded to them once."""
+    have = out.dtype.newbyteorder("=") if isinstance(out, np.ndarray) else wanted
+    alike = float_code(wanted) and float_code(have) or wanted.kind == have.kind == "c"
+    return have if alike and have.itemsize < wanted.itemsize else wanted
+
+
+def put_out(values: Array, out: Any, op: str) -> Any:
+    """The result into the caller's array. It is complete by then, so `out` may overlap the elements. Integers do not wrap there."""
     if not isinstance(out, np.ndarray):
         raise TypeError(f"out is an array, not {type(out).__name__}")
     if out.shape != values.shape:
         raise ValueError(f"out: its shape is {out.shape}, but that of the result is {values.shape}")
+    if values.dtype.kind in "iu" and np.can_cast(values.dtype, out.dtype, "same_kind"):
+        values = converted(values, out.dtype.newbyteorder("="), op)
     try:
-        np.copyto(out, values, casting="same_kind")
+        with np.errstate(over="ignore"):
+            np.copyto(out, values, casting="same_kind")
     except (TypeError, ValueError) as e:
         raise type(e)(f"out: {e}") from None
     return out
