@@ -234,7 +234,7 @@ static bool add_url(rd_config *c, const char *url, char *why)
         problem = "a URL has at most 159 bytes";
     else if (c->listens == RD_MAX_LISTEN)
         problem = "at most 8 URLs are allowed";
-    for (uint64_t i = 0; i < c->listens && !problem; i++)
+    for (uint64_t i = 0; i < c->listens && path && !problem; i++) /* tcp with port 0 may be listed twice */
         if (strcmp(c->listen[i], url) == 0)
             problem = "it is listed twice";
     if (problem) {
