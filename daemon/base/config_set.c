@@ -64,7 +64,7 @@ static bool add_url(rd_config *c, const char *url, char *why)
         snprintf(problem, sizeof problem, "a URL has at most %d bytes", RD_MAX_URL - 1);
     else if (c->listens == RD_MAX_LISTEN)
         snprintf(problem, sizeof problem, "at most %d URLs are allowed", RD_MAX_LISTEN);
-    for (uint64_t i = 0; i < c->listens && !problem[0]; i++)
+    for (uint64_t i = 0; i < c->listens && path && !problem[0]; i++) /* tcp with port 0 may be listed twice */
         if (strcmp(c->listen[i], url) == 0)
             snprintf(problem, sizeof problem, "it is listed twice");
     if (problem[0]) {
