@@ -443,8 +443,11 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
     if (!kept && total)
         add_words(finish.plan, total + (args.meets ? blockIdx.x % kSpread : 0), words);
     if (args.meets) {
-        if (!kept)
+        if (!kept) {
             __syncthreads(); // the block has added its words
+            if (waits && threadIdx.x / kWarp == Few::kThreads / kWarp - 1)
+                finish_float(finish, args.first_row + row, words); // written over: its code is in the cache then
+        }
         if (!waits) {
             if (threadIdx.x == 0 && !kept)
                 fence_blocks();
@@ -453,8 +456,6 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
             return;
         }
         auto of_block = [&](u32 i) { return i == blockIdx.x ? mine : partial_left(slot_of(args, i)); };
-        if (!kept && threadIdx.x / kWarp == Few::kThreads / kWarp - 1)
-            finish_float(finish, args.first_row + row, words); // written over: its code is in the cache then
         fits = join_pairs(few, args, beside, of_block);
         if (beside.flags & kFlagLost) // the words of those blocks are in `total`
             fence_blocks();
