@@ -79,8 +79,9 @@ struct Pair {
         double s2 = __shfl_xor_sync(mask, s, distance), t2 = __shfl_xor_sync(mask, t, distance);
         join(s2, t2);
     }
-    // join_lanes for sums that one double holds; t is 0 in all lanes. False, and nothing is done, if it does not. Each lane adds
-    // twice, rounding down and up. Once these sums differ they stay apart, so if they are equal in all lanes nothing was rounded.
+    // join_lanes for sums that one double holds; t is 0 in all lanes. False, and nothing is done, if it does not. Each lane
+    // adds twice, rounding down and up. Once these sums differ they stay apart, so if they are equal in all lanes nothing was
+    // rounded.
     __device__ __forceinline__ bool join_doubles(int lanes)
     {
         double low = s, high = s; // high is -0.0 if all is -0.0, and only then

@@ -372,8 +372,9 @@ __device__ __forceinline__ bool join_pairs(Few &few, const SegmentArgs &args, Be
     return few.join();
 }
 
-// Rare: the row's value is not in the pairs alone. By digits: those of the pairs, which are `all` if that is not lost, and those
-// that blocks without a pair have left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block.
+// Rare: the row's value is not in the pairs alone. By digits: those of the pairs, which are `all` if that is not lost, and
+// those that blocks without a pair have left in `total`, or with `spread` in the kSpread totals from there on; of a row of one
+// block (no `total`) in `words`, which are shared. Whole block.
 template <class Few> __device__ __noinline__ void finish_digits(const FinishArgs &finish, u64 row, RowTotal *total, bool spread,
                                                                 const PairPartial *pairs, Pair all, Beside beside, u64 *words)
 {
