@@ -79,8 +79,9 @@ struct Pair {
         double s2 = __shfl_xor_sync(mask, s, distance), t2 = __shfl_xor_sync(mask, t, distance);
         join(s2, t2);
     }
-    // join_lanes for sums that one double holds; t is 0 in all lanes. False, and nothing is done, if it does not. Each lane adds
-    // twice, rounding down and up. Once these sums differ they stay apart, so if they are equal in all lanes nothing was rounded.
+    // join_lanes for sums that one double holds; t is 0 in all lanes. False, and nothing is done, if it does not. Each lane
+    // adds twice, rounding down and up. Once these sums differ they stay apart, so if they are equal in all lanes nothing was
+    // rounded.
     __device__ __forceinline__ bool join_doubles(int lanes)
     {
         double low = s, high = s; // high is -0.0 if all is -0.0, and only then
@@ -121,13 +122,18 @@ struct Pair {
     }
     __device__ __forceinline__ void join_lanes(int lanes)
     {
-        if (__all_sync(kFullMask, t == 0) && join_doubles(lanes))
-            return;
-        if (join_parts(lanes))
-            return;
-#pragma unroll 1 // short code: cold instructions cost more than a loop
+        if (!__all_sync(kFullMask, t == 0) || !join_doubles(lanes))
+            *this = joined_by_parts(*this, lanes);
+    }
+    // Out of line: code that is passed over is cold, and so dear, where what is behind it runs once.
+    static __device__ __noinline__ Pair joined_by_parts(Pair sum, int lanes)
+    {
+        if (sum.join_parts(lanes))
+            return sum;
+#pragma unroll 1
         for (int d = lanes / 2; d; d >>= 1)
-            join_lane(kFullMask, d);
+            sum.join_lane(kFullMask, d);
+        return sum;
     }
     // Was anything other than -0.0 added?
     __device__ __forceinline__ bool beyond_negative_zero() const { return (u64)__double_as_longlong(s) != 1ull << 63; }

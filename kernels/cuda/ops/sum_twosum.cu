@@ -372,8 +372,9 @@ __device__ __forceinline__ bool join_pairs(Few &few, const SegmentArgs &args, Be
     return few.join();
 }
 
-// Rare: the row's value is not in the pairs alone. By digits: those of the pairs, which are `all` if that is not lost, and those
-// that blocks without a pair have left in `total`; of a row of one block (no `total`) in `words`, which are shared. Whole block.
+// Rare: the row's value is not in the pairs alone. By digits: those of the pairs, which are `all` if that is not lost, and
+// those that blocks without a pair have left in `total`, or with `spread` in the kSpread totals from there on; of a row of one
+// block (no `total`) in `words`, which are shared. Whole block.
 template <class Few> __device__ __noinline__ void finish_digits(const FinishArgs &finish, u64 row, RowTotal *total, bool spread,
                                                                 const PairPartial *pairs, Pair all, Beside beside, u64 *words)
 {
@@ -443,8 +444,11 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
     if (!kept && total)
         add_words(finish.plan, total + (args.meets ? blockIdx.x % kSpread : 0), words);
     if (args.meets) {
-        if (!kept)
+        if (!kept) {
             __syncthreads(); // the block has added its words
+            if (waits && threadIdx.x / kWarp == Few::kThreads / kWarp - 1)
+                finish_float(finish, args.first_row + row, words); // written over: its code is in the cache then
+        }
         if (!waits) {
             if (threadIdx.x == 0 && !kept)
                 fence_blocks();
@@ -453,8 +457,6 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
             return;
         }
         auto of_block = [&](u32 i) { return i == blockIdx.x ? mine : partial_left(slot_of(args, i)); };
-        if (!kept && threadIdx.x / kWarp == Few::kThreads / kWarp - 1)
-            finish_float(finish, args.first_row + row, words); // written over: its code is in the cache then
         fits = join_pairs(few, args, beside, of_block);
         if (beside.flags & kFlagLost) // the words of those blocks are in `total`
             fence_blocks();
