@@ -6,8 +6,9 @@
 #include "daemon/base/clock.h"
 #include "daemon/request/request.h"
 
-enum { PART_BYTES = 2 << 20 };            /* they stay in the cache of a core until they are reduced */
-static const uint64_t TURN_NS = 20000000; /* of a reader; then other works may have its thread */
+enum { PART_BYTES = 2 << 20 }; /* they stay in the cache of a core until they are reduced */
+static const uint64_t TURN_NS =
+    5000000; /* of a reader; then other works may have its thread, or small requests its processor */
 
 /* A worker that takes part. */
 typedef struct reader {
