@@ -125,7 +125,7 @@ static const char *clash(const ctl_options *o)
                "several "
                "operations";
     if (o->shards && (o->joined || names_resident(o) || reads_a_pipe(o)))
-        return "--shard excludes --joined, @NAME and pipes";
+        return "--shard excludes --joined, @NAME, standard input and pipes";
     if (o->n_ops && (o->merge || o->format == CTL_RAW))
         return "several operations exclude --raw, --partial and --merge";
     if (o->n_ops && !ctl_is_one_pass(o) && reads_a_pipe(o))
