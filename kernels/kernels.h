@@ -154,6 +154,16 @@ typedef const void *rk_next_fn(void *arg, size_t *bytes);
 bool rk_takes_parts(rk_engine *e, const rk_task *t);
 bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg);
 
+/* The same for columns, of a task that rk_takes_parts, with any number of the caller's threads at once. Each has states of its
+ * own, rk_rows_bytes of them, adds some rows after others, and at the end joins its states to another thread's. Between
+ * rk_rows_open and rk_rows_end the task is only read; rows are numbered from 0. Its times are the caller's to fill. */
+bool rk_rows_open(rk_engine *e, rk_task *t); /* false: the engine has a device by now; nothing is done */
+size_t rk_rows_bytes(const rk_task *t);
+void rk_rows_begin(const rk_task *t, void *states);
+void rk_rows_add(const rk_task *t, const void *data, uint64_t from, uint64_t rows, void *states);
+void rk_rows_join(const rk_task *t, const void *other, void *states);
+void rk_rows_end(rk_task *t, void *states); /* the cells, from the states of all rows, and the fault */
+
 /* Let a small task (batch_bytes; not `memory`) share a launch with others: those that come while the device is busy go
  * together, each with its own result and fault. False, and nothing is done, if the task does not fit. Any thread, several at
  * once; it waits for the device only if the task is alone, and then for 40 us at most. A thread of the engine, or this one

@@ -11,9 +11,6 @@
 /* The processor's name, or the architecture's if it reports none. */
 void rk_cpu_name(char *out, size_t cap);
 
-/* The engine begins a task: note the time and clear the fault. */
-void rk_cpu_begin(rk_task *t);
-
 /* lines.c. Reduce whole lines (rows, segments or columns) [first, first + lines) of a task to finished cells. Returns RP_OK
  * or the code of the first line without a result; *bad_row and *bad_state then say which and why. `*t` is only read; its cells
  * are written. */

@@ -69,19 +69,34 @@ static bool run_line(rk_task *t, rk_next_fn *next, void *arg)
     return all;
 }
 
-/* As join_parts, of whole rows of columns, from row `from` on, which `part` already has. */
-static bool join_rows(rk_task *t, rk_task *part, uint64_t rows, rk_next_fn *next, void *arg, rk_state *states)
+/* ---- columns ---- */
+
+size_t rk_rows_bytes(const rk_task *t) { return (size_t)t->spec.row_len * sizeof(rk_state); }
+
+void rk_rows_begin(const rk_task *t, void *states)
 {
-    const size_t size = (size_t)t->spec.row_len * rp_dtype_size(t->spec.dtype);
-    for (uint64_t left = t->spec.rows; rows; rows = take_part(t, part, next, arg, size, left)) {
-        part->spec.rows = rows;
-        rk_cpu_join_columns(rk_simd_best(), part, 0, t->spec.row_len, 0, rows, states);
-        part->base += rows;
-        left -= rows;
-        if (!left)
-            return true;
-    }
-    return false;
+    rk_state *s = states;
+    for (uint64_t c = 0; c < t->spec.row_len; c++)
+        rk_state_init(&s[c], rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
+}
+
+void rk_rows_add(const rk_task *t, const void *data, uint64_t from, uint64_t rows, void *states)
+{
+    rk_task part = *t;
+    part.data = data;
+    part.base += from;
+    part.spec.rows = rows;
+    const uint64_t saved = rk_fp_enter();
+    rk_cpu_join_columns(rk_simd_best(), &part, 0, t->spec.row_len, 0, rows, states);
+    rk_fp_leave(saved);
+}
+
+void rk_rows_join(const rk_task *t, const void *other, void *states)
+{
+    rk_state *s = states;
+    const rk_state *o = other;
+    for (uint64_t c = 0; c < t->spec.row_len; c++)
+        rk_state_merge(&s[c], &o[c]);
 }
 
 static void put_columns(rk_task *t, rk_state *states)
@@ -91,6 +106,27 @@ static void put_columns(rk_task *t, rk_state *states)
         if (code != RP_OK && t->fault.code == RP_OK)
             rk_row_fault(t, c, code, &states[c]);
     }
+}
+
+void rk_cpu_rows_end(rk_task *t, void *states)
+{
+    const uint64_t saved = rk_fp_enter();
+    put_columns(t, states);
+    rk_fp_leave(saved);
+}
+
+/* As join_parts, of whole rows of columns, from row `from` on, which `part` already has. */
+static bool join_rows(rk_task *t, rk_task *part, uint64_t rows, rk_next_fn *next, void *arg, rk_state *states)
+{
+    const size_t size = (size_t)t->spec.row_len * rp_dtype_size(t->spec.dtype);
+    for (uint64_t from = 0, left = t->spec.rows; rows; rows = take_part(t, part, next, arg, size, left)) {
+        rk_rows_add(t, part->data, from, rows, states);
+        from += rows;
+        left -= rows;
+        if (!left)
+            return true;
+    }
+    return false;
 }
 
 /* Columns that do not come in one part keep their states between the parts. */
@@ -105,13 +141,12 @@ static bool run_columns(rk_task *t, rk_next_fn *next, void *arg)
         run_lines(t);
         return true;
     }
-    rk_state *states = malloc((size_t)s->row_len * sizeof *states);
+    rk_state *states = malloc(rk_rows_bytes(t));
     if (!states) {
         rp_fail(&t->fault, RP_NO_MEMORY, "columns", 0, "no memory for the states of columns");
         return true;
     }
-    for (uint64_t c = 0; c < s->row_len; c++)
-        rk_state_init(&states[c], rp_state_layout(s->op, s->dtype), s->dtype);
+    rk_rows_begin(t, states);
     const bool all = join_rows(t, &part, first, next, arg, states);
     if (all)
         put_columns(t, states);

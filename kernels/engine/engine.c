@@ -104,6 +104,25 @@ bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg)
     return true;
 }
 
+bool rk_rows_open(rk_engine *e, rk_task *t)
+{
+    const rk_fleet *v = rk_fleet_of(e);
+    if (!comes_in_parts(v, t) || !(t->spec.flags & RP_COLUMNS))
+        return false;
+    rk_device *d = device_for(v, t);
+    t->device = (uint8_t)rk_device_number(d);
+    t->impl = d;
+    rk_cpu_begin(t);
+    return true;
+}
+
+void rk_rows_end(rk_task *t, void *states)
+{
+    rk_device *d = t->impl;
+    rk_cpu_rows_end(t, states);
+    rk_inflight_past(&d->tasks, t, false);
+}
+
 bool rk_submit(rk_engine *e, rk_task *t)
 {
     if (rk_run_small(e, t))

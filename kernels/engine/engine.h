@@ -94,6 +94,9 @@ extern const rk_backend_ops rk_cuda_backend; /* without nvcc, none.c provides on
 /* To the options' `log`. Any thread. */
 void rk_log(const rk_options *o, rk_log_level level, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
+/* The CPU begins a task: note the time and clear the fault. */
+void rk_cpu_begin(rk_task *t);
+
 /* Run a whole task here and now on one CPU thread: the small-task shortcut, the oracle of the GPU's tests, and what the
  * CPU backend's workers do with a piece. Any thread; touches only the task. Fills fault, backend and times. */
 void rk_cpu_run(rk_task *t);
@@ -101,6 +104,9 @@ void rk_cpu_run(rk_task *t);
 /* The same for a task of one line, or of columns, whose elements come in parts (rk_run_parts). False: there were too few
  * elements; cells and fault are unchanged. */
 bool rk_cpu_run_parts(rk_task *t, rk_next_fn *next, void *arg);
+
+/* Write the cells of columns whose states are complete; fills the fault (rk_rows_end). */
+void rk_cpu_rows_end(rk_task *t, void *states);
 
 /* Fill t->fault for row `row` whose finish gave `code` (EMPTY, NAN, OVERFLOW); `s` is that row's final state. */
 void rk_row_fault(rk_task *t, uint64_t row, int code, const void *s);

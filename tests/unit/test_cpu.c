@@ -729,6 +729,35 @@ static bool run_rows(rk_engine *e, rk_task *t, uint64_t rows)
     return taken;
 }
 
+/* As threads would, of which each takes some rows; the last to leave joins what they have. */
+static void run_shared_rows(rk_engine *e, rk_task *t, t_rng *r)
+{
+    enum { THREADS = 3 };
+    const size_t row = (size_t)t->spec.row_len * rp_dtype_size(t->spec.dtype);
+    void *states[THREADS];
+    assert_true(rk_rows_open(e, t));
+    for (int i = 0; i < THREADS; i++) {
+        states[i] = memory(rk_rows_bytes(t));
+        rk_rows_begin(t, states[i]);
+    }
+    for (uint64_t at = 0, n; at < t->spec.rows; at += n) {
+        n = 1 + t_below(r, t->spec.rows - at);
+        rk_rows_add(t, (const uint8_t *)t->user + at * row, at, n, states[t_below(r, THREADS)]);
+    }
+    for (int i = 1; i < THREADS; i++)
+        rk_rows_join(t, states[i], states[0]);
+    rk_rows_end(t, states[0]);
+    for (int i = 0; i < THREADS; i++)
+        free(states[i]);
+}
+
+static void check_task_of(rk_task *t, const void *data, const char *what)
+{
+    t->data = data;
+    check_task(t, what);
+    t->data = NULL;
+}
+
 static void test_columns_in_parts(void **state)
 {
     (void)state;
@@ -751,8 +780,10 @@ static void test_columns_in_parts(void **state)
             check_task(&t, "columns in one part");
             memset(cells, 0xa5, 9);
             assert_true(run_rows(e, &t, t.spec.rows));
-            t.data = p;
-            check_task(&t, "columns in parts");
+            check_task_of(&t, p, "columns in parts");
+            memset(cells, 0xa5, 9);
+            run_shared_rows(e, &t, &r);
+            check_task_of(&t, p, "columns of several threads");
         }
     rk_close(e);
     free(x);
@@ -787,6 +818,7 @@ static void test_parts_that_cannot_be(void **state)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         t = others[i];
         assert_false(rk_takes_parts(e, &t));
+        assert_false(rk_rows_open(e, &t));
         assert_false(run_parts(e, &t, 600));
     }
     rk_close(e);
