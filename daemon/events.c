@@ -131,8 +131,11 @@ bool rd_events_open(rd_server *s)
         uv_timer_init(&s->loop, timers[i]);
         timers[i]->data = s;
     }
-    uv_timer_init(&s->loop, &s->requests.deadline_timer);
-    s->requests.deadline_timer.data = &s->requests;
+    uv_timer_t *theirs[] = {&s->requests.deadline_timer, &s->requests.help_timer};
+    for (size_t i = 0; i < sizeof theirs / sizeof theirs[0]; i++) {
+        uv_timer_init(&s->loop, theirs[i]);
+        theirs[i]->data = &s->requests;
+    }
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a trace that may not grow must not end the process */
     if (rd_signals_open(&s->signals, &s->loop, numbers, events_signal, s) && rd_waker_open(&s->waker, &s->loop, events_rung, s))

@@ -139,13 +139,16 @@ def test_rows_of_a_file_that_lie_apart(both, scratch, dtype):
             assert got.cells == want.cells and got.path == PATH_FILE and got.count == want.count, (op, rows, columns)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "u16"])
-def test_ranges_of_rows_that_lie_apart_may_be_long(both, scratch, dtype):
+LONG = 24 << 20  # bytes: several readers share them
+
+
+@pytest.mark.parametrize("dtype, width, first", [("f32", 1100, 70), ("u16", 1100, 70), ("u16", 1000, 0)])
+def test_ranges_of_rows_that_lie_apart_may_be_long(both, scratch, dtype, width, first):
     c, side = both
     assert c.query(1)["limits.max_strided"] == MAX_STRIDED
     size = int(dtype[1:]) // 8
-    width, first, columns = 1100, 70, 1000
-    rows = MAX_STRIDED // (columns * size)
+    columns = 1000
+    rows = LONG // (columns * size)
     data = np.random.default_rng(SEED).integers(0, 60000, rows * width).astype({"f32": "<f4", "u16": "<u2"}[dtype])
     data[::7919] = 0
     fd = some_file(scratch, data.tobytes())
@@ -168,6 +171,27 @@ def test_ranges_of_rows_that_lie_apart_may_be_long(both, scratch, dtype):
     assert got.cells == [struct.pack("<d" if dtype == "f32" else "<Q", x) for x in largest]
     begun = refused("IO", "file", c.reduce_at, "sum", dtype, file, at + width * size, length, rows=rows, flags=COLUMNS, **kw).limit
     assert begun == (rows - 1) * columns * size
+
+
+def test_a_long_range_ends_early(calm, scratch):
+    """At its deadline, and with its session: the readers take no further rows of it. The next one is whole."""
+    path, rows = scratch / "sparse", MAX_STRIDED // 4096
+    with path.open("wb") as file:
+        file.truncate(2 * MAX_STRIDED)
+        file.seek(8)
+        file.write(struct.pack("<d", 1.5))
+    kw = {"rows": rows, "row_len": 512, "stride": 8192, "flags": COLUMNS}
+    for deadline in (1, 0):
+        with calm.connect() as c, Side(c) as side, path.open("rb") as file:
+            handle, _ = side.file(file.fileno())
+            if deadline:
+                refused("DEADLINE", "time_ms", c.reduce_at, "stats", "f64", handle, 0, MAX_STRIDED, time_ms=deadline, **kw)
+            else:
+                c.send(REDUCE_AT, spec("stats", "f64", rows=rows, row_len=512, flags=COLUMNS) + struct.pack("<QQQQ", handle, 0, MAX_STRIDED, 8192))
+    with calm.connect() as c, Side(c) as side, path.open("rb") as file:
+        handle, _ = side.file(file.fileno())
+        got = c.reduce_at("sum", "f64", handle, 0, MAX_STRIDED, **kw)
+        assert got.cells == [struct.pack("<d", 1.5 * (i == 1)) for i in range(512)] and got.count == rows * 512
 
 
 def test_rows_apart_that_cannot_be(both, scratch):

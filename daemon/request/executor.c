@@ -1,6 +1,7 @@
 #include "daemon/request/executor.h"
 
 #include "daemon/base/clock.h"
+#include "daemon/request/long_read.h"
 
 /* Windows. The large queue's holds one task under way and one ready on few cores, and more where a single task cannot use all
  * cores. On a device it is half of the slots: copies and kernels overlap, and a small task waits for no more than these. The
@@ -146,6 +147,13 @@ static void recall_parked(rd_requests *q)
         }
 }
 
+static void start_reading(rd_request *r, rd_buffer *b)
+{
+    rd_user *user = r->session->owner;
+    if (!rd_long_start(&r->read, b, user, executor_read))
+        rd_read_start(&r->read, b, user, executor_read);
+}
+
 /* Give free buffers to requests that wait for one. */
 static void feed_readers(rd_requests *q)
 {
@@ -159,12 +167,67 @@ static void feed_readers(rd_requests *q)
             rd_buffer_give(b);
             park(q, r);
         } else if (b) {
-            rd_read_start(&r->read, b, r->session->owner, executor_read);
+            start_reading(r, b);
         } else {
             rp_fail(&r->job.task.fault, RP_NO_MEMORY, "buffer", 0, "no memory to read the file into");
             end(q, r);
         }
     }
+}
+
+/* Long ranges get further readers once no other request wants their buffers. A client sends several, one after the other, so
+ * this takes a while to be seen. */
+enum { HELP_MS = 1 };
+
+static bool may_help(const rd_requests *q, const rd_user *user)
+{
+    return buffers_left(q, user) && rd_held(&user->charges, RD_HELD_BUFFERS) < q->holdings->workers->per_user;
+}
+
+/* The range that another reader helps most; NULL: it would help none, or none may have one. */
+static rd_long *neediest(const rd_requests *q)
+{
+    rd_long *best = NULL;
+    uint64_t most = 1;
+    for (rd_long *l = q->buffers.reading; l; l = l->next) {
+        const uint64_t left = rd_long_left(l);
+        if (left <= most || !may_help(q, l->user))
+            continue;
+        best = l;
+        most = left;
+    }
+    return best;
+}
+
+static void executor_help(uv_timer_t *t)
+{
+    rd_requests *q = t->data;
+    if (q->buffers.reading)
+        uv_timer_start(t, executor_help, HELP_MS, 0);
+    while (!q->sched.queue[RD_QUEUE_READ].queued) {
+        rd_long *l = neediest(q);
+        rd_buffer *b = l ? rd_buffer_take(&q->buffers) : NULL;
+        if (!b)
+            return;
+        if (!rd_long_help(l, b)) {
+            rd_buffer_give(b);
+            return;
+        }
+    }
+}
+
+static void watch_long(rd_requests *q)
+{
+    for (rd_long *l = q->buffers.reading; l; l = l->next) {
+        const rd_request *r = l->read->request;
+        rp_fault f = {0};
+        if (r->session->dead)
+            rp_fail(&f, RP_CANCELLED, "session", 0, "the session has ended");
+        if (f.code || rd_late(r, &f))
+            rd_long_stop(l, &f);
+    }
+    if (q->buffers.reading && !q->sched.queue[RD_QUEUE_READ].queued && !uv_is_active((uv_handle_t *)&q->help_timer))
+        uv_timer_start(&q->help_timer, executor_help, HELP_MS, 0);
 }
 
 static void feed_queue(rd_requests *q, rd_queue_kind queue)
@@ -182,6 +245,7 @@ static void feed_queue(rd_requests *q, rd_queue_kind queue)
 void rd_executor_feed(rd_requests *q)
 {
     feed_readers(q);
+    watch_long(q);
     feed_queue(q, RD_QUEUE_SMALL);
     feed_queue(q, RD_QUEUE_LARGE);
     bool crowded = q->jobs > 0 || q->sched.queue[RD_QUEUE_SMALL].queued || q->sched.queue[RD_QUEUE_LARGE].queued;

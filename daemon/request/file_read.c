@@ -141,6 +141,8 @@ static bool read_up_to(rd_read *x, uint8_t *to, size_t end)
     return true;
 }
 
+bool rd_read_rest(rd_read *r) { return read_up_to(r, r->data + r->got, r->bytes); }
+
 /* Whole rows of columns, at least one. */
 static size_t part_bytes(const rd_read *x)
 {
@@ -163,7 +165,7 @@ static void file_read_whole(rd_read *x)
     const uint64_t start = rd_now_ns();
     if (x->direct)
         x->got = rd_uncached_read(x->fd, x->data, x->bytes, x->offset);
-    read_up_to(x, x->data + x->got, x->bytes);
+    rd_read_rest(x);
     x->ns = rd_now_ns() - start;
 }
 

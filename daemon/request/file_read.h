@@ -7,6 +7,7 @@
 #include "daemon/state/holdings.h"
 
 struct rd_request;
+struct rd_long;
 
 enum { RD_BUFFER_BYTES = RP_MAX_DATA + 2 * RD_DIRECT_BLOCK }; /* the blocks of a range */
 
@@ -23,8 +24,9 @@ typedef struct rd_buffers {
     rd_holdings *holdings;
     rd_buffer *idle;
     unsigned made, cap;
-    uint64_t direct_bytes; /* files as large as this are read around the page cache */
-    rd_user *self;         /* the daemon's own, for the work of freeing them */
+    uint64_t direct_bytes;   /* files as large as this are read around the page cache */
+    rd_user *self;           /* the daemon's own, for the work of freeing them */
+    struct rd_long *reading; /* long ranges (long_read.h) */
 } rd_buffers;
 
 /* Reading a range of a file: what the worker may touch, and the request's task. */
@@ -56,6 +58,9 @@ void rd_buffers_fini(rd_buffers *b);
 /* NULL: all are in use, or, if none was ever made, there is no memory. */
 rd_buffer *rd_buffer_take(rd_buffers *b);
 void rd_buffer_give(rd_buffer *x);
+
+/* The bytes of the range that `data` does not have (got). False: `fault` says why. A worker's. */
+bool rd_read_rest(rd_read *r);
 
 /* A worker reads the range into `x`, where the request's task finds it; then the loop calls r->work.done. `user`: whose file it
  * is. If the engine can reduce the range in parts, the worker does that, too, with each part while it is in the cache. Until

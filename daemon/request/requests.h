@@ -51,7 +51,7 @@ typedef struct rd_requests {
     unsigned parked;     /* reads that wait for a buffer of their user's */
     atomic_bool crowded; /* the loop has tasks in the engine or queued for it: none may overtake them */
     bool device_suspect; /* a task came back as DEVICE_LOST: ask the engine */
-    uv_timer_t deadline_timer;
+    uv_timer_t deadline_timer, help_timer;
     rd_buffers buffers;
     rd_fastpath fastpath;
     uint64_t streams_opened; /* and the last stream's id */

@@ -76,13 +76,15 @@ void rd_source_use(rd_request *r, rd_handle *x, const rp_at *a)
     } else if (x->kind == RD_HANDLE_ARENA) {
         t->data = x->base + a->offset;
     } else {
+        const uint64_t row = t->spec.flags & RP_COLUMNS ? t->spec.row_len * rp_dtype_size(t->spec.dtype) : 0;
+        const bool apart = a->stride && a->stride != row;
         r->read = (rd_read){.request = r,
                             .wanted = true,
                             .fd = x->fd,
-                            .direct = x->size >= r->all->buffers.direct_bytes && !a->stride,
+                            .direct = x->size >= r->all->buffers.direct_bytes && !apart,
                             .offset = a->offset,
-                            .row = t->spec.flags & RP_COLUMNS ? t->spec.row_len * rp_dtype_size(t->spec.dtype) : 0,
-                            .stride = a->stride,
+                            .row = row,
+                            .stride = apart ? a->stride : 0,
                             .bytes = a->length,
                             .fault = {.index = RP_NO_INDEX}};
     }
