@@ -277,7 +277,7 @@ static void start_tile(reduce_job *j, rc_errand *p)
         head_of_write(j, p);
     else
         head_of_reduce(p);
-    p->apart = p->carrier == RC_FILE && !rc_is_contiguous(&p->tile);
+    p->apart = p->carrier == RC_FILE && (!rc_is_contiguous(&p->tile) || p->tile.bytes > RP_MAX_DATA);
     p->call.fill = p->carrier == RC_INLINE ? job_fill : job_fill_place;
     p->call.data = p;
     p->call.copies = p->carrier == RC_STAGE;
@@ -325,15 +325,14 @@ static void advance(reduce_job *j)
 
 /* ---- start and end ---- */
 
-/* Tiles of columns of a file: long ones leave fewer states to merge, but each reader should have several. */
+/* Tiles of a file's columns are long where the daemon takes that. */
 static void set_file_columns(reduce_job *j)
 {
-    enum { TILES = 32 };
-    const uint64_t even = j->bytes_total / TILES, most = even < j->strided ? even : j->strided,
-                   panel = rc_panel_of_long(&j->whole);
-    j->sizes.panel = rc_panel_of_file(&j->whole, j->sizes.most);
-    if (j->sizes.most < RP_MAX_DATA || most <= RP_MAX_DATA || j->whole.width * j->whole.item <= panel)
+    uint64_t panel, most = rc_long_tile(&j->whole, j->bytes_total, j->strided, &panel);
+    if (j->sizes.most < RP_MAX_DATA || !most) {
+        j->sizes.panel = rc_panel_of_file(&j->whole, j->sizes.most);
         return;
+    }
     j->sizes.most = j->sizes.chunk = most;
     j->sizes.panel = panel;
 }

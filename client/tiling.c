@@ -5,14 +5,14 @@
 #include "kernels/exact/layout.h"
 
 enum {
-    PANEL_BYTES = 1024, /* a cut column goes in panels at least this wide: rows are copied in pieces of some cache lines, and a
+    PANEL_BYTES = 1024,  /* a cut column goes in panels at least this wide: rows are copied in pieces of some cache lines, and a
                            block of most / PANEL_BYTES elements is far larger than its state */
-    FILE_PANEL = 4096,  /* the same of a file, where each piece is a call; wider as long as */
-    FILE_STATES = 64,   /* states that a block is as large as: merging one takes as long as reading some hundred bytes */
-    FEWEST_ROWS = 64,   /* of a block, should messages be short */
-    LONG_PANEL = 8192,  /* of a long range, whose rows the daemon's readers read; half of that */
-    LARGE_STATE = 32,   /* where a state with squares is larger than so many elements: there are half as many to merge */
-    MOST_COLUMNS = 4096 /* that a reader reduces; more of them are worth several threads */
+    FILE_PANEL = 4096,   /* the same of a file, where each piece is a call; wider as long as */
+    FILE_STATES = 64,    /* states that a block is as large as: merging one takes as long as reading some hundred bytes */
+    FEWEST_ROWS = 64,    /* of a block, should messages be short */
+    LONG_PANEL = 8192,   /* of a long range, whose rows the daemon's readers read */
+    MOST_COLUMNS = 4096, /* that a reader reduces; more of them are worth several threads */
+    LONG_TILES = 32      /* of a file of many columns: each reader should have several */
 };
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
@@ -54,11 +54,15 @@ uint64_t rc_panel_of_file(const rc_level *l, uint64_t most)
     return least(wide > FILE_PANEL ? wide : FILE_PANEL, most / FEWEST_ROWS);
 }
 
-uint64_t rc_panel_of_long(const rc_level *l)
+static uint64_t panel_of_long(const rc_level *l) { return least(LONG_PANEL, MOST_COLUMNS * l->item); }
+
+uint64_t rc_long_tile(const rc_level *l, uint64_t bytes, uint64_t limit, uint64_t *panel)
 {
-    const int layout = rp_state_layout(l->spec.op, l->spec.dtype);
-    const bool large = rk_square_limbs(layout) && rp_state_size(layout) > LARGE_STATE * l->item;
-    return least(large ? LONG_PANEL / 2 : LONG_PANEL, MOST_COLUMNS * l->item);
+    const uint64_t column = l->len * l->item, whole = least(column, UINT64_MAX / LONG_PANEL) * (panel_of_long(l) / l->item),
+                   even = bytes / LONG_TILES, wanted = even > whole ? even : whole,
+                   most = least(least(wanted, limit), least(column, UINT64_MAX / MOST_COLUMNS) * MOST_COLUMNS);
+    *panel = panel_of_long(l);
+    return most > RP_MAX_DATA ? most : 0;
 }
 
 /* Of several planes some whole ones if they fit a message. Else whole columns if a panel of them that is wide enough does, else

@@ -302,18 +302,47 @@ static void panels_of_files(void **state)
         }
 }
 
-/* Long ranges have no more columns than a reader reduces. */
-static void panels_of_long_ranges(void **state)
+/* A file of rows x columns: bytes of a tile, its columns and the blocks of a column; 0: not long. */
+static uint64_t long_tile(int op, int dtype, uint64_t rows, uint64_t columns, uint64_t *width, uint64_t *blocks)
+{
+    rc_level l = {.spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .out = RP_F64, .flags = RP_COLUMNS},
+                  .item = rp_dtype_size(dtype),
+                  .len = rows,
+                  .lines = columns,
+                  .width = columns};
+    rc_tile t;
+    rc_sizes sizes = {0};
+    sizes.most = sizes.chunk = rc_long_tile(&l, rows * columns * l.item, RP_MAX_STRIDED, &sizes.panel);
+    if (!sizes.most)
+        return 0;
+    assert_true(sizes.most > RP_MAX_DATA && sizes.most <= RP_MAX_STRIDED);
+    rc_tiling(&l, &sizes);
+    assert_true(rc_next_tile(&l, &t));
+    assert_true(t.width <= 4096 && t.bytes <= sizes.most);
+    *width = t.width;
+    *blocks = l.blocks;
+    return t.bytes;
+}
+
+/* Long ranges have whole columns if they can, and no more of them than a reader reduces. */
+static void long_ranges(void **state)
 {
     (void)state;
-    rc_level l = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32, .flags = RP_COLUMNS}, .item = 4};
-    assert_int_equal(rc_panel_of_long(&l), 8192);
-    l.spec.op = RP_OP_VAR;
-    assert_int_equal(rc_panel_of_long(&l), 4096);
-    l = (rc_level){.spec = {.op = RP_OP_SUM, .dtype = RP_F64}, .item = 8};
-    assert_int_equal(rc_panel_of_long(&l), 8192);
-    l = (rc_level){.spec = {.op = RP_OP_ANY, .dtype = RP_U8}, .item = 1};
-    assert_int_equal(rc_panel_of_long(&l), 4096);
+    uint64_t width, blocks;
+    assert_int_equal(long_tile(RP_OP_VAR, RP_F32, 8192, 16384, &width, &blocks), 64 << 20);
+    assert_int_equal(width, 2048);
+    assert_int_equal(blocks, 1);
+    assert_int_equal(long_tile(RP_OP_SUM, RP_F64, 100000, 16384, &width, &blocks), RP_MAX_STRIDED); /* columns of 800 KB */
+    assert_int_equal(width, 1024);
+    assert_int_equal(blocks, 4);
+    assert_int_equal(long_tile(RP_OP_SUM, RP_F64, 1000, 1 << 20, &width, &blocks), 32768000); /* a thirty-second is more */
+    assert_int_equal(width, 4096);
+    assert_int_equal(blocks, 1);
+    assert_int_equal(long_tile(RP_OP_SUM, RP_F32, 131072, 1024, &width, &blocks), RP_MAX_STRIDED); /* whole rows */
+    assert_int_equal(blocks, 2);
+    assert_int_equal(long_tile(RP_OP_ANY, RP_U8, 5000, 1 << 20, &width, &blocks), 5000 * 4096);
+    assert_int_equal(long_tile(RP_OP_SUM, RP_F32, 64, 1 << 21, &width, &blocks), 0);
+    assert_int_equal(long_tile(RP_OP_SUM, RP_F64, 0, 16, &width, &blocks), 0);
 }
 
 static void long_segments(void **state)
@@ -332,8 +361,8 @@ static void long_segments(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_cut_gives_the_same), cmocka_unit_test(messages_are_full),
-                                       cmocka_unit_test(planes_are_cut),         cmocka_unit_test(panels_of_files),
-                                       cmocka_unit_test(panels_of_long_ranges),  cmocka_unit_test(long_segments)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_cut_gives_the_same), cmocka_unit_test(messages_are_full), cmocka_unit_test(planes_are_cut),
+        cmocka_unit_test(panels_of_files),        cmocka_unit_test(long_ranges),       cmocka_unit_test(long_segments)};
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }
