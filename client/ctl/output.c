@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/decimal.h"
 
 enum { BLOCK = 1 << 16 }; /* bytes of lines that are written at a time */
 
@@ -63,17 +64,6 @@ static void print_json(const ctl_options *o, const ctl_where *w, const reduce_re
 /* With several files or lines: which one the value belongs to. */
 static bool is_named(const ctl_options *o) { return (o->n_files > 1 || o->members) && !o->total && !o->merge; }
 
-/* Stats: a line for each value, after lines that say which input they belong to. */
-static void print_lines(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
-{
-    if (is_named(o))
-        printf("%-7s %s\n", "file", w->name);
-    if (w->unit)
-        printf("%-7s %" PRIu64 "\n", w->unit, w->first + i);
-    for (int k = 0; k < n; k++)
-        printf("%-7s %s\n", v[k].name, v[k].text);
-}
-
 /* One or two values, with the input that they belong to. */
 static void print_line(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
 {
@@ -96,30 +86,95 @@ static bool is_bare(const ctl_options *o)
     return !is_named(o) && o->format != CTL_JSON;
 }
 
+/* Text that is written a block at a time. */
+typedef struct text {
+    char block[BLOCK], *end;
+} text;
+
+static void flush(text *t)
+{
+    fwrite(t->block, 1, (size_t)(t->end - t->block), stdout);
+    t->end = t->block;
+}
+
+static void make_room(text *t, size_t bytes)
+{
+    if ((size_t)(t->block + BLOCK - t->end) < bytes)
+        flush(t);
+}
+
+static void put(text *t, const char *string)
+{
+    const size_t n = strlen(string);
+    memcpy(t->end, string, n);
+    t->end += n;
+}
+
 static void print_bare(const ctl_options *o, const reduce_result *r, const uint8_t *cells)
 {
-    char block[BLOCK], *end = block;
+    text t;
+    t.end = t.block;
     for (uint64_t i = 0; i < r->cells; i++) {
-        if (block + BLOCK - end <= CTL_MAX_NUMBER) {
-            fwrite(block, 1, (size_t)(end - block), stdout);
-            end = block;
-        }
-        end = ctl_put_number(end, r->dtype, cells + i * r->cell_size, o->format == CTL_HEX);
-        *end++ = '\n';
+        make_room(&t, CTL_MAX_NUMBER + 1);
+        t.end = ctl_put_number(t.end, r->dtype, cells + i * r->cell_size, o->format == CTL_HEX);
+        *t.end++ = '\n';
     }
-    fwrite(block, 1, (size_t)(end - block), stdout);
+    flush(&t);
+}
+
+enum { NAME = 8 }; /* of a value, with blanks */
+
+static void put_name_of(text *t, const char *name)
+{
+    const char *begin = t->end;
+    put(t, name);
+    do
+        *t->end++ = ' ';
+    while (t->end < begin + NAME);
+}
+
+/* Stats: a line for each value, after lines that say which input they belong to. */
+static void put_stats(text *t, const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
+{
+    if (is_named(o)) {
+        flush(t);
+        printf("%-7s %s\n", "file", w->name);
+    }
+    if (w->unit) {
+        put_name_of(t, w->unit);
+        t->end = ctl_put_u64(t->end, w->first + i);
+        *t->end++ = '\n';
+    }
+    for (int k = 0; k < n; k++) {
+        put_name_of(t, v[k].name);
+        put(t, v[k].text);
+        *t->end++ = '\n';
+    }
 }
 
 static void print_values(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
 {
+    enum { MOST = (CTL_MAX_VALUES + 1) * (NAME + CTL_MAX_NUMBER + 1) };
     ctl_value v[CTL_MAX_VALUES];
+    text t;
+    t.end = t.block;
     for (uint64_t i = 0; i < r->cells; i++) {
         int n = ctl_values(v, o->spec.op, r->dtype, (const uint8_t *)cells + i * r->cell_size, o->format == CTL_HEX);
-        if (o->format == CTL_JSON)
+        make_room(&t, MOST);
+        if (o->format == CTL_JSON) {
             print_json(o, w, r, v, n, i);
-        else
-            (v[0].name ? print_lines : print_line)(o, w, v, n, i);
+        } else if (v[0].name) {
+            put_stats(&t, o, w, v, n, i);
+        } else if (is_named(o)) {
+            print_line(o, w, v, n, i);
+        } else {
+            for (int k = 0; k < n; k++) {
+                put(&t, v[k].text);
+                *t.end++ = k < n - 1 ? ' ' : '\n';
+            }
+        }
     }
+    flush(&t);
 }
 
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
