@@ -150,7 +150,7 @@ static bool is_gathered(reduce_client *c, const rc_level *l, const reduce_spec *
  * REDUCE_E_INTERRUPTED, reported. */
 static int strided_bytes(reduce_client *c, const rc_level *l, uint64_t bytes, uint64_t *most)
 {
-    enum { LARGE_FILE = 128 << 20 };
+    enum { LARGE_FILE = 16 << 20 };
     rc_engine engine = {0};
     const bool columns = l->spec.flags & RP_COLUMNS && l->lines == l->width && l->spec.op != RP_OP_PROD;
     const int err = columns && bytes > LARGE_FILE ? rc_engine_of(c, &engine) : 0;

@@ -12,6 +12,7 @@ enum {
     FEWEST_ROWS = 64,    /* of a block, should messages be short */
     LONG_PANEL = 8192,   /* of a long range, whose rows the daemon's readers read */
     MOST_COLUMNS = 4096, /* that a reader reduces; more of them are worth several threads */
+    LITTLE = 256,        /* of the bytes that are read, one that states take */
     LONG_TILES = 32      /* of a file of many columns: each reader should have several */
 };
 
@@ -56,13 +57,20 @@ uint64_t rc_panel_of_file(const rc_level *l, uint64_t most)
 
 static uint64_t panel_of_long(const rc_level *l) { return least(LONG_PANEL, MOST_COLUMNS * l->item); }
 
+/* Do whole rows of a message's size leave so few states that they may as well travel? */
+static bool leaves_little(const rc_level *l)
+{
+    const uint64_t state = rp_state_size(rp_state_layout(l->spec.op, l->spec.dtype));
+    return l->width <= RP_MAX_DATA / LITTLE / state && l->width * l->item <= LONG_PANEL;
+}
+
 uint64_t rc_long_tile(const rc_level *l, uint64_t bytes, uint64_t limit, uint64_t *panel)
 {
     const uint64_t column = l->len * l->item, whole = least(column, UINT64_MAX / LONG_PANEL) * (panel_of_long(l) / l->item),
                    even = bytes / LONG_TILES, wanted = even > whole ? even : whole,
                    most = least(least(wanted, limit), least(column, UINT64_MAX / MOST_COLUMNS) * MOST_COLUMNS);
     *panel = panel_of_long(l);
-    return most > RP_MAX_DATA ? most : 0;
+    return most > RP_MAX_DATA && !leaves_little(l) ? most : 0;
 }
 
 /* Of several planes some whole ones if they fit a message. Else whole columns if a panel of them that is wide enough does, else

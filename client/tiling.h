@@ -52,7 +52,7 @@ bool rc_is_long(const rc_level *l, const rc_sizes *sizes, uint64_t n);
 uint64_t rc_panel_of_file(const rc_level *l, uint64_t most);
 
 /* How many bytes of columns a tile has, of a file of `bytes` bytes, where the daemon takes ranges up to `limit`: whole columns,
- * if they fit. 0: columns are too short for that. *panel as in rc_sizes. */
+ * if they fit. 0: columns are too short for that, or leave little beside them. *panel as in rc_sizes. */
 uint64_t rc_long_tile(const rc_level *l, uint64_t bytes, uint64_t limit, uint64_t *panel);
 
 /* Choose the tiles of a level whose description is complete. */

@@ -342,6 +342,9 @@ static void long_ranges(void **state)
     assert_int_equal(blocks, 2);
     assert_int_equal(long_tile(RP_OP_ANY, RP_U8, 5000, 1 << 20, &width, &blocks), 5000 * 4096);
     assert_int_equal(long_tile(RP_OP_SUM, RP_F32, 64, 1 << 21, &width, &blocks), 0);
+    assert_int_equal(long_tile(RP_OP_VAR, RP_F64, 2000000, 16, &width, &blocks), 0);
+    assert_int_equal(long_tile(RP_OP_VAR, RP_F64, 200000, 160, &width, &blocks), 256000000);
+    assert_int_equal(blocks, 1);
     assert_int_equal(long_tile(RP_OP_SUM, RP_F64, 0, 16, &width, &blocks), 0);
 }
 
