@@ -171,12 +171,13 @@ static void reader_done(rd_work *w)
         rd_workers_add(b->holdings->workers, w);
         return;
     }
-    const bool last = x->last;
+    const bool ended = x->last || l->readers == 1; /* stopped before it began, it has no last reader */
     rd_buffer_give(x->buffer);
     free(x);
-    if (last) {
+    if (ended && l->read) {
         rd_read *r = l->read;
         unlist(l);
+        l->read = NULL;
         l->done(&r->work);
     }
     if (--l->readers == 0)

@@ -6,7 +6,7 @@
 #include "daemon/request/file_read.h"
 
 typedef struct rd_long {
-    rd_read *read; /* of a request that waits, until the last reader of its rows is done */
+    rd_read *read; /* of a request that waits; NULL once it is done: late readers find no rows */
     rd_user *user;
     void (*done)(rd_work *w);
     struct rd_long *next, **link; /* those that are read (rd_buffers.reading) */
