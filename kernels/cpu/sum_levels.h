@@ -19,8 +19,9 @@
 enum {
     UNROLL = 4,
     STEP64 = LANES64 * UNROLL,
-    BLOCK64 = 2048, /* 16 KiB stays in L1 for a second try */
-    AHEAD = 8192,   /* bytes to prefetch ahead: measured best from memory, no loss in caches */
+    BLOCK64 = 2048,      /* 16 KiB stays in L1 for a second try */
+    AHEAD = 8192,        /* bytes to prefetch ahead: measured best from memory, no loss in caches */
+    FAR_BYTES = 2 << 20, /* more do not fit into L2 */
     FEWEST_LEVELS = 2,
     MOST_LEVELS = VB == 64   ? 8
                   : VB == 32 ? 4
