@@ -144,8 +144,10 @@ static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t in
     ends e = ends_start(&t->l, nan_policy);
     pace p = {0};
     const acc *first = sum ? &a : &q.a; /* this one sees all elements */
-    if (sum)
+    if (sum) {
         acc_start(&a, sum, rk_e0(s->dtype), rk_is_abs(s->layout), n, nan_policy);
+        a.far = n * t->l.size > FAR_BYTES;
+    }
     if (square)
         squares_start(&q, s, n, nan_policy);
     const char *x = data;

@@ -28,6 +28,7 @@ typedef struct acc {
     bool magnitudes;      /* magnitudes are summed */
     uint8_t special, nz;  /* as in rk_state */
     bool omit;            /* skip NaNs */
+    bool far;             /* the elements do not fit into L2 */
     uint64_t n;           /* elements to come */
     uint64_t nans;        /* skipped */
     uint32_t adds;        /* to the digits since the last carry */
@@ -55,6 +56,7 @@ static void acc_start(acc *a, int limbs, int e0, bool magnitudes, uint64_t n, in
     a->magnitudes = magnitudes;
     a->special = a->nz = 0;
     a->omit = nan_policy != RP_NAN_PROPAGATE;
+    a->far = false;
     a->n = n;
     a->nans = 0;
     a->adds = 0;

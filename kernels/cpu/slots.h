@@ -11,7 +11,7 @@
 enum {
     FEW64 = 1500,                /* for shorter arrays clearing and emptying the slots takes longer */
     FULL64 = 31,                 /* log2 of the adds after which they are emptied */
-    APART64 = 64,                /* elements that are split together */
+    APART64 = 128,               /* elements that are split together */
     SLOTS_TOGETHER = 2 * LANES64 /* slots whose exponents belong to one digit */
 };
 

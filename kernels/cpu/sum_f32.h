@@ -66,38 +66,38 @@ INLINE vf64 load_f16(const void *p)
 INLINE vf64 add_plain(vf64 sum, vf64 v, bool magnitudes) { return sum + (magnitudes ? (vf64)((vi64)v & INT64_MAX) : v); }
 
 /* The sums by lane of n elements (a multiple of STEP32) or of their magnitudes. */
-#define LANES(TYPE, BYTES)                                                                         \
-    INLINE void lanes_of_##TYPE(const void *x, size_t n, bool magnitudes, vf64 *out)               \
-    {                                                                                              \
-        vf64 sum[SUMS];                                                                            \
-        for (int u = 0; u < SUMS; u++)                                                             \
-            sum[u] = no_sum();                                                                     \
-        for (size_t i = 0; i < n; i += STEP32)                                                     \
-            for (int u = 0; u < SUMS; u++) {                                                       \
-                const char *p = (const char *)x + BYTES * (i + (size_t)u * LANES64);               \
-                if (u * LANES64 * BYTES % 64 == 0)                                                 \
-                    prefetch(p, AHEAD);                                                            \
-                sum[u] = add_plain(sum[u], load_##TYPE(p), magnitudes);                            \
-            }                                                                                      \
-        put_lanes(out, sum, SUMS);                                                                 \
-    }                                                                                              \
-    static __attribute__((noinline)) void lanes_plain_##TYPE(const void *x, size_t n, vf64 *out)   \
-    {                                                                                              \
-        lanes_of_##TYPE(x, n, false, out);                                                         \
-    }                                                                                              \
-    static __attribute__((noinline)) void lanes_abs_##TYPE(const void *x, size_t n, vf64 *out)     \
-    {                                                                                              \
-        lanes_of_##TYPE(x, n, true, out);                                                          \
-    }                                                                                              \
-    /* n is at most BLOCK32 */                                                                     \
-    static outcome add_lanes_##TYPE(acc *a, pace *p, const void *x, size_t n)                      \
-    {                                                                                              \
-        if (n == BLOCK32 && add_silent_##TYPE(a, p, x))                                            \
-            return ADDED;                                                                          \
-        return add_block_lanes(a, p, x, n, a->magnitudes ? lanes_abs_##TYPE : lanes_plain_##TYPE); \
+#define LANES(TYPE, BYTES)                                                                                 \
+    INLINE void lanes_of_##TYPE(const void *x, size_t n, bool far, bool magnitudes, vf64 *out)             \
+    {                                                                                                      \
+        vf64 sum[SUMS];                                                                                    \
+        for (int u = 0; u < SUMS; u++)                                                                     \
+            sum[u] = no_sum();                                                                             \
+        for (size_t i = 0; i < n; i += STEP32)                                                             \
+            for (int u = 0; u < SUMS; u++) {                                                               \
+                const char *p = (const char *)x + BYTES * (i + (size_t)u * LANES64);                       \
+                if (u * LANES64 * BYTES % 64 == 0)                                                         \
+                    prefetch_from(p, AHEAD, far);                                                          \
+                sum[u] = add_plain(sum[u], load_##TYPE(p), magnitudes);                                    \
+            }                                                                                              \
+        put_lanes(out, sum, SUMS);                                                                         \
+    }                                                                                                      \
+    static __attribute__((noinline)) void lanes_plain_##TYPE(const void *x, size_t n, bool far, vf64 *out) \
+    {                                                                                                      \
+        lanes_of_##TYPE(x, n, far, false, out);                                                            \
+    }                                                                                                      \
+    static __attribute__((noinline)) void lanes_abs_##TYPE(const void *x, size_t n, bool far, vf64 *out)   \
+    {                                                                                                      \
+        lanes_of_##TYPE(x, n, far, true, out);                                                             \
+    }                                                                                                      \
+    /* n is at most BLOCK32 */                                                                             \
+    static outcome add_lanes_##TYPE(acc *a, pace *p, const void *x, size_t n)                              \
+    {                                                                                                      \
+        if (n == BLOCK32 && add_silent_##TYPE(a, p, x))                                                    \
+            return ADDED;                                                                                  \
+        return add_block_lanes(a, p, x, n, a->magnitudes ? lanes_abs_##TYPE : lanes_plain_##TYPE);         \
     }
 
-typedef void lanes_fn(const void *x, size_t n, vf64 *out);
+typedef void lanes_fn(const void *x, size_t n, bool far, vf64 *out);
 typedef enum { ADDED, ROUNDED, NOT_FINITE } outcome; /* only with ADDED is anything added */
 
 static outcome add_block_lanes(acc *a, pace *p, const void *x, size_t n, lanes_fn *read)
@@ -105,7 +105,7 @@ static outcome add_block_lanes(acc *a, pace *p, const void *x, size_t n, lanes_f
     vf64 sum[SUMS];
     double total;
     inexact_clear(sum);
-    read(x, n, sum);
+    read(x, n, a->far, sum);
     bool rounded = inexact_seen(sum);
     total_lanes(sum, SUMS, &total);
     bool total_rounded = inexact_seen(&total);

@@ -17,7 +17,7 @@ enum { HALF_SUMS = SUMS / 2, LOWER_BITS = 27 };
 
 /* The sums of the upper halves, then those of the lower ones, of n elements (a multiple of STEP64) or their magnitudes. An
  * infinity or a NaN leaves a NaN among the lower ones. */
-INLINE void halves_of(const void *x, size_t n, bool magnitudes, vf64 *out)
+INLINE void halves_of(const void *x, size_t n, bool far, bool magnitudes, vf64 *out)
 {
     vf64 upper[HALF_SUMS], lower[HALF_SUMS];
     for (int u = 0; u < HALF_SUMS; u++) {
@@ -30,7 +30,7 @@ INLINE void halves_of(const void *x, size_t n, bool magnitudes, vf64 *out)
             vi64 v = *(const vi64_loose *)p & (magnitudes ? INT64_MAX : -1);
             vf64 high = (vf64)(v & (int64_t)(UINT64_MAX << LOWER_BITS));
             if (u * VB % 64 == 0)
-                prefetch(p, AHEAD);
+                prefetch_from(p, AHEAD, far);
             upper[u] += high;
             lower[u] += (vf64)v - high;
         }
@@ -38,8 +38,14 @@ INLINE void halves_of(const void *x, size_t n, bool magnitudes, vf64 *out)
     put_lanes(out + HALF_SUMS, lower, HALF_SUMS);
 }
 
-static __attribute__((noinline)) void halves_plain(const void *x, size_t n, vf64 *out) { halves_of(x, n, false, out); }
-static __attribute__((noinline)) void halves_abs(const void *x, size_t n, vf64 *out) { halves_of(x, n, true, out); }
+static __attribute__((noinline)) void halves_plain(const void *x, size_t n, bool far, vf64 *out)
+{
+    halves_of(x, n, far, false, out);
+}
+static __attribute__((noinline)) void halves_abs(const void *x, size_t n, bool far, vf64 *out)
+{
+    halves_of(x, n, far, true, out);
+}
 
 /* False, and nothing is added: an addition rounded, or there are infinities or NaNs. */
 static bool add_halves64(acc *a, const void *x, size_t n)
@@ -48,9 +54,9 @@ static bool add_halves64(acc *a, const void *x, size_t n)
     double total[2];
     inexact_clear(sum);
     if (a->magnitudes)
-        halves_abs(x, n, sum);
+        halves_abs(x, n, a->far, sum);
     else
-        halves_plain(x, n, sum);
+        halves_plain(x, n, a->far, sum);
     if (inexact_seen(sum))
         return false;
     total_lanes(sum, HALF_SUMS, &total[0]);

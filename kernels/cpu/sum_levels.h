@@ -19,10 +19,11 @@
 enum {
     UNROLL = 4,
     STEP64 = LANES64 * UNROLL,
-    BLOCK64 = 2048, /* 16 KiB stays in L1 for a second try */
-    AHEAD = 8192,   /* bytes to prefetch ahead: measured best from memory, no loss in caches */
+    BLOCK64 = 2048,      /* 16 KiB stays in L1 for a second try */
+    AHEAD = 8192,        /* bytes to prefetch ahead: measured best from memory, no loss in caches */
+    FAR_BYTES = 2 << 20, /* more do not fit into L2 */
     FEWEST_LEVELS = 2,
-    MOST_LEVELS = VB == 64   ? 8
+    MOST_LEVELS = VB == 64   ? 6
                   : VB == 32 ? 4
                              : 3, /* of f64; with more levels buckets are faster */
     MOST_LEVELS32 = VB == 64   ? 4
@@ -46,7 +47,7 @@ typedef struct level_lanes {
 } level_lanes;
 
 /* Vectors of lanes for each level: as many as fit the registers. */
-static inline int level_vectors(int levels) { return VB == 64 && levels <= 6 ? UNROLL : UNROLL / 2; }
+enum { LEVEL_VECTORS = VB == 64 ? UNROLL : UNROLL / 2 };
 
 INLINE vf64 add_to_level(vf64 sum, vf64 v)
 {
@@ -66,7 +67,7 @@ static inline double level_start(int l, int levels, const int *k) { return l < a
  * to at most 2^(k-1) of the next. */
 static void anchors(int field, size_t n, int levels, int *k)
 {
-    const int c = log2_up(n / (size_t)(LANES64 * level_vectors(levels)));
+    const int c = log2_up(n / (size_t)(LANES64 * LEVEL_VECTORS));
     for (int l = 0; l < levels; l++) {
         k[l] = l == 0 ? field - 1022 + c + 1 : k[l - 1] - 53 + c + 1;
         if (k[l] < -1022) /* its last place is that of the smallest subnormal, so nothing is left */
@@ -91,14 +92,13 @@ static int levels_for(int most, int least, size_t n, int most_levels)
 #define LEVEL_LOOP(TYPE, BYTES)                                                                                        \
     INLINE void levels_of_##TYPE(const void *x, size_t n, int levels, bool magnitudes, const int *k, level_lanes *out) \
     {                                                                                                                  \
-        const int vectors = level_vectors(levels);                                                                     \
         vf64 s[MOST_LEVELS][UNROLL], most[2] = {{0}, {0}};                                                             \
         vi64 left = {0};                                                                                               \
         for (int l = 0; l < levels; l++)                                                                               \
-            for (int u = 0; u < vectors; u++)                                                                          \
+            for (int u = 0; u < LEVEL_VECTORS; u++)                                                                    \
                 s[l][u] = (vf64){0} + level_start(l, levels, k);                                                       \
-        for (size_t i = 0; i < n; i += (size_t)vectors * LANES64)                                                      \
-            for (int u = 0; u < vectors; u++) {                                                                        \
+        for (size_t i = 0; i < n; i += (size_t)LEVEL_VECTORS * LANES64)                                                \
+            for (int u = 0; u < LEVEL_VECTORS; u++) {                                                                  \
                 const char *p = (const char *)x + BYTES * (i + (size_t)u * LANES64);                                   \
                 vf64 rest = load_##TYPE(p);                                                                            \
                 if (u * LANES64 * BYTES % 64 == 0)                                                                     \
@@ -119,7 +119,7 @@ static int levels_for(int most, int least, size_t n, int most_levels)
                     left |= (vi64)rest;                                                                                \
             }                                                                                                          \
         for (int l = 0; l < levels; l++)                                                                               \
-            put_lanes(out->sum + l * vectors, s[l], vectors);                                                          \
+            put_lanes(out->sum + l * LEVEL_VECTORS, s[l], LEVEL_VECTORS);                                              \
         put_lanes(out->most, most, 2);                                                                                 \
         vf64 some = (vf64)left;                                                                                        \
         put_lanes(&out->left, &some, 1);                                                                               \
@@ -141,7 +141,7 @@ static int levels_for(int most, int least, size_t n, int most_levels)
 #define LEVEL_PLAIN(TYPE, LEVELS) [LEVELS] = levels_##TYPE##_##LEVELS,
 #define LEVEL_ABS(TYPE, LEVELS) [LEVELS] = levels_abs_##TYPE##_##LEVELS,
 #if VB == 64
-#define EACH_LEVELS(F, TYPE) F(TYPE, 2) F(TYPE, 3) F(TYPE, 4) F(TYPE, 6) F(TYPE, 8)
+#define EACH_LEVELS(F, TYPE) F(TYPE, 2) F(TYPE, 3) F(TYPE, 4) F(TYPE, 6)
 #elif VB == 32
 #define EACH_LEVELS(F, TYPE) F(TYPE, 2) F(TYPE, 3) F(TYPE, 4)
 #else
@@ -164,12 +164,12 @@ LEVEL_LOOP(bf16, 2)
 /* ---- a block ---- */
 
 /* The sum of a level's lanes in units of 2^(k-52). False: an S has left its anchor's binade. */
-static bool level_sum(const vf64 *lanes, int vectors, int k, int64_t *sum)
+static bool level_sum(const vf64 *lanes, int k, int64_t *sum)
 {
     const vu64 start = (vu64)((vf64){0} + anchor(k));
     vu64 total = {0}, differ = {0};
     uint64_t any = 0;
-    for (int u = 0; u < vectors; u++) {
+    for (int u = 0; u < LEVEL_VECTORS; u++) {
         total += (vu64)lanes[u] - start;
         differ |= (vu64)lanes[u] ^ start;
     }
@@ -189,15 +189,15 @@ static bool levels_exact(const level_lanes *l, int field)
 }
 
 /* Adds the last level, of plain sums. False, and nothing is added: there are infinities or NaNs. */
-static bool add_last_level(acc *a, const vf64 *sums, int vectors)
+static bool add_last_level(acc *a, const vf64 *sums)
 {
     double total;
-    total_lanes(sums, vectors, &total);
+    total_lanes(sums, LEVEL_VECTORS, &total);
     bool rounded = inexact_seen(&total);
     if (!finite(total))
         return false;
     if (rounded || total != 0)
-        add_lanes(a, sums, vectors, total, rounded);
+        add_lanes(a, sums, LEVEL_VECTORS, total, rounded);
     return true;
 }
 
@@ -214,9 +214,9 @@ static bool levels_exact(const level_lanes *l, int field)
     return left == 0 && (int)(most >> 52) <= field;
 }
 
-static bool add_last_level(acc *a, const vf64 *sums, int vectors)
+static bool add_last_level(acc *a, const vf64 *sums)
 {
-    (void)a, (void)sums, (void)vectors;
+    (void)a, (void)sums;
     return true;
 }
 
@@ -228,7 +228,7 @@ static bool try_levels(acc *a, const void *x, size_t n, int field, int levels, l
     level_lanes lanes;
     int k[MOST_LEVELS];
     int64_t sum[MOST_LEVELS];
-    const int vectors = level_vectors(levels), anchored = anchored_levels(levels);
+    const int anchored = anchored_levels(levels);
     anchors(field, n, levels, k);
     if (k[0] > HIGHEST_ANCHOR)
         return false;
@@ -237,9 +237,9 @@ static bool try_levels(acc *a, const void *x, size_t n, int field, int levels, l
     if (!levels_exact(&lanes, field))
         return false;
     for (int l = 0; l < anchored; l++)
-        if (!level_sum(lanes.sum + l * vectors, vectors, k[l], &sum[l]))
+        if (!level_sum(lanes.sum + l * LEVEL_VECTORS, k[l], &sum[l]))
             return false;
-    if (!add_last_level(a, lanes.sum + anchored * vectors, vectors))
+    if (!add_last_level(a, lanes.sum + anchored * LEVEL_VECTORS))
         return false;
     for (int l = 0; l < anchored; l++)
         acc_add(a, sum[l], k[l] - 52);

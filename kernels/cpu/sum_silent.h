@@ -59,40 +59,41 @@ INLINE void put_widened(vf64 *out, const vf32 *sums)
 }
 
 /* The lanes of a block: the sums of the q, then those of the r. */
-#define SILENT(TYPE, BYTES)                                                                                           \
-    INLINE void silent_lanes_of_##TYPE(const void *x, bool magnitudes, float start, vf64 *out)                        \
-    {                                                                                                                 \
-        enum { GROUP = SILENT_GROUP_##TYPE };                                                                         \
-        const vf32 from = (vf32){0} + start;                                                                          \
-        const vi32_loose *p = x, *end = p + BYTES * BLOCK32 / VB;                                                     \
-        vf32 sum[SILENT_SUMS], rest[SILENT_SUMS];                                                                     \
-        for (int u = 0; u < SILENT_SUMS; u++) {                                                                       \
-            sum[u] = from;                                                                                            \
-            rest[u] = (vf32){0};                                                                                      \
-        }                                                                                                             \
-        while (p < end)                                                                                               \
-            for (int u = 0; u < SILENT_SUMS; u++, p += GROUP) {                                                       \
-                vf32 v = silent_##TYPE(p, magnitudes), with = add_f32_silently(sum[u], v);                            \
-                for (int line = 0; line < GROUP; line++)                                                              \
-                    prefetch(p + line, AHEAD);                                                                        \
-                rest[u] += v - (with - sum[u]);                                                                       \
-                sum[u] = with;                                                                                        \
-            }                                                                                                         \
-        for (int u = 0; u < SILENT_SUMS; u++)                                                                         \
-            sum[u] -= from;                                                                                           \
-        put_widened(out, sum);                                                                                        \
-        put_widened(out + SUMS, rest);                                                                                \
-    }                                                                                                                 \
-    static __attribute__((noinline)) void silent_lanes_##TYPE(const void *x, bool magnitudes, float start, vf64 *out) \
-    {                                                                                                                 \
-        if (magnitudes)                                                                                               \
-            silent_lanes_of_##TYPE(x, true, start, out);                                                              \
-        else                                                                                                          \
-            silent_lanes_of_##TYPE(x, false, start, out);                                                             \
-    }                                                                                                                 \
+#define SILENT(TYPE, BYTES)                                                                                                  \
+    INLINE void silent_lanes_of_##TYPE(const void *x, bool far, bool magnitudes, float start, vf64 *out)                     \
+    {                                                                                                                        \
+        enum { GROUP = SILENT_GROUP_##TYPE };                                                                                \
+        const vf32 from = (vf32){0} + start;                                                                                 \
+        const vi32_loose *p = x, *end = p + BYTES * BLOCK32 / VB;                                                            \
+        vf32 sum[SILENT_SUMS], rest[SILENT_SUMS];                                                                            \
+        for (int u = 0; u < SILENT_SUMS; u++) {                                                                              \
+            sum[u] = from;                                                                                                   \
+            rest[u] = (vf32){0};                                                                                             \
+        }                                                                                                                    \
+        while (p < end)                                                                                                      \
+            for (int u = 0; u < SILENT_SUMS; u++, p += GROUP) {                                                              \
+                vf32 v = silent_##TYPE(p, magnitudes), with = add_f32_silently(sum[u], v);                                   \
+                for (int line = 0; line < GROUP; line++)                                                                     \
+                    prefetch_from(p + line, AHEAD, far);                                                                     \
+                rest[u] += v - (with - sum[u]);                                                                              \
+                sum[u] = with;                                                                                               \
+            }                                                                                                                \
+        for (int u = 0; u < SILENT_SUMS; u++)                                                                                \
+            sum[u] -= from;                                                                                                  \
+        put_widened(out, sum);                                                                                               \
+        put_widened(out + SUMS, rest);                                                                                       \
+    }                                                                                                                        \
+    static                                                                                                                   \
+        __attribute__((noinline)) void silent_lanes_##TYPE(const void *x, bool far, bool magnitudes, float start, vf64 *out) \
+    {                                                                                                                        \
+        if (magnitudes)                                                                                                      \
+            silent_lanes_of_##TYPE(x, far, true, start, out);                                                                \
+        else                                                                                                                 \
+            silent_lanes_of_##TYPE(x, far, false, start, out);                                                               \
+    }                                                                                                                        \
     static bool add_silent_##TYPE(acc *a, pace *p, const void *x) { return add_silently32(a, p, x, silent_lanes_##TYPE); }
 
-typedef void silent_lanes_fn(const void *x, bool magnitudes, float start, vf64 *out);
+typedef void silent_lanes_fn(const void *x, bool far, bool magnitudes, float start, vf64 *out);
 
 /* Expects further blocks whose lanes sum to as much as these. */
 static void expect_lanes(pace *p, const vf64 *sums)
@@ -113,7 +114,7 @@ static bool try_silently(acc *a, const void *x, float start, silent_lanes_fn *re
     vf64 sum[2 * SUMS];
     double total;
     inexact_clear(sum);
-    read(x, a->magnitudes, start, sum);
+    read(x, a->far, a->magnitudes, start, sum);
     if (inexact_seen(sum))
         return false;
     total_lanes(sum, 2 * SUMS, &total);

@@ -2,6 +2,7 @@
 #ifndef RK_CPU_VEC_H
 #define RK_CPU_VEC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #ifdef __x86_64__
@@ -228,5 +229,14 @@ INLINE vu64 square_low(vu64 v)
 
 /* Prefetch a cache line that a loop needs later. Beyond the end of an array this does nothing. */
 INLINE void prefetch(const void *p, size_t ahead) { __builtin_prefetch((const void *)((uintptr_t)p + ahead)); }
+
+/* Into L2 only if it comes from `far`. That leaves the buffers free that lines wait in on their way to L1. */
+INLINE void prefetch_from(const void *p, size_t ahead, bool far)
+{
+    if (far)
+        __builtin_prefetch((const void *)((uintptr_t)p + ahead), 0, 2);
+    else
+        prefetch(p, ahead);
+}
 
 #endif
