@@ -122,18 +122,13 @@ struct Pair {
     }
     __device__ __forceinline__ void join_lanes(int lanes)
     {
-        if (!__all_sync(kFullMask, t == 0) || !join_doubles(lanes))
-            *this = joined_by_parts(*this, lanes);
-    }
-    // Out of line: code that is passed over is cold, and so dear, where what is behind it runs once.
-    static __device__ __noinline__ Pair joined_by_parts(Pair sum, int lanes)
-    {
-        if (sum.join_parts(lanes))
-            return sum;
-#pragma unroll 1
+        if (__all_sync(kFullMask, t == 0) && join_doubles(lanes))
+            return;
+        if (join_parts(lanes))
+            return;
+#pragma unroll 1 // short code: cold instructions cost more than a loop
         for (int d = lanes / 2; d; d >>= 1)
-            sum.join_lane(kFullMask, d);
-        return sum;
+            join_lane(kFullMask, d);
     }
     // Was anything other than -0.0 added?
     __device__ __forceinline__ bool beyond_negative_zero() const { return (u64)__double_as_longlong(s) != 1ull << 63; }

@@ -380,7 +380,7 @@ template <class Few> __device__ __noinline__ void finish_digits(const FinishArgs
 {
     u64 *tail = words + finish.plan.own;
     const bool lost = __syncthreads_or(beside.flags & kFlagLost); // some block's; the pair of one block is written, too
-    if (total && lost && spread)
+    if (Few::kByTickets && total && lost && spread)
         take_spread_words(finish.plan, total, words);
     else if (total && lost)
         take_words(finish.plan, total, words);
@@ -414,6 +414,7 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
 {
     RK_DYNAMIC_SHARED(unsigned char, shared);
     __shared__ u64 words[Few::kWords + kTailWords];
+    constexpr bool kSpreads = Few::kByTickets && !kMasked; // others have nothing from it, or are slower
     const u64 number = row * gridDim.x;
     std::conditional_t<Few::kByTickets, FewThenAny<Few, Any, kMasked>, FewOrAgain<Few, Any>> sum;
     Few &few = sum.few;
@@ -442,11 +443,11 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
     bool fits = true;
     Beside beside = {mine.count, flags};
     if (!kept && total)
-        add_words(finish.plan, total + (args.meets ? blockIdx.x % kSpread : 0), words);
+        add_words(finish.plan, total + (kSpreads && args.meets ? blockIdx.x % kSpread : 0), words);
     if (args.meets) {
         if (!kept) {
             __syncthreads(); // the block has added its words
-            if (waits && threadIdx.x / kWarp == Few::kThreads / kWarp - 1)
+            if (kSpreads && waits && threadIdx.x / kWarp == Few::kThreads / kWarp - 1)
                 finish_float(finish, args.first_row + row, words); // written over: its code is in the cache then
         }
         if (!waits) {
@@ -483,7 +484,7 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
         reset_tickets(args.totals);
     const bool more = __syncthreads_or(beside.flags & (kFlagLost | kFlagSpecial)) || !is_value(finish, few.skipped);
     if (!fits || more) {
-        finish_digits<Few>(finish, args.first_row + row, total, args.meets, pairs, few.sum, beside, words);
+        finish_digits<Few>(finish, args.first_row + row, total, kSpreads && args.meets, pairs, few.sum, beside, words);
     } else {
         const bool none = !few.sum.beyond_negative_zero() && !__syncthreads_or(beside.count != 0);
         if (threadIdx.x == 0)
