@@ -414,6 +414,27 @@ static void check_columns(rk_engine *e, waker *w, int op, int dtype, amount quic
     free(memory);
 }
 
+/* Columns of f32 of which one element, far below the others, decides the rounding. */
+static void check_hanging(rk_engine *e, waker *w, int op)
+{
+    static const uint64_t shapes[][3] = {
+        {7000, 8, 0}, {300, 8, 0}, {300, 516, 0}, {40, 64, 0}, {16, 8, 50}}; /* the last: planes */
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+        const uint64_t rows = shapes[i][0], row_len = shapes[i][1], planes = shapes[i][2] ? shapes[i][2] : 1;
+        float *memory = calloc(planes * rows * row_len, sizeof *memory);
+        for (uint64_t c = 0; c < planes * row_len; c++) {
+            float *column = memory + c / row_len * rows * row_len + c % row_len;
+            const float elements[] = {1, 0x1p-53f, rng() % 2 ? 0x1p-140f : -0x1p-140f};
+            for (int k = 0; k < 3; k++)
+                column[(rng() % (rows / 4) + k * (rows / 4)) * row_len] = elements[k];
+        }
+        rk_task t = task_of(op, RP_F32, 0, RP_COLUMNS, rows, row_len, memory);
+        t = planes_of(t, shapes[i][2]);
+        compare(e, w, &t, "columns that hang on one element");
+        free(memory);
+    }
+}
+
 static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     static const uint64_t sizes[] = {0, 1, 2, 3, 7, 31, 32, 33, 1000, 4095, 4096, 4097, 65537, 262144 + 13};
@@ -764,6 +785,8 @@ int main(int argc, char **argv)
                 check_short(e, &w, op, dtype, quick);
                 check_few(e, &w, op, dtype, quick);
                 check_columns(e, &w, op, dtype, quick);
+                if (dtype == RP_F32)
+                    check_hanging(e, &w, op);
             } else if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {
                 check_huge(e, &w, op, dtype);
             }

@@ -86,12 +86,34 @@ struct RowValues {
     // The value of an operation on squares
     __device__ __forceinline__ Within of_squares(int op, double sum, const double (&q)[2]) const
     {
-        const Within total = {q[0], q[1], 0x1p-100 * q[0]};
+        const Within total = {q[0], q[1], 0};
         if (op == RP_OP_SUMSQ || op == RP_OP_NORM2)
             return op == RP_OP_SUMSQ ? total : total.root();
         if (op == RP_OP_RMS)
             return mean_by.quotient(q[0], q[1], 0).root();
         return op == RP_OP_VAR ? variance(sum, q) : variance(sum, q).root(); // of the mean, too
+    }
+    // The variance if it is a tie of two doubles, or near one, as is common where the divisor is a power of two and elements
+    // are few: rounded correctly if nothing else was rounded off, else NaN. Out of line: rare.
+    static __device__ __noinline__ double exact_variance(double n, double divisor, double sum, double q0, double q1)
+    {
+        const double p = __dmul_rn(n, q0), s2 = __dmul_rn(sum, sum), more = __dmul_rn(n, q1);
+        double d, a, b, c;
+        const double e = two_sum(p, -s2, d), f = two_sum(__fma_rn(n, q0, -p), -__fma_rn(sum, sum, -s2), a);
+        const double g = two_sum(a, e, b), h = two_sum(b, more, c), top = __dadd_rn(d, c);
+        const bool power = (u64)__double_as_longlong(divisor) << 12 == 0;
+        const bool exact = f == 0 && g == 0 && h == 0 && __fma_rn(n, q1, -more) == 0;
+        const bool in = in_range(p) && in_range(top) && (sum == 0 || in_range(s2));
+        return power && exact && in ? __dmul_rn(top, __drcp_rn(divisor)) : LineSums<2>::nan();
+    }
+    // ... rounded. False: it is not certain.
+    __device__ __forceinline__ bool squares_value(int op, double sum, const double (&q)[2], double *v) const
+    {
+        if (of_squares(op, sum, q).round(v))
+            return true;
+        if (op == RP_OP_VAR)
+            *v = exact_variance(n, spread_by.d, sum, q[0], q[1]);
+        return op == RP_OP_VAR && *v == *v;
     }
 };
 

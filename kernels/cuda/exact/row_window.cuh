@@ -1,8 +1,9 @@
-// Sums of squares of a whole row, in a window of 19 binades below its largest element, and the row's extremes.
+// Sums of squares of a whole row or column, in a window of 19 binades or more below its largest element, and a row's extremes.
 //
-// As in exponent_window.cuh, but with u the lowest bit of the lowest binade, elements are multiples of u below 2^42 u, squares
-// below 2^84 u^2, and 2^10 of these below 2^94 u^2. Above the anchor 2^95 u^2 a double counts 2^43 u^2; what the squares lose
-// there is below 2^43 u^2 each, half of it but for the sign, together at most 2^52 u^2.
+// As in exponent_window.cuh, but of up to 2^n elements. They are multiples of u, the lowest bit of the lowest of 29 - n
+// binades, below 2^(52 - n) u, and their sum is below 2^52 u. The sum of their squares is below 2^(104 - n) u^2. Above the
+// anchor 2^(105 - n) u^2 a double counts 2^(53 - n) u^2; what a square loses there is at most half of that, and what all of
+// them lose at most 2^52 u^2.
 #pragma once
 
 #include "kernels/cuda/exact/exponent_window.cuh"
@@ -10,23 +11,26 @@
 
 namespace rk {
 
-constexpr u32 kRowBinades = 19;
+constexpr u32 kRowLog2 = 10; // of the most elements of a row: n
+__device__ constexpr u32 row_binades(u32 n) { return 29 - n; }
+// With this exponent field of the lowest binade
+__device__ __forceinline__ double row_anchor(u32 n, u32 first) { return Window::power(105 - (int)n + 2 * ((int)first - 150)); }
 
-// Where the window of a row lies, of up to 2^10 elements, and whether they fit it. `most`: the largest magnitude; `smallest`
+// Where the window of a row lies, of up to 2^kLog2 elements, and whether they fit it. `most`: the largest magnitude; `smallest`
 // that is not zero: twice, less 1.
-struct RowWindow {
+template <u32 kLog2 = kRowLog2> struct RowWindow {
     u32 first; // exponent field of the lowest binade
 
     __device__ __forceinline__ explicit RowWindow(u32 most)
     {
-        const u32 top = most >> 23;
-        first = top > kRowBinades - 1 ? top - (kRowBinades - 1) : 1;
+        const u32 top = most >> 23, below = row_binades(kLog2) - 1;
+        first = top > below ? top - below : 1;
     }
     __device__ __forceinline__ bool holds(u32 most, u32 smallest) const
     {
         return most < kInfinite && (first == 1 || smallest >= (first << 24) - 1);
     }
-    __device__ __forceinline__ double anchor() const { return Window::power(95 + 2 * ((int)first - 150)); }
+    __device__ __forceinline__ double anchor() const { return row_anchor(kLog2, first); }
 };
 
 // The sums of elements that fit the window.

@@ -200,6 +200,20 @@ cudaError_t launch_walker(const Device *d, const FinishArgs &a, const SegmentArg
                       w, to);
 }
 
+// The values of the lines of this launch that are listed or marked, in the general way: mostly there are none. Columns that
+// walkers share in another way have a team of lanes each.
+cudaError_t walk_uncertain(const Device *d, const FinishArgs &a, const SegmentArgs &g, WalkArgs w, const Pick &p, Scratch s,
+                           bool overlap, cudaStream_t stream)
+{
+    const u32 few = (u32)d->sms * 4, state_words = (u32)rp_state_size(a.plan.layout) / 8;
+    if (p.ring)
+        w.team = w.walkers = w.lanes = walk_lanes(a.spec.rows);
+    const SharedStates state(state_words + scratch_words(a));
+    const u32 blocks = min(walk_blocks(d, w.lines * w.lanes, state.threads), few);
+    return gpu_launch(overlap, walk_listed_kernel(), blocks, state.threads, state.bytes, stream, a, g, w, s.list, state.words,
+                      state_words);
+}
+
 // Partials of w.lines lines to scratch, or where a walker can make them (w.values), their values.
 cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const Pick &p, Scratch s,
                  cudaStream_t stream)
@@ -208,31 +222,28 @@ cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, con
     const bool floats = is_float_sum(a.spec, a.plan.layout), fast = p.kernel.walk,
                overlap = d->overlapped_launch && (p.ring || p.lanes || p.whole);
     const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
-    const u32 few = (u32)d->sms * 4; // mostly nothing is listed
     if (fast) {
         TRY_CUDA(launch_walker(d, a, g, w, p, floats && w.values ? s.list : s.a, stream));
-        if (!floats)
+        if (!floats || w.pair_words)
             return cudaSuccess;
     }
-    if (fast && w.values) {
-        const SharedStates state(state_words + scratch_words(a));
-        const u32 blocks = min(walk_blocks(d, threads, state.threads), few);
-        return gpu_launch(overlap, walk_listed_kernel(), blocks, state.threads, state.bytes, stream, a, g, w, s.list,
-                          state.words, state_words);
-    }
+    if (fast && w.values)
+        return walk_uncertain(d, a, g, w, p, s, overlap, stream);
     const SharedStates state(state_words);
-    const u32 blocks = walk_blocks(d, threads, state.threads);
+    const u32 blocks = walk_blocks(d, threads, state.threads), few = (u32)d->sms * 4; // mostly nothing is lost
     return gpu_launch(overlap, walk_states_kernel(), p.ring ? min(blocks, few) : blocks, state.threads, state.bytes, stream, a,
                       g, w, s.a, state.words, fast);
 }
 
 // Values of columns of several teams that left pairs.
-cudaError_t finish_columns(const Device *d, const FinishArgs &a, const SegmentArgs &g, WalkArgs w, Scratch s,
+cudaError_t finish_columns(const Device *d, const FinishArgs &a, const SegmentArgs &g, WalkArgs w, const Pick &p, Scratch s,
                            cudaStream_t stream)
 {
     w.width = (u32)(w.lines < kWarp ? w.lines : kWarp);
-    return gpu_launch(d->overlapped_launch, column_finish_kernel(a.plan.layout), (u32)div_up(w.lines, w.width), kColumnThreads,
-                      0, stream, a, g, w, s.a);
+    TRY_CUDA(gpu_launch(d->overlapped_launch, column_finish_kernel(a.plan.layout), (u32)div_up(w.lines, w.width),
+                        kColumnThreads, 0, stream, a, g, w, s.a));
+    w.marked = true;
+    return walk_uncertain(d, a, g, w, p, s, d->overlapped_launch, stream);
 }
 
 cudaError_t finish_lines(const Device *d, const FinishArgs &a, const WalkArgs &w, const u64 *partials, cudaStream_t stream)
@@ -345,7 +356,7 @@ cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a
         w.lines = left < batch ? left : batch;
         TRY_CUDA(walk(d, a, g, w, p, s, stream));
         if (w.pair_words)
-            TRY_CUDA(finish_columns(d, a, g, w, s, stream));
+            TRY_CUDA(finish_columns(d, a, g, w, p, s, stream));
         else if (teams > 1)
             TRY_CUDA(merge_rows(d, a, s, w.lines, teams, w.first_line, stream));
         else if (!w.values)
@@ -494,15 +505,18 @@ cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, 
     r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
     r.skip = skips_nans(t.spec);
     const RowShape shape = row_shape(d, r, bytes, rk_bytes(t.spec.dtype) < 8);
-    const bool threads = shape == kPairs || shape == kStaged; // a thread a row
+    const bool by_thread = shape == kPairs || shape == kStaged; // a thread a row
+    const int threads = shape == kLongRows ? kLineThreads : kRowThreads;
     const u64 each = shape == kTinyRows ? 4 : shape == kPairs ? kPairRows : shape == kStaged ? 16 * kStagedVectors / bytes : 1;
-    if (threads)
+    if (by_thread)
         r.lanes = 1;
-    const u64 blocks = div_up(lines * r.lanes, each * kRowThreads);
-    const u64 most = threads || shape == kWholeRows ? blocks : (u64)d->sms * 64; // those have no loop
-    const size_t shared = threads ? 0 : kRowThreads * r.state_words * sizeof(u64);
-    return gpu_launch(false, sum_rows_kernel(t.spec.dtype, shape, bytes / 16), (u32)(blocks < most ? blocks : most),
-                      kRowThreads, shared, stream, a, r);
+    const u64 blocks = div_up(lines * r.lanes, each * threads), limit = (1ull << 31) - 1; // of a grid
+    const u64 most = by_thread || shape == kWholeRows ? blocks
+                     : shape == kLongRows             ? limit
+                                                      : (u64)d->sms * 64; // no loop in the first
+    const size_t shared = by_thread ? 0 : threads * r.state_words * sizeof(u64);
+    return gpu_launch(false, sum_rows_kernel(t.spec.dtype, shape, bytes / 16), (u32)(blocks < most ? blocks : most), threads,
+                      shared, stream, a, r);
 }
 
 // One load a segment: with many of them the device must not wait for the host.

@@ -25,6 +25,13 @@ template <class Part, u32 kStep> __device__ __forceinline__ void join_rows(u64 *
     }
 }
 
+// Out of line, so that the loop has its registers.
+template <class Part>
+__device__ __noinline__ bool finish_part(const Part &part, const FinishArgs &a, const SegmentArgs &g, u64 rows, u64 line)
+{
+    return part.finish(a, g, rows, line);
+}
+
 template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
     walk_float_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                        const __grid_constant__ WalkArgs w, u64 *out)
@@ -55,24 +62,28 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
             const u32 i = threadIdx.x + k * kColumnThreads;
             Part part;
             part.read(space + min(i, across - 1), kParts);
-            if (i >= across || first + i >= w.lines || part.sum.lost || part.skipped || part.special)
+            double v;
+            if (i >= across || first + i >= w.lines || !part.sum.value(&v) || part.skipped || part.special)
                 break;
-            ((double *)a.cells)[w.first_line + first + i] = part.sum.value();
+            ((double *)a.cells)[w.first_line + first + i] = v;
             quickly += kColumnThreads;
         }
 #pragma unroll 1
         for (u32 i = threadIdx.x + quickly; i < across && first + i < w.lines; i += kColumnThreads) {
             Part part;
             part.read(space + i, kParts);
-            const auto l = part.line(rows);
             const Share s = {first + i, at.team, {0, 1, 0}};
-            if (w.values)
-                finish_or_mark(l, a, g, w.first_line + s.number, out);
-            else if (w.pair_words)
+            const u64 line = w.first_line + s.number;
+            if (w.values) {
+                if (!finish_part(part, a, g, rows, line))
+                    list_or_mark(a, line, out);
+            } else if (w.pair_words) {
                 part.write(pair_word(w, out, s.number, s.team, 0), (u64)(w.walkers / w.team) * w.lines, needs_sum);
-            else
+            } else {
+                const auto l = part.line(rows);
                 for (u32 j = 0; j < a.plan.all; j++)
                     partial_of(a, w, out, s)[j] = l.word(a.plan, g, j);
+            }
         }
         __syncthreads(); // before the next item's parts come
     };
@@ -85,7 +96,8 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
         take);
 }
 
-// From the parts of a column's teams to its value. A block has w.width columns.
+// From the parts of a column's teams to its value. A block has w.width columns. Those that are not certain are marked, unless
+// their parts are exact. `out`: behind the number of lines that are listed.
 template <LineKind kKind> __global__ void __launch_bounds__(kColumnThreads)
     finish_float_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                          const __grid_constant__ WalkArgs w, u64 *out)
@@ -97,6 +109,7 @@ template <LineKind kKind> __global__ void __launch_bounds__(kColumnThreads)
     const u32 teams = w.walkers / w.team;
     const u64 each = a.spec.rows / w.walkers, more = a.spec.rows % w.walkers;
     const u64 first = (u64)blockIdx.x * w.width, number = first + side, step = (u64)teams * w.lines;
+    let_next_pass_start();
     wait_for_previous_pass();
     Part mine;
     mine.clear();
@@ -111,20 +124,25 @@ template <LineKind kKind> __global__ void __launch_bounds__(kColumnThreads)
     join_rows<Part, kColumnThreads>(space, rows, w.width, a.plan.sum != 0);
     if (row == 0)
         mine.read(space + side, kColumnThreads);
-    if (row == 0 && number < w.lines && !mine.line(a.spec.rows).template finish<true>(a, g, w.first_line + number))
+    if (row == 0 && number < w.lines && !mine.finish(a, g, a.spec.rows, w.first_line + number))
         atomicOr(&uncertain, 1u << side);
     __syncthreads();
     for (u32 left = uncertain; left; left &= left - 1) { // the general way
         Share s = {first + (u32)__ffs((int)left) - 1, 0, {0, 1, 0}};
         u64 *const in = partial_of(a, w, out, s);
+        bool inexact = false;
         for (u64 i = threadIdx.x; i < (u64)teams * a.plan.all; i += kColumnThreads) {
             const u32 team = (u32)(i / a.plan.all);
             Part part;
             part.read(pair_word(w, out, s.number, team, 0), step);
-            if (!part.sum.lost) // else the value is written already
-                in[i] = part.line(rows_of_team(each, more, w, team)).word(a.plan, g, (u32)(i % a.plan.all));
+            in[i] = part.line(rows_of_team(each, more, w, team)).word(a.plan, g, (u32)(i % a.plan.all));
+            inexact |= !part.exact();
         }
-        __syncthreads();
+        if (__syncthreads_or(inexact)) {
+            if (threadIdx.x == 0)
+                mark_line(a, w.first_line + s.number, out - 1);
+            continue;
+        }
         merge_words(a.plan, in, teams, space, total);
         if (threadIdx.x < kWarp)
             finish_row(a, w.first_line + s.number, total);

@@ -28,7 +28,8 @@ template <class Columns> __device__ __forceinline__ u32 make_values(const Column
 template <LineKind kKind> __device__ __noinline__ void finish_part(const ColumnPart<kKind> &part, const FinishArgs &a,
                                                                    const SegmentArgs &g, u64 line, u64 *list)
 {
-    finish_or_mark(part.line(a.spec.rows), a, g, line, list);
+    if (!part.finish(a, g, a.spec.rows, line))
+        list_or_mark(a, line, list);
 }
 
 template <class Columns> __global__ void __launch_bounds__(kWholeThreads, kWholeBlocks)
@@ -132,6 +133,15 @@ template <> struct PlaneColumns<kSum> {
             }
         });
     }
+    // Columns whose sum is not one double: a bit each
+    __device__ __forceinline__ u32 far() const
+    {
+        u32 columns = 0;
+#pragma unroll
+        for (int c = 0; c < kColumns; c++)
+            columns |= (u32) !(all[c].low == all[c].high) << c;
+        return columns;
+    }
     __device__ __forceinline__ bool value(int c, const FinishArgs &a, const RowValues &values, double *v) const
     {
         *v = all[c].high;
@@ -141,10 +151,13 @@ template <> struct PlaneColumns<kSum> {
 };
 
 template <> struct PlaneColumns<kMoments> {
+    static constexpr u32 kLog2 = 5;
+    static_assert(kPlaneRows <= 1u << kLog2);
+
     double sum[kColumns], upper[kColumns], lower[kColumns];
     u32 first[kColumns], fits;
 
-    __device__ __forceinline__ double anchor(int c) const { return Window::power(95 + 2 * ((int)first[c] - 150)); }
+    __device__ __forceinline__ double anchor(int c) const { return row_anchor(kLog2, first[c]); }
     __device__ __forceinline__ void reduce(const PlaneTiles &tiles, u32)
     {
         Magnitudes m[kColumns];
@@ -156,7 +169,7 @@ template <> struct PlaneColumns<kMoments> {
         fits = 0;
 #pragma unroll
         for (int c = 0; c < kColumns; c++) {
-            const RowWindow window(m[c].most);
+            const RowWindow<kLog2> window(m[c].most);
             fits |= (u32)window.holds(m[c].most, 2 * m[c].least + 1) << c;
             first[c] = window.first;
             sum[c] = -0.0;
@@ -173,13 +186,47 @@ template <> struct PlaneColumns<kMoments> {
             }
         });
     }
+    __device__ __forceinline__ u32 far() const { return ~fits & ((1u << kColumns) - 1); }
     __device__ __forceinline__ bool value(int c, const FinishArgs &a, const RowValues &values, double *v) const
     {
         double squares[2];
         squares[1] = two_sum(__dsub_rn(upper[c], anchor(c)), lower[c], squares[0]);
-        return values.of_squares(a.spec.op, sum[c], squares).round(v) & (fits >> c & 1);
+        return (fits >> c & 1) && values.squares_value(a.spec.op, sum[c], squares, v);
     }
 };
+
+// Makes the value of a column in shared memory whose elements need not fit a window or a double, `jump` words apart. False: it
+// is not certain, or a fault. Out of line: rare.
+template <LineKind kKind>
+__device__ __noinline__ bool finish_far(const FinishArgs &a, const SegmentArgs &g, const u32 *p, u32 jump, u64 line)
+{
+    const u32 rows = (u32)a.spec.rows, keep = rk_is_abs(a.plan.layout) ? ~kSign : ~0u;
+    Enclosed sum, squares;
+    Odd odd;
+    sum.clear();
+    squares.clear();
+    odd.clear();
+#pragma unroll 1
+    for (u32 k = 0; k < rows; k++, p += jump) {
+        const u32 bits = *p & keep;
+        if ((bits & ~kSign) >= kInfinite) {
+            odd.note(bits, g.skip, a.plan.sum == 0);
+            continue;
+        }
+        const double x = (double)__uint_as_float(bits);
+        sum.add(x);
+        if (kKind == kMoments)
+            squares.add(__dmul_rn(x, x));
+    }
+    ColumnPart<kKind> part;
+    part.clear();
+    part.sum = sum.sum();
+    if (kKind == kMoments)
+        part.squares = squares.sum();
+    part.skipped = odd.skipped;
+    part.special = odd.special;
+    return part.finish(a, g, rows, line);
+}
 
 // Columns that need the general way: a bit each. Out of line: rare. Whole warp.
 template <LineKind kKind> __device__ __noinline__ void walk_columns_again(const FinishArgs &a, const SegmentArgs &g,
@@ -195,8 +242,8 @@ template <LineKind kKind> __device__ __noinline__ void walk_columns_again(const 
         x.init(a.plan, g.skip);
         walk_groups(x, w.parts, column, 0, 1, {1, 1u << threadIdx.x % kWarp});
         x.join(1);
-        if (mine)
-            finish_or_mark(x.line(), a, g, line + c, list);
+        if (mine && !x.line().finish(a, g, line + c))
+            list_or_mark(a, line + c, list);
     }
 }
 
@@ -220,13 +267,26 @@ template <LineKind kKind> __global__ void __launch_bounds__(kPlaneThreads, kPlan
         __syncwarp();
         PlaneColumns<kKind> x;
         x.reduce(tiles, keep);
+        const u32 far = x.far();
+        const bool any_far = __any_sync(kFullMask, far); // of which the tile is still needed
         __syncwarp();
-        if (t + warps < count)
+        if (!any_far && t + warps < count)
             tiles.request(t + warps);
         double v[kColumns];
-        const u32 known = make_values(x, a, values, v);
+        u32 known = make_values(x, a, values, v);
         if (own)
             store_values(a, line, v);
+        if (any_far) {
+#pragma unroll
+            for (int c = 0; c < kColumns; c++) {
+                const u32 *column = (const u32 *)tiles.first_vector() + c;
+                if (own && far >> c & 1)
+                    known |= (u32)finish_far<kKind>(a, g, column, tiles.vectors * kColumns, line + c) << c;
+            }
+            __syncwarp();
+            if (t + warps < count)
+                tiles.request(t + warps);
+        }
         const u32 others = own ? ~known & ((1u << kColumns) - 1) : 0;
         if (__any_sync(kFullMask, others))
             walk_columns_again<kKind>(a, g, w, list, line, others);

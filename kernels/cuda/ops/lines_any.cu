@@ -64,8 +64,7 @@ __global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_c
     for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < w.lines * teams; i += stride) {
         const Share part = share_of(a, w, i);
         u64 *out = partial_of(a, w, partials, part);
-        const bool lost = again && (w.pair_words ? *pair_word(w, partials, part.number, part.team, w.pair_words - 1) & kPairLost
-                                                 : out[a.plan.own + kWordFlags] & kFlagLost);
+        const bool lost = again && out[a.plan.own + kWordFlags] & kFlagLost;
         if (part.line.n > w.longest || (again && !lost))
             continue;
         walk_part(a, g, w, part, mine, state_words);
@@ -87,7 +86,7 @@ __global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_c
     __syncthreads(); // before the last block clears the list
     if (threadIdx.x == 0 && count_in_turn((u32 *)(list - 1), gridDim.x - 1) == gridDim.x - 1)
         list[0] = 0;
-    const u64 known = min(listed, kMostListed), marked = listed > known ? w.lines : 0; // that may be marked
+    const u64 known = w.marked ? 0 : min(listed, kMostListed), marked = listed > known ? w.lines : 0; // that may be marked
     const u64 *cells = (const u64 *)a.cells + w.first_line;
     for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < known + marked; i += stride) {
         if (i >= known && cells[i - known] != kUncertain)

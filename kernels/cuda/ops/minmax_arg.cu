@@ -148,6 +148,25 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         return at;
     }
 
+    // The columns of a tile's vectors: the best of each by the device's own comparison.
+    template <bool kLeast, int kRows>
+    static __device__ __forceinline__ void add_best_of(Best (&x)[4], const uint4 (&tile)[kRows])
+    {
+        uint4 all = tile[0];
+#pragma unroll
+        for (int k = 1; k < kRows; k++)
+            all = {better_float_bits<kLeast>(all.x, tile[k].x), better_float_bits<kLeast>(all.y, tile[k].y),
+                   better_float_bits<kLeast>(all.z, tile[k].z), better_float_bits<kLeast>(all.w, tile[k].w)};
+        each_element<4>(all, [&](u32 bits, int c) { x[c].best = max(x[c].best, x[c].rank_of(bits)); });
+    }
+    template <int kRows> static __device__ __forceinline__ void add_columns(Best (&x)[4], const uint4 (&tile)[kRows])
+    {
+        if (x[0].flip)
+            add_best_of<true>(x, tile);
+        else
+            add_best_of<false>(x, tile);
+    }
+
     // Head and tail are not in index order, so they are joined like another thread's best.
     __device__ __forceinline__ void add_element(const void *p, u64 i)
     {
@@ -234,6 +253,12 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         }
     }
 };
+
+} // namespace
+
+template <> constexpr bool kAddsColumns<Best<4, kFloat, false>> = true;
+
+namespace {
 
 // f32 of a row of a tile or less, without an index: an accumulator for add_row.
 template <bool kLeast> struct TileBest {

@@ -72,7 +72,7 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
                 most = most_of(m.most, lanes);
                 smallest = 2 * m.least + 1;
             }
-            const RowWindow window(most);
+            const RowWindow<> window(most);
             fits = window.holds(most, smallest);
             add_squares(l, window.anchor(), lanes);
         }

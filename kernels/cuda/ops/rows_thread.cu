@@ -37,7 +37,7 @@ template <LineKind kKind> struct ThreadRow {
             low = extremes.low();
             high = extremes.high();
         }
-        const RowWindow window(most);
+        const RowWindow<> window(most);
         const double anchor = window.anchor();
         RowSums sums(anchor);
         low_at = high_at = ~0u;
@@ -64,7 +64,7 @@ template <LineKind kKind> struct ThreadRow {
     {
         double *doubles = (double *)words;
         if constexpr (kKind != kStatistics)
-            return values.of_squares(op, sum, squares).round(doubles);
+            return values.squares_value(op, sum, squares, doubles);
         const Within variance = values.variance(sum, squares);
         doubles[RP_STATS_SUM] = sum;
         words[RP_STATS_COUNT] = elements;

@@ -244,14 +244,15 @@ __device__ __forceinline__ Place place_of(u32 lanes)
 {
     return {threadIdx.x & (lanes - 1), group_mask(lanes), threadIdx.x >> (__ffs((int)lanes) - 1)};
 }
-__device__ __forceinline__ u32 lines_of_block(u32 lanes) { return (u32)kRowThreads >> (__ffs((int)lanes) - 1); }
+__device__ __forceinline__ u32 lines_of_block(int threads, u32 lanes) { return (u32)threads >> (__ffs((int)lanes) - 1); }
 
-template <int kDtype, int kTile> __global__ void __launch_bounds__(kRowThreads, kTile > 4 ? 5 : 8)
+template <int kDtype, int kTile, int kThreads>
+__global__ void __launch_bounds__(kThreads, (kTile > 4 ? 5 : 8) * kRowThreads / kThreads)
     sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
 {
     RK_DYNAMIC_SHARED(u64, states);
     const Place at = place_of(r.lanes);
-    const u32 lines = lines_of_block(r.lanes);
+    const u32 lines = lines_of_block(kThreads, r.lanes);
     for (u64 i = (u64)blockIdx.x * lines + at.line; i < r.lines; i += (u64)gridDim.x * lines) {
         const rk_line line = line_of(a, r, i);
         if (line.n <= r.longest) // else another kernel's
@@ -327,7 +328,7 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 8)
     RK_DYNAMIC_SHARED(u64, states);
     const Place at = place_of(r.lanes);
     const u32 nvec = (u32)(a.spec.row_len * sizeof(Bits) / 16);
-    const u64 row = (u64)blockIdx.x * lines_of_block(r.lanes) + at.line;
+    const u64 row = (u64)blockIdx.x * lines_of_block(kRowThreads, r.lanes) + at.line;
     if (row - threadIdx.x % kWarp / r.lanes >= r.lines) // the warp's first
         return;
     const SumValue value(a);
@@ -474,11 +475,11 @@ template <int kDtype> RowsKernel narrow_kernel(RowShape shape, u64 vectors)
     case kWholeRows:
         return sum_tile_rows<kDtype>;
     case kLongRows:
-        return sum_rows < kDtype, kDtype == RP_F32 ? 8 : 4 > ;
+        return sum_rows < kDtype, kDtype == RP_F32 ? 8 : 4, kLineThreads > ;
     case kOtherRows:
         break;
     }
-    return sum_rows<kDtype, 4>;
+    return sum_rows<kDtype, 4, kRowThreads>;
 }
 
 } // namespace
@@ -493,7 +494,9 @@ RowsKernel sum_rows_kernel(int dtype, RowShape shape, u64 vectors)
     case RP_F32:
         return narrow_kernel<RP_F32>(shape, vectors);
     default:
-        return shape == kTinyRows ? sum_tiny_rows<RP_F64> : sum_rows<RP_F64, 4>;
+        return shape == kTinyRows   ? sum_tiny_rows<RP_F64>
+               : shape == kLongRows ? sum_rows<RP_F64, 4, kLineThreads>
+                                    : sum_rows<RP_F64, 4, kRowThreads>;
     }
 }
 

@@ -76,6 +76,7 @@ struct WalkArgs {
     u32 turns;   // batches of lines that a warp goes through before it finishes them, at most `lanes`: lines_float.cu
     u32 pair_words; // words of a partial in a few doubles (columns_float.cu); 0: partials are as in partial.cuh
     bool values;    // lines have one team, and the value is one that walkers may make: else partials are left
+    bool marked;    // walk_listed: lines to be walked are marked in their cells, none is listed
 };
 
 // How lines of float sums are walked
@@ -89,6 +90,7 @@ constexpr u32 kStagedVectors = 8; // of longer ones: vectors that a thread reads
 // ---- short lines of float sums: sum_short_lines.cu ----
 
 constexpr int kRowThreads = 128;
+constexpr int kLineThreads = 32; // of long lines: no warp of a block waits for the longest line of the others
 
 // Equal rows, of elements narrower than f64 and aligned, a thread each (thread_rows.cuh): of 8 bytes; of a few whole vectors.
 // Equal rows of a few elements, with one lane each; of whole vectors, aligned, at most 4 for each lane; lines of many vectors

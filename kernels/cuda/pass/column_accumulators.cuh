@@ -2,8 +2,8 @@
 // the result for a part of a column.
 #pragma once
 
-#include "kernels/cuda/exact/row_values.cuh"
-#include "kernels/cuda/exact/tile_sum.cuh"
+#include "kernels/cuda/exact/near_sum.cuh"
+#include "kernels/cuda/exact/row_window.cuh"
 #include "kernels/cuda/pass/float_line.cuh"
 #include "kernels/cuda/pass/whole.h"
 
@@ -33,65 +33,78 @@ struct Odd { // of a column, what is rare: in local memory
     }
 };
 
+// A number that is not negative, rounded up to a power of two or 0: its exponent field.
+__device__ __forceinline__ u32 field_above(double x) { return x == 0 ? 0 : min(((u32)__double2hiint(x) >> 20) + 1, 2047u); }
+__device__ __forceinline__ double of_field(u32 field) { return __hiloint2double((int)(field << 20), 0); }
+
 // The result for a part of a column, as a few doubles.
 template <LineKind kKind> struct ColumnPart {
     static constexpr u32 kWords = kKind == kSum ? 3 : 5;
-    static constexpr u64 kSpecialAt = 60, kSkipped = (1ull << kSpecialAt) - 1;
+    // The last word: NaNs that were skipped, errors (field_above), what is special
+    static constexpr u64 kSumAt = 36, kSquaresAt = 47, kSpecialAt = 60, kSkipped = (1ull << kSumAt) - 1, kField = 2047;
 
-    Pair sum;
-    Terms<2> squares;
+    NearSum sum, squares;
     u64 skipped;
     u32 special;
 
     __device__ __forceinline__ void clear()
     {
-        sum = {-0.0, -0.0, false};
-        squares.clear();
+        sum.clear();
+        squares = {0, 0, 0};
         skipped = 0;
         special = 0;
     }
     __device__ __forceinline__ void join(const ColumnPart &o)
     {
-        sum.lost |= o.sum.lost;
-        sum.join(o.sum.s, o.sum.t);
+        sum.join(o.sum);
         if (kKind == kMoments)
             squares.join(o.squares);
         skipped += o.skipped;
         special |= o.special;
     }
+    __device__ __forceinline__ bool exact() const { return special || (sum.error == 0 && squares.error == 0); }
 
     // As words, `step` apart.
     __device__ __forceinline__ void write(u64 *to, u64 step, bool needs_sum) const
     {
-        const bool lost = !special && ((sum.lost && needs_sum) || squares.lost);
         to[0] = (u64)__double_as_longlong(sum.s);
         to[step] = (u64)__double_as_longlong(sum.t);
+        u64 odd = skipped | (u64)special << kSpecialAt;
+        if (needs_sum && !special)
+            odd |= (u64)field_above(sum.error) << kSumAt;
         if (kKind == kMoments) {
-            to[2 * step] = (u64)__double_as_longlong(squares.x[0]);
-            to[3 * step] = (u64)__double_as_longlong(squares.x[1]);
+            to[2 * step] = (u64)__double_as_longlong(squares.s);
+            to[3 * step] = (u64)__double_as_longlong(squares.t);
+            odd |= special ? 0 : (u64)field_above(squares.error) << kSquaresAt;
         }
-        to[(kWords - 1) * step] = skipped | (u64)special << kSpecialAt | (lost ? kPairLost : 0);
+        to[(kWords - 1) * step] = odd;
     }
     __device__ __forceinline__ void read(const u64 *from, u64 step)
     {
         const u64 odd = from[(kWords - 1) * step];
-        const bool lost = odd & kPairLost;
-        sum = {__longlong_as_double((i64)from[0]), __longlong_as_double((i64)from[step]), lost};
-        squares.clear();
-        if (kKind == kMoments) {
-            squares.x[0] = __longlong_as_double((i64)from[2 * step]);
-            squares.x[1] = __longlong_as_double((i64)from[3 * step]);
-        }
-        squares.lost = lost;
+        auto number = [&](u32 k) { return __longlong_as_double((i64)from[k * step]); };
+        sum = {number(0), number(1), of_field((u32)(odd >> kSumAt & kField))};
+        squares = {0, 0, 0};
+        if (kKind == kMoments)
+            squares = {number(2), number(3), of_field((u32)(odd >> kSquaresAt & kField))};
         skipped = odd & kSkipped;
         special = (u32)(odd >> kSpecialAt) & 3;
     }
     __device__ __forceinline__ FloatLine<RP_F32, kKind> line(u64 rows) const
     {
         FloatLine<RP_F32, kKind> l;
-        l.sums = {sum, squares, rows - skipped, special};
+        l.sums = {{sum.s, sum.t, sum.error != 0}, {{squares.s, squares.t}, squares.error != 0}, rows - skipped, special};
         l.skipped = skipped;
         return l;
+    }
+    // Makes cell `line`. False: it is not certain, or a fault.
+    __device__ __forceinline__ bool finish(const FinishArgs &a, const SegmentArgs &g, u64 rows, u64 line) const
+    {
+        if (exact())
+            return this->line(rows).template finish<true>(a, g, line);
+        if (skipped && g.nan_error)
+            return false;
+        return value_near(a.spec, (rk_finisher)a.finisher, rows - skipped, sum, squares, (double *)a.cells + line);
     }
 };
 
@@ -103,8 +116,8 @@ struct ColumnSum {
 
     double sum[kColumns];
     Between rest[kColumns];
-    u32 keep;  // of an element: all, or its magnitude
-    u32 noted; // columns of which something is apart: a bit each
+    u32 keep;    // of an element: all, or its magnitude
+    u32 special; // columns with infinities or NaNs, which are apart: a bit each
     bool skip;
 
     __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g)
@@ -119,7 +132,7 @@ struct ColumnSum {
             sum[c] = -0.0;
             rest[c] = {0, 0};
         }
-        noted = 0;
+        special = 0;
     }
     __device__ __forceinline__ void add(int c, double x)
     {
@@ -130,16 +143,17 @@ struct ColumnSum {
     // A column of a tile that no double holds: element after element. Infinities and NaNs are noted.
     template <class Again> __device__ __forceinline__ void add_each(int c, Again again, Odd *odd)
     {
-        if (!(noted >> c & 1))
-            odd->clear();
-        noted |= 1u << c;
 #pragma unroll 1
         for (u32 k = 0; k < kRingRows; k++) {
             const u32 bits = again(k, c) & keep;
-            if ((bits & ~kSign) < kInfinite)
+            if ((bits & ~kSign) < kInfinite) {
                 add(c, (double)__uint_as_float(bits));
-            else
-                odd->note(bits, skip, false);
+                continue;
+            }
+            if (!(special >> c & 1))
+                odd->clear();
+            special |= 1u << c;
+            odd->note(bits, skip, false);
         }
     }
 
@@ -176,20 +190,23 @@ struct ColumnSum {
     // Its value, if it is as usual: in two doubles, of elements that are numbers.
     __device__ __forceinline__ bool value(int c, const FinishArgs &a, const RowValues &values, double *v) const
     {
-        const Pair all = {sum[c], rest[c].high, false};
-        const bool mean = a.finisher == RK_FINISH_MEAN;
-        *v = all.value();
-        double high;
-        const double low = two_sum(all.s, all.t, high);
-        const bool certain = !mean || high == 0 || values.mean_by.quotient(high, low, 0).round(v);
-        return certain & (rest[c].low == rest[c].high) & !(noted >> c & 1);
+        const NearSum all = Enclosed{sum[c], rest[c]}.sum();
+        bool certain;
+        if (a.finisher == RK_FINISH_MEAN) {
+            const NearSum near = all.gathered();
+            *v = all.t == 0 ? all.s : near.s;
+            certain = near.s == 0 ? near.error == 0 : values.mean_by.quotient(near.s, near.t, near.error).round(v);
+        } else {
+            certain = all.value(v);
+        }
+        return certain & !(special >> c & 1);
     }
     __device__ __forceinline__ ColumnPart<kSum> part(int c, const Apart *apart) const
     {
         ColumnPart<kSum> p;
         p.clear();
-        p.sum = {sum[c], rest[c].high, !(rest[c].low == rest[c].high)};
-        if (noted >> c & 1) {
+        p.sum = Enclosed{sum[c], rest[c]}.sum();
+        if (special >> c & 1) {
             p.skipped = apart[c].skipped;
             p.special = apart[c].special;
         }
@@ -200,32 +217,76 @@ struct ColumnSum {
 // Sums and those of squares: a window for each column. In local memory what is not in it.
 struct MomentsApart {
     Odd odd;
-    Pair sum;
-    Terms<2> squares;
+    Enclosed sum, squares;
 
     __device__ __forceinline__ void clear()
     {
         odd.clear();
-        sum = {-0.0, -0.0, false};
+        sum.clear();
         squares.clear();
     }
 };
 
-// kFresh: each item's windows lie where its first tile wants them, else as those of the item before.
+// The window of a column, of up to 2^n elements (row_window.cuh).
+struct ColumnWindow {
+    u32 first; // exponent field of the lowest binade
+    double sum, upper, lower;
+
+    __device__ __forceinline__ void open(u32 n, u32 lowest)
+    {
+        first = lowest;
+        sum = -0.0;
+        upper = row_anchor(n, first);
+        lower = 0;
+    }
+    // For elements with exponent fields up to `top`, and `room` binades above.
+    __device__ __forceinline__ void open_for(u32 n, u32 top, u32 room)
+    {
+        const u32 below = row_binades(n) - 1 - room;
+        open(n, top > below ? top - below : 1);
+    }
+    __device__ __forceinline__ double upper_squares(u32 n) const { return __dsub_rn(upper, row_anchor(n, first)); }
+
+    // Must it shift for elements with exponent fields up to `top`?
+    __device__ __forceinline__ bool too_low(u32 n, u32 top) const { return (int)(top - first) >= (int)row_binades(n); }
+    __device__ __forceinline__ bool too_high(u32 n, u32 top) const
+    {
+        return (int)(top - first) < (int)row_binades(n) / 2 && first > 1;
+    }
+    __device__ __forceinline__ bool holds(u32 n, const Magnitudes &m) const
+    {
+        return !too_low(n, m.most >> 23) && (first == 1 || m.least >= (first << 23) - 1);
+    }
+    __device__ __forceinline__ void add(u32 bits)
+    {
+        const double x = (double)__uint_as_float(bits), with = __fma_rn(x, x, upper), kept = __dsub_rn(with, upper);
+        lower = __dadd_rn(lower, __fma_rn(x, x, -kept));
+        upper = with;
+        sum = __dadd_rn(sum, x);
+    }
+};
+
+// kFresh: each item's windows lie where its first tile wants them, with more room above, and hold all of its elements. Else
+// they lie as those of the item before.
 template <bool kFresh> struct ColumnMoments {
     static constexpr LineKind kKind = kMoments;
     using Apart = MomentsApart;
+    static constexpr u32 kRoom = kFresh ? 3 : 1; // of 8 normal numbers the largest is hardly ever below an eighth of others
 
-    Window window[kColumns]; // which do not count
-    u32 filled;              // elements since all were empty
-    u32 noted;               // columns of which something is apart: a bit each
+    ColumnWindow window[kColumns];
+    u32 log2;   // of the elements that windows hold
+    u32 filled; // elements since all were empty
+    u32 noted;  // columns of which something is apart: a bit each
     bool skip, one_infinity;
+
+    __device__ __forceinline__ u32 most_log2() const { return kFresh ? log2 : kRowLog2; }
 
     __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g)
     {
+        log2 = 32 - (u32)__clz((int)((u32)a.spec.rows - 1)); // kFresh: rows are few
 #pragma unroll
         for (int c = 0; c < kColumns; c++)
-            window[c].open(1);
+            window[c].open(most_log2(), 1);
         skip = g.skip;
         one_infinity = a.plan.sum == 0;
     }
@@ -234,25 +295,27 @@ template <bool kFresh> struct ColumnMoments {
     {
 #pragma unroll
         for (int c = 0; c < kColumns; c++)
-            window[c].open(window[c].first);
+            window[c].open(most_log2(), window[c].first);
         filled = 0;
         noted = 0;
     }
 
-    static __device__ __noinline__ Window emptied(Window w, Apart *apart)
+    static __device__ __noinline__ ColumnWindow emptied(ColumnWindow w, u32 n, Apart *apart)
     {
         apart->sum.add(w.sum);
         apart->squares.add(w.lower);
-        apart->squares.add(w.upper_squares());
-        w.open(w.first);
+        apart->squares.add(w.upper_squares(n));
+        w.open(n, w.first);
         return w;
     }
 
     // Of a tile's elements those that the window holds remain, in place of the others comes -0.0. The window follows the
     // largest.
-    static __device__ __noinline__ Window settle(Window w, u32 *x, Apart *apart, bool skip, bool one_infinity)
+    static __device__ __noinline__ ColumnWindow settle(ColumnWindow w, u32 n, u32 *x, Apart *apart, bool skip,
+                                                       bool one_infinity)
     {
         Magnitudes m;
+#pragma unroll 1 // the fewer registers this takes, the more the loop that calls it has
         for (u32 k = 0; k < kRingRows; k++) {
             if ((x[k] & ~kSign) >= kInfinite) {
                 apart->odd.note(x[k], skip, one_infinity);
@@ -261,10 +324,11 @@ template <bool kFresh> struct ColumnMoments {
             m.note(x[k]);
         }
         const u32 top = m.most >> 23;
-        if (m.most != 0 && (w.too_low(top) || w.too_high(top))) { // zeros fit anywhere
-            w = emptied(w, apart);
-            w.open_for(top);
+        if (m.most != 0 && (w.too_low(n, top) || w.too_high(n, top))) { // zeros fit anywhere
+            w = emptied(w, n, apart);
+            w.open_for(n, top, kRoom);
         }
+#pragma unroll 1
         for (u32 k = 0; k < kRingRows && w.first > 1; k++) {
             const double v = (double)__uint_as_float(x[k]);
             if (v == 0 || (x[k] & ~kSign) >= w.first << 23)
@@ -293,12 +357,19 @@ template <bool kFresh> struct ColumnMoments {
     }
     __device__ __forceinline__ bool fits(int c, const u32 (&x)[kRingRows]) const
     {
-        const Magnitudes m = magnitudes_of(x);
-        return !window[c].too_low(m.most >> 23) && window[c].holds(m);
+        return window[c].holds(most_log2(), magnitudes_of(x));
     }
 
     template <class Again> __device__ __forceinline__ void add_tile(const uint4 (&tile)[kRingRows], Again, Apart *apart)
     {
+        if (!kFresh && filled == 1u << kRowLog2) {
+#pragma unroll
+            for (int c = 0; c < kColumns; c++) {
+                use_apart(c, apart);
+                window[c] = emptied(window[c], kRowLog2, apart + c);
+            }
+            filled = 0;
+        }
         u32 x[kColumns][kRingRows];
         bool all = true;
 #pragma unroll
@@ -307,7 +378,7 @@ template <bool kFresh> struct ColumnMoments {
             for (int k = 0; k < kRingRows; k++)
                 x[c][k] = element(tile[k], c);
             if (kFresh && filled == 0) // infinities and NaNs are beyond it
-                window[c].open_for(min(magnitudes_of(x[c]).most >> 23, 253u));
+                window[c].open_for(log2, min(magnitudes_of(x[c]).most >> 23, 254u - kRoom), kRoom);
             all &= fits(c, x[c]);
         }
         if (!all) {
@@ -320,7 +391,7 @@ template <bool kFresh> struct ColumnMoments {
                 for (int k = 0; k < kRingRows; k++)
                     y[k] = x[c][k];
                 use_apart(c, apart);
-                window[c] = settle(window[c], y, apart + c, skip, one_infinity);
+                window[c] = settle(window[c], most_log2(), y, apart + c, skip, one_infinity);
 #pragma unroll
                 for (int k = 0; k < kRingRows; k++)
                     x[c][k] = y[k];
@@ -330,22 +401,14 @@ template <bool kFresh> struct ColumnMoments {
         for (int k = 0; k < kRingRows; k++)
 #pragma unroll
             for (int c = 0; c < kColumns; c++)
-                window[c].add<true>(x[c][k]);
+                window[c].add(x[c][k]);
         filled += kRingRows;
-        if (filled < Window::kFull)
-            return;
-#pragma unroll
-        for (int c = 0; c < kColumns; c++) {
-            use_apart(c, apart);
-            window[c] = emptied(window[c], apart + c);
-        }
-        filled = 0;
     }
     // Its value, if it is as usual: of elements in one window.
     __device__ __forceinline__ bool value(int c, const FinishArgs &a, const RowValues &values, double *v) const
     {
         double squares[2];
-        squares[1] = two_sum(window[c].upper_squares(), window[c].lower, squares[0]);
+        squares[1] = two_sum(window[c].upper_squares(most_log2()), window[c].lower, squares[0]);
         return values.of_squares(a.spec.op, window[c].sum, squares).round(v) & !(noted >> c & 1);
     }
     __device__ __forceinline__ ColumnPart<kMoments> part(int c, Apart *apart) const
@@ -353,25 +416,29 @@ template <bool kFresh> struct ColumnMoments {
         ColumnPart<kMoments> p;
         p.clear();
         if (noted >> c & 1) {
-            emptied(window[c], apart + c);
-            p.sum = apart[c].sum;
-            p.squares = apart[c].squares;
+            emptied(window[c], most_log2(), apart + c);
+            p.sum = apart[c].sum.sum();
+            p.squares = apart[c].squares.sum();
             p.skipped = apart[c].odd.skipped;
             p.special = apart[c].odd.special;
         } else {
             p.sum.s = window[c].sum;
-            p.squares.x[1] = two_sum(window[c].upper_squares(), window[c].lower, p.squares.x[0]);
+            p.squares.t = two_sum(window[c].upper_squares(most_log2()), window[c].lower, p.squares.s);
         }
         return p;
     }
 };
 
-// As finish_or_list, of any number of lines: where the list is full the line's cell is marked. Cells of a double alone.
-template <class Line>
-__device__ __forceinline__ void finish_or_mark(const Line &l, const FinishArgs &a, const SegmentArgs &g, u64 line, u64 *list)
+// The line is marked in its cell, a double, as one of those that are counted at `listed`.
+__device__ __forceinline__ void mark_line(const FinishArgs &a, u64 line, u64 *listed)
 {
-    if (l.finish(a, g, line))
-        return;
+    atomicAdd(listed, 1ull);
+    ((u64 *)a.cells)[line] = kUncertain;
+}
+
+// The line is listed; where the list is full it is marked.
+__device__ __forceinline__ void list_or_mark(const FinishArgs &a, u64 line, u64 *list)
+{
     const u64 i = atomicAdd(list, 1ull);
     if (i < kMostListed)
         list[1 + i] = line;

@@ -61,6 +61,9 @@ struct ColumnPlace {
     }
 };
 
+// Has the Walker add_columns(x, tile), which adds a whole tile to those of its columns at once?
+template <class Walker> constexpr bool kAddsColumns = false;
+
 // The columns of any Walker (lines.cuh). kLight: as in walk_lines.
 template <bool kLight, class Walker> __global__ void __launch_bounds__(kColumnThreads)
     walk_vector_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
@@ -70,17 +73,22 @@ template <bool kLight, class Walker> __global__ void __launch_bounds__(kColumnTh
     constexpr int kBytes = sizeof(Bits), kPer = 16 / kBytes;
     __shared__ __align__(16) unsigned char space[kColumnThreads * sizeof(Walker)]; // a Walker has no constructor to run
     Walker *meeting = (Walker *)space, x[kPer];
+    let_next_pass_start();
     const ColumnPlace at(a, w, kBytes);
 #pragma unroll
     for (int c = 0; c < kPer; c++)
         x[c].init(NULL, g);
     u64 index = (u64)at.team * w.team + at.row;
     at.each_tile([&](const uint4(&tile)[kColumnRows], u32 left, const uint8_t *) {
+        if constexpr (kAddsColumns<Walker>) { // rows that are repeated do not matter
+            Walker::add_columns(x, tile);
+        } else {
 #pragma unroll
-        for (int k = 0; k < kColumnRows; k++) {
-            if (k < left)
-                each_element<kBytes>(tile[k], [&](Bits bits, int c) { x[c].add(bits, index); });
-            index += w.walkers;
+            for (int k = 0; k < kColumnRows; k++) {
+                if (k < left)
+                    each_element<kBytes>(tile[k], [&](Bits bits, int c) { x[c].add(bits, index); });
+                index += w.walkers;
+            }
         }
     });
     // Lanes of a warp that have the same columns join; then a warp's lanes join what `groups` of them have left.

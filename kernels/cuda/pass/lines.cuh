@@ -60,7 +60,6 @@ __device__ inline u64 *pair_word(const WalkArgs &w, u64 *partials, u64 number, u
 {
     return partials + ((u64)(k * (w.walkers / w.team) + team) * w.lines + number);
 }
-constexpr u64 kPairLost = 1ull << 62; // in the last of them: two doubles did not suffice
 
 constexpr int kWalkLoads = 8; // in flight
 

@@ -15,7 +15,7 @@ constexpr u32 kPlaneBlocks = 10;         // ... and blocks of an SM
 constexpr u32 kPlaneRows = 32;           // ... rows of a plane at most
 constexpr u32 kPlaneVectors = 4;         // ... and vectors of such a row
 
-// The most lines in the list. Where there may be more (finish_or_mark), further lines get a mark in place of their value.
+// The most lines in the list. Where there may be more (list_or_mark), further lines get a mark in place of their value.
 #ifdef __NVCC__
 constexpr u64 kMostListed = 1u << 20;
 #else

@@ -92,11 +92,16 @@ struct PlaneTiles {
                 copy_vector(to, p);
         end_of_copies();
     }
+    // The first row of the thread's columns
+    __device__ __forceinline__ const uint4 *first_vector() const
+    {
+        const u32 lane = threadIdx.x % kWarp;
+        return tile + lane / vectors * (rows * vectors) + lane % vectors;
+    }
     // add(vector) for each row of the thread's columns
     template <class Add> __device__ __forceinline__ void each_row(Add add) const
     {
-        const u32 lane = threadIdx.x % kWarp;
-        const uint4 *first = tile + lane / vectors * (rows * vectors) + lane % vectors;
+        const uint4 *first = first_vector();
         u32 at = begin;
 #pragma unroll 4
         for (u32 k = 0; k < rows; k++) {
