@@ -208,6 +208,7 @@ template <class Few, class Any> struct FewOrAgain {
 // With tickets, of which a block does not know which ones it has had. A warp goes on with `any` from the tile on that its pairs
 // do not hold. These are left as they were before it.
 template <class Few, class Any, bool kMasked> struct FewThenAny {
+    static_assert(Few::kTiles && !Few::kPrepares); // add() takes whole tiles and never prepares
     Few few;
     Any any;
     Pair own;  // before join

@@ -114,7 +114,8 @@ template <class Accumulator, class Head> __device__ __forceinline__ u64 add_ends
 
 // Does its loop keep where it is as a pointer, not as a number that goes with one?
 template <class Accumulator, class = void> constexpr bool kPointer = false;
-template <class Accumulator> constexpr bool kPointer<Accumulator, std::enable_if_t<Accumulator::kByPointer>> = true;
+template <class Accumulator>
+constexpr bool kPointer<Accumulator, std::void_t<decltype(Accumulator::kByPointer)>> = Accumulator::kByPointer;
 
 // The block's part of the row at `p`, added to a fresh accumulator. Returns how many elements that were. Whole block.
 template <class Accumulator>
