@@ -31,6 +31,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     static constexpr int kBlocksPerSm = 1;
     static constexpr u32 kMaxPerThread = 1u << 15;
     static constexpr int kPerVector = 4 * Element::kPerWord;
+    static constexpr bool kByHalves = !kStats && Element::kPerWord == 1; // else the loop has no registers left for it
     static size_t shared_bytes() { return sizeof(ulonglong2) * kRows * kThreads; }
 
     static constexpr u32 kRowBytes = sizeof(ulonglong2) * kThreads;
@@ -95,10 +96,10 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         const u32 g = row_of(bits);
         add_to_row(g, __float2int_rn(__uint_as_float(bits) * power(149 - 8 * (int)g)));
     }
-    // Any that is finite: by two powers, which f32 has for all rows. Of stats in two cases: its loop has no registers left.
+    // Any that is finite: by two powers, which f32 has for all rows, or in two cases.
     __device__ __forceinline__ void add_finite(u32 bits)
     {
-        if (!kStats)
+        if (kByHalves)
             add_by_halves(bits);
         else if ((bits & 0x7fffffffu) >= kLeast)
             add_common(bits);
@@ -226,7 +227,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             add_to_window(tile);
         else if (__all_sync(kFullMask, common(m)))
             add_rows<true>(tile);
-        else if (!kStats && __all_sync(kFullMask, finite(m)))
+        else if (kByHalves && __all_sync(kFullMask, finite(m)))
             add_rows<false>(tile);
         else
             add_any(tile, first);
