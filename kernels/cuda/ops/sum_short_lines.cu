@@ -246,8 +246,20 @@ __device__ __forceinline__ Place place_of(u32 lanes)
 }
 __device__ __forceinline__ u32 lines_of_block(int threads, u32 lanes) { return (u32)threads >> (__ffs((int)lanes) - 1); }
 
+// Blocks of so many threads that must fit an SM, which bounds the registers. Turing and others hold 16 blocks at most.
+constexpr int blocks_per_sm(int threads, int of_row_threads)
+{
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ / 100 == 9 || __CUDA_ARCH__ / 100 == 10)
+    constexpr int most = 32;
+#else
+    constexpr int most = 16;
+#endif
+    const int blocks = of_row_threads * kRowThreads / threads;
+    return blocks < most ? blocks : most;
+}
+
 template <int kDtype, int kTile, int kThreads>
-__global__ void __launch_bounds__(kThreads, (kTile > 4 ? 5 : 8) * kRowThreads / kThreads)
+__global__ void __launch_bounds__(kThreads, blocks_per_sm(kThreads, kTile > 4 ? 5 : 8))
     sum_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
 {
     RK_DYNAMIC_SHARED(u64, states);
