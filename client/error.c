@@ -59,12 +59,15 @@ const char *reduce_strerror(int err)
     }
 }
 
-void rc_clean_text(char *text)
+static void clean(char *text, char keep)
 {
     for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 127)
+        if (((unsigned char)*text < ' ' && *text != keep) || *text == 127)
             *text = '?';
 }
+
+void rc_clean_text(char *text) { clean(text, 0); }
+void rc_clean_lines(char *text) { clean(text, '\n'); }
 
 static void fill(rp_fault *f, int err, const char *field, const char *fmt, va_list args)
 {

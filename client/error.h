@@ -16,6 +16,8 @@ void rc_drop_row(rp_fault *f);
 
 /* Control characters of a text from outside become '?': a daemon must not write to a terminal. */
 void rc_clean_text(char *text);
+/* The same of a text of several lines. */
+void rc_clean_lines(char *text);
 
 /* Make `f` this thread's last fault; returns its code as a negative reduce_err. */
 int rc_report(const rp_fault *f);

@@ -110,7 +110,9 @@ static int take_text(const uint8_t *body, size_t len, int (*take)(void *arg, con
     char *text = malloc(len + 1);
     if (!text)
         return rc_error(REDUCE_E_NO_MEMORY, "metrics", "no memory for %zu bytes", len);
-    text_of(text, (const char *)body, len);
+    memcpy(text, body, len);
+    text[len] = 0;
+    rc_clean_lines(text);
     int err = take(arg, text);
     free(text);
     return err;

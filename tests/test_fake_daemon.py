@@ -12,6 +12,7 @@ from conftest import sanitizer
 from fakedaemon import FakeDaemon
 from rawclient import APPEND, BEGIN, FINISH, HELLO, PING, QUERY, REDUCE
 
+METRICS = 3  # a topic of QUERY
 DATA = struct.pack("<3f", 1.5, 2.25, -0.5)
 SUM = struct.pack("<d", 3.25)
 F64, I64, F32 = 12, 7, 11
@@ -339,10 +340,12 @@ def test_replies_to_something_else(scratch, field):
 
 
 def test_texts_have_no_control_characters(scratch, ctl):
-    """An error and what a daemon says of itself go to terminals: one line of text each, whatever the daemon sends."""
+    """An error and what a daemon says of itself go to terminals: a line of text each, of metrics many, whatever the daemon sends."""
     def answer(r):
         if r.kind != QUERY:
             r.refuse("IO", field=b"fi\x1b[32meld\xff", text=b"t\x1b[31mex\nt\x7f \xc3\xa4")
+        elif struct.unpack_from("<I", r.body)[0] == METRICS:
+            r.reply(b"a\x1b[m 1\nb 2\r\n")
         else:
             r.reply(struct.pack("<BBH", 3, 4, 9) + b"k\x1b[m" + b"v\n\x1b]0;x\x07\r")
 
@@ -353,3 +356,4 @@ def test_texts_have_no_control_characters(scratch, ctl):
         done = ctl("sum", "-t", "f32", "-", stdin=DATA, url=fake.url)
         assert done.stderr.decode() == "reducectl: stdin: IO: t?[31mex?t? \u00e4\n"
         assert ctl("info", url=fake.url).stdout.split() == [b"k?[m", b"v??]0;x??"]
+        assert ctl("metrics", url=fake.url).stdout == b"a?[m 1\nb 2?\n"
