@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Callable, NamedTuple
 
 from . import _abi, _signals
+from ._errors import text_of
 from ._lib import check, lib, milliseconds, program
 
 PRIORITIES = {"normal": _abi.PRIORITY_NORMAL, "high": _abi.PRIORITY_HIGH, "background": _abi.PRIORITY_BACKGROUND}
@@ -178,8 +179,8 @@ class Client:
         i = _abi.Info(size=ctypes.sizeof(_abi.Info))
         self.call("reduce_get_info", ctypes.byref(i))
         names = {v: k for k, v in PRIORITIES.items()}
-        return Info(i.url.decode(), i.server.decode("utf-8", "replace"), bool(i.autostarted), i.reconnects, names.get(i.priority, "?"), i.wire_version,
-                    i.side.decode("utf-8", "replace"))
+        return Info(text_of(i.url), text_of(i.server), bool(i.autostarted), i.reconnects, names.get(i.priority, "?"), i.wire_version,
+                    text_of(i.side))
 
     def status(self, topic: str = "status") -> dict[str, Any]:
         """What the daemon reports about itself: topic "info", "status" or "requests"."""
@@ -190,7 +191,7 @@ class Client:
 
         def each(_: Any, entry: Any) -> int:
             e = entry.contents
-            found[e.key.decode("utf-8", "replace")] = e.u64 if e.kind == _abi.KIND_U64 else e.f64 if e.kind == _abi.KIND_F64 else e.text.decode("utf-8", "replace")
+            found[text_of(e.key)] = e.u64 if e.kind == _abi.KIND_U64 else e.f64 if e.kind == _abi.KIND_F64 else text_of(e.text)
             return 0
         self.call("reduce_query", topics[topic], ENTRY(each), None)
         return found
@@ -201,7 +202,7 @@ class Client:
 
         def each(_: Any, gpu: Any) -> int:
             g = gpu.contents
-            found.append(Gpu(g.name.decode("utf-8", "replace"), g.ordinal, bool(g.lost)))
+            found.append(Gpu(text_of(g.name), g.ordinal, bool(g.lost)))
             return 0
         self.call("reduce_gpus", GPU(each), None)
         return found
@@ -211,7 +212,7 @@ class Client:
         found: list[str] = []
 
         def take(_: Any, text: bytes) -> int:
-            found.append(text.decode("utf-8", "replace"))
+            found.append(text_of(text))
             return 0
         self.call("reduce_metrics", TEXT(take), None)
         return found[0]
