@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _abi
 from ._arrays import Array, Remote, operand
-from ._elements import Element, float_code
+from ._elements import Element, float_code, part_code
 from ._errors import EmptyError
 from ._layout import Layout, arrange, copied, in_order
 from ._lib import lib
@@ -170,7 +170,7 @@ def reply_code(p: Prepared) -> int:
     if el.parts == 2 and p.op in ("var", "std", "rms"):  # rounded after the parts are joined
         return 0
     if value == "REAL" or value == "SAME" and el.kind == "f":
-        return float_code(p.wanted) if p.wanted.kind != "c" else float_code(np.dtype(f"f{p.wanted.itemsize // 2}"))
+        return part_code(p.wanted)
     return 0
 
 
