@@ -11,7 +11,7 @@
 const rd_option rd_options[RD_OPTIONS] = {
     {"listen", RD_OPTION_URLS, FIELD(listen), 0, RD_MAX_LISTEN, 0, NULL, false,
      "URL to serve: ipc:///path/to/socket, tls+tcp://address:port or tcp://address:port. Repeat it for more. Default: the "
-     "socket that clients try first; it is to be listed beside other URLs"},
+     "socket that clients try first; list it, too, beside other URLs"},
     {"allow-uid", RD_OPTION_USERS, 0, 0, RD_MAX_IDS, 0, NULL, false,
      "user, by name or number, that may use the ipc socket of the preceding `listen`. Before the first `listen`: all ipc "
      "sockets without a list of their own. Repeat it for more. Without any allow-uid and allow-gid, socket-mode decides"},
@@ -99,8 +99,8 @@ const rd_option rd_options[RD_OPTIONS] = {
      "once the device is open, give up calls and the writing to files that the daemon does not need (seccomp, Landlock)"},
     {"readers", RD_OPTION_NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
      "threads that read clients' files, and with the CPU engine reduce most of what they read, with two buffers of 4 MiB each; "
-     "0 = half the number of cores, 7/8 of them with the CPU engine or several devices, but 4 to 16, of those 16 for each. One "
-     "user gets at most three quarters of them"},
+     "0 = half the number of cores, or 7/8 of them with the CPU engine or several devices; at least 4, at most 16 for each "
+     "device. One user gets at most three quarters of them"},
     {"files-from", RD_OPTION_CHOICE, FIELD(files_from), 0, 2, 0, "local|network|any", false,
      "file systems whose files the daemon reads for clients. local: disks and memory; network: NFS and the like, too, whose "
      "servers may keep readers waiting; any: FUSE and unknown ones, too, where a user may. Clients read the others themselves"},
