@@ -64,10 +64,14 @@ def _local(local: bool | None) -> int:
 class Client:
     """A connection to one daemon, for any number of threads.
 
-    Without `url` it is the daemon of $REDUCED_URL, of this user or of the system; if none listens, a private one is started
-    (`autostart`), which exits after `idle_exit` seconds without clients. It reconnects by itself. It pickles as its arguments, and
-    opens a new connection after a fork. Times are seconds. On the main thread, Ctrl-C or another signal whose handler raises ends a
-    call that waits for the daemon, within 0.1 s.
+    `url` is ipc:///path, tls+tcp://host:port or tcp://host:port, by default $REDUCED_URL. Without both it is the daemon of this user
+    or of the system; if none listens, a private one is started (`autostart`), which exits after `idle_exit` seconds without clients.
+    `tls` has the files for tls+tcp, by default $REDUCED_TLS_CA, $REDUCED_TLS_CERT and $REDUCED_TLS_KEY. With `wait` the client keeps
+    trying to connect for `connect_timeout`; without `retry` it reports BUSY and lost connections instead of repeating the request.
+    `priority` is normal, high or background.
+
+    A client reconnects by itself. It pickles as its arguments, and opens a new connection after a fork. Times are seconds. On the
+    main thread, Ctrl-C or another signal whose handler raises ends a call that waits for the daemon, within 0.1 s.
 
     With `local` this process reduces arrays itself where sending them would take longer: small ones, and any if the daemon is on this
     machine and has no GPU. Values and errors are the same, but the daemon does not count these requests. None, the default: as
