@@ -33,6 +33,7 @@ class Prepared:
         self.segments = segments
         self.axes = axes_of(axis, len(self.shape))
         self.keep = kept(where, o)               # the elements that count; None: all
+        self.moved = False                       # they were copied on the GPU
         self.nan = nan
         if wanted is not None and become_integers(op, self.data.dtype, wanted):
             self.integers(wanted)
