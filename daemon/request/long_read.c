@@ -6,9 +6,8 @@
 #include "daemon/base/clock.h"
 #include "daemon/request/request.h"
 
-enum { PART_BYTES = 2 << 20 }; /* they stay in the cache of a core until they are reduced */
-static const uint64_t TURN_NS =
-    5000000; /* of a reader; then other works may have its thread, or small requests its processor */
+/* The turn of a reader. After it other work may have the thread, and small requests the processor. */
+static const uint64_t TURN_NS = 5 * RD_NS_PER_MS;
 
 /* A worker that takes part. */
 typedef struct reader {
@@ -191,8 +190,7 @@ bool rd_long_help(rd_long *l, rd_buffer *b)
         return false;
     x->all = l;
     x->buffer = b;
-    b->user = l->user;
-    rd_charge_anyway(b->all->holdings->users, l->user, RD_HELD_BUFFERS, 1);
+    rd_buffer_charge(b, l->user);
     x->work = (rd_work){.run = reader_run, .done = reader_done, .running = &l->user->running, .bulk = !l->read->direct};
     l->readers++;
     rd_workers_add(b->all->holdings->workers, &x->work);
@@ -207,7 +205,7 @@ bool rd_long_start(rd_read *r, rd_buffer *b, rd_user *user, void (*done)(rd_work
     if (!l)
         return false;
     *l = (rd_long){.read = r, .user = user, .done = done, .rows = t->spec.rows, .next = b->all->reading};
-    l->each = r->row < PART_BYTES ? PART_BYTES / r->row : 1;
+    l->each = rd_read_rows(r);
     l->link = &b->all->reading;
     if (l->next)
         l->next->link = &l->next;
