@@ -232,6 +232,12 @@ static void watch_long(rd_requests *q)
         uv_timer_start(&q->help_timer, executor_help, HELP_MS, 0);
 }
 
+void rd_stop_reading(rd_requests *q, const rp_fault *f)
+{
+    for (rd_long *l = q->buffers.reading; l; l = l->next)
+        rd_long_stop(l, f);
+}
+
 static void feed_queue(rd_requests *q, rd_queue_kind queue)
 {
     rd_item *i;
