@@ -181,8 +181,8 @@ static void feed_readers(rd_requests *q)
     }
 }
 
-/* Long ranges get further readers once no other request wants their buffers. A client sends several, one after the other, so
- * this takes a while to be seen. */
+/* Long ranges get further readers when no other request wants a buffer. A client sends several ranges, one after the other, so
+ * this is looked at after a while. */
 enum { HELP_MS = 1 };
 
 static bool may_help(const rd_requests *q, const rd_user *user)

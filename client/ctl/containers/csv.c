@@ -313,7 +313,7 @@ static void list_columns(const ctl_csv *c, const char *record, const char *end, 
     }
 }
 
-/* *same: how many columns have the name; of several none is meant. */
+/* *same: how many columns have the name. If there are several, none is chosen. */
 static bool find_column(ctl_csv *c, const char *name, bool header, const char *record, const char *end, unsigned *same)
 {
     char text[FIELD], *rest;
