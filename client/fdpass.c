@@ -45,6 +45,7 @@ static void set_why(reduce_client *c, const char *what, const char *detail)
 {
     enter(c);
     snprintf(c->fdpass.why, sizeof c->fdpass.why, "%.40s%s%.50s", what, detail[0] ? ": " : "", detail);
+    rc_clean_text(c->fdpass.why); /* the daemon's words, perhaps */
     leave(c);
 }
 

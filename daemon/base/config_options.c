@@ -22,8 +22,8 @@ const rd_option rd_options[RD_OPTIONS] = {
      "first `listen`: all such URLs without a list of their own. Repeat it for more. Without any, every name whose certificate "
      "tls-ca signed"},
     {"allow-plain-tcp", RD_OPTION_CHOICE, FIELD(allow_plain_tcp), 0, 1, 0, "no|yes", false,
-     "serve tcp:// without encryption and authentication: anyone who reaches the port may use the device and change what "
-     "others send and receive"},
+     "serve tcp:// without encryption or authentication: anyone who can connect may use the device, and anyone in between "
+     "can read and change what others send and receive"},
     {"tls-cert", RD_OPTION_PATH, FIELD(tls_cert), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "certificate for tls+tcp://, PEM, followed by the intermediate certificates up to its CA"},
     {"tls-key", RD_OPTION_PATH, FIELD(tls_key), 0, RD_MAX_FILE - 1, 0, NULL, false,
@@ -34,11 +34,11 @@ const rd_option rd_options[RD_OPTIONS] = {
      "revocation lists of these CAs, PEM. A certificate that one of them names is refused; a list that has expired refuses "
      "all"},
     {"tls-clients", RD_OPTION_CHOICE, FIELD(tls_clients), 0, 1, 0, "known|any", false,
-     "known: a client must present a certificate signed by tls-ca; any: anyone who reaches the port may use the device"},
+     "known: a client must present a certificate signed by tls-ca; any: anyone who can connect may use the device"},
     {"metrics-url", RD_OPTION_HTTP, FIELD(metrics_url), 0, RD_MAX_URL - 1, 0, NULL, false,
      "http://ADDRESS:PORT, such as http://127.0.0.1:9464: serve a live page for browsers there, and the metrics as Prometheus "
-     "text, at /metrics. Anyone who reaches it can read them, including every user of this machine. Default: off; `reducectl "
-     "metrics` works without it"},
+     "text, at /metrics. Anyone who can connect can read them, including every user of this machine. Default: off; "
+     "`reducectl metrics` works without it"},
     {"allow-remote-metrics", RD_OPTION_CHOICE, FIELD(allow_remote_metrics), 0, 1, 0, "no|yes", false,
      "allow an address in metrics-url that other machines can reach"},
     {"trace", RD_OPTION_PATH, FIELD(trace), 0, RD_MAX_FILE - 1, 0, NULL, false,
