@@ -80,8 +80,8 @@ struct Pair {
         join(s2, t2);
     }
     // join_lanes for sums that one double holds; t is 0 in all lanes. False, and nothing is done, if it does not. Each lane
-    // adds twice, rounding down and up. Once these sums differ they stay apart, so if they are equal in all lanes nothing was
-    // rounded.
+    // adds twice, rounding down and up. Once these sums differ they stay apart, unless another lane's infinity is added to
+    // both. So if they are equal and finite in all lanes nothing was rounded.
     __device__ __forceinline__ bool join_doubles(int lanes)
     {
         double low = s, high = s; // high is -0.0 if all is -0.0, and only then
@@ -91,7 +91,7 @@ struct Pair {
             low = __dadd_rd(low, other);
             high = __dadd_ru(high, other);
         }
-        if (!__all_sync(kFullMask, low == high))
+        if (!__all_sync(kFullMask, low == high && fabs(high) < INFINITY))
             return false;
         s = high;
         return true;
