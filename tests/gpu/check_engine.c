@@ -415,7 +415,7 @@ static void check_columns(rk_engine *e, waker *w, int op, int dtype, amount quic
     free(memory);
 }
 
-/* Columns of f32 of which one element, far below the others, decides the rounding. */
+/* Columns of f32 of which one element, far below the others, decides the rounding: of a sum, or of a sum of squares. */
 static void check_hanging(rk_engine *e, waker *w, int op)
 {
     static const uint64_t shapes[][3] = {
@@ -425,9 +425,10 @@ static void check_hanging(rk_engine *e, waker *w, int op)
         float *memory = calloc(planes * rows * row_len, sizeof *memory);
         for (uint64_t c = 0; c < planes * row_len; c++) {
             float *column = memory + c / row_len * rows * row_len + c % row_len;
-            const float elements[] = {1, 0x1p-53f, rng() % 2 ? 0x1p-140f : -0x1p-140f};
-            for (int k = 0; k < 3; k++)
-                column[(rng() % (rows / 4) + k * (rows / 4)) * row_len] = elements[k];
+            const float of_sum[] = {1, 0x1p-53f, rng() % 2 ? 0x1p-140f : -0x1p-140f, 0};
+            const float of_squares[] = {1, 0x1p-27f, 0x1p-27f, rng() % 2 ? 0x1p-60f : -0x1p-70f};
+            for (int k = 0; k < 4; k++)
+                column[(rng() % (rows / 4) + k * (rows / 4)) * row_len] = op == RP_OP_SUMSQ ? of_squares[k] : of_sum[k];
         }
         rk_task t = task_of(op, RP_F32, 0, RP_COLUMNS, rows, row_len, memory);
         t = planes_of(t, shapes[i][2]);

@@ -18,7 +18,8 @@ struct Within {
         *v = sum;
         if (sum == 0)
             return error == 0;
-        return in_range(sum) && __dadd_rn(sum, __dadd_rn(rest, error)) == sum && __dadd_rn(sum, __dsub_rn(rest, error)) == sum;
+        // rounded outwards, for an error may be less than half a unit of the last place of `rest`
+        return in_range(sum) && __dadd_rn(sum, __dadd_ru(rest, error)) == sum && __dadd_rn(sum, __dadd_rd(rest, -error)) == sum;
     }
     // Its root, if it is not negative: one step of Newton's method, of which 2^-107 is neglected, and 2^-104 rounded off.
     __device__ __forceinline__ Within root() const
