@@ -36,6 +36,13 @@ struct NearSum {
         *v = t == 0 ? s : __dadd_rn(s, t);
         return __dadd_rn(s, __dadd_rd(t, -error)) == __dadd_rn(s, __dadd_ru(t, error));
     }
+    // The same of the mean
+    __device__ __forceinline__ bool mean(const Divisor &count, double *v) const
+    {
+        const NearSum a = gathered();
+        *v = t == 0 ? s : a.s; // a zero has this sign
+        return a.s == 0 ? a.error == 0 : count.quotient(a.s, a.t, a.error).round(v);
+    }
 };
 
 // The sum of any doubles: what the first one rounds off is summed rounding down and up.
@@ -86,11 +93,8 @@ static __device__ __noinline__ bool value_near(const rp_spec &spec, rk_finisher 
         return false;
     if (finisher == RK_FINISH_TOTAL)
         return sum.value(v);
-    if (finisher == RK_FINISH_MEAN) {
-        const NearSum a = sum.gathered();
-        *v = sum.t == 0 ? sum.s : a.s;
-        return a.s == 0 ? a.error == 0 : over({a.s, a.t, a.error}, n).round(v);
-    }
+    if (finisher == RK_FINISH_MEAN)
+        return sum.mean(Divisor(n), v);
     if (finisher == RK_FINISH_SQUARES) {
         const NearSum q = squares.gathered();
         const Within all = {q.s, q.t, q.error};
