@@ -40,9 +40,8 @@ struct RowSums {
     __device__ __forceinline__ explicit RowSums(double anchor) : sum(-0.0), upper(anchor), lower(0) {}
     __device__ __forceinline__ void add(u32 bits)
     {
-        const double v = (double)__uint_as_float(bits), with = __fma_rn(v, v, upper);
-        lower = __dadd_rn(lower, __fma_rn(v, v, -__dsub_rn(with, upper)));
-        upper = with;
+        const double v = (double)__uint_as_float(bits);
+        add_square(v, upper, lower);
         sum = __dadd_rn(sum, v);
     }
     // Of the squares in two doubles

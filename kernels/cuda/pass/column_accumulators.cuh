@@ -244,9 +244,8 @@ struct ColumnWindow {
     }
     __device__ __forceinline__ void add(u32 bits)
     {
-        const double x = (double)__uint_as_float(bits), with = __fma_rn(x, x, upper), kept = __dsub_rn(with, upper);
-        lower = __dadd_rn(lower, __fma_rn(x, x, -kept));
-        upper = with;
+        const double x = (double)__uint_as_float(bits);
+        add_square(x, upper, lower);
         sum = __dadd_rn(sum, x);
     }
 };
