@@ -98,12 +98,9 @@ struct RowValues {
     // are few: rounded correctly if nothing else was rounded off, else NaN. Out of line: rare.
     static __device__ __noinline__ double exact_variance(double n, double divisor, double sum, double q0, double q1)
     {
-        const double p = __dmul_rn(n, q0), s2 = __dmul_rn(sum, sum), more = __dmul_rn(n, q1);
-        double d, a, b, c;
-        const double e = two_sum(p, -s2, d), f = two_sum(__fma_rn(n, q0, -p), -__fma_rn(sum, sum, -s2), a);
-        const double g = two_sum(a, e, b), h = two_sum(b, more, c), top = __dadd_rn(d, c);
-        const bool power = (u64)__double_as_longlong(divisor) << 12 == 0;
-        const bool exact = f == 0 && g == 0 && h == 0 && __fma_rn(n, q1, -more) == 0;
+        double high, low;
+        const bool exact = exact_spread(n, sum, q0, q1, high, low), power = (u64)__double_as_longlong(divisor) << 12 == 0;
+        const double p = __dmul_rn(n, q0), s2 = __dmul_rn(sum, sum), top = __dadd_rn(high, low);
         const bool in = in_range(p) && in_range(top) && (sum == 0 || in_range(s2));
         return power && exact && in ? __dmul_rn(top, __drcp_rn(divisor)) : LineSums<2>::nan();
     }
