@@ -96,11 +96,11 @@ struct Pair {
         s = high;
         return true;
     }
-    // The same for most other sums: s is cut at a bit that is the same for all lanes. So many bits above it need no rounding in
-    // 32 lanes, and what is below it is added to t, and then twice, as above.
+    // The same for most other sums. Each s is cut in two, at the same bit in all lanes. The upper parts have so few bits that
+    // the sum of 32 needs no rounding; the lower part is added to t, and these sums are joined twice, as above.
     //
-    // Let 2^(e+1) be more than all of |s|. The anchor is 1.5 times 2^(e+6), and numbers near it are multiples of 2^(e-46). The
-    // upper parts are below 2^47 of those.
+    // Let 2^(e+1) be more than any |s|. The anchor is 1.5 times 2^(e+6), and numbers near it are multiples of 2^(e-46). An
+    // upper part is at most 2^47 of those.
     __device__ __forceinline__ bool join_parts(int lanes)
     {
         const u32 most = warp_max((u32)__double2hiint(s) & 0x7ff00000u);

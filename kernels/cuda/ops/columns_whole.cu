@@ -267,7 +267,7 @@ template <LineKind kKind> __global__ void __launch_bounds__(kPlaneThreads, kPlan
         PlaneColumns<kKind> x;
         x.reduce(tiles, keep);
         const u32 far = x.far();
-        const bool any_far = __any_sync(kFullMask, far); // of which the tile is still needed
+        const bool any_far = __any_sync(kFullMask, far); // then the tile is still needed
         __syncwarp();
         if (!any_far && t + warps < count)
             tiles.request(t + warps);

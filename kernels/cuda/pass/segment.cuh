@@ -20,7 +20,7 @@
 //     Bits kPadding                           kPadded: this, which adds nothing; then the rest is a tile, too
 //   void add_element(const void *p, u64 index)
 //   static constexpr bool kByTickets          if there is one, and true: the last tiles of a long row go by tickets
-//   static constexpr bool kByPointer          if there is one, and true: has few registers left, and hardly uses indices
+//   static constexpr bool kByPointer          if there is one, and true: it leaves few registers, and hardly uses indices
 //   bool flush_sums(...)                      if there is one, for kAddedBesideSums: moments_f32.cu
 //   void flush(const SegmentArgs &, row, void *shared, u64 elements, u64 *partial)   whole block; ends with everything
 //                                             written; `row` is where the row's elements begin
@@ -112,7 +112,7 @@ template <class Accumulator, class Head> __device__ __forceinline__ u64 add_ends
     return elements + args.row_len - nvec * (16 >> args.element_log2);
 }
 
-// Does its loop keep where it is as a pointer, not as a number that goes with one?
+// Does its loop keep its place as a pointer, not as an index?
 template <class Accumulator, class = void> constexpr bool kPointer = false;
 template <class Accumulator>
 constexpr bool kPointer<Accumulator, std::void_t<decltype(Accumulator::kByPointer)>> = Accumulator::kByPointer;
