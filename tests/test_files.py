@@ -365,6 +365,17 @@ def test_zero_bytes_in_a_column(run, fails, scratch):
         assert run("sum", f"{scratch / 't.csv'}:b") == "3004\n"
 
 
+def test_a_pipe_goes_on_after_its_array(run, fails, scratch):
+    """As for a file: what follows the array would be lost."""
+    data = saved(np.arange(10))
+    for n in (2, 50_000):
+        for args in (["sum"], ["sum", "--rows", "2"], ["put", "--replace", "x"]):
+            fails(r"IO: the header says 80 bytes of data, but the pipe has more", *args, "-", stdin=data * n)
+    (scratch / "x.gz").write_bytes(gzip.compress(data * 2))
+    fails("IO: the header says 80 bytes of data, but the stream has more", "sum", scratch / "x.gz")
+    assert run("sum", "--rows", "2", "-", stdin=data) == "10\n35\n"
+
+
 # ---- compressed streams, big-endian elements ----
 def test_compressed(run, fails, scratch):
     a = np.random.default_rng(6).normal(size=(1000, 300))
