@@ -68,7 +68,7 @@ static void posted(reduce_client *c, rc_place *p, uint64_t number)
         orphan(c, p->call);
 }
 
-/* A piece of the work before the mutex is left (enter.h). */
+/* An rc_ending (enter.h): sends the message of a place. */
 static void call_post(reduce_client *c, rc_ending *work)
 {
     rc_place *p = (rc_place *)work;

@@ -52,7 +52,7 @@ int rc_discover(rc_urls *u, const char *given, rp_fault *f)
     const char *env = getenv("REDUCED_URL");
     if (env && env[0])
         return add(u, env, "REDUCED_URL", f);
-    char own[sizeof "ipc://" - 1 + sizeof((struct sockaddr_un){0}.sun_path)]; /* a longer path is not one of a socket */
+    char own[sizeof "ipc://" - 1 + sizeof((struct sockaddr_un){0}.sun_path)]; /* no socket has a longer path */
     u->named = false;
     u->own = user_url(own, sizeof own);
     if (u->own)

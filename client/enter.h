@@ -25,7 +25,7 @@ bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns, ui
 /* Wake all that wait so; with the mutex held. */
 void rc_wake(pthread_cond_t *cond, reduce_client *c);
 
-/* With the mutex held: rc_leave or the next wait runs them: messages in their order, then the rest, the last one first. */
+/* With the mutex held. rc_leave or the next wait runs them: messages in the order of these calls, then the rest in reverse. */
 void rc_send_later(reduce_client *c, rc_ending *message);
 void rc_end_later(reduce_client *c, rc_ending *e);
 

@@ -76,7 +76,6 @@ static void fill(rp_fault *f, int err, const char *field, const char *fmt, va_li
     f->index = RP_NO_INDEX;
     snprintf(f->field, sizeof f->field, "%s", field);
     vsnprintf(f->text, sizeof f->text, fmt, args);
-    rc_clean_text(f->text);
 }
 
 int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...)
@@ -88,13 +87,19 @@ int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...)
     return err;
 }
 
-int rc_report_of(const rp_fault *f, bool whole)
+/* `last` is a new fault. Its texts may come from a daemon. */
+static int reported(bool whole)
 {
-    last = *f;
     rc_clean_text(last.field);
     rc_clean_text(last.text);
     last_is_whole = whole;
-    return -(int)f->code;
+    return -(int)last.code;
+}
+
+int rc_report_of(const rp_fault *f, bool whole)
+{
+    last = *f;
+    return reported(whole);
 }
 
 int rc_report(const rp_fault *f) { return rc_report_of(f, false); }
@@ -104,9 +109,8 @@ int rc_error(int err, const char *field, const char *fmt, ...)
     va_list args;
     va_start(args, fmt);
     fill(&last, err, field, fmt, args);
-    last_is_whole = false;
     va_end(args);
-    return err;
+    return reported(false);
 }
 
 void rc_drop_row(rp_fault *f)
@@ -159,8 +163,8 @@ const char *reduce_errmsg(void)
         return "";
     const char *text = last.text[0] ? last.text : reduce_strerror(err);
     char row[32] = "";
-    if (!last_is_whole && last.index != RP_NO_INDEX && strcmp(last.field, "offsets")) /* there the index is the number of an
-                                                                                         offset */
+    /* in "offsets" the index is the number of an offset */
+    if (!last_is_whole && last.index != RP_NO_INDEX && strcmp(last.field, "offsets"))
         snprintf(row, sizeof row, "row %" PRIu64 ": ", last.index);
     size_t n = (size_t)snprintf(line, sizeof line, "%s: %s%s", reduce_errname(err), row, text);
     figures(&last, line + n, sizeof line - n);

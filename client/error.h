@@ -14,9 +14,9 @@ int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...) __att
  * stays. */
 void rc_drop_row(rp_fault *f);
 
-/* Control characters of a text from outside become '?': a daemon must not write to a terminal. */
+/* Replace the control characters of a daemon's text by '?', for it may be shown on a terminal. */
 void rc_clean_text(char *text);
-/* The same of a text of several lines. */
+/* The same for a text of several lines: line feeds stay. */
 void rc_clean_lines(char *text);
 
 /* Make `f` this thread's last fault; returns its code as a negative reduce_err. */

@@ -45,6 +45,7 @@ static void set_why(reduce_client *c, const char *what, const char *detail)
 {
     enter(c);
     snprintf(c->fdpass.why, sizeof c->fdpass.why, "%.40s%s%.50s", what, detail[0] ? ": " : "", detail);
+    rc_clean_text(c->fdpass.why); /* the daemon's words, perhaps */
     leave(c);
 }
 
@@ -298,14 +299,15 @@ int rc_fdpass_arena(reduce_client *c, size_t bytes, rc_arena *a)
     const int err = locked_exchange(c, &ask, -1, &reply, &got, &f);
     if (!err && got >= 0 && reply.size >= bytes && reply.size <= SIZE_MAX)
         base = mmap(NULL, (size_t)reply.size, PROT_READ | PROT_WRITE, MAP_SHARED, got, 0);
+    const int why = errno;
+    if (got >= 0)
+        close(got); /* before the daemon looks who has the arena */
     if (!err && base == MAP_FAILED) {
-        set_why(c, "an arena cannot be mapped", strerror(errno));
+        set_why(c, "an arena cannot be mapped", strerror(why));
         enter(c);
         rc_fdpass_drop(c, c->fdpass.session, reply.value); /* its bytes count */
         leave(c);
     }
-    if (got >= 0)
-        close(got);
     if (base != MAP_FAILED)
         *a = (rc_arena){.base = base, .bytes = (size_t)reply.size, .handle = reply.value, .session = c->fdpass.session};
     pthread_mutex_unlock(&c->fdpass.lock);

@@ -325,7 +325,7 @@ static void advance(reduce_job *j)
 
 /* ---- start and end ---- */
 
-/* Tiles of a file's columns are long where the daemon takes that. */
+/* Make the tiles of a file's columns long, if the daemon takes long ranges and they are worth it. */
 static void set_file_columns(reduce_job *j)
 {
     uint64_t panel, most = rc_long_tile(&j->whole, j->bytes_total, j->strided, &panel);

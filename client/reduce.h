@@ -245,9 +245,10 @@ typedef enum reduce_priority {
  *   small arrays, up to 64 KiB with their mask and offsets, whatever the daemon computes with;
  *   arrays of any size, without a mask or offsets, if the daemon is on this machine and has no GPU. They take as many threads
  *     as the daemon has, at most one for each core that this process may use, which end with the call.
- * Values, bits and errors are the same. The daemon's counters, trace and quotas do not see these requests, and it need not be
- * there. The rest goes to the daemon: files, streams, jobs, resident data, data on devices; large arrays of states; requests
- * with a deadline, a device or a `path` other than REDUCE_PATH_LOCAL; all of clients of another priority than NORMAL.
+ * Values, bits and errors are the same. The daemon's counters, trace and quotas do not see these requests. reduce_open needs a
+ * daemon; after that small arrays do not. The rest goes to the daemon: files, streams, jobs, resident data, data on devices;
+ * large arrays of states; requests with a deadline, a device or a `path` other than REDUCE_PATH_LOCAL; all of clients of
+ * another priority than NORMAL.
  * reduce_result.path says which way it was, reduce_is_local says it in advance. The calling thread needs 512 KiB of stack. */
 typedef enum reduce_local {
     REDUCE_LOCAL_DEFAULT = 0, /* as $REDUCE_LOCAL says, `yes` or `no`; NO without it */

@@ -12,8 +12,8 @@ enum {
     FEWEST_ROWS = 64,    /* of a block, should messages be short */
     LONG_PANEL = 8192,   /* of a long range, whose rows the daemon's readers read */
     MOST_COLUMNS = 4096, /* that a reader reduces; more of them are worth several threads */
-    LITTLE = 256,        /* of the bytes that are read, one that states take */
-    LONG_TILES = 32      /* of a file of many columns: each reader should have several */
+    LITTLE = 256,        /* states are small if they take less than one byte for each so many bytes of data */
+    LONG_TILES = 32      /* that a file of many columns has at least, so that each reader gets several */
 };
 
 static uint64_t divide_up(uint64_t a, uint64_t b) { return a / b + (a % b != 0); }
@@ -57,7 +57,7 @@ uint64_t rc_panel_of_file(const rc_level *l, uint64_t most)
 
 static uint64_t panel_of_long(const rc_level *l) { return least(LONG_PANEL, MOST_COLUMNS * l->item); }
 
-/* Do whole rows of a message's size leave so few states that they may as well travel? */
+/* Are the states of whole rows so small, beside a message full of these rows, that they may as well travel? */
 static bool leaves_little(const rc_level *l)
 {
     const uint64_t state = rp_state_size(rp_state_layout(l->spec.op, l->spec.dtype));

@@ -51,8 +51,8 @@ bool rc_is_long(const rc_level *l, const rc_sizes *sizes, uint64_t n);
 /* sizes->panel for columns of a file: each piece of a row is a call to read it, so as wide as few states allow. */
 uint64_t rc_panel_of_file(const rc_level *l, uint64_t most);
 
-/* How many bytes of columns a tile has, of a file of `bytes` bytes, where the daemon takes ranges up to `limit`: whole columns,
- * if they fit. 0: columns are too short for that, or leave little beside them. *panel as in rc_sizes. */
+/* The size of the tiles of columns in a file of `bytes` bytes, if the daemon takes ranges of up to `limit` bytes: whole columns
+ * if these fit. 0: long tiles are not worth it, because the columns are short or their states small. *panel: as in rc_sizes. */
 uint64_t rc_long_tile(const rc_level *l, uint64_t bytes, uint64_t limit, uint64_t *panel);
 
 /* Choose the tiles of a level whose description is complete. */

@@ -23,8 +23,8 @@ enum {
 };
 
 static const uint64_t NEVER = UINT64_MAX;
-static const uint64_t REST_NS = 100000000; /* so long it is left to helpers to come back and read: else both would wake */
-static const uint64_t REDIAL_NS = 5000000; /* between attempts to connect while the daemon's queue is full */
+static const uint64_t REST_NS = 100 * RC_NS_PER_MS; /* in which a helper may come back to read: else both would wake */
+static const uint64_t REDIAL_NS = 5 * RC_NS_PER_MS; /* between attempts to connect while the daemon's queue is full */
 
 typedef struct unix_wire {
     rc_wire wire; /* first: a wire is its unix_wire */

@@ -125,7 +125,7 @@ bool rd_events_open(rd_server *s)
     uv_timer_t *timers[] = {&s->tick, &s->health_timer, &s->leave_timer};
     if (uv_loop_init(&s->loop)) {
         rd_log(RD_LOG_ERROR, "no descriptors for the loop");
-        _exit(RD_EXIT_START); /* nothing is open that is to be closed */
+        _exit(RD_EXIT_START); /* nothing is open that must be closed */
     }
     for (size_t i = 0; i < sizeof timers / sizeof timers[0]; i++) {
         uv_timer_init(&s->loop, timers[i]);

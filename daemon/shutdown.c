@@ -9,6 +9,7 @@
 #include "daemon/health.h"
 #include "daemon/opening.h"
 #include "daemon/request/dispatch.h"
+#include "daemon/request/executor.h"
 #include "daemon/request/reply.h"
 #include "daemon/state/resident.h"
 
@@ -74,6 +75,19 @@ static bool drained(const rd_server *s)
            rd_fastpath_under_way(&s->requests.fastpath) == 0;
 }
 
+/* Afterwards no thread of the engine or of the workers touches a request. Long ranges end with the parts being read. */
+static void end_work(rd_server *s, rp_fault *f)
+{
+    rd_requests *q = &s->requests;
+    q->halted = true;
+    rd_halted(q, f);
+    rd_stop_reading(q, f);
+    rk_stop(q->engine);
+    rd_fastpath_wait(&q->fastpath);
+    rd_workers_close(&s->workers); /* waits for reads of files; after the engine and the fast path, which add work */
+    rd_workers_finish(&s->workers);
+}
+
 /* Waiting requests are refused here. rd_dispatch refuses those still in the inbox, which include those that the fast path left
  * to the loop. */
 static void shutdown_drain_limit(uv_timer_t *t)
@@ -83,12 +97,7 @@ static void shutdown_drain_limit(uv_timer_t *t)
     rp_fault f;
     rd_log(RD_LOG_WARN, "not drained within %llu s: the rest is cancelled", (unsigned long long)s->config.drain);
     limit_the_end(RD_EXIT_OK);
-    rk_stop(q->engine);
-    rd_fastpath_wait(&q->fastpath); /* afterwards nothing points into the requests */
-    rd_workers_close(&s->workers);  /* waits for reads of files; called after the engine is closed, whose threads add work */
-    rd_workers_finish(&s->workers);
-    q->halted = true;
-    rd_halted(q, &f);
+    end_work(s, &f);
     while (q->waiting)
         rd_refuse(q, q->waiting, &f);
     rd_leave(s, RD_EXIT_OK);
@@ -159,11 +168,9 @@ void rd_server_close(rd_server *s)
         _exit(RD_EXIT_DEVICE);
     }
     const bool opened = rd_opening_end(s);
+    rp_fault f;
     rd_http_close(s->http);
-    rk_stop(s->requests.engine);
-    rd_fastpath_wait(&s->requests.fastpath); /* threads answer requests and add work until here */
-    rd_workers_close(&s->workers);
-    rd_workers_finish(&s->workers);
+    end_work(s, &f);
     rd_handles_open_late(&s->holdings);
     rd_fdpass_close(&s->fdpass);
     rd_residents_close(&s->holdings);

@@ -296,7 +296,7 @@ static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
         open_tls_gate(s, i);
     rd_log(RD_LOG_INFO, "serving %s%s", q->urls[q->n_urls++], passed >= 0 ? " (socket of the service manager)" : "");
     if (rd_is_plain_tcp(url) || (rd_is_tls(url) && s->config.tls_clients))
-        rd_log(RD_LOG_WARN, "%s has no authentication%s: anyone who reaches the port may use the device", url,
+        rd_log(RD_LOG_WARN, "%s has no authentication%s: anyone who can connect may use the device", url,
                rd_is_tls(url) ? "" : " and no encryption");
     return true;
 }

@@ -154,9 +154,9 @@ typedef const void *rk_next_fn(void *arg, size_t *bytes);
 bool rk_takes_parts(rk_engine *e, const rk_task *t);
 bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg);
 
-/* The same for columns, of a task that rk_takes_parts, with any number of the caller's threads at once. Each has states of its
- * own, rk_rows_bytes of them, adds some rows after others, and at the end joins its states to another thread's. Between
- * rk_rows_open and rk_rows_end the task is only read; rows are numbered from 0. Its times are the caller's to fill. */
+/* The same for the columns of a task that rk_takes_parts, by any number of the caller's threads at once. Each has states of its
+ * own, of rk_rows_bytes bytes. It adds rows in several steps, and at the end joins its states to another thread's. Between
+ * rk_rows_open and rk_rows_end the task is only read. Rows are numbered from 0. The caller fills in the task's times. */
 bool rk_rows_open(rk_engine *e, rk_task *t); /* false: the engine has a device by now; nothing is done */
 size_t rk_rows_bytes(const rk_task *t);
 void rk_rows_begin(const rk_task *t, void *states);

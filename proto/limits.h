@@ -7,8 +7,8 @@
 #define RP_MAX_DATA (4u << 20)
 
 /* Element bytes of one REDUCE_AT whose rows lie apart, where the CPU reduces them part by part. Each range leaves a state of
- * each of its columns to be merged, so ranges of 4 MiB take up to twice as long (tests/bench/tuning/cpu-columns.md). Up to this
- * size whole columns fit, and leave none. A longer range would be one reader's work for a second, if the others are busy. */
+ * each of its columns to be merged, so ranges of 4 MiB take up to twice as long (tests/bench/tuning/cpu-columns.md). Whole
+ * columns of up to this size leave none. A longer range could occupy a reader for a second while the others are busy. */
 #define RP_MAX_STRIDED (256u << 20)
 
 /* Longest body: data plus the longest fixed part (the 64-byte spec). */

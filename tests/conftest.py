@@ -52,6 +52,13 @@ def python_env():
     return {**os.environ, "LD_PRELOAD": LOADED, "ASAN_OPTIONS": options} if LOADED else dict(os.environ)
 
 
+def reducectl_options():
+    """The names of all options, from the table of the program."""
+    found = re.findall(r'{ROW\("([a-z-]+)", ', (ROOT / "client" / "ctl" / "options.c").read_text())
+    assert len(found) > 20
+    return found
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes many seconds; left out with sanitizers")
     config.addinivalue_line("markers", "unsanitized: runs nothing that is built with a sanitizer; left out with them")

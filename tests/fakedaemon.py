@@ -11,6 +11,10 @@ import rawclient
 from relay import HEADER, read_exactly
 
 
+def error_body(field, text):
+    return struct.pack("<QQ16xHHI", 0, rawclient.NO_INDEX, len(field), len(text), 0) + field + text
+
+
 class Request(NamedTuple):
     kind: int
     session: int
@@ -25,7 +29,7 @@ class Request(NamedTuple):
         self.connection.send(struct.pack(">I", self.rid) + rawclient.header(fields.pop("kind", self.kind), len(body), **fields) + body)
 
     def refuse(self, status, *, time_ms=0, field=b"", text=b""):
-        self.reply(struct.pack("<QQ16xHHI", 0, rawclient.NO_INDEX, len(field), len(text), 0) + field + text, status=status, time_ms=time_ms)
+        self.reply(error_body(field, text), status=status, time_ms=time_ms)
 
     def cut(self):
         """Close the connection instead."""
@@ -49,9 +53,9 @@ class FakeDaemon:
     """FakeDaemon(path, answer): answer(request) is called for everything but HELLO, in a thread for each connection. Each
     connection has a session of its own, which HELLO tells; `requests` has all that came, in the order of coming."""
 
-    def __init__(self, path, answer, max_inflight=64, chunk=1 << 20, max_data=4 << 20, session=None):
+    def __init__(self, path, answer, max_inflight=64, chunk=1 << 20, max_data=4 << 20, session=None, token=bytes(16)):
         self.url, self.answer, self.max_inflight, self.chunk = f"ipc://{path}", answer, max_inflight, chunk
-        self.max_data, self.session = max_data, session  # that HELLO reports; None: the connection's
+        self.max_data, self.session, self.token = max_data, session, token  # that HELLO reports; session None: the connection's
         self.requests, self.connections, self.threads, self.lock = [], [], [], threading.Lock()
         self._sessions = itertools.count(1000)
         self.listener = socket.socket(socket.AF_UNIX)
@@ -98,7 +102,7 @@ class FakeDaemon:
                 with self.lock:
                     self.requests.append(request)
                 if kind == rawclient.HELLO:
-                    welcome = struct.pack("<BB2xIIII4xQH6x16x", 1, 0, self.max_data, self.chunk, self.max_inflight, 32, c.session if self.session is None else self.session, 4)
+                    welcome = struct.pack("<BB2xIIII4xQH6x16s", 1, 0, self.max_data, self.chunk, self.max_inflight, 32, c.session if self.session is None else self.session, 4, self.token)
                     request.reply(welcome + b"fake")
                 else:
                     self.answer(request)

@@ -1,6 +1,7 @@
 """libreduce against daemons that fail: they close connections, forget sessions for ever, are busy at the wrong moment, or give
 answers that do not fit the request."""
 import ctypes as C
+import socket
 import struct
 import threading
 import time
@@ -9,10 +10,11 @@ import pytest
 
 import libreduce as lib
 from conftest import sanitizer
-from fakedaemon import FakeDaemon
-from rawclient import APPEND, BEGIN, FINISH, HELLO, PING, QUERY, REDUCE
+from fakedaemon import FakeDaemon, error_body
+from rawclient import APPEND, BEGIN, ERRORS, FINISH, HELLO, PING, QUERY, REDUCE
 
 METRICS = 3  # a topic of QUERY
+PATH_SHM = 3
 DATA = struct.pack("<3f", 1.5, 2.25, -0.5)
 SUM = struct.pack("<d", 3.25)
 F64, I64, F32 = 12, 7, 11
@@ -367,3 +369,26 @@ def test_texts_have_no_control_characters(scratch, ctl):
         assert done.stderr.decode() == "reducectl: stdin: IO: t?[31mex?t? \u00e4\n"
         assert ctl("info", url=fake.url).stdout.split() == [b"k?[m", b"v??]0;x??"]
         assert ctl("metrics", url=fake.url).stdout == b"a?[m 1\nb 2?\n"
+
+
+def test_the_reason_for_no_shared_memory_has_no_control_characters(scratch, ctl):
+    """It is part of reduce_info, and `reducectl -v` prints it."""
+    def refuse(listener):
+        for _ in range(2):
+            peer = listener.accept()[0]
+            with peer:
+                kind, = struct.unpack_from("<I", peer.recv(4096))
+                peer.send(struct.pack("<IIQQQ", kind, ERRORS.index("AUTH"), 0, 0, 0) + error_body(b"token", b"n\x1b[31mo\n"))
+                peer.recv(1)  # until the client hangs up
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, FakeDaemon(scratch / "s", lambda r: r.reply(result()), token=b"t" * 16) as fake:
+        listener.bind(str(scratch / "s.side"))
+        listener.listen()
+        thread = threading.Thread(target=refuse, args=(listener,), daemon=True)
+        thread.start()
+        with Client(fake.url) as client:
+            fails("ARGUMENT", client.run, "sum", "f32", DATA, path=PATH_SHM)
+            assert client.info().side == b"AUTH: n?[31mo?"
+        (scratch / "data").write_bytes(DATA)
+        assert b"AUTH: n?[31mo?\n" in ctl("sum", "-t", "f32", "-v", "--path", "shm", scratch / "data", url=fake.url).stderr
+        thread.join()

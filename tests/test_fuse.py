@@ -6,11 +6,12 @@ import os
 import signal
 import stat
 import struct
+import time
 
 import pytest
 
 from otheruser import as_user, needs_root
-from rawclient import REDUCE_AT, Connection, Fault, spec
+from rawclient import COLUMNS, REDUCE_AT, Connection, Fault, spec
 from sideclient import FILE, Side
 
 pytestmark = needs_root
@@ -23,14 +24,17 @@ HONEST = 12345
 # linux/fuse.h
 LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, INIT, FLUSH, INTERRUPT = 1, 2, 3, 14, 15, 17, 18, 26, 25, 36
 ROOT, FILE_NODE = 1, 2
+HELD = 63  # beside the kinds
 
 
 class Fuse:
     """A file system with one file, `data`, served by a process: a thread could not answer while this one forks and closes the
-    file. Requests of the kinds in `silent` are never answered."""
+    file. Requests of the kinds in `silent` are never answered; reads are not while they are held. `zeros`: that many zero bytes
+    are the file."""
 
-    def __init__(self, folder, silent=()):
+    def __init__(self, folder, silent=(), zeros=0):
         self.folder, self.silent, self.kinds = folder, set(silent), mmap.mmap(-1, 64)
+        self.size, self.data = (zeros, lambda offset, size: bytes(size)) if zeros else (len(DATA), lambda offset, size: DATA[offset : offset + size])
         folder.mkdir()
         try:
             self.device = os.open("/dev/fuse", os.O_RDWR)
@@ -51,6 +55,9 @@ class Fuse:
     def asked(self, kind):
         return bool(self.kinds[kind])
 
+    def hold(self, held):
+        self.kinds[HELD] = held
+
     def end(self):
         """What is unanswered ends with an error: nobody serves the file system any more."""
         if self.server:
@@ -64,6 +71,8 @@ class Fuse:
             request = os.read(self.device, 1 << 20)
             _, kind, unique, node = struct.unpack_from("<IIQQ", request)
             self.kinds[kind] = 1
+            while kind == READ and self.kinds[HELD]:
+                time.sleep(0.001)  # poll interval
             if kind in self.silent or kind in (FORGET, INTERRUPT):
                 continue
             answer = self._answer(kind, node, request[40:])
@@ -73,7 +82,7 @@ class Fuse:
 
     def _attributes(self, node):
         mode = stat.S_IFDIR | 0o755 if node == ROOT else stat.S_IFREG | 0o644
-        return struct.pack("<6Q10I", node, len(DATA), 1, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
+        return struct.pack("<6Q10I", node, self.size, 1, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0, 0, 4096, 0)
 
     def _answer(self, kind, node, body):
         if kind == INIT:
@@ -86,7 +95,7 @@ class Fuse:
             return struct.pack("<Q2I", 0, 1, 0)  # read directly, without the page cache
         if kind == READ:
             _, offset, size = struct.unpack_from("<QQI", body)
-            return DATA[offset : offset + size]
+            return self.data(offset, size)
         if kind == STATFS:
             return struct.pack("<5Q4I24x", 1, 0, 0, 1, 0, 4096, 255, 4096, 0)
         return b"" if kind in (FLUSH, RELEASE) else -38  # ENOSYS
@@ -99,10 +108,10 @@ def close(fd):
 
 @pytest.fixture
 def mounted(scratch):
-    """mounted(silent=()) -> (Fuse, descriptor of its file)"""
+    """mounted(silent=(), zeros=0) -> (Fuse, descriptor of its file)"""
     with contextlib.ExitStack() as stack:
-        def run(silent=()):
-            fuse = Fuse(scratch / "fuse", silent)
+        def run(**kw):
+            fuse = Fuse(scratch / "fuse", **kw)
             stack.callback(fuse.end)
             fd = os.open(scratch / "fuse/data", os.O_RDONLY)
             stack.callback(close, fd)
@@ -181,3 +190,22 @@ def test_a_file_system_that_does_not_say_what_it_is(start, mounted, others):
         assert others(daemon)
         c.ping(b"still here")
         fuse.end()
+
+
+def test_the_limit_of_draining_ends_a_long_range(start, mounted):
+    """It is read in parts; after the limit none begins."""
+    daemon = start("--files-from", "any", "--readers", 1, "--drain", 0)
+    fuse, fd = mounted(zeros=24 << 20)
+    with daemon.connect() as c, Side(c) as side:
+        handle, size = side.file(fd)
+        fuse.hold(True)
+        sent = c.send(REDUCE_AT, spec("sum", "u8", rows=size // 4096, row_len=4096, flags=COLUMNS) + struct.pack("<QQQQ", handle, 0, size, 4096))
+        while not fuse.asked(READ):
+            assert daemon.process.poll() is None
+        daemon.process.send_signal(signal.SIGTERM)
+        daemon.wait_log("not drained within 0 s")
+        fuse.hold(False)
+        with pytest.raises(Fault) as caught:
+            c.wait(sent)
+        assert (caught.value.code, caught.value.field) == ("CANCELLED", "daemon")
+        assert daemon.process.wait(60) == 0

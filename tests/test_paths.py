@@ -137,8 +137,10 @@ def test_an_arena_that_cannot_be_mapped_is_given_back(shared, lib):
         finally:
             resource.setrlimit(resource.RLIMIT_AS, resource_limits)
         assert caught.value.code == "NO_MEMORY"
-        lib.free(lib.alloc(MIB))  # answered after what was given back
-        assert c.query(2)["side.arena_bytes"] <= before + MIB
+        until = time.monotonic() + 20
+        while c.query(2)["side.arena_bytes"] > before:  # a worker frees it
+            assert time.monotonic() < until
+            select_a_moment(shared.process)
 
 
 def test_small_arrays_go_in_messages(lib, scratch):

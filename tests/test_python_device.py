@@ -1,4 +1,5 @@
 """Tensors on a GPU, on machines without one: a daemon whose device is made of memory, and a driver that exports memfds."""
+import contextlib
 import ctypes
 import mmap
 import os
@@ -342,6 +343,11 @@ def test_recipes_are_few_and_hold_no_tensor(device):
     assert seen() is None
 
 
+def laid_anew(tensor, axes):
+    """A tensor of the same class with these axes: a copy that their library makes on the device."""
+    return type(tensor)(tensor.device_memory.make(tensor.a.nbytes), np.ascontiguousarray(tensor.a.transpose(axes)))
+
+
 class OfTorch:
     """A tensor with the attributes that are taken of PyTorch's."""
 
@@ -359,7 +365,8 @@ class OfTorch:
     data_ptr = lambda self: self.pointer
     get_device = lambda self: 0
     stride = lambda self: tuple(n // self.a.itemsize for n in self.a.strides)
-    detach = cpu = resolve_conj = resolve_neg = lambda self: self
+    detach = cpu = resolve_conj = resolve_neg = contiguous = lambda self: self
+    permute = laid_anew
 
     def __array__(self, *args, **kwargs):
         return self.a.conj() if self.conjugate else self.a
@@ -381,6 +388,11 @@ class OfCupy:
         return {"version": 3, "shape": self.shape, "typestr": self.dtype.str, "data": (self.data.ptr, False), "strides": self.strides, "stream": 7}
 
 
+    device = contextlib.nullcontext()
+    transpose = laid_anew
+    get = lambda self: self.a
+
+
 OfCupy.__module__ = "cupy"
 
 
@@ -389,7 +401,9 @@ def libraries(device, monkeypatch):
     """Both, with a stream whose address is 7; and what is planned."""
     stream = SimpleNamespace(ptr=7)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=SimpleNamespace(_cuda_getCurrentRawStream=lambda device: stream.ptr)))
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda: stream)))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(get_current_stream=lambda: stream), ascontiguousarray=lambda a: a))
+    for made in (OfTorch, OfCupy):
+        monkeypatch.setattr(made, "device_memory", device, raising=False)
     planned = []
     plan = _again.plan
     monkeypatch.setattr(_again, "plan", lambda *args, **kw: planned.append(args) or plan(*args, **kw))
@@ -479,6 +493,40 @@ def test_the_short_way_is_left(libraries, make):
         assert reduced.sum(z) == 1 - 5j
         z.is_cuda = z.conjugate = False
         assert reduced.sum(z) == 1 + 5j
+
+
+@pytest.mark.parametrize("make", [OfTorch, OfCupy])
+@pytest.mark.parametrize("dtype", ["f4", "i2", "?", "c8"])
+def test_axes_that_need_a_copy_are_copied_on_the_device(libraries, make, dtype):
+    """By the tensor's library, without a warning, and each time anew."""
+    r, device = np.random.default_rng(1), libraries.device
+    a = r.integers(0, 2 if dtype == "?" else 9, (4, 5, 6, 3)).astype(dtype)
+    for laid in (a, a.transpose(2, 0, 3, 1)):
+        t = make(device.make(4096), laid)
+        for name, axis in (("sum", (0, 2)), ("mean", (1, 3)), ("var", (0, 3)), ("sum", (0, 1, 3)), ("sum", (0, 2, 3))):
+            before = len(device.allocations)
+            for again in (1, 2):
+                assert np.array_equal(getattr(reduced, name)(t, axis=axis), getattr(reduced, name)(laid, axis=axis)), (name, axis)
+                laid_here = _layout.arrange(laid.shape, laid.strides, laid.itemsize, axis, False) is not None
+                assert len(device.allocations) == before + (0 if laid_here else again)
+        if dtype != "c8":
+            keep = np.empty_like(laid, "?")
+            keep[...] = r.integers(0, 2, laid.shape)
+            there = make(device.make(4096), keep)
+            for where in (keep, there):
+                assert np.array_equal(reduced.sum(t, (0, 2), where=where), reduced.sum(laid, (0, 2), where=keep))
+    assert set(device.waited) == {7}
+
+
+@pytest.mark.parametrize("error", [RuntimeError, MemoryError])
+def test_without_memory_on_the_device_axes_are_copied_to_the_host(libraries, monkeypatch, error):
+    def refuse(*_):
+        raise error("out of memory")
+    monkeypatch.setattr(OfCupy, "transpose", refuse)
+    a = np.arange(24.0).reshape(2, 3, 4)
+    t = OfCupy(libraries.device.make(4096), a)
+    with pytest.warns(RuntimeWarning, match="strides and axes.*copied to the host"):
+        assert np.array_equal(reduced.sum(t, (0, 2)), a.sum((0, 2)))
 
 
 class FakeLibrary:

@@ -102,7 +102,7 @@ int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY]);
 
 /* Do the options suit the command and each other? False: `why` has the first conflict. */
 bool ctl_check_options(const ctl_options *o, char why[CTL_WHY]);
-/* Is standard input named once at most? Two readers would each get a part of it. False: `why`. */
+/* Is standard input named at most once? Each of two readers would get only a part of it. False: `why`. */
 bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY]);
 
 /* Does one pass of stats give the same values as the several operations? */
@@ -295,7 +295,7 @@ typedef struct ctl_input {
 /* The member's name in "FILE:MEMBER"; NULL: `name` is a file, or does not exist. */
 const char *ctl_member_of(const char *name);
 struct stat;
-/* Can its file be read once only? *st is the file's. */
+/* Is its file a pipe or a socket, which can be read only once? *st describes the file. */
 bool ctl_is_pipe(const char *name, struct stat *st);
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY]);

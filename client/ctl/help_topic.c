@@ -64,8 +64,8 @@ static bool command_help(FILE *out, const char *word)
     static const char *const about[][2] = {
         {"ping", "reducectl ping [--json]\n\n  Does a daemon answer, and how fast?\n"},
         {"info", "reducectl info [--json]\n\n  What the daemon is: version, backend, device, caps.\n"},
-        {"status", "reducectl status [--json] [--watch]\n\n  What it does: sessions, requests, memory, times. --watch: again "
-                   "each second.\n"},
+        {"status", "reducectl status [--requests] [--json] [--watch]\n\n  What it does: sessions, requests, memory, times. "
+                   "--requests: the requests under way.\n  --watch: again each second.\n"},
         {"metrics", "reducectl metrics\n\n  Counters and histograms of the daemon as Prometheus text.\n"},
         {"top", "reducectl top [--once] [--json]\n\n  What the daemon does now, refreshed each second. Keys: r, d, e, t, n "
                 "sort by requests, "

@@ -305,7 +305,7 @@ bool ctl_is_pipe(const char *name, struct stat *st)
     return there && (S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode));
 }
 
-/* A FIFO is not even opened: who writes to it would see a reader come and go. */
+/* Opens regular files only: the writer of a FIFO would see a reader come and go. */
 int ctl_arrays(const char *name, ctl_directory *d, char why[CTL_WHY])
 {
     uint8_t head[CTL_HEAD];

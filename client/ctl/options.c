@@ -311,9 +311,14 @@ int ctl_parse_op(const char *word, char why[CTL_WHY])
 int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY])
 {
     char copy[MAX_LIST], *save = NULL;
+    const size_t len = strlen(list);
     int n = 0;
-    snprintf(copy, sizeof copy, "%s", list);
-    if (list[0] == ',' || strstr(list, ",,") || (list[0] && list[strlen(list) - 1] == ',')) {
+    if (len == 0 || len >= sizeof copy) {
+        snprintf(why, CTL_WHY, len ? "too many operations" : "no operation given");
+        return 0;
+    }
+    memcpy(copy, list, len + 1);
+    if (list[0] == ',' || strstr(list, ",,") || list[len - 1] == ',') {
         snprintf(why, CTL_WHY, "'%.60s' has a comma without an operation beside it", list);
         return 0;
     }
@@ -329,9 +334,7 @@ int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY])
         if (twice)
             ops[n++] = REDUCE_MAX;
     }
-    if (n == 0 || strlen(list) >= sizeof copy)
-        snprintf(why, CTL_WHY, n ? "too many operations" : "no operation given");
-    return strlen(list) < sizeof copy ? n : 0;
+    return n;
 }
 
 /* The option that "--jsn" might have meant, or NULL. */

@@ -122,8 +122,7 @@ static const char *clash(const ctl_options *o)
         return "--offsets excludes --rows and --axis";
     if ((o->shards || o->joined) && (shaped || o->mask || o->text || o->merge || partial || o->spec.index_base || o->n_ops))
         return "--shard and --joined exclude --rows, --axis, --offsets, --mask, --text, --merge, --partial, --index-base and "
-               "several "
-               "operations";
+               "several operations";
     if (o->shards && (o->joined || names_resident(o) || reads_a_pipe(o)))
         return "--shard excludes --joined, @NAME, standard input and pipes";
     if (o->n_ops && (o->merge || o->format == CTL_RAW))
@@ -155,12 +154,14 @@ bool ctl_check_options(const ctl_options *o, char why[CTL_WHY])
     return !text;
 }
 
-/* Is it standard input? Where that is a pipe, it may have other names, as /dev/stdin. */
+/* Is it standard input? If that is a pipe, it has other names, too, such as /dev/stdin. NULL is not. */
 static bool is_stdin(const char *name)
 {
     struct stat own, st;
-    if (!name || !strcmp(name, "-"))
-        return name != NULL;
+    if (!name)
+        return false;
+    if (!strcmp(name, "-"))
+        return true;
     bool other = !strncmp(name, "/dev/", 5) || !strncmp(name, "/proc/", 6);
     return other && ctl_is_pipe("-", &own) && ctl_is_pipe(name, &st) && own.st_dev == st.st_dev && own.st_ino == st.st_ino;
 }

@@ -64,15 +64,18 @@ static void print_json(const ctl_options *o, const ctl_where *w, const reduce_re
 /* With several files or lines: which one the value belongs to. */
 static bool is_named(const ctl_options *o) { return (o->n_files > 1 || o->members) && !o->total && !o->merge; }
 
-/* One or two values, with the input that they belong to. */
-static void print_line(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
+static void print_origin(const ctl_options *o, const ctl_where *w, uint64_t i)
 {
-    for (int k = 0; k < n; k++)
-        printf("%s%s", k ? " " : "", v[k].text);
-    if (is_named(o) && w->unit)
-        printf("  %s[%" PRIu64 "]", w->name, w->first + i);
-    else if (is_named(o))
+    if (is_named(o))
         printf("  %s", w->name);
+    if (is_named(o) && w->unit)
+        printf("[%" PRIu64 "]", w->first + i);
+}
+
+static void print_line(const ctl_options *o, const ctl_where *w, const char *value)
+{
+    fputs(value, stdout);
+    print_origin(o, w, 0);
     putchar('\n');
 }
 
@@ -152,6 +155,20 @@ static void put_stats(text *t, const ctl_options *o, const ctl_where *w, const c
     }
 }
 
+/* One or two values, and which input they belong to if there are several. */
+static void put_line(text *t, const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
+{
+    for (int k = 0; k < n; k++) {
+        put(t, k ? " " : "");
+        put(t, v[k].text);
+    }
+    if (is_named(o)) {
+        flush(t);
+        print_origin(o, w, i);
+    }
+    *t->end++ = '\n';
+}
+
 static void print_values(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
 {
     enum { MOST = (CTL_MAX_VALUES + 1) * (NAME + CTL_MAX_NUMBER + 1) };
@@ -161,18 +178,10 @@ static void print_values(const ctl_options *o, const ctl_where *w, const reduce_
     for (uint64_t i = 0; i < r->cells; i++) {
         int n = ctl_values(v, o->spec.op, r->dtype, (const uint8_t *)cells + i * r->cell_size, o->format == CTL_HEX);
         make_room(&t, MOST);
-        if (o->format == CTL_JSON) {
+        if (o->format == CTL_JSON)
             print_json(o, w, r, v, n, i);
-        } else if (v[0].name) {
-            put_stats(&t, o, w, v, n, i);
-        } else if (is_named(o)) {
-            print_line(o, w, v, n, i);
-        } else {
-            for (int k = 0; k < n; k++) {
-                put(&t, v[k].text);
-                *t.end++ = k < n - 1 ? ' ' : '\n';
-            }
-        }
+        else
+            (v[0].name ? put_stats : put_line)(&t, o, w, v, n, i);
     }
     flush(&t);
 }
@@ -196,8 +205,6 @@ void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_resu
 
 void ctl_print_text(const ctl_options *o, const ctl_where *w, const char *value, const char *type, uint64_t count)
 {
-    ctl_value v = {.name = NULL};
-    snprintf(v.text, sizeof v.text, "%s", value);
     if (o->sink) {
         o->sink->take_exact(o->sink, w, value);
     } else if (o->format == CTL_JSON) {
@@ -207,7 +214,7 @@ void ctl_print_text(const ctl_options *o, const ctl_where *w, const char *value,
         ctl_json_value(o, value);
         printf(",\"op\":\"%s\",\"out\":\"%s\",\"count\":%" PRIu64 "}\n", reduce_op_name(o->spec.op), type, count);
     } else {
-        print_line(o, w, &v, 1, 0);
+        print_line(o, w, value);
     }
 }
 
@@ -258,17 +265,14 @@ static exact exact_of(const reduce_fault *f)
 bool ctl_print_exact(const ctl_options *o, const ctl_where *w)
 {
     reduce_fault f = REDUCE_FAULT_INIT;
-    ctl_value v = {.name = NULL};
     reduce_last_fault(&f);
     exact e = exact_of(&f);
     if (!e.known || e.least || (!o->sink && o->format != CTL_DECIMAL && o->format != CTL_HEX))
         return false;
-    if (o->sink) {
+    if (o->sink)
         o->sink->take_exact(o->sink, w, e.text);
-        return true;
-    }
-    memcpy(v.text, e.text, sizeof v.text);
-    print_line(o, w, &v, 1, 0);
+    else
+        print_line(o, w, e.text);
     return true;
 }
 

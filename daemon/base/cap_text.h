@@ -1,4 +1,4 @@
-/* The number of a cap within a message that is a constant. The cap is a #define of digits. */
+/* The number of a cap as text, for messages that are constants. The cap must be a #define of digits. */
 #ifndef RD_CAP_TEXT_H
 #define RD_CAP_TEXT_H
 

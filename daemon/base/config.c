@@ -35,7 +35,7 @@ static void cut_comment(char *line)
         }
 }
 
-/* inih takes an indented line for more of the value above it. */
+/* inih would take an indented line as a continuation of the value above it. */
 static void cut_indent(char *line)
 {
     size_t n = 0;

@@ -16,10 +16,11 @@ enum {
     RD_MAX_FILE = 180, /* of an option's path: name and path fit in a line of the config file, which inih limits to 198 bytes */
     RD_MAX_PATH = 512, /* of the config file's own */
     RD_MAX_WHY = 320,
-    RD_AUTOSTARTED_IDLE_S =
-        600,              /* idle-exit of a daemon that a client started; REDUCE_OPEN_OPTS_INIT of client/reduce.h agrees */
     RD_BACKEND_HYBRID = 3 /* after the codes of rp_backend: CUDA and the CPU together */
 };
+
+/* idle-exit of a daemon that a client started; REDUCE_OPEN_OPTS_INIT of client/reduce.h has the same */
+enum { RD_AUTOSTARTED_IDLE_S = 600 };
 
 /* What an option sets. Numbers are uint64_t so that one parser serves all. */
 typedef struct rd_config {

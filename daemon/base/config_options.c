@@ -11,7 +11,7 @@
 const rd_option rd_options[RD_OPTIONS] = {
     {"listen", RD_OPTION_URLS, FIELD(listen), 0, RD_MAX_LISTEN, 0, NULL, false,
      "URL to serve: ipc:///path/to/socket, tls+tcp://address:port or tcp://address:port. Repeat it for more. Default: the "
-     "socket that clients try first; it is to be listed beside other URLs"},
+     "socket that clients try first; list it, too, beside other URLs"},
     {"allow-uid", RD_OPTION_USERS, 0, 0, RD_MAX_IDS, 0, NULL, false,
      "user, by name or number, that may use the ipc socket of the preceding `listen`. Before the first `listen`: all ipc "
      "sockets without a list of their own. Repeat it for more. Without any allow-uid and allow-gid, socket-mode decides"},
@@ -22,8 +22,8 @@ const rd_option rd_options[RD_OPTIONS] = {
      "first `listen`: all such URLs without a list of their own. Repeat it for more. Without any, every name whose certificate "
      "tls-ca signed"},
     {"allow-plain-tcp", RD_OPTION_CHOICE, FIELD(allow_plain_tcp), 0, 1, 0, "no|yes", false,
-     "serve tcp:// without encryption and authentication: anyone who reaches the port may use the device and change what "
-     "others send and receive"},
+     "serve tcp:// without encryption or authentication: anyone who can connect may use the device, and anyone in between "
+     "can read and change what others send and receive"},
     {"tls-cert", RD_OPTION_PATH, FIELD(tls_cert), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "certificate for tls+tcp://, PEM, followed by the intermediate certificates up to its CA"},
     {"tls-key", RD_OPTION_PATH, FIELD(tls_key), 0, RD_MAX_FILE - 1, 0, NULL, false,
@@ -34,11 +34,11 @@ const rd_option rd_options[RD_OPTIONS] = {
      "revocation lists of these CAs, PEM. A certificate that one of them names is refused; a list that has expired refuses "
      "all"},
     {"tls-clients", RD_OPTION_CHOICE, FIELD(tls_clients), 0, 1, 0, "known|any", false,
-     "known: a client must present a certificate signed by tls-ca; any: anyone who reaches the port may use the device"},
+     "known: a client must present a certificate signed by tls-ca; any: anyone who can connect may use the device"},
     {"metrics-url", RD_OPTION_HTTP, FIELD(metrics_url), 0, RD_MAX_URL - 1, 0, NULL, false,
      "http://ADDRESS:PORT, such as http://127.0.0.1:9464: serve a live page for browsers there, and the metrics as Prometheus "
-     "text, at /metrics. Anyone who reaches it can read them, including every user of this machine. Default: off; `reducectl "
-     "metrics` works without it"},
+     "text, at /metrics. Anyone who can connect can read them, including every user of this machine. Default: off; "
+     "`reducectl metrics` works without it"},
     {"allow-remote-metrics", RD_OPTION_CHOICE, FIELD(allow_remote_metrics), 0, 1, 0, "no|yes", false,
      "allow an address in metrics-url that other machines can reach"},
     {"trace", RD_OPTION_PATH, FIELD(trace), 0, RD_MAX_FILE - 1, 0, NULL, false,
@@ -99,8 +99,8 @@ const rd_option rd_options[RD_OPTIONS] = {
      "once the device is open, give up calls and the writing to files that the daemon does not need (seccomp, Landlock)"},
     {"readers", RD_OPTION_NUMBER, FIELD(readers), 0, RD_MAX_READERS, 0, NULL, false,
      "threads that read clients' files, and with the CPU engine reduce most of what they read, with two buffers of 4 MiB each; "
-     "0 = half the number of cores, 7/8 of them with the CPU engine or several devices, but 4 to 16, of those 16 for each. One "
-     "user gets at most three quarters of them"},
+     "0 = half the number of cores, or 7/8 of them with the CPU engine or several devices; at least 4, at most 16 for each "
+     "device. One user gets at most three quarters of them"},
     {"files-from", RD_OPTION_CHOICE, FIELD(files_from), 0, 2, 0, "local|network|any", false,
      "file systems whose files the daemon reads for clients. local: disks and memory; network: NFS and the like, too, whose "
      "servers may keep readers waiting; any: FUSE and unknown ones, too, where a user may. Clients read the others themselves"},

@@ -50,6 +50,14 @@ static bool set_choice(rd_config *c, const rd_option *o, const char *value, char
 
 static const size_t MAX_IPC_PATH = sizeof((struct sockaddr_un *)0)->sun_path - 1; /* the terminator takes one byte */
 
+static bool is_listed(const rd_config *c, const char *url)
+{
+    bool found = false;
+    for (uint64_t i = 0; i < c->listens; i++)
+        found |= strcmp(c->listen[i], url) == 0;
+    return found;
+}
+
 static bool add_url(rd_config *c, const char *url, char *why)
 {
     const char *path = rd_ipc_path(url);
@@ -64,9 +72,8 @@ static bool add_url(rd_config *c, const char *url, char *why)
         snprintf(problem, sizeof problem, "a URL has at most %d bytes", RD_MAX_URL - 1);
     else if (c->listens == RD_MAX_LISTEN)
         snprintf(problem, sizeof problem, "at most %d URLs are allowed", RD_MAX_LISTEN);
-    for (uint64_t i = 0; i < c->listens && path && !problem[0]; i++) /* tcp with port 0 may be listed twice */
-        if (strcmp(c->listen[i], url) == 0)
-            snprintf(problem, sizeof problem, "it is listed twice");
+    else if (path && is_listed(c, url)) /* tcp with port 0 may be listed twice */
+        snprintf(problem, sizeof problem, "it is listed twice");
     if (problem[0]) {
         snprintf(why, RD_MAX_WHY, "listen = %.120s: %s", url, problem);
         return false;

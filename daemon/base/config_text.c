@@ -63,7 +63,7 @@ void rd_config_help(FILE *out)
             "  reduced --check-config --config my.conf          check this file\n"
             "  reduced --dump-config > my.conf                  a file to start from\n"
             "  REDUCED_URL=ipc:///tmp/try.sock reducectl status     show its state\n\n"
-            "options (the config file has the same names: name = value, # comments):\n",
+            "options (the config file has the same names: name = value, # comments; a FILE is an absolute path):\n",
             url);
     for (int i = 0; i < RD_OPTIONS; i++)
         help_option(&rd_options[i], out);

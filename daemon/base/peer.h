@@ -25,7 +25,7 @@ static inline bool rd_peer_is_user(const rd_peer *p) { return p->local || p->nam
  * These own nothing, because each of them could use what the others own. */
 bool rd_uid_is_known(uint64_t uid);
 
-/* Does the user see and do what only an administrator may? Root and the daemon's own user. */
+/* Root and the daemon's own user may see and do more than others. */
 bool rd_uid_is_admin(uint64_t uid);
 
 #endif

@@ -1,4 +1,4 @@
-/* Unix sockets that listen; the first thread accepts. */
+/* Listening unix sockets. The first thread accepts. */
 #include <errno.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -33,7 +33,7 @@ static bool may_come(const rd_unix_threads *pool, int fd, const struct ucred *wh
     return (rlim_t)fd + RESERVE < pool->descriptors || rd_uid_is_admin(who->uid);
 }
 
-/* NULL: the peer is refused, or there is no memory. */
+/* NULL if the peer is refused or memory is short; `fd` is closed then. */
 static rd_wire *make_stream(const rd_unix_listener *l, int fd)
 {
     struct ucred peer;

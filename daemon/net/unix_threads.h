@@ -1,4 +1,4 @@
-/* Inside net/: unix sockets, as the files that serve them share them.
+/* What the three files that serve unix sockets share. No other file includes this.
  *
  *   wire_unix.c      streams: what is asked of one, its events, its turns
  *   unix_listener.c  listening and accepting
@@ -23,7 +23,7 @@ typedef struct rd_unix_source {
     void (*ready)(struct rd_unix_source *s, uint32_t events);
 } rd_unix_source;
 
-typedef struct rd_unix_wire rd_unix_wire; /* a stream, of wire_unix.c alone */
+typedef struct rd_unix_wire rd_unix_wire; /* a stream; only wire_unix.c sees its fields */
 
 typedef struct rd_unix_thread {
     rd_unix_source kick; /* first: its eventfd wakes the thread */
@@ -68,20 +68,20 @@ static inline void rd_unix_kick(rd_unix_thread *t) { eventfd_write(t->kicked, 1)
 
 /* ---- wire_unix.c ---- */
 
-/* The thread that runs this; NULL: it is not one of these threads. */
+/* This thread, if it is one of them; otherwise NULL. */
 extern _Thread_local rd_unix_thread *rd_unix_this_thread;
 
 /* A stream of the peer of `fd`, served by `t`. NULL: no memory; the descriptor stays the caller's. */
 rd_wire *rd_unix_wire_new(const rd_unix_listener *l, int fd, const struct ucred *peer, rd_unix_thread *t);
 
-/* Called by the thread `t`: all turns that were asked for, also meanwhile. */
+/* Called by the thread `t`: take all turns that were asked for, including those asked for meanwhile. */
 void rd_unix_take_turns(rd_unix_thread *t);
 void rd_unix_run_errands(rd_unix_thread *t);
 bool rd_unix_has_errands(rd_unix_thread *t);
 
 /* ---- unix_listener.c ---- */
 
-/* The first thread: accepting failed a while ago; try again. */
+/* Called by the first thread: listeners that rest, because accepting failed, accept again. */
 void rd_unix_end_rest(rd_unix_threads *pool);
 
 #endif

@@ -334,7 +334,7 @@ static const rd_wire_ops ops = {.send = unix_send,
                                 .peer = unix_peer,
                                 .free = unix_free};
 
-/* ---- its beginning ---- */
+/* ---- making ---- */
 rd_wire *rd_unix_wire_new(const rd_unix_listener *l, int fd, const struct ucred *peer, rd_unix_thread *t)
 {
     rd_unix_wire *w = calloc(1, sizeof *w);

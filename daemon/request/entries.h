@@ -1,4 +1,4 @@
-/* Entries of QUERY's replies (proto/codec.h). An entry that the reply has no room for is left out. */
+/* Writes entries of QUERY's replies (proto/codec.h). An entry is left out if the reply has no room for it. */
 #ifndef RD_ENTRIES_H
 #define RD_ENTRIES_H
 

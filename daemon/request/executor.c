@@ -78,13 +78,19 @@ static void end(rd_requests *q, rd_request *r)
     r->job.done(q, &r->job);
 }
 
-/* Its session is gone, or its deadline has passed: no more work is done for it. */
+/* Its session is gone, or its deadline has passed: no more work is done for it. `f` gets the reason. */
+static bool is_abandoned(const rd_request *r, rp_fault *f)
+{
+    if (r->session->dead)
+        rp_fail(f, RP_CANCELLED, "session", 0, "the session has ended");
+    return r->session->dead || rd_late(r, f);
+}
+
+/* Has its task failed, or is it abandoned? Then task.fault has the reason. */
 static bool unwanted(rd_request *r)
 {
-    if (r->session->dead && r->job.task.fault.code == RP_OK)
-        rp_fail(&r->job.task.fault, RP_CANCELLED, "session", 0, "the session has ended");
-    rd_settle_late(r);
-    return r->job.task.fault.code != RP_OK;
+    rp_fault *f = &r->job.task.fault;
+    return f->code != RP_OK || is_abandoned(r, f);
 }
 
 static void executor_read(rd_work *w)
@@ -175,8 +181,8 @@ static void feed_readers(rd_requests *q)
     }
 }
 
-/* Long ranges get further readers once no other request wants their buffers. A client sends several, one after the other, so
- * this takes a while to be seen. */
+/* Long ranges get further readers when no other request wants a buffer. A client sends several ranges, one after the other, so
+ * this is looked at after a while. */
 enum { HELP_MS = 1 };
 
 static bool may_help(const rd_requests *q, const rd_user *user)
@@ -218,16 +224,18 @@ static void executor_help(uv_timer_t *t)
 
 static void watch_long(rd_requests *q)
 {
-    for (rd_long *l = q->buffers.reading; l; l = l->next) {
-        const rd_request *r = l->read->request;
-        rp_fault f = {0};
-        if (r->session->dead)
-            rp_fail(&f, RP_CANCELLED, "session", 0, "the session has ended");
-        if (f.code || rd_late(r, &f))
+    rp_fault f;
+    for (rd_long *l = q->buffers.reading; l; l = l->next)
+        if (is_abandoned(l->read->request, &f))
             rd_long_stop(l, &f);
-    }
     if (q->buffers.reading && !q->sched.queue[RD_QUEUE_READ].queued && !uv_is_active((uv_handle_t *)&q->help_timer))
         uv_timer_start(&q->help_timer, executor_help, HELP_MS, 0);
+}
+
+void rd_stop_reading(rd_requests *q, const rp_fault *f)
+{
+    for (rd_long *l = q->buffers.reading; l; l = l->next)
+        rd_long_stop(l, f);
 }
 
 static void feed_queue(rd_requests *q, rd_queue_kind queue)

@@ -12,7 +12,7 @@
 enum {
     HUGE_PAGE = 2 << 20,
     PART_BYTES = 256 << 10, /* it stays in the cache of a core until it is reduced */
-    ROWS_BYTES = 2 << 20    /* the same of columns, whose states are taken up and put back for every part */
+    ROWS_BYTES = 2 << 20    /* the same for columns, whose states are taken up and put back for every part */
 };
 
 /* ---- buffers ---- */
@@ -58,6 +58,12 @@ rd_buffer *rd_buffer_take(rd_buffers *b)
     else if (b->made < b->cap)
         x = new_buffer(b);
     return x;
+}
+
+void rd_buffer_charge(rd_buffer *x, rd_user *user)
+{
+    x->user = user;
+    rd_charge_anyway(x->all->holdings->users, user, RD_HELD_BUFFERS, 1);
 }
 
 void rd_buffer_give(rd_buffer *x)
@@ -143,13 +149,9 @@ static bool read_up_to(rd_read *x, uint8_t *to, size_t end)
 
 bool rd_read_rest(rd_read *r) { return read_up_to(r, r->data + r->got, r->bytes); }
 
-/* Whole rows of columns, at least one. */
-static size_t part_bytes(const rd_read *x)
-{
-    if (!x->row)
-        return PART_BYTES;
-    return x->row < ROWS_BYTES ? ROWS_BYTES - ROWS_BYTES % x->row : x->row;
-}
+uint64_t rd_read_rows(const rd_read *r) { return r->row < ROWS_BYTES ? ROWS_BYTES / r->row : 1; }
+
+static size_t part_bytes(const rd_read *x) { return x->row ? (size_t)(rd_read_rows(x) * x->row) : PART_BYTES; }
 
 /* rk_next_fn: parts follow one another in the same bytes of the buffer. */
 static const void *file_read_part(void *arg, size_t *bytes)
@@ -192,8 +194,7 @@ static void file_read_range(rd_work *w)
 void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work *w))
 {
     r->buffer = x;
-    x->user = user;
-    rd_charge_anyway(x->all->holdings->users, user, RD_HELD_BUFFERS, 1);
+    rd_buffer_charge(x, user);
     r->data = x->memory + r->offset % RD_DIRECT_BLOCK;
     r->request->job.task.data = r->data;
     r->work = (rd_work){.run = file_read_range, .done = done, .running = &user->running, .bulk = !r->direct};

@@ -57,9 +57,15 @@ void rd_buffers_fini(rd_buffers *b);
 
 /* NULL: all are in use, or, if none was ever made, there is no memory. */
 rd_buffer *rd_buffer_take(rd_buffers *b);
+
+/* It counts as the user's until it is given back. */
+void rd_buffer_charge(rd_buffer *x, rd_user *user);
 void rd_buffer_give(rd_buffer *x);
 
-/* The bytes of the range that `data` does not have (got). False: `fault` says why. A worker's. */
+/* Of columns: how many rows are read at a time, at least one. They stay in a core's cache until they are reduced. */
+uint64_t rd_read_rows(const rd_read *r);
+
+/* Read the bytes of the range that `data` lacks, from `got` on. False: `fault` says why. Called by a worker. */
 bool rd_read_rest(rd_read *r);
 
 /* A worker reads the range into `x`, where the request's task finds it; then the loop calls r->work.done. `user`: whose file it

@@ -32,7 +32,7 @@ static void put_user(rd_requests *q, const rd_user *user, rp_writer *w)
     bool named = rd_user_is_named(user);
     if (named) {
         snprintf(group, sizeof group, "user.tls%" PRIu64, user->uid - RD_FIRST_NAMED + 1);
-        rd_put_text_of(w, group, "name", user->text); /* a name may have more bytes than a key */
+        rd_put_text_of(w, group, "name", user->text); /* it may be longer than a key */
     } else {
         snprintf(group, sizeof group, "user.%.20s", user->text); /* a number, or "tcp" */
     }

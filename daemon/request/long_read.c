@@ -6,19 +6,18 @@
 #include "daemon/base/clock.h"
 #include "daemon/request/request.h"
 
-enum { PART_BYTES = 2 << 20 }; /* they stay in the cache of a core until they are reduced */
-static const uint64_t TURN_NS =
-    5000000; /* of a reader; then other works may have its thread, or small requests its processor */
+/* The turn of a reader. After it other work may have the thread, and small requests the processor. */
+static const uint64_t TURN_NS = 5 * RD_NS_PER_MS;
 
-/* A worker that takes part. */
+/* A worker that reads some of the rows. */
 typedef struct reader {
     rd_work work; /* first */
     rd_long *all;
     rd_buffer *buffer;
     void *states;  /* NULL: it has no rows so far */
     bool goes_on;  /* its turn is over, but rows are left */
-    bool last;     /* it has ended the range */
-    bool complete; /* and none of its rows is missing */
+    bool last;     /* it was the last one to leave */
+    bool complete; /* ... and no row is missing */
     uint64_t copy_ns, compute_ns;
 } reader;
 
@@ -33,8 +32,7 @@ void rd_long_stop(rd_long *l, const rp_fault *f)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* The next rows for a reader, `n` of them from row `from` on. False: none is left. The first ones make the reader one of those
- * inside. */
+/* Take the next `n` rows, from row `from` on. False: none is left. A reader that was not inside is from now on. */
 static bool take_rows(reader *x, bool inside, uint64_t *from, uint64_t *n)
 {
     rd_long *l = x->all;
@@ -81,7 +79,7 @@ static bool read_rows(reader *x, uint64_t from, uint64_t n)
     return true;
 }
 
-/* Join what this reader has with what those before it left. True: it is the last one, and x->states are of all rows. */
+/* Join this reader's states to those that earlier readers left. True: it is the last one, and x->states are of all rows. */
 static bool leave(reader *x)
 {
     rd_long *l = x->all;
@@ -171,7 +169,7 @@ static void reader_done(rd_work *w)
         rd_workers_add(b->holdings->workers, w);
         return;
     }
-    const bool ended = x->last || l->readers == 1; /* stopped before it began, it has no last reader */
+    const bool ended = x->last || l->readers == 1; /* a range that was stopped before any row was read has no last reader */
     rd_buffer_give(x->buffer);
     free(x);
     if (ended && l->read) {
@@ -191,8 +189,7 @@ bool rd_long_help(rd_long *l, rd_buffer *b)
         return false;
     x->all = l;
     x->buffer = b;
-    b->user = l->user;
-    rd_charge_anyway(b->all->holdings->users, l->user, RD_HELD_BUFFERS, 1);
+    rd_buffer_charge(b, l->user);
     x->work = (rd_work){.run = reader_run, .done = reader_done, .running = &l->user->running, .bulk = !l->read->direct};
     l->readers++;
     rd_workers_add(b->all->holdings->workers, &x->work);
@@ -207,7 +204,7 @@ bool rd_long_start(rd_read *r, rd_buffer *b, rd_user *user, void (*done)(rd_work
     if (!l)
         return false;
     *l = (rd_long){.read = r, .user = user, .done = done, .rows = t->spec.rows, .next = b->all->reading};
-    l->each = r->row < PART_BYTES ? PART_BYTES / r->row : 1;
+    l->each = rd_read_rows(r);
     l->link = &b->all->reading;
     if (l->next)
         l->next->link = &l->next;

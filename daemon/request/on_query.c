@@ -305,7 +305,7 @@ static rp_err answer_entries(rd_requests *q, rd_request *r, uint32_t topic, rp_f
     return RP_OK;
 }
 
-enum { LIST_BYTES = RP_MAX_ENTRIES * (RP_ENTRY_SIZE + RP_MAX_KEY + RP_MAX_VALUE) }; /* lists of long texts */
+enum { LIST_BYTES = RP_MAX_ENTRIES * (RP_ENTRY_SIZE + RP_MAX_KEY + RP_MAX_VALUE) }; /* room for the longest entries */
 
 /* The oldest requests, as many as a reply has entries for, and the number of all. */
 static rp_err answer_requests(rd_requests *q, rd_request *r, rp_fault *f)

@@ -5,7 +5,7 @@
 #include "daemon/request/record.h"
 #include "daemon/request/session_list.h"
 
-#define DROP_LOG_NS RD_NS_PER_S /* at most one line a second about peers that misbehave */
+static const uint64_t DROP_LOG_NS = RD_NS_PER_S; /* at most one line a second about peers that misbehave */
 
 /* ---- requests come and go ---- */
 void rd_request_enter(rd_request *r)

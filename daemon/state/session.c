@@ -139,7 +139,7 @@ void rd_sessions_reap(rd_sessions *s)
 {
     for (rd_session **at = &s->dead; *at;) {
         rd_session *x = *at;
-        /* `held` first: fastpath.c charges `unsent` before it releases it */
+        /* `held` first: fastpath.c charges `unsent` before it releases `held` */
         if (x->inflight || atomic_load_explicit(&x->held, memory_order_acquire) || rd_account_things(&x->unsent) ||
             rd_streams_busy(&x->streams)) {
             at = &x->next_dead;

@@ -6,7 +6,7 @@
 
 enum { RD_STEPS = 8, RD_BUCKETS = 42 * RD_STEPS };
 
-/* What metrics and page show of it: the number below 2^10 ns = 1 us, 2^11 ns, ... 2^34 ns = 17 s. */
+/* Metrics and page show how many values are below 2^10 ns = 1 us, 2^11 ns, ... 2^34 ns = 17 s. */
 enum { RD_FIRST_LE = 10, RD_LAST_LE = 34 };
 
 typedef struct rd_histogram {

@@ -19,7 +19,7 @@
 #include "daemon/telemetry/trace.h"
 #include "kernels/kernels.h"
 
-enum { RD_STATUS_BYTES = 32768 }; /* of the entries of info and status: of at most 300 bytes each; all but a few have 40 */
+enum { RD_STATUS_BYTES = 32768 }; /* room for the entries of info and status: most have 40 bytes, none more than 300 */
 
 /* All that is rendered, at one moment. */
 typedef struct rd_measures {

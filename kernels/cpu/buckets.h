@@ -129,8 +129,8 @@ ONE_COPY void fill_buckets64(acc *a, const void *data, size_t n)
 enum {
     FEW32 = 1500,
     MOST_ADDS32 = 2 * COPIES32 << 14, /* 2^14 adds to each sum, even if all go to the same pair */
-    PAIRS = 256,       /* pairs whose places are computed together: fewer would be loaded before they are in L1 */
-    PAIRS_AHEAD = 8192 /* bytes to prefetch */
+    PAIRS = 256,                      /* pairs whose places are computed together: meanwhile the pairs reach L1 */
+    PAIRS_AHEAD = 8192                /* bytes to prefetch */
 };
 
 /* The places of n pairs, a multiple of LANES64, in bytes. False: there are infinities or NaNs. */

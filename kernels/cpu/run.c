@@ -115,7 +115,7 @@ void rk_cpu_rows_end(rk_task *t, void *states)
     rk_fp_leave(saved);
 }
 
-/* As join_parts, of whole rows of columns, from row `from` on, which `part` already has. */
+/* As join_parts, for whole rows of columns. `part` already has the first `rows` of them. */
 static bool join_rows(rk_task *t, rk_task *part, uint64_t rows, rk_next_fn *next, void *arg, rk_state *states)
 {
     const size_t size = (size_t)t->spec.row_len * rp_dtype_size(t->spec.dtype);

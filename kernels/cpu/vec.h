@@ -230,7 +230,7 @@ INLINE vu64 square_low(vu64 v)
 /* Prefetch a cache line that a loop needs later. Beyond the end of an array this does nothing. */
 INLINE void prefetch(const void *p, size_t ahead) { __builtin_prefetch((const void *)((uintptr_t)p + ahead)); }
 
-/* Into L2 only if it comes from `far`. That leaves the buffers free that lines wait in on their way to L1. */
+/* If it comes from `far`, only into L2: that leaves free the buffers in which lines wait on their way to L1. */
 INLINE void prefetch_from(const void *p, size_t ahead, bool far)
 {
     if (far)

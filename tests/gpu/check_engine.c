@@ -6,6 +6,7 @@
  * --every N: one of N comparisons, as many of each kind if N is a prime.
  * Exit 0: all equal; 77: no device. The last line counts. */
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -414,7 +415,7 @@ static void check_columns(rk_engine *e, waker *w, int op, int dtype, amount quic
     free(memory);
 }
 
-/* Columns of f32 of which one element, far below the others, decides the rounding. */
+/* Columns of f32 of which one element, far below the others, decides the rounding: of a sum, or of a sum of squares. */
 static void check_hanging(rk_engine *e, waker *w, int op)
 {
     static const uint64_t shapes[][3] = {
@@ -424,14 +425,30 @@ static void check_hanging(rk_engine *e, waker *w, int op)
         float *memory = calloc(planes * rows * row_len, sizeof *memory);
         for (uint64_t c = 0; c < planes * row_len; c++) {
             float *column = memory + c / row_len * rows * row_len + c % row_len;
-            const float elements[] = {1, 0x1p-53f, rng() % 2 ? 0x1p-140f : -0x1p-140f};
-            for (int k = 0; k < 3; k++)
-                column[(rng() % (rows / 4) + k * (rows / 4)) * row_len] = elements[k];
+            const float of_sum[] = {1, 0x1p-53f, rng() % 2 ? 0x1p-140f : -0x1p-140f, 0};
+            const float of_squares[] = {1, 0x1p-27f, 0x1p-27f, rng() % 2 ? 0x1p-60f : -0x1p-70f};
+            for (int k = 0; k < 4; k++)
+                column[(rng() % (rows / 4) + k * (rows / 4)) * row_len] = op == RP_OP_SUMSQ ? of_squares[k] : of_sum[k];
         }
         rk_task t = task_of(op, RP_F32, 0, RP_COLUMNS, rows, row_len, memory);
         t = planes_of(t, shapes[i][2]);
         compare(e, w, &t, "columns that hang on one element");
         free(memory);
+    }
+}
+
+/* f64 whose sum is finite, though sums of some of them are not: in the order in which the lanes of a warp join. */
+static void check_overflow(rk_engine *e, waker *w, int op)
+{
+    static const double of_lane[32] = {[0] = 0x1p1023,    [8] = 0x1p1023,    [16] = 0x1p1023, [24] = 0x1p1023,
+                                       [4] = -0x1.8p1023, [2] = -0x1.8p1023, [1] = -0x1p1023, [3] = 1};
+    for (int i = 0; i < 8; i++) {
+        double memory[2000] = {0};
+        const uint64_t n = i < 4 ? 64 : sizeof memory / sizeof *memory;
+        for (int k = 0; k < 32; k++) /* the sum of their magnitudes, over n, is finite, too */
+            memory[k << i % 2] = op == RP_OP_MEAN ? fabs(of_lane[k]) : of_lane[k];
+        rk_task t = task_of(op, RP_F64, 0, i / 2 % 2 ? RP_STATES_OUT : 0, 1, n, memory);
+        compare(e, w, &t, "f64 that overflow on the way");
     }
 }
 
@@ -787,6 +804,8 @@ int main(int argc, char **argv)
                 check_columns(e, &w, op, dtype, quick);
                 if (dtype == RP_F32)
                     check_hanging(e, &w, op);
+                if (dtype == RP_F64)
+                    check_overflow(e, &w, op);
             } else if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {
                 check_huge(e, &w, op, dtype);
             }

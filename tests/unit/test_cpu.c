@@ -729,7 +729,7 @@ static bool run_rows(rk_engine *e, rk_task *t, uint64_t rows)
     return taken;
 }
 
-/* As threads would, of which each takes some rows; the last to leave joins what they have. */
+/* As if by threads that take some rows each; the last one to leave joins their states. */
 static void run_shared_rows(rk_engine *e, rk_task *t, t_rng *r)
 {
     enum { THREADS = 3 };

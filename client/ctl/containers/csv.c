@@ -147,16 +147,18 @@ static bool is_number(const char *text)
     return is_missing(text) || parse_f64(text, &v);
 }
 
-/* `text`: the field; NULL: it is about the line. */
-static bool wrong(const ctl_csv *c, const char *text, const char *what, char why[CTL_WHY])
+static bool bad_line(const ctl_csv *c, const char *what, char why[CTL_WHY])
 {
-    char clean[48];
-    ctl_clean(clean, sizeof clean, text ? text : "");
-    if (text)
-        snprintf(why, CTL_WHY, "line %" PRIu64 ": '%s' %.150s", c->line + 1, clean, what);
-    else
-        snprintf(why, CTL_WHY, "line %" PRIu64 ": %.150s", c->line + 1, what);
+    snprintf(why, CTL_WHY, "line %" PRIu64 ": %.200s", c->line + 1, what);
     return false;
+}
+
+static bool bad_field(const ctl_csv *c, const char *text, const char *what, char why[CTL_WHY])
+{
+    char clean[48], both[CTL_WHY];
+    ctl_clean(clean, sizeof clean, text);
+    snprintf(both, sizeof both, "'%s' %s", clean, what);
+    return bad_line(c, both, why);
 }
 
 static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
@@ -169,17 +171,15 @@ static bool convert(const ctl_csv *c, const char *text, uint8_t *out, char why[C
     char reason[CTL_WHY];
     bool missing = is_missing(text);
     if (missing && !is_float(c->dtype))
-        return wrong(c, text, "is missing: read the column as f64, with --nan omit", why);
+        return bad_field(c, text, "is missing: read the column as f64, with --nan omit", why);
     if (c->dtype == REDUCE_F64 && !missing && parse_f64(text, &v)) {
         memcpy(out, &v, sizeof v);
         return true;
     }
     if (c->dtype == REDUCE_F64 && !missing)
-        return wrong(c, text, "is not a number in the range of f64", why);
-    if (!ctl_parse_scalar(missing ? "nan" : text, c->dtype, &bits, reason)) {
-        snprintf(why, CTL_WHY, "line %" PRIu64 ": %.200s", c->line + 1, reason);
-        return false;
-    }
+        return bad_field(c, text, "is not a number in the range of f64", why);
+    if (!ctl_parse_scalar(missing ? "nan" : text, c->dtype, &bits, reason))
+        return bad_line(c, reason, why);
     memcpy(out, &bits, reduce_dtype_size(c->dtype));
     return true;
 }
@@ -254,21 +254,21 @@ static bool take_element(const ctl_csv *c, const char *at, const char *end, bool
     char text[FIELD];
     const char *field = at;
     if (!at)
-        return wrong(c, NULL, "the line has too few fields", why);
+        return bad_line(c, "the line has too few fields", why);
     if (quotes) {
         if (!take_field(&at, end, c->delimiter, text))
-            return wrong(c, NULL, "the field is too long for a number", why);
+            return bad_line(c, "the field is too long for a number", why);
     } else {
         const char *next = memchr(at, c->delimiter, (size_t)(end - at));
         size_t n = (size_t)((next ? next : end) - at);
         if (n >= FIELD)
-            return wrong(c, NULL, "the field is too long for a number", why);
+            return bad_line(c, "the field is too long for a number", why);
         memcpy(text, at, n);
         trim(text, n);
         at = next ? next + 1 : NULL;
     }
     if (memchr(field, 0, (size_t)((at ? at : end) - field)))
-        return wrong(c, text, "is followed by a zero byte", why);
+        return bad_field(c, text, "is followed by a zero byte", why);
     return convert(c, text, out, why);
 }
 
@@ -316,7 +316,7 @@ long ctl_csv_feed(ctl_csv *c, const char *bytes, size_t len, bool last, uint8_t 
             continue;
         if (!split(c, p, len - *used, last, &r))
             break;
-        if (r.open && !wrong(c, NULL, UNCLOSED, why))
+        if (r.open && !bad_line(c, UNCLOSED, why))
             return -1;
         if (!take_record(c, bytes, bytes + len, p, r.end, r.field, r.quotes, out, &made, why))
             return -1;
@@ -368,7 +368,7 @@ static void list_columns(const ctl_csv *c, const char *record, const char *end, 
     }
 }
 
-/* *same: how many columns have the name; of several none is meant. */
+/* *same: how many columns have the name. If there are several, none is chosen. */
 static bool find_column(ctl_csv *c, const char *name, bool header, const char *record, const char *end, unsigned *same)
 {
     char text[FIELD], *rest;

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
@@ -31,6 +31,10 @@ class Remote:
     def copy(self, why: str) -> Array:
         """The elements in memory."""
         raise NotImplementedError
+
+    def rearranged(self, order: Sequence[int]) -> Remote | None:
+        """A copy outside this process's memory, too, whose axes lie there in this order, the slowest first. None: there is no way."""
+        return None
 
     def pairs(self, view: str) -> Remote:
         """Complex numbers as a last axis of two floats."""

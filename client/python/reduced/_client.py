@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Callable, NamedTuple
 
 from . import _abi, _signals
+from ._errors import text_of
 from ._lib import check, lib, milliseconds, program
 
 PRIORITIES = {"normal": _abi.PRIORITY_NORMAL, "high": _abi.PRIORITY_HIGH, "background": _abi.PRIORITY_BACKGROUND}
@@ -63,10 +64,14 @@ def _local(local: bool | None) -> int:
 class Client:
     """A connection to one daemon, for any number of threads.
 
-    Without `url` it is the daemon of $REDUCED_URL, of this user or of the system; if none listens, a private one is started
-    (`autostart`), which exits after `idle_exit` seconds without clients. It reconnects by itself. It pickles as its arguments, and
-    opens a new connection after a fork. Times are seconds. On the main thread, Ctrl-C or another signal whose handler raises ends a
-    call that waits for the daemon, within 0.1 s.
+    `url` is ipc:///path, tls+tcp://host:port or tcp://host:port, by default $REDUCED_URL. Without both it is the daemon of this user
+    or of the system; if none listens, a private one is started (`autostart`), which exits after `idle_exit` seconds without clients.
+    `tls` has the files for tls+tcp, by default $REDUCED_TLS_CA, $REDUCED_TLS_CERT and $REDUCED_TLS_KEY. With `wait` the client keeps
+    trying to connect for `connect_timeout`; without `retry` it reports BUSY and lost connections instead of repeating the request.
+    `priority` is normal, high or background.
+
+    A client reconnects by itself. It pickles as its arguments, and opens a new connection after a fork. Times are seconds. On the
+    main thread, Ctrl-C or another signal whose handler raises ends a call that waits for the daemon, within 0.1 s.
 
     With `local` this process reduces arrays itself where sending them would take longer: small ones, and any if the daemon is on this
     machine and has no GPU. Values and errors are the same, but the daemon does not count these requests. None, the default: as
@@ -178,8 +183,8 @@ class Client:
         i = _abi.Info(size=ctypes.sizeof(_abi.Info))
         self.call("reduce_get_info", ctypes.byref(i))
         names = {v: k for k, v in PRIORITIES.items()}
-        return Info(i.url.decode(), i.server.decode("utf-8", "replace"), bool(i.autostarted), i.reconnects, names.get(i.priority, "?"), i.wire_version,
-                    i.side.decode("utf-8", "replace"))
+        return Info(text_of(i.url), text_of(i.server), bool(i.autostarted), i.reconnects, names.get(i.priority, "?"), i.wire_version,
+                    text_of(i.side))
 
     def status(self, topic: str = "status") -> dict[str, Any]:
         """What the daemon reports about itself: topic "info", "status" or "requests"."""
@@ -190,7 +195,7 @@ class Client:
 
         def each(_: Any, entry: Any) -> int:
             e = entry.contents
-            found[e.key.decode("utf-8", "replace")] = e.u64 if e.kind == _abi.KIND_U64 else e.f64 if e.kind == _abi.KIND_F64 else e.text.decode("utf-8", "replace")
+            found[text_of(e.key)] = e.u64 if e.kind == _abi.KIND_U64 else e.f64 if e.kind == _abi.KIND_F64 else text_of(e.text)
             return 0
         self.call("reduce_query", topics[topic], ENTRY(each), None)
         return found
@@ -201,7 +206,7 @@ class Client:
 
         def each(_: Any, gpu: Any) -> int:
             g = gpu.contents
-            found.append(Gpu(g.name.decode("utf-8", "replace"), g.ordinal, bool(g.lost)))
+            found.append(Gpu(text_of(g.name), g.ordinal, bool(g.lost)))
             return 0
         self.call("reduce_gpus", GPU(each), None)
         return found
@@ -211,7 +216,7 @@ class Client:
         found: list[str] = []
 
         def take(_: Any, text: bytes) -> int:
-            found.append(text.decode("utf-8", "replace"))
+            found.append(text_of(text))
             return 0
         self.call("reduce_metrics", TEXT(take), None)
         return found[0]

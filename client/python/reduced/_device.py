@@ -9,7 +9,7 @@ import sys
 import threading
 import warnings
 from math import prod
-from typing import Any, Callable, Iterator, NamedTuple
+from typing import Any, Callable, Iterator, NamedTuple, Sequence
 
 import numpy as np
 
@@ -430,6 +430,21 @@ class Tensor(Remote):
             host = np.ascontiguousarray(host).view(self.dtype)
         return host.reshape(self.shape)
 
+    def rearranged(self, order: Sequence[int]) -> Tensor | None:
+        shape = tuple(getattr(self.owner, "shape", ()))
+        n = len(shape)  # one less than the axes of `order` if the last one has the parts of complex numbers
+        if self.shape not in (shape, shape + (2,)) or any(i >= n for i in order[:n]):
+            return None
+        made = rearranged(self.owner, tuple(order[:n]))
+        found: Tensor | None = None if made is None else tensor(made)
+        if found is None:
+            return None
+        found = found.pairs(self.dtype.str) if n < len(order) else found
+        stride_of = dict(zip(order, found.strides))
+        found.dtype, found.shape, found.strides = self.dtype, self.shape, tuple(stride_of[i] for i in range(len(order)))
+        found.owner, found.keep = self.owner, (made, found.keep)
+        return found
+
     def pairs(self, view: str) -> Tensor:
         """Complex numbers as a last axis of two floats."""
         one = np.dtype(view)
@@ -441,6 +456,20 @@ class Tensor(Remote):
         """The same, in memory order."""
         order = sorted(range(len(self.shape)), key=lambda i: -self.strides[i])
         return self.copy(why).transpose(order)
+
+
+def rearranged(owner: Any, order: tuple[int, ...]) -> Any:
+    """A copy on the GPU with its axes in this order, made by the tensor's own library. None: it has no way, or no memory."""
+    try:
+        if hasattr(owner, "detach"):                            # PyTorch
+            return owner.detach().permute(order).contiguous()
+        library = type(owner).__module__.partition(".")[0]
+        if library == "cupy":
+            with owner.device:
+                return sys.modules["cupy"].ascontiguousarray(owner.transpose(order))
+        return owner.transpose(order) if library in ("jax", "jaxlib") else None
+    except (RuntimeError, MemoryError):
+        return None
 
 
 def to_host(owner: Any, dtype: np.dtype[Any]) -> Array:

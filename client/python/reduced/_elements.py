@@ -65,6 +65,11 @@ def float_code(dtype: np.dtype[Any]) -> int:
     return FLOATS.get(f"{dtype.kind}{dtype.itemsize}", 0)
 
 
+def part_code(dtype: np.dtype[Any]) -> int:
+    """The same, of complex types that of their parts."""
+    return float_code(dtype) if dtype.kind != "c" else float_code(np.dtype(f"f{dtype.itemsize // 2}"))
+
+
 def is_nan(a: np.ndarray[Any, Any]) -> Any:
     """Where numbers are NaN and dates NaT."""
     return np.isnat(a) if a.dtype.kind in "mM" else np.isnan(a)

@@ -145,6 +145,11 @@ def _code(cls: type[Error]) -> str:
     return "".join(f"_{c}" if c.isupper() else c for c in words).lstrip("_").upper()
 
 
+def text_of(raw: bytes) -> str:
+    """What a daemon wrote, whatever its bytes are."""
+    return raw.decode("utf-8", "replace")
+
+
 CLASSES = {_code(cls): cls for cls in Error.__subclasses__()}
 for _name, _class in CLASSES.items():
     _class.name = _name
@@ -158,4 +163,4 @@ def of(err: int, text: str, fault: Any) -> Error:
         exact = fault.value_low | fault.value_high << 64
         exact -= (exact >> 127) << 128
     index = None if fault.index == _abi.NO_INDEX else fault.index
-    return cls(text, fault.field.decode("utf-8", "replace"), fault.limit, index, fault.retry_ms / 1000, exact)
+    return cls(text, text_of(fault.field), fault.limit, index, fault.retry_ms / 1000, exact)

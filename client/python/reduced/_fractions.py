@@ -20,6 +20,7 @@ from ._sources import address
 HEAD, SPECIAL, COUNT = 16, 1, 8  # bytes of a state before its limbs; where a byte of infinities and NaNs and the count are
 LIMBS = {144: (6, -150), 824: (34, -1075), 56: (2, 0)}  # bytes of a state: limbs of the sum, before those of the squares; log2 of its unit
 FORMS = {_abi.F16: (11, -24), _abi.BF16: (8, -133), _abi.F32: (24, -149)}  # digits, and log2 of the smallest number above 0
+DOUBLE = 53, -1074
 
 
 class Fractional:
@@ -27,7 +28,7 @@ class Fractional:
 
     def __init__(self, finish: Finish, op: str, el: Element, spec: _abi.Spec, ddof: Fraction):
         self.finish, self.root, self.ddof, self.cell = finish, op == "std", ddof, cell_dtype(op, el, spec.out)
-        self.form = FORMS.get(spec.out, (53, -1074))
+        self.form = FORMS.get(spec.out, DOUBLE)
         self.spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=spec.op, dtype=spec.dtype, out=spec.out, nan=spec.nan, rows=1)
 
     def states(self, states: Array) -> Array:

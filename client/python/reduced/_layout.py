@@ -1,6 +1,7 @@
 """Axes: which rows, columns or planes of memory a reduction goes along. `arrange` alone decides that, and whether to copy."""
 from __future__ import annotations
 
+import sys
 from math import prod
 from operator import index
 from typing import Any, NamedTuple, Sequence
@@ -74,10 +75,14 @@ def arrange(shape: Sequence[int], strides: Sequence[int], itemsize: int, axes: S
     return None
 
 
-def copied(shape: Sequence[int], axes: Sequence[int]) -> Layout:
-    """The layout of a copy with the reduced axes last."""
-    kept = tuple(i for i in range(len(shape)) if i not in axes)
-    return Layout(kept + tuple(axes), kept, prod(shape[i] for i in kept), 1, True)
+def copied(shape: Sequence[int], strides: Sequence[int], axes: Sequence[int], ordered: bool) -> Layout:
+    """The layout of a copy. Its last axis is the one that lies closest together now, so that a copy moves neighbours together.
+    `ordered` as in `arrange`."""
+    order = sorted(range(len(shape)), key=lambda i: -abs(strides[i]) if shape[i] != 1 else -sys.maxsize)
+    reduced, kept = sorted(axes) if ordered else [i for i in order if i in axes], tuple(i for i in order if i not in axes)
+    if not order or order[-1] in axes:
+        return Layout(kept + tuple(reduced), kept, prod(shape[i] for i in kept), 1, True)
+    return Layout(tuple(reduced) + kept, kept, prod(shape[i] for i in reduced), 1, False)
 
 
 def in_order(a: np.ndarray[Any, Any], layout: Layout) -> np.ndarray[Any, Any]:

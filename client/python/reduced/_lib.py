@@ -47,7 +47,7 @@ def check(err: int) -> int:
         _signals.raise_kept()
         fault = _abi.Fault(size=ctypes.sizeof(_abi.Fault))
         lib().reduce_last_fault(ctypes.byref(fault))
-        raise _errors.of(err, lib().reduce_errmsg().decode("utf-8", "replace"), fault)
+        raise _errors.of(err, _errors.text_of(lib().reduce_errmsg()), fault)
     return err
 
 

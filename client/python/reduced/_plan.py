@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _abi
 from ._arrays import Array, Remote, operand
-from ._elements import Element, float_code
+from ._elements import Element, float_code, part_code
 from ._errors import EmptyError
 from ._layout import Layout, arrange, copied, in_order
 from ._lib import lib
@@ -123,12 +123,24 @@ def lay(p: Prepared) -> Layout:
     def find() -> Layout | None:
         return arrange(p.data.shape, p.data.strides, p.data.dtype.itemsize, p.axes, p.op in PLACES)
     layout = find()
+    if layout is None and isinstance(p.data, Remote):
+        rearrange(p)
+        layout = find()
     if isinstance(p.data, Remote) and (layout is None or p.keep is not None and not p.data.masks):
         p.data = p.data.copy("`where`" if layout else "these strides and axes")
         layout = find()
     if not isinstance(p.data, Remote):
         p.keep = in_memory_too(p.keep)
-    return layout or copied(p.data.shape, p.axes)
+    return layout or copied(p.data.shape, p.data.strides, p.axes, p.op in PLACES)
+
+
+def rearrange(p: Prepared) -> None:
+    """Copy elements to another place on the GPU, where they can be reduced. Nothing is done if their library has no way to do that."""
+    order = copied(p.data.shape, p.data.strides, p.axes, p.op in PLACES).order
+    both = [x.rearranged(order) if isinstance(x, Remote) else x for x in (p.data, p.keep)]
+    if both[0] is not None and (p.keep is None or both[1] is not None):
+        p.data, p.keep = both
+        p.moved = True
 
 
 def in_memory_too(keep: Any) -> Any:
@@ -170,7 +182,7 @@ def reply_code(p: Prepared) -> int:
     if el.parts == 2 and p.op in ("var", "std", "rms"):  # rounded after the parts are joined
         return 0
     if value == "REAL" or value == "SAME" and el.kind == "f":
-        return float_code(p.wanted) if p.wanted.kind != "c" else float_code(np.dtype(f"f{p.wanted.itemsize // 2}"))
+        return part_code(p.wanted)
     return 0
 
 
@@ -257,7 +269,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     el, keep, source = p.element, [], source_of(p, layout, flips)
     wide = not state and is_wide(p.op, el, p.wanted)
     states = state or wide or not whole
-    if not isinstance(p.data, Remote) or p.keep is not None:
+    if not isinstance(p.data, Remote) or p.keep is not None or p.moved:
         key = None
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
                      flags=_abi.WRAP * wrap | _abi.STATES_OUT * states)

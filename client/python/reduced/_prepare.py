@@ -33,6 +33,7 @@ class Prepared:
         self.segments = segments
         self.axes = axes_of(axis, len(self.shape))
         self.keep = kept(where, o)               # the elements that count; None: all
+        self.moved = False                       # they were copied on the GPU
         self.nan = nan
         if wanted is not None and become_integers(op, self.data.dtype, wanted):
             self.integers(wanted)
@@ -66,7 +67,7 @@ class Prepared:
         if missing is not None and self.nan == "propagate" and self.counts_some(missing):
             raise NanError(f"NAN: a NaN cannot be {wanted}", "dtype")
         if missing is not None:
-            self.keep = ~missing if self.keep is None else self.keep & ~missing
+            self.leave_out(missing)
         if wanted.kind == "b":
             self.data = self.data != 0
             return
@@ -75,6 +76,10 @@ class Prepared:
             x = self.data[wrong][0]
             raise OverflowError_(f"OVERFLOW: an element does not fit {wanted}: {x}", "dtype", exact=int(x) if np.isfinite(float(x)) else None)
         self.data = (self.data if lost is None else np.where(lost, np.zeros((), self.data.dtype), self.data)).astype(wanted)
+
+    def leave_out(self, marks: Array) -> None:
+        """The marked elements do not count."""
+        self.keep = ~marks if self.keep is None else self.keep & ~marks
 
     def counts_some(self, marks: Array) -> bool:
         """Whether some of the marked elements are in a result."""
@@ -89,7 +94,7 @@ class Prepared:
         missing = self.missing()
         if missing is not None and op not in COUNTS:
             if self.nan == "omit" or op in ("sum", "mean"):
-                self.keep = ~missing if self.keep is None else self.keep & ~missing
+                self.leave_out(missing)
             self.late = missing if self.nan == "propagate" else None
         if op == "mean":
             self.op, self.counts = "sum", self.counted()
@@ -109,7 +114,7 @@ class Prepared:
             self.data = in_memory(self.data, "NaNs of complex numbers")
         missing = self.missing() if self.nan != "propagate" else None
         if missing is not None:
-            self.keep = ~missing if self.keep is None else self.keep & ~missing
+            self.leave_out(missing)
         self.nan = "propagate"
         parts = self.shape + (2,)
         self.data = self.data.pairs(self.element.view) if isinstance(self.data, Remote) else np.ascontiguousarray(

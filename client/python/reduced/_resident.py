@@ -12,7 +12,7 @@ from . import _abi, _functions
 from ._arrays import Array, Remote, operand
 from ._client import Client, default
 from ._elements import element
-from ._errors import ShapeError
+from ._errors import ShapeError, text_of
 from ._lib import milliseconds
 from ._sources import Memory, Source, address
 
@@ -161,7 +161,7 @@ def residents(client: Client | None = None) -> list[tuple[str, str, int]]:
     names = {code: name for name, code in _abi.DTYPES.items()}
 
     def each(_: Any, r: Any) -> int:
-        found.append((r.contents.name.decode(), names.get(r.contents.dtype, "?"), r.contents.bytes))
+        found.append((text_of(r.contents.name), names.get(r.contents.dtype, "?"), r.contents.bytes))
         return 0
     (client or default()).call("reduce_list", EACH(each), None)
     return sorted(found)

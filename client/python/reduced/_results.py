@@ -139,17 +139,14 @@ def fit(values: Array, wanted: np.dtype[Any], op: str) -> Array:
     return converted(values, wanted, op)
 
 
-def converted(values: Array, wanted: np.dtype[Any], op: str) -> Array:
-    """The same numbers in another type. Integers that do not fit raise OverflowError_."""
-    if wanted.kind in "iu" and values.dtype.kind in "iu" and values.size:
-        bounds = np.iinfo(wanted)
-        for x in (int(values.min()), int(values.max())):
-            if not bounds.min <= x <= bounds.max:
-                raise OverflowError_(f"OVERFLOW: the exact {op} does not fit {wanted}; the exact value is {x}", "dtype", exact=x)
-    elif wanted.kind in "iu" and values.dtype.kind == "f":
-        lost = beyond(values, wanted)
-        if lost is not None:
-            raise OverflowError_(f"OVERFLOW: the {op} does not fit {wanted}; it is {values[lost][0]}", "dtype")
+def converted(values: Array, wanted: np.dtype[Any], op: str, field: str = "dtype") -> Array:
+    """The same numbers in another type. What does not fit an integer type raises OverflowError_, which names the argument."""
+    lost = beyond(values, wanted) if wanted.kind in "iu" else None
+    if lost is not None:
+        x = values[lost][0].item()
+        if isinstance(x, int):
+            raise OverflowError_(f"OVERFLOW: the exact {op} does not fit {wanted}; the exact value is {x}", field, exact=x)
+        raise OverflowError_(f"OVERFLOW: the {op} does not fit {wanted}; it is {x}", field)
     with np.errstate(over="ignore"):  # an integer beyond float16 is an infinity
         return (few_digits(values) if wanted.name == "bfloat16" and values.dtype.kind in "iu" else values).astype(wanted, copy=False)
 
@@ -177,7 +174,7 @@ def put_out(values: Array, out: Any, op: str) -> Any:
     if out.shape != values.shape:
         raise ValueError(f"out: its shape is {out.shape}, but that of the result is {values.shape}")
     if values.dtype.kind in "iu" and np.can_cast(values.dtype, out.dtype, "same_kind"):
-        values = converted(values, out.dtype.newbyteorder("="), op)
+        values = converted(values, out.dtype.newbyteorder("="), op, "out")
     try:
         with np.errstate(over="ignore"):
             np.copyto(out, values, casting="same_kind")

@@ -123,8 +123,8 @@ class State:
         wanted = dtype_of(out, "out") if out is not None else result_dtype(self.op, self._element)
         el, code = self._element, 0 if out is None else element(wanted, "out").code
         if is_wide(self.op, el, wanted):
-            from ._wide import Wide
-            found = Wide(None, self.op, wanted).numbers(np.array([bytes(self)], "V"))
+            from ._wide import numbers
+            found = numbers(bytes(self), self.op, wanted)
             return plain(found[0], wanted) if out is None else fit(found, wanted, self.op)[0]
         spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=self._code[0], dtype=self._code[1], out=code, nan=NANS[self.nan],
                          ddof=self.ddof if ddof is None else divisor_of(ddof), rows=1)

@@ -171,11 +171,12 @@ template <int kColumns, int kInFlight, bool kSkip, bool kAbs = false> struct Dig
 
     __device__ void flush(const SegmentArgs &, const unsigned char *, void *shared, u64 elements, u64 *partial)
     {
-        // A digit of all threads: its 48 bits, and what it carries. So digits need not carry one after the other.
+        // Of each digit the sum over all threads: of the lower 48 bits, and of what it carries. So no digit waits for another's
+        // carry.
         __shared__ i64 sums[kColumn];
         __shared__ int carries[kColumn];
         __shared__ u32 flags_sum, skipped_sum;
-        static_assert(kThreads <= 448); // digits have 57 bits below
+        static_assert(kThreads <= 448); // 57 bits for a digit below
         if (threadIdx.x == 0)
             flags_sum = skipped_sum = 0;
         __syncthreads();

@@ -25,6 +25,14 @@ struct Magnitudes {
     }
 };
 
+// Adds the square of v: its upper part to `upper`, which has begun as an anchor, the rest to `lower`.
+__device__ __forceinline__ void add_square(double v, double &upper, double &lower)
+{
+    const double with = __fma_rn(v, v, upper), kept = __dsub_rn(with, upper); // the upper part of the square, exact
+    lower = __dadd_rn(lower, __fma_rn(v, v, -kept));
+    upper = with;
+}
+
 // Its unit is u = 2^(first - 150), the lowest bit of its lowest binade. Elements are multiples of u below 2^39 u, squares
 // multiples of u^2 below 2^78 u^2, and 2^13 of these below 2^91 u^2. Above the anchor 2^92 u^2 a double counts 2^40 u^2;
 // what the squares lose there is at most half of that each, together 2^52 u^2.
@@ -65,11 +73,8 @@ struct Window {
     template <bool kSquares> __device__ __forceinline__ void add(u32 bits)
     {
         const double x = (double)__uint_as_float(bits);
-        if (kSquares) {
-            const double with = __fma_rn(x, x, upper), kept = __dsub_rn(with, upper); // the upper part of the square, exact
-            lower = __dadd_rn(lower, __fma_rn(x, x, -kept));
-            upper = with;
-        }
+        if (kSquares)
+            add_square(x, upper, lower);
         sum = __dadd_rn(sum, x);
     }
 };

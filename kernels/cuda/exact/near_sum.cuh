@@ -1,5 +1,5 @@
-// Sums of any elements in a few doubles with a bound of what these do not hold, and values of such sums: rounded correctly, or
-// not at all if that could decide the rounding (ziv_round.cuh).
+// Sums of any elements in a few doubles, with a bound on their error, and the values that follow from them: rounded correctly,
+// or not at all if the error could decide the rounding (ziv_round.cuh).
 #pragma once
 
 #include "kernels/cuda/exact/row_values.cuh"
@@ -36,6 +36,13 @@ struct NearSum {
         *v = t == 0 ? s : __dadd_rn(s, t);
         return __dadd_rn(s, __dadd_rd(t, -error)) == __dadd_rn(s, __dadd_ru(t, error));
     }
+    // The same of the mean
+    __device__ __forceinline__ bool mean(const Divisor &count, double *v) const
+    {
+        const NearSum a = gathered();
+        *v = t == 0 ? s : a.s; // a zero has this sign
+        return a.s == 0 ? a.error == 0 : count.quotient(a.s, a.t, a.error).round(v);
+    }
 };
 
 // The sum of any doubles: what the first one rounds off is summed rounding down and up.
@@ -56,8 +63,8 @@ struct Enclosed {
     __device__ __forceinline__ NearSum sum() const { return {s, rest.high, __dadd_ru(rest.high, -rest.low)}; }
 };
 
-// n Q - S^2. S is s + t, so S^2 is s^2 + 2 s t + t^2, of which the latter are at most 2^-51 s^2. Of p = n q and s^2, rounded,
-// what is rounded off is known, and that of their difference; each is at most 2^-53 p. So is n times the second term of the
+// n Q - S^2. S is s + t, so S^2 is s^2 + 2 s t + t^2, where the last two terms are at most 2^-51 s^2. What the rounding of
+// p = n q, of s^2 and of their difference takes off is known, and at most 2^-53 p each. So is n times the second term of the
 // squares. Adding all of these rounds off at most 2^-101 p.
 __device__ __forceinline__ Within spread_of(double n, const NearSum &sum, const NearSum &squares)
 {
@@ -71,7 +78,7 @@ __device__ __forceinline__ Within spread_of(double n, const NearSum &sum, const 
     return {high, low, in ? __fma_rn(1.25, __fma_rn(n, q.error, of_sum), 0x1p-100 * p) : INFINITY};
 }
 
-// The value of a sum or of squares, with a finisher of either, of `count` elements. False: it is not certain, or none. Out of
+// The value that follows from the sum or the squares of `count` elements. False: it is not certain, or there is none. Out of
 // line: rare.
 static __device__ __noinline__ bool value_near(const rp_spec &spec, rk_finisher finisher, u64 count, const NearSum &sum,
                                                const NearSum &squares, double *v)
@@ -86,11 +93,8 @@ static __device__ __noinline__ bool value_near(const rp_spec &spec, rk_finisher 
         return false;
     if (finisher == RK_FINISH_TOTAL)
         return sum.value(v);
-    if (finisher == RK_FINISH_MEAN) {
-        const NearSum a = sum.gathered();
-        *v = sum.t == 0 ? sum.s : a.s;
-        return a.s == 0 ? a.error == 0 : over({a.s, a.t, a.error}, n).round(v);
-    }
+    if (finisher == RK_FINISH_MEAN)
+        return sum.mean(Divisor(n), v);
     if (finisher == RK_FINISH_SQUARES) {
         const NearSum q = squares.gathered();
         const Within all = {q.s, q.t, q.error};

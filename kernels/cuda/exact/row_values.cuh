@@ -18,9 +18,11 @@ struct Within {
         *v = sum;
         if (sum == 0)
             return error == 0;
-        return in_range(sum) && __dadd_rn(sum, __dadd_rn(rest, error)) == sum && __dadd_rn(sum, __dsub_rn(rest, error)) == sum;
+        // rounded outwards, for an error may be less than half a unit of the last place of `rest`
+        return in_range(sum) && __dadd_rn(sum, __dadd_ru(rest, error)) == sum && __dadd_rn(sum, __dadd_rd(rest, -error)) == sum;
     }
-    // Its root, if it is not negative: one step of Newton's method, of which 2^-107 is neglected, and 2^-104 rounded off.
+    // Its root, if it is not negative: one step of Newton's method. If `low` is at most 2^-50 of `high`, what is neglected and
+    // what is rounded off are less than 2^-101 of the root together.
     __device__ __forceinline__ Within root() const
     {
         if (high == 0)
@@ -40,8 +42,8 @@ struct Divisor {
         d = divisor;
         over = __drcp_rn(divisor);
     }
-    // (high + low) / d, low at most 2^-52 of high, and high + low has this error. The remainder of a quotient that is within
-    // two units of the last place is rounded to 2^-104 of the quotient; so is what it adds.
+    // (high + low) / d, low at most 2^-52 of high, and high + low has this error. The quotient is off by two units of the last
+    // place at most, so its remainder is rounded by 2^-104 of it; with what `low` adds, all is within 2^-101.
     __device__ __forceinline__ Within quotient(double high, double low, double error) const
     {
         const double q = __dmul_rn(high, over), rest = __fma_rn(-q, d, high);
@@ -93,16 +95,13 @@ struct RowValues {
             return mean_by.quotient(q[0], q[1], 0).root();
         return op == RP_OP_VAR ? variance(sum, q) : variance(sum, q).root(); // of the mean, too
     }
-    // The variance if it is a tie of two doubles, or near one, as is common where the divisor is a power of two and elements
-    // are few: rounded correctly if nothing else was rounded off, else NaN. Out of line: rare.
+    // The variance where it lies midway between two doubles, or close to it, as is common if the divisor is a power of two and
+    // elements are few: rounded correctly if nothing was rounded off before, else NaN. Out of line: rare.
     static __device__ __noinline__ double exact_variance(double n, double divisor, double sum, double q0, double q1)
     {
-        const double p = __dmul_rn(n, q0), s2 = __dmul_rn(sum, sum), more = __dmul_rn(n, q1);
-        double d, a, b, c;
-        const double e = two_sum(p, -s2, d), f = two_sum(__fma_rn(n, q0, -p), -__fma_rn(sum, sum, -s2), a);
-        const double g = two_sum(a, e, b), h = two_sum(b, more, c), top = __dadd_rn(d, c);
-        const bool power = (u64)__double_as_longlong(divisor) << 12 == 0;
-        const bool exact = f == 0 && g == 0 && h == 0 && __fma_rn(n, q1, -more) == 0;
+        double high, low;
+        const bool exact = exact_spread(n, sum, q0, q1, high, low), power = (u64)__double_as_longlong(divisor) << 12 == 0;
+        const double p = __dmul_rn(n, q0), s2 = __dmul_rn(sum, sum), top = __dadd_rn(high, low);
         const bool in = in_range(p) && in_range(top) && (sum == 0 || in_range(s2));
         return power && exact && in ? __dmul_rn(top, __drcp_rn(divisor)) : LineSums<2>::nan();
     }

@@ -1,9 +1,9 @@
 // Sums of squares of a whole row or column, in a window of 19 binades or more below its largest element, and a row's extremes.
 //
-// As in exponent_window.cuh, but of up to 2^n elements. They are multiples of u, the lowest bit of the lowest of 29 - n
-// binades, below 2^(52 - n) u, and their sum is below 2^52 u. The sum of their squares is below 2^(104 - n) u^2. Above the
-// anchor 2^(105 - n) u^2 a double counts 2^(53 - n) u^2; what a square loses there is at most half of that, and what all of
-// them lose at most 2^52 u^2.
+// As in exponent_window.cuh, but for up to 2^n elements, in 29 - n binades. They are multiples of u, the lowest bit of the
+// lowest binade, and below 2^(52 - n) u, so their sum is below 2^52 u. The sum of their squares is below 2^(104 - n) u^2. Above
+// the anchor 2^(105 - n) u^2 a double counts 2^(53 - n) u^2; a square loses at most half of that there, and all of them at most
+// 2^52 u^2.
 #pragma once
 
 #include "kernels/cuda/exact/exponent_window.cuh"
@@ -40,9 +40,8 @@ struct RowSums {
     __device__ __forceinline__ explicit RowSums(double anchor) : sum(-0.0), upper(anchor), lower(0) {}
     __device__ __forceinline__ void add(u32 bits)
     {
-        const double v = (double)__uint_as_float(bits), with = __fma_rn(v, v, upper);
-        lower = __dadd_rn(lower, __fma_rn(v, v, -__dsub_rn(with, upper)));
-        upper = with;
+        const double v = (double)__uint_as_float(bits);
+        add_square(v, upper, lower);
         sum = __dadd_rn(sum, v);
     }
     // Of the squares in two doubles

@@ -80,8 +80,8 @@ struct Pair {
         join(s2, t2);
     }
     // join_lanes for sums that one double holds; t is 0 in all lanes. False, and nothing is done, if it does not. Each lane
-    // adds twice, rounding down and up. Once these sums differ they stay apart, so if they are equal in all lanes nothing was
-    // rounded.
+    // adds twice, rounding down and up. Once these sums differ they stay apart, unless another lane's infinity is added to
+    // both. So if they are equal and finite in all lanes nothing was rounded.
     __device__ __forceinline__ bool join_doubles(int lanes)
     {
         double low = s, high = s; // high is -0.0 if all is -0.0, and only then
@@ -91,16 +91,16 @@ struct Pair {
             low = __dadd_rd(low, other);
             high = __dadd_ru(high, other);
         }
-        if (!__all_sync(kFullMask, low == high))
+        if (!__all_sync(kFullMask, low == high && fabs(high) < INFINITY))
             return false;
         s = high;
         return true;
     }
-    // The same for most other sums: s is cut at a bit that is the same for all lanes. So many bits above it need no rounding in
-    // 32 lanes, and what is below it is added to t, and then twice, as above.
+    // The same for most other sums. Each s is cut in two, at the same bit in all lanes. The upper parts have so few bits that
+    // the sum of 32 needs no rounding; the lower part is added to t, and these sums are joined twice, as above.
     //
-    // Let 2^(e+1) be more than all of |s|. The anchor is 1.5 times 2^(e+6), and numbers near it are multiples of 2^(e-46). The
-    // upper parts are below 2^47 of those.
+    // Let 2^(e+1) be more than any |s|. The anchor is 1.5 times 2^(e+6), and numbers near it are multiples of 2^(e-46). An
+    // upper part is at most 2^47 of those.
     __device__ __forceinline__ bool join_parts(int lanes)
     {
         const u32 most = warp_max((u32)__double2hiint(s) & 0x7ff00000u);

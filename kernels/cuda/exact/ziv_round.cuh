@@ -112,6 +112,16 @@ __device__ __forceinline__ Near root(Near v)
     return {r, __ddiv_rn(__dadd_rn(rest, v.low), __dadd_rn(r, r))};
 }
 
+// n Q - S^2, Q being q0 + q1 and S `sum`, as high + low. False if that is not exact.
+__device__ __forceinline__ bool exact_spread(double n, double sum, double q0, double q1, double &high, double &low)
+{
+    const double p = __dmul_rn(n, q0), s2 = __dmul_rn(sum, sum), more = __dmul_rn(n, q1);
+    double a, b;
+    const double e = two_sum(p, -s2, high), f = two_sum(__fma_rn(n, q0, -p), -__fma_rn(sum, sum, -s2), a);
+    const double g = two_sum(a, e, b), h = two_sum(b, more, low);
+    return f == 0 && g == 0 && h == 0 && __fma_rn(n, q1, -more) == 0;
+}
+
 // All that is known about a line of floats, except its extremes. The values below are f64; false: not certain.
 template <int kTerms> struct LineSums {
     Pair sum;
@@ -216,12 +226,8 @@ template <int kTerms> struct LineSums {
     // Is the result of quick_top exactly n Q - S^2?
     __device__ __forceinline__ bool exact_top() const
     {
-        const double n = (double)count, q = squares.x[0], p = __dmul_rn(n, q), s2 = __dmul_rn(sum.s, sum.s);
-        const double more = __dmul_rn(n, squares.x[1]);
-        double d, a, b, c;
-        const double e = two_sum(p, -s2, d), f = two_sum(__fma_rn(n, q, -p), -__fma_rn(sum.s, sum.s, -s2), a);
-        const double g = two_sum(a, e, b), h = two_sum(b, more, c);
-        return f == 0 && g == 0 && h == 0 && __fma_rn(n, squares.x[1], -more) == 0;
+        double high, low;
+        return exact_spread((double)count, sum.s, squares.x[0], squares.x[1], high, low);
     }
 
     // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.

@@ -179,9 +179,8 @@ template <> struct PlaneColumns<kMoments> {
         tiles.each_row([&](uint4 row) {
 #pragma unroll
             for (int c = 0; c < kColumns; c++) {
-                const double x = (double)__uint_as_float(element(row, c)), with = __fma_rn(x, x, upper[c]);
-                lower[c] = __dadd_rn(lower[c], __fma_rn(x, x, -__dsub_rn(with, upper[c])));
-                upper[c] = with;
+                const double x = (double)__uint_as_float(element(row, c));
+                add_square(x, upper[c], lower[c]);
                 sum[c] = __dadd_rn(sum[c], x);
             }
         });
@@ -268,7 +267,7 @@ template <LineKind kKind> __global__ void __launch_bounds__(kPlaneThreads, kPlan
         PlaneColumns<kKind> x;
         x.reduce(tiles, keep);
         const u32 far = x.far();
-        const bool any_far = __any_sync(kFullMask, far); // of which the tile is still needed
+        const bool any_far = __any_sync(kFullMask, far); // then the tile is still needed
         __syncwarp();
         if (!any_far && t + warps < count)
             tiles.request(t + warps);

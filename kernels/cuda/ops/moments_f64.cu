@@ -156,7 +156,7 @@ template <bool kStats> struct Moments64 {
 
     Long *block;
     Window64 window;
-    u32 lowest;              // upper word of the window's least number, doubled; 0: there is no window. The same for a warp
+    u32 lowest;              // twice the upper word of the window's least number, or 0: no window. The same in all lanes
     bool clean;              // the thread's tile is all in it, but for zeros
     u32 waiting;             // elements since the last give_up
     u32 zeros;               // of a clean tile: stats

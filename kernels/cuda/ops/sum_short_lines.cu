@@ -246,15 +246,11 @@ __device__ __forceinline__ Place place_of(u32 lanes)
 }
 __device__ __forceinline__ u32 lines_of_block(int threads, u32 lanes) { return (u32)threads >> (__ffs((int)lanes) - 1); }
 
-// Blocks of so many threads that must fit an SM, which bounds the registers. Turing and others hold 16 blocks at most.
-constexpr int blocks_per_sm(int threads, int of_row_threads)
+// How many blocks must fit an SM, which bounds the registers: those that have as many threads as `row_blocks` blocks of
+// kRowThreads, or as many as any SM holds.
+constexpr int blocks_per_sm(int threads, int row_blocks)
 {
-#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ / 100 == 9 || __CUDA_ARCH__ / 100 == 10)
-    constexpr int most = 32;
-#else
-    constexpr int most = 16;
-#endif
-    const int blocks = of_row_threads * kRowThreads / threads;
+    const int blocks = row_blocks * kRowThreads / threads, most = kLargeSm ? 32 : 16;
     return blocks < most ? blocks : most;
 }
 

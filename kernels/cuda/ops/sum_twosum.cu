@@ -415,7 +415,7 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
 {
     RK_DYNAMIC_SHARED(unsigned char, shared);
     __shared__ u64 words[Few::kWords + kTailWords];
-    constexpr bool kSpreads = Few::kByTickets && !kMasked; // others have nothing from it, or are slower
+    constexpr bool kSpreads = Few::kByTickets && !kMasked; // others gain nothing, or get slower
     const u64 number = row * gridDim.x;
     std::conditional_t<Few::kByTickets, FewThenAny<Few, Any, kMasked>, FewOrAgain<Few, Any>> sum;
     Few &few = sum.few;
@@ -449,7 +449,7 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
         if (!kept) {
             __syncthreads(); // the block has added its words
             if (kSpreads && waits && threadIdx.x / kWarp == Few::kThreads / kWarp - 1)
-                finish_float(finish, args.first_row + row, words); // written over: its code is in the cache then
+                finish_float(finish, args.first_row + row, words); // to be overwritten: then its code is in the cache
         }
         if (!waits) {
             if (threadIdx.x == 0 && !kept)
@@ -462,7 +462,7 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
         fits = join_pairs(few, args, beside, of_block);
         if (beside.flags & kFlagLost) // the words of those blocks are in `total`
             fence_blocks();
-        if (!fits) // this thread wants them once more
+        if (!fits) // finish_digits reads them once more
             for (u32 i = threadIdx.x; i < gridDim.x; i += Few::kThreads)
                 pairs[i] = of_block(i);
     } else {

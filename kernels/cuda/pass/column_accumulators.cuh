@@ -114,8 +114,7 @@ struct ColumnSum {
     static constexpr LineKind kKind = kSum;
     using Apart = Odd;
 
-    double sum[kColumns];
-    Between rest[kColumns];
+    Enclosed sum[kColumns];
     u32 keep;    // of an element: all, or its magnitude
     u32 special; // columns with infinities or NaNs, which are apart: a bit each
     bool skip;
@@ -128,16 +127,9 @@ struct ColumnSum {
     __device__ __forceinline__ void begin()
     {
 #pragma unroll
-        for (int c = 0; c < kColumns; c++) {
-            sum[c] = -0.0;
-            rest[c] = {0, 0};
-        }
+        for (int c = 0; c < kColumns; c++)
+            sum[c].clear();
         special = 0;
-    }
-    __device__ __forceinline__ void add(int c, double x)
-    {
-        const double e = two_sum(sum[c], x, sum[c]);
-        rest[c].join({e, e});
     }
 
     // A column of a tile that no double holds: element after element. Infinities and NaNs are noted.
@@ -147,7 +139,7 @@ struct ColumnSum {
         for (u32 k = 0; k < kRingRows; k++) {
             const u32 bits = again(k, c) & keep;
             if ((bits & ~kSign) < kInfinite) {
-                add(c, (double)__uint_as_float(bits));
+                sum[c].add((double)__uint_as_float(bits));
                 continue;
             }
             if (!(special >> c & 1))
@@ -185,27 +177,20 @@ struct ColumnSum {
         }
 #pragma unroll
         for (int c = 0; c < kColumns; c++)
-            add(c, all[c].high);
+            sum[c].add(all[c].high);
     }
     // Its value, if it is as usual: in two doubles, of elements that are numbers.
     __device__ __forceinline__ bool value(int c, const FinishArgs &a, const RowValues &values, double *v) const
     {
-        const NearSum all = Enclosed{sum[c], rest[c]}.sum();
-        bool certain;
-        if (a.finisher == RK_FINISH_MEAN) {
-            const NearSum near = all.gathered();
-            *v = all.t == 0 ? all.s : near.s;
-            certain = near.s == 0 ? near.error == 0 : values.mean_by.quotient(near.s, near.t, near.error).round(v);
-        } else {
-            certain = all.value(v);
-        }
+        const NearSum all = sum[c].sum();
+        const bool certain = a.finisher == RK_FINISH_MEAN ? all.mean(values.mean_by, v) : all.value(v);
         return certain & !(special >> c & 1);
     }
     __device__ __forceinline__ ColumnPart<kSum> part(int c, const Apart *apart) const
     {
         ColumnPart<kSum> p;
         p.clear();
-        p.sum = Enclosed{sum[c], rest[c]}.sum();
+        p.sum = sum[c].sum();
         if (special >> c & 1) {
             p.skipped = apart[c].skipped;
             p.special = apart[c].special;
@@ -259,9 +244,8 @@ struct ColumnWindow {
     }
     __device__ __forceinline__ void add(u32 bits)
     {
-        const double x = (double)__uint_as_float(bits), with = __fma_rn(x, x, upper), kept = __dsub_rn(with, upper);
-        lower = __dadd_rn(lower, __fma_rn(x, x, -kept));
-        upper = with;
+        const double x = (double)__uint_as_float(bits);
+        add_square(x, upper, lower);
         sum = __dadd_rn(sum, x);
     }
 };

@@ -56,7 +56,7 @@ __device__ __forceinline__ void take_words(const WordPlan &plan, RowTotal *total
     __syncthreads();
 }
 
-// The same of a row for whose sums blocks have used kSpread totals, for those that add to the same words at once wait for each
+// The same of a row whose blocks have added to kSpread totals, because blocks that add to the same words at once wait for each
 // other.
 constexpr u32 kSpread = 8;
 __device__ __forceinline__ void take_spread_words(const WordPlan &plan, RowTotal *totals, u64 *words)

@@ -15,6 +15,14 @@
 
 namespace rk {
 
+// Compute capability 9 and 10: a block may have 227 KiB of shared memory (Device::large_shared), and an SM 32 blocks. Others
+// may have less.
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ / 100 == 9 || __CUDA_ARCH__ / 100 == 10)
+constexpr bool kLargeSm = true;
+#else
+constexpr bool kLargeSm = false;
+#endif
+
 // low + high * 2^64 += x
 __device__ __forceinline__ void add_wide(u64 &low, u64 &high, u64 x)
 {

@@ -20,7 +20,7 @@
 //     Bits kPadding                           kPadded: this, which adds nothing; then the rest is a tile, too
 //   void add_element(const void *p, u64 index)
 //   static constexpr bool kByTickets          if there is one, and true: the last tiles of a long row go by tickets
-//   static constexpr bool kByPointer          if there is one, and true: has few registers left, and hardly uses indices
+//   static constexpr bool kByPointer          if there is one, and true: it leaves few registers, and hardly uses indices
 //   bool flush_sums(...)                      if there is one, for kAddedBesideSums: moments_f32.cu
 //   void flush(const SegmentArgs &, row, void *shared, u64 elements, u64 *partial)   whole block; ends with everything
 //                                             written; `row` is where the row's elements begin
@@ -112,7 +112,7 @@ template <class Accumulator, class Head> __device__ __forceinline__ u64 add_ends
     return elements + args.row_len - nvec * (16 >> args.element_log2);
 }
 
-// Does its loop keep where it is as a pointer, not as a number that goes with one?
+// Does its loop keep its place as a pointer, not as an index?
 template <class Accumulator, class = void> constexpr bool kPointer = false;
 template <class Accumulator>
 constexpr bool kPointer<Accumulator, std::void_t<decltype(Accumulator::kByPointer)>> = Accumulator::kByPointer;
@@ -376,13 +376,8 @@ __device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &
 
 // Accumulators of which one block fills an SM's shared memory come in two sizes. Which one a device gets is known when code
 // is made for it (Device::large_shared), so the other one is left empty there: compiling takes minutes.
-#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ / 100 == 9 || __CUDA_ARCH__ / 100 == 10)
-constexpr bool kLargeShared = true;
-#else
-constexpr bool kLargeShared = false;
-#endif
 template <class Accumulator> constexpr bool kUsedHere = Accumulator::kBlocksPerSm > 1 ||
-                                                        (Accumulator::kThreads >= 384) == kLargeShared;
+                                                        (Accumulator::kThreads >= 384) == kLargeSm;
 
 // Is this the last block of the row? Then `words`, the block's, become the row's. `partials`: the row's.
 __device__ __forceinline__ bool is_last(const WordPlan &plan, RowTotal *total, u64 *partials, u64 *words)
@@ -402,7 +397,8 @@ __device__ __forceinline__ bool is_last(const WordPlan &plan, RowTotal *total, u
 
 // Does it go by tickets?
 template <class Accumulator, class = void> constexpr bool kTickets = false;
-template <class Accumulator> constexpr bool kTickets<Accumulator, std::enable_if_t<Accumulator::kByTickets>> = true;
+template <class Accumulator>
+constexpr bool kTickets<Accumulator, std::void_t<decltype(Accumulator::kByTickets)>> = Accumulator::kByTickets;
 
 // Does it leave sums in a few doubles?
 template <class Accumulator, class = void> constexpr bool kLeavesSums = false;
