@@ -497,6 +497,15 @@ static void log_in_again(reduce_client *c, rc_call *call)
     }
 }
 
+/* The library has checked the operation, so a daemon that does not know it is an older one. */
+static void tell_unknown_op(const reduce_client *c, rc_call *call)
+{
+    const bool spec = call->type == RP_MSG_REDUCE || call->type == RP_MSG_REDUCE_AT || call->type == RP_MSG_BEGIN;
+    if (spec)
+        rc_fail(&call->fault, REDUCE_E_OP, "op", "the daemon (%s) does not know %s, which libreduce %s does", c->server,
+                reduce_op_name(call->head[0]), REDUCED_VERSION);
+}
+
 static void on_refused(reduce_client *c, rc_call *call, const rp_header *h, const uint8_t *body, size_t len)
 {
     rp_fault bad;
@@ -505,6 +514,8 @@ static void on_refused(reduce_client *c, rc_call *call, const rp_header *h, cons
         finish(c, call, REDUCE_E_PROTOCOL, NULL, 0);
         return;
     }
+    if (h->status == RP_OP)
+        tell_unknown_op(c, call);
     bool ending = c->closing || call->cancelled;
     if (ending)
         finish(c, call, -(int)h->status, NULL, 0);

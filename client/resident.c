@@ -316,6 +316,13 @@ int reduce_drop(reduce_client *c, const char *name)
 
 /* ---- reduce ---- */
 
+/* Is the reported fault that of a device that the daemon does not have? */
+static bool is_about_device(void)
+{
+    reduce_fault f = REDUCE_FAULT_INIT;
+    return !reduce_last_fault(&f) && !strcmp(f.field, "device");
+}
+
 int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,
                  size_t room, reduce_result *result)
 {
@@ -331,7 +338,7 @@ int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, ui
         uint64_t rest = offset < found.bytes ? found.bytes - offset : 0;
         const rc_input in = {.fd = -1, .offset = offset, .kept = found.handle};
         err = rc_run(c, spec, &in, (size_t)(bytes == REDUCE_REST ? rest : bytes), out, room, result);
-        if (err != REDUCE_E_BAD_HANDLE)
+        if (err != REDUCE_E_BAD_HANDLE || is_about_device())
             return err;
         if (!known)
             return rc_error(err, "name", "resident data '%s' were dropped or replaced meanwhile", name);

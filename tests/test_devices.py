@@ -119,6 +119,8 @@ def test_reducectl_chooses_devices(ctl, start, scratch):
     for args in (("sum", "--device", "3", scratch / "x.npy"), ("put", "--device", "3", "y", scratch / "x.npy")):
         done = ctl(*args, url=daemon.url)
         assert done.returncode == 1 and b"device" in done.stderr, done.stderr
+    done = ctl("sum", "--device", "3", "@x0", url=daemon.url)  # the data are there, the device is not
+    assert done.returncode == 1 and b"@x0: BAD_HANDLE: no device 3; there are 0 (CPU-0)" in done.stderr, done.stderr
     for args in (("put", "--spread", "--device", "1", "y", scratch / "x.npy"), ("ls", "--device", "1"), ("sum", "--spread", scratch / "x.npy"), ("sum", "--device", "x", "f")):
         assert ctl(*args, url=daemon.url).returncode == 2
 

@@ -341,6 +341,16 @@ def test_replies_to_something_else(scratch, field):
         fails("-106", client.run, "sum", "f32", DATA)
 
 
+def test_an_operation_that_an_older_daemon_does_not_know(scratch, ctl):
+    """The library knows it, so the message says whose fault it is."""
+    with FakeDaemon(scratch / "s", lambda r: r.refuse("OP", field=b"op", text=b"unknown operation code 26")) as fake, Client(fake.url) as client:
+        told = "the daemon (fake) does not know sem, which libreduce 0."
+        fault = fails("OP", client.run, "sem", "f32", DATA)
+        assert fault.field == "op" and told in fault.text
+        assert told in str(fails("OP", client.stream, "sem", "f32", [DATA] * 1_000_000))
+        assert told.encode() in ctl("sem", "-t", "f32", "-", stdin=DATA, url=fake.url).stderr
+
+
 def test_texts_have_no_control_characters(scratch, ctl):
     """An error and what a daemon says of itself go to terminals: a line of text each, of metrics many, whatever the daemon sends."""
     def answer(r):

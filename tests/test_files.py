@@ -327,6 +327,21 @@ def test_columns(run, fails, scratch):
     fails("TOO_LARGE: line 2 is longer", "sum", f"{path}:a")
 
 
+def test_quotes_within_fields(run, fails, scratch):
+    """Only a quote at a field's begin opens it, as for Python's csv and spreadsheets: 5" is five inches."""
+    path = scratch / "t.csv"
+    path.write_text('name,qty,n\n5" pipe,3,1\n6" pipe,4,2\n a"b"",5 , "6"\n"x"y"",7,8\n"",9,""\n')
+    assert run("sum", f"{path}:qty") == "28\n" and run("sum", "--nan", "omit", f"{path}:n") == "17\n"
+    fails("line 2: '5\" pipe' is not a number", "sum", f"{path}:name")
+    path.write_text('a,b\n1,"2\n3,4\n')  # what follows would be lost
+    for column in "ab":
+        fails("TYPE: line 2: the record has a quote that nothing closes", "sum", f"{path}:{column}")
+    path.write_text('a,"b\n1,2\n')
+    fails("TYPE: line 1: the record has a quote that nothing closes", "sum", f"{path}:a")
+    path.write_text('"price, net";"n\tm";count\n1;2;3\n')
+    assert run("sum", f"{path}:count") == "3\n" and run("sum", f"{path}:price, net") == "1\n"
+
+
 def test_columns_of_any_length(run, scratch):
     """Pieces end anywhere: numbers are as Python reads them."""
     rng = np.random.default_rng(5)
@@ -363,6 +378,17 @@ def test_zero_bytes_in_a_column(run, fails, scratch):
         (scratch / "t.csv").write_bytes(b"a,b\n" + b"7,3\n" * 1000 + bad + b",4\n")
         fails("line 1002: .* is followed by a zero byte", "sum", f"{scratch / 't.csv'}:a")
         assert run("sum", f"{scratch / 't.csv'}:b") == "3004\n"
+
+
+def test_a_pipe_goes_on_after_its_array(run, fails, scratch):
+    """As for a file: what follows the array would be lost."""
+    data = saved(np.arange(10))
+    for n in (2, 50_000):
+        for args in (["sum"], ["sum", "--rows", "2"], ["put", "--replace", "x"]):
+            fails(r"IO: the header says 80 bytes of data, but the pipe has more", *args, "-", stdin=data * n)
+    (scratch / "x.gz").write_bytes(gzip.compress(data * 2))
+    fails("IO: the header says 80 bytes of data, but the stream has more", "sum", scratch / "x.gz")
+    assert run("sum", "--rows", "2", "-", stdin=data) == "10\n35\n"
 
 
 # ---- compressed streams, big-endian elements ----

@@ -445,6 +445,7 @@ def test_unusable_files_end_the_start(site, server, scratch):
     assert "access to the key" in start_fails(*site.flags((cert, open_key)))
     assert "No such file" in start_fails(*site.flags((scratch / "none", key)))
     assert "tls" in start_fails(*site.flags((key, key)))
+    assert "tls-key is not the key of the first certificate in tls-cert" in start_fails(*site.flags((cert, site.client[1])))
     assert "tls" in start_fails(*site.flags((cert, cert)), "--tls-ca", key)
     assert "tls" in start_fails(*site.flags((cert, key)), "--tls-crl", cert)
     assert "No such file" in start_fails(*site.flags((cert, key)), "--tls-crl", scratch / "none")

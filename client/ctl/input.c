@@ -374,15 +374,15 @@ bool ctl_rewind(ctl_input *in)
 
 /* ---- reading ---- */
 
-/* The last element came from a decoder. The stream must end here, too; only then is its checksum verified. */
+/* The last element came from a pipe or a decoder. It must end here, too: what follows would be lost, and only at its end does a
+ * decoder verify the checksum. */
 static bool ends_here(ctl_input *in, char why[CTL_WHY])
 {
     uint8_t more;
-    long n = in->head_at < in->head_len ? 1 : in->pull->read(in->pull, &more, 1, why);
-    if (n < 0)
-        in->err = in->pull->err;
-    else if (n > 0)
-        snprintf(why, CTL_WHY, "the header says %" PRIu64 " bytes of data, but the stream has more", in->bytes);
+    long n = in->head_at < in->head_len ? 1 : read_some(in, &more, 1, why);
+    if (n > 0)
+        snprintf(why, CTL_WHY, "the header says %" PRIu64 " bytes of data, but the %s has more", in->bytes,
+                 in->pull ? "stream" : "pipe");
     return n == 0;
 }
 
@@ -399,7 +399,7 @@ static long read_stored(ctl_input *in, void *space, size_t room, char why[CTL_WH
                  in->regular ? ": the file has shrunk" : "");
         return -1;
     }
-    if (n > 0 && in->pull && in->sized && in->done + (uint64_t)n == in->bytes && !ends_here(in, why))
+    if (n > 0 && !in->regular && in->sized && in->done + (uint64_t)n == in->bytes && !ends_here(in, why))
         return -1;
     return n;
 }

@@ -61,6 +61,11 @@ static int parse_key(mbedtls_pk_context *key, const uint8_t *pem, size_t n)
 {
     return mbedtls_pk_parse_key(key, pem, n, NULL, 0, tls_random, NULL);
 }
+
+static bool is_key_of(const mbedtls_pk_context *key, const mbedtls_x509_crt *cert)
+{
+    return mbedtls_pk_check_pair(&cert->pk, key, tls_random, NULL) == 0;
+}
 #else
 static bool begin_crypto(void) { return true; }
 
@@ -72,6 +77,11 @@ static void set_oldest_version(mbedtls_ssl_config *c)
 static int parse_key(mbedtls_pk_context *key, const uint8_t *pem, size_t n)
 {
     return mbedtls_pk_parse_key(key, pem, n, NULL, 0);
+}
+
+static bool is_key_of(const mbedtls_pk_context *key, const mbedtls_x509_crt *cert)
+{
+    return mbedtls_pk_check_pair(&cert->pk, key) == 0;
 }
 #endif
 
@@ -136,6 +146,8 @@ static int config_own_cert(nng_tls_engine_config *c, const char *cert, const cha
     bool right = mbedtls_x509_crt_parse(&c->cert, (const uint8_t *)cert, pem_size(cert)) == 0 &&
                  parse_key(&c->key, (const uint8_t *)key, pem_size(key)) == 0 &&
                  mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key) == 0;
+    if (right && !is_key_of(&c->key, &c->cert)) /* every handshake would fail */
+        return RD_TLS_OTHER_KEY;
     return right ? 0 : NNG_ECRYPTO;
 }
 

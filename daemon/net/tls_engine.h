@@ -10,6 +10,9 @@
 /* From here on every TLS config of the process uses this engine. Returns 0, or nng's error. */
 int rd_tls_engine_register(void);
 
+/* What setting a listener's own certificate returns if the key is that of another one */
+enum { RD_TLS_OTHER_KEY = NNG_EPEERAUTH };
+
 /* Who is at the other end of a TLS stream whose handshake is over: sets `name` or `refused`, or neither if no certificate was
  * asked for. */
 void rd_tls_engine_peer(nng_stream *stream, rd_peer *peer);

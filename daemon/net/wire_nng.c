@@ -336,7 +336,7 @@ static bool failed(int err, const char *what, char *why, size_t cap)
     return err != 0;
 }
 
-static int set_up_tls(nng_tls_config **config, const rp_pem *p, bool any)
+static bool set_up_tls(nng_tls_config **config, const rp_pem *p, bool any, char *why, size_t cap)
 {
     int err = nng_tls_config_alloc(config, NNG_TLS_MODE_SERVER);
     if (!err)
@@ -345,7 +345,10 @@ static int set_up_tls(nng_tls_config **config, const rp_pem *p, bool any)
         err = nng_tls_config_ca_chain(*config, p->ca, p->crl);
     if (!err)
         err = nng_tls_config_auth_mode(*config, any ? NNG_TLS_AUTH_MODE_NONE : NNG_TLS_AUTH_MODE_REQUIRED);
-    return err;
+    if (err != RD_TLS_OTHER_KEY)
+        return !failed(err, "tls-cert, tls-key, tls-ca or tls-crl", why, cap);
+    snprintf(why, cap, "tls-key is not the key of the first certificate in tls-cert");
+    return false;
 }
 
 static rd_nng_tls *new_tls(void)
@@ -366,8 +369,7 @@ rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size
     rp_pem p;
     rd_nng_tls *tls = new_tls();
     bool right = rp_pem_read(&p, files, why, cap) && !failed(rd_tls_engine_register(), "nng's interface for TLS", why, cap) &&
-                 !failed(tls ? set_up_tls(&tls->config, &p, any) : NNG_ENOMEM, "tls-cert, tls-key, tls-ca or tls-crl", why,
-                         cap);
+                 !failed(tls ? 0 : NNG_ENOMEM, "tls", why, cap) && set_up_tls(&tls->config, &p, any, why, cap);
     rp_pem_wipe(&p);
     if (right)
         return tls;

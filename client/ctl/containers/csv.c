@@ -15,31 +15,70 @@ enum {
     NEAR = 32        /* bytes that are searched for delimiters at a time */
 };
 
+static const char UNCLOSED[] = "the record has a quote that nothing closes";
+
 /* ---- records and fields ---- */
 
-/* Bytes of the record at `p`, with its line feed; 0: it is not whole. A line feed in quotes does not end it. */
-static size_t record_length(const char *p, size_t len, bool last)
+/* Does a field begin at `q`, but for blanks? A delimiter of 0: after any of the three. */
+static bool begins_field(const char *record, const char *q, char delimiter)
 {
-    bool quoted = false;
-    for (size_t from = 0; from < len;) {
-        const char *feed = memchr(p + from, '\n', len - from);
-        size_t end = feed ? (size_t)(feed - p) : len;
-        for (const char *q = p + from; (q = memchr(q, '"', (size_t)(p + end - q))) != NULL; q++)
-            quoted = !quoted;
-        if (feed && !quoted)
-            return end + 1;
-        from = end + 1;
+    while (q > record && q[-1] == ' ')
+        q--;
+    return q == record || (delimiter ? q[-1] == delimiter : q[-1] == ',' || q[-1] == ';' || q[-1] == '\t');
+}
+
+/* The quote that ends what the one at `q` begins, or NULL. Two of them are one in the text. */
+static const char *closing_quote(const char *q, const char *end)
+{
+    while ((q = memchr(q + 1, '"', (size_t)(end - q - 1))) != NULL && q + 1 < end && q[1] == '"')
+        q++;
+    return q;
+}
+
+/* Bytes of the record at `p`, with its line feed; 0: it is not whole. A line feed in quotes does not end it. A quote within a
+ * field is a character like others. *open: the last record ends within quotes. */
+static size_t record_length(const char *p, size_t len, char delimiter, bool last, bool *open)
+{
+    *open = false;
+    const char *at = p, *end = p + len, *feed, *q;
+    while ((feed = memchr(at, '\n', (size_t)(end - at))) != NULL || last) {
+        const char *line = feed ? feed : end;
+        while ((q = memchr(at, '"', (size_t)(line - at))) != NULL && !begins_field(p, q, delimiter))
+            at = q + 1;
+        if (!q)
+            return (size_t)(line - p) + (feed != NULL);
+        q = closing_quote(q, end);
+        *open = !q && last;
+        if (!q)
+            return last ? len : 0;
+        at = q + 1;
     }
-    return last ? len : 0;
+    return 0;
+}
+
+/* The quote that the field at `p` begins with, but for blanks, or NULL. */
+static const char *opening_quote(const char *p, const char *end)
+{
+    while (p < end && *p == ' ')
+        p++;
+    return p < end && *p == '"' ? p : NULL;
+}
+
+/* Where the field at `p` ends: at a delimiter or the record's end. */
+static const char *end_of_field(const char *p, const char *end, char delimiter)
+{
+    const char *open = opening_quote(p, end), *close = open ? closing_quote(open, end) : NULL;
+    if (open)
+        p = close ? close : end;
+    const char *at = memchr(p, delimiter, (size_t)(end - p));
+    return at ? at : end;
 }
 
 /* The begin of field `index`, or NULL. */
 static const char *find_field(const char *p, const char *end, char delimiter, uint64_t index)
 {
-    bool quoted = false;
     for (; index; index--) {
-        for (; p < end && (quoted || *p != delimiter); p++)
-            quoted ^= *p == '"';
+        p = end_of_field(p, end, delimiter);
         if (p++ == end)
             return NULL;
     }
@@ -58,26 +97,24 @@ static size_t trim(char *text, size_t n)
     return n - blanks;
 }
 
-/* The field at *at, without quotes and blanks around it; *at moves to the next field, or becomes NULL. False: it is longer than
+/* The field at *at, without blanks and quotes around it; *at moves to the next field, or becomes NULL. False: it is longer than
  * any number, and cut. */
 static bool take_field(const char **at, const char *end, char delimiter, char out[FIELD])
 {
-    const char *p = *at;
+    const char *p = *at, *stop = end_of_field(p, end, delimiter), *open = opening_quote(p, end);
+    const char *close = open ? closing_quote(open, end) : NULL;
     size_t n = 0;
-    bool quoted = false, whole = true;
-    for (; p < end && (quoted || *p != delimiter); p++) {
-        bool twice = quoted && *p == '"' && p + 1 < end && p[1] == '"';
-        if (*p == '"' && !twice) {
-            quoted = !quoted;
+    bool whole = true;
+    for (p = open ? open + 1 : p; p < stop; p++) {
+        if (p == close)
             continue;
-        }
-        p += twice;
+        p += open && *p == '"' && (!close || p < close);
         whole &= n < FIELD - 1;
         if (n < FIELD - 1)
             out[n++] = *p;
     }
     trim(out, n);
-    *at = p < end ? p + 1 : NULL;
+    *at = stop < end ? stop + 1 : NULL;
     return whole;
 }
 
@@ -185,16 +222,22 @@ static inline const char *find_plain_field(const char *p, const char *end, const
     return index ? NULL : p;
 }
 
-/* The record at `p`, which may have quotes: its bytes, its end without a line feed, and where the field begins. False: it is
- * not whole. */
-static bool split(const ctl_csv *c, const char *p, size_t len, bool last, size_t *n, const char **end, const char **at,
-                  bool *quotes)
+/* A record that may have quotes */
+typedef struct csv_record {
+    size_t n;                /* its bytes */
+    const char *end, *field; /* without its line feed; the field that is wanted, or NULL */
+    bool quotes, open;       /* there are some; it ends within them */
+} csv_record;
+
+/* The record at `p`. False: it is not whole. */
+static bool split(const ctl_csv *c, const char *p, size_t len, bool last, csv_record *r)
 {
-    *n = record_length(p, len, last);
-    *end = p + *n - (*n && p[*n - 1] == '\n');
-    *quotes = memchr(p, '"', *n) != NULL;
-    *at = *quotes ? find_field(p, *end, c->delimiter, c->column) : find_plain_field(p, *end, *end, c->delimiter, c->column);
-    return *n != 0;
+    r->n = record_length(p, len, c->delimiter, last, &r->open);
+    r->end = p + r->n - (r->n && p[r->n - 1] == '\n');
+    r->quotes = memchr(p, '"', r->n) != NULL;
+    r->field = r->quotes ? find_field(p, r->end, c->delimiter, c->column)
+                         : find_plain_field(p, r->end, r->end, c->delimiter, c->column);
+    return r->n != 0;
 }
 
 /* The field at `at` if it is a plain number, up to the delimiter or the end of the record. [first, limit) may be read: a number
@@ -261,30 +304,42 @@ static bool feed_slab(ctl_csv *c, const char *bytes, size_t len, uint8_t *out, s
 long ctl_csv_feed(ctl_csv *c, const char *bytes, size_t len, bool last, uint8_t *out, size_t most, size_t *used,
                   char why[CTL_WHY])
 {
-    size_t made = 0, n;
+    size_t made = 0;
+    csv_record r;
     *used = 0;
     while (made < most && *used < len) {
-        const char *record = bytes + *used, *end, *at;
-        bool quotes = memchr(record, '"', len - *used < SLAB ? len - *used : SLAB) != NULL;
+        const char *p = bytes + *used;
+        bool quotes = memchr(p, '"', len - *used < SLAB ? len - *used : SLAB) != NULL;
         if (!quotes && !feed_slab(c, bytes, len, out, most, &made, used, why))
             return -1;
-        if (record != bytes + *used)
+        if (p != bytes + *used)
             continue;
-        if (!split(c, record, len - *used, last, &n, &end, &at, &quotes))
+        if (!split(c, p, len - *used, last, &r))
             break;
-        if (!take_record(c, bytes, bytes + len, record, end, at, quotes, out, &made, why))
+        if (r.open && !bad_line(c, UNCLOSED, why))
             return -1;
-        c->line += lines_in(record, n);
-        *used += n;
+        if (!take_record(c, bytes, bytes + len, p, r.end, r.field, r.quotes, out, &made, why))
+            return -1;
+        c->line += lines_in(p, r.n);
+        *used += r.n;
     }
     return (long)made;
 }
 
 /* ---- the header ---- */
 
-static char guess_delimiter(const char *record, size_t len)
+/* Of those outside of quotes: a tab, else a comma, else a semicolon. */
+static char guess_delimiter(const char *record, const char *end)
 {
-    return memchr(record, '\t', len) ? '\t' : memchr(record, ',', len) ? ',' : memchr(record, ';', len) ? ';' : ',';
+    bool tab = false, comma = false, semicolon = false;
+    for (const char *p = record; p && p < end; p++) {
+        if (*p == '"' && begins_field(record, p, 0) && !(p = closing_quote(p, end)))
+            break;
+        tab |= *p == '\t';
+        comma |= *p == ',';
+        semicolon |= *p == ';';
+    }
+    return tab ? '\t' : comma || !semicolon ? ',' : ';';
 }
 
 /* A header has a field that is not a number. */
@@ -336,8 +391,13 @@ int ctl_csv_begin(ctl_csv *c, const char *bytes, size_t len, const char *column,
     unsigned same = 0;
     size_t bom = len >= 3 && !memcmp(bytes, "\xef\xbb\xbf", 3) ? 3 : 0; /* of UTF-8, as spreadsheets write it */
     const char *record = bytes + bom;
-    size_t n = record_length(record, len - bom, len < CTL_CSV_RECORD);
+    bool open;
+    size_t n = record_length(record, len - bom, 0, len < CTL_CSV_RECORD, &open);
     *skip = bom;
+    if (open) {
+        snprintf(why, CTL_WHY, "line 1: %s", UNCLOSED);
+        return REDUCE_E_TYPE;
+    }
     if (n == 0 && len - bom) {
         snprintf(why, CTL_WHY, "line 1 is longer than %d bytes", CTL_CSV_RECORD);
         return REDUCE_E_TOO_LARGE;
@@ -345,7 +405,7 @@ int ctl_csv_begin(ctl_csv *c, const char *bytes, size_t len, const char *column,
     const char *end = record + n;
     while (end > record && (end[-1] == '\n' || end[-1] == '\r'))
         end--;
-    c->delimiter = guess_delimiter(record, (size_t)(end - record));
+    c->delimiter = guess_delimiter(record, end);
     bool header = has_header(c, record, end);
     if (header) {
         *skip += n;
