@@ -76,6 +76,21 @@ template <class T> __device__ typename Float<T>::Bits float_bits(Kind kind, u64 
     return bits;
 }
 
+// Of the normal distribution with mean 0 and variance 1 (Box and Muller 1958).
+template <class T> __device__ T normal(u64 z)
+{
+    const double u = ((double)(uint32_t)(z >> 32) + 1) * 0x1p-32, turn = (double)(uint32_t)z * 0x1p-31;
+    return (T)(sqrt(-2 * log(u)) * cospi(turn));
+}
+template <> __device__ __half normal(u64 z) { return __float2half(normal<float>(z)); }
+template <> __device__ __nv_bfloat16 normal(u64 z) { return __float2bfloat16(normal<float>(z)); }
+
+template <class T> __global__ void fill_normal(T *p, size_t n)
+{
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x)
+        p[i] = normal<T>(random_bits(i));
+}
+
 template <class T> __global__ void fill_ints(T *p, size_t n)
 {
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x)
@@ -92,6 +107,8 @@ template <class T> void fill_any(void *data, Kind kind, size_t n, cudaStream_t s
 {
     if (kind == INTS)
         fill_ints<<<2048, 256, 0, stream>>>((T *)data, n);
+    else if (kind == NORMAL)
+        fill_normal<<<2048, 256, 0, stream>>>((T *)data, n);
     else
         fill_floats<<<2048, 256, 0, stream>>>((T *)data, kind, n);
 }
@@ -124,7 +141,7 @@ template <class T> __global__ void add_up(const T *p, size_t n, Moments *m)
 
 const char *kind_name(Kind kind)
 {
-    static const char *const names[] = {"ints", "uniform", "full-range", "specials", "negative-zeros", "subnormals"};
+    static const char *const names[] = {"ints", "uniform", "normal", "full-range", "specials", "negative-zeros", "subnormals"};
     return names[kind];
 }
 

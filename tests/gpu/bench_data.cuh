@@ -10,6 +10,7 @@ namespace bench {
 enum Kind {
     INTS,       // -7 to 8 in any type, so that every sum is exact in every type that is wide enough
     UNIFORM,    // floats in [0, 1)
+    NORMAL,     // floats of mean 0 and variance 1
     FULL_RANGE, // any finite bits
     SPECIALS,   // UNIFORM with NaN, +inf and -inf in one element of 1024 each
     NEGATIVE_ZEROS,

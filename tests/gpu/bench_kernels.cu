@@ -165,6 +165,52 @@ void moments(Bench &b)
     }
 }
 
+// ---- small and middle arrays, and rows of middle length, of normal data ----
+
+// Beside sum and max, which need as many bytes.
+void normal_array(Bench &b, int dtype, int log2)
+{
+    const size_t n = (size_t)1 << log2, bytes = n * rp_dtype_size(dtype);
+    if (!wanted(b, dtype, log2) || log2 < b.options.smallest)
+        return;
+    for (int op : {RP_OP_MEAN, RP_OP_VAR, RP_OP_NORM2, RP_OP_STATS, RP_OP_NORM1, RP_OP_NORMINF}) {
+        Inputs in = inputs(b, bytes);
+        Case c = {"normal", name_of(op, dtype, log2) + " normal", bytes, {}};
+        c.rivals = {ours(b, "reduced", op, dtype, n, in), ours(b, "reduced-sum", RP_OP_SUM, dtype, n, in),
+                    ours(b, "reduced-max", RP_OP_MAX, dtype, n, in), cub(b, "cub-sum", cub_peer::sum, dtype, n, in)};
+        b.meter.measure(c);
+        b.meter.report(c, "-");
+    }
+}
+
+void normal_rows(Bench &b, size_t rows, size_t row_len)
+{
+    const size_t bytes = rows * row_len * sizeof(float);
+    for (int op : {RP_OP_SUM, RP_OP_MEAN, RP_OP_VAR, RP_OP_NORM2, RP_OP_NORM1, RP_OP_NORMINF}) {
+        const std::string shape = std::to_string(rows) + " x " + std::to_string(row_len);
+        Inputs in = inputs(b, bytes);
+        Case c = {"normal", std::string(rp_op_name(op)) + " f32 " + shape + " normal", bytes, {}};
+        c.rivals = {ours(b, "reduced", spec_of(op, RP_F32, rows, row_len, 0), in)};
+        b.meter.measure(c);
+        b.meter.report(c, "-");
+    }
+}
+
+void normal(Bench &b)
+{
+    for (int dtype : {RP_F32, RP_F64}) {
+        if (!listed(b.options.dtypes, rp_dtype_name(dtype)))
+            continue;
+        fill(b.pool, dtype, NORMAL, b.pool_bytes / rp_dtype_size(dtype), b.meter.stream);
+        if (dtype == RP_F32)
+            for (auto shape : {std::pair<size_t, size_t>{64, 1 << 14}, {1024, 1 << 14}, {16, 1 << 20}, {4096, 1 << 12}})
+                normal_rows(b, shape.first, shape.second);
+        for (int log2 : {10, 16, 20, 22, 24, 27, 28})
+            if (dtype == RP_F32 ? log2 != 27 : log2 == 20 || log2 == 24 || log2 == 27)
+                normal_array(b, dtype, log2);
+    }
+}
+
 // ---- sums as on cards with slow doubles, forced on this one ----
 
 void integers(Bench &b)
@@ -195,7 +241,7 @@ int main(int argc, char **argv)
     } groups[] = {{"ceiling", ceilings},        {"sum", sums},           {"max", maxima},
                   {"adversarial", adversarial}, {"types", narrow_types}, {"moments", moments},
                   {"framework", framework_ops}, {"rows", rows},          {"shapes", shapes},
-                  {"integers", integers}};
+                  {"normal", normal},           {"integers", integers}};
     std::string names;
     for (const auto &g : groups)
         names += std::string(names.empty() ? "" : ",") + g.name;

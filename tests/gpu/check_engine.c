@@ -415,6 +415,63 @@ static void check_columns(rk_engine *e, waker *w, int op, int dtype, amount quic
     free(memory);
 }
 
+/* Whole arrays of floats. NORMAL: many elements near the largest, ever fewer far below. TIES: small integers, so that
+ * variances of a power of two of them are exact or ties. HANGING: all elements but three are zero, of which the least decides
+ * a rounding. */
+typedef enum { NORMAL, TIES, HANGING, WHOLE_KINDS } whole_kind;
+
+static uint64_t whole_bits(int dtype, whole_kind k, uint64_t i, uint64_t n)
+{
+    const shape s = float_shape(dtype);
+    const uint64_t bias = ((uint64_t)1 << (s.width - s.fraction - 2)) - 1, r = rng(), digits = ((uint64_t)1 << s.fraction) - 1;
+    const uint64_t sign = (r & 1) << (s.width - 1);
+    uint64_t down = 0;
+    if (k == HANGING) {
+        const uint64_t at = i == n / 7 ? 0 : i == n / 3 ? 27 : i == n / 2 ? bias - 2 : bias;
+        return at < bias ? (bias - at) << s.fraction | (at ? sign : 0) : 0;
+    }
+    if (k == TIES) {
+        while (down < 3 && r >> 61 & (uint64_t)1 << down)
+            down++;
+        return sign | (bias + down) << s.fraction;
+    }
+    while (down < 60 && down + 1 < bias && !(r >> (63 - down) & 1))
+        down++;
+    return sign | (bias + 1 - down) << s.fraction | (rng() & digits);
+}
+
+static void check_whole(rk_engine *e, waker *w, int op, int dtype, amount quick)
+{
+    static const uint64_t sizes[] = {5, 1024, 3073, 12288, 32768, 65536 + 3, 100000, 1 << 18, (1 << 20) - 4};
+    static const char *const names[] = {"normal", "ties", "hanging"};
+    const size_t bytes = rp_dtype_size(dtype);
+    char *memory = aligned_alloc(4096, (MOST * bytes + SPARE + 4095) / 4096 * 4096);
+    for (int k = 0; k < WHOLE_KINDS; k++)
+        for (size_t i = 0; i < (quick == TINY ? 5 : sizeof sizes / sizeof sizes[0]); i++) {
+            const uint64_t n = sizes[i];
+            char *data = memory + (i % 3 == 2 ? bytes : 0);
+            for (uint64_t j = 0; j < n; j++) {
+                const uint64_t bits = whole_bits(dtype, (whole_kind)k, j, n);
+                memcpy(data + j * bytes, &bits, bytes);
+            }
+            for (int special = 0; special < 2; special++) {
+                for (int way = 0; way < 3; way++) {
+                    rk_task t = task_of(op, dtype, (int)((i + (size_t)k) % 3), way == 1 ? RP_STATES_OUT : 0, 1, n, data);
+                    if (op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM || op == RP_OP_STATS)
+                        t.spec.ddof = (uint32_t)((i + (size_t)k) % 2);
+                    if (way == 2) {
+                        t.spec.flags = RP_INITIAL;
+                        memcpy(&t.spec.initial, data, bytes);
+                    }
+                    compare(e, w, &t, names[k]);
+                }
+                const uint64_t nan = float_bits(dtype, ONE_NAN, 0, 0), j = rng() % n; /* and once more with this */
+                memcpy(data + j * bytes, &nan, bytes);
+            }
+        }
+    free(memory);
+}
+
 /* Columns of f32 of which one element, far below the others, decides the rounding: of a sum, or of a sum of squares. */
 static void check_hanging(rk_engine *e, waker *w, int op)
 {
@@ -806,6 +863,8 @@ int main(int argc, char **argv)
                     check_hanging(e, &w, op);
                 if (dtype == RP_F64)
                     check_overflow(e, &w, op);
+                if (rp_dtype_class(dtype) == RP_CLASS_FLOAT)
+                    check_whole(e, &w, op, dtype, quick);
             } else if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {
                 check_huge(e, &w, op, dtype);
             }

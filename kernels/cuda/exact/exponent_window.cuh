@@ -50,7 +50,7 @@ struct Window {
     __device__ __forceinline__ double upper_squares() const { return __dsub_rn(upper, anchor()); }
 
     // All of it
-    __device__ __forceinline__ MomentSums sums() const { return {{sum, 0, false}, {upper_squares(), lower, false}}; }
+    __device__ __forceinline__ MomentSums sums() const { return {{sum, 0, false}, {{upper_squares(), lower, 0}, false}}; }
 
     __device__ __forceinline__ void open(u32 lowest)
     {

@@ -1,33 +1,43 @@
-// A sum and a sum of squares, each in two doubles. Blocks leave theirs in this form if it holds them, for values that are
-// computed from these by a few doubles (finish_moments.cuh).
+// A sum in two doubles and a sum of squares in three: 106 bits do not hold the squares of normally distributed data. Blocks
+// leave theirs in this form if it holds them, for values that are computed from these by a few doubles (finish_moments.cuh).
 #pragma once
 
-#include "kernels/cuda/exact/twosum.cuh"
+#include "kernels/cuda/exact/ziv_round.cuh"
 
 namespace rk {
 
 struct MomentSums {
-    Pair sum, squares;
+    Pair sum;
+    Terms<3> squares;
 
     __device__ __forceinline__ void join(const MomentSums &o)
     {
+        sum.lost |= o.sum.lost;
         sum.join(o.sum.s, o.sum.t);
-        squares.join(o.squares.s, o.squares.t);
+        squares.join(o.squares);
     }
     __device__ __forceinline__ bool lost() const { return sum.lost | squares.lost; }
 };
 
 // In scratch
 struct SumsPartial {
-    double sum[2], squares[2];
+    double sum[2], squares[3];
 
-    __device__ __forceinline__ MomentSums sums() const { return {{sum[0], sum[1], false}, {squares[0], squares[1], false}}; }
+    SumsPartial() = default;
+    __device__ __forceinline__ explicit SumsPartial(const MomentSums &a)
+        : sum{a.sum.s, a.sum.t}, squares{a.squares.x[0], a.squares.x[1], a.squares.x[2]}
+    {
+    }
+    __device__ __forceinline__ MomentSums sums() const
+    {
+        return {{sum[0], sum[1], false}, {{squares[0], squares[1], squares[2]}, false}};
+    }
 };
 
 // With those of all lanes, each of which gets the result. First as plain doubles, rounded down and up: mostly these stay equal.
 static __device__ __noinline__ MomentSums join_warp(MomentSums a)
 {
-    double low[3] = {a.sum.s, a.squares.s, a.squares.t}, high[3] = {a.sum.s, a.squares.s, a.squares.t};
+    double low[3] = {a.sum.s, a.squares.x[0], a.squares.x[1]}, high[3] = {low[0], low[1], low[2]};
 #pragma unroll 1
     for (int d = kWarp / 2; d; d >>= 1)
 #pragma unroll
@@ -36,9 +46,9 @@ static __device__ __noinline__ MomentSums join_warp(MomentSums a)
             low[k] = __dadd_rd(low[k], other);
             high[k] = __dadd_ru(high[k], other);
         }
-    const bool exact = a.sum.t == 0 && low[0] == high[0] && low[1] == high[1] && low[2] == high[2];
-    if (__all_sync(kFullMask, exact && !a.lost()))
-        return {{high[0], 0, false}, {high[1], high[2], false}};
+    const bool exact = low[0] == high[0] && low[1] == high[1] && low[2] == high[2];
+    if (__all_sync(kFullMask, exact && a.sum.t == 0 && a.squares.x[2] == 0 && !a.lost()))
+        return {{high[0], 0, false}, {{high[1], high[2], 0}, false}};
 #pragma unroll 1
     for (int d = kWarp / 2; d; d >>= 1) {
         a.sum.join_lane(kFullMask, d);
@@ -56,13 +66,13 @@ template <int kWarps> __device__ __forceinline__ bool join_block(MomentSums &a)
     a = join_warp(a);
     bool lost = a.lost();
     if (lane == 0)
-        of_warp[threadIdx.x / kWarp] = {{a.sum.s, a.sum.t}, {a.squares.s, a.squares.t}};
+        of_warp[threadIdx.x / kWarp] = SumsPartial(a);
     __syncthreads();
     if (threadIdx.x < kWarp) {
-        a = lane < kWarps ? of_warp[lane].sums() : MomentSums{{0, 0, false}, {0, 0, false}};
+        a = lane < kWarps ? of_warp[lane].sums() : MomentSums{{0, 0, false}, {{0, 0, 0}, false}};
         a = join_warp(a);
         if (lane == 0)
-            of_warp[0] = {{a.sum.s, a.sum.t}, {a.squares.s, a.squares.t}};
+            of_warp[0] = SumsPartial(a);
     }
     lost |= threadIdx.x < kWarp && a.lost();
     lost = __syncthreads_or(lost);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/cuda/exact/row_values.cuh"
-#include "kernels/cuda/exact/tile_sum.cuh"
 
 namespace rk {
 
@@ -45,24 +44,6 @@ struct NearSum {
     }
 };
 
-// The sum of any doubles: what the first one rounds off is summed rounding down and up.
-struct Enclosed {
-    double s;
-    Between rest;
-
-    __device__ __forceinline__ void clear()
-    {
-        s = -0.0;
-        rest = {0, 0};
-    }
-    __device__ __forceinline__ void add(double x)
-    {
-        const double e = two_sum(s, x, s);
-        rest.join({e, e});
-    }
-    __device__ __forceinline__ NearSum sum() const { return {s, rest.high, __dadd_ru(rest.high, -rest.low)}; }
-};
-
 // n Q - S^2. S is s + t, so S^2 is s^2 + 2 s t + t^2, where the last two terms are at most 2^-51 s^2. What the rounding of
 // p = n q, of s^2 and of their difference takes off is known, and at most 2^-53 p each. So is n times the second term of the
 // squares. Adding all of these rounds off at most 2^-101 p.
@@ -80,7 +61,7 @@ __device__ __forceinline__ Within spread_of(double n, const NearSum &sum, const 
 
 // The value that follows from the sum or the squares of `count` elements. False: it is not certain, or there is none. Out of
 // line: rare.
-static __device__ __noinline__ bool value_near(const rp_spec &spec, rk_finisher finisher, u64 count, const NearSum &sum,
+static __device__ __noinline__ bool value_near(int op, u32 ddof, rk_finisher finisher, u64 count, const NearSum &sum,
                                                const NearSum &squares, double *v)
 {
     const double n = (double)count;
@@ -98,14 +79,14 @@ static __device__ __noinline__ bool value_near(const rp_spec &spec, rk_finisher 
     if (finisher == RK_FINISH_SQUARES) {
         const NearSum q = squares.gathered();
         const Within all = {q.s, q.t, q.error};
-        return (spec.op == RP_OP_SUMSQ ? all : spec.op == RP_OP_RMS ? over(all, n).root() : all.root()).round(v);
+        return (op == RP_OP_SUMSQ ? all : op == RP_OP_RMS ? over(all, n).root() : all.root()).round(v);
     }
-    if (finisher != RK_FINISH_SPREAD || count <= spec.ddof)
+    if (finisher != RK_FINISH_SPREAD || count <= ddof)
         return false;
-    Within x = over(over(spread_of(n, sum, squares), n), (double)(count - spec.ddof));
-    if (spec.op == RP_OP_SEM)
+    Within x = over(over(spread_of(n, sum, squares), n), (double)(count - ddof));
+    if (op == RP_OP_SEM)
         x = over(x, n);
-    return (spec.op == RP_OP_VAR ? x : x.root()).round(v);
+    return (op == RP_OP_VAR ? x : x.root()).round(v);
 }
 
 } // namespace rk

@@ -375,7 +375,8 @@ u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, c
 {
     u64 per_vector = 16u >> g.element_log2, tile = (u64)k.threads * k.unroll * per_vector;
     u64 tiles = g.row_len / tile, fill = (u64)d->sms * blocks_per_sm * kTuning.waves / g.rows;
-    u64 blocks = fill < tiles ? fill : tiles;
+    const u64 parts = k.sums ? g.row_len / (2 * k.threads * per_vector) : tiles; // a part of a tile takes less time than a tile
+    u64 blocks = fill < parts ? fill : parts;
     // a thread of the last block also gets the rest of the row: less than another tile, and two odd elements
     u64 need = div_up(tiles, most_tiles(k, per_vector));
     blocks = blocks > need ? blocks : need;
@@ -423,12 +424,14 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.fn, k.threads, k.shared_bytes, &blocks_per_sm));
     u64 per_row = blocks_per_row(d, k, blocks_per_sm, all);
     FinishArgs finish = a;
-    if (!a.light && per_row > 1 && can_add(a.plan))
+    const u64 blocks = (u64)d->sms * blocks_per_sm;
+    finish.ends = k.ends && !a.light && can_add(a.plan) && per_row * all.rows <= blocks; // else the next pass finishes all rows
+    if (!a.light && (per_row > 1 || finish.ends) && can_add(a.plan))
         finish.added = k.sums && !d->slow_doubles ? kAddedBesideSums : kAdded;
-    const bool at_once = per_row <= (u64)d->sms * blocks_per_sm;
+    const bool at_once = per_row <= blocks;
     share_row(k, per_row, k.tickets && all.rows == 1 && per_row > 1 && at_once && (a.light || finish.added), &all);
     const u64 room = s.words / (per_row * a.plan.all); // a block leaves no more than a partial
-    all.meets = a.light && all.rows == 1 && per_row > 1 && per_row <= kSlots;
+    all.meets = (a.light || finish.ends) && all.rows == 1 && per_row > 1 && per_row <= kSlots;
     u64 batch = per_row > 1 && room > kRowTotals ? kRowTotals : room;
     if (batch == 0)
         return cudaErrorMemoryAllocation;
@@ -442,7 +445,7 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         g.first_row = first;
         g.totals = s.totals;
         TRY_CUDA(gpu_launch(false, k.fn, grid, k.threads, k.shared_bytes, stream, g, finish, s.a));
-        if (!a.light) // else a row's last block finishes it
+        if (!a.light && !finish.ends) // else a row's last block finishes it
             TRY_CUDA(merge_rows(d, finish, s, g.rows, per_row, first, stream));
     }
     return cudaSuccess;

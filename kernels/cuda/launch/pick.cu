@@ -4,7 +4,8 @@
 //   -----------------------------------------------------  ----------  ------------------------------------------------------
 //   rows of 16 bytes to a tile, aligned; light values      kTiles      kernel.tile: a block a row, nothing else
 //   rows that are long, few, or many tiles together        kBlocks     kernel.fn: blocks share a row; its last block finishes
-//                                                                      light values, else merge.cuh: merge_sum (float sums),
+//                                                                      light values, and moments and means if rows are few;
+//                                                                      else merge.cuh: merge_sum (float sums),
 //                                                                      merge_and_finish, before it merge_partials if many
 //   sums of long masked rows of f32                        kBlocks     the same, of sum_twosum.cu
 //   sum, mean: short rows, segments                        kShortSums  sum_short_lines.cu: lanes of a warp a line, or one
@@ -65,6 +66,8 @@ SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
     const bool pairs = !d->slow_doubles && !d->long_sums;
     if (pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && s.dtype != RP_F16)))
         return sum_few_kernel(s.dtype, skip, s.row_len, *d->tuning);
+    if (pairs && rk_is_abs(layout) && (s.dtype == RP_F32 || s.dtype == RP_F64))
+        return magnitudes_few_kernel(s.dtype, skip, s.row_len, *d->tuning);
     switch ((rp_layout)layout) {
     case RP_STATE_SUM32:
     case RP_STATE_ABS32:
@@ -94,8 +97,9 @@ SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
     case RP_STATE_ARGMIN:
     case RP_STATE_ARGMAX:
         return best_kernel(layout, s.dtype, skip);
-    case RP_STATE_MINMAX:
     case RP_STATE_NORMINF:
+        return is_largest(s) ? best_kernel(layout, s.dtype, false) : minmax_kernel(s.dtype);
+    case RP_STATE_MINMAX:
         return minmax_kernel(s.dtype);
     case RP_STATE_COUNT:
         return count_kernel(s.dtype, skip);

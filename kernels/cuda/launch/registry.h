@@ -10,18 +10,19 @@ namespace rk {
 // ---- whole rows, and their lines (kernel.walk) ----
 
 // By element type, and `skip`: NaNs are left out and counted
-SegmentKernel sum_float_kernel(int dtype, bool skip);                               // sum_bins.cu: f16 bf16 f32
-SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len, const rk_tuning &); // sum_twosum.cu: bf16 f32 f64
-SegmentKernel sum_f64_kernel(bool skip, bool large_shared);                         // sum_digits.cu
-SegmentKernel sum_int_kernel(int dtype);                                            // sum_int.cu
-SegmentKernel best_kernel(int layout, int dtype, bool skip);                        // minmax_arg.cu
-SegmentKernel count_kernel(int dtype, bool skip);                                   // count.cu
-SegmentKernel moments_int_kernel(int layout, int dtype);                            // moments_int.cu
-SegmentKernel minmax_kernel(int dtype);                                             // minmax.cu
-SegmentKernel bits_kernel(int layout, int dtype);                                   // bits.cu
-SegmentKernel moments_f64_kernel(bool stats);                                       // moments_f64.cu
-SegmentKernel moments_f32_kernel(int dtype, bool stats, bool large_shared);         // moments_f32.cu: f16 bf16 f32
-SegmentKernel prod_kernel(int dtype);                                               // lines_product.cu: only walks
+SegmentKernel sum_float_kernel(int dtype, bool skip);                                      // sum_bins.cu: f16 bf16 f32
+SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len, const rk_tuning &);        // sum_twosum.cu: bf16 f32 f64
+SegmentKernel magnitudes_few_kernel(int dtype, bool skip, u64 row_len, const rk_tuning &); // ... f32 f64
+SegmentKernel sum_f64_kernel(bool skip, bool large_shared);                                // sum_digits.cu
+SegmentKernel sum_int_kernel(int dtype);                                                   // sum_int.cu
+SegmentKernel best_kernel(int layout, int dtype, bool skip);                               // minmax_arg.cu
+SegmentKernel count_kernel(int dtype, bool skip);                                          // count.cu
+SegmentKernel moments_int_kernel(int layout, int dtype);                                   // moments_int.cu
+SegmentKernel minmax_kernel(int dtype);                                                    // minmax.cu
+SegmentKernel bits_kernel(int layout, int dtype);                                          // bits.cu
+SegmentKernel moments_f64_kernel(bool stats);                                              // moments_f64.cu
+SegmentKernel moments_f32_kernel(int dtype, bool stats, bool large_shared);                // moments_f32.cu: f16 bf16 f32
+SegmentKernel prod_kernel(int dtype);                                                      // lines_product.cu: only walks
 
 // ---- lines ----
 

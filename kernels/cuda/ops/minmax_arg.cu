@@ -1,4 +1,5 @@
-// min, max, argmin, argmax: the element of the highest rank (kernels/exact/state.h), the lowest index among equals.
+// min, max, argmin, argmax, norminf of floats: the element of the highest rank (kernels/exact/state.h), the lowest index among
+// equals.
 //
 // The rank of an integer is its bits with the sign bit inverted; of a float, its bits made monotone; both are complemented for
 // min. A single exclusive-or with `rank_flip`, from the host, does both inversions. So one kernel serves all integer types of a
@@ -10,7 +11,7 @@
 namespace rk {
 namespace {
 
-enum Kind { kInteger, kFloat, kFloatSkip };
+enum Kind { kInteger, kFloat, kFloatSkip, kMagnitude };
 
 // A thread's vectors of f32 as one element.
 template <bool kLeast, int kUnroll> __device__ __forceinline__ u32 best_f32(const uint4 (&tile)[kUnroll])
@@ -41,7 +42,9 @@ template <bool kLeast, bool kBrain, int kUnroll> __device__ __forceinline__ u32 
 template <int kBytes, Kind kKind, bool kIndex> struct Best {
     static constexpr int kThreads = 256, kUnroll = 4;
     static constexpr bool kPrepares = false;
-    static constexpr bool kTiles = kKind == kFloat ? kBytes == 2 || kBytes == 4 : kKind == kInteger && kBytes == 4 && kIndex;
+    static constexpr bool kTiles = kKind == kMagnitude ? kBytes == 4
+                                   : kKind == kFloat   ? kBytes == 2 || kBytes == 4
+                                                       : kKind == kInteger && kBytes == 4 && kIndex;
     static constexpr Filling kFilling = kIndex || kKind == kFloatSkip ? kUnfilled : kRepeated;
     static constexpr int kWords = 2; // rank, index
     static constexpr int kBlocksPerSm = 4;
@@ -71,6 +74,8 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
     {
         if (kKind == kInteger)
             return bits ^ flip;
+        if (kKind == kMagnitude)
+            return nan(bits) ? kTop : bits | kSign;
         const Rank negative = (Rank)0 - (bits >> (8 * kBytes - 1)); // all ones if negative
         return nan(bits) ? kTop : (bits ^ ((negative | kSign) & kTop)) ^ flip;
     }
@@ -107,11 +112,12 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
             return rank_of(flip ? best_half<true, false>(tile) : best_half<false, false>(tile));
         }
 #endif
+        const auto of = [&](Rank bits) { return kKind == kMagnitude ? bits & (kSign - 1) : rank_of(bits); };
         Rank all = 0;
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
-            each_element<kBytes>(tile[u], [&](Bits bits, int) { all = max(all, rank_of((Rank)bits)); });
-        return all;
+            each_element<kBytes>(tile[u], [&](Bits bits, int) { all = max(all, of((Rank)bits)); });
+        return kKind == kMagnitude ? rank_of(all) : all;
     }
 
     // With an index: a warp keeps one best element until its last tile. Elements of earlier tiles precede those of this one.
@@ -324,6 +330,8 @@ template <int kBytes, Kind kKind> SegmentKernel pick(int layout)
 
 template <int kBytes> SegmentKernel pick_float(int layout, bool skip)
 {
+    if (layout == RP_STATE_NORMINF)
+        return light_kernels<Best<kBytes, kMagnitude, false>>();
     return skip ? pick<kBytes, kFloatSkip>(layout) : pick<kBytes, kFloat>(layout);
 }
 

@@ -26,7 +26,10 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     static constexpr int kThreads = kColumns, kUnroll = 8, kRows = 32;
     static constexpr bool kPrepares = false, kTiles = true;
     static constexpr bool kByTickets = !kStats; // of stats, the loop takes all registers, and drawing takes time
-    static constexpr Filling kFilling = kUnfilled;
+    static constexpr bool kEnds = true;
+    static constexpr Filling kFilling = kStats ? kUnfilled : kPadded; // stats would count padding
+    using Bits = std::conditional_t<Element::kPerWord == 1, u32, u16>;
+    static constexpr Bits kPadding = (Bits)(1u << (8 * sizeof(Bits) - 1)); // -0.0
     static constexpr int kWords = 2 * (RK_LIMBS32 + RK_SQUARE_LIMBS32) + (kStats ? 6 : 0);
     static constexpr int kBlocksPerSm = 1;
     static constexpr u32 kMaxPerThread = 1u << 15;
@@ -160,15 +163,20 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     {
         u32 x[kPerVector];
         elements_of(v, x);
+        Magnitudes m;
+#pragma unroll
+        for (int i = 0; i < kPerVector; i++)
+            extremes.zeros += m.note(x[i]);
         if (kStats) {
             float low = __uint_as_float(x[0]), high = low;
             extremes_of(x, low, high);
             choose(low, high, first);
-#pragma unroll
-            for (int i = 0; i < kPerVector; i++)
-                extremes.zeros += is_zero(x[i]);
         }
-        add_each(v, first);
+        const uint4 one[1] = {v};
+        if (doubles && fit_window(m))
+            add_to_window(one, m);
+        else
+            add_each(v, first);
     }
 
     // fminf and fmaxf: -0 < +0, and of a NaN and a number the number
@@ -194,9 +202,9 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     __device__ __forceinline__ bool fit_window(const Magnitudes &m)
     {
         const u32 top = m.most >> 23;
-        if (top == 0 || m.most >= kInfinite)
+        if ((top == 0 && m.most) || m.most >= kInfinite)
             return false;
-        if (window.too_low(top) || window.too_high(top) || window.count == Window::kFull) {
+        if ((top && (window.too_low(top) || window.too_high(top))) || window.count == Window::kFull) {
             if (kStats || window.count)
                 empty_window();
             window.open_for(top);
@@ -224,7 +232,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
         if (kStats)
             choose(low, high, first);
         if (doubles && __all_sync(kFullMask, fit_window(m)))
-            add_to_window(tile);
+            add_to_window(tile, m);
         else if (__all_sync(kFullMask, common(m)))
             add_rows<true>(tile);
         else if (kByHalves && __all_sync(kFullMask, finite(m)))
@@ -233,12 +241,26 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             add_any(tile, first);
     }
 
-    __device__ __forceinline__ void add_to_window(const uint4 (&tile)[kUnroll])
+    // Of zeros: are there others than -0.0?
+    template <int kVectors> static __device__ __forceinline__ bool other_zeros(const uint4 (&tile)[kVectors])
     {
-        flags |= kFlagNz;
-        window.count += kUnroll * kPerVector;
+        u32 other = 0;
 #pragma unroll
-        for (int u = 0; u < kUnroll; u++) {
+        for (int u = 0; u < kVectors; u++) {
+            u32 x[kPerVector];
+            elements_of(tile[u], x);
+#pragma unroll
+            for (int i = 0; i < kPerVector; i++)
+                other |= ~x[i] >> 31;
+        }
+        return other;
+    }
+    template <int kVectors> __device__ __forceinline__ void add_to_window(const uint4 (&tile)[kVectors], const Magnitudes &m)
+    {
+        flags |= m.most || other_zeros(tile) ? (u32)kFlagNz : 0u;
+        window.count += kVectors * kPerVector;
+#pragma unroll
+        for (int u = 0; u < kVectors; u++) {
             u32 x[kPerVector];
             elements_of(tile[u], x);
 #pragma unroll
@@ -388,7 +410,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
             atomicAdd(&skipped_sum, skipped);
         const bool fits = join_block<kThreads / kWarp>(all);
         if (threadIdx.x == 0)
-            *partial = fits ? SumsPartial{{all.sum.s, all.sum.t}, {all.squares.s, all.squares.t}} : SumsPartial{};
+            *partial = SumsPartial(fits ? all : MomentSums{});
         if (!fits)
             return false;
         if (threadIdx.x < others)

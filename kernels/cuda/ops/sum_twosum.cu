@@ -9,10 +9,12 @@
 namespace rk {
 namespace {
 
-template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDraws = false> struct PairSum {
+// kAbs: of magnitudes. Its `any` knows that by SegmentArgs.keep.
+template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDraws = false, bool kAbs = false> struct PairSum {
     static constexpr int kType = kDtype, kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
     static constexpr bool kPrepares = !kDraws, kTiles = true, kByTickets = kDraws;
-    static constexpr bool kNotes = kDtype == RP_F64; // infinities and NaNs are noted, not added
+    static constexpr bool kEnds = kLoads == 4 && !kDraws && !kAbs; // of rows that are not long: FinishArgs.ends
+    static constexpr bool kNotes = kDtype == RP_F64;               // infinities and NaNs are noted, not added
     static constexpr Filling kFilling = kPadded;
     static constexpr int kWords = kDtype == RP_F64 ? kDigits64 : kDigits32;
     using Bits = FloatBits<kDtype>;
@@ -31,6 +33,8 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
 
     __device__ __forceinline__ void add(FloatBits<kDtype> bits)
     {
+        if (kAbs)
+            bits &= kPadding - 1;
         if constexpr (kNotes) {
             u32 low = (u32)bits, high = (u32)(bits >> 32);
             note(low, high);
@@ -46,6 +50,12 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
     // In place of what was noted there is -0.0 in the tile then.
     __device__ __forceinline__ void add_tile(uint4 (&tile)[kUnroll], u64)
     {
+        if constexpr (kAbs) {
+            const u32 keep = 0x7fffffffu, lower = kNotes ? ~0u : keep;
+#pragma unroll
+            for (int u = 0; u < kUnroll; u++)
+                tile[u] = make_uint4(tile[u].x & lower, tile[u].y & keep, tile[u].z & lower, tile[u].w & keep);
+        }
         if constexpr (kNotes)
             add_noted(tile);
         else
@@ -399,14 +409,34 @@ template <class Few> __device__ __noinline__ void finish_digits(const FinishArgs
     if (threadIdx.x % kWarp == 0 && flags)
         atomicOr(&tail[kWordFlags], (u64)flags);
     __syncthreads();
-    if (threadIdx.x < kWarp)
-        finish_light(finish, row, words);
+    if (threadIdx.x >= kWarp)
+        return;
+    if constexpr (Few::kEnds) {
+        RK_DYNAMIC_SHARED(unsigned char, shared);
+        if (finish.ends) {
+            finish_row(finish, row, words, *(FinishRoom *)shared);
+            return;
+        }
+    }
+    finish_light(finish, row, words);
 }
 
-// The value of the reply, if it is the pair's sum and nothing else.
+// A mean that a pair may tell?
+__device__ __forceinline__ bool is_mean(const FinishArgs &a)
+{
+    return a.ends && a.finisher == RK_FINISH_MEAN && !(a.spec.flags & (RP_STATES_OUT | RP_INITIAL));
+}
+
+// The value of the reply, if it is the pair's sum and nothing else, or the mean of all elements.
 __device__ __forceinline__ bool is_value(const FinishArgs &a, u32 skipped)
 {
-    return a.plain && a.spec.out == RP_F64 && !(skipped && a.spec.nan == RP_NAN_ERROR);
+    return ((a.plain && !(skipped && a.spec.nan == RP_NAN_ERROR)) || (is_mean(a) && !skipped)) && a.spec.out == RP_F64;
+}
+
+// The mean of a row that `sum` has all of, if it is certain. One thread.
+__device__ __forceinline__ bool mean_of(const Pair &sum, u64 count, double *mean)
+{
+    return value_near(RP_OP_MEAN, 0, RK_FINISH_MEAN, count, {sum.s, sum.t, 0}, {0, 0, 0}, mean);
 }
 
 // The block's part of a row. Whole block.
@@ -426,16 +456,17 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
     if (threadIdx.x == 0)
         waits = last;
     const bool kept = sum.join();
-    u64 *partial = finish.light || finish.added ? words : partials + (number + blockIdx.x) * finish.plan.all;
+    const bool here = finish.light || (Few::kEnds && finish.ends); // finished by a block of this launch
+    u64 *partial = here || finish.added ? words : partials + (number + blockIdx.x) * finish.plan.all;
     if (!kept)
         sum.write(args, p, shared, elements, partial);
-    else if (!finish.light)
+    else if (!here)
         few.write(elements, partial);
-    if (finish.added) {
+    if (finish.added && !here) {
         __syncthreads();
         add_words(finish.plan, args.totals + row, words);
     }
-    if (!finish.light)
+    if (!here)
         return;
     PairPartial *pairs = (PairPartial *)partials + number;
     const u32 flags = (kept ? 0u : kFlagLost) | (few.skipped ? kFlagSkipped : 0u) | few.flags;
@@ -483,7 +514,17 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
     }
     if (args.tickets)
         reset_tickets(args.totals);
-    const bool more = __syncthreads_or(beside.flags & (kFlagLost | kFlagSpecial)) || !is_value(finish, few.skipped);
+    bool more = __syncthreads_or(beside.flags & (kFlagLost | kFlagSpecial)) || !is_value(finish, few.skipped);
+    if constexpr (Few::kEnds)
+        if (finish.ends && fits && !more) {
+            more = __syncthreads_or(threadIdx.x == 0 &&
+                                    !mean_of(few.sum, args.row_len, (double *)finish.cells + args.first_row + row));
+            if (!more) {
+                if (args.meets)
+                    clear_slots(args);
+                return;
+            }
+        }
     if (!fits || more) {
         finish_digits<Few>(finish, args.first_row + row, total, kSpreads && args.meets, pairs, few.sum, beside, words);
     } else {
@@ -498,7 +539,7 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
 template <class Few, class Any, bool kMasked> __global__ void __launch_bounds__(Few::kThreads, Few::kBlocksPerSm)
     sum_few(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
-    if (!finish.light) // else the last block finishes the row
+    if (!finish.light && !finish.ends) // else the last block finishes the row
         let_next_pass_start();
     for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads())
         sum_part<Few, Any, kMasked>(args, finish, row, args.data + ((row * args.row_len) << args.element_log2), partials);
@@ -539,7 +580,8 @@ template <class Few, class Any, bool kMasked = false> SegmentKernel pick()
             NULL,
             NULL,
             false,
-            Few::kByTickets};
+            Few::kByTickets,
+            Few::kEnds && !kMasked};
 }
 
 // For rows that may be only one tile.
@@ -571,6 +613,17 @@ template <bool kSkip> SegmentKernel pick(int dtype, u64 row_len, const rk_tuning
     return pick<PairSum<RP_F64, 256, 2, 6, kSkip, true>, DigitSum<256, 6, kSkip>>();
 }
 
+template <bool kSkip> SegmentKernel pick_magnitudes(int dtype, u64 row_len, const rk_tuning &tuning)
+{
+    if (dtype == RP_F32 && row_len >= tuning.long_f64_row)
+        return pick<PairSum<RP_F32, 512, 1, 8, kSkip, false, true>, BinSum<F32Element, kSkip, 512, 8>>();
+    if (dtype == RP_F32)
+        return pick<PairSum<RP_F32, 256, 3, 4, kSkip, false, true>, BinSum<F32Element, kSkip>>();
+    if (row_len < tuning.middle_f64_row)
+        return pick<PairSum<RP_F64, 128, 3, 4, kSkip, false, true>, DigitSum<128, 4, kSkip, true>>();
+    return pick<PairSum<RP_F64, 256, 2, 6, kSkip, false, true>, DigitSum<256, 6, kSkip, true>>();
+}
+
 template <bool kSkip> SegmentKernel pick_masked()
 {
     return pick<PairSum<RP_F32, 256, 2, 6, kSkip, true>, BinSum<F32Element, kSkip, 256, 6>, true>();
@@ -583,6 +636,11 @@ SegmentKernel masked_sum_kernel(int layout, int dtype, bool skip)
     if (dtype != RP_F32 || layout != RP_STATE_SUM32)
         return {};
     return skip ? pick_masked<true>() : pick_masked<false>();
+}
+
+SegmentKernel magnitudes_few_kernel(int dtype, bool skip, u64 row_len, const rk_tuning &tuning)
+{
+    return skip ? pick_magnitudes<true>(dtype, row_len, tuning) : pick_magnitudes<false>(dtype, row_len, tuning);
 }
 
 SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len, const rk_tuning &tuning)

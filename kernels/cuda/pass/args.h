@@ -126,6 +126,7 @@ struct SegmentKernel {
     SegmentFn tile;       // for light reductions of rows of a tile or less (tile.cuh); may be NULL
     bool sums = false;    // it knows kAddedBesideSums
     bool tickets = false; // some of its tiles may go by tickets
+    bool ends = false;    // it knows FinishArgs.ends
 };
 
 } // namespace rk

@@ -2,7 +2,7 @@
 // the result for a part of a column.
 #pragma once
 
-#include "kernels/cuda/exact/near_sum.cuh"
+#include "kernels/cuda/exact/enclosed.cuh"
 #include "kernels/cuda/exact/row_window.cuh"
 #include "kernels/cuda/pass/float_line.cuh"
 #include "kernels/cuda/pass/whole.h"
@@ -104,7 +104,8 @@ template <LineKind kKind> struct ColumnPart {
             return this->line(rows).template finish<true>(a, g, line);
         if (skipped && g.nan_error)
             return false;
-        return value_near(a.spec, (rk_finisher)a.finisher, rows - skipped, sum, squares, (double *)a.cells + line);
+        return value_near(a.spec.op, a.spec.ddof, (rk_finisher)a.finisher, rows - skipped, sum, squares,
+                          (double *)a.cells + line);
     }
 };
 

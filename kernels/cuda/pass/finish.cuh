@@ -151,7 +151,7 @@ template <int kDigits> __device__ __forceinline__ void finish_plain(const Finish
         const int negative = (int)(limb[n - 1] >> 63);
         const rk_range r = limb_range(limb, n);
         bits = r.end ? rk_round_between(limb, r.low, r.end - 1, rk_e0(a.spec.dtype), negative, f)
-                     : rk_sign_bit(f, words[kDigits + kWordCount] && !(flags & kFlagNz));
+                     : rk_sign_bit(f, words[kDigits + kWordCount] && !(flags & kFlagNz) && !rk_is_abs(a.plan.layout));
     }
     if (lane == 0) {
         if (a.spec.nan == RP_NAN_ERROR && (flags & kFlagSkipped))
@@ -173,7 +173,8 @@ __device__ __forceinline__ int sum_value(const FinishArgs &a, u64 low, i64 high,
     return code;
 }
 
-// The element of this rank, the best of `count`. `dtype` is the request's, perhaps as a constant.
+// The element of this rank, the best of `count`; the largest magnitude of none is zero. `dtype` is the request's, perhaps as a
+// constant.
 __device__ __forceinline__ int element_value(const FinishArgs &a, int dtype, u64 rank, u64 count, u64 *value)
 {
     const u64 bits = rk_unrank(dtype, a.spec.op == RP_OP_MIN, rank);
@@ -184,7 +185,9 @@ __device__ __forceinline__ int element_value(const FinishArgs &a, int dtype, u64
     else
         code = rk_element_out(dtype, bits, a.spec.out, &word);
     *value = word;
-    return count ? code : RP_EMPTY;
+    if (count == 0 && a.spec.op == RP_OP_NORMINF)
+        *value = 0;
+    return count || a.spec.op == RP_OP_NORMINF ? code : RP_EMPTY;
 }
 
 __device__ __forceinline__ int index_value(u64 index, u64 count, u64 *value)
@@ -215,6 +218,7 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
         return sum_value(a, v[0], (i64)v[1], value);
     case RP_STATE_MIN:
     case RP_STATE_MAX:
+    case RP_STATE_NORMINF:
         return element_value(a, p.dtype, words[0], count, value);
     case RP_STATE_ARGMIN:
     case RP_STATE_ARGMAX:
@@ -223,16 +227,15 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
         break;
     case RP_STATE_SUM32: // a.plain
     case RP_STATE_SUM64:
+    case RP_STATE_ABS32:
+    case RP_STATE_ABS64:
     case RP_STATE_SQ32: // not here: squares take a state
     case RP_STATE_SQ64:
     case RP_STATE_SQINT:
     case RP_STATE_MOM32:
     case RP_STATE_MOM64:
     case RP_STATE_MOMINT:
-    case RP_STATE_ABS32:
-    case RP_STATE_ABS64:
     case RP_STATE_ABSINT:
-    case RP_STATE_NORMINF:
     case RP_STATE_MINMAX:
     case RP_STATE_NANS:
     case RP_STATE_AND:
@@ -289,11 +292,16 @@ __device__ __forceinline__ bool write_by_doubles(const FinishArgs &a, u64 row, c
     return true;
 }
 
+// Shared memory that this takes
+struct FinishRoom {
+    rk_state s;
+    uint64_t scratch[RK_FINISH_SCRATCH];
+};
+
 // Finishes the row whose words are all in `words` (shared memory), for any value. By the first warp of the block, all lanes.
-static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, const u64 *words)
+static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, const u64 *words, FinishRoom &room)
 {
-    __shared__ rk_state s;
-    __shared__ uint64_t scratch[RK_FINISH_SCRATCH];
+    rk_state &s = room.s;
     const WordPlan &p = a.plan;
     const bool first = threadIdx.x % kWarp == 0;
     if (first)
@@ -306,8 +314,14 @@ static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, con
     if (!s.special && p.layout == RP_STATE_PROD)
         carry_digits(words, 6, s.limb);
     if (!write_by_doubles(a, row, s) && first)
-        write_cell(a, row, s, scratch);
+        write_cell(a, row, s, room.scratch);
     __syncwarp();
+}
+
+__device__ __forceinline__ void finish_row(const FinishArgs &a, u64 row, const u64 *words)
+{
+    __shared__ FinishRoom room;
+    finish_row(a, row, words, room);
 }
 
 } // namespace rk

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/cuda/exact/moment_sums.cuh"
+#include "kernels/cuda/exact/near_sum.cuh"
 #include "kernels/cuda/pass/finish.cuh"
 
 namespace rk {
@@ -14,6 +15,13 @@ inline __host__ __device__ bool has_moments(const FinishArgs &a)
     return rk_is_float(a.plan.dtype) && !(a.spec.flags & (RP_STATES_OUT | RP_INITIAL)) &&
            ((known && a.spec.out == RP_F64) || a.finisher == RK_FINISH_SUMMARY);
 }
+
+// Shared memory that this takes
+struct MomentRoom {
+    uint64_t limb[RK_LIMBS64 + RK_SQUARE_LIMBS64];
+    LineSums<4> sums;
+    u64 cell[RP_MAX_CELL_WORDS];
+};
 
 // What `n` carry-save digits at `words` stand for, in units of 2^e0. By a warp; its first lane gets the terms.
 __device__ __forceinline__ Terms<4> terms_of_words(const u64 *words, int n, int e0, uint64_t *limb)
@@ -75,11 +83,46 @@ template <int kTerms> __device__ __forceinline__ bool moment_of(const FinishArgs
     return sure;
 }
 
-// The value, if it is certain, by four warps. Whole block.
-template <int kTerms>
-__device__ __forceinline__ bool write_moments(const FinishArgs &a, u64 row, const LineSums<kTerms> &sums, const u64 *words)
+// Sums as they are for value_near: the last of three terms is what the others do not hold.
+struct NearMoments {
+    NearSum sum, squares;
+    u64 count;
+
+    __device__ __forceinline__ explicit NearMoments(const MomentSums &of, u64 n) : count(n)
+    {
+        Terms<3> q = of.squares;
+        const bool gathered = q.gather();
+        sum = {of.sum.s, of.sum.t, 0};
+        squares = {q.x[0], q.x[1], gathered ? fabs(q.x[2]) : INFINITY};
+    }
+    __device__ __forceinline__ bool value(int op, u32 ddof, rk_finisher finisher, double *v) const
+    {
+        return value_near(op, ddof, finisher, count, sum, squares, v);
+    }
+};
+
+// As above, of these.
+__device__ __forceinline__ bool moment_of(const FinishArgs &a, const NearMoments &sums, const u64 *words, u32 part, u64 *cell)
 {
-    __shared__ u64 cell[RP_MAX_CELL_WORDS];
+    const bool summary = a.finisher == RK_FINISH_SUMMARY;
+    double v;
+    if (!summary && part)
+        return true;
+    if (part == 3) {
+        rest_of_stats(a.plan, words, __dadd_rn(sums.sum.s, sums.sum.t), cell);
+        return sums.sum.s != 0;
+    }
+    const int op = !summary ? a.spec.op : part == 0 ? RP_OP_MEAN : part == 1 ? RP_OP_VAR : RP_OP_STD;
+    const rk_finisher finisher = !summary ? (rk_finisher)a.finisher : part == 0 ? RK_FINISH_MEAN : RK_FINISH_SPREAD;
+    const bool sure = sums.value(op, a.spec.ddof, finisher, &v);
+    cell[!summary ? 0 : part == 0 ? RP_STATS_MEAN : part == 1 ? RP_STATS_VAR : RP_STATS_STD] = (u64)__double_as_longlong(v);
+    return sure && !(finisher == RK_FINISH_MEAN && sums.sum.s == 0); // of which sign?
+}
+
+// The value, if it is certain, by four warps. Whole block.
+template <class Sums>
+__device__ __forceinline__ bool write_moments(const FinishArgs &a, u64 row, const Sums &sums, const u64 *words, u64 *cell)
+{
     const u32 warp = threadIdx.x / kWarp;
     const bool sure = threadIdx.x % kWarp || warp > 3 || moment_of(a, sums, words, warp, cell);
     if (__syncthreads_or(!sure))
@@ -99,23 +142,26 @@ __device__ __forceinline__ bool may_be_certain(const FinishArgs &a, const u64 *w
 }
 
 // The row whose sums these are, and of which `words` (shared memory) tell the rest; has_moments(a). Whole block.
-static __device__ __noinline__ bool finish_sums(const FinishArgs &a, u64 row, MomentSums of, const u64 *words)
+static __device__ __noinline__ bool finish_sums(const FinishArgs &a, u64 row, MomentSums of, const u64 *words, u64 *cell)
 {
     if (!may_be_certain(a, words))
         return false;
-    LineSums<2> sums = {{0, 0, false}, {{0, 0}, false}, words[a.plan.own + kWordCount], 0};
+    const u64 count = words[a.plan.own + kWordCount];
+    if (write_moments(a, row, NearMoments(of, count), words, cell))
+        return true;
+    LineSums<3> sums = {{0, 0, false}, of.squares, count, 0}; // ties
     sums.sum.t = two_sum(of.sum.s, of.sum.t, sums.sum.s);
-    sums.squares.x[1] = two_sum(of.squares.s, of.squares.t, sums.squares.x[0]);
-    return write_moments(a, row, sums, words);
+    return sums.squares.gather() && write_moments(a, row, sums, words, cell);
 }
 
 // The sums that n blocks have left, of which this thread takes its share.
 __device__ __forceinline__ MomentSums share_of_sums(const SumsPartial *partials, u32 n)
 {
-    MomentSums all = {{0, 0, false}, {0, 0, false}};
+    MomentSums all = {{0, 0, false}, {{0, 0, 0}, false}};
     for (u32 i = threadIdx.x; i < n; i += blockDim.x) {
-        const double2 sum = __ldcg((const double2 *)partials[i].sum), squares = __ldcg((const double2 *)partials[i].squares);
-        const MomentSums one = {{sum.x, sum.y, false}, {squares.x, squares.y, false}};
+        const double *sum = partials[i].sum, *squares = partials[i].squares;
+        const MomentSums one = {{__ldcg(sum), __ldcg(sum + 1), false},
+                                {{__ldcg(squares), __ldcg(squares + 1), __ldcg(squares + 2)}, false}};
         if (i == threadIdx.x)
             all = one;
         else
@@ -128,21 +174,21 @@ __device__ __forceinline__ MomentSums share_of_sums(const SumsPartial *partials,
 static __device__ __noinline__ void add_sums(const FinishArgs &a, const SumsPartial *partials, u32 n, u64 *words)
 {
     const int e0 = rk_e0(a.plan.dtype);
-    for (u32 i = threadIdx.x; i < n; i += blockDim.x)
-        for (int k = 0; k < 2; k++) {
-            if (a.plan.sum)
-                add_to_digits(__ldcg(&partials[i].sum[k]), e0, words);
+    for (u32 i = threadIdx.x; i < n; i += blockDim.x) {
+        for (int k = 0; a.plan.sum && k < 2; k++)
+            add_to_digits(__ldcg(&partials[i].sum[k]), e0, words);
+        for (int k = 0; k < 3; k++)
             add_to_digits(__ldcg(&partials[i].squares[k]), 2 * e0, words + a.plan.sum);
-        }
+    }
     __syncthreads();
 }
 
 // The row that `words` (shared memory) are all of, if a few doubles tell its value; has_moments(a). Whole block, of at least
 // four warps.
-static __device__ __noinline__ bool finish_moments(const FinishArgs &a, u64 row, const u64 *words)
+static __device__ __noinline__ bool finish_moments(const FinishArgs &a, u64 row, const u64 *words, MomentRoom &room)
 {
-    __shared__ uint64_t limb[RK_LIMBS64 + RK_SQUARE_LIMBS64];
-    __shared__ LineSums<4> sums;
+    uint64_t *limb = room.limb;
+    LineSums<4> &sums = room.sums;
     const WordPlan &p = a.plan;
     const u32 warp = threadIdx.x / kWarp;
     const bool first = threadIdx.x % kWarp == 0;
@@ -163,7 +209,7 @@ static __device__ __noinline__ bool finish_moments(const FinishArgs &a, u64 row,
         sums.special = 0;
     }
     __syncthreads();
-    return write_moments(a, row, sums, words);
+    return write_moments(a, row, sums, words, room.cell);
 }
 
 } // namespace rk

@@ -5,9 +5,8 @@
 // the words.
 #pragma once
 
-#include "kernels/cuda/exact/moment_sums.cuh"
 #include "kernels/cuda/pass/args.h"
-#include "kernels/cuda/pass/finish.cuh"
+#include "kernels/cuda/pass/finish_moments.cuh"
 
 namespace rk {
 
@@ -139,6 +138,43 @@ __device__ __forceinline__ void take_added(const WordPlan &plan, RowTotal *total
     if (!plan.indexed)
         return;
     join_ranks((const ulonglong2 *)of_row, n, 2, words + plan.digits);
+}
+
+// As take_added, where sums are beside the words. True if the row is finished, else `words` have all of it. Whole block.
+template <int kThreads> __device__ __forceinline__ bool take_sums(const FinishArgs &a, RowTotal *total, const u64 *of_row,
+                                                                  u32 n, u64 row, u64 *words, u64 *cell)
+{
+    const SumsPartial *partials = sums_of_block((u64 *)of_row, n, 0);
+    MomentSums all = share_of_sums(partials, n);
+    take_added(a.plan, total, of_row, n, words);
+    const bool fits = join_block<kThreads / kWarp>(all) && !(words[a.plan.own + kWordFlags] & kFlagLost);
+    if (fits && has_moments(a) && finish_sums(a, row, all, words, cell))
+        return true;
+    add_sums(a, partials, n, words);
+    return false;
+}
+
+// Shared memory of finish_added
+struct AddedRoom {
+    MomentRoom moments;
+    FinishRoom any;
+};
+
+// A row whose n blocks have added up their words (a.added): finished. `words` (shared): room for them. Whole block.
+template <int kThreads> __device__ __noinline__ void finish_added(const FinishArgs &a, RowTotal *total, const u64 *of_row,
+                                                                  u32 n, u64 row, u64 *words, AddedRoom &room)
+{
+    if (a.added == kAddedBesideSums) {
+        if (take_sums<kThreads>(a, total, of_row, n, row, words, room.moments.cell))
+            return;
+    } else {
+        take_added(a.plan, total, of_row, n, words);
+    }
+    if (has_moments(a) && finish_moments(a, row, words, room.moments))
+        return;
+    if (threadIdx.x < kWarp)
+        finish_row(a, row, words, room.any);
+    __syncthreads();
 }
 
 } // namespace rk

@@ -2,7 +2,6 @@
 // take a state, for states from outside, and for what walkers leave.
 #pragma once
 
-#include "kernels/cuda/pass/finish_moments.cuh"
 #include "kernels/cuda/pass/join_words.cuh"
 #include "kernels/cuda/pass/last_block.cuh"
 
@@ -30,19 +29,6 @@ __global__ void __launch_bounds__(kMergeThreads)
     }
 }
 
-// As take_added, where sums are beside the words. True if the row is finished, else `words` have all of it. Whole block.
-__device__ __forceinline__ bool take_sums(const FinishArgs &a, RowTotal *total, const u64 *of_row, u32 n, u64 row, u64 *words)
-{
-    const SumsPartial *partials = sums_of_block((u64 *)of_row, n, 0);
-    MomentSums all = share_of_sums(partials, n);
-    take_added(a.plan, total, of_row, n, words);
-    const bool fits = join_block<kAddedThreads / kWarp>(all) && !(words[a.plan.own + kWordFlags] & kFlagLost);
-    if (fits && has_moments(a) && finish_sums(a, row, all, words))
-        return true;
-    add_sums(a, partials, n, words);
-    return false;
-}
-
 // Last pass: a block joins all partials of a row and finishes it. There are three kernels, because code that runs once is
 // expensive: cold instructions are fetched from memory. This template makes two of them: any layout and value, or values that
 // take no state (kLight: a.light). `totals`, of these rows: a.added.
@@ -55,20 +41,16 @@ template <bool kLight> __global__ void __launch_bounds__(kMergeThreads)
     wait_for_previous_pass();
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
         const u64 *of_row = in + row * per_row * a.plan.all;
-        if (a.added && rows == 1)
-            reset_tickets(totals);
-        if (a.added) {
-            if (!kLight && a.added == kAddedBesideSums) {
-                if (take_sums(a, totals + row, of_row, (u32)per_row, first_row + row, total))
-                    continue;
-            } else {
-                take_added(a.plan, totals + row, of_row, (u32)per_row, total);
+        if constexpr (!kLight) {
+            if (a.added) {
+                __shared__ AddedRoom room;
+                if (rows == 1)
+                    reset_tickets(totals);
+                finish_added<kAddedThreads>(a, totals + row, of_row, (u32)per_row, first_row + row, total, room);
+                continue;
             }
-        } else {
-            merge_words(a.plan, of_row, per_row, space, total);
         }
-        if (!kLight && a.added && has_moments(a) && finish_moments(a, first_row + row, total))
-            continue;
+        merge_words(a.plan, of_row, per_row, space, total);
         if (threadIdx.x < kWarp) {
             if constexpr (kLight)
                 finish_light(a, first_row + row, total);

@@ -111,14 +111,26 @@ struct FinishArgs {
     u32 cell_bytes;
     bool plain;  // a float sum to be rounded, without an initial element: the hot case
     bool light;  // that, or as simple: finish_light suffices
-    Left added;  // not kPartials: the next pass takes the words of the row's total
+    Left added;  // not kPartials: the words of the row's total are taken by the next pass, or by
+    bool ends;   // ... the last block of the row, which finishes it, too
     u8 finisher; // rk_finisher of the operation
     rp_spec spec;
     WordPlan plan; // of a partial
     u32 *fault;    // the first line without a result (launch.h)
 };
 
-// Values that finish_light knows how to make: those of these states that are no mean and no count of all elements.
+// A float sum, of magnitudes or not?
+inline bool is_float_total(const rp_spec &s) { return (s.op == RP_OP_SUM || s.op == RP_OP_NORM1) && rk_is_float(s.dtype); }
+
+// The largest magnitude of floats, no NaN left out: a max. Not of states, nor of what becomes one.
+inline bool is_largest(const rp_spec &s)
+{
+    return s.op == RP_OP_NORMINF && rk_is_float(s.dtype) && s.nan == RP_NAN_PROPAGATE &&
+           !(s.flags & (RP_STATES_IN | RP_STATES_OUT | RP_INITIAL));
+}
+
+// Values that finish_light knows how to make: those of these states that are no mean and no count of all elements. The largest
+// magnitude only where its kernel is that of max (minmax_arg.cu).
 inline bool is_light(const rp_spec &s, int layout)
 {
     switch ((rp_layout)layout) {
@@ -133,16 +145,18 @@ inline bool is_light(const rp_spec &s, int layout)
         return true;
     case RP_STATE_COUNT:
         return s.op == RP_OP_COUNT_NONZERO || s.op == RP_OP_ANY || s.op == RP_OP_ALL;
+    case RP_STATE_ABS32:
+    case RP_STATE_ABS64:
+        return true;
+    case RP_STATE_NORMINF:
+        return is_largest(s);
     case RP_STATE_SQ32:
     case RP_STATE_SQ64:
     case RP_STATE_SQINT:
     case RP_STATE_MOM32:
     case RP_STATE_MOM64:
     case RP_STATE_MOMINT:
-    case RP_STATE_ABS32:
-    case RP_STATE_ABS64:
     case RP_STATE_ABSINT:
-    case RP_STATE_NORMINF:
     case RP_STATE_MINMAX:
     case RP_STATE_NANS:
     case RP_STATE_AND:
@@ -172,7 +186,7 @@ inline FinishArgs finish_args(const rp_spec &spec, void *cells, u32 *fault)
     FinishArgs a = {};
     a.spec = spec;
     a.plan = word_plan(rp_state_layout(spec.op, spec.dtype), spec.dtype);
-    a.plain = spec.op == RP_OP_SUM && rk_is_float(spec.dtype) && !(spec.flags & (RP_STATES_OUT | RP_INITIAL));
+    a.plain = is_float_total(spec) && !(spec.flags & (RP_STATES_OUT | RP_INITIAL));
     a.light = !(spec.flags & (RP_STATES_OUT | RP_INITIAL)) && is_light(spec, a.plan.layout);
     a.finisher = (u8)rk_finisher_of(spec.op);
     a.cell_bytes = (u32)rp_cell_size(&spec);

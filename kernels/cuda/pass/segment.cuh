@@ -1,6 +1,6 @@
 // Pass 1 of the chain: a block reduces a segment of a row to one partial. If the rest is simple, the partials of a row are
 // joined and finished in the same launch, by the last of its blocks (last_block.cuh). Otherwise blocks add up their words,
-// where that joins them (FinishArgs.added), and the next pass finishes the row.
+// where that joins them (FinishArgs.added), and the next pass finishes the row, or the last block (FinishArgs.ends).
 //
 // The loop is written once. An Accumulator says what is accumulated, and how:
 //
@@ -21,6 +21,7 @@
 //   void add_element(const void *p, u64 index)
 //   static constexpr bool kByTickets          if there is one, and true: the last tiles of a long row go by tickets
 //   static constexpr bool kByPointer          if there is one, and true: it leaves few registers, and hardly uses indices
+//   static constexpr bool kEnds               if there is one, and true: FinishArgs.ends
 //   bool flush_sums(...)                      if there is one, for kAddedBesideSums: moments_f32.cu
 //   void flush(const SegmentArgs &, row, void *shared, u64 elements, u64 *partial)   whole block; ends with everything
 //                                             written; `row` is where the row's elements begin
@@ -404,13 +405,19 @@ constexpr bool kTickets<Accumulator, std::void_t<decltype(Accumulator::kByTicket
 template <class Accumulator, class = void> constexpr bool kLeavesSums = false;
 template <class Accumulator> constexpr bool kLeavesSums<Accumulator, std::void_t<decltype(&Accumulator::flush_sums)>> = true;
 
+// Can its last block finish a row whose words are added up? By four warps (finish_moments.cuh).
+template <class Accumulator, class = void> constexpr bool kEndsRows = false;
+template <class Accumulator>
+constexpr bool kEndsRows<Accumulator, std::void_t<decltype(Accumulator::kEnds)>> = Accumulator::kEnds &&Accumulator::kThreads >=
+                                                                                   4 * kWarp;
+
 template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThreads, Accumulator::kBlocksPerSm)
     segment_reduce(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     if constexpr (kUsedHere<Accumulator>) {
         RK_DYNAMIC_SHARED(unsigned char, shared);
         __shared__ u64 words[Accumulator::kWords + kTailWords];
-        if (!finish.light) // else the last block finishes the row
+        if (!finish.light && !finish.ends) // else the last block finishes the row
             let_next_pass_start();
         for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
             const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
@@ -438,6 +445,18 @@ template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThr
                 if (finish.plan.indexed)
                     leave_pairs(finish.plan, of_row, words);
             }
+            if constexpr (kEndsRows<Accumulator>) {
+                if (finish.ends) {
+                    if (last_of_row(args.totals + row)) {
+                        if (args.tickets)
+                            reset_tickets(args.totals);
+                        finish_added<Accumulator::kThreads>(finish, args.totals + row, of_row, gridDim.x, args.first_row + row,
+                                                            words, *(AddedRoom *)shared);
+                    }
+                    __syncthreads();
+                    continue;
+                }
+            }
             const bool last = finish.light && is_last(finish.plan, args.totals + row, of_row, words);
             if (last && args.tickets)
                 reset_tickets(args.totals);
@@ -458,7 +477,8 @@ template <class Accumulator> SegmentKernel segment_kernel()
             NULL,
             NULL,
             kLeavesSums<Accumulator>,
-            kTickets<Accumulator>};
+            kTickets<Accumulator>,
+            kEndsRows<Accumulator>};
 }
 
 } // namespace rk

@@ -44,7 +44,7 @@ Cut cut_of(const rk_task *t)
 bool in_pairs(const FinishArgs &a, const Cut &c)
 {
     const rp_spec &s = a.spec;
-    return c.together && a.plain && s.out == RP_F64 && (s.dtype == RP_F32 || s.dtype == RP_F64) &&
+    return c.together && a.plain && s.op == RP_OP_SUM && s.out == RP_F64 && (s.dtype == RP_F32 || s.dtype == RP_F64) &&
            !(s.flags & (RP_MASK | RP_COLUMNS));
 }
 

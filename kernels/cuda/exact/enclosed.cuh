@@ -1,0 +1,27 @@
+// Sums of any doubles with a bound of what a few of them do not hold, for NearSum.
+#pragma once
+
+#include "kernels/cuda/exact/near_sum.cuh"
+#include "kernels/cuda/exact/tile_sum.cuh"
+
+namespace rk {
+
+// The sum of any doubles: what the first one rounds off is summed rounding down and up.
+struct Enclosed {
+    double s;
+    Between rest;
+
+    __device__ __forceinline__ void clear()
+    {
+        s = -0.0;
+        rest = {0, 0};
+    }
+    __device__ __forceinline__ void add(double x)
+    {
+        const double e = two_sum(s, x, s);
+        rest.join({e, e});
+    }
+    __device__ __forceinline__ NearSum sum() const { return {s, rest.high, __dadd_ru(rest.high, -rest.low)}; }
+};
+
+} // namespace rk
