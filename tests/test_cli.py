@@ -152,6 +152,20 @@ def test_shortest_decimals_read_back(run, scratch):
     assert [float.fromhex(x) for x in lines] == values.tolist()
 
 
+def test_many_results_stay_in_order(run, scratch):
+    """Several threads turn them into text."""
+    values = np.random.default_rng(53).normal(size=50_000)
+    path = scratch / "many.bin"
+    path.write_bytes(values.tobytes())
+    of_rows = ["--dtype", "f64", "--rows", len(values), path]
+    assert [float(x) for x in run("sum", *of_rows).split("\n")[:-1]] == values.tolist()
+    words = [line.split() for line in run("stats", *of_rows).splitlines()]
+    assert {tuple(name for name, _ in words[i:i + 12]) for i in range(0, len(words), 12)} == {
+        ("row", "count", "nans", "zeros", "min", "max", "argmin", "argmax", "sum", "mean", "var", "std")}
+    assert [int(number) for _, number in words[::12]] == list(range(len(values)))
+    assert [float(least) for _, least in words[4::12]] == values.tolist()
+
+
 @pytest.mark.parametrize("out", ["f16", "bf16", "f32"])
 def test_narrow_replies_read_back(run, scratch, out):
     rng = np.random.default_rng(52)

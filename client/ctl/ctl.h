@@ -20,6 +20,7 @@
  *   containers/       files that hold arrays         hdf5/           the program reducectl-hdf5
  *   query.c           ping, info, metrics            status_text.c   status by section
  *   ladder.c          runs reducectl-ladder          several.h       several operations at once
+ *   print_lines.c     many results as text
  *   shard.c           a part of all elements       find_device.c   a GPU by its UUID
  *   help_topic.c      help about one operation       suggest.h       what a mistyped word might have meant (pure)
  *   top.h             reducectl top */
@@ -217,6 +218,10 @@ typedef struct ctl_value {
 
 /* The values of a cell of `op` whose reply type is `dtype`: one; two of minmax; those of stats. Returns how many. */
 int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cell, bool hex);
+int ctl_count_values(int op);
+const char *ctl_value_name(int op, int i); /* NULL: it has none */
+/* The i-th of them without a 0 byte; returns the end. */
+char *ctl_put_value(char out[CTL_MAX_NUMBER], int i, int op, int dtype, const void *cell, bool hex);
 
 /* The shortest decimal that reads back to the same bits, or with `hex` C's %a (integers stay decimal). Returns out. */
 char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex);
@@ -377,6 +382,25 @@ int ctl_wait(reduce_job *job, ctl_progress *p, reduce_result *r);
 /* reduce_run that an interruption cancels. */
 int ctl_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *cells, size_t room,
             reduce_result *r);
+
+/* ---- print_lines.c ---- */
+
+/* Results as lines of text. */
+typedef struct ctl_lines {
+    int op, dtype; /* of the reply */
+    bool hex;
+    const char *unit; /* with a name for each value: what a line before them counts, the first result being `first`; or NULL */
+    uint64_t first;
+    const uint8_t *cells; /* `n` of `size` bytes each */
+    uint64_t n;
+    size_t size;
+} ctl_lines;
+
+/* Write them to standard output, a block at a time; many are turned into text by several threads. */
+void ctl_print_lines(const ctl_lines *l);
+
+/* How many threads are worth having, `most` at most: one for each processor that may be used. */
+int ctl_threads(int most);
 
 /* ---- output.c ---- */
 

@@ -3,9 +3,6 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/decimal.h"
-
-enum { BLOCK = 1 << 16 }; /* bytes of lines that are written at a time */
 
 /* ---- results ---- */
 
@@ -79,111 +76,42 @@ static void print_line(const ctl_options *o, const ctl_where *w, const char *val
     putchar('\n');
 }
 
-/* Are the results bare numbers, a line each? */
-static bool is_bare(const ctl_options *o)
+static void print_lines(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
 {
-    static const int worded[] = {REDUCE_STATS, REDUCE_MINMAX, REDUCE_ANY, REDUCE_ALL, REDUCE_ARGMIN, REDUCE_ARGMAX};
-    for (size_t i = 0; i < sizeof worded / sizeof *worded; i++)
-        if (o->spec.op == worded[i])
-            return false;
-    return !is_named(o) && o->format != CTL_JSON;
+    ctl_print_lines(&(ctl_lines){o->spec.op, r->dtype, o->format == CTL_HEX, w->unit, w->first, cells, r->cells, r->cell_size});
 }
 
-/* Text that is written a block at a time. */
-typedef struct text {
-    char block[BLOCK], *end;
-} text;
-
-static void flush(text *t)
+/* Values with names, after a line that says which input they belong to. */
+static void print_named(const ctl_options *o, const ctl_where *w, const reduce_result *r, const uint8_t *cells)
 {
-    fwrite(t->block, 1, (size_t)(t->end - t->block), stdout);
-    t->end = t->block;
-}
-
-static void make_room(text *t, size_t bytes)
-{
-    if ((size_t)(t->block + BLOCK - t->end) < bytes)
-        flush(t);
-}
-
-static void put(text *t, const char *string)
-{
-    const size_t n = strlen(string);
-    memcpy(t->end, string, n);
-    t->end += n;
-}
-
-static void print_bare(const ctl_options *o, const reduce_result *r, const uint8_t *cells)
-{
-    text t;
-    t.end = t.block;
-    for (uint64_t i = 0; i < r->cells; i++) {
-        make_room(&t, CTL_MAX_NUMBER + 1);
-        t.end = ctl_put_number(t.end, r->dtype, cells + i * r->cell_size, o->format == CTL_HEX);
-        *t.end++ = '\n';
-    }
-    flush(&t);
-}
-
-enum { NAME = 8 }; /* of a value, with blanks */
-
-static void put_name_of(text *t, const char *name)
-{
-    const char *begin = t->end;
-    put(t, name);
-    do
-        *t->end++ = ' ';
-    while (t->end < begin + NAME);
-}
-
-/* Stats: a line for each value, after lines that say which input they belong to. */
-static void put_stats(text *t, const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
-{
-    if (is_named(o)) {
-        flush(t);
+    reduce_result one = *r;
+    ctl_where where = *w;
+    one.cells = 1;
+    for (uint64_t i = 0; i < r->cells; i++, where.first++) {
         printf("%-7s %s\n", "file", w->name);
-    }
-    if (w->unit) {
-        put_name_of(t, w->unit);
-        t->end = ctl_put_u64(t->end, w->first + i);
-        *t->end++ = '\n';
-    }
-    for (int k = 0; k < n; k++) {
-        put_name_of(t, v[k].name);
-        put(t, v[k].text);
-        *t->end++ = '\n';
+        print_lines(o, &where, &one, cells + i * r->cell_size);
     }
 }
 
-/* One or two values, and which input they belong to if there are several. */
-static void put_line(text *t, const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
+/* One or two values, and which input they belong to. */
+static void print_of_input(const ctl_options *o, const ctl_where *w, const ctl_value *v, int n, uint64_t i)
 {
-    for (int k = 0; k < n; k++) {
-        put(t, k ? " " : "");
-        put(t, v[k].text);
-    }
-    if (is_named(o)) {
-        flush(t);
-        print_origin(o, w, i);
-    }
-    *t->end++ = '\n';
+    for (int k = 0; k < n; k++)
+        printf("%s%s", k ? " " : "", v[k].text);
+    print_origin(o, w, i);
+    putchar('\n');
 }
 
-static void print_values(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
+static void print_values(const ctl_options *o, const ctl_where *w, const reduce_result *r, const uint8_t *cells)
 {
-    enum { MOST = (CTL_MAX_VALUES + 1) * (NAME + CTL_MAX_NUMBER + 1) };
     ctl_value v[CTL_MAX_VALUES];
-    text t;
-    t.end = t.block;
     for (uint64_t i = 0; i < r->cells; i++) {
-        int n = ctl_values(v, o->spec.op, r->dtype, (const uint8_t *)cells + i * r->cell_size, o->format == CTL_HEX);
-        make_room(&t, MOST);
+        int n = ctl_values(v, o->spec.op, r->dtype, cells + i * r->cell_size, o->format == CTL_HEX);
         if (o->format == CTL_JSON)
             print_json(o, w, r, v, n, i);
         else
-            (v[0].name ? put_stats : put_line)(&t, o, w, v, n, i);
+            print_of_input(o, w, v, n, i);
     }
-    flush(&t);
 }
 
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
@@ -196,10 +124,12 @@ void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_resu
         fwrite(cells, (size_t)r->cell_size, (size_t)r->cells, stdout);
         return;
     }
-    if (is_bare(o))
-        print_bare(o, r, cells);
-    else
+    if (o->format == CTL_JSON || (is_named(o) && !ctl_value_name(o->spec.op, 0)))
         print_values(o, w, r, cells);
+    else if (is_named(o))
+        print_named(o, w, r, cells);
+    else
+        print_lines(o, w, r, cells);
     fflush(stdout);
 }
 

@@ -86,85 +86,107 @@ char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex
     return out;
 }
 
-char *ctl_int128(char out[CTL_MAX_NUMBER], uint64_t low, uint64_t high)
+static char *put_int128(char *out, uint64_t low, uint64_t high)
 {
     unsigned __int128 v = (unsigned __int128)high << 64 | low;
-    bool negative = high >> 63;
-    if (negative)
+    if (high >> 63) {
+        *out++ = '-';
         v = -v;
-    char *p = out + CTL_MAX_NUMBER - 1;
-    *p = 0;
-    do
+    }
+    if (!(v >> 64))
+        return ctl_put_u64(out, (uint64_t)v);
+    char digits[CTL_MAX_NUMBER], *p = digits + sizeof digits;
+    for (; v; v /= 10)
         *--p = (char)('0' + (int)(v % 10));
-    while (v /= 10);
-    if (negative)
-        *--p = '-';
-    memmove(out, p, strlen(p) + 1);
+    size_t n = (size_t)(digits + sizeof digits - p);
+    memcpy(out, p, n);
+    return out + n;
+}
+
+char *ctl_int128(char out[CTL_MAX_NUMBER], uint64_t low, uint64_t high)
+{
+    *put_int128(out, low, high) = 0;
     return out;
 }
 
 /* ---- the values of a cell ---- */
 
-static void put_index(ctl_value *v, uint64_t index)
+/* Those of stats: what they are, and where in reduce_stats */
+typedef enum { COUNT, EXTREME, INDEX, SUM, FLOAT } stat_kind;
+
+#define STAT(name, kind)                          \
+    {                                             \
+#name, kind, offsetof(reduce_stats, name) \
+    }
+static const struct stat {
+    const char *name;
+    stat_kind kind;
+    size_t at;
+} stats[CTL_MAX_VALUES] = {STAT(count, COUNT), STAT(nans, COUNT),   STAT(zeros, COUNT),  STAT(min, EXTREME),
+                           STAT(max, EXTREME), STAT(argmin, INDEX), STAT(argmax, INDEX), STAT(sum, SUM),
+                           STAT(mean, FLOAT),  STAT(var, FLOAT),    STAT(std, FLOAT)};
+#undef STAT
+
+static uint64_t word_at(const void *cell, size_t at)
 {
-    if (index == REDUCE_NO_INDEX) /* of no element, or of `initial` */
-        snprintf(v->text, sizeof v->text, "none");
-    else
-        ctl_number(v->text, REDUCE_U64, &index, false);
+    uint64_t word;
+    memcpy(&word, (const uint8_t *)cell + at, sizeof word);
+    return word;
 }
 
-static int put_stats(ctl_value *out, int dtype, const reduce_stats *s, bool hex)
+static char *put_index(char *out, uint64_t index)
 {
-    static const char *const names[CTL_MAX_VALUES] = {"count",  "nans", "zeros", "min", "max", "argmin",
-                                                      "argmax", "sum",  "mean",  "var", "std"};
-    for (int i = 0; i < CTL_MAX_VALUES; i++)
-        out[i].name = names[i];
-    ctl_number(out[0].text, REDUCE_U64, &s->count, hex);
-    ctl_number(out[1].text, REDUCE_U64, &s->nans, hex);
-    ctl_number(out[2].text, REDUCE_U64, &s->zeros, hex);
-    for (int i = 0; i < 2; i++)
-        if (s->count)
-            ctl_number(out[3 + i].text, dtype, i ? &s->max : &s->min, hex);
-        else
-            snprintf(out[3 + i].text, sizeof out[3 + i].text, "none");
-    put_index(&out[5], s->argmin);
-    put_index(&out[6], s->argmax);
-    if (dtype == REDUCE_F64)
-        ctl_number(out[7].text, dtype, &s->sum, hex);
-    else
-        ctl_int128(out[7].text, s->sum.u64, s->sum_high);
-    ctl_number(out[8].text, REDUCE_F64, &s->mean, hex);
-    ctl_number(out[9].text, REDUCE_F64, &s->var, hex);
-    ctl_number(out[10].text, REDUCE_F64, &s->std, hex);
-    return CTL_MAX_VALUES;
+    return index == REDUCE_NO_INDEX ? put_text(out, "none") /* of no element, or of `initial` */ : ctl_put_u64(out, index);
+}
+
+static char *put_stat(char *out, struct stat s, int dtype, const void *cell, bool hex)
+{
+    const void *value = (const uint8_t *)cell + s.at;
+    switch (s.kind) {
+    case COUNT:
+        return ctl_put_u64(out, word_at(value, 0));
+    case EXTREME:
+        return word_at(cell, offsetof(reduce_stats, count)) ? ctl_put_number(out, dtype, value, hex) : put_text(out, "none");
+    case INDEX:
+        return put_index(out, word_at(value, 0));
+    case SUM:
+        return dtype == REDUCE_F64 ? ctl_put_number(out, dtype, value, hex)
+                                   : put_int128(out, word_at(value, 0), word_at(cell, offsetof(reduce_stats, sum_high)));
+    case FLOAT:
+        break;
+    }
+    return ctl_put_number(out, REDUCE_F64, value, hex);
+}
+
+int ctl_count_values(int op) { return op == REDUCE_STATS ? CTL_MAX_VALUES : op == REDUCE_MINMAX ? 2 : 1; }
+
+const char *ctl_value_name(int op, int i) { return op == REDUCE_STATS ? stats[i].name : NULL; }
+
+char *ctl_put_value(char out[CTL_MAX_NUMBER], int i, int op, int dtype, const void *cell, bool hex)
+{
+    switch (op) {
+    case REDUCE_STATS:
+        return put_stat(out, stats[i], dtype, cell, hex);
+    case REDUCE_MINMAX:
+        return ctl_put_number(out, dtype, (const uint8_t *)cell + (i ? reduce_dtype_size(dtype) : 0), hex);
+    case REDUCE_ANY:
+    case REDUCE_ALL:
+        return put_text(out, word_at(cell, 0) ? "true" : "false");
+    case REDUCE_ARGMIN:
+    case REDUCE_ARGMAX:
+        return put_index(out, word_at(cell, 0));
+    }
+    return ctl_put_number(out, dtype, cell, hex);
 }
 
 int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cell, bool hex)
 {
-    uint64_t word;
-    reduce_stats stats;
-    out[0].name = out[1].name = NULL;
-    switch (op) {
-    case REDUCE_STATS:
-        memcpy(&stats, cell, sizeof stats);
-        return put_stats(out, dtype, &stats, hex);
-    case REDUCE_MINMAX:
-        ctl_number(out[0].text, dtype, cell, hex);
-        ctl_number(out[1].text, dtype, (const uint8_t *)cell + reduce_dtype_size(dtype), hex);
-        return 2;
-    case REDUCE_ANY:
-    case REDUCE_ALL:
-        memcpy(&word, cell, sizeof word);
-        snprintf(out[0].text, sizeof out[0].text, "%s", word ? "true" : "false");
-        return 1;
-    case REDUCE_ARGMIN:
-    case REDUCE_ARGMAX:
-        memcpy(&word, cell, sizeof word);
-        put_index(&out[0], word);
-        return 1;
+    const int n = ctl_count_values(op);
+    for (int i = 0; i < n; i++) {
+        out[i].name = ctl_value_name(op, i);
+        *ctl_put_value(out[i].text, i, op, dtype, cell, hex) = 0;
     }
-    ctl_number(out[0].text, dtype, cell, hex);
-    return 1;
+    return n;
 }
 
 /* ---- JSON strings ---- */

@@ -3,7 +3,6 @@
  * guess reads it only once. */
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -116,13 +115,6 @@ static int look_ahead(ctl_reader *r, char why[CTL_WHY])
     return 0;
 }
 
-static int count_threads(void)
-{
-    cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-    return n < MAX_PARTS ? n : MAX_PARTS;
-}
-
 /* A parser for what follows line `line`. One -0 anywhere in a file makes all of its numbers floats. */
 static ctl_text parser_after(const ctl_reader *r, uint64_t line)
 {
@@ -142,7 +134,7 @@ ctl_reader *ctl_reader_open(ctl_pull *from, int fd, bool brief, int *dtype, int 
     r->guessed = *dtype == 0;
     r->brief = brief && fd >= 0;
     r->parser.dtype = *dtype;
-    r->threads = count_threads();
+    r->threads = ctl_threads(MAX_PARTS);
     r->piece = (size_t)r->threads * PART;
     *err = r->guessed ? look_ahead(r, why) : 0;
     if (*err) {
