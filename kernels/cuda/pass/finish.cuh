@@ -313,7 +313,9 @@ static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, con
         carry_digits(words + p.sum, p.digits - p.sum, s.limb + p.sum / 2);
     if (!s.special && p.layout == RP_STATE_PROD)
         carry_digits(words, 6, s.limb);
-    if (!write_by_doubles(a, row, s) && first)
+    const bool written = write_by_doubles(a, row, s);
+    __syncwarp(); // all lanes have read the state
+    if (!written && first)
         write_cell(a, row, s, room.scratch);
     __syncwarp();
 }
