@@ -301,7 +301,7 @@ int rc_fdpass_arena(reduce_client *c, size_t bytes, rc_arena *a)
         base = mmap(NULL, (size_t)reply.size, PROT_READ | PROT_WRITE, MAP_SHARED, got, 0);
     const int why = errno;
     if (got >= 0)
-        close(got); /* before the daemon looks who has the arena */
+        close(got); /* so that the daemon does not find it in use */
     if (!err && base == MAP_FAILED) {
         set_why(c, "an arena cannot be mapped", strerror(why));
         enter(c);

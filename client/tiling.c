@@ -12,7 +12,7 @@ enum {
     FEWEST_ROWS = 64,    /* of a block, should messages be short */
     LONG_PANEL = 8192,   /* of a long range, whose rows the daemon's readers read */
     MOST_COLUMNS = 4096, /* that a reader reduces; more of them are worth several threads */
-    LITTLE = 256,        /* states are small if they take less than one byte for each so many bytes of data */
+    LITTLE = 256,        /* states are small if LITTLE times their bytes are no more than a message takes */
     LONG_TILES = 32      /* that a file of many columns has at least, so that each reader gets several */
 };
 

@@ -33,7 +33,7 @@ class Remote:
         raise NotImplementedError
 
     def rearranged(self, order: Sequence[int]) -> Remote | None:
-        """A copy outside this process's memory, too, whose axes lie there in this order, the slowest first. None: there is no way."""
+        """A copy that is outside this process's memory, too, with its axes in this order, the slowest first. None: no copy can be made."""
         return None
 
     def pairs(self, view: str) -> Remote:
