@@ -10,6 +10,7 @@
 #include "daemon/health.h"
 #include "daemon/shutdown.h"
 #include "daemon/startup.h"
+#include "daemon/tls.h"
 
 /* glibc gives each thread an arena of its own and keeps up to 64 MiB of free memory at the top of each. malloc_trim returns it
  * for the first arena only (2026-11-22: 110 MiB on 16 cores, still growing after minutes). Requests allocate rarely, so all
@@ -79,6 +80,19 @@ static int printed(void)
     return RD_EXIT_START;
 }
 
+/* Beyond what reading it has shown: can the TLS files be used? */
+static int check(const rd_config *config)
+{
+    char why[RD_MAX_WHY];
+    bool right = rd_tls_open(config, NULL, why);
+    if (why[0])
+        fprintf(stderr, "reduced: %s%s\n", right ? "warning: " : "", why);
+    if (!right)
+        return RD_EXIT_USAGE;
+    puts("the configuration is right");
+    return printed();
+}
+
 int main(int argc, char **argv)
 {
     fill_standard_streams();
@@ -103,6 +117,6 @@ int main(int argc, char **argv)
     if (command.dump)
         rd_config_dump(&config, stdout);
     if (command.check)
-        puts("the configuration is right");
-    return command.dump || command.check ? printed() : serve(&config, &command, argc, argv);
+        return check(&config);
+    return command.dump ? printed() : serve(&config, &command, argc, argv);
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
@@ -23,6 +22,7 @@
 #include "daemon/request/on_query.h"
 #include "daemon/shutdown.h"
 #include "daemon/state/resident.h"
+#include "daemon/tls.h"
 
 enum {
     RESTART_MS = 200, /* about how long a restart takes */
@@ -146,37 +146,13 @@ static bool open_transport(rd_server *s)
     return false;
 }
 
-static bool wants_tls(const rd_config *c)
-{
-    for (uint64_t i = 0; i < c->listens; i++)
-        if (rd_is_tls(c->listen[i]))
-            return true;
-    return false;
-}
-
-/* A key that everyone may read is not secret. */
-static bool private_key(const char *path, char *why, size_t cap)
-{
-    struct stat st;
-    if (stat(path, &st) != 0)
-        snprintf(why, cap, "%.120s: %s", path, strerror(errno));
-    else if (st.st_mode & 07)
-        snprintf(why, cap, "%.120s: others than owner and group have access to the key (mode %03o)", path, st.st_mode & 0777);
-    else
-        return true;
-    return false;
-}
-
 static bool open_tls(rd_server *s)
 {
-    const rd_config *c = &s->config;
     char why[RD_MAX_WHY];
-    const rp_pem_files files = {.cert = c->tls_cert, .key = c->tls_key, .ca = c->tls_ca, .crl = c->tls_crl};
-    if (!wants_tls(c) ||
-        (private_key(c->tls_key, why, sizeof why) && rd_transport_tls(s->transport, &files, c->tls_clients, why, sizeof why)))
-        return true;
-    rd_log(RD_LOG_ERROR, "no tls: %s", why);
-    return false;
+    bool open = rd_tls_open(&s->config, s->transport, why);
+    if (why[0])
+        rd_log(open ? RD_LOG_WARN : RD_LOG_ERROR, "%s%s", open ? "" : "no tls: ", why);
+    return open;
 }
 
 /* The page cache could not hold a larger file, and reading it would evict most of the cache. */

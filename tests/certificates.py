@@ -8,9 +8,9 @@ import pytest
 class Authority:
     """A CA in `folder`."""
 
-    def __init__(self, folder, name):
+    def __init__(self, folder, name, days=30):
         self.folder, self.name = folder, name
-        self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+        self._openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", days,
                       "-subj", f"/CN={name}", "-keyout", self.file("key"), "-out", self.file("pem"))
 
     @staticmethod
@@ -33,7 +33,7 @@ class Authority:
         self._openssl(*ca, "-gencrl", "-crldays" if days > 0 else "-crlsec", days if days > 0 else 1, "-out", crl)
         return crl
 
-    def issue(self, name, dns, days=2, subject=None):
+    def issue(self, name, dns, days=30, subject=None):
         """(certificate, key): PEM files of a peer whose certificate names `dns`; of yesterday with days=-1. `subject`, such as
         "/O=x/CN=y": other than the common name `name`, which the files have, too."""
         subject = f"/CN={name}" if subject is None else subject

@@ -25,6 +25,8 @@ BAD = {
     "unknown key": ("colour = red\n", "colour"), "typo": ("thread = 2\n", "thread"), "number": ("threads = many\n", "threads"),
     "negative": ("threads = -1\n", "threads"), "too large": ("threads = 999999\n", "1024"), "overflow": ("drain = 99999999999999999999\n", "drain"),
     "trailing": ("drain = 5s\n", "drain"), "choice": ("backend = gpu\n", "cuda"), "url": ("listen = http://x\n", "ipc://"),
+    "no port": ("listen = tls+tcp://127.0.0.1\n", "a port"), "port": ("listen = tcp://[::1]:65536\n", "a port"),
+    "port of letters": ("listen = tcp://127.0.0.1:abc\n", "a port"), "an address alone": ("listen = tcp://[::1]\n", "a port"),
     "relative": ("listen = ipc://x.sock\n", "absolute"), "long path": (f"listen = ipc:///{'x' * 120}\n", "107"),
     "metrics url": ("metrics-url = 127.0.0.1:9464\n", "http://"), "metrics port": ("metrics-url = http://127.0.0.1:65536\n", "PORT"),
     "metrics path": ("metrics-url = http://127.0.0.1:1/x\n", "PORT"),
@@ -34,6 +36,35 @@ BAD = {
     "indented": ("trace = /tmp/x\n  colour = red\n", "colour"), "continued": ("threads = 1\n  2\n", ":2"),
     "too many urls": ("".join(f"listen = ipc:///run/{i}\n" for i in range(9)), "8"),
 }
+
+
+def test_a_folder_that_cannot_be_made_is_named():
+    """As root, on a file system that may only be read."""
+    inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+              'mount -t tmpfs none /run && mkdir /run/reduced && mount -t tmpfs -o ro none /run/reduced && exec "$@"', "sh"]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("no user namespaces here")
+    done = subprocess.run([*inside, BIN / "reduced", "--config", "/dev/null", "--backend", "cpu", "--listen", "ipc:///run/reduced/x.sock"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "error: cannot set the mode of /run/reduced: Read-only file system\n" in done.stderr, done.stderr
+
+
+def test_priorities_are_for_the_journal_alone():
+    """What a service starts has its JOURNAL_STREAM, whatever its stderr is."""
+    def log(stream):
+        read, write = os.pipe()
+        with open(read) as text:
+            own = os.fstat(write)
+            env = {**os.environ, "JOURNAL_STREAM": stream or f"{own.st_dev}:{own.st_ino}"}
+            done = subprocess.run([BIN / "reduced", "--config", "/dev/null", "--backend", "cpu", "--listen", "ipc:///nonexistent/s"], env=env,
+                                  stderr=write, timeout=60)
+            os.close(write)
+            assert done.returncode == 1
+            return text.read().splitlines()[-1]
+
+    assert re.match("<3>[^<]*/nonexistent/s", log(None))
+    for other in ("1:2", "x", ":", "99999999999999999999:1"):
+        assert re.match("reduced: error: .*/nonexistent/s", log(other)), other
 
 
 def test_the_manual_has_every_option():
@@ -100,6 +131,9 @@ def test_default_file_is_read_when_it_is_there(scratch):
 def test_help_and_version():
     done = reduced("--help")
     assert done.returncode == 0 and not done.stderr
+    for switch in ("--check-config", "--dump-config", "--autostarted"):
+        wrong = reduced(f"{switch}=yes")
+        assert (wrong.returncode, wrong.stderr) == (2, f"reduced: {switch} takes no value\n")
     for option in ("--listen", "--backend", "--device", "--threads", "--drain", "--idle-exit", "--check-config", "--config"):
         assert option in done.stdout
     done = reduced("--version")

@@ -173,6 +173,25 @@ def test_silent_and_rude_scrapers_hurt_nobody(start):
         parse(scrape(url))
 
 
+def test_a_scraper_that_sends_on_is_closed(start):
+    """What follows the last request is read, so that the reply arrives, but not for as long as something comes."""
+    url = served(start("--metrics-url", "http://127.0.0.1:0"))
+    host, port = re.match(r"http://([\d.]+):(\d+)/", url).groups()
+    data, most = bytes(1 << 20), 0
+    for _ in range(40):
+        with socket.create_connection((host, int(port)), 60) as peer:
+            peer.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            sent = 0
+            try:
+                while sent < 1 << 30:
+                    sent += peer.send(data)
+            except ConnectionError:
+                most = max(most, sent)
+            else:
+                most = sent
+    assert most < 64 << 20  # the kernel's buffers have 38 MiB at most, unless someone has enlarged them
+
+
 @pytest.mark.slow
 def test_a_scraper_that_asks_nothing_is_closed(start):
     """One that is silent, and one that sends a byte of its request now and then."""

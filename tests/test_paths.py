@@ -93,6 +93,26 @@ def test_larger_arrays_are_copied_in_larger_tiles(shared, lib):
             select_a_moment(shared.process)
 
 
+@pytest.mark.parametrize("op, rows, planes", [("sum", 64, 256), ("stats", 3, 2), ("argmin", 4096, 16)])
+def test_rows_in_runs(lib, scratch, op, rows, planes):
+    """Cut between rows, between runs and within them; from memory, a file and by every path the same bits."""
+    a = np.frombuffer(noise(24 * MIB), "u2").reshape(planes, rows, -1)
+    b = np.ascontiguousarray(a.swapaxes(0, 1)).reshape(rows, -1)
+    want, _ = lib.run_at(op, "i16", b.ctypes.data, b.nbytes, rows=rows)
+    memory = lib.alloc(a.nbytes)
+    ctypes.memmove(memory, a.ctypes.data, a.nbytes)
+    for where in (a.ctypes.data, memory):
+        for path in (AUTO, INLINE, SHM):
+            got, result = lib.run_at(op, "i16", where, a.nbytes, rows=rows, planes=planes, path=path)
+            assert got == want and result.path == (path or SHM)
+    fd = file_of(scratch, a.tobytes())
+    for path in (AUTO, SHM):
+        got, result = lib.file(op, "i16", fd, 64, a.nbytes, rows=rows, planes=planes, path=path)
+        assert got == want
+    lib.free(memory)
+    os.close(fd)
+
+
 def test_shapes_that_are_copied(lib):
     """Masks, columns and segments of memory that the daemon has, and of memory that it has not."""
     a = np.frombuffer(noise(8 * MIB), "u2").reshape(2048, 2048)

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from certificates import Authority
-from conftest import BIN
+from conftest import BIN, SANITIZER
 from rawclient import REDUCE, Closed, Connection, Fault
 from sideclient import Side
 
@@ -430,11 +430,19 @@ def test_what_gives_less_than_it_seems_is_no_config(flags, told):
     assert done.returncode == 2 and told in done.stderr, done.stderr
 
 
-def start_fails(*flags):
+def reduced(*flags):
     done = subprocess.run([BIN / "reduced", "--config", "/dev/null", "--backend", "cpu", *map(str, flags)], capture_output=True,
                           text=True, timeout=60)
-    assert done.returncode == 1, done.stderr
-    return done.stderr
+    assert not SANITIZER.search(done.stderr), done.stderr
+    return done
+
+
+def start_fails(*flags):
+    """Why the daemon does not start, which --check-config says as well."""
+    done, checked = reduced(*flags), reduced(*flags, "--check-config")
+    why = re.search(r"no tls: (.*)\n", done.stderr)[1]
+    assert (done.returncode, checked.returncode, checked.stdout, checked.stderr) == (1, 2, "", f"reduced: {why}\n"), done.stderr
+    return why
 
 
 def test_unusable_files_end_the_start(site, server, scratch):
@@ -442,14 +450,58 @@ def test_unusable_files_end_the_start(site, server, scratch):
     open_key = scratch / "key"
     open_key.write_bytes(key.read_bytes())
     open_key.chmod(0o644)
+    cert_as_key = scratch / "cert"
+    cert_as_key.write_bytes(cert.read_bytes())
+    cert_as_key.chmod(0o600)
     assert "access to the key" in start_fails(*site.flags((cert, open_key)))
     assert "No such file" in start_fails(*site.flags((scratch / "none", key)))
-    assert "tls" in start_fails(*site.flags((key, key)))
+    assert "tls-cert: a certificate cannot be read" in start_fails(*site.flags((key, key)))
+    assert "tls-key: it is not a private key" in start_fails(*site.flags((cert, cert_as_key)))
     assert "tls-key is not the key of the first certificate in tls-cert" in start_fails(*site.flags((cert, site.client[1])))
-    assert "tls" in start_fails(*site.flags((cert, cert)), "--tls-ca", key)
-    assert "tls" in start_fails(*site.flags((cert, key)), "--tls-crl", cert)
+    assert "tls-ca: a certificate cannot be read" in start_fails(*site.flags((cert, key)), "--tls-ca", key)
+    assert "tls-crl: a revocation list cannot be read" in start_fails(*site.flags((cert, key)), "--tls-crl", cert)
     assert "No such file" in start_fails(*site.flags((cert, key)), "--tls-crl", scratch / "none")
     assert "more than 1 MiB" in start_fails(*site.flags(("/dev/zero", key)))
+
+
+def day(days):
+    return time.strftime("%Y-%m-%d", time.gmtime(time.time() + days * 86400))
+
+
+def test_the_end_of_a_certificate_is_announced(start, site, server, scratch):
+    """At the start and by --check-config: of each certificate that is sent, of the last CA, and of lists that have expired."""
+    def warnings(*flags):
+        checked = reduced(*flags, "--check-config")
+        assert checked.returncode == 0 and checked.stdout == "the configuration is right\n", checked.stderr
+        daemon = start(*flags)
+        tls_url(daemon)
+        daemon.stop()
+        assert "".join(f"{line}\n" for line in daemon.log().splitlines() if "tls-" in line) == checked.stderr
+        return checked.stderr
+
+    def with_ca(*files):
+        bundle = scratch / "cas.pem"
+        bundle.write_text("".join(f.read_text() for f in files))
+        return warnings(*site.flags(server), "--tls-ca", bundle)
+
+    assert warnings(*site.flags(server)) == warnings(*site.flags(site.ca.issue("later", "localhost", days=15))) == ""
+    soon, past = (site.ca.issue(name, "localhost", days=days) for name, days in (("soon", 13), ("past", -1)))
+    assert warnings(*site.flags(soon)) == f"reduced: warning: a certificate in tls-cert expires on {day(13)}\n"
+    assert warnings(*site.flags(past)) == f"reduced: warning: a certificate in tls-cert expired on {day(-1)}\n"
+    chain = scratch / "chain.pem"
+    chain.write_text(server[0].read_text() + past[0].read_text())
+    assert f"expired on {day(-1)}" in warnings(*site.flags((chain, server[1])))
+    brief = Authority(scratch, "brief", days=3)
+    assert with_ca(brief.file("pem")) == f"reduced: warning: tls-ca expires on {day(3)}\n"
+    assert with_ca(brief.file("pem"), site.ca.file("pem"), brief.file("pem")) == ""
+    lists = Authority(scratch, "lists")
+    with_lists = [*site.flags(server), "--tls-ca", lists.file("pem"), "--tls-crl"]
+    assert warnings(*with_lists, lists.revoke(days=2)) == ""
+    short = lists.revoke(days=0)
+    end = time.monotonic() + 60
+    while not (told := reduced(*with_lists, short, "--check-config").stderr) and time.monotonic() < end:
+        time.sleep(0.1)  # poll interval: the list is valid for a second
+    assert told.startswith("reduced: warning: a list in tls-crl refuses all clients of its CA, because it expired on "), told
 
 
 # ---- secrets ----

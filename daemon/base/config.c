@@ -147,8 +147,12 @@ bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char 
         }
         memcpy(name, arg + 2, n - 2);
         name[n - 2] = '\0';
-        if (!arg[n] && set_switch(cmd, name))
-            continue;
+        if (set_switch(cmd, name)) {
+            if (!arg[n])
+                continue;
+            snprintf(why, RD_MAX_WHY, "--%s takes no value", name);
+            return false;
+        }
         bool known = rd_option_find(name) || strcmp(name, "config") == 0;
         const char *value = arg[n] ? arg + n + 1 : known && i + 1 < argc ? argv[++i] : NULL;
         if (!known || !value) {

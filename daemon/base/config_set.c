@@ -58,12 +58,22 @@ static bool is_listed(const rd_config *c, const char *url)
     return found;
 }
 
+/* ADDRESS:PORT, where the system chooses a port for 0. */
+static bool has_port(const char *url)
+{
+    const char *port = strrchr(url, ':') + 1;
+    size_t n = strlen(port);
+    return n >= 1 && n <= 5 && strspn(port, "0123456789") == n && atoi(port) <= UINT16_MAX;
+}
+
 static bool add_url(rd_config *c, const char *url, char *why)
 {
     const char *path = rd_ipc_path(url);
     char problem[80] = "";
     if (!path && !rd_is_plain_tcp(url) && !rd_is_tls(url))
         snprintf(problem, sizeof problem, "a URL must start with ipc://, tls+tcp:// or tcp://");
+    else if (!path && !has_port(url))
+        snprintf(problem, sizeof problem, "the address needs a port from 0 to 65535: tls+tcp://0.0.0.0:7077");
     else if (path && (path[0] != '/' || !path[1]))
         snprintf(problem, sizeof problem, "an ipc URL needs an absolute path: ipc:///run/x.sock");
     else if (path && strlen(path) > MAX_IPC_PATH)

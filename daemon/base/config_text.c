@@ -71,7 +71,7 @@ void rd_config_help(FILE *out)
         out,
         "\nflags only:\n"
         "  --config FILE     read this file instead of %s\n"
-        "  --check-config    check file and flags, and exit (0 right, 2 wrong)\n"
+        "  --check-config    check file, flags and TLS files, and exit (0 right, 2 wrong)\n"
         "  --dump-config     print the settings in force as a config file, and exit\n"
         "  --autostarted     started by a client: exit with 0 if another daemon already serves the socket, and after %d idle\n"
         "                    seconds unless idle-exit is set\n"

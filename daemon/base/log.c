@@ -2,8 +2,10 @@
 
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static atomic_int level_now = RD_LOG_INFO;
@@ -29,6 +31,16 @@ size_t rd_log_escape(char *out, size_t cap, const char *text)
     return n;
 }
 
+/* Is stderr the journal's socket? What a service starts has the variable, also if its stderr is a file (systemd.exec(5)). */
+static bool is_journal(void)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat st;
+    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 && fstat(STDERR_FILENO, &st) == 0 &&
+           st.st_dev == device && st.st_ino == inode;
+}
+
 void rd_log(rd_log_level level, const char *fmt, ...)
 {
     /* sd-daemon(3): the journal reads the priority from <N>; on a terminal a word stands there */
@@ -41,7 +53,7 @@ void rd_log(rd_log_level level, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    int n = snprintf(line, sizeof line, "%s", getenv("JOURNAL_STREAM") ? journal[level] : words[level]);
+    int n = snprintf(line, sizeof line, "%s", is_journal() ? journal[level] : words[level]);
     size_t len = (size_t)n + rd_log_escape(line + n, sizeof line - (size_t)n - 1, text);
     line[len++] = '\n';
     /* one write: lines of several threads do not mix; a closed stderr is not an error */

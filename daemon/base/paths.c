@@ -91,11 +91,24 @@ static bool make(const char *dir, mode_t mode, char *why, size_t cap)
     return false;
 }
 
+/* The unit makes it, and root may where there is no systemd. */
+static bool make_system(char *why, size_t cap)
+{
+    if (geteuid() != 0)
+        return true;
+    if (!make(SYSTEM_DIR, 0755, why, cap))
+        return false;
+    if (chmod(SYSTEM_DIR, 0755) == 0)
+        return true;
+    snprintf(why, cap, "cannot set the mode of " SYSTEM_DIR ": %s", strerror(errno));
+    return false;
+}
+
 bool rd_prepare_directory(const char *socket_path, char *why, size_t cap)
 {
     char dir[64];
     if (inside(socket_path, SYSTEM_DIR))
-        return geteuid() != 0 || (make(SYSTEM_DIR, 0755, why, cap) && chmod(SYSTEM_DIR, 0755) == 0);
+        return make_system(why, cap);
     if (!private_dir(dir, sizeof dir) || !inside(socket_path, dir))
         return true;
     if (!make(dir, 0700, why, cap))

@@ -65,19 +65,39 @@ static int take_request_line(rd_http_request *r, line l)
     return 200;
 }
 
+static line trimmed(line l)
+{
+    while (l.n && (*l.at == ' ' || *l.at == '\t')) {
+        l.at++;
+        l.n--;
+    }
+    while (l.n && (l.at[l.n - 1] == ' ' || l.at[l.n - 1] == '\t'))
+        l.n--;
+    return l;
+}
+
 static bool named(line l, const char *name, line *value)
 {
     size_t n = strlen(name);
     if (l.n <= n || l.at[n] != ':' || strncasecmp(l.at, name, n))
         return false;
-    *value = (line){l.at + n + 1, l.n - n - 1};
-    while (value->n && (*value->at == ' ' || *value->at == '\t')) {
-        value->at++;
-        value->n--;
-    }
-    while (value->n && (value->at[value->n - 1] == ' ' || value->at[value->n - 1] == '\t'))
-        value->n--;
+    *value = trimmed((line){l.at + n + 1, l.n - n - 1});
     return true;
+}
+
+/* Is the word in a list with commas between? */
+static bool lists(line l, const char *word)
+{
+    for (bool more = true; more;) {
+        const char *comma = memchr(l.at, ',', l.n);
+        size_t n = comma ? (size_t)(comma - l.at) : l.n, used = n + (comma != NULL);
+        line one = trimmed((line){l.at, n});
+        if (one.n == strlen(word) && !strncasecmp(one.at, word, one.n))
+            return true;
+        more = comma != NULL;
+        l = (line){l.at + used, l.n - used};
+    }
+    return false;
 }
 
 static bool names_this_machine(line l)
@@ -99,7 +119,7 @@ static int take_field(rd_http_request *r, line l)
         return 413;
     if (named(l, "Transfer-Encoding", &value))
         return 413;
-    if (named(l, "Connection", &value) && value.n == 5 && !strncasecmp(value.at, "close", 5))
+    if (named(l, "Connection", &value) && lists(value, "close"))
         r->keep = false;
     if (named(l, "Host", &value)) {
         r->host_is_local = !r->has_host && names_this_machine(value);

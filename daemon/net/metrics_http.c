@@ -21,9 +21,10 @@
 enum {
     MAX_PEERS = 64,
     BACKLOG = 128,
-    ASK_MS = 10000,  /* until the end of a head, from its first byte or from the connection's start */
-    TAKE_MS = 10000, /* until the peer has taken a reply, of some 10 KB */
-    REST_MS = 120000 /* between requests: Prometheus asks once a minute, or more often */
+    ASK_MS = 10000,      /* until the end of a head, from its first byte or from the connection's start */
+    TAKE_MS = 10000,     /* until the peer has taken a reply, of some 10 KB */
+    READ_LAST = 1 << 20, /* bytes that are read and dropped before a connection is closed */
+    REST_MS = 120000     /* between requests: Prometheus asks once a minute, or more often */
 };
 
 /* The page runs nothing but its own script, and no other page may frame it. */
@@ -187,14 +188,22 @@ static bool serve_peer(const rd_http *h, peer *p, short events, uint64_t now)
 }
 
 /* ---- all peers ---- */
+
+/* Closing with unread input would reset the connection and lose a reply that is still being sent. A peer that sends on and on
+ * must not occupy the thread. */
+static void read_last(peer *p)
+{
+    ssize_t n = 1;
+    for (size_t read = 0; n > 0 && p->last && read < READ_LAST; read += (size_t)n)
+        n = recv(p->fd, p->in, sizeof p->in, MSG_DONTWAIT);
+}
+
 static void drop_peer(rd_http *h, unsigned i)
 {
     peer *p = h->peers[i];
     h->peers[i] = h->peers[--h->n_peers];
-    /* Closing with unread input would reset the connection and lose a reply that is still being sent. */
     shutdown(p->fd, SHUT_WR);
-    while (recv(p->fd, p->in, sizeof p->in, MSG_DONTWAIT) > 0 && p->last)
-        ;
+    read_last(p);
     close(p->fd);
     free(p->out);
     free(p);

@@ -133,9 +133,10 @@ static size_t pem_size(const char *pem) { return strlen(pem) + 1; }
 
 static int config_ca_chain(nng_tls_engine_config *c, const char *certs, const char *crl)
 {
-    if (mbedtls_x509_crt_parse(&c->ca, (const uint8_t *)certs, pem_size(certs)) != 0 ||
-        (crl && mbedtls_x509_crl_parse(&c->crl, (const uint8_t *)crl, pem_size(crl)) != 0))
-        return NNG_ECRYPTO;
+    if (mbedtls_x509_crt_parse(&c->ca, (const uint8_t *)certs, pem_size(certs)) != 0)
+        return RD_TLS_BAD_CA;
+    if (crl && mbedtls_x509_crl_parse(&c->crl, (const uint8_t *)crl, pem_size(crl)) != 0)
+        return RD_TLS_BAD_CRL;
     mbedtls_ssl_conf_ca_chain(&c->ssl, &c->ca, crl ? &c->crl : NULL);
     return 0;
 }
@@ -143,12 +144,13 @@ static int config_ca_chain(nng_tls_engine_config *c, const char *certs, const ch
 static int config_own_cert(nng_tls_engine_config *c, const char *cert, const char *key, const char *pass)
 {
     (void)pass; /* rp_pem_read takes no keys with a pass phrase */
-    bool right = mbedtls_x509_crt_parse(&c->cert, (const uint8_t *)cert, pem_size(cert)) == 0 &&
-                 parse_key(&c->key, (const uint8_t *)key, pem_size(key)) == 0 &&
-                 mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key) == 0;
-    if (right && !is_key_of(&c->key, &c->cert)) /* every handshake would fail */
+    if (mbedtls_x509_crt_parse(&c->cert, (const uint8_t *)cert, pem_size(cert)) != 0)
+        return RD_TLS_BAD_CERT;
+    if (parse_key(&c->key, (const uint8_t *)key, pem_size(key)) != 0)
+        return RD_TLS_BAD_KEY;
+    if (!is_key_of(&c->key, &c->cert)) /* every handshake would fail */
         return RD_TLS_OTHER_KEY;
-    return right ? 0 : NNG_ECRYPTO;
+    return mbedtls_ssl_conf_own_cert(&c->ssl, &c->cert, &c->key) == 0 ? 0 : NNG_ENOMEM;
 }
 
 static int config_version(nng_tls_engine_config *c, nng_tls_version least, nng_tls_version most)

@@ -10,8 +10,14 @@
 /* From here on every TLS config of the process uses this engine. Returns 0, or nng's error. */
 int rd_tls_engine_register(void);
 
-/* What setting a listener's own certificate returns if the key is that of another one */
-enum { RD_TLS_OTHER_KEY = NNG_EPEERAUTH };
+/* What setting a listener's files returns, through nng: which of them cannot be used. nng's own codes are other numbers. */
+enum {
+    RD_TLS_BAD_CERT = 0x10000,
+    RD_TLS_BAD_KEY,
+    RD_TLS_OTHER_KEY, /* not the one of the first certificate */
+    RD_TLS_BAD_CA,
+    RD_TLS_BAD_CRL
+};
 
 /* Who is at the other end of a TLS stream whose handshake is over: sets `name` or `refused`, or neither if no certificate was
  * asked for. */

@@ -44,6 +44,13 @@ bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char
     return t->tls != NULL;
 }
 
+bool rd_transport_tls_check(const rp_pem_files *files, bool any, char *why, size_t cap)
+{
+    rd_nng_tls *tls = rd_nng_tls_open(files, any, why, cap);
+    rd_nng_tls_close(tls);
+    return tls != NULL;
+}
+
 /* ---- listen ---- */
 static void transport_opened(void *arg, rd_wire *w)
 {

@@ -3,8 +3,8 @@
  *
  * A fixed number of exchanges cycle  receive -> inbox -> loop -> reply -> receive. The wires' threads put events into the
  * inbox, and offer messages to the fast path first. The messages of a connection come in their order; while none is free,
- * connections wait in theirs. An exchange is free again when its reply is queued: a reply that a peer does not read is held by
- * its connection alone and charged to its user, and a connection with several of them is not read. */
+ * connections wait in theirs. An exchange is free again when its reply is queued. A reply that a peer does not read is held by
+ * its connection alone and charged to its user. A connection with several of them is not read. */
 #ifndef RD_TRANSPORT_H
 #define RD_TRANSPORT_H
 
@@ -21,8 +21,11 @@ typedef struct rd_transport rd_transport;
  * memory. */
 rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exchange_size, const rd_workers *workers);
 
-/* The PEM files of listeners on tls+tcp://. `ca` may be empty if `any` client is served. False: `why` has the reason. */
+/* The PEM files of listeners on tls+tcp://. `ca` may be empty if `any` client is served. False: `why` has the reason. True: it
+ * has a warning of their dates, or is "". */
 bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char *why, size_t cap);
+/* Whether these files can be used, without a transport. */
+bool rd_transport_tls_check(const rp_pem_files *files, bool any, char *why, size_t cap);
 
 /* Serve one URL with the exchanges of `t`: an ipc URL by the socket `passed`, unless that is -1. A new socket has no mode for
  * others. False: `why` says why. `bound` gets the URL with the port that was taken if the URL asks for port 0. */

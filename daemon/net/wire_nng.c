@@ -10,9 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/base/paths.h"
+#include "daemon/net/cert_dates.h"
 #include "daemon/net/handshakes.h"
 #include "daemon/net/limits.h"
 #include "daemon/net/tls_engine.h"
@@ -336,6 +338,24 @@ static bool failed(int err, const char *what, char *why, size_t cap)
     return err != 0;
 }
 
+static const char *file_problem(int err)
+{
+    switch (err) {
+    case RD_TLS_BAD_CERT:
+        return "tls-cert: a certificate cannot be read, or there is none; PEM is expected";
+    case RD_TLS_BAD_KEY:
+        return "tls-key: it is not a private key; PEM without a passphrase is expected";
+    case RD_TLS_OTHER_KEY:
+        return "tls-key is not the key of the first certificate in tls-cert";
+    case RD_TLS_BAD_CA:
+        return "tls-ca: a certificate cannot be read, or there is none; PEM is expected";
+    case RD_TLS_BAD_CRL:
+        return "tls-crl: a revocation list cannot be read, or there is none; PEM is expected";
+    default:
+        return NULL;
+    }
+}
+
 static bool set_up_tls(nng_tls_config **config, const rp_pem *p, bool any, char *why, size_t cap)
 {
     int err = nng_tls_config_alloc(config, NNG_TLS_MODE_SERVER);
@@ -345,9 +365,10 @@ static bool set_up_tls(nng_tls_config **config, const rp_pem *p, bool any, char 
         err = nng_tls_config_ca_chain(*config, p->ca, p->crl);
     if (!err)
         err = nng_tls_config_auth_mode(*config, any ? NNG_TLS_AUTH_MODE_NONE : NNG_TLS_AUTH_MODE_REQUIRED);
-    if (err != RD_TLS_OTHER_KEY)
-        return !failed(err, "tls-cert, tls-key, tls-ca or tls-crl", why, cap);
-    snprintf(why, cap, "tls-key is not the key of the first certificate in tls-cert");
+    const char *problem = file_problem(err);
+    if (!problem)
+        return !failed(err, "tls", why, cap);
+    snprintf(why, cap, "%s", problem);
     return false;
 }
 
@@ -370,6 +391,8 @@ rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size
     rd_nng_tls *tls = new_tls();
     bool right = rp_pem_read(&p, files, why, cap) && !failed(rd_tls_engine_register(), "nng's interface for TLS", why, cap) &&
                  !failed(tls ? 0 : NNG_ENOMEM, "tls", why, cap) && set_up_tls(&tls->config, &p, any, why, cap);
+    if (right)
+        rd_cert_dates(&p, time(NULL), why, cap);
     rp_pem_wipe(&p);
     if (right)
         return tls;

@@ -50,6 +50,9 @@ static void connections_end_as_the_client_says(void **state)
     (void)state;
     assert_false(parsed("GET / HTTP/1.0\r\n\r\n").keep);
     assert_false(parsed("GET / HTTP/1.1\r\nconnection:  CLOSE \r\n\r\n").keep);
+    assert_false(parsed("GET / HTTP/1.1\r\nConnection: TE, close\r\n\r\n").keep); /* as perl's libwww asks */
+    assert_false(parsed("GET / HTTP/1.1\r\nConnection: Close ,x\r\n\r\n").keep);
+    assert_true(parsed("GET / HTTP/1.1\r\nConnection: closed, xclose,,\r\n\r\n").keep);
     assert_true(parsed("GET / HTTP/1.1\r\nConnection: keep-alive\r\nContent-Length: 0\r\n\r\n").keep);
 }
 
