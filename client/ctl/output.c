@@ -178,16 +178,16 @@ static bool no_daemon(int err)
            err == REDUCE_E_VERSION || err == REDUCE_E_AUTH;
 }
 
-/* The value of an OVERFLOW. Products and sums of squares beyond 2^127 are reported as that. */
+/* The value of an OVERFLOW. */
 typedef struct exact {
-    bool known, least; /* the value is known; it is a lower bound */
+    bool overflow, known; /* not known: products beyond 64 bits, sums of squares of 2^127 or more */
     char text[CTL_MAX_NUMBER];
 } exact;
 
 static exact exact_of(const reduce_fault *f)
 {
-    exact e = {.known = f->code == REDUCE_E_OVERFLOW};
-    e.least = f->value_low == UINT64_MAX && f->value_high == INT64_MAX;
+    exact e = {.overflow = f->code == REDUCE_E_OVERFLOW};
+    e.known = e.overflow && !(f->value_low == UINT64_MAX && f->value_high == INT64_MAX);
     ctl_int128(e.text, f->value_low, f->value_high);
     return e;
 }
@@ -197,7 +197,7 @@ bool ctl_print_exact(const ctl_options *o, const ctl_where *w)
     reduce_fault f = REDUCE_FAULT_INIT;
     reduce_last_fault(&f);
     exact e = exact_of(&f);
-    if (!e.known || e.least || (!o->sink && o->format != CTL_DECIMAL && o->format != CTL_HEX))
+    if (!e.known || (!o->sink && o->format != CTL_DECIMAL && o->format != CTL_HEX))
         return false;
     if (o->sink)
         o->sink->take_exact(o->sink, w, e.text);
@@ -221,10 +221,12 @@ static void json_error(const ctl_options *o, const ctl_where *w, const reduce_fa
         printf(",\"%s\":%" PRIu64, w->unit, f->index);
     if (f->limit)
         printf(",\"limit\":%" PRIu64, f->limit);
-    if (e.known) {
-        printf(",\"%s\":", e.least ? "at_least" : "exact");
+    if (e.overflow)
+        fputs(",\"exact\":", stdout);
+    if (e.known)
         ctl_json_value(o, e.text);
-    }
+    else if (e.overflow)
+        fputs("null", stdout);
     fputs("}\n", stdout);
     fflush(stdout);
 }
@@ -239,7 +241,9 @@ static void text_error(const ctl_where *w, const reduce_fault *f)
     put_name(w->name);
     fprintf(stderr, ": %s: %s%s", reduce_errname(f->code), unit, f->text[0] ? f->text : reduce_strerror(f->code));
     if (e.known)
-        fprintf(stderr, "; the exact value is %s%s", e.least ? "at least " : "", e.text);
+        fprintf(stderr, "; the exact value is %s", e.text);
+    else if (e.overflow)
+        fputs("; the exact value has more than 64 bits", stderr);
     if (f->limit && (f->code == REDUCE_E_QUOTA || f->code == REDUCE_E_TOO_LARGE))
         fprintf(stderr, "; the cap is %" PRIu64, f->limit);
     fputc('\n', stderr);

@@ -78,8 +78,8 @@ void ctl_history_add(ctl_history *h, const ctl_view *v);
 
 typedef void ctl_put_line(void *arg, bool heading, const char *line);
 
-/* What happened between two moments of a daemon, and what there is now, in at most `rows` lines (but at least those without
- * the tables' rows). */
+/* What happened between two moments of a daemon, and what there is now, in at most `rows` lines. Lines other than the tables'
+ * rows are always there. */
 void ctl_frame(const ctl_view *v, int rows, ctl_put_line *put, void *arg);
 
 /* ---- top_json.c ---- */

@@ -8,7 +8,10 @@
 #if CTL_WITH_ZLIB
 #include <zlib.h>
 
-enum { INFLATE_PIECE = 1 << 16 };
+enum {
+    INFLATE_PIECE = 1 << 16,
+    GZIP_FIRST = 0x1f /* the byte that a gzip stream begins with */
+};
 
 typedef struct inflater {
     ctl_pull pull;
@@ -31,6 +34,25 @@ static long inflate_more(inflater *f, char why[CTL_WHY])
     f->z.next_in = f->piece;
     f->z.avail_in = n > 0 ? (uInt)n : 0;
     return n;
+}
+
+/* gzip: begin the stream that follows the one that has ended. Zeros between streams and after the last are padding of tapes
+ * and pipes, as for gzip and Python. 0: no stream follows, -1: an error. */
+static long inflate_next(inflater *f, char why[CTL_WHY])
+{
+    for (;; f->z.next_in++, f->z.avail_in--) {
+        long n = f->z.avail_in ? 1 : inflate_more(f, why);
+        if (n <= 0)
+            return n;
+        if (*f->z.next_in != 0)
+            break;
+    }
+    if (*f->z.next_in != GZIP_FIRST)
+        return ctl_pull_fail(&f->pull, REDUCE_E_IO, why,
+                             "bytes of another kind follow the gzip stream; zcat FILE | reducectl OP - ignores them");
+    if (inflateReset(&f->z) != Z_OK)
+        return ctl_pull_fail(&f->pull, REDUCE_E_INTERNAL, why, "zlib cannot start again");
+    return 1;
 }
 
 /* Has the decoded zip member the size and the CRC that the directory states? */
@@ -59,17 +81,17 @@ static long inflate_read(ctl_pull *p, void *space, size_t room, char why[CTL_WHY
     f->z.next_out = space;
     f->z.avail_out = (uInt)room;
     while (f->z.avail_out == room) {
-        if (f->z.avail_in == 0 && (!f->full || f->over)) {
+        if (f->over) {
+            long n = inflate_next(f, why);
+            if (n <= 0)
+                return n;
+        } else if (f->z.avail_in == 0 && !f->full) {
             long n = inflate_more(f, why);
             if (n < 0)
                 return n;
-            if (n == 0 && f->over) /* gzip: no further stream */
-                return 0;
             if (n == 0)
                 return ctl_pull_fail(p, REDUCE_E_IO, why, "the compressed data are cut");
         }
-        if (f->over && inflateReset(&f->z) != Z_OK) /* one gzip stream behind the other */
-            return ctl_pull_fail(p, REDUCE_E_INTERNAL, why, "zlib cannot start again");
         int err = inflate(&f->z, Z_NO_FLUSH);
         if (err != Z_OK && err != Z_STREAM_END && err != Z_BUF_ERROR)
             return ctl_pull_fail(p, err == Z_MEM_ERROR ? REDUCE_E_NO_MEMORY : REDUCE_E_IO, why,
