@@ -97,7 +97,7 @@ static int plan(collective *k, const reduce_item *items)
 
 static bool in_memory(const reduce_item *item) { return item->fd < 0 && !item->device; }
 
-static bool is_plain(const reduce_spec *s) { return !s->mask && !s->offsets && !(s->flags & REDUCE_COLUMNS); }
+static bool is_plain(const reduce_spec *s) { return !s->mask && !s->offsets && s->planes <= 1 && !(s->flags & REDUCE_COLUMNS); }
 
 static int add_row(const reduce_spec *s, uint8_t *state, const uint8_t *row, size_t bytes)
 {

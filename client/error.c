@@ -149,9 +149,11 @@ static const char *decimal(char out[48], const uint64_t value[2])
 static void figures(const rp_fault *f, char *out, size_t room)
 {
     char number[48];
-    bool least = f->value[0] == UINT64_MAX && f->value[1] == INT64_MAX;
-    if (f->code == RP_OVERFLOW)
-        snprintf(out, room, "; the exact value is %s%s", least ? "at least " : "", decimal(number, f->value));
+    bool unknown = f->value[0] == UINT64_MAX && f->value[1] == INT64_MAX;
+    if (f->code == RP_OVERFLOW && unknown)
+        snprintf(out, room, "; the exact value has more than 64 bits");
+    else if (f->code == RP_OVERFLOW)
+        snprintf(out, room, "; the exact value is %s", decimal(number, f->value));
     else if (f->limit && (f->code == RP_QUOTA || f->code == RP_TOO_LARGE))
         snprintf(out, room, "; the cap is %" PRIu64, f->limit);
 }

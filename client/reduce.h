@@ -112,8 +112,8 @@ typedef struct reduce_fault {
     uint64_t limit;      /* the cap that was exceeded, 0 if none */
     uint64_t index;      /* the result (row, segment, column) concerned; field "offsets": the first wrong offset;
                             REDUCE_NO_INDEX if none */
-    uint64_t value_low;  /* REDUCE_E_OVERFLOW: the exact value, 128-bit two's complement; 2^127-1 stands for that or more */
-    uint64_t value_high; /*   (prod, sumsq) */
+    uint64_t value_low;  /* REDUCE_E_OVERFLOW: the exact value, 128-bit two's complement; 2^127-1: not known, a product of */
+    uint64_t value_high; /*   2^64 or more by magnitude, or a sum of squares of 2^127 or more */
     uint32_t retry_ms;   /* REDUCE_E_BUSY: the daemon's hint */
     char field[28];      /* which field or argument, "" if none */
     char text[164];      /* one line for people */
@@ -462,7 +462,9 @@ enum {
 /* What to reduce.
  *
  * Shape: by default the data are one array and give one result. Other shapes are
- *   rows > 1         this many equal rows, one result for each (a matrix along its last axis);
+ *   rows > 1         this many equal rows, one result for each (a matrix along its last axis); or `planes` such matrices:
+ *                    result i is that of row i of all of them together. So the axes on both sides of an axis of an array in C
+ *                    order are reduced: planes = the product of the lengths before it, rows = its own length;
  *   REDUCE_COLUMNS   a matrix of `rows` rows, one result for each column (along its first axis), or `planes` such matrices:
  *                    results plane after plane. So any axis of an array in C order is reduced: planes = the product of the
  *                    lengths before it, rows = its own length, and the columns are those after it;
@@ -497,7 +499,7 @@ typedef struct reduce_spec {
                                 other. It is added when a value is finished: not with REDUCE_STATES_OUT. Copied at once */
     const void *mask;        /* one byte for each element, or NULL: 0 skips the element; indexes still count it */
     const uint64_t *offsets; /* rows + 1 of them, ascending, none above the number of elements; or NULL */
-    uint64_t planes;         /* REDUCE_COLUMNS: matrices; 0 counts as 1. Else 0 or 1 */
+    uint64_t planes;         /* matrices; 0 counts as 1. With offsets and REDUCE_STATES_IN 0 or 1 */
 } reduce_spec;
 #define REDUCE_SPEC_INIT                                                                                               \
     {                                                                                                                  \
@@ -848,7 +850,7 @@ int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes);
 int reduce_stream_append_masked(reduce_stream *s, const void *elements, const void *mask, size_t n);
 
 /* Append without a copy: _space gives *room bytes of free memory (at least 1) at *space. Fill them, then commit how many you
- * did. Errors as for _append; REDUCE_E_ARGUMENT (more bytes than room). */
+ * did, in one or more calls. An _append ends the room. Errors as for _append; REDUCE_E_ARGUMENT (more bytes than room). */
 int reduce_stream_space(reduce_stream *s, void **space, size_t *room);
 int reduce_stream_commit(reduce_stream *s, size_t bytes);
 

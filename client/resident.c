@@ -1,5 +1,5 @@
-/* Resident data: put, list, drop, reduce by name. The bytes of a put travel as a job does that reduces them (job.c), in pieces
- * that belong to the session in which the put began; if that is lost, the put begins again. */
+/* Resident data: put, list, drop, reduce by name. The bytes of a put travel like those of a reduction (job.c). Their pieces
+ * belong to the session in which the put began; if that is lost, the put begins again. */
 #include <stdlib.h>
 #include <string.h>
 

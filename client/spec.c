@@ -69,6 +69,14 @@ static void shape_columns(rc_level *l, uint64_t columns, uint64_t rows, uint64_t
         l->spec.flags &= ~(uint32_t)RP_COLUMNS;
 }
 
+/* A row has a run in each plane, unless they all follow one another. */
+static void shape_rows(rc_level *l, uint64_t planes)
+{
+    l->runs = planes > 1 && l->lines > 1 && l->len ? planes : 0;
+    l->len *= planes;
+    l->spec.planes = 0; /* each tile's */
+}
+
 int rc_shape(rc_level *l, const reduce_spec *g, size_t bytes, rp_fault *f)
 {
     bool states = l->spec.flags & RP_STATES_IN, masked = g->flags & REDUCE_MASKED;
@@ -91,6 +99,8 @@ int rc_shape(rc_level *l, const reduce_spec *g, size_t bytes, rp_fault *f)
     l->len = items / rows;
     if (l->spec.flags & RP_COLUMNS)
         shape_columns(l, l->len, g->rows, rp_planes(&l->spec));
+    else
+        shape_rows(l, rp_planes(&l->spec));
     return 0;
 }
 

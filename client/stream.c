@@ -32,6 +32,7 @@ struct reduce_stream {
     chunk chunks[CHUNKS];
     unsigned now;  /* the chunk being filled */
     size_t filled; /* bytes of its elements */
+    size_t given;  /* bytes that may be committed: what follows them may be under way, or was never written */
     uint64_t sent; /* elements given to APPENDs */
     bool begun;
     uint64_t id, session;
@@ -233,6 +234,8 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_strea
         return rc_error(REDUCE_E_ARGUMENT, "path", "the path of a stream must be stream, not %s", reduce_path_name(spec.path));
     if (spec.rows != 1)
         return rc_error(REDUCE_E_SHAPE, "rows", "a stream must be one row, not %" PRIu64, spec.rows);
+    if (spec.planes > 1)
+        return rc_error(REDUCE_E_SHAPE, "planes", "a stream must be one row, not one in %" PRIu64 " runs", spec.planes);
     if (spec.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS))
         return rc_error(REDUCE_E_ARGUMENT, "flags", "a stream takes elements of one row, not partial states or columns");
     if (spec.mask || spec.offsets)
@@ -292,7 +295,7 @@ int reduce_stream_space(reduce_stream *s, void **space, size_t *room)
     if (err)
         return err;
     *space = current(s)->memory + s->filled;
-    *room = s->capacity - s->filled;
+    *room = s->given = s->capacity - s->filled;
     return 0;
 }
 
@@ -301,8 +304,9 @@ int reduce_stream_commit(reduce_stream *s, size_t bytes)
     int err = check_masked(s, false);
     if (err)
         return err;
-    if (bytes > (current(s)->memory ? s->capacity - s->filled : 0))
-        return rc_error(REDUCE_E_ARGUMENT, "bytes", "%zu bytes are more than the room was", bytes);
+    if (bytes > s->given)
+        return rc_error(REDUCE_E_ARGUMENT, "bytes", "%zu bytes are more than the room of %zu that was given", bytes, s->given);
+    s->given -= bytes;
     return filled(s, bytes);
 }
 
@@ -312,6 +316,8 @@ int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes)
     if (!data && bytes)
         return rc_error(REDUCE_E_ARGUMENT, "data", "the pointer is NULL");
     int err = check_masked(s, false);
+    if (!err && bytes)
+        s->given = 0;
     while (!err && bytes) {
         if ((err = next_chunk(s)))
             break;

@@ -19,7 +19,8 @@
 /* Does the daemon know what several planes, devices and masks behind data on a device are, if it has to? */
 static int check_version(reduce_client *c, const rc_level *l, bool apart, rp_fault *f)
 {
-    const bool planes = l->spec.flags & RP_COLUMNS && l->lines != l->width, masked = l->spec.flags & RP_MASK || apart;
+    const bool planes = l->runs || (l->spec.flags & RP_COLUMNS && l->lines != l->width),
+               masked = l->spec.flags & RP_MASK || apart;
     if (!planes && !l->spec.device && !masked)
         return 0;
     const int version = rc_version(c);
@@ -109,9 +110,11 @@ static int check_there(const reduce_spec *spec, const rc_level *l, int path, rp_
         f->limit = RP_MAX_DATA / cell;
         return REDUCE_E_TOO_LARGE;
     }
-    if (!(l->spec.flags & RP_COLUMNS) || l->width <= RP_MAX_DATA / cell)
+    const uint64_t together = l->runs ? l->lines : l->spec.flags & RP_COLUMNS ? l->width : 0;
+    if (together <= RP_MAX_DATA / cell)
         return 0;
-    rc_fail(f, REDUCE_E_TOO_LARGE, "columns", "%" PRIu64 " columns of data that the daemon has", l->width);
+    rc_fail(f, REDUCE_E_TOO_LARGE, l->runs ? "rows" : "columns", "%" PRIu64 " %s of data that the daemon has", together,
+            l->runs ? "rows in runs" : "columns");
     f->limit = RP_MAX_DATA / cell;
     return REDUCE_E_TOO_LARGE;
 }
@@ -136,12 +139,12 @@ static int open_path(reduce_job *j, const rc_input *in, size_t bytes, bool gathe
     return err;
 }
 
-/* Are tiles put together from several places? Those of a file are not if its planes, or rows of them, go whole, or if the
- * daemon reads rows that lie apart. */
+/* Are tiles put together from several places, as those of rows in runs are? Those of columns of a file are not if its planes,
+ * or rows of them, go whole, or if the daemon reads rows that lie apart. */
 static bool is_gathered(reduce_client *c, const rc_level *l, const reduce_spec *spec, bool file)
 {
     if (spec->mask || spec->offsets || !(l->spec.flags & RP_COLUMNS))
-        return spec->mask || spec->offsets;
+        return spec->mask || spec->offsets || l->runs;
     return !file || (rc_version(c) < RP_PLANES_VERSION && l->width && l->len > RP_MAX_DATA / l->item / l->width &&
                      l->width > rc_panel_of_file(l, RP_MAX_DATA) / l->item);
 }
@@ -190,9 +193,9 @@ static int open_input(reduce_job *j, const rc_ask *a)
     return err;
 }
 
-/* When a thread that waits for a job may sleep. One that slept wakes 20 to 100 us late, more than all else that a reduction of
- * data that the GPU has takes beside its kernels. So it looks for LOOK_NS and the time of LOOK_BYTES a us, at most MOST_NS:
- * twice the time of an H100, which ends 4 GiB within that. What takes longer can bear it. */
+/* When a thread that waits for a job may sleep. One that slept wakes 20 to 100 us late. For data that the GPU has, that is more
+ * than everything else beside the kernels. So it looks for LOOK_NS and the time of LOOK_BYTES a us, at most MOST_NS: twice the
+ * time of an H100, which ends 4 GiB within that. What takes longer can bear it. */
 static uint64_t watch_until(const rc_input *in, uint64_t bytes, uint64_t now)
 {
     enum { LOOK_NS = 100000, LOOK_BYTES = 1500000, MOST_NS = 3000000, MANY_CORES = 8 };

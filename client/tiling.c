@@ -55,6 +55,16 @@ uint64_t rc_panel_of_file(const rc_level *l, uint64_t most)
     return least(wide > FILE_PANEL ? wide : FILE_PANEL, most / FEWEST_ROWS);
 }
 
+/* Runs of a row that is cut: whole ones, or parts of one. */
+static void plan_runs(rc_level *l, const rc_sizes *sizes)
+{
+    const uint64_t run = l->len / l->runs;
+    plan_rows(l, sizes);
+    if (l->tile_len > run)
+        l->tile_len -= l->tile_len % run;
+    l->blocks = l->tile_len < run ? l->runs * divide_up(run, l->tile_len) : divide_up(l->len, l->tile_len);
+}
+
 static uint64_t panel_of_long(const rc_level *l) { return least(LONG_PANEL, MOST_COLUMNS * l->item); }
 
 /* Are the states of whole rows so small, beside a message full of these rows, that they may as well travel? */
@@ -100,6 +110,8 @@ void rc_tiling(rc_level *l, const rc_sizes *sizes)
     else
         plan_rows(l, sizes);
     l->blocks = l->offsets || l->len == 0 ? 1 : divide_up(l->len, l->tile_len);
+    if (l->runs)
+        plan_runs(l, sizes);
     if (l->blocks > 1) {
         l->spec.flags = (l->spec.flags & ~(uint32_t)RP_INITIAL) | RP_STATES_OUT;
         l->spec.initial = 0;
@@ -141,6 +153,23 @@ static void next_rows(const rc_level *l, rc_tile *t, uint64_t from, uint64_t n)
     t->at = l->line * l->len + from;
 }
 
+/* The same of rows in runs: of all or some whole runs, or of one. A block of parts of runs ends with its run. */
+static void next_runs(const rc_level *l, rc_tile *t)
+{
+    const uint64_t run = l->len / l->runs, each = least(run, l->tile_len), pieces = divide_up(run, each);
+    const uint64_t first = l->tile_len > run ? l->block * (l->tile_len / run) : l->block / pieces,
+                   from = l->block % pieces * each;
+    t->lines = least(l->tile_lines, l->lines - l->line);
+    t->height = least(l->tile_len > run ? l->tile_len / run : 1, l->runs - first);
+    t->width = t->lines * least(each, run - from);
+    t->stride = l->lines * run;
+    t->at = first * t->stride + l->line * run + from;
+    t->spec.rows = t->lines;
+    t->spec.row_len = t->width / t->lines;
+    t->spec.planes = t->height > 1 ? t->height : 0;
+    t->spec.index_base += first * run + from;
+}
+
 /* The same of columns: of whole planes, or of some within one. */
 static void next_columns(const rc_level *l, rc_tile *t, uint64_t from, uint64_t n)
 {
@@ -175,6 +204,8 @@ bool rc_next_tile(rc_level *l, rc_tile *t)
         t->spec.flags |= RP_MASK;
     if (l->offsets)
         next_segments(l, t);
+    else if (l->runs)
+        next_runs(l, t);
     else
         next_rectangle(l, t);
     t->bytes = t->height * t->width * unit(l) + (t->offsets ? 8 * (t->lines + 1) : 0);
@@ -230,5 +261,5 @@ void rc_next_level(rc_level *l, const uint8_t *states, const rp_spec *finish)
     l->mask = NULL;
     l->item = l->cell;
     l->len = l->blocks;
-    l->width = 0;
+    l->width = l->runs = 0;
 }

@@ -1,9 +1,10 @@
 /* How a reduction of any size and shape is cut into REDUCE messages. Pure: no I/O, no allocation, no locks.
  *
- * Results are lines of elements: rows, segments, columns of one plane after the other. A level covers all lines of a part of
- * the job with tiles, one message each: some lines x some positions in them; of small planes some whole ones. Lines that a
- * tile holds whole give finished cells. Lines that are cut into blocks give a partial state for each block, and these states,
- * rows of them, are the elements of the next level. States are exact, so any cut gives the same bits. */
+ * Results are lines of elements: rows, segments, columns of one plane after the other. A row may have a run in each of several
+ * planes. A level covers all lines of a part of the job with tiles, one message each: some lines x some positions in them; of
+ * small planes some whole ones. Lines that a tile holds whole give finished cells. Lines that are cut into blocks give a
+ * partial state for each block, and these states, rows of them, are the elements of the next level. States are exact, so any
+ * cut gives the same bits. */
 #ifndef RC_TILING_H
 #define RC_TILING_H
 
@@ -28,6 +29,7 @@ typedef struct rc_level {
     uint64_t item;           /* bytes of an element or state */
     uint64_t lines, len;     /* lines, and elements in each; segments: len is not used */
     uint64_t width;          /* columns: of them in a plane; all lines if there is one plane */
+    uint64_t runs;           /* rows: planes, if a row has a run of len / runs elements in each of several; else 0 */
     /* set by rc_tiling: */
     uint64_t tile_lines, tile_len; /* of a full tile; segments: the most lines */
     uint64_t blocks;               /* into which a line is cut: > 1 gives states, cells[line * blocks + block] */

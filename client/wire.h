@@ -1,9 +1,9 @@
 /* A byte stream to one URL, connected when it is asked for, and a timer: what connection.c works with. ipc:// is a socket of
  * our own (wire_unix.c), which the thread that waits for a reply can read itself; the others are nng's (wire_nng.c).
  *
- * An operation is asked for once at a time, and ends with one event, on a thread of the wire's or in read_here(), never within
- * the functions here; so those may be called with a lock that events take, from any thread. Within an event the next
- * operation may be asked for, whose event then may come while the first one still runs. */
+ * Of each operation at most one is under way. It ends with one event, on a thread of the wire's or in read_here(), never within
+ * the functions here. So these may be called from any thread, with a lock that events take. An event may ask for the next
+ * operation, whose event may come while the first one still runs. */
 #ifndef RC_WIRE_H
 #define RC_WIRE_H
 

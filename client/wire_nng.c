@@ -56,9 +56,9 @@ static rc_connection_err link_err(const nng_wire *w, int nng_err)
 
 /* ---- dialling ---- */
 
-/* nng counts a dialler's users by an atomic, and the last of them may be its reaper, with the stream of a connection that
- * was refused. ThreadSanitizer does not see the count: it is not to compare the lock that this takes with the reaper's end
- * of it. */
+/* nng counts a dialler's users by an atomic. The last of them may be its reaper, with the stream of a connection that was
+ * refused. ThreadSanitizer does not see the count: it is not to compare the lock that this takes with the reaper's end of
+ * it. */
 static void free_dialer(nng_stream_dialer *d)
 {
 #ifdef __SANITIZE_THREAD__

@@ -148,7 +148,7 @@ bool rk_run_small(rk_engine *e, rk_task *t);
 /* Run a task in this call whose elements come in parts, so that each is still in the cache when it is reduced. `next` returns
  * the next part, of whole elements, or NULL if there are no more: then there is no result, and the caller knows why. Columns
  * may be taken too: then parts are whole rows. `data` is not used; copy_ns is the time in `next`. False, and nothing done: the
- * task has several rows, segments or planes, too many columns, a mask or states, it takes long, or the engine has a device.
+ * task has several short rows, segments, planes, too many columns, a mask or states, it takes long, or the engine has a device.
  * rk_takes_parts says so in advance, from the spec alone. Any thread, several at once; not polled. */
 typedef const void *rk_next_fn(void *arg, size_t *bytes);
 bool rk_takes_parts(rk_engine *e, const rk_task *t);

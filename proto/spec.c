@@ -129,8 +129,8 @@ static rp_err check_parameters(const rp_spec *s, rp_fault *f)
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element goes in when the value is finished");
     if (size < 8 && s->initial >> 8 * size)
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 8 * size, "an initial element wider than %s", rp_dtype_name(s->dtype));
-    if (s->planes && !(s->flags & RP_COLUMNS))
-        return rp_fail(f, RP_BAD_MESSAGE, "planes", 0, "planes without columns");
+    if (s->planes && (s->flags & (RP_STATES_IN | RP_OFFSETS)))
+        return rp_fail(f, RP_BAD_MESSAGE, "planes", 0, "planes of partial states or of segments");
     return RP_OK;
 }
 
@@ -138,7 +138,8 @@ static rp_err check_parameters(const rp_spec *s, rp_fault *f)
 static rp_err check_results(const rp_spec *s, rp_fault *f)
 {
     const bool columns = s->flags & RP_COLUMNS;
-    const uint64_t most = RP_MAX_DATA / rp_cell_size(s), planes = rp_planes(s), each = columns ? s->row_len : s->rows;
+    const uint64_t most = RP_MAX_DATA / rp_cell_size(s), planes = columns ? rp_planes(s) : 1,
+                   each = columns ? s->row_len : s->rows;
     if (each > most)
         return rp_fail(f, RP_TOO_LARGE, columns ? "row_len" : "rows", most, "a reply of %" PRIu64 " results is over %u bytes",
                        each, RP_MAX_DATA);

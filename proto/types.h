@@ -102,10 +102,10 @@ typedef struct rp_spec {
     uint32_t flags;      /* below */
     uint32_t ddof;       /* of operations that have one: the divisor of var is count - ddof; else 0 */
     uint16_t device;     /* 1 + number of the daemon's device that is to do it; 0: any */
-    uint64_t rows;       /* >= 1: the data is cut into this many equal rows; with RP_OFFSETS: segments; with RP_COLUMNS: of a
-                            plane */
+    uint64_t rows;       /* >= 1: each plane is cut into this many equal rows; row i of all planes together gives result i. With
+                            RP_OFFSETS: segments */
     uint64_t row_len;    /* elements (or states, with RP_STATES_IN) in each row; with RP_OFFSETS: in all */
-    uint64_t planes;     /* with RP_COLUMNS: matrices, one behind the other; 0 counts as 1. Else 0 */
+    uint64_t planes;     /* matrices, one behind the other; 0 counts as 1. 0 with RP_STATES_IN and RP_OFFSETS */
     uint64_t index_base; /* added to element indexes: where this shard starts in the whole array */
     uint64_t initial;    /* with RP_INITIAL: bits of an element of type `dtype`; else 0 */
     int64_t mask_shift;  /* not of the wire: how many bytes beyond the end of the elements their mask begins */
@@ -143,7 +143,7 @@ rp_err rp_offsets_check(const rp_spec *s, const uint8_t *offsets, rp_fault *f);
 /* Matrices of a spec: 1 unless it has more. */
 static inline uint64_t rp_planes(const rp_spec *s) { return s->planes ? s->planes : 1; }
 
-/* Results of a checked spec: rows, segments or columns of all planes. */
+/* Results of a checked spec: rows, segments or columns, these of each plane. */
 uint64_t rp_results(const rp_spec *s);
 /* Elements (states) of a matching spec. */
 uint64_t rp_elements(const rp_spec *s);

@@ -460,7 +460,7 @@ def reduce_or_fault(*args, **kw):
 
 # ---- shapes ----
 def lines(bits, mask=None, rows=1, offsets=None, columns=False, planes=1):
-    """(elements, mask) of each row, segment or column, of one plane after the other."""
+    """(elements, mask) of each row, segment or column, of one plane after the other. A row has a run in each plane."""
     none = [None] * max(rows, len(bits))
     if offsets is not None:
         cut = lambda x: [x[a:b] for a, b in zip(offsets, offsets[1:])]
@@ -468,7 +468,7 @@ def lines(bits, mask=None, rows=1, offsets=None, columns=False, planes=1):
         width = len(bits) // (rows * planes)
         cut = lambda x: list(np.ascontiguousarray(x.reshape(planes, rows, width).transpose(0, 2, 1)).reshape(planes * width, rows))
     else:
-        cut = lambda x: list(x.reshape(rows, -1)) if len(x) else [x] * rows
+        cut = lambda x: list(np.ascontiguousarray(x.reshape(planes, rows, -1).swapaxes(0, 1)).reshape(rows, -1)) if len(x) else [x] * rows
     return list(zip(cut(bits), none if mask is None else cut(mask)))
 
 

@@ -417,8 +417,10 @@ def test_ddof_and_wrap(run, fails, scratch):
         assert parsed("stats", run("stats", "--ddof", ddof, path))[0]["var"] == expected
     assert run("std", "--ddof", 4, path) == "nan\n"
     big = npy(scratch / "b.npy", np.full(3, 2**40, "<i8"))
-    fails(FAILED, f"OVERFLOW.*at least {2**127 - 1}", "prod", big)
-    assert json.loads(fails(FAILED, "OVERFLOW", "prod", "--json", big).stdout)["at_least"] == 2**127 - 1
+    for some, known in (([2**40] * 3, None), ([2**62, 4], None), ([2**62, -4], None), ([2**62, 2], 2**63), ([2**63 - 1, -2], 2 - 2**64)):
+        product = npy(scratch / "o.npy", np.array(some, "<i8"))
+        fails(FAILED, f"OVERFLOW.*; the exact value {'has more than 64 bits' if known is None else f'is {known}'}$", "prod", product)
+        assert json.loads(fails(FAILED, "OVERFLOW", "prod", "--json", product).stdout)["exact"] == known
     assert run("prod", "--wrap", big) == "0\n" and run("prod", "--wrap", npy(scratch / "n.npy", np.array([2**62, -2]))) == f"{-(2**63)}\n"
     fails(FAILED, "BAD_MESSAGE.*integers", "prod", "--wrap", path)
 

@@ -140,6 +140,42 @@ def test_a_stream_that_is_lost_while_its_chunk_is_filled_does_not_begin_again(sc
         assert (fake.count(BEGIN), fake.count(APPEND)) == (1, 1)
 
 
+def test_only_room_that_was_given_can_be_committed(scratch):
+    """Not twice, and not after an append, which moves on: the elements would be those of a chunk that is under way."""
+    def answer(r):
+        r.reply(struct.pack("<Q", 7) if r.kind == BEGIN else b"" if r.kind == APPEND else result())
+
+    with FakeDaemon(scratch / "s", answer, chunk=4096) as fake, Client(fake.url) as client:
+        call = client.lib
+        stream, space, room = C.c_void_p(), C.c_void_p(), C.c_size_t()
+
+        def commit(n):
+            client._check(call.reduce_stream_commit(stream, C.c_size_t(n)))
+
+        def give():
+            client._check(call.reduce_stream_space(stream, C.byref(space), C.byref(room)))
+            return room.value
+
+        client._check(call.reduce_stream_begin(client.handle, C.byref(client.spec("sum", "f32")), C.byref(stream)))
+        fails("ARGUMENT", commit, 4)
+        assert give() == 4096
+        C.memset(space, 0, 4096)
+        fails("ARGUMENT", commit, 4100)
+        commit(4000)
+        fails("ARGUMENT", commit, 100)
+        commit(96)
+        commit(0)
+        fails("ARGUMENT", commit, 4)
+        assert give() == 4096
+        client._check(call.reduce_stream_append(stream, bytes(8), C.c_size_t(8)))
+        fails("ARGUMENT", commit, 4)
+        assert give() == 4088
+        commit(4)
+        out = C.create_string_buffer(8)
+        client._check(call.reduce_stream_finish(stream, out, C.c_size_t(8), None))
+        assert out.raw == SUM and (fake.count(BEGIN), fake.count(APPEND)) == (1, 2)
+
+
 def test_every_connection_begins_with_hello(scratch):
     """After each answer the daemon cuts. Once the client is connected again, its requests name no session that is gone."""
     cuts = 6

@@ -412,6 +412,31 @@ def test_compressed(run, fails, scratch):
     fails("TYPE: a gzip stream in a compressed stream", "sum", scratch / "twice.gz")
 
 
+def test_after_a_gzip_stream(run, fails, scratch):
+    """More streams, padding of zeros as from tapes, and what is neither. gzip and Python take the first two as well."""
+    text, rest = b"a,b\n" + b"1,2\n" * 1000, b"3,4\n"
+    path = scratch / "t.csv.gz"
+
+    def column(*parts):
+        path.write_bytes(b"".join(parts))
+        return f"{path}:b"
+
+    one, two, none = map(gzip.compress, (text, rest, b""))
+    for n in (1, 511, 200_000):  # the last of more than one read
+        assert run("sum", column(one, bytes(n))) == "2000\n"
+        assert run("sum", column(one, two, bytes(n))) == run("sum", column(one, bytes(n), two)) == "2004\n"
+    assert run("sum", column(none, one, none, two, none)) == "2004\n"
+    for tail in (b"garbage", bytes(512) + b"\n", two[1:]):
+        fails("IO: bytes of another kind follow the gzip stream; zcat FILE", "sum", column(one, tail))
+    for tail in (b"\x1f", two[:3], two[:-1]):
+        fails("IO: the compressed data are cut", "sum", column(one, tail))
+    for at, told in ((-1, "length"), (-5, "data")):  # of the trailer: bytes and CRC
+        damaged = bytearray(one)
+        damaged[at] ^= 1
+        fails(f"IO: incorrect {told} check", "sum", column(damaged))
+        fails(f"IO: incorrect {told} check", "sum", column(two, damaged, two))
+
+
 def test_zstd(run, fails, scratch):
     """Frames of raw blocks, which need no compressor; zstd itself where it is there."""
     data = saved(np.arange(100_000, dtype="i4"))

@@ -13,12 +13,17 @@ from conftest import ROOT
 pytestmark = pytest.mark.unsanitized
 
 EXPORTS = """
-#include "kernels/exact/log2.h"
+#include "kernels/exact/product_pair.h"
 static void put(uint64_t *out, rk_u128 v) { out[0] = (uint64_t)v; out[1] = (uint64_t)(v >> 64); }
 void fraction(uint64_t significand, uint64_t *out) { put(out, rk_log2_fraction(significand)); }
 void exponential(const uint64_t *f, uint64_t *out) { put(out, rk_exp2_fraction((rk_u128)f[1] << 64 | f[0])); }
 void add(uint64_t *acc, int dtype, uint64_t magnitude) { rk_log2_add(acc, rk_format_of(dtype), magnitude); }
 uint64_t finish(const uint64_t *acc, int dtype) { return rk_exp2_round(acc, 0, rk_format_of(dtype)); }
+void one(rk_product_pair *p) { *p = rk_pair_one(); }
+void times(rk_product_pair *p, double y) { rk_pair_times(&p->high, &p->low, y); }
+void normalise(rk_product_pair *p) { p->exponent += rk_pair_normalise(&p->high, &p->low); }
+void join(rk_product_pair *a, const rk_product_pair *b) { rk_pair_join(a, *b); }
+void significand(const rk_product_pair *p, uint64_t *out) { put(out, rk_pair_significand(p->high, p->low)); }
 """
 WORK = 400  # fraction bits of log2_bits
 F64 = 12
@@ -103,6 +108,43 @@ def test_error_in_ulp(lib, n):
             continue
         error = abs(Fraction(got) - exact) / Fraction(math.ulp(got))
         assert error <= Fraction(1, 2) + Fraction(1, 2**53) + Fraction(n, 2**59)
+
+
+class Pair(ctypes.Structure):
+    _fields_ = (("high", ctypes.c_double), ("low", ctypes.c_double), ("exponent", ctypes.c_int64))
+
+    def value(self):
+        return (Fraction(self.high) + Fraction(self.low)) * Fraction(2) ** self.exponent
+
+
+def factors(rng, n):
+    """Significands from [1, 4): random ones, short ones, and those whose steps round off most."""
+    edges = (math.nextafter(1, 2), math.nextafter(2, 1), math.nextafter(4, 3), 1 + 2**-27, 1.5)
+    return [rng.choice(edges) if rng.random() < 0.3 else 1 + 3 * rng.getrandbits(50) / 2**50 for _ in range(n)]
+
+
+@pytest.mark.parametrize("steps", [1, 7, 32])
+def test_pair_keeps_its_bound(lib, steps):
+    rng, u, worst = random.Random(steps), Fraction(1, 2**53), 0
+    for _ in range(300):
+        whole, exact, n = Pair(), Fraction(1), 0
+        lib.one(ctypes.byref(whole))
+        for _ in range(rng.choice((1, 2, 9))):
+            part = Pair()
+            lib.one(ctypes.byref(part))
+            for y in factors(rng, steps):
+                lib.times(ctypes.byref(part), ctypes.c_double(y))
+                exact *= Fraction(y)
+                n += 1
+            lib.normalise(ctypes.byref(part))
+            assert 1 <= part.high < 2 and abs(Fraction(part.low)) <= u * Fraction(part.high)
+            lib.join(ctypes.byref(whole), ctypes.byref(part))
+        error = abs(whole.value() / exact - 1) / u**2 / n
+        worst = max(worst, error)
+        cut = Wide()
+        lib.significand(ctypes.byref(whole), cut)
+        assert abs(Fraction(number(cut), 2**126) - Fraction(whole.high) - Fraction(whole.low)) < Fraction(1, 2**126)
+    assert worst <= Fraction(steps + 3, 2) + 7, float(worst)
 
 
 def test_table_is_what_its_generator_writes():

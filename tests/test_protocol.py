@@ -106,6 +106,30 @@ def test_planes(conn):
         conn.reduce("sum", "f32", np.array([[1, 1], [1, 1], [np.nan, 1]], "<f4").tobytes(), rows=1, planes=3, columns=True, nan="error")
 
 
+def test_rows_in_runs(conn):
+    """Row i of all planes together, in either version, and how an argmax counts."""
+    data = np.array([[[0, 5, 2], [3, 4, 1]], [[6, 11, 8], [9, 10, 7]]], "u1")
+    for version in (1, 2):
+        body = spec("max", "u8", rows=2, row_len=3, planes=2) + data.tobytes()
+        cells = rawclient.parse_result(conn.call(REDUCE, body, version=version)).cells
+        assert b"".join(cells) == data.max(axis=(0, 2)).astype("<u8").tobytes()
+    cells = conn.reduce("argmax", "u8", data.tobytes(), rows=2, planes=2, index_base=10).cells
+    assert b"".join(cells) == struct.pack("<2Q", 14, 14)
+    cells = conn.reduce("sum", "u8", data.tobytes(), mask=bytes([1, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0]), rows=2, planes=2).cells
+    assert b"".join(cells) == struct.pack("<2Q", 5, 9)
+    assert b"".join(conn.reduce("count", "u8", b"", rows=2, planes=1 << 60, row_len=0).cells) == bytes(16)
+    with faults("NAN", "data", index=1):
+        conn.reduce("sum", "f32", np.array([[1, 1], [1, 1], [1, np.nan]], "<f4").tobytes(), rows=2, planes=3, nan="error")
+    with faults("SHAPE", "row_len"):
+        conn.reduce("sum", "u8", data.tobytes(), rows=2, row_len=3, planes=3)
+    with faults("TOO_LARGE", "planes", limit=1 << 60):
+        conn.reduce("sum", "u8", data.tobytes(), rows=2, row_len=3, planes=(1 << 60) + 1)
+    with faults("BAD_MESSAGE", "planes"):
+        conn.reduce("sum", "u8", data.tobytes(), offsets=[0, 3], planes=2)
+    with faults("SHAPE", "planes", limit=1):
+        conn.call(BEGIN, spec("sum", "u8", planes=2))
+
+
 def test_other_messages_of_another_version(conn):
     for version in (0, 3, 255):
         for kind in (PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT):
@@ -372,7 +396,7 @@ def reduce_raw(conn, data=F32, **kw):
     ({"op": "minmax", "rows": MAX_DATA // 16 + 1}, "TOO_LARGE", "rows", MAX_DATA // 16),
     ({"op": "stats", "dtype": "f64", "flags": STATES_OUT, "rows": MAX_DATA // 872 + 1}, "TOO_LARGE", "rows", MAX_DATA // 872),
     ({"flags": COLUMNS, "row_len": MAX_DATA // 8 + 1}, "TOO_LARGE", "row_len", MAX_DATA // 8),
-    ({"planes": 1}, "BAD_MESSAGE", "planes", 0), ({"flags": OFFSETS, "planes": 2}, "BAD_MESSAGE", "planes", 0),
+    ({"flags": STATES_IN, "planes": 1}, "BAD_MESSAGE", "planes", 0), ({"planes": 2, "row_len": 3}, "SHAPE", "row_len", None), ({"flags": OFFSETS, "planes": 2}, "BAD_MESSAGE", "planes", 0),
     ({"flags": COLUMNS, "planes": MAX_COUNT + 1}, "TOO_LARGE", "planes", MAX_COUNT),
     ({"flags": COLUMNS, "planes": MAX_DATA // 24 + 1, "row_len": 3}, "TOO_LARGE", "planes", MAX_DATA // 24),
     ({"flags": COLUMNS, "planes": 2, "row_len": 3}, "SHAPE", "row_len", None),
@@ -627,7 +651,7 @@ def test_golden_requests_are_understood(shared):
                 "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "cancel": "OK", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK", "hello_background": "OK", "reduce_segments": "OK",
                 "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE", "reduce_at": "BAD_HANDLE", "reduce_at_masked": "BAD_HANDLE", "reduce_at_apart": "BAD_HANDLE",
                 "store": "OK", "write": "BAD_HANDLE", "write_at": "BAD_HANDLE", "commit": "BAD_HANDLE", "list": "OK", "list_one": "BAD_HANDLE",
-                "drop": "BAD_HANDLE", "reduce_planes": "OK", "store_shaped": "OK", "reduce_device": "OK",
+                "drop": "BAD_HANDLE", "reduce_planes": "OK", "reduce_runs": "OK", "store_shaped": "OK", "reduce_device": "OK",
                 "store_placed": "OK"}
     with shared.connect() as c:
         for name, _, data in generate.messages():

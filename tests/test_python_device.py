@@ -507,7 +507,8 @@ def test_axes_that_need_a_copy_are_copied_on_the_device(libraries, make, dtype):
             before = len(device.allocations)
             for again in (1, 2):
                 assert np.array_equal(getattr(reduced, name)(t, axis=axis), getattr(reduced, name)(laid, axis=axis)), (name, axis)
-                laid_here = _layout.arrange(laid.shape, laid.strides, laid.itemsize, axis, False) is not None
+                pairs = (laid.shape + (2,), laid.strides + (4,), 4) if dtype == "c8" else (laid.shape, laid.strides, laid.itemsize)
+                laid_here = _layout.arrange(*pairs, axis, False) is not None
                 assert len(device.allocations) == before + (0 if laid_here else again)
         if dtype != "c8":
             keep = np.empty_like(laid, "?")
@@ -523,10 +524,19 @@ def test_without_memory_on_the_device_axes_are_copied_to_the_host(libraries, mon
     def refuse(*_):
         raise error("out of memory")
     monkeypatch.setattr(OfCupy, "transpose", refuse)
-    a = np.arange(24.0).reshape(2, 3, 4)
+    a = np.arange(120.0).reshape(2, 3, 4, 5)
     t = OfCupy(libraries.device.make(4096), a)
     with pytest.warns(RuntimeWarning, match="strides and axes.*copied to the host"):
         assert np.array_equal(reduced.sum(t, (0, 2)), a.sum((0, 2)))
+
+
+def test_rows_in_runs_are_copied_only_if_they_are_too_many(libraries):
+    """A reply of the daemon has to hold their results."""
+    for kept in (7, _plan.MOST_ROWS_IN_RUNS, _plan.MOST_ROWS_IN_RUNS + 1):
+        a = np.arange(6 * kept, dtype="i2").reshape(2, kept, 3)
+        t, before = OfTorch(libraries.device.make(1 << 20), a), len(libraries.device.allocations)
+        assert np.array_equal(reduced.sum(t, (0, 2)), a.sum((0, 2))) and np.array_equal(reduced.argmax(t, 0), a.argmax(0))
+        assert len(libraries.device.allocations) == before + (kept > _plan.MOST_ROWS_IN_RUNS)
 
 
 class FakeLibrary:

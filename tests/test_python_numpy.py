@@ -227,6 +227,10 @@ def test_signed_elements_with_an_unsigned_result(package):  # noqa: F811
         with pytest.raises(package.OverflowError_) as e:
             package.sum(a, dtype=dtype)
         assert e.value.exact == sum(a)
+    for a, exact in (([2**62, 2], 2**63), ([most, -2], 2 - 2**64), ([2**62, 4], None), ([2**62, -4], None)):
+        with pytest.raises(package.OverflowError_, match="more than 64 bits$" if exact is None else f"is {exact}$") as e:
+            package.prod(a)
+        assert e.value.exact == exact
 
 
 @pytest.mark.filterwarnings("error")
@@ -481,11 +485,34 @@ def test_minmax_stats_and_bits_along_axes(package):  # noqa: F811
     assert package.stats([]).argmin == -1
 
 
+@pytest.mark.values
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2", "i4", "u1", "?"])
+def test_rows_in_runs_have_the_bits_of_a_copy(package, dtype):  # noqa: F811
+    """Axes with others between them: each operation of random shapes, beside the same elements laid anew."""
+    r = np.random.default_rng(7)
+    for turn in range(12):
+        outer, kept, inner = (int(n) for n in r.integers(1, (40, 30, 90)))
+        if turn % 4 == 0:
+            outer, kept, inner = int(r.integers(100, 900)), int(r.integers(1, 8)), int(r.integers(1, 12))
+        a = (r.standard_normal((outer, kept, inner)) * 9 + 20).astype(dtype)
+        b = np.ascontiguousarray(a.swapaxes(0, 1)).reshape(kept, -1)
+        keep = r.integers(0, 3, a.shape) > 0 if turn % 3 == 0 else None
+        laid = None if keep is None else np.ascontiguousarray(keep.swapaxes(0, 1)).reshape(kept, -1)
+        for name in ("sum", "mean", "var", "std", "sem", "rms", "min", "max", "argmin", "argmax", "prod", "stats", "norm", "count_nonzero", "any", "all"):
+            f, more = getattr(package, name), {"wrap": True} if name == "prod" and dtype in ("i4", "u1", "?") else {}
+            if keep is not None and name in ("min", "max", "argmin", "argmax"):
+                continue
+            ours, its = f(a, axis=(0, 2), where=keep, **more), f(b, axis=1, where=laid, **more)
+            assert np.asarray(ours).tobytes() == np.asarray(its).tobytes(), (name, a.shape, keep is not None)
+            four = a.reshape(outer, kept, inner, 1) if inner % 2 else a.reshape(outer, kept, inner // 2, 2)
+            assert np.asarray(f(four, axis=(0, 2, 3), keepdims=True, **more)).tobytes() == np.asarray(f(b, axis=1, **more)).tobytes(), (name, four.shape)
+
+
 def test_no_copy_of_contiguous_arrays():
-    """Rows and columns, and with planes any group of neighbouring axes, in C and Fortran order."""
+    """Rows and columns, and with planes any group of neighbouring axes, or two with one between them, in C and Fortran order."""
     for a in (np.empty((3, 4, 5)), np.empty((3, 4, 5), order="F"), np.empty((5, 3, 4)).transpose(1, 2, 0)):
-        for axes in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 1, 2), ()):
+        for axes in ((0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (0, 1, 2), ()):
             lies = sorted(range(3), key=lambda i: -a.strides[i])
             groups = "".join("R" if i in axes else "K" for i in lies)
-            plain = groups in ("RKK", "RRK", "KRR", "KKR", "RRR", "KKK") or groups == "KRK" and _layout.PLANES
+            plain = groups in ("RKK", "RRK", "KRR", "KKR", "RRR", "KKK") or groups in ("KRK", "RKR") and _layout.PLANES
             assert (_layout.arrange(a.shape, a.strides, 8, axes, False) is not None) == plain, (a.strides, axes)

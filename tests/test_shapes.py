@@ -44,7 +44,7 @@ class Case:
             self.rows = 1 if kind == "whole" else int(10 ** rng.uniform(0, 2.5))
             count = self.rows * (long if kind == "whole" else max(1, long // self.rows))
             self.columns = kind == "columns"
-            if self.columns and rng.random() < 0.6:
+            if kind != "whole" and rng.random() < 0.6:
                 self.planes = int(10 ** rng.uniform(0, 2))
                 count = self.planes * self.rows * max(1, count // (self.planes * self.rows))
         family = gens.of(self.dtype)
@@ -211,6 +211,17 @@ def test_large_arrays_over_any_axis(shared):
                 if int(np.prod(shape[axis + 1 :])) <= 524_288:
                     got, _ = client.named("sum", "i64", "cube", size=cube.nbytes, room_for=cube.nbytes, **kw)
                     assert (np.frombuffer(got, "<i8") == expected).all(), (shape, axis)
+            if len(shape) == 3:  # the axes on both sides of the middle one
+                kw = dict(rows=shape[1], planes=shape[0])
+                expected = cube.sum((0, 2))
+                for got in (client.run("sum", "i64", cube.tobytes(), **kw), client.run_at("sum", "i64", shared_memory, cube.nbytes, **kw)[0]):
+                    assert (np.frombuffer(got, "<i8") == expected).all(), shape
+                if shape[1] <= 524_288:
+                    got, _ = client.named("sum", "i64", "cube", size=cube.nbytes, room_for=cube.nbytes, **kw)
+                    assert (np.frombuffer(got, "<i8") == expected).all(), shape
+        with pytest.raises(lib.Fault) as caught:
+            client.named("sum", "i64", "cube", size=values.nbytes, room_for=values.nbytes, rows=750_000, planes=2)
+        assert (caught.value.code, caught.value.field, caught.value.limit) == ("TOO_LARGE", "rows", 524_288)
         client.drop("cube")
         client.free(shared_memory)
 
@@ -310,6 +321,10 @@ def test_planes_need_a_daemon_that_has_them(shared, scratch):
         with pytest.raises(lib.Fault) as caught:
             client.run("sum", "i32", values.tobytes(), rows=3, planes=2, flags=lib.COLUMNS)
         assert (caught.value.code, caught.value.field) == ("VERSION", "planes") and REDUCE not in relay.kinds
+        with pytest.raises(lib.Fault) as caught:
+            client.run("sum", "i32", values.tobytes(), rows=3, planes=2)
+        assert (caught.value.code, caught.value.field) == ("VERSION", "planes") and REDUCE not in relay.kinds
+        assert client.run("sum", "i32", values.tobytes(), rows=1, planes=2) == struct.pack("<q", values.sum())
         for rows, planes, expected in ((6, 1, values.sum((0, 1))), (6, 0, values.sum((0, 1))), (12, 2, values.sum((1, 2)))):
             got = client.run("sum", "i32", values.tobytes(), rows=rows, planes=planes, flags=lib.COLUMNS)
             assert got == expected.astype("<i8").tobytes()
@@ -325,7 +340,9 @@ def test_planes_need_a_daemon_that_has_them(shared, scratch):
     ("BAD_MESSAGE", "flags", dict(op="prod", flags=4)), ("TYPE", "dtype", dict(op="and")), ("TYPE", "out", dict(out="i64")),
     ("TYPE", "out", dict(op="stats", out="f32")), ("TYPE", "out", dict(op="count", out="f64")), ("BAD_MESSAGE", "flags", dict(flags=1, mask=bytes(10))),
     ("BAD_MESSAGE", "flags", dict(flags=1, offsets=[0, 1])), ("BAD_MESSAGE", "flags", dict(flags=1, columns=True)),
-    ("BAD_MESSAGE", "planes", dict(planes=2)), ("SHAPE", "rows", dict(planes=2, rows=2, columns=True)),
+    ("BAD_MESSAGE", "planes", dict(planes=2, flags=1)), ("BAD_MESSAGE", "planes", dict(planes=2, offsets=[0, 1])),
+    ("SHAPE", "rows", dict(planes=2, rows=2, columns=True)), ("SHAPE", "rows", dict(planes=2, rows=2)),
+    ("SHAPE", "rows", dict(planes=2**60, rows=2**10)), ("TOO_LARGE", "planes", dict(planes=2**60 + 1)),
     ("SHAPE", "rows", dict(planes=2**40, rows=2**40, columns=True)), ("TOO_LARGE", "planes", dict(planes=2**60 + 1, columns=True)),
 ])
 def test_refused(shared, code, field, kw):
@@ -345,7 +362,7 @@ def test_refused(shared, code, field, kw):
 
 def test_streams_refuse_shapes(shared):
     with lib.Client(shared.url) as client:
-        for kw in (dict(rows=2), dict(flags=lib.COLUMNS), dict(flags=lib.STATES_IN), dict(mask=b"1"), dict(offsets=bytes(16))):
+        for kw in (dict(rows=2), dict(planes=2), dict(flags=lib.COLUMNS), dict(flags=lib.STATES_IN), dict(mask=b"1"), dict(offsets=bytes(16))):
             with pytest.raises(lib.Fault) as caught:
                 client.stream("sum", "f64", [], **kw)
             assert caught.value.code in ("SHAPE", "ARGUMENT")

@@ -1,5 +1,5 @@
-/* Which users may use a socket: the users and groups of the config, compared with what the kernel reports about a peer on ipc,
- * and user names, compared with the name in a peer's certificate on tls.
+/* Which users may use a socket. On ipc the users and groups of the config are compared with what the kernel reports about a
+ * peer. On tls its user names are compared with the name in a peer's certificate.
  *
  * The kernel reports a peer's user and primary group. Further groups are looked up the other way round: users that the group
  * database lists as members when the daemon starts are admitted. */

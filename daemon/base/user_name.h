@@ -1,5 +1,5 @@
 /* Names of users that come from certificates (net/cert_name.h) and from the config (access.h). They appear in the log, in
- * lists, in keys and labels, so they have few characters, none of which ends a field, a label or a line. */
+ * lists, in keys and labels. So they have few characters, and none that ends a field, a label or a line. */
 #ifndef RD_USER_NAME_H
 #define RD_USER_NAME_H
 

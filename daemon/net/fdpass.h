@@ -4,9 +4,9 @@
  *
  * A channel is a stranger until the layer above has attached it. It is not read between rd_fdpass_rest and rd_fdpass_watch.
  *
- * Closing a descriptor that a client passed may hang. The kernel closes one itself in a thread that reads its packet without
- * room for it, or that closes a socket with the packet in it. So packets are read with room for all descriptors that they can
- * carry, and workers close attached channels. Channels of strangers carry no descriptors (interpose.h). */
+ * Closing a descriptor that a client passed may hang. The kernel closes one itself in two cases: a thread reads its packet
+ * without room for it, or closes a socket with the packet in it. So packets are read with room for all descriptors that they
+ * can carry, and workers close attached channels. Channels of strangers carry no descriptors (interpose.h). */
 #ifndef RD_FDPASS_H
 #define RD_FDPASS_H
 

@@ -1,7 +1,7 @@
 /* What the wires' threads report to the loop: a ring under a mutex beside a wake-up. The wake-up may coalesce; the ring counts.
  *
- * Events of one connection come in the order opened, messages, closed, except that a message may still come after `closed` if
- * it was passed on later than others (rd_exchange_pass). */
+ * Events of one connection come in the order opened, messages, closed. But a message that was passed on later than others
+ * (rd_exchange_pass) may still come after `closed`. */
 #ifndef RD_INBOX_H
 #define RD_INBOX_H
 

@@ -19,8 +19,8 @@
 /* After the last reply of a connection that is to end: for the peer to read it and hang up. */
 #define RD_LINGER_MS 1000
 
-/* A connection that has more replies than this, and more bytes of them, that the kernel has not taken is not read until half of
- * them are sent. So this bounds what a client may leave unread in the daemon's memory, in large or small replies. Unanswered
+/* Replies of a connection, and bytes of them, that the kernel has not taken. Above both, the connection is not read until half
+ * of them are sent. So this bounds what a client may leave unread in the daemon's memory, in large or small replies. Unanswered
  * messages have such a limit, too. It is above RP_MAX_INFLIGHT, so a client above its limit gets BUSY. */
 #define RD_MAX_QUEUED 4
 #define RD_MAX_QUEUED_BYTES (4 * RP_MAX_DATA)

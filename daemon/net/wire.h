@@ -94,7 +94,8 @@ void rd_unix_close(rd_unix_threads *pool); /* call it when no stream is left; NU
 rd_listener *rd_unix_listen(rd_unix_threads *pool, const char *path, int passed, const rd_wire_events *events, void *arg,
                             char *why, size_t cap);
 
-/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. NULL: see `why`. */
+/* What listeners on tls+tcp:// show and ask for: PEM files. `ca` may be empty if `any` client is served. NULL: see `why`.
+ * Otherwise `why` has a warning of the certificates' dates, or is "". */
 typedef struct rd_nng_tls rd_nng_tls;
 rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size_t cap);
 void rd_nng_tls_close(rd_nng_tls *tls); /* NULL is fine */

@@ -134,8 +134,8 @@ void rd_fastpath_each(rd_fastpath *p, void (*each)(void *arg, const rd_request *
     pthread_mutex_unlock(&p->lock);
 }
 
-/* A task is finished. Either this code sees that the path is closed and wakes the loop, or the loop, which closes the path and
- * then looks, sees that the task is back. */
+/* A task is finished. The loop closes the path and then looks. So either this code sees that the path is closed and wakes the
+ * loop, or the loop sees that the task is back. */
 static void fastpath_back(rd_exchange *e)
 {
     rk_task *t = &((rd_request *)e)->job.task;

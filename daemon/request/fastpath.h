@@ -1,11 +1,12 @@
 /* Reductions that are answered without a turn of the loop, many at once: small ones, and those whose data the engine has.
  *
  * * A sum of some KiB takes a microsecond; handing it to the loop and back takes ten times that, and all replies would go
- * out through one thread. So a REDUCE that is small, well formed and of a known session is computed by the CPU engine in the
- * thread that received it, and answered at once; or it goes from there into a batch (rk_submit_batched), and a thread of the
- * engine answers it. So does a REDUCE_AT of resident data or of memory on the device, of any size, that finds the engine at
- * rest (rk_submit_alone), with no request waiting for its turn. Everything else, every error included, is left to the loop,
- * which owns sessions and says what is wrong: also a request that comes back from the engine without a result, or too late.
+ * out through one thread. So the CPU engine computes a REDUCE that is small, well formed and of a known session in the
+ * thread that received it, which answers at once. Or it goes from there into a batch (rk_submit_batched), and a thread of the
+ * engine answers it. The same holds for a REDUCE_AT of any size of resident data or of memory on the device. It must find the
+ * engine at rest (rk_submit_alone), and no request waiting for its turn. Everything else, every error included, is left to the
+ * loop, which owns sessions and says what is wrong. So is a request that comes back from the engine without a result, or too
+ * late.
  *
  * * What these threads touch: the session table (under its lock), a session that is held, its handles and its user's
  * resident data (under holdings->lock; what is found is held), rd_workers_add, the engine's rk_run_small, rk_submit_batched

@@ -20,6 +20,8 @@ static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "a stream takes the elements of one row");
     if (spec->rows != 1)
         return rp_fail(f, RP_SHAPE, "rows", 1, "a stream has one row");
+    if (spec->planes > 1)
+        return rp_fail(f, RP_SHAPE, "planes", 1, "a stream has one row in one run");
     if (spec->row_len != 0)
         return rp_fail(f, RP_SHAPE, "row_len", 0, "FINISH states the length of a stream: row_len must be 0");
     return RP_OK;

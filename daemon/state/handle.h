@@ -9,8 +9,8 @@
  * tries again; clients pass those that they still need once more.
  *
  * Life: made by a worker -> in its session's list -> dropped (DROP, fdpass channel or session closed) -> unmapped and closed
- * by a worker once no request uses it. DROP gives an arena's memory back to the system. What the client writes later, and
- * arenas of sessions that ended, whose data a program may still use, stay charged until no process has them open or mapped.
+ * by a worker once no request uses it. DROP gives an arena's memory back to the system. What the client writes later stays
+ * charged until no process has it open or mapped. So do arenas of sessions that ended, whose data a program may still use.
  *
  * The loop owns all of it; a worker owns what it makes or closes. The wires' threads may look one up and use it for a request
  * (fastpath.h): the loop changes lists under holdings->lock and reads them without it, and uses are counted atomically. */

@@ -2,7 +2,7 @@
  * that the client gets) begins with HELLO. The loop owns all of it. The wires' threads may look a session up and hold it for a
  * request (fastpath.h). Only the loop changes the table and the ids: it writes them under `lock` and reads them without.
  *
- * Life: open -> (HELLO) -> closed, `dead` -> reaped at the end of a loop turn, when no request of it is unanswered, no
+ * Life: open -> (HELLO) -> closed, `dead` -> reaped at the end of a loop turn. By then no request of it is unanswered, no
  * reply is unsent, no thread holds it and no stream has a job in the engine. Every pointer to it is counted in one of
  * these. */
 #ifndef RD_SESSION_H

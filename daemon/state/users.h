@@ -17,7 +17,7 @@
 
 /* The first number of a user with a name from a certificate, above every uid. A name gets the next one when it comes and keeps
  * it as long as it holds anything; no number is used twice. So there are never more names than sessions, connections and
- * resident arrays, which have their caps, and none is kept over a restart, which ends all that a user holds. */
+ * resident arrays, which have their caps. None is kept over a restart, which ends all that a user holds. */
 #define RD_FIRST_NAMED (UINT64_C(1) << 32)
 
 /* The rows of charges.def. */

@@ -1,7 +1,7 @@
 /* Counters of the daemon's life.
  *
  * What every answered request adds is a tally. The threads of the fast path, which answer small reductions, share a tally under
- * a lock, and the loop joins it to its own when it needs the sum. The rest only the loop counts. */
+ * a lock. The loop joins it to its own when it needs the sum, and counts the rest alone. */
 #ifndef RD_STATS_H
 #define RD_STATS_H
 

@@ -4,6 +4,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/exact/cell.h"
+#include "kernels/exact/runs.h"
 
 enum {
     GATHER_BYTES = 16 << 10, /* kept elements of a masked line: stays in L1 */
@@ -13,7 +14,10 @@ enum {
     APART = 64,              /* extra bytes between transposed columns, so that they do not share cache sets */
     SUMMED_ROWS = 4096,      /* rows of columns summed at once: more rarely sum exactly */
     SQUARED_ROWS = 1024,     /* the same, squared */
-    SHORT = 512              /* the most elements of a line that chains.h sums */
+    SHORT = 512,             /* the most elements of a line that chains.h sums */
+    RUNS_TOGETHER = 64,      /* rows in runs that are reduced together, in the order of memory, */
+    RUNS_GATHERED = 16,      /* ... that are gathered together, */
+    GATHERED_RUN = 1 << 10   /* ... if a run has no more bytes: each part that is reduced costs some 100 ns or more */
 };
 
 /* Values that all lines of a task share. */
@@ -369,10 +373,75 @@ static void reduce_segment(const view *v, uint64_t first, uint64_t from, uint64_
         v->reduce(s, x, n, v->base + from, v->spec->nan);
 }
 
+/* Joins elements [from, from + n) of a row to its state, all in one run. */
+static void add_run(const view *v, uint64_t row, uint64_t from, uint64_t n, rk_state *s)
+{
+    rk_state part;
+    reduce_segment(v, rk_place_in_runs(v->spec, row, from) - from, from, n, &part);
+    rk_state_merge(s, &part);
+}
+
+/* Joins the runs of rows [row, row + rows), RUNS_GATHERED at most, in as many planes as GATHER_BYTES have room for. */
+static void gather_runs(const view *v, uint64_t row, uint64_t rows, uint64_t plane, uint64_t planes, rk_state *states)
+{
+    uint8_t x[RUNS_GATHERED][GATHER_BYTES], masks[RUNS_GATHERED][GATHER_BYTES];
+    const uint64_t run = v->spec->row_len, n = planes * run;
+    for (uint64_t p = 0; p < planes; p++) {
+        uint64_t at = ((plane + p) * v->spec->rows + row) * run;
+        for (uint64_t k = 0; k < rows; k++, at += run) {
+            memcpy(x[k] + p * run * v->size, v->p.elements + at * v->size, (size_t)(run * v->size));
+            if (v->p.mask)
+                memcpy(masks[k] + p * run, v->p.mask + at, (size_t)run);
+        }
+    }
+    for (uint64_t k = 0; k < rows; k++) {
+        const uint8_t *mask = v->p.mask ? masks[k] : NULL;
+        const size_t kept = mask ? v->simd->keep[__builtin_ctzll(v->size)](x[k], 0, x[k], mask, (size_t)n) : (size_t)n;
+        if (kept)
+            add_gathered(v, &states[k], x[k], kept, v->base + plane * run, n, mask);
+    }
+}
+
+/* Joins the runs of some rows in planes [plane, end). */
+static void add_planes(const view *v, uint64_t row, uint64_t rows, uint64_t plane, uint64_t end, rk_state *states)
+{
+    const uint64_t run = v->spec->row_len, bytes = run * v->size;
+    const bool gathered = bytes <= GATHERED_RUN;
+    for (uint64_t planes; plane < end; plane += planes) {
+        planes = !gathered ? 1 : end - plane < GATHER_BYTES / bytes ? end - plane : GATHER_BYTES / bytes;
+        for (uint64_t k = 0, some; k < rows; k += some) {
+            some = !gathered ? 1 : rows - k < RUNS_GATHERED ? rows - k : RUNS_GATHERED;
+            if (gathered)
+                gather_runs(v, row + k, some, plane, planes, states + k);
+            else
+                add_run(v, row + k, plane * run, run, states + k);
+        }
+    }
+}
+
+/* Joins elements [from, from + n) of a row: the end of a run, whole runs, the start of one. */
+static void add_runs(const view *v, uint64_t row, uint64_t from, uint64_t n, rk_state *s)
+{
+    const uint64_t run = v->spec->row_len, to = from + n, before = run ? (run - from % run) % run : 0,
+                   head = before < n ? before : n;
+    if (head)
+        add_run(v, row, from, head, s);
+    if (head == n)
+        return;
+    add_planes(v, row, 1, (from + head) / run, to / run, s);
+    if (to % run)
+        add_run(v, row, to / run * run, to % run, s);
+}
+
 void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s)
 {
     view v = view_of(simd, t);
-    reduce_segment(&v, rk_line_of(v.spec, v.p.offsets, row).first, from, n, s);
+    if (!rk_in_runs(v.spec)) {
+        reduce_segment(&v, rk_line_of(v.spec, v.p.offsets, row).first, from, n, s);
+        return;
+    }
+    rk_state_init(s, v.layout, v.spec->dtype);
+    add_runs(&v, row, from, n, s);
 }
 
 /* ---- cells ---- */
@@ -424,10 +493,27 @@ static void whole_rows(const view *v, const rk_task *t, uint64_t first, uint64_t
     }
 }
 
+/* Some rows at a time, plane by plane. */
+static void whole_runs(const view *v, const rk_task *t, uint64_t first, uint64_t rows, verdict *bad)
+{
+    for (uint64_t row = first, end = first + rows, some; row < end; row += some) {
+        rk_state states[RUNS_TOGETHER];
+        some = end - row < RUNS_TOGETHER ? end - row : RUNS_TOGETHER;
+        for (uint64_t k = 0; k < some; k++)
+            rk_state_init(&states[k], v->layout, v->spec->dtype);
+        if (v->spec->row_len)
+            add_planes(v, row, some, 0, v->spec->planes, states);
+        for (uint64_t k = 0; k < some; k++)
+            put_cell(t, row + k, &states[k], bad);
+    }
+}
+
 static void whole_lines(const view *v, const rk_task *t, uint64_t first, uint64_t lines, verdict *bad)
 {
     if (v->spec->flags & RP_COLUMNS)
         whole_columns(v, t, first, lines, bad);
+    else if (rk_in_runs(v->spec))
+        whole_runs(v, t, first, lines, bad);
     else
         whole_rows(v, t, first, lines, bad);
 }
@@ -437,7 +523,7 @@ static rk_chains_fn *chains_for(const view *v)
 {
     const rp_spec *s = v->spec;
     uint32_t plain = RP_OFFSETS | RP_COLUMNS;
-    if (s->flags & RP_COLUMNS && s->rows > SHORT)
+    if (rk_in_runs(s) || (s->flags & RP_COLUMNS && s->rows > SHORT))
         return NULL;
     return s->op == RP_OP_SUM && s->out == RP_F64 && !(s->flags & ~plain) ? v->simd->chains[s->dtype] : NULL;
 }

@@ -1,6 +1,7 @@
 #include "kernels/cpu/pieces.h"
 
 #include "kernels/engine/engine.h"
+#include "kernels/exact/runs.h"
 
 enum {
     PIECE_MIN = 128 << 10, /* bytes: some 10 us of work, against 1 us for handing a piece out */
@@ -26,7 +27,8 @@ static uint64_t piece_bytes(int threads, uint64_t bytes)
 static uint64_t line_start(const rk_pieces *j, const rp_parts *p, uint64_t line)
 {
     const rp_spec *s = &j->t->spec;
-    uint64_t elements = s->flags & RP_OFFSETS ? rk_offset(p->offsets, line) - rk_offset(p->offsets, 0) : line * s->row_len;
+    uint64_t elements = s->flags & RP_OFFSETS ? rk_offset(p->offsets, line) - rk_offset(p->offsets, 0)
+                                              : line * rk_row_elements(s);
     return elements + line * j->weight;
 }
 

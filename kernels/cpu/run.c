@@ -42,31 +42,83 @@ static uint64_t take_part(rk_task *t, rk_task *part, rk_next_fn *next, void *arg
     return bytes / size < left ? bytes / size : left;
 }
 
-/* False: there were too few elements. */
-static bool join_parts(rk_task *t, rk_next_fn *next, void *arg, rk_state *s)
+/* ---- rows ---- */
+
+/* Rows of which all before `row` are finished, and `within` elements of that one are in `state`. */
+typedef struct arriving {
+    rk_task *t;
+    uint64_t row, within;
+    rk_state state;
+} arriving;
+
+static void note_fault(rk_task *t, uint64_t row, int code, const rk_state *s)
 {
-    rk_task part = *t;
-    for (uint64_t left = t->spec.row_len, n; left; left -= n) {
-        n = take_part(t, &part, next, arg, rp_dtype_size(t->spec.dtype), left);
-        if (!n)
-            return false;
-        rk_state some;
-        rk_cpu_segment(rk_simd_best(), &part, 0, 0, n, &some);
-        rk_state_merge(s, &some);
-        part.base += n;
-    }
-    return true;
+    if (code != RP_OK && t->fault.code == RP_OK)
+        rk_row_fault(t, row, code, s);
 }
 
-static bool run_line(rk_task *t, rk_next_fn *next, void *arg)
+/* `n` elements of a row that a part has not whole. */
+static void add_piece(arriving *x, const void *data, uint64_t n)
 {
-    rk_state s;
-    rk_state_init(&s, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
-    const bool all = join_parts(t, next, arg, &s);
-    int code = all ? rk_cpu_cell(t, 0, &s) : RP_OK;
+    rk_task *t = x->t, piece = *t;
+    rk_state some;
+    piece.data = data;
+    piece.base += x->within;
+    if (!x->within)
+        rk_state_init(&x->state, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
+    rk_cpu_segment(rk_simd_best(), &piece, 0, 0, n, &some);
+    rk_state_merge(&x->state, &some);
+    x->within += n;
+    if (x->within < t->spec.row_len)
+        return;
+    x->within = 0;
+    note_fault(t, x->row, rk_cpu_cell(t, x->row, &x->state), &x->state);
+    x->row++;
+}
+
+static void add_whole(arriving *x, const void *data, uint64_t n)
+{
+    rk_task *t = x->t, some = *t;
+    uint64_t bad_row;
+    rk_state bad_state;
+    some.data = data;
+    some.cells = (uint8_t *)t->cells + x->row * rp_cell_size(&t->spec);
+    some.spec.rows = n;
+    const int code = rk_cpu_lines(rk_simd_best(), &some, 0, n, &bad_row, &bad_state);
     if (code != RP_OK)
-        rk_row_fault(t, 0, code, &s);
-    return all;
+        note_fault(t, x->row + bad_row, code, &bad_state);
+    x->row += n;
+}
+
+static void add_part(arriving *x, const uint8_t *data, uint64_t n)
+{
+    const uint64_t len = x->t->spec.row_len;
+    const size_t size = rp_dtype_size(x->t->spec.dtype);
+    for (uint64_t some; n; data += some * size, n -= some) {
+        const uint64_t left = len - x->within;
+        const bool whole = left == len && n >= len;
+        some = whole ? n - n % len : n < left ? n : left;
+        if (whole)
+            add_whole(x, data, some / len);
+        else
+            add_piece(x, data, some);
+    }
+}
+
+static bool run_rows(rk_task *t, rk_next_fn *next, void *arg)
+{
+    arriving x = {.t = t};
+    rk_task part = *t;
+    const size_t size = rp_dtype_size(t->spec.dtype);
+    if (!t->spec.row_len)
+        run_lines(t);
+    for (uint64_t left = t->spec.rows * t->spec.row_len, n; left; left -= n) {
+        n = take_part(t, &part, next, arg, size, left);
+        if (!n)
+            return false;
+        add_part(&x, part.data, n);
+    }
+    return true;
 }
 
 /* ---- columns ---- */
@@ -102,9 +154,8 @@ void rk_rows_join(const rk_task *t, const void *other, void *states)
 static void put_columns(rk_task *t, rk_state *states)
 {
     for (uint64_t c = 0; c < t->spec.row_len; c++) {
-        int code = rk_cpu_cell(t, c, &states[c]);
-        if (code != RP_OK && t->fault.code == RP_OK)
-            rk_row_fault(t, c, code, &states[c]);
+        const int code = rk_cpu_cell(t, c, &states[c]);
+        note_fault(t, c, code, &states[c]);
     }
 }
 
@@ -115,7 +166,7 @@ void rk_cpu_rows_end(rk_task *t, void *states)
     rk_fp_leave(saved);
 }
 
-/* As join_parts, for whole rows of columns. `part` already has the first `rows` of them. */
+/* The parts that follow, of whole rows of columns. `part` already has the first `rows` of them. */
 static bool join_rows(rk_task *t, rk_task *part, uint64_t rows, rk_next_fn *next, void *arg, rk_state *states)
 {
     const size_t size = (size_t)t->spec.row_len * rp_dtype_size(t->spec.dtype);
@@ -158,7 +209,7 @@ bool rk_cpu_run_parts(rk_task *t, rk_next_fn *next, void *arg)
 {
     rk_cpu_begin(t);
     uint64_t saved = rk_fp_enter();
-    const bool all = t->spec.flags & RP_COLUMNS ? run_columns(t, next, arg) : run_line(t, next, arg);
+    const bool all = t->spec.flags & RP_COLUMNS ? run_columns(t, next, arg) : run_rows(t, next, arg);
     rk_fp_leave(saved);
     t->compute_ns = rk_now_ns() - t->start_ns - t->copy_ns;
     return all;

@@ -78,15 +78,18 @@ bool rk_run_small(rk_engine *e, rk_task *t)
     return true;
 }
 
-/* Columns wider than this are worth several threads. */
-enum { MOST_COLUMNS = 4096 };
+enum {
+    MOST_COLUMNS = 4096, /* wider ones are worth several threads, */
+    LONG_ROW = 16 << 10  /* bytes; shorter rows have cells that cost more than reading them (tuning/cpu-sums.md) */
+};
 
 /* Products take so long that several threads should share them. */
 static bool comes_in_parts(const rk_fleet *v, const rk_task *t)
 {
     const rp_spec *s = &t->spec;
     const uint32_t plain = RP_STATES_OUT | RP_WRAP | RP_INITIAL | RP_COLUMNS;
-    const bool columns = s->flags & RP_COLUMNS, fit = columns ? rp_planes(s) == 1 && s->row_len <= MOST_COLUMNS : s->rows == 1;
+    const bool columns = s->flags & RP_COLUMNS, long_rows = s->rows == 1 || s->row_len >= LONG_ROW / rp_dtype_size(s->dtype),
+               fit = rp_planes(s) == 1 && (columns ? s->row_len <= MOST_COLUMNS : long_rows);
     return v->backend == RP_BACKEND_CPU && !t->fill && !t->memory && !(s->flags & ~plain) && s->op != RP_OP_PROD && fit;
 }
 

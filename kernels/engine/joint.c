@@ -3,7 +3,8 @@
  * The elements that a device has are a range of the task's. Of rows it holds whole ones, which are a piece that writes its
  * cells where they belong, and perhaps the end of a row before them and the beginning of one behind them: each is a piece
  * that leaves a state. Of columns it holds rows of all of them, or parts of a row: these pieces leave a state for each column
- * that they touch. States gather in `states`, one for each line that is cut, and the last piece to end finishes them. */
+ * that they touch. Of rows in runs it holds runs of them, which are rows of the planes, or parts of a run: these pieces leave a
+ * state for each row. States gather in `states`, one for each line that is cut, and the last piece to end finishes them. */
 #include "kernels/engine/joint.h"
 
 #include <stdlib.h>
@@ -11,9 +12,10 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/exact/cell.h"
+#include "kernels/exact/runs.h"
 #include "kernels/exact/state.h"
 
-enum { PIECES_EACH = 5 }; /* at most, of a device. With columns: a part of a row, rows, planes, rows, a part of a row */
+enum { PIECES_EACH = 5 }; /* at most, of a device. With planes: a part of a row, rows, planes, rows, a part of a row */
 
 typedef struct piece {
     rk_task task; /* first */
@@ -80,7 +82,7 @@ static piece *add_piece(rk_joint *j, const range *r, uint64_t from, uint64_t to)
     return p;
 }
 
-/* Makes it a piece that leaves states, of rows x row_len elements or of the columns of `planes` such matrices. */
+/* Makes it a piece that leaves states, of `planes` matrices of rows x row_len elements. */
 static piece *add_states(rk_joint *j, const range *r, uint64_t from, uint64_t rows, uint64_t row_len, uint64_t planes)
 {
     piece *p = add_piece(j, r, from, from + rows * row_len * (planes ? planes : 1));
@@ -124,14 +126,24 @@ static void cut_rows(rk_joint *j, const range *r)
         cut_row(j, r, end * len, r->to);
 }
 
+/* Has each line elements in many places, and a slot? */
+static bool is_scattered(const rk_task *t) { return !t->fill && (t->spec.flags & RP_COLUMNS || rk_in_runs(&t->spec)); }
+
+/* The piece begins with element `at` of row `row` of the matrices. */
+static void begin_at(rk_joint *j, piece *p, uint64_t row, uint64_t at)
+{
+    const rp_spec *s = &j->parent->spec;
+    const uint64_t plane = row / s->rows, first = plane * s->row_len + at;
+    const bool columns = s->flags & RP_COLUMNS;
+    p->task.base += columns ? row % s->rows : first;
+    p->slot = columns ? first : row % s->rows;
+}
+
 /* A part of a row of the matrix. */
 static void cut_part(rk_joint *j, const range *r, uint64_t from, uint64_t to)
 {
-    const rp_spec *s = &j->parent->spec;
-    const uint64_t row = from / s->row_len;
-    piece *p = add_states(j, r, from, 1, to - from, 0);
-    p->task.base += row % s->rows;
-    p->slot = row / s->rows * s->row_len + from % s->row_len;
+    const uint64_t len = j->parent->spec.row_len;
+    begin_at(j, add_states(j, r, from, 1, to - from, 0), from / len, from % len);
 }
 
 /* Rows [row, row + n) of a plane, or of `planes` whole ones. */
@@ -140,9 +152,7 @@ static void cut_plane(rk_joint *j, const range *r, uint64_t row, uint64_t n, uin
     const rp_spec *s = &j->parent->spec;
     if (!n || !planes)
         return;
-    piece *p = add_states(j, r, row * s->row_len, n, s->row_len, planes);
-    p->task.base += row % s->rows;
-    p->slot = row / s->rows * s->row_len;
+    begin_at(j, add_states(j, r, row * s->row_len, n, s->row_len, planes), row, 0);
 }
 
 /* Whole rows [row, end) of all planes' matrices. */
@@ -155,7 +165,7 @@ static void cut_planes(rk_joint *j, const range *r, uint64_t row, uint64_t end)
     cut_plane(j, r, row + head + planes * rows, tail, 1);
 }
 
-static void cut_columns(rk_joint *j, const range *r)
+static void cut_matrices(rk_joint *j, const range *r)
 {
     const uint64_t len = j->parent->spec.row_len, first = (r->from + len - 1) / len, end = r->to / len;
     if (r->from % len)
@@ -183,8 +193,8 @@ static void cut_part_of(rk_joint *j, unsigned i)
         cut_fill(j, &r);
     else if (r.to - r.from == rp_elements(&t->spec)) /* all of it */
         add_piece(j, &r, r.from, r.to);
-    else if (t->spec.flags & RP_COLUMNS)
-        cut_columns(j, &r);
+    else if (is_scattered(t))
+        cut_matrices(j, &r);
     else
         cut_rows(j, &r);
 }
@@ -203,7 +213,6 @@ static void cut(rk_joint *j)
 static bool make_room(rk_joint *j)
 {
     const rk_task *t = j->parent;
-    const bool columns = !t->fill && t->spec.flags & RP_COLUMNS;
     bool gathers = false;
     for (piece *p = j->piece; p < j->piece + j->pieces; p++) {
         if (p->slot == RP_NO_INDEX)
@@ -217,7 +226,7 @@ static bool make_room(rk_joint *j)
         j->slots = 0;
         return true;
     }
-    j->slots = columns ? rp_results(&t->spec) : j->slots;
+    j->slots = is_scattered(t) ? rp_results(&t->spec) : j->slots;
     j->states = malloc(j->slots * j->state_size);
     rk_state fresh;
     rk_state_init(&fresh, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
@@ -239,7 +248,7 @@ static void free_joint(rk_joint *j)
 
 static rk_joint *new_joint(rk_joints *all, rk_task *t)
 {
-    const bool columns = !t->fill && t->spec.flags & RP_COLUMNS;
+    const bool scattered = is_scattered(t);
     const size_t most = PIECES_EACH * (size_t)t->memory->parts;
     rk_joint *j = calloc(1, sizeof *j + most * sizeof j->piece[0]);
     if (!j)
@@ -247,10 +256,10 @@ static rk_joint *new_joint(rk_joints *all, rk_task *t)
     j->all = all;
     j->parent = t;
     j->state_size = t->fill ? 0 : rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype));
-    j->line = columns ? NULL : calloc(2 * (size_t)t->memory->parts, sizeof *j->line);
+    j->line = scattered ? NULL : calloc(2 * (size_t)t->memory->parts, sizeof *j->line);
     j->fault.index = RP_NO_INDEX;
     pthread_mutex_init(&j->lock, NULL);
-    if (columns || j->line) {
+    if (scattered || j->line) {
         cut(j);
         if (make_room(j))
             return j;

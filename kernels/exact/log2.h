@@ -145,14 +145,10 @@ RK_FN rk_u128 rk_exp2_fraction(rk_u128 f)
     return v;
 }
 
-/* 2^S in a format, with that sign */
-RK_FN uint64_t rk_exp2_round(const uint64_t acc[3], int negative, rk_format f)
+/* v * 2^(top - 127), v having bit 127, to 106 bits and then to a format: what the definition does with 2^S. It never falls
+ * where v rises. */
+RK_FN uint64_t rk_round_significand(rk_u128 v, int top, int negative, rk_format f)
 {
-    int64_t above = (int64_t)acc[2]; /* in units of 2^16 */
-    int top = (int)(acc[1] >> 48) + (above < 0 ? -65536 : 0);
-    if (above > 0 || above < -1)
-        top = above < 0 ? -65536 : 65536; /* far outside every format */
-    rk_u128 v = rk_exp2_fraction(((rk_u128)acc[1] << 64 | acc[0]) << 16);
     rk_u128 half = (rk_u128)1 << (127 - 106); /* of the last of 106 bits */
     rk_u128 rounded = (v + half) & ~(2 * half - 1);
     if (rounded == 0) { /* 2, which is 2^128 here */
@@ -160,6 +156,16 @@ RK_FN uint64_t rk_exp2_round(const uint64_t acc[3], int negative, rk_format f)
         top++;
     }
     return rk_round_window((uint64_t)(rounded >> 64), top, (uint64_t)rounded != 0, negative, f);
+}
+
+/* 2^S in a format, with that sign */
+RK_FN uint64_t rk_exp2_round(const uint64_t acc[3], int negative, rk_format f)
+{
+    int64_t above = (int64_t)acc[2]; /* in units of 2^16 */
+    int top = (int)(acc[1] >> 48) + (above < 0 ? -65536 : 0);
+    if (above > 0 || above < -1)
+        top = above < 0 ? -65536 : 65536; /* far outside every format */
+    return rk_round_significand(rk_exp2_fraction(((rk_u128)acc[1] << 64 | acc[0]) << 16), top, negative, f);
 }
 
 #endif

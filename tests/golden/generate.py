@@ -92,6 +92,8 @@ def messages():
         REDUCE, spec("minmax", "i8", flags=COLUMNS, rows=2, row_len=2) + struct.pack("<4b", 1, -2, 3, 4), mid=16)
     yield "reduce_planes", "version 2: max of the columns of two u8 planes 0 5 2; 3 4 1 and 6 11 8; 9 10 7", message(
         REDUCE, spec("max", "u8", flags=COLUMNS, rows=2, row_len=3, planes=2) + bytes([0, 5, 2, 3, 4, 1, 6, 11, 8, 9, 10, 7]), mid=29, version=2)
+    yield "reduce_runs", "version 2: argmax of the rows of two u8 planes 0 5 2; 3 4 1 and 6 11 8; 9 10 7: 4 4", message(
+        REDUCE, spec("argmax", "u8", rows=2, row_len=3, planes=2) + bytes([0, 5, 2, 3, 4, 1, 6, 11, 8, 9, 10, 7]), mid=37, version=2)
     yield "reduce_device", "version 2: sum of the u8 elements 1 2 3 on device 0", message(
         REDUCE, spec("sum", "u8", row_len=3, device=1) + bytes([1, 2, 3]), mid=32, version=2)
     yield "result_minmax", "its reply: 1 3; -2 4", message(REDUCE, result("i64", 1, 1, 2, 4, (1, 2, 3), struct.pack("<4q", 1, 3, -2, 4)), mid=16, reply=1)

@@ -183,30 +183,67 @@ void normal_array(Bench &b, int dtype, int log2)
     }
 }
 
-void normal_rows(Bench &b, size_t rows, size_t row_len)
+// Beside small integers, which fit any window.
+void normal_rows(Bench &b, int dtype, size_t rows, size_t row_len)
 {
-    const size_t bytes = rows * row_len * sizeof(float);
+    const size_t bytes = rows * row_len * rp_dtype_size(dtype), half = b.pool_bytes / 2;
+    const std::string shape = std::to_string(rows) + " x " + std::to_string(row_len);
     for (int op : {RP_OP_SUM, RP_OP_MEAN, RP_OP_VAR, RP_OP_NORM2, RP_OP_NORM1, RP_OP_NORMINF}) {
-        const std::string shape = std::to_string(rows) + " x " + std::to_string(row_len);
-        Inputs in = inputs(b, bytes);
-        Case c = {"normal", std::string(rp_op_name(op)) + " f32 " + shape + " normal", bytes, {}};
-        c.rivals = {ours(b, "reduced", spec_of(op, RP_F32, rows, row_len, 0), in)};
+        const rp_spec spec = spec_of(op, dtype, rows, row_len, 0);
+        Case c = {"normal", std::string(rp_op_name(op)) + " " + rp_dtype_name(dtype) + " " + shape + " normal", bytes, {}};
+        c.rivals = {ours(b, "reduced", spec, std::make_shared<Rotation>(b.pool, half, bytes)),
+                    ours(b, "reduced-ints", spec, std::make_shared<Rotation>(b.pool + half, half, bytes))};
         b.meter.measure(c);
         b.meter.report(c, "-");
     }
 }
 
-void normal(Bench &b)
+// Axis 1 of planes x rows x columns, or axis 0 of one plane.
+void normal_columns(Bench &b, int dtype, size_t planes, size_t rows, size_t columns)
 {
-    for (int dtype : {RP_F32, RP_F64}) {
+    const size_t bytes = planes * rows * columns * rp_dtype_size(dtype);
+    const std::string shape = (planes > 1 ? "axis 1 of " + std::to_string(planes) + " x " : "axis 0 of ") +
+                              std::to_string(rows) + " x " + std::to_string(columns);
+    for (int op : {RP_OP_SUM, RP_OP_MEAN, RP_OP_VAR, RP_OP_NORM2, RP_OP_MAX, RP_OP_NORMINF}) {
+        rp_spec spec = spec_of(op, dtype, rows, columns, RP_COLUMNS);
+        spec.planes = planes;
+        Case c = {"columns", std::string(rp_op_name(op)) + " " + rp_dtype_name(dtype) + " " + shape + " normal", bytes, {}};
+        c.rivals = {ours(b, "reduced", spec, inputs(b, bytes))};
+        b.meter.measure(c);
+        b.meter.report(c, "-");
+    }
+}
+
+// Columns of middle length, of arrays of 4 to 64 MiB
+void columns(Bench &b)
+{
+    for (int dtype : {RP_F32, RP_F64, RP_F16}) {
         if (!listed(b.options.dtypes, rp_dtype_name(dtype)))
             continue;
         fill(b.pool, dtype, NORMAL, b.pool_bytes / rp_dtype_size(dtype), b.meter.stream);
+        for (auto shape : {std::pair<size_t, size_t>{128, 131072}, {256, 4096}, {1024, 16384}, {4096, 4096}, {16384, 1024}})
+            normal_columns(b, dtype, 1, shape.first, shape.second);
+        normal_columns(b, dtype, 64, 512, 512);
+    }
+}
+
+void normal(Bench &b)
+{
+    for (int dtype : {RP_F32, RP_F64, RP_F16}) {
+        if (!listed(b.options.dtypes, rp_dtype_name(dtype)))
+            continue;
+        const size_t n = b.pool_bytes / rp_dtype_size(dtype);
+        fill(b.pool, dtype, NORMAL, n / 2, b.meter.stream);
+        fill(b.pool + b.pool_bytes / 2, dtype, INTS, n / 2, b.meter.stream);
+        for (auto shape :
+             {std::pair<size_t, size_t>{1 << 17, 1 << 7}, {1 << 14, 1 << 10}, {1 << 12, 1 << 8}, {1 << 10, 1 << 14}})
+            normal_rows(b, dtype, shape.first, shape.second);
         if (dtype == RP_F32)
-            for (auto shape : {std::pair<size_t, size_t>{64, 1 << 14}, {1024, 1 << 14}, {16, 1 << 20}, {4096, 1 << 12}})
-                normal_rows(b, shape.first, shape.second);
+            for (auto shape : {std::pair<size_t, size_t>{1 << 19, 1 << 5}, {64, 1 << 14}, {16, 1 << 20}, {4096, 1 << 12}})
+                normal_rows(b, dtype, shape.first, shape.second);
+        fill(b.pool, dtype, NORMAL, n, b.meter.stream);
         for (int log2 : {10, 16, 20, 22, 24, 27, 28})
-            if (dtype == RP_F32 ? log2 != 27 : log2 == 20 || log2 == 24 || log2 == 27)
+            if (dtype == RP_F32 ? log2 != 27 : dtype == RP_F64 && (log2 == 20 || log2 == 24 || log2 == 27))
                 normal_array(b, dtype, log2);
     }
 }
@@ -241,7 +278,7 @@ int main(int argc, char **argv)
     } groups[] = {{"ceiling", ceilings},        {"sum", sums},           {"max", maxima},
                   {"adversarial", adversarial}, {"types", narrow_types}, {"moments", moments},
                   {"framework", framework_ops}, {"rows", rows},          {"shapes", shapes},
-                  {"normal", normal},           {"integers", integers}};
+                  {"normal", normal},           {"columns", columns},    {"integers", integers}};
     std::string names;
     for (const auto &g : groups)
         names += std::string(names.empty() ? "" : ",") + g.name;

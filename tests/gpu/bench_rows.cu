@@ -125,13 +125,13 @@ void rows(Bench &b)
 
 // ---- shapes: no case may fall off a cliff ----
 
-void shape(Bench &b, std::string name, int op, size_t rows, size_t length, uint32_t flags)
+void shape(Bench &b, std::string name, int op, size_t rows, size_t length, uint32_t flags, int dtype = RP_F32)
 {
-    size_t bytes = rows * length * (sizeof(float) + (flags & RP_MASK ? 1 : 0));
+    size_t bytes = rows * length * (rp_dtype_size(dtype) + (flags & RP_MASK ? 1 : 0));
     if (bytes > b.pool_bytes)
         return;
     Inputs in = inputs(b, bytes);
-    Case c = {"shapes", name, bytes, {ours(b, "reduced", spec_of(op, RP_F32, rows, length, flags), in)}};
+    Case c = {"shapes", name, bytes, {ours(b, "reduced", spec_of(op, dtype, rows, length, flags), in)}};
     b.meter.measure(c);
     b.meter.report(c, "-");
 }
@@ -152,10 +152,8 @@ void planes(Bench &b, std::string what, int op, size_t planes, size_t rows, size
     b.meter.report(c, "-");
 }
 
-void shapes(Bench &b)
+void shapes_of_f32(Bench &b)
 {
-    if (!listed(b.options.dtypes, "f32"))
-        return;
     fill_pool(b, RP_F32);
     for (int op : {RP_OP_MEAN, RP_OP_MAX, RP_OP_ARGMAX, RP_OP_VAR, RP_OP_STATS}) {
         const std::string what = std::string(rp_op_name(op)) + " f32 ";
@@ -175,8 +173,29 @@ void shapes(Bench &b)
         shape(b, what + "masked 2^28", op, 1, 1 << 28, RP_MASK);
         shape(b, what + "masked 1000000 x 128", op, 1000000, 128, RP_MASK);
     }
-    shape(b, "prod f32 2^28", RP_OP_PROD, 1, 1 << 28, 0);
-    shape(b, "prod f32 1000000 x 32", RP_OP_PROD, 1000000, 32, 0);
+}
+
+void products(Bench &b)
+{
+    for (int dtype : {RP_F32, RP_F64, RP_F16, RP_BF16}) {
+        const std::string what = std::string("prod ") + rp_dtype_name(dtype) + " ";
+        if (!listed(b.options.dtypes, rp_dtype_name(dtype)))
+            continue;
+        fill_pool(b, dtype);
+        for (int log2 : {10, 16, 20, 24, 27, 28})
+            shape(b, what + "2^" + std::to_string(log2), RP_OP_PROD, 1, (size_t)1 << log2, 0, dtype);
+        for (size_t length : {2, 32, 1024})
+            shape(b, what + "1000000 x " + std::to_string(length), RP_OP_PROD, 1000000, length, 0, dtype);
+        shape(b, what + "4096 x 4096", RP_OP_PROD, 4096, 4096, 0, dtype);
+        shape(b, what + "axis 0 of 4096 x 4096", RP_OP_PROD, 4096, 4096, RP_COLUMNS, dtype);
+    }
+}
+
+void shapes(Bench &b)
+{
+    if (listed(b.options.dtypes, "f32"))
+        shapes_of_f32(b);
+    products(b);
 }
 
 } // namespace bench

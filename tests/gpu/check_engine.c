@@ -176,7 +176,7 @@ static void fill_memory(rk_engine *e, waker *w, const rk_task *t, uint64_t offse
 }
 
 /* From host memory; and, what is quick and every fault, from memory on the device. */
-static void compare(rk_engine *e, waker *w, rk_task *t, const char *what)
+static void compare_once(rk_engine *e, waker *w, const rk_task *t, const char *what)
 {
     static unsigned turn;
     static unsigned long seen;
@@ -194,6 +194,18 @@ static void compare(rk_engine *e, waker *w, rk_task *t, const char *what)
         expect_same(e, w, &c, on_device, what);
     }
     free(c.cells);
+}
+
+/* And every third time with values of a narrower float, if there are such. */
+static void compare(rk_engine *e, waker *w, const rk_task *t, const char *what)
+{
+    static const uint8_t narrow[] = {RP_F32, RP_F16, RP_BF16};
+    static unsigned turn;
+    compare_once(e, w, t, what);
+    rk_task other = *t;
+    other.spec.out = narrow[turn / 3 % 3];
+    if (turn++ % 3 == 0 && rp_dtype_class(t->spec.out) == RP_CLASS_FLOAT && rp_spec_check(&other.spec, NULL) == RP_OK)
+        compare_once(e, w, &other, what);
 }
 
 /* The bytes of a task whose spec is complete. */
@@ -224,7 +236,7 @@ static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows
     return t;
 }
 
-/* The same of columns: of several planes. */
+/* The same of several planes. */
 static rk_task planes_of(rk_task t, uint64_t planes)
 {
     t.spec.planes = planes;
@@ -284,7 +296,7 @@ static void lay_out(rk_task *t, char *memory, kind k, bool initial)
     }
 }
 
-/* Masks, segments and columns, with and without an initial element. `memory`: 8 * 200000 + 300000 bytes. */
+/* Masks, runs, segments and columns, with and without an initial element. `memory`: 8 * 200000 + 300000 bytes. */
 static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, char *memory, int k, amount quick)
 {
     static const struct {
@@ -293,10 +305,14 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
     } shapes[] = {{RP_MASK, 1, 5000, 0},
                   {RP_MASK, 3, 777, 0},
                   {RP_COLUMNS, 37, 5, 11}, /* planes narrower than a warp */
+                  {0, 40, 33, 11},         /* rows in runs */
                   {RP_MASK, 200, 20, 0},
                   {RP_OFFSETS, 7, 3000, 0},
                   {RP_OFFSETS, 400, 9000, 0},
                   {RP_OFFSETS, 1, 0, 0},
+                  {0, 2900, 13, 5}, /* runs whose states do not fit all at once, */
+                  {0, 2900, 5, 7},  /* ... of parts of the rows, or whose columns have states */
+                  {RP_MASK, 7, 8, 300},
                   {RP_COLUMNS, 50, 40, 0},
                   {RP_COLUMNS, 300, 100, 3},
                   {RP_COLUMNS, 7000, 8, 0}, /* whole vectors: several teams a column */
@@ -315,9 +331,14 @@ static void compare_shapes(rk_engine *e, waker *w, int op, int dtype, int nan, c
                   {RP_COLUMNS, 8, 8, 900},
                   {RP_COLUMNS, 1, 13, 50},
                   {RP_COLUMNS, 500, 1, 40},
+                  {RP_MASK, 9, 130, 17},
+                  {0, 3, 9000, 4},
+                  {RP_MASK, 3, 1, 500},
+                  {0, 1, 9, 70},
+                  {0, 5, 0, 3},
                   {RP_COLUMNS, 5, 1000, 0}};
     size_t count = sizeof shapes / sizeof shapes[0];
-    for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 15 : 4); i++) {
+    for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 19 : 5); i++) {
         const bool initial = i % 3 == 1;
         uint32_t states = !initial && i % 4 == 2 ? RP_STATES_OUT : 0;
         rk_task t = task_of(op, dtype, nan, shapes[i].flags | states, shapes[i].rows, shapes[i].row_len, memory);
@@ -468,6 +489,93 @@ static void check_whole(rk_engine *e, waker *w, int op, int dtype, amount quick)
                 const uint64_t nan = float_bits(dtype, ONE_NAN, 0, 0), j = rng() % n; /* and once more with this */
                 memcpy(data + j * bytes, &nan, bytes);
             }
+        }
+    free(memory);
+}
+
+/* Rows of floats whose products are numbers: each exponent leads the product back towards one. Of `few` digits most are powers
+ * of two, so products of the few others are exact or ties. In a quarter of the rows one element takes the product towards an
+ * end of the range; some have zeros, a special value or a subnormal number. */
+static void fill_factors(char *data, int dtype, uint64_t rows, uint64_t row_len, bool few)
+{
+    const shape s = float_shape(dtype);
+    const size_t bytes = rp_dtype_size(dtype);
+    const uint64_t ones = ((uint64_t)1 << s.fraction) - 1, sign = (uint64_t)1 << (s.width - 1), inf = (sign - 1) & ~ones;
+    const int bias = (1 << (s.width - s.fraction - 2)) - 1;
+    for (uint64_t r = 0; r < rows; r++) {
+        const int spread = 1 + (int)(rng() % (uint64_t)(bias / 2));
+        const uint64_t at = rng() % row_len, others = few ? row_len / (2 + rng() % 12) + 1 : 1, way = rng() % 24;
+        double logarithm = 0;
+        for (uint64_t i = 0; i < row_len; i++) {
+            const uint64_t random = rng();
+            uint64_t fraction = few ? (random >> 8 & 7) << (s.fraction - 3) : random >> 8 & ones;
+            fraction = i % others ? 0 : fraction;
+            const int far = (int)(random >> 60) * spread / 16, e = logarithm > 0 ? -far : far;
+            const double x = (double)fraction / (double)(ones + 1);
+            logarithm += e + x + 0.34383 * x * (1 - x); /* nearly log2(1 + x), without libm */
+            const int field = i == at && way < 6 ? (way < 3 ? 2 * bias : 1) : bias + e;
+            uint64_t bits = (uint64_t)field << s.fraction | fraction | (random & 1 ? sign : 0);
+            if (way == 18 && i % 3 == 0)
+                bits &= sign;
+            if (i == at && way > 18)
+                bits = (uint64_t[]){0, sign, inf, inf | 1, fraction | 1}[way - 19];
+            memcpy(data + (r * row_len + i) * bytes, &bits, bytes);
+        }
+    }
+}
+
+/* Products in every shape: whole arrays, rows, columns, masks; where the rounding is certain, and where it is not. */
+static void check_products(rk_engine *e, waker *w, int dtype, amount quick)
+{
+    static const uint64_t shapes[][2] = {{1, 3},      {1, 30},     {1, 1024},  {1, 4099},    {3, 5000},   {5, 12288},
+                                         {1, 100003}, {40, 4096},  {300, 8},   {1000, 32},   {2000, 3},   {64, 517},
+                                         {2, 300000}, {1, 600001}, {200, 600}, {1, 1 << 20}, {34, 20000}, {40, 1024}};
+    static const uint32_t flags[] = {0, RP_COLUMNS, RP_MASK, RP_STATES_OUT, RP_INITIAL, RP_COLUMNS | RP_MASK};
+    static const int outs[] = {RP_F64, RP_F64, RP_F32, RP_F16, RP_BF16};
+    const size_t bytes = rp_dtype_size(dtype), count = sizeof shapes / sizeof shapes[0];
+    char *memory = malloc(MOST * (bytes + 1) + 16);
+    for (size_t i = 0; i < (quick == FULL ? 6 : quick == QUICK ? 3 : 1) * count; i++) {
+        const uint64_t *size = shapes[i % count], n = size[0] * size[1];
+        if (quick == TINY && n > 70000)
+            continue;
+        char *data = memory + (i % 5 == 4 ? bytes : 0);
+        for (size_t k = 0; k < sizeof flags / sizeof flags[0]; k++) {
+            if (flags[k] && n > 200000)
+                continue;
+            fill_factors(data, dtype, size[0], size[1], rng() % 2);
+            for (uint64_t m = 0; m < n && flags[k] & RP_MASK; m++)
+                data[n * bytes + m] = rng() % 4 != 0;
+            rk_task t = task_of(RP_OP_PROD, dtype, (int)(rng() % 3), flags[k], size[0], size[1], data);
+            if (flags[k] & RP_INITIAL)
+                memcpy(&t.spec.initial, data, bytes);
+            if (!(flags[k] & RP_STATES_OUT))
+                t.spec.out = (uint8_t)outs[rng() % 5];
+            compare(e, w, &t, "factors");
+        }
+    }
+    free(memory);
+}
+
+/* Many rows of the same kinds, aligned and not: in registers, walked along, and by a block each. */
+static void check_rows(rk_engine *e, waker *w, int op, int dtype, amount quick)
+{
+    static const uint64_t shapes[][2] = {{200, 64}, {40, 1000}, {33, 1024}, {70, 128}, {33, 2500}, {33, 9000}, {33, 20000}};
+    const size_t bytes = rp_dtype_size(dtype);
+    char *memory = aligned_alloc(4096, (MOST * bytes + SPARE + 4095) / 4096 * 4096);
+    for (int k = 0; k < WHOLE_KINDS; k++)
+        for (size_t i = 0; i < (quick == TINY ? 3 : sizeof shapes / sizeof shapes[0]); i++) {
+            const uint64_t rows = shapes[i][0], row_len = shapes[i][1], special = rng() % (rows * row_len);
+            char *data = memory + (rng() % 4 == 0 ? bytes : 0);
+            for (uint64_t j = 0; j < rows * row_len; j++) {
+                uint64_t bits = whole_bits(dtype, (whole_kind)k, j % row_len, row_len);
+                if (j == special && rng() % 2)
+                    bits = float_bits(dtype, ONE_NAN, 0, 0);
+                memcpy(data + j * bytes, &bits, bytes);
+            }
+            rk_task t = task_of(op, dtype, (int)(i % 3), 0, rows, row_len, data);
+            if (op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM || op == RP_OP_STATS)
+                t.spec.ddof = (uint32_t)(rng() % 2);
+            compare(e, w, &t, "rows of these kinds");
         }
     free(memory);
 }
@@ -863,8 +971,12 @@ int main(int argc, char **argv)
                     check_hanging(e, &w, op);
                 if (dtype == RP_F64)
                     check_overflow(e, &w, op);
-                if (rp_dtype_class(dtype) == RP_CLASS_FLOAT)
+                if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {
                     check_whole(e, &w, op, dtype, quick);
+                    check_rows(e, &w, op, dtype, quick);
+                }
+                if (op == RP_OP_PROD && rp_dtype_class(dtype) == RP_CLASS_FLOAT)
+                    check_products(e, &w, dtype, quick);
             } else if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {
                 check_huge(e, &w, op, dtype);
             }

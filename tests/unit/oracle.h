@@ -393,12 +393,17 @@ typedef struct t_line {
     uint64_t n, stride, index;
 } t_line;
 
+static inline void t_add_line(t_facts *f, t_line l)
+{
+    for (uint64_t i = 0; i < l.n; i++)
+        if (!l.mask || l.mask[i * l.stride])
+            t_add(f, l.x + i * l.stride * rp_dtype_size(f->dtype), l.index + i);
+}
+
 static inline t_facts t_facts_of(int dtype, int nan, t_line l)
 {
     t_facts f = t_nothing(dtype, nan);
-    for (uint64_t i = 0; i < l.n; i++)
-        if (!l.mask || l.mask[i * l.stride])
-            t_add(&f, l.x + i * l.stride * rp_dtype_size(dtype), l.index + i);
+    t_add_line(&f, l);
     return f;
 }
 

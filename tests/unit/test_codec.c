@@ -236,6 +236,11 @@ static void encodes_shapes(void **state)
     bytes("\0\5\2\3\4\1\6\13\10\11\12\7", 12);
     check("reduce_planes", out, h);
     begin_message(out);
+    h.id = 37;
+    body_len = rp_put_spec(body, &(rp_spec){.op = RP_OP_ARGMAX, .dtype = RP_U8, .rows = 2, .row_len = 3, .planes = 2});
+    bytes("\0\5\2\3\4\1\6\13\10\11\12\7", 12);
+    check("reduce_runs", out, h);
+    begin_message(out);
     h.id = 32;
     body_len = rp_put_spec(body, &(rp_spec){.op = RP_OP_SUM, .dtype = RP_U8, .rows = 1, .row_len = 3, .device = 1});
     bytes("\1\2\3", 3);
@@ -674,9 +679,9 @@ static void every_reserved_byte_is_checked(void **state)
     static const struct {
         const char *name;
         size_t at, size; /* in the body */
-    } reserved[] = {{"hello", 5, 3},  {"welcome", 2, 2},       {"welcome", 20, 4},   {"welcome", 34, 6}, {"query_info", 4, 4},
-                    {"reduce", 4, 4}, {"reduce", 48, 8},       {"reduce", 58, 6},    {"begin", 4, 4},    {"begin", 48, 8},
-                    {"begin", 58, 6}, {"store_shaped", 19, 6}, {"error_busy", 36, 4}};
+    } reserved[] = {{"hello", 5, 3},      {"welcome", 2, 2},       {"welcome", 20, 4},   {"welcome", 34, 6},
+                    {"query_info", 4, 4}, {"reduce", 4, 4},        {"reduce", 58, 6},    {"begin", 4, 4},
+                    {"begin", 58, 6},     {"store_shaped", 19, 6}, {"error_busy", 36, 4}};
     for (size_t i = 0; i < sizeof reserved / sizeof reserved[0]; i++) {
         const golden *g = find(reserved[i].name);
         for (size_t at = 0; at < 8 * reserved[i].size; at++) {
@@ -740,7 +745,10 @@ static void bad_values_are_named(void **state)
         {"reduce", 48, RP_OFFSETS | RP_COLUMNS, RP_BAD_MESSAGE, "flags", 0},
         {"reduce", 52, 1, RP_BAD_MESSAGE, "ddof", 0},
         {"reduce", 80, 1, RP_BAD_MESSAGE, "initial", 0},
-        {"reduce", 40 + 48, 1, RP_BAD_MESSAGE, "planes", 0},
+        {"reduce", 40 + 48, 2, RP_SHAPE, "row_len", 0},
+        {"reduce_segments", 40 + 48, 1, RP_BAD_MESSAGE, "planes", 0},
+        {"reduce_runs", 40 + 48, 3, RP_SHAPE, "row_len", 0},
+        {"reduce_runs", 40 + 55, 0x10, RP_TOO_LARGE, "planes", RP_MAX_COUNT},
         {"reduce", 40 + 58, 1, RP_BAD_MESSAGE, "spec", 0},
         {"reduce_planes", 40 + 48, 3, RP_SHAPE, "row_len", 0},
         {"reduce_planes", 40 + 55, 0x10, RP_TOO_LARGE, "planes", RP_MAX_COUNT},

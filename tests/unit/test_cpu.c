@@ -528,7 +528,7 @@ static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows
     return t;
 }
 
-/* The same of columns: of several planes. */
+/* The same of several planes. */
 static rk_task planes_of(rk_task t, uint64_t planes)
 {
     t.spec.planes = planes;
@@ -569,8 +569,11 @@ static t_facts facts_of(const rk_task *t, uint64_t result)
         n = s->rows;
         stride = s->row_len;
     }
-    t_line l = {p.elements + first * size, p.mask ? p.mask + first : NULL, n, stride, s->index_base + t->base};
-    t_facts f = t_facts_of(s->dtype, s->nan, l);
+    const uint64_t runs = s->flags & RP_COLUMNS ? 1 : rp_planes(s);
+    t_facts f = t_nothing(s->dtype, s->nan);
+    for (uint64_t i = 0, at = first; i < runs; i++, at += s->rows * s->row_len)
+        t_add_line(&f,
+                   (t_line){p.elements + at * size, p.mask ? p.mask + at : NULL, n, stride, s->index_base + t->base + i * n});
     if (s->flags & RP_INITIAL)
         t_add(&f, &s->initial, RP_NO_INDEX);
     return f;
@@ -674,22 +677,28 @@ static bool run_parts(rk_engine *e, rk_task *t, uint64_t n)
 static void test_parts(void **state)
 {
     (void)state;
-    static const uint64_t lengths[] = {0, 1, 77, 3000};
-    uint8_t *x = memory(8 * 3000 + 9), cells[RP_MAX_STATE + 9];
+    enum { LONG = 16 << 10 }; /* bytes of a row, of which a task may have several */
+    static const shape shapes[] = {{1, 0}, {1, 1}, {1, 77}, {1, 3000}, {3, LONG}};
+    uint8_t *x = memory(4 * LONG), *cells = memory(RP_MAX_STATE * 3 + 9);
     rk_engine *e = open_cpu(1, 0);
     EACH_KIND (op, dtype, nan)
-        for (size_t i = 0; op != RP_OP_PROD && i < sizeof lengths / sizeof lengths[0]; i++) {
+        for (size_t i = 0; op != RP_OP_PROD && i < sizeof shapes / sizeof shapes[0]; i++) {
             t_rng r = {(uint64_t)(1 + op + 100 * dtype + 7 * nan) + 1000 * i};
             uint8_t *p = x + t_below(&r, 9);
-            t_fill(&r, dtype, (int)t_below(&r, T_FAMILIES), p, lengths[i]);
-            rk_task t = task_of(op, dtype, nan, t_below(&r, 3) ? 0 : RP_STATES_OUT, 1, lengths[i], p, cells + t_below(&r, 9));
+            const uint64_t rows = shapes[i].rows, size = rp_dtype_size(dtype),
+                           len = rows > 1 ? shapes[i].row_len / size + t_below(&r, 9) : shapes[i].row_len;
+            if (rows > 1 && t_below(&r, 16))
+                continue;
+            t_fill(&r, dtype, (int)t_below(&r, T_FAMILIES), p, rows * len);
+            rk_task t = task_of(op, dtype, nan, t_below(&r, 3) ? 0 : RP_STATES_OUT, rows, len, p, cells + t_below(&r, 9));
             t.spec.index_base = 5;
             t.base = 70;
-            assert_true(run_parts(e, &t, lengths[i]));
+            assert_true(run_parts(e, &t, rows * len));
             check_task(&t, "parts");
         }
     rk_close(e);
     free(x);
+    free(cells);
 }
 
 static const void *all_at_once(void *arg, size_t *bytes)
@@ -1035,7 +1044,7 @@ static rk_task random_task(t_rng *r, const arena *m, uint64_t most)
     uint64_t rows = 1 + t_below(r, (const uint64_t[]){8, 300, most / 20}[t_below(r, 3)]), row_len = t_below(r, most / rows + 1);
     if (flags & RP_OFFSETS)
         row_len = t_below(r, most + 1);
-    uint64_t planes = flags & RP_COLUMNS && t_below(r, 2) ? 1 + t_below(r, 1 + most / 20 / rows) : 0;
+    uint64_t planes = !(flags & RP_OFFSETS) && t_below(r, 2) ? 1 + t_below(r, 1 + most / 20 / rows) : 0;
     if (planes)
         row_len = t_below(r, t_below(r, 3) ? 2 + row_len / planes : 1 + row_len / planes / 10);
     uint8_t *data = m->data + t_below(r, 9);
@@ -1100,7 +1109,7 @@ static void test_short_sums(void **state)
         uint64_t rows = 1 + t_below(&r, 40), row_len = t_below(&r, flags & RP_OFFSETS ? MOST : MOST / 40);
         uint8_t *p = data + t_below(&r, 9);
         rk_task t = task_of(RP_OP_SUM, dtype, (int)t_below(&r, 3), flags, rows, row_len, p, cells);
-        if (flags & RP_COLUMNS && row_len && row_len * rows < 2 * MOST)
+        if (!(flags & RP_OFFSETS) && row_len && row_len * rows < 2 * MOST)
             t = planes_of(t,
                           t_below(&r, 64 / row_len < 2 * MOST / (rows * row_len) ? 64 / row_len : 2 * MOST / (rows * row_len)));
         if (flags & RP_OFFSETS)

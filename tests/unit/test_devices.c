@@ -140,18 +140,16 @@ static uint64_t any(uint64_t n) /* below n */
     return n ? (seed >> 33) % n : 0;
 }
 
-/* Rows, columns or planes of columns, of elements that take at most `bytes`. */
+/* Rows, perhaps in runs, columns or planes of columns, of elements that take at most `bytes`. */
 static rp_spec random_shape(int op, int dtype, uint64_t elements)
 {
     rp_spec s = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)any(3), .index_base = any(1000)};
     const uint64_t kind = any(4), cut = 1 + any(any(2) ? 20 : elements);
     s.rows = kind == 0 ? 1 : cut;
     s.row_len = elements / s.rows;
-    if (kind >= 2) {
-        s.flags = RP_COLUMNS;
-        s.planes = kind == 3 ? 1 + any(6) : 0;
-        s.row_len /= s.planes ? s.planes : 1;
-    }
+    s.flags = kind >= 2 ? RP_COLUMNS : 0;
+    s.planes = kind == 3 || (kind == 1 && any(2)) ? 1 + any(6) : 0;
+    s.row_len /= s.planes ? s.planes : 1;
     s.flags |= any(4) == 0 ? RP_STATES_OUT : 0;
     return s;
 }

@@ -9,6 +9,7 @@
 #include <fenv.h>
 #include <stdio.h>
 
+#include "kernels/exact/product_pair.h"
 #include "tests/unit/oracle.h"
 
 static const int FLOATS[] = {RP_F16, RP_BF16, RP_F32, RP_F64};
@@ -72,12 +73,58 @@ static void add(uint64_t acc[4], int dtype, uint64_t bits)
 
 static uint64_t finished(const uint64_t acc[4], int out) { return rk_exp2_round(acc, (int)(acc[3] & 1), rk_format_of(out)); }
 
+/* ---- in two doubles (product_pair.h) ---- */
+
+static long pairs, certain_pairs;
+
+/* Several pairs, normalised every `steps` factors, and joined */
+static rk_product_pair pair_of(int dtype, const uint64_t *x, int n, int parts, int steps)
+{
+    rk_format f = rk_format_of(dtype);
+    rk_product_pair all = rk_pair_one();
+    for (int k = 0; k < parts; k++) {
+        rk_product_pair part = rk_pair_one();
+        for (int i = k, step = 1; i < n; i += parts, step++) {
+            int exponent;
+            rk_pair_times(&part.high, &part.low, rk_pair_factor(f, x[i] & ~rk_sign_bit(f, 1), &exponent));
+            part.exponent += exponent;
+            if (step % steps == 0)
+                part.exponent += rk_pair_normalise(&part.high, &part.low);
+        }
+        part.exponent += rk_pair_normalise(&part.high, &part.low);
+        rk_pair_join(&all, part);
+    }
+    return all;
+}
+
+/* Where the rounding of pairs is certain, it is that of the logarithms. */
+static void check_pairs(int dtype, const uint64_t *x, int n, int out, uint64_t want)
+{
+    int negatives = 0;
+    for (int i = 0; i < n; i++)
+        negatives += (int)(x[i] >> (rk_format_of(dtype).width - 1));
+    for (int way = 0; way < 2; way++) {
+        uint64_t got;
+        rk_product_pair p = pair_of(dtype, x, n, way ? 3 : 1, way ? 5 : RK_PAIR_STEPS);
+        int certain = rk_pair_round(p, (uint64_t)n, negatives & 1, rk_format_of(out), &got);
+        pairs++;
+        certain_pairs += certain;
+        if (certain && got != want)
+            fail_msg("%s -> %s, %d elements in pairs: %#llx, not %#llx", rp_dtype_name(dtype), rp_dtype_name(out), n,
+                     (unsigned long long)got, (unsigned long long)want);
+    }
+}
+
+/* ---- */
+
 static uint64_t product(int dtype, const uint64_t *x, int n, int out)
 {
     uint64_t acc[4] = {0};
     for (int i = 0; i < n; i++)
         add(acc, dtype, x[i]);
-    return finished(acc, out);
+    uint64_t bits = finished(acc, out);
+    check_pairs(dtype, x, n, out, bits);
+    return bits;
 }
 
 static void check(int dtype, const uint64_t *x, int n, int out)
@@ -95,10 +142,10 @@ static double double_of(uint64_t bits) { return T_LOAD(double, &bits); }
     double_of(product_of_doubles((double[]){__VA_ARGS__}, sizeof((double[]){__VA_ARGS__}) / sizeof(double), out))
 static uint64_t product_of_doubles(const double *v, size_t n, int out)
 {
-    uint64_t acc[4] = {0};
+    uint64_t x[16] = {0};
     for (size_t i = 0; i < n; i++)
-        add(acc, RP_F64, bits_of(v[i]));
-    return finished(acc, out);
+        x[i] = bits_of(v[i]);
+    return product(RP_F64, x, (int)n, out);
 }
 
 /* A finite element that is not zero, with that exponent field. `short_one`: few bits in the fraction. */
@@ -292,6 +339,28 @@ static void test_random_arrays(void **state)
     }
 }
 
+/* Only what lies near a tie is not certain: one of 2^40 of random doubles, more of narrower results of few elements. */
+static void test_certain(void **state)
+{
+    (void)state;
+    t_rng r = {19};
+    static uint64_t x[400];
+    pairs = certain_pairs = 0;
+    for (int i = 0; i < 20000; i++) {
+        int n = 20 + (int)t_below(&r, 380);
+        fill(&r, RP_F64, x, n, 20);
+        product(RP_F64, x, n, RP_F64);
+    }
+    assert_int_equal(certain_pairs, pairs);
+    const uint64_t representable[] = {bits_of(3), bits_of(-0.75), bits_of(0x1p-1074), bits_of(1)};
+    product(RP_F64, representable, 4, RP_F64); /* a product that is not halfway */
+    assert_int_equal(certain_pairs, pairs);
+    const uint64_t tie[] = {bits_of(1.5), bits_of(0x1.0000000000001p0)};
+    pairs = certain_pairs = 0;
+    product(RP_F64, tie, 2, RP_F64);
+    assert_true(pairs == 2 && certain_pairs == 0);
+}
+
 static void test_many_elements(void **state)
 {
     (void)state;
@@ -432,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_up_to_106_bits),
         cmocka_unit_test(test_far_exponents),
         cmocka_unit_test(test_random_arrays),
+        cmocka_unit_test(test_certain),
         cmocka_unit_test(test_many_elements),
         cmocka_unit_test(test_full_range),
         cmocka_unit_test(test_edges),

@@ -190,8 +190,16 @@ static void planes(void **state)
 {
     (void)state;
     rp_spec s = good();
-    s.planes = 1, refused(s, RP_BAD_MESSAGE, "planes", 0);
-    s.flags = RP_MASK | RP_INITIAL, refused(s, RP_BAD_MESSAGE, "planes", 0);
+    s.planes = 1, s.flags = RP_STATES_IN, refused(s, RP_BAD_MESSAGE, "planes", 0);
+    s.flags = RP_OFFSETS | RP_INITIAL, refused(s, RP_BAD_MESSAGE, "planes", 0);
+    s = good(); /* rows in runs: as many results as rows, however many planes */
+    s.flags = RP_MASK, s.rows = RP_MAX_DATA / 8, s.row_len = 3, s.planes = RP_MAX_COUNT;
+    accepted(s);
+    assert_int_equal(rp_results(&s), RP_MAX_DATA / 8);
+    s.planes++, refused(s, RP_TOO_LARGE, "planes", RP_MAX_COUNT);
+    s.planes = 5, s.rows = RP_MAX_DATA / 8 + 1, refused(s, RP_TOO_LARGE, "rows", RP_MAX_DATA / 8);
+    s.rows = 7;
+    assert_int_equal(rp_elements(&s), 5 * 7 * 3);
     s = good();
     s.flags = RP_COLUMNS, s.row_len = 3, s.planes = 5;
     accepted(s);
@@ -205,13 +213,16 @@ static void planes(void **state)
     s.row_len = 0, accepted(s);
 }
 
+/* Columns, and rows in runs. */
 static void match_planes(uint64_t planes, uint64_t rows, uint64_t row_len, uint64_t bytes, rp_err code)
 {
     rp_spec s = {.op = RP_OP_SUM, .dtype = RP_F64, .out = RP_F64, .flags = RP_COLUMNS, .rows = rows, .row_len = row_len};
-    rp_fault f = {0};
-    s.planes = planes;
-    assert_int_equal(rp_spec_match(&s, bytes, &f), code);
-    assert_string_equal(f.field, code ? "row_len" : "");
+    for (int i = 0; i < 2; i++, s.flags = 0) {
+        rp_fault f = {0};
+        s.planes = planes;
+        assert_int_equal(rp_spec_match(&s, bytes, &f), code);
+        assert_string_equal(f.field, code ? "row_len" : "");
+    }
 }
 
 static void planes_match(void **state)

@@ -123,8 +123,8 @@ static void random_shape(t_rng *r, rp_spec *s, array *a)
     memset(a, 0, sizeof *a);
     s->rows = 1 + n;
     s->row_len = t_below(r, MOST_ELEMENTS / s->rows);
-    if (kind == 1) {
-        s->flags |= RP_COLUMNS;
+    if (kind <= 1) {
+        s->flags |= kind == 1 ? RP_COLUMNS : 0;
         s->planes = t_below(r, 3) ? 0 : 1 + t_below(r, MOST_ELEMENTS / (s->rows * (s->row_len + 1)));
     } else if (kind == 2) {
         s->flags |= RP_OFFSETS;
@@ -167,14 +167,16 @@ static rc_level describe(const rp_spec *s, const array *a)
 {
     const uint8_t *elements = a->bytes + a->offsets;
     bool columns = s->flags & RP_COLUMNS;
+    const uint64_t planes = columns ? 1 : rp_planes(s);
     rc_level l = {.spec = *s,
                   .elements = elements,
                   .mask = a->mask ? elements + a->elements : NULL,
                   .offsets = a->offsets ? a->bytes : NULL,
                   .item = rp_dtype_size(s->dtype),
                   .lines = rp_results(s),
-                  .len = columns ? s->rows : s->row_len,
-                  .width = columns ? s->row_len : 0};
+                  .len = columns ? s->rows : planes * s->row_len,
+                  .width = columns ? s->row_len : 0,
+                  .runs = planes > 1 && s->rows > 1 && s->row_len ? planes : 0};
     l.spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS);
     l.spec.planes = 0;
     return l;
@@ -279,6 +281,46 @@ static void planes_are_cut(void **state)
     assert_true(l.blocks > 1);
 }
 
+static rc_level plan_runs(uint64_t planes, uint64_t rows, uint64_t row_len, uint64_t most)
+{
+    rc_sizes sizes = {.most = most, .chunk = most};
+    rc_level l = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32, .out = RP_F64}, .item = 4, .lines = rows};
+    l.len = planes * row_len;
+    l.runs = planes;
+    rc_tiling(&l, &sizes);
+    return l;
+}
+
+static void runs_are_cut(void **state)
+{
+    (void)state;
+    rc_tile t;
+    rc_level l = plan_runs(64, 512, 512, RP_MAX_DATA); /* whole rows, from every plane some neighbours */
+    assert_int_equal(l.blocks, 1);
+    assert_true(rc_next_tile(&l, &t) && rc_next_tile(&l, &t));
+    assert_int_equal(t.lines, 32);
+    assert_int_equal(t.height, 64);
+    assert_int_equal(t.stride, 512 * 512);
+    assert_int_equal(t.at, 32 * 512);
+    assert_int_equal(t.spec.planes, 64);
+    l = plan_runs(32, 3, 300000, RP_MAX_DATA); /* a row is too long: some runs of it */
+    assert_int_equal(l.blocks, 11);
+    assert_true(rc_next_tile(&l, &t) && rc_next_tile(&l, &t));
+    assert_int_equal(t.at, 3 * 3 * 300000);
+    assert_int_equal(t.spec.planes, 3);
+    assert_int_equal(t.spec.index_base, 3 * 300000);
+    l = plan_runs(2, 3, RP_MAX_DATA / 4 + 1, RP_MAX_DATA); /* a run is: a part of it */
+    assert_int_equal(l.blocks, 4);
+    assert_true(rc_next_tile(&l, &t) && rc_next_tile(&l, &t) && rc_next_tile(&l, &t));
+    assert_int_equal(t.width, RP_MAX_DATA / 4);
+    assert_int_equal(t.at, 3 * (RP_MAX_DATA / 4 + 1));
+    assert_int_equal(t.spec.planes, 0);
+    l = plan_runs(2, 3, 1 << 20, UINT64_MAX); /* what the daemon has: all of it */
+    assert_true(rc_next_tile(&l, &t));
+    assert_true(rc_is_contiguous(&t));
+    assert_int_equal(t.bytes, 6 << 22);
+}
+
 /* Columns of a file: pieces of rows are wide, but a block of a column is far larger than its state. */
 static void panels_of_files(void **state)
 {
@@ -364,8 +406,9 @@ static void long_segments(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_cut_gives_the_same), cmocka_unit_test(messages_are_full), cmocka_unit_test(planes_are_cut),
-        cmocka_unit_test(panels_of_files),        cmocka_unit_test(long_ranges),       cmocka_unit_test(long_segments)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_cut_gives_the_same), cmocka_unit_test(messages_are_full),
+                                       cmocka_unit_test(planes_are_cut),         cmocka_unit_test(runs_are_cut),
+                                       cmocka_unit_test(panels_of_files),        cmocka_unit_test(long_ranges),
+                                       cmocka_unit_test(long_segments)};
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

@@ -5,6 +5,8 @@ from typing import Any
 
 from . import _abi
 
+NOT_KNOWN = 2**127 - 1  # what the library writes for an exact value that it does not know
+
 
 class Error(Exception):
     """What every failed reduction raises.
@@ -48,7 +50,8 @@ class EmptyError(Error, ValueError):
 
 
 class OverflowError_(Error, OverflowError):
-    """The exact value does not fit the result's type; `exact` has it as an int."""
+    """The exact value does not fit the result's type; `exact` has it as an int. It is None for products beyond 64 bits and sums of
+    squares of 2^127 or more: those are not known exactly."""
 
 
 class NanError(Error, ArithmeticError):
@@ -161,6 +164,6 @@ def of(err: int, text: str, fault: Any) -> Error:
     exact = None
     if err == _abi.E_OVERFLOW:
         exact = fault.value_low | fault.value_high << 64
-        exact -= (exact >> 127) << 128
+        exact = None if exact == NOT_KNOWN else exact - ((exact >> 127) << 128)
     index = None if fault.index == _abi.NO_INDEX else fault.index
     return cls(text, text_of(fault.field), fault.limit, index, fault.retry_ms / 1000, exact)

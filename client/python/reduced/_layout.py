@@ -19,7 +19,7 @@ except AttributeError:  # NumPy 1.24 and before
 
 class Layout(NamedTuple):
     """An array as `planes` consecutive matrices of `rows` x `columns`, with one result for each column of each plane. With `by_row`
-    it is one matrix with a result for each row."""
+    there is a result for each row, which has a run of elements in each plane."""
 
     order: tuple[int, ...]  # the axes as they lie in memory, the slowest first
     kept: tuple[int, ...]   # those that are not reduced, in that order
@@ -72,6 +72,9 @@ def arrange(shape: Sequence[int], strides: Sequence[int], itemsize: int, axes: S
     if groups == "RK" or groups == "KRK" and PLANES:
         planes = prod(shape[i] for i in order[:order.index(reduced[0])])
         return Layout(full, kept, rows, planes, False)
+    if groups == "RKR" and PLANES:
+        planes = prod(shape[i] for i in order[:order.index(next(i for i in order if i not in axes))])
+        return Layout(full, kept, prod(shape[i] for i in kept), planes, True)
     return None
 
 

@@ -24,6 +24,9 @@ NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NA
 PLACES = ("argmin", "argmax", "stats")  # results that name a place
 CELL = {"f": "f8", "i": "i8", "u": "u8"}
 OTHERS = {_abi.F16: "f2", _abi.BF16: "u2", _abi.F32: "f4", _abi.U64: "u8"}
+MOST_ROWS_IN_RUNS = 4096  # of data that the daemon has: a reply holds as many results of any kind
+OF_SQUARES = ("var", "std", "sem", "rms", "sumsq", "norm2", "stats")
+MOST_STATES_OF_SQUARES = 1 << 17  # more of them take longer than a copy on the GPU: tests/bench/tuning/python.md
 STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("argmax", "u8"), ("min", ""), ("max", ""), ("sum", ""),
          ("sum_high", "i8"), ("mean", "f8"), ("var", "f8"), ("std", "f8")]  # reduce_stats; "": of the class of the elements
 
@@ -121,7 +124,8 @@ def lay(p: Prepared) -> Layout:
         return lay_segments(p, p.segments)
 
     def find() -> Layout | None:
-        return arrange(p.data.shape, p.data.strides, p.data.dtype.itemsize, p.axes, p.op in PLACES)
+        found = arrange(p.data.shape, p.data.strides, p.data.dtype.itemsize, p.axes, p.op in PLACES)
+        return None if found and isinstance(p.data, Remote) and has_too_many_runs(p.op, found, prod(p.data.shape)) else found
     layout = find()
     if layout is None and isinstance(p.data, Remote):
         rearrange(p)
@@ -132,6 +136,16 @@ def lay(p: Prepared) -> Layout:
     if not isinstance(p.data, Remote):
         p.keep = in_memory_too(p.keep)
     return layout or copied(p.data.shape, p.data.strides, p.axes, p.op in PLACES)
+
+
+def has_too_many_runs(op: str, layout: Layout, elements: int) -> bool:
+    """Is a copy quicker, or the only way?"""
+    if not (layout.by_row and layout.planes > 1 and elements):
+        return False
+    run = elements // (layout.planes * layout.rows)
+    by_columns = run < layout.planes and run * layout.rows <= MOST_ROWS_IN_RUNS  # a state for each column of all planes
+    states = layout.rows * (run if by_columns else layout.planes)
+    return layout.rows > MOST_ROWS_IN_RUNS or op in OF_SQUARES and states > MOST_STATES_OF_SQUARES
 
 
 def rearrange(p: Prepared) -> None:
@@ -171,7 +185,8 @@ def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
         if p.keep is not None:
             return p.data.masked(p.keep if isinstance(p.keep, Remote) else in_order(p.keep, layout))
         return p.segments.pieces(p.data) if p.segments else p.data.source()
-    return in_memory(in_order(p.data, layout), p.filename, layout.by_row and p.keep is None and not (flips or p.segments))
+    whole = layout.by_row and layout.planes == 1 and p.keep is None
+    return in_memory(in_order(p.data, layout), p.filename, whole and not (flips or p.segments))
 
 
 def reply_code(p: Prepared) -> int:
@@ -275,8 +290,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
                      flags=_abi.WRAP * wrap | _abi.STATES_OUT * states)
     if not layout.by_row and source.nbytes:
         spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
-        if layout.planes > 1:
-            spec.planes = layout.planes
+    if layout.planes > 1 and source.nbytes:
+        spec.planes = layout.planes
     if not finish.scalar or finish.given:
         spec.out = reply_code(p)
     one = None if initial is None else first_element(initial, el)

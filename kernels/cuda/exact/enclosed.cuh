@@ -21,6 +21,18 @@ struct Enclosed {
         const double e = two_sum(s, x, s);
         rest.join({e, e});
     }
+    __device__ __forceinline__ void join(const Enclosed &o)
+    {
+        const double e = two_sum(s, o.s, s);
+        rest.join(o.rest);
+        rest.join({e, e});
+    }
+    __device__ __forceinline__ Enclosed of_lane(int distance) const
+    {
+        return {__shfl_xor_sync(kFullMask, s, distance),
+                {__shfl_xor_sync(kFullMask, rest.low, distance), __shfl_xor_sync(kFullMask, rest.high, distance)}};
+    }
+    __device__ __forceinline__ bool exact() const { return rest.low == rest.high; }
     __device__ __forceinline__ NearSum sum() const { return {s, rest.high, __dadd_ru(rest.high, -rest.low)}; }
 };
 

@@ -3,8 +3,8 @@
 // has no branch for single elements.
 #pragma once
 
+#include "kernels/cuda/exact/enclosed.cuh"
 #include "kernels/cuda/exact/exponent_window.cuh"
-#include "kernels/cuda/exact/ziv_round.cuh"
 #include "kernels/cuda/pass/chosen.cuh"
 
 namespace rk {
@@ -22,15 +22,14 @@ template <bool kSquares> struct NarrowSums {
     static constexpr int kTerms = 2;
 
     Window window;
-    Pair sum;
-    Terms<kTerms> squares;
-    bool apart; // the doubles are in use
+    NearSum sum, squares; // of what is not in it
+    bool apart;           // the doubles are in use
 
     __device__ __forceinline__ void init()
     {
         window.open(1);
-        sum = {-0.0, -0.0, false};
-        squares.clear();
+        sum.clear();
+        squares = {0, 0, 0};
         apart = false;
     }
 
@@ -101,9 +100,9 @@ template <bool kSquares> struct NarrowSums {
         if (!__all_sync(kFullMask, !apart && window.count * lanes <= Window::kFull)) {
             empty_window();
             for (u32 d = lanes / 2; d; d /= 2) {
-                join_pair(d);
+                sum.join_lane(d);
                 if (kSquares)
-                    squares.join_lane(kFullMask, (int)d);
+                    squares.join_lane(d);
             }
             return;
         }
@@ -117,13 +116,10 @@ template <bool kSquares> struct NarrowSums {
         }
         sum.s = total;
         if (kSquares)
-            squares.x[1] = two_sum(upper, lower, squares.x[0]);
+            squares.t = two_sum(upper, lower, squares.s);
     }
-    __device__ __forceinline__ void join_pair(u32 distance)
-    {
-        sum.join_lane(kFullMask, (int)distance);
-        sum.lost |= __shfl_xor_sync(kFullMask, (int)sum.lost, (int)distance) != 0;
-    }
+    __device__ __forceinline__ Pair exact_sum() const { return sum.pair(); }
+    __device__ __forceinline__ Terms<kTerms> exact_squares() const { return {{squares.s, squares.t}, !(squares.error == 0)}; }
 };
 
 // A double x times itself, exactly high + low. False if that is not so: near underflow, or for infinities and NaNs.
@@ -146,6 +142,8 @@ template <bool kSquares> struct WideSums {
         sum = {-0.0, -0.0, false};
         squares.clear();
     }
+    __device__ __forceinline__ Pair exact_sum() const { return sum; }
+    __device__ __forceinline__ Terms<kTerms> exact_squares() const { return squares; }
     __device__ __forceinline__ void add(const u64 (&bits)[kGroup])
     {
 #pragma unroll
@@ -167,6 +165,42 @@ template <bool kSquares> struct WideSums {
             sum.lost |= __shfl_xor_sync(kFullMask, (int)sum.lost, d) != 0;
             if (kSquares)
                 squares.join_lane(kFullMask, (int)d);
+        }
+    }
+};
+
+// f64: the same in two doubles each, with a bound on what these do not hold.
+struct NearWideSums {
+    Enclosed lane_sum, lane_squares;
+    bool lost;            // a square is not what two doubles hold
+    NearSum sum, squares; // after `join`
+
+    __device__ __forceinline__ void init()
+    {
+        lane_sum.clear();
+        lane_squares.clear();
+        lost = false;
+    }
+    __device__ __forceinline__ void add(const u64 (&bits)[kGroup])
+    {
+#pragma unroll
+        for (int k = 0; k < kGroup; k++) {
+            const double x = __longlong_as_double((i64)bits[k]);
+            double high, low;
+            lane_sum.add(x);
+            lost |= !square_of(x, &high, &low);
+            lane_squares.add(high);
+            lane_squares.rest.join({low, low});
+        }
+    }
+    __device__ __forceinline__ void join(u32 lanes)
+    {
+        sum = lane_sum.sum();
+        squares = lane_squares.sum();
+        squares.error = lost ? INFINITY : squares.error;
+        for (u32 d = lanes / 2; d; d /= 2) {
+            sum.join_lane(d);
+            squares.join_lane(d);
         }
     }
 };

@@ -15,12 +15,25 @@ struct NearSum {
         s = t = -0.0;
         error = 0;
     }
+    __device__ __forceinline__ void add(double x)
+    {
+        double e = two_sum(s, x, s);
+        e = two_sum(t, e, t);
+        error = __dadd_ru(error, fabs(e));
+    }
     __device__ __forceinline__ void join(const NearSum &o)
     {
         double e = two_sum(s, o.s, s), f = two_sum(t, o.t, t);
         e = two_sum(t, e, t);
         error = __dadd_ru(__dadd_ru(error, o.error), __dadd_ru(fabs(e), fabs(f)));
     }
+    // With another lane of the warp, which gets the same
+    __device__ __forceinline__ void join_lane(u32 distance)
+    {
+        join({__shfl_xor_sync(kFullMask, s, distance), __shfl_xor_sync(kFullMask, t, distance),
+              __shfl_xor_sync(kFullMask, error, distance)});
+    }
+    __device__ __forceinline__ Pair pair() const { return {s, t, !(error == 0)}; }
     // |t| <= 2^-53 |s|
     __device__ __forceinline__ NearSum gathered() const
     {

@@ -5,8 +5,10 @@
 #include "kernels/cuda/launch/registry.h"
 #include "kernels/cuda/launch/tuning.h"
 #include "kernels/cuda/pass/merge.cuh"
+#include "kernels/cuda/pass/run_states.cuh"
 #include "kernels/cuda/pass/whole.h"
 #include "kernels/exact/line.h"
+#include "kernels/exact/runs.h"
 
 namespace rk {
 namespace {
@@ -23,9 +25,11 @@ struct Scratch {
     u64 *list;        // of lines: their number, then, in `a`, which
     u64 *a, *b;
     u64 words; // of `a`
+    u64 *wide; // kMostWide values in f64
 };
 
-constexpr u64 kScratchParts = 32; // `b` is one of this many parts
+constexpr u64 kScratchParts = 32;          // `b` is one of this many parts
+constexpr u64 kMostWide = RP_MAX_DATA / 4; // lines: as many values of f32 as a reply holds
 
 // What is zero before a launch and after it
 struct ScratchHead {
@@ -38,8 +42,8 @@ Scratch scratch_of(void *memory, size_t bytes)
 {
     ScratchHead *head = (ScratchHead *)memory;
     u64 *a = (u64 *)(head + 1);
-    const u64 words = (bytes - sizeof *head) / sizeof(u64), b = words / kScratchParts;
-    return {head->totals, &head->listed, a, a + (words - b), words - b};
+    const u64 words = (bytes - sizeof *head) / sizeof(u64) - kMostWide, b = words / kScratchParts;
+    return {head->totals, &head->listed, a, a + (words - b), words - b, a + words};
 }
 
 SegmentArgs segment_args(const Device *d, const ChainTask &t, const FinishArgs &a)
@@ -220,7 +224,7 @@ cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, con
 {
     const u64 threads = w.lines * (w.walkers / w.team) * w.lanes;
     const bool floats = is_float_sum(a.spec, a.plan.layout), fast = p.kernel.walk,
-               overlap = d->overlapped_launch && (p.ring || p.lanes || p.whole);
+               overlap = d->overlapped_launch && (p.ring || p.lanes || p.whole || p.near);
     const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
     if (fast) {
         TRY_CUDA(launch_walker(d, a, g, w, p, floats && w.values ? s.list : s.a, stream));
@@ -300,7 +304,7 @@ void share_columns(const Device *d, const FinishArgs &a, const Pick &p, Scratch 
     w->pair_words = makes_values(a.spec) ? column_pair_words(a.plan.layout) : 0;
     const u64 items = div_up(vectors, w->width), few = (u64)((double)sms * kTuning.column_fill);
     const u64 share = a.spec.rows / w->team / (kRingRows * kRingTiles), room = s.words / (a.plan.all + w->pair_words) / lines;
-    u64 teams = items < few ? sms * p.blocks / items : 1;
+    u64 teams = items < few ? sms / items : 1; // a block of an SM: more teams are more to join
     teams = teams < share ? teams : share;
     teams = teams < room ? teams : room;
     w->walkers = teams > 1 ? (u32)teams * w->team : w->team;
@@ -322,22 +326,24 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
     w.team = w.width ? kColumnThreads / w.width : columns ? 1 : walk_lanes(mean_length(t.spec));
     if (p.lanes || p.whole) // whole columns: those that are listed have a team
         w.team = p.whole ? walk_lanes(t.spec.rows) : p.lanes;
-    if (p.masked)
+    if (p.masked || p.blocks_each)
         w.team = kColumnThreads;
     if (p.ring)
         share_columns(d, a, p, s, lines, &w);
     w.run = p.lanes || (floats && walk_shape(t.spec) == kLongWalk) ? 16 / rk_bytes(t.spec.dtype) : 1;
     w.lanes = lanes_of_team(w.team);
-    const u32 teams = p.ring               ? w.walkers / w.team
-                      : p.lanes || p.whole ? 1
-                      : p.masked           ? teams_of_blocks(d, a, s, lines, lines, w.team, kMaskedBlocks)
+    const u32 teams = p.ring                         ? w.walkers / w.team
+                      : p.lanes || p.whole || p.near ? 1
+                      : p.masked                     ? teams_of_blocks(d, a, s, lines, lines, w.team, kMaskedBlocks)
                       : p.vectors ? teams_of_blocks(d, a, s, lines, div_up(lines / w.per, w.width), w.team, kColumnBlocks)
                       : longest == kAnyLength ? teams_per_line(d, a, s, lines, w.team)
                                               : 1;
     w.walkers = teams * w.team;
     w.values = teams == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
     w.pair_words = w.values || teams == 1 ? 0 : w.pair_words;
-    w.turns = p.rows_each ? p.rows_each : (floats || p.lanes) && w.values && !columns ? turns_of(d, lines, w.lanes) : 1;
+    w.turns = p.rows_each                                                     ? p.rows_each
+              : (floats || p.lanes) && w.values && !columns && !p.blocks_each ? turns_of(d, lines, w.lanes)
+                                                                              : 1;
     return w;
 }
 
@@ -413,12 +419,12 @@ void share_row(const SegmentKernel &k, u64 blocks, bool tickets, SegmentArgs *g)
         most %= tile;
     else
         most -= g->rounds * tile * blocks;
-    g->share = (u32)(div_up(div_up(most, k.threads), blocks) * k.threads);
+    g->share = (u32)(div_up(div_up(most, kWarp), blocks) * kWarp); // no block has much more than others
 }
 
-cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
-                            cudaStream_t stream)
+cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, const Pick &p, Scratch s, cudaStream_t stream)
 {
+    const SegmentKernel &k = p.kernel;
     SegmentArgs all = segment_args(d, t, a);
     int blocks_per_sm;
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.fn, k.threads, k.shared_bytes, &blocks_per_sm));
@@ -426,7 +432,8 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
     FinishArgs finish = a;
     const u64 blocks = (u64)d->sms * blocks_per_sm;
     finish.ends = k.ends && !a.light && can_add(a.plan) && per_row * all.rows <= blocks; // else the next pass finishes all rows
-    if (!a.light && (per_row > 1 || finish.ends) && can_add(a.plan))
+    finish.ends |= p.finishes;
+    if (!p.finishes && !p.redo && !a.light && (per_row > 1 || finish.ends) && can_add(a.plan))
         finish.added = k.sums && !d->slow_doubles ? kAddedBesideSums : kAdded;
     const bool at_once = per_row <= blocks;
     share_row(k, per_row, k.tickets && all.rows == 1 && per_row > 1 && at_once && (a.light || finish.added), &all);
@@ -445,7 +452,10 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         g.first_row = first;
         g.totals = s.totals;
         TRY_CUDA(gpu_launch(false, k.fn, grid, k.threads, k.shared_bytes, stream, g, finish, s.a));
-        if (!a.light && !finish.ends) // else a row's last block finishes it
+        if (p.redo) {
+            const dim3 few(min((u32)per_row, 2 * (u32)d->sms), grid.y); // mostly there is nothing to do
+            TRY_CUDA(gpu_launch(d->overlapped_launch, p.redo, few, k.threads, 0, stream, g, finish, s.a));
+        } else if (!a.light && !finish.ends) // else a row's last block finishes it
             TRY_CUDA(merge_rows(d, finish, s, g.rows, per_row, first, stream));
     }
     return cudaSuccess;
@@ -507,6 +517,9 @@ cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, 
     r.lanes = lanes_for(bytes);
     r.state_words = (u32)(rp_state_size(a.plan.layout) / sizeof(u64)) | 1; // odd: threads meet in few banks
     r.skip = skips_nans(t.spec);
+    const u32 sign = !rk_is_abs(a.plan.layout) ? 0 : rk_bytes(t.spec.dtype) == 2 ? 0x80008000u : 1u << 31;
+    r.keep[0] = rk_bytes(t.spec.dtype) == 8 ? ~0u : ~sign;
+    r.keep[1] = ~sign;
     const RowShape shape = row_shape(d, r, bytes, rk_bytes(t.spec.dtype) < 8);
     const bool by_thread = shape == kPairs || shape == kStaged; // a thread a row
     const int threads = shape == kLongRows ? kLineThreads : kRowThreads;
@@ -535,16 +548,16 @@ u64 longest_segment(const ChainTask &t)
 }
 
 // Segments above `longest`, which the kernels for many lines pass over: like rows, each by itself.
-cudaError_t launch_long_segments(Device *d, const ChainTask &t, const FinishArgs &a, const SegmentKernel &k, Scratch s,
-                                 u64 longest, cudaStream_t stream)
+cudaError_t launch_long_segments(Device *d, const ChainTask &t, const FinishArgs &a, const Pick &p, Scratch s,
+                                 cudaStream_t stream)
 {
     const int bytes = rk_bytes(t.spec.dtype);
     const uint8_t *elements = rp_spec_parts(&t.spec, t.data).elements;
-    if (longest_segment(t) <= longest)
+    if (longest_segment(t) <= p.longest)
         return cudaSuccess;
     for (u64 i = 0; i < t.spec.rows; i++) {
         rk_line line = rk_line_of(&t.spec, t.offsets, i);
-        if (line.n <= longest)
+        if (line.n <= p.longest)
             continue;
         ChainTask one = t;
         FinishArgs finish = a;
@@ -553,7 +566,7 @@ cudaError_t launch_long_segments(Device *d, const ChainTask &t, const FinishArgs
         one.spec.row_len = line.n;
         one.data = elements + line.first * bytes;
         finish.cells = (unsigned char *)a.cells + i * a.cell_bytes;
-        TRY_CUDA(launch_segments(d, one, finish, k, s, stream));
+        TRY_CUDA(launch_segments(d, one, finish, p, s, stream));
     }
     return cudaSuccess;
 }
@@ -573,7 +586,7 @@ cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scr
     case kTiles:
         return launch_tiles(d, t, a, p.kernel, s, stream);
     case kBlocks:
-        return launch_segments(d, t, a, p.kernel, s, stream);
+        return launch_segments(d, t, a, p, s, stream);
     case kShortSums:
         TRY_CUDA(launch_sum_rows(d, t, a, p.longest, stream));
         break;
@@ -581,7 +594,54 @@ cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scr
         TRY_CUDA(launch_walk(d, t, a, p, s, stream));
         break;
     }
-    return p.longest == kAnyLength ? cudaSuccess : launch_long_segments(d, t, a, p.kernel, s, p.longest, stream);
+    return p.longest == kAnyLength ? cudaSuccess : launch_long_segments(d, t, a, p, s, stream);
+}
+
+// ---- narrow values ----
+
+// The same request with values in f64
+ChainTask wide_task(const ChainTask &t, Scratch s)
+{
+    ChainTask wide = t;
+    wide.spec.out = RP_F64;
+    wide.cells = s.wide;
+    return wide;
+}
+
+// Many lines whose values kernels make only in f64?
+bool goes_wide(const Device *d, const ChainTask &t, const FinishArgs &a)
+{
+    const rp_spec &spec = t.spec;
+    const u64 lines = rp_results(&spec);
+    return spec.out != RP_F64 && lines > 1 && lines <= kMostWide && is_float_sum(spec, a.plan.layout) &&
+           !rk_is_stats(a.plan.layout) && !(spec.flags & (RP_STATES_OUT | RP_INITIAL)) && !d->slow_doubles && !d->long_sums;
+}
+
+// The lines that `narrow` has listed
+cudaError_t walk_ties(const Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
+{
+    WalkArgs w = {};
+    w.parts = rp_spec_parts(&t.spec, t.data);
+    w.lines = rp_results(&t.spec);
+    w.longest = kAnyLength;
+    w.per = w.run = 1;
+    w.team = w.walkers = w.lanes = walk_lanes(t.spec.flags & RP_COLUMNS ? t.spec.rows : mean_length(t.spec));
+    return walk_uncertain(d, a, segment_args(d, t, a), w, Pick{}, s, d->overlapped_launch, stream);
+}
+
+cudaError_t launch_wide(Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
+{
+    constexpr int kThreads = 256;
+    const ChainTask wide = wide_task(t, s);
+    const u64 lines = rp_results(&t.spec);
+    TRY_CUDA(launch_lines(d, wide, finish_args(wide.spec, wide.cells, wide.fault), s, stream));
+    for (u64 first = 0, some; first < lines; first += some) {
+        some = lines - first < kMostListed ? lines - first : kMostListed;
+        TRY_CUDA(gpu_launch(d->overlapped_launch, narrow_kernel(), walk_blocks(d, some, kThreads), kThreads, 0, stream, a,
+                            (const u64 *)s.wide, first, some, s.list));
+        TRY_CUDA(walk_ties(d, t, a, s, stream));
+    }
+    return cudaSuccess;
 }
 
 cudaError_t launch_states(const Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
@@ -602,6 +662,114 @@ cudaError_t launch_states(const Device *d, const ChainTask &t, const FinishArgs 
     return cudaSuccess;
 }
 
+// ---- rows in runs ----
+//
+// A first pass leaves states: of each run, or if there are fewer of these, of each column of the matrix whose rows are planes.
+// Those of a row are joined. Where they do not fit all at once, those of some rows and planes are, from the first plane on.
+
+constexpr size_t kRunBytes = RP_MAX_DATA / 2; // of these states, behind the rest of scratch
+
+// The same task in one run, or by columns, if it is one.
+rp_spec simplest(rp_spec s)
+{
+    if (rk_in_runs(&s) && (s.rows == 1 || s.row_len == 0)) {
+        s.row_len *= s.planes;
+        s.planes = 0;
+    } else if (rk_in_runs(&s) && s.row_len == 1) {
+        s.flags |= RP_COLUMNS;
+        s.row_len = s.rows;
+        s.rows = s.planes;
+        s.planes = 0;
+    }
+    return s;
+}
+
+// What the states of `n` runs are made from, that follow one another from row `first` of plane `plane` on.
+ChainTask first_pass(const ChainTask &t, u64 plane, u64 first, u64 n, void *states)
+{
+    const u64 before = (plane * t.spec.rows + first) * t.spec.row_len, size = rk_bytes(t.spec.dtype);
+    const rp_parts parts = rp_spec_parts(&t.spec, t.data);
+    ChainTask one = t;
+    one.spec.flags = RP_STATES_OUT | (t.spec.flags & RP_MASK);
+    one.spec.rows = n;
+    one.spec.planes = 0;
+    one.data = parts.elements + before * size;
+    one.cells = states;
+    if (parts.mask)
+        one.spec.mask_shift = (parts.mask + before) - ((const uint8_t *)one.data + n * t.spec.row_len * size);
+    return one;
+}
+
+cudaError_t launch_states_of(Device *d, const ChainTask &t, Scratch s, cudaStream_t stream)
+{
+    return launch_lines(d, t, finish_args(t.spec, t.cells, t.fault), s, stream);
+}
+
+// The states to the cells of `a`, from cell `first` on.
+cudaError_t join_runs(const Device *d, const FinishArgs &a, const RunStates &r, const void *states, Scratch s, u64 first,
+                      cudaStream_t stream)
+{
+    TRY_CUDA(gpu_launch(false, unpack_runs, (u32)div_up(r.rows * r.each * a.plan.all, 256), 256, 0, stream, a, r,
+                        (const u64 *)states, s.a));
+    return merge_rows(d, a, s, r.rows, r.each, first, stream);
+}
+
+cudaError_t launch_columns_of_runs(Device *d, const ChainTask &t, const FinishArgs &a, void *states, Scratch s,
+                                   cudaStream_t stream)
+{
+    const rp_spec &spec = t.spec;
+    const u64 run = spec.row_len;
+    ChainTask columns = first_pass(t, 0, 0, spec.planes * spec.rows, states);
+    columns.spec.flags |= RP_COLUMNS;
+    columns.spec.rows = spec.planes;
+    columns.spec.row_len = spec.rows * run;
+    columns.spec.index_base = columns.base = 0;
+    TRY_CUDA(launch_states_of(d, columns, s, stream));
+    const RunStates r = {spec.rows, run, 0, 1, run, run, spec.index_base + t.base, 1, (u32)rp_state_size(a.plan.layout) / 8};
+    return join_runs(d, a, r, states, s, 0, stream);
+}
+
+// Rows [first, first + n). `fit`: states at once.
+cudaError_t launch_rows_of_runs(Device *d, const ChainTask &t, const FinishArgs &a, unsigned char *states, u64 fit, u64 first,
+                                u64 n, Scratch s, cudaStream_t stream)
+{
+    const rp_spec &spec = t.spec;
+    const size_t size = rp_state_size(a.plan.layout);
+    const FinishArgs joined = finish_args(first_pass(t, 0, 0, n, states).spec, states, t.fault); // before the last planes
+    const u64 most = fit / n, each = most < spec.planes ? most - 1 : spec.planes;
+    for (u64 plane = 0, k, carried; plane < spec.planes; plane += k) {
+        k = each < spec.planes - plane ? each : spec.planes - plane;
+        carried = plane > 0;
+        unsigned char *to = states + carried * n * size;
+        for (u64 i = 0; n < spec.rows && i < k; i++)
+            TRY_CUDA(launch_states_of(d, first_pass(t, plane + i, first, n, to + i * n * size), s, stream));
+        if (n == spec.rows)
+            TRY_CUDA(launch_states_of(d, first_pass(t, plane, 0, k * n, to), s, stream));
+        const RunStates r = {n, carried + k, carried, n, 1, 1, plane * spec.row_len, spec.row_len, (u32)(size / sizeof(u64))};
+        const bool last = plane + k == spec.planes;
+        TRY_CUDA(join_runs(d, last ? a : joined, r, states, s, last ? first : 0, stream));
+    }
+    return cudaSuccess;
+}
+
+cudaError_t launch_runs(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream)
+{
+    rp_spec spec = t.spec;
+    spec.flags = (spec.flags & ~(uint32_t)RP_MASK) | RP_STATES_IN;
+    const FinishArgs a = finish_args(spec, t.cells, t.fault);
+    const size_t rest = (scratch_bytes - kRunBytes) / 16 * 16;
+    unsigned char *states = (unsigned char *)scratch + rest;
+    const Scratch s = scratch_of(scratch, rest);
+    const u64 fit = kRunBytes / rp_state_size(a.plan.layout), rows = spec.rows, half = fit / 2;
+    if (spec.row_len < spec.planes && spec.row_len <= fit / rows)
+        return launch_columns_of_runs(d, t, a, states, s, stream);
+    for (u64 first = 0, n; first < rows; first += n) {
+        n = rows - first < half ? rows - first : half;
+        TRY_CUDA(launch_rows_of_runs(d, t, a, states, fit, first, n, s, stream));
+    }
+    return cudaSuccess;
+}
+
 } // namespace
 
 // Bytes of one message's worth of states as partials. Worked out once: every launch asks.
@@ -614,23 +782,27 @@ static const u64 most_partials = [] {
     return most;
 }();
 
-// Those in one row, or a list of lines, and a little more for the middle pass.
+// Those in one row, or a list of lines, and a little more for the middle pass; then values in f64.
 size_t chain_scratch_bytes()
 {
     const u64 most = most_partials > kMostListed * sizeof(u64) ? most_partials : kMostListed * sizeof(u64);
-    return sizeof(ScratchHead) + most + most / (kScratchParts - 2);
+    const u64 bytes = sizeof(ScratchHead) + most + most / (kScratchParts - 2);
+    return (bytes + 15) / 16 * 16 + kMostWide * sizeof(u64); // values in f64 are aligned to 16
 }
 
 cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream) { return gpu_clear(scratch, sizeof(ScratchHead), stream); }
 
-cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream)
+cudaError_t chain_launch(Device *d, const ChainTask &task, void *scratch, size_t scratch_bytes, cudaStream_t stream)
 {
-    const rp_spec &spec = t.spec;
+    ChainTask t = task;
+    t.spec = simplest(task.spec);
+    if (rk_in_runs(&t.spec))
+        return launch_runs(d, t, scratch, scratch_bytes, stream);
     FinishArgs a = finish_args(t.spec, t.cells, t.fault);
     Scratch s = scratch_of(scratch, scratch_bytes);
-    if (spec.flags & RP_STATES_IN)
+    if (t.spec.flags & RP_STATES_IN)
         return launch_states(d, t, a, s, stream);
-    return launch_lines(d, t, a, s, stream);
+    return goes_wide(d, t, a) ? launch_wide(d, t, a, s, stream) : launch_lines(d, t, a, s, stream);
 }
 
 } // namespace rk

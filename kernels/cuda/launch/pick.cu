@@ -7,8 +7,11 @@
 //                                                                      light values, and moments and means if rows are few;
 //                                                                      else merge.cuh: merge_sum (float sums),
 //                                                                      merge_and_finish, before it merge_partials if many
+//   var, norms of f32 and narrower, rows of up to 2^24     kBlocks     near_moments (moments_f32.cu): ends rows itself
+//   products of floats, such rows                          kBlocks     kernel.fn: the last block of a row finishes it, and
+//                                                                      product_redo_kernel those whose rounding is not certain
 //   sums of long masked rows of f32                        kBlocks     the same, of sum_twosum.cu
-//   sum, mean: short rows, segments                        kShortSums  sum_short_lines.cu: lanes of a warp a line, or one
+//   sum, mean, norm 1: short rows, segments                kShortSums  sum_short_lines.cu: lanes of a warp a line, or one
 //   all others: columns, masks, segments, many short rows  kWalk       below
 //   segments above `longest`, whose others go either way   kBlocks     kernel.fn for each
 //   partial states                                         -           merge.cuh: unpack_states, then as after kernel.fn
@@ -20,6 +23,7 @@
 //   f32, rows of whole vectors to 4 KiB    rows_float.cu: the same; with a mask sums, too
 //   32 bits, rows of either kind           rows_best.cu: min, max, argmin, argmax
 //   f32, columns of few rows               columns_whole.cu: sums, norms, var, min, max, if there are many columns or planes
+//   floats, many rows, segments            lines_near.cu: var, norms; a block a line if they are long
 //   other floats: sums, norms, var, stats  lines_float.cu: walk_columns for columns, walk_floats with vectors for long lines,
 //                                          walk_floats for short ones; what their doubles do not hold walk_states or, if
 //                                          values were made, walk_listed (lines_any.cu) does again
@@ -59,6 +63,14 @@ bool makes_values(const rp_spec &s)
 
 namespace {
 
+// Moments of f32, bf16 and f16 whose values near sums may tell?
+bool near_moments(const Device *d, const rp_spec &s, int layout)
+{
+    const rk_finisher finisher = rk_finisher_of(s.op);
+    return (layout == RP_STATE_SQ32 || layout == RP_STATE_MOM32) && makes_values(s) && !skips_nans(s) && !d->slow_doubles &&
+           (finisher == RK_FINISH_SPREAD || finisher == RK_FINISH_SQUARES) && !d->long_sums && s.row_len <= kTuning.near_row;
+}
+
 // The kernel that reduces whole rows of this task; fn is NULL if there is none.
 SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
 {
@@ -72,7 +84,7 @@ SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
     case RP_STATE_SUM32:
     case RP_STATE_ABS32:
         if (d->slow_doubles && layout == RP_STATE_SUM32) // by integers
-            return moments_f32_kernel(s.dtype, false, d->large_shared);
+            return moments_f32_kernel(s.dtype, false, false, d->large_shared);
         return sum_float_kernel(s.dtype, skip);
     case RP_STATE_SUM64:
     case RP_STATE_ABS64:
@@ -82,7 +94,7 @@ SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
     case RP_STATE_SQ32:
     case RP_STATE_MOM32:
     case RP_STATE_STATS32:
-        return moments_f32_kernel(s.dtype, rk_is_stats(layout), d->large_shared);
+        return moments_f32_kernel(s.dtype, rk_is_stats(layout), near_moments(d, s, layout), d->large_shared);
     case RP_STATE_SQ64:
     case RP_STATE_MOM64:
     case RP_STATE_STATS64:
@@ -150,7 +162,9 @@ void pick_whole(const Device *d, const ChainTask &t, int layout, Pick *p)
         return;
     const bool planes = s.planes > 1 && s.rows <= kPlaneRows && vectors <= kPlaneVectors && (vectors & (vectors - 1)) == 0;
     const u64 at_once = (u64)d->sms * kWholeBlocks * kWholeThreads;
-    const bool fills = all >= kTuning.whole_turns * at_once && fill_of(all, at_once) >= kTuning.column_fill;
+    const bool sum = layout == RP_STATE_SUM32 && s.op == RP_OP_SUM; // these are quick by the ring
+    const bool fills = (all >= kTuning.whole_turns * at_once && fill_of(all, at_once) >= kTuning.column_fill) ||
+                       (!sum && all >= (u64)d->sms * kWholeThreads / 2);
     if (!planes && s.rows >= kTuning.ring_rows && !fills)
         return;
     const WalkFn fn = whole_columns_kernel(layout, s.dtype, skips_nans(s), planes);
@@ -196,6 +210,17 @@ void pick_rows(const Device *d, const ChainTask &t, const FinishArgs &a, Pick *p
     p->lanes = lanes;
 }
 
+// Values of products of floats?
+void pick_products(const Device *d, const rp_spec &s, int layout, Pick *p)
+{
+    if (layout != RP_STATE_PROD || d->slow_doubles || s.flags & (RP_STATES_OUT | RP_INITIAL))
+        return;
+    const WalkFn walk = p->kernel.walk;
+    p->kernel = product_kernel(s.dtype, skips_nans(s));
+    p->kernel.walk = walk;
+    p->redo = product_redo_kernel(s.dtype);
+}
+
 // Long rows with a mask, both in whole words?
 void pick_masked(const Device *d, const ChainTask &t, int layout, Pick *p)
 {
@@ -236,6 +261,23 @@ u64 longest_shared_line(const Device *d, const rp_spec &s)
     return share < kTuning.long_line ? kTuning.long_line : share < most ? share : most;
 }
 
+// Lines that are many enough to have one team each, of squares?
+void pick_near(const Device *d, const rp_spec &s, int layout, Pick *p)
+{
+    const u64 length = mean_length(s);
+    const bool one_team = rp_results(&s) >= kTuning.short_rows_min && length <= longest_shared_line(d, s);
+    if (!is_float_sum(s, layout) || (s.flags & RP_COLUMNS) || !makes_values(s) || d->slow_doubles || d->long_sums ||
+        !one_team || length < kTuning.near_line)
+        return;
+    const bool block = length * rk_bytes(s.dtype) >= kTuning.near_block_line;
+    const WalkFn fn = near_line_kernel(layout, s.dtype, block);
+    if (!fn)
+        return;
+    p->kernel.walk = fn;
+    p->near = true;
+    p->blocks_each = block;
+}
+
 // Do whole blocks suit these rows, or several rows a block? `sum`: a sum of floats, whose short rows have a kernel of
 // their own (sum_short_lines.cu). `walked`: floats whose lines are walked along in registers.
 bool suit_blocks(const Device *d, const rp_spec &s, u64 rows, bool sum, bool walked)
@@ -255,10 +297,15 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
 {
     const rp_spec &spec = t.spec;
     const u64 lines = rp_results(&spec);
-    const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64;
+    const bool magnitudes = rk_is_abs(a.plan.layout) && is_float_sum(spec, a.plan.layout) && makes_values(spec);
+    const bool sum = a.plan.layout == RP_STATE_SUM32 || a.plan.layout == RP_STATE_SUM64 || magnitudes;
     const bool masked = spec.flags & (RP_MASK | RP_COLUMNS), segments = spec.flags & RP_OFFSETS, rows = !masked && !segments;
-    Pick p = {kWalk, pick_row_kernel(d, spec, a.plan.layout), false, false, 0, false, false, false, 0, 0, kAnyLength};
+    Pick p = {};
+    p.way = kWalk;
+    p.kernel = pick_row_kernel(d, spec, a.plan.layout);
+    p.longest = kAnyLength;
     SegmentKernel &k = p.kernel;
+    p.finishes = near_moments(d, spec, a.plan.layout);
     if (rows && in_tiles(k, a, t) && suit_blocks(d, spec, lines, sum, false)) {
         p.way = kTiles;
         return p;
@@ -269,14 +316,18 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
         p.vectors = true;
         p.ring = is_float_sum(spec, a.plan.layout);
     }
+    pick_products(d, spec, a.plan.layout, &p);
     pick_whole(d, t, a.plan.layout, &p);
     pick_rows(d, t, a, &p);
     if (!p.lanes)
         pick_masked(d, t, a.plan.layout, &p);
     if (p.way == kBlocks)
         return p;
+    if (!p.lanes && !p.masked)
+        pick_near(d, spec, a.plan.layout, &p);
     const bool walked = k.walk && is_float_sum(spec, a.plan.layout);
-    if (rows && k.fn && spec.row_len && suit_blocks(d, spec, lines, sum, walked)) {
+    const bool few = p.finishes && !p.lanes && lines <= (u64)d->sms && spec.row_len * rk_bytes(spec.dtype) >= kTuning.block_row;
+    if (rows && k.fn && spec.row_len && (few || suit_blocks(d, spec, lines, sum, walked))) {
         p.way = kBlocks;
         return p;
     }

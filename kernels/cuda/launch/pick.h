@@ -12,15 +12,19 @@ enum Way { kTiles, kBlocks, kShortSums, kWalk };
 struct Pick {
     Way way;
     SegmentKernel kernel;
-    bool vectors;  // kWalk: columns by vectors
-    bool ring;     // ... ahead in shared memory (column_ring.cuh)
-    u32 blocks;    // ... as many of an SM run at once
-    bool whole;    // kWalk: columns by vectors, whole ones by a thread (columns_whole.cu)
-    bool planes;   // ... by shared memory
-    bool masked;   // kWalk: long rows with a mask by vectors
-    u32 lanes;     // kWalk: that share a row, which stays in their registers; 0: rows go another way
-    u32 rows_each; // kWalk, 1 lane: rows of a thread; 0: as many as turn out
-    u64 longest;   // lines up to this length go that way, longer ones by blocks; kAnyLength: all
+    bool vectors;     // kWalk: columns by vectors
+    bool ring;        // ... ahead in shared memory (column_ring.cuh)
+    u32 blocks;       // ... as many of an SM run at once
+    bool whole;       // kWalk: columns by vectors, whole ones by a thread (columns_whole.cu)
+    bool planes;      // ... by shared memory
+    bool masked;      // kWalk: long rows with a mask by vectors
+    bool near;        // kWalk: lines of one team, by near sums
+    bool blocks_each; // ... which is a block
+    u32 lanes;        // kWalk: that share a row, which stays in their registers; 0: rows go another way
+    u32 rows_each;    // kWalk, 1 lane: rows of a thread; 0: as many as turn out
+    SegmentFn redo;   // kBlocks: behind the kernel, for rows that are not certain; may be NULL
+    u64 longest;      // lines up to this length go that way, longer ones by blocks; kAnyLength: all
+    bool finishes;    // kBlocks: the kernel makes the values of all rows, from near sums (moments_f32.cu)
 };
 constexpr u64 kAnyLength = ~0ull;
 

@@ -21,14 +21,23 @@ SegmentKernel moments_int_kernel(int layout, int dtype);                        
 SegmentKernel minmax_kernel(int dtype);                                                    // minmax.cu
 SegmentKernel bits_kernel(int layout, int dtype);                                          // bits.cu
 SegmentKernel moments_f64_kernel(bool stats);                                              // moments_f64.cu
-SegmentKernel moments_f32_kernel(int dtype, bool stats, bool large_shared);                // moments_f32.cu: f16 bf16 f32
-SegmentKernel prod_kernel(int dtype);                                                      // lines_product.cu: only walks
+SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_shared);     // moments_f32.cu: f16 bf16 f32
+SegmentKernel prod_kernel(int dtype);                                                      // lines_product.cu
+
+// Products of floats: `fn` finishes all rows, and product_redo_kernel, launched behind it, those whose rounding is not certain.
+// Its blocks are as large, and its grid is as high.
+SegmentKernel product_kernel(int dtype, bool skip); // products_float.cu
+SegmentFn product_redo_kernel(int dtype);           // products_float.cu
 
 // ---- lines ----
 
 // Sums of floats, of magnitudes and squares too, and stats. Where w.values, the lines whose values are not certain are listed
 // instead of partials: their number, then which.
 WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float.cu
+
+// Rows and segments of one team, to values or listed as above: sums of squares, var. NULL: there is none.
+// `whole_block`: kColumnThreads threads a line.
+WalkFn near_line_kernel(int layout, int dtype, bool whole_block); // lines_near.cu
 
 // Columns of f32 by vectors, as above: sums, also of squares. NULL: there is none.
 WalkFn column_float_kernel(int layout, int dtype); // columns_float.cu
@@ -74,5 +83,8 @@ ListedFn walk_listed_kernel(); // lines_any.cu; lines of one team, listed as abo
 // Last step where a line has one partial: a thread finishes a line. Of its state_words words those from scratch_at on are
 // finish's scratch.
 FinishFn finish_lines_kernel(); // lines_any.cu
+
+// Values of lines [first, first + lines), at most kMostListed, from f64 to the format of the request; ties are listed as above.
+NarrowFn narrow_kernel(); // narrow.cu
 
 } // namespace rk

@@ -1,5 +1,6 @@
 // Walking kernels for every layout: adding by definition, and finishing.
 #include "kernels/cuda/pass/lines.cuh"
+#include "kernels/cuda/pass/narrow_total.cuh"
 #include "kernels/cuda/pass/short_lines.cuh"
 #include "kernels/cuda/pass/whole.h"
 
@@ -92,7 +93,10 @@ __global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_c
         if (i >= known && cells[i - known] != kUncertain)
             continue;
         const u64 number = i < known ? list[1 + i] : w.first_line + i - known;
-        walk_part(a, g, w, {number, 0, rk_line_of(&a.spec, w.parts.offsets, number)}, mine, state_words);
+        const rk_line line = rk_line_of(&a.spec, w.parts.offsets, number);
+        if (narrow_total(a, w.parts, number, line, lanes))
+            continue;
+        walk_part(a, g, w, {number, 0, line}, mine, state_words);
         if (threadIdx.x % lanes == 0)
             finish_state(a, number, *(rk_state *)mine, (uint64_t *)(mine + scratch_at));
         __syncwarp(group_mask(lanes)); // states are free for the next line

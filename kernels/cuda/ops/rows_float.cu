@@ -1,4 +1,5 @@
-// Equal short rows of f32, a row in the registers of some lanes of a warp: sums of squares, var, stats, and with a mask sums.
+// Equal short rows of f32, a row in the registers of some lanes of a warp: sums of squares, var, stats, and with a mask sums;
+// of f16 and bf16: sums of squares, var.
 //
 // Squares are summed as in row_window.cuh. A row that does not fit is walked along (lane_sums.cuh).
 #include "kernels/cuda/exact/row_window.cuh"
@@ -9,13 +10,34 @@
 namespace rk {
 namespace {
 
+template <int kDtype, LineKind kKind> using RowLine = FloatLine<kDtype, kKind, kKind != kStatistics>;
+
+// A row's window by its type (row_window.cuh). All f16 are multiples of 2^-24 below 2^16, which is 2^40 units of a window that
+// begins there. bf16 have 16 digits less than f32, so that 16 further binades below are multiples of the window's unit.
+template <int kDtype> struct WindowOf : RowWindow<> {
+    __device__ __forceinline__ explicit WindowOf(u32 most) : RowWindow(most)
+    {
+        if (kDtype == RP_F16)
+            first = 150 - 24;
+    }
+    __device__ __forceinline__ bool holds(u32 most, u32 smallest) const
+    {
+        if (kDtype == RP_F16)
+            return most < kInfinite;
+        if (kDtype == RP_BF16)
+            return most < kInfinite && (first <= 17 || smallest >= ((first - 16) << 24) - 1);
+        return RowWindow::holds(most, smallest);
+    }
+};
+
 // A lane's part of a row.
 template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> struct RowTile
     : RowElements<kVectors, kFull, kMask> {
     using Elements = RowElements<kVectors, kFull, kMask>;
-    using Line = FloatLine<kDtype, kKind>;
+    using Line = RowLine<kDtype, kKind>;
+    using Element = typename FloatElement<kDtype>::Type;
     using Elements::has, Elements::in, Elements::kCount, Elements::kElements, Elements::kPer, Elements::x;
-    static_assert(kDtype == RP_F32);
+    static_assert(kDtype == RP_F32 || (kKind == kMoments && !kMask)); // a word is an element
 
     static __device__ __forceinline__ u32 most_of(u32 v, u32 lanes)
     {
@@ -28,7 +50,7 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
     __device__ __forceinline__ bool reduce(Line &l, u32 lane, const Lanes &team, u32 elements, bool skip)
     {
         const u32 lanes = team.count;
-        l.sums.count = elements;
+        u64 in_row = elements;
         if (kMask) {
             u32 count = 0;
 #pragma unroll
@@ -36,11 +58,9 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
                 count += __popc(in[u]);
             for (u32 d = lanes / 2; d; d /= 2)
                 count += __shfl_xor_sync(kFullMask, count, d);
-            l.sums.count = count;
+            in_row = count;
         }
         bool fits;
-        l.sums.special = 0;
-        l.skipped = 0;
         if constexpr (kKind == kSum) {
             Between all = {-0.0, -0.0};
 #pragma unroll
@@ -50,8 +70,7 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
             }
             for (u32 d = lanes / 2; d; d /= 2)
                 all.join({__shfl_xor_sync(kFullMask, all.low, d), __shfl_xor_sync(kFullMask, all.high, d)});
-            l.sums.sum = {all.high, 0, false};
-            l.sums.squares.clear();
+            l = {{all.high, 0, 0}, {0, 0, 0}, in_row, 0, 0};
             fits = all.low == all.high && fabs(all.high) < INFINITY;
         } else {
             u32 most, smallest; // magnitudes; the latter twice, less 1
@@ -68,33 +87,42 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
                 Magnitudes m;
 #pragma unroll
                 for (int k = 0; k < kElements; k++)
-                    m.note(kMask && !has(k) ? 0 : x[k]);
+#pragma unroll
+                    for (int h = 0; h < Element::kPerWord; h++)
+                        m.note(kMask && !has(k) ? 0 : Element::get(x[k], h));
                 most = most_of(m.most, lanes);
                 smallest = 2 * m.least + 1;
             }
-            const RowWindow<> window(most);
+            const WindowOf<kDtype> window(most);
             fits = window.holds(most, smallest);
-            add_squares(l, window.anchor(), lanes);
+            add_squares(l, window.anchor(), lanes, in_row);
         }
         return (__ballot_sync(kFullMask, !fits) & team.mask) == 0;
     }
 
     // The sums of elements that fit the anchor.
-    __device__ __forceinline__ void add_squares(Line &l, double anchor, u32 lanes) const
+    __device__ __forceinline__ void add_squares(Line &l, double anchor, u32 lanes, u64 in_row) const
     {
         RowSums sums(anchor);
 #pragma unroll
         for (int k = 0; k < kElements; k++)
-            sums.add(has(k) ? x[k] : 1u << 31);
+#pragma unroll
+            for (int h = 0; h < Element::kPerWord; h++)
+                sums.add(has(k) ? Element::get(x[k], h) : 1u << 31);
         sums.upper = __dsub_rn(sums.upper, anchor);
         for (u32 d = lanes / 2; d; d /= 2) { // no addition of these rounds
             sums.sum = __dadd_rn(sums.sum, __shfl_xor_sync(kFullMask, sums.sum, d));
             sums.upper = __dadd_rn(sums.upper, __shfl_xor_sync(kFullMask, sums.upper, d));
             sums.lower = __dadd_rn(sums.lower, __shfl_xor_sync(kFullMask, sums.lower, d));
         }
-        l.sums.sum = {sums.sum, 0, false};
-        l.sums.squares.lost = false;
-        sums.squares(0, l.sums.squares.x);
+        double squares[2];
+        sums.squares(0, squares);
+        if constexpr (kKind == kStatistics) {
+            l.sums = {{sums.sum, 0, false}, {{squares[0], squares[1]}, false}, in_row, 0};
+            l.skipped = 0;
+        } else {
+            l = {{sums.sum, 0, 0}, {squares[0], squares[1], 0}, in_row, 0, 0};
+        }
     }
 
     // Extremes and zeros of a row of finite elements, for every lane. Whole warp.
@@ -141,13 +169,14 @@ template <int kDtype, LineKind kKind, int kVectors, bool kFull, bool kMask> stru
 };
 
 // The general way, for rows whose `line` is not empty. Whole warp.
-template <int kDtype, LineKind kKind> __device__ __noinline__ void walk_row(FloatLine<kDtype, kKind> *to, const FinishArgs &a,
+template <int kDtype, LineKind kKind> __device__ __noinline__ void walk_row(RowLine<kDtype, kKind> *to, const FinishArgs &a,
                                                                             const SegmentArgs &g, const WalkArgs &w,
                                                                             rk_line line, u32 lane, Lanes team)
 {
-    FloatWalk<kDtype, kKind> x;
+    using Walk = FloatWalk<kDtype, kKind, kKind != kStatistics>;
+    Walk x;
     x.init(a.plan, g.skip);
-    VectorWalk<FloatWalk<kDtype, kKind>>(w.parts, line, w.lanes, team).add_all(x, lane);
+    VectorWalk<Walk>(w.parts, line, w.lanes, team).add_all(x, lane);
     x.join(w.lanes);
     *to = x.line();
 }
@@ -186,7 +215,7 @@ __global__ void __launch_bounds__(kWalkThreads, kBlocks)
     reduce_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
                 u64 *out)
 {
-    using Line = FloatLine<kDtype, kKind>;
+    using Line = RowLine<kDtype, kKind>;
     using Tile = RowTile<kDtype, kKind, kVectors, kFull, kMask>;
     __shared__ __align__(16) unsigned char space[kWalkThreads * sizeof(Line)]; // a Line has no constructor to run
     Line *mine = (Line *)space + threadIdx.x;
@@ -230,6 +259,14 @@ __global__ void __launch_bounds__(kWalkThreads, kBlocks)
     }
 }
 
+// f16 and bf16: rows of up to 2^10 elements have at most 4 vectors for each lane of a warp.
+template <int kDtype> WalkFn pick_halves(u32 vectors, bool full)
+{
+    return vectors != 4 ? NULL
+           : full       ? reduce_rows<kDtype, kMoments, 4, true, false, 5>
+                        : reduce_rows<kDtype, kMoments, 4, false, false, 5>;
+}
+
 template <LineKind kKind, bool kMask> WalkFn pick(u32 vectors, bool full)
 {
     constexpr int kBlocks = 4; // of an SM
@@ -249,6 +286,10 @@ template <LineKind kKind, bool kMask> WalkFn pick(u32 vectors, bool full)
 
 WalkFn row_float_kernel(int layout, int dtype, u32 vectors, bool full, bool mask)
 {
+    if (dtype == RP_F16 || dtype == RP_BF16) {
+        const bool moments = rk_square_limbs(layout) && !rk_is_stats(layout) && !mask;
+        return !moments ? NULL : dtype == RP_F16 ? pick_halves<RP_F16>(vectors, full) : pick_halves<RP_BF16>(vectors, full);
+    }
     if (dtype != RP_F32)
         return NULL;
     if (rk_is_stats(layout))

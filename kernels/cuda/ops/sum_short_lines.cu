@@ -1,4 +1,5 @@
-// Exact float sums of many rows or segments that are too short for a block each: a few lanes of a warp share a line.
+// Exact float sums, also of magnitudes, of many rows or segments that are too short for a block each: a few lanes of a warp
+// share a line.
 //
 // The sum is kept in two doubles (twosum.cuh), without a long accumulator and its rounding. If these do not suffice, the lanes
 // walk the line again with a state each.
@@ -10,6 +11,16 @@
 
 namespace rk {
 namespace {
+
+// Elements as they are, or without their signs
+__device__ __forceinline__ uint4 kept(uint4 v, const RowArgs &r)
+{
+    return {v.x & r.keep[0], v.y & r.keep[1], v.z & r.keep[0], v.w & r.keep[1]};
+}
+template <class Bits> __device__ __forceinline__ Bits kept_element(Bits bits, const RowArgs &r)
+{
+    return bits & (Bits)((u64)r.keep[1] << 32 | r.keep[0]);
+}
 
 template <int kDtype> struct Line {
     using Bits = FloatBits<kDtype>;
@@ -63,23 +74,26 @@ template <int kDtype> struct Line {
 
 // Vectors `lane`, lane + lanes, ... of those at v; of the last tile, which has `left` of them, at least one. In place of those
 // beyond come -0.0, which adds nothing. No load is conditional, because ptxas serialises conditional loads.
-template <int kTile> __device__ __forceinline__ void load_tile(uint4 (&tile)[kTile], const uint4 *v, u32 lane, u32 lanes)
+template <int kTile> __device__ __forceinline__ void load_tile(uint4 (&tile)[kTile], const RowArgs &r, const uint4 *v, u32 lane)
 {
 #pragma unroll
     for (int u = 0; u < kTile; u++)
-        tile[u] = load_vector(v + lane + u * lanes);
+        tile[u] = load_vector(v + lane + u * r.lanes);
+#pragma unroll
+    for (int u = 0; u < kTile; u++)
+        tile[u] = kept(tile[u], r);
 }
 template <class Bits, int kTile>
-__device__ __forceinline__ void load_last(uint4 (&tile)[kTile], const uint4 *v, u32 lane, u32 lanes, u32 left)
+__device__ __forceinline__ void load_last(uint4 (&tile)[kTile], const RowArgs &r, const uint4 *v, u32 lane, u32 left)
 {
+    const u32 lanes = r.lanes;
     constexpr Bits kNothing = (Bits)((Bits)1 << (8 * sizeof(Bits) - 1));
 #pragma unroll
     for (int u = 0; u < kTile; u++)
         tile[u] = load_vector(v + min(lane + u * lanes, left - 1));
 #pragma unroll
     for (int u = 0; u < kTile; u++)
-        if (lane + u * lanes >= left)
-            tile[u] = vector_of(kNothing);
+        tile[u] = lane + u * lanes < left ? kept(tile[u], r) : vector_of(kNothing);
 }
 
 // A row or a segment. The offsets are aligned (launch.h).
@@ -205,17 +219,17 @@ template <int kDtype, int kTile> __device__ __forceinline__ void sum_line(const 
     uint4 tile[kTile];
     u32 left = nvec;
     for (; left >= kTile * lanes; left -= kTile * lanes, v += kTile * lanes) { // all lanes of the line
-        load_tile(tile, v, lane, lanes);
+        load_tile(tile, r, v, lane);
         l.add_tile(tile);
     }
     if (left) {
-        load_last<Bits>(tile, v, lane, lanes, left);
+        load_last<Bits>(tile, r, v, lane, left);
         l.add_tile(tile);
     }
     for (u32 e = lane; e < head; e += lanes)
-        l.add(p[e]);
+        l.add(kept_element(p[e], r));
     for (u32 e = head + nvec * kPerVector + lane; e < n; e += lanes)
-        l.add(p[e]);
+        l.add(kept_element(p[e], r));
     l.join(mask, lanes);
     if (__any_sync(mask, l.sum.lost)) {
         walk_together(a, r, i, line, lane, mask, first);
@@ -345,9 +359,9 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 8)
         const uint4 *v = (const uint4 *)r.elements + min(row, r.lines - 1) * nvec;
         uint4 tile[kTile];
         if (nvec == kTile * r.lanes)
-            load_tile(tile, v, at.lane, r.lanes);
+            load_tile(tile, r, v, at.lane);
         else
-            load_last<Bits>(tile, v, at.lane, r.lanes, nvec);
+            load_last<Bits>(tile, r, v, at.lane, nvec);
         Between all = rk::between<kDtype>(tile);
         for (u32 d = r.lanes / 2; d; d /= 2)
             all.join({__shfl_xor_sync(kFullMask, all.low, d), __shfl_xor_sync(kFullMask, all.high, d)});
@@ -378,7 +392,13 @@ template <int kDtype, class Rows> __global__ void __launch_bounds__(kRowThreads,
         for (u32 j = 0; j < rows.each(); j++) {
             const u64 row = first + j * kWarp + threadIdx.x % kWarp;
             Between all = {-0.0, -0.0};
-            rows.each_part(j, [&](const u32(&words)[Rows::kWords], u32) { all.join(between<kDtype>(words)); });
+            rows.each_part(j, [&](const u32(&words)[Rows::kWords], u32) {
+                u32 x[Rows::kWords];
+#pragma unroll
+                for (u32 k = 0; k < Rows::kWords; k++)
+                    x[k] = words[k] & r.keep[0];
+                all.join(between<kDtype>(x));
+            });
             double v;
             known &= value.of(all, &v) || row >= r.lines;
             if (row < r.lines)
@@ -405,7 +425,7 @@ template <int kDtype, int kLog> __global__ void __launch_bounds__(kRowThreads, 8
         BetweenOfLanes sums[kTileVectors];
 #pragma unroll
         for (u32 u = 0; u < kTileVectors; u++)
-            sums[u] = {rk::between<kDtype>(rows.v[u])};
+            sums[u] = {rk::between<kDtype>(kept(rows.v[u], r))};
         Rows::join(sums);
 #pragma unroll
         for (u32 i = 0; i < Rows::kEach; i++) {
@@ -446,7 +466,7 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
             Bits x[kRows];
 #pragma unroll
             for (int k = 0; k < kRows; k++)
-                x[k] = p[k][e];
+                x[k] = kept_element(p[k][e], r);
 #pragma unroll
             for (int k = 0; k < kRows; k++)
                 l[k].add(x[k]);

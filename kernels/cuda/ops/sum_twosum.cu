@@ -194,9 +194,10 @@ template <class Few, class Any> struct FewOrAgain {
     Few few;
 
     // Returns how many elements that were, if pairs hold them. Whole block.
-    __device__ __forceinline__ u64 add(const SegmentArgs &args, const unsigned char *p, void *shared)
+    template <class Meanwhile>
+    __device__ __forceinline__ u64 add(const SegmentArgs &args, const unsigned char *p, void *shared, Meanwhile meanwhile)
     {
-        return add_part(few, args, p, shared);
+        return add_part(few, args, p, shared, meanwhile);
     }
     // To the block's pair. False if it is not all of it. Whole block.
     __device__ __forceinline__ bool join()
@@ -224,11 +225,13 @@ template <class Few, class Any, bool kMasked> struct FewThenAny {
     Pair own;  // before join
     bool wide; // `any` is in use, by this thread
 
-    __device__ __forceinline__ u64 add(const SegmentArgs &args, const unsigned char *p, void *shared)
+    template <class Meanwhile>
+    __device__ __forceinline__ u64 add(const SegmentArgs &args, const unsigned char *p, void *shared, Meanwhile meanwhile)
     {
         Tiles<Few, kMasked> tiles(args, p);
         uint4 now[Few::kUnroll];
         bool more = tiles.request(); // the next tile is requested before this one is added, so loads are always in flight
+        meanwhile();
         few.init(shared, args);
         wide = !kMasked && __any_sync(kFullMask, more && Few::far_apart(tiles.next[0])); // what is masked out would count
         if (wide)
@@ -317,12 +320,6 @@ template <class Few, class Any, bool kMasked> struct FewThenAny {
 // It is the block that started last: it waits for no block that has not started, however many fit the device and whatever else
 // runs there. Blocks that have started always go on, so it does not wait for ever. Each block has a slot, whose words are zero
 // until they have arrived, and again after the launch. So there is no counter at the end, and no fence for pairs alone.
-
-// Has every other block of the row started before this one? For one thread. The answer arrives while the block adds its part.
-__device__ __forceinline__ bool starts_last(RowTotal *total)
-{
-    return number_in_turn(&total->arrived, gridDim.x - 1) == gridDim.x - 1;
-}
 
 __device__ __forceinline__ u64 *slot_of(const SegmentArgs &args, u32 block)
 {
@@ -451,10 +448,14 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
     Few &few = sum.few;
     RowTotal *total = gridDim.x > 1 ? args.totals + row : NULL;
     __shared__ bool waits; // this block, for the others
-    const bool last = args.meets && threadIdx.x == 0 && starts_last(total);
-    const u64 elements = sum.add(args, p, shared);
-    if (threadIdx.x == 0)
-        waits = last;
+    // Drawn once the first loads are under way: before them, its warp waited for it and requested them late.
+    u32 turn = 0;
+    const u64 elements = sum.add(args, p, shared, [&] {
+        if (args.meets && threadIdx.x == 0)
+            turn = number_in_turn(&total->arrived, gridDim.x - 1);
+    });
+    if (threadIdx.x == 0) // has every other block of the row started before this one?
+        waits = args.meets && turn == gridDim.x - 1;
     const bool kept = sum.join();
     const bool here = finish.light || (Few::kEnds && finish.ends); // finished by a block of this launch
     u64 *partial = here || finish.added ? words : partials + (number + blockIdx.x) * finish.plan.all;

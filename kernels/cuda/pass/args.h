@@ -37,7 +37,7 @@ struct SegmentArgs {
     u32 keep;          // of a float's upper 32 bits: all, or all but the sign
     u32 tickets;       // segment.cuh; of whole tiles. Not 0 only if there is one row, of several blocks
     RowTotal *totals;  // of these rows; kRowTotals, then kSlots slots
-    u32 rounds, share; // tiles for each block; vectors of the rest for each, a multiple of its threads, at most a tile
+    u32 rounds, share; // tiles for each block; vectors of the rest for each, a multiple of a warp's, at most a tile
     // Kernels for tiles read only these fields and the first ones of FinishArgs. They wait for every 64-byte line of arguments
     // that they read; with arguments from 0x210 on (H100) these are in one line.
     const unsigned char *data; // rows x row_len elements
@@ -55,7 +55,7 @@ constexpr int kColumnThreads = 256; // of a block of walk_columns
 constexpr u32 kColumnWidth = 16;    // columns by vectors: the least number of vectors side by side, unless there are fewer
 constexpr u32 kColumnBlocks = 2;    // ... and blocks of an SM
 constexpr u32 kColumnRows = 8;      // ... rows of a thread at once
-constexpr u32 kRingWidth = 32;      // column_ring.cuh: vectors side by side, unless there are fewer
+constexpr u32 kRingWidth = 8;       // column_ring.cuh: vectors side by side, unless there are fewer
 constexpr u32 kRingRows = 8;        // ... rows of a thread at once
 constexpr u32 kRingTiles = 2;       // ... and how often they are in shared memory
 constexpr size_t kRingBytes = kRingTiles * kRingRows * kColumnThreads * 16;
@@ -103,6 +103,7 @@ struct RowArgs {
     u64 longest;     // longer lines are passed over
     u32 lanes;       // of a line: a power of two up to a warp
     u32 state_words; // of shared memory for each thread
+    u32 keep[2];     // of the words of two: all bits or, for magnitudes, all but the elements' signs
     bool skip;       // NaNs are left out and counted
 };
 
@@ -114,6 +115,7 @@ using RowsKernel = void (*)(FinishArgs, RowArgs);
 using StatesFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials, u32 state_words, bool again);
 using ListedFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *list, u32 state_words, u32 scratch_at);
 using FinishFn = void (*)(FinishArgs, WalkArgs, const u64 *partials, u32 state_words, u32 scratch_at);
+using NarrowFn = void (*)(FinishArgs, const u64 *wide, u64 first, u64 lines, u64 *list);
 
 // A kernel of whole rows with what its launcher must know.
 struct SegmentKernel {

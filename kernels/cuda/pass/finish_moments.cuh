@@ -88,6 +88,7 @@ struct NearMoments {
     NearSum sum, squares;
     u64 count;
 
+    __device__ __forceinline__ NearMoments(const NearSum &s, const NearSum &q, u64 n) : sum(s), squares(q), count(n) {}
     __device__ __forceinline__ explicit NearMoments(const MomentSums &of, u64 n) : count(n)
     {
         Terms<3> q = of.squares;

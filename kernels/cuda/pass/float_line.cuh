@@ -12,16 +12,18 @@ enum LineKind { kSum, kMoments, kStatistics };
 
 struct NoPlaces {};
 
-template <int kDtype, LineKind kKind> struct FloatTypes {
+template <int kDtype, LineKind kKind, bool kNear = false> struct FloatLine;
+template <int kDtype, LineKind kKind, bool kNear = false> struct FloatTypes {
     using Element = typename FloatElement<kDtype>::Type;
     using Bits = typename Element::Bits;
     static constexpr bool kWide = kDtype == RP_F64, kSquares = kKind != kSum;
-    using Sums = std::conditional_t<kWide, WideSums<kSquares>, NarrowSums<kSquares>>;
+    using WideSums = std::conditional_t<kNear, NearWideSums, rk::WideSums<kSquares>>;
+    using Sums = std::conditional_t<kWide, WideSums, NarrowSums<kSquares>>;
     using Extras = std::conditional_t<kKind == kStatistics, Places<Element>, NoPlaces>;
 };
 
 // A team's result for its part of a line.
-template <int kDtype, LineKind kKind> struct FloatLine {
+template <int kDtype, LineKind kKind> struct FloatLine<kDtype, kKind, false> {
     using Types = FloatTypes<kDtype, kKind>;
 
     LineSums<Types::Sums::kTerms> sums;
@@ -87,6 +89,36 @@ template <int kDtype, LineKind kKind> struct FloatLine {
         words[RP_STATS_MAX] = sums.count ? rk_convert_float(kDtype, places.extreme(true, kDtype), RP_F64) : nan;
         words[RP_STATS_SUM_HIGH] = 0;
         return true;
+    }
+};
+
+// The same of sums and moments as a value alone: also from sums that a few doubles hold but for a known error.
+template <int kDtype, LineKind kKind> struct FloatLine<kDtype, kKind, true> {
+    static_assert(kKind != kStatistics);
+    using Types = FloatTypes<kDtype, kKind, true>;
+
+    NearSum sum, squares;
+    u64 count, skipped;
+    u32 special;
+
+    __device__ __forceinline__ void join(const FloatLine &o)
+    {
+        sum.join(o.sum);
+        squares.join(o.squares);
+        count += o.count;
+        skipped += o.skipped;
+        special |= o.special;
+    }
+    // Makes cell `line`. False: it is not certain, or a fault.
+    __device__ __forceinline__ bool finish(const FinishArgs &a, const SegmentArgs &args, u64 line) const
+    {
+        if (skipped && args.nan_error)
+            return false;
+        double *v = (double *)a.cells + line;
+        if (special || (sum.error == 0 && squares.error == 0))
+            return LineSums<2>{sum.pair(), {{squares.s, squares.t}, false}, count, special}.value(a.spec,
+                                                                                                  (rk_finisher)a.finisher, v);
+        return value_near(a.spec.op, a.spec.ddof, (rk_finisher)a.finisher, count, sum, squares, v);
     }
 };
 

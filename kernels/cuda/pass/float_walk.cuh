@@ -12,16 +12,17 @@ namespace rk {
 constexpr u32 kAllIn = (1u << kGroup) - 1;
 
 // What a thread accumulates of a line.
-template <int kDtype, LineKind kKind> struct FloatWalk : FloatTypes<kDtype, kKind> {
-    using Line = FloatLine<kDtype, kKind>;
-    using typename FloatTypes<kDtype, kKind>::Element;
-    using typename FloatTypes<kDtype, kKind>::Bits;
-    using FloatTypes<kDtype, kKind>::kWide;
+template <int kDtype, LineKind kKind, bool kNear = false> struct FloatWalk : FloatTypes<kDtype, kKind, kNear> {
+    using Types = FloatTypes<kDtype, kKind, kNear>;
+    using Line = FloatLine<kDtype, kKind, kNear>;
+    using typename Types::Bits;
+    using typename Types::Element;
+    using Types::kWide;
     static constexpr int kBytes = Float<kDtype>::kBytes;
     static constexpr Bits kSign = (Bits)1 << (8 * sizeof(Bits) - 1); // also -0.0, which adds nothing
 
-    typename FloatTypes<kDtype, kKind>::Sums sums;
-    typename FloatTypes<kDtype, kKind>::Extras places;
+    typename Types::Sums sums;
+    typename Types::Extras places;
     u64 count, skipped;
     u32 special;
     Bits keep; // of an element: all, or its magnitude
@@ -120,11 +121,10 @@ template <int kDtype, LineKind kKind> struct FloatWalk : FloatTypes<kDtype, kKin
     }
     __device__ __forceinline__ Line line() const
     {
-        Line l;
-        l.sums = {sums.sum, sums.squares, count, special};
-        l.skipped = skipped;
-        l.places = places;
-        return l;
+        if constexpr (kNear)
+            return {sums.sum, sums.squares, count, skipped, special};
+        else
+            return {{sums.exact_sum(), sums.exact_squares(), count, special}, skipped, places};
     }
 };
 

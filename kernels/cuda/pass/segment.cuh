@@ -105,9 +105,9 @@ __device__ __forceinline__ void each_end(const SegmentArgs &args, const unsigned
 // The last block adds these. Returns how many elements the block has then: `elements` are those in vectors.
 template <class Accumulator, class Head> __device__ __forceinline__ u64 add_ends(Accumulator &acc, const SegmentArgs &args,
                                                                                  const unsigned char *p, Head head, u64 nvec,
-                                                                                 u64 elements)
+                                                                                 u64 elements, u32 block)
 {
-    if (blockIdx.x < gridDim.x - 1)
+    if (block < gridDim.x - 1)
         return elements;
     each_end(args, p, head, nvec, [&](const void *e, u64 index) { acc.add_element(e, index); });
     return elements + args.row_len - nvec * (16 >> args.element_log2);
@@ -118,9 +118,15 @@ template <class Accumulator, class = void> constexpr bool kPointer = false;
 template <class Accumulator>
 constexpr bool kPointer<Accumulator, std::void_t<decltype(Accumulator::kByPointer)>> = Accumulator::kByPointer;
 
-// The block's part of the row at `p`, added to a fresh accumulator. Returns how many elements that were. Whole block.
-template <class Accumulator>
-__device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared)
+struct Nothing {
+    __device__ __forceinline__ void operator()() const {}
+};
+
+// The part of the row at `p` that is block number `block`'s, added to a fresh accumulator. Returns how many elements that were.
+// meanwhile(): once the first loads are under way. Whole block.
+template <class Accumulator, class Meanwhile>
+__device__ __forceinline__ u64 add_part_of(u32 block, Accumulator &acc, const SegmentArgs &args, const unsigned char *p,
+                                           void *shared, Meanwhile meanwhile)
 {
     constexpr int kThreads = Accumulator::kThreads, kUnroll = Accumulator::kUnroll, kTile = kThreads * kUnroll;
     constexpr bool kPads = Accumulator::kFilling == kPadded;
@@ -130,11 +136,11 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
         head = args.row_len;
     const uint4 *vectors = (const uint4 *)(p + (head << log2));
     const u64 nvec = (args.row_len - head) >> (4 - log2), step = (u64)gridDim.x * kTile;
-    const u64 rest = args.rounds * step + blockIdx.x * args.share;
+    const u64 rest = args.rounds * step + block * args.share;
     const u32 left = rest < nvec ? (u32)min(nvec - rest, (u64)args.share) : 0;
 
     uint4 now[kUnroll], next[kUnroll];
-    u64 first = blockIdx.x * kTile; // of the tile's vectors
+    u64 first = block * kTile; // of the tile's vectors
     const uint4 *here = vectors + first + threadIdx.x;
     // The block's next tile; behind the last one its share of the rest, and padding.
     auto load = [&](u32 round) {
@@ -148,6 +154,7 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
         request_rest<Accumulator>(next, vectors, rest, left);
     };
     load(0);
+    meanwhile();
     acc.init(shared, args);
     // The next tile is requested before this one is added, so loads are always in flight.
 #pragma unroll 1
@@ -166,7 +173,15 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
         add_whole(acc, now, index, per_vector);
     }
     add_rest(acc, next, vectors, head, rest, left, per_vector);
-    return add_ends(acc, args, p, head, nvec, ((u64)args.rounds * kTile + left) * per_vector);
+    return add_ends(acc, args, p, head, nvec, ((u64)args.rounds * kTile + left) * per_vector, block);
+}
+
+// This block's.
+template <class Accumulator, class Meanwhile = Nothing>
+__device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared,
+                                        Meanwhile meanwhile = {})
+{
+    return add_part_of(blockIdx.x, acc, args, p, shared, meanwhile);
 }
 
 // ---- tickets: parts of the last tiles of a row, which warps take as they come to it, so that all end at once ----
@@ -372,7 +387,7 @@ __device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &
         add_whole(acc, now, index, tiles.per_vector());
     }
     add_rest(acc, tiles.next, tiles.vectors, tiles.head, tiles.rest, tiles.left, tiles.per_vector());
-    return add_ends(acc, args, p, tiles.head, tiles.nvec, tiles.elements());
+    return add_ends(acc, args, p, tiles.head, tiles.nvec, tiles.elements(), blockIdx.x);
 }
 
 // Accumulators of which one block fills an SM's shared memory come in two sizes. Which one a device gets is known when code

@@ -5,6 +5,7 @@
 #include "kernels/cuda/launch/tuning.h"
 #include "kernels/cuda/pass/batch.h"
 #include "kernels/exact/line.h"
+#include "kernels/exact/runs.h"
 
 namespace rk {
 namespace {
@@ -115,7 +116,7 @@ void batch_close(BatchFlight *f)
     *f = BatchFlight{};
 }
 
-bool batch_fits(const rk_task *t) { return cut_of(t).units <= kUnitsPerTask; }
+bool batch_fits(const rk_task *t) { return !rk_in_runs(&t->spec) && cut_of(t).units <= kUnitsPerTask; }
 
 void batch_launch(BatchFlight *f, const rk_task *tasks)
 {

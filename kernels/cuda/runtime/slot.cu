@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/exact/line.h"
+#include "kernels/exact/runs.h"
 #include "kernels/exact/state.h"
 
 namespace rk {
@@ -135,16 +136,17 @@ cudaError_t gather(Slot *s, const void *from, size_t size, u64 stride, u64 n, vo
     return cudaMemcpy2DAsync(to, size, from, stride * size, size, n, cudaMemcpyDeviceToDevice, s->stream);
 }
 
-// One line of the task's memory, `n` elements from element `from` on, to its state. Waits for it.
-cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, u64 line, u64 from, u64 n, rk_state *state)
+// One line of the task's memory, or a run of one, `n` elements from element `from` on, to its state. `base`: the index of its
+// first element. Waits for it.
+cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, const rk_line &l, u64 base, u64 from, u64 n, rk_state *state)
 {
     const size_t size = rp_dtype_size(t->spec.dtype);
-    const rk_line l = rk_line_of(&t->spec, NULL, line);
     const rp_parts parts = rp_spec_parts(&t->spec, in_memory(t));
     const u64 first = l.first + from * l.stride;
-    ChainTask chain = {t->spec, parts.elements + first * size, NULL, t->base + from, s->mapped, s->fault};
+    ChainTask chain = {t->spec, parts.elements + first * size, NULL, base + from, s->mapped, s->fault};
     chain.spec.flags = RP_STATES_OUT | (t->spec.flags & RP_MASK);
     chain.spec.rows = 1;
+    chain.spec.planes = 0;
     chain.spec.row_len = n;
     if (is_scattered(t, l)) {
         TRY_CUDA(gather(s, chain.data, size, l.stride, n, s->input));
@@ -159,6 +161,18 @@ cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, u64 line, u64 from
     return cudaSuccess;
 }
 
+// Joins a line, or a run of one, to its state.
+cudaError_t join_line(Slot *s, Device *d, const rk_task *t, const rk_line &l, u64 base, rk_state *all)
+{
+    const u64 most = is_scattered(t, l) ? s->chunk_bytes / (rp_dtype_size(t->spec.dtype) + 1) : l.n;
+    rk_state part;
+    for (u64 from = 0; from < l.n; from += most) {
+        TRY_CUDA(reduce_part(s, d, t, l, base, from, l.n - from < most ? l.n - from : most, &part));
+        rk_state_merge(all, &part);
+    }
+    return cudaSuccess;
+}
+
 // Rare: line `line` has no result. The CPU finds out why: it reduces host data, which are few, or finishes the line's state of
 // data on the device.
 cudaError_t explain(Slot *s, Device *d, rk_task *t, u64 line)
@@ -167,14 +181,12 @@ cudaError_t explain(Slot *s, Device *d, rk_task *t, u64 line)
         rk_cpu_run(t);
         return cudaSuccess;
     }
-    const rk_line l = rk_line_of(&t->spec, NULL, line);
-    const u64 most = is_scattered(t, l) ? s->chunk_bytes / (rp_dtype_size(t->spec.dtype) + 1) : l.n;
-    rk_state all, part;
+    const u64 run = t->spec.row_len, runs = rk_in_runs(&t->spec) && run ? t->spec.planes : 1;
+    rk_line l = rk_line_of(&t->spec, NULL, line);
+    rk_state all;
     rk_state_init(&all, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
-    for (u64 from = 0; from < l.n; from += most) {
-        TRY_CUDA(reduce_part(s, d, t, line, from, l.n - from < most ? l.n - from : most, &part));
-        rk_state_merge(&all, &part);
-    }
+    for (u64 i = 0; i < runs; i++, l.first += t->spec.rows * run)
+        TRY_CUDA(join_line(s, d, t, l, t->base + i * run, &all));
     rk_explain(t, line, &all);
     return cudaSuccess;
 }

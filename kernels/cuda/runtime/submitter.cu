@@ -1,4 +1,5 @@
 #include "kernels/cuda/runtime/backend.cuh"
+#include "kernels/exact/runs.h"
 
 namespace rk {
 namespace {
@@ -41,7 +42,8 @@ void run_any(Backend *b, rk_task *t)
         run(b, t);
         return;
     }
-    if (!t->fill && t->spec.flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS)) { // not to be cut. Rare: memory was short for slots
+    if (!t->fill && (t->spec.flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS) ||
+                     rk_in_runs(&t->spec))) { // not to be cut. Rare: memory was short for slots
         rk_cpu_run(t);
         complete(b, t);
         return;

@@ -84,14 +84,18 @@ RK_FN void rk_products_add(rk_state *s, uint64_t bits)
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
 
+/* The product with infinities, NaNs or zeros */
+RK_FN uint64_t rk_special_product(int special, int negative, rk_format f)
+{
+    if (special == RK_NAN)
+        return rk_nan_bits(f);
+    return rk_sign_bit(f, negative) | (special == RK_INF ? rk_inf_bits(f) : 0);
+}
+
 RK_FN uint64_t rk_finish_product(const rk_state *s, rk_format f)
 {
     int negative = (int)(s->limb[3] & 1);
-    if (s->special == RK_NAN)
-        return rk_nan_bits(f);
-    if (s->special)
-        return rk_sign_bit(f, negative) | (s->special == RK_INF ? rk_inf_bits(f) : 0);
-    return rk_exp2_round(s->limb, negative, f);
+    return s->special ? rk_special_product(s->special, negative, f) : rk_exp2_round(s->limb, negative, f);
 }
 
 /* The product of integers as 192-bit two's complement. False: its magnitude is 2^64 or more, and no more is known. */
