@@ -83,12 +83,12 @@ enum {
     LONG_ROW = 16 << 10  /* bytes; shorter rows have cells that cost more than reading them (tuning/cpu-sums.md) */
 };
 
-/* Products take so long that several threads should share them. */
+/* Products take so long that several threads should share them. A task that only stores bytes has no dtype, whose size is 0. */
 static bool comes_in_parts(const rk_fleet *v, const rk_task *t)
 {
     const rp_spec *s = &t->spec;
     const uint32_t plain = RP_STATES_OUT | RP_WRAP | RP_INITIAL | RP_COLUMNS;
-    const bool columns = s->flags & RP_COLUMNS, long_rows = s->rows == 1 || s->row_len >= LONG_ROW / rp_dtype_size(s->dtype),
+    const bool columns = s->flags & RP_COLUMNS, long_rows = s->rows == 1 || s->row_len * rp_dtype_size(s->dtype) >= LONG_ROW,
                fit = rp_planes(s) == 1 && (columns ? s->row_len <= MOST_COLUMNS : long_rows);
     return v->backend == RP_BACKEND_CPU && !t->fill && !t->memory && !(s->flags & ~plain) && s->op != RP_OP_PROD && fit;
 }
