@@ -61,11 +61,14 @@ int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t
     if (helper)
         write_peer();
     pthread_mutex_lock(&seen.lock);
-    seen.sleeps += helper;
-    seen.leaders += !helper;
-    seen.waits += !helper;
-    seen.reads = helper ? seen.reads : fds[0].fd >= 0;
-    seen.timed = helper ? seen.timed : t != NULL;
+    if (helper) {
+        seen.sleeps++; /* it alone reads and writes this, without the lock, too */
+    } else {
+        seen.leaders++;
+        seen.waits++;
+        seen.reads = fds[0].fd >= 0;
+        seen.timed = t != NULL;
+    }
     pthread_cond_broadcast(&seen.changed);
     pthread_mutex_unlock(&seen.lock);
     int got = (int)syscall(SYS_ppoll, fds, n, now ? t : NULL, mask, (size_t)8);
