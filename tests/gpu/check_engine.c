@@ -556,26 +556,32 @@ static void check_products(rk_engine *e, waker *w, int dtype, amount quick)
     free(memory);
 }
 
-/* Many rows of the same kinds, aligned and not: in registers, walked along, and by a block each. */
+/* Many rows of the same kinds, aligned and not: in registers, walked along, and by a block each. The same as columns. */
 static void check_rows(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
-    static const uint64_t shapes[][2] = {{200, 64}, {40, 1000}, {33, 1024}, {70, 128}, {33, 2500}, {33, 9000}, {33, 20000}};
-    const size_t bytes = rp_dtype_size(dtype);
+    static const uint64_t shapes[][2] = {{200, 64},  {40, 1000}, {33, 1024}, {4300, 40}, {70, 128},
+                                         {4301, 35}, {33, 2500}, {33, 9000}, {33, 20000}};
+    const size_t bytes = rp_dtype_size(dtype), count = sizeof shapes / sizeof shapes[0];
     char *memory = aligned_alloc(4096, (MOST * bytes + SPARE + 4095) / 4096 * 4096);
     for (int k = 0; k < WHOLE_KINDS; k++)
-        for (size_t i = 0; i < (quick == TINY ? 3 : sizeof shapes / sizeof shapes[0]); i++) {
-            const uint64_t rows = shapes[i][0], row_len = shapes[i][1], special = rng() % (rows * row_len);
+        for (size_t i = 0; i < (quick == TINY ? 8 : 2 * count); i++) {
+            const bool columns = i % 2;
+            const uint64_t lines = shapes[i / 2][0], n = shapes[i / 2][1], special = rng() % (lines * n);
+            if (columns && lines * n * bytes > chunk_bytes) /* only rows are cut */
+                continue;
             char *data = memory + (rng() % 4 == 0 ? bytes : 0);
-            for (uint64_t j = 0; j < rows * row_len; j++) {
-                uint64_t bits = whole_bits(dtype, (whole_kind)k, j % row_len, row_len);
+            for (uint64_t j = 0; j < lines * n; j++) {
+                const uint64_t at = columns ? j % n * lines + j / n : j;
+                uint64_t bits = whole_bits(dtype, (whole_kind)k, j % n, n);
                 if (j == special && rng() % 2)
                     bits = float_bits(dtype, ONE_NAN, 0, 0);
-                memcpy(data + j * bytes, &bits, bytes);
+                memcpy(data + at * bytes, &bits, bytes);
             }
-            rk_task t = task_of(op, dtype, (int)(i % 3), 0, rows, row_len, data);
+            rk_task t = columns ? task_of(op, dtype, (int)(i / 2 % 3), RP_COLUMNS, n, lines, data)
+                                : task_of(op, dtype, (int)(i / 2 % 3), 0, lines, n, data);
             if (op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM || op == RP_OP_STATS)
                 t.spec.ddof = (uint32_t)(rng() % 2);
-            compare(e, w, &t, "rows of these kinds");
+            compare(e, w, &t, columns ? "columns of these kinds" : "rows of these kinds");
         }
     free(memory);
 }

@@ -188,8 +188,8 @@ cudaError_t launch_walker(const Device *d, const FinishArgs &a, const SegmentArg
     const u64 teams = w.lines * (w.walkers / w.team), threads = teams * w.lanes;
     if (p.ring) {
         const u32 items = ring_items(w), most = (u32)d->sms * p.blocks;
-        return gpu_launch(false, fn, items < most ? items : most, kColumnThreads, column_shared_bytes(a.plan.layout), stream, a,
-                          g, w, to);
+        return gpu_launch(false, fn, items < most ? items : most, kColumnThreads,
+                          column_shared_bytes(a.plan.layout, a.spec.dtype), stream, a, g, w, to);
     }
     if (p.whole) {
         const u64 vectors = w.lines / kColumns, most = (u64)d->sms * kPlaneBlocks;
@@ -244,7 +244,7 @@ cudaError_t finish_columns(const Device *d, const FinishArgs &a, const SegmentAr
                            cudaStream_t stream)
 {
     w.width = (u32)(w.lines < kWarp ? w.lines : kWarp);
-    TRY_CUDA(gpu_launch(d->overlapped_launch, column_finish_kernel(a.plan.layout), (u32)div_up(w.lines, w.width),
+    TRY_CUDA(gpu_launch(d->overlapped_launch, column_finish_kernel(a.plan.layout, a.spec.dtype), (u32)div_up(w.lines, w.width),
                         kColumnThreads, 0, stream, a, g, w, s.a));
     w.marked = true;
     return walk_uncertain(d, a, g, w, p, s, d->overlapped_launch, stream);
@@ -578,8 +578,8 @@ cudaError_t launch_lines(Device *d, const ChainTask &t, const FinishArgs &a, Scr
     Pick p = pick_kernels(d, t, a);
     if (p.ring) {
         int blocks;
-        TRY_CUDA(
-            device_blocks_per_sm(d, (const void *)p.kernel.walk, kColumnThreads, column_shared_bytes(a.plan.layout), &blocks));
+        TRY_CUDA(device_blocks_per_sm(d, (const void *)p.kernel.walk, kColumnThreads,
+                                      column_shared_bytes(a.plan.layout, a.spec.dtype), &blocks));
         p.blocks = (u32)blocks;
     }
     switch (p.way) {

@@ -18,12 +18,12 @@
 //
 // Lines walked along, by what is summed (kernel.walk); then merge.cuh if a line has several teams, else finish_lines:
 //
-//   f32, columns of whole vectors          columns_float.cu, but for stats; its finish_float_columns if there are several teams
+//   f32, f64, columns of whole vectors     columns_float.cu, but for stats; its finish_float_columns if there are several teams
 //   f32, rows of 8 to 128 bytes            rows_thread.cu: var, norms, stats
 //   f32, rows of whole vectors to 4 KiB    rows_float.cu: the same; with a mask sums, too
 //   32 bits, rows of either kind           rows_best.cu: min, max, argmin, argmax
 //   f32, columns of few rows               columns_whole.cu: sums, norms, var, min, max, if there are many columns or planes
-//   floats, many rows, segments            lines_near.cu: var, norms; a block a line if they are long
+//   floats, many rows, segments, columns   lines_near.cu: var, norms; a block a line if they are long, but for columns
 //   other floats: sums, norms, var, stats  lines_float.cu: walk_columns for columns, walk_floats with vectors for long lines,
 //                                          walk_floats for short ones; what their doubles do not hold walk_states or, if
 //                                          values were made, walk_listed (lines_any.cu) does again
@@ -145,8 +145,12 @@ WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const Segme
         return NULL;
     if (!is_float_sum(s, layout))
         return k.columns;
-    const u64 rows = rk_square_limbs(layout) ? kTuning.ring_rows_of_squares : kTuning.ring_rows;
-    const bool slow = d->slow_doubles || d->long_sums || d->major < 8 || s.rows < rows || rp_results(&s) > kTuning.ring_columns;
+    const bool doubles = s.dtype == RP_F64; // these are near sums, which hold no states
+    const u64 rows = doubles                   ? kTuning.ring_rows_of_doubles
+                     : rk_square_limbs(layout) ? kTuning.ring_rows_of_squares
+                                               : kTuning.ring_rows;
+    const bool slow = (doubles && !makes_values(s)) || d->slow_doubles || d->long_sums || d->major < 8 || s.rows < rows ||
+                      rp_results(&s) > kTuning.ring_columns;
     return slow ? NULL : column_float_kernel(layout, s.dtype);
 }
 
@@ -266,11 +270,13 @@ void pick_near(const Device *d, const rp_spec &s, int layout, Pick *p)
 {
     const u64 length = mean_length(s);
     const bool one_team = rp_results(&s) >= kTuning.short_rows_min && length <= longest_shared_line(d, s);
-    if (!is_float_sum(s, layout) || (s.flags & RP_COLUMNS) || !makes_values(s) || d->slow_doubles || d->long_sums ||
-        !one_team || length < kTuning.near_line)
+    if (!is_float_sum(s, layout) || !makes_values(s) || d->slow_doubles || d->long_sums || !one_team ||
+        length < kTuning.near_line)
         return;
-    const bool block = length * rk_bytes(s.dtype) >= kTuning.near_block_line;
-    const WalkFn fn = near_line_kernel(layout, s.dtype, block);
+    const bool columns = s.flags & RP_COLUMNS, block = !columns && length * rk_bytes(s.dtype) >= kTuning.near_block_line;
+    if (columns && (p->ring || p->whole || rp_results(&s) < (u64)d->sms * kWarp)) // few blocks
+        return;
+    const WalkFn fn = near_line_kernel(layout, s.dtype, columns ? kNearColumns : block ? kNearBlock : kNearLanes);
     if (!fn)
         return;
     p->kernel.walk = fn;

@@ -35,13 +35,12 @@ SegmentFn product_redo_kernel(int dtype);           // products_float.cu
 // instead of partials: their number, then which.
 WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float.cu
 
-// Rows and segments of one team, to values or listed as above: sums of squares, var. NULL: there is none.
-// `whole_block`: kColumnThreads threads a line.
-WalkFn near_line_kernel(int layout, int dtype, bool whole_block); // lines_near.cu
+// Lines of one team, to values or listed as above: sums of squares, var. NULL: there is none. kNearBlock: kColumnThreads threads.
+WalkFn near_line_kernel(int layout, int dtype, NearShape shape); // lines_near.cu
 
-// Columns of f32 by vectors, as above: sums, also of squares. NULL: there is none.
+// Columns of f32 and f64 by vectors, as above: sums, also of squares. NULL: there is none.
 WalkFn column_float_kernel(int layout, int dtype); // columns_float.cu
-size_t column_shared_bytes(int layout);            // ... its dynamic shared memory
+size_t column_shared_bytes(int layout, int dtype); // ... its dynamic shared memory
 
 // Columns of few rows, whole ones by a thread: sums, also of squares, min, max. `planes`: of at most kPlaneRows rows of at most
 // kPlaneVectors vectors; dynamic shared memory: plane_shared_bytes. As above, but beyond kMostListed lines are marked; so do
@@ -51,8 +50,8 @@ size_t plane_shared_bytes(u64 rows);                                        // c
 
 // Where those have several teams and values are made, partials are of column_pair_words words, and this joins them: a block for
 // w.width columns, at most a warp.
-WalkFn column_finish_kernel(int layout); // columns_float.cu
-u32 column_pair_words(int layout);       // columns_float.cu
+WalkFn column_finish_kernel(int layout, int dtype); // columns_float.cu
+u32 column_pair_words(int layout);                  // columns_float.cu
 
 // Long rows with a mask, by vectors: min, max, argmin, argmax of elements of 4 bytes. NULL: there is none.
 WalkFn masked_best_kernel(int layout, int dtype, bool skip); // minmax_arg.cu

@@ -19,6 +19,7 @@ struct Tuning {
     u64 block_row;            // bytes of a row from which a block of its own is worth while
     u64 ring_rows;            // sums of columns by a ring: rows from which this pays
     u64 ring_rows_of_squares; // ... the same of squares
+    u64 ring_rows_of_doubles; // ... the same of f64
     u64 ring_columns;         // ... columns at most: their vectors are counted by 32 bits
     u64 ring_share;           // ... rows of a thread that are worth the end of an item
     u64 whole_turns;          // turns of threads from which they have whole columns
@@ -41,6 +42,7 @@ constexpr Tuning kTuning = {
     16u << 10,                      // a tile of a block's threads
     32,                             // of 16 rows an H200 takes 710 us for a sum instead of 640, 1393 for var instead of 882
     96,                             // of 64 rows 534 us for var instead of 483
+    8,                              // a tile
     1ull << 32, 64, 2, 0.9, 16, 16, // of 8: sums 0.2 to 0.4 % slower, for drawing takes time
     1ull << 24,
     1, // persistent blocks: the tiles are handed out round-robin

@@ -1,12 +1,11 @@
-// Columns of f32 by vectors (column_ring.cuh): exact sums, of magnitudes too, and of squares.
+// Columns of f32 and f64 by vectors (column_ring.cuh): exact sums, of magnitudes too, and of squares.
 #include "kernels/cuda/pass/column_accumulators.cuh"
+#include "kernels/cuda/pass/column_doubles.cuh"
 #include "kernels/cuda/pass/column_ring.cuh"
 #include "kernels/cuda/pass/join_words.cuh"
 
 namespace rk {
 namespace {
-
-constexpr u32 kParts = kColumns * kColumnThreads; // of a block
 
 // Joins `rows` rows of `across` parts each, which lie one behind the other in `space`, of each word kStep. Whole block.
 template <class Part, u32 kStep> __device__ __forceinline__ void join_rows(u64 *space, u32 rows, u32 across, bool needs_sum)
@@ -36,29 +35,30 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
     walk_float_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                        const __grid_constant__ WalkArgs w, u64 *out)
 {
-    using Part = ColumnPart<Columns::kKind>;
+    using Part = typename Columns::Part;
+    constexpr int kPer = Columns::kPer;
+    constexpr u32 kParts = kPer * kColumnThreads; // of a block
     RK_DYNAMIC_SHARED(uint4, ring);
     u64 *const space = (u64 *)(ring + kRingBytes / sizeof(uint4)); // a part for each thread and column
     const bool needs_sum = a.plan.sum != 0;
     let_next_pass_start();
-    const ColumnItems items(a, w, kColumns);
+    const ColumnItems items(a, w, kPer);
     Columns x;
-    typename Columns::Apart apart[kColumns];
+    typename Columns::Apart apart[kPer];
     x.init(a, g);
     auto take = [&](const ColumnItem &at) {
-        const u32 across = kColumns * w.width, row = items.row;
+        const u32 across = kPer * w.width, row = items.row;
         if (row < w.team) {
 #pragma unroll
-            for (int c = 0; c < kColumns; c++)
-                x.part(c, apart).write(space + (row * across + items.side * kColumns + c), kParts, needs_sum);
+            for (int c = 0; c < kPer; c++)
+                x.part(c, apart).write(space + (row * across + items.side * kPer + c), kParts, needs_sum);
         }
         join_rows<Part, kParts>(space, w.team, across, needs_sum);
-        const u64 rows = items.rows_of(at.team), first = at.number - items.side * kColumns;
-        const bool quick = Columns::kKind == kSum && w.values && a.finisher == RK_FINISH_TOTAL &&
-                           a.cell_bytes == sizeof(double);
+        const u64 rows = items.rows_of(at.team), first = at.number - items.side * kPer;
+        const bool quick = Part::kWhat == kSum && w.values && a.finisher == RK_FINISH_TOTAL && a.cell_bytes == sizeof(double);
         u32 quickly = 0; // columns that the quick way has finished
 #pragma unroll
-        for (u32 k = 0; k < kColumns && quick; k++) {
+        for (u32 k = 0; k < kPer && quick; k++) {
             const u32 i = threadIdx.x + k * kColumnThreads;
             Part part;
             part.read(space + min(i, across - 1), kParts);
@@ -88,7 +88,7 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
         __syncthreads(); // before the next item's parts come
     };
     each_item(
-        items, a, sizeof(float), ring, [&] { x.begin(); },
+        items, a, 16 / kPer, ring, [&] { x.begin(); },
         [&](const uint4(&tile)[kRingRows], const uint4 *at) {
             auto again = [at](u32 k, int c) { return ((const u32 *)at)[k * (4 * kColumnThreads) + c]; };
             x.add_tile(tile, again, apart);
@@ -98,11 +98,10 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColu
 
 // From the parts of a column's teams to its value. A block has w.width columns. Those that are not certain are marked, unless
 // their parts are exact. `out`: behind the number of lines that are listed.
-template <LineKind kKind> __global__ void __launch_bounds__(kColumnThreads)
+template <class Part> __global__ void __launch_bounds__(kColumnThreads)
     finish_float_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                          const __grid_constant__ WalkArgs w, u64 *out)
 {
-    using Part = ColumnPart<kKind>;
     __shared__ u64 space[Part::kWords * kColumnThreads], total[kMaxWords];
     __shared__ u32 uncertain; // a column: a bit each
     const u32 side = threadIdx.x % w.width, row = threadIdx.x / w.width, rows = kColumnThreads / w.width;
@@ -154,18 +153,26 @@ template <LineKind kKind> __global__ void __launch_bounds__(kColumnThreads)
 
 WalkFn column_float_kernel(int layout, int dtype)
 {
-    if (dtype != RP_F32 || rk_is_stats(layout))
+    if ((dtype != RP_F32 && dtype != RP_F64) || rk_is_stats(layout))
         return NULL;
+    if (dtype == RP_F64)
+        return rk_square_limbs(layout) ? walk_float_columns<DoubleColumns<kMoments>> : walk_float_columns<DoubleColumns<kSum>>;
     return rk_square_limbs(layout) ? walk_float_columns<ColumnMoments<false>> : walk_float_columns<ColumnSum>;
 }
 
-WalkFn column_finish_kernel(int layout)
+WalkFn column_finish_kernel(int layout, int dtype)
 {
-    return rk_square_limbs(layout) ? finish_float_columns<kMoments> : finish_float_columns<kSum>;
+    if (dtype == RP_F64)
+        return rk_square_limbs(layout) ? finish_float_columns<ColumnPart<kMoments, RP_F64>>
+                                       : finish_float_columns<ColumnPart<kSum, RP_F64>>;
+    return rk_square_limbs(layout) ? finish_float_columns<ColumnPart<kMoments>> : finish_float_columns<ColumnPart<kSum>>;
 }
 
 u32 column_pair_words(int layout) { return rk_square_limbs(layout) ? ColumnPart<kMoments>::kWords : ColumnPart<kSum>::kWords; }
 
-size_t column_shared_bytes(int layout) { return kRingBytes + column_pair_words(layout) * kParts * sizeof(u64); }
+size_t column_shared_bytes(int layout, int dtype)
+{
+    return kRingBytes + column_pair_words(layout) * (16 / rk_bytes(dtype)) * kColumnThreads * sizeof(u64);
+}
 
 } // namespace rk

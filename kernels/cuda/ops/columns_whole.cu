@@ -209,7 +209,7 @@ __device__ __noinline__ bool finish_far(const FinishArgs &a, const SegmentArgs &
     for (u32 k = 0; k < rows; k++, p += jump) {
         const u32 bits = *p & keep;
         if ((bits & ~kSign) >= kInfinite) {
-            odd.note(bits, g.skip, a.plan.sum == 0);
+            odd.note(AsF32::nan(bits), bits & kSign && a.plan.sum != 0, g.skip);
             continue;
         }
         const double x = (double)__uint_as_float(bits);

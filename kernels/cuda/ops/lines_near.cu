@@ -1,6 +1,7 @@
-// Sums of squares, variances and norms of rows and segments by walking along them with near sums (near_sum.cuh): a few doubles,
+// Sums of squares, variances and norms of rows, segments and columns by walking along them with near sums (near_sum.cuh): a few doubles,
 // with a bound on what these do not hold. A line whose value that leaves in doubt is listed.
-#include "kernels/cuda/pass/float_walk.cuh"
+#include "kernels/cuda/launch/registry.h"
+#include "kernels/cuda/pass/walk_columns.cuh"
 
 namespace rk {
 namespace {
@@ -68,23 +69,28 @@ template <int kDtype> __global__ void __launch_bounds__(kColumnThreads, 2)
     }
 }
 
-template <int kDtype> WalkFn pick(bool whole_block) { return whole_block ? walk_near_long<kDtype> : walk_near<kDtype>; }
+template <int kDtype> WalkFn pick(NearShape shape)
+{
+    return shape == kNearColumns ? walk_columns<Walker<kDtype>>
+           : shape == kNearBlock ? walk_near_long<kDtype>
+                                 : walk_near<kDtype>;
+}
 
 } // namespace
 
-WalkFn near_line_kernel(int layout, int dtype, bool whole_block)
+WalkFn near_line_kernel(int layout, int dtype, NearShape shape)
 {
     if (!rk_square_limbs(layout) || rk_is_stats(layout))
         return NULL;
     switch (dtype) {
     case RP_F16:
-        return pick<RP_F16>(whole_block);
+        return pick<RP_F16>(shape);
     case RP_BF16:
-        return pick<RP_BF16>(whole_block);
+        return pick<RP_BF16>(shape);
     case RP_F32:
-        return pick<RP_F32>(whole_block);
+        return pick<RP_F32>(shape);
     default:
-        return pick<RP_F64>(whole_block);
+        return pick<RP_F64>(shape);
     }
 }
 

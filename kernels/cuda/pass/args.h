@@ -82,6 +82,9 @@ struct WalkArgs {
 // How lines of float sums are walked
 enum WalkShape { kShortWalk, kLongWalk, kColumnWalk };
 
+// ... of one team, by near sums: rows and segments by some lanes each, by a block each; columns
+enum NearShape { kNearLanes, kNearBlock, kNearColumns };
+
 // ---- short rows, a thread each: thread_rows.cuh ----
 
 constexpr u32 kPairRows = 4;      // of 8 bytes: rows of a thread

@@ -23,13 +23,12 @@ struct Odd { // of a column, what is rare: in local memory
         special = 0;
     }
     // An infinity or a NaN
-    __device__ __forceinline__ void note(u32 bits, bool skip, bool one_infinity)
+    __device__ __forceinline__ void note(bool nan, bool negative, bool skip)
     {
-        const bool nan = AsF32::nan(bits);
         if (nan && skip)
             skipped++;
         else
-            special |= nan ? RK_NAN : bits & kSign && !one_infinity ? RK_NINF : RK_PINF;
+            special |= nan ? RK_NAN : negative ? RK_NINF : RK_PINF;
     }
 };
 
@@ -38,7 +37,8 @@ __device__ __forceinline__ u32 field_above(double x) { return x == 0 ? 0 : min((
 __device__ __forceinline__ double of_field(u32 field) { return __hiloint2double((int)(field << 20), 0); }
 
 // The result for a part of a column, as a few doubles.
-template <LineKind kKind> struct ColumnPart {
+template <LineKind kKind, int kDtype = RP_F32> struct ColumnPart {
+    static constexpr LineKind kWhat = kKind;
     static constexpr u32 kWords = kKind == kSum ? 3 : 5;
     // The last word: NaNs that were skipped, errors (field_above), what is special
     static constexpr u64 kSumAt = 36, kSquaresAt = 47, kSpecialAt = 60, kSkipped = (1ull << kSumAt) - 1, kField = 2047;
@@ -90,9 +90,9 @@ template <LineKind kKind> struct ColumnPart {
         skipped = odd & kSkipped;
         special = (u32)(odd >> kSpecialAt) & 3;
     }
-    __device__ __forceinline__ FloatLine<RP_F32, kKind> line(u64 rows) const
+    __device__ __forceinline__ FloatLine<kDtype, kKind> line(u64 rows) const
     {
-        FloatLine<RP_F32, kKind> l;
+        FloatLine<kDtype, kKind> l;
         l.sums = {{sum.s, sum.t, sum.error != 0}, {{squares.s, squares.t}, squares.error != 0}, rows - skipped, special};
         l.skipped = skipped;
         return l;
@@ -112,7 +112,8 @@ template <LineKind kKind> struct ColumnPart {
 // Sums: those of a tile's rows in one double, once rounded down and once up; where both are equal it is exact. What adding it
 // to those before rounds off is summed the same two ways. No branch for a column: what they wait for goes on side by side.
 struct ColumnSum {
-    static constexpr LineKind kKind = kSum;
+    static constexpr int kPer = kColumns;
+    using Part = ColumnPart<kSum>;
     using Apart = Odd;
 
     Enclosed sum[kColumns];
@@ -146,7 +147,7 @@ struct ColumnSum {
             if (!(special >> c & 1))
                 odd->clear();
             special |= 1u << c;
-            odd->note(bits, skip, false);
+            odd->note(AsF32::nan(bits), bits & kSign, skip);
         }
     }
 
@@ -254,7 +255,8 @@ struct ColumnWindow {
 // kFresh: each item's windows lie where its first tile wants them, with more room above, and hold all of its elements. Else
 // they lie as those of the item before.
 template <bool kFresh> struct ColumnMoments {
-    static constexpr LineKind kKind = kMoments;
+    static constexpr int kPer = kColumns;
+    using Part = ColumnPart<kMoments>;
     using Apart = MomentsApart;
     static constexpr u32 kRoom = kFresh ? 3 : 1; // of 8 normal numbers the largest is hardly ever below an eighth of others
 
@@ -303,7 +305,7 @@ template <bool kFresh> struct ColumnMoments {
 #pragma unroll 1 // the fewer registers this takes, the more the loop that calls it has
         for (u32 k = 0; k < kRingRows; k++) {
             if ((x[k] & ~kSign) >= kInfinite) {
-                apart->odd.note(x[k], skip, one_infinity);
+                apart->odd.note(AsF32::nan(x[k]), x[k] & kSign && !one_infinity, skip);
                 x[k] = kSign;
             }
             m.note(x[k]);

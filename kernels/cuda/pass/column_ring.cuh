@@ -62,6 +62,13 @@ struct ColumnItems {
     }
 };
 
+// A vector of -0.0 in elements of 4 or 8 bytes
+__device__ __forceinline__ uint4 negative_zeros(u32 bytes)
+{
+    const u32 sign = 1u << 31, low = bytes == 8 ? 0 : sign;
+    return {low, sign, low, sign};
+}
+
 // The copies of a thread: a tile of kRingRows rows after the other. Behind an item's last row comes -0.0.
 struct ColumnFeed {
     const uint8_t *p;
@@ -90,7 +97,7 @@ struct ColumnFeed {
                     copy_vector(to + k * kColumnThreads, p);
                     p += jump;
                 } else {
-                    to[k * kColumnThreads] = {1u << 31, 1u << 31, 1u << 31, 1u << 31};
+                    to[k * kColumnThreads] = negative_zeros(bytes);
                 }
             }
             left = 0;

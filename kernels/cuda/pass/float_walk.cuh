@@ -18,6 +18,7 @@ template <int kDtype, LineKind kKind, bool kNear = false> struct FloatWalk : Flo
     using typename Types::Bits;
     using typename Types::Element;
     using Types::kWide;
+    static constexpr bool kValueAlone = kNear; // w.values
     static constexpr int kBytes = Float<kDtype>::kBytes;
     static constexpr Bits kSign = (Bits)1 << (8 * sizeof(Bits) - 1); // also -0.0, which adds nothing
 
