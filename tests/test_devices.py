@@ -54,7 +54,6 @@ def test_the_bits_do_not_depend_on_the_number_of_devices(start, scratch, ctl, mo
     for i in range(40):
         op, dtype = rng.choice(("sum", "mean", "var", "min", "argmax", "stats", "norm2", "prod", "count_nan")), rng.choice(("f32", "f64", "i16", "u8", "bf16"))
         columns, rows, row_len, planes = rng.random() < 0.5, rng.randint(1, 40), rng.randint(1, 900), rng.choice((0, 0, 3))
-        planes = planes if columns else 0
         bytes_ = rows * row_len * (planes or 1) * SIZE[dtype]
         cases.append((op, dtype, {"rows": rows, "row_len": row_len, "planes": planes, "flags": COLUMNS if columns else 0, "nan": "omit"}, np_rng.bytes(bytes_)))
     np.save(scratch / "x.npy", np_rng.standard_normal(9 << 20, dtype="<f4"))  # nine tiles

@@ -7,6 +7,7 @@
  * state for each row. States gather in `states`, one for each line that is cut, and the last piece to end finishes them. */
 #include "kernels/engine/joint.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -209,6 +210,21 @@ static void cut(rk_joint *j)
         add_piece(j, &none, 0, 0);
 }
 
+/* A device has room for as many cells as a reply has, also where they are states. False: a piece would leave more. */
+static bool states_fit(const rk_joint *j)
+{
+    rk_task *t = j->parent;
+    for (const piece *p = j->piece; p < j->piece + j->pieces; p++) {
+        const uint64_t n = p->slot == RP_NO_INDEX ? 0 : rp_results(&p->task.spec);
+        if (n && n > RP_MAX_DATA / j->state_size) {
+            rp_fail(&t->fault, RP_TOO_LARGE, t->spec.flags & RP_COLUMNS ? "row_len" : "rows", RP_MAX_DATA / j->state_size,
+                    "%" PRIu64 " partial states of data on several devices are over %u bytes", n, RP_MAX_DATA);
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Allocates the states that the pieces leave. False: no memory. */
 static bool make_room(rk_joint *j)
 {
@@ -261,7 +277,7 @@ static rk_joint *new_joint(rk_joints *all, rk_task *t)
     pthread_mutex_init(&j->lock, NULL);
     if (scattered || j->line) {
         cut(j);
-        if (make_room(j))
+        if (states_fit(j) && make_room(j))
             return j;
     }
     free_joint(j);
@@ -408,10 +424,12 @@ void rk_joints_submit(rk_joints *all, rk_task *t)
 {
     rk_inflight_enter(&all->tasks, t, NULL);
     t->start_ns = t->copy_ns = t->compute_ns = 0;
+    t->fault.code = RP_OK;
     t->device = (uint8_t)rk_device_number(t->memory->part[0]->device);
     rk_joint *j = new_joint(all, t);
     if (!j) {
-        rp_fail(&t->fault, RP_NO_MEMORY, "data", 0, "no memory to cut the task into parts");
+        if (t->fault.code == RP_OK)
+            rp_fail(&t->fault, RP_NO_MEMORY, "data", 0, "no memory to cut the task into parts");
         rk_complete(&all->tasks, t);
         return;
     }

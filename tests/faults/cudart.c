@@ -135,7 +135,12 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *p, int id)
     memset(p, 0, sizeof *p);
     strcpy(p->name, "no device");
     p->uuid.bytes[0] = (char)id;
+#ifdef SIMT_ARCH
+    p->major = SIMT_ARCH / 10; /* what kernels are compiled for */
+    p->minor = SIMT_ARCH % 10;
+#else
     p->major = 9;
+#endif
     p->multiProcessorCount = t_cuda_sms;
     p->totalGlobalMem = (size_t)1 << 30;
     p->sharedMemPerBlockOptin = 227 << 10;

@@ -232,6 +232,39 @@ static void spread_memory_gives_the_same_bits(void **state)
     rk_close(one);
 }
 
+/* A device has 4 MiB for states, too. Columns, and rows in runs. */
+static void states_of_a_piece_have_a_cap(void **state)
+{
+    (void)state;
+    enum { PLANES = 4, BYTES = 4 * MOST_BYTES };
+    rk_engine *e = open_devices("2", 0);
+    rk_memory *m;
+    rp_fault f;
+    assert_int_equal(rk_memory_new(e, RK_PLACE_SPREAD, BYTES, &m, &f), RP_OK);
+    for (size_t at = 0; at < BYTES; at += MOST_BYTES) {
+        rk_task t = {.memory = m, .offset = at, .data = data, .bytes = MOST_BYTES, .fill = true};
+        run(e, &t);
+    }
+    const uint64_t cap = RP_MAX_DATA / rp_state_size(rp_state_layout(RP_OP_STATS, RP_F64));
+    assert_in_range(PLANES * (cap + 1) * sizeof(double), BYTES / 2 + 1, BYTES);
+    for (int i = 0; i < 4; i++) {
+        const uint64_t n = cap + (uint64_t)(i / 2);
+        rk_task t = {.spec = {.op = RP_OP_STATS, .dtype = RP_F64, .rows = PLANES, .row_len = n, .flags = RP_COLUMNS},
+                     .memory = m,
+                     .bytes = PLANES * n * sizeof(double),
+                     .cells = got_cells};
+        if (i % 2)
+            t.spec = (rp_spec){.op = RP_OP_STATS, .dtype = RP_F64, .rows = n, .row_len = 1, .planes = PLANES};
+        assert_int_equal(rp_spec_check(&t.spec, NULL), RP_OK);
+        run(e, &t);
+        assert_int_equal(t.fault.code, n > cap ? RP_TOO_LARGE : RP_OK);
+        if (n > cap)
+            assert_string_equal(t.fault.field, i % 2 ? "rows" : "row_len");
+    }
+    rk_memory_close(e, m);
+    rk_close(e);
+}
+
 /* ---- where things go ---- */
 
 static void memory_goes_where_most_is_free(void **state)
@@ -490,6 +523,7 @@ int main(void)
         cmocka_unit_test(a_second_mig_instance_is_refused),
         cmocka_unit_test(the_cpu_is_opened_so_often),
         cmocka_unit_test(spread_memory_gives_the_same_bits),
+        cmocka_unit_test(states_of_a_piece_have_a_cap),
         cmocka_unit_test(memory_goes_where_most_is_free),
         cmocka_unit_test(tasks_go_to_the_least_loaded),
         cmocka_unit_test(a_rate_is_known_after_some_work),

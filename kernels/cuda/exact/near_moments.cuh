@@ -87,7 +87,7 @@ struct NearSums {
 // code in the instruction cache.
 template <int kWarps> __device__ __noinline__ NearSums join_block(NearSums a)
 {
-    constexpr int kLanes = kWarps > 16 ? 32 : kWarps > 8 ? 16 : kWarps > 4 ? 8 : 4; // groups of them are copies
+    constexpr int kLanes = kLanesOfWarps<kWarps>;
     __shared__ NearSums of_warp[kWarps];
     const int of = (int)threadIdx.x % kLanes;
     a.join_lanes(kWarp);

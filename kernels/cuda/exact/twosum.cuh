@@ -146,15 +146,14 @@ __device__ __forceinline__ void add_float(Pair &sum, FloatBits<kDtype> bits, boo
     sum.add(x);
 }
 
+// Lanes that hold one value each of kWarps warps; groups of them are copies.
+template <int kWarps> constexpr int kLanesOfWarps = kWarps > 16 ? 32 : kWarps > 8 ? 16 : kWarps > 4 ? 8 : 4;
+
 // Joins the pairs of all threads of a block, kWarps warps; every thread gets the result. Out of line, so that the second call
 // finds its code in the instruction cache.
 template <int kWarps> __device__ __noinline__ Pair join_block(Pair sum)
 {
-    constexpr int kLanes = kWarps > 16  ? 32
-                           : kWarps > 8 ? 16
-                           : kWarps > 4 ? 8
-                                        : 4; // lanes that hold one pair each; groups of
-                                             // them are copies
+    constexpr int kLanes = kLanesOfWarps<kWarps>;
     __shared__ double pairs[kWarps][2];
     const int lane = threadIdx.x % kWarp, of = lane % kLanes;
     sum.join_lanes(kWarp);

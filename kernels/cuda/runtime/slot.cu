@@ -125,51 +125,61 @@ cudaError_t reduce_data(Slot *s, Device *d, const rk_task *t, const void *data)
     return cudaSuccess;
 }
 
-// Is a line, with its mask, in several places?
-bool is_scattered(const rk_task *t, const rk_line &l) { return l.stride > 1 || t->spec.flags & RP_MASK; }
+// A line, or a part of one: `runs` runs of `run` elements, which begin `apart` elements one behind the other.
+struct Runs {
+    u64 first, run, apart, runs;
+};
 
-// `n` items of `size` bytes, each `stride` items behind the one before it.
-cudaError_t gather(Slot *s, const void *from, size_t size, u64 stride, u64 n, void *to)
+Runs runs_of(const rk_task *t, u64 line)
 {
-    if (stride == 1)
-        return cudaMemcpyAsync(to, from, n * size, cudaMemcpyDeviceToDevice, s->stream);
-    return cudaMemcpy2DAsync(to, size, from, stride * size, size, n, cudaMemcpyDeviceToDevice, s->stream);
+    const rp_spec &s = t->spec;
+    const rk_line l = rk_line_of(&s, NULL, line);
+    const u64 planes = rk_in_runs(&s) ? s.planes : 1;
+    const Runs r = s.flags & RP_COLUMNS ? Runs{l.first, 1, l.stride, l.n} : Runs{l.first, l.n, s.rows * l.n, planes};
+    return r.apart == r.run ? Runs{r.first, r.run * r.runs, r.run * r.runs, 1} : r;
 }
 
-// One line of the task's memory, or a run of one, `n` elements from element `from` on, to its state. `base`: the index of its
-// first element. Waits for it.
-cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, const rk_line &l, u64 base, u64 from, u64 n, rk_state *state)
+// The next part behind `done` elements of the line: as many runs as a chunk has room for, or one if they are longer. What has a
+// mask is copied, so it must fit.
+Runs next_part(const Slot *s, const rk_task *t, const Runs &r, u64 done)
+{
+    const u64 size = rp_dtype_size(t->spec.dtype), most = s->chunk_bytes / (size + 1), i = done / r.run, from = done % r.run;
+    const u64 first = r.first + i * r.apart + from, left = r.run - from;
+    if (r.runs > 1 && r.run <= most && r.apart * size <= INT32_MAX) // what cudaMemcpy2D takes
+        return {first, r.run, r.apart, min(most / r.run, r.runs - i)};
+    const u64 n = t->spec.flags & RP_MASK ? min(left, most) : left;
+    return {first, n, n, 1};
+}
+
+// Runs of items of `size` bytes that begin at `from`, one behind the other.
+cudaError_t gather(Slot *s, const void *from, size_t size, const Runs &r, void *to)
+{
+    if (r.runs == 1)
+        return cudaMemcpyAsync(to, from, r.run * size, cudaMemcpyDeviceToDevice, s->stream);
+    return cudaMemcpy2DAsync(to, r.run * size, from, r.apart * size, r.run * size, r.runs, cudaMemcpyDeviceToDevice, s->stream);
+}
+
+// A part of a line of the task's memory to its state. `base`: the index of its first element. Waits for it.
+cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, const Runs &r, u64 base, rk_state *state)
 {
     const size_t size = rp_dtype_size(t->spec.dtype);
     const rp_parts parts = rp_spec_parts(&t->spec, in_memory(t));
-    const u64 first = l.first + from * l.stride;
-    ChainTask chain = {t->spec, parts.elements + first * size, NULL, base + from, s->mapped, s->fault};
+    const u64 n = r.run * r.runs;
+    ChainTask chain = {t->spec, parts.elements + r.first * size, NULL, base, s->mapped, s->fault};
     chain.spec.flags = RP_STATES_OUT | (t->spec.flags & RP_MASK);
     chain.spec.rows = 1;
     chain.spec.planes = 0;
     chain.spec.row_len = n;
-    if (is_scattered(t, l)) {
-        TRY_CUDA(gather(s, chain.data, size, l.stride, n, s->input));
+    if (r.runs > 1 || parts.mask) {
+        TRY_CUDA(gather(s, chain.data, size, r, s->input));
         if (parts.mask)
-            TRY_CUDA(gather(s, parts.mask + first, 1, l.stride, n, (unsigned char *)s->input + n * size));
+            TRY_CUDA(gather(s, parts.mask + r.first, 1, r, (unsigned char *)s->input + n * size));
         chain.data = s->input;
         chain.spec.mask_shift = 0;
     }
     TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream));
     TRY_CUDA(cudaStreamSynchronize(s->stream));
     memcpy(state, s->mapped, rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype)));
-    return cudaSuccess;
-}
-
-// Joins a line, or a run of one, to its state.
-cudaError_t join_line(Slot *s, Device *d, const rk_task *t, const rk_line &l, u64 base, rk_state *all)
-{
-    const u64 most = is_scattered(t, l) ? s->chunk_bytes / (rp_dtype_size(t->spec.dtype) + 1) : l.n;
-    rk_state part;
-    for (u64 from = 0; from < l.n; from += most) {
-        TRY_CUDA(reduce_part(s, d, t, l, base, from, l.n - from < most ? l.n - from : most, &part));
-        rk_state_merge(all, &part);
-    }
     return cudaSuccess;
 }
 
@@ -181,12 +191,15 @@ cudaError_t explain(Slot *s, Device *d, rk_task *t, u64 line)
         rk_cpu_run(t);
         return cudaSuccess;
     }
-    const u64 run = t->spec.row_len, runs = rk_in_runs(&t->spec) && run ? t->spec.planes : 1;
-    rk_line l = rk_line_of(&t->spec, NULL, line);
-    rk_state all;
+    const Runs r = runs_of(t, line);
+    rk_state all, of_part;
     rk_state_init(&all, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
-    for (u64 i = 0; i < runs; i++, l.first += t->spec.rows * run)
-        TRY_CUDA(join_line(s, d, t, l, t->base + i * run, &all));
+    for (u64 done = 0, n; done < r.run * r.runs; done += n) {
+        const Runs part = next_part(s, t, r, done);
+        n = part.run * part.runs;
+        TRY_CUDA(reduce_part(s, d, t, part, t->base + done, &of_part));
+        rk_state_merge(&all, &of_part);
+    }
     rk_explain(t, line, &all);
     return cudaSuccess;
 }
