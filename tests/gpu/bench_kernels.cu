@@ -217,7 +217,7 @@ void normal_columns(Bench &b, int dtype, size_t planes, size_t rows, size_t colu
 // Columns of middle length, of arrays of 4 to 64 MiB
 void columns(Bench &b)
 {
-    for (int dtype : {RP_F32, RP_F64, RP_F16}) {
+    for (int dtype : {RP_F32, RP_F64, RP_F16, RP_BF16}) {
         if (!listed(b.options.dtypes, rp_dtype_name(dtype)))
             continue;
         fill(b.pool, dtype, NORMAL, b.pool_bytes / rp_dtype_size(dtype), b.meter.stream);

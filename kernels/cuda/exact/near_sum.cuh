@@ -53,7 +53,10 @@ struct NearSum {
     {
         const NearSum a = gathered();
         *v = t == 0 ? s : a.s; // a zero has this sign
-        return a.s == 0 ? a.error == 0 : count.quotient(a.s, a.t, a.error).round(v);
+        if (a.s == 0)
+            return a.error == 0;
+        return count.quotient(a.s, a.t, a.error).round(v) ||
+               (a.error == 0 && in_range(a.s) && exact_quotient(a.s, a.t, count.d, v));
     }
 };
 

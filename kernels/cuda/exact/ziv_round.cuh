@@ -112,6 +112,23 @@ __device__ __forceinline__ Near root(Near v)
     return {r, __ddiv_rn(__dadd_rn(rest, v.low), __dadd_rn(r, r))};
 }
 
+// (high + low) / n, where nothing was rounded off before: rounded, also if it lies midway between two doubles. high in range,
+// |low| <= 2^-53 |high|, n an integer up to 2^53. Out of line: rare.
+//
+// The quotient is q + (r + tail) / n exactly. It rounds to q if |r + tail| is less than n times half the way to the next double
+// on that side, which is exact, too. False: it is further away than that double.
+static __device__ __noinline__ bool exact_quotient(double high, double low, double n, double *v)
+{
+    const double q = __ddiv_rn(high, n);
+    double r, tail = two_sum(__fma_rn(-q, n, high), low, r);
+    const i64 bits = __double_as_longlong(q), away = (r < 0) == (q < 0) ? 1 : -1;
+    const double next = __longlong_as_double(bits + away), half = 0.5 * __dmul_rn(__dsub_rn(next, q), n);
+    const double past = __dadd_rn(__dsub_rn(r, half), tail); // of the midpoint, or its sign: rounded only far from there
+    const bool beyond = r < 0 ? past < 0 : past > 0;
+    *v = r == 0 || !(beyond || (past == 0 && bits & 1)) ? q : next;
+    return fabs(r) < 2 * fabs(half);
+}
+
 // n Q - S^2, Q being q0 + q1 and S `sum`, as high + low. False if that is not exact.
 __device__ __forceinline__ bool exact_spread(double n, double sum, double q0, double q1, double &high, double &low)
 {
@@ -187,7 +204,9 @@ template <int kTerms> struct LineSums {
         double high, low = two_sum(sum.s, sum.t, high);
         if (high == 0) // a zero with the sign of `high`
             return !sum.lost;
-        return !sum.lost && in_range(high) && count < 1ull << 53 && quotient(high, low, (double)count).round(v);
+        const double n = (double)count;
+        return !sum.lost && in_range(high) && count < 1ull << 53 &&
+               (quotient(high, low, n).round(v) || exact_quotient(high, low, n, v));
     }
 
     __device__ __forceinline__ bool square_sum(int op, double *v) const

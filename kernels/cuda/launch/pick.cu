@@ -18,7 +18,7 @@
 //
 // Lines walked along, by what is summed (kernel.walk); then merge.cuh if a line has several teams, else finish_lines:
 //
-//   f32, f64, columns of whole vectors     columns_float.cu, but for stats; its finish_float_columns if there are several teams
+//   floats, columns of whole vectors        columns_float.cu, but for stats; its finish_float_columns if there are several teams
 //   f32, rows of 8 to 128 bytes            rows_thread.cu: var, norms, stats
 //   f32, rows of whole vectors to 4 KiB    rows_float.cu: the same; with a mask sums, too
 //   32 bits, rows of either kind           rows_best.cu: min, max, argmin, argmax
@@ -145,11 +145,11 @@ WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const Segme
         return NULL;
     if (!is_float_sum(s, layout))
         return k.columns;
-    const bool doubles = s.dtype == RP_F64; // these are near sums, which hold no states
-    const u64 rows = doubles                   ? kTuning.ring_rows_of_doubles
+    const bool near = s.dtype != RP_F32; // these are near sums, which leave no states
+    const u64 rows = near                      ? kTuning.ring_rows_of_others
                      : rk_square_limbs(layout) ? kTuning.ring_rows_of_squares
                                                : kTuning.ring_rows;
-    const bool slow = (doubles && !makes_values(s)) || d->slow_doubles || d->long_sums || d->major < 8 || s.rows < rows ||
+    const bool slow = (near && !makes_values(s)) || d->slow_doubles || d->long_sums || d->major < 8 || s.rows < rows ||
                       rp_results(&s) > kTuning.ring_columns;
     return slow ? NULL : column_float_kernel(layout, s.dtype);
 }

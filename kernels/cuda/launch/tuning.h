@@ -19,7 +19,7 @@ struct Tuning {
     u64 block_row;            // bytes of a row from which a block of its own is worth while
     u64 ring_rows;            // sums of columns by a ring: rows from which this pays
     u64 ring_rows_of_squares; // ... the same of squares
-    u64 ring_rows_of_doubles; // ... the same of f64
+    u64 ring_rows_of_others;  // ... the same of other floats than f32
     u64 ring_columns;         // ... columns at most: their vectors are counted by 32 bits
     u64 ring_share;           // ... rows of a thread that are worth the end of an item
     u64 whole_turns;          // turns of threads from which they have whole columns

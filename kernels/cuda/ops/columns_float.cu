@@ -1,6 +1,7 @@
-// Columns of f32 and f64 by vectors (column_ring.cuh): exact sums, of magnitudes too, and of squares.
+// Columns of floats by vectors (column_ring.cuh): exact sums, of magnitudes too, and of squares.
 #include "kernels/cuda/pass/column_accumulators.cuh"
 #include "kernels/cuda/pass/column_doubles.cuh"
+#include "kernels/cuda/pass/column_halves.cuh"
 #include "kernels/cuda/pass/column_ring.cuh"
 #include "kernels/cuda/pass/join_words.cuh"
 
@@ -31,7 +32,7 @@ __device__ __noinline__ bool finish_part(const Part &part, const FinishArgs &a, 
     return part.finish(a, g, rows, line);
 }
 
-template <class Columns> __global__ void __launch_bounds__(kColumnThreads, kColumnBlocks)
+template <class Columns> __global__ void __launch_bounds__(kColumnThreads, Columns::kBlocks)
     walk_float_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                        const __grid_constant__ WalkArgs w, u64 *out)
 {
@@ -149,23 +150,43 @@ template <class Part> __global__ void __launch_bounds__(kColumnThreads)
     }
 }
 
+template <int kDtype> WalkFn pick_finish(int layout)
+{
+    return rk_square_limbs(layout) ? finish_float_columns<ColumnPart<kMoments, kDtype>>
+                                   : finish_float_columns<ColumnPart<kSum, kDtype>>;
+}
+
 } // namespace
 
 WalkFn column_float_kernel(int layout, int dtype)
 {
-    if ((dtype != RP_F32 && dtype != RP_F64) || rk_is_stats(layout))
+    const bool squares = rk_square_limbs(layout);
+    if (rk_is_stats(layout))
         return NULL;
-    if (dtype == RP_F64)
-        return rk_square_limbs(layout) ? walk_float_columns<DoubleColumns<kMoments>> : walk_float_columns<DoubleColumns<kSum>>;
-    return rk_square_limbs(layout) ? walk_float_columns<ColumnMoments<false>> : walk_float_columns<ColumnSum>;
+    switch (dtype) {
+    case RP_F16:
+        return squares ? walk_float_columns<HalfColumns<RP_F16, kMoments>> : walk_float_columns<HalfColumns<RP_F16, kSum>>;
+    case RP_BF16:
+        return squares ? walk_float_columns<HalfColumns<RP_BF16, kMoments>> : walk_float_columns<HalfColumns<RP_BF16, kSum>>;
+    case RP_F32:
+        return squares ? walk_float_columns<ColumnMoments<false>> : walk_float_columns<ColumnSum>;
+    default:
+        return squares ? walk_float_columns<DoubleColumns<kMoments>> : walk_float_columns<DoubleColumns<kSum>>;
+    }
 }
 
 WalkFn column_finish_kernel(int layout, int dtype)
 {
-    if (dtype == RP_F64)
-        return rk_square_limbs(layout) ? finish_float_columns<ColumnPart<kMoments, RP_F64>>
-                                       : finish_float_columns<ColumnPart<kSum, RP_F64>>;
-    return rk_square_limbs(layout) ? finish_float_columns<ColumnPart<kMoments>> : finish_float_columns<ColumnPart<kSum>>;
+    switch (dtype) {
+    case RP_F16:
+        return pick_finish<RP_F16>(layout);
+    case RP_BF16:
+        return pick_finish<RP_BF16>(layout);
+    case RP_F32:
+        return pick_finish<RP_F32>(layout);
+    default:
+        return pick_finish<RP_F64>(layout);
+    }
 }
 
 u32 column_pair_words(int layout) { return rk_square_limbs(layout) ? ColumnPart<kMoments>::kWords : ColumnPart<kSum>::kWords; }

@@ -112,7 +112,7 @@ template <LineKind kKind, int kDtype = RP_F32> struct ColumnPart {
 // Sums: those of a tile's rows in one double, once rounded down and once up; where both are equal it is exact. What adding it
 // to those before rounds off is summed the same two ways. No branch for a column: what they wait for goes on side by side.
 struct ColumnSum {
-    static constexpr int kPer = kColumns;
+    static constexpr int kPer = kColumns, kBlocks = kColumnBlocks;
     using Part = ColumnPart<kSum>;
     using Apart = Odd;
 
@@ -255,7 +255,7 @@ struct ColumnWindow {
 // kFresh: each item's windows lie where its first tile wants them, with more room above, and hold all of its elements. Else
 // they lie as those of the item before.
 template <bool kFresh> struct ColumnMoments {
-    static constexpr int kPer = kColumns;
+    static constexpr int kPer = kColumns, kBlocks = kColumnBlocks;
     using Part = ColumnPart<kMoments>;
     using Apart = MomentsApart;
     static constexpr u32 kRoom = kFresh ? 3 : 1; // of 8 normal numbers the largest is hardly ever below an eighth of others

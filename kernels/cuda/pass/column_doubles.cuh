@@ -11,7 +11,7 @@ namespace rk {
 constexpr u32 kSpecialHigh = 0x7ff00000u, kLeastSquared = (1023 - 450) << 20;
 
 template <LineKind kKind> struct DoubleColumns {
-    static constexpr int kPer = 2;
+    static constexpr int kPer = 2, kBlocks = kColumnBlocks;
     using Part = ColumnPart<kKind, RP_F64>;
     using Apart = Odd;
 

@@ -116,8 +116,8 @@ template <int kDtype, LineKind kKind> struct FloatLine<kDtype, kKind, true> {
             return false;
         double *v = (double *)a.cells + line;
         if (special || (sum.error == 0 && squares.error == 0))
-            return LineSums<2>{sum.pair(), {{squares.s, squares.t}, false}, count, special}.value(a.spec,
-                                                                                                  (rk_finisher)a.finisher, v);
+            return LineSums<2>{sum.pair(), {{squares.s, squares.t}, false}, count, special}.template value<true>(
+                a.spec, (rk_finisher)a.finisher, v);
         return value_near(a.spec.op, a.spec.ddof, (rk_finisher)a.finisher, count, sum, squares, v);
     }
 };

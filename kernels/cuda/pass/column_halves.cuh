@@ -1,0 +1,107 @@
+// The accumulators of a thread for the columns of a vector of f16 or bf16: sums of elements or magnitudes, and of squares, in a
+// few doubles with a bound on what these do not hold.
+#pragma once
+
+#include "kernels/cuda/pass/column_accumulators.cuh"
+
+namespace rk {
+
+// The sum of a tile's rows is one double: of finite f16 always, for they are multiples of 2^-24 below 2^16. Otherwise it is
+// summed rounding down and up, as squares are, which are doubles exactly; where both are equal nothing was rounded off.
+template <int kDtype, LineKind kKind> struct HalfColumns {
+    static constexpr int kPer = 8, kBlocks = kKind == kMoments ? 1 : 2; // kBlocks: of an SM, for registers
+    static constexpr bool kOneDouble = kDtype == RP_F16;
+    using Element = typename FloatElement<kDtype>::Type;
+    using Part = ColumnPart<kKind, kDtype>;
+    using Apart = Odd;
+
+    Enclosed sum[kPer], squares[kPer];
+    u32 keep;    // of an element, as the bits of f32: all, or its magnitude
+    u32 special; // columns with infinities or NaNs, which are apart: a bit each
+    bool skip, one_infinity;
+
+    __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g)
+    {
+        keep = rk_is_abs(a.plan.layout) ? ~kSign : ~0u;
+        skip = g.skip;
+        one_infinity = a.plan.sum == 0;
+    }
+    __device__ __forceinline__ void begin()
+    {
+#pragma unroll
+        for (int c = 0; c < kPer; c++) {
+            sum[c].clear();
+            squares[c].clear();
+        }
+        special = 0;
+    }
+
+    // A column of a tile that one double does not hold: element after element. again(k, i): word i of row k of the tile.
+    template <class Again> __device__ __forceinline__ void add_each(int c, Again again, Apart *odd)
+    {
+#pragma unroll 1
+        for (u32 k = 0; k < kRingRows; k++) {
+            const u32 bits = Element::get(again(k, c / 2), c % 2) & keep;
+            const double x = (double)__uint_as_float(bits);
+            if ((bits & ~kSign) < kInfinite) {
+                sum[c].add(x);
+                if (kKind == kMoments)
+                    squares[c].add(__dmul_rn(x, x));
+                continue;
+            }
+            if (!(special >> c & 1))
+                odd->clear();
+            special |= 1u << c;
+            odd->note(Element::nan(bits), bits & kSign && !one_infinity, skip);
+        }
+    }
+
+    template <class Again> __device__ __forceinline__ void add_tile(const uint4 (&tile)[kRingRows], Again again, Apart *apart)
+    {
+        u32 others = 0; // columns that one double does not hold: a bit each
+#pragma unroll
+        for (int c = 0; c < kPer; c++) {
+            Between all = {-0.0, -0.0}, of_squares = {0, 0};
+#pragma unroll
+            for (int k = 0; k < kRingRows; k++) {
+                const double x = (double)__uint_as_float(Element::get(element(tile[k], c / 2), c % 2) & keep);
+                if (kOneDouble)
+                    all.high = __dadd_rn(all.high, x);
+                else
+                    all.join({x, x});
+                if (kKind == kMoments) {
+                    const double square = __dmul_rn(x, x);
+                    of_squares.join({square, square});
+                }
+            }
+            const bool held = (kOneDouble || all.low == all.high) && fabs(all.high) < INFINITY &&
+                              of_squares.low == of_squares.high;
+            others |= (u32)!held << c;
+            sum[c].add(held ? all.high : -0.0);
+            if (kKind == kMoments)
+                squares[c].add(held ? of_squares.high : 0);
+        }
+        if (others) { // rare
+#pragma unroll
+            for (int c = 0; c < kPer; c++)
+                if (others >> c & 1)
+                    add_each(c, again, apart + c);
+        }
+    }
+
+    __device__ __forceinline__ Part part(int c, const Apart *apart) const
+    {
+        Part p;
+        p.clear();
+        p.sum = sum[c].sum();
+        if (kKind == kMoments)
+            p.squares = squares[c].sum();
+        if (special >> c & 1) {
+            p.skipped = apart[c].skipped;
+            p.special = apart[c].special;
+        }
+        return p;
+    }
+};
+
+} // namespace rk
