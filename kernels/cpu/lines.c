@@ -15,6 +15,7 @@ enum {
     APART = 64,              /* extra bytes between transposed columns, so that they do not share cache sets */
     SUMMED_ROWS = 4096,      /* rows of columns summed at once: more rarely sum exactly */
     SQUARED_ROWS = 1024,     /* the same, squared */
+    DECIDING = 2048,         /* elements that any and all look at first */
     SHORT = 512,             /* the most elements of a line that chains.h sums */
     RUNS_TOGETHER = 64,      /* rows in runs that are reduced together, in the order of memory, */
     RUNS_GATHERED = 16,      /* ... that are gathered together, */
@@ -34,6 +35,7 @@ typedef struct view {
     rk_column_ends_fn *ends;
     rk_column_places_fn *places;
     rk_row_product_fn *product; /* of rows; NULL, too */
+    bool first_decides;         /* any, all */
     const rk_simd *simd;
 } view;
 
@@ -58,6 +60,13 @@ static bool has_quick_product(const rp_spec *s)
     return s->op == RP_OP_PROD && !(s->flags & ~(uint32_t)(RP_OFFSETS | RP_WRAP)) && (rk_is_float(s->dtype) || s->out == usual);
 }
 
+/* Do elements decide a result of any or all, whatever follows? Not if a NaN that follows is an error. */
+static bool first_decides(const rp_spec *s)
+{
+    return (s->op == RP_OP_ANY || s->op == RP_OP_ALL) && !(s->flags & RP_STATES_OUT) &&
+           (!rk_is_float(s->dtype) || s->nan != RP_NAN_ERROR);
+}
+
 static view view_of(const rk_simd *simd, const rk_task *t)
 {
     const rp_spec *s = &t->spec;
@@ -73,6 +82,7 @@ static view view_of(const rk_simd *simd, const rk_task *t)
                   .ends = goes_by_ends(layout) ? simd->column_ends[s->dtype] : NULL,
                   .places = goes_by_places(simd, layout, s->dtype) ? simd->column_places[s->dtype] : NULL,
                   .product = has_quick_product(s) ? simd->row_product[s->dtype] : NULL,
+                  .first_decides = first_decides(s),
                   .simd = simd};
 }
 
@@ -371,6 +381,19 @@ void rk_cpu_join_columns(const rk_simd *simd, const rk_task *t, uint64_t first, 
 
 /* ---- rows and segments ---- */
 
+/* any and all, until they are decided: the state then has only as many elements. Pieces grow, so that many are not read in
+ * vain, and few calls are made. */
+static void reduce_until_decided(const view *v, rk_state *s, const uint8_t *x, uint64_t n)
+{
+    uint64_t most = DECIDING;
+    for (uint64_t i = 0, some; i < n; i += some, most += most) {
+        some = n - i < most ? n - i : most;
+        add_gathered(v, s, x + i * v->size, some, 0, some, NULL);
+        if (v->spec->op == RP_OP_ANY ? s->limb[0] != 0 : s->limb[0] < s->count)
+            return;
+    }
+}
+
 static void reduce_segment(const view *v, uint64_t first, uint64_t from, uint64_t n, rk_state *s)
 {
     const uint8_t *x = v->p.elements + (first + from) * v->size;
@@ -379,6 +402,8 @@ static void reduce_segment(const view *v, uint64_t first, uint64_t from, uint64_
         merge_states(s, x, n);
     else if (v->p.mask)
         add_masked(v, s, x, v->p.mask + first + from, v->base + from, n);
+    else if (v->first_decides)
+        reduce_until_decided(v, s, x, n);
     else if (n)
         v->reduce(s, x, n, v->base + from, v->spec->nan);
 }

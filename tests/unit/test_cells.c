@@ -1,5 +1,5 @@
 /* Lines that the CPU engine finishes without states, all instruction sets, against adding one element at a time: short columns,
- * short rows, and products. */
+ * short rows, products, and results that the first elements decide. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -428,6 +428,34 @@ static void test_nothing_is_left(void **state)
     free(cells);
 }
 
+/* ---- any and all ---- */
+
+/* A single element decides, wherever it is; behind it lies what no longer matters. */
+static void test_one_that_decides(void **state)
+{
+    (void)state;
+    enum { N = 20000 };
+    static const uint64_t places[] = {0, 1, 63, 64, 2047, 2048, 2049, 4095, 6143, 6144, 14335, 14336, N - 1, N};
+    uint8_t *x = memory(8 * N);
+    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+            for (int all = 0; all < 2; all++) {
+                const size_t size = rp_dtype_size(dtype);
+                for (uint64_t k = 0; k < N; k++)
+                    put(dtype, x + k * size, (k == places[i]) != all ? 1.0 : 0.0);
+                for (int nan = 0; nan <= (dtype >= RP_F16 ? RP_NAN_ERROR : 0); nan++) {
+                    check(task_of(all ? RP_OP_ALL : RP_OP_ANY, dtype, 0, nan, 0, 1, N, x), "one that decides");
+                    check(task_of(all ? RP_OP_ALL : RP_OP_ANY, dtype, 0, nan, RP_STATES_OUT, 1, N, x), "a state has all");
+                }
+                if (dtype < RP_F16)
+                    continue;
+                put(dtype, x + (N - 1) * size, NAN); /* an error wherever it is */
+                for (int nan = 0; nan <= RP_NAN_ERROR; nan++)
+                    check(task_of(all ? RP_OP_ALL : RP_OP_ANY, dtype, 0, nan, 0, 1, N, x), "a NaN at the end");
+            }
+    free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -443,6 +471,7 @@ int main(void)
         cmocka_unit_test(test_long_products),
         cmocka_unit_test(test_pairs_are_used),
         cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_one_that_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
