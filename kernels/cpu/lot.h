@@ -35,10 +35,27 @@ INLINE size_t leave_marked(uint16_t *left, size_t k, size_t first, size_t n, con
     return k;
 }
 
+/* A NaN stands for any. */
+ONE_COPY void widen_cells(const u32_loose *floats, size_t n, u64_loose *cells)
+{
+    for (size_t c = 0; c < n; c++) {
+        float v;
+        double twice;
+        memcpy(&v, &floats[c], sizeof v);
+        twice = v;
+        memcpy(&cells[c], &twice, sizeof twice);
+        cells[c] = v != v ? (uint64_t)0x7ff8 << 48 : cells[c];
+    }
+}
+
 /* n floats as another type */
 ONE_COPY void convert_cells(int dtype, const void *floats, size_t n, int out, uint8_t *cells)
 {
     const size_t from = rp_dtype_size(dtype), to = rp_dtype_size(out);
+    if (dtype == RP_F32 && out == RP_F64) {
+        widen_cells(floats, n, (u64_loose *)(void *)cells);
+        return;
+    }
     for (size_t c = 0; c < n; c++) {
         const uint64_t v = rk_convert_float(dtype, rk_load((const uint8_t *)floats + c * from, (int)from), out);
         memcpy(cells + c * to, &v, to);
