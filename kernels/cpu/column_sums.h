@@ -16,7 +16,9 @@ enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is store
                                 bool ahead)                                                                                 \
     {                                                                                                                       \
         for (size_t c = 0; c < columns; c += LANES64) {                                                                     \
-            vf64 s = *(const vf64_loose *)(const void *)(sum + c), t = *(const vf64_loose *)(const void *)(lower + c);      \
+            vf64 s = *(const vf64_loose *)(const void *)(sum + c), t = {0};                                                 \
+            if (HALVES)                                                                                                     \
+                t = *(const vf64_loose *)(const void *)(lower + c);                                                         \
             for (size_t r = 0; r < rows; r++) {                                                                             \
                 const char *p = x + r * stride + BYTES * c;                                                                 \
                 vf64 v = load_##TYPE(p), high = v;                                                                          \
@@ -29,7 +31,8 @@ enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is store
                 s += high;                                                                                                  \
             }                                                                                                               \
             *(vf64_loose *)(void *)(sum + c) = s;                                                                           \
-            *(vf64_loose *)(void *)(lower + c) = t;                                                                         \
+            if (HALVES)                                                                                                     \
+                *(vf64_loose *)(void *)(lower + c) = t;                                                                     \
         }                                                                                                                   \
     }                                                                                                                       \
     static __attribute__((noinline)) void columns_of_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns,    \

@@ -28,32 +28,25 @@ INLINE double remainder_of(double sum, double q, double n)
     return sum - high * n - (q - high) * n;
 }
 
-/* sum / n, rounded to odd: rounded once more to a narrower type it is as if it had been rounded once. Zeros, infinities and
- * NaNs stay. */
-INLINE double quotient_to_odd(double sum, double n)
-{
-    const double q = sum / n, r = remainder_of(sum, q, n);
-    const uint64_t bits = bits_of_f64(q);
-    const uint64_t away = (r > 0) == (q > 0) ? 1 : UINT64_MAX;
-    return (r > 0 || r < 0) && !(bits & 1) ? f64_of_bits(bits + away) : q;
-}
-
 INLINE uint64_t one_nan(double v) { return v != v ? (uint64_t)0x7ff8 << 48 : bits_of_f64(v); }
 
-/* Sums that a double has exactly; a NaN stands for any. */
+/* Sums that a double has exactly; a NaN stands for any.
+ *
+ * To narrower floats the quotient q of n is rounded twice, as if once. The middle m between two of them has 25 bits at most, so
+ * n m is a multiple of the sum's last place L. A sum that is not n m differs by L or more from it, so sum / n differs from m by
+ * more than half of q's last place, which is less than L / n. So q is on the right side. */
 ONE_COPY void mean_cells(const double *sum, size_t n, size_t rows, int out, uint8_t *cells)
 {
     const double by = (double)rows;
-    double odd[SMALL_LOT];
-    if (out == RP_F64) {
-        u64_loose *to = (u64_loose *)(void *)cells;
-        for (size_t c = 0; c < n; c++)
-            to[c] = one_nan(sum[c] / by);
-        return;
-    }
+    double mean[SMALL_LOT];
+    u64_loose *to = (u64_loose *)(void *)cells;
     for (size_t c = 0; c < n; c++)
-        odd[c] = quotient_to_odd(sum[c], by);
-    convert_sums(odd, n, out, cells);
+        mean[c] = sum[c] / by;
+    if (out != RP_F64)
+        convert_sums(mean, n, out, cells);
+    else
+        for (size_t c = 0; c < n; c++)
+            to[c] = one_nan(mean[c]);
 }
 
 /* Sums that are high + low, high being that rounded. Marks means that are not certain. */
@@ -64,9 +57,9 @@ ONE_COPY void wide_mean_cells(const double *high, const double *low, size_t n, s
         const double s = high[c], q = s / by, r = remainder_of(s, q, by), t = r + low[c], of_low = t - r;
         const double lost = (r - (t - of_low)) + (low[c] - of_low), d = t / by, rest = remainder_of(t, d, by);
         const double magnitude = s < 0 ? -s : s, spread = (d < 0 ? -d : d) * margin;
-        const bool exact = lost == 0 && rest == 0, certain = q + (d + spread) == q + (d - spread);
-        const bool usual = magnitude < 0x1p1023 && (magnitude >= least || magnitude == 0);
-        marks[c] = !(usual && (exact || certain));
+        const bool exact = (lost == 0) & (rest == 0), certain = q + (d + spread) == q + (d - spread);
+        const bool usual = (magnitude < 0x1p1023) & ((magnitude >= least) | (magnitude == 0));
+        marks[c] = (usual & (exact | certain)) == 0;
         cells[c] = bits_of_f64(d == 0 ? q : q + d);
     }
 }

@@ -92,15 +92,30 @@ TOTAL_CELLS(u32, uint32_t, uint64_t)
 
 /* ---- integers of 64 bits ---- */
 
-/* Sums modulo 2^64. The highest bit of `over` shows that one did not fit on the way. */
-#define ADD_WIDE(NAME, OVER)                                                                                           \
-    static __attribute__((noinline)) void add_wide_##NAME(uint64_t *sum, uint64_t *over, const u64_loose *x, size_t n) \
-    {                                                                                                                  \
-        for (size_t c = 0; c < n; c++) {                                                                               \
-            const uint64_t a = sum[c], b = x[c], s = a + b;                                                            \
-            sum[c] = s;                                                                                                \
-            over[c] |= OVER;                                                                                           \
-        }                                                                                                              \
+/* Sums modulo 2^64, of some rows at a time. The highest bit of `over` shows that one did not fit on the way. */
+#define ADD_WIDE(NAME, OVER)                                                                                              \
+    INLINE void add_wide_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride, size_t rows, size_t n)     \
+    {                                                                                                                     \
+        for (size_t c = 0; c < n; c++) {                                                                                  \
+            uint64_t a = sum[c], lost = over[c];                                                                          \
+            for (size_t r = 0; r < rows; r++) {                                                                           \
+                const uint64_t b = ((const u64_loose *)(const void *)(x + r * stride))[c], s = a + b;                     \
+                lost |= OVER;                                                                                             \
+                a = s;                                                                                                    \
+            }                                                                                                             \
+            sum[c] = a;                                                                                                   \
+            over[c] = lost;                                                                                               \
+        }                                                                                                                 \
+    }                                                                                                                     \
+    static __attribute__((noinline)) void wide_four_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride, \
+                                                           size_t n)                                                      \
+    {                                                                                                                     \
+        add_wide_##NAME(sum, over, x, stride, 4, n);                                                                      \
+    }                                                                                                                     \
+    static __attribute__((noinline)) void wide_one_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride,  \
+                                                          size_t n)                                                       \
+    {                                                                                                                     \
+        add_wide_##NAME(sum, over, x, stride, 1, n);                                                                      \
     }
 ADD_WIDE(i64, (a ^ s) & (b ^ s))
 ADD_WIDE(u64, (a & b) | ((a | b) & ~s))
@@ -123,8 +138,13 @@ static void total_wide(const rk_lot *lot, const char *x, size_t n, void *cells, 
     const bool is_signed = lot->dtype == RP_I64;
     memset(sum, 0, n * sizeof *sum);
     memset(over, 0, n * sizeof *over);
-    for (size_t r = 0; r < lot->rows; r++, x += lot->stride)
-        (is_signed ? add_wide_i64 : add_wide_u64)(sum, over, (const void *)x, n);
+    for (size_t r = 0, some; r < lot->rows; r += some, x += some * lot->stride) {
+        some = lot->rows - r < 4 ? 1 : 4;
+        if (is_signed)
+            (some == 4 ? wide_four_i64 : wide_one_i64)(sum, over, x, lot->stride, n);
+        else
+            (some == 4 ? wide_four_u64 : wide_one_u64)(sum, over, x, lot->stride, n);
+    }
     if (lot->op == RP_OP_SUM) {
         memcpy(cells, sum, 8 * n);
         memset(marks, 0, n);
