@@ -404,6 +404,30 @@ def test_of_nothing(package):  # noqa: F811
     assert math.isnan(package.var([1.0], ddof=1))
 
 
+def test_extremes_of_bools(package):  # noqa: F811
+    """They are decided by one element; of nothing there are none. Bytes that NumPy takes for True may be others than 1."""
+    for a in (np.zeros((3, 70), bool), np.ones((3, 70), bool), np.arange(210).reshape(3, 70) == 150, np.arange(210).reshape(3, 70) != 150):
+        odd = (a * np.uint8(2)).view(bool)
+        for axis in (None, 0, 1, (0, 1)):
+            for f, numpys_f in ((package.max, np.max), (package.min, np.min), (package.nanmax, np.max)):
+                expected = numpys_f(a, axis=axis)
+                for x in (a, odd, a[::-1, ::2].repeat(2, 1)[::-1, :70] if axis == 0 else a):
+                    got = f(x, axis=axis)
+                    assert np.array_equal(got, numpys_f(x != 0, axis=axis)) and np.asarray(got).dtype == expected.dtype == bool
+        for initial in (False, True):
+            assert np.array_equal(package.max(a, axis=1, initial=initial), a.max(axis=1, initial=initial))
+            assert np.array_equal(package.min(a, axis=1, initial=initial), a.min(axis=1, initial=initial))
+        where = np.arange(210).reshape(3, 70) % 3 == 0
+        assert np.array_equal(package.max(a, axis=0, where=where, initial=False), a.max(axis=0, where=where, initial=False))
+        assert package.minmax(a) == (a.min(), a.max())
+        assert package.max(a, offsets=[0, 1, 3], axis=0).shape == (2, 70)
+        assert package.state("max", a).finish() == a.max()
+    for shape, axis in (((0,), None), ((0, 3), 0)):
+        for f in (package.max, package.min):
+            with pytest.raises(package.EmptyError):
+                f(np.zeros(shape, bool), axis=axis)
+
+
 def test_scalars_and_0d(package):  # noqa: F811
     assert package.sum(3.5) == 3.5 and package.sum(np.float32(2)) == 2.0 and package.max(np.array(7)) == 7
     assert package.sum(np.array(7), axis=0) == 7 and package.sum(5, axis=()) == 5 and package.sum(5, keepdims=True) == 5

@@ -125,7 +125,7 @@ INLINE void add_f32_fused(vf64 *s, vf64 v, int levels)
         bool all_finite = true;                                                                                                \
         for (int k = 0; k < RK_SQUARE_PARTS; k++)                                                                              \
             for (size_t c = 0; c < columns; c++)                                                                               \
-                all_finite &= finite(out[k][c] = l.part[k][c]);                                                                \
+                all_finite &= is_finite(out[k][c] = l.part[k][c]);                                                             \
         return all_finite;                                                                                                     \
     }
 

@@ -9,16 +9,20 @@
 
 enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is stored; prefetched */
 
-/* Add rows [0, rows), which lie `stride` bytes apart. `halves`: of f64, whose lower halves go to `lower`. */
+/* Add rows [0, rows), which lie `stride` bytes apart. `halves`: of f64, whose lower halves go to `lower`.
+ * `ahead`: rows that come later are prefetched. */
 #define ADD_ROWS(TYPE, BYTES, HALVES)                                                                                       \
-    INLINE void add_rows_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower)    \
+    INLINE void add_rows_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower,    \
+                                bool ahead)                                                                                 \
     {                                                                                                                       \
         for (size_t c = 0; c < columns; c += LANES64) {                                                                     \
-            vf64 s = *(const vf64_loose *)(const void *)(sum + c), t = *(const vf64_loose *)(const void *)(lower + c);      \
+            vf64 s = *(const vf64_loose *)(const void *)(sum + c), t = {0};                                                 \
+            if (HALVES)                                                                                                     \
+                t = *(const vf64_loose *)(const void *)(lower + c);                                                         \
             for (size_t r = 0; r < rows; r++) {                                                                             \
                 const char *p = x + r * stride + BYTES * c;                                                                 \
                 vf64 v = load_##TYPE(p), high = v;                                                                          \
-                if (BYTES * c % 64 == 0)                                                                                    \
+                if (ahead && BYTES * c % 64 == 0)                                                                           \
                     prefetch(p, SUMS_AHEAD *stride);                                                                        \
                 if (HALVES) {                                                                                               \
                     high = (vf64)((vi64)v & (int64_t)(UINT64_MAX << LOWER_BITS));                                           \
@@ -27,7 +31,8 @@ enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is store
                 s += high;                                                                                                  \
             }                                                                                                               \
             *(vf64_loose *)(void *)(sum + c) = s;                                                                           \
-            *(vf64_loose *)(void *)(lower + c) = t;                                                                         \
+            if (HALVES)                                                                                                     \
+                *(vf64_loose *)(void *)(lower + c) = t;                                                                     \
         }                                                                                                                   \
     }                                                                                                                       \
     static __attribute__((noinline)) void columns_of_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns,    \
@@ -38,9 +43,11 @@ enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is store
             sum[c] = -0.0;                                                                                                  \
             lower[c] = 0;                                                                                                   \
         }                                                                                                                   \
+        for (; r + ROWS_AT_ONCE + SUMS_AHEAD <= rows; r += ROWS_AT_ONCE)                                                    \
+            add_rows_##TYPE(x + r * stride, stride, ROWS_AT_ONCE, columns, sum, lower, true);                               \
         for (; r + ROWS_AT_ONCE <= rows; r += ROWS_AT_ONCE)                                                                 \
-            add_rows_##TYPE(x + r * stride, stride, ROWS_AT_ONCE, columns, sum, lower);                                     \
-        add_rows_##TYPE(x + r * stride, stride, rows - r, columns, sum, lower);                                             \
+            add_rows_##TYPE(x + r * stride, stride, ROWS_AT_ONCE, columns, sum, lower, false);                              \
+        add_rows_##TYPE(x + r * stride, stride, rows - r, columns, sum, lower, false);                                      \
     }                                                                                                                       \
     static bool column_sums_##TYPE(const void *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower) \
     {                                                                                                                       \
@@ -50,7 +57,7 @@ enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is store
         if (inexact_seen(sum))                                                                                              \
             return false;                                                                                                   \
         for (size_t c = 0; c < columns; c++)                                                                                \
-            all_finite &= finite(sum[c]) && finite(lower[c]);                                                               \
+            all_finite &= is_finite(sum[c]) && is_finite(lower[c]);                                                         \
         return all_finite;                                                                                                  \
     }
 

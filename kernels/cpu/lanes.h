@@ -67,6 +67,6 @@ static void add_lanes(acc *a, const vf64 *sums, int vectors, double total, bool 
     count_adds(a, 1);
 }
 
-static inline bool finite(double x) { return x - x == 0; }
+static inline bool is_finite(double x) { return x - x == 0; }
 
 #endif

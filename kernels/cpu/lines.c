@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/direct.h"
 #include "kernels/exact/cell.h"
 #include "kernels/exact/runs.h"
 
@@ -14,6 +15,7 @@ enum {
     APART = 64,              /* extra bytes between transposed columns, so that they do not share cache sets */
     SUMMED_ROWS = 4096,      /* rows of columns summed at once: more rarely sum exactly */
     SQUARED_ROWS = 1024,     /* the same, squared */
+    DECIDING = 2048,         /* elements that any and all look at first */
     SHORT = 512,             /* the most elements of a line that chains.h sums */
     RUNS_TOGETHER = 64,      /* rows in runs that are reduced together, in the order of memory, */
     RUNS_GATHERED = 16,      /* ... that are gathered together, */
@@ -32,6 +34,8 @@ typedef struct view {
     rk_column_squares_fn *squares;
     rk_column_ends_fn *ends;
     rk_column_places_fn *places;
+    rk_row_product_fn *product; /* of rows; NULL, too */
+    bool first_decides;         /* any, all */
     const rk_simd *simd;
 } view;
 
@@ -49,6 +53,20 @@ static bool goes_by_places(const rk_simd *simd, int layout, int dtype)
     return is_arg(layout) || (rk_is_stats(layout) && simd->column_squares[dtype]);
 }
 
+/* Can a row's product be finished without a state? Integers have their usual type in the reply. */
+static bool has_quick_product(const rp_spec *s)
+{
+    const int usual = rk_is_signed(s->dtype) ? RP_I64 : RP_U64;
+    return s->op == RP_OP_PROD && !(s->flags & ~(uint32_t)(RP_OFFSETS | RP_WRAP)) && (rk_is_float(s->dtype) || s->out == usual);
+}
+
+/* Do elements decide a result of any or all, whatever follows? Not if a NaN that follows is an error. */
+static bool first_decides(const rp_spec *s)
+{
+    return (s->op == RP_OP_ANY || s->op == RP_OP_ALL) && !(s->flags & RP_STATES_OUT) &&
+           (!rk_is_float(s->dtype) || s->nan != RP_NAN_ERROR);
+}
+
 static view view_of(const rk_simd *simd, const rk_task *t)
 {
     const rp_spec *s = &t->spec;
@@ -63,6 +81,8 @@ static view view_of(const rk_simd *simd, const rk_task *t)
                   .squares = rk_square_limbs(layout) ? simd->column_squares[s->dtype] : NULL,
                   .ends = goes_by_ends(layout) ? simd->column_ends[s->dtype] : NULL,
                   .places = goes_by_places(simd, layout, s->dtype) ? simd->column_places[s->dtype] : NULL,
+                  .product = has_quick_product(s) ? simd->row_product[s->dtype] : NULL,
+                  .first_decides = first_decides(s),
                   .simd = simd};
 }
 
@@ -361,6 +381,19 @@ void rk_cpu_join_columns(const rk_simd *simd, const rk_task *t, uint64_t first, 
 
 /* ---- rows and segments ---- */
 
+/* any and all, until they are decided: the state then has only as many elements. Pieces grow, so that many are not read in
+ * vain, and few calls are made. */
+static void reduce_until_decided(const view *v, rk_state *s, const uint8_t *x, uint64_t n)
+{
+    uint64_t most = DECIDING;
+    for (uint64_t i = 0, some; i < n; i += some, most += most) {
+        some = n - i < most ? n - i : most;
+        add_gathered(v, s, x + i * v->size, some, 0, some, NULL);
+        if (v->spec->op == RP_OP_ANY ? s->limb[0] != 0 : s->limb[0] < s->count)
+            return;
+    }
+}
+
 static void reduce_segment(const view *v, uint64_t first, uint64_t from, uint64_t n, rk_state *s)
 {
     const uint8_t *x = v->p.elements + (first + from) * v->size;
@@ -369,6 +402,8 @@ static void reduce_segment(const view *v, uint64_t first, uint64_t from, uint64_
         merge_states(s, x, n);
     else if (v->p.mask)
         add_masked(v, s, x, v->p.mask + first + from, v->base + from, n);
+    else if (v->first_decides)
+        reduce_until_decided(v, s, x, n);
     else if (n)
         v->reduce(s, x, n, v->base + from, v->spec->nan);
 }
@@ -483,11 +518,24 @@ static void whole_columns(const view *v, const rk_task *t, uint64_t first, uint6
     }
 }
 
+/* Finishes the product of a row without a state. False: that is not certain. */
+static bool put_product(const view *v, const rk_task *t, uint64_t row, rk_line l)
+{
+    const size_t size = rp_dtype_size(v->spec->out);
+    uint64_t cell;
+    if (!v->product(v->p.elements + l.first * v->size, l.n, v->spec->out, v->spec->flags & RP_WRAP, &cell))
+        return false;
+    memcpy((uint8_t *)t->cells + row * size, &cell, size);
+    return true;
+}
+
 static void whole_rows(const view *v, const rk_task *t, uint64_t first, uint64_t rows, verdict *bad)
 {
     for (uint64_t row = first; row < first + rows; row++) {
         rk_state s;
         rk_line l = rk_line_of(v->spec, v->p.offsets, row);
+        if (v->product && put_product(v, t, row, l))
+            continue;
         reduce_segment(v, l.first, 0, l.n, &s);
         put_cell(t, row, &s, bad);
     }
@@ -551,11 +599,27 @@ static bool short_lines(const view *v, const rk_task *t, rk_chains_fn *chains, u
     return true;
 }
 
+/* Lines that could not be finished without states. */
+typedef struct remaining {
+    const view *v;
+    const rk_task *t;
+    verdict *bad;
+} remaining;
+
+static void lines_rest(void *arg, uint64_t first, uint64_t lines)
+{
+    const remaining *r = arg;
+    whole_lines(r->v, r->t, first, lines, r->bad);
+}
+
 int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, uint64_t *bad_row, rk_state *bad_state)
 {
     view v = view_of(simd, t);
     verdict bad = {RP_OK, bad_row, bad_state};
+    remaining others = {&v, t, &bad};
     rk_chains_fn *chains = chains_for(&v);
+    if (rk_cpu_direct(simd, t, first, lines, lines_rest, &others))
+        return bad.code;
     for (; chains && lines >= RK_CHAINS; first += RK_CHAINS, lines -= RK_CHAINS)
         if (!short_lines(&v, t, chains, first, &bad))
             whole_lines(&v, t, first, RK_CHAINS, &bad);

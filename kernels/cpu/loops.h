@@ -52,6 +52,24 @@ typedef struct rk_column_places {
 typedef bool rk_column_places_fn(const void *x, uint64_t stride, size_t rows, size_t columns, int wanted,
                                  rk_column_places *out);
 
+/* Finished cells of neighbouring columns, at most RK_LOT, without states. Rows lie `stride` bytes apart; there are from 1 to
+ * RK_LOT_ROWS of them. The reply has a float of any type, or the default type of integers. Returns how many columns are left to
+ * be computed in another way. left[] has their numbers, ascending; their cells are undefined. */
+typedef struct rk_lot {
+    const void *x;
+    uint64_t stride;
+    size_t rows, columns;
+    int op, dtype, out, nan;
+    bool wrap;
+} rk_lot;
+enum { RK_LOT = 2048, RK_LOT_ROWS = 4096 };
+enum { RK_CELLS_CHOSEN, RK_CELLS_TOTAL, RK_CELLS_COUNTED, RK_CELLS_PRODUCT, RK_CELL_KINDS };
+typedef size_t rk_cells_fn(const rk_lot *lot, void *cells, uint16_t *left);
+
+/* The product of n elements, finished: of integers to 64 bits, modulo 2^64 if they may `wrap`; of floats to type `out`. False:
+ * it does not fit, is not certain, or there are floats that are not normal. */
+typedef bool rk_row_product_fn(const void *x, uint64_t n, int out, bool wrap, uint64_t *cell);
+
 /* Append the elements of x[0..n) that the mask keeps to out[k..), which has room for all n. Returns the new k. */
 typedef size_t rk_keep_fn(void *out, size_t k, const void *x, const uint8_t *mask, size_t n);
 
@@ -67,6 +85,8 @@ typedef struct rk_simd {
     rk_column_squares_fn *column_squares[RP_F64 + 1];  /* floats, with AVX-512 */
     rk_column_ends_fn *column_ends[RP_F64 + 1];
     rk_column_places_fn *column_places[RP_F64 + 1];
+    rk_cells_fn *cells[RK_CELL_KINDS][RP_F64 + 1]; /* products of floats: with AVX2 and better, as the next */
+    rk_row_product_fn *row_product[RP_F64 + 1];
     rk_keep_fn *keep[4]; /* by log2 of an element's bytes */
     rk_turn_fn *turn[4]; /* likewise */
 } rk_simd;

@@ -3,13 +3,18 @@
 #include "kernels/cpu/arrays.h"
 #include "kernels/cpu/bits.h"
 #include "kernels/cpu/chains.h"
+#include "kernels/cpu/chosen_cells.h"
 #include "kernels/cpu/column_ends.h"
 #include "kernels/cpu/column_places.h"
 #include "kernels/cpu/column_squares.h"
 #include "kernels/cpu/column_sums.h"
+#include "kernels/cpu/counted_cells.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/keep.h"
+#include "kernels/cpu/product_cells.h"
 #include "kernels/cpu/product_loops.h"
+#include "kernels/cpu/row_products.h"
+#include "kernels/cpu/total_cells.h"
 #include "kernels/cpu/turn.h"
 
 #define JOIN(a, b) a##b
@@ -26,11 +31,9 @@
     {                               \
         INTS(F), NARROW(F), WIDE(F) \
     }
-#define BITS(op)                                                                                                            \
-    {                                                                                                                       \
-        [RP_I8] = op##_8, [RP_U8] = op##_8, [RP_I16] = op##_16, [RP_U16] = op##_16, [RP_I32] = op##_32, [RP_U32] = op##_32, \
-        [RP_I64] = op##_64, [RP_U64] = op##_64                                                                              \
-    }
+#define BITS(op)                                                                                                        \
+    [RP_I8] = op##_8, [RP_U8] = op##_8, [RP_I16] = op##_16, [RP_U16] = op##_16, [RP_I32] = op##_32, [RP_U32] = op##_32, \
+    [RP_I64] = op##_64, [RP_U64] = op##_64
 
 #define SUMS_OF(type) sums_##type
 #define LEAST_OF(type) choose_least_##type
@@ -43,6 +46,17 @@
 #define COLUMN_ENDS_OF(type) column_ends_##type
 #define COLUMN_PLACES_OF(type) column_places_##type
 
+#define CHOSEN_CELLS_OF(type) chosen_cells_##type
+#define TOTAL_CELLS_OF(type) total_cells_##type
+#define PRODUCT_CELLS_OF(type) product_cells_##type
+#define ROW_PRODUCT_OF(type) product_of_##type##_fused
+#define ROW_INTEGERS_OF(type) product_of_##type
+#ifdef PAIRS
+#define PAIRED(F) NARROW(F), WIDE(F)
+#else
+#define PAIRED(F) [RP_F64] = NULL
+#endif
+
 const rk_simd TABLE(RK_SIMD) = {
     .name = NAME(RK_SIMD),
     .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
@@ -54,6 +68,18 @@ const rk_simd TABLE(RK_SIMD) = {
                        [RP_F64] = COLUMN_SQUARES(f64)},
     .column_ends = EACH(COLUMN_ENDS_OF),
     .column_places = EACH(COLUMN_PLACES_OF),
+    .cells =
+        {
+            [RK_CELLS_CHOSEN] = EACH(CHOSEN_CELLS_OF),
+            [RK_CELLS_TOTAL] = EACH(TOTAL_CELLS_OF),
+            [RK_CELLS_COUNTED] = {[RP_F16] = counted_cells_f16,
+                                  [RP_BF16] = counted_cells_f16,
+                                  [RP_F32] = counted_cells_f32,
+                                  [RP_F64] = counted_cells_f64,
+                                  BITS(counted_cells)},
+            [RK_CELLS_PRODUCT] = {INTS(PRODUCT_CELLS_OF), PAIRED(PRODUCT_CELLS_OF)},
+        },
+    .row_product = {INTS(ROW_INTEGERS_OF), PAIRED(ROW_PRODUCT_OF)},
     .keep = {keep_8, keep_16, keep_32, keep_64},
     .turn = {turn_8, turn_16, turn_32, turn_64},
     .reduce =
@@ -83,8 +109,8 @@ const rk_simd TABLE(RK_SIMD) = {
             [RP_STATE_NANS] = EACH(NANS_OF),
             [RP_STATE_PROD] = {NARROW(PRODUCT_OF), WIDE(PRODUCT_OF)},
             [RP_STATE_PRODINT] = {INTS(PRODUCT_OF)},
-            [RP_STATE_AND] = BITS(and),
-            [RP_STATE_OR] = BITS(or),
-            [RP_STATE_XOR] = BITS(xor),
+            [RP_STATE_AND] = {BITS(and)},
+            [RP_STATE_OR] = {BITS(or)},
+            [RP_STATE_XOR] = {BITS(xor)},
         },
 };

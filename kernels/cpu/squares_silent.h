@@ -99,7 +99,7 @@ static bool try_square_lanes(acc *sum, square_acc *s, const void *x, size_t n, s
     total_lanes(l.rest, SQUARE_SUMS, &l.rests);
     total_lanes(l.sum, SQUARE_SUMS, &l.sums);
     bool rounded = inexact_seen(&l);
-    if (!finite(l.squares) || !finite(l.rests))
+    if (!is_finite(l.squares) || !is_finite(l.rests))
         return false;
     if (sum)
         add_lanes(sum, l.sum, SQUARE_SUMS, l.sums, rounded);
@@ -200,7 +200,7 @@ static bool try_square_lanes64(square_acc *s, const void *x, size_t n)
     total_lanes(l.middle, SQUARE_SUMS, &l.middles);
     total_lanes(l.rest, SQUARE_SUMS, &l.rests);
     bool rounded = inexact_seen(&l);
-    if (!finite(l.squares) || !finite(l.middles) || !finite(l.rests))
+    if (!is_finite(l.squares) || !is_finite(l.middles) || !is_finite(l.rests))
         return false;
     add_lanes(&s->a, l.square, SQUARE_SUMS, l.squares, rounded);
     add_lanes(&s->a, l.middle, SQUARE_SUMS, l.middles, rounded);

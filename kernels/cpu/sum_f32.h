@@ -109,7 +109,7 @@ static outcome add_block_lanes(acc *a, pace *p, const void *x, size_t n, lanes_f
     bool rounded = inexact_seen(sum);
     total_lanes(sum, SUMS, &total);
     bool total_rounded = inexact_seen(&total);
-    if (!finite(total))
+    if (!is_finite(total))
         return NOT_FINITE;
     if (rounded)
         return ROUNDED;

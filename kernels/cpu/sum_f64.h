@@ -62,7 +62,7 @@ static bool add_halves64(acc *a, const void *x, size_t n)
     total_lanes(sum, HALF_SUMS, &total[0]);
     total_lanes(sum + HALF_SUMS, HALF_SUMS, &total[1]);
     bool rounded = inexact_seen(total);
-    if (!finite(total[0]) || !finite(total[1]))
+    if (!is_finite(total[0]) || !is_finite(total[1]))
         return false;
     add_lanes(a, sum, HALF_SUMS, total[0], rounded);
     if (rounded || total[1] != 0) /* the lower half of -0.0 is +0.0 */

@@ -194,7 +194,7 @@ static bool add_last_level(acc *a, const vf64 *sums)
     double total;
     total_lanes(sums, LEVEL_VECTORS, &total);
     bool rounded = inexact_seen(&total);
-    if (!finite(total))
+    if (!is_finite(total))
         return false;
     if (rounded || total != 0)
         add_lanes(a, sums, LEVEL_VECTORS, total, rounded);

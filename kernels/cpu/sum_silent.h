@@ -119,7 +119,7 @@ static bool try_silently(acc *a, const void *x, float start, silent_lanes_fn *re
         return false;
     total_lanes(sum, 2 * SUMS, &total);
     bool rounded = inexact_seen(&total);
-    if (!finite(total))
+    if (!is_finite(total))
         return false;
     add_lanes(a, sum, 2 * SUMS, total, rounded);
     return true;

@@ -57,6 +57,8 @@ class Finish:
         if self.scalar and not self.given and p.wanted.kind not in "mM":
             one = fit(values, p.wanted, p.asked) if p.wanted.kind in "biu" else values  # floats with all bits, as those of other arrays
             return plain(np.asarray(one)[()], p.wanted)  # of complex numbers, dates and masked arrays
+        if p.asked in ("min", "max") and p.wanted == p.element.dtype and p.wanted.kind in "iu":  # one of the elements always fits
+            return self.array(values.astype(p.wanted, copy=False).reshape(self.shape))
         return self.array(fit(values, p.wanted, p.asked).reshape(self.shape))
 
     def array(self, values: Array) -> Any:
@@ -141,6 +143,8 @@ def fit(values: Array, wanted: np.dtype[Any], op: str) -> Array:
 
 def converted(values: Array, wanted: np.dtype[Any], op: str, field: str = "dtype") -> Array:
     """The same numbers in another type. What does not fit an integer type raises OverflowError_, which names the argument."""
+    if wanted.kind == "b" and values.dtype.kind in "iuf":
+        return np.asarray(values != 0)  # in a fifth of the time of astype
     lost = beyond(values, wanted) if wanted.kind in "iu" else None
     if lost is not None:
         x = values[lost][0].item()
