@@ -145,13 +145,12 @@ WalkFn pick_columns(const Device *d, const ChainTask &t, int layout, const Segme
         return NULL;
     if (!is_float_sum(s, layout))
         return k.columns;
-    const bool near = s.dtype != RP_F32; // these are near sums, which leave no states
-    const u64 rows = near                      ? kTuning.ring_rows_of_others
-                     : rk_square_limbs(layout) ? kTuning.ring_rows_of_squares
-                                               : kTuning.ring_rows;
-    const bool slow = (near && !makes_values(s)) || d->slow_doubles || d->long_sums || d->major < 8 || s.rows < rows ||
-                      rp_results(&s) > kTuning.ring_columns;
-    return slow ? NULL : column_float_kernel(layout, s.dtype);
+    const bool squares = rk_square_limbs(layout);
+    const u64 rows = s.dtype != RP_F32 ? kTuning.ring_rows_of_others
+                     : squares         ? kTuning.ring_rows_of_squares
+                                       : kTuning.ring_rows;
+    const bool slow = d->slow_doubles || d->long_sums || d->major < 8 || s.rows < rows || rp_results(&s) > kTuning.ring_columns;
+    return slow ? NULL : column_float_kernel(layout, s.dtype, makes_values(s));
 }
 
 // Columns of few rows?

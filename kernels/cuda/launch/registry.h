@@ -38,9 +38,9 @@ WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float
 // Lines of one team, to values or listed as above: sums of squares, var. NULL: there is none. kNearBlock: kColumnThreads threads.
 WalkFn near_line_kernel(int layout, int dtype, NearShape shape); // lines_near.cu
 
-// Columns of floats by vectors, as above: sums, also of squares. NULL: there is none.
-WalkFn column_float_kernel(int layout, int dtype); // columns_float.cu
-size_t column_shared_bytes(int layout, int dtype); // ... its dynamic shared memory
+// Columns of floats by vectors, as above: sums, also of squares. `values`: no states. NULL: there is none.
+WalkFn column_float_kernel(int layout, int dtype, bool values); // columns_float.cu
+size_t column_shared_bytes(int layout, int dtype);              // ... its dynamic shared memory
 
 // Columns of few rows, whole ones by a thread: sums, also of squares, min, max. `planes`: of at most kPlaneRows rows of at most
 // kPlaneVectors vectors; dynamic shared memory: plane_shared_bytes. As above, but beyond kMostListed lines are marked; so do

@@ -1,7 +1,7 @@
 // Columns of floats by vectors (column_ring.cuh): exact sums, of magnitudes too, and of squares.
 #include "kernels/cuda/pass/column_accumulators.cuh"
 #include "kernels/cuda/pass/column_doubles.cuh"
-#include "kernels/cuda/pass/column_halves.cuh"
+#include "kernels/cuda/pass/column_narrow.cuh"
 #include "kernels/cuda/pass/column_ring.cuh"
 #include "kernels/cuda/pass/join_words.cuh"
 
@@ -158,18 +158,21 @@ template <int kDtype> WalkFn pick_finish(int layout)
 
 } // namespace
 
-WalkFn column_float_kernel(int layout, int dtype)
+WalkFn column_float_kernel(int layout, int dtype, bool values)
 {
     const bool squares = rk_square_limbs(layout);
-    if (rk_is_stats(layout))
+    if (rk_is_stats(layout) || (!values && dtype != RP_F32)) // the others are near sums, which leave no states
         return NULL;
     switch (dtype) {
     case RP_F16:
-        return squares ? walk_float_columns<HalfColumns<RP_F16, kMoments>> : walk_float_columns<HalfColumns<RP_F16, kSum>>;
+        return squares ? walk_float_columns<NarrowColumns<RP_F16, kMoments>> : walk_float_columns<NarrowColumns<RP_F16, kSum>>;
     case RP_BF16:
-        return squares ? walk_float_columns<HalfColumns<RP_BF16, kMoments>> : walk_float_columns<HalfColumns<RP_BF16, kSum>>;
+        return squares ? walk_float_columns<NarrowColumns<RP_BF16, kMoments>>
+                       : walk_float_columns<NarrowColumns<RP_BF16, kSum>>;
     case RP_F32:
-        return squares ? walk_float_columns<ColumnMoments<false>> : walk_float_columns<ColumnSum>;
+        return !squares ? walk_float_columns<ColumnSum>
+               : values ? walk_float_columns<NarrowColumns<RP_F32, kMoments>>
+                        : walk_float_columns<ColumnMoments<false>>;
     default:
         return squares ? walk_float_columns<DoubleColumns<kMoments>> : walk_float_columns<DoubleColumns<kSum>>;
     }

@@ -1,5 +1,5 @@
-// The accumulators of a thread for the columns of a vector of f16 or bf16: sums of elements or magnitudes, and of squares, in a
-// few doubles with a bound on what these do not hold.
+// The accumulators of a thread for the columns of a vector of f16, bf16 or f32: sums of elements or magnitudes, and of squares,
+// in a few doubles with a bound on what these do not hold.
 #pragma once
 
 #include "kernels/cuda/pass/column_accumulators.cuh"
@@ -7,11 +7,14 @@
 namespace rk {
 
 // The sum of a tile's rows is one double: of finite f16 always, for they are multiples of 2^-24 below 2^16. Otherwise it is
-// summed rounding down and up, as squares are, which are doubles exactly; where both are equal nothing was rounded off.
-template <int kDtype, LineKind kKind> struct HalfColumns {
-    static constexpr int kPer = 8, kBlocks = kKind == kMoments ? 1 : 2; // kBlocks: of an SM, for registers
-    static constexpr bool kOneDouble = kDtype == RP_F16;
+// summed rounding down and up; where both are equal nothing was rounded off. So are squares, which are doubles exactly. Those
+// of f32 have 48 bits, so one double seldom holds a tile of them: they are added one by one.
+template <int kDtype, LineKind kKind> struct NarrowColumns {
+    static constexpr int kPer = 16 / Float<kDtype>::kBytes;
+    static constexpr u32 kBlocks = kPer == 8 && kKind == kMoments ? 1 : kColumnBlocks; // for registers
+    static constexpr bool kOneDouble = kDtype == RP_F16, kOneByOne = kDtype == RP_F32;
     using Element = typename FloatElement<kDtype>::Type;
+    static constexpr int kPerWord = Element::kPerWord;
     using Part = ColumnPart<kKind, kDtype>;
     using Apart = Odd;
 
@@ -41,7 +44,7 @@ template <int kDtype, LineKind kKind> struct HalfColumns {
     {
 #pragma unroll 1
         for (u32 k = 0; k < kRingRows; k++) {
-            const u32 bits = Element::get(again(k, c / 2), c % 2) & keep;
+            const u32 bits = Element::get(again(k, c / kPerWord), c % kPerWord) & keep;
             const double x = (double)__uint_as_float(bits);
             if ((bits & ~kSign) < kInfinite) {
                 sum[c].add(x);
@@ -61,16 +64,20 @@ template <int kDtype, LineKind kKind> struct HalfColumns {
         u32 others = 0; // columns that one double does not hold: a bit each
 #pragma unroll
         for (int c = 0; c < kPer; c++) {
+            double x[kRingRows];
             Between all = {-0.0, -0.0}, of_squares = {0, 0};
 #pragma unroll
             for (int k = 0; k < kRingRows; k++) {
-                const double x = (double)__uint_as_float(Element::get(element(tile[k], c / 2), c % 2) & keep);
+                x[k] = (double)__uint_as_float(Element::get(element(tile[k], c / kPerWord), c % kPerWord) & keep);
                 if (kOneDouble)
-                    all.high = __dadd_rn(all.high, x);
+                    all.high = __dadd_rn(all.high, x[k]);
                 else
-                    all.join({x, x});
-                if (kKind == kMoments) {
-                    const double square = __dmul_rn(x, x);
+                    all.join({x[k], x[k]});
+            }
+            if (kKind == kMoments && !kOneByOne) {
+#pragma unroll
+                for (int k = 0; k < kRingRows; k++) {
+                    const double square = __dmul_rn(x[k], x[k]);
                     of_squares.join({square, square});
                 }
             }
@@ -78,8 +85,13 @@ template <int kDtype, LineKind kKind> struct HalfColumns {
                               of_squares.low == of_squares.high;
             others |= (u32)!held << c;
             sum[c].add(held ? all.high : -0.0);
-            if (kKind == kMoments)
+            if (kKind == kMoments && !kOneByOne)
                 squares[c].add(held ? of_squares.high : 0);
+            if (kKind == kMoments && kOneByOne) {
+#pragma unroll
+                for (int k = 0; k < kRingRows; k++)
+                    squares[c].add(held ? __dmul_rn(x[k], x[k]) : 0);
+            }
         }
         if (others) { // rare
 #pragma unroll
