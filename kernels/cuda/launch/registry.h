@@ -38,7 +38,7 @@ WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float
 // Lines of one team, to values or listed as above: sums of squares, var. NULL: there is none. kNearBlock: kColumnThreads threads.
 WalkFn near_line_kernel(int layout, int dtype, NearShape shape); // lines_near.cu
 
-// Columns of floats by vectors, as above: sums, also of squares. `values`: no states. NULL: there is none.
+// Columns of floats by vectors, as above: sums, also of squares. `values`: states are not asked for. NULL: there is none.
 WalkFn column_float_kernel(int layout, int dtype, bool values); // columns_float.cu
 size_t column_shared_bytes(int layout, int dtype);              // ... its dynamic shared memory
 

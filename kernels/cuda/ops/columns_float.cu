@@ -150,6 +150,11 @@ template <class Part> __global__ void __launch_bounds__(kColumnThreads)
     }
 }
 
+template <int kDtype> WalkFn pick_narrow(bool squares)
+{
+    return squares ? walk_float_columns<NarrowColumns<kDtype, kMoments>> : walk_float_columns<NarrowColumns<kDtype, kSum>>;
+}
+
 template <int kDtype> WalkFn pick_finish(int layout)
 {
     return rk_square_limbs(layout) ? finish_float_columns<ColumnPart<kMoments, kDtype>>
@@ -161,18 +166,15 @@ template <int kDtype> WalkFn pick_finish(int layout)
 WalkFn column_float_kernel(int layout, int dtype, bool values)
 {
     const bool squares = rk_square_limbs(layout);
-    if (rk_is_stats(layout) || (!values && dtype != RP_F32)) // the others are near sums, which leave no states
+    if (rk_is_stats(layout) || (dtype == RP_F64 && squares && !values)) // two doubles seldom hold squares of f64
         return NULL;
     switch (dtype) {
     case RP_F16:
-        return squares ? walk_float_columns<NarrowColumns<RP_F16, kMoments>> : walk_float_columns<NarrowColumns<RP_F16, kSum>>;
+        return pick_narrow<RP_F16>(squares);
     case RP_BF16:
-        return squares ? walk_float_columns<NarrowColumns<RP_BF16, kMoments>>
-                       : walk_float_columns<NarrowColumns<RP_BF16, kSum>>;
+        return pick_narrow<RP_BF16>(squares);
     case RP_F32:
-        return !squares ? walk_float_columns<ColumnSum>
-               : values ? walk_float_columns<NarrowColumns<RP_F32, kMoments>>
-                        : walk_float_columns<ColumnMoments<false>>;
+        return pick_narrow<RP_F32>(squares);
     default:
         return squares ? walk_float_columns<DoubleColumns<kMoments>> : walk_float_columns<DoubleColumns<kSum>>;
     }

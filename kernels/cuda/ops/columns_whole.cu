@@ -1,7 +1,7 @@
 // Columns of f32 with few rows: a thread takes whole columns (whole_columns.cuh). Exact sums of elements, magnitudes and
 // squares, var, min and max. Values are f64.
 #include "kernels/cuda/exact/row_window.cuh"
-#include "kernels/cuda/pass/column_accumulators.cuh"
+#include "kernels/cuda/pass/column_narrow.cuh"
 #include "kernels/cuda/pass/float_walk.cuh"
 #include "kernels/cuda/pass/whole_columns.cuh"
 
@@ -333,9 +333,9 @@ WalkFn whole_columns_kernel(int layout, int dtype, bool skip, bool planes)
                         : (least ? best_of_whole_columns<true> : best_of_whole_columns<false>);
     }
     if (rk_square_limbs(layout))
-        return planes ? reduce_planes<kMoments> : reduce_whole_columns<ColumnMoments<true>>;
+        return planes ? reduce_planes<kMoments> : reduce_whole_columns<ColumnMoments>;
     if (rk_sum_limbs(layout))
-        return planes ? reduce_planes<kSum> : reduce_whole_columns<ColumnSum>;
+        return planes ? reduce_planes<kSum> : reduce_whole_columns<NarrowColumns<RP_F32, kSum>>;
     return NULL;
 }
 

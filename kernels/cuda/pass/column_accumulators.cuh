@@ -1,5 +1,4 @@
-// The accumulators of a thread for the columns of a vector of f32: exact sums of elements or magnitudes, and of squares; and
-// the result for a part of a column.
+// The result for a part of a column of floats, and the accumulators of a thread for the squares of whole columns of f32.
 #pragma once
 
 #include "kernels/cuda/exact/enclosed.cuh"
@@ -109,98 +108,6 @@ template <LineKind kKind, int kDtype = RP_F32> struct ColumnPart {
     }
 };
 
-// Sums: those of a tile's rows in one double, once rounded down and once up; where both are equal it is exact. What adding it
-// to those before rounds off is summed the same two ways. No branch for a column: what they wait for goes on side by side.
-struct ColumnSum {
-    static constexpr int kPer = kColumns, kBlocks = kColumnBlocks;
-    using Part = ColumnPart<kSum>;
-    using Apart = Odd;
-
-    Enclosed sum[kColumns];
-    u32 keep;    // of an element: all, or its magnitude
-    u32 special; // columns with infinities or NaNs, which are apart: a bit each
-    bool skip;
-
-    __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g)
-    {
-        keep = rk_is_abs(a.plan.layout) ? ~kSign : ~0u;
-        skip = g.skip;
-    }
-    __device__ __forceinline__ void begin()
-    {
-#pragma unroll
-        for (int c = 0; c < kColumns; c++)
-            sum[c].clear();
-        special = 0;
-    }
-
-    // A column of a tile that no double holds: element after element. Infinities and NaNs are noted.
-    template <class Again> __device__ __forceinline__ void add_each(int c, Again again, Odd *odd)
-    {
-#pragma unroll 1
-        for (u32 k = 0; k < kRingRows; k++) {
-            const u32 bits = again(k, c) & keep;
-            if ((bits & ~kSign) < kInfinite) {
-                sum[c].add((double)__uint_as_float(bits));
-                continue;
-            }
-            if (!(special >> c & 1))
-                odd->clear();
-            special |= 1u << c;
-            odd->note(AsF32::nan(bits), bits & kSign, skip);
-        }
-    }
-
-    // again(k, c): element c of row k of the tile, where k is not known beforehand
-    template <class Again> __device__ __forceinline__ void add_tile(const uint4 (&tile)[kRingRows], Again again, Apart *apart)
-    {
-        Between all[kColumns];
-        bool known = true;
-#pragma unroll
-        for (int k = 0; k < kRingRows; k++)
-#pragma unroll
-            for (int c = 0; c < kColumns; c++) {
-                const double x = (double)__uint_as_float(element(tile[k], c) & keep);
-                if (k == 0)
-                    all[c] = {x, x};
-                else
-                    all[c].join({x, x});
-            }
-#pragma unroll
-        for (int c = 0; c < kColumns; c++)
-            known &= all[c].low == all[c].high && fabs(all[c].high) < INFINITY;
-        if (!known) {
-#pragma unroll
-            for (int c = 0; c < kColumns; c++)
-                if (!(all[c].low == all[c].high && fabs(all[c].high) < INFINITY)) {
-                    add_each(c, again, apart + c);
-                    all[c].high = -0.0;
-                }
-        }
-#pragma unroll
-        for (int c = 0; c < kColumns; c++)
-            sum[c].add(all[c].high);
-    }
-    // Its value, if it is as usual: in two doubles, of elements that are numbers.
-    __device__ __forceinline__ bool value(int c, const FinishArgs &a, const RowValues &values, double *v) const
-    {
-        const NearSum all = sum[c].sum();
-        const bool certain = a.finisher == RK_FINISH_MEAN ? all.mean(values.mean_by, v) : all.value(v);
-        return certain & !(special >> c & 1);
-    }
-    __device__ __forceinline__ ColumnPart<kSum> part(int c, const Apart *apart) const
-    {
-        ColumnPart<kSum> p;
-        p.clear();
-        p.sum = sum[c].sum();
-        if (special >> c & 1) {
-            p.skipped = apart[c].skipped;
-            p.special = apart[c].special;
-        }
-        return p;
-    }
-};
-
 // Sums and those of squares: a window for each column. In local memory what is not in it.
 struct MomentsApart {
     Odd odd;
@@ -252,38 +159,29 @@ struct ColumnWindow {
     }
 };
 
-// kFresh: each item's windows lie where its first tile wants them, with more room above, and hold all of its elements. Else
-// they lie as those of the item before.
-template <bool kFresh> struct ColumnMoments {
-    static constexpr int kPer = kColumns, kBlocks = kColumnBlocks;
-    using Part = ColumnPart<kMoments>;
+// Of whole columns, whose elements are few: windows lie where the first tile wants them, with room above, and hold all of them.
+struct ColumnMoments {
     using Apart = MomentsApart;
-    static constexpr u32 kRoom = kFresh ? 3 : 1; // of 8 normal numbers the largest is hardly ever below an eighth of others
+    static constexpr u32 kRoom = 3; // of 8 normal numbers the largest is hardly ever below an eighth of others
 
     ColumnWindow window[kColumns];
     u32 log2;   // of the elements that windows hold
-    u32 filled; // elements since all were empty
+    bool first; // no tile has come
     u32 noted;  // columns of which something is apart: a bit each
     bool skip, one_infinity;
 
-    __device__ __forceinline__ u32 most_log2() const { return kFresh ? log2 : kRowLog2; }
-
     __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g)
     {
-        log2 = 32 - (u32)__clz((int)((u32)a.spec.rows - 1)); // kFresh: rows are few
-#pragma unroll
-        for (int c = 0; c < kColumns; c++)
-            window[c].open(most_log2(), 1);
+        log2 = 32 - (u32)__clz((int)((u32)a.spec.rows - 1));
         skip = g.skip;
         one_infinity = a.plan.sum == 0;
     }
-    // The next columns' elements are expected to be like these.
     __device__ __forceinline__ void begin()
     {
 #pragma unroll
         for (int c = 0; c < kColumns; c++)
-            window[c].open(most_log2(), window[c].first);
-        filled = 0;
+            window[c].open(log2, 1);
+        first = true;
         noted = 0;
     }
 
@@ -344,19 +242,11 @@ template <bool kFresh> struct ColumnMoments {
     }
     __device__ __forceinline__ bool fits(int c, const u32 (&x)[kRingRows]) const
     {
-        return window[c].holds(most_log2(), magnitudes_of(x));
+        return window[c].holds(log2, magnitudes_of(x));
     }
 
     template <class Again> __device__ __forceinline__ void add_tile(const uint4 (&tile)[kRingRows], Again, Apart *apart)
     {
-        if (!kFresh && filled == 1u << kRowLog2) {
-#pragma unroll
-            for (int c = 0; c < kColumns; c++) {
-                use_apart(c, apart);
-                window[c] = emptied(window[c], kRowLog2, apart + c);
-            }
-            filled = 0;
-        }
         u32 x[kColumns][kRingRows];
         bool all = true;
 #pragma unroll
@@ -364,7 +254,7 @@ template <bool kFresh> struct ColumnMoments {
 #pragma unroll
             for (int k = 0; k < kRingRows; k++)
                 x[c][k] = element(tile[k], c);
-            if (kFresh && filled == 0) // infinities and NaNs are beyond it
+            if (first) // infinities and NaNs are beyond it
                 window[c].open_for(log2, min(magnitudes_of(x[c]).most >> 23, 254u - kRoom), kRoom);
             all &= fits(c, x[c]);
         }
@@ -378,7 +268,7 @@ template <bool kFresh> struct ColumnMoments {
                 for (int k = 0; k < kRingRows; k++)
                     y[k] = x[c][k];
                 use_apart(c, apart);
-                window[c] = settle(window[c], most_log2(), y, apart + c, skip, one_infinity);
+                window[c] = settle(window[c], log2, y, apart + c, skip, one_infinity);
 #pragma unroll
                 for (int k = 0; k < kRingRows; k++)
                     x[c][k] = y[k];
@@ -389,13 +279,13 @@ template <bool kFresh> struct ColumnMoments {
 #pragma unroll
             for (int c = 0; c < kColumns; c++)
                 window[c].add(x[c][k]);
-        filled += kRingRows;
+        first = false;
     }
     // Its value, if it is as usual: of elements in one window.
     __device__ __forceinline__ bool value(int c, const FinishArgs &a, const RowValues &values, double *v) const
     {
         double squares[2];
-        squares[1] = two_sum(window[c].upper_squares(most_log2()), window[c].lower, squares[0]);
+        squares[1] = two_sum(window[c].upper_squares(log2), window[c].lower, squares[0]);
         return values.of_squares(a.spec.op, window[c].sum, squares).round(v) & !(noted >> c & 1);
     }
     __device__ __forceinline__ ColumnPart<kMoments> part(int c, Apart *apart) const
@@ -403,14 +293,14 @@ template <bool kFresh> struct ColumnMoments {
         ColumnPart<kMoments> p;
         p.clear();
         if (noted >> c & 1) {
-            emptied(window[c], most_log2(), apart + c);
+            emptied(window[c], log2, apart + c);
             p.sum = apart[c].sum.sum();
             p.squares = apart[c].squares.sum();
             p.skipped = apart[c].odd.skipped;
             p.special = apart[c].odd.special;
         } else {
             p.sum.s = window[c].sum;
-            p.squares.t = two_sum(window[c].upper_squares(most_log2()), window[c].lower, p.squares.s);
+            p.squares.t = two_sum(window[c].upper_squares(log2), window[c].lower, p.squares.s);
         }
         return p;
     }

@@ -101,6 +101,13 @@ template <int kDtype, LineKind kKind> struct NarrowColumns {
         }
     }
 
+    // A sum or mean, if it is as usual: in two doubles, of elements that are numbers
+    __device__ __forceinline__ bool value(int c, const FinishArgs &a, const RowValues &values, double *v) const
+    {
+        const NearSum all = sum[c].sum();
+        const bool certain = a.finisher == RK_FINISH_MEAN ? all.mean(values.mean_by, v) : all.value(v);
+        return certain & !(special >> c & 1);
+    }
     __device__ __forceinline__ Part part(int c, const Apart *apart) const
     {
         Part p;
