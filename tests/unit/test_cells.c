@@ -11,6 +11,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/direct.h"
@@ -179,6 +181,54 @@ static void test_rows(void **state)
     check_shapes(rows, sizeof rows / sizeof rows[0], 0);
 }
 
+/* Lines [first, first + lines) and no others: threads share columns, also those of a plane. */
+static void check_part(rk_task t, const uint8_t *want, uint8_t *room, uint64_t first, uint64_t lines)
+{
+    const size_t cell = rp_cell_size(&t.spec), size = (size_t)rp_results(&t.spec) * cell;
+    const size_t from = (size_t)first * cell, to = (size_t)(first + lines) * cell;
+    for (int k = 0; k < rk_simd_count; k++) {
+        rk_state why;
+        uint64_t bad;
+        if (!rk_simd_runs(rk_simds[k]))
+            continue;
+        memset(room, GUARD, size);
+        t.cells = room;
+        assert_int_equal(rk_cpu_lines(rk_simds[k], &t, first, lines, &bad, &why), RP_OK);
+        for (size_t i = 0; i < size; i++)
+            if (room[i] != (i < from || i >= to ? GUARD : want[i]))
+                complain(&t, rk_simds[k], "a part", i / cell);
+    }
+}
+
+static void test_lines_in_parts(void **state)
+{
+    (void)state;
+    static const shape shapes[] = {{5, 40, 4}, {300, 18, 3}, {9, 2500, 1}, {3, 16, 20}};
+    enum { MOST = 9 * 2500 };
+    uint8_t *x = memory(8 * MOST), *want = memory(8 * MOST), *room = memory(8 * MOST);
+    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+        for (int o = 0; o < OPS; o++)
+            for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+                t_rng r = {(uint64_t)dtype + 100 * i};
+                const uint64_t n = shapes[i].rows * shapes[i].row_len * shapes[i].planes;
+                uint64_t bad;
+                for (uint64_t k = 0; k < n; k++)
+                    put(dtype, x + k * rp_dtype_size(dtype), t_below(&r, 20) ? 1.0 : (double)t_below(&r, 3));
+                rk_task t = task_of(ops[o], dtype, 0, 0, RP_COLUMNS, shapes[i].rows, shapes[i].row_len, x);
+                t.spec.planes = shapes[i].planes;
+                t.bytes *= (size_t)t.spec.planes;
+                t.spec.flags |= ops[o] == RP_OP_PROD && dtype < RP_F16 ? RP_WRAP : 0;
+                assert_int_equal(define(&t, want, &bad), RP_OK);
+                for (int part = 0; part < 6; part++) {
+                    const uint64_t first = t_below(&r, rp_results(&t.spec)), left = rp_results(&t.spec) - first;
+                    check_part(t, want, room, first, 1 + t_below(&r, left));
+                }
+            }
+    free(x);
+    free(want);
+    free(room);
+}
+
 static void test_every_family(void **state)
 {
     (void)state;
@@ -192,6 +242,30 @@ static void test_every_family(void **state)
                 check_ops(dtype, RP_COLUMNS, n, COLUMNS, 0, x);
             }
     free(x);
+}
+
+/* Nothing is read before the elements or behind them: there is no memory. */
+static void test_nothing_beside(void **state)
+{
+    (void)state;
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = 8 * page;
+    uint8_t *room = mmap(NULL, all + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(room, MAP_FAILED);
+    uint8_t *x = room + page;
+    assert_int_equal(mprotect(room, page, PROT_NONE), 0);
+    assert_int_equal(mprotect(x + all, page, PROT_NONE), 0);
+    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+        for (uint64_t round = 0; round < 24; round++) {
+            t_rng r = {(uint64_t)dtype + 100 * round};
+            const size_t size = rp_dtype_size(dtype);
+            const uint64_t n = 1 + t_below(&r, round % 3 ? 13 : 33), lines = 16 + t_below(&r, 50);
+            uint8_t *p = round % 2 ? x : x + all - n * lines * size;
+            t_fill(&r, dtype, T_NARROW, p, n * lines);
+            check_ops(dtype, RP_COLUMNS, n, lines, 0, p);
+            check_ops(dtype, 0, lines, n, 0, p);
+            check_ops(dtype, 0, 1, lines * n, 0, p);
+        }
+    assert_int_equal(munmap(room, all + 2 * page), 0);
 }
 
 /* ---- edges of types ---- */
@@ -462,6 +536,8 @@ int main(void)
         cmocka_unit_test(test_columns),
         cmocka_unit_test(test_rows),
         cmocka_unit_test(test_every_family),
+        cmocka_unit_test(test_nothing_beside),
+        cmocka_unit_test(test_lines_in_parts),
         cmocka_unit_test(test_odd_floats),
         cmocka_unit_test(test_nans),
         cmocka_unit_test(test_large_integers),
