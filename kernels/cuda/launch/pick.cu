@@ -18,7 +18,7 @@
 //
 // Lines walked along, by what is summed (kernel.walk); then merge.cuh if a line has several teams, else finish_lines:
 //
-//   floats, columns of whole vectors        columns_float.cu, but for stats; its finish_float_columns if there are several teams
+//   floats, columns of whole vectors       columns_float.cu, but for stats; finish_float_columns if there are several teams
 //   f32, rows of 8 to 128 bytes            rows_thread.cu: var, norms, stats
 //   f32, rows of whole vectors to 4 KiB    rows_float.cu: the same; with a mask sums, too
 //   32 bits, rows of either kind           rows_best.cu: min, max, argmin, argmax

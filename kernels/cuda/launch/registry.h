@@ -35,7 +35,8 @@ SegmentFn product_redo_kernel(int dtype);           // products_float.cu
 // instead of partials: their number, then which.
 WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float.cu
 
-// Lines of one team, to values or listed as above: sums of squares, var. NULL: there is none. kNearBlock: kColumnThreads threads.
+// Lines of one team, to values or listed as above: sums of squares, var. NULL: there is none. kNearBlock has kColumnThreads
+// threads.
 WalkFn near_line_kernel(int layout, int dtype, NearShape shape); // lines_near.cu
 
 // Columns of floats by vectors, as above: sums, also of squares. `values`: states are not asked for. NULL: there is none.
