@@ -3,8 +3,8 @@
 // has no branch for single elements.
 #pragma once
 
-#include "kernels/cuda/exact/enclosed.cuh"
 #include "kernels/cuda/exact/exponent_window.cuh"
+#include "kernels/cuda/exact/near_doubles.cuh"
 #include "kernels/cuda/pass/chosen.cuh"
 
 namespace rk {
@@ -171,33 +171,20 @@ template <bool kSquares> struct WideSums {
 
 // f64: the same in two doubles each, with a bound on what these do not hold.
 struct NearWideSums {
-    Enclosed lane_sum, lane_squares;
-    bool lost;            // a square is not what two doubles hold
+    NearDoubles<true> lane;
     NearSum sum, squares; // after `join`
 
-    __device__ __forceinline__ void init()
-    {
-        lane_sum.clear();
-        lane_squares.clear();
-        lost = false;
-    }
+    __device__ __forceinline__ void init() { lane.clear(); }
     __device__ __forceinline__ void add(const u64 (&bits)[kGroup])
     {
 #pragma unroll
-        for (int k = 0; k < kGroup; k++) {
-            const double x = __longlong_as_double((i64)bits[k]);
-            double high, low;
-            lane_sum.add(x);
-            lost |= !square_of(x, &high, &low);
-            lane_squares.add(high);
-            lane_squares.rest.join({low, low});
-        }
+        for (int k = 0; k < kGroup; k++)
+            lane.add((u32)bits[k], (u32)(bits[k] >> 32));
     }
     __device__ __forceinline__ void join(u32 lanes)
     {
-        sum = lane_sum.sum();
-        squares = lane_squares.sum();
-        squares.error = lost ? INFINITY : squares.error;
+        sum = lane.sum.sum();
+        squares = lane.known_squares().sum();
         for (u32 d = lanes / 2; d; d /= 2) {
             sum.join_lane(d);
             squares.join_lane(d);

@@ -7,7 +7,7 @@
 //                                                                      light values, and moments and means if rows are few;
 //                                                                      else merge.cuh: merge_sum (float sums),
 //                                                                      merge_and_finish, before it merge_partials if many
-//   var, norms of f32 and narrower, rows of up to 2^24     kBlocks     near_moments (moments_f32.cu): ends rows itself
+//   var, norms, rows of up to 2^24 (f64: 2^21) elements    kBlocks     near_moments (near_rows.cuh): ends rows itself
 //   products of floats, such rows                          kBlocks     kernel.fn: the last block of a row finishes it, and
 //                                                                      product_redo_kernel those whose rounding is not certain
 //   sums of long masked rows of f32                        kBlocks     the same, of sum_twosum.cu
@@ -63,12 +63,14 @@ bool makes_values(const rp_spec &s)
 
 namespace {
 
-// Moments of f32, bf16 and f16 whose values near sums may tell?
+// Moments whose values near sums may tell?
 bool near_moments(const Device *d, const rp_spec &s, int layout)
 {
     const rk_finisher finisher = rk_finisher_of(s.op);
-    return (layout == RP_STATE_SQ32 || layout == RP_STATE_MOM32) && makes_values(s) && !skips_nans(s) && !d->slow_doubles &&
-           (finisher == RK_FINISH_SPREAD || finisher == RK_FINISH_SQUARES) && !d->long_sums && s.row_len <= kTuning.near_row;
+    const bool wide = layout == RP_STATE_SQ64 || layout == RP_STATE_MOM64;
+    return (wide || layout == RP_STATE_SQ32 || layout == RP_STATE_MOM32) && makes_values(s) && !skips_nans(s) &&
+           !d->slow_doubles && (finisher == RK_FINISH_SPREAD || finisher == RK_FINISH_SQUARES) && !d->long_sums &&
+           s.row_len <= (wide ? kTuning.near_f64_row : kTuning.near_row);
 }
 
 // The kernel that reduces whole rows of this task; fn is NULL if there is none.
@@ -98,7 +100,7 @@ SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
     case RP_STATE_SQ64:
     case RP_STATE_MOM64:
     case RP_STATE_STATS64:
-        return moments_f64_kernel(rk_is_stats(layout));
+        return moments_f64_kernel(rk_is_stats(layout), near_moments(d, s, layout));
     case RP_STATE_ABSINT:
     case RP_STATE_SQINT:
     case RP_STATE_MOMINT:

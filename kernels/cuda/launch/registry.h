@@ -20,7 +20,7 @@ SegmentKernel count_kernel(int dtype, bool skip);                               
 SegmentKernel moments_int_kernel(int layout, int dtype);                                   // moments_int.cu
 SegmentKernel minmax_kernel(int dtype);                                                    // minmax.cu
 SegmentKernel bits_kernel(int layout, int dtype);                                          // bits.cu
-SegmentKernel moments_f64_kernel(bool stats);                                              // moments_f64.cu
+SegmentKernel moments_f64_kernel(bool stats, bool near);                                   // moments_f64.cu
 SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_shared);     // moments_f32.cu: f16 bf16 f32
 SegmentKernel prod_kernel(int dtype);                                                      // lines_product.cu
 

@@ -27,6 +27,7 @@ struct Tuning {
     u64 ticket_rounds;        // tiles that each block has at least, if some go by tickets (segment.cuh)
     u64 ticket_share;         // ... one tile of this number goes by a ticket then: SMs do not read at the same speed
     u64 near_row;             // moments: elements of a row up to which near sums pay
+    u64 near_f64_row;         // ... of f64; some far data are summed again by one block
     u32 waves;                // blocks an SM gets over the run, as a multiple of what it holds at once
 };
 
@@ -38,13 +39,13 @@ constexpr Tuning kTuning = {
     2048,       16,
     32u << 10, // a tile of each of 256 threads
     16,
-    48u << 10,                      // what every device gives a block without asking
-    16u << 10,                      // a tile of a block's threads
-    32,                             // of 16 rows an H200 takes 710 us for a sum instead of 640, 1393 for var instead of 882
-    96,                             // of 64 rows 534 us for var instead of 483
-    8,                              // a tile
-    1ull << 32, 64, 2, 0.9, 16, 16, // of 8: sums 0.2 to 0.4 % slower, for drawing takes time
-    1ull << 24,
+    48u << 10, // what every device gives a block without asking
+    16u << 10, // a tile of a block's threads
+    32,        // of 16 rows an H200 takes 710 us for a sum instead of 640, 1393 for var instead of 882
+    96,        // of 64 rows 534 us for var instead of 483
+    8,         // a tile
+    1ull << 32, 64,         2, 0.9, 16, 16, // of 8: sums 0.2 to 0.4 % slower, for drawing takes time
+    1ull << 24, 1ull << 21,
     1, // persistent blocks: the tiles are handed out round-robin
 };
 

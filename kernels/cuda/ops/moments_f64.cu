@@ -10,6 +10,7 @@
 // right for any data, fast if all but a few elements of a warp lie within 20 binades or so. A warp whose elements leave its
 // window empties it into the accumulator and begins another one.
 #include "kernels/cuda/exact/extremes_tile.cuh"
+#include "kernels/cuda/pass/near_rows.cuh"
 
 namespace rk {
 namespace {
@@ -506,9 +507,12 @@ template <bool kStats> struct Moments64 {
 
 } // namespace
 
-SegmentKernel moments_f64_kernel(bool stats)
+SegmentKernel moments_f64_kernel(bool stats, bool near)
 {
-    return stats ? segment_kernel<Moments64<true>>() : segment_kernel<Moments64<false>>();
+    using Any = Moments64<false>;
+    if (near)
+        return near_rows<NearMoments64<Any::kThreads, Any::kUnroll>, Any>();
+    return stats ? segment_kernel<Moments64<true>>() : segment_kernel<Any>();
 }
 
 } // namespace rk

@@ -2,23 +2,19 @@
 // doubles with a bound on what these do not hold.
 #pragma once
 
+#include "kernels/cuda/exact/near_doubles.cuh"
 #include "kernels/cuda/pass/column_accumulators.cuh"
 
 namespace rk {
-
-// Of an element's upper word without the sign: infinities and NaNs from here on; and squares of less than 2^-450 may not be the
-// sum of two doubles.
-constexpr u32 kSpecialHigh = 0x7ff00000u, kLeastSquared = (1023 - 450) << 20;
 
 template <LineKind kKind> struct DoubleColumns {
     static constexpr int kPer = 2, kBlocks = kColumnBlocks;
     using Part = ColumnPart<kKind, RP_F64>;
     using Apart = Odd;
 
-    Enclosed sum[kPer], squares[kPer];
-    u32 tiny[kPer]; // bits of elements whose squares two doubles may not hold: mostly none
-    u32 keep;       // of an element's upper word: all, or all but the sign
-    u32 special;    // columns with infinities or NaNs, which are apart: a bit each
+    NearDoubles<kKind == kMoments> sums[kPer];
+    u32 keep;    // of an element's upper word: all, or all but the sign
+    u32 special; // columns with infinities or NaNs, which are apart: a bit each
     bool skip, one_infinity;
 
     __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g)
@@ -30,11 +26,8 @@ template <LineKind kKind> struct DoubleColumns {
     __device__ __forceinline__ void begin()
     {
 #pragma unroll
-        for (int c = 0; c < kPer; c++) {
-            sum[c].clear();
-            squares[c].clear();
-            tiny[c] = 0;
-        }
+        for (int c = 0; c < kPer; c++)
+            sums[c].clear();
         special = 0;
     }
 
@@ -71,27 +64,17 @@ template <LineKind kKind> struct DoubleColumns {
     }
     __device__ __forceinline__ void add(int c, u32 low, u32 high, bool finite)
     {
-        const bool out = !finite && (high & ~kSign) >= kSpecialHigh;
-        const double x = out ? -0.0 : __hiloint2double((int)(high & keep), (int)low);
-        sum[c].add(x);
-        if (kKind != kMoments)
-            return;
-        const u32 upper = high & ~kSign;
-        tiny[c] |= upper < kLeastSquared ? upper | low : 0;
-        const double square = __dmul_rn(x, x), rest = __fma_rn(x, x, -square);
-        squares[c].add(square);
-        squares[c].rest.join({rest, rest});
+        const bool out = !finite && (high & ~kSign) >= kSpecialHigh; // then -0.0 is added
+        sums[c].add(out ? 0 : low, out ? kSign : high & keep);
     }
 
     __device__ __forceinline__ Part part(int c, const Apart *apart) const
     {
         Part p;
         p.clear();
-        p.sum = sum[c].sum();
-        if (kKind == kMoments) {
-            p.squares = squares[c].sum();
-            p.squares.error = tiny[c] ? INFINITY : p.squares.error;
-        }
+        p.sum = sums[c].sum.sum();
+        if (kKind == kMoments)
+            p.squares = sums[c].known_squares().sum();
         if (special >> c & 1) {
             p.skipped = apart[c].skipped;
             p.special = apart[c].special;
