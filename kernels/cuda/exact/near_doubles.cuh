@@ -5,8 +5,8 @@
 
 namespace rk {
 
-// Of an element's upper word without the sign: infinities and NaNs from here on; and a square below 2^-900 may not be the sum of
-// two doubles. One that overflows makes the bound NaN.
+// Of an element's upper word without the sign: infinities and NaNs from here on; and a square below 2^-900 may not be the sum
+// of two doubles. One that overflows makes the bound NaN.
 constexpr u32 kSpecialHigh = 0x7ff00000u, kLeastSquared = (1023 - 450) << 20;
 
 template <bool kSquares> struct NearDoubles {

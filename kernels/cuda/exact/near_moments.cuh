@@ -1,8 +1,8 @@
 // Sums of floats, and of their squares, in a few doubles that need not hold them. What these do not hold lies between two
 // bounds, which are mostly equal. Nothing is kept beside them, so a block begins and ends soon.
 //
-// f32 and narrower: of a square the upper part is what an addition to a large number, the anchor, keeps of it (exponent_window.cuh). These add up
-// without rounding. What is left of it is exact, too; that is added rounding down and up.
+// f32 and narrower: of a square the upper part is what an addition to a large number, the anchor, keeps of it
+// (exponent_window.cuh). These add up without rounding. What is left of it is exact, too; that is added rounding down and up.
 #pragma once
 
 #include "kernels/cuda/exact/enclosed.cuh"

@@ -182,16 +182,7 @@ WalkFn column_float_kernel(int layout, int dtype, bool values)
 
 WalkFn column_finish_kernel(int layout, int dtype)
 {
-    switch (dtype) {
-    case RP_F16:
-        return pick_finish<RP_F16>(layout);
-    case RP_BF16:
-        return pick_finish<RP_BF16>(layout);
-    case RP_F32:
-        return pick_finish<RP_F32>(layout);
-    default:
-        return pick_finish<RP_F64>(layout);
-    }
+    return dtype == RP_F64 ? pick_finish<RP_F64>(layout) : pick_finish<RP_F32>(layout);
 }
 
 u32 column_pair_words(int layout) { return rk_square_limbs(layout) ? ColumnPart<kMoments>::kWords : ColumnPart<kSum>::kWords; }

@@ -31,11 +31,32 @@ struct Odd { // of a column, what is rare: in local memory
     }
 };
 
+// What is kept of the elements of a thread's columns, and which columns have infinities or NaNs
+struct ColumnRules {
+    u32 keep;    // of an element's bits, or of the upper word of a f64: all, or all but the sign
+    u32 special; // columns whose infinities or NaNs are in Odd: a bit each
+    bool skip, one_infinity;
+
+    __device__ __forceinline__ ColumnRules(const FinishArgs &a, const SegmentArgs &g)
+        : keep(rk_is_abs(a.plan.layout) ? ~kSign : ~0u), special(0), skip(g.skip), one_infinity(a.plan.sum == 0)
+    {
+    }
+    ColumnRules() = default;
+    __device__ __forceinline__ bool is_special(int c) const { return special >> c & 1; }
+    __device__ __forceinline__ void note(int c, bool nan, bool negative, Odd *odd)
+    {
+        if (!is_special(c))
+            odd->clear();
+        special |= 1u << c;
+        odd->note(nan, negative && !one_infinity, skip);
+    }
+};
+
 // A number that is not negative, rounded up to a power of two or 0: its exponent field.
 __device__ __forceinline__ u32 field_above(double x) { return x == 0 ? 0 : min(((u32)__double2hiint(x) >> 20) + 1, 2047u); }
 __device__ __forceinline__ double of_field(u32 field) { return __hiloint2double((int)(field << 20), 0); }
 
-// The result for a part of a column, as a few doubles.
+// The result for a part of a column, as a few doubles. kDtype: f64, or f32 also for what is narrower, whose states are the same.
 template <LineKind kKind, int kDtype = RP_F32> struct ColumnPart {
     static constexpr LineKind kWhat = kKind;
     static constexpr u32 kWords = kKind == kSum ? 3 : 5;
@@ -62,6 +83,11 @@ template <LineKind kKind, int kDtype = RP_F32> struct ColumnPart {
         special |= o.special;
     }
     __device__ __forceinline__ bool exact() const { return special || (sum.error == 0 && squares.error == 0); }
+    __device__ __forceinline__ void take(const Odd &odd)
+    {
+        skipped = odd.skipped;
+        special = odd.special;
+    }
 
     // As words, `step` apart.
     __device__ __forceinline__ void write(u64 *to, u64 step, bool needs_sum) const
@@ -296,8 +322,7 @@ struct ColumnMoments {
             emptied(window[c], log2, apart + c);
             p.sum = apart[c].sum.sum();
             p.squares = apart[c].squares.sum();
-            p.skipped = apart[c].odd.skipped;
-            p.special = apart[c].odd.special;
+            p.take(apart[c].odd);
         } else {
             p.sum.s = window[c].sum;
             p.squares.t = two_sum(window[c].upper_squares(log2), window[c].lower, p.squares.s);

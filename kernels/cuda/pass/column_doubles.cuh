@@ -13,22 +13,15 @@ template <LineKind kKind> struct DoubleColumns {
     using Apart = Odd;
 
     NearDoubles<kKind == kMoments> sums[kPer];
-    u32 keep;    // of an element's upper word: all, or all but the sign
-    u32 special; // columns with infinities or NaNs, which are apart: a bit each
-    bool skip, one_infinity;
+    ColumnRules rules;
 
-    __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g)
-    {
-        keep = rk_is_abs(a.plan.layout) ? ~kSign : ~0u;
-        skip = g.skip;
-        one_infinity = a.plan.sum == 0;
-    }
+    __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g) { rules = ColumnRules(a, g); }
     __device__ __forceinline__ void begin()
     {
 #pragma unroll
         for (int c = 0; c < kPer; c++)
             sums[c].clear();
-        special = 0;
+        rules.special = 0;
     }
 
     // again(k, i): word i of row k of the tile, where k is not known beforehand
@@ -37,13 +30,9 @@ template <LineKind kKind> struct DoubleColumns {
 #pragma unroll 1
         for (int k = 0; k < (int)kRingRows * kPer; k++) {
             const int c = k % kPer;
-            const u32 low = again(k / kPer, 2 * c), high = again(k / kPer, 2 * c + 1) & keep;
-            if ((high & ~kSign) < kSpecialHigh)
-                continue;
-            if (!(special >> c & 1))
-                apart[c].clear();
-            special |= 1u << c;
-            apart[c].note(((high & 0xfffffu) | low) != 0, high & kSign && !one_infinity, skip);
+            const u32 low = again(k / kPer, 2 * c), high = again(k / kPer, 2 * c + 1) & rules.keep;
+            if ((high & ~kSign) >= kSpecialHigh)
+                rules.note(c, ((high & 0xfffffu) | low) != 0, high & kSign, apart + c);
         }
     }
 
@@ -65,7 +54,7 @@ template <LineKind kKind> struct DoubleColumns {
     __device__ __forceinline__ void add(int c, u32 low, u32 high, bool finite)
     {
         const bool out = !finite && (high & ~kSign) >= kSpecialHigh; // then -0.0 is added
-        sums[c].add(out ? 0 : low, out ? kSign : high & keep);
+        sums[c].add(out ? 0 : low, out ? kSign : high & rules.keep);
     }
 
     __device__ __forceinline__ Part part(int c, const Apart *apart) const
@@ -75,10 +64,8 @@ template <LineKind kKind> struct DoubleColumns {
         p.sum = sums[c].sum.sum();
         if (kKind == kMoments)
             p.squares = sums[c].known_squares().sum();
-        if (special >> c & 1) {
-            p.skipped = apart[c].skipped;
-            p.special = apart[c].special;
-        }
+        if (rules.is_special(c))
+            p.take(apart[c]);
         return p;
     }
 };

@@ -15,20 +15,13 @@ template <int kDtype, LineKind kKind> struct NarrowColumns {
     static constexpr bool kOneDouble = kDtype == RP_F16, kOneByOne = kDtype == RP_F32;
     using Element = typename FloatElement<kDtype>::Type;
     static constexpr int kPerWord = Element::kPerWord;
-    using Part = ColumnPart<kKind, kDtype>;
+    using Part = ColumnPart<kKind>;
     using Apart = Odd;
 
     Enclosed sum[kPer], squares[kPer];
-    u32 keep;    // of an element, as the bits of f32: all, or its magnitude
-    u32 special; // columns with infinities or NaNs, which are apart: a bit each
-    bool skip, one_infinity;
+    ColumnRules rules;
 
-    __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g)
-    {
-        keep = rk_is_abs(a.plan.layout) ? ~kSign : ~0u;
-        skip = g.skip;
-        one_infinity = a.plan.sum == 0;
-    }
+    __device__ __forceinline__ void init(const FinishArgs &a, const SegmentArgs &g) { rules = ColumnRules(a, g); }
     __device__ __forceinline__ void begin()
     {
 #pragma unroll
@@ -36,7 +29,7 @@ template <int kDtype, LineKind kKind> struct NarrowColumns {
             sum[c].clear();
             squares[c].clear();
         }
-        special = 0;
+        rules.special = 0;
     }
 
     // A column of a tile that one double does not hold: element after element. again(k, i): word i of row k of the tile.
@@ -44,7 +37,7 @@ template <int kDtype, LineKind kKind> struct NarrowColumns {
     {
 #pragma unroll 1
         for (u32 k = 0; k < kRingRows; k++) {
-            const u32 bits = Element::get(again(k, c / kPerWord), c % kPerWord) & keep;
+            const u32 bits = Element::get(again(k, c / kPerWord), c % kPerWord) & rules.keep;
             const double x = (double)__uint_as_float(bits);
             if ((bits & ~kSign) < kInfinite) {
                 sum[c].add(x);
@@ -52,10 +45,7 @@ template <int kDtype, LineKind kKind> struct NarrowColumns {
                     squares[c].add(__dmul_rn(x, x));
                 continue;
             }
-            if (!(special >> c & 1))
-                odd->clear();
-            special |= 1u << c;
-            odd->note(Element::nan(bits), bits & kSign && !one_infinity, skip);
+            rules.note(c, Element::nan(bits), bits & kSign, odd);
         }
     }
 
@@ -68,7 +58,7 @@ template <int kDtype, LineKind kKind> struct NarrowColumns {
             Between all = {-0.0, -0.0}, of_squares = {0, 0};
 #pragma unroll
             for (int k = 0; k < kRingRows; k++) {
-                x[k] = (double)__uint_as_float(Element::get(element(tile[k], c / kPerWord), c % kPerWord) & keep);
+                x[k] = (double)__uint_as_float(Element::get(element(tile[k], c / kPerWord), c % kPerWord) & rules.keep);
                 if (kOneDouble)
                     all.high = __dadd_rn(all.high, x[k]);
                 else
@@ -106,7 +96,7 @@ template <int kDtype, LineKind kKind> struct NarrowColumns {
     {
         const NearSum all = sum[c].sum();
         const bool certain = a.finisher == RK_FINISH_MEAN ? all.mean(values.mean_by, v) : all.value(v);
-        return certain & !(special >> c & 1);
+        return certain & !rules.is_special(c);
     }
     __device__ __forceinline__ Part part(int c, const Apart *apart) const
     {
@@ -115,10 +105,8 @@ template <int kDtype, LineKind kKind> struct NarrowColumns {
         p.sum = sum[c].sum();
         if (kKind == kMoments)
             p.squares = squares[c].sum();
-        if (special >> c & 1) {
-            p.skipped = apart[c].skipped;
-            p.special = apart[c].special;
-        }
+        if (rules.is_special(c))
+            p.take(apart[c]);
         return p;
     }
 };
