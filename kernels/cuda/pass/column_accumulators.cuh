@@ -56,7 +56,7 @@ struct ColumnRules {
 __device__ __forceinline__ u32 field_above(double x) { return x == 0 ? 0 : min(((u32)__double2hiint(x) >> 20) + 1, 2047u); }
 __device__ __forceinline__ double of_field(u32 field) { return __hiloint2double((int)(field << 20), 0); }
 
-// The result for a part of a column, as a few doubles. kDtype: f64, or f32 also for what is narrower, whose states are the same.
+// The result for a part of a column, as a few doubles. kDtype: f64, or f32 for it and what is narrower, whose states are alike.
 template <LineKind kKind, int kDtype = RP_F32> struct ColumnPart {
     static constexpr LineKind kWhat = kKind;
     static constexpr u32 kWords = kKind == kSum ? 3 : 5;
