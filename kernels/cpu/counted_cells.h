@@ -4,7 +4,7 @@
 
 #include "kernels/cpu/lot.h"
 
-enum { COUNTED_ROWS = 252 }; /* the zeros of so many fit a lane of 8 bits */
+enum { COUNTED_ROWS = 252 }; /* a lane of 8 bits counts their zeros */
 
 /* MAGNITUDE: all bits but a float's sign; INF: of integers 0 */
 #define COUNTED_CELLS(NAME, W, MAGNITUDE, INF)                                                                                 \

@@ -17,7 +17,7 @@ INLINE void two_sum(double a, double b, double *high, double *low)
 
 /* ---- integers of up to 32 bits ---- */
 
-enum { TOTAL_ROWS = 252 }; /* 16 bits hold the sum of so many i8 or u8, and 32 bits of all rows of a lot of 16 bits */
+enum { TOTAL_ROWS = 252 }; /* 16 bits hold the sum of this number of i8 or u8, 32 bits that of all rows of a lot of 16 bits */
 
 ONE_COPY void mean_integers(const uint64_t *total, size_t n, size_t rows, int out, uint8_t *cells)
 {

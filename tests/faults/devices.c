@@ -244,7 +244,7 @@ static void explain_runs(void)
         const unsigned long long before = atomic_load(&t_faults_page()->calls);
         run(e, &t);
         if (t.fault.code != RP_NAN || t.fault.index != 0)
-            die("a NaN is no error", &t.fault);
+            die("a NaN is not an error", &t.fault);
         if (atomic_load(&t_faults_page()->calls) - before > FEW_CALLS)
             die("an error takes many calls", NULL);
     }

@@ -62,7 +62,7 @@ struct ColumnItems {
     }
 };
 
-// A vector of -0.0 in floats of so many bytes
+// A vector of -0.0 in floats of this number of bytes
 __device__ __forceinline__ uint4 negative_zeros(u32 bytes)
 {
     const u32 sign = bytes == 2 ? 0x80008000u : 1u << 31, low = bytes == 8 ? 0 : sign;
