@@ -244,7 +244,7 @@ static void test_every_family(void **state)
     free(x);
 }
 
-/* Nothing is read before the elements or behind them: there is no memory. */
+/* The pages before the elements and behind them cannot be read. */
 static void test_nothing_beside(void **state)
 {
     (void)state;
