@@ -169,7 +169,7 @@ SIMD_O   := $(foreach s,$(SIMDS),$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
 # What states are, and reducing without an engine, on threads of the caller: libreduce has it, too.
-STATE_O  := $(call obj,$(wildcard kernels/exact/*.c) $(addprefix kernels/,cpu/processor.c cpu/cores.c cpu/direct.c cpu/here.c cpu/lines.c cpu/pieces.c cpu/run.c engine/clock.c engine/task.c)) $(SIMD_O)
+STATE_O  := $(call obj,$(wildcard kernels/exact/*.c) $(addprefix kernels/,cpu/processor.c cpu/cores.c cpu/direct.c cpu/here.c cpu/lines.c cpu/near.c cpu/pieces.c cpu/run.c engine/clock.c engine/task.c)) $(SIMD_O)
 CLIENT_O := $(call obj,$(CLIENT_C))
 ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))

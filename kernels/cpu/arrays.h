@@ -135,7 +135,9 @@ static void take_floats(rk_state *s, const acc *a, uint64_t n)
     s->count = n - a->nans;
 }
 
-static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy, const float_loops *t)
+/* `neglected`: NULL for exact sums, else the sum, alone, may lack as much as is written there. */
+static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy, const float_loops *t,
+                          double *neglected)
 {
     const int sum = rk_sum_limbs(s->layout), square = rk_square_limbs(s->layout);
     const bool stats = rk_is_stats(s->layout);
@@ -147,6 +149,7 @@ static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t in
     if (sum) {
         acc_start(&a, sum, rk_e0(s->dtype), rk_is_abs(s->layout), n, nan_policy);
         a.far = n * t->l.size > FAR_BYTES;
+        a.near = neglected != NULL;
     }
     if (square)
         squares_start(&q, s, n, nan_policy);
@@ -167,6 +170,8 @@ static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t in
     if (square && !(sum && a.special))
         acc_end(&q.a, s->limb + sum);
     take_floats(s, first, n);
+    if (neglected)
+        *neglected = a.neglected;
     if (stats)
         ends_take(&e, s, &t->l, data, n, index, nan_policy);
 }
@@ -271,8 +276,12 @@ ARRAYS(f64)
 #undef LOOPS
 #undef ARRAYS
 
-#define FLOAT_SUMS(NAME) \
-    HEAD(sums_##NAME) { reduce_floats(s, x, n, index, nan_policy, &loops_##NAME); }
+#define FLOAT_SUMS(NAME)                                                                                   \
+    HEAD(sums_##NAME) { reduce_floats(s, x, n, index, nan_policy, &loops_##NAME, NULL); }                  \
+    static void near_sum_##NAME(rk_state *s, const void *x, uint64_t n, int nan_policy, double *neglected) \
+    {                                                                                                      \
+        reduce_floats(s, x, n, 0, nan_policy, &loops_##NAME, neglected);                                   \
+    }
 FLOAT_SUMS(f16)
 FLOAT_SUMS(bf16)
 FLOAT_SUMS(f32)

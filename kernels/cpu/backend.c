@@ -46,9 +46,11 @@ static void finish(pool *p, rk_pieces *j)
 static void run_piece(pool *p, rk_pieces *j)
 {
     uint64_t start = rk_now_ns();
-    bool last = rk_run_piece(j);
+    rk_progress progress = rk_run_piece(j);
     p->busy_ns += rk_now_ns() - start;
-    if (!last)
+    if (progress == RK_PIECES_AGAIN)
+        pthread_cond_broadcast(&p->work);
+    if (progress != RK_PIECES_ENDED)
         return;
     pthread_mutex_unlock(&p->lock);
     finish(p, j);

@@ -24,11 +24,13 @@ typedef VEC(double, 16) pair64;
 typedef struct acc {
     int64_t digit[2 * RK_SQUARE_LIMBS64];
     int digits;
-    int e0;               /* the unit is 2^e0 */
-    bool magnitudes;      /* magnitudes are summed */
-    uint8_t special, nz;  /* as in rk_state */
-    bool omit;            /* skip NaNs */
-    bool far;             /* the elements do not fit into L2 */
+    int e0;              /* the unit is 2^e0 */
+    bool magnitudes;     /* magnitudes are summed */
+    uint8_t special, nz; /* as in rk_state */
+    bool omit;           /* skip NaNs */
+    bool far;            /* the elements do not fit into L2 */
+    bool near;           /* the sum may lack up to `neglected` (sum_near.h) */
+    double neglected;
     uint64_t n;           /* elements to come */
     uint64_t nans;        /* skipped */
     uint32_t adds;        /* to the digits since the last carry */
@@ -56,7 +58,8 @@ static void acc_start(acc *a, int limbs, int e0, bool magnitudes, uint64_t n, in
     a->magnitudes = magnitudes;
     a->special = a->nz = 0;
     a->omit = nan_policy != RP_NAN_PROPAGATE;
-    a->far = false;
+    a->far = a->near = false;
+    a->neglected = 0;
     a->n = n;
     a->nans = 0;
     a->adds = 0;
@@ -88,13 +91,15 @@ static inline bool try_skipped(tries *t)
 
 /* What earlier blocks of one kind of data have shown, to choose how to add the next one. */
 typedef struct pace {
-    int guess;   /* exponent field of a double below which the next block's lanes should stay; 0: unknown */
-    tries quick; /* a type's own way for data of a usual range, if it has one */
-    tries last;  /* the way before the levels */
-    tries wide;  /* the levels (sum_levels.h), before the buckets */
-    int field;   /* exponent field of a double below which elements at levels should stay */
-    int levels;  /* 0: to be determined */
-    int trust;   /* blocks until it is determined again */
+    int guess;      /* exponent field of a double below which the next block's lanes should stay; 0: unknown */
+    tries quick;    /* a type's own way for data of a usual range, if it has one */
+    tries last;     /* the way before the levels */
+    tries wide;     /* the levels (sum_levels.h), before the next two */
+    tries near;     /* near sums (sum_near.h), before the buckets */
+    int field;      /* exponent field of a double below which elements at levels should stay */
+    int levels;     /* 0: to be determined */
+    int trust;      /* blocks until it is determined again */
+    int near_field; /* as `field`, for near sums; 0: unknown */
 } pace;
 
 /* ---- digits ---- */

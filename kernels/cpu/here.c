@@ -75,13 +75,17 @@ static void leave(team *m, int members)
     free(m);
 }
 
-/* Runs pieces until none is left. Call with the lock held; returns with it. */
+/* Runs pieces until none is left, or until all have ended if they may have to run again. Call with the lock held; returns with
+ * it. */
 static void run_pieces(team *m)
 {
+    rk_pieces *j = &m->pieces;
     uint64_t saved = rk_fp_enter();
-    while (m->pieces.next < m->pieces.pieces)
-        if (rk_run_piece(&m->pieces))
-            pthread_cond_signal(&m->done);
+    while (j->next < j->pieces || (j->near && j->left))
+        if (j->next == j->pieces)
+            pthread_cond_wait(&m->done, &m->lock);
+        else if (rk_run_piece(j) != RK_PIECES_LEFT)
+            pthread_cond_broadcast(&m->done);
     rk_fp_leave(saved);
 }
 

@@ -1,9 +1,9 @@
 /* Lines of a task - rows, segments, columns - reduced on the calling thread. The loops of simd.c take contiguous elements;
  * lines with a mask or a stride are gathered into a buffer, piece by piece, and the pieces' states merged. */
-#include <string.h>
-
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/direct.h"
+#include "kernels/cpu/near.h"
+#include "kernels/cpu/number.h"
 #include "kernels/exact/cell.h"
 #include "kernels/exact/runs.h"
 
@@ -17,6 +17,7 @@ enum {
     SQUARED_ROWS = 1024,     /* the same, squared */
     DECIDING = 2048,         /* elements that any and all look at first */
     SHORT = 512,             /* the most elements of a line that chains.h sums */
+    NEAR = 1024,             /* the fewest of one whose sum may be near */
     RUNS_TOGETHER = 64,      /* rows in runs that are reduced together, in the order of memory, */
     RUNS_GATHERED = 16,      /* ... that are gathered together, */
     GATHERED_RUN = 1 << 10   /* ... if a run has no more bytes: each part that is reduced costs some 100 ns or more */
@@ -35,6 +36,7 @@ typedef struct view {
     rk_column_ends_fn *ends;
     rk_column_places_fn *places;
     rk_row_product_fn *product; /* of rows; NULL, too */
+    rk_near_fn *near;           /* likewise */
     bool first_decides;         /* any, all */
     const rk_simd *simd;
 } view;
@@ -82,6 +84,7 @@ static view view_of(const rk_simd *simd, const rk_task *t)
                   .ends = goes_by_ends(layout) ? simd->column_ends[s->dtype] : NULL,
                   .places = goes_by_places(simd, layout, s->dtype) ? simd->column_places[s->dtype] : NULL,
                   .product = has_quick_product(s) ? simd->row_product[s->dtype] : NULL,
+                  .near = rk_cpu_near(simd, s),
                   .first_decides = first_decides(s),
                   .simd = simd};
 }
@@ -195,19 +198,6 @@ static void add_tile(const view *v, uint64_t first, size_t columns, uint64_t fro
         rows = end - i < most ? end - i : most;
         add_turned(v, first, columns, i, (size_t)rows, turned, states);
     }
-}
-
-/* Adds an f64, a multiple of their unit, to limbs in units of 2^unit. */
-static void add_number(uint64_t *limbs, int n, int unit, double v)
-{
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    rk_number x = rk_number_of(rk_format_of(RP_F64), bits & INT64_MAX);
-    int shift = x.unit - unit;
-    if (shift < 0)
-        x.mantissa = shift > -64 ? x.mantissa >> -shift : 0;
-    if (x.mantissa)
-        rk_add_shifted(limbs, n, x.mantissa, shift < 0 ? 0 : shift, (int)(bits >> 63));
 }
 
 /* Join s with the exact sum of n elements, none of them a NaN or an infinity; `sum` is -0.0 if all of them are. */
@@ -408,6 +398,16 @@ static void reduce_segment(const view *v, uint64_t first, uint64_t from, uint64_
         v->reduce(s, x, n, v->base + from, v->spec->nan);
 }
 
+/* n elements, from `first` on, to a state of sums that lack as much as is returned. */
+static double near_segment(const view *v, uint64_t first, uint64_t n, rk_state *s)
+{
+    double neglected = 0;
+    rk_state_init(s, v->layout, v->spec->dtype);
+    if (n)
+        v->near(s, v->p.elements + first * v->size, n, v->spec->nan, &neglected);
+    return neglected;
+}
+
 /* Joins elements [from, from + n) of a row to its state, all in one run. */
 static void add_run(const view *v, uint64_t row, uint64_t from, uint64_t n, rk_state *s)
 {
@@ -479,6 +479,12 @@ void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_
     add_runs(&v, row, from, n, s);
 }
 
+double rk_cpu_near_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s)
+{
+    view v = view_of(simd, t);
+    return near_segment(&v, rk_line_of(v.spec, v.p.offsets, row).first + from, n, s);
+}
+
 /* ---- cells ---- */
 
 int rk_cpu_cell(const rk_task *t, uint64_t result, rk_state *s)
@@ -529,12 +535,19 @@ static bool put_product(const view *v, const rk_task *t, uint64_t row, rk_line l
     return true;
 }
 
+/* Finishes a row whose sum is near. False: that is not certain. */
+static bool put_near(const view *v, const rk_task *t, uint64_t row, rk_line l)
+{
+    rk_state s;
+    return rk_cpu_near_cell(t, row, &s, near_segment(v, l.first, l.n, &s));
+}
+
 static void whole_rows(const view *v, const rk_task *t, uint64_t first, uint64_t rows, verdict *bad)
 {
     for (uint64_t row = first; row < first + rows; row++) {
         rk_state s;
         rk_line l = rk_line_of(v->spec, v->p.offsets, row);
-        if (v->product && put_product(v, t, row, l))
+        if ((v->product && put_product(v, t, row, l)) || (v->near && l.n >= NEAR && put_near(v, t, row, l)))
             continue;
         reduce_segment(v, l.first, 0, l.n, &s);
         put_cell(t, row, &s, bad);

@@ -1,5 +1,6 @@
 #include "kernels/cpu/pieces.h"
 
+#include "kernels/cpu/near.h"
 #include "kernels/engine/engine.h"
 #include "kernels/exact/runs.h"
 
@@ -65,6 +66,15 @@ static void cut_columns(rk_pieces *j, uint64_t bytes, size_t size)
     }
 }
 
+static void begin(rk_pieces *j, bool near)
+{
+    j->near = near;
+    j->next = 0;
+    j->left = j->pieces;
+    for (int i = 0; i < RK_MAX_PIECES; i++)
+        j->line[i] = RP_NO_INDEX;
+}
+
 void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_mutex_t *lock)
 {
     size_t size = rp_dtype_size(t->spec.dtype);
@@ -72,15 +82,13 @@ void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_
     j->t = t;
     j->simd = simd;
     j->lock = lock;
-    j->next = 0;
     j->bad_row = RP_NO_INDEX;
     if (t->spec.flags & RP_COLUMNS)
         cut_columns(j, bytes, size);
     else
         cut_lines(j, bytes, size);
-    j->pieces = j->left = at_least_1((j->units + j->each - 1) / j->each);
-    for (int i = 0; i < RK_MAX_PIECES; i++)
-        j->line[i] = RP_NO_INDEX;
+    j->pieces = at_least_1((j->units + j->each - 1) / j->each);
+    begin(j, j->how == RK_LINES && rk_cpu_near(simd, &t->spec));
 }
 
 /* ---- running pieces: called without the lock, these return with it ---- */
@@ -95,23 +103,31 @@ static void note_bad(rk_pieces *j, uint64_t row, int code, const rk_state *s)
 }
 
 /* Call with the lock held. */
-static void join_slot(rk_pieces *j, uint64_t i, uint64_t line, const rk_state *s)
+static void join_slot(rk_pieces *j, uint64_t i, uint64_t line, const rk_state *s, double neglected)
 {
-    if (j->line[i] == RP_NO_INDEX)
+    if (j->line[i] == RP_NO_INDEX) {
         j->slot[i] = *s;
-    else
+        j->neglected[i] = neglected;
+    } else {
         rk_state_merge(&j->slot[i], s);
+        j->neglected[i] += neglected;
+    }
     j->line[i] = line;
 }
 
 /* The part of a line that lies in [from, to) of the scale. */
 static void run_part(rk_pieces *j, uint64_t line, uint64_t start, uint64_t from, uint64_t to)
 {
-    uint64_t elements = start + j->weight, first = from > elements ? from - elements : 0;
+    uint64_t elements = start + j->weight, first = from > elements ? from - elements : 0,
+             n = to > elements + first ? to - elements - first : 0;
+    double neglected = 0;
     rk_state s;
-    rk_cpu_segment(j->simd, j->t, line, first, to > elements + first ? to - elements - first : 0, &s);
+    if (j->near)
+        neglected = rk_cpu_near_segment(j->simd, j->t, line, first, n, &s);
+    else
+        rk_cpu_segment(j->simd, j->t, line, first, n, &s);
     pthread_mutex_lock(j->lock);
-    join_slot(j, start / j->each, line, &s);
+    join_slot(j, start / j->each, line, &s, neglected);
     pthread_mutex_unlock(j->lock);
 }
 
@@ -165,10 +181,20 @@ static void run_columns(rk_pieces *j, uint64_t from, uint64_t to)
     }
     pthread_mutex_lock(j->lock);
     for (uint64_t c = 0; c < columns; c++)
-        join_slot(j, first + c, first + c, &states[c]);
+        join_slot(j, first + c, first + c, &states[c], 0);
 }
 
-bool rk_run_piece(rk_pieces *j)
+/* Is each line in a slot known well enough? */
+static bool slots_certain(const rk_pieces *j)
+{
+    for (int i = 0; i < RK_MAX_PIECES; i++)
+        if (j->line[i] != RP_NO_INDEX && j->neglected[i] > 0 &&
+            !rk_cpu_near_cell(j->t, j->line[i], &j->slot[i], j->neglected[i]))
+            return false;
+    return true;
+}
+
+rk_progress rk_run_piece(rk_pieces *j)
 {
     uint64_t from = j->next++ * j->each, to = least(from + j->each, j->units);
     pthread_mutex_unlock(j->lock);
@@ -178,7 +204,12 @@ bool rk_run_piece(rk_pieces *j)
         run_whole(j, from, to - from);
     else
         run_columns(j, from, to);
-    return --j->left == 0;
+    if (--j->left)
+        return RK_PIECES_LEFT;
+    if (!j->near || slots_certain(j))
+        return RK_PIECES_ENDED;
+    begin(j, false);
+    return RK_PIECES_AGAIN;
 }
 
 /* The lines in slots are complete now. */

@@ -8,7 +8,8 @@
  * A piece of columns has some whole columns, or whole planes if they are small. With few long columns a piece has some rows of
  * all of them, counted through all planes, and each column has a slot.
  *
- * States are exact, so neither the cut nor the order in which pieces end shows in the result. */
+ * States are exact, so neither the cut nor the order in which pieces end shows in the result. Sums of lines may at first be
+ * near the exact ones (near.h). If a result is not certain then, all pieces run again, exactly. */
 #ifndef RK_PIECES_H
 #define RK_PIECES_H
 
@@ -25,6 +26,7 @@ typedef struct rk_pieces {
     const rk_simd *simd;
     pthread_mutex_t *lock;
     rk_cutting how;
+    bool near; /* the sums of lines in slots lack up to `neglected` */
     uint64_t pieces, next, left;
     uint64_t each;    /* units of a piece: elements on the scale of lines, columns of all planes, or their rows */
     uint64_t units;   /* in all */
@@ -34,14 +36,16 @@ typedef struct rk_pieces {
     rk_state bad_state;
     uint64_t line[RK_MAX_PIECES]; /* the line whose state is in the slot; RP_NO_INDEX: none */
     rk_state slot[RK_MAX_PIECES];
+    double neglected[RK_MAX_PIECES];
 } rk_pieces;
 
 /* Cut a task of elements for `threads` threads. `lock` guards the pieces from here on. */
 void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_mutex_t *lock);
 
 /* Run the next piece, which must exist (next < pieces), under rk_fp_enter's arithmetic. Call with the lock held; it is released
- * meanwhile and held on return. True: all pieces have ended. */
-bool rk_run_piece(rk_pieces *j);
+ * meanwhile and held on return. */
+typedef enum { RK_PIECES_LEFT, RK_PIECES_AGAIN, RK_PIECES_ENDED } rk_progress; /* AGAIN: all of them must run once more */
+rk_progress rk_run_piece(rk_pieces *j);
 
 /* All pieces have ended: finish the task, its cells, fault and time. Call without the lock. */
 void rk_finish_pieces(rk_pieces *j);

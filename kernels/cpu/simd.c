@@ -36,6 +36,7 @@
     [RP_I64] = op##_64, [RP_U64] = op##_64
 
 #define SUMS_OF(type) sums_##type
+#define NEAR_SUM_OF(type) near_sum_##type
 #define LEAST_OF(type) choose_least_##type
 #define LARGEST_OF(type) choose_largest_##type
 #define MAGNITUDE_OF(type) choose_magnitude_##type
@@ -59,6 +60,7 @@
 
 const rk_simd TABLE(RK_SIMD) = {
     .name = NAME(RK_SIMD),
+    .near_sum = {NARROW(NEAR_SUM_OF), WIDE(NEAR_SUM_OF)},
     .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
     .columns =
         {[RP_F16] = column_sums_f16, [RP_BF16] = column_sums_bf16, [RP_F32] = column_sums_f32, [RP_F64] = column_sums_f64},

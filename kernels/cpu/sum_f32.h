@@ -1,4 +1,4 @@
-/* Exact sums of f32, bf16 and f16: plain additions of doubles in lanes. The inexact flag shows whether they were exact
+/* Sums of f32, bf16 and f16: plain additions of doubles in lanes. The inexact flag shows whether they were exact
  * (inexact.h).
  *
  * They are exact for most data: if elements are multiples of u and sum to less than 2^53 u, no addition rounds. With 2^c
@@ -128,54 +128,52 @@ LANES(f16, 2)
 ODD_BLOCKS(32, BLOCK32, ((uint32_t)0xff << 23))
 #undef ODD_BLOCKS
 
-/* Adds x converted to f32: at most BLOCK64 elements for which the other ways failed. */
-static void add_widest_block32(acc *a, pace *p, const void *x, size_t n, levels_outcome why)
+static void fill_buckets_bf16(acc *a, const void *x, size_t n)
 {
-    if (why == LEVELS_SPECIAL) {
-        add_odd_block32(a, p, x, n);
-        return;
-    }
-    try_failed(&p->wide);
-    fill_buckets32(a, x, n);
+    _Alignas(VB) float wide[BLOCK64];
+    widen_bf16(wide, x, n);
+    fill_buckets32(a, wide, n);
 }
 
-static void add_wide_block32(acc *a, pace *p, const void *data, size_t n)
+static void add_odd_block_bf16(acc *a, pace *p, const void *x, size_t n)
 {
-    const char *x = data;
-    for (size_t i = 0, some; i < n; i += some, x += 4 * some) {
-        some = n - i < BLOCK64 ? n - i : BLOCK64;
-        if (try_skipped(&p->wide)) {
-            fill_buckets32(a, x, some);
-            continue;
-        }
-        levels_outcome o = add_by_levels(a, p, x, some, 23, levels_f32, reach_f32);
-        if (o == LEVELS_ADDED)
-            try_fitted(&p->wide);
-        else
-            add_widest_block32(a, p, x, some, o);
-    }
+    _Alignas(VB) float wide[BLOCK32];
+    widen_bf16(wide, x, n);
+    add_odd_block32(a, p, wide, n);
 }
 
-static void add_wide_block_bf16(acc *a, pace *p, const void *data, size_t n)
-{
-    const char *x = data;
-    for (size_t i = 0, some; i < n; i += some, x += 2 * some) {
-        _Alignas(VB) float wide[BLOCK64];
-        some = n - i < BLOCK64 ? n - i : BLOCK64;
-        if (!try_skipped(&p->wide)) {
-            levels_outcome o = add_by_levels(a, p, x, some, 7, levels_bf16, reach_bf16);
-            if (o == LEVELS_ADDED) {
-                try_fitted(&p->wide);
-                continue;
-            }
-            widen_bf16(wide, x, some);
-            add_widest_block32(a, p, wide, some, o);
-            continue;
-        }
-        widen_bf16(wide, x, some);
-        fill_buckets32(a, wide, some);
+/* By levels, or else by near sums or buckets */
+#define WIDE_BLOCKS(NAME, TYPE, BYTES, FRACTION, FILL, ODD)                                \
+    static void add_widest_##NAME(acc *a, pace *p, const void *x, size_t n)                \
+    {                                                                                      \
+        if (!add_near(a, p, x, n, near_##TYPE, reach_##TYPE))                              \
+            FILL(a, x, n);                                                                 \
+    }                                                                                      \
+    static void add_wide_##NAME(acc *a, pace *p, const void *data, size_t n)               \
+    {                                                                                      \
+        const char *x = data;                                                              \
+        for (size_t i = 0, some; i < n; i += some, x += BYTES * some) {                    \
+            some = n - i < BLOCK64 ? n - i : BLOCK64;                                      \
+            if (try_skipped(&p->wide)) {                                                   \
+                add_widest_##NAME(a, p, x, some);                                          \
+                continue;                                                                  \
+            }                                                                              \
+            switch (add_by_levels(a, p, x, some, FRACTION, levels_##TYPE, reach_##TYPE)) { \
+            case LEVELS_ADDED:                                                             \
+                try_fitted(&p->wide);                                                      \
+                break;                                                                     \
+            case LEVELS_SPECIAL:                                                           \
+                ODD(a, p, x, some);                                                        \
+                break;                                                                     \
+            case LEVELS_TOO_WIDE:                                                          \
+                try_failed(&p->wide);                                                      \
+                add_widest_##NAME(a, p, x, some);                                          \
+            }                                                                              \
+        }                                                                                  \
     }
-}
+WIDE_BLOCKS(block32, f32, 4, 23, fill_buckets32, add_odd_block32)
+WIDE_BLOCKS(block_bf16, bf16, 2, 7, fill_buckets_bf16, add_odd_block_bf16)
+#undef WIDE_BLOCKS
 
 static void add_block32(acc *a, pace *p, const void *x, size_t n)
 {
@@ -199,7 +197,6 @@ static void add_block32(acc *a, pace *p, const void *x, size_t n)
 
 static void add_block_bf16(acc *a, pace *p, const void *x, size_t n)
 {
-    _Alignas(VB) float wide[BLOCK32];
     if (try_skipped(&p->last)) {
         add_wide_block_bf16(a, p, x, n);
         return;
@@ -209,8 +206,7 @@ static void add_block_bf16(acc *a, pace *p, const void *x, size_t n)
         try_fitted(&p->last);
         break;
     case NOT_FINITE:
-        widen_bf16(wide, x, n);
-        add_odd_block32(a, p, wide, n);
+        add_odd_block_bf16(a, p, x, n);
         break;
     case ROUNDED:
         try_failed(&p->last);

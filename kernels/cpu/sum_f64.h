@@ -1,15 +1,15 @@
-/* Exact sums of f64, in two ways.
+/* Sums of f64, in several ways.
  *
  * The quick one cuts each significand into an upper and a lower half, by a mask and a subtraction, and adds both in plain
  * lanes. Upper halves are multiples of 2^-25 of the smallest element's power of two. With 2^c elements for each lane their sum
  * needs no more than 53 bits if the exponents lie within 26 - c of one another, and neither does that of the lower ones.
  * Correctness does not depend on that bound: the flag shows afterwards whether every addition was exact (inexact.h).
  *
- * The other one is that of sum_levels.h. */
+ * The others are those of sum_levels.h and sum_near.h. */
 #ifndef RK_CPU_SUM_F64_H
 #define RK_CPU_SUM_F64_H
 
-#include "kernels/cpu/sum_levels.h"
+#include "kernels/cpu/sum_near.h"
 
 /* ---- the quick way ---- */
 
@@ -74,10 +74,16 @@ static bool add_halves64(acc *a, const void *x, size_t n)
 
 ODD_BLOCKS(64, BLOCK64, ((uint64_t)0x7ff << 52))
 
+static void add_widest_block64(acc *a, pace *p, const void *x, size_t n)
+{
+    if (!add_near(a, p, x, n, near_f64, reach_f64))
+        fill_buckets64(a, x, n);
+}
+
 static void add_wide_block64(acc *a, pace *p, const void *x, size_t n)
 {
     if (try_skipped(&p->wide)) {
-        fill_buckets64(a, x, n);
+        add_widest_block64(a, p, x, n);
         return;
     }
     switch (add_by_levels(a, p, x, n, 52, levels_f64, reach_f64)) {
@@ -89,7 +95,7 @@ static void add_wide_block64(acc *a, pace *p, const void *x, size_t n)
         break;
     case LEVELS_TOO_WIDE:
         try_failed(&p->wide);
-        fill_buckets64(a, x, n);
+        add_widest_block64(a, p, x, n);
     }
 }
 

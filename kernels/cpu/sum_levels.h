@@ -288,8 +288,8 @@ typedef enum { LEVELS_ADDED, LEVELS_SPECIAL, LEVELS_TOO_WIDE } levels_outcome; /
  * have few bits. */
 static bool add_by_new_levels(acc *a, pace *p, const void *x, size_t n, reach r, int bits, levels_fn *const *read)
 {
-    const int field = r.most + 1;
-    int levels = levels_for(field, r.least + 52 - bits, n, bits == 52 ? MOST_LEVELS : MOST_LEVELS32);
+    const int field = r.most + 1, most = a->near ? FEWEST_LEVELS : bits == 52 ? MOST_LEVELS : MOST_LEVELS32;
+    int levels = levels_for(field, r.least + 52 - bits, n, most);
     if (p->levels == 0 && levels == 3 && try_levels(a, x, n, field, 2, read))
         levels = 2;
     else if (!levels || !try_levels(a, x, n, field, levels, read))
