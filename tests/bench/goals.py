@@ -30,6 +30,7 @@ GOALS = (
     Goal("norms 1 and inf of normal data: 1.3 times a sum", r"norm(1|inf) f(32|64) 2\^\d+ normal", ("reduced-sum",), 1.3),
     Goal("means of normal data: 1.5 times a sum", r"mean f(32|64) 2\^\d+ normal", ("reduced-sum",), 1.5),
     Goal("moments of normal data: 1.8 times a sum", r"(var|norm2) f(32|64) 2\^\d+ normal", ("reduced-sum",), 1.8),
+    Goal("products: as fast as PyTorch's, which do not round once", r"prod f32 [^n]*", ("torch",), 1.0),
     Goal("by integers, as on cards with slow doubles: 0.6 of CUB's plain sum", r"\w+ f32 2\^28 by integers", ("cub-sum",), 1 / 0.6),
     Goal("16 processes of 4 KiB requests: 0.9 of a bare nng echo", r"requests, 16 processes, 4 KiB", ("nng-echo",), 1 / 0.9),
     Goal("p99 of small requests under a large one: 3 times idle", r"p99 of 4 KiB, .*", ("idle",), 3.0),

@@ -31,6 +31,10 @@ def cases(largest):
     for op in ("max", "argmax", "var"):
         for rows, length in ((1000000, 2), (1000000, 32), (1000000, 1024), (1000, 1000)):
             yield "shapes", f"{op} f32 {rows} x {length}", op, "f32", (rows, length), 1
+    yield "shapes", "prod f32 2^28", "prod", "f32", (1 << 28,), None
+    for rows, length in ((1000000, 2), (1000000, 32), (1000000, 1024), (4096, 4096)):
+        yield "shapes", f"prod f32 {rows} x {length}", "prod", "f32", (rows, length), 1
+    yield "shapes", "prod f32 axis 0 of 4096 x 4096", "prod", "f32", (4096, 4096), 0
     for op in ("sum", "max", "var"):
         for columns in (4, 1000, 16384, 1 << 20):
             rows = (1 << 28) // columns

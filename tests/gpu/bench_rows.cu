@@ -175,20 +175,25 @@ void shapes_of_f32(Bench &b)
     }
 }
 
+// Whole numbers, of which one of 16 is zero, or normal data.
+void products_of(Bench &b, int dtype, bool normal)
+{
+    const std::string what = std::string("prod ") + rp_dtype_name(dtype) + " ", kind = normal ? " normal" : "";
+    fill(b.pool, dtype, normal ? NORMAL : INTS, b.pool_bytes / rp_dtype_size(dtype), b.meter.stream);
+    for (int log2 : {10, 16, 20, 24, 27, 28})
+        shape(b, what + "2^" + std::to_string(log2) + kind, RP_OP_PROD, 1, (size_t)1 << log2, 0, dtype);
+    for (size_t length : {2, 32, 1024})
+        shape(b, what + "1000000 x " + std::to_string(length) + kind, RP_OP_PROD, 1000000, length, 0, dtype);
+    shape(b, what + "4096 x 4096" + kind, RP_OP_PROD, 4096, 4096, 0, dtype);
+    shape(b, what + "axis 0 of 4096 x 4096" + kind, RP_OP_PROD, 4096, 4096, RP_COLUMNS, dtype);
+}
+
 void products(Bench &b)
 {
-    for (int dtype : {RP_F32, RP_F64, RP_F16, RP_BF16}) {
-        const std::string what = std::string("prod ") + rp_dtype_name(dtype) + " ";
-        if (!listed(b.options.dtypes, rp_dtype_name(dtype)))
-            continue;
-        fill_pool(b, dtype);
-        for (int log2 : {10, 16, 20, 24, 27, 28})
-            shape(b, what + "2^" + std::to_string(log2), RP_OP_PROD, 1, (size_t)1 << log2, 0, dtype);
-        for (size_t length : {2, 32, 1024})
-            shape(b, what + "1000000 x " + std::to_string(length), RP_OP_PROD, 1000000, length, 0, dtype);
-        shape(b, what + "4096 x 4096", RP_OP_PROD, 4096, 4096, 0, dtype);
-        shape(b, what + "axis 0 of 4096 x 4096", RP_OP_PROD, 4096, 4096, RP_COLUMNS, dtype);
-    }
+    for (int dtype : {RP_F32, RP_F64, RP_F16, RP_BF16})
+        for (bool normal : {false, true})
+            if (listed(b.options.dtypes, rp_dtype_name(dtype)))
+                products_of(b, dtype, normal);
 }
 
 void shapes(Bench &b)

@@ -157,20 +157,27 @@ template <int kDtype, bool kSkip> struct ProductSum : ProductElements<kDtype> {
     }
     __device__ __forceinline__ void add_element(const void *p, u64) { *this = added(*this, *(const Bits *)p); }
 
-    // Each element of a tile, one after the other. Only zeros and normal numbers: then nothing is added, and zeros are noted.
-    __device__ __noinline__ static ProductSum added_odd(ProductSum to, uint4 (&tile)[kUnroll], bool *added_all)
+    // Are all others normal? In line: a call would wait for the next tile.
+    static __device__ __forceinline__ bool only_zeros(const uint4 (&tile)[kUnroll])
     {
-        bool odd = false, zero = false;
+        bool odd = false;
+#pragma unroll
         for (int u = 0; u < kUnroll; u++)
             each_element<kBytes>(tile[u], [&](Bits bits, int) {
                 const Bits magnitude = (Bits)(bits & (Bits)(kSign - 1));
-                zero |= magnitude == 0;
                 odd |= magnitude >= kInf || (Bits)(magnitude - 1) < (Bits)(kHidden - 1);
             });
-        to.special |= zero && !odd ? RK_ZERO : 0;
-        *added_all = odd;
-        for (int u = 0; u < kUnroll && odd; u++)
-            each_element<kBytes>(tile[u], [&](Bits bits, int) { to = added(to, bits); });
+        return !odd;
+    }
+
+    // Each element of a tile, one after the other. By value: a tile whose address is taken is always stored.
+    struct Tile {
+        uint4 v[kUnroll];
+    };
+    __device__ __noinline__ static ProductSum added_odd(ProductSum to, Tile tile)
+    {
+        for (int u = 0; u < kUnroll; u++)
+            each_element<kBytes>(tile.v[u], [&](Bits bits, int) { to = added(to, bits); });
         return to;
     }
 
@@ -185,10 +192,15 @@ template <int kDtype, bool kSkip> struct ProductSum : ProductElements<kDtype> {
             w[4 * u + 3] = tile[u].w;
         }
         if (any_odd(w)) {
-            bool done;
-            *this = added_odd(*this, tile, &done);
-            if (done)
+            if (!only_zeros(tile)) {
+                Tile odd;
+#pragma unroll
+                for (int u = 0; u < kUnroll; u++)
+                    odd.v[u] = tile[u];
+                *this = added_odd(*this, odd);
                 return;
+            }
+            special |= RK_ZERO; // what is multiplied for them does not matter
         }
         multiply(w);
         exponent += rk_pair_normalise(&high, &low);

@@ -136,6 +136,16 @@ u32 walk_lanes(u64 length)
     return lanes;
 }
 
+// The same for lines whose sums take long to join: fewer lanes, if enough threads are left.
+u32 near_lanes(const Device *d, u64 lines, u64 length)
+{
+    u32 lanes = walk_lanes(length);
+    const u64 threads = (u64)d->sms * d->tuning->walkers_per_sm;
+    while (lanes > 1 && lanes * kTuning.near_share > length && lines * lanes / 2 >= threads)
+        lanes /= 2;
+    return lanes;
+}
+
 // Teams for each of `lines` lines. `fill` of them fill the device, each walker of a team has `least` elements or more, and the
 // partials of all lines fit into scratch. A line has one team at least; the lines of a launch are fewer where these do not fit.
 u32 teams_for(const FinishArgs &a, Scratch s, u64 lines, u32 team, u64 fill, u32 least)
@@ -157,15 +167,17 @@ u32 teams_of_blocks(const Device *d, const FinishArgs &a, Scratch s, u64 lines, 
     return teams_for(a, s, lines, team, (u64)d->sms * of_sm / across, kColumnRows);
 }
 
-// How many of the `columns` columns a block of walk_columns has: all if they are few, else at least a warp's, and more where
-// enough blocks are left.
-u32 width_of_columns(const Device *d, u64 columns)
+// How many of the `columns` columns a block of walk_columns has: all if they are few, else at least `least` of them, and more
+// where enough blocks are left.
+u32 width_of_columns(const Device *d, u64 columns, u32 least)
 {
     if (columns <= kColumnThreads / 4)
         return (u32)columns;
     u32 width = kWarp;
     while (width < kColumnThreads && columns / (2 * width) >= 2 * (u64)d->sms)
         width *= 2;
+    while (width > least && columns / width < 4 * (u64)d->sms)
+        width /= 2;
     return width;
 }
 
@@ -223,7 +235,7 @@ cudaError_t walk(const Device *d, const FinishArgs &a, const SegmentArgs &g, con
                  cudaStream_t stream)
 {
     const u64 threads = w.lines * (w.walkers / w.team) * w.lanes;
-    const bool floats = is_float_sum(a.spec, a.plan.layout), fast = p.kernel.walk,
+    const bool floats = p.near || is_float_sum(a.spec, a.plan.layout), fast = p.kernel.walk,
                overlap = d->overlapped_launch && (p.ring || p.lanes || p.whole || p.near);
     const u32 state_words = (u32)rp_state_size(a.plan.layout) / 8;
     if (fast) {
@@ -317,13 +329,18 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
     const SegmentKernel &k = p.kernel;
     const u64 longest = p.longest;
     const u64 lines = rp_results(&t.spec);
-    const bool columns = t.spec.flags & RP_COLUMNS, floats = k.walk && is_float_sum(t.spec, a.plan.layout);
+    const bool columns = t.spec.flags & RP_COLUMNS, floats = k.walk && (p.near || is_float_sum(t.spec, a.plan.layout));
     WalkArgs w = {};
     w.parts = rp_spec_parts(&t.spec, t.data);
     w.longest = longest;
     w.per = p.vectors ? 16 / rk_bytes(t.spec.dtype) : 1;
-    w.width = p.vectors ? width_of_vectors(d, lines / w.per) : columns && floats && !p.whole ? width_of_columns(d, lines) : 0;
-    w.team = w.width ? kColumnThreads / w.width : columns ? 1 : walk_lanes(mean_length(t.spec));
+    w.width = p.vectors                       ? width_of_vectors(d, lines / w.per)
+              : columns && floats && !p.whole ? width_of_columns(d, lines, p.redo ? kWarp / 2 : kWarp) // products: one team
+                                              : 0;
+    w.team = w.width   ? kColumnThreads / w.width
+             : columns ? 1
+             : p.near  ? near_lanes(d, lines, mean_length(t.spec))
+                       : walk_lanes(mean_length(t.spec));
     if (p.lanes || p.whole) // whole columns: those that are listed have a team
         w.team = p.whole ? walk_lanes(t.spec.rows) : p.lanes;
     if (p.masked || p.blocks_each)
@@ -339,7 +356,7 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
                       : longest == kAnyLength ? teams_per_line(d, a, s, lines, w.team)
                                               : 1;
     w.walkers = teams * w.team;
-    w.values = teams == 1 && k.walk && (floats ? makes_values(t.spec) : a.light);
+    w.values = teams == 1 && k.walk && (p.near || (floats ? makes_values(t.spec) : a.light));
     w.pair_words = w.values || teams == 1 ? 0 : w.pair_words;
     w.turns = p.rows_each                                                     ? p.rows_each
               : (floats || p.lanes) && w.values && !columns && !p.blocks_each ? turns_of(d, lines, w.lanes)
@@ -353,7 +370,7 @@ cudaError_t launch_walk(const Device *d, const ChainTask &t, const FinishArgs &a
     const SegmentArgs g = segment_args(d, t, a);
     WalkArgs w = walk_args(d, t, a, p, s);
     const u32 teams = w.walkers / w.team;
-    const bool listed = w.values && is_float_sum(t.spec, a.plan.layout) && !p.ring && !p.whole;
+    const bool listed = w.values && (p.near || is_float_sum(t.spec, a.plan.layout)) && !p.ring && !p.whole;
     const u64 words = (u64)teams * (a.plan.all + w.pair_words);
     const u64 room = listed ? kMostListed : w.values ? lines : s.words / words;
     const u64 batch = room < lines ? room & ~15ull : lines;

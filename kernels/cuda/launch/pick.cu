@@ -23,7 +23,8 @@
 //   f32, rows of whole vectors to 4 KiB    rows_float.cu: the same; with a mask sums, too
 //   32 bits, rows of either kind           rows_best.cu: min, max, argmin, argmax
 //   f32, columns of few rows               columns_whole.cu: sums, norms, var, min, max, if there are many columns or planes
-//   floats, many rows, segments, columns   lines_near.cu: var, norms; a block a line if they are long, but for columns
+//   floats, many rows, segments, columns   lines_near.cu: var, norms; products_near.cu: products; a block a line if they are
+//                                          long, but for columns
 //   other floats: sums, norms, var, stats  lines_float.cu: walk_columns for columns, walk_floats with vectors for long lines,
 //                                          walk_floats for short ones; what their doubles do not hold walk_states or, if
 //                                          values were made, walk_listed (lines_any.cu) does again
@@ -266,18 +267,20 @@ u64 longest_shared_line(const Device *d, const rp_spec &s)
     return share < kTuning.long_line ? kTuning.long_line : share < most ? share : most;
 }
 
-// Lines that are many enough to have one team each, of squares?
+// Lines that are many enough to have one team each, of squares or of products?
 void pick_near(const Device *d, const rp_spec &s, int layout, Pick *p)
 {
     const u64 length = mean_length(s);
-    const bool one_team = rp_results(&s) >= kTuning.short_rows_min && length <= longest_shared_line(d, s);
-    if (!is_float_sum(s, layout) || !makes_values(s) || d->slow_doubles || d->long_sums || !one_team ||
-        length < kTuning.near_line)
+    const bool product = p->redo, one_team = rp_results(&s) >= kTuning.short_rows_min && length <= longest_shared_line(d, s);
+    const bool squares = is_float_sum(s, layout) && makes_values(s) && !d->slow_doubles && !d->long_sums;
+    if (!one_team || !(product || (squares && length >= kTuning.near_line)))
         return;
     const bool columns = s.flags & RP_COLUMNS, block = !columns && length * rk_bytes(s.dtype) >= kTuning.near_block_line;
-    if (columns && (p->ring || p->whole || rp_results(&s) < (u64)d->sms * kWarp)) // few blocks
+    const u64 few = (u64)d->sms * kWarp / (product ? 4 : 1); // blocks: logarithms take longer than states
+    if (columns && (p->ring || p->whole || rp_results(&s) < few))
         return;
-    const WalkFn fn = near_line_kernel(layout, s.dtype, columns ? kNearColumns : block ? kNearBlock : kNearLanes);
+    const NearShape shape = columns ? kNearColumns : block ? kNearBlock : kNearLanes;
+    const WalkFn fn = product ? near_product_kernel(s.dtype, shape) : near_line_kernel(layout, s.dtype, shape);
     if (!fn)
         return;
     p->kernel.walk = fn;
@@ -332,7 +335,7 @@ Pick pick_kernels(const Device *d, const ChainTask &t, const FinishArgs &a)
         return p;
     if (!p.lanes && !p.masked)
         pick_near(d, spec, a.plan.layout, &p);
-    const bool walked = k.walk && is_float_sum(spec, a.plan.layout);
+    const bool walked = k.walk && (p.near || is_float_sum(spec, a.plan.layout));
     const bool few = p.finishes && !p.lanes && lines <= (u64)d->sms && spec.row_len * rk_bytes(spec.dtype) >= kTuning.block_row;
     if (rows && k.fn && spec.row_len && (few || suit_blocks(d, spec, lines, sum, walked))) {
         p.way = kBlocks;

@@ -18,7 +18,7 @@ struct Pick {
     bool whole;       // kWalk: columns by vectors, whole ones by a thread (columns_whole.cu)
     bool planes;      // ... by shared memory
     bool masked;      // kWalk: long rows with a mask by vectors
-    bool near;        // kWalk: lines of one team, by near sums
+    bool near;        // kWalk: lines of one team, by near sums or products
     bool blocks_each; // ... which is a block
     u32 lanes;        // kWalk: that share a row, which stays in their registers; 0: rows go another way
     u32 rows_each;    // kWalk, 1 lane: rows of a thread; 0: as many as turn out

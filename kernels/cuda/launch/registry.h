@@ -38,6 +38,7 @@ WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float
 // Lines of one team, to values or listed as above: sums of squares, var. NULL: there is none. kNearBlock has kColumnThreads
 // threads.
 WalkFn near_line_kernel(int layout, int dtype, NearShape shape); // lines_near.cu
+WalkFn near_product_kernel(int dtype, NearShape shape);          // products_near.cu: products, the same
 
 // Columns of floats by vectors, as above: sums, also of squares. `values`: states are not asked for. NULL: there is none.
 WalkFn column_float_kernel(int layout, int dtype, bool values); // columns_float.cu

@@ -13,6 +13,7 @@ struct Tuning {
     u32 fan_in_words;         // what one block joins of partials, in words
     u64 long_walk;            // sums of floats: mean length of lines from which walkers take vectors
     u64 near_line;            // squares: mean length of lines from which near sums pay
+    u64 near_share;           // ... elements of a lane that are worth joining it with others
     u64 near_block_line;      // ... bytes of a line that keep a block busy
     u64 least_walk;           // ... and elements below which another walker on a line is not worth its partial
     size_t walk_shared;       // bytes of shared memory of a block of walkers with a state each
@@ -35,16 +36,16 @@ constexpr Tuning kTuning = {
     64, // a serial walk of 64 elements takes about as long as a block's prologue and epilogue
     32, // fewer rows than a warp leave it idle
     1ull << 15,
-    40000, // 570 partials of a f64 sum: more take longer than one more launch
-    2048,       16,
-    32u << 10, // a tile of each of 256 threads
+    40000,                       // 570 partials of a f64 sum: more take longer than one more launch
+    2048,       16,         128, // of 32 f64 var of 16384 rows of 1024 takes 68 us instead of 63
+    32u << 10,                   // a tile of each of 256 threads
     16,
     48u << 10, // what every device gives a block without asking
     16u << 10, // a tile of a block's threads
     32,        // of 16 rows an H200 takes 710 us for a sum instead of 640, 1393 for var instead of 882
     96,        // of 64 rows 534 us for var instead of 483
     8,         // a tile
-    1ull << 32, 64,         2, 0.9, 16, 16, // of 8: sums 0.2 to 0.4 % slower, for drawing takes time
+    1ull << 32, 64,         2,   0.9, 16, 16, // of 8: sums 0.2 to 0.4 % slower, for drawing takes time
     1ull << 24, 1ull << 21,
     1, // persistent blocks: the tiles are handed out round-robin
 };

@@ -19,8 +19,9 @@ template <int kDtype, LineKind kKind, bool kNear = false> struct FloatWalk : Flo
     using typename Types::Element;
     using Types::kWide;
     static constexpr bool kValueAlone = kNear; // w.values
+    static constexpr int kBlocksPerSm = 1;
     static constexpr int kBytes = Float<kDtype>::kBytes;
-    static constexpr Bits kSign = (Bits)1 << (8 * sizeof(Bits) - 1); // also -0.0, which adds nothing
+    static constexpr Bits kSign = (Bits)1 << (8 * sizeof(Bits) - 1), kNothing = kSign; // -0.0 adds nothing
 
     typename Types::Sums sums;
     typename Types::Extras places;
@@ -162,13 +163,13 @@ template <class Walker> __device__ __forceinline__ void walk_groups(Walker &x, c
             bool out[kGroup];
 #pragma unroll
             for (int k = 0; k < kGroup; k++) {
-                bits[k] = k < (int)left ? Element::load(p + k * jump * bytes) : Walker::kSign;
+                bits[k] = k < (int)left ? Element::load(p + k * jump * bytes) : Walker::kNothing;
                 out[k] = parts.mask && k < (int)left && !parts.mask[at + k * jump];
             }
 #pragma unroll
             for (int k = 0; k < kGroup; k++) {
                 in &= ~(out[k] ? 1u << k : 0);
-                bits[k] = out[k] ? Walker::kSign : bits[k];
+                bits[k] = out[k] ? Walker::kNothing : bits[k];
             }
         }
         x.template add<1>(bits, in, i, step, lanes);
@@ -247,7 +248,7 @@ template <class Walker> struct VectorWalk {
 #pragma unroll
         for (int k = 0; k < kGroup; k++) {
             const bool is = (in[k / kPer] >> (8 * (k % kPer)) & 255) != 0;
-            bits[k] = is ? bits[k] : Walker::kSign;
+            bits[k] = is ? bits[k] : Walker::kNothing;
             left |= is ? 1u << k : 0;
         }
         return left;
@@ -271,7 +272,7 @@ template <class Walker> struct VectorWalk {
 #pragma unroll
                 for (int k = 0; k < kPer; k++) {
                     const bool is = first + k < n;
-                    bits[u * kPer + k] = is ? Element::load(address_of(first + k)) : Walker::kSign;
+                    bits[u * kPer + k] = is ? Element::load(address_of(first + k)) : Walker::kNothing;
                     in |= is ? 1u << (u * kPer + k) : 0;
                 }
             }
@@ -281,7 +282,7 @@ template <class Walker> struct VectorWalk {
             for (int k = 0; k < kGroup; k++) {
                 const u64 index = index_of(v + (u64)(k / kPer) * step) + k % kPer;
                 const bool out = (in >> k & 1) && !mask[index];
-                bits[k] = out ? Walker::kSign : bits[k];
+                bits[k] = out ? Walker::kNothing : bits[k];
                 in &= ~(out ? 1u << k : 0);
             }
         }
