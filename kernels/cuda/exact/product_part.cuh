@@ -73,12 +73,24 @@ struct ProductPart {
         sign = flags & 1u << 31;
     }
 
+    // The value of a row as an f64, far from both ends of the range. False: it is not certain so.
+    __device__ __forceinline__ bool usual_value(u64 elements, u64 *bits) const
+    {
+        constexpr i64 kFar = 1000;
+        const double error = __dmul_rn((double)(elements + 1), 0x1p-100); // rk_pair_round's, and what these additions round
+        const double up = __dadd_rn(pair.high, __dadd_rn(pair.low, error));
+        const double down = __dadd_rn(pair.high, __dsub_rn(pair.low, error));
+        *bits = rk_bits_of_double(up) + ((u64)pair.exponent << 52) + ((u64)(sign >> 31) << 63);
+        return up == down && pair.exponent > -kFar && pair.exponent < kFar && elements < 1ull << 40;
+    }
     // The value of a row of `elements`. False: it is not certain.
     __device__ __forceinline__ bool value(const FinishArgs &a, u64 elements, u64 *bits) const
     {
         const rk_format f = rk_format_of(a.spec.out);
         uint64_t word = 0;
         bool certain = true;
+        if (!special && a.spec.out == RP_F64 && usual_value(elements, bits))
+            return true;
         if (special)
             word = rk_special_product((int)special, (int)(sign >> 31), f);
         else
