@@ -196,10 +196,26 @@ void products(Bench &b)
                 products_of(b, dtype, normal);
 }
 
+// Rows of elements that are not of 4 bytes, by values that take few instructions.
+void rows_of_others(Bench &b)
+{
+    for (int dtype : {RP_I8, RP_I16, RP_F16, RP_F64})
+        for (int op : {RP_OP_SUM, RP_OP_MAX, RP_OP_ARGMAX, RP_OP_COUNT_NONZERO}) {
+            if (!listed(b.options.dtypes, rp_dtype_name(dtype)))
+                continue;
+            fill_pool(b, dtype);
+            const std::string what = std::string(rp_op_name(op)) + " " + rp_dtype_name(dtype) + " ";
+            for (size_t length : {16, 128, 1024})
+                shape(b, what + std::to_string((1 << 24) / length) + " x " + std::to_string(length), op, (1 << 24) / length,
+                      length, 0, dtype);
+        }
+}
+
 void shapes(Bench &b)
 {
     if (listed(b.options.dtypes, "f32"))
         shapes_of_f32(b);
+    rows_of_others(b);
     products(b);
 }
 

@@ -9,6 +9,7 @@ namespace rk {
 
 template <int kDtype> struct FloatProd {
     using Bits = typename Width<(kDtype == RP_F64 ? 8 : kDtype == RP_F32 ? 4 : 2)>::Bits;
+    static constexpr bool kSlow = true;
 
     u64 sum[3]; // of the logarithms, two's complement in units of 2^-128; the lowest 16 bits are zero
     u64 negatives, skipped;

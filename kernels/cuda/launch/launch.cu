@@ -136,12 +136,13 @@ u32 walk_lanes(u64 length)
     return lanes;
 }
 
-// The same for lines whose sums take long to join: fewer lanes, if enough threads are left.
-u32 near_lanes(const Device *d, u64 lines, u64 length)
+// The same where a lane should have `share` elements, as joining takes as long as these: fewer lanes, if enough threads are
+// left.
+u32 fewer_lanes(const Device *d, u64 lines, u64 length, u64 share)
 {
     u32 lanes = walk_lanes(length);
     const u64 threads = (u64)d->sms * d->tuning->walkers_per_sm;
-    while (lanes > 1 && lanes * kTuning.near_share > length && lines * lanes / 2 >= threads)
+    while (lanes > 1 && lanes * share > length && lines * lanes / 2 >= threads)
         lanes /= 2;
     return lanes;
 }
@@ -339,8 +340,9 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
                                               : 0;
     w.team = w.width   ? kColumnThreads / w.width
              : columns ? 1
-             : p.near  ? near_lanes(d, lines, mean_length(t.spec))
-                       : walk_lanes(mean_length(t.spec));
+             : p.near  ? fewer_lanes(d, lines, mean_length(t.spec), kTuning.near_share)
+             : floats  ? walk_lanes(mean_length(t.spec))
+                       : fewer_lanes(d, lines, mean_length(t.spec), kTuning.lane_bytes / rk_bytes(t.spec.dtype));
     if (p.lanes || p.whole) // whole columns: those that are listed have a team
         w.team = p.whole ? walk_lanes(t.spec.rows) : p.lanes;
     if (p.masked || p.blocks_each)

@@ -14,7 +14,8 @@ struct Tuning {
     u64 long_walk;            // sums of floats: mean length of lines from which walkers take vectors
     u64 near_line;            // squares: mean length of lines from which near sums pay
     u64 near_share;           // ... elements of a lane that are worth joining it with others
-    u64 near_block_line;      // ... bytes of a line that keep a block busy
+    u64 lane_bytes;           // of other values: bytes of a lane, the same
+    u64 near_block_line;      // squares: bytes of a line that keep a block busy
     u64 least_walk;           // ... and elements below which another walker on a line is not worth its partial
     size_t walk_shared;       // bytes of shared memory of a block of walkers with a state each
     u64 block_row;            // bytes of a row from which a block of its own is worth while
@@ -38,6 +39,7 @@ constexpr Tuning kTuning = {
     1ull << 15,
     40000,                       // 570 partials of a f64 sum: more take longer than one more launch
     2048,       16,         128, // of 32 f64 var of 16384 rows of 1024 takes 68 us instead of 63
+    64,                          // four vectors
     32u << 10,                   // a tile of each of 256 threads
     16,
     48u << 10, // what every device gives a block without asking

@@ -13,6 +13,7 @@
 //   u64 word(const SegmentArgs &, u32 j) const   word j of the partial
 //   u64 left_out(const SegmentArgs &) const      NaNs that are skipped
 //   u32 flags(const SegmentArgs &) const         of the tail
+//   static constexpr bool kSlow                  if there is one, and true: elements are loaded one by one
 //   int value(const FinishArgs &, u64 elements, u64 *value) const   as light_value does; if kLight only
 //
 // Sums of floats have walkers of their own: lines_float.cu.
@@ -121,14 +122,51 @@ template <class Walker> __device__ __forceinline__ u32 add_rest(Walker &x, const
     return taken;
 }
 
-// Adds elements from, from + step, ... of the line that are not masked out. Returns how many those were.
+// Adds vectors from, from + step, ... of 16 bytes, of the first `vectors` ones at p. Returns how many elements those have.
+template <class Walker>
+__device__ __forceinline__ u64 add_vectors(Walker &x, const typename Walker::Bits *p, u64 vectors, u64 from, u32 step)
+{
+    using Bits = typename Walker::Bits;
+    constexpr u32 kPer = 16 / sizeof(Bits), kLoads = sizeof(Bits) == 1 ? 2 : 4;
+    const uint4 *at = (const uint4 *)p;
+    const auto add = [&](uint4 v, u64 number) {
+        each_element<sizeof(Bits)>(v, [&](Bits bits, int e) { x.add(bits, number * kPer + e); });
+    };
+    u64 v = from, taken = 0;
+    for (; v + (u64)(kLoads - 1) * step < vectors; v += (u64)kLoads * step, taken += kLoads * kPer) {
+        uint4 data[kLoads];
+#pragma unroll
+        for (u32 u = 0; u < kLoads; u++)
+            data[u] = load_vector(at + v + (u64)u * step);
+#pragma unroll
+        for (u32 u = 0; u < kLoads; u++)
+            add(data[u], v + (u64)u * step);
+    }
+    for (; v < vectors; v += step, taken += kPer)
+        add(load_vector(at + v), v);
+    return taken;
+}
+
+// Is so much done for an element that loads do not count?
+template <class Walker, class = void> constexpr bool kByElement = false;
+template <class Walker> constexpr bool kByElement<Walker, std::void_t<decltype(Walker::kSlow)>> = Walker::kSlow;
+
+// Adds elements from, from + step, ... of the line that are not masked out. Of one that can be read so, vectors in this order,
+// and then such elements of the rest. Returns how many those were.
 template <class Walker>
 __device__ __forceinline__ u64 walk(Walker &x, const rp_parts &parts, const rk_line &line, u64 from, u32 step)
 {
-    const typename Walker::Bits *p = (const typename Walker::Bits *)parts.elements + line.first + from * line.stride;
-    const uint8_t *mask = parts.mask ? parts.mask + line.first + from * line.stride : NULL;
-    const u64 jump = step * line.stride, many = (u64)kWalkLoads * step;
+    const typename Walker::Bits *p = (const typename Walker::Bits *)parts.elements + line.first;
     u64 taken = 0, i = from;
+    if constexpr (!kByElement<Walker>)
+        if (!parts.mask && line.stride == 1 && (uintptr_t)p % 16 == 0) {
+            constexpr u32 kPer = 16 / sizeof(*p);
+            taken = add_vectors(x, p, line.n / kPer, from, step);
+            i += line.n / kPer * kPer;
+        }
+    p += i * line.stride;
+    const uint8_t *mask = parts.mask ? parts.mask + line.first + i * line.stride : NULL;
+    const u64 jump = step * line.stride, many = (u64)kWalkLoads * step;
     for (; i + (many - step) < line.n; i += many, p += kWalkLoads * jump) {
         if (mask) {
             taken += add_masked(x, p, mask, jump, i, step);
