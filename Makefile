@@ -151,12 +151,12 @@ LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -l
 
 # ---- sources: a file belongs to its folder's part; nothing is listed by hand ----
 PROTO_C  := $(wildcard proto/*.c)
-KERNEL_C := $(filter-out kernels/engine/none.c kernels/cpu/simd.c,$(wildcard kernels/exact/*.c kernels/engine/*.c kernels/cpu/*.c))
+KERNEL_C := $(filter-out kernels/engine/none.c kernels/cpu/simd.c,$(wildcard kernels/exact/*.c kernels/engine/*.c kernels/cpu/*.c kernels/cpu/*/*.c kernels/cpu/*/*/*.c))
 KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*/*.cu))
 DAEMON_C := $(wildcard daemon/*.c daemon/*/*.c)
 CLIENT_C := $(wildcard client/*.c)
 ABI_C    := $(wildcard client/abi/*.c)
-CTL_C    := $(filter-out client/ctl/top_$(if $(filter yes,$(CURSES)),none,ncurses).c,$(wildcard client/ctl/*.c)) $(wildcard client/ctl/containers/*.c)
+CTL_C    := $(filter-out client/ctl/top/top_$(if $(filter yes,$(CURSES)),none,ncurses).c client/ctl/hdf5/%,$(wildcard client/ctl/*.c client/ctl/*/*.c))
 HDF5_C   := $(if $(filter yes,$(HDF5)),$(wildcard client/ctl/hdf5/*.c))
 LADDER_C := $(filter-out $(if $(filter yes,$(CUDA)),kernels/ladder/no_gpu.c),$(wildcard kernels/ladder/*.c))
 LADDER_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/ladder/*.cu))
@@ -169,7 +169,7 @@ SIMD_O   := $(foreach s,$(SIMDS),$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
 # What states are, and reducing without an engine, on threads of the caller: libreduce has it, too.
-STATE_O  := $(call obj,$(wildcard kernels/exact/*.c) $(addprefix kernels/,cpu/processor.c cpu/cores.c cpu/direct.c cpu/here.c cpu/lines.c cpu/near.c cpu/pieces.c cpu/run.c engine/clock.c engine/task.c)) $(SIMD_O)
+STATE_O  := $(call obj,$(wildcard kernels/exact/*.c) $(addprefix kernels/,cpu/processor.c cpu/stateless_lines.c cpu/lines.c cpu/run.c cpu/loops/sums/near.c cpu/threads/cores.c cpu/threads/here.c cpu/threads/pieces.c engine/clock.c engine/task.c)) $(SIMD_O)
 CLIENT_O := $(call obj,$(CLIENT_C))
 ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))
@@ -254,7 +254,7 @@ $(B)/lib/libreduce.a: $(CLIENT_O) $(STATE_O) $(PROTO_O)
 # Always with the shared nng: Debian's static one is not position-independent. Portable programs link libreduce.a; a portable
 # libreduce.so has the shared libraries beside it, and looks for what these need there, too (an RPATH, not a RUNPATH).
 BESIDE := $(if $(filter 1,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN')
-# It stays loaded after a dlclose (nodelete): a thread of kernels/cpu/here.c may still be on its way out then.
+# It stays loaded after a dlclose (nodelete): a thread of kernels/cpu/threads/here.c may still be on its way out then.
 $(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(STATE_O) $(PROTO_O) client/libreduce.map
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
@@ -422,8 +422,8 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/cpu/processor.c $(addprefix client/,state.c state_words.c message.c spec.c sized.c error.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/npy.c client/ctl/parse_text.c client/ctl/integers.c client/ctl/parse_scalar.c client/ctl/half.c client/ctl/wide.c client/ctl/decimal.c client/ctl/powers.c client/ctl/metrics.c \
-            $(wildcard client/ctl/containers/*.c) tests/fuzz/uninterrupted.c
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/cpu/processor.c $(addprefix client/,state.c state_words.c message.c spec.c sized.c error.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/formats/npy.c client/ctl/text/parse_text.c client/ctl/text/integers.c client/ctl/text/parse_scalar.c client/ctl/text/half.c client/ctl/text/wide.c client/ctl/text/decimal.c client/ctl/text/powers.c client/ctl/top/metrics.c \
+            $(filter-out client/ctl/formats/npy.c,$(wildcard client/ctl/formats/*.c)) tests/fuzz/uninterrupted.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
 fuzz-replay: $(REPLAY)
@@ -459,7 +459,7 @@ fuzz-kit: $(FUZZ)
 
 # ---- each header compiles alone, the public one as C++ too ----
 # reduce_mpi.h needs an MPI's compiler: tests/test_mpi.py compiles it.
-HEADERS := $(filter-out client/reduce_mpi.h,$(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h))
+HEADERS := $(filter-out client/reduce_mpi.h,$(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/cpu/* kernels/cpu/loops/* kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h))
 check-headers: $(addprefix header/,$(HEADERS)) header++/client/reduce.h ## each header compiles alone
 header/%:
 	@echo '#include "$*"' | $(CC) $(CPPFLAGS) -std=c11 $(WARN) -Werror -fsyntax-only -x c - && echo "ok $* (C11)"

@@ -8,7 +8,7 @@
 #include "client/error.h"
 #include "client/sized.h"
 #include "client/spec.h"
-#include "kernels/cpu/here.h"
+#include "kernels/cpu/threads/here.h"
 
 /* Arrays up to this size are reduced here whatever engine the daemon has. A sum of them takes 2 us, statistics 10 us, a product
  * of floats 80 us. A request with as much takes 37 to 42 us on its way, a smaller one 8 us, and to a GPU at least 25 us. */

@@ -12,7 +12,7 @@
 #include "client/local.h"
 #include "client/sized.h"
 #include "client/spec.h"
-#include "kernels/cpu/here.h"
+#include "kernels/cpu/threads/here.h"
 
 /* ---- checks ---- */
 

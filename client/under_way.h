@@ -2,7 +2,7 @@
 #ifndef RC_UNDER_WAY_H
 #define RC_UNDER_WAY_H
 
-#include "kernels/cpu/here.h"
+#include "kernels/cpu/threads/here.h"
 
 enum {
     RC_UNDER_WAY = 4,      /* one copied here, one on its way, one computed, one coming back */

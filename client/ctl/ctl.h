@@ -1,29 +1,18 @@
 /* reducectl: the command line on top of libreduce's public calls.
  *
  *   main.c            wiring and exit codes          options.c       the command line
- *   options_check.c   which options go together
- *   help.c            what --help says               npy.c           .npy headers (pure)
- *   parse_text.c      numbers as text (pure)         parse_scalar.c  --initial (pure)
- *   integers.h        blocks of integers as text (pure)
- *   half.c            16-bit floats (pure)           fortran_order.c Fortran to C order (pure)
- *   decimal.h         decimals of floats (pure)      nearest_float.h floats of decimals (pure)
- *   powers.h          powers of ten for both         digit_runs.h, text_block.h: many bytes of text at a time (pure)
- *   read_text.c       text as elements
- *   input.c           files and pipes as elements    shape.c         which of them belong to which result
- *   reduce.c          the reductions of a command    reduce_whole.c, reduce_rows.c, reduce_axes.c: one input each
- *   planes.h          columns of planes of an input  reduce_wide.c   integers beyond 64 bits
- *   wide.h            their arithmetic (pure)
- *   merge.c           partial states                 print.c         values as text (pure)
- *   output.c          result and error lines         resident.c      put, ls, drop, @NAME
- *   feed.c            elements on their way          interrupt.c     Ctrl-C
- *   progress.c        the bar on a terminal          tensors.c       stats of all arrays of a file
- *   containers/       files that hold arrays         hdf5/           the program reducectl-hdf5
+ *   options_check.c   which options go together      op_table.h      names and traits of the operations
+ *   help.c            what --help says               help_topic.c    help about one operation
+ *   suggest.h         what a mistyped word might have meant (pure)
+ *   input.c           files and pipes as elements    resident.c      put, ls, drop, @NAME
+ *   output.c          result and error lines         progress.c      the bar on a terminal
+ *   interrupt.c       Ctrl-C                         find_device.c   a GPU by its UUID
  *   query.c           ping, info, metrics            status_text.c   status by section
- *   ladder.c          runs reducectl-ladder          several.h       several operations at once
- *   print_lines.c     many results as text
- *   shard.c           a part of all elements       find_device.c   a GPU by its UUID
- *   help_topic.c      help about one operation       suggest.h       what a mistyped word might have meant (pure)
- *   top.h             reducectl top */
+ *   ladder.c          runs reducectl-ladder
+ *   formats/          files that hold arrays         hdf5/           the program reducectl-hdf5
+ *   reduce/           the reductions of a command: which elements belong to which result, and how they are sent
+ *   text/             numbers as text, both ways (pure, but for read_text.c)
+ *   top/              reducectl top */
 #ifndef CTL_H
 #define CTL_H
 
@@ -119,7 +108,7 @@ void ctl_help(FILE *out);
 /* About one operation or command. False: `why` says that there is none of the name. */
 bool ctl_help_topic(FILE *out, const char *word, char why[CTL_WHY]);
 
-/* ---- npy.c ---- */
+/* ---- formats/npy.c ---- */
 
 enum { CTL_NPY_PREFIX = 12, CTL_NPY_MAX_HEADER = 1 << 20 };
 
@@ -142,7 +131,7 @@ size_t ctl_npy_data_offset(const uint8_t *prefix, size_t len, char why[CTL_WHY])
  * 0. 0, or a reduce_err: REDUCE_E_TYPE for types that cannot be reduced, REDUCE_E_BAD_MESSAGE for malformed headers. */
 int ctl_npy_parse(const uint8_t *header, size_t len, int dtype, ctl_npy *npy, char why[CTL_WHY]);
 
-/* ---- parse_text.c ---- */
+/* ---- text/parse_text.c ---- */
 
 enum { CTL_MAX_TOKEN = 1024 };
 
@@ -179,7 +168,7 @@ size_t ctl_text_look(ctl_text_kind *k, const char *bytes, size_t n, bool last);
 /* i64 or u64 if all tokens are integers of that type, else f64, also for an empty text; 0: integers need more than 64 bits. */
 int ctl_text_dtype(const ctl_text_kind *k);
 
-/* ---- half.c ---- */
+/* ---- text/half.c ---- */
 
 /* The 16-bit float types, REDUCE_F16 and REDUCE_BF16. Bits are those of a magnitude, without the sign. */
 unsigned ctl_half_infinity(int dtype);
@@ -189,7 +178,7 @@ double ctl_half_value(int dtype, unsigned bits);
 /* The nearest number to y >= 0, ties to even; the infinity's bits if that is it. */
 unsigned ctl_half_round(int dtype, double y);
 
-/* ---- parse_scalar.c ---- */
+/* ---- text/parse_scalar.c ---- */
 
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
  * from the text. False: `why` says that it is not a number, or out of range. */
@@ -199,14 +188,14 @@ void ctl_clean(char *out, size_t cap, const char *token);
 /* A sign, then decimal digits or 0x and hexadecimal ones. False: something else. *fits: in 64 bits. */
 bool ctl_parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, bool *fits);
 
-/* ---- fortran_order.c ---- */
+/* ---- formats/fortran_order.c ---- */
 
 /* Copy an array of `dims` dimensions, to C order; `stride` has the distance of neighbours along each, in elements. */
 void ctl_permute(uint8_t *to, const uint8_t *from, size_t element, int dims, const uint64_t *shape, const uint64_t *stride);
 /* The same of one stored with the first index running fastest. */
 void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, const uint64_t *shape);
 
-/* ---- print.c ---- */
+/* ---- text/print.c ---- */
 
 enum { CTL_MAX_NUMBER = 64, CTL_MAX_VALUES = 11 };
 
@@ -232,7 +221,7 @@ char *ctl_int128(char out[CTL_MAX_NUMBER], uint64_t low, uint64_t high);
 /* A file's name or a text as a JSON string, quotes included. */
 void ctl_json_string(FILE *out, const char *s);
 
-/* ---- read_text.c ---- */
+/* ---- text/read_text.c ---- */
 
 /* Elements of a file or pipe of text. */
 typedef struct ctl_reader ctl_reader;
@@ -316,7 +305,7 @@ bool ctl_in_file(const ctl_input *in);
 /* Is the order of its elements not that of their indexes (Fortran order of several dimensions)? */
 bool ctl_shuffled(const ctl_input *in);
 
-/* ---- shard.c ---- */
+/* ---- reduce/shard.c ---- */
 
 /* --shard TEXT. False: `why`. */
 bool ctl_parse_shard(ctl_options *o, const char *text, char why[CTL_WHY]);
@@ -326,7 +315,7 @@ void ctl_apply_shard(ctl_options *o);
  * reduce_err with `why`. */
 int ctl_cut_shard(const ctl_options *o, ctl_input *in, int *n, uint64_t *first, char why[CTL_WHY]);
 
-/* ---- shape.c ---- */
+/* ---- reduce/shape.c ---- */
 
 typedef enum { CTL_WHOLE, CTL_LINES, CTL_COLUMNS } ctl_layout;
 
@@ -383,7 +372,7 @@ int ctl_wait(reduce_job *job, ctl_progress *p, reduce_result *r);
 int ctl_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *cells, size_t room,
             reduce_result *r);
 
-/* ---- print_lines.c ---- */
+/* ---- text/print_lines.c ---- */
 
 /* Results as lines of text. */
 typedef struct ctl_lines {
@@ -483,7 +472,7 @@ int ctl_reduce_axes(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_wide(ctl_work *w);
 int ctl_merge(reduce_client *c, const ctl_options *o);
 
-/* ---- tensors.c ---- */
+/* ---- reduce/tensors.c ---- */
 
 struct ctl_directory;
 /* Can `o` be answered by a table of the statistics of all arrays of a file? */

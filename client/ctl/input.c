@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/ctl/containers/container.h"
+#include "client/ctl/formats/container.h"
 
 static long read_some(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
 {

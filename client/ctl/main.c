@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/several.h"
-#include "client/ctl/top.h"
+#include "client/ctl/reduce/several.h"
+#include "client/ctl/top/top.h"
 
 enum {
     KEPT = 32 << 20

@@ -2,8 +2,8 @@
 #ifndef RK_CPU_H
 #define RK_CPU_H
 
-#include "kernels/cpu/here.h"
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/threads/here.h"
 #include "kernels/engine/engine.h"
 #include "kernels/exact/finish.h"
 #include "kernels/exact/line.h"

@@ -1,9 +1,9 @@
 /* Lines of a task - rows, segments, columns - reduced on the calling thread. The loops of simd.c take contiguous elements;
  * lines with a mask or a stride are gathered into a buffer, piece by piece, and the pieces' states merged. */
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/direct.h"
-#include "kernels/cpu/near.h"
-#include "kernels/cpu/number.h"
+#include "kernels/cpu/loops/sums/add_to_limbs.h"
+#include "kernels/cpu/loops/sums/near.h"
+#include "kernels/cpu/stateless_lines.h"
 #include "kernels/exact/cell.h"
 #include "kernels/exact/runs.h"
 

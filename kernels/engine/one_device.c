@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/here.h"
+#include "kernels/cpu/threads/here.h"
 
 /* ---- open, stop, close ---- */
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/ctl/containers/container.h"
+#include "client/ctl/formats/container.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

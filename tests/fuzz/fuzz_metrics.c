@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/ctl/top.h"
+#include "client/ctl/top/top.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

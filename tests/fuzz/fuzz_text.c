@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/decimal.h"
-#include "client/ctl/wide.h"
+#include "client/ctl/text/decimal.h"
+#include "client/ctl/text/wide.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "client/ctl/containers/container.h"
+#include "client/ctl/formats/container.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

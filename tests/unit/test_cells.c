@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/direct.h"
+#include "kernels/cpu/stateless_lines.h"
 #include "kernels/exact/cell.h"
 #include "tests/unit/oracle.h"
 

@@ -11,10 +11,10 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/sum_int.h"
+#include "kernels/cpu/loops/sums/sum_int.h"
 
 #pragma GCC diagnostic ignored "-Wunused-function" /* of digits.h this needs only the carries */
-#include "kernels/cpu/digits.h"
+#include "kernels/cpu/loops/sums/digits.h"
 
 static rk_state reduce(const rk_simd *simd, int op, int dtype, const void *x, uint64_t n)
 {

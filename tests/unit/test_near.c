@@ -1,5 +1,5 @@
-/* Sums that are near the exact ones (kernels/cpu/sum_near.h): no further away than they say, and finished only where that is
- * enough. The exact ones are those of the loops that test_cpu.c checks against the oracle. */
+/* Sums that are near the exact ones (sum_near.h): no further away than they say, and finished only where that is enough.
+ * The exact ones are those of the loops that test_cpu.c checks against the oracle. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "kernels/cpu/cpu.h"
-#include "kernels/cpu/near.h"
-#include "kernels/cpu/number.h"
+#include "kernels/cpu/loops/sums/add_to_limbs.h"
+#include "kernels/cpu/loops/sums/near.h"
 #include "kernels/exact/cell.h"
 #include "tests/unit/oracle.h"
 

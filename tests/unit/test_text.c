@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/integers.h"
+#include "client/ctl/text/integers.h"
 
 /* Parse in pieces of `piece` bytes; how many numbers, or -1. */
 static long parse(const char *text, size_t piece, double *out, char why[CTL_WHY])

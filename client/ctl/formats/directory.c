@@ -1,0 +1,142 @@
+/* The arrays of a file. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/ctl/formats/container.h"
+
+/* `len` bytes that need not end in 0. */
+static char *text_of(const char *from, size_t len)
+{
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, from, len);
+    copy[len] = 0;
+    return copy;
+}
+
+ctl_array *ctl_directory_add(ctl_directory *d, const char *name, size_t len)
+{
+    if ((d->n & (d->n - 1)) == 0) { /* full: at powers of two */
+        ctl_array *more = realloc(d->arrays, (d->n ? 2 * d->n : 1) * sizeof *more);
+        if (!more)
+            return NULL;
+        d->arrays = more;
+    }
+    char *copy = text_of(name, len);
+    if (!copy)
+        return NULL;
+    d->arrays[d->n] = (ctl_array){.name = copy, .kind = d->kind};
+    return &d->arrays[d->n++];
+}
+
+void ctl_directory_free(ctl_directory *d)
+{
+    for (size_t i = 0; i < d->n; i++)
+        free(d->arrays[i].name);
+    free(d->arrays);
+    *d = (ctl_directory){0};
+}
+
+/* netCDF-4's prefix of a variable that has a dimension's name but is not its coordinate. */
+static const char NETCDF_PREFIX[] = "_nc4_non_coord_";
+
+/* In HDF5 names, the first slash and netCDF's prefix may be left out. */
+static bool is_called(const ctl_array *a, const char *name)
+{
+    if (!strcmp(a->name, name) || (a->name[0] == '/' && !strcmp(a->name + 1, name)))
+        return true;
+    const char *last = strrchr(a->name, '/'), *asked = strrchr(name, '/');
+    size_t group = last ? (size_t)(last + 1 - a->name) : 0;
+    if (!last || strncmp(last + 1, NETCDF_PREFIX, sizeof NETCDF_PREFIX - 1))
+        return false;
+    name += name[0] == '/';
+    asked = asked && asked >= name ? asked + 1 : name;
+    return (size_t)(asked - name) == group - 1 && !strncmp(a->name + 1, name, group - 1) &&
+           !strcmp(last + sizeof NETCDF_PREFIX, asked);
+}
+
+const ctl_array *ctl_directory_find(const ctl_directory *d, const char *name, char why[CTL_WHY])
+{
+    char clean[64];
+    if (!name && d->n == 1)
+        return d->arrays;
+    for (size_t i = 0; i < d->n && name; i++)
+        if (is_called(&d->arrays[i], name))
+            return &d->arrays[i];
+    ctl_clean(clean, sizeof clean, name ? name : "");
+    int n = name ? snprintf(why, CTL_WHY, "it has no member '%s'; it has", clean)
+                 : snprintf(why, CTL_WHY, "it holds %zu arrays (FILE:MEMBER is one):", d->n);
+    for (size_t i = 0; i < d->n && n < CTL_WHY - 1; i++) {
+        ctl_clean(clean, sizeof clean, d->arrays[i].name);
+        if (n + strlen(clean) + 8 > CTL_WHY) {
+            snprintf(why + n, CTL_WHY - (size_t)n, " ...");
+            break;
+        }
+        n += snprintf(why + n, CTL_WHY - (size_t)n, "%s %s", i ? "," : "", clean);
+    }
+    return NULL;
+}
+
+bool ctl_array_shape(ctl_array *a, size_t dims, const uint64_t *shape)
+{
+    bool zero = false, huge = false;
+    if (dims > CTL_MAX_DIMS)
+        return false;
+    a->dims = (int)dims;
+    a->count = 1;
+    for (size_t i = 0; i < dims; i++) {
+        a->shape[i] = shape[i];
+        zero |= shape[i] == 0;
+        huge |= shape[i] && __builtin_mul_overflow(a->count, shape[i], &a->count);
+    }
+    if (zero)
+        a->count = 0;
+    return (zero || !huge) && a->count <= CTL_MAX_COUNT;
+}
+
+int ctl_directory_read(ctl_directory *d, ctl_kind kind, int fd, uint64_t size, char why[CTL_WHY])
+{
+    *d = (ctl_directory){0};
+    int err = kind == CTL_IS_ZIP           ? ctl_npz_list(d, fd, size, why)
+              : kind == CTL_IS_SAFETENSORS ? ctl_safetensors_list(d, fd, size, why)
+                                           : ctl_hdf5_list(d, fd, size, why);
+    if (!err && d->n == 0) {
+        snprintf(why, CTL_WHY, "it holds no arrays");
+        err = REDUCE_E_TYPE;
+    }
+    if (err)
+        ctl_directory_free(d);
+    return err;
+}
+
+/* The first `n` bytes are not elements. */
+static int skip(ctl_pull *p, uint64_t n, char why[CTL_WHY])
+{
+    uint8_t piece[4096];
+    while (n) {
+        long got = ctl_pull_full(p, piece, n < sizeof piece ? (size_t)n : sizeof piece, why);
+        if (got <= 0)
+            return got ? p->err : REDUCE_E_IO;
+        n -= (uint64_t)got;
+    }
+    return 0;
+}
+
+ctl_pull *ctl_array_pull(int fd, const ctl_array *a, int *err, char why[CTL_WHY])
+{
+    if (a->coding == CTL_BY_HDF5)
+        return ctl_hdf5_pull(fd, a, err, why);
+    if (lseek(fd, (off_t)a->offset, SEEK_SET) < 0) {
+        snprintf(why, CTL_WHY, "cannot seek");
+        *err = REDUCE_E_IO;
+        return NULL;
+    }
+    ctl_pull *p = ctl_inflate(ctl_pull_fd(fd, a->stored), a->unpacked, a->crc, err, why);
+    if (!p || !(*err = skip(p, a->skip, why)))
+        return p;
+    ctl_pull_close(p);
+    return NULL;
+}

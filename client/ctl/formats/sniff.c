@@ -1,0 +1,115 @@
+/* What a file is, by its first bytes. */
+#include <string.h>
+
+#include "client/ctl/formats/container.h"
+
+#define PYTHON_SAVE "read it in Python, write the array with numpy.save"
+
+typedef struct magic {
+    ctl_kind kind;
+    unsigned at, len;
+    const char *bytes, *name, *advice;
+} magic;
+
+#define M(kind, at, bytes, name, advice)                          \
+    {                                                             \
+        CTL_IS_##kind, at, sizeof bytes - 1, bytes, name, advice, \
+    }
+static const magic MAGICS[] = {
+    M(NPY, 0, "\x93NUMPY", ".npy", NULL),
+    M(ZIP, 0, "PK\3\4", "a zip archive", NULL),
+    M(ZIP, 0, "PK\5\6", "an empty zip archive", NULL),
+    M(HDF5, 0, "\x89HDF\r\n\x1a\n", "HDF5", NULL),
+    M(HDF5, 512, "\x89HDF\r\n\x1a\n", "HDF5", NULL), /* behind a user block: MATLAB 7.3 */
+    M(GZIP, 0, "\x1f\x8b\x08", "a gzip stream", NULL),
+    M(ZSTD, 0, "\x28\xb5\x2f\xfd", "a zstd stream", NULL),
+    M(FOREIGN, 0, "BZh", "a bzip2 stream", "unpack it: bzcat FILE | reducectl OP -"),
+    M(FOREIGN, 0,
+      "\xfd"
+      "7zXZ\0",
+      "an xz stream", "unpack it: xzcat FILE | reducectl OP -"),
+    M(FOREIGN, 0, "\4\x22\x4d\x18", "an lz4 stream", "unpack it: lz4cat FILE | reducectl OP -"),
+    M(FOREIGN, 0, "7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
+    M(FOREIGN, 257, "ustar", "a tar archive", "unpack it: tar -xOf FILE MEMBER | reducectl OP -"),
+    M(FOREIGN, 0, "PAR1", "a Parquet file", "duckdb -noheader -list -c \"select COLUMN from 'FILE'\" | reducectl OP --text -"),
+    M(FOREIGN, 0, "ARROW1", "an Arrow file (Feather)", "read it with pyarrow.feather, write the column with numpy.save"),
+    M(FOREIGN, 0, "FEA1", "a Feather file", "read it with pyarrow.feather, write the column with numpy.save"),
+    M(FOREIGN, 0, "ORC", "an ORC file", "read it with pyarrow.orc, write the column with numpy.save"),
+    M(FOREIGN, 0, "Obj\1", "an Avro file", PYTHON_SAVE),
+    M(FOREIGN, 0, "GGUF", "a GGUF model", "read it with gguf.GGUFReader in Python, write the tensor with numpy.save"),
+    M(FOREIGN, 0, "CDF\1", "a netCDF classic file", "make it netCDF-4: nccopy -k nc4 FILE NEW.nc"),
+    M(FOREIGN, 0, "CDF\2", "a netCDF classic file", "make it netCDF-4: nccopy -k nc4 FILE NEW.nc"),
+    M(FOREIGN, 0, "CDF\5", "a netCDF classic file", "make it netCDF-4: nccopy -k nc4 FILE NEW.nc"),
+    M(FOREIGN, 0, "SIMPLE  =", "a FITS file", "read it with astropy.io.fits, write the array with numpy.save"),
+    M(FOREIGN, 0, "MATLAB 5", "a MATLAB file", "read it with scipy.io.loadmat, write the array with numpy.save"),
+    M(FOREIGN, 0, "SQLite format 3", "an SQLite database", "sqlite3 FILE 'select COLUMN from TABLE' | reducectl OP --text -"),
+    M(FOREIGN, 0, "\x89PNG", "a PNG picture", PYTHON_SAVE),
+    M(FOREIGN, 0, "\xff\xd8\xff", "a JPEG picture", PYTHON_SAVE),
+    M(FOREIGN, 0, "GIF8", "a GIF picture", PYTHON_SAVE),
+    M(FOREIGN, 0, "II*\0", "a TIFF picture", PYTHON_SAVE),
+    M(FOREIGN, 0, "MM\0*", "a TIFF picture", PYTHON_SAVE),
+    M(FOREIGN, 8, "WEBP", "a WebP picture", PYTHON_SAVE),
+    M(FOREIGN, 8, "WAVE", "a WAV recording", "sox FILE -t f64 - | reducectl OP --dtype f64 -"),
+    M(FOREIGN, 0, "%PDF-", "a PDF document", "it is not an array"),
+    M(FOREIGN, 0,
+      "\x7f"
+      "ELF",
+      "a program (ELF)", "it is not an array"),
+    M(FOREIGN, 0, "\x80\2", "a Python pickle", PYTHON_SAVE),
+    M(FOREIGN, 0, "\x80\3", "a Python pickle", PYTHON_SAVE),
+    M(FOREIGN, 0, "\x80\4\x95", "a Python pickle", PYTHON_SAVE),
+    M(FOREIGN, 0, "\x80\5\x95", "a Python pickle", PYTHON_SAVE),
+};
+
+/* A length of 8 bytes and a JSON object. There is no magic number, so all bytes that were read must fit this form. */
+static bool is_safetensors(const uint8_t *head, size_t len)
+{
+    uint64_t json = 0;
+    if (len < 10 || head[8] != '{')
+        return false;
+    memcpy(&json, head, sizeof json);
+    if (json < 2 || json > CTL_SAFETENSORS_MAX_HEADER)
+        return false;
+    for (size_t i = 9; i < len && i < json + 8; i++)
+        if (head[i] < ' ' && head[i] != '\n' && head[i] != '\t' && head[i] != '\r')
+            return false;
+    return true;
+}
+
+/* White space and printable characters, UTF-8 among them: no control characters. */
+static bool is_text(const uint8_t *head, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((head[i] < ' ' && (head[i] < '\t' || head[i] > '\r')) || head[i] == 127 || head[i] >= 0xf8 || head[i] == 0xc0)
+            return false;
+    return len > 0;
+}
+
+/* Bytes above 127 of text are UTF-8: each begins a character, or goes on in one. */
+static bool is_utf8(const uint8_t *head, size_t len)
+{
+    for (size_t i = 0; i < len;) {
+        size_t n = head[i] < 0x80 ? 1 : head[i] < 0xc2 ? 0 : head[i] < 0xe0 ? 2 : head[i] < 0xf0 ? 3 : head[i] < 0xf5 ? 4 : 0;
+        if (n == 0)
+            return false;
+        for (size_t k = 1; k < n && i + k < len; k++)
+            if ((head[i + k] & 0xc0) != 0x80)
+                return false;
+        i += n;
+    }
+    return true;
+}
+
+ctl_sniffed ctl_sniff(const uint8_t *head, size_t len)
+{
+    if (is_safetensors(head, len))
+        return (ctl_sniffed){CTL_IS_SAFETENSORS, "safetensors", NULL};
+    /* from the back: HDF5 and tar before what the bytes in front of them say */
+    for (unsigned at = 1 + 512; at--;)
+        for (size_t i = 0; i < sizeof MAGICS / sizeof *MAGICS; i++)
+            if (MAGICS[i].at == at && at + MAGICS[i].len <= len && !memcmp(head + at, MAGICS[i].bytes, MAGICS[i].len))
+                return (ctl_sniffed){MAGICS[i].kind, MAGICS[i].name, MAGICS[i].advice};
+    if (is_text(head, len) && is_utf8(head, len))
+        return (ctl_sniffed){CTL_IS_TEXT, "text", NULL};
+    return (ctl_sniffed){CTL_IS_RAW, "raw elements", NULL};
+}

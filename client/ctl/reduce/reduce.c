@@ -1,0 +1,263 @@
+/* reducectl OP FILE...: open the inputs, find their shape, and reduce them. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/ctl/formats/container.h"
+
+/* ---- masks ---- */
+
+/* Does `mask` have a byte for each element of the inputs, in the order in which they are stored? */
+static int check_mask(const ctl_work *w, char why[CTL_WHY])
+{
+    const ctl_input *mask = w->mask, *in = &w->in[0];
+    uint64_t count = 0;
+    bool sized = mask->sized, same = mask->dims == in->dims && !memcmp(mask->shape, in->shape, sizeof in->shape);
+    if (mask->dtype != REDUCE_U8 && mask->dtype != REDUCE_I8) {
+        snprintf(why, CTL_WHY, "a mask must be bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
+        return REDUCE_E_TYPE;
+    }
+    for (int i = 0; i < w->n_in; i++) {
+        count += w->in[i].bytes / reduce_dtype_size(w->in[i].dtype);
+        sized &= w->in[i].sized;
+    }
+    if (sized && mask->bytes != count)
+        snprintf(why, CTL_WHY, "the mask has %" PRIu64 " bytes for %" PRIu64 " elements", mask->bytes, count);
+    else if (mask->npy && in->npy && (ctl_shuffled(mask) || ctl_shuffled(in)) && !(same && mask->fortran == in->fortran))
+        snprintf(why, CTL_WHY, "mask and elements must have the same shape and order (C or Fortran)");
+    else
+        return 0;
+    return REDUCE_E_SHAPE;
+}
+
+static int open_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY])
+{
+    ctl_source source = {.name = w->o->mask, .raw_dtype = REDUCE_U8};
+    int err = ctl_open(mask, &source, why);
+    w->mask = mask;
+    return err ? err : check_mask(w, why);
+}
+
+/* ---- one array ---- */
+
+static int fail(const ctl_work *w, const char *name, int err, const char *why)
+{
+    return ctl_print_error(w->o, &(ctl_where){.name = name}, err, why[0] ? why : reduce_strerror(err));
+}
+
+static int run_shape(ctl_work *w)
+{
+    char why[CTL_WHY] = "";
+    ctl_shape s;
+    uint64_t *offsets = NULL, n = 0;
+    int err = w->o->offsets ? ctl_read_offsets(w->o->offsets, &offsets, &n, why) : 0, code;
+    if (err) {
+        free(offsets);
+        return fail(w, w->o->offsets, err, why);
+    }
+    err = ctl_find_shape(&s, &w->in[0], w->o, offsets, n, why);
+    if (err)
+        code = fail(w, w->name, err, why);
+    else
+        code = s.layout == CTL_LINES     ? ctl_reduce_rows(w, &s)
+               : s.layout == CTL_COLUMNS ? ctl_reduce_axes(w, &s)
+                                         : ctl_reduce_whole(w);
+    free(offsets);
+    return code;
+}
+
+/* The inputs are open: complete the spec, open the mask. */
+static int run_array(ctl_work *w)
+{
+    char why[CTL_WHY] = "";
+    ctl_input mask = {.fd = -1};
+    if (!w->in[0].dtype)
+        return ctl_reduce_wide(w);
+    w->spec = w->o->spec;
+    w->spec.dtype = w->in[0].dtype;
+    w->spec.rows = 1;
+    if (w->o->initial) {
+        if (!ctl_parse_scalar(w->o->initial, w->spec.dtype, &w->initial, why))
+            return fail(w, "--initial", REDUCE_E_ARGUMENT, why);
+        w->spec.initial = &w->initial;
+    }
+    int err = w->o->mask ? open_mask(w, &mask, why) : 0;
+    int code = err ? fail(w, w->o->mask, err, why) : run_shape(w);
+    ctl_close(&mask);
+    return code;
+}
+
+/* ---- files ---- */
+
+/* Would a text of integers have a type that the user's other options exclude? */
+static bool needs_floats(const ctl_options *o)
+{
+    size_t cell;
+    reduce_spec spec = o->spec;
+    uint64_t bits;
+    char why[CTL_WHY];
+    if (o->initial && !ctl_parse_scalar(o->initial, REDUCE_I64, &bits, why) &&
+        !ctl_parse_scalar(o->initial, REDUCE_U64, &bits, why))
+        return true;
+    spec.dtype = REDUCE_I64;
+    if (!spec.out || !reduce_result_size(&spec, 0, &cell))
+        return false;
+    spec.dtype = REDUCE_F64;
+    return !reduce_result_size(&spec, 0, &cell);
+}
+
+/* `array`: the member that the name says, or NULL. `brief`: as of ctl_source. */
+static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ctl_array *array, bool brief)
+{
+    char why[CTL_WHY] = "";
+    ctl_source source = {.name = name,
+                         .dtype = w->o->spec.dtype,
+                         .swapped = w->o->swapped,
+                         .text = w->o->text,
+                         .wide = true,
+                         .brief = brief,
+                         .array = array};
+    if (w->o->text && !source.dtype && needs_floats(w->o))
+        source.dtype = REDUCE_F64;
+    if (ctl_is_resident(name)) {
+        int err = ctl_open_resident(w->c, in, name, w->o->spec.dtype, why);
+        return err ? ctl_print_error(w->o, &(ctl_where){.name = name}, err, why[0] ? why : NULL) : CTL_OK;
+    }
+    int err = ctl_open(in, &source, why);
+    return err ? fail(w, in->name, err, why) : CTL_OK;
+}
+
+static int reduce_array(ctl_work *w, const char *name, const ctl_array *array, bool brief)
+{
+    ctl_input in;
+    w->in = &in;
+    int code = open_one(w, &in, name, array, brief);
+    w->name = in.name;
+    if (code == CTL_OK)
+        code = run_array(w);
+    ctl_close(&in);
+    return code;
+}
+
+/* Can the reduction begin again: one result, printed at the end, and only the file must be read again? */
+static bool can_begin_again(const ctl_options *o) { return !o->by_rows && !o->n_axes && !o->offsets && !o->mask; }
+
+int ctl_reduce_array(reduce_client *c, const ctl_options *o, const char *name, const ctl_array *array)
+{
+    ctl_work w = {.c = c, .o = o, .n_in = 1};
+    int code = reduce_array(&w, name, array, can_begin_again(o));
+    return w.mistaken ? reduce_array(&w, name, array, false) : code;
+}
+
+/* Each array of a file by itself. */
+static int members(reduce_client *c, const ctl_options *given, const char *file, const ctl_directory *d)
+{
+    ctl_options o = *given;
+    int worst = CTL_OK;
+    o.members = true;
+    for (size_t i = 0; i < d->n && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
+        char *name = NULL;
+        if (asprintf(&name, "%s:%s", file, d->arrays[i].name) < 0)
+            return ctl_print_error(&o, &(ctl_where){.name = file}, REDUCE_E_NO_MEMORY, "no memory for a name");
+        int code = ctl_reduce_array(c, &o, name, &d->arrays[i]);
+        free(name);
+        worst = code > worst ? code : worst;
+    }
+    return worst;
+}
+
+/* A file, and all arrays of it if there are several. */
+static int file(reduce_client *c, const ctl_options *o, const char *name)
+{
+    ctl_directory d = {0};
+    char why[CTL_WHY] = "";
+    int err = ctl_is_resident(name) || o->text ? 0 : ctl_arrays(name, &d, why), code;
+    if (err)
+        return ctl_print_error(o, &(ctl_where){.name = name}, err, why);
+    if (d.n > 1)
+        code = ctl_is_table(o) ? ctl_reduce_tensors(c, o, name, &d) : members(c, o, name, &d);
+    else
+        code = ctl_reduce_array(c, o, name, NULL);
+    ctl_directory_free(&d);
+    return code;
+}
+
+/* Can input i be part of the total? */
+static int check_part(const ctl_work *w, int i)
+{
+    const ctl_input *in = &w->in[i];
+    char why[CTL_WHY];
+    if (in->dtype != w->in[0].dtype) {
+        snprintf(why, sizeof why, "holds %s, but the files before it hold %s: a total needs one type",
+                 reduce_dtype_name(in->dtype), reduce_dtype_name(w->in[0].dtype));
+        return fail(w, in->name, REDUCE_E_TYPE, why);
+    }
+    if (ctl_shuffled(in) && ctl_needs_indexes(w->o))
+        return fail(w, in->name, REDUCE_E_SHAPE, "indexes in a total need C order; this .npy is in Fortran order");
+    return CTL_OK;
+}
+
+/* Texts whose types were determined get a common type. */
+static int agree(ctl_work *w)
+{
+    int dtype = 0;
+    ctl_reader **readers = calloc((size_t)w->n_in, sizeof *readers);
+    if (!readers)
+        return fail(w, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files");
+    for (int i = 0; i < w->n_in; i++)
+        readers[i] = w->in[i].reader;
+    ctl_reader_agree(readers, w->n_in, &dtype);
+    free(readers);
+    for (int i = 0; i < w->n_in; i++)
+        w->in[i].dtype = dtype;
+    return CTL_OK;
+}
+
+/* Keep this shard's part of the open inputs. */
+static int cut(ctl_work *w, ctl_options *mine, int *opened)
+{
+    char why[CTL_WHY];
+    int err = ctl_cut_shard(mine, w->in, opened, &mine->spec.index_base, why);
+    w->n_in = *opened;
+    return err ? fail(w, "--shard", err, why) : CTL_OK;
+}
+
+static int total(reduce_client *c, const ctl_options *o)
+{
+    int n = o->n_files, code = CTL_OK, opened = 0;
+    ctl_options mine = *o;
+    ctl_input *in = calloc((size_t)n, sizeof *in);
+    ctl_work w = {.c = c, .o = &mine, .name = "total", .in = in, .n_in = n};
+    if (!in)
+        return fail(&w, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files");
+    for (; opened < n && code == CTL_OK; opened++) {
+        code = open_one(&w, &in[opened], o->files[opened], NULL, false);
+        if (code == CTL_OK && !in[opened].guessed)
+            code = check_part(&w, opened);
+    }
+    if (code == CTL_OK && in[0].guessed)
+        code = agree(&w);
+    if (code == CTL_OK && o->shards)
+        code = cut(&w, &mine, &opened);
+    if (code == CTL_OK)
+        code = run_array(&w);
+    for (int i = 0; i < opened; i++)
+        ctl_close(&in[i]);
+    free(in);
+    return code;
+}
+
+int ctl_reduce(reduce_client *c, const ctl_options *o)
+{
+    if (o->merge)
+        return ctl_merge(c, o);
+    if (o->total)
+        return total(c, o);
+    int worst = CTL_OK;
+    for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
+        int code = file(c, o, o->files[i]);
+        if (code > worst)
+            worst = code;
+    }
+    return worst;
+}

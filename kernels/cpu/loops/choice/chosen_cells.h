@@ -1,0 +1,94 @@
+/* min and max of columns without states: the largest key of each (choose.h), four rows at a time. */
+#ifndef RK_CPU_CHOSEN_CELLS_H
+#define RK_CPU_CHOSEN_CELLS_H
+
+#include "kernels/cpu/loops/choice/choose.h"
+#include "kernels/cpu/loops/columns/column_batch.h"
+
+/* NAME, W, INF, TURN: ORDERED_TYPES (choose.h). A NaN has the largest key, or the smallest one if it is left out. */
+#define CHOSEN_CELLS(NAME, W, INF, TURN)                                                                                     \
+    /* With the keys of up to four rows. It does not matter if one is taken twice. */                                        \
+    INLINE void choose_rows_##NAME(int##W##_t *best, const char *x, uint64_t stride, size_t rows, size_t n, direction d,     \
+                                   int##W##_t nan_key)                                                                       \
+    {                                                                                                                        \
+        const u##W##_loose *row[4];                                                                                          \
+        for (size_t r = 0; r < 4; r++)                                                                                       \
+            row[r] = (const void *)(x + (r < rows ? r : rows - 1) * stride);                                                 \
+        for (size_t c = 0; c < n; c++) {                                                                                     \
+            const int##W##_t a = key_##W(row[0][c], INF, TURN, d, nan_key), b = key_##W(row[1][c], INF, TURN, d, nan_key);   \
+            const int##W##_t e = key_##W(row[2][c], INF, TURN, d, nan_key), f = key_##W(row[3][c], INF, TURN, d, nan_key);   \
+            const int##W##_t p = a > b ? a : b, q = e > f ? e : f, most = p > q ? p : q;                                     \
+            best[c] = most > best[c] ? most : best[c];                                                                       \
+        }                                                                                                                    \
+    }                                                                                                                        \
+    static __attribute__((noinline)) void least_rows_##NAME(int##W##_t *best, const char *x, uint64_t stride, size_t rows,   \
+                                                            size_t n, int##W##_t nan_key)                                    \
+    {                                                                                                                        \
+        choose_rows_##NAME(best, x, stride, rows, n, LEAST, nan_key);                                                        \
+    }                                                                                                                        \
+    static __attribute__((noinline)) void largest_rows_##NAME(int##W##_t *best, const char *x, uint64_t stride, size_t rows, \
+                                                              size_t n, int##W##_t nan_key)                                  \
+    {                                                                                                                        \
+        choose_rows_##NAME(best, x, stride, rows, n, LARGEST, nan_key);                                                      \
+    }                                                                                                                        \
+    INLINE uint##W##_t element_##NAME(int##W##_t key, direction d)                                                           \
+    {                                                                                                                        \
+        const int##W##_t k = d == LEAST ? (int##W##_t) ~key : key;                                                           \
+        if (INF == 0)                                                                                                        \
+            return (uint##W##_t)(k ^ (int##W##_t)(TURN));                                                                    \
+        return key == INT##W##_MAX ? (uint##W##_t)(INF | INF >> 1) : (uint##W##_t)(k ^ ((k >> (W - 1)) & INT##W##_MAX));     \
+    }                                                                                                                        \
+    INLINE void elements_##NAME(u##W##_loose *out, const int##W##_t *best, size_t n, direction d)                            \
+    {                                                                                                                        \
+        for (size_t c = 0; c < n; c++)                                                                                       \
+            out[c] = element_##NAME(best[c], d);                                                                             \
+    }                                                                                                                        \
+    INLINE void integers_##NAME(u64_loose *out, const int##W##_t *best, size_t n, direction d)                               \
+    {                                                                                                                        \
+        for (size_t c = 0; c < n; c++) {                                                                                     \
+            const uint##W##_t v = element_##NAME(best[c], d);                                                                \
+            out[c] = TURN == 0 ? (uint64_t)(int64_t)(int##W##_t)v : v;                                                       \
+        }                                                                                                                    \
+    }                                                                                                                        \
+    INLINE void put_chosen_##NAME(const rk_lot *lot, const int##W##_t *best, void *cells, direction d)                       \
+    {                                                                                                                        \
+        uint##W##_t v[RK_LOT];                                                                                               \
+        if (INF == 0) {                                                                                                      \
+            integers_##NAME(cells, best, lot->columns, d);                                                                   \
+        } else if (lot->out == lot->dtype) {                                                                                 \
+            elements_##NAME(cells, best, lot->columns, d);                                                                   \
+        } else {                                                                                                             \
+            elements_##NAME((u##W##_loose *)v, best, lot->columns, d);                                                       \
+            convert_cells(lot->dtype, v, lot->columns, lot->out, cells);                                                     \
+        }                                                                                                                    \
+    }                                                                                                                        \
+    /* Columns whose key is that of no number are left. */                                                                   \
+    static size_t leave_key_##NAME(const int##W##_t *best, size_t n, int##W##_t key, uint16_t *left)                         \
+    {                                                                                                                        \
+        uint8_t marks[RK_LOT];                                                                                               \
+        for (size_t c = 0; c < n; c++)                                                                                       \
+            marks[c] = best[c] == key;                                                                                       \
+        return leave_marked(left, 0, 0, n, marks);                                                                           \
+    }                                                                                                                        \
+    static size_t chosen_cells_##NAME(const rk_lot *lot, void *cells, uint16_t *left)                                        \
+    {                                                                                                                        \
+        const bool largest = lot->op == RP_OP_MAX, omit = lot->nan == RP_NAN_OMIT;                                           \
+        const int##W##_t nan_key = omit ? INT##W##_MIN : INT##W##_MAX;                                                       \
+        const char *x = lot->x;                                                                                              \
+        int##W##_t best[RK_LOT];                                                                                             \
+        for (size_t c = 0; c < lot->columns; c++)                                                                            \
+            best[c] = INT##W##_MIN;                                                                                          \
+        for (size_t r = 0; r < lot->rows; r += 4, x += 4 * lot->stride)                                                      \
+            (largest ? largest_rows_##NAME : least_rows_##NAME)(best, x, lot->stride, lot->rows - r, lot->columns, nan_key); \
+        if (largest)                                                                                                         \
+            put_chosen_##NAME(lot, best, cells, LARGEST);                                                                    \
+        else                                                                                                                 \
+            put_chosen_##NAME(lot, best, cells, LEAST);                                                                      \
+        if (INF == 0 || lot->nan == RP_NAN_PROPAGATE)                                                                        \
+            return 0;                                                                                                        \
+        return leave_key_##NAME(best, lot->columns, nan_key, left);                                                          \
+    }
+ORDERED_TYPES(CHOSEN_CELLS)
+#undef CHOSEN_CELLS
+
+#endif

@@ -1,0 +1,81 @@
+/* What the loops of finished cells share: the columns that they leave, floats of one type as another. */
+#ifndef RK_CPU_COLUMN_BATCH_H
+#define RK_CPU_COLUMN_BATCH_H
+
+#include <string.h>
+
+#include "kernels/cpu/loops.h"
+#include "kernels/cpu/loops/vec.h"
+#include "kernels/exact/line.h"
+
+enum { SMALL_LOT = 512 }; /* columns that are taken together where each needs many bytes: these stay in L1 */
+
+INLINE size_t small_lot(const rk_lot *lot, size_t first)
+{
+    return lot->columns - first < SMALL_LOT ? lot->columns - first : SMALL_LOT;
+}
+
+/* Appends n columns from `first` on to the k that are left; returns the new k. */
+INLINE size_t leave_all(uint16_t *left, size_t k, size_t first, size_t n)
+{
+    for (size_t c = 0; c < n; c++)
+        left[k++] = (uint16_t)(first + c);
+    return k;
+}
+
+/* The same, of those with a mark. */
+INLINE size_t leave_marked(uint16_t *left, size_t k, size_t first, size_t n, const uint8_t *marks)
+{
+    uint8_t some = 0;
+    for (size_t c = 0; c < n; c++)
+        some |= marks[c];
+    for (size_t c = 0; some && c < n; c++)
+        if (marks[c])
+            left[k++] = (uint16_t)(first + c);
+    return k;
+}
+
+/* A NaN stands for any. */
+ONE_COPY void widen_cells(const u32_loose *floats, size_t n, u64_loose *cells)
+{
+    for (size_t c = 0; c < n; c++) {
+        float v;
+        double twice;
+        memcpy(&v, &floats[c], sizeof v);
+        twice = v;
+        memcpy(&cells[c], &twice, sizeof twice);
+        cells[c] = v != v ? (uint64_t)0x7ff8 << 48 : cells[c];
+    }
+}
+
+/* n floats as another type */
+ONE_COPY void convert_cells(int dtype, const void *floats, size_t n, int out, uint8_t *cells)
+{
+    const size_t from = rp_dtype_size(dtype), to = rp_dtype_size(out);
+    if (dtype == RP_F32 && out == RP_F64) {
+        widen_cells(floats, n, (u64_loose *)(void *)cells);
+        return;
+    }
+    for (size_t c = 0; c < n; c++) {
+        const uint64_t v = rk_convert_float(dtype, rk_load((const uint8_t *)floats + c * from, (int)from), out);
+        memcpy(cells + c * to, &v, to);
+    }
+}
+
+/* n doubles as another float; a NaN stands for any. */
+ONE_COPY void convert_sums(const double *sum, size_t n, int out, uint8_t *cells)
+{
+    if (out != RP_F32) {
+        convert_cells(RP_F64, sum, n, out, cells);
+        return;
+    }
+    u32_loose *to = (u32_loose *)(void *)cells;
+    for (size_t c = 0; c < n; c++) {
+        const float v = (float)sum[c];
+        uint32_t bits;
+        memcpy(&bits, &v, sizeof bits);
+        to[c] = v != v ? 0x7fc00000 : bits;
+    }
+}
+
+#endif

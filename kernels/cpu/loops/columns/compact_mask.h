@@ -1,0 +1,95 @@
+/* Compacts the elements that a mask keeps: masked lines are then reduced like any others. */
+#ifndef RK_CPU_COMPACT_MASK_H
+#define RK_CPU_COMPACT_MASK_H
+
+#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops/vec.h"
+
+#if VB == 64
+
+enum { KEPT_AT_ONCE_8 = 16, KEPT_AT_ONCE_16 = 16, KEPT_AT_ONCE_32 = 16, KEPT_AT_ONCE_64 = 8 };
+
+INLINE unsigned kept_of_16(const uint8_t *mask)
+{
+    const __m128i m = _mm_loadu_si128((const __m128i *)(const void *)mask);
+    return _mm_test_epi8_mask(m, m);
+}
+
+/* Each writes as many elements as it reads, and returns how many of them are kept. */
+INLINE size_t keep_some_8(void *to, const void *x, const uint8_t *mask)
+{
+    const unsigned kept = kept_of_16(mask);
+    const __m512i v = _mm512_cvtepu8_epi32(_mm_loadu_si128(x));
+    _mm_storeu_si128(to, _mm512_cvtepi32_epi8(_mm512_maskz_compress_epi32((__mmask16)kept, v)));
+    return (size_t)__builtin_popcount(kept);
+}
+
+INLINE size_t keep_some_16(void *to, const void *x, const uint8_t *mask)
+{
+    const unsigned kept = kept_of_16(mask);
+    const __m512i v = _mm512_cvtepu16_epi32(_mm256_loadu_si256(x));
+    _mm256_storeu_si256(to, _mm512_cvtepi32_epi16(_mm512_maskz_compress_epi32((__mmask16)kept, v)));
+    return (size_t)__builtin_popcount(kept);
+}
+
+INLINE size_t keep_some_32(void *to, const void *x, const uint8_t *mask)
+{
+    const unsigned kept = kept_of_16(mask);
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32((__mmask16)kept, _mm512_loadu_si512(x)));
+    return (size_t)__builtin_popcount(kept);
+}
+
+INLINE size_t keep_some_64(void *to, const void *x, const uint8_t *mask)
+{
+    const __m128i m = _mm_loadl_epi64((const __m128i *)(const void *)mask);
+    const unsigned kept = _mm_test_epi8_mask(m, m);
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi64((__mmask8)kept, _mm512_loadu_si512(x)));
+    return (size_t)__builtin_popcount(kept);
+}
+
+/* Compacts whole vectors from element *i on; returns the new k. */
+#define KEEP_VECTORS(W)                                                                                              \
+    INLINE size_t keep_vectors_##W(u##W##_loose *to, size_t k, const u##W##_loose *x, const uint8_t *mask, size_t n, \
+                                   size_t *i)                                                                        \
+    {                                                                                                                \
+        for (; *i + KEPT_AT_ONCE_##W <= n; *i += KEPT_AT_ONCE_##W) {                                                 \
+            prefetch(x + *i, 4096);                                                                                  \
+            k += keep_some_##W(to + k, x + *i, mask + *i);                                                           \
+        }                                                                                                            \
+        return k;                                                                                                    \
+    }
+
+#else
+
+#define KEEP_VECTORS(W)                                                                                              \
+    INLINE size_t keep_vectors_##W(u##W##_loose *to, size_t k, const u##W##_loose *x, const uint8_t *mask, size_t n, \
+                                   size_t *i)                                                                        \
+    {                                                                                                                \
+        (void)to, (void)x, (void)mask, (void)n, (void)i;                                                             \
+        return k;                                                                                                    \
+    }
+
+#endif
+
+#define KEEP(W)                                                                                  \
+    KEEP_VECTORS(W)                                                                              \
+    static size_t keep_##W(void *out, size_t k, const void *data, const uint8_t *mask, size_t n) \
+    {                                                                                            \
+        u##W##_loose *to = out;                                                                  \
+        const u##W##_loose *x = data;                                                            \
+        size_t i = 0;                                                                            \
+        k = keep_vectors_##W(to, k, x, mask, n, &i);                                             \
+        for (; i < n; i++) {                                                                     \
+            to[k] = x[i];                                                                        \
+            k += mask[i] != 0;                                                                   \
+        }                                                                                        \
+        return k;                                                                                \
+    }
+KEEP(8)
+KEEP(16)
+KEEP(32)
+KEEP(64)
+#undef KEEP
+#undef KEEP_VECTORS
+
+#endif

@@ -1,0 +1,33 @@
+#include "kernels/cpu/loops/sums/near.h"
+
+#include <math.h>
+
+#include "kernels/cpu/loops/sums/add_to_limbs.h"
+#include "kernels/exact/cell.h"
+#include "kernels/exact/runs.h"
+
+rk_near_fn *rk_cpu_near(const rk_simd *simd, const rp_spec *s)
+{
+    const uint32_t plain = RP_OFFSETS | RP_INITIAL;
+    const bool sums = s->op == RP_OP_SUM || s->op == RP_OP_MEAN || s->op == RP_OP_NORM1;
+    return sums && rk_is_float(s->dtype) && !(s->flags & ~plain) && !rk_in_runs(s) ? simd->near_sum[s->dtype] : NULL;
+}
+
+/* The cell if the sum were larger by `more`. */
+static int cell_with(const rk_task *t, const rk_state *s, double more, uint8_t *cell)
+{
+    rk_state moved = *s;
+    if (!s->special)
+        add_number(moved.limb, rk_sum_limbs(s->layout), rk_e0(s->dtype), more);
+    return rk_cell_write(&moved, &t->spec, cell);
+}
+
+/* Rounding is monotonic: if both ends round alike, so does all in between. */
+bool rk_cpu_near_cell(const rk_task *t, uint64_t line, const rk_state *s, double neglected)
+{
+    const size_t size = rp_cell_size(&t->spec);
+    uint8_t low[8], *cell = (uint8_t *)t->cells + line * size;
+    const double bound = neglected > 0 ? neglected + ldexp(1, rk_e0(s->dtype)) : 0; /* no less after it is cut to whole units */
+    return cell_with(t, s, bound, cell) == RP_OK && (bound == 0 || cell_with(t, s, -bound, low) == RP_OK) &&
+           (bound == 0 || memcmp(cell, low, size) == 0);
+}

@@ -1,0 +1,257 @@
+/* sum and mean of columns without states: integers in lanes that hold them, floats in doubles whose additions did not round
+ * (column_sums.h). */
+#ifndef RK_CPU_TOTAL_CELLS_H
+#define RK_CPU_TOTAL_CELLS_H
+
+#include "kernels/cpu/loops/columns/column_batch.h"
+#include "kernels/cpu/loops/sums/column_sums.h"
+#include "kernels/cpu/loops/sums/mean_cells.h"
+
+/* a + b = *high + *low exactly, *high being the rounded sum */
+INLINE void two_sum(double a, double b, double *high, double *low)
+{
+    const double s = a + b, of_b = s - a;
+    *high = s;
+    *low = (a - (s - of_b)) + (b - of_b);
+}
+
+/* ---- integers of up to 32 bits ---- */
+
+enum { TOTAL_ROWS = 252 }; /* 16 bits hold the sum of this number of i8 or u8, 32 bits that of all rows of a lot of 16 bits */
+
+ONE_COPY void mean_integers(const uint64_t *total, size_t n, size_t rows, int out, uint8_t *cells)
+{
+    double sum[SMALL_LOT];
+    const size_t size = rp_dtype_size(out);
+    for (size_t c = 0, some; c < n; c += some, total += some, cells += some * size) {
+        some = n - c < SMALL_LOT ? n - c : SMALL_LOT;
+        for (size_t i = 0; i < some; i++)
+            sum[i] = (double)(int64_t)total[i]; /* at most 2^44 */
+        mean_cells(sum, some, rows, out, cells);
+    }
+}
+
+/* NAME, T; LANE: sums of TOTAL_ROWS rows */
+#define TOTAL_CELLS(NAME, T, LANE)                                                                                         \
+    typedef T __attribute__((aligned(1), may_alias)) in_column_##NAME;                                                     \
+    static __attribute__((noinline)) void total_four_##NAME(LANE *sum, const char *x, uint64_t stride, size_t n)           \
+    {                                                                                                                      \
+        const in_column_##NAME *a = (const void *)x, *b = (const void *)(x + stride), *e = (const void *)(x + 2 * stride), \
+                               *f = (const void *)(x + 3 * stride);                                                        \
+        for (size_t c = 0; c < n; c++)                                                                                     \
+            sum[c] = (LANE)(sum[c] + (LANE)((LANE)((LANE)a[c] + (LANE)b[c]) + (LANE)((LANE)e[c] + (LANE)f[c])));           \
+    }                                                                                                                      \
+    static __attribute__((noinline)) void total_one_##NAME(LANE *sum, const in_column_##NAME *x, size_t n)                 \
+    {                                                                                                                      \
+        for (size_t c = 0; c < n; c++)                                                                                     \
+            sum[c] = (LANE)(sum[c] + (LANE)x[c]);                                                                          \
+    }                                                                                                                      \
+    static __attribute__((noinline)) void add_total_##NAME(u64_loose *total, const LANE *sum, size_t n, bool first)        \
+    {                                                                                                                      \
+        if (first)                                                                                                         \
+            for (size_t c = 0; c < n; c++)                                                                                 \
+                total[c] = (uint64_t)(int64_t)sum[c];                                                                      \
+        else                                                                                                               \
+            for (size_t c = 0; c < n; c++)                                                                                 \
+                total[c] += (uint64_t)(int64_t)sum[c];                                                                     \
+    }                                                                                                                      \
+    static void totals_##NAME(const rk_lot *lot, u64_loose *total)                                                         \
+    {                                                                                                                      \
+        const char *x = lot->x;                                                                                            \
+        LANE sum[RK_LOT];                                                                                                  \
+        for (size_t r = 0, some; r < lot->rows; r += some) {                                                               \
+            some = lot->rows - r < TOTAL_ROWS ? lot->rows - r : TOTAL_ROWS;                                                \
+            memset(sum, 0, lot->columns * sizeof *sum);                                                                    \
+            size_t i = 0;                                                                                                  \
+            for (; i + 4 <= some; i += 4, x += 4 * lot->stride)                                                            \
+                total_four_##NAME(sum, x, lot->stride, lot->columns);                                                      \
+            for (; i < some; i++, x += lot->stride)                                                                        \
+                total_one_##NAME(sum, (const void *)x, lot->columns);                                                      \
+            add_total_##NAME(total, sum, lot->columns, r == 0);                                                            \
+        }                                                                                                                  \
+    }                                                                                                                      \
+    static size_t total_cells_##NAME(const rk_lot *lot, void *cells, uint16_t *left)                                       \
+    {                                                                                                                      \
+        uint64_t total[RK_LOT];                                                                                            \
+        (void)left;                                                                                                        \
+        if (lot->op == RP_OP_SUM) {                                                                                        \
+            totals_##NAME(lot, cells);                                                                                     \
+        } else {                                                                                                           \
+            totals_##NAME(lot, (u64_loose *)total);                                                                        \
+            mean_integers(total, lot->columns, lot->rows, lot->out, cells);                                                \
+        }                                                                                                                  \
+        return 0;                                                                                                          \
+    }
+TOTAL_CELLS(i8, int8_t, int16_t)
+TOTAL_CELLS(u8, uint8_t, uint16_t)
+TOTAL_CELLS(i16, int16_t, int32_t)
+TOTAL_CELLS(u16, uint16_t, uint32_t)
+TOTAL_CELLS(i32, int32_t, int64_t)
+TOTAL_CELLS(u32, uint32_t, uint64_t)
+#undef TOTAL_CELLS
+
+/* ---- integers of 64 bits ---- */
+
+/* Sums modulo 2^64, of some rows at a time. The highest bit of `over` shows that one did not fit on the way. */
+#define ADD_WIDE(NAME, OVER)                                                                                              \
+    INLINE void add_wide_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride, size_t rows, size_t n)     \
+    {                                                                                                                     \
+        for (size_t c = 0; c < n; c++) {                                                                                  \
+            uint64_t a = sum[c], lost = over[c];                                                                          \
+            for (size_t r = 0; r < rows; r++) {                                                                           \
+                const uint64_t b = ((const u64_loose *)(const void *)(x + r * stride))[c], s = a + b;                     \
+                lost |= OVER;                                                                                             \
+                a = s;                                                                                                    \
+            }                                                                                                             \
+            sum[c] = a;                                                                                                   \
+            over[c] = lost;                                                                                               \
+        }                                                                                                                 \
+    }                                                                                                                     \
+    static __attribute__((noinline)) void wide_four_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride, \
+                                                           size_t n)                                                      \
+    {                                                                                                                     \
+        add_wide_##NAME(sum, over, x, stride, 4, n);                                                                      \
+    }                                                                                                                     \
+    static __attribute__((noinline)) void wide_one_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride,  \
+                                                          size_t n)                                                       \
+    {                                                                                                                     \
+        add_wide_##NAME(sum, over, x, stride, 1, n);                                                                      \
+    }
+ADD_WIDE(i64, (a ^ s) & (b ^ s))
+ADD_WIDE(u64, (a & b) | ((a | b) & ~s))
+#undef ADD_WIDE
+
+/* Sums as doubles that are exact together */
+ONE_COPY void halves_of_sums(const uint64_t *sum, size_t n, bool is_signed, double *high, double *low)
+{
+    for (size_t c = 0; c < n; c++) {
+        const double upper = is_signed ? (double)((int64_t)sum[c] >> 32) : (double)(int64_t)(sum[c] >> 32);
+        two_sum(upper * 0x1p32, (double)(int64_t)(sum[c] & UINT32_MAX), &high[c], &low[c]);
+    }
+}
+
+/* n columns, at most SMALL_LOT; marks those that it leaves */
+static void total_wide(const rk_lot *lot, const char *x, size_t n, void *cells, uint8_t *marks)
+{
+    uint64_t sum[SMALL_LOT], over[SMALL_LOT];
+    double high[SMALL_LOT], low[SMALL_LOT];
+    const bool is_signed = lot->dtype == RP_I64;
+    memset(sum, 0, n * sizeof *sum);
+    memset(over, 0, n * sizeof *over);
+    for (size_t r = 0, some; r < lot->rows; r += some, x += some * lot->stride) {
+        some = lot->rows - r < 4 ? 1 : 4;
+        if (is_signed)
+            (some == 4 ? wide_four_i64 : wide_one_i64)(sum, over, x, lot->stride, n);
+        else
+            (some == 4 ? wide_four_u64 : wide_one_u64)(sum, over, x, lot->stride, n);
+    }
+    if (lot->op == RP_OP_SUM) {
+        memcpy(cells, sum, 8 * n);
+        memset(marks, 0, n);
+    } else {
+        halves_of_sums(sum, n, is_signed, high, low);
+        wide_mean_cells(high, low, n, lot->rows, cells, marks);
+    }
+    for (size_t c = 0; c < n; c++)
+        marks[c] |= (uint8_t)(over[c] >> 63);
+}
+
+static size_t total_cells_i64(const rk_lot *lot, void *cells, uint16_t *left)
+{
+    uint8_t marks[SMALL_LOT];
+    size_t k = 0;
+    if (lot->op == RP_OP_MEAN && lot->out != RP_F64)
+        return leave_all(left, 0, 0, lot->columns);
+    for (size_t c = 0, n; c < lot->columns; c += n) {
+        n = small_lot(lot, c);
+        total_wide(lot, (const char *)lot->x + 8 * c, n, (char *)cells + 8 * c, marks);
+        k = leave_marked(left, k, c, n, marks);
+    }
+    return k;
+}
+
+static size_t total_cells_u64(const rk_lot *lot, void *cells, uint16_t *left) { return total_cells_i64(lot, cells, left); }
+
+/* ---- floats ---- */
+
+typedef struct column_totals {
+    double sum[SMALL_LOT], lower[SMALL_LOT];
+} column_totals;
+
+/* Narrow floats: infinities and NaNs add up to what the sum is. Others than propagated NaNs are left. */
+static size_t take_narrow(const rk_lot *lot, const double *sum, size_t first, size_t n, uint8_t *cells, uint16_t *left,
+                          size_t k)
+{
+    uint8_t marks[SMALL_LOT];
+    if (lot->op == RP_OP_MEAN)
+        mean_cells(sum, n, lot->rows, lot->out, cells);
+    else if (lot->out != RP_F64)
+        convert_sums(sum, n, lot->out, cells);
+    else
+        for (size_t c = 0; c < n; c++)
+            ((u64_loose *)(void *)cells)[c] = one_nan(sum[c]);
+    if (lot->nan == RP_NAN_PROPAGATE)
+        return k;
+    for (size_t c = 0; c < n; c++)
+        marks[c] = sum[c] != sum[c];
+    return leave_marked(left, k, first, n, marks);
+}
+
+/* f64: the sums of both halves, added. What is not finite is left. -0.0 has halves of -0.0 and 0.0. */
+static size_t take_wide(const rk_lot *lot, const column_totals *t, size_t first, size_t n, uint8_t *cells, uint16_t *left,
+                        size_t k)
+{
+    uint8_t marks[SMALL_LOT];
+    double high[SMALL_LOT], low[SMALL_LOT];
+    u64_loose *to = (u64_loose *)(void *)cells;
+    for (size_t c = 0; c < n; c++)
+        marks[c] = !(is_finite(t->sum[c]) & is_finite(t->lower[c]));
+    for (size_t c = 0; c < n; c++) {
+        two_sum(t->sum[c], t->lower[c], &high[c], &low[c]);
+        high[c] = t->lower[c] == 0 ? t->sum[c] : high[c];
+    }
+    if (lot->op == RP_OP_MEAN) {
+        uint8_t doubts[SMALL_LOT];
+        wide_mean_cells(high, low, n, lot->rows, to, doubts);
+        for (size_t c = 0; c < n; c++)
+            marks[c] |= doubts[c];
+    } else {
+        memcpy(cells, high, 8 * n);
+    }
+    return leave_marked(left, k, first, n, marks);
+}
+
+/* The last columns, less than RK_COLUMN_STEP, are added together with some before them. */
+#define TOTAL_FLOATS(TYPE, BYTES, TAKE, TOTALS)                                                                          \
+    INLINE bool add_lot_##TYPE(const rk_lot *lot, const char *x, size_t n, column_totals *t)                             \
+    {                                                                                                                    \
+        const size_t whole = n / RK_COLUMN_STEP * RK_COLUMN_STEP, last = n - RK_COLUMN_STEP;                             \
+        if (n < RK_COLUMN_STEP)                                                                                          \
+            return false;                                                                                                \
+        inexact_clear(t);                                                                                                \
+        columns_of_##TYPE(x, lot->stride, lot->rows, whole, t->sum, t->lower);                                           \
+        if (whole < n)                                                                                                   \
+            columns_of_##TYPE(x + BYTES * last, lot->stride, lot->rows, RK_COLUMN_STEP, t->sum + last, t->lower + last); \
+        return !inexact_seen(t);                                                                                         \
+    }                                                                                                                    \
+    static size_t total_cells_##TYPE(const rk_lot *lot, void *cells, uint16_t *left)                                     \
+    {                                                                                                                    \
+        const size_t size = rp_dtype_size(lot->out);                                                                     \
+        column_totals t;                                                                                                 \
+        size_t k = 0;                                                                                                    \
+        for (size_t c = 0, n; c < lot->columns; c += n) {                                                                \
+            n = small_lot(lot, c);                                                                                       \
+            if (add_lot_##TYPE(lot, (const char *)lot->x + BYTES * c, n, &t) && (BYTES < 8 || lot->out == RP_F64))       \
+                k = TAKE(lot, TOTALS, c, n, (uint8_t *)cells + c * size, left, k);                                       \
+            else                                                                                                         \
+                k = leave_all(left, k, c, n);                                                                            \
+        }                                                                                                                \
+        return k;                                                                                                        \
+    }
+TOTAL_FLOATS(f16, 2, take_narrow, t.sum)
+TOTAL_FLOATS(bf16, 2, take_narrow, t.sum)
+TOTAL_FLOATS(f32, 4, take_narrow, t.sum)
+TOTAL_FLOATS(f64, 8, take_wide, &t)
+#undef TOTAL_FLOATS
+
+#endif

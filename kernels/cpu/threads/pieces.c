@@ -1,0 +1,233 @@
+#include "kernels/cpu/threads/pieces.h"
+
+#include "kernels/cpu/loops/sums/near.h"
+#include "kernels/engine/engine.h"
+#include "kernels/exact/runs.h"
+
+enum {
+    PIECE_MIN = 128 << 10, /* bytes: some 10 us of work, against 1 us for handing a piece out */
+    PIECE_MAX = 4 << 20,   /* bytes: larger ones save nothing, and closing waits for whole pieces */
+    PIECES_PER_THREAD = 4, /* evens out delayed workers */
+    FEW_COLUMNS = 64,      /* each needs a slot */
+    LINE_BYTES = 512       /* a cell costs about as much as this many bytes of elements */
+};
+
+/* ---- cutting ---- */
+
+static uint64_t at_least_1(uint64_t v) { return v ? v : 1; }
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint64_t round_up(uint64_t v, uint64_t by) { return (v + by - 1) / by * by; }
+
+static uint64_t piece_bytes(int threads, uint64_t bytes)
+{
+    uint64_t size = bytes / ((uint64_t)threads * PIECES_PER_THREAD);
+    return size < PIECE_MIN ? PIECE_MIN : size > PIECE_MAX ? PIECE_MAX : size;
+}
+
+/* Where a line begins on the scale; the start of line `rows` is the scale's end. */
+static uint64_t line_start(const rk_pieces *j, const rp_parts *p, uint64_t line)
+{
+    const rp_spec *s = &j->t->spec;
+    uint64_t elements = s->flags & RP_OFFSETS ? rk_offset(p->offsets, line) - rk_offset(p->offsets, 0)
+                                              : line * rk_row_elements(s);
+    return elements + line * j->weight;
+}
+
+static void cut_lines(rk_pieces *j, uint64_t bytes, size_t size)
+{
+    rp_parts p = rp_spec_parts(&j->t->spec, j->t->data);
+    j->how = RK_LINES;
+    j->weight = LINE_BYTES / size;
+    j->units = line_start(j, &p, j->t->spec.rows);
+    j->each = bytes / size;
+    if (j->units / RK_MAX_PIECES >= j->each)
+        j->each = j->units / RK_MAX_PIECES + 1;
+}
+
+/* Cuts columns between whole tiles or whole planes, so that no two pieces read the same memory. */
+static uint64_t whole_columns(const rp_spec *s, uint64_t columns)
+{
+    const uint64_t tile = least(rk_cpu_tile(s), at_least_1(s->row_len));
+    return round_up(columns, columns < s->row_len ? tile : at_least_1(s->row_len));
+}
+
+static void cut_columns(rk_pieces *j, uint64_t bytes, size_t size)
+{
+    const rp_spec *s = &j->t->spec;
+    uint64_t row_bytes = s->row_len * size, column_bytes = s->rows * size + LINE_BYTES, columns = rp_results(s);
+    if (columns <= FEW_COLUMNS && rp_elements(s) * size >= 2 * bytes) {
+        j->how = RK_ROWS_OF_COLUMNS;
+        j->units = rp_planes(s) * s->rows;
+        j->each = at_least_1(bytes / at_least_1(row_bytes));
+    } else {
+        j->how = RK_COLUMNS;
+        j->units = columns;
+        j->each = whole_columns(s, at_least_1(bytes / column_bytes));
+    }
+}
+
+static void begin(rk_pieces *j, bool near)
+{
+    j->near = near;
+    j->next = 0;
+    j->left = j->pieces;
+    for (int i = 0; i < RK_MAX_PIECES; i++)
+        j->line[i] = RP_NO_INDEX;
+}
+
+void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_mutex_t *lock)
+{
+    size_t size = rp_dtype_size(t->spec.dtype);
+    uint64_t bytes = piece_bytes(threads, t->bytes + rp_results(&t->spec) * LINE_BYTES);
+    j->t = t;
+    j->simd = simd;
+    j->lock = lock;
+    j->bad_row = RP_NO_INDEX;
+    if (t->spec.flags & RP_COLUMNS)
+        cut_columns(j, bytes, size);
+    else
+        cut_lines(j, bytes, size);
+    j->pieces = at_least_1((j->units + j->each - 1) / j->each);
+    begin(j, j->how == RK_LINES && rk_cpu_near(simd, &t->spec));
+}
+
+/* ---- running pieces: called without the lock, these return with it ---- */
+
+static void note_bad(rk_pieces *j, uint64_t row, int code, const rk_state *s)
+{
+    if (row >= j->bad_row)
+        return;
+    j->bad_row = row;
+    j->bad_code = code;
+    j->bad_state = *s;
+}
+
+/* Call with the lock held. */
+static void join_slot(rk_pieces *j, uint64_t i, uint64_t line, const rk_state *s, double neglected)
+{
+    if (j->line[i] == RP_NO_INDEX) {
+        j->slot[i] = *s;
+        j->neglected[i] = neglected;
+    } else {
+        rk_state_merge(&j->slot[i], s);
+        j->neglected[i] += neglected;
+    }
+    j->line[i] = line;
+}
+
+/* The part of a line that lies in [from, to) of the scale. */
+static void run_part(rk_pieces *j, uint64_t line, uint64_t start, uint64_t from, uint64_t to)
+{
+    uint64_t elements = start + j->weight, first = from > elements ? from - elements : 0,
+             n = to > elements + first ? to - elements - first : 0;
+    double neglected = 0;
+    rk_state s;
+    if (j->near)
+        neglected = rk_cpu_near_segment(j->simd, j->t, line, first, n, &s);
+    else
+        rk_cpu_segment(j->simd, j->t, line, first, n, &s);
+    pthread_mutex_lock(j->lock);
+    join_slot(j, start / j->each, line, &s, neglected);
+    pthread_mutex_unlock(j->lock);
+}
+
+static void run_whole(rk_pieces *j, uint64_t first, uint64_t lines)
+{
+    uint64_t bad_row = 0;
+    rk_state bad_state;
+    int code = rk_cpu_lines(j->simd, j->t, first, lines, &bad_row, &bad_state);
+    pthread_mutex_lock(j->lock);
+    if (code != RP_OK)
+        note_bad(j, bad_row, code, &bad_state);
+}
+
+/* The first line in [low, rows] that begins at or after `unit`. */
+static uint64_t line_from(const rk_pieces *j, const rp_parts *p, uint64_t unit)
+{
+    uint64_t low = 0, high = j->t->spec.rows;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (line_start(j, p, middle) < unit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void run_lines(rk_pieces *j, uint64_t from, uint64_t to)
+{
+    rp_parts parts = rp_spec_parts(&j->t->spec, j->t->data);
+    uint64_t first = line_from(j, &parts, from), end = line_from(j, &parts, to);
+    uint64_t begin = line_start(j, &parts, first), last = end > first ? line_start(j, &parts, end - 1) : 0;
+    if (begin > from) /* a line that began in an earlier piece reaches into this one */
+        run_part(j, first - 1, line_start(j, &parts, first - 1), from, least(begin, to));
+    if (end > first && line_start(j, &parts, end) > to) { /* a line that begins here reaches beyond the piece */
+        run_part(j, end - 1, last, last, to);
+        end--;
+    }
+    run_whole(j, first, end > first ? end - first : 0);
+}
+
+/* Rows [from, to) of all planes. */
+static void run_columns(rk_pieces *j, uint64_t from, uint64_t to)
+{
+    const rp_spec *s = &j->t->spec;
+    uint64_t first = from / s->rows * s->row_len, columns = ((to - 1) / s->rows + 1) * s->row_len - first;
+    rk_state states[FEW_COLUMNS];
+    for (uint64_t row = from, n, c = 0; row < to; row += n, c += s->row_len) {
+        n = least(s->rows - row % s->rows, to - row);
+        rk_cpu_columns(j->simd, j->t, first + c, s->row_len, row % s->rows, n, states + c);
+    }
+    pthread_mutex_lock(j->lock);
+    for (uint64_t c = 0; c < columns; c++)
+        join_slot(j, first + c, first + c, &states[c], 0);
+}
+
+/* Is each line in a slot known well enough? */
+static bool slots_certain(const rk_pieces *j)
+{
+    for (int i = 0; i < RK_MAX_PIECES; i++)
+        if (j->line[i] != RP_NO_INDEX && j->neglected[i] > 0 &&
+            !rk_cpu_near_cell(j->t, j->line[i], &j->slot[i], j->neglected[i]))
+            return false;
+    return true;
+}
+
+rk_progress rk_run_piece(rk_pieces *j)
+{
+    uint64_t from = j->next++ * j->each, to = least(from + j->each, j->units);
+    pthread_mutex_unlock(j->lock);
+    if (j->how == RK_LINES)
+        run_lines(j, from, to);
+    else if (j->how == RK_COLUMNS)
+        run_whole(j, from, to - from);
+    else
+        run_columns(j, from, to);
+    if (--j->left)
+        return RK_PIECES_LEFT;
+    if (!j->near || slots_certain(j))
+        return RK_PIECES_ENDED;
+    begin(j, false);
+    return RK_PIECES_AGAIN;
+}
+
+/* The lines in slots are complete now. */
+static void finish_slots(rk_pieces *j)
+{
+    for (int i = 0; i < RK_MAX_PIECES; i++) {
+        if (j->line[i] == RP_NO_INDEX)
+            continue;
+        int code = rk_cpu_cell(j->t, j->line[i], &j->slot[i]);
+        if (code != RP_OK)
+            note_bad(j, j->line[i], code, &j->slot[i]);
+    }
+}
+
+void rk_finish_pieces(rk_pieces *j)
+{
+    finish_slots(j);
+    if (j->bad_row != RP_NO_INDEX)
+        rk_row_fault(j->t, j->bad_row, j->bad_code, &j->bad_state);
+    j->t->compute_ns = rk_now_ns() - j->t->start_ns;
+}
