@@ -25,6 +25,7 @@ SECONDS    ?= 60#               how long `make soak` runs
 EACH       ?= 5#                seconds that `make hostile` gives each attack
 CLIENTS    ?=#                  10000: `make soak` kills this number of clients, and nothing else
 DAEMONS    ?=#                  1000: ... of daemons
+SHORT      ?=#                  1: `make test-distros` in Debian 13 alone, without the wheel
 KILL       ?=#                  1: `make soak` kills the daemon every few seconds
 SIMT_ARCH  ?= 90#               compute capability, 75 or 90, whose code `make test-kernels` runs without a GPU
 SIMT_EVERY ?= 11#               one of this number of check_engine's comparisons, a prime number
@@ -51,7 +52,7 @@ DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user $(addsuffix 
 # What comes from PyPI goes into environments: for wheels, their tests, the reference.
 DEPS_PYPI  := python3-venv
 # Those of the tests are not for who wants to see it work, or to use it.
-DEPS       := $(DEPS_BUILD) $(DEPS_DEMO) $(if $(filter-out deps,$(MAKECMDGOALS)),$(if $(filter-out deps all demo install dist wheel,$(MAKECMDGOALS)),$(DEPS_TEST)),$(DEPS_TEST)) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-aarch64,$(MAKECMDGOALS)),$(DEPS_ARM64)) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
+DEPS       := $(DEPS_BUILD) $(DEPS_DEMO) $(if $(filter-out deps,$(MAKECMDGOALS)),$(if $(filter-out deps all demo install dist wheel,$(MAKECMDGOALS)),$(DEPS_TEST)),$(DEPS_TEST)) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-aarch64,$(MAKECMDGOALS)),$(DEPS_ARM64)) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter test-distros test-dist,$(MAKECMDGOALS)),debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel dist test-dist test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -129,7 +130,9 @@ LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter 1,$(
 static    = $(if $(filter 1,$(PORTABLE)),-Wl$(comma)-Bstatic $(1) -Wl$(comma)-Bdynamic,$(1))
 LIBS_NNG := $(call static,-lnng $(if $(filter 1,$(PORTABLE)),-lmbedtls -lmbedx509 -lmbedcrypto)) -lm
 LIBS_TLS := $(call static,-lnng -lmbedtls -lmbedx509 -lmbedcrypto) -lm
-LIBS_UV  := $(call static,$(if $(filter 1,$(PORTABLE)),-luv_a,-luv) -linih) -ldl
+# libuv's archive, by its older or its newer name
+STATIC_UV := $(if $(filter /%,$(shell $(CC) -print-file-name=libuv_a.a)),uv_a,uv)
+LIBS_UV  := $(call static,$(if $(filter 1,$(PORTABLE)),-l$(STATIC_UV),-luv) -linih) -ldl
 LIBS_SD  := $(if $(filter yes,$(SYSTEMD)),-lsystemd)
 LIBS_FILES := $(if $(filter yes,$(ZLIB)),-lz) $(if $(filter yes,$(ZSTD)),-lzstd) $(if $(filter yes,$(JANSSON)),-ljansson)
 LIBS_CTL := $(call static,$(if $(filter yes,$(CURSES)),-lncurses -ltinfo) $(LIBS_FILES))
@@ -179,7 +182,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
 all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
@@ -644,6 +647,9 @@ test-deb: deb ## install, test, upgrade and remove them in a fresh Debian (root,
 
 test-container: ## build the Containerfile's image on a fresh Debian and use it (root, network, five minutes)
 	$(Q).container/check
+
+test-distros: ## `make deps demo`, check and the wheel in fresh Debian 12 and 13 (root, network, an hour); SHORT=1: 13, without the wheel
+	$(Q)tests/distros/run
 
 piuparts: deb ## piuparts on them in a fresh Debian (root, network, three minutes)
 	$(Q).debian/piuparts

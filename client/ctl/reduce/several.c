@@ -276,7 +276,8 @@ static void print_objects(const table *t)
 
 int ctl_reduce_several(reduce_client *c, const ctl_options *o)
 {
-    table t = {.sink = {several_take, several_take_exact}, .o = o, .n = o->n_ops, .fused = ctl_is_one_pass(o)};
+    table t = {
+        .sink = {.take = several_take, .take_exact = several_take_exact}, .o = o, .n = o->n_ops, .fused = ctl_is_one_pass(o)};
     int worst = CTL_OK;
     for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
         int code = run_file(c, &t, o->files + i);
