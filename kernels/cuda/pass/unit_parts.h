@@ -1,5 +1,5 @@
-/* Units that are compiled in parts, since nvcc takes long over all their kernels at once: what each part gives. ops/choose_part.cu
- * chooses among them. */
+/* Units that are compiled in parts, since nvcc takes long over all their kernels at once: what each part gives.
+ * ops/choose_part.cu chooses among them. */
 #pragma once
 
 #include "kernels/cuda/pass/args.h"
