@@ -35,10 +35,12 @@ CCCL       ?=#                  folder of the headers of another CCCL than the t
 VERSION := 0.2.0
 comma   := ,
 
-# What `make deps` installs, by purpose. README.md says why each.
-DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libhdf5-dev
-DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client python3-h5py libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
-DEPS_DEMO  := proj-data
+# What `make deps` installs, by purpose; .docs/install.md says why each. What is needed, and what adds something: the latter is left
+# out where a distribution lacks it.
+DEPS_NEED  := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libmbedtls-dev
+DEPS_BUILD := libsystemd-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libhdf5-dev
+DEPS_TEST  := libcmocka-dev python3-pytest python3-prometheus-client python3-h5py libpython3.*-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
+DEPS_DEMO  := python3 python3-numpy proj-data
 # Two MPIs, Fortran, Dask and xarray, 200 MB in a minute: with `make deps test` only; without them their tests skip.
 DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py python3-dask python3-xarray
 # For `make deps deb` and `make deps test-deb`, and for `make deps docs` only.
@@ -48,7 +50,8 @@ DEPS_DOCS  := pandoc mandoc
 DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user $(addsuffix :arm64,libnng-dev libuv1-dev libinih-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libcmocka-dev)
 # What comes from PyPI goes into environments: for wheels, their tests, the reference.
 DEPS_PYPI  := python3-venv
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-aarch64,$(MAKECMDGOALS)),$(DEPS_ARM64)) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
+# Those of the tests are not for who wants to see it work, or to use it.
+DEPS       := $(DEPS_BUILD) $(DEPS_DEMO) $(if $(filter-out deps,$(MAKECMDGOALS)),$(if $(filter-out deps all demo install dist wheel,$(MAKECMDGOALS)),$(DEPS_TEST)),$(DEPS_TEST)) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-aarch64,$(MAKECMDGOALS)),$(DEPS_ARM64)) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -62,15 +65,7 @@ ifneq ($(filter deps,$(MAKECMDGOALS)),)
 REST := $(filter-out deps,$(MAKECMDGOALS))
 .PHONY: deps $(REST)
 deps:
-	@missing=; for p in $(DEPS); do \
-	   dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \
-	 done; \
-	 [ -n "$$missing" ] || { echo "Debian packages: all there"; exit 0; }; \
-	 echo "installing Debian packages:$$missing"; \
-	 sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	 { $(if $(filter test-aarch64,$(MAKECMDGOALS)),$$sudo dpkg --add-architecture arm64 &&) $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive \
-	     apt-get install -q -y --no-install-recommends $$missing; } >build-deps.log 2>&1 || { tail -20 build-deps.log; exit 1; }; \
-	 rm -f build-deps.log
+	@$(if $(filter test-aarch64,$(MAKECMDGOALS)),DPKG_ARCH=arm64) .ci/deps $(DEPS_NEED) -- $(foreach p,$(DEPS),'$p')
 	@$(if $(filter test test-page,$(MAKECMDGOALS)),tests/promtool)
 $(REST): deps
 	@$(MAKE) --no-print-directory $@
