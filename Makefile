@@ -35,7 +35,7 @@ CCCL       ?=#                  folder of the headers of another CCCL than the t
 VERSION := 0.2.0
 comma   := ,
 
-# What `make deps` installs, by purpose. README.md says why each.
+# What `make deps` installs, by purpose; .docs/install.md says why each.
 DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libhdf5-dev
 DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client python3-h5py libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
 DEPS_DEMO  := proj-data
