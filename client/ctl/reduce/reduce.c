@@ -135,6 +135,8 @@ static int reduce_array(ctl_work *w, const char *name, const ctl_array *array, b
     w->name = in.name;
     if (code == CTL_OK)
         code = run_array(w);
+    if (w->mistaken) /* it is read again: standard input from where it was */
+        ctl_rewind(&in);
     ctl_close(&in);
     return code;
 }
