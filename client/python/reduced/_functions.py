@@ -16,6 +16,8 @@ from numpy import ndarray
 
 from ._abi import MAX, MEAN, MIN, SUM
 from ._again import reduce
+from ._arrays import operand
+from ._arrow import speaks
 from ._elements import Element
 from ._errors import EmptyError
 from ._plan import Plan
@@ -347,6 +349,8 @@ def _or_nan(f: Callable[..., Any]) -> Callable[..., Any]:
         def nothing(**kw: Any) -> Any:
             from ._all_nan import fill
             return fill(f, a, axis, out, keepdims, where, **kw)
+        if type(a) is not ndarray and speaks(a):
+            a = operand(a, flows=True)  # a stream is read once
         try:
             found = skip(a, axis, out, keepdims, initial, where, **kw)
         except EmptyError:
