@@ -151,7 +151,7 @@ def elements_of(a: Any, dtype: np.dtype[Any], name: str) -> tuple[Array, Array |
     if isinstance(data, Remote):
         data = data.copy("") if data.readable else to_numpy(data, name)
     if data.dtype.newbyteorder("=") != dtype:
-        if not np.can_cast(data.dtype, dtype, "same_kind" if isinstance(a, PLAIN) else "safe"):
+        if not np.can_cast(data.dtype, dtype, "same_kind" if isinstance(a, PLAIN) and type(a) is not Operand else "safe"):
             raise TypeError(f"{name}: elements of {data.dtype} where {dtype} is expected")
         check_exact(data, dtype, o.keep, name)
     return np.ascontiguousarray(data, dtype).reshape(-1), keep

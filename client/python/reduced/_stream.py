@@ -5,13 +5,12 @@ import ctypes
 import os
 import sys
 import threading
-from math import prod
 from typing import Any, Callable
 
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Operand, operand
+from ._arrays import PLAIN, Array, Operand, operand
 from ._arrow import Flowing
 from ._client import Client, default
 from ._functions import _minmax, _stats
@@ -32,7 +31,7 @@ def mask_of(where: Any, shape: tuple[int, ...]) -> Array:
     if asked.dtype != bool and asked.size:
         raise TypeError(f"where is an array of bool, not of {asked.dtype}")
     try:
-        return np.ascontiguousarray(np.broadcast_to(asked, shape if asked.shape != (prod(shape),) else asked.shape), bool).reshape(-1)
+        return np.ascontiguousarray(np.broadcast_to(asked, shape), bool).reshape(-1)
     except ValueError:
         raise ValueError(f"where: its shape {asked.shape} cannot be broadcast to {shape}") from None
 
@@ -66,7 +65,7 @@ class Stream:
         if not self._masked and where is not None:
             raise ValueError("where needs a stream with masked=True")
         self._opened()  # before the lock, which a forked child may have inherited locked
-        o = None if isinstance(chunk, np.ndarray) else operand(chunk, "chunk", flows=True)
+        o = None if isinstance(chunk, (np.ndarray, *PLAIN)) else operand(chunk, "chunk", flows=True)
         if o is None or not isinstance(o.data, Flowing):
             self._append(chunk if o is None else o, where)
         elif where is not None:
@@ -77,7 +76,7 @@ class Stream:
 
     def _append(self, chunk: Any, where: Any) -> None:
         a, known = elements_of(chunk, self.dtype, "chunk")
-        keep = mask_of(where, chunk.data.shape if type(chunk) is Operand else chunk.shape) if self._masked else None
+        keep = mask_of(where, chunk.data.shape if type(chunk) is Operand else np.shape(chunk)) if self._masked else None
         if known is not None and self._masked:
             keep = keep & known
         elif known is not None and not known.all():
