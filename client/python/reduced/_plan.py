@@ -201,7 +201,7 @@ def reply_code(p: Prepared) -> int:
     el, value = p.element, _abi.OPS[p.op].value
     if value == "SAME" and el.kind == "i" and p.wanted.kind == "u":
         return _abi.U64
-    if el.parts == 2 and p.op in ("var", "std", "rms"):  # rounded after the parts are joined
+    if el.parts == 2 and p.op in ("var", "std", "rms"):  # rounded when the parts are joined
         return 0
     if value == "REAL" or value == "SAME" and el.kind == "f":
         return part_code(p.wanted)
@@ -318,7 +318,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
 
     el, keep, source = p.element, [], source_of(p, layout, flips)
     wide = not state and is_wide(p.op, el, p.wanted)
-    states = state or wide or not whole
+    of_pairs = el.parts == 2 and p.op in ("var", "std", "rms")
+    states = state or wide or of_pairs or not whole
     if not isinstance(p.data, Remote) or p.keep is not None or p.moved:
         key = None
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
@@ -339,7 +340,10 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if p.keep is not None and not isinstance(p.data, Remote):
         keep.append(in_order(p.keep, layout))
         spec.mask = keep[-1].ctypes.data
-    if not whole:
+    if of_pairs:
+        from ._fractions import OfPairs
+        finish.of_pairs = OfPairs(p.op, ddof, 0 if finish.scalar and not finish.given else part_code(p.wanted))
+    elif not whole:
         from ._fractions import Fractional
         finish = Fractional(finish, p.op, el, spec, ddof)
     elif wide:
