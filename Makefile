@@ -352,6 +352,7 @@ $(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KE
 	  $(LIBS_CUDA) $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) $(LIBS_CTL) -o $@
 
 # ... and the ladder's stands in for its GPU.
+$(B)/tests/test_confine: $(B)/client/ctl/hdf5/confine.c.o
 $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.c %/no_gpu.c,$(LADDER_C)))
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")

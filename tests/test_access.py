@@ -3,6 +3,7 @@ import ctypes
 import os
 import pathlib
 import re
+import shutil
 import socket
 import stat
 import struct
@@ -412,3 +413,32 @@ def test_nor_after_a_restart(supervise):  # noqa: F811
             return len(c.list()), codes(lambda: c.reduce_at("sum", "u8", handle, 0, 1))
 
     assert as_user(BOB, BOB, look) == [0, ["BAD_HANDLE"]]
+
+
+# ---- what is started ----
+@pytest.mark.parametrize("program, args, code", [
+    ("reduced", ["ping"], 3), ("reducectl-ladder", ["ladder", "--no-autostart"], 1), ("reducectl-hdf5", ["sum", "x.h5"], 1)])
+def test_no_program_of_another_user_is_started(shared, scratch, program, args, code):
+    """One that lies beside reducectl where all may write: it is named, and not started."""
+    folder, met = scratch / "open", scratch / "met"
+    folder.mkdir()
+    shutil.copy(BIN / "reducectl", folder)
+    (folder / program).write_text(f"#!/bin/sh\n: >{met}\n")
+    os.chmod(folder / program, 0o755)
+    (scratch / "x.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(2000))
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch), "PATH": "/nowhere"}
+    if program != "reduced":
+        env["REDUCED_URL"] = shared.url
+
+    def reducectl():
+        return subprocess.run([folder / "reducectl", *args], capture_output=True, text=True, env=env, cwd=scratch, timeout=60)
+
+    reducectl()
+    assert met.exists(), "a program of one's own is started"
+    met.unlink()
+    os.chown(folder / program, ALICE, ALICE)
+    os.chmod(folder, 0o1777)
+    done = reducectl()
+    assert not met.exists() and done.returncode == code, done
+    assert f"not started: {folder}/{program} belongs to user {ALICE}" in done.stderr, done.stderr
+    assert ("opts.daemon or $REDUCED_URL names one" in done.stderr) == (program == "reduced"), done.stderr
