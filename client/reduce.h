@@ -870,7 +870,8 @@ enum { REDUCE_PENDING = 1 }; /* from reduce_poll and reduce_wait: the job is not
 
 /* Called once when a job is done, also when it was cancelled, on one of the library's threads (or inside reduce_close). It must
  * be quick and must not block. Of libreduce it may call only reduce_poll, reduce_submit, reduce_cancel, reduce_job_free and
- * functions that need no client. `err` is the value of reduce_poll. */
+ * functions that need no client. `err` is the value of reduce_poll. Other threads may see that the job is done while the
+ * callback still runs: `arg` must live until reduce_job_free or reduce_close has returned, which wait for it. */
 typedef void (*reduce_done)(void *arg, reduce_job *job, int err);
 
 /* Start a reduce_run and return at once. `data`, `out` and the spec's mask and offsets must stay until the job is done; the
@@ -891,6 +892,18 @@ int reduce_poll(reduce_job *job, reduce_result *result);
 /* The same, after waiting for at most `wait_ms` (UINT32_MAX: until it is done, which the client's timeouts bound). Not from a
  * callback. */
 int reduce_wait(reduce_job *job, uint32_t wait_ms, reduce_result *result);
+
+/* Event loops: *fd is a descriptor of the client that is readable (POLLIN, EPOLLIN, also with EPOLLET) while some job has ended
+ * that reduce_ended_next has not given. Call it before the first reduce_submit: jobs that were submitted before it, or with a
+ * callback, are not among these. Do not read the descriptor. reduce_close closes it.
+ *     reduce_ended_fd(c, &fd);  add fd to the loop;  reduce_submit(c, ..., NULL, arg, &job);  and when fd is readable:
+ *     while (reduce_ended_next(c, &job, &arg) == 0) {  err = reduce_poll(job, &result);  ...  reduce_job_free(job);  }
+ * Errors: the common ones (REDUCE_E_NO_MEMORY: the process has no descriptor left). */
+int reduce_ended_fd(reduce_client *c, int *fd);
+
+/* The job that ended first of those, and its `arg` (may be NULL); REDUCE_PENDING and NULL: there is none. Never blocks. A job
+ * that is freed is not given any more. Errors: the common ones. */
+int reduce_ended_next(reduce_client *c, reduce_job **job, void **arg);
 
 /* Bytes of data that the daemon has acknowledged, and their total. From any thread. */
 int reduce_job_progress(const reduce_job *job, uint64_t *done, uint64_t *total);

@@ -464,6 +464,8 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_submit_file": (c_int, [c_void_p, c_void_p, c_int, c_uint64, c_uint64, c_void_p, c_size_t, c_void_p, c_void_p, c_void_p]),
     "reduce_poll": (c_int, [c_void_p, c_void_p]),
     "reduce_wait": (c_int, [c_void_p, c_uint32, c_void_p]),
+    "reduce_ended_fd": (c_int, [c_void_p, c_void_p]),
+    "reduce_ended_next": (c_int, [c_void_p, c_void_p, c_void_p]),
     "reduce_job_progress": (c_int, [c_void_p, c_void_p, c_void_p]),
     "reduce_cancel": (None, [c_void_p]),
     "reduce_job_free": (None, [c_void_p]),
