@@ -451,8 +451,8 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/cpu/processor.c $(addprefix client/,state.c state_words.c message.c spec.c sized.c error.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/formats/npy.c client/ctl/text/parse_text.c client/ctl/text/integers.c client/ctl/text/parse_scalar.c client/ctl/text/half.c client/ctl/text/wide.c client/ctl/text/decimal.c client/ctl/text/powers.c client/ctl/top/metrics.c \
-            $(filter-out client/ctl/formats/npy.c,$(wildcard client/ctl/formats/*.c)) tests/fuzz/uninterrupted.c
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/cpu/processor.c $(addprefix client/,state.c state_words.c message.c collective.c spec.c sized.c error.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/formats/npy.c client/ctl/text/parse_text.c client/ctl/text/integers.c client/ctl/text/parse_scalar.c client/ctl/text/half.c client/ctl/text/wide.c client/ctl/text/decimal.c client/ctl/text/powers.c client/ctl/top/metrics.c \
+            $(filter-out client/ctl/formats/npy.c,$(wildcard client/ctl/formats/*.c)) tests/fuzz/uninterrupted.c tests/fuzz/no_daemon.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
 fuzz-replay: $(REPLAY)

@@ -112,7 +112,7 @@ class State:
             with self._using:
                 first = self.count if index is None else int(index)
                 for begin, end in runs(keep, size):
-                    check(lib().reduce_state_add_at(self._bytes, address(data) + begin * data.itemsize, end - begin, NANS[self.nan], first + begin))
+                    check(lib().reduce_state_add_at(self._bytes, len(self._bytes), address(data) + begin * data.itemsize, end - begin, NANS[self.nan], first + begin))
                 self.count += size
             return
         p = plan(self.op, data, nan=self.nan, state=True, where=keep)
@@ -128,7 +128,7 @@ class State:
     def _merge(self, other: bytes) -> None:
         check(lib().reduce_state_check(other, len(other), *self._code))
         with self._using:
-            check(lib().reduce_state_merge(self._bytes, other))
+            check(lib().reduce_state_merge(self._bytes, len(self._bytes), other, len(other)))
 
     def merge(self, other: State) -> State:
         """Add the elements of another state of the same operation and type."""
@@ -152,7 +152,7 @@ class State:
         spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=self._code[0], dtype=self._code[1], out=code, nan=NANS[self.nan],
                          ddof=self.ddof if ddof is None else divisor_of(ddof), rows=1)
         cells = np.empty(2 if self.op == "minmax" else 1, cell_dtype(self.op, el, code))
-        check(lib().reduce_state_finish(bytes(self), ctypes.byref(spec), address(cells)))
+        check(lib().reduce_state_finish(bytes(self), len(self._bytes), ctypes.byref(spec), address(cells), cells.nbytes))
         if self.op == "stats":
             from ._functions import _one_stats
             return _one_stats(cells[0], el)._asdict()
@@ -165,7 +165,7 @@ class State:
         if not n:
             raise TypeError(f"op: states of {self.op} have no words that can be added")
         found = np.empty(n, np.int64)
-        check(lib().reduce_state_to_words(bytes(self), address(found), n))
+        check(lib().reduce_state_to_words(bytes(self), len(self._bytes), address(found), n))
         return found
 
     @classmethod
