@@ -1,10 +1,12 @@
 """reducectl as people and scripts use it: files, pipes, text, options, formats, exit codes, and the private daemon."""
 import contextlib
+import gzip
 import io
 import json
 import math
 import os
 import pathlib
+import pty
 import random
 import re
 import select
@@ -381,6 +383,13 @@ def test_mask(run, fails, scratch):
     fails(FAILED, "SHAPE.*cut", "sum", "--mask", scratch / "k.raw", "--dtype", "f32", "-", stdin=values.tobytes()[:-1])
     fails(FAILED, "TYPE.*f64", "sum", "--mask", npy(scratch / "d.npy", np.ones((2, 3))), path)
     fails(FAILED, "SHAPE.*order", "sum", "--mask", mask, npy(scratch / "f.npy", np.asfortranarray(values)))
+    for other in (keep.reshape(3, 2), keep.reshape(6), keep.reshape(2, 3, 1), keep[None]):  # the count fits, the shape does not
+        fails(FAILED, "SHAPE.*same shape", "sum", "--mask", npy(scratch / "s.npy", other), path)
+    fails(FAILED, "SHAPE.*one dimension", "sum", "--offsets", npy(scratch / "o2.npy", np.array([[0, 4], [5, 6]])), path)
+    joined = "--total", npy(scratch / "a.npy", values[:1]), npy(scratch / "b.npy", values[1:])  # (1, 3) twice
+    for fitting in (keep, keep.reshape(6)):
+        assert run("sum", "--mask", npy(scratch / "s.npy", fitting), *joined) == "10.5\n"
+    fails(FAILED, "SHAPE.*same shape", "sum", "--mask", npy(scratch / "s.npy", keep.reshape(3, 2)), *joined)
     fails(FAILED, "IO", "sum", "--mask", scratch / "nothing", path)
     fails(FAILED, "EMPTY", "max", "--mask", npy(scratch / "none.npy", np.zeros((2, 3), bool)), path)
 
@@ -750,6 +759,53 @@ def test_integers_of_up_to_128_bits(run, fails, scratch):
                    ["sum", "--partial"]):
         fails(FAILED, "TYPE: integers beyond 64 bits have a sum, mean, min and max", *beyond, "--text", path)
     fails(FAILED, "TYPE: integers that fit neither", "put", "wide", "--text", path)
+
+
+def test_what_can_be_read_once_is_read_once(run, ctl, shared, scratch):
+    """Integers beyond 64 bits come late, after the pass of stats has begun: no operation may see only what is left of a pipe or of a
+    decoder, and none of them a part."""
+    for late in (b"", b"7\n" * 1_500_000):
+        text, total = late + b"18446744073709551616\n1\n", 2**64 + 1 + 7 * (len(late) // 2)
+        mean = total / (2 + len(late) // 2)
+        for data in (text, gzip.compress(text, 1)):
+            (scratch / "t").write_bytes(data)
+            for name, stdin in (("-", data), ("/dev/stdin", data), (scratch / "t", b"")):
+                got = table(run("sum,mean,max", "--text", name, stdin=stdin))
+                assert [(int(t["sum"]), float(t["mean"]), int(t["max"])) for t in got] == [(total, mean, 2**64)], (name, got)
+    done = ctl("sum,var,argmax", "--text", url=shared.url, stdin=b"18446744073709551616\n1\n")
+    assert done.returncode == FAILED and done.stderr.count(b"integers beyond 64 bits") == 2, done
+    assert table(done.stdout.decode()) == [{"sum": str(2**64 + 1), "var": "error", "argmax": "error"}]
+
+
+@pytest.mark.parametrize("last, value", [("2.5", 1_200_012.5), (str(2**64), 2**64 + 1_200_010)])
+def test_standard_input_that_is_a_file_begins_again_where_it_was(shared, scratch, last, value):
+    """The type of its beginning is not that of all: it is read again, from the place where it was given."""
+    (scratch / "late").write_text("9 9\n" + "1\n" * 1_200_010 + last + "\n")
+    with open(scratch / "late", "rb") as f:
+        os.lseek(f.fileno(), 4, os.SEEK_SET)
+        done = subprocess.run([BIN / "reducectl", "sum", "--text", "--no-autostart"], stdin=f, capture_output=True,
+                              env={**os.environ, "REDUCED_URL": shared.url}, timeout=120)
+    assert done.returncode == OK and read(done.stdout.decode().strip()) == value, done
+
+
+def test_a_mask_from_a_pipe_is_for_one_file(fails, scratch):
+    a = npy(scratch / "a.npy", np.array([1.0, 2]))
+    for option in ("--mask", "--offsets"):
+        fails(USAGE, "a pipe .* read once: --mask and --offsets", "sum", option, "-", a, a, stdin=b"\1\0")
+
+
+@pytest.mark.parametrize("args, text, value", [(["--text"], b"1 2\n", b"3"), (["-t", "u8"], b"\n", b"10"), (["/dev/stdin:b"], b"a,b\n1,5\n", b"5")])
+def test_one_end_of_input_is_enough(shared, args, text, value):
+    """On a terminal the first Ctrl-D on an empty line ends the input: nothing waits for a second."""
+    ours, theirs = pty.openpty()
+    try:
+        p = subprocess.Popen([BIN / "reducectl", "sum", *args, *(["-"] if "/" not in args[0] else []), "--no-autostart"], stdin=theirs,
+                             stdout=subprocess.PIPE, env={**os.environ, "REDUCED_URL": shared.url})
+        os.write(ours, text + b"\4")
+        assert p.communicate(timeout=60)[0].strip() == value
+    finally:
+        os.close(ours)
+        os.close(theirs)
 
 
 def test_long_text(run, ctl, shared, scratch):

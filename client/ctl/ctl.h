@@ -284,6 +284,7 @@ typedef struct ctl_input {
     ctl_pull *pull;         /* the bytes come out of a decoder; NULL: out of the file as they are */
     uint8_t head[CTL_HEAD]; /* read ahead to see what it is */
     size_t head_len, head_at;
+    bool ended; /* not a regular file, and it has said that it is over */
     ctl_reader *reader; /* text, */
     bool guessed;       /* its type was determined; 0 if integers need more than 64 bits */
     int err;            /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is not a number */
@@ -292,7 +293,7 @@ typedef struct ctl_input {
 /* The member's name in "FILE:MEMBER"; NULL: `name` is a file, or does not exist. */
 const char *ctl_member_of(const char *name);
 struct stat;
-/* Is its file a pipe or a socket, which can be read only once? *st describes the file. */
+/* Is its file a pipe, a socket or a terminal, which can be read only once? *st describes the file. */
 bool ctl_is_pipe(const char *name, struct stat *st);
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY]);
@@ -412,7 +413,8 @@ struct ctl_sink {
     void (*take)(ctl_sink *s, const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
     /* Called instead for a value that overflowed its reply type, or that does not exist. */
     void (*take_exact)(ctl_sink *s, const ctl_where *w, const char *value);
-    bool wide; /* the pass found integers that stats does not take */
+    /* Called once for each operation, if the pass of all of them found integers that stats does not take. */
+    void (*take_column)(ctl_sink *s, const ctl_where *w, int k, const char *value);
 };
 
 /* The results of a run. */

@@ -17,6 +17,8 @@ static long read_some(ctl_input *in, void *space, size_t room, char why[CTL_WHY]
         in->err = n < 0 ? in->pull->err : in->err;
         return (long)n;
     }
+    if (in->ended)
+        return 0;
     do
         n = ctl_interrupted() ? -1 : read(in->fd, space, room);
     while (n < 0 && errno == EINTR && !ctl_interrupted());
@@ -24,8 +26,12 @@ static long read_some(ctl_input *in, void *space, size_t room, char why[CTL_WHY]
         snprintf(why, CTL_WHY, "interrupted");
     else if (n < 0)
         snprintf(why, CTL_WHY, "cannot read: %s", strerror(errno));
+    in->ended = n == 0 && room && !in->regular; /* a terminal would wait for a second end */
     return (long)n;
 }
+
+/* What the descriptor has beyond the bytes that were read ahead. */
+static ctl_pull *rest_of(const ctl_input *in) { return ctl_pull_fd(in->fd, in->ended ? 0 : UINT64_MAX); }
 
 /* Bytes of the file until at least `least` of `want` are there, or it ends; -1 on an error. */
 static long read_head(ctl_input *in, uint8_t *space, size_t least, size_t want, char why[CTL_WHY])
@@ -142,7 +148,7 @@ static int open_text(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
     in->guessed = !source->dtype;
     if (in->regular && lseek(in->fd, (off_t)in->start, SEEK_SET) < 0)
         return REDUCE_E_IO;
-    ctl_pull *from = in->pull ? in->pull : ctl_pull_fd(in->fd, UINT64_MAX);
+    ctl_pull *from = in->pull ? in->pull : rest_of(in);
     in->pull = NULL;
     if (!in->regular)
         from = ctl_pull_behind(in->head, in->head_len, from);
@@ -171,7 +177,7 @@ static int read_through(ctl_input *in, ctl_pull *pull, int err, char why[CTL_WHY
 static int open_stream(ctl_input *in, ctl_kind kind, char why[CTL_WHY])
 {
     int err = 0;
-    ctl_pull *from = ctl_pull_behind(in->head, in->head_len, ctl_pull_fd(in->fd, UINT64_MAX));
+    ctl_pull *from = ctl_pull_behind(in->head, in->head_len, rest_of(in));
     from = (kind == CTL_IS_GZIP ? ctl_gunzip : ctl_unzstd)(from, &err, why);
     err = read_through(in, from, err, why);
     long n = err ? 0 : read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
@@ -226,7 +232,7 @@ static int open_member(ctl_input *in, const ctl_source *source, ctl_kind kind, c
 /* A column of a table. */
 static int open_column(ctl_input *in, const ctl_source *source, const char *column, char why[CTL_WHY])
 {
-    ctl_pull *from = in->pull ? in->pull : ctl_pull_fd(in->fd, UINT64_MAX);
+    ctl_pull *from = in->pull ? in->pull : rest_of(in);
     int err = 0;
     in->kind = "a column of text";
     in->column = true;
@@ -302,7 +308,7 @@ bool ctl_is_pipe(const char *name, struct stat *st)
     char *path = strcmp(name, "-") ? path_of(name, ctl_member_of(name)) : NULL;
     bool there = path ? !stat(path, st) : !strcmp(name, "-") && !fstat(STDIN_FILENO, st);
     free(path);
-    return there && (S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode));
+    return there && (S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode) || S_ISCHR(st->st_mode));
 }
 
 /* Opens regular files only: the writer of a FIFO would see a reader come and go. */

@@ -131,6 +131,8 @@ static const char *clash(const ctl_options *o)
         return "a pipe (and '-') is read once: several operations on it are those of stats, without --out and --initial";
     if (o->n_ops && o->total && reads_a_pipe(o))
         return "a pipe (and '-') is read once: not for a line of its own and for --total";
+    if (o->n_files > 1 && !o->total && (reads_once(o->mask) || reads_once(o->offsets)))
+        return "a pipe (and '-') is read once: --mask and --offsets from it are for one file";
     if (o->spec.ddof && !has_ddof(o))
         return "--ddof applies to these operations only:" CTL_DDOF_OPS;
     if ((o->spec.flags & REDUCE_WRAP) && !has_op(o, REDUCE_PROD))

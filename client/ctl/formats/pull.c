@@ -42,7 +42,8 @@ static long descriptor_read(ctl_pull *p, void *space, size_t room, char why[CTL_
         snprintf(why, CTL_WHY, ctl_interrupted() ? "interrupted" : "cannot read: %s", strerror(errno));
         return -1;
     }
-    d->left -= (uint64_t)n;
+    bool over = n == 0 && room && lseek(d->fd, 0, SEEK_CUR) < 0; /* a terminal would wait for a second end */
+    d->left -= over ? d->left : (uint64_t)n;
     return (long)n;
 }
 

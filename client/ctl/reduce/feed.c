@@ -164,7 +164,7 @@ static int add_input(ctl_work *w, ctl_input *in, void *state, uint64_t *index, c
     _Alignas(8) uint8_t block[ADDED_BLOCK];
     const size_t size = reduce_dtype_size(in->dtype);
     for (long n; (n = ctl_read(in, block, sizeof block, why)) != 0;) {
-        int err = n < 0 ? in->err : reduce_state_add_at(state, block, (size_t)n / size, w->spec.nan, *index);
+        int err = n < 0 ? in->err : reduce_state_add_at(state, sizeof state, block, (size_t)n / size, w->spec.nan, *index);
         if (err)
             return err;
         *index += (size_t)n / size;
