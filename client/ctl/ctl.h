@@ -2,7 +2,8 @@
  *
  *   main.c            wiring and exit codes          options.c       the command line
  *   options_check.c   which options go together      op_table.h      names and traits of the operations
- *   help.c            what --help says               help_topic.c    help about one operation
+ *   help.c            what --help and topics say     help_rows.h     their texts
+ *   help_topic.c      help about one word
  *   suggest.h         what a mistyped word might have meant (pure)
  *   input.c           files and pipes as elements    resident.c      put, ls, drop, @NAME
  *   output.c          result and error lines         progress.c      the bar on a terminal
@@ -103,9 +104,11 @@ bool ctl_needs_indexes(const ctl_options *o);
 
 /* ---- help.c ---- */
 void ctl_help(FILE *out);
+/* The rest, a topic of help_rows.h at a time. */
+void ctl_help_about(FILE *out, const char *topic);
 
 /* ---- help_topic.c ---- */
-/* About one operation or command. False: `why` says that there is none of the name. */
+/* About one operation, command, topic or option. False: `why` says that there is none of the name. */
 bool ctl_help_topic(FILE *out, const char *word, char why[CTL_WHY]);
 
 /* ---- formats/npy.c ---- */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/text/columns.h"
 
 /* ---- results ---- */
 
@@ -168,8 +169,10 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r)
 /* A file's name in a message. Bytes that a terminal might interpret, such as line feeds, become '?'. */
 static void put_name(const char *name)
 {
-    for (; *name; name++)
-        fputc((unsigned char)*name < ' ' || *name == 127 ? '?' : *name, stderr);
+    for (int n; *name; name += n ? n : 1) {
+        n = ctl_printable(name);
+        fprintf(stderr, "%.*s", n ? n : 1, n ? name : "?");
+    }
 }
 
 static bool no_daemon(int err)

@@ -8,6 +8,7 @@
 
 #include "client/ctl/formats/container.h"
 #include "client/ctl/op_table.h"
+#include "client/ctl/text/columns.h"
 
 typedef struct text {
     char text[CTL_MAX_NUMBER];
@@ -228,7 +229,7 @@ static void print_columns(const table *t)
     const char *unit = NULL;
     int names = 4, width[CTL_MAX_OPS];
     for (size_t i = 0; i < t->lines; i++) {
-        int n = (int)strlen(t->line[i].name);
+        int n = ctl_columns(t->line[i].name);
         names = n > names ? n : names;
         unit = t->line[i].unit ? t->line[i].unit : unit;
         named |= strcmp(t->line[i].name, t->line[0].name) != 0; /* members of one file */
@@ -243,7 +244,7 @@ static void print_columns(const table *t)
     }
     for (size_t i = 0; i < t->lines; i++) {
         if (named)
-            printf("%-*s  ", names, t->line[i].name);
+            printf("%-*s  ", ctl_padded(t->line[i].name, names), t->line[i].name);
         if (unit)
             printf("%8" PRIu64 "  ", t->line[i].index);
         for (int k = 0; k < t->n; k++)

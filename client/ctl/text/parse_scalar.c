@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/text/columns.h"
 
 static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
 static bool is_signed(int dtype)
@@ -17,8 +18,14 @@ static bool is_signed(int dtype)
 void ctl_clean(char *out, size_t cap, const char *token)
 {
     size_t n = 0;
-    for (; n + 1 < cap && token[n]; n++)
-        out[n] = token[n] >= ' ' && token[n] < 127 ? token[n] : '?';
+    for (int bytes; *token; token += bytes) {
+        const int whole = ctl_printable(token);
+        bytes = whole ? whole : 1;
+        if (n + (size_t)bytes >= cap)
+            break;
+        memcpy(out + n, whole ? token : "?", (size_t)bytes);
+        n += (size_t)bytes;
+    }
     out[n] = 0;
 }
 
