@@ -29,14 +29,15 @@ void ctl_help(FILE *out)
         "\n"
         "FILE is recognised by its content: .npy, .npz, safetensors, HDF5, netCDF-4, a table as text (CSV, TSV), or one of\n"
         "these after gzip or zstd. Raw elements need --dtype (>f4: big-endian), numbers as text --text; - is standard input.\n"
-        "FILE:MEMBER is one array of many, FILE:COLUMN a column by name or number. A FILE of many arrays gives one line\n"
-        "for each, and 'stats' one table. Without FILE, input comes from a pipe. Each of several files gives one line: the "
+        "FILE:MEMBER is one array of many, FILE:COLUMN a column by name or number (FILE:=NAME, FILE:#4, FILE:#1,#3-#5).\n"
+        "A FILE of many arrays gives one line for each, and 'stats' one table. Without FILE, input comes from a pipe. Each of "
+        "several files gives one line: the "
         "value, two\n"
         "blanks, the name. @NAME is resident data, stored by 'put'. It can be reduced whole, by rows and by columns,\n"
         "but not with --mask, --offsets or --total.\n"
         "\n"
         "What to reduce\n"
-        "  -t, --dtype T      elements of raw files, or of a column of text (there f64 without it):",
+        "  -t, --dtype T      elements of raw files, or of a column of text:",
         out);
     names(out, reduce_dtype_name, REDUCE_I8);
     fputs(
@@ -45,6 +46,13 @@ void ctl_help(FILE *out)
         "                     once. Without it: as i64 or u64 if all are integers of it (sums are exact in 128 bits then),\n"
         "                     else as f64; integers of up to 128 bits have sum, mean, min and max. A pipe's type is that\n"
         "                     of its first 64 MiB\n"
+        "      --header, --no-header  of tables (CSV, TSV): the first line has names, or numbers. Without it a look at the\n"
+        "                     first lines decides, or refuses to\n"
+        "      --delimiter C, --decimal C, --quote C, --comment C  their characters, or tab, space; --quote none\n"
+        "      --skip-lines N their first lines that do not belong to them\n"
+        "      --missing LIST words for missing values, besides empty fields (default: NA, null, nan ...)\n"
+        "      --no-unpack    the bytes of packed files as elements\n"
+        "      --no-scale     the stored values of netCDF, without its attributes\n"
         "      --total        all files as one array\n"
         "      --mask FILE    skip the elements whose byte in FILE is 0: .npy of bool, u8, i8, or raw bytes\n"
         "\n"
