@@ -8,6 +8,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
+#include "daemon/base/sandbox.h"
 #include "daemon/health.h"
 #include "daemon/loop.h"
 #include "daemon/request/dispatch.h"
@@ -119,11 +120,13 @@ static void events_signal(void *server, int number)
         rd_drain(s, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
+static int events_make_loop(void *loop) { return uv_loop_init(loop); }
+
 bool rd_events_open(rd_server *s)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, 0};
     uv_timer_t *timers[] = {&s->tick, &s->health_timer, &s->leave_timer};
-    if (uv_loop_init(&s->loop)) {
+    if (s->config.no_sandbox ? events_make_loop(&s->loop) : rd_sandbox_without_rings(events_make_loop, &s->loop)) {
         rd_log(RD_LOG_ERROR, "no descriptors for the loop");
         _exit(RD_EXIT_START); /* nothing is open that must be closed */
     }

@@ -1,7 +1,9 @@
 """Who may use a socket, and what one user can learn about another or do to it: nothing."""
+import ctypes
 import os
 import pathlib
 import re
+import shutil
 import socket
 import stat
 import struct
@@ -77,6 +79,37 @@ def test_every_thread_is_in_the_sandbox(start):
             pytest.skip("this kernel has no seccomp")
         assert re.search(r"^reduced: sandbox: seccomp, (no )?Landlock$", daemon.log(), re.M)
         assert status_of_threads(daemon, "Seccomp") == {"2"} and status_of_threads(daemon, "NoNewPrivs") == {"1"}
+
+
+def rings(daemon):
+    """Descriptors of io_uring that the daemon has."""
+    return [fd for fd in pathlib.Path(f"/proc/{daemon.process.pid}/fd").iterdir() if "io_uring" in os.readlink(fd)]
+
+
+def can_make_rings():
+    ring = ctypes.CDLL(None).syscall(425, 4, bytes(120))  # io_uring_setup on x86-64 and aarch64
+    if ring >= 0:
+        os.close(ring)
+    return ring >= 0
+
+
+def test_in_the_sandbox_libuv_has_no_ring(start):
+    """libuv makes one for each loop from 1.45 on, and would abort at the first call that the sandbox refuses."""
+    daemon = start()
+    with daemon.connect() as c:
+        assert c.reduce("sum", "u8", bytes([1, 2])).cells == [struct.pack("<Q", 3)]
+        assert "no seccomp" in daemon.log() or rings(daemon) == []
+
+
+def test_without_the_sandbox_libuv_may_have_its_ring(start):
+    daemon = start("--sandbox", "no")
+    with daemon.connect() as c:
+        assert c.reduce("sum", "u8", bytes([1, 2])).cells == [struct.pack("<Q", 3)]
+        if ctypes.CDLL("libuv.so.1").uv_version() < 0x012D00:
+            pytest.skip("libuv before 1.45 has no ring")
+        if not can_make_rings():
+            pytest.skip("this kernel refuses io_uring")
+        assert rings(daemon) != []
 
 
 def test_the_sandbox_can_be_left_out(start):
@@ -380,3 +413,32 @@ def test_nor_after_a_restart(supervise):  # noqa: F811
             return len(c.list()), codes(lambda: c.reduce_at("sum", "u8", handle, 0, 1))
 
     assert as_user(BOB, BOB, look) == [0, ["BAD_HANDLE"]]
+
+
+# ---- what is started ----
+@pytest.mark.parametrize("program, args, code", [
+    ("reduced", ["ping"], 3), ("reducectl-ladder", ["ladder", "--no-autostart"], 1), ("reducectl-hdf5", ["sum", "x.h5"], 1)])
+def test_no_program_of_another_user_is_started(shared, scratch, program, args, code):
+    """One that lies beside reducectl where all may write: it is named, and not started."""
+    folder, met = scratch / "open", scratch / "met"
+    folder.mkdir()
+    shutil.copy(BIN / "reducectl", folder)
+    (folder / program).write_text(f"#!/bin/sh\n: >{met}\n")
+    os.chmod(folder / program, 0o755)
+    (scratch / "x.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(2000))
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch), "PATH": "/nowhere"}
+    if program != "reduced":
+        env["REDUCED_URL"] = shared.url
+
+    def reducectl():
+        return subprocess.run([folder / "reducectl", *args], capture_output=True, text=True, env=env, cwd=scratch, timeout=60)
+
+    reducectl()
+    assert met.exists(), "a program of one's own is started"
+    met.unlink()
+    os.chown(folder / program, ALICE, ALICE)
+    os.chmod(folder, 0o1777)
+    done = reducectl()
+    assert not met.exists() and done.returncode == code, done
+    assert f"not started: {folder}/{program} belongs to user {ALICE}" in done.stderr, done.stderr
+    assert ("opts.daemon or $REDUCED_URL names one" in done.stderr) == (program == "reduced"), done.stderr

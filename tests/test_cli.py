@@ -382,6 +382,13 @@ def test_mask(run, fails, scratch):
     fails(FAILED, "SHAPE.*cut", "sum", "--mask", scratch / "k.raw", "--dtype", "f32", "-", stdin=values.tobytes()[:-1])
     fails(FAILED, "TYPE.*f64", "sum", "--mask", npy(scratch / "d.npy", np.ones((2, 3))), path)
     fails(FAILED, "SHAPE.*order", "sum", "--mask", mask, npy(scratch / "f.npy", np.asfortranarray(values)))
+    for other in (keep.reshape(3, 2), keep.reshape(6), keep.reshape(2, 3, 1), keep[None]):  # the count fits, the shape does not
+        fails(FAILED, "SHAPE.*same shape", "sum", "--mask", npy(scratch / "s.npy", other), path)
+    fails(FAILED, "SHAPE.*one dimension", "sum", "--offsets", npy(scratch / "o2.npy", np.array([[0, 4], [5, 6]])), path)
+    joined = "--total", npy(scratch / "a.npy", values[:1]), npy(scratch / "b.npy", values[1:])  # (1, 3) twice
+    for fitting in (keep, keep.reshape(6)):
+        assert run("sum", "--mask", npy(scratch / "s.npy", fitting), *joined) == "10.5\n"
+    fails(FAILED, "SHAPE.*same shape", "sum", "--mask", npy(scratch / "s.npy", keep.reshape(3, 2)), *joined)
     fails(FAILED, "IO", "sum", "--mask", scratch / "nothing", path)
     fails(FAILED, "EMPTY", "max", "--mask", npy(scratch / "none.npy", np.zeros((2, 3), bool)), path)
 

@@ -4,9 +4,13 @@ import gzip
 import io
 import json
 import math
+import os
+import pathlib
 import random
 import re
+import select
 import struct
+import subprocess
 import zipfile
 import zlib
 
@@ -15,7 +19,7 @@ import pytest
 
 import gens
 import oracle
-from conftest import BIN, ROOT
+from conftest import BIN, ROOT, select_a_moment
 from files import tensors
 
 OK, FAILED = 0, 1
@@ -321,6 +325,33 @@ def test_hostile_hdf5_ends_with_a_typed_error(ctl, shared, scratch):
         assert done.returncode in (OK, FAILED), (i, done)
         for line in done.stderr.decode().splitlines():
             assert re.match(r"reducectl: .*: (IO|TYPE|BAD_MESSAGE|TOO_LARGE|NO_MEMORY|SHAPE): .", line), line
+
+
+@needs_hdf5
+@pytest.mark.slow
+def test_hdf5_has_little_processor_time(fails, scratch):
+    """libhdf5 walks groups in groups in a time that grows with the cube of their number."""
+    def write(f):
+        for _ in range(3000):
+            f = f.create_group("g")
+    fails(r"IO: libhdf5 computed for 10 s without a result \(RLIMIT_CPU\)", "sum", hdf5(scratch / "deep.h5", write))
+
+
+@pytest.mark.unsanitized  # it is in no sandbox then
+@needs_hdf5
+def test_the_reader_of_hdf5_is_confined_and_ends_with_its_parent(scratch):
+    path = hdf5(scratch / "r.h5", lambda f: f.create_dataset("x", data=np.random.default_rng(0).random(1 << 20), chunks=(1 << 16,)))
+    script = f'"{BIN}/reducectl-hdf5" read /x <"$0" & echo $! >&2; wait'
+    with subprocess.Popen(["sh", "-c", script, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as parent:
+        pid = int(parent.stderr.readline())
+        ended = os.pidfd_open(pid)
+        while "\nSeccomp:\t2" not in pathlib.Path(f"/proc/{pid}/status").read_text():
+            select_a_moment(parent)
+        limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
+        assert re.search(r"Max cpu time +1\d +", limits) and re.search(r"Max address space +8589934592 ", limits), limits
+        parent.kill()  # nobody reads what the program writes, and nobody ends it
+        assert select.select([ended], [], [], 60)[0]
+        os.close(ended)
 
 
 # ---- tables ----

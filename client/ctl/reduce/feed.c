@@ -177,7 +177,7 @@ static int add_input(ctl_work *w, ctl_input *in, void *state, uint64_t *index, c
         int err = n < 0 ? in->err : 0;
         for (size_t at = 0, some; at < (size_t)n / size && !err; at += some) {
             some = pass_holes(&in->holes, first, index, (size_t)n / size - at);
-            err = reduce_state_add_at(state, block + at * size, some, w->spec.nan, *index);
+            err = reduce_state_add_at(state, REDUCE_MAX_STATE, block + at * size, some, w->spec.nan, *index);
             *index += some;
         }
         if (err)
@@ -198,7 +198,7 @@ static int count_holes(ctl_work *w, void *state, uint64_t holes, char why[CTL_WH
     if (!holes || !counted)
         return 0;
     for (; w->spec.dtype >= REDUCE_F16 && holes && !err; holes--)
-        err = reduce_state_add_at(state, &nan[w->spec.dtype], 1, w->spec.nan, 0);
+        err = reduce_state_add_at(state, REDUCE_MAX_STATE, &nan[w->spec.dtype], 1, w->spec.nan, 0);
     if (!holes || !(w->spec.flags & REDUCE_STATES_OUT))
         return err;
     snprintf(why, CTL_WHY, "a state of integers does not count missing values: --dtype f64 reads them as NaNs");

@@ -8,12 +8,29 @@
 
 /* ---- masks ---- */
 
+/* Does a mask with a shape have that of the inputs? Of several, joined along the first axis; one dimension has any of them in
+ * order. */
+static bool has_shape_of(const ctl_input *mask, const ctl_work *w)
+{
+    uint64_t length = 0;
+    for (int i = 0; i < w->n_in; i++) {
+        const ctl_input *in = &w->in[i];
+        if (!in->npy || (w->n_in > 1 && mask->dims == 1))
+            return true;
+        if (mask->dims != in->dims ||
+            (in->dims && memcmp(mask->shape + 1, in->shape + 1, (size_t)(in->dims - 1) * sizeof *in->shape)))
+            return false;
+        length += in->dims ? in->shape[0] : 1;
+    }
+    return mask->dims == 0 || length == mask->shape[0];
+}
+
 /* Does `mask` have a byte for each element of the inputs, in the order in which they are stored? */
 static int check_mask(const ctl_work *w, char why[CTL_WHY])
 {
     const ctl_input *mask = w->mask, *in = &w->in[0];
     uint64_t count = 0;
-    bool sized = mask->sized, same = mask->dims == in->dims && !memcmp(mask->shape, in->shape, sizeof in->shape);
+    bool sized = mask->sized, shuffled = ctl_shuffled(mask) || ctl_shuffled(in);
     if (mask->dtype != REDUCE_U8 && mask->dtype != REDUCE_I8) {
         snprintf(why, CTL_WHY, "a mask must be bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
         return REDUCE_E_TYPE;
@@ -24,7 +41,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
     }
     if (sized && mask->bytes != count)
         snprintf(why, CTL_WHY, "the mask has %" PRIu64 " bytes for %" PRIu64 " elements", mask->bytes, count);
-    else if (mask->npy && in->npy && (ctl_shuffled(mask) || ctl_shuffled(in)) && !(same && mask->fortran == in->fortran))
+    else if (mask->npy && in->npy && !(has_shape_of(mask, w) && (!shuffled || mask->fortran == in->fortran)))
         snprintf(why, CTL_WHY, "mask and elements must have the same shape and order (C or Fortran)");
     else
         return 0;
