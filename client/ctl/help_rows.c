@@ -30,13 +30,20 @@ const help_row ctl_help_rows[] = {
     {"inputs", NULL, "With --dtype each number of a text is read as that type, exactly or rounded once. Without it: as i64 or u64 if all "
      "are integers of it (sums are exact in 128 bits then), else as f64. Integers of up to 128 bits have sum, mean, min and max. A "
      "pipe's type is that of its first 64 MiB.", false},
+    {"inputs", "--no-unpack", "the bytes of packed files as elements", false},
+    {"inputs", "--no-scale", "the stored values of netCDF, without its attributes", false},
     {"inputs", "--total", "all files as one array", true},
     {"inputs", "--mask FILE", "skip the elements whose byte in FILE is 0: .npy of bool, u8, i8, or raw bytes", false},
 
-    {"csv", NULL, "FILE:COLUMN is a column of CSV or TSV, by its name in the first line or by its number from 1 on. The first line is a "
-     "header if not all of its fields are numbers. Tabs, commas or semicolons separate the fields.", false},
-    {"csv", NULL, "What is missing (an empty field, NA, null, nan ...) is a NaN: see --nan in 'help values'. Elements are f64, or "
-     "those of --dtype. /dev/stdin:COLUMN is a column of standard input.", false},
+    {"csv", NULL, "FILE:COLUMN is a column of CSV or TSV by its name, else by its number from 1 on; FILE:=NAME and FILE:#4 say which. "
+     "FILE:#1,#3-#5 are several. What separates the fields, and whether the first line has names, is guessed from the first lines; "
+     "what they leave open is refused with the choices.", false},
+    {"csv", "--header, --no-header", "the first line has names, or numbers", false},
+    {"csv", "--delimiter C, --decimal C, --quote C, --comment C", "their characters, or tab, space; --quote none", false},
+    {"csv", "--skip-lines N", "the first lines that do not belong to the table", false},
+    {"csv", "--missing LIST", "words for missing values, besides empty fields (default: NA, null, nan ...)", false},
+    {"csv", NULL, "What is missing is a NaN, or left out with --nan omit. Columns of integers stay integers. --dtype names another type. "
+     "/dev/stdin:COLUMN is a column of standard input.", false},
 
     {"axes", "--axis LIST", "reduce this axis, or these (0,2); -1 is the last one", true},
     {"axes", NULL, "Axes are those of numpy, of arrays with a shape. Results come in C order of the other axes.", false},
