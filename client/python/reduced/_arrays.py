@@ -115,16 +115,16 @@ def _numbers(a: Any, found: Array, name: str) -> Array:
     if not any(issubclass(kind, (int, np.integer, np.ndarray)) for kind in _types(a)):
         return found
     boxed = np.array(a, dtype=object)
-    values = boxed.ravel().tolist()
-    whole = [x for x in values if isinstance(x, (int, np.integer))]
+    values = [int(x) if isinstance(x, np.integer) else x for x in boxed.ravel().tolist()]  # which Python compares exactly
+    whole = [x for x in values if isinstance(x, int)]
     if len(whole) == len(values):
         least, most = min(whole), max(whole)
         for kind in (np.int64, np.uint64):
             if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
-                return np.array([int(x) for x in values], kind).reshape(boxed.shape)
+                return np.array(whole, kind).reshape(boxed.shape)
         raise TypeError(f"{name}: integers from {least} to {most} do not fit 64 bits")
     for x, y in zip(values, found.ravel().tolist()):
-        if isinstance(x, (int, np.integer)) and x != y:
+        if isinstance(x, int) and x != y:
             raise TypeError(f"{name}: the integer {x} beside floats cannot be one of them; convert it first")
     return found
 
