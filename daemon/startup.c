@@ -379,7 +379,8 @@ bool rd_server_open(rd_server *s, const rd_command *command, int *exit_code)
     *exit_code = RD_EXIT_START;
     umask(0077); /* sockets get their mode after bind: until then it must not be wider */
     introduce(s);
-    if (!rd_events_open(s) || !take_passed(s) || !lock_sockets(s, command->autostarted, exit_code) || !open_engine_sandboxed(s))
+    bool passed = take_passed(s); /* first: if one is closed, the next that is opened here would have its number */
+    if (!rd_events_open(s) || !passed || !lock_sockets(s, command->autostarted, exit_code) || !open_engine_sandboxed(s))
         return false;
     if (!open_transport(s) || !open_tls(s) || !open_workers(s) || !open_trace(s))
         return false;

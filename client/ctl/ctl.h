@@ -195,13 +195,18 @@ double ctl_half_value(int dtype, unsigned bits);
 /* The nearest number to y >= 0, ties to even; the infinity's bits if that is it. */
 unsigned ctl_half_round(int dtype, double y);
 
+/* ---- text/shown.c: what strangers chose, for a terminal. Characters that do more than to be shown become '?' ---- */
+
+/* The first `cap` - 1 bytes, for a message. */
+void ctl_clean(char *out, size_t cap, const char *text);
+/* All of it, then blanks up to column `width`. */
+void ctl_put_text(FILE *f, const char *text, int width);
+
 /* ---- text/parse_scalar.c ---- */
 
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
  * from the text. False: `why` says that it is not a number, or out of range. */
 bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
-/* The first `cap` - 1 bytes of what should be a number, for a message. Bytes that a terminal might interpret become '?'. */
-void ctl_clean(char *out, size_t cap, const char *token);
 /* A sign, then decimal digits or 0x and hexadecimal ones. False: something else. *fits: in 64 bits. */
 bool ctl_parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, bool *fits);
 
@@ -378,8 +383,8 @@ int ctl_read_offsets(const char *name, uint64_t **offsets, uint64_t *n, char why
 
 typedef struct ctl_progress {
     bool on, shown;
-    bool lines; /* a line now and then instead of a bar */
-    const char *name;
+    bool lines;                              /* a line now and then instead of a bar */
+    char name[41];                           /* what a terminal can show of it */
     uint64_t start_ns, last_ns, done, total; /* total 0: unknown */
 } ctl_progress;
 

@@ -86,6 +86,23 @@ static bool is_key_of(const mbedtls_pk_context *key, const mbedtls_x509_crt *cer
 #endif
 
 /* ---- a listener's config ---- */
+
+/* Keys of each connection alone, and authenticated encryption: recorded bytes stay secret when a key is stolen later, and no
+ * padding of CBC is left to be guessed. */
+static const int suites[] = {
+#if MBEDTLS_VERSION_MAJOR >= 3
+    MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
+    MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
+#endif
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    0};
+
 static void config_fini(nng_tls_engine_config *c)
 {
     mbedtls_ssl_config_free(&c->ssl);
@@ -110,6 +127,7 @@ static int config_init(nng_tls_engine_config *c, nng_tls_mode mode)
         return NNG_ECRYPTO;
     }
     set_oldest_version(&c->ssl);
+    mbedtls_ssl_conf_ciphersuites(&c->ssl, suites);
     mbedtls_ssl_conf_rng(&c->ssl, tls_random, NULL);
     return 0;
 }

@@ -244,7 +244,7 @@ static void print_columns(const table *t)
     }
     for (size_t i = 0; i < t->lines; i++) {
         if (named)
-            printf("%-*s  ", ctl_padded(t->line[i].name, names), t->line[i].name);
+            ctl_put_text(stdout, t->line[i].name, names + 2);
         if (unit)
             printf("%8" PRIu64 "  ", t->line[i].index);
         for (int k = 0; k < t->n; k++)
