@@ -31,6 +31,25 @@ static bool may_use(const rd_gate *gate, const rd_peer *p)
     return !p->refused && (rd_gate_open(gate) || (p->local && rd_gate_lets(gate, (uint32_t)p->uid, (uint32_t)p->gid)));
 }
 
+/* A connection that was let in, with the gate of today. */
+static bool stays(const rd_server *s, const rd_session *x)
+{
+    const rd_gate *gate = &s->gates[x->peer.listener];
+    return x->barred || (may_use(gate, &x->peer) && (!x->peer.name[0] || rd_gate_lets_name(gate, x->peer.name)));
+}
+
+size_t rd_evict(rd_server *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i <= s->sessions.mask; i++)
+        for (const rd_session *x = s->sessions.bucket[i]; x; x = x->next)
+            if (!stays(s, x)) {
+                rd_transport_hang_up(s->transport, x->connection);
+                n++;
+            }
+    return n;
+}
+
 /* A user that may not use the socket gets an answer that says so, but only while few such connections exist: the rest are for
  * permitted users. */
 static bool admit(rd_server *s, rd_session *x)

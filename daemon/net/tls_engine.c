@@ -229,9 +229,13 @@ static int conn_send(nng_tls_engine_conn *x, const uint8_t *data, size_t *n)
 /* ---- the peer ---- */
 
 /* nng_tls_engine has no operation for a peer's name. But nng calls `verified` for the connection in the thread that asks for
- * the option. So the answers for rd_tls_engine_peer and _spent pass through a thread-local variable. */
+ * the option. So the answers for rd_tls_engine_peer and the others pass through a thread-local variable. */
 static _Thread_local rd_peer *asked;
 static _Thread_local uint64_t *asked_spent;
+static _Thread_local struct {
+    rd_tls_trust *by; /* NULL: not asked */
+    rd_trust answer;
+} asked_trust;
 
 static bool conn_verified(nng_tls_engine_conn *x)
 {
@@ -241,6 +245,8 @@ static bool conn_verified(nng_tls_engine_conn *x)
         asked->refused = rd_cert_name(&cert->subject, asked->name);
     if (asked_spent)
         *asked_spent = x->spent_ns;
+    if (asked_trust.by && x->shaken)
+        asked_trust.answer = cert && rd_tls_trust_has(asked_trust.by, cert) ? RD_TRUSTED : RD_NOT_TRUSTED;
     return verified;
 }
 
@@ -250,6 +256,16 @@ void rd_tls_engine_peer(nng_stream *stream, rd_peer *peer)
     asked = peer;
     nng_stream_get_bool(stream, NNG_OPT_TLS_VERIFIED, &verified);
     asked = NULL;
+}
+
+rd_trust rd_tls_engine_trusts(nng_stream *stream, rd_tls_trust *trust)
+{
+    bool verified;
+    asked_trust.by = trust;
+    asked_trust.answer = RD_TRUST_UNKNOWN; /* also if the stream has ended */
+    nng_stream_get_bool(stream, NNG_OPT_TLS_VERIFIED, &verified);
+    asked_trust.by = NULL;
+    return asked_trust.answer;
 }
 
 uint64_t rd_tls_engine_spent(nng_stream *stream)

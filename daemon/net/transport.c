@@ -44,6 +44,17 @@ bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char
     return t->tls != NULL;
 }
 
+bool rd_transport_tls_renew(rd_transport *t, const rp_pem_files *files, unsigned *changed, char *why, size_t cap)
+{
+    if (!rd_nng_tls_renew(t->tls, files, changed, why, cap))
+        return false;
+    if (*changed & (RD_TLS_NEW_CA | RD_TLS_NEW_CRL))
+        rd_connections_distrust(&t->connections);
+    return true;
+}
+
+rd_cert_ends rd_transport_tls_ends(const rd_transport *t) { return t->tls ? rd_nng_tls_ends(t->tls) : (rd_cert_ends){0}; }
+
 bool rd_transport_tls_check(const rp_pem_files *files, bool any, char *why, size_t cap)
 {
     rd_nng_tls *tls = rd_nng_tls_open(files, any, why, cap);

@@ -327,6 +327,24 @@ static void put_gpus(FILE *f, const rd_measures *m)
     }
 }
 
+static void put_end(FILE *f, const char *file, int64_t end)
+{
+    if (end)
+        fprintf(f, "reduced_certificate_end_seconds{file=\"%s\"} %" PRId64 "\n", file, end);
+}
+
+/* There are none without TLS. */
+static void put_certificates(FILE *f, const rd_cert_ends *e)
+{
+    if (!e->cert)
+        return;
+    family(f, "certificate_end_seconds", "gauge",
+           "When the TLS files end, in seconds since 1970: the first certificate, the last CA, the first list.");
+    put_end(f, "tls-cert", e->cert);
+    put_end(f, "tls-ca", e->ca);
+    put_end(f, "tls-crl", e->crl);
+}
+
 static void put_totals(FILE *f, const rd_measures *m)
 {
     put_info(f, &m->engine);
@@ -337,6 +355,7 @@ static void put_totals(FILE *f, const rd_measures *m)
     put_times(f, &m->stats->tally);
     put_batches(f, &m->engine);
     put_limits(f, m->users);
+    put_certificates(f, &m->certs);
     if (m->gpus)
         put_gpus(f, m);
     if (m->device.valid) {
