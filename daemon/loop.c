@@ -1,6 +1,7 @@
 #include "daemon/loop.h"
 
 #include "daemon/base/log.h"
+#include "daemon/base/turned_away.h"
 #include "daemon/opening.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
@@ -25,6 +26,9 @@ static void check_name(rd_server *s, rd_peer *p)
     if (p->refused)
         p->name[0] = '\0';
 }
+
+/* A name in a certificate, or a uid. */
+static rd_away reason_of(const rd_peer *p) { return p->refused ? RD_AWAY_NAME : RD_AWAY_USER; }
 
 static bool may_use(const rd_gate *gate, const rd_peer *p)
 {
@@ -54,8 +58,11 @@ size_t rd_evict(rd_server *s)
  * permitted users. */
 static bool admit(rd_server *s, rd_session *x)
 {
-    if (may_use(&s->gates[x->peer.listener], &x->peer))
+    const bool allowed = may_use(&s->gates[x->peer.listener], &x->peer);
+    if (allowed && !x->peer.no_room)
         return true;
+    if (!allowed)
+        rd_turn_away(reason_of(&x->peer), x->peer.text, x->peer.refused ? x->peer.refused : "the lists do not let its user in");
     rd_session_bar(&s->sessions, x);
     return s->sessions.barred <= RP_MAX_STRANGERS;
 }
@@ -76,9 +83,12 @@ static void open_session(rd_server *s, uint32_t connection)
     rd_session *x = NULL;
     if (t->connections < connection_cap(s->config.max_sessions))
         x = rd_session_open(t, connection);
-    if (x && rd_transport_peer(s->transport, connection, &x->peer) && has_room(s, x) && admit(s, x))
+    const bool known = x && rd_transport_peer(s->transport, connection, &x->peer), room = known && has_room(s, x);
+    if (room && admit(s, x))
         return;
-    rd_log(RD_LOG_DEBUG, "%s: a connection is refused: there are %zu", x ? x->peer.text : "a peer", t->connections);
+    if (known ? !room : !x)
+        rd_turn_away(RD_AWAY_CONNECTIONS, known ? x->peer.text : "a peer",
+                     "max-sessions or max-user-sessions bounds connections");
     rd_transport_hang_up(s->transport, connection);
 }
 

@@ -82,4 +82,4 @@ def test_each_alert_fires(scratch):
     assert done.returncode == 0, done.stdout + done.stderr
     alerts = re.findall(r"- alert: (\w+)", (PLACE / "alerts.yml").read_text())
     tested = re.findall(r"alertname: (\w+)", (PLACE / "alerts_test.yml").read_text())
-    assert set(alerts) == set(tested) and len(alerts) == 9
+    assert set(alerts) == set(tested) and len(alerts) == 10

@@ -158,6 +158,7 @@ bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer)
         return false;
     bool known = c->wire->ops->peer(c->wire, peer);
     peer->listener = c->wire->listener;
+    peer->no_room = c->wire->no_room;
     rd_connection_let_go(c);
     return known;
 }

@@ -68,6 +68,7 @@ struct rd_wire {
     rd_origin origin;
     unsigned listener; /* its number */
     bool ipc;          /* framed as on ipc */
+    uint64_t no_room;  /* as rd_peer has it */
 };
 
 typedef struct rd_listener_ops {

@@ -14,6 +14,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/paths.h"
+#include "daemon/base/turned_away.h"
 #include "daemon/net/cert_dates.h"
 #include "daemon/net/handshakes.h"
 #include "daemon/net/limits.h"
@@ -50,6 +51,8 @@ struct nng_accepter {
     atomic_bool closing;
 };
 
+enum { ADDRESS = INET6_ADDRSTRLEN + 8 }; /* with brackets and a port */
+
 typedef struct nng_wire {
     rd_wire wire; /* first: a wire is its nng_wire */
     nng_stream *stream;
@@ -62,6 +65,7 @@ typedef struct nng_wire {
     atomic_uint generation;      /* TLS: of the files that its peer's certificate was found right by */
     bool waits, sends, receives; /* it waits for that turn; what begins then */
     rd_handshake handshake;
+    char address[ADDRESS]; /* TLS: of the peer, for the log */
 } nng_wire;
 
 static nng_wire *of(rd_wire *w) { return (nng_wire *)w; }
@@ -138,9 +142,15 @@ static void charge_handshake(nng_wire *w)
     pthread_mutex_lock(&w->lock);
     bool ended = w->asked && !w->charged;
     w->charged |= ended;
+    const bool closed = w->closed; /* by the daemon, which has its reasons */
     pthread_mutex_unlock(&w->lock);
-    if (ended)
-        rd_handshakes_end(&w->tls->handshakes, &w->handshake, rd_tls_engine_spent(w->stream));
+    if (!ended)
+        return;
+    rd_handshakes_end(&w->tls->handshakes, &w->handshake, rd_tls_engine_spent(w->stream));
+    rd_away reason;
+    const char *why = rd_tls_engine_failure(w->stream, &reason);
+    if (why && !closed)
+        rd_turn_away(reason, w->address, why);
 }
 
 /* ---- the stream ---- */
@@ -271,12 +281,10 @@ static bool nng_wire_is_gone(rd_wire *w)
     return of(w)->tls && !address_of(of(w), &a);
 }
 
-static bool nng_wire_peer(rd_wire *wire, rd_peer *peer)
+static void put_address(nng_wire *w, char out[ADDRESS])
 {
-    nng_wire *w = of(wire);
     nng_sockaddr a;
     char host[INET6_ADDRSTRLEN] = "?";
-    *peer = (rd_peer){0};
     if (!address_of(w, &a))
         memset(&a, 0, sizeof a);
     bool v6 = a.s_family == NNG_AF_INET6;
@@ -284,10 +292,18 @@ static bool nng_wire_peer(rd_wire *wire, rd_peer *peer)
         inet_ntop(AF_INET6, a.s_in6.sa_addr, host, sizeof host);
     else
         inet_ntop(AF_INET, &a.s_in.sa_addr, host, sizeof host);
+    snprintf(out, ADDRESS, v6 ? "[%s]:%u" : "%s:%u", host, ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
+}
+
+static bool nng_wire_peer(rd_wire *wire, rd_peer *peer)
+{
+    nng_wire *w = of(wire);
+    char address[ADDRESS];
+    *peer = (rd_peer){0};
+    put_address(w, address);
     if (w->tls)
         rd_tls_engine_peer(w->stream, peer);
-    snprintf(peer->text, sizeof peer->text, v6 ? "%s%s%s [%s]:%u" : "%s%s%s %s:%u", w->tls ? "tls" : "tcp",
-             peer->name[0] ? " " : "", peer->name, host, ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
+    snprintf(peer->text, sizeof peer->text, "%s%s%s %s", w->tls ? "tls" : "tcp", peer->name[0] ? " " : "", peer->name, address);
     return true;
 }
 
@@ -350,6 +366,7 @@ static nng_wire *make_wire(const nng_accepter *l, nng_stream *stream)
         .ops = &ops, .events = l->listener.events, .listener = l->listener.number, .origin = {false, key_of(w)}};
     w->handshake.key = w->wire.origin.key;
     atomic_init(&w->generation, l->generation);
+    put_address(w, w->address);
     pthread_mutex_init(&w->lock, NULL);
     return w;
 }
@@ -376,6 +393,8 @@ static void nng_wire_on_accepted(void *arg)
     if (atomic_load(&l->closing) || err == NNG_ECLOSED)
         return;
     const bool interrupted = err == NNG_ECANCELED;
+    if (err && !interrupted && !l->resting)
+        rd_turn_away(err == NNG_ENOFILES ? RD_AWAY_DESCRIPTORS : RD_AWAY_MEMORY, "network", nng_strerror(err));
     nng_wire *w = err || l->resting ? NULL : make_wire(l, nng_aio_get_output(l->aio, 0));
     if (w)
         l->listener.events->opened(l->listener.arg, &w->wire);

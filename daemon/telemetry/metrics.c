@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/turned_away.h"
 #include "daemon/telemetry/status_json.h"
 
 enum { SHARE = 20 }; /* the text is made again when its age exceeds this many times the time that making it took */
@@ -86,6 +87,17 @@ static void put_messages(FILE *f, const rd_stats *s)
     family(f, "errors_total", "counter", "Error replies, by kind.");
     for (int e = 1; e < RD_ERRS; e++)
         labelled(f, "errors_total", "error", rp_err_name(e), s->by_err[e]);
+    family(f, "faults_total", "counter",
+           "The same, by whose fault: the data, the request, the load, the daemon, or the machine with its device.");
+    for (int i = 0; i < RD_FAULTS; i++)
+        labelled(f, "faults_total", "fault", rd_fault_names[i], rd_stats_faults(s, i));
+}
+
+static void put_turned_away(FILE *f)
+{
+    family(f, "turned_away_total", "counter", "Peers that were not let in, or could not be, by reason.");
+    for (int i = 0; i < RD_AWAY_N; i++)
+        labelled(f, "turned_away_total", "reason", rd_away_label(i), rd_turned_away(i));
 }
 
 static void put_request(FILE *f, int op, int dtype, int path, int result, uint64_t v)
@@ -350,6 +362,7 @@ static void put_totals(FILE *f, const rd_measures *m)
     put_info(f, &m->engine);
     put_gauges(f, &m->gauges);
     put_messages(f, m->stats);
+    put_turned_away(f);
     put_requests(f, m->stats);
     put_pieces(f, &m->stats->tally);
     put_times(f, &m->stats->tally);
