@@ -26,6 +26,8 @@ EACH       ?= 5#                seconds that `make hostile` gives each attack
 CLIENTS    ?=#                  10000: `make soak` kills this number of clients, and nothing else
 DAEMONS    ?=#                  1000: ... of daemons
 KILL       ?=#                  1: `make soak` kills the daemon every few seconds
+SHARE      ?= 1#                0.25: the clients of `make soak` work a quarter of the time, so that others can use the machine
+STATE      ?=#                  a file to which `make soak` adds its run; a page of all runs is written beside it
 SIMT_ARCH  ?= 90#               compute capability, 75 or 90, whose code `make test-kernels` runs without a GPU
 SIMT_EVERY ?= 11#               one of this number of check_engine's comparisons, a prime number
 PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps` installs
@@ -565,7 +567,7 @@ test-aarch64: all ## unit tests of an aarch64 build under qemu, and its answers 
 	@B=$(B) tests/aarch64
 
 soak: all ## clients of every kind at once for SECONDS, killed and hostile ones among them; nothing may be left behind
-	@REDUCED_BIN_DIR=$(B)/bin $(PYTHON) tests/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KILL)),--kill) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(DAEMONS),--daemons $(DAEMONS))
+	@REDUCED_BIN_DIR=$(B)/bin $(PYTHON) tests/soak.py --seconds $(SECONDS) --share $(SHARE) $(if $(STATE),--state $(STATE)) $(if $(filter 1,$(KILL)),--kill) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(DAEMONS),--daemons $(DAEMONS))
 
 restarts: all ## 16 clients in full flight while the daemon is restarted or killed each 2 s for two minutes; none may notice
 	@RESTARTS=60 REDUCED_BIN_DIR=$(B)/bin $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_restart.py -k sixteen
