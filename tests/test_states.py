@@ -144,6 +144,28 @@ def test_counts_above_2_to_31_by_merging_a_state_with_itself():
         s.merge(one)
 
 
+@pytest.mark.parametrize("dtype", ["f64", "i8"])
+def test_parts_that_were_counted_from_0(dtype):
+    """Merged at the index of their first elements, in any order, they are the whole; other states than those of places do not change."""
+    rng = np.random.default_rng(61)
+    bits = gens.of(dtype)[0](rng, dtype, 60)
+    for op in oracle.ops(dtype):
+        merged = State(op, dtype)
+        for at, part in sorted(pieces(rng, bits, 5), key=lambda _: rng.random()):
+            merged.merge_at(State(op, dtype).add(part), at)
+        assert bytes(merged) == bytes(State(op, dtype).add(bits)), op
+
+
+def test_places_of_parts():
+    a, b = (State("argmax", "i32").add(np.array(x, "<u4")) for x in ([1, 2], [5, 3]))
+    assert a.merge_at(b, 2).finish() == 2 and b.merge_at(State("argmax", "i32"), 7).finish() == 0
+    for op in ("argmax", "stats"):
+        s = State(op, "i32").add(np.array([1], "<u4"), "propagate", 2**60)
+        before = bytes(s)
+        assert code_of(s.merge_at, s, 2**60) == ("TOO_LARGE", "index") == code_of(s.merge_at, s, 2**60 + 1) and bytes(s) == before
+        assert code_of(s.merge_at, State(op, "i32"), 2**60) == ("OK", "")
+
+
 # ---- words ----
 def test_golden_words():
     seen = 0

@@ -145,6 +145,12 @@ static bool option_rows(ctl_options *o, const char *value, char why[CTL_WHY])
     return take_number(&o->spec.rows, "rows", value, 1, CTL_MAX_COUNT, why);
 }
 
+static bool option_index_base(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    o->based = true;
+    return take_number(&o->spec.index_base, "index-base", value, 0, CTL_MAX_COUNT, why);
+}
+
 static bool option_partial(ctl_options *o, const char *value, char why[CTL_WHY])
 {
     (void)value;
@@ -268,7 +274,7 @@ static const cli_option OPTIONS[] = {
     {ROW("mask", TEXT), AT(mask)},
     {ROW("partial", ACT), .take = option_partial},
     {ROW("merge", FLAG), AT(merge)},
-    {ROW("index-base", COUNT), AT(spec.index_base), FROM(0, CTL_MAX_COUNT)},
+    {ROW("index-base", VALUE), .take = option_index_base},
     {ROW("shard", VALUE), .take = ctl_parse_shard},
     {ROW("joined", TEXT), AT(joined)},
     {ROW("path", VALUE), .take = option_path},
