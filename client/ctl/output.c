@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/text/columns.h"
+#include "client/ctl/text/utf8.h"
 
 /* ---- results ---- */
 

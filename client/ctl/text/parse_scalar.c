@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/text/columns.h"
+#include "client/ctl/text/utf8.h"
 
 static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
 static bool is_signed(int dtype)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/text/columns.h"
 #include "client/ctl/text/decimal.h"
+#include "client/ctl/text/utf8.h"
 
 /* ---- floats ---- */
 
