@@ -608,6 +608,10 @@ int reduce_state_merge(void *into, const void *from);
  * (not a state of op and dtype), _ARGUMENT (a spec with a shape). */
 int reduce_state_finish(const void *state, const reduce_spec *spec, void *result);
 
+/* The values of n states that lie one after the other; `results` has room for n of them. Errors: those of reduce_state_finish;
+ * reduce_last_fault has the index of the state that has no value, and those before it are written. */
+int reduce_states_finish(const void *states, size_t n, const reduce_spec *spec, void *results);
+
 /* States as vectors of int64, for engines that can add integers but call no function of ours: MPI_SUM on MPI_INT64_T, NCCL,
  * torch.distributed, a column of a table. Convert the state of each rank, add the vectors element by element, in any order and
  * tree, and convert the sum: it gives the merged state. At most 2^31 - 1 vectors can be added. PROTOCOL.md ("Words") describes

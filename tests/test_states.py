@@ -9,7 +9,7 @@ import pytest
 import gens
 import oracle
 from conftest import LIB, ROOT, SANITIZER, sanitizer
-from libreduce import WRAP, Fault, State
+from libreduce import WRAP, Client, Fault, State
 
 GOLDEN = ROOT / "tests" / "golden"
 OP, DTYPE, NAN = ({code: name for name, code in table.items()} for table in (oracle.OPS, oracle.DTYPES, oracle.NANS))
@@ -221,6 +221,20 @@ def test_arguments():
     assert code_of(s.add, np.zeros(1, "<u8"), "propagate", 2**60 + 1) == ("TOO_LARGE", "index")
     for kw in ({"rows": 2}, {"flags": 1}, {"flags": 2}, {"flags": 64}, {"mask": b"\1"}, {"offsets": bytes(16)}):
         assert code_of(s.finish, **kw) == ("ARGUMENT", "spec"), kw
+
+
+def test_many_states_are_finished_by_one_call():
+    """The values are those of one call each; an error names its state, and what is before it is written."""
+    states = [State("max", "i8").add(np.array([i, 5], "u1")) for i in range(20)]
+    lib, raw, spec = states[0].lib, b"".join(bytes(s) for s in states), Client.spec("max", "i8")
+    out = (C.c_int64 * 20)()
+    assert lib.reduce_states_finish(raw, C.c_size_t(20), C.byref(spec), out) == 0 and list(out) == [max(i, 5) for i in range(20)]
+    size = len(raw) // 20
+    out = (C.c_int64 * 20)(*[-1] * 20)
+    holed = raw[:size * 7] + bytes(State("max", "i8")) + raw[size * 8:]
+    assert lib.reduce_states_finish(holed, C.c_size_t(20), C.byref(spec), out) == -6 and list(out) == [5] * 6 + [6] + [-1] * 13
+    assert lib.reduce_states_finish(None, C.c_size_t(0), C.byref(spec), None) == 0
+    assert lib.reduce_states_finish(None, C.c_size_t(1), C.byref(spec), out) == -101 and lib.reduce_states_finish(raw, C.c_size_t(1), None, out) == -101
 
 
 def damaged(state):

@@ -7,7 +7,7 @@
 
 /* ---- masks ---- */
 
-/* Does a mask with a shape have that of the inputs? Of several, joined along the first axis; one dimension has any of them in order. */
+/* Does a mask with a shape have that of the inputs? Several are joined along the first axis, or are one dimension in order. */
 static bool has_shape_of(const ctl_input *mask, const ctl_work *w)
 {
     uint64_t length = 0;
@@ -15,7 +15,8 @@ static bool has_shape_of(const ctl_input *mask, const ctl_work *w)
         const ctl_input *in = &w->in[i];
         if (!in->npy || (w->n_in > 1 && mask->dims == 1))
             return true;
-        if (mask->dims != in->dims || (in->dims && memcmp(mask->shape + 1, in->shape + 1, (size_t)(in->dims - 1) * sizeof *in->shape)))
+        if (mask->dims != in->dims ||
+            (in->dims && memcmp(mask->shape + 1, in->shape + 1, (size_t)(in->dims - 1) * sizeof *in->shape)))
             return false;
         length += in->dims ? in->shape[0] : 1;
     }

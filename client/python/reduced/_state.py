@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import PLAIN, Operand, operand, remote, to_numpy
+from ._arrays import PLAIN, Array, Operand, operand, remote, to_numpy
 from ._arrow import Flowing
 from ._elements import Element, element
 from ._errors import TypeError_
 from ._lib import check, lib
-from ._plan import NANS, cell_dtype, is_wide, plan
+from ._plan import NANS, cell_dtype, is_wide, out_code, plan
 from ._prepare import elements_of, result_dtype
 from ._results import fit, plain
 from ._run import run
 from ._sources import address
+from ._wide import numbers
 
 HERE = 1 << 12  # elements: more of them are reduced by the daemon
 OTHER_NAMES = {"ptp": "range", "norm": "norm2", "amin": "min", "amax": "max"}
@@ -58,6 +59,17 @@ def runs(keep: Any, size: int) -> Any:
         return ((0, size),)
     edges = np.flatnonzero(np.diff(np.concatenate([[False], keep, [False]]).view("i1"))).tolist()
     return zip(edges[::2], edges[1::2])
+
+
+def finished(op: str, el: Element, states: Array, wanted: np.dtype[Any], nan: str, ddof: int) -> Array:
+    """The values of consecutive states as a type, rounded to it once."""
+    if is_wide(op, el, wanted):
+        return fit(numbers(states.tobytes(), op, wanted), wanted, op)
+    out = out_code(op, el, wanted) if op != "stats" else 0
+    states, cells = np.ascontiguousarray(states), np.empty((len(states), 2) if op == "minmax" else len(states), cell_dtype(op, el, out))
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=el.code, out=out, nan=NANS[nan], ddof=ddof, rows=1)
+    check(lib().reduce_states_finish(address(states), len(states), ctypes.byref(spec), address(cells)))
+    return cells if op == "stats" else fit(cells, wanted, op)
 
 
 class State:
@@ -146,7 +158,6 @@ class State:
         wanted = dtype_of(out, "out") if out is not None else result_dtype(self.op, self._element)
         el, code = self._element, 0 if out is None else element(wanted, "out").code
         if is_wide(self.op, el, wanted):
-            from ._wide import numbers
             found = numbers(bytes(self), self.op, wanted)
             return plain(found[0], wanted) if out is None else fit(found, wanted, self.op)[0]
         spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=self._code[0], dtype=self._code[1], out=code, nan=NANS[self.nan],
