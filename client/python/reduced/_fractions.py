@@ -40,7 +40,7 @@ class Fractional:
         cells = np.empty(states.shape, self.cell)
         for i, state in enumerate(states):
             data = state.tobytes()
-            check(lib().reduce_state_finish(data, ctypes.byref(self.spec), address(cells[i:i + 1])))  # its errors; NaN and 0 are right
+            check(lib().reduce_state_finish(data, len(data), ctypes.byref(self.spec), address(cells[i:i + 1]), cells.itemsize))  # its errors; NaN and 0 are right
             exact = variance(data, self.ddof)
             if exact is None:
                 cells[i] = self.bits(math.nan)
