@@ -152,16 +152,32 @@ static void figures(const rp_fault *f, char *out, size_t room)
         snprintf(out, room, "; the cap is %" PRIu64, f->limit);
 }
 
+/* "row 3: ", or nothing. In "offsets" the index is the number of an offset. */
+static void row_of_last(char *out, size_t room)
+{
+    out[0] = 0;
+    if (!last_is_whole && last.index != RP_NO_INDEX && strcmp(last.field, "offsets"))
+        snprintf(out, room, "row %" PRIu64 ": ", last.index);
+}
+
+int rc_within(const char *part, uint64_t number, int err)
+{
+    char row[32], text[sizeof last.text];
+    row_of_last(row, sizeof row);
+    snprintf(text, sizeof text, "%s", last.text[0] ? last.text : reduce_strerror(err));
+    snprintf(last.text, sizeof last.text, "%s %" PRIu64 ": %s%.100s", part, number, row, text);
+    last_is_whole = true; /* the text names the row */
+    return err;
+}
+
 const char *reduce_errmsg(void)
 {
     int err = -(int)last.code;
     if (err == 0)
         return "";
     const char *text = last.text[0] ? last.text : reduce_strerror(err);
-    char row[32] = "";
-    /* in "offsets" the index is the number of an offset */
-    if (!last_is_whole && last.index != RP_NO_INDEX && strcmp(last.field, "offsets"))
-        snprintf(row, sizeof row, "row %" PRIu64 ": ", last.index);
+    char row[32];
+    row_of_last(row, sizeof row);
     size_t n = (size_t)snprintf(line, sizeof line, "%s: %s%s", reduce_errname(err), row, text);
     figures(&last, line + n, sizeof line - n);
     return line;

@@ -24,6 +24,9 @@ int rc_report(const rp_fault *f);
 /* The same of a request that has one result if it is `whole`: reduce_errmsg names no row then. */
 int rc_report_of(const rp_fault *f, bool whole);
 
+/* The last fault, of code `err`, is one of a part of the call: name it in front of the text, "item 3: ...". Returns `err`. */
+int rc_within(const char *part, uint64_t number, int err);
+
 /* rc_fail and rc_report in one. */
 int rc_error(int err, const char *field, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 

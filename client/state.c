@@ -34,13 +34,13 @@ int rc_state_room(const void *state, size_t size, int op, int dtype)
     return 0;
 }
 
-/* Copy a state of the caller's that is well formed. 0, or the reported error. */
-static int take(rk_state *s, const void *state)
+/* Copy the caller's state of at most `size` bytes, if it is well formed. 0, or the reported error. */
+static int take(rk_state *s, const void *state, size_t size)
 {
     rp_fault f = {0};
     if (!state)
         return rc_error(REDUCE_E_ARGUMENT, "state", "the pointer to the state is NULL");
-    return rk_state_take(s, state, &f) ? rc_report(&f) : 0;
+    return rk_state_take(s, state, size, &f) ? rc_report(&f) : 0;
 }
 
 static void give(void *state, const rk_state *s) { memcpy(state, s, rp_state_size(s->layout)); }
@@ -89,10 +89,10 @@ static int add(rk_state *s, const void *data, size_t count, int nan, uint64_t in
     return 0;
 }
 
-int reduce_state_add_at(void *state, const void *data, size_t count, int nan, uint64_t index)
+int reduce_state_add_at(void *state, size_t size, const void *data, size_t count, int nan, uint64_t index)
 {
     rk_state s;
-    int err = take(&s, state);
+    int err = take(&s, state, size);
     if (!err)
         err = add(&s, data, count, nan, index);
     if (!err)
@@ -100,10 +100,10 @@ int reduce_state_add_at(void *state, const void *data, size_t count, int nan, ui
     return err;
 }
 
-int reduce_state_add(void *state, const void *data, size_t count)
+int reduce_state_add(void *state, size_t size, const void *data, size_t count)
 {
     rk_state s;
-    int err = take(&s, state);
+    int err = take(&s, state, size);
     if (!err)
         err = add(&s, data, count, RP_NAN_PROPAGATE, s.count);
     if (!err)
@@ -125,13 +125,33 @@ static rp_err check_pair(const rk_state *a, const rk_state *b, rp_fault *f)
     return rk_count_check(a->count + b->count, rk_nans_beside(a) + rk_nans_beside(b), f);
 }
 
-int reduce_state_merge(void *into, const void *from)
+/* False: a state cannot have such a place. */
+static bool move_place(uint64_t *place, uint64_t by)
+{
+    *place += by;
+    return *place < RK_MAX_PLACE;
+}
+
+/* Count the places in a state from `by` on. False: one would be too large. */
+static bool move_places(rk_state *s, uint64_t by)
+{
+    uint64_t *other = rk_summary_others(s);
+    if (s->count && (s->layout == RP_STATE_ARGMIN || s->layout == RP_STATE_ARGMAX))
+        return move_place(&s->limb[1], by);
+    if (s->count && rk_is_stats(s->layout))
+        return move_place(&other[RK_STATS_MIN_INDEX], by) && move_place(&other[RK_STATS_MAX_INDEX], by);
+    return true;
+}
+
+int reduce_state_merge_at(void *into, size_t size, const void *from, size_t from_size, uint64_t index)
 {
     rk_state a, b;
     rp_fault f = {0};
-    int err = take(&a, into);
+    int err = take(&a, into, size);
     if (!err)
-        err = take(&b, from);
+        err = take(&b, from, from_size);
+    if (!err && (index > RP_MAX_COUNT || !move_places(&b, index)))
+        err = rc_error(REDUCE_E_TOO_LARGE, "index", "index above 2^60");
     if (err)
         return err;
     if (check_pair(&a, &b, &f))
@@ -139,6 +159,11 @@ int reduce_state_merge(void *into, const void *from)
     rk_state_merge(&a, &b);
     give(into, &a);
     return 0;
+}
+
+int reduce_state_merge(void *into, size_t size, const void *from, size_t from_size)
+{
+    return reduce_state_merge_at(into, size, from, from_size, 0);
 }
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
@@ -155,7 +180,7 @@ static int take_spec(const reduce_spec *given, rp_spec *spec)
     return 0;
 }
 
-int reduce_state_finish(const void *state, const reduce_spec *spec, void *result)
+int reduce_state_finish(const void *state, size_t size, const reduce_spec *spec, void *result, size_t room)
 {
     rk_state s;
     rp_spec checked;
@@ -164,7 +189,9 @@ int reduce_state_finish(const void *state, const reduce_spec *spec, void *result
     if (!err && !result)
         err = rc_error(REDUCE_E_ARGUMENT, "result", "the pointer for the value is NULL");
     if (!err)
-        err = take(&s, state);
+        err = take(&s, state, size);
+    if (!err && room < rp_cell_size(&checked))
+        err = rc_error(REDUCE_E_ARGUMENT, "room", "%zu bytes are less than the %zu of the value", room, rp_cell_size(&checked));
     if (err)
         return err;
     if (s.layout != rp_state_layout(checked.op, checked.dtype) || s.dtype != checked.dtype)

@@ -1,4 +1,5 @@
 """Who may use a socket, and what one user can learn about another or do to it: nothing."""
+import ctypes
 import os
 import pathlib
 import re
@@ -78,6 +79,37 @@ def test_every_thread_is_in_the_sandbox(start):
             pytest.skip("this kernel has no seccomp")
         assert re.search(r"^reduced: sandbox: seccomp, (no )?Landlock$", daemon.log(), re.M)
         assert status_of_threads(daemon, "Seccomp") == {"2"} and status_of_threads(daemon, "NoNewPrivs") == {"1"}
+
+
+def rings(daemon):
+    """Descriptors of io_uring that the daemon has."""
+    return [fd for fd in pathlib.Path(f"/proc/{daemon.process.pid}/fd").iterdir() if "io_uring" in os.readlink(fd)]
+
+
+def can_make_rings():
+    ring = ctypes.CDLL(None).syscall(425, 4, bytes(120))  # io_uring_setup on x86-64 and aarch64
+    if ring >= 0:
+        os.close(ring)
+    return ring >= 0
+
+
+def test_in_the_sandbox_libuv_has_no_ring(start):
+    """libuv makes one for each loop from 1.45 on, and would abort at the first call that the sandbox refuses."""
+    daemon = start()
+    with daemon.connect() as c:
+        assert c.reduce("sum", "u8", bytes([1, 2])).cells == [struct.pack("<Q", 3)]
+        assert "no seccomp" in daemon.log() or rings(daemon) == []
+
+
+def test_without_the_sandbox_libuv_may_have_its_ring(start):
+    daemon = start("--sandbox", "no")
+    with daemon.connect() as c:
+        assert c.reduce("sum", "u8", bytes([1, 2])).cells == [struct.pack("<Q", 3)]
+        if ctypes.CDLL("libuv.so.1").uv_version() < 0x012D00:
+            pytest.skip("libuv before 1.45 has no ring")
+        if not can_make_rings():
+            pytest.skip("this kernel refuses io_uring")
+        assert rings(daemon) != []
 
 
 def test_the_sandbox_can_be_left_out(start):

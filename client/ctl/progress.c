@@ -4,9 +4,10 @@
 
 #include "client/clock.h"
 #include "client/ctl/ctl.h"
+#include "client/ctl/text/columns.h"
 
 static const uint64_t FIRST_NS = RC_NS_PER_S, EVERY_NS = RC_NS_PER_S / 10, LINE_NS = RC_NS_PER_S;
-enum { WIDTH = 24 };
+enum { WIDTH = 24, NAME = 40 }; /* columns */
 
 void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed, bool asked)
 {
@@ -30,7 +31,7 @@ static void tell(const ctl_progress *p, uint64_t now)
 static void draw(const ctl_progress *p, uint64_t now)
 {
     double seconds = (double)(now - p->start_ns) / 1e9, rate = (double)p->done / seconds;
-    fprintf(stderr, "\r\033[K%s ", p->name);
+    fprintf(stderr, "\r\033[K%.*s ", (int)ctl_fit(p->name, NAME), p->name);
     if (p->total) {
         double part = (double)p->done / (double)p->total;
         int full = (int)(part * WIDTH);

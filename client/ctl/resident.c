@@ -97,8 +97,13 @@ int ctl_put(reduce_client *c, const ctl_options *o)
     const char *name = o->files[0];
     char why[CTL_WHY] = "";
     ctl_input in;
-    ctl_source source = {
-        .name = o->n_files > 1 ? o->files[1] : "-", .dtype = o->spec.dtype, .swapped = o->swapped, .text = o->text};
+    ctl_source source = {.name = o->n_files > 1 ? o->files[1] : "-",
+                         .dtype = o->spec.dtype,
+                         .swapped = o->swapped,
+                         .text = o->text,
+                         .no_unpack = o->no_unpack,
+                         .no_scale = o->no_scale,
+                         .dialect = &o->dialect};
     int err = ctl_open(&in, &source, why);
     bool opened = !err;
     if (opened)

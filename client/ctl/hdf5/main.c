@@ -1,5 +1,7 @@
 /* reducectl-hdf5: tells reducectl of the datasets of an HDF5 or netCDF-4 file, and writes their elements. The file is standard
  * input; it is opened again by libhdf5, which wants a name. */
+/* The calls of 1.10, which later versions have, too: there H5O_info_t is another type without it. */
+#define H5_USE_110_API
 #include <hdf5.h>
 #include <stdbool.h>
 #include <stdio.h>

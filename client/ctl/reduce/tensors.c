@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/ctl/formats/container.h"
+#include "client/ctl/text/columns.h"
 #include "proto/types.h"
 
 enum {
@@ -68,12 +69,12 @@ static void norm2_state(const uint8_t *stats, int dtype, uint8_t *out)
 }
 
 /* This is done here and not by the daemon: with hundreds of tensors two exchanges for each would take half of the time. */
-static int finish_state(table *t, int op, int dtype, const uint8_t *state, void *value)
+static int finish_state(table *t, int op, int dtype, const uint8_t *state, void *value, size_t room)
 {
     reduce_spec s = spec_of(t, op, dtype, 0);
     s.path = 0;
     s.ddof = op == REDUCE_STATS ? s.ddof : 0;
-    return reduce_state_finish(state, &s, value);
+    return reduce_state_finish(state, reduce_state_size(op, dtype), &s, value, room);
 }
 
 /* Of which type the least, the largest and the sum of elements are. */
@@ -92,9 +93,9 @@ static int finish(table *t, line *l)
     const int dtype = l->array->dtype;
     bool hex = t->o->format == CTL_HEX;
     norm2_state(l->state, dtype, squares);
-    int err = finish_state(t, REDUCE_STATS, dtype, l->state, &stats);
+    int err = finish_state(t, REDUCE_STATS, dtype, l->state, &stats, sizeof stats);
     if (!err)
-        err = finish_state(t, REDUCE_NORM2, dtype, squares, &norm2);
+        err = finish_state(t, REDUCE_NORM2, dtype, squares, &norm2, sizeof norm2);
     if (err)
         return err;
     int n = ctl_values(v, REDUCE_STATS, type_of_stats(dtype), &stats, hex);
@@ -206,10 +207,11 @@ static void print_table(const table *t)
 {
     int width[COLUMNS];
     for (int i = 0; i < COLUMNS; i++) {
-        width[i] = (int)strlen(heading(NULL, i));
-        for (size_t k = 0; k < t->n; k++)
-            if ((int)strlen(cell(&t->lines[k], i)) > width[i])
-                width[i] = (int)strlen(cell(&t->lines[k], i));
+        width[i] = ctl_columns(heading(NULL, i));
+        for (size_t k = 0; k < t->n; k++) {
+            const int columns = ctl_columns(cell(&t->lines[k], i));
+            width[i] = columns > width[i] ? columns : width[i];
+        }
     }
     if (t->o->n_files > 1)
         ctl_put_text(stdout, t->file, 0), putchar('\n');

@@ -192,7 +192,6 @@ int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cel
 
 /* ---- JSON strings ---- */
 
-/* Length of the UTF-8 character at s, 0 if there is none. Over-long forms and surrogates are not UTF-8. */
 void ctl_json_string(FILE *out, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;

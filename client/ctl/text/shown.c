@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/text/columns.h"
 #include "proto/clean.h"
 
 void ctl_clean(char *out, size_t cap, const char *text) { rp_clean(out, cap, text, 0); }
@@ -18,7 +19,8 @@ void ctl_put_text(FILE *f, const char *text, int width)
         }
         memcpy(piece, text, bytes);
         piece[bytes] = 0;
-        n += (int)rp_clean(piece, sizeof piece, piece, 0);
+        rp_clean(piece, sizeof piece, piece, 0);
+        n += ctl_columns(piece);
         fputs(piece, f);
         text += bytes;
     }
