@@ -202,7 +202,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: ladder man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: ladder man-pages fortran format lint check protocol-json hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 # The ladder's kernels take a minute of compiling, so with CUDA its program is built where it is used: to be tested or installed.
 LADDER   := $(B)/bin/reducectl-ladder
@@ -587,6 +587,9 @@ hostile: all ## every attack of tests/hostile.py for EACH seconds beside an hone
 
 mutants: ## change one place of the sources at a time and see whether a test notices; tests/mutants/run --help
 	@$(PYTHON) tests/mutants/run
+
+defences: ## remove each defence of daemon/THREATS.md once: the test that its row names must fail then; as root
+	@$(PYTHON) tests/mutants/defences
 
 test-gpu: all ladder gpu-tools ## on a GPU: CPU against CUDA bit for bit, compute-sanitizer, kernels beside CUB, the daemon
 	@B=$(B) tests/gpu/run.sh
