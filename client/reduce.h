@@ -563,8 +563,8 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
  * merged: equal elements give equal bytes. The places of argmin, argmax and stats are those that the elements were added with,
  * and stay as they are in a merge: a part begins at its first element's index in the whole array (reduce_state_add_at,
  * reduce_state_merge_at, reduce_spec.index_base). These calls need no client, allocate nothing and do no I/O. They may run in
- * any number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind share
- * it: sum, mean | sumsq, norm2, rms | var, std, sem | minmax, range | count, count_nonzero, any, all.
+ * any number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind
+ * share it: sum, mean | sumsq, norm2, rms | var, std, sem | minmax, range | count, count_nonzero, any, all.
  *
  *     unsigned char s[REDUCE_MAX_STATE];
  *     reduce_state_init(s, sizeof s, REDUCE_SUM, REDUCE_F64);

@@ -265,6 +265,7 @@ static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
     rd_requests *q = &s->requests;
     const char *url = s->config.listen[i], *path = rd_ipc_path(url);
     int passed = take_activated(&s->activated.messages[i]);
+    s->bound[i] = path && passed < 0;
     if (!rd_transport_listen(s->transport, url, passed, q->urls[q->n_urls], RD_MAX_URL, why, cap) ||
         (path && !open_ipc(s, i, path, passed >= 0, why, cap)))
         return false;
