@@ -273,7 +273,8 @@ typedef struct reduce_open_opts {
     uint32_t reconnect_timeout_ms; /* wait this long for a daemon that went away */
     uint32_t timeout_ms;           /* a call fails if the daemon makes no progress on it for this long; a long stream
                                       may take hours. 0: the default, here and above */
-    const char *daemon;            /* AUTOSTART: the program; NULL: "reduced" beside this executable, then in $PATH */
+    const char *daemon;            /* AUTOSTART: the program; NULL: "reduced" beside this executable, if root or the user alone
+                                      can have put it there; then in $PATH */
     uint32_t idle_exit_s;          /* AUTOSTART: the started daemon exits after this long without clients. 600, the default,
                                       leaves it to `idle-exit` of the user's configuration, if that is set */
     const char *tls_ca;            /* tls+tcp: PEM file of the CAs of trusted daemons; NULL: $REDUCED_TLS_CA */

@@ -186,6 +186,30 @@ def test_streams(package):  # noqa: F811
         pass
 
 
+def test_masks_of_pieces_have_their_shape(package):  # noqa: F811
+    """A mask whose count fits is not enough."""
+    a = np.arange(12.0).reshape(3, 4)
+    with package.stream("sum", "f8", masked=True) as s:
+        s.append(a, where=a > 3)
+        s.append(a, where=[True, False, False, False])  # broadcast, as NumPy does
+        for other in (a.reshape(4, 3), a.reshape(12), a.reshape(2, 6)):
+            with pytest.raises(ValueError, match="where: its shape"):
+                s.append(a, where=other > 3)
+            with pytest.raises(ValueError, match="where: its shape"):
+                package.sum(a, where=other > 3)
+    assert s.value == a[a > 3].sum() + 12
+
+
+def test_pieces_of_other_types_are_exact(package):  # noqa: F811
+    """Integers that a float type does not have are refused, in states and streams."""
+    for given in (np.array([2**53 + 1, 1]), [2**53 + 1, 1]):
+        with pytest.raises(ValueError, match="9007199254740993"):
+            package.state("sum", dtype="f8").add(given)
+        with pytest.raises(ValueError, match="9007199254740993"), package.stream("sum", "f8") as s:
+            s.append(given)
+    assert float(package.state("sum", np.array([2**53, 2]), dtype="f8")) == 2**53 + 2
+
+
 def test_streams_of_several_values(package):  # noqa: F811
     found = {}
     for op in ("stats", "minmax", "ptp", "norm"):

@@ -266,6 +266,17 @@ def test_damaged_states_are_refused_by_every_call():
     assert code_of(State("and", "i8").merge, bytes(State("and", "i8"))[:4] + b"\x0c" + bytes(27)) == ("BAD_MESSAGE", "dtype")
 
 
+@pytest.mark.parametrize("dtype, eight, one", [("i32", 8, 1), ("u8", 8, 1), ("f32", 0x41000000, 0x3F800000), ("bf16", 0x4100, 0x3F80),
+                                               ("f64", 0x4020000000000000, 0x3FF0000000000000)])
+def test_sums_that_no_elements_have_together_are_refused(dtype, eight, one):
+    """The square of a sum is at most the number of elements times the sum of squares (Cauchy): no variance is negative."""
+    large, small = (bytes(State("var", dtype).add(np.full(2, x, oracle.unsigned(dtype)))) for x in (eight, one))
+    at = len(bytes(State("sum", dtype)))  # a head and the sum; the squares follow
+    for call in (State("var", dtype).merge, lambda state: State("var", dtype, state).finish()):
+        assert code_of(call, large) == code_of(call, small[:at] + large[at:]) == ("OK", "")
+        assert code_of(call, large[:at] + small[at:]) == ("BAD_MESSAGE", "limbs")
+
+
 def test_bytes_of_any_length_are_checked():
     s = State("sum", "f32")
     for n in (*range(64), 65, 288):

@@ -10,6 +10,7 @@
 #define H5R_PROGRAM "reducectl-hdf5" /* reducectl-hdf5 list; reducectl-hdf5 read NAME: the file is standard input */
 
 enum { H5R_MAX_DIMS = 32, H5R_TYPE_NAME = 32, H5R_MAX_NAME = 4096 };
+enum { H5R_CPU_S = 10 }; /* of processor time, until the next dataset or the next elements are there */
 enum { H5R_SWAPPED = 1, H5R_CONTIGUOUS = 2 };
 
 typedef struct h5r_record {

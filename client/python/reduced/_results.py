@@ -25,6 +25,7 @@ class Finish:
         if p.segments:
             self.laid, self.shape = p.segments.results(self.laid), p.segments.results(p.shape)
         self.keepdims = keepdims
+        self.of_pairs: Callable[[Array], Array] | None = None  # makes the values of complex numbers from states
         self.scalar = not self.shape and out is None
         self.simple = self.scalar and not given and p.element.parts == 1 and not p.element.dated and p.masked is None
         self.number = p.wanted.kind if self.simple and not make else ""  # the result is a single cell
@@ -46,7 +47,7 @@ class Finish:
             return self.make(cells[0], p, ()) if self.make else plain(cells[0], p.wanted)
         values = self.in_axis_order(cells)
         if p.element.parts == 2:
-            values = join(p.asked, values)
+            values = self.of_pairs(values) if self.of_pairs else join(p.asked, values)
         if p.element.dated:
             values = self.dates(values)
         if self.scalar and p.masked is not None and not p.masked.any() and not self.make and p.asked != "count_nonzero":
@@ -120,10 +121,6 @@ def join(op: str, values: Array) -> Array:
     """One value from those of real and imaginary parts."""
     if op in ("sum", "mean"):
         return np.asarray(np.ascontiguousarray(values).view(f"c{2 * values.dtype.itemsize}")[..., 0])
-    if op == "var":
-        return np.asarray(values[..., 0] + values[..., 1])
-    if op in ("std", "rms"):
-        return np.asarray(np.hypot(values[..., 0], values[..., 1]))
     return values
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import remote, to_numpy
+from ._arrays import PLAIN, Operand, operand, remote, to_numpy
+from ._arrow import Flowing
 from ._elements import Element, element
 from ._errors import TypeError_
 from ._lib import check, lib
@@ -51,6 +52,14 @@ def divisor_of(ddof: Any) -> int:
     return int(ddof)
 
 
+def runs(keep: Any, size: int) -> Any:
+    """(begin, end) of each run of elements that are not missing."""
+    if keep is None:
+        return ((0, size),)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], keep, [False]]).view("i1"))).tolist()
+    return zip(edges[::2], edges[1::2])
+
+
 class State:
     """The state of one reduction: of no elements at first. `s += x` or `s.add(x)` adds elements, `s |= other` merges another state,
     and `s.finish()`, `float(s)` and `int(s)` give the value. It pickles, so that parts can be reduced by other processes. Elements are
@@ -79,19 +88,34 @@ class State:
 
     def add(self, a: Any, *, index: int | None = None, client: Any = None) -> State:
         """Add the elements of an array; `index` is that of the first one in the whole array."""
+        if index is not None and (not isinstance(index, (int, np.integer)) or index < 0):
+            raise ValueError(f"index is an integer of 0 or more, not {index!r}")
+        o = operand(a, flows=True) if not isinstance(a, np.ndarray) else None
+        if o is None or not isinstance(o.data, Flowing):
+            self._add(a if o is None or isinstance(a, PLAIN) else o, index, client)
+            return self
+        for piece in o.data:
+            self._add(Operand(*piece), index, client)
+            index = None if index is None else index + piece.data.size
+        return self
+
+    def _add(self, a: Any, index: int | None, client: Any) -> None:
         far = remote(a)
         if far is not None and far.dtype != self.dtype:
             raise TypeError(f"a: elements of {far.dtype} where {self.dtype} is expected")
-        data: Any = elements_of(a, self.dtype, "a") if far is None else far
-        if index is not None and (not isinstance(index, (int, np.integer)) or index < 0):
-            raise ValueError(f"index is an integer of 0 or more, not {index!r}")
+        data: Any = far
+        keep: Any = None
+        if far is None:
+            data, keep = elements_of(a, self.dtype, "a")
         size = prod(data.shape)
         if far is None and size <= HERE:
             with self._using:
-                check(lib().reduce_state_add_at(self._bytes, len(self._bytes), address(data), size, NANS[self.nan], self.count if index is None else int(index)))
+                first = self.count if index is None else int(index)
+                for begin, end in runs(keep, size):
+                    check(lib().reduce_state_add_at(self._bytes, len(self._bytes), address(data) + begin * data.itemsize, end - begin, NANS[self.nan], first + begin))
                 self.count += size
-            return self
-        p = plan(self.op, data, nan=self.nan, state=True)
+            return
+        p = plan(self.op, data, nan=self.nan, state=True, where=keep)
         with self._using:
             p.spec.index_base, self.count = self.count if index is None else int(index), self.count + size
         try:
@@ -100,7 +124,6 @@ class State:
             with self._using:
                 self.count -= size
             raise
-        return self
 
     def _merge(self, other: bytes) -> None:
         check(lib().reduce_state_check(other, len(other), *self._code))
@@ -149,7 +172,7 @@ class State:
     def from_words(cls, op: str, dtype: Any, words: Any) -> State:
         """The state of words that were added up."""
         s = cls(op, dtype)
-        w = np.ascontiguousarray(words, np.int64)
+        w, _ = elements_of(words, np.dtype(np.int64), "words")
         check(lib().reduce_state_from_words(s._bytes, len(s._bytes), *s._code, address(w), w.size))
         return s
 
@@ -219,8 +242,8 @@ def state(op: str, a: Any = None, dtype: Any = None, *, nan: str = "propagate", 
     """
     if a is None:
         return State(op, dtype or float, nan=nan, ddof=ddof)
-    far = remote(a)
+    o = None if isinstance(a, (np.ndarray, *PLAIN)) else operand(a, flows=True)
     if dtype is None:
-        dtype = (to_numpy(a, "a") if far is None else far).dtype
+        dtype = (to_numpy(a, "a") if o is None else o.data).dtype
         element(dtype)
-    return State(op, dtype, nan=nan, ddof=ddof).add(a if far is None else far)
+    return State(op, dtype, nan=nan, ddof=ddof).add(a if o is None else o)
