@@ -12,6 +12,7 @@
 #include "client/device.h"
 #include "client/discover.h"
 #include "client/error.h"
+#include "client/job.h"
 #include "client/local.h"
 #include "client/sized.h"
 
@@ -66,6 +67,7 @@ void reduce_close(reduce_client *c)
     if (!c || c->pid != getpid())
         return;
     disconnect(c, LINGER_MS);
+    rc_ended_close(c);
     rc_datapath_fini(c);
     rc_devices_fini(c);
     rc_unref(c);

@@ -235,7 +235,7 @@ static event wait_for_next(unix_wire *w)
     if (fds[1].revents)
         eventfd_read(w->kick, &n);
     pthread_mutex_lock(&w->lock);
-    if (fds[0].revents && w->out.iov_len)
+    if (fds[0].revents & ~POLLIN && w->out.iov_len) /* there is room, or an error */
         return try_to_send(w);
     if (fds[0].revents && w->receiving && !w->helper)
         return try_to_receive(w);

@@ -74,6 +74,10 @@ static int put_pipe(reduce_client *c, ctl_input *in, const char *name, const red
 static int put_input(reduce_client *c, ctl_input *in, const char *name, const ctl_options *o, char why[CTL_WHY])
 {
     reduce_put_opts opts = REDUCE_PUT_OPTS_INIT;
+    if (in->keep) {
+        snprintf(why, CTL_WHY, "its attributes say which elements are missing, which resident data do not: --no-scale");
+        return REDUCE_E_TYPE;
+    }
     opts.flags = o->replace ? REDUCE_REPLACE : 0;
     opts.ttl_ms = o->ttl_ms;
     opts.place = o->spread ? REDUCE_PLACE_SPREAD : o->spec.device ? REDUCE_PLACE_DEVICE + o->spec.device - 1 : REDUCE_PLACE_ANY;
@@ -97,8 +101,13 @@ int ctl_put(reduce_client *c, const ctl_options *o)
     const char *name = o->files[0];
     char why[CTL_WHY] = "";
     ctl_input in;
-    ctl_source source = {
-        .name = o->n_files > 1 ? o->files[1] : "-", .dtype = o->spec.dtype, .swapped = o->swapped, .text = o->text};
+    ctl_source source = {.name = o->n_files > 1 ? o->files[1] : "-",
+                         .dtype = o->spec.dtype,
+                         .swapped = o->swapped,
+                         .text = o->text,
+                         .no_unpack = o->no_unpack,
+                         .no_scale = o->no_scale,
+                         .dialect = &o->dialect};
     int err = ctl_open(&in, &source, why);
     bool opened = !err;
     if (opened)
@@ -160,7 +169,8 @@ static void resident_line(const reduce_resident *r)
     char left[24] = "-";
     if (r->left_ms != UINT64_MAX)
         snprintf(left, sizeof left, "%" PRIu64, r->left_ms / 1000);
-    printf("%-24s %-5s %14" PRIu64 " %16" PRIu64 " %8" PRIu64 " %8s %5" PRIu32 "  ", r->name, reduce_dtype_name(r->dtype),
+    ctl_put_text(stdout, r->name, 24);
+    printf(" %-5s %14" PRIu64 " %16" PRIu64 " %8" PRIu64 " %8s %5" PRIu32 "  ", reduce_dtype_name(r->dtype),
            r->bytes / reduce_dtype_size(r->dtype), r->bytes, r->age_ms / 1000, left, r->uses);
     put_shape(r);
     put_place(r);

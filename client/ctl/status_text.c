@@ -1,31 +1,36 @@
-/* reducectl status: the daemon's status by section, in readable units. Zeros among many counters are left out. */
+/* reducectl status: the daemon's status by section, in readable units. Zeros among many counters are left out. A terminal gets
+ * several values a line, and of what is held only that. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/text/utf8.h"
 
 typedef struct section {
-    const char *name;
+    const char *name, *brief;
     const char *keys[12]; /* a key, or with a point or an underscore at its end what keys begin with */
 } section;
 
 static const section sections[] = {
     {"daemon",
+     "daemon",
      {"version", "backend", "device", "device_note", "simd", "threads", "uptime_s", "health", "listen.", "rss_bytes"}},
-    {"clients", {"sessions", "sessions_", "connections", "streams", "streams_", "inflight", "disconnected"}},
-    {"requests", {"requests", "errors", "bytes_in", "latency.", "requests."}},
-    {"engine", {"tasks", "tasks_", "busy_s", "pool.", "batch."}},
-    {"shared memory and files", {"side."}},
-    {"devices", {"devices", "devices_", "device.", "gpu."}},
-    {"resident data", {"resident."}},
-    {"held for this user, and limits", {"held.", "limit."}},
-    {"held for all and for other users", {"all.", "all_limit.", "user."}},
-    {"other", {""}}};
+    {"clients", "clients", {"sessions", "sessions_", "connections", "streams", "streams_", "inflight", "disconnected"}},
+    {"requests", "requests", {"requests", "errors", "bytes_in", "latency.", "requests."}},
+    {"engine", "engine", {"tasks", "tasks_", "busy_s", "pool.", "batch."}},
+    {"shared memory and files", "files", {"side."}},
+    {"devices", "devices", {"devices", "devices_", "device.", "gpu."}},
+    {"resident data", "resident", {"resident."}},
+    {"held for this user, and limits", "held", {"held.", "limit."}},
+    {"held for all and for other users", "others", {"all.", "all_limit.", "user."}},
+    {"other", "other", {""}}};
 enum { SECTIONS = sizeof sections / sizeof *sections, MAX_TEXT = 64 };
+enum { FIELD = 256, TITLE = 10, MIN_COLUMNS = 40, USUAL_COLUMNS = 80 };
 
 typedef struct line {
     char *key, *value;
@@ -144,12 +149,80 @@ static void print_report(const report *r)
     }
 }
 
+/* ---- on a terminal ---- */
+
+static int screen_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= MIN_COLUMNS ? size.ws_col : USUAL_COLUMNS;
+}
+
+static const char *value_of(const report *r, const char *before, const char *key)
+{
+    const size_t n = strlen(before);
+    for (size_t i = 0; i < r->n; i++)
+        if (!strncmp(r->lines[i].key, before, n) && !strcmp(r->lines[i].key + n, key))
+            return r->lines[i].value;
+    return NULL;
+}
+
+static bool is_zero(const char *value) { return value[0] == '0' && (!value[1] || value[1] == ' '); }
+
+static bool begins(const char *text, const char *with) { return !strncmp(text, with, strlen(with)); }
+
+/* "key value", of what is held with its limit. False: it is a limit, or 0, which is news only of errors. */
+static bool field_of(const report *r, const line *l, char out[FIELD])
+{
+    static const char *const held[] = {"held.", "all."}, *const limits[] = {"limit.", "all_limit."};
+    const char *key = l->key, *limit = NULL;
+    if (is_zero(l->value) && strcmp(key, "errors"))
+        return false;
+    for (int i = 0; i < 2; i++) {
+        if (begins(key, limits[i]))
+            return false;
+        if (begins(key, held[i])) {
+            key += strlen(held[i]);
+            limit = value_of(r, limits[i], key);
+            break;
+        }
+    }
+    snprintf(out, FIELD, "%s %s%s%s", key, l->value, limit ? " of " : "", limit ? limit : "");
+    return true;
+}
+
+static void print_section(const report *r, int s, int columns)
+{
+    int at = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        char field[FIELD];
+        if (r->lines[i].section != s || !field_of(r, &r->lines[i], field))
+            continue;
+        const int width = ctl_columns(field);
+        if (at == 0)
+            at = printf("%-*s", TITLE, sections[s].brief);
+        else if (at + 2 + width > columns)
+            at = printf("\n%*s", TITLE, "") - 1;
+        else
+            at += printf("  ");
+        at = ctl_put_words(stdout, at, TITLE, columns, field);
+    }
+    if (at)
+        putchar('\n');
+}
+
+static void print_screen(const report *r)
+{
+    const int columns = screen_columns();
+    for (int s = 0; s < SECTIONS; s++)
+        print_section(r, s, columns);
+}
+
 int ctl_status(reduce_client *c, const ctl_options *o)
 {
     report r = {0};
     int err = reduce_query(c, REDUCE_TOPIC_STATUS, status_take, &r);
     if (!err)
-        print_report(&r);
+        (isatty(STDOUT_FILENO) && !o->verbose ? print_screen : print_report)(&r);
     for (size_t i = 0; i < r.n; i++) {
         free(r.lines[i].key);
         free(r.lines[i].value);
