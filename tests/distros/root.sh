@@ -1,4 +1,5 @@
-# Sourced: fresh roots of Debian's distributions in the folder $roots, for tests/distros/run and carried. As root.
+# Sourced, as root: fresh roots of Debian's distributions in the folder $roots, for tests/distros/run and carried. The folder is
+# not below build/, where lints that read every page would meet those of a system. $logs is the folder of the logs.
 [ "$(id -u)" = 0 ] || { echo "needs root: debootstrap and chroot"; exit 77; }
 command -v debootstrap >/dev/null || { echo "no debootstrap"; exit 77; }
 site=${DEBIAN_SITE:-http://deb.debian.org/debian}
@@ -6,12 +7,12 @@ site=${DEBIAN_SITE:-http://deb.debian.org/debian}
 # bind NAME FOLDER INSIDE: a folder of this machine in the root
 bind() { mkdir -p "$roots/$1$3" && mount --bind "$2" "$roots/$1$3"; }
 
-# make_root NAME: packages come from the network once, and are kept in build/distros/packages
+# make_root NAME: packages come from the network once, and are kept in $roots/packages
 make_root() {
-  mkdir -p "$roots/packages/partial"
+  mkdir -p "$roots/packages/partial" "$logs"
   end_root "$1"
-  debootstrap --variant=minbase --cache-dir="$roots/packages" "$1" "$roots/$1" "$site" >"$roots/$1.log" 2>&1 ||
-    { tail -n 5 "$roots/$1.log"; return 1; }
+  debootstrap --variant=minbase --cache-dir="$roots/packages" "$1" "$roots/$1" "$site" >"$logs/$1.log" 2>&1 ||
+    { tail -n 5 "$logs/$1.log"; return 1; }
   printf '127.0.0.1 localhost\n::1 localhost\n' >"$roots/$1/etc/hosts"
   cp /etc/resolv.conf "$roots/$1/etc/"
   [ -z "${PIP_CERT-}" ] || cp "$PIP_CERT" "$roots/$1$home/ca.crt" # where a proxy has a certificate of its own
