@@ -177,7 +177,8 @@ typedef enum reduce_dtype {
     REDUCE_F16 = 9,   /* IEEE 754 binary16 */
     REDUCE_BF16 = 10, /* the upper half of an f32 */
     REDUCE_F32 = 11,
-    REDUCE_F64 = 12
+    REDUCE_F64 = 12,
+    REDUCE_BOOL = 13 /* a byte: 1 if it is not 0 */
 } reduce_dtype;
 
 typedef enum reduce_nan {

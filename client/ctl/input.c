@@ -242,7 +242,7 @@ static int refuse(const ctl_input *in, const ctl_sniffed *s, char why[CTL_WHY])
     if (s->kind == CTL_IS_RAW && in->head_len == 0)
         snprintf(why, CTL_WHY, "it is empty: --dtype says of which type no elements are");
     else if (s->kind == CTL_IS_RAW)
-        snprintf(why, CTL_WHY, "raw elements need --dtype T (i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64)");
+        snprintf(why, CTL_WHY, "raw elements need --dtype T (i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool)");
     else if (s->kind == CTL_IS_FOREIGN)
         snprintf(why, CTL_WHY, "this is %s: %s", s->name, s->advice);
     else

@@ -39,7 +39,8 @@ static int numpy_dtype(const char *word, const char *marks)
     } types[] = {{"int8", "i1", REDUCE_I8},     {"uint8", "u1", REDUCE_U8},    {"int16", "i2", REDUCE_I16},
                  {"uint16", "u2", REDUCE_U16},  {"int32", "i4", REDUCE_I32},   {"uint32", "u4", REDUCE_U32},
                  {"int64", "i8", REDUCE_I64},   {"uint64", "u8", REDUCE_U64},  {"float16", "f2", REDUCE_F16},
-                 {"bfloat16", "", REDUCE_BF16}, {"float32", "f4", REDUCE_F32}, {"float64", "f8", REDUCE_F64}};
+                 {"bfloat16", "", REDUCE_BF16}, {"float32", "f4", REDUCE_F32}, {"float64", "f8", REDUCE_F64},
+                 {"bool", "b1", REDUCE_BOOL}};
     bool marked = *word && strchr(marks, *word);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(word + marked, marked ? types[i].code : types[i].name))

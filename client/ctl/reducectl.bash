@@ -32,7 +32,7 @@ _reducectl()
     local ops="sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std
         any all count count_nan and or xor stats rms sem"
     local commands="ping info status metrics top put ls drop ladder help"
-    local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
+    local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
     local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --wait --help --version"
     local reduce="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --device --partial --merge
         --index-base --shard --joined --path --hex --json --json-strings --raw --progress --deadline"

@@ -161,8 +161,6 @@ static bool bad_field(const ctl_csv *c, const char *text, const char *what, char
     return bad_line(c, both, why);
 }
 
-static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
-
 /* A field as an element. What is missing is a NaN, which the NaN policy deals with. */
 static bool convert(const ctl_csv *c, const char *text, uint8_t *out, char why[CTL_WHY])
 {
@@ -170,7 +168,7 @@ static bool convert(const ctl_csv *c, const char *text, uint8_t *out, char why[C
     uint64_t bits;
     char reason[CTL_WHY];
     bool missing = is_missing(text);
-    if (missing && !is_float(c->dtype))
+    if (missing && !ctl_is_float(c->dtype))
         return bad_field(c, text, "is missing: read the column as f64, with --nan omit", why);
     if (c->dtype == REDUCE_F64 && !missing && parse_f64(text, &v)) {
         memcpy(out, &v, sizeof v);

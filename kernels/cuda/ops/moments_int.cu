@@ -26,6 +26,27 @@ template <class T, class U, class S> struct Integer { // T: the type, U and S: u
     static __device__ __forceinline__ bool negative(U bits) { return kSigned && (S)bits < 0; }
 };
 
+// For stats alone; their other results come from counts (plan.h).
+struct Truth {
+    using Type = uint8_t;
+    using Bits = uint8_t;
+    using Key = int8_t;
+    static constexpr bool kSigned = false, kAllKeys = true;
+    static __device__ __forceinline__ Key key(Bits bits) { return bits != 0; }
+    static __device__ __forceinline__ Bits bits(Key key) { return (Bits)key; }
+    static __device__ __forceinline__ Bits load(const void *p) { return *(const Bits *)p; }
+    static __device__ __forceinline__ u64 own(Bits bits) { return bits; }
+    static __device__ __forceinline__ bool nan(Bits) { return false; }
+    static __device__ __forceinline__ Bits magnitude(Bits bits) { return bits != 0; }
+    static __device__ __forceinline__ bool negative(Bits) { return false; }
+};
+
+} // namespace
+
+template <> constexpr bool kTruths<Truth> = true;
+
+namespace {
+
 // What is wanted beside the sum.
 enum Want { kMagnitudes, kSquares, kStatistics };
 
@@ -234,7 +255,9 @@ SegmentKernel moments_int_kernel(int layout, int dtype)
 {
     if (layout == RP_STATE_ABSINT)
         return rk_is_signed(dtype) ? pick<kMagnitudes>(dtype) : sum_int_kernel(dtype);
-    return rk_is_stats(layout) ? pick<kStatistics>(dtype) : pick<kSquares>(dtype);
+    if (rk_is_stats(layout))
+        return dtype == RP_BOOL ? pick<Truth, kStatistics>() : pick<kStatistics>(dtype);
+    return pick<kSquares>(dtype);
 }
 
 } // namespace rk
