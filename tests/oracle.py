@@ -85,6 +85,8 @@ def nan_bits(fmt):
 
 
 def int_values(bits, dtype):
+    if dtype == "bool":
+        return (bits != 0).astype(np.uint8)
     return bits.view(f"<{'i' if dtype in SIGNED else 'u'}{SIZE[dtype]}")
 
 
@@ -169,7 +171,7 @@ class Elements:
         if initial is not None:
             bits = np.append(bits, unsigned(dtype).type(initial))
         if dtype == "bool":
-            bits = (bits != 0).astype(np.uint8)
+            bits = int_values(bits, dtype)
         self.nans, self.first_nan, keep = 0, NO_INDEX, None
         if dtype in FLOATS:
             nan = is_nan(bits, dtype)

@@ -59,7 +59,8 @@ def npy(path, array, **kw):
     return path
 
 
-NUMPY = {"i8": "<i1", "u8": "<u1", "i16": "<i2", "u16": "<u2", "i32": "<i4", "u32": "<u4", "i64": "<i8", "u64": "<u8", "f16": "<f2", "f32": "<f4", "f64": "<f8"}
+NUMPY = {"i8": "<i1", "u8": "<u1", "i16": "<i2", "u16": "<u2", "i32": "<i4", "u32": "<u4", "i64": "<i8", "u64": "<u8", "f16": "<f2", "f32": "<f4", "f64": "<f8",
+         "bool": "?"}
 
 
 def shown(op, dtype, cell, out=None):
@@ -126,7 +127,7 @@ def check(op, text, want):
 @pytest.mark.parametrize("dtype", oracle.DTYPES)
 def test_every_op_on_raw_and_npy(run, scratch, dtype):
     rng = np.random.default_rng(50)
-    bits = gens.gauss(rng, dtype, 500) if dtype in oracle.FLOATS else rng.integers(0, 2**7, 500).astype(oracle.unsigned(dtype))
+    bits = gens.gauss(rng, dtype, 500) if dtype in oracle.FLOATS else rng.integers(0, 4 if dtype == "bool" else 2**7, 500).astype(oracle.unsigned(dtype))
     raw = scratch / "a.bin"
     raw.write_bytes(bits.tobytes())
     as_npy = npy(scratch / "a.npy", bits.view(NUMPY.get(dtype, "V2")))

@@ -194,6 +194,32 @@ def test_hostile_safetensors(fails, scratch, header):
     fails("BAD_MESSAGE: ", "sum", tensors(scratch / "m", {"a": ("F32", [2], bytes(8))}, header))
 
 
+# ---- bools ----
+def test_bools_of_any_bytes(run, fails, scratch):
+    """A byte that is not 0 is 1, in every container that has bools."""
+    odd, more = bytes([0, 1, 2, 255, 3, 0]), bytes([0, 64])
+    mask = np.frombuffer(odd, bool)
+    np.save(scratch / "m.npy", mask)
+    np.savez(scratch / "m.npz", m=mask)
+    (scratch / "m.bin").write_bytes(odd)
+    (scratch / "more.bin").write_bytes(more)
+    tensors(scratch / "m.safetensors", {"m": ("BOOL", [6], odd)})
+    run("put", "bools", scratch / "m.npy")
+    files = [[scratch / "m.npy"], [f"{scratch}/m.npz:m"], [f"{scratch}/m.safetensors:m"], ["--dtype", "bool", scratch / "m.bin"], ["@bools"],
+             ["--dtype", "|b1", scratch / "m.bin"]]
+    for file in files:
+        for op, value in (("sum", "4"), ("max", "1"), ("min", "0"), ("argmax", "1"), ("argmin", "0"), ("prod", "0"), ("count_nonzero", "4"), ("norminf", "1"),
+                          ("sumsq", "4"), ("and", "0"), ("or", "1"), ("xor", "0"), ("range", "1"), ("any", "true"), ("all", "false")):
+            assert run(op, *file).strip() == value, (op, file)
+        assert float(run("mean", *file)) == 4 / 6
+        assert run("sum", "--initial", 1, *file).strip() == "5"
+    assert run("sum", "--total", "--dtype", "bool", scratch / "m.bin", scratch / "more.bin").strip() == "5"
+    assert run("sum", "--dtype", "bool", "--rows", 2, scratch / "m.bin").split() == ["2", "2"]
+    assert run("sum", "--axis", 0, "--dtype", "bool", "--rows", 2, scratch / "m.bin").split() == ["1", "2", "1"]
+    assert run("argmax", "--dtype", "bool", "--text", "-", stdin=b"0 0 1 1").strip() == "2"
+    fails("beyond the range of bool", "sum", "--dtype", "bool", "--text", "-", stdin=b"0 2")
+
+
 # ---- HDF5 ----
 def hdf5(path, script):
     """Have h5py write it, if there is one."""

@@ -213,7 +213,7 @@ def test_arguments():
     big, none = C.c_size_t(1000), None
     assert lib.reduce_state_init(raw, C.c_size_t(287), 1, 12) == -101 and lib.reduce_state_init(none, big, 1, 12) == -101
     assert lib.reduce_state_init(raw, big, 0, 12) == -4 and lib.reduce_state_init(raw, big, 99, 12) == -4
-    assert lib.reduce_state_init(raw, big, 1, 13) == -3 and lib.reduce_state_init(raw, big, 21, 12) == -3
+    assert lib.reduce_state_init(raw, big, 1, 14) == -3 and lib.reduce_state_init(raw, big, 21, 12) == -3
     assert lib.reduce_state_add(none, none, C.c_size_t(0)) == -101 and lib.reduce_state_add(raw, none, C.c_size_t(1)) == -101
     assert lib.reduce_state_add(raw, none, C.c_size_t(0)) == 0
     assert lib.reduce_state_merge(raw, none) == -101 and lib.reduce_state_finish(raw, none, raw) == -101

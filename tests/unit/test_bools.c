@@ -86,6 +86,34 @@ static void pieces_behind_it_are_not_read(void **state)
     }
 }
 
+/* A piece that was begun later, but ended first, must not hide the place of an earlier one. */
+static void later_pieces_do_not_hide_earlier_places(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
+        uint64_t value = 77;
+        uint8_t *x = malloc(ALL);
+        memset(x, ops[i].truth ? 255 : 0, ALL);
+        memset(x, ops[i].truth ? 0 : 255, PLACE);
+        rk_task t = task_on(&ops[i], x, 0, &value);
+        rk_pieces *j = calloc(1, sizeof *j);
+        pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+        rk_cpu_begin(&t);
+        rk_cut(j, &t, 8, rk_simd_best(), &lock);
+        pthread_mutex_lock(&lock);
+        for (uint64_t k = 0; k < j->pieces; k++) {
+            j->next = j->pieces - 1 - k;
+            rk_run_piece(j);
+        }
+        pthread_mutex_unlock(&lock);
+        rk_finish_pieces(j);
+        assert_int_equal(t.fault.code, RP_OK);
+        assert_int_equal(value, ops[i].value);
+        free(j);
+        free(x);
+    }
+}
+
 /* A state that one element decides has the count of all. Those of any and all count elements, and must read them. */
 static void states_count_what_was_not_read(void **state)
 {
@@ -137,9 +165,8 @@ static void states_of_any_bytes_are_those_of_0_and_1(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_is_read_behind_the_element_that_decides),
-        cmocka_unit_test(pieces_behind_it_are_not_read),
-        cmocka_unit_test(states_count_what_was_not_read),
+        cmocka_unit_test(nothing_is_read_behind_the_element_that_decides), cmocka_unit_test(pieces_behind_it_are_not_read),
+        cmocka_unit_test(later_pieces_do_not_hide_earlier_places),         cmocka_unit_test(states_count_what_was_not_read),
         cmocka_unit_test(states_of_any_bytes_are_those_of_0_and_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

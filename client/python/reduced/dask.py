@@ -113,13 +113,12 @@ def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int
     if a.dtype.kind not in "fiub":
         raise TypeError(f"a: no Dask reduction here of elements of type {a.dtype}")
     wanted = _result_dtype(op, a.dtype)
-    elements = np.dtype("u1") if a.dtype.kind == "b" else a.dtype
     ndim = 0 if axis is None and not keepdims else a.ndim if keepdims else a.ndim - np.size(axis)
     chunk: Any = partial(_chunk, op=op, nan=nan)
     if op in ("argmin", "argmax"):
         a, chunk = _states_with_places(da, a, op, axis, nan), _merge
     return da.reduction(a, chunk=chunk, combine=_merge, axis=axis, keepdims=keepdims, split_every=split_every,
-                        aggregate=partial(_aggregate, op=op, nan=nan, ddof=ddof, elements=elements, wanted=wanted),
+                        aggregate=partial(_aggregate, op=op, nan=nan, ddof=ddof, elements=a.dtype, wanted=wanted),
                         dtype=wanted, meta=np.empty((0,) * ndim, wanted))
 
 
