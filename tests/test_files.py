@@ -258,6 +258,22 @@ def test_hdf5(run, fails, scratch):
 
 
 @needs_hdf5
+def test_bools_of_hdf5(run, scratch):
+    """FALSE and TRUE of one byte are a bool; another enumeration has its numbers."""
+    h5py = pytest.importorskip("h5py")
+    odd = np.array([0, 1, 2, 255, 3, 0], np.uint8)
+
+    def write(f):
+        f["m"] = odd.view(bool)
+        f.create_dataset("packed", data=odd.view(bool), chunks=(4,), compression="gzip")
+        f.create_dataset("colours", data=odd % 3, dtype=h5py.enum_dtype({"RED": 0, "GREEN": 1, "BLUE": 2}, "u1"))
+    path = hdf5(scratch / "r.h5", write)
+    for name in ("m", "packed"):
+        assert run("sum", f"{path}:{name}") == "4\n" and run("argmax", f"{path}:{name}") == "1\n" and run("max", f"{path}:{name}") == "1\n"
+    assert run("sum", f"{path}:colours") == "3\n" and run("max", f"{path}:colours") == "2\n"
+
+
+@needs_hdf5
 def test_hdf5_leads_into_no_other_file(run, fails, scratch):
     def write(f):
         h5py = pytest.importorskip("h5py")
