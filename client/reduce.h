@@ -561,8 +561,10 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
 
 /* What a reduction keeps of its elements, as bytes: the states of REDUCE_STATES_IN and REDUCE_STATES_OUT, made, merged and
  * finished in this process. They are exact, so it does not matter where and in which order elements were added and states
- * merged: equal elements give equal bytes. These calls need no client, allocate nothing and do no I/O. They may run in any
- * number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind share
+ * merged: equal elements give equal bytes. The places of argmin, argmax and stats are those that the elements were added with,
+ * and stay as they are in a merge: a part begins at its first element's index in the whole array (reduce_state_add_at,
+ * reduce_state_merge_at, reduce_spec.index_base). These calls need no client, allocate nothing and do no I/O. They may run in
+ * any number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind share
  * it: sum, mean | sumsq, norm2, rms | var, std, sem | minmax, range | count, count_nonzero, any, all.
  *
  *     unsigned char s[REDUCE_MAX_STATE];
@@ -603,6 +605,11 @@ int reduce_state_add_at(void *state, size_t size, const void *data, size_t count
 /* Add the elements of `from` to those of `into`. Both must have the same kind and element type. Errors: REDUCE_E_BAD_MESSAGE,
  * _TOO_LARGE (more than 2^60 elements). */
 int reduce_state_merge(void *into, size_t size, const void *from, size_t from_size);
+
+/* The same for a part of the whole array whose elements were counted from 0: `index` is that of its first element, by which the
+ * places of argmin, argmax and stats move. reduce_state_merge keeps the places that the states have. Errors: as for
+ * reduce_state_merge; REDUCE_E_TOO_LARGE (field "index": above 2^60). */
+int reduce_state_merge_at(void *into, size_t size, const void *from, size_t from_size, uint64_t index);
 
 /* The value that reduce_run gives for these elements. `result` has `room` bytes, at least those that reduce_result_size states.
  * The spec has op, dtype, out, nan, ddof, initial, REDUCE_WRAP; rows is 1. Errors: those of reduce_run that need no daemon;

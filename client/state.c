@@ -125,13 +125,33 @@ static rp_err check_pair(const rk_state *a, const rk_state *b, rp_fault *f)
     return rk_count_check(a->count + b->count, rk_nans_beside(a) + rk_nans_beside(b), f);
 }
 
-int reduce_state_merge(void *into, size_t size, const void *from, size_t from_size)
+/* False: a state cannot have such a place. */
+static bool move_place(uint64_t *place, uint64_t by)
+{
+    *place += by;
+    return *place < RK_MAX_PLACE;
+}
+
+/* Count the places in a state from `by` on. False: one would be too large. */
+static bool move_places(rk_state *s, uint64_t by)
+{
+    uint64_t *other = rk_summary_others(s);
+    if (s->count && (s->layout == RP_STATE_ARGMIN || s->layout == RP_STATE_ARGMAX))
+        return move_place(&s->limb[1], by);
+    if (s->count && rk_is_stats(s->layout))
+        return move_place(&other[RK_STATS_MIN_INDEX], by) && move_place(&other[RK_STATS_MAX_INDEX], by);
+    return true;
+}
+
+int reduce_state_merge_at(void *into, size_t size, const void *from, size_t from_size, uint64_t index)
 {
     rk_state a, b;
     rp_fault f = {0};
     int err = take(&a, into, size);
     if (!err)
         err = take(&b, from, from_size);
+    if (!err && (index > RP_MAX_COUNT || !move_places(&b, index)))
+        err = rc_error(REDUCE_E_TOO_LARGE, "index", "index above 2^60");
     if (err)
         return err;
     if (check_pair(&a, &b, &f))
@@ -139,6 +159,11 @@ int reduce_state_merge(void *into, size_t size, const void *from, size_t from_si
     rk_state_merge(&a, &b);
     give(into, &a);
     return 0;
+}
+
+int reduce_state_merge(void *into, size_t size, const void *from, size_t from_size)
+{
+    return reduce_state_merge_at(into, size, from, from_size, 0);
 }
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */

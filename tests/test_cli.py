@@ -467,6 +467,24 @@ def test_partial_and_merge(run, fails, scratch):
     fails(FAILED, "IO", "sum", "--merge", scratch / "nothing")
 
 
+@pytest.mark.parametrize("op", ["argmin", "argmax", "stats"])
+def test_merged_places_are_those_in_the_whole(run, fails, scratch, op):
+    """A state counts from its --index-base, without which it is not written: merged places of parts that both begin at 0 are wrong."""
+    parts = [np.array([4, 7], "<i4"), np.array([9, 1], "<i4")]
+    files, states = [scratch / f"p{i}.npy" for i in range(2)], [scratch / f"s{i}" for i in range(2)]
+    for file, state, part, at in zip(files, states, parts, (0, 2)):
+        npy(file, part)
+        fails(USAGE, "needs --index-base", op, "--partial", file)
+        state.write_bytes(run(op, "--partial", "--index-base", at, file, binary=True))
+    whole = npy(scratch / "w.npy", np.concatenate(parts))
+    for order in (states, states[::-1]):
+        assert run(op, "--merge", *order) == run(op, whole)
+    both = scratch / "both"
+    both.write_bytes(run(op, "--merge", "--partial", *states, binary=True))
+    assert run(op, "--merge", both) == run(op, whole)
+    fails(USAGE, "--merge excludes .*--index-base", op, "--merge", "--index-base", 2, *states)
+
+
 def sums_of_columns(a):
     """The exact sums over the first and last axis of bits of f32."""
     for i in range(a.shape[1]):
@@ -1122,7 +1140,7 @@ def test_tables_are_straight_in_utf8(run, scratch, monkeypatch, locale):
 
 def test_messages_are_utf8(fails, scratch):
     fails(FAILED, "\u00fc\u65e5.npy: IO", "sum", scratch / "\u00fc\u65e5.npy")
-    fails(FAILED, r"/\?\?\?\[31mx\?: IO", "sum", os.fsdecode(os.fsencode(scratch) + b"/\xc2\x9b\x1b[31mx\xff"))
+    fails(FAILED, r"/\?\?\[31mx\?: IO", "sum", os.fsdecode(os.fsencode(scratch) + b"/\xc2\x9b\x1b[31mx\xff"))
     fails(FAILED, "'5\u20ac' is not a number", "sum", "--text", stdin="5\u20ac".encode())
 
 

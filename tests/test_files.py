@@ -63,13 +63,46 @@ FOREIGN = {
     "WAV": b"RIFF\0\1\0\0WAVEfmt "}
 
 
+PACKED = ("bzip2", "xz", "lz4", "lz4 legacy", "lzip", "snappy", "RAR", "7z")
+FOREIGN |= {"lz4": b"\4\x22\x4d\x18", "lz4 legacy": b"\2\x21\x4c\x18", "lzip": b"LZIP\1", "snappy": b"\xff\6\0\0sNaPpY", "RAR": b"Rar!\x1a\7\0", "7z": b"7z\xbc\xaf\x27\x1c"}
+CALLED = {"lz4 legacy": "lz4"}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_packed_bytes_are_never_elements(fails, run, scratch, kind):
+    """A type says what the elements are, not that they are packed: the bytes are summed only by --no-unpack."""
+    data, name = FOREIGN[kind] + bytes(2048 - len(FOREIGN[kind])), CALLED.get(kind, kind)
+    (scratch / "f").write_bytes(data)
+    npy = scratch / "a.npy"
+    npy.write_bytes(saved(np.zeros(2048)))
+    for args in (["sum", "-t", "u8"], ["sum", "-t", "f32"], ["sum", "--text"], ["stats", "-t", ">i4"], ["put", "--replace", "x", "-t", "u8"]):
+        fails(f"TYPE: this is an? {name}.*--no-unpack", *args, scratch / "f")
+    fails(f"TYPE: this is an? {name}", "sum", "-t", "u8", stdin=data)
+    fails(f"TYPE: this is an? {name}", "sum", "--mask", scratch / "f", npy)
+    fails(f"TYPE: this is an? {name}", "sum", f"{scratch / 'f'}:a")
+    assert run("sum", "-t", "u8", "--no-unpack", scratch / "f") == run("sum", "-t", "u8", "--no-unpack", stdin=data) == f"{sum(data)}\n"
+
+
+def test_packed_streams_as_they_are(fails, run, scratch):
+    """gzip, zstd and zip are unpacked unless --no-unpack says that their bytes are meant."""
+    np.savez(scratch / "x.npz", np.arange(5))
+    (scratch / "x.gz").write_bytes(gzip.compress(b"\1\2\3"))
+    for name in ("x.npz", "x.gz"):
+        data = (scratch / name).read_bytes()
+        assert run("sum", "-t", "u8", "--no-unpack", scratch / name) == f"{sum(data)}\n"
+    assert run("sum", "-t", "u8", scratch / "x.gz") == "6\n"
+    fails("TYPE: --dtype says u8, the file i64", "sum", "-t", "u8", scratch / "x.npz")
+
+
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_known_files_are_refused_by_name(fails, run, scratch, kind):
     data = FOREIGN[kind] + bytes(2048 - len(FOREIGN[kind]))
     (scratch / "f").write_bytes(data)
-    fails(f"TYPE: this is .*{kind}", "sum", scratch / "f")
-    fails(f"TYPE: this is .*{kind}", "sum", stdin=data)
-    assert run("sum", "-t", "u8", scratch / "f") == f"{sum(data)}\n", "whoever names a type means the bytes"
+    name = CALLED.get(kind, kind)
+    fails(f"TYPE: this is .*{name}", "sum", scratch / "f")
+    fails(f"TYPE: this is .*{name}", "sum", stdin=data)
+    if kind not in PACKED:
+        assert run("sum", "-t", "u8", scratch / "f") == f"{sum(data)}\n", "whoever names a type means the bytes"
 
 
 def test_parquet_is_told_the_way_out(fails, scratch):
@@ -196,6 +229,46 @@ def test_safetensors(run, fails, scratch):
     b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}', b'{"a":' + b"[" * 5000])
 def test_hostile_safetensors(fails, scratch, header):
     fails("BAD_MESSAGE: ", "sum", tensors(scratch / "m", {"a": ("F32", [2], bytes(8))}, header))
+
+
+# ---- names that strangers chose ----
+EVIL = "x\x1b[31m\nreducectl: forged\u009b2J\u202e\x7f"
+CLEAN = "x?[31m?reducectl: forged?2J??"
+TERMINAL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def evil_npz(path, dtype):
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr(EVIL + ".npy", saved(np.ones(3, dtype)))
+        z.writestr("y.npy", saved(np.ones(3)))
+    return path
+
+
+def evil_safetensors(path, dtype):
+    return tensors(path, {EVIL: ("F64" if dtype == "f8" else "C64", [3], np.ones(3, dtype).tobytes()), "y": ("F64", [3], np.ones(3).tobytes())})
+
+
+def evil_hdf5(path, dtype):
+    def write(f):
+        f[EVIL], f["y"] = np.ones(3, dtype), np.ones(3)
+    return hdf5(path, write)
+
+
+@pytest.mark.parametrize("make", [evil_npz, evil_safetensors, pytest.param(evil_hdf5, marks=needs_hdf5)])
+def test_names_of_members_do_nothing_to_a_terminal(ctl, shared, scratch, make):
+    """In values, tables, details and errors; JSON has them as they are."""
+    path = make(scratch / "m", "f8")
+    slash = "/" if make is evil_hdf5 else ""
+    for args in (["sum", path], ["sum,max", path], ["stats", path], ["stats", "--dtype", "f64", path], ["sum", "-v", path], ["sum", "--progress", path],
+                 ["argmax,sum", "--axis", 0, path], ["sum", f"{path}:none"], ["sum", "--dtype", "i32", path], ["min", "--axis", 3, path]):
+        done = ctl(*args, url=shared.url)
+        for stream in (done.stdout.decode(), done.stderr.decode()):
+            assert not TERMINAL.search(stream) and "\nreducectl: forged" not in stream, (args, stream)
+        assert CLEAN in done.stdout.decode() + done.stderr.decode(), (args, done)
+    lines = ctl("sum", "--json", path, url=shared.url).stdout.decode().splitlines()
+    assert {json.loads(line)["file"] for line in lines} == {f"{path}:{slash}{EVIL}", f"{path}:{slash}y"}
+    done = ctl("sum", make(scratch / "c", "c8"), url=shared.url)
+    assert done.returncode == FAILED and not TERMINAL.search(done.stderr.decode()) and CLEAN in done.stderr.decode(), done
 
 
 # ---- HDF5 ----
@@ -330,7 +403,7 @@ def test_columns(run, fails, scratch):
     path.write_text(TABLE)
     assert run("sum", f"{path}:price") == "nan\n" and run("sum", "--nan", "omit", f"{path}:price") == "4\n"
     assert run("argmax", "--nan", "omit", f"{path}:2") == "2\n", "the row, counted from 0"
-    fails("TYPE: line 7: '-1e400' is not a number in the range of f64", "sum", f"{path}:3")
+    fails("TYPE: line 7: '-1e400' is beyond the range of f64", "sum", f"{path}:3")
     fails("TYPE: line 2: '2020-01-01' is not a number", "sum", f"{path}:day")
     fails("TYPE: line 2: 'a \"b\" c' is not a number", "sum", f"{path}:note")
     fails("TYPE: no column 'Price'; there are day, price, vol, total, note", "sum", f"{path}:Price")
@@ -342,20 +415,148 @@ def test_columns(run, fails, scratch):
     path.write_bytes(b"\xef\xbb\xbfa;b\n1;2\n3;4\n")
     assert run("sum", f"{path}:a") == "4\n" and run("sum", f"{path}:b") == "6\n"
     path.write_text("a,b\n1\n")
-    fails("TYPE: line 2: .*too few fields", "sum", f"{path}:b")
+    fails("TYPE: line 2: 1 field, but the first line has 2", "sum", f"{path}:b")
     path.write_text("a,b,a\n1,2,3\n")
     fails("TYPE: 2 columns are called 'a'.*; there are a, b, a", "sum", f"{path}:a")
     assert run("sum", f"{path}:b") == "2\n" and run("sum", f"{path}:3") == "3\n"
     path.write_text("a,b\n1,\n")
     fails("TYPE: line 2: .*missing", "sum", "-t", "i32", f"{path}:b")
     path.write_text("a,b\n1,-70000\n")
-    fails("TYPE: line 2: '-70000' is out of the range of f16", "sum", "-t", "f16", f"{path}:b")
+    fails("TYPE: line 2: '-70000' is beyond the range of f16", "sum", "-t", "f16", f"{path}:b")
     path.write_text("," * (1 << 20))  # columns beyond counting
     fails("TOO_LARGE: line 1 is longer", "sum", f"{path}:a")
     path.write_text("a" + ",b" * 400_000 + "\n" + "1" + ",2" * 400_000 + "\n")
     assert run("sum", f"{path}:a") == "1\n" and run("sum", f"{path}:400001") == "2\n"
     path.write_text('a,b\n1,"' + "x" * (3 << 20))
     fails("TOO_LARGE: line 2 is longer", "sum", f"{path}:a")
+
+
+def table(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_every_line_has_the_fields_of_the_first(run, fails, scratch):
+    """One more, one less, row names as R writes them: the columns would be others."""
+    path = scratch / "t.csv"
+    for text, column, line, n, first in (("item,grams\nflour,748\nwater,1,691\n", "grams", 3, 3, 2), ("a,b\nx,1,2\ny,3,4\n", "a", 2, 3, 2), ("a;b\n1;2\n3;4;\n", "b", 3, 3, 2),
+                                         ("a\tb\tc\n1\t2\t3\n\n1\t2\n", "a", 4, 2, 3), ('a,b\n"1\n2",3\n4\n', "b", 4, 1, 2), ('a,b\n1,"2"\n"3",4,"5"\n', "a", 3, 3, 2)):
+        fails(f"TYPE: line {line}: {n} fields?, but the first line has {first}", "sum", f"{table(path, text)}:{column}")
+    long = "a,b,c\n" + "1,2,3\n" * 50_000
+    for bad in ("1,2\n", "1,2,3,4\n", '"1",2\n'):
+        fails("TYPE: line 50002: . fields?, but", "sum", f"{table(path, long + bad + '1,2,3' * 9)}:a")
+    assert run("sum", f"{table(path, long)}:c") == "150000\n"
+
+
+def test_what_the_first_lines_leave_open_is_refused(run, fails, scratch):
+    """The delimiter: of two that divide all lines alike none is taken. The header: years, numbers of columns, names beside numbers."""
+    path = scratch / "t.csv"
+    two = table(path, "1,5;2,5\n3,5;4,5\n")
+    fails(r"fields may be separated by ',' \(3 in the first line\) or ';' \(2 in the first line\): --delimiter", "sum", f"{two}:1")
+    assert run("sum", "--delimiter", ";", "--decimal", ",", f"{two}:1") == run("sum", "--decimal", ",", f"{two}:1") == "5\n"
+    fails("line 1: '1,5' is not a number", "sum", "--delimiter", ";", "--no-header", f"{two}:1")
+    assert run("sum", "--delimiter", ",", "--no-header", f"{two}:1") == "4\n"
+    assert run("sum", f"{table(path, 'name;price' + chr(10) + 'foo, bar;1' + chr(10) + 'x;2' + chr(10))}:price") == "3\n"
+    open_headers = ("2019,2020\n5,9\n3,4\n", "0,1,2\n5,9,1\n3,4,1\n", ",2019,2020\nx,9,1\n", "setosa,1\nversicolor,2\nvirginica,3\n", "2020\n1\n", "1,7\n0.5,1.5\n2.5,3.5\n", "0.25,0.5\n1,2\n3,4\n")
+    for text in open_headers:
+        last = text.split("\n")[0].count(",") + 1
+        fails("may be a header or not: --header or --no-header says which; it has", "sum", f"{table(path, text)}:#{last}")
+        rows = [line.split(",") for line in text.splitlines()]
+        for option, first in (("--header", 1), ("--no-header", 0)):
+            assert float(run("sum", option, f"{path}:#{last}")) == sum(float(r[-1]) for r in rows[first:]), (text, option)
+    for text, want in (("1,5\n2,9\n", 14), ("1,2\n3,4\n", 6), ("a,b\n1,2\n", 2), ("a,b\n", 0), ("x,1.5\nx,2.5\n", 4), ("x,3,3\ny,4,4\n", 7), ("-1,4\n1,5\n", 9), ("a,2019\n1,7\n", 7), ("2019,1\n2020,2\n", 3)):
+        fields = text.split("\n")[0].count(",") + 1
+        assert float(run("sum", f"{table(path, text)}:#{fields}")) == want, text
+
+
+def test_a_number_that_is_a_name_too(run, fails, scratch):
+    path = table(scratch / "t.csv", "4,150,setosa,3\n5.1,3.5,1.4,0\n4,2,1,7\n")
+    fails("'3' is a column's name and another's number: '=3' or '#3' says which; there are 4, 150, setosa, 3", "sum", f"{path}:3")
+    assert [run("sum", f"{path}:{c}").strip() for c in ("=3", "#3", "=4", "#4", "150", "2", "#2", "setosa")] == ["7", "2.4", "9.1", "7", "5.5", "5.5", "5.5", "2.4"]
+    for wrong in ("=9", "#9", "#0", "=", "#x", "=2"):
+        fails("TYPE: no column '", "sum", f"{path}:{wrong}")
+    path = table(scratch / "t.csv", "#1,=b\n5,6\n")
+    assert run("sum", f"{path}:#1") == run("sum", f"{path}:=#1") == "5\n" and run("sum", f"{path}:==b") == "6\n"
+
+
+def test_lists_and_ranges_of_columns(ctl, shared, run, scratch):
+    """Each column gives a line, as members do; with --total they are one array."""
+    path = table(scratch / "t.csv", 'a,"b, c",d,e\n1,2,3,4\n10,20,30,40\n')
+    assert run("sum", f"{path}:#1,#3-#4,=b, c") == "".join(f"{v}  {path}:{c}\n" for v, c in ((11, "#1"), (33, "#3"), (44, "#4"), (22, "=b, c")))
+    assert run("sum", "--total", f"{path}:#1-4") == "110\n"
+    assert [line.split()[1:3] for line in run("sum,max", f"{path}:=a,=d").splitlines()] == [["sum", "max"], ["11", "10"], ["33", "30"]]
+    for wrong in ("#1,#x", "#2-#1", "#1-", "#1-#99999999", "#1,#0"):
+        done = ctl("sum", f"{path}:{wrong}", url=shared.url)
+        assert done.returncode == 2 and b"is not a column or a range of columns" in done.stderr, (wrong, done)
+    done = ctl("sum", "/dev/stdin:#1,#2", url=shared.url, stdin=b"1,2\n")
+    assert done.returncode == 2 and b"a pipe is read once, for one column" in done.stderr
+
+
+def test_integers_of_columns_stay_integers(run, fails, scratch):
+    """Ids and stamps are exact, sums have 128 bits; with missing ones too, under omit, and every line keeps its index."""
+    r = random.Random(5)
+    path = scratch / "t.csv"
+    values = [r.choice((None, r.randrange(2**62, 2**63), -r.randrange(2**62), 3)) for _ in range(30_000)]
+    known = [v for v in values if v is not None]
+    path.write_text("id,x\n" + "".join(f"{'' if v is None else v},1\n" for v in values))
+    omit = ("--nan", "omit", f"{path}:id")
+    assert [int(run(op, *omit)) for op in ("sum", "max", "min")] == [sum(known), max(known), min(known)]
+    assert [int(run(op, *omit)) for op in ("argmax", "argmin", "count", "count_nan")] == [values.index(max(known)), values.index(min(known)), len(known), values.count(None)]
+    assert int(run("argmin", "--index-base", 1000, *omit)) == 1000 + values.index(min(known))
+    stats = dict(line.split() for line in run("stats", *omit).splitlines())
+    assert [int(stats[k]) for k in ("count", "nans", "sum", "max", "argmax")] == [len(known), values.count(None), sum(known), max(known), values.index(max(known))]
+    told = json.loads(run("max", "--json", *omit))
+    assert (told["value"], told["count"]) == (max(known), len(values))
+    fails("NAN|integers beyond 2\\^53 and missing", "sum", "--nan", "error", f"{path}:id")
+    fails("the column has integers beyond 2\\^53 and missing values: --nan omit", "max", f"{path}:id")
+    fails("a state of integers does not count missing values", "stats", "--partial", *omit)
+    assert int(run("sum", "--total", "--nan", "omit", f"{path}:id", f"{path}:x")) == sum(known) + len(values)
+    assert int(run("argmax", "--total", "--nan", "omit", f"{path}:x", f"{path}:id")) == len(values) + values.index(max(known))
+    wide = table(path, f"a,b\n{2**64},1\n{-2**70},2\n7,\n")
+    assert int(run("sum", f"{wide}:a")) == 2**64 - 2**70 + 7 and run("max", f"{wide}:a") == f"{2**64}\n"
+    assert run("sum,mean", "--nan", "omit", f"{wide}:b").split()[2:] == ["3", "1.5"]
+    stamps = table(path, "t\n" + "".join(f"{1700000000000000000 + i}\n" for i in range(100)))
+    assert run("max", f"{stamps}:t") == "1700000000000000099\n" and run("argmax", f"{stamps}:t") == "99\n"
+    late = table(path, "t,u\n" + "1,\n" * 600_000 + "0.5,2\n")
+    assert run("sum", f"{late}:t") == "600000.5\n" and run("argmax", "--nan", "omit", f"{late}:u") == "600000\n"
+    assert json.loads(run("count_nan", "--json", "--nan", "omit", f"{late}:u"))["value"] == 600_000
+
+
+def test_tables_of_all_dialects(run, fails, scratch):
+    path = scratch / "t.csv"
+    for end in ("\n", "\r\n", "\r"):
+        lines = ["# made by hand", "#", "'n,ame'|price", "a|1,5", "'it''s|x'|-2,5", "", "# within", "b|k.A.", "c|10"]
+        text = end.join(lines) + end
+        options = ("--comment", "#", "--delimiter", "|", "--decimal", ",", "--quote", "'", "--missing", "k.A.,-", "--nan", "omit")
+        assert run("sum", *options, f"{table(path, text)}:price") == "9\n" == run("sum", *options, f"{table(path, text.rstrip(end))}:#2")
+        assert run("argmax", *options, f"{path}:price") == "3\n" and run("count_nan", *options, f"{path}:price") == "1\n"
+        assert run("sum", "--skip-lines", 1, *options[:-4], "--missing", "k.A.", "--nan", "omit", f"{path}:=price") == "9\n"
+        fails("line 8: 'k.A.' is not a number", "sum", *options[:8], f"{path}:price")
+    assert run("sum", "--quote", "none", f"{table(path, 'a,b' + chr(10) + '5,3' + chr(10) + chr(34) + ',4' + chr(10))}:b") == "7\n"
+    assert run("sum", "--delimiter", "tab", f"{table(path, 'a,b' + chr(9) + 'c' + chr(10) + '1' + chr(9) + '2' + chr(10))}:c") == "2\n"
+    assert run("sum", "--delimiter", "space", f"{table(path, 'a b' + chr(10) + '1 2' + chr(10))}:b") == "2\n"
+    assert run("sum", "--missing=-999", "--nan", "omit", f"{table(path, 'a' + chr(10) + '5' + chr(10) + '-999' + chr(10) + chr(10))}:a") == "5\n"
+    fails("--skip-lines 9, but the table has 2 lines", "sum", "--skip-lines", 9, f"{table(path, 'a' + chr(10) + '5' + chr(10))}:a")
+    for text in (b"\xef\xbb\xbfa,b\r1,2\r", b"\xef\xbb\xbf\n\na,b\n1,2"):
+        assert run("sum", f"{table(path, text)}:a") == "1\n"
+    assert run("sum", "--text", table(path, b"\xef\xbb\xbf1 2")) == run("sum", "--text", stdin=b"\xef\xbb\xbf1 2") == "3\n"
+    for text, name in (("a,b\n1,2\n".encode("utf-16"), "UTF-16"), ("a,b\n1,2\n".encode("utf-16-be"), ""), ("\ufeffa,b\n1,2\n".encode("utf-16-be"), "UTF-16"), ("Stra\xdfe,b\n1,2\n".encode("latin-1"), "Latin-1")):
+        if name:
+            fails(f"TYPE: this is text in {name}.*iconv", "sum", f"{table(path, text)}:b")
+            fails(f"TYPE: this is text in {name}.*iconv", "sum", "--text", stdin=text)
+            assert run("sum", "-t", "u8", path) == f"{sum(text)}\n"
+
+
+@pytest.mark.parametrize("args, told", [
+    (("--header", "--no-header"), "exclude each other"), (("--delimiter", ",,"), "not one character"), (("--delimiter", "5"), "not one character"), (("--decimal", "e"), "not one character"),
+    (("--delimiter", "."), "different characters"), (("--quote", ";", "--delimiter", ";"), "different characters"), (("--comment", '"'), "different characters"),
+    (("--text", "--header"), "exclude --text"), (("--skip-lines", "-1"), "whole number")])
+def test_dialects_that_are_refused(ctl, shared, scratch, args, told):
+    path = table(scratch / "t.csv", "a,b\n1,2\n")
+    done = ctl("sum", *args, f"{path}:b", url=shared.url)
+    assert done.returncode == 2 and told.encode() in done.stderr, done.stderr
+    done = ctl("ping", *args, url=shared.url)
+    assert done.returncode == 2
 
 
 def test_quotes_within_fields(run, fails, scratch):
@@ -400,7 +601,7 @@ def test_columns_without_quotes(run, fails, scratch):
     lines[30_000] = "1,2\n"  # a line end less where lines are doubled
     (scratch / "t.csv").write_text(f"a,n,v,w{end}" + "".join(lines), newline="")
     number = 2 + sum(line.count("\n") for line in lines[:30_000])
-    fails(f"TYPE: line {number}: the line has too few fields", "sum", f"{scratch / 't.csv'}:v")
+    fails(f"TYPE: line {number}: 2 fields, but the first line has 4", "sum", f"{scratch / 't.csv'}:v")
 
 
 def test_zero_bytes_in_a_column(run, fails, scratch):
@@ -477,6 +678,12 @@ def test_zstd(run, fails, scratch):
     assert run("sum", scratch / "x.npy.zst") == "4999950000\n"
     (scratch / "t.csv.zst").write_bytes(frame(b"a,b\n1,2\n3,4\n"))
     assert run("sum", f"{scratch / 't.csv.zst'}:b") == "6\n"
+    skippable = b"".join(struct.pack("<2L", 0x184D2A50 + i, n) + bytes(n) for i, n in ((0, 4), (15, 0), (3, 2000)))
+    for packed, args in ((frame(data), []), (frame(np.arange(100, dtype="<i4").tobytes()), ["-t", "i32"])):
+        (scratch / "p.zst").write_bytes(skippable + packed + skippable)
+        want = run("sum", *args, stdin=packed)
+        assert run("sum", *args, scratch / "p.zst") == run("sum", *args, stdin=skippable + packed) == want, "pzstd writes such frames"
+    fails("TYPE: this is an lz4 stream", "sum", "-t", "u8", stdin=skippable[:12] + b"\4\x22\x4d\x18" + bytes(99))
     (scratch / "cut.zst").write_bytes(frame(data)[:-10])
     fails("IO: the compressed data are cut", "sum", scratch / "cut.zst")
 

@@ -1,5 +1,6 @@
 """Over the network: TLS with certificates on both sides, nothing in plain unless told, and no secret in the log."""
 import base64
+import contextlib
 import json
 import re
 import socket
@@ -331,6 +332,23 @@ def test_versions_before_1_2_are_refused(start, site, server):
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     with Connection(url, tls=context) as c:
         assert c.socket.version() == "TLSv1.2"
+
+
+def test_only_fresh_keys_and_authenticated_encryption(start, site, server):
+    """Each suite of TLS 1.2 that this machine's OpenSSL has, alone."""
+    url = tls_url(start(*site.flags(server)))
+    taken = set()
+    context = context_of(site, site.client)
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    names = [c["name"] for c in context.get_ciphers() if c["protocol"] != "TLSv1.3"]
+    assert len(names) > 20
+    for name in names:
+        context.set_ciphers(f"{name}:@SECLEVEL=0")
+        with contextlib.suppress(ssl.SSLError, ConnectionResetError), Connection(url, tls=context) as c:
+            c.hello()
+            taken.add(c.socket.cipher()[0])
+    assert taken and all(re.match("ECDHE-.*(GCM|CHACHA20-POLY1305)", name) for name in taken), taken
 
 
 # ---- handshakes ----

@@ -308,8 +308,15 @@ def test_unfinished_frames_of_a_user_are_bounded(start):
                 moved |= n > 0
         return moved
 
-    while send(-1) or not serves_others(daemon):
-        pass
+    with daemon.connect() as asks:
+        def unfinished():
+            return asks.query(2)["held.frame_bytes"]
+
+        quiet = 0  # questions in a row in which the daemon read nothing
+        while quiet < 200:
+            quiet = 0 if send(-1) or unfinished() <= ORIGIN_FRAMES - MOST else quiet + 1
+            assert unfinished() <= ORIGIN_FRAMES
+    assert serves_others(daemon) and sum(len(p) - 1 == n for n, p in zip(at, parts)) <= ORIGIN_FRAMES // MAX_DATA
     assert memory(daemon, "VmRSS") - before < (ORIGIN_FRAMES >> 10) + (40 << 10)
     while any(n < len(p) for n, p in zip(at, parts)):  # those that wait go on as others end
         if not send(None):

@@ -36,16 +36,28 @@ const help_row ctl_help_rows[] = {
      "max. A "
      "pipe's type is that of its first 64 MiB.",
      false},
+    {"inputs", "--no-unpack", "the bytes of packed files as elements", false},
+    {"inputs", "--no-scale", "the stored values of netCDF, without its attributes", false},
     {"inputs", "--total", "all files as one array", true},
     {"inputs", "--mask FILE", "skip the elements whose byte in FILE is 0: .npy of bool, u8, i8, or raw bytes", false},
 
     {"csv", NULL,
-     "FILE:COLUMN is a column of CSV or TSV, by its name in the first line or by its number from 1 on. The first line is a "
-     "header if not all of its fields are numbers. Tabs, commas or semicolons separate the fields.",
+     "FILE:COLUMN is a column of CSV or TSV by its name, else by its number from 1 on; FILE:=NAME and FILE:#4 say which. "
+     "FILE:#1,#3-#5 are several. What separates the fields, and whether the first line has names, is guessed from the first "
+     "lines; "
+     "what they leave open is refused with the choices.",
      false},
+    {"csv", "--header", "the first line has names", false},
+    {"csv", "--no-header", "the first line has numbers", false},
+    {"csv", "--delimiter C", "what separates the fields: a character, or tab, space", false},
+    {"csv", "--decimal C", "what stands for the point of numbers", false},
+    {"csv", "--quote C", "what encloses fields, or none", false},
+    {"csv", "--comment C", "lines that begin with it are left out", false},
+    {"csv", "--skip-lines N", "the first lines that do not belong to the table", false},
+    {"csv", "--missing LIST", "words for missing values, besides empty fields (default: NA, null, nan ...)", false},
     {"csv", NULL,
-     "What is missing (an empty field, NA, null, nan ...) is a NaN: see --nan in 'help values'. Elements are f64, or "
-     "those of --dtype. /dev/stdin:COLUMN is a column of standard input.",
+     "What is missing is a NaN, or left out with --nan omit. Columns of integers stay integers. --dtype names another type. "
+     "/dev/stdin:COLUMN is a column of standard input.",
      false},
 
     {"axes", "--axis LIST", "reduce this axis, or these (0,2); -1 is the last one", true},

@@ -140,25 +140,34 @@ static int open_raw(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     return 0;
 }
 
-static int open_text(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
+/* The bytes from the first one on, but for `skip` that were read ahead. */
+static ctl_pull *from_begin(ctl_input *in, size_t skip)
 {
-    in->text = true;
-    in->kind = "text";
-    in->dtype = source->dtype;
-    in->guessed = !source->dtype;
-    if (in->regular && lseek(in->fd, (off_t)in->start, SEEK_SET) < 0)
-        return REDUCE_E_IO;
     ctl_pull *from = in->pull ? in->pull : rest_of(in);
     in->pull = NULL;
-    if (!in->regular)
-        from = ctl_pull_behind(in->head, in->head_len, from);
-    in->reader = ctl_reader_open(from, in->regular ? in->fd : -1, source->brief, &in->dtype, &in->err, why);
+    return ctl_pull_behind(in->head + skip, in->head_len - skip, from);
+}
+
+/* Numbers as text, from the stream. */
+static int read_text(ctl_input *in, const ctl_source *source, ctl_pull *from, char why[CTL_WHY])
+{
+    in->text = true;
+    in->guessed = !in->dtype;
+    in->reader = ctl_reader_open(from, source->brief, &in->dtype, &in->err, why);
     if (!in->reader)
         return in->err;
     if (in->dtype || source->wide)
         return 0;
     snprintf(why, CTL_WHY, "integers that fit neither i64 nor u64; --dtype f64 reads them rounded");
     return REDUCE_E_TYPE;
+}
+
+static int open_text(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
+{
+    bool marked = in->head_len >= 3 && !memcmp(in->head, "\xef\xbb\xbf", 3); /* UTF-8's mark */
+    in->kind = "text";
+    in->dtype = source->dtype;
+    return read_text(in, source, from_begin(in, marked ? 3 : 0), why);
 }
 
 /* ---- containers ---- */
@@ -232,15 +241,22 @@ static int open_member(ctl_input *in, const ctl_source *source, ctl_kind kind, c
 /* A column of a table. */
 static int open_column(ctl_input *in, const ctl_source *source, const char *column, char why[CTL_WHY])
 {
-    ctl_pull *from = in->pull ? in->pull : rest_of(in);
-    int err = 0;
+    static const ctl_dialect unknown;
+    int err = 0, said = source->dtype ? source->dtype : source->raw_dtype;
+    bool real = said >= REDUCE_F16 || (!said && source->floats);
+    ctl_csv_options o = {.dialect = source->dialect ? source->dialect : &unknown,
+                         .policy = real           ? CTL_MISSING_NAN
+                                   : source->omit ? CTL_MISSING_OMITTED
+                                   : said         ? CTL_MISSING_REFUSED
+                                                  : CTL_MISSING_NAN,
+                         .guessed = !said && !source->floats};
     in->kind = "a column of text";
-    in->column = true;
-    in->dtype = source->dtype ? source->dtype : source->raw_dtype ? source->raw_dtype : REDUCE_F64;
-    in->pull = NULL;
-    from = ctl_pull_behind(in->head, in->head_len, from);
-    from = ctl_csv_column(from, column, in->dtype, &err, why);
-    return read_through(in, from, err, why);
+    in->dtype = said ? said : source->floats ? REDUCE_F64 : 0;
+    in->holes.placed = source->places;
+    ctl_pull *from = ctl_csv_column(from_begin(in, 0), column, &o, &in->holes, &err, why);
+    if (!from)
+        return err ? err : no_memory(why);
+    return read_text(in, source, from, why);
 }
 
 static int refuse(const ctl_input *in, const ctl_sniffed *s, char why[CTL_WHY])
@@ -249,8 +265,9 @@ static int refuse(const ctl_input *in, const ctl_sniffed *s, char why[CTL_WHY])
         snprintf(why, CTL_WHY, "it is empty: --dtype says of which type no elements are");
     else if (s->kind == CTL_IS_RAW)
         snprintf(why, CTL_WHY, "raw elements need --dtype T (i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64)");
-    else if (s->kind == CTL_IS_FOREIGN)
-        snprintf(why, CTL_WHY, "this is %s: %s", s->name, s->advice);
+    else if (s->advice)
+        snprintf(why, CTL_WHY, "this is %s: %s%s", s->name, s->advice,
+                 s->kind == CTL_IS_PACKED ? " (--no-unpack takes its bytes)" : "");
     else
         snprintf(why, CTL_WHY, "%s in a compressed stream: unpack it first", s->name);
     return REDUCE_E_TYPE;
@@ -258,29 +275,48 @@ static int refuse(const ctl_input *in, const ctl_sniffed *s, char why[CTL_WHY])
 
 static bool is_container(ctl_kind kind) { return kind == CTL_IS_ZIP || kind == CTL_IS_SAFETENSORS || kind == CTL_IS_HDF5; }
 
-static int open_kind(ctl_input *in, const ctl_source *source, const char *member, uint64_t size, char why[CTL_WHY])
+static bool is_stream(ctl_kind kind) { return kind == CTL_IS_GZIP || kind == CTL_IS_ZSTD; }
+
+/* What the bytes are. Packed ones are raw elements if the user says so. */
+static ctl_sniffed sniff(const ctl_input *in, const ctl_source *source)
 {
     ctl_sniffed s = ctl_sniff(in->head, in->head_len);
-    if (!in->pull && (s.kind == CTL_IS_GZIP || s.kind == CTL_IS_ZSTD)) {
+    bool packed = is_stream(s.kind) || s.kind == CTL_IS_PACKED || s.kind == CTL_IS_ZIP;
+    return source->no_unpack && packed ? (ctl_sniffed){CTL_IS_RAW, "raw elements", NULL} : s;
+}
+
+/* Without a member: known types of elements make any bytes elements, but for packed ones, which would be sums of nonsense. */
+static int open_elements(ctl_input *in, const ctl_source *source, const ctl_sniffed *s, uint64_t size, char why[CTL_WHY])
+{
+    if (s->kind == CTL_IS_NPY)
+        return open_npy(in, source, size, why);
+    bool readable = !is_container(s->kind) && !is_stream(s->kind) && s->kind != CTL_IS_PACKED;
+    return readable && (source->dtype || source->raw_dtype) ? open_raw(in, source, size, why) : refuse(in, s, why);
+}
+
+static bool is_foreign(ctl_kind kind) { return kind == CTL_IS_PACKED || kind == CTL_IS_FOREIGN || kind == CTL_IS_OTHER_TEXT; }
+
+static int open_kind(ctl_input *in, const ctl_source *source, const char *member, uint64_t size, char why[CTL_WHY])
+{
+    ctl_sniffed s = sniff(in, source);
+    if (!in->pull && is_stream(s.kind)) {
         int err = open_stream(in, s.kind, why);
         if (err)
             return err;
-        s = ctl_sniff(in->head, in->head_len);
+        s = sniff(in, source);
     }
+    if ((source->text || member) && is_foreign(s.kind))
+        return refuse(in, &s, why);
     if (source->text)
         return open_text(in, source, why);
     if (is_container(s.kind) && !in->pull)
         return open_member(in, source, s.kind, member, size, why);
     if (s.kind == CTL_IS_TEXT && (member || !(source->dtype || source->raw_dtype)))
         return open_column(in, source, member, why);
-    if (member) {
-        snprintf(why, CTL_WHY, "%s has no members or columns", s.kind == CTL_IS_RAW ? "a file of raw elements" : s.name);
-        return REDUCE_E_TYPE;
-    }
-    if (s.kind == CTL_IS_NPY)
-        return open_npy(in, source, size, why);
-    bool readable = !is_container(s.kind) && s.kind != CTL_IS_GZIP && s.kind != CTL_IS_ZSTD;
-    return readable && (source->dtype || source->raw_dtype) ? open_raw(in, source, size, why) : refuse(in, &s, why);
+    if (!member)
+        return open_elements(in, source, &s, size, why);
+    snprintf(why, CTL_WHY, "%s has no members or columns", s.kind == CTL_IS_RAW ? "a file of raw elements" : s.name);
+    return REDUCE_E_TYPE;
 }
 
 const char *ctl_member_of(const char *name)
@@ -312,7 +348,7 @@ bool ctl_is_pipe(const char *name, struct stat *st)
 }
 
 /* Opens regular files only: the writer of a FIFO would see a reader come and go. */
-int ctl_arrays(const char *name, ctl_directory *d, char why[CTL_WHY])
+int ctl_arrays(const char *name, bool no_unpack, ctl_directory *d, char why[CTL_WHY])
 {
     uint8_t head[CTL_HEAD];
     struct stat st;
@@ -322,7 +358,8 @@ int ctl_arrays(const char *name, ctl_directory *d, char why[CTL_WHY])
     if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode)) {
         ssize_t n = pread(fd, head, sizeof head, 0);
         ctl_kind kind = n > 0 ? ctl_sniff(head, (size_t)n).kind : CTL_IS_RAW;
-        err = is_container(kind) ? ctl_directory_read(d, kind, fd, (uint64_t)st.st_size, why) : 0;
+        bool read = is_container(kind) && !(kind == CTL_IS_ZIP && no_unpack);
+        err = read ? ctl_directory_read(d, kind, fd, (uint64_t)st.st_size, why) : 0;
     }
     if (fd >= 0)
         close(fd);
@@ -373,9 +410,7 @@ bool ctl_rewind(ctl_input *in)
         return false;
     in->done = 0;
     in->head_len = in->head_at = 0;
-    if (in->reader)
-        ctl_reader_rewind(in->reader);
-    return true;
+    return !in->reader || ctl_reader_rewind(in->reader);
 }
 
 /* ---- reading ---- */

@@ -145,6 +145,12 @@ static bool option_rows(ctl_options *o, const char *value, char why[CTL_WHY])
     return take_number(&o->spec.rows, "rows", value, 1, CTL_MAX_COUNT, why);
 }
 
+static bool option_index_base(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    o->based = true;
+    return take_number(&o->spec.index_base, "index-base", value, 0, CTL_MAX_COUNT, why);
+}
+
 static bool option_partial(ctl_options *o, const char *value, char why[CTL_WHY])
 {
     (void)value;
@@ -170,6 +176,62 @@ static bool option_device(ctl_options *o, const char *value, char why[CTL_WHY])
     o->device = named ? value : NULL;
     o->spec.device = named ? o->spec.device : (uint32_t)n + 1;
     return true;
+}
+
+/* ---- tables as text ---- */
+
+/* One character, or a word for it. Those of numbers, lines and names cannot be meant. */
+static bool take_mark(char *out, const char *option, const char *value, char why[CTL_WHY])
+{
+    bool tab = !strcmp(value, "tab") || !strcmp(value, "\\t"), space = !strcmp(value, "space");
+    *out = tab ? '\t' : space ? ' ' : value[0];
+    bool one = tab || space || (value[0] && !value[1]), letter = (*out | 32) >= 'a' && (*out | 32) <= 'z';
+    if (one && (unsigned char)*out < 127 && (*out >= ' ' || *out == '\t') && !letter && !strchr("0123456789+-", *out))
+        return true;
+    snprintf(why, CTL_WHY, "--%s '%.40s' is not one character that numbers do not have, nor tab or space", option, value);
+    return false;
+}
+
+static bool option_delimiter(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    return take_mark(&o->dialect.delimiter, "delimiter", value, why);
+}
+
+static bool option_decimal(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    return take_mark(&o->dialect.decimal, "decimal", value, why);
+}
+
+static bool option_comment(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    return take_mark(&o->dialect.comment, "comment", value, why);
+}
+
+static bool option_quote(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    o->dialect.unquoted = !strcmp(value, "none");
+    return o->dialect.unquoted || take_mark(&o->dialect.quote, "quote", value, why);
+}
+
+static bool take_header(ctl_options *o, int header, char why[CTL_WHY])
+{
+    bool same = !o->dialect.header || o->dialect.header == header;
+    o->dialect.header = header;
+    if (!same)
+        snprintf(why, CTL_WHY, "--header and --no-header exclude each other");
+    return same;
+}
+
+static bool option_header(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    (void)value;
+    return take_header(o, 1, why);
+}
+
+static bool option_no_header(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    (void)value;
+    return take_header(o, -1, why);
 }
 
 /* ---- the table ---- */
@@ -212,7 +274,7 @@ static const cli_option OPTIONS[] = {
     {ROW("mask", TEXT), AT(mask)},
     {ROW("partial", ACT), .take = option_partial},
     {ROW("merge", FLAG), AT(merge)},
-    {ROW("index-base", COUNT), AT(spec.index_base), FROM(0, CTL_MAX_COUNT)},
+    {ROW("index-base", VALUE), .take = option_index_base},
     {ROW("shard", VALUE), .take = ctl_parse_shard},
     {ROW("joined", TEXT), AT(joined)},
     {ROW("path", VALUE), .take = option_path},
@@ -230,6 +292,16 @@ static const cli_option OPTIONS[] = {
     {ROW("hex", FORMAT), .most = CTL_HEX},
     {ROW("raw", FORMAT), .most = CTL_RAW},
     {ROW("text", FLAG), AT(text)},
+    {ROW("delimiter", VALUE), .take = option_delimiter},
+    {ROW("decimal", VALUE), .take = option_decimal},
+    {ROW("quote", VALUE), .take = option_quote},
+    {ROW("comment", VALUE), .take = option_comment},
+    {ROW("header", ACT), .take = option_header},
+    {ROW("no-header", ACT), .take = option_no_header},
+    {ROW("skip-lines", COUNT), AT(dialect.skip_lines), FROM(0, CTL_MAX_COUNT)},
+    {ROW("missing", TEXT), AT(dialect.missing)},
+    {ROW("no-unpack", FLAG), AT(no_unpack)},
+    {ROW("no-scale", FLAG), AT(no_scale)},
     {ROW("total", FLAG), AT(total)},
     {ROW("replace", FLAG), AT(replace)},
     {ROW("device", VALUE), .take = option_device},
@@ -453,7 +525,7 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
     o->n_files = argc - optind;
     if (o->command == CTL_HELP)
         return true;
-    bool good = ctl_check_options(o, why) && default_file(o, why) && ctl_check_stdin(o, why);
+    bool good = ctl_check_options(o, why) && default_file(o, why) && ctl_check_stdin(o, why) && ctl_list_columns(o, why);
     ctl_apply_shard(o);
     return good;
 }

@@ -13,6 +13,7 @@
 #include "daemon/base/lock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/peer.h"
+#include "daemon/base/turned_away.h"
 
 enum {
     BACKLOG = 64,
@@ -207,6 +208,8 @@ static void fdpass_accept(uv_poll_t *poll, int status, int events)
     int fd = status < 0 ? -1 : accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         l->resting = status < 0 || !(errno == EAGAIN || errno == EINTR || errno == ECONNABORTED);
+        if (l->resting && status >= 0)
+            rd_turn_away(errno == EMFILE || errno == ENFILE ? RD_AWAY_DESCRIPTORS : RD_AWAY_MEMORY, l->path, strerror(errno));
         if (l->resting) /* polling would report the pending peer all the time; descriptors and memory come back later */
             uv_poll_stop(poll);
         return;
@@ -216,6 +219,7 @@ static void fdpass_accept(uv_poll_t *poll, int status, int events)
         open_channel(l->all, fd, who.uid);
     } else {
         l->all->refused++;
+        rd_turn_away(RD_AWAY_USER, l->path, "the lists do not let its user in");
         close(fd);
     }
 }

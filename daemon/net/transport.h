@@ -10,6 +10,7 @@
 
 #include "daemon/base/peer.h"
 #include "daemon/base/workers.h"
+#include "daemon/net/cert_dates.h"
 #include "daemon/net/exchange.h"
 #include "daemon/net/inbox.h"
 #include "proto/pem.h"
@@ -24,6 +25,9 @@ rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exch
 /* The PEM files of listeners on tls+tcp://. `ca` may be empty if `any` client is served. False: `why` has the reason. True: it
  * has a warning of their dates, or is "". */
 bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char *why, size_t cap);
+/* The same again while it serves. Connections whose certificates these files refuse end. *changed: which files differ. */
+bool rd_transport_tls_renew(rd_transport *t, const rp_pem_files *files, unsigned *changed, char *why, size_t cap);
+rd_cert_ends rd_transport_tls_ends(const rd_transport *t); /* all 0 without TLS */
 /* Whether these files can be used, without a transport. */
 bool rd_transport_tls_check(const rp_pem_files *files, bool any, char *why, size_t cap);
 

@@ -8,14 +8,18 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/turned_away.h"
 #include "daemon/net/limits.h"
 #include "daemon/net/unix_threads.h"
 
 enum {
     ACCEPTS = 16,   /* connections accepted in a turn */
     BACKLOG = 1024, /* connections that wait to be accepted: clients try again when there are more */
-    RESERVE = 64    /* the last descriptors are for root and the daemon's own user, so that they can repair things */
+    RESERVE = 64,   /* the last descriptors are for root and the daemon's own user, so that they can repair things */
+    TOLD = 16       /* the first of these are for peers that are told so */
 };
+
+static const char NO_DESCRIPTORS[] = "the daemon's descriptors are used up: LimitNOFILE of the unit, or ulimit -n";
 
 /* ---- accepting ---- */
 static rd_unix_thread *least_busy(rd_unix_threads *pool)
@@ -28,9 +32,17 @@ static rd_unix_thread *least_busy(rd_unix_threads *pool)
     return best;
 }
 
-static bool may_come(const rd_unix_threads *pool, int fd, const struct ucred *who)
+/* Is the descriptor one of those that only root and the daemon's own user get? */
+static bool is_reserved(const rd_unix_threads *pool, int fd, const struct ucred *who, rlim_t reserve)
 {
-    return (rlim_t)fd + RESERVE < pool->descriptors || rd_uid_is_admin(who->uid);
+    return (rlim_t)fd + reserve >= pool->descriptors && !rd_uid_is_admin(who->uid);
+}
+
+static void turn_away(const struct ucred *who, rd_away reason, const char *why)
+{
+    char text[64];
+    snprintf(text, sizeof text, "pid %d uid %u", who->pid, who->uid);
+    rd_turn_away(reason, text, why);
 }
 
 /* NULL if the peer is refused or memory is short; `fd` is closed then. */
@@ -39,7 +51,15 @@ static rd_wire *make_stream(const rd_unix_listener *l, int fd)
     struct ucred peer;
     socklen_t len = sizeof peer;
     const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0;
-    rd_wire *w = known && may_come(l->pool, fd, &peer) ? rd_unix_wire_new(l, fd, &peer, least_busy(l->pool)) : NULL;
+    const bool full = known && is_reserved(l->pool, fd, &peer, RESERVE);
+    const bool untold = full && is_reserved(l->pool, fd, &peer, RESERVE - TOLD);
+    rd_wire *w = known && !untold ? rd_unix_wire_new(l, fd, &peer, least_busy(l->pool)) : NULL;
+    if (full)
+        turn_away(&peer, RD_AWAY_DESCRIPTORS, NO_DESCRIPTORS);
+    else if (known && !w)
+        turn_away(&peer, RD_AWAY_MEMORY, "out of memory");
+    if (w && full)
+        w->no_room = l->pool->descriptors;
     if (!w)
         close(fd);
     return w;
@@ -65,8 +85,10 @@ static bool accept_one(rd_unix_listener *l)
     int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
         return true;
-    if (fd < 0 && errno != EAGAIN)
+    if (fd < 0 && errno != EAGAIN) {
+        rd_turn_away(errno == EMFILE || errno == ENFILE ? RD_AWAY_DESCRIPTORS : RD_AWAY_MEMORY, l->path, strerror(errno));
         rest(l);
+    }
     if (fd < 0)
         return false;
     rd_wire *w = make_stream(l, fd);

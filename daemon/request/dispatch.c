@@ -178,6 +178,8 @@ bool rd_halted(const rd_requests *q, rp_fault *f)
 
 static rp_err refuse_user(const rd_peer *p, rp_fault *f)
 {
+    if (p->no_room)
+        return busy(f, "descriptors", p->no_room, SESSION_RETRY_MS, "the daemon's descriptors are used up (LimitNOFILE)");
     return p->refused ? rp_fail(f, RP_AUTH, "user", 0, "this certificate is not a user's: %s", p->refused)
                       : rp_fail(f, RP_AUTH, "user", 0, "uid %" PRIu64 " may not use this socket", p->uid);
 }

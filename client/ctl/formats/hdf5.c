@@ -162,7 +162,7 @@ static ctl_pull *start(int fd, char **argv, int *err, char why[CTL_WHY])
     int failed = spawn(p, path, fd, out[1], errors[1], argv);
     close(out[1]);
     close(errors[1]);
-    *p = (process){{process_read, process_close, 0}, p->pid, out[0], errors[0], failed != 0};
+    *p = (process){{process_read, process_close, 0, NULL}, p->pid, out[0], errors[0], failed != 0};
     if (!failed)
         return &p->pull;
     process_close(&p->pull);

@@ -116,7 +116,7 @@ static inflater *inflate_new(ctl_pull *from, int bits)
 {
     inflater *f = from ? calloc(1, sizeof *f) : NULL;
     if (f && inflateInit2(&f->z, bits) == Z_OK) {
-        f->pull = (ctl_pull){inflate_read, inflate_close, 0};
+        f->pull = (ctl_pull){inflate_read, inflate_close, 0, NULL};
         f->from = from;
         return f;
     }

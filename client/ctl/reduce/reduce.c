@@ -2,12 +2,14 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/ctl/formats/container.h"
 
 /* ---- masks ---- */
 
-/* Does a mask with a shape have that of the inputs? Of several, joined along the first axis; one dimension has any of them in order. */
+/* Does a mask with a shape have that of the inputs? Of several, joined along the first axis; one dimension has any of them in
+ * order. */
 static bool has_shape_of(const ctl_input *mask, const ctl_work *w)
 {
     uint64_t length = 0;
@@ -15,7 +17,8 @@ static bool has_shape_of(const ctl_input *mask, const ctl_work *w)
         const ctl_input *in = &w->in[i];
         if (!in->npy || (w->n_in > 1 && mask->dims == 1))
             return true;
-        if (mask->dims != in->dims || (in->dims && memcmp(mask->shape + 1, in->shape + 1, (size_t)(in->dims - 1) * sizeof *in->shape)))
+        if (mask->dims != in->dims ||
+            (in->dims && memcmp(mask->shape + 1, in->shape + 1, (size_t)(in->dims - 1) * sizeof *in->shape)))
             return false;
         length += in->dims ? in->shape[0] : 1;
     }
@@ -121,6 +124,12 @@ static bool needs_floats(const ctl_options *o)
     return !reduce_result_size(&spec, 0, &cell);
 }
 
+/* Would text be added to a state here, as a whole? Then elements may be left out. */
+static bool is_added_here(const ctl_options *o)
+{
+    return !o->by_rows && !o->n_axes && !o->offsets && !o->mask && o->spec.path == REDUCE_PATH_AUTO && !o->spec.deadline_ms;
+}
+
 /* `array`: the member that the name says, or NULL. `brief`: as of ctl_source. */
 static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ctl_array *array, bool brief)
 {
@@ -131,8 +140,14 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ct
                          .text = w->o->text,
                          .wide = true,
                          .brief = brief,
+                         .floats = !w->o->spec.dtype && needs_floats(w->o),
+                         .omit = w->o->spec.nan == REDUCE_NAN_OMIT && is_added_here(w->o),
+                         .places = ctl_needs_indexes(w->o),
+                         .no_unpack = w->o->no_unpack,
+                         .no_scale = w->o->no_scale,
+                         .dialect = &w->o->dialect,
                          .array = array};
-    if (w->o->text && !source.dtype && needs_floats(w->o))
+    if (w->o->text && source.floats)
         source.dtype = REDUCE_F64;
     if (ctl_is_resident(name)) {
         int err = ctl_open_resident(w->c, in, name, w->o->spec.dtype, why);
@@ -150,8 +165,8 @@ static int reduce_array(ctl_work *w, const char *name, const ctl_array *array, b
     w->name = in.name;
     if (code == CTL_OK)
         code = run_array(w);
-    if (w->mistaken) /* it is read again: standard input from where it was */
-        ctl_rewind(&in);
+    if (w->mistaken && in.regular) /* it is read again: standard input from where it was */
+        lseek(in.fd, (off_t)in.start, SEEK_SET);
     ctl_close(&in);
     return code;
 }
@@ -188,7 +203,7 @@ static int file(reduce_client *c, const ctl_options *o, const char *name)
 {
     ctl_directory d = {0};
     char why[CTL_WHY] = "";
-    int err = ctl_is_resident(name) || o->text ? 0 : ctl_arrays(name, &d, why), code;
+    int err = ctl_is_resident(name) || o->text ? 0 : ctl_arrays(name, o->no_unpack, &d, why), code;
     if (err)
         return ctl_print_error(o, &(ctl_where){.name = name}, err, why);
     if (d.n > 1)

@@ -91,8 +91,9 @@ static int take_input(tally *t, ctl_input *in, char why[CTL_WHY])
 
 /* ---- what can be said ---- */
 
-static const char LIMITS[] = "integers beyond 64 bits have a sum, mean, min and max of all of them, without --out and --initial; "
-                             "--dtype f64 reads them rounded";
+static const char LIMITS[] =
+    "integers beyond 64 bits have a sum, mean, min and max of all of them, without --out and --initial; "
+    "--dtype f64 reads them rounded";
 
 static bool is_plain(const ctl_options *o)
 {

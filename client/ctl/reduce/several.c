@@ -8,7 +8,7 @@
 
 #include "client/ctl/formats/container.h"
 #include "client/ctl/op_table.h"
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 
 typedef struct text {
     char text[CTL_MAX_NUMBER];
@@ -188,7 +188,7 @@ static int run_file(reduce_client *c, table *t, char **file)
 {
     ctl_directory d = {0};
     char why[CTL_WHY] = "";
-    int worst = CTL_OK, err = ctl_is_resident(*file) || t->o->text ? 0 : ctl_arrays(*file, &d, why);
+    int worst = CTL_OK, err = ctl_is_resident(*file) || t->o->text ? 0 : ctl_arrays(*file, t->o->no_unpack, &d, why);
     if (err) {
         worst = ctl_print_error(t->o, &(ctl_where){.name = *file}, err, why);
         even(t, *file, t->lines);
@@ -244,7 +244,7 @@ static void print_columns(const table *t)
     }
     for (size_t i = 0; i < t->lines; i++) {
         if (named)
-            printf("%-*s  ", ctl_padded(t->line[i].name, names), t->line[i].name);
+            ctl_put_text(stdout, t->line[i].name, names + 2);
         if (unit)
             printf("%8" PRIu64 "  ", t->line[i].index);
         for (int k = 0; k < t->n; k++)

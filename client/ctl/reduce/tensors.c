@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client/ctl/formats/container.h"
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 #include "proto/types.h"
 
 enum {
@@ -188,8 +188,11 @@ static void print_line(const int width[COLUMNS], const char *(*cell_of)(const li
         const char *text = cell_of(l, i);
         if (!text[0]) /* nothing more in this line */
             break;
-        const int columns = ctl_padded(text, width[i]);
-        printf("%s%*s", i ? "  " : "", i < 2 ? -columns : columns, text);
+        fputs(i ? "  " : "", stdout);
+        if (i < 2)
+            ctl_put_text(stdout, text, width[i]);
+        else
+            printf("%*s", width[i], text);
     }
     putchar('\n');
 }
@@ -211,7 +214,7 @@ static void print_table(const table *t)
         }
     }
     if (t->o->n_files > 1)
-        printf("%s\n", t->file);
+        ctl_put_text(stdout, t->file, 0), putchar('\n');
     print_line(width, heading, NULL);
     for (size_t k = 0; k < t->n; k++)
         print_line(width, cell, &t->lines[k]);

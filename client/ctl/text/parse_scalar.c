@@ -7,26 +7,11 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/text/utf8.h"
 
 static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
 static bool is_signed(int dtype)
 {
     return dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;
-}
-
-void ctl_clean(char *out, size_t cap, const char *token)
-{
-    size_t n = 0;
-    for (int bytes; *token; token += bytes) {
-        const int whole = ctl_printable(token);
-        bytes = whole ? whole : 1;
-        if (n + (size_t)bytes >= cap)
-            break;
-        memcpy(out + n, whole ? token : "?", (size_t)bytes);
-        n += (size_t)bytes;
-    }
-    out[n] = 0;
 }
 
 static bool bad(const char *text, const char *what, int dtype, char why[CTL_WHY])

@@ -6,7 +6,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/text/decimal.h"
-#include "client/ctl/text/utf8.h"
+#include "proto/clean.h"
 
 /* ---- floats ---- */
 
@@ -197,13 +197,13 @@ void ctl_json_string(FILE *out, const char *text)
     const unsigned char *s = (const unsigned char *)text;
     fputc('"', out);
     while (*s) {
-        int n = ctl_utf8_length((const char *)s);
+        size_t n = rp_utf8_length((const char *)s);
         if (*s == '"' || *s == '\\')
             fprintf(out, "\\%c", *s);
         else if (n == 0 || *s < ' ' || *s == 127) /* a byte that is not UTF-8 is shown as Latin-1 */
             fprintf(out, "\\u%04x", *s);
         else
-            fwrite(s, 1, (size_t)n, out);
+            fwrite(s, 1, n, out);
         s += n ? n : 1;
     }
     fputc('"', out);

@@ -109,7 +109,7 @@ def first_element(initial: Any, el: Element) -> Array:
             one = np.asarray(initial).astype(el.dtype, casting="same_kind" if el.dated else "unsafe").reshape(())
     except (TypeError, ValueError):
         raise TypeError(f"initial is one {'element' if el.dated else 'number'}, not {initial!r}") from None
-    if el.kind != "f" and one != initial:  # nor is NaT equal to itself
+    if (el.kind != "f" or isinstance(initial, (int, np.integer))) and one.tolist() != initial:  # nor is NaT equal to itself
         raise ValueError(f"initial: elements of type {el.dtype} cannot be {initial!r}")
     return one
 

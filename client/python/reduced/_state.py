@@ -172,7 +172,7 @@ class State:
     def from_words(cls, op: str, dtype: Any, words: Any) -> State:
         """The state of words that were added up."""
         s = cls(op, dtype)
-        w = np.ascontiguousarray(words, np.int64)
+        w, _ = elements_of(words, np.dtype(np.int64), "words")
         check(lib().reduce_state_from_words(s._bytes, len(s._bytes), *s._code, address(w), w.size))
         return s
 

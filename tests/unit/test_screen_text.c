@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 
 static void a_width_is_that_of_the_screen(void **state)
 {
@@ -24,10 +24,8 @@ static void a_width_is_that_of_the_screen(void **state)
                  {"a\xff\xc3", 3},                /* not UTF-8: a byte is a column */
                  {"\xed\xa0\x80", 3}};            /* a surrogate */
     (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(ctl_columns(cases[i].text), cases[i].columns);
-        assert_int_equal(ctl_padded(cases[i].text, 10), 10 - cases[i].columns + (int)strlen(cases[i].text));
-    }
 }
 
 static void a_cut_leaves_whole_characters(void **state)
@@ -37,18 +35,6 @@ static void a_cut_leaves_whole_characters(void **state)
     (void)state;
     for (int columns = 0; columns < 7; columns++)
         assert_int_equal(ctl_fit(text, columns), fit[columns]);
-}
-
-static void controls_do_not_go_to_a_terminal(void **state)
-{
-    (void)state;
-    assert_int_equal(ctl_printable("a"), 1);
-    assert_int_equal(ctl_printable("\xc3\xbc"), 2);
-    assert_int_equal(ctl_printable("\xf0\x9f\x98\x80"), 4);
-    static const char *const others[] = {"",     "\n",   "\x1b",    "\x7f", "\xc2\x9b" /* CSI */,
-                                         "\xff", "\xc3", "\xc0\x8a" /* over-long */};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_int_equal(ctl_printable(others[i]), 0);
 }
 
 static void words_are_wrapped(void **state)
@@ -68,7 +54,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_width_is_that_of_the_screen),
         cmocka_unit_test(a_cut_leaves_whole_characters),
-        cmocka_unit_test(controls_do_not_go_to_a_terminal),
         cmocka_unit_test(words_are_wrapped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

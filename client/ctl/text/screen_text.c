@@ -1,26 +1,11 @@
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 
 #include <locale.h>
 #include <stdbool.h>
 #include <string.h>
 #include <wchar.h>
 
-int ctl_utf8_length(const char *text)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    int n = s[0] < 0x80                   ? 1
-            : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-            : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                          : 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
+#include "proto/clean.h"
 
 static wchar_t code_point(const char *s, int n)
 {
@@ -44,16 +29,10 @@ static int width_of(wchar_t c)
     return known > 0 ? wcwidth(c) : 1;
 }
 
-int ctl_printable(const char *s)
-{
-    const int n = *s ? ctl_utf8_length(s) : 0;
-    return n && width_of(code_point(s, n)) >= 0 ? n : 0;
-}
-
 /* Of the character at s; *bytes: how long it is. */
 static int columns_at(const char *s, int *bytes)
 {
-    const int n = ctl_utf8_length(s), width = n ? width_of(code_point(s, n)) : -1;
+    const int n = (int)rp_utf8_length(s), width = n ? width_of(code_point(s, n)) : -1;
     *bytes = n ? n : 1;
     return width < 0 ? 1 : width;
 }
@@ -76,8 +55,6 @@ size_t ctl_fit(const char *s, int columns)
     }
     return fit;
 }
-
-int ctl_padded(const char *s, int columns) { return columns + (int)strlen(s) - ctl_columns(s); }
 
 int ctl_put_words(FILE *out, int at, int indent, int width, const char *text)
 {

@@ -1,24 +1,15 @@
 /* Text as a terminal shows it: UTF-8, in columns. */
-#ifndef CTL_UTF8_H
-#define CTL_UTF8_H
+#ifndef CTL_SCREEN_TEXT_H
+#define CTL_SCREEN_TEXT_H
 
 #include <stddef.h>
 #include <stdio.h>
-
-/* Bytes of the UTF-8 character at s, 0 if there is none. Over-long forms and surrogates are not UTF-8. */
-int ctl_utf8_length(const char *s);
 
 /* Columns of a text on a terminal: 2 of a wide character, 0 of a combining one, 1 of a byte that is not UTF-8. */
 int ctl_columns(const char *s);
 
 /* Bytes of the longest beginning, in whole characters, that takes at most `columns`. */
 size_t ctl_fit(const char *s, int columns);
-
-/* Bytes of the character at s that may go to a terminal as they are; 0: a control, or not UTF-8. */
-int ctl_printable(const char *s);
-
-/* printf's width for `%-*s`, which counts bytes, so that the text takes `columns`. */
-int ctl_padded(const char *s, int columns);
 
 /* The words of a text from column `at` on, on lines of at most `width`, of which further ones begin at column `indent`. Returns
  * the column after the last word. */
