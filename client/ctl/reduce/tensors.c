@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client/ctl/formats/container.h"
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 #include "proto/types.h"
 
 enum {
