@@ -109,6 +109,9 @@ bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY]);
 /* Each column of lists such as FILE:#1,#3-#5,=name becomes a file of its own. False: `why`. (column_list.c) */
 bool ctl_list_columns(ctl_options *o, char why[CTL_WHY]);
 
+/* Is something said about tables as text? */
+bool ctl_has_dialect(const ctl_dialect *d);
+
 /* Does one pass of stats give the same values as the several operations? */
 bool ctl_is_one_pass(const ctl_options *o);
 
@@ -293,7 +296,8 @@ typedef struct ctl_input {
     int dtype;
     const char *kind; /* ".npy", for messages */
     bool npy, text;   /* npy: the shape is known, also of members of containers */
-    ctl_holes holes;  /* of a column of a table as text */
+    bool column;      /* of a table as text, */
+    ctl_holes holes;  /* and what it misses */
     bool regular;     /* can be read again from the start */
     bool fortran;     /* with the first index running fastest */
     bool swapped;     /* big-endian: bytes are swapped as they are read */
@@ -325,6 +329,8 @@ void ctl_close(ctl_input *in);
 long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
 /* The same until `room` bytes are there or the input ends. */
 long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
+/* Everything that is left: malloc'ed *data. 0, or a reduce_err with `why`. */
+int ctl_read_all(ctl_input *in, uint8_t **data, size_t *bytes, char why[CTL_WHY]);
 /* Back to the first element. False: it cannot. */
 bool ctl_rewind(ctl_input *in);
 /* Are its elements stored plainly in a regular file, from `start` on? Then the daemon can read them. */
