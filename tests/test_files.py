@@ -227,6 +227,24 @@ def test_a_cut_file_is_an_io_error_in_all_formats(run, fails, scratch):
             fails("IO: .*(cut|holds|end)", "sum", scratch / name)
 
 
+def test_a_stored_member_with_another_crc(run, fails, scratch):
+    """Checked by --verify; packed ones always are. What has no checksum cannot be verified."""
+    a = np.arange(3000.0)
+    np.savez(scratch / "x.npz", a=a, b=a)
+    np.savez_compressed(scratch / "z.npz", a=a)
+    for name in (f"{scratch / 'x.npz'}:a", f"{scratch / 'x.npz'}:b", f"{scratch / 'z.npz'}:a", f"{scratch / 'z.npz'}"):
+        assert run("sum", "--verify", name) == f"{int(a.sum())}\n"
+    data = bytearray((scratch / "x.npz").read_bytes())
+    data[data.index(struct.pack("<d", 77.0))] ^= 1  # of the first member
+    (scratch / "x.npz").write_bytes(data)
+    for args in (["sum"], ["stats"], ["put", "x"]):
+        fails("IO: the zip member is damaged: its CRC is another", *args, "--verify", f"{scratch / 'x.npz'}:a")
+    assert run("sum", "--verify", f"{scratch / 'x.npz'}:b") == f"{int(a.sum())}\n"
+    (scratch / "x.npy").write_bytes(saved(a))
+    (scratch / "x.npy.gz").write_bytes(gzip.compress(saved(a)))
+    assert run("sum", "--verify", scratch / "x.npy.gz") == f"{int(a.sum())}\n"
+
+
 def bf16(values):
     return (np.asarray(values, "<f4").view("<u4") >> 16).astype("<u2").tobytes()
 

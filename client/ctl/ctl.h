@@ -75,7 +75,7 @@ typedef struct ctl_options {
     bool swapped;      /* --dtype says that raw elements are big-endian */
     bool json_strings; /* integers beyond 2^53 as strings */
     bool text, total, merge, verbose, no_autostart, once, replace, spread, requests;
-    bool no_unpack, no_scale;
+    bool no_unpack, no_scale, verify;
     ctl_dialect dialect;
     bool members;           /* one file gives several results, each with its name: set while it is reduced, not by an option */
     uint32_t ttl_ms;        /* 0: not given */
@@ -284,7 +284,7 @@ typedef struct ctl_source {
     bool brief;        /* and it is reduced again if the first elements did not show its type */
     bool floats;       /* a column without a type is one of floats */
     bool omit, places; /* missing values of a column are left out, and noted with their places */
-    bool no_unpack, no_scale;
+    bool no_unpack, no_scale, verify;
     const ctl_dialect *dialect;    /* of tables as text, or NULL */
     const struct ctl_array *array; /* the member, if it is known already, else NULL */
 } ctl_source;
@@ -296,6 +296,7 @@ typedef struct ctl_input {
     int dtype;
     const char *kind; /* ".npy", for messages */
     bool npy, text;   /* npy: the shape is known, also of members of containers */
+    bool checked;     /* its bytes have a checksum that reading verifies */
     bool column;      /* of a table as text, */
     ctl_holes holes;  /* and what it misses */
     bool regular;     /* can be read again from the start */

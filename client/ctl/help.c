@@ -52,6 +52,7 @@ void ctl_help(FILE *out)
         "      --skip-lines N their first lines that do not belong to them\n"
         "      --missing LIST words for missing values, besides empty fields (default: NA, null, nan ...)\n"
         "      --no-unpack    the bytes of packed files as elements\n"
+        "      --verify       compare stored members of .npz with their CRC (packed ones always are)\n"
         "      --no-scale     the stored values of netCDF, without its attributes\n"
         "      --total        all files as one array\n"
         "      --mask FILE    skip the elements whose byte in FILE is 0: .npy of bool, u8, i8, or raw bytes\n"

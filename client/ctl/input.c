@@ -193,6 +193,7 @@ static int open_stream(ctl_input *in, ctl_kind kind, char why[CTL_WHY])
     ctl_pull *from = ctl_pull_behind(in->head, in->head_len, rest_of(in));
     from = (kind == CTL_IS_GZIP ? ctl_gunzip : ctl_unzstd)(from, &err, why);
     err = read_through(in, from, err, why);
+    in->checked = true;
     long n = err ? 0 : read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
     in->head_len = n > 0 ? (size_t)n : 0;
     return n < 0 ? in->err : err;
@@ -218,6 +219,13 @@ static int take_array(ctl_input *in, const ctl_source *source, const ctl_array *
     in->bytes = a->count * reduce_dtype_size(in->dtype);
     in->start = a->offset;
     in->head_len = in->head_at = 0;
+    in->checked = a->coding != CTL_PLAIN;
+    if (source->verify && a->coding == CTL_PLAIN && a->stored) {
+        err = ctl_check_crc(in->fd, a->offset - a->skip, a->stored, a->crc, why);
+        in->checked = true;
+    }
+    if (err)
+        return err;
     if (a->masked && !(in->keep = ctl_hdf5_mask(in->fd, a, &err, why)))
         return err ? err : no_memory(why);
     if (a->coding == CTL_PLAIN)
@@ -448,7 +456,10 @@ int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
     in->start = in->regular ? (uint64_t)lseek(in->fd, 0, SEEK_CUR) : 0;
     in->err = REDUCE_E_IO;
     int err = source->array ? take_array(in, source, source->array, why) : open_unknown(in, source, member, size, why);
-    return err ? err : check_dialect(in, source, why);
+    if (err || !source->verify || in->checked)
+        return err ? err : check_dialect(in, source, why);
+    snprintf(why, CTL_WHY, "it has no checksum, which --verify is about");
+    return REDUCE_E_ARGUMENT;
 }
 
 void ctl_close(ctl_input *in)

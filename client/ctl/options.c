@@ -281,6 +281,7 @@ static const cli_option OPTIONS[] = {
     {ROW("missing", TEXT), AT(dialect.missing)},
     {ROW("no-unpack", FLAG), AT(no_unpack)},
     {ROW("no-scale", FLAG), AT(no_scale)},
+    {ROW("verify", FLAG), AT(verify)},
     {ROW("total", FLAG), AT(total)},
     {ROW("replace", FLAG), AT(replace)},
     {ROW("device", VALUE), .take = option_device},

@@ -55,7 +55,7 @@ static const char *misplaced(const ctl_options *o)
         return "options about what to reduce, or how, need an operation";
     if (!reduce && !put && (o->spec.dtype || o->text || o->spec.deadline_ms || o->spec.path))
         return "--dtype, --text, --deadline and --path apply to operations and put only";
-    if (!reduce && !put && (ctl_has_dialect(&o->dialect) || o->no_unpack || o->no_scale))
+    if (!reduce && !put && (ctl_has_dialect(&o->dialect) || o->no_unpack || o->no_scale || o->verify))
         return "options about files apply to operations and put only";
     if (!put && (o->replace || o->ttl_ms || o->spread))
         return "--replace, --ttl and --spread apply to put only";
@@ -142,12 +142,13 @@ static const char *clash(const ctl_options *o)
     bool shaped = is_shaped(o), partial = o->spec.flags & REDUCE_STATES_OUT;
     if (names_resident(o) && (o->mask || o->offsets || o->text || o->total || o->merge))
         return "@NAME excludes --mask, --offsets, --text, --total and --merge";
-    if (names_resident(o) && (ctl_has_dialect(&o->dialect) || o->no_unpack || o->no_scale))
+    if (names_resident(o) && (ctl_has_dialect(&o->dialect) || o->no_unpack || o->no_scale || o->verify))
         return "@NAME excludes options about files";
     if (partial && (o->spec.ddof || o->spec.out || (o->spec.flags & REDUCE_WRAP)))
         return "--partial excludes --ddof, --out and --wrap, which apply when a value is finished: --merge takes them";
-    if (o->merge && (o->spec.nan || o->swapped || o->no_unpack || o->no_scale))
-        return "--merge excludes --nan, byte orders, --no-unpack and --no-scale, which apply to elements: --partial takes them";
+    if (o->merge && (o->spec.nan || o->swapped || o->no_unpack || o->no_scale || o->verify))
+        return "--merge excludes --nan, byte orders, --no-unpack, --no-scale and --verify, which apply to elements: --partial "
+               "takes them";
     if (o->total && shaped)
         return "--total excludes --rows, --axis and --offsets";
     if (o->offsets && (o->by_rows || o->n_axes))

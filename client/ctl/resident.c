@@ -81,6 +81,7 @@ int ctl_put(reduce_client *c, const ctl_options *o)
                          .text = o->text,
                          .no_unpack = o->no_unpack,
                          .no_scale = o->no_scale,
+                         .verify = o->verify,
                          .dialect = &o->dialect};
     int err = ctl_open(&in, &source, why);
     bool opened = !err;
