@@ -37,6 +37,7 @@ const help_row ctl_help_rows[] = {
      "pipe's type is that of its first 64 MiB.",
      false},
     {"inputs", "--no-unpack", "the bytes of packed files as elements", false},
+    {"inputs", "--verify", "compare stored members of .npz with their CRC; packed ones always are", false},
     {"inputs", "--no-scale", "the stored values of netCDF, without its attributes", false},
     {"inputs", "--total", "all files as one array", true},
     {"inputs", "--mask FILE", "skip the elements whose byte in FILE is 0: .npy of bool, u8, i8, or raw bytes", false},
