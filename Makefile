@@ -3,8 +3,8 @@
 # Objects go to build/<variant>/, one folder per set of flags; build/bin/ always leads to the default build.
 
 # ---- knobs (make NAME=value) ----
-CUDA       ?= auto#             auto|yes|no: compile the CUDA engine
-CUDA_ARCHS ?= 75 80 90 100 120# Turing, Ampere and Ada, Hopper, Blackwell (data centre, consumer); PTX of the last one
+CUDA       ?= auto#             auto|yes|no: compile the CUDA engine; auto: where nvcc is, and a GPU answers or CUDA_ARCHS is given
+CUDA_ARCHS ?= auto#             auto|all|90 120: architectures of kernels; auto: of the GPUs that answer, else all
 SYSTEMD    ?= auto#             auto|yes|no: tell systemd when ready (libsystemd)
 CURSES     ?= auto#             auto|yes|no: reducectl top on a full screen (ncurses)
 ZLIB       ?= auto#             auto|yes|no: reducectl reads gzip streams and deflated .npz (zlib)
@@ -25,7 +25,10 @@ SECONDS    ?= 60#               how long `make soak` runs
 EACH       ?= 5#                seconds that `make hostile` gives each attack
 CLIENTS    ?=#                  10000: `make soak` kills this number of clients, and nothing else
 DAEMONS    ?=#                  1000: ... of daemons
+SHORT      ?=#                  1: `make test-distros` in Debian 13 alone, without the wheel
 KILL       ?=#                  1: `make soak` kills the daemon every few seconds
+SHARE      ?= 1#                0.25: the clients of `make soak` work a quarter of the time, so that others can use the machine
+STATE      ?=#                  a file to which `make soak` adds its run; a page of all runs is written beside it
 SIMT_ARCH  ?= 90#               compute capability, 75 or 90, whose code `make test-kernels` runs without a GPU
 SIMT_EVERY ?= 11#               one of this number of check_engine's comparisons, a prime number
 PYTHON     ?= /usr/bin/python3# Debian's, which has the packages that `make deps` installs
@@ -35,10 +38,12 @@ CCCL       ?=#                  folder of the headers of another CCCL than the t
 VERSION := 0.2.0
 comma   := ,
 
-# What `make deps` installs, by purpose. README.md says why each.
-DEPS_BUILD := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libsystemd-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libhdf5-dev
-DEPS_TEST  := libcmocka-dev python3 python3-pytest python3-numpy python3-prometheus-client python3-h5py libpython3.11-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
-DEPS_DEMO  := proj-data
+# What `make deps` installs, by purpose; .docs/install.md says why each. What is needed, and what adds something: the latter is left
+# out where a distribution lacks it.
+DEPS_NEED  := gcc g++ make pkg-config libnng-dev libuv1-dev libinih-dev libmbedtls-dev
+DEPS_BUILD := libsystemd-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libhdf5-dev
+DEPS_TEST  := libcmocka-dev python3-pytest python3-prometheus-client python3-h5py libpython3.*-testsuite clang clang-format libclang-rt-dev openssl systemd procps man-db shellcheck gnuplot-nox abigail-tools
+DEPS_DEMO  := python3 python3-numpy proj-data
 # Two MPIs, Fortran, Dask and xarray, 200 MB in a minute: with `make deps test` only; without them their tests skip.
 DEPS_REACH := libopenmpi-dev openmpi-bin libmpich-dev mpich gfortran python3-mpi4py python3-dask python3-xarray
 # For `make deps deb` and `make deps test-deb`, and for `make deps docs` only.
@@ -48,7 +53,8 @@ DEPS_DOCS  := pandoc mandoc
 DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user $(addsuffix :arm64,libnng-dev libuv1-dev libinih-dev libmbedtls-dev libncurses-dev zlib1g-dev libzstd-dev libjansson-dev libcmocka-dev)
 # What comes from PyPI goes into environments: for wheels, their tests, the reference.
 DEPS_PYPI  := python3-venv
-DEPS       := $(DEPS_BUILD) $(DEPS_TEST) $(DEPS_DEMO) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-aarch64,$(MAKECMDGOALS)),$(DEPS_ARM64)) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
+# Those of the tests are not for who wants to see it work, or to use it.
+DEPS       := $(DEPS_BUILD) $(DEPS_DEMO) $(if $(filter-out deps,$(MAKECMDGOALS)),$(if $(filter-out deps all demo install dist wheel,$(MAKECMDGOALS)),$(DEPS_TEST)),$(DEPS_TEST)) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-aarch64,$(MAKECMDGOALS)),$(DEPS_ARM64)) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter test-distros test-dist,$(MAKECMDGOALS)),debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel dist test-dist test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -62,15 +68,7 @@ ifneq ($(filter deps,$(MAKECMDGOALS)),)
 REST := $(filter-out deps,$(MAKECMDGOALS))
 .PHONY: deps $(REST)
 deps:
-	@missing=; for p in $(DEPS); do \
-	   dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; \
-	 done; \
-	 [ -n "$$missing" ] || { echo "Debian packages: all there"; exit 0; }; \
-	 echo "installing Debian packages:$$missing"; \
-	 sudo=; [ "$$(id -u)" = 0 ] || sudo=sudo; \
-	 { $(if $(filter test-aarch64,$(MAKECMDGOALS)),$$sudo dpkg --add-architecture arm64 &&) $$sudo apt-get update -q && $$sudo env DEBIAN_FRONTEND=noninteractive \
-	     apt-get install -q -y --no-install-recommends $$missing; } >build-deps.log 2>&1 || { tail -20 build-deps.log; exit 1; }; \
-	 rm -f build-deps.log
+	@$(if $(filter test-aarch64,$(MAKECMDGOALS)),DPKG_ARCH=arm64) .ci/deps $(DEPS_NEED) -- $(foreach p,$(DEPS),'$p')
 	@$(if $(filter test test-page,$(MAKECMDGOALS)),tests/promtool)
 $(REST): deps
 	@$(MAKE) --no-print-directory $@
@@ -78,15 +76,32 @@ else
 
 # ---- what is there ----
 NVCC ?= $(firstword $(wildcard /usr/local/cuda/bin/nvcc) $(shell command -v nvcc 2>/dev/null))
-ifeq ($(CUDA),auto)
-  override CUDA := $(if $(NVCC),yes,no)
-endif
-ifneq ($(filter-out yes no,$(CUDA)),)
+ifneq ($(filter-out auto yes no,$(CUDA)),)
   $(error CUDA must be auto, yes or no, not '$(CUDA)')
 endif
 ifeq ($(CUDA)$(NVCC),yes)
   $(error CUDA=yes needs nvcc, which is neither in /usr/local/cuda/bin nor in PATH; NVCC=/path/to/nvcc names one)
 endif
+# The machine's GPUs are asked once: makes that this one starts get the answer.
+architectures = $(shell kernels/cuda/architectures '$(NVCC)' $(1))
+NO_CUDA :=
+ifeq ($(CUDA)$(NVCC),auto)
+  NO_CUDA := no nvcc
+else ifeq ($(CUDA_ARCHS)$(filter no,$(CUDA)),auto)
+  FOUND := $(call architectures,auto)
+  ifeq ($(CUDA)$(filter -,$(FOUND)),auto-)
+    NO_CUDA := $(wordlist 2,99,$(FOUND))
+  else
+    override CUDA_ARCHS := $(if $(filter -,$(FOUND)),all,$(FOUND))
+  endif
+endif
+ifeq ($(CUDA),auto)
+  override CUDA := $(if $(NO_CUDA),no,yes)
+endif
+ifeq ($(CUDA)$(CUDA_ARCHS),yesall)
+  override CUDA_ARCHS := $(call architectures,all)
+endif
+export CUDA_ARCHS
 $(foreach knob,SYSTEMD CURSES ZLIB ZSTD JANSSON HDF5,$(if $(filter-out auto yes no,$($(knob))),$(error $(knob) must be auto, yes or no, not '$($(knob))')))
 ifneq ($(filter-out address$(comma)undefined thread,$(SANITIZE)),)
   $(error SANITIZE must be 'address,undefined' or 'thread', not '$(SANITIZE)')
@@ -95,7 +110,7 @@ ifeq ($(SYSTEMD),auto)
   override SYSTEMD := $(if $(filter 1,$(PORTABLE)),no,$(shell pkg-config --exists libsystemd 2>/dev/null && echo yes || echo no))
 endif
 ifeq ($(CURSES),auto)
-  override CURSES := $(shell pkg-config --exists ncurses 2>/dev/null && echo yes || echo no)
+  override CURSES := $(shell pkg-config --exists ncursesw 2>/dev/null && echo yes || echo no)
 endif
 
 ifeq ($(ZLIB),auto)
@@ -134,10 +149,12 @@ LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter 1,$(
 static    = $(if $(filter 1,$(PORTABLE)),-Wl$(comma)-Bstatic $(1) -Wl$(comma)-Bdynamic,$(1))
 LIBS_NNG := $(call static,-lnng $(if $(filter 1,$(PORTABLE)),-lmbedtls -lmbedx509 -lmbedcrypto)) -lm
 LIBS_TLS := $(call static,-lnng -lmbedtls -lmbedx509 -lmbedcrypto) -lm
-LIBS_UV  := $(call static,$(if $(filter 1,$(PORTABLE)),-luv_a,-luv) -linih) -ldl
+# libuv's archive, by its older or its newer name
+STATIC_UV := $(if $(filter /%,$(shell $(CC) -print-file-name=libuv_a.a)),uv_a,uv)
+LIBS_UV  := $(call static,$(if $(filter 1,$(PORTABLE)),-l$(STATIC_UV),-luv) -linih) -ldl
 LIBS_SD  := $(if $(filter yes,$(SYSTEMD)),-lsystemd)
 LIBS_FILES := $(if $(filter yes,$(ZLIB)),-lz) $(if $(filter yes,$(ZSTD)),-lzstd) $(if $(filter yes,$(JANSSON)),-ljansson)
-LIBS_CTL := $(call static,$(if $(filter yes,$(CURSES)),-lncurses -ltinfo) $(LIBS_FILES))
+LIBS_CTL := $(call static,$(if $(filter yes,$(CURSES)),-lncursesw -ltinfo) $(LIBS_FILES))
 LIBS_HDF5 := $(if $(filter yes,$(HDF5)),$(shell pkg-config --libs hdf5))
 HDF5_STATIC := $(if $(LIBS_HDF5),-Wl$(comma)-Bstatic $(LIBS_HDF5) -lsz -laec -lz -Wl$(comma)-Bdynamic -ldl)
 
@@ -153,6 +170,10 @@ LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -l
 PROTO_C  := $(wildcard proto/*.c)
 KERNEL_C := $(filter-out kernels/engine/none.c kernels/cpu/simd.c,$(wildcard kernels/exact/*.c kernels/engine/*.c kernels/cpu/*.c kernels/cpu/*/*.c kernels/cpu/*/*/*.c))
 KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*/*.cu))
+# A unit with a line `#define PARTS(X) X(A) X(B)` is compiled once for each part, as if it were x.A.cu and x.B.cu, which are not there.
+CU_PARTS := $(if $(KERNEL_CU),$(shell awk '/^.define PARTS.X./ { f = FILENAME; sub(/cu$$/, "", f); while (match($$0, /X\([A-Za-z0-9_]+\)/)) \
+              { print f substr($$0, RSTART + 2, RLENGTH - 3) ".cu"; $$0 = substr($$0, RSTART + RLENGTH) } }' $(KERNEL_CU)))
+in_parts  = $(foreach f,$(1),$(or $(filter $(f:.cu=).%,$(CU_PARTS)),$(f)))
 DAEMON_C := $(wildcard daemon/*.c daemon/*/*.c)
 CLIENT_C := $(wildcard client/*.c)
 ABI_C    := $(wildcard client/abi/*.c)
@@ -166,7 +187,7 @@ PROTO_O  := $(call obj,$(PROTO_C))
 # The CPU loops are one source, compiled once per instruction set and chosen at run time.
 SIMDS    := $(if $(filter x86_64%,$(MACHINE)),baseline avx2 avx512,neon)
 SIMD_O   := $(foreach s,$(SIMDS),$(B)/kernels/cpu/simd_$(s).o)
-KERNEL_O := $(call obj,$(KERNEL_C) $(KERNEL_CU) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
+KERNEL_O := $(call obj,$(KERNEL_C) $(call in_parts,$(KERNEL_CU)) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
 # What states are, and reducing without an engine, on threads of the caller: libreduce has it, too.
 STATE_O  := $(call obj,$(wildcard kernels/exact/*.c) $(addprefix kernels/,cpu/processor.c cpu/stateless_lines.c cpu/lines.c cpu/run.c cpu/loops/sums/near.c cpu/threads/cores.c cpu/threads/here.c cpu/threads/pieces.c engine/clock.c engine/task.c)) $(SIMD_O)
@@ -184,13 +205,17 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: ladder man-pages fortran format lint check protocol-json hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
-PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl reducectl-ladder $(if $(HDF5_C),reducectl-hdf5))
+# The ladder's kernels take a minute of compiling, so with CUDA its program is built where it is used: to be tested or installed.
+LADDER   := $(B)/bin/reducectl-ladder
+PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl $(if $(HDF5_C),reducectl-hdf5)) $(if $(filter no,$(CUDA)),$(LADDER))
+ladder: $(LADDER) ## what `reducectl ladder` runs; without CUDA it is always built
 all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
 say:
-	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS)), (no nvcc used: CPU build)) SYSTEMD=$(SYSTEMD) CURSES=$(CURSES)$(if $(SANITIZE), SANITIZE=$(SANITIZE))$(if $(filter 1,$(DEBUG)), DEBUG=1) -> $(B)"
+	@$(if $(NO_CUDA),echo "CPU engine alone: $(NO_CUDA).$(if $(NVCC), CUDA=yes builds the kernels for all GPUs$(comma) CUDA_ARCHS=90 for one kind (minutes).)")
+	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS))) SYSTEMD=$(SYSTEMD) CURSES=$(CURSES)$(if $(SANITIZE), SANITIZE=$(SANITIZE))$(if $(filter 1,$(DEBUG)), DEBUG=1) -> $(B)"
 
 # build/bin and build/lib lead to the default build: without sanitizers, DEBUG and PORTABLE
 .PHONY: build/bin
@@ -229,6 +254,14 @@ $(B)/%.cu.o: %.cu $(B)/nvcc-flags
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  NVCC  $<")
 	$(Q)$(NVCC_ALL) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+define part_rule
+$(B)/$(1).o: $(basename $(basename $(1))).cu $(B)/nvcc-flags
+	@mkdir -p $$(@D)
+	@$$(if $$(Q),echo "  NVCC  $$< ($(subst .,,$(suffix $(basename $(1)))))")
+	$$(Q)$$(NVCC_ALL) -DRK_PART=$(subst .,,$(suffix $(basename $(1)))) -MMD -MP -MF $$(@:.o=.d) -c $$< -o $$@
+endef
+$(foreach p,$(CU_PARTS),$(eval $(call part_rule,$(p))))
 
 # The protocol's numbers and layouts, for programs: its writer asks types.def, limits.h and the codec.
 LIMITS = $(shell awk '/^.define RP_/ && NF > 2 && !/"/ { print "X(" $$2 ")" }' proto/limits.h)
@@ -277,7 +310,7 @@ $(B)/kernels/ladder/pages.c: $(PAGES) Makefile
 $(B)/kernels/ladder/pages.o: $(B)/kernels/ladder/pages.c kernels/ladder/ladder.h $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
-# The page over http, gzip'd. /ladder.json is made of the newest stored run and of the rungs' texts.
+# The page over http, as it is and gzip'd. /ladder.json is made of the newest stored run and of the rungs' texts.
 PAGE_FILES := index.html page.css page.js
 RUN_FILE   := $(lastword $(sort $(wildcard tests/bench/results/*-ladder-*.json)))
 json_text   = sed -e 's/[\\"]/\\&/g' -e 's/\t/\\t/g' -e 's/$$/\\n/' $(1) | tr -d '\n'
@@ -287,17 +320,20 @@ $(B)/daemon/telemetry/ladder.json: $(PAGES) $(RUN_FILE) Makefile
 	  c=; for f in $(PAGES); do n=$${f##*/}; printf '%s"%s":"' "$$c" "$${n%.*}"; $(call json_text,$$f); printf '"'; c=,; done; printf '}}\n'; } >$@
 $(B)/daemon/telemetry/page.c: $(addprefix daemon/telemetry/page/,$(PAGE_FILES)) $(B)/daemon/telemetry/ladder.json Makefile
 	$(Q){ echo '#include "daemon/telemetry/page.h"'; n=0; for f in $(filter-out Makefile,$^); do n=$$((n + 1)); \
-	  echo "static const unsigned char file$$n[] = {"; gzip -9nc $$f | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g'; echo '};'; done; \
-	  echo 'const rd_page_file rd_page_files[RD_PAGE_FILES] = {{"/", "text/html; charset=utf-8", file1, sizeof file1},'; \
-	  echo '{"/page.css", "text/css; charset=utf-8", file2, sizeof file2}, {"/page.js", "text/javascript; charset=utf-8", file3, sizeof file3},'; \
-	  echo '{"/ladder.json", "application/json", file4, sizeof file4}};'; } >$@
+	  echo "static const unsigned char file$$n[] = {"; od -An -v -tx1 $$f | sed 's/ \(..\)/0x\1,/g'; echo '};'; \
+	  echo "static const unsigned char small$$n[] = {"; gzip -9nc $$f | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g'; echo '};'; done; \
+	  echo '#define FILE(n, path, type) {path, type, file##n, sizeof file##n, small##n, sizeof small##n}'; \
+	  echo 'const rd_page_file rd_page_files[RD_PAGE_FILES] = {FILE(1, "/", "text/html; charset=utf-8"),'; \
+	  echo 'FILE(2, "/page.css", "text/css; charset=utf-8"), FILE(3, "/page.js", "text/javascript; charset=utf-8"),'; \
+	  echo 'FILE(4, "/ladder.json", "application/json")};'; } >$@
 $(B)/daemon/telemetry/page.c.o: $(B)/daemon/telemetry/page.c daemon/telemetry/page.h $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
 # reducectl runs it for HDF5 and netCDF-4: a program of its own, so that reducectl starts without libhdf5, and outlives what a
 # hostile file does to that. Static if that links: the shared libhdf5 loads curl, OpenSSL and 30 others for a driver that is not
 # used, which takes longer than the rest of the program.
-$(HDF5_O): CPPFLAGS += $(if $(filter yes,$(HDF5)),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags hdf5)))
+CFLAGS_HDF5 := $(if $(filter yes,$(HDF5)),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags hdf5)))
+$(HDF5_O) $(addprefix header/,$(wildcard client/ctl/hdf5/*.h)): CPPFLAGS += $(CFLAGS_HDF5)
 $(B)/bin/reducectl-hdf5: $(HDF5_O) $(B)/client/names.c.o $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
@@ -324,6 +360,7 @@ $(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KE
 	  $(LIBS_CUDA) $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) $(LIBS_CTL) -o $@
 
 # ... and the ladder's stands in for its GPU.
+$(B)/tests/test_confine: $(B)/client/ctl/hdf5/confine.c.o
 $(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.c %/no_gpu.c,$(LADDER_C)))
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
@@ -422,8 +459,8 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/cpu/processor.c $(addprefix client/,state.c state_words.c message.c spec.c sized.c error.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/formats/npy.c client/ctl/text/parse_text.c client/ctl/text/integers.c client/ctl/text/parse_scalar.c client/ctl/text/half.c client/ctl/text/wide.c client/ctl/text/decimal.c client/ctl/text/powers.c client/ctl/top/metrics.c \
-            $(filter-out client/ctl/formats/npy.c,$(wildcard client/ctl/formats/*.c)) tests/fuzz/uninterrupted.c
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/cpu/processor.c $(addprefix client/,state.c state_words.c message.c collective.c spec.c sized.c error.c program.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/formats/npy.c client/ctl/text/parse_text.c client/ctl/text/integers.c client/ctl/text/parse_scalar.c client/ctl/text/half.c client/ctl/text/wide.c client/ctl/text/decimal.c client/ctl/text/powers.c client/ctl/text/screen_text.c client/ctl/text/shown.c client/ctl/top/metrics.c \
+            $(filter-out client/ctl/formats/npy.c,$(wildcard client/ctl/formats/*.c)) tests/fuzz/uninterrupted.c tests/fuzz/no_daemon.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
 fuzz-replay: $(REPLAY)
@@ -459,7 +496,7 @@ fuzz-kit: $(FUZZ)
 
 # ---- each header compiles alone, the public one as C++ too ----
 # reduce_mpi.h needs an MPI's compiler: tests/test_mpi.py compiles it.
-HEADERS := $(filter-out client/reduce_mpi.h,$(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/cpu/* kernels/cpu/loops/* kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h))
+HEADERS := $(filter-out client/reduce_mpi.h $(if $(filter no,$(HDF5)),client/ctl/hdf5/packing.h),$(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/cpu/* kernels/cpu/loops/* kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h))
 check-headers: $(addprefix header/,$(HEADERS)) header++/client/reduce.h ## each header compiles alone
 header/%:
 	@echo '#include "$*"' | $(CC) $(CPPFLAGS) -std=c11 $(WARN) -Werror -fsyntax-only -x c - && echo "ok $* (C11)"
@@ -477,7 +514,7 @@ STAGES = @MAKE='$(MAKE)' $(PYTHON) tests/run B=$(B) CUDA=$(CUDA) WERROR=$(WERROR
 lint: all ## every lint of tests/lint, and each header alone
 	$(STAGES) lint
 
-check: all ## before a commit, two minutes: lints, unit tests, the main integration tests; `make test` is the gate
+check: all ladder ## before a commit, two minutes: lints, unit tests, the main integration tests; `make test` is the gate
 	$(STAGES) lint unit short
 
 # One entry for each source, with the flags of this build. It has absolute paths, so git ignores it.
@@ -496,7 +533,7 @@ compile_commands.json: force ## for clangd and clang-tidy: how each source is co
 demo: all ## real data, real processes: watch it work (less than a minute)
 	@$(PYTHON) tests/demo.py
 
-test: all ## everything: lints, unit, fuzz corpus, integration, sanitizers, install, systemd
+test: all ladder ## everything: lints, unit, fuzz corpus, integration, sanitizers, install, systemd
 	$(STAGES)
 
 test-unit: unit-tests ## only the unit tests of this build
@@ -524,7 +561,7 @@ $(B)/gpu/device: tests/gpu/device.c $(B)/lib/libreduce.a $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.a,$^) \
 	  $(LIBS_CUDA) $(LIBS_NNG) -o $@
 
-$(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/chunking.cu %/slot.cu,$(KERNEL_CU))) $(PROTO_O)
+$(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/chunking.cu %/slot.cu,$(call in_parts,$(KERNEL_CU)))) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
@@ -536,7 +573,7 @@ test-aarch64: all ## unit tests of an aarch64 build under qemu, and its answers 
 	@B=$(B) tests/aarch64
 
 soak: all ## clients of every kind at once for SECONDS, killed and hostile ones among them; nothing may be left behind
-	@REDUCED_BIN_DIR=$(B)/bin $(PYTHON) tests/soak.py --seconds $(SECONDS) $(if $(filter 1,$(KILL)),--kill) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(DAEMONS),--daemons $(DAEMONS))
+	@REDUCED_BIN_DIR=$(B)/bin $(PYTHON) tests/soak.py --seconds $(SECONDS) --share $(SHARE) $(if $(STATE),--state $(STATE)) $(if $(filter 1,$(KILL)),--kill) $(if $(CLIENTS),--clients $(CLIENTS)) $(if $(DAEMONS),--daemons $(DAEMONS))
 
 restarts: all ## 16 clients in full flight while the daemon is restarted or killed each 2 s for two minutes; none may notice
 	@RESTARTS=60 REDUCED_BIN_DIR=$(B)/bin $(PYTHON) -m pytest -q -s -p no:cacheprovider tests/test_restart.py -k sixteen
@@ -555,7 +592,10 @@ hostile: all ## every attack of tests/hostile.py for EACH seconds beside an hone
 mutants: ## change one place of the sources at a time and see whether a test notices; tests/mutants/run --help
 	@$(PYTHON) tests/mutants/run
 
-test-gpu: all gpu-tools ## on a GPU: CPU against CUDA bit for bit, compute-sanitizer, kernels beside CUB, the daemon
+defences: ## remove each defence of daemon/THREATS.md once: the test that its row names must fail then; as root
+	@$(PYTHON) tests/mutants/defences
+
+test-gpu: all ladder gpu-tools ## on a GPU: CPU against CUDA bit for bit, compute-sanitizer, kernels beside CUB, the daemon
 	@B=$(B) tests/gpu/run.sh
 
 $(B)/bench/%: tests/bench/%.c $(B)/lib/libreduce.a $(B)/flags
@@ -579,7 +619,7 @@ BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.
                $(if $(filter yes,$(CUDA)),$(B)/bench/host_cuda $(B)/gpu/bench_kernels)
 bench-tools: $(BENCH_TOOLS)
 
-bench: all bench-tools ## measure kernels, host path, requests, processes and CPU sums beside their peers; figures to build/bench/
+bench: all ladder bench-tools ## measure kernels, host path, requests, processes and CPU sums beside their peers; figures to build/bench/
 	@B=$(B) $(PYTHON) tests/bench/run.py
 
 # ---- install ----
@@ -607,8 +647,9 @@ UP          = $(shell realpath -m --relative-to='$(LIBDIR)/pkgconfig' '$(PREFIX)
 LIB         = $(shell realpath -m --relative-to='$(PREFIX)' '$(LIBDIR)')
 put         = install -D -m $(1) $(2) $(DESTDIR)$(3)
 
-install: all ## install to $(DESTDIR)$(PREFIX): programs, library, header, man pages, systemd units, completion
+install: all ladder ## install to $(DESTDIR)$(PREFIX): programs, library, header, man pages, systemd units, completion
 	@echo "  INSTALL $(DESTDIR)$(PREFIX)"
+	@[ $(CUDA) = yes ] || [ ! -e /proc/driver/nvidia/version ] || echo "reduced: this machine has an NVIDIA driver, but CUDA was not built$(if $(NO_CUDA),: $(NO_CUDA))"
 	$(Q)$(call put,755,$(B)/bin/reduced,$(PREFIX)/bin/reduced)
 	$(Q)$(call put,755,$(B)/bin/reducectl,$(PREFIX)/bin/reducectl)
 	$(Q)$(call put,755,$(B)/bin/reducectl-ladder,$(PREFIX)/bin/reducectl-ladder)
@@ -649,6 +690,9 @@ test-deb: deb ## install, test, upgrade and remove them in a fresh Debian (root,
 
 test-container: ## build the Containerfile's image on a fresh Debian and use it (root, network, five minutes)
 	$(Q).container/check
+
+test-distros: ## `make deps demo`, check and the wheel in fresh Debian 12 and 13 (root, network, an hour); SHORT=1: 13, without the wheel
+	$(Q)tests/distros/run
 
 piuparts: deb ## piuparts on them in a fresh Debian (root, network, three minutes)
 	$(Q).debian/piuparts

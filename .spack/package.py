@@ -36,6 +36,7 @@ class Reduced(MakefilePackage):
         chosen = [f"PREFIX={self.prefix}", "SYSTEMD=no", f"CUDA={'yes' if '+cuda' in self.spec else 'no'}"]
         chosen.append(f"HDF5={'yes' if '+hdf5' in self.spec else 'no'}")
         if "+cuda" in self.spec:
+            chosen.append("CUDA_ARCHS=all")
             chosen.append(f"NVCC={self.spec['cuda'].prefix.bin.nvcc}")
         return chosen
 

@@ -14,28 +14,13 @@
 
 #include "client/autostart.h"
 #include "client/error.h"
-
-enum { MAX_PATH = 4096 };
+#include "client/program.h"
 
 /* What the last child reports: errno 0 and its process id, or why exec failed. */
 typedef struct report {
     int err;
     pid_t pid;
 } report;
-
-/* "reduced" beside this executable, if it can be run; else by $PATH. */
-static void find_program(char *out, size_t cap)
-{
-    ssize_t n = readlink("/proc/self/exe", out, cap);
-    if (n > 0 && (size_t)n < cap) {
-        out[n] = 0;
-        char *slash = strrchr(out, '/');
-        size_t room = slash ? cap - (size_t)(slash + 1 - out) : 0;
-        if (slash && (size_t)snprintf(slash + 1, room, "reduced") < room && access(out, X_OK) == 0)
-            return;
-    }
-    snprintf(out, cap, "reduced");
-}
 
 /* Opens a log beside the socket; without one the daemon writes to /dev/null. */
 static int open_log(const char *url, char *path, size_t cap)
@@ -123,14 +108,14 @@ static int launch(char **argv, int null, int log, pid_t *pid)
 
 int rc_start_daemon(const char *url, const reduce_open_opts *o, rc_child *child, rp_fault *f)
 {
-    char program[MAX_PATH], idle[16];
+    char program[RC_PROGRAM_PATH], why[RC_PROGRAM_WHY], idle[16];
     bool usual = o->idle_exit_s == ((reduce_open_opts)REDUCE_OPEN_OPTS_INIT).idle_exit_s;
     child->pidfd = -1;
     child->log[0] = 0;
     if (o->daemon && (!strchr(o->daemon, '/') || !realpath(o->daemon, program))) /* the daemon's working directory is / */
         snprintf(program, sizeof program, "%s", o->daemon);
-    else if (!o->daemon)
-        find_program(program, sizeof program);
+    else if (!o->daemon && rc_find_program("reduced", program, why))
+        return rc_fail(f, REDUCE_E_START, "daemon", "not started: %s; opts.daemon or $REDUCED_URL names one", why);
     snprintf(idle, sizeof idle, "%u", o->idle_exit_s);
     char *argv[] = {program, "--autostarted", "--listen", (char *)url, usual ? NULL : "--idle-exit", idle, NULL};
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -29,7 +29,7 @@ reduce_client *rc_client_new(const reduce_open_opts *o)
     c->stage.parts = rc_large_under_way();
     c->pid = getpid();
     c->refs = 1;
-    c->started = -1;
+    c->started = c->ended_fd = -1;
     c->opts = *o;
     const char *name = o->name ? o->name : program_invocation_short_name;
     memcpy(c->name, name, strnlen(name, RP_MAX_NAME));

@@ -9,7 +9,7 @@
  *   query.c      ping, info, query                         spec.c       what to reduce, checked
  *   job.c        a reduction of any size, as it goes       tiling.c     how it is cut into messages
  *   run.c        reduce_run, reduce_submit and kin         simple.c     reduce_simple
- *   local.c      what is reduced here
+ *   ended.c      jobs for event loops                      local.c      what is reduced here
  *   datapath.c   which way large data travel               fdpass.c     descriptors to the daemon and back
  *   stream.c     data in pieces                            resident.c   data that stay with the daemon
  *   device.c     data on its GPU                           sized.c      structs of other versions
@@ -93,6 +93,8 @@ struct reduce_client {
     rc_ending *outbox, *outbox_end; /* to run before the mutex is left: messages, oldest first, */
     rc_ending *endings;             /* then the rest */
     unsigned jobs;                  /* not settled */
+    int ended_fd;                   /* of reduce_ended_fd; -1: not asked for */
+    reduce_job *ended, *ended_end;  /* that reduce_ended_next has not given */
 
     rc_fdpass fdpass;
     rc_stage stage;

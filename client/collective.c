@@ -1,5 +1,6 @@
 /* One reduction over many processes with any all-reduce. Each process makes its states, by its daemon or here; the caller's
  * all-reduce joins them; each process finishes the same bytes. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,9 @@ typedef struct collective {
     uint8_t *states;
     rc_message message;
 } collective;
+
+/* Errors of one of several items name it. */
+static int of_item(const collective *k, size_t i, int err) { return err && k->n > 1 ? rc_within("item", i, err) : err; }
 
 /* ---- plan -------------------------------------------------------------------------------------------------------- */
 
@@ -79,6 +83,7 @@ static int plan(collective *k, const reduce_item *items)
         int err = take_item(&k->part[i], &items[i]);
         if (!err)
             err = plan_part(&k->part[i]);
+        err = of_item(k, i, err);
         if (!err && __builtin_add_overflow(k->bytes, k->part[i].states, &k->bytes))
             err = rc_error(REDUCE_E_TOO_LARGE, "items", "the states would be over 2^64 bytes");
         if (err)
@@ -104,9 +109,9 @@ static int add_row(const reduce_spec *s, uint8_t *state, const uint8_t *row, siz
     const size_t size = reduce_state_size(s->op, s->dtype);
     int err = reduce_state_init(state, size, s->op, s->dtype);
     if (err || !(s->flags & REDUCE_STATES_IN))
-        return err ? err : reduce_state_add_at(state, row, bytes / reduce_dtype_size(s->dtype), s->nan, s->index_base);
+        return err ? err : reduce_state_add_at(state, size, row, bytes / reduce_dtype_size(s->dtype), s->nan, s->index_base);
     for (size_t at = 0; at < bytes && !err; at += size)
-        err = reduce_state_merge(state, row + at);
+        err = reduce_state_merge(state, size, row + at, bytes - at);
     return err;
 }
 
@@ -144,7 +149,7 @@ static int make_states(const collective *k)
     for (size_t i = 0; i < k->n && !err; i++) {
         const part *p = &k->part[i];
         const bool here = in_memory(&p->item) && is_plain(p->item.spec) && (!k->client || p->item.bytes <= HERE);
-        err = here ? add_here(p) : ask(k->client, p);
+        err = of_item(k, i, here ? add_here(p) : ask(k->client, p));
     }
     return err;
 }
@@ -153,7 +158,7 @@ static int make_states(const collective *k)
 
 static void fill_message(collective *k, int err, uint32_t rank)
 {
-    rc_message_init(&k->message);
+    rc_message_init(&k->message, rank);
     if (err) {
         rc_message_fail(&k->message, err, rank);
         return;
@@ -164,17 +169,19 @@ static void fill_message(collective *k, int err, uint32_t rank)
 
 static int exchange_states(collective *k, reduce_exchange exchange, void *arg)
 {
+    const rc_message mine = k->message;
     int err = exchange(arg, &k->message, sizeof k->message);
     if (err)
-        return rc_error(REDUCE_E_IO, "exchange", "the exchange failed with %d", err);
-    err = rc_message_end(&k->message);
+        return rc_error(REDUCE_E_IO, "exchange", "the exchange of rank %" PRIu32 " failed with %d", mine.first, err);
+    err = rc_message_end(&k->message, &mine);
     if (err)
         return err;
-    const size_t held = k->message.held;
-    memcpy(k->states, k->message.room, held);
-    if (held < k->bytes && exchange(arg, k->states + held, k->bytes - held))
-        err = rc_error(REDUCE_E_IO, "exchange", "the second exchange failed");
-    return err;
+    memcpy(k->states, k->message.room, mine.held);
+    if (mine.held < k->bytes)
+        err = exchange(arg, k->states + mine.held, k->bytes - mine.held);
+    if (err)
+        return rc_error(REDUCE_E_IO, "exchange", "the second exchange of rank %" PRIu32 " failed with %d", mine.first, err);
+    return 0;
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
@@ -184,17 +191,32 @@ static int finish_part(const part *p, uint8_t *cells)
     const reduce_spec value = value_spec(&p->item);
     const size_t size = reduce_state_size(value.op, value.dtype);
     int err = 0;
-    for (size_t i = 0; i * size < p->states && !err; i++)
-        err = reduce_state_finish(p->at + i * size, &value, cells + i * p->cell);
+    for (size_t i = 0; i * size < p->states && !err; i++) {
+        err = reduce_state_finish(p->at + i * size, size, &value, cells + i * p->cell, p->cell);
+        if (err && p->states > size)
+            rc_within("row", i, err);
+    }
+    return err;
+}
+
+/* They went through the other ranks. */
+static int check_states(const part *p)
+{
+    const reduce_spec *s = p->item.spec;
+    const size_t size = reduce_state_size(s->op, s->dtype);
+    int err = 0;
+    for (size_t at = 0; at < p->states && !err; at += size)
+        err = reduce_state_check(p->at + at, size, s->op, s->dtype);
     return err;
 }
 
 static int give_part(const part *p)
 {
     if (p->item.spec->flags & REDUCE_STATES_OUT) {
-        if (p->item.out)
+        int wrong = check_states(p);
+        if (!wrong && p->item.out)
             memcpy(p->item.out, p->at, p->states);
-        return 0;
+        return wrong;
     }
     uint8_t *cells = malloc(p->cells ? p->cells : 1); /* for ranks without `out`, and so that an error leaves `out` alone */
     if (!cells)
@@ -210,7 +232,7 @@ static int give(const collective *k)
 {
     int err = 0;
     for (size_t i = 0; i < k->n && !err; i++)
-        err = give_part(&k->part[i]);
+        err = of_item(k, i, give_part(&k->part[i]));
     return err;
 }
 

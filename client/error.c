@@ -7,6 +7,7 @@
 
 #include "client/error.h"
 #include "client/sized.h"
+#include "proto/clean.h"
 
 static _Thread_local rp_fault last;
 static _Thread_local bool last_is_whole; /* its request had one result */
@@ -59,15 +60,8 @@ const char *reduce_strerror(int err)
     }
 }
 
-static void clean(char *text, char keep)
-{
-    for (; *text; text++)
-        if (((unsigned char)*text < ' ' && *text != keep) || *text == 127)
-            *text = '?';
-}
-
-void rc_clean_text(char *text) { clean(text, 0); }
-void rc_clean_lines(char *text) { clean(text, '\n'); }
+void rc_clean_text(char *text) { rp_clean(text, strlen(text) + 1, text, 0); }
+void rc_clean_lines(char *text) { rp_clean(text, strlen(text) + 1, text, '\n'); }
 
 static void fill(rp_fault *f, int err, const char *field, const char *fmt, va_list args)
 {
@@ -158,16 +152,32 @@ static void figures(const rp_fault *f, char *out, size_t room)
         snprintf(out, room, "; the cap is %" PRIu64, f->limit);
 }
 
+/* "row 3: ", or nothing. In "offsets" the index is the number of an offset. */
+static void row_of_last(char *out, size_t room)
+{
+    out[0] = 0;
+    if (!last_is_whole && last.index != RP_NO_INDEX && strcmp(last.field, "offsets"))
+        snprintf(out, room, "row %" PRIu64 ": ", last.index);
+}
+
+int rc_within(const char *part, uint64_t number, int err)
+{
+    char row[32], text[sizeof last.text];
+    row_of_last(row, sizeof row);
+    snprintf(text, sizeof text, "%s", last.text[0] ? last.text : reduce_strerror(err));
+    snprintf(last.text, sizeof last.text, "%s %" PRIu64 ": %s%.100s", part, number, row, text);
+    last_is_whole = true; /* the text names the row */
+    return err;
+}
+
 const char *reduce_errmsg(void)
 {
     int err = -(int)last.code;
     if (err == 0)
         return "";
     const char *text = last.text[0] ? last.text : reduce_strerror(err);
-    char row[32] = "";
-    /* in "offsets" the index is the number of an offset */
-    if (!last_is_whole && last.index != RP_NO_INDEX && strcmp(last.field, "offsets"))
-        snprintf(row, sizeof row, "row %" PRIu64 ": ", last.index);
+    char row[32];
+    row_of_last(row, sizeof row);
     size_t n = (size_t)snprintf(line, sizeof line, "%s: %s%s", reduce_errname(err), row, text);
     figures(&last, line + n, sizeof line - n);
     return line;

@@ -14,7 +14,7 @@ int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...) __att
  * stays. */
 void rc_drop_row(rp_fault *f);
 
-/* Replace the control characters of a daemon's text by '?', for it may be shown on a terminal. */
+/* rp_clean in place: a daemon's text may be shown on a terminal. */
 void rc_clean_text(char *text);
 /* The same for a text of several lines: line feeds stay. */
 void rc_clean_lines(char *text);
@@ -23,6 +23,9 @@ void rc_clean_lines(char *text);
 int rc_report(const rp_fault *f);
 /* The same of a request that has one result if it is `whole`: reduce_errmsg names no row then. */
 int rc_report_of(const rp_fault *f, bool whole);
+
+/* The last fault, of code `err`, is one of a part of the call: name it in front of the text, "item 3: ...". Returns `err`. */
+int rc_within(const char *part, uint64_t number, int err);
 
 /* rc_fail and rc_report in one. */
 int rc_error(int err, const char *field, const char *fmt, ...) __attribute__((format(printf, 3, 4)));

@@ -142,10 +142,17 @@ static int take_cells(reduce_job *j, rc_errand *p, const uint8_t *body, size_t l
     return 0;
 }
 
+static void settle(reduce_job *j)
+{
+    j->settled = true;
+    j->c->jobs--;
+    rc_wake(&j->changed, j->c);
+    rc_wake(&j->c->changed, j->c);
+}
+
 static void end(reduce_job *j)
 {
     reduce_client *c = j->c;
-    j->ended = true;
     j->result.wall_ns = rc_now_ns() - j->start_ns;
     free(j->states);
     free(j->merging);
@@ -153,14 +160,15 @@ static void end(reduce_job *j)
     rc_datapath_close(c, &j->path);
     if (j->fault.code == RP_OK)
         j->bytes_done = j->bytes_total; /* including elements between segments */
-    if (j->callback) {                  /* rc_leave runs it */
+    j->ended = true;
+    if (j->queues)
+        rc_ended_add(c, j);
+    if (j->callback) { /* rc_leave runs it */
         rc_end_later(c, &j->ending);
+        rc_wake(&j->changed, c);
         return;
     }
-    j->settled = true;
-    c->jobs--;
-    rc_wake(&j->settled_cond, c);
-    rc_wake(&c->changed, c);
+    settle(j);
 }
 
 /* ---- calls ---- */
@@ -385,10 +393,7 @@ static void job_settle(reduce_client *c, rc_ending *e)
     j->callback(j->arg, j, err);
     rc_enter(c);
     j->in_callback = false;
-    j->settled = true;
-    c->jobs--;
-    rc_wake(&j->settled_cond, c);
-    rc_wake(&c->changed, c);
+    settle(j);
     if (!j->free_after)
         return;
     c->refs--; /* never the last: reduce_close waits for c->jobs before it lets go of its own */
@@ -420,12 +425,12 @@ reduce_job *rc_job_new(reduce_client *c, const rc_input *in)
     set_input(j, in);
     for (int i = 0; i < RC_MOST_UNDER_WAY; i++)
         j->errands[i].job = j;
-    rc_cond_init(&j->settled_cond);
+    rc_cond_init(&j->changed);
     return j;
 }
 
 void rc_job_free(reduce_job *j)
 {
-    pthread_cond_destroy(&j->settled_cond);
+    pthread_cond_destroy(&j->changed);
     free(j);
 }

@@ -54,7 +54,7 @@ struct reduce_job {
     reduce_client *c;
     reduce_done callback;
     void *arg;
-    pthread_cond_t settled_cond;
+    pthread_cond_t changed; /* it has ended, or settled */
     rc_ending ending;
 
     rc_sizes sizes;
@@ -79,8 +79,10 @@ struct reduce_job {
     reduce_result result;
     rp_fault fault; /* code 0: no error so far */
     bool cancelled;
-    bool ended;   /* result and fault are final */
-    bool settled; /* and the callback has returned */
+    bool ended;                         /* result and fault are final: poll and wait give them */
+    bool settled;                       /* and the callback has returned: the job may be freed */
+    bool queues;                        /* its end is for reduce_ended_next */
+    reduce_job **at_ended, *next_ended; /* its place in the client's queue of these; NULL: it is not there */
     bool in_callback;
     bool free_after; /* reduce_job_free came from the callback */
     pthread_t callback_thread;
@@ -93,5 +95,11 @@ void rc_job_free(reduce_job *j);
 /* With the mutex held. */
 void rc_job_start(reduce_job *j);
 void rc_job_cancel(reduce_job *j); /* what is under way */
+
+/* ---- ended.c, with the mutex held ---- */
+
+void rc_ended_add(reduce_client *c, reduce_job *j);
+void rc_ended_remove(reduce_client *c, reduce_job *j); /* if it is there */
+void rc_ended_close(reduce_client *c);                 /* the mutex not held: no job ends any more */
 
 #endif

@@ -10,12 +10,13 @@
 enum { MAGIC = 0x47534d52, FORM = 1, POISON = 0xff };
 _Static_assert(sizeof(rc_message) == REDUCE_MESSAGE, "a message has its size in every version");
 
-void rc_message_init(rc_message *m)
+void rc_message_init(rc_message *m, uint32_t rank)
 {
     memset(m, 0, sizeof *m);
     m->magic = MAGIC;
     m->form = FORM;
-    m->rank = RC_NO_RANK;
+    m->rank = m->other = RC_NO_RANK;
+    m->first = rank;
     m->key = 0xcbf29ce484222325;
 }
 
@@ -62,26 +63,43 @@ static void fail(rc_message *m, int err, uint32_t rank, const char *text)
     m->rank = rank;
     m->held = 0;
     memset(m->room, 0, sizeof m->room);
-    snprintf((char *)m->room, sizeof m->room, "%s", text);
+    snprintf((char *)m->room, sizeof m->room, "%.160s", text); /* which may be another message's, without an end */
 }
 
 void rc_message_fail(rc_message *m, int err, uint32_t rank)
 {
-    reduce_fault f = REDUCE_FAULT_INIT;
-    reduce_last_fault(&f);
-    fail(m, err, rank, f.text[0] ? f.text : reduce_strerror(err));
+    const char *name_ends = strstr(reduce_errmsg(), ": ");
+    fail(m, err, rank, name_ends ? name_ends + 2 : reduce_strerror(err));
 }
 
-int rc_message_end(const rc_message *m)
+/* The error of some rank. */
+static int report(const rc_message *m)
 {
-    if (!m->err)
-        return 0;
     if (m->err > 0 || m->err < REDUCE_E_INTERRUPTED) /* of a later version, or damaged */
         return rc_error(REDUCE_E_BAD_MESSAGE, "err", "a rank reports the error %d, which libreduce %s does not know", m->err,
                         REDUCED_VERSION);
     if (m->rank == RC_NO_RANK)
         return rc_error(m->err, "spec", "%.150s", (const char *)m->room);
     return rc_error(m->err, "rank", "rank %" PRIu32 ": %.150s", m->rank, (const char *)m->room);
+}
+
+int rc_message_end(const rc_message *m, const rc_message *mine)
+{
+    if (m->magic != MAGIC)
+        return rc_error(REDUCE_E_BAD_MESSAGE, "exchange", "the exchange gave rank %" PRIu32 " bytes that are not a message",
+                        mine->first);
+    if (m->form != FORM)
+        return rc_error(REDUCE_E_VERSION, "exchange", "the exchange gave rank %" PRIu32 " a message of another form, %" PRIu32,
+                        mine->first, m->form);
+    if (m->err || mine->err)
+        return report(m->err ? m : mine);
+    if (m->first > mine->first)
+        return rc_error(REDUCE_E_BAD_MESSAGE, "exchange", "the exchange has left out the message of rank %" PRIu32,
+                        mine->first);
+    if (m->key != mine->key || m->total != mine->total || m->held != mine->held || m->other != RC_NO_RANK || m->reserved)
+        return rc_error(REDUCE_E_BAD_MESSAGE, "exchange", "the exchange gave rank %" PRIu32 " a message of other reductions",
+                        mine->first);
+    return 0;
 }
 
 /* ---- joining ----------------------------------------------------------------------------------------------------- */
@@ -94,41 +112,64 @@ static int merge_states(uint8_t *into, const uint8_t *from, size_t bytes)
         size = bytes - at >= RK_STATE_HEAD ? rp_state_size(into[at]) : 0;
         if (size == 0 || size > bytes - at || from[at] != into[at])
             return rc_error(REDUCE_E_BAD_MESSAGE, "layout", "the states are of different operations");
-        err = reduce_state_merge(into + at, from + at);
+        err = reduce_state_merge(into + at, size, from + at, size);
     }
     return err;
 }
 
-/* Why two messages without an error cannot be joined; NULL: they can. */
-static const char *disagreement(const rc_message *a, const rc_message *b)
+static void join_states(rc_message *a, const rc_message *b)
 {
-    if (a->key != b->key || a->total != b->total)
-        return "the ranks do not ask for the same reductions";
-    if (a->held != b->held || a->held > sizeof a->room)
-        return "the ranks do not send the same states";
-    return NULL;
-}
-
-static void join(rc_message *a, const rc_message *b)
-{
-    const char *why = disagreement(a, b);
-    int err = why ? rc_error(REDUCE_E_BAD_MESSAGE, "spec", "%s", why) : merge_states(a->room, b->room, a->held);
+    int err = a->held != b->held || a->held > sizeof a->room
+                  ? rc_error(REDUCE_E_BAD_MESSAGE, "spec", "the ranks do not send the same states")
+                  : merge_states(a->room, b->room, a->held);
     if (err)
         rc_message_fail(a, err, RC_NO_RANK);
 }
 
-static void merge_messages(rc_message *a, const rc_message *b)
+/* Messages of ranks that have not failed. The two lowest ranks that disagree do not depend on the order of the joins. */
+static void join(rc_message *low, const rc_message *high)
 {
+    const bool alike = low->key == high->key && low->total == high->total;
+    const uint32_t other = alike ? high->other : high->first;
+    char why[80];
+    if (other < low->other)
+        low->other = other;
+    if (low->other != RC_NO_RANK) {
+        snprintf(why, sizeof why, "ranks %" PRIu32 " and %" PRIu32 " do not ask for the same reductions", low->first,
+                 low->other);
+        fail(low, REDUCE_E_BAD_MESSAGE, RC_NO_RANK, why);
+    } else if (!low->err && high->err) {
+        fail(low, high->err, RC_NO_RANK, (const char *)high->room);
+    } else if (!low->err) {
+        join_states(low, high);
+    }
+}
+
+/* RC_NO_RANK: none has. */
+static uint32_t failed_rank(const rc_message *m) { return m->err ? m->rank : RC_NO_RANK; }
+
+static void refuse(rc_message *m, int err, const char *why)
+{
+    rc_message_init(m, RC_NO_RANK);
+    fail(m, err, RC_NO_RANK, why);
+}
+
+/* The join comes to be at `a`. */
+static void merge_messages(rc_message *a, rc_message *b)
+{
+    const uint32_t a_failed = failed_rank(a), b_failed = failed_rank(b);
     if (a->magic != b->magic) {
-        rc_message_init(a);
-        fail(a, REDUCE_E_BAD_MESSAGE, RC_NO_RANK, "a message is not from reduce_collective");
+        refuse(a, REDUCE_E_BAD_MESSAGE, "a message is not from reduce_collective");
     } else if (a->form != b->form) {
-        a->form = FORM;
-        fail(a, REDUCE_E_VERSION, RC_NO_RANK, "the ranks have versions of libreduce that do not work together");
-    } else if (b->err && (!a->err || b->rank < a->rank)) {
-        *a = *b;
-    } else if (!a->err) {
+        refuse(a, REDUCE_E_VERSION, "the ranks have versions of libreduce that do not work together");
+    } else if (a_failed != b_failed) {
+        if (b_failed < a_failed)
+            *a = *b;
+    } else if (a_failed == RC_NO_RANK && a->first <= b->first) {
         join(a, b);
+    } else if (a_failed == RC_NO_RANK) {
+        join(b, a);
+        *a = *b;
     }
 }
 

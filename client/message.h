@@ -16,13 +16,15 @@ typedef struct rc_message {
     uint64_t key;                  /* of the specs */
     uint64_t total;                /* bytes of the states of all items */
     uint32_t held;                 /* of which the message has these: whole states */
-    uint32_t reserved[3];          /* 0 */
+    uint32_t first;                /* the lowest rank that is joined in this message, whose key and total it has */
+    uint32_t other;                /* the lowest one that asks for something else; RC_NO_RANK: none */
+    uint32_t reserved;             /* 0 */
     uint8_t room[RC_MESSAGE_ROOM]; /* the states, or the text of the error */
 } rc_message;
 
 #define RC_NO_RANK UINT32_MAX
 
-void rc_message_init(rc_message *m);
+void rc_message_init(rc_message *m, uint32_t rank);
 
 /* Append the `bytes` bytes of states of one item. Those after the first that does not fit are for a second message. */
 void rc_message_add(rc_message *m, const reduce_spec *spec, const uint8_t *states, uint64_t bytes);
@@ -30,7 +32,8 @@ void rc_message_add(rc_message *m, const reduce_spec *spec, const uint8_t *state
 /* This rank has failed with `err`, for the reason of reduce_errmsg. */
 void rc_message_fail(rc_message *m, int err, uint32_t rank);
 
-/* 0, or the reported error of some rank. */
-int rc_message_end(const rc_message *m);
+/* Is `m`, which may be any bytes, the join of all ranks' messages, among them this rank's `mine`? Then it holds as many bytes
+ * as `mine`. 0, or the reported error: of some rank, or of the exchange. */
+int rc_message_end(const rc_message *m, const rc_message *mine);
 
 #endif

@@ -274,7 +274,8 @@ typedef struct reduce_open_opts {
     uint32_t reconnect_timeout_ms; /* wait this long for a daemon that went away */
     uint32_t timeout_ms;           /* a call fails if the daemon makes no progress on it for this long; a long stream
                                       may take hours. 0: the default, here and above */
-    const char *daemon;            /* AUTOSTART: the program; NULL: "reduced" beside this executable, then in $PATH */
+    const char *daemon;            /* AUTOSTART: the program; NULL: "reduced" beside this executable, if root or the user alone
+                                      can have put it there; then in $PATH */
     uint32_t idle_exit_s;          /* AUTOSTART: the started daemon exits after this long without clients. 600, the default,
                                       leaves it to `idle-exit` of the user's configuration, if that is set */
     const char *tls_ca;            /* tls+tcp: PEM file of the CAs of trusted daemons; NULL: $REDUCED_TLS_CA */
@@ -392,61 +393,68 @@ typedef struct reduce_stats {
  * room for the result above, and REDUCE_E_OP and REDUCE_E_TYPE are further errors. */
 int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out);
 
-/* Each is reduce_simple with the types checked. */
-#define REDUCE_INLINE(name, OP, suffix, DTYPE, element, value)                                              \
-    static inline int reduce_##name##_##suffix(reduce_client *c, const element *data, size_t n, value *out) \
-    {                                                                                                       \
-        return reduce_simple(c, REDUCE_##OP, REDUCE_##DTYPE, 0, data, n, out);                              \
+/* Each is reduce_simple with the types checked. Macros of a program, such as f32 or norm2, do no harm. */
+#define REDUCE_INLINE(call, op, dtype, element, value)                                  \
+    static inline int call(reduce_client *c, const element *data, size_t n, value *out) \
+    {                                                                                   \
+        return reduce_simple(c, op, dtype, 0, data, n, out);                            \
     }
-#define REDUCE_INLINE_DDOF(name, OP, suffix, DTYPE, element, value)                                                        \
-    static inline int reduce_##name##_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, value *out) \
-    {                                                                                                                      \
-        return reduce_simple(c, REDUCE_##OP, REDUCE_##DTYPE, ddof, data, n, out);                                          \
+#define REDUCE_INLINE_DDOF(call, op, dtype, element, value)                                            \
+    static inline int call(reduce_client *c, const element *data, size_t n, uint32_t ddof, value *out) \
+    {                                                                                                  \
+        return reduce_simple(c, op, dtype, ddof, data, n, out);                                        \
     }
-#define REDUCE_SIMPLE(suffix, DTYPE, element, value)                              \
-    REDUCE_INLINE(sum, SUM, suffix, DTYPE, element, value)                        \
-    REDUCE_INLINE(prod, PROD, suffix, DTYPE, element, value)                      \
-    REDUCE_INLINE(min, MIN, suffix, DTYPE, element, value)                        \
-    REDUCE_INLINE(max, MAX, suffix, DTYPE, element, value)                        \
-    REDUCE_INLINE(minmax, MINMAX, suffix, DTYPE, element, value)                  \
-    REDUCE_INLINE(range, RANGE, suffix, DTYPE, element, value)                    \
-    REDUCE_INLINE(sumsq, SUMSQ, suffix, DTYPE, element, value)                    \
-    REDUCE_INLINE(norm1, NORM1, suffix, DTYPE, element, value)                    \
-    REDUCE_INLINE(norminf, NORMINF, suffix, DTYPE, element, value)                \
-    REDUCE_INLINE(norm2, NORM2, suffix, DTYPE, element, double)                   \
-    REDUCE_INLINE(mean, MEAN, suffix, DTYPE, element, double)                     \
-    REDUCE_INLINE(rms, RMS, suffix, DTYPE, element, double)                       \
-    REDUCE_INLINE(argmin, ARGMIN, suffix, DTYPE, element, uint64_t)               \
-    REDUCE_INLINE(argmax, ARGMAX, suffix, DTYPE, element, uint64_t)               \
-    REDUCE_INLINE(count_nonzero, COUNT_NONZERO, suffix, DTYPE, element, uint64_t) \
-    REDUCE_INLINE(count_nan, COUNT_NAN, suffix, DTYPE, element, uint64_t)         \
-    REDUCE_INLINE(any, ANY, suffix, DTYPE, element, uint64_t)                     \
-    REDUCE_INLINE(all, ALL, suffix, DTYPE, element, uint64_t)                     \
-    REDUCE_INLINE_DDOF(var, VAR, suffix, DTYPE, element, double)                  \
-    REDUCE_INLINE_DDOF(std, STD, suffix, DTYPE, element, double)                  \
-    REDUCE_INLINE_DDOF(sem, SEM, suffix, DTYPE, element, double)                  \
-    REDUCE_INLINE_DDOF(stats, STATS, suffix, DTYPE, element, reduce_stats)
-#define REDUCE_SIMPLE_BITS(suffix, DTYPE, element, value)  \
-    REDUCE_SIMPLE(suffix, DTYPE, element, value)           \
-    REDUCE_INLINE(and, AND, suffix, DTYPE, element, value) \
-    REDUCE_INLINE(or, OR, suffix, DTYPE, element, value)   \
-    REDUCE_INLINE(xor, XOR, suffix, DTYPE, element, value)
-REDUCE_SIMPLE_BITS(i8, I8, int8_t, int64_t)
-REDUCE_SIMPLE_BITS(u8, U8, uint8_t, uint64_t)
-REDUCE_SIMPLE_BITS(i16, I16, int16_t, int64_t)
-REDUCE_SIMPLE_BITS(u16, U16, uint16_t, uint64_t)
-REDUCE_SIMPLE_BITS(i32, I32, int32_t, int64_t)
-REDUCE_SIMPLE_BITS(u32, U32, uint32_t, uint64_t)
-REDUCE_SIMPLE_BITS(i64, I64, int64_t, int64_t)
-REDUCE_SIMPLE_BITS(u64, U64, uint64_t, uint64_t)
+#define REDUCE_SIMPLE(suffix, DTYPE, element, value)                                                      \
+    REDUCE_INLINE(reduce_sum_##suffix, REDUCE_SUM, REDUCE_##DTYPE, element, value)                        \
+    REDUCE_INLINE(reduce_prod_##suffix, REDUCE_PROD, REDUCE_##DTYPE, element, value)                      \
+    REDUCE_INLINE(reduce_min_##suffix, REDUCE_MIN, REDUCE_##DTYPE, element, value)                        \
+    REDUCE_INLINE(reduce_max_##suffix, REDUCE_MAX, REDUCE_##DTYPE, element, value)                        \
+    REDUCE_INLINE(reduce_minmax_##suffix, REDUCE_MINMAX, REDUCE_##DTYPE, element, value)                  \
+    REDUCE_INLINE(reduce_range_##suffix, REDUCE_RANGE, REDUCE_##DTYPE, element, value)                    \
+    REDUCE_INLINE(reduce_sumsq_##suffix, REDUCE_SUMSQ, REDUCE_##DTYPE, element, value)                    \
+    REDUCE_INLINE(reduce_norm1_##suffix, REDUCE_NORM1, REDUCE_##DTYPE, element, value)                    \
+    REDUCE_INLINE(reduce_norminf_##suffix, REDUCE_NORMINF, REDUCE_##DTYPE, element, value)                \
+    REDUCE_INLINE(reduce_norm2_##suffix, REDUCE_NORM2, REDUCE_##DTYPE, element, double)                   \
+    REDUCE_INLINE(reduce_mean_##suffix, REDUCE_MEAN, REDUCE_##DTYPE, element, double)                     \
+    REDUCE_INLINE(reduce_rms_##suffix, REDUCE_RMS, REDUCE_##DTYPE, element, double)                       \
+    REDUCE_INLINE(reduce_argmin_##suffix, REDUCE_ARGMIN, REDUCE_##DTYPE, element, uint64_t)               \
+    REDUCE_INLINE(reduce_argmax_##suffix, REDUCE_ARGMAX, REDUCE_##DTYPE, element, uint64_t)               \
+    REDUCE_INLINE(reduce_count_nonzero_##suffix, REDUCE_COUNT_NONZERO, REDUCE_##DTYPE, element, uint64_t) \
+    REDUCE_INLINE(reduce_count_nan_##suffix, REDUCE_COUNT_NAN, REDUCE_##DTYPE, element, uint64_t)         \
+    REDUCE_INLINE(reduce_any_##suffix, REDUCE_ANY, REDUCE_##DTYPE, element, uint64_t)                     \
+    REDUCE_INLINE(reduce_all_##suffix, REDUCE_ALL, REDUCE_##DTYPE, element, uint64_t)                     \
+    REDUCE_INLINE_DDOF(reduce_var_##suffix, REDUCE_VAR, REDUCE_##DTYPE, element, double)                  \
+    REDUCE_INLINE_DDOF(reduce_std_##suffix, REDUCE_STD, REDUCE_##DTYPE, element, double)                  \
+    REDUCE_INLINE_DDOF(reduce_sem_##suffix, REDUCE_SEM, REDUCE_##DTYPE, element, double)                  \
+    REDUCE_INLINE_DDOF(reduce_stats_##suffix, REDUCE_STATS, REDUCE_##DTYPE, element, reduce_stats)
+#define REDUCE_BITS(suffix, DTYPE, element, value)                                 \
+    REDUCE_INLINE(reduce_and_##suffix, REDUCE_AND, REDUCE_##DTYPE, element, value) \
+    REDUCE_INLINE(reduce_or_##suffix, REDUCE_OR, REDUCE_##DTYPE, element, value)   \
+    REDUCE_INLINE(reduce_xor_##suffix, REDUCE_XOR, REDUCE_##DTYPE, element, value)
+REDUCE_SIMPLE(i8, I8, int8_t, int64_t)
+REDUCE_SIMPLE(u8, U8, uint8_t, uint64_t)
+REDUCE_SIMPLE(i16, I16, int16_t, int64_t)
+REDUCE_SIMPLE(u16, U16, uint16_t, uint64_t)
+REDUCE_SIMPLE(i32, I32, int32_t, int64_t)
+REDUCE_SIMPLE(u32, U32, uint32_t, uint64_t)
+REDUCE_SIMPLE(i64, I64, int64_t, int64_t)
+REDUCE_SIMPLE(u64, U64, uint64_t, uint64_t)
 REDUCE_SIMPLE(f16, F16, uint16_t, double)
 REDUCE_SIMPLE(bf16, BF16, uint16_t, double)
 REDUCE_SIMPLE(f32, F32, float, double)
 REDUCE_SIMPLE(f64, F64, double, double)
+REDUCE_BITS(i8, I8, int8_t, int64_t)
+REDUCE_BITS(u8, U8, uint8_t, uint64_t)
+REDUCE_BITS(i16, I16, int16_t, int64_t)
+REDUCE_BITS(u16, U16, uint16_t, uint64_t)
+REDUCE_BITS(i32, I32, int32_t, int64_t)
+REDUCE_BITS(u32, U32, uint32_t, uint64_t)
+REDUCE_BITS(i64, I64, int64_t, int64_t)
+REDUCE_BITS(u64, U64, uint64_t, uint64_t)
 #undef REDUCE_INLINE
 #undef REDUCE_INLINE_DDOF
 #undef REDUCE_SIMPLE
-#undef REDUCE_SIMPLE_BITS
+#undef REDUCE_BITS
 
 /* ---- reduce_run: any reduction ---------------------------------------------------------------------------------- */
 
@@ -561,22 +569,24 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
 
 /* What a reduction keeps of its elements, as bytes: the states of REDUCE_STATES_IN and REDUCE_STATES_OUT, made, merged and
  * finished in this process. They are exact, so it does not matter where and in which order elements were added and states
- * merged: equal elements give equal bytes. These calls need no client, allocate nothing and do no I/O. They may run in any
- * number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind share
- * it: sum, mean | sumsq, norm2, rms | var, std, sem | minmax, range | count, count_nonzero, any, all.
+ * merged: equal elements give equal bytes. The places of argmin, argmax and stats are those that the elements were added with,
+ * and stay as they are in a merge: a part begins at its first element's index in the whole array (reduce_state_add_at,
+ * reduce_state_merge_at, reduce_spec.index_base). These calls need no client, allocate nothing and do no I/O. They may run in
+ * any number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind
+ * share it: sum, mean | sumsq, norm2, rms | var, std, sem | minmax, range | count, count_nonzero, any, all.
  *
  *     unsigned char s[REDUCE_MAX_STATE];
  *     reduce_state_init(s, sizeof s, REDUCE_SUM, REDUCE_F64);
- *     reduce_state_add(s, data, n);                    or reduce_run with REDUCE_STATES_OUT, for large arrays
- *     reduce_state_merge(s, other);
+ *     reduce_state_add(s, sizeof s, data, n);          or reduce_run with REDUCE_STATES_OUT, for large arrays
+ *     reduce_state_merge(s, sizeof s, other, bytes);
  *     reduce_spec spec = REDUCE_SPEC_INIT;  spec.dtype = REDUCE_F64;
- *     reduce_state_finish(s, &spec, &sum);
+ *     reduce_state_finish(s, sizeof s, &spec, &sum, sizeof sum);
  *
  * There is no smaller library for them: a static program that makes only these calls takes from libreduce.a nothing that
  * allocates, locks or does I/O.
  *
- * Calls that take a state check it as a daemon would: REDUCE_E_BAD_MESSAGE if no elements can give it. The first 16 bytes
- * contain its length, so check bytes of unknown length with reduce_state_check first. */
+ * Calls that take a state check it as a daemon would: REDUCE_E_BAD_MESSAGE if no elements can give it, or if the `size` bytes
+ * at the pointer are too few for it. There may be more of them: a buffer of REDUCE_MAX_STATE bytes has room for any state. */
 
 enum {
     REDUCE_MAX_STATE = 872, /* bytes of the longest state of this version */
@@ -595,19 +605,28 @@ int reduce_state_check(const void *state, size_t size, int op, int dtype);
 /* Add `count` elements of the state's type, on the calling thread. NaNs propagate, and indexes continue after the elements of
  * the state. A call takes up to 1 us, an element 0.3 to 2 ns (of a product of floats 11) beside its way from memory. Errors:
  * REDUCE_E_BAD_MESSAGE, _TOO_LARGE (more than 2^60 elements). */
-int reduce_state_add(void *state, const void *data, size_t count);
+int reduce_state_add(void *state, size_t size, const void *data, size_t count);
 
 /* The same with a NaN policy (reduce_nan) and the index, in the whole array, of the first element. */
-int reduce_state_add_at(void *state, const void *data, size_t count, int nan, uint64_t index);
+int reduce_state_add_at(void *state, size_t size, const void *data, size_t count, int nan, uint64_t index);
 
 /* Add the elements of `from` to those of `into`. Both must have the same kind and element type. Errors: REDUCE_E_BAD_MESSAGE,
  * _TOO_LARGE (more than 2^60 elements). */
-int reduce_state_merge(void *into, const void *from);
+int reduce_state_merge(void *into, size_t size, const void *from, size_t from_size);
 
-/* The value that reduce_run gives for these elements. `result` has the room that reduce_result_size states. The spec has op,
- * dtype, out, nan, ddof, initial, REDUCE_WRAP; rows is 1. Errors: those of reduce_run that need no daemon; REDUCE_E_BAD_MESSAGE
- * (not a state of op and dtype), _ARGUMENT (a spec with a shape). */
-int reduce_state_finish(const void *state, const reduce_spec *spec, void *result);
+/* The same for a part of the whole array whose elements were counted from 0: `index` is that of its first element, by which the
+ * places of argmin, argmax and stats move. reduce_state_merge keeps the places that the states have. Errors: as for
+ * reduce_state_merge; REDUCE_E_TOO_LARGE (field "index": above 2^60). */
+int reduce_state_merge_at(void *into, size_t size, const void *from, size_t from_size, uint64_t index);
+
+/* The value that reduce_run gives for these elements. `result` has `room` bytes, at least those that reduce_result_size states.
+ * The spec has op, dtype, out, nan, ddof, initial, REDUCE_WRAP; rows is 1. Errors: those of reduce_run that need no daemon;
+ * REDUCE_E_BAD_MESSAGE (not a state of op and dtype), _ARGUMENT (a spec with a shape, too little room). */
+int reduce_state_finish(const void *state, size_t size, const reduce_spec *spec, void *result, size_t room);
+
+/* The values of the states that lie one after the other in `bytes` bytes, one after the other. Errors: those of
+ * reduce_state_finish; reduce_last_fault has the index of the state that has no value, and those before it are written. */
+int reduce_states_finish(const void *states, size_t bytes, const reduce_spec *spec, void *results, size_t room);
 
 /* States as vectors of int64, for engines that can add integers but call no function of ours: MPI_SUM on MPI_INT64_T, NCCL,
  * torch.distributed, a column of a table. Convert the state of each rank, add the vectors element by element, in any order and
@@ -623,7 +642,7 @@ size_t reduce_state_words(int op, int dtype);
 size_t reduce_state_keys(int op, int dtype);
 
 /* Write the n words of a state. Errors: REDUCE_E_BAD_MESSAGE, _SHAPE (n is not reduce_state_words or _keys), _OP (neither). */
-int reduce_state_to_words(const void *state, int64_t *words, size_t n);
+int reduce_state_to_words(const void *state, size_t size, int64_t *words, size_t n);
 
 /* The state, of `size` bytes, that the n words of one or more states together stand for. Errors: REDUCE_E_OP, _TYPE, _ARGUMENT,
  * _SHAPE; REDUCE_E_BAD_MESSAGE (field "tag": words of another operation, element type or version were added; other fields: the
@@ -669,9 +688,10 @@ enum { REDUCE_MESSAGE = 2048 }; /* bytes of the first exchange, in every version
 /* Reduce n items together: one exchange of REDUCE_MESSAGE bytes, and a second one if their states have more than 2000 bytes (an
  * f64 sum has 288). Every rank calls it with the same items in the same order. Memory of at most 8 KiB is added here; more goes
  * through the client, which may be NULL if all data are plain memory. `rank` is for error texts. An error of one rank is
- * returned by all: errmsg names the lowest such rank.
+ * returned by all: errmsg names the lowest such rank, and of several items the one concerned.
  * Errors: those of reduce_run, reduce_file, reduce_device and reduce_state_finish; REDUCE_E_BAD_MESSAGE (field "spec": the
- * ranks' specs differ), REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange failed). */
+ * specs of two ranks differ, which errmsg names; field "exchange": what the exchange left is not the join of all messages),
+ * REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange failed). */
 int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint32_t rank, reduce_exchange exchange, void *arg);
 
 /* ---- memory shared with the daemon ------------------------------------------------------------------------------ */
@@ -870,7 +890,8 @@ enum { REDUCE_PENDING = 1 }; /* from reduce_poll and reduce_wait: the job is not
 
 /* Called once when a job is done, also when it was cancelled, on one of the library's threads (or inside reduce_close). It must
  * be quick and must not block. Of libreduce it may call only reduce_poll, reduce_submit, reduce_cancel, reduce_job_free and
- * functions that need no client. `err` is the value of reduce_poll. */
+ * functions that need no client. `err` is the value of reduce_poll. Other threads may see that the job is done while the
+ * callback still runs: `arg` must live until reduce_job_free or reduce_close has returned, which wait for it. */
 typedef void (*reduce_done)(void *arg, reduce_job *job, int err);
 
 /* Start a reduce_run and return at once. `data`, `out` and the spec's mask and offsets must stay until the job is done; the
@@ -891,6 +912,18 @@ int reduce_poll(reduce_job *job, reduce_result *result);
 /* The same, after waiting for at most `wait_ms` (UINT32_MAX: until it is done, which the client's timeouts bound). Not from a
  * callback. */
 int reduce_wait(reduce_job *job, uint32_t wait_ms, reduce_result *result);
+
+/* Event loops: *fd is a descriptor of the client that is readable (POLLIN, EPOLLIN, also with EPOLLET) while some job has ended
+ * that reduce_ended_next has not given. Call it before the first reduce_submit: jobs that were submitted before it, or with a
+ * callback, are not among these. Do not read the descriptor. reduce_close closes it.
+ *     reduce_ended_fd(c, &fd);  add fd to the loop;  reduce_submit(c, ..., NULL, arg, &job);  and when fd is readable:
+ *     while (reduce_ended_next(c, &job, &arg) == 0) {  err = reduce_poll(job, &result);  ...  reduce_job_free(job);  }
+ * Errors: the common ones (REDUCE_E_NO_MEMORY: the process has no descriptor left). */
+int reduce_ended_fd(reduce_client *c, int *fd);
+
+/* The job that ended first of those, and its `arg` (may be NULL); REDUCE_PENDING and NULL: there is none. Never blocks. A job
+ * that is freed is not given any more. Errors: the common ones. */
+int reduce_ended_next(reduce_client *c, reduce_job **job, void **arg);
 
 /* Bytes of data that the daemon has acknowledged, and their total. From any thread. */
 int reduce_job_progress(const reduce_job *job, uint64_t *done, uint64_t *total);

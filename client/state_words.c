@@ -165,13 +165,13 @@ static void write_body(const rk_state *s, int64_t *body)
     }
 }
 
-int reduce_state_to_words(const void *state, int64_t *words, size_t n)
+int reduce_state_to_words(const void *state, size_t size, int64_t *words, size_t n)
 {
     rk_state s;
     rp_fault f = {0};
     if (!state || !words)
         return rc_error(REDUCE_E_ARGUMENT, state ? "words" : "state", "a pointer is NULL");
-    if (rk_state_take(&s, state, &f))
+    if (rk_state_take(&s, state, size, &f))
         return rc_report(&f);
     int err = check_length(s.layout, s.dtype, n);
     if (err)

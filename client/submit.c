@@ -230,21 +230,21 @@ static bool own_callback(const reduce_job *j) { return j->in_callback && pthread
 
 typedef enum { ENDED, LATE, INTERRUPTED } awaited;
 
-/* With the mutex held: wait for the end until `until` (0: no limit), or until the program interrupts the call (`ask`: as of
- * rc_ask_at). The deadline cancels. */
-static awaited await_end(reduce_job *j, uint64_t until, uint64_t ask)
+/* With the mutex held: wait until `flag`, the job's `ended` or `settled`, is set, until `until` (0: no limit), or until the
+ * program interrupts the call (`ask`: as of rc_ask_at). The deadline cancels. */
+static awaited await(reduce_job *j, const bool *flag, uint64_t until, uint64_t ask)
 {
     bool expired = false;
-    while (!j->settled) {
+    while (!*flag) {
         const uint64_t deadline = expired || j->ended ? 0 : j->deadline_ns;
         const uint64_t next = rc_earlier(rc_earlier(until, deadline), ask);
-        const bool awake = j->callback ? rc_cond_wait(&j->settled_cond, j->c, next)
-                                       : rc_reply_wait(&j->settled_cond, j->c, next, j->watch_until_ns);
-        if (j->settled)
+        const bool awake = j->callback ? rc_cond_wait(&j->changed, j->c, next)
+                                       : rc_reply_wait(&j->changed, j->c, next, j->watch_until_ns);
+        if (*flag)
             break;
         if (rc_interrupted(j->c, &ask))
             return INTERRUPTED;
-        if (awake || j->settled || (next != until && next != deadline))
+        if (awake || (next != until && next != deadline))
             continue;
         if (next == until)
             return LATE;
@@ -259,23 +259,25 @@ static awaited await_end(reduce_job *j, uint64_t until, uint64_t ask)
 /* The same for the thread that runs the job. An interruption cancels it. */
 static void await_own(reduce_job *j)
 {
-    if (await_end(j, 0, rc_ask_at(j->c)) == ENDED)
+    if (await(j, &j->settled, 0, rc_ask_at(j->c)) == ENDED)
         return;
     if (j->fault.code == RP_OK)
         rc_fail_interrupted(&j->fault);
     if (!j->ended)
         rc_job_cancel(j);
-    await_end(j, 0, 0);
+    await(j, &j->settled, 0, 0);
 }
 
-/* With the mutex held: what the job ended with. */
-static int outcome(const reduce_job *j, reduce_result *result)
+/* Leave the mutex, and give what the job has ended with. It is reported after that, for leaving may run callbacks, which make
+ * calls of their own. */
+static int leave_with_outcome(reduce_job *j, reduce_result *result)
 {
-    if (j->fault.code != RP_OK)
-        return rc_report_of(&j->fault, rc_is_whole(&j->whole));
-    if (result)
+    const rp_fault fault = j->fault;
+    const bool whole = rc_is_whole(&j->whole);
+    if (fault.code == RP_OK && result)
         rc_give_sized(result, &j->result, sizeof j->result);
-    return 0;
+    rc_leave(j->c);
+    return fault.code == RP_OK ? 0 : rc_report_of(&fault, whole);
 }
 
 static int check_result(const reduce_result *result)
@@ -293,9 +295,8 @@ static int run_job(reduce_job *j, reduce_result *result)
     rc_enter(c);
     rc_job_start(j);
     await_own(j);
-    int err = outcome(j, result);
     c->refs--; /* not the last: the caller holds the client */
-    rc_leave(c);
+    int err = leave_with_outcome(j, result);
     rc_job_free(j);
     return err;
 }
@@ -419,6 +420,7 @@ static int submit(reduce_client *c, const reduce_spec *spec, const rc_input *in,
     j->arg = arg;
     *job = j;
     rc_enter(c);
+    j->queues = !done && c->ended_fd >= 0;
     rc_job_start(j);
     rc_leave(c);
     return 0;
@@ -452,9 +454,10 @@ int reduce_poll(reduce_job *j, reduce_result *result)
     if (err)
         return err;
     rc_enter(j->c);
-    err = j->settled || own_callback(j) ? outcome(j, result) : (int)REDUCE_PENDING;
+    if (j->ended)
+        return leave_with_outcome(j, result);
     rc_leave(j->c);
-    return err;
+    return REDUCE_PENDING;
 }
 
 int reduce_wait(reduce_job *j, uint32_t wait_ms, reduce_result *result)
@@ -466,10 +469,11 @@ int reduce_wait(reduce_job *j, uint32_t wait_ms, reduce_result *result)
         return err;
     uint64_t until = wait_ms == UINT32_MAX ? 0 : rc_now_ns() + wait_ms * RC_NS_PER_MS;
     rc_enter(j->c);
-    const awaited end = own_callback(j) ? ENDED : await_end(j, until, rc_ask_at(j->c));
-    err = end == ENDED ? outcome(j, result) : (int)REDUCE_PENDING;
+    const awaited end = await(j, &j->ended, until, rc_ask_at(j->c));
+    if (end == ENDED)
+        return leave_with_outcome(j, result);
     rc_leave(j->c);
-    return end == INTERRUPTED ? rc_report_interrupted() : err;
+    return end == INTERRUPTED ? rc_report_interrupted() : (int)REDUCE_PENDING;
 }
 
 int reduce_job_progress(const reduce_job *j, uint64_t *done, uint64_t *total)
@@ -509,7 +513,8 @@ void reduce_job_free(reduce_job *j)
     }
     if (!j->ended)
         rc_job_cancel(j);
-    await_end(j, 0, 0);
+    await(j, &j->settled, 0, 0);
+    rc_ended_remove(c, j);
     rc_leave(c);
     rc_job_free(j);
     rc_unref(c);

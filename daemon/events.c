@@ -8,8 +8,11 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
+#include "daemon/base/sandbox.h"
 #include "daemon/health.h"
+#include "daemon/keep_sockets.h"
 #include "daemon/loop.h"
+#include "daemon/reload.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/dump.h"
 #include "daemon/shutdown.h"
@@ -67,6 +70,8 @@ static void events_tick(uv_timer_t *t)
     rd_residents_expire(&s->holdings, now);
     rd_transport_tick(s->transport);
     rd_fdpass_tick(&s->fdpass);
+    if (s->phase == RD_SERVING)
+        rd_keep_sockets(s);
     rd_workers_watch(&s->workers, now);
     rd_handles_watch(&s->holdings);
     rd_residents_store(&s->holdings);
@@ -85,23 +90,8 @@ static void events_tick(uv_timer_t *t)
 
 static void reload(rd_server *s)
 {
-    rd_config fresh;
-    rd_command command;
-    char why[RD_MAX_WHY];
-    rd_notify_reloading();
-    if (!rd_config_load(&fresh, &command, s->argc, s->argv, why)) {
-        rd_log(RD_LOG_ERROR, "%s; the old settings stay", why);
-    } else {
-        unsigned stuck = rd_config_reload(&s->config, &fresh, why, sizeof why);
-        rd_users_configure(&s->users, &s->config);
-        rd_log_set_level((rd_log_level)s->config.log_level);
-        rd_log(RD_LOG_INFO, "config read again");
-        if (stuck)
-            rd_log(RD_LOG_WARN, "changed, but needs a restart: %s", why);
-        rd_fastpath_limit(&s->requests.fastpath, (unsigned)s->config.max_inflight, rd_unread_limit(&s->config));
-        hasten_health_timer(s);
-    }
-    rd_notify_ready();
+    rd_reload(s);
+    hasten_health_timer(s);
 }
 
 static void events_signal(void *server, int number)
@@ -119,11 +109,13 @@ static void events_signal(void *server, int number)
         rd_drain(s, number == SIGTERM ? "SIGTERM" : "SIGINT");
 }
 
+static int events_make_loop(void *loop) { return uv_loop_init(loop); }
+
 bool rd_events_open(rd_server *s)
 {
     static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, 0};
     uv_timer_t *timers[] = {&s->tick, &s->health_timer, &s->leave_timer};
-    if (uv_loop_init(&s->loop)) {
+    if (s->config.no_sandbox ? events_make_loop(&s->loop) : rd_sandbox_without_rings(events_make_loop, &s->loop)) {
         rd_log(RD_LOG_ERROR, "no descriptors for the loop");
         _exit(RD_EXIT_START); /* nothing is open that must be closed */
     }

@@ -25,6 +25,14 @@ from rawclient import Connection  # noqa: E402
 BIN = pathlib.Path(os.environ.get("REDUCED_BIN_DIR", ROOT / "build" / "bin")).resolve()
 LIB = BIN.parent / "lib" if "REDUCED_BIN_DIR" in os.environ else (ROOT / "build" / "lib").resolve()
 BACKEND = os.environ.get("REDUCED_BACKEND", "cpu")
+# Files whose tests have the threads of the daemon or of libreduce at work on shared data: ThreadSanitizer gets these, since it takes
+# ten times as long. The others ask the same threads for other values, or have one.
+THREADS = set("batch charges device devices endings everywhere fake_daemon fuse hostile interrupted lib local long_segments many metrics"
+              " opening paths python_client python_device python_failures python_signals requests resident restart sched side tls trace"
+              " waiting wire".split())
+# Files that the build without a sanitizer runs whole, since they look at how programs start, at their messages, or at faults that
+# only this build has. Of the others it runs what is marked slow, unsanitized or values; AddressSanitizer gets them all.
+PLAIN = set("config cli lib protocol outside opening faults device devices bench mpi slurm page monitoring python_docs".split())
 SANITIZER = re.compile(r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error:")
 
 
@@ -64,6 +72,8 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "unsanitized: runs nothing that is built with a sanitizer; left out with them")
     config.addinivalue_line("markers", "values: finds wrong values, with the threads of every request; of its parameters"
                                        " ThreadSanitizer gets the first, with threads_elsewhere=True none: a cheaper test has these threads")
+    config.addinivalue_line("markers", "threads: ThreadSanitizer gets it; by file, see THREADS")
+    config.addinivalue_line("markers", "plain: runs without a sanitizer, too; by file, see PLAIN")
     config.sanitized = bool(sanitizer())
     os.environ.setdefault("ASAN_OPTIONS", "abort_on_error=0")
     os.environ["ASAN_OPTIONS"] += ":detect_leaks=1"
@@ -74,7 +84,13 @@ def pytest_configure(config):
     os.environ["REDUCE_LOCAL"] = "no"  # what these tests ask for is the daemon's work; test_local.py is about the rest
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest selects by -m
 def pytest_collection_modifyitems(config, items):
+    for i in items:
+        name = i.path.stem.removeprefix("test_")
+        for mark, names in (("threads", THREADS), ("plain", PLAIN)):
+            if name in names:
+                i.add_marker(mark)
     if config.sanitized:
         items[:] = [i for i in items if not i.get_closest_marker("slow") and not i.get_closest_marker("unsanitized")]
     if sanitizer() == "thread":
@@ -96,12 +112,12 @@ def pytest_runtest_makereport(item, call):
 class Daemon:
     """One reduced on sockets in a directory of its own."""
 
-    def __init__(self, directory, *flags, tcp=False, backend=BACKEND, wait=True, program=BIN / "reduced"):
+    def __init__(self, directory, *flags, tcp=False, backend=BACKEND, wait=True, program=BIN / "reduced", listen=True):
         self.directory = pathlib.Path(directory)
         self.path = self.directory / "s"
         self.url = f"ipc://{self.path}"
         self.log_path = self.directory / f"log{len(list(self.directory.glob('log*')))}"
-        self.flags = ["--listen", self.url, "--backend", backend, *map(str, flags)]
+        self.flags = [*(["--listen", self.url] if listen else []), "--backend", backend, *map(str, flags)]
         self.tcp_url = None
         if tcp:
             self.flags += ["--listen", "tcp://127.0.0.1:0", "--allow-plain-tcp", "yes"]

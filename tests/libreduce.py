@@ -83,6 +83,9 @@ class State:
     def __bytes__(self):
         return self.bytes.raw
 
+    def size(self):
+        return C.c_size_t(len(self.bytes))
+
     def _check(self, code):
         if code:
             raise Fault(self.lib, code)
@@ -92,19 +95,23 @@ class State:
         """Of an array of element bits; `nan` None: the plain call."""
         count = C.c_size_t(len(bits))
         if nan is None:
-            return self._check(self.lib.reduce_state_add(self.bytes, bits.tobytes(), count))
-        return self._check(self.lib.reduce_state_add_at(self.bytes, bits.tobytes(), count, NANS[nan], C.c_uint64(index)))
+            return self._check(self.lib.reduce_state_add(self.bytes, self.size(), bits.tobytes(), count))
+        return self._check(self.lib.reduce_state_add_at(self.bytes, self.size(), bits.tobytes(), count, NANS[nan], C.c_uint64(index)))
 
     def merge(self, other):
         """Of a State, or bytes."""
-        return self._check(self.lib.reduce_state_merge(self.bytes, bytes(other)))
+        return self._check(self.lib.reduce_state_merge(self.bytes, self.size(), bytes(other), C.c_size_t(len(bytes(other)))))
+
+    def merge_at(self, other, index):
+        """The same of a part that begins at `index`."""
+        return self._check(self.lib.reduce_state_merge_at(self.bytes, self.size(), bytes(other), C.c_size_t(len(bytes(other))), C.c_uint64(index)))
 
     def finish(self, op=None, dtype=None, **kw):
         spec = Client.spec(op or self.op, dtype or self.dtype, **kw)
         room = C.c_size_t()
         self._check(self.lib.reduce_result_size(C.byref(spec), C.c_size_t(0), C.byref(room)))
         out = C.create_string_buffer(room.value)
-        self._check(self.lib.reduce_state_finish(self.bytes, C.byref(spec), out))
+        self._check(self.lib.reduce_state_finish(self.bytes, self.size(), C.byref(spec), out, room))
         return int.from_bytes(out.raw, "little")
 
     def lengths(self):
@@ -116,7 +123,7 @@ class State:
     def words(self, n=None):
         n = self.lengths()[1] if n is None else n
         words = (C.c_int64 * n)()
-        self._check(self.lib.reduce_state_to_words(self.bytes, words, C.c_size_t(n)))
+        self._check(self.lib.reduce_state_to_words(self.bytes, self.size(), words, C.c_size_t(n)))
         return list(words)
 
     @classmethod

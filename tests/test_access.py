@@ -1,7 +1,9 @@
 """Who may use a socket, and what one user can learn about another or do to it: nothing."""
+import ctypes
 import os
 import pathlib
 import re
+import shutil
 import socket
 import stat
 import struct
@@ -77,6 +79,37 @@ def test_every_thread_is_in_the_sandbox(start):
             pytest.skip("this kernel has no seccomp")
         assert re.search(r"^reduced: sandbox: seccomp, (no )?Landlock$", daemon.log(), re.M)
         assert status_of_threads(daemon, "Seccomp") == {"2"} and status_of_threads(daemon, "NoNewPrivs") == {"1"}
+
+
+def rings(daemon):
+    """Descriptors of io_uring that the daemon has."""
+    return [fd for fd in pathlib.Path(f"/proc/{daemon.process.pid}/fd").iterdir() if "io_uring" in os.readlink(fd)]
+
+
+def can_make_rings():
+    ring = ctypes.CDLL(None).syscall(425, 4, bytes(120))  # io_uring_setup on x86-64 and aarch64
+    if ring >= 0:
+        os.close(ring)
+    return ring >= 0
+
+
+def test_in_the_sandbox_libuv_has_no_ring(start):
+    """libuv makes one for each loop from 1.45 on, and would abort at the first call that the sandbox refuses."""
+    daemon = start()
+    with daemon.connect() as c:
+        assert c.reduce("sum", "u8", bytes([1, 2])).cells == [struct.pack("<Q", 3)]
+        assert "no seccomp" in daemon.log() or rings(daemon) == []
+
+
+def test_without_the_sandbox_libuv_may_have_its_ring(start):
+    daemon = start("--sandbox", "no")
+    with daemon.connect() as c:
+        assert c.reduce("sum", "u8", bytes([1, 2])).cells == [struct.pack("<Q", 3)]
+        if ctypes.CDLL("libuv.so.1").uv_version() < 0x012D00:
+            pytest.skip("libuv before 1.45 has no ring")
+        if not can_make_rings():
+            pytest.skip("this kernel refuses io_uring")
+        assert rings(daemon) != []
 
 
 def test_the_sandbox_can_be_left_out(start):
@@ -193,7 +226,7 @@ def test_clients_look_in_no_runtime_directory_of_others(ctl, scratch, owner, mod
 def everything_told(url):
     with Connection(url) as c:
         c.hello()
-        return [c.query(topic) for topic in (1, 2)] + [c.metrics()]
+        return [c.query(topic) for topic in (1, 2, 4, 5)] + [c.metrics()]
 
 
 ANOTHER = """
@@ -212,10 +245,16 @@ def test_status_tells_nothing_of_others(public):
     with daemon.connect(hello=False) as c:
         c.hello(name=b"payroll-of-october")
         stream = c.begin("sum", "f32")
-        told = repr(as_user(BOB, BOB, lambda: everything_told(daemon.url)))
-        assert "requests_total" in told and "uid=" not in told and "uid=" in c.metrics()
-        for secret in ("payroll", str(c.session), f"{c.session:x}", c.welcome["token"].hex(), f"uid {os.geteuid()}"):
-            assert secret not in told
+        own, told = os.geteuid(), as_user(BOB, BOB, lambda: everything_told(daemon.url))
+        families = {line.split("{")[0] for line in told[-1].splitlines() if line.startswith("reduced_user_")}
+        assert "reduced_requests_total" in told[-1] and families == {"reduced_user_limit"}, "PROTOCOL.md, Metrics"
+        mine = repr([c.query(topic) for topic in (2, 4, 5)] + [c.metrics()])
+        for secret in (f"uid={own} ", f'uid="{own}"', "'all.sessions'", "payroll"):
+            assert secret in mine and secret not in repr(told), secret
+        for secret in (str(c.session), f"{c.session:x}", c.welcome["token"].hex(), f"uid {own}", f"user.{own}."):
+            assert secret not in repr(told)
+        sessions = [v for k, v in told[3].items() if k.startswith("session.")]
+        assert len(sessions) == told[3]["sessions"] == 1 and f"uid={BOB} " in sessions[0], "its own"
         c.abort(stream)
     for _ in range(3):  # the number of one process may be what something was counted to, that of the next one too is not
         with subprocess.Popen([sys.executable, "-c", ANOTHER, TESTS, daemon.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as another:
@@ -380,3 +419,32 @@ def test_nor_after_a_restart(supervise):  # noqa: F811
             return len(c.list()), codes(lambda: c.reduce_at("sum", "u8", handle, 0, 1))
 
     assert as_user(BOB, BOB, look) == [0, ["BAD_HANDLE"]]
+
+
+# ---- what is started ----
+@pytest.mark.parametrize("program, args, code", [
+    ("reduced", ["ping"], 3), ("reducectl-ladder", ["ladder", "--no-autostart"], 1), ("reducectl-hdf5", ["sum", "x.h5"], 1)])
+def test_no_program_of_another_user_is_started(shared, scratch, program, args, code):
+    """One that lies beside reducectl where all may write: it is named, and not started."""
+    folder, met = scratch / "open", scratch / "met"
+    folder.mkdir()
+    shutil.copy(BIN / "reducectl", folder)
+    (folder / program).write_text(f"#!/bin/sh\n: >{met}\n")
+    os.chmod(folder / program, 0o755)
+    (scratch / "x.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(2000))
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch), "PATH": "/nowhere"}
+    if program != "reduced":
+        env["REDUCED_URL"] = shared.url
+
+    def reducectl():
+        return subprocess.run([folder / "reducectl", *args], capture_output=True, text=True, env=env, cwd=scratch, timeout=60)
+
+    reducectl()
+    assert met.exists(), "a program of one's own is started"
+    met.unlink()
+    os.chown(folder / program, ALICE, ALICE)
+    os.chmod(folder, 0o1777)
+    done = reducectl()
+    assert not met.exists() and done.returncode == code, done
+    assert f"not started: {folder}/{program} belongs to user {ALICE}" in done.stderr, done.stderr
+    assert ("opts.daemon or $REDUCED_URL names one" in done.stderr) == (program == "reduced"), done.stderr

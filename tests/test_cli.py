@@ -1,10 +1,12 @@
 """reducectl as people and scripts use it: files, pipes, text, options, formats, exit codes, and the private daemon."""
 import contextlib
+import gzip
 import io
 import json
 import math
 import os
 import pathlib
+import pty
 import random
 import re
 import select
@@ -14,6 +16,7 @@ import struct
 import subprocess
 import sys
 import time
+import unicodedata
 
 import numpy as np
 import pytest
@@ -381,6 +384,13 @@ def test_mask(run, fails, scratch):
     fails(FAILED, "SHAPE.*cut", "sum", "--mask", scratch / "k.raw", "--dtype", "f32", "-", stdin=values.tobytes()[:-1])
     fails(FAILED, "TYPE.*f64", "sum", "--mask", npy(scratch / "d.npy", np.ones((2, 3))), path)
     fails(FAILED, "SHAPE.*order", "sum", "--mask", mask, npy(scratch / "f.npy", np.asfortranarray(values)))
+    for other in (keep.reshape(3, 2), keep.reshape(6), keep.reshape(2, 3, 1), keep[None]):  # the count fits, the shape does not
+        fails(FAILED, "SHAPE.*same shape", "sum", "--mask", npy(scratch / "s.npy", other), path)
+    fails(FAILED, "SHAPE.*one dimension", "sum", "--offsets", npy(scratch / "o2.npy", np.array([[0, 4], [5, 6]])), path)
+    joined = "--total", npy(scratch / "a.npy", values[:1]), npy(scratch / "b.npy", values[1:])  # (1, 3) twice
+    for fitting in (keep, keep.reshape(6)):
+        assert run("sum", "--mask", npy(scratch / "s.npy", fitting), *joined) == "10.5\n"
+    fails(FAILED, "SHAPE.*same shape", "sum", "--mask", npy(scratch / "s.npy", keep.reshape(3, 2)), *joined)
     fails(FAILED, "IO", "sum", "--mask", scratch / "nothing", path)
     fails(FAILED, "EMPTY", "max", "--mask", npy(scratch / "none.npy", np.zeros((2, 3), bool)), path)
 
@@ -456,6 +466,73 @@ def test_partial_and_merge(run, fails, scratch):
     short.write_bytes(states[0].read_bytes()[:-64])
     fails(FAILED, "SHAPE.*first file", "sum", "--merge", states[0], short)
     fails(FAILED, "IO", "sum", "--merge", scratch / "nothing")
+
+
+@pytest.mark.parametrize("op", ["argmin", "argmax", "stats"])
+def test_merged_places_are_those_in_the_whole(run, fails, scratch, op):
+    """A state counts from its --index-base, without which it is not written: merged places of parts that both begin at 0 are wrong."""
+    parts = [np.array([4, 7], "<i4"), np.array([9, 1], "<i4")]
+    files, states = [scratch / f"p{i}.npy" for i in range(2)], [scratch / f"s{i}" for i in range(2)]
+    for file, state, part, at in zip(files, states, parts, (0, 2)):
+        npy(file, part)
+        fails(USAGE, "needs --index-base", op, "--partial", file)
+        state.write_bytes(run(op, "--partial", "--index-base", at, file, binary=True))
+    whole = npy(scratch / "w.npy", np.concatenate(parts))
+    for order in (states, states[::-1]):
+        assert run(op, "--merge", *order) == run(op, whole)
+    both = scratch / "both"
+    both.write_bytes(run(op, "--merge", "--partial", *states, binary=True))
+    assert run(op, "--merge", both) == run(op, whole)
+    fails(USAGE, "--merge excludes .*--index-base", op, "--merge", "--index-base", 2, *states)
+
+
+def test_states_from_pipes(run, fails, scratch):
+    """As from files, by any name of a pipe, one of them at most by '-'."""
+    values = np.arange(10.0)
+    parts = [run("sum", "--partial", npy(scratch / f"p{i}.npy", values[5 * i:5 * i + 5]), binary=True) for i in range(2)]
+    (scratch / "s").write_bytes(parts[0])
+    for name in ("-", "/dev/stdin"):
+        assert run("sum", "--merge", name, stdin=parts[0]) == "10\n"
+        assert run("sum", "--merge", scratch / "s", name, stdin=parts[1]) == "45\n"
+    assert run("sum", "--merge", stdin=parts[1]) == "35\n"
+    fails(FAILED, "SHAPE.*not partial states", "sum", "--merge", "-", stdin=parts[0][:-1])
+    fails(FAILED, "SHAPE: 0 bytes are not partial states", "sum", "--merge", "-", stdin=b"")
+    fails(USAGE, "read once", "sum", "--merge", "-", "/dev/stdin", stdin=parts[0])
+
+
+def test_no_option_is_dropped_without_a_word(fails, run, scratch):
+    """What --partial, --merge, put, @NAME and other kinds of files would not heed is refused."""
+    a = npy(scratch / "a.npy", np.array([1, 2, 4]))
+    state = scratch / "s"
+    state.write_bytes(run("var", "--partial", a, binary=True))
+    for op, option in (("var", ("--ddof", 1)), ("stats", ("--ddof", 1)), ("sum", ("--out", "u64")), ("prod", ("--wrap",)), ("sum", ("--initial", 3))):
+        fails(USAGE, "--partial excludes", op, *option, "--partial", a)
+    fails(USAGE, "--partial excludes", "var", "--ddof", 1, "--partial", "--merge", state)
+    assert run("var", "--ddof", 1, "--merge", state) == run("var", "--ddof", 1, a)
+    for option in (("--nan", "omit"), ("--nan", "error"), ("--dtype", ">f4"), ("--no-unpack",), ("--no-scale",), ("--header",), ("--missing", "x"), ("--mask", a), ("--rows", 1), ("--text",)):
+        fails(USAGE, "--merge", "var", "--merge", *option, state)
+    run("put", "--replace", "dropped", a)
+    for option in (("--header",), ("--no-scale",), ("--no-unpack",), ("--delimiter", ";"), ("--text",), ("--mask", a)):
+        fails(USAGE, "@NAME excludes", "sum", *option, "@dropped")
+    run("drop", "dropped")
+    for option in (("--ddof", 1), ("--out", "f32"), ("--nan", "omit"), ("--partial",), ("--mask", a), ("--index-base", 3), ("--initial", 1), ("--wrap",)):
+        fails(USAGE, "need an operation", "put", "x", *option, a)
+    for option in (("--header",), ("--no-header",), ("--delimiter", ";"), ("--missing", "x"), ("--skip-lines", 1), ("--comment", "#"), ("--quote", "none"), ("--decimal", ",")):
+        fails(USAGE, "ARGUMENT: it is not a table as text", "sum", *option, a)
+        fails(USAGE, "ARGUMENT: it is not a table as text", "put", "x", *option, a)
+
+
+def test_words_that_lead_on(run, fails, ctl, scratch):
+    """A column of standard input by -:NAME; a host that is not known is a daemon that is not there."""
+    assert run("sum", "-:price", stdin=b"day,price\n1,2\n2,3\n") == run("sum", "-:#2", "--nan", "omit", stdin=b"day,price\n1,2\n2,3\n") == "5\n"
+    fails(USAGE, "standard input can be read once", "sum", "-:a", "-:b", stdin=b"a,b\n1,2\n")
+    fails(FAILED, "TYPE: line 2: 'UA' is not a number$", "sum", "-:price", stdin=b"day,price\n1,UA\n")
+    fails(USAGE, "unknown option -:", "sum", "-v:", "x")
+    for url in ("tcp://no.such.host.invalid:5", "tls+tcp://no.such.host.invalid:5"):
+        done = ctl("ping", "--connect", url, env={"REDUCED_TLS_CA": "/etc/ssl/certs/ca-certificates.crt"})
+        assert done.returncode == NO_DAEMON or b"tls_ca" in done.stderr, done
+    for url in ("tcp://host", "tcp://:5", "tcp://host:x", "http://host:5"):
+        assert ctl("ping", "--connect", url).returncode == USAGE, url
 
 
 def sums_of_columns(a):
@@ -563,8 +640,8 @@ def broken_npy():
     np.save(b, np.arange(5, dtype="<f8"))
     good = b.getvalue()
     text = lambda dict_: b"\x93NUMPY\x01\x00" + struct.pack("<H", len(dict_)) + dict_ + bytes(40)
-    yield "cut magic", good[:7], "BAD_MESSAGE|SHAPE"
-    yield "cut header", good[:40], "BAD_MESSAGE: the .npy header is cut"
+    yield "cut magic", good[:7], "IO: the .npy header is cut"
+    yield "cut header", good[:40], "IO: the .npy header is cut"
     yield "cut data", good[:-1], "IO"
     yield "more data", good + b"x", "IO"
     yield "version", good[:6] + b"\x09" + good[7:], "BAD_MESSAGE"
@@ -752,6 +829,53 @@ def test_integers_of_up_to_128_bits(run, fails, scratch):
     fails(FAILED, "TYPE: integers that fit neither", "put", "wide", "--text", path)
 
 
+def test_what_can_be_read_once_is_read_once(run, ctl, shared, scratch):
+    """Integers beyond 64 bits come late, after the pass of stats has begun: no operation may see only what is left of a pipe or of a
+    decoder, and none of them a part."""
+    for late in (b"", b"7\n" * 1_500_000):
+        text, total = late + b"18446744073709551616\n1\n", 2**64 + 1 + 7 * (len(late) // 2)
+        mean = total / (2 + len(late) // 2)
+        for data in (text, gzip.compress(text, 1)):
+            (scratch / "t").write_bytes(data)
+            for name, stdin in (("-", data), ("/dev/stdin", data), (scratch / "t", b"")):
+                got = table(run("sum,mean,max", "--text", name, stdin=stdin))
+                assert [(int(t["sum"]), float(t["mean"]), int(t["max"])) for t in got] == [(total, mean, 2**64)], (name, got)
+    done = ctl("sum,var,argmax", "--text", url=shared.url, stdin=b"18446744073709551616\n1\n")
+    assert done.returncode == FAILED and done.stderr.count(b"integers beyond 64 bits") == 2, done
+    assert table(done.stdout.decode()) == [{"sum": str(2**64 + 1), "var": "error", "argmax": "error"}]
+
+
+@pytest.mark.parametrize("last, value", [("2.5", 1_200_012.5), (str(2**64), 2**64 + 1_200_010)])
+def test_standard_input_that_is_a_file_begins_again_where_it_was(shared, scratch, last, value):
+    """The type of its beginning is not that of all: it is read again, from the place where it was given."""
+    (scratch / "late").write_text("9 9\n" + "1\n" * 1_200_010 + last + "\n")
+    with open(scratch / "late", "rb") as f:
+        os.lseek(f.fileno(), 4, os.SEEK_SET)
+        done = subprocess.run([BIN / "reducectl", "sum", "--text", "--no-autostart"], stdin=f, capture_output=True,
+                              env={**os.environ, "REDUCED_URL": shared.url}, timeout=120)
+    assert done.returncode == OK and read(done.stdout.decode().strip()) == value, done
+
+
+def test_a_mask_from_a_pipe_is_for_one_file(fails, scratch):
+    a = npy(scratch / "a.npy", np.array([1.0, 2]))
+    for option in ("--mask", "--offsets"):
+        fails(USAGE, "a pipe .* read once: --mask and --offsets", "sum", option, "-", a, a, stdin=b"\1\0")
+
+
+@pytest.mark.parametrize("args, text, value", [(["--text"], b"1 2\n", b"3"), (["-t", "u8"], b"\n", b"10"), (["/dev/stdin:b"], b"a,b\n1,5\n", b"5")])
+def test_one_end_of_input_is_enough(shared, args, text, value):
+    """On a terminal the first Ctrl-D on an empty line ends the input: nothing waits for a second."""
+    ours, theirs = pty.openpty()
+    try:
+        p = subprocess.Popen([BIN / "reducectl", "sum", *args, *(["-"] if "/" not in args[0] else []), "--no-autostart"], stdin=theirs,
+                             stdout=subprocess.PIPE, env={**os.environ, "REDUCED_URL": shared.url})
+        os.write(ours, text + b"\4")
+        assert p.communicate(timeout=60)[0].strip() == value
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
 def test_long_text(run, ctl, shared, scratch):
     """Several pieces, by several threads: every number once, lines counted."""
     n = 200_000 if sanitizer() == "thread" else 700_000
@@ -875,13 +999,14 @@ def test_errors_say_what_and_where_once(run, fails, ctl, shared, scratch):
     state = scratch / "a.state"
     state.write_bytes(run("sum", "--partial", floats, binary=True))
     assert told("max", "--merge", state) == f"reducectl: {state}: TYPE: holds states of sum of f64, not of max\n"
-    assert told("sum", "--out", "i64", floats).endswith(": TYPE: sum of f64 cannot be replied as i64\n")
+    assert told("sum", "--out", "i64", floats).endswith(": TYPE: sum of f64: result type i64 is not possible\n")
     (scratch / "nine.raw").write_bytes(bytes(72))
     run("put", "nine", scratch / "nine.raw", "--dtype", "f64")
     assert told("sum", "--axis", 0, "@nine") == "reducectl: @nine: SHAPE: these data were put without a shape: --axis needs --rows\n"
     run("drop", "nine")
-    none = ctl("ping", url=f"ipc://{scratch}/none")
-    assert none.returncode == NO_DAEMON and b"start one: leave out --no-autostart, or reduced --listen" in none.stderr, none.stderr
+    for url, hint in ((f"ipc://{scratch}/none", b"start one: reduced --listen URL\n"), (None, b"start one: leave out --no-autostart, or reduced --listen URL\n")):
+        none = ctl("count", "-t", "u8", url=url)
+        assert none.returncode == NO_DAEMON and hint in none.stderr, none.stderr
 
 
 # ---- several operations at once ----
@@ -982,10 +1107,15 @@ def test_json_strings(run, scratch):
 @pytest.mark.parametrize("args, meant", [
     (("sun", "x"), "did you mean 'sum'"), (("avg", "x"), "did you mean 'mean'"), (("stddev", "x"), "did you mean 'std'"), (("satus",), "did you mean 'status'"),
     (("sum", "--jsn", "x"), "did you mean --json"), (("sum", "--dtpye=f32", "x"), "did you mean --dtype"), (("help", "sun"), "did you mean 'sum'"),
-    (("sum,maen", "x"), "did you mean 'mean'"),
+    (("sum,maen", "x"), "did you mean 'mean'"), (("SUM", "x"), "did you mean 'sum'"), (("Sum,MEAN", "x"), "did you mean 'sum'"), (("AVG", "x"), "did you mean 'mean'"),
+    (("median", "x"), "'median': reducectl has no order statistics so far; it has min, max"), (("help", "Quantile"), "no order statistics"),
+    (("groupby", "x"), "no groups by a key so far"), (("cumsum", "x"), "one value for each array"), (("xyzzy", "x"), "'reducectl help ops' lists all"),
+    (("sum", "--JSON", "x"), "did you mean --json? ('reducectl help output' explains it)"), (("sum", "--dtype", "F32", "x"), "did you mean 'f32'"),
+    (("sum", "--nan", "OMIT", "x"), "did you mean 'omit'"), (("sum", "--json=1", "x"), "('reducectl help output' explains it)"),
 ])
 def test_suggestions(fails, args, meant):
-    fails(USAGE, re.escape(meant), *args)
+    done = fails(USAGE, re.escape(meant), *args)
+    assert done.stderr.count(b"\n") == 2, "a line that answers, and where to read on"
 
 
 def test_numpy_type_names(run, scratch):
@@ -1002,6 +1132,7 @@ def test_help_about_one(run):
         assert text.startswith(f"reducectl {op} ") and text.count("\n") < 16 and "of no elements" in text, op
     for command in ("ping", "info", "status", "metrics", "top", "put", "ls", "drop", "ladder"):
         assert f"reducectl {command}" in run("help", command), command
+    assert run("help", "nan") == run("help", "values"), "an option leads to its topic"
 
 
 def test_status_for_people(run, shared, scratch):
@@ -1036,6 +1167,31 @@ def test_progress_in_a_log(shared, scratch):
             p.stdin.close()
             assert p.wait(60) == OK
         assert bool(asked) == bool(re.match(rb"reducectl: stdin: [\d.]+ GB, [\d.]+ GB/s, \d+ s\n", told)) and b"\x1b" not in told, told
+
+
+# ---- UTF-8 ----
+WIDE = {"plain": 5, "\u00fcber": 4, "\u65e5\u672c": 4, "e\u0301a": 2, "\U0001f600": 2}  # columns on a terminal
+
+
+def columns(text):
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_tables_are_straight_in_utf8(run, scratch, monkeypatch, locale):
+    monkeypatch.setenv("LC_ALL", locale)
+    files = [npy(scratch / f"{name}.npy", np.ones(3)) for name in WIDE]
+    tensors(scratch / "model.safetensors", {name: ("F32", [1], struct.pack("<f", 1)) for name in WIDE})
+    assert {name: columns(name) for name in WIDE} == WIDE
+    for text in (run("sum,max", *files), run("stats", scratch / "model.safetensors"), run("sum,max", scratch / "model.safetensors")):
+        lines = text.splitlines()
+        assert len(lines) == 1 + len(WIDE) and len({columns(line) for line in lines}) == 1, text
+
+
+def test_messages_are_utf8(fails, scratch):
+    fails(FAILED, "\u00fc\u65e5.npy: IO", "sum", scratch / "\u00fc\u65e5.npy")
+    fails(FAILED, r"/\?\?\[31mx\?: IO", "sum", os.fsdecode(os.fsencode(scratch) + b"/\xc2\x9b\x1b[31mx\xff"))
+    fails(FAILED, "'5\u20ac' is not a number", "sum", "--text", stdin="5\u20ac".encode())
 
 
 # ---- formats ----
@@ -1075,12 +1231,17 @@ def test_ping_info_status(run):
 
 def test_help_teaches_and_its_examples_work(run, ctl, scratch, shared):
     text = run("--help")
-    assert run("help") == text
+    assert run("help") == text and text.count("\n") <= 40, "a screen"
+    topics = {t: run("help", t) for t in re.findall(r"^  ([a-z]+) +\S", text.split("Topics:")[1], re.M)}
+    assert len(topics) >= 9
+    everything = [text, *topics.values(), *(run("help", w) for w in (*oracle.OPS, "ping", "info", "status", "metrics", "top", "put", "ls", "drop", "help"))]
+    assert not [line for t in everything for line in t.splitlines() if len(line) > 80]
     manual, completion = ((ROOT / "client" / p).read_text() for p in ("man/reducectl.1", "ctl/reducectl.bash"))
     for option in reducectl_options():
-        assert f"--{option}" in text and f"--{option}" in manual.replace("\\-", "-") and f"--{option}" in completion, option
+        assert len([t for t in topics.values() if re.search(rf"^  .{{4}}--{option}\b(?!-)", t, re.M)]) == 1, f"--{option} has a row in client/ctl/help_rows.c"
+        assert f"--{option}" in manual.replace("\\-", "-") and f"--{option}" in completion, option
     for op in oracle.OPS:
-        assert re.search(rf"^  {op} ", text, re.M) and re.search(rf"\b{op}\b", manual) and re.search(rf"\b{op}\b", completion), op
+        assert re.search(rf"\b{op}\b", text) and re.search(rf"^  {op} ", topics["ops"], re.M) and re.search(rf"\b{op}\b", manual) and re.search(rf"\b{op}\b", completion), op
     npy(scratch / "data.npy", np.array([1.5, 2.5]))
     npy(scratch / "m.npy", np.arange(3000.0).reshape(1000, 3))
     npy(scratch / "t.npy", np.array([1.0, np.nan]))
@@ -1091,8 +1252,8 @@ def test_help_teaches_and_its_examples_work(run, ctl, scratch, shared):
     tensors(scratch / "model.safetensors", {"w": ("F32", [2], struct.pack("<2f", 1, 2)), "b": ("BF16", [1], b"\x80\x3f")})
     (scratch / "data.csv").write_text("day,price\n1,2.5\n2,\n")
     subprocess.run("head -c 4000 /dev/zero | gzip > big.f32.gz", shell=True, cwd=scratch, check=True)
-    examples = re.findall(r"^  (.*reducectl \w+ .*?)(?: {2,}.*)?$", text.split("Examples")[1], re.M)
-    assert len(examples) >= 6
+    examples = re.findall(r"^  (.*reducectl \w+ .*?)(?: {2,}.*)?$", topics["examples"], re.M)
+    assert len(examples) >= 12 and set(re.findall(r"^  (.*reducectl \w+ .*?) {2,}", text, re.M)) <= set(examples)
     for example in examples:
         done = subprocess.run(example, shell=True, cwd=scratch, capture_output=True, text=True, timeout=60,
                               env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "REDUCED_URL": shared.url})
@@ -1163,13 +1324,13 @@ def test_no_place_for_a_daemon_of_ones_own(ctl, scratch):
     for n in (100, 200):  # too long for a socket, for a URL
         long = scratch / ("x" * n)
         long.mkdir(0o700)
-        done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": str(long)})
+        done = ctl("count", "-t", "u8", stdin=b"", autostart=True, env={"XDG_RUNTIME_DIR": str(long)})
         assert done.returncode == NO_DAEMON and b"too long" in done.stderr, done.stderr
-    done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
+    done = ctl("count", "-t", "u8", stdin=b"", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
     assert done.returncode == NO_DAEMON and b"START: no directory for a daemon of this user" in done.stderr, done.stderr
     for name in ("reduced.sock", "reduced.log"):  # in the way of both
         (scratch / name).mkdir()
-    done = ctl("ping", autostart=True)
+    done = ctl("count", "-t", "u8", stdin=b"", autostart=True)
     assert done.returncode == NO_DAEMON and b"START: the daemon exited at once; no log beside its socket: Is a directory" in done.stderr, done.stderr
 
 
@@ -1178,7 +1339,7 @@ def test_none_is_started_at_an_address_that_was_given(ctl, scratch):
     place = scratch / "given"
     place.mkdir()
     for url in (f"ipc://{place}/own.sock", "ipc://tmp/own.sock", "ipc://own.sock", "tcp://127.0.0.1:1"):
-        for done in (ctl("ping", autostart=True, url=url), ctl("ping", "--connect", url, autostart=True)):
+        for done in (ctl("count", "-t", "u8", stdin=b"", autostart=True, url=url), ctl("count", "-t", "u8", "--connect", url, stdin=b"", autostart=True)):
             assert done.returncode == NO_DAEMON, done.stderr
             assert b"NO_DAEMON" in done.stderr and b"none is started at an address that was given" in done.stderr, done.stderr
     assert not list(place.iterdir()) and not daemons(scratch)
@@ -1206,6 +1367,18 @@ def end(pid, sign):
         os.kill(pid, sign)
         select.select([leaving], [], [])
         os.close(leaving)
+
+
+def test_questions_start_no_daemon(ctl, scratch):
+    """Only what needs a daemon to work on data starts one."""
+    for command in (["ping"], ["info"], ["status"], ["status", "--requests"], ["metrics"], ["top", "--once"], ["ls"], ["drop", "x"]):
+        done = ctl(*command, autostart=True)
+        assert done.returncode == NO_DAEMON and not done.stdout, (command, done.stderr)
+        assert b"NO_DAEMON" in done.stderr and b"start one: by a reduction or put, or with reduced --listen URL" in done.stderr, done.stderr
+        assert not daemons(scratch), command
+    with OwnDaemons(scratch):
+        assert ctl("put", "x", "-t", "u8", stdin=b"1", autostart=True).returncode == OK and len(daemons(scratch)) == 1
+        assert b"x " in ctl("ls", autostart=True).stdout and len(daemons(scratch)) == 1
 
 
 def test_a_private_daemon_that_dies_is_started_again(scratch):
@@ -1241,7 +1414,7 @@ def test_a_private_daemon_that_dies_is_started_again(scratch):
 def test_a_command_outlives_the_private_daemon_of_another(ctl, scratch):
     """It was started by an earlier command, and is killed under a later one."""
     with OwnDaemons(scratch) as own:
-        assert ctl("ping", autostart=True).returncode == OK
+        assert ctl("count", "-t", "u8", stdin=b"", autostart=True).returncode == OK
         env = {**os.environ, **own.env}
         with subprocess.Popen([BIN / "reducectl", "put", "x", "-v", "-t", "u8"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as p:
             line = p.stderr.readline()  # it has a session
@@ -1291,7 +1464,7 @@ def test_a_started_daemon_leaves_as_the_users_configuration_says(scratch):
 
 def test_the_library_leaves_idle_exit_to_the_configuration(ctl, scratch):
     with OwnDaemons(scratch):
-        assert ctl("ping", autostart=True).returncode == OK
+        assert ctl("count", "-t", "u8", stdin=b"", autostart=True).returncode == OK
         assert b"--idle-exit" not in pathlib.Path(f"/proc/{daemons(scratch)[0]}/cmdline").read_bytes()
 
 

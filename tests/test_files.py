@@ -4,18 +4,23 @@ import gzip
 import io
 import json
 import math
+import os
+import pathlib
 import random
 import re
+import select
 import struct
+import subprocess
 import zipfile
 import zlib
+from fractions import Fraction
 
 import numpy as np
 import pytest
 
 import gens
 import oracle
-from conftest import BIN, ROOT
+from conftest import BIN, ROOT, select_a_moment
 from files import tensors
 
 OK, FAILED = 0, 1
@@ -59,13 +64,46 @@ FOREIGN = {
     "WAV": b"RIFF\0\1\0\0WAVEfmt "}
 
 
+PACKED = ("bzip2", "xz", "lz4", "lz4 legacy", "lzip", "snappy", "RAR", "7z")
+FOREIGN |= {"lz4": b"\4\x22\x4d\x18", "lz4 legacy": b"\2\x21\x4c\x18", "lzip": b"LZIP\1", "snappy": b"\xff\6\0\0sNaPpY", "RAR": b"Rar!\x1a\7\0", "7z": b"7z\xbc\xaf\x27\x1c"}
+CALLED = {"lz4 legacy": "lz4"}
+
+
+@pytest.mark.parametrize("kind", PACKED)
+def test_packed_bytes_are_never_elements(fails, run, scratch, kind):
+    """A type says what the elements are, not that they are packed: the bytes are summed only by --no-unpack."""
+    data, name = FOREIGN[kind] + bytes(2048 - len(FOREIGN[kind])), CALLED.get(kind, kind)
+    (scratch / "f").write_bytes(data)
+    npy = scratch / "a.npy"
+    npy.write_bytes(saved(np.zeros(2048)))
+    for args in (["sum", "-t", "u8"], ["sum", "-t", "f32"], ["sum", "--text"], ["stats", "-t", ">i4"], ["put", "--replace", "x", "-t", "u8"]):
+        fails(f"TYPE: this is an? {name}.*--no-unpack", *args, scratch / "f")
+    fails(f"TYPE: this is an? {name}", "sum", "-t", "u8", stdin=data)
+    fails(f"TYPE: this is an? {name}", "sum", "--mask", scratch / "f", npy)
+    fails(f"TYPE: this is an? {name}", "sum", f"{scratch / 'f'}:a")
+    assert run("sum", "-t", "u8", "--no-unpack", scratch / "f") == run("sum", "-t", "u8", "--no-unpack", stdin=data) == f"{sum(data)}\n"
+
+
+def test_packed_streams_as_they_are(fails, run, scratch):
+    """gzip, zstd and zip are unpacked unless --no-unpack says that their bytes are meant."""
+    np.savez(scratch / "x.npz", np.arange(5))
+    (scratch / "x.gz").write_bytes(gzip.compress(b"\1\2\3"))
+    for name in ("x.npz", "x.gz"):
+        data = (scratch / name).read_bytes()
+        assert run("sum", "-t", "u8", "--no-unpack", scratch / name) == f"{sum(data)}\n"
+    assert run("sum", "-t", "u8", scratch / "x.gz") == "6\n"
+    fails("TYPE: --dtype says u8, the file i64", "sum", "-t", "u8", scratch / "x.npz")
+
+
 @pytest.mark.parametrize("kind", FOREIGN)
 def test_known_files_are_refused_by_name(fails, run, scratch, kind):
     data = FOREIGN[kind] + bytes(2048 - len(FOREIGN[kind]))
     (scratch / "f").write_bytes(data)
-    fails(f"TYPE: this is .*{kind}", "sum", scratch / "f")
-    fails(f"TYPE: this is .*{kind}", "sum", stdin=data)
-    assert run("sum", "-t", "u8", scratch / "f") == f"{sum(data)}\n", "whoever names a type means the bytes"
+    name = CALLED.get(kind, kind)
+    fails(f"TYPE: this is .*{name}", "sum", scratch / "f")
+    fails(f"TYPE: this is .*{name}", "sum", stdin=data)
+    if kind not in PACKED:
+        assert run("sum", "-t", "u8", scratch / "f") == f"{sum(data)}\n", "whoever names a type means the bytes"
 
 
 def test_parquet_is_told_the_way_out(fails, scratch):
@@ -162,12 +200,49 @@ def test_damaged_npz(fails, scratch):
     out = io.BytesIO()
     np.savez_compressed(out, a=np.random.default_rng(2).normal(size=5000))
     good, path = out.getvalue(), scratch / "x.npz"
-    for data, pattern in ((good[:-30], "BAD_MESSAGE: the zip archive is malformed"), (good[:20000] + b"\0" * 9 + good[20009:], "IO: "), (good[:500] + good[600:], "")):
+    for data, pattern in ((good[:-30], "IO: the zip archive has no end record: it is cut"), (good[:20000] + b"\0" * 9 + good[20009:], "IO: "), (good[:500] + good[600:], "")):
         path.write_bytes(data)
         fails(pattern, "sum", path)
     with zipfile.ZipFile(path, "w") as z:
         z.writestr("readme.txt", "x")
     fails("TYPE: a zip archive without .npy", "sum", path)
+
+
+def test_a_cut_file_is_an_io_error_in_all_formats(run, fails, scratch):
+    """Whatever cuts it: the same code, and the word."""
+    a = np.random.default_rng(3).normal(size=5000)
+    np.savez(scratch / "x.npz", a=a)
+    np.savez_compressed(scratch / "z.npz", a=a)
+    tensors(scratch / "m.safetensors", {"a": ("F64", [5000], a.tobytes())})
+    (scratch / "x.npy").write_bytes(saved(a))
+    (scratch / "x.npy.gz").write_bytes(gzip.compress(saved(a)))
+    names = ["x.npz", "z.npz", "m.safetensors", "x.npy", "x.npy.gz"]
+    if HDF5:
+        hdf5(scratch / "h.h5", lambda f: f.create_dataset("a", data=a))
+        names.append("h.h5")
+    for name in names:
+        data = (scratch / name).read_bytes()
+        for n in (len(data) - 1, len(data) // 2, 100 if name != "x.npy" else 60):
+            (scratch / name).write_bytes(data[:n])
+            fails("IO: .*(cut|holds|end)", "sum", scratch / name)
+
+
+def test_a_stored_member_with_another_crc(run, fails, scratch):
+    """Checked by --verify; packed ones always are. What has no checksum cannot be verified."""
+    a = np.arange(3000.0)
+    np.savez(scratch / "x.npz", a=a, b=a)
+    np.savez_compressed(scratch / "z.npz", a=a)
+    for name in (f"{scratch / 'x.npz'}:a", f"{scratch / 'x.npz'}:b", f"{scratch / 'z.npz'}:a", f"{scratch / 'z.npz'}"):
+        assert run("sum", "--verify", name) == f"{int(a.sum())}\n"
+    data = bytearray((scratch / "x.npz").read_bytes())
+    data[data.index(struct.pack("<d", 77.0))] ^= 1  # of the first member
+    (scratch / "x.npz").write_bytes(data)
+    for args in (["sum"], ["stats"], ["put", "x"]):
+        fails("IO: the zip member is damaged: its CRC is another", *args, "--verify", f"{scratch / 'x.npz'}:a")
+    assert run("sum", "--verify", f"{scratch / 'x.npz'}:b") == f"{int(a.sum())}\n"
+    (scratch / "x.npy").write_bytes(saved(a))
+    (scratch / "x.npy.gz").write_bytes(gzip.compress(saved(a)))
+    assert run("sum", "--verify", scratch / "x.npy.gz") == f"{int(a.sum())}\n"
 
 
 def bf16(values):
@@ -218,6 +293,46 @@ def test_bools_of_any_bytes(run, fails, scratch):
     assert run("sum", "--axis", 0, "--dtype", "bool", "--rows", 2, scratch / "m.bin").split() == ["1", "2", "1"]
     assert run("argmax", "--dtype", "bool", "--text", "-", stdin=b"0 0 1 1").strip() == "2"
     fails("beyond the range of bool", "sum", "--dtype", "bool", "--text", "-", stdin=b"0 2")
+
+
+# ---- names that strangers chose ----
+EVIL = "x\x1b[31m\nreducectl: forged\u009b2J\u202e\x7f"
+CLEAN = "x?[31m?reducectl: forged?2J??"
+TERMINAL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def evil_npz(path, dtype):
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr(EVIL + ".npy", saved(np.ones(3, dtype)))
+        z.writestr("y.npy", saved(np.ones(3)))
+    return path
+
+
+def evil_safetensors(path, dtype):
+    return tensors(path, {EVIL: ("F64" if dtype == "f8" else "C64", [3], np.ones(3, dtype).tobytes()), "y": ("F64", [3], np.ones(3).tobytes())})
+
+
+def evil_hdf5(path, dtype):
+    def write(f):
+        f[EVIL], f["y"] = np.ones(3, dtype), np.ones(3)
+    return hdf5(path, write)
+
+
+@pytest.mark.parametrize("make", [evil_npz, evil_safetensors, pytest.param(evil_hdf5, marks=needs_hdf5)])
+def test_names_of_members_do_nothing_to_a_terminal(ctl, shared, scratch, make):
+    """In values, tables, details and errors; JSON has them as they are."""
+    path = make(scratch / "m", "f8")
+    slash = "/" if make is evil_hdf5 else ""
+    for args in (["sum", path], ["sum,max", path], ["stats", path], ["stats", "--dtype", "f64", path], ["sum", "-v", path], ["sum", "--progress", path],
+                 ["argmax,sum", "--axis", 0, path], ["sum", f"{path}:none"], ["sum", "--dtype", "i32", path], ["min", "--axis", 3, path]):
+        done = ctl(*args, url=shared.url)
+        for stream in (done.stdout.decode(), done.stderr.decode()):
+            assert not TERMINAL.search(stream) and "\nreducectl: forged" not in stream, (args, stream)
+        assert CLEAN in done.stdout.decode() + done.stderr.decode(), (args, done)
+    lines = ctl("sum", "--json", path, url=shared.url).stdout.decode().splitlines()
+    assert {json.loads(line)["file"] for line in lines} == {f"{path}:{slash}{EVIL}", f"{path}:{slash}y"}
+    done = ctl("sum", make(scratch / "c", "c8"), url=shared.url)
+    assert done.returncode == FAILED and not TERMINAL.search(done.stderr.decode()) and CLEAN in done.stderr.decode(), done
 
 
 # ---- HDF5 ----
@@ -305,6 +420,170 @@ def test_netcdf_hides_its_names(run, fails, scratch):
     fails("TYPE: it has no member 'y'", "sum", f"{path}:y")
 
 
+def safe(att, dtype):
+    """netCDF4-python's _check_safecast: can the attribute be a value of the variable?"""
+    with np.errstate(all="ignore"):
+        att = np.atleast_1d(np.asarray(att))
+        if att.dtype.kind in "US":
+            return False
+        cast = att.astype(dtype)
+        return bool(((att == cast) | (att != att) & (cast != cast)).all())
+
+
+def unpacked(data, attrs, default=None):
+    """(values, which are there) as netCDF4-python masks, with values in f64 of two rounded steps."""
+    dtype, view = data.dtype, lambda x: np.asarray(x).astype(dtype)
+    if attrs.get("_Unsigned") in ("true", "True") and dtype.kind == "i":
+        wide = np.dtype(dtype.str.replace("i", "u"))
+        data, view = data.view(wide), lambda x: np.asarray(x).astype(dtype).view(wide)
+    there = np.ones(data.shape, bool)
+    words = [a for a in ("missing_value", "_FillValue") if a in attrs and safe(attrs[a], dtype)]
+    for a in words:
+        for m in np.atleast_1d(view(attrs[a])):
+            there &= ~(np.isnan(data) if m != m else data == m)
+    if "_FillValue" not in words and default is not None:
+        there &= data != view(default)
+    limits = attrs.get("valid_range")
+    if limits is None or len(limits) != 2 or not safe(limits, dtype):
+        limits = [attrs[a] if a in attrs and safe(attrs[a], dtype) else None for a in ("valid_min", "valid_max")]
+    low, high = (None if x is None else view(x) for x in limits)
+    there &= (True if low is None else ~(data < low)) & (True if high is None else ~(data > high))
+    scale, offset = attrs.get("scale_factor"), attrs.get("add_offset")
+    if scale is not None and (offset is not None or scale != 1):
+        data = data.astype("f8") * np.float64(scale)
+    if offset is not None and (scale is not None or offset != 0):
+        data = data.astype("f8") + np.float64(offset)
+    return data, there
+
+
+PACKED_BY = [
+    {"_FillValue": -32767, "scale_factor": 0.01, "add_offset": 273.15}, {"scale_factor": np.float32(0.1)}, {"add_offset": 7}, {"scale_factor": 1.0}, {"missing_value": np.array([3, -7], "i2")},
+    {"valid_range": np.array([-50, 60], "i2")}, {"valid_min": -20, "_FillValue": 5}, {"valid_max": 20, "scale_factor": 2.5}, {"_Unsigned": "true", "_FillValue": -1, "scale_factor": 0.5},
+    {"_Unsigned": "true", "valid_max": -3}, {"_FillValue": 1e30}, {"missing_value": "none"}, {"_FillValue": 4.5, "missing_value": 9}, {"scale_factor": 1.0, "add_offset": 0.0}, {}]
+
+
+@needs_hdf5
+@pytest.mark.parametrize("dtype", ["<i2", ">f4", "i1", "<i8"])
+def test_netcdf_packing(run, scratch, dtype):
+    """Attributes of netCDF say which elements are missing and what the others stand for, in every layout and by every way."""
+    rng = np.random.default_rng(9)
+    data = (rng.integers(0, 200, (30, 7)) - (0 if dtype[-2] == "u" else 100)).astype(dtype)
+    data[3, 4] = data[7, 1] = np.array(5, dtype)
+    if dtype in ("<i2", ">i2"):
+        data[5] = -32767
+    if dtype[-2] == "f":
+        data[2, 2] = np.nan
+
+    def write(f):
+        f.attrs["_NCProperties"] = "version=2"
+        for i, attrs in enumerate(PACKED_BY):
+            for name, kind in ((f"p{i}", {}), (f"c{i}", {"chunks": (7, 7), "compression": "gzip"})):
+                f.create_dataset(name, data=data, **kind).attrs.update(attrs)
+    path = hdf5(scratch / "x.nc", write)
+    for i, attrs in enumerate(PACKED_BY):
+        values, there = unpacked(data, attrs)
+        plain, packed = f"{path}:p{i}", f"{path}:c{i}"
+        mean = lambda a, keep: float(sum(Fraction(v.item()) for v in a[keep] if v == v) / sum(1 for v in a[keep] if v == v))
+        assert float(run("mean", "--nan", "omit", plain)) == float(run("mean", "--nan", "omit", packed)) == mean(values, there), attrs
+        assert [float(x) for x in run("mean", "--nan", "omit", "--axis", i % 2, packed).split()] == [
+            mean(a, k) if k.any() else pytest.approx(math.nan, nan_ok=True) for a, k in (zip(values, there) if i % 2 else zip(values.T, there.T))]
+        assert float(run("mean", "--no-scale", "--nan", "omit", plain)) == mean(data, np.ones(data.shape, bool))
+    table = columns(run("stats", "--nan", "omit", path))
+    assert all(int(table[f"/p{i}"][1]) == int(run("count", "--nan", "omit", f"{path}:p{i}")) for i in range(len(PACKED_BY)))
+    both = [f"{path}:p0", f"{path}:c0"]
+    assert float(run("count", "--total", *both, "--nan", "omit")) == 2 * float(run("count", "--nan", "omit", both[0]))
+    assert run("sum,max,std", "--nan", "omit", both[0]).split()[3] == run("sum", "--nan", "omit", both[0]).strip()
+
+
+@needs_hdf5
+def test_what_netcdf_never_wrote(run, fails, scratch):
+    """Without _FillValue the default fill value of the type is missing, in files of netCDF and not in others; HDF5's own fill values
+    are values, as for h5py."""
+    fills = {"i2": -32767, "i4": -2147483647, "i8": -(2**63) + 2, "u2": 65535, "u4": 2**32 - 1, "u8": 2**64 - 2, "f4": 9.969209968386869e36, "f8": 9.969209968386869e36}
+
+    def write(f, netcdf):
+        if netcdf:
+            f.attrs["_NCProperties"] = "version=2"
+        for kind, fill in fills.items():
+            a = f.create_dataset(kind, (6,), kind, fillvalue=fill, chunks=(3,))
+            a[:3] = [1, 2, 3]
+        f.create_dataset("i1", (4,), "i1", fillvalue=-127)
+    for netcdf in (True, False):
+        path = hdf5(scratch / f"n{netcdf}.nc", lambda f: write(f, netcdf))
+        for kind, fill in fills.items():
+            assert run("count", f"{path}:{kind}") == ("3\n" if netcdf else "6\n"), (kind, netcdf)
+            assert run("mean", f"{path}:{kind}") == "2\n" or not netcdf
+            assert run("count", "--no-scale", f"{path}:{kind}") == "6\n"
+        assert run("count", f"{path}:i1") == "4\n", "bytes have no default"
+    fails("TYPE: its attributes say which elements are missing", "put", "x", f"{scratch / 'nTrue.nc'}:i2")
+    fails("SHAPE: it says itself which elements are missing", "sum", "--mask", f"{scratch / 'nTrue.nc'}:i1", f"{scratch / 'nTrue.nc'}:i2")
+    path = hdf5(scratch / "odd.nc", lambda f: f.create_dataset("a", data=np.arange(4)).attrs.update({"scale_factor": np.array([1.0, 2])}))
+    fails("TYPE: elements of type 'i64 in an unknown packing'", "sum", f"{path}:a")
+    assert run("sum", "--no-scale", f"{path}:a") == "6\n"
+
+
+@needs_hdf5
+def test_paths_that_hdf5_accepts(run, fails, scratch):
+    """Soft links, further hard links, dots and slashes lead to the dataset, as for h5py."""
+    def write(f):
+        h5py = pytest.importorskip("h5py")
+        f["g/a"] = np.arange(4.0)
+        f["soft"] = h5py.SoftLink("/g/a")
+        f["group"] = h5py.SoftLink("g")
+        f["hard"] = f["g/a"]
+        f["nowhere"] = h5py.SoftLink("/none")
+        f["round"] = h5py.SoftLink("/round")
+        f["away"] = h5py.ExternalLink(str(scratch / "other.h5"), "/x")
+    hdf5(scratch / "other.h5", lambda f: f.create_dataset("x", data=np.ones(3)))
+    path = hdf5(scratch / "l.h5", write)
+    for name in ("g/a", "/g/a", "soft", "/soft", "group/a", "/group/a", "hard", "g//a", "/g/./a", "./g/a"):
+        assert run("sum", f"{path}:{name}") == "6\n", name
+    for name in ("nowhere", "round", "away", "g", "g/b", "../g/a"):
+        fails("TYPE: it has no member", "sum", f"{path}:{name}")
+
+
+@needs_hdf5
+def test_one_dataset_that_libhdf5_does_not_know(run, fails, scratch):
+    """A dataset of a layout from the future is named; the others are read."""
+    def write(f):
+        f["new"] = np.arange(3.0)
+        f["old"] = np.arange(4.0)
+    path = hdf5(scratch / "v.h5", write)
+    data = bytearray(path.read_bytes())
+    layouts = [m.start() for m in re.finditer(rb"\x08\x00\x18\x00.\x00\x00\x00\x03\x01", bytes(data), re.S)]
+    assert len(layouts) == 2
+    data[layouts[0] + 8] = 9  # the version of the layout of the first
+    path.write_bytes(data)
+    assert run("sum", f"{path}:old") == "6\n"
+    fails("TYPE: elements of type 'unknown to this libhdf5' cannot be reduced", "sum", f"{path}:new")
+
+
+@needs_hdf5
+@pytest.mark.parametrize("block", [512, 1024, 2048, 65536])
+@pytest.mark.parametrize("content", [b"", b"a;text\n1;2\n"])
+def test_hdf5_behind_a_user_block(run, scratch, block, content):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(scratch / "u.h5", "w", userblock_size=block) as f:
+        f["a"] = np.arange(4.0)
+        f.create_dataset("packed", data=np.arange(100), chunks=(7,), compression="gzip")
+    with open(scratch / "u.h5", "r+b") as f:
+        f.write(content)
+    assert run("sum", f"{scratch / 'u.h5'}:a") == "6\n" and run("sum", f"{scratch / 'u.h5'}:packed") == "4950\n"
+    assert len(run("sum", scratch / "u.h5").splitlines()) == 2
+
+
+@needs_hdf5
+def test_a_missing_filter_is_named(fails, scratch):
+    h5py = pytest.importorskip("h5py")
+
+    def write(f):
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plan.set_chunk((4,))
+        plan.set_filter(32015, h5py.h5z.FLAG_OPTIONAL, ())
+        h5py.h5d.create(f.id, b"a", h5py.h5t.NATIVE_DOUBLE, h5py.h5s.create_simple((4,)), plan).write_direct_chunk((0,), b"?" * 30, 0)
+    fails("IO: the filter 32015 .*of its elements.* is missing", "sum", f"{hdf5(scratch / 'f.h5', write)}:a")
+
+
 @needs_hdf5
 def test_damaged_hdf5(fails, scratch):
     (scratch / "h").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(2000))
@@ -332,6 +611,33 @@ def test_hostile_hdf5_ends_with_a_typed_error(ctl, shared, scratch):
             assert re.match(r"reducectl: .*: (IO|TYPE|BAD_MESSAGE|TOO_LARGE|NO_MEMORY|SHAPE): .", line), line
 
 
+@needs_hdf5
+@pytest.mark.slow
+def test_hdf5_has_little_processor_time(fails, scratch):
+    """libhdf5 walks groups in groups in a time that grows with the cube of their number."""
+    def write(f):
+        for _ in range(3000):
+            f = f.create_group("g")
+    fails(r"IO: libhdf5 computed for 10 s without a result \(RLIMIT_CPU\)", "sum", hdf5(scratch / "deep.h5", write))
+
+
+@pytest.mark.unsanitized  # it is in no sandbox then
+@needs_hdf5
+def test_the_reader_of_hdf5_is_confined_and_ends_with_its_parent(scratch):
+    path = hdf5(scratch / "r.h5", lambda f: f.create_dataset("x", data=np.random.default_rng(0).random(1 << 20), chunks=(1 << 16,)))
+    script = f'"{BIN}/reducectl-hdf5" read /x <"$0" & echo $! >&2; wait'
+    with subprocess.Popen(["sh", "-c", script, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as parent:
+        pid = int(parent.stderr.readline())
+        ended = os.pidfd_open(pid)
+        while "\nSeccomp:\t2" not in pathlib.Path(f"/proc/{pid}/status").read_text():
+            select_a_moment(parent)
+        limits = pathlib.Path(f"/proc/{pid}/limits").read_text()
+        assert re.search(r"Max cpu time +1\d +", limits) and re.search(r"Max address space +8589934592 ", limits), limits
+        parent.kill()  # nobody reads what the program writes, and nobody ends it
+        assert select.select([ended], [], [], 60)[0]
+        os.close(ended)
+
+
 # ---- tables ----
 TABLE = 'day,price,"vol, total",note\n2020-01-01,1.5,10,"a ""b"" c"\n2020-01-02,,20,x\n"2020\n01",2.5,"3e1",NA\n\n2020-01-04,nan,-1e400,7\n'
 
@@ -341,7 +647,7 @@ def test_columns(run, fails, scratch):
     path.write_text(TABLE)
     assert run("sum", f"{path}:price") == "nan\n" and run("sum", "--nan", "omit", f"{path}:price") == "4\n"
     assert run("argmax", "--nan", "omit", f"{path}:2") == "2\n", "the row, counted from 0"
-    fails("TYPE: line 7: '-1e400' is not a number in the range of f64", "sum", f"{path}:3")
+    fails("TYPE: line 7: '-1e400' is beyond the range of f64", "sum", f"{path}:3")
     fails("TYPE: line 2: '2020-01-01' is not a number", "sum", f"{path}:day")
     fails("TYPE: line 2: 'a \"b\" c' is not a number", "sum", f"{path}:note")
     fails("TYPE: no column 'Price'; there are day, price, vol, total, note", "sum", f"{path}:Price")
@@ -353,20 +659,148 @@ def test_columns(run, fails, scratch):
     path.write_bytes(b"\xef\xbb\xbfa;b\n1;2\n3;4\n")
     assert run("sum", f"{path}:a") == "4\n" and run("sum", f"{path}:b") == "6\n"
     path.write_text("a,b\n1\n")
-    fails("TYPE: line 2: .*too few fields", "sum", f"{path}:b")
+    fails("TYPE: line 2: 1 field, but the first line has 2", "sum", f"{path}:b")
     path.write_text("a,b,a\n1,2,3\n")
     fails("TYPE: 2 columns are called 'a'.*; there are a, b, a", "sum", f"{path}:a")
     assert run("sum", f"{path}:b") == "2\n" and run("sum", f"{path}:3") == "3\n"
     path.write_text("a,b\n1,\n")
     fails("TYPE: line 2: .*missing", "sum", "-t", "i32", f"{path}:b")
     path.write_text("a,b\n1,-70000\n")
-    fails("TYPE: line 2: '-70000' is out of the range of f16", "sum", "-t", "f16", f"{path}:b")
+    fails("TYPE: line 2: '-70000' is beyond the range of f16", "sum", "-t", "f16", f"{path}:b")
     path.write_text("," * (1 << 20))  # columns beyond counting
     fails("TOO_LARGE: line 1 is longer", "sum", f"{path}:a")
     path.write_text("a" + ",b" * 400_000 + "\n" + "1" + ",2" * 400_000 + "\n")
     assert run("sum", f"{path}:a") == "1\n" and run("sum", f"{path}:400001") == "2\n"
     path.write_text('a,b\n1,"' + "x" * (3 << 20))
     fails("TOO_LARGE: line 2 is longer", "sum", f"{path}:a")
+
+
+def table(path, text):
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_every_line_has_the_fields_of_the_first(run, fails, scratch):
+    """One more, one less, row names as R writes them: the columns would be others."""
+    path = scratch / "t.csv"
+    for text, column, line, n, first in (("item,grams\nflour,748\nwater,1,691\n", "grams", 3, 3, 2), ("a,b\nx,1,2\ny,3,4\n", "a", 2, 3, 2), ("a;b\n1;2\n3;4;\n", "b", 3, 3, 2),
+                                         ("a\tb\tc\n1\t2\t3\n\n1\t2\n", "a", 4, 2, 3), ('a,b\n"1\n2",3\n4\n', "b", 4, 1, 2), ('a,b\n1,"2"\n"3",4,"5"\n', "a", 3, 3, 2)):
+        fails(f"TYPE: line {line}: {n} fields?, but the first line has {first}", "sum", f"{table(path, text)}:{column}")
+    long = "a,b,c\n" + "1,2,3\n" * 50_000
+    for bad in ("1,2\n", "1,2,3,4\n", '"1",2\n'):
+        fails("TYPE: line 50002: . fields?, but", "sum", f"{table(path, long + bad + '1,2,3' * 9)}:a")
+    assert run("sum", f"{table(path, long)}:c") == "150000\n"
+
+
+def test_what_the_first_lines_leave_open_is_refused(run, fails, scratch):
+    """The delimiter: of two that divide all lines alike none is taken. The header: years, numbers of columns, names beside numbers."""
+    path = scratch / "t.csv"
+    two = table(path, "1,5;2,5\n3,5;4,5\n")
+    fails(r"fields may be separated by ',' \(3 in the first line\) or ';' \(2 in the first line\): --delimiter", "sum", f"{two}:1")
+    assert run("sum", "--delimiter", ";", "--decimal", ",", f"{two}:1") == run("sum", "--decimal", ",", f"{two}:1") == "5\n"
+    fails("line 1: '1,5' is not a number", "sum", "--delimiter", ";", "--no-header", f"{two}:1")
+    assert run("sum", "--delimiter", ",", "--no-header", f"{two}:1") == "4\n"
+    assert run("sum", f"{table(path, 'name;price' + chr(10) + 'foo, bar;1' + chr(10) + 'x;2' + chr(10))}:price") == "3\n"
+    open_headers = ("2019,2020\n5,9\n3,4\n", "0,1,2\n5,9,1\n3,4,1\n", ",2019,2020\nx,9,1\n", "setosa,1\nversicolor,2\nvirginica,3\n", "2020\n1\n", "1,7\n0.5,1.5\n2.5,3.5\n", "0.25,0.5\n1,2\n3,4\n")
+    for text in open_headers:
+        last = text.split("\n")[0].count(",") + 1
+        fails("may be a header or not: --header or --no-header says which; it has", "sum", f"{table(path, text)}:#{last}")
+        rows = [line.split(",") for line in text.splitlines()]
+        for option, first in (("--header", 1), ("--no-header", 0)):
+            assert float(run("sum", option, f"{path}:#{last}")) == sum(float(r[-1]) for r in rows[first:]), (text, option)
+    for text, want in (("1,5\n2,9\n", 14), ("1,2\n3,4\n", 6), ("a,b\n1,2\n", 2), ("a,b\n", 0), ("x,1.5\nx,2.5\n", 4), ("x,3,3\ny,4,4\n", 7), ("-1,4\n1,5\n", 9), ("a,2019\n1,7\n", 7), ("2019,1\n2020,2\n", 3)):
+        fields = text.split("\n")[0].count(",") + 1
+        assert float(run("sum", f"{table(path, text)}:#{fields}")) == want, text
+
+
+def test_a_number_that_is_a_name_too(run, fails, scratch):
+    path = table(scratch / "t.csv", "4,150,setosa,3\n5.1,3.5,1.4,0\n4,2,1,7\n")
+    fails("'3' is a column's name and another's number: '=3' or '#3' says which; there are 4, 150, setosa, 3", "sum", f"{path}:3")
+    assert [run("sum", f"{path}:{c}").strip() for c in ("=3", "#3", "=4", "#4", "150", "2", "#2", "setosa")] == ["7", "2.4", "9.1", "7", "5.5", "5.5", "5.5", "2.4"]
+    for wrong in ("=9", "#9", "#0", "=", "#x", "=2"):
+        fails("TYPE: no column '", "sum", f"{path}:{wrong}")
+    path = table(scratch / "t.csv", "#1,=b\n5,6\n")
+    assert run("sum", f"{path}:#1") == run("sum", f"{path}:=#1") == "5\n" and run("sum", f"{path}:==b") == "6\n"
+
+
+def test_lists_and_ranges_of_columns(ctl, shared, run, scratch):
+    """Each column gives a line, as members do; with --total they are one array."""
+    path = table(scratch / "t.csv", 'a,"b, c",d,e\n1,2,3,4\n10,20,30,40\n')
+    assert run("sum", f"{path}:#1,#3-#4,=b, c") == "".join(f"{v}  {path}:{c}\n" for v, c in ((11, "#1"), (33, "#3"), (44, "#4"), (22, "=b, c")))
+    assert run("sum", "--total", f"{path}:#1-4") == "110\n"
+    assert [line.split()[1:3] for line in run("sum,max", f"{path}:=a,=d").splitlines()] == [["sum", "max"], ["11", "10"], ["33", "30"]]
+    for wrong in ("#1,#x", "#2-#1", "#1-", "#1-#99999999", "#1,#0"):
+        done = ctl("sum", f"{path}:{wrong}", url=shared.url)
+        assert done.returncode == 2 and b"is not a column or a range of columns" in done.stderr, (wrong, done)
+    done = ctl("sum", "/dev/stdin:#1,#2", url=shared.url, stdin=b"1,2\n")
+    assert done.returncode == 2 and b"a pipe is read once, for one column" in done.stderr
+
+
+def test_integers_of_columns_stay_integers(run, fails, scratch):
+    """Ids and stamps are exact, sums have 128 bits; with missing ones too, under omit, and every line keeps its index."""
+    r = random.Random(5)
+    path = scratch / "t.csv"
+    values = [r.choice((None, r.randrange(2**62, 2**63), -r.randrange(2**62), 3)) for _ in range(30_000)]
+    known = [v for v in values if v is not None]
+    path.write_text("id,x\n" + "".join(f"{'' if v is None else v},1\n" for v in values))
+    omit = ("--nan", "omit", f"{path}:id")
+    assert [int(run(op, *omit)) for op in ("sum", "max", "min")] == [sum(known), max(known), min(known)]
+    assert [int(run(op, *omit)) for op in ("argmax", "argmin", "count", "count_nan")] == [values.index(max(known)), values.index(min(known)), len(known), values.count(None)]
+    assert int(run("argmin", "--index-base", 1000, *omit)) == 1000 + values.index(min(known))
+    stats = dict(line.split() for line in run("stats", *omit).splitlines())
+    assert [int(stats[k]) for k in ("count", "nans", "sum", "max", "argmax")] == [len(known), values.count(None), sum(known), max(known), values.index(max(known))]
+    told = json.loads(run("max", "--json", *omit))
+    assert (told["value"], told["count"]) == (max(known), len(values))
+    fails("NAN|integers beyond 2\\^53 and missing", "sum", "--nan", "error", f"{path}:id")
+    fails("the column has integers beyond 2\\^53 and missing values: --nan omit", "max", f"{path}:id")
+    fails("a state of integers does not count missing values", "stats", "--partial", *omit)
+    assert int(run("sum", "--total", "--nan", "omit", f"{path}:id", f"{path}:x")) == sum(known) + len(values)
+    assert int(run("argmax", "--total", "--nan", "omit", f"{path}:x", f"{path}:id")) == len(values) + values.index(max(known))
+    wide = table(path, f"a,b\n{2**64},1\n{-2**70},2\n7,\n")
+    assert int(run("sum", f"{wide}:a")) == 2**64 - 2**70 + 7 and run("max", f"{wide}:a") == f"{2**64}\n"
+    assert run("sum,mean", "--nan", "omit", f"{wide}:b").split()[2:] == ["3", "1.5"]
+    stamps = table(path, "t\n" + "".join(f"{1700000000000000000 + i}\n" for i in range(100)))
+    assert run("max", f"{stamps}:t") == "1700000000000000099\n" and run("argmax", f"{stamps}:t") == "99\n"
+    late = table(path, "t,u\n" + "1,\n" * 600_000 + "0.5,2\n")
+    assert run("sum", f"{late}:t") == "600000.5\n" and run("argmax", "--nan", "omit", f"{late}:u") == "600000\n"
+    assert json.loads(run("count_nan", "--json", "--nan", "omit", f"{late}:u"))["value"] == 600_000
+
+
+def test_tables_of_all_dialects(run, fails, scratch):
+    path = scratch / "t.csv"
+    for end in ("\n", "\r\n", "\r"):
+        lines = ["# made by hand", "#", "'n,ame'|price", "a|1,5", "'it''s|x'|-2,5", "", "# within", "b|k.A.", "c|10"]
+        text = end.join(lines) + end
+        options = ("--comment", "#", "--delimiter", "|", "--decimal", ",", "--quote", "'", "--missing", "k.A.,-", "--nan", "omit")
+        assert run("sum", *options, f"{table(path, text)}:price") == "9\n" == run("sum", *options, f"{table(path, text.rstrip(end))}:#2")
+        assert run("argmax", *options, f"{path}:price") == "3\n" and run("count_nan", *options, f"{path}:price") == "1\n"
+        assert run("sum", "--skip-lines", 1, *options[:-4], "--missing", "k.A.", "--nan", "omit", f"{path}:=price") == "9\n"
+        fails("line 8: 'k.A.' is not a number", "sum", *options[:8], f"{path}:price")
+    assert run("sum", "--quote", "none", f"{table(path, 'a,b' + chr(10) + '5,3' + chr(10) + chr(34) + ',4' + chr(10))}:b") == "7\n"
+    assert run("sum", "--delimiter", "tab", f"{table(path, 'a,b' + chr(9) + 'c' + chr(10) + '1' + chr(9) + '2' + chr(10))}:c") == "2\n"
+    assert run("sum", "--delimiter", "space", f"{table(path, 'a b' + chr(10) + '1 2' + chr(10))}:b") == "2\n"
+    assert run("sum", "--missing=-999", "--nan", "omit", f"{table(path, 'a' + chr(10) + '5' + chr(10) + '-999' + chr(10) + chr(10))}:a") == "5\n"
+    fails("--skip-lines 9, but the table has 2 lines", "sum", "--skip-lines", 9, f"{table(path, 'a' + chr(10) + '5' + chr(10))}:a")
+    for text in (b"\xef\xbb\xbfa,b\r1,2\r", b"\xef\xbb\xbf\n\na,b\n1,2"):
+        assert run("sum", f"{table(path, text)}:a") == "1\n"
+    assert run("sum", "--text", table(path, b"\xef\xbb\xbf1 2")) == run("sum", "--text", stdin=b"\xef\xbb\xbf1 2") == "3\n"
+    for text, name in (("a,b\n1,2\n".encode("utf-16"), "UTF-16"), ("a,b\n1,2\n".encode("utf-16-be"), ""), ("\ufeffa,b\n1,2\n".encode("utf-16-be"), "UTF-16"), ("Stra\xdfe,b\n1,2\n".encode("latin-1"), "Latin-1")):
+        if name:
+            fails(f"TYPE: this is text in {name}.*iconv", "sum", f"{table(path, text)}:b")
+            fails(f"TYPE: this is text in {name}.*iconv", "sum", "--text", stdin=text)
+            assert run("sum", "-t", "u8", path) == f"{sum(text)}\n"
+
+
+@pytest.mark.parametrize("args, told", [
+    (("--header", "--no-header"), "exclude each other"), (("--delimiter", ",,"), "not one character"), (("--delimiter", "5"), "not one character"), (("--decimal", "e"), "not one character"),
+    (("--delimiter", "."), "different characters"), (("--quote", ";", "--delimiter", ";"), "different characters"), (("--comment", '"'), "different characters"),
+    (("--text", "--header"), "exclude --text"), (("--skip-lines", "-1"), "whole number")])
+def test_dialects_that_are_refused(ctl, shared, scratch, args, told):
+    path = table(scratch / "t.csv", "a,b\n1,2\n")
+    done = ctl("sum", *args, f"{path}:b", url=shared.url)
+    assert done.returncode == 2 and told.encode() in done.stderr, done.stderr
+    done = ctl("ping", *args, url=shared.url)
+    assert done.returncode == 2
 
 
 def test_quotes_within_fields(run, fails, scratch):
@@ -411,7 +845,7 @@ def test_columns_without_quotes(run, fails, scratch):
     lines[30_000] = "1,2\n"  # a line end less where lines are doubled
     (scratch / "t.csv").write_text(f"a,n,v,w{end}" + "".join(lines), newline="")
     number = 2 + sum(line.count("\n") for line in lines[:30_000])
-    fails(f"TYPE: line {number}: the line has too few fields", "sum", f"{scratch / 't.csv'}:v")
+    fails(f"TYPE: line {number}: 2 fields, but the first line has 4", "sum", f"{scratch / 't.csv'}:v")
 
 
 def test_zero_bytes_in_a_column(run, fails, scratch):
@@ -488,6 +922,12 @@ def test_zstd(run, fails, scratch):
     assert run("sum", scratch / "x.npy.zst") == "4999950000\n"
     (scratch / "t.csv.zst").write_bytes(frame(b"a,b\n1,2\n3,4\n"))
     assert run("sum", f"{scratch / 't.csv.zst'}:b") == "6\n"
+    skippable = b"".join(struct.pack("<2L", 0x184D2A50 + i, n) + bytes(n) for i, n in ((0, 4), (15, 0), (3, 2000)))
+    for packed, args in ((frame(data), []), (frame(np.arange(100, dtype="<i4").tobytes()), ["-t", "i32"])):
+        (scratch / "p.zst").write_bytes(skippable + packed + skippable)
+        want = run("sum", *args, stdin=packed)
+        assert run("sum", *args, scratch / "p.zst") == run("sum", *args, stdin=skippable + packed) == want, "pzstd writes such frames"
+    fails("TYPE: this is an lz4 stream", "sum", "-t", "u8", stdin=skippable[:12] + b"\4\x22\x4d\x18" + bytes(99))
     (scratch / "cut.zst").write_bytes(frame(data)[:-10])
     fails("IO: the compressed data are cut", "sum", scratch / "cut.zst")
 

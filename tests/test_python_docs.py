@@ -31,13 +31,19 @@ def test_the_tutorial(package, somewhere):  # noqa: F811
     assert doctest.DocTestRunner().run(test).failed == 0 and len(ran) >= 7
 
 
-def test_the_readme(package, somewhere):  # noqa: F811
-    [block] = re.findall(r"^```python\n(.*?)^```", (PACKAGE.parents[1] / "README.md").read_text(), re.M | re.S)
+PAGES = {  # with one block of Python each, whose first line is an import: what the others give
+    "README.md": [1.0, [0.0] * 5, 2.5, 15.0],
+    ".docs/python.md": [1.0, [0.0] * 5],
+}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages(package, somewhere, page):  # noqa: F811
+    [block] = re.findall(r"^```python\n(.*?)^```", (PACKAGE.parents[1] / page).read_text(), re.M | re.S)
     first, *rest = block.splitlines()
     names = {}
     exec(first, names)
-    values = [eval(line, names) for line in rest]
-    assert values[0] == 1.0 and values[1].tolist() == [0.0] * 5
+    assert [np.asarray(eval(line, names)).tolist() for line in rest] == PAGES[page]
 
 
 def test_the_names_of_the_package():

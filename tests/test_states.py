@@ -1,5 +1,6 @@
 """States in libreduce, without a daemon: each call against the oracle, the words against the golden vectors, and what they refuse."""
 import ctypes as C
+import mmap
 import re
 import subprocess
 
@@ -9,7 +10,7 @@ import pytest
 import gens
 import oracle
 from conftest import LIB, ROOT, SANITIZER, sanitizer
-from libreduce import WRAP, Fault, State
+from libreduce import WRAP, Client, Fault, State
 
 GOLDEN = ROOT / "tests" / "golden"
 OP, DTYPE, NAN = ({code: name for name, code in table.items()} for table in (oracle.OPS, oracle.DTYPES, oracle.NANS))
@@ -143,6 +144,28 @@ def test_counts_above_2_to_31_by_merging_a_state_with_itself():
         s.merge(one)
 
 
+@pytest.mark.parametrize("dtype", ["f64", "i8"])
+def test_parts_that_were_counted_from_0(dtype):
+    """Merged at the index of their first elements, in any order, they are the whole; other states than those of places do not change."""
+    rng = np.random.default_rng(61)
+    bits = gens.of(dtype)[0](rng, dtype, 60)
+    for op in oracle.ops(dtype):
+        merged = State(op, dtype)
+        for at, part in sorted(pieces(rng, bits, 5), key=lambda _: rng.random()):
+            merged.merge_at(State(op, dtype).add(part), at)
+        assert bytes(merged) == bytes(State(op, dtype).add(bits)), op
+
+
+def test_places_of_parts():
+    a, b = (State("argmax", "i32").add(np.array(x, "<u4")) for x in ([1, 2], [5, 3]))
+    assert a.merge_at(b, 2).finish() == 2 and b.merge_at(State("argmax", "i32"), 7).finish() == 0
+    for op in ("argmax", "stats"):
+        s = State(op, "i32").add(np.array([1], "<u4"), "propagate", 2**60)
+        before = bytes(s)
+        assert code_of(s.merge_at, s, 2**60) == ("TOO_LARGE", "index") == code_of(s.merge_at, s, 2**60 + 1) and bytes(s) == before
+        assert code_of(s.merge_at, State(op, "i32"), 2**60) == ("OK", "")
+
+
 # ---- words ----
 def test_golden_words():
     seen = 0
@@ -214,13 +237,30 @@ def test_arguments():
     assert lib.reduce_state_init(raw, C.c_size_t(287), 1, 12) == -101 and lib.reduce_state_init(none, big, 1, 12) == -101
     assert lib.reduce_state_init(raw, big, 0, 12) == -4 and lib.reduce_state_init(raw, big, 99, 12) == -4
     assert lib.reduce_state_init(raw, big, 1, 14) == -3 and lib.reduce_state_init(raw, big, 21, 12) == -3
-    assert lib.reduce_state_add(none, none, C.c_size_t(0)) == -101 and lib.reduce_state_add(raw, none, C.c_size_t(1)) == -101
-    assert lib.reduce_state_add(raw, none, C.c_size_t(0)) == 0
-    assert lib.reduce_state_merge(raw, none) == -101 and lib.reduce_state_finish(raw, none, raw) == -101
-    assert lib.reduce_state_to_words(raw, none, C.c_size_t(77)) == -101
+    assert lib.reduce_state_add(none, big, none, C.c_size_t(0)) == -101 and lib.reduce_state_add(raw, s.size(), none, C.c_size_t(1)) == -101
+    assert lib.reduce_state_add(raw, s.size(), none, C.c_size_t(0)) == 0
+    assert lib.reduce_state_merge(raw, s.size(), none, big) == -101 and lib.reduce_state_finish(raw, s.size(), none, raw, big) == -101
+    assert lib.reduce_state_to_words(raw, s.size(), none, C.c_size_t(77)) == -101
     assert code_of(s.add, np.zeros(1, "<u8"), "propagate", 2**60 + 1) == ("TOO_LARGE", "index")
     for kw in ({"rows": 2}, {"flags": 1}, {"flags": 2}, {"flags": 64}, {"mask": b"\1"}, {"offsets": bytes(16)}):
         assert code_of(s.finish, **kw) == ("ARGUMENT", "spec"), kw
+
+
+def test_many_states_are_finished_by_one_call():
+    """The values are those of one call each; an error names its state, and what is before it is written."""
+    states = [State("max", "i8").add(np.array([i, 5], "u1")) for i in range(20)]
+    lib, raw, spec = states[0].lib, b"".join(bytes(s) for s in states), Client.spec("max", "i8")
+
+    def finish(data, out, n=None, room=160):
+        return lib.reduce_states_finish(data, C.c_size_t(len(raw) if n is None else n), C.byref(spec), out, C.c_size_t(room))
+    out = (C.c_int64 * 20)()
+    assert finish(raw, out) == 0 and list(out) == [max(i, 5) for i in range(20)]
+    size = len(raw) // 20
+    out = (C.c_int64 * 20)(*[-1] * 20)
+    assert finish(raw[:size * 7] + bytes(State("max", "i8")) + raw[size * 8:], out) == -6 and list(out) == [5] * 6 + [6] + [-1] * 13
+    assert finish(None, None, 0) == 0
+    for wrong in ((None, out), (raw, None), (raw, out, size - 1), (raw, out, None, 159)):
+        assert finish(*wrong) == -101, wrong[1:]
 
 
 def damaged(state):
@@ -243,11 +283,60 @@ def test_damaged_states_are_refused_by_every_call():
     assert code_of(State("and", "i8").merge, bytes(State("and", "i8"))[:4] + b"\x0c" + bytes(27)) == ("BAD_MESSAGE", "dtype")
 
 
+@pytest.mark.parametrize("dtype, eight, one", [("i32", 8, 1), ("u8", 8, 1), ("f32", 0x41000000, 0x3F800000), ("bf16", 0x4100, 0x3F80),
+                                               ("f64", 0x4020000000000000, 0x3FF0000000000000)])
+def test_sums_that_no_elements_have_together_are_refused(dtype, eight, one):
+    """The square of a sum is at most the number of elements times the sum of squares (Cauchy): no variance is negative."""
+    large, small = (bytes(State("var", dtype).add(np.full(2, x, oracle.unsigned(dtype)))) for x in (eight, one))
+    at = len(bytes(State("sum", dtype)))  # a head and the sum; the squares follow
+    for call in (State("var", dtype).merge, lambda state: State("var", dtype, state).finish()):
+        assert code_of(call, large) == code_of(call, small[:at] + large[at:]) == ("OK", "")
+        assert code_of(call, large[:at] + small[at:]) == ("BAD_MESSAGE", "limbs")
+
+
 def test_bytes_of_any_length_are_checked():
     s = State("sum", "f32")
     for n in (*range(64), 65, 288):
         assert s.lib.reduce_state_check(bytes(s)[:n].ljust(n, b"\0"), C.c_size_t(n), 1, 11) == -1, n
     assert s.lib.reduce_state_check(bytes(s), C.c_size_t(64), 1, 11) == 0
+
+
+def at_the_end_of_a_page(data):
+    """An address behind whose bytes no memory is: a byte too many ends the process."""
+    page, need = mmap.PAGESIZE, -(-len(data) // mmap.PAGESIZE) * mmap.PAGESIZE
+    memory = mmap.mmap(-1, need + page)
+    start = C.addressof(C.c_char.from_buffer(memory))
+    assert C.CDLL(None).mprotect(C.c_void_p(start + need), C.c_size_t(page), 0) == 0
+    C.memmove(start + need - len(data), data, len(data))
+    return memory, C.c_void_p(start + need - len(data))
+
+
+@pytest.mark.parametrize("op, dtype", [("sum", "f64"), ("argmax", "i32"), ("stats", "f64")])
+def test_a_short_buffer_is_not_read_beyond(op, dtype):
+    good = State(op, dtype).add(np.array([3, 1, 2], oracle.unsigned(dtype)))
+    lib, n, big = good.lib, len(bytes(good)), C.c_size_t(1000)
+    spec, out = Client.spec(op, dtype), C.create_string_buffer(1000)
+    for short in sorted({0, 1, 15, 16, 17, n - 1}):
+        size = C.c_size_t(short)
+        memory, at = at_the_end_of_a_page(bytes(good)[:short])
+        calls = {"add": lambda: lib.reduce_state_add(at, size, bytes(8), C.c_size_t(1)), "init": lambda: lib.reduce_state_init(at, size, oracle.OPS[op], oracle.DTYPES[dtype]),
+                 "add_at": lambda: lib.reduce_state_add_at(at, size, bytes(8), C.c_size_t(1), 0, C.c_uint64(0)),
+                 "into": lambda: lib.reduce_state_merge(at, size, bytes(good), C.c_size_t(n)),
+                 "from": lambda: lib.reduce_state_merge(good.bytes, C.c_size_t(n), at, size),
+                 "finish": lambda: lib.reduce_state_finish(at, size, C.byref(spec), out, big), "check": lambda: lib.reduce_state_check(at, size, oracle.OPS[op], oracle.DTYPES[dtype]),
+                 "words": lambda: lib.reduce_state_to_words(at, size, out, C.c_size_t(77))}
+        found = {name: call() for name, call in calls.items()}
+        assert found == {**dict.fromkeys(calls, -1), "init": -101}, short
+        assert C.string_at(at, short) == bytes(good)[:short]
+
+
+def test_a_value_is_not_written_beyond_its_room():
+    s = State("minmax", "f64").add(np.array([1.5, 2.5]).view("<u8"))
+    spec = Client.spec("minmax", "f64")
+    for short in (0, 8, 15):
+        memory, at = at_the_end_of_a_page(b"x" * short)
+        assert s.lib.reduce_state_finish(s.bytes, s.size(), C.byref(spec), at, C.c_size_t(short)) == -101
+        assert C.string_at(at, short) == b"x" * short
 
 
 # ---- the library ----
@@ -263,8 +352,9 @@ int main(void)
     size_t n = reduce_state_words(REDUCE_SUM, REDUCE_F64);
     spec.dtype = REDUCE_F64;
     if (reduce_state_init(a, sizeof a, REDUCE_SUM, REDUCE_F64) || reduce_state_init(b, sizeof b, REDUCE_SUM, REDUCE_F64) ||
-        reduce_state_add(a, x, 2) || reduce_state_add(b, x + 2, 1) || reduce_state_merge(a, b) || reduce_state_to_words(a, words, n) ||
-        reduce_state_from_words(b, sizeof b, REDUCE_SUM, REDUCE_F64, words, n) || reduce_state_finish(b, &spec, &sum))
+        reduce_state_add(a, sizeof a, x, 2) || reduce_state_add(b, sizeof b, x + 2, 1) || reduce_state_merge(a, sizeof a, b, sizeof b) ||
+        reduce_state_to_words(a, sizeof a, words, n) ||
+        reduce_state_from_words(b, sizeof b, REDUCE_SUM, REDUCE_F64, words, n) || reduce_state_finish(b, sizeof b, &spec, &sum, sizeof sum))
         return puts(reduce_errmsg()), 1;
     printf("%g\n", sum);
     return 0;

@@ -3,6 +3,7 @@ do."""
 import ctypes as C
 import os
 import random
+import select
 import signal
 import struct
 import threading
@@ -44,18 +45,22 @@ def until_it_sleeps(thread):
 
 
 class Job:
-    """A job under way. Of its callback, if it has one: the thread in which it ran, and its arguments."""
+    """A job under way. Of its callback, if it has one: the thread in which it ran, and its arguments. It stays in it until
+    `may_return`, unless `returns`."""
 
-    def __init__(self, client, data, callback):
-        self.client, self.data, self.thread, self.err, self.called = client, data, None, 0, threading.Event()
+    def __init__(self, client, data, callback, returns=True, arg=None):
+        self.client, self.data, self.thread, self.err, self.called, self.may_return = client, data, None, 0, threading.Event(), threading.Event()
+        if returns:
+            self.may_return.set()
         self.spec, self.out, self.handle = client.spec("sum", "f32"), C.create_string_buffer(8), C.c_void_p()
         self.done = DONE(self._called) if callback else C.cast(None, DONE)
         assert client.lib.reduce_submit(client.handle, C.byref(self.spec), data, C.c_size_t(len(data)), self.out, C.c_size_t(8),
-                                        self.done, None, C.byref(self.handle)) == 0
+                                        self.done, C.c_void_p(arg), C.byref(self.handle)) == 0
 
     def _called(self, _arg, _job, err):
         self.thread, self.err = threading.get_native_id(), err
         self.called.set()
+        self.may_return.wait()
 
     def wait(self, ms=FOREVER):
         return self.client.lib.reduce_wait(self.handle, ms, None)
@@ -129,8 +134,121 @@ def test_a_job_that_is_cancelled_wakes_who_waits_for_it(start, callback):
         c.lib.reduce_cancel(job.handle)
         waiter.join(30)
         go_on(daemon)
-        assert ended == [-13] and job.err == (-13 if callback else 0)
+        assert ended == [-13]
+        assert not callback or (job.called.wait(60) and job.err == -13)
         job.free()
+
+
+def test_a_result_is_there_before_its_callback_has_returned(shared):
+    """A callback that wakes an event loop is still running when the loop asks. Freeing waits for it."""
+    with lib.Client(shared.url) as c:
+        for data in (SMALL, LARGE):
+            job, result = Job(c, data, True, returns=False), lib.Result(size=C.sizeof(lib.Result))
+            assert job.called.wait(60)
+            assert c.lib.reduce_poll(job.handle, C.byref(result)) == 0 and result.cells == 1 and job.out.raw == SUMS[data]
+            assert job.wait(C.c_uint32(0)) == 0 == job.wait()
+            freed = threading.Event()
+            freeing = threading.Thread(target=lambda: (job.free(), freed.set()))
+            freeing.start()
+            until_it_sleeps(freeing)
+            assert not freed.is_set()
+            job.may_return.set()
+            assert freed.wait(60)
+            freeing.join()
+
+
+def test_closing_waits_for_callbacks(shared):
+    c = lib.Client(shared.url)
+    job = Job(c, SMALL, True, returns=False)
+    assert job.called.wait(60) and job.wait() == 0
+    closed = threading.Event()
+    closing = threading.Thread(target=lambda: (c.lib.reduce_close(c.handle), closed.set()))
+    closing.start()
+    until_it_sleeps(closing)
+    assert not closed.is_set()
+    job.may_return.set()
+    assert closed.wait(60)
+    closing.join()
+    job.free()
+
+
+class Ended:
+    """The ended jobs of a client, as an event loop gets them."""
+
+    def __init__(self, client):
+        self.client, fd = client, C.c_int(-1)
+        assert client.lib.reduce_ended_fd(client.handle, C.byref(fd)) == 0
+        self.fd, self.epoll = fd.value, select.epoll()
+        self.epoll.register(self.fd, select.EPOLLIN | select.EPOLLET)
+
+    def next(self):
+        """(the value of the call, handle of the job, its `arg`)"""
+        job, arg = C.c_void_p(7), C.c_void_p()
+        return self.client.lib.reduce_ended_next(self.client.handle, C.byref(job), C.byref(arg)), job.value, arg.value
+
+    def readable(self):
+        return bool(select.select([self.fd], [], [], 0)[0])
+
+
+def test_an_event_loop_gets_every_job_once(shared):
+    with lib.Client(shared.url) as c:
+        ended, again = Ended(c), Ended(c)
+        assert ended.fd == again.fd and not ended.readable() and ended.next() == (1, None, None)
+        for n in (1, 3, 40):
+            jobs = {job.handle.value: job for job in (Job(c, LARGE if i % 7 == 6 else SMALL, False, arg=i + 1) for i in range(n))}
+            found = {}
+            while len(found) < n:
+                assert ended.epoll.poll(60)
+                while (taken := ended.next())[0] == 0:
+                    assert taken[1] not in found and c.lib.reduce_poll(C.c_void_p(taken[1]), None) == 0
+                    found[taken[1]] = taken[2]
+                assert taken == (1, None, None)
+            assert found.keys() == jobs.keys() and sorted(found.values()) == list(range(1, n + 1)) and not ended.readable()
+            for job in jobs.values():
+                job.end()
+            assert ended.next() == (1, None, None)
+
+
+def test_jobs_that_an_event_loop_does_not_get(shared):
+    """Those with a callback, of simple calls, of before, and those that were freed."""
+    with lib.Client(shared.url) as c:
+        before = Job(c, SMALL, False)
+        ended = Ended(c)
+        called = Job(c, SMALL, True)
+        before.end(), called.end()
+        assert c.run("sum", "f32", SMALL) == SUMS[SMALL] and not ended.readable() and ended.next() == (1, None, None)
+        for order in ((0, 1, 2), (2, 1, 0), (1, 0, 2), (1, 2, 0)):
+            jobs = [Job(c, SMALL, False) for _ in range(3)]
+            for job in jobs:
+                assert job.wait() == 0
+            assert ended.readable()
+            jobs[order[0]].free()
+            assert ended.next()[:2] in [(0, jobs[i].handle.value) for i in order[1:]] and ended.readable()
+            jobs[order[1]].free(), jobs[order[2]].free()
+            assert not ended.readable() and ended.next() == (1, None, None)
+
+
+def test_an_event_loop_gets_the_jobs_that_a_close_cancels(start):
+    daemon = start()
+    c = lib.Client(daemon.url)
+    ended = Ended(c)
+    stop(daemon)
+    job = Job(c, SMALL, False)
+    c.lib.reduce_cancel(job.handle)
+    assert ended.epoll.poll(60) and ended.next() == (0, job.handle.value, None) and job.wait() == -13
+    late = Job(c, SMALL, False)
+    c.lib.reduce_close(c.handle)
+    go_on(daemon)
+    with pytest.raises(OSError):
+        os.fstat(ended.fd)
+    job.free(), late.free()
+
+
+def test_what_an_event_loop_may_not_do(shared):
+    with lib.Client(shared.url) as c:
+        fd, job = C.c_int(), C.c_void_p()
+        assert c.lib.reduce_ended_fd(c.handle, None) == -101 == c.lib.reduce_ended_fd(None, C.byref(fd))
+        assert c.lib.reduce_ended_next(c.handle, None, None) == -101 == c.lib.reduce_ended_next(None, C.byref(job), None)
 
 
 def test_waiting_ends_in_time(start):

@@ -2,13 +2,14 @@
  *
  *   main.c            wiring and exit codes          options.c       the command line
  *   options_check.c   which options go together      op_table.h      names and traits of the operations
- *   help.c            what --help says               help_topic.c    help about one operation
+ *   help.c            what --help and topics say     help_rows.h     their texts
+ *   help_topic.c      help about one word
  *   suggest.h         what a mistyped word might have meant (pure)
  *   input.c           files and pipes as elements    resident.c      put, ls, drop, @NAME
  *   output.c          result and error lines         progress.c      the bar on a terminal
  *   interrupt.c       Ctrl-C                         find_device.c   a GPU by its UUID
  *   query.c           ping, info, metrics            status_text.c   status by section
- *   ladder.c          runs reducectl-ladder
+ *   ladder.c          runs reducectl-ladder          column_list.c   FILE:#1,#3-#5
  *   formats/          files that hold arrays         hdf5/           the program reducectl-hdf5
  *   reduce/           the reductions of a command: which elements belong to which result, and how they are sent
  *   text/             numbers as text, both ways (pure, but for read_text.c)
@@ -52,12 +53,22 @@ enum { CTL_MAX_OPS = 24, CTL_MAX_DIMS = 64 };
 
 typedef struct ctl_sink ctl_sink;
 
+/* What the user says about tables as text. 0, NULL: nothing. */
+typedef struct ctl_dialect {
+    char delimiter, decimal, quote, comment;
+    bool unquoted; /* --quote none */
+    int header;    /* 1: there is one, -1: there is none */
+    uint64_t skip_lines;
+    const char *missing; /* words, with commas between */
+} ctl_dialect;
+
 typedef struct ctl_options {
     ctl_command command;
     int ops[CTL_MAX_OPS], n_ops;          /* several operations at once; n_ops 0: spec.op alone */
     ctl_sink *sink;                       /* where the values go; NULL: to standard output */
     reduce_spec spec;                     /* op, dtype (0: not given), out, nan, ddof, rows, flags, index_base, deadline */
     bool by_rows;                         /* --rows was given */
+    bool based;                           /* --index-base was given */
     int axes[CTL_MAX_DIMS], n_axes;       /* to reduce; below 0: counted from the last one */
     const char *initial, *mask, *offsets; /* NULL: not given */
     ctl_format format;
@@ -66,6 +77,8 @@ typedef struct ctl_options {
     bool swapped;      /* --dtype says that raw elements are big-endian */
     bool json_strings; /* integers beyond 2^53 as strings */
     bool text, total, merge, verbose, no_autostart, once, replace, spread, requests;
+    bool no_unpack, no_scale, verify;
+    ctl_dialect dialect;
     bool members;           /* one file gives several results, each with its name: set while it is reduced, not by an option */
     uint32_t ttl_ms;        /* 0: not given */
     uint32_t wait_ms;       /* for a daemon that is not there, 0: not given */
@@ -95,6 +108,12 @@ bool ctl_check_options(const ctl_options *o, char why[CTL_WHY]);
 /* Is standard input named at most once? Each of two readers would get only a part of it. False: `why`. */
 bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY]);
 
+/* Each column of lists such as FILE:#1,#3-#5,=name becomes a file of its own. False: `why`. (column_list.c) */
+bool ctl_list_columns(ctl_options *o, char why[CTL_WHY]);
+
+/* Is something said about tables as text? */
+bool ctl_has_dialect(const ctl_dialect *d);
+
 /* Does one pass of stats give the same values as the several operations? */
 bool ctl_is_one_pass(const ctl_options *o);
 
@@ -103,9 +122,11 @@ bool ctl_needs_indexes(const ctl_options *o);
 
 /* ---- help.c ---- */
 void ctl_help(FILE *out);
+/* The rest, a topic of help_rows.h at a time. */
+void ctl_help_about(FILE *out, const char *topic);
 
 /* ---- help_topic.c ---- */
-/* About one operation or command. False: `why` says that there is none of the name. */
+/* About one operation, command, topic or option. False: `why` says that there is none of the name. */
 bool ctl_help_topic(FILE *out, const char *word, char why[CTL_WHY]);
 
 /* ---- formats/npy.c ---- */
@@ -178,6 +199,13 @@ double ctl_half_value(int dtype, unsigned bits);
 /* The nearest number to y >= 0, ties to even; the infinity's bits if that is it. */
 unsigned ctl_half_round(int dtype, double y);
 
+/* ---- text/shown.c: what strangers chose, for a terminal. Characters that do more than to be shown become '?' ---- */
+
+/* The first `cap` - 1 bytes, for a message. */
+void ctl_clean(char *out, size_t cap, const char *text);
+/* All of it, then blanks up to column `width`. */
+void ctl_put_text(FILE *f, const char *text, int width);
+
 /* ---- text/parse_scalar.c ---- */
 
 static inline bool ctl_is_float(int dtype) { return dtype >= REDUCE_F16 && dtype <= REDUCE_F64; }
@@ -185,8 +213,6 @@ static inline bool ctl_is_float(int dtype) { return dtype >= REDUCE_F16 && dtype
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
  * from the text. False: `why` says that it is not a number, or out of range. */
 bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
-/* The first `cap` - 1 bytes of what should be a number, for a message. Bytes that a terminal might interpret become '?'. */
-void ctl_clean(char *out, size_t cap, const char *token);
 /* A sign, then decimal digits or 0x and hexadecimal ones. False: something else. *fits: in 64 bits. */
 bool ctl_parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, bool *fits);
 
@@ -229,19 +255,18 @@ void ctl_json_string(FILE *out, const char *s);
 typedef struct ctl_reader ctl_reader;
 typedef struct ctl_pull ctl_pull;
 
-/* *dtype 0: it is determined by reading ahead, and set, unless integers need more than 64 bits. For a long pipe only the
- * beginning decides, and also for a file if `brief`. If the rest of the file has another type, reading fails and
- * ctl_reader_mistaken is true. `from` becomes the reader's in any case. `fd`: of the file, if `from` reads it from its position
- * on and can do so again, else -1. NULL: *err and `why` say why. */
-ctl_reader *ctl_reader_open(ctl_pull *from, int fd, bool brief, int *dtype, int *err, char why[CTL_WHY]);
+/* *dtype 0: it is determined by reading ahead, and set, unless integers need more than 64 bits. For a long stream that cannot
+ * be rewound only the beginning decides, and also for others if `brief`. If the rest of such a one has another type, reading
+ * fails and ctl_reader_mistaken is true. `from` becomes the reader's in any case. NULL: *err and `why` say why. */
+ctl_reader *ctl_reader_open(ctl_pull *from, bool brief, int *dtype, int *err, char why[CTL_WHY]);
 bool ctl_reader_mistaken(const ctl_reader *r);
 void ctl_reader_free(ctl_reader *r);
 /* Up to `room` bytes of elements, one at least; 0: the end; -1 with *err and `why`. */
 long ctl_reader_read(ctl_reader *r, void *space, size_t room, int *err, char why[CTL_WHY]);
 /* Reads bytes of the text instead, for integers that no element holds. Returns how many; 0: the end; -1 as before. */
 long ctl_reader_bytes(ctl_reader *r, const char **bytes, int *err, char why[CTL_WHY]);
-/* The caller has set the file back to its start. */
-void ctl_reader_rewind(ctl_reader *r);
+/* Back to its start. False: it cannot. */
+bool ctl_reader_rewind(ctl_reader *r);
 /* A common type for `n` readers whose types were determined; 0: integers beyond 64 bits. */
 void ctl_reader_agree(ctl_reader *const *r, int n, int *dtype);
 
@@ -251,15 +276,27 @@ enum { CTL_HEAD = 1024 }; /* bytes that say what a file is */
 
 struct ctl_array;
 
+/* Missing values of a column that are not among its elements. */
+typedef struct ctl_holes {
+    bool placed;  /* their places are wanted, */
+    uint64_t *at; /* [next, n) of `room`: indexes, ascending, of those whose turn has not come */
+    size_t next, n, room;
+    uint64_t count; /* of all so far */
+} ctl_holes;
+
 /* How to interpret an input. */
 typedef struct ctl_source {
-    const char *name;              /* of a file, or "-"; "FILE:MEMBER" */
-    int dtype;                     /* 0: not said */
-    int raw_dtype;                 /* the type of raw bytes then; 0: it must be given */
-    bool swapped;                  /* raw elements are big-endian */
-    bool text;                     /* numbers as text, */
-    bool wide;                     /* whose integers may go beyond 64 bits: then the input's dtype is 0, */
-    bool brief;                    /* and it is reduced again if the first elements did not show its type */
+    const char *name;  /* of a file, or "-"; "FILE:MEMBER" */
+    int dtype;         /* 0: not said */
+    int raw_dtype;     /* the type of raw bytes then; 0: it must be given */
+    bool swapped;      /* raw elements are big-endian */
+    bool text;         /* numbers as text, */
+    bool wide;         /* whose integers may go beyond 64 bits: then the input's dtype is 0, */
+    bool brief;        /* and it is reduced again if the first elements did not show its type */
+    bool floats;       /* a column without a type is one of floats */
+    bool omit, places; /* missing values of a column are left out, and noted with their places */
+    bool no_unpack, no_scale, verify;
+    const ctl_dialect *dialect;    /* of tables as text, or NULL */
     const struct ctl_array *array; /* the member, if it is known already, else NULL */
 } ctl_source;
 
@@ -270,7 +307,9 @@ typedef struct ctl_input {
     int dtype;
     const char *kind; /* ".npy", for messages */
     bool npy, text;   /* npy: the shape is known, also of members of containers */
-    bool column;      /* of a table as text */
+    bool checked;     /* its bytes have a checksum that reading verifies */
+    bool column;      /* of a table as text, */
+    ctl_holes holes;  /* and what it misses */
     bool regular;     /* can be read again from the start */
     bool fortran;     /* with the first index running fastest */
     bool swapped;     /* big-endian: bytes are swapped as they are read */
@@ -280,9 +319,11 @@ typedef struct ctl_input {
     uint64_t bytes;         /* of elements, in all */
     uint64_t done;          /* given out so far */
     uint64_t start;         /* file offset of the elements */
+    ctl_pull *keep;         /* a byte for each element, 0 if its attributes say that it is missing; NULL: none is */
     ctl_pull *pull;         /* the bytes come out of a decoder; NULL: out of the file as they are */
     uint8_t head[CTL_HEAD]; /* read ahead to see what it is */
     size_t head_len, head_at;
+    bool ended;         /* not a regular file, and it has said that it is over */
     ctl_reader *reader; /* text, */
     bool guessed;       /* its type was determined; 0 if integers need more than 64 bits */
     int err;            /* why ctl_read gave -1: REDUCE_E_IO, or REDUCE_E_TYPE for text that is not a number */
@@ -291,7 +332,7 @@ typedef struct ctl_input {
 /* The member's name in "FILE:MEMBER"; NULL: `name` is a file, or does not exist. */
 const char *ctl_member_of(const char *name);
 struct stat;
-/* Is its file a pipe or a socket, which can be read only once? *st describes the file. */
+/* Is its file a pipe, a socket or a terminal, which can be read only once? *st describes the file. */
 bool ctl_is_pipe(const char *name, struct stat *st);
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY]);
@@ -300,6 +341,8 @@ void ctl_close(ctl_input *in);
 long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
 /* The same until `room` bytes are there or the input ends. */
 long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
+/* Everything that is left: malloc'ed *data. 0, or a reduce_err with `why`. */
+int ctl_read_all(ctl_input *in, uint8_t **data, size_t *bytes, char why[CTL_WHY]);
 /* Back to the first element. False: it cannot. */
 bool ctl_rewind(ctl_input *in);
 /* Are its elements stored plainly in a regular file, from `start` on? Then the daemon can read them. */
@@ -351,8 +394,8 @@ int ctl_read_offsets(const char *name, uint64_t **offsets, uint64_t *n, char why
 
 typedef struct ctl_progress {
     bool on, shown;
-    bool lines; /* a line now and then instead of a bar */
-    const char *name;
+    bool lines;                              /* a line now and then instead of a bar */
+    char name[41];                           /* what a terminal can show of it */
     uint64_t start_ns, last_ns, done, total; /* total 0: unknown */
 } ctl_progress;
 
@@ -411,7 +454,8 @@ struct ctl_sink {
     void (*take)(ctl_sink *s, const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
     /* Called instead for a value that overflowed its reply type, or that does not exist. */
     void (*take_exact)(ctl_sink *s, const ctl_where *w, const char *value);
-    bool wide; /* the pass found integers that stats does not take */
+    /* Called once for each operation, if the pass of all of them found integers that stats does not take. */
+    void (*take_column)(ctl_sink *s, const ctl_where *w, int k, const char *value);
 };
 
 /* The results of a run. */
@@ -440,6 +484,13 @@ typedef struct ctl_work {
     bool mistaken;    /* the guessed type of a text was wrong: nothing is printed */
     ctl_progress progress;
 } ctl_work;
+
+/* ---- own_mask.c ---- */
+
+/* Do attributes of an input say which elements are missing? Then a mask of all inputs, which is w->mask from now on, as long as
+ * they are open. 0, or a reduce_err with `why`. */
+bool ctl_has_own_mask(const ctl_work *w);
+int ctl_own_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY]);
 
 /* ---- feed.c: how its elements get to the daemon ---- */
 

@@ -9,6 +9,8 @@
 
 #include "client/ctl/formats/container.h"
 
+enum { FIRST_ROOM = 1 << 20 }; /* bytes for all that a pipe brings; doubled when it is full */
+
 static long read_some(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
 {
     ssize_t n;
@@ -17,6 +19,8 @@ static long read_some(ctl_input *in, void *space, size_t room, char why[CTL_WHY]
         in->err = n < 0 ? in->pull->err : in->err;
         return (long)n;
     }
+    if (in->ended)
+        return 0;
     do
         n = ctl_interrupted() ? -1 : read(in->fd, space, room);
     while (n < 0 && errno == EINTR && !ctl_interrupted());
@@ -24,8 +28,12 @@ static long read_some(ctl_input *in, void *space, size_t room, char why[CTL_WHY]
         snprintf(why, CTL_WHY, "interrupted");
     else if (n < 0)
         snprintf(why, CTL_WHY, "cannot read: %s", strerror(errno));
+    in->ended = n == 0 && room && !in->regular; /* a terminal would wait for a second end */
     return (long)n;
 }
+
+/* What the descriptor has beyond the bytes that were read ahead. */
+static ctl_pull *rest_of(const ctl_input *in) { return ctl_pull_fd(in->fd, in->ended ? 0 : UINT64_MAX); }
 
 /* Bytes of the file until at least `least` of `want` are there, or it ends; -1 on an error. */
 static long read_head(ctl_input *in, uint8_t *space, size_t least, size_t want, char why[CTL_WHY])
@@ -84,7 +92,7 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     ctl_npy npy;
     size_t offset = ctl_npy_data_offset(in->head, in->head_len, why);
     if (offset == 0)
-        return REDUCE_E_BAD_MESSAGE;
+        return in->head_len < CTL_NPY_PREFIX ? REDUCE_E_IO : REDUCE_E_BAD_MESSAGE;
     uint8_t *header = malloc(offset > CTL_NPY_PREFIX ? offset : CTL_NPY_PREFIX);
     if (!header)
         return no_memory(why);
@@ -92,6 +100,8 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     memcpy(header, in->head, here);
     long more = offset > here ? read_head(in, header + here, offset - here, offset - here, why) : 0;
     int err = more < 0 ? REDUCE_E_IO : ctl_npy_parse(header, here + (size_t)more, source->dtype, &npy, why);
+    if (err && more >= 0 && here + (size_t)more < offset)
+        err = REDUCE_E_IO; /* as of all files that are cut */
     free(header);
     if (err)
         return err;
@@ -134,25 +144,34 @@ static int open_raw(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     return 0;
 }
 
-static int open_text(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
+/* The bytes from the first one on, but for `skip` that were read ahead. */
+static ctl_pull *from_begin(ctl_input *in, size_t skip)
+{
+    ctl_pull *from = in->pull ? in->pull : rest_of(in);
+    in->pull = NULL;
+    return ctl_pull_behind(in->head + skip, in->head_len - skip, from);
+}
+
+/* Numbers as text, from the stream. */
+static int read_text(ctl_input *in, const ctl_source *source, ctl_pull *from, char why[CTL_WHY])
 {
     in->text = true;
-    in->kind = "text";
-    in->dtype = source->dtype;
-    in->guessed = !source->dtype;
-    if (in->regular && lseek(in->fd, (off_t)in->start, SEEK_SET) < 0)
-        return REDUCE_E_IO;
-    ctl_pull *from = in->pull ? in->pull : ctl_pull_fd(in->fd, UINT64_MAX);
-    in->pull = NULL;
-    if (!in->regular)
-        from = ctl_pull_behind(in->head, in->head_len, from);
-    in->reader = ctl_reader_open(from, in->regular ? in->fd : -1, source->brief, &in->dtype, &in->err, why);
+    in->guessed = !in->dtype;
+    in->reader = ctl_reader_open(from, source->brief, &in->dtype, &in->err, why);
     if (!in->reader)
         return in->err;
     if (in->dtype || source->wide)
         return 0;
     snprintf(why, CTL_WHY, "integers that fit neither i64 nor u64; --dtype f64 reads them rounded");
     return REDUCE_E_TYPE;
+}
+
+static int open_text(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
+{
+    bool marked = in->head_len >= 3 && !memcmp(in->head, "\xef\xbb\xbf", 3); /* UTF-8's mark */
+    in->kind = "text";
+    in->dtype = source->dtype;
+    return read_text(in, source, from_begin(in, marked ? 3 : 0), why);
 }
 
 /* ---- containers ---- */
@@ -171,9 +190,10 @@ static int read_through(ctl_input *in, ctl_pull *pull, int err, char why[CTL_WHY
 static int open_stream(ctl_input *in, ctl_kind kind, char why[CTL_WHY])
 {
     int err = 0;
-    ctl_pull *from = ctl_pull_behind(in->head, in->head_len, ctl_pull_fd(in->fd, UINT64_MAX));
+    ctl_pull *from = ctl_pull_behind(in->head, in->head_len, rest_of(in));
     from = (kind == CTL_IS_GZIP ? ctl_gunzip : ctl_unzstd)(from, &err, why);
     err = read_through(in, from, err, why);
+    in->checked = true;
     long n = err ? 0 : read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
     in->head_len = n > 0 ? (size_t)n : 0;
     return n < 0 ? in->err : err;
@@ -199,10 +219,35 @@ static int take_array(ctl_input *in, const ctl_source *source, const ctl_array *
     in->bytes = a->count * reduce_dtype_size(in->dtype);
     in->start = a->offset;
     in->head_len = in->head_at = 0;
+    in->checked = a->coding != CTL_PLAIN;
+    if (source->verify && a->coding == CTL_PLAIN && a->stored) {
+        err = ctl_check_crc(in->fd, a->offset - a->skip, a->stored, a->crc, why);
+        in->checked = true;
+    }
+    if (err)
+        return err;
+    if (a->masked && !(in->keep = ctl_hdf5_mask(in->fd, a, &err, why)))
+        return err ? err : no_memory(why);
     if (a->coding == CTL_PLAIN)
         return lseek(in->fd, (off_t)in->start, SEEK_SET) < 0 ? REDUCE_E_IO : 0;
     ctl_pull *pull = ctl_array_pull(in->fd, a, &err, why);
     return read_through(in, pull, err, why);
+}
+
+/* A dataset of HDF5 by a path that is not in the list: of a soft link, of a further hard link, with dots. */
+static const ctl_array *find_path(ctl_input *in, const ctl_source *source, ctl_directory *d, const char *member, uint64_t size)
+{
+    char why[CTL_WHY], *path = strdup(member);
+    ctl_directory one = {0};
+    bool found = path && !ctl_hdf5_list(&one, in->fd, size, source->no_scale, path, why) && one.n == 1;
+    free(path);
+    if (!found) {
+        ctl_directory_free(&one);
+        return NULL;
+    }
+    ctl_directory_free(d);
+    *d = one;
+    return d->arrays;
 }
 
 /* The member that the name says, or the only one. */
@@ -214,10 +259,12 @@ static int open_member(ctl_input *in, const ctl_source *source, ctl_kind kind, c
         snprintf(why, CTL_WHY, "a pipe of it cannot be read: it has to be a file");
         return REDUCE_E_TYPE;
     }
-    int err = ctl_directory_read(&d, kind, in->fd, size, why);
+    int err = ctl_directory_read(&d, kind, in->fd, size, source->no_scale, why);
     if (err)
         return err;
     const ctl_array *a = ctl_directory_find(&d, member, why);
+    if (!a && member && kind == CTL_IS_HDF5)
+        a = find_path(in, source, &d, member, size);
     err = a ? take_array(in, source, a, why) : REDUCE_E_TYPE;
     ctl_directory_free(&d);
     return err;
@@ -226,15 +273,23 @@ static int open_member(ctl_input *in, const ctl_source *source, ctl_kind kind, c
 /* A column of a table. */
 static int open_column(ctl_input *in, const ctl_source *source, const char *column, char why[CTL_WHY])
 {
-    ctl_pull *from = in->pull ? in->pull : ctl_pull_fd(in->fd, UINT64_MAX);
-    int err = 0;
+    static const ctl_dialect unknown;
+    int err = 0, said = source->dtype ? source->dtype : source->raw_dtype;
+    bool real = ctl_is_float(said) || (!said && source->floats);
+    ctl_csv_options o = {.dialect = source->dialect ? source->dialect : &unknown,
+                         .policy = real           ? CTL_MISSING_NAN
+                                   : source->omit ? CTL_MISSING_OMITTED
+                                   : said         ? CTL_MISSING_REFUSED
+                                                  : CTL_MISSING_NAN,
+                         .guessed = !said && !source->floats};
     in->kind = "a column of text";
     in->column = true;
-    in->dtype = source->dtype ? source->dtype : source->raw_dtype ? source->raw_dtype : REDUCE_F64;
-    in->pull = NULL;
-    from = ctl_pull_behind(in->head, in->head_len, from);
-    from = ctl_csv_column(from, column, in->dtype, &err, why);
-    return read_through(in, from, err, why);
+    in->dtype = said ? said : source->floats ? REDUCE_F64 : 0;
+    in->holes.placed = source->places;
+    ctl_pull *from = ctl_csv_column(from_begin(in, 0), column, &o, &in->holes, &err, why);
+    if (!from)
+        return err ? err : no_memory(why);
+    return read_text(in, source, from, why);
 }
 
 static int refuse(const ctl_input *in, const ctl_sniffed *s, char why[CTL_WHY])
@@ -243,8 +298,9 @@ static int refuse(const ctl_input *in, const ctl_sniffed *s, char why[CTL_WHY])
         snprintf(why, CTL_WHY, "it is empty: --dtype says of which type no elements are");
     else if (s->kind == CTL_IS_RAW)
         snprintf(why, CTL_WHY, "raw elements need --dtype T (i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool)");
-    else if (s->kind == CTL_IS_FOREIGN)
-        snprintf(why, CTL_WHY, "this is %s: %s", s->name, s->advice);
+    else if (s->advice)
+        snprintf(why, CTL_WHY, "this is %s: %s%s", s->name, s->advice,
+                 s->kind == CTL_IS_PACKED ? " (--no-unpack takes its bytes)" : "");
     else
         snprintf(why, CTL_WHY, "%s in a compressed stream: unpack it first", s->name);
     return REDUCE_E_TYPE;
@@ -252,29 +308,65 @@ static int refuse(const ctl_input *in, const ctl_sniffed *s, char why[CTL_WHY])
 
 static bool is_container(ctl_kind kind) { return kind == CTL_IS_ZIP || kind == CTL_IS_SAFETENSORS || kind == CTL_IS_HDF5; }
 
-static int open_kind(ctl_input *in, const ctl_source *source, const char *member, uint64_t size, char why[CTL_WHY])
+static bool is_stream(ctl_kind kind) { return kind == CTL_IS_GZIP || kind == CTL_IS_ZSTD; }
+
+/* Behind a user block of 2^10 bytes or more, HDF5 begins later than what was read ahead. */
+static bool is_hdf5_behind(int fd, uint64_t size)
+{
+    uint8_t head[8];
+    for (uint64_t at = CTL_HEAD; at + sizeof head <= size && at < UINT64_C(1) << 62; at *= 2)
+        if (pread(fd, head, sizeof head, (off_t)at) == (ssize_t)sizeof head && ctl_sniff(head, sizeof head).kind == CTL_IS_HDF5)
+            return true;
+    return false;
+}
+
+/* What the bytes are. Packed ones are raw elements if the user says so. */
+static ctl_sniffed sniff(const ctl_input *in, const ctl_source *source, uint64_t size)
 {
     ctl_sniffed s = ctl_sniff(in->head, in->head_len);
-    if (!in->pull && (s.kind == CTL_IS_GZIP || s.kind == CTL_IS_ZSTD)) {
+    bool packed = is_stream(s.kind) || s.kind == CTL_IS_PACKED || s.kind == CTL_IS_ZIP;
+    bool unknown = s.kind == CTL_IS_RAW || s.kind == CTL_IS_TEXT || s.kind == CTL_IS_OTHER_TEXT;
+    if (unknown && in->regular && !in->pull && !source->dtype && !source->raw_dtype && !source->text &&
+        is_hdf5_behind(in->fd, size))
+        return (ctl_sniffed){CTL_IS_HDF5, "HDF5", NULL};
+    return source->no_unpack && packed ? (ctl_sniffed){CTL_IS_RAW, "raw elements", NULL} : s;
+}
+
+/* Without a member: known types of elements make any bytes elements, but for packed ones, which would be sums of nonsense. */
+static int open_elements(ctl_input *in, const ctl_source *source, const ctl_sniffed *s, uint64_t size, char why[CTL_WHY])
+{
+    if (s->kind == CTL_IS_NPY)
+        return open_npy(in, source, size, why);
+    bool readable = !is_container(s->kind) && !is_stream(s->kind) && s->kind != CTL_IS_PACKED;
+    return readable && (source->dtype || source->raw_dtype) ? open_raw(in, source, size, why) : refuse(in, s, why);
+}
+
+static bool is_foreign(ctl_kind kind) { return kind == CTL_IS_PACKED || kind == CTL_IS_FOREIGN || kind == CTL_IS_OTHER_TEXT; }
+
+static int open_kind(ctl_input *in, const ctl_source *source, const char *member, uint64_t size, char why[CTL_WHY])
+{
+    ctl_sniffed s = sniff(in, source, size);
+    if (!in->pull && is_stream(s.kind)) {
         int err = open_stream(in, s.kind, why);
         if (err)
             return err;
-        s = ctl_sniff(in->head, in->head_len);
+        s = sniff(in, source, size);
     }
+    if ((source->text || member) && is_foreign(s.kind))
+        return refuse(in, &s, why);
     if (source->text)
         return open_text(in, source, why);
     if (is_container(s.kind) && !in->pull)
         return open_member(in, source, s.kind, member, size, why);
     if (s.kind == CTL_IS_TEXT && (member || !(source->dtype || source->raw_dtype)))
         return open_column(in, source, member, why);
-    if (member) {
-        snprintf(why, CTL_WHY, "%s has no members or columns", s.kind == CTL_IS_RAW ? "a file of raw elements" : s.name);
-        return REDUCE_E_TYPE;
-    }
-    if (s.kind == CTL_IS_NPY)
-        return open_npy(in, source, size, why);
-    bool readable = !is_container(s.kind) && s.kind != CTL_IS_GZIP && s.kind != CTL_IS_ZSTD;
-    return readable && (source->dtype || source->raw_dtype) ? open_raw(in, source, size, why) : refuse(in, &s, why);
+    if (!member)
+        return open_elements(in, source, &s, size, why);
+    snprintf(why, CTL_WHY, "%s has no members or columns",
+             !in->head_len          ? "an empty file"
+             : s.kind == CTL_IS_RAW ? "a file of raw elements"
+                                    : s.name);
+    return REDUCE_E_TYPE;
 }
 
 const char *ctl_member_of(const char *name)
@@ -302,11 +394,11 @@ bool ctl_is_pipe(const char *name, struct stat *st)
     char *path = strcmp(name, "-") ? path_of(name, ctl_member_of(name)) : NULL;
     bool there = path ? !stat(path, st) : !strcmp(name, "-") && !fstat(STDIN_FILENO, st);
     free(path);
-    return there && (S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode));
+    return there && (S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode) || S_ISCHR(st->st_mode));
 }
 
 /* Opens regular files only: the writer of a FIFO would see a reader come and go. */
-int ctl_arrays(const char *name, ctl_directory *d, char why[CTL_WHY])
+int ctl_arrays(const char *name, const ctl_options *o, ctl_directory *d, char why[CTL_WHY])
 {
     uint8_t head[CTL_HEAD];
     struct stat st;
@@ -316,11 +408,33 @@ int ctl_arrays(const char *name, ctl_directory *d, char why[CTL_WHY])
     if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode)) {
         ssize_t n = pread(fd, head, sizeof head, 0);
         ctl_kind kind = n > 0 ? ctl_sniff(head, (size_t)n).kind : CTL_IS_RAW;
-        err = is_container(kind) ? ctl_directory_read(d, kind, fd, (uint64_t)st.st_size, why) : 0;
+        bool unknown = kind == CTL_IS_RAW || kind == CTL_IS_TEXT || kind == CTL_IS_OTHER_TEXT;
+        if (unknown && !o->spec.dtype && is_hdf5_behind(fd, (uint64_t)st.st_size))
+            kind = CTL_IS_HDF5;
+        bool read = is_container(kind) && !(kind == CTL_IS_ZIP && o->no_unpack);
+        err = read ? ctl_directory_read(d, kind, fd, (uint64_t)st.st_size, o->no_scale, why) : 0;
     }
     if (fd >= 0)
         close(fd);
     return err;
+}
+
+static int open_unknown(ctl_input *in, const ctl_source *source, const char *member, uint64_t size, char why[CTL_WHY])
+{
+    long n = read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
+    if (n < 0)
+        return REDUCE_E_IO;
+    in->head_len = (size_t)n;
+    return open_kind(in, source, member, size, why);
+}
+
+/* Options about tables would be dropped without a word. */
+static int check_dialect(const ctl_input *in, const ctl_source *source, char why[CTL_WHY])
+{
+    if (in->column || !source->dialect || !ctl_has_dialect(source->dialect))
+        return 0;
+    snprintf(why, CTL_WHY, "it is not a table as text, which --delimiter, --header and the like are about");
+    return REDUCE_E_ARGUMENT;
 }
 
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
@@ -340,14 +454,12 @@ int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
     uint64_t size = 0;
     in->regular = file_size(in->fd, &size);
     in->start = in->regular ? (uint64_t)lseek(in->fd, 0, SEEK_CUR) : 0;
-    if (source->array)
-        return take_array(in, source, source->array, why);
     in->err = REDUCE_E_IO;
-    long n = read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
-    if (n < 0)
-        return REDUCE_E_IO;
-    in->head_len = (size_t)n;
-    return open_kind(in, source, member, size, why);
+    int err = source->array ? take_array(in, source, source->array, why) : open_unknown(in, source, member, size, why);
+    if (err || !source->verify || in->checked)
+        return err ? err : check_dialect(in, source, why);
+    snprintf(why, CTL_WHY, "it has no checksum, which --verify is about");
+    return REDUCE_E_ARGUMENT;
 }
 
 void ctl_close(ctl_input *in)
@@ -356,7 +468,8 @@ void ctl_close(ctl_input *in)
         close(in->fd);
     ctl_reader_free(in->reader);
     ctl_pull_close(in->pull);
-    in->pull = NULL;
+    ctl_pull_close(in->keep);
+    in->pull = in->keep = NULL;
     in->fd = -1;
     in->reader = NULL;
 }
@@ -367,9 +480,7 @@ bool ctl_rewind(ctl_input *in)
         return false;
     in->done = 0;
     in->head_len = in->head_at = 0;
-    if (in->reader)
-        ctl_reader_rewind(in->reader);
-    return true;
+    return !in->reader || ctl_reader_rewind(in->reader);
 }
 
 /* ---- reading ---- */
@@ -471,7 +582,33 @@ long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
     return (long)have;
 }
 
-bool ctl_in_file(const ctl_input *in) { return in->regular && in->sized && !in->text && !in->swapped && !in->pull; }
+int ctl_read_all(ctl_input *in, uint8_t **data, size_t *bytes, char why[CTL_WHY])
+{
+    size_t room = 0;
+    *bytes = 0;
+    for (;;) {
+        if (*bytes == room) {
+            room = room ? 2 * room : FIRST_ROOM;
+            uint8_t *more = realloc(*data, room);
+            if (!more) {
+                snprintf(why, CTL_WHY, "no memory for what the pipe brings");
+                return REDUCE_E_NO_MEMORY;
+            }
+            *data = more;
+        }
+        long n = ctl_read_full(in, *data + *bytes, room - *bytes, why);
+        if (n < 0)
+            return in->err;
+        if (n == 0)
+            return 0;
+        *bytes += (size_t)n;
+    }
+}
+
+bool ctl_in_file(const ctl_input *in)
+{
+    return in->regular && in->sized && !in->text && !in->swapped && !in->pull && !in->keep;
+}
 
 bool ctl_shuffled(const ctl_input *in)
 {

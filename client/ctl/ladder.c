@@ -6,8 +6,7 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
-
-enum { MAX_PATH = 4096 };
+#include "client/program.h"
 
 static int ladder_take_device(void *arg, const reduce_entry *e)
 {
@@ -32,17 +31,16 @@ static int daemon_device(void)
     return device;
 }
 
-/* reducectl-ladder beside this program, else by $PATH. It returns if that cannot be run. */
+/* It returns if reducectl-ladder cannot be run, and says why. */
 static void become(char **argv)
 {
-    char path[MAX_PATH];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
-    path[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(path, '/');
-    size_t room = slash ? sizeof path - (size_t)(slash + 1 - path) : 0;
-    if (slash && (size_t)snprintf(slash + 1, room, "reducectl-ladder") < room)
-        execv(path, argv);
-    execvp("reducectl-ladder", argv);
+    char path[RC_PROGRAM_PATH], why[RC_PROGRAM_WHY];
+    if (rc_find_program("reducectl-ladder", path, why)) {
+        fprintf(stderr, "reducectl: ladder: not started: %s\n", why);
+        return;
+    }
+    execvp(path, argv);
+    fprintf(stderr, "reducectl: ladder: reducectl-ladder: %s\n", strerror(errno));
 }
 
 int ctl_ladder(int argc, char **argv)
@@ -64,7 +62,6 @@ int ctl_ladder(int argc, char **argv)
     for (int i = 2; i < argc; i++)
         words[n++] = argv[i];
     become(words);
-    fprintf(stderr, "reducectl: ladder: reducectl-ladder: %s\n", strerror(errno));
     free(words);
     return CTL_FAILED;
 }

@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/help_rows.h"
 #include "client/ctl/suggest.h"
 
-enum { MAX_LIST = 256 /* bytes of "sum,mean,..." */ };
+enum { MAX_LIST = 256 /* bytes of "sum,mean,..." */, MAX_NAMES = 32 };
 
 /* ---- values ---- */
 
@@ -21,11 +22,25 @@ static void list_names(char *out, size_t cap, const char *(*name)(int), int firs
         n += (size_t)snprintf(out + n, cap - n, "%s%s", i > first ? ", " : "", name(i));
 }
 
+/* The one that is meant, or NULL */
+static const char *nearest_name(const char *value, const char *(*name)(int), int first)
+{
+    const char *names[MAX_NAMES];
+    size_t n = 0;
+    for (int i = first; name(i)[0] != '?' && n < MAX_NAMES; i++)
+        names[n++] = name(i);
+    return ctl_nearest(value, names, n);
+}
+
 static bool unknown(char why[CTL_WHY], const char *what, const char *value, const char *(*name)(int), int first)
 {
     char all[176];
+    const char *meant = nearest_name(value, name, first);
     list_names(all, sizeof all, name, first);
-    snprintf(why, CTL_WHY, "%s '%.40s' is not one of %s", what, value, all);
+    if (meant)
+        snprintf(why, CTL_WHY, "%s '%.40s' is unknown; did you mean '%s'?", what, value, meant);
+    else
+        snprintf(why, CTL_WHY, "%s '%.40s' is not one of %s", what, value, all);
     return false;
 }
 
@@ -131,6 +146,12 @@ static bool option_rows(ctl_options *o, const char *value, char why[CTL_WHY])
     return take_number(&o->spec.rows, "rows", value, 1, CTL_MAX_COUNT, why);
 }
 
+static bool option_index_base(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    o->based = true;
+    return take_number(&o->spec.index_base, "index-base", value, 0, CTL_MAX_COUNT, why);
+}
+
 static bool option_partial(ctl_options *o, const char *value, char why[CTL_WHY])
 {
     (void)value;
@@ -156,6 +177,62 @@ static bool option_device(ctl_options *o, const char *value, char why[CTL_WHY])
     o->device = named ? value : NULL;
     o->spec.device = named ? o->spec.device : (uint32_t)n + 1;
     return true;
+}
+
+/* ---- tables as text ---- */
+
+/* One character, or a word for it. Those of numbers, lines and names cannot be meant. */
+static bool take_mark(char *out, const char *option, const char *value, char why[CTL_WHY])
+{
+    bool tab = !strcmp(value, "tab") || !strcmp(value, "\\t"), space = !strcmp(value, "space");
+    *out = tab ? '\t' : space ? ' ' : value[0];
+    bool one = tab || space || (value[0] && !value[1]), letter = (*out | 32) >= 'a' && (*out | 32) <= 'z';
+    if (one && (unsigned char)*out < 127 && (*out >= ' ' || *out == '\t') && !letter && !strchr("0123456789+-", *out))
+        return true;
+    snprintf(why, CTL_WHY, "--%s '%.40s' is not one character that numbers do not have, nor tab or space", option, value);
+    return false;
+}
+
+static bool option_delimiter(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    return take_mark(&o->dialect.delimiter, "delimiter", value, why);
+}
+
+static bool option_decimal(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    return take_mark(&o->dialect.decimal, "decimal", value, why);
+}
+
+static bool option_comment(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    return take_mark(&o->dialect.comment, "comment", value, why);
+}
+
+static bool option_quote(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    o->dialect.unquoted = !strcmp(value, "none");
+    return o->dialect.unquoted || take_mark(&o->dialect.quote, "quote", value, why);
+}
+
+static bool take_header(ctl_options *o, int header, char why[CTL_WHY])
+{
+    bool same = !o->dialect.header || o->dialect.header == header;
+    o->dialect.header = header;
+    if (!same)
+        snprintf(why, CTL_WHY, "--header and --no-header exclude each other");
+    return same;
+}
+
+static bool option_header(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    (void)value;
+    return take_header(o, 1, why);
+}
+
+static bool option_no_header(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    (void)value;
+    return take_header(o, -1, why);
 }
 
 /* ---- the table ---- */
@@ -198,7 +275,7 @@ static const cli_option OPTIONS[] = {
     {ROW("mask", TEXT), AT(mask)},
     {ROW("partial", ACT), .take = option_partial},
     {ROW("merge", FLAG), AT(merge)},
-    {ROW("index-base", COUNT), AT(spec.index_base), FROM(0, CTL_MAX_COUNT)},
+    {ROW("index-base", VALUE), .take = option_index_base},
     {ROW("shard", VALUE), .take = ctl_parse_shard},
     {ROW("joined", TEXT), AT(joined)},
     {ROW("path", VALUE), .take = option_path},
@@ -216,6 +293,17 @@ static const cli_option OPTIONS[] = {
     {ROW("hex", FORMAT), .most = CTL_HEX},
     {ROW("raw", FORMAT), .most = CTL_RAW},
     {ROW("text", FLAG), AT(text)},
+    {ROW("delimiter", VALUE), .take = option_delimiter},
+    {ROW("decimal", VALUE), .take = option_decimal},
+    {ROW("quote", VALUE), .take = option_quote},
+    {ROW("comment", VALUE), .take = option_comment},
+    {ROW("header", ACT), .take = option_header},
+    {ROW("no-header", ACT), .take = option_no_header},
+    {ROW("skip-lines", COUNT), AT(dialect.skip_lines), FROM(0, CTL_MAX_COUNT)},
+    {ROW("missing", TEXT), AT(dialect.missing)},
+    {ROW("no-unpack", FLAG), AT(no_unpack)},
+    {ROW("no-scale", FLAG), AT(no_scale)},
+    {ROW("verify", FLAG), AT(verify)},
     {ROW("total", FLAG), AT(total)},
     {ROW("replace", FLAG), AT(replace)},
     {ROW("device", VALUE), .take = option_device},
@@ -301,11 +389,13 @@ static bool take(ctl_options *o, int code, char why[CTL_WHY])
 int ctl_parse_op(const char *word, char why[CTL_WHY])
 {
     int op = reduce_op_parse(word);
-    const char *meant = op ? NULL : ctl_suggest_command(word);
-    if (meant && strcmp(meant, word)) /* a command is known, but not an operation */
+    const char *meant = op ? NULL : ctl_suggest_command(word), *instead = op ? NULL : ctl_instead(word);
+    if (instead)
+        snprintf(why, CTL_WHY, "'%.40s': reducectl has %s", word, instead);
+    else if (meant && strcmp(meant, word)) /* a command is known, but not an operation */
         snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; did you mean '%s'?", word, meant);
     else if (!op)
-        unknown(why, "the operation", word, reduce_op_name, REDUCE_SUM);
+        snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; 'reducectl help ops' lists all", word);
     return op;
 }
 
@@ -395,9 +485,29 @@ static void unknown_option(const char *word, char why[CTL_WHY])
     const char *meant = option_meant(word);
     size_t n = meant ? strcspn(word, "=") : 0;
     bool misused = meant && n == strlen(meant) + 2 && !strncmp(word + 2, meant, n - 2);
+    const char *topic = meant ? ctl_topic_of_option(meant) : NULL;
     n = (size_t)snprintf(why, CTL_WHY, "unknown or misused option %.60s", word);
     if (meant && !misused)
-        snprintf(why + n, CTL_WHY - n, "; did you mean --%s?", meant);
+        n += (size_t)snprintf(why + n, CTL_WHY - n, "; did you mean --%s?", meant);
+    if (topic)
+        snprintf(why + n, CTL_WHY - n, " ('reducectl help %s' explains it)", topic);
+}
+
+/* "-:price" is a column of standard input, and not an option, unless it is the value of one. */
+static bool name_columns_of_stdin(int argc, char **argv, char why[CTL_WHY])
+{
+    for (int i = 2; i < argc; i++) {
+        bool value = false;
+        for (size_t k = 0; k < N_OPTIONS && !strncmp(argv[i - 1], "--", 2); k++)
+            value |= has_value(&OPTIONS[k]) && !strcmp(argv[i - 1] + 2, OPTIONS[k].name);
+        if (strncmp(argv[i], "-:", 2) != 0 || value)
+            continue;
+        if (asprintf(&argv[i], "/dev/stdin%s", argv[i] + 1) < 0) {
+            snprintf(why, CTL_WHY, "no memory for a name");
+            return false;
+        }
+    }
+    return true;
 }
 
 bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
@@ -407,6 +517,8 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
     *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT};
     o->spec.dtype = 0;
     why[0] = 0;
+    if (!name_columns_of_stdin(argc, argv, why))
+        return false;
     optind = 0; /* glibc: start anew */
     opterr = 0;
     for (int opt; (opt = getopt_long(argc, argv, SHORT, list, NULL)) != -1;) {
@@ -415,7 +527,8 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
             opt = ':';
         if (opt == ':')
             snprintf(why, CTL_WHY, "%.60s needs a value", argv[optind - 1 - swallowed]);
-        else if (opt == '?' && optopt && optopt < FIRST_LONG && !strchr(SHORT, optopt)) /* else a long one, given a value */
+        else if (opt == '?' && optopt && optopt < FIRST_LONG &&
+                 (optopt == ':' || !strchr(SHORT, optopt))) /* else a long one, given a value */
             snprintf(why, CTL_WHY, "unknown option -%c", optopt > ' ' && optopt < 127 ? optopt : '?');
         else if (opt == '?')
             unknown_option(argv[optind - 1], why);
@@ -434,7 +547,7 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
     o->n_files = argc - optind;
     if (o->command == CTL_HELP)
         return true;
-    bool good = ctl_check_options(o, why) && default_file(o, why) && ctl_check_stdin(o, why);
+    bool good = ctl_check_options(o, why) && default_file(o, why) && ctl_check_stdin(o, why) && ctl_list_columns(o, why);
     ctl_apply_shard(o);
     return good;
 }

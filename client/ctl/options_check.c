@@ -20,7 +20,27 @@ static bool has_reduction(const ctl_options *o)
 {
     const reduce_spec *s = &o->spec;
     return is_shaped(o) || o->mask || o->initial || o->total || o->merge || o->shards || o->joined || s->flags || s->out ||
-           s->nan || s->ddof || s->index_base;
+           s->nan || s->ddof || o->based;
+}
+
+bool ctl_has_dialect(const ctl_dialect *d)
+{
+    return d->delimiter || d->decimal || d->quote || d->unquoted || d->comment || d->header || d->skip_lines || d->missing;
+}
+
+/* Do two marks of a table mean the same character? */
+static bool marks_clash(const ctl_dialect *d)
+{
+    const char marks[] = {d->delimiter ? d->delimiter : 1, d->decimal ? d->decimal : '.',
+                          d->unquoted ? 2
+                          : d->quote  ? d->quote
+                                      : '"',
+                          d->comment};
+    bool clash = false;
+    for (size_t i = 0; i < sizeof marks; i++)
+        for (size_t k = 0; k < i; k++)
+            clash |= marks[i] == marks[k];
+    return clash;
 }
 
 /* The first file or option that the command does not accept, or NULL. */
@@ -35,6 +55,8 @@ static const char *misplaced(const ctl_options *o)
         return "options about what to reduce, or how, need an operation";
     if (!reduce && !put && (o->spec.dtype || o->text || o->spec.deadline_ms || o->spec.path))
         return "--dtype, --text, --deadline and --path apply to operations and put only";
+    if (!reduce && !put && (ctl_has_dialect(&o->dialect) || o->no_unpack || o->no_scale || o->verify))
+        return "options about files apply to operations and put only";
     if (!put && (o->replace || o->ttl_ms || o->spread))
         return "--replace, --ttl and --spread apply to put only";
     if (!put && !reduce && (o->spec.device || o->device))
@@ -113,14 +135,25 @@ static bool reads_a_pipe(const ctl_options *o)
 /* The first conflict between options, or NULL. */
 static const char *clash(const ctl_options *o)
 {
+    if (ctl_has_dialect(&o->dialect) && (o->text || o->merge || o->joined))
+        return "options about tables (--delimiter, --header ...) exclude --text, --merge and --joined";
+    if (marks_clash(&o->dialect))
+        return "--delimiter, --decimal, --quote and --comment need different characters";
     bool shaped = is_shaped(o), partial = o->spec.flags & REDUCE_STATES_OUT;
     if (names_resident(o) && (o->mask || o->offsets || o->text || o->total || o->merge))
         return "@NAME excludes --mask, --offsets, --text, --total and --merge";
+    if (names_resident(o) && (ctl_has_dialect(&o->dialect) || o->no_unpack || o->no_scale || o->verify))
+        return "@NAME excludes options about files";
+    if (partial && (o->spec.ddof || o->spec.out || (o->spec.flags & REDUCE_WRAP)))
+        return "--partial excludes --ddof, --out and --wrap, which apply when a value is finished: --merge takes them";
+    if (o->merge && (o->spec.nan || o->swapped || o->no_unpack || o->no_scale || o->verify))
+        return "--merge excludes --nan, byte orders, --no-unpack, --no-scale and --verify, which apply to elements: --partial "
+               "takes them";
     if (o->total && shaped)
         return "--total excludes --rows, --axis and --offsets";
     if (o->offsets && (o->by_rows || o->n_axes))
         return "--offsets excludes --rows and --axis";
-    if ((o->shards || o->joined) && (shaped || o->mask || o->text || o->merge || partial || o->spec.index_base || o->n_ops))
+    if ((o->shards || o->joined) && (shaped || o->mask || o->text || o->merge || partial || o->based || o->n_ops))
         return "--shard and --joined exclude --rows, --axis, --offsets, --mask, --text, --merge, --partial, --index-base and "
                "several operations";
     if (o->shards && (o->joined || names_resident(o) || reads_a_pipe(o)))
@@ -131,6 +164,8 @@ static const char *clash(const ctl_options *o)
         return "a pipe (and '-') is read once: several operations on it are those of stats, without --out and --initial";
     if (o->n_ops && o->total && reads_a_pipe(o))
         return "a pipe (and '-') is read once: not for a line of its own and for --total";
+    if (o->n_files > 1 && !o->total && (reads_once(o->mask) || reads_once(o->offsets)))
+        return "a pipe (and '-') is read once: --mask and --offsets from it are for one file";
     if (o->spec.ddof && !has_ddof(o))
         return "--ddof applies to these operations only:" CTL_DDOF_OPS;
     if ((o->spec.flags & REDUCE_WRAP) && !has_op(o, REDUCE_PROD))
@@ -139,8 +174,11 @@ static const char *clash(const ctl_options *o)
         return "--partial excludes --initial, which is added when a value is finished";
     if (o->merge && o->spec.path > REDUCE_PATH_INLINE)
         return "--merge needs --path inline: states travel in messages";
-    if (o->merge && (shaped || o->mask || o->text || o->total))
-        return "--merge excludes --rows, --axis, --offsets, --mask, --text and --total";
+    if (o->merge && (shaped || o->mask || o->text || o->total || o->based))
+        return "--merge excludes --rows, --axis, --offsets, --mask, --text, --total and --index-base";
+    if (partial && !o->merge && !o->based && ctl_needs_indexes(o))
+        return "--partial of argmin, argmax and stats needs --index-base: where this part begins in the whole array, 0 for the "
+               "first one";
     return NULL;
 }
 

@@ -32,9 +32,11 @@ _reducectl()
     local ops="sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std
         any all count count_nan and or xor stats rms sem"
     local commands="ping info status metrics top put ls drop ladder help"
+    local topics="ops inputs csv axes values output shards resident daemon examples"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
     local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --wait --help --version"
     local reduce="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --device --partial --merge
+        --header --no-header --delimiter --decimal --quote --comment --skip-lines --missing --no-unpack --no-scale --verify
         --index-base --shard --joined --path --hex --json --json-strings --raw --progress --deadline"
     local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --explain --from --list --help --version"
     local words cword cur prev command='' i
@@ -74,8 +76,10 @@ _reducectl()
     --priority) _reducectl_reply "normal high background"; return ;;
     --path) _reducectl_reply "inline stream shm file"; return ;;
     --shard) _reducectl_reply "auto"; return ;;
+    --delimiter) _reducectl_reply "tab space"; return ;;
+    --quote) _reducectl_reply "none"; return ;;
     --mask | --offsets | --joined | --tls-ca | --tls-cert | --tls-key) _reducectl_files; return ;;
-    --rows | --ddof | --initial | --index-base | --deadline | --ttl | --connect | --wait | --device) return ;;
+    --decimal | --comment | --skip-lines | --missing | --rows | --ddof | --initial | --index-base | --deadline | --ttl | --connect | --wait | --device) return ;;
     esac
     if [[ $cur == -* ]]; then
         case $command in
@@ -83,7 +87,8 @@ _reducectl()
         status) _reducectl_reply "--json --requests --watch $daemon" ;;
         ping | info | ls) _reducectl_reply "--json $daemon" ;;
         top) _reducectl_reply "--once --json $daemon" ;;
-        put) _reducectl_reply "--replace --ttl --device --spread --dtype --text --path --deadline $daemon" ;;
+        put) _reducectl_reply "--replace --ttl --device --spread --dtype --text --path --deadline --header --no-header
+            --delimiter --decimal --quote --comment --skip-lines --missing --no-unpack --no-scale --verify $daemon" ;;
         metrics | drop) _reducectl_reply "$daemon" ;;
         help) ;;
         *) _reducectl_reply "$reduce $daemon" ;;
@@ -102,7 +107,7 @@ _reducectl()
         else
             _reducectl_reply "$ops $commands"
         fi ;;
-    help) _reducectl_reply "$ops $commands" ;;
+    help) _reducectl_reply "$ops $commands $topics" ;;
     ping | info | status | metrics | top | ls) ;;
     *) _reducectl_files ;;
     esac

@@ -32,8 +32,8 @@ def words_of(op, x):
     state, n = ctypes.create_string_buffer(872), ctypes.c_size_t(lib.reduce_state_words(op, F64))
     words = np.empty(n.value, np.int64)
     check(lib.reduce_state_init(state, ctypes.c_size_t(872), op, F64))
-    check(lib.reduce_state_add(state, x.ctypes, ctypes.c_size_t(len(x))))
-    check(lib.reduce_state_to_words(state, words.ctypes, n))
+    check(lib.reduce_state_add(state, ctypes.c_size_t(872), x.ctypes, ctypes.c_size_t(len(x))))
+    check(lib.reduce_state_to_words(state, ctypes.c_size_t(872), words.ctypes, n))
     return words
 
 
@@ -41,7 +41,8 @@ def value_of(op, words):
     """The value of the words of all ranks together."""
     state, value = ctypes.create_string_buffer(872), ctypes.c_double()
     check(lib.reduce_state_from_words(state, ctypes.c_size_t(872), op, F64, words.ctypes, ctypes.c_size_t(len(words))))
-    check(lib.reduce_state_finish(state, ctypes.byref(Spec(ctypes.sizeof(Spec), op, F64, rows=1)), ctypes.byref(value)))
+    spec = Spec(ctypes.sizeof(Spec), op, F64, rows=1)
+    check(lib.reduce_state_finish(state, ctypes.c_size_t(872), ctypes.byref(spec), ctypes.byref(value), ctypes.c_size_t(8)))
     return value.value
 
 

@@ -38,8 +38,8 @@ def words_of(op, x):
     state, n = ctypes.create_string_buffer(872), ctypes.c_size_t(lib.reduce_state_words(op, dtype))
     words = torch.empty(n.value, dtype=torch.int64)
     check(lib.reduce_state_init(state, ctypes.c_size_t(872), op, dtype))
-    check(lib.reduce_state_add(state, ctypes.c_void_p(x.data_ptr()), ctypes.c_size_t(x.numel())))
-    check(lib.reduce_state_to_words(state, ctypes.c_void_p(words.data_ptr()), n))
+    check(lib.reduce_state_add(state, ctypes.c_size_t(872), ctypes.c_void_p(x.data_ptr()), ctypes.c_size_t(x.numel())))
+    check(lib.reduce_state_to_words(state, ctypes.c_size_t(872), ctypes.c_void_p(words.data_ptr()), n))
     return words
 
 
@@ -47,7 +47,8 @@ def value_of(op, dtype, words):
     """The value of the words of all ranks together."""
     state, value = ctypes.create_string_buffer(872), ctypes.c_double()
     check(lib.reduce_state_from_words(state, ctypes.c_size_t(872), op, dtype, ctypes.c_void_p(words.data_ptr()), ctypes.c_size_t(len(words))))
-    check(lib.reduce_state_finish(state, ctypes.byref(Spec(ctypes.sizeof(Spec), op, dtype, rows=1)), ctypes.byref(value)))
+    spec = Spec(ctypes.sizeof(Spec), op, dtype, rows=1)
+    check(lib.reduce_state_finish(state, ctypes.c_size_t(872), ctypes.byref(spec), ctypes.byref(value), ctypes.c_size_t(8)))
     return value.value
 
 

@@ -21,7 +21,7 @@ class BuildHook(BuildHookInterface):
         folder = ROOT / "build" / ("cuda-portable" if cuda == "yes" else "cpu-portable")
         linker = os.environ.get("REDUCED_WHEEL_CC")
         make = os.environ.get("MAKE", "make")
-        subprocess.run([make, "-s", f"-j{os.cpu_count()}", "-C", str(ROOT), "wheel-programs", f"CUDA={cuda}", "PORTABLE=1", "LINE_INFO=no",
+        subprocess.run([make, "-s", f"-j{os.cpu_count()}", "-C", str(ROOT), "wheel-programs", f"CUDA={cuda}", "CUDA_ARCHS=all", "PORTABLE=1", "LINE_INFO=no",
                         *([f"WHEEL_CC={linker}"] if linker else []), *shlex.split(os.environ.get("REDUCED_WHEEL_MAKE", ""))], check=True, env={**os.environ, "MAKEFLAGS": ""})
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{os.environ.get('REDUCED_WHEEL_TAG', 'linux_x86_64')}"

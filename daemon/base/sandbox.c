@@ -6,6 +6,7 @@
 #include <linux/filter.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,6 +34,10 @@
 #endif
 enum { CALLS_END = 0x40000000 }; /* on x86-64 the numbers of x32 calls (32 bit pointers) begin there */
 
+/* Calls of io_uring, whose rings do what a filter of calls does not see */
+#define RINGS SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register
+static const int rings[] = {RINGS};
+
 /* A list of what is refused, not of what is allowed: CUDA's driver makes calls that only its authors know. These start
  * programs, look into other processes, or change what is mounted, loaded or seen of the system. Some are refused because they
  * are large and new, and had many faults. */
@@ -42,9 +47,7 @@ static const int refused[] = {TRACING SYS_execve,
                               SYS_perf_event_open,
                               SYS_bpf,
                               SYS_userfaultfd,
-                              SYS_io_uring_setup,
-                              SYS_io_uring_enter,
-                              SYS_io_uring_register,
+                              RINGS,
                               SYS_mount,
                               SYS_umount2,
                               SYS_pivot_root,
@@ -80,12 +83,12 @@ static const int refused[] = {TRACING SYS_execve,
                               SYS_setdomainname,
                               SYS_vhangup,
                               SYS_syslog};
-enum { REFUSED = sizeof refused / sizeof refused[0], HEAD = 5 };
+enum { REFUSED = sizeof refused / sizeof refused[0], HEAD = 5, NO_RINGS = sizeof rings / sizeof rings[0] };
 
 #define NUMBER_AT offsetof(struct seccomp_data, nr)
 #define ARCH_AT offsetof(struct seccomp_data, arch)
 
-static bool set_filter(bool every_thread)
+static bool set_filter(const int *calls, unsigned n, bool every_thread)
 {
     const struct sock_filter deny = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
     struct sock_filter code[HEAD + REFUSED + 2] = {
@@ -93,14 +96,13 @@ static bool set_filter(bool every_thread)
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0), /* refuses 32 bit calls, whose numbers differ */
         deny,
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, NUMBER_AT),
-        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CALLS_END, REFUSED + 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, CALLS_END, (unsigned char)(n + 1), 0),
     };
-    for (int i = 0; i < REFUSED; i++) /* jumps to the end, over the remaining comparisons and the instruction that allows */
-        code[HEAD + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)refused[i],
-                                                      (unsigned char)(REFUSED - i), 0);
-    code[HEAD + REFUSED] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-    code[HEAD + REFUSED + 1] = deny;
-    const struct sock_fprog program = {.len = sizeof code / sizeof code[0], .filter = code};
+    for (unsigned i = 0; i < n; i++) /* jumps to the end, over the remaining comparisons and the instruction that allows */
+        code[HEAD + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], (unsigned char)(n - i), 0);
+    code[HEAD + n] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    code[HEAD + n + 1] = deny;
+    const struct sock_fprog program = {.len = (unsigned short)(HEAD + n + 2), .filter = code};
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, every_thread ? SECCOMP_FILTER_FLAG_TSYNC : 0, &program) == 0;
 }
 
@@ -157,7 +159,36 @@ static int restrict_writing(const char *const *folders, size_t n)
     return ok ? (int)abi : 0;
 }
 
-bool rd_sandbox_gather(void) { return set_filter(true); }
+/* ---- the whole ---- */
+
+typedef struct {
+    int (*make)(void *);
+    void *arg;
+    int result;
+} rd_ringless;
+
+/* Where the kernel has no seccomp the sandbox will have none either, so that a ring does no harm. */
+static void *sandbox_ringless(void *ringless)
+{
+    rd_ringless *r = ringless;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+        set_filter(rings, NO_RINGS, false);
+    r->result = r->make(r->arg);
+    return NULL;
+}
+
+int rd_sandbox_without_rings(int (*make)(void *), void *arg)
+{
+    rd_ringless r = {.make = make, .arg = arg};
+    pthread_t thread;
+    int err = pthread_create(&thread, NULL, sandbox_ringless, &r);
+    if (err)
+        return -err;
+    pthread_join(thread, NULL);
+    return r.result;
+}
+
+bool rd_sandbox_gather(void) { return set_filter(refused, REFUSED, true); }
 
 void rd_sandbox_enter(const char *const *folders, size_t n, bool every_thread, char told[RD_SANDBOX_TEXT])
 {
@@ -166,6 +197,6 @@ void rd_sandbox_enter(const char *const *folders, size_t n, bool every_thread, c
         return;
     }
     int abi = restrict_writing(folders, n); /* before the filter, which may refuse Landlock's calls later */
-    bool filter = set_filter(every_thread);
+    bool filter = set_filter(refused, REFUSED, every_thread);
     snprintf(told, RD_SANDBOX_TEXT, "%s, %s", filter ? "seccomp" : "no seccomp", abi ? "Landlock" : "no Landlock");
 }

@@ -16,6 +16,11 @@ enum { RD_SANDBOX_TEXT = 80 };
  * what is on, for the log. */
 void rd_sandbox_enter(const char *const *folders, size_t n, bool every_thread, char told[RD_SANDBOX_TEXT]);
 
+/* make(arg)'s result, or a negative errno. Where it runs, io_uring is refused: libuv from 1.45 on makes a ring for each loop,
+ * would abort when the sandbox later refuses it, and does without one that it never got. A thread of its own runs it, because
+ * this one may still start a thread that opens devices, which must not inherit anything. */
+int rd_sandbox_without_rings(int (*make)(void *), void *arg);
+
 /* Apply the filter to every thread now. The caller has already entered the sandbox. */
 bool rd_sandbox_gather(void);
 

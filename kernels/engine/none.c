@@ -1,12 +1,14 @@
 /* Replaces kernels/cuda/ in builds without nvcc. */
 #include <stdio.h>
+#include <unistd.h>
 
 #include "kernels/engine/engine.h"
 
 static rp_err none_list(rk_device_info *out, unsigned cap, unsigned *n, char *why, size_t why_cap)
 {
     (void)out, (void)cap, (void)n;
-    snprintf(why, why_cap, "CUDA is not compiled in");
+    const bool driver = access("/proc/driver/nvidia/version", F_OK) == 0;
+    snprintf(why, why_cap, "CUDA is not compiled in%s", driver ? ", though an NVIDIA driver is here: build with CUDA=yes" : "");
     return RP_TYPE;
 }
 

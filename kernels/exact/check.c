@@ -54,12 +54,16 @@ static rk_flaw check_body(const rk_state *s)
     return rk_fine();
 }
 
+static rp_err wrong_length(size_t bytes, size_t want, rp_fault *f)
+{
+    return rp_fail(f, RP_BAD_MESSAGE, "state", want, "partial state of %zu bytes instead of %zu", bytes, want);
+}
+
 rp_err rk_state_check(int op, int dtype, const void *state, size_t bytes, rp_fault *f)
 {
     int layout = rp_state_layout(op, dtype);
     if (bytes != rp_state_size(layout))
-        return rp_fail(f, RP_BAD_MESSAGE, "state", rp_state_size(layout), "partial state of %zu bytes instead of %zu", bytes,
-                       rp_state_size(layout));
+        return wrong_length(bytes, rp_state_size(layout), f);
     rk_state s;
     memcpy(&s, state, bytes);
     rp_err err = check_head(&s, layout, dtype, f);
@@ -85,14 +89,18 @@ static bool layout_suits(int layout, int dtype)
     return rk_family_of(layout) != RK_BITS && (dtype == RP_F64 ? WIDE_LAYOUTS : NARROW_LAYOUTS) >> layout & 1;
 }
 
-rp_err rk_state_take(rk_state *s, const void *state, rp_fault *f)
+rp_err rk_state_take(rk_state *s, const void *state, size_t bytes, rp_fault *f)
 {
+    if (bytes < RK_STATE_HEAD)
+        return wrong_length(bytes, RK_STATE_HEAD, f);
     memcpy(s, state, RK_STATE_HEAD);
     if (s->layout >= RP_LAYOUT_COUNT)
         return rp_fail(f, RP_BAD_MESSAGE, "layout", RP_LAYOUT_COUNT - 1, "partial state: unknown layout %u", s->layout);
     if (rp_dtype_size(s->dtype) == 0 || !layout_suits(s->layout, s->dtype))
         return rp_fail(f, RP_BAD_MESSAGE, "dtype", 0, "partial state: layout %u of %s (code %u)", s->layout,
                        rp_dtype_name(s->dtype), s->dtype);
+    if (bytes < rp_state_size(s->layout))
+        return wrong_length(bytes, rp_state_size(s->layout), f);
     memcpy(s, state, rp_state_size(s->layout));
     rp_err err = check_head(s, s->layout, s->dtype, f);
     return err ? err : refused(check_body(s), f);

@@ -14,9 +14,9 @@ enum { RK_STATE_HEAD = 16 }; /* bytes before the limbs */
  * every state of a RP_STATES_IN task with it. */
 rp_err rk_state_check(int op, int dtype, const void *state, size_t bytes, rp_fault *f);
 
-/* Copy a state, whose head says how many bytes it has (at least RK_STATE_HEAD), if it is well formed for its layout and element
- * type. Errors: as rk_state_check. */
-rp_err rk_state_take(rk_state *s, const void *state, rp_fault *f);
+/* Copy the state at the front of `bytes` bytes, whose head says how many of them it has, if it is well formed for its layout
+ * and element type. Errors: as rk_state_check. */
+rp_err rk_state_take(rk_state *s, const void *state, size_t bytes, rp_fault *f);
 
 /* NaNs that a state counts beside its elements. */
 uint64_t rk_nans_beside(const rk_state *s);

@@ -88,8 +88,10 @@ static void jobs(reduce_client *c)
     reduce_spec s = REDUCE_SPEC_INIT;
     reduce_job *job[4];
     double sum[4] = {0};
+    int fd;
     s.op = REDUCE_SUM;
     s.dtype = REDUCE_F32;
+    fine(reduce_ended_fd(c, &fd), "ended_fd", NULL, 0);
     for (int i = 0; i < 4; i++)
         if (!fine(reduce_submit(c, &s, ones, N * sizeof *ones, &sum[i], sizeof sum[i], NULL, NULL, &job[i]), "submit", NULL, 0))
             job[i] = NULL;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Write the seed inputs of the fuzzers that come from the golden vectors: corpus/codec, corpus/state and corpus/words."""
+"""Write the seed inputs of the fuzzers that come from the golden vectors: corpus/codec, corpus/state and corpus/words. And those
+of corpus/collective, which damage each field of a message."""
 import pathlib
 import struct
 import sys
@@ -12,11 +13,26 @@ import oracle  # noqa: E402
 ENOUGH = 600  # bytes: replay runs every prefix of a seed
 
 
+# name: (offset, bytes that are combined with those there); the states begin at 48, a second message at 2048
+PATCHES = {"none": (0, b""), "magic": (0, b"\1"), "form": (4, b"\3"), "err": (8, b"\xf8\xff\xff\xff\xfc\xff\xff\xff"), "key": (16, b"\1"), "total": (24, b"\1"),
+           "held_more": (32, b"\xf0\7"), "held_less": (32, b"\x20"), "first": (36, b"\7"), "other": (40, b"\xff\xff\xff\xff"), "reserved": (44, b"\1"),
+           "layout": (48, b"\7"), "count": (56, b"\1"), "limb": (64, b"\1"), "second": (2048, b"\7"), "second_count": (2056, b"\1")}
+
+
+def collective():
+    """(name, input): of sums of f64, of which eight need a second message, and of argmax of i32."""
+    for name, (at, data) in PATCHES.items():
+        for kind, head in (("sum", (1, 12, 1)), ("states", (1, 12, 7 | 8)), ("joined", (5, 5, 2 | 8 | 16))):
+            yield f"{kind}_{name}", bytes(head) + struct.pack("<HB", at, len(data)) + data
+
+
 def main():
-    for name in ("codec", "state", "words"):
+    for name in ("codec", "state", "words", "collective"):
         (HERE / "corpus" / name).mkdir(parents=True, exist_ok=True)
     for name, _, data in generate.messages():
         (HERE / "corpus" / "codec" / name).write_bytes(data)
+    for name, data in collective():
+        (HERE / "corpus" / "collective" / name).write_bytes(data)
     seeds, words = {}, {}
     for op, dtype, _, _, _, state in generate.states():
         key = oracle.OPS[op], oracle.DTYPES[dtype]

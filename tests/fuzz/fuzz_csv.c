@@ -1,4 +1,5 @@
-/* Any bytes as a table. Byte 0: the column's number, byte 1: the type, byte 2: how long the pieces are. */
+/* Any bytes as a table. Byte 0: the column and the marks, byte 1: what is said about header and marks, byte 2: how long the
+ * pieces are, and what becomes of missing values. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,57 +14,79 @@ static void fail(const char *what)
     abort();
 }
 
-enum { MOST = 64 };
+enum { MOST = 4096, ROOM = 2048 };
 
-/* Feed it in pieces of `step` bytes more at a time; returns the elements' sum of bytes and their number. */
+/* Feed it in pieces of `step` bytes more at a time; returns how many bytes come out, and their hash. */
 static long feed(ctl_csv c, const char *bytes, size_t len, size_t step, uint64_t *sum)
 {
-    uint8_t out[8 * MOST];
-    char why[CTL_WHY] = "";
+    char out[ROOM], why[CTL_WHY] = "";
     size_t at = 0, have = 0, used;
     long all = 0, made;
+    uint64_t lines = 0;
     *sum = 0;
     do {
         have = have + step < len ? have + step : len;
         do {
-            made = ctl_csv_feed(&c, bytes + at, have - at, have == len, out, MOST, &used, why);
+            made = ctl_csv_feed(&c, bytes + at, have - at, have == len, out, sizeof out, &used, why);
             if (made < 0 && !why[0])
                 fail("a refusal without a reason");
             if (made < 0)
                 return -1;
-            if (used > have - at || made > MOST)
+            if (used > have - at || made > ROOM)
                 fail("more than there was");
             at += used;
             all += made;
-            for (size_t i = 0; i < (size_t)made * reduce_dtype_size(c.dtype); i++)
-                *sum = *sum * 31 + out[i];
-        } while (used);
+            for (long i = 0; i < made; i++) {
+                *sum = *sum * 31 + (unsigned char)out[i];
+                lines += out[i] == '\n';
+            }
+        } while (used || made);
     } while (have < len);
     if (at != len)
         fail("something is left over");
+    if (lines < c.record)
+        fail("a record without a line");
     return all;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char why[CTL_WHY] = "", column[8];
+    char why[CTL_WHY] = "", column[16], *bytes;
     size_t skip;
     uint64_t one, two;
     if (size < 3)
         return 0;
-    ctl_csv c = {.dtype = 1 + data[1] % 12};
-    const char *bytes = (const char *)data + 3;
-    size_t len = size - 3 < 4096 ? size - 3 : 4096, step = 1 + data[2]; /* pieces of a record are looked at again and again */
-    snprintf(column, sizeof column, "%d", data[0] % 8);
-    int err = ctl_csv_begin(&c, bytes, len, data[0] & 64 ? NULL : column, &skip, why);
+    ctl_holes holes = {.placed = data[1] & 64};
+    ctl_dialect d = {.header = data[1] % 3 - 1, .skip_lines = data[1] & 4 ? 1 : 0, .missing = data[1] & 8 ? "-1,x" : NULL};
+    ctl_csv c = {.delimiter = ",;\t \0"[data[0] >> 3 & 3] * (data[0] & 128 ? 1 : 0),
+                 .decimal = data[0] & 32 ? ',' : '.',
+                 .quote = data[1] & 16 ? '\'' : '"',
+                 .comment = data[1] & 32 ? '#' : 0,
+                 .missing = d.missing,
+                 .guessed = data[2] & 1,
+                 .policy = data[2] % 3,
+                 .holes = &holes};
+    c.plain = c.decimal == '.' && !d.missing;
+    if (c.delimiter == c.decimal)
+        return 0;
+    size_t len = size - 3 < MOST ? size - 3 : MOST, step = 1 + data[2]; /* pieces of a record are looked at again and again */
+    if (!(bytes = malloc(len + 1)))
+        abort();
+    memcpy(bytes, data + 3, len);
+    if (ctl_csv_line_ends(bytes, len, true) != len)
+        fail("the end is not certain");
+    snprintf(column, sizeof column, "%s%d", data[0] & 16 ? "#" : "", data[0] % 8);
+    int err = ctl_csv_begin(&c, &d, bytes, len, true, data[0] & 64 ? NULL : column, &skip, why);
     if (err && !why[0])
         fail("a refusal without a reason");
-    if (err)
-        return 0;
-    if (skip > len)
+    if (!err && skip > len)
         fail("a header behind the end");
-    long whole = feed(c, bytes + skip, len - skip, len ? len : 1, &one);
-    if (feed(c, bytes + skip, len - skip, step, &two) != whole || (whole >= 0 && one != two))
-        fail("pieces give other elements than the whole");
+    if (!err) {
+        long whole = feed(c, bytes + skip, len - skip, len ? len : 1, &one);
+        if (feed(c, bytes + skip, len - skip, step, &two) != whole || (whole >= 0 && one != two))
+            fail("pieces give other numbers than the whole");
+    }
+    free(holes.at);
+    free(bytes);
     return 0;
 }

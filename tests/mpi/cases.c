@@ -59,7 +59,7 @@ static void by_words(const reduce_spec *s, const unsigned char *state, size_t si
         show(joined, 0);
         return;
     }
-    if (reduce_state_to_words(state, words, n))
+    if (reduce_state_to_words(state, size, words, n))
         die("to_words");
     MPI_Allreduce(MPI_IN_PLACE, words, (int)added, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
     if (n > added)
@@ -115,7 +115,7 @@ static void run_case(const reduce_spec *spec, const unsigned char *mine, size_t 
         die("states");
     show(states, size);
     if (reduce_state_init(own, sizeof own, s.op, s.dtype) ||
-        reduce_state_add_at(own, mine, bytes / reduce_dtype_size(s.dtype), s.nan, s.index_base))
+        reduce_state_add_at(own, sizeof own, mine, bytes / reduce_dtype_size(s.dtype), s.nan, s.index_base))
         die("own state");
     by_words(&s, own, size);
     by_op(&s, own, size);

@@ -118,7 +118,7 @@ static void carried(void)
     reduce_state_init(state, sizeof state, is_last() ? REDUCE_NORM1 : REDUCE_SUM, REDUCE_F64); /* of the same length */
     MPI_Allreduce(MPI_IN_PLACE, state, 1, type, reduce_mpi_op(), MPI_COMM_WORLD);
     MPI_Type_free(&type);
-    show("carried", reduce_state_finish(state, &s, out));
+    show("carried", reduce_state_finish(state, sizeof state, &s, out, sizeof out));
 }
 
 /* The last rank's are those of another op, or as many of them as fit. */
@@ -129,7 +129,7 @@ static void words(const char *name, int other)
     const int op = is_last() ? other : REDUCE_SUM;
     size_t n = reduce_state_words(REDUCE_SUM, REDUCE_F64);
     reduce_state_init(state, sizeof state, op, REDUCE_F64);
-    reduce_state_to_words(state, w, reduce_state_words(op, REDUCE_F64));
+    reduce_state_to_words(state, sizeof state, w, reduce_state_words(op, REDUCE_F64));
     MPI_Allreduce(MPI_IN_PLACE, w, (int)n, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
     show(name, reduce_state_from_words(state, sizeof state, REDUCE_SUM, REDUCE_F64, w, n));
 }

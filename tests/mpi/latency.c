@@ -44,11 +44,11 @@ static void whole_words(void)
     int64_t w[REDUCE_MAX_WORDS];
     unsigned char s[REDUCE_MAX_STATE];
     reduce_state_init(s, sizeof s, REDUCE_SUM, REDUCE_F64);
-    reduce_state_add(s, &x, 1);
-    reduce_state_to_words(s, w, 77);
+    reduce_state_add(s, sizeof s, &x, 1);
+    reduce_state_to_words(s, sizeof s, w, 77);
     MPI_Allreduce(MPI_IN_PLACE, w, 77, MPI_INT64_T, MPI_SUM, MPI_COMM_WORLD);
     reduce_state_from_words(s, sizeof s, REDUCE_SUM, REDUCE_F64, w, 77);
-    reduce_state_finish(s, &spec, out);
+    reduce_state_finish(s, sizeof s, &spec, out, sizeof out);
 }
 
 static void call(void) { reduce_mpi_allreduce(NULL, &spec, &x, sizeof x, out, sizeof out, MPI_COMM_WORLD); }
@@ -116,8 +116,8 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     spec.dtype = REDUCE_F64;
     type = reduce_mpi_type(REDUCE_SUM, REDUCE_F64);
-    if (reduce_state_init(state, sizeof state, REDUCE_SUM, REDUCE_F64) || reduce_state_add(state, &x, 1) ||
-        reduce_state_to_words(state, words, 77))
+    if (reduce_state_init(state, sizeof state, REDUCE_SUM, REDUCE_F64) || reduce_state_add(state, sizeof state, &x, 1) ||
+        reduce_state_to_words(state, sizeof state, words, 77))
         MPI_Abort(MPI_COMM_WORLD, 1);
     for (int i = 0; i < rounds; i++)
         for (int w = 0; w < WAYS; w++)

@@ -31,8 +31,10 @@ static struct {
     pthread_cond_t changed;
     pthread_t main;
     int leaders, waits, past; /* threads of the wire that wait in ppoll; how often one did, and had done */
-    bool reads, timed;        /* what the last one waits for: the socket; some time */
-    int dialled, received, rang, helps;
+    bool reads, writes;       /* what the last one waits for of the socket, */
+    bool timed;               /* and whether for some time only */
+    atomic_int tries;         /* to send */
+    int dialled, sent, received, rang, helps;
     int looks, sleeps;        /* of a helper: without waiting; in ppoll */
     atomic_int asked;         /* for helpers, by helpers */
     rc_connection_err err;    /* of the last event */
@@ -67,6 +69,7 @@ int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *t, const sigset_t
         seen.leaders++;
         seen.waits++;
         seen.reads = fds[0].fd >= 0;
+        seen.writes = seen.reads && fds[0].events & POLLOUT;
         seen.timed = t != NULL;
     }
     pthread_cond_broadcast(&seen.changed);
@@ -90,6 +93,12 @@ int poll(struct pollfd *fds, nfds_t n, int ms)
     return (int)syscall(SYS_ppoll, fds, n, &none, NULL, (size_t)8);
 }
 
+ssize_t send(int fd, const void *data, size_t n, int flags)
+{
+    atomic_fetch_add(&seen.tries, 1);
+    return syscall(SYS_sendto, fd, data, n, flags, NULL, (size_t)0);
+}
+
 /* ---- events ---- */
 static void happened(int *what, rc_connection_err err)
 {
@@ -111,8 +120,8 @@ static void test_dialled(void *arg, rc_connection_err err)
 static void test_sent(void *arg, rc_connection_err err, size_t n)
 {
     (void)arg;
-    (void)err;
     (void)n;
+    happened(&seen.sent, err);
 }
 
 static void test_received(void *arg, rc_connection_err err, size_t n)
@@ -148,8 +157,10 @@ static void test_helps(void *arg)
 /* ---- waiting for them ---- */
 static bool rests(void) { return seen.leaders == 1 && !seen.reads && seen.waits > seen.past; }
 static bool watches(void) { return seen.leaders == 1 && seen.reads; }
+static bool is_blocked(void) { return seen.leaders == 1 && seen.writes; }
 static bool knocks(void) { return seen.leaders == 1 && seen.timed && !seen.reads; }
 static bool has_dialled(void) { return seen.dialled > 0; }
+static bool has_sent(void) { return seen.sent > 0; }
 static bool has_received(void) { return seen.received > 0; }
 static bool has_received_twice(void) { return seen.received > 1; }
 static bool has_rung(void) { return seen.rang > 0; }
@@ -164,7 +175,8 @@ static int set_up(void **state)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     char folder[] = "/tmp/test-client-wire-XXXXXX";
     seen.main = pthread_self();
-    seen.dialled = seen.received = seen.rang = seen.helps = seen.asked = seen.waits = seen.past = seen.looks = seen.sleeps = 0;
+    seen.dialled = seen.sent = seen.received = seen.rang = seen.helps = seen.asked = seen.waits = seen.past = seen.looks =
+        seen.sleeps = 0;
     far_ns = UINT64_MAX;
     seen.on_dialled = seen.on_received = NULL;
     if (!mkdtemp(folder))
@@ -273,6 +285,33 @@ static void a_helper_looks_before_it_sleeps(void **state)
     wire->ops->drop(wire);
 }
 
+/* A reply wakes the leader of a client whose request is blocked: it has no reason to try the request again. */
+static void a_reply_is_read_while_a_request_is_blocked(void **state)
+{
+    (void)state;
+    static char block[4096];
+    size_t sent = 0, drained = 0;
+    connect_wire();
+    for (size_t n; (n = wire->ops->send_now(wire, block, sizeof block)) > 0;)
+        sent += n;
+    read_a_byte();
+    wire->ops->send(wire, block, sizeof block);
+    await(is_blocked);
+    seen.tries = 0;
+    write_peer();
+    await(has_received);
+    assert_int_equal(seen.tries, 0);
+    assert_int_equal(seen.sent, 0);
+    while (drained < sent) {
+        const ssize_t n = read(peer, block, sizeof block);
+        assert_true(n > 0);
+        drained += (size_t)n;
+    }
+    await(has_sent);
+    assert_int_equal(seen.err, RC_LINK_OK);
+    wire->ops->drop(wire);
+}
+
 static void hanging_up_ends_the_leaders_rest(void **state)
 {
     (void)state;
@@ -352,6 +391,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_a_helper_asks_for_is_for_the_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_interruption_ends_the_leaders_rest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_helper_looks_before_it_sleeps, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_reply_is_read_while_a_request_is_blocked, set_up, tear_down),
         cmocka_unit_test_setup_teardown(hanging_up_ends_the_leaders_rest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(dialling_stops_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_bell_can_be_set_while_the_leader_waits, set_up, tear_down),

@@ -6,14 +6,16 @@
 
 #include <cmocka.h>
 
+#include "client/error.h"
 #include "client/message.h"
 
 static int end_with(int err)
 {
-    rc_message m;
-    rc_message_init(&m);
+    rc_message mine, m;
+    rc_message_init(&mine, 0);
+    m = mine;
     m.err = err;
-    return rc_message_end(&m);
+    return rc_message_end(&m, &mine);
 }
 
 /* Found by fuzz_words: the smallest integer has no negation. */
@@ -39,7 +41,7 @@ enum { ROOM = 1024 };
 static size_t state_of(uint8_t *to, int op, const int32_t *data, size_t n)
 {
     assert_int_equal(reduce_state_init(to, ROOM, op, REDUCE_I32), 0);
-    assert_int_equal(reduce_state_add(to, data, n), 0);
+    assert_int_equal(reduce_state_add(to, ROOM, data, n), 0);
     return reduce_state_size(op, REDUCE_I32);
 }
 
@@ -73,14 +75,14 @@ static void states_of_other_operations_do_not_merge(void **state)
     assert_int_not_equal(reduce_state_check(a, n, REDUCE_SUM, REDUCE_I32), 0);
 }
 
-static rc_message message_of(int op, const int32_t *data, size_t n)
+static rc_message message_of(uint32_t rank, int op, const int32_t *data, size_t n)
 {
     rc_message m;
     uint8_t s[ROOM];
     reduce_spec spec = REDUCE_SPEC_INIT;
     spec.op = op;
     spec.dtype = REDUCE_I32;
-    rc_message_init(&m);
+    rc_message_init(&m, rank);
     rc_message_add(&m, &spec, s, state_of(s, op, data, n));
     return m;
 }
@@ -88,30 +90,68 @@ static rc_message message_of(int op, const int32_t *data, size_t n)
 static void messages_join_if_they_ask_for_the_same(void **state)
 {
     (void)state;
-    rc_message a = message_of(REDUCE_SUM, all, 2), b = message_of(REDUCE_SUM, all + 2, 3),
-               other = message_of(REDUCE_MAX, all, 2);
+    const rc_message mine = message_of(0, REDUCE_SUM, all, 2), other = message_of(2, REDUCE_MAX, all, 2);
+    rc_message a = mine, b = message_of(1, REDUCE_SUM, all + 2, 3);
     uint8_t whole[ROOM];
     size_t n = state_of(whole, REDUCE_SUM, all, 5);
     reduce_states_merge(&a, &b, sizeof a);
-    assert_int_equal(rc_message_end(&a), 0);
+    assert_int_equal(rc_message_end(&a, &mine), 0);
     assert_int_equal(a.held, n);
     assert_memory_equal(a.room, whole, n);
     reduce_states_merge(&a, &other, sizeof a);
-    assert_int_equal(rc_message_end(&a), REDUCE_E_BAD_MESSAGE);
+    assert_int_equal(rc_message_end(&a, &mine), REDUCE_E_BAD_MESSAGE);
+}
+
+/* Join m[order[0]], m[order[1]], ...: from the left, or the first one with the join of the others. */
+static rc_message joined(const rc_message *m, const int order[3], bool left)
+{
+    rc_message a = m[order[0]], b = m[order[1]], c = m[order[2]];
+    reduce_states_merge(left ? &a : &b, left ? &b : &c, sizeof a);
+    reduce_states_merge(&a, left ? &c : &b, sizeof a);
+    return a;
+}
+
+/* `text` is what every order of joining three messages must say. */
+static void assert_joined(const rc_message *m, int err, const char *text)
+{
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (int i = 0; i < 12; i++) {
+        const rc_message all_of_them = joined(m, orders[i / 2], i % 2);
+        assert_int_equal(rc_message_end(&all_of_them, &m[0]), err);
+        if (err)
+            assert_string_equal(reduce_errmsg(), text);
+    }
+}
+
+static void ranks_that_disagree_are_named_in_any_order(void **state)
+{
+    (void)state;
+    rc_message m[3] = {message_of(4, REDUCE_SUM, all, 2), message_of(5, REDUCE_SUM, all, 2), message_of(6, REDUCE_SUM, all, 2)};
+    assert_joined(m, 0, NULL);
+    m[1] = message_of(5, REDUCE_NORM1, all, 2);
+    assert_joined(m, REDUCE_E_BAD_MESSAGE, "BAD_MESSAGE: ranks 4 and 5 do not ask for the same reductions");
+    m[2] = message_of(6, REDUCE_NORM1, all, 2);
+    assert_joined(m, REDUCE_E_BAD_MESSAGE, "BAD_MESSAGE: ranks 4 and 5 do not ask for the same reductions");
+    m[1] = message_of(5, REDUCE_SUM, all, 2);
+    assert_joined(m, REDUCE_E_BAD_MESSAGE, "BAD_MESSAGE: ranks 4 and 6 do not ask for the same reductions");
+    rc_error(REDUCE_E_NAN, "", "a NaN");
+    rc_message_fail(&m[1], REDUCE_E_NAN, 5);
+    assert_joined(m, REDUCE_E_NAN, "NAN: rank 5: a NaN");
 }
 
 static void the_error_of_the_lowest_rank_is_kept(void **state)
 {
     (void)state;
-    rc_message fine = message_of(REDUCE_SUM, all, 2), low = fine, high = fine;
+    const rc_message mine = message_of(2, REDUCE_SUM, all, 2);
+    rc_message fine = message_of(2, REDUCE_SUM, all, 2), low = fine, high = fine;
     rc_message_fail(&low, REDUCE_E_NAN, 3);
     rc_message_fail(&high, REDUCE_E_OVERFLOW, 4);
     reduce_states_merge(&fine, &high, sizeof fine);
-    assert_int_equal(rc_message_end(&fine), REDUCE_E_OVERFLOW);
+    assert_int_equal(rc_message_end(&fine, &mine), REDUCE_E_OVERFLOW);
     reduce_states_merge(&fine, &low, sizeof fine);
-    assert_int_equal(rc_message_end(&fine), REDUCE_E_NAN);
+    assert_int_equal(rc_message_end(&fine, &mine), REDUCE_E_NAN);
     reduce_states_merge(&fine, &high, sizeof fine);
-    assert_int_equal(rc_message_end(&fine), REDUCE_E_NAN);
+    assert_int_equal(rc_message_end(&fine, &mine), REDUCE_E_NAN);
 }
 
 int main(void)
@@ -121,6 +161,7 @@ int main(void)
                                        cmocka_unit_test(states_of_parts_merge_to_those_of_the_whole),
                                        cmocka_unit_test(states_of_other_operations_do_not_merge),
                                        cmocka_unit_test(messages_join_if_they_ask_for_the_same),
+                                       cmocka_unit_test(ranks_that_disagree_are_named_in_any_order),
                                        cmocka_unit_test(the_error_of_the_lowest_rank_is_kept)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "daemon/base/paths.h"
 #include "daemon/base/sandbox.h"
@@ -47,24 +48,39 @@ static int remove_folders(void **state)
     return system(command);
 }
 
-/* What `act` returned in a child that is in the sandbox; `needs` must be in what it was told, or the test is left out. */
-static int in_sandbox(const char *needs, int (*act)(void))
+/* What `act` returned in a child; SKIP leaves the test out. */
+static int in_child(int (*act)(void))
 {
     int status;
     pid_t child = fork();
     assert_true(child >= 0);
-    if (child == 0) {
-        const char *folders[] = {inside, "", "/no/such/folder", "/dev"};
-        char told[RD_SANDBOX_TEXT];
-        rd_sandbox_enter(folders, 4, true, told);
-        const char *no = strstr(told, "no ");
-        _exit(no && strstr(no, needs) ? SKIP : act());
-    }
+    if (child == 0)
+        _exit(act());
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     if (WEXITSTATUS(status) == SKIP)
         skip();
     return WEXITSTATUS(status);
+}
+
+static const char *needed;
+static int (*act_inside)(void);
+
+static int enter_and_act(void)
+{
+    const char *folders[] = {inside, "", "/no/such/folder", "/dev"};
+    char told[RD_SANDBOX_TEXT];
+    rd_sandbox_enter(folders, 4, true, told);
+    const char *no = strstr(told, "no ");
+    return no && strstr(no, needed) ? SKIP : act_inside();
+}
+
+/* What `act` returned in a child that is in the sandbox; `needs` must be in what it was told, or the test is left out. */
+static int in_sandbox(const char *needs, int (*act)(void))
+{
+    needed = needs;
+    act_inside = act;
+    return in_child(enter_and_act);
 }
 
 static int start_a_program(void)
@@ -99,28 +115,99 @@ static void *wait_and_start_a_program(void *arg)
     return arg;
 }
 
+static int enter_beside_a_thread(void)
+{
+    pthread_t thread;
+    char told[RD_SANDBOX_TEXT];
+    sem_init(&entered, 0, 0);
+    pthread_create(&thread, NULL, wait_and_start_a_program, NULL);
+    rd_sandbox_enter(NULL, 0, true, told);
+    if (strstr(told, "no seccomp")) /* as in an emulator */
+        return SKIP;
+    sem_post(&entered);
+    pthread_join(thread, NULL);
+    return result_of_thread;
+}
+
 static void threads_that_were_there_are_in_it_too(void **state)
 {
-    int status;
     (void)state;
-    pid_t child = fork();
-    assert_true(child >= 0);
-    if (child == 0) {
-        pthread_t thread;
-        char told[RD_SANDBOX_TEXT];
-        sem_init(&entered, 0, 0);
-        pthread_create(&thread, NULL, wait_and_start_a_program, NULL);
-        rd_sandbox_enter(NULL, 0, true, told);
-        if (strstr(told, "no seccomp")) /* as in an emulator */
-            _exit(SKIP);
-        sem_post(&entered);
-        pthread_join(thread, NULL);
-        _exit(result_of_thread);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == SKIP)
-        skip();
-    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == EPERM);
+    assert_int_equal(in_child(enter_beside_a_thread), EPERM);
+}
+
+/* ---- io_uring ---- */
+
+/* 0 if a ring can be made */
+static int make_a_ring(void *arg)
+{
+    char parameters[120] = {0};
+    int ring = (int)syscall(SYS_io_uring_setup, 4, parameters);
+    (void)arg;
+    if (ring < 0)
+        return errno;
+    close(ring);
+    return 0;
+}
+
+static int make_a_loop(void *loop) { return uv_loop_init(loop); }
+static void sandbox_ticked(uv_timer_t *timer) { uv_close((uv_handle_t *)timer, NULL); }
+static void sandbox_polled(uv_poll_t *poll, int status, int events)
+{
+    (void)status, (void)events;
+    uv_close((uv_handle_t *)poll, NULL);
+}
+
+/* Two descriptors and a timer: libuv hands new descriptors to the kernel through its ring, if it has one. */
+static int run_a_loop(uv_loop_t *loop)
+{
+    int ends[2];
+    uv_poll_t polls[2];
+    uv_timer_t timer;
+    if (pipe(ends) || write(ends[1], "x", 1) != 1)
+        return errno;
+    for (int i = 0; i < 2; i++)
+        if (uv_poll_init(loop, &polls[i], ends[i]) || uv_poll_start(&polls[i], i ? UV_WRITABLE : UV_READABLE, sandbox_polled))
+            return EINVAL;
+    uv_timer_init(loop, &timer);
+    uv_timer_start(&timer, sandbox_ticked, 1, 0);
+    return uv_run(loop, UV_RUN_DEFAULT);
+}
+
+static int use_a_loop_of_before(void)
+{
+    static uv_loop_t loop;
+    char told[RD_SANDBOX_TEXT];
+    if (rd_sandbox_without_rings(make_a_loop, &loop))
+        return EINVAL;
+    rd_sandbox_enter(NULL, 0, true, told);
+    return strstr(told, "no seccomp") ? SKIP : run_a_loop(&loop);
+}
+
+static int use_a_loop_outside(void)
+{
+    static uv_loop_t loop;
+    return make_a_loop(&loop) ? EINVAL : run_a_loop(&loop);
+}
+
+static int refuse_rings_to_one_thread(void)
+{
+    int before = make_a_ring(NULL), in = rd_sandbox_without_rings(make_a_ring, NULL), after = make_a_ring(NULL);
+    if (before) /* the kernel has none, or something around this test refuses them */
+        return SKIP;
+    return in == EPERM && after == 0 ? 0 : 1;
+}
+
+static void rings_are_refused_to_the_maker_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(refuse_rings_to_one_thread), 0);
+}
+
+static void a_loop_works_with_and_without_a_ring(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(use_a_loop_outside), 0);
+    assert_int_equal(in_child(use_a_loop_of_before), 0);
 }
 
 /* 0 if a file can be made, written and removed there. */
@@ -174,6 +261,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_of_attackers_are_refused),
         cmocka_unit_test(threads_that_were_there_are_in_it_too),
+        cmocka_unit_test(rings_are_refused_to_the_maker_alone),
+        cmocka_unit_test(a_loop_works_with_and_without_a_ring),
         cmocka_unit_test(files_are_written_where_the_daemon_has_some),
         cmocka_unit_test(the_folder_of_a_file),
     };

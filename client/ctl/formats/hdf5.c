@@ -11,6 +11,7 @@
 
 #include "client/ctl/formats/container.h"
 #include "client/ctl/hdf5/datasets.h"
+#include "client/program.h"
 
 enum { MAX_RECORDS = 64 << 20, PIECE = 1 << 16 }; /* bytes */
 
@@ -37,6 +38,8 @@ static int take_record(ctl_directory *d, const h5r_record *r, const char *name, 
     a->swapped = r->flags & H5R_SWAPPED;
     a->coding = r->flags & H5R_CONTIGUOUS ? CTL_PLAIN : CTL_BY_HDF5;
     a->offset = r->offset;
+    a->packed = r->flags & H5R_PACKED;
+    a->masked = r->flags & H5R_MASKED;
     if (r->dims > H5R_MAX_DIMS || !ctl_array_shape(a, r->dims, r->shape))
         return bad(why, "an impossible shape");
     if (a->dtype && a->coding == CTL_PLAIN && (a->offset > size || a->count > (size - a->offset) / element)) {
@@ -74,30 +77,15 @@ typedef struct process {
     bool over;
 } process;
 
-/* reducectl-hdf5 beside this program; NULL: by $PATH. */
-static const char *beside(char path[4096])
+static int spawn(process *p, const char *path, int fd, int out, int errors, char **argv)
 {
-    ssize_t n = readlink("/proc/self/exe", path, 4095);
-    path[n > 0 ? n : 0] = 0;
-    char *slash = strrchr(path, '/');
-    size_t room = slash ? 4096 - (size_t)(slash + 1 - path) : 0;
-    if (!slash || (size_t)snprintf(slash + 1, room, H5R_PROGRAM) >= room || access(path, X_OK))
-        return NULL;
-    return path;
-}
-
-static int spawn(process *p, int fd, int out, int errors, char **argv)
-{
-    char path[4096];
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions))
         return ENOMEM;
     posix_spawn_file_actions_adddup2(&actions, fd, STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
     posix_spawn_file_actions_adddup2(&actions, errors, STDERR_FILENO);
-    const char *program = beside(path);
-    int err = program ? posix_spawn(&p->pid, program, &actions, NULL, argv, environ)
-                      : posix_spawnp(&p->pid, H5R_PROGRAM, &actions, NULL, argv, environ);
+    int err = posix_spawnp(&p->pid, path, &actions, NULL, argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     return err;
 }
@@ -129,7 +117,9 @@ static long finish(process *p, char why[CTL_WHY])
     text[n > 0 ? n : 0] = 0;
     text[strcspn(text, "\n")] = 0;
     ctl_clean(clean, sizeof clean, text);
-    if (WIFSIGNALED(status))
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+        snprintf(why, CTL_WHY, "libhdf5 computed for %d s without a result (RLIMIT_CPU): the file is hostile", H5R_CPU_S);
+    else if (WIFSIGNALED(status))
         snprintf(why, CTL_WHY, "the file is malformed: libhdf5 fails on it (signal %d)", WTERMSIG(status));
     else
         snprintf(why, CTL_WHY, "%s", clean[0] ? clean : "libhdf5 cannot read it");
@@ -154,6 +144,12 @@ static long process_read(ctl_pull *pull, void *space, size_t room, char why[CTL_
 static ctl_pull *start(int fd, char **argv, int *err, char why[CTL_WHY])
 {
     int out[2], errors[2];
+    char path[RC_PROGRAM_PATH], refused[RC_PROGRAM_WHY];
+    if (rc_find_program(H5R_PROGRAM, path, refused)) {
+        snprintf(why, CTL_WHY, "%s is not started: %s", H5R_PROGRAM, refused);
+        *err = REDUCE_E_TYPE;
+        return NULL;
+    }
     process *p = calloc(1, sizeof *p);
     if (!p || pipe2(out, O_CLOEXEC)) {
         free(p);
@@ -165,10 +161,10 @@ static ctl_pull *start(int fd, char **argv, int *err, char why[CTL_WHY])
         return NULL;
     }
     fcntl(out[0], F_SETPIPE_SZ, 1 << 20);
-    int failed = spawn(p, fd, out[1], errors[1], argv);
+    int failed = spawn(p, path, fd, out[1], errors[1], argv);
     close(out[1]);
     close(errors[1]);
-    *p = (process){{process_read, process_close, 0}, p->pid, out[0], errors[0], failed != 0};
+    *p = (process){{process_read, process_close, 0, NULL}, p->pid, out[0], errors[0], failed != 0};
     if (!failed)
         return &p->pull;
     process_close(&p->pull);
@@ -203,10 +199,10 @@ static int read_all(ctl_pull *p, uint8_t **all, size_t *len, char why[CTL_WHY])
     }
 }
 
-int ctl_hdf5_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_WHY])
+int ctl_hdf5_list(ctl_directory *d, int fd, uint64_t size, bool stored, char *name, char why[CTL_WHY])
 {
-    static char program[] = H5R_PROGRAM, list[] = "list";
-    char *argv[] = {program, list, NULL};
+    static char program[] = H5R_PROGRAM, list[] = "list", list_stored[] = "list-stored";
+    char *argv[] = {program, stored ? list_stored : list, name, NULL};
     uint8_t *records = NULL;
     size_t len = 0;
     int err = 0;
@@ -221,9 +217,21 @@ int ctl_hdf5_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_WHY])
     return err;
 }
 
+static ctl_pull *start_reading(int fd, char *command, const ctl_array *a, int *err, char why[CTL_WHY])
+{
+    static char program[] = H5R_PROGRAM;
+    char *argv[] = {program, command, a->name, NULL};
+    return start(fd, argv, err, why);
+}
+
 ctl_pull *ctl_hdf5_pull(int fd, const ctl_array *a, int *err, char why[CTL_WHY])
 {
-    static char program[] = H5R_PROGRAM, read[] = "read";
-    char *argv[] = {program, read, a->name, NULL};
-    return start(fd, argv, err, why);
+    static char read[] = "read", unpack[] = "unpack";
+    return start_reading(fd, a->packed ? unpack : read, a, err, why);
+}
+
+ctl_pull *ctl_hdf5_mask(int fd, const ctl_array *a, int *err, char why[CTL_WHY])
+{
+    static char mask[] = "mask";
+    return start_reading(fd, mask, a, err, why);
 }

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/ctl/formats/container.h"
@@ -11,6 +12,7 @@ typedef struct descriptor {
     ctl_pull pull;
     int fd;
     uint64_t left;
+    off_t start; /* in a regular file */
 } descriptor;
 
 /* What was read ahead, in front of a stream. */
@@ -42,18 +44,33 @@ static long descriptor_read(ctl_pull *p, void *space, size_t room, char why[CTL_
         snprintf(why, CTL_WHY, ctl_interrupted() ? "interrupted" : "cannot read: %s", strerror(errno));
         return -1;
     }
-    d->left -= (uint64_t)n;
+    bool over = n == 0 && room && lseek(d->fd, 0, SEEK_CUR) < 0; /* a terminal would wait for a second end */
+    d->left -= over ? d->left : (uint64_t)n;
     return (long)n;
 }
 
+static bool descriptor_rewind(ctl_pull *p)
+{
+    const descriptor *d = (const descriptor *)p;
+    return lseek(d->fd, d->start, SEEK_SET) == d->start;
+}
+
 static void descriptor_close(ctl_pull *p) { free(p); }
+
+static bool is_regular(int fd)
+{
+    struct stat st;
+    return !fstat(fd, &st) && S_ISREG(st.st_mode);
+}
 
 ctl_pull *ctl_pull_fd(int fd, uint64_t limit)
 {
     descriptor *d = malloc(sizeof *d);
     if (!d)
         return NULL;
-    *d = (descriptor){{descriptor_read, descriptor_close, 0}, fd, limit};
+    bool again = limit == UINT64_MAX && is_regular(fd);
+    *d = (descriptor){{descriptor_read, descriptor_close, 0, again ? descriptor_rewind : NULL}, fd, limit, 0};
+    d->start = again ? lseek(fd, 0, SEEK_CUR) : 0;
     return &d->pull;
 }
 
@@ -71,6 +88,13 @@ static long behind_read(ctl_pull *p, void *space, size_t room, char why[CTL_WHY]
     return (long)n;
 }
 
+static bool behind_rewind(ctl_pull *p)
+{
+    behind *b = (behind *)p;
+    b->at = 0;
+    return ctl_pull_rewind(b->from);
+}
+
 static void behind_close(ctl_pull *p)
 {
     ctl_pull_close(((behind *)p)->from);
@@ -84,7 +108,7 @@ ctl_pull *ctl_pull_behind(const uint8_t *head, size_t len, ctl_pull *from)
         ctl_pull_close(from);
         return NULL;
     }
-    *b = (behind){.pull = {behind_read, behind_close, 0}, .from = from, .len = len};
+    *b = (behind){.pull = {behind_read, behind_close, 0, from->rewind ? behind_rewind : NULL}, .from = from, .len = len};
     memcpy(b->head, head, len);
     return &b->pull;
 }
@@ -102,6 +126,8 @@ long ctl_pull_full(ctl_pull *p, void *space, size_t room, char why[CTL_WHY])
     }
     return (long)have;
 }
+
+bool ctl_pull_rewind(ctl_pull *p) { return p->rewind && p->rewind(p); }
 
 void ctl_pull_close(ctl_pull *p)
 {

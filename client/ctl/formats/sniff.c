@@ -23,13 +23,18 @@ static const magic MAGICS[] = {
     M(HDF5, 512, "\x89HDF\r\n\x1a\n", "HDF5", NULL), /* behind a user block: MATLAB 7.3 */
     M(GZIP, 0, "\x1f\x8b\x08", "a gzip stream", NULL),
     M(ZSTD, 0, "\x28\xb5\x2f\xfd", "a zstd stream", NULL),
-    M(FOREIGN, 0, "BZh", "a bzip2 stream", "unpack it: bzcat FILE | reducectl OP -"),
-    M(FOREIGN, 0,
+    M(PACKED, 0, "BZh", "a bzip2 stream", "unpack it: bzcat FILE | reducectl OP -"),
+    M(PACKED, 0,
       "\xfd"
       "7zXZ\0",
       "an xz stream", "unpack it: xzcat FILE | reducectl OP -"),
-    M(FOREIGN, 0, "\4\x22\x4d\x18", "an lz4 stream", "unpack it: lz4cat FILE | reducectl OP -"),
-    M(FOREIGN, 0, "7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
+    M(PACKED, 0, "\4\x22\x4d\x18", "an lz4 stream", "unpack it: lz4cat FILE | reducectl OP -"),
+    M(PACKED, 0, "\2\x21\x4c\x18", "an lz4 stream", "unpack it: lz4cat FILE | reducectl OP -"),
+    M(PACKED, 0, "LZIP\1", "an lzip stream", "unpack it: lzip -dc FILE | reducectl OP -"),
+    M(PACKED, 0, "\x89LZO\0\r\n\x1a\n", "an lzop stream", "unpack it: lzop -dc FILE | reducectl OP -"),
+    M(PACKED, 0, "\xff\6\0\0sNaPpY", "a snappy stream", "unpack it"),
+    M(PACKED, 0, "Rar!\x1a\7", "a RAR archive", "unpack it"),
+    M(PACKED, 0, "7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
     M(FOREIGN, 257, "ustar", "a tar archive", "unpack it: tar -xOf FILE MEMBER | reducectl OP -"),
     M(FOREIGN, 0, "PAR1", "a Parquet file", "duckdb -noheader -list -c \"select COLUMN from 'FILE'\" | reducectl OP --text -"),
     M(FOREIGN, 0, "ARROW1", "an Arrow file (Feather)", "read it with pyarrow.feather, write the column with numpy.save"),
@@ -76,11 +81,11 @@ static bool is_safetensors(const uint8_t *head, size_t len)
     return true;
 }
 
-/* White space and printable characters, UTF-8 among them: no control characters. */
+/* White space and printable characters, above 127 in any encoding: no control characters. */
 static bool is_text(const uint8_t *head, size_t len)
 {
     for (size_t i = 0; i < len; i++)
-        if ((head[i] < ' ' && (head[i] < '\t' || head[i] > '\r')) || head[i] == 127 || head[i] >= 0xf8 || head[i] == 0xc0)
+        if ((head[i] < ' ' && (head[i] < '\t' || head[i] > '\r')) || head[i] == 127)
             return false;
     return len > 0;
 }
@@ -100,8 +105,35 @@ static bool is_utf8(const uint8_t *head, size_t len)
     return true;
 }
 
+/* Frames that decoders of zstd and lz4 skip may be in front of a stream: pzstd writes one. Returns where it begins. */
+static size_t behind_skippable(const uint8_t *head, size_t len)
+{
+    size_t at = 0;
+    uint32_t n;
+    while (at < len && len - at >= 8 && head[at] >> 4 == 5 && !memcmp(head + at + 1, "\x2a\x4d\x18", 3)) {
+        memcpy(&n, head + at + 4, sizeof n);
+        at += 8 + (size_t)n;
+    }
+    return at;
+}
+
+static ctl_sniffed behind_frames(const uint8_t *head, size_t len, size_t at)
+{
+    if (at + 4 <= len && !memcmp(head + at, "\4\x22\x4d\x18", 4))
+        return ctl_sniff(head + at, len - at);
+    return (ctl_sniffed){CTL_IS_ZSTD, "a zstd stream", NULL};
+}
+
+static bool is_utf16(const uint8_t *head, size_t len)
+{
+    return len >= 2 && ((head[0] == 0xff && head[1] == 0xfe) || (head[0] == 0xfe && head[1] == 0xff));
+}
+
 ctl_sniffed ctl_sniff(const uint8_t *head, size_t len)
 {
+    size_t at_stream = behind_skippable(head, len);
+    if (at_stream)
+        return behind_frames(head, len, at_stream);
     if (is_safetensors(head, len))
         return (ctl_sniffed){CTL_IS_SAFETENSORS, "safetensors", NULL};
     /* from the back: HDF5 and tar before what the bytes in front of them say */
@@ -111,5 +143,10 @@ ctl_sniffed ctl_sniff(const uint8_t *head, size_t len)
                 return (ctl_sniffed){MAGICS[i].kind, MAGICS[i].name, MAGICS[i].advice};
     if (is_text(head, len) && is_utf8(head, len))
         return (ctl_sniffed){CTL_IS_TEXT, "text", NULL};
+    if (is_utf16(head, len))
+        return (ctl_sniffed){CTL_IS_OTHER_TEXT, "text in UTF-16", "make it UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"};
+    if (is_text(head, len))
+        return (ctl_sniffed){CTL_IS_OTHER_TEXT, "text in Latin-1 or another encoding of a byte a character",
+                             "make it UTF-8: iconv -f LATIN1 -t UTF-8 FILE > NEW"};
     return (ctl_sniffed){CTL_IS_RAW, "raw elements", NULL};
 }

@@ -58,7 +58,7 @@ ctl_pull *ctl_unzstd(ctl_pull *from, int *err, char why[CTL_WHY])
     (void)err, (void)why;
     if (u && (u->z = ZSTD_createDCtx()) != NULL) {
         ZSTD_DCtx_setParameter(u->z, ZSTD_d_windowLogMax, ZSTD_LOG_MEMORY);
-        u->pull = (ctl_pull){unzstd_read, unzstd_close, 0};
+        u->pull = (ctl_pull){unzstd_read, unzstd_close, 0, NULL};
         u->from = from;
         return &u->pull;
     }

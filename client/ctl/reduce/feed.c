@@ -2,6 +2,7 @@
  * of a command use it. */
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/ctl/ctl.h"
 
@@ -154,8 +155,16 @@ bool ctl_is_added_here(const ctl_work *w)
 {
     bool text = !w->mask && w->spec.path == REDUCE_PATH_AUTO && !w->spec.deadline_ms;
     for (int i = 0; i < w->n_in && text; i++)
-        text = w->in[i].text || w->in[i].column;
+        text = w->in[i].text;
     return text;
+}
+
+/* Indexes that have no element: *index moves on over those that come next. Returns how many elements follow, `n` at most. */
+static size_t pass_holes(ctl_holes *h, uint64_t first, uint64_t *index, size_t n)
+{
+    for (; h->next < h->n && h->at[h->next] == *index - first; h->next++)
+        ++*index;
+    return h->next < h->n && h->at[h->next] - (*index - first) < n ? (size_t)(h->at[h->next] - (*index - first)) : n;
 }
 
 /* All elements of one input, of which the first has this index. */
@@ -163,14 +172,55 @@ static int add_input(ctl_work *w, ctl_input *in, void *state, uint64_t *index, c
 {
     _Alignas(8) uint8_t block[ADDED_BLOCK];
     const size_t size = reduce_dtype_size(in->dtype);
+    const uint64_t first = *index;
     for (long n; (n = ctl_read(in, block, sizeof block, why)) != 0;) {
-        int err = n < 0 ? in->err : reduce_state_add_at(state, block, (size_t)n / size, w->spec.nan, *index);
+        int err = n < 0 ? in->err : 0;
+        for (size_t at = 0, some; at < (size_t)n / size && !err; at += some) {
+            some = pass_holes(&in->holes, first, index, (size_t)n / size - at);
+            err = reduce_state_add_at(state, REDUCE_MAX_STATE, block + at * size, some, w->spec.nan, *index);
+            *index += some;
+        }
         if (err)
             return err;
-        *index += (size_t)n / size;
         ctl_progress_add(&w->progress, (uint64_t)n);
     }
+    *index = first + in->done / size + in->holes.count;
     return 0;
+}
+
+/* Missing values that are not elements count as NaNs. Floats have one to count; a state of integers has no room for them. */
+static int count_holes(ctl_work *w, void *state, uint64_t holes, char why[CTL_WHY])
+{
+    bool counted = w->spec.op == REDUCE_STATS || w->spec.op == REDUCE_COUNT_NAN;
+    static const uint64_t nan[] = {
+        [REDUCE_F16] = 0x7e00, [REDUCE_BF16] = 0x7fc0, [REDUCE_F32] = 0x7fc00000, [REDUCE_F64] = UINT64_C(0x7ff8) << 48};
+    int err = 0;
+    if (!holes || !counted)
+        return 0;
+    for (; ctl_is_float(w->spec.dtype) && holes && !err; holes--)
+        err = reduce_state_add_at(state, REDUCE_MAX_STATE, &nan[w->spec.dtype], 1, w->spec.nan, 0);
+    if (!holes || !(w->spec.flags & REDUCE_STATES_OUT))
+        return err;
+    snprintf(why, CTL_WHY, "a state of integers does not count missing values: --dtype f64 reads them as NaNs");
+    return REDUCE_E_TYPE;
+}
+
+/* The same in a result of integers. */
+static void add_holes(const ctl_work *w, void *cell, uint64_t holes)
+{
+    reduce_stats stats;
+    uint64_t nans;
+    if (ctl_is_float(w->spec.dtype) || w->spec.flags & REDUCE_STATES_OUT)
+        return;
+    if (w->spec.op == REDUCE_STATS) {
+        memcpy(&stats, cell, sizeof stats);
+        stats.nans += holes;
+        memcpy(cell, &stats, sizeof stats);
+    } else if (w->spec.op == REDUCE_COUNT_NAN) {
+        memcpy(&nans, cell, sizeof nans);
+        nans += holes;
+        memcpy(cell, &nans, sizeof nans);
+    }
 }
 
 int ctl_add_here(ctl_work *w, void *cell, size_t room, reduce_result *r, char why[CTL_WHY])
@@ -180,13 +230,19 @@ int ctl_add_here(ctl_work *w, void *cell, size_t room, reduce_result *r, char wh
     uint64_t index = spec.index_base;
     why[0] = 0;
     int err = reduce_state_init(state, sizeof state, spec.op, spec.dtype);
-    for (int i = 0; i < w->n_in && !err; i++)
+    uint64_t holes = 0;
+    for (int i = 0; i < w->n_in && !err; i++) {
         err = add_input(w, &w->in[i], state, &index, why);
+        holes += w->in[i].holes.count;
+    }
+    err = err ? err : count_holes(w, state, holes, why);
     if (err)
         return err;
     spec.flags |= REDUCE_STATES_IN;
     err = ctl_run(w->c, &spec, state, reduce_state_size(spec.op, spec.dtype), cell, room, r);
     r->count = index - spec.index_base;
+    if (!err)
+        add_holes(w, cell, holes);
     return err;
 }
 

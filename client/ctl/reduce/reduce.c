@@ -2,17 +2,35 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/ctl/formats/container.h"
 
 /* ---- masks ---- */
+
+/* Does a mask with a shape have that of the inputs? Of several, joined along the first axis; one dimension has any of them in
+ * order. */
+static bool has_shape_of(const ctl_input *mask, const ctl_work *w)
+{
+    uint64_t length = 0;
+    for (int i = 0; i < w->n_in; i++) {
+        const ctl_input *in = &w->in[i];
+        if (!in->npy || (w->n_in > 1 && mask->dims == 1))
+            return true;
+        if (mask->dims != in->dims ||
+            (in->dims && memcmp(mask->shape + 1, in->shape + 1, (size_t)(in->dims - 1) * sizeof *in->shape)))
+            return false;
+        length += in->dims ? in->shape[0] : 1;
+    }
+    return mask->dims == 0 || length == mask->shape[0];
+}
 
 /* Does `mask` have a byte for each element of the inputs, in the order in which they are stored? */
 static int check_mask(const ctl_work *w, char why[CTL_WHY])
 {
     const ctl_input *mask = w->mask, *in = &w->in[0];
     uint64_t count = 0;
-    bool sized = mask->sized, same = mask->dims == in->dims && !memcmp(mask->shape, in->shape, sizeof in->shape);
+    bool sized = mask->sized, shuffled = ctl_shuffled(mask) || ctl_shuffled(in);
     if (mask->dtype != REDUCE_BOOL && mask->dtype != REDUCE_U8 && mask->dtype != REDUCE_I8) {
         snprintf(why, CTL_WHY, "a mask must be bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
         return REDUCE_E_TYPE;
@@ -23,7 +41,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
     }
     if (sized && mask->bytes != count)
         snprintf(why, CTL_WHY, "the mask has %" PRIu64 " bytes for %" PRIu64 " elements", mask->bytes, count);
-    else if (mask->npy && in->npy && (ctl_shuffled(mask) || ctl_shuffled(in)) && !(same && mask->fortran == in->fortran))
+    else if (mask->npy && in->npy && !(has_shape_of(mask, w) && (!shuffled || mask->fortran == in->fortran)))
         snprintf(why, CTL_WHY, "mask and elements must have the same shape and order (C or Fortran)");
     else
         return 0;
@@ -81,8 +99,8 @@ static int run_array(ctl_work *w)
             return fail(w, "--initial", REDUCE_E_ARGUMENT, why);
         w->spec.initial = &w->initial;
     }
-    int err = w->o->mask ? open_mask(w, &mask, why) : 0;
-    int code = err ? fail(w, w->o->mask, err, why) : run_shape(w);
+    int err = ctl_has_own_mask(w) ? ctl_own_mask(w, &mask, why) : w->o->mask ? open_mask(w, &mask, why) : 0;
+    int code = err ? fail(w, ctl_has_own_mask(w) ? w->name : w->o->mask, err, why) : run_shape(w);
     ctl_close(&mask);
     return code;
 }
@@ -106,6 +124,12 @@ static bool needs_floats(const ctl_options *o)
     return !reduce_result_size(&spec, 0, &cell);
 }
 
+/* Would text be added to a state here, as a whole? Then elements may be left out. */
+static bool is_added_here(const ctl_options *o)
+{
+    return !o->by_rows && !o->n_axes && !o->offsets && !o->mask && o->spec.path == REDUCE_PATH_AUTO && !o->spec.deadline_ms;
+}
+
 /* `array`: the member that the name says, or NULL. `brief`: as of ctl_source. */
 static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ctl_array *array, bool brief)
 {
@@ -116,8 +140,15 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ct
                          .text = w->o->text,
                          .wide = true,
                          .brief = brief,
+                         .floats = !w->o->spec.dtype && needs_floats(w->o),
+                         .omit = w->o->spec.nan == REDUCE_NAN_OMIT && is_added_here(w->o),
+                         .places = ctl_needs_indexes(w->o),
+                         .no_unpack = w->o->no_unpack,
+                         .no_scale = w->o->no_scale,
+                         .verify = w->o->verify,
+                         .dialect = &w->o->dialect,
                          .array = array};
-    if (w->o->text && !source.dtype && needs_floats(w->o))
+    if (w->o->text && source.floats)
         source.dtype = REDUCE_F64;
     if (ctl_is_resident(name)) {
         int err = ctl_open_resident(w->c, in, name, w->o->spec.dtype, why);
@@ -135,6 +166,8 @@ static int reduce_array(ctl_work *w, const char *name, const ctl_array *array, b
     w->name = in.name;
     if (code == CTL_OK)
         code = run_array(w);
+    if (w->mistaken && in.regular) /* it is read again: standard input from where it was */
+        lseek(in.fd, (off_t)in.start, SEEK_SET);
     ctl_close(&in);
     return code;
 }
@@ -171,7 +204,7 @@ static int file(reduce_client *c, const ctl_options *o, const char *name)
 {
     ctl_directory d = {0};
     char why[CTL_WHY] = "";
-    int err = ctl_is_resident(name) || o->text ? 0 : ctl_arrays(name, &d, why), code;
+    int err = ctl_is_resident(name) || o->text ? 0 : ctl_arrays(name, o, &d, why), code;
     if (err)
         return ctl_print_error(o, &(ctl_where){.name = name}, err, why);
     if (d.n > 1)

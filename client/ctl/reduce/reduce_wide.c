@@ -91,46 +91,58 @@ static int take_input(tally *t, ctl_input *in, char why[CTL_WHY])
 
 /* ---- what can be said ---- */
 
-static bool is_possible(const ctl_options *o)
+static const char LIMITS[] =
+    "integers beyond 64 bits have a sum, mean, min and max of all of them, without --out and --initial; "
+    "--dtype f64 reads them rounded";
+
+static bool is_plain(const ctl_options *o)
 {
-    static const int ops[] = {REDUCE_SUM, REDUCE_MEAN, REDUCE_MIN, REDUCE_MAX};
-    bool known = false, plain = !o->by_rows && !o->n_axes && !o->offsets && !o->mask && !o->initial && !o->spec.flags;
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        known |= o->spec.op == ops[i];
-    return known && plain && !o->spec.out && o->format != CTL_RAW;
+    bool shaped = o->by_rows || o->n_axes || o->offsets;
+    return !shaped && !o->mask && !o->initial && !o->spec.flags && !o->spec.out && o->format != CTL_RAW;
 }
 
-static void value_of(const tally *t, const ctl_options *o, char text[CTL_MAX_NUMBER])
+static bool is_known(int op) { return op == REDUCE_SUM || op == REDUCE_MEAN || op == REDUCE_MIN || op == REDUCE_MAX; }
+
+static const char *value_of(const tally *t, int op, bool hex, char text[CTL_MAX_NUMBER])
 {
-    if (o->spec.op == REDUCE_MEAN) {
+    if (op == REDUCE_MEAN) {
         uint64_t mean = ctl_wide_mean(&t->sum, t->count, REDUCE_F64);
-        ctl_number(text, REDUCE_F64, &mean, o->format == CTL_HEX);
-    } else {
-        ctl_wide_text(text, o->spec.op == REDUCE_SUM ? &t->sum : o->spec.op == REDUCE_MIN ? &t->least : &t->largest);
+        return ctl_number(text, REDUCE_F64, &mean, hex);
     }
+    return ctl_wide_text(text, op == REDUCE_SUM ? &t->sum : op == REDUCE_MIN ? &t->least : &t->largest);
+}
+
+/* Several operations have one pass: a pipe could not be read again for each. */
+static int give_all(const tally *t, const ctl_options *o, const ctl_where *where)
+{
+    char text[CTL_MAX_NUMBER];
+    int code = CTL_OK;
+    for (int k = 0; k < o->n_ops; k++) {
+        bool known = is_known(o->ops[k]);
+        if (!known)
+            code = ctl_print_error(o, where, REDUCE_E_TYPE, LIMITS);
+        o->sink->take_column(o->sink, where, k, known ? value_of(t, o->ops[k], o->format == CTL_HEX, text) : "error");
+    }
+    return code;
 }
 
 int ctl_reduce_wide(ctl_work *w)
 {
+    const ctl_options *o = w->o;
     tally t = {.count = 0};
     char why[CTL_WHY] = "", text[CTL_MAX_NUMBER];
     ctl_where where = {.name = w->name};
+    bool several = o->sink && o->spec.op == REDUCE_STATS;
     int err = 0;
-    if (w->o->sink && w->o->spec.op == REDUCE_STATS) {
-        w->o->sink->wide = true;
-        return CTL_FAILED;
-    }
-    if (!is_possible(w->o)) {
-        snprintf(why, sizeof why,
-                 "integers beyond 64 bits have a sum, mean, min and max of all of them, without --out and --initial; "
-                 "--dtype f64 reads them rounded");
-        return ctl_print_error(w->o, &where, REDUCE_E_TYPE, why);
-    }
+    if (!is_plain(o) || !(several || is_known(o->spec.op)))
+        return ctl_print_error(o, &where, REDUCE_E_TYPE, LIMITS);
     for (int i = 0; i < w->n_in && !err; i++)
         err = take_input(&t, &w->in[i], why);
     if (err)
-        return ctl_print_error(w->o, &where, err, why);
-    value_of(&t, w->o, text);
-    ctl_print_text(w->o, &where, text, w->o->spec.op == REDUCE_MEAN ? "f64" : "integer", t.count);
+        return ctl_print_error(o, &where, err, why);
+    if (several)
+        return give_all(&t, o, &where);
+    value_of(&t, o->spec.op, o->format == CTL_HEX, text);
+    ctl_print_text(o, &where, text, o->spec.op == REDUCE_MEAN ? "f64" : "integer", t.count);
     return CTL_OK;
 }

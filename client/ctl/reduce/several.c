@@ -8,6 +8,7 @@
 
 #include "client/ctl/formats/container.h"
 #include "client/ctl/op_table.h"
+#include "client/ctl/text/screen_text.h"
 
 typedef struct text {
     char text[CTL_MAX_NUMBER];
@@ -136,6 +137,8 @@ static void several_take_exact(ctl_sink *s, const ctl_where *w, const char *valu
     add(t, t->now, w, 0, value);
 }
 
+static void several_take_column(ctl_sink *s, const ctl_where *w, int k, const char *value) { add((table *)s, k, w, 0, value); }
+
 /* ---- passes ---- */
 
 /* The options of one pass, without options that only apply to other operations of the list. */
@@ -168,7 +171,6 @@ static int run(reduce_client *c, table *t, char **files, int n, bool total, cons
 {
     size_t before = t->lines;
     int worst = CTL_OK, passes = t->fused ? 1 : t->n;
-    t->sink.wide = false;
     for (t->now = 0; t->now < passes && worst != CTL_NO_DAEMON && !ctl_interrupted(); t->now++) {
         ctl_options one = of_pass(t, t->fused ? REDUCE_STATS : t->o->ops[t->now]);
         one.files = files;
@@ -176,11 +178,6 @@ static int run(reduce_client *c, table *t, char **files, int n, bool total, cons
         one.total = total;
         int code = array ? ctl_reduce_array(c, &one, files[0], array) : ctl_reduce(c, &one);
         worst = code > worst ? code : worst;
-    }
-    if (t->sink.wide) { /* stats cannot do it: use a pass for each operation */
-        t->fused = false;
-        worst = run(c, t, files, n, total, array);
-        t->fused = true;
     }
     even(t, total ? "total" : files[0], before);
     return worst;
@@ -191,7 +188,7 @@ static int run_file(reduce_client *c, table *t, char **file)
 {
     ctl_directory d = {0};
     char why[CTL_WHY] = "";
-    int worst = CTL_OK, err = ctl_is_resident(*file) || t->o->text ? 0 : ctl_arrays(*file, &d, why);
+    int worst = CTL_OK, err = ctl_is_resident(*file) || t->o->text ? 0 : ctl_arrays(*file, t->o, &d, why);
     if (err) {
         worst = ctl_print_error(t->o, &(ctl_where){.name = *file}, err, why);
         even(t, *file, t->lines);
@@ -232,7 +229,7 @@ static void print_columns(const table *t)
     const char *unit = NULL;
     int names = 4, width[CTL_MAX_OPS];
     for (size_t i = 0; i < t->lines; i++) {
-        int n = (int)strlen(t->line[i].name);
+        int n = ctl_columns(t->line[i].name);
         names = n > names ? n : names;
         unit = t->line[i].unit ? t->line[i].unit : unit;
         named |= strcmp(t->line[i].name, t->line[0].name) != 0; /* members of one file */
@@ -247,7 +244,7 @@ static void print_columns(const table *t)
     }
     for (size_t i = 0; i < t->lines; i++) {
         if (named)
-            printf("%-*s  ", names, t->line[i].name);
+            ctl_put_text(stdout, t->line[i].name, names + 2);
         if (unit)
             printf("%8" PRIu64 "  ", t->line[i].index);
         for (int k = 0; k < t->n; k++)
@@ -276,7 +273,10 @@ static void print_objects(const table *t)
 
 int ctl_reduce_several(reduce_client *c, const ctl_options *o)
 {
-    table t = {.sink = {several_take, several_take_exact}, .o = o, .n = o->n_ops, .fused = ctl_is_one_pass(o)};
+    table t = {.sink = {.take = several_take, .take_exact = several_take_exact, .take_column = several_take_column},
+               .o = o,
+               .n = o->n_ops,
+               .fused = ctl_is_one_pass(o)};
     int worst = CTL_OK;
     for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
         int code = run_file(c, &t, o->files + i);

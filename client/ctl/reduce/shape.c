@@ -247,6 +247,10 @@ int ctl_read_offsets(const char *name, uint64_t **offsets, uint64_t *n, char why
     ctl_source source = {.name = name, .raw_dtype = REDUCE_U64};
     *offsets = NULL;
     int err = ctl_open(&in, &source, why);
+    if (!err && in.npy && in.dims != 1) {
+        snprintf(why, CTL_WHY, "offsets have one dimension, not %d", in.dims);
+        err = REDUCE_E_SHAPE;
+    }
     if (!err)
         err = load(&in, offsets, n, why);
     ctl_close(&in);

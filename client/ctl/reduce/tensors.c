@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/ctl/formats/container.h"
+#include "client/ctl/text/screen_text.h"
 #include "proto/types.h"
 
 enum {
@@ -68,12 +69,12 @@ static void norm2_state(const uint8_t *stats, int dtype, uint8_t *out)
 }
 
 /* This is done here and not by the daemon: with hundreds of tensors two exchanges for each would take half of the time. */
-static int finish_state(table *t, int op, int dtype, const uint8_t *state, void *value)
+static int finish_state(table *t, int op, int dtype, const uint8_t *state, void *value, size_t room)
 {
     reduce_spec s = spec_of(t, op, dtype, 0);
     s.path = 0;
     s.ddof = op == REDUCE_STATS ? s.ddof : 0;
-    return reduce_state_finish(state, &s, value);
+    return reduce_state_finish(state, reduce_state_size(op, dtype), &s, value, room);
 }
 
 /* Of which type the least, the largest and the sum of elements are. */
@@ -92,9 +93,9 @@ static int finish(table *t, line *l)
     const int dtype = l->array->dtype;
     bool hex = t->o->format == CTL_HEX;
     norm2_state(l->state, dtype, squares);
-    int err = finish_state(t, REDUCE_STATS, dtype, l->state, &stats);
+    int err = finish_state(t, REDUCE_STATS, dtype, l->state, &stats, sizeof stats);
     if (!err)
-        err = finish_state(t, REDUCE_NORM2, dtype, squares, &norm2);
+        err = finish_state(t, REDUCE_NORM2, dtype, squares, &norm2, sizeof norm2);
     if (err)
         return err;
     int n = ctl_values(v, REDUCE_STATS, type_of_stats(dtype), &stats, hex);
@@ -126,7 +127,7 @@ static void submit(table *t, line *l)
     const ctl_array *a = l->array;
     reduce_spec s = spec_of(t, REDUCE_STATS, a->dtype, REDUCE_STATES_OUT);
     s.ddof = 0;
-    l->streamed = a->coding != CTL_PLAIN || a->swapped || s.path == REDUCE_PATH_STREAM;
+    l->streamed = a->coding != CTL_PLAIN || a->swapped || a->masked || s.path == REDUCE_PATH_STREAM;
     if (a->dtype && !l->streamed)
         keep_error(l, reduce_submit_file(t->c, &s, t->fd, a->offset, bytes_of(a), l->state, STATE, NULL, NULL, &l->job));
 }
@@ -136,19 +137,23 @@ static void stream(table *t, line *l)
     ctl_input in;
     ctl_options o = *t->o;
     ctl_work w = {.c = t->c, .o = &o, .in = &in, .n_in = 1};
+    ctl_input mask = {.fd = -1};
     char *name = NULL;
     if (asprintf(&name, "%s:%s", t->file, l->array->name) < 0) {
         keep_error(l, REDUCE_E_NO_MEMORY);
         return;
     }
-    ctl_source source = {.name = name, .array = l->array};
+    ctl_source source = {.name = name, .no_scale = o.no_scale, .array = l->array};
     int err = ctl_open(&in, &source, l->why);
     w.spec = spec_of(t, REDUCE_STATS, l->array->dtype, REDUCE_STATES_OUT);
     w.spec.ddof = 0;
     reduce_result r = REDUCE_RESULT_INIT;
+    if (!err && ctl_has_own_mask(&w))
+        err = ctl_own_mask(&w, &mask, l->why);
     if (!err)
         err = ctl_stream(&w, &w.spec, UINT64_MAX, l->state, STATE, &r, l->why);
     keep_error(l, err);
+    ctl_close(&mask);
     ctl_close(&in);
     free(name);
 }
@@ -187,7 +192,11 @@ static void print_line(const int width[COLUMNS], const char *(*cell_of)(const li
         const char *text = cell_of(l, i);
         if (!text[0]) /* nothing more in this line */
             break;
-        printf("%s%*s", i ? "  " : "", i < 2 ? -width[i] : width[i], text);
+        fputs(i ? "  " : "", stdout);
+        if (i < 2)
+            ctl_put_text(stdout, text, width[i]);
+        else
+            printf("%*s", width[i], text);
     }
     putchar('\n');
 }
@@ -202,13 +211,14 @@ static void print_table(const table *t)
 {
     int width[COLUMNS];
     for (int i = 0; i < COLUMNS; i++) {
-        width[i] = (int)strlen(heading(NULL, i));
-        for (size_t k = 0; k < t->n; k++)
-            if ((int)strlen(cell(&t->lines[k], i)) > width[i])
-                width[i] = (int)strlen(cell(&t->lines[k], i));
+        width[i] = ctl_columns(heading(NULL, i));
+        for (size_t k = 0; k < t->n; k++) {
+            const int columns = ctl_columns(cell(&t->lines[k], i));
+            width[i] = columns > width[i] ? columns : width[i];
+        }
     }
     if (t->o->n_files > 1)
-        printf("%s\n", t->file);
+        ctl_put_text(stdout, t->file, 0), putchar('\n');
     print_line(width, heading, NULL);
     for (size_t k = 0; k < t->n; k++)
         print_line(width, cell, &t->lines[k]);
@@ -266,7 +276,7 @@ bool ctl_is_table(const ctl_options *o)
 {
     const reduce_spec *s = &o->spec;
     return s->op == REDUCE_STATS && o->format != CTL_RAW && !o->mask && !o->offsets && !o->initial && !o->by_rows &&
-           !o->n_axes && !s->flags && !s->dtype;
+           !o->n_axes && !o->verify && !s->flags && !s->dtype;
 }
 
 static void run(table *t)

@@ -9,14 +9,6 @@
 #include "client/ctl/ctl.h"
 #include "client/ctl/text/integers.h"
 
-void ctl_clean(char *out, size_t cap, const char *token)
-{
-    size_t n = 0;
-    for (; n + 1 < cap && token[n]; n++)
-        out[n] = token[n] >= ' ' && token[n] < 127 ? token[n] : '?';
-    out[n] = 0;
-}
-
 static bool bad(const char *text, const char *what, int dtype, char why[CTL_WHY])
 {
     char clean[48];

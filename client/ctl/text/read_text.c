@@ -5,7 +5,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/ctl/formats/container.h"
 
@@ -30,7 +29,6 @@ typedef struct part {
 
 struct ctl_reader {
     ctl_pull *from;
-    int fd; /* of a file that can be read twice, else -1 */
     ctl_text parser;
     ctl_text_kind kind; /* of the examined text */
     bool guessed;       /* the type was not given by the user */
@@ -76,7 +74,7 @@ static int read_piece(ctl_reader *r, char why[CTL_WHY])
 }
 
 /* Examines the rest of a file without keeping it. `looked` bytes of the buffer are done. */
-static int look_at_rest(ctl_reader *r, off_t start, size_t looked, char why[CTL_WHY])
+static int look_at_rest(ctl_reader *r, size_t looked, char why[CTL_WHY])
 {
     while (!r->ended && !r->kind.real) {
         memmove(r->bytes, r->bytes + looked, r->n - looked);
@@ -88,7 +86,7 @@ static int look_at_rest(ctl_reader *r, off_t start, size_t looked, char why[CTL_
     }
     r->n = 0;
     r->ended = false;
-    if (lseek(r->fd, start, SEEK_SET) == start)
+    if (ctl_pull_rewind(r->from))
         return 0;
     snprintf(why, CTL_WHY, "cannot read it twice");
     return REDUCE_E_IO;
@@ -96,13 +94,12 @@ static int look_at_rest(ctl_reader *r, off_t start, size_t looked, char why[CTL_
 
 static int look_ahead(ctl_reader *r, char why[CTL_WHY])
 {
-    bool again = r->fd >= 0;
-    off_t start = again ? lseek(r->fd, 0, SEEK_CUR) : 0;
+    bool again = r->from->rewind;
     for (size_t looked = 0; !r->ended && !r->kind.real;) {
         bool whole = r->kind.some && ctl_text_dtype(&r->kind); /* integers, of one type */
         bool enough = r->n >= (again ? r->piece : LOOK_AHEAD);
         if (enough && again && !(r->brief && whole))
-            return look_at_rest(r, start, looked, why);
+            return look_at_rest(r, looked, why);
         if (enough) {
             r->cut = true;
             return 0;
@@ -121,7 +118,7 @@ static ctl_text parser_after(const ctl_reader *r, uint64_t line)
     return (ctl_text){.dtype = r->parser.dtype, .line = line, .no_negative_zero = r->brief && r->cut};
 }
 
-ctl_reader *ctl_reader_open(ctl_pull *from, int fd, bool brief, int *dtype, int *err, char why[CTL_WHY])
+ctl_reader *ctl_reader_open(ctl_pull *from, bool brief, int *dtype, int *err, char why[CTL_WHY])
 {
     ctl_reader *r = from ? calloc(1, sizeof *r) : NULL;
     if (!r) {
@@ -130,9 +127,8 @@ ctl_reader *ctl_reader_open(ctl_pull *from, int fd, bool brief, int *dtype, int 
         return NULL;
     }
     r->from = from;
-    r->fd = fd;
     r->guessed = *dtype == 0;
-    r->brief = brief && fd >= 0;
+    r->brief = brief && from->rewind;
     r->parser.dtype = *dtype;
     r->threads = ctl_threads(MAX_PARTS);
     r->piece = (size_t)r->threads * PART;
@@ -160,12 +156,15 @@ void ctl_reader_free(ctl_reader *r)
     free(r);
 }
 
-void ctl_reader_rewind(ctl_reader *r)
+bool ctl_reader_rewind(ctl_reader *r)
 {
+    if (!ctl_pull_rewind(r->from))
+        return false;
     r->parser = parser_after(r, 0);
     r->at = r->n = 0;
     r->part = r->n_parts = 0;
     r->ended = false;
+    return true;
 }
 
 void ctl_reader_agree(ctl_reader *const *r, int n, int *dtype)

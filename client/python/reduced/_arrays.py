@@ -6,8 +6,9 @@ from typing import Any, NamedTuple, Sequence
 
 import numpy as np
 
+from ._arrow import Flowing, Piece, elements, side_by_side, speaks
 from ._client import Client
-from ._elements import element
+from ._elements import agreed, element
 from ._sources import Source
 
 Array = np.ndarray[Any, Any]
@@ -63,25 +64,69 @@ PLAIN = (list, tuple, int, float, complex, np.generic)
 
 
 def _from_pandas(a: Any) -> Operand | None:
-    """A Series or an array with missing values beside its numbers."""
+    """A Series, an Index, an array or a DataFrame of pandas, whose missing values may be beside its numbers."""
     try:
         inner = getattr(a, "array", a)
     except ValueError:  # of several columns, such as a MultiIndex
         return None
-    data, mask = getattr(inner, "_data", None), getattr(inner, "_mask", None)
+    data, mask, dates = (getattr(inner, name, None) for name in ("_data", "_mask", "_ndarray"))
     if isinstance(data, np.ndarray) and isinstance(mask, np.ndarray):
         return Operand(data, ~mask)
+    if isinstance(dates, np.ndarray) and dates.dtype.kind in "mM":  # with a time zone, NumPy would make objects of them
+        return Operand(dates)
+    found = next((x for x in (getattr(inner, "_pa_array", None), data) if type(x).__module__.partition(".")[0] == "pyarrow"), None)
+    return None if found is None else operand(found, flows=True)
+
+
+def _from_frame(a: Any, name: str) -> Operand | None:
+    """A DataFrame of pandas whose columns differ, or have missing values beside their numbers."""
+    if not (type(a).__module__.partition(".")[0] == "pandas" and hasattr(a, "dtypes") and hasattr(a, "iloc") and getattr(a, "ndim", 1) == 2):
+        return None
+    if not a.shape[1] or len(set(a.dtypes)) == 1 and isinstance(a.dtypes.iloc[0], np.dtype):
+        return None
+    parts = [operand(a.iloc[:, i], name) for i in range(a.shape[1])]
+    found = side_by_side([Piece(o.data, o.keep) for o in parts], agreed([o.data.dtype for o in parts], name), None, name)
+    return Operand(*found)
+
+
+def _from_arrow(a: Any, name: str) -> Operand | None:
+    """What offers its elements by the Arrow C data interface; but pandas has said all that it knows."""
+    library = type(a).__module__.partition(".")[0]
+    if library == "pandas":
+        return None
+    if speaks(a):
+        found = elements(a, name)
+        return Operand(*found) if isinstance(found, Piece) else Operand(found)
+    if library == "pyarrow":
+        raise TypeError(f"{name}: {type(a).__name__} does not have the Arrow C data interface; arrays of pyarrow 14 and later do")
     return None
 
 
-def _from_polars(a: Any) -> Operand | None:
-    """A Series with missing values, whose integers NumPy would turn into floats."""
-    if not (type(a).__module__.partition(".")[0] == "polars" and hasattr(a, "is_not_null") and a.null_count()):
-        return None
-    kind = str(a.dtype)
-    if not (kind == "Boolean" or a.dtype.is_numeric()):
-        return None
-    return Operand(a.fill_null(kind != "Boolean" and 0).to_numpy(), a.is_not_null().to_numpy())
+def _types(a: Any) -> set[type]:
+    """The types of the elements of a list, and of the lists in it."""
+    found = set(map(type, a))
+    if found & {list, tuple}:
+        found = found.union(*(_types(x) for x in a if type(x) in (list, tuple)))
+    return found - {list, tuple}
+
+
+def _numbers(a: Any, found: Array, name: str) -> Array:
+    """The elements of a list that NumPy made floats of. Its integers stay integers, or are floats exactly; else a TypeError."""
+    if not any(issubclass(kind, (int, np.integer, np.ndarray)) for kind in _types(a)):
+        return found
+    boxed = np.array(a, dtype=object)
+    values = [int(x) if isinstance(x, np.integer) else x for x in boxed.ravel().tolist()]  # which Python compares exactly
+    whole = [x for x in values if isinstance(x, int)]
+    if len(whole) == len(values):
+        least, most = min(whole), max(whole)
+        for kind in (np.int64, np.uint64):
+            if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
+                return np.array(whole, kind).reshape(boxed.shape)
+        raise TypeError(f"{name}: integers from {least} to {most} do not fit 64 bits")
+    for x, y in zip(values, found.ravel().tolist()):
+        if isinstance(x, int) and x != y:
+            raise TypeError(f"{name}: the integer {x} beside floats cannot be one of them; convert it first")
+    return found
 
 
 def to_numpy(a: Any, name: str) -> Array:
@@ -90,7 +135,7 @@ def to_numpy(a: Any, name: str) -> Array:
     except (ValueError, TypeError, RuntimeError) as e:
         raise type(e)(f"{name}: {e}") from e
     if found.dtype == object:
-        what, how = ("elements of type object", "convert them first, for example with astype(float)")
+        what, how = ("integers beyond 64 bits" if isinstance(a, int) else "elements of type object", "convert them first, for example with astype(float)")
         if not found.ndim and not isinstance(a, PLAIN):
             what, how = f"objects of type {type(a).__name__}", "make an array or a list of it first"
         if isinstance(a, os.PathLike):
@@ -98,7 +143,7 @@ def to_numpy(a: Any, name: str) -> Array:
         raise TypeError(f"{name}: {what} cannot be reduced; {how}")
     if isinstance(a, (str, bytes)):
         raise TypeError(f"{name}: a string cannot be reduced; reduced.file({a!r}) has the elements of a file of that name")
-    return found
+    return _numbers(a, found, name) if found.dtype.kind in "fc" and isinstance(a, (list, tuple)) else found
 
 
 def complete(a: Any, name: str) -> Any:
@@ -119,10 +164,15 @@ shortcuts: dict[type, Any] = {}  # for some of these classes: a function that gi
 _foreign: dict[type, Any] = {}  # classes of tensors on a GPU, with `tensor` of _device.py: detecting them takes 2 us
 
 
-def operand(a: Any, name: str = "a") -> Operand:
-    """The operand for whatever a caller passes. TypeError or ValueError names the argument."""
+def operand(a: Any, name: str = "a", flows: bool = False) -> Operand:
+    """The operand for whatever a caller passes. TypeError or ValueError names the argument. With `flows` the data may be a Flowing."""
     if type(a) is np.ndarray:
         return Operand(a)
+    o = a if type(a) is Operand else _operand(a, name)
+    return o if flows or not isinstance(o.data, Flowing) else Operand(*o.data.whole())
+
+
+def _operand(a: Any, name: str) -> Operand:
     if type(a) in _foreign and (found := _foreign[type(a)](a)) is not None:
         return Operand(found)
     if isinstance(a, np.ma.MaskedArray):
@@ -133,17 +183,17 @@ def operand(a: Any, name: str = "a") -> Operand:
         return Operand(np.asarray(a), filename=getattr(a, "filename", None), matrix=isinstance(a, np.matrix))
     if isinstance(a, Remote):
         return Operand(a)
-    if not isinstance(a, PLAIN):
-        if hasattr(a, "__dlpack__") or hasattr(a, "__cuda_array_interface__"):
-            from ._device import shortcut, tensor
-            found = tensor(a)
-            if isinstance(found, Remote):
-                _foreign[type(a)] = tensor
-                if (short := shortcut(a)) is not None:
-                    shortcuts[type(a)] = short
-            if found is not None:
-                return Operand(found)
-        missing = _from_pandas(a) or _from_polars(a)
-        if missing is not None:
-            return missing
+    if isinstance(a, PLAIN):
+        return Operand(to_numpy(a, name))
+    if (held := _from_pandas(a) or _from_frame(a, name) or _from_arrow(a, name)) is not None:
+        return held
+    if hasattr(a, "__dlpack__") or hasattr(a, "__cuda_array_interface__"):
+        from ._device import shortcut, tensor
+        found = tensor(a)
+        if isinstance(found, Remote):
+            _foreign[type(a)] = tensor
+            if (short := shortcut(a)) is not None:
+                shortcuts[type(a)] = short
+        if found is not None:
+            return Operand(found)
     return Operand(to_numpy(a, name))

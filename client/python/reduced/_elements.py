@@ -73,3 +73,18 @@ def part_code(dtype: np.dtype[Any]) -> int:
 def is_nan(a: np.ndarray[Any, Any]) -> Any:
     """Where numbers are NaN and dates NaT."""
     return np.isnat(a) if a.dtype.kind in "mM" else np.isnan(a)
+
+
+def agreed(kinds: list[np.dtype[Any]], name: str) -> np.dtype[Any]:
+    """The type that holds the elements of all these types; TypeError if integers had to become floats."""
+    if all(k == kinds[0] for k in kinds):
+        return kinds[0]
+    names = " and ".join(sorted({str(k) for k in kinds}))
+    try:
+        found: np.dtype[Any] = np.result_type(*kinds)
+    except TypeError:
+        raise TypeError(f"{name}: {names} have no common type; convert them first") from None
+    if found.kind not in "biufcmM" or found.kind == "f" and all(k.kind in "biu" for k in kinds) \
+            or found.kind == "m" and any(k.kind != "m" for k in kinds):
+        raise TypeError(f"{name}: {names} have no common type; convert them first")
+    return found

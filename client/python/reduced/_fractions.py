@@ -1,5 +1,5 @@
-"""Variances with a divisor n - ddof that is not an integer, or larger than n: by exact arithmetic on the moments of partial states
-(proto/PROTOCOL.md, Partial states)."""
+"""What the library does not finish, by exact arithmetic on partial states (proto/PROTOCOL.md, Partial states): variances with a divisor
+n - ddof that is not an integer, or larger than n, and variances and mean squares of complex numbers."""
 from __future__ import annotations
 
 import ctypes
@@ -20,6 +20,8 @@ from ._sources import address
 HEAD, SPECIAL, COUNT = 16, 1, 8  # bytes of a state before its limbs; where a byte of infinities and NaNs and the count are
 LIMBS = {144: (6, -150), 824: (34, -1075), 56: (2, 0)}  # bytes of a state: limbs of the sum, before those of the squares; log2 of its unit
 FORMS = {_abi.F16: (11, -24), _abi.BF16: (8, -133), _abi.F32: (24, -149)}  # digits, and log2 of the smallest number above 0
+UNITS = {96: -150, 552: -1075}  # bytes of a state of squares: log2 of the unit of the elements
+CELLS = {_abi.F16: np.float16, _abi.F32: np.float32}
 DOUBLE = 53, -1074
 
 
@@ -38,7 +40,7 @@ class Fractional:
         cells = np.empty(states.shape, self.cell)
         for i, state in enumerate(states):
             data = state.tobytes()
-            check(lib().reduce_state_finish(data, ctypes.byref(self.spec), address(cells[i:i + 1])))  # its errors; NaN and 0 are right
+            check(lib().reduce_state_finish(data, len(data), ctypes.byref(self.spec), address(cells[i:i + 1]), cells.itemsize))  # its errors; NaN and 0 are right
             exact = variance(data, self.ddof)
             if exact is None:
                 cells[i] = self.bits(math.nan)
@@ -52,21 +54,56 @@ class Fractional:
             return np.float32(value).view("u4") >> 16 if self.spec.out == _abi.BF16 else self.cell.type(value)
 
 
+class OfPairs:
+    """var, std or rms of complex numbers, from the states of their real and imaginary parts. Their sum is rounded once, then the root."""
+
+    def __init__(self, op: str, ddof: Any, out: int):
+        self.op, self.root, (self.over, self.ddof) = op, op != "var", (Fraction(ddof).denominator, Fraction(ddof).numerator)
+        self.form, self.cell = FORMS.get(out, DOUBLE), CELLS.get(out, np.float64)
+
+    def __call__(self, states: Array) -> Array:
+        """The values of states whose last axis has both parts."""
+        found = [self.value(pair[0].tobytes(), pair[1].tobytes()) for pair in states.reshape(-1, 2)]
+        with np.errstate(over="ignore"):
+            return np.array(found, self.cell).reshape(states.shape[:-1])
+
+    def value(self, *pair: bytes) -> float:
+        """By whole numbers, without the common divisors that fractions look for."""
+        n = int.from_bytes(pair[0][COUNT:HEAD], "little")
+        special = max(state[SPECIAL] for state in pair)
+        if self.op == "rms":
+            top, below, unit = sum(int.from_bytes(state[HEAD:], "little") for state in pair), n, UNITS[len(pair[0])]
+        else:
+            top = sum(n * squares - total * total for total, squares in map(moments, pair)) * self.over
+            below, unit = n * (n * self.over - self.ddof), LIMBS[len(pair[0])][1]
+        if special or below <= 0:
+            return math.inf if special == 1 and self.op == "rms" else math.nan
+        return nearest_ratio(top, below << -2 * unit, self.root, *self.form) if top else 0.0
+
+
+def moments(state: bytes) -> tuple[int, int]:
+    """The sum of a state's elements and that of their squares, in its units."""
+    middle = HEAD + 8 * LIMBS[len(state)][0]
+    return int.from_bytes(state[HEAD:middle], "little", signed=True), int.from_bytes(state[middle:], "little", signed=True)
+
+
 def variance(state: bytes, ddof: Fraction) -> Fraction | None:
     """The variance of a state's elements; None: it is not a number."""
     n = int.from_bytes(state[COUNT:HEAD], "little")
     if state[SPECIAL] or n <= ddof or not n:
         return None
-    limbs, unit = LIMBS[len(state)]
-    middle = HEAD + 8 * limbs
-    total = int.from_bytes(state[HEAD:middle], "little", signed=True)
-    squares = int.from_bytes(state[middle:], "little", signed=True)
+    unit = LIMBS[len(state)][1]
+    total, squares = moments(state)
     return Fraction(n * squares - total * total, n) / (n - ddof) * Fraction(2) ** (2 * unit)
 
 
 def nearest(x: Fraction, root: bool, digits: int, least: int) -> float:
     """The number nearest to x > 0, or to its root. It has `digits` binary digits, none below 2**least; ties go to the even one."""
-    n, d = x.numerator, x.denominator
+    return nearest_ratio(x.numerator, x.denominator, root, digits, least)
+
+
+def nearest_ratio(n: int, d: int, root: bool, digits: int, least: int) -> float:
+    """The same of n / d."""
     size = (n.bit_length() - d.bit_length()) // (2 if root else 1)  # the number is between 2**(size - 1) and 2**(size + 1)
     low = max(size - digits, least) - 2
     shift = (2 if root else 1) * low

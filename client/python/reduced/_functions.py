@@ -16,6 +16,8 @@ from numpy import ndarray
 
 from ._abi import MAX, MEAN, MIN, SUM
 from ._again import reduce
+from ._arrays import operand
+from ._arrow import speaks
 from ._elements import Element
 from ._errors import EmptyError
 from ._plan import Plan
@@ -86,7 +88,7 @@ def _ddof(ddof: Any, correction: Any) -> Any:
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, *, where: Any = None,
         mean: Any = None, correction: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None,
         deadline: float | None = None, progress: Progress | None = None) -> Any:
-    """The variance with divisor n - ddof, from exact moments, rounded once; of complex numbers the sum of both parts' variances. `mean`
+    """The variance with divisor n - ddof, from exact moments, rounded once; of complex numbers the sum of both parts' variances, rounded once. `mean`
     is accepted as in NumPy, but not used. `correction` is another name for `ddof`, which may be any number.
 
     >>> reduced.var([1e9 + 1, 1e9 + 2, 1e9 + 3], ddof=1)
@@ -347,6 +349,8 @@ def _or_nan(f: Callable[..., Any]) -> Callable[..., Any]:
         def nothing(**kw: Any) -> Any:
             from ._all_nan import fill
             return fill(f, a, axis, out, keepdims, where, **kw)
+        if type(a) is not ndarray and speaks(a):
+            a = operand(a, flows=True)  # a stream is read once
         try:
             found = skip(a, axis, out, keepdims, initial, where, **kw)
         except EmptyError:

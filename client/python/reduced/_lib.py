@@ -15,7 +15,10 @@ _lib: Any = None
 
 
 def program(name: str) -> str | None:
-    """The path of a program of this package, `reduced` or `reducectl`, or of its library; None: the system's."""
+    """The path of a program of this package, `reduced` or `reducectl`, or of its library; None: the system's.
+
+    Whoever may write there may write the package's modules, too, which Python has executed by now.
+    """
     path = os.path.join(BUNDLED, name)
     return path if os.path.exists(path) else None
 

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Remote, operand
+from ._arrays import Array, Operand, Remote, operand
+from ._arrow import Flowing
 from ._elements import Element, float_code, part_code
 from ._errors import EmptyError
-from ._layout import Layout, arrange, copied, in_order
+from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import lib
-from ._prepare import Prepared, roomy
+from ._prepare import PLACES, Prepared, become_integers, roomy, without_nat
 from ._results import Finish, Make, shorter
-from ._sources import Source, in_memory
+from ._sources import InPieces, Source, in_memory
 
 if TYPE_CHECKING:
     from ._segments import Segments
 
 NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NAN_ERROR}
-PLACES = ("argmin", "argmax", "stats")  # results that name a place
 CELL = {"f": "f8", "i": "i8", "u": "u8"}
 OTHERS = {_abi.F16: "f2", _abi.BF16: "u2", _abi.F32: "f4", _abi.U64: "u8"}
 MOST_ROWS_IN_RUNS = 4096  # of data that the daemon has: a reply holds as many results of any kind
@@ -102,7 +102,7 @@ def first_element(initial: Any, el: Element) -> Array:
             one = np.asarray(initial).astype(el.dtype, casting="same_kind" if el.dated else "unsafe").reshape(())
     except (TypeError, ValueError):
         raise TypeError(f"initial is one {'element' if el.dated else 'number'}, not {initial!r}") from None
-    if el.kind != "f" and one != initial:  # nor is NaT equal to itself
+    if (el.kind != "f" or isinstance(initial, (int, np.integer))) and one.tolist() != initial:  # nor is NaT equal to itself
         raise ValueError(f"initial: elements of type {el.dtype} cannot be {initial!r}")
     return one
 
@@ -191,14 +191,17 @@ def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
 
 def reply_code(p: Prepared) -> int:
     """reduce_dtype of a value that is to be rounded to a short float, or to be unsigned; 0: as it is."""
-    el, value = p.element, _abi.OPS[p.op].value
-    if value == "SAME" and el.kind == "i" and p.wanted.kind == "u":
-        return _abi.U64
-    if el.parts == 2 and p.op in ("var", "std", "rms"):  # rounded after the parts are joined
+    if p.element.parts == 2 and p.op in ("var", "std", "rms"):  # rounded when the parts are joined
         return 0
-    if value == "REAL" or value == "SAME" and el.kind == "f":
-        return part_code(p.wanted)
-    return 0
+    return out_code(p.op, p.element, p.wanted)
+
+
+def out_code(op: str, el: Element, wanted: np.dtype[Any]) -> int:
+    """The same for an operation and its elements."""
+    value = _abi.OPS[op].value
+    if value == "SAME" and el.kind == "i" and wanted.kind == "u":
+        return _abi.U64
+    return part_code(wanted) if value == "REAL" or value == "SAME" and el.kind == "f" else 0
 
 
 def is_wide(op: str, el: Element, wanted: np.dtype[Any]) -> bool:
@@ -254,6 +257,28 @@ def _remember(key: Any, recipe: Recipe, p: Prepared) -> None:
     _recipes[key] = recipe
 
 
+def goes_in_pieces(flow: Flowing, op: str, axis: Any, dtype: Any, where: Any, offsets: Any) -> bool:
+    """Whether a stream gives one result, from elements as they are."""
+    ndim = 2 if flow.columns else 1
+    if where is not None or offsets is not None or len(axes_of(axis, ndim)) < ndim or op == "mean" and flow.dtype.kind == "m":
+        return False
+    return dtype is None or op != "prod" and not become_integers(op, flow.dtype, np.dtype(dtype))
+
+
+def in_pieces(flow: Flowing, found: Plan) -> Plan:
+    """The plan for a stream, from that for no elements."""
+    kind, el, op, nan = flow.dtype, found.element, found.op, next(name for name, code in NANS.items() if code == found.spec.nan)
+
+    def ready(data: Array, keep: Array | None) -> tuple[Array, Array]:
+        flat, marks = np.ascontiguousarray(data).reshape(-1), None if keep is None else np.ascontiguousarray(keep).reshape(-1)
+        if kind.kind in "mM":
+            flat, marks = without_nat(op, nan, flat, np.ones(flat.size, bool) if marks is None else marks)
+        flat = flat.astype(el.dtype, copy=False).view(el.view)
+        return flat, np.ones(flat.size, bool) if marks is None else marks
+    found.source = InPieces(flow, ready)
+    return found
+
+
 def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None,
          where: Any = None, ddof: Any = 0, nan: str = "propagate", offsets: Any = None, wrap: bool = False, make: Make | None = None,
          state: bool = False) -> Plan:
@@ -264,11 +289,17 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     initial, where = (None if x is NO_VALUE else x for x in (initial, where))
     ddof = divisor(op, ddof)
     whole = type(ddof) is int
-    o, key = operand(a), None
+    o, key = operand(a, flows=True), None
+    if isinstance(o.data, Flowing):
+        if goes_in_pieces(o.data, op, axis, dtype, where, offsets):
+            return in_pieces(o.data, plan(op, o.data.nothing(), None, dtype, out, keepdims, initial, None, ddof, nan, None, wrap, make, state))
+        o = Operand(*o.data.whole())
     keepdims = keepdims is not NO_VALUE and bool(keepdims) or o.matrix and axis is not None and offsets is None
+    if state and o.masked:
+        o = o._replace(masked=False)  # a state of masked elements alone is one of nothing
     if initial is not None:
         o = o._replace(data=roomy(op, o.data, initial))
-    if isinstance(o.data, Remote) and out is initial is where is offsets is None:
+    if isinstance(o.data, Remote) and o.keep is out is initial is where is offsets is None:
         key = _key(o.data, op, axis, dtype, keepdims, ddof, nan, wrap, make, state)
         if key in _recipes:
             return _recipes[key].again(o.data)
@@ -283,7 +314,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
 
     el, keep, source = p.element, [], source_of(p, layout, flips)
     wide = not state and is_wide(p.op, el, p.wanted)
-    states = state or wide or not whole
+    of_pairs = el.parts == 2 and p.op in ("var", "std", "rms")
+    states = state or wide or of_pairs or not whole
     if not isinstance(p.data, Remote) or p.keep is not None or p.moved:
         key = None
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
@@ -304,7 +336,10 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if p.keep is not None and not isinstance(p.data, Remote):
         keep.append(in_order(p.keep, layout))
         spec.mask = keep[-1].ctypes.data
-    if not whole:
+    if of_pairs:
+        from ._fractions import OfPairs
+        finish.of_pairs = OfPairs(p.op, ddof, 0 if finish.scalar and not finish.given else part_code(p.wanted))
+    elif not whole:
         from ._fractions import Fractional
         finish = Fractional(finish, p.op, el, spec, ddof)
     elif wide:

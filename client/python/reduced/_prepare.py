@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Operand, Remote, complete, to_numpy
+from ._arrays import PLAIN, Array, Operand, Remote, complete, operand, to_numpy
 from ._elements import Element, element, float_code, is_nan
 from ._errors import NanError, OverflowError_
 from ._layout import axes_of
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 COUNTS = ("any", "all", "count_nonzero")
 CHOICES = ("min", "max", "minmax", "range", "argmin", "argmax")     # undefined without elements
 REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # also of integers
+PLACES = ("argmin", "argmax", "stats")                              # results that name a place
 OF_PAIRS = ("sum", "mean", "var", "std", "sumsq", "norm2", "rms")  # of complex numbers
 OVER_BOTH = ("sumsq", "norm2")                                     # one value from real and imaginary parts
 OF_DATES = ("min", "max", "minmax", "range", "argmin", "argmax", *COUNTS)
@@ -40,6 +41,7 @@ class Prepared:
         self.late: Array | None = None           # elements that make their result NaT
         self.counts: Any = None                  # of spans, for their mean
         self.masked = o.keep if o.masked else None
+        self.maskless = o.masked and o.keep is None  # a masked array without a mask: its results are masked arrays, too
         self.filename = o.filename
         self.matrix = o.matrix
         if self.masked is not None and op in CHOICES and not segments:
@@ -140,17 +142,49 @@ def native(data: Any) -> Any:
     return data if data.dtype.isnative or isinstance(data, Remote) else data.astype(data.dtype.newbyteorder("="))
 
 
-def elements_of(a: Any, dtype: np.dtype[Any], name: str) -> Array:
-    """A piece as consecutive elements of a type. Arrays must have a type that fits it, lists numbers of its kind."""
+def elements_of(a: Any, dtype: np.dtype[Any], name: str) -> tuple[Array, Array | None]:
+    """A piece as consecutive elements of a type, and which of them are not missing (None: all). Arrays must have a type that fits it,
+    lists numbers of its kind."""
     if np.ma.is_masked(a):
         raise TypeError(f"{name}: masked elements cannot be left out here; give its compressed()")
-    data = to_numpy(a, name)
+    o = operand(a, name)
+    data, keep = o.data, None if o.keep is None or o.masked else np.ascontiguousarray(o.keep).reshape(-1)
+    if isinstance(data, Remote):
+        data = data.copy("") if data.readable else to_numpy(data, name)
     if data.dtype.newbyteorder("=") != dtype:
-        if not np.can_cast(data.dtype, dtype, "safe" if isinstance(a, np.ndarray) else "same_kind"):
+        if not np.can_cast(data.dtype, dtype, "same_kind" if isinstance(a, PLAIN) and type(a) is not Operand else "safe"):
             raise TypeError(f"{name}: elements of {data.dtype} where {dtype} is expected")
-        if dtype.kind in "iu" and not np.array_equal(data, data.astype(dtype)):
-            raise ValueError(f"{name}: it has numbers that {dtype} cannot be")
-    return np.ascontiguousarray(data, dtype).reshape(-1)
+        check_exact(data, dtype, o.keep, name)
+    return np.ascontiguousarray(data, dtype).reshape(-1), keep
+
+
+def check_exact(data: Array, dtype: np.dtype[Any], keep: Array | None, name: str) -> None:
+    """ValueError if an integer that counts is not a number of the type."""
+    if data.dtype.kind not in "iu" or dtype.kind not in "iufc":
+        return
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = data.astype(dtype)
+        lost = (found.real if dtype.kind == "c" else found).astype(data.dtype) != data
+    if dtype.kind in "iu":
+        lost = lost | ((data < 0) != (found < 0))
+    if keep is not None:
+        lost = lost & keep
+    if lost.any():
+        raise ValueError(f"{name}: it has numbers that {dtype} cannot be, such as {data[lost][0]}")
+
+
+def without_nat(op: str, nan: str, a: Array, keep: Array | None) -> tuple[Array, Array | None]:
+    """A piece of dates and its mask without NaT, which is an integer for the daemon."""
+    late = np.isnat(a) if keep is None else np.isnat(a) & keep
+    if not late.any() or op in COUNTS:
+        return a, keep
+    if nan == "raise":
+        raise NanError("NAN: a NaN or NaT was found and the policy is 'raise'", "nan")
+    if keep is not None and nan == "omit":
+        return a, keep & ~late
+    if nan != "omit" or op in PLACES:
+        raise ValueError(f"chunk: it has a NaT, with which the {op} of a stream is not possible")
+    return a[~late], keep
 
 
 def in_memory(data: Any, why: str) -> Array:

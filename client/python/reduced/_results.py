@@ -25,6 +25,7 @@ class Finish:
         if p.segments:
             self.laid, self.shape = p.segments.results(self.laid), p.segments.results(p.shape)
         self.keepdims = keepdims
+        self.of_pairs: Callable[[Array], Array] | None = None  # makes the values of complex numbers from states
         self.scalar = not self.shape and out is None
         self.simple = self.scalar and not given and p.element.parts == 1 and not p.element.dated and p.masked is None
         self.number = p.wanted.kind if self.simple and not make else ""  # the result is a single cell
@@ -46,14 +47,14 @@ class Finish:
             return self.make(cells[0], p, ()) if self.make else plain(cells[0], p.wanted)
         values = self.in_axis_order(cells)
         if p.element.parts == 2:
-            values = join(p.asked, values)
+            values = self.of_pairs(values) if self.of_pairs else join(p.asked, values)
         if p.element.dated:
             values = self.dates(values)
         if self.scalar and p.masked is not None and not p.masked.any() and not self.make and p.asked != "count_nonzero":
             return np.ma.masked
         if self.make:
             found = self.make(values, p, self.full if self.keepdims else None if self.shape else ())
-            return found if p.masked is None or p.asked != "minmax" else self.masked_pair(found)
+            return self.masked_pair(found) if p.asked == "minmax" and (p.maskless or p.masked is not None) else found
         if self.scalar and not self.given and p.wanted.kind not in "mM":
             one = fit(values, p.wanted, p.asked) if p.wanted.kind in "biu" else values  # floats with all bits, as those of other arrays
             return plain(np.asarray(one)[()], p.wanted)  # of complex numbers, dates and masked arrays
@@ -64,22 +65,25 @@ class Finish:
     def array(self, values: Array) -> Any:
         if self.out is not None:
             put_out(values, self.out, self.p.asked)
-            if self.p.masked is not None and isinstance(self.out, np.ma.MaskedArray):
-                self.out.mask = ~self.marked(self.p.masked, self.keepdims)
+            if isinstance(self.out, np.ma.MaskedArray) and (self.p.maskless or self.p.masked is not None):
+                self.out.mask = self.lost()
             return self.out
-        if self.p.masked is not None and not self.scalar:
-            return np.ma.MaskedArray(values, mask=~self.marked(self.p.masked, self.keepdims))
+        if (self.p.maskless or self.p.masked is not None) and not self.scalar:
+            return np.ma.MaskedArray(values, mask=self.lost())
         if self.p.matrix and values.ndim == 2:
             return values.view(np.matrix)
         return values[()] if self.scalar else values
 
     def masked_pair(self, pair: Any) -> Any:
         """The smallest and the largest element as masked arrays."""
-        marks: Any = self.p.masked
+        lost = self.lost()
         if self.scalar:
-            return pair if marks.any() else pair._make((np.ma.masked, np.ma.masked))
-        lost = ~self.marked(marks, self.keepdims)
+            return pair._make((np.ma.masked, np.ma.masked)) if np.all(lost) else pair
         return pair._make(np.ma.MaskedArray(x, mask=lost) for x in pair)
+
+    def lost(self) -> Any:
+        """Which results of a masked array have masked elements alone."""
+        return False if self.p.masked is None else ~self.marked(self.p.masked, self.keepdims)
 
     def marked(self, marks: Array, keepdims: bool = False) -> Array:
         """For each result, whether some element is marked."""
@@ -120,10 +124,6 @@ def join(op: str, values: Array) -> Array:
     """One value from those of real and imaginary parts."""
     if op in ("sum", "mean"):
         return np.asarray(np.ascontiguousarray(values).view(f"c{2 * values.dtype.itemsize}")[..., 0])
-    if op == "var":
-        return np.asarray(values[..., 0] + values[..., 1])
-    if op in ("std", "rms"):
-        return np.asarray(np.hypot(values[..., 0], values[..., 1]))
     return values
 
 

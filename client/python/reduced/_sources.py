@@ -1,6 +1,7 @@
 """Where the elements of a reduction are: in memory, in a file, with the daemon, on the GPU; and how the library reaches them."""
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 from ctypes import c_void_p
@@ -8,8 +9,11 @@ from typing import Any, Callable, Protocol
 
 import numpy as np
 
+from . import _abi
+from ._arrow import Flowing
 from ._client import Client
 from ._errors import IoError
+from ._lib import check, lib
 
 BEHIND_HEAD = object.__basicsize__  # of a PyArrayObject, whose first member is the address of the data
 
@@ -70,6 +74,32 @@ class FileRange(Source):
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         close(self.fd)
+
+
+class InPieces(Source):
+    """The pieces of a stream, each sent when it was read. `ready` makes elements and mask of a piece as the plan's elements."""
+
+    jobs, nbytes = False, 0
+
+    def __init__(self, flow: Flowing, ready: Callable[[Any, Any], tuple[Any, Any]]):
+        self.flow, self.ready = flow, ready
+
+    def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
+        one = _abi.Spec.from_buffer_copy(ctypes.cast(spec, ctypes.POINTER(_abi.Spec)).contents)
+        one.flags |= _abi.MASKED
+        handle = c_void_p()
+        client.call("reduce_stream_begin", ctypes.byref(one), ctypes.byref(handle))
+        try:
+            for piece in self.flow:
+                data, keep = self.ready(*piece)
+                check(lib().reduce_stream_append_masked(handle, address(data), address(keep), data.size))
+        except BaseException:
+            lib().reduce_stream_abort(handle)
+            raise
+        return int(lib().reduce_stream_finish(handle, out, room, result))
+
+    def start(self, *_: Any) -> int:
+        raise NotImplementedError
 
 
 def _mapped(address: int) -> tuple[int, int, int, int] | None:

@@ -5,19 +5,19 @@ import ctypes
 import os
 import sys
 import threading
-from math import prod
 from typing import Any, Callable
 
 import numpy as np
 
 from . import _abi
-from ._arrays import Array
+from ._arrays import PLAIN, Array, Operand, operand
+from ._arrow import Flowing
 from ._client import Client, default
 from ._functions import _minmax, _stats
-from ._errors import Error, ForkedError, NanError
+from ._errors import Error, ForkedError
 from ._lib import check, lib, milliseconds
-from ._plan import PLACES, Plan, plan
-from ._prepare import COUNTS, elements_of
+from ._plan import Plan, plan
+from ._prepare import PLACES, elements_of, without_nat
 from ._sources import address
 from ._state import dtype_of, first_ddof, named
 
@@ -31,7 +31,7 @@ def mask_of(where: Any, shape: tuple[int, ...]) -> Array:
     if asked.dtype != bool and asked.size:
         raise TypeError(f"where is an array of bool, not of {asked.dtype}")
     try:
-        return np.ascontiguousarray(np.broadcast_to(asked, shape if asked.shape != (prod(shape),) else asked.shape), bool).reshape(-1)
+        return np.ascontiguousarray(np.broadcast_to(asked, shape), bool).reshape(-1)
     except ValueError:
         raise ValueError(f"where: its shape {asked.shape} cannot be broadcast to {shape}") from None
 
@@ -60,15 +60,31 @@ class Stream:
         self._client.call("reduce_stream_begin", ctypes.byref(spec), ctypes.byref(self._handle))
 
     def append(self, chunk: Any, where: Any = None) -> None:
-        """Append a piece of elements. With `masked`, `where` has one bool for each. Ctrl-C during the call drops the stream."""
+        """Append a piece of elements, without its missing values. With `masked`, `where` has one bool for each. Ctrl-C during the call
+        drops the stream."""
         if not self._masked and where is not None:
             raise ValueError("where needs a stream with masked=True")
         self._opened()  # before the lock, which a forked child may have inherited locked
-        a, keep = elements_of(chunk, self.dtype, "chunk"), None
-        if self._masked:
-            keep = mask_of(where, np.shape(chunk))
+        o = None if isinstance(chunk, (np.ndarray, *PLAIN)) else operand(chunk, "chunk", flows=True)
+        if o is None or not isinstance(o.data, Flowing):
+            self._append(chunk if o is None else o, where)
+        elif where is not None:
+            self._append(Operand(*o.data.whole()), where)
+        else:
+            for piece in o.data:
+                self._append(Operand(*piece), None)
+
+    def _append(self, chunk: Any, where: Any) -> None:
+        a, known = elements_of(chunk, self.dtype, "chunk")
+        keep = mask_of(where, chunk.data.shape if type(chunk) is Operand else np.shape(chunk)) if self._masked else None
+        if known is not None and self._masked:
+            keep = keep & known
+        elif known is not None and not known.all():
+            if self.op in PLACES:
+                raise TypeError(f"chunk: to leave out its missing values, the {self.op} of a stream needs masked=True")
+            a = a[known]
         if self.dtype.kind in "mM":
-            a, keep = self._dates(a, keep)
+            a, keep = without_nat(self.op, self._nan, a, keep)
 
         with self._using:
             handle = self._opened()
@@ -83,19 +99,6 @@ class Stream:
                 self._handle = None
                 lib().reduce_stream_abort(handle)
                 raise
-
-    def _dates(self, a: Array, keep: Array | None) -> tuple[Array, Array | None]:
-        """The elements and their mask without NaT, which is an integer for the daemon."""
-        late = np.isnat(a) if keep is None else np.isnat(a) & keep
-        if not late.any() or self.op in COUNTS:
-            return a, keep
-        if self._nan == "raise":
-            raise NanError("NAN: a NaN or NaT was found and the policy is 'raise'", "nan")
-        if keep is not None and self._nan == "omit":
-            return a, keep & ~late
-        if self._nan != "omit" or self.op in PLACES:
-            raise ValueError(f"chunk: it has a NaT, with which the {self.op} of a stream is not possible")
-        return a[~late], keep
 
     def _opened(self) -> Any:
         """The library's handle."""

@@ -150,7 +150,7 @@ u32 walk_lanes(u64 length)
 u32 fewer_lanes(const Device *d, u64 lines, u64 length, u64 share)
 {
     u32 lanes = walk_lanes(length);
-    const u64 threads = (u64)d->sms * d->tuning->walkers_per_sm;
+    const u64 threads = (u64)d->sms * kTuning.walkers_per_sm;
     while (lanes > 1 && lanes * share > length && lines * lanes / 2 >= threads)
         lanes /= 2;
     return lanes;
@@ -168,7 +168,7 @@ u32 teams_for(const FinishArgs &a, Scratch s, u64 lines, u32 team, u64 fill, u32
 
 u32 teams_per_line(const Device *d, const FinishArgs &a, Scratch s, u64 lines, u32 team)
 {
-    return teams_for(a, s, lines, team, (u64)d->sms * d->tuning->walkers_per_sm / team / lines, kTuning.least_walk);
+    return teams_for(a, s, lines, team, (u64)d->sms * kTuning.walkers_per_sm / team / lines, kTuning.least_walk);
 }
 
 // The same of `across` blocks of vectors of columns side by side: as many blocks as run at once.
@@ -283,7 +283,7 @@ cudaError_t finish_lines(const Device *d, const FinishArgs &a, const WalkArgs &w
 // How many batches of lines a warp of theirs collects, so that each lane has one to finish, if that leaves warps enough.
 u32 turns_of(const Device *d, u64 lines, u32 lanes)
 {
-    const u64 most = lines * lanes / ((u64)d->sms * d->tuning->walkers_per_sm);
+    const u64 most = lines * lanes / ((u64)d->sms * kTuning.walkers_per_sm);
     return most < 1 ? 1 : most < lanes ? (u32)most : lanes;
 }
 
@@ -530,7 +530,7 @@ RowShape row_shape(const Device *d, const RowArgs &r, u64 bytes, bool narrow)
         return kStaged;
     if (r.lanes == 1 && !r.offsets)
         return kTinyRows;
-    return !r.offsets && whole && tile ? kWholeRows : bytes >= d->tuning->long_rows ? kLongRows : kOtherRows;
+    return !r.offsets && whole && tile ? kWholeRows : bytes >= kTuning.long_row_bytes ? kLongRows : kOtherRows;
 }
 
 cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, u64 longest, cudaStream_t stream)

@@ -80,9 +80,9 @@ SegmentKernel pick_row_kernel(const Device *d, const rp_spec &s, int layout)
     bool skip = skips_nans(s);
     const bool pairs = !d->slow_doubles && !d->long_sums;
     if (pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && s.dtype != RP_F16)))
-        return sum_few_kernel(s.dtype, skip, s.row_len, *d->tuning);
+        return sum_few_kernel(s.dtype, skip, s.row_len);
     if (pairs && rk_is_abs(layout) && (s.dtype == RP_F32 || s.dtype == RP_F64))
-        return magnitudes_few_kernel(s.dtype, skip, s.row_len, *d->tuning);
+        return magnitudes_few_kernel(s.dtype, skip, s.row_len);
     switch ((rp_layout)layout) {
     case RP_STATE_SUM32:
     case RP_STATE_ABS32:

@@ -2,7 +2,6 @@
 // include this one, so that a new kernel does not recompile the others: a wrong declaration here fails to link.
 #pragma once
 
-#include "kernels/cuda/launch/tuning_table.h"
 #include "kernels/cuda/pass/args.h"
 
 namespace rk {
@@ -10,19 +9,19 @@ namespace rk {
 // ---- whole rows, and their lines (kernel.walk) ----
 
 // By element type, and `skip`: NaNs are left out and counted
-SegmentKernel sum_float_kernel(int dtype, bool skip);                                      // sum_bins.cu: f16 bf16 f32
-SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len, const rk_tuning &);        // sum_twosum.cu: bf16 f32 f64
-SegmentKernel magnitudes_few_kernel(int dtype, bool skip, u64 row_len, const rk_tuning &); // ... f32 f64
-SegmentKernel sum_f64_kernel(bool skip, bool large_shared);                                // sum_digits.cu
-SegmentKernel sum_int_kernel(int dtype);                                                   // sum_int.cu
-SegmentKernel best_kernel(int layout, int dtype, bool skip);                               // minmax_arg.cu
-SegmentKernel count_kernel(int dtype, bool skip);                                          // count.cu
-SegmentKernel moments_int_kernel(int layout, int dtype);                                   // moments_int.cu
-SegmentKernel minmax_kernel(int dtype);                                                    // minmax.cu
-SegmentKernel bits_kernel(int layout, int dtype);                                          // bits.cu
-SegmentKernel moments_f64_kernel(bool stats, bool near);                                   // moments_f64.cu
-SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_shared);     // moments_f32.cu: f16 bf16 f32
-SegmentKernel prod_kernel(int dtype);                                                      // lines_product.cu
+SegmentKernel sum_float_kernel(int dtype, bool skip);                                  // sum_bins.cu: f16 bf16 f32
+SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len);                       // sum_twosum.cu: bf16 f32 f64
+SegmentKernel magnitudes_few_kernel(int dtype, bool skip, u64 row_len);                // ... f32 f64
+SegmentKernel sum_f64_kernel(bool skip, bool large_shared);                            // sum_digits.cu
+SegmentKernel sum_int_kernel(int dtype);                                               // sum_int.cu
+SegmentKernel best_kernel(int layout, int dtype, bool skip);                           // minmax_arg.cu
+SegmentKernel count_kernel(int dtype, bool skip);                                      // count.cu
+SegmentKernel moments_int_kernel(int layout, int dtype);                               // moments_int.cu
+SegmentKernel minmax_kernel(int dtype);                                                // minmax.cu
+SegmentKernel bits_kernel(int layout, int dtype);                                      // bits.cu
+SegmentKernel moments_f64_kernel(bool stats, bool near);                               // moments_f64.cu
+SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_shared); // moments_f32.cu: f16 bf16 f32
+SegmentKernel prod_kernel(int dtype);                                                  // lines_product.cu
 
 // Products of floats: `fn` finishes all rows, and product_redo_kernel, launched behind it, those whose rounding is not certain.
 // Its blocks are as large, and its grid is as high.

@@ -4,6 +4,7 @@
 #include "kernels/cuda/pass/column_narrow.cuh"
 #include "kernels/cuda/pass/column_ring.cuh"
 #include "kernels/cuda/pass/join_words.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
 
 namespace rk {
 namespace {
@@ -150,11 +151,6 @@ template <class Part> __global__ void __launch_bounds__(kColumnThreads)
     }
 }
 
-template <int kDtype> WalkFn pick_narrow(bool squares)
-{
-    return squares ? walk_float_columns<NarrowColumns<kDtype, kMoments>> : walk_float_columns<NarrowColumns<kDtype, kSum>>;
-}
-
 template <int kDtype> WalkFn pick_finish(int layout)
 {
     return rk_square_limbs(layout) ? finish_float_columns<ColumnPart<kMoments, kDtype>>
@@ -163,33 +159,33 @@ template <int kDtype> WalkFn pick_finish(int layout)
 
 } // namespace
 
-WalkFn column_float_kernel(int layout, int dtype, bool values)
+template <int kDtype> WalkFn column_float_part(bool squares)
 {
-    const bool squares = rk_square_limbs(layout);
-    if (rk_is_stats(layout) || (dtype == RP_F64 && squares && !values)) // two doubles seldom hold squares of f64
-        return NULL;
-    switch (dtype) {
-    case RP_F16:
-        return pick_narrow<RP_F16>(squares);
-    case RP_BF16:
-        return pick_narrow<RP_BF16>(squares);
-    case RP_F32:
-        return pick_narrow<RP_F32>(squares);
-    default:
+    if constexpr (kDtype == RP_F64)
         return squares ? walk_float_columns<DoubleColumns<kMoments>> : walk_float_columns<DoubleColumns<kSum>>;
-    }
+    else
+        return squares ? walk_float_columns<NarrowColumns<kDtype, kMoments>> : walk_float_columns<NarrowColumns<kDtype, kSum>>;
 }
 
-WalkFn column_finish_kernel(int layout, int dtype)
+// f32 stands for all narrower floats
+template <int kDtype> WalkFn column_finish_part(int layout)
 {
-    return dtype == RP_F64 ? pick_finish<RP_F64>(layout) : pick_finish<RP_F32>(layout);
+    if constexpr (kDtype == RP_F32 || kDtype == RP_F64)
+        return pick_finish<kDtype>(layout);
+    else
+        return NULL;
 }
 
-u32 column_pair_words(int layout) { return rk_square_limbs(layout) ? ColumnPart<kMoments>::kWords : ColumnPart<kSum>::kWords; }
-
-size_t column_shared_bytes(int layout, int dtype)
+template <int kDtype> u32 column_words_part(bool squares)
 {
-    return kRingBytes + column_pair_words(layout) * (16 / rk_bytes(dtype)) * kColumnThreads * sizeof(u64);
+    return squares ? ColumnPart<kMoments>::kWords : ColumnPart<kSum>::kWords;
 }
+
+#define PARTS(X) X(RP_F16) X(RP_BF16) X(RP_F32) X(RP_F64)
+#define PART(of)                                         \
+    template WalkFn column_float_part<of>(bool squares); \
+    template WalkFn column_finish_part<of>(int layout);  \
+    template u32 column_words_part<of>(bool squares);
+#include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

@@ -7,6 +7,7 @@
 #include "kernels/cuda/pass/elements.cuh"
 #include "kernels/cuda/pass/masked.cuh"
 #include "kernels/cuda/pass/tile.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
 
 namespace rk {
 namespace {
@@ -350,34 +351,41 @@ template <int kBytes, Kind kKind> WalkFn pick_masked(int layout)
 
 } // namespace
 
-WalkFn masked_best_kernel(int layout, int dtype, bool skip)
+template <BestPart kPart> SegmentKernel best_part(int layout, int dtype, bool skip)
 {
-    if (layout != RP_STATE_MIN && layout != RP_STATE_MAX && layout != RP_STATE_ARGMIN && layout != RP_STATE_ARGMAX)
-        return NULL;
-    if (rk_bytes(dtype) != 4)
-        return NULL;
-    return !rk_is_float(dtype) ? pick_masked<4, kInteger>(layout)
-           : skip              ? pick_masked<4, kFloatSkip>(layout)
-                               : pick_masked<4, kFloat>(layout);
+    if constexpr (kPart == BestPart::Float16)
+        return pick_float<2>(layout, skip);
+    else if constexpr (kPart == BestPart::Float32)
+        return pick_float<4>(layout, skip);
+    else if constexpr (kPart == BestPart::Float64)
+        return pick_float<8>(layout, skip);
+    else
+        switch (rk_bytes(dtype)) {
+        case 1:
+            return dtype == RP_BOOL ? light_kernels<Best<1, kTruth, true>>() : pick<1, kInteger>(layout);
+        case 2:
+            return pick<2, kInteger>(layout);
+        case 4:
+            return pick<4, kInteger>(layout);
+        default:
+            return pick<8, kInteger>(layout);
+        }
 }
 
-SegmentKernel best_kernel(int layout, int dtype, bool skip)
+template <BestPart kPart> WalkFn masked_best_part(int layout, bool skip)
 {
-    int bytes = rk_bytes(dtype);
-    if (rk_is_float(dtype))
-        return bytes == 2   ? pick_float<2>(layout, skip)
-               : bytes == 4 ? pick_float<4>(layout, skip)
-                            : pick_float<8>(layout, skip);
-    switch (bytes) {
-    case 1:
-        return dtype == RP_BOOL ? light_kernels<Best<1, kTruth, true>>() : pick<1, kInteger>(layout);
-    case 2:
-        return pick<2, kInteger>(layout);
-    case 4:
-        return pick<4, kInteger>(layout);
-    default:
-        return pick<8, kInteger>(layout);
-    }
+    if constexpr (kPart == BestPart::Float32)
+        return skip ? pick_masked<4, kFloatSkip>(layout) : pick_masked<4, kFloat>(layout);
+    else if constexpr (kPart == BestPart::Integer)
+        return pick_masked<4, kInteger>(layout);
+    else
+        return NULL;
 }
+
+#define PARTS(X) X(Float16) X(Float32) X(Float64) X(Integer)
+#define PART(of)                                                                      \
+    template SegmentKernel best_part<BestPart::of>(int layout, int dtype, bool skip); \
+    template WalkFn masked_best_part<BestPart::of>(int layout, bool skip);
+#include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

@@ -13,10 +13,13 @@
 // a tile is found out at once; infinities, NaNs and very small elements take a slower way.
 //
 // This is also the way to sum f32 on devices where doubles are slow (tuning.cuh).
+#include <type_traits>
+
 #include "kernels/cuda/exact/exponent_window.cuh"
 #include "kernels/cuda/exact/extremes_tile.cuh"
 #include "kernels/cuda/pass/chosen.cuh"
 #include "kernels/cuda/pass/near_rows.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
 
 #pragma nv_diag_suppress 177 // members that are not used where a kernel is left empty (kUsedHere)
 
@@ -464,25 +467,23 @@ template <class Element, bool kStats> SegmentKernel pick(bool large_shared)
     return large_shared ? segment_kernel<Moments32<Element, 384, kStats>>() : segment_kernel<Moments32<Element, 96, kStats>>();
 }
 
-template <class Element> SegmentKernel pick(bool large_shared, bool stats, bool near)
-{
-    if (near)
-        return large_shared ? near_kernel<Element, 384>() : near_kernel<Element, 96>();
-    return stats ? pick<Element, true>(large_shared) : pick<Element, false>(large_shared);
-}
-
 } // namespace
 
-SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_shared)
+// Not split further: a kernel of near sums has the exact one in it.
+template <Moments32Part kPart> SegmentKernel moments_f32_part(bool near, bool large_shared)
 {
-    switch (dtype) {
-    case RP_F16:
-        return pick<F16>(large_shared, stats, near);
-    case RP_BF16:
-        return pick<Bf16>(large_shared, stats, near);
-    default:
-        return pick<F32>(large_shared, stats, near);
-    }
+    using Part = Moments32Part;
+    constexpr bool kStats = kPart >= Part::StatsF16;
+    constexpr bool kF16 = kPart == Part::F16 || kPart == Part::StatsF16, kF32 = kPart == Part::F32 || kPart == Part::StatsF32;
+    using Element = std::conditional_t<kF16, F16, std::conditional_t<kF32, F32, Bf16>>;
+    if constexpr (!kStats)
+        if (near)
+            return large_shared ? near_kernel<Element, 384>() : near_kernel<Element, 96>();
+    return pick<Element, kStats>(large_shared);
 }
+
+#define PARTS(X) X(F16) X(Bf16) X(F32) X(StatsF16) X(StatsBf16) X(StatsF32)
+#define PART(of) template SegmentKernel moments_f32_part<Moments32Part::of>(bool near, bool large_shared);
+#include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

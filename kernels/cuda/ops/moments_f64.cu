@@ -11,6 +11,7 @@
 // window empties it into the accumulator and begins another one.
 #include "kernels/cuda/exact/extremes_tile.cuh"
 #include "kernels/cuda/pass/near_rows.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
 
 namespace rk {
 namespace {
@@ -507,12 +508,18 @@ template <bool kStats> struct Moments64 {
 
 } // namespace
 
-SegmentKernel moments_f64_kernel(bool stats, bool near)
+// Not split further: a kernel of near sums has the exact one in it.
+template <Moments64Part kPart> SegmentKernel moments_f64_part(bool near)
 {
-    using Any = Moments64<false>;
-    if (near)
-        return near_rows<NearMoments64<Any::kThreads, Any::kUnroll>, Any>();
-    return stats ? segment_kernel<Moments64<true>>() : segment_kernel<Any>();
+    using Any = Moments64<kPart == Moments64Part::Stats>;
+    if constexpr (kPart == Moments64Part::Moments)
+        if (near)
+            return near_rows<NearMoments64<Any::kThreads, Any::kUnroll>, Any>();
+    return segment_kernel<Any>();
 }
+
+#define PARTS(X) X(Moments) X(Stats)
+#define PART(of) template SegmentKernel moments_f64_part<Moments64Part::of>(bool near);
+#include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

@@ -5,6 +5,7 @@
 #include "kernels/cuda/launch/registry.h"
 #include "kernels/cuda/pass/elements.cuh"
 #include "kernels/cuda/pass/lines.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
 
 namespace rk {
 namespace {
@@ -227,37 +228,33 @@ template <class Element, Want kWant> SegmentKernel pick()
         return row_and_walk_kernels<MomentsInt<Element, kWant>>();
 }
 
-template <Want kWant> SegmentKernel pick(int dtype)
+template <class Element> SegmentKernel pick(int layout)
 {
-    switch (dtype) {
-    case RP_I8:
-        return pick<Integer<int8_t, uint8_t, int8_t>, kWant>();
-    case RP_U8:
-        return pick<Integer<uint8_t, uint8_t, int8_t>, kWant>();
-    case RP_I16:
-        return pick<Integer<int16_t, uint16_t, int16_t>, kWant>();
-    case RP_U16:
-        return pick<Integer<uint16_t, uint16_t, int16_t>, kWant>();
-    case RP_I32:
-        return pick<Integer<int32_t, u32, int32_t>, kWant>();
-    case RP_U32:
-        return pick<Integer<u32, u32, int32_t>, kWant>();
-    case RP_I64:
-        return pick<Integer<i64, u64, i64>, kWant>();
-    default:
-        return pick<Integer<u64, u64, i64>, kWant>();
-    }
+    if constexpr (Element::kSigned)
+        if (layout == RP_STATE_ABSINT)
+            return pick<Element, kMagnitudes>();
+    return rk_is_stats(layout) ? pick<Element, kStatistics>() : pick<Element, kSquares>();
 }
 
 } // namespace
 
-SegmentKernel moments_int_kernel(int layout, int dtype)
+template <IntPart kPart> SegmentKernel moments_int_part(int layout, int dtype)
 {
-    if (layout == RP_STATE_ABSINT)
-        return rk_is_signed(dtype) ? pick<kMagnitudes>(dtype) : sum_int_kernel(dtype);
-    if (rk_is_stats(layout))
-        return dtype == RP_BOOL ? pick<Truth, kStatistics>() : pick<kStatistics>(dtype);
-    return pick<kSquares>(dtype);
+    if constexpr (kPart == IntPart::Narrow)
+        return dtype == RP_BOOL  ? pick<Truth, kStatistics>()
+               : dtype == RP_I8  ? pick<Integer<int8_t, uint8_t, int8_t>>(layout)
+               : dtype == RP_U8  ? pick<Integer<uint8_t, uint8_t, int8_t>>(layout)
+               : dtype == RP_I16 ? pick<Integer<int16_t, uint16_t, int16_t>>(layout)
+                                 : pick<Integer<uint16_t, uint16_t, int16_t>>(layout);
+    else
+        return dtype == RP_I32   ? pick<Integer<int32_t, u32, int32_t>>(layout)
+               : dtype == RP_U32 ? pick<Integer<u32, u32, int32_t>>(layout)
+               : dtype == RP_I64 ? pick<Integer<i64, u64, i64>>(layout)
+                                 : pick<Integer<u64, u64, i64>>(layout);
 }
+
+#define PARTS(X) X(Narrow) X(Wide)
+#define PART(of) template SegmentKernel moments_int_part<IntPart::of>(int layout, int dtype);
+#include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

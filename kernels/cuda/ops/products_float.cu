@@ -6,6 +6,7 @@
 #include "kernels/cuda/exact/log_walker.cuh"
 #include "kernels/cuda/exact/product_part.cuh"
 #include "kernels/cuda/pass/lines.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
 
 namespace rk {
 namespace {
@@ -108,36 +109,15 @@ template <int kDtype, bool kSkip> SegmentKernel pick()
     return k;
 }
 
-template <bool kSkip> SegmentKernel pick(int dtype)
-{
-    switch (dtype) {
-    case RP_F16:
-        return pick<RP_F16, kSkip>();
-    case RP_BF16:
-        return pick<RP_BF16, kSkip>();
-    case RP_F32:
-        return pick<RP_F32, kSkip>();
-    default:
-        return pick<RP_F64, kSkip>();
-    }
-}
-
 } // namespace
 
-SegmentKernel product_kernel(int dtype, bool skip) { return skip ? pick<true>(dtype) : pick<false>(dtype); }
+template <int kDtype> SegmentKernel product_part(bool skip) { return skip ? pick<kDtype, true>() : pick<kDtype, false>(); }
+template <int kDtype> SegmentFn product_redo_part() { return redo_rows<FloatProd<kDtype>>; }
 
-SegmentFn product_redo_kernel(int dtype)
-{
-    switch (dtype) {
-    case RP_F16:
-        return redo_rows<FloatProd<RP_F16>>;
-    case RP_BF16:
-        return redo_rows<FloatProd<RP_BF16>>;
-    case RP_F32:
-        return redo_rows<FloatProd<RP_F32>>;
-    default:
-        return redo_rows<FloatProd<RP_F64>>;
-    }
-}
+#define PARTS(X) X(RP_F16) X(RP_BF16) X(RP_F32) X(RP_F64)
+#define PART(of)                                        \
+    template SegmentKernel product_part<of>(bool skip); \
+    template SegmentFn product_redo_part<of>();
+#include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

@@ -8,6 +8,7 @@
 #include "kernels/cuda/pass/short_lines.cuh"
 #include "kernels/cuda/pass/thread_rows.cuh"
 #include "kernels/cuda/pass/tile_rows.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
 
 namespace rk {
 namespace {
@@ -512,20 +513,18 @@ template <int kDtype> RowsKernel narrow_kernel(RowShape shape, u64 vectors)
 
 } // namespace
 
-RowsKernel sum_rows_kernel(int dtype, RowShape shape, u64 vectors)
+template <int kDtype> RowsKernel sum_rows_part(RowShape shape, u64 vectors)
 {
-    switch (dtype) {
-    case RP_F16:
-        return narrow_kernel<RP_F16>(shape, vectors);
-    case RP_BF16:
-        return narrow_kernel<RP_BF16>(shape, vectors);
-    case RP_F32:
-        return narrow_kernel<RP_F32>(shape, vectors);
-    default:
+    if constexpr (kDtype != RP_F64)
+        return narrow_kernel<kDtype>(shape, vectors);
+    else
         return shape == kTinyRows   ? sum_tiny_rows<RP_F64>
                : shape == kLongRows ? sum_rows<RP_F64, 4, kLineThreads>
                                     : sum_rows<RP_F64, 4, kRowThreads>;
-    }
 }
+
+#define PARTS(X) X(RP_F16) X(RP_BF16) X(RP_F32) X(RP_F64)
+#define PART(of) template RowsKernel sum_rows_part<of>(RowShape shape, u64 vectors);
+#include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

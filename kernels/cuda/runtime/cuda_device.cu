@@ -43,7 +43,6 @@ cudaError_t device_open(Device *d, int id)
     TRY_CUDA(cudaDeviceGetAttribute(&khz, cudaDevAttrMemoryClockRate, id));
     TRY_CUDA(cudaDeviceGetAttribute(&bits, cudaDevAttrGlobalMemoryBusWidth, id));
     d->peak = 2000 * (u64)khz * (u64)bits / 8; // two transfers a cycle
-    d->tuning = rk_tuning_of(10 * d->major + d->minor, 1e-9 * (double)d->peak / d->sms);
     return cudaSuccess;
 }
 

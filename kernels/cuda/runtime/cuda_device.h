@@ -4,7 +4,6 @@
 #include <cuda_runtime.h>
 #include <pthread.h>
 
-#include "kernels/cuda/launch/tuning_table.h"
 #include "kernels/cuda/pass/plan.h"
 
 // Give a CUDA error to the caller.
@@ -30,8 +29,7 @@ struct Device {
     u64 bytes; // of memory
     u64 peak;  // bytes a second that the memory can move at most
     int sms;
-    int major, minor; // compute capability
-    const rk_tuning *tuning;
+    int major, minor;       // compute capability
     bool large_shared;      // a block may have 227 KiB of shared memory: compute capability 9 and 10
     bool overlapped_launch; // programmatic dependent launch: compute capability 9.0 and later
     bool long_sums;         // no sums in two doubles

@@ -1,0 +1,152 @@
+// Which part of a unit has a kernel (pass/unit_parts.h); no kernel is here, so this compiles at once. registry.h has the calls.
+#include "kernels/cuda/launch/registry.h"
+#include "kernels/cuda/pass/column_ring.cuh"
+#include "kernels/cuda/pass/elements.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
+
+namespace rk {
+
+SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len)
+{
+    using Part = PairPart;
+    switch (dtype) {
+    case RP_BF16:
+        return pair_part<Part::SumBf16>(skip, row_len);
+    case RP_F32:
+        return skip ? pair_part<Part::SumF32Skip>(skip, row_len) : pair_part<Part::SumF32>(skip, row_len);
+    default:
+        return row_len >= kLongRow ? pair_part<Part::LongSumF64>(skip, row_len)
+               : skip              ? pair_part<Part::SumF64Skip>(skip, row_len)
+                                   : pair_part<Part::SumF64>(skip, row_len);
+    }
+}
+
+SegmentKernel magnitudes_few_kernel(int dtype, bool skip, u64 row_len)
+{
+    return dtype == RP_F32 ? pair_part<PairPart::MagnitudesF32>(skip, row_len)
+                           : pair_part<PairPart::MagnitudesF64>(skip, row_len);
+}
+
+SegmentKernel masked_sum_kernel(int layout, int dtype, bool skip)
+{
+    return dtype == RP_F32 && layout == RP_STATE_SUM32 ? pair_part<PairPart::MaskedF32>(skip, 0) : SegmentKernel{};
+}
+
+SegmentKernel best_kernel(int layout, int dtype, bool skip)
+{
+    if (!rk_is_float(dtype))
+        return best_part<BestPart::Integer>(layout, dtype, skip);
+    const int bytes = rk_bytes(dtype);
+    return bytes == 2   ? best_part<BestPart::Float16>(layout, dtype, skip)
+           : bytes == 4 ? best_part<BestPart::Float32>(layout, dtype, skip)
+                        : best_part<BestPart::Float64>(layout, dtype, skip);
+}
+
+WalkFn masked_best_kernel(int layout, int dtype, bool skip)
+{
+    if (layout != RP_STATE_MIN && layout != RP_STATE_MAX && layout != RP_STATE_ARGMIN && layout != RP_STATE_ARGMAX)
+        return NULL;
+    if (rk_bytes(dtype) != 4)
+        return NULL;
+    return rk_is_float(dtype) ? masked_best_part<BestPart::Float32>(layout, skip)
+                              : masked_best_part<BestPart::Integer>(layout, skip);
+}
+
+SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_shared)
+{
+    using Part = Moments32Part;
+    switch (dtype) {
+    case RP_F16:
+        return stats ? moments_f32_part<Part::StatsF16>(near, large_shared) : moments_f32_part<Part::F16>(near, large_shared);
+    case RP_BF16:
+        return stats ? moments_f32_part<Part::StatsBf16>(near, large_shared) : moments_f32_part<Part::Bf16>(near, large_shared);
+    default:
+        return stats ? moments_f32_part<Part::StatsF32>(near, large_shared) : moments_f32_part<Part::F32>(near, large_shared);
+    }
+}
+
+SegmentKernel moments_f64_kernel(bool stats, bool near)
+{
+    return stats ? moments_f64_part<Moments64Part::Stats>(near) : moments_f64_part<Moments64Part::Moments>(near);
+}
+
+SegmentKernel moments_int_kernel(int layout, int dtype)
+{
+    if (layout == RP_STATE_ABSINT && !rk_is_signed(dtype))
+        return sum_int_kernel(dtype);
+    return rk_bytes(dtype) < 4 ? moments_int_part<IntPart::Narrow>(layout, dtype)
+                               : moments_int_part<IntPart::Wide>(layout, dtype);
+}
+
+RowsKernel sum_rows_kernel(int dtype, RowShape shape, u64 vectors)
+{
+    switch (dtype) {
+    case RP_F16:
+        return sum_rows_part<RP_F16>(shape, vectors);
+    case RP_BF16:
+        return sum_rows_part<RP_BF16>(shape, vectors);
+    case RP_F32:
+        return sum_rows_part<RP_F32>(shape, vectors);
+    default:
+        return sum_rows_part<RP_F64>(shape, vectors);
+    }
+}
+
+WalkFn column_float_kernel(int layout, int dtype, bool values)
+{
+    const bool squares = rk_square_limbs(layout);
+    if (rk_is_stats(layout) || (dtype == RP_F64 && squares && !values)) // two doubles seldom hold squares of f64
+        return NULL;
+    switch (dtype) {
+    case RP_F16:
+        return column_float_part<RP_F16>(squares);
+    case RP_BF16:
+        return column_float_part<RP_BF16>(squares);
+    case RP_F32:
+        return column_float_part<RP_F32>(squares);
+    default:
+        return column_float_part<RP_F64>(squares);
+    }
+}
+
+WalkFn column_finish_kernel(int layout, int dtype)
+{
+    return dtype == RP_F64 ? column_finish_part<RP_F64>(layout) : column_finish_part<RP_F32>(layout);
+}
+
+u32 column_pair_words(int layout) { return column_words_part<RP_F32>(rk_square_limbs(layout)); }
+
+size_t column_shared_bytes(int layout, int dtype)
+{
+    return kRingBytes + column_pair_words(layout) * (16 / rk_bytes(dtype)) * kColumnThreads * sizeof(u64);
+}
+
+SegmentKernel product_kernel(int dtype, bool skip)
+{
+    switch (dtype) {
+    case RP_F16:
+        return product_part<RP_F16>(skip);
+    case RP_BF16:
+        return product_part<RP_BF16>(skip);
+    case RP_F32:
+        return product_part<RP_F32>(skip);
+    default:
+        return product_part<RP_F64>(skip);
+    }
+}
+
+SegmentFn product_redo_kernel(int dtype)
+{
+    switch (dtype) {
+    case RP_F16:
+        return product_redo_part<RP_F16>();
+    case RP_BF16:
+        return product_redo_part<RP_BF16>();
+    case RP_F32:
+        return product_redo_part<RP_F32>();
+    default:
+        return product_redo_part<RP_F64>();
+    }
+}
+
+} // namespace rk

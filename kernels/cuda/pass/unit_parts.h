@@ -1,0 +1,38 @@
+/* Units that are compiled in parts, since nvcc takes long over all their kernels at once: what each part gives.
+ * ops/choose_part.cu chooses among them. */
+#pragma once
+
+#include "kernels/cuda/pass/args.h"
+
+#pragma nv_diag_suppress 177 // what only other parts of the unit use
+
+namespace rk {
+
+// Sums of f32 and f64: rows from this length on have more loads in flight. On an H100 128 MiB take 1 % less, 32 MiB 3 % more.
+constexpr u64 kLongRow = 1 << 24;
+
+enum class PairPart { SumF32, SumF32Skip, SumF64, SumF64Skip, LongSumF64, MagnitudesF32, MagnitudesF64, SumBf16, MaskedF32 };
+template <PairPart kPart> SegmentKernel pair_part(bool skip, u64 row_len); // sum_twosum.cu
+
+enum class BestPart { Float16, Float32, Float64, Integer };
+template <BestPart kPart> SegmentKernel best_part(int layout, int dtype, bool skip); // minmax_arg.cu
+template <BestPart kPart> WalkFn masked_best_part(int layout, bool skip);            // ... NULL: there is none
+
+enum class Moments32Part { F16, Bf16, F32, StatsF16, StatsBf16, StatsF32 };
+template <Moments32Part kPart> SegmentKernel moments_f32_part(bool near, bool large_shared); // moments_f32.cu
+
+enum class Moments64Part { Moments, Stats };
+template <Moments64Part kPart> SegmentKernel moments_f64_part(bool near); // moments_f64.cu
+
+enum class IntPart { Narrow, Wide };                                            // of 1 and 2 bytes, of 4 and 8
+template <IntPart kPart> SegmentKernel moments_int_part(int layout, int dtype); // moments_int.cu
+
+// By element type
+template <int kDtype> RowsKernel sum_rows_part(RowShape shape, u64 vectors); // sum_short_lines.cu
+template <int kDtype> WalkFn column_float_part(bool squares);                // columns_float.cu
+template <int kDtype> WalkFn column_finish_part(int layout);
+template <int kDtype> u32 column_words_part(bool squares);
+template <int kDtype> SegmentKernel product_part(bool skip); // products_float.cu
+template <int kDtype> SegmentFn product_redo_part();
+
+} // namespace rk
