@@ -564,8 +564,8 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
  * merged: equal elements give equal bytes. The places of argmin, argmax and stats are those that the elements were added with,
  * and stay as they are in a merge: a part begins at its first element's index in the whole array (reduce_state_add_at,
  * reduce_state_merge_at, reduce_spec.index_base). These calls need no client, allocate nothing and do no I/O. They may run in
- * any number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind share
- * it: sum, mean | sumsq, norm2, rms | var, std, sem | minmax, range | count, count_nonzero, any, all.
+ * any number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind
+ * share it: sum, mean | sumsq, norm2, rms | var, std, sem | minmax, range | count, count_nonzero, any, all.
  *
  *     unsigned char s[REDUCE_MAX_STATE];
  *     reduce_state_init(s, sizeof s, REDUCE_SUM, REDUCE_F64);
@@ -615,6 +615,10 @@ int reduce_state_merge_at(void *into, size_t size, const void *from, size_t from
  * The spec has op, dtype, out, nan, ddof, initial, REDUCE_WRAP; rows is 1. Errors: those of reduce_run that need no daemon;
  * REDUCE_E_BAD_MESSAGE (not a state of op and dtype), _ARGUMENT (a spec with a shape, too little room). */
 int reduce_state_finish(const void *state, size_t size, const reduce_spec *spec, void *result, size_t room);
+
+/* The values of the states that lie one after the other in `bytes` bytes, one after the other. Errors: those of
+ * reduce_state_finish; reduce_last_fault has the index of the state that has no value, and those before it are written. */
+int reduce_states_finish(const void *states, size_t bytes, const reduce_spec *spec, void *results, size_t room);
 
 /* States as vectors of int64, for engines that can add integers but call no function of ours: MPI_SUM on MPI_INT64_T, NCCL,
  * torch.distributed, a column of a table. Convert the state of each rank, add the vectors element by element, in any order and

@@ -254,6 +254,7 @@ static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
     rd_requests *q = &s->requests;
     const char *url = s->config.listen[i], *path = rd_ipc_path(url);
     int passed = take_activated(&s->activated.messages[i]);
+    s->bound[i] = path && passed < 0;
     if (!rd_gate_open_url(s, i)) {
         snprintf(why, cap, "%s: no memory", url);
         return false;

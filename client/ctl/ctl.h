@@ -312,6 +312,7 @@ typedef struct ctl_input {
     uint64_t bytes;         /* of elements, in all */
     uint64_t done;          /* given out so far */
     uint64_t start;         /* file offset of the elements */
+    ctl_pull *keep;         /* a byte for each element, 0 if its attributes say that it is missing; NULL: none is */
     ctl_pull *pull;         /* the bytes come out of a decoder; NULL: out of the file as they are */
     uint8_t head[CTL_HEAD]; /* read ahead to see what it is */
     size_t head_len, head_at;
@@ -474,6 +475,13 @@ typedef struct ctl_work {
     bool mistaken;    /* the guessed type of a text was wrong: nothing is printed */
     ctl_progress progress;
 } ctl_work;
+
+/* ---- own_mask.c ---- */
+
+/* Do attributes of an input say which elements are missing? Then a mask of all inputs, which is w->mask from now on, as long as
+ * they are open. 0, or a reduce_err with `why`. */
+bool ctl_has_own_mask(const ctl_work *w);
+int ctl_own_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY]);
 
 /* ---- feed.c: how its elements get to the daemon ---- */
 

@@ -214,10 +214,28 @@ static int take_array(ctl_input *in, const ctl_source *source, const ctl_array *
     in->bytes = a->count * reduce_dtype_size(in->dtype);
     in->start = a->offset;
     in->head_len = in->head_at = 0;
+    if (a->masked && !(in->keep = ctl_hdf5_mask(in->fd, a, &err, why)))
+        return err ? err : no_memory(why);
     if (a->coding == CTL_PLAIN)
         return lseek(in->fd, (off_t)in->start, SEEK_SET) < 0 ? REDUCE_E_IO : 0;
     ctl_pull *pull = ctl_array_pull(in->fd, a, &err, why);
     return read_through(in, pull, err, why);
+}
+
+/* A dataset of HDF5 by a path that is not in the list: of a soft link, of a further hard link, with dots. */
+static const ctl_array *find_path(ctl_input *in, const ctl_source *source, ctl_directory *d, const char *member, uint64_t size)
+{
+    char why[CTL_WHY], *path = strdup(member);
+    ctl_directory one = {0};
+    bool found = path && !ctl_hdf5_list(&one, in->fd, size, source->no_scale, path, why) && one.n == 1;
+    free(path);
+    if (!found) {
+        ctl_directory_free(&one);
+        return NULL;
+    }
+    ctl_directory_free(d);
+    *d = one;
+    return d->arrays;
 }
 
 /* The member that the name says, or the only one. */
@@ -229,10 +247,12 @@ static int open_member(ctl_input *in, const ctl_source *source, ctl_kind kind, c
         snprintf(why, CTL_WHY, "a pipe of it cannot be read: it has to be a file");
         return REDUCE_E_TYPE;
     }
-    int err = ctl_directory_read(&d, kind, in->fd, size, why);
+    int err = ctl_directory_read(&d, kind, in->fd, size, source->no_scale, why);
     if (err)
         return err;
     const ctl_array *a = ctl_directory_find(&d, member, why);
+    if (!a && member && kind == CTL_IS_HDF5)
+        a = find_path(in, source, &d, member, size);
     err = a ? take_array(in, source, a, why) : REDUCE_E_TYPE;
     ctl_directory_free(&d);
     return err;
@@ -277,11 +297,25 @@ static bool is_container(ctl_kind kind) { return kind == CTL_IS_ZIP || kind == C
 
 static bool is_stream(ctl_kind kind) { return kind == CTL_IS_GZIP || kind == CTL_IS_ZSTD; }
 
+/* Behind a user block of 2^10 bytes or more, HDF5 begins later than what was read ahead. */
+static bool is_hdf5_behind(int fd, uint64_t size)
+{
+    uint8_t head[8];
+    for (uint64_t at = CTL_HEAD; at + sizeof head <= size && at < UINT64_C(1) << 62; at *= 2)
+        if (pread(fd, head, sizeof head, (off_t)at) == (ssize_t)sizeof head && ctl_sniff(head, sizeof head).kind == CTL_IS_HDF5)
+            return true;
+    return false;
+}
+
 /* What the bytes are. Packed ones are raw elements if the user says so. */
-static ctl_sniffed sniff(const ctl_input *in, const ctl_source *source)
+static ctl_sniffed sniff(const ctl_input *in, const ctl_source *source, uint64_t size)
 {
     ctl_sniffed s = ctl_sniff(in->head, in->head_len);
     bool packed = is_stream(s.kind) || s.kind == CTL_IS_PACKED || s.kind == CTL_IS_ZIP;
+    bool unknown = s.kind == CTL_IS_RAW || s.kind == CTL_IS_TEXT || s.kind == CTL_IS_OTHER_TEXT;
+    if (unknown && in->regular && !in->pull && !source->dtype && !source->raw_dtype && !source->text &&
+        is_hdf5_behind(in->fd, size))
+        return (ctl_sniffed){CTL_IS_HDF5, "HDF5", NULL};
     return source->no_unpack && packed ? (ctl_sniffed){CTL_IS_RAW, "raw elements", NULL} : s;
 }
 
@@ -298,12 +332,12 @@ static bool is_foreign(ctl_kind kind) { return kind == CTL_IS_PACKED || kind == 
 
 static int open_kind(ctl_input *in, const ctl_source *source, const char *member, uint64_t size, char why[CTL_WHY])
 {
-    ctl_sniffed s = sniff(in, source);
+    ctl_sniffed s = sniff(in, source, size);
     if (!in->pull && is_stream(s.kind)) {
         int err = open_stream(in, s.kind, why);
         if (err)
             return err;
-        s = sniff(in, source);
+        s = sniff(in, source, size);
     }
     if ((source->text || member) && is_foreign(s.kind))
         return refuse(in, &s, why);
@@ -348,7 +382,7 @@ bool ctl_is_pipe(const char *name, struct stat *st)
 }
 
 /* Opens regular files only: the writer of a FIFO would see a reader come and go. */
-int ctl_arrays(const char *name, bool no_unpack, ctl_directory *d, char why[CTL_WHY])
+int ctl_arrays(const char *name, const ctl_options *o, ctl_directory *d, char why[CTL_WHY])
 {
     uint8_t head[CTL_HEAD];
     struct stat st;
@@ -358,8 +392,11 @@ int ctl_arrays(const char *name, bool no_unpack, ctl_directory *d, char why[CTL_
     if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode)) {
         ssize_t n = pread(fd, head, sizeof head, 0);
         ctl_kind kind = n > 0 ? ctl_sniff(head, (size_t)n).kind : CTL_IS_RAW;
-        bool read = is_container(kind) && !(kind == CTL_IS_ZIP && no_unpack);
-        err = read ? ctl_directory_read(d, kind, fd, (uint64_t)st.st_size, why) : 0;
+        bool unknown = kind == CTL_IS_RAW || kind == CTL_IS_TEXT || kind == CTL_IS_OTHER_TEXT;
+        if (unknown && !o->spec.dtype && is_hdf5_behind(fd, (uint64_t)st.st_size))
+            kind = CTL_IS_HDF5;
+        bool read = is_container(kind) && !(kind == CTL_IS_ZIP && o->no_unpack);
+        err = read ? ctl_directory_read(d, kind, fd, (uint64_t)st.st_size, o->no_scale, why) : 0;
     }
     if (fd >= 0)
         close(fd);
@@ -399,7 +436,8 @@ void ctl_close(ctl_input *in)
         close(in->fd);
     ctl_reader_free(in->reader);
     ctl_pull_close(in->pull);
-    in->pull = NULL;
+    ctl_pull_close(in->keep);
+    in->pull = in->keep = NULL;
     in->fd = -1;
     in->reader = NULL;
 }
@@ -512,7 +550,10 @@ long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
     return (long)have;
 }
 
-bool ctl_in_file(const ctl_input *in) { return in->regular && in->sized && !in->text && !in->swapped && !in->pull; }
+bool ctl_in_file(const ctl_input *in)
+{
+    return in->regular && in->sized && !in->text && !in->swapped && !in->pull && !in->keep;
+}
 
 bool ctl_shuffled(const ctl_input *in)
 {

@@ -74,6 +74,10 @@ static int put_pipe(reduce_client *c, ctl_input *in, const char *name, const red
 static int put_input(reduce_client *c, ctl_input *in, const char *name, const ctl_options *o, char why[CTL_WHY])
 {
     reduce_put_opts opts = REDUCE_PUT_OPTS_INIT;
+    if (in->keep) {
+        snprintf(why, CTL_WHY, "its attributes say which elements are missing, which resident data do not: --no-scale");
+        return REDUCE_E_TYPE;
+    }
     opts.flags = o->replace ? REDUCE_REPLACE : 0;
     opts.ttl_ms = o->ttl_ms;
     opts.place = o->spread ? REDUCE_PLACE_SPREAD : o->spec.device ? REDUCE_PLACE_DEVICE + o->spec.device - 1 : REDUCE_PLACE_ANY;

@@ -8,7 +8,7 @@
 
 #include "client/ctl/formats/container.h"
 #include "client/ctl/op_table.h"
-#include "client/ctl/text/screen_text.h"
+#include "client/ctl/text/utf8.h"
 
 typedef struct text {
     char text[CTL_MAX_NUMBER];
@@ -188,7 +188,7 @@ static int run_file(reduce_client *c, table *t, char **file)
 {
     ctl_directory d = {0};
     char why[CTL_WHY] = "";
-    int worst = CTL_OK, err = ctl_is_resident(*file) || t->o->text ? 0 : ctl_arrays(*file, t->o->no_unpack, &d, why);
+    int worst = CTL_OK, err = ctl_is_resident(*file) || t->o->text ? 0 : ctl_arrays(*file, t->o, &d, why);
     if (err) {
         worst = ctl_print_error(t->o, &(ctl_where){.name = *file}, err, why);
         even(t, *file, t->lines);
