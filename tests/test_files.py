@@ -200,12 +200,49 @@ def test_damaged_npz(fails, scratch):
     out = io.BytesIO()
     np.savez_compressed(out, a=np.random.default_rng(2).normal(size=5000))
     good, path = out.getvalue(), scratch / "x.npz"
-    for data, pattern in ((good[:-30], "BAD_MESSAGE: the zip archive is malformed"), (good[:20000] + b"\0" * 9 + good[20009:], "IO: "), (good[:500] + good[600:], "")):
+    for data, pattern in ((good[:-30], "IO: the zip archive has no end record: it is cut"), (good[:20000] + b"\0" * 9 + good[20009:], "IO: "), (good[:500] + good[600:], "")):
         path.write_bytes(data)
         fails(pattern, "sum", path)
     with zipfile.ZipFile(path, "w") as z:
         z.writestr("readme.txt", "x")
     fails("TYPE: a zip archive without .npy", "sum", path)
+
+
+def test_a_cut_file_is_an_io_error_in_all_formats(run, fails, scratch):
+    """Whatever cuts it: the same code, and the word."""
+    a = np.random.default_rng(3).normal(size=5000)
+    np.savez(scratch / "x.npz", a=a)
+    np.savez_compressed(scratch / "z.npz", a=a)
+    tensors(scratch / "m.safetensors", {"a": ("F64", [5000], a.tobytes())})
+    (scratch / "x.npy").write_bytes(saved(a))
+    (scratch / "x.npy.gz").write_bytes(gzip.compress(saved(a)))
+    names = ["x.npz", "z.npz", "m.safetensors", "x.npy", "x.npy.gz"]
+    if HDF5:
+        hdf5(scratch / "h.h5", lambda f: f.create_dataset("a", data=a))
+        names.append("h.h5")
+    for name in names:
+        data = (scratch / name).read_bytes()
+        for n in (len(data) - 1, len(data) // 2, 100 if name != "x.npy" else 60):
+            (scratch / name).write_bytes(data[:n])
+            fails("IO: .*(cut|holds|end)", "sum", scratch / name)
+
+
+def test_a_stored_member_with_another_crc(run, fails, scratch):
+    """Checked by --verify; packed ones always are. What has no checksum cannot be verified."""
+    a = np.arange(3000.0)
+    np.savez(scratch / "x.npz", a=a, b=a)
+    np.savez_compressed(scratch / "z.npz", a=a)
+    for name in (f"{scratch / 'x.npz'}:a", f"{scratch / 'x.npz'}:b", f"{scratch / 'z.npz'}:a", f"{scratch / 'z.npz'}"):
+        assert run("sum", "--verify", name) == f"{int(a.sum())}\n"
+    data = bytearray((scratch / "x.npz").read_bytes())
+    data[data.index(struct.pack("<d", 77.0))] ^= 1  # of the first member
+    (scratch / "x.npz").write_bytes(data)
+    for args in (["sum"], ["stats"], ["put", "x"]):
+        fails("IO: the zip member is damaged: its CRC is another", *args, "--verify", f"{scratch / 'x.npz'}:a")
+    assert run("sum", "--verify", f"{scratch / 'x.npz'}:b") == f"{int(a.sum())}\n"
+    (scratch / "x.npy").write_bytes(saved(a))
+    (scratch / "x.npy.gz").write_bytes(gzip.compress(saved(a)))
+    assert run("sum", "--verify", scratch / "x.npy.gz") == f"{int(a.sum())}\n"
 
 
 def bf16(values):

@@ -37,6 +37,7 @@ const help_row ctl_help_rows[] = {
      "pipe's type is that of its first 64 MiB.",
      false},
     {"inputs", "--no-unpack", "the bytes of packed files as elements", false},
+    {"inputs", "--verify", "compare stored members of .npz with their CRC; packed ones always are", false},
     {"inputs", "--no-scale", "the stored values of netCDF, without its attributes", false},
     {"inputs", "--total", "all files as one array", true},
     {"inputs", "--mask FILE", "skip the elements whose byte in FILE is 0: .npy of bool, u8, i8, or raw bytes", false},
@@ -44,8 +45,7 @@ const help_row ctl_help_rows[] = {
     {"csv", NULL,
      "FILE:COLUMN is a column of CSV or TSV by its name, else by its number from 1 on; FILE:=NAME and FILE:#4 say which. "
      "FILE:#1,#3-#5 are several. What separates the fields, and whether the first line has names, is guessed from the first "
-     "lines; "
-     "what they leave open is refused with the choices.",
+     "lines; what they leave open is refused with the choices.",
      false},
     {"csv", "--header", "the first line has names", false},
     {"csv", "--no-header", "the first line has numbers", false},

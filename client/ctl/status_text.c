@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 
 typedef struct section {
     const char *name, *brief;

@@ -145,6 +145,7 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ct
                          .places = ctl_needs_indexes(w->o),
                          .no_unpack = w->o->no_unpack,
                          .no_scale = w->o->no_scale,
+                         .verify = w->o->verify,
                          .dialect = &w->o->dialect,
                          .array = array};
     if (w->o->text && source.floats)

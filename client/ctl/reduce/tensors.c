@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client/ctl/formats/container.h"
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 #include "proto/types.h"
 
 enum {
@@ -276,7 +276,7 @@ bool ctl_is_table(const ctl_options *o)
 {
     const reduce_spec *s = &o->spec;
     return s->op == REDUCE_STATS && o->format != CTL_RAW && !o->mask && !o->offsets && !o->initial && !o->by_rows &&
-           !o->n_axes && !s->flags && !s->dtype;
+           !o->n_axes && !o->verify && !s->flags && !s->dtype;
 }
 
 static void run(table *t)

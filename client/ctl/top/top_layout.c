@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 #include "client/ctl/top/top_rates.h"
 
 enum { OP_HEADING = 1, MEASURES_HEADING = 2 }; /* lines */
