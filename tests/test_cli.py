@@ -1049,7 +1049,7 @@ def test_table_of_files(run, ctl, fails, shared, scratch):
     big = npy(scratch / "big.npy", np.array([2**63 - 1] * 3))
     assert table(run("sum,mean", big))[0]["sum"] == table(run("sum,any", big))[0]["sum"] == str(3 * (2**63 - 1))
     fails(USAGE, "stats is several", "sum,stats", a)
-    fails(USAGE, "the operation 'put' is not one of", "sum,put", a)
+    fails(USAGE, "'put' is a command, not an operation", "sum,put", a)
     fails(USAGE, "read once", "sum,prod", "-", stdin=b"1234")
     fails(USAGE, "several operations exclude", "sum,max", "--raw", a)
 
