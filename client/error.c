@@ -7,6 +7,7 @@
 
 #include "client/error.h"
 #include "client/sized.h"
+#include "proto/clean.h"
 
 static _Thread_local rp_fault last;
 static _Thread_local bool last_is_whole; /* its request had one result */
@@ -59,15 +60,8 @@ const char *reduce_strerror(int err)
     }
 }
 
-static void clean(char *text, char keep)
-{
-    for (; *text; text++)
-        if (((unsigned char)*text < ' ' && *text != keep) || *text == 127)
-            *text = '?';
-}
-
-void rc_clean_text(char *text) { clean(text, 0); }
-void rc_clean_lines(char *text) { clean(text, '\n'); }
+void rc_clean_text(char *text) { rp_clean(text, strlen(text) + 1, text, 0); }
+void rc_clean_lines(char *text) { rp_clean(text, strlen(text) + 1, text, '\n'); }
 
 static void fill(rp_fault *f, int err, const char *field, const char *fmt, va_list args)
 {

@@ -14,7 +14,7 @@ int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...) __att
  * stays. */
 void rc_drop_row(rp_fault *f);
 
-/* Replace the control characters of a daemon's text by '?', for it may be shown on a terminal. */
+/* rp_clean in place: a daemon's text may be shown on a terminal. */
 void rc_clean_text(char *text);
 /* The same for a text of several lines: line feeds stay. */
 void rc_clean_lines(char *text);

@@ -10,7 +10,9 @@
 #include "daemon/base/notify.h"
 #include "daemon/base/sandbox.h"
 #include "daemon/health.h"
+#include "daemon/keep_sockets.h"
 #include "daemon/loop.h"
+#include "daemon/reload.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/dump.h"
 #include "daemon/shutdown.h"
@@ -68,6 +70,8 @@ static void events_tick(uv_timer_t *t)
     rd_residents_expire(&s->holdings, now);
     rd_transport_tick(s->transport);
     rd_fdpass_tick(&s->fdpass);
+    if (s->phase == RD_SERVING)
+        rd_keep_sockets(s);
     rd_workers_watch(&s->workers, now);
     rd_handles_watch(&s->holdings);
     rd_residents_store(&s->holdings);
@@ -86,23 +90,8 @@ static void events_tick(uv_timer_t *t)
 
 static void reload(rd_server *s)
 {
-    rd_config fresh;
-    rd_command command;
-    char why[RD_MAX_WHY];
-    rd_notify_reloading();
-    if (!rd_config_load(&fresh, &command, s->argc, s->argv, why)) {
-        rd_log(RD_LOG_ERROR, "%s; the old settings stay", why);
-    } else {
-        unsigned stuck = rd_config_reload(&s->config, &fresh, why, sizeof why);
-        rd_users_configure(&s->users, &s->config);
-        rd_log_set_level((rd_log_level)s->config.log_level);
-        rd_log(RD_LOG_INFO, "config read again");
-        if (stuck)
-            rd_log(RD_LOG_WARN, "changed, but needs a restart: %s", why);
-        rd_fastpath_limit(&s->requests.fastpath, (unsigned)s->config.max_inflight, rd_unread_limit(&s->config));
-        hasten_health_timer(s);
-    }
-    rd_notify_ready();
+    rd_reload(s);
+    hasten_health_timer(s);
 }
 
 static void events_signal(void *server, int number)

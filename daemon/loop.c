@@ -1,6 +1,7 @@
 #include "daemon/loop.h"
 
 #include "daemon/base/log.h"
+#include "daemon/base/turned_away.h"
 #include "daemon/opening.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
@@ -26,17 +27,42 @@ static void check_name(rd_server *s, rd_peer *p)
         p->name[0] = '\0';
 }
 
+/* A name in a certificate, or a uid. */
+static rd_away reason_of(const rd_peer *p) { return p->refused ? RD_AWAY_NAME : RD_AWAY_USER; }
+
 static bool may_use(const rd_gate *gate, const rd_peer *p)
 {
     return !p->refused && (rd_gate_open(gate) || (p->local && rd_gate_lets(gate, (uint32_t)p->uid, (uint32_t)p->gid)));
+}
+
+/* A connection that was let in, with the gate of today. */
+static bool stays(const rd_server *s, const rd_session *x)
+{
+    const rd_gate *gate = &s->gates[x->peer.listener];
+    return x->barred || (may_use(gate, &x->peer) && (!x->peer.name[0] || rd_gate_lets_name(gate, x->peer.name)));
+}
+
+size_t rd_evict(rd_server *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i <= s->sessions.mask; i++)
+        for (const rd_session *x = s->sessions.bucket[i]; x; x = x->next)
+            if (!stays(s, x)) {
+                rd_transport_hang_up(s->transport, x->connection);
+                n++;
+            }
+    return n;
 }
 
 /* A user that may not use the socket gets an answer that says so, but only while few such connections exist: the rest are for
  * permitted users. */
 static bool admit(rd_server *s, rd_session *x)
 {
-    if (may_use(&s->gates[x->peer.listener], &x->peer))
+    const bool allowed = may_use(&s->gates[x->peer.listener], &x->peer);
+    if (allowed && !x->peer.no_room)
         return true;
+    if (!allowed)
+        rd_turn_away(reason_of(&x->peer), x->peer.text, x->peer.refused ? x->peer.refused : "the lists do not let its user in");
     rd_session_bar(&s->sessions, x);
     return s->sessions.barred <= RP_MAX_STRANGERS;
 }
@@ -57,9 +83,12 @@ static void open_session(rd_server *s, uint32_t connection)
     rd_session *x = NULL;
     if (t->connections < connection_cap(s->config.max_sessions))
         x = rd_session_open(t, connection);
-    if (x && rd_transport_peer(s->transport, connection, &x->peer) && has_room(s, x) && admit(s, x))
+    const bool known = x && rd_transport_peer(s->transport, connection, &x->peer), room = known && has_room(s, x);
+    if (room && admit(s, x))
         return;
-    rd_log(RD_LOG_DEBUG, "%s: a connection is refused: there are %zu", x ? x->peer.text : "a peer", t->connections);
+    if (known ? !room : !x)
+        rd_turn_away(RD_AWAY_CONNECTIONS, known ? x->peer.text : "a peer",
+                     "max-sessions or max-user-sessions bounds connections");
     rd_transport_hang_up(s->transport, connection);
 }
 

@@ -6,4 +6,7 @@
 
 void rd_turn(rd_server *s);
 
+/* The gates have changed: end the connections that they no longer let in. Returns how many. */
+size_t rd_evict(rd_server *s);
+
 #endif

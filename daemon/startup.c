@@ -16,6 +16,7 @@
 #include "daemon/events.h"
 #include "daemon/health.h"
 #include "daemon/opening.h"
+#include "daemon/reload.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
 #include "daemon/request/on_handle.h"
@@ -238,11 +239,6 @@ static int take_activated(int *fd)
 static bool open_ipc(rd_server *s, uint64_t i, const char *path, bool passed, char *why, size_t cap)
 {
     const rd_config *c = &s->config;
-    const rd_allow *own = &c->allow[i + 1];
-    if (!rd_gate_init(&s->gates[i], own->users.n || own->groups.n ? own : &c->allow[0])) {
-        snprintf(why, cap, "%s: no memory", path);
-        return false;
-    }
     if (!passed && !rd_hand_socket(path, (unsigned)c->socket_mode, &c->socket_group)) {
         snprintf(why, cap, "%s: its mode and group cannot be set: %s%s", path, strerror(errno),
                  errno == ENOENT ? " (is /proc mounted?)" : "");
@@ -253,23 +249,19 @@ static bool open_ipc(rd_server *s, uint64_t i, const char *path, bool passed, ch
     return true;
 }
 
-/* The names that a URL admits: those of its own list, or of the common one if it has none. */
-static void open_tls_gate(rd_server *s, uint64_t i)
-{
-    const rd_names *own = &s->config.allow[i + 1].names;
-    s->gates[i].allow.names = own->n ? *own : s->config.allow[0].names;
-}
-
 static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
 {
     rd_requests *q = &s->requests;
     const char *url = s->config.listen[i], *path = rd_ipc_path(url);
     int passed = take_activated(&s->activated.messages[i]);
+    s->bound[i] = path && passed < 0;
+    if (!rd_gate_open_url(s, i)) {
+        snprintf(why, cap, "%s: no memory", url);
+        return false;
+    }
     if (!rd_transport_listen(s->transport, url, passed, q->urls[q->n_urls], RD_MAX_URL, why, cap) ||
         (path && !open_ipc(s, i, path, passed >= 0, why, cap)))
         return false;
-    if (rd_is_tls(url))
-        open_tls_gate(s, i);
     rd_log(RD_LOG_INFO, "serving %s%s", q->urls[q->n_urls++], passed >= 0 ? " (socket of the service manager)" : "");
     if (rd_is_plain_tcp(url) || (rd_is_tls(url) && s->config.tls_clients))
         rd_log(RD_LOG_WARN, "%s has no authentication%s: anyone who can connect may use the device", url,
@@ -295,8 +287,9 @@ static void fill_pages(rd_http_page pages[RD_SERVED])
     pages[1] = (rd_http_page){"/status.json", "application/json", .text = rd_metrics_copy_json};
     pages[2] = (rd_http_page){"/processes.json", "application/json", .own = rd_metrics_copy_processes};
     for (int i = 0; i < RD_PAGE_FILES; i++)
-        pages[3 + i] = (rd_http_page){rd_page_files[i].path, rd_page_files[i].type, .bytes = rd_page_files[i].bytes,
-                                      .size = rd_page_files[i].size};
+        pages[3 + i] = (rd_http_page){rd_page_files[i].path,           rd_page_files[i].type,
+                                      .bytes = rd_page_files[i].bytes, .size = rd_page_files[i].size,
+                                      .small = rd_page_files[i].small, .small_size = rd_page_files[i].small_size};
 }
 
 static bool serve_metrics(rd_server *s)
@@ -379,7 +372,8 @@ bool rd_server_open(rd_server *s, const rd_command *command, int *exit_code)
     *exit_code = RD_EXIT_START;
     umask(0077); /* sockets get their mode after bind: until then it must not be wider */
     introduce(s);
-    if (!rd_events_open(s) || !take_passed(s) || !lock_sockets(s, command->autostarted, exit_code) || !open_engine_sandboxed(s))
+    bool passed = take_passed(s); /* first: if one is closed, the next that is opened here would have its number */
+    if (!rd_events_open(s) || !passed || !lock_sockets(s, command->autostarted, exit_code) || !open_engine_sandboxed(s))
         return false;
     if (!open_transport(s) || !open_tls(s) || !open_workers(s) || !open_trace(s))
         return false;

@@ -29,9 +29,14 @@ static bool private_key(const char *path, char why[RD_MAX_WHY])
     return false;
 }
 
+static rp_pem_files files_of(const rd_config *c)
+{
+    return (rp_pem_files){.cert = c->tls_cert, .key = c->tls_key, .ca = c->tls_ca, .crl = c->tls_crl};
+}
+
 bool rd_tls_open(const rd_config *c, rd_transport *t, char why[RD_MAX_WHY])
 {
-    const rp_pem_files files = {.cert = c->tls_cert, .key = c->tls_key, .ca = c->tls_ca, .crl = c->tls_crl};
+    const rp_pem_files files = files_of(c);
     why[0] = '\0';
     if (!wants_tls(c))
         return true;
@@ -39,4 +44,18 @@ bool rd_tls_open(const rd_config *c, rd_transport *t, char why[RD_MAX_WHY])
         return false;
     return t ? rd_transport_tls(t, &files, c->tls_clients, why, RD_MAX_WHY)
              : rd_transport_tls_check(&files, c->tls_clients, why, RD_MAX_WHY);
+}
+
+bool rd_tls_renew(const rd_config *now, const rd_config *fresh, rd_transport *t, unsigned *changed, char why[RD_MAX_WHY])
+{
+    const rp_pem_files files = files_of(fresh);
+    why[0] = '\0';
+    *changed = 0;
+    if (!wants_tls(now))
+        return true;
+    if (!fresh->tls_cert[0] || !fresh->tls_key[0] || (!fresh->tls_ca[0] && !now->tls_clients)) {
+        snprintf(why, RD_MAX_WHY, "the URL that is served needs tls-cert, tls-key and tls-ca");
+        return false;
+    }
+    return private_key(fresh->tls_key, why) && rd_transport_tls_renew(t, &files, changed, why, RD_MAX_WHY);
 }

@@ -49,10 +49,12 @@ static void wipe(char **text)
     *text = NULL;
 }
 
+void rp_pem_wipe_key(rp_pem *p) { wipe(&p->key); }
+
 void rp_pem_wipe(rp_pem *p)
 {
     wipe(&p->cert);
-    wipe(&p->key);
+    rp_pem_wipe_key(p);
     wipe(&p->ca);
     wipe(&p->crl);
 }

@@ -20,6 +20,8 @@ typedef struct rp_pem {
  * in it. Either way rp_pem_wipe comes last. */
 bool rp_pem_read(rp_pem *p, const rp_pem_files *files, char *why, size_t cap);
 
+void rp_pem_wipe_key(rp_pem *p);
+
 /* Overwrite and free: nng has a copy of its own. */
 void rp_pem_wipe(rp_pem *p);
 

@@ -112,12 +112,12 @@ def pytest_runtest_makereport(item, call):
 class Daemon:
     """One reduced on sockets in a directory of its own."""
 
-    def __init__(self, directory, *flags, tcp=False, backend=BACKEND, wait=True, program=BIN / "reduced"):
+    def __init__(self, directory, *flags, tcp=False, backend=BACKEND, wait=True, program=BIN / "reduced", listen=True):
         self.directory = pathlib.Path(directory)
         self.path = self.directory / "s"
         self.url = f"ipc://{self.path}"
         self.log_path = self.directory / f"log{len(list(self.directory.glob('log*')))}"
-        self.flags = ["--listen", self.url, "--backend", backend, *map(str, flags)]
+        self.flags = [*(["--listen", self.url] if listen else []), "--backend", backend, *map(str, flags)]
         self.tcp_url = None
         if tcp:
             self.flags += ["--listen", "tcp://127.0.0.1:0", "--allow-plain-tcp", "yes"]

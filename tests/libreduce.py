@@ -102,6 +102,10 @@ class State:
         """Of a State, or bytes."""
         return self._check(self.lib.reduce_state_merge(self.bytes, self.size(), bytes(other), C.c_size_t(len(bytes(other)))))
 
+    def merge_at(self, other, index):
+        """The same of a part that begins at `index`."""
+        return self._check(self.lib.reduce_state_merge_at(self.bytes, self.size(), bytes(other), C.c_size_t(len(bytes(other))), C.c_uint64(index)))
+
     def finish(self, op=None, dtype=None, **kw):
         spec = Client.spec(op or self.op, dtype or self.dtype, **kw)
         room = C.c_size_t()

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Hours of everything at once, or as many seconds as given:  make soak [SECONDS=60] [KILL=1] [CLIENTS=10000 DAEMONS=1000]
+"""Hours of everything at once, or as many seconds as given:
+make soak [SECONDS=60] [KILL=1] [CLIENTS=10000 DAEMONS=1000] [SHARE=0.25] [STATE=runs.tsv]
 
 Without KILL: clients of every path compare each answer with the oracle while some of them die by kill -9, others hang up
 with replies pending, miss their deadlines or send garbage. In the end the daemon must hold what it held before: memory,
@@ -9,7 +10,10 @@ With KILL: 16 clients of libreduce in full flight while the daemon dies by kill 
 wrong answer, none lost; the longest time that each client had to wait is printed.
 
 With CLIENTS and DAEMONS: that many clients are killed at any point of their work, then that many daemons under clients of
-libreduce. The same holds, and each kill is counted."""
+libreduce. The same holds, and each kill is counted.
+
+With SHARE: the clients work only for that share of the time, so that others can use the machine. With STATE: the run is added to
+that file, from which soak_record.py makes a page. SIGTERM ends a run early, with all its checks."""
 import argparse
 import contextlib
 import itertools
@@ -28,10 +32,37 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from conftest import TESTS, Daemon  # noqa: E402
 from rawclient import DTYPES, MAX_DATA, OPS, REDUCE, REDUCE_AT, SIZE, STATES_OUT, Closed, Connection, Fault, spec  # noqa: E402
 from sideclient import FILE, Side  # noqa: E402
+from soak_record import SETTLING, Curve, append  # noqa: E402
 
 WARM_UP = 5  # seconds before the daemon is looked at for the first time
 MEMORY_SLACK = 16 << 10  # KiB of resident memory: malloc keeps some of what was free at the peak
 GAP = 2.0  # seconds that a client may wait for a daemon to be back
+
+
+class Clock:
+    """The time of a run, which SIGTERM ends early; and the pauses that keep to the share."""
+
+    SPELL = 1.0  # seconds of work between two pauses
+
+    def __init__(self, seconds, share):
+        self.begun = self.paused = time.monotonic()
+        self.end, self.share, self.told = self.begun + seconds, share, False
+        signal.signal(signal.SIGTERM, self.stop)
+
+    def stop(self, *_):
+        self.told = True
+
+    def seconds(self):
+        return time.monotonic() - self.begun
+
+    def over(self):
+        return self.told or time.monotonic() >= self.end
+
+    def pace(self, workers):
+        worked = time.monotonic() - self.paused
+        if self.share < 1 and worked >= self.SPELL:
+            workers.rest(worked * (1 / self.share - 1))
+            self.paused = time.monotonic()
 
 
 class Workers:
@@ -55,6 +86,15 @@ class Workers:
     def check(self):
         for p in self.running:
             assert p.poll() is None, f"a client ({p.kind}) left with {p.returncode}:\n{p.stderr.read()}"
+
+    def rest(self, seconds):
+        """All of them are stopped for this time, wherever they are."""
+        for p in self.running:
+            p.send_signal(signal.SIGSTOP)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.running[0].wait(seconds)
+        for p in self.running:
+            p.send_signal(signal.SIGCONT)
 
     def kill_one(self, pick):
         at = pick.randrange(len(self.running))
@@ -142,10 +182,12 @@ def settled(daemon, before=None):
 
 
 # ---- the two soaks ----
-def disturb(daemon, workers, pick, seconds):
-    end, counts = time.monotonic() + seconds, dict.fromkeys(("killed clients", *(f.__name__ for f in NUISANCES)), 0)
-    while time.monotonic() < end:
+def disturb(daemon, workers, pick, clock, curve):
+    counts = dict.fromkeys(("killed clients", *(f.__name__ for f in NUISANCES)), 0)
+    while not clock.over():
         workers.check()
+        curve.sample(clock.seconds(), daemon.rss())
+        clock.pace(workers)
         nuisance = pick.choice(NUISANCES)
         nuisance(daemon, pick)
         counts[nuisance.__name__] += 1
@@ -174,41 +216,53 @@ def kernels_of(c, op, dtype, n, lines):
         yield c.reduce_body(op, dtype, data, rows=rows, columns=columns, mask=bytes(n))
 
 
-def soak(folder, seconds, seed):
+def engine(daemon):
+    """What it computes on, for the record."""
+    with daemon.connect() as c:
+        return str(c.query(1)["device"])
+
+
+def soak(folder, seconds, seed, share, found):
     pick = random.Random(seed)
     daemon = Daemon(folder, tcp=True)
+    found.update(kind="work", share=share, engine=engine(daemon))
     try:
         if os.environ.get("REDUCED_BACKEND") == "cuda":
             every_kernel(daemon)
         kinds = ["raw", "lib", "paths", "raw", "lib", "paths"]
         warm = Workers(daemon.url, kinds, seed)
         warm.wait_ready()
-        disturb(daemon, warm, pick, WARM_UP)
+        disturb(daemon, warm, pick, Clock(WARM_UP, 1), Curve())
         warm.end()
         before = settled(daemon)
         memory = daemon.rss()
         workers = Workers(daemon.url, kinds, seed + 1000)
-        counts = disturb(daemon, workers, pick, seconds)
+        clock, curve = Clock(seconds, share), Curve()
+        counts = disturb(daemon, workers, pick, clock, curve)
         workers.end()
+        found.update(seconds=round(clock.seconds()), answers=workers.answers, clients_killed=counts["killed clients"], memory=curve)
         settled(daemon, before)
         after = daemon.rss()
         print(f"{workers.answers} answers right; {', '.join(f'{v} x {k}' for k, v in counts.items())}")
         print(f"resident memory before and after: {memory} and {after} KiB; all else as before: {before}")
         assert after <= memory + MEMORY_SLACK, "memory has grown"
+        assert curve.growth() <= MEMORY_SLACK, f"memory has grown after {SETTLING} s: {curve}"
         daemon.stop()
     finally:
         daemon.close()
 
 
-def soak_with_kills(folder, seconds, seed, most=None, pause=(1, 5), clients=16):
+def soak_with_kills(folder, seconds, seed, share, found, most=None, pause=(1, 5), clients=16):
     """For some seconds, or until `most` daemons were killed."""
     pick = random.Random(seed)
     daemons = [Daemon(folder)]
+    found.update(kind="restarts", share=share, engine=engine(daemons[0]))
     try:
         workers = Workers(daemons[0].url, ["lib", "paths"] * (clients // 2), seed)
         workers.wait_ready()
-        end, kills = time.monotonic() + seconds, 0
-        while kills < most if most else time.monotonic() < end:
+        clock, kills = Clock(seconds, share), 0
+        while not clock.told and kills < most if most else not clock.over():
+            clock.pace(workers)
             with contextlib.suppress(subprocess.TimeoutExpired):  # they are in the middle of something
                 daemons[-1].process.wait(pick.uniform(*pause))
             workers.check()
@@ -220,6 +274,7 @@ def soak_with_kills(folder, seconds, seed, most=None, pause=(1, 5), clients=16):
             if kills % 50 == 0 and most:
                 print(f"{kills} daemons killed", flush=True)
         workers.end()
+        found.update(seconds=round(clock.seconds()), answers=workers.answers, daemons_killed=kills)
         late = [g for g in workers.gaps if g > GAP]
         print(f"{workers.answers} answers right of {len(workers.gaps)} clients, {kills} daemons killed")
         print(f"longest waits of the clients: {' '.join(f'{g:.2f}' for g in sorted(workers.gaps))} s; {len(late)} above {GAP} s")
@@ -272,10 +327,11 @@ def start_doomed(url, seed):
     return pid
 
 
-def kill_clients(folder, kills, seed):
+def kill_clients(folder, kills, seed, found):
     """Four at work at a time; any of them dies every few milliseconds. One client stays, and each of its answers is right."""
     pick = random.Random(seed)
-    daemon = Daemon(folder)
+    daemon, begun = Daemon(folder), time.monotonic()
+    found.update(kind="kills", engine=engine(daemon))
     try:
         before, checked = settled(daemon), 0
         with daemon.connect() as witness:
@@ -295,11 +351,26 @@ def kill_clients(folder, kills, seed):
                 os.waitpid(pid, 0)
             for x in witness.list():
                 witness.drop(x.name)
+        found.update(seconds=round(time.monotonic() - begun), answers=checked, clients_killed=kills)
         settled(daemon, before)
         print(f"{kills} clients killed, {checked} answers of the one that stayed were right; the daemon holds what it held before")
         daemon.stop()
     finally:
         daemon.close()
+
+
+def recorded(state, run, *args, **kw):
+    """Run a soak, and add what it met to the state if there is one, whatever its verdict."""
+    found = {"engine": "none", "share": 1, "seconds": 0, "answers": 0, "clients_killed": 0, "daemons_killed": 0, "memory": "", "verdict": "right"}
+    try:
+        with tempfile.TemporaryDirectory(prefix="rd") as folder:
+            run(folder, *args, found=found, **kw)
+    except BaseException as e:
+        found["verdict"] = f"{type(e).__name__}: {e}"[:300]
+        raise
+    finally:
+        if state and "kind" in found:
+            append(state, **found)
 
 
 def main():
@@ -308,15 +379,16 @@ def main():
     p.add_argument("--kill", action="store_true")
     p.add_argument("--clients", type=int, default=0, help="kill this number of clients")
     p.add_argument("--daemons", type=int, default=0, help="kill this number of daemons")
+    p.add_argument("--share", type=float, default=1, help="of the time in which clients work")
+    p.add_argument("--state", help="add the run to this file, and write the page beside it")
     p.add_argument("--seed", type=int, default=20261121)
     a = p.parse_args()
-    with tempfile.TemporaryDirectory(prefix="rd") as folder:
-        if a.clients:
-            kill_clients(folder, a.clients, a.seed)
-        if a.daemons:
-            soak_with_kills(folder, 0, a.seed, a.daemons, (0.05, 0.4), 4)
-        if not a.clients and not a.daemons:
-            (soak_with_kills if a.kill else soak)(folder, a.seconds, a.seed)
+    if a.clients:
+        recorded(a.state, kill_clients, a.clients, a.seed)
+    if a.daemons:
+        recorded(a.state, soak_with_kills, 0, a.seed, 1, most=a.daemons, pause=(0.05, 0.4), clients=4)
+    if not a.clients and not a.daemons:
+        recorded(a.state, soak_with_kills if a.kill else soak, a.seconds, a.seed, a.share)
 
 
 if __name__ == "__main__":

@@ -226,7 +226,7 @@ def test_clients_look_in_no_runtime_directory_of_others(ctl, scratch, owner, mod
 def everything_told(url):
     with Connection(url) as c:
         c.hello()
-        return [c.query(topic) for topic in (1, 2)] + [c.metrics()]
+        return [c.query(topic) for topic in (1, 2, 4, 5)] + [c.metrics()]
 
 
 ANOTHER = """
@@ -245,10 +245,16 @@ def test_status_tells_nothing_of_others(public):
     with daemon.connect(hello=False) as c:
         c.hello(name=b"payroll-of-october")
         stream = c.begin("sum", "f32")
-        told = repr(as_user(BOB, BOB, lambda: everything_told(daemon.url)))
-        assert "requests_total" in told and "uid=" not in told and "uid=" in c.metrics()
-        for secret in ("payroll", str(c.session), f"{c.session:x}", c.welcome["token"].hex(), f"uid {os.geteuid()}"):
-            assert secret not in told
+        own, told = os.geteuid(), as_user(BOB, BOB, lambda: everything_told(daemon.url))
+        families = {line.split("{")[0] for line in told[-1].splitlines() if line.startswith("reduced_user_")}
+        assert "reduced_requests_total" in told[-1] and families == {"reduced_user_limit"}, "PROTOCOL.md, Metrics"
+        mine = repr([c.query(topic) for topic in (2, 4, 5)] + [c.metrics()])
+        for secret in (f"uid={own} ", f'uid="{own}"', "'all.sessions'", "payroll"):
+            assert secret in mine and secret not in repr(told), secret
+        for secret in (str(c.session), f"{c.session:x}", c.welcome["token"].hex(), f"uid {own}", f"user.{own}."):
+            assert secret not in repr(told)
+        sessions = [v for k, v in told[3].items() if k.startswith("session.")]
+        assert len(sessions) == told[3]["sessions"] == 1 and f"uid={BOB} " in sessions[0], "its own"
         c.abort(stream)
     for _ in range(3):  # the number of one process may be what something was counted to, that of the next one too is not
         with subprocess.Popen([sys.executable, "-c", ANOTHER, TESTS, daemon.url], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as another:

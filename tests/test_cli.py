@@ -16,6 +16,7 @@ import struct
 import subprocess
 import sys
 import time
+import unicodedata
 
 import numpy as np
 import pytest
@@ -464,6 +465,24 @@ def test_partial_and_merge(run, fails, scratch):
     short.write_bytes(states[0].read_bytes()[:-64])
     fails(FAILED, "SHAPE.*first file", "sum", "--merge", states[0], short)
     fails(FAILED, "IO", "sum", "--merge", scratch / "nothing")
+
+
+@pytest.mark.parametrize("op", ["argmin", "argmax", "stats"])
+def test_merged_places_are_those_in_the_whole(run, fails, scratch, op):
+    """A state counts from its --index-base, without which it is not written: merged places of parts that both begin at 0 are wrong."""
+    parts = [np.array([4, 7], "<i4"), np.array([9, 1], "<i4")]
+    files, states = [scratch / f"p{i}.npy" for i in range(2)], [scratch / f"s{i}" for i in range(2)]
+    for file, state, part, at in zip(files, states, parts, (0, 2)):
+        npy(file, part)
+        fails(USAGE, "needs --index-base", op, "--partial", file)
+        state.write_bytes(run(op, "--partial", "--index-base", at, file, binary=True))
+    whole = npy(scratch / "w.npy", np.concatenate(parts))
+    for order in (states, states[::-1]):
+        assert run(op, "--merge", *order) == run(op, whole)
+    both = scratch / "both"
+    both.write_bytes(run(op, "--merge", "--partial", *states, binary=True))
+    assert run(op, "--merge", both) == run(op, whole)
+    fails(USAGE, "--merge excludes .*--index-base", op, "--merge", "--index-base", 2, *states)
 
 
 def test_states_from_pipes(run, fails, scratch):
@@ -984,8 +1003,9 @@ def test_errors_say_what_and_where_once(run, fails, ctl, shared, scratch):
     run("put", "nine", scratch / "nine.raw", "--dtype", "f64")
     assert told("sum", "--axis", 0, "@nine") == "reducectl: @nine: SHAPE: these data were put without a shape: --axis needs --rows\n"
     run("drop", "nine")
-    none = ctl("ping", url=f"ipc://{scratch}/none")
-    assert none.returncode == NO_DAEMON and b"start one: leave out --no-autostart, or reduced --listen" in none.stderr, none.stderr
+    for url, hint in ((f"ipc://{scratch}/none", b"start one: reduced --listen URL\n"), (None, b"start one: leave out --no-autostart, or reduced --listen URL\n")):
+        none = ctl("count", "-t", "u8", url=url)
+        assert none.returncode == NO_DAEMON and hint in none.stderr, none.stderr
 
 
 # ---- several operations at once ----
@@ -1086,10 +1106,15 @@ def test_json_strings(run, scratch):
 @pytest.mark.parametrize("args, meant", [
     (("sun", "x"), "did you mean 'sum'"), (("avg", "x"), "did you mean 'mean'"), (("stddev", "x"), "did you mean 'std'"), (("satus",), "did you mean 'status'"),
     (("sum", "--jsn", "x"), "did you mean --json"), (("sum", "--dtpye=f32", "x"), "did you mean --dtype"), (("help", "sun"), "did you mean 'sum'"),
-    (("sum,maen", "x"), "did you mean 'mean'"),
+    (("sum,maen", "x"), "did you mean 'mean'"), (("SUM", "x"), "did you mean 'sum'"), (("Sum,MEAN", "x"), "did you mean 'sum'"), (("AVG", "x"), "did you mean 'mean'"),
+    (("median", "x"), "'median': reducectl has no order statistics so far; it has min, max"), (("help", "Quantile"), "no order statistics"),
+    (("groupby", "x"), "no groups by a key so far"), (("cumsum", "x"), "one value for each array"), (("xyzzy", "x"), "'reducectl help ops' lists all"),
+    (("sum", "--JSON", "x"), "did you mean --json? ('reducectl help output' explains it)"), (("sum", "--dtype", "F32", "x"), "did you mean 'f32'"),
+    (("sum", "--nan", "OMIT", "x"), "did you mean 'omit'"), (("sum", "--json=1", "x"), "('reducectl help output' explains it)"),
 ])
 def test_suggestions(fails, args, meant):
-    fails(USAGE, re.escape(meant), *args)
+    done = fails(USAGE, re.escape(meant), *args)
+    assert done.stderr.count(b"\n") == 2, "a line that answers, and where to read on"
 
 
 def test_numpy_type_names(run, scratch):
@@ -1106,6 +1131,7 @@ def test_help_about_one(run):
         assert text.startswith(f"reducectl {op} ") and text.count("\n") < 16 and "of no elements" in text, op
     for command in ("ping", "info", "status", "metrics", "top", "put", "ls", "drop", "ladder"):
         assert f"reducectl {command}" in run("help", command), command
+    assert run("help", "nan") == run("help", "values"), "an option leads to its topic"
 
 
 def test_status_for_people(run, shared, scratch):
@@ -1140,6 +1166,31 @@ def test_progress_in_a_log(shared, scratch):
             p.stdin.close()
             assert p.wait(60) == OK
         assert bool(asked) == bool(re.match(rb"reducectl: stdin: [\d.]+ GB, [\d.]+ GB/s, \d+ s\n", told)) and b"\x1b" not in told, told
+
+
+# ---- UTF-8 ----
+WIDE = {"plain": 5, "\u00fcber": 4, "\u65e5\u672c": 4, "e\u0301a": 2, "\U0001f600": 2}  # columns on a terminal
+
+
+def columns(text):
+    return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in "WF") for c in text)
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_tables_are_straight_in_utf8(run, scratch, monkeypatch, locale):
+    monkeypatch.setenv("LC_ALL", locale)
+    files = [npy(scratch / f"{name}.npy", np.ones(3)) for name in WIDE]
+    tensors(scratch / "model.safetensors", {name: ("F32", [1], struct.pack("<f", 1)) for name in WIDE})
+    assert {name: columns(name) for name in WIDE} == WIDE
+    for text in (run("sum,max", *files), run("stats", scratch / "model.safetensors"), run("sum,max", scratch / "model.safetensors")):
+        lines = text.splitlines()
+        assert len(lines) == 1 + len(WIDE) and len({columns(line) for line in lines}) == 1, text
+
+
+def test_messages_are_utf8(fails, scratch):
+    fails(FAILED, "\u00fc\u65e5.npy: IO", "sum", scratch / "\u00fc\u65e5.npy")
+    fails(FAILED, r"/\?\?\[31mx\?: IO", "sum", os.fsdecode(os.fsencode(scratch) + b"/\xc2\x9b\x1b[31mx\xff"))
+    fails(FAILED, "'5\u20ac' is not a number", "sum", "--text", stdin="5\u20ac".encode())
 
 
 # ---- formats ----
@@ -1179,12 +1230,17 @@ def test_ping_info_status(run):
 
 def test_help_teaches_and_its_examples_work(run, ctl, scratch, shared):
     text = run("--help")
-    assert run("help") == text
+    assert run("help") == text and text.count("\n") <= 40, "a screen"
+    topics = {t: run("help", t) for t in re.findall(r"^  ([a-z]+) +\S", text.split("Topics:")[1], re.M)}
+    assert len(topics) >= 9
+    everything = [text, *topics.values(), *(run("help", w) for w in (*oracle.OPS, "ping", "info", "status", "metrics", "top", "put", "ls", "drop", "help"))]
+    assert not [line for t in everything for line in t.splitlines() if len(line) > 80]
     manual, completion = ((ROOT / "client" / p).read_text() for p in ("man/reducectl.1", "ctl/reducectl.bash"))
     for option in reducectl_options():
-        assert f"--{option}" in text and f"--{option}" in manual.replace("\\-", "-") and f"--{option}" in completion, option
+        assert len([t for t in topics.values() if re.search(rf"^  .{{4}}--{option}\b(?!-)", t, re.M)]) == 1, f"--{option} has a row in client/ctl/help_rows.c"
+        assert f"--{option}" in manual.replace("\\-", "-") and f"--{option}" in completion, option
     for op in oracle.OPS:
-        assert re.search(rf"^  {op} ", text, re.M) and re.search(rf"\b{op}\b", manual) and re.search(rf"\b{op}\b", completion), op
+        assert re.search(rf"\b{op}\b", text) and re.search(rf"^  {op} ", topics["ops"], re.M) and re.search(rf"\b{op}\b", manual) and re.search(rf"\b{op}\b", completion), op
     npy(scratch / "data.npy", np.array([1.5, 2.5]))
     npy(scratch / "m.npy", np.arange(3000.0).reshape(1000, 3))
     npy(scratch / "t.npy", np.array([1.0, np.nan]))
@@ -1195,8 +1251,8 @@ def test_help_teaches_and_its_examples_work(run, ctl, scratch, shared):
     tensors(scratch / "model.safetensors", {"w": ("F32", [2], struct.pack("<2f", 1, 2)), "b": ("BF16", [1], b"\x80\x3f")})
     (scratch / "data.csv").write_text("day,price\n1,2.5\n2,\n")
     subprocess.run("head -c 4000 /dev/zero | gzip > big.f32.gz", shell=True, cwd=scratch, check=True)
-    examples = re.findall(r"^  (.*reducectl \w+ .*?)(?: {2,}.*)?$", text.split("Examples")[1], re.M)
-    assert len(examples) >= 6
+    examples = re.findall(r"^  (.*reducectl \w+ .*?)(?: {2,}.*)?$", topics["examples"], re.M)
+    assert len(examples) >= 12 and set(re.findall(r"^  (.*reducectl \w+ .*?) {2,}", text, re.M)) <= set(examples)
     for example in examples:
         done = subprocess.run(example, shell=True, cwd=scratch, capture_output=True, text=True, timeout=60,
                               env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}", "REDUCED_URL": shared.url})
@@ -1267,13 +1323,13 @@ def test_no_place_for_a_daemon_of_ones_own(ctl, scratch):
     for n in (100, 200):  # too long for a socket, for a URL
         long = scratch / ("x" * n)
         long.mkdir(0o700)
-        done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": str(long)})
+        done = ctl("count", "-t", "u8", stdin=b"", autostart=True, env={"XDG_RUNTIME_DIR": str(long)})
         assert done.returncode == NO_DAEMON and b"too long" in done.stderr, done.stderr
-    done = ctl("ping", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
+    done = ctl("count", "-t", "u8", stdin=b"", autostart=True, env={"XDG_RUNTIME_DIR": "/" + "x" * 300})
     assert done.returncode == NO_DAEMON and b"START: no directory for a daemon of this user" in done.stderr, done.stderr
     for name in ("reduced.sock", "reduced.log"):  # in the way of both
         (scratch / name).mkdir()
-    done = ctl("ping", autostart=True)
+    done = ctl("count", "-t", "u8", stdin=b"", autostart=True)
     assert done.returncode == NO_DAEMON and b"START: the daemon exited at once; no log beside its socket: Is a directory" in done.stderr, done.stderr
 
 
@@ -1282,7 +1338,7 @@ def test_none_is_started_at_an_address_that_was_given(ctl, scratch):
     place = scratch / "given"
     place.mkdir()
     for url in (f"ipc://{place}/own.sock", "ipc://tmp/own.sock", "ipc://own.sock", "tcp://127.0.0.1:1"):
-        for done in (ctl("ping", autostart=True, url=url), ctl("ping", "--connect", url, autostart=True)):
+        for done in (ctl("count", "-t", "u8", stdin=b"", autostart=True, url=url), ctl("count", "-t", "u8", "--connect", url, stdin=b"", autostart=True)):
             assert done.returncode == NO_DAEMON, done.stderr
             assert b"NO_DAEMON" in done.stderr and b"none is started at an address that was given" in done.stderr, done.stderr
     assert not list(place.iterdir()) and not daemons(scratch)
@@ -1310,6 +1366,18 @@ def end(pid, sign):
         os.kill(pid, sign)
         select.select([leaving], [], [])
         os.close(leaving)
+
+
+def test_questions_start_no_daemon(ctl, scratch):
+    """Only what needs a daemon to work on data starts one."""
+    for command in (["ping"], ["info"], ["status"], ["status", "--requests"], ["metrics"], ["top", "--once"], ["ls"], ["drop", "x"]):
+        done = ctl(*command, autostart=True)
+        assert done.returncode == NO_DAEMON and not done.stdout, (command, done.stderr)
+        assert b"NO_DAEMON" in done.stderr and b"start one: by a reduction or put, or with reduced --listen URL" in done.stderr, done.stderr
+        assert not daemons(scratch), command
+    with OwnDaemons(scratch):
+        assert ctl("put", "x", "-t", "u8", stdin=b"1", autostart=True).returncode == OK and len(daemons(scratch)) == 1
+        assert b"x " in ctl("ls", autostart=True).stdout and len(daemons(scratch)) == 1
 
 
 def test_a_private_daemon_that_dies_is_started_again(scratch):
@@ -1345,7 +1413,7 @@ def test_a_private_daemon_that_dies_is_started_again(scratch):
 def test_a_command_outlives_the_private_daemon_of_another(ctl, scratch):
     """It was started by an earlier command, and is killed under a later one."""
     with OwnDaemons(scratch) as own:
-        assert ctl("ping", autostart=True).returncode == OK
+        assert ctl("count", "-t", "u8", stdin=b"", autostart=True).returncode == OK
         env = {**os.environ, **own.env}
         with subprocess.Popen([BIN / "reducectl", "put", "x", "-v", "-t", "u8"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as p:
             line = p.stderr.readline()  # it has a session
@@ -1395,7 +1463,7 @@ def test_a_started_daemon_leaves_as_the_users_configuration_says(scratch):
 
 def test_the_library_leaves_idle_exit_to_the_configuration(ctl, scratch):
     with OwnDaemons(scratch):
-        assert ctl("ping", autostart=True).returncode == OK
+        assert ctl("count", "-t", "u8", stdin=b"", autostart=True).returncode == OK
         assert b"--idle-exit" not in pathlib.Path(f"/proc/{daemons(scratch)[0]}/cmdline").read_bytes()
 
 

@@ -1,5 +1,6 @@
 """What the shells offer after a Tab."""
 import os
+import re
 import shutil
 import subprocess
 
@@ -8,6 +9,7 @@ import pytest
 from conftest import BIN, ROOT, reducectl_options
 
 BASH = ROOT / "client" / "ctl" / "reducectl.bash"
+TOPICS = re.findall(r'^    {"([a-z]+)", "[^"]*"},$', (ROOT / "client/ctl/help_rows.c").read_text(), re.M)
 FLOATS = {"f16", "bf16", "f32", "f64"}
 
 
@@ -38,6 +40,7 @@ def offers(*words):
     (("sum", "--json"), {"--json", "--json-strings"}),
     (("--dtype", "f32", "ma"), {"max"}),
     (("help", "std"), {"std"}),
+    (("help", "sh"), {"shards"}),
     (("status", "x"), set()),
     (("sum", "ma"), {"man"}),  # files
 ])
@@ -69,8 +72,11 @@ def test_fish_completes():
 
 
 def test_all_shells_know_the_same():
-    """Options and operations are those of the program."""
-    for shell in ("zsh", "fish"):
+    """Options, operations and topics of help are those of the program."""
+    assert len(TOPICS) >= 9
+    for shell in ("bash", "zsh", "fish"):
         text = BASH.with_suffix("." + shell).read_text()
+        for topic in TOPICS:
+            assert re.search(rf"topics.*\b{topic}\b", text), (shell, topic)
         for option in reducectl_options():
             assert f"--{option}" in text or f"-l {option}" in text, (shell, option)

@@ -407,6 +407,28 @@ def test_texts_have_no_control_characters(scratch, ctl):
         assert ctl("metrics", url=fake.url).stdout == b"a?[m 1\nb 2?\n"
 
 
+def test_texts_that_no_terminal_shows_are_replaced(scratch, ctl):
+    """C1 controls, which terminals take as escape sequences; characters that turn the direction of writing; what is not UTF-8."""
+    evil, clean = b"\xc2\x9b31m\xe2\x80\xae\xe2\x81\xa6\xff\x9b\xc3", "?31m?????"
+
+    def answer(r):
+        if r.kind != QUERY:
+            r.refuse("IO", field=b"f" + evil, text=b"t" + evil)
+        elif struct.unpack_from("<I", r.body)[0] == METRICS:
+            r.reply(b"a" + evil + b" 1\n")
+        else:
+            r.reply(struct.pack("<BBH", 3, 1 + len(evil), 1 + len(evil)) + b"k" + evil + b"v" + evil)
+
+    with FakeDaemon(scratch / "s", answer) as fake, Client(fake.url) as client:
+        with pytest.raises(lib.Fault) as caught:
+            client.run("sum", "f32", DATA)
+        assert caught.value.text == "t" + clean
+        done = ctl("sum", "-t", "f32", "-", stdin=DATA, url=fake.url)
+        assert done.stderr.decode() == f"reducectl: stdin: IO: t{clean}\n"
+        assert ctl("info", url=fake.url).stdout.decode().split() == ["k" + clean, "v" + clean]
+        assert ctl("metrics", url=fake.url).stdout.decode() == f"a{clean} 1\n"
+
+
 def test_the_reason_for_no_shared_memory_has_no_control_characters(scratch, ctl):
     """It is part of reduce_info, and `reducectl -v` prints it."""
     def refuse(listener):

@@ -269,6 +269,46 @@ def test_hostile_safetensors(fails, scratch, header):
     fails("BAD_MESSAGE: ", "sum", tensors(scratch / "m", {"a": ("F32", [2], bytes(8))}, header))
 
 
+# ---- names that strangers chose ----
+EVIL = "x\x1b[31m\nreducectl: forged\u009b2J\u202e\x7f"
+CLEAN = "x?[31m?reducectl: forged?2J??"
+TERMINAL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def evil_npz(path, dtype):
+    with zipfile.ZipFile(path, "w") as z:
+        z.writestr(EVIL + ".npy", saved(np.ones(3, dtype)))
+        z.writestr("y.npy", saved(np.ones(3)))
+    return path
+
+
+def evil_safetensors(path, dtype):
+    return tensors(path, {EVIL: ("F64" if dtype == "f8" else "C64", [3], np.ones(3, dtype).tobytes()), "y": ("F64", [3], np.ones(3).tobytes())})
+
+
+def evil_hdf5(path, dtype):
+    def write(f):
+        f[EVIL], f["y"] = np.ones(3, dtype), np.ones(3)
+    return hdf5(path, write)
+
+
+@pytest.mark.parametrize("make", [evil_npz, evil_safetensors, pytest.param(evil_hdf5, marks=needs_hdf5)])
+def test_names_of_members_do_nothing_to_a_terminal(ctl, shared, scratch, make):
+    """In values, tables, details and errors; JSON has them as they are."""
+    path = make(scratch / "m", "f8")
+    slash = "/" if make is evil_hdf5 else ""
+    for args in (["sum", path], ["sum,max", path], ["stats", path], ["stats", "--dtype", "f64", path], ["sum", "-v", path], ["sum", "--progress", path],
+                 ["argmax,sum", "--axis", 0, path], ["sum", f"{path}:none"], ["sum", "--dtype", "i32", path], ["min", "--axis", 3, path]):
+        done = ctl(*args, url=shared.url)
+        for stream in (done.stdout.decode(), done.stderr.decode()):
+            assert not TERMINAL.search(stream) and "\nreducectl: forged" not in stream, (args, stream)
+        assert CLEAN in done.stdout.decode() + done.stderr.decode(), (args, done)
+    lines = ctl("sum", "--json", path, url=shared.url).stdout.decode().splitlines()
+    assert {json.loads(line)["file"] for line in lines} == {f"{path}:{slash}{EVIL}", f"{path}:{slash}y"}
+    done = ctl("sum", make(scratch / "c", "c8"), url=shared.url)
+    assert done.returncode == FAILED and not TERMINAL.search(done.stderr.decode()) and CLEAN in done.stderr.decode(), done
+
+
 # ---- HDF5 ----
 def hdf5(path, script):
     """Have h5py write it, if there is one."""

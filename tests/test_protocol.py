@@ -155,12 +155,19 @@ def test_bad_hello(shared, body, code, field):
         c.hello()
 
 
-@pytest.mark.parametrize("name", [b"", b"x" * 64, "füße 端".encode(), b"\xff\xfe\x00\n\x1b[2J", b"%s%n%d"])
-def test_any_name_does(shared, name):
-    with shared.connect(hello=False) as c:
-        c.hello(name=name)
-        c.query(2)
-    assert "\x1b" not in shared.log() and "\x00" not in shared.log()
+def test_any_name_does(start):
+    """It is escaped in the log, and what acts on a terminal is in no reply."""
+    names = {b"": "", b"x" * 64: "x" * 64, "füße 端".encode(): "füße 端", b"\xff\xfe\n\x1b[2J\x00more": "????[2J", b"%s%n%d": "%s%n%d",
+             b"\xc2\x9b2J": "?2J", "a\u202eb\u2028".encode(): "a?b?"}
+    daemon = start("--log-level", "debug")
+    for name, shown in names.items():
+        with daemon.connect(hello=False) as c:
+            c.hello(name=name)
+            texts = [v for k, v in c.query(5).items() if k.startswith("session.")]
+            assert len(texts) == 1 and texts[0].endswith(f" name={shown}"), texts
+    daemon.wait_log(r"session of 'a\\xe2\\x80\\xaeb\\xe2\\x80\\xa8'")
+    log = daemon.log_path.read_bytes()
+    assert log.count(b"session of '") == len(names) and not re.search(rb"[^\n -~]", log), log
 
 
 # ---- ping, query, header ----

@@ -32,6 +32,33 @@ def test_whatever_numpy_makes_an_array_of(package, make):  # noqa: F811
     assert package.sum(given) == np.sum(np.asarray(given))
 
 
+def test_integers_of_lists_stay_integers(package):  # noqa: F811
+    """NumPy makes doubles of them where their types differ."""
+    big = 2**63 + 1
+    for given, total in (([big, 5], big + 5), ([[big], (5,)], big + 5), ([np.int64(2), np.uint64(big)], big + 2), ([np.uint64(1), np.int64(-2**62 - 1)], -2**62),
+                         ([np.array([2**53 + 1, 1]), np.array([3, 4], "u8")], 2**53 + 9), ([True, np.uint64(big)], big + 1), ((big,), big)):
+        assert package.sum(given) == total and int(package.state("sum", given)) == total, given
+    assert package.max([big, 5]) == big and package.argmax([np.int64(7), np.uint64(7), np.uint64(big)]) == 2
+    for given in ([big, -1], [2**64, 1], [2**53 + 1, 0.5], [[0.5], [2**53 + 1]], [np.int64(2**53 + 1), np.float32(1)], [2**53 + 1, 1j], 2**64, [2**64]):
+        with pytest.raises(TypeError, match="^a: .*(integer|object)"):
+            package.sum(given)
+    assert package.sum([2**53, 0.5, True]) == 2**53 + 2 and package.sum([1, 2j]) == 1 + 2j and package.sum([2**60, 0.0]) == 2.0**60
+
+
+def test_integers_as_the_first_element_are_exact(package):  # noqa: F811
+    assert package.sum([2.0], initial=2**53) == 2**53 + 2 and package.sum([1], initial=2**62 + 1) == 2**62 + 2
+    for a, initial in (([1.0], 2**53 + 1), (np.ones(1, "f4"), 2**24 + 1), (np.ones(1, "f2"), 70000)):
+        with pytest.raises(ValueError, match="initial"):
+            package.sum(a, initial=initial)
+
+
+def test_words_are_integers(package):  # noqa: F811
+    words = package.state("sum", [1.5]).words()
+    assert float(package.state("sum", dtype="f8").from_words("sum", "f8", words)) == 1.5
+    with pytest.raises(TypeError, match="words"):
+        package.State.from_words("sum", "f8", words.astype(float))
+
+
 def test_masked_arrays(package):  # noqa: F811
     a = np.ma.array([[1.0, 2, 3], [4, 5, 6]], mask=[[0, 1, 0], [1, 1, 1]])
     assert package.sum(a) == a.sum() and package.mean(a) == 2.0 and package.argmax(a) == 2
@@ -67,6 +94,21 @@ def test_results_of_masked_elements_alone_are_masked(package):  # noqa: F811
     assert package.max(a[1:], axis=1, nan="raise").mask.all() and package.max(a[1:], axis=1, keepdims=True).shape == (2, 1)
     with pytest.raises(package.EmptyError):  # `where` leaves nothing; the mask would
         package.max(a, axis=1, where=[[False], [True], [True]])
+
+
+def test_masked_arrays_give_masked_arrays_whatever_their_mask(package):  # noqa: F811
+    """A mask that hides nothing, and none at all, are not another kind of array. The types are those of NumPy's masked functions."""
+    a = np.arange(1.0, 7).reshape(2, 3)
+    for mask in (np.ma.nomask, False, np.zeros((2, 3), bool), [[1, 0, 0], [1, 1, 1]]):
+        m = np.ma.array(a, mask=mask)
+        for name in ("sum", "mean", "var", "min", "max", "prod", "any", "ptp"):
+            ours, numpys = getattr(package, name)(m, axis=1), getattr(np.ma, name)(m, axis=1)
+            assert type(ours) is type(numpys) is np.ma.MaskedArray and ours.tolist() == numpys.tolist(), (name, mask)
+        assert all(type(x) is np.ma.MaskedArray for x in package.minmax(m, axis=0))
+        assert type(package.sum(m, offsets=[0, 2, 3], axis=1)) is np.ma.MaskedArray
+        assert type(package.sum(m.astype(complex), axis=0)) is np.ma.MaskedArray and type(package.sum(m)) is float
+    out = np.ma.masked_all(2)
+    assert package.sum(np.ma.array(a), axis=1, out=out) is out and out.tolist() == [6, 15]
 
 
 class Nullable:

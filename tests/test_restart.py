@@ -6,6 +6,7 @@ import random
 import re
 import socket
 import struct
+import subprocess
 import threading
 import time
 import urllib.request
@@ -14,7 +15,7 @@ import libreduce
 import pytest
 
 import supervisor
-from conftest import memory_device
+from conftest import BIN, memory_device
 from otheruser import needs_root
 from rawclient import Connection, Fault
 from sideclient import Side
@@ -313,6 +314,15 @@ def test_a_socket_that_is_there_twice_is_refused(supervise, scratch):
     name, fd = unit_socket(STREAM, scratch / "s")
     d = supervise(sockets=[(name, fd), (name, supervisor.high(os.dup(fd))), unit_socket(PACKET, scratch / "s.side")], wait=False)
     assert d.process.wait(60) == 1 and "which is there twice" in d.log()
+
+
+@pytest.mark.parametrize("moves", ["3<&-", "4<&- 3</dev/null", "3<&- 4</dev/null"])
+def test_a_passed_descriptor_that_is_closed_is_refused(scratch, moves):
+    """The daemon's own descriptors would have its number."""
+    script = f'exec {moves}; LISTEN_PID=$$ exec "$0" --listen "$1"'
+    done = subprocess.run(["bash", "-c", script, BIN / "reduced", f"ipc://{scratch}/s"], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          env={**os.environ, "LISTEN_FDS": str(len(moves.split())), "LISTEN_FDNAMES": ""}, timeout=60)
+    assert done.returncode == 1 and "descriptors of the service manager: Bad file descriptor" in done.stderr, done
 
 
 def test_the_metrics_socket_may_be_passed(supervise, scratch):

@@ -144,6 +144,28 @@ def test_counts_above_2_to_31_by_merging_a_state_with_itself():
         s.merge(one)
 
 
+@pytest.mark.parametrize("dtype", ["f64", "i8"])
+def test_parts_that_were_counted_from_0(dtype):
+    """Merged at the index of their first elements, in any order, they are the whole; other states than those of places do not change."""
+    rng = np.random.default_rng(61)
+    bits = gens.of(dtype)[0](rng, dtype, 60)
+    for op in oracle.ops(dtype):
+        merged = State(op, dtype)
+        for at, part in sorted(pieces(rng, bits, 5), key=lambda _: rng.random()):
+            merged.merge_at(State(op, dtype).add(part), at)
+        assert bytes(merged) == bytes(State(op, dtype).add(bits)), op
+
+
+def test_places_of_parts():
+    a, b = (State("argmax", "i32").add(np.array(x, "<u4")) for x in ([1, 2], [5, 3]))
+    assert a.merge_at(b, 2).finish() == 2 and b.merge_at(State("argmax", "i32"), 7).finish() == 0
+    for op in ("argmax", "stats"):
+        s = State(op, "i32").add(np.array([1], "<u4"), "propagate", 2**60)
+        before = bytes(s)
+        assert code_of(s.merge_at, s, 2**60) == ("TOO_LARGE", "index") == code_of(s.merge_at, s, 2**60 + 1) and bytes(s) == before
+        assert code_of(s.merge_at, State(op, "i32"), 2**60) == ("OK", "")
+
+
 # ---- words ----
 def test_golden_words():
     seen = 0
@@ -224,6 +246,23 @@ def test_arguments():
         assert code_of(s.finish, **kw) == ("ARGUMENT", "spec"), kw
 
 
+def test_many_states_are_finished_by_one_call():
+    """The values are those of one call each; an error names its state, and what is before it is written."""
+    states = [State("max", "i8").add(np.array([i, 5], "u1")) for i in range(20)]
+    lib, raw, spec = states[0].lib, b"".join(bytes(s) for s in states), Client.spec("max", "i8")
+
+    def finish(data, out, n=None, room=160):
+        return lib.reduce_states_finish(data, C.c_size_t(len(raw) if n is None else n), C.byref(spec), out, C.c_size_t(room))
+    out = (C.c_int64 * 20)()
+    assert finish(raw, out) == 0 and list(out) == [max(i, 5) for i in range(20)]
+    size = len(raw) // 20
+    out = (C.c_int64 * 20)(*[-1] * 20)
+    assert finish(raw[:size * 7] + bytes(State("max", "i8")) + raw[size * 8:], out) == -6 and list(out) == [5] * 6 + [6] + [-1] * 13
+    assert finish(None, None, 0) == 0
+    for wrong in ((None, out), (raw, None), (raw, out, size - 1), (raw, out, None, 159)):
+        assert finish(*wrong) == -101, wrong[1:]
+
+
 def damaged(state):
     """(what, bytes): heads and limbs that no elements have."""
     for name, at, value in (("layout", 0, 255), ("special", 1, 4), ("nz", 2, 2), ("skipped", 3, 2), ("dtype", 4, 0), ("zero", 6, 1), ("count", 15, 0x20),
@@ -242,6 +281,17 @@ def test_damaged_states_are_refused_by_every_call():
     assert code_of(good.merge, State("norm1", "f64")) == ("BAD_MESSAGE", "layout")
     assert code_of(State("sum", "f32").merge, State("sum", "f16")) == ("BAD_MESSAGE", "dtype")
     assert code_of(State("and", "i8").merge, bytes(State("and", "i8"))[:4] + b"\x0c" + bytes(27)) == ("BAD_MESSAGE", "dtype")
+
+
+@pytest.mark.parametrize("dtype, eight, one", [("i32", 8, 1), ("u8", 8, 1), ("f32", 0x41000000, 0x3F800000), ("bf16", 0x4100, 0x3F80),
+                                               ("f64", 0x4020000000000000, 0x3FF0000000000000)])
+def test_sums_that_no_elements_have_together_are_refused(dtype, eight, one):
+    """The square of a sum is at most the number of elements times the sum of squares (Cauchy): no variance is negative."""
+    large, small = (bytes(State("var", dtype).add(np.full(2, x, oracle.unsigned(dtype)))) for x in (eight, one))
+    at = len(bytes(State("sum", dtype)))  # a head and the sum; the squares follow
+    for call in (State("var", dtype).merge, lambda state: State("var", dtype, state).finish()):
+        assert code_of(call, large) == code_of(call, small[:at] + large[at:]) == ("OK", "")
+        assert code_of(call, large[:at] + small[at:]) == ("BAD_MESSAGE", "limbs")
 
 
 def test_bytes_of_any_length_are_checked():

@@ -14,7 +14,9 @@ import time
 import pytest
 
 from conftest import BIN, memory_device
+from rawclient import Fault
 
+USER = pwd.getpwuid(os.getuid()).pw_name
 HEADS = ("messages", "requests", "engine", "queues", "pools")
 
 
@@ -196,6 +198,47 @@ def test_the_screen_draws_follows_resizes_and_quits(start, terminal):
     os.write(t.master, b"xq")
     assert t.end() == 0
     assert "\x1b[?1049l" in t.text  # the screen from before is back
+
+
+SCREEN = (24, 80)
+
+
+def rows_of(text):
+    """What stands on a screen of 24 x 80 after the writes of a program that prints lines."""
+    return [re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", line) for line in text.replace("\r", "").split("\n")]
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_status_fits_a_small_screen(ctl, start, terminal, devices):
+    daemon = start("--devices", devices, backend="cpu")
+    with daemon.connect() as c:
+        for op in ("sum", "max", "argmin", "stats"):
+            c.reduce(op, "f32", bytes(64))
+        with pytest.raises(Fault):
+            c.reduce("min", "u8", b"")
+        t = terminal("status", "--no-autostart", "--connect", daemon.url, size=SCREEN)
+        assert t.end() == 0
+        whole = ctl("status", url=daemon.url).stdout.decode().splitlines()
+        long = terminal("status", "-v", "--no-autostart", "--connect", daemon.url, size=SCREEN)
+        assert long.end() == 0
+    rows = rows_of(t.text)
+    assert len(rows) <= SCREEN[0] and max(map(len, rows)) <= SCREEN[1], t.text
+    for key in ("version", "backend", "health", "requests.sum", "errors", "latency.p99_us", "sessions"):
+        assert re.search(rf"(^|\s){key} \S", t.text), key
+    assert [row[:5] for row in rows if row.startswith("gpu ")] == [f"gpu {i}" for i in range(devices) if devices > 1]
+    assert "errors 1" in t.text and re.search(r"sessions 2 of \d+", t.text) and " 0 of" not in t.text
+    assert len(whole) > 40 and {line.split()[0] for line in whole} <= {line.split()[0] for line in rows_of(long.text) if line.split()}
+
+
+@pytest.mark.skipif(not has_curses(), reason="this build has no ncurses")
+def test_top_fits_a_small_screen(start, terminal):
+    """No line is longer than the screen, and the tables, which come last, are on it."""
+    daemon = start()
+    with daemon.connect() as c:
+        for op in ("sum", "max", "argmin", "stats"):
+            c.reduce(op, "f32", bytes(64))
+        t = terminal("top", "--no-autostart", "--connect", daemon.url, size=SCREEN, env={"LC_ALL": "C.UTF-8"})
+        t.wait("reduced", "received", "kernel", "streams", "resident", "history", "ERRORS/S", "sum", "USER", "PROCESS", "NAME (USER)", f"({USER})")
 
 
 @pytest.mark.skipif(not has_curses(), reason="this build has no ncurses")

@@ -2,7 +2,8 @@
  *
  *   main.c            wiring and exit codes          options.c       the command line
  *   options_check.c   which options go together      op_table.h      names and traits of the operations
- *   help.c            what --help says               help_topic.c    help about one operation
+ *   help.c            what --help and topics say     help_rows.h     their texts
+ *   help_topic.c      help about one word
  *   suggest.h         what a mistyped word might have meant (pure)
  *   input.c           files and pipes as elements    resident.c      put, ls, drop, @NAME
  *   output.c          result and error lines         progress.c      the bar on a terminal
@@ -67,6 +68,7 @@ typedef struct ctl_options {
     ctl_sink *sink;                       /* where the values go; NULL: to standard output */
     reduce_spec spec;                     /* op, dtype (0: not given), out, nan, ddof, rows, flags, index_base, deadline */
     bool by_rows;                         /* --rows was given */
+    bool based;                           /* --index-base was given */
     int axes[CTL_MAX_DIMS], n_axes;       /* to reduce; below 0: counted from the last one */
     const char *initial, *mask, *offsets; /* NULL: not given */
     ctl_format format;
@@ -120,9 +122,11 @@ bool ctl_needs_indexes(const ctl_options *o);
 
 /* ---- help.c ---- */
 void ctl_help(FILE *out);
+/* The rest, a topic of help_rows.h at a time. */
+void ctl_help_about(FILE *out, const char *topic);
 
 /* ---- help_topic.c ---- */
-/* About one operation or command. False: `why` says that there is none of the name. */
+/* About one operation, command, topic or option. False: `why` says that there is none of the name. */
 bool ctl_help_topic(FILE *out, const char *word, char why[CTL_WHY]);
 
 /* ---- formats/npy.c ---- */
@@ -195,13 +199,18 @@ double ctl_half_value(int dtype, unsigned bits);
 /* The nearest number to y >= 0, ties to even; the infinity's bits if that is it. */
 unsigned ctl_half_round(int dtype, double y);
 
+/* ---- text/shown.c: what strangers chose, for a terminal. Characters that do more than to be shown become '?' ---- */
+
+/* The first `cap` - 1 bytes, for a message. */
+void ctl_clean(char *out, size_t cap, const char *text);
+/* All of it, then blanks up to column `width`. */
+void ctl_put_text(FILE *f, const char *text, int width);
+
 /* ---- text/parse_scalar.c ---- */
 
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
  * from the text. False: `why` says that it is not a number, or out of range. */
 bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
-/* The first `cap` - 1 bytes of what should be a number, for a message. Bytes that a terminal might interpret become '?'. */
-void ctl_clean(char *out, size_t cap, const char *token);
 /* A sign, then decimal digits or 0x and hexadecimal ones. False: something else. *fits: in 64 bits. */
 bool ctl_parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, bool *fits);
 
@@ -383,8 +392,8 @@ int ctl_read_offsets(const char *name, uint64_t **offsets, uint64_t *n, char why
 
 typedef struct ctl_progress {
     bool on, shown;
-    bool lines; /* a line now and then instead of a bar */
-    const char *name;
+    bool lines;                              /* a line now and then instead of a bar */
+    char name[41];                           /* what a terminal can show of it */
     uint64_t start_ns, last_ns, done, total; /* total 0: unknown */
 } ctl_progress;
 

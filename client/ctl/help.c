@@ -1,132 +1,88 @@
-/* reducectl --help: enough to work with, without the manual. */
-#include "client/ctl/ctl.h"
-#include "client/ctl/op_table.h"
+/* reducectl --help: one screen. `help TOPIC`: the rest. Both are made of the rows of help_rows.c, and fit 80 columns. */
+#include <string.h>
 
-static void names(FILE *out, const char *(*name)(int), int first)
+#include "client/ctl/ctl.h"
+#include "client/ctl/help_rows.h"
+#include "client/ctl/text/screen_text.h"
+
+enum { WIDTH = 80, OP_TEXT = 17, OPTION_TEXT = 23, EXAMPLE_TEXT = 44, DASHES = 6 }; /* columns */
+
+static void wrap(FILE *out, int at, int indent, const char *text) { ctl_put_wrapped(out, at, indent, WIDTH, text); }
+
+/* "  sum min max ..." */
+static void put_names(FILE *out, const char *before, const char *(*name)(int), int first)
 {
-    for (int i = first; name(i)[0] != '?'; i++)
-        fprintf(out, " %s", name(i));
+    char all[WIDTH * 8];
+    size_t n = (size_t)snprintf(all, sizeof all, "%s", before);
+    for (int i = first; name(i)[0] != '?' && n < sizeof all; i++)
+        n += (size_t)snprintf(all + n, sizeof all - n, " %s", name(i));
+    fputs("  ", out);
+    wrap(out, 2, 2, all);
+}
+
+static void put_row(FILE *out, const help_row *r)
+{
+    if (!r->name) {
+        wrap(out, 0, 0, r->text);
+        return;
+    }
+    const bool example = r->name[0] != '-';
+    const int text = example ? EXAMPLE_TEXT : OPTION_TEXT, indent = !example && r->name[1] == '-' ? DASHES : 2;
+    int at = fprintf(out, "%*s%s", indent, "", r->name);
+    if (!r->text[0]) {
+        putc('\n', out);
+        return;
+    }
+    if (at + 1 > text) {
+        putc('\n', out);
+        at = 0;
+    }
+    fprintf(out, "%*s", text - at, "");
+    wrap(out, text, text, r->text);
+}
+
+static void put_first(FILE *out, bool examples)
+{
+    for (size_t i = 0; i < ctl_n_help_rows; i++)
+        if (ctl_help_rows[i].first && !strcmp(ctl_help_rows[i].topic, "examples") == examples)
+            put_row(out, &ctl_help_rows[i]);
 }
 
 void ctl_help(FILE *out)
 {
-    fputs("reducectl: exact reductions of arrays in files and pipes, done by the reduced daemon (GPU or CPU)\n"
-          "\n"
-          "usage: reducectl OP [OPTION]... [FILE]...\n"
-          "       reducectl ping | info | status [--requests] [--json] [--watch]\n"
-          "       reducectl metrics               the daemon's counters and histograms as Prometheus text\n"
-          "       reducectl top [--once] [--json] live view of the daemon, refreshed each second; q quits, h helps\n"
-          "       reducectl put NAME [FILE]       store an array with the daemon, to be reduced as @NAME\n"
-          "       reducectl ls [--json] | drop NAME...\n"
-          "       reducectl help [OP|COMMAND]     this text, or about one of them\n"
-          "       reducectl ladder [OPTION]...    reduction kernels side by side; see 'reducectl ladder --help'\n"
-          "\n"
-          "OP is one of these, or several with commas between (sum,mean,max): a table\n",
+    fputs("usage: reducectl OP[,OP]... [OPTION]... [FILE | FILE:MEMBER | @NAME | -]...\n"
+          "Exact reductions of arrays in files and pipes, on a GPU or the CPU. OP:\n",
           out);
+    put_names(out, "", reduce_op_name, REDUCE_SUM);
+    fputs("\nFor example\n", out);
+    put_first(out, true);
+    fputs("\nThe options that are used most\n", out);
+    put_first(out, false);
+    fputs("\nOther commands\n"
+          "  ping | info | status  does a daemon answer; what it is; what it does\n"
+          "  top | metrics         the same live; as Prometheus text\n"
+          "  put NAME [FILE]       keep an array with the daemon as @NAME; also ls, drop\n"
+          "  ladder                reduction kernels side by side\n"
+          "\nreducectl help OP, help COMMAND or help TOPIC says more. Topics:\n",
+          out);
+    for (const help_topic *t = ctl_topics; t->name; t++)
+        fprintf(out, "  %-9s %s\n", t->name, t->about);
+}
+
+static void put_ops(FILE *out)
+{
     for (int op = REDUCE_SUM; reduce_op_name(op)[0] != '?'; op++)
-        fprintf(out, "  %-14s %s\n", reduce_op_name(op), reduce_op_help(op));
-    fputs(
-        "\n"
-        "FILE is recognised by its content: .npy, .npz, safetensors, HDF5, netCDF-4, a table as text (CSV, TSV), or one of\n"
-        "these after gzip or zstd. Raw elements need --dtype (>f4: big-endian), numbers as text --text; - is standard input.\n"
-        "FILE:MEMBER is one array of many, FILE:COLUMN a column by name or number (FILE:=NAME, FILE:#4, FILE:#1,#3-#5).\n"
-        "A FILE of many arrays gives one line for each, and 'stats' one table. Without FILE, input comes from a pipe. Each of "
-        "several files gives one line: the "
-        "value, two\n"
-        "blanks, the name. @NAME is resident data, stored by 'put'. It can be reduced whole, by rows and by columns,\n"
-        "but not with --mask, --offsets or --total.\n"
-        "\n"
-        "What to reduce\n"
-        "  -t, --dtype T      elements of raw files, or of a column of text:",
-        out);
-    names(out, reduce_dtype_name, REDUCE_I8);
-    fputs(
-        "\n"
-        "      --text         numbers separated by white space. With --dtype each is read as that type, exactly or rounded\n"
-        "                     once. Without it: as i64 or u64 if all are integers of it (sums are exact in 128 bits then),\n"
-        "                     else as f64; integers of up to 128 bits have sum, mean, min and max. A pipe's type is that\n"
-        "                     of its first 64 MiB\n"
-        "      --header, --no-header  of tables (CSV, TSV): the first line has names, or numbers. Without it a look at the\n"
-        "                     first lines decides, or refuses to\n"
-        "      --delimiter C, --decimal C, --quote C, --comment C  their characters, or tab, space; --quote none\n"
-        "      --skip-lines N their first lines that do not belong to them\n"
-        "      --missing LIST words for missing values, besides empty fields (default: NA, null, nan ...)\n"
-        "      --no-unpack    the bytes of packed files as elements\n"
-        "      --verify       compare stored members of .npz with their CRC (packed ones always are)\n"
-        "      --no-scale     the stored values of netCDF, without its attributes\n"
-        "      --total        all files as one array\n"
-        "      --mask FILE    skip the elements whose byte in FILE is 0: .npy of bool, u8, i8, or raw bytes\n"
-        "\n"
-        "One result for each part\n"
-        "      --axis LIST    of arrays with a shape: reduce this axis, or these (0,2), as numpy's axis; -1 is the last one\n"
-        "      --rows N       cut each file into N equal rows, one result for each (with --axis 0: for each column)\n"
-        "      --offsets FILE segments: ascending numbers (.npy of i64 or u64, or raw u64). Each segment begins at one "
-        "number,\n"
-        "                     as an index, and ends before the next\n"
-        "\n"
-        "How to reduce\n"
-        "  -o, --out T        type of the value. For floats, and always for" CTL_REAL_OPS ": f16 bf16 f32 f64\n"
-        "                     (default f64). For integers: i64 u64 (default by the sign of the elements). Indexes and counts:\n"
-        "                     u64\n"
-        "      --nan POLICY   propagate (default), omit, or error\n"
-        "      --ddof N      " CTL_DDOF_OPS ": divide the variance by the count minus N (default 0)\n"
-        "      --initial V    one more element, without an index, at the front of every array, row, column or segment\n"
-        "      --wrap         prod of integers: modulo 2^64 instead of OVERFLOW\n"
-        "\n"
-        "Shards: reduce them anywhere, merge them anywhere; the bits are those of the whole\n"
-        "      --partial      write the exact partial state of each result instead of its value\n"
-        "      --index-base N index of this shard's first element; added to indexes\n"
-        "      --merge        the files hold partial states of OP, one for each result: merge them\n"
-        "      --shard I/N    write the state of part I (from 0) of N equal parts of all files; auto: as Slurm or an MPI\n"
-        "                     numbers this process\n"
-        "      --joined FILE  print what all parts give: FILE has their states, merged\n"
-        "\n"
-        "How to print it (default: the shortest decimal that reads back to the same bits)\n"
-        "      --hex          floats as C's %a: exact\n"
-        "      --json-strings --json with integers beyond 2^53 as strings, for readers that know doubles only\n"
-        "      --json         one object per line: value, op, count, backend, path, times\n"
-        "      --raw          the bytes of the value\n"
-        "      --progress     a line each second on standard error, even if that is not a terminal\n"
-        "  -v, --verbose      report on standard error: daemon, backend, type, path, throughput\n"
-        "\n"
-        "The daemon\n"
-        "      --priority NAME    normal, high (if the administrator allows it) or background\n"
-        "      --path NAME    how the data travel, for tests: inline, stream, shm, file (default: the fastest possible)\n"
-        "      --connect URL  ipc:///PATH, tls+tcp://HOST:PORT or tcp://HOST:PORT\n"
-        "                     (default: $REDUCED_URL, or this user's daemon, or the system's)\n"
-        "      --tls-ca FILE  tls+tcp: the CAs of trusted daemons, PEM (default: $REDUCED_TLS_CA)\n"
-        "      --tls-cert FILE, --tls-key FILE  the client's own, PEM (default: $REDUCED_TLS_CERT, $REDUCED_TLS_KEY)\n"
-        "      --watch        status: again each second\n"
-        "      --once         top: one frame as text (or with --json), measured over one second\n"
-        "      --requests     status: the requests under way instead, oldest first\n"
-        "      --no-autostart do not start a private daemon when none answers (with --connect or $REDUCED_URL none is)\n"
-        "      --wait SECONDS wait this long for a daemon that is not there, and start none\n"
-        "      --deadline MS  give up on a file after MS milliseconds\n"
-        "      --device N     on this device of the daemon, or GPU-<UUID>, of which the first letters do; put: keep it there\n"
-        "      --spread       put: keep it in equal parts on all devices of the daemon\n"
-        "      --replace      put: replace the array that has this name\n"
-        "      --ttl S        put: keep it for S seconds (default: until it is dropped or the daemon ends)\n"
-        "  -h, --help         this text\n"
-        "  -V, --version      the version\n"
-        "\n"
-        "Examples\n"
-        "  reducectl sum data.npy                    the exact sum, rounded once\n"
-        "  reducectl max --dtype u16 *.raw           the maximum of each file\n"
-        "  reducectl sum --total --dtype i64 *.bin   one sum over all files\n"
-        "  reducectl mean --axis 0 m.npy             the mean of each column\n"
-        "  reducectl std --axis 0,2 images.npy       the standard deviation over the first and the third axis\n"
-        "  reducectl argmax --rows 1000 m.npy        the position of the largest element in each of 1000 rows\n"
-        "  reducectl sum,mean,max *.npy              a table, a line for each file\n"
-        "  reducectl stats data.npy                  count, NaNs, min, max, sum, mean, var, std ... in one pass\n"
-        "  seq 100 | reducectl sum --text            5050\n"
-        "  reducectl sum -t f32 big.f32.gz           gzipped raw elements\n"
-        "  reducectl stats model.safetensors         a table of all tensors\n"
-        "  reducectl max run.npz:u                   one array of a file\n"
-        "  reducectl mean --nan omit data.csv:price  a column; what is missing is left out\n"
-        "  reducectl put temps data.npy && reducectl stats @temps\n"
-        "  reducectl sum --nan omit --json t.npy     for scripts\n"
-        "\n"
-        "Exit status: 0 success; 1 a reduction failed (OVERFLOW, EMPTY, NAN, SHAPE, TYPE, IO ...); 2 wrong usage;\n"
-        "3 no daemon; 130 interrupted\n",
-        out);
+        wrap(out, fprintf(out, "  %-14s ", reduce_op_name(op)), OP_TEXT, reduce_op_help(op));
+    fputs("\nSeveral with commas between (sum,mean,max) make a table.\n", out);
+}
+
+void ctl_help_about(FILE *out, const char *topic)
+{
+    if (!strcmp(topic, "ops"))
+        put_ops(out);
+    for (size_t i = 0; i < ctl_n_help_rows; i++)
+        if (!strcmp(ctl_help_rows[i].topic, topic))
+            put_row(out, &ctl_help_rows[i]);
+    if (!strcmp(topic, "inputs"))
+        put_names(out, "T:", reduce_dtype_name, REDUCE_I8);
 }

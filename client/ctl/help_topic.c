@@ -1,7 +1,8 @@
-/* reducectl help WORD: about one operation or command alone. */
+/* reducectl help WORD: about one operation, command, topic or option alone. */
 #include <string.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/help_rows.h"
 #include "client/ctl/op_table.h"
 #include "client/ctl/suggest.h"
 
@@ -11,7 +12,7 @@ typedef struct note {
     const char *value, *empty, *options;
 } note;
 
-static const char FLOATS[] = "f64, or by --out f32, f16, bf16, of floats; i64 or u64 of integers, OVERFLOW if it does not fit";
+static const char FLOATS[] = "f64 of floats (or --out f32 f16 bf16); i64 or u64 of integers";
 
 #define SAME FLOATS
 #define REAL "f64, or by --out f32, f16, bf16"
@@ -50,33 +51,33 @@ static void op_help(FILE *out, int op)
     const char *name = reduce_op_name(op);
     fprintf(out, "reducectl %s [OPTION]... [FILE]...\n\n  %s\n", name, reduce_op_help(op));
     fprintf(out,
-            "\n  value            %s\n  of no elements   %s\n  its options      %s%s--nan --initial --mask --rows --axis "
-            "--offsets\n",
+            "\n  value            %s\n  of no elements   %s\n  its options      %s%s--nan --initial --mask --rows --axis\n"
+            "                   --offsets\n",
             notes[op].value, empty_of(op), notes[op].options, notes[op].options[0] ? " " : "");
     fprintf(out,
             "\n  reducectl %s data.npy\n  reducectl %s --dtype f32 data.raw\n  reducectl %s --axis 0 matrix.npy\n"
-            "\n'reducectl --help' explains the options.\n",
+            "\n'reducectl help values' and 'reducectl help axes' explain the options.\n",
             name, name, name);
 }
 
 static bool command_help(FILE *out, const char *word)
 {
     static const char *const about[][2] = {
-        {"ping", "reducectl ping [--json]\n\n  Does a daemon answer, and how fast?\n"},
-        {"info", "reducectl info [--json]\n\n  What the daemon is: version, backend, device, caps.\n"},
-        {"status", "reducectl status [--requests] [--json] [--watch]\n\n  What it does: sessions, requests, memory, times. "
-                   "--requests: the requests under way.\n  --watch: again each second.\n"},
+        {"ping", "reducectl ping [--json]\n\n  Does a daemon answer, where, and how fast?\n"},
+        {"info", "reducectl info [--json]\n\n  What the daemon is: version, engine, device, caps.\n"},
+        {"status",
+         "reducectl status [--requests] [--json] [--watch]\n\n  What it does: sessions, requests, memory, times. --requests: "
+         "those under\n  way. --watch: again each second. A terminal gets what is not 0; -v: all.\n"},
         {"metrics", "reducectl metrics\n\n  Counters and histograms of the daemon as Prometheus text.\n"},
-        {"top", "reducectl top [--once] [--json]\n\n  What the daemon does now, refreshed each second. Keys: r, d, e, t, n "
-                "sort by requests, "
-                "data,\n  engine, total, name; h shows them; q quits. --json: an object a line, each second.\n"},
-        {"put", "reducectl put [--replace] [--ttl S] [--device N|GPU-<UUID> | --spread] [--dtype T] [--text] NAME [FILE]\n\n  "
-                "Leave an "
-                "array with the daemon; it is "
-                "reduced as @NAME.\n\n  reducectl put temps data.npy && reducectl stats @temps\n"},
+        {"top",
+         "reducectl top [--once] [--json]\n\n  What the daemon does now, refreshed each second. Keys: r, d, e, t, n sort by\n"
+         "  requests, data, engine, total, name; h shows them; q quits. --json: an object\n  a line, each second.\n"},
+        {"put",
+         "reducectl put [OPTION]... NAME [FILE]\n\n  Leave an array with the daemon; it is reduced as @NAME. See 'reducectl "
+         "help\n  resident'.\n\n  reducectl put temps data.npy && reducectl stats @temps\n"},
         {"ls", "reducectl ls [--json]\n\n  Your resident arrays.\n"},
         {"drop", "reducectl drop NAME...\n\n  Give the memory of resident arrays back.\n"},
-        {"help", "reducectl help [OP|COMMAND]\n\n  All operations and options, or one of them.\n"}};
+        {"help", "reducectl help [OP|COMMAND|TOPIC|OPTION]\n\n  The first screen, or about one word.\n"}};
     for (size_t i = 0; i < sizeof about / sizeof *about; i++)
         if (!strcmp(word, about[i][0])) {
             fputs(about[i][1], out);
@@ -85,11 +86,27 @@ static bool command_help(FILE *out, const char *word)
     return false;
 }
 
+/* The topic of that name, or that explains the option of that name. */
+static const char *topic_of(const char *word)
+{
+    for (const help_topic *x = ctl_topics; x->name; x++)
+        if (!strcmp(word, x->name))
+            return x->name;
+    return ctl_topic_of_option(word);
+}
+
 bool ctl_help_topic(FILE *out, const char *word, char why[CTL_WHY])
 {
-    int op = reduce_op_parse(word);
-    if (!op)
-        return command_help(out, word) || (ctl_parse_op(word, why) != 0);
-    op_help(out, op);
+    const int op = reduce_op_parse(word);
+    if (op) {
+        op_help(out, op);
+        return true;
+    }
+    if (command_help(out, word))
+        return true;
+    const char *topic = topic_of(word);
+    if (!topic)
+        return ctl_parse_op(word, why) != 0;
+    ctl_help_about(out, topic);
     return true;
 }

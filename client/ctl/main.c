@@ -56,12 +56,26 @@ static int run(reduce_client *c, ctl_options *o)
     }
 }
 
+/* A question about the daemon, or about what it keeps, does not need a new one. */
+static bool may_start_daemon(const ctl_options *o)
+{
+    return !o->no_autostart && (o->command == CTL_REDUCE || o->command == CTL_PUT);
+}
+
+static int no_daemon(const ctl_options *o)
+{
+    const bool given = o->url || getenv("REDUCED_URL"), starts = o->command == CTL_REDUCE || o->command == CTL_PUT;
+    const char *other = given ? "" : starts ? " leave out --no-autostart, or" : " by a reduction or put, or with";
+    fprintf(stderr, "reducectl: %s\nreducectl: start one:%s reduced --listen URL\n", reduce_errmsg(), other);
+    return CTL_NO_DAEMON;
+}
+
 static int talk(ctl_options *o)
 {
     reduce_client *c;
     reduce_open_opts opts = REDUCE_OPEN_OPTS_INIT;
     opts.name = "reducectl";
-    opts.flags = o->wait_ms ? REDUCE_WAIT : o->no_autostart ? 0 : REDUCE_AUTOSTART;
+    opts.flags = o->wait_ms ? REDUCE_WAIT : may_start_daemon(o) ? REDUCE_AUTOSTART : 0;
     opts.tls_ca = o->tls_ca;
     opts.tls_cert = o->tls_cert;
     opts.tls_key = o->tls_key;
@@ -73,11 +87,10 @@ static int talk(ctl_options *o)
     int err = reduce_open(&c, o->url, &opts);
     if (err == REDUCE_E_ARGUMENT)
         return usage(reduce_errmsg());
+    if (err == REDUCE_E_NO_DAEMON)
+        return no_daemon(o);
     if (err) {
         fprintf(stderr, "reducectl: %s\n", reduce_errmsg());
-        if (err == REDUCE_E_NO_DAEMON)
-            fprintf(stderr, "reducectl: start one:%s reduced --listen URL\n",
-                    o->no_autostart ? " leave out --no-autostart, or" : "");
         return CTL_NO_DAEMON;
     }
     if (o->verbose)
@@ -117,7 +130,7 @@ int main(int argc, char **argv)
     if (o.command == CTL_HELP && o.n_files == 1 && !strcmp(o.files[0], "ladder"))
         return ctl_ladder(3, (char *[]){argv[0], o.files[0], "--help", NULL});
     if (o.command == CTL_HELP && o.n_files > 1)
-        return usage("help is about one operation or command");
+        return usage("help is about one operation or command, topic or option");
     if (o.command == CTL_HELP && o.n_files == 1) {
         if (!ctl_help_topic(stdout, o.files[0], why))
             return usage(why);

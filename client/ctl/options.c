@@ -6,9 +6,10 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/help_rows.h"
 #include "client/ctl/suggest.h"
 
-enum { MAX_LIST = 256 /* bytes of "sum,mean,..." */ };
+enum { MAX_LIST = 256 /* bytes of "sum,mean,..." */, MAX_NAMES = 32 };
 
 /* ---- values ---- */
 
@@ -21,11 +22,25 @@ static void list_names(char *out, size_t cap, const char *(*name)(int), int firs
         n += (size_t)snprintf(out + n, cap - n, "%s%s", i > first ? ", " : "", name(i));
 }
 
+/* The one that is meant, or NULL */
+static const char *nearest_name(const char *value, const char *(*name)(int), int first)
+{
+    const char *names[MAX_NAMES];
+    size_t n = 0;
+    for (int i = first; name(i)[0] != '?' && n < MAX_NAMES; i++)
+        names[n++] = name(i);
+    return ctl_nearest(value, names, n);
+}
+
 static bool unknown(char why[CTL_WHY], const char *what, const char *value, const char *(*name)(int), int first)
 {
     char all[176];
+    const char *meant = nearest_name(value, name, first);
     list_names(all, sizeof all, name, first);
-    snprintf(why, CTL_WHY, "%s '%.40s' is not one of %s", what, value, all);
+    if (meant)
+        snprintf(why, CTL_WHY, "%s '%.40s' is unknown; did you mean '%s'?", what, value, meant);
+    else
+        snprintf(why, CTL_WHY, "%s '%.40s' is not one of %s", what, value, all);
     return false;
 }
 
@@ -128,6 +143,12 @@ static bool option_rows(ctl_options *o, const char *value, char why[CTL_WHY])
 {
     o->by_rows = true;
     return take_number(&o->spec.rows, "rows", value, 1, CTL_MAX_COUNT, why);
+}
+
+static bool option_index_base(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    o->based = true;
+    return take_number(&o->spec.index_base, "index-base", value, 0, CTL_MAX_COUNT, why);
 }
 
 static bool option_partial(ctl_options *o, const char *value, char why[CTL_WHY])
@@ -253,7 +274,7 @@ static const cli_option OPTIONS[] = {
     {ROW("mask", TEXT), AT(mask)},
     {ROW("partial", ACT), .take = option_partial},
     {ROW("merge", FLAG), AT(merge)},
-    {ROW("index-base", COUNT), AT(spec.index_base), FROM(0, CTL_MAX_COUNT)},
+    {ROW("index-base", VALUE), .take = option_index_base},
     {ROW("shard", VALUE), .take = ctl_parse_shard},
     {ROW("joined", TEXT), AT(joined)},
     {ROW("path", VALUE), .take = option_path},
@@ -367,11 +388,13 @@ static bool take(ctl_options *o, int code, char why[CTL_WHY])
 int ctl_parse_op(const char *word, char why[CTL_WHY])
 {
     int op = reduce_op_parse(word);
-    const char *meant = op ? NULL : ctl_suggest_command(word);
-    if (meant && strcmp(meant, word)) /* a command is known, but not an operation */
+    const char *meant = op ? NULL : ctl_suggest_command(word), *instead = op ? NULL : ctl_instead(word);
+    if (instead)
+        snprintf(why, CTL_WHY, "'%.40s': reducectl has %s", word, instead);
+    else if (meant && strcmp(meant, word)) /* a command is known, but not an operation */
         snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; did you mean '%s'?", word, meant);
     else if (!op)
-        unknown(why, "the operation", word, reduce_op_name, REDUCE_SUM);
+        snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; 'reducectl help ops' lists all", word);
     return op;
 }
 
@@ -461,9 +484,12 @@ static void unknown_option(const char *word, char why[CTL_WHY])
     const char *meant = option_meant(word);
     size_t n = meant ? strcspn(word, "=") : 0;
     bool misused = meant && n == strlen(meant) + 2 && !strncmp(word + 2, meant, n - 2);
+    const char *topic = meant ? ctl_topic_of_option(meant) : NULL;
     n = (size_t)snprintf(why, CTL_WHY, "unknown or misused option %.60s", word);
     if (meant && !misused)
-        snprintf(why + n, CTL_WHY - n, "; did you mean --%s?", meant);
+        n += (size_t)snprintf(why + n, CTL_WHY - n, "; did you mean --%s?", meant);
+    if (topic)
+        snprintf(why + n, CTL_WHY - n, " ('reducectl help %s' explains it)", topic);
 }
 
 /* "-:price" is a column of standard input, and not an option, unless it is the value of one. */

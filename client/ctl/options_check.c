@@ -20,7 +20,7 @@ static bool has_reduction(const ctl_options *o)
 {
     const reduce_spec *s = &o->spec;
     return is_shaped(o) || o->mask || o->initial || o->total || o->merge || o->shards || o->joined || s->flags || s->out ||
-           s->nan || s->ddof || s->index_base;
+           s->nan || s->ddof || o->based;
 }
 
 /* Do two marks of a table mean the same character? */
@@ -148,7 +148,7 @@ static const char *clash(const ctl_options *o)
         return "--total excludes --rows, --axis and --offsets";
     if (o->offsets && (o->by_rows || o->n_axes))
         return "--offsets excludes --rows and --axis";
-    if ((o->shards || o->joined) && (shaped || o->mask || o->text || o->merge || partial || o->spec.index_base || o->n_ops))
+    if ((o->shards || o->joined) && (shaped || o->mask || o->text || o->merge || partial || o->based || o->n_ops))
         return "--shard and --joined exclude --rows, --axis, --offsets, --mask, --text, --merge, --partial, --index-base and "
                "several operations";
     if (o->shards && (o->joined || names_resident(o) || reads_a_pipe(o)))
@@ -169,8 +169,11 @@ static const char *clash(const ctl_options *o)
         return "--partial excludes --initial, which is added when a value is finished";
     if (o->merge && o->spec.path > REDUCE_PATH_INLINE)
         return "--merge needs --path inline: states travel in messages";
-    if (o->merge && (shaped || o->mask || o->text || o->total))
-        return "--merge excludes --rows, --axis, --offsets, --mask, --text and --total";
+    if (o->merge && (shaped || o->mask || o->text || o->total || o->based))
+        return "--merge excludes --rows, --axis, --offsets, --mask, --text, --total and --index-base";
+    if (partial && !o->merge && !o->based && ctl_needs_indexes(o))
+        return "--partial of argmin, argmax and stats needs --index-base: where this part begins in the whole array, 0 for the "
+               "first one";
     return NULL;
 }
 

@@ -64,7 +64,7 @@ static bool is_named(const ctl_options *o) { return (o->n_files > 1 || o->member
 static void print_origin(const ctl_options *o, const ctl_where *w, uint64_t i)
 {
     if (is_named(o))
-        printf("  %s", w->name);
+        fputs("  ", stdout), ctl_put_text(stdout, w->name, 0);
     if (is_named(o) && w->unit)
         printf("[%" PRIu64 "]", w->first + i);
 }
@@ -88,7 +88,9 @@ static void print_named(const ctl_options *o, const ctl_where *w, const reduce_r
     ctl_where where = *w;
     one.cells = 1;
     for (uint64_t i = 0; i < r->cells; i++, where.first++) {
-        printf("%-7s %s\n", "file", w->name);
+        printf("%-7s ", "file");
+        ctl_put_text(stdout, w->name, 0);
+        putchar('\n');
         print_lines(o, &where, &one, cells + i * r->cell_size);
     }
 }
@@ -148,29 +150,34 @@ void ctl_print_text(const ctl_options *o, const ctl_where *w, const char *value,
     }
 }
 
+/* "reducectl: NAME: ", before what is said of an input. */
+static void put_subject(const char *name)
+{
+    fputs("reducectl: ", stderr);
+    ctl_put_text(stderr, name, 0);
+    fputs(": ", stderr);
+}
+
 void ctl_print_details(const ctl_input *in, const reduce_result *r)
 {
     double ms = 1e-6, seconds = (double)r->wall_ns * 1e-9;
     double bytes = (double)r->count * (double)reduce_dtype_size(in->dtype);
-    fprintf(stderr, "reducectl: %s: %s, %" PRIu64 " x %s%s\n", in->name, in->resident ? "resident" : in->kind, r->count,
-            reduce_dtype_name(in->dtype), in->swapped ? ", big-endian" : "");
+    put_subject(in->name);
+    fprintf(stderr, "%s, %" PRIu64 " x %s%s\n", in->resident ? "resident" : in->kind, r->count, reduce_dtype_name(in->dtype),
+            in->swapped ? ", big-endian" : "");
     if (!r->cells) /* nobody was asked */
         return;
-    fprintf(stderr, "reducectl: %s: %s via %s, %.3f ms (queue %.3f, copy %.3f, compute %.3f), %.2f GB/s\n", in->name,
-            reduce_backend_name(r->backend), reduce_path_name(r->path), (double)r->wall_ns * ms, (double)r->queue_ns * ms,
-            (double)r->copy_ns * ms, (double)r->compute_ns * ms, seconds > 0 ? bytes / seconds * 1e-9 : 0);
-    if (r->batch)
-        fprintf(stderr, "reducectl: %s: a batch of %" PRIu64 " requests in one launch\n", in->name, r->batch);
+    put_subject(in->name);
+    fprintf(stderr, "%s via %s, %.3f ms (queue %.3f, copy %.3f, compute %.3f), %.2f GB/s\n", reduce_backend_name(r->backend),
+            reduce_path_name(r->path), (double)r->wall_ns * ms, (double)r->queue_ns * ms, (double)r->copy_ns * ms,
+            (double)r->compute_ns * ms, seconds > 0 ? bytes / seconds * 1e-9 : 0);
+    if (!r->batch)
+        return;
+    put_subject(in->name);
+    fprintf(stderr, "a batch of %" PRIu64 " requests in one launch\n", r->batch);
 }
 
 /* ---- errors ---- */
-
-/* A file's name in a message. Bytes that a terminal might interpret, such as line feeds, become '?'. */
-static void put_name(const char *name)
-{
-    for (; *name; name++)
-        fputc((unsigned char)*name < ' ' || *name == 127 ? '?' : *name, stderr);
-}
 
 static bool no_daemon(int err)
 {
@@ -237,9 +244,9 @@ static void text_error(const ctl_where *w, const reduce_fault *f)
     char unit[40] = "";
     if (w->unit && f->index != REDUCE_NO_INDEX)
         snprintf(unit, sizeof unit, "%s %" PRIu64 ": ", w->unit, f->index);
-    fputs("reducectl: ", stderr);
-    put_name(w->name);
-    fprintf(stderr, ": %s: %s%s", reduce_errname(f->code), unit, f->text[0] ? f->text : reduce_strerror(f->code));
+    put_subject(w->name);
+    fprintf(stderr, "%s: %s", reduce_errname(f->code), unit);
+    ctl_put_text(stderr, f->text[0] ? f->text : reduce_strerror(f->code), 0);
     if (e.known)
         fprintf(stderr, "; the exact value is %s", e.text);
     else if (e.overflow)

@@ -4,14 +4,16 @@
 
 #include "client/clock.h"
 #include "client/ctl/ctl.h"
+#include "client/ctl/text/screen_text.h"
 
 static const uint64_t FIRST_NS = RC_NS_PER_S, EVERY_NS = RC_NS_PER_S / 10, LINE_NS = RC_NS_PER_S;
-enum { WIDTH = 24 };
+enum { WIDTH = 24, NAME = 40 }; /* columns */
 
 void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed, bool asked)
 {
     bool terminal = isatty(STDERR_FILENO);
-    *p = (ctl_progress){.on = terminal ? allowed : asked, .lines = !terminal, .name = name, .total = total};
+    *p = (ctl_progress){.on = terminal ? allowed : asked, .lines = !terminal, .total = total};
+    ctl_clean(p->name, sizeof p->name, name);
     if (p->on)
         p->start_ns = p->last_ns = rc_now_ns();
 }
@@ -20,7 +22,7 @@ void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool 
 static void tell(const ctl_progress *p, uint64_t now)
 {
     double seconds = (double)(now - p->start_ns) / 1e9;
-    fprintf(stderr, "reducectl: %.40s: %.2f GB", p->name, (double)p->done / 1e9);
+    fprintf(stderr, "reducectl: %s: %.2f GB", p->name, (double)p->done / 1e9);
     if (p->total)
         fprintf(stderr, " of %.2f GB, %.0f %%", (double)p->total / 1e9, 100 * (double)p->done / (double)p->total);
     fprintf(stderr, ", %.2f GB/s, %.0f s\n", (double)p->done / seconds / 1e9, seconds);
@@ -29,7 +31,7 @@ static void tell(const ctl_progress *p, uint64_t now)
 static void draw(const ctl_progress *p, uint64_t now)
 {
     double seconds = (double)(now - p->start_ns) / 1e9, rate = (double)p->done / seconds;
-    fprintf(stderr, "\r\033[K%.40s ", p->name);
+    fprintf(stderr, "\r\033[K%.*s ", (int)ctl_fit(p->name, NAME), p->name);
     if (p->total) {
         double part = (double)p->done / (double)p->total;
         int full = (int)(part * WIDTH);

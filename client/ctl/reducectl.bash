@@ -32,6 +32,7 @@ _reducectl()
     local ops="sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std
         any all count count_nan and or xor stats rms sem"
     local commands="ping info status metrics top put ls drop ladder help"
+    local topics="ops inputs csv axes values output shards resident daemon examples"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
     local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --wait --help --version"
     local reduce="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --device --partial --merge
@@ -106,7 +107,7 @@ _reducectl()
         else
             _reducectl_reply "$ops $commands"
         fi ;;
-    help) _reducectl_reply "$ops $commands" ;;
+    help) _reducectl_reply "$ops $commands $topics" ;;
     ping | info | status | metrics | top | ls) ;;
     *) _reducectl_files ;;
     esac

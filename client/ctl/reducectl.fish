@@ -2,6 +2,7 @@
 
 set -l ops sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem
 set -l commands ping info status metrics top put ls drop ladder help
+set -l topics ops inputs csv axes values output shards resident daemon examples
 set -l types "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
 set -l first "not __fish_seen_subcommand_from $ops $commands"
 set -l reduces "__fish_seen_subcommand_from $ops"
@@ -25,7 +26,7 @@ end
 
 complete -c reducectl -n $first -f -a "$ops" -d operation
 complete -c reducectl -n $first -f -a "$commands" -d command
-complete -c reducectl -n "__fish_seen_subcommand_from help" -f -a "$ops $commands"
+complete -c reducectl -n "__fish_seen_subcommand_from help" -f -a "$ops $commands $topics"
 complete -c reducectl -n "__fish_seen_subcommand_from drop" -f -a "(__reducectl_resident)"
 complete -c reducectl -n "__fish_seen_subcommand_from ping info status metrics top ls" -f
 complete -c reducectl -n $reduces -a "@(__reducectl_resident)"

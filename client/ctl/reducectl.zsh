@@ -17,10 +17,11 @@ _reducectl_inputs() {
 }
 
 _reducectl() {
-  local -a ops commands daemon tables
+  local -a ops commands topics daemon tables
   local types='i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64' out='f16 bf16 f32 f64 i64 u64'
   ops=(sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem)
   commands=(ping info status metrics top put ls drop ladder help)
+  topics=(ops inputs csv axes values output shards resident daemon examples)
   daemon=('--priority[share of a busy device]:class:(normal high background)' '(-v --verbose)'{-v,--verbose}'[tell what was done]'
     '--connect[URL of the daemon]:url:' '--tls-ca[trusted CAs]:file:_files' '--tls-cert[our certificate]:file:_files'
     '--tls-key[its key]:file:_files' '--no-autostart[start no daemon]' '--wait[for a daemon that is not there]:seconds:' '(-h --help)'{-h,--help}'[help]' '(-V --version)'{-V,--version}'[version]')
@@ -49,7 +50,7 @@ _reducectl() {
     (ping|info|ls) _arguments '--json[as an object]' $daemon ;;
     (top) _arguments '--once[one frame as text]' '--json[objects]' $daemon ;;
     (metrics) _arguments $daemon ;;
-    (help) _alternative 'operations:operation:compadd -a ops' 'commands:command:compadd -a commands' ;;
+    (help) _alternative 'operations:operation:compadd -a ops' 'commands:command:compadd -a commands' 'topics:topic:compadd -a topics' ;;
     (drop) _arguments $daemon '*:name:_reducectl_resident' ;;
     (put) _arguments '--replace[in place of what has the name]' '--ttl[seconds to live]:seconds:' '--device[of the daemon]:n:' '--spread[on all devices]' "(-t --dtype)"{-t,--dtype}"[elements of a raw file]:type:($types)" \
       '--text[numbers as text]' '--path[how the data travel]:path:(inline stream shm file)' '--deadline[milliseconds]:ms:' $tables $daemon '1:name:' '2:file:_files' ;;

@@ -144,7 +144,8 @@ static void resident_line(const reduce_resident *r)
     char left[24] = "-";
     if (r->left_ms != UINT64_MAX)
         snprintf(left, sizeof left, "%" PRIu64, r->left_ms / 1000);
-    printf("%-24s %-5s %14" PRIu64 " %16" PRIu64 " %8" PRIu64 " %8s %5" PRIu32 "  ", r->name, reduce_dtype_name(r->dtype),
+    ctl_put_text(stdout, r->name, 24);
+    printf(" %-5s %14" PRIu64 " %16" PRIu64 " %8" PRIu64 " %8s %5" PRIu32 "  ", reduce_dtype_name(r->dtype),
            r->bytes / reduce_dtype_size(r->dtype), r->bytes, r->age_ms / 1000, left, r->uses);
     put_shape(r);
     put_place(r);

@@ -1,31 +1,36 @@
-/* reducectl status: the daemon's status by section, in readable units. Zeros among many counters are left out. */
+/* reducectl status: the daemon's status by section, in readable units. Zeros among many counters are left out. A terminal gets
+ * several values a line, and of what is held only that. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/text/screen_text.h"
 
 typedef struct section {
-    const char *name;
+    const char *name, *brief;
     const char *keys[12]; /* a key, or with a point or an underscore at its end what keys begin with */
 } section;
 
 static const section sections[] = {
     {"daemon",
+     "daemon",
      {"version", "backend", "device", "device_note", "simd", "threads", "uptime_s", "health", "listen.", "rss_bytes"}},
-    {"clients", {"sessions", "sessions_", "connections", "streams", "streams_", "inflight", "disconnected"}},
-    {"requests", {"requests", "errors", "bytes_in", "latency.", "requests."}},
-    {"engine", {"tasks", "tasks_", "busy_s", "pool.", "batch."}},
-    {"shared memory and files", {"side."}},
-    {"devices", {"devices", "devices_", "device.", "gpu."}},
-    {"resident data", {"resident."}},
-    {"held for this user, and limits", {"held.", "limit."}},
-    {"held for all and for other users", {"all.", "all_limit.", "user."}},
-    {"other", {""}}};
+    {"clients", "clients", {"sessions", "sessions_", "connections", "streams", "streams_", "inflight", "disconnected"}},
+    {"requests", "requests", {"requests", "errors", "errors.", "bytes_in", "latency.", "requests."}},
+    {"engine", "engine", {"tasks", "tasks_", "busy_s", "pool.", "batch."}},
+    {"shared memory and files", "files", {"side."}},
+    {"devices", "devices", {"devices", "devices_", "device.", "gpu."}},
+    {"resident data", "resident", {"resident."}},
+    {"held for this user, and limits", "held", {"held.", "limit."}},
+    {"held for all and for other users", "others", {"all.", "all_limit.", "user."}},
+    {"other", "other", {""}}};
 enum { SECTIONS = sizeof sections / sizeof *sections, MAX_TEXT = 64 };
+enum { FIELD = 256, TITLE = 10, MIN_COLUMNS = 40, USUAL_COLUMNS = 80 };
 
 typedef struct line {
     char *key, *value;
@@ -144,12 +149,119 @@ static void print_report(const report *r)
     }
 }
 
+/* ---- on a terminal ---- */
+
+static int screen_columns(void)
+{
+    struct winsize size;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= MIN_COLUMNS ? size.ws_col : USUAL_COLUMNS;
+}
+
+static const char *value_of(const report *r, const char *before, const char *key)
+{
+    const size_t n = strlen(before);
+    for (size_t i = 0; i < r->n; i++)
+        if (!strncmp(r->lines[i].key, before, n) && !strcmp(r->lines[i].key + n, key))
+            return r->lines[i].value;
+    return NULL;
+}
+
+static bool is_zero(const char *value) { return value[0] == '0' && (!value[1] || value[1] == ' '); }
+
+static bool begins(const char *text, const char *with) { return !strncmp(text, with, strlen(with)); }
+
+/* Bytes of "gpu.N." at the begin of a key; 0: it is of another kind. */
+static int gpu_title(const char *key)
+{
+    const size_t digits = begins(key, "gpu.") ? strspn(key + 4, "0123456789") : 0;
+    return digits && key[4 + digits] == '.' ? (int)(4 + digits + 1) : 0;
+}
+
+/* Returns the column after it. */
+static int put_title(const char *text, int gpu, bool ends)
+{
+    char title[TITLE + 1];
+    if (gpu)
+        snprintf(title, sizeof title, "gpu %.*s", gpu - 5, text + 4);
+    else
+        snprintf(title, sizeof title, "%s", text);
+    if (ends)
+        putchar('\n');
+    return printf("%-*s", TITLE, title);
+}
+
+/* The value of what ends in `to` where the key ends in `from`; NULL: the key does not, or there is none. */
+static const char *sibling(const report *r, const char *key, const char *from, const char *to)
+{
+    char other[FIELD];
+    if (!ends_in(key, from))
+        return NULL;
+    snprintf(other, sizeof other, "%.*s%s", (int)(strlen(key) - strlen(from)), key, to);
+    return value_of(r, "", other);
+}
+
+/* Left out: 0, which is news only of errors; limits and caps, which stand behind what they bound; what all users hold if that is
+ * what this one holds. */
+static bool is_left_out(const report *r, const line *l)
+{
+    const char *own = begins(l->key, "all.") ? value_of(r, "held.", l->key + strlen("all.")) : NULL;
+    return (is_zero(l->value) && strcmp(l->key, "errors")) || begins(l->key, "limit.") || begins(l->key, "all_limit.") ||
+           sibling(r, l->key, "cap", "bytes") || (own && !strcmp(own, l->value));
+}
+
+/* "key value" or "key value of limit", without what the line's title says. */
+static void put_field(const report *r, const line *l, char out[FIELD])
+{
+    const char *key = l->key, *limit = sibling(r, key, "bytes", "cap");
+    if (begins(key, "held.") || begins(key, "all.")) {
+        const bool held = begins(key, "held.");
+        key += strlen(held ? "held." : "all.");
+        limit = value_of(r, held ? "limit." : "all_limit.", key);
+    } else if (begins(key, "gpu.")) {
+        key += gpu_title(key);
+    }
+    snprintf(out, FIELD, "%s %s%s%s", key, l->value, limit ? " of " : "", limit ? limit : "");
+}
+
+/* A line begins with the section's title, and with "gpu N" for each of several devices. */
+static void print_section(const report *r, int s, int columns)
+{
+    const char *before = "";
+    int at = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        const line *l = &r->lines[i];
+        char field[FIELD];
+        if (l->section != s || is_left_out(r, l))
+            continue;
+        put_field(r, l, field);
+        const int title = gpu_title(l->key), width = ctl_columns(field);
+        const bool anew = at == 0 || title != gpu_title(before) || strncmp(before, l->key, (size_t)title) != 0;
+        before = l->key;
+        if (anew)
+            at = put_title(title ? l->key : sections[s].brief, title, at > 0);
+        else if (at + 2 + width > columns)
+            at = printf("\n%*s", TITLE, "") - 1;
+        else
+            at += printf("  ");
+        at = ctl_put_words(stdout, at, TITLE, columns, field);
+    }
+    if (at)
+        putchar('\n');
+}
+
+static void print_screen(const report *r)
+{
+    const int columns = screen_columns();
+    for (int s = 0; s < SECTIONS; s++)
+        print_section(r, s, columns);
+}
+
 int ctl_status(reduce_client *c, const ctl_options *o)
 {
     report r = {0};
     int err = reduce_query(c, REDUCE_TOPIC_STATUS, status_take, &r);
     if (!err)
-        print_report(&r);
+        (isatty(STDOUT_FILENO) && !o->verbose ? print_screen : print_report)(&r);
     for (size_t i = 0; i < r.n; i++) {
         free(r.lines[i].key);
         free(r.lines[i].value);

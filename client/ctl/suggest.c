@@ -1,8 +1,10 @@
 /* Suggests a word for a mistyped one, by the number of wrong, missing, extra or swapped letters. */
 #include "client/ctl/suggest.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "client/ctl/ctl.h"
 
@@ -11,6 +13,8 @@ enum { MAX_WORD = 24, MAX_WORDS = 64 };
 const char *const ctl_commands[] = {"ping", "info", "status", "metrics", "top", "put", "ls", "drop", "ladder", "help", NULL};
 
 static int least(int a, int b) { return a < b ? a : b; }
+
+static bool same(char a, char b) { return tolower((unsigned char)a) == tolower((unsigned char)b); }
 
 /* Edits from a to b, where neighbours that changed places are one (restricted Damerau-Levenshtein). */
 static int distance(const char *a, const char *b)
@@ -23,8 +27,8 @@ static int distance(const char *a, const char *b)
             d[i][j] = i ? d[i - 1][0] + 1 : j;
             if (!i || !j)
                 continue;
-            d[i][j] = least(least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+            d[i][j] = least(least(d[i - 1][j], d[i][j - 1]) + 1, d[i - 1][j - 1] + !same(a[i - 1], b[j - 1]));
+            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
                 d[i][j] = least(d[i][j], d[i - 2][j - 2] + 1);
         }
     return d[n][m];
@@ -55,11 +59,29 @@ const char *ctl_suggest_command(const char *word)
     const char *words[MAX_WORDS];
     size_t n = 0;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (!strcmp(word, others[i][0]))
+        if (!strcasecmp(word, others[i][0]))
             return others[i][1];
     for (int op = REDUCE_SUM; reduce_op_name(op)[0] != '?' && n < MAX_WORDS; op++)
         words[n++] = reduce_op_name(op);
     for (size_t i = 0; ctl_commands[i] && n < MAX_WORDS; i++)
         words[n++] = ctl_commands[i];
     return ctl_nearest(word, words, n);
+}
+
+const char *ctl_instead(const char *word)
+{
+    static const char places[] = "no order statistics so far; it has min, max, mean, std and stats";
+    static const char groups[] = "no groups by a key so far; it has --rows, --axis and --offsets (reducectl help axes)";
+    static const char lists[] =
+        "no results as long as their input; it has one value for each array or part (reducectl help axes)";
+    static const char *const words[][2] = {
+        {"median", places}, {"quantile", places}, {"quantiles", places}, {"percentile", places}, {"mode", places},
+        {"iqr", places},    {"mad", places},      {"histogram", groups}, {"hist", groups},       {"groupby", groups},
+        {"group", groups},  {"by", groups},       {"unique", groups},    {"nunique", groups},    {"sort", lists},
+        {"cumsum", lists},  {"cumprod", lists},   {"scan", lists},       {"diff", lists},        {"abs", lists},
+        {"map", lists},     {"filter", lists}};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (!strcasecmp(word, words[i][0]))
+            return words[i][1];
+    return NULL;
 }

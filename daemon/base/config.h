@@ -76,9 +76,10 @@ bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char 
  * if none is given. */
 bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY]);
 
-/* Take over from `fresh` what can change at run time. Returns how many other options differ; their names go to `names`,
- * separated by blanks: they need a restart. */
-unsigned rd_config_reload(rd_config *now, const rd_config *fresh, char *names, size_t cap);
+/* Take over from `fresh` what can change at run time: options marked live, and the lists of URLs that both have. `tell` gets a
+ * line for each change. Returns how many other options differ; their names go to `names`, separated by blanks: they need a
+ * restart. */
+unsigned rd_config_reload(rd_config *now, const rd_config *fresh, void (*tell)(const char *line), char *names, size_t cap);
 
 void rd_config_help(FILE *out);
 void rd_config_dump(const rd_config *c, FILE *out); /* as a config file that reads back to the same */

@@ -12,25 +12,26 @@ const rd_option rd_options[RD_OPTIONS] = {
     {"listen", RD_OPTION_URLS, FIELD(listen), 0, RD_MAX_LISTEN, 0, NULL, false,
      "URL to serve: ipc:///path/to/socket, tls+tcp://address:port or tcp://address:port. Repeat it for more. Default: the "
      "socket that clients try first; list it, too, beside other URLs"},
-    {"allow-uid", RD_OPTION_USERS, 0, 0, RD_MAX_IDS, 0, NULL, false,
+    {"allow-uid", RD_OPTION_USERS, 0, 0, RD_MAX_IDS, 0, NULL, true,
      "user, by name or number, that may use the ipc socket of the preceding `listen`. Before the first `listen`: all ipc "
      "sockets without a list of their own. Repeat it for more. Without any allow-uid and allow-gid, socket-mode decides"},
-    {"allow-gid", RD_OPTION_GROUPS, 0, 0, RD_MAX_IDS, 0, NULL, false,
-     "the same for a group: processes with this primary group, and users that are members of it when the daemon starts"},
-    {"allow-name", RD_OPTION_NAMES, 0, 0, RD_MAX_IDS, 0, NULL, false,
+    {"allow-gid", RD_OPTION_GROUPS, 0, 0, RD_MAX_IDS, 0, NULL, true,
+     "the same for a group: processes with this primary group, and users that are members of it when the daemon starts or "
+     "reloads"},
+    {"allow-name", RD_OPTION_NAMES, 0, 0, RD_MAX_IDS, 0, NULL, true,
      "user, by the common name in the client's certificate, that may use the tls+tcp URL of the preceding `listen`. Before the "
      "first `listen`: all such URLs without a list of their own. Repeat it for more. Without any, every name whose certificate "
      "tls-ca signed"},
     {"allow-plain-tcp", RD_OPTION_CHOICE, FIELD(allow_plain_tcp), 0, 1, 0, "no|yes", false,
      "serve tcp:// without encryption or authentication: anyone who can connect may use the device, and anyone in between "
      "can read and change what others send and receive"},
-    {"tls-cert", RD_OPTION_PATH, FIELD(tls_cert), 0, RD_MAX_FILE - 1, 0, NULL, false,
+    {"tls-cert", RD_OPTION_PATH, FIELD(tls_cert), 0, RD_MAX_FILE - 1, 0, NULL, true,
      "certificate for tls+tcp://, PEM, followed by the intermediate certificates up to its CA"},
-    {"tls-key", RD_OPTION_PATH, FIELD(tls_key), 0, RD_MAX_FILE - 1, 0, NULL, false,
+    {"tls-key", RD_OPTION_PATH, FIELD(tls_key), 0, RD_MAX_FILE - 1, 0, NULL, true,
      "its private key, PEM without a passphrase; only owner and group may have access to the file"},
-    {"tls-ca", RD_OPTION_PATH, FIELD(tls_ca), 0, RD_MAX_FILE - 1, 0, NULL, false,
+    {"tls-ca", RD_OPTION_PATH, FIELD(tls_ca), 0, RD_MAX_FILE - 1, 0, NULL, true,
      "certificates of the CAs, PEM, that sign the clients' certificates"},
-    {"tls-crl", RD_OPTION_PATH, FIELD(tls_crl), 0, RD_MAX_FILE - 1, 0, NULL, false,
+    {"tls-crl", RD_OPTION_PATH, FIELD(tls_crl), 0, RD_MAX_FILE - 1, 0, NULL, true,
      "revocation lists of these CAs, PEM. A certificate that one of them names is refused; a list that has expired refuses "
      "all"},
     {"tls-clients", RD_OPTION_CHOICE, FIELD(tls_clients), 0, 1, 0, "known|any", false,

@@ -47,6 +47,9 @@ static inline uint64_t rd_option_value(const rd_config *c, const rd_option *o)
 static inline rd_ids *rd_option_ids(const rd_config *c, const rd_option *o) { return (rd_ids *)((char *)c + o->at); }
 static inline const char *rd_option_text(const rd_config *c, const rd_option *o) { return (const char *)c + o->at; }
 
+/* A number, choice or path as the config file has it. */
+void rd_option_print(const rd_config *c, const rd_option *o, char *out, size_t cap);
+
 static inline bool rd_option_is_number(const rd_option *o)
 {
     return o->kind == RD_OPTION_NUMBER || o->kind == RD_OPTION_CHOICE || o->kind == RD_OPTION_OCTAL;

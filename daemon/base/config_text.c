@@ -15,6 +15,20 @@ static void put_value(const rd_option *o, uint64_t v, FILE *out)
         fprintf(out, o->kind == RD_OPTION_OCTAL ? "0%" PRIo64 : "%" PRIu64, v);
 }
 
+void rd_option_print(const rd_config *c, const rd_option *o, char *out, size_t cap)
+{
+    if (!rd_option_is_number(o)) {
+        snprintf(out, cap, "%s", rd_option_text(c, o));
+        return;
+    }
+    FILE *f = fmemopen(out, cap, "w");
+    out[0] = '\0';
+    if (!f)
+        return;
+    put_value(o, rd_option_value(c, o), f);
+    fclose(f);
+}
+
 static void put_wrapped(const char *text, FILE *out)
 {
     enum { WIDTH = 70 };

@@ -15,6 +15,7 @@ typedef struct rd_peer {
     bool local;                  /* on ipc: the kernel reported pid, uid and gid */
     uint64_t pid, uid, gid;      /* 0 if not local; the uid of a certificate's name is the number that users.h gives it */
     char name[RD_USER_NAME + 1]; /* on tls: the user in its certificate; "": no certificate was asked for */
+    uint64_t no_room;            /* descriptors that the daemon may have, if they are used up; 0: there is room */
     const char *refused;         /* why its certificate names no user; NULL: it does, or there is none */
 } rd_peer;
 

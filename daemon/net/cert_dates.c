@@ -13,6 +13,7 @@ typedef struct warning {
     int64_t now;
     char *told;
     size_t cap, used;
+    rd_cert_ends ends;
 } warning;
 
 static int64_t seconds_of(const mbedtls_x509_time *t)
@@ -36,15 +37,32 @@ static void warn(warning *w, const char *what, const mbedtls_x509_time *t)
     w->used += n > 0 ? (size_t)n : 0;
 }
 
-static void own_dates(warning *w, const mbedtls_x509_crt *first)
+/* The certificate of a chain that ends first. */
+static const mbedtls_x509_crt *first_to_end(const mbedtls_x509_crt *chain)
 {
-    const mbedtls_x509_crt *ends = first;
-    for (const mbedtls_x509_crt *c = first; c; c = c->next) {
-        if (seconds_of(&c->valid_from) > w->now)
-            warn(w, "a certificate in tls-cert is not valid before", &c->valid_from);
+    const mbedtls_x509_crt *ends = chain;
+    for (const mbedtls_x509_crt *c = chain; c; c = c->next)
         if (seconds_of(&c->valid_to) < seconds_of(&ends->valid_to))
             ends = c;
-    }
+    return ends;
+}
+
+static const mbedtls_x509_crt *last_to_end(const mbedtls_x509_crt *chain)
+{
+    const mbedtls_x509_crt *last = chain;
+    for (const mbedtls_x509_crt *c = chain; c; c = c->next)
+        if (seconds_of(&c->valid_to) > seconds_of(&last->valid_to))
+            last = c;
+    return last;
+}
+
+static void own_dates(warning *w, const mbedtls_x509_crt *first)
+{
+    const mbedtls_x509_crt *ends = first_to_end(first);
+    for (const mbedtls_x509_crt *c = first; c; c = c->next)
+        if (seconds_of(&c->valid_from) > w->now)
+            warn(w, "a certificate in tls-cert is not valid before", &c->valid_from);
+    w->ends.cert = seconds_of(&ends->valid_to);
     int64_t left = seconds_of(&ends->valid_to) - w->now;
     if (left < RD_EXPIRES_SOON_DAYS * DAY)
         warn(w, left < 0 ? "a certificate in tls-cert expired on" : "a certificate in tls-cert expires on", &ends->valid_to);
@@ -52,10 +70,8 @@ static void own_dates(warning *w, const mbedtls_x509_crt *first)
 
 static void ca_dates(warning *w, const mbedtls_x509_crt *first)
 {
-    const mbedtls_x509_crt *last = first;
-    for (const mbedtls_x509_crt *c = first; c; c = c->next)
-        if (seconds_of(&c->valid_to) > seconds_of(&last->valid_to))
-            last = c;
+    const mbedtls_x509_crt *last = last_to_end(first);
+    w->ends.ca = seconds_of(&last->valid_to);
     int64_t left = seconds_of(&last->valid_to) - w->now;
     if (left < RD_EXPIRES_SOON_DAYS * DAY)
         warn(w, left < 0 ? "tls-ca has no CA that is valid after" : "tls-ca expires on", &last->valid_to);
@@ -63,9 +79,13 @@ static void ca_dates(warning *w, const mbedtls_x509_crt *first)
 
 static void crl_dates(warning *w, const mbedtls_x509_crl *first)
 {
-    for (const mbedtls_x509_crl *c = first; c; c = c->next)
-        if (c->next_update.year && seconds_of(&c->next_update) < w->now)
+    for (const mbedtls_x509_crl *c = first; c; c = c->next) {
+        const int64_t end = c->next_update.year ? seconds_of(&c->next_update) : 0;
+        if (end && end < w->now)
             warn(w, "a list in tls-crl refuses all clients of its CA, because it expired on", &c->next_update);
+        if (end && (!w->ends.crl || end < w->ends.crl))
+            w->ends.crl = end;
+    }
 }
 
 static void with_certs(warning *w, const char *pem, void (*look)(warning *w, const mbedtls_x509_crt *first))
@@ -86,11 +106,23 @@ static void with_crls(warning *w, const char *pem)
     mbedtls_x509_crl_free(&lists);
 }
 
+static void look_at_all(warning *w, const rp_pem *p)
+{
+    with_certs(w, p->cert, own_dates);
+    with_certs(w, p->ca, ca_dates);
+    with_crls(w, p->crl);
+}
+
 void rd_cert_dates(const rp_pem *p, int64_t now, char *told, size_t cap)
 {
     warning w = {.now = now, .told = told, .cap = cap};
     told[0] = '\0';
-    with_certs(&w, p->cert, own_dates);
-    with_certs(&w, p->ca, ca_dates);
-    with_crls(&w, p->crl);
+    look_at_all(&w, p);
+}
+
+rd_cert_ends rd_cert_ends_of(const rp_pem *p)
+{
+    warning w = {0}; /* without room for a text */
+    look_at_all(&w, p);
+    return w.ends;
 }

@@ -235,6 +235,15 @@ void rd_connections_tick(rd_connections *all)
     pthread_mutex_unlock(&all->lock);
 }
 
+void rd_connections_distrust(rd_connections *all)
+{
+    pthread_mutex_lock(&all->lock);
+    for (rd_connection *c = all->newest; c; c = c->next)
+        if (c->wire->ops->is_trusted && !c->wire->ops->is_trusted(c->wire))
+            rd_connection_hang_up(c);
+    pthread_mutex_unlock(&all->lock);
+}
+
 void rd_connections_hang_up(rd_connections *all)
 {
     pthread_mutex_lock(&all->lock);

@@ -100,7 +100,8 @@ static inline bool rd_is_ending(const rd_connection *c)
 
 /* All of them. rd_connections_hang_up waits until nothing is received any more, rd_connections_wait until none is left. */
 void rd_connections_init(rd_connections *all, rd_inbox *inbox, rd_exchange_pool *pool);
-void rd_connections_tick(rd_connections *all); /* hang up those that are late or gone */
+void rd_connections_tick(rd_connections *all);     /* hang up those that are late or gone */
+void rd_connections_distrust(rd_connections *all); /* hang up those whose certificates are no longer trusted */
 void rd_connections_hang_up(rd_connections *all);
 void rd_connections_wait(rd_connections *all);
 void rd_connections_destroy(rd_connections *all);

@@ -27,6 +27,7 @@ struct nng_tls_engine_conn {
     mbedtls_ssl_context ssl;
     bool shaken;       /* the handshake is over: the peer's certificate is verified */
     uint64_t spent_ns; /* processor time that the handshake took */
+    int failure;       /* of the handshake, mbedTLS's code; 0: none */
 };
 
 /* nng's code for mbedTLS's result of an operation on the stream: try again, or the stream has ended. */
@@ -86,6 +87,23 @@ static bool is_key_of(const mbedtls_pk_context *key, const mbedtls_x509_crt *cer
 #endif
 
 /* ---- a listener's config ---- */
+
+/* Keys of each connection alone, and authenticated encryption: recorded bytes stay secret when a key is stolen later, and no
+ * padding of CBC is left to be guessed. */
+static const int suites[] = {
+#if MBEDTLS_VERSION_MAJOR >= 3
+    MBEDTLS_TLS1_3_AES_256_GCM_SHA384,
+    MBEDTLS_TLS1_3_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS1_3_AES_128_GCM_SHA256,
+#endif
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+    MBEDTLS_TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+    MBEDTLS_TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+    0};
+
 static void config_fini(nng_tls_engine_config *c)
 {
     mbedtls_ssl_config_free(&c->ssl);
@@ -110,6 +128,7 @@ static int config_init(nng_tls_engine_config *c, nng_tls_mode mode)
         return NNG_ECRYPTO;
     }
     set_oldest_version(&c->ssl);
+    mbedtls_ssl_conf_ciphersuites(&c->ssl, suites);
     mbedtls_ssl_conf_rng(&c->ssl, tls_random, NULL);
     return 0;
 }
@@ -202,8 +221,11 @@ static int conn_handshake(nng_tls_engine_conn *x)
     if (x->shaken)
         return 0;
     uint64_t begun = thread_ns();
-    int err = outcome(mbedtls_ssl_handshake(&x->ssl));
+    const int code = mbedtls_ssl_handshake(&x->ssl);
+    int err = outcome(code);
     x->spent_ns += thread_ns() - begun;
+    if (err == NNG_ECRYPTO && !x->failure)
+        x->failure = code;
     x->shaken = err == 0;
     return err;
 }
@@ -229,9 +251,50 @@ static int conn_send(nng_tls_engine_conn *x, const uint8_t *data, size_t *n)
 /* ---- the peer ---- */
 
 /* nng_tls_engine has no operation for a peer's name. But nng calls `verified` for the connection in the thread that asks for
- * the option. So the answers for rd_tls_engine_peer and _spent pass through a thread-local variable. */
+ * the option. So the answers for rd_tls_engine_peer and the others pass through a thread-local variable. */
 static _Thread_local rd_peer *asked;
 static _Thread_local uint64_t *asked_spent;
+static _Thread_local struct {
+    rd_away *reason; /* NULL: not asked */
+    const char *answer;
+} asked_failure;
+static _Thread_local struct {
+    rd_tls_trust *by; /* NULL: not asked */
+    rd_trust answer;
+} asked_trust;
+
+/* What an administrator has to know about a certificate. */
+static const char *certificate_problem(uint32_t flags)
+{
+    if (flags & MBEDTLS_X509_BADCERT_REVOKED)
+        return "its certificate is revoked";
+    if (flags & MBEDTLS_X509_BADCERT_EXPIRED)
+        return "its certificate has expired";
+    if (flags & (MBEDTLS_X509_BADCRL_EXPIRED | MBEDTLS_X509_BADCRL_NOT_TRUSTED | MBEDTLS_X509_BADCRL_FUTURE))
+        return "the revocation list of its CA is not valid";
+    return "its certificate is not of a CA in tls-ca";
+}
+
+static const char *failure_of(const nng_tls_engine_conn *x, rd_away *reason)
+{
+    *reason = RD_AWAY_HANDSHAKE;
+    switch (x->failure) {
+    case 0:
+        return NULL;
+    case MBEDTLS_ERR_X509_CERT_VERIFY_FAILED:
+        *reason = RD_AWAY_CERTIFICATE;
+        return certificate_problem(mbedtls_ssl_get_verify_result(&x->ssl));
+    case MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE:
+        *reason = RD_AWAY_CERTIFICATE;
+        return "it has no certificate";
+    case MBEDTLS_ERR_SSL_FATAL_ALERT_MESSAGE:
+        return "the peer ended the TLS handshake: it may not trust tls-cert";
+    case MBEDTLS_ERR_SSL_INTERNAL_ERROR: /* conn_net_receive */
+        return "the peer left during the TLS handshake";
+    default:
+        return "what the peer sent is not a TLS handshake that the daemon accepts";
+    }
+}
 
 static bool conn_verified(nng_tls_engine_conn *x)
 {
@@ -241,6 +304,10 @@ static bool conn_verified(nng_tls_engine_conn *x)
         asked->refused = rd_cert_name(&cert->subject, asked->name);
     if (asked_spent)
         *asked_spent = x->spent_ns;
+    if (asked_failure.reason)
+        asked_failure.answer = failure_of(x, asked_failure.reason);
+    if (asked_trust.by && x->shaken)
+        asked_trust.answer = cert && rd_tls_trust_has(asked_trust.by, cert) ? RD_TRUSTED : RD_NOT_TRUSTED;
     return verified;
 }
 
@@ -250,6 +317,26 @@ void rd_tls_engine_peer(nng_stream *stream, rd_peer *peer)
     asked = peer;
     nng_stream_get_bool(stream, NNG_OPT_TLS_VERIFIED, &verified);
     asked = NULL;
+}
+
+rd_trust rd_tls_engine_trusts(nng_stream *stream, rd_tls_trust *trust)
+{
+    bool verified;
+    asked_trust.by = trust;
+    asked_trust.answer = RD_TRUST_UNKNOWN; /* also if the stream has ended */
+    nng_stream_get_bool(stream, NNG_OPT_TLS_VERIFIED, &verified);
+    asked_trust.by = NULL;
+    return asked_trust.answer;
+}
+
+const char *rd_tls_engine_failure(nng_stream *stream, rd_away *reason)
+{
+    bool verified;
+    asked_failure.reason = reason;
+    asked_failure.answer = NULL;
+    nng_stream_get_bool(stream, NNG_OPT_TLS_VERIFIED, &verified);
+    asked_failure.reason = NULL;
+    return asked_failure.answer;
 }
 
 uint64_t rd_tls_engine_spent(nng_stream *stream)

@@ -6,6 +6,8 @@
 #include <nng/nng.h>
 
 #include "daemon/base/peer.h"
+#include "daemon/base/turned_away.h"
+#include "daemon/net/tls_trust.h"
 
 /* From here on every TLS config of the process uses this engine. Returns 0, or nng's error. */
 int rd_tls_engine_register(void);
@@ -22,6 +24,13 @@ enum {
 /* Who is at the other end of a TLS stream whose handshake is over: sets `name` or `refused`, or neither if no certificate was
  * asked for. */
 void rd_tls_engine_peer(nng_stream *stream, rd_peer *peer);
+
+/* Does the certificate of this peer agree with the CAs and lists of today? It is not known while the handshake is under way. */
+typedef enum { RD_TRUST_UNKNOWN, RD_TRUSTED, RD_NOT_TRUSTED } rd_trust;
+rd_trust rd_tls_engine_trusts(nng_stream *stream, rd_tls_trust *trust);
+
+/* Why the stream's handshake has failed; NULL: it has not. */
+const char *rd_tls_engine_failure(nng_stream *stream, rd_away *reason);
 
 /* Processor time that the stream's handshake has taken so far, in ns. */
 uint64_t rd_tls_engine_spent(nng_stream *stream);

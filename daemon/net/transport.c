@@ -44,6 +44,17 @@ bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char
     return t->tls != NULL;
 }
 
+bool rd_transport_tls_renew(rd_transport *t, const rp_pem_files *files, unsigned *changed, char *why, size_t cap)
+{
+    if (!rd_nng_tls_renew(t->tls, files, changed, why, cap))
+        return false;
+    if (*changed & (RD_TLS_NEW_CA | RD_TLS_NEW_CRL))
+        rd_connections_distrust(&t->connections);
+    return true;
+}
+
+rd_cert_ends rd_transport_tls_ends(const rd_transport *t) { return t->tls ? rd_nng_tls_ends(t->tls) : (rd_cert_ends){0}; }
+
 bool rd_transport_tls_check(const rp_pem_files *files, bool any, char *why, size_t cap)
 {
     rd_nng_tls *tls = rd_nng_tls_open(files, any, why, cap);
@@ -91,6 +102,12 @@ bool rd_transport_listen(rd_transport *t, const char *url, int passed, char *bou
     l->number = t->listening;
     t->listeners[t->listening++] = l;
     return true;
+}
+
+int rd_transport_bind_again(rd_transport *t, unsigned number)
+{
+    rd_listener *l = t->listeners[number];
+    return l->ops->again ? l->ops->again(l) : 0;
 }
 
 void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_exchange *e), void *arg)
@@ -147,6 +164,7 @@ bool rd_transport_peer(rd_transport *t, uint32_t connection, rd_peer *peer)
         return false;
     bool known = c->wire->ops->peer(c->wire, peer);
     peer->listener = c->wire->listener;
+    peer->no_room = c->wire->no_room;
     rd_connection_let_go(c);
     return known;
 }

@@ -10,6 +10,7 @@
 
 #include "daemon/base/peer.h"
 #include "daemon/base/workers.h"
+#include "daemon/net/cert_dates.h"
 #include "daemon/net/exchange.h"
 #include "daemon/net/inbox.h"
 #include "proto/pem.h"
@@ -24,12 +25,19 @@ rd_transport *rd_transport_open(rd_inbox *inbox, unsigned exchanges, size_t exch
 /* The PEM files of listeners on tls+tcp://. `ca` may be empty if `any` client is served. False: `why` has the reason. True: it
  * has a warning of their dates, or is "". */
 bool rd_transport_tls(rd_transport *t, const rp_pem_files *files, bool any, char *why, size_t cap);
+/* The same again while it serves. Connections whose certificates these files refuse end. *changed: which files differ. */
+bool rd_transport_tls_renew(rd_transport *t, const rp_pem_files *files, unsigned *changed, char *why, size_t cap);
+rd_cert_ends rd_transport_tls_ends(const rd_transport *t); /* all 0 without TLS */
 /* Whether these files can be used, without a transport. */
 bool rd_transport_tls_check(const rp_pem_files *files, bool any, char *why, size_t cap);
 
 /* Serve one URL with the exchanges of `t`: an ipc URL by the socket `passed`, unless that is -1. A new socket has no mode for
  * others. False: `why` says why. `bound` gets the URL with the port that was taken if the URL asks for port 0. */
 bool rd_transport_listen(rd_transport *t, const char *url, int passed, char *bound, size_t bound_cap, char *why, size_t cap);
+
+/* The path of the ipc URL of this number (from 0, in the order of the listens) was removed: bind it anew, without a mode for
+ * others. Streams go on. 0 or an errno. */
+int rd_transport_bind_again(rd_transport *t, unsigned number);
 
 /* Start receiving. The wires' threads offer each message to `fastpath`, several at once; a message that it does not take
  * (false) goes to the inbox. It answers a message that it took, in any thread and also later, by rd_exchange_send or

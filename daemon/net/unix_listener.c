@@ -1,5 +1,6 @@
 /* Listening unix sockets. The first thread accepts. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,14 +9,18 @@
 #include <unistd.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/turned_away.h"
 #include "daemon/net/limits.h"
 #include "daemon/net/unix_threads.h"
 
 enum {
     ACCEPTS = 16,   /* connections accepted in a turn */
     BACKLOG = 1024, /* connections that wait to be accepted: clients try again when there are more */
-    RESERVE = 64    /* the last descriptors are for root and the daemon's own user, so that they can repair things */
+    RESERVE = 64,   /* the last descriptors are for root and the daemon's own user, so that they can repair things */
+    TOLD = 16       /* the first of these are for peers that are told so */
 };
+
+static const char NO_DESCRIPTORS[] = "the daemon's descriptors are used up: LimitNOFILE of the unit, or ulimit -n";
 
 /* ---- accepting ---- */
 static rd_unix_thread *least_busy(rd_unix_threads *pool)
@@ -28,9 +33,17 @@ static rd_unix_thread *least_busy(rd_unix_threads *pool)
     return best;
 }
 
-static bool may_come(const rd_unix_threads *pool, int fd, const struct ucred *who)
+/* Is the descriptor one of those that only root and the daemon's own user get? */
+static bool is_reserved(const rd_unix_threads *pool, int fd, const struct ucred *who, rlim_t reserve)
 {
-    return (rlim_t)fd + RESERVE < pool->descriptors || rd_uid_is_admin(who->uid);
+    return (rlim_t)fd + reserve >= pool->descriptors && !rd_uid_is_admin(who->uid);
+}
+
+static void turn_away(const struct ucred *who, rd_away reason, const char *why)
+{
+    char text[64];
+    snprintf(text, sizeof text, "pid %d uid %u", who->pid, who->uid);
+    rd_turn_away(reason, text, why);
 }
 
 /* NULL if the peer is refused or memory is short; `fd` is closed then. */
@@ -39,7 +52,15 @@ static rd_wire *make_stream(const rd_unix_listener *l, int fd)
     struct ucred peer;
     socklen_t len = sizeof peer;
     const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0;
-    rd_wire *w = known && may_come(l->pool, fd, &peer) ? rd_unix_wire_new(l, fd, &peer, least_busy(l->pool)) : NULL;
+    const bool full = known && is_reserved(l->pool, fd, &peer, RESERVE);
+    const bool untold = full && is_reserved(l->pool, fd, &peer, RESERVE - TOLD);
+    rd_wire *w = known && !untold ? rd_unix_wire_new(l, fd, &peer, least_busy(l->pool)) : NULL;
+    if (full)
+        turn_away(&peer, RD_AWAY_DESCRIPTORS, NO_DESCRIPTORS);
+    else if (known && !w)
+        turn_away(&peer, RD_AWAY_MEMORY, "out of memory");
+    if (w && full)
+        w->no_room = l->pool->descriptors;
     if (!w)
         close(fd);
     return w;
@@ -65,8 +86,10 @@ static bool accept_one(rd_unix_listener *l)
     int fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
         return true;
-    if (fd < 0 && errno != EAGAIN)
+    if (fd < 0 && errno != EAGAIN) {
+        rd_turn_away(errno == EMFILE || errno == ENFILE ? RD_AWAY_DESCRIPTORS : RD_AWAY_MEMORY, l->path, strerror(errno));
         rest(l);
+    }
     if (fd < 0)
         return false;
     rd_wire *w = make_stream(l, fd);
@@ -123,30 +146,60 @@ static void unix_close_listener(rd_listener *listener)
     pthread_mutex_lock(&l->pool->lock);
     l->closed = true;
     if (!l->passed)
-        unlink(l->path);
+        rd_remove_own(l->path, l->own);
     close(l->fd); /* epoll forgets it */
     pthread_mutex_unlock(&l->pool->lock);
 }
 
 /* A passed socket listens already. After another listen() the kernel names this process in the peers' SO_PEERCRED. */
-static int bind_and_listen(const rd_unix_listener *l)
+static int bind_and_listen(rd_unix_listener *l)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     memcpy(a.sun_path, l->path, sizeof a.sun_path);
     if (!l->passed && bind(l->fd, (struct sockaddr *)&a, sizeof a))
         return errno;
+    l->own = rd_file_at(l->path);
     int err = listen(l->fd, BACKLOG) ? errno : 0;
     if (err && !l->passed)
-        unlink(l->path);
+        rd_remove_own(l->path, l->own);
     return err;
 }
-
-static const rd_listener_ops listener_ops = {.start = unix_start, .pause = unix_pause, .close = unix_close_listener};
 
 static int open_socket(int passed)
 {
     return passed >= 0 ? passed : socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
+
+/* A socket is bound once, so a new one takes over the descriptor. */
+static int bind_anew(rd_unix_listener *l)
+{
+    const int old = l->fd, fd = open_socket(-1);
+    if (fd < 0)
+        return errno;
+    l->fd = fd;
+    int err = bind_and_listen(l);
+    l->fd = old;
+    if (!err && dup3(fd, old, O_CLOEXEC) < 0)
+        err = errno;
+    close(fd);
+    return err;
+}
+
+static int unix_again(rd_listener *listener)
+{
+    rd_unix_listener *l = (rd_unix_listener *)listener;
+    pthread_mutex_lock(&l->pool->lock);
+    int err = bind_anew(l);
+    if (!err) {
+        l->watched = false; /* epoll has forgotten the old one */
+        watch_listener(l, !l->resting);
+    }
+    pthread_mutex_unlock(&l->pool->lock);
+    return err;
+}
+
+static const rd_listener_ops listener_ops = {
+    .start = unix_start, .pause = unix_pause, .close = unix_close_listener, .again = unix_again};
 
 rd_listener *rd_unix_listen(rd_unix_threads *pool, const char *path, int passed, const rd_wire_events *events, void *arg,
                             char *why, size_t cap)

@@ -13,6 +13,7 @@
 
 #include "daemon/base/peer.h"
 #include "daemon/base/workers.h"
+#include "daemon/net/cert_dates.h"
 #include "proto/pem.h"
 
 typedef struct rd_wire rd_wire;         /* a stream */
@@ -55,6 +56,7 @@ typedef struct rd_wire_ops {
     void (*end_sending)(rd_wire *w);         /* the peer sees the end after what was sent; does nothing where a wire cannot */
     void (*hang_up)(rd_wire *w);             /* operations under way and later ones end with ok = false */
     bool (*peer)(rd_wire *w, rd_peer *peer); /* all but `listener`. False: the stream is gone */
+    bool (*is_trusted)(rd_wire *w);          /* do today's CAs and lists let it in? NULL: nothing of that kind decides */
     bool (*is_gone)(rd_wire *w);             /* has the peer hung up? NULL: the wire reports that by events */
     void (*free)(rd_wire *w);                /* after the last events, from any thread; or within `opened` */
 } rd_wire_ops;
@@ -66,12 +68,14 @@ struct rd_wire {
     rd_origin origin;
     unsigned listener; /* its number */
     bool ipc;          /* framed as on ipc */
+    uint64_t no_room;  /* as rd_peer has it */
 };
 
 typedef struct rd_listener_ops {
     void (*start)(rd_listener *l); /* peers are accepted from now on */
     void (*pause)(rd_listener *l); /* peers wait for the next daemon, if the socket stays for it. NULL: none does */
     void (*close)(rd_listener *l); /* no more `opened` once it returns; frees it */
+    int (*again)(rd_listener *l); /* bind anew at the path, which somebody has removed: 0 or an errno. NULL: there is no path */
 } rd_listener_ops;
 
 struct rd_listener {
@@ -99,6 +103,11 @@ rd_listener *rd_unix_listen(rd_unix_threads *pool, const char *path, int passed,
 typedef struct rd_nng_tls rd_nng_tls;
 rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size_t cap);
 void rd_nng_tls_close(rd_nng_tls *tls); /* NULL is fine */
+
+/* Read the files again: new connections get them from now on. Those that are there are asked by `is_trusted`. False: `why` has
+ * the reason, and the old ones stay. True: `why` as above, and *changed has the files that differ. */
+bool rd_nng_tls_renew(rd_nng_tls *tls, const rp_pem_files *files, unsigned *changed, char *why, size_t cap);
+rd_cert_ends rd_nng_tls_ends(const rd_nng_tls *tls);
 
 /* Listen to tcp:// or tls+tcp://. `bound` gets the URL with the port that was taken if the URL asks for port 0. NULL: `why`
  * says why. */

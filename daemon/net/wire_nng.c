@@ -14,6 +14,7 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/paths.h"
+#include "daemon/base/turned_away.h"
 #include "daemon/net/cert_dates.h"
 #include "daemon/net/handshakes.h"
 #include "daemon/net/limits.h"
@@ -21,21 +22,36 @@
 #include "daemon/net/wire.h"
 #include "proto/pem.h"
 
+typedef struct nng_accepter nng_accepter;
+
 struct rd_nng_tls {
-    nng_tls_config *config;
+    bool any;   /* clients need no certificate */
+    rp_pem pem; /* in use, without the key */
+    rd_cert_ends ends;
+    nng_accepter *accepters;  /* all that listen with it */
+    pthread_mutex_t turn;     /* of config and generation, while an accepter takes them */
+    nng_tls_config *config;   /* of the next connection */
+    atomic_uint generation;   /* of the files: counts how often they were renewed */
+    pthread_mutex_t trusting; /* of trust */
+    rd_tls_trust *trust;      /* the CAs and lists of this generation; NULL: no certificate is asked for */
     rd_handshakes handshakes;
     nng_aio *look; /* the timer for waiting handshakes */
     pthread_mutex_t lock;
     bool looks; /* the timer runs */
 };
 
-typedef struct nng_accepter {
+struct nng_accepter {
     rd_listener listener; /* first: a listener is its nng_accepter */
     nng_stream_listener *stream;
     nng_aio *aio;
     rd_nng_tls *tls; /* NULL: plain tcp */
+    nng_accepter *next;
+    unsigned generation; /* of the files that the next connection gets */
     bool resting;
-} nng_accepter;
+    atomic_bool closing;
+};
+
+enum { ADDRESS = INET6_ADDRSTRLEN + 8 }; /* with brackets and a port */
 
 typedef struct nng_wire {
     rd_wire wire; /* first: a wire is its nng_wire */
@@ -46,8 +62,10 @@ typedef struct nng_wire {
     bool closed;
     bool shaken;                 /* TLS: the handshake is over. Bytes sent earlier wait for it and cannot be withdrawn */
     bool asked, charged;         /* TLS: it asked for its turn at the handshake; its time is charged */
+    atomic_uint generation;      /* TLS: of the files that its peer's certificate was found right by */
     bool waits, sends, receives; /* it waits for that turn; what begins then */
     rd_handshake handshake;
+    char address[ADDRESS]; /* TLS: of the peer, for the log */
 } nng_wire;
 
 static nng_wire *of(rd_wire *w) { return (nng_wire *)w; }
@@ -124,9 +142,15 @@ static void charge_handshake(nng_wire *w)
     pthread_mutex_lock(&w->lock);
     bool ended = w->asked && !w->charged;
     w->charged |= ended;
+    const bool closed = w->closed; /* by the daemon, which has its reasons */
     pthread_mutex_unlock(&w->lock);
-    if (ended)
-        rd_handshakes_end(&w->tls->handshakes, &w->handshake, rd_tls_engine_spent(w->stream));
+    if (!ended)
+        return;
+    rd_handshakes_end(&w->tls->handshakes, &w->handshake, rd_tls_engine_spent(w->stream));
+    rd_away reason;
+    const char *why = rd_tls_engine_failure(w->stream, &reason);
+    if (why && !closed)
+        rd_turn_away(reason, w->address, why);
 }
 
 /* ---- the stream ---- */
@@ -166,6 +190,29 @@ static bool nng_wire_send_rest(rd_wire *wire, const void *data, size_t n)
     return open;
 }
 
+/* ---- trust ---- */
+
+/* Files may be renewed at any time: only the generation that was asked is noted. */
+static bool ask_trust(nng_wire *w)
+{
+    rd_nng_tls *tls = w->tls;
+    pthread_mutex_lock(&tls->trusting);
+    const unsigned generation = atomic_load(&tls->generation);
+    const rd_trust trust = tls->trust ? rd_tls_engine_trusts(w->stream, tls->trust) : RD_TRUSTED;
+    pthread_mutex_unlock(&tls->trusting);
+    if (trust == RD_TRUSTED)
+        atomic_store(&w->generation, generation);
+    return trust != RD_NOT_TRUSTED;
+}
+
+/* A handshake may have begun with the files before. */
+static bool still_trusted(nng_wire *w)
+{
+    return !w->tls || atomic_load(&w->generation) == atomic_load(&w->tls->generation) || ask_trust(w);
+}
+
+static bool nng_wire_is_trusted(rd_wire *w) { return still_trusted(of(w)); }
+
 static void nng_wire_on_sent(void *arg)
 {
     nng_wire *w = arg;
@@ -203,6 +250,7 @@ static void nng_wire_on_received(void *arg)
     pthread_mutex_lock(&w->lock);
     bool ok = nng_aio_result(w->rx) == 0 && !w->closed;
     pthread_mutex_unlock(&w->lock);
+    ok = ok && still_trusted(w);
     w->wire.events->received(w->wire.user, ok, ok ? nng_aio_count(w->rx) : 0);
 }
 
@@ -233,12 +281,10 @@ static bool nng_wire_is_gone(rd_wire *w)
     return of(w)->tls && !address_of(of(w), &a);
 }
 
-static bool nng_wire_peer(rd_wire *wire, rd_peer *peer)
+static void put_address(nng_wire *w, char out[ADDRESS])
 {
-    nng_wire *w = of(wire);
     nng_sockaddr a;
     char host[INET6_ADDRSTRLEN] = "?";
-    *peer = (rd_peer){0};
     if (!address_of(w, &a))
         memset(&a, 0, sizeof a);
     bool v6 = a.s_family == NNG_AF_INET6;
@@ -246,10 +292,18 @@ static bool nng_wire_peer(rd_wire *wire, rd_peer *peer)
         inet_ntop(AF_INET6, a.s_in6.sa_addr, host, sizeof host);
     else
         inet_ntop(AF_INET, &a.s_in.sa_addr, host, sizeof host);
+    snprintf(out, ADDRESS, v6 ? "[%s]:%u" : "%s:%u", host, ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
+}
+
+static bool nng_wire_peer(rd_wire *wire, rd_peer *peer)
+{
+    nng_wire *w = of(wire);
+    char address[ADDRESS];
+    *peer = (rd_peer){0};
+    put_address(w, address);
     if (w->tls)
         rd_tls_engine_peer(w->stream, peer);
-    snprintf(peer->text, sizeof peer->text, v6 ? "%s%s%s [%s]:%u" : "%s%s%s %s:%u", w->tls ? "tls" : "tcp",
-             peer->name[0] ? " " : "", peer->name, host, ntohs(v6 ? a.s_in6.sa_port : a.s_in.sa_port));
+    snprintf(peer->text, sizeof peer->text, "%s%s%s %s", w->tls ? "tls" : "tcp", peer->name[0] ? " " : "", peer->name, address);
     return true;
 }
 
@@ -271,6 +325,7 @@ static const rd_wire_ops ops = {.send = nng_wire_send,
                                 .end_sending = nng_wire_end_sending,
                                 .hang_up = nng_wire_hang_up,
                                 .peer = nng_wire_peer,
+                                .is_trusted = nng_wire_is_trusted,
                                 .is_gone = nng_wire_is_gone,
                                 .free = nng_wire_free};
 
@@ -310,24 +365,44 @@ static nng_wire *make_wire(const nng_accepter *l, nng_stream *stream)
     w->wire = (rd_wire){
         .ops = &ops, .events = l->listener.events, .listener = l->listener.number, .origin = {false, key_of(w)}};
     w->handshake.key = w->wire.origin.key;
+    atomic_init(&w->generation, l->generation);
+    put_address(w, w->address);
     pthread_mutex_init(&w->lock, NULL);
     return w;
+}
+
+/* Waits for the next peer, with the files of today. rd_nng_tls_renew interrupts what waits with older ones. */
+static void accept_next(nng_accepter *l)
+{
+    rd_nng_tls *tls = l->tls;
+    if (tls)
+        pthread_mutex_lock(&tls->turn);
+    if (tls && l->generation != atomic_load(&tls->generation)) {
+        nng_stream_listener_set_ptr(l->stream, NNG_OPT_TLS_CONFIG, tls->config);
+        l->generation = atomic_load(&tls->generation);
+    }
+    nng_stream_listener_accept(l->stream, l->aio);
+    if (tls)
+        pthread_mutex_unlock(&tls->turn);
 }
 
 static void nng_wire_on_accepted(void *arg)
 {
     nng_accepter *l = arg;
     int err = nng_aio_result(l->aio);
-    if (err == NNG_ECLOSED || err == NNG_ECANCELED)
+    if (atomic_load(&l->closing) || err == NNG_ECLOSED)
         return;
+    const bool interrupted = err == NNG_ECANCELED;
+    if (err && !interrupted && !l->resting)
+        rd_turn_away(err == NNG_ENOFILES ? RD_AWAY_DESCRIPTORS : RD_AWAY_MEMORY, "network", nng_strerror(err));
     nng_wire *w = err || l->resting ? NULL : make_wire(l, nng_aio_get_output(l->aio, 0));
     if (w)
         l->listener.events->opened(l->listener.arg, &w->wire);
-    l->resting = err != 0;
+    l->resting = err != 0 && !interrupted;
     if (l->resting)
         nng_sleep_aio(RD_ACCEPT_REST_MS, l->aio);
     else
-        nng_stream_listener_accept(l->stream, l->aio);
+        accept_next(l);
 }
 
 /* ---- listening ---- */
@@ -372,7 +447,7 @@ static bool set_up_tls(nng_tls_config **config, const rp_pem *p, bool any, char 
     return false;
 }
 
-static rd_nng_tls *new_tls(void)
+static rd_nng_tls *new_tls(bool any)
 {
     rd_nng_tls *tls = calloc(1, sizeof *tls);
     uint64_t seed;
@@ -380,35 +455,105 @@ static rd_nng_tls *new_tls(void)
         free(tls);
         return NULL;
     }
+    tls->any = any;
     rd_handshakes_init(&tls->handshakes, seed);
     pthread_mutex_init(&tls->lock, NULL);
+    pthread_mutex_init(&tls->turn, NULL);
+    pthread_mutex_init(&tls->trusting, NULL);
     return tls;
+}
+
+/* What the files make: all or nothing. */
+typedef struct loaded {
+    rp_pem pem;
+    rd_cert_ends ends;
+    nng_tls_config *config;
+    rd_tls_trust *trust;
+} loaded;
+
+static void unload(loaded *x)
+{
+    rp_pem_wipe(&x->pem);
+    if (x->config)
+        nng_tls_config_free(x->config);
+    rd_tls_trust_free(x->trust);
+}
+
+static bool load(loaded *x, const rp_pem_files *files, bool any, char *why, size_t cap)
+{
+    *x = (loaded){.config = NULL};
+    const bool read = rp_pem_read(&x->pem, files, why, cap) && set_up_tls(&x->config, &x->pem, any, why, cap);
+    rp_pem_wipe_key(&x->pem);
+    const bool asks = read && !any;
+    if (asks)
+        x->trust = rd_tls_trust_new(x->pem.ca, x->pem.crl);
+    if (read && !failed(asks && !x->trust ? NNG_ENOMEM : 0, "tls", why, cap)) {
+        rd_cert_dates(&x->pem, time(NULL), why, cap);
+        x->ends = rd_cert_ends_of(&x->pem);
+        return true;
+    }
+    unload(x);
+    return false;
+}
+
+static void swap_in(rd_nng_tls *tls, loaded *x)
+{
+    const loaded old = {tls->pem, tls->ends, tls->config, tls->trust};
+    pthread_mutex_lock(&tls->turn);
+    pthread_mutex_lock(&tls->trusting);
+    tls->pem = x->pem;
+    tls->ends = x->ends;
+    tls->config = x->config;
+    tls->trust = x->trust;
+    atomic_fetch_add(&tls->generation, 1);
+    pthread_mutex_unlock(&tls->trusting);
+    pthread_mutex_unlock(&tls->turn);
+    *x = old;
 }
 
 rd_nng_tls *rd_nng_tls_open(const rp_pem_files *files, bool any, char *why, size_t cap)
 {
-    rp_pem p;
-    rd_nng_tls *tls = new_tls();
-    bool right = rp_pem_read(&p, files, why, cap) && !failed(rd_tls_engine_register(), "nng's interface for TLS", why, cap) &&
-                 !failed(tls ? 0 : NNG_ENOMEM, "tls", why, cap) && set_up_tls(&tls->config, &p, any, why, cap);
-    if (right)
-        rd_cert_dates(&p, time(NULL), why, cap);
-    rp_pem_wipe(&p);
-    if (right)
+    loaded x;
+    rd_nng_tls *tls = new_tls(any);
+    if (!failed(rd_tls_engine_register(), "nng's interface for TLS", why, cap) &&
+        !failed(tls ? 0 : NNG_ENOMEM, "tls", why, cap) && load(&x, files, any, why, cap)) {
+        swap_in(tls, &x);
         return tls;
+    }
     rd_nng_tls_close(tls);
     return NULL;
 }
+
+static bool differ(const char *a, const char *b) { return !a != !b || (a && strcmp(a, b) != 0); }
+
+bool rd_nng_tls_renew(rd_nng_tls *tls, const rp_pem_files *files, unsigned *changed, char *why, size_t cap)
+{
+    loaded x;
+    if (!load(&x, files, tls->any, why, cap))
+        return false;
+    *changed = (differ(x.pem.cert, tls->pem.cert) ? RD_TLS_NEW_CERT : 0) | (differ(x.pem.ca, tls->pem.ca) ? RD_TLS_NEW_CA : 0) |
+               (differ(x.pem.crl, tls->pem.crl) ? RD_TLS_NEW_CRL : 0);
+    if (*changed) {
+        swap_in(tls, &x);
+        for (const nng_accepter *l = tls->accepters; l; l = l->next)
+            nng_aio_cancel(l->aio);
+    }
+    unload(&x);
+    return true;
+}
+
+rd_cert_ends rd_nng_tls_ends(const rd_nng_tls *tls) { return tls->ends; }
 
 void rd_nng_tls_close(rd_nng_tls *tls)
 {
     if (!tls)
         return;
     nng_aio_free(tls->look); /* waits for its callback; no stream is left */
-    if (tls->config)
-        nng_tls_config_free(tls->config);
+    unload(&(loaded){tls->pem, tls->ends, tls->config, tls->trust});
     rd_handshakes_fini(&tls->handshakes);
     pthread_mutex_destroy(&tls->lock);
+    pthread_mutex_destroy(&tls->turn);
+    pthread_mutex_destroy(&tls->trusting);
     free(tls);
 }
 
@@ -421,15 +566,23 @@ static void tell_bound(nng_stream_listener *listener, const char *url, char *bou
         snprintf(bound, cap, "%.*s:%d", (int)(n - 2), url, port);
 }
 
-static void nng_start(rd_listener *listener)
+static void nng_start(rd_listener *listener) { accept_next((nng_accepter *)listener); }
+
+/* Of the list of its tls, which it may not be in. */
+static void leave_tls(nng_accepter *l)
 {
-    nng_accepter *l = (nng_accepter *)listener;
-    nng_stream_listener_accept(l->stream, l->aio);
+    nng_accepter **at = l->tls ? &l->tls->accepters : NULL;
+    while (at && *at && *at != l)
+        at = &(*at)->next;
+    if (at && *at)
+        *at = l->next;
 }
 
 static void nng_close_listener(rd_listener *listener)
 {
     nng_accepter *l = (nng_accepter *)listener;
+    atomic_store(&l->closing, true);
+    leave_tls(l);
     if (l->stream)
         nng_stream_listener_close(l->stream);
     nng_aio_free(l->aio); /* waits for its callback */
@@ -450,7 +603,14 @@ static int set_up(nng_accepter *l, const char *url, rd_nng_tls *tls)
         err = tls ? nng_stream_listener_set_ptr(l->stream, NNG_OPT_TLS_CONFIG, tls->config) : NNG_EINVAL;
     if (!err) /* interpose.h sets the intervals */
         err = nng_stream_listener_set_bool(l->stream, NNG_OPT_TCP_KEEPALIVE, true);
-    return err ? err : nng_stream_listener_listen(l->stream);
+    if (!err)
+        err = nng_stream_listener_listen(l->stream);
+    if (!err && l->tls) {
+        l->generation = atomic_load(&l->tls->generation);
+        l->next = l->tls->accepters;
+        l->tls->accepters = l;
+    }
+    return err;
 }
 
 rd_listener *rd_nng_listen(const char *url, rd_nng_tls *tls, const rd_wire_events *events, void *arg, char *bound,

@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "proto/clean.h"
+
 bool rd_may_see(const rd_session *viewer, const rd_session *x)
 {
     if (!viewer || viewer == x || rd_session_is_admin(viewer))
@@ -25,6 +27,7 @@ void rd_describe_peer(FILE *f, const rd_session *x)
 /* The client chose the name: it must not be able to look like further lines of the log. */
 void rd_describe_name(FILE *f, const rd_session *x)
 {
-    for (const char *c = x->name; *c; c++)
-        fputc((unsigned char)*c < ' ' || *c == 0x7f ? '?' : *c, f);
+    char name[sizeof x->name];
+    rp_clean(name, sizeof name, x->name, 0);
+    fputs(name, f);
 }

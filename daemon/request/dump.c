@@ -10,6 +10,7 @@
 #include "daemon/base/log.h"
 #include "daemon/request/describe.h"
 #include "daemon/request/executor.h"
+#include "proto/clean.h"
 
 typedef struct filling {
     rd_dump *dump;
@@ -36,6 +37,7 @@ static void describe(const rd_request *r, const char *where, uint64_t now_ns, ch
     fprintf(f, " id=%" PRIu64 " name=", r->exchange.header.id);
     rd_describe_name(f, r->session);
     fclose(f);
+    rp_clean(out, cap, out, 0); /* a character that was cut */
 }
 
 static void add(filling *f, const rd_request *r, const char *where)

@@ -150,6 +150,7 @@ void rd_measure(void *requests, rd_measures *m)
     *m = (rd_measures){.stats = q->stats, .users = q->users, .trace = q->trace};
     rd_stats_collect(q->stats);
     rk_get_stats(q->engine, &m->engine);
+    m->certs = rd_transport_tls_ends(q->transport);
     measure_gpus(q, m);
     m->gauges.uptime = rd_now_ns() - q->stats->started_ns;
     m->gauges.healthy = q->health == RD_HEALTH_OK;

@@ -6,6 +6,7 @@
 
 #include "daemon/request/describe.h"
 #include "daemon/request/entries.h"
+#include "proto/clean.h"
 
 static void count(atomic_uint_fast64_t *counter, uint64_t n)
 {
@@ -40,6 +41,7 @@ static void describe(const rd_session *x, char *out, size_t cap)
     fputs(" name=", f);
     rd_describe_name(f, x);
     fclose(f);
+    rp_clean(out, cap, out, 0); /* a character that was cut */
 }
 
 static bool listed(const rd_session *viewer, const rd_session *x) { return x->id && rd_may_see(viewer, x); }
@@ -65,18 +67,10 @@ void rd_session_list_put(const rd_sessions *s, const rd_session *viewer, rp_writ
                 put_session(x, w);
 }
 
-/* The client chose the name, of any bytes. */
-static void put_plain(char *out, const char *name)
-{
-    for (; *name; name++)
-        *out++ = (char)((unsigned char)*name < ' ' || (unsigned char)*name > '~' ? '?' : *name);
-    *out = '\0';
-}
-
 static rd_process process_of(const rd_session *x)
 {
     rd_process p = {.uid = x->peer.uid, .pid = x->peer.pid, .connection = x->connection};
-    put_plain(p.name, x->name);
+    rp_clean(p.name, sizeof p.name, x->name, 0);
     p.requests = counted(&x->use.requests);
     p.pieces = counted(&x->use.pieces);
     p.errors = counted(&x->use.errors);

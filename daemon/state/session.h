@@ -26,7 +26,7 @@ typedef struct rd_session {
     uint32_t connection;
     uint64_t id; /* 0 before HELLO; never 0 after */
     rd_peer peer;
-    bool barred;           /* its user may not use this socket: every request gets AUTH */
+    bool barred;           /* its user may not use this socket, or there is no room: every request gets AUTH or BUSY */
     unsigned user;         /* index of its user's counters (stats.h) */
     const char *user_text; /* the user's text at that index, valid as long as the daemon runs; NULL before HELLO */
     rd_user *owner;        /* its user's account; NULL: the connection was closed before the loop saw it */

@@ -73,12 +73,12 @@ rd_user *rd_user_get(rd_users *u, uint64_t uid)
 static const char PREFIX[] = "tls:";
 enum { PREFIX_LEN = sizeof PREFIX - 1 };
 
-static const char *name_of(const rd_user *x) { return rd_user_is_named(x) ? x->text + PREFIX_LEN : ""; }
+const char *rd_user_name(const rd_user *x) { return rd_user_is_named(x) ? x->text + PREFIX_LEN : ""; }
 
 rd_user *rd_user_get_named(rd_users *u, const char *name)
 {
     rd_user *x = u->first;
-    while (x && strcmp(name_of(x), name) != 0)
+    while (x && strcmp(rd_user_name(x), name) != 0)
         x = x->next;
     if (!x && (x = add_user(u, RD_FIRST_NAMED + u->names))) {
         u->names++;
@@ -90,7 +90,7 @@ rd_user *rd_user_get_named(rd_users *u, const char *name)
 bool rd_user_looks_alike(const rd_users *u, const char *name)
 {
     for (const rd_user *x = u->first; x; x = x->next)
-        if (strcmp(name_of(x), name) != 0 && rd_user_names_look_alike(name_of(x), name))
+        if (strcmp(rd_user_name(x), name) != 0 && rd_user_names_look_alike(rd_user_name(x), name))
             return true;
     return false;
 }

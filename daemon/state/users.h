@@ -66,6 +66,8 @@ void rd_user_put(rd_users *u, rd_user *user);
 /* Does the user's name come from a certificate? */
 static inline bool rd_user_is_named(const rd_user *user) { return user->uid >= RD_FIRST_NAMED && user->uid != RD_NETWORK; }
 
+const char *rd_user_name(const rd_user *user); /* in its certificate; "": it has none */
+
 /* Is there another user whose name differs only in case? */
 bool rd_user_looks_alike(const rd_users *u, const char *name);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/base/turned_away.h"
 #include "daemon/telemetry/status_json.h"
 
 enum { SHARE = 20 }; /* the text is made again when its age exceeds this many times the time that making it took */
@@ -86,6 +87,17 @@ static void put_messages(FILE *f, const rd_stats *s)
     family(f, "errors_total", "counter", "Error replies, by kind.");
     for (int e = 1; e < RD_ERRS; e++)
         labelled(f, "errors_total", "error", rp_err_name(e), s->by_err[e]);
+    family(f, "faults_total", "counter",
+           "The same, by whose fault: the data, the request, the load, the daemon, or the machine with its device.");
+    for (int i = 0; i < RD_FAULTS; i++)
+        labelled(f, "faults_total", "fault", rd_fault_names[i], rd_stats_faults(s, i));
+}
+
+static void put_turned_away(FILE *f)
+{
+    family(f, "turned_away_total", "counter", "Peers that were not let in, or could not be, by reason.");
+    for (int i = 0; i < RD_AWAY_N; i++)
+        labelled(f, "turned_away_total", "reason", rd_away_label(i), rd_turned_away(i));
 }
 
 static void put_request(FILE *f, int op, int dtype, int path, int result, uint64_t v)
@@ -327,16 +339,36 @@ static void put_gpus(FILE *f, const rd_measures *m)
     }
 }
 
+static void put_end(FILE *f, const char *file, int64_t end)
+{
+    if (end)
+        fprintf(f, "reduced_certificate_end_seconds{file=\"%s\"} %" PRId64 "\n", file, end);
+}
+
+/* There are none without TLS. */
+static void put_certificates(FILE *f, const rd_cert_ends *e)
+{
+    if (!e->cert)
+        return;
+    family(f, "certificate_end_seconds", "gauge",
+           "When the TLS files end, in seconds since 1970: the first certificate, the last CA, the first list.");
+    put_end(f, "tls-cert", e->cert);
+    put_end(f, "tls-ca", e->ca);
+    put_end(f, "tls-crl", e->crl);
+}
+
 static void put_totals(FILE *f, const rd_measures *m)
 {
     put_info(f, &m->engine);
     put_gauges(f, &m->gauges);
     put_messages(f, m->stats);
+    put_turned_away(f);
     put_requests(f, m->stats);
     put_pieces(f, &m->stats->tally);
     put_times(f, &m->stats->tally);
     put_batches(f, &m->engine);
     put_limits(f, m->users);
+    put_certificates(f, &m->certs);
     if (m->gpus)
         put_gpus(f, m);
     if (m->device.valid) {

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "daemon/base/login.h"
+#include "daemon/net/cert_dates.h"
 #include "daemon/state/users.h"
 #include "daemon/telemetry/device_meter.h"
 #include "daemon/telemetry/gauges.h"
@@ -32,6 +33,7 @@ typedef struct rd_measures {
     const rd_stats *stats;
     const rd_users *users;
     rd_trace *trace; /* NULL: none */
+    rd_cert_ends certs;
 } rd_measures;
 
 /* The best rate so far is what others are compared with. */

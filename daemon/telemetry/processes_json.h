@@ -11,7 +11,7 @@
 typedef struct rd_process {
     uint64_t uid, pid;
     uint32_t connection;
-    char name[RP_MAX_NAME + 1]; /* printable ASCII */
+    char name[RP_MAX_NAME + 1]; /* of rp_clean */
     uint64_t requests, pieces, errors, bytes, engine_ns;
 } rd_process;
 

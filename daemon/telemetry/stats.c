@@ -25,6 +25,52 @@ RP_ERRORS(X)
 
 const char *const rd_stage_names[RD_STAGES] = {"queue", "copy", "kernel", "total"};
 
+const char *const rd_fault_names[RD_FAULTS] = {"data", "request", "load", "daemon", "machine"};
+
+/* IO is of the file that a client passed. That includes disks that fail: a client may pass a file whose reads fail as it
+ * likes. */
+static rd_whose_fault fault_of(rp_err err)
+{
+    switch (err) {
+    case RP_EMPTY:
+    case RP_OVERFLOW:
+    case RP_NAN:
+    case RP_IO:
+        return RD_FAULT_DATA;
+    case RP_BAD_MESSAGE:
+    case RP_VERSION:
+    case RP_TYPE:
+    case RP_OP:
+    case RP_SHAPE:
+    case RP_TOO_LARGE:
+    case RP_NO_SESSION:
+    case RP_BAD_HANDLE:
+    case RP_AUTH:
+    case RP_EXISTS:
+        return RD_FAULT_REQUEST;
+    case RP_QUOTA:
+    case RP_BUSY:
+    case RP_DEADLINE:
+    case RP_CANCELLED:
+        return RD_FAULT_LOAD;
+    case RP_DEVICE_LOST:
+    case RP_NO_MEMORY:
+        return RD_FAULT_MACHINE;
+    case RP_INTERNAL:
+    case RP_OK:
+        break;
+    }
+    return RD_FAULT_DAEMON;
+}
+
+uint64_t rd_stats_faults(const rd_stats *s, rd_whose_fault fault)
+{
+    uint64_t n = 0;
+    for (int e = 1; e < RD_ERRS; e++)
+        n += fault_of((rp_err)e) == fault ? s->by_err[e] : 0;
+    return n;
+}
+
 /* The place of a code that may be none. */
 static unsigned place(int code, unsigned places) { return code > 0 && (unsigned)code < places ? (unsigned)code : 0; }
 

@@ -104,6 +104,12 @@ typedef struct rd_stats {
 /* The place of a user's counters, by its text (users.h); theirs to the end. NULL: not known. */
 unsigned rd_stats_user(rd_stats *s, const char *text);
 
+/* Whose fault an error is: of the data or the file, of the request, of nobody (later there is room), of the daemon, or of the
+ * machine. */
+typedef enum { RD_FAULT_DATA, RD_FAULT_REQUEST, RD_FAULT_LOAD, RD_FAULT_DAEMON, RD_FAULT_MACHINE, RD_FAULTS } rd_whose_fault;
+extern const char *const rd_fault_names[RD_FAULTS];
+uint64_t rd_stats_faults(const rd_stats *s, rd_whose_fault fault);
+
 void rd_tally_add(rd_tally *t, const rd_record *a);
 void rd_tally_join(rd_tally *t, const rd_tally *from); /* add all counters of `from` */
 uint64_t rd_tally_path_bytes(const rd_tally *t, int path);

@@ -252,6 +252,20 @@ static void flags_replace_sockets_with_their_lists(void **state)
     assert_int_equal(c.allow[1].users.id[0], 2);
 }
 
+static char told[4096];
+
+static void note(const char *line)
+{
+    strncat(told, line, sizeof told - strlen(told) - 2);
+    strcat(told, "\n");
+}
+
+static unsigned reload(rd_config *now, const rd_config *fresh, char *names, size_t cap)
+{
+    told[0] = '\0';
+    return rd_config_reload(now, fresh, note, names, cap);
+}
+
 static void a_reload_takes_what_can_change(void **state)
 {
     (void)state;
@@ -259,7 +273,8 @@ static void a_reload_takes_what_can_change(void **state)
     char names[RD_MAX_WHY];
     rd_config_defaults(&now);
     fresh = now;
-    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 0);
+    assert_int_equal(reload(&now, &fresh, names, sizeof names), 0);
+    assert_string_equal(told, "");
     fresh.max_inflight = 5;
     fresh.drain = 1;
     fresh.backend = RP_BACKEND_CPU;
@@ -267,13 +282,15 @@ static void a_reload_takes_what_can_change(void **state)
     assert_true(rd_config_set(&fresh, "allow-gid", "7", why));
     assert_true(rd_config_set(&fresh, "allow-name", "alice", why));
     assert_true(rd_config_set(&fresh, "tls-key", "/k", why));
-    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 5);
-    assert_string_equal(names, "listen allow-gid allow-name tls-key backend");
+    assert_int_equal(reload(&now, &fresh, names, sizeof names), 2);
+    assert_string_equal(names, "listen backend");
+    assert_string_equal(told, "tls-key: /k instead of none\nmax-inflight: 5 instead of 64\ndrain: 1 instead of 10\n");
+    assert_string_equal(now.tls_key, "/k");
     assert_int_equal(now.max_inflight, 5);
     assert_int_equal(now.drain, 1);
     assert_int_equal(now.backend, 0);
     assert_int_equal(now.listens, 0);
-    assert_int_equal(rd_config_reload(&now, &fresh, names, 4), 5); /* names that do not fit are cut */
+    assert_int_equal(reload(&now, &fresh, names, 4), 2); /* names that do not fit are cut */
     assert_string_equal(names, "lis");
 }
 
@@ -285,11 +302,43 @@ static void a_reload_compares_each_url(void **state)
     rd_config_defaults(&now);
     assert_true(rd_config_set(&now, "listen", "ipc:///x", why) && rd_config_set(&now, "listen", "ipc:///y", why));
     fresh = now;
-    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 0);
+    assert_int_equal(reload(&now, &fresh, names, sizeof names), 0);
     rd_config_defaults(&fresh);
     assert_true(rd_config_set(&fresh, "listen", "ipc:///x", why) && rd_config_set(&fresh, "listen", "ipc:///z", why));
-    assert_int_equal(rd_config_reload(&now, &fresh, names, sizeof names), 1);
+    assert_int_equal(reload(&now, &fresh, names, sizeof names), 1);
     assert_string_equal(names, "listen");
+}
+
+/* "name value" each */
+static void set_all(rd_config *c, const char *const *options)
+{
+    rd_config_defaults(c);
+    for (; *options; options += 2)
+        assert_true(rd_config_set(c, options[0], options[1], why));
+}
+
+/* The URLs may come in another order, and one of them may have gone: that one keeps its lists. */
+static void a_reload_takes_the_lists_of_each_url(void **state)
+{
+    (void)state;
+    rd_config now, fresh;
+    char names[RD_MAX_WHY];
+    set_all(&now,
+            (const char *const[]){"allow-uid", "1", "listen", "ipc:///x", "allow-uid", "2", "allow-uid", "3", "listen",
+                                  "ipc:///gone", "allow-uid", "4", "listen", "tls+tcp://a:1", "allow-name", "alice", NULL});
+    set_all(&fresh, (const char *const[]){"allow-uid", "5", "listen", "tls+tcp://a:1", "allow-name", "bob", "listen",
+                                          "ipc:///x", "allow-uid", "3", "allow-gid", "6", NULL});
+    assert_int_equal(reload(&now, &fresh, names, sizeof names), 1);
+    assert_string_equal(names, "listen");
+    assert_string_equal(told, "allow-uid: 5 is added\nallow-uid: 1 is removed\n"
+                              "allow-uid of ipc:///x: 2 is removed\nallow-gid of ipc:///x: 6 is added\n"
+                              "allow-name of tls+tcp://a:1: bob is added\nallow-name of tls+tcp://a:1: alice is removed\n");
+    assert_int_equal(now.allow[0].users.id[0], 5);
+    assert_int_equal(now.allow[1].users.n, 1);
+    assert_int_equal(now.allow[1].users.id[0], 3);
+    assert_int_equal(now.allow[1].groups.id[0], 6);
+    assert_int_equal(now.allow[2].users.id[0], 4);
+    assert_string_equal(now.allow[3].names.name[0], "bob");
 }
 
 static void log_text_is_escaped(void **state)
@@ -317,6 +366,7 @@ int main(void)
         cmocka_unit_test(flags_replace_sockets_with_their_lists),
         cmocka_unit_test(a_reload_takes_what_can_change),
         cmocka_unit_test(a_reload_compares_each_url),
+        cmocka_unit_test(a_reload_takes_the_lists_of_each_url),
         cmocka_unit_test(log_text_is_escaped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,6 +169,41 @@ static void memory_that_is_not_whole_is_refused(void **state)
     rd_kept_free(&k);
 }
 
+/* Sealed, with a record that is right, but of other data. */
+static void data_that_are_not_those_of_the_record_are_refused(void **state)
+{
+    (void)state;
+    enum { BYTES = 64 };
+    rd_kept k, back;
+    rd_kept_record r = some_record(BYTES);
+    assert_true(rd_kept_make(&k, BYTES));
+    r.checksum = rd_checksum(k.base, BYTES);
+    rd_kept_put(k.base + BYTES, &r);
+    k.base[BYTES - 1] ^= 1;
+    munmap(k.base, BYTES + RD_KEPT_RECORD);
+    k.base = NULL;
+    fcntl(k.fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    assert_string_equal(rd_kept_take(&back, dup(k.fd), &r), "the checksum of its data is wrong");
+    rd_kept_free(&k);
+}
+
+/* The same of a record for memory of another size. */
+static void a_record_of_another_size_is_refused(void **state)
+{
+    (void)state;
+    enum { BYTES = 64 };
+    rd_kept k, back;
+    rd_kept_record r = some_record(BYTES / 2);
+    assert_true(rd_kept_make(&k, BYTES));
+    r.checksum = rd_checksum(k.base, BYTES);
+    rd_kept_put(k.base + BYTES, &r);
+    munmap(k.base, BYTES + RD_KEPT_RECORD);
+    k.base = NULL;
+    fcntl(k.fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    assert_string_equal(rd_kept_take(&back, dup(k.fd), &r), "its size is not that of its record");
+    rd_kept_free(&k);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -179,6 +214,8 @@ int main(void)
         cmocka_unit_test(sealed_memory_comes_back),
         cmocka_unit_test(nobody_can_change_sealed_memory),
         cmocka_unit_test(memory_that_is_not_whole_is_refused),
+        cmocka_unit_test(data_that_are_not_those_of_the_record_are_refused),
+        cmocka_unit_test(a_record_of_another_size_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "client/ctl/text/screen_text.h"
 #include "client/ctl/top/top.h"
 
 static ctl_metrics read_text(const char *text)
@@ -78,7 +79,7 @@ static const char *frame(const char *then_text, const char *now_text, int rows)
     ctl_moment then = {.metrics = read_text(then_text)}, now = {.metrics = read_text(now_text)};
     shown[0] = '\0';
     lines = 0;
-    ctl_frame(&(ctl_view){.then = &then, .now = &now}, rows, put, NULL);
+    ctl_frame(&(ctl_view){.then = &then, .now = &now}, rows, INT_MAX, put, NULL);
     ctl_metrics_free(&then.metrics);
     ctl_metrics_free(&now.metrics);
     return shown;
@@ -103,7 +104,7 @@ static void a_daemon_started_anew_counts_from_zero(void **state)
     (void)state;
     const char *text = frame("reduced_uptime_seconds 1000\nreduced_user_requests_total{uid=\"7\"} 500\n",
                              "reduced_uptime_seconds 2\nreduced_user_requests_total{uid=\"7\"} 20\n", INT_MAX);
-    assert_non_null(strstr(text, "         10.0        0.0             20\n"));
+    assert_non_null(strstr(text, "      10.0      0.0        20\n"));
 }
 
 static void users_of_certificates_have_their_names(void **state)
@@ -112,8 +113,8 @@ static void users_of_certificates_have_their_names(void **state)
     const char *text = frame("reduced_uptime_seconds 1\n",
                              "reduced_uptime_seconds 2\nreduced_user_requests_total{uid=\"tls:alice@example.org\"} 20\n",
                              INT_MAX);
-    assert_non_null(strstr(text, "\ntls:alice@       0.0%"));
-    assert_non_null(strstr(text, "             20  alice@example.org\n"));
+    assert_non_null(strstr(text, "\ntls:alice@    0.0%"));
+    assert_non_null(strstr(text, "       20  alice@example.org\n"));
 }
 
 static void one_text_has_no_rates(void **state)
@@ -203,7 +204,7 @@ static const char *sorted_processes(ctl_sort by)
     was[1].requests = 30;
     ctl_moment then = {read_text("reduced_uptime_seconds 1\n"), was, 2}, now = {read_text("reduced_uptime_seconds 2\n"), is, 2};
     shown[0] = '\0';
-    ctl_frame(&(ctl_view){.then = &then, .now = &now, .sort = by}, INT_MAX, put, NULL);
+    ctl_frame(&(ctl_view){.then = &then, .now = &now, .sort = by}, INT_MAX, INT_MAX, put, NULL);
     ctl_metrics_free(&then.metrics);
     ctl_metrics_free(&now.metrics);
     return shown;
@@ -221,8 +222,36 @@ static void keys_choose_the_order(void **state)
         const char *text = sorted_processes(cases[i].by);
         assert_true((strstr(text, "zeal") < strstr(text, "calm")) == cases[i].zeal_first);
     }
-    assert_non_null(strstr(sorted_processes(CTL_BY_NAME),
-                           "12              10.0%    4.0 KiB/s         20.0        0.0             50  calm ("));
+    assert_non_null(
+        strstr(sorted_processes(CTL_BY_NAME), "12           10.0%    4.0 KiB/s       20.0      0.0        50  calm ("));
+}
+
+static void put_on_a_screen(void *arg, bool heading, const char *line)
+{
+    (void)heading;
+    assert_in_range(ctl_columns(line), 0, 80);
+    strcat(arg, line);
+    strcat(arg, "\n");
+}
+
+static void a_screen_of_80_columns_has_whole_fields(void **state)
+{
+    (void)state;
+    char text[4096] = "";
+    const char *metrics =
+        "reduced_uptime_seconds 1\nreduced_queue_length{queue=\"large\"} 0\nreduced_queue_length{queue=\"small\"} 2\n"
+        "reduced_pool_bytes{pool=\"arena\"} 123456789\nreduced_pool_cap_bytes{pool=\"arena\"} 5000000000\n"
+        "reduced_pool_bytes{pool=\"pinned\"} 123456789\nreduced_pool_cap_bytes{pool=\"pinned\"} 5000000000\n"
+        "reduced_pool_bytes{pool=\"resident\"} 123456789\nreduced_pool_cap_bytes{pool=\"resident\"} 5000000000\n";
+    ctl_process mine = {
+        .key = "1", .pid = "4194304", .uid = "4000000000", .name = "\xe6\x97\xa5\xe6\x9c\xac a long name of a program"};
+    ctl_moment now = {read_text(metrics), &mine, 1};
+    ctl_history h = {.n = CTL_HISTORY};
+    ctl_frame(&(ctl_view){.then = &now, .now = &now, .history = &h}, 24, 80, put_on_a_screen, text);
+    assert_non_null(strstr(text, "  pinned 117.7 MiB of 4.7 GiB\n          resident 117.7 MiB of 4.7 GiB\n"));
+    assert_non_null(strstr(text, "queues    small 2  sessions"));
+    assert_non_null(strstr(text, "  \xe6\x97\xa5\xe6\x9c\xac (4000000000)\n"));
+    ctl_metrics_free(&now.metrics);
 }
 
 static void history_is_a_line_of_heights(void **state)
@@ -231,7 +260,7 @@ static void history_is_a_line_of_heights(void **state)
     ctl_moment then = {.metrics = read_text("reduced_uptime_seconds 1\n")}, now = then;
     ctl_history h = {.requests = {0, 1, 4, 8}, .bytes = {0, 0, 0, 0}, .n = 4};
     shown[0] = '\0';
-    ctl_frame(&(ctl_view){.then = &then, .now = &now, .history = &h}, INT_MAX, put, NULL);
+    ctl_frame(&(ctl_view){.then = &then, .now = &now, .history = &h}, INT_MAX, INT_MAX, put, NULL);
     assert_non_null(strstr(shown, "history   requests _.-# "));
     assert_non_null(strstr(shown, "most 8.0/s"));
     assert_non_null(strstr(shown, "data     ____ "));
@@ -266,6 +295,7 @@ int main(void)
         cmocka_unit_test(pieces_are_not_requests),
         cmocka_unit_test(processes_are_read_from_their_text),
         cmocka_unit_test(keys_choose_the_order),
+        cmocka_unit_test(a_screen_of_80_columns_has_whole_fields),
         cmocka_unit_test(history_is_a_line_of_heights),
         cmocka_unit_test(a_device_has_a_line_if_it_is_metered),
     };

@@ -8,6 +8,7 @@
 
 #include "client/ctl/formats/container.h"
 #include "client/ctl/op_table.h"
+#include "client/ctl/text/screen_text.h"
 
 typedef struct text {
     char text[CTL_MAX_NUMBER];
@@ -228,7 +229,7 @@ static void print_columns(const table *t)
     const char *unit = NULL;
     int names = 4, width[CTL_MAX_OPS];
     for (size_t i = 0; i < t->lines; i++) {
-        int n = (int)strlen(t->line[i].name);
+        int n = ctl_columns(t->line[i].name);
         names = n > names ? n : names;
         unit = t->line[i].unit ? t->line[i].unit : unit;
         named |= strcmp(t->line[i].name, t->line[0].name) != 0; /* members of one file */
@@ -243,7 +244,7 @@ static void print_columns(const table *t)
     }
     for (size_t i = 0; i < t->lines; i++) {
         if (named)
-            printf("%-*s  ", names, t->line[i].name);
+            ctl_put_text(stdout, t->line[i].name, names + 2);
         if (unit)
             printf("%8" PRIu64 "  ", t->line[i].index);
         for (int k = 0; k < t->n; k++)
@@ -272,8 +273,10 @@ static void print_objects(const table *t)
 
 int ctl_reduce_several(reduce_client *c, const ctl_options *o)
 {
-    table t = {
-        .sink = {several_take, several_take_exact, several_take_column}, .o = o, .n = o->n_ops, .fused = ctl_is_one_pass(o)};
+    table t = {.sink = {.take = several_take, .take_exact = several_take_exact, .take_column = several_take_column},
+               .o = o,
+               .n = o->n_ops,
+               .fused = ctl_is_one_pass(o)};
     int worst = CTL_OK;
     for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
         int code = run_file(c, &t, o->files + i);

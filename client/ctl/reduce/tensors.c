@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/ctl/formats/container.h"
+#include "client/ctl/text/screen_text.h"
 #include "proto/types.h"
 
 enum {
@@ -191,7 +192,11 @@ static void print_line(const int width[COLUMNS], const char *(*cell_of)(const li
         const char *text = cell_of(l, i);
         if (!text[0]) /* nothing more in this line */
             break;
-        printf("%s%*s", i ? "  " : "", i < 2 ? -width[i] : width[i], text);
+        fputs(i ? "  " : "", stdout);
+        if (i < 2)
+            ctl_put_text(stdout, text, width[i]);
+        else
+            printf("%*s", width[i], text);
     }
     putchar('\n');
 }
@@ -206,13 +211,14 @@ static void print_table(const table *t)
 {
     int width[COLUMNS];
     for (int i = 0; i < COLUMNS; i++) {
-        width[i] = (int)strlen(heading(NULL, i));
-        for (size_t k = 0; k < t->n; k++)
-            if ((int)strlen(cell(&t->lines[k], i)) > width[i])
-                width[i] = (int)strlen(cell(&t->lines[k], i));
+        width[i] = ctl_columns(heading(NULL, i));
+        for (size_t k = 0; k < t->n; k++) {
+            const int columns = ctl_columns(cell(&t->lines[k], i));
+            width[i] = columns > width[i] ? columns : width[i];
+        }
     }
     if (t->o->n_files > 1)
-        printf("%s\n", t->file);
+        ctl_put_text(stdout, t->file, 0), putchar('\n');
     print_line(width, heading, NULL);
     for (size_t k = 0; k < t->n; k++)
         print_line(width, cell, &t->lines[k]);

@@ -14,14 +14,6 @@ static bool is_signed(int dtype)
     return dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;
 }
 
-void ctl_clean(char *out, size_t cap, const char *token)
-{
-    size_t n = 0;
-    for (; n + 1 < cap && token[n]; n++)
-        out[n] = token[n] >= ' ' && token[n] < 127 ? token[n] : '?';
-    out[n] = 0;
-}
-
 static bool bad(const char *text, const char *what, int dtype, char why[CTL_WHY])
 {
     char clean[48];

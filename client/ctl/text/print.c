@@ -6,6 +6,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/text/decimal.h"
+#include "proto/clean.h"
 
 /* ---- floats ---- */
 
@@ -191,35 +192,18 @@ int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cel
 
 /* ---- JSON strings ---- */
 
-/* Length of the UTF-8 character at s, 0 if there is none. Over-long forms and surrogates are not UTF-8. */
-static int utf8_length(const unsigned char *s)
-{
-    int n = s[0] < 0x80                   ? 1
-            : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-            : s[0] >= 0xe0 && s[0] < 0xf0 ? 3
-            : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                          : 0;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 void ctl_json_string(FILE *out, const char *text)
 {
     const unsigned char *s = (const unsigned char *)text;
     fputc('"', out);
     while (*s) {
-        int n = utf8_length(s);
+        size_t n = rp_utf8_length((const char *)s);
         if (*s == '"' || *s == '\\')
             fprintf(out, "\\%c", *s);
         else if (n == 0 || *s < ' ' || *s == 127) /* a byte that is not UTF-8 is shown as Latin-1 */
             fprintf(out, "\\u%04x", *s);
         else
-            fwrite(s, 1, (size_t)n, out);
+            fwrite(s, 1, n, out);
         s += n ? n : 1;
     }
     fputc('"', out);

@@ -54,7 +54,7 @@ static void print_frame(const ctl_view *v, bool json)
     if (json)
         ctl_frame_json(v, stdout);
     else
-        ctl_frame(v, INT_MAX, top_text, stdout);
+        ctl_frame(v, INT_MAX, INT_MAX, top_text, stdout);
 }
 
 /* One frame over a second, or one each second until the reader closes the pipe. */

@@ -78,9 +78,9 @@ void ctl_history_add(ctl_history *h, const ctl_view *v);
 
 typedef void ctl_put_line(void *arg, bool heading, const char *line);
 
-/* What happened between two moments of a daemon, and what there is now, in at most `rows` lines. Lines other than the tables'
- * rows are always there. */
-void ctl_frame(const ctl_view *v, int rows, ctl_put_line *put, void *arg);
+/* What happened between two moments of a daemon, and what there is now, in at most `rows` lines of `columns`. Lines other than
+ * the tables' rows are always there; of the tables the first rows that fit. */
+void ctl_frame(const ctl_view *v, int rows, int columns, ctl_put_line *put, void *arg);
 
 /* ---- top_json.c ---- */
 void ctl_frame_json(const ctl_view *v, FILE *out);

@@ -1,4 +1,5 @@
 /* A terminal, by ncurses. */
+#include <locale.h>
 #include <ncurses.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@ static SCREEN *screen;
 
 bool ctl_screen_open(char why[CTL_WHY])
 {
+    setlocale(LC_CTYPE, ""); /* names in UTF-8 */
     if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
         screen = newterm(NULL, stdout, stdin);
     if (!screen) {
@@ -33,7 +35,7 @@ static void top_line(void *arg, bool heading, const char *line)
     int *at = arg;
     if (heading)
         attron(A_REVERSE);
-    mvaddnstr((*at)++, 0, line, COLS);
+    mvaddstr((*at)++, 0, line);
     if (heading)
         attroff(A_REVERSE);
 }
@@ -42,7 +44,7 @@ void ctl_screen_show(const ctl_view *v)
 {
     int at = 0;
     erase();
-    ctl_frame(v, LINES, top_line, &at);
+    ctl_frame(v, LINES, COLS, top_line, &at);
     refresh();
 }
 

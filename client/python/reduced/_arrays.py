@@ -102,13 +102,40 @@ def _from_arrow(a: Any, name: str) -> Operand | None:
     return None
 
 
+def _types(a: Any) -> set[type]:
+    """The types of the elements of a list, and of the lists in it."""
+    found = set(map(type, a))
+    if found & {list, tuple}:
+        found = found.union(*(_types(x) for x in a if type(x) in (list, tuple)))
+    return found - {list, tuple}
+
+
+def _numbers(a: Any, found: Array, name: str) -> Array:
+    """The elements of a list that NumPy made floats of. Its integers stay integers, or are floats exactly; else a TypeError."""
+    if not any(issubclass(kind, (int, np.integer, np.ndarray)) for kind in _types(a)):
+        return found
+    boxed = np.array(a, dtype=object)
+    values = [int(x) if isinstance(x, np.integer) else x for x in boxed.ravel().tolist()]  # which Python compares exactly
+    whole = [x for x in values if isinstance(x, int)]
+    if len(whole) == len(values):
+        least, most = min(whole), max(whole)
+        for kind in (np.int64, np.uint64):
+            if np.iinfo(kind).min <= least and most <= np.iinfo(kind).max:
+                return np.array(whole, kind).reshape(boxed.shape)
+        raise TypeError(f"{name}: integers from {least} to {most} do not fit 64 bits")
+    for x, y in zip(values, found.ravel().tolist()):
+        if isinstance(x, int) and x != y:
+            raise TypeError(f"{name}: the integer {x} beside floats cannot be one of them; convert it first")
+    return found
+
+
 def to_numpy(a: Any, name: str) -> Array:
     try:
         found = np.asarray(a)
     except (ValueError, TypeError, RuntimeError) as e:
         raise type(e)(f"{name}: {e}") from e
     if found.dtype == object:
-        what, how = ("elements of type object", "convert them first, for example with astype(float)")
+        what, how = ("integers beyond 64 bits" if isinstance(a, int) else "elements of type object", "convert them first, for example with astype(float)")
         if not found.ndim and not isinstance(a, PLAIN):
             what, how = f"objects of type {type(a).__name__}", "make an array or a list of it first"
         if isinstance(a, os.PathLike):
@@ -116,7 +143,7 @@ def to_numpy(a: Any, name: str) -> Array:
         raise TypeError(f"{name}: {what} cannot be reduced; {how}")
     if isinstance(a, (str, bytes)):
         raise TypeError(f"{name}: a string cannot be reduced; reduced.file({a!r}) has the elements of a file of that name")
-    return found
+    return _numbers(a, found, name) if found.dtype.kind in "fc" and isinstance(a, (list, tuple)) else found
 
 
 def complete(a: Any, name: str) -> Any:

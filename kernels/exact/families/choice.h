@@ -7,6 +7,8 @@
 
 #include "kernels/exact/families/sums.h"
 
+#define RK_MAX_PLACE (2 * RP_MAX_COUNT) /* a state's places are below it: an index_base and a count */
+
 /* ---- init, merge, add -------------------------------------------------------------------------------------------- */
 
 RK_FN void rk_choice_init(rk_state *s)
@@ -135,7 +137,7 @@ RK_FN rk_flaw rk_check_placed(const rk_state *s, const uint64_t *limb)
 {
     if (s->count == 0)
         return limb[0] || limb[1] != RP_NO_INDEX ? rk_bad("limbs", "an element without a count") : rk_fine();
-    return limb[1] >= 2 * RP_MAX_COUNT ? rk_bad("limbs", "an index of 2^61 or more") : rk_check_element(s, limb[0]);
+    return limb[1] >= RK_MAX_PLACE ? rk_bad("limbs", "an index of 2^61 or more") : rk_check_element(s, limb[0]);
 }
 
 RK_FN rk_flaw rk_check_single(const rk_state *s)
