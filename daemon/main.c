@@ -10,6 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/health.h"
+#include "daemon/self_test.h"
 #include "daemon/shutdown.h"
 #include "daemon/startup.h"
 #include "daemon/tls.h"
@@ -142,6 +143,8 @@ int main(int argc, char **argv)
         return RD_EXIT_USAGE;
     }
     rd_log_set_level((rd_log_level)config.log_level);
+    if (command.self_test)
+        return rd_self_test(&config);
     if (command.dump)
         rd_config_dump(&config, stdout);
     if (command.check)

@@ -138,11 +138,8 @@ static bool set_switch(rd_command *cmd, const char *name)
     const struct {
         const char *name;
         bool *flag;
-    } switches[] = {{"check-config", &cmd->check},
-                    {"dump-config", &cmd->dump},
-                    {"autostarted", &cmd->autostarted},
-                    {"version", &cmd->version},
-                    {"help", &cmd->help}};
+    } switches[] = {{"check-config", &cmd->check},      {"self-test", &cmd->self_test}, {"dump-config", &cmd->dump},
+                    {"autostarted", &cmd->autostarted}, {"version", &cmd->version},     {"help", &cmd->help}};
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
         if (strcmp(name, switches[i].name) == 0)
             return *switches[i].flag = true;

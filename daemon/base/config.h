@@ -59,7 +59,7 @@ typedef struct rd_config {
 typedef struct rd_command {
     char config_file[RD_MAX_PATH]; /* --config; empty: the default file, if there is one */
     char user[64];                 /* --user, of the check; empty: not given */
-    bool check, dump, help, version, autostarted;
+    bool check, self_test, dump, help, version, autostarted;
 } rd_command;
 
 void rd_config_defaults(rd_config *c);
@@ -70,7 +70,8 @@ bool rd_config_set(rd_config *c, const char *name, const char *value, char why[R
 /* Gets each problem of a file or of the options together. */
 typedef void rd_problem_fn(const char *problem);
 
-/* Read a file over *c. `tell` gets all problems; without it (NULL) the first one ends the reading. False: `why` has file, line, key and limit, and *c is half changed: work on a copy. */
+/* Read a file over *c. `tell` gets all problems; without it (NULL) the first one ends the reading. False: `why` has file, line,
+ * key and limit, and *c is half changed: work on a copy. */
 bool rd_config_read(rd_config *c, const char *path, rd_problem_fn *tell, char why[RD_MAX_WHY]);
 
 /* Read flags over *c and into *cmd. --listen on the command line replaces the URLs of the file. */
