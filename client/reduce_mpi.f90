@@ -129,24 +129,23 @@ contains
   integer(c_int) function exchange(arg, buffer, bytes) bind(C)
     type(c_ptr), value :: arg, buffer
     integer(c_size_t), value :: bytes
-    integer, save :: op
-    logical, save :: made = .false.
     integer, pointer :: comm
     integer(c_int8_t), pointer :: all(:)
-    integer :: type, ierr, freed
+    integer :: op, type, ierr, freed
     call c_f_pointer(arg, comm)
     call c_f_pointer(buffer, all, [bytes])
     ierr = MPI_ERR_COUNT
     if (bytes <= huge(ierr)) ierr = MPI_SUCCESS
-    if (ierr == MPI_SUCCESS .and. .not. made) then
-      call MPI_Op_create(reduce_mpi_join, .true., op, ierr)
-      made = ierr == MPI_SUCCESS
-    end if
-    if (ierr == MPI_SUCCESS) call MPI_Type_contiguous(int(bytes), MPI_BYTE, type, ierr)
+    ! An operation of this call's own: none is kept, so threads may use several communicators at once.
+    if (ierr == MPI_SUCCESS) call MPI_Op_create(reduce_mpi_join, .true., op, ierr)
     if (ierr == MPI_SUCCESS) then
-      call MPI_Type_commit(type, ierr)
-      if (ierr == MPI_SUCCESS) call MPI_Allreduce(MPI_IN_PLACE, all, 1, type, op, comm, ierr)
-      call MPI_Type_free(type, freed)
+      call MPI_Type_contiguous(int(bytes), MPI_BYTE, type, ierr)
+      if (ierr == MPI_SUCCESS) then
+        call MPI_Type_commit(type, ierr)
+        if (ierr == MPI_SUCCESS) call MPI_Allreduce(MPI_IN_PLACE, all, 1, type, op, comm, ierr)
+        call MPI_Type_free(type, freed)
+      end if
+      call MPI_Op_free(op, freed)
     end if
     exchange = int(ierr, c_int)
   end function

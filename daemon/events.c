@@ -10,6 +10,7 @@
 #include "daemon/base/notify.h"
 #include "daemon/base/sandbox.h"
 #include "daemon/health.h"
+#include "daemon/keep_sockets.h"
 #include "daemon/loop.h"
 #include "daemon/reload.h"
 #include "daemon/request/dispatch.h"
@@ -69,6 +70,8 @@ static void events_tick(uv_timer_t *t)
     rd_residents_expire(&s->holdings, now);
     rd_transport_tick(s->transport);
     rd_fdpass_tick(&s->fdpass);
+    if (s->phase == RD_SERVING)
+        rd_keep_sockets(s);
     rd_workers_watch(&s->workers, now);
     rd_handles_watch(&s->holdings);
     rd_residents_store(&s->holdings);

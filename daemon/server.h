@@ -74,6 +74,8 @@ typedef struct rd_server {
     rd_activated activated;
     int locks[RD_MAX_LISTEN];
     unsigned locked;
+    bool bound[RD_MAX_LISTEN]; /* by this daemon: keep_sockets.c looks after these */
+    bool lost[RD_MAX_LISTEN];  /* and could not bind them again, as the log says */
     /* telemetry */
     rd_stats stats;
     rd_metrics metrics;

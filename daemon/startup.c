@@ -254,6 +254,7 @@ static bool listen_to(rd_server *s, uint64_t i, char *why, size_t cap)
     rd_requests *q = &s->requests;
     const char *url = s->config.listen[i], *path = rd_ipc_path(url);
     int passed = take_activated(&s->activated.messages[i]);
+    s->bound[i] = path && passed < 0;
     if (!rd_gate_open_url(s, i)) {
         snprintf(why, cap, "%s: no memory", url);
         return false;
@@ -286,8 +287,9 @@ static void fill_pages(rd_http_page pages[RD_SERVED])
     pages[1] = (rd_http_page){"/status.json", "application/json", .text = rd_metrics_copy_json};
     pages[2] = (rd_http_page){"/processes.json", "application/json", .own = rd_metrics_copy_processes};
     for (int i = 0; i < RD_PAGE_FILES; i++)
-        pages[3 + i] = (rd_http_page){rd_page_files[i].path, rd_page_files[i].type, .bytes = rd_page_files[i].bytes,
-                                      .size = rd_page_files[i].size};
+        pages[3 + i] = (rd_http_page){rd_page_files[i].path,           rd_page_files[i].type,
+                                      .bytes = rd_page_files[i].bytes, .size = rd_page_files[i].size,
+                                      .small = rd_page_files[i].small, .small_size = rd_page_files[i].small_size};
 }
 
 static bool serve_metrics(rd_server *s)

@@ -59,10 +59,57 @@ bool rd_hand_socket(const char *path, unsigned mode, const rd_ids *group)
     return right;
 }
 
+typedef struct lock_name {
+    char text[256];
+} lock_name;
+
+/* False: it is too long. */
+static bool name_lock(const char *path, lock_name *name)
+{
+    return (size_t)snprintf(name->text, sizeof name->text, "%s.lock", path) < sizeof name->text;
+}
+
+bool rd_is_missing(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) != 0 && errno == ENOENT;
+}
+
+rd_file_id rd_file_at(const char *path)
+{
+    struct stat st;
+    return lstat(path, &st) == 0 ? (rd_file_id){st.st_dev, st.st_ino} : (rd_file_id){0, 0};
+}
+
+void rd_remove_own(const char *path, rd_file_id own)
+{
+    const rd_file_id there = rd_file_at(path);
+    if (there.inode == own.inode && there.device == own.device)
+        unlink(path);
+}
+
+bool rd_lock_keep(const char *path, int *fd, char *why, size_t cap)
+{
+    struct stat own;
+    lock_name name;
+    int fresh;
+    if (name_lock(path, &name) && fstat(*fd, &own) == 0) {
+        const rd_file_id there = rd_file_at(name.text);
+        if (own.st_dev == there.device && own.st_ino == there.inode)
+            return true;
+    }
+    if (rd_lock_passed(path, &fresh, why, cap) != RD_LOCK_OK)
+        return false;
+    close(*fd);
+    *fd = fresh;
+    return true;
+}
+
 rd_lock_result rd_lock_passed(const char *path, int *fd, char *why, size_t cap)
 {
-    char name[256];
-    if ((size_t)snprintf(name, sizeof name, "%s.lock", path) >= sizeof name)
+    lock_name lock;
+    const char *name = lock.text;
+    if (!name_lock(path, &lock))
         return fail(why, cap, path, "path too long");
     *fd = open(name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (*fd < 0)

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "daemon/base/access.h"
 
@@ -16,6 +17,20 @@ rd_lock_result rd_lock_socket(const char *path, int *fd, char *why, size_t cap);
 
 /* The same for a socket that the service manager passed: it is not removed. */
 rd_lock_result rd_lock_passed(const char *path, int *fd, char *why, size_t cap);
+
+/* Is the file that *fd has locked still there? If it was removed, lock a new one, so that no other daemon serves `path`. False:
+ * one does, or `why` has another reason. */
+bool rd_lock_keep(const char *path, int *fd, char *why, size_t cap);
+
+bool rd_is_missing(const char *path);
+
+/* Which file lies at a path, so that a daemon that leaves removes its own socket alone. */
+typedef struct rd_file_id {
+    uint64_t device, inode; /* 0: none */
+} rd_file_id;
+
+rd_file_id rd_file_at(const char *path);
+void rd_remove_own(const char *path, rd_file_id own);
 
 /* Remove a socket that a dead daemon left at `path`, and nothing else. For paths that the lock of another path covers. */
 rd_lock_result rd_clear_socket(const char *path, char *why, size_t cap);

@@ -1,6 +1,7 @@
 #include "daemon/net/fdpass.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,8 +246,10 @@ static bool bind_listener(rd_fdpass_listener *l, unsigned mode, const rd_ids *gr
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     snprintf(a.sun_path, sizeof a.sun_path, "%.*s", (int)sizeof a.sun_path - 1, l->path);
     l->fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    return l->fd >= 0 && bind(l->fd, (struct sockaddr *)&a, sizeof a) == 0 && rd_hand_socket(l->path, mode, group) &&
-           listen(l->fd, BACKLOG) == 0;
+    if (l->fd < 0 || bind(l->fd, (struct sockaddr *)&a, sizeof a) != 0)
+        return false;
+    l->own = rd_file_at(l->path);
+    return rd_hand_socket(l->path, mode, group) && listen(l->fd, BACKLOG) == 0;
 }
 
 /* A passed socket listens already. After another listen() peers see this process as the owner (unix_listener.c). */
@@ -258,7 +261,7 @@ static bool open_listener(rd_fdpass_listener *l, unsigned mode, const rd_ids *gr
 static void remove_socket(rd_fdpass_listener *l)
 {
     if (!l->passed)
-        unlink(l->path);
+        rd_remove_own(l->path, l->own);
 }
 
 bool rd_fdpass_listen(rd_fdpass *f, const char *path, int passed, const rd_config *config, const rd_gate *gate, char *why,
@@ -288,6 +291,38 @@ bool rd_fdpass_listen(rd_fdpass *f, const char *path, int passed, const rd_confi
     if (l->fd >= 0)
         close(l->fd);
     return false;
+}
+
+/* A new socket takes over the descriptor. The poll is stopped meanwhile: epoll forgets the old one. */
+static bool bind_anew(rd_fdpass_listener *l, const rd_config *config)
+{
+    const int old = l->fd;
+    uv_poll_stop(&l->poll);
+    bool right = bind_listener(l, (unsigned)config->socket_mode, &config->socket_group) && dup3(l->fd, old, O_CLOEXEC) >= 0;
+    const int err = errno;
+    if (l->fd >= 0)
+        close(l->fd);
+    l->fd = old;
+    l->resting = uv_poll_start(&l->poll, UV_READABLE, fdpass_accept) != 0;
+    errno = err;
+    return right;
+}
+
+bool rd_fdpass_keep(rd_fdpass *f, const char *path, const rd_config *config, char *why, size_t cap)
+{
+    for (rd_fdpass_listener *l = f->listeners; l < f->listeners + f->n_listeners; l++) {
+        const size_t n = strlen(path);
+        if (l->passed || strncmp(l->path, path, n) || strcmp(l->path + n, RP_SIDE_SUFFIX) || !rd_is_missing(l->path))
+            continue;
+        if (!bind_anew(l, config)) {
+            char left[RD_MAX_WHY];
+            snprintf(why, cap, "%s was removed and cannot be bound again: %s", l->path, strerror(errno));
+            rd_clear_socket(l->path, left, sizeof left); /* bound, but without its mode: the next turn tries again */
+            return false;
+        }
+        rd_log(RD_LOG_WARN, "%s was removed: it is bound again", l->path);
+    }
+    return true;
 }
 
 static void fdpass_listener_closed(uv_handle_t *h) { close(((rd_fdpass_listener *)h->data)->fd); }

@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "daemon/base/config.h"
+#include "daemon/base/lock.h"
 #include "daemon/state/handle.h"
 #include "proto/codec.h"
 
@@ -34,6 +35,7 @@ typedef struct rd_channel {
 typedef struct rd_fdpass_listener {
     uv_poll_t poll; /* first */
     int fd;
+    rd_file_id own; /* of the socket at `path` */
     struct rd_fdpass *all;
     const rd_gate *gate; /* admits the same users as the messages' socket */
     bool passed;         /* the socket is there before and after this daemon */
@@ -59,6 +61,9 @@ typedef struct rd_fdpass {
  * of the ipc socket. False: `why` has the reason; the daemon works without it. */
 bool rd_fdpass_listen(rd_fdpass *f, const char *path, int passed, const rd_config *config, const rd_gate *gate, char *why,
                       size_t cap);
+
+/* The socket beside `path`, if this daemon bound one: if it was removed, bind it anew. False: `why` has the reason. */
+bool rd_fdpass_keep(rd_fdpass *f, const char *path, const rd_config *config, char *why, size_t cap);
 
 /* Accept no more peers at passed sockets: they wait for the next daemon. */
 void rd_fdpass_pause(rd_fdpass *f);

@@ -104,6 +104,12 @@ bool rd_transport_listen(rd_transport *t, const char *url, int passed, char *bou
     return true;
 }
 
+int rd_transport_bind_again(rd_transport *t, unsigned number)
+{
+    rd_listener *l = t->listeners[number];
+    return l->ops->again ? l->ops->again(l) : 0;
+}
+
 void rd_transport_start(rd_transport *t, bool (*fastpath)(void *arg, rd_exchange *e), void *arg)
 {
     rd_exchange_pool_start(t->pool, fastpath, arg);

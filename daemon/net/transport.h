@@ -35,6 +35,10 @@ bool rd_transport_tls_check(const rp_pem_files *files, bool any, char *why, size
  * others. False: `why` says why. `bound` gets the URL with the port that was taken if the URL asks for port 0. */
 bool rd_transport_listen(rd_transport *t, const char *url, int passed, char *bound, size_t bound_cap, char *why, size_t cap);
 
+/* The path of the ipc URL of this number (from 0, in the order of the listens) was removed: bind it anew, without a mode for
+ * others. Streams go on. 0 or an errno. */
+int rd_transport_bind_again(rd_transport *t, unsigned number);
+
 /* Start receiving. The wires' threads offer each message to `fastpath`, several at once; a message that it does not take
  * (false) goes to the inbox. It answers a message that it took, in any thread and also later, by rd_exchange_send or
  * rd_exchange_pass. */

@@ -1,5 +1,6 @@
 /* Listening unix sockets. The first thread accepts. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -145,30 +146,60 @@ static void unix_close_listener(rd_listener *listener)
     pthread_mutex_lock(&l->pool->lock);
     l->closed = true;
     if (!l->passed)
-        unlink(l->path);
+        rd_remove_own(l->path, l->own);
     close(l->fd); /* epoll forgets it */
     pthread_mutex_unlock(&l->pool->lock);
 }
 
 /* A passed socket listens already. After another listen() the kernel names this process in the peers' SO_PEERCRED. */
-static int bind_and_listen(const rd_unix_listener *l)
+static int bind_and_listen(rd_unix_listener *l)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     memcpy(a.sun_path, l->path, sizeof a.sun_path);
     if (!l->passed && bind(l->fd, (struct sockaddr *)&a, sizeof a))
         return errno;
+    l->own = rd_file_at(l->path);
     int err = listen(l->fd, BACKLOG) ? errno : 0;
     if (err && !l->passed)
-        unlink(l->path);
+        rd_remove_own(l->path, l->own);
     return err;
 }
-
-static const rd_listener_ops listener_ops = {.start = unix_start, .pause = unix_pause, .close = unix_close_listener};
 
 static int open_socket(int passed)
 {
     return passed >= 0 ? passed : socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 }
+
+/* A socket is bound once, so a new one takes over the descriptor. */
+static int bind_anew(rd_unix_listener *l)
+{
+    const int old = l->fd, fd = open_socket(-1);
+    if (fd < 0)
+        return errno;
+    l->fd = fd;
+    int err = bind_and_listen(l);
+    l->fd = old;
+    if (!err && dup3(fd, old, O_CLOEXEC) < 0)
+        err = errno;
+    close(fd);
+    return err;
+}
+
+static int unix_again(rd_listener *listener)
+{
+    rd_unix_listener *l = (rd_unix_listener *)listener;
+    pthread_mutex_lock(&l->pool->lock);
+    int err = bind_anew(l);
+    if (!err) {
+        l->watched = false; /* epoll has forgotten the old one */
+        watch_listener(l, !l->resting);
+    }
+    pthread_mutex_unlock(&l->pool->lock);
+    return err;
+}
+
+static const rd_listener_ops listener_ops = {
+    .start = unix_start, .pause = unix_pause, .close = unix_close_listener, .again = unix_again};
 
 rd_listener *rd_unix_listen(rd_unix_threads *pool, const char *path, int passed, const rd_wire_events *events, void *arg,
                             char *why, size_t cap)

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "daemon/base/lock.h"
 #include "daemon/base/workers.h"
 #include "daemon/net/wire.h"
 
@@ -47,6 +48,7 @@ typedef struct rd_unix_listener {
     rd_unix_source source;
     struct rd_unix_threads *pool;
     int fd;
+    rd_file_id own; /* of the socket at `path` */
     bool watched, resting, closed;
     bool passed, paused; /* the socket outlives this daemon; its peers wait for the next one */
     char path[sizeof((struct sockaddr_un){0}.sun_path)];

@@ -75,6 +75,7 @@ typedef struct rd_listener_ops {
     void (*start)(rd_listener *l); /* peers are accepted from now on */
     void (*pause)(rd_listener *l); /* peers wait for the next daemon, if the socket stays for it. NULL: none does */
     void (*close)(rd_listener *l); /* no more `opened` once it returns; frees it */
+    int (*again)(rd_listener *l); /* bind anew at the path, which somebody has removed: 0 or an errno. NULL: there is no path */
 } rd_listener_ops;
 
 struct rd_listener {
