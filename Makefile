@@ -638,6 +638,8 @@ DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd
 EXAMPLES   := $(wildcard client/examples/*)
 MONITORING := $(wildcard daemon/telemetry/monitoring/*)
 DEST_MODULE := $(PREFIX)/share/modulefiles/reduced/$(VERSION)
+# systemd before 254 warns of a setting that it does not know.
+UNKNOWN    := $(if $(shell pkg-config --max-version 253 libsystemd 2>/dev/null && echo old),-e /^FileDescriptorStorePreserve=/d)
 DEST_OTHER := $(DEST_MODULE) $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(MONITORING)) \
               $(addprefix $(PREFIX)/include/,reduce.h reduce_mpi.h reduce_mpi.f90) $(PREFIX)/share/bash-completion/completions/reducectl \
               $(PREFIX)/share/zsh/site-functions/_reducectl $(PREFIX)/share/fish/vendor_completions.d/reducectl.fish \
@@ -666,8 +668,8 @@ install: all ladder ## install to $(DESTDIR)$(PREFIX): programs, library, header
 	$(Q)$(foreach m,$(MAN),$(call put,644,$(m),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) &&) :
 	$(Q)for p in client/man/man3/*.3; do for n in $$(sed -n 's/^\.\\" links://p' $$p); do \
 	  echo ".so man3/$${p##*/}" >$(DESTDIR)$(PREFIX)/share/man/man3/$$n.3 || exit 1; done; done
-	$(Q)$(fill) systemd/reduced.service.in >$(B)/reduced.service
-	$(Q)$(fill) systemd/reduced-user.service.in >$(B)/reduced-user.service
+	$(Q)$(fill) $(UNKNOWN) systemd/reduced.service.in >$(B)/reduced.service
+	$(Q)$(fill) $(UNKNOWN) systemd/reduced-user.service.in >$(B)/reduced-user.service
 	$(Q)$(call put,644,$(B)/reduced.service,$(PREFIX)/lib/systemd/system/reduced.service)
 	$(Q)$(call put,644,$(B)/reduced-user.service,$(PREFIX)/lib/systemd/user/reduced.service)
 	$(Q)$(call put,644,systemd/reduced.socket,$(PREFIX)/lib/systemd/system/reduced.socket)
@@ -681,8 +683,12 @@ install: all ladder ## install to $(DESTDIR)$(PREFIX): programs, library, header
 	$(Q)$(foreach f,$(MONITORING),$(call put,644,$(f),$(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(f))) &&) :
 	$(Q)$(foreach e,$(EXAMPLES),$(call put,644,$(e),$(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(e))) &&) :
 
+# Folders that are empty then go too, below the prefix.
+DEST_ALL := $(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER)
 uninstall: ## remove what install installed
-	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER))
+	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_ALL))
+	$(Q)for d in $(sort $(dir $(addprefix $(DESTDIR),$(DEST_ALL)))); do \
+	  while [ "$${d%/}" != "$(DESTDIR)$(PREFIX)" ] && rmdir "$$d" 2>/dev/null; do d=$${d%/*/}/; done; done
 
 deb: ## Debian packages in build/deb/, with reduced-cuda where nvcc is
 	$(Q).debian/build $(VERSION) $(CUDA)
