@@ -25,6 +25,7 @@ SECONDS    ?= 60#               how long `make soak` runs
 EACH       ?= 5#                seconds that `make hostile` gives each attack
 CLIENTS    ?=#                  10000: `make soak` kills this number of clients, and nothing else
 DAEMONS    ?=#                  1000: ... of daemons
+SHORT      ?=#                  1: `make test-distros` in Debian 13 alone, without the wheel
 KILL       ?=#                  1: `make soak` kills the daemon every few seconds
 SHARE      ?= 1#                0.25: the clients of `make soak` work a quarter of the time, so that others can use the machine
 STATE      ?=#                  a file to which `make soak` adds its run; a page of all runs is written beside it
@@ -53,7 +54,7 @@ DEPS_ARM64 := gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user $(addsuffix 
 # What comes from PyPI goes into environments: for wheels, their tests, the reference.
 DEPS_PYPI  := python3-venv
 # Those of the tests are not for who wants to see it work, or to use it.
-DEPS       := $(DEPS_BUILD) $(DEPS_DEMO) $(if $(filter-out deps,$(MAKECMDGOALS)),$(if $(filter-out deps all demo install dist wheel,$(MAKECMDGOALS)),$(DEPS_TEST)),$(DEPS_TEST)) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-aarch64,$(MAKECMDGOALS)),$(DEPS_ARM64)) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
+DEPS       := $(DEPS_BUILD) $(DEPS_DEMO) $(if $(filter-out deps,$(MAKECMDGOALS)),$(if $(filter-out deps all demo install dist wheel,$(MAKECMDGOALS)),$(DEPS_TEST)),$(DEPS_TEST)) $(if $(filter test,$(MAKECMDGOALS)),$(DEPS_REACH)) $(if $(filter deb test-deb piuparts,$(MAKECMDGOALS)),$(DEPS_DEB)) $(if $(filter piuparts,$(MAKECMDGOALS)),piuparts) $(if $(filter test-page,$(MAKECMDGOALS)),chromium) $(if $(filter test-aarch64,$(MAKECMDGOALS)),$(DEPS_ARM64)) $(if $(filter test-container,$(MAKECMDGOALS)),buildah debootstrap git) $(if $(filter test-distros test-dist,$(MAKECMDGOALS)),debootstrap git) $(if $(filter docs,$(MAKECMDGOALS)),$(DEPS_DOCS)) $(if $(filter docs wheel test-wheel dist test-dist test-python test-numpy-suite python-docs,$(MAKECMDGOALS)),$(DEPS_PYPI))
 
 MAKEFLAGS += --no-builtin-rules
 # Use every core unless the caller said -j. (GNU make 4.3 hides -j from makefiles, so look at its command line.)
@@ -148,7 +149,9 @@ LDFLAGS  += -pthread $(if $(SANITIZE),-fsanitize=$(SANITIZE)) $(if $(filter 1,$(
 static    = $(if $(filter 1,$(PORTABLE)),-Wl$(comma)-Bstatic $(1) -Wl$(comma)-Bdynamic,$(1))
 LIBS_NNG := $(call static,-lnng $(if $(filter 1,$(PORTABLE)),-lmbedtls -lmbedx509 -lmbedcrypto)) -lm
 LIBS_TLS := $(call static,-lnng -lmbedtls -lmbedx509 -lmbedcrypto) -lm
-LIBS_UV  := $(call static,$(if $(filter 1,$(PORTABLE)),-luv_a,-luv) -linih) -ldl
+# libuv's archive, by its older or its newer name
+STATIC_UV := $(if $(filter /%,$(shell $(CC) -print-file-name=libuv_a.a)),uv_a,uv)
+LIBS_UV  := $(call static,$(if $(filter 1,$(PORTABLE)),-l$(STATIC_UV),-luv) -linih) -ldl
 LIBS_SD  := $(if $(filter yes,$(SYSTEMD)),-lsystemd)
 LIBS_FILES := $(if $(filter yes,$(ZLIB)),-lz) $(if $(filter yes,$(ZSTD)),-lzstd) $(if $(filter yes,$(JANSSON)),-ljansson)
 LIBS_CTL := $(call static,$(if $(filter yes,$(CURSES)),-lncursesw -ltinfo) $(LIBS_FILES))
@@ -200,7 +203,7 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: ladder man-pages fortran format lint check protocol-json hostile mutants all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: ladder man-pages fortran format lint check protocol-json hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 # The ladder's kernels take a minute of compiling, so with CUDA its program is built where it is used: to be tested or installed.
 LADDER   := $(B)/bin/reducectl-ladder
@@ -305,7 +308,7 @@ $(B)/kernels/ladder/pages.c: $(PAGES) Makefile
 $(B)/kernels/ladder/pages.o: $(B)/kernels/ladder/pages.c kernels/ladder/ladder.h $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
-# The page over http, gzip'd. /ladder.json is made of the newest stored run and of the rungs' texts.
+# The page over http, as it is and gzip'd. /ladder.json is made of the newest stored run and of the rungs' texts.
 PAGE_FILES := index.html page.css page.js
 RUN_FILE   := $(lastword $(sort $(wildcard tests/bench/results/*-ladder-*.json)))
 json_text   = sed -e 's/[\\"]/\\&/g' -e 's/\t/\\t/g' -e 's/$$/\\n/' $(1) | tr -d '\n'
@@ -315,17 +318,20 @@ $(B)/daemon/telemetry/ladder.json: $(PAGES) $(RUN_FILE) Makefile
 	  c=; for f in $(PAGES); do n=$${f##*/}; printf '%s"%s":"' "$$c" "$${n%.*}"; $(call json_text,$$f); printf '"'; c=,; done; printf '}}\n'; } >$@
 $(B)/daemon/telemetry/page.c: $(addprefix daemon/telemetry/page/,$(PAGE_FILES)) $(B)/daemon/telemetry/ladder.json Makefile
 	$(Q){ echo '#include "daemon/telemetry/page.h"'; n=0; for f in $(filter-out Makefile,$^); do n=$$((n + 1)); \
-	  echo "static const unsigned char file$$n[] = {"; gzip -9nc $$f | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g'; echo '};'; done; \
-	  echo 'const rd_page_file rd_page_files[RD_PAGE_FILES] = {{"/", "text/html; charset=utf-8", file1, sizeof file1},'; \
-	  echo '{"/page.css", "text/css; charset=utf-8", file2, sizeof file2}, {"/page.js", "text/javascript; charset=utf-8", file3, sizeof file3},'; \
-	  echo '{"/ladder.json", "application/json", file4, sizeof file4}};'; } >$@
+	  echo "static const unsigned char file$$n[] = {"; od -An -v -tx1 $$f | sed 's/ \(..\)/0x\1,/g'; echo '};'; \
+	  echo "static const unsigned char small$$n[] = {"; gzip -9nc $$f | od -An -v -tx1 | sed 's/ \(..\)/0x\1,/g'; echo '};'; done; \
+	  echo '#define FILE(n, path, type) {path, type, file##n, sizeof file##n, small##n, sizeof small##n}'; \
+	  echo 'const rd_page_file rd_page_files[RD_PAGE_FILES] = {FILE(1, "/", "text/html; charset=utf-8"),'; \
+	  echo 'FILE(2, "/page.css", "text/css; charset=utf-8"), FILE(3, "/page.js", "text/javascript; charset=utf-8"),'; \
+	  echo 'FILE(4, "/ladder.json", "application/json")};'; } >$@
 $(B)/daemon/telemetry/page.c.o: $(B)/daemon/telemetry/page.c daemon/telemetry/page.h $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
 # reducectl runs it for HDF5 and netCDF-4: a program of its own, so that reducectl starts without libhdf5, and outlives what a
 # hostile file does to that. Static if that links: the shared libhdf5 loads curl, OpenSSL and 30 others for a driver that is not
 # used, which takes longer than the rest of the program.
-$(HDF5_O): CPPFLAGS += $(if $(filter yes,$(HDF5)),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags hdf5)))
+CFLAGS_HDF5 := $(if $(filter yes,$(HDF5)),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags hdf5)))
+$(HDF5_O) $(addprefix header/,$(wildcard client/ctl/hdf5/*.h)): CPPFLAGS += $(CFLAGS_HDF5)
 $(B)/bin/reducectl-hdf5: $(HDF5_O) $(B)/client/names.c.o $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
@@ -451,7 +457,7 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/cpu/processor.c $(addprefix client/,state.c state_words.c message.c collective.c spec.c sized.c error.c program.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/formats/npy.c client/ctl/text/parse_text.c client/ctl/text/integers.c client/ctl/text/parse_scalar.c client/ctl/text/half.c client/ctl/text/wide.c client/ctl/text/decimal.c client/ctl/text/powers.c client/ctl/text/columns.c client/ctl/text/shown.c client/ctl/top/metrics.c \
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/cpu/processor.c $(addprefix client/,state.c state_words.c message.c collective.c spec.c sized.c error.c program.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/formats/npy.c client/ctl/text/parse_text.c client/ctl/text/integers.c client/ctl/text/parse_scalar.c client/ctl/text/half.c client/ctl/text/wide.c client/ctl/text/decimal.c client/ctl/text/powers.c client/ctl/text/screen_text.c client/ctl/text/shown.c client/ctl/top/metrics.c \
             $(filter-out client/ctl/formats/npy.c,$(wildcard client/ctl/formats/*.c)) tests/fuzz/uninterrupted.c tests/fuzz/no_daemon.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
@@ -488,7 +494,7 @@ fuzz-kit: $(FUZZ)
 
 # ---- each header compiles alone, the public one as C++ too ----
 # reduce_mpi.h needs an MPI's compiler: tests/test_mpi.py compiles it.
-HEADERS := $(filter-out client/reduce_mpi.h,$(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/cpu/* kernels/cpu/loops/* kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h))
+HEADERS := $(filter-out client/reduce_mpi.h $(if $(filter no,$(HDF5)),client/ctl/hdf5/packing.h),$(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/cpu/* kernels/cpu/loops/* kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h))
 check-headers: $(addprefix header/,$(HEADERS)) header++/client/reduce.h ## each header compiles alone
 header/%:
 	@echo '#include "$*"' | $(CC) $(CPPFLAGS) -std=c11 $(WARN) -Werror -fsyntax-only -x c - && echo "ok $* (C11)"
@@ -583,6 +589,9 @@ hostile: all ## every attack of tests/hostile.py for EACH seconds beside an hone
 
 mutants: ## change one place of the sources at a time and see whether a test notices; tests/mutants/run --help
 	@$(PYTHON) tests/mutants/run
+
+defences: ## remove each defence of daemon/THREATS.md once: the test that its row names must fail then; as root
+	@$(PYTHON) tests/mutants/defences
 
 test-gpu: all ladder gpu-tools ## on a GPU: CPU against CUDA bit for bit, compute-sanitizer, kernels beside CUB, the daemon
 	@B=$(B) tests/gpu/run.sh
@@ -679,6 +688,9 @@ test-deb: deb ## install, test, upgrade and remove them in a fresh Debian (root,
 
 test-container: ## build the Containerfile's image on a fresh Debian and use it (root, network, five minutes)
 	$(Q).container/check
+
+test-distros: ## `make deps demo`, check and the wheel in fresh Debian 12 and 13 (root, network, an hour); SHORT=1: 13, without the wheel
+	$(Q)tests/distros/run
 
 piuparts: deb ## piuparts on them in a fresh Debian (root, network, three minutes)
 	$(Q).debian/piuparts

@@ -622,6 +622,10 @@ int reduce_state_merge_at(void *into, size_t size, const void *from, size_t from
  * REDUCE_E_BAD_MESSAGE (not a state of op and dtype), _ARGUMENT (a spec with a shape, too little room). */
 int reduce_state_finish(const void *state, size_t size, const reduce_spec *spec, void *result, size_t room);
 
+/* The values of the states that lie one after the other in `bytes` bytes, one after the other. Errors: those of
+ * reduce_state_finish; reduce_last_fault has the index of the state that has no value, and those before it are written. */
+int reduce_states_finish(const void *states, size_t bytes, const reduce_spec *spec, void *results, size_t room);
+
 /* States as vectors of int64, for engines that can add integers but call no function of ours: MPI_SUM on MPI_INT64_T, NCCL,
  * torch.distributed, a column of a table. Convert the state of each rank, add the vectors element by element, in any order and
  * tree, and convert the sum: it gives the merged state. At most 2^31 - 1 vectors can be added. PROTOCOL.md ("Words") describes

@@ -180,31 +180,59 @@ static int take_spec(const reduce_spec *given, rp_spec *spec)
     return 0;
 }
 
-int reduce_state_finish(const void *state, size_t size, const reduce_spec *spec, void *result, size_t room)
+/* The value of one state, the i-th of `n`. */
+static int finish(const void *state, size_t size, size_t i, size_t n, const rp_spec *spec, void *result)
 {
     rk_state s;
-    rp_spec checked;
     rp_fault f = {0};
-    int err = take_spec(spec, &checked);
-    if (!err && !result)
-        err = rc_error(REDUCE_E_ARGUMENT, "result", "the pointer for the value is NULL");
-    if (!err)
-        err = take(&s, state, size);
-    if (!err && room < rp_cell_size(&checked))
-        err = rc_error(REDUCE_E_ARGUMENT, "room", "%zu bytes are less than the %zu of the value", room, rp_cell_size(&checked));
+    int err = take(&s, state, size);
     if (err)
         return err;
-    if (s.layout != rp_state_layout(checked.op, checked.dtype) || s.dtype != checked.dtype)
-        return rc_error(REDUCE_E_BAD_MESSAGE, s.dtype == checked.dtype ? "layout" : "dtype",
+    if (s.layout != rp_state_layout(spec->op, spec->dtype) || s.dtype != spec->dtype)
+        return rc_error(REDUCE_E_BAD_MESSAGE, s.dtype == spec->dtype ? "layout" : "dtype",
                         "a state of layout %u of %s is not one of %s of %s", s.layout, rp_dtype_name(s.dtype),
-                        rp_op_name(checked.op), rp_dtype_name(checked.dtype));
+                        rp_op_name(spec->op), rp_dtype_name(spec->dtype));
     uint8_t cell[8 * RP_MAX_CELL_WORDS];
-    int code = rk_cell_write(&s, &checked, cell);
+    int code = rk_cell_write(&s, spec, cell);
     if (code) {
-        rk_cell_fault(&f, &s, &checked, 0, code);
-        rc_drop_row(&f);
-        return rc_report_of(&f, true);
+        rk_cell_fault(&f, &s, spec, i, code);
+        if (n == 1)
+            rc_drop_row(&f);
+        return rc_report_of(&f, n == 1);
     }
-    memcpy(result, cell, rp_cell_size(&checked));
+    memcpy(result, cell, rp_cell_size(spec));
     return 0;
+}
+
+/* The spec of `n` values at `results`, checked. */
+static int take_finish(const reduce_spec *spec, rp_spec *checked, const void *results, size_t n, size_t room)
+{
+    int err = take_spec(spec, checked);
+    if (!err && n && !results)
+        err = rc_error(REDUCE_E_ARGUMENT, "result", "the pointer for the value is NULL");
+    if (!err && n && room / n < rp_cell_size(checked))
+        err = rc_error(REDUCE_E_ARGUMENT, "room", "%zu bytes are less than the %zu of each value", room, rp_cell_size(checked));
+    return err;
+}
+
+int reduce_state_finish(const void *state, size_t size, const reduce_spec *spec, void *result, size_t room)
+{
+    rp_spec checked;
+    int err = take_finish(spec, &checked, result, 1, room);
+    return err ? err : finish(state, size, 0, 1, &checked, result);
+}
+
+int reduce_states_finish(const void *states, size_t bytes, const reduce_spec *spec, void *results, size_t room)
+{
+    rp_spec checked;
+    int err = take_spec(spec, &checked);
+    if (err)
+        return err;
+    const size_t size = reduce_state_size(checked.op, checked.dtype), n = bytes / size;
+    if (bytes % size || (bytes && !states))
+        return rc_error(REDUCE_E_ARGUMENT, "states", "%zu bytes are not states of %zu", bytes, size);
+    err = take_finish(spec, &checked, results, n, room);
+    for (size_t i = 0; !err && i < n; i++)
+        err = finish((const uint8_t *)states + i * size, size, i, n, &checked, (uint8_t *)results + i * rp_cell_size(&checked));
+    return err;
 }

@@ -154,14 +154,14 @@ static event try_to_dial(unix_wire *w)
 {
     int err = w->dial_stopped ? ECANCELED : connect_socket(w);
     w->dial_ns = err == EAGAIN ? rc_now_ns() + REDIAL_NS : NEVER;
-    return err == EAGAIN ? (event){NOTHING} : (event){DIALLED, err ? link_err(err) : RC_LINK_OK, 0};
+    return err == EAGAIN ? (event){.kind = NOTHING} : (event){DIALLED, err ? link_err(err) : RC_LINK_OK, 0};
 }
 
 static event try_to_send(unix_wire *w)
 {
     ssize_t n = w->hung_up ? -1 : send(w->fd, w->out.iov_base, w->out.iov_len, MSG_NOSIGNAL);
     if (n < 0 && !w->hung_up && (errno == EAGAIN || errno == EINTR))
-        return (event){NOTHING};
+        return (event){.kind = NOTHING};
     w->out.iov_len = 0;
     return n < 0 ? (event){SENT, RC_LINK_REFUSED, 0} : (event){SENT, RC_LINK_OK, (size_t)n};
 }
@@ -171,7 +171,7 @@ static event try_to_receive(unix_wire *w)
     bool again = w->again && !w->hung_up;
     ssize_t n = w->hung_up || again ? 0 : readv(w->fd, w->in, 2);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return (event){NOTHING};
+        return (event){.kind = NOTHING};
     w->receiving = w->again = false;
     return n > 0 || again ? (event){RECEIVED, RC_LINK_OK, (size_t)n} : (event){RECEIVED, RC_LINK_REFUSED, 0};
 }
@@ -218,7 +218,7 @@ static event due(unix_wire *w)
         return try_to_send(w);
     if (is_received(w) && !w->helper)
         return try_to_receive(w);
-    return (event){NOTHING};
+    return (event){.kind = NOTHING};
 }
 
 static event wait_for_next(unix_wire *w)
@@ -239,7 +239,7 @@ static event wait_for_next(unix_wire *w)
         return try_to_send(w);
     if (fds[0].revents && w->receiving && !w->helper)
         return try_to_receive(w);
-    return (event){NOTHING};
+    return (event){.kind = NOTHING};
 }
 
 static void *unix_run(void *arg)
@@ -295,7 +295,7 @@ static event read_or_wait(unix_wire *w, uint64_t until, uint64_t watch_until)
     if (!watch_for(fds, watch_until))
         wait_for(fds, until);
     pthread_mutex_lock(&w->lock);
-    return fds[0].revents && !is_interrupted(w) && w->receiving ? try_to_receive(w) : (event){NOTHING};
+    return fds[0].revents && !is_interrupted(w) && w->receiving ? try_to_receive(w) : (event){.kind = NOTHING};
 }
 
 static bool unix_read_here(rc_wire *wire, uint64_t until, uint64_t watch_until)
@@ -305,7 +305,8 @@ static bool unix_read_here(rc_wire *wire, uint64_t until, uint64_t watch_until)
     bool mine = !w->helper && w->receiving;
     if (mine) {
         w->helper = true;
-        tell(w, is_interrupted(w) || is_received(w) ? (event){NOTHING} : read_or_wait(w, until ? until : NEVER, watch_until));
+        tell(w, is_interrupted(w) || is_received(w) ? (event){.kind = NOTHING}
+                                                    : read_or_wait(w, until ? until : NEVER, watch_until));
         w->helper = false;
         w->rest_ns = rc_now_ns() + REST_NS;
         if (is_received(w))

@@ -287,8 +287,9 @@ static void fill_pages(rd_http_page pages[RD_SERVED])
     pages[1] = (rd_http_page){"/status.json", "application/json", .text = rd_metrics_copy_json};
     pages[2] = (rd_http_page){"/processes.json", "application/json", .own = rd_metrics_copy_processes};
     for (int i = 0; i < RD_PAGE_FILES; i++)
-        pages[3 + i] = (rd_http_page){rd_page_files[i].path, rd_page_files[i].type, .bytes = rd_page_files[i].bytes,
-                                      .size = rd_page_files[i].size};
+        pages[3 + i] = (rd_http_page){rd_page_files[i].path,           rd_page_files[i].type,
+                                      .bytes = rd_page_files[i].bytes, .size = rd_page_files[i].size,
+                                      .small = rd_page_files[i].small, .small_size = rd_page_files[i].small_size};
 }
 
 static bool serve_metrics(rd_server *s)

@@ -162,6 +162,52 @@ def test_places_in_dask(dask, op, dtype):
 
 
 @pytest.mark.unsanitized
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"])
+def test_types_in_dask_are_those_of_the_package(dask, dtype):
+    """Of every operation, with the same values."""
+    import dask.array as da
+    x = np.random.default_rng(5).integers(0, 2 if dtype == "?" else 9, (6, 5)).astype(dtype)
+    lazy = da.from_array(x, chunks=(4, 2))
+    nans = ["nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmin", "nanmax", "nanargmin", "nanargmax"]
+    for op in ("sum", "prod", "mean", "var", "std", "sem", "rms", "norm", "min", "max", "ptp", "argmin", "argmax", "any", "all", "count_nonzero", *nans):
+        got, want = getattr(dask.dask, op)(lazy, axis=1), getattr(dask, op)(x, axis=1)
+        assert got.dtype == got.compute().dtype == want.dtype and np.array_equal(got.compute(), want, equal_nan=True), op
+    for op, out in (("sum", "f8"), ("sum", "f4"), ("mean", "f4"), ("var", "f2"), ("sum", "i8"), ("sum", "u8")):
+        if np.dtype(out).kind == "f" or np.dtype(dtype).kind != "f":
+            got, want = getattr(dask.dask, op)(lazy, axis=0, dtype=out), getattr(dask, op)(x, axis=0, dtype=out)
+            assert got.dtype == got.compute().dtype == want.dtype == out and np.array_equal(got.compute(), want), (op, out)
+    for got, want in zip([*dask.dask.stats(lazy, axis=0, ddof=1), *dask.dask.minmax(lazy, axis=0)], [*dask.stats(x, axis=0, ddof=1), *dask.minmax(x, axis=0)]):
+        assert got.dtype == got.compute().dtype == want.dtype and np.array_equal(got.compute(), want)
+    whole = dask.dask.stats(lazy)
+    assert [v.compute() for v in whole] == list(dask.stats(x))
+
+
+@pytest.mark.unsanitized
+def test_sums_in_dask_as_floats_are_rounded_once(dask):
+    import dask.array as da
+    x = np.array([2**62, 2**62, 2**62, 1])
+    assert float(dask.dask.sum(da.from_array(x, chunks=1), dtype="f8").compute()) == float(3 * 2**62 + 1)
+    with pytest.raises(TypeError, match="dtype"):
+        dask.dask.sum(da.from_array(x * 0.5, chunks=1), dtype="i8")
+
+
+@pytest.mark.unsanitized
+def test_nans_and_masks_in_dask(dask):
+    """Extremes of NaNs alone are NaN under their NumPy names; results of masked elements alone are masked."""
+    import dask.array as da
+    x = np.array([[np.nan, np.nan, np.nan], [1, np.nan, 2]])
+    assert np.array_equal(dask.dask.nanmax(da.from_array(x, chunks=1), axis=1).compute(), [np.nan, 2], equal_nan=True)
+    with pytest.raises(dask.EmptyError):
+        dask.dask.max(da.from_array(x, chunks=1), axis=1, nan="omit").compute()
+    m = np.ma.array([[5, 6, 7], [-1, 2, 3]], mask=[[1, 1, 1], [0, 1, 0]])
+    for op in ("sum", "min", "max", "mean"):
+        for chunks in (1, 2, 3):
+            found = getattr(dask.dask, op)(da.from_array(m, chunks=chunks, asarray=False), axis=1).compute()
+            assert isinstance(found, np.ma.MaskedArray) and found.tolist() == getattr(dask, op)(m, axis=1).tolist(), (op, chunks)
+        assert getattr(dask.dask, op)(da.from_array(m, chunks=1, asarray=False)).compute() == getattr(dask, op)(m)
+
+
+@pytest.mark.unsanitized
 def test_chunks_of_no_elements(dask):
     import dask.array as da
     x = np.arange(12.0).reshape(3, 4)

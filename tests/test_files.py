@@ -13,6 +13,7 @@ import struct
 import subprocess
 import zipfile
 import zlib
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -199,12 +200,49 @@ def test_damaged_npz(fails, scratch):
     out = io.BytesIO()
     np.savez_compressed(out, a=np.random.default_rng(2).normal(size=5000))
     good, path = out.getvalue(), scratch / "x.npz"
-    for data, pattern in ((good[:-30], "BAD_MESSAGE: the zip archive is malformed"), (good[:20000] + b"\0" * 9 + good[20009:], "IO: "), (good[:500] + good[600:], "")):
+    for data, pattern in ((good[:-30], "IO: the zip archive has no end record: it is cut"), (good[:20000] + b"\0" * 9 + good[20009:], "IO: "), (good[:500] + good[600:], "")):
         path.write_bytes(data)
         fails(pattern, "sum", path)
     with zipfile.ZipFile(path, "w") as z:
         z.writestr("readme.txt", "x")
     fails("TYPE: a zip archive without .npy", "sum", path)
+
+
+def test_a_cut_file_is_an_io_error_in_all_formats(run, fails, scratch):
+    """Whatever cuts it: the same code, and the word."""
+    a = np.random.default_rng(3).normal(size=5000)
+    np.savez(scratch / "x.npz", a=a)
+    np.savez_compressed(scratch / "z.npz", a=a)
+    tensors(scratch / "m.safetensors", {"a": ("F64", [5000], a.tobytes())})
+    (scratch / "x.npy").write_bytes(saved(a))
+    (scratch / "x.npy.gz").write_bytes(gzip.compress(saved(a)))
+    names = ["x.npz", "z.npz", "m.safetensors", "x.npy", "x.npy.gz"]
+    if HDF5:
+        hdf5(scratch / "h.h5", lambda f: f.create_dataset("a", data=a))
+        names.append("h.h5")
+    for name in names:
+        data = (scratch / name).read_bytes()
+        for n in (len(data) - 1, len(data) // 2, 100 if name != "x.npy" else 60):
+            (scratch / name).write_bytes(data[:n])
+            fails("IO: .*(cut|holds|end)", "sum", scratch / name)
+
+
+def test_a_stored_member_with_another_crc(run, fails, scratch):
+    """Checked by --verify; packed ones always are. What has no checksum cannot be verified."""
+    a = np.arange(3000.0)
+    np.savez(scratch / "x.npz", a=a, b=a)
+    np.savez_compressed(scratch / "z.npz", a=a)
+    for name in (f"{scratch / 'x.npz'}:a", f"{scratch / 'x.npz'}:b", f"{scratch / 'z.npz'}:a", f"{scratch / 'z.npz'}"):
+        assert run("sum", "--verify", name) == f"{int(a.sum())}\n"
+    data = bytearray((scratch / "x.npz").read_bytes())
+    data[data.index(struct.pack("<d", 77.0))] ^= 1  # of the first member
+    (scratch / "x.npz").write_bytes(data)
+    for args in (["sum"], ["stats"], ["put", "x"]):
+        fails("IO: the zip member is damaged: its CRC is another", *args, "--verify", f"{scratch / 'x.npz'}:a")
+    assert run("sum", "--verify", f"{scratch / 'x.npz'}:b") == f"{int(a.sum())}\n"
+    (scratch / "x.npy").write_bytes(saved(a))
+    (scratch / "x.npy.gz").write_bytes(gzip.compress(saved(a)))
+    assert run("sum", "--verify", scratch / "x.npy.gz") == f"{int(a.sum())}\n"
 
 
 def bf16(values):
@@ -338,6 +376,170 @@ def test_netcdf_hides_its_names(run, fails, scratch):
     assert run("sum", f"{path}:x") == run("sum", f"{path}:/x") == "6\n" and run("sum", f"{path}:g/y") == run("sum", f"{path}:/g/y") == "10\n"
     fails("TYPE: it has no member 't'", "sum", f"{path}:t")
     fails("TYPE: it has no member 'y'", "sum", f"{path}:y")
+
+
+def safe(att, dtype):
+    """netCDF4-python's _check_safecast: can the attribute be a value of the variable?"""
+    with np.errstate(all="ignore"):
+        att = np.atleast_1d(np.asarray(att))
+        if att.dtype.kind in "US":
+            return False
+        cast = att.astype(dtype)
+        return bool(((att == cast) | (att != att) & (cast != cast)).all())
+
+
+def unpacked(data, attrs, default=None):
+    """(values, which are there) as netCDF4-python masks, with values in f64 of two rounded steps."""
+    dtype, view = data.dtype, lambda x: np.asarray(x).astype(dtype)
+    if attrs.get("_Unsigned") in ("true", "True") and dtype.kind == "i":
+        wide = np.dtype(dtype.str.replace("i", "u"))
+        data, view = data.view(wide), lambda x: np.asarray(x).astype(dtype).view(wide)
+    there = np.ones(data.shape, bool)
+    words = [a for a in ("missing_value", "_FillValue") if a in attrs and safe(attrs[a], dtype)]
+    for a in words:
+        for m in np.atleast_1d(view(attrs[a])):
+            there &= ~(np.isnan(data) if m != m else data == m)
+    if "_FillValue" not in words and default is not None:
+        there &= data != view(default)
+    limits = attrs.get("valid_range")
+    if limits is None or len(limits) != 2 or not safe(limits, dtype):
+        limits = [attrs[a] if a in attrs and safe(attrs[a], dtype) else None for a in ("valid_min", "valid_max")]
+    low, high = (None if x is None else view(x) for x in limits)
+    there &= (True if low is None else ~(data < low)) & (True if high is None else ~(data > high))
+    scale, offset = attrs.get("scale_factor"), attrs.get("add_offset")
+    if scale is not None and (offset is not None or scale != 1):
+        data = data.astype("f8") * np.float64(scale)
+    if offset is not None and (scale is not None or offset != 0):
+        data = data.astype("f8") + np.float64(offset)
+    return data, there
+
+
+PACKED_BY = [
+    {"_FillValue": -32767, "scale_factor": 0.01, "add_offset": 273.15}, {"scale_factor": np.float32(0.1)}, {"add_offset": 7}, {"scale_factor": 1.0}, {"missing_value": np.array([3, -7], "i2")},
+    {"valid_range": np.array([-50, 60], "i2")}, {"valid_min": -20, "_FillValue": 5}, {"valid_max": 20, "scale_factor": 2.5}, {"_Unsigned": "true", "_FillValue": -1, "scale_factor": 0.5},
+    {"_Unsigned": "true", "valid_max": -3}, {"_FillValue": 1e30}, {"missing_value": "none"}, {"_FillValue": 4.5, "missing_value": 9}, {"scale_factor": 1.0, "add_offset": 0.0}, {}]
+
+
+@needs_hdf5
+@pytest.mark.parametrize("dtype", ["<i2", ">f4", "i1", "<i8"])
+def test_netcdf_packing(run, scratch, dtype):
+    """Attributes of netCDF say which elements are missing and what the others stand for, in every layout and by every way."""
+    rng = np.random.default_rng(9)
+    data = (rng.integers(0, 200, (30, 7)) - (0 if dtype[-2] == "u" else 100)).astype(dtype)
+    data[3, 4] = data[7, 1] = np.array(5, dtype)
+    if dtype in ("<i2", ">i2"):
+        data[5] = -32767
+    if dtype[-2] == "f":
+        data[2, 2] = np.nan
+
+    def write(f):
+        f.attrs["_NCProperties"] = "version=2"
+        for i, attrs in enumerate(PACKED_BY):
+            for name, kind in ((f"p{i}", {}), (f"c{i}", {"chunks": (7, 7), "compression": "gzip"})):
+                f.create_dataset(name, data=data, **kind).attrs.update(attrs)
+    path = hdf5(scratch / "x.nc", write)
+    for i, attrs in enumerate(PACKED_BY):
+        values, there = unpacked(data, attrs)
+        plain, packed = f"{path}:p{i}", f"{path}:c{i}"
+        mean = lambda a, keep: float(sum(Fraction(v.item()) for v in a[keep] if v == v) / sum(1 for v in a[keep] if v == v))
+        assert float(run("mean", "--nan", "omit", plain)) == float(run("mean", "--nan", "omit", packed)) == mean(values, there), attrs
+        assert [float(x) for x in run("mean", "--nan", "omit", "--axis", i % 2, packed).split()] == [
+            mean(a, k) if k.any() else pytest.approx(math.nan, nan_ok=True) for a, k in (zip(values, there) if i % 2 else zip(values.T, there.T))]
+        assert float(run("mean", "--no-scale", "--nan", "omit", plain)) == mean(data, np.ones(data.shape, bool))
+    table = columns(run("stats", "--nan", "omit", path))
+    assert all(int(table[f"/p{i}"][1]) == int(run("count", "--nan", "omit", f"{path}:p{i}")) for i in range(len(PACKED_BY)))
+    both = [f"{path}:p0", f"{path}:c0"]
+    assert float(run("count", "--total", *both, "--nan", "omit")) == 2 * float(run("count", "--nan", "omit", both[0]))
+    assert run("sum,max,std", "--nan", "omit", both[0]).split()[3] == run("sum", "--nan", "omit", both[0]).strip()
+
+
+@needs_hdf5
+def test_what_netcdf_never_wrote(run, fails, scratch):
+    """Without _FillValue the default fill value of the type is missing, in files of netCDF and not in others; HDF5's own fill values
+    are values, as for h5py."""
+    fills = {"i2": -32767, "i4": -2147483647, "i8": -(2**63) + 2, "u2": 65535, "u4": 2**32 - 1, "u8": 2**64 - 2, "f4": 9.969209968386869e36, "f8": 9.969209968386869e36}
+
+    def write(f, netcdf):
+        if netcdf:
+            f.attrs["_NCProperties"] = "version=2"
+        for kind, fill in fills.items():
+            a = f.create_dataset(kind, (6,), kind, fillvalue=fill, chunks=(3,))
+            a[:3] = [1, 2, 3]
+        f.create_dataset("i1", (4,), "i1", fillvalue=-127)
+    for netcdf in (True, False):
+        path = hdf5(scratch / f"n{netcdf}.nc", lambda f: write(f, netcdf))
+        for kind, fill in fills.items():
+            assert run("count", f"{path}:{kind}") == ("3\n" if netcdf else "6\n"), (kind, netcdf)
+            assert run("mean", f"{path}:{kind}") == "2\n" or not netcdf
+            assert run("count", "--no-scale", f"{path}:{kind}") == "6\n"
+        assert run("count", f"{path}:i1") == "4\n", "bytes have no default"
+    fails("TYPE: its attributes say which elements are missing", "put", "x", f"{scratch / 'nTrue.nc'}:i2")
+    fails("SHAPE: it says itself which elements are missing", "sum", "--mask", f"{scratch / 'nTrue.nc'}:i1", f"{scratch / 'nTrue.nc'}:i2")
+    path = hdf5(scratch / "odd.nc", lambda f: f.create_dataset("a", data=np.arange(4)).attrs.update({"scale_factor": np.array([1.0, 2])}))
+    fails("TYPE: elements of type 'i64 in an unknown packing'", "sum", f"{path}:a")
+    assert run("sum", "--no-scale", f"{path}:a") == "6\n"
+
+
+@needs_hdf5
+def test_paths_that_hdf5_accepts(run, fails, scratch):
+    """Soft links, further hard links, dots and slashes lead to the dataset, as for h5py."""
+    def write(f):
+        h5py = pytest.importorskip("h5py")
+        f["g/a"] = np.arange(4.0)
+        f["soft"] = h5py.SoftLink("/g/a")
+        f["group"] = h5py.SoftLink("g")
+        f["hard"] = f["g/a"]
+        f["nowhere"] = h5py.SoftLink("/none")
+        f["round"] = h5py.SoftLink("/round")
+        f["away"] = h5py.ExternalLink(str(scratch / "other.h5"), "/x")
+    hdf5(scratch / "other.h5", lambda f: f.create_dataset("x", data=np.ones(3)))
+    path = hdf5(scratch / "l.h5", write)
+    for name in ("g/a", "/g/a", "soft", "/soft", "group/a", "/group/a", "hard", "g//a", "/g/./a", "./g/a"):
+        assert run("sum", f"{path}:{name}") == "6\n", name
+    for name in ("nowhere", "round", "away", "g", "g/b", "../g/a"):
+        fails("TYPE: it has no member", "sum", f"{path}:{name}")
+
+
+@needs_hdf5
+def test_one_dataset_that_libhdf5_does_not_know(run, fails, scratch):
+    """A dataset of a layout from the future is named; the others are read."""
+    def write(f):
+        f["new"] = np.arange(3.0)
+        f["old"] = np.arange(4.0)
+    path = hdf5(scratch / "v.h5", write)
+    data = bytearray(path.read_bytes())
+    layouts = [m.start() for m in re.finditer(rb"\x08\x00\x18\x00.\x00\x00\x00\x03\x01", bytes(data), re.S)]
+    assert len(layouts) == 2
+    data[layouts[0] + 8] = 9  # the version of the layout of the first
+    path.write_bytes(data)
+    assert run("sum", f"{path}:old") == "6\n"
+    fails("TYPE: elements of type 'unknown to this libhdf5' cannot be reduced", "sum", f"{path}:new")
+
+
+@needs_hdf5
+@pytest.mark.parametrize("block", [512, 1024, 2048, 65536])
+@pytest.mark.parametrize("content", [b"", b"a;text\n1;2\n"])
+def test_hdf5_behind_a_user_block(run, scratch, block, content):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(scratch / "u.h5", "w", userblock_size=block) as f:
+        f["a"] = np.arange(4.0)
+        f.create_dataset("packed", data=np.arange(100), chunks=(7,), compression="gzip")
+    with open(scratch / "u.h5", "r+b") as f:
+        f.write(content)
+    assert run("sum", f"{scratch / 'u.h5'}:a") == "6\n" and run("sum", f"{scratch / 'u.h5'}:packed") == "4950\n"
+    assert len(run("sum", scratch / "u.h5").splitlines()) == 2
+
+
+@needs_hdf5
+def test_a_missing_filter_is_named(fails, scratch):
+    h5py = pytest.importorskip("h5py")
+
+    def write(f):
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plan.set_chunk((4,))
+        plan.set_filter(32015, h5py.h5z.FLAG_OPTIONAL, ())
+        h5py.h5d.create(f.id, b"a", h5py.h5t.NATIVE_DOUBLE, h5py.h5s.create_simple((4,)), plan).write_direct_chunk((0,), b"?" * 30, 0)
+    fails("IO: the filter 32015 .*of its elements.* is missing", "sum", f"{hdf5(scratch / 'f.h5', write)}:a")
 
 
 @needs_hdf5

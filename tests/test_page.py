@@ -21,6 +21,8 @@ needs_browser = pytest.mark.skipif(not chromium.PROGRAM, reason="needs Debian's 
 LOGIN = next((p.pw_name for p in pwd.getpwall() if p.pw_uid == os.getuid()), None)
 FILES = {"/": "text/html; charset=utf-8", "/page.css": "text/css; charset=utf-8", "/page.js": "text/javascript; charset=utf-8", "/ladder.json": "application/json"}
 
+GZIP = {"Accept-Encoding": "gzip, deflate, br"}  # as browsers ask
+
 
 @pytest.fixture
 def served(start):
@@ -79,14 +81,20 @@ def settled(daemon, c, wanted):
 def test_files_are_small_compressed_and_closed_to_others(served):
     size = 0
     for path, kind in FILES.items():
-        reply, body = get(served, path)
+        reply, body = get(served, path, **GZIP)
         assert reply.status == 200 and reply.headers["Content-Type"] == kind and reply.headers["Content-Encoding"] == "gzip"
         assert "default-src 'self'" in reply.headers["Content-Security-Policy"] and reply.headers["X-Content-Type-Options"] == "nosniff"
         text = gzip.decompress(body).decode()
+        for headers in ({}, {"Accept-Encoding": "br"}, {"Accept-Encoding": "gzip;q=0"}):
+            plain, whole = get(served, path, **headers)
+            assert plain.status == 200 and plain.headers["Content-Encoding"] is None and whole.decode() == text
+            assert plain.headers["Content-Length"] == str(len(whole)) and plain.headers["Vary"] == reply.headers["Vary"] == "Accept-Encoding"
+            assert plain.headers["Content-Type"] == kind and get(served, path, "HEAD", **headers)[0].headers["Content-Length"] == str(len(whole))
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text.split('"pages":')[0]), path
         size += len(body)
     assert size < 60 * 1024
-    pages = json.loads(gzip.decompress(get(served, "/ladder.json")[1]))
+    pages = json.loads(get(served, "/ladder.json")[1])
+    assert get(served, "/metrics", **GZIP)[0].headers["Content-Encoding"] is None
     assert len(pages["run"]) > 20 and "__global__" in pages["pages"]["unroll"]
 
 
@@ -318,6 +326,23 @@ def test_the_page_fits_and_is_accessible(served, browser):
         b.until("document.querySelector('#rungs tbody tr') !== null")
         assert b.evaluate("document.documentElement.scrollWidth") <= width, width
         assert nameless(b) == []
+
+
+@needs_browser
+@pytest.mark.unsanitized
+def test_every_table_is_whole_on_a_desk(served, browser):
+    """Without scrolling sideways: users with the longest names and counts, and their errors."""
+    b = browser()
+    with served.connect() as c:
+        load(c)
+        settled(served, c, 43)
+        b.call("Page.navigate", url="http://{}:{}/".format(*served.http))
+        b.until("document.querySelector('#users tbody tr')?.cells.length === 7 && document.querySelectorAll('#errors tbody tr').length === 2")
+        b.look(1400, False)
+        longest = ("for (const row of document.querySelectorAll('#users tbody tr, #processes tbody tr')) for (const [i, c] of [...row.cells].entries())"
+                   " c.textContent = i ? '999,999,999' : 'alice.of.a.long.name@department.example.org';")
+        cut = b.evaluate(longest + "[...document.querySelectorAll('#now .scroll')].filter((x) => x.scrollWidth > x.clientWidth).map((x) => x.querySelector('table').id)")
+    assert cut == []
 
 
 @needs_browser

@@ -186,6 +186,50 @@ def test_streams(package):  # noqa: F811
         pass
 
 
+def test_places_of_merged_states(package):  # noqa: F811
+    """They count the elements in the order of merges, or from the index that a part was given."""
+    state = package.state
+    a = state("argmax", [1, 2])
+    a |= state("argmax", [5, 3])
+    assert int(a) == 2 and a.count == 4
+    a |= state("argmax", [9])
+    assert int(a) == 4
+    parts = [np.arange(5.0) % 3, np.array([np.nan, 7, 7]), np.empty(0), np.array([-1.0])]
+    whole = np.concatenate(parts)
+    for op in ("argmin", "argmax", "stats"):
+        merged, added, indexed, place = state(op, dtype="f8", nan="omit"), state(op, dtype="f8", nan="omit"), state(op, dtype="f8", nan="omit"), 0
+        for part in parts:
+            merged |= state(op, part, nan="omit")
+            added += part
+            indexed |= package.State(op, "f8", nan="omit").add(part, index=place)
+            place += part.size
+        want = package.stats(whole, nan="omit")._asdict() if op == "stats" else getattr(package, op)(whole, nan="omit")
+        for s in (merged, added, indexed, merged.copy(), pickle.loads(pickle.dumps(merged)), state(op, dtype="f8", nan="omit") | merged):
+            assert s.finish() == want, op
+        copy = pickle.loads(pickle.dumps(merged)) | state(op, [1e9])
+        assert (copy.finish()["argmax"] if op == "stats" else int(copy)) == (whole.size if op != "argmin" else want)
+
+
+def test_places_that_are_not_known_are_refused(package):  # noqa: F811
+    first, rest = package.state("argmax", [1, 2]), package.state("argmax", [5, 3])
+    raw = bytes(rest)
+    of_bytes = package.State.from_bytes("argmax", "i8", raw)
+    with pytest.raises(ValueError, match="index: how many elements"):
+        of_bytes.add([9])
+    assert int(of_bytes.copy().add([9], index=100)) == 100 and int(package.State.from_bytes("argmax", "i8", raw, count=2).add([9])) == 2
+    assert int(first | of_bytes) == 0  # places of bytes stay
+    assert int(first | package.State.from_bytes("argmax", "i8", raw, count=3)) == 2
+    based = package.State("argmax", "i8").add([5], index=1000)
+    assert int(first | based) == 1000
+    with pytest.raises(ValueError, match="other: its elements were counted from 0"):
+        based.copy().merge(rest)
+    with pytest.raises(ValueError, match="index: how many elements"):
+        based.add([6])
+    with pytest.raises(ValueError, match="count is an integer of 2 or more"):
+        package.State.from_bytes("argmax", "i8", raw, count=1)
+    assert int(package.State.from_bytes("sum", "i8", bytes(package.state("sum", [1, 2]))).add([4])) == 7
+
+
 def test_masks_of_pieces_have_their_shape(package):  # noqa: F811
     """A mask whose count fits is not enough."""
     a = np.arange(12.0).reshape(3, 4)

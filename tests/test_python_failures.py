@@ -22,7 +22,7 @@ from pythonpackage import PACKAGE, package, reduced  # noqa: F401
 from rawclient import REDUCE
 from reduced import _jobs
 from test_fake_daemon import result
-from test_tls import tls_url
+from test_tls import LOCAL, tls_url
 
 BIG = np.random.default_rng(7).standard_normal(600_000)  # 4.8 MB: a job of several messages
 TOTAL = math.fsum(BIG)
@@ -90,7 +90,7 @@ def test_a_full_pipe_and_a_daemon_that_is_killed_behind_it(start):
 def test_over_tls(start, tmp_path):
     ca = Authority(tmp_path, "ca")
     cert, key = ca.issue("server", "localhost")
-    daemon = start("--listen", "tls+tcp://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--tls-ca", ca.file("pem"))
+    daemon = start("--listen", f"tls+tcp://{LOCAL}:0", "--tls-cert", cert, "--tls-key", key, "--tls-ca", ca.file("pem"))
     mine = reduced.TLS(str(ca.file("pem")), *map(str, ca.issue("client", "client")))
     with reduced.Client(tls_url(daemon), tls=mine) as client:
         assert reduced.sum(BIG, client=client) == TOTAL and reduced.sum(BIG, offsets=[0, 9], client=client) == math.fsum(BIG[:9])

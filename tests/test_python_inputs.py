@@ -96,6 +96,21 @@ def test_results_of_masked_elements_alone_are_masked(package):  # noqa: F811
         package.max(a, axis=1, where=[[False], [True], [True]])
 
 
+def test_masked_arrays_give_masked_arrays_whatever_their_mask(package):  # noqa: F811
+    """A mask that hides nothing, and none at all, are not another kind of array. The types are those of NumPy's masked functions."""
+    a = np.arange(1.0, 7).reshape(2, 3)
+    for mask in (np.ma.nomask, False, np.zeros((2, 3), bool), [[1, 0, 0], [1, 1, 1]]):
+        m = np.ma.array(a, mask=mask)
+        for name in ("sum", "mean", "var", "min", "max", "prod", "any", "ptp"):
+            ours, numpys = getattr(package, name)(m, axis=1), getattr(np.ma, name)(m, axis=1)
+            assert type(ours) is type(numpys) is np.ma.MaskedArray and ours.tolist() == numpys.tolist(), (name, mask)
+        assert all(type(x) is np.ma.MaskedArray for x in package.minmax(m, axis=0))
+        assert type(package.sum(m, offsets=[0, 2, 3], axis=1)) is np.ma.MaskedArray
+        assert type(package.sum(m.astype(complex), axis=0)) is np.ma.MaskedArray and type(package.sum(m)) is float
+    out = np.ma.masked_all(2)
+    assert package.sum(np.ma.array(a), axis=1, out=out) is out and out.tolist() == [6, 15]
+
+
 class Nullable:
     """What pandas gives for a column with missing values: numbers and a mask."""
 

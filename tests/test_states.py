@@ -246,6 +246,23 @@ def test_arguments():
         assert code_of(s.finish, **kw) == ("ARGUMENT", "spec"), kw
 
 
+def test_many_states_are_finished_by_one_call():
+    """The values are those of one call each; an error names its state, and what is before it is written."""
+    states = [State("max", "i8").add(np.array([i, 5], "u1")) for i in range(20)]
+    lib, raw, spec = states[0].lib, b"".join(bytes(s) for s in states), Client.spec("max", "i8")
+
+    def finish(data, out, n=None, room=160):
+        return lib.reduce_states_finish(data, C.c_size_t(len(raw) if n is None else n), C.byref(spec), out, C.c_size_t(room))
+    out = (C.c_int64 * 20)()
+    assert finish(raw, out) == 0 and list(out) == [max(i, 5) for i in range(20)]
+    size = len(raw) // 20
+    out = (C.c_int64 * 20)(*[-1] * 20)
+    assert finish(raw[:size * 7] + bytes(State("max", "i8")) + raw[size * 8:], out) == -6 and list(out) == [5] * 6 + [6] + [-1] * 13
+    assert finish(None, None, 0) == 0
+    for wrong in ((None, out), (raw, None), (raw, out, size - 1), (raw, out, None, 159)):
+        assert finish(*wrong) == -101, wrong[1:]
+
+
 def damaged(state):
     """(what, bytes): heads and limbs that no elements have."""
     for name, at, value in (("layout", 0, 255), ("special", 1, 4), ("nz", 2, 2), ("skipped", 3, 2), ("dtype", 4, 0), ("zero", 6, 1), ("count", 15, 0x20),

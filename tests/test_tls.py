@@ -17,6 +17,9 @@ from sideclient import Side
 
 DATA = bytes(range(256)) * 64  # as f32: a wide mix, NaNs omitted
 HEX = ("--hex", "--dtype", "f32", "--nan", "omit")
+# The certificates name localhost, of whose addresses nng tries the first.
+LOCAL = socket.getaddrinfo("localhost", 1, type=socket.SOCK_STREAM)[0][4][0]
+LOCAL = f"[{LOCAL}]" if ":" in LOCAL else LOCAL
 
 
 class Site:
@@ -28,7 +31,7 @@ class Site:
         self.client = self.ca.issue("client", "client")
 
     def flags(self, cert, *more):
-        return ["--listen", "tls+tcp://127.0.0.1:0", "--tls-cert", cert[0], "--tls-key", cert[1], "--tls-ca", self.ca.file("pem"),
+        return ["--listen", f"tls+tcp://{LOCAL}:0", "--tls-cert", cert[0], "--tls-key", cert[1], "--tls-ca", self.ca.file("pem"),
                 *more]
 
 
@@ -42,9 +45,13 @@ def server(site):
     return site.ca.issue("server", "localhost")
 
 
-def tls_url(daemon, host="localhost"):
+def tls_ports(daemon):
     daemon.wait_log("ready$")
-    return f"tls+tcp://{host}:{re.search(r'serving tls.tcp://127.0.0.1:([0-9]+)', daemon.log())[1]}"
+    return re.findall(rf"serving tls.tcp://{re.escape(LOCAL)}:([0-9]+)", daemon.log())
+
+
+def tls_url(daemon, host="localhost"):
+    return f"tls+tcp://{host}:{tls_ports(daemon)[0]}"
 
 
 @pytest.fixture
@@ -87,7 +94,7 @@ def test_wrong_certificates_are_refused_and_others_go_on(start, site, server, re
         refused(reduce(url, None, site.other.issue("client", "client")))
         refused(reduce(url, None, site.ca.issue("late", "client", days=-1)))
         refused(reduce(url, site.other.file("pem"), site.client))  # the daemon's CA is not ours
-        refused(reduce(tls_url(daemon, "127.0.0.1"), None, site.client))  # not the name in its certificate
+        refused(reduce(tls_url(daemon, LOCAL), None, site.client))  # not the name in its certificate
         assert bystander.reduce("sum", "u8", DATA).count == len(DATA)
     assert reduce(url, None, site.client).returncode == 0
 
@@ -124,7 +131,7 @@ def test_peers_without_tls_hurt_nobody(start, site, server, reduce, plain):
     daemon = start(*site.flags(server))
     url = tls_url(daemon)
     port = int(url.rsplit(":", 1)[1])
-    stay = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+    stay = [socket.create_connection(("localhost", port)) for _ in range(20)]
     for s in stay:
         s.sendall(plain)
     for s in stay[::2]:
@@ -242,7 +249,7 @@ def test_lists_show_the_name(start, site, server, as_name, scratch):
                 alice.wait(x)
             if requests:
                 break
-        assert re.search(r" address=127\.0\.0\.1:\d+ user=tls:alice id=\d+ name=alice$", requests[0])
+        assert re.search(rf" address={re.escape(LOCAL)}:\d+ user=tls:alice id=\d+ name=alice$", requests[0])
         assert len([t for t in told(5, "session.") if " user=tls:alice priority=" in t]) == 2
         status = admin.query(2)
         rows = {v: k.rsplit(".", 1)[0] for k, v in status.items() if k.startswith("user.tls") and k.endswith(".name")}
@@ -252,17 +259,17 @@ def test_lists_show_the_name(start, site, server, as_name, scratch):
         assert 'reduced_user_held{uid="tls:bob@example.org",what="sessions"} 1' in metrics
     # a name sees its own sessions, and no other's
     assert [len([k for k in c.query(5) if k.startswith("session.")]) for c in (alice, again, bob)] == [2, 2, 1]
-    daemon.wait_log(r"debug: tls alice 127\.0\.0\.1:\d+: session of 'alice'")
+    daemon.wait_log(rf"debug: tls alice {re.escape(LOCAL)}:\d+: session of 'alice'")
     daemon.stop()
     events = json.loads((scratch / "trace").read_text())["traceEvents"]
     assert {e["args"].get("user") for e in events if e["name"] == "sum u8"} == {"tls:alice"}
 
 
 def test_lists_of_names_let_in_whom_they_name(start, site, server, as_name):
-    daemon = start(*site.flags(server, "--allow-name", "alice", "--allow-name", "carol", "--listen", "tls+tcp://127.0.0.1:0",
+    daemon = start(*site.flags(server, "--allow-name", "alice", "--allow-name", "carol", "--listen", f"tls+tcp://{LOCAL}:0",
                                "--allow-name", "bob"))
     daemon.wait_log("ready$")
-    first, second = (f"tls+tcp://localhost:{port}" for port in re.findall(r"serving tls.tcp://127.0.0.1:([0-9]+)", daemon.log()))
+    first, second = (f"tls+tcp://localhost:{port}" for port in tls_ports(daemon))
     for url, name, other in ((first, "alice", "/CN=bob"), (first, "carol", "/CN=Alice"), (second, "bob", "/CN=alice"),
                              (second, "bob", "/O=x, CN=bob")):
         assert as_name(url, name).reduce("sum", "u8", DATA).count == len(DATA)
@@ -371,7 +378,7 @@ def test_handshakes_that_stop_are_bounded(start, site, server, as_name):
     before, hello, n = daemon.rss(), client_hello(site), ORIGIN_STRANGERS + 40
     stopped = []
     for _ in range(n):
-        stopped.append(socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), 60))
+        stopped.append(socket.create_connection(("localhost", int(url.rsplit(":", 1)[1])), 60))
         stopped[-1].sendall(hello)
     as_name(url, "alice").reduce("sum", "u8", DATA)
     for s in stopped[: n - ORIGIN_STRANGERS]:
@@ -391,13 +398,13 @@ def test_handshakes_take_turns(start, site, server, as_name):
     daemon = start(*site.flags(server))
     url = tls_url(daemon)
     n, begun = ORIGIN_STRANGERS - 8, time.monotonic()
-    silent = [socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), 60) for _ in range(n)]
+    silent = [socket.create_connection(("localhost", int(url.rsplit(":", 1)[1])), 60) for _ in range(n)]
     as_name(url, "alice").reduce("sum", "u8", DATA)
     assert time.monotonic() - begun >= (n - HANDSHAKES - 1) * HANDSHAKE_S
     for s in silent:
         s.close()
     as_name(url, "alice").reduce("sum", "u8", DATA)
-    silent = [socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1])), 60) for _ in range(n)]
+    silent = [socket.create_connection(("localhost", int(url.rsplit(":", 1)[1])), 60) for _ in range(n)]
     for s in silent[HANDSHAKES:]:
         s.close()
     daemon.stop()
@@ -410,7 +417,7 @@ def test_handshakes_have_a_deadline(start, site, server):
     """One byte at a time is not fast enough."""
     url = tls_url(start(*site.flags(server)))
     hello, begun = client_hello(site), time.monotonic()
-    with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))) as s:
+    with socket.create_connection(("localhost", int(url.rsplit(":", 1)[1]))) as s:
         s.settimeout(0.2)  # between two bytes
         for at in range(len(hello)):
             try:

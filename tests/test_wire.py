@@ -154,6 +154,24 @@ def test_unread_replies_are_charged_to_their_user(start):
         other.reduce("sum", "u8", bytes(3))
 
 
+@pytest.mark.slow
+def test_unread_replies_have_a_cap_of_their_own(start):
+    """256 MiB (daemon/state/limits.h) where max-user-held is off, over many connections that read nothing."""
+    daemon = start("--max-user-held", 0, "--max-held", 0)
+    with contextlib.ExitStack() as stack:
+        deaf = [stack.enter_context(daemon.connect()) for _ in range(40)]
+        other = stack.enter_context(daemon.connect())
+        sent = [(c, c.send(REDUCE, LARGE_REPLY)) for _ in range(3) for c in deaf]
+        wait_answered(daemon)
+        with pytest.raises(Fault) as caught:
+            other.reduce("sum", "u8", bytes(3))
+        assert (caught.value.code, caught.value.field, caught.value.limit) == ("BUSY", "user_held", 256 << 20)
+        for c, r in sent:
+            with contextlib.suppress(Fault):
+                c.wait(r)
+        other.reduce("sum", "u8", bytes(3))
+
+
 def test_a_connection_with_unread_replies_is_not_read(start):
     """Its peer's next bytes stay in the kernel: 40 replies of 4 MiB are asked for, and a few are made."""
     daemon = start()

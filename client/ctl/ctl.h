@@ -77,7 +77,7 @@ typedef struct ctl_options {
     bool swapped;      /* --dtype says that raw elements are big-endian */
     bool json_strings; /* integers beyond 2^53 as strings */
     bool text, total, merge, verbose, no_autostart, once, replace, spread, requests;
-    bool no_unpack, no_scale;
+    bool no_unpack, no_scale, verify;
     ctl_dialect dialect;
     bool members;           /* one file gives several results, each with its name: set while it is reduced, not by an option */
     uint32_t ttl_ms;        /* 0: not given */
@@ -110,6 +110,9 @@ bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY]);
 
 /* Each column of lists such as FILE:#1,#3-#5,=name becomes a file of its own. False: `why`. (column_list.c) */
 bool ctl_list_columns(ctl_options *o, char why[CTL_WHY]);
+
+/* Is something said about tables as text? */
+bool ctl_has_dialect(const ctl_dialect *d);
 
 /* Does one pass of stats give the same values as the several operations? */
 bool ctl_is_one_pass(const ctl_options *o);
@@ -290,7 +293,7 @@ typedef struct ctl_source {
     bool brief;        /* and it is reduced again if the first elements did not show its type */
     bool floats;       /* a column without a type is one of floats */
     bool omit, places; /* missing values of a column are left out, and noted with their places */
-    bool no_unpack, no_scale;
+    bool no_unpack, no_scale, verify;
     const ctl_dialect *dialect;    /* of tables as text, or NULL */
     const struct ctl_array *array; /* the member, if it is known already, else NULL */
 } ctl_source;
@@ -302,7 +305,9 @@ typedef struct ctl_input {
     int dtype;
     const char *kind; /* ".npy", for messages */
     bool npy, text;   /* npy: the shape is known, also of members of containers */
-    ctl_holes holes;  /* of a column of a table as text */
+    bool checked;     /* its bytes have a checksum that reading verifies */
+    bool column;      /* of a table as text, */
+    ctl_holes holes;  /* and what it misses */
     bool regular;     /* can be read again from the start */
     bool fortran;     /* with the first index running fastest */
     bool swapped;     /* big-endian: bytes are swapped as they are read */
@@ -312,6 +317,7 @@ typedef struct ctl_input {
     uint64_t bytes;         /* of elements, in all */
     uint64_t done;          /* given out so far */
     uint64_t start;         /* file offset of the elements */
+    ctl_pull *keep;         /* a byte for each element, 0 if its attributes say that it is missing; NULL: none is */
     ctl_pull *pull;         /* the bytes come out of a decoder; NULL: out of the file as they are */
     uint8_t head[CTL_HEAD]; /* read ahead to see what it is */
     size_t head_len, head_at;
@@ -333,6 +339,8 @@ void ctl_close(ctl_input *in);
 long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
 /* The same until `room` bytes are there or the input ends. */
 long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
+/* Everything that is left: malloc'ed *data. 0, or a reduce_err with `why`. */
+int ctl_read_all(ctl_input *in, uint8_t **data, size_t *bytes, char why[CTL_WHY]);
 /* Back to the first element. False: it cannot. */
 bool ctl_rewind(ctl_input *in);
 /* Are its elements stored plainly in a regular file, from `start` on? Then the daemon can read them. */
@@ -474,6 +482,13 @@ typedef struct ctl_work {
     bool mistaken;    /* the guessed type of a text was wrong: nothing is printed */
     ctl_progress progress;
 } ctl_work;
+
+/* ---- own_mask.c ---- */
+
+/* Do attributes of an input say which elements are missing? Then a mask of all inputs, which is w->mask from now on, as long as
+ * they are open. 0, or a reduce_err with `why`. */
+bool ctl_has_own_mask(const ctl_work *w);
+int ctl_own_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY]);
 
 /* ---- feed.c: how its elements get to the daemon ---- */
 

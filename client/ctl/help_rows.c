@@ -19,40 +19,59 @@ const help_topic ctl_topics[] = {
     {NULL, NULL},
 };
 
-/* clang-format off */
 const help_row ctl_help_rows[] = {
-    {"inputs", NULL, "FILE is recognised by its content: .npy, .npz, safetensors, HDF5, netCDF-4, a table as text (help csv), or one of "
-     "these after gzip or zstd. Without FILE, input comes from a pipe; - is standard input.", false},
-    {"inputs", NULL, "FILE:MEMBER is one array of many. A FILE of many arrays gives one line for each, and 'stats' one table. Each of "
-     "several files gives one line: the value, two blanks, the name.", false},
+    {"inputs", NULL,
+     "FILE is recognised by its content: .npy, .npz, safetensors, HDF5, netCDF-4, a table as text (help csv), or one of "
+     "these after gzip or zstd. Without FILE, input comes from a pipe; - is standard input.",
+     false},
+    {"inputs", NULL,
+     "FILE:MEMBER is one array of many. A FILE of many arrays gives one line for each, and 'stats' one table. Each of "
+     "several files gives one line: the value, two blanks, the name.",
+     false},
     {"inputs", "-t, --dtype T", "type of raw elements (>f4: big-endian), or of a column", true},
     {"inputs", "--text", "numbers as text, separated by white space", true},
-    {"inputs", NULL, "With --dtype each number of a text is read as that type, exactly or rounded once. Without it: as i64 or u64 if all "
-     "are integers of it (sums are exact in 128 bits then), else as f64. Integers of up to 128 bits have sum, mean, min and max. A "
-     "pipe's type is that of its first 64 MiB.", false},
+    {"inputs", NULL,
+     "With --dtype each number of a text is read as that type, exactly or rounded once. Without it: as i64 or u64 if all "
+     "are integers of it (sums are exact in 128 bits then), else as f64. Integers of up to 128 bits have sum, mean, min and "
+     "max. A "
+     "pipe's type is that of its first 64 MiB.",
+     false},
     {"inputs", "--no-unpack", "the bytes of packed files as elements", false},
+    {"inputs", "--verify", "compare stored members of .npz with their CRC; packed ones always are", false},
     {"inputs", "--no-scale", "the stored values of netCDF, without its attributes", false},
     {"inputs", "--total", "all files as one array", true},
     {"inputs", "--mask FILE", "skip the elements whose byte in FILE is 0: .npy of bool, u8, i8, or raw bytes", false},
 
-    {"csv", NULL, "FILE:COLUMN is a column of CSV or TSV by its name, else by its number from 1 on; FILE:=NAME and FILE:#4 say which. "
-     "FILE:#1,#3-#5 are several. What separates the fields, and whether the first line has names, is guessed from the first lines; "
-     "what they leave open is refused with the choices.", false},
-    {"csv", "--header, --no-header", "the first line has names, or numbers", false},
-    {"csv", "--delimiter C, --decimal C, --quote C, --comment C", "their characters, or tab, space; --quote none", false},
+    {"csv", NULL,
+     "FILE:COLUMN is a column of CSV or TSV by its name, else by its number from 1 on; FILE:=NAME and FILE:#4 say which. "
+     "FILE:#1,#3-#5 are several. What separates the fields, and whether the first line has names, is guessed from the first "
+     "lines; what they leave open is refused with the choices.",
+     false},
+    {"csv", "--header", "the first line has names", false},
+    {"csv", "--no-header", "the first line has numbers", false},
+    {"csv", "--delimiter C", "what separates the fields: a character, or tab, space", false},
+    {"csv", "--decimal C", "what stands for the point of numbers", false},
+    {"csv", "--quote C", "what encloses fields, or none", false},
+    {"csv", "--comment C", "lines that begin with it are left out", false},
     {"csv", "--skip-lines N", "the first lines that do not belong to the table", false},
     {"csv", "--missing LIST", "words for missing values, besides empty fields (default: NA, null, nan ...)", false},
-    {"csv", NULL, "What is missing is a NaN, or left out with --nan omit. Columns of integers stay integers. --dtype names another type. "
-     "/dev/stdin:COLUMN is a column of standard input.", false},
+    {"csv", NULL,
+     "What is missing is a NaN, or left out with --nan omit. Columns of integers stay integers. --dtype names another type. "
+     "/dev/stdin:COLUMN is a column of standard input.",
+     false},
 
     {"axes", "--axis LIST", "reduce this axis, or these (0,2); -1 is the last one", true},
     {"axes", NULL, "Axes are those of numpy, of arrays with a shape. Results come in C order of the other axes.", false},
     {"axes", "--rows N", "cut each file into N equal rows, one result for each (with --axis 0: for each column)", false},
-    {"axes", "--offsets FILE", "segments: ascending numbers (.npy of i64 or u64, or raw u64). Each segment begins at one number, as an "
-     "index, and ends before the next", false},
+    {"axes", "--offsets FILE",
+     "segments: ascending numbers (.npy of i64 or u64, or raw u64). Each segment begins at one number, as an "
+     "index, and ends before the next",
+     false},
 
-    {"values", "-o, --out T", "type of the value. For floats, and always for" CTL_REAL_OPS ": f16 bf16 f32 f64 (default f64). For "
-     "integers: i64 u64 (default by the sign of the elements), OVERFLOW if it does not fit. Indexes and counts: u64", false},
+    {"values", "-o, --out T",
+     "type of the value. For floats, and always for" CTL_REAL_OPS ": f16 bf16 f32 f64 (default f64). For "
+     "integers: i64 u64 (default by the sign of the elements), OVERFLOW if it does not fit. Indexes and counts: u64",
+     false},
     {"values", "--nan POLICY", "propagate (default), omit, or error", true},
     {"values", "--ddof N", "of" CTL_DDOF_OPS ": divide the variance by the count minus N (default 0)", false},
     {"values", "--initial V", "one more element, without an index, at the front of every array, row, column or segment", false},
@@ -65,28 +84,39 @@ const help_row ctl_help_rows[] = {
     {"output", "--raw", "the bytes of the value", false},
     {"output", "--progress", "a line each second on standard error, even if that is not a terminal", false},
     {"output", "-v, --verbose", "what was done: daemon, engine, type, path, throughput", true},
-    {"output", NULL, "Exit status: 0 success; 1 a reduction failed (OVERFLOW, EMPTY, NAN, SHAPE, TYPE, IO ...); 2 wrong usage; 3 no "
-     "daemon; 130 interrupted.", false},
+    {"output", NULL,
+     "Exit status: 0 success; 1 a reduction failed (OVERFLOW, EMPTY, NAN, SHAPE, TYPE, IO ...); 2 wrong usage; 3 no "
+     "daemon; 130 interrupted.",
+     false},
 
     {"shards", NULL, "Reduce parts anywhere, merge them anywhere; the bits are those of the whole.", false},
     {"shards", "--partial", "write the exact partial state of each result instead of its value", false},
     {"shards", "--index-base N", "index of this shard's first element; added to indexes", false},
     {"shards", "--merge", "the files hold partial states of OP, one for each result: merge them", false},
-    {"shards", "--shard I/N", "write the state of part I (from 0) of N equal parts of all files; auto: as Slurm or an MPI numbers this "
-     "process", false},
+    {"shards", "--shard I/N",
+     "write the state of part I (from 0) of N equal parts of all files; auto: as Slurm or an MPI numbers this "
+     "process",
+     false},
     {"shards", "--joined FILE", "print what all parts give: FILE has their states, merged", false},
 
-    {"resident", NULL, "'put NAME [FILE]' stores an array with the daemon, in the GPU's memory if there is a GPU. @NAME in place of a "
-     "FILE is that array: whole, by rows and by axes, but not with --mask, --offsets or --total. 'ls' lists them, 'drop NAME...' "
-     "gives their memory back.", false},
+    {"resident", NULL,
+     "'put NAME [FILE]' stores an array with the daemon, in the GPU's memory if there is a GPU. @NAME in place of a "
+     "FILE is that array: whole, by rows and by axes, but not with --mask, --offsets or --total. 'ls' lists them, 'drop "
+     "NAME...' "
+     "gives their memory back.",
+     false},
     {"resident", "--replace", "put: replace the array that has this name", false},
     {"resident", "--ttl S", "put: keep it for S seconds (default: until it is dropped or the daemon ends)", false},
     {"resident", "--spread", "put: keep it in equal parts on all devices of the daemon", false},
 
-    {"daemon", NULL, "If no daemon answers, a reduction or a put starts a private one, which ends after ten idle minutes. Other commands "
-     "start none.", false},
-    {"daemon", "--connect URL", "ipc:///PATH, tls+tcp://HOST:PORT or tcp://HOST:PORT (default: $REDUCED_URL, or this user's daemon, or "
-     "the system's)", false},
+    {"daemon", NULL,
+     "If no daemon answers, a reduction or a put starts a private one, which ends after ten idle minutes. Other commands "
+     "start none.",
+     false},
+    {"daemon", "--connect URL",
+     "ipc:///PATH, tls+tcp://HOST:PORT or tcp://HOST:PORT (default: $REDUCED_URL, or this user's daemon, or "
+     "the system's)",
+     false},
     {"daemon", "--tls-ca FILE", "tls+tcp: the CAs of trusted daemons, PEM (default: $REDUCED_TLS_CA)", false},
     {"daemon", "--tls-cert FILE", "the client's own certificate, PEM (default: $REDUCED_TLS_CERT)", false},
     {"daemon", "--tls-key FILE", "its key (default: $REDUCED_TLS_KEY)", false},
@@ -94,8 +124,10 @@ const help_row ctl_help_rows[] = {
     {"daemon", "--wait SECONDS", "wait this long for a daemon that is not there, and start none", false},
     {"daemon", "--deadline MS", "give up on a file after MS milliseconds", false},
     {"daemon", "--priority NAME", "normal, high (if the administrator allows it) or background", false},
-    {"daemon", "--device N", "on this device of the daemon, or GPU-<UUID>, of which the first letters do; put: keep it there", false},
-    {"daemon", "--path NAME", "how the data travel, for tests: inline, stream, shm, file (default: the fastest possible)", false},
+    {"daemon", "--device N", "on this device of the daemon, or GPU-<UUID>, of which the first letters do; put: keep it there",
+     false},
+    {"daemon", "--path NAME", "how the data travel, for tests: inline, stream, shm, file (default: the fastest possible)",
+     false},
     {"daemon", "--requests", "status: the requests under way instead, oldest first", false},
     {"daemon", "--watch", "status: again each second", false},
     {"daemon", "--once", "top: one frame as text (or with --json), measured over one second", false},
@@ -118,7 +150,6 @@ const help_row ctl_help_rows[] = {
     {"examples", "reducectl put temps data.npy && reducectl stats @temps", "", false},
     {"examples", "reducectl sum --nan omit --json t.npy", "for scripts", false},
 };
-/* clang-format on */
 const size_t ctl_n_help_rows = sizeof ctl_help_rows / sizeof *ctl_help_rows;
 
 const char *ctl_topic_of_option(const char *name)

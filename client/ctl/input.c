@@ -9,6 +9,8 @@
 
 #include "client/ctl/formats/container.h"
 
+enum { FIRST_ROOM = 1 << 20 }; /* bytes for all that a pipe brings; doubled when it is full */
+
 static long read_some(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
 {
     ssize_t n;
@@ -90,7 +92,7 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     ctl_npy npy;
     size_t offset = ctl_npy_data_offset(in->head, in->head_len, why);
     if (offset == 0)
-        return REDUCE_E_BAD_MESSAGE;
+        return in->head_len < CTL_NPY_PREFIX ? REDUCE_E_IO : REDUCE_E_BAD_MESSAGE;
     uint8_t *header = malloc(offset > CTL_NPY_PREFIX ? offset : CTL_NPY_PREFIX);
     if (!header)
         return no_memory(why);
@@ -98,6 +100,8 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     memcpy(header, in->head, here);
     long more = offset > here ? read_head(in, header + here, offset - here, offset - here, why) : 0;
     int err = more < 0 ? REDUCE_E_IO : ctl_npy_parse(header, here + (size_t)more, source->dtype, &npy, why);
+    if (err && more >= 0 && here + (size_t)more < offset)
+        err = REDUCE_E_IO; /* as of all files that are cut */
     free(header);
     if (err)
         return err;
@@ -189,6 +193,7 @@ static int open_stream(ctl_input *in, ctl_kind kind, char why[CTL_WHY])
     ctl_pull *from = ctl_pull_behind(in->head, in->head_len, rest_of(in));
     from = (kind == CTL_IS_GZIP ? ctl_gunzip : ctl_unzstd)(from, &err, why);
     err = read_through(in, from, err, why);
+    in->checked = true;
     long n = err ? 0 : read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
     in->head_len = n > 0 ? (size_t)n : 0;
     return n < 0 ? in->err : err;
@@ -214,10 +219,35 @@ static int take_array(ctl_input *in, const ctl_source *source, const ctl_array *
     in->bytes = a->count * reduce_dtype_size(in->dtype);
     in->start = a->offset;
     in->head_len = in->head_at = 0;
+    in->checked = a->coding != CTL_PLAIN;
+    if (source->verify && a->coding == CTL_PLAIN && a->stored) {
+        err = ctl_check_crc(in->fd, a->offset - a->skip, a->stored, a->crc, why);
+        in->checked = true;
+    }
+    if (err)
+        return err;
+    if (a->masked && !(in->keep = ctl_hdf5_mask(in->fd, a, &err, why)))
+        return err ? err : no_memory(why);
     if (a->coding == CTL_PLAIN)
         return lseek(in->fd, (off_t)in->start, SEEK_SET) < 0 ? REDUCE_E_IO : 0;
     ctl_pull *pull = ctl_array_pull(in->fd, a, &err, why);
     return read_through(in, pull, err, why);
+}
+
+/* A dataset of HDF5 by a path that is not in the list: of a soft link, of a further hard link, with dots. */
+static const ctl_array *find_path(ctl_input *in, const ctl_source *source, ctl_directory *d, const char *member, uint64_t size)
+{
+    char why[CTL_WHY], *path = strdup(member);
+    ctl_directory one = {0};
+    bool found = path && !ctl_hdf5_list(&one, in->fd, size, source->no_scale, path, why) && one.n == 1;
+    free(path);
+    if (!found) {
+        ctl_directory_free(&one);
+        return NULL;
+    }
+    ctl_directory_free(d);
+    *d = one;
+    return d->arrays;
 }
 
 /* The member that the name says, or the only one. */
@@ -229,10 +259,12 @@ static int open_member(ctl_input *in, const ctl_source *source, ctl_kind kind, c
         snprintf(why, CTL_WHY, "a pipe of it cannot be read: it has to be a file");
         return REDUCE_E_TYPE;
     }
-    int err = ctl_directory_read(&d, kind, in->fd, size, why);
+    int err = ctl_directory_read(&d, kind, in->fd, size, source->no_scale, why);
     if (err)
         return err;
     const ctl_array *a = ctl_directory_find(&d, member, why);
+    if (!a && member && kind == CTL_IS_HDF5)
+        a = find_path(in, source, &d, member, size);
     err = a ? take_array(in, source, a, why) : REDUCE_E_TYPE;
     ctl_directory_free(&d);
     return err;
@@ -251,6 +283,7 @@ static int open_column(ctl_input *in, const ctl_source *source, const char *colu
                                                   : CTL_MISSING_NAN,
                          .guessed = !said && !source->floats};
     in->kind = "a column of text";
+    in->column = true;
     in->dtype = said ? said : source->floats ? REDUCE_F64 : 0;
     in->holes.placed = source->places;
     ctl_pull *from = ctl_csv_column(from_begin(in, 0), column, &o, &in->holes, &err, why);
@@ -277,11 +310,25 @@ static bool is_container(ctl_kind kind) { return kind == CTL_IS_ZIP || kind == C
 
 static bool is_stream(ctl_kind kind) { return kind == CTL_IS_GZIP || kind == CTL_IS_ZSTD; }
 
+/* Behind a user block of 2^10 bytes or more, HDF5 begins later than what was read ahead. */
+static bool is_hdf5_behind(int fd, uint64_t size)
+{
+    uint8_t head[8];
+    for (uint64_t at = CTL_HEAD; at + sizeof head <= size && at < UINT64_C(1) << 62; at *= 2)
+        if (pread(fd, head, sizeof head, (off_t)at) == (ssize_t)sizeof head && ctl_sniff(head, sizeof head).kind == CTL_IS_HDF5)
+            return true;
+    return false;
+}
+
 /* What the bytes are. Packed ones are raw elements if the user says so. */
-static ctl_sniffed sniff(const ctl_input *in, const ctl_source *source)
+static ctl_sniffed sniff(const ctl_input *in, const ctl_source *source, uint64_t size)
 {
     ctl_sniffed s = ctl_sniff(in->head, in->head_len);
     bool packed = is_stream(s.kind) || s.kind == CTL_IS_PACKED || s.kind == CTL_IS_ZIP;
+    bool unknown = s.kind == CTL_IS_RAW || s.kind == CTL_IS_TEXT || s.kind == CTL_IS_OTHER_TEXT;
+    if (unknown && in->regular && !in->pull && !source->dtype && !source->raw_dtype && !source->text &&
+        is_hdf5_behind(in->fd, size))
+        return (ctl_sniffed){CTL_IS_HDF5, "HDF5", NULL};
     return source->no_unpack && packed ? (ctl_sniffed){CTL_IS_RAW, "raw elements", NULL} : s;
 }
 
@@ -298,12 +345,12 @@ static bool is_foreign(ctl_kind kind) { return kind == CTL_IS_PACKED || kind == 
 
 static int open_kind(ctl_input *in, const ctl_source *source, const char *member, uint64_t size, char why[CTL_WHY])
 {
-    ctl_sniffed s = sniff(in, source);
+    ctl_sniffed s = sniff(in, source, size);
     if (!in->pull && is_stream(s.kind)) {
         int err = open_stream(in, s.kind, why);
         if (err)
             return err;
-        s = sniff(in, source);
+        s = sniff(in, source, size);
     }
     if ((source->text || member) && is_foreign(s.kind))
         return refuse(in, &s, why);
@@ -315,7 +362,10 @@ static int open_kind(ctl_input *in, const ctl_source *source, const char *member
         return open_column(in, source, member, why);
     if (!member)
         return open_elements(in, source, &s, size, why);
-    snprintf(why, CTL_WHY, "%s has no members or columns", s.kind == CTL_IS_RAW ? "a file of raw elements" : s.name);
+    snprintf(why, CTL_WHY, "%s has no members or columns",
+             !in->head_len          ? "an empty file"
+             : s.kind == CTL_IS_RAW ? "a file of raw elements"
+                                    : s.name);
     return REDUCE_E_TYPE;
 }
 
@@ -348,7 +398,7 @@ bool ctl_is_pipe(const char *name, struct stat *st)
 }
 
 /* Opens regular files only: the writer of a FIFO would see a reader come and go. */
-int ctl_arrays(const char *name, bool no_unpack, ctl_directory *d, char why[CTL_WHY])
+int ctl_arrays(const char *name, const ctl_options *o, ctl_directory *d, char why[CTL_WHY])
 {
     uint8_t head[CTL_HEAD];
     struct stat st;
@@ -358,12 +408,33 @@ int ctl_arrays(const char *name, bool no_unpack, ctl_directory *d, char why[CTL_
     if (fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode)) {
         ssize_t n = pread(fd, head, sizeof head, 0);
         ctl_kind kind = n > 0 ? ctl_sniff(head, (size_t)n).kind : CTL_IS_RAW;
-        bool read = is_container(kind) && !(kind == CTL_IS_ZIP && no_unpack);
-        err = read ? ctl_directory_read(d, kind, fd, (uint64_t)st.st_size, why) : 0;
+        bool unknown = kind == CTL_IS_RAW || kind == CTL_IS_TEXT || kind == CTL_IS_OTHER_TEXT;
+        if (unknown && !o->spec.dtype && is_hdf5_behind(fd, (uint64_t)st.st_size))
+            kind = CTL_IS_HDF5;
+        bool read = is_container(kind) && !(kind == CTL_IS_ZIP && o->no_unpack);
+        err = read ? ctl_directory_read(d, kind, fd, (uint64_t)st.st_size, o->no_scale, why) : 0;
     }
     if (fd >= 0)
         close(fd);
     return err;
+}
+
+static int open_unknown(ctl_input *in, const ctl_source *source, const char *member, uint64_t size, char why[CTL_WHY])
+{
+    long n = read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
+    if (n < 0)
+        return REDUCE_E_IO;
+    in->head_len = (size_t)n;
+    return open_kind(in, source, member, size, why);
+}
+
+/* Options about tables would be dropped without a word. */
+static int check_dialect(const ctl_input *in, const ctl_source *source, char why[CTL_WHY])
+{
+    if (in->column || !source->dialect || !ctl_has_dialect(source->dialect))
+        return 0;
+    snprintf(why, CTL_WHY, "it is not a table as text, which --delimiter, --header and the like are about");
+    return REDUCE_E_ARGUMENT;
 }
 
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
@@ -383,14 +454,12 @@ int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
     uint64_t size = 0;
     in->regular = file_size(in->fd, &size);
     in->start = in->regular ? (uint64_t)lseek(in->fd, 0, SEEK_CUR) : 0;
-    if (source->array)
-        return take_array(in, source, source->array, why);
     in->err = REDUCE_E_IO;
-    long n = read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
-    if (n < 0)
-        return REDUCE_E_IO;
-    in->head_len = (size_t)n;
-    return open_kind(in, source, member, size, why);
+    int err = source->array ? take_array(in, source, source->array, why) : open_unknown(in, source, member, size, why);
+    if (err || !source->verify || in->checked)
+        return err ? err : check_dialect(in, source, why);
+    snprintf(why, CTL_WHY, "it has no checksum, which --verify is about");
+    return REDUCE_E_ARGUMENT;
 }
 
 void ctl_close(ctl_input *in)
@@ -399,7 +468,8 @@ void ctl_close(ctl_input *in)
         close(in->fd);
     ctl_reader_free(in->reader);
     ctl_pull_close(in->pull);
-    in->pull = NULL;
+    ctl_pull_close(in->keep);
+    in->pull = in->keep = NULL;
     in->fd = -1;
     in->reader = NULL;
 }
@@ -512,7 +582,33 @@ long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
     return (long)have;
 }
 
-bool ctl_in_file(const ctl_input *in) { return in->regular && in->sized && !in->text && !in->swapped && !in->pull; }
+int ctl_read_all(ctl_input *in, uint8_t **data, size_t *bytes, char why[CTL_WHY])
+{
+    size_t room = 0;
+    *bytes = 0;
+    for (;;) {
+        if (*bytes == room) {
+            room = room ? 2 * room : FIRST_ROOM;
+            uint8_t *more = realloc(*data, room);
+            if (!more) {
+                snprintf(why, CTL_WHY, "no memory for what the pipe brings");
+                return REDUCE_E_NO_MEMORY;
+            }
+            *data = more;
+        }
+        long n = ctl_read_full(in, *data + *bytes, room - *bytes, why);
+        if (n < 0)
+            return in->err;
+        if (n == 0)
+            return 0;
+        *bytes += (size_t)n;
+    }
+}
+
+bool ctl_in_file(const ctl_input *in)
+{
+    return in->regular && in->sized && !in->text && !in->swapped && !in->pull && !in->keep;
+}
 
 bool ctl_shuffled(const ctl_input *in)
 {

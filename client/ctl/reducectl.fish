@@ -43,6 +43,7 @@ complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l skip-
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l missing -x -d "words for missing values"
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l no-unpack -d "packed bytes as elements"
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l no-scale -d "stored values of netCDF"
+complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l verify -d "compare with the CRC of .npz"
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l path -x -a "inline stream shm file" -d "how the data travel"
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l deadline -x -d "milliseconds"
 complete -c reducectl -n $reduces -s o -l out -x -a "(__reducectl_out)" -d "type of the value"

@@ -27,7 +27,7 @@ _reducectl() {
     '--tls-key[its key]:file:_files' '--no-autostart[start no daemon]' '--wait[for a daemon that is not there]:seconds:' '(-h --help)'{-h,--help}'[help]' '(-V --version)'{-V,--version}'[version]')
   tables=('(--no-header)--header[names in the first line]' '(--header)--no-header[none there]' '--delimiter[between fields]:character:(tab space)'
     '--decimal[mark]:character:' '--quote[around fields]:character:(none)' '--comment[begins one]:character:' '--skip-lines[before the table]:n:'
-    '--missing[words for missing values]:list:' '--no-unpack[packed bytes as elements]' '--no-scale[stored values of netCDF]')
+    '--missing[words for missing values]:list:' '--no-unpack[packed bytes as elements]' '--no-scale[stored values of netCDF]' '--verify[compare with the CRC of .npz]')
   if (( CURRENT == 2 )); then
     if [[ $PREFIX == *,* ]]; then
       compset -P '*,'

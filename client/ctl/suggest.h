@@ -10,7 +10,7 @@ const char *ctl_nearest(const char *word, const char *const *words, size_t n);
 /* The operation or command that is meant, by other people's names for it, too ("avg"). NULL: none is near. */
 const char *ctl_suggest_command(const char *word);
 
-/* What there is instead of an operation that there is not, as words after "reducectl has". NULL: the word is not one of those. */
+/* What there is instead of an operation that there is not, as words after "reducectl has". NULL: it is not one of those. */
 const char *ctl_instead(const char *word);
 
 /* The commands that are not operations, NULL behind the last. */

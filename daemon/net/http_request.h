@@ -13,6 +13,7 @@ typedef struct rd_http_request {
     bool keep;      /* the connection stays for another request */
     bool has_host;
     bool host_is_local;          /* its one Host is localhost, 127.0.0.1 or [::1], at any port */
+    bool gzip, gzip_named;       /* a reply may be gzip'd; and Accept-Encoding says so of gzip itself, which goes before "*" */
     char path[RD_HTTP_MAX_PATH]; /* without the query; "" if it is longer than any page's */
     size_t size;                 /* bytes of the head */
 } rd_http_request;

@@ -77,13 +77,21 @@ static const char *status_text(int status)
     }
 }
 
+/* A page in two encodings says which one this is, and that the choice is the request's. */
+static const char *encoding_fields(const rd_http_request *r, const rd_http_page *page)
+{
+    if (!page || !page->small)
+        return "";
+    return r->gzip ? "Vary: Accept-Encoding\r\nContent-Encoding: gzip\r\n" : "Vary: Accept-Encoding\r\n";
+}
+
 /* False: no memory. */
 static bool put_reply(peer *p, const rd_http_request *r, int status, const rd_http_page *page, const void *body, size_t size)
 {
     char head[768];
     int n = snprintf(head, sizeof head, "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n%s%s%s" HEADERS "\r\n",
                      status, status_text(status), page ? page->type : "text/plain; charset=utf-8", size,
-                     page && page->bytes ? "Content-Encoding: gzip\r\n" : "", status == 405 ? "Allow: GET, HEAD\r\n" : "",
+                     encoding_fields(r, page), status == 405 ? "Allow: GET, HEAD\r\n" : "",
                      r->keep ? "" : "Connection: close\r\n");
     p->out_size = (size_t)n + (r->head_only ? 0 : size);
     p->out = malloc(p->out_size);
@@ -128,6 +136,8 @@ static bool answer(const rd_http *h, peer *p, const rd_http_request *r)
         return put_status(p, r, r->status);
     if (!page)
         return put_status(p, r, 404);
+    if (page->bytes && r->gzip)
+        return put_reply(p, r, 200, page, page->small, page->small_size);
     if (page->bytes)
         return put_reply(p, r, 200, page, page->bytes, page->size);
     size_t size = 0;

@@ -21,8 +21,10 @@ typedef struct rd_http_page {
     const char *path, *type;
     rd_http_text *text;         /* made anew for each request */
     rd_http_own_text *own;      /* ... */
-    const unsigned char *bytes; /* gzip'd; NULL: one of the above */
+    const unsigned char *bytes; /* NULL: one of the above */
     size_t size;
+    const unsigned char *small; /* the same, gzip'd, for those who accept that */
+    size_t small_size;
 } rd_http_page;
 
 /* Serve `url`, http://ADDRESS:PORT, by the socket `passed`, which is closed at the end, or a new one if that is -1. NULL: `why`

@@ -120,22 +120,22 @@ static const struct {
     bool takes_room; /* it is held until the engine has finished it: refused when too many are held */
     bool in_time; /* refused once its deadline has passed. (FINISH ends its stream even then, and LIST and others are quick) */
 } table[] = {
-    [RP_MSG_HELLO] = {dispatch_hello, .sessionless = true},
-    [RP_MSG_PING] = {dispatch_ping, .sessionless = true},
-    [RP_MSG_QUERY] = {rd_on_query},
-    [RP_MSG_REDUCE] = {rd_on_reduce, .new_work = true, .takes_room = true, .in_time = true},
-    [RP_MSG_BEGIN] = {rd_on_begin, .new_work = true},
-    [RP_MSG_APPEND] = {rd_on_append, .takes_room = true, .in_time = true},
-    [RP_MSG_FINISH] = {rd_on_finish},
-    [RP_MSG_ABORT] = {rd_on_abort},
-    [RP_MSG_REDUCE_AT] = {rd_on_reduce_at, .new_work = true, .takes_room = true, .in_time = true},
-    [RP_MSG_STORE] = {rd_on_store, .new_work = true, .takes_room = true},
-    [RP_MSG_WRITE] = {rd_on_write, .takes_room = true, .in_time = true},
-    [RP_MSG_WRITE_AT] = {rd_on_write_at, .takes_room = true, .in_time = true},
-    [RP_MSG_COMMIT] = {rd_on_commit},
-    [RP_MSG_LIST] = {rd_on_list},
-    [RP_MSG_DROP] = {rd_on_drop},
-    [RP_MSG_CANCEL] = {dispatch_cancel},
+    [RP_MSG_HELLO] = {.run = dispatch_hello, .sessionless = true},
+    [RP_MSG_PING] = {.run = dispatch_ping, .sessionless = true},
+    [RP_MSG_QUERY] = {.run = rd_on_query},
+    [RP_MSG_REDUCE] = {.run = rd_on_reduce, .new_work = true, .takes_room = true, .in_time = true},
+    [RP_MSG_BEGIN] = {.run = rd_on_begin, .new_work = true},
+    [RP_MSG_APPEND] = {.run = rd_on_append, .takes_room = true, .in_time = true},
+    [RP_MSG_FINISH] = {.run = rd_on_finish},
+    [RP_MSG_ABORT] = {.run = rd_on_abort},
+    [RP_MSG_REDUCE_AT] = {.run = rd_on_reduce_at, .new_work = true, .takes_room = true, .in_time = true},
+    [RP_MSG_STORE] = {.run = rd_on_store, .new_work = true, .takes_room = true},
+    [RP_MSG_WRITE] = {.run = rd_on_write, .takes_room = true, .in_time = true},
+    [RP_MSG_WRITE_AT] = {.run = rd_on_write_at, .takes_room = true, .in_time = true},
+    [RP_MSG_COMMIT] = {.run = rd_on_commit},
+    [RP_MSG_LIST] = {.run = rd_on_list},
+    [RP_MSG_DROP] = {.run = rd_on_drop},
+    [RP_MSG_CANCEL] = {.run = dispatch_cancel},
 };
 enum { MESSAGES = sizeof table / sizeof table[0] };
 

@@ -1,4 +1,4 @@
-/* The page that a browser shows, gzip'd into the program at build (page/). */
+/* The page that a browser shows, put into the program at build (page/). */
 #ifndef RD_PAGE_H
 #define RD_PAGE_H
 
@@ -6,8 +6,10 @@
 
 typedef struct rd_page_file {
     const char *path, *type;
-    const unsigned char *bytes; /* gzip'd */
+    const unsigned char *bytes;
     size_t size;
+    const unsigned char *small; /* the same, gzip'd */
+    size_t small_size;
 } rd_page_file;
 
 enum { RD_PAGE_FILES = 4 };

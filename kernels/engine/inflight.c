@@ -14,6 +14,7 @@ void rk_inflight_init(rk_inflight *f, const rk_options *o)
     f->done_end = &f->done;
     rk_spin_lock_init(&f->lock);
     rk_busy_init(&f->busy);
+    f->busy.all = o->busy;
 }
 
 void rk_inflight_fini(rk_inflight *f)
@@ -80,7 +81,7 @@ static void measure(rk_inflight *f, uint64_t bytes)
         return;
     const uint64_t busy = rk_busy_ns(&f->busy);
     const double now = (double)f->rated / (double)(busy - f->rated_ns + 1), old = f->rate;
-    const double rate = old > 0 ? (old + now) / 2 : now;
+    double rate = old > 0 ? (old + now) / 2 : now;
     __atomic_store(&f->rate, &rate, __ATOMIC_RELAXED);
     f->rated = 0;
     f->rated_ns = busy;

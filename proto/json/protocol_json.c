@@ -182,7 +182,7 @@ static void put_results(void)
 static void put_limits(void)
 {
     open_map("  ", "limits");
-#define X(NAME) lower_number(#NAME + sizeof "RP_" - 1, NAME);
+#define X(NAME) lower_number(&#NAME[sizeof "RP_" - 1], NAME);
     RP_LIMITS(X) /* every number of limits.h, by the Makefile */
 #undef X
     close_map("  ");

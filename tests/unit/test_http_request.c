@@ -73,6 +73,35 @@ static void one_host_that_is_this_machine_is_local(void **state)
     assert_false(is_local("Host: localhost\r\nHost: localhost\r\n") || is_local("X-Host: localhost\r\n"));
 }
 
+static bool takes_gzip(const char *fields)
+{
+    char text[256];
+    snprintf(text, sizeof text, "GET / HTTP/1.1\r\n%s\r\n", fields);
+    return parsed(text).gzip;
+}
+
+static void gzip_is_for_those_who_accept_it(void **state)
+{
+    (void)state;
+    static const char *const accept[] = {
+        "gzip",        "gzip, deflate, br", "br , GZIP", "deflate;q=1, gzip;q=0.001", "*", "br;q=0, *;q=0.5", "*;q=0, gzip",
+        "gzip, *;q=0", "gzip ; q=1",        ",,gzip"};
+    static const char *const refuse[] = {"",      "identity",    "deflate, br", "gzip;q=0",     "gzip;q=0.0", "gzip; Q=0.000",
+                                         "*;q=0", "gzip;q=0, *", "*, gzip;q=0", "xgzip, gzipx", "br;gzip",    ";",
+                                         ",",     "gzi"};
+    char field[128];
+    for (size_t i = 0; i < sizeof accept / sizeof *accept; i++) {
+        snprintf(field, sizeof field, "Accept-Encoding: %s\r\n", accept[i]);
+        assert_true(takes_gzip(field));
+    }
+    for (size_t i = 0; i < sizeof refuse / sizeof *refuse; i++) {
+        snprintf(field, sizeof field, "accept-encoding: %s\r\n", refuse[i]);
+        assert_false(takes_gzip(field));
+    }
+    assert_false(takes_gzip("") || takes_gzip("Accept: gzip\r\n"));
+    assert_true(takes_gzip("Accept-Encoding: br\r\nAccept-Encoding: gzip\r\n"));
+}
+
 static void others_are_refused_and_end_the_connection(void **state)
 {
     (void)state;
@@ -118,11 +147,9 @@ static void long_ones_end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_is_whole_at_its_empty_line),
-        cmocka_unit_test(connections_end_as_the_client_says),
-        cmocka_unit_test(one_host_that_is_this_machine_is_local),
-        cmocka_unit_test(others_are_refused_and_end_the_connection),
-        cmocka_unit_test(long_ones_end),
+        cmocka_unit_test(a_request_is_whole_at_its_empty_line),      cmocka_unit_test(connections_end_as_the_client_says),
+        cmocka_unit_test(one_host_that_is_this_machine_is_local),    cmocka_unit_test(gzip_is_for_those_who_accept_it),
+        cmocka_unit_test(others_are_refused_and_end_the_connection), cmocka_unit_test(long_ones_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

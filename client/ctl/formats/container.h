@@ -66,6 +66,8 @@ long ctl_pull_fail(ctl_pull *p, int err, char why[CTL_WHY], const char *text);
 ctl_pull *ctl_gunzip(ctl_pull *from, int *err, char why[CTL_WHY]);
 /* A deflated zip member: `bytes` bytes of this CRC come out. */
 ctl_pull *ctl_inflate(ctl_pull *from, uint64_t bytes, uint32_t crc, int *err, char why[CTL_WHY]);
+/* Have `bytes` bytes at `offset` this CRC? 0, or a reduce_err with `why`. */
+int ctl_check_crc(int fd, uint64_t offset, uint64_t bytes, uint32_t want, char why[CTL_WHY]);
 ctl_pull *ctl_unzstd(ctl_pull *from, int *err, char why[CTL_WHY]);
 /* ---- directory.c ---- */
 
@@ -81,6 +83,7 @@ typedef struct ctl_array {
     int dtype;                /* reduce_dtype, or 0: cannot be reduced */
     bool swapped;             /* big-endian */
     bool fortran;             /* the first index runs fastest */
+    bool packed, masked;      /* by attributes of netCDF: values are computed, elements may be missing */
     int dims;
     uint64_t shape[CTL_MAX_DIMS];
     uint64_t count; /* elements, the product of shape */
@@ -105,11 +108,12 @@ const ctl_array *ctl_directory_find(const ctl_directory *d, const char *name, ch
 /* Set dims and shape and compute count. False: more than CTL_MAX_DIMS dimensions, or too many elements. */
 bool ctl_array_shape(ctl_array *a, size_t dims, const uint64_t *shape);
 
-/* The arrays of an open regular file of `size` bytes. 0, or a reduce_err with `why`. */
-int ctl_directory_read(ctl_directory *d, ctl_kind kind, int fd, uint64_t size, char why[CTL_WHY]);
+/* The arrays of an open regular file of `size` bytes; `stored`: without what attributes of netCDF make of them. 0, or a
+ * reduce_err with `why`. */
+int ctl_directory_read(ctl_directory *d, ctl_kind kind, int fd, uint64_t size, bool stored, char why[CTL_WHY]);
 /* The arrays of a file that may hold several, if no member is named. Otherwise the list is empty, and ctl_open finds out
  * whether the file can be read. 0, or a reduce_err with `why`. (input.c) */
-int ctl_arrays(const char *name, bool no_unpack, ctl_directory *d, char why[CTL_WHY]);
+int ctl_arrays(const char *name, const ctl_options *o, ctl_directory *d, char why[CTL_WHY]);
 /* The elements of an array that is not CTL_PLAIN, as a stream. */
 ctl_pull *ctl_array_pull(int fd, const ctl_array *a, int *err, char why[CTL_WHY]);
 
@@ -143,10 +147,13 @@ int ctl_npz_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_WHY]);
 /* `header`: the JSON, without the length in front of it, of a file of `size` bytes. */
 int ctl_safetensors_parse(ctl_directory *d, const char *header, size_t len, uint64_t size, char why[CTL_WHY]);
 int ctl_safetensors_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_WHY]);
-int ctl_hdf5_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_WHY]);
+/* `stored`: without what attributes of netCDF make of them. `name`: only the dataset of this path, if there is one; or NULL. */
+int ctl_hdf5_list(ctl_directory *d, int fd, uint64_t size, bool stored, char *name, char why[CTL_WHY]);
 /* `records`: what reducectl-hdf5 reports about a file of `size` bytes. */
 int ctl_hdf5_parse(ctl_directory *d, const uint8_t *records, size_t len, uint64_t size, char why[CTL_WHY]);
 ctl_pull *ctl_hdf5_pull(int fd, const ctl_array *a, int *err, char why[CTL_WHY]);
+/* A byte for each element of a masked array: 0 if it is missing. */
+ctl_pull *ctl_hdf5_mask(int fd, const ctl_array *a, int *err, char why[CTL_WHY]);
 
 /* Read `n` bytes at `offset`; fewer are an error. 0, or a reduce_err with `why`. */
 int ctl_read_at(int fd, void *to, size_t n, uint64_t offset, char why[CTL_WHY]);

@@ -38,6 +38,8 @@ static int take_record(ctl_directory *d, const h5r_record *r, const char *name, 
     a->swapped = r->flags & H5R_SWAPPED;
     a->coding = r->flags & H5R_CONTIGUOUS ? CTL_PLAIN : CTL_BY_HDF5;
     a->offset = r->offset;
+    a->packed = r->flags & H5R_PACKED;
+    a->masked = r->flags & H5R_MASKED;
     if (r->dims > H5R_MAX_DIMS || !ctl_array_shape(a, r->dims, r->shape))
         return bad(why, "an impossible shape");
     if (a->dtype && a->coding == CTL_PLAIN && (a->offset > size || a->count > (size - a->offset) / element)) {
@@ -197,10 +199,10 @@ static int read_all(ctl_pull *p, uint8_t **all, size_t *len, char why[CTL_WHY])
     }
 }
 
-int ctl_hdf5_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_WHY])
+int ctl_hdf5_list(ctl_directory *d, int fd, uint64_t size, bool stored, char *name, char why[CTL_WHY])
 {
-    static char program[] = H5R_PROGRAM, list[] = "list";
-    char *argv[] = {program, list, NULL};
+    static char program[] = H5R_PROGRAM, list[] = "list", list_stored[] = "list-stored";
+    char *argv[] = {program, stored ? list_stored : list, name, NULL};
     uint8_t *records = NULL;
     size_t len = 0;
     int err = 0;
@@ -215,9 +217,21 @@ int ctl_hdf5_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_WHY])
     return err;
 }
 
+static ctl_pull *start_reading(int fd, char *command, const ctl_array *a, int *err, char why[CTL_WHY])
+{
+    static char program[] = H5R_PROGRAM;
+    char *argv[] = {program, command, a->name, NULL};
+    return start(fd, argv, err, why);
+}
+
 ctl_pull *ctl_hdf5_pull(int fd, const ctl_array *a, int *err, char why[CTL_WHY])
 {
-    static char program[] = H5R_PROGRAM, read[] = "read";
-    char *argv[] = {program, read, a->name, NULL};
-    return start(fd, argv, err, why);
+    static char read[] = "read", unpack[] = "unpack";
+    return start_reading(fd, a->packed ? unpack : read, a, err, why);
+}
+
+ctl_pull *ctl_hdf5_mask(int fd, const ctl_array *a, int *err, char why[CTL_WHY])
+{
+    static char mask[] = "mask";
+    return start_reading(fd, mask, a, err, why);
 }

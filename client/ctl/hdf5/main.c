@@ -11,6 +11,7 @@
 
 #include "client/ctl/hdf5/confine.h"
 #include "client/ctl/hdf5/datasets.h"
+#include "client/ctl/hdf5/packing.h"
 #include "client/reduce.h"
 
 #define THE_FILE "/proc/self/fd/0"
@@ -145,7 +146,41 @@ static bool is_bare_dimension(hid_t set)
     return !strcmp(text, NO_VARIABLE);
 }
 
-static bool describe(hid_t set, h5r_record *r)
+/* How the file is looked at. */
+typedef struct view {
+    bool stored; /* attributes of netCDF are left alone */
+    bool netcdf; /* netCDF wrote the file */
+} view;
+
+/* Does a variable have what only netCDF writes? */
+static bool is_netcdf(const view *w, hid_t set)
+{
+    return w->netcdf || H5Aexists(set, "_Netcdf4Dimid") > 0 || H5Aexists(set, "DIMENSION_LIST") > 0;
+}
+
+/* What the attributes make of the elements, in the record. */
+static void describe_packing(const view *w, hid_t set, h5r_record *r)
+{
+    h5r_packing p;
+    const char *stored = reduce_dtype_name((int)r->dtype);
+    snprintf(r->type, sizeof r->type, "%s", stored);
+    if (w->stored)
+        return;
+    if (!h5r_examine(&p, set, (int)r->dtype, is_netcdf(w, set))) {
+        r->dtype = 0;
+        snprintf(r->type, sizeof r->type, "%s in an unknown packing", stored);
+        return;
+    }
+    r->dtype = (uint32_t)p.stored;
+    r->flags |= p.masked ? H5R_MASKED : 0;
+    if (h5r_is_scaled(&p)) {
+        r->dtype = REDUCE_F64;
+        r->flags = (r->flags & H5R_MASKED) | H5R_PACKED;
+        snprintf(r->type, sizeof r->type, "%s packed", stored);
+    }
+}
+
+static bool describe(const view *w, hid_t set, h5r_record *r)
 {
     hsize_t shape[H5S_MAX_RANK];
     hid_t type = H5Dget_type(set), space = H5Dget_space(set);
@@ -164,10 +199,10 @@ static bool describe(hid_t set, h5r_record *r)
         r->flags |= is_contiguous(set, &r->offset) ? H5R_CONTIGUOUS : 0;
         if (!(r->flags & H5R_CONTIGUOUS)) /* libhdf5 swaps what it reads */
             r->flags = 0;
-        snprintf(r->type, sizeof r->type, "%s",
-                 r->dtype            ? reduce_dtype_name((int)r->dtype)
-                 : is_elsewhere(set) ? "in other files"
-                                     : class_name(type));
+        if (r->dtype)
+            describe_packing(w, set, r);
+        else
+            snprintf(r->type, sizeof r->type, "%s", is_elsewhere(set) ? "in other files" : class_name(type));
     }
     if (type >= 0)
         H5Tclose(type);
@@ -176,34 +211,48 @@ static bool describe(hid_t set, h5r_record *r)
     return ok;
 }
 
+/* Its record, and a name that begins with a slash. What cannot be described is in the list without a type: the other datasets
+ * can be read. */
+static void tell(const view *w, hid_t set, const char *slash, const char *name)
+{
+    h5r_record r = {0};
+    if (set < 0 || !describe(w, set, &r)) {
+        r = (h5r_record){0};
+        snprintf(r.type, sizeof r.type, "unknown to this libhdf5");
+    }
+    r.name_len = (uint32_t)(strlen(slash) + strlen(name));
+    fwrite(&r, sizeof r, 1, stdout);
+    fputs(slash, stdout);
+    fputs(name, stdout);
+}
+
 /* Called for each object that hard links lead to: links into other files are not followed. */
 static herr_t hdf5_each(hid_t root, const char *name, const H5O_info_t *info, void *arg)
 {
-    h5r_record r = {0};
-    (void)arg;
     if (info->type != H5O_TYPE_DATASET || strlen(name) + 1 > H5R_MAX_NAME)
         return 0;
     h5r_more_time(0);
     hid_t set = H5Dopen2(root, name, H5P_DEFAULT);
-    if (set < 0)
-        return -1;
-    bool ok = is_bare_dimension(set) || describe(set, &r);
-    H5Dclose(set);
-    if (!ok)
-        return -1;
-    if (!r.type[0]) /* a bare dimension */
-        return 0;
-    r.name_len = (uint32_t)strlen(name) + 1;
-    fwrite(&r, sizeof r, 1, stdout);
-    fputc('/', stdout);
-    fwrite(name, r.name_len - 1, 1, stdout);
+    if (set < 0 || !is_bare_dimension(set))
+        tell(arg, set, "/", name);
+    if (set >= 0)
+        H5Dclose(set);
     return 0;
 }
 
-static int list(hid_t file)
+static int list(hid_t file, view *w)
 {
-    if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, hdf5_each, NULL, H5O_INFO_BASIC) < 0)
+    if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_INC, hdf5_each, w, H5O_INFO_BASIC) < 0)
         return fail("libhdf5 cannot read its groups: the file is malformed");
+    return 0;
+}
+
+/* The dataset of any path, also by soft links; nothing if there is none. */
+static int list_one(hid_t file, view *w, const char *name)
+{
+    hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
+    if (set >= 0 && !is_bare_dimension(set))
+        tell(w, set, "", name);
     return 0;
 }
 
@@ -235,8 +284,45 @@ static hsize_t rows_at_a_time(hid_t set, const hsize_t *shape, int dims, size_t 
     return (rows + per - 1) / per * per;
 }
 
+/* What goes out of a block of stored elements. */
+typedef struct conversion {
+    enum { AS_STORED, UNPACKED, MASK } kind;
+    h5r_packing packing;
+    void *out; /* of a block */
+} conversion;
+
+static bool put_elements(const conversion *c, const void *block, size_t bytes, size_t element)
+{
+    size_t n = bytes / element, size = c->kind == UNPACKED ? sizeof(double) : c->kind == MASK ? 1 : element;
+    if (c->kind == UNPACKED)
+        h5r_unpack(&c->packing, c->out, block, n);
+    else if (c->kind == MASK)
+        h5r_mask(&c->packing, c->out, block, n);
+    return n == 0 || fwrite(c->kind == AS_STORED ? block : c->out, n * size, 1, stdout) == 1;
+}
+
+/* libhdf5 could not read: by its name the filter that it lacks, if that is why. */
+static int fail_to_read(hid_t set)
+{
+    hid_t plan = H5Dget_create_plist(set);
+    int n = plan < 0 ? 0 : H5Pget_nfilters(plan);
+    for (int i = 0; i < n; i++) {
+        unsigned flags, settings[32], config;
+        size_t room = sizeof settings / sizeof *settings;
+        char name[64] = "", text[160];
+        H5Z_filter_t filter = H5Pget_filter2(plan, (unsigned)i, &flags, &room, settings, sizeof name, name, &config);
+        if (filter < 0 || H5Zfilter_avail(filter) > 0)
+            continue;
+        snprintf(text, sizeof text,
+                 "the filter %d of its elements%s%s%s is missing: h5repack -f NONE FILE NEW, where it is installed", filter,
+                 name[0] ? " (" : "", name, name[0] ? ")" : "");
+        return fail(text);
+    }
+    return fail("libhdf5 cannot read the elements: the file is damaged");
+}
+
 static int write_block(hid_t set, hid_t type, hid_t space, hsize_t from, hsize_t rows, hsize_t *shape, int dims, size_t element,
-                       void *block)
+                       void *block, const conversion *c)
 {
     hsize_t start[H5S_MAX_RANK] = {from}, count[H5S_MAX_RANK], bytes = element;
     for (int i = 0; i < dims; i++) {
@@ -250,21 +336,27 @@ static int write_block(hid_t set, hid_t type, hid_t space, hsize_t from, hsize_t
     if (memory >= 0)
         H5Sclose(memory);
     if (!ok)
-        return fail("libhdf5 cannot read the elements: the file is damaged, or a filter is missing");
-    return fwrite(block, (size_t)bytes, 1, stdout) == 1 ? 0 : 1;
+        return fail_to_read(set);
+    return put_elements(c, block, (size_t)bytes, element) ? 0 : 1;
 }
 
-static int write_all(hid_t set, hid_t type, hid_t space)
+static int write_scalar(hid_t set, hid_t type, conversion *c)
+{
+    uint8_t value[16];
+    double out;
+    c->out = &out;
+    if (H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) < 0)
+        return fail_to_read(set);
+    return put_elements(c, value, H5Tget_size(type), H5Tget_size(type)) ? 0 : 1;
+}
+
+static int write_all(hid_t set, hid_t type, hid_t space, conversion *c)
 {
     hsize_t shape[H5S_MAX_RANK] = {1};
     size_t element = H5Tget_size(type);
     int dims = H5Sget_simple_extent_dims(space, shape, NULL), code = 0;
-    if (dims == 0) { /* a scalar */
-        char value[16];
-        if (H5Dread(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, value) < 0)
-            return fail("libhdf5 cannot read the value");
-        return fwrite(value, element, 1, stdout) == 1 ? 0 : 1;
-    }
+    if (dims == 0)
+        return write_scalar(set, type, c);
     hsize_t rows = rows_at_a_time(set, shape, dims, element), bytes = element;
     if (rows > shape[0])
         rows = shape[0];
@@ -272,15 +364,17 @@ static int write_all(hid_t set, hid_t type, hid_t space)
         if (__builtin_mul_overflow(bytes, i ? shape[i] : rows, &bytes))
             return fail("a row of chunks is larger than memory");
     void *block = malloc((size_t)bytes + 1);
-    if (!block)
+    c->out = c->kind == AS_STORED ? NULL : malloc((size_t)bytes / element * sizeof(double) + 1);
+    if (!block || (c->kind != AS_STORED && !c->out))
         return fail("a row of chunks is larger than memory");
     for (hsize_t at = 0; at < shape[0] && bytes && !code; at += rows)
-        code = write_block(set, type, space, at, rows < shape[0] - at ? rows : shape[0] - at, shape, dims, element, block);
+        code = write_block(set, type, space, at, rows < shape[0] - at ? rows : shape[0] - at, shape, dims, element, block, c);
     free(block);
+    free(c->out);
     return code;
 }
 
-static int read_set(hid_t file, const char *name)
+static int read_set(hid_t file, const view *w, const char *name, conversion *c)
 {
     hid_t set = H5Dopen2(file, name, H5P_DEFAULT);
     if (set < 0)
@@ -288,15 +382,34 @@ static int read_set(hid_t file, const char *name)
     if (is_elsewhere(set))
         return fail("the elements lie in other files");
     hid_t stored = H5Dget_type(set), type = native_type(stored), space = H5Dget_space(set);
-    if (type < 0 || space < 0 || !element_type(stored))
+    const int dtype = element_type(stored);
+    if (type < 0 || space < 0 || !dtype || !h5r_examine(&c->packing, set, dtype, is_netcdf(w, set)))
         return fail("the elements cannot be reduced");
-    return write_all(set, type, space);
+    return write_all(set, type, space, c);
+}
+
+static int obey(hid_t file, const char *command, const char *name)
+{
+    view w = {.stored = !strcmp(command, "list-stored"), .netcdf = H5Aexists(file, "_NCProperties") > 0};
+    conversion c = {.kind = !strcmp(command, "unpack") ? UNPACKED : !strcmp(command, "mask") ? MASK : AS_STORED};
+    if (strncmp(command, "list", 4) != 0)
+        return read_set(file, &w, name, &c);
+    return name ? list_one(file, &w, name) : list(file, &w);
+}
+
+/* Is this what reducectl says? */
+static bool is_command(int argc, char **argv)
+{
+    static const char *const commands[] = {"list", "list-stored", "read", "unpack", "mask"};
+    bool known = false;
+    for (size_t i = 0; i < sizeof commands / sizeof *commands && argc > 1; i++)
+        known |= !strcmp(argv[1], commands[i]) && (argc == 3 || (argc == 2 && i < 2));
+    return known;
 }
 
 int main(int argc, char **argv)
 {
-    bool reads = argc == 3 && !strcmp(argv[1], "read");
-    if (!reads && (argc != 2 || strcmp(argv[1], "list")))
+    if (!is_command(argc, argv))
         return fail("reducectl-hdf5 is a part of reducectl, which runs it: reducectl OP FILE.h5:/NAME");
     if (!h5r_confine())
         return fail("the process that reads HDF5 cannot be confined");
@@ -306,7 +419,7 @@ int main(int argc, char **argv)
     hid_t file = H5Fopen(THE_FILE, H5F_ACC_RDONLY, H5P_DEFAULT);
     if (file < 0)
         return fail("libhdf5 cannot open it: the file is malformed or cut");
-    int code = reads ? read_set(file, argv[2]) : list(file);
+    int code = obey(file, argv[1], argc > 2 ? argv[2] : NULL);
     if (fflush(stdout) && !code)
         code = 1;
     _exit(code); /* nothing was written, so nothing needs closing */

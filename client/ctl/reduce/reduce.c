@@ -99,8 +99,8 @@ static int run_array(ctl_work *w)
             return fail(w, "--initial", REDUCE_E_ARGUMENT, why);
         w->spec.initial = &w->initial;
     }
-    int err = w->o->mask ? open_mask(w, &mask, why) : 0;
-    int code = err ? fail(w, w->o->mask, err, why) : run_shape(w);
+    int err = ctl_has_own_mask(w) ? ctl_own_mask(w, &mask, why) : w->o->mask ? open_mask(w, &mask, why) : 0;
+    int code = err ? fail(w, ctl_has_own_mask(w) ? w->name : w->o->mask, err, why) : run_shape(w);
     ctl_close(&mask);
     return code;
 }
@@ -145,6 +145,7 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ct
                          .places = ctl_needs_indexes(w->o),
                          .no_unpack = w->o->no_unpack,
                          .no_scale = w->o->no_scale,
+                         .verify = w->o->verify,
                          .dialect = &w->o->dialect,
                          .array = array};
     if (w->o->text && source.floats)
@@ -203,7 +204,7 @@ static int file(reduce_client *c, const ctl_options *o, const char *name)
 {
     ctl_directory d = {0};
     char why[CTL_WHY] = "";
-    int err = ctl_is_resident(name) || o->text ? 0 : ctl_arrays(name, o->no_unpack, &d, why), code;
+    int err = ctl_is_resident(name) || o->text ? 0 : ctl_arrays(name, o, &d, why), code;
     if (err)
         return ctl_print_error(o, &(ctl_where){.name = name}, err, why);
     if (d.n > 1)

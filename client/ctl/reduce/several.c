@@ -8,7 +8,7 @@
 
 #include "client/ctl/formats/container.h"
 #include "client/ctl/op_table.h"
-#include "client/ctl/text/columns.h"
+#include "client/ctl/text/screen_text.h"
 
 typedef struct text {
     char text[CTL_MAX_NUMBER];
@@ -188,7 +188,7 @@ static int run_file(reduce_client *c, table *t, char **file)
 {
     ctl_directory d = {0};
     char why[CTL_WHY] = "";
-    int worst = CTL_OK, err = ctl_is_resident(*file) || t->o->text ? 0 : ctl_arrays(*file, t->o->no_unpack, &d, why);
+    int worst = CTL_OK, err = ctl_is_resident(*file) || t->o->text ? 0 : ctl_arrays(*file, t->o, &d, why);
     if (err) {
         worst = ctl_print_error(t->o, &(ctl_where){.name = *file}, err, why);
         even(t, *file, t->lines);
@@ -273,8 +273,10 @@ static void print_objects(const table *t)
 
 int ctl_reduce_several(reduce_client *c, const ctl_options *o)
 {
-    table t = {
-        .sink = {several_take, several_take_exact, several_take_column}, .o = o, .n = o->n_ops, .fused = ctl_is_one_pass(o)};
+    table t = {.sink = {.take = several_take, .take_exact = several_take_exact, .take_column = several_take_column},
+               .o = o,
+               .n = o->n_ops,
+               .fused = ctl_is_one_pass(o)};
     int worst = CTL_OK;
     for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
         int code = run_file(c, &t, o->files + i);

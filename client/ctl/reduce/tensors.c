@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "client/ctl/formats/container.h"
-#include "client/ctl/text/columns.h"
+#include "client/ctl/text/screen_text.h"
 #include "proto/types.h"
 
 enum {
@@ -127,7 +127,7 @@ static void submit(table *t, line *l)
     const ctl_array *a = l->array;
     reduce_spec s = spec_of(t, REDUCE_STATS, a->dtype, REDUCE_STATES_OUT);
     s.ddof = 0;
-    l->streamed = a->coding != CTL_PLAIN || a->swapped || s.path == REDUCE_PATH_STREAM;
+    l->streamed = a->coding != CTL_PLAIN || a->swapped || a->masked || s.path == REDUCE_PATH_STREAM;
     if (a->dtype && !l->streamed)
         keep_error(l, reduce_submit_file(t->c, &s, t->fd, a->offset, bytes_of(a), l->state, STATE, NULL, NULL, &l->job));
 }
@@ -137,19 +137,23 @@ static void stream(table *t, line *l)
     ctl_input in;
     ctl_options o = *t->o;
     ctl_work w = {.c = t->c, .o = &o, .in = &in, .n_in = 1};
+    ctl_input mask = {.fd = -1};
     char *name = NULL;
     if (asprintf(&name, "%s:%s", t->file, l->array->name) < 0) {
         keep_error(l, REDUCE_E_NO_MEMORY);
         return;
     }
-    ctl_source source = {.name = name, .array = l->array};
+    ctl_source source = {.name = name, .no_scale = o.no_scale, .array = l->array};
     int err = ctl_open(&in, &source, l->why);
     w.spec = spec_of(t, REDUCE_STATS, l->array->dtype, REDUCE_STATES_OUT);
     w.spec.ddof = 0;
     reduce_result r = REDUCE_RESULT_INIT;
+    if (!err && ctl_has_own_mask(&w))
+        err = ctl_own_mask(&w, &mask, l->why);
     if (!err)
         err = ctl_stream(&w, &w.spec, UINT64_MAX, l->state, STATE, &r, l->why);
     keep_error(l, err);
+    ctl_close(&mask);
     ctl_close(&in);
     free(name);
 }
@@ -272,7 +276,7 @@ bool ctl_is_table(const ctl_options *o)
 {
     const reduce_spec *s = &o->spec;
     return s->op == REDUCE_STATS && o->format != CTL_RAW && !o->mask && !o->offsets && !o->initial && !o->by_rows &&
-           !o->n_axes && !s->flags && !s->dtype;
+           !o->n_axes && !o->verify && !s->flags && !s->dtype;
 }
 
 static void run(table *t)

@@ -434,6 +434,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_state_merge": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t]),
     "reduce_state_merge_at": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t, c_uint64]),
     "reduce_state_finish": (c_int, [c_void_p, c_size_t, c_void_p, c_void_p, c_size_t]),
+    "reduce_states_finish": (c_int, [c_void_p, c_size_t, c_void_p, c_void_p, c_size_t]),
     "reduce_state_words": (c_size_t, [c_int, c_int]),
     "reduce_state_keys": (c_size_t, [c_int, c_int]),
     "reduce_state_to_words": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t]),

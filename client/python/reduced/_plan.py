@@ -198,14 +198,17 @@ def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
 
 def reply_code(p: Prepared) -> int:
     """reduce_dtype of a value that is to be rounded to a short float, or to be unsigned; 0: as it is."""
-    el, value = p.element, _abi.OPS[p.op].value
-    if value == "SAME" and el.kind == "i" and p.wanted.kind == "u":
-        return _abi.U64
-    if el.parts == 2 and p.op in ("var", "std", "rms"):  # rounded when the parts are joined
+    if p.element.parts == 2 and p.op in ("var", "std", "rms"):  # rounded when the parts are joined
         return 0
-    if value == "REAL" or value == "SAME" and el.kind == "f":
-        return part_code(p.wanted)
-    return 0
+    return out_code(p.op, p.element, p.wanted)
+
+
+def out_code(op: str, el: Element, wanted: np.dtype[Any]) -> int:
+    """The same for an operation and its elements."""
+    value = _abi.OPS[op].value
+    if value == "SAME" and el.kind == "i" and wanted.kind == "u":
+        return _abi.U64
+    return part_code(wanted) if value == "REAL" or value == "SAME" and el.kind == "f" else 0
 
 
 def is_wide(op: str, el: Element, wanted: np.dtype[Any]) -> bool:
@@ -299,6 +302,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
             return in_pieces(o.data, plan(op, o.data.nothing(), None, dtype, out, keepdims, initial, None, ddof, nan, None, wrap, make, state))
         o = Operand(*o.data.whole())
     keepdims = keepdims is not NO_VALUE and bool(keepdims) or o.matrix and axis is not None and offsets is None
+    if state and o.masked:
+        o = o._replace(masked=False)  # a state of masked elements alone is one of nothing
     if initial is not None:
         o = o._replace(data=roomy(op, o.data, initial))
     if isinstance(o.data, Remote) and o.keep is out is initial is where is offsets is None:

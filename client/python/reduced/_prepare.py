@@ -41,6 +41,7 @@ class Prepared:
         self.late: Array | None = None           # elements that make their result NaT
         self.counts: Any = None                  # of spans, for their mean
         self.masked = o.keep if o.masked else None
+        self.maskless = o.masked and o.keep is None  # a masked array without a mask: its results are masked arrays, too
         self.filename = o.filename
         self.matrix = o.matrix
         if self.masked is not None and op in CHOICES and not segments:

@@ -54,7 +54,7 @@ class Finish:
             return np.ma.masked
         if self.make:
             found = self.make(values, p, self.full if self.keepdims else None if self.shape else ())
-            return found if p.masked is None or p.asked != "minmax" else self.masked_pair(found)
+            return self.masked_pair(found) if p.asked == "minmax" and (p.maskless or p.masked is not None) else found
         if self.scalar and not self.given and p.wanted.kind not in "mM":
             one = fit(values, p.wanted, p.asked) if p.wanted.kind in "biu" else values  # floats with all bits, as those of other arrays
             return plain(np.asarray(one)[()], p.wanted)  # of complex numbers, dates and masked arrays
@@ -65,22 +65,25 @@ class Finish:
     def array(self, values: Array) -> Any:
         if self.out is not None:
             put_out(values, self.out, self.p.asked)
-            if self.p.masked is not None and isinstance(self.out, np.ma.MaskedArray):
-                self.out.mask = ~self.marked(self.p.masked, self.keepdims)
+            if isinstance(self.out, np.ma.MaskedArray) and (self.p.maskless or self.p.masked is not None):
+                self.out.mask = self.lost()
             return self.out
-        if self.p.masked is not None and not self.scalar:
-            return np.ma.MaskedArray(values, mask=~self.marked(self.p.masked, self.keepdims))
+        if (self.p.maskless or self.p.masked is not None) and not self.scalar:
+            return np.ma.MaskedArray(values, mask=self.lost())
         if self.p.matrix and values.ndim == 2:
             return values.view(np.matrix)
         return values[()] if self.scalar else values
 
     def masked_pair(self, pair: Any) -> Any:
         """The smallest and the largest element as masked arrays."""
-        marks: Any = self.p.masked
+        lost = self.lost()
         if self.scalar:
-            return pair if marks.any() else pair._make((np.ma.masked, np.ma.masked))
-        lost = ~self.marked(marks, self.keepdims)
+            return pair._make((np.ma.masked, np.ma.masked)) if np.all(lost) else pair
         return pair._make(np.ma.MaskedArray(x, mask=lost) for x in pair)
+
+    def lost(self) -> Any:
+        """Which results of a masked array have masked elements alone."""
+        return False if self.p.masked is None else ~self.marked(self.p.masked, self.keepdims)
 
     def marked(self, marks: Array, keepdims: bool = False) -> Array:
         """For each result, whether some element is marked."""

@@ -9,17 +9,19 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import PLAIN, Operand, operand, remote, to_numpy
+from ._arrays import PLAIN, Array, Operand, operand, remote, to_numpy
 from ._arrow import Flowing
 from ._elements import Element, element
 from ._errors import TypeError_
 from ._lib import check, lib
-from ._plan import NANS, cell_dtype, is_wide, plan
-from ._prepare import elements_of, result_dtype
+from ._plan import NANS, cell_dtype, is_wide, out_code, plan
+from ._prepare import PLACES, elements_of, result_dtype
 from ._results import fit, plain
 from ._run import run
 from ._sources import address
+from ._wide import numbers
 
+COUNT = slice(8, 16)  # where a state has the number of its elements (proto/PROTOCOL.md, Partial states)
 HERE = 1 << 12  # elements: more of them are reduced by the daemon
 OTHER_NAMES = {"ptp": "range", "norm": "norm2", "amin": "min", "amax": "max"}
 
@@ -60,10 +62,23 @@ def runs(keep: Any, size: int) -> Any:
     return zip(edges[::2], edges[1::2])
 
 
+def finished(op: str, el: Element, states: Array, wanted: np.dtype[Any], nan: str, ddof: int) -> Array:
+    """The values of consecutive states as a type, rounded to it once."""
+    if is_wide(op, el, wanted):
+        return fit(numbers(states.tobytes(), op, wanted), wanted, op)
+    out = out_code(op, el, wanted) if op != "stats" else 0
+    states, cells = np.ascontiguousarray(states), np.empty((len(states), 2) if op == "minmax" else len(states), cell_dtype(op, el, out))
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=el.code, out=out, nan=NANS[nan], ddof=ddof, rows=1)
+    check(lib().reduce_states_finish(address(states), states.nbytes, ctypes.byref(spec), address(cells), cells.nbytes))
+    return cells if op == "stats" else fit(cells, wanted, op)
+
+
 class State:
     """The state of one reduction: of no elements at first. `s += x` or `s.add(x)` adds elements, `s |= other` merges another state,
-    and `s.finish()`, `float(s)` and `int(s)` give the value. It pickles, so that parts can be reduced by other processes. Elements are
-    counted in the order in which they are added; `argmin` and `argmax` name places in it.
+    and `s.finish()`, `float(s)` and `int(s)` give the value. It pickles, so that parts can be reduced by other processes.
+
+    Places of `argmin`, `argmax` and `stats` count the elements in the order in which they are added or merged. A part that was added
+    with an `index` keeps its places in a merge.
 
     >>> a, b = reduced.state("sum", [1e16, 1.0]), reduced.state("sum", [-1e16])
     >>> a |= b
@@ -82,6 +97,8 @@ class State:
             raise TypeError(f"dtype: no state has elements of {self.dtype}")
         self._code = _abi.OPS[self.op].code, self._element.code
         self.count = 0  # of the elements that were added here
+        self._based = False  # an index was given: places are those in the whole array
+        self._followed = True  # the count says where the next element is
         self._using = threading.Lock()  # taken for each change: several threads may add elements
         self._bytes = ctypes.create_string_buffer(lib().reduce_state_size(*self._code) or 1)
         check(lib().reduce_state_init(self._bytes, len(self._bytes), *self._code))
@@ -108,6 +125,10 @@ class State:
         if far is None:
             data, keep = elements_of(a, self.dtype, "a")
         size = prod(data.shape)
+        if index is None:
+            self._next()
+        elif index != self.count:
+            self._based, self._followed = True, False
         if far is None and size <= HERE:
             with self._using:
                 first = self.count if index is None else int(index)
@@ -125,20 +146,34 @@ class State:
                 self.count -= size
             raise
 
-    def _merge(self, other: bytes) -> None:
+    def _next(self) -> None:
+        """ValueError if the index of the next element is not known."""
+        if self.op in PLACES and not self._followed:
+            raise ValueError("index: how many elements came before is not known; give `index`, or `count` to from_bytes")
+
+    def _merge(self, other: bytes, index: int | None = 0) -> None:
+        """`index`: by how much the other's places move; None: by the number of elements here."""
         check(lib().reduce_state_check(other, len(other), *self._code))
         with self._using:
-            check(lib().reduce_state_merge(self._bytes, len(self._bytes), other, len(other)))
+            by = self.count if index is None else index
+            check(lib().reduce_state_merge_at(self._bytes, len(self._bytes), other, len(other), by))
 
     def merge(self, other: State) -> State:
-        """Add the elements of another state of the same operation and type."""
+        """Add the elements of another state of the same operation and type. Its places follow those of the elements here, unless it
+        has an index of its own."""
         if not isinstance(other, State):
             raise TypeError(f"other is a State, not {type(other).__name__}")
         if (other.op, other.dtype) != (self.op, self.dtype):
             raise TypeError_(f"TYPE: other is a state of {other.op} of {other.dtype}, not of {self.op} of {self.dtype}", "other")
-        self._merge(bytes(other))
+        placed = self.op in PLACES and not other._based and other.count
+        if placed and self._based:
+            raise ValueError("other: its elements were counted from 0, but those here have an index; give one to both")
+        if placed:
+            self._next()
+        self._merge(bytes(other), None if placed else 0)
         with self._using:
-            self.count += other.count
+            self.count, self._based = self.count + other.count, self._based or other._based
+            self._followed = self._followed and other._followed
         return self
 
     def finish(self, *, out: Any = None, ddof: int | None = None) -> Any:
@@ -146,7 +181,6 @@ class State:
         wanted = dtype_of(out, "out") if out is not None else result_dtype(self.op, self._element)
         el, code = self._element, 0 if out is None else element(wanted, "out").code
         if is_wide(self.op, el, wanted):
-            from ._wide import numbers
             found = numbers(bytes(self), self.op, wanted)
             return plain(found[0], wanted) if out is None else fit(found, wanted, self.op)[0]
         spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=self._code[0], dtype=self._code[1], out=code, nan=NANS[self.nan],
@@ -177,8 +211,9 @@ class State:
         return s
 
     @classmethod
-    def from_bytes(cls, op: str, dtype: Any, data: bytes, **kw: Any) -> State:
-        """The state of `bytes(state)`, also one that the daemon or `reducectl --partial` wrote."""
+    def from_bytes(cls, op: str, dtype: Any, data: bytes, *, count: int | None = None, **kw: Any) -> State:
+        """The state of `bytes(state)`, also one that the daemon or `reducectl --partial` wrote. Its places stay as they are, and what is
+        added to it needs an `index`. With `count` they were counted from 0, and so many elements, left out or not, came before."""
         s = cls(op, dtype, **kw)
         try:
             data = bytes(memoryview(data))
@@ -186,6 +221,12 @@ class State:
             raise TypeError(f"data is bytes, not {type(data).__name__}") from None
         check(lib().reduce_state_check(data, len(data), *s._code))
         s._bytes = ctypes.create_string_buffer(data, len(s._bytes))
+        s.count = int.from_bytes(data[COUNT], "little")
+        s._based, s._followed = count is None, count is not None
+        if count is not None:
+            if not isinstance(count, (int, np.integer)) or count < s.count:
+                raise ValueError(f"count is an integer of {s.count} or more, not {count!r}")
+            s.count = int(count)
         return s
 
     def __bytes__(self) -> bytes:
@@ -202,9 +243,7 @@ class State:
         return self.copy().merge(other)
 
     def copy(self) -> State:
-        s = State.from_bytes(self.op, self.dtype, bytes(self), nan=self.nan, ddof=self.ddof)
-        s.count = self.count
-        return s
+        return _restore(self.op, self.dtype, bytes(self), self.nan, self.ddof, self.count, self._based, self._followed)
 
     def __float__(self) -> float:
         return float(self.finish())
@@ -218,16 +257,17 @@ class State:
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> Any:
-        return _restore, (self.op, self.dtype.str if self.dtype.kind != "V" else self.dtype, bytes(self), self.nan, self.ddof, self.count)
+        return _restore, (self.op, self.dtype.str if self.dtype.kind != "V" else self.dtype, bytes(self), self.nan, self.ddof,
+                          self.count, self._based, self._followed)
 
     def __repr__(self) -> str:
         return f"<reduced.State {self.op} of {self.count} {self.dtype}>"
 
 
-def _restore(op: str, dtype: Any, data: bytes, nan: str, ddof: int, count: int) -> State:
+def _restore(op: str, dtype: Any, data: bytes, nan: str, ddof: int, count: int, based: bool = False, followed: bool = True) -> State:
     """From a pickle, which may come from anywhere: the library checks the bytes."""
     s = State.from_bytes(op, dtype, data, nan=nan, ddof=ddof)
-    s.count = count
+    s.count, s._based, s._followed = count, based, followed
     return s
 
 

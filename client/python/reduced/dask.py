@@ -16,14 +16,17 @@ import numpy as np
 
 from . import _abi
 from ._elements import element
+from ._errors import OverflowError_
+from ._functions import MinMax, Stats
 from ._layout import axes_of
 from ._lib import lib
-from ._plan import NANS, plan
+from ._plan import NANS, cell_dtype, plan
+from ._prepare import PLACES, become_integers, result_dtype
 from ._run import run
-from ._state import State, divisor_of
+from ._state import divisor_of, dtype_of, finished
 
 Axes = tuple[int, ...]
-PLACED = np.dtype([("head", "u8"), ("count", "u8"), ("element", "u8"), ("place", "u8")])  # a state of argmin and argmax
+BEHIND = {"argmin": (0,), "argmax": (0,), "stats": (2, 4)}  # how many words follow a place in a state
 
 
 def _chunk(x: Any, axis: Axes, keepdims: bool, op: str, nan: str, computing_meta: bool = False) -> Any:
@@ -45,12 +48,13 @@ def _in_the_whole(places: Any, axis: Axes, block: Any, whole: Any, starts: Any) 
 
 
 def _placed(x: Any, axis: Axes, op: str, nan: str, block_info: Any) -> Any:
-    """The states of one chunk for argmin or argmax; their places are those in the whole array."""
+    """The states of one chunk for operations that name places, which are those in the whole array."""
     states = np.array(_chunk(x, axis, True, op, nan), order="C")
-    fields, where = states.view(PLACED), block_info[0]
-    some = fields["count"] != 0
-    fields["place"][some] = _in_the_whole(fields["place"][some].astype(np.int64), axis, x.shape, where["shape"],
-                                          [start for start, _ in where["array-location"]])
+    words, where = states.reshape(-1).view("u8").reshape(states.size, states.itemsize // 8), block_info[0]
+    some = words[:, 1] != 0  # which count elements
+    for behind in BEHIND[op]:
+        places = words[:, -1 - behind]
+        places[some] = _in_the_whole(places[some].astype(np.int64), axis, x.shape, where["shape"], [start for start, _ in where["array-location"]])
     return states
 
 
@@ -68,29 +72,34 @@ def _merge(states: Any, axis: Axes, keepdims: bool = True, computing_meta: bool 
     return merged.reshape(shape)
 
 
-def _aggregate(states: Any, axis: Axes, keepdims: bool, op: str, nan: str, ddof: int, elements: Any, wanted: Any,
-               computing_meta: bool = False) -> Any:
+def _aggregate(states: Any, axis: Axes, keepdims: bool, finish: Any, computing_meta: bool = False) -> Any:
     """The values."""
     if computing_meta:
         return states
     merged = _merge(states, axis)
-    out = wanted if wanted.kind == "f" and element(wanted, "out").code != _abi.F64 else None
-    values = np.empty(merged.shape, wanted)
-    for i, state in np.ndenumerate(merged):
-        values[i] = State.from_bytes(op, elements, state.tobytes(), nan=nan, ddof=ddof).finish(out=out)
+    values = finish(merged.ravel()).reshape(merged.shape)
     return values if keepdims else values.reshape([n for i, n in enumerate(values.shape) if i not in axis])[()]
 
 
-def _result_dtype(op: str, dtype: Any) -> Any:
-    """NumPy's type of the values."""
-    value = _abi.OPS[op].value
-    if op in ("any", "all"):
-        return np.dtype(bool)
-    if value == "NUMBER":
-        return np.dtype("i8")
-    if dtype.kind == "f":
-        return dtype
-    return np.dtype("f8") if value == "REAL" else np.dtype("u8" if dtype.kind == "u" else "i8")
+class _Finish:
+    """Makes values of states. `masked`: of masked arrays, whose results of nothing are masked. `or_nan`: those of NaNs alone are NaN."""
+
+    def __init__(self, op: str, dtype: Any, wanted: Any, nan: str, ddof: int, masked: bool, or_nan: bool):
+        self.op, self.dtype, self.wanted, self.nan, self.ddof, self.masked, self.or_nan = op, dtype, wanted, nan, ddof, masked, or_nan
+
+    def __call__(self, states: Any) -> Any:
+        raw = np.ascontiguousarray(states).view("u1").reshape(len(states), states.itemsize)
+        nothing = np.ascontiguousarray(raw[:, 8:16]).view("u8")[:, 0] == 0
+        lost = nothing if self.masked else nothing & (raw[:, 3] != 0) & self.or_nan
+        found = finished(self.op, element(self.dtype), states[~lost], self.wanted, self.nan, self.ddof)
+        if not lost.any():
+            return found if not self.masked else np.ma.MaskedArray(found)
+        values = np.zeros(len(states), found.dtype)
+        values[~lost] = found
+        if self.masked:
+            return np.ma.MaskedArray(values, mask=lost)
+        values[lost] = np.nan
+        return values
 
 
 def _states_with_places(da: Any, a: Any, op: str, axis: Any, nan: str) -> Any:
@@ -99,11 +108,25 @@ def _states_with_places(da: Any, a: Any, op: str, axis: Any, nan: str) -> Any:
     if np.isnan([n for i in axes for n in a.chunks[i]]).any():
         raise ValueError(f"a: {op} needs the lengths of the chunks along its axes; compute_chunk_sizes() finds them")
     chunks = tuple((1,) * len(c) if i in axes else c for i, c in enumerate(a.chunks))
-    kind = np.dtype(f"V{PLACED.itemsize}")
+    kind = np.dtype(f"V{lib().reduce_state_size(_abi.OPS[op].code, element(a.dtype).code)}")
     return da.map_blocks(_placed, a, axis=axes, op=op, nan=nan, chunks=chunks, dtype=kind, meta=np.empty((0,) * a.ndim, kind))
 
 
-def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int = 0, nan: str = "propagate", split_every: Any = None) -> Any:
+def _wanted(op: str, have: Any, dtype: Any) -> Any:
+    """The type of the values: NumPy's, or the one that was asked for. They are rounded to it once."""
+    if op == "stats":
+        return cell_dtype(op, element(have), 0)
+    found = result_dtype(op, element(have))
+    if dtype is None:
+        return found
+    wanted = dtype_of(dtype)
+    if wanted.kind not in "iuf" or become_integers(op, have, wanted) or op == "prod" and wanted.kind == "f" and have.kind != "f":
+        raise TypeError(f"dtype: the {op} of a Dask array of {have} cannot be {wanted}")
+    return wanted
+
+
+def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int = 0, nan: str = "propagate", split_every: Any = None,
+            dtype: Any = None, or_nan: bool = False) -> Any:
     import dask.array
     da: Any = dask.array  # which is not typed
     a = da.asanyarray(a)
@@ -112,50 +135,50 @@ def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int
     ddof = divisor_of(ddof)
     if a.dtype.kind not in "fiub":
         raise TypeError(f"a: no Dask reduction here of elements of type {a.dtype}")
-    wanted = _result_dtype(op, a.dtype)
-    elements = np.dtype("u1") if a.dtype.kind == "b" else a.dtype
+    wanted, masked = _wanted(op, a.dtype, dtype), isinstance(getattr(a, "_meta", None), np.ma.MaskedArray)
     ndim = 0 if axis is None and not keepdims else a.ndim if keepdims else a.ndim - np.size(axis)
     chunk: Any = partial(_chunk, op=op, nan=nan)
-    if op in ("argmin", "argmax"):
+    finish = _Finish(op, a.dtype, wanted, nan, ddof, masked, or_nan and a.dtype.kind == "f")
+    if op in PLACES:
         a, chunk = _states_with_places(da, a, op, axis, nan), _merge
+    meta: Any = np.empty((0,) * ndim, wanted)
     return da.reduction(a, chunk=chunk, combine=_merge, axis=axis, keepdims=keepdims, split_every=split_every,
-                        aggregate=partial(_aggregate, op=op, nan=nan, ddof=ddof, elements=elements, wanted=wanted),
-                        dtype=wanted, meta=np.empty((0,) * ndim, wanted))
+                        aggregate=partial(_aggregate, finish=finish), dtype=wanted, meta=np.ma.MaskedArray(meta) if masked else meta)
 
 
-def sum(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def sum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
     """The exact sum, rounded once."""
-    return _reduce("sum", a, axis, keepdims, 0, nan, split_every)
+    return _reduce("sum", a, axis, keepdims, 0, nan, split_every, dtype)
 
 
-def prod(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def prod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
     """The product, the same bits in any order."""
-    return _reduce("prod", a, axis, keepdims, 0, nan, split_every)
+    return _reduce("prod", a, axis, keepdims, 0, nan, split_every, dtype)
 
 
-def mean(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
     """The exact mean, rounded once."""
-    return _reduce("mean", a, axis, keepdims, 0, nan, split_every)
+    return _reduce("mean", a, axis, keepdims, 0, nan, split_every, dtype)
 
 
-def var(a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def var(a: Any, axis: Any = None, dtype: Any = None, *, ddof: int = 0, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
     """The exact variance, rounded once."""
-    return _reduce("var", a, axis, keepdims, ddof, nan, split_every)
+    return _reduce("var", a, axis, keepdims, ddof, nan, split_every, dtype)
 
 
-def std(a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def std(a: Any, axis: Any = None, dtype: Any = None, *, ddof: int = 0, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
     """The root of the exact variance, rounded once."""
-    return _reduce("std", a, axis, keepdims, ddof, nan, split_every)
+    return _reduce("std", a, axis, keepdims, ddof, nan, split_every, dtype)
 
 
-def sem(a: Any, axis: Any = None, *, ddof: int = 1, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def sem(a: Any, axis: Any = None, dtype: Any = None, *, ddof: int = 1, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
     """The standard error of the mean, rounded once."""
-    return _reduce("sem", a, axis, keepdims, ddof, nan, split_every)
+    return _reduce("sem", a, axis, keepdims, ddof, nan, split_every, dtype)
 
 
-def rms(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def rms(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
     """The root of the mean of squares, rounded once."""
-    return _reduce("rms", a, axis, keepdims, 0, nan, split_every)
+    return _reduce("rms", a, axis, keepdims, 0, nan, split_every, dtype)
 
 
 def norm(a: Any, ord: Any = 2, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
@@ -204,3 +227,69 @@ def all(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
     """How many elements are not zero."""
     return _reduce("count_nonzero", a, axis, keepdims, split_every=split_every)
+
+
+def minmax(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> MinMax:
+    """The smallest and the largest element, as two arrays. Dask reads the chunks once."""
+    return MinMax(*(_reduce(op, a, axis, keepdims, 0, nan, split_every) for op in ("min", "max")))
+
+
+def stats(a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Stats:
+    """Counts, extremes and their places in the whole array, sum, mean, variance and standard deviation, as arrays."""
+    found = _reduce("stats", a, axis, True, ddof, nan, split_every)  # Dask cannot drop axes of structured elements
+    gone = () if keepdims else axes_of(axis, found.ndim)
+    return Stats(**{name: found.map_blocks(_field, name, gone, drop_axis=gone, dtype=_field(np.zeros(1, found.dtype), name, ()).dtype)
+                    for name in Stats._fields})
+
+
+def _field(values: Any, name: str, gone: Axes) -> Any:
+    """One number of each of the statistics, without the axes that are gone."""
+    field = values[name].reshape([n for i, n in enumerate(values.shape) if i not in gone])
+    if name == "sum" and field.dtype.kind != "f" and np.any(values["sum_high"] != (field >> 63 if field.dtype.kind == "i" else 0)):
+        raise OverflowError_("OVERFLOW: the exact sum does not fit 64 bits", "a")
+    return field.astype(np.intp) if name in ("count", "nans", "zeros", "argmin", "argmax") else field
+
+
+def nansum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+    """`sum` of the elements that are not NaN."""
+    return _reduce("sum", a, axis, keepdims, 0, "omit", split_every, dtype)
+
+
+def nanprod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+    """`prod` of the elements that are not NaN."""
+    return _reduce("prod", a, axis, keepdims, 0, "omit", split_every, dtype)
+
+
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+    """`mean` of the elements that are not NaN."""
+    return _reduce("mean", a, axis, keepdims, 0, "omit", split_every, dtype)
+
+
+def nanvar(a: Any, axis: Any = None, dtype: Any = None, *, ddof: int = 0, keepdims: bool = False, split_every: Any = None) -> Any:
+    """`var` of the elements that are not NaN."""
+    return _reduce("var", a, axis, keepdims, ddof, "omit", split_every, dtype)
+
+
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, *, ddof: int = 0, keepdims: bool = False, split_every: Any = None) -> Any:
+    """`std` of the elements that are not NaN."""
+    return _reduce("std", a, axis, keepdims, ddof, "omit", split_every, dtype)
+
+
+def nanmin(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+    """`min` of the elements that are not NaN; NaN of NaNs alone."""
+    return _reduce("min", a, axis, keepdims, 0, "omit", split_every, or_nan=True)
+
+
+def nanmax(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+    """`max` of the elements that are not NaN; NaN of NaNs alone."""
+    return _reduce("max", a, axis, keepdims, 0, "omit", split_every, or_nan=True)
+
+
+def nanargmin(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+    """`argmin` of the elements that are not NaN."""
+    return _reduce("argmin", a, axis, keepdims, 0, "omit", split_every)
+
+
+def nanargmax(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+    """`argmax` of the elements that are not NaN."""
+    return _reduce("argmax", a, axis, keepdims, 0, "omit", split_every)

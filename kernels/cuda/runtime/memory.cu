@@ -9,11 +9,24 @@
 namespace rk {
 namespace {
 
+// CUDA 12.4 has the call that 12.5 gave a version to.
+#if CUDART_VERSION < 12050
+cudaError_t entry_point(const char *name, void **function, cudaDriverEntryPointQueryResult *found)
+{
+    return cudaGetDriverEntryPoint(name, function, cudaEnableDefault, found);
+}
+#else
+cudaError_t entry_point(const char *name, void **function, cudaDriverEntryPointQueryResult *found)
+{
+    return cudaGetDriverEntryPointByVersion(name, function, 12000, cudaEnableDefault, found);
+}
+#endif
+
 // A function of the driver comes by name: nothing is linked against its library.
 template <class Function> cudaError_t find(const char *name, Function *function)
 {
     cudaDriverEntryPointQueryResult found;
-    TRY_CUDA(cudaGetDriverEntryPointByVersion(name, (void **)function, 12000, cudaEnableDefault, &found));
+    TRY_CUDA(entry_point(name, (void **)function, &found));
     return found == cudaDriverEntryPointSuccess ? cudaSuccess : cudaErrorNotSupported;
 }
 

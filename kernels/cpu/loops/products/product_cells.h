@@ -138,7 +138,7 @@ static void pairs_less(pair_columns *p, size_t n, int64_t less)
  * middle is nearer. f32: the lower bits of `high` are far from the middle, or are it, and then `low` tells the side. */
 INLINE uint64_t round_to_64(double high, double low, int64_t exponent, double error, int64_t *doubt)
 {
-    const double room = (high == 1) & (low < 0) ? 0x1p-54 : 0x1p-53, far = low < 0 ? -low : low;
+    const double room = ((high == 1) & (low < 0)) ? 0x1p-54 : 0x1p-53, far = low < 0 ? -low : low;
     *doubt = (exponent + 1022) | (1023 - exponent) | (far < room - error ? 0 : -1);
     return rk_bits_of_double(high) + ((uint64_t)exponent << 52);
 }

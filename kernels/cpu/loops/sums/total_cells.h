@@ -205,7 +205,7 @@ static size_t take_wide(const rk_lot *lot, const column_totals *t, size_t first,
     double high[SMALL_LOT], low[SMALL_LOT];
     u64_loose *to = (u64_loose *)(void *)cells;
     for (size_t c = 0; c < n; c++)
-        marks[c] = !(is_finite(t->sum[c]) & is_finite(t->lower[c]));
+        marks[c] = !((int)is_finite(t->sum[c]) & is_finite(t->lower[c]));
     for (size_t c = 0; c < n; c++) {
         two_sum(t->sum[c], t->lower[c], &high[c], &low[c]);
         high[c] = t->lower[c] == 0 ? t->sum[c] : high[c];
