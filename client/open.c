@@ -136,6 +136,15 @@ static int greet(reduce_client *c, uint32_t ms, rp_fault *f)
     return err;
 }
 
+/* Is it host:port of a network? Then a name that is not known is what is wrong with it. */
+static bool names_host(const char *url)
+{
+    const char *host = strncmp(url, "ipc:", 4) ? strstr(url, "://") : NULL, *colon = host ? strrchr(host + 3, ':') : NULL;
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+    return colon && colon > host + 3 && digits && digits < 6 && !colon[1 + digits] &&
+           strtoul(colon + 1, NULL, 10) <= UINT16_MAX;
+}
+
 static int connection_fault(rc_connection_err why, const char *url, uint32_t ms, rp_fault *f)
 {
     switch (why) {
@@ -159,6 +168,8 @@ static int connection_fault(rc_connection_err why, const char *url, uint32_t ms,
     case RC_LINK_TIMEOUT:
         return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "%.100s does not answer within %" PRIu32 " ms", url, ms);
     case RC_LINK_BAD_URL:
+        if (names_host(url))
+            return rc_fail(f, REDUCE_E_NO_DAEMON, "url", "the host of %.120s is unknown", url);
         return rc_fail(f, REDUCE_E_ARGUMENT, "url", "'%.100s' is not a valid address", url);
     case RC_LINK_NO_MEMORY:
         break;

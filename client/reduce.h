@@ -41,8 +41,7 @@
  * Versions. A program runs with its own version of the library and with every later one of the same soname (libreduce.so.0).
  *   A patch version changes nothing here.
  *   A minor version may add functions, error codes, names, flags and other constants, and fields at the end of structs that
- *     begin with `size`. It may turn a function into an inline one: the library then keeps the old symbol for old programs
- *     (since 0.2 the simple calls of 0.1; new programs, and languages that load the library, call reduce_simple).
+ *     begin with `size`. It may turn a function into an inline one: the library then keeps the old symbol for old programs.
  *     In a struct of an older program the missing fields count as 0, and the library writes no more than its size.
  *     In a struct of a newer program the fields that the library does not know must be 0, else the call returns
  *     REDUCE_E_ARGUMENT. In a struct that the library fills, they become 0.
@@ -177,7 +176,8 @@ typedef enum reduce_dtype {
     REDUCE_F16 = 9,   /* IEEE 754 binary16 */
     REDUCE_BF16 = 10, /* the upper half of an f32 */
     REDUCE_F32 = 11,
-    REDUCE_F64 = 12
+    REDUCE_F64 = 12,
+    REDUCE_BOOL = 13 /* a byte: 1 if it is not 0 */
 } reduce_dtype;
 
 typedef enum reduce_nan {
@@ -392,61 +392,68 @@ typedef struct reduce_stats {
  * room for the result above, and REDUCE_E_OP and REDUCE_E_TYPE are further errors. */
 int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out);
 
-/* Each is reduce_simple with the types checked. */
-#define REDUCE_INLINE(name, OP, suffix, DTYPE, element, value)                                              \
-    static inline int reduce_##name##_##suffix(reduce_client *c, const element *data, size_t n, value *out) \
-    {                                                                                                       \
-        return reduce_simple(c, REDUCE_##OP, REDUCE_##DTYPE, 0, data, n, out);                              \
+/* Each is reduce_simple with the types checked. Macros of a program, such as f32 or norm2, do no harm. */
+#define REDUCE_INLINE(call, op, dtype, element, value)                                  \
+    static inline int call(reduce_client *c, const element *data, size_t n, value *out) \
+    {                                                                                   \
+        return reduce_simple(c, op, dtype, 0, data, n, out);                            \
     }
-#define REDUCE_INLINE_DDOF(name, OP, suffix, DTYPE, element, value)                                                        \
-    static inline int reduce_##name##_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, value *out) \
-    {                                                                                                                      \
-        return reduce_simple(c, REDUCE_##OP, REDUCE_##DTYPE, ddof, data, n, out);                                          \
+#define REDUCE_INLINE_DDOF(call, op, dtype, element, value)                                            \
+    static inline int call(reduce_client *c, const element *data, size_t n, uint32_t ddof, value *out) \
+    {                                                                                                  \
+        return reduce_simple(c, op, dtype, ddof, data, n, out);                                        \
     }
-#define REDUCE_SIMPLE(suffix, DTYPE, element, value)                              \
-    REDUCE_INLINE(sum, SUM, suffix, DTYPE, element, value)                        \
-    REDUCE_INLINE(prod, PROD, suffix, DTYPE, element, value)                      \
-    REDUCE_INLINE(min, MIN, suffix, DTYPE, element, value)                        \
-    REDUCE_INLINE(max, MAX, suffix, DTYPE, element, value)                        \
-    REDUCE_INLINE(minmax, MINMAX, suffix, DTYPE, element, value)                  \
-    REDUCE_INLINE(range, RANGE, suffix, DTYPE, element, value)                    \
-    REDUCE_INLINE(sumsq, SUMSQ, suffix, DTYPE, element, value)                    \
-    REDUCE_INLINE(norm1, NORM1, suffix, DTYPE, element, value)                    \
-    REDUCE_INLINE(norminf, NORMINF, suffix, DTYPE, element, value)                \
-    REDUCE_INLINE(norm2, NORM2, suffix, DTYPE, element, double)                   \
-    REDUCE_INLINE(mean, MEAN, suffix, DTYPE, element, double)                     \
-    REDUCE_INLINE(rms, RMS, suffix, DTYPE, element, double)                       \
-    REDUCE_INLINE(argmin, ARGMIN, suffix, DTYPE, element, uint64_t)               \
-    REDUCE_INLINE(argmax, ARGMAX, suffix, DTYPE, element, uint64_t)               \
-    REDUCE_INLINE(count_nonzero, COUNT_NONZERO, suffix, DTYPE, element, uint64_t) \
-    REDUCE_INLINE(count_nan, COUNT_NAN, suffix, DTYPE, element, uint64_t)         \
-    REDUCE_INLINE(any, ANY, suffix, DTYPE, element, uint64_t)                     \
-    REDUCE_INLINE(all, ALL, suffix, DTYPE, element, uint64_t)                     \
-    REDUCE_INLINE_DDOF(var, VAR, suffix, DTYPE, element, double)                  \
-    REDUCE_INLINE_DDOF(std, STD, suffix, DTYPE, element, double)                  \
-    REDUCE_INLINE_DDOF(sem, SEM, suffix, DTYPE, element, double)                  \
-    REDUCE_INLINE_DDOF(stats, STATS, suffix, DTYPE, element, reduce_stats)
-#define REDUCE_SIMPLE_BITS(suffix, DTYPE, element, value)  \
-    REDUCE_SIMPLE(suffix, DTYPE, element, value)           \
-    REDUCE_INLINE(and, AND, suffix, DTYPE, element, value) \
-    REDUCE_INLINE(or, OR, suffix, DTYPE, element, value)   \
-    REDUCE_INLINE(xor, XOR, suffix, DTYPE, element, value)
-REDUCE_SIMPLE_BITS(i8, I8, int8_t, int64_t)
-REDUCE_SIMPLE_BITS(u8, U8, uint8_t, uint64_t)
-REDUCE_SIMPLE_BITS(i16, I16, int16_t, int64_t)
-REDUCE_SIMPLE_BITS(u16, U16, uint16_t, uint64_t)
-REDUCE_SIMPLE_BITS(i32, I32, int32_t, int64_t)
-REDUCE_SIMPLE_BITS(u32, U32, uint32_t, uint64_t)
-REDUCE_SIMPLE_BITS(i64, I64, int64_t, int64_t)
-REDUCE_SIMPLE_BITS(u64, U64, uint64_t, uint64_t)
+#define REDUCE_SIMPLE(suffix, DTYPE, element, value)                                                      \
+    REDUCE_INLINE(reduce_sum_##suffix, REDUCE_SUM, REDUCE_##DTYPE, element, value)                        \
+    REDUCE_INLINE(reduce_prod_##suffix, REDUCE_PROD, REDUCE_##DTYPE, element, value)                      \
+    REDUCE_INLINE(reduce_min_##suffix, REDUCE_MIN, REDUCE_##DTYPE, element, value)                        \
+    REDUCE_INLINE(reduce_max_##suffix, REDUCE_MAX, REDUCE_##DTYPE, element, value)                        \
+    REDUCE_INLINE(reduce_minmax_##suffix, REDUCE_MINMAX, REDUCE_##DTYPE, element, value)                  \
+    REDUCE_INLINE(reduce_range_##suffix, REDUCE_RANGE, REDUCE_##DTYPE, element, value)                    \
+    REDUCE_INLINE(reduce_sumsq_##suffix, REDUCE_SUMSQ, REDUCE_##DTYPE, element, value)                    \
+    REDUCE_INLINE(reduce_norm1_##suffix, REDUCE_NORM1, REDUCE_##DTYPE, element, value)                    \
+    REDUCE_INLINE(reduce_norminf_##suffix, REDUCE_NORMINF, REDUCE_##DTYPE, element, value)                \
+    REDUCE_INLINE(reduce_norm2_##suffix, REDUCE_NORM2, REDUCE_##DTYPE, element, double)                   \
+    REDUCE_INLINE(reduce_mean_##suffix, REDUCE_MEAN, REDUCE_##DTYPE, element, double)                     \
+    REDUCE_INLINE(reduce_rms_##suffix, REDUCE_RMS, REDUCE_##DTYPE, element, double)                       \
+    REDUCE_INLINE(reduce_argmin_##suffix, REDUCE_ARGMIN, REDUCE_##DTYPE, element, uint64_t)               \
+    REDUCE_INLINE(reduce_argmax_##suffix, REDUCE_ARGMAX, REDUCE_##DTYPE, element, uint64_t)               \
+    REDUCE_INLINE(reduce_count_nonzero_##suffix, REDUCE_COUNT_NONZERO, REDUCE_##DTYPE, element, uint64_t) \
+    REDUCE_INLINE(reduce_count_nan_##suffix, REDUCE_COUNT_NAN, REDUCE_##DTYPE, element, uint64_t)         \
+    REDUCE_INLINE(reduce_any_##suffix, REDUCE_ANY, REDUCE_##DTYPE, element, uint64_t)                     \
+    REDUCE_INLINE(reduce_all_##suffix, REDUCE_ALL, REDUCE_##DTYPE, element, uint64_t)                     \
+    REDUCE_INLINE_DDOF(reduce_var_##suffix, REDUCE_VAR, REDUCE_##DTYPE, element, double)                  \
+    REDUCE_INLINE_DDOF(reduce_std_##suffix, REDUCE_STD, REDUCE_##DTYPE, element, double)                  \
+    REDUCE_INLINE_DDOF(reduce_sem_##suffix, REDUCE_SEM, REDUCE_##DTYPE, element, double)                  \
+    REDUCE_INLINE_DDOF(reduce_stats_##suffix, REDUCE_STATS, REDUCE_##DTYPE, element, reduce_stats)
+#define REDUCE_BITS(suffix, DTYPE, element, value)                                 \
+    REDUCE_INLINE(reduce_and_##suffix, REDUCE_AND, REDUCE_##DTYPE, element, value) \
+    REDUCE_INLINE(reduce_or_##suffix, REDUCE_OR, REDUCE_##DTYPE, element, value)   \
+    REDUCE_INLINE(reduce_xor_##suffix, REDUCE_XOR, REDUCE_##DTYPE, element, value)
+REDUCE_SIMPLE(i8, I8, int8_t, int64_t)
+REDUCE_SIMPLE(u8, U8, uint8_t, uint64_t)
+REDUCE_SIMPLE(i16, I16, int16_t, int64_t)
+REDUCE_SIMPLE(u16, U16, uint16_t, uint64_t)
+REDUCE_SIMPLE(i32, I32, int32_t, int64_t)
+REDUCE_SIMPLE(u32, U32, uint32_t, uint64_t)
+REDUCE_SIMPLE(i64, I64, int64_t, int64_t)
+REDUCE_SIMPLE(u64, U64, uint64_t, uint64_t)
 REDUCE_SIMPLE(f16, F16, uint16_t, double)
 REDUCE_SIMPLE(bf16, BF16, uint16_t, double)
 REDUCE_SIMPLE(f32, F32, float, double)
 REDUCE_SIMPLE(f64, F64, double, double)
+REDUCE_BITS(i8, I8, int8_t, int64_t)
+REDUCE_BITS(u8, U8, uint8_t, uint64_t)
+REDUCE_BITS(i16, I16, int16_t, int64_t)
+REDUCE_BITS(u16, U16, uint16_t, uint64_t)
+REDUCE_BITS(i32, I32, int32_t, int64_t)
+REDUCE_BITS(u32, U32, uint32_t, uint64_t)
+REDUCE_BITS(i64, I64, int64_t, int64_t)
+REDUCE_BITS(u64, U64, uint64_t, uint64_t)
 #undef REDUCE_INLINE
 #undef REDUCE_INLINE_DDOF
 #undef REDUCE_SIMPLE
-#undef REDUCE_SIMPLE_BITS
+#undef REDUCE_BITS
 
 /* ---- reduce_run: any reduction ---------------------------------------------------------------------------------- */
 

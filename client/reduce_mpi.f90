@@ -32,7 +32,8 @@ module reduce_mpi
     REDUCE_ALL = 18, REDUCE_COUNT = 19, REDUCE_COUNT_NAN = 20, REDUCE_AND = 21, REDUCE_OR = 22, REDUCE_XOR = 23, &
     REDUCE_STATS = 24, REDUCE_RMS = 25, REDUCE_SEM = 26
   integer(c_int), parameter, public :: REDUCE_I8 = 1, REDUCE_U8 = 2, REDUCE_I16 = 3, REDUCE_U16 = 4, REDUCE_I32 = 5, &
-    REDUCE_U32 = 6, REDUCE_I64 = 7, REDUCE_U64 = 8, REDUCE_F16 = 9, REDUCE_BF16 = 10, REDUCE_F32 = 11, REDUCE_F64 = 12
+    REDUCE_U32 = 6, REDUCE_I64 = 7, REDUCE_U64 = 8, REDUCE_F16 = 9, REDUCE_BF16 = 10, REDUCE_F32 = 11, REDUCE_F64 = 12, &
+    REDUCE_BOOL = 13
   integer(c_int), parameter, public :: REDUCE_NAN_PROPAGATE = 0, REDUCE_NAN_OMIT = 1, REDUCE_NAN_ERROR = 2
   ! end of constants
 
@@ -129,24 +130,23 @@ contains
   integer(c_int) function exchange(arg, buffer, bytes) bind(C)
     type(c_ptr), value :: arg, buffer
     integer(c_size_t), value :: bytes
-    integer, save :: op
-    logical, save :: made = .false.
     integer, pointer :: comm
     integer(c_int8_t), pointer :: all(:)
-    integer :: type, ierr, freed
+    integer :: op, type, ierr, freed
     call c_f_pointer(arg, comm)
     call c_f_pointer(buffer, all, [bytes])
     ierr = MPI_ERR_COUNT
     if (bytes <= huge(ierr)) ierr = MPI_SUCCESS
-    if (ierr == MPI_SUCCESS .and. .not. made) then
-      call MPI_Op_create(reduce_mpi_join, .true., op, ierr)
-      made = ierr == MPI_SUCCESS
-    end if
-    if (ierr == MPI_SUCCESS) call MPI_Type_contiguous(int(bytes), MPI_BYTE, type, ierr)
+    ! An operation of this call's own: none is kept, so threads may use several communicators at once.
+    if (ierr == MPI_SUCCESS) call MPI_Op_create(reduce_mpi_join, .true., op, ierr)
     if (ierr == MPI_SUCCESS) then
-      call MPI_Type_commit(type, ierr)
-      if (ierr == MPI_SUCCESS) call MPI_Allreduce(MPI_IN_PLACE, all, 1, type, op, comm, ierr)
-      call MPI_Type_free(type, freed)
+      call MPI_Type_contiguous(int(bytes), MPI_BYTE, type, ierr)
+      if (ierr == MPI_SUCCESS) then
+        call MPI_Type_commit(type, ierr)
+        if (ierr == MPI_SUCCESS) call MPI_Allreduce(MPI_IN_PLACE, all, 1, type, op, comm, ierr)
+        call MPI_Type_free(type, freed)
+      end if
+      call MPI_Op_free(op, freed)
     end if
     exchange = int(ierr, c_int)
   end function

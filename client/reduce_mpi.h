@@ -18,6 +18,7 @@
 
 #include <limits.h>
 #include <mpi.h>
+#include <pthread.h>
 #include <reduce.h>
 
 /* ---- merging inside MPI ------------------------------------------------------------------------------------------ */
@@ -33,14 +34,19 @@ static inline void reduce_mpi_join(void *from, void *into, int *count, MPI_Datat
 }
 
 /* An MPI_Op that merges states: for programs that carry states themselves (MPI_Reduce, MPI_Scan, MPI_Iallreduce, ...), with
- * elements of reduce_mpi_type. MPI_OP_NULL if MPI has no more. It lives until MPI_Finalize. */
+ * elements of reduce_mpi_type. MPI_OP_NULL if MPI has no more. It lives until MPI_Finalize. Any thread may call this that may
+ * call MPI. */
 static inline MPI_Op reduce_mpi_op(void)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static MPI_Op op;
     static int made;
+    pthread_mutex_lock(&lock);
     if (!made)
         made = MPI_Op_create(reduce_mpi_join, 1, &op) == MPI_SUCCESS;
-    return made ? op : MPI_OP_NULL;
+    MPI_Op mine = made ? op : MPI_OP_NULL;
+    pthread_mutex_unlock(&lock);
+    return mine;
 }
 
 /* The MPI type of one state of (op, dtype), to be freed with MPI_Type_free. MPI_DATATYPE_NULL if there is none. Plain bytes

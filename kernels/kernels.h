@@ -71,6 +71,7 @@ typedef struct rk_options {
                                 memory. With less memory there are fewer slots. 0 = no limit */
     uint64_t resident_bytes; /* the most that rk_memory_new gives in total. 0 = half of the devices', or the machine's,
                                 memory */
+    struct rk_busy *busy;    /* set by rk_open: the engine's own */
     void (*wake)(void *arg); /* called after a task became pollable; calls may coalesce */
     void *wake_arg;
     void (*log)(void *arg, rk_log_level level, const char *text);
@@ -144,6 +145,10 @@ bool rk_submit(rk_engine *e, rk_task *t);
 /* Run a small task (small_bytes) in this call; false, and nothing is done, if it is not small. Any thread, several at once; it
  * is not polled. */
 bool rk_run_small(rk_engine *e, rk_task *t);
+
+/* The owner works for a request by itself, such as reading its data: the engine counts as busy. Any thread. */
+void rk_work_begin(rk_engine *e);
+void rk_work_end(rk_engine *e);
 
 /* Run a task in this call whose elements come in parts, so that each is still in the cache when it is reduced. `next` returns
  * the next part, of whole elements, or NULL if there are no more: then there is no result, and the caller knows why. Columns
@@ -258,7 +263,8 @@ typedef struct rk_stats {
     uint64_t slots, slots_busy;
     uint64_t tasks, small_tasks, device_tasks; /* finished so far: all, in the submitter's thread, on the device */
     uint64_t busy_ns;                          /* device or worker time, summed */
-    uint64_t active_ns; /* time with at least one task at the device or the workers; mean of the devices */
+    uint64_t active_ns; /* time with at least one task: at the device or the workers; of the engine, also in
+                           other threads (rk_work_begin) */
     uint64_t batches, batched_tasks, largest_batch;
     uint64_t batch_sizes[RK_BATCH_SIZES]; /* batches of 1, 2 or 3, 4 to 7, ... tasks */
 } rk_stats;

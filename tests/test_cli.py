@@ -61,7 +61,8 @@ def npy(path, array, **kw):
     return path
 
 
-NUMPY = {"i8": "<i1", "u8": "<u1", "i16": "<i2", "u16": "<u2", "i32": "<i4", "u32": "<u4", "i64": "<i8", "u64": "<u8", "f16": "<f2", "f32": "<f4", "f64": "<f8"}
+NUMPY = {"i8": "<i1", "u8": "<u1", "i16": "<i2", "u16": "<u2", "i32": "<i4", "u32": "<u4", "i64": "<i8", "u64": "<u8", "f16": "<f2", "f32": "<f4", "f64": "<f8",
+         "bool": "?"}
 
 
 def shown(op, dtype, cell, out=None):
@@ -128,7 +129,7 @@ def check(op, text, want):
 @pytest.mark.parametrize("dtype", oracle.DTYPES)
 def test_every_op_on_raw_and_npy(run, scratch, dtype):
     rng = np.random.default_rng(50)
-    bits = gens.gauss(rng, dtype, 500) if dtype in oracle.FLOATS else rng.integers(0, 2**7, 500).astype(oracle.unsigned(dtype))
+    bits = gens.gauss(rng, dtype, 500) if dtype in oracle.FLOATS else rng.integers(0, 4 if dtype == "bool" else 2**7, 500).astype(oracle.unsigned(dtype))
     raw = scratch / "a.bin"
     raw.write_bytes(bits.tobytes())
     as_npy = npy(scratch / "a.npy", bits.view(NUMPY.get(dtype, "V2")))
@@ -484,6 +485,55 @@ def test_merged_places_are_those_in_the_whole(run, fails, scratch, op):
     fails(USAGE, "--merge excludes .*--index-base", op, "--merge", "--index-base", 2, *states)
 
 
+def test_states_from_pipes(run, fails, scratch):
+    """As from files, by any name of a pipe, one of them at most by '-'."""
+    values = np.arange(10.0)
+    parts = [run("sum", "--partial", npy(scratch / f"p{i}.npy", values[5 * i:5 * i + 5]), binary=True) for i in range(2)]
+    (scratch / "s").write_bytes(parts[0])
+    for name in ("-", "/dev/stdin"):
+        assert run("sum", "--merge", name, stdin=parts[0]) == "10\n"
+        assert run("sum", "--merge", scratch / "s", name, stdin=parts[1]) == "45\n"
+    assert run("sum", "--merge", stdin=parts[1]) == "35\n"
+    fails(FAILED, "SHAPE.*not partial states", "sum", "--merge", "-", stdin=parts[0][:-1])
+    fails(FAILED, "SHAPE: 0 bytes are not partial states", "sum", "--merge", "-", stdin=b"")
+    fails(USAGE, "read once", "sum", "--merge", "-", "/dev/stdin", stdin=parts[0])
+
+
+def test_no_option_is_dropped_without_a_word(fails, run, scratch):
+    """What --partial, --merge, put, @NAME and other kinds of files would not heed is refused."""
+    a = npy(scratch / "a.npy", np.array([1, 2, 4]))
+    state = scratch / "s"
+    state.write_bytes(run("var", "--partial", a, binary=True))
+    for op, option in (("var", ("--ddof", 1)), ("stats", ("--ddof", 1)), ("sum", ("--out", "u64")), ("prod", ("--wrap",)), ("sum", ("--initial", 3))):
+        fails(USAGE, "--partial excludes", op, *option, "--partial", a)
+    fails(USAGE, "--partial excludes", "var", "--ddof", 1, "--partial", "--merge", state)
+    assert run("var", "--ddof", 1, "--merge", state) == run("var", "--ddof", 1, a)
+    for option in (("--nan", "omit"), ("--nan", "error"), ("--dtype", ">f4"), ("--no-unpack",), ("--no-scale",), ("--header",), ("--missing", "x"), ("--mask", a), ("--rows", 1), ("--text",)):
+        fails(USAGE, "--merge", "var", "--merge", *option, state)
+    run("put", "--replace", "dropped", a)
+    for option in (("--header",), ("--no-scale",), ("--no-unpack",), ("--delimiter", ";"), ("--text",), ("--mask", a)):
+        fails(USAGE, "@NAME excludes", "sum", *option, "@dropped")
+    run("drop", "dropped")
+    for option in (("--ddof", 1), ("--out", "f32"), ("--nan", "omit"), ("--partial",), ("--mask", a), ("--index-base", 3), ("--initial", 1), ("--wrap",)):
+        fails(USAGE, "need an operation", "put", "x", *option, a)
+    for option in (("--header",), ("--no-header",), ("--delimiter", ";"), ("--missing", "x"), ("--skip-lines", 1), ("--comment", "#"), ("--quote", "none"), ("--decimal", ",")):
+        fails(USAGE, "ARGUMENT: it is not a table as text", "sum", *option, a)
+        fails(USAGE, "ARGUMENT: it is not a table as text", "put", "x", *option, a)
+
+
+def test_words_that_lead_on(run, fails, ctl, scratch):
+    """A column of standard input by -:NAME; a host that is not known is a daemon that is not there."""
+    assert run("sum", "-:price", stdin=b"day,price\n1,2\n2,3\n") == run("sum", "-:#2", "--nan", "omit", stdin=b"day,price\n1,2\n2,3\n") == "5\n"
+    fails(USAGE, "standard input can be read once", "sum", "-:a", "-:b", stdin=b"a,b\n1,2\n")
+    fails(FAILED, "TYPE: line 2: 'UA' is not a number$", "sum", "-:price", stdin=b"day,price\n1,UA\n")
+    fails(USAGE, "unknown option -:", "sum", "-v:", "x")
+    for url in ("tcp://no.such.host.invalid:5", "tls+tcp://no.such.host.invalid:5"):
+        done = ctl("ping", "--connect", url, env={"REDUCED_TLS_CA": "/etc/ssl/certs/ca-certificates.crt"})
+        assert done.returncode == NO_DAEMON or b"tls_ca" in done.stderr, done
+    for url in ("tcp://host", "tcp://:5", "tcp://host:x", "http://host:5"):
+        assert ctl("ping", "--connect", url).returncode == USAGE, url
+
+
 def sums_of_columns(a):
     """The exact sums over the first and last axis of bits of f32."""
     for i in range(a.shape[1]):
@@ -589,8 +639,8 @@ def broken_npy():
     np.save(b, np.arange(5, dtype="<f8"))
     good = b.getvalue()
     text = lambda dict_: b"\x93NUMPY\x01\x00" + struct.pack("<H", len(dict_)) + dict_ + bytes(40)
-    yield "cut magic", good[:7], "BAD_MESSAGE|SHAPE"
-    yield "cut header", good[:40], "BAD_MESSAGE: the .npy header is cut"
+    yield "cut magic", good[:7], "IO: the .npy header is cut"
+    yield "cut header", good[:40], "IO: the .npy header is cut"
     yield "cut data", good[:-1], "IO"
     yield "more data", good + b"x", "IO"
     yield "version", good[:6] + b"\x09" + good[7:], "BAD_MESSAGE"
@@ -948,7 +998,7 @@ def test_errors_say_what_and_where_once(run, fails, ctl, shared, scratch):
     state = scratch / "a.state"
     state.write_bytes(run("sum", "--partial", floats, binary=True))
     assert told("max", "--merge", state) == f"reducectl: {state}: TYPE: holds states of sum of f64, not of max\n"
-    assert told("sum", "--out", "i64", floats).endswith(": TYPE: sum of f64 cannot be replied as i64\n")
+    assert told("sum", "--out", "i64", floats).endswith(": TYPE: sum of f64: result type i64 is not possible\n")
     (scratch / "nine.raw").write_bytes(bytes(72))
     run("put", "nine", scratch / "nine.raw", "--dtype", "f64")
     assert told("sum", "--axis", 0, "@nine") == "reducectl: @nine: SHAPE: these data were put without a shape: --axis needs --rows\n"
@@ -999,7 +1049,7 @@ def test_table_of_files(run, ctl, fails, shared, scratch):
     big = npy(scratch / "big.npy", np.array([2**63 - 1] * 3))
     assert table(run("sum,mean", big))[0]["sum"] == table(run("sum,any", big))[0]["sum"] == str(3 * (2**63 - 1))
     fails(USAGE, "stats is several", "sum,stats", a)
-    fails(USAGE, "the operation 'put' is not one of", "sum,put", a)
+    fails(USAGE, "'put' is a command, not an operation", "sum,put", a)
     fails(USAGE, "read once", "sum,prod", "-", stdin=b"1234")
     fails(USAGE, "several operations exclude", "sum,max", "--raw", a)
 
@@ -1139,7 +1189,7 @@ def test_tables_are_straight_in_utf8(run, scratch, monkeypatch, locale):
 
 def test_messages_are_utf8(fails, scratch):
     fails(FAILED, "\u00fc\u65e5.npy: IO", "sum", scratch / "\u00fc\u65e5.npy")
-    fails(FAILED, r"/\?\?\?\[31mx\?: IO", "sum", os.fsdecode(os.fsencode(scratch) + b"/\xc2\x9b\x1b[31mx\xff"))
+    fails(FAILED, r"/\?\?\[31mx\?: IO", "sum", os.fsdecode(os.fsencode(scratch) + b"/\xc2\x9b\x1b[31mx\xff"))
     fails(FAILED, "'5\u20ac' is not a number", "sum", "--text", stdin="5\u20ac".encode())
 
 

@@ -200,12 +200,49 @@ def test_damaged_npz(fails, scratch):
     out = io.BytesIO()
     np.savez_compressed(out, a=np.random.default_rng(2).normal(size=5000))
     good, path = out.getvalue(), scratch / "x.npz"
-    for data, pattern in ((good[:-30], "BAD_MESSAGE: the zip archive is malformed"), (good[:20000] + b"\0" * 9 + good[20009:], "IO: "), (good[:500] + good[600:], "")):
+    for data, pattern in ((good[:-30], "IO: the zip archive has no end record: it is cut"), (good[:20000] + b"\0" * 9 + good[20009:], "IO: "), (good[:500] + good[600:], "")):
         path.write_bytes(data)
         fails(pattern, "sum", path)
     with zipfile.ZipFile(path, "w") as z:
         z.writestr("readme.txt", "x")
     fails("TYPE: a zip archive without .npy", "sum", path)
+
+
+def test_a_cut_file_is_an_io_error_in_all_formats(run, fails, scratch):
+    """Whatever cuts it: the same code, and the word."""
+    a = np.random.default_rng(3).normal(size=5000)
+    np.savez(scratch / "x.npz", a=a)
+    np.savez_compressed(scratch / "z.npz", a=a)
+    tensors(scratch / "m.safetensors", {"a": ("F64", [5000], a.tobytes())})
+    (scratch / "x.npy").write_bytes(saved(a))
+    (scratch / "x.npy.gz").write_bytes(gzip.compress(saved(a)))
+    names = ["x.npz", "z.npz", "m.safetensors", "x.npy", "x.npy.gz"]
+    if HDF5:
+        hdf5(scratch / "h.h5", lambda f: f.create_dataset("a", data=a))
+        names.append("h.h5")
+    for name in names:
+        data = (scratch / name).read_bytes()
+        for n in (len(data) - 1, len(data) // 2, 100 if name != "x.npy" else 60):
+            (scratch / name).write_bytes(data[:n])
+            fails("IO: .*(cut|holds|end)", "sum", scratch / name)
+
+
+def test_a_stored_member_with_another_crc(run, fails, scratch):
+    """Checked by --verify; packed ones always are. What has no checksum cannot be verified."""
+    a = np.arange(3000.0)
+    np.savez(scratch / "x.npz", a=a, b=a)
+    np.savez_compressed(scratch / "z.npz", a=a)
+    for name in (f"{scratch / 'x.npz'}:a", f"{scratch / 'x.npz'}:b", f"{scratch / 'z.npz'}:a", f"{scratch / 'z.npz'}"):
+        assert run("sum", "--verify", name) == f"{int(a.sum())}\n"
+    data = bytearray((scratch / "x.npz").read_bytes())
+    data[data.index(struct.pack("<d", 77.0))] ^= 1  # of the first member
+    (scratch / "x.npz").write_bytes(data)
+    for args in (["sum"], ["stats"], ["put", "x"]):
+        fails("IO: the zip member is damaged: its CRC is another", *args, "--verify", f"{scratch / 'x.npz'}:a")
+    assert run("sum", "--verify", f"{scratch / 'x.npz'}:b") == f"{int(a.sum())}\n"
+    (scratch / "x.npy").write_bytes(saved(a))
+    (scratch / "x.npy.gz").write_bytes(gzip.compress(saved(a)))
+    assert run("sum", "--verify", scratch / "x.npy.gz") == f"{int(a.sum())}\n"
 
 
 def bf16(values):
@@ -230,6 +267,32 @@ def test_safetensors(run, fails, scratch):
     b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}', b'{"a":' + b"[" * 5000])
 def test_hostile_safetensors(fails, scratch, header):
     fails("BAD_MESSAGE: ", "sum", tensors(scratch / "m", {"a": ("F32", [2], bytes(8))}, header))
+
+
+# ---- bools ----
+def test_bools_of_any_bytes(run, fails, scratch):
+    """A byte that is not 0 is 1, in every container that has bools."""
+    odd, more = bytes([0, 1, 2, 255, 3, 0]), bytes([0, 64])
+    mask = np.frombuffer(odd, bool)
+    np.save(scratch / "m.npy", mask)
+    np.savez(scratch / "m.npz", m=mask)
+    (scratch / "m.bin").write_bytes(odd)
+    (scratch / "more.bin").write_bytes(more)
+    tensors(scratch / "m.safetensors", {"m": ("BOOL", [6], odd)})
+    run("put", "bools", scratch / "m.npy")
+    files = [[scratch / "m.npy"], [f"{scratch}/m.npz:m"], [f"{scratch}/m.safetensors:m"], ["--dtype", "bool", scratch / "m.bin"], ["@bools"],
+             ["--dtype", "|b1", scratch / "m.bin"]]
+    for file in files:
+        for op, value in (("sum", "4"), ("max", "1"), ("min", "0"), ("argmax", "1"), ("argmin", "0"), ("prod", "0"), ("count_nonzero", "4"), ("norminf", "1"),
+                          ("sumsq", "4"), ("and", "0"), ("or", "1"), ("xor", "0"), ("range", "1"), ("any", "true"), ("all", "false")):
+            assert run(op, *file).strip() == value, (op, file)
+        assert float(run("mean", *file)) == 4 / 6
+        assert run("sum", "--initial", 1, *file).strip() == "5"
+    assert run("sum", "--total", "--dtype", "bool", scratch / "m.bin", scratch / "more.bin").strip() == "5"
+    assert run("sum", "--dtype", "bool", "--rows", 2, scratch / "m.bin").split() == ["2", "2"]
+    assert run("sum", "--axis", 0, "--dtype", "bool", "--rows", 2, scratch / "m.bin").split() == ["1", "2", "1"]
+    assert run("argmax", "--dtype", "bool", "--text", "-", stdin=b"0 0 1 1").strip() == "2"
+    fails("beyond the range of bool", "sum", "--dtype", "bool", "--text", "-", stdin=b"0 2")
 
 
 # ---- names that strangers chose ----
@@ -307,6 +370,22 @@ def test_hdf5(run, fails, scratch):
     assert json.loads(run("sum", "--json", f"{path}:large"))["path"] == "file"
     fails("TYPE: elements of type 'string'", "sum", f"{path}:name")
     fails("TYPE: it has no member 'none'; it has /chunks", "sum", f"{path}:none")
+
+
+@needs_hdf5
+def test_bools_of_hdf5(run, scratch):
+    """FALSE and TRUE of one byte are a bool; another enumeration has its numbers."""
+    h5py = pytest.importorskip("h5py")
+    odd = np.array([0, 1, 2, 255, 3, 0], np.uint8)
+
+    def write(f):
+        f["m"] = odd.view(bool)
+        f.create_dataset("packed", data=odd.view(bool), chunks=(4,), compression="gzip")
+        f.create_dataset("colours", data=odd % 3, dtype=h5py.enum_dtype({"RED": 0, "GREEN": 1, "BLUE": 2}, "u1"))
+    path = hdf5(scratch / "r.h5", write)
+    for name in ("m", "packed"):
+        assert run("sum", f"{path}:{name}") == "4\n" and run("argmax", f"{path}:{name}") == "1\n" and run("max", f"{path}:{name}") == "1\n"
+    assert run("sum", f"{path}:colours") == "3\n" and run("max", f"{path}:colours") == "2\n"
 
 
 @needs_hdf5

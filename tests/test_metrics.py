@@ -1,6 +1,7 @@
 """The daemon's metrics as Prometheus text are well formed and right."""
 import os
 import re
+import tempfile
 import select
 import socket
 import struct
@@ -13,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from conftest import select_a_moment
 from rawclient import REDUCE, Fault, spec
+from sideclient import Side
 
 STAGES = ("queue", "copy", "kernel", "total")
 
@@ -119,6 +121,30 @@ def test_batches_are_counted_and_are_work_of_the_engine(start):
     assert get(m, "batch_requests_sum") == n and 0 < get(m, "batch_requests_count") <= n
     assert get(m, "batch_requests_bucket", le="1") <= get(m, "batch_requests_bucket", le="31") <= get(m, "batch_requests_bucket", le="+Inf")
     assert get(m, "engine_busy_seconds_total") > before and get(m, "engine_tasks_total", where="caller") == 0
+
+
+@pytest.mark.parametrize("how", ["small", "large", "file"])
+def test_busy_is_the_time_with_a_request_at_work(start, how):
+    """In the thread that takes a request, in the workers, in readers: it has the requests' own times, and never more than has passed."""
+    daemon = start("--probe", 86400)
+    with daemon.connect() as c, Side(c) as side, tempfile.TemporaryFile() as f:
+        f.write(bytes(4 << 20))
+        f.flush()
+        handle, size = side.file(f.fileno())
+        ask = {"small": lambda: c.reduce("sum", "f32", bytes(65536)), "large": lambda: c.reduce("sum", "f32", bytes(4 << 20)),
+               "file": lambda: c.reduce_at("sum", "f32", handle, 0, size)}[how]
+
+        def seconds():
+            m = parse(c.metrics())
+            at_work = sum(get(m, "request_seconds_sum", stage=stage) for stage in ("copy", "kernel"))
+            assert c.query(2)["busy_s"] >= get(m, "engine_busy_seconds_total")
+            return get(m, "engine_busy_seconds_total"), at_work
+        ask()
+        begun, (busy, worked) = time.monotonic(), seconds()
+        for _ in range(200 if how == "small" else 10):
+            ask()
+        now, did = seconds()
+        assert 0.8 * (did - worked) / len(os.sched_getaffinity(0)) <= now - busy <= time.monotonic() - begun + 0.001
 
 
 def test_unknown_codes_share_a_place(daemon):

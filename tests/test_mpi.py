@@ -152,6 +152,83 @@ def test_the_header_is_c_and_cplusplus(mpi, scratch):
         assert done.returncode == 0, done.stderr
 
 
+STAND_IN = """
+#define MPI_SUCCESS 0
+#define MPI_OP_NULL 0
+#define MPI_DATATYPE_NULL 0
+#define MPI_BYTE 1
+#define MPI_ERR_OP 2
+#define MPI_ERR_COUNT 3
+#define MPI_IN_PLACE ((void *)-1)
+typedef int MPI_Op, MPI_Datatype, MPI_Comm;
+typedef void MPI_User_function(void *, void *, int *, MPI_Datatype *);
+int MPI_Type_size(MPI_Datatype, int *), MPI_Type_contiguous(int, MPI_Datatype, MPI_Datatype *), MPI_Type_commit(MPI_Datatype *);
+int MPI_Type_free(MPI_Datatype *), MPI_Comm_rank(MPI_Comm, int *), MPI_Op_create(MPI_User_function *, int, MPI_Op *);
+int MPI_Allreduce(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
+"""
+TWO_THREADS = r"""
+#include <pthread.h>
+#include <reduce_mpi.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static atomic_int made, tid;
+static pthread_t other;
+static MPI_Op its;
+
+static void *ask(void *arg)
+{
+    tid = (int)syscall(SYS_gettid);
+    its = reduce_mpi_op();
+    return arg;
+}
+
+static int is_blocked(void)
+{
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
+    FILE *f = tid ? fopen(path, "r") : NULL;
+    if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1)
+        state = 0;
+    if (f)
+        fclose(f);
+    return state == 'S';
+}
+
+/* While the first thread is here, the other one asks too: it comes here as well, or waits. */
+int MPI_Op_create(MPI_User_function *f, int commutes, MPI_Op *op)
+{
+    (void)f, (void)commutes;
+    *op = 100 + ++made;
+    if (made == 1 && pthread_create(&other, NULL, ask, NULL))
+        return 1;
+    while (made == 1 && !is_blocked())
+        ;
+    return MPI_SUCCESS;
+}
+
+int MPI_Type_size(MPI_Datatype type, int *bytes) { return *bytes = type; }
+
+int main(void)
+{
+    MPI_Op mine = reduce_mpi_op();
+    pthread_join(other, NULL);
+    printf("%d %d %d", made, mine, its);
+}
+"""
+
+
+def test_threads_share_one_operation(scratch):
+    """Without an MPI: a stand-in for its header shows two threads that ask for the MPI_Op at once."""
+    (scratch / "mpi.h").write_text(STAND_IN)
+    (scratch / "a.c").write_text(TWO_THREADS)
+    subprocess.run(["gcc", "-std=gnu11", "-Wall", f"-I{scratch}", f"-I{ROOT / 'client'}", scratch / "a.c", f"-L{LIB}", "-lreduce", "-pthread",
+                    f"-Wl,-rpath,{LIB}", "-o", scratch / "a"], check=True)
+    assert subprocess.run([scratch / "a"], capture_output=True, text=True, timeout=60, check=True).stdout == "1 101 101"
+
+
 @pytest.mark.parametrize("mpi", NAMES)
 def test_every_call(built, shared, mpi):
     """In place, with a root, on parts of the ranks, of several arrays, rows and files."""

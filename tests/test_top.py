@@ -207,8 +207,9 @@ def rows_of(text):
     return [re.sub(r"\x1b\[[\d;?]*[A-Za-z]", "", line) for line in text.replace("\r", "").split("\n")]
 
 
-def test_status_fits_a_small_screen(ctl, start, terminal):
-    daemon = start()
+@pytest.mark.parametrize("devices", [1, 2])
+def test_status_fits_a_small_screen(ctl, start, terminal, devices):
+    daemon = start("--devices", devices, backend="cpu")
     with daemon.connect() as c:
         for op in ("sum", "max", "argmin", "stats"):
             c.reduce(op, "f32", bytes(64))
@@ -223,6 +224,7 @@ def test_status_fits_a_small_screen(ctl, start, terminal):
     assert len(rows) <= SCREEN[0] and max(map(len, rows)) <= SCREEN[1], t.text
     for key in ("version", "backend", "health", "requests.sum", "errors", "latency.p99_us", "sessions"):
         assert re.search(rf"(^|\s){key} \S", t.text), key
+    assert [row[:5] for row in rows if row.startswith("gpu ")] == [f"gpu {i}" for i in range(devices) if devices > 1]
     assert "errors 1" in t.text and re.search(r"sessions 2 of \d+", t.text) and " 0 of" not in t.text
     assert len(whole) > 40 and {line.split()[0] for line in whole} <= {line.split()[0] for line in rows_of(long.text) if line.split()}
 

@@ -77,7 +77,7 @@ typedef struct ctl_options {
     bool swapped;      /* --dtype says that raw elements are big-endian */
     bool json_strings; /* integers beyond 2^53 as strings */
     bool text, total, merge, verbose, no_autostart, once, replace, spread, requests;
-    bool no_unpack, no_scale;
+    bool no_unpack, no_scale, verify;
     ctl_dialect dialect;
     bool members;           /* one file gives several results, each with its name: set while it is reduced, not by an option */
     uint32_t ttl_ms;        /* 0: not given */
@@ -110,6 +110,9 @@ bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY]);
 
 /* Each column of lists such as FILE:#1,#3-#5,=name becomes a file of its own. False: `why`. (column_list.c) */
 bool ctl_list_columns(ctl_options *o, char why[CTL_WHY]);
+
+/* Is something said about tables as text? (formats/csv_column.c) */
+bool ctl_has_dialect(const ctl_dialect *d);
 
 /* Does one pass of stats give the same values as the several operations? */
 bool ctl_is_one_pass(const ctl_options *o);
@@ -205,6 +208,8 @@ void ctl_put_text(FILE *f, const char *text, int width);
 
 /* ---- text/parse_scalar.c ---- */
 
+static inline bool ctl_is_float(int dtype) { return dtype >= REDUCE_F16 && dtype <= REDUCE_F64; }
+
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
  * from the text. False: `why` says that it is not a number, or out of range. */
 bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
@@ -290,7 +295,7 @@ typedef struct ctl_source {
     bool brief;        /* and it is reduced again if the first elements did not show its type */
     bool floats;       /* a column without a type is one of floats */
     bool omit, places; /* missing values of a column are left out, and noted with their places */
-    bool no_unpack, no_scale;
+    bool no_unpack, no_scale, verify;
     const ctl_dialect *dialect;    /* of tables as text, or NULL */
     const struct ctl_array *array; /* the member, if it is known already, else NULL */
 } ctl_source;
@@ -302,7 +307,9 @@ typedef struct ctl_input {
     int dtype;
     const char *kind; /* ".npy", for messages */
     bool npy, text;   /* npy: the shape is known, also of members of containers */
-    ctl_holes holes;  /* of a column of a table as text */
+    bool checked;     /* its bytes have a checksum that reading verifies */
+    bool column;      /* of a table as text, */
+    ctl_holes holes;  /* and what it misses */
     bool regular;     /* can be read again from the start */
     bool fortran;     /* with the first index running fastest */
     bool swapped;     /* big-endian: bytes are swapped as they are read */
@@ -334,6 +341,8 @@ void ctl_close(ctl_input *in);
 long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
 /* The same until `room` bytes are there or the input ends. */
 long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY]);
+/* Everything that is left: malloc'ed *data. 0, or a reduce_err with `why`. */
+int ctl_read_all(ctl_input *in, uint8_t **data, size_t *bytes, char why[CTL_WHY]);
 /* Back to the first element. False: it cannot. */
 bool ctl_rewind(ctl_input *in);
 /* Are its elements stored plainly in a regular file, from `start` on? Then the daemon can read them. */

@@ -3,7 +3,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/help_rows.h"
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 
 enum { WIDTH = 80, OP_TEXT = 17, OPTION_TEXT = 23, EXAMPLE_TEXT = 44, DASHES = 6 }; /* columns */
 

@@ -9,6 +9,8 @@
 
 #include "client/ctl/formats/container.h"
 
+enum { FIRST_ROOM = 1 << 20 }; /* bytes for all that a pipe brings; doubled when it is full */
+
 static long read_some(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
 {
     ssize_t n;
@@ -90,7 +92,7 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     ctl_npy npy;
     size_t offset = ctl_npy_data_offset(in->head, in->head_len, why);
     if (offset == 0)
-        return REDUCE_E_BAD_MESSAGE;
+        return in->head_len < CTL_NPY_PREFIX ? REDUCE_E_IO : REDUCE_E_BAD_MESSAGE;
     uint8_t *header = malloc(offset > CTL_NPY_PREFIX ? offset : CTL_NPY_PREFIX);
     if (!header)
         return no_memory(why);
@@ -98,6 +100,8 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     memcpy(header, in->head, here);
     long more = offset > here ? read_head(in, header + here, offset - here, offset - here, why) : 0;
     int err = more < 0 ? REDUCE_E_IO : ctl_npy_parse(header, here + (size_t)more, source->dtype, &npy, why);
+    if (err && more >= 0 && here + (size_t)more < offset)
+        err = REDUCE_E_IO; /* as of all files that are cut */
     free(header);
     if (err)
         return err;
@@ -189,6 +193,7 @@ static int open_stream(ctl_input *in, ctl_kind kind, char why[CTL_WHY])
     ctl_pull *from = ctl_pull_behind(in->head, in->head_len, rest_of(in));
     from = (kind == CTL_IS_GZIP ? ctl_gunzip : ctl_unzstd)(from, &err, why);
     err = read_through(in, from, err, why);
+    in->checked = true;
     long n = err ? 0 : read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
     in->head_len = n > 0 ? (size_t)n : 0;
     return n < 0 ? in->err : err;
@@ -214,6 +219,13 @@ static int take_array(ctl_input *in, const ctl_source *source, const ctl_array *
     in->bytes = a->count * reduce_dtype_size(in->dtype);
     in->start = a->offset;
     in->head_len = in->head_at = 0;
+    in->checked = a->coding != CTL_PLAIN;
+    if (source->verify && a->coding == CTL_PLAIN && a->stored) {
+        err = ctl_check_crc(in->fd, a->offset - a->skip, a->stored, a->crc, why);
+        in->checked = true;
+    }
+    if (err)
+        return err;
     if (a->masked && !(in->keep = ctl_hdf5_mask(in->fd, a, &err, why)))
         return err ? err : no_memory(why);
     if (a->coding == CTL_PLAIN)
@@ -263,7 +275,7 @@ static int open_column(ctl_input *in, const ctl_source *source, const char *colu
 {
     static const ctl_dialect unknown;
     int err = 0, said = source->dtype ? source->dtype : source->raw_dtype;
-    bool real = said >= REDUCE_F16 || (!said && source->floats);
+    bool real = ctl_is_float(said) || (!said && source->floats);
     ctl_csv_options o = {.dialect = source->dialect ? source->dialect : &unknown,
                          .policy = real           ? CTL_MISSING_NAN
                                    : source->omit ? CTL_MISSING_OMITTED
@@ -271,6 +283,7 @@ static int open_column(ctl_input *in, const ctl_source *source, const char *colu
                                                   : CTL_MISSING_NAN,
                          .guessed = !said && !source->floats};
     in->kind = "a column of text";
+    in->column = true;
     in->dtype = said ? said : source->floats ? REDUCE_F64 : 0;
     in->holes.placed = source->places;
     ctl_pull *from = ctl_csv_column(from_begin(in, 0), column, &o, &in->holes, &err, why);
@@ -284,7 +297,7 @@ static int refuse(const ctl_input *in, const ctl_sniffed *s, char why[CTL_WHY])
     if (s->kind == CTL_IS_RAW && in->head_len == 0)
         snprintf(why, CTL_WHY, "it is empty: --dtype says of which type no elements are");
     else if (s->kind == CTL_IS_RAW)
-        snprintf(why, CTL_WHY, "raw elements need --dtype T (i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64)");
+        snprintf(why, CTL_WHY, "raw elements need --dtype T (i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool)");
     else if (s->advice)
         snprintf(why, CTL_WHY, "this is %s: %s%s", s->name, s->advice,
                  s->kind == CTL_IS_PACKED ? " (--no-unpack takes its bytes)" : "");
@@ -349,7 +362,10 @@ static int open_kind(ctl_input *in, const ctl_source *source, const char *member
         return open_column(in, source, member, why);
     if (!member)
         return open_elements(in, source, &s, size, why);
-    snprintf(why, CTL_WHY, "%s has no members or columns", s.kind == CTL_IS_RAW ? "a file of raw elements" : s.name);
+    snprintf(why, CTL_WHY, "%s has no members or columns",
+             !in->head_len          ? "an empty file"
+             : s.kind == CTL_IS_RAW ? "a file of raw elements"
+                                    : s.name);
     return REDUCE_E_TYPE;
 }
 
@@ -403,6 +419,24 @@ int ctl_arrays(const char *name, const ctl_options *o, ctl_directory *d, char wh
     return err;
 }
 
+static int open_unknown(ctl_input *in, const ctl_source *source, const char *member, uint64_t size, char why[CTL_WHY])
+{
+    long n = read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
+    if (n < 0)
+        return REDUCE_E_IO;
+    in->head_len = (size_t)n;
+    return open_kind(in, source, member, size, why);
+}
+
+/* Options about tables would be dropped without a word. */
+static int check_dialect(const ctl_input *in, const ctl_source *source, char why[CTL_WHY])
+{
+    if (in->column || !source->dialect || !ctl_has_dialect(source->dialect))
+        return 0;
+    snprintf(why, CTL_WHY, "it is not a table as text, which --delimiter, --header and the like are about");
+    return REDUCE_E_ARGUMENT;
+}
+
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
 {
     const char *member = source->array ? source->array->name : ctl_member_of(source->name);
@@ -420,14 +454,12 @@ int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
     uint64_t size = 0;
     in->regular = file_size(in->fd, &size);
     in->start = in->regular ? (uint64_t)lseek(in->fd, 0, SEEK_CUR) : 0;
-    if (source->array)
-        return take_array(in, source, source->array, why);
     in->err = REDUCE_E_IO;
-    long n = read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
-    if (n < 0)
-        return REDUCE_E_IO;
-    in->head_len = (size_t)n;
-    return open_kind(in, source, member, size, why);
+    int err = source->array ? take_array(in, source, source->array, why) : open_unknown(in, source, member, size, why);
+    if (err || !source->verify || in->checked)
+        return err ? err : check_dialect(in, source, why);
+    snprintf(why, CTL_WHY, "it has no checksum, which --verify is about");
+    return REDUCE_E_ARGUMENT;
 }
 
 void ctl_close(ctl_input *in)
@@ -548,6 +580,29 @@ long ctl_read_full(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
         have += (size_t)n;
     }
     return (long)have;
+}
+
+int ctl_read_all(ctl_input *in, uint8_t **data, size_t *bytes, char why[CTL_WHY])
+{
+    size_t room = 0;
+    *bytes = 0;
+    for (;;) {
+        if (*bytes == room) {
+            room = room ? 2 * room : FIRST_ROOM;
+            uint8_t *more = realloc(*data, room);
+            if (!more) {
+                snprintf(why, CTL_WHY, "no memory for what the pipe brings");
+                return REDUCE_E_NO_MEMORY;
+            }
+            *data = more;
+        }
+        long n = ctl_read_full(in, *data + *bytes, room - *bytes, why);
+        if (n < 0)
+            return in->err;
+        if (n == 0)
+            return 0;
+        *bytes += (size_t)n;
+    }
 }
 
 bool ctl_in_file(const ctl_input *in)

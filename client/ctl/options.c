@@ -54,7 +54,8 @@ static int numpy_dtype(const char *word, const char *marks)
     } types[] = {{"int8", "i1", REDUCE_I8},     {"uint8", "u1", REDUCE_U8},    {"int16", "i2", REDUCE_I16},
                  {"uint16", "u2", REDUCE_U16},  {"int32", "i4", REDUCE_I32},   {"uint32", "u4", REDUCE_U32},
                  {"int64", "i8", REDUCE_I64},   {"uint64", "u8", REDUCE_U64},  {"float16", "f2", REDUCE_F16},
-                 {"bfloat16", "", REDUCE_BF16}, {"float32", "f4", REDUCE_F32}, {"float64", "f8", REDUCE_F64}};
+                 {"bfloat16", "", REDUCE_BF16}, {"float32", "f4", REDUCE_F32}, {"float64", "f8", REDUCE_F64},
+                 {"bool", "b1", REDUCE_BOOL}};
     bool marked = *word && strchr(marks, *word);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(word + marked, marked ? types[i].code : types[i].name))
@@ -302,6 +303,7 @@ static const cli_option OPTIONS[] = {
     {ROW("missing", TEXT), AT(dialect.missing)},
     {ROW("no-unpack", FLAG), AT(no_unpack)},
     {ROW("no-scale", FLAG), AT(no_scale)},
+    {ROW("verify", FLAG), AT(verify)},
     {ROW("total", FLAG), AT(total)},
     {ROW("replace", FLAG), AT(replace)},
     {ROW("device", VALUE), .take = option_device},
@@ -390,7 +392,9 @@ int ctl_parse_op(const char *word, char why[CTL_WHY])
     const char *meant = op ? NULL : ctl_suggest_command(word), *instead = op ? NULL : ctl_instead(word);
     if (instead)
         snprintf(why, CTL_WHY, "'%.40s': reducectl has %s", word, instead);
-    else if (meant && strcmp(meant, word)) /* a command is known, but not an operation */
+    else if (meant && !strcmp(meant, word))
+        snprintf(why, CTL_WHY, "'%.40s' is a command, not an operation; 'reducectl help ops' lists these", word);
+    else if (meant)
         snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; did you mean '%s'?", word, meant);
     else if (!op)
         snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; 'reducectl help ops' lists all", word);
@@ -491,6 +495,23 @@ static void unknown_option(const char *word, char why[CTL_WHY])
         snprintf(why + n, CTL_WHY - n, " ('reducectl help %s' explains it)", topic);
 }
 
+/* "-:price" is a column of standard input, and not an option, unless it is the value of one. */
+static bool name_columns_of_stdin(int argc, char **argv, char why[CTL_WHY])
+{
+    for (int i = 2; i < argc; i++) {
+        bool value = false;
+        for (size_t k = 0; k < N_OPTIONS && !strncmp(argv[i - 1], "--", 2); k++)
+            value |= has_value(&OPTIONS[k]) && !strcmp(argv[i - 1] + 2, OPTIONS[k].name);
+        if (strncmp(argv[i], "-:", 2) != 0 || value)
+            continue;
+        if (asprintf(&argv[i], "/dev/stdin%s", argv[i] + 1) < 0) {
+            snprintf(why, CTL_WHY, "no memory for a name");
+            return false;
+        }
+    }
+    return true;
+}
+
 bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
 {
     struct option list[N_OPTIONS + 1];
@@ -498,6 +519,8 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
     *o = (ctl_options){.command = CTL_REDUCE, .spec = REDUCE_SPEC_INIT};
     o->spec.dtype = 0;
     why[0] = 0;
+    if (!name_columns_of_stdin(argc, argv, why))
+        return false;
     optind = 0; /* glibc: start anew */
     opterr = 0;
     for (int opt; (opt = getopt_long(argc, argv, SHORT, list, NULL)) != -1;) {
@@ -506,7 +529,8 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
             opt = ':';
         if (opt == ':')
             snprintf(why, CTL_WHY, "%.60s needs a value", argv[optind - 1 - swallowed]);
-        else if (opt == '?' && optopt && optopt < FIRST_LONG && !strchr(SHORT, optopt)) /* else a long one, given a value */
+        else if (opt == '?' && optopt && optopt < FIRST_LONG &&
+                 (optopt == ':' || !strchr(SHORT, optopt))) /* else a long one, given a value */
             snprintf(why, CTL_WHY, "unknown option -%c", optopt > ' ' && optopt < 127 ? optopt : '?');
         else if (opt == '?')
             unknown_option(argv[optind - 1], why);

@@ -23,12 +23,6 @@ static bool has_reduction(const ctl_options *o)
            s->nan || s->ddof || o->based;
 }
 
-static bool has_dialect(const ctl_options *o)
-{
-    const ctl_dialect *d = &o->dialect;
-    return d->delimiter || d->decimal || d->quote || d->unquoted || d->comment || d->header || d->skip_lines || d->missing;
-}
-
 /* Do two marks of a table mean the same character? */
 static bool marks_clash(const ctl_dialect *d)
 {
@@ -56,7 +50,7 @@ static const char *misplaced(const ctl_options *o)
         return "options about what to reduce, or how, need an operation";
     if (!reduce && !put && (o->spec.dtype || o->text || o->spec.deadline_ms || o->spec.path))
         return "--dtype, --text, --deadline and --path apply to operations and put only";
-    if (!reduce && !put && (has_dialect(o) || o->no_unpack || o->no_scale))
+    if (!reduce && !put && (ctl_has_dialect(&o->dialect) || o->no_unpack || o->no_scale || o->verify))
         return "options about files apply to operations and put only";
     if (!put && (o->replace || o->ttl_ms || o->spread))
         return "--replace, --ttl and --spread apply to put only";
@@ -136,13 +130,20 @@ static bool reads_a_pipe(const ctl_options *o)
 /* The first conflict between options, or NULL. */
 static const char *clash(const ctl_options *o)
 {
-    if (has_dialect(o) && (o->text || o->merge || o->joined))
+    if (ctl_has_dialect(&o->dialect) && (o->text || o->merge || o->joined))
         return "options about tables (--delimiter, --header ...) exclude --text, --merge and --joined";
     if (marks_clash(&o->dialect))
         return "--delimiter, --decimal, --quote and --comment need different characters";
     bool shaped = is_shaped(o), partial = o->spec.flags & REDUCE_STATES_OUT;
     if (names_resident(o) && (o->mask || o->offsets || o->text || o->total || o->merge))
         return "@NAME excludes --mask, --offsets, --text, --total and --merge";
+    if (names_resident(o) && (ctl_has_dialect(&o->dialect) || o->no_unpack || o->no_scale || o->verify))
+        return "@NAME excludes options about files";
+    if (partial && (o->spec.ddof || o->spec.out || (o->spec.flags & REDUCE_WRAP)))
+        return "--partial excludes --ddof, --out and --wrap, which apply when a value is finished: --merge takes them";
+    if (o->merge && (o->spec.nan || o->swapped || o->no_unpack || o->no_scale || o->verify))
+        return "--merge excludes --nan, byte orders, --no-unpack, --no-scale and --verify, which apply to elements: --partial "
+               "takes them";
     if (o->total && shaped)
         return "--total excludes --rows, --axis and --offsets";
     if (o->offsets && (o->by_rows || o->n_axes))

@@ -4,7 +4,7 @@
 
 #include "client/clock.h"
 #include "client/ctl/ctl.h"
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 
 static const uint64_t FIRST_NS = RC_NS_PER_S, EVERY_NS = RC_NS_PER_S / 10, LINE_NS = RC_NS_PER_S;
 enum { WIDTH = 24, NAME = 40 }; /* columns */

@@ -3,7 +3,7 @@
 set -l ops sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem
 set -l commands ping info status metrics top put ls drop ladder help
 set -l topics ops inputs csv axes values output shards resident daemon examples
-set -l types "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
+set -l types "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
 set -l first "not __fish_seen_subcommand_from $ops $commands"
 set -l reduces "__fish_seen_subcommand_from $ops"
 
@@ -43,6 +43,7 @@ complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l skip-
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l missing -x -d "words for missing values"
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l no-unpack -d "packed bytes as elements"
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l no-scale -d "stored values of netCDF"
+complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l verify -d "compare with the CRC of .npz"
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l path -x -a "inline stream shm file" -d "how the data travel"
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l deadline -x -d "milliseconds"
 complete -c reducectl -n $reduces -s o -l out -x -a "(__reducectl_out)" -d "type of the value"

@@ -18,7 +18,7 @@ _reducectl_inputs() {
 
 _reducectl() {
   local -a ops commands topics daemon tables
-  local types='i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64' out='f16 bf16 f32 f64 i64 u64'
+  local types='i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool' out='f16 bf16 f32 f64 i64 u64'
   ops=(sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem)
   commands=(ping info status metrics top put ls drop ladder help)
   topics=(ops inputs csv axes values output shards resident daemon examples)
@@ -27,7 +27,7 @@ _reducectl() {
     '--tls-key[its key]:file:_files' '--no-autostart[start no daemon]' '--wait[for a daemon that is not there]:seconds:' '(-h --help)'{-h,--help}'[help]' '(-V --version)'{-V,--version}'[version]')
   tables=('(--no-header)--header[names in the first line]' '(--header)--no-header[none there]' '--delimiter[between fields]:character:(tab space)'
     '--decimal[mark]:character:' '--quote[around fields]:character:(none)' '--comment[begins one]:character:' '--skip-lines[before the table]:n:'
-    '--missing[words for missing values]:list:' '--no-unpack[packed bytes as elements]' '--no-scale[stored values of netCDF]')
+    '--missing[words for missing values]:list:' '--no-unpack[packed bytes as elements]' '--no-scale[stored values of netCDF]' '--verify[compare with the CRC of .npz]')
   if (( CURRENT == 2 )); then
     if [[ $PREFIX == *,* ]]; then
       compset -P '*,'

@@ -5,8 +5,6 @@
 
 #include "client/ctl/ctl.h"
 
-enum { FIRST_ROOM = 1 << 20 }; /* bytes for what a pipe brings; doubled when it is full */
-
 /* ---- @NAME ---- */
 
 bool ctl_is_resident(const char *name) { return name[0] == '@'; }
@@ -35,35 +33,11 @@ int ctl_open_resident(reduce_client *c, ctl_input *in, const char *name, int dty
 
 /* ---- put ---- */
 
-/* Everything that is left: malloc'ed *data. 0, or a reduce_err with `why`. */
-static int read_all(ctl_input *in, uint8_t **data, size_t *bytes, char why[CTL_WHY])
-{
-    size_t room = 0;
-    *bytes = 0;
-    for (;;) {
-        if (*bytes == room) {
-            room = room ? 2 * room : FIRST_ROOM;
-            uint8_t *more = realloc(*data, room);
-            if (!more) {
-                snprintf(why, CTL_WHY, "no memory for what the pipe brings");
-                return REDUCE_E_NO_MEMORY;
-            }
-            *data = more;
-        }
-        long n = ctl_read_full(in, *data + *bytes, room - *bytes, why);
-        if (n < 0)
-            return in->err;
-        if (n == 0)
-            return 0;
-        *bytes += (size_t)n;
-    }
-}
-
 static int put_pipe(reduce_client *c, ctl_input *in, const char *name, const reduce_put_opts *opts, char why[CTL_WHY])
 {
     uint8_t *data = NULL;
     size_t bytes;
-    int err = read_all(in, &data, &bytes, why);
+    int err = ctl_read_all(in, &data, &bytes, why);
     if (!err)
         err = reduce_put(c, name, in->dtype, data, bytes, opts);
     in->bytes = bytes;
@@ -107,6 +81,7 @@ int ctl_put(reduce_client *c, const ctl_options *o)
                          .text = o->text,
                          .no_unpack = o->no_unpack,
                          .no_scale = o->no_scale,
+                         .verify = o->verify,
                          .dialect = &o->dialect};
     int err = ctl_open(&in, &source, why);
     bool opened = !err;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 
 typedef struct section {
     const char *name, *brief;
@@ -21,7 +21,7 @@ static const section sections[] = {
      "daemon",
      {"version", "backend", "device", "device_note", "simd", "threads", "uptime_s", "health", "listen.", "rss_bytes"}},
     {"clients", "clients", {"sessions", "sessions_", "connections", "streams", "streams_", "inflight", "disconnected"}},
-    {"requests", "requests", {"requests", "errors", "bytes_in", "latency.", "requests."}},
+    {"requests", "requests", {"requests", "errors", "errors.", "bytes_in", "latency.", "requests."}},
     {"engine", "engine", {"tasks", "tasks_", "busy_s", "pool.", "batch."}},
     {"shared memory and files", "files", {"side."}},
     {"devices", "devices", {"devices", "devices_", "device.", "gpu."}},
@@ -170,36 +170,75 @@ static bool is_zero(const char *value) { return value[0] == '0' && (!value[1] ||
 
 static bool begins(const char *text, const char *with) { return !strncmp(text, with, strlen(with)); }
 
-/* "key value", of what is held with its limit. False: it is a limit, or 0, which is news only of errors. */
-static bool field_of(const report *r, const line *l, char out[FIELD])
+/* Bytes of "gpu.N." at the begin of a key; 0: it is of another kind. */
+static int gpu_title(const char *key)
 {
-    static const char *const held[] = {"held.", "all."}, *const limits[] = {"limit.", "all_limit."};
-    const char *key = l->key, *limit = NULL;
-    if (is_zero(l->value) && strcmp(key, "errors"))
-        return false;
-    for (int i = 0; i < 2; i++) {
-        if (begins(key, limits[i]))
-            return false;
-        if (begins(key, held[i])) {
-            key += strlen(held[i]);
-            limit = value_of(r, limits[i], key);
-            break;
-        }
-    }
-    snprintf(out, FIELD, "%s %s%s%s", key, l->value, limit ? " of " : "", limit ? limit : "");
-    return true;
+    const size_t digits = begins(key, "gpu.") ? strspn(key + 4, "0123456789") : 0;
+    return digits && key[4 + digits] == '.' ? (int)(4 + digits + 1) : 0;
 }
 
+/* Returns the column after it. */
+static int put_title(const char *text, int gpu, bool ends)
+{
+    char title[TITLE + 1];
+    if (gpu)
+        snprintf(title, sizeof title, "gpu %.*s", gpu - 5, text + 4);
+    else
+        snprintf(title, sizeof title, "%s", text);
+    if (ends)
+        putchar('\n');
+    return printf("%-*s", TITLE, title);
+}
+
+/* The value of what ends in `to` where the key ends in `from`; NULL: the key does not, or there is none. */
+static const char *sibling(const report *r, const char *key, const char *from, const char *to)
+{
+    char other[FIELD];
+    if (!ends_in(key, from))
+        return NULL;
+    snprintf(other, sizeof other, "%.*s%s", (int)(strlen(key) - strlen(from)), key, to);
+    return value_of(r, "", other);
+}
+
+/* Left out: 0, which is news only of errors; limits and caps, which stand behind what they bound; what all users hold if it is
+ * what this one holds. */
+static bool is_left_out(const report *r, const line *l)
+{
+    const char *own = begins(l->key, "all.") ? value_of(r, "held.", l->key + strlen("all.")) : NULL;
+    return (is_zero(l->value) && strcmp(l->key, "errors")) || begins(l->key, "limit.") || begins(l->key, "all_limit.") ||
+           sibling(r, l->key, "cap", "bytes") || (own && !strcmp(own, l->value));
+}
+
+/* "key value" or "key value of limit", without what the line's title says. */
+static void put_field(const report *r, const line *l, char out[FIELD])
+{
+    const char *key = l->key, *limit = sibling(r, key, "bytes", "cap");
+    if (begins(key, "held.") || begins(key, "all.")) {
+        const bool held = begins(key, "held.");
+        key += strlen(held ? "held." : "all.");
+        limit = value_of(r, held ? "limit." : "all_limit.", key);
+    } else if (begins(key, "gpu.")) {
+        key += gpu_title(key);
+    }
+    snprintf(out, FIELD, "%s %s%s%s", key, l->value, limit ? " of " : "", limit ? limit : "");
+}
+
+/* A line begins with the section's title, and with "gpu N" for each of several devices. */
 static void print_section(const report *r, int s, int columns)
 {
+    const char *before = "";
     int at = 0;
     for (size_t i = 0; i < r->n; i++) {
+        const line *l = &r->lines[i];
         char field[FIELD];
-        if (r->lines[i].section != s || !field_of(r, &r->lines[i], field))
+        if (l->section != s || is_left_out(r, l))
             continue;
-        const int width = ctl_columns(field);
-        if (at == 0)
-            at = printf("%-*s", TITLE, sections[s].brief);
+        put_field(r, l, field);
+        const int title = gpu_title(l->key), width = ctl_columns(field);
+        const bool anew = at == 0 || title != gpu_title(before) || strncmp(before, l->key, (size_t)title) != 0;
+        before = l->key;
+        if (anew)
+            at = put_title(title ? l->key : sections[s].brief, title, at > 0);
         else if (at + 2 + width > columns)
             at = printf("\n%*s", TITLE, "") - 1;
         else

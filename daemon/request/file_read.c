@@ -185,10 +185,12 @@ static void file_read_range(rd_work *w)
     rd_read *x = (rd_read *)w;
     rk_engine *engine = x->buffer->all->holdings->engine;
     x->start_ns = rd_now_ns();
+    rk_work_begin(engine);
     pin_once(x->buffer);
     x->reduced = !x->direct && rk_run_parts(engine, &x->request->job.task, file_read_part, x);
     if (!x->reduced)
         read_whole_or_refuse(x);
+    rk_work_end(engine);
 }
 
 void rd_read_start(rd_read *r, rd_buffer *x, rd_user *user, void (*done)(rd_work *w))

@@ -123,9 +123,8 @@ static void end(reader *x)
     x->last = true;
 }
 
-static void reader_run(rd_work *w)
+static void read_on(reader *x)
 {
-    reader *x = (reader *)w;
     const uint64_t until = rd_now_ns() + TURN_NS;
     bool inside = x->states;
     x->goes_on = false;
@@ -142,6 +141,15 @@ static void reader_run(rd_work *w)
     }
     if (inside && leave(x))
         end(x);
+}
+
+static void reader_run(rd_work *w)
+{
+    reader *x = (reader *)w;
+    rk_engine *engine = x->buffer->all->holdings->engine;
+    rk_work_begin(engine);
+    read_on(x);
+    rk_work_end(engine);
 }
 
 /* ---- in the loop ---- */

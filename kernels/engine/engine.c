@@ -65,6 +65,10 @@ static bool is_small(const rk_engine *e, const rk_fleet *v, const rk_task *t)
     return t->data != e->probe_data && rk_task_size(t) <= e->o.small_bytes;
 }
 
+void rk_work_begin(rk_engine *e) { rk_busy_begin(&e->busy); }
+
+void rk_work_end(rk_engine *e) { rk_busy_end(&e->busy); }
+
 bool rk_run_small(rk_engine *e, rk_task *t)
 {
     const rk_fleet *v = rk_fleet_of(e);
@@ -73,7 +77,9 @@ bool rk_run_small(rk_engine *e, rk_task *t)
     rk_device *d = device_for(v, t);
     rk_device_locate(d, t);
     t->device = (uint8_t)rk_device_number(d);
+    rk_busy_begin(&e->busy);
     rk_cpu_run(t);
+    rk_busy_end(&e->busy);
     rk_inflight_past(&d->tasks, t, true);
     return true;
 }
@@ -306,7 +312,6 @@ static void add_work(rk_stats *s, const rk_stats *d)
     s->tasks += d->tasks;
     s->small_tasks += d->small_tasks;
     s->busy_ns += d->busy_ns;
-    s->active_ns += d->active_ns;
     s->batches += d->batches;
     s->batched_tasks += d->batched_tasks;
     for (int i = 0; i < RK_BATCH_SIZES; i++)
@@ -364,7 +369,6 @@ static void sum_stats(const rk_engine *e, const rk_fleet *v, rk_stats *s)
     if (v->devices == 1)
         return;
     s->uuid[0] = 0;
-    s->active_ns /= v->devices;
     if (e->o.resident_bytes && s->resident_cap > e->o.resident_bytes)
         s->resident_cap = e->o.resident_bytes;
 }
@@ -377,4 +381,5 @@ void rk_get_stats(rk_engine *e, rk_stats *s)
     s->opening = rk_opening(e);
     if (e->stand_in && v->device[0] != e->stand_in)
         add_stand_in(s, e->stand_in);
+    s->active_ns = rk_busy_ns(&e->busy);
 }

@@ -23,6 +23,7 @@ typedef enum { RK_SETTLED, RK_OPENING, RK_OPENED } rk_phase;
 
 struct rk_engine {
     rk_options o;
+    rk_busy busy; /* everything that any thread does for a request */
     bool stopped;
     const rk_fleet *now; /* in service; atomic */
     rk_fleet first, joined;

@@ -14,6 +14,7 @@ void rk_inflight_init(rk_inflight *f, const rk_options *o)
     f->done_end = &f->done;
     rk_spin_lock_init(&f->lock);
     rk_busy_init(&f->busy);
+    f->busy.all = o->busy;
 }
 
 void rk_inflight_fini(rk_inflight *f)

@@ -357,6 +357,7 @@ static void fini(rk_engine *e)
 {
     rk_noted_pins_fini(&e->noted);
     rk_joints_fini(&e->joints);
+    rk_busy_fini(&e->busy);
     pthread_mutex_destroy(&e->open_lock);
     free(e);
 }
@@ -376,6 +377,8 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
         return RP_NO_MEMORY;
     }
     e->o = *o;
+    rk_busy_init(&e->busy);
+    e->o.busy = &e->busy;
     if (e->o.batch_bytes > RK_MAX_BATCH_BYTES)
         e->o.batch_bytes = RK_MAX_BATCH_BYTES;
     if (e->o.batch_bytes <= e->o.small_bytes) /* such tasks run at once */

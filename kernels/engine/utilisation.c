@@ -13,6 +13,8 @@ void rk_busy_fini(rk_busy *b) { pthread_mutex_destroy(&b->lock); }
 
 void rk_busy_begin(rk_busy *b)
 {
+    if (b->all)
+        rk_busy_begin(b->all);
     pthread_mutex_lock(&b->lock);
     if (b->n++ == 0)
         b->since_ns = rk_now_ns();
@@ -25,6 +27,8 @@ void rk_busy_end(rk_busy *b)
     if (--b->n == 0)
         b->total_ns += rk_now_ns() - b->since_ns;
     pthread_mutex_unlock(&b->lock);
+    if (b->all)
+        rk_busy_end(b->all);
 }
 
 uint64_t rk_busy_ns(rk_busy *b)

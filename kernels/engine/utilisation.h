@@ -9,6 +9,7 @@ typedef struct rk_busy {
     pthread_mutex_t lock;
     unsigned n;
     uint64_t total_ns, since_ns; /* busy time until the last idle moment; start of the current busy time */
+    struct rk_busy *all;         /* runs while this one does, and others; NULL: none */
 } rk_busy;
 
 void rk_busy_init(rk_busy *b);

@@ -14,6 +14,7 @@
 
 #include "client/discover.h"
 #include "daemon/base/config.h"
+#include "daemon/base/lock.h"
 #include "daemon/base/paths.h"
 
 /* Users of this process: other runs of this test make and remove directories of theirs in /tmp at the same time. Nobody else
@@ -127,6 +128,67 @@ static void a_given_url_is_taken_alone(void **state)
     assert_string_equal(u.url[0], "ipc:///nonexistent/s");
 }
 
+/* The daemon's own directory in /tmp, where any user may have made that name before. */
+static bool prepares(const char *tmp)
+{
+    char socket[160], why[RD_MAX_WHY];
+    snprintf(socket, sizeof socket, "%s/reduced.sock", tmp);
+    assert_int_equal(seteuid(user), 0);
+    bool right = rd_prepare_directory(socket, why, sizeof why);
+    assert_int_equal(seteuid(0), 0);
+    assert_true(right || strstr(why, "must be a directory of this user with mode 0700"));
+    return right;
+}
+
+static void a_daemon_uses_no_directory_of_another_user(void **state)
+{
+    char tmp[64];
+    (void)state;
+    snprintf(tmp, sizeof tmp, "/tmp/reduced-%u", user);
+    rmdir(tmp);
+    assert_true(prepares(tmp)); /* it makes it */
+    assert_true(prepares(tmp));
+    assert_int_equal(chmod(tmp, 0750), 0);
+    assert_false(prepares(tmp));
+    assert_int_equal(chmod(tmp, 0700), 0);
+    assert_int_equal(chown(tmp, other, other), 0);
+    assert_false(prepares(tmp));
+    assert_int_equal(rmdir(tmp), 0);
+    set_runtime("target", 0700, user);
+    assert_int_equal(symlink(getenv("XDG_RUNTIME_DIR"), tmp), 0);
+    assert_false(prepares(tmp));
+    assert_int_equal(unlink(tmp), 0);
+}
+
+/* Where the lock or the socket belongs. What the link leads to stays as it is. */
+static void links_in_the_way_are_refused(void **state)
+{
+    char path[128], lock[160], aim[160], why[RD_MAX_WHY], text[8] = "";
+    int fd;
+    (void)state;
+    snprintf(path, sizeof path, "%s/s", dir);
+    snprintf(lock, sizeof lock, "%s.lock", path);
+    snprintf(aim, sizeof aim, "%s/aim", dir);
+    FILE *f = fopen(aim, "w");
+    assert_non_null(f);
+    fputs("mine", f);
+    fclose(f);
+    for (int i = 0; i < 2; i++) {
+        const char *link = i ? path : lock;
+        unlink(lock);
+        assert_int_equal(symlink(aim, link), 0);
+        assert_int_equal(rd_lock_socket(path, &fd, why, sizeof why), RD_LOCK_FAILED);
+        assert_non_null(strstr(why, "is a symbolic link, refused"));
+        assert_int_equal(fd, -1);
+        assert_int_equal(unlink(link), 0);
+    }
+    f = fopen(aim, "r");
+    assert_non_null(f);
+    assert_int_equal(fread(text, 1, sizeof text, f), 4);
+    fclose(f);
+    assert_string_equal(text, "mine");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +199,8 @@ int main(void)
         cmocka_unit_test(one_that_is_missing_is_not),
         cmocka_unit_test(a_relative_one_is_not),
         cmocka_unit_test(a_given_url_is_taken_alone),
+        cmocka_unit_test(a_daemon_uses_no_directory_of_another_user),
+        cmocka_unit_test(links_in_the_way_are_refused),
     };
     unsetenv("REDUCED_URL");
     if (geteuid() != 0) {

@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 #include "client/ctl/top/top.h"
 
 static ctl_metrics read_text(const char *text)

@@ -66,6 +66,8 @@ long ctl_pull_fail(ctl_pull *p, int err, char why[CTL_WHY], const char *text);
 ctl_pull *ctl_gunzip(ctl_pull *from, int *err, char why[CTL_WHY]);
 /* A deflated zip member: `bytes` bytes of this CRC come out. */
 ctl_pull *ctl_inflate(ctl_pull *from, uint64_t bytes, uint32_t crc, int *err, char why[CTL_WHY]);
+/* Have `bytes` bytes at `offset` this CRC? 0, or a reduce_err with `why`. */
+int ctl_check_crc(int fd, uint64_t offset, uint64_t bytes, uint32_t want, char why[CTL_WHY]);
 ctl_pull *ctl_unzstd(ctl_pull *from, int *err, char why[CTL_WHY]);
 /* ---- directory.c ---- */
 

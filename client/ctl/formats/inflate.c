@@ -142,7 +142,34 @@ ctl_pull *ctl_inflate(ctl_pull *from, uint64_t bytes, uint32_t crc, int *err, ch
     f->want_crc = crc;
     return &f->pull;
 }
+
+int ctl_check_crc(int fd, uint64_t offset, uint64_t bytes, uint32_t want, char why[CTL_WHY])
+{
+    enum { PIECE = 1 << 18 };
+    uint8_t *piece = malloc(PIECE);
+    uLong crc = crc32(0, NULL, 0);
+    int err = piece ? 0 : REDUCE_E_NO_MEMORY;
+    for (size_t n; bytes && !err && !ctl_interrupted(); bytes -= n, offset += n) {
+        n = bytes < PIECE ? (size_t)bytes : PIECE;
+        err = ctl_read_at(fd, piece, n, offset, why);
+        crc = err ? crc : crc32(crc, piece, (uInt)n);
+    }
+    free(piece);
+    if (err == REDUCE_E_NO_MEMORY)
+        snprintf(why, CTL_WHY, "no memory to verify it");
+    if (err || (uint32_t)crc == want)
+        return err;
+    snprintf(why, CTL_WHY, ctl_interrupted() ? "interrupted" : "the zip member is damaged: its CRC is another");
+    return REDUCE_E_IO;
+}
 #else
+int ctl_check_crc(int fd, uint64_t offset, uint64_t bytes, uint32_t want, char why[CTL_WHY])
+{
+    (void)fd, (void)offset, (void)bytes, (void)want;
+    snprintf(why, CTL_WHY, "this reducectl was built without zlib: it cannot verify");
+    return REDUCE_E_TYPE;
+}
+
 static ctl_pull *without(ctl_pull *from, int *err, char why[CTL_WHY])
 {
     ctl_pull_close(from);

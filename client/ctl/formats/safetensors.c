@@ -11,9 +11,9 @@
 static const struct {
     const char *name;
     int dtype;
-} TYPES[] = {{"BOOL", REDUCE_U8}, {"U8", REDUCE_U8},   {"I8", REDUCE_I8},    {"I16", REDUCE_I16}, {"U16", REDUCE_U16},
-             {"I32", REDUCE_I32}, {"U32", REDUCE_U32}, {"I64", REDUCE_I64},  {"U64", REDUCE_U64}, {"F16", REDUCE_F16},
-             {"F32", REDUCE_F32}, {"F64", REDUCE_F64}, {"BF16", REDUCE_BF16}};
+} TYPES[] = {{"BOOL", REDUCE_BOOL}, {"U8", REDUCE_U8},   {"I8", REDUCE_I8},    {"I16", REDUCE_I16}, {"U16", REDUCE_U16},
+             {"I32", REDUCE_I32},   {"U32", REDUCE_U32}, {"I64", REDUCE_I64},  {"U64", REDUCE_U64}, {"F16", REDUCE_F16},
+             {"F32", REDUCE_F32},   {"F64", REDUCE_F64}, {"BF16", REDUCE_BF16}};
 
 static int bad(char why[CTL_WHY], const char *tensor, const char *text)
 {
@@ -54,10 +54,12 @@ static int take_tensor(ctl_array *a, const json_t *t, uint64_t data, uint64_t si
     if (json_array_size(range) != 2 || !is_number(from) || !is_number(to))
         return bad(why, a->name, "no data_offsets");
     uint64_t begin = (uint64_t)json_integer_value(from), end = (uint64_t)json_integer_value(to);
-    if (end < begin || end > size - data)
-        return bad(why, a->name, "its data lie outside of the file");
+    if (end < begin)
+        return bad(why, a->name, "its data end before they begin");
     if (a->dtype && (a->count > UINT64_MAX / 8 || end - begin != a->count * reduce_dtype_size(a->dtype)))
         return bad(why, a->name, "its data are not as long as its shape says");
+    if (end > size - data)
+        return bad(why, a->name, "its data end behind the file: it is cut"), REDUCE_E_IO;
     a->offset = data + begin;
     return 0;
 }
@@ -98,8 +100,12 @@ int ctl_safetensors_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_W
     int err = ctl_read_at(fd, &len, sizeof len, 0, why);
     if (err)
         return err;
-    if (len > CTL_SAFETENSORS_MAX_HEADER || len > size - 8) {
-        snprintf(why, CTL_WHY, "a safetensors header of %" PRIu64 " bytes: the file or the limit is smaller", len);
+    if (len <= CTL_SAFETENSORS_MAX_HEADER && len > size - 8) {
+        snprintf(why, CTL_WHY, "the safetensors header ends behind the file: it is cut");
+        return REDUCE_E_IO;
+    }
+    if (len > CTL_SAFETENSORS_MAX_HEADER) {
+        snprintf(why, CTL_WHY, "a safetensors header of %" PRIu64 " bytes, the limit is %d", len, CTL_SAFETENSORS_MAX_HEADER);
         return REDUCE_E_TOO_LARGE;
     }
     char *header = malloc((size_t)len + 1);

@@ -44,7 +44,7 @@ int ctl_zip_find_end(const uint8_t *tail, size_t len, uint64_t size, ctl_zip_end
         if (begins(tail + at, "PK\5\6") && at + END + little(tail + at + 20, 2) == len)
             break;
     if (at == SIZE_MAX)
-        return bad(why, "there is no end record (is it cut?)");
+        return snprintf(why, CTL_WHY, "the zip archive has no end record: it is cut"), REDUCE_E_IO;
     const uint8_t *record = tail + at;
     *end = (ctl_zip_end){little(record + 16, 4), little(record + 12, 4), little(record + 10, 2)};
     int err = find_end64(tail, at, first, end, why);

@@ -76,15 +76,14 @@ static int read_file(states *s, const ctl_options *o, int file, char why[CTL_WHY
     ctl_input in;
     ctl_source source = {.name = o->files[file], .raw_dtype = REDUCE_U8};
     uint8_t *bytes = NULL;
+    size_t n = 0;
     int err = ctl_open(&in, &source, why);
-    if (!err && (!in.regular || in.npy))
-        err = wrong(why, REDUCE_E_TYPE, "partial states come from files that --partial wrote");
-    if (!err && !(bytes = malloc((size_t)in.bytes + 1)))
-        err = wrong(why, REDUCE_E_NO_MEMORY, "no memory for the states");
-    if (!err && ctl_read_full(&in, bytes, (size_t)in.bytes, why) < 0)
-        err = in.err;
+    if (!err && (in.npy || in.text))
+        err = wrong(why, REDUCE_E_TYPE, "partial states are bytes that --partial wrote");
     if (!err)
-        err = take_file(s, o, file, bytes, (size_t)in.bytes, why);
+        err = ctl_read_all(&in, &bytes, &n, why);
+    if (!err)
+        err = take_file(s, o, file, bytes, n, why);
     free(bytes);
     ctl_close(&in);
     return err;

@@ -31,7 +31,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
     const ctl_input *mask = w->mask, *in = &w->in[0];
     uint64_t count = 0;
     bool sized = mask->sized, shuffled = ctl_shuffled(mask) || ctl_shuffled(in);
-    if (mask->dtype != REDUCE_U8 && mask->dtype != REDUCE_I8) {
+    if (mask->dtype != REDUCE_BOOL && mask->dtype != REDUCE_U8 && mask->dtype != REDUCE_I8) {
         snprintf(why, CTL_WHY, "a mask must be bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
         return REDUCE_E_TYPE;
     }
@@ -145,6 +145,7 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ct
                          .places = ctl_needs_indexes(w->o),
                          .no_unpack = w->o->no_unpack,
                          .no_scale = w->o->no_scale,
+                         .verify = w->o->verify,
                          .dialect = &w->o->dialect,
                          .array = array};
     if (w->o->text && source.floats)

@@ -8,7 +8,7 @@
 
 #include "client/ctl/formats/container.h"
 #include "client/ctl/op_table.h"
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 
 typedef struct text {
     char text[CTL_MAX_NUMBER];

@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 #include "proto/clean.h"
 
 void ctl_clean(char *out, size_t cap, const char *text) { rp_clean(out, cap, text, 0); }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 #include "client/ctl/top/top_rates.h"
 
 enum { OP_HEADING = 1, MEASURES_HEADING = 2 }; /* lines */
@@ -207,17 +207,22 @@ static void put_gpus(frame *f)
         char line[MAX_LINE] = "", ordinal[TOP_NAME], uuid[TOP_NAME], labels[MAX_LINE], used[16], cap[16];
         const char *gpu = s[i].labels;
         snprintf(labels, sizeof labels, "%s,pool=\"resident\"", gpu);
-        add(line, "gpu %-5s busy %.1f%%  slots %.0f of %.0f  tasks %.1f/s  resident %s of %s",
-            ctl_label(ordinal, sizeof ordinal, gpu, "gpu"),
-            100 * top_rate(&f->rates, "reduced_gpu_engine_busy_seconds_total", gpu),
-            top_value(&f->rates, "reduced_gpu_slots_busy", gpu), top_value(&f->rates, "reduced_gpu_slots", gpu),
-            top_rate(&f->rates, "reduced_gpu_engine_tasks_total", gpu),
-            bytes(used, top_value(&f->rates, "reduced_gpu_pool_bytes", labels)),
-            bytes(cap, top_value(&f->rates, "reduced_gpu_pool_cap_bytes", labels)));
+        const bool whole = f->columns == INT_MAX; /* else a line of a screen for each */
+        add(line, "gpu %-5s busy %.1f%%", ctl_label(ordinal, sizeof ordinal, gpu, "gpu"),
+            100 * top_rate(&f->rates, "reduced_gpu_engine_busy_seconds_total", gpu));
+        if (whole)
+            add(line, "  slots %.0f of %.0f", top_value(&f->rates, "reduced_gpu_slots_busy", gpu),
+                top_value(&f->rates, "reduced_gpu_slots", gpu));
+        add(line, "  tasks %.1f/s  resident %s", top_rate(&f->rates, "reduced_gpu_engine_tasks_total", gpu),
+            bytes(used, top_value(&f->rates, "reduced_gpu_pool_bytes", labels)));
+        if (whole)
+            add(line, " of %s", bytes(cap, top_value(&f->rates, "reduced_gpu_pool_cap_bytes", labels)));
         if (top_value(&f->rates, "reduced_gpu_power_watts", gpu) > 0) /* its driver speaks */
             add(line, "  %.0f C  %.0f W", top_value(&f->rates, "reduced_gpu_temperature_celsius", gpu),
                 top_value(&f->rates, "reduced_gpu_power_watts", gpu));
-        add(line, "  %.12s%s", ctl_label(uuid, sizeof uuid, gpu, "uuid"), s[i].value > 0 ? "" : "  LOST");
+        if (whole)
+            add(line, "  %.12s", ctl_label(uuid, sizeof uuid, gpu, "uuid"));
+        add(line, "%s", s[i].value > 0 ? "" : "  LOST");
         put_fields(f, line);
     }
 }

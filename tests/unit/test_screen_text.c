@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 
 static void a_width_is_that_of_the_screen(void **state)
 {

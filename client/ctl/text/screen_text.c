@@ -1,4 +1,4 @@
-#include "client/ctl/text/utf8.h"
+#include "client/ctl/text/screen_text.h"
 
 #include <locale.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* Text as a terminal shows it: UTF-8, in columns. */
-#ifndef CTL_UTF8_H
-#define CTL_UTF8_H
+#ifndef CTL_SCREEN_TEXT_H
+#define CTL_SCREEN_TEXT_H
 
 #include <stddef.h>
 #include <stdio.h>
