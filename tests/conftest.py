@@ -37,7 +37,7 @@ PLAIN = set("config cli lib protocol outside opening faults device devices bench
 SANITIZER = re.compile(r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error:")
 
 
-def terminal():
+def pseudo_terminal():
     """The two ends of a pseudo-terminal."""
     try:
         return pty.openpty()

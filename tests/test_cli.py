@@ -23,7 +23,7 @@ import pytest
 import gens
 import oracle
 from files import tensors
-from conftest import BIN, LIB, ROOT, python_env, reducectl_options, sanitizer, terminal
+from conftest import BIN, LIB, ROOT, python_env, reducectl_options, sanitizer, pseudo_terminal
 
 OK, FAILED, USAGE, NO_DAEMON = 0, 1, 2, 3
 
@@ -864,7 +864,7 @@ def test_a_mask_from_a_pipe_is_for_one_file(fails, scratch):
 @pytest.mark.parametrize("args, text, value", [(["--text"], b"1 2\n", b"3"), (["-t", "u8"], b"\n", b"10"), (["/dev/stdin:b"], b"a,b\n1,5\n", b"5")])
 def test_one_end_of_input_is_enough(shared, args, text, value):
     """On a terminal the first Ctrl-D on an empty line ends the input: nothing waits for a second."""
-    ours, theirs = terminal()
+    ours, theirs = pseudo_terminal()
     try:
         p = subprocess.Popen([BIN / "reducectl", "sum", *args, *(["-"] if "/" not in args[0] else []), "--no-autostart"], stdin=theirs,
                              stdout=subprocess.PIPE, env={**os.environ, "REDUCED_URL": shared.url})

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import BIN, memory_device, terminal
+from conftest import BIN, memory_device, pseudo_terminal
 from rawclient import Fault
 
 USER = pwd.getpwuid(os.getuid()).pw_name
@@ -23,7 +23,7 @@ class Terminal:
     """reducectl on a terminal of its own."""
 
     def __init__(self, *args, size, env=()):
-        self.master, slave = terminal()
+        self.master, slave = pseudo_terminal()
         self.resize(*size)
         self.text = ""
         self.process = subprocess.Popen([BIN / "reducectl", *args], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
