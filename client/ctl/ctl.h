@@ -111,7 +111,7 @@ bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY]);
 /* Each column of lists such as FILE:#1,#3-#5,=name becomes a file of its own. False: `why`. (column_list.c) */
 bool ctl_list_columns(ctl_options *o, char why[CTL_WHY]);
 
-/* Is something said about tables as text? */
+/* Is something said about tables as text? (formats/csv_column.c) */
 bool ctl_has_dialect(const ctl_dialect *d);
 
 /* Does one pass of stats give the same values as the several operations? */

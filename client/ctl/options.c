@@ -392,7 +392,9 @@ int ctl_parse_op(const char *word, char why[CTL_WHY])
     const char *meant = op ? NULL : ctl_suggest_command(word), *instead = op ? NULL : ctl_instead(word);
     if (instead)
         snprintf(why, CTL_WHY, "'%.40s': reducectl has %s", word, instead);
-    else if (meant && strcmp(meant, word)) /* a command is known, but not an operation */
+    else if (meant && !strcmp(meant, word))
+        snprintf(why, CTL_WHY, "'%.40s' is a command, not an operation; 'reducectl help ops' lists these", word);
+    else if (meant)
         snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; did you mean '%s'?", word, meant);
     else if (!op)
         snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; 'reducectl help ops' lists all", word);
