@@ -1,7 +1,7 @@
 /* Bools: bytes, of which those that are not 0 are true. Their states follow from counts (kernels/exact/truths.h), or from the
  * first element that is true or false, behind which nothing is read. */
-#ifndef RK_CPU_TRUTHS_H
-#define RK_CPU_TRUTHS_H
+#ifndef RK_CPU_BOOLS_H
+#define RK_CPU_BOOLS_H
 
 #include "kernels/cpu/loops/choice/count.h"
 #include "kernels/cpu/loops/choice/counted_cells.h"
