@@ -208,6 +208,8 @@ void ctl_put_text(FILE *f, const char *text, int width);
 
 /* ---- text/parse_scalar.c ---- */
 
+static inline bool ctl_is_float(int dtype) { return dtype >= REDUCE_F16 && dtype <= REDUCE_F64; }
+
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
  * from the text. False: `why` says that it is not a number, or out of range. */
 bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY]);
