@@ -162,7 +162,7 @@ def one_array(ctl, r, folder):
     for name, shaped, args, stdin in ways(ctl, folder, a, r):
         if axis and not shaped:
             continue
-        done = ctl(*options, *axis, "--partial" if partial else "--raw", *args, stdin=stdin)
+        done = ctl(*options, *axis, *(["--partial", "--index-base", 0] if partial else ["--raw"]), *args, stdin=stdin)
         if done.returncode == 2 and name in PATHS and b"is not available here" in done.stderr:
             continue
         if done.returncode not in (0, 1) or (done.returncode and not TYPED.match(done.stderr)):

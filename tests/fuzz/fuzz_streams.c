@@ -25,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char why[CTL_WHY] = "";
     uint8_t out[257];
     int err = 0;
-    static ctl_pull nothing = {nothing_read, nothing_close, 0};
+    static ctl_pull nothing = {nothing_read, nothing_close, 0, NULL};
     if (size < 2)
         return 0;
     size_t room = 1 + data[1];
