@@ -25,7 +25,6 @@ NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NA
 CELL = {"f": "f8", "i": "i8", "u": "u8"}
 OTHERS = {_abi.F16: "f2", _abi.BF16: "u2", _abi.F32: "f4", _abi.U64: "u8"}
 MOST_ROWS_IN_RUNS = 4096  # of data that the daemon has: a reply holds as many results of any kind
-OF_BOOLS = {"max": "any", "min": "all"}   # the same of bools, and decided by the first element that differs
 OF_SQUARES = ("var", "std", "sem", "rms", "sumsq", "norm2", "stats")
 MOST_STATES_OF_SQUARES = 1 << 17  # more of them take longer than a copy on the GPU: tests/bench/tuning/python.md
 STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("argmax", "u8"), ("min", ""), ("max", ""), ("sum", ""),
@@ -33,12 +32,6 @@ STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("a
 
 
 NO_VALUE = getattr(np, "_NoValue")  # what NumPy's own functions pass for a missing argument
-
-
-def is_decided(p: Prepared) -> bool:
-    """Whether any or all gives this min or max of bools. (An extreme of nothing is an error.)"""
-    return p.op in OF_BOOLS and p.element.dtype.kind == "b" and not isinstance(p.data, Remote) and p.keep is None and not p.segments \
-        and prod(p.shape[i] for i in p.axes) > 0
 
 
 def divisor(op: str, ddof: Any) -> Any:
@@ -334,8 +327,6 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     p = Prepared(op, o, axis, dtype, where, nan, segments)
     if dtype is None:
         p.wanted = shorter(p.wanted, out)
-    if not state and is_decided(p):
-        p.op = OF_BOOLS[p.op]
     flips = forwards(p)
     layout = lay(p)
     finish: Any = Finish(p, layout, flips, keepdims, dtype is not None, out, make)
