@@ -1,6 +1,7 @@
 """The examples in the package's docstrings, and in its tutorial, print what they say."""
 import doctest
 import importlib.util
+import inspect
 import re
 
 import numpy as np
@@ -52,6 +53,16 @@ def test_the_names_of_the_package():
     later = {n for n, where in reduced._LATER.items() if where.startswith("_")}
     assert functions - {"Nan"} | later | {"Client", "Gpu", "TLS", "Info", "Error"} | {c.__name__ for c in reduced._errors.CLASSES.values()} == set(reduced.__all__)
     assert all(getattr(reduced, name) is not None for name in reduced.__all__) and len(set(reduced.__all__)) == len(reduced.__all__)
+
+
+def test_signatures_and_messages_have_the_names_of_numpy(package):  # noqa: F811
+    for name in ("sum", "prod", "mean", "var", "std", "min", "max", "argmin", "argmax"):
+        own, skipping = (list(inspect.signature(getattr(package, n)).parameters) for n in (name, "nan" + name))
+        assert skipping == [p for p in own if p != "nan"] and "nan" in own
+    with pytest.raises(TypeError, match="the ptp of complex numbers"):
+        package.ptp([1j])
+    with pytest.raises(OverflowError, match="exact ptp does not fit"):
+        package.ptp(np.array([-128, 127], "i1"), out=np.zeros((), "i1"))
 
 
 def test_each_function_has_an_example():

@@ -7,6 +7,7 @@ import itertools
 import mmap
 import os
 import pathlib
+import pickle
 import re
 import shutil
 import subprocess
@@ -230,6 +231,18 @@ def test_files_that_cannot_be_read(package, tmp_path):  # noqa: F811
         with pytest.raises(kind, match=text):
             package.file(tmp_path / name if name else None, *args, **kw)
     assert package.sum(package.file(tmp_path / "odd", "u1", offset=10)) == 0 and package.file(tmp_path / "empty", "f8", (3, 0)).shape == (3, 0)
+
+
+def test_files_of_other_formats_are_named_and_never_unpickled(package, tmp_path):  # noqa: F811
+    np.savez(tmp_path / "a.npz", x=np.ones(2))
+    np.save(tmp_path / "objects.npy", np.array([{}, 1], object), allow_pickle=True)
+    (tmp_path / "pickle.npy").write_bytes(pickle.dumps([1, 2]))
+    (tmp_path / "t.csv").write_text("x\n1\n")
+    for name, text in (("a.npz", "reducectl OP .*a.npz` reduces a .npz file"), ("objects.npy", "holds Python objects"), ("pickle.npy", "is not a .npy file"),
+                       ("t.csv", "reduces a .csv file")):
+        with pytest.raises((TypeError, ValueError), match=text) as e:
+            package.file(tmp_path / name)
+        assert "pickle=True" not in str(e.value) and "allow_pickle" not in str(e.value)
 
 
 BAD = [

@@ -9,6 +9,7 @@ which --seed N --turns 1 repeats. tests/test_python_containers.py runs some turn
 import argparse
 import collections
 import math
+import os
 import pathlib
 import struct
 import sys
@@ -21,6 +22,7 @@ sys.path.insert(0, str(HERE.parent))
 import arrowmade  # noqa: E402
 import gens  # noqa: E402
 import oracle  # noqa: E402
+from conftest import BIN  # noqa: E402
 from pythonpackage import reduced  # noqa: E402
 from reduced import _arrow  # noqa: E402
 
@@ -353,6 +355,7 @@ def main():
     p.add_argument("--turns", type=int, default=1 << 60)
     p.add_argument("--seed", type=int, default=1)
     o = p.parse_args()
+    os.environ["PATH"] = f"{BIN}:{os.environ['PATH']}"  # where the private daemon comes from
     counts, wrong = run(o.turns, o.seed, time.monotonic() + 60 * o.minutes)
     for key, n in sorted(counts.items()):
         print(*key, n)

@@ -75,6 +75,14 @@ def is_nan(a: np.ndarray[Any, Any]) -> Any:
     return np.isnat(a) if a.dtype.kind in "mM" else np.isnan(a)
 
 
+NUMPYS = {"range": "ptp", "norm1": "norm", "norm2": "norm", "norminf": "norm"}
+
+
+def shown(op: str) -> str:
+    """The function of an operation, for messages."""
+    return NUMPYS.get(op, op)
+
+
 def agreed(kinds: list[np.dtype[Any]], name: str) -> np.dtype[Any]:
     """The type that holds the elements of all these types; TypeError if integers had to become floats."""
     if all(k == kinds[0] for k in kinds):

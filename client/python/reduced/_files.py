@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import stat
 from math import prod
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,10 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
     if dtype is None:
         try:
             found = _npy(path)
-        except (ValueError, EOFError) as e:
-            raise ValueError(f"path: {os.fspath(path)!r} is not a .npy file that can be reduced ({e}); with `dtype` it is one of raw elements") from e
+        except (ValueError, EOFError, UnpicklingError):
+            raise ValueError(f"path: {other_format(path)}; with `dtype` it is one of raw elements") from None
         if not isinstance(found, np.ndarray):
-            raise TypeError(f"path: {os.fspath(path)!r} has several arrays; use np.load and name one")
+            raise TypeError(f"path: {other_format(path)}")
         return found
     kind, nbytes = dtype_of(dtype), os.path.getsize(path)
     if not isinstance(offset, (int, np.integer)) or not 0 <= offset <= nbytes:
@@ -41,6 +42,21 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
     if wanted * kind.itemsize > left:
         raise ValueError(f"shape: {shape!r} has more elements than the {left} bytes of {os.fspath(path)!r} from byte {offset} on")
     return np.memmap(path, kind, "r", offset, shape, order) if wanted else np.empty(0 if shape is None else shape, kind, order)
+
+
+READ_BY_REDUCECTL = (".npz", ".safetensors", ".h5", ".hdf5", ".nc", ".csv", ".tsv", ".gz", ".zst")
+
+
+def other_format(path: Any) -> str:
+    """What a file is that is not a .npy file of numbers. Nothing in it is unpickled, and no message advises that."""
+    name = os.fsdecode(path)
+    with open(path, "rb") as f:
+        head = f.read(256)
+    if head.startswith(b"\x93NUMPY"):
+        return f"{name!r} is not a .npy file of numbers: it is cut off, or holds Python objects"
+    known = next((end for end in READ_BY_REDUCECTL if name.lower().endswith(end)), None)
+    how = f"; `reducectl OP {name}` reduces a {known} file" if known else ""
+    return f"{name!r} is not a .npy file that can be reduced{how}"
 
 
 def _npy(path: Any) -> Any:

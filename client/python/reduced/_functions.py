@@ -9,6 +9,7 @@ But nanmin and nanmax of NaNs alone are NaN.
 """
 from __future__ import annotations
 
+from inspect import Signature, signature
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -331,12 +332,18 @@ def stats(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, wh
     return reduce("stats", a, axis, None, None, keepdims, None, where, client, deadline, progress, ddof, nan, offsets, make=_stats)
 
 
+def _without_nan(f: Callable[..., Any]) -> Signature:
+    """The signature of a function without the argument `nan`."""
+    whole = signature(f)
+    return whole.replace(parameters=[p for p in whole.parameters.values() if p.name != "nan"])
+
+
 def _omitting(f: Callable[..., Any]) -> Callable[..., Any]:
     """The variant of a reduction that skips NaNs, as NumPy names it."""
     def skip(a: Any, *args: Any, **kw: Any) -> Any:
         return f(a, *args, nan="omit", **kw)
     skip.__name__ = skip.__qualname__ = "nan" + f.__name__
-    skip.__wrapped__ = f  # type: ignore[attr-defined]  # for its signature
+    skip.__signature__ = _without_nan(f)  # type: ignore[attr-defined]
     skip.__doc__ = f"`{f.__name__}` of the elements that are not NaN (or NaT). It has the same arguments, except `nan`."
     return skip
 
@@ -361,7 +368,7 @@ def _or_nan(f: Callable[..., Any]) -> Callable[..., Any]:
             found.of_nothing = lambda client: nothing(offsets=kw.get("offsets"), client=client)
         return found
     chosen.__name__, chosen.__qualname__ = skip.__name__, skip.__qualname__
-    chosen.__wrapped__ = f  # type: ignore[attr-defined]
+    chosen.__signature__ = _without_nan(f)  # type: ignore[attr-defined]
     chosen.__doc__ = f"`{f.__name__}` of the elements that are not NaN (or NaT); NaN of floats that all are. It has the same arguments, except `nan`."
     return chosen
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _abi
 from ._arrays import PLAIN, Array, Operand, Remote, complete, operand, to_numpy
-from ._elements import Element, element, float_code, is_nan
+from ._elements import Element, element, float_code, is_nan, shown
 from ._errors import NanError, OverflowError_
 from ._layout import axes_of
 
@@ -92,7 +92,7 @@ class Prepared:
         el, op = self.element, self.op
         self.data, self.keep = in_memory(self.data, "dates"), in_memory(self.keep, "dates")
         if op not in OF_DATES and not (op in ("sum", "mean") and el.dtype.kind == "m"):
-            raise TypeError(f"a: the {op} of {el.dtype} is not defined")
+            raise TypeError(f"a: the {shown(op)} of {el.dtype} is not defined")
         missing = self.missing()
         if missing is not None and op not in COUNTS:
             if self.nan == "omit" or op in ("sum", "mean"):
@@ -183,7 +183,7 @@ def without_nat(op: str, nan: str, a: Array, keep: Array | None) -> tuple[Array,
     if keep is not None and nan == "omit":
         return a, keep & ~late
     if nan != "omit" or op in PLACES:
-        raise ValueError(f"chunk: it has a NaT, with which the {op} of a stream is not possible")
+        raise ValueError(f"chunk: it has a NaT, with which the {shown(op)} of a stream is not possible")
     return a[~late], keep
 
 
@@ -235,7 +235,7 @@ def cast(op: str, data: Any, dtype: Any) -> tuple[Any, np.dtype[Any] | None]:
         raise TypeError(f"dtype: {e}") from None
     known = wanted.kind in "biufc" or float_code(wanted) or wanted == have
     if not known or have.kind == "c" and wanted.kind != "c" or have.kind in "mM" and wanted != have:
-        raise TypeError(f"dtype: the {op} of {have} cannot be {wanted}")
+        raise TypeError(f"dtype: the {shown(op)} of {have} cannot be {wanted}")
     if wanted.kind in "biu" or have.kind not in "biu" or op != "prod":
         return data, wanted
     with np.errstate(over="ignore"):
@@ -274,7 +274,7 @@ def complex_elements(op: str, data: Any) -> Any:
     if op in ("norm1", "norminf"):
         return np.abs(np.asarray(in_memory(data, "complex numbers"), order="C"))  # NumPy rounds others otherwise
     if op not in OF_PAIRS:
-        raise TypeError(f"a: the {op} of complex numbers is not defined")
+        raise TypeError(f"a: the {shown(op)} of complex numbers is not defined")
     return data
 
 

@@ -6,7 +6,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._arrays import Array
-from ._elements import NAT, float_code
+from ._elements import NAT, float_code, shown
 from ._errors import OverflowError_
 from ._layout import Layout
 from ._prepare import Prepared, beyond
@@ -149,8 +149,8 @@ def converted(values: Array, wanted: np.dtype[Any], op: str, field: str = "dtype
     if lost is not None:
         x = values[lost][0].item()
         if isinstance(x, int):
-            raise OverflowError_(f"OVERFLOW: the exact {op} does not fit {wanted}; the exact value is {x}", field, exact=x)
-        raise OverflowError_(f"OVERFLOW: the {op} does not fit {wanted}; it is {x}", field)
+            raise OverflowError_(f"OVERFLOW: the exact {shown(op)} does not fit {wanted}; the exact value is {x}", field, exact=x)
+        raise OverflowError_(f"OVERFLOW: the {shown(op)} does not fit {wanted}; it is {x}", field)
     with np.errstate(over="ignore"):  # an integer beyond float16 is an infinity
         return (few_digits(values) if wanted.name == "bfloat16" and values.dtype.kind in "iu" else values).astype(wanted, copy=False)
 

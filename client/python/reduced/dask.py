@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._elements import element
+from ._elements import element, shown
 from ._errors import OverflowError_
 from ._functions import MinMax, Stats
 from ._layout import axes_of
@@ -121,7 +121,7 @@ def _wanted(op: str, have: Any, dtype: Any) -> Any:
         return found
     wanted = dtype_of(dtype)
     if wanted.kind not in "iuf" or become_integers(op, have, wanted) or op == "prod" and wanted.kind == "f" and have.kind != "f":
-        raise TypeError(f"dtype: the {op} of a Dask array of {have} cannot be {wanted}")
+        raise TypeError(f"dtype: the {shown(op)} of a Dask array of {have} cannot be {wanted}")
     return wanted
 
 
