@@ -1,5 +1,7 @@
 #include <fcntl.h>
+#include <grp.h>
 #include <malloc.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -8,6 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/health.h"
+#include "daemon/self_test.h"
 #include "daemon/shutdown.h"
 #include "daemon/startup.h"
 #include "daemon/tls.h"
@@ -80,10 +83,36 @@ static int printed(void)
     return RD_EXIT_START;
 }
 
+static void main_problem(const char *problem) { fprintf(stderr, "reduced: %s\n", problem); }
+
+/* Root checks as the daemon's user: what root alone can read, the service cannot. */
+static bool become_user(const rd_command *command)
+{
+    const char *name = command->user[0] ? command->user : "reduced";
+    const struct passwd *p = geteuid() == 0 ? getpwnam(name) : NULL;
+    if (!p && !command->user[0])
+        return true;
+    if (p && initgroups(name, p->pw_gid) == 0 && setgid(p->pw_gid) == 0 && setuid(p->pw_uid) == 0)
+        return true;
+    fprintf(stderr, "reduced: --user %s: %s\n", name, geteuid() ? "only root checks for others" : "there is no such user");
+    return false;
+}
+
+/* The service could not read it: this may be a copy. */
+static void warn_of_file(const rd_command *command)
+{
+    if (command->config_file[0] && access(command->config_file, R_OK) != 0)
+        fprintf(stderr, "reduced: warning: %s: the user %s cannot read it\n", command->config_file,
+                command->user[0] ? command->user : "reduced");
+}
+
 /* Beyond what reading it has shown: can the TLS files be used? */
-static int check(const rd_config *config)
+static int check(const rd_config *config, const rd_command *command)
 {
     char why[RD_MAX_WHY];
+    if (!become_user(command))
+        return RD_EXIT_USAGE;
+    warn_of_file(command);
     bool right = rd_tls_open(config, NULL, why);
     if (why[0])
         fprintf(stderr, "reduced: %s%s\n", right ? "warning: " : "", why);
@@ -100,7 +129,7 @@ int main(int argc, char **argv)
     rd_config config;
     rd_command command;
     char why[RD_MAX_WHY];
-    bool right = rd_config_load(&config, &command, argc, argv, why);
+    bool right = rd_config_load(&config, &command, argc, argv, NULL, why);
     if (command.help) {
         rd_config_help(stdout);
         return printed();
@@ -110,13 +139,15 @@ int main(int argc, char **argv)
         return printed();
     }
     if (!right) {
-        fprintf(stderr, "reduced: %s\n", why);
+        rd_config_load(&config, &command, argc, argv, main_problem, why); /* again, for all that is wrong */
         return RD_EXIT_USAGE;
     }
     rd_log_set_level((rd_log_level)config.log_level);
+    if (command.self_test)
+        return rd_self_test(&config);
     if (command.dump)
         rd_config_dump(&config, stdout);
     if (command.check)
-        return check(&config);
+        return check(&config, &command);
     return command.dump ? printed() : serve(&config, &command, argc, argv);
 }

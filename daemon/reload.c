@@ -128,7 +128,7 @@ void rd_reload(rd_server *s)
     rd_command command;
     char why[RD_MAX_WHY];
     rd_notify_reloading();
-    if (rd_config_load(&fresh, &command, s->argc, s->argv, why))
+    if (rd_config_load(&fresh, &command, s->argc, s->argv, NULL, why))
         take(s, &fresh);
     else
         rd_log(RD_LOG_ERROR, "%s; the old settings stay", why);

@@ -1,11 +1,14 @@
 """reduced's settings from outside: --check-config, --dump-config, --help, and the messages about wrong settings."""
+import grp
 import os
 import re
 import subprocess
 
 import pytest
 
+from certificates import Authority
 from conftest import BIN, ROOT, SANITIZER
+from otheruser import needs_root
 
 
 def reduced(*args, cwd=None, **env):
@@ -173,3 +176,40 @@ def test_metrics_stay_on_this_machine_unless_told_otherwise():
     for url in ("http://127.0.0.1:9464", "http://127.1.2.3:0", "http://[::1]:9464"):
         assert reduced("--check-config", "--metrics-url", url).returncode == 0
     assert "metrics-url = http://127.0.0.1:9464" in reduced("--dump-config", "--metrics-url", "http://127.0.0.1:9464").stdout
+
+
+def test_all_errors_of_a_file_at_once(scratch):
+    path = scratch / "r.conf"
+    path.write_text("threads = many\nnonsense\nbackend = cpu\nno-such = 1\n[other\n" + "x" * 400 + "\nslots = 0\n[elsewhere]\nslots = 2\n")
+    done = reduced("--check-config", "--config", path)
+    assert done.returncode == 2 and done.stdout == ""
+    assert re.findall(r"^reduced: \S+:(\d+): ", done.stderr, re.M) == ["1", "2", "4", "5", "6", "7", "9"]
+    path.write_text("listen = tcp://127.0.0.1:0\nlisten = tls+tcp://127.0.0.1:0\n")
+    done = reduced("--check-config", "--config", path)
+    assert done.returncode == 2 and done.stderr.count("reduced: listen = ") == 2
+    path.write_text("wrong\n" * 1000)
+    assert reduced("--check-config", "--config", path).stderr.count("\n") == 20
+
+
+@needs_root
+def test_root_checks_as_the_daemons_user(scratch):
+    """What root alone can read, the service cannot."""
+    os.chmod(scratch, 0o755)
+    ca = Authority(scratch, "ca")
+    cert, key = ca.issue("server", "localhost")
+    flags = ["--listen", "tls+tcp://127.0.0.1:0", "--tls-cert", cert, "--tls-key", key, "--tls-ca", ca.file("pem"), "--check-config"]
+    for file in (cert, ca.file("pem")):
+        file.chmod(0o644)
+    key.chmod(0o600)
+    assert reduced(*flags, "--user", "root").returncode == 0
+    done = reduced(*flags, "--user", "nobody")
+    assert done.returncode == 2 and f"{key}: Permission denied" in done.stderr
+    os.chown(key, -1, grp.getgrnam("nogroup").gr_gid)
+    key.chmod(0o640)
+    assert reduced(*flags, "--user", "nobody").returncode == 0
+    config = scratch / "r.conf"
+    config.write_text("threads = 1\n")
+    config.chmod(0o600)
+    done = reduced("--config", config, "--check-config", "--user", "nobody")
+    assert done.returncode == 0 and done.stderr == f"reduced: warning: {config}: the user nobody cannot read it\n"
+    assert "there is no such user" in reduced("--check-config", "--user", "no-such-user").stderr

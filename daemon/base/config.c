@@ -15,15 +15,29 @@ typedef struct {
     rd_config *config;
     const char *path;
     int line;
-    bool failed;
-    char *why;
+    unsigned problems;
+    rd_problem_fn *tell; /* NULL: reading stops at the first problem */
+    char *why;           /* the first problem */
 } source;
+
+enum { MOST_PROBLEMS = 20 }; /* of a file that is something else */
+
+static void fail(source *s, const char *problem)
+{
+    if (s->problems++ == 0)
+        snprintf(s->why, RD_MAX_WHY, "%s", problem);
+    if (s->tell)
+        s->tell(problem);
+}
 
 static void fail_at(source *s, const char *problem)
 {
-    snprintf(s->why, RD_MAX_WHY, "%.120s:%d: %.180s", s->path, s->line, problem);
-    s->failed = true;
+    char text[RD_MAX_WHY];
+    snprintf(text, sizeof text, "%.120s:%d: %.180s", s->path, s->line, problem);
+    fail(s, text);
 }
+
+static bool is_over(const source *s) { return s->problems >= (s->tell ? MOST_PROBLEMS : 1); }
 
 /* inih knows trailing comments only with ';'. */
 static void cut_comment(char *line)
@@ -44,20 +58,41 @@ static void cut_indent(char *line)
     memmove(line, line + n, strlen(line + n) + 1);
 }
 
-/* fgets for inih that counts lines, stops at the first error and refuses what inih would cut silently. */
+/* inih would name only the first of these lines. */
+static bool is_entry(const char *line)
+{
+    if (line[0] == '[')
+        return strchr(line, ']');
+    return line[0] == '\0' || strchr(";#", line[0]) || strpbrk(line, "=:");
+}
+
+static void skip_line(FILE *f)
+{
+    for (int c = ' '; c != '\n' && c != EOF; c = getc(f))
+        ;
+}
+
+/* What inih gets instead of a line with a problem. */
+static char *empty_line(char *out) { return strcpy(out, "\n"); }
+
+/* fgets for inih that counts lines, and refuses what inih would cut silently. */
 static char *next_line(char *out, int cap, void *arg)
 {
     source *s = arg;
-    if (s->failed || !fgets(out, cap, s->file))
+    if (is_over(s) || !fgets(out, cap, s->file))
         return NULL;
     s->line++;
-    if (strchr(out, '\n') || feof(s->file)) {
-        cut_comment(out);
-        cut_indent(out);
-        return out;
+    if (!strchr(out, '\n') && !feof(s->file)) {
+        fail_at(s, strlen(out) < (size_t)cap - 1 ? "the line has a zero byte" : "the line is too long");
+        skip_line(s->file);
+        return empty_line(out);
     }
-    fail_at(s, strlen(out) < (size_t)cap - 1 ? "the line has a zero byte" : "the line is too long");
-    return NULL;
+    cut_comment(out);
+    cut_indent(out);
+    if (is_entry(out))
+        return out;
+    fail_at(s, "'name = value' is expected");
+    return empty_line(out);
 }
 
 static int on_entry(void *arg, const char *section, const char *name, const char *value)
@@ -72,24 +107,29 @@ static int on_entry(void *arg, const char *section, const char *name, const char
     return 0;
 }
 
-bool rd_config_read(rd_config *c, const char *path, char why[RD_MAX_WHY])
+static void fail_file(source *s, const char *what)
 {
-    source s = {.file = fopen(path, "re"), .config = c, .path = path, .why = why};
+    char text[RD_MAX_WHY];
+    snprintf(text, sizeof text, "%.120s: %s%s", s->path, what, strerror(errno));
+    fail(s, text);
+}
+
+bool rd_config_read(rd_config *c, const char *path, rd_problem_fn *tell, char why[RD_MAX_WHY])
+{
+    source s = {.file = fopen(path, "re"), .config = c, .path = path, .tell = tell, .why = why};
     if (!s.file) {
-        snprintf(why, RD_MAX_WHY, "%.120s: %s", path, strerror(errno));
+        fail_file(&s, "");
         return false;
     }
-    int wrong = ini_parse_stream(next_line, &s, on_entry, &s);
-    if (!s.failed && ferror(s.file)) {
-        snprintf(why, RD_MAX_WHY, "%.120s: cannot be read: %s", path, strerror(errno));
-        s.failed = true;
-    }
-    if (!s.failed && wrong) {
+    const int wrong = ini_parse_stream(next_line, &s, on_entry, &s);
+    if (ferror(s.file) && !is_over(&s))
+        fail_file(&s, "cannot be read: ");
+    if (wrong && !s.problems) { /* a section without its bracket */
         s.line = wrong;
         fail_at(&s, "'name = value' is expected");
     }
     fclose(s.file);
-    return !s.failed;
+    return !s.problems;
 }
 
 /* ---- flags ---- */
@@ -98,11 +138,8 @@ static bool set_switch(rd_command *cmd, const char *name)
     const struct {
         const char *name;
         bool *flag;
-    } switches[] = {{"check-config", &cmd->check},
-                    {"dump-config", &cmd->dump},
-                    {"autostarted", &cmd->autostarted},
-                    {"version", &cmd->version},
-                    {"help", &cmd->help}};
+    } switches[] = {{"check-config", &cmd->check},      {"self-test", &cmd->self_test}, {"dump-config", &cmd->dump},
+                    {"autostarted", &cmd->autostarted}, {"version", &cmd->version},     {"help", &cmd->help}};
     for (size_t i = 0; i < sizeof switches / sizeof switches[0]; i++)
         if (strcmp(name, switches[i].name) == 0)
             return *switches[i].flag = true;
@@ -118,6 +155,10 @@ static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char
         }
         snprintf(why, RD_MAX_WHY, "--config: the path is longer than %d bytes", RD_MAX_PATH - 1);
         return false;
+    }
+    if (strcmp(name, "user") == 0) {
+        snprintf(cmd->user, sizeof cmd->user, "%s", value);
+        return true;
     }
     if (strcmp(name, "listen") == 0 && !*listening) {
         c->listens = 0;
@@ -153,7 +194,7 @@ bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char 
             snprintf(why, RD_MAX_WHY, "--%s takes no value", name);
             return false;
         }
-        bool known = rd_option_find(name) || strcmp(name, "config") == 0;
+        bool known = rd_option_find(name) || strcmp(name, "config") == 0 || strcmp(name, "user") == 0;
         const char *value = arg[n] ? arg + n + 1 : known && i + 1 < argc ? argv[++i] : NULL;
         if (!known || !value) {
             snprintf(why, RD_MAX_WHY, known ? "--%.60s needs a value" : "unknown option '--%.60s'; reduced --help lists them",
@@ -166,9 +207,17 @@ bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char 
     return true;
 }
 
-/* Options that together decide which peers of the network are admitted. */
-static bool consistent(const rd_config *c, char *why)
+static bool report(rd_problem_fn *tell, const char *why)
 {
+    if (tell)
+        tell(why);
+    return false;
+}
+
+/* Options that together decide which peers of the network are admitted. */
+static bool consistent(const rd_config *c, rd_problem_fn *tell, char *why)
+{
+    bool right = true;
     for (uint64_t i = 0; i < c->listens; i++) {
         const char *url = c->listen[i], *problem = NULL;
         const rd_allow *own = &c->allow[i + 1];
@@ -187,10 +236,10 @@ static bool consistent(const rd_config *c, char *why)
             problem = "allow-name is for tls+tcp://, with tls-clients = known: elsewhere no certificate is asked for";
         if (problem) {
             snprintf(why, RD_MAX_WHY, "listen = %.120s: %s", url, problem);
-            return false;
+            right = report(tell, why);
         }
     }
-    return true;
+    return right;
 }
 
 /* The same for the options of the metrics. */
@@ -207,29 +256,33 @@ static bool metrics_stay_here(const rd_config *c, char *why)
     return false;
 }
 
-bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY])
+/* The config file, if there is one. */
+static bool read_file(rd_config *c, const rd_command *cmd, rd_problem_fn *tell, char *why)
 {
     char path[RD_MAX_PATH];
+    if (cmd->config_file[0])
+        return rd_config_read(c, cmd->config_file, tell, why);
+    return !rd_default_config(path, sizeof path) || access(path, F_OK) != 0 || rd_config_read(c, path, tell, why);
+}
+
+bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, rd_problem_fn *tell, char why[RD_MAX_WHY])
+{
     rd_config_defaults(c);
     memset(cmd, 0, sizeof *cmd);
     if (!rd_config_flags(c, cmd, argc, argv, why)) /* first pass: finds --config; the second one below overrides the file */
-        return false;
+        return report(tell, why);
     rd_config_defaults(c);
     if (cmd->autostarted)
         c->idle_exit = RD_AUTOSTARTED_IDLE_S;
-    if (cmd->config_file[0]) {
-        if (!rd_config_read(c, cmd->config_file, why))
-            return false;
-    } else if (rd_default_config(path, sizeof path) && access(path, F_OK) == 0 && !rd_config_read(c, path, why)) {
+    if (!read_file(c, cmd, tell, why))
         return false;
-    }
     if (!rd_config_flags(c, cmd, argc, argv, why) || !metrics_stay_here(c, why))
-        return false;
+        return report(tell, why);
     if (c->listens)
-        return consistent(c, why);
+        return consistent(c, tell, why);
     char url[RD_MAX_URL];
     if (rd_default_url(url, sizeof url))
         return rd_config_set(c, "listen", url, why);
     snprintf(why, RD_MAX_WHY, "XDG_RUNTIME_DIR is too long for a socket");
-    return false;
+    return report(tell, why);
 }

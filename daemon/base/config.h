@@ -58,7 +58,8 @@ typedef struct rd_config {
 /* What the command line asks for besides the options. */
 typedef struct rd_command {
     char config_file[RD_MAX_PATH]; /* --config; empty: the default file, if there is one */
-    bool check, dump, help, version, autostarted;
+    char user[64];                 /* --user, of the check; empty: not given */
+    bool check, self_test, dump, help, version, autostarted;
 } rd_command;
 
 void rd_config_defaults(rd_config *c);
@@ -66,15 +67,19 @@ void rd_config_defaults(rd_config *c);
 /* Set one option by name. False: `why` has the option, the value and the limit. */
 bool rd_config_set(rd_config *c, const char *name, const char *value, char why[RD_MAX_WHY]);
 
-/* Read a file over *c. False: `why` has file, line, key and limit, and *c is half changed: work on a copy. */
-bool rd_config_read(rd_config *c, const char *path, char why[RD_MAX_WHY]);
+/* Gets each problem of a file or of the options together. */
+typedef void rd_problem_fn(const char *problem);
+
+/* Read a file over *c. `tell` gets all problems; without it (NULL) the first one ends the reading. False: `why` has file, line,
+ * key and limit, and *c is half changed: work on a copy. */
+bool rd_config_read(rd_config *c, const char *path, rd_problem_fn *tell, char why[RD_MAX_WHY]);
 
 /* Read flags over *c and into *cmd. --listen on the command line replaces the URLs of the file. */
 bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY]);
 
 /* Defaults, then the file (cmd->config_file, else the default file if it exists), then the flags, then the default URL
  * if none is given. */
-bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY]);
+bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, rd_problem_fn *tell, char why[RD_MAX_WHY]);
 
 /* Take over from `fresh` what can change at run time: options marked live, and the lists of URLs that both have. `tell` gets a
  * line for each change. Returns how many other options differ; their names go to `names`, separated by blanks: they need a

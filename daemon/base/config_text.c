@@ -85,7 +85,10 @@ void rd_config_help(FILE *out)
         out,
         "\nflags only:\n"
         "  --config FILE     read this file instead of %s\n"
-        "  --check-config    check file, flags and TLS files, and exit (0 right, 2 wrong)\n"
+        "  --check-config    check file, flags and TLS files, name everything that is wrong, and exit (0 right, 2 wrong)\n"
+        "  --user USER       of --check-config by root: whose files these must be. Default: reduced, if there is this user\n"
+        "  --self-test       try descriptors, device, sandbox, sockets and a restart beside a running daemon, and exit (0 "
+        "right)\n"
         "  --dump-config     print the settings in force as a config file, and exit\n"
         "  --autostarted     started by a client: exit with 0 if another daemon already serves the socket, and after %d idle\n"
         "                    seconds unless idle-exit is set\n"

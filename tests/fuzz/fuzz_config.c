@@ -32,7 +32,7 @@ static bool read_bytes(rd_config *c, const void *bytes, size_t n)
         abort();
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     rd_config_defaults(c);
-    bool fine = rd_config_read(c, path, why);
+    bool fine = rd_config_read(c, path, NULL, why);
     close(fd);
     if (!fine && (!why[0] || strlen(why) >= RD_MAX_WHY)) {
         fprintf(stderr, "a refusal without a reason\n");

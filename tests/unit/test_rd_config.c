@@ -33,7 +33,7 @@ static bool read_text(rd_config *c, const char *text)
     char path[64];
     write_file(path, text);
     rd_config_defaults(c);
-    bool ok = rd_config_read(c, path, why);
+    bool ok = rd_config_read(c, path, NULL, why);
     unlink(path);
     return ok;
 }
@@ -124,7 +124,7 @@ static void a_bad_file_names_line_key_and_limit(void **state)
     assert_false(read_text(&c, line));
     assert_non_null(strstr(why, ":1: the line is too long"));
     rd_config_defaults(&c);
-    assert_false(rd_config_read(&c, "/nonexistent/file", why));
+    assert_false(rd_config_read(&c, "/nonexistent/file", NULL, why));
     assert_non_null(strstr(why, "/nonexistent/file"));
 }
 
@@ -134,7 +134,7 @@ static bool load(rd_config *c, rd_command *cmd, const char *const *flags)
     int n = 1;
     for (; flags[n - 1]; n++)
         argv[n] = (char *)flags[n - 1];
-    return rd_config_load(c, cmd, n, argv, why);
+    return rd_config_load(c, cmd, n, argv, NULL, why);
 }
 
 static void flags_win_over_the_file(void **state)
