@@ -381,6 +381,8 @@ def test_sockets_are_never_wider_than_told(scratch):
                 seen.add(path.name)
         assert process.poll() is None
         select_a_moment(process)
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    assert "\nUmask:\t0077\n" in status, "the moment between bind and chmod is too short to be met"
     process.terminate()
     assert process.wait(60) == 0
 

@@ -215,6 +215,16 @@ def test_silent_connections_are_bounded_and_the_oldest_goes(start):
         s.close()
 
 
+def test_silent_connections_of_all_addresses_are_bounded(start):
+    """512 in total (daemon/net/limits.h), though none of these five addresses has more than 110."""
+    daemon = start("--allow-plain-tcp", "yes", "--listen", "tcp://127.0.0.1:0")
+    port = int(re.search(r"serving tcp://127\.0\.0\.1:(\d+)", daemon.log())[1])
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_connection(("127.0.0.1", port), source_address=(f"127.0.0.{1 + i % 5}", 0))) for i in range(520)]
+        assert max(wait_closed(s) for s in sockets[:4]) < 5
+        assert all(is_open(s) for s in sockets[-400:])
+
+
 def test_sessions_are_no_strangers(start):
     """However many others come and say nothing."""
     daemon = start()

@@ -12,6 +12,6 @@
 bool rd_may_see(const rd_session *viewer, const rd_session *x);
 
 void rd_describe_peer(FILE *f, const rd_session *x); /* "uid=1000 pid=12", "address=" or "address= user=tls:NAME" */
-void rd_describe_name(FILE *f, const rd_session *x); /* control characters as ? */
+void rd_describe_name(FILE *f, const rd_session *x); /* any bytes: for rp_clean */
 
 #endif

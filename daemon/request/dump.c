@@ -37,7 +37,7 @@ static void describe(const rd_request *r, const char *where, uint64_t now_ns, ch
     fprintf(f, " id=%" PRIu64 " name=", r->exchange.header.id);
     rd_describe_name(f, r->session);
     fclose(f);
-    rp_clean(out, cap, out, 0); /* a character that was cut */
+    rp_clean(out, cap, out, 0); /* the client chose the name, and a character may have been cut */
 }
 
 static void add(filling *f, const rd_request *r, const char *where)

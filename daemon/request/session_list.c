@@ -41,7 +41,7 @@ static void describe(const rd_session *x, char *out, size_t cap)
     fputs(" name=", f);
     rd_describe_name(f, x);
     fclose(f);
-    rp_clean(out, cap, out, 0); /* a character that was cut */
+    rp_clean(out, cap, out, 0); /* the client chose the name, and a character may have been cut */
 }
 
 static bool listed(const rd_session *viewer, const rd_session *x) { return x->id && rd_may_see(viewer, x); }
