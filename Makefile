@@ -162,7 +162,9 @@ HDF5_STATIC := $(if $(LIBS_HDF5),-Wl$(comma)-Bstatic $(LIBS_HDF5) -lsz -laec -lz
 CUDA_HOME  := $(abspath $(dir $(shell command -v $(lastword $(NVCC)) 2>/dev/null))..)
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
               $(foreach a,$(lastword $(CUDA_ARCHS)),-gencode arch=compute_$(a),code=compute_$(a))
-NVCCFLAGS  += -std=c++17 -O3 $(if $(filter yes,$(LINE_INFO)),-lineinfo) --compress-mode=size -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
+# Code compressed for size takes a driver of 550 or later, which CUDA 12 does not need otherwise, and CUDA 13 does.
+COMPRESS   := $(if $(filter yes,$(CUDA)),$(if $(shell $(NVCC) --version | grep -E 'release (1[3-9]|[2-9][0-9])\.'),--compress-mode=size))
+NVCCFLAGS  += -std=c++17 -O3 $(if $(filter yes,$(LINE_INFO)),-lineinfo) $(COMPRESS) -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
               -Xcompiler "-fPIC -fno-threadsafe-statics -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl)
 
@@ -176,7 +178,6 @@ CU_PARTS := $(if $(KERNEL_CU),$(shell awk '/^.define PARTS.X./ { f = FILENAME; s
 in_parts  = $(foreach f,$(1),$(or $(filter $(f:.cu=).%,$(CU_PARTS)),$(f)))
 DAEMON_C := $(wildcard daemon/*.c daemon/*/*.c)
 CLIENT_C := $(wildcard client/*.c)
-ABI_C    := $(wildcard client/abi/*.c)
 CTL_C    := $(filter-out client/ctl/top/top_$(if $(filter yes,$(CURSES)),none,ncurses).c client/ctl/hdf5/%,$(wildcard client/ctl/*.c client/ctl/*/*.c))
 HDF5_C   := $(if $(filter yes,$(HDF5)),$(wildcard client/ctl/hdf5/*.c))
 LADDER_C := $(filter-out $(if $(filter yes,$(CUDA)),kernels/ladder/no_gpu.c),$(wildcard kernels/ladder/*.c))
@@ -192,7 +193,6 @@ DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
 # What states are, and reducing without an engine, on threads of the caller: libreduce has it, too.
 STATE_O  := $(call obj,$(wildcard kernels/exact/*.c) $(addprefix kernels/,cpu/processor.c cpu/stateless_lines.c cpu/lines.c cpu/run.c cpu/loops/sums/near.c cpu/threads/cores.c cpu/threads/here.c cpu/threads/pieces.c engine/clock.c engine/task.c)) $(SIMD_O)
 CLIENT_O := $(call obj,$(CLIENT_C))
-ABI_O    := $(call obj,$(ABI_C))
 CTL_O    := $(call obj,$(CTL_C))
 HDF5_O   := $(call obj,$(HDF5_C))
 LADDER_O := $(call obj,$(LADDER_C) $(LADDER_CU)) $(B)/kernels/ladder/pages.o
@@ -288,11 +288,11 @@ $(B)/lib/libreduce.a: $(CLIENT_O) $(STATE_O) $(PROTO_O)
 # libreduce.so has the shared libraries beside it, and looks for what these need there, too (an RPATH, not a RUNPATH).
 BESIDE := $(if $(filter 1,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN')
 # It stays loaded after a dlclose (nodelete): a thread of kernels/cpu/threads/here.c may still be on its way out then.
-$(B)/lib/libreduce.so: $(CLIENT_O) $(ABI_O) $(STATE_O) $(PROTO_O) client/libreduce.map
+$(B)/lib/libreduce.so: $(CLIENT_O) $(STATE_O) $(PROTO_O) client/libreduce.map
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,-z,nodelete -Wl,--version-script=client/libreduce.map \
-	  $(CLIENT_O) $(ABI_O) $(STATE_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
+	  $(CLIENT_O) $(STATE_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
 	$(if $(BESIDE),$(Q)rm -f $(@D)/libnng.* $(@D)/libmbed*; cp $$(ldd $@.$(VERSION) | awk '/libnng|libmbed/ { print $$3 }') $(@D))
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 

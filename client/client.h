@@ -16,7 +16,6 @@
  *   error.c      error texts                               names.c      tables
  *   python_signals.c  Ctrl-C in Python
  *   clock.h      the clock                                 under_way.h  calls of a job at a time
- *   abi/         symbols that only old programs need
  *
  * Locking: one mutex per client guards everything reachable from it. Code takes it with rc_enter and leaves with rc_leave,
  * which, with the mutex released, first sends what was queued and runs the callbacks of finished jobs. So no message is

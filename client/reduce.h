@@ -41,8 +41,7 @@
  * Versions. A program runs with its own version of the library and with every later one of the same soname (libreduce.so.0).
  *   A patch version changes nothing here.
  *   A minor version may add functions, error codes, names, flags and other constants, and fields at the end of structs that
- *     begin with `size`. It may turn a function into an inline one: the library then keeps the old symbol for old programs
- *     (since 0.2 the simple calls of 0.1; new programs, and languages that load the library, call reduce_simple).
+ *     begin with `size`. It may turn a function into an inline one: the library then keeps the old symbol for old programs.
  *     In a struct of an older program the missing fields count as 0, and the library writes no more than its size.
  *     In a struct of a newer program the fields that the library does not know must be 0, else the call returns
  *     REDUCE_E_ARGUMENT. In a struct that the library fills, they become 0.
@@ -177,7 +176,8 @@ typedef enum reduce_dtype {
     REDUCE_F16 = 9,   /* IEEE 754 binary16 */
     REDUCE_BF16 = 10, /* the upper half of an f32 */
     REDUCE_F32 = 11,
-    REDUCE_F64 = 12
+    REDUCE_F64 = 12,
+    REDUCE_BOOL = 13 /* a byte: 1 if it is not 0 */
 } reduce_dtype;
 
 typedef enum reduce_nan {

@@ -49,7 +49,7 @@ static size_t body_words(int layout, int dtype)
     case RK_COUNTS:
         return 2;
     case RK_BITS:
-        return 8 * (size_t)rk_bytes(dtype);
+        return (size_t)rk_width(dtype);
     case RK_PRODUCTS:
         return layout == RP_STATE_PROD ? 8 : 0;
     case RK_CHOICE:
@@ -149,7 +149,7 @@ static void write_body(const rk_state *s, int64_t *body)
         split(s->limb[0], &body[0], &body[1]);
         break;
     case RK_BITS:
-        spread_bits(s->limb[0], 8 * rk_bytes(s->dtype), body);
+        spread_bits(s->limb[0], rk_width(s->dtype), body);
         break;
     case RK_PRODUCTS:
         split_number(s->limb, 3, body);
@@ -273,7 +273,7 @@ static bool read_body(rk_state *s, const int64_t *body, int64_t n)
         fine = within(body, 2, n, LOW) && join(body, &s->limb[0]);
         break;
     case RK_BITS:
-        fine = join_bits(s->layout, body, 8 * rk_bytes(s->dtype), n, &s->limb[0]);
+        fine = join_bits(s->layout, body, rk_width(s->dtype), n, &s->limb[0]);
         break;
     case RK_PRODUCTS:
         fine = join_number(body, 3, n, s->limb) && within(body + 6, 2, n, LOW) && join(body + 6, &s->limb[3]);

@@ -61,8 +61,8 @@ static rp_err check_types(rp_spec *s, rp_fault *f)
     if (s->out == 0)
         s->out = value->by_class[cls];
     if (!out_allowed(value, cls, s->out))
-        return rp_fail(f, RP_TYPE, "out", 0, "%s of %s: result type %s is not possible", rp_op_name(s->op), rp_dtype_name(s->dtype),
-                       rp_dtype_name(s->out));
+        return rp_fail(f, RP_TYPE, "out", 0, "%s of %s: result type %s is not possible", rp_op_name(s->op),
+                       rp_dtype_name(s->dtype), rp_dtype_name(s->out));
     return RP_OK;
 }
 

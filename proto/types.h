@@ -28,7 +28,9 @@ typedef enum { RP_OPS(X) } rp_op;
 #define X(NAME, name, code, bytes, cls) RP_##NAME = code,
 typedef enum { RP_DTYPES(X) } rp_dtype;
 #undef X
-enum { RP_NO_DTYPE = 0 };
+#define X(...) +1
+enum { RP_NO_DTYPE = 0, RP_DTYPE_COUNT = 0 RP_DTYPES(X) }; /* codes are 1 .. RP_DTYPE_COUNT */
+#undef X
 #define X(NAME, name, code, help) RP_NAN_##NAME = code,
 typedef enum { RP_NANS(X) } rp_nan;
 #undef X

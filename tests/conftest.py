@@ -5,6 +5,7 @@ import contextlib
 import functools
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
@@ -34,6 +35,14 @@ THREADS = set("batch charges device devices endings everywhere fake_daemon fuse 
 # only this build has. Of the others it runs what is marked slow, unsanitized or values; AddressSanitizer gets them all.
 PLAIN = set("config cli lib protocol outside opening faults device devices bench mpi slurm page monitoring python_docs".split())
 SANITIZER = re.compile(r"(Address|Leak|Thread|Memory|UndefinedBehavior)Sanitizer|runtime error:")
+
+
+def terminal():
+    """The two ends of a pseudo-terminal."""
+    try:
+        return pty.openpty()
+    except OSError as e:  # as in a bare root
+        pytest.skip(f"no pseudo-terminal (/dev/pts): {e}")
 
 
 # A sanitizer's runtime that Python was started with, so that it can load libreduce. Programs that tests start bring theirs.

@@ -233,8 +233,13 @@ def sum_edge(rng, dtype, n):
     return rng.permutation(np.concatenate([pairs, (~pairs) + np.uint64(1), edge, step])).astype("<u8")
 
 
+def truths(rng, dtype, n):
+    """Any bytes of bools, most of them false, or true."""
+    return np.where(rng.random(n) < rng.choice([0, 0.01, 0.5, 0.99]), any_bits(rng, dtype, n) | unsigned(dtype).type(2), unsigned(dtype).type(0))
+
+
 INT_GENS = [any_bits, extremes, all_top, small_ints, few_factors, sum_edge]
 
 
 def of(dtype):
-    return FLOAT_GENS if dtype in FLOATS else INT_GENS
+    return FLOAT_GENS if dtype in FLOATS else [*INT_GENS, truths] if dtype == "bool" else INT_GENS

@@ -11,9 +11,10 @@ import numpy as np
 OPS = {name: code for code, name in enumerate(
     "sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan "
     "and or xor stats rms sem".split(), 1)}
-DTYPES = {name: code for code, name in enumerate("i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64".split(), 1)}
+DTYPES = {name: code for code, name in enumerate("i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool".split(), 1)}
 NANS = {"propagate": 0, "omit": 1, "error": 2}
-SIZE = {"i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8}
+SIZE = {"i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8, "f16": 2, "bf16": 2, "f32": 4, "f64": 8,
+        "bool": 1}
 NO_INDEX = 2**64 - 1
 MOST = 2**127 - 1  # the value of an OVERFLOW that is larger still
 
@@ -44,6 +45,11 @@ class Fault(Exception):
 
 
 # ---- types ----
+def width(dtype):
+    """Bits of an element's value."""
+    return 1 if dtype == "bool" else 8 * SIZE[dtype]
+
+
 def unsigned(dtype):
     return np.dtype(f"<u{SIZE[dtype]}")
 
@@ -79,6 +85,8 @@ def nan_bits(fmt):
 
 
 def int_values(bits, dtype):
+    if dtype == "bool":
+        return (bits != 0).astype(np.uint8)
     return bits.view(f"<{'i' if dtype in SIGNED else 'u'}{SIZE[dtype]}")
 
 
@@ -143,11 +151,10 @@ def convert(bits, dtype, out):
 # ---- what the elements are ----
 def order_key(bits, dtype):
     """An unsigned integer per element whose order is that of the values, -0 < +0. Not for NaNs."""
-    width = 8 * SIZE[dtype]
     wide = bits.astype(np.uint64)
-    sign = np.uint64(1 << (width - 1))
+    sign = np.uint64(1 << (width(dtype) - 1))
     if dtype in FLOATS:
-        return np.where(wide & sign, ~wide & np.uint64(2**width - 1), wide | sign)
+        return np.where(wide & sign, ~wide & np.uint64(2 ** width(dtype) - 1), wide | sign)
     return wide ^ sign if dtype in SIGNED else wide
 
 
@@ -163,6 +170,8 @@ class Elements:
         self._given = at, index_base, len(bits)
         if initial is not None:
             bits = np.append(bits, unsigned(dtype).type(initial))
+        if dtype == "bool":
+            bits = int_values(bits, dtype)
         self.nans, self.first_nan, keep = 0, NO_INDEX, None
         if dtype in FLOATS:
             nan = is_nan(bits, dtype)
@@ -228,7 +237,7 @@ class Elements:
         self.squares = sum(map(operator.mul, numbers, numbers))
         self.magnitudes = sum(map(abs, numbers))
         self.largest = max(abs(numbers[0]), max(numbers), -min(numbers)) if numbers else 0
-        self.conjunction = int(np.bitwise_and.reduce(self.bits)) if numbers else 2 ** (8 * SIZE[self.dtype]) - 1
+        self.conjunction = int(np.bitwise_and.reduce(self.bits)) if numbers else 2 ** width(self.dtype) - 1
         self.disjunction = int(np.bitwise_or.reduce(self.bits)) if numbers else 0
         self.parity = int(np.bitwise_xor.reduce(self.bits)) if numbers else 0
         self.wrapped = int(np.multiply.reduce(values.astype(np.int64).view(np.uint64))) if numbers else 1
@@ -536,14 +545,14 @@ def low_high(number, halves):
 
 def key(bits, dtype, op):
     """Of an element as a state has it. `op`: min, max or norminf."""
-    width, sign = 8 * SIZE[dtype], 1 << 8 * SIZE[dtype] - 1
+    most, sign = 2 ** width(dtype) - 1, 1 << width(dtype) - 1
     if dtype in FLOATS and bits == nan_bits(FLOATS[dtype]):
-        return 2**width - 1 - 2**63
+        return most - 2**63
     if dtype in FLOATS:
-        rank = 2**width - 1 - bits if bits & sign else bits | sign
+        rank = most - bits if bits & sign else bits | sign
     else:
         rank = bits ^ (sign if dtype[0] == "i" and op != "norminf" else 0)
-    return (2**width - 1 - rank if op == "min" else rank) - 2**63
+    return (most - rank if op == "min" else rank) - 2**63
 
 
 def words(op, dtype, data):
@@ -560,7 +569,7 @@ def words(op, dtype, data):
         ends = list(zip(limb, ("min", "max"))) if op in ("minmax", "range") else [(limb[0], op)]
         return head + [key(bits, dtype, end) if count else -2**63 for bits, end in ends], len(head)
     if op in BIT_OPS:
-        body = [limb[0] >> i & 1 for i in range(8 * SIZE[dtype])]
+        body = [limb[0] >> i & 1 for i in range(width(dtype))]
     elif op == "prod":
         body = low_high(signed(limb[:3]), 6) + low_high(limb[3], 2)
     elif sums or squares:

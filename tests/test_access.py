@@ -423,7 +423,7 @@ def test_nor_after_a_restart(supervise):  # noqa: F811
 
 # ---- what is started ----
 @pytest.mark.parametrize("program, args, code", [
-    ("reduced", ["ping"], 3), ("reducectl-ladder", ["ladder", "--no-autostart"], 1), ("reducectl-hdf5", ["sum", "x.h5"], 1)])
+    ("reduced", ["sum", "-t", "u8", "data"], 3), ("reducectl-ladder", ["ladder", "--no-autostart"], 1), ("reducectl-hdf5", ["sum", "x.h5"], 1)])
 def test_no_program_of_another_user_is_started(shared, scratch, program, args, code):
     """One that lies beside reducectl where all may write: it is named, and not started."""
     folder, met = scratch / "open", scratch / "met"
@@ -431,6 +431,7 @@ def test_no_program_of_another_user_is_started(shared, scratch, program, args, c
     shutil.copy(BIN / "reducectl", folder)
     (folder / program).write_text(f"#!/bin/sh\n: >{met}\n")
     os.chmod(folder / program, 0o755)
+    (scratch / "data").write_bytes(bytes(3))
     (scratch / "x.h5").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(2000))
     env = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch), "PATH": "/nowhere"}
     if program != "reduced":

@@ -269,6 +269,32 @@ def test_hostile_safetensors(fails, scratch, header):
     fails("BAD_MESSAGE: ", "sum", tensors(scratch / "m", {"a": ("F32", [2], bytes(8))}, header))
 
 
+# ---- bools ----
+def test_bools_of_any_bytes(run, fails, scratch):
+    """A byte that is not 0 is 1, in every container that has bools."""
+    odd, more = bytes([0, 1, 2, 255, 3, 0]), bytes([0, 64])
+    mask = np.frombuffer(odd, bool)
+    np.save(scratch / "m.npy", mask)
+    np.savez(scratch / "m.npz", m=mask)
+    (scratch / "m.bin").write_bytes(odd)
+    (scratch / "more.bin").write_bytes(more)
+    tensors(scratch / "m.safetensors", {"m": ("BOOL", [6], odd)})
+    run("put", "bools", scratch / "m.npy")
+    files = [[scratch / "m.npy"], [f"{scratch}/m.npz:m"], [f"{scratch}/m.safetensors:m"], ["--dtype", "bool", scratch / "m.bin"], ["@bools"],
+             ["--dtype", "|b1", scratch / "m.bin"]]
+    for file in files:
+        for op, value in (("sum", "4"), ("max", "1"), ("min", "0"), ("argmax", "1"), ("argmin", "0"), ("prod", "0"), ("count_nonzero", "4"), ("norminf", "1"),
+                          ("sumsq", "4"), ("and", "0"), ("or", "1"), ("xor", "0"), ("range", "1"), ("any", "true"), ("all", "false")):
+            assert run(op, *file).strip() == value, (op, file)
+        assert float(run("mean", *file)) == 4 / 6
+        assert run("sum", "--initial", 1, *file).strip() == "5"
+    assert run("sum", "--total", "--dtype", "bool", scratch / "m.bin", scratch / "more.bin").strip() == "5"
+    assert run("sum", "--dtype", "bool", "--rows", 2, scratch / "m.bin").split() == ["2", "2"]
+    assert run("sum", "--axis", 0, "--dtype", "bool", "--rows", 2, scratch / "m.bin").split() == ["1", "2", "1"]
+    assert run("argmax", "--dtype", "bool", "--text", "-", stdin=b"0 0 1 1").strip() == "2"
+    fails("beyond the range of bool", "sum", "--dtype", "bool", "--text", "-", stdin=b"0 2")
+
+
 # ---- names that strangers chose ----
 EVIL = "x\x1b[31m\nreducectl: forged\u009b2J\u202e\x7f"
 CLEAN = "x?[31m?reducectl: forged?2J??"
@@ -344,6 +370,22 @@ def test_hdf5(run, fails, scratch):
     assert json.loads(run("sum", "--json", f"{path}:large"))["path"] == "file"
     fails("TYPE: elements of type 'string'", "sum", f"{path}:name")
     fails("TYPE: it has no member 'none'; it has /chunks", "sum", f"{path}:none")
+
+
+@needs_hdf5
+def test_bools_of_hdf5(run, scratch):
+    """FALSE and TRUE of one byte are a bool; another enumeration has its numbers."""
+    h5py = pytest.importorskip("h5py")
+    odd = np.array([0, 1, 2, 255, 3, 0], np.uint8)
+
+    def write(f):
+        f["m"] = odd.view(bool)
+        f.create_dataset("packed", data=odd.view(bool), chunks=(4,), compression="gzip")
+        f.create_dataset("colours", data=odd % 3, dtype=h5py.enum_dtype({"RED": 0, "GREEN": 1, "BLUE": 2}, "u1"))
+    path = hdf5(scratch / "r.h5", write)
+    for name in ("m", "packed"):
+        assert run("sum", f"{path}:{name}") == "4\n" and run("argmax", f"{path}:{name}") == "1\n" and run("max", f"{path}:{name}") == "1\n"
+    assert run("sum", f"{path}:colours") == "3\n" and run("max", f"{path}:colours") == "2\n"
 
 
 @needs_hdf5

@@ -3,7 +3,6 @@ import csv
 import io
 import json
 import os
-import pty
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
@@ -11,7 +10,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from conftest import BIN, SANITIZER
+from conftest import BIN, SANITIZER, terminal
 
 OK, FAILED, USAGE = 0, 1, 2
 CPU = ["cpu-sequential", "cpu-recursive-neighbored", "cpu-recursive-interleaved"]
@@ -157,7 +156,7 @@ def test_a_wrong_rung_is_red_and_fails(ladder, scratch, change, words):
     table, _ = ladder("--from", path, code=FAILED)
     assert words in table and f"{GPU_NAME}, memory peak 936 GB/s" in table and "\x1b" not in table
     ladder("--from", path, "--json", code=FAILED)
-    ours, theirs = pty.openpty()
+    ours, theirs = terminal()
     p = subprocess.Popen([BIN / "reducectl-ladder", "--from", path], stdout=theirs, stdin=subprocess.DEVNULL)
     os.close(theirs)
     shown = b""

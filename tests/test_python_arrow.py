@@ -319,3 +319,11 @@ def test_duckdb(package, tmp_path):  # noqa: F811
     expected = sum(i + ABOVE for i in range(1000) if i % 3)
     assert package.sum(duckdb.sql(f"select x from '{path}'")) == expected
     assert package.argmax(duckdb.sql(f"select x from '{path}'")) == 998
+
+
+def test_xarray(package):  # noqa: F811
+    """Later versions offer a long table by this interface; the array is meant."""
+    xarray = pytest.importorskip("xarray", reason="needs xarray")
+    a = np.arange(6.0).reshape(2, 3)
+    given = xarray.DataArray(a, dims=("y", "x"))
+    assert package.sum(given, axis=0).tolist() == [3, 5, 7] and package.argmax(given, axis=1).tolist() == [2, 2]

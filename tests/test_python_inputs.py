@@ -18,7 +18,7 @@ import pytest
 
 from conftest import python_env, sanitizer
 from pythonpackage import PACKAGE, package  # noqa: F401
-from reduced import _abi, _run
+from reduced import _abi, _run, _sources
 from reduced._plan import plan as make_plan
 from reduced._sources import FileRange
 
@@ -30,6 +30,38 @@ def test_whatever_numpy_makes_an_array_of(package, make):  # noqa: F811
     a = np.array([1.5, -2.0, 8.0])
     given = make(a)
     assert package.sum(given) == np.sum(np.asarray(given))
+
+
+VIEWS = {"repeated": lambda a: np.broadcast_to(a[3, 4, 5], a.shape), "rows again": lambda a: np.broadcast_to(a[:1], a.shape), "steps": lambda a: a[::2, ::3],
+         "backwards": lambda a: a[::-1, :, ::-1], "windows": lambda a: np.lib.stride_tricks.sliding_window_view(a, 3, 1), "turned": lambda a: a.transpose(2, 0, 1)[::2]}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_are_copied_in_blocks(package, view, monkeypatch):  # noqa: F811
+    """Any axes, masks and types: the bits of a copy."""
+    a = np.random.default_rng(3).standard_normal((8, 9, 10))
+    for dtype in ("f8", "f4", "i2", "?", "M8[s]"):
+        x = VIEWS[view]((a * 1000).astype("i8").astype(dtype))
+        ops = ("max", "argmin") if x.dtype.kind == "M" else ("sum", "mean", "max", "argmax", "stats", "count_nonzero")
+        for op, axis, masks in itertools.product(ops, (None, 0, -1, (0, 1), (1, 2)), (False, True)):
+            kw = {"where": np.arange(x.size).reshape(x.shape) % 11 > 0} if masks else {}
+            f = getattr(package, op)
+            monkeypatch.setattr(_sources, "COPIED", 1 << 40)
+            want = f(x.copy(), axis=axis, **kw)
+            for block in (1, 200, 3000):
+                monkeypatch.setattr(_sources, "COPIED", 0)
+                monkeypatch.setattr(_sources, "BLOCK", block)
+                got = f(x, axis=axis, **kw)
+                assert str(got) == str(want) and np.asarray(got).dtype == np.asarray(want).dtype, (dtype, op, axis, masks, block)
+
+
+def test_views_take_little_memory(package):  # noqa: F811
+    tracemalloc.start()
+    assert package.sum(np.broadcast_to(1.0, 2**25)) == 2.0**25  # 256 MB
+    windows = np.lib.stride_tricks.sliding_window_view(np.arange(2.0**20), 40)  # 336 MB
+    assert package.max(windows, axis=-1)[7] == 46
+    assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    tracemalloc.stop()
 
 
 def test_integers_of_lists_stay_integers(package):  # noqa: F811

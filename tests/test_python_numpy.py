@@ -428,6 +428,36 @@ def test_extremes_of_bools(package):  # noqa: F811
                 f(np.zeros(shape, bool), axis=axis)
 
 
+@pytest.mark.parametrize("n", [6, 200, 100_003])
+def test_bools_of_any_bytes(package, n):  # noqa: F811
+    """Views of masks have bytes beside 0 and 1, all of them True."""
+    odd = np.resize(np.array([0, 1, 2, 255, 3, 0, 128], np.uint8), n).view(bool)
+    a = odd.view("u1") != 0
+    alike = [*ALIKE, "var", "std", "sem", "rms", "norm", "minmax", "stats", "nansum", "nanargmax"]
+    for name in alike:
+        f = getattr(package, name)
+        assert f(odd) == f(a), name
+    assert package.sum(odd) == int(a.sum()) and package.argmax(odd) == 1 and package.mean(odd) == a.mean()
+    assert type(package.max(odd)) is type(package.min(odd)) is bool and type(package.sum(odd)) is int
+    for op in ("and", "or", "xor"):
+        assert package.bits(odd, op) == package.bits(a, op)
+    for op in ("sum", "argmax", "prod", "stats", "any", "var"):
+        assert bytes(package.state(op, odd)) == bytes(package.state(op, a))
+        with package.stream(op, bool) as s:
+            s.append(odd)
+            s.append(odd[::-1])
+        assert s.value == getattr(package, op)(np.concatenate([a, a[::-1]]))
+    two, same = odd[:n // 2 * 2].reshape(2, -1), a[:n // 2 * 2].reshape(2, -1)
+    for axis, name in itertools.product((0, 1), alike):
+        got, expected = getattr(package, name)(two, axis=axis), getattr(package, name)(same, axis=axis)
+        assert np.array_equal(got, expected), (axis, name)
+    keep = np.arange(n) % 3 > 0
+    assert package.sum(odd, where=keep) == int(a[keep].sum()) and package.argmax(odd, where=keep) == np.flatnonzero(a & keep)[0]
+    kept = package.put("bools", odd, replace=True)
+    assert kept.dtype == bool and package.sum(kept) == int(a.sum()) and package.argmin(kept) == package.argmin(a)
+    kept.drop()
+
+
 def test_scalars_and_0d(package):  # noqa: F811
     assert package.sum(3.5) == 3.5 and package.sum(np.float32(2)) == 2.0 and package.max(np.array(7)) == 7
     assert package.sum(np.array(7), axis=0) == 7 and package.sum(5, axis=()) == 5 and package.sum(5, keepdims=True) == 5

@@ -146,7 +146,7 @@ def test_what_store_refuses(clean):
             refused("BAD_MESSAGE", "name", c.store, name, "f32", 4)
         assert refused("TOO_LARGE", "name_len", c.store, "x" * 65, "f32", 4).limit == 64
         assert refused("TOO_LARGE", "ttl_ms", c.store, "x", "f32", 4, ttl_ms=2**31).limit == 2**31 - 1
-        refused("TYPE", "dtype", c.store, "x", 13, 4)
+        refused("TYPE", "dtype", c.store, "x", 14, 4)
         for size in (0, 3, 2**64 - 1):
             assert refused("SHAPE", "bytes", c.store, "x", "f32", size).limit == 4
         cap = c.query(2)["resident.user_cap"]

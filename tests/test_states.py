@@ -236,7 +236,7 @@ def test_arguments():
     big, none = C.c_size_t(1000), None
     assert lib.reduce_state_init(raw, C.c_size_t(287), 1, 12) == -101 and lib.reduce_state_init(none, big, 1, 12) == -101
     assert lib.reduce_state_init(raw, big, 0, 12) == -4 and lib.reduce_state_init(raw, big, 99, 12) == -4
-    assert lib.reduce_state_init(raw, big, 1, 13) == -3 and lib.reduce_state_init(raw, big, 21, 12) == -3
+    assert lib.reduce_state_init(raw, big, 1, 14) == -3 and lib.reduce_state_init(raw, big, 21, 12) == -3
     assert lib.reduce_state_add(none, big, none, C.c_size_t(0)) == -101 and lib.reduce_state_add(raw, s.size(), none, C.c_size_t(1)) == -101
     assert lib.reduce_state_add(raw, s.size(), none, C.c_size_t(0)) == 0
     assert lib.reduce_state_merge(raw, s.size(), none, big) == -101 and lib.reduce_state_finish(raw, s.size(), none, raw, big) == -101

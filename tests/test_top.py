@@ -2,7 +2,6 @@
 import fcntl
 import json
 import os
-import pty
 import pwd
 import re
 import select
@@ -13,7 +12,7 @@ import time
 
 import pytest
 
-from conftest import BIN, memory_device
+from conftest import BIN, memory_device, terminal
 from rawclient import Fault
 
 USER = pwd.getpwuid(os.getuid()).pw_name
@@ -24,7 +23,7 @@ class Terminal:
     """reducectl on a terminal of its own."""
 
     def __init__(self, *args, size, env=()):
-        self.master, slave = pty.openpty()
+        self.master, slave = terminal()
         self.resize(*size)
         self.text = ""
         self.process = subprocess.Popen([BIN / "reducectl", *args], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,

@@ -111,7 +111,7 @@ bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY]);
 /* Each column of lists such as FILE:#1,#3-#5,=name becomes a file of its own. False: `why`. (column_list.c) */
 bool ctl_list_columns(ctl_options *o, char why[CTL_WHY]);
 
-/* Is something said about tables as text? */
+/* Is something said about tables as text? (formats/csv_column.c) */
 bool ctl_has_dialect(const ctl_dialect *d);
 
 /* Does one pass of stats give the same values as the several operations? */
@@ -207,6 +207,8 @@ void ctl_clean(char *out, size_t cap, const char *text);
 void ctl_put_text(FILE *f, const char *text, int width);
 
 /* ---- text/parse_scalar.c ---- */
+
+static inline bool ctl_is_float(int dtype) { return dtype >= REDUCE_F16 && dtype <= REDUCE_F64; }
 
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once
  * from the text. False: `why` says that it is not a number, or out of range. */

@@ -275,7 +275,7 @@ static int open_column(ctl_input *in, const ctl_source *source, const char *colu
 {
     static const ctl_dialect unknown;
     int err = 0, said = source->dtype ? source->dtype : source->raw_dtype;
-    bool real = said >= REDUCE_F16 || (!said && source->floats);
+    bool real = ctl_is_float(said) || (!said && source->floats);
     ctl_csv_options o = {.dialect = source->dialect ? source->dialect : &unknown,
                          .policy = real           ? CTL_MISSING_NAN
                                    : source->omit ? CTL_MISSING_OMITTED
@@ -297,7 +297,7 @@ static int refuse(const ctl_input *in, const ctl_sniffed *s, char why[CTL_WHY])
     if (s->kind == CTL_IS_RAW && in->head_len == 0)
         snprintf(why, CTL_WHY, "it is empty: --dtype says of which type no elements are");
     else if (s->kind == CTL_IS_RAW)
-        snprintf(why, CTL_WHY, "raw elements need --dtype T (i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64)");
+        snprintf(why, CTL_WHY, "raw elements need --dtype T (i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool)");
     else if (s->advice)
         snprintf(why, CTL_WHY, "this is %s: %s%s", s->name, s->advice,
                  s->kind == CTL_IS_PACKED ? " (--no-unpack takes its bytes)" : "");

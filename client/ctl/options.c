@@ -54,7 +54,8 @@ static int numpy_dtype(const char *word, const char *marks)
     } types[] = {{"int8", "i1", REDUCE_I8},     {"uint8", "u1", REDUCE_U8},    {"int16", "i2", REDUCE_I16},
                  {"uint16", "u2", REDUCE_U16},  {"int32", "i4", REDUCE_I32},   {"uint32", "u4", REDUCE_U32},
                  {"int64", "i8", REDUCE_I64},   {"uint64", "u8", REDUCE_U64},  {"float16", "f2", REDUCE_F16},
-                 {"bfloat16", "", REDUCE_BF16}, {"float32", "f4", REDUCE_F32}, {"float64", "f8", REDUCE_F64}};
+                 {"bfloat16", "", REDUCE_BF16}, {"float32", "f4", REDUCE_F32}, {"float64", "f8", REDUCE_F64},
+                 {"bool", "b1", REDUCE_BOOL}};
     bool marked = *word && strchr(marks, *word);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(word + marked, marked ? types[i].code : types[i].name))
@@ -391,7 +392,9 @@ int ctl_parse_op(const char *word, char why[CTL_WHY])
     const char *meant = op ? NULL : ctl_suggest_command(word), *instead = op ? NULL : ctl_instead(word);
     if (instead)
         snprintf(why, CTL_WHY, "'%.40s': reducectl has %s", word, instead);
-    else if (meant && strcmp(meant, word)) /* a command is known, but not an operation */
+    else if (meant && !strcmp(meant, word))
+        snprintf(why, CTL_WHY, "'%.40s' is a command, not an operation; 'reducectl help ops' lists these", word);
+    else if (meant)
         snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; did you mean '%s'?", word, meant);
     else if (!op)
         snprintf(why, CTL_WHY, "the operation '%.40s' is unknown; 'reducectl help ops' lists all", word);

@@ -23,11 +23,6 @@ static bool has_reduction(const ctl_options *o)
            s->nan || s->ddof || o->based;
 }
 
-bool ctl_has_dialect(const ctl_dialect *d)
-{
-    return d->delimiter || d->decimal || d->quote || d->unquoted || d->comment || d->header || d->skip_lines || d->missing;
-}
-
 /* Do two marks of a table mean the same character? */
 static bool marks_clash(const ctl_dialect *d)
 {

@@ -33,7 +33,7 @@ _reducectl()
         any all count count_nan and or xor stats rms sem"
     local commands="ping info status metrics top put ls drop ladder help"
     local topics="ops inputs csv axes values output shards resident daemon examples"
-    local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
+    local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
     local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --wait --help --version"
     local reduce="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --device --partial --merge
         --header --no-header --delimiter --decimal --quote --comment --skip-lines --missing --no-unpack --no-scale --verify

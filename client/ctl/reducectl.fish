@@ -3,7 +3,7 @@
 set -l ops sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem
 set -l commands ping info status metrics top put ls drop ladder help
 set -l topics ops inputs csv axes values output shards resident daemon examples
-set -l types "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64"
+set -l types "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
 set -l first "not __fish_seen_subcommand_from $ops $commands"
 set -l reduces "__fish_seen_subcommand_from $ops"
 

@@ -18,7 +18,7 @@ _reducectl_inputs() {
 
 _reducectl() {
   local -a ops commands topics daemon tables
-  local types='i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64' out='f16 bf16 f32 f64 i64 u64'
+  local types='i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool' out='f16 bf16 f32 f64 i64 u64'
   ops=(sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem)
   commands=(ping info status metrics top put ls drop ladder help)
   topics=(ops inputs csv axes values output shards resident daemon examples)

@@ -200,7 +200,7 @@ static const char *sibling(const report *r, const char *key, const char *from, c
     return value_of(r, "", other);
 }
 
-/* Left out: 0, which is news only of errors; limits and caps, which stand behind what they bound; what all users hold if that is
+/* Left out: 0, which is news only of errors; limits and caps, which stand behind what they bound; what all users hold if it is
  * what this one holds. */
 static bool is_left_out(const report *r, const line *l)
 {

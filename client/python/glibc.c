@@ -7,8 +7,8 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* By these names the headers of glibc 2.38 call strtol and its kin, which then know C23's binary numbers, too. The names of before
- * are given to the linker, because the headers' own would lead back here. */
+/* By these names the headers of glibc 2.38 call strtol and its kin, which then know C23's binary numbers, too. The linker is
+ * given the earlier names, because those of the headers would lead back here. */
 #define OF_BEFORE(type, name)                                                  \
     type before_##name(const char *text, char **end, int base) __asm__(#name); \
     type __isoc23_##name(const char *text, char **end, int base);              \

@@ -78,7 +78,7 @@ DIST        := reduced-$(VERSION)-$(firstword $(subst -, ,$(MACHINE)))$(if $(fil
 DIST_PARTS  := include lib/pkgconfig share/man share/bash-completion share/zsh share/fish share/reduced share/doc
 .PHONY: dist test-dist dist-folder
 dist: $(WHEEL_VENV)/.complete ## a tar in build/dist/: programs, library and manuals for every Linux with glibc 2.28 and later (CUDA=yes: with CUDA)
-	$(Q)MAKEFLAGS= $(MAKE) --no-print-directory -s -j$(shell nproc) PORTABLE=1 LINE_INFO=no CUDA=$(CUDA) CUDA_ARCHS="$(CUDA_ARCHS)" CC="$(CC)" NVCC="$(NVCC)" \
+	$(Q)MAKEFLAGS= $(MAKE) --no-print-directory -s -j$(shell nproc) PORTABLE=1 LINE_INFO=no CUDA=$(CUDA) CUDA_ARCHS=all CC="$(CC)" NVCC="$(NVCC)" \
 	  WERROR=$(WERROR) WHEEL_CC="$(OLD_CC)" PREFIX=/ LIBDIR=/lib DESTDIR=$(CURDIR)/build/dist/all dist-folder
 	$(Q)tar -C build/dist --owner=0 --group=0 --sort=name -czf build/dist/$(DIST).tar.gz $(DIST)
 	@echo "build/dist/$(DIST).tar.gz"

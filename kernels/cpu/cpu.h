@@ -19,7 +19,11 @@ int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t
 /* Reduce elements [from, from + n) of one row or segment to a state. */
 void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s);
 
-/* The same for a task that rk_cpu_near has a loop for: the state's sum lacks as much as is returned, at most. */
+/* Does the state of some elements of a row decide its result, whatever those from `from` on are? Then it need only count
+ * these, which are not looked at. */
+bool rk_cpu_settled(const rk_task *t, const rk_state *x, uint64_t from);
+
+/* As rk_cpu_segment, for a task that rk_cpu_near has a loop for: the state's sum lacks as much as is returned, at most. */
 double rk_cpu_near_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s);
 
 /* Reduce rows [from, from + n) of columns to a state each. */

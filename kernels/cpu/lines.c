@@ -6,6 +6,7 @@
 #include "kernels/cpu/stateless_lines.h"
 #include "kernels/exact/cell.h"
 #include "kernels/exact/runs.h"
+#include "kernels/exact/truths.h"
 
 enum {
     GATHER_BYTES = 16 << 10, /* kept elements of a masked line: stays in L1 */
@@ -67,6 +68,13 @@ static bool first_decides(const rp_spec *s)
 {
     return (s->op == RP_OP_ANY || s->op == RP_OP_ALL) && !(s->flags & RP_STATES_OUT) &&
            (!rk_is_float(s->dtype) || s->nan != RP_NAN_ERROR);
+}
+
+bool rk_cpu_settled(const rk_task *t, const rk_state *x, uint64_t from)
+{
+    const rp_spec *s = &t->spec;
+    const bool before = !is_arg(x->layout) || x->limb[1] < s->index_base + t->base + from;
+    return !(s->flags & RP_MASK) && before && rk_is_settled(x, s->op, first_decides(s));
 }
 
 static view view_of(const rk_simd *simd, const rk_task *t)
@@ -379,7 +387,7 @@ static void reduce_until_decided(const view *v, rk_state *s, const uint8_t *x, u
     for (uint64_t i = 0, some; i < n; i += some, most += most) {
         some = n - i < most ? n - i : most;
         add_gathered(v, s, x + i * v->size, some, 0, some, NULL);
-        if (v->spec->op == RP_OP_ANY ? s->limb[0] != 0 : s->limb[0] < s->count)
+        if (rk_is_settled(s, v->spec->op, true))
             return;
     }
 }

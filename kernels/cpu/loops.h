@@ -83,15 +83,15 @@ typedef void rk_turn_fn(void *out, size_t apart, const void *x, size_t stride, s
 
 typedef struct rk_simd {
     const char *name;
-    rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_F64 + 1]; /* by rp_layout and rp_dtype */
-    rk_near_fn *near_sum[RP_F64 + 1];                  /* floats */
-    rk_chains_fn *chains[RP_F64 + 1];                  /* f32 and f64 */
-    rk_columns_fn *columns[RP_F64 + 1];                /* floats */
-    rk_column_squares_fn *column_squares[RP_F64 + 1];  /* floats, with AVX-512 */
-    rk_column_ends_fn *column_ends[RP_F64 + 1];
-    rk_column_places_fn *column_places[RP_F64 + 1];
-    rk_cells_fn *cells[RK_CELL_KINDS][RP_F64 + 1]; /* products of floats: with AVX2 and better, as the next */
-    rk_row_product_fn *row_product[RP_F64 + 1];
+    rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_DTYPE_COUNT + 1]; /* by rp_layout and rp_dtype */
+    rk_near_fn *near_sum[RP_DTYPE_COUNT + 1];                  /* floats */
+    rk_chains_fn *chains[RP_DTYPE_COUNT + 1];                  /* f32 and f64 */
+    rk_columns_fn *columns[RP_DTYPE_COUNT + 1];                /* floats */
+    rk_column_squares_fn *column_squares[RP_DTYPE_COUNT + 1];  /* floats, with AVX-512 */
+    rk_column_ends_fn *column_ends[RP_DTYPE_COUNT + 1];
+    rk_column_places_fn *column_places[RP_DTYPE_COUNT + 1];
+    rk_cells_fn *cells[RK_CELL_KINDS][RP_DTYPE_COUNT + 1]; /* products of floats: with AVX2 and better, as the next */
+    rk_row_product_fn *row_product[RP_DTYPE_COUNT + 1];
     rk_keep_fn *keep[4]; /* by log2 of an element's bytes */
     rk_turn_fn *turn[4]; /* likewise */
 } rk_simd;

@@ -7,6 +7,7 @@
 #include "kernels/cpu/loops/choice/column_ends.h"
 #include "kernels/cpu/loops/choice/column_places.h"
 #include "kernels/cpu/loops/choice/counted_cells.h"
+#include "kernels/cpu/loops/choice/truths.h"
 #include "kernels/cpu/loops/columns/compact_mask.h"
 #include "kernels/cpu/loops/columns/transpose.h"
 #include "kernels/cpu/loops/products/product_cells.h"
@@ -27,9 +28,10 @@
     [RP_I64] = F(i64), [RP_U64] = F(u64)
 #define NARROW(F) [RP_F16] = F(f16), [RP_BF16] = F(bf16), [RP_F32] = F(f32)
 #define WIDE(F) [RP_F64] = F(f64)
-#define EACH(F)                     \
-    {                               \
-        INTS(F), NARROW(F), WIDE(F) \
+#define ALL(F) INTS(F), NARROW(F), WIDE(F)
+#define EACH(F) \
+    {           \
+        ALL(F)  \
     }
 #define BITS(op)                                                                                                        \
     [RP_I8] = op##_8, [RP_U8] = op##_8, [RP_I16] = op##_16, [RP_U16] = op##_16, [RP_I32] = op##_32, [RP_U32] = op##_32, \
@@ -58,61 +60,63 @@
 #define PAIRED(F) [RP_F64] = NULL
 #endif
 
-const rk_simd TABLE(RK_SIMD) = {
-    .name = NAME(RK_SIMD),
-    .near_sum = {NARROW(NEAR_SUM_OF), WIDE(NEAR_SUM_OF)},
-    .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
-    .columns =
-        {[RP_F16] = column_sums_f16, [RP_BF16] = column_sums_bf16, [RP_F32] = column_sums_f32, [RP_F64] = column_sums_f64},
-    .column_squares = {[RP_F16] = COLUMN_SQUARES(f16),
-                       [RP_BF16] = COLUMN_SQUARES(bf16),
-                       [RP_F32] = COLUMN_SQUARES(f32),
-                       [RP_F64] = COLUMN_SQUARES(f64)},
-    .column_ends = EACH(COLUMN_ENDS_OF),
-    .column_places = EACH(COLUMN_PLACES_OF),
-    .cells =
-        {
-            [RK_CELLS_CHOSEN] = EACH(CHOSEN_CELLS_OF),
-            [RK_CELLS_TOTAL] = EACH(TOTAL_CELLS_OF),
-            [RK_CELLS_COUNTED] = {[RP_F16] = counted_cells_f16,
-                                  [RP_BF16] = counted_cells_f16,
-                                  [RP_F32] = counted_cells_f32,
-                                  [RP_F64] = counted_cells_f64,
-                                  BITS(counted_cells)},
-            [RK_CELLS_PRODUCT] = {INTS(PRODUCT_CELLS_OF), PAIRED(PRODUCT_CELLS_OF)},
-        },
-    .row_product = {INTS(ROW_INTEGERS_OF), PAIRED(ROW_PRODUCT_OF)},
-    .keep = {keep_8, keep_16, keep_32, keep_64},
-    .turn = {turn_8, turn_16, turn_32, turn_64},
-    .reduce =
-        {
-            [RP_STATE_SUM32] = {NARROW(SUMS_OF)},
-            [RP_STATE_SUM64] = {WIDE(SUMS_OF)},
-            [RP_STATE_INT] = {INTS(SUMS_OF)},
-            [RP_STATE_ABS32] = {NARROW(SUMS_OF)},
-            [RP_STATE_ABS64] = {WIDE(SUMS_OF)},
-            [RP_STATE_ABSINT] = {INTS(SUMS_OF)},
-            [RP_STATE_SQ32] = {NARROW(SUMS_OF)},
-            [RP_STATE_SQ64] = {WIDE(SUMS_OF)},
-            [RP_STATE_SQINT] = {INTS(SUMS_OF)},
-            [RP_STATE_MOM32] = {NARROW(SUMS_OF)},
-            [RP_STATE_MOM64] = {WIDE(SUMS_OF)},
-            [RP_STATE_MOMINT] = {INTS(SUMS_OF)},
-            [RP_STATE_STATS32] = {NARROW(SUMS_OF)},
-            [RP_STATE_STATS64] = {WIDE(SUMS_OF)},
-            [RP_STATE_STATSINT] = {INTS(SUMS_OF)},
-            [RP_STATE_MIN] = EACH(LEAST_OF),
-            [RP_STATE_MAX] = EACH(LARGEST_OF),
-            [RP_STATE_ARGMIN] = EACH(LEAST_OF),
-            [RP_STATE_ARGMAX] = EACH(LARGEST_OF),
-            [RP_STATE_NORMINF] = EACH(MAGNITUDE_OF),
-            [RP_STATE_MINMAX] = EACH(BOTH_OF),
-            [RP_STATE_COUNT] = EACH(NONZERO_OF),
-            [RP_STATE_NANS] = EACH(NANS_OF),
-            [RP_STATE_PROD] = {NARROW(PRODUCT_OF), WIDE(PRODUCT_OF)},
-            [RP_STATE_PRODINT] = {INTS(PRODUCT_OF)},
-            [RP_STATE_AND] = {BITS(and)},
-            [RP_STATE_OR] = {BITS(or)},
-            [RP_STATE_XOR] = {BITS(xor)},
-        },
+const rk_simd
+    TABLE(RK_SIMD) = {
+        .name = NAME(RK_SIMD),
+        .near_sum = {NARROW(NEAR_SUM_OF), WIDE(NEAR_SUM_OF)},
+        .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
+        .columns =
+            {[RP_F16] = column_sums_f16, [RP_BF16] = column_sums_bf16, [RP_F32] = column_sums_f32, [RP_F64] = column_sums_f64},
+        .column_squares = {[RP_F16] = COLUMN_SQUARES(f16),
+                           [RP_BF16] = COLUMN_SQUARES(bf16),
+                           [RP_F32] = COLUMN_SQUARES(f32),
+                           [RP_F64] = COLUMN_SQUARES(f64)},
+        .column_ends = EACH(COLUMN_ENDS_OF),
+        .column_places = EACH(COLUMN_PLACES_OF),
+        .cells =
+            {
+                [RK_CELLS_CHOSEN] = {[RP_BOOL] = cells_bool, ALL(CHOSEN_CELLS_OF)},
+                [RK_CELLS_TOTAL] = {[RP_BOOL] = cells_bool, ALL(TOTAL_CELLS_OF)},
+                [RK_CELLS_COUNTED] = {[RP_F16] = counted_cells_f16,
+                                      [RP_BF16] = counted_cells_f16,
+                                      [RP_F32] = counted_cells_f32,
+                                      [RP_F64] = counted_cells_f64,
+                                      [RP_BOOL] = cells_bool,
+                                      BITS(counted_cells)},
+                [RK_CELLS_PRODUCT] = {[RP_BOOL] = cells_bool, INTS(PRODUCT_CELLS_OF), PAIRED(PRODUCT_CELLS_OF)},
+            },
+        .row_product = {INTS(ROW_INTEGERS_OF), PAIRED(ROW_PRODUCT_OF)},
+        .keep = {keep_8, keep_16, keep_32, keep_64},
+        .turn = {turn_8, turn_16, turn_32, turn_64},
+        .reduce =
+            {
+                [RP_STATE_SUM32] = {NARROW(SUMS_OF)},
+                [RP_STATE_SUM64] = {WIDE(SUMS_OF)},
+                [RP_STATE_INT] = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
+                [RP_STATE_ABS32] = {NARROW(SUMS_OF)},
+                [RP_STATE_ABS64] = {WIDE(SUMS_OF)},
+                [RP_STATE_ABSINT] = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
+                [RP_STATE_SQ32] = {NARROW(SUMS_OF)},
+                [RP_STATE_SQ64] = {WIDE(SUMS_OF)},
+                [RP_STATE_SQINT] = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
+                [RP_STATE_MOM32] = {NARROW(SUMS_OF)},
+                [RP_STATE_MOM64] = {WIDE(SUMS_OF)},
+                [RP_STATE_MOMINT] = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
+                [RP_STATE_STATS32] = {NARROW(SUMS_OF)},
+                [RP_STATE_STATS64] = {WIDE(SUMS_OF)},
+                [RP_STATE_STATSINT] = {[RP_BOOL] = stats_bool, INTS(SUMS_OF)},
+                [RP_STATE_MIN] = {[RP_BOOL] = decided_bool, ALL(LEAST_OF)},
+                [RP_STATE_MAX] = {[RP_BOOL] = decided_bool, ALL(LARGEST_OF)},
+                [RP_STATE_ARGMIN] = {[RP_BOOL] = placed_bool, ALL(LEAST_OF)},
+                [RP_STATE_ARGMAX] = {[RP_BOOL] = placed_bool, ALL(LARGEST_OF)},
+                [RP_STATE_NORMINF] = {[RP_BOOL] = decided_bool, ALL(MAGNITUDE_OF)},
+                [RP_STATE_MINMAX] = {[RP_BOOL] = both_ends_bool, ALL(BOTH_OF)},
+                [RP_STATE_COUNT] = {[RP_BOOL] = counted_bool, ALL(NONZERO_OF)},
+                [RP_STATE_NANS] = {[RP_BOOL] = counted_bool, ALL(NANS_OF)},
+                [RP_STATE_PROD] = {NARROW(PRODUCT_OF), WIDE(PRODUCT_OF)},
+                [RP_STATE_PRODINT] = {[RP_BOOL] = decided_bool, INTS(PRODUCT_OF)},
+                [RP_STATE_AND] = {[RP_BOOL] = decided_bool, BITS(and)},
+                [RP_STATE_OR] = {[RP_BOOL] = decided_bool, BITS(or)},
+                [RP_STATE_XOR] = {[RP_BOOL] = counted_bool, BITS(xor)},
+            },
 };

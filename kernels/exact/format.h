@@ -13,15 +13,17 @@
 
 /* ---- element types; without tables, which device code cannot read ---- */
 
-RK_FN int rk_is_float(int dtype) { return dtype >= RP_F16; }
+RK_FN int rk_is_float(int dtype) { return dtype >= RP_F16 && dtype <= RP_F64; }
 RK_FN int rk_is_signed(int dtype) { return dtype == RP_I8 || dtype == RP_I16 || dtype == RP_I32 || dtype == RP_I64; }
 RK_FN int rk_bytes(int dtype)
 {
-    return dtype <= RP_U8                                           ? 1
+    return dtype <= RP_U8 || dtype == RP_BOOL                       ? 1
            : dtype <= RP_U16 || dtype == RP_F16 || dtype == RP_BF16 ? 2
            : dtype == RP_I64 || dtype == RP_U64 || dtype == RP_F64  ? 8
                                                                     : 4;
 }
+/* Bits of an element's value: bool has one, whatever its byte is */
+RK_FN int rk_width(int dtype) { return dtype == RP_BOOL ? 1 : 8 * rk_bytes(dtype); }
 RK_FN uint64_t rk_sign_extend(uint64_t bits, int bytes)
 {
     int shift = 64 - 8 * bytes;

@@ -122,7 +122,7 @@ RK_FN int rk_has_nz(int layout, int dtype) { return rk_is_float(dtype) && rk_sum
 RK_FN int rk_e0(int dtype) { return dtype == RP_F64 ? RK_E0_64 : rk_is_float(dtype) ? RK_E0_32 : 0; }
 
 /* All bits of an element */
-RK_FN uint64_t rk_all_ones(int dtype) { return ~(uint64_t)0 >> (64 - 8 * rk_bytes(dtype)); }
+RK_FN uint64_t rk_all_ones(int dtype) { return ~(uint64_t)0 >> (64 - rk_width(dtype)); }
 
 /* An element of an integer type, as 192-bit two's complement */
 RK_FN void rk_widen(int dtype, uint64_t bits, uint64_t v[3])

@@ -93,7 +93,10 @@ RK_FN int rk_state_nan(rk_state *s, int nan_policy)
 /* Add the element with these bits (zero-extended) and this index under the policy. count must stay below 2^63. */
 RK_FN void rk_state_add(rk_state *s, uint64_t bits, uint64_t index, int nan_policy)
 {
-    int dtype = s->dtype, zero = (rk_is_float(dtype) ? bits & ~rk_sign_bit(rk_format_of(dtype), 1) : bits) == 0;
+    int dtype = s->dtype;
+    if (dtype == RP_BOOL)
+        bits = bits != 0;
+    int zero = (rk_is_float(dtype) ? bits & ~rk_sign_bit(rk_format_of(dtype), 1) : bits) == 0;
     if (rk_is_nan(dtype, bits)) {
         bits = rk_nan_bits(rk_format_of(dtype)); /* one NaN stands for all */
         if (!rk_state_nan(s, nan_policy))

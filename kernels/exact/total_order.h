@@ -4,7 +4,7 @@
 
 #include "kernels/exact/format.h"
 
-/* The rank of an element: an unsigned integer of the element's own width whose order is the order of the reduction,
+/* The rank of an element: an unsigned integer of the element's width (rk_width) whose order is the order of the reduction,
  * larger is better; `least` inverts it for min. -0 < +0. A NaN has the top rank either way. */
 RK_FN int rk_is_nan(int dtype, uint64_t bits)
 {
@@ -14,7 +14,7 @@ RK_FN int rk_is_nan(int dtype, uint64_t bits)
 
 RK_FN uint64_t rk_rank(int dtype, int least, uint64_t bits)
 {
-    int width = 8 * rk_bytes(dtype);
+    int width = rk_width(dtype);
     uint64_t mask = width == 64 ? ~(uint64_t)0 : ((uint64_t)1 << width) - 1, sign = (uint64_t)1 << (width - 1);
     if (rk_is_nan(dtype, bits))
         return mask;
@@ -28,7 +28,7 @@ RK_FN uint64_t rk_rank(int dtype, int least, uint64_t bits)
 
 RK_FN uint64_t rk_unrank(int dtype, int least, uint64_t rank)
 {
-    int width = 8 * rk_bytes(dtype);
+    int width = rk_width(dtype);
     uint64_t mask = width == 64 ? ~(uint64_t)0 : ((uint64_t)1 << width) - 1, sign = (uint64_t)1 << (width - 1);
     if (rk_is_float(dtype) && rank == mask)
         return rk_nan_bits(rk_format_of(dtype));

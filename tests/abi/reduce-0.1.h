@@ -317,56 +317,6 @@ typedef struct reduce_stats {
     double std;
 } reduce_stats;
 
-/* ---- simple calls ----------------------------------------------------------------------------------------------- */
-
-/* reduce_sum_f32(c, data, n, &out) and kin: the whole array of n elements to one value, with NaNs propagating, for every
- * op and element type. f16 and bf16 elements are given as their bits.
- *   sum prod min max range sumsq norm1 norminf   double for floats, int64_t for signed, uint64_t for unsigned elements
- *   mean norm2 var std                           double; var and std divide by n - ddof
- *   argmin argmax                                index of the first such element
- *   count_nonzero count_nan any all              a number; any and all 1 or 0
- *   minmax                                       two values: out[0] the smallest, out[1] the largest element
- *   and or xor                                   integers only
- *   stats                                        everything in one pass
- * Errors: the common ones; REDUCE_E_OVERFLOW (an integer result that needs more than 64 bits); REDUCE_E_EMPTY (n = 0 for
- * min, max, minmax, range, argmin, argmax; a sum is 0 then, a product 1, a mean NaN). On an error *out is left alone. */
-#define REDUCE_SIMPLE(suffix, element, value)                                                                 \
-    int reduce_sum_##suffix(reduce_client *c, const element *data, size_t n, value *out);                     \
-    int reduce_prod_##suffix(reduce_client *c, const element *data, size_t n, value *out);                    \
-    int reduce_min_##suffix(reduce_client *c, const element *data, size_t n, value *out);                     \
-    int reduce_max_##suffix(reduce_client *c, const element *data, size_t n, value *out);                     \
-    int reduce_minmax_##suffix(reduce_client *c, const element *data, size_t n, value *out);                  \
-    int reduce_range_##suffix(reduce_client *c, const element *data, size_t n, value *out);                   \
-    int reduce_sumsq_##suffix(reduce_client *c, const element *data, size_t n, value *out);                   \
-    int reduce_norm1_##suffix(reduce_client *c, const element *data, size_t n, value *out);                   \
-    int reduce_norminf_##suffix(reduce_client *c, const element *data, size_t n, value *out);                 \
-    int reduce_norm2_##suffix(reduce_client *c, const element *data, size_t n, double *out);                  \
-    int reduce_mean_##suffix(reduce_client *c, const element *data, size_t n, double *out);                   \
-    int reduce_var_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, double *out);     \
-    int reduce_std_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, double *out);     \
-    int reduce_argmin_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);               \
-    int reduce_argmax_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);               \
-    int reduce_count_nonzero_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);        \
-    int reduce_count_nan_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);            \
-    int reduce_any_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);                  \
-    int reduce_all_##suffix(reduce_client *c, const element *data, size_t n, uint64_t *out);                  \
-    int reduce_stats_##suffix(reduce_client *c, const element *data, size_t n, uint32_t ddof, reduce_stats *out);
-#define REDUCE_SIMPLE_BITS(suffix, element, value)                                              \
-    int reduce_and_##suffix(reduce_client *c, const element *data, size_t n, value *out);       \
-    int reduce_or_##suffix(reduce_client *c, const element *data, size_t n, value *out);        \
-    int reduce_xor_##suffix(reduce_client *c, const element *data, size_t n, value *out);
-#define REDUCE_INTEGERS(X) \
-    X(i8, int8_t, int64_t) X(u8, uint8_t, uint64_t) X(i16, int16_t, int64_t) X(u16, uint16_t, uint64_t) \
-    X(i32, int32_t, int64_t) X(u32, uint32_t, uint64_t) X(i64, int64_t, int64_t) X(u64, uint64_t, uint64_t)
-#define REDUCE_FLOATS(X) X(f16, uint16_t, double) X(bf16, uint16_t, double) X(f32, float, double) X(f64, double, double)
-REDUCE_INTEGERS(REDUCE_SIMPLE)
-REDUCE_FLOATS(REDUCE_SIMPLE)
-REDUCE_INTEGERS(REDUCE_SIMPLE_BITS)
-#undef REDUCE_SIMPLE
-#undef REDUCE_SIMPLE_BITS
-#undef REDUCE_INTEGERS
-#undef REDUCE_FLOATS
-
 /* ---- reduce_run: any reduction ---------------------------------------------------------------------------------- */
 
 enum {

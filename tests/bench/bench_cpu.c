@@ -216,7 +216,7 @@ static void bench_other(void)
         whole[i] = (next() & 0x3f3f3f3f3f3f3f3f) | 0x2001200120012001; /* no type's extremes */
     for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++) {
         printf("%-13s 1 MiB, GB/s:", rp_op_name(ops[k]));
-        for (int dtype = RP_I8; dtype <= RP_F64; dtype++) {
+        for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++) {
             int layout = rp_state_layout(ops[k], dtype);
             rk_reduce_fn *reduce = rk_simd_best()->reduce[layout][dtype];
             uint64_t least = UINT64_MAX;

@@ -14,22 +14,23 @@ make_root() {
     { tail -n 5 "$roots/$1.log"; return 1; }
   printf '127.0.0.1 localhost\n::1 localhost\n' >"$roots/$1/etc/hosts"
   cp /etc/resolv.conf "$roots/$1/etc/"
-  [ -z "${PIP_CERT-}" ] || cp "$PIP_CERT" "$roots/$1/root/ca.crt" # where a proxy has a certificate of its own
+  [ -z "${PIP_CERT-}" ] || cp "$PIP_CERT" "$roots/$1$home/ca.crt" # where a proxy has a certificate of its own
   mount -t proc proc "$roots/$1/proc"
   mount -t sysfs sysfs "$roots/$1/sys"
   mount -t tmpfs tmpfs "$roots/$1/run"
-  mount --bind /dev "$roots/$1/dev"
+  mount --bind /dev "$roots/$1/dev" && mount --make-private "$roots/$1/dev" # what is mounted there is not for this machine
   mount -t tmpfs tmpfs "$roots/$1/dev/shm"
   mount -t devpts -o newinstance,ptmxmode=0666 devpts "$roots/$1/dev/pts" 2>/dev/null || :
   bind "$1" "$roots/packages" /var/cache/apt/archives
 }
 
 # inside NAME COMMAND...: in the root, in its tree
+home=/root
 inside() {
   name=$1 && shift
-  chroot "$roots/$name" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
-    ${PIP_CERT:+PIP_CERT=/root/ca.crt} \
-    sh -c 'cd /root/reduced 2>/dev/null; exec "$@"' - "$@"
+  chroot "$roots/$name" env -i HOME=$home PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+    ${PIP_CERT:+PIP_CERT=$home/ca.crt} \
+    sh -c 'cd ~/reduced 2>/dev/null; exec "$@"' - "$@"
 }
 
 # end_root NAME: what is mounted in it ends with it

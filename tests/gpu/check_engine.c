@@ -75,11 +75,31 @@ static uint64_t float_bits(int dtype, kind k, uint64_t i, uint64_t n)
     }
 }
 
+/* Any byte; of some kinds mostly false, or one of them that is true, or one that is false. */
+static uint64_t bool_bits(kind k, uint64_t i, uint64_t n)
+{
+    switch (k) {
+    case UNIFORM:
+        return rng() % 2 ? rng() | 1 : 0;
+    case SUBNORMAL:
+        return rng() % 1000 == 0 ? 128 : 0;
+    case ONE_NAN:
+        return i == n / 2 ? 4 : 0;
+    case CANCEL:
+        return i == n / 2 ? 0 : 255;
+    case NEG_ZERO:
+        return 0;
+    default:
+        return rng();
+    }
+}
+
 static void fill(void *data, int dtype, kind k, uint64_t n)
 {
     size_t bytes = rp_dtype_size(dtype);
     for (uint64_t i = 0; i < n; i++) {
         uint64_t bits = rp_dtype_class(dtype) == RP_CLASS_FLOAT ? float_bits(dtype, k, i, n)
+                        : dtype == RP_BOOL                      ? bool_bits(k, i, n)
                         : k == CONSTANT                         ? UINT64_MAX
                         : k == NEG_ZERO                         ? (uint64_t)1 << (8 * bytes - 1)
                         : k == SUBNORMAL                        ? (rng() % 7 == 0)
@@ -866,11 +886,11 @@ static rk_task small_task(int op, int dtype, int nan, size_t number, kind k)
 /* Every op, type and policy in `shapes` shapes: together, then each by the CPU. */
 static void check_batches(rk_engine *e, waker *w, int only, size_t shapes)
 {
-    enum { MAX_TASKS = RP_OP_STATS * RP_F64 * 3 * SMALL_SHAPES };
+    enum { MAX_TASKS = RP_OP_STATS * RP_DTYPE_COUNT * 3 * SMALL_SHAPES };
     rk_task *tasks = calloc(MAX_TASKS, sizeof *tasks), *alone = calloc(MAX_TASKS, sizeof *alone);
     size_t n = 0;
     for (int op = RP_OP_SUM; op <= RP_OP_STATS; op++)
-        for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+        for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
             for (int nan = 0; nan < (rp_dtype_class(dtype) == RP_CLASS_FLOAT ? 3 : 1); nan++)
                 for (size_t i = 0; i < shapes; i++) {
                     rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1};
@@ -963,7 +983,7 @@ int main(int argc, char **argv)
     if (batches)
         check_batches(e, &w, only, quick == FULL ? SMALL_SHAPES : quick == QUICK ? 5 : 1);
     for (int op = RP_OP_SUM; op <= UINT8_MAX && !batches; op++) /* codes without an operation are refused */
-        for (int dtype = RP_I8; dtype <= RP_F64; dtype++) {
+        for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++) {
             rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1};
             if ((only && op != only) || rp_spec_check(&spec, NULL) != RP_OK)
                 continue;

@@ -51,6 +51,8 @@ static inline t_value t_small_float(uint16_t b, int precision, int emin)
         v_;                        \
     })
 
+static inline bool t_is_float(int dtype) { return dtype >= RP_F16 && dtype <= RP_F64; }
+
 static inline t_value t_decode(int dtype, const void *p)
 {
     switch (dtype) {
@@ -58,6 +60,8 @@ static inline t_value t_decode(int dtype, const void *p)
         return (t_value){false, T_LOAD(int8_t, p)};
     case RP_U8:
         return (t_value){false, T_LOAD(uint8_t, p)};
+    case RP_BOOL:
+        return (t_value){false, T_LOAD(uint8_t, p) != 0};
     case RP_I16:
         return (t_value){false, T_LOAD(int16_t, p)};
     case RP_U16:
@@ -214,7 +218,8 @@ static inline bool t_big_divide(t_big *b, unsigned __int128 by)
 /* ---- rounding ---- */
 
 static inline int t_precision(int dtype) { return dtype == RP_F64 ? 53 : dtype == RP_F32 ? 24 : dtype == RP_F16 ? 11 : 8; }
-static inline int t_width(int dtype) { return 8 * (int)rp_dtype_size(dtype); }
+/* Of an element's value */
+static inline int t_width(int dtype) { return dtype == RP_BOOL ? 1 : 8 * (int)rp_dtype_size(dtype); }
 static inline uint64_t t_canonical_nan(int dtype)
 {
     return dtype == RP_F64 ? 0x7ff8000000000000 : dtype == RP_F32 ? 0x7fc00000 : dtype == RP_F16 ? 0x7e00 : 0x7fc0;
@@ -317,7 +322,7 @@ static inline t_facts t_nothing(int dtype, int nan)
     memset(&f, 0, sizeof f);
     f.dtype = dtype;
     f.nan = nan;
-    f.e0 = dtype == RP_F64 ? -1075 : dtype >= RP_F16 ? -150 : 0;
+    f.e0 = dtype == RP_F64 ? -1075 : t_is_float(dtype) ? -150 : 0;
     f.min_index = f.max_index = UINT64_MAX;
     f.all = UINT64_MAX >> (64 - t_width(dtype));
     f.wrapped = f.product = 1;
@@ -333,7 +338,7 @@ static inline void t_add_extremes(t_facts *f, t_value v, uint64_t bits, uint64_t
         f->min = bits, f->min_index = index;
     if (first || (v.nan && !max.nan) || (!max.nan && t_less(max.v, v.v)))
         f->max = bits, f->max_index = index;
-    if (f->dtype < RP_F16) {
+    if (!t_is_float(f->dtype)) {
         uint64_t m = (uint64_t)(__int128)fabsl(v.v);
         f->largest_magnitude = m > f->largest_magnitude ? m : f->largest_magnitude;
     } else if (v.nan || (!most.nan && fabsl(v.v) > most.v)) {
@@ -352,7 +357,7 @@ static inline void t_add_sums(t_facts *f, t_value v)
 
 static inline void t_add_product(t_facts *f, t_value v, uint64_t bits)
 {
-    if (f->dtype >= RP_F16) {
+    if (t_is_float(f->dtype)) {
         if (!v.nan && !isinf(v.v) && v.v != 0)
             rk_log2_add(f->log2, rk_format_of(f->dtype), bits & ~t_sign(f->dtype, true));
         return;
@@ -368,7 +373,7 @@ static inline void t_add_product(t_facts *f, t_value v, uint64_t bits)
 static inline void t_add(t_facts *f, const void *p, uint64_t index)
 {
     t_value v = t_decode(f->dtype, p);
-    uint64_t bits = v.nan ? t_canonical_nan(f->dtype) : t_bits(f->dtype, p);
+    uint64_t bits = v.nan ? t_canonical_nan(f->dtype) : f->dtype == RP_BOOL ? v.v != 0 : t_bits(f->dtype, p);
     f->nans += v.nan;
     if (v.nan && f->nan != RP_NAN_PROPAGATE)
         return;
@@ -423,7 +428,7 @@ static inline rk_state t_state_of(const t_facts *f, int op)
     s.dtype = (uint8_t)f->dtype;
     s.count = f->count;
     s.skipped = f->nans && f->nan != RP_NAN_PROPAGATE;
-    bool is_float = f->dtype >= RP_F16, wide = f->dtype == RP_F64;
+    bool is_float = t_is_float(f->dtype), wide = f->dtype == RP_F64;
     size_t sum = wide ? 34 : is_float ? 6 : 2, squares = wide ? 67 : is_float ? 10 : 3;
     uint64_t *limb = s.limb;
     switch (op) {
@@ -534,7 +539,7 @@ static inline uint64_t t_mean(const t_facts *f, int out)
     int special = t_special(f, false);
     if (!f->count || special)
         return f->count ? t_special_bits(special, out) : t_canonical_nan(out);
-    return t_round_ratio(f->sum, f->e0, f->count, f->dtype >= RP_F16 && !f->not_minus_zero, out);
+    return t_round_ratio(f->sum, f->e0, f->count, t_is_float(f->dtype) && !f->not_minus_zero, out);
 }
 
 /* var, its root, or the root of var / n */
@@ -670,7 +675,7 @@ static inline bool t_integer_value(const t_facts *f, int op, int which, t_big *v
 
 static inline void t_stats(const t_facts *f, const rp_spec *s, uint64_t *w)
 {
-    bool is_float = f->dtype >= RP_F16;
+    bool is_float = t_is_float(f->dtype);
     uint64_t values[RP_STATS_WORDS] = {[RP_STATS_COUNT] = f->count,
                                        [RP_STATS_NANS] = f->nans,
                                        [RP_STATS_ZEROS] = f->zeros,
@@ -734,7 +739,7 @@ static inline int t_finish(const t_facts *f, const rp_spec *s, uint64_t *words)
     default:
         break;
     }
-    if (s->out >= RP_F16) {
+    if (t_is_float(s->out)) {
         words[0] = t_float_value(f, s);
         if (s->op == RP_OP_MINMAX) {
             words[0] = t_converted(f->dtype, f->min, s->out);
@@ -879,6 +884,8 @@ static inline void t_fill(t_rng *r, int dtype, int family, void *data, uint64_t 
             b = b % 2 ? least : most;
         else if (family == T_CANCEL) /* a product that fits for a while */
             b = b % 50 ? b & 64 ? (uint64_t)-1 : 1 : 2 + b / 50 % 2;
+        else if (dtype == RP_BOOL && t_below(r, 2)) /* half of them are false */
+            b = 0;
         memcpy(x + i * size, &b, size);
     }
 }

@@ -107,14 +107,14 @@ static bool gives(int op, int dtype, int out)
 static void check_ops(int dtype, uint32_t flags, uint64_t rows, uint64_t row_len, uint64_t planes, const void *x)
 {
     for (int k = 0; k < OPS; k++)
-        for (int nan = 0; nan <= (dtype >= RP_F16 ? RP_NAN_ERROR : 0); nan++)
+        for (int nan = 0; nan <= (t_is_float(dtype) ? RP_NAN_ERROR : 0); nan++)
             for (int out = 0; out <= RP_F64; out++) {
                 if (!gives(ops[k], dtype, out))
                     continue;
                 rk_task t = task_of(ops[k], dtype, out, nan, flags, rows, row_len, x);
                 t.spec.planes = planes;
                 check(t, "all ops");
-                if (ops[k] == RP_OP_PROD && dtype < RP_F16) {
+                if (ops[k] == RP_OP_PROD && !t_is_float(dtype)) {
                     t.spec.flags |= RP_WRAP;
                     check(t, "all ops");
                 }
@@ -133,7 +133,7 @@ static uint8_t *memory(size_t bytes)
 static void put(int dtype, uint8_t *p, double v)
 {
     const int64_t whole = (int64_t)v;
-    if (dtype >= RP_F16)
+    if (t_is_float(dtype))
         t_store(dtype, p, v);
     else
         memcpy(p, &whole, rp_dtype_size(dtype));
@@ -156,7 +156,7 @@ static const shape rows[] = {{16, 1, 0},   {17, 2, 0},  {40, 3, 0},  {33, 4, 0},
 static void check_shapes(const shape *shapes, size_t n, uint32_t flags)
 {
     uint8_t *x = memory(8 * 11000);
-    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+    for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
         for (size_t i = 0; i < n; i++) {
             t_rng r = {(uint64_t)dtype + 100 * i};
             const int family = (int)t_below(&r, T_FAMILIES + 4);
@@ -206,7 +206,7 @@ static void test_lines_in_parts(void **state)
     static const shape shapes[] = {{5, 40, 4}, {300, 18, 3}, {9, 2500, 1}, {3, 16, 20}};
     enum { MOST = 9 * 2500 };
     uint8_t *x = memory(8 * MOST), *want = memory(8 * MOST), *room = memory(8 * MOST);
-    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+    for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
         for (int o = 0; o < OPS; o++)
             for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
                 t_rng r = {(uint64_t)dtype + 100 * i};
@@ -217,7 +217,7 @@ static void test_lines_in_parts(void **state)
                 rk_task t = task_of(ops[o], dtype, 0, 0, RP_COLUMNS, shapes[i].rows, shapes[i].row_len, x);
                 t.spec.planes = shapes[i].planes;
                 t.bytes *= (size_t)t.spec.planes;
-                t.spec.flags |= ops[o] == RP_OP_PROD && dtype < RP_F16 ? RP_WRAP : 0;
+                t.spec.flags |= ops[o] == RP_OP_PROD && !t_is_float(dtype) ? RP_WRAP : 0;
                 assert_int_equal(define(&t, want, &bad), RP_OK);
                 for (int part = 0; part < 6; part++) {
                     const uint64_t first = t_below(&r, rp_results(&t.spec)), left = rp_results(&t.spec) - first;
@@ -234,7 +234,7 @@ static void test_every_family(void **state)
     (void)state;
     enum { COLUMNS = 40 };
     uint8_t *x = memory(8 * 11 * COLUMNS);
-    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+    for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
         for (int family = 0; family < T_FAMILIES; family++)
             for (uint64_t n = 1; n <= 11; n++) {
                 t_rng r = {(uint64_t)(dtype * 100 + family)};
@@ -254,7 +254,7 @@ static void test_nothing_beside(void **state)
     uint8_t *x = room + page;
     assert_int_equal(mprotect(room, page, PROT_NONE), 0);
     assert_int_equal(mprotect(x + all, page, PROT_NONE), 0);
-    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+    for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
         for (uint64_t round = 0; round < 24; round++) {
             t_rng r = {(uint64_t)dtype + 100 * round};
             const size_t size = rp_dtype_size(dtype);
@@ -280,7 +280,7 @@ static void check_pairs(int op, int dtype, int out, const void *values, size_t c
             const size_t which = r == n / 2 ? i / count : r == 0 ? i % count : 0;
             memcpy(x + (r * all + i) * size, (const uint8_t *)values + which * size, size);
         }
-    for (int nan = 0; nan <= (dtype >= RP_F16 ? RP_NAN_ERROR : 0); nan++)
+    for (int nan = 0; nan <= (t_is_float(dtype) ? RP_NAN_ERROR : 0); nan++)
         check(task_of(op, dtype, out, nan, RP_COLUMNS, n, all, x), "pairs of values");
     free(x);
 }
@@ -428,16 +428,16 @@ static void test_long_products(void **state)
     enum { MOST = 9000, COLUMNS = 17 };
     uint8_t *x = memory(8 * MOST);
     t_rng r = {7};
-    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+    for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
         for (int round = 0; round < 60; round++) {
             const size_t size = rp_dtype_size(dtype);
             const uint64_t n = round < 40 ? 33 + t_below(&r, 480) : 1 + t_below(&r, MOST);
             for (uint64_t i = 0; i < n; i++)
                 put(dtype, x + i * size,
-                    dtype < RP_F16 ? (t_below(&r, 40) == 0 ? 2.0 : 1.0) : 0.5 + ldexp((double)t_below(&r, 1 << 20), -20));
+                    !t_is_float(dtype) ? (t_below(&r, 40) == 0 ? 2.0 : 1.0) : 0.5 + ldexp((double)t_below(&r, 1 << 20), -20));
             if (round % 3 == 0)
-                put(dtype, x + t_below(&r, n) * size, round % 2 || dtype < RP_F16 ? 0.0 : 0x1p-1074);
-            for (int out = dtype < RP_F16 ? 0 : RP_F16; out <= (dtype < RP_F16 ? 0 : RP_F64); out++) {
+                put(dtype, x + t_below(&r, n) * size, round % 2 || !t_is_float(dtype) ? 0.0 : 0x1p-1074);
+            for (int out = !t_is_float(dtype) ? 0 : RP_F16; out <= (!t_is_float(dtype) ? 0 : RP_F64); out++) {
                 check(task_of(RP_OP_PROD, dtype, out, 0, 0, 1, n, x), "a long row");
                 if (n >= COLUMNS)
                     check(task_of(RP_OP_PROD, dtype, out, 0, RP_COLUMNS, n / COLUMNS, COLUMNS, x), "long columns");
@@ -494,7 +494,7 @@ static void test_nothing_is_left(void **state)
                 rk_task t = task_of(ops[o], dtype, 0, 0, RP_COLUMNS, ROWS, COLUMNS, x);
                 t.cells = cells;
                 const bool direct = rk_cpu_direct(rk_simds[k], &t, 0, COLUMNS, count_lines, &left);
-                assert_true(direct || (ops[o] == RP_OP_PROD && dtype >= RP_F16));
+                assert_true(direct || (ops[o] == RP_OP_PROD && t_is_float(dtype)));
                 if (left)
                     complain(&t, rk_simds[k], "columns are left", left);
             }
@@ -511,17 +511,17 @@ static void test_one_that_decides(void **state)
     enum { N = 20000 };
     static const uint64_t places[] = {0, 1, 63, 64, 2047, 2048, 2049, 4095, 6143, 6144, 14335, 14336, N - 1, N};
     uint8_t *x = memory(8 * N);
-    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+    for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
         for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
             for (int all = 0; all < 2; all++) {
                 const size_t size = rp_dtype_size(dtype);
                 for (uint64_t k = 0; k < N; k++)
                     put(dtype, x + k * size, (k == places[i]) != all ? 1.0 : 0.0);
-                for (int nan = 0; nan <= (dtype >= RP_F16 ? RP_NAN_ERROR : 0); nan++) {
+                for (int nan = 0; nan <= (t_is_float(dtype) ? RP_NAN_ERROR : 0); nan++) {
                     check(task_of(all ? RP_OP_ALL : RP_OP_ANY, dtype, 0, nan, 0, 1, N, x), "one that decides");
                     check(task_of(all ? RP_OP_ALL : RP_OP_ANY, dtype, 0, nan, RP_STATES_OUT, 1, N, x), "a state has all");
                 }
-                if (dtype < RP_F16)
+                if (!t_is_float(dtype))
                     continue;
                 put(dtype, x + (N - 1) * size, NAN); /* an error wherever it is */
                 for (int nan = 0; nan <= RP_NAN_ERROR; nan++)

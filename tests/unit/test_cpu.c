@@ -27,8 +27,8 @@ enum { OPS = sizeof ops / sizeof ops[0] };
 
 static bool defined(int op, int dtype) { return !rk_is_float(dtype) || (op != RP_OP_AND && op != RP_OP_OR && op != RP_OP_XOR); }
 
-#define EACH_TYPE(dtype, nan)                         \
-    for (int dtype = RP_I8; dtype <= RP_F64; dtype++) \
+#define EACH_TYPE(dtype, nan)                                 \
+    for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++) \
         for (int nan = 0; nan <= (rk_is_float(dtype) ? RP_NAN_ERROR : 0); nan++)
 #define EACH_KIND(op, dtype, nan)                                     \
     EACH_TYPE (dtype, nan)                                            \
@@ -856,7 +856,7 @@ static void test_reply_types(void **state)
     enum { N = 300 };
     uint8_t *x = memory(8 * N);
     for (int op = RP_OP_SUM; op <= RP_OP_STATS; op++)
-        for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+        for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
             for (int out = RP_I8; out <= RP_F64; out++)
                 check_reply_type(op, dtype, out, x, N);
     free(x);

@@ -221,8 +221,8 @@ static void spread_memory_gives_the_same_bits(void **state)
             run(e, &t);
             assert_int_equal(t.fault.code, RP_OK);
         }
-#define X(NAME, name, code, ...)                      \
-    for (int dtype = RP_I8; dtype <= RP_F64; dtype++) \
+#define X(NAME, name, code, ...)                              \
+    for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++) \
         check_op(one, e, m, RP_OP_##NAME, dtype);
         RP_OPS(X)
 #undef X

@@ -54,7 +54,7 @@ static void reads_what_numpy_writes(void **state)
     assert_int_equal(npy.dims, 0);
     assert_int_equal(parse("{'shape': (0, 18446744073709551615, 5), 'descr': '|b1', 'fortran_order': False}", 0, &npy), 0);
     assert_int_equal(npy.count, 0);
-    assert_int_equal(npy.dtype, REDUCE_U8);
+    assert_int_equal(npy.dtype, REDUCE_BOOL);
     assert_int_equal(parse("{'descr': '|V2', 'fortran_order': False, 'shape': (2,), }", REDUCE_BF16, &npy), 0);
     assert_int_equal(npy.dtype, REDUCE_BF16);
 }

@@ -60,7 +60,7 @@ static void *write_over_and_over(void *arg)
 static void reduce_all(const rk_simd *simd)
 {
     for (int layout = 0; layout < RP_LAYOUT_COUNT; layout++)
-        for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+        for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
             for (int nan = 0; simd->reduce[layout][dtype] && nan <= (rk_is_float(dtype) ? RP_NAN_ERROR : 0); nan++) {
                 rk_state s;
                 rk_state_init(&s, layout, dtype);

@@ -64,8 +64,8 @@ static void reply_types(void **state)
 {
     (void)state;
     for (int i = 0; i < OPS; i++)
-        for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
-            for (int out = 0; out <= RP_F64 + 1; out++) {
+        for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
+            for (int out = 0; out <= RP_DTYPE_COUNT + 1; out++) {
                 int kind = contract[i].out;
                 rp_spec s = {.op = (uint8_t)contract[i].op, .dtype = (uint8_t)dtype, .out = (uint8_t)out, .rows = 1};
                 rp_fault f = {0};
@@ -87,7 +87,7 @@ static void bad_fields(void **state)
     s.op = 255, refused(s, RP_OP, "op", 0);
     s = good();
     s.dtype = 0, refused(s, RP_TYPE, "dtype", 0);
-    s.dtype = 13, refused(s, RP_TYPE, "dtype", 0);
+    s.dtype = RP_DTYPE_COUNT + 1, refused(s, RP_TYPE, "dtype", 0);
     s = good();
     s.out = 200, refused(s, RP_TYPE, "out", 0);
     s = good();
@@ -330,7 +330,7 @@ static void state_layouts(void **state)
 {
     (void)state;
     for (int i = 0; i < OPS; i++)
-        for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+        for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
             assert_int_equal(rp_state_layout(contract[i].op, dtype), !is_float(dtype)  ? contract[i].integer
                                                                      : dtype == RP_F64 ? contract[i].wide
                                                                                        : contract[i].narrow);

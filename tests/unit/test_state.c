@@ -205,8 +205,8 @@ static void test_ranks(void **state)
 {
     (void)state;
     t_rng r = {5};
-    for (int dtype = RP_I8; dtype <= RP_F64; dtype++) {
-        int width = 8 * (int)rp_dtype_size(dtype);
+    for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++) {
+        int width = t_width(dtype);
         uint64_t mask = width == 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1;
         uint64_t all = width <= 16 ? mask + 1 : 100000, last = 0;
         /* all patterns of 8 and 16 bits, each beside its neighbour and a random one */

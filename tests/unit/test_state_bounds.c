@@ -146,11 +146,28 @@ static void a_zero_in_an_integer_product(void **state)
     }
 }
 
+/* Of bools the largest element to any power is 1. */
+static void the_product_of_many_bools_is_checked_at_once(void **state)
+{
+    (void)state;
+    rk_state s;
+    rk_state_init(&s, RP_STATE_PRODINT, RP_BOOL);
+    s.count = RP_MAX_COUNT;
+    assert_int_equal(rk_state_check(RP_OP_PROD, RP_BOOL, &s, rp_state_size(s.layout), NULL), RP_OK);
+    s.limb[RK_PROD_WRAPPED] = s.limb[RK_PROD_MAGNITUDE] = 2;
+    assert_int_equal(rk_state_check(RP_OP_PROD, RP_BOOL, &s, rp_state_size(s.layout), NULL), RP_BAD_MESSAGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(float_sums), cmocka_unit_test(moments),          cmocka_unit_test(logarithms),
-        cmocka_unit_test(integers),   cmocka_unit_test(integer_products), cmocka_unit_test(a_zero_in_an_integer_product),
+        cmocka_unit_test(float_sums),
+        cmocka_unit_test(moments),
+        cmocka_unit_test(logarithms),
+        cmocka_unit_test(integers),
+        cmocka_unit_test(integer_products),
+        cmocka_unit_test(the_product_of_many_bools_is_checked_at_once),
+        cmocka_unit_test(a_zero_in_an_integer_product),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -104,7 +104,7 @@ static rp_spec random_spec(t_rng *r)
         s.dtype = RP_I32;
     s.index_base = t_below(r, 2) ? 1000 : 0;
     s.flags |= t_below(r, 3) ? 0 : RP_MASK;
-    if (s.op == RP_OP_PROD && s.dtype < RP_F16)
+    if (s.op == RP_OP_PROD && !t_is_float(s.dtype))
         s.flags |= RP_WRAP;
     uint64_t end = t_below(r, 4);
     if (end == 0) {
@@ -326,7 +326,7 @@ static void panels_of_files(void **state)
 {
     (void)state;
     static const int ops[] = {RP_OP_SUM, RP_OP_MAX, RP_OP_VAR, RP_OP_STATS};
-    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+    for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
         for (int i = 0; i < 4; i++) {
             rc_level l = {.spec = {.op = (uint8_t)ops[i], .dtype = (uint8_t)dtype, .flags = RP_COLUMNS},
                           .item = rp_dtype_size(dtype),

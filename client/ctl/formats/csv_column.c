@@ -121,3 +121,8 @@ ctl_pull *ctl_csv_column(ctl_pull *from, const char *column, const ctl_csv_optio
     csv_close(&t->pull);
     return NULL;
 }
+
+bool ctl_has_dialect(const ctl_dialect *d)
+{
+    return d->delimiter || d->decimal || d->quote || d->unquoted || d->comment || d->header || d->skip_lines || d->missing;
+}

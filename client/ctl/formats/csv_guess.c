@@ -50,19 +50,21 @@ static int not_closed(uint64_t line, char why[CTL_WHY])
 /* *at moves behind the lines that are not part of the table. */
 static int skip_lines(ctl_csv *c, uint64_t n, const char *bytes, size_t len, bool last, size_t *at, char why[CTL_WHY])
 {
+    uint64_t lines = 0;
     while (*at < len) {
         const char *p = bytes + *at, *feed = memchr(p, '\n', len - *at);
         if (!feed && !last)
             return too_long(c, why);
         size_t line = feed ? (size_t)(feed + 1 - p) : len - *at;
-        if (c->line >= n && !is_skipped(c, p, ctl_csv_end(p, line)))
+        if (lines >= n && !is_skipped(c, p, ctl_csv_end(p, line)))
             break;
         *at += line;
         c->line += feed != NULL;
+        lines++;
     }
-    if (c->line >= n)
+    if (lines >= n)
         return 0;
-    snprintf(why, CTL_WHY, "--skip-lines %" PRIu64 ", but the table has %" PRIu64 " lines%s", n, c->line,
+    snprintf(why, CTL_WHY, "--skip-lines %" PRIu64 ", but the table has %" PRIu64 " lines%s", n, lines,
              last ? "" : " in its first mebibyte");
     return REDUCE_E_TYPE;
 }

@@ -181,9 +181,9 @@ static bool take_dict(cursor *c, ctl_npy *npy, char why[CTL_WHY])
 static const struct {
     const char *descr; /* without the byte order */
     int dtype;
-} TYPES[] = {{"b1", REDUCE_U8},  {"i1", REDUCE_I8},  {"u1", REDUCE_U8},  {"i2", REDUCE_I16},
-             {"u2", REDUCE_U16}, {"i4", REDUCE_I32}, {"u4", REDUCE_U32}, {"i8", REDUCE_I64},
-             {"u8", REDUCE_U64}, {"f2", REDUCE_F16}, {"f4", REDUCE_F32}, {"f8", REDUCE_F64}};
+} TYPES[] = {{"b1", REDUCE_BOOL}, {"i1", REDUCE_I8},  {"u1", REDUCE_U8},  {"i2", REDUCE_I16},
+             {"u2", REDUCE_U16},  {"i4", REDUCE_I32}, {"u4", REDUCE_U32}, {"i8", REDUCE_I64},
+             {"u8", REDUCE_U64},  {"f2", REDUCE_F16}, {"f4", REDUCE_F32}, {"f8", REDUCE_F64}};
 
 static int find_type(const char *kind)
 {

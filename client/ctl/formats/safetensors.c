@@ -11,9 +11,9 @@
 static const struct {
     const char *name;
     int dtype;
-} TYPES[] = {{"BOOL", REDUCE_U8}, {"U8", REDUCE_U8},   {"I8", REDUCE_I8},    {"I16", REDUCE_I16}, {"U16", REDUCE_U16},
-             {"I32", REDUCE_I32}, {"U32", REDUCE_U32}, {"I64", REDUCE_I64},  {"U64", REDUCE_U64}, {"F16", REDUCE_F16},
-             {"F32", REDUCE_F32}, {"F64", REDUCE_F64}, {"BF16", REDUCE_BF16}};
+} TYPES[] = {{"BOOL", REDUCE_BOOL}, {"U8", REDUCE_U8},   {"I8", REDUCE_I8},    {"I16", REDUCE_I16}, {"U16", REDUCE_U16},
+             {"I32", REDUCE_I32},   {"U32", REDUCE_U32}, {"I64", REDUCE_I64},  {"U64", REDUCE_U64}, {"F16", REDUCE_F16},
+             {"F32", REDUCE_F32},   {"F64", REDUCE_F64}, {"BF16", REDUCE_BF16}};
 
 static int bad(char why[CTL_WHY], const char *tensor, const char *text)
 {

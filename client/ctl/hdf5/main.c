@@ -65,13 +65,23 @@ static int float_type(hid_t t)
     return 0;
 }
 
-/* reduce_dtype, or 0. A bool is an enumeration of i8; only such small ones are elements. */
+/* Is it the enumeration of FALSE and TRUE that h5py writes for bool? */
+static bool is_bool(hid_t t)
+{
+    static const char *const names[] = {"FALSE", "TRUE"};
+    bool fine = H5Tget_nmembers(t) == 2;
+    for (int8_t i = 0, value; i < 2 && fine; i++)
+        fine = H5Tenum_valueof(t, names[i], &value) >= 0 && value == i;
+    return fine;
+}
+
+/* reduce_dtype, or 0. Of enumerations only those of one byte are elements. */
 static int element_type(hid_t t)
 {
     H5T_class_t class = H5Tget_class(t);
     size_t size = H5Tget_size(t);
     if (class == H5T_ENUM)
-        return size == 1 ? REDUCE_U8 : 0;
+        return size != 1 ? 0 : is_bool(t) ? REDUCE_BOOL : REDUCE_U8;
     if (class == H5T_FLOAT && H5Tget_precision(t) == 8 * size && H5Tget_offset(t) == 0)
         return float_type(t);
     if (class != H5T_INTEGER || H5Tget_precision(t) != 8 * size || H5Tget_offset(t) != 0)

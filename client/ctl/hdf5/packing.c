@@ -58,7 +58,7 @@ static bool is_true(hid_t set, const char *name)
 
 /* ---- numbers of a type ---- */
 
-static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
+static bool is_float(int dtype) { return dtype >= REDUCE_F16 && dtype <= REDUCE_F64; }
 static bool is_signed(int dtype)
 {
     return dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;

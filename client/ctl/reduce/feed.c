@@ -197,7 +197,7 @@ static int count_holes(ctl_work *w, void *state, uint64_t holes, char why[CTL_WH
     int err = 0;
     if (!holes || !counted)
         return 0;
-    for (; w->spec.dtype >= REDUCE_F16 && holes && !err; holes--)
+    for (; ctl_is_float(w->spec.dtype) && holes && !err; holes--)
         err = reduce_state_add_at(state, REDUCE_MAX_STATE, &nan[w->spec.dtype], 1, w->spec.nan, 0);
     if (!holes || !(w->spec.flags & REDUCE_STATES_OUT))
         return err;
@@ -210,7 +210,7 @@ static void add_holes(const ctl_work *w, void *cell, uint64_t holes)
 {
     reduce_stats stats;
     uint64_t nans;
-    if (w->spec.dtype >= REDUCE_F16 || w->spec.flags & REDUCE_STATES_OUT)
+    if (ctl_is_float(w->spec.dtype) || w->spec.flags & REDUCE_STATES_OUT)
         return;
     if (w->spec.op == REDUCE_STATS) {
         memcpy(&stats, cell, sizeof stats);

@@ -31,7 +31,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
     const ctl_input *mask = w->mask, *in = &w->in[0];
     uint64_t count = 0;
     bool sized = mask->sized, shuffled = ctl_shuffled(mask) || ctl_shuffled(in);
-    if (mask->dtype != REDUCE_U8 && mask->dtype != REDUCE_I8) {
+    if (mask->dtype != REDUCE_BOOL && mask->dtype != REDUCE_U8 && mask->dtype != REDUCE_I8) {
         snprintf(why, CTL_WHY, "a mask must be bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
         return REDUCE_E_TYPE;
     }

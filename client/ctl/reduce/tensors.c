@@ -62,7 +62,7 @@ static void norm2_state(const uint8_t *stats, int dtype, uint8_t *out)
     memcpy(&nans, others + 8 * NANS_LIMB, sizeof nans);
     memcpy(out, stats, head);
     memcpy(out + head, others - (size - head), size - head);
-    out[0] = dtype == REDUCE_F64 ? RP_STATE_SQ64 : dtype >= REDUCE_F16 ? RP_STATE_SQ32 : RP_STATE_SQINT;
+    out[0] = dtype == REDUCE_F64 ? RP_STATE_SQ64 : ctl_is_float(dtype) ? RP_STATE_SQ32 : RP_STATE_SQINT;
     if (stats[1]) /* of a sum: 1 +inf, 2 -inf, 3 both or a NaN; of squares: 1 infinite, 3 a NaN */
         out[1] = nans && !stats[3] ? 3 : 1;
     out[2] = 0;
@@ -81,7 +81,7 @@ static int finish_state(table *t, int op, int dtype, const uint8_t *state, void 
 static int type_of_stats(int dtype)
 {
     bool is_signed = dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;
-    return dtype >= REDUCE_F16 ? REDUCE_F64 : is_signed ? REDUCE_I64 : REDUCE_U64;
+    return ctl_is_float(dtype) ? REDUCE_F64 : is_signed ? REDUCE_I64 : REDUCE_U64;
 }
 
 static int finish(table *t, line *l)

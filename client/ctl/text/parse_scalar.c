@@ -7,12 +7,7 @@
 #include <string.h>
 
 #include "client/ctl/ctl.h"
-
-static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
-static bool is_signed(int dtype)
-{
-    return dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;
-}
+#include "client/ctl/text/integers.h"
 
 static bool bad(const char *text, const char *what, int dtype, char why[CTL_WHY])
 {
@@ -42,13 +37,13 @@ bool ctl_parse_magnitude(const char *text, bool *negative, uint64_t *magnitude, 
 static bool integer(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY])
 {
     bool negative, fits;
-    uint64_t magnitude, all = UINT64_MAX >> (64 - 8 * reduce_dtype_size(dtype));
+    uint64_t magnitude;
+    const ctl_integer_type type = ctl_integer_type_of(dtype);
     if (!ctl_parse_magnitude(text, &negative, &magnitude, &fits))
         return bad(text, "not a number of type", dtype, why);
-    uint64_t most = is_signed(dtype) ? (all >> 1) + negative : negative ? 0 : all;
-    if (!fits || magnitude > most)
+    if (!fits || magnitude > type.most[negative])
         return bad(text, "out of the range of", dtype, why);
-    *bits = (negative ? 0 - magnitude : magnitude) & all;
+    *bits = (negative ? 0 - magnitude : magnitude) & (UINT64_MAX >> (64 - 8 * type.size));
     return true;
 }
 
@@ -106,5 +101,5 @@ static bool floating(const char *text, int dtype, uint64_t *bits, char why[CTL_W
 
 bool ctl_parse_scalar(const char *text, int dtype, uint64_t *bits, char why[CTL_WHY])
 {
-    return is_float(dtype) ? floating(text, dtype, bits, why) : integer(text, dtype, bits, why);
+    return ctl_is_float(dtype) ? floating(text, dtype, bits, why) : integer(text, dtype, bits, why);
 }

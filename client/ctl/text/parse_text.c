@@ -127,8 +127,6 @@ static inline const char *take_plain(const char *first, const char *p, const cha
 
 /* ---- as an element ---- */
 
-static bool is_float(int dtype) { return dtype >= REDUCE_F16; }
-
 static inline bool store_f64(const ctl_power *powers, const plain *x, void *out)
 {
     uint64_t bits;
@@ -164,7 +162,7 @@ static inline bool store_plain(const plain *x, int dtype, void *out)
         return store_f64(ctl_powers(), x, out);
     if (dtype == REDUCE_F32)
         return store_f32(ctl_powers(), x, out);
-    return !is_float(dtype) && store_integer(x, dtype, out);
+    return !ctl_is_float(dtype) && store_integer(x, dtype, out);
 }
 
 const char *ctl_text_plain(const char *first, const char *text, const char *end, int dtype, void *out)
@@ -226,7 +224,7 @@ static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
     char what[64], text[CTL_WHY];
     t->token[t->len] = 0;
     const char *end = t->token + t->len;
-    if (t->no_negative_zero && !is_float(dtype) && is_negative_zero(t->token))
+    if (t->no_negative_zero && !ctl_is_float(dtype) && is_negative_zero(t->token))
         return bad(t, "is a float", why);
     if (ctl_text_plain(t->token, t->token, end, dtype, out) != end) {
         bool zero = memchr(t->token, 0, t->len) != NULL; /* the C library would stop there */
@@ -236,7 +234,7 @@ static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
                 snprintf(what, sizeof what, "is followed by a zero byte");
             else if (strstr(text, "out of the range"))
                 snprintf(what, sizeof what, "is beyond the range of %s", name);
-            else if (is_float(dtype))
+            else if (ctl_is_float(dtype))
                 snprintf(what, sizeof what, "is not a number");
             else
                 snprintf(what, sizeof what, "is not an integer, which %s are", name);
@@ -278,7 +276,7 @@ long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why
     int dtype = dtype_of(t);
     const ctl_integer_type type = ctl_integer_type_of(dtype);
     const size_t size = type.size;
-    const bool whole = !is_float(dtype);
+    const bool whole = !ctl_is_float(dtype);
     uint8_t *w = out;
     plain x;
     while (p < end) {

@@ -72,7 +72,7 @@ char *ctl_put_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool
         memcpy(&u, cell, sizeof u);
     else
         memcpy(&u, cell, size);
-    if (dtype >= REDUCE_F16)
+    if (ctl_is_float(dtype))
         return put_float(out, dtype, u, hex);
     if (dtype == REDUCE_I64 && u >> 63) {
         *out++ = '-';

@@ -77,6 +77,7 @@ F16 = 9
 BF16 = 10
 F32 = 11
 F64 = 12
+BOOL = 13
 NAN_PROPAGATE = 0
 NAN_OMIT = 1
 NAN_ERROR = 2
@@ -395,7 +396,7 @@ OPS = {
     "rms": Op(25, "REAL", False, False),
     "sem": Op(26, "REAL", False, True),
 }
-DTYPES = {"i8": 1, "u8": 2, "i16": 3, "u16": 4, "i32": 5, "u32": 6, "i64": 7, "u64": 8, "f16": 9, "bf16": 10, "f32": 11, "f64": 12}
+DTYPES = {"i8": 1, "u8": 2, "i16": 3, "u16": 4, "i32": 5, "u32": 6, "i64": 7, "u64": 8, "f16": 9, "bf16": 10, "f32": 11, "f64": 12, "bool": 13}
 CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_version": (c_uint32, []),
     "reduce_errmsg": (c_char_p, []),

@@ -90,9 +90,9 @@ def _from_frame(a: Any, name: str) -> Operand | None:
 
 
 def _from_arrow(a: Any, name: str) -> Operand | None:
-    """What offers its elements by the Arrow C data interface; but pandas has said all that it knows."""
-    library = type(a).__module__.partition(".")[0]
-    if library == "pandas":
+    """What offers its elements by the Arrow C data interface. But pandas has said all that it knows, and xarray offers a long table."""
+    library, *bases = (kind.__module__.partition(".")[0] for kind in type(a).__mro__)
+    if {"pandas", "xarray"}.intersection([library, *bases]):
         return None
     if speaks(a):
         found = elements(a, name)

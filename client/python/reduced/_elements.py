@@ -35,7 +35,7 @@ def _find(dtype: np.dtype[Any]) -> Element | None:
     if short in INTEGERS:
         return Element(dtype, INTEGERS[short], dtype.kind, short)
     if dtype.kind == "b":
-        return Element(dtype, _abi.U8, "u", "u1")
+        return Element(dtype, _abi.BOOL, "u", "u1")
     if dtype.kind == "c" and dtype.itemsize <= 16:
         view = f"f{dtype.itemsize // 2}"
         return Element(dtype, FLOATS[view], "f", view, 2)

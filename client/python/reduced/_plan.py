@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
-from . import _abi
+from . import _abi, _sources
 from ._arrays import Array, Operand, Remote, operand
 from ._arrow import Flowing
 from ._elements import Element, float_code, part_code
@@ -16,7 +16,7 @@ from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import lib
 from ._prepare import PLACES, Prepared, become_integers, roomy, without_nat
 from ._results import Finish, Make, shorter
-from ._sources import InPieces, Source, in_memory
+from ._sources import InPieces, InRows, Memory, Source, in_memory
 
 if TYPE_CHECKING:
     from ._segments import Segments
@@ -25,7 +25,6 @@ NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NA
 CELL = {"f": "f8", "i": "i8", "u": "u8"}
 OTHERS = {_abi.F16: "f2", _abi.BF16: "u2", _abi.F32: "f4", _abi.U64: "u8"}
 MOST_ROWS_IN_RUNS = 4096  # of data that the daemon has: a reply holds as many results of any kind
-OF_BOOLS = {"max": "any", "min": "all"}   # the same of bools, and decided by the first element that differs
 OF_SQUARES = ("var", "std", "sem", "rms", "sumsq", "norm2", "stats")
 MOST_STATES_OF_SQUARES = 1 << 17  # more of them take longer than a copy on the GPU: tests/bench/tuning/python.md
 STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("argmax", "u8"), ("min", ""), ("max", ""), ("sum", ""),
@@ -33,12 +32,6 @@ STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("a
 
 
 NO_VALUE = getattr(np, "_NoValue")  # what NumPy's own functions pass for a missing argument
-
-
-def is_decided(p: Prepared) -> bool:
-    """Whether any or all gives this min or max of bools. (An extreme of nothing is an error.)"""
-    return p.op in OF_BOOLS and p.element.dtype.kind == "b" and not isinstance(p.data, Remote) and p.keep is None and not p.segments \
-        and prod(p.shape[i] for i in p.axes) > 0
 
 
 def divisor(op: str, ddof: Any) -> Any:
@@ -196,6 +189,21 @@ def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
     return in_memory(in_order(p.data, layout), p.filename, whole and not (flips or p.segments))
 
 
+def in_blocks(p: Prepared, layout: Layout, n: int) -> Source | None:
+    """The source of many elements that do not lie in order, such as repeated ones and windows, without a copy of them all. None: they
+    are in order, few, or columns."""
+    if isinstance(p.data, Remote) or p.data.nbytes <= _sources.COPIED or p.segments or not layout.by_row or layout.planes > 1 \
+            or p.filename is not None and p.data.flags.c_contiguous:
+        return None
+    a, keep = p.data.transpose(layout.order), None if p.keep is None else p.keep.transpose(layout.order)
+    if a.flags.c_contiguous:
+        return None
+    if n == 1:
+        view = p.element.view
+        return InPieces(_sources.blocks(a, keep), lambda x, k: (x.view(view), k), a.nbytes, keep is not None)
+    return InRows(a, keep, n // len(a)) if layout.kept and n % len(a) == 0 and layout.order[0] in layout.kept else None
+
+
 def reply_code(p: Prepared) -> int:
     """reduce_dtype of a value that is to be rounded to a short float, or to be unsigned; 0: as it is."""
     if p.element.parts == 2 and p.op in ("var", "std", "rms"):  # rounded when the parts are joined
@@ -219,9 +227,10 @@ def is_wide(op: str, el: Element, wanted: np.dtype[Any]) -> bool:
 class Recipe:
     """All of a plan except the elements and the room for its cells."""
 
-    __slots__ = ("op", "element", "spec", "finish", "keep", "shape", "cell", "pairs", "number")
+    __slots__ = ("op", "element", "spec", "finish", "keep", "shape", "cell", "pairs", "number", "layout")
 
-    def __init__(self, p: Prepared, spec: Any, finish: Callable[[Array], Any], keep: Any, n: int, state: bool):
+    def __init__(self, p: Prepared, layout: Layout, spec: Any, finish: Callable[[Array], Any], keep: Any, n: int, state: bool):
+        self.layout = layout
         self.op, self.element, self.spec, self.finish, self.keep = p.op, p.element, spec, finish, keep
         self.shape, self.cell = cells_of(p.op, p.element, spec.out, n, state)
         self.pairs = p.element.view if p.element.parts == 2 else ""
@@ -230,9 +239,13 @@ class Recipe:
     def plan(self, source: Source) -> Plan:
         return Plan(self.op, self.element, self.spec, source, np.empty(self.shape, self.cell), self.finish, self.keep)
 
-    def again(self, data: Remote) -> Plan:
+    def again(self, data: Any) -> Plan:
         """For other elements of the same type, shape and strides."""
-        source = (data.pairs(self.pairs) if self.pairs else data).source()
+        source: Source
+        if isinstance(data, Remote):
+            source = (data.pairs(self.pairs) if self.pairs else data).source()
+        else:
+            source = Memory(in_order(data, self.layout))
         found = Plan(self.op, self.element, _abi.Spec.from_buffer_copy(self.spec), source, np.empty(self.shape, self.cell), self.finish, self.keep)
         found.recipe = self
         return found
@@ -243,12 +256,12 @@ _recipes: dict[Any, Recipe] = {}
 _exact = (int, tuple, type(None))
 
 
-def _key(data: Remote, op: str, axis: Any, dtype: Any, *others: Any) -> Any:
+def _key(data: Any, op: str, axis: Any, dtype: Any, *others: Any) -> Any:
     """What a recipe for these elements depends on; None: it is not kept. (A float equal to an axis is not an axis.)"""
-    if not data.fixed or type(axis) not in _exact or type(axis) is tuple and {*map(type, axis)} - {int} \
+    if type(data) is not np.ndarray and not getattr(data, "fixed", False) or type(axis) not in _exact or type(axis) is tuple and {*map(type, axis)} - {int} \
             or not (dtype is None or isinstance(dtype, np.dtype)):
         return None
-    return op, axis, dtype, data.dtype, data.shape, data.strides, others
+    return op, axis, dtype, data.dtype, data.shape, data.strides, type(data) is np.ndarray, others
 
 
 def make_room(kept: dict[Any, Any]) -> None:
@@ -306,27 +319,26 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         o = o._replace(masked=False)  # a state of masked elements alone is one of nothing
     if initial is not None:
         o = o._replace(data=roomy(op, o.data, initial))
-    if isinstance(o.data, Remote) and o.keep is out is initial is where is offsets is None:
+    if o.keep is out is initial is where is offsets is o.filename is None and not (o.masked or o.matrix):
         key = _key(o.data, op, axis, dtype, keepdims, ddof, nan, wrap, make, state)
-        if key in _recipes:
-            return _recipes[key].again(o.data)
+        if key is not None and (recipe := _recipes.get(key)) is not None:
+            return recipe.again(o.data)
     segments = None if offsets is None else segments_of(offsets, tuple(o.data.shape), axis, keepdims)
     p = Prepared(op, o, axis, dtype, where, nan, segments)
     if dtype is None:
         p.wanted = shorter(p.wanted, out)
-    if not state and is_decided(p):
-        p.op = OF_BOOLS[p.op]
     flips = forwards(p)
     layout = lay(p)
     finish: Any = Finish(p, layout, flips, keepdims, dtype is not None, out, make)
     n = prod(finish.laid[i] for i in layout.kept)
 
-    el, keep, source = p.element, [], source_of(p, layout, flips)
+    el, keep, few = p.element, [], in_blocks(p, layout, n)
+    source = few or source_of(p, layout, flips)
     wide = not state and is_wide(p.op, el, p.wanted)
     of_pairs = el.parts == 2 and p.op in ("var", "std", "rms")
     states = state or wide or of_pairs or not whole
-    if not isinstance(p.data, Remote) or p.keep is not None or p.moved:
-        key = None
+    if p.keep is not None or p.moved or few or not isinstance(p.data, Remote) and (p.data is not o.data or el.dated):
+        key = None  # what becomes of the elements depends on their values, or on where they lie
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
                      flags=_abi.WRAP * wrap | _abi.STATES_OUT * states)
     if not layout.by_row and source.nbytes:
@@ -342,7 +354,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if segments is not None and not isinstance(p.data, Remote):
         keep.append(segments.all_offsets(p.data.shape, layout))
         spec.offsets = keep[-1].ctypes.data
-    if p.keep is not None and not isinstance(p.data, Remote):
+    if p.keep is not None and not isinstance(p.data, Remote) and few is None:
         keep.append(in_order(p.keep, layout))
         spec.mask = keep[-1].ctypes.data
     if of_pairs:
@@ -354,7 +366,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     elif wide:
         from ._wide import Wide
         finish = Wide(finish, p.op, p.wanted, 0 if one is None else int(one))
-    recipe = Recipe(p, spec, finish.states if state else finish, keep, n, states)
+    recipe = Recipe(p, layout, spec, finish.states if state else finish, keep, n, states)
     found = recipe.plan(source)
     if key is not None:
         recipe.spec = _abi.Spec.from_buffer_copy(spec)

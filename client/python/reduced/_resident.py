@@ -18,7 +18,7 @@ from ._sources import Memory, Source, address
 
 EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Resident))
 DTYPES = {_abi.I8: "i1", _abi.U8: "u1", _abi.I16: "i2", _abi.U16: "u2", _abi.I32: "i4", _abi.U32: "u4", _abi.I64: "i8", _abi.U64: "u8",
-          _abi.F16: "f2", _abi.F32: "f4", _abi.F64: "f8"}
+          _abi.F16: "f2", _abi.F32: "f4", _abi.F64: "f8", _abi.BOOL: "?"}
 NUMPYS = {"amin": "min", "amax": "max"}  # NumPy's other names
 
 

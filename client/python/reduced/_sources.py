@@ -4,15 +4,15 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import time
 from ctypes import c_void_p
-from typing import Any, Callable, Protocol
+from typing import Any, Callable, Iterable, Iterator, Protocol
 
 import numpy as np
 
 from . import _abi
-from ._arrow import Flowing
 from ._client import Client
-from ._errors import IoError
+from ._errors import Error, IoError
 from ._lib import check, lib
 
 BEHIND_HEAD = object.__basicsize__  # of a PyArrayObject, whose first member is the address of the data
@@ -76,27 +76,74 @@ class FileRange(Source):
         close(self.fd)
 
 
+BLOCK = 1 << 24  # bytes: elements that do not lie in order are copied in blocks of so many, if they are more than COPIED
+COPIED = 1 << 26
+Ready = Callable[[Any, Any], tuple[Any, Any]]  # makes elements and mask of a piece as those of the plan
+
+
 class InPieces(Source):
-    """The pieces of a stream, each sent when it was read. `ready` makes elements and mask of a piece as the plan's elements."""
+    """Pieces that are sent one after the other, each when it was read. Without `masked` none of them has a mask."""
 
-    jobs, nbytes = False, 0
+    jobs = False
 
-    def __init__(self, flow: Flowing, ready: Callable[[Any, Any], tuple[Any, Any]]):
-        self.flow, self.ready = flow, ready
+    def __init__(self, pieces: Iterable[Any], ready: Ready, nbytes: int = 0, masked: bool = True):
+        self.pieces, self.ready, self.nbytes, self.masked = pieces, ready, nbytes, masked
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
         one = _abi.Spec.from_buffer_copy(ctypes.cast(spec, ctypes.POINTER(_abi.Spec)).contents)
-        one.flags |= _abi.MASKED
+        one.flags |= _abi.MASKED * self.masked
         handle = c_void_p()
         client.call("reduce_stream_begin", ctypes.byref(one), ctypes.byref(handle))
         try:
-            for piece in self.flow:
+            for piece in self.pieces:
                 data, keep = self.ready(*piece)
-                check(lib().reduce_stream_append_masked(handle, address(data), address(keep), data.size))
+                if self.masked:
+                    check(lib().reduce_stream_append_masked(handle, address(data), address(keep), data.size))
+                else:
+                    check(lib().reduce_stream_append(handle, address(data), data.nbytes))
         except BaseException:
             lib().reduce_stream_abort(handle)
             raise
         return int(lib().reduce_stream_finish(handle, out, room, result))
+
+    def start(self, *_: Any) -> int:
+        raise NotImplementedError
+
+
+def blocks(a: Any, keep: Any) -> Iterator[tuple[Any, Any]]:
+    """Elements and their mask in C order, a block at a time, in one dimension."""
+    if a.size > 1 and a.nbytes > BLOCK:
+        step = max(1, BLOCK * len(a) // a.nbytes)
+        for i in range(0, len(a), step):
+            part = slice(i, i + step) if step > 1 or a.ndim == 1 else i
+            yield from blocks(a[part], None if keep is None else keep[part])
+    else:
+        yield np.ascontiguousarray(a).reshape(-1), None if keep is None else np.ascontiguousarray(keep).reshape(-1)
+
+
+class InRows(Source):
+    """Rows that do not lie in order, some of them copied at a time. Each element of the first axis has `each` rows."""
+
+    jobs = False
+
+    def __init__(self, a: Any, keep: Any, each: int):
+        self.a, self.keep, self.each, self.nbytes = a, keep, each, a.nbytes
+
+    def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
+        one = _abi.Spec.from_buffer_copy(ctypes.cast(spec, ctypes.POINTER(_abi.Spec)).contents)
+        end, step = time.monotonic() + one.deadline_ms / 1000, max(1, BLOCK * len(self.a) // self.nbytes)
+        size = room // one.rows * self.each
+        for i in range(0, len(self.a), step):
+            part, keep = np.ascontiguousarray(self.a[i:i + step]), None if self.keep is None else np.ascontiguousarray(self.keep[i:i + step])
+            one.rows, one.mask = len(part) * self.each, None if keep is None else address(keep)
+            if one.deadline_ms:
+                one.deadline_ms = max(1, round((end - time.monotonic()) * 1000))
+            try:
+                client.call("reduce_run", ctypes.byref(one), address(part), part.nbytes, out + i * size, len(part) * size, result)
+            except Error as e:
+                e.index = None if e.index is None else e.index + i * self.each
+                raise
+        return 0
 
     def start(self, *_: Any) -> int:
         raise NotImplementedError

@@ -115,6 +115,16 @@ static void join_slot(rk_pieces *j, uint64_t i, uint64_t line, const rk_state *s
     j->line[i] = line;
 }
 
+/* Is the line decided without its elements [from, from + n)? Then they are counted. */
+static bool is_settled(rk_pieces *j, uint64_t i, uint64_t line, uint64_t from, uint64_t n)
+{
+    pthread_mutex_lock(j->lock);
+    const bool settled = j->line[i] == line && rk_cpu_settled(j->t, &j->slot[i], from);
+    j->slot[i].count += settled ? n : 0;
+    pthread_mutex_unlock(j->lock);
+    return settled;
+}
+
 /* The part of a line that lies in [from, to) of the scale. */
 static void run_part(rk_pieces *j, uint64_t line, uint64_t start, uint64_t from, uint64_t to)
 {
@@ -122,6 +132,8 @@ static void run_part(rk_pieces *j, uint64_t line, uint64_t start, uint64_t from,
              n = to > elements + first ? to - elements - first : 0;
     double neglected = 0;
     rk_state s;
+    if (is_settled(j, start / j->each, line, first, n))
+        return;
     if (j->near)
         neglected = rk_cpu_near_segment(j->simd, j->t, line, first, n, &s);
     else

@@ -9,6 +9,9 @@
 
 namespace rk {
 
+// Bools: any byte but 0 stands for 1
+template <class Element> constexpr bool kTruths = false;
+
 // Element:  using Bits, Key (signed, as wide as Bits);  static Key key(Bits);  static Bits bits(Key), key's inverse;
 //           static Bits load(const void *);  static u64 own(Bits): back to the element's own bits;  static bool nan(Bits);
 //           static constexpr bool kAllKeys: elements can have the greatest and the least key, so they cannot mean `none`
@@ -81,7 +84,10 @@ template <class Element, int kUnroll, int kPerVector, int kStride> struct Extrem
         u64 equal = 0;
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
-            each_element<kBytes>(tile[u], [&](auto bits, int k) { equal |= (u64)(bits == wanted) << (u * kPerVector + k); });
+            each_element<kBytes>(tile[u], [&](auto bits, int k) {
+                const bool same = kTruths<Element> ? (bits != 0) == (wanted != 0) : bits == wanted;
+                equal |= (u64)same << (u * kPerVector + k);
+            });
         const u32 first = (u32)__ffsll((i64)equal) - 1;
         return at + first / kPerVector * kStride + first % kPerVector;
     }

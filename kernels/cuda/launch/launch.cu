@@ -46,6 +46,14 @@ Scratch scratch_of(void *memory, size_t bytes)
     return {head->totals, &head->listed, a, a + (words - b), words - b, a + words};
 }
 
+// Of elements that kernels go through
+FinishArgs element_args(const rp_spec &spec, void *cells, u32 *fault)
+{
+    FinishArgs a = finish_args(spec, cells, fault);
+    count_truths(&a);
+    return a;
+}
+
 SegmentArgs segment_args(const Device *d, const ChainTask &t, const FinishArgs &a)
 {
     const rp_spec &s = t.spec;
@@ -56,9 +64,10 @@ SegmentArgs segment_args(const Device *d, const ChainTask &t, const FinishArgs &
     g.row_len = s.row_len;
     g.first_index = s.index_base + t.base;
     g.element_log2 = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
-    u64 mask = bytes == 8 ? ~0ull : (1ull << (8 * bytes)) - 1, sign = 1ull << (8 * bytes - 1);
+    u64 sign = 1ull << (8 * bytes - 1);
     bool least = a.plan.layout == RP_STATE_MIN || a.plan.layout == RP_STATE_ARGMIN;
-    g.rank_flip = (rk_is_signed(s.dtype) ? sign : 0) ^ (least ? mask : 0);
+    g.rank_flip = (rk_is_signed(s.dtype) ? sign : 0) ^ (least ? rk_all_ones(s.dtype) : 0);
+    g.decides = (u8)decides_truths(a);
     g.layout = a.plan.layout;
     g.dtype = s.dtype;
     g.skip = skips_nans(s);
@@ -265,7 +274,7 @@ cudaError_t finish_columns(const Device *d, const FinishArgs &a, const SegmentAr
 
 cudaError_t finish_lines(const Device *d, const FinishArgs &a, const WalkArgs &w, const u64 *partials, cudaStream_t stream)
 {
-    const u32 scratch_at = (u32)rp_state_size(a.plan.layout) / 8;
+    const u32 scratch_at = (u32)max(rp_state_size(a.plan.layout), rp_state_size(a.plan.state)) / 8;
     const SharedStates state(scratch_at + scratch_words(a));
     return gpu_launch(false, finish_lines_kernel(), walk_blocks(d, w.lines, state.threads), state.threads, state.bytes, stream,
                       a, w, partials, state.words, scratch_at);
@@ -721,7 +730,7 @@ ChainTask first_pass(const ChainTask &t, u64 plane, u64 first, u64 n, void *stat
 
 cudaError_t launch_states_of(Device *d, const ChainTask &t, Scratch s, cudaStream_t stream)
 {
-    return launch_lines(d, t, finish_args(t.spec, t.cells, t.fault), s, stream);
+    return launch_lines(d, t, element_args(t.spec, t.cells, t.fault), s, stream);
 }
 
 // The states to the cells of `a`, from cell `first` on.
@@ -817,7 +826,7 @@ cudaError_t chain_launch(Device *d, const ChainTask &task, void *scratch, size_t
     t.spec = simplest(task.spec);
     if (rk_in_runs(&t.spec))
         return launch_runs(d, t, scratch, scratch_bytes, stream);
-    FinishArgs a = finish_args(t.spec, t.cells, t.fault);
+    FinishArgs a = element_args(t.spec, t.cells, t.fault);
     Scratch s = scratch_of(scratch, scratch_bytes);
     if (t.spec.flags & RP_STATES_IN)
         return launch_states(d, t, a, s, stream);

@@ -16,6 +16,8 @@ template <int kBytes, Kind kKind> struct Count {
     static constexpr u32 kMaxPerThread = 1u << 30;
     static size_t shared_bytes() { return 0; }
 
+    static constexpr bool kStops = kKind == kInteger && kBytes == 1; // bools are counted by this one
+
     using Bits = typename Width<kBytes>::Bits;
     static constexpr u64 kSign = (u64)1 << (8 * kBytes - 1);
 
@@ -59,6 +61,10 @@ template <int kBytes, Kind kKind> struct Count {
     {
         nonzero += o.nonzero;
         skipped += o.skipped;
+    }
+    __device__ __forceinline__ bool stops(const SegmentArgs &args, u32 added) const
+    {
+        return args.decides == RK_DECIDES_TRUE ? nonzero != 0 : args.decides == RK_DECIDES_FALSE && nonzero < added;
     }
     // Counting NaNs skips none of them.
     __device__ __forceinline__ static bool of_nans(const SegmentArgs &args) { return args.layout == RP_STATE_NANS; }

@@ -12,7 +12,7 @@
 namespace rk {
 namespace {
 
-enum Kind { kInteger, kFloat, kFloatSkip, kMagnitude };
+enum Kind { kInteger, kTruth, kFloat, kFloatSkip, kMagnitude }; // kTruth: bool, with an index alone
 
 // A thread's vectors of f32 as one element.
 template <bool kLeast, int kUnroll> __device__ __forceinline__ u32 best_f32(const uint4 (&tile)[kUnroll])
@@ -50,6 +50,7 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
     static constexpr int kWords = 2; // rank, index
     static constexpr int kBlocksPerSm = 4;
     static constexpr u32 kMaxPerThread = 1u << 30;
+    static constexpr bool kStops = kKind == kTruth, kWhole = kKind == kInteger || kKind == kTruth;
     static size_t shared_bytes() { return 0; }
 
     using Bits = typename Width<kBytes>::Bits;
@@ -70,11 +71,11 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         skipped = 0;
     }
 
-    __device__ __forceinline__ bool nan(Rank bits) const { return kKind != kInteger && (bits & (kSign - 1)) > inf; }
+    __device__ __forceinline__ bool nan(Rank bits) const { return !kWhole && (bits & (kSign - 1)) > inf; }
     __device__ __forceinline__ Rank rank_of(Rank bits) const
     {
-        if (kKind == kInteger)
-            return bits ^ flip;
+        if (kWhole)
+            return (kKind == kTruth ? bits != 0 : bits) ^ flip;
         if (kKind == kMagnitude)
             return nan(bits) ? kTop : bits | kSign;
         const Rank negative = (Rank)0 - (bits >> (8 * kBytes - 1)); // all ones if negative
@@ -96,8 +97,14 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
         }
     }
 
+    // The first bool that decides is the place.
+    __device__ __forceinline__ bool stops(const SegmentArgs &, u32) const { return best != 0; }
+
     __device__ __forceinline__ void add_vector(uint4 v, u64 first)
     {
+        if constexpr (kKind == kTruth)
+            if (best)
+                return;
         each_element<kBytes>(v, [&](Bits bits, int e) { add((Rank)bits, first + e); });
     }
 
@@ -228,7 +235,7 @@ template <int kBytes, Kind kKind, bool kIndex> struct Best {
     __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return 0; }
     __device__ __forceinline__ int value(const FinishArgs &a, u64 elements, u64 *value) const
     {
-        const int dtype = kKind == kInteger || kBytes == 2 ? a.spec.dtype : kBytes == 4 ? RP_F32 : RP_F64;
+        const int dtype = kWhole || kBytes == 2 ? a.spec.dtype : kBytes == 4 ? RP_F32 : RP_F64;
         const u64 count = kKind == kFloatSkip ? elements - skipped : elements;
         if (count < elements && a.spec.nan == RP_NAN_ERROR)
             return RP_NAN;
@@ -355,7 +362,7 @@ template <BestPart kPart> SegmentKernel best_part(int layout, int dtype, bool sk
     else
         switch (rk_bytes(dtype)) {
         case 1:
-            return pick<1, kInteger>(layout);
+            return dtype == RP_BOOL ? light_kernels<Best<1, kTruth, true>>() : pick<1, kInteger>(layout);
         case 2:
             return pick<2, kInteger>(layout);
         case 4:

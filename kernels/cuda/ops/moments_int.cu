@@ -27,6 +27,27 @@ template <class T, class U, class S> struct Integer { // T: the type, U and S: u
     static __device__ __forceinline__ bool negative(U bits) { return kSigned && (S)bits < 0; }
 };
 
+// For stats alone; their other results come from counts (plan.h).
+struct Truth {
+    using Type = uint8_t;
+    using Bits = uint8_t;
+    using Key = int8_t;
+    static constexpr bool kSigned = false, kAllKeys = true;
+    static __device__ __forceinline__ Key key(Bits bits) { return bits != 0; }
+    static __device__ __forceinline__ Bits bits(Key key) { return (Bits)key; }
+    static __device__ __forceinline__ Bits load(const void *p) { return *(const Bits *)p; }
+    static __device__ __forceinline__ u64 own(Bits bits) { return bits; }
+    static __device__ __forceinline__ bool nan(Bits) { return false; }
+    static __device__ __forceinline__ Bits magnitude(Bits bits) { return bits != 0; }
+    static __device__ __forceinline__ bool negative(Bits) { return false; }
+};
+
+} // namespace
+
+template <> constexpr bool kTruths<Truth> = true;
+
+namespace {
+
 // What is wanted beside the sum.
 enum Want { kMagnitudes, kSquares, kStatistics };
 
@@ -220,7 +241,8 @@ template <class Element> SegmentKernel pick(int layout)
 template <IntPart kPart> SegmentKernel moments_int_part(int layout, int dtype)
 {
     if constexpr (kPart == IntPart::Narrow)
-        return dtype == RP_I8    ? pick<Integer<int8_t, uint8_t, int8_t>>(layout)
+        return dtype == RP_BOOL  ? pick<Truth, kStatistics>()
+               : dtype == RP_I8  ? pick<Integer<int8_t, uint8_t, int8_t>>(layout)
                : dtype == RP_U8  ? pick<Integer<uint8_t, uint8_t, int8_t>>(layout)
                : dtype == RP_I16 ? pick<Integer<int16_t, uint16_t, int16_t>>(layout)
                                  : pick<Integer<uint16_t, uint16_t, int16_t>>(layout);

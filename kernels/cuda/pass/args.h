@@ -32,6 +32,7 @@ struct SegmentArgs {
     bool skip;         // NaNs are left out and counted
     bool nan_error;    // policy `error`
     bool doubles;      // the device is fast at them
+    u8 decides;        // the bool that decides the result: RK_DECIDES_*
     bool meets;        // there is one row, of several blocks, of which one waits for the others
     u16 most_tickets;  // of a warp
     u32 keep;          // of a float's upper 32 bits: all, or all but the sign

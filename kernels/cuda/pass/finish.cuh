@@ -196,11 +196,14 @@ __device__ __forceinline__ int index_value(u64 index, u64 count, u64 *value)
     return count ? RP_OK : RP_EMPTY;
 }
 
-// What follows from `some` of `count` elements.
+// What follows from `some` of `count` elements; of bools also min, max and others (makes_light_truths).
 __device__ __forceinline__ int count_value(const FinishArgs &a, u64 some, u64 count, u64 *value)
 {
-    *value = a.spec.op == RP_OP_ANY ? some != 0 : a.spec.op == RP_OP_ALL ? some == count : some;
-    return RP_OK;
+    const int op = a.spec.op;
+    const bool any = op == RP_OP_ANY || op == RP_OP_MAX || op == RP_OP_OR,
+               all = op == RP_OP_ALL || op == RP_OP_MIN || op == RP_OP_AND;
+    *value = any ? some != 0 : all ? some == count : some;
+    return count == 0 && (op == RP_OP_MIN || op == RP_OP_MAX) ? RP_EMPTY : RP_OK;
 }
 
 // Any of them: an integer sum, an element, an index, a count.

@@ -159,6 +159,11 @@ __device__ inline void state_of_words(const WordPlan &p, const u64 *words, rk_st
             other[k] = word[k];
         }
     }
+    if (p.state != p.layout) { // counted bools
+        const u64 count = s->count, trues = other[0];
+        rk_state_init(s, p.state, p.dtype);
+        rk_state_of_truths(s, count, trues);
+    }
 }
 
 } // namespace rk

@@ -6,6 +6,7 @@
 
 #include "kernels/exact/layout.h"
 #include "kernels/exact/op.h"
+#include "kernels/exact/truths.h"
 
 namespace rk {
 
@@ -62,6 +63,7 @@ __host__ __device__ inline u32 own_words(int layout) { return digit_words(layout
 // The words of a layout, worked out once, on the host.
 struct WordPlan {
     u8 layout, dtype;
+    u8 state;        // the layout of the state that it becomes: another one where bools are counted (count_truths)
     bool indexed;    // pairs have an index
     u16 sum, digits; // digits of the sum; and of both sums
     u16 own, all;    // words without and with the tail
@@ -85,7 +87,7 @@ inline const char *joins_of(int layout)
 inline WordPlan word_plan(int layout, int dtype)
 {
     WordPlan p = {};
-    p.layout = (u8)layout;
+    p.layout = p.state = (u8)layout;
     p.dtype = (u8)dtype;
     p.indexed = layout == RP_STATE_ARGMIN || layout == RP_STATE_ARGMAX || rk_is_stats(layout);
     p.sum = (u16)(2 * rk_sum_limbs(layout));
@@ -195,12 +197,50 @@ inline FinishArgs finish_args(const rp_spec &spec, void *cells, u32 *fault)
     return a;
 }
 
+// Bools, unless a result has places: their states and values follow from how many are true (kernels/exact/truths.h), so the
+// kernels of count_nonzero make them all. Not for states that come in, nor where elements are added by definition.
+inline bool makes_light_truths(const rp_spec &s)
+{
+    switch (s.op) {
+    case RP_OP_SUM:
+    case RP_OP_MIN:
+    case RP_OP_MAX:
+    case RP_OP_AND:
+    case RP_OP_OR:
+    case RP_OP_ANY:
+    case RP_OP_ALL:
+    case RP_OP_COUNT_NONZERO:
+        return !(s.flags & (RP_STATES_OUT | RP_INITIAL));
+    }
+    return false;
+}
+
+inline void count_truths(FinishArgs *a)
+{
+    const int layout = a->plan.layout;
+    if (a->spec.dtype != RP_BOOL || a->spec.flags & RP_STATES_IN || rk_has_places(layout))
+        return;
+    a->plan = word_plan(RP_STATE_COUNT, RP_BOOL);
+    a->plan.state = (u8)layout;
+    a->light = makes_light_truths(a->spec);
+}
+
+// The element that decides what becomes of such counts, whatever follows: RK_DECIDES_*
+inline int decides_truths(const FinishArgs &a)
+{
+    const bool value = !(a.spec.flags & (RP_STATES_OUT | RP_INITIAL));
+    return a.spec.dtype != RP_BOOL           ? RK_DECIDES_NONE
+           : value && a.spec.op == RP_OP_ANY ? RK_DECIDES_TRUE
+           : value && a.spec.op == RP_OP_ALL ? RK_DECIDES_FALSE
+                                             : rk_truth_decides(a.plan.state);
+}
+
 // Words of scratch that finishing a line takes, beside its state.
 inline u32 scratch_words(const FinishArgs &a)
 {
     if (a.spec.op == RP_OP_RANGE)
         return RK_LIMBS64;
-    return rk_sum_limbs(a.plan.layout) && rk_square_limbs(a.plan.layout) ? 2 * (u32)rk_sum_limbs(a.plan.layout) + 1 : 0;
+    return rk_sum_limbs(a.plan.state) && rk_square_limbs(a.plan.state) ? 2 * (u32)rk_sum_limbs(a.plan.state) + 1 : 0;
 }
 
 } // namespace rk

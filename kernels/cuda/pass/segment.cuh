@@ -22,6 +22,8 @@
 //   static constexpr bool kByTickets          if there is one, and true: the last tiles of a long row go by tickets
 //   static constexpr bool kByPointer          if there is one, and true: it leaves few registers, and hardly uses indices
 //   static constexpr bool kEnds               if there is one, and true: FinishArgs.ends
+//   static constexpr bool kStops              if there is one, and true: `added` elements may decide a thread's result, and
+//     bool stops(const SegmentArgs &, u32 added)   what it adds after that does not matter
 //   bool flush_sums(...)                      if there is one, for kAddedBesideSums: moments_f32.cu
 //   void flush(const SegmentArgs &, row, void *shared, u64 elements, u64 *partial)   whole block; ends with everything
 //                                             written; `row` is where the row's elements begin
@@ -118,6 +120,11 @@ template <class Accumulator, class = void> constexpr bool kPointer = false;
 template <class Accumulator>
 constexpr bool kPointer<Accumulator, std::void_t<decltype(Accumulator::kByPointer)>> = Accumulator::kByPointer;
 
+// May its loop end early?
+template <class Accumulator, class = void> constexpr bool kMayStop = false;
+template <class Accumulator>
+constexpr bool kMayStop<Accumulator, std::void_t<decltype(Accumulator::kStops)>> = Accumulator::kStops;
+
 struct Nothing {
     __device__ __forceinline__ void operator()() const {}
 };
@@ -171,6 +178,9 @@ __device__ __forceinline__ u64 add_part_of(u32 block, Accumulator &acc, const Se
             if (!acc.prepare(now))
                 return 0;
         add_whole(acc, now, index, per_vector);
+        if constexpr (kMayStop<Accumulator>)
+            if (acc.stops(args, (round + 1) * kUnroll * per_vector))
+                break;
     }
     add_rest(acc, next, vectors, head, rest, left, per_vector);
     return add_ends(acc, args, p, head, nvec, ((u64)args.rounds * kTile + left) * per_vector, block);

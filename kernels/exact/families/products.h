@@ -143,9 +143,9 @@ RK_FN rk_flaw rk_check_float_product(const rk_state *s)
 /* A magnitude must be at most largest^count; 0 stands for 2^64 or more. */
 RK_FN int rk_product_magnitude_possible(const rk_state *s, uint64_t count)
 {
-    uint64_t magnitude = s->limb[RK_PROD_MAGNITUDE], most = 1;
-    for (; count && most; count--)
-        most = rk_times(most, rk_largest_magnitude(s->dtype));
+    uint64_t magnitude = s->limb[RK_PROD_MAGNITUDE], most = 1, largest = rk_largest_magnitude(s->dtype);
+    for (; count && most && largest > 1; count--) /* of bool it is 1, whatever its power */
+        most = rk_times(most, largest);
     return most == 0 || (magnitude != 0 && magnitude <= most);
 }
 
