@@ -10,7 +10,7 @@
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/health.h"
-#include "daemon/self_test.h"
+#include "daemon/machine_test.h"
 #include "daemon/shutdown.h"
 #include "daemon/startup.h"
 #include "daemon/tls.h"

@@ -366,7 +366,7 @@ def recorded(state, run, *args, **kw):
         with tempfile.TemporaryDirectory(prefix="rd") as folder:
             run(folder, *args, found=found, **kw)
     except BaseException as e:
-        found["verdict"] = f"{type(e).__name__}: {e}"[:300]
+        found["verdict"] = f"{type(e).__name__}: {e}".splitlines()[0][:120]
         raise
     finally:
         if state and "kind" in found:

@@ -1,4 +1,4 @@
-#include "daemon/self_test.h"
+#include "daemon/machine_test.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* --self-test: what an administrator runs once on a machine, and sends with a report. */
-#ifndef RD_SELF_TEST_H
-#define RD_SELF_TEST_H
+#ifndef RD_MACHINE_TEST_H
+#define RD_MACHINE_TEST_H
 
 #include "daemon/base/config.h"
 
