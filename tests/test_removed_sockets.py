@@ -4,6 +4,7 @@ import signal
 import stat
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -16,8 +17,9 @@ FILES = "s", "s.side", "s.lock"
 
 
 def until(condition, process):
+    end = time.monotonic() + 60
     while not condition():
-        assert process.poll() is None
+        assert process.poll() is None and time.monotonic() < end
         select_a_moment(process)
 
 
