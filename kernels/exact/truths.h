@@ -27,7 +27,7 @@ RK_FN int rk_truth_decides(int layout)
     return RK_DECIDES_NONE;
 }
 
-/* Is a state's value decided, whatever elements follow? Of bools, by one of them; `counted`: of any type, that of any or all. */
+/* Is a state's value decided, whatever elements follow? Of bools, by one of them; `counted`: of any type, that of any, all. */
 RK_FN int rk_is_settled(const rk_state *s, int op, int counted)
 {
     if (counted && (op == RP_OP_ANY || op == RP_OP_ALL))
