@@ -53,7 +53,7 @@ def test_errors_whose_text_is_not_text(scratch):
         with reduced.Client(fake.url, autostart=False, local=False) as client:
             with pytest.raises(reduced.IoError) as caught:
                 reduced.sum([1.5], client=client)
-    assert caught.value.field == "fi\ufffdeld" and str(caught.value) == "IO: ?[31m\ufffd"
+    assert caught.value.field == "fi?eld" and str(caught.value) == "IO: ?[31m?", "libreduce has replaced what is not text"
 
 
 def test_a_silent_daemon_is_given_up(scratch):
