@@ -30,7 +30,7 @@ BACKEND = os.environ.get("REDUCED_BACKEND", "cpu")
 # ten times as long. The others ask the same threads for other values, or have one.
 THREADS = set("batch charges device devices endings everywhere fake_daemon fuse hostile interrupted lib local long_segments many metrics"
               " opening paths python_client python_device python_failures python_signals requests resident restart sched side tls trace"
-              " waiting wire".split())
+              " waiting wire reload turned_away removed_sockets".split())
 # Files that the build without a sanitizer runs whole, since they look at how programs start, at their messages, or at faults that
 # only this build has. Of the others it runs what is marked slow, unsanitized or values; AddressSanitizer gets them all.
 PLAIN = set("config cli lib protocol outside opening faults device devices bench mpi slurm page monitoring python_docs".split())
