@@ -319,7 +319,7 @@ static int fail_to_read(hid_t set)
     for (int i = 0; i < n; i++) {
         unsigned flags, settings[32], config;
         size_t room = sizeof settings / sizeof *settings;
-        char name[64] = "", text[160];
+        char name[64] = "", text[192];
         H5Z_filter_t filter = H5Pget_filter2(plan, (unsigned)i, &flags, &room, settings, sizeof name, name, &config);
         if (filter < 0 || H5Zfilter_avail(filter) > 0)
             continue;
