@@ -333,9 +333,8 @@ int rd_self_test(const rd_config *c)
         say(&t, false, "folder", "%s: %s", t.folder, strerror(errno));
     else if (try_start(&t)) {
         try_sockets(&t);
-#if RD_WITH_SYSTEMD
-        try_restart(&t);
-#endif
+        if (RD_WITH_SYSTEMD) /* else nothing is kept */
+            try_restart(&t);
         say(&t, stop(&t), "stop", "SIGTERM");
     }
     clear(&t);

@@ -285,7 +285,7 @@ def test_the_last_descriptors_are_for_root(start, scratch):
             while len(held) < 300:
                 held.append(Connection(daemon.url, timeout=10))
                 held[-1].hello()
-        except (Closed, OSError) as e:
+        except (Closed, Fault, OSError) as e:
             os.write(full[1], f"{len(held)} {type(e).__name__}".encode())
         os.read(done[0], 1)
 
