@@ -34,7 +34,7 @@ def offers(*words):
     (("xor", "-o", ""), {"i64", "u64"}),
     (("argmax", "--out", ""), {"u64"}),
     (("sum", "--dtype=f",), {"f16", "f32", "f64"}),
-    (("sum", "--dtype=",), {"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"} | FLOATS),
+    (("sum", "--dtype=",), {"i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool"} | FLOATS),
     (("sum", "--nan=o",), {"omit"}),
     (("sum", "--dtype", "f"), {"f16", "f32", "f64"}),
     (("sum", "--json"), {"--json", "--json-strings"}),
