@@ -6,6 +6,7 @@ import shutil
 import signal
 import struct
 import threading
+import time
 
 import pytest
 
@@ -283,7 +284,9 @@ def test_the_ends_of_certificates_are_metrics(served, site, scratch):  # noqa: F
     cert, key = site.ca.issue("longer7", "localhost", days=300)
     s.put(cert=cert, key=key)
     reload(s.daemon)
-    assert ends_of()["tls-cert"] > want
+    end = time.monotonic() + 30
+    while ends_of()["tls-cert"] <= want:  # the text is made anew when the time that it takes is a small share
+        assert time.monotonic() < end
 
 
 def test_without_tls_there_are_none(start):
