@@ -345,7 +345,8 @@ def test_unfinished_frames_of_a_user_are_bounded(start):
             quiet = 0 if send(-1) or unfinished() <= ORIGIN_FRAMES - MOST else quiet + 1
             assert unfinished() <= ORIGIN_FRAMES
     assert serves_others(daemon) and sum(len(p) - 1 == n for n, p in zip(at, parts)) <= ORIGIN_FRAMES // MAX_DATA
-    assert memory(daemon, "VmRSS") - before < (ORIGIN_FRAMES >> 10) + (40 << 10)
+    if sanitizer() != "thread":  # whose own memory is a multiple of the program's
+        assert memory(daemon, "VmRSS") - before < (ORIGIN_FRAMES >> 10) + (40 << 10)
     while any(n < len(p) for n, p in zip(at, parts)):  # those that wait go on as others end
         if not send(None):
             select_a_moment(daemon.process)
