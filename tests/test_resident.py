@@ -682,7 +682,7 @@ def test_reducectl_says_what_is_wrong(clean, ctl, scratch):
     (scratch / "cut").write_bytes((scratch / "f.npy").read_bytes()[:40])
     ctl("put", "x", "-t", "f32", stdin=bytes(8), url=url)
     for args, code, text in ((["put", "x", "-t", "f32", "-"], 1, b"x: EXISTS: there are resident data named 'x'"),
-                             (["put", "y", scratch / "cut"], 1, b"cut: BAD_MESSAGE: the .npy header is cut"),
+                             (["put", "y", scratch / "cut"], 1, b"cut: IO: the .npy header is cut"),
                              (["put", "y", "-t", "f32", scratch / "odd"], 1, b"odd: SHAPE"), (["put", "y", scratch / "none"], 1, b"none: IO"),
                              (["put", "-y", scratch / "odd"], 2, b"unknown option"), (["put", "a/b", "-t", "f32", "-"], 1, b"a/b: BAD_MESSAGE"),
                              (["sum", "@none"], 1, b"@none: BAD_HANDLE: no resident data named 'none'"), (["drop", "none"], 1, b"none: BAD_HANDLE"),

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 from conftest import select_a_moment
-from oracle import DTYPES
+from oracle import DTYPES, SIZE
 from otheruser import needs_root
 from rawclient import COLUMNS, MASK, MAX_DATA, MAX_STRIDED, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Connection, Fault, spec
 from sideclient import ARENA, ATTACH, DEVICE, DROP, FILE, Side
@@ -97,7 +97,7 @@ def test_same_bits_from_every_path(both, scratch, dtype):
     if not isinstance(dtype, str):
         pytest.skip("the table has codes, too")
     c, side = both
-    size = {"8": 1, "16": 2, "32": 4, "64": 8}[re.search(r"\d+", dtype)[0]]
+    size = SIZE[dtype]
     data = random.Random(SEED).randbytes(30 * 77 * size)
     mask = random.Random(SEED + 1).choices([0, 1], k=30 * 77)
     fd = some_file(scratch, b"x" * 100 + data + bytes(mask))
@@ -123,7 +123,7 @@ def test_same_bits_from_every_path(both, scratch, dtype):
 def test_rows_of_a_file_that_lie_apart(both, scratch, dtype):
     """Some columns of a wide matrix: also more rows than a part of them has, more columns than go by parts, and what goes whole."""
     c, side = both
-    size = {"8": 1, "16": 2, "32": 4, "64": 8}[re.search(r"\d+", dtype)[0]]
+    size = SIZE[dtype]
     for rows, width, first, columns in ((300, 500, 77, 130), (1, 9, 3, 6), (4000, 70, 0, 64), (7, 20000, 5, 9000), (5, 4, 4, 0)):
         data = random.Random(SEED).randbytes(rows * width * size)
         fd = some_file(scratch, b"x" * 3 + data)
