@@ -66,7 +66,7 @@ static const char *end_of_field(const ctl_csv *c, const char *p, const char *end
     const char *open = opening_quote(c, p, end), *close = open ? closing_quote(open, end) : NULL;
     if (open)
         p = close ? close : end;
-    const char *at = memchr(p, c->delimiter, (size_t)(end - p));
+    const char *at = p < end ? memchr(p, c->delimiter, (size_t)(end - p)) : NULL;
     return at ? at : end;
 }
 
