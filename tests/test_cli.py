@@ -22,6 +22,7 @@ import pytest
 
 import gens
 import oracle
+from certificates import Authority
 from files import tensors
 from conftest import BIN, LIB, ROOT, pseudo_terminal, python_env, reducectl_options, sanitizer
 
@@ -527,9 +528,10 @@ def test_words_that_lead_on(run, fails, ctl, scratch):
     fails(USAGE, "standard input can be read once", "sum", "-:a", "-:b", stdin=b"a,b\n1,2\n")
     fails(FAILED, "TYPE: line 2: 'UA' is not a number$", "sum", "-:price", stdin=b"day,price\n1,UA\n")
     fails(USAGE, "unknown option -:", "sum", "-v:", "x")
+    ca = Authority(scratch, "ca").file("pem")
     for url in ("tcp://no.such.host.invalid:5", "tls+tcp://no.such.host.invalid:5"):
-        done = ctl("ping", "--connect", url, env={"REDUCED_TLS_CA": "/etc/ssl/certs/ca-certificates.crt"})
-        assert done.returncode == NO_DAEMON or b"tls_ca" in done.stderr, done
+        done = ctl("ping", "--connect", url, env={"REDUCED_TLS_CA": str(ca)})
+        assert done.returncode == NO_DAEMON, done
     for url in ("tcp://host", "tcp://:5", "tcp://host:x", "http://host:5"):
         assert ctl("ping", "--connect", url).returncode == USAGE, url
 
