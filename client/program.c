@@ -27,7 +27,7 @@ typedef struct walk {
     int links;
 } walk;
 
-/* ---- whom a step belongs to ---- */
+/* ---- the owner of a step ---- */
 
 /* The number after `format` of the first line; `none` without the file, 0 if it is empty. */
 static long number_in(const char *path, const char *format, long none)

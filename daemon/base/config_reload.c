@@ -67,7 +67,7 @@ static void tell_list(const reload *r, const rd_option *o, uint64_t list, const 
     }
 }
 
-/* The lists that the fresh file gives to the n-th URL of now. Port 0 may be listed twice, so the k-th is looked for. NULL: the
+/* The lists that the fresh file gives to the n-th current URL. Port 0 may be listed twice, so the k-th is looked for. NULL: the
  * fresh file does not list it; it is served with its old lists until the restart. */
 static const rd_allow *fresh_lists(const reload *r, uint64_t n)
 {

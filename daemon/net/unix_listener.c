@@ -17,7 +17,7 @@ enum {
     ACCEPTS = 16,   /* connections accepted in a turn */
     BACKLOG = 1024, /* connections that wait to be accepted: clients try again when there are more */
     RESERVE = 64,   /* the last descriptors are for root and the daemon's own user, so that they can repair things */
-    TOLD = 16       /* the first of these are for peers that are told so */
+    TOLD = 16       /* the first of these are for peers that get an answer */
 };
 
 static const char NO_DESCRIPTORS[] = "the daemon's descriptors are used up: LimitNOFILE of the unit, or ulimit -n";

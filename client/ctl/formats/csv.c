@@ -11,7 +11,7 @@ enum {
     SLAB = 1 << 13,      /* bytes whose line feeds are searched at a time */
     FEEDS_AHEAD = 3,     /* line feeds of a block that are looked for without a branch */
     NEAR = 32,           /* bytes that are searched for delimiters at a time */
-    EXACT_DIGITS = 15,   /* any integer of so many digits is a double */
+    EXACT_DIGITS = 15,   /* any integer of this many digits is a double */
     ROOM = CTL_FIELD + 8 /* bytes that a number may take, with its line feed */
 };
 

@@ -76,7 +76,7 @@ class FileRange(Source):
         close(self.fd)
 
 
-BLOCK = 1 << 24  # bytes: elements that do not lie in order are copied in blocks of so many, if they are more than COPIED
+BLOCK = 1 << 24  # bytes: elements that do not lie in order are copied in blocks of this size, if they are more than COPIED
 COPIED = 1 << 26
 Ready = Callable[[Any, Any], tuple[Any, Any]]  # makes elements and mask of a piece as those of the plan
 

@@ -213,7 +213,7 @@ class State:
     @classmethod
     def from_bytes(cls, op: str, dtype: Any, data: bytes, *, count: int | None = None, **kw: Any) -> State:
         """The state of `bytes(state)`, also one that the daemon or `reducectl --partial` wrote. Its places stay as they are, and what is
-        added to it needs an `index`. With `count` they were counted from 0, and so many elements, left out or not, came before."""
+        added to it needs an `index`. With `count` they were counted from 0, and that many elements, left out or not, came before."""
         s = cls(op, dtype, **kw)
         try:
             data = bytes(memoryview(data))

@@ -5,7 +5,7 @@
 
 namespace rk {
 
-// Numbers that come from measuring, not from the hardware's description. Those without a card were measured on an H100.
+// Numbers that come from measuring, not from the hardware's description.
 struct Tuning {
     u32 short_row = 64;      // rows up to this many elements share blocks: a walk of them takes as long as a block's two ends
     u32 short_rows_min = 32; // ... if there are at least this many rows: fewer than a warp leave it idle
