@@ -165,7 +165,7 @@ static void put_gauges(const rd_gauges *g, rp_writer *w)
     for (unsigned i = 0; i < RD_N_GAUGES; i++) {
         const rd_gauge *row = &rd_gauge_table[i];
         if (row->key && row->unit == RD_SECONDS)
-            rd_put_f64(w, row->key, (double)rd_gauge_of(g, i) * 1e-9);
+            rd_put_f64(w, row->key, (double)rd_gauge_of(g, i) / 1e9);
         else if (row->key)
             rd_put_u64(w, row->key, rd_gauge_of(g, i));
     }
@@ -219,7 +219,7 @@ static void put_gpu_use(const char *group, const rk_stats *k, rp_writer *w)
 {
     put_gpu_name(group, k, w);
     rd_put_u64_of(w, group, "tasks", k->tasks);
-    rd_put_f64_of(w, group, "busy_s", (double)k->active_ns * 1e-9);
+    rd_put_f64_of(w, group, "busy_s", (double)k->active_ns / 1e9);
     rd_put_u64_of(w, group, "resident_bytes", k->resident_bytes);
 }
 
