@@ -184,8 +184,8 @@ static int set_up(void **state)
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     char folder[] = "/tmp/test-client-wire-XXXXXX";
     seen.main = pthread_self();
-    seen.dialled = seen.sent = seen.received = seen.rang = seen.helps = seen.asked = seen.waits = seen.past = seen.looks =
-        seen.sleeps = 0;
+    seen.dialled = seen.sent = seen.received = seen.rang = seen.helps = seen.waits = seen.past = seen.looks = seen.sleeps = 0;
+    seen.asked = 0;
     far_ns = UINT64_MAX;
     seen.on_dialled = seen.on_received = NULL;
     if (!mkdtemp(folder))
