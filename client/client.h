@@ -10,6 +10,7 @@
  *   job.c        a reduction of any size, as it goes       tiling.c     how it is cut into messages
  *   run.c        reduce_run, reduce_submit and kin         simple.c     reduce_simple
  *   ended.c      jobs for event loops                      local.c      what is reduced here
+ *   ways.c       which way takes the least time
  *   datapath.c   which way large data travel               fdpass.c     descriptors to the daemon and back
  *   stream.c     data in pieces                            resident.c   data that stay with the daemon
  *   device.c     data on its GPU                           sized.c      structs of other versions
@@ -36,6 +37,7 @@
 #include "client/discover.h"
 #include "client/fdpass.h"
 #include "client/reduce.h"
+#include "client/ways.h"
 #include "proto/codec.h"
 
 /* Resident data of the daemon. */
@@ -49,6 +51,8 @@ typedef struct rc_engine {
     uint64_t session; /* 0: not known */
     bool cpu;         /* and no GPU */
     bool opening;     /* GPUs are opening; the CPU answers meanwhile */
+    bool not_here;    /* its administrator wants no array reduced by clients, */
+    bool small_here;  /* or small ones alone */
     int threads;
     uint64_t strided; /* limits.max_strided; 0: an older daemon */
 } rc_engine;
@@ -62,6 +66,7 @@ struct reduce_client {
     reduce_open_opts opts; /* its strings are not kept */
     bool local;            /* it may reduce arrays itself (local.h) */
     rc_engine engine;      /* the daemon's engine, as last asked */
+    rc_ways ways;          /* what requests took, here and there */
     char name[RP_MAX_NAME + 1];
     char url[RC_MAX_URL];
     bool autostarted;

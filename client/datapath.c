@@ -76,21 +76,35 @@ uint8_t *rc_datapath_part(const reduce_client *c, int part) { return c->stage.ar
 
 /* ---- choosing ---- */
 
-/* Do the data lie in memory of reduce_alloc that the current daemon has mapped? */
-static bool find_arena(reduce_client *c, rc_datapath *d, const uint8_t *data, size_t bytes)
+/* The memory of reduce_alloc that has the data, and that the current daemon has mapped; NULL: none. With the mutex held. */
+static const rc_arena *arena_of(const reduce_client *c, const uint8_t *data, size_t bytes)
 {
-    rc_enter(c);
     const rc_arena *a = c->arenas;
     while (a && !(data >= a->base && data < a->base + a->bytes))
         a = a->next;
-    bool here = a && a->handle && a->session == c->session && bytes <= (size_t)(a->base + a->bytes - data);
-    if (here) {
+    return a && a->handle && a->session == c->session && bytes <= (size_t)(a->base + a->bytes - data) ? a : NULL;
+}
+
+bool rc_is_shared(reduce_client *c, const void *data, size_t bytes)
+{
+    rc_enter(c);
+    const bool shared = arena_of(c, data, bytes) != NULL;
+    rc_leave(c);
+    return shared;
+}
+
+/* Do the data lie there? */
+static bool find_arena(reduce_client *c, rc_datapath *d, const uint8_t *data, size_t bytes)
+{
+    rc_enter(c);
+    const rc_arena *a = arena_of(c, data, bytes);
+    if (a) {
         d->handle = a->handle;
         d->session = a->session;
         d->at = (uint64_t)(data - a->base);
     }
     rc_leave(c);
-    return here;
+    return a != NULL;
 }
 
 int rc_datapath_open(reduce_client *c, rc_datapath *d, const void *data, size_t bytes, bool gathered, int path)

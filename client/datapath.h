@@ -46,6 +46,9 @@ struct reduce_client;
  * or REDUCE_E_INTERRUPTED. Neither is reported. */
 int rc_datapath_open(struct reduce_client *c, rc_datapath *d, const void *data, size_t bytes, bool gathered, int path);
 
+/* Do the data lie in memory that the current daemon has mapped, so that they are not copied? Without the mutex. */
+bool rc_is_shared(struct reduce_client *c, const void *data, size_t bytes);
+
 /* The rest with the mutex held. */
 
 /* Choose the path of a tile of the job's own data; for RC_STAGE, *part is reserved. */

@@ -8,6 +8,7 @@
 #include "client/client.h"
 #include "client/tiling.h"
 #include "client/under_way.h"
+#include "client/ways.h"
 
 /* The data of a job: memory; with fd >= 0 bytes of a file; with `device` bytes of an allocation there; with `kept` resident
  * data of this handle. */
@@ -30,7 +31,9 @@ typedef struct rc_ask {
     rc_level whole;       /* what to do, not cut */
     reduce_result result; /* fields that are known before */
     uint64_t start_ns;
-    int threads; /* for a reduction in this process */
+    int threads;  /* for a reduction in this process */
+    bool weighed; /* the way was chosen by its expected time, of `work` */
+    rc_work work;
 } rc_ask;
 
 /* The handle that STORE gave, with its session. */

@@ -10,8 +10,8 @@
 #include "client/spec.h"
 #include "kernels/cpu/threads/here.h"
 
-/* Arrays up to this size are reduced here whatever engine the daemon has. A sum of them takes 2 us, statistics 10 us, a product
- * of floats 80 us. A request with as much takes 37 to 42 us on its way, a smaller one 8 us, and to a GPU at least 25 us. */
+/* Arrays up to this size are reduced here whatever engine the daemon has: it would reduce them on the CPU, too (its option
+ * small-bytes), after a way of 8 to 42 us. */
 enum { SMALL_BYTES = 64 << 10 };
 
 int rc_local_option(const reduce_open_opts *o, bool *local, rp_fault *f)
@@ -35,6 +35,10 @@ static int local_on_entry(void *engine, const reduce_entry *e)
     rc_engine *x = engine;
     if (e->kind == REDUCE_KIND_TEXT && !strcmp(e->key, "backend"))
         x->cpu = !strcmp(e->text, reduce_backend_name(RP_BACKEND_CPU));
+    if (e->kind == REDUCE_KIND_TEXT && !strcmp(e->key, "local")) {
+        x->not_here = !strcmp(e->text, "no");
+        x->small_here = !strcmp(e->text, "small");
+    }
     if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "threads"))
         x->threads = e->u64 < INT_MAX ? (int)e->u64 : INT_MAX;
     if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "devices_opening"))
@@ -54,9 +58,13 @@ int rc_engine_of(reduce_client *c, rc_engine *engine)
         return 0;
     *engine = (rc_engine){.session = session};
     const int err = session ? reduce_query(c, REDUCE_TOPIC_INFO, local_on_entry, engine) : 0;
-    if (err || !session || engine->opening) { /* its GPUs; it does not compute on the CPU for long */
+    if (err || !session) {
         *engine = (rc_engine){0};
         return err == REDUCE_E_INTERRUPTED ? err : 0; /* after other errors the request finds out why */
+    }
+    if (engine->opening) { /* it does not compute on the CPU for long */
+        engine->session = engine->strided = 0;
+        return 0;
     }
     rc_enter(c);
     c->engine = *engine;
@@ -64,16 +72,7 @@ int rc_engine_of(reduce_client *c, rc_engine *engine)
     return 0;
 }
 
-/* How many threads the daemon of this session reduces with on these same cores; 0: it has a GPU, is elsewhere, or is gone.
- * REDUCE_E_INTERRUPTED, reported: the program ends the call. */
-static int shared_cores(reduce_client *c)
-{
-    rc_engine engine;
-    if (strncmp(c->url, "ipc://", 6) != 0)
-        return 0;
-    const int err = rc_engine_of(c, &engine);
-    return err ? err : engine.cpu ? engine.threads : 0;
-}
+static bool is_distant(const reduce_client *c) { return strncmp(c->url, "ipc://", 6) != 0; }
 
 /* ---- which requests ---- */
 
@@ -111,20 +110,66 @@ static const char *own_refusal(const reduce_client *c, const rc_ask *a)
     return l->spec.flags & RP_STATES_IN ? "many states are merged in the daemon" : NULL;
 }
 
-/* As many threads as the daemon has, which its administrator or user may have limited. */
+/* The daemon's administrator protects the processors of its machine. */
+static const char *daemons_refusal(const rc_engine *e, bool small)
+{
+    if (e->not_here)
+        return "the daemon's configuration leaves no array to its clients";
+    return e->small_here && !small ? "the daemon's configuration leaves only small arrays to its clients" : NULL;
+}
+
+/* A daemon on these cores has as many threads as its administrator or user wants. */
+static int threads_beside(const rc_engine *e)
+{
+    const int cores = rk_cpu_cores();
+    return e->cpu && e->threads && e->threads < cores ? e->threads : cores;
+}
+
+static bool is_here_faster(reduce_client *c, rc_ask *a, bool distant)
+{
+    a->weighed = true;
+    a->work = (rc_work){.op = (uint8_t)a->spec.op,
+                        .dtype = (uint8_t)a->spec.dtype,
+                        .bytes = a->bytes,
+                        .threads = a->threads,
+                        .distant = distant,
+                        .shared = rc_is_shared(c, a->in.data, a->bytes)};
+    rc_enter(c);
+    const rc_way way = rc_ways_choose(&c->ways, &a->work);
+    rc_leave(c);
+    return way == RC_HERE;
+}
+
 int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
 {
+    const bool small = bytes_of(a) <= SMALL_BYTES, distant = is_distant(c);
+    rc_engine engine = {0};
     *why = own_refusal(c, a);
     a->threads = 1;
-    if (*why || bytes_of(a) <= SMALL_BYTES)
+    if (*why)
         return 0;
-    const int theirs = shared_cores(c), cores = rk_cpu_cores();
-    if (theirs < 0)
-        return theirs;
-    if (!theirs && a->spec.path != REDUCE_PATH_LOCAL)
-        *why = "the daemon has a GPU, or is not on this machine";
-    a->threads = theirs && theirs < cores ? theirs : cores;
+    const int err = distant ? 0 : rc_engine_of(c, &engine);
+    if (err)
+        return err;
+    *why = daemons_refusal(&engine, small);
+    if (*why || small)
+        return 0;
+    a->threads = threads_beside(&engine);
+    if (a->spec.path == REDUCE_PATH_LOCAL || engine.cpu || engine.opening)
+        return 0; /* the daemon's processors would do no better */
+    if (!is_here_faster(c, a, distant))
+        *why = "the way through the daemon is expected to take less time";
     return 0;
+}
+
+void rc_local_note(reduce_client *c, const rc_ask *a, bool here)
+{
+    const uint64_t ns = rc_now_ns() - a->start_ns;
+    if (!a->weighed)
+        return;
+    rc_enter(c);
+    rc_ways_note(&c->ways, &a->work, here ? RC_HERE : RC_THERE, ns);
+    rc_leave(c);
 }
 
 /* ---- the work ---- */

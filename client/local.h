@@ -1,4 +1,4 @@
-/* Reductions in this process instead of the daemon: arrays in its memory for which a round trip would take longer. */
+/* Reductions in this process instead of the daemon: arrays in its memory, where that is expected to take less time. */
 #ifndef RC_LOCAL_H
 #define RC_LOCAL_H
 
@@ -8,13 +8,16 @@
 /* May the client do so at all? Its option, or $REDUCE_LOCAL. 0, or the error. */
 int rc_local_option(const reduce_open_opts *o, bool *local, rp_fault *f);
 
-/* The engine of this session's daemon, asked for once in a session; all 0 while its GPUs are opening, or it is gone. Call
- * without the mutex. 0, or REDUCE_E_INTERRUPTED, reported: the program ends the call. */
+/* The engine of this session's daemon, asked for once in a session, and again while its GPUs are opening; all 0 if it is gone.
+ * Call without the mutex. 0, or REDUCE_E_INTERRUPTED, reported: the program ends the call. */
 int rc_engine_of(reduce_client *c, rc_engine *engine);
 
-/* *why the daemon must do this request; NULL: reduce it here, with a->threads. It may query the daemon's engine, once in a
+/* *why the daemon is to do this request; NULL: reduce it here, with a->threads. It may query the daemon's engine, once in a
  * session. Call without the mutex. 0, or REDUCE_E_INTERRUPTED, reported. */
 int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why);
+
+/* A request went the way that rc_local_refusal said, without an error: the next ones of its kind go by what it took. */
+void rc_local_note(reduce_client *c, const rc_ask *a, bool here);
 
 /* Reduce a request that rc_local_refusal accepted. 0, or the reported error. */
 int rc_local_run(const rc_ask *a, reduce_result *result);

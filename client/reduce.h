@@ -240,15 +240,17 @@ typedef enum reduce_priority {
     REDUCE_PRIORITY_BACKGROUND = 2
 } reduce_priority;
 
-/* Which requests stay in this process? With YES reduce_run and the simple calls reduce an array of memory themselves when its
- * way to the daemon would take longer than the work:
- *   small arrays, up to 64 KiB with their mask and offsets, whatever the daemon computes with;
- *   arrays of any size, without a mask or offsets, if the daemon is on this machine and has no GPU. They take as many threads
- *     as the daemon has, at most one for each core that this process may use, which end with the call.
+/* Which requests stay in this process? With YES reduce_run and the simple calls reduce an array of memory themselves when that is
+ * expected to take less time than the way through the daemon:
+ *   small arrays, up to 64 KiB with their mask and offsets, always;
+ *   larger ones, without a mask or offsets, always if the daemon is on this machine and has no GPU, or its GPUs are opening.
+ *     Beside a GPU or over a network the expected times decide. Built-in rates are the start, and what requests of the same kind
+ *     took corrects them. Threads: at most one for each core that this process may use, and as many as a daemon without a GPU
+ *     has. They end with the call.
  * Values, bits and errors are the same. The daemon's counters, trace and quotas do not see these requests. reduce_open needs a
- * daemon; after that small arrays do not. The rest goes to the daemon: files, streams, jobs, resident data, data on devices;
+ * daemon; after that these arrays do not. The rest goes to the daemon: files, streams, jobs, resident data, data on devices;
  * large arrays of states; requests with a deadline, a device or a `path` other than REDUCE_PATH_LOCAL; all of clients of
- * another priority than NORMAL.
+ * another priority than NORMAL. The daemon's options `local` and `backend` may forbid it, for all arrays or large ones.
  * reduce_result.path says which way it was, reduce_is_local says it in advance. The calling thread needs 512 KiB of stack. */
 typedef enum reduce_local {
     REDUCE_LOCAL_DEFAULT = 0, /* as $REDUCE_LOCAL says, `yes` or `no`; NO without it */
@@ -550,8 +552,8 @@ int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
 
-/* Would reduce_run of `bytes` bytes of memory reduce them in this process? 1, or 0: the daemon would. For large arrays it asks
- * the daemon, once in a session. Errors: the common ones; those of reduce_run about the spec. */
+/* Would reduce_run of `bytes` bytes of memory reduce them in this process? 1, or 0: the daemon would. It asks the daemon for its
+ * options, once in a session. Large arrays may go another way later, by what requests took. Errors: the common ones; those of reduce_run about the spec. */
 int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes);
 
 /* reduce_run on `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):

@@ -323,7 +323,10 @@ int rc_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t
     const char *why;
     if ((err = rc_local_refusal(c, &a, &why)))
         return err;
-    return why ? run_there(c, &a, why, result) : rc_local_run(&a, result);
+    err = why ? run_there(c, &a, why, result) : rc_local_run(&a, result);
+    if (!err)
+        rc_local_note(c, &a, !why);
+    return err;
 }
 
 int rc_run_write(reduce_client *c, const rc_target *to, const rc_input *in, uint64_t bytes, int path, uint64_t deadline_ns)

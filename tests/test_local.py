@@ -213,23 +213,50 @@ def test_the_environment_decides_for_those_who_did_not(shared, monkeypatch, vari
     assert e.value.field == "REDUCE_LOCAL"
 
 
-def is_local(client, n):
-    return client.lib.reduce_is_local(client.handle, C.byref(client.spec("sum", "u8")), C.c_size_t(n))
+def is_local(client, n, op="sum", dtype="u8"):
+    return client.lib.reduce_is_local(client.handle, C.byref(client.spec(op, dtype)), C.c_size_t(n))
 
 
-def test_large_arrays_go_to_a_gpu_or_another_machine(start, shared):
-    """A session knows its daemon's engine; a restart may bring another one."""
+def test_a_gpu_or_another_machine_makes_no_array_slower(start, shared):
+    """Its way there takes longer than the work here. A session knows its daemon's engine; a restart may bring another one."""
     with libreduce.Client(shared.tcp_url, local=YES) as c:
-        assert (is_local(c, SMALL), is_local(c, SMALL + 1)) == (1, 0)
+        assert (is_local(c, SMALL), is_local(c, 1 << 30)) == (1, 1)
     d = start(backend="cpu")
     with libreduce.Client(d.url, local=YES) as c:
         assert is_local(c, 1 << 20) == 1
         d.kill()
-        assert answer(c, "sum", "u8", bytearray(9))[1] == LOCAL  # no daemon is needed
-        start(**memory_device())
+        for n in (9, 1 << 20):  # no daemon is needed
+            assert answer(c, "sum", "u8", bytearray(n))[1] == LOCAL
+        start(**beside_a_gpu())
         assert answer(c, "sum", "u8", bytearray(9), path=1)[1] == 1  # by the new one
-        assert (is_local(c, SMALL), is_local(c, SMALL + 1)) == (1, 0)
-        assert answer(c, "sum", "u8", bytearray(1 << 20))[1] in (1, 3)
+        assert (is_local(c, SMALL), is_local(c, SMALL + 1), is_local(c, 1 << 30)) == (1, 1, 1)
+        assert answer(c, "sum", "u8", bytearray(1 << 20))[1] == LOCAL
+
+
+def beside_a_gpu():
+    return {**memory_device(), "backend": "auto"}
+
+
+def test_what_takes_the_processor_long_goes_to_a_gpu(start):
+    """On one core a product of f16 takes far longer than the copy for the GPU, a sum less."""
+    d = start(**beside_a_gpu())
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        with libreduce.Client(d.url, local=YES) as c:
+            assert [is_local(c, n, op, "f16") for n in (SMALL, 64 << 20) for op in ("sum", "prod")] == [1, 1, 1, 0]
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.parametrize("options, small, large", [
+    ({"backend": "cpu", "local": "no"}, 0, 0), ({"backend": "cpu", "local": "yes"}, 1, 1), ({"backend": "cuda"}, 1, 0), ({"backend": "cuda", "local": "no"}, 0, 0)])
+def test_the_administrator_may_keep_work_in_the_daemon(start, options, small, large):
+    device = memory_device() if options["backend"] == "cuda" else {}
+    d = start(*(("--local", options["local"]) if "local" in options else ()), **{**device, "backend": options["backend"]})
+    with libreduce.Client(d.url, local=YES) as c:
+        assert (is_local(c, 9), is_local(c, 1 << 20)) == (small, large)
+        assert [answer(c, "sum", "u8", bytearray(n))[1] == LOCAL for n in (9, 1 << 20)] == [small, large]
 
 
 # ---- Python ----

@@ -19,7 +19,7 @@ typedef struct section {
 static const section sections[] = {
     {"daemon",
      "daemon",
-     {"version", "backend", "device", "device_note", "simd", "threads", "uptime_s", "health", "listen.", "rss_bytes"}},
+     {"version", "backend", "device", "device_note", "simd", "threads", "local", "uptime_s", "health", "listen.", "rss_bytes"}},
     {"clients", "clients", {"sessions", "sessions_", "connections", "streams", "streams_", "inflight", "disconnected"}},
     {"requests", "requests", {"requests", "errors", "errors.", "bytes_in", "latency.", "requests."}},
     {"engine", "engine", {"tasks", "tasks_", "busy_s", "pool.", "batch."}},

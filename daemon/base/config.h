@@ -53,6 +53,7 @@ typedef struct rd_config {
     uint64_t arena, arena_user;       /* MiB */
     uint64_t resident, resident_user; /* MiB */
     uint64_t no_resident_keep;        /* 0 yes, 1 no */
+    uint64_t no_local;                /* 0 yes, 1 no */
 } rd_config;
 
 /* What the command line asks for besides the options. */

@@ -30,7 +30,7 @@ typedef struct rd_option {
     const char *help;
 } rd_option;
 
-enum { RD_OPTIONS = 46 };
+enum { RD_OPTIONS = 47 };
 extern const rd_option rd_options[RD_OPTIONS];
 
 const rd_option *rd_option_find(const char *name); /* NULL: there is none */

@@ -29,6 +29,9 @@ static uint64_t process_bytes(void)
     return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Which arrays may clients reduce themselves? A daemon that is to use the GPU alone protects the processors. */
+static const char *local_of(const rd_config *c) { return c->no_local ? "no" : c->backend == RP_BACKEND_CUDA ? "small" : "yes"; }
+
 static void put_device(rd_requests *q, const rk_stats *k, rp_writer *w)
 {
     rd_put_text(w, "version", REDUCED_VERSION);
@@ -37,6 +40,7 @@ static void put_device(rd_requests *q, const rk_stats *k, rp_writer *w)
     rd_put_text(w, "device_note", q->why);
     rd_put_text(w, "simd", k->simd);
     rd_put_u64(w, "threads", (uint64_t)k->threads);
+    rd_put_text(w, "local", local_of(q->config));
 }
 
 static void put_requests(const rd_stats *s, rp_writer *w)

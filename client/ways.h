@@ -1,0 +1,41 @@
+/* Which way a reduction of this process's memory takes: here, or through the daemon. The way with the least expected time.
+ *
+ * The built-in rates are a start. What requests of the same kind and size really took corrects them, each way for itself. A way
+ * stays while it is within 20 % of the best, and one that was not used for long is tried again if it may be worth it. */
+#ifndef RC_WAYS_H
+#define RC_WAYS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum { RC_HERE, RC_THERE, RC_WAYS } rc_way;
+
+/* Kinds of work by their cost a byte, and sizes that have corrections of their own. */
+enum { RC_WORK_KINDS = 16, RC_WORK_SIZES = 4 };
+
+typedef struct rc_work {
+    uint8_t op, dtype; /* rp_op, rp_dtype */
+    uint64_t bytes;
+    int threads;  /* that may reduce it here */
+    bool shared;  /* it lies in memory that the daemon has mapped, and is not copied */
+    bool distant; /* the daemon is on another machine */
+} rc_work;
+
+/* What was learned; all 0 at first. The caller locks it. */
+typedef struct rc_ways {
+    struct rc_learned {
+        float ratio[RC_WAYS]; /* real time by expected time; 0: never used */
+        uint16_t others;      /* requests since the way that is not `last` was used */
+        uint8_t last;         /* rc_way + 1; 0: none */
+    } of[RC_WORK_KINDS][RC_WORK_SIZES];
+} rc_ways;
+
+/* ns that a way is expected to take. */
+double rc_ways_expected(const rc_ways *w, const rc_work *work, rc_way way);
+
+rc_way rc_ways_choose(const rc_ways *w, const rc_work *work);
+
+/* It went this way, and took so long. */
+void rc_ways_note(rc_ways *w, const rc_work *work, rc_way way, uint64_t ns);
+
+#endif

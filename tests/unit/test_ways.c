@@ -1,0 +1,116 @@
+/* Which way a reduction takes: by built-in rates at first, then by what requests took, without flapping. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "client/ways.h"
+#include "proto/types.h"
+
+static rc_work work_of(int op, int dtype, uint64_t bytes, int threads)
+{
+    return (rc_work){.op = (uint8_t)op, .dtype = (uint8_t)dtype, .bytes = bytes, .threads = threads};
+}
+
+/* Note `times` requests, each by the way that is chosen, which takes what `ns` says. Returns how many went there. */
+static int run(rc_ways *w, const rc_work *k, int times, const uint64_t ns[RC_WAYS])
+{
+    int there = 0;
+    for (int i = 0; i < times; i++) {
+        const rc_way way = rc_ways_choose(w, k);
+        there += way == RC_THERE;
+        rc_ways_note(w, k, way, ns[way]);
+    }
+    return there;
+}
+
+/* Beside an idle GPU nothing that the processor reads at the speed of memory goes there. */
+static void at_first_built_in_rates_decide(void **state)
+{
+    (void)state;
+    const rc_ways none = {0};
+    for (uint64_t bytes = 1 << 17; bytes <= UINT64_C(1) << 33; bytes *= 2)
+        for (int threads = 1; threads <= 64; threads *= 4) {
+            const rc_work sum = work_of(RP_OP_SUM, RP_F32, bytes, threads);
+            assert_int_equal(rc_ways_choose(&none, &sum), RC_HERE);
+        }
+    rc_work k = work_of(RP_OP_PROD, RP_F16, 64 << 20, 1);
+    assert_int_equal(rc_ways_choose(&none, &k), RC_THERE);
+    k = work_of(RP_OP_SUM, RP_F32, 64 << 20, 1);
+    k.distant = true;
+    assert_int_equal(rc_ways_choose(&none, &k), RC_HERE);
+    k = work_of(RP_OP_SUM, RP_F64, 64 << 20, 2); /* two cores are slower than the bus, if nothing is copied */
+    k.shared = true;
+    assert_int_equal(rc_ways_choose(&none, &k), RC_THERE);
+    k.threads = 16;
+    assert_int_equal(rc_ways_choose(&none, &k), RC_HERE);
+}
+
+/* A loaded processor is slower than its rate says. */
+static void what_requests_took_decides_later(void **state)
+{
+    (void)state;
+    rc_ways w = {0};
+    const rc_work k = work_of(RP_OP_SUM, RP_F32, 64 << 20, 16);
+    const double here = rc_ways_expected(&w, &k, RC_HERE), there = rc_ways_expected(&w, &k, RC_THERE);
+    const uint64_t loaded[RC_WAYS] = {[RC_HERE] = (uint64_t)(10 * there), [RC_THERE] = (uint64_t)there};
+    assert_int_equal(run(&w, &k, 20, loaded), 19);
+    assert_true(rc_ways_expected(&w, &k, RC_HERE) > 9.9 * there && rc_ways_expected(&w, &k, RC_HERE) < 10.1 * there);
+    /* The load ends: the other way is tried again, and stays. */
+    const uint64_t idle[RC_WAYS] = {[RC_HERE] = (uint64_t)here, [RC_THERE] = (uint64_t)there};
+    const int until = run(&w, &k, 5000, idle);
+    assert_in_range(until, 1, 2500);
+    assert_int_equal(rc_ways_choose(&w, &k), RC_HERE);
+}
+
+static void a_kind_of_work_does_not_teach_about_another(void **state)
+{
+    (void)state;
+    rc_ways w = {0};
+    const rc_work k = work_of(RP_OP_SUM, RP_F32, 64 << 20, 16);
+    const rc_work others[] = {work_of(RP_OP_VAR, RP_F32, 64 << 20, 16), work_of(RP_OP_SUM, RP_F16, 64 << 20, 16),
+                              work_of(RP_OP_SUM, RP_F32, 1 << 20, 16)};
+    rc_ways_note(&w, &k, RC_HERE, UINT64_C(1) << 40);
+    assert_int_equal(rc_ways_choose(&w, &k), RC_THERE);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_int_equal(rc_ways_choose(&w, &others[i]), RC_HERE);
+}
+
+/* Times that differ by less than a fifth, in turn: the way stays. */
+static void it_does_not_flap(void **state)
+{
+    (void)state;
+    rc_ways w = {0};
+    const rc_work k = work_of(RP_OP_SUM, RP_F32, 64 << 20, 16);
+    const uint64_t even[2][RC_WAYS] = {{1000000, 1100000}, {1100000, 1000000}};
+    int changes = 0;
+    rc_ways_note(&w, &k, RC_THERE, 1050000);
+    rc_ways_note(&w, &k, RC_HERE, 1050000);
+    for (int i = 0; i < 250; i++)
+        changes += run(&w, &k, 1, even[i % 2]) != 0;
+    assert_int_equal(changes, 0);
+}
+
+/* The way that loses is not paid for: of 10,000 requests some forty are trials, and none if it cannot win. */
+static void trials_are_rare(void **state)
+{
+    (void)state;
+    rc_ways w = {0};
+    const rc_work k = work_of(RP_OP_SUM, RP_F32, 64 << 20, 16);
+    const double here = rc_ways_expected(&w, &k, RC_HERE), there = rc_ways_expected(&w, &k, RC_THERE);
+    const uint64_t usual[RC_WAYS] = {[RC_HERE] = (uint64_t)here, [RC_THERE] = (uint64_t)there};
+    assert_in_range(run(&w, &k, 10000, usual), 1, 45);
+    rc_work far = k;
+    far.distant = true;
+    assert_int_equal(run(&(rc_ways){0}, &far, 10000, usual), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(at_first_built_in_rates_decide),
+                                       cmocka_unit_test(what_requests_took_decides_later),
+                                       cmocka_unit_test(a_kind_of_work_does_not_teach_about_another),
+                                       cmocka_unit_test(it_does_not_flap), cmocka_unit_test(trials_are_rare)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
