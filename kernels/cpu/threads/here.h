@@ -6,8 +6,11 @@
 
 #include "proto/types.h"
 
-/* Processors that this process may use. */
+/* Processors that this process may use: its affinity, and the time that its control groups allow (cgroup 2, rounded up). */
 int rk_cpu_cores(void);
+
+/* What the groups allow, from files like /proc/self/cgroup and a tree like /sys/fs/cgroup; INT_MAX: any. */
+int rk_group_cores(const char *membership, const char *groups);
 
 /* Reduce `bytes` bytes of data, as rp_spec_parts cuts them, to rp_results cells. rp_spec_check, rp_spec_match and
  * rp_offsets_check have passed. The calling thread reduces. For large data it starts helpers, at most `threads` including
