@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "client/error.h"
+#include "client/local.h"
 #include "client/message.h"
 #include "client/sized.h"
+#include "client/submit.h"
 #include "proto/types.h"
-
-enum { HERE = 8192 }; /* bytes: adding that many f64 here takes about as long as a round trip to a daemon, 20 us */
 
 typedef struct part {
     reduce_item item;
@@ -102,40 +102,14 @@ static int plan(collective *k, const reduce_item *items)
 
 static bool in_memory(const reduce_item *item) { return item->fd < 0 && !item->device; }
 
-static bool is_plain(const reduce_spec *s) { return !s->mask && !s->offsets && s->planes <= 1 && !(s->flags & REDUCE_COLUMNS); }
-
-static int add_row(const reduce_spec *s, uint8_t *state, const uint8_t *row, size_t bytes)
-{
-    const size_t size = reduce_state_size(s->op, s->dtype);
-    int err = reduce_state_init(state, size, s->op, s->dtype);
-    if (err || !(s->flags & REDUCE_STATES_IN))
-        return err ? err : reduce_state_add_at(state, size, row, bytes / reduce_dtype_size(s->dtype), s->nan, s->index_base);
-    for (size_t at = 0; at < bytes && !err; at += size)
-        err = reduce_state_merge(state, size, row + at, bytes - at);
-    return err;
-}
-
-static int add_here(const part *p)
-{
-    const reduce_spec *s = p->item.spec;
-    const size_t size = reduce_state_size(s->op, s->dtype);
-    const size_t item = s->flags & REDUCE_STATES_IN ? size : reduce_dtype_size(s->dtype), row = p->item.bytes / s->rows;
-    int err = 0;
-    if (p->item.bytes % (item * s->rows))
-        return rc_error(REDUCE_E_SHAPE, "bytes", "%zu bytes cannot be cut into equal rows of elements", (size_t)p->item.bytes);
-    if (p->item.bytes && !p->item.data)
-        return rc_error(REDUCE_E_ARGUMENT, "data", "the pointer to the data is NULL");
-    for (size_t i = 0; i < s->rows && !err; i++)
-        err = add_row(s, p->at + i * size, (const uint8_t *)p->item.data + i * row, row);
-    return err;
-}
-
 static int ask(reduce_client *c, const part *p)
 {
     const reduce_item *item = &p->item;
     const reduce_spec s = states_spec(item);
+    if (in_memory(item) && (!c || item->bytes <= RC_SMALL_BYTES))
+        return rc_run_alone(&s, item->data, item->bytes, p->at, p->states);
     if (!c)
-        return rc_error(REDUCE_E_ARGUMENT, "client", "files, device memory, masks, offsets and columns need a client");
+        return rc_error(REDUCE_E_ARGUMENT, "client", "files and device memory need a client");
     if (item->device)
         return reduce_device(c, &s, item->device, item->offset, item->bytes, p->at, p->states, NULL);
     if (item->fd >= 0)
@@ -146,11 +120,8 @@ static int ask(reduce_client *c, const part *p)
 static int make_states(const collective *k)
 {
     int err = 0;
-    for (size_t i = 0; i < k->n && !err; i++) {
-        const part *p = &k->part[i];
-        const bool here = in_memory(&p->item) && is_plain(p->item.spec) && (!k->client || p->item.bytes <= HERE);
-        err = of_item(k, i, here ? add_here(p) : ask(k->client, p));
-    }
+    for (size_t i = 0; i < k->n && !err; i++)
+        err = of_item(k, i, ask(k->client, &k->part[i]));
     return err;
 }
 

@@ -10,10 +10,6 @@
 #include "client/spec.h"
 #include "kernels/cpu/threads/here.h"
 
-/* Arrays up to this size are reduced here whatever engine the daemon has: it would reduce them on the CPU, too (its option
- * small-bytes), after a way of 8 to 42 us. */
-enum { SMALL_BYTES = 64 << 10 };
-
 int rc_local_option(const reduce_open_opts *o, bool *local, rp_fault *f)
 {
     const char *text = getenv("REDUCE_LOCAL");
@@ -103,7 +99,7 @@ static const char *own_refusal(const reduce_client *c, const rc_ask *a)
         return "priorities are among requests of the daemon";
     if (l->lines == 0)
         return "there are no results";
-    if (bytes_of(a) <= SMALL_BYTES)
+    if (bytes_of(a) <= RC_SMALL_BYTES)
         return NULL;
     if (is_apart(l))
         return "large arrays would be copied to lie beside their mask or offsets";
@@ -142,7 +138,7 @@ static bool is_here_faster(reduce_client *c, rc_ask *a, bool distant)
 
 int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
 {
-    const bool small = bytes_of(a) <= SMALL_BYTES, distant = is_distant(c);
+    const bool small = bytes_of(a) <= RC_SMALL_BYTES, distant = is_distant(c);
     rc_engine engine = {0};
     *why = own_refusal(c, a);
     a->threads = 1;

@@ -687,9 +687,10 @@ void reduce_states_merge(void *into, const void *from, size_t bytes);
 enum { REDUCE_MESSAGE = 2048 }; /* bytes of the first exchange, in every version */
 
 /* Reduce n items together: one exchange of REDUCE_MESSAGE bytes, and a second one if their states have more than 2000 bytes (an
- * f64 sum has 288). Every rank calls it with the same items in the same order. Memory of at most 8 KiB is added here; more goes
- * through the client, which may be NULL if all data are plain memory. `rank` is for error texts. An error of one rank is
- * returned by all: errmsg names the lowest such rank, and of several items the one concerned.
+ * f64 sum has 288). Every rank calls it with the same items in the same order. Memory of at most 64 KiB is reduced here, by the
+ * calling thread; more goes through the client. That may be NULL if all data are memory, which this process then reduces. `rank`
+ * is for error texts. An error of one rank is returned by all: errmsg names the lowest such rank, and of several items the one
+ * concerned.
  * Errors: those of reduce_run, reduce_file, reduce_device and reduce_state_finish; REDUCE_E_BAD_MESSAGE (field "spec": the
  * specs of two ranks differ, which errmsg names; field "exchange": what the exchange left is not the join of all messages),
  * REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange failed). */

@@ -9,7 +9,7 @@
  *         die(reduce_errmsg());                    every rank has the same sum, or the same error
  *
  * It stands for MPI_Allreduce and MPI_Reduce of values. reduce.h ("collectives") states arguments and errors. The client may be
- * NULL: then each rank adds its elements itself. With a client, arrays above 8 KiB go to the daemon of the rank's node. The
+ * NULL: then each rank reduces its memory itself. With a client, arrays above 64 KiB go the way that reduce_run takes. The
  * functions are static inline, so that the program's own MPI compiles them. A failing MPI function ends the job, as MPI does by
  * default; if the communicator's error handler returns instead, the error is REDUCE_E_IO. Threads: as the MPI library allows,
  * one collective at a time on a communicator. */

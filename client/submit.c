@@ -36,7 +36,8 @@ static int check_pointers(const rc_input *in, size_t bytes, const void *out, siz
     const bool elsewhere = in->fd >= 0 || in->device || in->kept;
     if ((in->data || !bytes || elsewhere) && (out || !room))
         return 0;
-    return rc_fail(f, REDUCE_E_ARGUMENT, in->fd >= 0 || in->data || !bytes ? "out" : "data", "a pointer is NULL");
+    const bool given = in->data || !bytes || elsewhere;
+    return rc_fail(f, REDUCE_E_ARGUMENT, given ? "out" : "data", "the pointer to the %s is NULL", given ? "results" : "data");
 }
 
 /* Set up what the arguments say but where the results go. 0 or the error, in `f`. */
@@ -327,6 +328,18 @@ int rc_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t
     if (!err)
         rc_local_note(c, &a, !why);
     return err;
+}
+
+int rc_run_alone(const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room)
+{
+    const rc_input in = {.data = data, .fd = -1};
+    rc_ask a;
+    rp_fault f = {0};
+    if (check_pointers(&in, bytes, out, room, &f) || ask_for(&a, spec, &in, bytes, room, &f))
+        return rc_report(&f);
+    a.out = out;
+    a.threads = rk_cpu_cores();
+    return a.whole.lines ? rc_local_run(&a, NULL) : 0;
 }
 
 int rc_run_write(reduce_client *c, const rc_target *to, const rc_input *in, uint64_t bytes, int path, uint64_t deadline_ns)

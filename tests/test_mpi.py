@@ -111,8 +111,10 @@ def test_any_split_has_the_bits_of_one_call(built, scratch, mpi, ranks):
 
 @pytest.mark.parametrize("mpi", NAMES)
 def test_by_daemons(built, scratch, shared, mpi):
-    """Arrays of more than 8 KiB go to the daemon, and so do the same elements as a file, an item of the same call."""
-    check_cases(built, scratch, mpi, 2, 6000, shared.url)
+    """Arrays of more than 64 KiB go to the daemon, and so do the same elements as a file, an item of the same call."""
+    before = shared.status()["requests.reduce"]
+    check_cases(built, scratch, mpi, 2, 30000, shared.url)
+    assert shared.status()["requests.reduce"] > before
 
 
 @pytest.mark.parametrize("ranks", [1, 3, 8])

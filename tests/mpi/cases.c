@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MOST = 1 << 22, ITEMS = 3, VALUE = REDUCE_MAX_STATE };
+enum { MOST = 1 << 24, ITEMS = 3, VALUE = REDUCE_MAX_STATE };
 
 static int rank, ranks;
 static reduce_client *client;
@@ -142,8 +142,8 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     FILE *in = argc > 2 ? fopen(argv[1], "rb") : NULL, *cases = argc > 2 ? fopen(argv[2], "r") : NULL;
     size_t all = in ? fread(data, 1, sizeof data, in) : 0;
-    if (!cases || all == 0)
-        die("usage: cases DATA CASES [URL [device]]");
+    if (!cases || all == 0 || all == sizeof data)
+        die("usage: cases DATA CASES [URL [device]], DATA of less than 16 MiB");
     file = fileno(in);
     if (argc > 3 && reduce_open(&client, argv[3], NULL))
         die("open");

@@ -186,11 +186,40 @@ static void errors_name_rank_item_and_row(void **state)
     assert_true(out[1] == 5 && out[2] == 5);
 }
 
+/* ---- without a daemon ---- */
+
+static void any_shape_of_memory_needs_no_client(void **state)
+{
+    (void)state;
+    static const uint8_t mask[4] = {1, 0, 0, 1};
+    static const uint64_t offsets[3] = {0, 3, 4};
+    int64_t sums[2] = {0};
+    reduce_spec spec = spec_of(REDUCE_SUM);
+    const reduce_item item = item_of(&spec, sums, sizeof sums);
+    const struct {
+        const uint8_t *mask;
+        const uint64_t *offsets;
+        uint64_t rows;
+        uint32_t flags;
+        int64_t sums[2];
+    } shapes[] = {{NULL, NULL, 2, 0, {-4, 109}},   {NULL, NULL, 2, REDUCE_COLUMNS, {12, 93}},
+                  {mask, NULL, 2, 0, {3, 100}},    {mask, NULL, 2, REDUCE_COLUMNS, {3, 100}},
+                  {NULL, offsets, 2, 0, {5, 100}}, {mask, offsets, 2, 0, {3, 100}}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        spec.mask = shapes[i].mask;
+        spec.offsets = shapes[i].offsets;
+        spec.rows = shapes[i].rows;
+        spec.flags = shapes[i].flags;
+        assert_int_equal(reduce_collective(NULL, &item, 1, RANK, alone, NULL), 0);
+        assert_memory_equal(sums, shapes[i].sums, sizeof sums);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_of_others_is_an_error), cmocka_unit_test(an_exchange_that_broadcasts_is_an_error),
+        cmocka_unit_test(a_message_of_others_is_an_error),  cmocka_unit_test(an_exchange_that_broadcasts_is_an_error),
         cmocka_unit_test(states_of_others_are_checked_too), cmocka_unit_test(an_own_error_is_not_lost),
-        cmocka_unit_test(errors_name_rank_item_and_row)};
+        cmocka_unit_test(errors_name_rank_item_and_row),    cmocka_unit_test(any_shape_of_memory_needs_no_client)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
