@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import Array
-from ._elements import Element
+from ._elements import Element, cell_dtype
 from ._lib import check, lib
-from ._plan import cell_dtype
+from ._remote import Array
 from ._results import Finish
 from ._sources import address
 

@@ -333,9 +333,8 @@ def stats(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, wh
 
 
 def _without_nan(f: Callable[..., Any]) -> Signature:
-    """The signature of a function without the argument `nan`."""
-    whole = signature(f)
-    return whole.replace(parameters=[p for p in whole.parameters.values() if p.name != "nan"])
+    """The signature of a function without the argument `nan`, and without types, which help() would print as strings."""
+    return Signature([p.replace(annotation=p.empty) for p in signature(f).parameters.values() if p.name != "nan"])
 
 
 def _omitting(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy as np
 
 from . import _abi, _sources
-from ._arrays import Array, Operand, Remote, operand
+from ._arrays import Operand, operand
 from ._arrow import Flowing
-from ._elements import Element, float_code, part_code
+from ._elements import Element, cell_dtype, float_code, part_code
 from ._errors import EmptyError
 from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import lib
 from ._prepare import PLACES, Prepared, become_integers, roomy, without_nat
+from ._remote import Array, Remote
 from ._results import Finish, Make, shorter
 from ._sources import InPieces, InRows, Memory, Source, in_memory
 
@@ -22,13 +23,10 @@ if TYPE_CHECKING:
     from ._segments import Segments
 
 NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NAN_ERROR}
-CELL = {"f": "f8", "i": "i8", "u": "u8"}
-OTHERS = {_abi.F16: "f2", _abi.BF16: "u2", _abi.F32: "f4", _abi.U64: "u8"}
 MOST_ROWS_IN_RUNS = 4096  # of data that the daemon has: a reply holds as many results of any kind
 OF_SQUARES = ("var", "std", "sem", "rms", "sumsq", "norm2", "stats")
 MOST_STATES_OF_SQUARES = 1 << 17  # more of them take longer than a copy on the GPU: tests/bench/tuning/python.md
-STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("argmax", "u8"), ("min", ""), ("max", ""), ("sum", ""),
-         ("sum_high", "i8"), ("mean", "f8"), ("var", "f8"), ("std", "f8")]  # reduce_stats; "": of the class of the elements
+
 
 
 NO_VALUE = getattr(np, "_NoValue")  # what NumPy's own functions pass for a missing argument
@@ -72,16 +70,6 @@ class Plan:
         if found is None:
             raise error
         return found
-
-
-def cell_dtype(op: str, el: Element, out: int) -> np.dtype[Any]:
-    """NumPy's type of a cell as the library writes it."""
-    value = _abi.OPS[op].value
-    if value == "NUMBER":
-        return np.dtype("u8")
-    if value == "SUMMARY":
-        return np.dtype([(name, kind or CELL[el.kind]) for name, kind in STATS])
-    return np.dtype(OTHERS.get(out, "f8" if value == "REAL" or el.kind == "f" else CELL[el.kind]))
 
 
 def cells_of(op: str, el: Element, out: int, n: int, state: bool) -> tuple[Any, Any]:

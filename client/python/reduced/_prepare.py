@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _abi
-from ._arrays import PLAIN, Array, Operand, Remote, complete, operand, to_numpy
+from ._arrays import PLAIN, Operand, complete, operand, to_numpy
 from ._elements import Element, element, float_code, is_nan, shown
 from ._errors import NanError, OverflowError_
 from ._layout import axes_of
+from ._remote import Array, Remote
 
 if TYPE_CHECKING:
     from ._segments import Segments

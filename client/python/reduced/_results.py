@@ -5,11 +5,11 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ._arrays import Array
 from ._elements import NAT, float_code, shown
 from ._errors import OverflowError_
 from ._layout import Layout
 from ._prepare import Prepared, beyond
+from ._remote import Array
 
 Make = Callable[[Array, Prepared, Any], Any]  # several values a result: (values, what was reduced, shape with keepdims) -> the caller's
 
