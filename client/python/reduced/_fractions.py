@@ -54,7 +54,7 @@ class Fractional:
 
 
 class OfPairs:
-    """var, std or rms of complex numbers, from the states of their real and imaginary parts. Their sum is rounded once, then the root."""
+    """var, std, sem or rms of complex numbers, from the states of their real and imaginary parts. Their sum is rounded once, then the root."""
 
     def __init__(self, op: str, ddof: Any, out: int):
         self.op, self.root, (self.over, self.ddof) = op, op != "var", (Fraction(ddof).denominator, Fraction(ddof).numerator)
@@ -75,6 +75,8 @@ class OfPairs:
         else:
             top = sum(n * squares - total * total for total, squares in map(moments, pair)) * self.over
             below, unit = n * (n * self.over - self.ddof), LIMBS[len(pair[0])][1]
+        if self.op == "sem":
+            below *= n
         if special or below <= 0:
             return math.inf if special == 1 and self.op == "rms" else math.nan
         return nearest_ratio(top, below << -2 * unit, self.root, *self.form) if top else 0.0

@@ -14,7 +14,7 @@ from ._elements import Element, cell_dtype, float_code, part_code
 from ._errors import EmptyError
 from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import lib
-from ._prepare import PLACES, Prepared, become_integers, roomy, without_nat
+from ._prepare import OF_STATES, PLACES, Prepared, become_integers, roomy, without_nat
 from ._remote import Array, Remote
 from ._results import Finish, Make, shorter
 from ._sources import InPieces, InRows, Memory, Source, in_memory
@@ -194,7 +194,7 @@ def in_blocks(p: Prepared, layout: Layout, n: int) -> Source | None:
 
 def reply_code(p: Prepared) -> int:
     """reduce_dtype of a value that is to be rounded to a short float, or to be unsigned; 0: as it is."""
-    if p.element.parts == 2 and p.op in ("var", "std", "rms"):  # rounded when the parts are joined
+    if p.magnified is not None or p.element.parts == 2 and p.op in OF_STATES:  # rounded when the parts are joined
         return 0
     return out_code(p.op, p.element, p.wanted)
 
@@ -287,6 +287,18 @@ def in_pieces(flow: Flowing, found: Plan) -> Plan:
     return found
 
 
+def of_complex(p: Prepared, keepdims: bool, given: bool, initial: Any, out: Any) -> Plan:
+    """The plan for products of complex numbers, which this process computes."""
+    from ._complex import products
+    if initial is not None:
+        first_element(initial, p.element)
+    kept = tuple(i for i in range(len(p.shape)) if i not in p.axes or p.segments)
+    finish = Finish(p, Layout(kept, kept, 0, 1, True), (), keepdims, given, out, None)
+    finish.of_pairs = np.asarray
+    source, cells = products(p, finish, prod(finish.laid[i] for i in kept))
+    return Plan(p.op, p.element, _abi.Spec(size=ctypes.sizeof(_abi.Spec)), source, cells, finish, None)
+
+
 def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None,
          where: Any = None, ddof: Any = 0, nan: str = "propagate", offsets: Any = None, wrap: bool = False, make: Make | None = None,
          state: bool = False) -> Plan:
@@ -315,6 +327,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     p = Prepared(op, o, axis, dtype, where, nan, segments)
     if dtype is None:
         p.wanted = shorter(p.wanted, out)
+    if p.op == "prod" and p.element.parts == 2:
+        return of_complex(p, keepdims, dtype is not None, initial, out)
     flips = forwards(p)
     layout = lay(p)
     finish: Any = Finish(p, layout, flips, keepdims, dtype is not None, out, make)
@@ -323,8 +337,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     el, keep, few = p.element, [], in_blocks(p, layout, n)
     source = few or source_of(p, layout, flips)
     wide = not state and is_wide(p.op, el, p.wanted)
-    of_pairs = el.parts == 2 and p.op in ("var", "std", "rms")
-    states = state or wide or of_pairs or not whole
+    of_pairs = el.parts == 2 and p.op in OF_STATES
+    states = state or wide or of_pairs or not whole or p.magnified is not None and p.op == "sum"
     if p.keep is not None or p.moved or few or not isinstance(p.data, Remote) and (p.data is not o.data or el.dated):
         key = None  # what becomes of the elements depends on their values, or on where they lie
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
@@ -351,6 +365,9 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     elif not whole:
         from ._fractions import Fractional
         finish = Fractional(finish, p.op, el, spec, ddof)
+    elif p.magnified is not None:
+        from ._complex import Magnitudes
+        finish = Magnitudes(finish, p)
     elif wide:
         from ._wide import Wide
         finish = Wide(finish, p.op, p.wanted, 0 if one is None else int(one))
