@@ -2,11 +2,13 @@
 import doctest
 import importlib.util
 import inspect
+import os
 import re
 
 import numpy as np
 import pytest
 
+from conftest import BIN
 from pythonpackage import PACKAGE, package, reduced  # noqa: F401
 
 MODULES = sorted(p.stem for p in (PACKAGE / "reduced").glob("*.py") if p.stem not in ("dask", "_abi"))
@@ -14,8 +16,9 @@ MODULES = sorted(p.stem for p in (PACKAGE / "reduced").glob("*.py") if p.stem no
 
 @pytest.fixture
 def somewhere(tmp_path, monkeypatch):
-    """A folder for the files of examples."""
+    """A folder for the files of examples, and the programs."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
 
 
 @pytest.mark.parametrize("name", MODULES)
