@@ -1,7 +1,6 @@
 """What of complex numbers the library does not compute: products, and sums and maxima of magnitudes. Each is rounded once.
 
-A magnitude is the root of a sum of two squares. It is taken as a sum of two doubles, which has an error below 2**-97 of it. Where that
-leaves open how the result is rounded, whole numbers decide."""
+Magnitudes come as sums of two doubles. Where their error leaves open how the result is rounded, whole numbers decide."""
 from __future__ import annotations
 
 import math
@@ -13,7 +12,9 @@ import numpy as np
 from ._client import Client
 from ._elements import part_code
 from ._errors import TooLargeError
-from ._fractions import DOUBLE, FORMS, HEAD, SPECIAL, nearest, nearest_ratio
+from ._fractions import HEAD, SPECIAL
+from ._magnitudes import CLOSE, SMALL, UNIT, square
+from ._nearest import DOUBLE, FORMS, nearest, nearest_ratio
 from ._remote import Array
 from ._sources import Source
 
@@ -21,75 +22,10 @@ if TYPE_CHECKING:
     from ._prepare import Prepared
     from ._results import Finish
 
-SPLIT = float(2**27 + 1)
-CLOSE = 97  # log2 of a magnitude over its error
-BLOCK = 1 << 14  # elements
 BITS = 1 << 20  # of the exact product of one result
-UNIT = 1075  # bits after the point of a state of doubles, and of what is scaled here
-SMALL, LARGE = -900, 1000  # exponents between which two doubles have the whole precision
 
 
-# ---- magnitudes ----
-
-def product(a: Array, b: Array) -> tuple[Array, Array]:
-    """a * b as the sum of two doubles, exactly (Dekker)."""
-    p, (x, u), (y, v) = a * b, halves(a), halves(b)
-    return p, x * y - p + x * v + u * y + u * v
-
-
-def halves(a: Array) -> tuple[Array, Array]:
-    c = SPLIT * a
-    high = c - (c - a)
-    return high, a - high
-
-
-def magnitudes(z: Array) -> tuple[Array, Array]:
-    """|z| as the sum of two doubles. The first one is |z| rounded once."""
-    flat, found = np.ascontiguousarray(z).reshape(-1), np.empty((2, z.size))
-    for i in range(0, z.size, BLOCK):
-        found[:, i:i + BLOCK] = of_block(flat[i:i + BLOCK])
-    return found[0].reshape(z.shape), found[1].reshape(z.shape)
-
-
-def of_block(z: Array) -> tuple[Array, Array]:
-    with np.errstate(all="ignore"):
-        x, y = np.abs(z.real).astype(float), np.abs(z.imag).astype(float)
-        large, small = np.maximum(x, y), np.minimum(x, y)
-        _, e = np.frexp(large)
-        (p, p_low), (q, q_low) = (product(a, a) for a in (np.ldexp(large, -e), np.ldexp(small, -e)))
-        s = p + q
-        rest = q - (s - p) + (p_low + q_low)
-        r = np.sqrt(s)
-        t, t_low = product(r, r)
-        low = np.where(r > 0, (s - t - t_low + rest) / (2 * r), 0.0)
-        high = r + low
-        low = low - (high - r)
-        size, gap, error = np.abs(low), np.spacing(high), np.ldexp(high, -CLOSE)
-        unsure = (np.abs(size - gap / 2) <= error) | (np.abs(size - gap / 4) <= error) | (e > LARGE) | (e < SMALL)
-        high, low, finite = np.ldexp(high, e), np.ldexp(low, e), np.isfinite(large) & np.isfinite(small)
-        if not finite.all():
-            high, low = np.where(finite, high, np.hypot(x, y)), np.where(finite, low, 0.0)
-    for i in np.flatnonzero(finite & (large > 0) & unsure).tolist():
-        high[i], low[i] = by_whole_numbers(float(x[i]), float(y[i]))
-    return high, low
-
-
-def square(x: float, y: float) -> int:
-    """x * x + y * y in units of 2**(-2 * UNIT)."""
-    return int(sum((n << UNIT - d.bit_length() + 1) ** 2 for n, d in (x.as_integer_ratio(), y.as_integer_ratio())))
-
-
-def by_whole_numbers(x: float, y: float) -> tuple[float, float]:
-    """The same for two parts that are not both 0."""
-    s = square(x, y)
-    high = nearest_ratio(s, 1 << 2 * UNIT, True, *DOUBLE)
-    if math.isinf(high):
-        return high, 0.0
-    more = max(0, 2 * CLOSE - s.bit_length() // 2)
-    n, d = high.as_integer_ratio()
-    low = math.isqrt(s << 2 * more) - (n << UNIT + more - d.bit_length() + 1)
-    return high, math.ldexp(low, -UNIT - more) if low.bit_length() < 1000 else float(Fraction(low, 1 << UNIT + more))
-
+# ---- sums and maxima of magnitudes ----
 
 def exact_sum(line: Array, form: tuple[int, int]) -> float:
     """The sum of magnitudes. If all roots are rational it is known; else it is irrational, and some number of digits says how it is rounded."""

@@ -140,7 +140,7 @@ class Prepared:
 
     def magnitudes(self) -> None:
         """Magnitudes as doubles: two for each one that is added."""
-        from ._complex import magnitudes
+        from ._magnitudes import magnitudes
         high, low = magnitudes(self.magnified)
         self.op, self.element, self.data = MAGNITUDES[self.op], element(high.dtype), high
         if self.op == "sum":

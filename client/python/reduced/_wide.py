@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ._elements import part_code
-from ._fractions import DOUBLE, FORMS, nearest
+from ._nearest import DOUBLE, FORMS, nearest
 from ._remote import Array
 from ._results import Finish
 
