@@ -34,7 +34,7 @@ def test_whatever_numpy_makes_an_array_of(package, make):  # noqa: F811
 
 
 VIEWS = {"repeated": lambda a: np.broadcast_to(a[3, 4, 5], a.shape), "rows again": lambda a: np.broadcast_to(a[:1], a.shape), "steps": lambda a: a[::2, ::3],
-         "backwards": lambda a: a[::-1, :, ::-1], "windows": lambda a: np.lib.stride_tricks.sliding_window_view(a, 3, 1), "turned": lambda a: a.transpose(2, 0, 1)[::2]}
+         "backwards": lambda a: a[::-1, :, ::-1], "windows": lambda a: np.lib.stride_tricks.sliding_window_view(a, 3, 1), "turned": lambda a: a.transpose(2, 0, 1)[::2], "columns": lambda a: a[:, :, ::2]}
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -44,7 +44,7 @@ def test_views_are_copied_in_blocks(package, view, monkeypatch):  # noqa: F811
     for dtype in ("f8", "f4", "i2", "?", "M8[s]"):
         x = VIEWS[view]((a * 1000).astype("i8").astype(dtype))
         ops = ("max", "argmin") if x.dtype.kind == "M" else ("sum", "mean", "max", "argmax", "stats", "count_nonzero")
-        for op, axis, masks in itertools.product(ops, (None, 0, -1, (0, 1), (1, 2)), (False, True)):
+        for op, axis, masks in itertools.product(ops, (None, 0, 1, -1, (0, 1), (0, 2), (1, 2)), (False, True)):
             kw = {"where": np.arange(x.size).reshape(x.shape) % 11 > 0} if masks else {}
             f = getattr(package, op)
             monkeypatch.setattr(_sources, "COPIED", 1 << 40)
@@ -62,6 +62,13 @@ def test_views_take_little_memory(package):  # noqa: F811
     windows = np.lib.stride_tricks.sliding_window_view(np.arange(2.0**20), 40)  # 336 MB
     assert package.max(windows, axis=-1)[7] == 46
     assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    tall, wide = np.ones((2**21, 20))[:, ::2], np.ones((4, 2**23))[:, ::2]  # 160 MB and 128 MB
+    tracemalloc.reset_peak()
+    before = tracemalloc.get_traced_memory()[0]
+    assert package.sum(tall, axis=0).tolist() == [2.0**21] * 10 and package.argmax(tall, axis=0).tolist() == [0] * 10
+    assert package.sum(tall[:, 3]) == 2.0**21 and package.mean(wide, axis=1, where=np.broadcast_to(True, wide.shape)).tolist() == [1.0] * 4
+    assert tracemalloc.get_traced_memory()[1] - before < 50 << 20
+    del tall, wide
     tracemalloc.stop()
 
 

@@ -178,18 +178,19 @@ def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
 
 
 def in_blocks(p: Prepared, layout: Layout, n: int) -> Source | None:
-    """The source of many elements that do not lie in order, such as repeated ones and windows, without a copy of them all. None: they
-    are in order, few, or columns."""
-    if isinstance(p.data, Remote) or p.data.nbytes <= _sources.COPIED or p.segments or not layout.by_row or layout.planes > 1 \
+    """The source of many elements that do not lie in order, such as repeated ones, windows and columns, without a copy of them all. It has
+    the elements of a result in a line. None: they are in order, or few."""
+    if isinstance(p.data, Remote) or p.data.nbytes <= _sources.COPIED or p.segments or layout.planes > 1 \
             or p.filename is not None and p.data.flags.c_contiguous:
         return None
     a, keep = p.data.transpose(layout.order), None if p.keep is None else p.keep.transpose(layout.order)
     if a.flags.c_contiguous:
         return None
+    view = p.element.view
     if n == 1:
-        view = p.element.view
         return InPieces(_sources.blocks(a, keep), lambda x, k: (x.view(view), k), a.nbytes, keep is not None)
-    return InRows(a, keep, n // len(a)) if layout.kept and n % len(a) == 0 and layout.order[0] in layout.kept else None
+    lines = layout.kept + tuple(i for i in layout.order if i not in layout.kept)
+    return InRows(p.data.transpose(lines), None if p.keep is None else p.keep.transpose(lines), len(layout.kept), view)
 
 
 def reply_code(p: Prepared) -> int:
@@ -343,7 +344,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         key = None  # what becomes of the elements depends on their values, or on where they lie
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
                      flags=_abi.WRAP * wrap | _abi.STATES_OUT * states)
-    if not layout.by_row and source.nbytes:
+    if not layout.by_row and few is None and source.nbytes:
         spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
     if layout.planes > 1 and source.nbytes:
         spec.planes = layout.planes

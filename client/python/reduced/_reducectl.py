@@ -115,10 +115,10 @@ def together(values: list[Any], out: str, wanted: Any) -> Any:
     first = values[0]
     if isinstance(first, tuple):
         columns = zip(first._fields, zip(*values))  # type: ignore[attr-defined]
-        return type(first)(*(together(list(column), "i64" if name in COUNTS else out, wanted) for name, column in columns))  # type: ignore[arg-type]
-    kind = None if isinstance(first, (bool, float)) else INTEGERS.get(out)
+        return type(first)(*(together(list(column), "i64" if name in COUNTS else out, wanted) for name, column in columns))
+    kind: Any = None if isinstance(first, (bool, float)) else INTEGERS.get(out)
     if kind is not None and not all(np.iinfo(kind).min <= x <= np.iinfo(kind).max for x in values):
-        kind = np.dtype(object)  # sums of stats have 128 bits
+        kind = object  # sums of stats have 128 bits
     return np.array(values, wanted or kind)
 
 
