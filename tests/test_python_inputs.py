@@ -196,7 +196,9 @@ def test_a_memmap_is_read_from_its_file(package, tmp_path):  # noqa: F811
     for view, axis in ((mapped, None), (mapped, 1), (mapped[7:31], 1), (mapped[3:], None)):
         p = make_plan("sum", view, axis)
         assert np.array_equal(_run.run(p), package.sum(np.array(view), axis=axis)) and isinstance(p.source, FileRange)
-    assert _run.run(plan := make_plan("sum", mapped)) == package.sum(np.array(mapped)) and plan.result.path == _abi.PATH_FILE
+    plan = make_plan("sum", mapped)
+    plan.result = _abi.Result(size=ctypes.sizeof(_abi.Result))
+    assert _run.run(plan) == package.sum(np.array(mapped)) and plan.result.path == _abi.PATH_FILE
     assert np.array_equal(package.max(mapped, axis=0), a.max(0)) and package.sum(mapped[::2]) == package.sum(a[::2])
     private = np.load(path, mmap_mode="c")
     private[0, 0] = 1e300  # which the file does not have

@@ -58,7 +58,7 @@ class Plan:
         self.op, self.element, self.spec, self.source, self.cells, self.finish, self.keep = op, el, spec, source, cells, finish, keep
         self.recipe: Recipe | None = None  # one that later plans may share
         self.of_nothing: Callable[[Any], Any] | None = None  # gives the value where no element can be chosen; None: an error
-        self.result = _abi.Result(size=ctypes.sizeof(_abi.Result))
+        self.result: Any = None  # a struct for what the library says of it, if somebody wants to know
 
     def value(self) -> Any:
         """What the caller gets, once the cells are written."""
@@ -307,8 +307,9 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     the results are partial states."""
     if nan not in NANS:
         raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
-    initial, where = (None if x is NO_VALUE else x for x in (initial, where))
-    ddof = divisor(op, ddof)
+    initial, where = None if initial is NO_VALUE else initial, None if where is NO_VALUE else where
+    if ddof.__class__ is not int or ddof < 0:
+        ddof = divisor(op, ddof)
     whole = type(ddof) is int
     o, key = operand(a, flows=True), None
     if isinstance(o.data, Flowing):
