@@ -308,7 +308,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if nan not in NANS:
         raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
     initial, where = None if initial is NO_VALUE else initial, None if where is NO_VALUE else where
-    if ddof.__class__ is not int or ddof < 0:
+    if ddof.__class__ is not int or not 0 <= ddof < 2**32:
         ddof = divisor(op, ddof)
     whole = type(ddof) is int
     o, key = operand(a, flows=True), None
