@@ -651,6 +651,7 @@ def test_another_users_daemon(start, scratch, monkeypatch):
             np.save(scratch / "mine.npy", long)
             os.chmod(scratch / "mine.npy", 0o600)
             p = _plan.plan("sum", reduced.file(scratch / "mine.npy"))
+            p.result = _abi.Result(size=ctypes.sizeof(_abi.Result))
             assert _run.run(p, client) == reduced.sum(long, client=client) and p.result.path == _abi.PATH_FILE
         with pytest.raises(reduced.BadHandleError):  # resident data belong to a user, too
             reduced.Resident("of-the-daemons-user", client=client)

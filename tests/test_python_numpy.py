@@ -1,4 +1,5 @@
 """Every reduction of the package against exact arithmetic and NumPy: types, axes, orders, masks, dates, complex numbers."""
+import decimal
 import fractions
 import itertools
 import math
@@ -474,14 +475,16 @@ def test_complex_numbers(package):  # noqa: F811
     assert package.var(z, axis=1).tolist() == [complex_exactly("var", line) for line in z]
     assert type(package.sum(z)) is complex and package.sum(np.ones((2, 3), "c8"), axis=0).dtype == "c8"
     assert package.count_nonzero([0, 1j]) == 1 and package.all([1j, 0]) is False
-    for name in ("min", "argmax", "prod", "ptp"):
+    for name in ("min", "argmax", "ptp"):
         with pytest.raises(TypeError, match="complex"):
             getattr(package, name)(z)
 
 
 def complex_exactly(op, z, ddof=0):
-    """var, std or rms of complex numbers as a double: one rounding of both parts together."""
+    """var, std, sem or rms of complex numbers as a double: one rounding of both parts together."""
     parts = z.real.tolist(), z.imag.tolist()
+    if op == "sem":
+        return exact_root(sum(exact_variance(part, fractions.Fraction(ddof)) for part in parts) / len(z))
     if op == "rms":
         return exact_root(sum(fractions.Fraction(x) ** 2 for part in parts for x in part) / len(z))
     found = sum(exact_variance(part, fractions.Fraction(ddof)) for part in parts)
@@ -494,7 +497,7 @@ def test_complex_moments_are_rounded_once(package, dtype):  # noqa: F811
     r = np.random.default_rng(7)
     z = (r.standard_normal((100, 3)) + 1j * r.standard_normal((100, 3))).astype(dtype)
     single = np.dtype(dtype).char == "F"
-    for op, kw in (("var", {}), ("var", {"ddof": 1}), ("var", {"ddof": 0.5}), ("std", {}), ("std", {"ddof": 1}), ("rms", {})):
+    for op, kw in (("var", {}), ("var", {"ddof": 1}), ("var", {"ddof": 0.5}), ("std", {}), ("std", {"ddof": 1}), ("rms", {}), ("sem", {"ddof": 1}), ("sem", {"ddof": 0})):
         f = getattr(package, op)
         expected = [complex_exactly(op, line, **kw) for line in z]
         assert [f(line, **kw) for line in z] == expected, (op, kw)
@@ -523,6 +526,95 @@ def test_parts_of_complex_numbers_are_joined_before_they_are_rounded(package):  
         f = getattr(package, name)
         rows = f(a, axis=1)
         assert rows.dtype == "f4" and rows.tolist() == [float(np.float32(f(row))) for row in a]
+
+
+def magnitude(z):
+    """|z| in 250 digits."""
+    with decimal.localcontext(decimal.Context(prec=250)):
+        return (decimal.Decimal(float(z.real)) ** 2 + decimal.Decimal(float(z.imag)) ** 2).sqrt()
+
+
+def norm_exactly(z, order, dtype):
+    """The norm of order 1 or inf, from magnitudes in 250 digits. Sums of them that lie halfway between two floats have few digits."""
+    with decimal.localcontext(decimal.Context(prec=250)):
+        found = fractions.Fraction(sum(map(magnitude, z), decimal.Decimal(0)) if order == 1 else max(map(magnitude, z)))
+    if np.dtype(dtype).itemsize == 8:
+        return float(found)
+    low = np.float32(float(found))  # at most one step away
+    near = [np.nextafter(low, np.float32(-np.inf)), low, np.nextafter(low, np.float32(np.inf))]
+    return float(min(near, key=lambda x: (abs(fractions.Fraction(float(x)) - found), x.view("u4") & 1)))
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+@pytest.mark.parametrize("order", [1, np.inf])
+def test_norms_of_complex_numbers_are_rounded_once(package, dtype, order):  # noqa: F811
+    r, real = np.random.default_rng(SEED), "f4" if dtype == "c8" else "f8"
+    whole = np.array([[3 + 4j, 2.0**24 - 4], [5 + 12j, 2.0**24 - 12], [8 + 15j, 2.0**24 + 2 - 16], [2.0**24, 1j]])  # halfway between floats of 32 bits
+    shape = (20, 4)
+    for z in (r.standard_normal(shape) + 1j * r.standard_normal(shape), r.integers(-9, 9, shape) + 1j * r.integers(-9, 9, shape), whole,
+              r.standard_normal(shape) * 2.0 ** r.integers(-140, 120, shape) + 1j * r.standard_normal(shape) * 2.0 ** r.integers(-140, 120, shape)):
+        z = z.astype(dtype)
+        expected = [norm_exactly(row, order, real) for row in z]
+        for a, axis in ((z, 1), (z.T, 0), (z[:, ::-1], -1)):
+            rows = package.norm(a, order, axis=axis)
+            assert rows.dtype == real and rows.tolist() == expected
+        assert [package.norm(row, order) for row in z] == [norm_exactly(row, order, "f8") for row in z]
+        assert package.norm(z.ravel(), order, offsets=[0, z.shape[1], z.shape[1], 2 * z.shape[1]]).tolist() == [expected[0], 0.0, expected[1]]
+        assert package.norm(z[0], order, where=np.arange(z.shape[1]) < 1) == norm_exactly(z[0, :1], order, "f8")
+
+
+def test_a_magnitude_that_seems_to_lie_between_two_floats(package):  # noqa: F811
+    """As a double it does, and its other digits say how it is rounded to 32 bits."""
+    m = np.arange(2**24 + 1, 2**24 + 2**14, 2)
+    y = np.sqrt(2.0 * m - 1).astype("f4")  # so that y^2 is about m^2 - (m - 1)^2
+    units = np.round(y.astype("f8") * 2**12).astype("i8")  # whole ones, of which y has some
+    beyond = units * units - (2 * m - 1) * 2**24
+    found = np.flatnonzero((np.abs(beyond) < 2**19) & (beyond != 0))  # less than a digit of a double
+    z = (m[found] - 1 + 1j * y[found]).astype("c8")
+    assert len(found) > 20 and len(set(beyond[found] > 0)) == 2
+    for order in (1, np.inf):
+        assert package.norm(z, order, axis=()).tolist() == [norm_exactly([x], order, "f4") for x in z]
+
+
+def test_norms_at_the_ends_of_the_range(package):  # noqa: F811
+    assert package.norm([3e300 + 4e300j] * 3, 1) == 1.5e301 and package.norm([1e308 + 1e308j] * 2, 1) == np.inf
+    assert package.norm([5e-324 + 5e-324j] * 3, 1) == 2e-323 and package.norm([5e-324 + 5e-324j], np.inf) == 5e-324
+    for order in (1, np.inf):
+        assert package.norm([complex(np.inf, np.nan), 1], order) == np.inf and np.isnan(package.norm([complex(1, np.nan), 1], order))
+        assert package.norm([complex(1, np.nan), 2j], order, nan="omit") == 2.0 and package.norm(np.empty(0, "c8"), order) == 0.0
+
+
+def product_exactly(z):
+    a, b = fractions.Fraction(1), fractions.Fraction(0)
+    for x in z.tolist():
+        c, d = fractions.Fraction(x.real), fractions.Fraction(x.imag)
+        a, b = a * c - b * d, a * d + b * c
+    return complex(float(a), float(b))
+
+
+@pytest.mark.parametrize("dtype", ["c8", "c16"])
+def test_products_of_complex_numbers_are_exact(package, dtype):  # noqa: F811
+    r = np.random.default_rng(SEED)
+    for z in (r.standard_normal((20, 5)) + 1j * r.standard_normal((20, 5)), r.integers(-3, 4, (20, 5)) + 1j * r.integers(-3, 4, (20, 5))):
+        z = z.astype(dtype)
+        expected = [product_exactly(row) for row in z]
+        assert [package.prod(row) for row in z] == expected
+        for a, axis in ((z, 1), (z.T, 0), (z[:, ::-1], -1)):
+            assert package.prod(a, axis=axis).dtype == dtype and package.prod(a, axis=axis).tolist() == np.array(expected).astype(dtype).tolist()
+        assert package.prod(z.ravel(), offsets=[0, 5, 5, 10]).tolist() == np.array([expected[0], 1, expected[1]]).astype(dtype).tolist()
+        assert package.prod(z.T, axis=0, offsets=[0, 2, 5]).tolist()[0] == np.array([product_exactly(row[:2]) for row in z]).astype(dtype).tolist()
+        assert package.prod(z[0], where=[True, False, True, False, True]) == product_exactly(z[0, ::2]) and package.prod(z, axis=(0, 1), keepdims=True).shape == (1, 1)
+    assert package.prod([1e200 + 1e200j, 1e200, 1e-300]) == 1e100 + 1e100j and package.prod(np.empty(0, dtype)) == 1 and package.prod(np.ones((2, 0), dtype), axis=1).tolist() == [1, 1]
+    assert package.nanprod([2j, complex(np.nan, 1), 3]) == 6j and np.isnan(package.prod([complex(np.inf, 0), 1j])) and package.prod([1, 2], dtype=complex) == 2
+    masked = package.prod(np.ma.array([[2j, 3], [4, 5]], mask=[[False, True], [False, True]]), axis=0)
+    assert masked.tolist() == [8j, None] and package.submit("prod", [2j, 3]).result() == 6j and package.many([("prod", [1j, 2])]) == [2j]
+    out = np.zeros(2, dtype)
+    assert package.prod(np.array([[1j, 2], [3, 4j]]), axis=0, out=out) is out and out.tolist() == [3j, 8j]
+    with pytest.raises(package.TooLargeError, match="limit is 1048576") as e:
+        package.prod(np.full(2**15, 1 / 3 + 1j / 7))
+    assert e.value.limit == 2**20
+    with pytest.raises(TypeError, match="initial"):
+        package.prod([1j], initial=2)
 
 
 def test_magnitudes_do_not_depend_on_strides(package):  # noqa: F811

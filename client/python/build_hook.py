@@ -5,6 +5,7 @@ own command line) and $REDUCED_WHEEL_TAG (the platform that its glibc allows; li
 import os
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -26,3 +27,7 @@ class BuildHook(BuildHookInterface):
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{os.environ.get('REDUCED_WHEEL_TAG', 'linux_x86_64')}"
         build_data["force_include"] = {str(folder / "wheel" / name): f"reduced/bin/{name}" for name in (*PROGRAMS, "libreduce.so")}
+        stubs = folder / "wheel" / "stubs"
+        stubs.mkdir(exist_ok=True)
+        subprocess.run([sys.executable, str(ROOT / "client/python/stubs.py"), str(stubs)], check=True)
+        build_data["force_include"].update({str(p): f"reduced/{p.name}" for p in stubs.glob("*.pyi")})

@@ -41,11 +41,11 @@ def escape(line):
 
 
 def prose(text, paragraph=".PP"):
-    """Paragraphs; examples as they stand."""
+    """Paragraphs; examples, and what is indented, as they stand."""
     out = []
     for block in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in block.split("\n")]
-        if lines[0].startswith(">>>"):
+        if lines[0].startswith(">>>") or block[0].isspace():
             own = len(block) - len(block.lstrip())
             out += [paragraph, ".nf", *(escape("    " + line[own:] if line[:own].isspace() else "    " + line) for line in block.split("\n")), ".fi"]
         else:

@@ -2,6 +2,7 @@
  *
  *   sniff.c        what the first bytes of a file say it is (pure)
  *   directory.c    the arrays of a file: "dtype, byte order, offset, length, shape"
+ *   read_directory.c   the same, filled by the reader of its kind        array_pull.c   the elements of one as a stream
  *   zip.c          central directories (pure)         npz.c     .npz: a zip archive of .npy files
  *   safetensors.c  headers of safetensors (pure)      hdf5.c    HDF5 and netCDF-4, read by the program reducectl-hdf5
  *   pull.c         streams of bytes                   inflate.c, unzstd.c   decoders
@@ -69,7 +70,8 @@ ctl_pull *ctl_inflate(ctl_pull *from, uint64_t bytes, uint32_t crc, int *err, ch
 /* Have `bytes` bytes at `offset` this CRC? 0, or a reduce_err with `why`. */
 int ctl_check_crc(int fd, uint64_t offset, uint64_t bytes, uint32_t want, char why[CTL_WHY]);
 ctl_pull *ctl_unzstd(ctl_pull *from, int *err, char why[CTL_WHY]);
-/* ---- directory.c ---- */
+
+/* ---- directory.c, read_directory.c, array_pull.c ---- */
 
 typedef enum ctl_coding { CTL_PLAIN, CTL_DEFLATED, CTL_BY_HDF5 } ctl_coding;
 

@@ -1,8 +1,6 @@
-/* The arrays of a file. */
-#include <inttypes.h>
+/* The list of the arrays of a file. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/ctl/formats/container.h"
 
@@ -95,48 +93,4 @@ bool ctl_array_shape(ctl_array *a, size_t dims, const uint64_t *shape)
     if (zero)
         a->count = 0;
     return (zero || !huge) && a->count <= CTL_MAX_COUNT;
-}
-
-int ctl_directory_read(ctl_directory *d, ctl_kind kind, int fd, uint64_t size, bool stored, char why[CTL_WHY])
-{
-    *d = (ctl_directory){0};
-    int err = kind == CTL_IS_ZIP           ? ctl_npz_list(d, fd, size, why)
-              : kind == CTL_IS_SAFETENSORS ? ctl_safetensors_list(d, fd, size, why)
-                                           : ctl_hdf5_list(d, fd, size, stored, NULL, why);
-    if (!err && d->n == 0) {
-        snprintf(why, CTL_WHY, "it holds no arrays");
-        err = REDUCE_E_TYPE;
-    }
-    if (err)
-        ctl_directory_free(d);
-    return err;
-}
-
-/* The first `n` bytes are not elements. */
-static int skip(ctl_pull *p, uint64_t n, char why[CTL_WHY])
-{
-    uint8_t piece[4096];
-    while (n) {
-        long got = ctl_pull_full(p, piece, n < sizeof piece ? (size_t)n : sizeof piece, why);
-        if (got <= 0)
-            return got ? p->err : REDUCE_E_IO;
-        n -= (uint64_t)got;
-    }
-    return 0;
-}
-
-ctl_pull *ctl_array_pull(int fd, const ctl_array *a, int *err, char why[CTL_WHY])
-{
-    if (a->coding == CTL_BY_HDF5)
-        return ctl_hdf5_pull(fd, a, err, why);
-    if (lseek(fd, (off_t)a->offset, SEEK_SET) < 0) {
-        snprintf(why, CTL_WHY, "cannot seek");
-        *err = REDUCE_E_IO;
-        return NULL;
-    }
-    ctl_pull *p = ctl_inflate(ctl_pull_fd(fd, a->stored), a->unpacked, a->crc, err, why);
-    if (!p || !(*err = skip(p, a->skip, why)))
-        return p;
-    ctl_pull_close(p);
-    return NULL;
 }

@@ -1,4 +1,4 @@
-"""reduced: exact reductions by the daemon `reduced`, with NumPy's signatures.
+"""Exact reductions by the daemon `reduced`, with NumPy's signatures.
 
 A floating-point result is the exact real result, rounded once: the same bits on every CPU and GPU, in any order and chunks. The first
 call starts a private daemon if none runs.
@@ -6,9 +6,27 @@ call starts a private daemon if none runs.
 >>> import reduced
 >>> reduced.sum([0.1] * 10)
 1.0
+
+What there is, each with its own help:
+
+    whole arrays, axes    sum prod mean var std sem rms min max ptp argmin argmax any all count_nonzero norm bits
+                          nansum nanprod nanmean nanvar nanstd nanmin nanmax nanargmin nanargmax
+    several values        minmax stats
+    files                 file
+    parts to be merged    state State
+    pieces, one by one    stream Stream
+    many, or later        many submit Task reduced.aio
+    data that stay        put Resident residents
+    the connection        Client TLS Info Gpu
+    Dask and xarray       reduced.dask
+    notebooks             %load_ext reduced
+
+They take numbers, lists, arrays of NumPy, masked arrays, tables and series of pandas, Polars and Arrow, tensors on a GPU, and resident
+data. A request that fails raises a kind of Error.
 """
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from ._client import TLS, Client, Gpu, Info
@@ -43,12 +61,25 @@ _LATER = {"submit": "_jobs", "many": "_jobs", "Task": "_jobs", "stream": "_strea
           "magic": "magic", "dask": "dask"}
 
 
+def _public(found: Any) -> Any:
+    """Show an object as one of this package, whichever module has it. help() would print annotations as strings; the stubs have types."""
+    found.__module__ = __name__
+    if isinstance(found, FunctionType):
+        found.__annotations__ = {}
+    return found
+
+
+for _name in __all__:
+    if _name in globals():
+        _public(globals()[_name])
+
+
 def __getattr__(name: str) -> Any:
     if name not in _LATER:
         raise AttributeError(f"module 'reduced' has no attribute {name!r}")
     from importlib import import_module
     module = import_module(f".{_LATER[name]}", __name__)
-    value = getattr(module, name) if _LATER[name].startswith("_") else module
+    value = _public(getattr(module, name)) if _LATER[name].startswith("_") else module
     globals()[name] = value
     return value
 

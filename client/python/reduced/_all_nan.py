@@ -5,11 +5,12 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ._arrays import Remote, operand
+from ._again import reduce
+from ._arrays import operand
 from ._arrow import Flowing
 from ._elements import NAT, float_code, is_nan
-from ._functions import count_nonzero
 from ._prepare import kept
+from ._remote import Remote
 from ._results import put_out
 
 
@@ -27,7 +28,7 @@ def fill(f: Callable[..., Any], a: Any, axis: Any, out: Any, keepdims: bool, whe
     beyond = np.int64(NAT + 1 if least else ~NAT).view(x.dtype) if dated else np.asarray(-np.inf if least else np.inf).astype(x.dtype)
     numbers = ~is_nan(x)
     values = np.asarray(f(np.where(numbers, x, beyond), axis, None, keepdims, None, where, offsets=offsets, **kw)).astype(x.dtype)
-    counts = count_nonzero(numbers, axis, keepdims=keepdims, where=where, offsets=offsets, **kw)
+    counts = reduce("count_nonzero", numbers, axis, keepdims=keepdims, where=where, offsets=offsets, **kw)
     values = np.where(counts, values, np.array("NaT" if dated else np.nan).astype(x.dtype))
     if out is not None:
         return put_out(values, out, f.__name__)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import _device
-from ._arrow import STRUCT, Array, Piece, bits, kind_of, same_type, side_by_side
+from ._arrow_layout import STRUCT, Array, Piece, bits, kind_of, same_type, side_by_side
 from ._device import LEGACY_STREAM, Tensor
 
 

@@ -14,9 +14,9 @@ from typing import Any, Callable, Iterator, NamedTuple, Sequence
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Remote
 from ._client import Client
 from ._errors import AuthError, BadHandleError, Error
+from ._remote import Array, Remote
 from ._sources import Memory, Source, address
 
 CUDA, CUDA_MANAGED, CPU = 2, 13, 1  # DLDeviceType

@@ -25,6 +25,10 @@ class Element(NamedTuple):
 FLOATS = {"f2": _abi.F16, "f4": _abi.F32, "f8": _abi.F64}
 INTEGERS = {"i1": _abi.I8, "u1": _abi.U8, "i2": _abi.I16, "u2": _abi.U16, "i4": _abi.I32, "u4": _abi.U32, "i8": _abi.I64, "u8": _abi.U64}
 NAT = np.iinfo(np.int64).min
+CELL = {"f": "f8", "i": "i8", "u": "u8"}
+OTHERS = {_abi.F16: "f2", _abi.BF16: "u2", _abi.F32: "f4", _abi.U64: "u8"}
+STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("argmax", "u8"), ("min", ""), ("max", ""), ("sum", ""),
+         ("sum_high", "i8"), ("mean", "f8"), ("var", "f8"), ("std", "f8")]  # reduce_stats; "": of the class of the elements
 _known: dict[np.dtype[Any], Element] = {}
 
 
@@ -96,3 +100,13 @@ def agreed(kinds: list[np.dtype[Any]], name: str) -> np.dtype[Any]:
             or found.kind == "m" and any(k.kind != "m" for k in kinds):
         raise TypeError(f"{name}: {names} have no common type; convert them first")
     return found
+
+
+def cell_dtype(op: str, el: Element, out: int) -> np.dtype[Any]:
+    """NumPy's type of a cell as the library writes it."""
+    value = _abi.OPS[op].value
+    if value == "NUMBER":
+        return np.dtype("u8")
+    if value == "SUMMARY":
+        return np.dtype([(name, kind or CELL[el.kind]) for name, kind in STATS])
+    return np.dtype(OTHERS.get(out, "f8" if value == "REAL" or el.kind == "f" else CELL[el.kind]))

@@ -1,4 +1,4 @@
-"""Files as arrays whose bytes the daemon reads itself."""
+"""Files as arrays whose bytes the daemon reads itself, and reductions of files of other kinds."""
 from __future__ import annotations
 
 import os
@@ -9,19 +9,42 @@ from typing import Any
 
 import numpy as np
 
-from ._state import dtype_of
+from . import _abi
+from ._state import OTHER_NAMES, dtype_of
 
 
-def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, offset: int = 0, order: Any = "C") -> np.ndarray[Any, Any]:
+def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, offset: int = 0, order: Any = "C", *, op: str | None = None,
+         member: str | None = None, nan: str = "propagate", out: Any = None, client: Any = None, deadline: float | None = None, **options: Any) -> Any:
     """The array of a .npy file, or of raw elements of `dtype` from byte `offset` on. Reductions pass the file to the daemon, so that
     its bytes do not pass through this process. It is a read-only memmap.
 
     >>> np.save("m.npy", np.array([[1e16, 1, -1e16], [3, 4, 5]]))
     >>> reduced.sum(reduced.file("m.npy"), axis=1)
     array([ 1., 12.])
+
+    With `op`, also in second place, it is the value of that reduction of any file that reducectl(1) reads: .npz, safetensors, HDF5,
+    netCDF, tables as text, packed by gzip or zstd, .npy and raw elements. `member` is an array or a column of it. Options are those of
+    reducectl: `axis` `rows` `ddof` `initial` `mask` `offsets` (both the name of a file) `wrap` `text` `header` `delimiter` `decimal` `quote` `comment`
+    `skip_lines` `missing` `verify`, and `unpack=False` and `scale=False`. The file is read by pieces in another process, in little memory.
+    Several results are one array in C order, those of several members a dict. Numbers are Python's, float64, int64 or uint64; `out` is another type.
+
+    >>> np.savez("m.npz", x=np.array([[1e16, 1, -1e16], [3, 4, 5]]), y=np.arange(4))
+    >>> reduced.file("m.npz", "sum", member="x", axis=1)
+    array([ 1., 12.])
+    >>> reduced.file("m.npz", "max")
+    {'x': 1e+16, 'y': 3}
     """
     if not isinstance(path, (str, bytes, os.PathLike)):
         raise TypeError(f"path is the name of a file, not {path!r:.60}")
+    if op is None and isinstance(dtype, str) and (dtype in _abi.OPS or dtype in OTHER_NAMES):
+        op, dtype = dtype, None
+    if op is not None:
+        if shape is not None or offset or order != "C":
+            raise TypeError("file() with `op` has no `shape`, `offset` or `order`; reduce file(...) of raw elements instead")
+        from ._reducectl import reduce_file
+        return reduce_file(path, op, dtype, member, nan, out, client, deadline, options)
+    if member is not None or out is not None or deadline is not None or client is not None or options:
+        raise TypeError(f"file() needs `op` for {', '.join(options) or 'member, out, client and deadline'}")
     if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
         raise ValueError(f"path: {os.fspath(path)!r} is not a regular file; a stream reduces what comes in pieces")
     if dtype is None:
@@ -55,7 +78,7 @@ def other_format(path: Any) -> str:
     if head.startswith(b"\x93NUMPY"):
         return f"{name!r} is not a .npy file of numbers: it is cut off, or holds Python objects"
     known = next((end for end in READ_BY_REDUCECTL if name.lower().endswith(end)), None)
-    how = f"; `reducectl OP {name}` reduces a {known} file" if known else ""
+    how = f"; file({name!r}, op) reduces a {known} file" if known else ""
     return f"{name!r} is not a .npy file that can be reduced{how}"
 
 

@@ -10,19 +10,17 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import Array
-from ._elements import Element
+from ._elements import Element, cell_dtype
 from ._lib import check, lib
-from ._plan import cell_dtype
+from ._nearest import DOUBLE, FORMS, nearest, nearest_ratio
+from ._remote import Array
 from ._results import Finish
 from ._sources import address
 
 HEAD, SPECIAL, COUNT = 16, 1, 8  # bytes of a state before its limbs; where a byte of infinities and NaNs and the count are
 LIMBS = {144: (6, -150), 824: (34, -1075), 56: (2, 0)}  # bytes of a state: limbs of the sum, before those of the squares; log2 of its unit
-FORMS = {_abi.F16: (11, -24), _abi.BF16: (8, -133), _abi.F32: (24, -149)}  # digits, and log2 of the smallest number above 0
 UNITS = {96: -150, 552: -1075}  # bytes of a state of squares: log2 of the unit of the elements
 CELLS = {_abi.F16: np.float16, _abi.F32: np.float32}
-DOUBLE = 53, -1074
 
 
 class Fractional:
@@ -55,7 +53,7 @@ class Fractional:
 
 
 class OfPairs:
-    """var, std or rms of complex numbers, from the states of their real and imaginary parts. Their sum is rounded once, then the root."""
+    """var, std, sem or rms of complex numbers, from the states of their real and imaginary parts. Their sum is rounded once, then the root."""
 
     def __init__(self, op: str, ddof: Any, out: int):
         self.op, self.root, (self.over, self.ddof) = op, op != "var", (Fraction(ddof).denominator, Fraction(ddof).numerator)
@@ -76,6 +74,8 @@ class OfPairs:
         else:
             top = sum(n * squares - total * total for total, squares in map(moments, pair)) * self.over
             below, unit = n * (n * self.over - self.ddof), LIMBS[len(pair[0])][1]
+        if self.op == "sem":
+            below *= n
         if special or below <= 0:
             return math.inf if special == 1 and self.op == "rms" else math.nan
         return nearest_ratio(top, below << -2 * unit, self.root, *self.form) if top else 0.0
@@ -95,26 +95,3 @@ def variance(state: bytes, ddof: Fraction) -> Fraction | None:
     unit = LIMBS[len(state)][1]
     total, squares = moments(state)
     return Fraction(n * squares - total * total, n) / (n - ddof) * Fraction(2) ** (2 * unit)
-
-
-def nearest(x: Fraction, root: bool, digits: int, least: int) -> float:
-    """The number nearest to x > 0, or to its root. It has `digits` binary digits, none below 2**least; ties go to the even one."""
-    return nearest_ratio(x.numerator, x.denominator, root, digits, least)
-
-
-def nearest_ratio(n: int, d: int, root: bool, digits: int, least: int) -> float:
-    """The same of n / d."""
-    size = (n.bit_length() - d.bit_length()) // (2 if root else 1)  # the number is between 2**(size - 1) and 2**(size + 1)
-    low = max(size - digits, least) - 2
-    shift = (2 if root else 1) * low
-    n, d = n << max(-shift, 0), d << max(shift, 0)
-    q = math.isqrt(n // d) if root else n // d  # in units of 2**low
-    exact = (q * q if root else q) * d == n
-    drop = max(low + q.bit_length() - digits, least) - low
-    rest, half = q & (1 << drop) - 1, 1 << drop - 1
-    q >>= drop
-    q += rest > half or rest == half and (not exact or q & 1)
-    try:
-        return math.ldexp(q, low + drop)
-    except OverflowError:
-        return math.inf

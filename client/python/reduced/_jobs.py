@@ -16,7 +16,6 @@ from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
-from . import __all__ as exported
 from . import _abi, _functions
 from ._client import Client, default
 from ._errors import Error, ForkedError
@@ -174,7 +173,7 @@ class _Collector:
 
 
 Function = Callable[..., Any] | str
-NAMES = frozenset(name for name in exported if callable(getattr(_functions, name, None)) and not isinstance(getattr(_functions, name), type))
+NAMES = frozenset(name for name, f in vars(_functions).items() if isinstance(f, FunctionType) and f.__module__ == __package__)  # the public ones
 
 
 def _takes_client(f: Callable[..., Any]) -> bool:

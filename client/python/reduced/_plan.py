@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, Callable
 import numpy as np
 
 from . import _abi, _sources
-from ._arrays import Array, Operand, Remote, operand
+from ._arrays import Operand, operand
 from ._arrow import Flowing
-from ._elements import Element, float_code, part_code
+from ._elements import Element, cell_dtype, float_code, part_code
 from ._errors import EmptyError
 from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import lib
-from ._prepare import PLACES, Prepared, become_integers, roomy, without_nat
+from ._prepare import OF_STATES, PLACES, Prepared, become_integers, roomy, without_nat
+from ._remote import Array, Remote
 from ._results import Finish, Make, shorter
 from ._sources import InPieces, InRows, Memory, Source, in_memory
 
@@ -22,13 +23,10 @@ if TYPE_CHECKING:
     from ._segments import Segments
 
 NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NAN_ERROR}
-CELL = {"f": "f8", "i": "i8", "u": "u8"}
-OTHERS = {_abi.F16: "f2", _abi.BF16: "u2", _abi.F32: "f4", _abi.U64: "u8"}
 MOST_ROWS_IN_RUNS = 4096  # of data that the daemon has: a reply holds as many results of any kind
 OF_SQUARES = ("var", "std", "sem", "rms", "sumsq", "norm2", "stats")
 MOST_STATES_OF_SQUARES = 1 << 17  # more of them take longer than a copy on the GPU: tests/bench/tuning/python.md
-STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("argmax", "u8"), ("min", ""), ("max", ""), ("sum", ""),
-         ("sum_high", "i8"), ("mean", "f8"), ("var", "f8"), ("std", "f8")]  # reduce_stats; "": of the class of the elements
+
 
 
 NO_VALUE = getattr(np, "_NoValue")  # what NumPy's own functions pass for a missing argument
@@ -60,7 +58,7 @@ class Plan:
         self.op, self.element, self.spec, self.source, self.cells, self.finish, self.keep = op, el, spec, source, cells, finish, keep
         self.recipe: Recipe | None = None  # one that later plans may share
         self.of_nothing: Callable[[Any], Any] | None = None  # gives the value where no element can be chosen; None: an error
-        self.result = _abi.Result(size=ctypes.sizeof(_abi.Result))
+        self.result: Any = None  # a struct for what the library says of it, if somebody wants to know
 
     def value(self) -> Any:
         """What the caller gets, once the cells are written."""
@@ -72,16 +70,6 @@ class Plan:
         if found is None:
             raise error
         return found
-
-
-def cell_dtype(op: str, el: Element, out: int) -> np.dtype[Any]:
-    """NumPy's type of a cell as the library writes it."""
-    value = _abi.OPS[op].value
-    if value == "NUMBER":
-        return np.dtype("u8")
-    if value == "SUMMARY":
-        return np.dtype([(name, kind or CELL[el.kind]) for name, kind in STATS])
-    return np.dtype(OTHERS.get(out, "f8" if value == "REAL" or el.kind == "f" else CELL[el.kind]))
 
 
 def cells_of(op: str, el: Element, out: int, n: int, state: bool) -> tuple[Any, Any]:
@@ -190,23 +178,24 @@ def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
 
 
 def in_blocks(p: Prepared, layout: Layout, n: int) -> Source | None:
-    """The source of many elements that do not lie in order, such as repeated ones and windows, without a copy of them all. None: they
-    are in order, few, or columns."""
-    if isinstance(p.data, Remote) or p.data.nbytes <= _sources.COPIED or p.segments or not layout.by_row or layout.planes > 1 \
+    """The source of many elements that do not lie in order, such as repeated ones, windows and columns, without a copy of them all. It has
+    the elements of a result in a line. None: they are in order, or few."""
+    if isinstance(p.data, Remote) or p.data.nbytes <= _sources.COPIED or p.segments or layout.planes > 1 \
             or p.filename is not None and p.data.flags.c_contiguous:
         return None
     a, keep = p.data.transpose(layout.order), None if p.keep is None else p.keep.transpose(layout.order)
     if a.flags.c_contiguous:
         return None
+    view = p.element.view
     if n == 1:
-        view = p.element.view
         return InPieces(_sources.blocks(a, keep), lambda x, k: (x.view(view), k), a.nbytes, keep is not None)
-    return InRows(a, keep, n // len(a)) if layout.kept and n % len(a) == 0 and layout.order[0] in layout.kept else None
+    lines = layout.kept + tuple(i for i in layout.order if i not in layout.kept)
+    return InRows(p.data.transpose(lines), None if p.keep is None else p.keep.transpose(lines), len(layout.kept), view)
 
 
 def reply_code(p: Prepared) -> int:
     """reduce_dtype of a value that is to be rounded to a short float, or to be unsigned; 0: as it is."""
-    if p.element.parts == 2 and p.op in ("var", "std", "rms"):  # rounded when the parts are joined
+    if p.magnified is not None or p.element.parts == 2 and p.op in OF_STATES:  # rounded when the parts are joined
         return 0
     return out_code(p.op, p.element, p.wanted)
 
@@ -299,6 +288,18 @@ def in_pieces(flow: Flowing, found: Plan) -> Plan:
     return found
 
 
+def of_complex(p: Prepared, keepdims: bool, given: bool, initial: Any, out: Any) -> Plan:
+    """The plan for products of complex numbers, which this process computes."""
+    from ._complex import products
+    if initial is not None:
+        first_element(initial, p.element)
+    kept = tuple(i for i in range(len(p.shape)) if i not in p.axes or p.segments)
+    finish = Finish(p, Layout(kept, kept, 0, 1, True), (), keepdims, given, out, None)
+    finish.of_pairs = np.asarray
+    source, cells = products(p, finish, prod(finish.laid[i] for i in kept))
+    return Plan(p.op, p.element, _abi.Spec(size=ctypes.sizeof(_abi.Spec)), source, cells, finish, None)
+
+
 def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None,
          where: Any = None, ddof: Any = 0, nan: str = "propagate", offsets: Any = None, wrap: bool = False, make: Make | None = None,
          state: bool = False) -> Plan:
@@ -306,8 +307,9 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     the results are partial states."""
     if nan not in NANS:
         raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
-    initial, where = (None if x is NO_VALUE else x for x in (initial, where))
-    ddof = divisor(op, ddof)
+    initial, where = None if initial is NO_VALUE else initial, None if where is NO_VALUE else where
+    if ddof.__class__ is not int or not 0 <= ddof < 2**32:
+        ddof = divisor(op, ddof)
     whole = type(ddof) is int
     o, key = operand(a, flows=True), None
     if isinstance(o.data, Flowing):
@@ -327,6 +329,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     p = Prepared(op, o, axis, dtype, where, nan, segments)
     if dtype is None:
         p.wanted = shorter(p.wanted, out)
+    if p.op == "prod" and p.element.parts == 2:
+        return of_complex(p, keepdims, dtype is not None, initial, out)
     flips = forwards(p)
     layout = lay(p)
     finish: Any = Finish(p, layout, flips, keepdims, dtype is not None, out, make)
@@ -335,13 +339,13 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     el, keep, few = p.element, [], in_blocks(p, layout, n)
     source = few or source_of(p, layout, flips)
     wide = not state and is_wide(p.op, el, p.wanted)
-    of_pairs = el.parts == 2 and p.op in ("var", "std", "rms")
-    states = state or wide or of_pairs or not whole
+    of_pairs = el.parts == 2 and p.op in OF_STATES
+    states = state or wide or of_pairs or not whole or p.magnified is not None and p.op == "sum"
     if p.keep is not None or p.moved or few or not isinstance(p.data, Remote) and (p.data is not o.data or el.dated):
         key = None  # what becomes of the elements depends on their values, or on where they lie
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
                      flags=_abi.WRAP * wrap | _abi.STATES_OUT * states)
-    if not layout.by_row and source.nbytes:
+    if not layout.by_row and few is None and source.nbytes:
         spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
     if layout.planes > 1 and source.nbytes:
         spec.planes = layout.planes
@@ -363,6 +367,9 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     elif not whole:
         from ._fractions import Fractional
         finish = Fractional(finish, p.op, el, spec, ddof)
+    elif p.magnified is not None:
+        from ._complex import Magnitudes
+        finish = Magnitudes(finish, p)
     elif wide:
         from ._wide import Wide
         finish = Wide(finish, p.op, p.wanted, 0 if one is None else int(one))

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _abi
-from ._arrays import PLAIN, Array, Operand, Remote, complete, operand, to_numpy
+from ._arrays import PLAIN, Operand, complete, operand, to_numpy
 from ._elements import Element, element, float_code, is_nan, shown
 from ._errors import NanError, OverflowError_
 from ._layout import axes_of
+from ._remote import Array, Remote
 
 if TYPE_CHECKING:
     from ._segments import Segments
@@ -19,7 +20,9 @@ COUNTS = ("any", "all", "count_nonzero")
 CHOICES = ("min", "max", "minmax", "range", "argmin", "argmax")     # undefined without elements
 REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # also of integers
 PLACES = ("argmin", "argmax", "stats")                              # results that name a place
-OF_PAIRS = ("sum", "mean", "var", "std", "sumsq", "norm2", "rms")  # of complex numbers
+OF_STATES = ("var", "std", "sem", "rms")                            # of complex numbers, from those of both parts
+OF_PAIRS = ("sum", "mean", "sumsq", "norm2", "prod", *OF_STATES)
+MAGNITUDES = {"norm1": "sum", "norminf": "norminf"}                # what becomes of them
 OVER_BOTH = ("sumsq", "norm2")                                     # one value from real and imaginary parts
 OF_DATES = ("min", "max", "minmax", "range", "argmin", "argmax", *COUNTS)
 
@@ -46,8 +49,11 @@ class Prepared:
         self.matrix = o.matrix
         if self.masked is not None and op in CHOICES and not segments:
             self.stand_in(~np.asarray(self.masked.any(axis=self.axes, keepdims=True)))
+        self.magnified: Any = None               # complex numbers whose magnitudes are the elements,
+        self.counting: Any = None                # and which of them count
         if self.data.dtype.kind == "c":
             self.data = complex_elements(op, self.data)
+            self.magnified = self.data if op in MAGNITUDES else None
         self.element = el = element(self.data.dtype)
         self.wanted = wanted or result_dtype(op, el)
         if el.dated:
@@ -118,12 +124,28 @@ class Prepared:
         if missing is not None:
             self.leave_out(missing)
         self.nan = "propagate"
+        self.counting = self.keep
+        if self.magnified is not None:
+            return self.magnitudes()
+        if self.op == "prod":
+            self.data = np.asarray(in_memory(self.data, "complex numbers"))
+            return None
         parts = self.shape + (2,)
         self.data = self.data.pairs(self.element.view) if isinstance(self.data, Remote) else np.ascontiguousarray(
             self.data).view(self.element.view).reshape(parts)
         self.keep = None if self.keep is None else np.broadcast_to(self.keep[..., None], parts)
         if self.op in OVER_BOTH:
             self.axes += (len(self.shape),)
+        return None
+
+    def magnitudes(self) -> None:
+        """Magnitudes as doubles: two for each one that is added."""
+        from ._magnitudes import magnitudes
+        high, low = magnitudes(self.magnified)
+        self.op, self.element, self.data = MAGNITUDES[self.op], element(high.dtype), high
+        if self.op == "sum":
+            self.data, self.axes = np.stack([high, low], axis=-1), self.axes + (len(self.shape),)
+            self.keep = None if self.keep is None else np.broadcast_to(self.keep[..., None], self.data.shape)
 
     def missing(self) -> Array | None:
         """Where an element that counts is NaN or NaT; None: nowhere. NanError if the policy says so."""
@@ -271,8 +293,8 @@ def complex_elements(op: str, data: Any) -> Any:
     """Complex elements in the form that the operation takes."""
     if op in COUNTS:
         return in_memory(data, "complex numbers") != 0
-    if op in ("norm1", "norminf"):
-        return np.abs(np.asarray(in_memory(data, "complex numbers"), order="C"))  # NumPy rounds others otherwise
+    if op in MAGNITUDES:
+        return in_memory(data, "complex numbers")
     if op not in OF_PAIRS:
         raise TypeError(f"a: the {shown(op)} of complex numbers is not defined")
     return data
@@ -288,7 +310,7 @@ def result_dtype(op: str, el: Element) -> np.dtype[Any]:
     if op == "range" and el.dtype.kind == "M":
         return np.dtype(el.dtype.str.replace("M8", "m8"))
     if el.dtype.kind == "c":
-        return el.dtype if op in ("sum", "mean") else np.dtype(el.view)
+        return el.dtype if op in ("sum", "mean", "prod") else np.dtype(el.view)
     if el.kind == "f" or el.dated or op in ("min", "max", "minmax", "and", "or", "xor"):
         return el.dtype
     if value == "REAL" or op in ("norm1", "norminf"):

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from . import _abi, _functions
-from ._arrays import Array, Remote, operand
+from ._arrays import operand
 from ._client import Client, default
 from ._elements import element
 from ._errors import ShapeError, text_of
 from ._lib import milliseconds
+from ._remote import Array, Remote
 from ._sources import Memory, Source, address
 
 EACH = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Resident))

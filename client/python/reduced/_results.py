@@ -5,11 +5,11 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ._arrays import Array
 from ._elements import NAT, float_code, shown
 from ._errors import OverflowError_
 from ._layout import Layout
 from ._prepare import Prepared, beyond
+from ._remote import Array
 
 Make = Callable[[Array, Prepared, Any], Any]  # several values a result: (values, what was reduced, shape with keepdims) -> the caller's
 
@@ -25,6 +25,8 @@ class Finish:
         if p.segments:
             self.laid, self.shape = p.segments.results(self.laid), p.segments.results(p.shape)
         self.keepdims = keepdims
+        self.along = tuple(self.laid[i] for i in layout.kept)
+        self.ordered = not flips and layout.kept == tuple(sorted(layout.kept))  # the cells are
         self.of_pairs: Callable[[Array], Array] | None = None  # makes the values of complex numbers from states
         self.scalar = not self.shape and out is None
         self.simple = self.scalar and not given and p.element.parts == 1 and not p.element.dated and p.masked is None
@@ -32,8 +34,9 @@ class Finish:
 
     def in_axis_order(self, cells: Array) -> Array:
         """The cells in the shape of the axes that are kept; minmax has two values a cell."""
-        kept = self.layout.kept
-        values = cells.reshape(tuple(self.laid[i] for i in kept) + cells.shape[1:])
+        kept, values = self.layout.kept, cells.reshape(self.along + cells.shape[1:])
+        if self.ordered:
+            return values
         back = sorted(range(len(kept)), key=lambda i: kept[i])
         values = values.transpose(*back, *range(len(kept), values.ndim))
         return values[tuple(slice(None, None, -1) if i in self.flips else slice(None) for i in sorted(kept))]
@@ -136,6 +139,8 @@ def cut_mean(sums: Array, counts: Any) -> Array:
 
 def fit(values: Array, wanted: np.dtype[Any], op: str) -> Array:
     """The values as the type of the result."""
+    if values.dtype == wanted:
+        return values
     if wanted.name == "bfloat16" and values.dtype == np.uint16 or wanted.kind in "mM":
         return np.ascontiguousarray(values).view(wanted)
     return converted(values, wanted, op)

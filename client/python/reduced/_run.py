@@ -20,6 +20,7 @@ class Job:
 
     def __init__(self, client: Client, plan: Plan, done: Any = None):
         self.client, self.plan, self.pid, self.handle = client, plan, os.getpid(), ctypes.c_void_p()
+        plan.result = _abi.Result(size=ctypes.sizeof(_abi.Result))
         check(plan.source.start(client, ctypes.byref(plan.spec), plan.cells.ctypes.data, plan.cells.nbytes, done, ctypes.byref(self.handle)))
 
     def wait(self, ms: int = 2**32 - 1) -> bool:
@@ -57,7 +58,8 @@ def wait(job: Job, progress: Progress | None) -> None:
 
 def run(plan: Plan, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The value of a plan. `client` may be an object that takes the plan instead of a client (`_jobs.py`)."""
-    plan.spec.deadline_ms = milliseconds(deadline, "deadline")
+    if deadline is not None:
+        plan.spec.deadline_ms = milliseconds(deadline, "deadline")
     if progress is not None and not callable(progress):
         raise TypeError(f"progress is a function of two numbers, not {progress!r}")
     if client is None:
@@ -73,5 +75,5 @@ def run(plan: Plan, client: Any = None, deadline: float | None = None, progress:
     if progress and plan.source.jobs:
         wait(Job(client, plan), progress)
     else:
-        check(plan.source.run(client, ctypes.byref(plan.spec), address(plan.cells), plan.cells.nbytes, ctypes.byref(plan.result)))
+        check(plan.source.run(client, ctypes.byref(plan.spec), address(plan.cells), plan.cells.nbytes, plan.result and ctypes.byref(plan.result)))
     return plan.value()

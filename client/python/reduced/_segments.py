@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import Array, Remote, complete
+from ._arrays import complete
 from ._client import Client
 from ._errors import DeadlineError, Error
 from ._layout import Layout, axes_of
 from ._lib import check
+from ._remote import Array, Remote
 from ._sources import Source, address
 
 # Elements on the GPU are reduced there, one request for each segment. A request takes some 40 us, in which about this many bytes can

@@ -6,6 +6,7 @@ import mmap
 import os
 import time
 from ctypes import c_void_p
+from math import prod
 from typing import Any, Callable, Iterable, Iterator, Protocol
 
 import numpy as np
@@ -122,31 +123,50 @@ def blocks(a: Any, keep: Any) -> Iterator[tuple[Any, Any]]:
 
 
 class InRows(Source):
-    """Rows that do not lie in order, some of them copied at a time. Each element of the first axis has `each` rows."""
+    """Lines of elements that do not lie in order, some of them copied at a time, and a long one by pieces. The first `kept` axes have a
+    result for each place."""
 
     jobs = False
 
-    def __init__(self, a: Any, keep: Any, each: int):
-        self.a, self.keep, self.each, self.nbytes = a, keep, each, a.nbytes
+    def __init__(self, a: Any, keep: Any, kept: int, view: str):
+        self.a, self.keep, self.kept, self.view, self.nbytes = a, keep, kept, view, a.nbytes
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
         one = _abi.Spec.from_buffer_copy(ctypes.cast(spec, ctypes.POINTER(_abi.Spec)).contents)
-        end, step = time.monotonic() + one.deadline_ms / 1000, max(1, BLOCK * len(self.a) // self.nbytes)
-        size = room // one.rows * self.each
-        for i in range(0, len(self.a), step):
-            part, keep = np.ascontiguousarray(self.a[i:i + step]), None if self.keep is None else np.ascontiguousarray(self.keep[i:i + step])
-            one.rows, one.mask = len(part) * self.each, None if keep is None else address(keep)
-            if one.deadline_ms:
+        end = time.monotonic() + one.deadline_ms / 1000 if one.deadline_ms else None
+        size = room // one.rows
+        for first, a, keep, rows in parts(self.a, self.keep, self.kept, 0):
+            if end is not None:
                 one.deadline_ms = max(1, round((end - time.monotonic()) * 1000))
+            one.rows = rows
+            place, space = out + first * size, rows * size
             try:
-                client.call("reduce_run", ctypes.byref(one), address(part), part.nbytes, out + i * size, len(part) * size, result)
+                if a.nbytes > BLOCK:
+                    pieces = InPieces(blocks(a, keep), lambda x, k: (x.view(self.view), k), a.nbytes, keep is not None)
+                    check(pieces.run(client, ctypes.byref(one), place, space, result))
+                    continue
+                data, marks = np.ascontiguousarray(a), None if keep is None else np.ascontiguousarray(keep)
+                masked = _abi.Spec.from_buffer_copy(one)
+                masked.mask = None if marks is None else address(marks)
+                client.call("reduce_run", ctypes.byref(masked), address(data), data.nbytes, place, space, result)
             except Error as e:
-                e.index = None if e.index is None else e.index + i * self.each
+                e.index = first + (e.index or 0)
                 raise
         return 0
 
     def start(self, *_: Any) -> int:
         raise NotImplementedError
+
+
+def parts(a: Any, keep: Any, kept: int, first: int) -> Iterator[tuple[int, Any, Any, int]]:
+    """(number of its first result, elements, mask, results) of parts of lines that are small, or have one result."""
+    if not kept or a.nbytes <= BLOCK:
+        yield first, a, keep, prod(a.shape[:kept])
+        return
+    step, each = max(1, BLOCK * len(a) // a.nbytes), prod(a.shape[1:kept])
+    for i in range(0, len(a), step):
+        at: Any = slice(i, i + step) if step > 1 else i
+        yield from parts(a[at], None if keep is None else keep[at], kept if step > 1 else kept - 1, first + i * each)
 
 
 def _mapped(address: int) -> tuple[int, int, int, int] | None:

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import PLAIN, Array, Operand, operand, remote, to_numpy
+from ._arrays import PLAIN, Operand, operand, remote, to_numpy
 from ._arrow import Flowing
-from ._elements import Element, element
+from ._elements import Element, cell_dtype, element
 from ._errors import TypeError_
 from ._lib import check, lib
-from ._plan import NANS, cell_dtype, is_wide, out_code, plan
+from ._plan import NANS, is_wide, out_code, plan
 from ._prepare import PLACES, elements_of, result_dtype
+from ._remote import Array
 from ._results import fit, plain
 from ._run import run
 from ._sources import address

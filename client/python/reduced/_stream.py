@@ -10,7 +10,7 @@ from typing import Any, Callable
 import numpy as np
 
 from . import _abi
-from ._arrays import PLAIN, Array, Operand, operand
+from ._arrays import PLAIN, Operand, operand
 from ._arrow import Flowing
 from ._client import Client, default
 from ._functions import _minmax, _stats
@@ -18,6 +18,7 @@ from ._errors import Error, ForkedError
 from ._lib import check, lib, milliseconds
 from ._plan import Plan, plan
 from ._prepare import PLACES, elements_of, without_nat
+from ._remote import Array
 from ._sources import address
 from ._state import dtype_of, first_ddof, named
 

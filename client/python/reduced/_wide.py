@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ._arrays import Array
 from ._elements import part_code
-from ._fractions import DOUBLE, FORMS, nearest
+from ._nearest import DOUBLE, FORMS, nearest
+from ._remote import Array
 from ._results import Finish
 
 LOW, HIGH = 2, 3  # words of a state that are its number, in two's complement

@@ -21,7 +21,7 @@ def _awaitable(f: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]
         except asyncio.CancelledError:
             task.cancel()
             raise
-    later.__name__, later.__doc__ = f.__name__, f.__doc__
+    later.__name__, later.__qualname__, later.__doc__ = f.__name__, f.__name__, f.__doc__
     return later
 
 

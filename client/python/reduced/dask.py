@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._elements import element, shown
+from ._elements import cell_dtype, element, shown
 from ._errors import OverflowError_
 from ._functions import MinMax, Stats
 from ._layout import axes_of
 from ._lib import lib
-from ._plan import NANS, cell_dtype, plan
+from ._plan import NANS, plan
 from ._prepare import PLACES, become_integers, result_dtype
 from ._run import run
 from ._state import divisor_of, dtype_of, finished

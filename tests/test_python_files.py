@@ -1,0 +1,153 @@
+"""reduced.file(path, op): files that reducectl reads give the values that the same arrays give."""
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from conftest import BIN
+from pythonpackage import PACKAGE, package, reduced  # noqa: F401
+
+SEED = 5
+
+
+@pytest.fixture(autouse=True)
+def reducectl(monkeypatch):
+    monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+
+
+def arrays():
+    r = np.random.default_rng(SEED)
+    return {"f": r.standard_normal((7, 5)) * 10.0 ** r.integers(-9, 9, (7, 5)), "i": r.integers(-2**62, 2**62, (3, 4)) >> 3, "u": r.integers(0, 2**63, 5).astype("u8") >> 3,
+            "s": r.standard_normal((2, 3, 4)).astype("f4"), "b": r.integers(0, 2, 9).astype(bool), "z": np.array([-0.0]), "n": np.array([1.0, np.nan, 3.0])}
+
+
+def npz(path, held):
+    np.savez(path, **held)
+    return path
+
+
+def deflated(path, held):
+    np.savez_compressed(path, **held)
+    return path
+
+
+def safetensors(path, held):
+    names = {"f8": "F64", "i8": "I64", "u8": "U64", "f4": "F32", "b1": "BOOL"}
+    head, data = {}, b""
+    for name, a in held.items():
+        head[name] = {"dtype": names[a.dtype.str[1:]], "shape": list(a.shape), "data_offsets": [len(data), len(data) + a.nbytes]}
+        data += a.tobytes()
+    text = json.dumps(head).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+    return path
+
+
+def hdf5(path, held):
+    h5py = pytest.importorskip("h5py")
+    if not (BIN / "reducectl-hdf5").exists():
+        pytest.skip("built without HDF5")
+    with h5py.File(path, "w") as f:
+        for name, a in held.items():
+            f[name] = a
+    return path
+
+
+@pytest.mark.parametrize("write", [npz, deflated, safetensors, hdf5])
+def test_members_have_the_values_of_their_arrays(package, tmp_path, write):  # noqa: F811
+    held = arrays()
+    path = write(tmp_path / "held.npz", {k: a for k, a in held.items() if write is not hdf5 or k != "b"})
+    for name, a in held.items():
+        if write is hdf5 and name == "b":
+            continue
+        for op in ("sum", "mean", "var", "sem", "min", "argmax", "any", "norm", "minmax", "stats", "prod"):
+            try:
+                want = getattr(package, op)(a)
+            except reduced.OverflowError_ as e:
+                with pytest.raises(reduced.OverflowError_) as got:
+                    reduced.file(path, op, member=name)
+                assert got.value.exact == e.exact
+                continue
+            found = reduced.file(path, op, member=name)
+            assert name == "b" and found == want or repr(found) == repr(want) and type(found) is type(want), (name, op)
+        for axis in range(a.ndim) if a.ndim > 1 else ():
+            for op in ("sum", "max", "argmin"):
+                want = getattr(package, op)(a, axis=axis).ravel()
+                found = reduced.file(path, op, member=name, axis=axis, **({"out": "f4"} if want.dtype == "f4" else {}))
+                assert found.dtype == want.dtype and found.tobytes() == want.tobytes(), (name, op, axis)
+    assert repr(reduced.file(path, "sum", member="z")) == "-0.0" and reduced.file(path, op="sum", member="n", nan="omit") == 4.0
+    assert reduced.file(path, "count").keys() == {k for k in held if write is not hdf5 or k != "b"} or write is hdf5
+    two = reduced.file(path, "stats", member="f", axis=1)
+    assert two.count.dtype == two.argmin.dtype == np.int64 and two.mean.tolist() == package.mean(held["f"], axis=1).tolist() and two.argmin.tolist() == package.argmin(held["f"], axis=1).tolist()
+    with pytest.raises(reduced.NanError):
+        reduced.file(path, "sum", member="n", nan="raise")
+
+
+def test_tables_and_packed_files(package, tmp_path):  # noqa: F811
+    text = "name;grams\nflour;748,5\nwater;\nsalt;9007199254740993\n"
+    (tmp_path / "t.csv").write_text(text)
+    how = {"member": "grams", "delimiter": ";", "decimal": ",", "header": True}
+    assert np.isnan(reduced.file(tmp_path / "t.csv", "sum", **how)) and reduced.file(tmp_path / "t.csv", "count", nan="omit", **how) == 2
+    (tmp_path / "n.tsv").write_text("-9223372036854775807\t1\n5\t2\n")
+    assert reduced.file(tmp_path / "n.tsv", "min", member="#1", header=False) == -2**63 + 1
+    assert reduced.file(tmp_path / "n.tsv", "sum", member="#1-#2", header=False) == {"#1": -2**63 + 6, "#2": 3}
+    a = np.random.default_rng(SEED).standard_normal(1000)
+    raw = gzip.compress(a.tobytes())
+    (tmp_path / "a.gz").write_bytes(raw)
+    assert reduced.file(tmp_path / "a.gz", "f8", op="sum") == package.sum(a)
+    assert reduced.file(tmp_path / "a.gz", "u1", op="sum", unpack=False) == sum(raw)
+    if shutil.which("zstd"):
+        (tmp_path / "a.bin").write_bytes(a.tobytes())
+        subprocess.run(["zstd", "-q", tmp_path / "a.bin"], check=True)
+        assert reduced.file(tmp_path / "a.bin.zst", "f8", op="sum") == package.sum(a)
+    (tmp_path / "big").write_bytes(a.astype(">f8").tobytes())
+    assert reduced.file(tmp_path / "big", ">f8", op="var", ddof=1) == package.var(a, ddof=1)
+    np.save(tmp_path / "keep.npy", a > 0)
+    assert reduced.file(tmp_path / "big", ">f8", op="mean", mask=tmp_path / "keep.npy") == package.mean(a, where=a > 0)
+    assert reduced.file(tmp_path / "big", ">f8", op="sum", rows=4).tolist() == package.sum(a.reshape(4, -1), axis=1).tolist()
+    (tmp_path / "line").write_text("1 2 18446744073709551615")
+    with pytest.raises(reduced.OverflowError_) as e:
+        reduced.file(tmp_path / "line", "sum", text=True)
+    assert e.value.exact == 2**64 + 2 and reduced.file(tmp_path / "line", "mean", text=True) == (2**64 + 2) / 3
+
+
+@pytest.mark.parametrize("kind,words,call", [
+    (reduced.TypeError_, "no member 'q'", {"member": "q"}), (reduced.ShapeError, "no axis 7", {"member": "f", "axis": 7}), (TypeError, "keyword argument 'axsi'", {"axsi": 1}),
+    (ValueError, "nan is", {"nan": "skip"}), (ValueError, "--rows 'x'", {"rows": "x"}), (TypeError, "True or False", {"header": "no"}), (TypeError, "name of a file", {"mask": [1]}),
+    (TypeError, "no `shape`", {"shape": 3}), (TypeError, "complex128", {"dtype": complex}), (TypeError, "client is", {"client": 3})])
+def test_what_is_wrong_has_a_type(package, tmp_path, kind, words, call):  # noqa: F811
+    path = npz(tmp_path / "a.npz", arrays())
+    with pytest.raises(kind, match=words):
+        reduced.file(path, op="sum", **call)
+
+
+def test_other_errors(package, tmp_path, monkeypatch):  # noqa: F811
+    path = npz(tmp_path / "a.npz", arrays())
+    with pytest.raises(reduced.IoError, match="cannot open"):
+        reduced.file(tmp_path / "none", "sum")
+    with pytest.raises(ValueError, match="no reduction"):
+        reduced.file(path, op="summ")
+    with pytest.raises(TypeError, match="needs `op`"):
+        reduced.file(path, member="f")
+    (tmp_path / "a.npz:f").write_text("1")
+    with pytest.raises(ValueError, match="may be meant"):
+        reduced.file(path, "sum", member="f")
+    with pytest.raises(reduced.NoDaemonError):
+        monkeypatch.setenv("REDUCED_URL", f"ipc://{tmp_path}/none")
+        reduced.file(path, "sum", member="i")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(reduced.IoError, match="cannot be started"):
+        reduced.file(path, "sum", member="i")
+
+
+def test_a_large_packed_file_takes_little_memory(package, tmp_path):  # noqa: F811
+    """256 MiB of zeros in a .npz of 256 KiB, with 64 MiB of data for this process's own code."""
+    np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros(1 << 25))
+    script = ("import resource, sys, reduced\nresource.setrlimit(resource.RLIMIT_DATA, (160 << 20, 160 << 20))\n"
+              f"print(reduced.file({str(tmp_path / 'zeros.npz')!r}, 'count', member='x'))")
+    done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True)
+    assert done.stdout == f"{1 << 25}\n", done.stderr
