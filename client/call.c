@@ -163,6 +163,24 @@ static uint32_t ms_until(uint64_t when, uint64_t now)
     return ms < RP_MAX_DEADLINE_MS ? (uint32_t)ms : RP_MAX_DEADLINE_MS;
 }
 
+/* The call gives up after so long. */
+static void give_up_after(const reduce_client *c, rc_call *call, uint32_t ms)
+{
+    call->give_up_ns = rc_deadline_after(ms);
+    call->stood_ns = rc_connection_stood_ns(c->connection, false);
+}
+
+/* Is it time to give up? Not for a time in which this process stood still. */
+static bool gives_up(const reduce_client *c, rc_call *call, uint64_t now)
+{
+    if (now < call->give_up_ns)
+        return false;
+    const uint64_t stood_ns = rc_connection_stood_ns(c->connection, true);
+    call->give_up_ns += stood_ns - call->stood_ns;
+    call->stood_ns = stood_ns;
+    return now >= call->give_up_ns;
+}
+
 static uint64_t first_of(uint64_t a, uint64_t b) { return b && b < a ? b : a; }
 
 /* Does the answer name an object that lives until the session ends? Then it is awaited beyond the deadline. */
@@ -188,6 +206,7 @@ static void post(reduce_client *c, rc_call *call)
     if (!call->bound)
         call->session = call->type == RP_MSG_HELLO ? 0 : c->session;
     call->id = ++c->last_id;
+    gives_up(c, call, now); /* which brings give_up_ns up to date */
     bool graced = call->deadline_ns && !begins(call->type);
     uint64_t end = first_of(call->give_up_ns, graced ? call->deadline_ns + GRACE_MS * RC_NS_PER_MS : 0);
     rp_header h = {.version = call->type == RP_MSG_HELLO ? RP_WIRE_VERSION : c->welcome.version,
@@ -243,7 +262,7 @@ void rc_say_hello(reduce_client *c, uint32_t within_ms)
         return;
     c->greeting = true;
     forget_started(c);
-    c->hello.give_up_ns = rc_deadline_after(within_ms);
+    give_up_after(c, &c->hello, within_ms);
     c->hello.cancelled = false;
     c->hello.losses = c->hello.waits = c->hello.logins = 0;
     c->hello.place = &c->hello_place;
@@ -276,7 +295,7 @@ static void pump(reduce_client *c)
         call->place = p;
         p->call = call;
         if (call->give_up_ns == 0)
-            call->give_up_ns = rc_deadline_after(c->opts.timeout_ms);
+            give_up_after(c, call, c->opts.timeout_ms);
         post(c, call);
     }
 }
@@ -384,8 +403,10 @@ static void retry_later(reduce_client *c, rc_call *call, uint32_t hint_ms, int e
     uint32_t ms = hint_ms > backoff ? hint_ms : backoff;
     if (ms > LONGEST_PAUSE_MS)
         ms = hint_ms > LONGEST_PAUSE_MS ? hint_ms : LONGEST_PAUSE_MS;
+    const uint64_t then = rc_now_ns() + ms * RC_NS_PER_MS;
+    gives_up(c, call, then); /* which brings give_up_ns up to date */
     uint64_t end = first_of(call->give_up_ns, call->deadline_ns);
-    if (rc_now_ns() + ms * RC_NS_PER_MS >= end) {
+    if (then >= end) {
         if (call->deadline_ns && end == call->deadline_ns)
             finish_late(c, call);
         else
@@ -444,7 +465,7 @@ static int start_another(reduce_client *c, rc_call *hello)
         if (c->started >= 0)
             close(c->started);
         if (!hello->logins++)
-            hello->give_up_ns = rc_deadline_after(c->opts.reconnect_timeout_ms); /* its timeout begins now */
+            give_up_after(c, hello, c->opts.reconnect_timeout_ms); /* its timeout begins now */
         c->started = child.pidfd;
         c->autostarted = true;
     }
@@ -457,7 +478,7 @@ static void on_unsent(reduce_client *c, rc_call *call)
     uint64_t now = rc_now_ns();
     if (late(call, now)) {
         finish_late(c, call);
-    } else if (!c->up && call == &c->hello && c->may_start && now < call->give_up_ns) {
+    } else if (!c->up && call == &c->hello && c->may_start && !gives_up(c, call, now)) {
         int err = start_another(c, call);
         if (err)
             finish(c, call, err, NULL, 0);
@@ -466,7 +487,7 @@ static void on_unsent(reduce_client *c, rc_call *call)
                 "the daemon on %.80s went away and did not come back within %" PRIu32 " ms", c->url,
                 c->opts.reconnect_timeout_ms);
         finish(c, call, REDUCE_E_NO_DAEMON, NULL, 0);
-    } else if (now >= call->give_up_ns) {
+    } else if (gives_up(c, call, now)) {
         finish_timeout(c, call);
     } else {
         post(c, call);

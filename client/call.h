@@ -41,6 +41,7 @@ struct rc_call {
     struct rc_place *place; /* while it has one */
     uint64_t id;
     uint64_t give_up_ns;
+    uint64_t stood_ns; /* rc_connection_stood_ns that give_up_ns knows of */
     uint8_t losses, logins, waits;
     bool cancelled;
 };

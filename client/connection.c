@@ -16,8 +16,10 @@ enum {
     REDIAL_MIN_MS = 10,
     REDIAL_MAX_MS = 200,
     GREETING_LIMIT_MS = 10000,
-    FIRST_SLICE_MS = 50, /* of the wait for the first connection */
-    LOOK_MS = 1000,      /* how often it is looked whether the daemon has gone */
+    FIRST_SLICE_MS = 50,     /* of the wait for the first connection */
+    LOOK_MS = 1000,          /* how often it is looked whether the daemon has gone */
+    STOOD_STILL_MS = 1000,   /* a timer that rings so late tells of it */
+    SECOND_CHANCE_MS = 2000, /* what ran out meanwhile may still succeed within this time: dial, read what has come */
     MAX_FRAME = RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY
 };
 
@@ -57,7 +59,9 @@ struct rc_connection {
     uint32_t redial_ms;
     rc_slot *slots; /* all */
     uint32_t last_id;
-    uint64_t timer_ns; /* when it rings; UINT64_MAX: never */
+    uint64_t timer_ns;         /* when it rings; UINT64_MAX: never */
+    uint64_t begun_ns;         /* when a slot last began to wait */
+    _Atomic uint64_t stood_ns; /* how long this process stood still while slots waited */
     /* sending */
     bool sending;
     const uint8_t *out;
@@ -79,6 +83,7 @@ struct rc_slot {
     slot_state state;
     bool cancelled;
     uint64_t until_ns;
+    bool second_chance; /* it had one */
     uint32_t id, reply_timeout_ms;
     uint8_t *message; /* QUEUED: a frame */
     size_t message_size;
@@ -231,6 +236,7 @@ static void end_message(rc_connection *l)
     if (s) {
         s->state = RECEIVING;
         s->until_ns = rc_after_ms(s->reply_timeout_ms);
+        s->second_chance = false;
         wake_for(l, s);
     }
 }
@@ -446,16 +452,46 @@ static void look_at_link(rc_connection *l, uint64_t now)
         wake_at(l, l->due_ns);
 }
 
-static void look_at_slots(rc_connection *l, uint64_t now, rc_slot **ended)
+/* A daemon may have come back, or have answered, while this process stood still: a slot whose time ran out then gets some more,
+ * once. */
+static void give_second_chance(rc_slot *s, uint64_t now)
+{
+    if (s->state == PAUSING || s->cancelled || s->second_chance || now < s->until_ns)
+        return;
+    s->second_chance = true;
+    s->until_ns = now + SECOND_CHANCE_MS * RC_NS_PER_MS;
+}
+
+static void look_at_slots(rc_connection *l, uint64_t now, bool stood_still, rc_slot **ended)
 {
     for (rc_slot *s = l->slots; s; s = s->next) {
         if (s->state == REST)
             continue;
+        if (stood_still)
+            give_second_chance(s, now);
         if (now >= s->until_ns)
             expire(l, s, ended);
         else
             wake_for(l, s);
     }
+}
+
+/* By how much the timer is late, if that is so much that this process was stopped, or got no processor. */
+static uint64_t stands_still(const rc_connection *l, uint64_t now)
+{
+    const uint64_t since = l->timer_ns < l->begun_ns ? l->begun_ns : l->timer_ns;
+    return since < now && now - since >= STOOD_STILL_MS * RC_NS_PER_MS ? now - since : 0;
+}
+
+uint64_t rc_connection_stood_ns(rc_connection *l, bool until_now)
+{
+    uint64_t ns = atomic_load_explicit(&l->stood_ns, memory_order_relaxed);
+    if (!until_now)
+        return ns;
+    pthread_mutex_lock(&l->lock);
+    ns = atomic_load_explicit(&l->stood_ns, memory_order_relaxed) + stands_still(l, rc_now_ns());
+    pthread_mutex_unlock(&l->lock);
+    return ns;
 }
 
 static void connection_on_time(void *arg)
@@ -464,9 +500,11 @@ static void connection_on_time(void *arg)
     rc_slot *ended = NULL;
     uint64_t now = rc_now_ns();
     pthread_mutex_lock(&l->lock);
+    const uint64_t stood_ns = stands_still(l, now);
+    atomic_fetch_add_explicit(&l->stood_ns, stood_ns, memory_order_relaxed);
     l->timer_ns = UINT64_MAX;
     look_at_link(l, now);
-    look_at_slots(l, now, &ended);
+    look_at_slots(l, now, stood_ns > 0, &ended);
     pthread_mutex_unlock(&l->lock);
     tell(ended);
 }
@@ -659,7 +697,9 @@ static bool begin(rc_slot *s, slot_state state, uint32_t ms)
     if (s->cancelled)
         return false;
     s->state = state;
-    s->until_ns = rc_after_ms(ms);
+    s->link->begun_ns = rc_now_ns();
+    s->until_ns = s->link->begun_ns + ms * RC_NS_PER_MS;
+    s->second_chance = false;
     wake_for(s->link, s);
     return true;
 }
@@ -702,7 +742,7 @@ void rc_slot_cancel(rc_slot *s)
     s->cancelled = true;
     if (s->state != REST) {
         s->until_ns = 0;
-        wake_at(s->link, 0);
+        wake_at(s->link, rc_now_ns());
     }
     pthread_mutex_unlock(&s->link->lock);
 }

@@ -274,7 +274,8 @@ typedef struct reduce_open_opts {
     uint32_t connect_timeout_ms;   /* reduce_open gives up after this (a daemon being started: plus 10 s) */
     uint32_t reconnect_timeout_ms; /* wait this long for a daemon that went away */
     uint32_t timeout_ms;           /* a call fails if the daemon makes no progress on it for this long; a long stream
-                                      may take hours. 0: the default, here and above */
+                                      may take hours. Here and above: 0 is the default, and no time counts in which this
+                                      process was stopped */
     const char *daemon;            /* AUTOSTART: the program; NULL: "reduced" beside this executable, if root or the user alone
                                       can have put it there; then in $PATH */
     uint32_t idle_exit_s;          /* AUTOSTART: the started daemon exits after this long without clients. 600, the default,

@@ -408,19 +408,25 @@ def test_resident_data_of_another_are_not_met(public):
 
 
 def test_nor_after_a_restart(supervise):  # noqa: F811
+    """Of two users each has its own again, and no more."""
     d = supervise("--socket-mode", "0666")
     os.chmod(d.directory, 0o755)
     os.chmod(d.path, 0o666)
-    with d.connect() as c:
-        handle = c.put("mine", "u8", b"\4")
-    d.keeps(1)
-    d.crash()
 
-    def look():
+    def put(name):
         with d.connect() as c:
-            return len(c.list()), codes(lambda: c.reduce_at("sum", "u8", handle, 0, 1))
+            return c.put(name, "u8", b"\4")
 
-    assert as_user(BOB, BOB, look) == [0, ["BAD_HANDLE"]]
+    def look(handle):
+        with d.connect() as c:
+            return [x.name for x in c.list()] + codes(lambda: c.reduce_at("sum", "u8", handle, 0, 1))
+
+    mine, his = put("mine"), as_user(BOB, BOB, lambda: put("his"))
+    d.keeps(2)
+    d.crash()
+    assert look(mine) == ["mine", "OK"] and look(his) == ["mine", "BAD_HANDLE"]
+    assert as_user(BOB, BOB, lambda: look(his)) == ["his", "OK"]
+    assert as_user(BOB, BOB, lambda: look(mine)) == ["his", "BAD_HANDLE"]
 
 
 # ---- what is started ----

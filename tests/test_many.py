@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -361,6 +362,53 @@ def test_descriptors_do_not_leak(start):
                 d.begin("sum", "f32")
         until(lambda: count() <= before, "descriptors of closed connections")
         c.ping()
+
+
+PATIENT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import libreduce
+with libreduce.Client(sys.argv[2], reconnect_timeout_ms=3000, timeout_ms=3000) as c:
+    while True:
+        c.run("sum", "u8", b"12")
+        print(flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_a_client_that_stood_still_does_not_give_up(start):
+    """... because of time in which it could not try: by SIGSTOP, for longer than its timeouts, while the daemon is replaced."""
+    daemon, answers = start(), []
+    with subprocess.Popen([sys.executable, "-c", PATIENT, TESTS, daemon.url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as client:
+        reader = threading.Thread(target=lambda: answers.extend(client.stdout))
+        reader.start()
+
+        def stop():
+            client.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, client.pid, os.WSTOPPED)
+
+        def goes_on():
+            before = len(answers)
+            until(lambda: client.poll() is not None or len(answers) > before + 2, "more answers")
+            assert client.poll() is None, client.stderr.read()
+
+        goes_on()
+        for meets in ("nothing", "the end", "nobody", "nobody"):  # what it has met of it when it is stopped
+            if meets == "nothing":
+                stop()
+            daemon.kill()
+            if meets == "the end":
+                stop()
+            elif meets == "nobody":
+                select_a_moment(client)
+                stop()
+            daemon = start()
+            with pytest.raises(subprocess.TimeoutExpired):
+                client.wait(4.2)
+            client.send_signal(signal.SIGCONT)
+            goes_on()
+        client.kill()
+        reader.join()
 
 
 def test_reloads_without_end_do_not_put_off_the_watchdog(start, monkeypatch):

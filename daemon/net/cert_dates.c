@@ -106,23 +106,12 @@ static void with_crls(warning *w, const char *pem)
     mbedtls_x509_crl_free(&lists);
 }
 
-static void look_at_all(warning *w, const rp_pem *p)
-{
-    with_certs(w, p->cert, own_dates);
-    with_certs(w, p->ca, ca_dates);
-    with_crls(w, p->crl);
-}
-
-void rd_cert_dates(const rp_pem *p, int64_t now, char *told, size_t cap)
+rd_cert_ends rd_cert_dates(const rp_pem *p, int64_t now, char *told, size_t cap)
 {
     warning w = {.now = now, .told = told, .cap = cap};
     told[0] = '\0';
-    look_at_all(&w, p);
-}
-
-rd_cert_ends rd_cert_ends_of(const rp_pem *p)
-{
-    warning w = {0}; /* without room for a text */
-    look_at_all(&w, p);
+    with_certs(&w, p->cert, own_dates);
+    with_certs(&w, p->ca, ca_dates);
+    with_crls(&w, p->crl);
     return w.ends;
 }

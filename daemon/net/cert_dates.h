@@ -19,11 +19,10 @@ typedef struct rd_cert_ends {
     int64_t crl;  /* the first of tls-crl */
 } rd_cert_ends;
 
-rd_cert_ends rd_cert_ends_of(const rp_pem *p);
-
-/* `told` says what keeps peers out at `now` (seconds since 1970) or soon will, or is "". Texts that cannot be parsed are not
- * mentioned. Of tls-cert each certificate counts: all are sent. Of tls-ca the one that is valid for longest counts: others may
- * be its predecessors. Revocation lists are often valid for a week, so of tls-crl only those count that have expired. */
-void rd_cert_dates(const rp_pem *p, int64_t now, char *told, size_t cap);
+/* When the files end. `told` says what keeps peers out at `now` (seconds since 1970) or soon will, or is "". Texts that cannot
+ * be parsed are not mentioned. Of tls-cert each certificate counts: all are sent. Of tls-ca the one that is valid for longest
+ * counts: others may be its predecessors. Revocation lists are often valid for a week, so of tls-crl only those count that have
+ * expired. */
+rd_cert_ends rd_cert_dates(const rp_pem *p, int64_t now, char *told, size_t cap);
 
 #endif

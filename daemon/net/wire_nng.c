@@ -488,8 +488,7 @@ static bool load(loaded *x, const rp_pem_files *files, bool any, char *why, size
     if (asks)
         x->trust = rd_tls_trust_new(x->pem.ca, x->pem.crl);
     if (read && !failed(asks && !x->trust ? NNG_ENOMEM : 0, "tls", why, cap)) {
-        rd_cert_dates(&x->pem, time(NULL), why, cap);
-        x->ends = rd_cert_ends_of(&x->pem);
+        x->ends = rd_cert_dates(&x->pem, time(NULL), why, cap);
         return true;
     }
     unload(x);
