@@ -205,13 +205,13 @@ UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: ladder man-pages fortran format lint check protocol-json hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: ladder man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 # The ladder's kernels take a minute of compiling, so with CUDA its program is built where it is used: to be tested or installed.
 LADDER   := $(B)/bin/reducectl-ladder
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl $(if $(HDF5_C),reducectl-hdf5)) $(if $(filter no,$(CUDA)),$(LADDER))
 ladder: $(LADDER) ## what `reducectl ladder` runs; without CUDA it is always built
-all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
+all: say $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
 say:
 	@$(if $(NO_CUDA),echo "CPU engine alone: $(NO_CUDA).$(if $(NVCC), CUDA=yes builds the kernels for all GPUs$(comma) CUDA_ARCHS=90 for one kind (minutes).)")
@@ -262,17 +262,6 @@ $(B)/$(1).o: $(basename $(basename $(1))).cu $(B)/nvcc-flags
 	$$(Q)$$(NVCC_ALL) -DRK_PART=$(subst .,,$(suffix $(basename $(1)))) -MMD -MP -MF $$(@:.o=.d) -c $$< -o $$@
 endef
 $(foreach p,$(CU_PARTS),$(eval $(call part_rule,$(p))))
-
-# The protocol's numbers and layouts, for programs: its writer asks types.def, limits.h and the codec.
-LIMITS = $(shell awk '/^.define RP_/ && NF > 2 && !/"/ { print "X(" $$2 ")" }' proto/limits.h)
-$(B)/proto/json/protocol_json.c.o: CPPFLAGS += '-DRP_LIMITS(X)=$(LIMITS)'
-$(B)/proto/protocol-json: $(B)/proto/json/protocol_json.c.o $(PROTO_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
-
-protocol-json: $(B)/proto/protocol-json ## write proto/protocol.json anew, after a change of types.def, limits.h or the codec
-	$(Q)$< >proto/protocol.json
 
 $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 	@mkdir -p $(@D)
