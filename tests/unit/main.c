@@ -10,7 +10,7 @@ UNIT_FILES(X) /* by the Makefile */
 int main(int argc, char **argv)
 {
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL, *name = slash ? slash + 1 : argc > 0 ? argv[0] : "";
-#define X(file)                    \
+#define X(file)                   \
     if (strcmp(name, #file) == 0) \
         return file##_main();
     UNIT_FILES(X)
