@@ -199,19 +199,21 @@ LADDER_O := $(call obj,$(LADDER_C) $(LADDER_CU)) $(B)/kernels/ladder/pages.o
 # Kernels that launch kernels are relocatable device code, which takes a link of its own.
 NESTED_O := $(call obj,$(filter kernels/ladder/nested%,$(LADDER_CU)))
 
-UNIT_C   := $(wildcard tests/unit/test_*.c)
-UNIT     := $(patsubst tests/unit/%.c,$(B)/tests/%,$(UNIT_C))
+UNIT     := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
+# Those that stand in for functions of libc or of a part are programs of their own, and the others one program.
+UNIT_APART := test_client_wire test_ladder test_program test_progress test_rd_wire
+UNIT_ONE := $(filter-out $(UNIT_APART),$(UNIT))
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: ladder man-pages fortran format lint check protocol-json hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: ladder man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 # The ladder's kernels take a minute of compiling, so with CUDA its program is built where it is used: to be tested or installed.
 LADDER   := $(B)/bin/reducectl-ladder
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl $(if $(HDF5_C),reducectl-hdf5)) $(if $(filter no,$(CUDA)),$(LADDER))
 ladder: $(LADDER) ## what `reducectl ladder` runs; without CUDA it is always built
-all: say $(B)/proto/protocol-json $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
+all: say $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
 say:
 	@$(if $(NO_CUDA),echo "CPU engine alone: $(NO_CUDA).$(if $(NVCC), CUDA=yes builds the kernels for all GPUs$(comma) CUDA_ARCHS=90 for one kind (minutes).)")
@@ -229,7 +231,8 @@ NVCC_ALL := $(NVCC) -I. -D_GNU_SOURCE -DRK_WITH_CUDA=1 $(NVCCFLAGS)
 $(B)/flags: FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
 $(B)/nvcc-flags: FLAGS := $(NVCC_ALL)
 $(B)/cccl-flags: FLAGS := $(CCCL)
-$(B)/flags $(B)/nvcc-flags $(B)/cccl-flags: force
+$(B)/unit-names: FLAGS := $(UNIT_ONE)
+$(B)/flags $(B)/nvcc-flags $(B)/cccl-flags $(B)/unit-names: force
 	@mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 .PHONY: force
 
@@ -262,17 +265,6 @@ $(B)/$(1).o: $(basename $(basename $(1))).cu $(B)/nvcc-flags
 	$$(Q)$$(NVCC_ALL) -DRK_PART=$(subst .,,$(suffix $(basename $(1)))) -MMD -MP -MF $$(@:.o=.d) -c $$< -o $$@
 endef
 $(foreach p,$(CU_PARTS),$(eval $(call part_rule,$(p))))
-
-# The protocol's numbers and layouts, for programs: its writer asks types.def, limits.h and the codec.
-LIMITS = $(shell awk '/^.define RP_/ && NF > 2 && !/"/ { print "X(" $$2 ")" }' proto/limits.h)
-$(B)/proto/json/protocol_json.c.o: CPPFLAGS += '-DRP_LIMITS(X)=$(LIMITS)'
-$(B)/proto/protocol-json: $(B)/proto/json/protocol_json.c.o $(PROTO_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -o $@
-
-protocol-json: $(B)/proto/protocol-json ## write proto/protocol.json anew, after a change of types.def, limits.h or the codec
-	$(Q)$< >proto/protocol.json
 
 $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 	@mkdir -p $(@D)
@@ -310,9 +302,9 @@ $(B)/kernels/ladder/pages.c: $(PAGES) Makefile
 $(B)/kernels/ladder/pages.o: $(B)/kernels/ladder/pages.c kernels/ladder/ladder.h $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -c $< -o $@
 
-# The page over http, as it is and gzip'd. /ladder.json is made of the newest stored run and of the rungs' texts.
+# The page over http, as it is and gzip'd. /ladder.json is made of a stored run and of the rungs' texts.
 PAGE_FILES := index.html page.css page.js
-RUN_FILE   := $(lastword $(sort $(wildcard tests/bench/results/*-ladder-*.json)))
+RUN_FILE   := kernels/ladder/h100.json
 json_text   = sed -e 's/[\\"]/\\&/g' -e 's/\t/\\t/g' -e 's/$$/\\n/' $(1) | tr -d '\n'
 $(B)/daemon/telemetry/ladder.json: $(PAGES) $(RUN_FILE) Makefile
 	@mkdir -p $(@D)
@@ -352,19 +344,22 @@ $(B)/bin/reducectl-ladder: $(LADDER_LINK)
 	$(Q)$(if $(LADDER_CU),$(CXX) -static-libstdc++ -static-libgcc,$(CC) $(CFLAGS)) $(LDFLAGS) $^ \
 	  $(if $(LADDER_CU),-L$(CUDA_HOME)/lib64 -lcudadevrt) $(LIBS_CUDA) -lm -o $@
 
-# A unit test may reach into every part but main().
-$(B)/tests/%: tests/unit/%.c $(filter-out $(B)/daemon/main.c.o,$(DAEMON_O)) $(KERNEL_O) $(filter-out $(B)/client/ctl/main.c.o,$(CTL_O)) $(CLIENT_O) $(PROTO_O)
+# A unit test may reach into every part but main(); the ladder's stands in for its GPU.
+UNIT_PARTS := $(filter-out %/main.c.o,$(DAEMON_O) $(CTL_O)) $(KERNEL_O) $(CLIENT_O) $(PROTO_O)
+$(B)/tests/units: $(UNIT_ONE:%=$(B)/tests/unit/%.c.o) $(B)/tests/unit/main.c.o $(B)/client/ctl/hdf5/confine.c.o $(UNIT_PARTS)
+$(filter-out %/test_ladder,$(UNIT_APART:%=$(B)/tests/%)): $(B)/tests/%: $(B)/tests/unit/%.c.o $(UNIT_PARTS)
+$(B)/tests/test_ladder: $(B)/tests/unit/test_ladder.c.o $(call obj,$(filter-out %/main.c %/no_gpu.c,$(LADDER_C)))
+$(B)/tests/units $(UNIT_APART:%=$(B)/tests/%):
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.o,$^) -lcmocka \
-	  $(LIBS_CUDA) $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) $(LIBS_CTL) -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -lcmocka $(LIBS_CUDA) $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) $(LIBS_CTL) -o $@
 
-# ... and the ladder's stands in for its GPU.
-$(B)/tests/test_confine: $(B)/client/ctl/hdf5/confine.c.o
-$(B)/tests/test_ladder: tests/unit/test_ladder.c $(call obj,$(filter-out %/main.c %/no_gpu.c,$(LADDER_C)))
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.o,$^) -lcmocka -lm -o $@
+$(UNIT_ONE:%=$(B)/tests/%): $(B)/tests/units
+	@ln -sf units $@
+# Each file's main() gets the file's name, and a prototype.
+$(UNIT_ONE:%=$(B)/tests/unit/%.c.o): CPPFLAGS += '-Dmain=$(*F)_main(void); int $(*F)_main'
+$(B)/tests/unit/main.c.o: CPPFLAGS += '-DUNIT_FILES(X)=$(patsubst %,X(%),$(UNIT_ONE))'
+$(B)/tests/unit/main.c.o: $(B)/unit-names
 
 # ---- the CUDA kernels as C++ (tests/simt), with sanitizers: they run without a GPU. All else is the build's, as nvcc made it ----
 SIMT       := $(if $(filter yes,$(CUDA)),$(if $(filter x86_64%,$(MACHINE)),$(if $(SANITIZE),,yes)))
@@ -397,7 +392,7 @@ test-kernels: $(SIMT_B)/check_engine ## the CUDA kernels without a GPU: as C++ w
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 
-unit-tests: $(UNIT) $(if $(SIMT),$(SIMT_B)/check_engine) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
+unit-tests: $(UNIT:%=$(B)/tests/%) $(if $(SIMT),$(SIMT_B)/check_engine) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
 
 # A client of nng's own REQ socket
 $(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
@@ -537,7 +532,7 @@ test: all ladder ## everything: lints, unit, fuzz corpus, integration, sanitizer
 	$(STAGES)
 
 test-unit: unit-tests ## only the unit tests of this build
-	@for t in $(UNIT); do echo "== $${t##*/}"; timeout 300 $$t || exit 1; done
+	@for t in $(UNIT:%=$(B)/tests/%); do echo "== $${t##*/}"; timeout 300 $$t || exit 1; done
 
 # Plain programs that need a GPU to run but no other library, so that they can be carried to one.
 GPU_TOOLS := $(if $(filter yes,$(CUDA)),$(B)/gpu/check_engine $(B)/gpu/bench_kernels $(B)/gpu/device)

@@ -11,6 +11,9 @@ import time
 
 import pytest
 
+import oracle
+import rawclient
+import sideclient
 from conftest import BACKEND, ROOT
 from rawclient import APPEND, BEGIN, MASK, OFFSETS, PING, QUERY, REDUCE, REDUCE_AT, STATES_IN, STATES_OUT, STORE, Closed, Fault, Header, header, spec, store
 from sideclient import Side
@@ -20,6 +23,75 @@ sys.path.insert(0, str(ROOT / "tests" / "golden"))
 import generate  # noqa: E402
 
 PAGE = (ROOT / "proto/PROTOCOL.md").read_text()
+
+
+# ---- its tables ----
+def numbers(head):
+    """{name: code} of the page's table `head`; tests/unit/test_types.c compares these tables with types.def."""
+    table = re.search(rf"^\| {head} \| code \|.*\n\|.*\n((?:\|.*\n)+)", PAGE, re.M)[1]
+    return {row.split(" | ")[0][2:]: int(row.split(" | ")[1].removesuffix(" |")) for row in table.splitlines()}
+
+
+def test_the_raw_clients_numbers_are_the_pages():
+    assert all(getattr(rawclient, name.upper()) == code for name, code in numbers("message").items())
+    assert all(getattr(sideclient, name.upper()) == code for name, code in numbers("fdpass packet").items())
+    assert dict(zip(rawclient.ERRORS, range(99))) == numbers("error")
+    assert (oracle.OPS, oracle.NANS, oracle.DTYPES) == (numbers("op"), numbers("nan policy"), numbers("dtype"))
+
+
+def table(section, number):
+    """[(offset, size, name)] of one of a section's tables: its fields of fixed size."""
+    text = re.split(r"^#+ ", re.split(rf"^#+ {re.escape(section)}.*$", PAGE, flags=re.M)[1], flags=re.M)[0]
+    rows = re.match(r".*\n\|.*\n((?:\|.*\n)+)", re.split(r"^\| offset \| size \|", text, flags=re.M)[1 + number])[1]
+    return [(int(offset), int(size), name.strip("`")) for offset, size, name in re.findall(r"^\| (\d+) \| (\d+) \| (`\w+`|reserved)", rows, re.M)]
+
+
+BODY, BEHIND_PLACE = 40, 40 + 64 + 24
+NO_END = 2**64 - 1
+MAGIC, TOKEN = (int.from_bytes(b, "little") for b in (b"RDCE", bytes(range(0xA0, 0xB0))))
+
+
+# test_codec compares the codec with the golden messages in both directions.
+@pytest.mark.parametrize("section, number, name, at, expected", [
+    ("Header", 0, "error_busy", 0, f"magic {MAGIC} version 1 type 6 flags 1 status 11 time_ms 20 session 81985529216486895 id 13 body_len 73"),
+    ("HELLO (1)", 0, "hello_background", BODY, "min_version 1 max_version 1 name_len 6 priority 2"),
+    ("HELLO (1)", 0, "hello_wide", BODY, "min_version 1 max_version 3 name_len 0 priority 0"),
+    ("HELLO (1)", 1, "welcome_background", BODY, "version 1 priority 2 max_data 4194304 chunk_hint 1048576 max_inflight 64 max_streams 32"
+                                                 f" session 81985529216486895 server_len 13 token {TOKEN}"),
+    ("QUERY (3)", 0, "query_status", BODY, "topic 2"),
+    ("QUERY (3)", 1, "entries", BODY, "kind 1 key_len 15 value_len 8"),
+    ("REDUCE (4)", 0, "reduce_all", BODY, f"op 5 dtype 3 out 8 nan 1 flags 3 ddof 0 rows 2 row_len 0 index_base {2**60} initial 0 planes 0 device 0"),
+    ("REDUCE (4)", 0, "reduce_segments", BODY, "op 15 dtype 10 out 11 nan 1 flags 56 ddof 1 rows 2 row_len 3 index_base 0 initial 49216 planes 0"
+                                               " device 0"),
+    ("REDUCE (4)", 0, "reduce_planes", BODY, "op 3 dtype 2 out 0 nan 0 flags 64 ddof 0 rows 2 row_len 3 index_base 0 initial 0 planes 2 device 0"),
+    ("REDUCE (4)", 0, "reduce_device", BODY, "op 1 dtype 2 out 0 nan 0 flags 0 ddof 0 rows 1 row_len 3 index_base 0 initial 0 planes 0 device 1"),
+    ("REDUCE (4)", 1, "finished", BODY, f"dtype 11 backend 2 path 2 batch 0 cell_size 4 cells 1 count {2**40 + 2} queue_ns 7 copy_ns 8 compute_ns 9"),
+    ("REDUCE (4)", 1, "result_at", BODY, "dtype 12 backend 1 path 4 batch 0 cell_size 8 cells 2 count 6 queue_ns 1 copy_ns 2 compute_ns 3"),
+    ("APPEND (6)", 0, "append", BODY, f"stream 9 offset {2**40}"),
+    ("FINISH (7)", 0, "finish", BODY, f"stream 9 count {2**40 + 2}"),
+    ("REDUCE_AT (9)", 0, "reduce_at", BODY, f"handle {2**63 + 1} offset 128 length 24"),
+    ("REDUCE_AT (9)", 1, "reduce_at_masked", BEHIND_PLACE, "handle 6 offset 7"),
+    ("REDUCE_AT (9)", 2, "reduce_at_apart", BEHIND_PLACE, "stride 4096"),
+    ("STORE (10)", 0, "store", BODY, "dtype 3 flags 1 name_len 7 ttl_ms 1500 bytes 1024"),
+    ("STORE (10)", 1, "store_shaped", BODY + 17, "dims 3 order 1"),
+    ("WRITE (11)", 0, "write", BODY, f"handle {2**63 + 2} offset 2"),
+    ("WRITE_AT (12)", 0, "write_at", BODY, f"from {2**63 + 1} from_offset 128 length 1018"),
+    ("LIST (14)", 0, "listed", BODY, f"handle {2**63 + 2} bytes 1024 age_ms 500 left_ms 1000 uses 1 dtype 3 name_len 7 dims 0 order 0"),
+    ("LIST (14)", 0, "listed_placed", BODY + 41, f"handle 8 bytes 16 age_ms 0 left_ms {NO_END} uses 0 dtype 12 name_len 1 dims 1 order 20"),
+    ("Errors", 0, "error_overflow", BODY, f"limit 0 index 4 value {2**127} field_len 3 text_len 24"),
+    ("Errors", 0, "error_busy", BODY, f"limit 64 index {NO_END} value 0 field_len 8 text_len 25"),
+])
+def test_the_golden_messages_read_by_the_pages_tables(section, number, name, at, expected):
+    """Every field of a table lies where the golden message has it, and reserved bytes are zero."""
+    data = {n: m for n, _, m in generate.messages()}[name]
+    got = {}
+    for offset, size, field in table(section, number):
+        value = int.from_bytes(data[at + offset : at + offset + size], "little")
+        assert at + offset + size <= len(data) and (field != "reserved" or value == 0)
+        got[field] = value
+    got.pop("reserved", None)
+    words = expected.split()
+    assert got == dict(zip(words[::2], map(int, words[1::2])))
 
 
 # ---- header, greeting ----

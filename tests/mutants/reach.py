@@ -21,8 +21,8 @@ BUILD = ROOT / "build/reached"
 
 # Integration tests that run what mutants change, and take seconds.
 FILES = ("cli lib fake_daemon paths files protocol config tls resident access endings device shapes wire requests sched side outside batch "
-         "waiting metrics trace charges top property completion long_segments states protocol_json product").split()
-MODULES = ("bin/reduced", "bin/reducectl", "lib/libreduce.so", "proto/protocol-json", "tests/reduced-device", "tests/req0")
+         "waiting metrics trace charges top property completion long_segments states product").split()
+MODULES = ("bin/reduced", "bin/reducectl", "lib/libreduce.so", "tests/reduced-device", "tests/req0")
 
 
 def build():

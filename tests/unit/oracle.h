@@ -154,18 +154,20 @@ static inline t_big t_big_at(unsigned __int128 bits, int at)
     return r;
 }
 
-/* b += v, a finite number, which must be a multiple of 2^e0; or its square */
+/* A finite number's magnitude as m * 2^e */
+static inline uint64_t t_parts_of(long double v, int *e)
+{
+    uint64_t m = (uint64_t)ldexpl(frexpl(fabsl(v), e), 64);
+    *e -= 64;
+    return m;
+}
+
+/* b += v, a finite number, which must be a multiple of 2^e0 */
 static inline void t_big_add_number(t_big *b, long double v, int e0)
 {
     int e;
-    uint64_t m = (uint64_t)ldexpl(frexpl(fabsl(v), &e), 64);
-    t_big_add_at(b, signbit(v), m, e - 64 - e0);
-}
-static inline void t_big_add_square(t_big *b, long double v, int e0)
-{
-    int e;
-    uint64_t m = (uint64_t)ldexpl(frexpl(fabsl(v), &e), 64);
-    t_big_add_at(b, false, (unsigned __int128)m * m, 2 * (e - 64) - e0);
+    uint64_t m = t_parts_of(v, &e);
+    t_big_add_at(b, signbit(v), m, e - e0);
 }
 
 static inline t_big t_big_of(long double v, int e0)
@@ -350,9 +352,11 @@ static inline void t_add_sums(t_facts *f, t_value v)
 {
     if (v.nan || isinf(v.v))
         return;
-    t_big_add_number(&f->sum, v.v, f->e0);
-    t_big_add_number(&f->magnitudes, fabsl(v.v), f->e0);
-    t_big_add_square(&f->squares, v.v, 2 * f->e0);
+    int e;
+    uint64_t m = t_parts_of(v.v, &e);
+    t_big_add_at(&f->sum, signbit(v.v), m, e - f->e0);
+    t_big_add_at(&f->magnitudes, false, m, e - f->e0);
+    t_big_add_at(&f->squares, false, (unsigned __int128)m * m, 2 * (e - f->e0));
 }
 
 static inline void t_add_product(t_facts *f, t_value v, uint64_t bits)
