@@ -10,6 +10,7 @@
 #include "daemon/opening.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
+#include "daemon/request/read_queue.h"
 #include "daemon/request/reply.h"
 #include "daemon/state/resident.h"
 

@@ -1,7 +1,7 @@
 #include "daemon/request/executor.h"
 
 #include "daemon/base/clock.h"
-#include "daemon/request/long_read.h"
+#include "daemon/request/read_queue.h"
 
 /* Windows. The large queue's holds one task under way and one ready on few cores, and more where a single task cannot use all
  * cores. On a device it is half of the slots: copies and kernels overlap, and a small task waits for no more than these. The
@@ -64,7 +64,7 @@ void rd_schedule(rd_requests *q, rd_request *r)
     rd_sched_session *queues = &r->session->queues;
     uint64_t cost = rd_price_cost(t);
     if (r->read.wanted)
-        rd_sched_put(&q->sched, queues, &r->job.item, RD_QUEUE_READ, RD_TASK_COST + t->bytes, RD_TASK_COST + t->bytes);
+        rd_read_queue_put(q, r);
     else
         rd_sched_put(&q->sched, queues, &r->job.item, cost <= RD_SMALL_COST ? RD_QUEUE_SMALL : RD_QUEUE_LARGE, cost,
                      rd_price_ns(&q->price, t));
@@ -78,19 +78,11 @@ static void end(rd_requests *q, rd_request *r)
     r->job.done(q, &r->job);
 }
 
-/* Its session is gone, or its deadline has passed: no more work is done for it. `f` gets the reason. */
-static bool is_abandoned(const rd_request *r, rp_fault *f)
-{
-    if (r->session->dead)
-        rp_fail(f, RP_CANCELLED, "session", 0, "the session has ended");
-    return r->session->dead || rd_late(r, f);
-}
-
 /* Has its task failed, or is it abandoned? Then task.fault has the reason. */
 static bool unwanted(rd_request *r)
 {
     rp_fault *f = &r->job.task.fault;
-    return f->code != RP_OK || is_abandoned(r, f);
+    return f->code != RP_OK || rd_abandoned(r, f);
 }
 
 static void executor_read(rd_work *w)
@@ -111,133 +103,6 @@ static void executor_read(rd_work *w)
         rd_schedule(q, r);
 }
 
-/* ---- reads that wait for a buffer of their user's ---- */
-
-/* How many more buffers the user may have: three quarters of all at most, since its reads may take long or never end. */
-static uint64_t buffers_left(const rd_requests *q, const rd_user *user)
-{
-    uint64_t most = q->buffers.cap - q->buffers.cap / 4, held = rd_held(&user->charges, RD_HELD_BUFFERS);
-    return held < most ? most - held : 0;
-}
-
-static void park(rd_requests *q, rd_request *r)
-{
-    rd_request **at = &r->session->owner->parked;
-    rd_sched_end(&q->sched, &r->job.item, 0);
-    while (*at)
-        at = &(*at)->next_parked;
-    *at = r;
-    r->next_parked = NULL;
-    r->parked = true;
-    q->parked++;
-}
-
-static void unpark(rd_requests *q, rd_request *r)
-{
-    rd_request **at = &r->session->owner->parked;
-    while (*at != r)
-        at = &(*at)->next_parked;
-    *at = r->next_parked;
-    r->parked = false;
-    q->parked--;
-}
-
-/* Parked reads whose user may have buffers again go back to the queue. */
-static void recall_parked(rd_requests *q)
-{
-    for (rd_user *user = q->parked ? q->users->first : NULL; user; user = user->next)
-        for (uint64_t left = buffers_left(q, user); left && user->parked; left--) {
-            rd_request *r = user->parked;
-            unpark(q, r);
-            rd_schedule(q, r);
-        }
-}
-
-static void start_reading(rd_request *r, rd_buffer *b)
-{
-    rd_user *user = r->session->owner;
-    if (!rd_long_start(&r->read, b, user, executor_read))
-        rd_read_start(&r->read, b, user, executor_read);
-}
-
-/* Give free buffers to requests that wait for one. */
-static void feed_readers(rd_requests *q)
-{
-    recall_parked(q);
-    while (q->sched.queue[RD_QUEUE_READ].queued) {
-        rd_buffer *b = rd_buffer_take(&q->buffers);
-        if (!b && q->buffers.made)
-            return;
-        rd_request *r = rd_request_of_item(rd_sched_next(&q->sched, RD_QUEUE_READ));
-        if (b && !buffers_left(q, r->session->owner)) {
-            rd_buffer_give(b);
-            park(q, r);
-        } else if (b) {
-            start_reading(r, b);
-        } else {
-            rp_fail(&r->job.task.fault, RP_NO_MEMORY, "buffer", 0, "no memory to read the file into");
-            end(q, r);
-        }
-    }
-}
-
-/* Long ranges get further readers when no other request wants a buffer. A client sends several ranges, one after the other, so
- * this is looked at after a while. */
-enum { HELP_MS = 1 };
-
-static bool may_help(const rd_requests *q, const rd_user *user)
-{
-    return buffers_left(q, user) && rd_held(&user->charges, RD_HELD_BUFFERS) < q->holdings->workers->per_user;
-}
-
-/* The range that another reader helps most; NULL: it would help none, or none may have one. */
-static rd_long *neediest(const rd_requests *q)
-{
-    rd_long *best = NULL;
-    uint64_t most = 1;
-    for (rd_long *l = q->buffers.reading; l; l = l->next) {
-        const uint64_t left = rd_long_left(l);
-        if (left <= most || !may_help(q, l->user))
-            continue;
-        best = l;
-        most = left;
-    }
-    return best;
-}
-
-static void executor_help(uv_timer_t *t)
-{
-    rd_requests *q = t->data;
-    if (q->buffers.reading)
-        uv_timer_start(t, executor_help, HELP_MS, 0);
-    while (!q->sched.queue[RD_QUEUE_READ].queued) {
-        rd_long *l = neediest(q);
-        rd_buffer *b = l ? rd_buffer_take(&q->buffers) : NULL;
-        if (!b)
-            return;
-        if (!rd_long_help(l, b)) {
-            rd_buffer_give(b);
-            return;
-        }
-    }
-}
-
-static void watch_long(rd_requests *q)
-{
-    rp_fault f;
-    for (rd_long *l = q->buffers.reading; l; l = l->next)
-        if (is_abandoned(l->read->request, &f))
-            rd_long_stop(l, &f);
-    if (q->buffers.reading && !q->sched.queue[RD_QUEUE_READ].queued && !uv_is_active((uv_handle_t *)&q->help_timer))
-        uv_timer_start(&q->help_timer, executor_help, HELP_MS, 0);
-}
-
-void rd_stop_reading(rd_requests *q, const rp_fault *f)
-{
-    for (rd_long *l = q->buffers.reading; l; l = l->next)
-        rd_long_stop(l, f);
-}
-
 static void feed_queue(rd_requests *q, rd_queue_kind queue)
 {
     rd_item *i;
@@ -252,8 +117,7 @@ static void feed_queue(rd_requests *q, rd_queue_kind queue)
 
 void rd_executor_feed(rd_requests *q)
 {
-    feed_readers(q);
-    watch_long(q);
+    rd_read_queue_feed(q, executor_read);
     feed_queue(q, RD_QUEUE_SMALL);
     feed_queue(q, RD_QUEUE_LARGE);
     bool crowded = q->jobs > 0 || q->sched.queue[RD_QUEUE_SMALL].queued || q->sched.queue[RD_QUEUE_LARGE].queued;
@@ -289,7 +153,7 @@ static void take_back(rd_requests *q, rd_request *r, const rp_fault *f)
 {
     rd_sched_remove(&q->sched, &r->job.item);
     if (r->parked)
-        unpark(q, r);
+        rd_read_queue_remove(q, r);
     r->job.task.fault = *f;
     r->job.done(q, &r->job);
 }

@@ -23,9 +23,6 @@ void rd_schedule(rd_requests *q, rd_request *r);
 /* Give the engine and the readers of files as much as their windows have room for. */
 void rd_executor_feed(rd_requests *q);
 
-/* No further part of a long range is read; their requests end with `f`. */
-void rd_stop_reading(rd_requests *q, const rp_fault *f);
-
 /* Take what the engine has finished. */
 void rd_take_finished(rd_requests *q);
 

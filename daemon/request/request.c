@@ -45,6 +45,13 @@ bool rd_late(const rd_request *r, rp_fault *f)
     return true;
 }
 
+bool rd_abandoned(const rd_request *r, rp_fault *f)
+{
+    if (r->session->dead)
+        rp_fail(f, RP_CANCELLED, "session", 0, "the session has ended");
+    return r->session->dead || rd_late(r, f);
+}
+
 /* ---- results ---- */
 rp_err rd_no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "no memory for the reply"); }
 

@@ -105,4 +105,7 @@ uint64_t rd_deadline_of(const rd_request *r);
 /* Has the deadline passed? Then `f` gets DEADLINE. */
 bool rd_late(const rd_request *r, rp_fault *f);
 
+/* Its session is gone, or its deadline has passed: no more work is done for it. `f` gets the reason. */
+bool rd_abandoned(const rd_request *r, rp_fault *f);
+
 #endif

@@ -19,8 +19,11 @@ int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t
 /* Reduce elements [from, from + n) of one row or segment to a state. */
 void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s);
 
-/* Does the state of some elements of a row decide its result, whatever those from `from` on are? Then it need only count
- * these, which are not looked at. */
+/* Can the state of some elements of a row decide its result? Most operations need all of them. */
+bool rk_cpu_may_settle(const rp_spec *s);
+
+/* Does the state of some elements decide the row's result, whatever those from `from` on are? Then it need only count these,
+ * which are not looked at. Only if rk_cpu_may_settle. */
 bool rk_cpu_settled(const rk_task *t, const rk_state *x, uint64_t from);
 
 /* As rk_cpu_segment, for a task that rk_cpu_near has a loop for: the state's sum lacks as much as is returned, at most. */

@@ -70,11 +70,17 @@ static bool first_decides(const rp_spec *s)
            (!rk_is_float(s->dtype) || s->nan != RP_NAN_ERROR);
 }
 
+bool rk_cpu_may_settle(const rp_spec *s)
+{
+    const bool one_bool = s->dtype == RP_BOOL && rk_truth_decides(rp_state_layout(s->op, s->dtype)) != RK_DECIDES_NONE;
+    return !(s->flags & RP_MASK) && (one_bool || first_decides(s));
+}
+
 bool rk_cpu_settled(const rk_task *t, const rk_state *x, uint64_t from)
 {
     const rp_spec *s = &t->spec;
     const bool before = !is_arg(x->layout) || x->limb[1] < s->index_base + t->base + from;
-    return !(s->flags & RP_MASK) && before && rk_is_settled(x, s->op, first_decides(s));
+    return before && rk_is_settled(x, s->op, first_decides(s));
 }
 
 static view view_of(const rk_simd *simd, const rk_task *t)

@@ -23,19 +23,16 @@
 #define TEXT(simd) #simd
 #define NAME(simd) TEXT(simd)
 
-#define INTS(F)                                                                                                   \
-    [RP_I8] = F(i8), [RP_U8] = F(u8), [RP_I16] = F(i16), [RP_U16] = F(u16), [RP_I32] = F(i32), [RP_U32] = F(u32), \
-    [RP_I64] = F(i64), [RP_U64] = F(u64)
+/* clang-format off */
+#define INTS(F)                                                                 \
+    [RP_I8] = F(i8), [RP_U8] = F(u8), [RP_I16] = F(i16), [RP_U16] = F(u16),     \
+    [RP_I32] = F(i32), [RP_U32] = F(u32), [RP_I64] = F(i64), [RP_U64] = F(u64)
 #define NARROW(F) [RP_F16] = F(f16), [RP_BF16] = F(bf16), [RP_F32] = F(f32)
-#define WIDE(F) [RP_F64] = F(f64)
-#define ALL(F) INTS(F), NARROW(F), WIDE(F)
-#define EACH(F) \
-    {           \
-        ALL(F)  \
-    }
-#define BITS(op)                                                                                                        \
-    [RP_I8] = op##_8, [RP_U8] = op##_8, [RP_I16] = op##_16, [RP_U16] = op##_16, [RP_I32] = op##_32, [RP_U32] = op##_32, \
-    [RP_I64] = op##_64, [RP_U64] = op##_64
+#define FLOATS(F) NARROW(F), [RP_F64] = F(f64)
+#define ALL(F) INTS(F), FLOATS(F)
+#define BITS(op)                                                                                \
+    [RP_I8] = op##_8, [RP_U8] = op##_8, [RP_I16] = op##_16, [RP_U16] = op##_16,                 \
+    [RP_I32] = op##_32, [RP_U32] = op##_32, [RP_I64] = op##_64, [RP_U64] = op##_64
 
 #define SUMS_OF(type) sums_##type
 #define NEAR_SUM_OF(type) near_sum_##type
@@ -48,6 +45,7 @@
 #define PRODUCT_OF(type) product_##type
 #define COLUMN_ENDS_OF(type) column_ends_##type
 #define COLUMN_PLACES_OF(type) column_places_##type
+#define COLUMN_SUMS_OF(type) column_sums_##type
 
 #define CHOSEN_CELLS_OF(type) chosen_cells_##type
 #define TOTAL_CELLS_OF(type) total_cells_##type
@@ -55,68 +53,58 @@
 #define ROW_PRODUCT_OF(type) product_of_##type##_fused
 #define ROW_INTEGERS_OF(type) product_of_##type
 #ifdef PAIRS
-#define PAIRED(F) NARROW(F), WIDE(F)
+#define PAIRED(F) FLOATS(F)
 #else
 #define PAIRED(F) [RP_F64] = NULL
 #endif
 
-const rk_simd
-    TABLE(RK_SIMD) = {
-        .name = NAME(RK_SIMD),
-        .near_sum = {NARROW(NEAR_SUM_OF), WIDE(NEAR_SUM_OF)},
-        .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
-        .columns =
-            {[RP_F16] = column_sums_f16, [RP_BF16] = column_sums_bf16, [RP_F32] = column_sums_f32, [RP_F64] = column_sums_f64},
-        .column_squares = {[RP_F16] = COLUMN_SQUARES(f16),
-                           [RP_BF16] = COLUMN_SQUARES(bf16),
-                           [RP_F32] = COLUMN_SQUARES(f32),
-                           [RP_F64] = COLUMN_SQUARES(f64)},
-        .column_ends = EACH(COLUMN_ENDS_OF),
-        .column_places = EACH(COLUMN_PLACES_OF),
-        .cells =
-            {
-                [RK_CELLS_CHOSEN] = {[RP_BOOL] = cells_bool, ALL(CHOSEN_CELLS_OF)},
-                [RK_CELLS_TOTAL] = {[RP_BOOL] = cells_bool, ALL(TOTAL_CELLS_OF)},
-                [RK_CELLS_COUNTED] = {[RP_F16] = counted_cells_f16,
-                                      [RP_BF16] = counted_cells_f16,
-                                      [RP_F32] = counted_cells_f32,
-                                      [RP_F64] = counted_cells_f64,
-                                      [RP_BOOL] = cells_bool,
-                                      BITS(counted_cells)},
-                [RK_CELLS_PRODUCT] = {[RP_BOOL] = cells_bool, INTS(PRODUCT_CELLS_OF), PAIRED(PRODUCT_CELLS_OF)},
-            },
-        .row_product = {INTS(ROW_INTEGERS_OF), PAIRED(ROW_PRODUCT_OF)},
-        .keep = {keep_8, keep_16, keep_32, keep_64},
-        .turn = {turn_8, turn_16, turn_32, turn_64},
-        .reduce =
-            {
-                [RP_STATE_SUM32] = {NARROW(SUMS_OF)},
-                [RP_STATE_SUM64] = {WIDE(SUMS_OF)},
-                [RP_STATE_INT] = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
-                [RP_STATE_ABS32] = {NARROW(SUMS_OF)},
-                [RP_STATE_ABS64] = {WIDE(SUMS_OF)},
-                [RP_STATE_ABSINT] = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
-                [RP_STATE_SQ32] = {NARROW(SUMS_OF)},
-                [RP_STATE_SQ64] = {WIDE(SUMS_OF)},
-                [RP_STATE_SQINT] = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
-                [RP_STATE_MOM32] = {NARROW(SUMS_OF)},
-                [RP_STATE_MOM64] = {WIDE(SUMS_OF)},
-                [RP_STATE_MOMINT] = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
-                [RP_STATE_STATS32] = {NARROW(SUMS_OF)},
-                [RP_STATE_STATS64] = {WIDE(SUMS_OF)},
-                [RP_STATE_STATSINT] = {[RP_BOOL] = stats_bool, INTS(SUMS_OF)},
-                [RP_STATE_MIN] = {[RP_BOOL] = decided_bool, ALL(LEAST_OF)},
-                [RP_STATE_MAX] = {[RP_BOOL] = decided_bool, ALL(LARGEST_OF)},
-                [RP_STATE_ARGMIN] = {[RP_BOOL] = placed_bool, ALL(LEAST_OF)},
-                [RP_STATE_ARGMAX] = {[RP_BOOL] = placed_bool, ALL(LARGEST_OF)},
-                [RP_STATE_NORMINF] = {[RP_BOOL] = decided_bool, ALL(MAGNITUDE_OF)},
-                [RP_STATE_MINMAX] = {[RP_BOOL] = both_ends_bool, ALL(BOTH_OF)},
-                [RP_STATE_COUNT] = {[RP_BOOL] = counted_bool, ALL(NONZERO_OF)},
-                [RP_STATE_NANS] = {[RP_BOOL] = counted_bool, ALL(NANS_OF)},
-                [RP_STATE_PROD] = {NARROW(PRODUCT_OF), WIDE(PRODUCT_OF)},
-                [RP_STATE_PRODINT] = {[RP_BOOL] = decided_bool, INTS(PRODUCT_OF)},
-                [RP_STATE_AND] = {[RP_BOOL] = decided_bool, BITS(and)},
-                [RP_STATE_OR] = {[RP_BOOL] = decided_bool, BITS(or)},
-                [RP_STATE_XOR] = {[RP_BOOL] = counted_bool, BITS(xor)},
-            },
+const rk_simd TABLE(RK_SIMD) = {
+    .name = NAME(RK_SIMD),
+    .near_sum = {FLOATS(NEAR_SUM_OF)},
+    .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
+    .columns = {FLOATS(COLUMN_SUMS_OF)},
+    .column_squares = {FLOATS(COLUMN_SQUARES)},
+    .column_ends = {ALL(COLUMN_ENDS_OF)},
+    .column_places = {ALL(COLUMN_PLACES_OF)},
+    .cells = {
+        [RK_CELLS_CHOSEN]  = {[RP_BOOL] = cells_bool, ALL(CHOSEN_CELLS_OF)},
+        [RK_CELLS_TOTAL]   = {[RP_BOOL] = cells_bool, ALL(TOTAL_CELLS_OF)},
+        [RK_CELLS_COUNTED] = {[RP_BOOL] = cells_bool, BITS(counted_cells), [RP_F16] = counted_cells_f16,
+                              [RP_BF16] = counted_cells_f16, [RP_F32] = counted_cells_f32, [RP_F64] = counted_cells_f64},
+        [RK_CELLS_PRODUCT] = {[RP_BOOL] = cells_bool, INTS(PRODUCT_CELLS_OF), PAIRED(PRODUCT_CELLS_OF)},
+    },
+    .row_product = {INTS(ROW_INTEGERS_OF), PAIRED(ROW_PRODUCT_OF)},
+    .keep = {keep_8, keep_16, keep_32, keep_64},
+    .turn = {turn_8, turn_16, turn_32, turn_64},
+    .reduce = {
+        [RP_STATE_SUM32]    = {NARROW(SUMS_OF)},
+        [RP_STATE_SUM64]    = {[RP_F64] = sums_f64},
+        [RP_STATE_INT]      = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
+        [RP_STATE_ABS32]    = {NARROW(SUMS_OF)},
+        [RP_STATE_ABS64]    = {[RP_F64] = sums_f64},
+        [RP_STATE_ABSINT]   = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
+        [RP_STATE_SQ32]     = {NARROW(SUMS_OF)},
+        [RP_STATE_SQ64]     = {[RP_F64] = sums_f64},
+        [RP_STATE_SQINT]    = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
+        [RP_STATE_MOM32]    = {NARROW(SUMS_OF)},
+        [RP_STATE_MOM64]    = {[RP_F64] = sums_f64},
+        [RP_STATE_MOMINT]   = {[RP_BOOL] = counted_bool, INTS(SUMS_OF)},
+        [RP_STATE_STATS32]  = {NARROW(SUMS_OF)},
+        [RP_STATE_STATS64]  = {[RP_F64] = sums_f64},
+        [RP_STATE_STATSINT] = {[RP_BOOL] = stats_bool, INTS(SUMS_OF)},
+        [RP_STATE_MIN]      = {[RP_BOOL] = decided_bool, ALL(LEAST_OF)},
+        [RP_STATE_MAX]      = {[RP_BOOL] = decided_bool, ALL(LARGEST_OF)},
+        [RP_STATE_ARGMIN]   = {[RP_BOOL] = placed_bool, ALL(LEAST_OF)},
+        [RP_STATE_ARGMAX]   = {[RP_BOOL] = placed_bool, ALL(LARGEST_OF)},
+        [RP_STATE_NORMINF]  = {[RP_BOOL] = decided_bool, ALL(MAGNITUDE_OF)},
+        [RP_STATE_MINMAX]   = {[RP_BOOL] = both_ends_bool, ALL(BOTH_OF)},
+        [RP_STATE_COUNT]    = {[RP_BOOL] = counted_bool, ALL(NONZERO_OF)},
+        [RP_STATE_NANS]     = {[RP_BOOL] = counted_bool, ALL(NANS_OF)},
+        [RP_STATE_PROD]     = {FLOATS(PRODUCT_OF)},
+        [RP_STATE_PRODINT]  = {[RP_BOOL] = decided_bool, INTS(PRODUCT_OF)},
+        [RP_STATE_AND]      = {[RP_BOOL] = decided_bool, BITS(and)},
+        [RP_STATE_OR]       = {[RP_BOOL] = decided_bool, BITS(or)},
+        [RP_STATE_XOR]      = {[RP_BOOL] = counted_bool, BITS(xor)},
+    },
 };
+/* clang-format on */

@@ -88,6 +88,7 @@ void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_
     else
         cut_lines(j, bytes, size);
     j->pieces = at_least_1((j->units + j->each - 1) / j->each);
+    j->settles = rk_cpu_may_settle(&t->spec);
     begin(j, j->how == RK_LINES && rk_cpu_near(simd, &t->spec));
 }
 
@@ -132,7 +133,7 @@ static void run_part(rk_pieces *j, uint64_t line, uint64_t start, uint64_t from,
              n = to > elements + first ? to - elements - first : 0;
     double neglected = 0;
     rk_state s;
-    if (is_settled(j, start / j->each, line, first, n))
+    if (j->settles && is_settled(j, start / j->each, line, first, n))
         return;
     if (j->near)
         neglected = rk_cpu_near_segment(j->simd, j->t, line, first, n, &s);

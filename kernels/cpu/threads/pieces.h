@@ -26,7 +26,8 @@ typedef struct rk_pieces {
     const rk_simd *simd;
     pthread_mutex_t *lock;
     rk_cutting how;
-    bool near; /* the sums of lines in slots lack up to `neglected` */
+    bool near;    /* the sums of lines in slots lack up to `neglected` */
+    bool settles; /* a line's state may decide its result: rk_cpu_may_settle */
     uint64_t pieces, next, left;
     uint64_t each;    /* units of a piece: elements on the scale of lines, columns of all planes, or their rows */
     uint64_t units;   /* in all */
