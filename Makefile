@@ -171,7 +171,7 @@ LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -l
 # ---- sources: a file belongs to its folder's part; nothing is listed by hand ----
 PROTO_C  := $(wildcard proto/*.c)
 KERNEL_C := $(filter-out kernels/engine/none.c kernels/cpu/simd.c,$(wildcard kernels/exact/*.c kernels/engine/*.c kernels/cpu/*.c kernels/cpu/*/*.c kernels/cpu/*/*/*.c))
-KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*/*.cu))
+KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*/*.cu kernels/cuda/*/*/*.cu))
 # A unit with a line `#define PARTS(X) X(A) X(B)` is compiled once for each part, as if it were x.A.cu and x.B.cu, which are not there.
 CU_PARTS := $(if $(KERNEL_CU),$(shell awk '/^.define PARTS.X./ { f = FILENAME; sub(/cu$$/, "", f); while (match($$0, /X\([A-Za-z0-9_]+\)/)) \
               { print f substr($$0, RSTART + 2, RLENGTH - 3) ".cu"; $$0 = substr($$0, RSTART + RLENGTH) } }' $(KERNEL_CU)))
@@ -207,7 +207,7 @@ UNIT_ONE := $(filter-out $(UNIT_APART),$(UNIT))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: ladder man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: ladder routes man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 # The ladder's kernels take a minute of compiling, so with CUDA its program is built where it is used: to be tested or installed.
 LADDER   := $(B)/bin/reducectl-ladder
@@ -385,6 +385,16 @@ $(SIMT_B)/check_engine: $(SIMT_O) $(B)/tests/gpu/check_engine.c.o $(call obj,$(K
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
 
+# ... and which of them the launch code chooses, without running any. Their names are looked up by address.
+SIMT_LAUNCH := $(filter kernels/cuda/launch/% kernels/cuda/ops/% kernels/cuda/device/%,$(KERNEL_CU))
+$(SIMT_B)/routes: $(patsubst %,$(SIMT_B)/%.o,$(SIMT_LAUNCH) tests/simt/routes.cu tests/faults/cudart.c) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CXX) -no-pie -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
+
+routes: $(SIMT_B)/routes ## write tests/golden/routes.txt and .docs/routes.md anew, after a change of how launches are chosen (CUDA=yes)
+	$(Q)ASAN_OPTIONS=detect_leaks=0 $< >tests/golden/routes.txt && tests/lint/routes --write
+
 test-kernels: $(SIMT_B)/check_engine ## the CUDA kernels without a GPU: as C++ with sanitizers, their threads in three orders
 	@for o in forward backward 1; do for w in --quick "--quick --only sum --integers" "--quick --only sum --long" "--quick --batched"; do \
 	  echo "== threads $$o, $$w"; SIMT_ORDER=$$o $< $$w --every $(SIMT_EVERY) || exit 1; done; done
@@ -392,7 +402,7 @@ test-kernels: $(SIMT_B)/check_engine ## the CUDA kernels without a GPU: as C++ w
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 
-unit-tests: $(UNIT:%=$(B)/tests/%) $(if $(SIMT),$(SIMT_B)/check_engine) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
+unit-tests: $(UNIT:%=$(B)/tests/%) $(if $(SIMT),$(SIMT_B)/check_engine $(SIMT_B)/routes) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
 
 # A client of nng's own REQ socket
 $(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
@@ -436,7 +446,7 @@ $(B)/faults/cuda: $(B)/tests/faults/cuda.c.o $(FAULT_CUDART) $(B)/tests/faults/w
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
 
 # The CUDA engine's runtime on several devices made of memory, with kernels that compute: in a walk, and in a daemon
-DEVICES_O := $(call obj,$(KERNEL_C) $(wildcard kernels/cuda/runtime/*.cu) tests/device/kernels.cu tests/faults/cudart.c tests/faults/wrap.c) $(SIMD_O) $(PROTO_O)
+DEVICES_O := $(call obj,$(KERNEL_C) $(wildcard kernels/cuda/device/*.cu kernels/cuda/runtime/*.cu) tests/device/kernels.cu tests/faults/cudart.c tests/faults/wrap.c) $(SIMD_O) $(PROTO_O)
 $(B)/faults/devices: $(B)/tests/faults/devices.c.o $(DEVICES_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")

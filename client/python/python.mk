@@ -103,7 +103,7 @@ test-numpy-suite: all python-venv ## NumPy's own tests of reductions, run agains
 	@tests/numpysuite/run $(PYTHON_VENV)/bin/python $(B)
 
 # The runtime's sources have no kernels. tests/simt has what nvcc itself declares.
-CUDA12_CU   := $(wildcard kernels/cuda/runtime/*.cu)
+CUDA12_CU   := $(wildcard kernels/cuda/device/*.cu kernels/cuda/runtime/*.cu)
 check-cuda12: $(CUDA12_DONE) ## what runs on the host compiles against the headers of CUDA 12.4 and 12.9, without a toolkit (PyPI)
 	@for v in $(CUDA12); do headers=$$(printf ' -isystem %s' build/venv-cuda-$$v/lib/python3*/site-packages/nvidia/*/include); \
 	  for f in $(CUDA12_CU); do $(CXX) -x c++ -std=c++17 -include tests/simt/simt.cuh -Itests/simt -I. $$headers -D_GNU_SOURCE \

@@ -49,6 +49,7 @@ typedef struct rd_record {
     bool piece;                       /* of a reduction that comes in several requests: its answer is not a value */
     int device;                       /* of the engine, that worked; -1: several, or none */
     const char *device_label;         /* "device 0 (GPU-...)"; "": the only CPU; NULL: several, or none */
+    const char *route;                /* how a CUDA device launched it (kernels.h); NULL: it did not. Never freed */
     unsigned batch;                   /* requests that shared the launch; 0: it was none that may */
     uint64_t data_bytes;
     uint64_t start_ns;            /* the engine took it up; 0: it did not */

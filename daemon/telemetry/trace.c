@@ -60,6 +60,8 @@ static void put_stage(FILE *f, const rd_trace *t, const rd_record *a, const char
     fprintf(f, ",\"args\":{\"ns\":%" PRIu64 ",\"backend\":\"%s\"", ns, rp_backend_name(a->backend));
     if (a->device_label && a->device_label[0])
         fprintf(f, ",\"device\":\"%s\"", a->device_label);
+    if (a->route)
+        fprintf(f, ",\"route\":\"%s\"", a->route);
     if (a->batch)
         fprintf(f, ",\"batch\":%u", a->batch);
     fputs("}}", f);

@@ -8,6 +8,7 @@ void rk_cpu_begin(rk_task *t)
     t->start_ns = rk_now_ns();
     t->copy_ns = 0;
     t->backend = RP_BACKEND_CPU;
+    t->route = NULL;
     t->fault.code = RP_OK;
 }
 

@@ -42,7 +42,8 @@ template <class T> cudaError_t launch_chain(const Launch<T> &l)
     t.cells = l.out.to;
     char *scratch = (char *)l.scratch + l.scratch_bytes - scratch_chain();
     t.fault = (rk::u32 *)scratch;
-    return rk::chain_launch(&device, t, scratch + kFaultBytes, rk::chain_scratch_bytes(), l.stream);
+    const char *route;
+    return rk::chain_launch(&device, t, scratch + kFaultBytes, rk::chain_scratch_bytes(), l.stream, &route);
 }
 
 size_t scratch_chain() { return kFaultBytes + rk::chain_scratch_bytes(); }

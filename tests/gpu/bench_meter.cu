@@ -155,11 +155,11 @@ void Meter::report(const Case &c, const char *check)
         if (json)
             fprintf(json,
                     "{\"group\": \"%s\", \"case\": \"%s\", \"who\": \"%s\", \"unit\": \"us\", \"median\": %.3f, "
-                    "\"low\": %.3f, \"high\": %.3f, \"runs\": %zu, \"bytes\": %llu, \"check\": \"%s\"}\n",
+                    "\"low\": %.3f, \"high\": %.3f, \"runs\": %zu, \"bytes\": %llu, \"check\": \"%s\", \"route\": \"%s\"}\n",
                     c.group.c_str(), c.name.c_str(), r.name.c_str(), us, quantile(r.us, 0.1), quantile(r.us, 0.9), r.us.size(),
-                    c.bytes, check);
+                    c.bytes, check, *r.route);
     }
-    printf("  %s\n", check);
+    printf("  %s  %s\n", check, *c.rivals[0].route);
     fflush(stdout);
     if (json)
         fflush(json);

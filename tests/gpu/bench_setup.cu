@@ -79,13 +79,15 @@ Rival ours(Bench &b, std::string name, rp_spec spec, Inputs in, const uint8_t *o
     t.offsets = offsets;
     t.cells = b.cells;
     t.fault = b.fault;
-    auto launch = [&b, known, t, in]() mutable {
+    Rival r = {name, {}, {}};
+    auto launch = [&b, known, t, in, route = r.route]() mutable {
         if (!known)
             return cudaErrorNotSupported;
         t.data = in->next();
-        return rk::chain_launch(&b.device, t, b.scratch, rk::chain_scratch_bytes(), b.meter.stream);
+        return rk::chain_launch(&b.device, t, b.scratch, rk::chain_scratch_bytes(), b.meter.stream, route.get());
     };
-    return {name, launch, {}};
+    r.launch = launch;
+    return r;
 }
 
 Rival ours(Bench &b, std::string name, int op, int dtype, size_t n, Inputs in)

@@ -2,7 +2,7 @@
 // finish on the device.
 #pragma once
 
-#include "kernels/cuda/runtime/cuda_device.h"
+#include "kernels/cuda/device/device.h"
 
 namespace rk {
 
@@ -24,7 +24,9 @@ size_t chain_scratch_bytes();
 // To be called once for new scratch, on the first stream that uses it.
 cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream);
 
-// Enqueue the whole chain on `stream`: no host round trip in between. Scratch must stay untouched until it is done.
-cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream);
+// Enqueue the whole chain on `stream`: no host round trip in between. Scratch must stay untouched until it is done. `route`
+// gets the name of the route taken (routes.h), which is never freed.
+cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream,
+                         const char **route);
 
 } // namespace rk

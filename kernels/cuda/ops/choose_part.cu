@@ -1,5 +1,5 @@
-// Which part of a unit has a kernel (pass/unit_parts.h); no kernel is here, so this compiles at once. registry.h has the calls.
-#include "kernels/cuda/launch/registry.h"
+// Which part of a unit has a kernel (pass/unit_parts.h); no kernel is here, so this compiles at once. registry.h declares them.
+#include "kernels/cuda/ops/registry.h"
 #include "kernels/cuda/pass/column_ring.cuh"
 #include "kernels/cuda/pass/elements.cuh"
 #include "kernels/cuda/pass/unit_parts.h"

@@ -1,6 +1,5 @@
 // Sums of squares, variances and norms of rows, segments and columns by walking along them with near sums (near_sum.cuh): a few
 // doubles, with a bound on what these do not hold. A line whose value that leaves in doubt is listed.
-#include "kernels/cuda/launch/registry.h"
 #include "kernels/cuda/pass/walk_near.cuh"
 
 namespace rk {

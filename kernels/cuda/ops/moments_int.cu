@@ -2,7 +2,7 @@
 // are read. A thread has its sum in 64 bits and a count of carries, its squares in 128 bits and carries where a square
 // takes more than 64.
 #include "kernels/cuda/exact/extremes_lane.cuh"
-#include "kernels/cuda/launch/registry.h"
+#include "kernels/cuda/ops/registry.h"
 #include "kernels/cuda/pass/elements.cuh"
 #include "kernels/cuda/pass/lines.cuh"
 #include "kernels/cuda/pass/unit_parts.h"

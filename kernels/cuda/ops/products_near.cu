@@ -1,5 +1,4 @@
 // Products of rows, segments and columns of floats by walking along them in two doubles.
-#include "kernels/cuda/launch/registry.h"
 #include "kernels/cuda/pass/product_walk.cuh"
 #include "kernels/cuda/pass/walk_near.cuh"
 

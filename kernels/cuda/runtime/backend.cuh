@@ -37,7 +37,7 @@ struct Backend {
     char name[96];
     size_t chunk_bytes;
     int slot_count, slot_limit; // slots that may be open now; at best
-    Slot slots[kMaxSlots];
+    TaskSlot slots[kMaxSlots];
     bool taken[kMaxSlots]; // of these: from before the launch until the landing
     Pins pins;
     BatchFlight batch[RK_BATCH_FLIGHTS]; // memory NULL: no batches
@@ -89,16 +89,16 @@ void complete(Backend *b, rk_task *t);
 // ---- slot_pool.cu ----
 
 // With the lock: take the first free slot of the first `n`. NULL: there is none.
-Slot *take_of(Backend *b, int n);
+TaskSlot *take_of(Backend *b, int n);
 
 // With the lock.
-void give_back(Backend *b, const Slot *s);
+void give_back(Backend *b, const TaskSlot *s);
 
 // The task was launched in the taken slot, or could not be because of `err`.
-void take_off(Backend *b, Slot *s, rk_task *t, cudaError_t err);
+void take_off(Backend *b, TaskSlot *s, rk_task *t, cudaError_t err);
 
 // Wait for a slot; returns it taken and open.
-Slot *open_slot(Backend *b, cudaError_t *err);
+TaskSlot *open_slot(Backend *b, cudaError_t *err);
 
 // Wait until another large copy does not slow down those under way.
 void wait_for_bus(Backend *b);

@@ -179,6 +179,7 @@ void batch_finish(BatchFlight *f, rk_task *tasks)
             memcpy(t->cells, cells, cells_bytes(t));
         }
         t->backend = RP_BACKEND_CUDA;
+        t->route = "batch";
         t->compute_ns = now - start;
     }
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr u64 kWatchNs = 3000000;
 constexpr long kNapNs = 20000;
 
-void land(Backend *b, Slot *s, cudaError_t err)
+void land(Backend *b, TaskSlot *s, cudaError_t err)
 {
     rk_task *t = s->task;
     if (err == cudaSuccess)
@@ -45,7 +45,7 @@ bool land_ready(Backend *b)
 {
     bool any = false;
     for (int i = 0; i < b->slot_limit; i++) {
-        Slot *s = &b->slots[i];
+        TaskSlot *s = &b->slots[i];
         pthread_mutex_lock(&b->lock);
         bool flying = s->task != NULL;
         pthread_mutex_unlock(&b->lock);

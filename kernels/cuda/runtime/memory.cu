@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kernels/cuda/runtime/cuda_device.h"
+#include "kernels/cuda/device/device.h"
 
 namespace rk {
 namespace {

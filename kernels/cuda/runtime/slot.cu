@@ -11,7 +11,7 @@ namespace rk {
 namespace {
 
 // Where the context is in order, whatever the reason is, it is a want of memory.
-cudaError_t pinned(Slot *s, void **p, size_t bytes)
+cudaError_t pinned(TaskSlot *s, void **p, size_t bytes)
 {
     const cudaError_t err = cudaHostAlloc(p, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
     if (err != cudaSuccess) {
@@ -22,14 +22,14 @@ cudaError_t pinned(Slot *s, void **p, size_t bytes)
     return cudaSuccess;
 }
 
-cudaError_t device_memory(Slot *s, void **p, size_t bytes)
+cudaError_t device_memory(TaskSlot *s, void **p, size_t bytes)
 {
     TRY_CUDA(cudaMalloc(p, bytes));
     __atomic_fetch_add(&s->device_bytes, bytes, __ATOMIC_RELAXED);
     return cudaSuccess;
 }
 
-cudaError_t open_parts(Slot *s)
+cudaError_t open_parts(TaskSlot *s)
 {
     TRY_CUDA(cudaStreamCreateWithFlags(&s->stream, cudaStreamNonBlocking));
     TRY_CUDA(cudaStreamCreateWithFlags(&s->clock, cudaStreamNonBlocking));
@@ -46,7 +46,7 @@ cudaError_t open_parts(Slot *s)
     return cudaSuccess;
 }
 
-cudaError_t open_cells_host(Slot *s)
+cudaError_t open_cells_host(TaskSlot *s)
 {
     const cudaError_t err = pinned(s, &s->cells_host, RP_MAX_DATA);
     if (err != cudaErrorMemoryAllocation)
@@ -57,7 +57,7 @@ cudaError_t open_cells_host(Slot *s)
     return s->cells_host ? cudaSuccess : err;
 }
 
-cudaError_t open_cells(Slot *s)
+cudaError_t open_cells(TaskSlot *s)
 {
     if (!s->cells_host)
         TRY_CUDA(open_cells_host(s));
@@ -76,10 +76,10 @@ const void *in_memory(const rk_task *t) { return (const unsigned char *)t->memor
 
 // Where the copy's times are noted. Timed events keep the bus waiting: two beside each copy of 4 MiB take 7 % of its rate
 // (H200). So those of large copies are on a stream of their own, some microseconds late.
-cudaStream_t clock_of(const Slot *s, const rk_task *t) { return slot_copies_much(t) ? s->clock : s->stream; }
+cudaStream_t clock_of(const TaskSlot *s, const rk_task *t) { return slot_copies_much(t) ? s->clock : s->stream; }
 
 // Copy the task's data to the device, and note when that begins.
-cudaError_t copy_data(Slot *s, const rk_task *t, bool pinned, void *to)
+cudaError_t copy_data(TaskSlot *s, const rk_task *t, bool pinned, void *to)
 {
     if (!pinned)
         memcpy(s->staging, t->data, t->bytes);
@@ -88,7 +88,7 @@ cudaError_t copy_data(Slot *s, const rk_task *t, bool pinned, void *to)
 }
 
 // ... and when it is over.
-cudaError_t note_arrival(Slot *s, const rk_task *t)
+cudaError_t note_arrival(TaskSlot *s, const rk_task *t)
 {
     const cudaStream_t clock = clock_of(s, t);
     if (clock != s->stream) {
@@ -99,7 +99,7 @@ cudaError_t note_arrival(Slot *s, const rk_task *t)
 }
 
 // Where the chain finds the task's data.
-cudaError_t bring_data(Slot *s, const rk_task *t, bool pinned, const void **where)
+cudaError_t bring_data(TaskSlot *s, const rk_task *t, bool pinned, const void **where)
 {
     *where = t->memory ? in_memory(t) : s->input;
     if (needs_copy(t))
@@ -107,7 +107,7 @@ cudaError_t bring_data(Slot *s, const rk_task *t, bool pinned, const void **wher
     return note_arrival(s, t);
 }
 
-cudaError_t reduce_data(Slot *s, Device *d, const rk_task *t, const void *data)
+cudaError_t reduce_data(TaskSlot *s, Device *d, rk_task *t, const void *data)
 {
     const bool mapped = cells_bytes(t) <= kMappedCells;
     if (!mapped)
@@ -119,7 +119,7 @@ cudaError_t reduce_data(Slot *s, Device *d, const rk_task *t, const void *data)
                        t->base,
                        mapped ? s->mapped : s->cells_device,
                        s->fault};
-    TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream));
+    TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream, &t->route));
     if (!mapped)
         TRY_CUDA(cudaMemcpyAsync(s->cells_host, s->cells_device, cells_bytes(t), cudaMemcpyDeviceToHost, s->stream));
     return cudaSuccess;
@@ -141,7 +141,7 @@ Runs runs_of(const rk_task *t, u64 line)
 
 // The next part behind `done` elements of the line: as many runs as a chunk has room for, or one if they are longer. What has a
 // mask is copied, so it must fit.
-Runs next_part(const Slot *s, const rk_task *t, const Runs &r, u64 done)
+Runs next_part(const TaskSlot *s, const rk_task *t, const Runs &r, u64 done)
 {
     const u64 size = rp_dtype_size(t->spec.dtype), most = s->chunk_bytes / (size + 1), i = done / r.run, from = done % r.run;
     const u64 first = r.first + i * r.apart + from, left = r.run - from;
@@ -152,7 +152,7 @@ Runs next_part(const Slot *s, const rk_task *t, const Runs &r, u64 done)
 }
 
 // Runs of items of `size` bytes that begin at `from`, one behind the other.
-cudaError_t gather(Slot *s, const void *from, size_t size, const Runs &r, void *to)
+cudaError_t gather(TaskSlot *s, const void *from, size_t size, const Runs &r, void *to)
 {
     if (r.runs == 1)
         return cudaMemcpyAsync(to, from, r.run * size, cudaMemcpyDeviceToDevice, s->stream);
@@ -160,7 +160,7 @@ cudaError_t gather(Slot *s, const void *from, size_t size, const Runs &r, void *
 }
 
 // A part of a line of the task's memory to its state. `base`: the index of its first element. Waits for it.
-cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, const Runs &r, u64 base, rk_state *state)
+cudaError_t reduce_part(TaskSlot *s, Device *d, const rk_task *t, const Runs &r, u64 base, rk_state *state)
 {
     const size_t size = rp_dtype_size(t->spec.dtype);
     const rp_parts parts = rp_spec_parts(&t->spec, in_memory(t));
@@ -177,7 +177,8 @@ cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, const Runs &r, u64
         chain.data = s->input;
         chain.spec.mask_shift = 0;
     }
-    TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream));
+    const char *route; // the task's was noted when it was launched
+    TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream, &route));
     TRY_CUDA(cudaStreamSynchronize(s->stream));
     memcpy(state, s->mapped, rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype)));
     return cudaSuccess;
@@ -185,7 +186,7 @@ cudaError_t reduce_part(Slot *s, Device *d, const rk_task *t, const Runs &r, u64
 
 // Rare: line `line` has no result. The CPU finds out why: it reduces host data, which are few, or finishes the line's state of
 // data on the device.
-cudaError_t explain(Slot *s, Device *d, rk_task *t, u64 line)
+cudaError_t explain(TaskSlot *s, Device *d, rk_task *t, u64 line)
 {
     if (!t->memory) {
         rk_cpu_run(t);
@@ -205,7 +206,7 @@ cudaError_t explain(Slot *s, Device *d, rk_task *t, u64 line)
 }
 
 // The copy is over, and its event some microseconds later.
-cudaError_t await_copied(Slot *s)
+cudaError_t await_copied(TaskSlot *s)
 {
     cudaError_t err;
     while ((err = cudaEventQuery(s->copied)) == cudaErrorNotReady)
@@ -213,7 +214,7 @@ cudaError_t await_copied(Slot *s)
     return err;
 }
 
-cudaError_t enqueue(Slot *s, Device *d, const rk_task *t, bool pinned)
+cudaError_t enqueue(TaskSlot *s, Device *d, rk_task *t, bool pinned)
 {
     const void *data;
     TRY_CUDA(bring_data(s, t, pinned, &data));
@@ -224,9 +225,9 @@ cudaError_t enqueue(Slot *s, Device *d, const rk_task *t, bool pinned)
 
 } // namespace
 
-cudaError_t slot_open(Slot *s, size_t chunk_bytes)
+cudaError_t slot_open(TaskSlot *s, size_t chunk_bytes)
 {
-    *s = Slot{};
+    *s = TaskSlot{};
     s->chunk_bytes = chunk_bytes;
     cudaError_t err = open_parts(s);
     if (err != cudaSuccess)
@@ -236,7 +237,7 @@ cudaError_t slot_open(Slot *s, size_t chunk_bytes)
     return err;
 }
 
-void slot_close(Slot *s)
+void slot_close(TaskSlot *s)
 {
     cudaFree(s->cells_device);
     cudaFree(s->scratch);
@@ -253,14 +254,14 @@ void slot_close(Slot *s)
     for (cudaStream_t x : {s->stream, s->clock})
         if (x)
             cudaStreamDestroy(x);
-    *s = Slot{};
+    *s = TaskSlot{};
 }
 
 bool slot_copies_much(const rk_task *t) { return needs_copy(t) && t->bytes >= kMuch; }
 
 bool slot_only_launches(const rk_task *t) { return !needs_copy(t) && cells_bytes(t) <= kMappedCells; }
 
-cudaError_t slot_launch(Slot *s, Device *d, rk_task *t, bool pinned)
+cudaError_t slot_launch(TaskSlot *s, Device *d, rk_task *t, bool pinned)
 {
     s->copies_much = slot_copies_much(t);
     cudaError_t err = enqueue(s, d, t, pinned);
@@ -269,7 +270,7 @@ cudaError_t slot_launch(Slot *s, Device *d, rk_task *t, bool pinned)
     return err;
 }
 
-cudaError_t slot_finish(Slot *s, Device *d)
+cudaError_t slot_finish(TaskSlot *s, Device *d)
 {
     rk_task *t = s->task;
     float copy_ms = 0, compute_ms;

@@ -14,7 +14,7 @@ namespace rk {
 
 constexpr size_t kMappedCells = 4096; // replies up to this size skip the copy back: a kernel writes them over the bus
 
-struct Slot {
+struct TaskSlot {
     bool open;
     size_t chunk_bytes;
     cudaStream_t stream, clock;
@@ -31,8 +31,8 @@ struct Slot {
 };
 
 // Open streams and memory. On error everything is closed again.
-cudaError_t slot_open(Slot *s, size_t chunk_bytes);
-void slot_close(Slot *s);
+cudaError_t slot_open(TaskSlot *s, size_t chunk_bytes);
+void slot_close(TaskSlot *s);
 
 // Does the task copy so much that the bus is busy for long?
 bool slot_copies_much(const rk_task *t);
@@ -42,9 +42,9 @@ bool slot_only_launches(const rk_task *t);
 
 // Enqueue what the task takes: copy in, chain, copy back; `done` is recorded last. `pinned`: its data are page-locked.
 // Returns without waiting.
-cudaError_t slot_launch(Slot *s, Device *d, rk_task *t, bool pinned);
+cudaError_t slot_launch(TaskSlot *s, Device *d, rk_task *t, bool pinned);
 
 // After `done`: hand the cells to the task and fill its times and fault.
-cudaError_t slot_finish(Slot *s, Device *d);
+cudaError_t slot_finish(TaskSlot *s, Device *d);
 
 } // namespace rk

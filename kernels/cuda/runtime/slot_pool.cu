@@ -8,9 +8,9 @@ namespace {
 // Large copies on the bus at a time: of 4 MiB each two take 52 GB/s of it, one 44, three 49, four 48 (H100, 2026-11-21).
 constexpr int kLargeCopies = 2;
 
-Slot *take_slot(Backend *b)
+TaskSlot *take_slot(Backend *b)
 {
-    Slot *s;
+    TaskSlot *s;
     pthread_mutex_lock(&b->lock);
     while (!(s = take_of(b, b->slot_count)))
         pthread_cond_wait(&b->freed, &b->lock);
@@ -19,7 +19,7 @@ Slot *take_slot(Backend *b)
 }
 
 // No memory for another slot: work with the open ones. False: none is open.
-bool do_with_fewer(Backend *b, const Slot *missing)
+bool do_with_fewer(Backend *b, const TaskSlot *missing)
 {
     int open = (int)(missing - b->slots);
     if (open == 0)
@@ -34,9 +34,9 @@ bool do_with_fewer(Backend *b, const Slot *missing)
 }
 
 // The slot that was taken, opened. The completer and readers of counters look at slots meanwhile.
-cudaError_t open_taken(Backend *b, Slot *s)
+cudaError_t open_taken(Backend *b, TaskSlot *s)
 {
-    Slot fresh;
+    TaskSlot fresh;
     TRY_CUDA(slot_open(&fresh, b->chunk_bytes));
     pthread_mutex_lock(&b->lock);
     *s = fresh;
@@ -44,11 +44,11 @@ cudaError_t open_taken(Backend *b, Slot *s)
     return cudaSuccess;
 }
 
-void close_idle(Backend *b, Slot *s)
+void close_idle(Backend *b, TaskSlot *s)
 {
     pthread_mutex_lock(&b->lock);
-    Slot old = *s;
-    *s = Slot{};
+    TaskSlot old = *s;
+    *s = TaskSlot{};
     pthread_mutex_unlock(&b->lock);
     slot_close(&old);
 }
@@ -57,7 +57,7 @@ void close_idle(Backend *b, Slot *s)
 int large_copies(Backend *b)
 {
     int n = 0;
-    for (Slot *s = b->slots; s < b->slots + b->slot_limit; s++) {
+    for (TaskSlot *s = b->slots; s < b->slots + b->slot_limit; s++) {
         if (!s->task || !s->copies_much)
             continue;
         s->copies_much = cudaEventQuery(s->arrived) == cudaErrorNotReady;
@@ -69,7 +69,7 @@ int large_copies(Backend *b)
 
 } // namespace
 
-Slot *take_of(Backend *b, int n)
+TaskSlot *take_of(Backend *b, int n)
 {
     int i = 0;
     while (i < n && b->taken[i])
@@ -80,13 +80,13 @@ Slot *take_of(Backend *b, int n)
     return &b->slots[i];
 }
 
-void give_back(Backend *b, const Slot *s)
+void give_back(Backend *b, const TaskSlot *s)
 {
     b->taken[s - b->slots] = false;
     pthread_cond_signal(&b->freed);
 }
 
-void take_off(Backend *b, Slot *s, rk_task *t, cudaError_t err)
+void take_off(Backend *b, TaskSlot *s, rk_task *t, cudaError_t err)
 {
     pthread_mutex_lock(&b->lock);
     if (err == cudaSuccess) {
@@ -103,10 +103,10 @@ void take_off(Backend *b, Slot *s, rk_task *t, cudaError_t err)
     complete(b, t);
 }
 
-Slot *open_slot(Backend *b, cudaError_t *err)
+TaskSlot *open_slot(Backend *b, cudaError_t *err)
 {
     for (;;) {
-        Slot *s = take_slot(b);
+        TaskSlot *s = take_slot(b);
         *err = s->open ? cudaSuccess : open_taken(b, s);
         if (*err != cudaErrorMemoryAllocation || !do_with_fewer(b, s))
             return s;

@@ -7,6 +7,7 @@ namespace {
 void start(rk_task *t)
 {
     t->backend = RP_BACKEND_CUDA;
+    t->route = NULL;
     t->start_ns = rk_now_ns();
     t->copy_ns = t->compute_ns = 0;
 }
@@ -27,7 +28,7 @@ void run(Backend *b, rk_task *t)
         return;
     }
     cudaError_t err;
-    Slot *s = open_slot(b, &err);
+    TaskSlot *s = open_slot(b, &err);
     if (slot_copies_much(t))
         wait_for_bus(b);
     if (err == cudaSuccess)
@@ -119,7 +120,7 @@ bool cuda_begin(void *impl, rk_task *t)
     if (!slot_only_launches(t))
         return false;
     pthread_mutex_lock(&b->lock);
-    Slot *s = b->lost ? NULL : take_of(b, 1);
+    TaskSlot *s = b->lost ? NULL : take_of(b, 1);
     pthread_mutex_unlock(&b->lock);
     if (!s)
         return false;

@@ -1,4 +1,4 @@
-#include "kernels/cuda/runtime/cuda_device.h"
+#include "kernels/cuda/device/device.h"
 
 #include <cstdio>
 

@@ -1,0 +1,155 @@
+// Routes: the ways in which the elements of a task may be reduced. routes.cu has them in a table, in order; the first that fits
+// the task is taken. So "which kernel runs for this shape?" is answered by reading down that table.
+#pragma once
+
+#include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/launch/scratch.h"
+
+namespace rk {
+
+// The kernel that reduces whole rows, for a route of its own and for the long segments that other routes leave.
+struct RowKernel {
+    SegmentKernel k; // .fn NULL: there is none
+    SegmentFn redo;  // launched after it, for the rows whose rounding is not certain; may be NULL
+    bool finishes;   // it makes the values of all rows, from near sums (moments_f32.cu)
+};
+
+struct Memory {
+    void *base;
+    size_t bytes;
+};
+
+// A task, and the facts about it that routes ask for.
+struct Asked {
+    Device *d;
+    const ChainTask &t;
+    const rp_spec &s; // of the task
+    Memory memory;
+    cudaStream_t stream;
+    const char **route; // where the name of the route taken goes
+    FinishArgs a;
+    Scratch scratch;
+    RowKernel whole = {};
+    int layout = 0;
+    u64 lines = 0, length = 0;                            // results, at least one; elements of each in the mean
+    u64 bytes = 0;                                        // of an element
+    bool columns = false, segments = false, mask = false; // as the spec says
+    bool rows = false;                                    // none of these
+    bool floats = false;                                  // a float sum: of magnitudes or squares too, and stats
+    bool pairs = false;  // the device may add doubles in pairs: it is fast at them, and integers are not asked for
+    bool values = false; // kernels that walk along float sums make these values themselves
+    bool sum = false;    // a float sum with a kernel of its own for short lines (sum_short_lines.cu)
+    u64 longest = 0;     // segments above this length are reduced by blocks, after the route; kAnyLength: none
+};
+constexpr u64 kAnyLength = ~0ull;
+
+struct Route {
+    const char *name;
+    const char *takes, *kernels;              // in words, for .docs/routes.md
+    bool (*fits)(const Asked &q, WalkFn *fn); // `fn`: the kernel found, by routes that walk along lines
+    cudaError_t (*launch)(const Asked &q, WalkFn fn);
+};
+
+// Launch the task by the first route that fits.
+cudaError_t take_route(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, const char **route);
+
+// ---- what several routes ask ----
+
+inline u64 div_up(u64 a, u64 b) { return (a + b - 1) / b; }
+
+// Blocks along a grid's y, or along x where a block a row will do: the kernels go on to further rows by themselves.
+inline u32 rows_of_grid(u64 rows) { return (u32)(rows < 65535 ? rows : 65535); }
+
+// Fraction of block slots kept busy by `items` equal items, `at_once` of which run at the same time.
+inline double fill_of(u64 items, u64 at_once) { return (double)items / (double)((items + at_once - 1) / at_once * at_once); }
+
+inline bool skips_nans(const rp_spec &s) { return s.nan != RP_NAN_PROPAGATE; }
+
+// The longest line that may be left to one warp or to a few walkers. Longer lines are few enough for a launch each.
+u64 longest_shared_line(const Asked &q);
+
+// The arguments of kernels for `t`, which is the task of `q` or a part of it.
+SegmentArgs segment_args(const Asked &q, const ChainTask &t);
+
+// Is this a long masked row of whole vectors, its mask in whole words too? (rows.cu)
+bool is_long_masked(const Asked &q);
+
+// The kernel for near sums or products of lines that are many enough to have one team each. NULL: there is none. (lines.cu)
+WalkFn near_kernel(const Asked &q, NearShape shape);
+
+// ---- join.cu: partials become values ----
+
+// Launch on the partials in `s.a` until each row has one, and finish the rows.
+cudaError_t merge_rows(const Asked &q, const FinishArgs &a, u64 rows, u64 per_row, u64 first_row);
+
+// The same of `n` states in each of `rows` rows.
+cudaError_t join_states(const Asked &q, const u64 *states, u64 rows, u64 n, u64 first_row);
+
+// The states of runs to the cells of `a`, from cell `first` on.
+struct RunStates;
+cudaError_t join_runs(const Asked &q, const FinishArgs &a, const RunStates &r, const void *states, u64 first);
+
+// ---- routes/: each route's condition and launch ----
+
+// runs.cu. `simplest`: the same task in one run, or by columns, if it is one.
+rp_spec simplest(rp_spec s);
+bool fits_runs(const Asked &q, WalkFn *);
+cudaError_t launch_runs(const Asked &q, WalkFn);
+
+// states.cu
+bool fits_states(const Asked &q, WalkFn *);
+cudaError_t launch_states(const Asked &q, WalkFn);
+bool fits_narrow(const Asked &q, WalkFn *);
+cudaError_t launch_narrow(const Asked &q, WalkFn);
+
+// tiles.cu
+bool fits_tiles(const Asked &q, WalkFn *);
+cudaError_t launch_tiles(const Asked &q, WalkFn);
+
+// blocks.cu. `suits_blocks`: are whole blocks, or blocks of several rows, better than what walks along lines? `walked`: the
+// walk keeps its sums in registers.
+bool suits_blocks(const Asked &q, bool walked);
+bool fits_blocks(const Asked &q, WalkFn *);
+cudaError_t launch_blocks(const Asked &q, WalkFn);
+bool fits_masked_blocks(const Asked &q, WalkFn *);
+cudaError_t launch_masked_blocks(const Asked &q, WalkFn);
+cudaError_t launch_long_segments(const Asked &q); // above q.longest, if there are any: each like rows
+
+// short_sums.cu
+bool fits_short_sums(const Asked &q, WalkFn *);
+cudaError_t launch_short_sums(const Asked &q, WalkFn);
+
+// rows.cu
+bool fits_thread_rows(const Asked &q, WalkFn *fn);
+cudaError_t launch_thread_rows(const Asked &q, WalkFn fn);
+bool fits_lane_rows(const Asked &q, WalkFn *fn);
+cudaError_t launch_lane_rows(const Asked &q, WalkFn fn);
+bool fits_masked_rows(const Asked &q, WalkFn *fn);
+cudaError_t launch_masked_rows(const Asked &q, WalkFn fn);
+
+// columns.cu
+bool fits_planes(const Asked &q, WalkFn *fn);
+cudaError_t launch_planes(const Asked &q, WalkFn fn);
+bool fits_whole_columns(const Asked &q, WalkFn *fn);
+cudaError_t launch_whole_columns(const Asked &q, WalkFn fn);
+bool fits_ring(const Asked &q, WalkFn *fn);
+cudaError_t launch_ring(const Asked &q, WalkFn fn);
+bool fits_near_columns(const Asked &q, WalkFn *fn);
+cudaError_t launch_near_columns(const Asked &q, WalkFn fn);
+bool fits_vector_columns(const Asked &q, WalkFn *fn);
+cudaError_t launch_vector_columns(const Asked &q, WalkFn fn);
+bool fits_float_columns(const Asked &q, WalkFn *fn);
+cudaError_t launch_float_columns(const Asked &q, WalkFn fn);
+
+// lines.cu
+bool fits_near_blocks(const Asked &q, WalkFn *fn);
+cudaError_t launch_near_blocks(const Asked &q, WalkFn fn);
+bool fits_near_lines(const Asked &q, WalkFn *fn);
+cudaError_t launch_near_lines(const Asked &q, WalkFn fn);
+bool fits_float_lines(const Asked &q, WalkFn *fn);
+cudaError_t launch_float_lines(const Asked &q, WalkFn fn);
+bool fits_lines(const Asked &q, WalkFn *fn);
+cudaError_t launch_lines(const Asked &q, WalkFn fn);
+bool fits_always(const Asked &q, WalkFn *);
+
+} // namespace rk

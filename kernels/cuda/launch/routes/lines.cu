@@ -1,0 +1,100 @@
+// Rows and segments, and columns that no route of columns.cu takes, by walking along them: by near sums and products, by sums
+// of floats in a few doubles, by the operation's own walker, by states.
+#include "kernels/cuda/launch/routes/walk.h"
+#include "kernels/cuda/launch/tuning.h"
+#include "kernels/cuda/ops/registry.h"
+
+namespace rk {
+namespace {
+
+bool is_long(const Asked &q) { return q.length >= kTuning.long_walk; }
+
+// Lines that are long enough to keep a block busy
+bool suits_block(const Asked &q) { return q.length * q.bytes >= kTuning.near_block_line; }
+
+Walk walk_near(const Asked &q, WalkFn fn, u32 team)
+{
+    Walk x = walk_of(q, fn, team);
+    x.w.run = is_long(q) ? (u32)(16 / q.bytes) : 1;
+    set_teams(&x, 1, true);
+    x.doubts = true;
+    x.overlap = q.d->overlapped_launch;
+    return x;
+}
+
+// Teams where no segment is left to another kernel; such segments leave no partial to be merged, so lines have one team.
+u32 teams_unless_left(const Asked &q, u32 team) { return q.longest == kAnyLength ? teams_per_line(q, team) : 1; }
+
+} // namespace
+
+WalkFn near_kernel(const Asked &q, NearShape shape)
+{
+    const bool one_team = q.lines >= kTuning.short_rows_min && q.length <= longest_shared_line(q);
+    if (one_team && q.whole.redo)
+        return near_product_kernel(q.s.dtype, shape);
+    return one_team && q.floats && q.values && q.pairs && q.length >= kTuning.near_line
+               ? near_line_kernel(q.layout, q.s.dtype, shape)
+               : NULL;
+}
+
+bool fits_near_blocks(const Asked &q, WalkFn *fn)
+{
+    *fn = !q.columns && suits_block(q) ? near_kernel(q, kNearBlock) : NULL;
+    return *fn;
+}
+
+cudaError_t launch_near_blocks(const Asked &q, WalkFn fn)
+{
+    Walk x = walk_near(q, fn, kColumnThreads);
+    x.threads = kColumnThreads;
+    x.lines_each = 1;
+    x.most = ~0u;
+    return walk(q, x);
+}
+
+bool fits_near_lines(const Asked &q, WalkFn *fn)
+{
+    *fn = !q.columns ? near_kernel(q, kNearLanes) : NULL;
+    return *fn;
+}
+
+cudaError_t launch_near_lines(const Asked &q, WalkFn fn)
+{
+    Walk x = walk_near(q, fn, fewer_lanes(q, kTuning.near_share));
+    x.w.turns = turns_of(q, x.w.lanes);
+    return walk(q, x);
+}
+
+bool fits_float_lines(const Asked &q, WalkFn *fn)
+{
+    const WalkShape shape = is_long(q) ? kLongWalk : kShortWalk;
+    *fn = !q.columns && q.floats && q.pairs ? walk_float_kernel(q.layout, q.s.dtype, shape) : NULL;
+    return *fn;
+}
+
+cudaError_t launch_float_lines(const Asked &q, WalkFn fn)
+{
+    Walk x = walk_of(q, fn, walk_lanes(q.length));
+    x.w.run = is_long(q) ? (u32)(16 / q.bytes) : 1;
+    set_teams(&x, teams_unless_left(q, x.w.team), q.values);
+    x.w.turns = x.w.values ? turns_of(q, x.w.lanes) : 1;
+    x.doubts = true;
+    return walk(q, x);
+}
+
+bool fits_lines(const Asked &q, WalkFn *fn)
+{
+    *fn = q.whole.k.walk;
+    return *fn;
+}
+
+bool fits_always(const Asked &, WalkFn *) { return true; }
+
+cudaError_t launch_lines(const Asked &q, WalkFn fn)
+{
+    Walk x = walk_of(q, fn, q.columns ? 1 : fewer_lanes(q, kTuning.lane_bytes / q.bytes));
+    set_teams(&x, teams_unless_left(q, x.w.team), fn && q.a.light);
+    return walk(q, x);
+}
+
+} // namespace rk
