@@ -208,6 +208,46 @@ def test_long_streams_of_other_types(package, monkeypatch):  # noqa: F811
     assert package.sum(as_stream(both)) == 24 and package.argmax(as_stream(both)) == 3 and package.sum(as_stream(both), axis=0).tolist() == [3, 21]
 
 
+@pytest.mark.parametrize("form,dtype", [("l", "i8"), ("g", "f8"), ("f", "f4")])
+def test_columns_of_long_tables(package, monkeypatch, form, dtype):  # noqa: F811
+    """Piece by piece they give what the whole table gives."""
+    r, n, parts = np.random.default_rng(4), 50, 7
+    values = (r.standard_normal((parts, 3, n)) * 2.0 ** r.integers(0, 50, (parts, 3, n))).astype(dtype)
+    keep = r.random((parts, 3, n)) > 0.3
+    if dtype != "i8":
+        values[2, 1, 5] = np.nan
+
+    def make(i):
+        return table([Column(v, form, k) for v, k in zip(values[i], keep[i])]) if i < parts else None
+
+    for op, kw in (("sum", {}), ("mean", {}), ("var", {"ddof": 1}), ("std", {"ddof": 0.5}), ("min", {}), ("argmax", {}), ("minmax", {}), ("stats", {}), ("count_nonzero", {}),
+                   ("norm", {"ord": 1}), ("sum", {"dtype": float}), ("max", {"nan": "omit"}), ("sum", {"keepdims": True}), ("mean", {"axis": -2}), ("nanmin", {})):
+        f, kw = getattr(package, op), {"axis": 0, **kw}
+        monkeypatch.setattr(_arrow, "GATHERED", 64 << 20)
+        want = f(Pieces(make(0), make), **kw)
+        monkeypatch.setattr(_arrow, "GATHERED", 0)
+        monkeypatch.setattr(_arrow, "SENT", 1000)
+        got = f(Pieces(make(0), make), **kw)
+        assert repr(got) == repr(want), (op, kw)
+    assert package.submit("sum", Pieces(make(0), make), axis=0).result(60).tobytes() == package.sum(Pieces(make(0), make), axis=0).tobytes()
+    keep[:, 1] = False
+    with pytest.raises(package.EmptyError) as e:
+        package.max(Pieces(make(0), make), axis=0)
+    assert e.value.index == 1
+
+
+def test_columns_of_long_tables_take_little_memory(package, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(_arrow, "GATHERED", 2 << 20)
+    n, parts = 1 << 16, 100
+
+    def make(i):
+        return table([Column(np.arange(n) + i, "l"), Column(np.full(n, 0.5), "g")]) if i < parts else None
+    tracemalloc.start()
+    assert package.sum(Pieces(make(0), make), axis=0).tolist() == [sum(n * (n - 1) / 2 + n * i for i in range(parts)), n * parts / 2]
+    assert tracemalloc.get_traced_memory()[1] < 20 << 20  # of 100 MB
+    tracemalloc.stop()
+
+
 def test_a_stream_is_read_once(package):  # noqa: F811
     for name in ("sum", "nanmin", "stats", "minmax"):
         given = as_stream(Column(np.array([1.0, 5]), "g"))

@@ -5,12 +5,14 @@ import os
 import shutil
 import subprocess
 import sys
+import typing
 
 import numpy as np
 import pytest
 
 from conftest import BIN
 from pythonpackage import PACKAGE, package, reduced  # noqa: F401
+from reduced import _abi, _files, _state
 
 SEED = 5
 
@@ -123,6 +125,10 @@ def test_what_is_wrong_has_a_type(package, tmp_path, kind, words, call):  # noqa
     path = npz(tmp_path / "a.npz", arrays())
     with pytest.raises(kind, match=words):
         reduced.file(path, op="sum", **call)
+
+
+def test_types_know_the_operations():
+    assert set(typing.get_args(_files.Op)) == {*_abi.OPS, *_state.OTHER_NAMES}
 
 
 def test_other_errors(package, tmp_path, monkeypatch):  # noqa: F811

@@ -48,6 +48,7 @@ x5 = reduced.nansum([1.0], nan="omit")
 x6: int = reduced.mean([1, 2])
 x7 = reduced.sum([1.0], nan="skip")
 x8: float = reduced.state("sum")
+x9: int = reduced.file("a.npy")
 async def later() -> int: return await reduced.aio.sum(np.ones(3))
 """
 

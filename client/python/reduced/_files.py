@@ -5,7 +5,7 @@ import os
 import stat
 from math import prod
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -13,6 +13,18 @@ from . import _abi
 from ._state import OTHER_NAMES, dtype_of
 
 
+Op = Literal["sum", "prod", "mean", "var", "std", "sem", "rms", "min", "max", "minmax", "amin", "amax", "range", "ptp", "argmin", "argmax", "any", "all", "count",
+             "count_nonzero", "count_nan", "sumsq", "norm", "norm1", "norm2", "norminf", "and", "or", "xor", "stats"]
+
+
+@overload
+def file(path: str | os.PathLike[str], dtype: Op, *, member: str | None = None, nan: str = "propagate", out: Any = None, client: Any = None,
+         deadline: float | None = None, **options: Any) -> Any: ...
+@overload
+def file(path: str | os.PathLike[str], dtype: Any = None, *, op: str, member: str | None = None, nan: str = "propagate", out: Any = None,
+         client: Any = None, deadline: float | None = None, **options: Any) -> Any: ...
+@overload
+def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, offset: int = 0, order: Any = "C") -> np.ndarray[Any, Any]: ...
 def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, offset: int = 0, order: Any = "C", *, op: str | None = None,
          member: str | None = None, nan: str = "propagate", out: Any = None, client: Any = None, deadline: float | None = None, **options: Any) -> Any:
     """The array of a .npy file, or of raw elements of `dtype` from byte `offset` on. Reductions pass the file to the daemon, so that

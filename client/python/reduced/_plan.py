@@ -13,13 +13,14 @@ from ._arrow import Flowing
 from ._elements import Element, cell_dtype, float_code, part_code
 from ._errors import EmptyError
 from ._layout import Layout, arrange, axes_of, copied, in_order
-from ._lib import lib
+from ._lib import check, lib
 from ._prepare import OF_STATES, PLACES, Prepared, become_integers, roomy, without_nat
 from ._remote import Array, Remote
 from ._results import Finish, Make, shorter
-from ._sources import InPieces, InRows, Memory, Source, in_memory
+from ._sources import InPieces, InRows, Memory, Source, address, in_memory
 
 if TYPE_CHECKING:
+    from ._client import Client
     from ._segments import Segments
 
 NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NAN_ERROR}
@@ -266,16 +267,56 @@ def _remember(key: Any, recipe: Recipe, p: Prepared) -> None:
     _recipes[key] = recipe
 
 
-def goes_in_pieces(flow: Flowing, op: str, axis: Any, dtype: Any, where: Any, offsets: Any) -> bool:
-    """Whether a stream gives one result, from elements as they are."""
+def goes_in_pieces(flow: Flowing, op: str, axis: Any, dtype: Any, initial: Any, where: Any, offsets: Any) -> bool:
+    """Whether a stream gives one result, or one for each column, from elements as they are."""
     ndim = 2 if flow.columns else 1
-    if where is not None or offsets is not None or len(axes_of(axis, ndim)) < ndim or op == "mean" and flow.dtype.kind == "m":
+    axes = axes_of(axis, ndim)
+    if where is not None or offsets is not None or 0 not in axes or op == "mean" and flow.dtype.kind == "m":
+        return False
+    if len(axes) < ndim and (initial is not None or flow.dtype.kind in "mM"):
         return False
     return dtype is None or op != "prod" and not become_integers(op, flow.dtype, np.dtype(dtype))
 
 
+class Columns(Source):
+    """The columns of a table that comes in pieces. The states of each piece are merged."""
+
+    jobs = False
+    nbytes = 0
+
+    def __init__(self, flow: Flowing, op: str, nan: str):
+        self.flow, self.op, self.nan = flow, op, nan
+
+    def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
+        one = ctypes.cast(spec, ctypes.POINTER(_abi.Spec)).contents
+        merged, rows = self.states(client, self.flow.nothing(), None, 0, 0), 0
+        for data, keep in self.flow:
+            found = self.states(client, data, keep, rows, one.deadline_ms)
+            lib().reduce_states_merge(address(merged), address(found), found.nbytes)
+            rows += len(data)
+        if one.flags & _abi.STATES_OUT:
+            ctypes.memmove(out, address(merged), room)
+            return 0
+        one = _abi.Spec.from_buffer_copy(one)
+        one.rows = 1
+        return int(lib().reduce_states_finish(address(merged), merged.nbytes, ctypes.byref(one), out, room))
+
+    def states(self, client: Client, data: Array, keep: Array | None, first: int, deadline_ms: int) -> Array:
+        """Those of a piece; `first` is the number of its first row."""
+        part = plan(self.op, data, 0, nan=self.nan, where=keep, state=True)
+        part.spec.index_base, part.spec.deadline_ms = first, deadline_ms
+        check(part.source.run(client, ctypes.byref(part.spec), address(part.cells), part.cells.nbytes, None))
+        return part.cells
+
+    def start(self, *_: Any) -> int:
+        raise NotImplementedError
+
+
 def in_pieces(flow: Flowing, found: Plan) -> Plan:
     """The plan for a stream, from that for no elements."""
+    if len(found.cells) > 1:
+        found.source = Columns(flow, found.op, next(name for name, code in NANS.items() if code == found.spec.nan))
+        return found
     kind, el, op, nan = flow.dtype, found.element, found.op, next(name for name, code in NANS.items() if code == found.spec.nan)
 
     def ready(data: Array, keep: Array | None) -> tuple[Array, Array]:
@@ -313,8 +354,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     whole = type(ddof) is int
     o, key = operand(a, flows=True), None
     if isinstance(o.data, Flowing):
-        if goes_in_pieces(o.data, op, axis, dtype, where, offsets):
-            return in_pieces(o.data, plan(op, o.data.nothing(), None, dtype, out, keepdims, initial, None, ddof, nan, None, wrap, make, state))
+        if goes_in_pieces(o.data, op, axis, dtype, initial, where, offsets):
+            return in_pieces(o.data, plan(op, o.data.nothing(), axis, dtype, out, keepdims, initial, None, ddof, nan, None, wrap, make, state))
         o = Operand(*o.data.whole())
     keepdims = keepdims is not NO_VALUE and bool(keepdims) or o.matrix and axis is not None and offsets is None
     if state and o.masked:
