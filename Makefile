@@ -325,7 +325,7 @@ $(B)/daemon/telemetry/page.c.o: $(B)/daemon/telemetry/page.c daemon/telemetry/pa
 # hostile file does to that. Static if that links: the shared libhdf5 loads curl, OpenSSL and 30 others for a driver that is not
 # used, which takes longer than the rest of the program.
 CFLAGS_HDF5 := $(if $(filter yes,$(HDF5)),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags hdf5)))
-$(HDF5_O) $(addprefix header/,$(wildcard client/ctl/hdf5/*.h)): CPPFLAGS += $(CFLAGS_HDF5)
+$(HDF5_O) $(patsubst %,$(B)/headers/%.ok,$(wildcard client/ctl/hdf5/*.h)): CPPFLAGS += $(CFLAGS_HDF5)
 $(B)/bin/reducectl-hdf5: $(HDF5_O) $(B)/client/names.c.o $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
@@ -502,11 +502,16 @@ fuzz-kit: $(FUZZ)
 # ---- each header compiles alone, the public one as C++ too ----
 # reduce_mpi.h needs an MPI's compiler: tests/test_mpi.py compiles it.
 HEADERS := $(filter-out client/reduce_mpi.h $(if $(filter no,$(HDF5)),client/ctl/hdf5/packing.h),$(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/cpu/* kernels/cpu/loops/* kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h))
-check-headers: $(addprefix header/,$(HEADERS)) header++/client/reduce.h ## each header compiles alone
-header/%:
-	@echo '#include "$*"' | $(CC) $(CPPFLAGS) -std=c11 $(WARN) -Werror -fsyntax-only -x c - && echo "ok $* (C11)"
-header++/%:
-	@echo '#include "$*"' | $(CXX) -I. -std=c++17 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -x c++ - && echo "ok $* (C++17)"
+HEADERS_OK := $(HEADERS:%=$(B)/headers/%.ok) $(B)/headers/client/reduce.h.c++.ok
+check-headers: $(HEADERS_OK) ## each header that changed compiles alone
+	@echo "$(words $^) headers compile alone"
+alone = $(Q)$(1) -Werror -fsyntax-only -MMD -MP -MF $(@:.ok=.d) -MT $@ -include $< /dev/null && touch $@
+$(B)/headers/%.ok: % $(B)/flags
+	@mkdir -p $(@D)
+	$(call alone,$(CC) $(CPPFLAGS) -std=c11 $(WARN) -x c)
+$(B)/headers/%.c++.ok: % $(B)/flags
+	@mkdir -p $(@D)
+	$(call alone,$(CXX) -I. -std=c++17 -Wall -Wextra -Wpedantic -x c++)
 
 # ---- the contributor's desk ----
 CLANG_FORMAT ?= clang-format
@@ -519,7 +524,7 @@ STAGES = @MAKE='$(MAKE)' $(PYTHON) tests/run B=$(B) CUDA=$(CUDA) WERROR=$(WERROR
 lint: all ## every lint of tests/lint, and each header alone
 	$(STAGES) lint
 
-check: all ladder ## before a commit, two minutes: lints, unit tests, the main integration tests; `make test` is the gate
+check: all ladder ## before a commit, a minute: lints, unit tests, the main integration tests; `make test` is the gate
 	$(STAGES) lint unit short
 
 # One entry for each source, with the flags of this build. It has absolute paths, so git ignores it.
