@@ -77,6 +77,24 @@ static void put_codes(void)
     open_map("  ", "packets");
     RP_SIDES(X)
     close_map("  ");
+    open_map("  ", "tags");
+    RP_TAGS(X)
+    close_map("  ");
+    open_map("  ", "roles");
+    RP_ROLES(X)
+    close_map("  ");
+    open_map("  ", "extents");
+    RP_EXTENTS(X)
+    close_map("  ");
+    open_map("  ", "wheres");
+    RP_WHERES(X)
+    close_map("  ");
+    open_map("  ", "forms");
+    RP_FORMS(X)
+    close_map("  ");
+    open_map("  ", "parameters");
+    RP_PARAMETERS(X)
+    close_map("  ");
 #undef X
     open_map("  ", "errors");
 #define X(NAME, code, help) number(#NAME, code);
@@ -301,6 +319,7 @@ static void put_reduce(void)
     FIELD(rp_spec, rp_put_spec, NO_SPEC, dtype);
     FIELD(rp_spec, rp_put_spec, NO_SPEC, out);
     FIELD(rp_spec, rp_put_spec, NO_SPEC, nan);
+    FIELD(rp_spec, rp_put_spec, NO_SPEC, tagged_len);
     FIELD(rp_spec, rp_put_spec, NO_SPEC, flags);
     FIELD(rp_spec, rp_put_spec, NO_SPEC, ddof);
     FIELD(rp_spec, rp_put_spec, NO_SPEC, rows);
@@ -348,12 +367,10 @@ static void put_shape_of(uint8_t *out, const rp_shape *s)
 }
 
 static void put_at_of(uint8_t *out, const rp_at *a) { rp_put_at(out, &NO_SPEC, a); }
-static void put_stride_of(uint8_t *out, const rp_at *a) { rp_put_stride(out, a->stride); }
 
 #define NO_APPEND ((rp_append){0})
 #define NO_FINISH ((rp_finish){0})
 #define NO_AT ((rp_at){0})
-#define NO_MASK_AT ((rp_mask_at){0})
 #define NO_WRITE ((rp_write){0})
 #define NO_WRITE_AT ((write_at){0})
 #define NO_SHAPE ((rp_shape){.dims = 1})
@@ -373,13 +390,6 @@ static void put_data(void)
     FIELD(rp_at, put_at_of, NO_AT, handle);
     FIELD(rp_at, put_at_of, NO_AT, offset);
     FIELD(rp_at, put_at_of, NO_AT, length);
-    end_struct();
-    begin_struct("mask_at", RP_MASK_AT_SIZE);
-    FIELD(rp_mask_at, rp_put_mask_at, NO_MASK_AT, handle);
-    FIELD(rp_mask_at, rp_put_mask_at, NO_MASK_AT, offset);
-    end_struct();
-    begin_struct("stride", RP_STRIDE_SIZE);
-    FIELD(rp_at, put_stride_of, NO_AT, stride);
     end_struct();
     begin_struct("store", RP_STORE_SIZE);
     FIELD(rp_store, rp_put_store, NO_STORE, dtype);

@@ -341,7 +341,7 @@ WalkArgs walk_args(const Device *d, const ChainTask &t, const FinishArgs &a, con
     const u64 lines = rp_results(&t.spec);
     const bool columns = t.spec.flags & RP_COLUMNS, floats = k.walk && (p.near || is_float_sum(t.spec, a.plan.layout));
     WalkArgs w = {};
-    w.parts = rp_spec_parts(&t.spec, t.data);
+    w.parts = parts_of(t);
     w.longest = longest;
     w.per = p.vectors ? 16 / rk_bytes(t.spec.dtype) : 1;
     w.width = p.vectors                       ? width_of_vectors(d, lines / w.per)
@@ -475,7 +475,7 @@ cudaError_t launch_segments(Device *d, const ChainTask &t, const FinishArgs &a, 
         g.rows = all.rows - first < batch ? all.rows - first : batch;
         g.data += (first * g.row_len) << g.element_log2;
         if (t.spec.flags & RP_MASK)
-            g.mask = rp_spec_parts(&t.spec, t.data).mask + first * g.row_len;
+            g.mask = parts_of(t).mask + first * g.row_len;
         dim3 grid((u32)per_row, rows_of_grid(g.rows));
         g.first_row = first;
         g.totals = s.totals;
@@ -536,7 +536,7 @@ RowShape row_shape(const Device *d, const RowArgs &r, u64 bytes, bool narrow)
 cudaError_t launch_sum_rows(Device *d, const ChainTask &t, const FinishArgs &a, u64 longest, cudaStream_t stream)
 {
     const u64 lines = rp_results(&t.spec), bytes = rp_elements(&t.spec) / lines * rk_bytes(t.spec.dtype);
-    rp_parts parts = rp_spec_parts(&t.spec, t.data);
+    rp_parts parts = parts_of(t);
     RowArgs r = {};
     r.offsets = parts.offsets;
     r.elements = parts.elements;
@@ -580,7 +580,7 @@ cudaError_t launch_long_segments(Device *d, const ChainTask &t, const FinishArgs
                                  cudaStream_t stream)
 {
     const int bytes = rk_bytes(t.spec.dtype);
-    const uint8_t *elements = rp_spec_parts(&t.spec, t.data).elements;
+    const rp_parts parts = parts_of(t);
     if (longest_segment(t) <= p.longest)
         return cudaSuccess;
     for (u64 i = 0; i < t.spec.rows; i++) {
@@ -592,7 +592,8 @@ cudaError_t launch_long_segments(Device *d, const ChainTask &t, const FinishArgs
         one.spec.flags = finish.spec.flags &= ~(uint32_t)RP_OFFSETS;
         one.spec.rows = 1;
         one.spec.row_len = line.n;
-        one.data = elements + line.first * bytes;
+        one.data = parts.elements + line.first * bytes;
+        one.mask = parts.mask ? parts.mask + line.first : NULL;
         finish.cells = (unsigned char *)a.cells + i * a.cell_bytes;
         TRY_CUDA(launch_segments(d, one, finish, p, s, stream));
     }
@@ -649,7 +650,7 @@ bool goes_wide(const Device *d, const ChainTask &t, const FinishArgs &a)
 cudaError_t walk_ties(const Device *d, const ChainTask &t, const FinishArgs &a, Scratch s, cudaStream_t stream)
 {
     WalkArgs w = {};
-    w.parts = rp_spec_parts(&t.spec, t.data);
+    w.parts = parts_of(t);
     w.lines = rp_results(&t.spec);
     w.longest = kAnyLength;
     w.per = w.run = 1;
@@ -716,7 +717,7 @@ rp_spec simplest(rp_spec s)
 ChainTask first_pass(const ChainTask &t, u64 plane, u64 first, u64 n, void *states)
 {
     const u64 before = (plane * t.spec.rows + first) * t.spec.row_len, size = rk_bytes(t.spec.dtype);
-    const rp_parts parts = rp_spec_parts(&t.spec, t.data);
+    const rp_parts parts = parts_of(t);
     ChainTask one = t;
     one.spec.flags = RP_STATES_OUT | (t.spec.flags & RP_MASK);
     one.spec.rows = n;
@@ -724,7 +725,7 @@ ChainTask first_pass(const ChainTask &t, u64 plane, u64 first, u64 n, void *stat
     one.data = parts.elements + before * size;
     one.cells = states;
     if (parts.mask)
-        one.spec.mask_shift = (parts.mask + before) - ((const uint8_t *)one.data + n * t.spec.row_len * size);
+        one.mask = parts.mask + before;
     return one;
 }
 

@@ -190,7 +190,7 @@ void pick_rows(const Device *d, const ChainTask &t, const FinishArgs &a, Pick *p
     const u64 bytes = s.row_len * rk_bytes(s.dtype);
     const bool floats = is_float_sum(s, layout), mask = s.flags & RP_MASK;
     const bool makes = floats ? makes_values(s) && !d->slow_doubles && !d->long_sums : a.light && !skips_nans(s);
-    const rp_parts parts = rp_spec_parts(&s, t.data);
+    const rp_parts parts = parts_of(t);
     const bool aligned = bytes == 8 ? !mask && (uintptr_t)parts.elements % 8 == 0
                                     : bytes % 16 == 0 && (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % 8 == 0;
     if (!makes || (s.flags & (RP_COLUMNS | RP_OFFSETS)) || !aligned || bytes == 0 || bytes > 4096 || s.row_len > 1024)
@@ -232,7 +232,7 @@ void pick_masked(const Device *d, const ChainTask &t, int layout, Pick *p)
 {
     const rp_spec &s = t.spec;
     const u32 bytes = (u32)rk_bytes(s.dtype), per = 16 / bytes;
-    const rp_parts parts = rp_spec_parts(&s, t.data);
+    const rp_parts parts = parts_of(t);
     const bool aligned = s.row_len % per == 0 && (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % per == 0;
     if (!(s.flags & RP_MASK) || (s.flags & (RP_COLUMNS | RP_OFFSETS)) || !aligned || s.row_len * bytes < 4096)
         return;
