@@ -153,7 +153,7 @@ rp_err rp_get_tagged(const uint8_t *parts, size_t len, uint32_t tagged_len, rp_t
 rp_err rp_tagged_check(const rp_spec *s, const rp_tagged *t, bool at, rp_fault *f);
 /* The flags of companions that are not with the elements. */
 uint32_t rp_tagged_flags(const rp_tagged *t);
-/* Of a matching spec: find the companions that are in `bytes` bytes of the message. Their number must be exact. Errors: SHAPE. */
+/* Find the companions, of a matching spec, that are in `bytes` bytes of the message: exactly these. Errors: SHAPE. */
 rp_err rp_tagged_data(const rp_spec *s, const rp_tagged *t, const uint8_t *data, size_t bytes, rp_parts *beside, rp_fault *f);
 
 /* A value of a parameter. */

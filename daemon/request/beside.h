@@ -1,5 +1,5 @@
-/* What tagged parts of REDUCE and REDUCE_AT name: companions that are not with the elements, and the place of results that do not
- * go into the reply. It is held until the request ends. */
+/* What tagged parts of REDUCE and REDUCE_AT name: companions that are not with the elements, and the place of results that do
+ * not go into the reply. It is held until the request ends. */
 #ifndef RD_BESIDE_H
 #define RD_BESIDE_H
 

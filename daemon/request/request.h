@@ -84,8 +84,8 @@ rp_err rd_read_task(rd_request *r, rp_fault *f);
  * changed nothing, and is called again when they are open. */
 #define RD_LATER ((rp_err)-1)
 
-/* rp_spec_check, or for results elsewhere (`large`) rp_spec_check_large, and whether the device that the spec asks for is there.
- * Any thread. RD_LATER, or errors: rp_spec_check's, BAD_HANDLE, DEVICE_LOST. */
+/* rp_spec_check, or for results elsewhere (`large`) rp_spec_check_large, and whether the device that the spec asks for is
+ * there. Any thread. RD_LATER, or errors: rp_spec_check's, BAD_HANDLE, DEVICE_LOST. */
 rp_err rd_check_spec(const rd_request *r, rp_spec *spec, bool large, rp_fault *f);
 
 /* Allocate the reply with its cells, unless they go elsewhere: the engine writes straight into it. Errors: NO_MEMORY. */
