@@ -153,6 +153,22 @@ void rc_datapath_close(reduce_client *c, rc_datapath *d)
     d->handle = 0;
 }
 
+/* The daemon writes there as long as the session lasts in which it gave the memory. */
+int rc_results_open(reduce_client *c, uint64_t bytes, rc_arena *a)
+{
+    const int err = bytes <= SIZE_MAX ? rc_fdpass_arena(c, (size_t)bytes, a) : 0;
+    return err == REDUCE_E_INTERRUPTED ? err : 0;
+}
+
+void rc_results_close(reduce_client *c, rc_arena *a)
+{
+    if (!a->bytes)
+        return;
+    munmap(a->base, a->bytes); /* before its quota can be given back */
+    rc_fdpass_drop(c, a->session, a->handle);
+    a->bytes = 0;
+}
+
 /* Bytes [from, from + n) of the file. */
 static bool read_piece(int fd, uint64_t from, uint8_t *to, uint64_t n, rp_fault *f)
 {

@@ -49,7 +49,13 @@ int rc_datapath_open(struct reduce_client *c, rc_datapath *d, const void *data, 
 /* Do the data lie in memory that the current daemon has mapped, so that they are not copied? Without the mutex. */
 bool rc_is_shared(struct reduce_client *c, const void *data, size_t bytes);
 
+/* Get memory for `bytes` bytes of results that the daemon writes; a->bytes stays 0 if there is none. May wait for the daemon;
+ * call without the mutex. 0, or REDUCE_E_INTERRUPTED, not reported. */
+int rc_results_open(struct reduce_client *c, uint64_t bytes, rc_arena *a);
+
 /* The rest with the mutex held. */
+
+void rc_results_close(struct reduce_client *c, rc_arena *a); /* nothing if it has none */
 
 /* Choose the path of a tile of the job's own data; for RC_STAGE, *part is reserved. */
 rc_carrier rc_datapath_choose(struct reduce_client *c, const rc_datapath *d, const rc_tile *t, int *part);

@@ -135,7 +135,9 @@ static int take_cells(reduce_job *j, rc_errand *p, const uint8_t *body, size_t l
     if (rp_get_result(body, len, &r, &cells, &bad))
         return rc_fail(&p->call.fault, REDUCE_E_PROTOCOL, bad.field, "malformed result: %s", bad.text);
     int type = l->spec.flags & RP_STATES_OUT ? 0 : l->spec.out;
-    if (r.cells != p->tile.lines || r.cell_size != l->cell || r.dtype != type)
+    if (!cells && j->results.bytes)
+        cells = j->results.base + p->tile.line * l->cell;
+    if (!cells || r.cells != p->tile.lines || r.cell_size != l->cell || r.dtype != type)
         return rc_fail(&p->call.fault, REDUCE_E_PROTOCOL, "cells", "the result has another shape than was asked for");
     rc_place_cells(l, &p->tile, cells, j->states ? j->states : j->out + j->first * l->cell);
     add_result(j, &r);
@@ -158,6 +160,7 @@ static void end(reduce_job *j)
     free(j->merging);
     j->states = j->merging = NULL;
     rc_datapath_close(c, &j->path);
+    rc_results_close(c, &j->results);
     if (j->fault.code == RP_OK)
         j->bytes_done = j->bytes_total; /* including elements between segments */
     j->ended = true;
@@ -194,6 +197,21 @@ static void job_fill(const void *data, uint8_t *to)
         rc_fill_tile(&j->level, &p->tile, to);
 }
 
+/* What a REDUCE_AT of the tile says beside the place of its elements. */
+static rp_tagged parts_of(const reduce_job *j, const rc_errand *p)
+{
+    rp_tagged t = {.stride = p->apart ? p->tile.stride * j->level.item : 0, .apart = j->results.bytes};
+    if (t.apart)
+        t.result = (rp_at){j->results.handle, p->tile.line * j->level.cell, p->tile.lines * j->level.cell, 0};
+    if (j->path.mask)
+        t.companion[RP_ROLE_MASK] = (rp_companion){.where = RP_WHERE_HANDLE,
+                                                   .dtype = RP_U8,
+                                                   .extent = RP_EXTENT_ELEMENTS,
+                                                   .handle = j->path.mask_handle,
+                                                   .offset = j->path.mask_offset + p->tile.at};
+    return t;
+}
+
 /* Where the data are, after they were put there. */
 static void job_fill_place(const void *data, uint8_t *to)
 {
@@ -208,10 +226,10 @@ static void job_fill_place(const void *data, uint8_t *to)
         a.offset = j->path.at + (uint64_t)(j->level.elements - j->whole.elements) + p->tile.at * j->level.item;
     }
     to += rp_put_place(to, &a);
-    if (p->apart)
-        rp_put_stride(to, p->tile.stride * j->level.item);
-    if (j->path.mask)
-        rp_put_mask_at(to, &(rp_mask_at){j->path.mask_handle, j->path.mask_offset + p->tile.at});
+    if (j->to.handle || !p->tile.spec.tagged_len)
+        return;
+    const rp_tagged t = parts_of(j, p);
+    rp_put_tagged(to, &t);
 }
 
 static void start_tile(reduce_job *j, rc_errand *p);
@@ -255,7 +273,11 @@ static void job_on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
 
 static void head_of_reduce(rc_errand *p)
 {
-    if (p->carrier != RC_INLINE && p->job->path.mask)
+    const reduce_job *j = p->job;
+    const bool tagged = p->carrier != RC_INLINE && (p->apart || j->path.mask || j->results.bytes);
+    const rp_tagged t = tagged ? parts_of(j, p) : (rp_tagged){0};
+    p->tile.spec.tagged_len = tagged ? rp_tagged_size(&t) : 0;
+    if (p->carrier != RC_INLINE && j->path.mask)
         p->tile.spec.flags |= RP_MASK;
     p->call.type = p->carrier == RC_INLINE ? RP_MSG_REDUCE : RP_MSG_REDUCE_AT;
     p->call.head_len = RP_SPEC_SIZE;
@@ -281,18 +303,15 @@ static void start_tile(reduce_job *j, rc_errand *p)
     p->used = true;
     j->under_way++;
     p->read.code = RP_OK;
+    p->apart = p->carrier == RC_FILE && (!rc_is_contiguous(&p->tile) || p->tile.bytes > RP_MAX_DATA);
     if (j->to.handle)
         head_of_write(j, p);
     else
         head_of_reduce(p);
-    p->apart = p->carrier == RC_FILE && (!rc_is_contiguous(&p->tile) || p->tile.bytes > RP_MAX_DATA);
     p->call.fill = p->carrier == RC_INLINE ? job_fill : job_fill_place;
     p->call.data = p;
     p->call.copies = p->carrier == RC_STAGE;
-    p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes
-                       : j->path.mask          ? RP_PLACE_SIZE + RP_MASK_AT_SIZE
-                       : p->apart              ? RP_PLACE_SIZE + RP_STRIDE_SIZE
-                                               : RP_PLACE_SIZE;
+    p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes : RP_PLACE_SIZE + p->tile.spec.tagged_len;
     p->call.deadline_ns = j->deadline_ns;
     p->call.done = job_on_tile;
     p->call.owner = p;
@@ -350,6 +369,7 @@ static void set_sizes(reduce_job *j)
     const rp_welcome *w = &j->c->welcome;
     j->sizes.most = w->max_data < RP_MAX_DATA ? w->max_data : RP_MAX_DATA;
     j->sizes.chunk = w->chunk_hint && w->chunk_hint < j->sizes.most ? w->chunk_hint : j->sizes.most;
+    j->sizes.cells = j->results.bytes;
     if (j->path.there)
         j->sizes.most = j->sizes.chunk = UINT64_MAX; /* no data travel */
     else if (j->path.stage)

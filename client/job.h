@@ -72,6 +72,7 @@ struct reduce_job {
     uint8_t *merging; /* states that it merges, or NULL: its elements are the caller's */
     unsigned under_way;
     rc_datapath path;
+    rc_arena results; /* where the daemon puts more results than a reply has; bytes 0: into its replies */
     uint64_t strided; /* bytes of a tile of columns of a file that the daemon reads; 0: as of other tiles */
     bool anew;        /* a tile cannot go as it is cut */
     rc_errand errands[RC_MOST_UNDER_WAY];

@@ -382,7 +382,7 @@ static int take_result(reduce_stream *s, const uint8_t *body, size_t len, uint64
     rp_result r;
     const uint8_t *cells;
     rp_fault bad;
-    if (rp_get_result(body, len, &r, &cells, &bad) || r.cells != 1 || r.cell_size != cell) {
+    if (rp_get_result(body, len, &r, &cells, &bad) || !cells || r.cells != 1 || r.cell_size != cell) {
         rc_fail(&bad, REDUCE_E_PROTOCOL, "cells", "malformed result");
         return fail(s, &bad);
     }

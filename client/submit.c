@@ -98,6 +98,9 @@ static int check_file(const reduce_spec *spec, const rc_input *in, uint64_t byte
     return rc_check_file(in, bytes);
 }
 
+/* Results that one request has to give, of data that the daemon has; 0: any number of requests may. */
+static uint64_t together(const rc_level *l) { return l->runs ? l->lines : l->spec.flags & RP_COLUMNS ? l->width : 0; }
+
 /* Of data that the daemon has, on its device or resident. */
 static int check_there(const reduce_spec *spec, const rc_level *l, int path, rp_fault *f)
 {
@@ -111,10 +114,25 @@ static int check_there(const reduce_spec *spec, const rc_level *l, int path, rp_
         f->limit = RP_MAX_DATA / cell;
         return REDUCE_E_TOO_LARGE;
     }
-    const uint64_t together = l->runs ? l->lines : l->spec.flags & RP_COLUMNS ? l->width : 0;
-    if (together <= RP_MAX_DATA / cell)
+    return 0;
+}
+
+/* If a reply has no room for the results: get memory for them, where the daemon writes to some. 0, or the error in `f`. */
+static int open_results(reduce_job *j, rp_fault *f)
+{
+    const rc_level *l = &j->whole;
+    const size_t cell = rp_cell_size(&l->spec);
+    rc_engine engine;
+    if (together(l) <= RP_MAX_DATA / cell)
         return 0;
-    rc_fail(f, REDUCE_E_TOO_LARGE, l->runs ? "rows" : "columns", "%" PRIu64 " %s of data that the daemon has", together,
+    int err = j->path.device ? 0 : rc_engine_of(j->c, &engine);
+    if (!err && !j->path.device && engine.cpu && !engine.opening && rc_version(j->c) >= RP_PLANES_VERSION)
+        err = rc_results_open(j->c, l->lines * cell, &j->results);
+    if (err)
+        return rc_fail_interrupted(f);
+    if (j->results.bytes)
+        return 0;
+    rc_fail(f, REDUCE_E_TOO_LARGE, l->runs ? "rows" : "columns", "%" PRIu64 " %s of data that the daemon has", together(l),
             l->runs ? "rows in runs" : "columns");
     f->limit = RP_MAX_DATA / cell;
     return REDUCE_E_TOO_LARGE;
@@ -184,7 +202,7 @@ static int open_input(reduce_job *j, const rc_ask *a)
     rp_fault f = {0};
     if (check_version(j->c, &a->whole, in->mask, &f) ||
         (there && check_there(&a->spec, &a->whole, in->kept ? REDUCE_PATH_RESIDENT : REDUCE_PATH_DEVICE, &f)) ||
-        (in->device && rc_device_open(j->c, &j->path, &f)))
+        (there && open_results(j, &f)) || (in->device && rc_device_open(j->c, &j->path, &f)))
         return rc_report(&f);
     int err = file ? check_file(&a->spec, in, a->bytes) : 0;
     if (!err && !there)

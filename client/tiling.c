@@ -117,7 +117,7 @@ void rc_tiling(rc_level *l, const rc_sizes *sizes)
         l->spec.initial = 0;
     }
     l->cell = rp_cell_size(&l->spec);
-    l->tile_lines = least(l->tile_lines, RP_MAX_DATA / l->cell);
+    l->tile_lines = least(l->tile_lines, (sizes->cells ? sizes->cells : RP_MAX_DATA) / l->cell);
     if (l->width && l->tile_lines >= l->width) /* whole planes */
         l->tile_lines -= l->tile_lines % l->width;
 }

@@ -14,6 +14,7 @@
 typedef struct rc_sizes {
     uint64_t most;  /* bytes: offsets, elements and mask; >= RC_LEAST_DATA */
     uint64_t chunk; /* bytes of a block that a long line is cut into; RC_LEAST_DATA .. most */
+    uint64_t cells; /* bytes of results of a message; 0: those of a reply */
     uint64_t panel; /* bytes of each row that tiles of columns have at least, or all of it; 0: some cache lines */
 } rc_sizes;
 

@@ -115,9 +115,11 @@ typedef struct rk_task {
     /* in: set by the caller */
     rp_spec spec;     /* checked: rp_spec_check and rp_spec_match have passed; `device`: at most 1 + the last one's number */
     const void *data; /* as rp_spec_parts cuts it: offsets (checked), elements or canonical states, mask. Any alignment */
+    const rp_parts *beside; /* companions that are elsewhere, where rk_memory_near allows; NULL: none */
     size_t bytes;
     rk_memory *memory; /* NULL: `data` has the elements. Else they are here, `bytes` from `offset` on, within the memory, any
-                          number; `offset` a multiple of the element's size; no offsets, states; spread no mask; `data` NULL */
+                          number; `offset` a multiple of the element's size; no states, and offsets only `beside`, where the
+                          CPU computes; spread no mask nor offsets; `data` NULL */
     uint64_t offset;
     bool fill;     /* no reduction: copy `bytes` of `data` to `memory`; spec and cells are not used. Tasks have no order: submit
                       a task that reads filled memory after the fill was polled */
@@ -202,8 +204,15 @@ rp_err rk_memory_new(rk_engine *e, int place, size_t bytes, rk_memory **m, rp_fa
 /* The number of its device, or RK_PLACE_SPREAD; RK_PLACE_ANY: it is lent host memory. */
 int rk_memory_place(const rk_memory *m);
 
-/* How far byte `there` of `to` lies beyond byte `here` of `from`, as rp_spec.mask_shift wants it. False: on another device. */
-bool rk_memory_distance(const rk_memory *from, uint64_t here, const rk_memory *to, uint64_t there, int64_t *bytes);
+/* The address of a byte, on its device; not of memory on several. */
+const uint8_t *rk_memory_at(const rk_memory *m, uint64_t offset);
+
+/* May a task whose elements are in `m` have companions `beside` them? NULL stands for memory of the host. A GPU takes a mask on
+ * the same device. */
+bool rk_memory_near(const rk_engine *e, const rk_memory *m, const rk_memory *beside, rp_role role);
+
+/* May a task of this memory leave more cells than a reply has? Where the CPU computes, and not over several devices. */
+bool rk_takes_large(const rk_engine *e, const rk_memory *m);
 
 /* Is its device, or one of its devices, lost? Any thread. */
 bool rk_memory_lost(const rk_memory *m);

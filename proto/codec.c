@@ -3,63 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- little-endian fields ---- */
-static void put16(uint8_t *p, uint16_t v)
-{
-    p[0] = (uint8_t)v;
-    p[1] = (uint8_t)(v >> 8);
-}
-static void put32(uint8_t *p, uint32_t v)
-{
-    put16(p, (uint16_t)v);
-    put16(p + 2, (uint16_t)(v >> 16));
-}
-static void put64(uint8_t *p, uint64_t v)
-{
-    put32(p, (uint32_t)v);
-    put32(p + 4, (uint32_t)(v >> 32));
-}
-static uint16_t get16(const uint8_t *p) { return (uint16_t)(p[0] | p[1] << 8); }
-static uint32_t get32(const uint8_t *p) { return get16(p) | (uint32_t)get16(p + 2) << 16; }
-static uint64_t get64(const uint8_t *p) { return get32(p) | (uint64_t)get32(p + 4) << 32; }
-
-/* ---- checks that every decoder shares ---- */
-static rp_err need(size_t len, size_t want, const char *what, rp_fault *f)
-{
-    if (len >= want)
-        return RP_OK;
-    return rp_fail(f, RP_BAD_MESSAGE, what, want, "%s has %zu bytes, %zu are needed", what, len, want);
-}
-
-static rp_err exact(size_t len, size_t want, const char *what, rp_fault *f)
-{
-    if (len == want)
-        return RP_OK;
-    return rp_fail(f, RP_BAD_MESSAGE, what, want, "%s has %zu bytes instead of %zu", what, len, want);
-}
-
-static rp_err zeros(const uint8_t *p, size_t n, const char *what, rp_fault *f)
-{
-    for (size_t i = 0; i < n; i++)
-        if (p[i])
-            return rp_fail(f, RP_BAD_MESSAGE, what, 0, "reserved bytes of %s are not zero", what);
-    return RP_OK;
-}
-
-static rp_err at_most(uint64_t v, uint64_t cap, const char *what, rp_fault *f)
-{
-    if (v <= cap)
-        return RP_OK;
-    return rp_fail(f, RP_TOO_LARGE, what, cap, "%s is %" PRIu64 ", the limit is %" PRIu64, what, v, cap);
-}
-
-/* Propagate a failed check. */
-#define TRY(call)             \
-    do {                      \
-        rp_err err_ = (call); \
-        if (err_)             \
-            return err_;      \
-    } while (0)
+#include "proto/bytes.h"
 
 /* ---- header ---- */
 enum { FLAG_REPLY = 1 };
@@ -182,6 +126,7 @@ size_t rp_put_spec(uint8_t out[RP_SPEC_SIZE], const rp_spec *s)
     out[1] = s->dtype;
     out[2] = s->out;
     out[3] = s->nan;
+    put32(out + 4, s->tagged_len);
     put32(out + 8, s->flags);
     put64(out + 16, s->rows);
     put64(out + 24, s->row_len);
@@ -200,6 +145,7 @@ rp_err rp_get_spec(const uint8_t *body, size_t len, rp_spec *s, rp_fault *f)
                    .dtype = body[1],
                    .out = body[2],
                    .nan = body[3],
+                   .tagged_len = get32(body + 4),
                    .flags = get32(body + 8),
                    .ddof = get32(body + 12),
                    .rows = get64(body + 16),
@@ -208,7 +154,6 @@ rp_err rp_get_spec(const uint8_t *body, size_t len, rp_spec *s, rp_fault *f)
                    .initial = get64(body + 40),
                    .planes = get64(body + 48),
                    .device = get16(body + 56)};
-    TRY(zeros(body + 4, 4, "spec", f));
     return zeros(body + 58, 6, "spec", f);
 }
 
@@ -272,34 +217,14 @@ size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a)
 
 static rp_at get_place(const uint8_t *p) { return (rp_at){get64(p), get64(p + 8), get64(p + 16), 0}; }
 
-size_t rp_put_stride(uint8_t out[RP_STRIDE_SIZE], uint64_t stride)
+rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_tagged *t, rp_fault *f)
 {
-    put64(out, stride);
-    return RP_STRIDE_SIZE;
-}
-
-size_t rp_put_mask_at(uint8_t out[RP_MASK_AT_SIZE], const rp_mask_at *m)
-{
-    put64(out, m->handle);
-    put64(out + 8, m->offset);
-    return RP_MASK_AT_SIZE;
-}
-
-rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_mask_at *m, rp_fault *f)
-{
-    const uint8_t *mask = body + RP_AT_SIZE;
-    const bool apart = len == RP_AT_SIZE + RP_MASK_AT_SIZE;
-    const bool strided = len == RP_AT_SIZE + RP_STRIDE_SIZE && get32(body + 8) & RP_COLUMNS;
-    TRY(exact(len, apart || strided ? len : RP_AT_SIZE, "reduce_at", f));
+    TRY(need(len, RP_AT_SIZE, "reduce_at", f));
     *a = get_place(body + RP_SPEC_SIZE);
-    a->stride = strided ? get64(body + RP_AT_SIZE) : 0;
-    *m = apart ? (rp_mask_at){get64(mask), get64(mask + 8)} : (rp_mask_at){0, 0};
     TRY(rp_get_spec(body, RP_SPEC_SIZE, s, f));
-    if (apart && !(s->flags & RP_MASK))
-        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "the place of a mask without its flag");
-    if (strided && !a->stride)
-        return rp_fail(f, RP_BAD_MESSAGE, "stride", 0, "rows that are 0 bytes apart");
-    return apart && !m->handle ? rp_fail(f, RP_BAD_HANDLE, "mask", 0, "no handle") : RP_OK;
+    TRY(rp_get_tagged(body + RP_AT_SIZE, len - RP_AT_SIZE, s->tagged_len, t, f));
+    a->stride = t->stride;
+    return RP_OK;
 }
 
 /* ---- data that stay ---- */
@@ -656,9 +581,9 @@ rp_err rp_get_result(const uint8_t *body, size_t len, rp_result *r, const uint8_
     size_t value = rp_dtype_size(r->dtype); /* a cell is one of them, two, or words */
     if (r->dtype && (!value || r->cell_size % value || r->cell_size > 8 * RP_MAX_CELL_WORDS))
         return rp_fail(f, RP_BAD_MESSAGE, "cell_size", value, "cell size does not suit the type");
-    if (r->cell_size == 0 || have % r->cell_size || have / r->cell_size != r->cells)
+    if (r->cell_size == 0 || (have && (have % r->cell_size || have / r->cell_size != r->cells)))
         return rp_fail(f, RP_BAD_MESSAGE, "cells", 0, "%zu bytes are not the cells announced", have);
-    *cells = body + RP_RESULT_SIZE;
+    *cells = have || !r->cells ? body + RP_RESULT_SIZE : NULL;
     return RP_OK;
 }
 

@@ -23,7 +23,10 @@ extern "C" {
 #define RP_ENTRY_SIZE 4u /* + key + value */
 #define RP_PLACE_SIZE 24u
 #define RP_AT_SIZE (RP_SPEC_SIZE + RP_PLACE_SIZE)
-#define RP_MASK_AT_SIZE 16u
+#define RP_PART_SIZE 8u      /* of a tagged part: what precedes its body */
+#define RP_COMPANION_SIZE 8u /* + its place, if it has a handle */
+#define RP_COMPANION_MAX 24u
+#define RP_RESULT_AT_SIZE 24u
 #define RP_STRIDE_SIZE 8u
 #define RP_STORE_SIZE 16u /* + name, + shape */
 #define RP_SHAPE_SIZE 8u  /* + a u64 for each dimension */
@@ -102,26 +105,71 @@ typedef struct rp_finish {
 size_t rp_put_finish(uint8_t out[RP_FINISH_SIZE], const rp_finish *x);
 rp_err rp_get_finish(const uint8_t *body, size_t len, rp_finish *x, rp_fault *f);
 
+/* An array beside the elements. */
+typedef struct rp_companion {
+    uint8_t where;           /* rp_where; 0: there is no part for it */
+    uint8_t dtype;           /* rp_dtype of its elements */
+    uint8_t extent;          /* rp_extent */
+    uint64_t handle, offset; /* RP_WHERE_HANDLE: its first byte */
+} rp_companion;
+
+/* A parameter of an operation. */
+typedef struct rp_parameter {
+    uint8_t form; /* rp_form; 0: it is not given */
+    uint32_t n;   /* values, at least one */
+    const uint8_t *values;
+} rp_parameter;
+
 /* REDUCE_AT: where the data are, instead of the data. */
 typedef struct rp_at {
-    uint64_t handle; /* of a file or an arena of the session */
+    uint64_t handle; /* of a file, an arena or an allocation of the session, or of resident data */
     uint64_t offset; /* bytes */
     uint64_t length; /* bytes */
     uint64_t stride; /* columns of a file: bytes from the start of a row to that of the next; 0: rows follow one another */
 } rp_at;
 
-/* ... and, if it is not behind the elements, their mask. */
-typedef struct rp_mask_at {
-    uint64_t handle; /* of an allocation on the device; 0: there is none */
-    uint64_t offset; /* bytes */
-} rp_mask_at;
+/* The tagged parts of REDUCE, BEGIN or REDUCE_AT. */
+typedef struct rp_tagged {
+    rp_companion companion[RP_ROLE_END];      /* by rp_role */
+    rp_parameter parameter[RP_PARAMETER_END]; /* by rp_parameter_code */
+    bool apart;                               /* the cells do not go into the reply but here: */
+    rp_at result;
+    uint64_t stride; /* 0: none */
+} rp_tagged;
+
+/* Does the body of a REDUCE have any? */
+static inline bool rp_has_tagged(const uint8_t *body, size_t len)
+{
+    return len >= RP_SPEC_SIZE && (body[4] | body[5] | body[6] | body[7]);
+}
+
+/* Bytes of the parts, and the parts as bytes. */
+uint32_t rp_tagged_size(const rp_tagged *t);
+size_t rp_put_tagged(uint8_t *out, const rp_tagged *t);
+/* Decode `tagged_len` bytes of parts, of the `len` bytes that follow the fixed part of the body. Layout only. */
+rp_err rp_get_tagged(const uint8_t *parts, size_t len, uint32_t tagged_len, rp_tagged *t, rp_fault *f);
+
+/* Do the parts suit a checked spec? `at`: of REDUCE_AT. Errors: BAD_MESSAGE, TYPE, SHAPE. */
+rp_err rp_tagged_check(const rp_spec *s, const rp_tagged *t, bool at, rp_fault *f);
+/* The flags of companions that are not with the elements. */
+uint32_t rp_tagged_flags(const rp_tagged *t);
+/* Find the companions, of a matching spec, that are in `bytes` bytes of the message: exactly these. Errors: SHAPE. */
+rp_err rp_tagged_data(const rp_spec *s, const rp_tagged *t, const uint8_t *data, size_t bytes, rp_parts *beside, rp_fault *f);
+
+/* A value of a parameter. */
+typedef struct rp_value {
+    uint64_t u64;
+    int64_t i64; /* of a decimal: its digits */
+    double f64;
+    int64_t exponent; /* of a decimal: i64 x 10^exponent */
+} rp_value;
+rp_value rp_parameter_value(const rp_parameter *p, uint32_t i);
+size_t rp_put_value(uint8_t *out, int form, const rp_value *v);
 
 size_t rp_put_place(uint8_t out[RP_PLACE_SIZE], const rp_at *a); /* what follows the spec */
 size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a);
-size_t rp_put_mask_at(uint8_t out[RP_MASK_AT_SIZE], const rp_mask_at *m); /* what follows that */
-size_t rp_put_stride(uint8_t out[RP_STRIDE_SIZE], uint64_t stride);       /* or this */
 /* Layout only, as rp_get_spec. */
-rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_mask_at *m, rp_fault *f);
+rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_tagged *t, rp_fault *f);
 
 typedef enum { RP_ORDER_C, RP_ORDER_F, RP_ORDER_COUNT } rp_order; /* the last index runs fastest, or the first one */
 
@@ -249,7 +297,7 @@ rp_err rp_get_entry(rp_reader *r, rp_entry *e, bool *end, rp_fault *f);
 rp_err rp_get_resident(rp_reader *r, rp_resident *x, bool *end, rp_fault *f); /* of LIST's reply, in the same way */
 
 size_t rp_put_result(uint8_t out[RP_RESULT_SIZE], const rp_result *r); /* cells follow */
-/* `cells` points at r->cells * r->cell_size bytes inside body. */
+/* `cells` points at r->cells * r->cell_size bytes inside body; NULL: there are cells, but they are not in the reply. */
 rp_err rp_get_result(const uint8_t *body, size_t len, rp_result *r, const uint8_t **cells, rp_fault *f);
 
 size_t rp_put_fault(uint8_t *out, const rp_fault *e); /* at most RP_ERROR_SIZE + RP_MAX_FIELD + RP_MAX_TEXT */

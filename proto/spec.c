@@ -18,23 +18,31 @@ typedef struct {
 RP_VALUES(X)
 #undef X
 
-/* Of an op: its value, its layouts by type_form, and if it may have a ddof */
+/* Which parameters an op may and must have. */
+typedef struct {
+    uint32_t may, must;
+} take_rule;
+#define X(NAME, may, must) static const take_rule TAKES_##NAME = {may, must};
+RP_TAKES(X)
+#undef X
+
+/* Of an op: its value, its parameters, and its layouts by type_form */
 typedef struct {
     const value_rule *value;
+    const take_rule *takes;
     uint8_t layout[3];
-    bool ddof;
 } op_rule;
 enum type_form { NARROW, WIDE, INTEGER };
 static const op_rule rules[] = {
-#define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, ddof) \
-    [code] = {&value, {RP_STATE_##narrow, RP_STATE_##wide, RP_STATE_##integer}, ddof},
+#define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, takes) \
+    [code] = {&value, &TAKES_##takes, {RP_STATE_##narrow, RP_STATE_##wide, RP_STATE_##integer}},
     RP_OPS(X)
 #undef X
 };
 
 static const op_rule *rule_of(int op)
 {
-    static const op_rule unknown = {&SAME, {RP_STATE_SUM32, RP_STATE_SUM64, RP_STATE_INT}, false};
+    static const op_rule unknown = {&SAME, &TAKES_NONE, {RP_STATE_SUM32, RP_STATE_SUM64, RP_STATE_INT}};
     const bool known = op > 0 && (size_t)op < sizeof rules / sizeof rules[0];
     return known ? &rules[op] : &unknown;
 }
@@ -113,6 +121,23 @@ static rp_err check_flags(const rp_spec *s, rp_fault *f)
     return RP_OK;
 }
 
+rp_err rp_takes_compare(const char *op, uint32_t given, uint32_t may, uint32_t must, rp_fault *f)
+{
+    const uint32_t wrong = (given & ~may) | (must & ~given);
+    const int first = __builtin_ctz(wrong | RP_TAKE_END);
+    const char *name = first ? rp_parameter_name(first) : "ddof";
+    if (!wrong)
+        return RP_OK;
+    return rp_fail(f, RP_BAD_MESSAGE, name, 0, given >> first & 1 ? "%s does not apply to %s" : "%s is missing, which %s needs",
+                   name, op);
+}
+
+rp_err rp_takes_check(int op, uint32_t given, rp_fault *f)
+{
+    const take_rule *takes = rule_of(op)->takes;
+    return rp_takes_compare(rp_op_name(op), given, takes->may, takes->must, f);
+}
+
 static rp_err check_parameters(const rp_spec *s, rp_fault *f)
 {
     size_t size = rp_dtype_size(s->dtype);
@@ -121,7 +146,7 @@ static rp_err check_parameters(const rp_spec *s, rp_fault *f)
     rp_err err = check_flags(s, f);
     if (err)
         return err;
-    if (s->ddof && !rule_of(s->op)->ddof)
+    if (s->ddof && !(rule_of(s->op)->takes->may & RP_TAKE_DDOF))
         return rp_fail(f, RP_BAD_MESSAGE, "ddof", 0, "ddof does not apply to %s", rp_op_name(s->op));
     if (!(s->flags & RP_INITIAL) && s->initial)
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element without its flag");
@@ -134,22 +159,21 @@ static rp_err check_parameters(const rp_spec *s, rp_fault *f)
     return RP_OK;
 }
 
-/* No more cells than one reply holds? Their number may be beyond 64 bits. */
-static rp_err check_results(const rp_spec *s, rp_fault *f)
+/* No more than `bytes` bytes of cells? Their number may be beyond 64 bits. */
+static rp_err check_results(const rp_spec *s, uint64_t bytes, rp_fault *f)
 {
     const bool columns = s->flags & RP_COLUMNS;
-    const uint64_t most = RP_MAX_DATA / rp_cell_size(s), planes = columns ? rp_planes(s) : 1,
-                   each = columns ? s->row_len : s->rows;
+    const uint64_t most = bytes / rp_cell_size(s), planes = columns ? rp_planes(s) : 1, each = columns ? s->row_len : s->rows;
     if (each > most)
-        return rp_fail(f, RP_TOO_LARGE, columns ? "row_len" : "rows", most, "a reply of %" PRIu64 " results is over %u bytes",
-                       each, RP_MAX_DATA);
+        return rp_fail(f, RP_TOO_LARGE, columns ? "row_len" : "rows", most,
+                       "a reply of %" PRIu64 " results is over %" PRIu64 " bytes", each, bytes);
     if (each && planes > most / each)
-        return rp_fail(f, RP_TOO_LARGE, "planes", most / each, "a reply of %" PRIu64 " x %" PRIu64 " results is over %u bytes",
-                       planes, each, RP_MAX_DATA);
+        return rp_fail(f, RP_TOO_LARGE, "planes", most / each,
+                       "a reply of %" PRIu64 " x %" PRIu64 " results is over %" PRIu64 " bytes", planes, each, bytes);
     return RP_OK;
 }
 
-static rp_err check_shape(const rp_spec *s, rp_fault *f)
+static rp_err check_shape(const rp_spec *s, uint64_t reply, rp_fault *f)
 {
     if (s->rows == 0)
         return rp_fail(f, RP_SHAPE, "rows", 1, "rows must be at least 1");
@@ -160,27 +184,32 @@ static rp_err check_shape(const rp_spec *s, rp_fault *f)
         return rp_fail(f, RP_TOO_LARGE, "index_base", RP_MAX_COUNT, "index base above 2^60");
     if (s->planes > RP_MAX_COUNT)
         return rp_fail(f, RP_TOO_LARGE, "planes", RP_MAX_COUNT, "more than 2^60 planes");
-    return check_results(s, f);
+    return check_results(s, reply, f);
 }
 
-rp_err rp_spec_check(rp_spec *s, rp_fault *f)
+static rp_err check_all(rp_spec *s, uint64_t reply, rp_fault *f)
 {
     rp_err err = check_types(s, f);
     if (!err)
         err = check_parameters(s, f);
-    return err ? err : check_shape(s, f);
+    return err ? err : check_shape(s, reply, f);
 }
+
+rp_err rp_spec_check(rp_spec *s, rp_fault *f) { return check_all(s, RP_MAX_DATA, f); }
+
+rp_err rp_spec_check_large(rp_spec *s, rp_fault *f) { return check_all(s, RP_MAX_COUNT, f); }
 
 size_t rp_item_size(const rp_spec *s)
 {
     return s->flags & RP_STATES_IN ? rp_state_size(rp_state_layout(s->op, s->dtype)) : rp_dtype_size(s->dtype);
 }
 
-rp_err rp_spec_match(const rp_spec *s, uint64_t bytes, rp_fault *f)
+rp_err rp_spec_match(const rp_spec *s, uint32_t apart, uint64_t bytes, rp_fault *f)
 {
-    uint64_t item = rp_item_size(s) + (s->flags & RP_MASK ? 1 : 0), want, head = 0;
-    if (s->flags & RP_OFFSETS) {
-        head = 8 * (s->rows + 1); /* rows is at most 2^60 */
+    const uint32_t with = s->flags & ~apart;
+    uint64_t item = rp_item_size(s) + (with & RP_MASK ? 1 : 0), want, head = 0;
+    if (with & RP_OFFSETS) {
+        head = rp_role_bytes(s, RP_ROLE_OFFSETS);
         if (bytes < head)
             return rp_fail(f, RP_SHAPE, "offsets", head, "%" PRIu64 " bytes do not hold %" PRIu64 " offsets", bytes,
                            s->rows + 1);
@@ -189,7 +218,7 @@ rp_err rp_spec_match(const rp_spec *s, uint64_t bytes, rp_fault *f)
         return rp_fail(f, RP_SHAPE, "data", item, "%" PRIu64 " bytes are not a multiple of the %" PRIu64 "-byte %s",
                        bytes - head, item,
                        s->flags & RP_STATES_IN ? "state"
-                       : s->flags & RP_MASK    ? "element and mask"
+                       : with & RP_MASK        ? "element and mask"
                                                : "element");
     uint64_t rows = s->flags & RP_OFFSETS ? 1 : s->rows;
     if (!__builtin_mul_overflow(rows, s->row_len, &want) && !__builtin_mul_overflow(want, rp_planes(s), &want) &&
@@ -203,15 +232,20 @@ rp_err rp_spec_match(const rp_spec *s, uint64_t bytes, rp_fault *f)
                    s->row_len, (bytes - head) / item);
 }
 
-rp_parts rp_spec_parts(const rp_spec *s, const void *data)
+/* Rows are at most 2^60. */
+uint64_t rp_role_bytes(const rp_spec *s, rp_role role) { return role == RP_ROLE_OFFSETS ? 8 * (s->rows + 1) : rp_elements(s); }
+
+rp_parts rp_spec_parts(const rp_spec *s, const void *data, const rp_parts *beside)
 {
-    rp_parts p = {NULL, data, NULL};
-    if (s->flags & RP_OFFSETS) {
+    rp_parts p = {.elements = data};
+    if (s->flags & RP_OFFSETS && beside && beside->offsets) {
+        p.offsets = beside->offsets;
+    } else if (s->flags & RP_OFFSETS) {
         p.offsets = data;
-        p.elements += 8 * (s->rows + 1);
+        p.elements += rp_role_bytes(s, RP_ROLE_OFFSETS);
     }
     if (s->flags & RP_MASK)
-        p.mask = (const uint8_t *)((uintptr_t)p.elements + rp_elements(s) * rp_item_size(s) + (uintptr_t)s->mask_shift);
+        p.mask = beside && beside->mask ? beside->mask : p.elements + rp_elements(s) * rp_item_size(s);
     return p;
 }
 

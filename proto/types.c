@@ -44,6 +44,21 @@ static const entry priorities[] = {
     RP_PRIORITIES(X)
 #undef X
 };
+static const entry roles[] = {
+#define X(NAME, name, code) {code, name, ""},
+    RP_ROLES(X)
+#undef X
+};
+static const entry forms[] = {
+#define X(NAME, name, code, bytes) {code, name, ""},
+    RP_FORMS(X)
+#undef X
+};
+static const entry parameters[] = {
+#define X(NAME, name, code, form, most) {code, name, ""},
+    RP_PARAMETERS(X)
+#undef X
+};
 static const struct {
     entry e;
     size_t size;
@@ -82,6 +97,9 @@ const char *rp_err_help(int err) { return by_code(errors, COUNT(errors), err)->h
 const char *rp_backend_name(int b) { return by_code(backends, COUNT(backends), b)->name; }
 const char *rp_path_name(int path) { return by_code(paths, COUNT(paths), path)->name; }
 const char *rp_priority_name(int p) { return by_code(priorities, COUNT(priorities), p)->name; }
+const char *rp_role_name(int role) { return by_code(roles, COUNT(roles), role)->name; }
+const char *rp_form_name(int form) { return by_code(forms, COUNT(forms), form)->name; }
+const char *rp_parameter_name(int p) { return by_code(parameters, COUNT(parameters), p)->name; }
 
 int rp_op_parse(const char *name) { return by_name(ops, COUNT(ops), name, 0); }
 int rp_path_parse(const char *name) { return by_name(paths, COUNT(paths), name, 0); }

@@ -52,6 +52,29 @@ typedef enum { RP_PRIORITIES(X) RP_PRIORITY_COUNT } rp_priority;
 #define X(NAME, name, code) RP_SIDE_##NAME = code,
 typedef enum { RP_SIDES(X) } rp_side_kind;
 #undef X
+#define X(NAME, name, code) RP_TAG_##NAME = code,
+typedef enum { RP_TAGS(X) RP_TAG_END } rp_tag;
+#undef X
+#define X(NAME, name, code) RP_ROLE_##NAME = code,
+typedef enum { RP_ROLES(X) RP_ROLE_END } rp_role;
+#undef X
+#define X(NAME, name, code) RP_EXTENT_##NAME = code,
+typedef enum { RP_EXTENTS(X) RP_EXTENT_END } rp_extent;
+#undef X
+#define X(NAME, name, code) RP_WHERE_##NAME = code,
+typedef enum { RP_WHERES(X) RP_WHERE_END } rp_where;
+#undef X
+#define X(NAME, name, code, bytes) RP_FORM_##NAME = code,
+typedef enum { RP_FORMS(X) RP_FORM_END } rp_form;
+#undef X
+#define X(NAME, name, code, form, most) RP_PARAMETER_##NAME = code,
+typedef enum { RP_PARAMETERS(X) RP_PARAMETER_END } rp_parameter_code;
+#undef X
+
+/* A set of parameters has a bit for each of their codes. `ddof`, which is not a part, is bit 0. */
+#define X(NAME, name, code, form, most) RP_TAKE_##NAME = 1 << code,
+enum { RP_TAKE_DDOF = 1, RP_PARAMETERS(X) RP_TAKE_END = 1 << RP_PARAMETER_END };
+#undef X
 
 typedef enum { RP_CLASS_NONE, RP_CLASS_SIGNED, RP_CLASS_UNSIGNED, RP_CLASS_FLOAT } rp_class;
 
@@ -66,6 +89,9 @@ const char *rp_err_help(int err);
 const char *rp_backend_name(int backend);
 const char *rp_path_name(int path);
 const char *rp_priority_name(int priority);
+const char *rp_role_name(int role);
+const char *rp_form_name(int form);
+const char *rp_parameter_name(int parameter);
 
 /* Parse a name; 0 (no such op or dtype) or -1 (no such policy or priority) when unknown. */
 int rp_op_parse(const char *name);
@@ -104,13 +130,13 @@ typedef struct rp_spec {
     uint32_t flags;      /* below */
     uint32_t ddof;       /* of operations that have one: the divisor of var is count - ddof; else 0 */
     uint16_t device;     /* 1 + number of the daemon's device that is to do it; 0: any */
+    uint32_t tagged_len; /* bytes of tagged parts that follow the fixed part of the message */
     uint64_t rows;       /* >= 1: each plane is cut into this many equal rows; row i of all planes together gives result i. With
                             RP_OFFSETS: segments */
     uint64_t row_len;    /* elements (or states, with RP_STATES_IN) in each row; with RP_OFFSETS: in all */
     uint64_t planes;     /* matrices, one behind the other; 0 counts as 1. 0 with RP_STATES_IN and RP_OFFSETS */
     uint64_t index_base; /* added to element indexes: where this shard starts in the whole array */
     uint64_t initial;    /* with RP_INITIAL: bits of an element of type `dtype`; else 0 */
-    int64_t mask_shift;  /* not of the wire: how many bytes beyond the end of the elements their mask begins */
 } rp_spec;
 
 enum {
@@ -118,8 +144,8 @@ enum {
     RP_STATES_OUT = 2, /* the reply holds one partial state per result, not a finished value */
     RP_WRAP = 4,       /* prod of integers: modulo 2^64 instead of OVERFLOW */
     RP_INITIAL = 8,    /* one more element, without an index, is put in front of every row */
-    RP_MASK = 16,      /* behind the elements, or mask_shift beyond, there is a byte for each; 0 leaves the element out */
-    RP_OFFSETS = 32,   /* before the elements there are rows + 1 ascending u64: segment i is [offset i, offset i+1) */
+    RP_MASK = 16,      /* there is a byte for each element, behind them or elsewhere; 0 leaves the element out */
+    RP_OFFSETS = 32,   /* rows + 1 ascending u64 before the elements or elsewhere: segment i is [offset i, offset i+1) */
     RP_COLUMNS = 64,   /* reduce the columns of the rows x row_len matrix, or of each plane: row_len results */
     RP_SPEC_FLAGS = 127
 };
@@ -127,17 +153,32 @@ enum {
 /* Check op, types, policy, flags and shape; replace `out` 0 by the default. Pure. Errors: OP, TYPE, BAD_MESSAGE
  * (nan, flags, ddof, initial, planes), SHAPE (rows 0), TOO_LARGE (count, reply). */
 rp_err rp_spec_check(rp_spec *s, rp_fault *f);
+/* The same for results that do not go into the reply: there may be RP_MAX_COUNT bytes of them. */
+rp_err rp_spec_check_large(rp_spec *s, rp_fault *f);
 
-/* Do `bytes` bytes of data fit a checked spec? Offsets are not looked at. Overflow-safe. Errors: SHAPE. */
-rp_err rp_spec_match(const rp_spec *s, uint64_t bytes, rp_fault *f);
+/* Does the operation take these parameters, and no others that it must have? Sets of RP_TAKE. Errors: BAD_MESSAGE, with the
+ * parameter's name. */
+rp_err rp_takes_check(int op, uint32_t given, rp_fault *f);
+/* The same for an operation of this name that may and must have some. */
+rp_err rp_takes_compare(const char *op, uint32_t given, uint32_t may, uint32_t must, rp_fault *f);
 
-/* The parts of the data of a matching spec, one behind the other without gaps; absent ones are NULL. */
+/* Do `bytes` bytes of data fit a checked spec, if the companions of the flags `apart` are elsewhere? Offsets are not looked at.
+ * Overflow-safe. Errors: SHAPE. */
+rp_err rp_spec_match(const rp_spec *s, uint32_t apart, uint64_t bytes, rp_fault *f);
+
+/* Where elements are, and the arrays beside them, by role; absent ones are NULL. Any alignment. */
 typedef struct rp_parts {
-    const uint8_t *offsets;  /* (rows + 1) x u64, any alignment */
     const uint8_t *elements; /* or states */
     const uint8_t *mask;     /* one byte per element */
+    const uint8_t *offsets;  /* (rows + 1) x u64 */
 } rp_parts;
-rp_parts rp_spec_parts(const rp_spec *s, const void *data);
+
+/* The parts of the data of a matching spec, one behind the other without gaps, except for the companions that `beside` (may be
+ * NULL) has. */
+rp_parts rp_spec_parts(const rp_spec *s, const void *data, const rp_parts *beside);
+
+/* Bytes of a companion of a matching spec. */
+uint64_t rp_role_bytes(const rp_spec *s, rp_role role);
 
 /* Offsets ascending and within row_len elements? Errors: SHAPE (offsets; index = the first wrong one). */
 rp_err rp_offsets_check(const rp_spec *s, const uint8_t *offsets, rp_fault *f);

@@ -13,16 +13,35 @@ enum { T_MAX_MESSAGE = RP_HEADER_SIZE + RP_MAX_BODY };
 static inline bool t_has_nul(const uint8_t *p, size_t n) { return n && memchr(p, 0, n) != NULL; }
 
 /* Do the parts of the data lie one behind the other, to its end? Offsets are checked as the daemon does. */
-static inline rp_err t_check_parts(const rp_spec *s, const uint8_t *data, size_t bytes, rp_fault *f)
+static inline rp_err t_check_parts(const rp_spec *s, const rp_tagged *t, const uint8_t *data, size_t bytes, rp_fault *f)
 {
-    rp_parts p = rp_spec_parts(s, data);
+    static const uint8_t elsewhere[1];
+    const uint32_t apart = rp_tagged_flags(t), with = s->flags & ~apart;
+    const rp_parts beside = {.mask = apart & RP_MASK ? elsewhere : NULL, .offsets = apart & RP_OFFSETS ? elsewhere : NULL};
+    rp_parts p = rp_spec_parts(s, data, &beside);
     uint64_t item = s->flags & RP_STATES_IN ? rp_state_size(rp_state_layout(s->op, s->dtype)) : rp_dtype_size(s->dtype);
-    const uint8_t *head = s->flags & RP_OFFSETS ? data + 8 * (s->rows + 1) : data, *tail = head + rp_elements(s) * item;
-    const uint8_t *end = s->flags & RP_MASK ? tail + rp_elements(s) : tail;
-    if (p.elements != head || p.offsets != (head == data ? NULL : data) || end != data + bytes ||
-        p.mask != (s->flags & RP_MASK ? tail : NULL))
+    const uint8_t *head = with & RP_OFFSETS ? data + 8 * (s->rows + 1) : data, *tail = head + rp_elements(s) * item;
+    const uint8_t *end = with & RP_MASK ? tail + rp_elements(s) : tail;
+    if (p.elements != head || p.offsets != (with & RP_OFFSETS ? data : beside.offsets) || end != data + bytes ||
+        p.mask != (with & RP_MASK ? tail : beside.mask))
         abort();
-    return p.offsets ? rp_offsets_check(s, p.offsets, f) : RP_OK;
+    return with & RP_OFFSETS ? rp_offsets_check(s, p.offsets, f) : RP_OK;
+}
+
+/* Spec and parts, as the daemon checks them. */
+static inline rp_err t_check_spec(rp_spec *s, const rp_tagged *t, bool at, rp_fault *f)
+{
+    const rp_err err = t->apart ? rp_spec_check_large(s, f) : rp_spec_check(s, f);
+    return err ? err : rp_tagged_check(s, t, at, f);
+}
+
+/* The parts are as long as the spec says. */
+static inline size_t t_put_tagged(uint8_t *out, const rp_tagged *t, uint32_t tagged_len)
+{
+    const size_t n = rp_put_tagged(out, t);
+    if (n != tagged_len || n != rp_tagged_size(t))
+        abort();
+    return n;
 }
 
 static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, uint8_t *out, size_t *n, rp_fault *f)
@@ -33,7 +52,8 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
     rp_append append;
     rp_finish finish;
     rp_at at;
-    rp_mask_at mask;
+    rp_tagged tagged;
+    rp_parts beside = {0};
     rp_store store;
     rp_write write;
     const char *name;
@@ -57,15 +77,20 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
         return err;
     case RP_MSG_REDUCE:
     case RP_MSG_BEGIN:
-        if ((err = rp_get_spec(body, len, &spec, f)))
+        if ((err = rp_get_spec(body, len, &spec, f)) ||
+            (err = rp_get_tagged(body + RP_SPEC_SIZE, len - RP_SPEC_SIZE, spec.tagged_len, &tagged, f)))
             return err;
         checked = spec;
-        if ((err = rp_spec_check(&checked, f)) || (err = rp_spec_match(&checked, len - RP_SPEC_SIZE, f)) ||
-            (err = t_check_parts(&checked, body + RP_SPEC_SIZE, len - RP_SPEC_SIZE, f)))
+        body += RP_SPEC_SIZE + spec.tagged_len;
+        len -= RP_SPEC_SIZE + spec.tagged_len;
+        if ((err = t_check_spec(&checked, &tagged, false, f)) ||
+            (err = rp_spec_match(&checked, rp_tagged_flags(&tagged), len, f)) ||
+            (err = t_check_parts(&checked, &tagged, body, len, f)))
             return err;
         *n = rp_put_spec(out, &spec);
-        memcpy(out + *n, body + RP_SPEC_SIZE, len - RP_SPEC_SIZE);
-        *n = len;
+        *n += t_put_tagged(out + *n, &tagged, spec.tagged_len);
+        memcpy(out + *n, body, len);
+        *n += len;
         return RP_OK;
     case RP_MSG_APPEND:
         if ((err = rp_get_append(body, len, &append, f)))
@@ -109,15 +134,20 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
         *n = len;
         return RP_OK;
     case RP_MSG_REDUCE_AT:
-        if ((err = rp_get_at(body, len, &spec, &at, &mask, f)))
+        if ((err = rp_get_at(body, len, &spec, &at, &tagged, f)))
             return err;
         checked = spec;
-        checked.flags &= ~(uint32_t)(mask.handle ? RP_MASK : 0);
-        if ((err = rp_spec_check(&checked, f)) || (err = rp_spec_match(&checked, at.length, f)))
+        body += RP_AT_SIZE + spec.tagged_len;
+        len -= RP_AT_SIZE + spec.tagged_len;
+        if ((err = t_check_spec(&checked, &tagged, true, f)) ||
+            (err = rp_spec_match(&checked, rp_tagged_flags(&tagged), at.length, f)) ||
+            (err = rp_tagged_data(&checked, &tagged, body, len, &beside, f)) ||
+            (beside.offsets && (err = rp_offsets_check(&checked, beside.offsets, f))))
             return err;
         *n = rp_put_at(out, &spec, &at);
-        *n += mask.handle ? rp_put_mask_at(out + *n, &mask) : 0;
-        *n += at.stride ? rp_put_stride(out + *n, at.stride) : 0;
+        *n += t_put_tagged(out + *n, &tagged, spec.tagged_len);
+        memcpy(out + *n, body, len);
+        *n += len;
         return RP_OK;
     default:
         return rp_fail(f, RP_BAD_MESSAGE, "type", 0, "unknown message type %u", h->type);
@@ -186,6 +216,8 @@ static inline rp_err t_decode_reply(const rp_header *h, const uint8_t *body, uin
         if ((err = rp_get_result(body, len, &result, &cells, f)))
             return err;
         *n = rp_put_result(out, &result);
+        if (!cells)
+            return RP_OK; /* they are elsewhere */
         memcpy(out + *n, cells, result.cells * result.cell_size);
         *n += result.cells * result.cell_size;
         return RP_OK;

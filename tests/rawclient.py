@@ -18,6 +18,12 @@ ERRORS = ("OK BAD_MESSAGE VERSION TYPE OP SHAPE EMPTY OVERFLOW NAN TOO_LARGE QUO
           "BAD_HANDLE IO AUTH DEVICE_LOST NO_MEMORY INTERNAL EXISTS").split()
 STATES_IN, STATES_OUT, WRAP, INITIAL, MASK, OFFSETS, COLUMNS = (1 << i for i in range(7))
 NO_INDEX = 2**64 - 1
+COMPANION, PARAMETER, RESULT, STRIDE = range(1, 5)
+ROLES = {"mask": 1, "offsets": 2, "weights": 3, "keys": 4}
+EXTENTS = {"elements": 1, "row": 2, "column": 3, "bounds": 4}
+MESSAGE, HANDLE = 1, 2
+FORMS = {"u64": (1, "Q"), "i64": (2, "q"), "f64": (3, "d"), "decimal": (4, "qq")}
+PARAMETERS = {"q": (1, "decimal"), "k": (2, "i64"), "edges": (3, "f64"), "bins": (4, "u64"), "lo": (5, "f64"), "hi": (6, "f64"), "zero_weights_drop": (7, "u64")}
 MAX_DATA = 4 << 20
 MAX_STRIDED = 256 << 20
 
@@ -79,19 +85,47 @@ def code(value, table):
     return table[value] if isinstance(value, str) else value
 
 
-def spec(op, dtype, *, out=0, nan=0, flags=0, rows=1, row_len=0, index_base=0, ddof=0, initial=None, wrap=False, planes=0, device=0):
+def spec(op, dtype, *, out=0, nan=0, flags=0, rows=1, row_len=0, index_base=0, ddof=0, initial=None, wrap=False, planes=0, device=0, tagged_len=0):
     """`initial`, `wrap` set their flags; `flags` has the others."""
     out = code(out, DTYPES) if out else 0
     flags |= (0 if initial is None else INITIAL) | (WRAP if wrap else 0)
-    return struct.pack("<BBBB4xIIQQQQQH6x", code(op, OPS), code(dtype, DTYPES), out, code(nan, NANS), flags, ddof, rows, row_len, index_base,
+    return struct.pack("<BBBBIIIQQQQQH6x", code(op, OPS), code(dtype, DTYPES), out, code(nan, NANS), tagged_len, flags, ddof, rows, row_len, index_base,
                        initial or 0, planes, device)
+
+
+def part(tag, body, number=0, kind=0, extent=0):
+    """A tagged part."""
+    return struct.pack("<BBBBI", tag, number, kind, extent, len(body)) + body
+
+
+def companion(role, place=None, dtype=None, extent=None):
+    """An array beside the elements: in the message, or, with `place`, at a handle and an offset."""
+    dtype = code(dtype or {"mask": "u8", "offsets": "u64", "weights": "f64", "keys": "u32"}[role], DTYPES)
+    extent = EXTENTS[extent or ("bounds" if role == "offsets" else "elements")]
+    where = b"" if place is None else struct.pack("<QQ", *place)
+    return part(COMPANION, struct.pack("<B7x", dtype) + where, ROLES[role], HANDLE if where else MESSAGE, extent)
+
+
+def parameter(name, *values):
+    """Decimals are pairs of digits and exponent."""
+    number, form = PARAMETERS[name]
+    form, letters = FORMS[form]
+    return part(PARAMETER, b"".join(struct.pack("<" + letters, *(v if isinstance(v, tuple) else (v,))) for v in values), number, form)
+
+
+def result_at(handle, offset, length):
+    return part(RESULT, struct.pack("<QQQ", handle, offset, length))
+
+
+def stride_of(size):
+    return part(STRIDE, struct.pack("<Q", size))
 
 
 def parse_result(body):
     dtype, backend, path, batch, cell_size, cells, count, queue, copy, compute = struct.unpack_from("<BBBBIQQQQQ", body)
-    if len(body) != 48 + cells * cell_size:
+    if len(body) not in (48, 48 + cells * cell_size):
         raise ProtocolError("malformed result")
-    parts = [body[48 + i * cell_size : 48 + (i + 1) * cell_size] for i in range(cells)]
+    parts = [body[48 + i * cell_size : 48 + (i + 1) * cell_size] for i in range(cells)] if len(body) > 48 else []  # they may be elsewhere
     return Result(dtype, backend, path, cell_size, count, queue, copy, compute, parts, batch)
 
 
@@ -266,8 +300,8 @@ class Connection:
     def metrics(self):
         return self.call(QUERY, struct.pack("<I4x", 3)).decode("ascii")
 
-    def reduce_body(self, op, dtype, data, *, row_len=None, rows=1, flags=0, offsets=None, mask=None, columns=False, **kw):
-        """`data`: elements or states. Offsets (then rows is their number less one), mask and columns set their flags."""
+    def reduce_body(self, op, dtype, data, *, row_len=None, rows=1, flags=0, offsets=None, mask=None, columns=False, parts=(), **kw):
+        """`data`: elements or states. Offsets (then rows is their number less one), mask and columns set their flags. `parts`: tagged ones."""
         flags |= (0 if mask is None else MASK) | (COLUMNS if columns else 0)
         size = oracle.state_size(op, dtype) if flags & STATES_IN else SIZE[dtype]
         if offsets is not None:
@@ -275,23 +309,40 @@ class Connection:
         if row_len is None:
             row_len = len(data) // size // (1 if flags & OFFSETS else rows * (kw.get("planes") or 1))
         head = b"" if offsets is None else struct.pack(f"<{len(offsets)}Q", *offsets)
-        return spec(op, dtype, rows=rows, row_len=row_len, flags=flags, **kw) + head + data + (b"" if mask is None else bytes(mask))
+        tagged = b"".join(parts)
+        fixed = spec(op, dtype, rows=rows, row_len=row_len, flags=flags, tagged_len=len(tagged), **kw)
+        return fixed + tagged + head + data + (b"" if mask is None else bytes(mask))
 
     def reduce(self, op, dtype, data, *, time_ms=0, **kw):
         return parse_result(self.call(REDUCE, self.reduce_body(op, dtype, data, **kw), time_ms=time_ms))
 
-    def reduce_at(self, op, dtype, handle, offset, length, *, time_ms=0, rows=1, row_len=None, flags=0, mask_at=(), stride=None, **kw):
-        """Reduce `length` bytes from byte `offset` of a file or an arena that side.py passed. `mask_at`: handle and offset of a mask that
-        is not behind them. `stride`: bytes from one row of columns of a file to the next, if these do not follow one another."""
+    def reduce_at_body(self, op, dtype, handle, offset, length, *, rows=1, row_len=None, flags=0, mask_at=(), offsets_at=(), stride=None, mask=None,
+                       offsets=None, parts=(), **kw):
+        """`mask_at`, `offsets_at`: handle and offset, and perhaps the type, of companions that are not with the elements; `mask`, `offsets`: those in the message. `stride`:
+        bytes from one row of columns of a file to the next, if these do not follow one another. `parts`: further tagged ones."""
+        tagged, data = [], b""
+        if mask_at or mask is not None:
+            flags |= MASK
+            tagged.append(companion("mask", mask_at[:2] or None, *mask_at[2:]))
+            data += bytes(mask or b"")
+        if offsets_at or offsets is not None:
+            flags |= OFFSETS
+            tagged.append(companion("offsets", offsets_at or None))
+            data += struct.pack(f"<{len(offsets)}Q", *offsets) if offsets else b""
+            rows = len(offsets) - 1 if offsets else rows
         if row_len is None:
-            row_len = length // (SIZE[dtype] + bool(flags & MASK and not mask_at)) // (rows * (kw.get("planes") or 1))
-        body = spec(op, dtype, rows=rows, row_len=row_len, flags=flags, **kw) + struct.pack("<QQQ", handle, offset, length)
-        body += struct.pack("<QQ", *mask_at) if mask_at else b""
-        body += b"" if stride is None else struct.pack("<Q", stride)
-        return parse_result(self.call(REDUCE_AT, body, time_ms=time_ms))
+            row_len = length // (SIZE[dtype] + bool(flags & MASK and not (mask_at or mask is not None))) // (1 if flags & OFFSETS else rows * (kw.get("planes") or 1))
+        tagged = b"".join((*tagged, *parts, *(() if stride is None else (stride_of(stride),))))
+        fixed = spec(op, dtype, rows=rows, row_len=row_len, flags=flags, tagged_len=len(tagged), **kw)
+        return fixed + struct.pack("<QQQ", handle, offset, length) + tagged + data
 
-    def begin(self, op, dtype, **kw):
-        return struct.unpack("<Q", self.call(BEGIN, spec(op, dtype, **kw)))[0]
+    def reduce_at(self, op, dtype, handle, offset, length, *, time_ms=0, **kw):
+        """Reduce `length` bytes from byte `offset` of a file or an arena that side.py passed, or of resident data."""
+        return parse_result(self.call(REDUCE_AT, self.reduce_at_body(op, dtype, handle, offset, length, **kw), time_ms=time_ms))
+
+    def begin(self, op, dtype, *, parts=(), **kw):
+        tagged = b"".join(parts)
+        return struct.unpack("<Q", self.call(BEGIN, spec(op, dtype, tagged_len=len(tagged), **kw) + tagged))[0]
 
     def append(self, stream, offset, data, **fields):
         return struct.unpack("<Q", self.call(APPEND, struct.pack("<QQ", stream, offset) + data, **fields))[0]

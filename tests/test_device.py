@@ -17,7 +17,7 @@ from libreduce import COLUMNS as LIB_COLUMNS
 from libreduce import MASKED, Client
 from libreduce import Fault as LibFault
 from oracle import DTYPES, SIZE
-from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Fault, spec
+from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Fault, result_at, spec
 from sideclient import DEVICE_FD, Side
 from test_side import descriptors, refused
 
@@ -143,23 +143,29 @@ def test_masks_that_lie(device, allocate, scratch):
     a, b = allocate(bytes(4096)), allocate(bytes(1000))
     with daemon.connect() as c, Side(c) as side, daemon.connect() as other, Side(other) as others, open(scratch / "file", "rb") as file:
         (one, _), (two, _), of_another = side.device(a.handle), side.device(b.handle), others.device(b.handle)[0]
-        passed, resident = side.file(file.fileno())[0], c.put("x", "f32", bytes(4096))
+        passed, resident, zeros = side.file(file.fileno())[0], c.put("x", "f32", bytes(4096)), c.put("y", "u8", bytes(1000))
+        arena, memory = side.arena(4096)
+        memory.close()
 
         def ask(elements, mask, offset=0, flags=MASK):
             return c.reduce_at("sum", "f32", elements, 0, 4000, flags=flags, row_len=1000, mask_at=(mask, offset))
         assert ask(one, two).cells == ask(one, one, 96).cells == ask(one, one, 3096).cells == [bytes(8)]
         for offset in (1, 1000, 2**64 - 1, 2**64 - 1000):
-            assert refused("SHAPE", "offset", ask, one, two, offset).limit == 1000
-        assert refused("SHAPE", "offset", ask, one, one, 3097).limit == 4096
-        for elements, mask in ((one, 0), (one, 12345), (one, of_another), (one, passed), (one, resident), (passed, one)):
+            assert refused("SHAPE", "mask", ask, one, two, offset).limit == 1000
+        assert refused("SHAPE", "mask", ask, one, one, 3097).limit == 4096
+        for elements, mask in ((one, 0), (one, 12345), (one, of_another), (one, passed), (passed, one)):
             refused("BAD_HANDLE", "mask", ask, elements, mask)
-        refused("BAD_MESSAGE", "flags", ask, resident, one)
-        refused("BAD_MESSAGE", "flags", ask, one, two, flags=0)
-        refused("BAD_MESSAGE", "reduce_at", c.call, REDUCE_AT, spec("sum", "f32", row_len=1000, flags=MASK) + struct.pack("<QQQQ", one, 0, 4000, two))
+        refused("TYPE", "mask", ask, one, resident)
+        assert ask(resident, one).cells == ask(resident, zeros).cells == ask(one, zeros).cells == [bytes(8)]
+        refused("BAD_HANDLE", "mask", c.reduce_at, "sum", "f32", one, 0, 4000, mask=bytes(1000))
+        refused("BAD_HANDLE", "offsets", c.reduce_at, "sum", "f32", one, 0, 4000, offsets=[0, 1000])
+        refused("TYPE", "result", c.reduce_at, "sum", "f32", one, 0, 4000, parts=[result_at(arena, 0, 8)])
+        refused("SHAPE", "data", c.call, REDUCE_AT, spec("sum", "f32", row_len=1000, flags=MASK) + struct.pack("<QQQQ", one, 0, 4000, two))
         side.drop(two)
         side.device(b.handle)  # which is answered after the drop was taken
         refused("BAD_HANDLE", "mask", ask, one, two)
         c.drop("x")
+        c.drop("y")
     settle(daemon)
 
 

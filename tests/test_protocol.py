@@ -436,7 +436,8 @@ def test_reduce_refuses_short_and_reserved(conn):
         body = bytearray(good + F32)
         body[at] = 1
         for kind in (REDUCE, BEGIN):
-            with faults("BAD_MESSAGE", "spec"):
+            field = "spec" if at >= 58 else "parts" if at == 4 and kind == REDUCE else "tagged_len"
+            with faults("BAD_MESSAGE", field):
                 conn.call(kind, bytes(body[:64] if kind == BEGIN else body))
 
 
@@ -657,6 +658,7 @@ def test_golden_requests_are_understood(shared):
     expected = {"ping": "OK", "query_info": "OK", "query_status": "OK", "reduce": "OK", "reduce_all": "OK", "begin": "OK", "append": "BAD_HANDLE",
                 "finish": "BAD_HANDLE", "abort": "BAD_HANDLE", "cancel": "OK", "hello": "OK", "hello_wide": "OK", "hello_demo": "OK", "hello_background": "OK", "reduce_segments": "OK",
                 "reduce_columns": "OK", "reduce_wrap": "OK", "begin_mask": "OK", "append_mask": "BAD_HANDLE", "reduce_at": "BAD_HANDLE", "reduce_at_masked": "BAD_HANDLE", "reduce_at_apart": "BAD_HANDLE",
+                "reduce_at_beside": "BAD_HANDLE", "reduce_resident_mask": "BAD_HANDLE",
                 "store": "OK", "write": "BAD_HANDLE", "write_at": "BAD_HANDLE", "commit": "BAD_HANDLE", "list": "OK", "list_one": "BAD_HANDLE",
                 "drop": "BAD_HANDLE", "reduce_planes": "OK", "reduce_runs": "OK", "store_shaped": "OK", "reduce_device": "OK",
                 "store_placed": "OK"}

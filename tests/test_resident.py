@@ -496,7 +496,14 @@ def test_shapes_of_named_data(lib):
     # more rows than one reply has room for go in several requests
     lib.put("s", "i8", address(data), len(data))
     assert lib.named("sum", "i8", "s", rows=len(data) // 4)[0] == np.frombuffer(data, "i1").reshape(-1, 4).sum(axis=1, dtype="i8").tobytes()
-    assert fails("TOO_LARGE", lib.named, "sum", "i8", "s", rows=2, flags=libreduce.COLUMNS, room_for=len(data)).limit == 524288
+    # more columns go into shared memory
+    for op, planes in (("sum", 1), ("argmax", 2), ("minmax", 3)):
+        columns = len(data) // 2 // planes
+        got, info = lib.named(op, "i8", "s", rows=2, planes=planes, flags=libreduce.COLUMNS, room_for=len(data))
+        assert got == lib.run_at(op, "i8", address(data), len(data), rows=2, planes=planes, flags=libreduce.COLUMNS)[0] and len(got) > MAX_DATA
+        assert (info.path, info.cells) == (PATH_RESIDENT, columns * planes)
+    runs = {"rows": 700_000, "planes": 3}
+    assert lib.named("stats", "i8", "s", **runs)[0] == lib.run_at("stats", "i8", address(data), len(data), **runs)[0]
     assert fails("TYPE", lib.named, "sum", "i32", "s").field == "dtype"
     assert fails("SHAPE", lib.named, "sum", "i32", "m", 2, 4).field == "offset"
     assert fails("SHAPE", lib.named, "sum", "i32", "m", len(data), 4).field == "offset"

@@ -38,7 +38,8 @@ static const char FLOATS[] = "f64 of floats (or --out f32 f16 bf16); i64 or u64 
     "a line for each value, by name", "none for min, max and their places", "--ddof --index-base"
 
 static const note notes[] = {
-#define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, ddof) [code] = {NOTE_##finish(value, nothing)},
+#define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, takes) \
+    [code] = {NOTE_##finish(value, nothing)},
     RP_OPS(X)
 #undef X
 };

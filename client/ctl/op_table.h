@@ -7,9 +7,9 @@
 #include "proto/types.def"
 
 /* The operations with a ddof, as a text: " var std ..." */
-#define CTL_DDOF_NAME_0(name)
-#define CTL_DDOF_NAME_1(name) " " name
-#define CTL_DDOF_NAME(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, ddof) CTL_DDOF_NAME_##ddof(name)
+#define CTL_DDOF_NAME_NONE(name)
+#define CTL_DDOF_NAME_DDOF(name) " " name
+#define CTL_DDOF_NAME(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, takes) CTL_DDOF_NAME_##takes(name)
 #define CTL_DDOF_OPS RP_OPS(CTL_DDOF_NAME)
 
 /* Those whose value is a float, whatever the elements are: " mean norm2 ..." */
@@ -18,12 +18,13 @@
 #define CTL_REAL_NAME_NUMBER(name)
 #define CTL_REAL_NAME_BITS(name)
 #define CTL_REAL_NAME_SUMMARY(name)
-#define CTL_REAL_NAME(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, ddof) CTL_REAL_NAME_##value(name)
+#define CTL_REAL_NAME(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, takes) CTL_REAL_NAME_##value(name)
 #define CTL_REAL_OPS RP_OPS(CTL_REAL_NAME)
 
 static inline bool ctl_has_ddof(int op)
 {
-#define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, ddof) [code] = ddof,
+#define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, takes) \
+    [code] = sizeof("" CTL_DDOF_NAME_##takes("x")) > 1,
     static const bool has[] = {RP_OPS(X)};
 #undef X
     return op > 0 && op < (int)sizeof has && has[op];

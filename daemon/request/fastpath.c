@@ -86,7 +86,7 @@ static bool read_at(rd_fastpath *p, rd_request *r)
 {
     rp_fault f;
     pthread_mutex_lock(&p->requests->holdings->lock);
-    bool right = rd_source_read(r, &f) == RP_OK;
+    bool right = rd_source_read(r, false, &f) == RP_OK;
     pthread_mutex_unlock(&p->requests->holdings->lock);
     return right && r->job.task.memory;
 }
@@ -94,7 +94,9 @@ static bool read_at(rd_fastpath *p, rd_request *r)
 static bool read_task(rd_fastpath *p, rd_request *r)
 {
     rp_fault f;
-    return r->exchange.header.type == RP_MSG_REDUCE_AT ? read_at(p, r) : rd_read_task(r, &f) == RP_OK;
+    if (r->exchange.header.type == RP_MSG_REDUCE_AT)
+        return read_at(p, r);
+    return !rp_has_tagged(r->body, r->body_len) && rd_read_task(r, &f) == RP_OK;
 }
 
 /* The task is finished. A request without a result, or with a late one, goes to the loop, which handles it from the start. */

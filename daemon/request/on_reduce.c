@@ -1,4 +1,5 @@
 /* REDUCE and REDUCE_AT. */
+#include "daemon/request/beside.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
 #include "daemon/request/reply.h"
@@ -15,7 +16,10 @@ static void add_reading(rd_request *r)
 
 static void on_reduce_done(rd_requests *q, rd_job *job)
 {
+    rd_beside *beside = job->request->beside;
     add_reading(job->request);
+    if (beside)
+        beside->complete = !job->task.fault.code;
     rd_answer_job(q, job);
 }
 
@@ -28,7 +32,7 @@ static rp_err enqueue(rd_requests *q, rd_request *r, rp_fault *f)
         return err;
     rd_tally_op(&q->stats->tally, t->spec.op);
     r->job.done = on_reduce_done;
-    t->cells = r->reply + RP_RESULT_SIZE;
+    t->cells = r->beside && r->beside->cells ? r->beside->cells : r->reply + RP_RESULT_SIZE;
     rd_wait(q, r);
     rd_schedule(q, r);
     return RP_OK;
@@ -42,6 +46,6 @@ rp_err rd_on_reduce(rd_requests *q, rd_request *r, rp_fault *f)
 
 rp_err rd_on_reduce_at(rd_requests *q, rd_request *r, rp_fault *f)
 {
-    rp_err err = rd_source_read(r, f);
+    rp_err err = rd_source_read(r, true, f);
     return err ? err : enqueue(q, r, f);
 }

@@ -6,14 +6,33 @@
 #include "daemon/request/on_resident.h"
 #include "daemon/request/reply.h"
 
+/* A stream's mask comes with its chunks, and its result is one cell. */
+static rp_err begin_parts(const rd_request *r, rp_spec *spec, rp_fault *f)
+{
+    const size_t left = r->body_len - RP_SPEC_SIZE;
+    rp_tagged t;
+    rp_err err = rp_get_tagged(r->body + RP_SPEC_SIZE, left, spec->tagged_len, &t, f);
+    if (!err)
+        err = rd_check_spec(r, spec, false, f);
+    if (!err)
+        err = rp_tagged_check(spec, &t, false, f);
+    for (int role = 1; !err && role < RP_ROLE_END; role++)
+        if (t.companion[role].where)
+            err = rp_fail(f, RP_BAD_MESSAGE, rp_role_name(role), 0, "the %s of a stream comes with its chunks",
+                          rp_role_name(role));
+    if (!err && t.apart)
+        err = rp_fail(f, RP_BAD_MESSAGE, "result", 0, "the result of a stream is in the reply");
+    return err;
+}
+
 static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
 {
-    if (r->body_len > RP_SPEC_SIZE)
-        return rp_fail(f, RP_BAD_MESSAGE, "begin", RP_SPEC_SIZE, "begin has %zu bytes instead of %u", r->body_len,
-                       RP_SPEC_SIZE);
     rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
+    if (!err && r->body_len > RP_SPEC_SIZE + (size_t)spec->tagged_len)
+        err = rp_fail(f, RP_BAD_MESSAGE, "begin", RP_SPEC_SIZE + spec->tagged_len, "begin has %zu bytes instead of %zu",
+                      r->body_len, RP_SPEC_SIZE + (size_t)spec->tagged_len);
     if (!err)
-        err = rd_check_spec(r, spec, f);
+        err = begin_parts(r, spec, f);
     if (err)
         return err;
     if (spec->flags & (RP_STATES_IN | RP_OFFSETS | RP_COLUMNS))

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/request/beside.h"
 #include "daemon/state/stream.h"
 
 void rd_request_begin(rd_request *r, struct rd_requests *all)
@@ -15,7 +16,8 @@ void rd_request_begin(rd_request *r, struct rd_requests *all)
     r->release = NULL;
     r->path = 0;
     r->stream = NULL;
-    r->handle = r->mask = NULL;
+    r->handle = NULL;
+    r->beside = NULL;
     r->resident = NULL;
     r->spread = false;
     r->held = false;
@@ -57,7 +59,8 @@ rp_err rd_no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "
 
 rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f)
 {
-    r->reply = rd_exchange_reply(&r->exchange, RP_RESULT_SIZE + rp_results(spec) * rp_cell_size(spec));
+    const bool apart = r->beside && r->beside->cells;
+    r->reply = rd_exchange_reply(&r->exchange, RP_RESULT_SIZE + (apart ? 0 : rp_results(spec) * rp_cell_size(spec)));
     return r->reply ? RP_OK : rd_no_memory(f);
 }
 
@@ -95,29 +98,50 @@ static rp_err check_device(const rd_request *r, const rp_spec *spec, rp_fault *f
     return RP_OK;
 }
 
-rp_err rd_check_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
+rp_err rd_check_spec(const rd_request *r, rp_spec *spec, bool large, rp_fault *f)
 {
-    const rp_err err = rp_spec_check(spec, f);
+    const rp_err err = large ? rp_spec_check_large(spec, f) : rp_spec_check(spec, f);
     return err ? err : check_device(r, spec, f);
 }
 
 /* ---- REDUCE ---- */
+
+/* Set the task's data; the companions of the flags `apart` are elsewhere. */
+static rp_err set_data(rd_request *r, size_t before, uint32_t apart, rp_fault *f)
+{
+    rk_task *t = &r->job.task;
+    t->data = r->body + before;
+    t->bytes = r->body_len - before;
+    rp_err err = rp_spec_match(&t->spec, apart, t->bytes, f);
+    if (!err && (t->spec.flags & ~apart & RP_OFFSETS))
+        err = rp_offsets_check(&t->spec, rp_spec_parts(&t->spec, t->data, NULL).offsets, f);
+    return err;
+}
+
+/* The same for a spec with tagged parts, which is not checked. */
+static rp_err read_tagged(rd_request *r, rp_fault *f)
+{
+    rp_spec *spec = &r->job.task.spec;
+    rp_tagged t;
+    rp_err err = rp_get_tagged(r->body + RP_SPEC_SIZE, r->body_len - RP_SPEC_SIZE, spec->tagged_len, &t, f);
+    if (!err)
+        err = rd_check_spec(r, spec, t.apart, f);
+    if (!err)
+        err = rp_tagged_check(spec, &t, false, f);
+    if (!err)
+        err = set_data(r, RP_SPEC_SIZE + spec->tagged_len, rp_tagged_flags(&t), f);
+    return err ? err : rd_beside_open(r, &t, NULL, NULL, 0, f);
+}
+
 rp_err rd_read_task(rd_request *r, rp_fault *f)
 {
     r->path = RP_PATH_INLINE;
     r->job.task = (rk_task){0};
     rp_spec *spec = &r->job.task.spec;
     rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
+    if (!err && spec->tagged_len)
+        return read_tagged(r, f);
     if (!err)
-        err = rd_check_spec(r, spec, f);
-    if (err)
-        return err;
-    const uint8_t *data = r->body + RP_SPEC_SIZE;
-    size_t bytes = r->body_len - RP_SPEC_SIZE;
-    err = rp_spec_match(spec, bytes, f);
-    if (!err && (spec->flags & RP_OFFSETS))
-        err = rp_offsets_check(spec, rp_spec_parts(spec, data).offsets, f);
-    r->job.task.data = data;
-    r->job.task.bytes = bytes;
-    return err;
+        err = rd_check_spec(r, spec, false, f);
+    return err ? err : set_data(r, RP_SPEC_SIZE, 0, f);
 }

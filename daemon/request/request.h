@@ -12,6 +12,7 @@ struct rd_requests;
 struct rd_session;
 struct rd_handle;
 struct rd_resident;
+struct rd_beside;
 struct rd_stream;
 
 typedef struct rd_request {
@@ -28,7 +29,7 @@ typedef struct rd_request {
     rp_path path;                          /* how the data arrive; 0: not known */
     struct rd_stream *stream;              /* APPEND, FINISH */
     struct rd_handle *handle;              /* REDUCE_AT, WRITE_AT: held until the request ends */
-    struct rd_handle *mask;                /* REDUCE_AT: the same, for a mask that does not follow its elements */
+    struct rd_beside *beside;              /* REDUCE, REDUCE_AT: companions and results that are elsewhere; NULL: none */
     bool held;                             /* it waits until devices are open (RD_LATER) */
     bool parked;                           /* REDUCE_AT, WRITE_AT: its user has all the buffers that it may have */
     struct rd_request *next_parked;        /* of the same user */
@@ -75,19 +76,19 @@ static inline void rd_request_release(rd_request *r)
 /* A new message: clear what an earlier request left in the exchange. */
 void rd_request_begin(rd_request *r, struct rd_requests *all);
 
-/* Fill the task of a REDUCE, except for its cells: spec and data are checked and set. Errors: those of PROTOCOL.md's table that
- * do not need the engine. */
+/* Fill the task of a REDUCE, except for its cells: spec and data are checked and set. With tagged parts only the loop may call
+ * it. Errors: those of PROTOCOL.md's table that do not need the engine. */
 rp_err rd_read_task(rd_request *r, rp_fault *f);
 
 /* What a handler returns instead of an error if the request needs a device and devices are still opening. The handler has
  * changed nothing, and is called again when they are open. */
 #define RD_LATER ((rp_err)-1)
 
-/* rp_spec_check, and whether the device that the spec asks for is there. Any thread. RD_LATER, or errors: rp_spec_check's,
- * BAD_HANDLE, DEVICE_LOST. */
-rp_err rd_check_spec(const rd_request *r, rp_spec *spec, rp_fault *f);
+/* rp_spec_check, or for results elsewhere (`large`) rp_spec_check_large, and whether the device that the spec asks for is
+ * there. Any thread. RD_LATER, or errors: rp_spec_check's, BAD_HANDLE, DEVICE_LOST. */
+rp_err rd_check_spec(const rd_request *r, rp_spec *spec, bool large, rp_fault *f);
 
-/* Allocate the reply with its cells: the engine writes straight into it. Errors: NO_MEMORY. */
+/* Allocate the reply with its cells, unless they go elsewhere: the engine writes straight into it. Errors: NO_MEMORY. */
 rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f);
 
 /* A handler's error when rd_exchange_reply returned NULL. */

@@ -3,6 +3,7 @@
 #include <inttypes.h>
 
 #include "daemon/base/clock.h"
+#include "daemon/request/beside.h"
 #include "daemon/state/resident.h"
 
 static rp_err check_range(uint64_t end, const rp_at *a, rp_fault *f)
@@ -32,27 +33,13 @@ static rp_err check_memory(const rp_spec *spec, const rp_at *a, uint64_t bytes, 
     return check_range(bytes, a, f);
 }
 
-static rp_err check_resident(const rd_resident *x, const rp_spec *spec, const rp_at *a, rp_fault *f)
+static rp_err check_resident(const rd_resident *x, const rp_spec *spec, const rp_at *a, uint32_t apart, rp_fault *f)
 {
     if (spec->dtype != x->dtype)
         return rp_fail(f, RP_TYPE, "dtype", 0, "'%s' holds %s", x->name, rp_dtype_name(x->dtype));
-    if (spec->flags & RP_MASK)
-        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "resident data have no mask");
+    if (spec->flags & RP_MASK & ~apart)
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "resident data have no mask behind them");
     return check_memory(spec, a, x->bytes, f);
-}
-
-/* Resolve the mask that the spec names, for elements that begin at `elements`: it is in another allocation, or in another part
- * of theirs. */
-static rp_err find_mask(const rd_request *r, const rp_mask_at *m, rp_spec *spec, const rp_at *a, const rd_handle *x,
-                        rd_handle **mask, rp_fault *f)
-{
-    const rp_at range = {.handle = m->handle, .offset = m->offset, .length = a->length / rp_dtype_size(spec->dtype)};
-    *mask = rd_handles_find(&r->session->handles, m->handle);
-    if (!x || x->kind != RD_HANDLE_DEVICE || !*mask || (*mask)->kind != RD_HANDLE_DEVICE)
-        return rp_fail(f, RP_BAD_HANDLE, "mask", 0, "elements and their mask must both be in allocations of this session");
-    if (!rk_memory_distance(x->memory, a->offset + a->length, (*mask)->memory, m->offset, &spec->mask_shift))
-        return rp_fail(f, RP_BAD_HANDLE, "mask", 0, "the mask is on another device than the elements");
-    return check_range((*mask)->size, &range, f);
 }
 
 /* ---- hold and release ---- */
@@ -101,41 +88,35 @@ static void use_resident(rd_request *r, rd_resident *x, const rp_at *a)
 void rd_source_release(rd_request *r)
 {
     rd_buffer *b = r->read.buffer;
-    rd_handle *x = r->handle, *mask = r->mask;
+    rd_handle *x = r->handle;
     rd_resident *kept = r->resident;
+    rd_beside *beside = r->beside;
     r->release = NULL;
-    r->handle = r->mask = NULL;
+    r->handle = NULL;
     r->resident = NULL;
+    r->beside = NULL;
     r->read.buffer = NULL;
     if (x)
         rd_handle_release(x);
-    if (mask)
-        rd_handle_release(mask);
     if (b)
         rd_buffer_give(b);
     if (kept)
         rd_resident_release(kept);
+    rd_beside_close(beside);
 }
 
 /* ---- REDUCE_AT ---- */
-static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_mask_at *m, rp_fault *f)
+static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_tagged *t, rp_fault *f)
 {
-    rp_err err = rp_get_at(r->body, r->body_len, spec, a, m, f);
+    rp_err err = rp_get_at(r->body, r->body_len, spec, a, t, f);
     if (!err)
-        err = rd_check_spec(r, spec, f);
+        err = rd_check_spec(r, spec, t->apart, f);
     if (err)
         return err;
     /* offsets and states are checked first, and a client could change them later */
-    if (spec->flags & (RP_STATES_IN | RP_OFFSETS))
-        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "states and offsets travel in messages only");
-    return RP_OK;
-}
-
-/* Does the range have exactly the bytes of the rows' elements, and of their mask unless it is elsewhere? */
-static rp_err match(rp_spec spec, const rp_at *a, bool apart, rp_fault *f)
-{
-    spec.flags &= ~(uint32_t)(apart ? RP_MASK : 0);
-    return rp_spec_match(&spec, a->length, f);
+    if (spec->flags & RP_STATES_IN || (spec->flags & RP_OFFSETS && !t->companion[RP_ROLE_OFFSETS].where))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "states travel in messages only, and offsets are not with the elements");
+    return rp_tagged_check(spec, t, true, f);
 }
 
 /* Rows that lie apart, in a file: of a matching spec of columns. */
@@ -155,13 +136,13 @@ static rp_err check_stride(const rd_request *r, const rd_handle *x, const rp_spe
 }
 
 /* Look up the handle: the user's resident data, or the session's device memory, files and arenas. */
-static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, bool apart, rd_resident **kept, rd_handle **x,
+static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, uint32_t apart, rd_resident **kept, rd_handle **x,
                    rp_fault *f)
 {
     rd_handle *device = rd_handles_find(&r->session->handles, a->handle);
     rp_err err;
     if ((*kept = rd_resident_by_id(r->session->owner, a->handle, rd_now_ns()))) {
-        err = check_resident(*kept, spec, a, f);
+        err = check_resident(*kept, spec, a, apart, f);
     } else if (device && device->kind == RD_HANDLE_DEVICE) {
         *x = device;
         err = check_memory(spec, a, device->size, f);
@@ -169,24 +150,26 @@ static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, boo
         err = rd_source_find(r, a, "handle", x, f);
     }
     if (!err)
-        err = match(*spec, a, apart, f);
+        err = rp_spec_match(spec, apart, a->length, f);
     return err || !a->stride ? err : check_stride(r, *x, spec, a, f);
 }
 
-rp_err rd_source_read(rd_request *r, rp_fault *f)
+rp_err rd_source_read(rd_request *r, bool loop, rp_fault *f)
 {
     static const rp_path paths[] = {
         [RD_HANDLE_FILE] = RP_PATH_FILE, [RD_HANDLE_ARENA] = RP_PATH_SHM, [RD_HANDLE_DEVICE] = RP_PATH_DEVICE};
     rp_spec spec;
     rp_at a;
-    rp_mask_at m;
-    rd_handle *x = NULL, *mask = NULL;
+    rp_tagged t;
+    rd_handle *x = NULL;
     rd_resident *kept = NULL;
-    rp_err err = read_spec(r, &spec, &a, &m, f);
+    rp_err err = read_spec(r, &spec, &a, &t, f);
+    const uint32_t apart = err ? 0 : rp_tagged_flags(&t);
+    const bool beside = apart || t.apart;
+    if (!err && ((t.apart && !loop) || (beside && rk_opening(r->all->engine))))
+        err = RD_LATER;
     if (!err)
-        err = find(r, &spec, &a, m.handle, &kept, &x, f);
-    if (!err && m.handle)
-        err = find_mask(r, &m, &spec, &a, x, &mask, f);
+        err = find(r, &spec, &a, apart, &kept, &x, f);
     if (err)
         return err;
     r->path = kept ? RP_PATH_RESIDENT : paths[x->kind];
@@ -195,8 +178,8 @@ rp_err rd_source_read(rd_request *r, rp_fault *f)
         use_resident(r, kept, &a);
     else
         rd_source_use(r, x, &a);
-    r->mask = mask;
-    if (mask)
-        rd_handle_hold(mask);
-    return RP_OK;
+    const size_t before = RP_AT_SIZE + spec.tagged_len;
+    if (!beside && r->body_len == before)
+        return RP_OK;
+    return rd_beside_open(r, &t, &a, r->body + before, r->body_len - before, f);
 }

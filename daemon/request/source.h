@@ -15,9 +15,10 @@ void rd_source_use(rd_request *r, struct rd_handle *x, const rp_at *a);
 /* Hold `x` until the request ends. */
 void rd_source_hold(rd_request *r, struct rd_resident *x);
 
-/* Fill the task of a REDUCE_AT, except for its cells, check it, and hold what its handle names until the request ends. Called
- * by the loop, or by any thread with holdings->lock. Errors: those of PROTOCOL.md's table that do not need the engine. */
-rp_err rd_source_read(rd_request *r, rp_fault *f);
+/* Fill the task of a REDUCE_AT, except for its cells, check it, and hold what its handles name until the request ends. Called
+ * by the `loop`, or by any thread with holdings->lock. RD_LATER: only the loop does it. Errors: those of PROTOCOL.md's table
+ * that do not need the engine. */
+rp_err rd_source_read(rd_request *r, bool loop, rp_fault *f);
 
 /* r->release of requests that hold nothing else: gives back handle, buffer and resident data. Any thread, unless the request
  * waited for a file. */

@@ -121,12 +121,25 @@ static void handle_close(rd_work *c)
         rk_unpin(x->engine, x->base);
     if (x->base)
         munmap(x->base, x->size);
-    x->base = NULL;
+    if (x->writable) /* before the lease is tried */
+        munmap(x->writable, x->size);
+    x->base = x->writable = NULL;
     if (x->fd >= 0)
         close_passed(x->fd);
     x->fd = -1;
     if (x->kept >= 0)
         leave_arena(x);
+}
+
+uint8_t *rd_handle_writable(rd_handle *x)
+{
+    const int fd = x->writable ? -1 : open_again(x->kept, O_RDWR);
+    if (fd < 0)
+        return x->writable;
+    void *base = mmap(NULL, x->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    close(fd);
+    x->writable = base == MAP_FAILED ? NULL : base;
+    return x->writable;
 }
 
 static void give_arena(rd_handle *x)

@@ -41,6 +41,7 @@ typedef struct rd_handle {
     bool in_use;                      /* arena: closed here, but other processes still have it open or mapped */
     uint64_t size;                    /* bytes; file: at the time it was passed */
     uint8_t *base;                    /* arena: read-only */
+    uint8_t *writable;                /* arena: once results go into it; else NULL */
     rk_engine *engine;                /* arena: pinned in it, or NULL; device: of `memory` */
     uint8_t device[RP_DEVICE_HANDLE]; /* its handle, */
     uint8_t uuid[RP_UUID];            /* and its GPU's UUID; all 0: not known */
@@ -85,6 +86,9 @@ void rd_handles_add(rd_handle_list *l, rd_handle *x); /* the list takes over the
 rd_handle *rd_handles_find(const rd_handle_list *l, uint64_t id);
 void rd_handles_drop(rd_handle_list *l, rd_handle *x);
 void rd_handles_drop_all(rd_handle_list *l);
+
+/* The bytes of an arena, to write results to. NULL: they cannot be mapped. The loop. */
+uint8_t *rd_handle_writable(rd_handle *x);
 
 /* A request takes or releases a reference; the last release closes the handle. Any thread. A thread that finds it in a list
  * keeps holdings->lock until it has a reference. */

@@ -88,7 +88,7 @@ static view view_of(const rk_simd *simd, const rk_task *t)
     const rp_spec *s = &t->spec;
     int layout = rp_state_layout(s->op, s->dtype);
     return (view){.spec = s,
-                  .p = rp_spec_parts(s, t->data),
+                  .p = rp_spec_parts(s, t->data, t->beside),
                   .layout = layout,
                   .size = rp_item_size(s),
                   .base = s->index_base + t->base,

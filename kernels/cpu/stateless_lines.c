@@ -92,7 +92,7 @@ bool rk_cpu_direct(const rk_simd *simd, const rk_task *t, uint64_t first, uint64
     const uint64_t elements = columns ? s->rows : s->row_len, beside = columns && s->row_len < lines ? s->row_len : lines;
     const direct d = {.simd = simd,
                       .spec = s,
-                      .elements = rp_spec_parts(s, t->data).elements,
+                      .elements = rp_spec_parts(s, t->data, t->beside).elements,
                       .cells = t->cells,
                       .size = rp_dtype_size(s->dtype),
                       .cell = rp_cell_size(s),

@@ -144,8 +144,8 @@ static void leave(rk_batcher *b, flight *f)
 
 static bool fits(const rk_batcher *b, const rk_task *t)
 {
-    return !t->memory && rk_task_size(t) <= b->max_bytes && rp_results(&t->spec) && !(t->spec.flags & RP_STATES_IN) &&
-           b->ops->fits(t);
+    return !t->memory && !t->beside && rk_task_size(t) <= b->max_bytes && rp_results(&t->spec) &&
+           !(t->spec.flags & RP_STATES_IN) && b->ops->fits(t);
 }
 
 /* ---- landing: the thread that watches ---- */

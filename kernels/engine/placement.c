@@ -133,11 +133,24 @@ int rk_memory_place(const rk_memory *m)
     return m->parts ? RK_PLACE_SPREAD : number < RK_MAX_DEVICES ? (int)number : RK_PLACE_ANY;
 }
 
-bool rk_memory_distance(const rk_memory *from, uint64_t here, const rk_memory *to, uint64_t there, int64_t *bytes)
+const uint8_t *rk_memory_at(const rk_memory *m, uint64_t offset) { return (const uint8_t *)m->base + offset; }
+
+static bool is_of_host(const rk_memory *m) { return !m->parts && m->device->backend == RP_BACKEND_CPU; }
+
+/* Does the CPU do tasks on this memory? */
+static bool goes_to_cpu(const rk_engine *e, const rk_memory *m)
 {
-    *bytes = (int64_t)((uintptr_t)to->base + there - (uintptr_t)from->base - here);
-    return from->device == to->device && !from->parts && !to->parts;
+    return m ? is_of_host(m) : rk_fleet_of(e)->backend == RP_BACKEND_CPU;
 }
+
+bool rk_memory_near(const rk_engine *e, const rk_memory *m, const rk_memory *beside, rp_role role)
+{
+    if (goes_to_cpu(e, m))
+        return !beside || is_of_host(beside);
+    return m && beside && m->device == beside->device && !m->parts && !beside->parts && role == RP_ROLE_MASK;
+}
+
+bool rk_takes_large(const rk_engine *e, const rk_memory *m) { return goes_to_cpu(e, m); }
 
 bool rk_memory_lost(const rk_memory *m)
 {

@@ -35,7 +35,7 @@ RK_FN rk_finisher rk_finisher_of(int op)
 }
 
 /* Is the value that of an element, so that an empty array has none? A bit for each operation */
-#define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, ddof) \
+#define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, takes) \
     | (uint64_t)(RP_##nothing == RP_EMPTY) << code
 RK_FN int rk_needs_element(int op) { return (int)(((uint64_t)0 RP_OPS(X)) >> op & 1); }
 #undef X

@@ -9,6 +9,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "golden"))
 import generate  # noqa: E402
 import oracle  # noqa: E402
+import rawclient  # noqa: E402
 
 ENOUGH = 600  # bytes: replay runs every prefix of a seed
 
@@ -26,10 +27,20 @@ def collective():
             yield f"{kind}_{name}", bytes(head) + struct.pack("<HB", at, len(data)) + data
 
 
+def parameters():
+    """(name, input): streams with parameters, which no operation takes so far."""
+    values = {"q": ((5, -1), (1, -3)), "k": (-1,), "edges": (0.0, 0.5, 1.0), "bins": (3,), "lo": (0.0,), "hi": (1.0,), "zero_weights_drop": (1,)}
+    for name, given in values.items():
+        tagged = rawclient.parameter(name, *given)
+        yield f"begin_{name}", generate.message(rawclient.BEGIN, rawclient.spec("sum", "f64", tagged_len=len(tagged)) + tagged, version=2)
+
+
 def main():
     for name in ("codec", "state", "words", "collective"):
         (HERE / "corpus" / name).mkdir(parents=True, exist_ok=True)
     for name, _, data in generate.messages():
+        (HERE / "corpus" / "codec" / name).write_bytes(data)
+    for name, data in parameters():
         (HERE / "corpus" / "codec" / name).write_bytes(data)
     for name, data in collective():
         (HERE / "corpus" / "collective" / name).write_bytes(data)

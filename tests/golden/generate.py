@@ -14,7 +14,8 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 import oracle  # noqa: E402
 from rawclient import (ABORT, APPEND, BEGIN, CANCEL, COLUMNS, COMMIT, DROP, FINISH, HELLO, LIST, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,  # noqa: E402
-                       REDUCE_AT, STATES_IN, STATES_OUT, STORE, WRITE, WRITE_AT, header, spec, store)
+                       REDUCE_AT, STATES_IN, STATES_OUT, STORE, WRITE, WRITE_AT, companion, header,
+                       result_at, spec, store, stride_of)
 from sideclient import ARENA, ATTACH, DEVICE, DEVICE_FD, FILE  # noqa: E402
 from sideclient import DROP as DROP_HANDLE  # noqa: E402
 
@@ -107,10 +108,20 @@ def messages():
     yield "reduce_at", "sum of 2 rows of 3 f32 at byte 128 of handle 2^63 + 1", message(
         REDUCE_AT, spec("sum", "f32", rows=2, row_len=3) + struct.pack("<QQQ", 2**63 + 1, 128, 24), mid=21)
     yield "reduce_at_masked", "version 2: sum of 2 rows of 3 f32 at byte 128 of handle 5, whose mask begins at byte 7 of handle 6", message(
-        REDUCE_AT, spec("sum", "f32", rows=2, row_len=3, flags=16) + struct.pack("<QQQQQ", 5, 128, 24, 6, 7), mid=35, version=2)
+        REDUCE_AT, spec("sum", "f32", rows=2, row_len=3, flags=MASK, tagged_len=32) + struct.pack("<QQQ", 5, 128, 24) + companion("mask", (6, 7)), mid=35,
+        version=2)
+    yield "reduce_at_beside", ("version 2: sums of the segments 0..2 and 2..3 of 3 f32 at byte 128 of handle 5, with mask 1 0 2 and offsets in the "
+                               "message; 16 bytes of results go to byte 8 of handle 7"), message(
+        REDUCE_AT, spec("sum", "f32", rows=2, row_len=3, flags=MASK | OFFSETS, tagged_len=64) + struct.pack("<QQQ", 5, 128, 12)
+        + companion("mask") + companion("offsets") + result_at(7, 8, 16) + bytes([1, 0, 2]) + struct.pack("<3Q", 0, 2, 3), mid=38, version=2)
+    yield "result_beside", "version 2: its reply, which has no cells", message(
+        REDUCE_AT, struct.pack("<BBBBIQQQQQ", 12, 1, 5, 0, 8, 2, 3, 1, 2, 3), mid=38, reply=1, version=2)
+    yield "reduce_resident_mask", "version 2: sum of the u8 elements 1 2 3, with a mask at byte 9 of handle 6", message(
+        REDUCE, spec("sum", "u8", row_len=3, flags=MASK, tagged_len=32) + companion("mask", (6, 9), dtype="bool") + bytes([1, 2, 3]), mid=39, version=2)
     yield "reduce_at_apart", ("version 2: sums of 3 columns of 2 rows of f32 of a file, handle 5, the first at byte 128, the second 4096 "
                               "bytes behind it"), message(
-        REDUCE_AT, spec("sum", "f32", rows=2, row_len=3, flags=COLUMNS) + struct.pack("<QQQQ", 5, 128, 24, 4096), mid=36, version=2)
+        REDUCE_AT, spec("sum", "f32", rows=2, row_len=3, flags=COLUMNS, tagged_len=16) + struct.pack("<QQQ", 5, 128, 24) + stride_of(4096), mid=36,
+        version=2)
     yield "result_at", "its reply, by file", message(REDUCE_AT, result("f64", 1, 4, 2, 6, (1, 2, 3), struct.pack("<2d", 1, 2)), mid=21, reply=1)
     yield "store", "1024 bytes of i16 as 'run-7.x', in place of what has the name, to live for 1500 ms", message(
         STORE, store("run-7.x", "i16", 1024, replace=True, ttl_ms=1500), mid=22)

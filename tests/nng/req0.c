@@ -75,7 +75,7 @@ static bool sums(nng_socket s, uint64_t session, size_t n)
     const uint8_t *cells, *answer = ask(s, RP_MSG_REDUCE, session, body, RP_SPEC_SIZE + n, &reply, &h);
     bool served = h.status == RP_OK;
     uint64_t sum = 0;
-    if (served && (rp_get_result(answer, h.body_len, &result, &cells, &f) || result.cells != 1))
+    if (served && (rp_get_result(answer, h.body_len, &result, &cells, &f) || !cells || result.cells != 1))
         die("a malformed result");
     if (served)
         memcpy(&sum, cells, sizeof sum);

@@ -289,7 +289,7 @@ void show(const Card &c, Device *d, const Shape &shape, const Ask &ask)
         fill_offsets(s, shape.long_one);
     const size_t begin = ask.flags & kMisaligned ? rp_dtype_size(s.dtype) : 0;
     u32 *fault = (u32 *)(kCells - 64);
-    const ChainTask task = {s, kData + begin, s.flags & RP_OFFSETS ? kOffsets : NULL, 0, kCells, fault};
+    const ChainTask task = {s, kData + begin, s.flags & RP_OFFSETS ? kOffsets : NULL, 0, kCells, fault, NULL};
     launches.clear();
     order = 0;
     const char *route = "";

@@ -220,7 +220,7 @@ static void match_planes(uint64_t planes, uint64_t rows, uint64_t row_len, uint6
     for (int i = 0; i < 2; i++, s.flags = 0) {
         rp_fault f = {0};
         s.planes = planes;
-        assert_int_equal(rp_spec_match(&s, bytes, &f), code);
+        assert_int_equal(rp_spec_match(&s, 0, bytes, &f), code);
         assert_string_equal(f.field, code ? "row_len" : "");
     }
 }
@@ -242,7 +242,7 @@ static void match(uint32_t set, uint64_t rows, uint64_t row_len, uint64_t bytes,
 {
     rp_spec s = {.op = RP_OP_SUM, .dtype = RP_F64, .out = RP_F64, .flags = set, .rows = rows, .row_len = row_len};
     rp_fault f = {0};
-    assert_int_equal(rp_spec_match(&s, bytes, &f), code);
+    assert_int_equal(rp_spec_match(&s, 0, bytes, &f), code);
     assert_string_equal(f.field, field);
 }
 
@@ -282,17 +282,17 @@ static void parts(void **state)
     (void)state;
     uint8_t data[100] = {0};
     rp_spec s = {.op = RP_OP_SUM, .dtype = RP_F32, .rows = 2, .row_len = 6};
-    rp_parts p = rp_spec_parts(&s, data);
+    rp_parts p = rp_spec_parts(&s, data, NULL);
     assert_null(p.offsets);
     assert_ptr_equal(p.elements, data);
     assert_null(p.mask);
     s.flags = RP_MASK | RP_COLUMNS;
-    p = rp_spec_parts(&s, data);
+    p = rp_spec_parts(&s, data, NULL);
     assert_ptr_equal(p.mask, data + 48);
     assert_int_equal(rp_results(&s), 6);
     assert_int_equal(rp_elements(&s), 12);
     s.flags = RP_MASK | RP_OFFSETS;
-    p = rp_spec_parts(&s, data);
+    p = rp_spec_parts(&s, data, NULL);
     assert_ptr_equal(p.offsets, data);
     assert_ptr_equal(p.elements, data + 24);
     assert_ptr_equal(p.mask, data + 48);

@@ -37,9 +37,9 @@ static void reduce(const rp_spec *given, const uint8_t *data, size_t bytes, uint
     rp_fault f;
     rp_spec s = *given;
     assert_int_equal(rp_spec_check(&s, &f), RP_OK);
-    assert_int_equal(rp_spec_match(&s, bytes, &f), RP_OK);
+    assert_int_equal(rp_spec_match(&s, 0, bytes, &f), RP_OK);
     if (s.flags & RP_OFFSETS)
-        assert_int_equal(rp_offsets_check(&s, rp_spec_parts(&s, data).offsets, &f), RP_OK);
+        assert_int_equal(rp_offsets_check(&s, rp_spec_parts(&s, data, NULL).offsets, &f), RP_OK);
     assert_true(rp_results(&s) * rp_cell_size(&s) <= room);
     rk_task t = {.spec = s, .data = data, .bytes = bytes, .cells = cells};
     assert_true(rk_run_small(engine, &t));

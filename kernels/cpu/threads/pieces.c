@@ -35,7 +35,7 @@ static uint64_t line_start(const rk_pieces *j, const rp_parts *p, uint64_t line)
 
 static void cut_lines(rk_pieces *j, uint64_t bytes, size_t size)
 {
-    rp_parts p = rp_spec_parts(&j->t->spec, j->t->data);
+    rp_parts p = rp_spec_parts(&j->t->spec, j->t->data, j->t->beside);
     j->how = RK_LINES;
     j->weight = LINE_BYTES / size;
     j->units = line_start(j, &p, j->t->spec.rows);
@@ -170,7 +170,7 @@ static uint64_t line_from(const rk_pieces *j, const rp_parts *p, uint64_t unit)
 
 static void run_lines(rk_pieces *j, uint64_t from, uint64_t to)
 {
-    rp_parts parts = rp_spec_parts(&j->t->spec, j->t->data);
+    rp_parts parts = rp_spec_parts(&j->t->spec, j->t->data, j->t->beside);
     uint64_t first = line_from(j, &parts, from), end = line_from(j, &parts, to);
     uint64_t begin = line_start(j, &parts, first), last = end > first ? line_start(j, &parts, end - 1) : 0;
     if (begin > from) /* a line that began in an earlier piece reaches into this one */

@@ -15,7 +15,16 @@ struct ChainTask {
     void *cells;            // rp_results x rp_cell_size, aligned to 8
     u32 *fault;             // kNoFault before; lowered to the first row or column without a result: EMPTY, NAN, OVERFLOW (of
                             // segments, to some number)
+    const uint8_t *mask;    // NULL: it is with the elements
 };
+
+// Where its data are.
+inline rp_parts parts_of(const ChainTask &t)
+{
+    rp_parts beside = {};
+    beside.mask = t.mask;
+    return rp_spec_parts(&t.spec, t.data, &beside);
+}
 
 // Bytes of scratch that suffice for any task whose data fits one message (RP_MAX_DATA), and for any number of elements:
 // many rows are gone over in batches.

@@ -35,7 +35,7 @@ Cut cut_of(const rk_task *t)
 {
     Cut c;
     c.lines = rp_results(&t->spec);
-    c.longest = longest_line(t->spec, rp_spec_parts(&t->spec, t->data).offsets);
+    c.longest = longest_line(t->spec, rp_spec_parts(&t->spec, t->data, NULL).offsets);
     c.together = c.lines == 1 || c.longest > kTuning.short_row;
     c.units = c.together ? c.lines : (c.lines + kLinesPerUnit - 1) / kLinesPerUnit;
     return c;
@@ -62,7 +62,7 @@ u32 walkers_of(u64 longest, u32 state_words)
 BatchUnit unit_of(const rk_task *t, const Cut &c, const unsigned char *data, void *cells)
 {
     BatchUnit u = {};
-    const rp_parts parts = rp_spec_parts(&t->spec, data);
+    const rp_parts parts = rp_spec_parts(&t->spec, data, NULL);
     u.finish = finish_args(t->spec, cells, nullptr);
     u.data = data;
     u.bytes = (u32)t->bytes;

@@ -115,10 +115,11 @@ cudaError_t reduce_data(TaskSlot *s, Device *d, rk_task *t, const void *data)
     *s->fault = kNoFault;
     ChainTask chain = {t->spec,
                        data,
-                       t->memory ? NULL : rp_spec_parts(&t->spec, t->data).offsets,
+                       t->memory ? NULL : rp_spec_parts(&t->spec, t->data, NULL).offsets,
                        t->base,
                        mapped ? s->mapped : s->cells_device,
-                       s->fault};
+                       s->fault,
+                       t->beside ? t->beside->mask : NULL};
     TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream, &t->route));
     if (!mapped)
         TRY_CUDA(cudaMemcpyAsync(s->cells_host, s->cells_device, cells_bytes(t), cudaMemcpyDeviceToHost, s->stream));
@@ -163,9 +164,9 @@ cudaError_t gather(TaskSlot *s, const void *from, size_t size, const Runs &r, vo
 cudaError_t reduce_part(TaskSlot *s, Device *d, const rk_task *t, const Runs &r, u64 base, rk_state *state)
 {
     const size_t size = rp_dtype_size(t->spec.dtype);
-    const rp_parts parts = rp_spec_parts(&t->spec, in_memory(t));
+    const rp_parts parts = rp_spec_parts(&t->spec, in_memory(t), t->beside);
     const u64 n = r.run * r.runs;
-    ChainTask chain = {t->spec, parts.elements + r.first * size, NULL, base, s->mapped, s->fault};
+    ChainTask chain = {t->spec, parts.elements + r.first * size, NULL, base, s->mapped, s->fault, NULL};
     chain.spec.flags = RP_STATES_OUT | (t->spec.flags & RP_MASK);
     chain.spec.rows = 1;
     chain.spec.planes = 0;
@@ -175,7 +176,6 @@ cudaError_t reduce_part(TaskSlot *s, Device *d, const rk_task *t, const Runs &r,
         if (parts.mask)
             TRY_CUDA(gather(s, parts.mask + r.first, 1, r, (unsigned char *)s->input + n * size));
         chain.data = s->input;
-        chain.spec.mask_shift = 0;
     }
     const char *route; // the task's was noted when it was launched
     TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream, &route));

@@ -122,7 +122,9 @@ cudaError_t launch_long_segment(const Asked &q, u64 i, const rk_line &line)
     one.spec.flags = finish.spec.flags &= ~(uint32_t)RP_OFFSETS;
     one.spec.rows = 1;
     one.spec.row_len = line.n;
-    one.data = rp_spec_parts(&q.s, q.t.data).elements + line.first * q.bytes;
+    const rp_parts parts = parts_of(q.t);
+    one.data = parts.elements + line.first * q.bytes;
+    one.mask = parts.mask ? parts.mask + line.first : NULL;
     finish.cells = (unsigned char *)q.a.cells + i * q.a.cell_bytes;
     return reduce_rows(q, q.whole, one, finish);
 }

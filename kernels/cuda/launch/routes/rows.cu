@@ -13,7 +13,7 @@ bool fits_registers(const Asked &q)
         return false;
     if (!(q.floats ? q.values && q.pairs : q.a.light && !skips_nans(q.s)))
         return false;
-    const rp_parts parts = rp_spec_parts(&q.s, q.t.data);
+    const rp_parts parts = parts_of(q.t);
     if (bytes == 8)
         return !q.mask && (uintptr_t)parts.elements % 8 == 0;
     return bytes % 16 == 0 && (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % 8 == 0;
@@ -51,7 +51,7 @@ bool is_long_masked(const Asked &q)
     const u64 per = 16 / q.bytes;
     if (!q.mask || q.columns || q.segments || q.s.row_len * q.bytes < 4096 || q.s.row_len % per)
         return false;
-    const rp_parts parts = rp_spec_parts(&q.s, q.t.data);
+    const rp_parts parts = parts_of(q.t);
     return (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % per == 0;
 }
 

@@ -39,7 +39,7 @@ ChainTask first_pass(const ChainTask &t, u64 plane, u64 first, u64 n, void *stat
     one.data = parts.elements + before * size;
     one.cells = states;
     if (parts.mask)
-        one.spec.mask_shift = (parts.mask + before) - ((const uint8_t *)one.data + n * t.spec.row_len * size);
+        one.mask = parts.mask + before;
     return one;
 }
 

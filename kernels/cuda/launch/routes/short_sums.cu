@@ -32,7 +32,7 @@ RowShape row_shape(const RowArgs &r, u64 bytes, bool narrow)
 
 RowArgs row_args(const Asked &q, u64 bytes)
 {
-    const rp_parts parts = rp_spec_parts(&q.s, q.t.data);
+    const rp_parts parts = parts_of(q.t);
     const u32 sign = !rk_is_abs(q.layout) ? 0 : q.bytes == 2 ? 0x80008000u : 1u << 31;
     RowArgs r = {};
     r.offsets = parts.offsets;

@@ -164,7 +164,7 @@ Walk walk_of(const Asked &q, WalkFn fn, u32 team)
     x.threads = kWalkThreads;
     x.most = (u32)q.d->sms * 64;
     x.most_again = ~0u;
-    x.w.parts = rp_spec_parts(&q.s, q.t.data);
+    x.w.parts = parts_of(q.t);
     x.w.longest = q.longest;
     x.w.per = x.w.run = x.w.turns = 1;
     x.w.team = x.w.walkers = team;

@@ -1,0 +1,312 @@
+/* Tagged parts of requests: companions, parameters, the place of the results, a stride. */
+#include <string.h>
+
+#include "proto/bytes.h"
+#include "proto/codec.h"
+
+enum { MOST_EXPONENT = 400 }; /* of a decimal: doubles end before that */
+
+/* What precedes the body of a part. */
+typedef struct {
+    uint8_t tag, code, kind, extent;
+    uint32_t len; /* of the body */
+} head;
+
+/* ---- values ---- */
+static size_t form_size(int form)
+{
+    static const uint8_t sizes[RP_FORM_END] = {
+#define X(NAME, name, code, bytes) [code] = bytes,
+        RP_FORMS(X)
+#undef X
+    };
+    return sizes[form];
+}
+
+rp_value rp_parameter_value(const rp_parameter *p, uint32_t i)
+{
+    const uint8_t *at = p->values + i * form_size(p->form);
+    rp_value v = {.u64 = get64(at)};
+    v.i64 = (int64_t)v.u64;
+    memcpy(&v.f64, &v.u64, sizeof v.f64);
+    v.exponent = p->form == RP_FORM_DECIMAL ? (int64_t)get64(at + 8) : 0;
+    return v;
+}
+
+size_t rp_put_value(uint8_t *out, int form, const rp_value *v)
+{
+    uint64_t bits = form == RP_FORM_U64 ? v->u64 : (uint64_t)v->i64;
+    if (form == RP_FORM_F64)
+        memcpy(&bits, &v->f64, sizeof bits);
+    put64(out, bits);
+    if (form == RP_FORM_DECIMAL)
+        put64(out + 8, (uint64_t)v->exponent);
+    return form_size(form);
+}
+
+/* ---- encoding ---- */
+static uint32_t companion_len(const rp_companion *c)
+{
+    return c->where == RP_WHERE_HANDLE ? RP_COMPANION_MAX : RP_COMPANION_SIZE;
+}
+
+static uint32_t parameter_len(const rp_parameter *p) { return p->n * (uint32_t)form_size(p->form); }
+
+static size_t put_head(uint8_t *out, head h)
+{
+    out[0] = h.tag;
+    out[1] = h.code;
+    out[2] = h.kind;
+    out[3] = h.extent;
+    put32(out + 4, h.len);
+    return RP_PART_SIZE;
+}
+
+static size_t put_companion(uint8_t *out, int role, const rp_companion *c)
+{
+    const uint32_t len = companion_len(c);
+    uint8_t *body = out + put_head(out, (head){RP_TAG_COMPANION, (uint8_t)role, c->where, c->extent, len});
+    put64(body, c->dtype);
+    if (c->where == RP_WHERE_HANDLE) {
+        put64(body + 8, c->handle);
+        put64(body + 16, c->offset);
+    }
+    return RP_PART_SIZE + len;
+}
+
+uint32_t rp_tagged_size(const rp_tagged *t)
+{
+    uint32_t n = t->apart ? RP_PART_SIZE + RP_RESULT_AT_SIZE : 0;
+    for (int r = 1; r < RP_ROLE_END; r++)
+        n += t->companion[r].where ? RP_PART_SIZE + companion_len(&t->companion[r]) : 0;
+    for (int p = 1; p < RP_PARAMETER_END; p++)
+        n += t->parameter[p].form ? RP_PART_SIZE + parameter_len(&t->parameter[p]) : 0;
+    return n + (t->stride ? RP_PART_SIZE + RP_STRIDE_SIZE : 0);
+}
+
+size_t rp_put_tagged(uint8_t *out, const rp_tagged *t)
+{
+    size_t n = 0;
+    for (int r = 1; r < RP_ROLE_END; r++)
+        n += t->companion[r].where ? put_companion(out + n, r, &t->companion[r]) : 0;
+    for (int i = 1; i < RP_PARAMETER_END; i++) {
+        const rp_parameter *p = &t->parameter[i];
+        if (!p->form)
+            continue;
+        n += put_head(out + n, (head){RP_TAG_PARAMETER, (uint8_t)i, p->form, 0, parameter_len(p)});
+        memcpy(out + n, p->values, parameter_len(p));
+        n += parameter_len(p);
+    }
+    if (t->apart) {
+        n += put_head(out + n, (head){.tag = RP_TAG_RESULT, .len = RP_RESULT_AT_SIZE});
+        n += rp_put_place(out + n, &t->result);
+    }
+    if (t->stride) {
+        n += put_head(out + n, (head){.tag = RP_TAG_STRIDE, .len = RP_STRIDE_SIZE});
+        put64(out + n, t->stride);
+        n += RP_STRIDE_SIZE;
+    }
+    return n;
+}
+
+/* ---- decoding ---- */
+static rp_err known(uint8_t code, int end, const char *what, rp_fault *f)
+{
+    if (code > 0 && code < end)
+        return RP_OK;
+    return rp_fail(f, RP_BAD_MESSAGE, what, (uint64_t)end - 1, "unknown %s %u of a part", what, code);
+}
+
+/* Bytes of the head that parts of this tag do not use. */
+static rp_err unused(const head *h, rp_fault *f)
+{
+    const bool coded = h->tag == RP_TAG_COMPANION || h->tag == RP_TAG_PARAMETER;
+    if ((!coded && (h->code || h->kind)) || (h->tag != RP_TAG_COMPANION && h->extent))
+        return rp_fail(f, RP_BAD_MESSAGE, "parts", 0, "reserved bytes of a part are not zero");
+    return RP_OK;
+}
+
+static rp_err get_head(const uint8_t *p, size_t left, head *h, rp_fault *f)
+{
+    TRY(need(left, RP_PART_SIZE, "parts", f));
+    *h = (head){p[0], p[1], p[2], p[3], get32(p + 4)};
+    TRY(known(h->tag, RP_TAG_END, "tag", f));
+    TRY(unused(h, f));
+    if (h->len % 8)
+        return rp_fail(f, RP_BAD_MESSAGE, "parts", 8, "a part of %" PRIu32 " bytes, which are not a multiple of 8", h->len);
+    return need(left - RP_PART_SIZE, h->len, "parts", f);
+}
+
+static rp_err get_companion(const head *h, const uint8_t *body, rp_tagged *t, rp_fault *f)
+{
+    TRY(known(h->code, RP_ROLE_END, "role", f));
+    TRY(known(h->kind, RP_WHERE_END, "where", f));
+    TRY(known(h->extent, RP_EXTENT_END, "extent", f));
+    rp_companion *c = &t->companion[h->code];
+    c->where = h->kind;
+    TRY(exact(h->len, companion_len(c), rp_role_name(h->code), f));
+    TRY(zeros(body + 1, 7, rp_role_name(h->code), f));
+    c->dtype = body[0];
+    c->extent = h->extent;
+    c->handle = c->where == RP_WHERE_HANDLE ? get64(body + 8) : 0;
+    c->offset = c->where == RP_WHERE_HANDLE ? get64(body + 16) : 0;
+    return RP_OK;
+}
+
+static rp_err check_exponents(const rp_parameter *p, const char *name, rp_fault *f)
+{
+    for (uint32_t i = 0; i < p->n && p->form == RP_FORM_DECIMAL; i++) {
+        const int64_t e = rp_parameter_value(p, i).exponent;
+        if (e < -MOST_EXPONENT || e > MOST_EXPONENT)
+            return rp_fail(f, RP_BAD_MESSAGE, name, MOST_EXPONENT, "an exponent of %" PRId64 " in %s", e, name);
+    }
+    return RP_OK;
+}
+
+static rp_err get_parameter(const head *h, const uint8_t *body, rp_tagged *t, rp_fault *f)
+{
+    static const struct {
+        uint8_t form;
+        uint32_t most;
+    } rules[RP_PARAMETER_END] = {
+#define X(NAME, name, code, form, most) [code] = {RP_FORM_##form, most},
+        RP_PARAMETERS(X)
+#undef X
+    };
+    TRY(known(h->code, RP_PARAMETER_END, "parameter", f));
+    const char *name = rp_parameter_name(h->code);
+    const uint8_t form = rules[h->code].form;
+    const size_t size = form_size(form);
+    if (h->kind != form)
+        return rp_fail(f, RP_BAD_MESSAGE, name, form, "%s has values of the form %s, not of code %u", name, rp_form_name(form),
+                       h->kind);
+    if (h->len == 0 || h->len % size)
+        return rp_fail(f, RP_BAD_MESSAGE, name, size, "%" PRIu32 " bytes are not values of %s", h->len, name);
+    TRY(at_most(h->len / size, rules[h->code].most, name, f));
+    rp_parameter *p = &t->parameter[h->code];
+    *p = (rp_parameter){form, (uint32_t)(h->len / size), body};
+    return check_exponents(p, name, f);
+}
+
+static rp_err get_result_place(const head *h, const uint8_t *body, rp_tagged *t, rp_fault *f)
+{
+    TRY(exact(h->len, RP_RESULT_AT_SIZE, "result", f));
+    t->apart = true;
+    t->result = (rp_at){get64(body), get64(body + 8), get64(body + 16), 0};
+    return RP_OK;
+}
+
+static rp_err get_stride(const head *h, const uint8_t *body, rp_tagged *t, rp_fault *f)
+{
+    TRY(exact(h->len, RP_STRIDE_SIZE, "stride", f));
+    t->stride = get64(body);
+    return t->stride ? RP_OK : rp_fail(f, RP_BAD_MESSAGE, "stride", 0, "rows that are 0 bytes apart");
+}
+
+static rp_err get_body(const head *h, const uint8_t *body, rp_tagged *t, rp_fault *f)
+{
+    switch ((rp_tag)h->tag) {
+    case RP_TAG_COMPANION:
+        return get_companion(h, body, t, f);
+    case RP_TAG_PARAMETER:
+        return get_parameter(h, body, t, f);
+    case RP_TAG_RESULT:
+        return get_result_place(h, body, t, f);
+    case RP_TAG_STRIDE:
+    case RP_TAG_END:
+        break;
+    }
+    return get_stride(h, body, t, f);
+}
+
+rp_err rp_get_tagged(const uint8_t *parts, size_t len, uint32_t tagged_len, rp_tagged *t, rp_fault *f)
+{
+    head h;
+    *t = (rp_tagged){0};
+    if (tagged_len > len)
+        return rp_fail(f, RP_BAD_MESSAGE, "tagged_len", len, "%" PRIu32 " bytes of parts, of which there are %zu", tagged_len,
+                       len);
+    for (uint32_t at = 0, before = 0; at < tagged_len; at += RP_PART_SIZE + h.len) {
+        TRY(get_head(parts + at, tagged_len - at, &h, f));
+        const uint32_t order = (uint32_t)h.tag << 8 | h.code;
+        if (order <= before)
+            return rp_fail(f, RP_BAD_MESSAGE, "parts", 0, "a part that is there twice, or not in the order of tags and codes");
+        TRY(get_body(&h, parts + at + RP_PART_SIZE, t, f));
+        before = order;
+    }
+    return RP_OK;
+}
+
+/* ---- do they suit the spec? ---- */
+
+/* What a companion that operations take has to be. */
+static const struct {
+    uint32_t flag;
+    uint8_t extent;
+} taken[RP_ROLE_END] = {[RP_ROLE_MASK] = {RP_MASK, RP_EXTENT_ELEMENTS}, [RP_ROLE_OFFSETS] = {RP_OFFSETS, RP_EXTENT_BOUNDS}};
+
+static bool right_type(int role, int dtype)
+{
+    return role == RP_ROLE_MASK ? dtype == RP_U8 || dtype == RP_BOOL : dtype == RP_U64;
+}
+
+static rp_err check_companion(const rp_spec *s, int role, const rp_companion *c, bool at, rp_fault *f)
+{
+    const char *name = rp_role_name(role);
+    if (!taken[role].flag)
+        return rp_fail(f, RP_BAD_MESSAGE, name, 0, "%s takes no %s", rp_op_name(s->op), name);
+    if (!(s->flags & taken[role].flag))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "the place of the %s without its flag", name);
+    if (!right_type(role, c->dtype))
+        return rp_fail(f, RP_TYPE, name, 0, "%s of type %s", name, rp_dtype_name(c->dtype));
+    if (c->extent != taken[role].extent)
+        return rp_fail(f, RP_SHAPE, name, taken[role].extent, "%s of the extent %u", name, c->extent);
+    if (c->where == RP_WHERE_MESSAGE && !at)
+        return rp_fail(f, RP_BAD_MESSAGE, name, 0, "the flag alone says that the %s is in the message", name);
+    return RP_OK;
+}
+
+rp_err rp_tagged_check(const rp_spec *s, const rp_tagged *t, bool at, rp_fault *f)
+{
+    uint32_t given = 0;
+    for (int p = 1; p < RP_PARAMETER_END; p++)
+        given |= (uint32_t)(t->parameter[p].form != 0) << p;
+    TRY(rp_takes_check(s->op, given, f));
+    for (int role = 1; role < RP_ROLE_END; role++)
+        if (t->companion[role].where)
+            TRY(check_companion(s, role, &t->companion[role], at, f));
+    if (t->stride && (!at || !(s->flags & RP_COLUMNS)))
+        return rp_fail(f, RP_BAD_MESSAGE, "stride", 0, "only rows of columns may lie apart");
+    return RP_OK;
+}
+
+uint32_t rp_tagged_flags(const rp_tagged *t)
+{
+    uint32_t flags = 0;
+    for (int role = 1; role < RP_ROLE_END; role++)
+        flags |= t->companion[role].where ? taken[role].flag : 0;
+    return flags;
+}
+
+static void set_companion(rp_parts *beside, int role, const uint8_t *where)
+{
+    *(role == RP_ROLE_MASK ? &beside->mask : &beside->offsets) = where;
+}
+
+rp_err rp_tagged_data(const rp_spec *s, const rp_tagged *t, const uint8_t *data, size_t bytes, rp_parts *beside, rp_fault *f)
+{
+    uint64_t used = 0;
+    for (int role = 1; role < RP_ROLE_END; role++) {
+        if (t->companion[role].where != RP_WHERE_MESSAGE)
+            continue;
+        const uint64_t size = rp_role_bytes(s, role);
+        if (size > bytes - used)
+            return rp_fail(f, RP_SHAPE, rp_role_name(role), size, "%" PRIu64 " bytes of %s, of which there are %" PRIu64, size,
+                           rp_role_name(role), bytes - used);
+        set_companion(beside, role, data + used);
+        used += size;
+    }
+    if (used == bytes)
+        return RP_OK;
+    return rp_fail(f, RP_SHAPE, "data", used, "%zu bytes follow the parts instead of %" PRIu64, bytes, used);
+}
