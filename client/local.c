@@ -72,9 +72,7 @@ static bool is_distant(const reduce_client *c) { return strncmp(c->url, "ipc://"
 
 /* ---- which requests ---- */
 
-static bool is_apart(const rc_level *l) { return l->mask || l->offsets; }
-
-/* Bytes that are reduced. Masks and offsets are copied beside the elements for that, as into a message. */
+/* Bytes that are read. */
 static uint64_t bytes_of(const rc_ask *a)
 {
     const rc_level *l = &a->whole;
@@ -101,8 +99,6 @@ static const char *own_refusal(const reduce_client *c, const rc_ask *a)
         return "there are no results";
     if (bytes_of(a) <= RC_SMALL_BYTES)
         return NULL;
-    if (is_apart(l))
-        return "large arrays would be copied to lie beside their mask or offsets";
     return l->spec.flags & RP_STATES_IN ? "many states are merged in the daemon" : NULL;
 }
 
@@ -126,7 +122,7 @@ static bool is_here_faster(reduce_client *c, rc_ask *a, bool distant)
     a->weighed = true;
     a->work = (rc_work){.op = (uint8_t)a->spec.op,
                         .dtype = (uint8_t)a->spec.dtype,
-                        .bytes = a->bytes,
+                        .bytes = bytes_of(a),
                         .threads = a->threads,
                         .distant = distant,
                         .shared = rc_is_shared(c, a->in.data, a->bytes)};
@@ -185,15 +181,10 @@ int rc_local_run(const rc_ask *a, reduce_result *result)
     rc_tile t;
     rp_fault f = {0};
     whole_tile(a, &l, &t);
-    uint8_t *packed = is_apart(&l) ? malloc(t.bytes + !t.bytes) : NULL;
-    if (is_apart(&l) && !packed)
-        return rc_error(REDUCE_E_NO_MEMORY, "", "no memory beside the mask or offsets");
-    if (packed)
-        rc_fill_tile(&l, &t, packed);
-    const void *data = packed ? packed : l.elements;
-    const rp_err err = rk_reduce_here(&t.spec, data, t.bytes, a->threads, a->out, &f);
-    free(packed);
-    if (err) {
+    const rp_parts beside = {.mask = l.mask, .offsets = l.offsets};
+    if (l.offsets)
+        t.spec.row_len += t.at; /* with what precedes the first segment */
+    if (rk_reduce_here(&t.spec, l.elements, &beside, t.bytes, a->threads, a->out, &f)) {
         rc_drop_row(&f);
         return rc_report_of(&f, rc_is_whole(&a->whole));
     }

@@ -243,7 +243,7 @@ typedef enum reduce_priority {
 /* Which requests stay in this process? With YES reduce_run and the simple calls reduce an array of memory themselves when that is
  * expected to take less time than the way through the daemon:
  *   small arrays, up to 64 KiB with their mask and offsets, always;
- *   larger ones, without a mask or offsets, always if the daemon is on this machine and has no GPU, or its GPUs are opening.
+ *   larger ones, but not of states, always if the daemon is on this machine and has no GPU, or its GPUs are opening.
  *     Beside a GPU or over a network the expected times decide. Built-in rates are the start, and what requests of the same kind
  *     took corrects them. Threads: at most one for each core that this process may use, and as many as a daemon without a GPU
  *     has. They end with the call.

@@ -152,6 +152,24 @@ def test_large_arrays_by_several_threads(both_on_cpu, op, dtype, kw):
     assert code == {"u64": "OVERFLOW", "i64": "OVERFLOW"}.get(dtype, "NAN" if kw.get("nan") == "error" else None)
 
 
+@pytest.mark.values
+@pytest.mark.parametrize("op, dtype", [("sum", "f64"), ("argmax", "f32"), ("var", "u8")])
+def test_large_arrays_with_masks_and_segments(both_on_cpu, op, dtype):
+    """They stay where they are. The first segment begins, and the last ends, within the elements."""
+    rng = np.random.default_rng(6)
+    n = 300_007
+    bits = (gens.full_range if dtype in FLOATS else gens.any_bits)(rng, dtype, n)
+    mask = rng.integers(0, 2, n, np.uint8).tobytes()
+    ends = np.sort(rng.integers(5, n - 5, 2000)).astype("<u8")
+    for kw in ({"mask": mask}, {"offsets": ends.tobytes(), "rows": len(ends) - 1}, {"offsets": ends.tobytes(), "rows": len(ends) - 1, "mask": mask}):
+        if op == "argmax" and "offsets" in kw:
+            continue  # of an empty segment: EMPTY
+        assert check(both_on_cpu, op, dtype, bits, 3, **kw) is None
+    short = bits[:n - 7].reshape(300, 1000)
+    for flags in (0, COLUMNS):
+        assert check(both_on_cpu, op, dtype, short.ravel(), 1, rows=300, flags=flags, mask=mask[:300_000]) is None
+
+
 def test_many_callers_at_once(both_on_cpu):
     data = bytearray(gens.full_range(np.random.default_rng(4), "f64", 1 << 20).tobytes())
     expected, _ = answer(both_on_cpu[0], "sum", "f64", data)
@@ -171,12 +189,9 @@ def test_the_daemon_does_not_see_them(on_cpu, both_on_cpu):
 
 
 # ---- which requests ----
-BYTES = np.zeros(SMALL + 1, np.uint8).tobytes()
-
 
 @pytest.mark.parametrize("n, kw, why", [
-    (9, {"device": 1}, "a device"), (9, {"deadline_ms": 1000}, "a deadline"), (0, {"flags": COLUMNS}, "no results"),
-    (SMALL, {"mask": BYTES}, "beside their mask"), (SMALL + 1, {"offsets": np.array([0, 5], "<u8").tobytes()}, "beside their mask")])
+    (9, {"device": 1}, "a device"), (9, {"deadline_ms": 1000}, "a deadline"), (0, {"flags": COLUMNS}, "no results")])
 def test_others_are_refused_with_a_reason(both, n, kw, why):
     with pytest.raises(Fault, match=f"path local is not available here: .*{why}") as e:
         both[1].run("sum", "u8", bytes(n), path=LOCAL, **kw)

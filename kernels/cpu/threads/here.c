@@ -134,9 +134,10 @@ static void run_together(team *m, rk_task *t, int helpers)
     give_helpers(missing);
 }
 
-rp_err rk_reduce_here(const rp_spec *s, const void *data, size_t bytes, int threads, void *cells, rp_fault *f)
+rp_err rk_reduce_here(const rp_spec *s, const void *data, const rp_parts *beside, size_t bytes, int threads, void *cells,
+                      rp_fault *f)
 {
-    rk_task t = {.spec = *s, .data = data, .bytes = bytes, .cells = cells};
+    rk_task t = {.spec = *s, .data = data, .beside = beside, .bytes = bytes, .cells = cells};
     const int helpers = helpers_for(&t, threads);
     team *m = helpers ? team_new(&t, helpers + 1) : NULL;
     if (m) {
