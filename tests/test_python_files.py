@@ -10,7 +10,7 @@ import typing
 import numpy as np
 import pytest
 
-from conftest import BIN
+from conftest import BIN, sanitizer
 from pythonpackage import PACKAGE, package, reduced  # noqa: F401
 from reduced import _abi, _files, _state
 
@@ -156,6 +156,7 @@ def test_other_errors(package, tmp_path, monkeypatch):  # noqa: F811
         reduced.file(path, "sum", member="i")
 
 
+@pytest.mark.skipif(bool(sanitizer()), reason="a sanitizer needs much memory of its own")
 def test_a_large_packed_file_takes_little_memory(package, tmp_path):  # noqa: F811
     """256 MiB of zeros in a .npz of 256 KiB, with 64 MiB of data for this process's own code."""
     np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros(1 << 25))
