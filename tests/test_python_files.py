@@ -10,7 +10,7 @@ import typing
 import numpy as np
 import pytest
 
-from conftest import BIN
+from conftest import BIN, sanitizer
 from pythonpackage import PACKAGE, package, reduced  # noqa: F401
 from reduced import _abi, _files, _state
 
@@ -108,6 +108,12 @@ def test_tables_and_packed_files(package, tmp_path):  # noqa: F811
         assert reduced.file(tmp_path / "a.bin.zst", "f8", op="sum") == package.sum(a)
     (tmp_path / "big").write_bytes(a.astype(">f8").tobytes())
     assert reduced.file(tmp_path / "big", ">f8", op="var", ddof=1) == package.var(a, ddof=1)
+    whole = np.arange(-5, 2**40, 2**35)
+    (tmp_path / "whole").write_bytes(whole.tobytes())
+    for name in ("i8", "<i8", "int64", np.int64, "i64"):
+        assert reduced.file(tmp_path / "whole", name, op="sum") == whole.sum(), name
+    assert reduced.file(tmp_path / "whole", "i4", op="sum") == whole.view("i4").sum(dtype="i8") and reduced.file(tmp_path / "whole", "u1", op="max", rows=1).dtype == np.uint64
+    assert reduced.file(tmp_path / "whole", "i8", op="mean", rows=1, out="f4").dtype == np.float32 == reduced.file(tmp_path / "whole", "i8", op="mean", rows=1, out="f32").dtype
     np.save(tmp_path / "keep.npy", a > 0)
     assert reduced.file(tmp_path / "big", ">f8", op="mean", mask=tmp_path / "keep.npy") == package.mean(a, where=a > 0)
     assert reduced.file(tmp_path / "big", ">f8", op="sum", rows=4).tolist() == package.sum(a.reshape(4, -1), axis=1).tolist()
@@ -120,7 +126,7 @@ def test_tables_and_packed_files(package, tmp_path):  # noqa: F811
 @pytest.mark.parametrize("kind,words,call", [
     (reduced.TypeError_, "no member 'q'", {"member": "q"}), (reduced.ShapeError, "no axis 7", {"member": "f", "axis": 7}), (TypeError, "keyword argument 'axsi'", {"axsi": 1}),
     (ValueError, "nan is", {"nan": "skip"}), (ValueError, "--rows 'x'", {"rows": "x"}), (TypeError, "True or False", {"header": "no"}), (TypeError, "name of a file", {"mask": [1]}),
-    (TypeError, "no `shape`", {"shape": 3}), (TypeError, "complex128", {"dtype": complex}), (TypeError, "client is", {"client": 3})])
+    (TypeError, "out: results are float16,", {"out": "i4"}), (TypeError, "no `shape`", {"shape": 3}), (TypeError, "complex128", {"dtype": complex}), (TypeError, "client is", {"client": 3})])
 def test_what_is_wrong_has_a_type(package, tmp_path, kind, words, call):  # noqa: F811
     path = npz(tmp_path / "a.npz", arrays())
     with pytest.raises(kind, match=words):
@@ -150,6 +156,7 @@ def test_other_errors(package, tmp_path, monkeypatch):  # noqa: F811
         reduced.file(path, "sum", member="i")
 
 
+@pytest.mark.skipif(bool(sanitizer()), reason="a sanitizer needs much memory of its own")
 def test_a_large_packed_file_takes_little_memory(package, tmp_path):  # noqa: F811
     """256 MiB of zeros in a .npz of 256 KiB, with 64 MiB of data for this process's own code."""
     np.savez_compressed(tmp_path / "zeros.npz", x=np.zeros(1 << 25))

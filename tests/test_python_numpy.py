@@ -624,6 +624,18 @@ def test_magnitudes_do_not_depend_on_strides(package):  # noqa: F811
         assert np.array_equal(package.norm(a[::-1], order, axis=()), package.norm(a[::-1].copy(), order, axis=()))
 
 
+def test_means_of_spans_whose_sum_needs_more_than_64_bits(package):  # noqa: F811
+    a = np.array([[2**62, 2**62, 2**62 + 9], [-2**62, -2**62, -7], [1, 2, 4]], "i8")
+    want = [int(sum(row) / fractions.Fraction(3)) for row in a.tolist()]  # cut, as in NumPy
+    spans = a.view("m8[ns]")
+    assert package.mean(spans, axis=1).view("i8").tolist() == want and package.mean(spans.T, axis=0).view("i8").tolist() == want
+    assert [package.mean(row).view("i8") for row in spans] == want and package.mean(spans[0], keepdims=True).view("i8").tolist() == want[:1]
+    assert package.mean(spans.ravel(), offsets=[0, 3, 3, 9]).view("i8").tolist()[:2] == [want[0], np.iinfo("i8").min]
+    assert package.mean(spans[0], where=[True, True, False]).view("i8") == 2**62 and package.mean(np.ma.array(spans[0], mask=[0, 0, 1])).view("i8") == 2**62
+    with pytest.raises(OverflowError):
+        package.sum(spans[0])
+
+
 def test_dates_and_spans(package):  # noqa: F811
     d = np.array([["2020-01-03", "2020-01-01"], ["NaT", "2020-01-09"]], "M8[D]")
     t = np.array([[5, 2], [np.iinfo("i8").min, 8]], "i8").view("m8[s]")

@@ -14,6 +14,7 @@ import pytest
 from conftest import ROOT
 from pythonpackage import PACKAGE, package, reduced  # noqa: F401
 
+pytestmark = pytest.mark.unsanitized
 EXAMPLE = ROOT / "tests/types_example.py"
 sys.path.insert(0, str(PACKAGE))
 import stubs  # noqa: E402

@@ -28,15 +28,17 @@ def halves(a: Array) -> tuple[Array, Array]:
     return high, a - high
 
 
-def magnitudes(z: Array) -> tuple[Array, Array]:
-    """|z| as the sum of two doubles. The first one is |z| rounded once."""
-    flat, found = np.ascontiguousarray(z).reshape(-1), np.empty((2, z.size))
+def magnitudes(z: Array, doubles: int) -> Array:
+    """|z| rounded once, or as two doubles along one more axis, of which it is the sum."""
+    flat, found = np.ascontiguousarray(z).reshape(-1), np.empty((z.size, doubles))
     for i in range(0, z.size, BLOCK):
-        found[:, i:i + BLOCK] = of_block(flat[i:i + BLOCK])
-    return found[0].reshape(z.shape), found[1].reshape(z.shape)
+        for k, part in enumerate(of_block(flat[i:i + BLOCK])[:doubles]):
+            found[i:i + BLOCK, k] = part
+    return found.reshape(z.shape + (2,) if doubles == 2 else z.shape)
 
 
 def of_block(z: Array) -> tuple[Array, Array]:
+    """Both doubles of each magnitude. The first one is it rounded once."""
     with np.errstate(all="ignore"):
         x, y = np.abs(z.real).astype(float), np.abs(z.imag).astype(float)
         large, small = np.maximum(x, y), np.minimum(x, y)

@@ -382,6 +382,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     wide = not state and is_wide(p.op, el, p.wanted)
     of_pairs = el.parts == 2 and p.op in OF_STATES
     states = state or wide or of_pairs or not whole or p.magnified is not None and p.op == "sum"
+    spans = not state and el.dated and p.asked == "mean"
+    states = states or spans
     if p.keep is not None or p.moved or few or not isinstance(p.data, Remote) and (p.data is not o.data or el.dated):
         key = None  # what becomes of the elements depends on their values, or on where they lie
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
@@ -411,6 +413,9 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     elif p.magnified is not None:
         from ._complex import Magnitudes
         finish = Magnitudes(finish, p)
+    elif spans:
+        from ._wide import Spans
+        finish = Spans(finish)
     elif wide:
         from ._wide import Wide
         finish = Wide(finish, p.op, p.wanted, 0 if one is None else int(one))

@@ -141,10 +141,11 @@ class Prepared:
     def magnitudes(self) -> None:
         """Magnitudes as doubles: two for each one that is added."""
         from ._magnitudes import magnitudes
-        high, low = magnitudes(self.magnified)
-        self.op, self.element, self.data = MAGNITUDES[self.op], element(high.dtype), high
+        self.op = MAGNITUDES[self.op]
+        self.data = magnitudes(self.magnified, 2 if self.op == "sum" else 1)
+        self.element = element(self.data.dtype)
         if self.op == "sum":
-            self.data, self.axes = np.stack([high, low], axis=-1), self.axes + (len(self.shape),)
+            self.axes += (len(self.shape),)
             self.keep = None if self.keep is None else np.broadcast_to(self.keep[..., None], self.data.shape)
 
     def missing(self) -> Array | None:

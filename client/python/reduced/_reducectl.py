@@ -24,16 +24,17 @@ NO = {"header": "no-header", "unpack": "no-unpack", "scale": "no-scale"}
 TEXTS = {"axis", "rows", "ddof", "initial", "delimiter", "decimal", "quote", "comment", "skip_lines", "missing", "mask", "offsets"}
 COUNTS = {"count", "nans", "zeros", "argmin", "argmax"}
 INTEGERS = {"i64": np.dtype("i8"), "u64": np.dtype("u8")}
+OUT = {"": None, "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8"), **INTEGERS}
 NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf"), None: -1}
 
 
 def type_name(dtype: Any, name: str) -> str:
-    """A type as reducectl names it."""
-    if dtype in _abi.DTYPES:
-        return str(dtype)
+    """A type as reducectl names it. What NumPy knows has NumPy's meaning: "i8" has eight bytes."""
     try:
         found: np.dtype[Any] = np.dtype(dtype)
     except TypeError as e:
+        if isinstance(dtype, str) and dtype in _abi.DTYPES:
+            return dtype
         raise TypeError(f"{name}: {e}") from None
     el = element(found, name)
     if el.parts == 2 or el.dated:
@@ -175,7 +176,10 @@ def reduce_file(path: Any, op: str, dtype: Any, member: str | None, nan: str, ou
     words = [w for name, value in options.items() for w in words_of(name, value)]
     words += [f"--nan={'error' if nan == 'raise' else nan}"]
     words += [f"--dtype={type_name(dtype, 'dtype')}"] if dtype is not None else []
-    words += [f"--out={type_name(out, 'out')}"] if out is not None else []
+    name = "" if out is None else type_name(out, "out")
+    if name not in OUT:
+        raise TypeError(f"out: results are {', '.join(str(x) for x in OUT.values() if x)}, not {out!r:.60}")
+    words, wanted = words + [f"--out={name}"] * (out is not None), OUT[name]
     words += [f"--deadline={milliseconds(deadline, 'deadline')}"] if deadline is not None else []
     command = [program("reducectl") or "reducectl", op, "--json", *words, *connection(client), "--", whole]
     found: dict[str, list[Any]] = {}
@@ -184,7 +188,6 @@ def reduce_file(path: Any, op: str, dtype: Any, member: str | None, nan: str, ou
         found.setdefault(line.get("array", line["file"]), []).append(one(line))
         single = single and not {"row", "column", "segment", "result"} & set(line)
         kind = "i64" if _abi.OPS[op].value == "NUMBER" else line.get("out", "")
-    wanted = None if out is None else np.dtype(out)
     if not found:
         return np.empty(0, wanted)
     values = {name.removeprefix(label(path, None) + ":"): v[0] if single else together(v, kind, wanted) for name, v in found.items()}

@@ -25,6 +25,20 @@ class Wide:
         return self.finish(numbers(states.tobytes(), self.op, self.wanted, self.initial))
 
 
+class Spans:
+    """Makes means of spans, of which the sum may need more than 64 bits."""
+
+    def __init__(self, finish: Finish):
+        self.finish = finish
+
+    def __call__(self, states: Array) -> Any:
+        words = np.frombuffer(states.tobytes(), "u8").reshape(-1, 4)
+        low, high = words[:, LOW].view("i8"), words[:, HIGH].view("i8")
+        if np.array_equal(high, low >> 63):
+            return self.finish(low)
+        return self.finish(words[:, LOW].astype(object) + high.astype(object) * 2**64)
+
+
 def numbers(states: bytes, op: str, wanted: np.dtype[Any], initial: int = 0) -> Array:
     """The numbers of consecutive states, as integers if 64 bits hold them, else rounded to a type. `fit` makes that type of them, and
     does not round twice."""
