@@ -16,10 +16,9 @@ enum {
     REDIAL_MIN_MS = 10,
     REDIAL_MAX_MS = 200,
     GREETING_LIMIT_MS = 10000,
-    FIRST_SLICE_MS = 50,     /* of the wait for the first connection */
-    LOOK_MS = 1000,          /* how often it is looked whether the daemon has gone */
-    STOOD_STILL_MS = 1000,   /* a timer that rings so late tells of it */
-    SECOND_CHANCE_MS = 2000, /* what ran out meanwhile may still succeed within this time: dial, read what has come */
+    FIRST_SLICE_MS = 50,   /* of the wait for the first connection */
+    LOOK_MS = 1000,        /* how often it is looked whether the daemon has gone */
+    STOOD_STILL_MS = 1000, /* a timer that rings so late tells of it */
     MAX_FRAME = RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY
 };
 
@@ -83,7 +82,6 @@ struct rc_slot {
     slot_state state;
     bool cancelled;
     uint64_t until_ns;
-    bool second_chance; /* it had one */
     uint32_t id, reply_timeout_ms;
     uint8_t *message; /* QUEUED: a frame */
     size_t message_size;
@@ -236,7 +234,6 @@ static void end_message(rc_connection *l)
     if (s) {
         s->state = RECEIVING;
         s->until_ns = rc_after_ms(s->reply_timeout_ms);
-        s->second_chance = false;
         wake_for(l, s);
     }
 }
@@ -452,23 +449,11 @@ static void look_at_link(rc_connection *l, uint64_t now)
         wake_at(l, l->due_ns);
 }
 
-/* A daemon may have come back, or have answered, while this process stood still: a slot whose time ran out then gets some more,
- * once. */
-static void give_second_chance(rc_slot *s, uint64_t now)
-{
-    if (s->state == PAUSING || s->cancelled || s->second_chance || now < s->until_ns)
-        return;
-    s->second_chance = true;
-    s->until_ns = now + SECOND_CHANCE_MS * RC_NS_PER_MS;
-}
-
-static void look_at_slots(rc_connection *l, uint64_t now, bool stood_still, rc_slot **ended)
+static void look_at_slots(rc_connection *l, uint64_t now, rc_slot **ended)
 {
     for (rc_slot *s = l->slots; s; s = s->next) {
         if (s->state == REST)
             continue;
-        if (stood_still)
-            give_second_chance(s, now);
         if (now >= s->until_ns)
             expire(l, s, ended);
         else
@@ -494,6 +479,17 @@ uint64_t rc_connection_stood_ns(rc_connection *l, bool until_now)
     return ns;
 }
 
+/* A daemon may have come back, or have answered, while this process stood still: nothing has run out meanwhile. */
+static void put_off(rc_connection *l, uint64_t ns)
+{
+    atomic_fetch_add_explicit(&l->stood_ns, ns, memory_order_relaxed);
+    if (l->state == GREETING)
+        l->due_ns += ns;
+    for (rc_slot *s = l->slots; s; s = s->next)
+        if (s->state != REST && s->state != PAUSING && !s->cancelled)
+            s->until_ns += ns;
+}
+
 static void connection_on_time(void *arg)
 {
     rc_connection *l = arg;
@@ -501,10 +497,14 @@ static void connection_on_time(void *arg)
     uint64_t now = rc_now_ns();
     pthread_mutex_lock(&l->lock);
     const uint64_t stood_ns = stands_still(l, now);
-    atomic_fetch_add_explicit(&l->stood_ns, stood_ns, memory_order_relaxed);
+    if (stood_ns)
+        put_off(l, stood_ns);
     l->timer_ns = UINT64_MAX;
     look_at_link(l, now);
-    look_at_slots(l, now, stood_ns > 0, &ended);
+    look_at_slots(l, now, &ended);
+    const uint64_t took_ns = rc_now_ns() - now;
+    if (took_ns >= STOOD_STILL_MS * RC_NS_PER_MS) /* it was stopped in here */
+        put_off(l, took_ns);
     pthread_mutex_unlock(&l->lock);
     tell(ended);
 }
@@ -699,7 +699,6 @@ static bool begin(rc_slot *s, slot_state state, uint32_t ms)
     s->state = state;
     s->link->begun_ns = rc_now_ns();
     s->until_ns = s->link->begun_ns + ms * RC_NS_PER_MS;
-    s->second_chance = false;
     wake_for(s->link, s);
     return true;
 }
