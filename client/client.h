@@ -7,8 +7,11 @@
  *   hello.c      how a session begins                      client.c     the client itself
  *   open.c       open and close                            discover.c, autostart.c  which daemon
  *   query.c      ping, info, query                         spec.c       what to reduce, checked
+ *   message.c    requests as bytes                         gpus.c       the daemon's GPUs
  *   job.c        a reduction of any size, as it goes       tiling.c     how it is cut into messages
- *   run.c        reduce_run, reduce_submit and kin         simple.c     reduce_simple
+ *   submit.c     reduce_run, reduce_submit and kin         simple.c     reduce_simple
+ *   state.c      partial states without a daemon           state_words.c  states as words of plain sums
+ *   collective.c one reduction over many processes         program.c    programs beside this one
  *   ended.c      jobs for event loops                      local.c      what is reduced here
  *   ways.c       which way takes the least time
  *   datapath.c   which way large data travel               fdpass.c     descriptors to the daemon and back

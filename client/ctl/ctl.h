@@ -2,9 +2,9 @@
  *
  *   main.c            wiring and exit codes          options.c       the command line
  *   options_check.c   which options go together      op_table.h      names and traits of the operations
- *   help.c            what --help and topics say     help_rows.h     their texts
+ *   help.c            what --help and topics say     help_rows.c     their texts
  *   help_topic.c      help about one word
- *   suggest.h         what a mistyped word might have meant (pure)
+ *   suggest.c         what a mistyped word might have meant (pure)
  *   input.c           files and pipes as elements    resident.c      put, ls, drop, @NAME
  *   output.c          result and error lines         progress.c      the bar on a terminal
  *   interrupt.c       Ctrl-C                         find_device.c   a GPU by its UUID
