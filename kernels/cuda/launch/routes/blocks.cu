@@ -97,7 +97,7 @@ cudaError_t reduce_rows(const Asked &q, const RowKernel &by, const ChainTask &t,
         g.first_row = first;
         g.data += (first * g.row_len) << g.element_log2;
         if (t.spec.flags & RP_MASK)
-            g.mask = rp_spec_parts(&t.spec, t.data).mask + first * g.row_len;
+            g.mask = parts_of(t).mask + first * g.row_len;
         TRY_CUDA(launch_batch(q, by, finish, g, per_row));
     }
     return cudaSuccess;

@@ -31,7 +31,7 @@ constexpr size_t kRunBytes = RP_MAX_DATA / 2; // for these states, at the end of
 ChainTask first_pass(const ChainTask &t, u64 plane, u64 first, u64 n, void *states)
 {
     const u64 before = (plane * t.spec.rows + first) * t.spec.row_len, size = rk_bytes(t.spec.dtype);
-    const rp_parts parts = rp_spec_parts(&t.spec, t.data);
+    const rp_parts parts = parts_of(t);
     ChainTask one = t;
     one.spec.flags = RP_STATES_OUT | (t.spec.flags & RP_MASK);
     one.spec.rows = n;
