@@ -12,10 +12,10 @@
  *
  * A task names host memory with elements (or partial states), or memory of the engine (rk_memory), and host memory for the
  * cells of the reply. The engine allocates nothing per task; the caller keeps the task and its memories alive and untouched
- * from rk_submit until rk_poll gives the task back. What each reduction means: proto/PROTOCOL.md, "Reductions".
+ * from rk_submit until the task is given back. What each reduction means: proto/PROTOCOL.md, "Reductions".
  *
- * Threads: rk_submit, rk_poll, rk_get_stats and rk_close are for one thread at a time (the owner), and never wait for the
- * device (rk_close does); rk_run_small, rk_submit_batched, rk_submit_alone, rk_pin, rk_unpin and rk_memory_*
+ * Threads: RK_QUEUED of rk_submit, rk_poll, rk_get_stats and rk_close are for one thread at a time (the owner), and never wait
+ * for the device (rk_close does); the other ways of rk_submit, rk_feed_*, rk_pin, rk_unpin and rk_memory_*
  * are for any, also several at once, before rk_close. The engine's own threads call only `wake`, `log` and `done`, which must
  * not block; `wake` and `log` must not call back into the engine. */
 #ifndef RK_KERNELS_H
@@ -63,7 +63,7 @@ typedef struct rk_options {
     size_t chunk_bytes;      /* CUDA: staging slot size, less where memory is short, but at least 256 KiB; larger tasks are
                                  cut and overlapped. 0 = RP_MAX_DATA */
     rk_sums sums;            /* CUDA: how floats are summed, for tests and comparisons; the bits are the same */
-    size_t batch_bytes;      /* tasks above small_bytes and up to this size may share a launch (rk_submit_batched); at most
+    size_t batch_bytes;      /* tasks above small_bytes and up to this size may share a launch (RK_BATCHED); at most
                                  RK_MAX_BATCH_BYTES. 0 = none */
     int slots;               /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
     uint64_t pinned_bytes;   /* CUDA: the most that rk_pin locks in total. 0 = half of the machine's memory */
@@ -100,7 +100,7 @@ void rk_open_devices(rk_engine *e);
  * only device. `why`, as in rk_open, says which. Lent memory stays where it is. False: they are still opening. The owner. */
 bool rk_join(rk_engine *e, rp_err *err, char *why, size_t why_cap);
 
-/* Finish what is running, drop the other tasks (none is polled any more; that of rk_submit_alone is handed back) and end the
+/* Finish what is running, drop the other tasks (none is polled any more; that of RK_ALONE is handed back) and end the
  * engine's threads: nothing of the engine touches a task or its memory afterwards. Left are rk_get_stats, rk_pin, rk_unpin,
  * rk_memory_* and rk_close. May be repeated; NULL is allowed. */
 void rk_stop(rk_engine *e);
@@ -126,6 +126,7 @@ typedef struct rk_task {
     void *cells;   /* rp_results x rp_cell_size(&spec) bytes, any alignment */
     uint64_t base; /* index of the first element within its row: chunks of a stream; 0 otherwise */
     void *user;    /* the caller's */
+    void (*done)(struct rk_task *t); /* takes the finished task of RK_BATCHED or RK_ALONE. Must not block, and may submit */
     /* out: valid after rk_poll */
     rp_fault fault;               /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */
     uint8_t backend;              /* rp_backend that computed it */
@@ -133,56 +134,64 @@ typedef struct rk_task {
     uint8_t device;               /* number of the device that computed it; for `memory` on several, the first */
     uint64_t start_ns;            /* CLOCK_MONOTONIC when the engine began it */
     uint64_t copy_ns, compute_ns; /* of a batch: each task has the time of all */
-    unsigned batch;               /* rk_submit_batched: tasks that shared the launch, this one included */
+    unsigned batch;               /* RK_BATCHED: tasks that shared the launch, this one included */
     /* the engine's */
-    void (*done)(struct rk_task *t);
     struct rk_task *next;
     void *impl;
     uint64_t load;
 } rk_task;
 
-/* Hand a task to the engine. Returns true if it was small enough to be finished at once (it will not be polled), false
- * if it is under way. Never blocks and never refuses: errors come back in `fault`. The caller bounds what is in flight. */
-bool rk_submit(rk_engine *e, rk_task *t);
+/* Ways to run a task. rk_submit takes the first one of those it is given that the task fits, in this order. */
+enum {
+    RK_HERE = 1,    /* a small task (small_bytes) runs in this call */
+    RK_BATCHED = 2, /* a small task (batch_bytes; not of `memory`) shares a launch with others: those that come while the device
+                       is busy go together, each with its own result and fault. The call waits for the device only if the
+                       task is alone, and then for 40 us at most */
+    RK_ALONE = 4,   /* a task of any size begins at once if the engine is at rest: no task of RK_QUEUED that has not been
+                       polled, and none of RK_ALONE, for the last 20 us. (Batches do not count.) So it overtakes no other
+                       task. If the data are in memory of the engine, this thread launches (H100, 2026-11-21: 20 to 33 us),
+                       else it only queues */
+    RK_QUEUED = 8   /* any task waits for its device, and then for rk_poll. Never blocks and never refuses: errors come back in
+                       `fault`. The caller bounds what is in flight. Only the owner */
+};
 
-/* Run a small task (small_bytes) in this call; false, and nothing is done, if it is not small. Any thread, several at once; it
- * is not polled. */
-bool rk_run_small(rk_engine *e, rk_task *t);
+typedef enum {
+    RK_REFUSED,  /* the task fits none of these ways: nothing is done */
+    RK_FINISHED, /* it ran here: it is not polled, and `done` is not called */
+    RK_UNDER_WAY /* RK_QUEUED: rk_poll returns it. Else a thread of the engine, or this one before it returns, calls `done`
+                    with the finished task, which is not polled */
+} rk_submitted;
+
+/* Hand a task to the engine in one of `ways`. Any thread, several at once, unless RK_QUEUED is among them. */
+rk_submitted rk_submit(rk_engine *e, rk_task *t, unsigned ways);
 
 /* The owner works for a request by itself, such as reading its data: the engine counts as busy. Any thread. */
 void rk_work_begin(rk_engine *e);
 void rk_work_end(rk_engine *e);
 
-/* Run a task in this call whose elements come in parts, so that each is still in the cache when it is reduced. `next` returns
- * the next part, of whole elements, or NULL if there are no more: then there is no result, and the caller knows why. Columns
- * may be taken too: then parts are whole rows. `data` is not used; copy_ns is the time in `next`. False, and nothing done: the
- * task has several short rows, segments, planes, too many columns, a mask or states, it takes long, or the engine has a device.
- * rk_takes_parts says so in advance, from the spec alone. Any thread, several at once; not polled. */
-typedef const void *rk_next_fn(void *arg, size_t *bytes);
+/* A feed is a task whose elements come in parts, so that each is still in the cache when it is reduced:
+ *
+ *     rk_feed_open -> rk_feed_add ... -> rk_feed_end
+ *
+ * A task with several short rows, segments, planes, too many columns, a mask or states has no feed, nor one that takes long, nor
+ * any if the engine has a device. rk_takes_parts says so in advance, from the spec alone. */
+typedef struct rk_feed rk_feed;
 bool rk_takes_parts(rk_engine *e, const rk_task *t);
-bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg);
 
-/* The same for the columns of a task that rk_takes_parts, by any number of the caller's threads at once. Each has states of its
- * own, of rk_rows_bytes bytes. It adds rows in several steps, and at the end joins its states to another thread's. Between
- * rk_rows_open and rk_rows_end the task is only read. Rows are numbered from 0. The caller fills in the task's times. */
-bool rk_rows_open(rk_engine *e, rk_task *t); /* false: the engine has a device by now; nothing is done */
-size_t rk_rows_bytes(const rk_task *t);
-void rk_rows_begin(const rk_task *t, void *states);
-void rk_rows_add(const rk_task *t, const void *data, uint64_t from, uint64_t rows, void *states);
-void rk_rows_join(const rk_task *t, const void *other, void *states);
-void rk_rows_end(rk_task *t, void *states); /* the cells, from the states of all rows, and the fault */
+/* Open a feed of `t`, which rk_feed_end gives back; `data` is not used. NULL, and nothing is done: rk_takes_parts does not hold
+ * any more, or there is no memory. */
+rk_feed *rk_feed_open(rk_engine *e, rk_task *t);
 
-/* Let a small task (batch_bytes; not `memory`) share a launch with others: those that come while the device is busy go
- * together, each with its own result and fault. False, and nothing is done, if the task does not fit. Any thread, several at
- * once; it waits for the device only if the task is alone, and then for 40 us at most. A thread of the engine, or this one
- * before it returns, calls `done` with the finished task, which is not polled. `done` must not block, and may submit. */
-bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t));
+/* Reduce `n` elements, from element `from` of the task on. Parts of columns are whole rows and come in any order, from any number
+ * of threads at once. Other parts come in order, one at a time. False: no memory; `f` has the fault. */
+bool rk_feed_add(rk_feed *x, const void *data, uint64_t from, uint64_t n, rp_fault *f);
 
-/* Begin a task of any size past the owner, if the engine is at rest: no task of rk_submit that has not been polled, and none
- * of these, for the last 20 us. (Batches do not count.) So it overtakes no other task. False, and nothing is done: the engine
- * is not at rest. Any thread, several at once; if the data are in memory of the engine, this thread launches (H100, 2026-11-21:
- * 20 to 33 us), else it only queues. `done` as for rk_submit_batched. */
-bool rk_submit_alone(rk_engine *e, rk_task *t, void (*done)(rk_task *t));
+/* This thread adds no more for now: it joins states that others have left, which the end would have to do. Any thread. */
+void rk_feed_join(rk_feed *x);
+
+/* `complete`: all elements were added; now the cells and the fault are. Else the task has no result, and the caller knows why.
+ * compute_ns is the time in the calls of all threads. The caller sets copy_ns. */
+void rk_feed_end(rk_feed *x, bool complete);
 
 /* The next finished task, or NULL. */
 rk_task *rk_poll(rk_engine *e);

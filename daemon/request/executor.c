@@ -46,7 +46,7 @@ void rd_submit(rd_requests *q, rd_job *job)
 {
     job->task.user = job;
     q->jobs++;
-    if (rk_submit(q->engine, &job->task))
+    if (rk_submit(q->engine, &job->task, RK_HERE | RK_QUEUED) == RK_FINISHED)
         finished(q, job);
 }
 

@@ -163,7 +163,8 @@ static bool hand_in(rd_fastpath *p, rd_request *r)
     rk_task *t = &r->job.task;
     atomic_fetch_add(&p->under_way, 1);
     enlist(p, r);
-    if (t->memory ? rk_submit_alone(e, t, fastpath_handed_back) : rk_submit_batched(e, t, fastpath_handed_back))
+    t->done = fastpath_handed_back;
+    if (rk_submit(e, t, t->memory ? RK_ALONE : RK_BATCHED) == RK_UNDER_WAY)
         return true;
     delist(p, r);
     atomic_fetch_sub(&p->under_way, 1);
@@ -187,7 +188,7 @@ static bool take(rd_fastpath *p, rd_request *r)
     if (!read_task(p, r) || !make_room(p, r))
         return false;
     t->user = p;
-    if (!rk_run_small(p->requests->engine, t))
+    if (rk_submit(p->requests->engine, t, RK_HERE) == RK_REFUSED)
         return hand_in(p, r);
     finished(t);
     return true;

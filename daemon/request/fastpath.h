@@ -2,15 +2,15 @@
  *
  * * A sum of some KiB takes a microsecond; handing it to the loop and back takes ten times that, and all replies would go
  * out through one thread. So the CPU engine computes a REDUCE that is small, well formed and of a known session in the
- * thread that received it, which answers at once. Or it goes from there into a batch (rk_submit_batched), and a thread of the
+ * thread that received it, which answers at once. Or it goes from there into a batch (RK_BATCHED), and a thread of the
  * engine answers it. The same holds for a REDUCE_AT of any size of resident data or of memory on the device. It must find the
- * engine at rest (rk_submit_alone), and no request waiting for its turn. Everything else, every error included, is left to the
+ * engine at rest (RK_ALONE), and no request waiting for its turn. Everything else, every error included, is left to the
  * loop, which owns sessions and says what is wrong. So is a request that comes back from the engine without a result, or too
  * late.
  *
  * * What these threads touch: the session table (under its lock), a session that is held, its handles and its user's
- * resident data (under holdings->lock; what is found is held), rd_workers_add, the engine's rk_run_small, rk_submit_batched
- * and rk_submit_alone, and the shared tally of stats (under its lock). The gate keeps all of it alive for the threads of the
+ * resident data (under holdings->lock; what is found is held), rd_workers_add, the engine's rk_submit without RK_QUEUED,
+ * and the shared tally of stats (under its lock). The gate keeps all of it alive for the threads of the
  * network: rd_fastpath_close waits for those inside. Tasks that the engine still has then are counted in `under_way`. Draining
  * waits for them. At the end rk_stop makes the engine return the rest, and rd_fastpath_wait waits until they are answered. */
 #ifndef RD_FASTPATH_H

@@ -153,13 +153,24 @@ uint64_t rd_read_rows(const rd_read *r) { return r->row < ROWS_BYTES ? ROWS_BYTE
 
 static size_t part_bytes(const rd_read *x) { return x->row ? (size_t)(rd_read_rows(x) * x->row) : PART_BYTES; }
 
-/* rk_next_fn: parts follow one another in the same bytes of the buffer. */
-static const void *file_read_part(void *arg, size_t *bytes)
+/* Reduces parts as they come, one after the other in the same bytes of the buffer. False: the engine takes no parts. */
+static bool reduce_parts(rd_read *x)
 {
-    rd_read *x = arg;
-    const size_t from = x->got, left = x->bytes - from, part = part_bytes(x), end = from + (left < part ? left : part);
-    *bytes = end - from;
-    return read_up_to(x, x->data, end) ? x->data : NULL;
+    rk_task *t = &x->request->job.task;
+    rk_feed *feed = rk_feed_open(x->buffer->all->holdings->engine, t);
+    const size_t size = rp_dtype_size(t->spec.dtype), part = part_bytes(x);
+    bool all = true;
+    if (!feed)
+        return false;
+    while (all && x->got < x->bytes) {
+        const size_t from = x->got, left = x->bytes - from, end = from + (left < part ? left : part);
+        const uint64_t start = rd_now_ns();
+        all = read_up_to(x, x->data, end);
+        t->copy_ns += rd_now_ns() - start;
+        all = all && rk_feed_add(feed, x->data, from / size, (end - from) / size, &x->fault);
+    }
+    rk_feed_end(feed, all);
+    return true;
 }
 
 static void file_read_whole(rd_read *x)
@@ -187,7 +198,7 @@ static void file_read_range(rd_work *w)
     x->start_ns = rd_now_ns();
     rk_work_begin(engine);
     pin_once(x->buffer);
-    x->reduced = !x->direct && rk_run_parts(engine, &x->request->job.task, file_read_part, x);
+    x->reduced = !x->direct && reduce_parts(x);
     if (!x->reduced)
         read_whole_or_refuse(x);
     rk_work_end(engine);

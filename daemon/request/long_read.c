@@ -1,7 +1,6 @@
 #include "daemon/request/long_read.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "daemon/base/clock.h"
 #include "daemon/request/request.h"
@@ -14,11 +13,10 @@ typedef struct reader {
     rd_work work; /* first */
     rd_long *all;
     rd_buffer *buffer;
-    void *states;  /* NULL: it has no rows so far */
-    bool goes_on;  /* its turn is over, but rows are left */
-    bool last;     /* it was the last one to leave */
-    bool complete; /* ... and no row is missing */
-    uint64_t copy_ns, compute_ns;
+    bool inside;  /* it has read rows, and not left */
+    bool goes_on; /* its turn is over, but rows are left */
+    bool last;    /* it was the last one to leave */
+    uint64_t copy_ns;
 } reader;
 
 /* ---- in workers ---- */
@@ -33,114 +31,69 @@ void rd_long_stop(rd_long *l, const rp_fault *f)
 }
 
 /* Take the next `n` rows, from row `from` on. False: none is left. A reader that was not inside is from now on. */
-static bool take_rows(reader *x, bool inside, uint64_t *from, uint64_t *n)
+static bool take_rows(reader *x, uint64_t *from, uint64_t *n)
 {
     rd_long *l = x->all;
     pthread_mutex_lock(&l->lock);
     *from = l->row;
     *n = l->rows - l->row < l->each ? l->rows - l->row : l->each;
     l->row += *n;
-    l->inside += *n && !inside;
+    l->inside += *n && !x->inside;
     pthread_mutex_unlock(&l->lock);
+    x->inside |= *n > 0;
     return *n > 0;
-}
-
-static bool get_states(reader *x)
-{
-    const rk_task *t = &x->all->read->request->job.task;
-    rp_fault f;
-    x->states = malloc(rk_rows_bytes(t));
-    if (x->states) {
-        rk_rows_begin(t, x->states);
-        return true;
-    }
-    rp_fail(&f, RP_NO_MEMORY, "columns", 0, "no memory for the states of columns");
-    rd_long_stop(x->all, &f);
-    return false;
 }
 
 static bool read_rows(reader *x, uint64_t from, uint64_t n)
 {
-    const rd_read *r = x->all->read;
+    rd_long *l = x->all;
+    const rd_read *r = l->read;
+    const uint64_t start = rd_now_ns(), columns = r->request->job.task.spec.row_len;
     rd_read part = {.fd = r->fd, .row = r->row, .stride = r->stride, .fault = {.index = RP_NO_INDEX}};
     part.offset = r->offset + from * (r->stride ? r->stride : r->row);
     part.bytes = (size_t)(n * r->row);
     part.data = x->buffer->memory + part.offset % RD_DIRECT_BLOCK;
     if (r->direct)
         part.got = rd_uncached_read(part.fd, part.data, part.bytes, part.offset);
-    if (!rd_read_rest(&part)) {
-        part.fault.limit += from * r->row;
-        rd_long_stop(x->all, &part.fault);
-        return false;
-    }
-    const uint64_t start = rd_now_ns();
-    rk_rows_add(&r->request->job.task, part.data, from, n, x->states);
-    x->compute_ns += rd_now_ns() - start;
-    return true;
+    const bool got = rd_read_rest(&part);
+    x->copy_ns += rd_now_ns() - start;
+    part.fault.limit += got ? 0 : from * r->row;
+    if (got && rk_feed_add(l->feed, part.data, from * columns, n * columns, &part.fault))
+        return true;
+    rd_long_stop(l, &part.fault);
+    return false;
 }
 
-/* Join this reader's states to those that earlier readers left. True: it is the last one, and x->states are of all rows. */
-static bool leave(reader *x)
+/* The last reader to leave ends the task. */
+static void leave(reader *x)
 {
     rd_long *l = x->all;
-    for (;;) {
-        pthread_mutex_lock(&l->lock);
-        void *theirs = l->states;
-        l->states = NULL;
-        bool last = false;
-        if (!theirs || !x->states) {
-            last = --l->inside == 0;
-            l->states = last ? NULL : theirs ? theirs : x->states;
-            if (last && theirs)
-                x->states = theirs;
-            x->complete = last && !l->read->fault.code;
-            l->copy_ns += x->copy_ns;
-            l->compute_ns += x->compute_ns;
-            pthread_mutex_unlock(&l->lock);
-            return last;
-        }
-        pthread_mutex_unlock(&l->lock);
-        const uint64_t start = rd_now_ns();
-        rk_rows_join(&l->read->request->job.task, theirs, x->states);
-        free(theirs);
-        x->compute_ns += rd_now_ns() - start;
-    }
-}
-
-static void end(reader *x)
-{
-    rd_long *l = x->all;
-    rk_task *t = &l->read->request->job.task;
-    const uint64_t start = rd_now_ns();
-    t->copy_ns = l->copy_ns;
-    t->compute_ns = l->compute_ns;
-    if (x->complete) {
-        rk_rows_end(t, x->states);
-        l->read->reduced = true;
-    }
-    t->compute_ns += rd_now_ns() - start;
-    free(x->states);
-    x->last = true;
+    rk_feed_join(l->feed);
+    pthread_mutex_lock(&l->lock);
+    const bool complete = !l->read->fault.code;
+    x->last = --l->inside == 0;
+    l->copy_ns += x->copy_ns;
+    pthread_mutex_unlock(&l->lock);
+    x->inside = false;
+    if (!x->last)
+        return;
+    l->read->request->job.task.copy_ns = l->copy_ns;
+    l->read->reduced = complete;
+    rk_feed_end(l->feed, complete);
+    l->feed = NULL;
 }
 
 static void read_on(reader *x)
 {
     const uint64_t until = rd_now_ns() + TURN_NS;
-    bool inside = x->states;
     x->goes_on = false;
-    for (uint64_t from, n; take_rows(x, inside, &from, &n);) {
-        inside = true;
-        const uint64_t start = rd_now_ns(), reduced = x->compute_ns;
-        if ((!x->states && !get_states(x)) || !read_rows(x, from, n))
-            break;
-        const uint64_t now = rd_now_ns();
-        x->copy_ns += now - start - (x->compute_ns - reduced);
-        x->goes_on = now >= until;
+    for (uint64_t from, n; take_rows(x, &from, &n) && read_rows(x, from, n);) {
+        x->goes_on = rd_now_ns() >= until;
         if (x->goes_on)
             return;
     }
-    if (inside && leave(x))
-        end(x);
+    if (x->inside)
+        leave(x);
 }
 
 static void reader_run(rd_work *w)
@@ -183,6 +136,9 @@ static void reader_done(rd_work *w)
     if (ended && l->read) {
         rd_read *r = l->read;
         unlist(l);
+        if (l->feed)
+            rk_feed_end(l->feed, false);
+        l->feed = NULL;
         l->read = NULL;
         l->done(&r->work);
     }
@@ -204,26 +160,36 @@ bool rd_long_help(rd_long *l, rd_buffer *b)
     return true;
 }
 
-bool rd_long_start(rd_read *r, rd_buffer *b, rd_user *user, void (*done)(rd_work *w))
+static rd_long *new_long(rd_read *r, rd_user *user, void (*done)(rd_work *w), rd_buffers *b)
 {
     rk_task *t = &r->request->job.task;
-    rd_holdings *h = b->all->holdings;
-    rd_long *l = r->bytes > RP_MAX_DATA && rk_rows_open(h->engine, t) ? calloc(1, sizeof *l) : NULL;
+    rd_long *l = calloc(1, sizeof *l);
     if (!l)
-        return false;
-    *l = (rd_long){.read = r, .user = user, .done = done, .rows = t->spec.rows, .next = b->all->reading};
-    l->each = rd_read_rows(r);
-    l->link = &b->all->reading;
+        return NULL;
+    *l = (rd_long){.read = r, .user = user, .done = done, .rows = t->spec.rows, .each = rd_read_rows(r), .next = b->reading};
+    l->feed = rk_feed_open(b->holdings->engine, t);
+    l->link = &b->reading;
     if (l->next)
         l->next->link = &l->next;
-    b->all->reading = l;
+    b->reading = l;
     pthread_mutex_init(&l->lock, NULL);
     user->refs++;
     r->start_ns = rd_now_ns();
-    if (rd_long_help(l, b))
+    return l;
+}
+
+bool rd_long_start(rd_read *r, rd_buffer *b, rd_user *user, void (*done)(rd_work *w))
+{
+    const bool is_long = r->bytes > RP_MAX_DATA && r->request->job.task.spec.flags & RP_COLUMNS;
+    rd_long *l = is_long ? new_long(r, user, done, b->all) : NULL;
+    if (!l)
+        return false;
+    if (l->feed && rd_long_help(l, b))
         return true;
+    if (l->feed)
+        rk_feed_end(l->feed, false);
     unlist(l);
-    free_long(l, h->users);
+    free_long(l, b->all->holdings->users);
     return false;
 }
 

@@ -1,5 +1,5 @@
-/* Long ranges of columns. Several workers read and reduce some rows each, and their states of each column are joined here. So
- * no states of such a range travel, and the range may hold whole columns. */
+/* Long ranges of columns. Several workers read and reduce some rows each. So no states of such a range travel, and the range may
+ * hold whole columns. */
 #ifndef RD_LONG_READ_H
 #define RD_LONG_READ_H
 
@@ -10,12 +10,12 @@ typedef struct rd_long {
     rd_user *user;
     void (*done)(rd_work *w);
     struct rd_long *next, **link; /* the ranges being read (rd_buffers.reading) */
+    rk_feed *feed;                /* NULL: it has ended */
     unsigned readers;             /* with workers: their `done` has not been called for the last time */
     pthread_mutex_t lock;         /* of what follows */
     uint64_t row, rows, each;     /* the next row to read, all of them, and how many make a part */
     unsigned inside;              /* readers that have read rows */
-    void *states;                 /* of rows whose readers have left; NULL: there are none, or a reader is joining them */
-    uint64_t copy_ns, compute_ns;
+    uint64_t copy_ns;             /* of readers that have left */
 } rd_long;
 
 /* Begin to read `r` with one reader, if it is such a range. Otherwise false, and nothing is done. */

@@ -1,6 +1,6 @@
 /* The loops over elements. Compiled three times, with -DRK_SIMD=baseline|avx2|avx512 and the flags of that instruction
  * set; run.c picks a table at run time. */
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/loops/arrays.h"
 #include "kernels/cpu/loops/choice/bits.h"
 #include "kernels/cpu/loops/choice/bools.h"

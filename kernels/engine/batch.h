@@ -18,7 +18,7 @@ void rk_batch_stop(rk_batcher *b);
 /* rk_batch_stop, and free everything. NULL is fine. */
 void rk_batch_close(rk_batcher *b);
 
-/* rk_submit_batched */
+/* RK_BATCHED */
 bool rk_batch_submit(rk_batcher *b, rk_task *t, void (*done)(rk_task *t));
 
 /* The approximate number of tasks that wait or are under way; 0 for NULL. Any thread. */

@@ -1,7 +1,7 @@
 /* The front of the engines: finds a device for each task, runs small tasks at once, checks health, sums counters.
  *
- * Threads: the owner's thread calls rk_submit, rk_poll and rk_get_stats; backend threads call rk_complete (inflight.c); any
- * thread calls rk_submit_alone and rk_submit_batched. Shared state is in the devices, under their locks. */
+ * Threads: the owner's thread queues tasks, calls rk_poll and rk_get_stats; backend threads call rk_complete (inflight.c); any
+ * thread submits in the other ways. Shared state is in the devices, under their locks. */
 #include <stdio.h>
 #include <string.h>
 
@@ -39,8 +39,7 @@ static rk_device *shared(const rk_fleet *v, const rk_task *t)
     return i < v->devices ? v->device[i] : v->helper;
 }
 
-/* The device for the task. Tasks for lost devices end there with a fault. */
-static rk_device *device_for(const rk_fleet *v, const rk_task *t)
+rk_device *rk_device_for(const rk_fleet *v, const rk_task *t)
 {
     if (t->memory)
         return t->memory->device;
@@ -69,83 +68,28 @@ void rk_work_begin(rk_engine *e) { rk_busy_begin(&e->busy); }
 
 void rk_work_end(rk_engine *e) { rk_busy_end(&e->busy); }
 
-bool rk_run_small(rk_engine *e, rk_task *t)
+static void run_small(rk_engine *e, const rk_fleet *v, rk_task *t)
 {
-    const rk_fleet *v = rk_fleet_of(e);
-    if (!is_small(e, v, t))
-        return false;
-    rk_device *d = device_for(v, t);
+    rk_device *d = rk_device_for(v, t);
     rk_device_locate(d, t);
     t->device = (uint8_t)rk_device_number(d);
     rk_busy_begin(&e->busy);
     rk_cpu_run(t);
     rk_busy_end(&e->busy);
     rk_inflight_past(&d->tasks, t, true);
-    return true;
 }
 
-enum {
-    MOST_COLUMNS = 4096, /* wider ones are worth several threads, */
-    LONG_ROW = 16 << 10  /* bytes; shorter rows have cells that cost more than reading them (tuning/cpu-sums.md) */
-};
-
-/* Products take so long that several threads should share them. A task that only stores bytes has no dtype, whose size is 0. */
-static bool comes_in_parts(const rk_fleet *v, const rk_task *t)
+static void submit_queued(rk_engine *e, const rk_fleet *v, rk_task *t)
 {
-    const rp_spec *s = &t->spec;
-    const uint32_t plain = RP_STATES_OUT | RP_WRAP | RP_INITIAL | RP_COLUMNS;
-    const bool columns = s->flags & RP_COLUMNS, long_rows = s->rows == 1 || s->row_len * rp_dtype_size(s->dtype) >= LONG_ROW,
-               fit = rp_planes(s) == 1 && (columns ? s->row_len <= MOST_COLUMNS : long_rows);
-    return v->backend == RP_BACKEND_CPU && !t->fill && !t->memory && !(s->flags & ~plain) && s->op != RP_OP_PROD && fit;
-}
-
-bool rk_takes_parts(rk_engine *e, const rk_task *t) { return comes_in_parts(rk_fleet_of(e), t); }
-
-bool rk_run_parts(rk_engine *e, rk_task *t, rk_next_fn *next, void *arg)
-{
-    const rk_fleet *v = rk_fleet_of(e);
-    if (!comes_in_parts(v, t))
-        return false;
-    rk_device *d = device_for(v, t);
-    t->device = (uint8_t)rk_device_number(d);
-    if (rk_cpu_run_parts(t, next, arg))
-        rk_inflight_past(&d->tasks, t, false);
-    return true;
-}
-
-bool rk_rows_open(rk_engine *e, rk_task *t)
-{
-    const rk_fleet *v = rk_fleet_of(e);
-    if (!comes_in_parts(v, t) || !(t->spec.flags & RP_COLUMNS))
-        return false;
-    rk_device *d = device_for(v, t);
-    t->device = (uint8_t)rk_device_number(d);
-    t->impl = d;
-    rk_cpu_begin(t);
-    return true;
-}
-
-void rk_rows_end(rk_task *t, void *states)
-{
-    rk_device *d = t->impl;
-    rk_cpu_rows_end(t, states);
-    rk_inflight_past(&d->tasks, t, false);
-}
-
-bool rk_submit(rk_engine *e, rk_task *t)
-{
-    if (rk_run_small(e, t))
-        return true;
     if (t->memory && t->memory->parts)
         rk_joints_submit(&e->joints, t);
     else
-        rk_device_submit(device_for(rk_fleet_of(e), t), t, NULL);
-    return false;
+        rk_device_submit(rk_device_for(v, t), t, NULL);
 }
 
-bool rk_submit_alone(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
+static bool submit_alone(const rk_fleet *v, rk_task *t)
 {
-    return !(t->memory && t->memory->parts) && rk_device_submit_alone(device_for(rk_fleet_of(e), t), t, done);
+    return !(t->memory && t->memory->parts) && rk_device_submit_alone(rk_device_for(v, t), t, t->done);
 }
 
 /* For batches, the device with the fewest tasks under way: batches take about the same time, whatever their size. */
@@ -153,7 +97,7 @@ static rk_device *batch_device(const rk_fleet *v, const rk_task *t)
 {
     rk_device *best = NULL;
     if (v->devices == 1 || t->spec.device)
-        return device_for(v, t);
+        return rk_device_for(v, t);
     for (unsigned i = 0; i < v->devices; i++) {
         rk_device *d = v->device[i];
         if (!rk_device_is_lost(d) && (!best || rk_batch_load(d->batcher) < rk_batch_load(best->batcher)))
@@ -162,13 +106,28 @@ static rk_device *batch_device(const rk_fleet *v, const rk_task *t)
     return best ? best : v->device[0];
 }
 
-bool rk_submit_batched(rk_engine *e, rk_task *t, void (*done)(rk_task *t))
+static bool submit_batched(const rk_fleet *v, rk_task *t)
 {
-    rk_device *d = batch_device(rk_fleet_of(e), t);
+    rk_device *d = batch_device(v, t);
     if (!d->batcher || rk_device_is_lost(d))
         return false;
     t->device = (uint8_t)rk_device_number(d);
-    return rk_batch_submit(d->batcher, t, done);
+    return rk_batch_submit(d->batcher, t, t->done);
+}
+
+rk_submitted rk_submit(rk_engine *e, rk_task *t, unsigned ways)
+{
+    const rk_fleet *v = rk_fleet_of(e);
+    if (ways & RK_HERE && is_small(e, v, t)) {
+        run_small(e, v, t);
+        return RK_FINISHED;
+    }
+    if ((ways & RK_BATCHED && submit_batched(v, t)) || (ways & RK_ALONE && submit_alone(v, t)))
+        return RK_UNDER_WAY;
+    if (!(ways & RK_QUEUED))
+        return RK_REFUSED;
+    submit_queued(e, v, t);
+    return RK_UNDER_WAY;
 }
 
 /* The task's device failed, and any other device can do the task. */

@@ -101,13 +101,6 @@ void rk_cpu_begin(rk_task *t);
  * CPU backend's workers do with a piece. Any thread; touches only the task. Fills fault, backend and times. */
 void rk_cpu_run(rk_task *t);
 
-/* The same for a task of rows, or of columns, whose elements come in parts (rk_run_parts). False: there were too few
- * elements; the last cell is unchanged. */
-bool rk_cpu_run_parts(rk_task *t, rk_next_fn *next, void *arg);
-
-/* Write the cells of columns whose states are complete; fills the fault (rk_rows_end). */
-void rk_cpu_rows_end(rk_task *t, void *states);
-
 /* Fill t->fault for row `row` whose finish gave `code` (EMPTY, NAN, OVERFLOW); `s` is that row's final state. */
 void rk_row_fault(rk_task *t, uint64_t row, int code, const void *s);
 

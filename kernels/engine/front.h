@@ -1,5 +1,5 @@
-/* Inside kernels/: the engine as its front's files share it: open_devices.c, engine.c (tasks, health, counters) and
- * placement.c (memory). */
+/* Inside kernels/: the engine as its front's files share it: open_devices.c, engine.c (tasks, health, counters),
+ * feed.c (tasks in parts) and placement.c (memory). */
 #ifndef RK_FRONT_H
 #define RK_FRONT_H
 
@@ -43,6 +43,9 @@ static inline const rk_fleet *rk_fleet_of(const rk_engine *e) { return __atomic_
 
 /* The fleet that is or will be in service; an early engine's is in service once its devices are open. */
 static inline const rk_fleet *rk_fleet_to_be(const rk_engine *e) { return e->stand_in ? &e->joined : rk_fleet_of(e); }
+
+/* The device for a task. Tasks for lost devices end there with a fault. */
+rk_device *rk_device_for(const rk_fleet *v, const rk_task *t);
 
 /* Makes a task with a known answer: its data are in `quads`, its result goes to `cell`. */
 void rk_probe_fill(rk_task *t, double *quads, double *cell);

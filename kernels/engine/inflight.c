@@ -96,7 +96,7 @@ double rk_inflight_rate(const rk_inflight *f)
 
 /* ---- out ---- */
 
-/* With the lock: a task is no longer under way. After a task of rk_submit_alone the engine is at rest at once. */
+/* With the lock: a task is no longer under way. After a task of RK_ALONE the engine is at rest at once. */
 static void leave(rk_inflight *f, bool polled)
 {
     if (--f->under_way == 0)

@@ -22,7 +22,7 @@ typedef struct rk_inflight {
     uint64_t idle_ns;   /* since when none is under way; 0: the last one was not polled */
     uint64_t load;      /* bytes of work of unfinished tasks (rk_task.load); atomic */
     bool lost;          /* the device failed for good; atomic */
-    rk_task *alone;     /* the task of rk_submit_alone among them; NULL: none */
+    rk_task *alone;     /* the task of RK_ALONE among them; NULL: none */
     uint64_t tasks, small_tasks, device_tasks, small_ns;
     unsigned number; /* of the device; atomic */
     /* bytes of work a nanosecond, while there was some, atomic; the work and the busy time since it was measured */

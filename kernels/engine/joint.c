@@ -1,10 +1,7 @@
 /* A joint is a task whose memory lies on several devices, cut into pieces of one device each.
  *
- * The elements that a device has are a range of the task's. Of rows it holds whole ones, which are a piece that writes its
- * cells where they belong, and perhaps the end of a row before them and the beginning of one behind them: each is a piece
- * that leaves a state. Of columns it holds rows of all of them, or parts of a row: these pieces leave a state for each column
- * that they touch. Of rows in runs it holds runs of them, which are rows of the planes, or parts of a run: these pieces leave a
- * state for each row. States gather in `states`, one for each line that is cut, and the last piece to end finishes them. */
+ * The elements that a device has are a range of the task's, which cut.h cuts. Pieces of whole rows write their cells where they
+ * belong. States of the others gather in `states`, one for each line that is cut, and the last piece to end finishes them. */
 #include "kernels/engine/joint.h"
 
 #include <inttypes.h>
@@ -12,11 +9,9 @@
 #include <string.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/engine/cut.h"
 #include "kernels/exact/cell.h"
-#include "kernels/exact/runs.h"
 #include "kernels/exact/state.h"
-
-enum { PIECES_EACH = 5 }; /* at most, of a device. With planes: a part of a row, rows, planes, rows, a part of a row */
 
 typedef struct piece {
     rk_task task; /* first */
@@ -67,6 +62,9 @@ static range range_of(const rk_task *t, unsigned i)
     return r;
 }
 
+/* Have the lines elements on several devices, and each a slot? */
+static bool is_scattered(const rk_task *t) { return !t->fill && rk_cut_scatters(&t->spec); }
+
 /* A piece of elements [from, to), which lie in the range, with the task's own spec. */
 static piece *add_piece(rk_joint *j, const range *r, uint64_t from, uint64_t to)
 {
@@ -83,18 +81,6 @@ static piece *add_piece(rk_joint *j, const range *r, uint64_t from, uint64_t to)
     return p;
 }
 
-/* Makes it a piece that leaves states, of `planes` matrices of rows x row_len elements. */
-static piece *add_states(rk_joint *j, const range *r, uint64_t from, uint64_t rows, uint64_t row_len, uint64_t planes)
-{
-    piece *p = add_piece(j, r, from, from + rows * row_len * (planes ? planes : 1));
-    rp_spec *s = &p->task.spec;
-    s->flags = (s->flags & ~(uint32_t)(RP_INITIAL | RP_WRAP)) | RP_STATES_OUT; /* these flags apply only at the end */
-    s->rows = rows;
-    s->row_len = row_len;
-    s->planes = planes > 1 ? planes : 0;
-    return p;
-}
-
 /* The slot of a row that is cut. Ranges come in order, so it is the last one's or a new one. */
 static uint64_t slot_of(rk_joint *j, uint64_t row)
 {
@@ -103,78 +89,20 @@ static uint64_t slot_of(rk_joint *j, uint64_t row)
     return j->slots - 1;
 }
 
-static void cut_row(rk_joint *j, const range *r, uint64_t from, uint64_t to)
+static void cut_elements(rk_joint *j, const range *r)
 {
-    const uint64_t len = j->parent->spec.row_len;
-    piece *p = add_states(j, r, from, 1, to - from, 0);
-    p->task.base += from % len;
-    p->slot = slot_of(j, from / len);
-}
-
-static void cut_rows(rk_joint *j, const range *r)
-{
-    const uint64_t len = j->parent->spec.row_len;
-    const uint64_t first = (r->from + len - 1) / len, end = r->to / len; /* whole ones */
-    if (r->from % len)
-        cut_row(j, r, r->from, least(first * len, r->to));
-    if (end > first) {
-        piece *p = add_piece(j, r, first * len, end * len);
-        p->task.spec.rows = end - first;
-        p->task.cells = (uint8_t *)j->parent->cells + first * rp_cell_size(&j->parent->spec);
-        p->first = first;
+    rk_task *t = j->parent;
+    rk_cut_piece cut[RK_CUT_PIECES];
+    const unsigned n = rk_cut_range(&t->spec, r->from, r->to, cut);
+    for (const rk_cut_piece *c = cut; c < cut + n; c++) {
+        piece *p = add_piece(j, r, c->from, c->from + rp_elements(&c->spec));
+        p->task.spec = c->spec;
+        p->task.base += c->base;
+        p->task.cells = (uint8_t *)t->cells + (c->whole ? c->line * rp_cell_size(&t->spec) : 0);
+        p->first = c->line;
+        if (!c->whole)
+            p->slot = is_scattered(t) ? c->line : slot_of(j, c->line);
     }
-    if (r->to % len && end >= first)
-        cut_row(j, r, end * len, r->to);
-}
-
-/* Has each line elements in many places, and a slot? */
-static bool is_scattered(const rk_task *t) { return !t->fill && (t->spec.flags & RP_COLUMNS || rk_in_runs(&t->spec)); }
-
-/* The piece begins with element `at` of row `row` of the matrices. */
-static void begin_at(rk_joint *j, piece *p, uint64_t row, uint64_t at)
-{
-    const rp_spec *s = &j->parent->spec;
-    const uint64_t plane = row / s->rows, first = plane * s->row_len + at;
-    const bool columns = s->flags & RP_COLUMNS;
-    p->task.base += columns ? row % s->rows : first;
-    p->slot = columns ? first : row % s->rows;
-}
-
-/* A part of a row of the matrix. */
-static void cut_part(rk_joint *j, const range *r, uint64_t from, uint64_t to)
-{
-    const uint64_t len = j->parent->spec.row_len;
-    begin_at(j, add_states(j, r, from, 1, to - from, 0), from / len, from % len);
-}
-
-/* Rows [row, row + n) of a plane, or of `planes` whole ones. */
-static void cut_plane(rk_joint *j, const range *r, uint64_t row, uint64_t n, uint64_t planes)
-{
-    const rp_spec *s = &j->parent->spec;
-    if (!n || !planes)
-        return;
-    begin_at(j, add_states(j, r, row * s->row_len, n, s->row_len, planes), row, 0);
-}
-
-/* Whole rows [row, end) of all planes' matrices. */
-static void cut_planes(rk_joint *j, const range *r, uint64_t row, uint64_t end)
-{
-    const uint64_t rows = j->parent->spec.rows, head = row % rows ? least(rows - row % rows, end - row) : 0;
-    const uint64_t planes = (end - row - head) / rows, tail = end - row - head - planes * rows;
-    cut_plane(j, r, row, head, 1);
-    cut_plane(j, r, row + head, rows, planes);
-    cut_plane(j, r, row + head + planes * rows, tail, 1);
-}
-
-static void cut_matrices(rk_joint *j, const range *r)
-{
-    const uint64_t len = j->parent->spec.row_len, first = (r->from + len - 1) / len, end = r->to / len;
-    if (r->from % len)
-        cut_part(j, r, r->from, least(first * len, r->to));
-    if (end > first)
-        cut_planes(j, r, first, end);
-    if (r->to % len && end >= first)
-        cut_part(j, r, end * len, r->to);
 }
 
 /* Of bytes that are copied. */
@@ -184,27 +112,16 @@ static void cut_fill(rk_joint *j, const range *r)
     p->task.data = (const uint8_t *)j->parent->data + r->from;
 }
 
-static void cut_part_of(rk_joint *j, unsigned i)
-{
-    const rk_task *t = j->parent;
-    const range r = range_of(t, i);
-    if (r.from == r.to)
-        return;
-    if (t->fill)
-        cut_fill(j, &r);
-    else if (r.to - r.from == rp_elements(&t->spec)) /* all of it */
-        add_piece(j, &r, r.from, r.to);
-    else if (is_scattered(t))
-        cut_matrices(j, &r);
-    else
-        cut_rows(j, &r);
-}
-
 static void cut(rk_joint *j)
 {
     const rk_task *t = j->parent;
-    for (unsigned i = 0; i < t->memory->parts; i++)
-        cut_part_of(j, i);
+    for (unsigned i = 0; i < t->memory->parts; i++) {
+        const range r = range_of(t, i);
+        if (r.from < r.to && t->fill)
+            cut_fill(j, &r);
+        else if (r.from < r.to)
+            cut_elements(j, &r);
+    }
     const range none = {t->memory->part[0], 0, 0, 0};
     if (j->pieces == 0) /* no elements */
         add_piece(j, &none, 0, 0);
@@ -265,7 +182,7 @@ static void free_joint(rk_joint *j)
 static rk_joint *new_joint(rk_joints *all, rk_task *t)
 {
     const bool scattered = is_scattered(t);
-    const size_t most = PIECES_EACH * (size_t)t->memory->parts;
+    const size_t most = RK_CUT_PIECES * (size_t)t->memory->parts;
     rk_joint *j = calloc(1, sizeof *j + most * sizeof j->piece[0]);
     if (!j)
         return NULL;

@@ -41,7 +41,7 @@ static rp_spec spec_of(int op, uint64_t rows, uint64_t row_len, uint32_t flags)
 static void run(rk_engine *e, rk_task *t)
 {
     rk_stats s;
-    if (!rk_submit(e, t))
+    if (rk_submit(e, t, RK_HERE | RK_QUEUED) != RK_FINISHED)
         while (rk_poll(e) != t) {
             rk_get_stats(e, &s);
             usleep(50); /* poll interval */
@@ -68,9 +68,9 @@ static void hand_back(rk_task *t)
 /* In the thread that brings it. */
 static void reduce_alone(rk_engine *e, rp_spec spec, rk_memory *m)
 {
-    rk_task t = {.spec = spec, .bytes = spec.row_len * sizeof *data, .memory = m, .cells = cells};
+    rk_task t = {.spec = spec, .bytes = spec.row_len * sizeof *data, .memory = m, .cells = cells, .done = hand_back};
     sem_init(&handed_back, 0, 0);
-    while (!rk_submit_alone(e, &t, hand_back)) /* the engine is not at rest yet */
+    while (rk_submit(e, &t, RK_ALONE) == RK_REFUSED) /* the engine is not at rest yet */
         sched_yield();
     sem_wait(&handed_back);
 }

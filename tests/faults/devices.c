@@ -79,7 +79,7 @@ static rk_task task_of(int op, uint64_t rows, uint64_t row_len)
 static void run(rk_engine *e, rk_task *t)
 {
     rk_stats s;
-    rk_submit(e, t);
+    rk_submit(e, t, RK_HERE | RK_QUEUED);
     while (rk_poll(e) != t) {
         rk_get_stats(e, &s); /* as the daemon's loop does */
         usleep(20);          /* poll interval */
@@ -107,7 +107,8 @@ static void devices_hand_back(rk_task *t)
 static void reduce_batched(rk_engine *e)
 {
     rk_task t = task_of(RP_OP_SUM, 1, SMALL);
-    const bool taken = rk_submit_batched(e, &t, devices_hand_back);
+    t.done = devices_hand_back;
+    const bool taken = rk_submit(e, &t, RK_BATCHED) == RK_UNDER_WAY;
     if (taken)
         sem_wait(&handed_back);
     if (!taken || t.fault.code == RP_DEVICE_LOST)
@@ -120,7 +121,8 @@ static void reduce_alone(rk_engine *e, rk_memory *m, int where)
     rk_task t = task_of(RP_OP_MAX, 1, RESIDENT);
     t.data = NULL;
     t.memory = m;
-    if (rk_submit_alone(e, &t, devices_hand_back))
+    t.done = devices_hand_back;
+    if (rk_submit(e, &t, RK_ALONE) == RK_UNDER_WAY)
         sem_wait(&handed_back);
     else
         run(e, &t);

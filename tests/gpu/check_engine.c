@@ -142,7 +142,7 @@ static rk_task *wait_done(rk_engine *e, waker *w)
 
 static void run(rk_engine *e, waker *w, rk_task *t)
 {
-    if (!rk_submit(e, t))
+    if (rk_submit(e, t, RK_HERE | RK_QUEUED) != RK_FINISHED)
         wait_done(e, w);
 }
 
@@ -818,7 +818,8 @@ static void *submit_some(void *arg)
     submitter *s = arg;
     for (size_t i = s->first; i < s->n; i += SUBMITTERS) {
         rk_task *t = &s->tasks[i];
-        if (!rk_submit_batched(s->e, t, batched)) {
+        t->done = batched;
+        if (rk_submit(s->e, t, RK_BATCHED) == RK_REFUSED) {
             printf("FAIL not taken into a batch: %s of %s, flags %u, %" PRIu64 " x %" PRIu64 "\n", rp_op_name(t->spec.op),
                    rp_dtype_name(t->spec.dtype), t->spec.flags, t->spec.rows, t->spec.row_len);
             exit(1);

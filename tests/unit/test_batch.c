@@ -270,14 +270,15 @@ static void submit_all(client *c)
         int op = RP_OP_SUM + (int)(c->seed + (unsigned)i) % RP_OP_STATS, dtype = RP_I8 + i % RP_F64;
         *t = (rk_task){.spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)(i % 3), .rows = 1},
                        .data = c->data[i],
-                       .cells = c->cell[i]};
+                       .cells = c->cell[i],
+                       .done = post_finished};
         if (rp_spec_check(&t->spec, NULL) != RP_OK)
             t->spec = (rp_spec){.op = RP_OP_MAX, .dtype = RP_I32, .out = RP_I32, .rows = 1};
         for (int k = 0; k < BYTES; k++)
             c->data[i][k] = (unsigned char)(rand_r(&c->seed) >> 5);
         t->bytes = i % 7 ? BYTES : 0; /* of nothing: EMPTY for some */
         t->spec.row_len = t->bytes / rp_dtype_size(t->spec.dtype);
-        if (!(c->batcher ? rk_batch_submit(c->batcher, t, post_finished) : rk_submit_batched(c->engine, t, post_finished)))
+        if (!(c->batcher ? rk_batch_submit(c->batcher, t, post_finished) : rk_submit(c->engine, t, RK_BATCHED) == RK_UNDER_WAY))
             abort();
     }
 }

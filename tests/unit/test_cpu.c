@@ -538,7 +538,7 @@ static rk_task planes_of(rk_task t, uint64_t planes)
 
 static void run(rk_engine *e, rk_task *t)
 {
-    if (!rk_submit(e, t))
+    if (rk_submit(e, t, RK_HERE | RK_QUEUED) != RK_FINISHED)
         assert_ptr_equal(wait_for(e, &the_waker), t);
 }
 
@@ -648,30 +648,24 @@ static void test_tasks(void **state)
 
 enum { PART = 400 }; /* elements at most */
 
-typedef struct incoming {
-    const uint8_t *x;
-    uint64_t left; /* elements that come, fewer than there should be if the last ones do not */
-    size_t size;
-    t_rng r;
-    uint8_t part[8 * PART]; /* each overwrites the one before */
-} incoming;
-
-static const void *parts_next(void *arg, size_t *bytes)
-{
-    incoming *p = arg;
-    uint64_t n = 1 + t_below(&p->r, PART);
-    n = n < p->left ? n : p->left;
-    *bytes = n * p->size;
-    memcpy(p->part, p->x, *bytes);
-    p->x += *bytes;
-    p->left -= n;
-    return n ? p->part : NULL;
-}
-
+/* Adds the first `n` elements of the task's data, in parts that each overwrite the one before; with fewer than there should be
+ * the feed ends without a result. */
 static bool run_parts(rk_engine *e, rk_task *t, uint64_t n)
 {
-    incoming p = {.x = t->data, .left = n, .size = rp_dtype_size(t->spec.dtype), .r = {n + 1}};
-    return rk_run_parts(e, t, parts_next, &p);
+    const size_t size = rp_dtype_size(t->spec.dtype);
+    uint8_t part[8 * PART];
+    t_rng r = {n + 1};
+    rk_feed *f = rk_feed_open(e, t);
+    if (!f)
+        return false;
+    for (uint64_t at = 0, some; at < n; at += some) {
+        some = 1 + t_below(&r, PART);
+        some = some < n - at ? some : n - at;
+        memcpy(part, (const uint8_t *)t->data + at * size, some * size);
+        assert_true(rk_feed_add(f, part, at, some, NULL));
+    }
+    rk_feed_end(f, n == rp_elements(&t->spec));
+    return true;
 }
 
 static void test_parts(void **state)
@@ -701,63 +695,43 @@ static void test_parts(void **state)
     free(cells);
 }
 
-static const void *all_at_once(void *arg, size_t *bytes)
+/* Adds the first `rows` rows of columns: some at a time, each part overwriting the one before; or all at once. The last ones
+ * come first if `backwards`. */
+static bool run_rows(rk_engine *e, rk_task *t, uint64_t rows, bool once, bool backwards)
 {
-    const rk_task *t = arg;
-    *bytes = t->bytes;
-    return t->user; /* where the test put the elements */
+    const size_t row = (size_t)t->spec.row_len * rp_dtype_size(t->spec.dtype);
+    uint8_t *part = memory(t->bytes);
+    t_rng r = {rows + 1};
+    rk_feed *f = rk_feed_open(e, t);
+    for (uint64_t done = 0, n, from; f && done < rows; done += n) {
+        n = once ? rows : 1 + t_below(&r, t->spec.rows / 2 + 1);
+        n = n < rows - done ? n : rows - done;
+        from = backwards ? rows - done - n : done;
+        memcpy(part, (const uint8_t *)t->user + from * row, n * row);
+        assert_true(rk_feed_add(f, part, from * t->spec.row_len, n * t->spec.row_len, NULL));
+    }
+    if (f)
+        rk_feed_end(f, rows == t->spec.rows);
+    free(part);
+    return f;
 }
 
-/* Rows of columns, some at a time; each part overwrites the one before. */
-typedef struct incoming_rows {
+typedef struct adders {
+    rk_feed *feed;
     const rk_task *t;
-    uint64_t left, at; /* rows */
-    t_rng r;
-    uint8_t *part;
-} incoming_rows;
+    uint64_t next; /* row; atomic */
+} adders;
 
-static const void *rows_next(void *arg, size_t *bytes)
+static void *add_rows(void *arg)
 {
-    incoming_rows *p = arg;
-    const rk_task *t = p->t;
-    const size_t row = (size_t)t->spec.row_len * rp_dtype_size(t->spec.dtype);
-    uint64_t n = 1 + t_below(&p->r, t->spec.rows / 2 + 1);
-    n = n < p->left ? n : p->left;
-    *bytes = n * row;
-    memcpy(p->part, (const uint8_t *)t->user + p->at * row, *bytes);
-    p->at += n;
-    p->left -= n;
-    return n ? p->part : NULL;
-}
-
-static bool run_rows(rk_engine *e, rk_task *t, uint64_t rows)
-{
-    incoming_rows p = {.t = t, .left = rows, .r = {rows + 1}, .part = memory(t->bytes)};
-    const bool taken = rk_run_parts(e, t, rows_next, &p);
-    free(p.part);
-    return taken;
-}
-
-/* As if by threads that take some rows each; the last one to leave joins their states. */
-static void run_shared_rows(rk_engine *e, rk_task *t, t_rng *r)
-{
-    enum { THREADS = 3 };
-    const size_t row = (size_t)t->spec.row_len * rp_dtype_size(t->spec.dtype);
-    void *states[THREADS];
-    assert_true(rk_rows_open(e, t));
-    for (int i = 0; i < THREADS; i++) {
-        states[i] = memory(rk_rows_bytes(t));
-        rk_rows_begin(t, states[i]);
-    }
-    for (uint64_t at = 0, n; at < t->spec.rows; at += n) {
-        n = 1 + t_below(r, t->spec.rows - at);
-        rk_rows_add(t, (const uint8_t *)t->user + at * row, at, n, states[t_below(r, THREADS)]);
-    }
-    for (int i = 1; i < THREADS; i++)
-        rk_rows_join(t, states[i], states[0]);
-    rk_rows_end(t, states[0]);
-    for (int i = 0; i < THREADS; i++)
-        free(states[i]);
+    adders *x = arg;
+    const rp_spec *s = &x->t->spec;
+    const size_t row = (size_t)s->row_len * rp_dtype_size(s->dtype);
+    for (uint64_t at; (at = __atomic_fetch_add(&x->next, 1, __ATOMIC_RELAXED)) < s->rows;)
+        if (!rk_feed_add(x->feed, (const uint8_t *)x->t->user + at * row, at * s->row_len, s->row_len, NULL))
+            return x; /* no memory */
+    rk_feed_join(x->feed);
+    return NULL;
 }
 
 /* The same bytes, or the same fault, as an earlier run left in `kept` */
@@ -786,23 +760,54 @@ static void test_columns_in_parts(void **state)
             t.user = p;
             t.data = NULL;
             assert_true(rk_takes_parts(e, &t));
-            assert_true(rk_run_parts(e, &t, all_at_once, &t));
+            assert_true(run_rows(e, &t, t.spec.rows, true, false));
+            t.data = p;
             check_task(&t, "columns in one part");
-            const rk_task one = t;
             t.data = NULL;
+            const rk_task one = t;
             const size_t size = rp_results(&t.spec) * rp_cell_size(&t.spec);
             memcpy(kept, t.cells, size);
-            memset(t.cells, 0xa5, size);
-            assert_true(run_rows(e, &t, t.spec.rows));
-            expect_same(&t, &one, kept);
-            memset(t.cells, 0xa5, size);
-            run_shared_rows(e, &t, &r);
-            expect_same(&t, &one, kept);
+            for (int backwards = 0; backwards < 2; backwards++) {
+                memset(t.cells, 0xa5, size);
+                assert_true(run_rows(e, &t, t.spec.rows, false, backwards));
+                expect_same(&t, &one, kept);
+            }
         }
     rk_close(e);
     free(x);
     free(cells);
     free(kept);
+}
+
+/* Several threads add rows at once, so there are several sets of states. */
+static void test_columns_of_threads(void **state)
+{
+    (void)state;
+    enum { THREADS = 3, ROWS = 300, COLUMNS = 2000 };
+    static const int some[] = {RP_OP_SUM, RP_OP_ARGMAX, RP_OP_VAR, RP_OP_STATS};
+    uint8_t *x = memory(8 * ROWS * COLUMNS), *cells = memory(RP_MAX_CELL_WORDS * 8 * COLUMNS);
+    rk_engine *e = open_cpu(1, 0);
+    for (size_t k = 0; k < sizeof some / sizeof some[0]; k++) {
+        t_rng r = {k + 1};
+        pthread_t thread[THREADS];
+        t_fill(&r, RP_F64, (int)t_below(&r, T_FAMILIES), x, ROWS * COLUMNS);
+        rk_task t = task_of(some[k], RP_F64, RP_NAN_OMIT, RP_COLUMNS, ROWS, COLUMNS, x, cells);
+        t.user = x;
+        adders all = {rk_feed_open(e, &t), &t, 0};
+        assert_non_null(all.feed);
+        for (int i = 0; i < THREADS; i++)
+            assert_int_equal(pthread_create(&thread[i], NULL, add_rows, &all), 0);
+        for (int i = 0; i < THREADS; i++) {
+            void *failed;
+            pthread_join(thread[i], &failed);
+            assert_null(failed);
+        }
+        rk_feed_end(all.feed, true);
+        check_task(&t, "columns of several threads");
+    }
+    rk_close(e);
+    free(x);
+    free(cells);
 }
 
 /* Elements that end too soon leave the cell as it was; what cannot come in parts is not begun. */
@@ -820,7 +825,7 @@ static void test_parts_that_cannot_be(void **state)
     t = task_of(RP_OP_SUM, RP_F64, 0, RP_COLUMNS, 3, 200, x, cell);
     t.user = x;
     for (uint64_t n = 0; n < 3; n++) {
-        assert_true(run_rows(e, &t, n));
+        assert_true(run_rows(e, &t, n, false, false));
         assert_int_equal(cell[0], 7);
     }
     const rk_task others[] = {task_of(RP_OP_PROD, RP_F64, 0, 0, 1, 600, x, cell),
@@ -833,8 +838,7 @@ static void test_parts_that_cannot_be(void **state)
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
         t = others[i];
         assert_false(rk_takes_parts(e, &t));
-        assert_false(rk_rows_open(e, &t));
-        assert_false(run_parts(e, &t, 600));
+        assert_null(rk_feed_open(e, &t));
     }
     rk_close(e);
 }
@@ -1396,7 +1400,7 @@ static void test_many_in_flight(void **state)
         uint64_t n = (uint64_t)(i * 7919 % MOST);
         t[i] = task_of(RP_OP_SUM, RP_F64, 0, 0, 1, i % 10 ? n : n % 30, x, &cells[i]);
         t[i].user = &t[i];
-        under_way += !rk_submit(e, &t[i]);
+        under_way += rk_submit(e, &t[i], RK_HERE | RK_QUEUED) == RK_UNDER_WAY;
     }
     int small = TASKS - under_way;
     assert_true(small > 0);
@@ -1431,7 +1435,7 @@ static void test_close_with_tasks_queued(void **state)
         rk_engine *e = open_cpu(2, 0);
         for (int i = 0; i < TASKS; i++) {
             t[i] = task_of(RP_OP_SUM, RP_F64, 0, 0, 1, N, x, &cells[i]);
-            assert_false(rk_submit(e, &t[i]));
+            assert_int_equal(rk_submit(e, &t[i], RK_HERE | RK_QUEUED), RK_UNDER_WAY);
         }
         rk_close(e);
     }
@@ -1459,7 +1463,8 @@ static void test_probe(void **state)
     rk_engine *e = open_cpu(2, 1 << 20);
     rk_task t;
     rk_probe(e, 0, &t);
-    assert_false(rk_submit(e, &t)); /* never in the submitter's thread: it tries the backend */
+    assert_int_equal(rk_submit(e, &t, RK_HERE | RK_QUEUED),
+                     RK_UNDER_WAY); /* never in the submitter's thread: it tries the backend */
     assert_ptr_equal(wait_for(e, &the_waker), &t);
     assert_true(rk_probe_ok(&t));
     memset(t.cells, 0, 8);
@@ -1535,6 +1540,7 @@ int main(void)
         cmocka_unit_test(test_tasks),
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_columns_in_parts),
+        cmocka_unit_test(test_columns_of_threads),
         cmocka_unit_test(test_parts_that_cannot_be),
         cmocka_unit_test(test_reply_types),
         cmocka_unit_test(test_segments),

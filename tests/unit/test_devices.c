@@ -315,7 +315,7 @@ static void count_places(rk_engine *e, unsigned n[4])
     for (int i = 0; i < TASKS; i++) {
         t[i] = sum_task(cells[i]);
         rp_spec_check(&t[i].spec, NULL);
-        rk_submit(e, &t[i]);
+        rk_submit(e, &t[i], RK_HERE | RK_QUEUED);
     }
     gated = false;
     for (int i = 0; i < TASKS; i++)
@@ -508,7 +508,7 @@ static void stopping_frees_what_is_cut(void **state)
         t[i] = sum_task(cells[i]);
         rp_spec_check(&t[i].spec, NULL);
         t[i].memory = m;
-        rk_submit(e, &t[i]);
+        rk_submit(e, &t[i], RK_HERE | RK_QUEUED);
     }
     rk_stop(e);
     assert_null(rk_poll(e));

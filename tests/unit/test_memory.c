@@ -89,7 +89,7 @@ static void test_stopped(void **state)
     rp_fault f;
     assert_int_equal(rk_memory_new(e, RK_PLACE_ANY, 4096, &m, &f), RP_OK);
     rk_task t = {.memory = m, .data = &f, .bytes = sizeof f, .fill = true};
-    assert_false(rk_submit(e, &t));
+    assert_int_equal(rk_submit(e, &t, RK_HERE | RK_QUEUED), RK_UNDER_WAY);
     rk_stop(e);
     rk_stop(e);
     assert_null(rk_poll(e)); /* done or dropped */
@@ -133,7 +133,8 @@ static void hand_back(rk_task *t)
 /* Once the engine is at rest. */
 static void submit_alone(rk_engine *e, rk_task *t)
 {
-    while (!rk_submit_alone(e, t, hand_back))
+    t->done = hand_back;
+    while (rk_submit(e, t, RK_ALONE) == RK_REFUSED)
         sched_yield();
 }
 
@@ -162,8 +163,8 @@ static void test_alone(void **state)
     assert_int_equal(t.fault.code, RP_OK);
     assert_int_equal(cell, 5);
     assert_null(rk_poll(e));
-    assert_false(rk_submit(e, &owners));
-    assert_false(rk_submit_alone(e, &t, hand_back)); /* under way, or not polled */
+    assert_int_equal(rk_submit(e, &owners, RK_HERE | RK_QUEUED), RK_UNDER_WAY);
+    assert_int_equal(rk_submit(e, &t, RK_ALONE), RK_REFUSED); /* under way, or not polled */
     assert_ptr_equal(poll_one(e), &owners);
     submit_alone(e, &t);
     sem_wait(&handed_back);

@@ -42,7 +42,7 @@ static void reduce(const rp_spec *given, const uint8_t *data, size_t bytes, uint
         assert_int_equal(rp_offsets_check(&s, rp_spec_parts(&s, data, NULL).offsets, &f), RP_OK);
     assert_true(rp_results(&s) * rp_cell_size(&s) <= room);
     rk_task t = {.spec = s, .data = data, .bytes = bytes, .cells = cells};
-    assert_true(rk_run_small(engine, &t));
+    assert_int_equal(rk_submit(engine, &t, RK_HERE), RK_FINISHED);
     assert_int_equal(t.fault.code, RP_OK);
 }
 

@@ -2,7 +2,7 @@
 #ifndef RK_CPU_COMPACT_MASK_H
 #define RK_CPU_COMPACT_MASK_H
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/loops/vec.h"
 
 #if VB == 64

@@ -4,7 +4,7 @@
 #ifndef RK_CPU_TRANSPOSE_H
 #define RK_CPU_TRANSPOSE_H
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/loops/vec.h"
 
 enum { SQUARE_BYTES = 16, TURNED_AHEAD = 16 /* rows to prefetch: the hardware prefetcher does not follow such long strides */ };

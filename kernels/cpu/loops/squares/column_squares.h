@@ -7,7 +7,7 @@
 #ifndef RK_CPU_COLUMN_SQUARES_H
 #define RK_CPU_COLUMN_SQUARES_H
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/loops/squares/squares.h"
 
 #if VB == 64 /* other instruction sets have no such instructions */

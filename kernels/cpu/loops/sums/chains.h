@@ -4,7 +4,7 @@
 #ifndef RK_CPU_CHAINS_H
 #define RK_CPU_CHAINS_H
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/loops/vec.h"
 
 enum { CHAIN_VECTORS = RK_CHAINS / LANES64 };

@@ -4,7 +4,7 @@
 #ifndef RK_CPU_COLUMN_SUMS_H
 #define RK_CPU_COLUMN_SUMS_H
 
-#include "kernels/cpu/cpu.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/cpu/loops/sums/sum_f32.h"
 
 enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is stored; prefetched */
