@@ -194,7 +194,8 @@ static void fill_memory(rk_engine *e, waker *w, const rk_task *t, uint64_t offse
     }
 }
 
-/* From host memory, if a slot has room for the data; and, what is quick, larger data and every fault, from memory on the device. */
+/* From host memory, if a slot has room for the data. Also from memory on the device: larger data, every fault, and some of the
+ * others. */
 static void compare_once(rk_engine *e, waker *w, const rk_task *t, const char *what)
 {
     static unsigned turn;

@@ -7,8 +7,8 @@
 // thread that brings it, in the first slot: waking the submitter would take as long as launching. A thread that launches has
 // taken the slot under `lock`, which guards the queue and `lost` too.
 //
-// A slot has room for one message's data. Larger data of the host, which only an engine without a device accepts, are reduced by
-// the CPU if a device has joined meanwhile.
+// A slot has room for one message's data. Only an engine without a device accepts larger data of the host. If a device has
+// joined meanwhile, the CPU reduces them.
 //
 // Memory. Slots (slot_pool.cu) are opened when they are needed, lowest first, so the open ones are the first ones. When there
 // is no memory for another one, the open ones must suffice until the pool is trimmed, which closes all but the first.
