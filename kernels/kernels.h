@@ -60,8 +60,6 @@ typedef struct rk_options {
     int cut_for;             /* the CPU cuts tasks into pieces for this number of workers; 0 = all of them */
     size_t small_bytes;      /* tasks up to this size (data and a state for each result) run on the CPU in the
                                  submitter's thread, even with CUDA: they cost microseconds, less than a launch. 0 = never */
-    size_t chunk_bytes;      /* CUDA: staging slot size, less where memory is short, but at least 256 KiB; larger tasks are
-                                 cut and overlapped. 0 = RP_MAX_DATA */
     rk_sums sums;            /* CUDA: how floats are summed, for tests and comparisons; the bits are the same */
     size_t batch_bytes;      /* tasks above small_bytes and up to this size may share a launch (RK_BATCHED); at most
                                  RK_MAX_BATCH_BYTES. 0 = none */
@@ -121,8 +119,8 @@ typedef struct rk_task {
                           number; `offset` a multiple of the element's size; no states, and offsets only `beside`, where the
                           CPU computes; spread no mask nor offsets; `data` NULL */
     uint64_t offset;
-    bool fill;     /* no reduction: copy `bytes` of `data` to `memory`; spec and cells are not used. Tasks have no order: submit
-                      a task that reads filled memory after the fill was polled */
+    bool fill;     /* no reduction: copy `bytes` of `data`, RP_MAX_DATA at most, to `memory`; spec and cells are not used. Tasks
+                      have no order: submit a task that reads filled memory after the fill was polled */
     void *cells;   /* rp_results x rp_cell_size(&spec) bytes, any alignment */
     uint64_t base; /* index of the first element within its row: chunks of a stream; 0 otherwise */
     void *user;    /* the caller's */

@@ -1,5 +1,5 @@
 /* The CUDA engine while calls of the runtime (cudart.c) and its own fail, one at a time, first as memory does, then as a
- * kernel that breaks the context: opening, tasks of every kind, whole and cut, closing. Each task comes back, with a result (of
+ * kernel that breaks the context: opening, tasks of every kind, closing. Each task comes back, with a result (of
  * kernels that do nothing) or with a fault that has a text; a broken context is reported as lost; copied data arrive; nothing
  * hangs, leaks or crashes. */
 #include <driver_types.h>
@@ -15,7 +15,6 @@
 #include "tests/faults/faults.h"
 
 enum { ELEMENTS = 100000, LIMIT_S = 60 };
-static const size_t chunks[] = {0, 256 << 10}; /* all tasks fit one of the first kind, unless memory is short; few the other */
 
 static float data[ELEMENTS];
 static uint8_t bytes[RP_MAX_DATA];
@@ -132,11 +131,11 @@ static void import_memory(rk_engine *e)
     rk_memory_close(e, m);
 }
 
-static void scenario(int broken, size_t chunk_bytes)
+static void scenario(int broken)
 {
     rk_engine *e = NULL;
     char why[160] = "";
-    rk_options o = {.backend = RP_BACKEND_CUDA, .threads = 1, .slots = 2, .chunk_bytes = chunk_bytes};
+    rk_options o = {.backend = RP_BACKEND_CUDA, .threads = 1, .slots = 2};
     rk_stats stats;
     if (rk_open(&e, &o, why, sizeof why)) {
         if (!why[0])
@@ -162,7 +161,7 @@ static void scenario(int broken, size_t chunk_bytes)
     rk_close(e);
 }
 
-static unsigned walk(int failure, size_t chunk_bytes)
+static unsigned walk(int failure)
 {
     t_faults *f = t_faults_page();
     t_cuda_failure = failure;
@@ -170,7 +169,7 @@ static unsigned walk(int failure, size_t chunk_bytes)
         alarm(LIMIT_S);
         atomic_store(&f->fired, 0);
         atomic_store(&f->fail_at, atomic_load(&f->calls) + walked + 1);
-        scenario(failure != cudaErrorMemoryAllocation, chunk_bytes);
+        scenario(failure != cudaErrorMemoryAllocation);
         t_cuda_mend();
         if (!atomic_load(&f->fired))
             return walked;
@@ -179,15 +178,11 @@ static unsigned walk(int failure, size_t chunk_bytes)
 
 int main(void)
 {
-    unsigned passing = 0, breaking = 0;
     for (int i = 0; i < ELEMENTS; i++)
         data[i] = 1;
     for (size_t i = 0; i < sizeof bytes; i++)
         bytes[i] = (uint8_t)(i ^ i >> 8 ^ i >> 16);
-    for (size_t i = 0; i < sizeof chunks / sizeof chunks[0]; i++) {
-        passing += walk(cudaErrorMemoryAllocation, chunks[i]);
-        breaking += walk(cudaErrorIllegalAddress, chunks[i]);
-    }
+    const unsigned passing = walk(cudaErrorMemoryAllocation), breaking = walk(cudaErrorIllegalAddress);
     printf("%u calls failed for want of memory, %u broke the context\n", passing, breaking);
     return passing && breaking ? 0 : 1;
 }

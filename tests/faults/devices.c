@@ -14,7 +14,7 @@
 #include "tests/faults/cudart.h"
 #include "tests/faults/faults.h"
 
-enum { DEVICES = 2, ELEMENTS = 70000, RESIDENT = 20000, ROW = 70, SMALL = 500, LIMIT_S = 60 }; /* ELEMENTS: two chunks */
+enum { DEVICES = 2, ELEMENTS = 70000, RESIDENT = 20000, ROW = 70, SMALL = 500, LIMIT_S = 60 };
 enum { ANYWHERE = -1, BOTH = -2 }; /* where a task has to run, if not on a device */
 
 static float data[ELEMENTS];
@@ -198,7 +198,7 @@ static bool none_is_left(rk_engine *e)
 
 static void scenario(void)
 {
-    rk_options o = {.backend = RP_BACKEND_CUDA, .threads = 1, .slots = 2, .chunk_bytes = 256 << 10, .batch_bytes = 4096};
+    rk_options o = {.backend = RP_BACKEND_CUDA, .threads = 1, .slots = 2, .batch_bytes = 4096};
     rk_engine *e;
     char why[160] = "";
     if (rk_open(&e, &o, why, sizeof why)) {
@@ -229,7 +229,7 @@ static void scenario(void)
 static void explain_runs(void)
 {
     enum { FEW_CALLS = 300 };
-    rk_options o = {.backend = RP_BACKEND_CUDA, .threads = 1, .slots = 1, .chunk_bytes = 256 << 10};
+    rk_options o = {.backend = RP_BACKEND_CUDA, .threads = 1, .slots = 1};
     rk_engine *e;
     char why[160] = "";
     current_mode = &modes[0];

@@ -67,6 +67,45 @@ static void every_request_is_written_or_counted(void **state)
     unlink(path);
 }
 
+/* How many lines have `text`? */
+static unsigned lines_with(const char *path, const char *text)
+{
+    char line[1024];
+    unsigned n = 0;
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        n += strstr(line, text) != NULL;
+    fclose(f);
+    return n;
+}
+
+static void the_route_of_a_launch_is_in_its_stages(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/reduced-trace-XXXXXX", why[256];
+    rd_record a = {.msg = RP_MSG_REDUCE,
+                   .worked = true,
+                   .op = RP_OP_SUM,
+                   .dtype = RP_F32,
+                   .start_ns = 1,
+                   .received_ns = 10,
+                   .stage_ns = {[RD_KERNEL] = 2, [RD_TOTAL] = 5}};
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    rd_trace *t = rd_trace_open(path, 0, 1 << 20, why, sizeof why);
+    assert_non_null(t);
+    rd_trace_put(t, &a);
+    a.route = "lane rows";
+    rd_trace_put(t, &a);
+    rd_trace_close(t);
+    assert_int_equal(lines_with(path, "\"name\":\"kernel\""), 2);
+    assert_int_equal(lines_with(path, "\"route\""), 2); /* of the second one: its queue and its kernel */
+    assert_int_equal(lines_with(path, "\"route\":\"lane rows\""), 2);
+    unlink(path);
+}
+
 static void a_trace_that_cannot_be_opened_says_why(void **state)
 {
     (void)state;
@@ -81,6 +120,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_request_is_written_or_counted),
+        cmocka_unit_test(the_route_of_a_launch_is_in_its_stages),
         cmocka_unit_test(a_trace_that_cannot_be_opened_says_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

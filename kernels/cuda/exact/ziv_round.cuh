@@ -250,7 +250,7 @@ template <int kTerms> struct LineSums {
     }
 
     // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.
-    // `of_mean`: the same of that over n. kMany: of any count, by one division after the other.
+    // `of_mean`: the same of that over n. kMany: any count, with one division after the other.
     template <bool kMany = false>
     __device__ __forceinline__ bool spread(u32 ddof, double *var, double *std, bool of_mean = false) const
     {

@@ -48,8 +48,7 @@ const Route kRoutes[] = {
      "lines_float.cu: walk_floats, by vectors if lines are long; lines_any.cu for what doubles do not hold", fits_float_lines,
      launch_float_lines},
     {"lines", "all else that has a walker", "lines.cuh: walk_lines of the operation", fits_lines, launch_lines},
-    {"any", "everything: float sums where doubles are slow or not wanted", "lines_any.cu: walk_states", fits_always,
-     launch_lines},
+    {"any", "everything: float sums where doubles are slow or not wanted", "lines_any.cu: walk_states", fits_any, launch_any},
 };
 
 // Moments whose values near sums may tell?

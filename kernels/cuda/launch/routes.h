@@ -89,67 +89,43 @@ cudaError_t join_states(const Asked &q, const u64 *states, u64 rows, u64 n, u64 
 struct RunStates;
 cudaError_t join_runs(const Asked &q, const FinishArgs &a, const RunStates &r, const void *states, u64 first);
 
-// ---- routes/: each route's condition and launch ----
+// ---- routes/ ----
 
-// runs.cu. `simplest`: the same task in one run, or by columns, if it is one.
+// The same task in one run, or by columns, if it is one. (runs.cu)
 rp_spec simplest(rp_spec s);
-bool fits_runs(const Asked &q, WalkFn *);
-cudaError_t launch_runs(const Asked &q, WalkFn);
 
-// states.cu
-bool fits_states(const Asked &q, WalkFn *);
-cudaError_t launch_states(const Asked &q, WalkFn);
-bool fits_narrow(const Asked &q, WalkFn *);
-cudaError_t launch_narrow(const Asked &q, WalkFn);
-
-// tiles.cu
-bool fits_tiles(const Asked &q, WalkFn *);
-cudaError_t launch_tiles(const Asked &q, WalkFn);
-
-// blocks.cu. `suits_blocks`: are whole blocks, or blocks of several rows, better than what walks along lines? `walked`: the
-// walk keeps its sums in registers.
+// Are whole blocks, or blocks of several rows, better than what walks along lines? `walked`: the walk keeps its sums in
+// registers. (blocks.cu)
 bool suits_blocks(const Asked &q, bool walked);
-bool fits_blocks(const Asked &q, WalkFn *);
-cudaError_t launch_blocks(const Asked &q, WalkFn);
-bool fits_masked_blocks(const Asked &q, WalkFn *);
-cudaError_t launch_masked_blocks(const Asked &q, WalkFn);
-cudaError_t launch_long_segments(const Asked &q); // above q.longest, if there are any: each like rows
 
-// short_sums.cu
-bool fits_short_sums(const Asked &q, WalkFn *);
-cudaError_t launch_short_sums(const Asked &q, WalkFn);
+// Segments above q.longest, if there are any, each like rows. (blocks.cu)
+cudaError_t launch_long_segments(const Asked &q);
 
-// rows.cu
-bool fits_thread_rows(const Asked &q, WalkFn *fn);
-cudaError_t launch_thread_rows(const Asked &q, WalkFn fn);
-bool fits_lane_rows(const Asked &q, WalkFn *fn);
-cudaError_t launch_lane_rows(const Asked &q, WalkFn fn);
-bool fits_masked_rows(const Asked &q, WalkFn *fn);
-cudaError_t launch_masked_rows(const Asked &q, WalkFn fn);
-
-// columns.cu
-bool fits_planes(const Asked &q, WalkFn *fn);
-cudaError_t launch_planes(const Asked &q, WalkFn fn);
-bool fits_whole_columns(const Asked &q, WalkFn *fn);
-cudaError_t launch_whole_columns(const Asked &q, WalkFn fn);
-bool fits_ring(const Asked &q, WalkFn *fn);
-cudaError_t launch_ring(const Asked &q, WalkFn fn);
-bool fits_near_columns(const Asked &q, WalkFn *fn);
-cudaError_t launch_near_columns(const Asked &q, WalkFn fn);
-bool fits_vector_columns(const Asked &q, WalkFn *fn);
-cudaError_t launch_vector_columns(const Asked &q, WalkFn fn);
-bool fits_float_columns(const Asked &q, WalkFn *fn);
-cudaError_t launch_float_columns(const Asked &q, WalkFn fn);
-
-// lines.cu
-bool fits_near_blocks(const Asked &q, WalkFn *fn);
-cudaError_t launch_near_blocks(const Asked &q, WalkFn fn);
-bool fits_near_lines(const Asked &q, WalkFn *fn);
-cudaError_t launch_near_lines(const Asked &q, WalkFn fn);
-bool fits_float_lines(const Asked &q, WalkFn *fn);
-cudaError_t launch_float_lines(const Asked &q, WalkFn fn);
-bool fits_lines(const Asked &q, WalkFn *fn);
-cudaError_t launch_lines(const Asked &q, WalkFn fn);
-bool fits_always(const Asked &q, WalkFn *);
+// Each route's condition and its launch
+#define ROUTE(name)                               \
+    bool fits_##name(const Asked &q, WalkFn *fn); \
+    cudaError_t launch_##name(const Asked &q, WalkFn fn);
+ROUTE(runs)
+ROUTE(states)
+ROUTE(narrow)
+ROUTE(tiles)
+ROUTE(blocks)
+ROUTE(short_sums)
+ROUTE(thread_rows)
+ROUTE(lane_rows)
+ROUTE(masked_blocks)
+ROUTE(masked_rows)
+ROUTE(near_blocks)
+ROUTE(near_lines)
+ROUTE(planes)
+ROUTE(whole_columns)
+ROUTE(ring)
+ROUTE(near_columns)
+ROUTE(vector_columns)
+ROUTE(float_columns)
+ROUTE(float_lines)
+ROUTE(lines)
+ROUTE(any)
+#undef ROUTE
 
 } // namespace rk

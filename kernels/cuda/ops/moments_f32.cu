@@ -48,7 +48,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     Window window;
     bool doubles; // there is a window
     u32 flags, skipped;
-    bool skip, one_infinity; // NaNs are left out; squares do not tell the infinities apart
+    bool skip, one_infinity; // NaNs are left out; squares of both infinities are alike
     Extremes<Element, kUnroll, kPerVector, kThreads * kPerVector> extremes; // stats
 
     __device__ __forceinline__ void init(void *shared, const SegmentArgs &args)

@@ -3,8 +3,8 @@
 // A warp has a window: 2^K above all of its elements, and 22 binades. What is in it is cut into three pieces, each the
 // multiple of 2^(K-24), 2^(K-49) and 2^(K-74) that is nearest to what the pieces before left (adding a large number, the
 // anchor, and subtracting it again rounds so; AccSum of Rump, Ogita and Oishi). A piece has at most 2^24 of its units, so
-// products of two are integers up to 2^48, of which a double takes 31 without rounding: no addition here needs another that
-// tells its error. After some tiles what a double has beyond its lower bits goes to another one.
+// products of two are integers up to 2^48, of which a double takes 31 without rounding: no addition here needs a second one
+// for its error. After some tiles the upper bits of a double are moved to another one.
 //
 // An element outside of the window, or beyond what squares can be, goes to the block's long accumulator in shared memory:
 // right for any data, fast if all but a few elements of a warp lie within 20 binades or so. A warp whose elements leave its
@@ -298,7 +298,7 @@ template <bool kStats> struct Moments64 {
         follow(warp_max(top));
     }
 
-    // Another window, if the warp's next elements, of which this is the largest, want one. Do they?
+    // Begins another window if the warp's next elements, of which `top` is the largest, do not fit this one. Did it?
     __device__ __forceinline__ bool follow(u32 top)
     {
         int next = (int)(top >> 20) - 1022 + kMargin;

@@ -1,5 +1,5 @@
-// Every kernel that a launch may pick, one function a family; launch/routes.cu says which is taken when. Files of ops/ that call
-// none of these do not include it, so that a new kernel does not recompile them: a wrong declaration fails to link.
+// Every kernel that a launch may pick, one function a family; launch/routes.cu says which is taken when. Files of ops/ that
+// call none of these do not include it, so that a new kernel does not recompile them: a wrong declaration fails to link.
 #pragma once
 
 #include "kernels/cuda/pass/args.h"

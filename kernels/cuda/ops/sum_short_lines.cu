@@ -189,7 +189,7 @@ __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r
     finish_state(a, number, mine);
 }
 
-// Is the value a double, of which a few doubles tell how it is rounded? A sum or a mean.
+// Is the value a double that a few doubles can round, which is a sum or a mean?
 __device__ __forceinline__ bool makes_double(const FinishArgs &a)
 {
     return a.spec.out == RP_F64 && !(a.spec.flags & (RP_STATES_OUT | RP_INITIAL));

@@ -69,7 +69,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
             skipped = before.skipped;
     }
 
-    // Of an infinity or NaN the flags tell, and -0.0 is left to be added.
+    // An infinity or NaN sets flags, and -0.0 is added in its place.
     __device__ __forceinline__ void note(u32 &low, u32 &high)
     {
         if (2 * high < kSpecialUpper)
@@ -344,7 +344,7 @@ __device__ __forceinline__ PairPartial partial_left(const u64 *slot)
     return {__longlong_as_double((i64)~a.x), __longlong_as_double((i64)~a.y), ~b.x, ~b.y};
 }
 
-// What the blocks whose pairs a thread has taken tell beside them
+// What blocks report beside the pairs that a thread has taken from them
 struct Beside {
     u64 count; // elements in these pairs
     u32 flags; // of PairPartial
@@ -418,7 +418,7 @@ template <class Few> __device__ __noinline__ void finish_digits(const FinishArgs
     finish_light(finish, row, words);
 }
 
-// A mean that a pair may tell?
+// Is it a mean, whose value a pair may decide?
 __device__ __forceinline__ bool is_mean(const FinishArgs &a)
 {
     return a.ends && a.finisher == RK_FINISH_MEAN && !(a.spec.flags & (RP_STATES_OUT | RP_INITIAL));

@@ -185,7 +185,7 @@ struct ColumnWindow {
     }
 };
 
-// Of whole columns, whose elements are few: windows lie where the first tile wants them, with room above, and hold all of them.
+// Of whole columns, which have few elements: the first tile places the windows, with room above, and they hold all elements.
 struct ColumnMoments {
     using Apart = MomentsApart;
     static constexpr u32 kRoom = 3; // of 8 normal numbers the largest is hardly ever below an eighth of others

@@ -1,9 +1,9 @@
 // Columns by vectors of 16 bytes, for reductions whose arithmetic would keep loads waiting: rows are copied to a ring in shared
-// memory ahead of their use (machine.cuh: copy_vector), without registers, and across what ends one item and begins the next.
+// memory ahead of their use (machine.cuh: copy_vector). That takes no registers, and goes on from one item to the next.
 //
-// An item is a team's: w.width vectors side by side, w.team rows of threads one above the other, each of which goes down its
-// vector's columns by w.walkers rows at a time. Blocks stay and take every gridDim.x-th item: through all columns, then to the
-// next team of each. Each thread has its own ring, so threads never wait for each other's data.
+// An item is a team's work: w.width vectors side by side, for each of which w.team threads share the rows. A thread's next row
+// is w.walkers rows further down. Blocks stay and take every gridDim.x-th item: through all columns, then to the next team of
+// each. Each thread has its own ring, so threads never wait for each other's data.
 #pragma once
 
 #include "kernels/cuda/pass/lines.cuh"

@@ -1,8 +1,8 @@
-// Columns by vectors: a thread has those of a vector of 16 bytes, side by side, and goes down them several rows at a time. Rows
-// begin with whole vectors.
+// Columns by vectors: a thread has the columns of a vector of 16 bytes and reads several of their rows at a time. Rows begin
+// with whole vectors.
 //
-// A block has w.width vectors side by side, a power of two, and w.team rows of threads, one above the other. Blocks go through
-// all columns, then to the next team of each.
+// A block has w.width vectors side by side, a power of two, and for each of them w.team threads that share its rows. Blocks go
+// through all columns, then to the next team of each.
 #pragma once
 
 #include "kernels/cuda/pass/lines.cuh"

@@ -278,7 +278,7 @@ __device__ __forceinline__ void finish_light(const FinishArgs &a, u64 row, const
     __syncwarp();
 }
 
-// The value of a row of floats, if a few doubles tell it. By a warp: the first lane gets the answer.
+// Writes the value of a row of floats if a few doubles decide it. By a warp: the first lane returns whether it did.
 __device__ __forceinline__ bool write_by_doubles(const FinishArgs &a, u64 row, const rk_state &s)
 {
     const int sum = rk_sum_limbs(s.layout), squares = rk_square_limbs(s.layout);

@@ -142,7 +142,7 @@ __device__ __forceinline__ bool may_be_certain(const FinishArgs &a, const u64 *w
     return !(flags & kFlagSpecial) && words[a.plan.own + kWordCount] && !(flags & kFlagSkipped && a.spec.nan == RP_NAN_ERROR);
 }
 
-// The row whose sums these are, and of which `words` (shared memory) tell the rest; has_moments(a). Whole block.
+// Finishes the row with these sums; `words` (shared memory) have its other values. For has_moments(a). By a whole block.
 static __device__ __noinline__ bool finish_sums(const FinishArgs &a, u64 row, MomentSums of, const u64 *words, u64 *cell)
 {
     if (!may_be_certain(a, words))
@@ -184,8 +184,8 @@ static __device__ __noinline__ void add_sums(const FinishArgs &a, const SumsPart
     __syncthreads();
 }
 
-// The row that `words` (shared memory) are all of, if a few doubles tell its value; has_moments(a). Whole block, of at least
-// four warps.
+// Finishes the row whose words `words` (shared memory) are, if a few doubles decide its value. For has_moments(a). By a whole
+// block of at least four warps.
 static __device__ __noinline__ bool finish_moments(const FinishArgs &a, u64 row, const u64 *words, MomentRoom &room)
 {
     uint64_t *limb = room.limb;

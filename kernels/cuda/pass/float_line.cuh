@@ -122,7 +122,7 @@ template <int kDtype, LineKind kKind> struct FloatLine<kDtype, kKind, true> {
     }
 };
 
-// The line's value, if a walker can tell; else it is listed.
+// Writes the line's value if the walker's sums decide it; else lists the line.
 template <class Line>
 __device__ __forceinline__ void finish_or_list(const Line &l, const FinishArgs &a, const SegmentArgs &g, u64 line, u64 *list)
 {

@@ -1,8 +1,8 @@
-// Walking along floats: exact sums, of magnitudes too, sums of squares, and stats, in registers (lane_sums.cuh). Where a few
-// doubles do not hold the sums, kFlagLost or the list of such lines asks for the general way.
+// Walking along floats: exact sums, also of magnitudes and of squares, and stats, in registers (lane_sums.cuh). Where a few
+// doubles cannot hold the sums, the line is marked (kFlagLost) or listed, and another kernel does it in the general way.
 //
-// Short rows are taken element by element, long ones by vectors, columns by the threads of a block that stand one above the
-// other. In place of elements that are masked out or beyond the line's end come -0.0.
+// Short rows are read element by element, long rows by vectors. The threads of a block that share a column read it together.
+// Elements that are masked out or beyond the line's end count as -0.0.
 #pragma once
 
 #include "kernels/cuda/pass/float_line.cuh"

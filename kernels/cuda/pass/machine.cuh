@@ -87,7 +87,7 @@ __device__ __forceinline__ u32 count_in_turn(u32 *count, u32 last)
 #endif
 }
 
-// The same, for blocks that want no more than their number: nothing is made visible.
+// The same for blocks that need only their number: it makes no memory visible to other blocks.
 __device__ __forceinline__ u32 number_in_turn(u32 *count, u32 last)
 {
 #ifdef __NVCC__

@@ -1,4 +1,4 @@
-// Sums and means of single lines as floats narrower than f64, where a value in f64 does not tell them (ops/narrow.cu).
+// Sums and means of single lines as floats narrower than f64, where a value in f64 does not decide them (ops/narrow.cu).
 #pragma once
 
 #include "kernels/cuda/exact/twosum.cuh"
@@ -49,7 +49,7 @@ __device__ inline Pair add_in_doubles(const FinishArgs &a, const rp_parts &parts
 }
 
 // The exact sum, divided by n, as the bits of a narrower float. q is off by less than four units of its last place, so only the
-// nearest tie can lie between both; the sign of sum - tie n, without an error, tells on which side the quotient is.
+// nearest tie can lie between both; the exact sign of sum - tie n says on which side the quotient is.
 __device__ inline bool narrow_quotient(Pair sum, u64 n, int out, u64 *bits)
 {
     const double q = sum.value() / (double)n;
@@ -71,8 +71,8 @@ __device__ inline bool narrow_quotient(Pair sum, u64 n, int out, u64 *bits)
     return true;
 }
 
-// The value of a line, by all of a team's lanes. False, and nothing is done, if it is no sum or mean of floats in a narrower
-// one, or not certain.
+// Writes the value of a line; all lanes of a team call it. False, and nothing is written, unless it is a sum or mean of floats
+// in a narrower float and certain.
 __device__ inline bool narrow_total(const FinishArgs &a, const rp_parts &parts, u64 number, const rk_line &line, u32 lanes)
 {
     const int op = a.spec.op;

@@ -131,8 +131,8 @@ inline bool is_largest(const rp_spec &s)
            !(s.flags & (RP_STATES_IN | RP_STATES_OUT | RP_INITIAL));
 }
 
-// Values that finish_light knows how to make: those of these states that are no mean and no count of all elements. The largest
-// magnitude only where its kernel is that of max (minmax_arg.cu).
+// Values that finish_light can make: those of these states, except means and counts of all elements. The largest magnitude is
+// one of them only where its kernel is that of max (minmax_arg.cu).
 inline bool is_light(const rp_spec &s, int layout)
 {
     switch ((rp_layout)layout) {

@@ -194,12 +194,12 @@ __device__ __forceinline__ u64 add_part(Accumulator &acc, const SegmentArgs &arg
     return add_part_of(blockIdx.x, acc, args, p, shared, meanwhile);
 }
 
-// ---- tickets: parts of the last tiles of a row, which warps take as they come to it, so that all end at once ----
+// ---- tickets: parts of the last tiles of a row, which warps take one by one when they are free, so that all end at once ----
 //
 // A ticket is a warp's part of a tile: its lanes' vectors, kThreads apart. These tiles follow those that blocks have for
-// themselves. Who draws beyond args.tickets gets none, and no warp takes more than args.most_tickets, for its threads'
-// accumulators. There are kDrawers numbers to draw from, each for a part of the blocks, and each in a row total of its own: one
-// alone would be asked too often.
+// themselves. A warp whose ticket number is >= args.tickets gets no tile. A warp takes at most args.most_tickets, as its
+// accumulators hold no more. There are kDrawers counters, each in a row total of its own and for some of the blocks, because
+// atomic operations on a single counter would be too slow.
 
 // The masks of a thread's tiles, requested with them, if there are any.
 template <class Accumulator, bool kMasked> struct Masks {

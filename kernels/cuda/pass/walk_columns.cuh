@@ -5,8 +5,8 @@
 
 namespace rk {
 
-// Columns: a block has w.width of them, side by side, and a team of its threads for each, one above the other. Blocks go
-// through all columns, then to the next team of each.
+// Columns: a block has w.width of them, side by side, and a team of its threads shares each one's rows. Blocks go through all
+// columns, then to the next team of each.
 template <class Walker> __global__ void __launch_bounds__(kColumnThreads)
     walk_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                  const __grid_constant__ WalkArgs w, u64 *out)

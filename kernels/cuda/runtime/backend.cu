@@ -123,10 +123,9 @@ rp_err cuda_open(rk_inflight *tasks, const rk_options *o, int ordinal, void **im
     b->tasks = tasks;
     b->options = o;
     b->tail = &b->head;
-    b->chunk_bytes = o->chunk_bytes == 0 ? RP_MAX_DATA : o->chunk_bytes < kLeastChunk ? kLeastChunk : o->chunk_bytes;
     b->slot_limit = o->slots <= 0 ? kDefaultSlots : o->slots < kMaxSlots ? o->slots : kMaxSlots;
     if (!limit_slots(b, o->device_bytes)) {
-        snprintf(why, cap, "device memory: %zu bytes are the least", slot_device_bytes(b));
+        snprintf(why, cap, "device memory: %zu bytes are the least", slot_device_bytes());
         free(b);
         return RP_NO_MEMORY;
     }
@@ -141,7 +140,7 @@ rp_err cuda_open(rk_inflight *tasks, const rk_options *o, int ordinal, void **im
     if (err == cudaSuccess)
         err = pins_open(&b->pins, ordinal, o->pinned_bytes ? o->pinned_bytes : machine_bytes() / 2);
     if (err == cudaSuccess)
-        err = open_first(b);
+        err = slot_open(&b->slots[0]); // the context and the first task's memory now, not later
     for (BatchFlight &f : b->batch)
         if (err == cudaSuccess && o->batch_bytes)
             err = batch_open(&f);
@@ -184,7 +183,6 @@ void cuda_stop(void *impl)
     pthread_mutex_unlock(&b->lock);
     pthread_join(b->submitter, NULL);
     pthread_join(b->completer, NULL);
-    drop_queue(b);
 }
 
 void cuda_close(void *impl)
@@ -210,8 +208,8 @@ void cuda_stats(void *impl, rk_stats *s)
     }
     const u64 batch = b->batch[0].memory ? RK_BATCH_FLIGHTS * batch_pinned_bytes() : 0;
     s->pinned_bytes += batch;
-    size_t pinned = b->chunk_bytes + kMappedCells + sizeof(u64) + RP_MAX_DATA;
-    s->device_cap = (u64)b->slot_limit * slot_device_bytes(b);
+    size_t pinned = kSlotBytes + kMappedCells + sizeof(u64) + RP_MAX_DATA;
+    s->device_cap = (u64)b->slot_limit * slot_device_bytes();
     s->pinned_cap = (u64)b->slot_limit * pinned + batch;
     s->locked_bytes = pins_bytes(&b->pins);
     s->locked_cap = b->pins.cap;

@@ -7,8 +7,8 @@
 // thread that brings it, in the first slot: waking the submitter would take as long as launching. A thread that launches has
 // taken the slot under `lock`, which guards the queue and `lost` too.
 //
-// Tasks larger than a slot are cut by chunking.cu; the submitter feeds the parts like tasks. A part that joins states
-// becomes ready when the others are done, so the completer puts the split back at the head of the queue.
+// A slot has room for one message's data. Only an engine without a device accepts larger data of the host. If a device has
+// joined meanwhile, the CPU reduces them.
 //
 // Memory. Slots (slot_pool.cu) are opened when they are needed, lowest first, so the open ones are the first ones. When there
 // is no memory for another one, the open ones must suffice until the pool is trimmed, which closes all but the first.
@@ -20,22 +20,18 @@
 #include <pthread.h>
 
 #include "kernels/cuda/runtime/batch.h"
-#include "kernels/cuda/runtime/chunking.h"
 #include "kernels/cuda/runtime/pins.cuh"
 #include "kernels/cuda/runtime/slot.cuh"
 
 namespace rk {
 
 constexpr int kMaxSlots = 64;
-constexpr size_t kLeastChunk = 256 << 10; // staging is made smaller, down to this, where memory is short; the least size of any
-                                          // slot
 
 struct Backend {
     rk_inflight *tasks;
     const rk_options *options;
     Device device;
     char name[96];
-    size_t chunk_bytes;
     int slot_count, slot_limit; // slots that may be open now; at best
     TaskSlot slots[kMaxSlots];
     bool taken[kMaxSlots]; // of these: from before the launch until the landing
@@ -61,14 +57,6 @@ inline void queue_back(Backend *b, rk_task *t)
     b->tail = &t->next;
 }
 
-inline void queue_front(Backend *b, rk_task *t)
-{
-    t->next = b->head;
-    b->head = t;
-    if (!t->next)
-        b->tail = &t->next;
-}
-
 // ---- outcome.cu: how tasks end ----
 
 // Backends whose context device_lost looks at.
@@ -82,9 +70,6 @@ void cuda_settle();
 
 // The task's fault, by CUDA's error.
 void fail(Backend *b, rk_task *t, cudaError_t err, const char *where);
-
-// A task or part is finished: parts report to their split, whole tasks to the engine.
-void complete(Backend *b, rk_task *t);
 
 // ---- slot_pool.cu ----
 
@@ -108,18 +93,12 @@ void trim(Backend *b);
 
 // Set the number of slots that `bytes` of device memory allow; 0: no limit. False: not even one fits.
 bool limit_slots(Backend *b, u64 bytes);
-size_t slot_device_bytes(const Backend *b);
-
-// The first slot: the context and the first task's memory now, not later. Smaller chunks where there is little.
-cudaError_t open_first(Backend *b);
+size_t slot_device_bytes();
 
 // ---- submitter.cu ----
 void *submitter_main(void *arg);
 void cuda_submit(void *impl, rk_task *t);
 bool cuda_begin(void *impl, rk_task *t);
-
-// Closing: tasks never begun are dropped; a split whose joining part waits goes with it.
-void drop_queue(Backend *b);
 
 // ---- completer.cu ----
 void *completer_main(void *arg);

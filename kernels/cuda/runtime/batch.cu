@@ -137,7 +137,7 @@ void batch_launch(BatchFlight *f, const rk_task *tasks)
     f->error = gpu_launch(false, batch_kernel(), f->units, kBatchThreads, kSharedBytes, f->stream, m, ++f->launch);
 }
 
-// Have all units told that they are done?
+// Have all units reported that they are done?
 static bool all_done(BatchFlight *f)
 {
     while (f->seen < f->units && __atomic_load_n(&f->memory->done[f->seen], __ATOMIC_ACQUIRE) == f->launch)

@@ -25,7 +25,7 @@ void land(Backend *b, TaskSlot *s, cudaError_t err)
     b->in_flight--;
     give_back(b, s);
     pthread_mutex_unlock(&b->lock);
-    complete(b, t);
+    rk_complete(b->tasks, t);
 }
 
 // Wait until something is in flight. False: never again.

@@ -30,7 +30,7 @@ template <class Function> cudaError_t find(const char *name, Function *function)
     return found == cudaDriverEntryPointSuccess ? cudaSuccess : cudaErrorNotSupported;
 }
 
-// Bytes from `base` to the end of its allocation: the driver knows, the runtime does not tell. (Small allocations share a
+// Bytes from `base` to the end of its allocation, which the driver reports and the runtime does not. (Small allocations share a
 // larger one, so `base` need not be its start.)
 cudaError_t bytes_behind(const void *base, size_t *bytes)
 {

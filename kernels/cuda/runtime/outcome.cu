@@ -92,27 +92,4 @@ void fail(Backend *b, rk_task *t, cudaError_t err, const char *where)
     rp_fail(&t->fault, RP_DEVICE_LOST, "device", 0, "the device failed; repeat the request");
 }
 
-void complete(Backend *b, rk_task *t)
-{
-    Split *s = (Split *)t->impl;
-    if (!s) {
-        rk_complete(b->tasks, t);
-        return;
-    }
-    rk_task *parent = NULL;
-    pthread_mutex_lock(&b->lock);
-    split_done(s, t);
-    if (split_finished(s)) {
-        parent = split_close(s);
-    } else if (rk_task *join = split_join(s)) {
-        queue_front(b, join);
-        pthread_cond_signal(&b->work);
-    }
-    pthread_mutex_unlock(&b->lock);
-    if (parent) {
-        parent->impl = NULL;
-        rk_complete(b->tasks, parent);
-    }
-}
-
 } // namespace rk

@@ -10,7 +10,7 @@
 namespace rk {
 namespace {
 
-// Where the context is in order, whatever the reason is, it is a want of memory.
+// If the context is in order, a failure is taken as lack of memory, whatever CUDA calls it.
 cudaError_t pinned(TaskSlot *s, void **p, size_t bytes)
 {
     const cudaError_t err = cudaHostAlloc(p, bytes, cudaHostAllocPortable | cudaHostAllocMapped);
@@ -37,9 +37,9 @@ cudaError_t open_parts(TaskSlot *s)
     TRY_CUDA(cudaEventCreate(&s->begin));
     TRY_CUDA(cudaEventCreate(&s->copied));
     TRY_CUDA(cudaEventCreate(&s->done));
-    TRY_CUDA(pinned(s, &s->staging, s->chunk_bytes));
+    TRY_CUDA(pinned(s, &s->staging, kSlotBytes));
     TRY_CUDA(pinned(s, &s->mapped, kMappedCells + sizeof(u64)));
-    TRY_CUDA(device_memory(s, &s->input, s->chunk_bytes));
+    TRY_CUDA(device_memory(s, &s->input, kSlotBytes));
     TRY_CUDA(device_memory(s, &s->scratch, chain_scratch_bytes()));
     TRY_CUDA(chain_scratch_clear(s->scratch, s->stream));
     s->fault = (u32 *)((unsigned char *)s->mapped + kMappedCells);
@@ -140,11 +140,11 @@ Runs runs_of(const rk_task *t, u64 line)
     return r.apart == r.run ? Runs{r.first, r.run * r.runs, r.run * r.runs, 1} : r;
 }
 
-// The next part behind `done` elements of the line: as many runs as a chunk has room for, or one if they are longer. What has a
+// The next part behind `done` elements of the line: as many runs as a slot has room for, or one if they are longer. What has a
 // mask is copied, so it must fit.
-Runs next_part(const TaskSlot *s, const rk_task *t, const Runs &r, u64 done)
+Runs next_part(const rk_task *t, const Runs &r, u64 done)
 {
-    const u64 size = rp_dtype_size(t->spec.dtype), most = s->chunk_bytes / (size + 1), i = done / r.run, from = done % r.run;
+    const u64 size = rp_dtype_size(t->spec.dtype), most = kSlotBytes / (size + 1), i = done / r.run, from = done % r.run;
     const u64 first = r.first + i * r.apart + from, left = r.run - from;
     if (r.runs > 1 && r.run <= most && r.apart * size <= INT32_MAX) // what cudaMemcpy2D takes
         return {first, r.run, r.apart, min(most / r.run, r.runs - i)};
@@ -196,7 +196,7 @@ cudaError_t explain(TaskSlot *s, Device *d, rk_task *t, u64 line)
     rk_state all, of_part;
     rk_state_init(&all, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
     for (u64 done = 0, n; done < r.run * r.runs; done += n) {
-        const Runs part = next_part(s, t, r, done);
+        const Runs part = next_part(t, r, done);
         n = part.run * part.runs;
         TRY_CUDA(reduce_part(s, d, t, part, t->base + done, &of_part));
         rk_state_merge(&all, &of_part);
@@ -225,10 +225,9 @@ cudaError_t enqueue(TaskSlot *s, Device *d, rk_task *t, bool pinned)
 
 } // namespace
 
-cudaError_t slot_open(TaskSlot *s, size_t chunk_bytes)
+cudaError_t slot_open(TaskSlot *s)
 {
     *s = TaskSlot{};
-    s->chunk_bytes = chunk_bytes;
     cudaError_t err = open_parts(s);
     if (err != cudaSuccess)
         slot_close(s);

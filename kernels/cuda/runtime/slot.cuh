@@ -12,15 +12,15 @@
 
 namespace rk {
 
-constexpr size_t kMappedCells = 4096; // replies up to this size skip the copy back: a kernel writes them over the bus
+constexpr size_t kSlotBytes = RP_MAX_DATA; // of a task's data
+constexpr size_t kMappedCells = 4096;      // replies up to this size skip the copy back: a kernel writes them over the bus
 
 struct TaskSlot {
     bool open;
-    size_t chunk_bytes;
     cudaStream_t stream, clock;
     cudaEvent_t begin, copied, done; // timed
     cudaEvent_t arrived;             // not timed: what `copied` waits for, on `clock`, if much is copied
-    void *staging, *input, *scratch; // chunk_bytes pinned; chunk_bytes, chain_scratch_bytes() on the device
+    void *staging, *input, *scratch; // kSlotBytes pinned; kSlotBytes, chain_scratch_bytes() on the device
     void *mapped;                    // kMappedCells + a fault word, pinned and visible to the device
     u32 *fault;                      // the last word of `mapped`
     void *cells_host, *cells_device; // RP_MAX_DATA each, opened by the first task that needs them
@@ -31,7 +31,7 @@ struct TaskSlot {
 };
 
 // Open streams and memory. On error everything is closed again.
-cudaError_t slot_open(TaskSlot *s, size_t chunk_bytes);
+cudaError_t slot_open(TaskSlot *s);
 void slot_close(TaskSlot *s);
 
 // Does the task copy so much that the bus is busy for long?

@@ -37,7 +37,7 @@ bool do_with_fewer(Backend *b, const TaskSlot *missing)
 cudaError_t open_taken(Backend *b, TaskSlot *s)
 {
     TaskSlot fresh;
-    TRY_CUDA(slot_open(&fresh, b->chunk_bytes));
+    TRY_CUDA(slot_open(&fresh));
     pthread_mutex_lock(&b->lock);
     *s = fresh;
     pthread_mutex_unlock(&b->lock);
@@ -100,7 +100,7 @@ void take_off(Backend *b, TaskSlot *s, rk_task *t, cudaError_t err)
     if (err == cudaSuccess)
         return;
     fail(b, t, err, "submitting a task");
-    complete(b, t);
+    rk_complete(b->tasks, t);
 }
 
 TaskSlot *open_slot(Backend *b, cudaError_t *err)
@@ -141,21 +141,11 @@ void trim(Backend *b)
     pthread_mutex_unlock(&b->lock);
 }
 
-size_t slot_device_bytes(const Backend *b) { return b->chunk_bytes + chain_scratch_bytes() + RP_MAX_DATA; }
-
-cudaError_t open_first(Backend *b)
-{
-    cudaError_t err;
-    while ((err = slot_open(&b->slots[0], b->chunk_bytes)) == cudaErrorMemoryAllocation && b->chunk_bytes / 2 >= kLeastChunk) {
-        cudaGetLastError();
-        b->chunk_bytes /= 2;
-    }
-    return err;
-}
+size_t slot_device_bytes() { return kSlotBytes + chain_scratch_bytes() + RP_MAX_DATA; }
 
 bool limit_slots(Backend *b, u64 bytes)
 {
-    u64 most = bytes ? bytes / slot_device_bytes(b) : kMaxSlots;
+    u64 most = bytes ? bytes / slot_device_bytes() : kMaxSlots;
     if (most < (u64)b->slot_limit)
         b->slot_limit = (int)most;
     b->slot_count = b->slot_limit;

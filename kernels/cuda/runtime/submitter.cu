@@ -1,5 +1,4 @@
 #include "kernels/cuda/runtime/backend.cuh"
-#include "kernels/exact/runs.h"
 
 namespace rk {
 namespace {
@@ -20,11 +19,11 @@ void run(Backend *b, rk_task *t)
     start(t);
     if (is_lost(b)) {
         fail(b, t, cudaErrorUnknown, "lost already");
-        complete(b, t);
+        rk_complete(b->tasks, t);
         return;
     }
     if (!states_fine(t)) {
-        complete(b, t);
+        rk_complete(b->tasks, t);
         return;
     }
     cudaError_t err;
@@ -36,43 +35,22 @@ void run(Backend *b, rk_task *t)
     take_off(b, s, t, err);
 }
 
-// A task of any size, or a part that the completer queued again.
+// A task of any size.
 void run_any(Backend *b, rk_task *t)
 {
-    if (t->impl || t->bytes <= b->chunk_bytes || (t->memory && !t->fill)) {
+    if (t->bytes <= kSlotBytes || (t->memory && !t->fill)) {
         run(b, t);
         return;
     }
-    if (!t->fill && (t->spec.flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS) ||
-                     rk_in_runs(&t->spec))) { // not to be cut. Rare: memory was short for slots
-        rk_cpu_run(t);
-        complete(b, t);
-        return;
-    }
     start(t);
-    Split *s = states_fine(t) ? split_open(t, b->chunk_bytes) : NULL;
-    if (!s) {
-        complete(b, t);
-        return;
-    }
-    for (bool more = true; more;) { // once the last part runs, the completer may finish and free the split
-        pthread_mutex_lock(&b->lock);
-        rk_task *part = split_next(s, &more);
-        pthread_mutex_unlock(&b->lock);
-        run(b, part);
-    }
+    if (t->fill)
+        rp_fail(&t->fault, RP_TOO_LARGE, "data", kSlotBytes, "%zu bytes at once", t->bytes);
+    else
+        rk_cpu_run(t);
+    rk_complete(b->tasks, t);
 }
 
 } // namespace
-
-void drop_queue(Backend *b)
-{
-    for (rk_task *t = b->head, *next; t; t = next) {
-        next = t->next;
-        if (t->impl)
-            split_close((Split *)t->impl); // and `t`, which is part of it
-    }
-}
 
 void *submitter_main(void *arg)
 {

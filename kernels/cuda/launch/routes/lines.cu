@@ -88,13 +88,15 @@ bool fits_lines(const Asked &q, WalkFn *fn)
     return *fn;
 }
 
-bool fits_always(const Asked &, WalkFn *) { return true; }
-
+// By the walker `fn` or, where it is NULL, by states.
 cudaError_t launch_lines(const Asked &q, WalkFn fn)
 {
     Walk x = walk_of(q, fn, q.columns ? 1 : fewer_lanes(q, kTuning.lane_bytes / q.bytes));
     set_teams(&x, teams_unless_left(q, x.w.team), fn && q.a.light);
     return walk(q, x);
 }
+
+bool fits_any(const Asked &, WalkFn *) { return true; }
+cudaError_t launch_any(const Asked &q, WalkFn) { return launch_lines(q, NULL); }
 
 } // namespace rk
