@@ -17,7 +17,7 @@ enum {
     REDIAL_MAX_MS = 200,
     GREETING_LIMIT_MS = 10000,
     FIRST_SLICE_MS = 50,   /* of the wait for the first connection */
-    LOOK_MS = 1000,        /* how often it is looked whether the daemon has gone */
+    LOOK_MS = 1000,        /* how often it is looked whether the daemon has gone, and for a standstill */
     STOOD_STILL_MS = 1000, /* a timer that rings so late tells of it */
     MAX_FRAME = RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY
 };
@@ -99,10 +99,10 @@ static void wake_at(rc_connection *l, uint64_t when)
     l->wire->ops->ring(l->wire, when);
 }
 
-/* For the slot's deadline, and to check its connection meanwhile. */
+/* For the slot's deadline, and meanwhile to look at its connection and for a standstill. */
 static void wake_for(rc_connection *l, const rc_slot *s)
 {
-    uint64_t look = l->wire->forgets ? rc_after_ms(LOOK_MS) : UINT64_MAX;
+    uint64_t look = rc_after_ms(LOOK_MS);
     wake_at(l, s->until_ns < look ? s->until_ns : look);
 }
 
