@@ -17,7 +17,7 @@ enum {
     REDIAL_MAX_MS = 200,
     GREETING_LIMIT_MS = 10000,
     FIRST_SLICE_MS = 50,   /* of the wait for the first connection */
-    LOOK_MS = 1000,        /* how often it is looked whether the daemon has gone */
+    LOOK_MS = 1000,        /* how often it is looked whether the daemon has gone, and for a standstill */
     STOOD_STILL_MS = 1000, /* a timer that rings so late tells of it */
     MAX_FRAME = RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_MAX_BODY
 };
@@ -99,11 +99,47 @@ static void wake_at(rc_connection *l, uint64_t when)
     l->wire->ops->ring(l->wire, when);
 }
 
-/* For the slot's deadline, and to check its connection meanwhile. */
+/* For the slot's deadline, and meanwhile to look at its connection and for a standstill. */
 static void wake_for(rc_connection *l, const rc_slot *s)
 {
-    uint64_t look = l->wire->forgets ? rc_after_ms(LOOK_MS) : UINT64_MAX;
+    uint64_t look = rc_after_ms(LOOK_MS);
     wake_at(l, s->until_ns < look ? s->until_ns : look);
+}
+
+/* ---- time in which this process stood still ---- */
+/* By how much the timer is late, if that is so much that this process was stopped, or got no processor. */
+static uint64_t stands_still(const rc_connection *l, uint64_t now)
+{
+    const uint64_t since = l->timer_ns < l->begun_ns ? l->begun_ns : l->timer_ns;
+    return since < now && now - since >= STOOD_STILL_MS * RC_NS_PER_MS ? now - since : 0;
+}
+
+/* A daemon may have come back, or have answered, while this process stood still: nothing has run out meanwhile. */
+static void put_off(rc_connection *l, uint64_t ns)
+{
+    atomic_fetch_add_explicit(&l->stood_ns, ns, memory_order_relaxed);
+    if (l->state == GREETING)
+        l->due_ns += ns;
+    for (rc_slot *s = l->slots; s; s = s->next)
+        if (s->state != REST && s->state != PAUSING && !s->cancelled)
+            s->until_ns += ns;
+}
+
+static bool has_waiting(const rc_connection *l)
+{
+    for (const rc_slot *s = l->slots; s; s = s->next)
+        if (s->state != REST)
+            return true;
+    return false;
+}
+
+/* A slot begins to wait: the others may have waited through a standstill that the timer has not noticed yet. */
+static void begin_to_wait(rc_connection *l)
+{
+    const uint64_t now = rc_now_ns(), stood_ns = stands_still(l, now);
+    if (stood_ns && has_waiting(l))
+        put_off(l, stood_ns);
+    l->begun_ns = now;
 }
 
 /* ---- slots end ---- */
@@ -461,13 +497,6 @@ static void look_at_slots(rc_connection *l, uint64_t now, rc_slot **ended)
     }
 }
 
-/* By how much the timer is late, if that is so much that this process was stopped, or got no processor. */
-static uint64_t stands_still(const rc_connection *l, uint64_t now)
-{
-    const uint64_t since = l->timer_ns < l->begun_ns ? l->begun_ns : l->timer_ns;
-    return since < now && now - since >= STOOD_STILL_MS * RC_NS_PER_MS ? now - since : 0;
-}
-
 uint64_t rc_connection_stood_ns(rc_connection *l, bool until_now)
 {
     uint64_t ns = atomic_load_explicit(&l->stood_ns, memory_order_relaxed);
@@ -477,17 +506,6 @@ uint64_t rc_connection_stood_ns(rc_connection *l, bool until_now)
     ns = atomic_load_explicit(&l->stood_ns, memory_order_relaxed) + stands_still(l, rc_now_ns());
     pthread_mutex_unlock(&l->lock);
     return ns;
-}
-
-/* A daemon may have come back, or have answered, while this process stood still: nothing has run out meanwhile. */
-static void put_off(rc_connection *l, uint64_t ns)
-{
-    atomic_fetch_add_explicit(&l->stood_ns, ns, memory_order_relaxed);
-    if (l->state == GREETING)
-        l->due_ns += ns;
-    for (rc_slot *s = l->slots; s; s = s->next)
-        if (s->state != REST && s->state != PAUSING && !s->cancelled)
-            s->until_ns += ns;
 }
 
 static void connection_on_time(void *arg)
@@ -696,8 +714,8 @@ static bool begin(rc_slot *s, slot_state state, uint32_t ms)
 {
     if (s->cancelled)
         return false;
+    begin_to_wait(s->link);
     s->state = state;
-    s->link->begun_ns = rc_now_ns();
     s->until_ns = s->link->begun_ns + ms * RC_NS_PER_MS;
     wake_for(s->link, s);
     return true;
