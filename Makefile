@@ -106,25 +106,13 @@ $(foreach knob,SYSTEMD CURSES ZLIB ZSTD JANSSON HDF5,$(if $(filter-out auto yes 
 ifneq ($(filter-out address$(comma)undefined thread,$(SANITIZE)),)
   $(error SANITIZE must be 'address,undefined' or 'thread', not '$(SANITIZE)')
 endif
-ifeq ($(SYSTEMD),auto)
-  override SYSTEMD := $(if $(filter 1,$(PORTABLE)),no,$(shell pkg-config --exists libsystemd 2>/dev/null && echo yes || echo no))
+# What is looked for is used; a portable build leaves out what cannot be linked statically.
+define look_for
+ifeq ($$($(1)),auto)
+  override $(1) := $$(if $$(filter 1$(1),$$(PORTABLE)SYSTEMD $$(PORTABLE)HDF5),no,$$(shell pkg-config --exists $(2) 2>/dev/null && echo yes || echo no))
 endif
-ifeq ($(CURSES),auto)
-  override CURSES := $(shell pkg-config --exists ncursesw 2>/dev/null && echo yes || echo no)
-endif
-
-ifeq ($(ZLIB),auto)
-  override ZLIB := $(shell pkg-config --exists zlib 2>/dev/null && echo yes || echo no)
-endif
-ifeq ($(ZSTD),auto)
-  override ZSTD := $(shell pkg-config --exists libzstd 2>/dev/null && echo yes || echo no)
-endif
-ifeq ($(JANSSON),auto)
-  override JANSSON := $(shell pkg-config --exists jansson 2>/dev/null && echo yes || echo no)
-endif
-ifeq ($(HDF5),auto)
-  override HDF5 := $(if $(filter 1,$(PORTABLE)),no,$(shell pkg-config --exists hdf5 2>/dev/null && echo yes || echo no))
-endif
+endef
+$(foreach k,SYSTEMD:libsystemd CURSES:ncursesw ZLIB:zlib ZSTD:libzstd JANSSON:jansson HDF5:hdf5,$(eval $(call look_for,$(firstword $(subst :, ,$k)),$(lastword $(subst :, ,$k)))))
 
 # What $(CC) makes code for, as x86_64-linux-gnu or aarch64-linux-gnu.
 MACHINE := $(shell $(CC) -dumpmachine)
@@ -224,6 +212,9 @@ say:
 build/bin:
 	@$(if $(SANITIZE)$(filter 1,$(PORTABLE) $(DEBUG))$(filter-out build/$(VARIANT),$(B)),:,mkdir -p build && ln -sfn $(VARIANT)/bin build/bin && ln -sfn $(VARIANT)/lib build/lib)
 
+# The first line of a recipe that makes a file: what is done, with what
+begin = @mkdir -p $(@D)$(if $(Q), && printf '  %-5s %s\n' $(1) '$(2)')
+
 # A change of flags rebuilds: these files change when they do. Kernels compile for minutes, so they have a file of their own
 # and see no flag that they do not need. Each has the flags of all objects, so it takes them here: what is added for some targets
 # below would hold for what these targets need, too.
@@ -240,8 +231,7 @@ $(B)/flags $(B)/nvcc-flags $(B)/cccl-flags $(B)/unit-names: force
 $(PROTO_O) $(KERNEL_O) $(call obj,$(wildcard client/state*.c)): CFLAGS += -Wswitch-enum
 
 $(B)/%.c.o: %.c $(B)/flags
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  CC    $<")
+	$(call begin,CC,$<)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 SIMD_FLAGS_baseline :=
@@ -249,13 +239,11 @@ SIMD_FLAGS_neon     :=
 SIMD_FLAGS_avx2     := -mavx2 -mfma -mf16c -mbmi2 -mtune=haswell
 SIMD_FLAGS_avx512   := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -mavx2 -mfma -mf16c -mbmi2 -mprefer-vector-width=512 -mtune=icelake-server
 $(SIMD_O): $(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  CC    $< ($*)")
+	$(call begin,CC,$< ($*))
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(OPT_SIMD) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@
 
 $(B)/%.cu.o: %.cu $(B)/nvcc-flags
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  NVCC  $<")
+	$(call begin,NVCC,$<)
 	$(Q)$(NVCC_ALL) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
 define part_rule
@@ -267,13 +255,11 @@ endef
 $(foreach p,$(CU_PARTS),$(eval $(call part_rule,$(p))))
 
 $(B)/bin/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
 
 $(B)/lib/libreduce.a: $(CLIENT_O) $(STATE_O) $(PROTO_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  AR    $@")
+	$(call begin,AR,$@)
 	$(Q)rm -f $@; $(AR) rcs $@ $^
 
 # Always with the shared nng: Debian's static one is not position-independent. Portable programs link libreduce.a; a portable
@@ -281,16 +267,14 @@ $(B)/lib/libreduce.a: $(CLIENT_O) $(STATE_O) $(PROTO_O)
 BESIDE := $(if $(filter 1,$(PORTABLE)),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN')
 # It stays loaded after a dlclose (nodelete): a thread of kernels/cpu/threads/here.c may still be on its way out then.
 $(B)/lib/libreduce.so: $(CLIENT_O) $(STATE_O) $(PROTO_O) client/libreduce.map
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libreduce.so.0 -Wl,-z,nodelete -Wl,--version-script=client/libreduce.map \
 	  $(CLIENT_O) $(STATE_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
 	$(if $(BESIDE),$(Q)rm -f $(@D)/libnng.* $(@D)/libmbed*; cp $$(ldd $@.$(VERSION) | awk '/libnng|libmbed/ { print $$3 }') $(@D))
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 
 $(B)/bin/reducectl: $(CTL_O) $(B)/lib/libreduce.a
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) $(LIBS_CTL) -o $@
 
 # The pages of the rungs as text, for `reducectl ladder --explain`
@@ -327,8 +311,7 @@ $(B)/daemon/telemetry/page.c.o: $(B)/daemon/telemetry/page.c daemon/telemetry/pa
 CFLAGS_HDF5 := $(if $(filter yes,$(HDF5)),$(patsubst -I%,-isystem %,$(shell pkg-config --cflags hdf5)))
 $(HDF5_O) $(patsubst %,$(B)/headers/%.ok,$(wildcard client/ctl/hdf5/*.h)): CPPFLAGS += $(CFLAGS_HDF5)
 $(B)/bin/reducectl-hdf5: $(HDF5_O) $(B)/client/names.c.o $(PROTO_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(HDF5_STATIC) -lm -o $@ 2>/dev/null || $(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_HDF5) -lm -o $@
 
 $(NESTED_O): NVCC_ALL += -rdc=true
@@ -339,8 +322,7 @@ $(B)/kernels/ladder/device_link.o: $(NESTED_O)
 # `reducectl ladder` runs it: a program of its own, so that reducectl needs no CUDA. CUB wants a bit of C++'s library.
 LADDER_LINK := $(LADDER_O) $(if $(LADDER_CU),$(B)/kernels/ladder/device_link.o $(KERNEL_O) $(PROTO_O))
 $(B)/bin/reducectl-ladder: $(LADDER_LINK)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(if $(LADDER_CU),$(CXX) -static-libstdc++ -static-libgcc,$(CC) $(CFLAGS)) $(LDFLAGS) $^ \
 	  $(if $(LADDER_CU),-L$(CUDA_HOME)/lib64 -lcudadevrt) $(LIBS_CUDA) -lm -o $@
 
@@ -350,8 +332,7 @@ $(B)/tests/units: $(UNIT_ONE:%=$(B)/tests/unit/%.c.o) $(B)/tests/unit/main.c.o $
 $(filter-out %/test_ladder,$(UNIT_APART:%=$(B)/tests/%)): $(B)/tests/%: $(B)/tests/unit/%.c.o $(UNIT_PARTS)
 $(B)/tests/test_ladder: $(B)/tests/unit/test_ladder.c.o $(call obj,$(filter-out %/main.c %/no_gpu.c,$(LADDER_C)))
 $(B)/tests/units $(UNIT_APART:%=$(B)/tests/%):
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -lcmocka $(LIBS_CUDA) $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) $(LIBS_CTL) -o $@
 
 $(UNIT_ONE:%=$(B)/tests/%): $(B)/tests/units
@@ -371,13 +352,11 @@ SIMT_O     := $(patsubst %,$(SIMT_B)/%.o,$(SIMT_CU) tests/simt/simt.cu tests/fau
 
 # nvcc warns of the same sources
 $(SIMT_B)/%.cu.o: %.cu $(B)/flags
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  SIMT  $<")
+	$(call begin,SIMT,$<)
 	$(Q)$(CXX) -x c++ -std=c++17 -include tests/simt/simt.cuh $(SIMT_FLAGS) -fno-strict-aliasing -w -MMD -MP -c $< -o $@
 
 $(SIMT_B)/%.c.o: %.c $(B)/flags
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  SIMT  $<")
+	$(call begin,SIMT,$<)
 	$(Q)$(CC) -std=c11 $(SIMT_FLAGS) -MMD -MP -c $< -o $@
 
 $(SIMT_B)/check_engine: $(SIMT_O) $(B)/tests/gpu/check_engine.c.o $(call obj,$(KERNEL_C) $(filter-out $(SIMT_CU),$(KERNEL_CU))) $(SIMD_O) $(PROTO_O)
@@ -406,20 +385,17 @@ unit-tests: $(UNIT:%=$(B)/tests/%) $(if $(SIMT),$(SIMT_B)/check_engine $(SIMT_B)
 
 # A client of nng's own REQ socket
 $(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) -o $@
 
 # A daemon whose device is made of memory, for tests of data on a device
 $(B)/tests/reduced-device: $(B)/tests/device/device.c.o $(DAEMON_O) $(call obj,$(KERNEL_C)) $(SIMD_O) $(PROTO_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
 
 # ... and a driver that says how warm it is
 $(B)/tests/driver/libcuda.so.1: tests/device/nvml.c $(B)/flags
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CPPFLAGS) -std=c11 -O1 $(WARN) -fPIC -shared $< -o $@
 	$(Q)ln -sf libcuda.so.1 $(@D)/libnvidia-ml.so.1
 
@@ -431,18 +407,15 @@ fault-tools: $(B)/faults/reduced $(B)/faults/client $(if $(filter yes,$(CUDA)),$
 FAULT_CUDART := $(if $(filter yes,$(CUDA)),$(B)/tests/faults/cudart.c.o)
 
 $(B)/faults/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O) $(B)/tests/faults/wrap.c.o $(FAULT_CUDART)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
 
 $(B)/faults/client: $(B)/tests/faults/client.c.o $(B)/tests/faults/wrap.c.o $(CLIENT_O) $(STATE_O) $(PROTO_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
 
 $(B)/faults/cuda: $(B)/tests/faults/cuda.c.o $(FAULT_CUDART) $(B)/tests/faults/wrap.c.o $(KERNEL_O) $(PROTO_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(FAULT_WRAP) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
 
 # The CUDA engine's runtime on several devices made of memory, with kernels that compute: in a walk, and in a daemon
@@ -453,8 +426,7 @@ $(B)/faults/devices: $(B)/tests/faults/devices.c.o $(DEVICES_O)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_NNG) $(LIBS_UV) -o $@
 
 $(B)/faults/reduced-devices: $(B)/tests/device/cues.c.o $(DAEMON_O) $(DEVICES_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) -o $@
 $(B)/tests/faults/cuda.c.o $(B)/tests/faults/devices.c.o $(B)/tests/faults/cudart.c.o: CPPFLAGS += -isystem $(CUDA_HOME)/include
 
@@ -476,19 +448,16 @@ $(B)/fuzz/replay_records: $(call obj,$(FUZZ_LADDER))
 # clang's objects, with the sanitizers: every fuzzer links them all.
 FUZZ_FLAGS := -std=c11 -O1 -g -Wall -Wextra $(FP) -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined
 $(B)/fuzz/objects/%.o: % $(B)/flags
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  CLANG $<")
+	$(call begin,CLANG,$<)
 	$(Q)$(CLANG) $(CPPFLAGS) $(FUZZ_FLAGS) -MMD -MP -c $< -o $@
 
 # Nothing but glibc's libraries are shared, so that they can be carried to a machine with more cores.
 $(B)/fuzz/fuzz_%: $(B)/fuzz/objects/tests/fuzz/fuzz_%.c.o $(FUZZ_SRC:%=$(B)/fuzz/objects/%.o) $(SIMD_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  FUZZ  $@")
+	$(call begin,FUZZ,$@)
 	$(Q)$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer $^ -static-libstdc++ -static-libgcc -Wl,-Bstatic -linih $(LIBS_FILES) -Wl,-Bdynamic -lm -o $@
 
 $(B)/fuzz/replay_%: $(B)/tests/fuzz/replay.c.o $(B)/tests/fuzz/fuzz_%.c.o $(call obj,$(FUZZ_SRC)) $(SIMD_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -linih $(LIBS_FILES) -lm -o $@
 
 fuzz: $(FUZZ) ## run each fuzzer for MINUTES of processor time; inputs and findings go to build/fuzz-corpus/
@@ -555,25 +524,21 @@ gpu-tools: $(GPU_TOOLS) $(B)/bench/host $(B)/bench/load $(B)/gpu/break.so
 
 # Breaks a device of a daemon: see there
 $(B)/gpu/break.so: tests/gpu/break.c $(B)/flags
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -shared $< -ldl -o $@
 
 $(B)/gpu/check_engine: $(B)/tests/gpu/check_engine.c.o $(KERNEL_O) $(PROTO_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
 
 # The example for reduce_device
 $(B)/gpu/device: tests/gpu/device.c $(B)/lib/libreduce.a $(B)/flags
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.a,$^) \
 	  $(LIBS_CUDA) $(LIBS_NNG) -o $@
 
 $(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu,$(call in_parts,$(KERNEL_CU)))) $(PROTO_O)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
 
 $(B)/tests/gpu/cub_peer.cu.o: private NVCC_ALL += $(if $(CCCL),-I$(CCCL))
@@ -609,20 +574,17 @@ test-gpu: all ladder gpu-tools ## on a GPU: CPU against CUDA bit for bit, comput
 	@B=$(B) tests/gpu/run.sh
 
 $(B)/bench/%: tests/bench/%.c $(B)/lib/libreduce.a $(B)/flags
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.a,$^) $(LIBS_NNG) -o $@
 
 # The CPU engine alone
 $(B)/bench/bench_cpu: tests/bench/bench_cpu.c $(KERNEL_O) $(PROTO_O) $(B)/flags
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(filter %.c %.o,$^) $(LIBS_CUDA) -lm -o $@
 
 # cudaMemcpy and CUB in one process, as a peer
 $(B)/bench/host_cuda: $(call obj,tests/bench/host_cuda.cu tests/gpu/cub_peer.cu)
-	@mkdir -p $(@D)
-	@$(if $(Q),echo "  LINK  $@")
+	$(call begin,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
 
 BENCH_TOOLS := $(patsubst tests/bench/%.c,$(B)/bench/%,$(wildcard tests/bench/*.c)) \

@@ -7,7 +7,7 @@
  *   hello.c      how a session begins                      client.c     the client itself
  *   open.c       open and close                            discover.c, autostart.c  which daemon
  *   query.c      ping, info, query                         spec.c       what to reduce, checked
- *   message.c    requests as bytes                         gpus.c       the daemon's GPUs
+ *   message.c    what the ranks of a reduction exchange    gpus.c       the daemon's GPUs
  *   job.c        a reduction of any size, as it goes       tiling.c     how it is cut into messages
  *   submit.c     reduce_run, reduce_submit and kin         simple.c     reduce_simple
  *   state.c      partial states without a daemon           state_words.c  states as words of plain sums
