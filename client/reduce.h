@@ -817,8 +817,8 @@ int reduce_put_file(reduce_client *c, const char *name, int dtype, int fd, uint6
 #define REDUCE_REST UINT64_MAX
 
 /* reduce_run on `bytes` bytes (REDUCE_REST: all) from byte `offset` of resident data; spec.dtype is their type and `offset` a
- * multiple of its size. Masks, offsets and states are not possible. More than 4 MiB of results of columns, or of rows of
- * several planes, need a daemon that has no GPU and shares memory with the caller. Errors: those of reduce_run;
+ * multiple of its size. Masks, offsets and states are not possible. Results of columns, or of rows of several planes, may
+ * have more than 4 MiB. That needs a daemon without a GPU, on this machine. Errors: those of reduce_run;
  * REDUCE_E_BAD_HANDLE (no data of this name), REDUCE_E_TYPE (they are of another type), REDUCE_E_SHAPE, REDUCE_E_TOO_LARGE
  * (columns, rows). */
 int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,

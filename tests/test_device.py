@@ -160,7 +160,7 @@ def test_masks_that_lie(device, allocate, scratch):
         refused("BAD_HANDLE", "mask", c.reduce_at, "sum", "f32", one, 0, 4000, mask=bytes(1000))
         refused("BAD_HANDLE", "offsets", c.reduce_at, "sum", "f32", one, 0, 4000, offsets=[0, 1000])
         refused("TYPE", "result", c.reduce_at, "sum", "f32", one, 0, 4000, parts=[result_at(arena, 0, 8)])
-        refused("SHAPE", "data", c.call, REDUCE_AT, spec("sum", "f32", row_len=1000, flags=MASK) + struct.pack("<QQQQ", one, 0, 4000, two))
+        refused("SHAPE", "data", c.call, REDUCE_AT, spec("sum", "f32", row_len=800, flags=MASK) + struct.pack("<QQQQ", one, 0, 4000, two))
         side.drop(two)
         side.device(b.handle)  # which is answered after the drop was taken
         refused("BAD_HANDLE", "mask", ask, one, two)
@@ -184,12 +184,11 @@ def test_a_mask_is_dropped_in_use(device, allocate):
     daemon = device()
     n = 2 * MIB
     a, mask = allocate(struct.pack("<f", 1.5) * n), allocate(b"\1" * n)
-    body = spec("sum", "f32", row_len=n, flags=MASK)
     with daemon.connect() as c, Side(c) as side:
         elements, size = side.device(a.handle)
         for _ in range(30):
             handle, _ = side.device(mask.handle)
-            drop_in_use(c, side, handle, body + struct.pack("<QQQQQ", elements, 0, size, handle, 0), struct.pack("<d", 1.5 * n))
+            drop_in_use(c, side, handle, c.reduce_at_body("sum", "f32", elements, 0, size, mask_at=(handle, 0)), struct.pack("<d", 1.5 * n))
     settle(daemon)
 
 
@@ -505,7 +504,7 @@ def test_libreduce_takes_a_mask_of_another_allocation(device, allocate, scratch,
         want = lib.run_at(op, dtype, ctypes.addressof(memory), len(data), mask=mask, **kw)[0]
         got, result = lib.device_masked(op, dtype, a.handle, 0, len(data), m.handle, 3, **kw)
         assert got == want and result.path == PATH_DEVICE and result.count == n
-        for call, code, field in ((lambda: lib.device_masked(op, dtype, a.handle, 0, len(data), m.handle, 4, **kw), "SHAPE", "offset"),
+        for call, code, field in ((lambda: lib.device_masked(op, dtype, a.handle, 0, len(data), m.handle, 4, **kw), "SHAPE", "mask"),
                                   (lambda: lib.device_masked(op, dtype, a.handle, 0, len(data), None, 0, **kw), "ARGUMENT", "mask_handle"),
                                   (lambda: lib.device_masked(op, dtype, None, 0, len(data), m.handle, 0, **kw), "ARGUMENT", "handle"),
                                   (lambda: lib.device_masked(op, dtype, a.handle, 0, len(data), bytes(64), 0, **kw), "BAD_HANDLE", "handle"),

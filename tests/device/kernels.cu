@@ -22,8 +22,11 @@ u32 compute(rk_task *t)
 void run_chain(const ChainTask &c)
 {
     rk_task t = {};
+    rp_parts beside = {};
+    beside.mask = c.mask;
     t.spec = c.spec;
     t.data = c.data;
+    t.beside = &beside;
     t.base = c.base;
     t.cells = c.cells;
     const u32 fault = compute(&t);
