@@ -1,4 +1,4 @@
-/* Lines of a task as the files of this folder share them: lines.c (the table of routes; rows), columns.c and gathered.c. */
+/* Lines of a task as the files of this folder share them: lines.c (the table of routes; rows), column_lines.c and gathered.c. */
 #ifndef RK_CPU_VIEW_H
 #define RK_CPU_VIEW_H
 

@@ -1,4 +1,4 @@
-#include "kernels/cpu/columns.h"
+#include "kernels/cpu/column_lines.h"
 
 #include "kernels/cpu/loops/sums/add_to_limbs.h"
 

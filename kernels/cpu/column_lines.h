@@ -1,6 +1,6 @@
 /* Columns, joined to the states of each: row by row where that is exact, else turned to contiguous elements. */
-#ifndef RK_CPU_COLUMNS_H
-#define RK_CPU_COLUMNS_H
+#ifndef RK_CPU_COLUMN_LINES_H
+#define RK_CPU_COLUMN_LINES_H
 
 #include "kernels/cpu/view.h"
 
