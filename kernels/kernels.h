@@ -133,6 +133,7 @@ typedef struct rk_task {
     uint64_t start_ns;            /* CLOCK_MONOTONIC when the engine began it */
     uint64_t copy_ns, compute_ns; /* of a batch: each task has the time of all */
     unsigned batch;               /* RK_BATCHED: tasks that shared the launch, this one included */
+    const char *route;            /* how it was reduced: a name from the table in kernels/cpu/lines.c. Never freed */
     /* the engine's */
     struct rk_task *next;
     void *impl;

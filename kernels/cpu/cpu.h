@@ -16,6 +16,13 @@ void rk_cpu_name(char *out, size_t cap);
  * are written. */
 int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, uint64_t *bad_row, rk_state *bad_state);
 
+/* The same for all lines; sets the route. */
+int rk_cpu_all_lines(const rk_simd *simd, rk_task *t, uint64_t *bad_row, rk_state *bad_state);
+
+/* The name of the route (the table in lines.c) that all lines of a task take together. Only the spec is looked at, and where
+ * `data` is. */
+const char *rk_cpu_route(const rk_simd *simd, const rk_task *t);
+
 /* Reduce elements [from, from + n) of one row or segment to a state. */
 void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s);
 

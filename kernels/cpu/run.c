@@ -8,13 +8,14 @@ void rk_cpu_begin(rk_task *t)
     t->backend = RP_BACKEND_CPU;
     t->route = NULL;
     t->fault.code = RP_OK;
+    t->route = NULL;
 }
 
 static void run_lines(rk_task *t)
 {
     uint64_t bad_row;
     rk_state bad_state;
-    int code = rk_cpu_lines(rk_simd_best(), t, 0, rp_results(&t->spec), &bad_row, &bad_state);
+    int code = rk_cpu_all_lines(rk_simd_best(), t, &bad_row, &bad_state);
     if (code != RP_OK)
         rk_row_fault(t, bad_row, code, &bad_state);
 }

@@ -85,11 +85,16 @@ static void run_rows(const direct *d, uint64_t first, uint64_t rows)
     }
 }
 
-bool rk_cpu_direct(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, rk_rest_fn *rest, void *arg)
+bool rk_cpu_is_direct(const rk_simd *simd, const rp_spec *s, uint64_t lines)
 {
-    const rp_spec *s = &t->spec;
     const bool columns = s->flags & RP_COLUMNS;
     const uint64_t elements = columns ? s->rows : s->row_len, beside = columns && s->row_len < lines ? s->row_len : lines;
+    return beside >= LEAST_LINES && elements >= 1 && elements <= (columns ? RK_LOT_ROWS : TURNED_ROW) && loop_for(simd, s);
+}
+
+void rk_cpu_direct(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, rk_rest_fn *rest, void *arg)
+{
+    const rp_spec *s = &t->spec;
     const direct d = {.simd = simd,
                       .spec = s,
                       .elements = rp_spec_parts(s, t->data, t->beside).elements,
@@ -99,11 +104,8 @@ bool rk_cpu_direct(const rk_simd *simd, const rk_task *t, uint64_t first, uint64
                       .run = loop_for(simd, s),
                       .rest = rest,
                       .arg = arg};
-    if (!d.run || beside < LEAST_LINES || elements < 1 || elements > (columns ? RK_LOT_ROWS : TURNED_ROW))
-        return false;
-    if (columns)
+    if (s->flags & RP_COLUMNS)
         run_columns(&d, first, lines);
     else
         run_rows(&d, first, lines);
-    return true;
 }

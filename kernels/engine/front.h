@@ -1,5 +1,5 @@
 /* Inside kernels/: the engine as its front's files share it: open_devices.c, engine.c (tasks, health, counters),
- * feed.c (tasks in parts) and placement.c (memory). */
+ * in_parts.c (feeds) and placement.c (memory). */
 #ifndef RK_FRONT_H
 #define RK_FRONT_H
 

@@ -289,6 +289,7 @@ static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static void note_times(rk_task *t, const rk_task *p)
 {
     t->backend = p->backend;
+    t->route = p->route;
     t->start_ns = t->start_ns ? least(t->start_ns, p->start_ns) : p->start_ns;
     t->copy_ns = most(t->copy_ns, p->copy_ns);
     t->compute_ns = most(t->compute_ns, p->compute_ns);

@@ -51,6 +51,7 @@ rk_feed *rk_feed_open(rk_engine *e, rk_task *t)
     pthread_mutex_init(&x->lock, NULL);
     t->device = (uint8_t)rk_device_number(x->device);
     rk_cpu_begin(t);
+    t->route = rk_cpu_route(rk_simd_best(), t);
     t->compute_ns = 0;
     return x;
 }
