@@ -2,7 +2,7 @@
 // finish on the device.
 #pragma once
 
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/cuda_device.h"
 
 namespace rk {
 

@@ -95,10 +95,10 @@ cudaError_t join_runs(const Asked &q, const FinishArgs &a, const RunStates &r, c
 rp_spec simplest(rp_spec s);
 
 // Are whole blocks, or blocks of several rows, better than what walks along lines? `walked`: the walk keeps its sums in
-// registers. (blocks.cu)
+// registers. (row_blocks.cu)
 bool suits_blocks(const Asked &q, bool walked);
 
-// Segments above q.longest, if there are any, each like rows. (blocks.cu)
+// Segments above q.longest, if there are any, each like rows. (row_blocks.cu)
 cudaError_t launch_long_segments(const Asked &q);
 
 // Each route's condition and its launch

@@ -1,7 +1,7 @@
 // Small tasks that share a launch: the device's side of kernels/engine/batch.c.
 #pragma once
 
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "kernels/engine/engine.h"
 
 namespace rk {

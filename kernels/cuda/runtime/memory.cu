@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/cuda_device.h"
 
 namespace rk {
 namespace {

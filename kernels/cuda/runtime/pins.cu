@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/cuda_device.h"
 #include "kernels/kernels.h"
 
 namespace rk {

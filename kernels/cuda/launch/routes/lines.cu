@@ -1,5 +1,5 @@
-// Rows and segments, and columns that no route of columns.cu takes, by walking along them: by near sums and products, by sums
-// of floats in a few doubles, by the operation's own walker, by states.
+// Rows and segments, and columns that no route of all_columns.cu takes, by walking along them: by near sums and products, by
+// sums of floats in a few doubles, by the operation's own walker, by states.
 #include "kernels/cuda/launch/routes/walk.h"
 #include "kernels/cuda/launch/tuning.h"
 #include "kernels/cuda/ops/registry.h"

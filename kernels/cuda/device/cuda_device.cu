@@ -1,4 +1,4 @@
-#include "kernels/cuda/device/device.h"
+#include "kernels/cuda/device/cuda_device.h"
 
 #include <cstdio>
 
