@@ -1,8 +1,9 @@
 /* Tagged parts of requests: companions, parameters, the place of the results, a stride. */
+#include "proto/tagged.h"
+
 #include <string.h>
 
 #include "proto/bytes.h"
-#include "proto/codec.h"
 
 enum { MOST_EXPONENT = 400 }; /* of a decimal: doubles end before that */
 
@@ -99,7 +100,10 @@ size_t rp_put_tagged(uint8_t *out, const rp_tagged *t)
     }
     if (t->apart) {
         n += put_head(out + n, (head){.tag = RP_TAG_RESULT, .len = RP_RESULT_AT_SIZE});
-        n += rp_put_place(out + n, &t->result);
+        put64(out + n, t->result.handle);
+        put64(out + n + 8, t->result.offset);
+        put64(out + n + 16, t->result.length);
+        n += RP_RESULT_AT_SIZE;
     }
     if (t->stride) {
         n += put_head(out + n, (head){.tag = RP_TAG_STRIDE, .len = RP_STRIDE_SIZE});

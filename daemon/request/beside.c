@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/request/source.h"
 #include "daemon/state/resident.h"
 
 static const char *name_of(int role) { return rp_role_name(role); }
@@ -188,8 +187,7 @@ rp_err rd_beside_open(rd_request *r, const rp_tagged *t, const rp_at *at, const 
     }
     r->beside = b;
     r->job.task.beside = &b->parts;
-    if (!r->release)
-        r->release = rd_source_release;
+    r->results = b->cells;
     return RP_OK;
 }
 

@@ -32,7 +32,7 @@ static rp_err enqueue(rd_requests *q, rd_request *r, rp_fault *f)
         return err;
     rd_tally_op(&q->stats->tally, t->spec.op);
     r->job.done = on_reduce_done;
-    t->cells = r->beside && r->beside->cells ? r->beside->cells : r->reply + RP_RESULT_SIZE;
+    t->cells = r->results ? r->results : r->reply + RP_RESULT_SIZE;
     rd_wait(q, r);
     rd_schedule(q, r);
     return RP_OK;
@@ -40,7 +40,7 @@ static rp_err enqueue(rd_requests *q, rd_request *r, rp_fault *f)
 
 rp_err rd_on_reduce(rd_requests *q, rd_request *r, rp_fault *f)
 {
-    rp_err err = rd_read_task(r, f);
+    rp_err err = rp_has_tagged(r->body, r->body_len) ? rd_source_read_message(r, f) : rd_read_task(r, f);
     return err ? err : enqueue(q, r, f);
 }
 

@@ -2,7 +2,6 @@
 
 #include "daemon/base/clock.h"
 #include "daemon/base/log.h"
-#include "daemon/request/beside.h"
 #include "daemon/request/record.h"
 #include "daemon/request/session_list.h"
 
@@ -72,7 +71,7 @@ static size_t put_result(rd_request *r, const rp_spec *spec, uint64_t count)
 {
     rp_result x = rd_result_of(r, spec, count);
     rp_put_result(r->reply, &x);
-    return RP_RESULT_SIZE + (r->beside && r->beside->cells ? 0 : x.cells * x.cell_size);
+    return RP_RESULT_SIZE + (r->results ? 0 : x.cells * x.cell_size);
 }
 
 /* The session is released before the reply is sent. Otherwise the client could send its next request before the call returns,

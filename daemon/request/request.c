@@ -5,7 +5,6 @@
 #include <inttypes.h>
 
 #include "daemon/base/clock.h"
-#include "daemon/request/beside.h"
 #include "daemon/state/stream.h"
 
 void rd_request_begin(rd_request *r, struct rd_requests *all)
@@ -18,6 +17,7 @@ void rd_request_begin(rd_request *r, struct rd_requests *all)
     r->stream = NULL;
     r->handle = NULL;
     r->beside = NULL;
+    r->results = NULL;
     r->resident = NULL;
     r->spread = false;
     r->held = false;
@@ -59,8 +59,7 @@ rp_err rd_no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "reply", 0, "
 
 rp_err rd_make_room(rd_request *r, const rp_spec *spec, rp_fault *f)
 {
-    const bool apart = r->beside && r->beside->cells;
-    r->reply = rd_exchange_reply(&r->exchange, RP_RESULT_SIZE + (apart ? 0 : rp_results(spec) * rp_cell_size(spec)));
+    r->reply = rd_exchange_reply(&r->exchange, RP_RESULT_SIZE + (r->results ? 0 : rp_results(spec) * rp_cell_size(spec)));
     return r->reply ? RP_OK : rd_no_memory(f);
 }
 
@@ -106,42 +105,20 @@ rp_err rd_check_spec(const rd_request *r, rp_spec *spec, bool large, rp_fault *f
 
 /* ---- REDUCE ---- */
 
-/* Set the task's data; the companions of the flags `apart` are elsewhere. */
-static rp_err set_data(rd_request *r, size_t before, uint32_t apart, rp_fault *f)
-{
-    rk_task *t = &r->job.task;
-    t->data = r->body + before;
-    t->bytes = r->body_len - before;
-    rp_err err = rp_spec_match(&t->spec, apart, t->bytes, f);
-    if (!err && (t->spec.flags & ~apart & RP_OFFSETS))
-        err = rp_offsets_check(&t->spec, rp_spec_parts(&t->spec, t->data, NULL).offsets, f);
-    return err;
-}
-
-/* The same for a spec with tagged parts, which is not checked. */
-static rp_err read_tagged(rd_request *r, rp_fault *f)
-{
-    rp_spec *spec = &r->job.task.spec;
-    rp_tagged t;
-    rp_err err = rp_get_tagged(r->body + RP_SPEC_SIZE, r->body_len - RP_SPEC_SIZE, spec->tagged_len, &t, f);
-    if (!err)
-        err = rd_check_spec(r, spec, t.apart, f);
-    if (!err)
-        err = rp_tagged_check(spec, &t, false, f);
-    if (!err)
-        err = set_data(r, RP_SPEC_SIZE + spec->tagged_len, rp_tagged_flags(&t), f);
-    return err ? err : rd_beside_open(r, &t, NULL, NULL, 0, f);
-}
-
 rp_err rd_read_task(rd_request *r, rp_fault *f)
 {
+    rk_task *t = &r->job.task;
     r->path = RP_PATH_INLINE;
-    r->job.task = (rk_task){0};
-    rp_spec *spec = &r->job.task.spec;
-    rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
-    if (!err && spec->tagged_len)
-        return read_tagged(r, f);
+    *t = (rk_task){0};
+    rp_err err = rp_get_spec(r->body, r->body_len, &t->spec, f);
     if (!err)
-        err = rd_check_spec(r, spec, false, f);
-    return err ? err : set_data(r, RP_SPEC_SIZE, 0, f);
+        err = rd_check_spec(r, &t->spec, false, f);
+    if (err)
+        return err;
+    t->data = r->body + RP_SPEC_SIZE;
+    t->bytes = r->body_len - RP_SPEC_SIZE;
+    err = rp_spec_match(&t->spec, 0, t->bytes, f);
+    if (!err && (t->spec.flags & RP_OFFSETS))
+        err = rp_offsets_check(&t->spec, rp_spec_parts(&t->spec, t->data, NULL).offsets, f);
+    return err;
 }

@@ -30,6 +30,7 @@ typedef struct rd_request {
     struct rd_stream *stream;              /* APPEND, FINISH */
     struct rd_handle *handle;              /* REDUCE_AT, WRITE_AT: held until the request ends */
     struct rd_beside *beside;              /* REDUCE, REDUCE_AT: companions and results that are elsewhere; NULL: none */
+    uint8_t *results;                      /* where its cells go; NULL: into the reply */
     bool held;                             /* it waits until devices are open (RD_LATER) */
     bool parked;                           /* REDUCE_AT, WRITE_AT: its user has all the buffers that it may have */
     struct rd_request *next_parked;        /* of the same user */
@@ -76,8 +77,8 @@ static inline void rd_request_release(rd_request *r)
 /* A new message: clear what an earlier request left in the exchange. */
 void rd_request_begin(rd_request *r, struct rd_requests *all);
 
-/* Fill the task of a REDUCE, except for its cells: spec and data are checked and set. With tagged parts only the loop may call
- * it. Errors: those of PROTOCOL.md's table that do not need the engine. */
+/* Fill the task of a REDUCE without tagged parts, except for its cells: spec and data are checked and set. Errors: those of
+ * PROTOCOL.md's table that do not need the engine. */
 rp_err rd_read_task(rd_request *r, rp_fault *f);
 
 /* What a handler returns instead of an error if the request needs a device and devices are still opening. The handler has

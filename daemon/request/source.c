@@ -95,6 +95,7 @@ void rd_source_release(rd_request *r)
     r->handle = NULL;
     r->resident = NULL;
     r->beside = NULL;
+    r->results = NULL;
     r->read.buffer = NULL;
     if (x)
         rd_handle_release(x);
@@ -182,4 +183,33 @@ rp_err rd_source_read(rd_request *r, bool loop, rp_fault *f)
     if (!beside && r->body_len == before)
         return RP_OK;
     return rd_beside_open(r, &t, &a, r->body + before, r->body_len - before, f);
+}
+
+rp_err rd_source_read_message(rd_request *r, rp_fault *f)
+{
+    rk_task *t = &r->job.task;
+    rp_tagged tagged;
+    r->path = RP_PATH_INLINE;
+    *t = (rk_task){0};
+    rp_err err = rp_get_spec(r->body, r->body_len, &t->spec, f);
+    const size_t before = RP_SPEC_SIZE + (size_t)t->spec.tagged_len;
+    if (!err)
+        err = rp_get_tagged(r->body + RP_SPEC_SIZE, r->body_len - RP_SPEC_SIZE, t->spec.tagged_len, &tagged, f);
+    if (!err)
+        err = rd_check_spec(r, &t->spec, tagged.apart, f);
+    if (!err)
+        err = rp_tagged_check(&t->spec, &tagged, false, f);
+    if (err)
+        return err;
+    const uint32_t apart = rp_tagged_flags(&tagged);
+    t->data = r->body + before;
+    t->bytes = r->body_len - before;
+    err = rp_spec_match(&t->spec, apart, t->bytes, f);
+    if (!err && (t->spec.flags & ~apart & RP_OFFSETS))
+        err = rp_offsets_check(&t->spec, rp_spec_parts(&t->spec, t->data, NULL).offsets, f);
+    if (!err)
+        err = rd_beside_open(r, &tagged, NULL, NULL, 0, f);
+    if (!err)
+        r->release = rd_source_release;
+    return err;
 }

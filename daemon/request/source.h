@@ -20,6 +20,9 @@ void rd_source_hold(rd_request *r, struct rd_resident *x);
  * that do not need the engine. */
 rp_err rd_source_read(rd_request *r, bool loop, rp_fault *f);
 
+/* The same of a REDUCE with tagged parts. The loop. */
+rp_err rd_source_read_message(rd_request *r, rp_fault *f);
+
 /* r->release of requests that hold nothing else: gives back handle, buffer and resident data. Any thread, unless the request
  * waited for a file. */
 void rd_source_release(rd_request *r);
