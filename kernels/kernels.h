@@ -172,8 +172,8 @@ void rk_work_end(rk_engine *e);
  *
  *     rk_feed_open -> rk_feed_add ... -> rk_feed_end
  *
- * A task with several short rows, segments, planes, too many columns, a mask or states has no feed, nor one that takes long, nor
- * any if the engine has a device. rk_takes_parts says so in advance, from the spec alone. */
+ * A task with several short rows, segments, planes, too many columns, a mask or states has no feed, nor one that takes long,
+ * nor any if the engine has a device. rk_takes_parts says so in advance, from the spec alone. */
 typedef struct rk_feed rk_feed;
 bool rk_takes_parts(rk_engine *e, const rk_task *t);
 
@@ -181,8 +181,8 @@ bool rk_takes_parts(rk_engine *e, const rk_task *t);
  * any more, or there is no memory. */
 rk_feed *rk_feed_open(rk_engine *e, rk_task *t);
 
-/* Reduce `n` elements, from element `from` of the task on. Parts of columns are whole rows and come in any order, from any number
- * of threads at once. Other parts come in order, one at a time. False: no memory; `f` has the fault. */
+/* Reduce `n` elements, from element `from` of the task on. Parts of columns are whole rows and come in any order, from any
+ * number of threads at once. Other parts come in order, one at a time. False: no memory; `f` has the fault. */
 bool rk_feed_add(rk_feed *x, const void *data, uint64_t from, uint64_t n, rp_fault *f);
 
 /* This thread adds no more for now: it joins states that others have left, which the end would have to do. Any thread. */

@@ -1,4 +1,4 @@
-/* Elements of a line that a mask keeps, or that a stride parts, gathered for the loops of simd.c, which take contiguous ones. */
+/* Elements of a line that a mask keeps, or that a stride parts, gathered: the loops of simd.c take contiguous ones. */
 #include "kernels/cpu/view.h"
 
 /* Counts the nonzero bytes of 8. */

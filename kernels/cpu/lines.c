@@ -1,4 +1,4 @@
-/* Lines of a task - rows, segments, columns - reduced on the calling thread, each task by the first route of a table that fits. */
+/* Lines of a task - rows, segments, columns - reduced on the calling thread, each by the first route of a table that fits. */
 #include "kernels/cpu/column_lines.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loops/sums/near.h"

@@ -1,4 +1,4 @@
-/* Lines of a task as the files of this folder share them: lines.c (the table of routes; rows), column_lines.c and gathered.c. */
+/* Lines of a task as the files of this folder share them: lines.c (table of routes; rows), column_lines.c, gathered.c. */
 #ifndef RK_CPU_VIEW_H
 #define RK_CPU_VIEW_H
 
@@ -26,8 +26,8 @@ static inline bool rk_is_arg(int layout) { return layout == RP_STATE_ARGMIN || l
 
 enum { RK_GATHER_BYTES = 16 << 10 }; /* kept elements of a masked line: stays in L1 */
 
-/* gathered.c. Join s with n gathered elements. They are elements [index, index + of) of the line, or those of them that the mask
- * keeps, which begins there. */
+/* gathered.c. Join s with n gathered elements. They are elements [index, index + of) of the line, or those of them that the
+ * mask keeps, which begins there. */
 void rk_add_gathered(const rk_view *v, rk_state *s, const void *x, uint64_t n, uint64_t index, uint64_t of,
                      const uint8_t *mask);
 

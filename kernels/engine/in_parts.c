@@ -1,6 +1,6 @@
-/* Tasks whose elements come in parts. Rows come in order: whole ones are finished at once, and the state of a row that is cut is
- * kept until its end. Rows of columns come in any order: a part is added to a state of each column. Every thread that is adding
- * has a set of these states for itself, and the sets are joined at the end. */
+/* Tasks whose elements come in parts. Rows come in order: whole ones are finished at once, and the state of a row that is cut
+ * is kept until its end. Rows of columns come in any order: a part is added to a state of each column. Every thread that is
+ * adding has a set of these states for itself, and the sets are joined at the end. */
 #include <stdlib.h>
 #include <string.h>
 
