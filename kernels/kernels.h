@@ -128,12 +128,12 @@ typedef struct rk_task {
     /* out: valid after rk_poll */
     rp_fault fault;               /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */
     uint8_t backend;              /* rp_backend that computed it */
-    const char *route;            /* how the CUDA engine launched it (kernels/cuda/launch/routes.cu); else NULL. Never freed */
     uint8_t device;               /* number of the device that computed it; for `memory` on several, the first */
     uint64_t start_ns;            /* CLOCK_MONOTONIC when the engine began it */
     uint64_t copy_ns, compute_ns; /* of a batch: each task has the time of all */
     unsigned batch;               /* RK_BATCHED: tasks that shared the launch, this one included */
-    const char *route;            /* how it was reduced: a name from the table in kernels/cpu/lines.c. Never freed */
+    const char *route;            /* how it was reduced: a name from the table of kernels/cpu/lines.c, or of
+                                     kernels/cuda/launch/routes.cu; NULL: not known. Never freed */
     /* the engine's */
     struct rk_task *next;
     void *impl;
