@@ -1,5 +1,5 @@
-/* Long ranges of columns. Several workers read and reduce some rows each. So no states of such a range travel, and the range may
- * hold whole columns. */
+/* Long ranges of columns. Several workers read and reduce some rows each. So no states of such a range travel, and the range
+ * may hold whole columns. */
 #ifndef RD_LONG_READ_H
 #define RD_LONG_READ_H
 

@@ -148,8 +148,8 @@ size_t rk_add_places(const rk_view *v, uint64_t first, size_t columns, uint64_t 
     return columns;
 }
 
-/* Like rk_add_sums, for results that follow from the smallest and the largest element. It does not pay for less than a cache line
- * of a row. */
+/* Like rk_add_sums, for results that follow from the smallest and the largest element. It does not pay for less than a cache
+ * line of a row. */
 size_t rk_add_ends(const rk_view *v, uint64_t first, size_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
     uint64_t ends[2 * RK_COLUMNS_TOGETHER]; /* of any type */
