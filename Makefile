@@ -188,8 +188,8 @@ LADDER_O := $(call obj,$(LADDER_C) $(LADDER_CU)) $(B)/kernels/ladder/pages.o
 NESTED_O := $(call obj,$(filter kernels/ladder/nested%,$(LADDER_CU)))
 
 UNIT     := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_*.c))
-# Those that stand in for functions of libc or of a part are programs of their own, and the others one program.
-UNIT_APART := test_client_wire test_ladder test_program test_progress test_rd_wire
+# Those that stand in for functions of libc or of a part, or have arguments, are programs of their own, and the others one program.
+UNIT_APART := test_client_wire test_ladder test_program test_progress test_rd_wire test_routes
 UNIT_ONE := $(filter-out $(UNIT_APART),$(UNIT))
 
 .DEFAULT_GOAL := all
