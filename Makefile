@@ -333,7 +333,7 @@ $(filter-out %/test_ladder,$(UNIT_APART:%=$(B)/tests/%)): $(B)/tests/%: $(B)/tes
 $(B)/tests/test_ladder: $(B)/tests/unit/test_ladder.c.o $(call obj,$(filter-out %/main.c %/no_gpu.c,$(LADDER_C)))
 $(B)/tests/units $(UNIT_APART:%=$(B)/tests/%):
 	$(call begin,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -lcmocka $(LIBS_CUDA) $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) $(LIBS_CTL) -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o,$^) -lcmocka $(LIBS_CUDA) $(LIBS_TLS) $(LIBS_UV) $(LIBS_SD) $(LIBS_CTL) -o $@
 
 $(UNIT_ONE:%=$(B)/tests/%): $(B)/tests/units
 	@ln -sf units $@

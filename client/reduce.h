@@ -240,13 +240,13 @@ typedef enum reduce_priority {
     REDUCE_PRIORITY_BACKGROUND = 2
 } reduce_priority;
 
-/* Which requests stay in this process? With YES reduce_run and the simple calls reduce an array of memory themselves when that is
- * expected to take less time than the way through the daemon:
- *   small arrays, up to 64 KiB with their mask and offsets, always;
- *   larger ones, but not of states, always if the daemon is on this machine and has no GPU, or its GPUs are opening.
- *     Beside a GPU or over a network the expected times decide. Built-in rates are the start, and what requests of the same kind
- *     took corrects them. Threads: at most one for each core that this process may use, and as many as a daemon without a GPU
- *     has. They end with the call.
+/* Which requests stay in this process? With YES reduce_run and the simple calls reduce arrays of memory themselves. They do so
+ * where that is expected to take less time than the way through the daemon.
+ *   Small arrays, up to 64 KiB with their mask and offsets: always.
+ *   Larger ones, but not of states: always if the daemon is on this machine and has no GPU, or its GPUs are opening.
+ *     Beside a GPU or over a network the expected times decide. Built-in rates are the start, and what requests of the same
+ *     kind took corrects them. Threads: at most one for each core that this process may use, and as many as a daemon without
+ *     a GPU has. They end with the call.
  * Values, bits and errors are the same. The daemon's counters, trace and quotas do not see these requests. reduce_open needs a
  * daemon; after that these arrays do not. The rest goes to the daemon: files, streams, jobs, resident data, data on devices;
  * large arrays of states; requests with a deadline, a device or a `path` other than REDUCE_PATH_LOCAL; all of clients of
@@ -553,8 +553,9 @@ int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
 
-/* Would reduce_run of `bytes` bytes of memory reduce them in this process? 1, or 0: the daemon would. It asks the daemon for its
- * options, once in a session. Large arrays may go another way later, by what requests took. Errors: the common ones; those of reduce_run about the spec. */
+/* Would reduce_run of `bytes` bytes of memory reduce them in this process? 1, or 0: the daemon would. It asks the daemon for
+ * its options, once in a session. Large arrays may go another way later, by what requests took. Errors: the common ones; those
+ * of reduce_run about the spec. */
 int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes);
 
 /* reduce_run on `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
@@ -689,9 +690,9 @@ enum { REDUCE_MESSAGE = 2048 }; /* bytes of the first exchange, in every version
 
 /* Reduce n items together: one exchange of REDUCE_MESSAGE bytes, and a second one if their states have more than 2000 bytes (an
  * f64 sum has 288). Every rank calls it with the same items in the same order. Memory of at most 64 KiB is reduced here, by the
- * calling thread; more goes through the client. That may be NULL if all data are memory, which this process then reduces. `rank`
- * is for error texts. An error of one rank is returned by all: errmsg names the lowest such rank, and of several items the one
- * concerned.
+ * calling thread; more goes through the client. That may be NULL if all data are memory, which this process then reduces.
+ * `rank` is for error texts. An error of one rank is returned by all: errmsg names the lowest such rank, and of several items
+ * the one concerned.
  * Errors: those of reduce_run, reduce_file, reduce_device and reduce_state_finish; REDUCE_E_BAD_MESSAGE (field "spec": the
  * specs of two ranks differ, which errmsg names; field "exchange": what the exchange left is not the join of all messages),
  * REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange failed). */

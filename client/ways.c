@@ -27,23 +27,13 @@ enum {
 
 /* ---- kinds ---- */
 
+/* An operation that the table lacks reads at the speed of memory. */
 static int kind_of_op(int op)
 {
-    switch (op) {
-    case RP_OP_PROD:
-        return PRODUCT;
-    case RP_OP_STATS:
-        return STATISTICS;
-    case RP_OP_VAR:
-    case RP_OP_STD:
-    case RP_OP_SEM:
-    case RP_OP_RMS:
-    case RP_OP_SUMSQ:
-    case RP_OP_NORM2:
-        return MOMENTS;
-    default:
-        return SCAN;
-    }
+    static const uint8_t kinds[] = {
+        [RP_OP_PROD] = PRODUCT, [RP_OP_STATS] = STATISTICS, [RP_OP_VAR] = MOMENTS,   [RP_OP_STD] = MOMENTS,
+        [RP_OP_SEM] = MOMENTS,  [RP_OP_RMS] = MOMENTS,      [RP_OP_SUMSQ] = MOMENTS, [RP_OP_NORM2] = MOMENTS};
+    return (size_t)op < sizeof kinds ? kinds[op] : SCAN;
 }
 
 static int kind_of_type(int dtype)
