@@ -3,8 +3,8 @@
 
     tests/bench/run.py [PART ...] [--json FILE] [-- FLAGS OF THE DAEMON]
 
-Parts: kernels host requests processes crowd cpu; all of them without arguments. $B names the build (build/cpu). What cannot be
-measured here is skipped by name. The figures go to build/bench/DATE-COMMIT.json; compare two such files with
+Parts: kernels host requests processes share crowd cpu; all of them without arguments. $B names the build (build/cpu). What cannot
+be measured here is skipped by name. The figures go to build/bench/DATE-COMMIT.json; compare two such files with
 tests/bench/compare."""
 
 import argparse
@@ -18,10 +18,11 @@ import goals
 import host_path
 import kernels
 import processes
+import share
 import small
 from common import ROOT
 
-PARTS = {"kernels": kernels, "host": host_path, "requests": small, "processes": processes, "crowd": crowd, "cpu": cpu}
+PARTS = {"kernels": kernels, "host": host_path, "requests": small, "processes": processes, "share": share, "crowd": crowd, "cpu": cpu}
 
 
 def arguments():
