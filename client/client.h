@@ -13,7 +13,8 @@
  *   state.c      partial states without a daemon           state_words.c  states as words of plain sums
  *   collective.c one reduction over many processes         program.c    programs beside this one
  *   ended.c      jobs for event loops                      local.c      what is reduced here
- *   ways.c       which way takes the least time
+ *   ways.c       which way takes the least time            alone.c      reductions without the daemon
+ *   ask.c        what a call asks for
  *   datapath.c   which way large data travel               fdpass.c     descriptors to the daemon and back
  *   stream.c     data in pieces                            resident.c   data that stay with the daemon
  *   device.c     data on its GPU                           sized.c      structs of other versions

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/alone.h"
 #include "client/error.h"
 #include "client/local.h"
 #include "client/message.h"
 #include "client/sized.h"
-#include "client/submit.h"
 #include "proto/types.h"
 
 typedef struct part {

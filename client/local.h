@@ -23,7 +23,4 @@ int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why);
 /* A request went the way that rc_local_refusal said, without an error: the next ones of its kind go by what it took. */
 void rc_local_note(reduce_client *c, const rc_ask *a, bool here);
 
-/* Reduce a request that rc_local_refusal accepted. 0, or the reported error. */
-int rc_local_run(const rc_ask *a, reduce_result *result);
-
 #endif

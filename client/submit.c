@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/alone.h"
+#include "client/ask.h"
 #include "client/clock.h"
 #include "client/device.h"
 #include "client/error.h"
@@ -28,52 +30,6 @@ static int check_version(reduce_client *c, const rc_level *l, bool apart, rp_fau
         return 0;
     const char *what = planes ? "planes" : masked ? "mask" : "device";
     return rc_fail(f, REDUCE_E_VERSION, what, "the daemon speaks version %d of the protocol, which has no %s", version, what);
-}
-
-/* Are the pointers there that have to be? 0, or the error. */
-static int check_pointers(const rc_input *in, size_t bytes, const void *out, size_t room, rp_fault *f)
-{
-    const bool elsewhere = in->fd >= 0 || in->device || in->kept;
-    if ((in->data || !bytes || elsewhere) && (out || !room))
-        return 0;
-    const bool given = in->data || !bytes || elsewhere;
-    return rc_fail(f, REDUCE_E_ARGUMENT, given ? "out" : "data", "the pointer to the %s is NULL", given ? "results" : "data");
-}
-
-/* Set up what the arguments say but where the results go. 0 or the error, in `f`. */
-static int ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size_t bytes, size_t room, rp_fault *f)
-{
-    *a = (rc_ask){.in = *in, .bytes = bytes, .start_ns = rc_now_ns(), .result = REDUCE_RESULT_INIT};
-    const reduce_spec *spec = &a->spec;
-    rc_level *l = &a->whole;
-    uint64_t need;
-    int err = rc_spec(given, &a->spec, &l->spec, f);
-    if (err)
-        return err;
-    const uint32_t behind = spec->flags & REDUCE_MASKED; /* the elements is their mask */
-    if (behind && in->mask)
-        return rc_fail(f, REDUCE_E_ARGUMENT, "flags", "REDUCE_MASKED is for a mask behind the elements, not one with a handle");
-    if (behind && !in->device)
-        return rc_fail(f, REDUCE_E_ARGUMENT, "flags",
-                       "REDUCE_MASKED is for streams and data on the device; here `mask` is an array");
-    size_t cell = rp_cell_size(&l->spec);
-    l->item = rp_item_size(&l->spec);
-    err = rc_shape(l, spec, bytes, f);
-    if (err)
-        return err;
-    if (__builtin_mul_overflow(l->lines, (uint64_t)cell, &need) || need > room)
-        return rc_fail(f, REDUCE_E_ARGUMENT, "room", "%" PRIu64 " results of %zu bytes do not fit the %zu given", l->lines,
-                       cell, room);
-    a->result.dtype = l->spec.flags & RP_STATES_OUT ? 0 : l->spec.out;
-    a->result.cell_size = cell;
-    a->result.cells = l->lines;
-    a->result.count = bytes / (l->item + (behind ? 1 : 0));
-    l->elements = in->data;
-    l->spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS); /* each tile says its own */
-    l->spec.flags |= behind ? RP_MASK : 0;              /* there is one */
-    l->mask = spec->mask;
-    l->offsets = (const uint8_t *)spec->offsets;
-    return 0;
 }
 
 static int check_fd(int fd) { return fd < 0 ? rc_error(REDUCE_E_ARGUMENT, "fd", "%d is not a descriptor", fd) : 0; }
@@ -188,7 +144,7 @@ static int take_ask(reduce_client *c, rc_ask *a, const reduce_spec *given, const
     int err = rc_check(c);
     if (err)
         return err;
-    if (check_pointers(in, bytes, out, room, &f) || ask_for(a, given, in, bytes, room, &f))
+    if (rc_check_pointers(in, bytes, out, room, &f) || rc_ask_for(a, given, in, bytes, room, &f))
         return rc_report(&f);
     a->out = out;
     return 0;
@@ -342,22 +298,10 @@ int rc_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t
     const char *why;
     if ((err = rc_local_refusal(c, &a, &why)))
         return err;
-    err = why ? run_there(c, &a, why, result) : rc_local_run(&a, result);
+    err = why ? run_there(c, &a, why, result) : rc_run_here(&a, result);
     if (!err)
         rc_local_note(c, &a, !why);
     return err;
-}
-
-int rc_run_alone(const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room)
-{
-    const rc_input in = {.data = data, .fd = -1};
-    rc_ask a;
-    rp_fault f = {0};
-    if (check_pointers(&in, bytes, out, room, &f) || ask_for(&a, spec, &in, bytes, room, &f))
-        return rc_report(&f);
-    a.out = out;
-    a.threads = rk_cpu_cores();
-    return a.whole.lines ? rc_local_run(&a, NULL) : 0;
 }
 
 int rc_run_write(reduce_client *c, const rc_target *to, const rc_input *in, uint64_t bytes, int path, uint64_t deadline_ns)
@@ -392,7 +336,7 @@ int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes)
     int err = rc_check(c);
     if (err)
         return err;
-    if (ask_for(&a, spec, &(rc_input){.fd = -1}, bytes, SIZE_MAX, &f))
+    if (rc_ask_for(&a, spec, &(rc_input){.fd = -1}, bytes, SIZE_MAX, &f))
         return rc_report(&f);
     const char *why;
     err = rc_local_refusal(c, &a, &why);

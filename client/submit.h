@@ -14,7 +14,4 @@ int rc_run_write(reduce_client *c, const rc_target *to, const rc_input *in, uint
 int rc_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t bytes, void *out, size_t room,
            reduce_result *result);
 
-/* reduce_run in this process, without a client. */
-int rc_run_alone(const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room);
-
 #endif

@@ -5,14 +5,6 @@
 
 namespace rk {
 
-Scratch scratch_of(void *memory, size_t bytes)
-{
-    ScratchHead *head = (ScratchHead *)memory;
-    u64 *a = (u64 *)(head + 1);
-    const u64 words = (bytes - sizeof *head) / sizeof(u64) - kMostWide, b = words / kScratchParts;
-    return {head->totals, &head->listed, a, a + (words - b), words - b, a + words};
-}
-
 // Bytes of one message's worth of states as partials. Worked out once: every launch asks.
 static const u64 most_partials = [] {
     u64 most = 0;

@@ -1,8 +1,5 @@
-// The table of routes, and the facts about a task that they ask for.
+// The table of routes.
 #include "kernels/cuda/launch/routes.h"
-
-#include "kernels/cuda/launch/tuning.h"
-#include "kernels/cuda/ops/registry.h"
 
 namespace rk {
 namespace {
@@ -51,154 +48,11 @@ const Route kRoutes[] = {
     {"any", "everything: float sums where doubles are slow or not wanted", "lines_any.cu: walk_states", fits_any, launch_any},
 };
 
-// Moments whose values near sums may tell?
-bool near_moments(const Asked &q)
-{
-    const rk_finisher finisher = rk_finisher_of(q.s.op);
-    const bool wide = q.layout == RP_STATE_SQ64 || q.layout == RP_STATE_MOM64;
-    return (wide || q.layout == RP_STATE_SQ32 || q.layout == RP_STATE_MOM32) && q.values && !skips_nans(q.s) && q.pairs &&
-           (finisher == RK_FINISH_SPREAD || finisher == RK_FINISH_SQUARES) &&
-           q.s.row_len <= (wide ? kTuning.near_f64_row : kTuning.near_row);
-}
-
-// The kernel that reduces whole rows by the layout of their states; fn is NULL if there is none.
-SegmentKernel kernel_of_layout(const Asked &q)
-{
-    const int layout = q.layout, dtype = q.s.dtype;
-    const bool skip = skips_nans(q.s);
-    if (q.pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && dtype != RP_F16)))
-        return sum_few_kernel(dtype, skip, q.s.row_len);
-    if (q.pairs && rk_is_abs(layout) && (dtype == RP_F32 || dtype == RP_F64))
-        return magnitudes_few_kernel(dtype, skip, q.s.row_len);
-    switch ((rp_layout)layout) {
-    case RP_STATE_SUM32:
-    case RP_STATE_ABS32:
-        if (q.d->slow_doubles && layout == RP_STATE_SUM32) // by integers
-            return moments_f32_kernel(dtype, false, false, q.d->large_shared);
-        return sum_float_kernel(dtype, skip);
-    case RP_STATE_SUM64:
-    case RP_STATE_ABS64:
-        return sum_f64_kernel(skip, q.d->large_shared);
-    case RP_STATE_INT:
-        return sum_int_kernel(dtype);
-    case RP_STATE_SQ32:
-    case RP_STATE_MOM32:
-    case RP_STATE_STATS32:
-        return moments_f32_kernel(dtype, rk_is_stats(layout), near_moments(q), q.d->large_shared);
-    case RP_STATE_SQ64:
-    case RP_STATE_MOM64:
-    case RP_STATE_STATS64:
-        return moments_f64_kernel(rk_is_stats(layout), near_moments(q));
-    case RP_STATE_ABSINT:
-    case RP_STATE_SQINT:
-    case RP_STATE_MOMINT:
-    case RP_STATE_STATSINT:
-        return moments_int_kernel(layout, dtype);
-    case RP_STATE_MIN:
-    case RP_STATE_MAX:
-    case RP_STATE_ARGMIN:
-    case RP_STATE_ARGMAX:
-        return best_kernel(layout, dtype, skip);
-    case RP_STATE_NORMINF:
-        return is_largest(q.s) ? best_kernel(layout, dtype, false) : minmax_kernel(dtype);
-    case RP_STATE_MINMAX:
-        return minmax_kernel(dtype);
-    case RP_STATE_COUNT:
-        return count_kernel(dtype, skip);
-    case RP_STATE_NANS:
-        return count_kernel(dtype, true);
-    case RP_STATE_AND:
-    case RP_STATE_OR:
-    case RP_STATE_XOR:
-        return bits_kernel(layout, dtype);
-    case RP_STATE_PROD:
-    case RP_STATE_PRODINT:
-        return prod_kernel(dtype);
-    }
-    return {}; // there is no such layout
-}
-
-RowKernel row_kernel(const Asked &q)
-{
-    RowKernel r = {kernel_of_layout(q), NULL, near_moments(q)};
-    if (q.layout != RP_STATE_PROD || q.d->slow_doubles || q.s.flags & (RP_STATES_OUT | RP_INITIAL))
-        return r;
-    const WalkFn walk = r.k.walk; // values of products of floats
-    r.k = product_kernel(q.s.dtype, skips_nans(q.s));
-    r.k.walk = walk;
-    r.redo = product_redo_kernel(q.s.dtype);
-    return r;
-}
-
-// Of elements that kernels go through
-FinishArgs element_args(const ChainTask &t)
-{
-    FinishArgs a = finish_args(t.spec, t.cells, t.fault);
-    count_truths(&a);
-    return a;
-}
-
-bool is_float_sum(const rp_spec &s, int layout)
-{
-    return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout));
-}
-
-Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, const char **route)
-{
-    const rp_spec &s = t.spec;
-    Asked q = {d, t, s, memory, stream, route, element_args(t), scratch_of(memory.base, memory.bytes)};
-    q.layout = q.a.plan.layout;
-    q.lines = rp_results(&s);
-    q.length = q.lines ? rp_elements(&s) / q.lines : 0;
-    q.bytes = (u64)rk_bytes(s.dtype);
-    q.columns = s.flags & RP_COLUMNS;
-    q.segments = s.flags & RP_OFFSETS;
-    q.mask = s.flags & RP_MASK;
-    q.rows = !q.columns && !q.segments && !q.mask;
-    q.floats = is_float_sum(s, q.layout);
-    q.pairs = !d->slow_doubles && !d->long_sums;
-    q.values = (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
-    q.sum = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SUM64 || (rk_is_abs(q.layout) && q.floats && q.values);
-    q.whole = row_kernel(q);
-    q.longest = q.whole.k.fn && q.segments && !q.mask && !q.columns ? longest_shared_line(q) : kAnyLength;
-    return q;
-}
-
 } // namespace
-
-u64 longest_shared_line(const Asked &q)
-{
-    const u64 share = rp_elements(&q.s) / ((u64)q.d->sms * 8), most = 1ull << 31; // what kernels count in 32 bits
-    return share < kTuning.long_line ? kTuning.long_line : share < most ? share : most;
-}
-
-SegmentArgs segment_args(const Asked &q, const ChainTask &t)
-{
-    const rp_spec &s = t.spec;
-    const int bytes = (int)q.bytes;
-    const bool least = q.layout == RP_STATE_MIN || q.layout == RP_STATE_ARGMIN;
-    const u64 sign = 1ull << (8 * bytes - 1);
-    SegmentArgs g = {};
-    g.data = (const unsigned char *)t.data;
-    g.rows = s.rows;
-    g.row_len = s.row_len;
-    g.first_index = s.index_base + t.base;
-    g.element_log2 = bytes == 1 ? 0 : bytes == 2 ? 1 : bytes == 4 ? 2 : 3;
-    g.rank_flip = (rk_is_signed(s.dtype) ? sign : 0) ^ (least ? rk_all_ones(s.dtype) : 0);
-    g.decides = (u8)decides_truths(q.a);
-    g.layout = (u8)q.layout;
-    g.dtype = s.dtype;
-    g.skip = skips_nans(s);
-    g.nan_error = s.nan == RP_NAN_ERROR;
-    g.doubles = !q.d->slow_doubles;
-    g.keep = rk_is_abs(q.layout) ? 0x7fffffffu : ~0u;
-    g.inf_bits = rk_is_float(s.dtype) ? rk_inf_bits(rk_format_of(s.dtype)) : 0;
-    return g;
-}
 
 cudaError_t take_route(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, const char **route)
 {
-    const Asked q = ask(d, t, memory, stream, route);
+    const Asked q = ask(d, t, memory, stream, route, take_route);
     *route = "none"; // of no line
     if (q.lines == 0)
         return cudaSuccess;

@@ -19,6 +19,9 @@ struct Memory {
     size_t bytes;
 };
 
+// Launches a task by the first route that fits.
+using TakeRoute = cudaError_t(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, const char **route);
+
 // A task, and the facts about it that routes ask for.
 struct Asked {
     Device *d;
@@ -27,6 +30,7 @@ struct Asked {
     Memory memory;
     cudaStream_t stream;
     const char **route; // where the name of the route taken goes
+    TakeRoute *take;    // for a task that this one is made of
     FinishArgs a;
     Scratch scratch;
     RowKernel whole = {};
@@ -50,10 +54,11 @@ struct Route {
     cudaError_t (*launch)(const Asked &q, WalkFn fn);
 };
 
-// Launch the task by the first route that fits.
-cudaError_t take_route(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, const char **route);
+TakeRoute take_route; // by the table
 
-// ---- what several routes ask ----
+// ---- what several routes ask (asked.cu) ----
+
+Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, const char **route, TakeRoute *take);
 
 inline u64 div_up(u64 a, u64 b) { return (a + b - 1) / b; }
 

@@ -26,6 +26,7 @@ struct ScratchHead {
     u64 done, listed; // blocks that have read the list, and its lines
 };
 
+// Its parts, in memory of a task
 Scratch scratch_of(void *memory, size_t bytes);
 
 } // namespace rk

@@ -66,7 +66,7 @@ Runs runs_of(const Asked &q)
 cudaError_t launch_states_of(const Asked &q, const ChainTask &t)
 {
     const char *first_pass; // its route is not the task's
-    return take_route(q.d, t, q.memory, q.stream, &first_pass);
+    return q.take(q.d, t, q.memory, q.stream, &first_pass);
 }
 
 cudaError_t launch_columns_of_runs(const Runs &x)

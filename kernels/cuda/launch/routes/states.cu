@@ -46,7 +46,7 @@ cudaError_t launch_narrow(const Asked &q, WalkFn)
     ChainTask wide = q.t;
     wide.spec.out = RP_F64;
     wide.cells = q.scratch.wide;
-    TRY_CUDA(take_route(q.d, wide, q.memory, q.stream, q.route));
+    TRY_CUDA(q.take(q.d, wide, q.memory, q.stream, q.route));
     for (u64 first = 0, some; first < q.lines; first += some) {
         some = q.lines - first < kMostListed ? q.lines - first : kMostListed;
         TRY_CUDA(gpu_launch(q.d->overlapped_launch, narrow_kernel(), walk_blocks(q.d, some, kThreads), kThreads, 0, q.stream,

@@ -1,0 +1,52 @@
+#include "client/alone.h"
+
+#include "client/ask.h"
+#include "client/clock.h"
+#include "client/error.h"
+#include "client/sized.h"
+#include "client/spec.h"
+#include "kernels/cpu/threads/here.h"
+
+/* All of it as one message would have it, if there were no bounds. */
+static void whole_tile(const rc_ask *a, rc_level *l, rc_tile *t)
+{
+    *l = a->whole;
+    rc_tiling(l, &(rc_sizes){.most = UINT64_MAX / 2, .chunk = UINT64_MAX / 2});
+    l->tile_lines = l->lines;
+    rc_next_tile(l, t);
+}
+
+int rc_run_here(const rc_ask *a, reduce_result *result)
+{
+    rc_level l;
+    rc_tile t;
+    rp_fault f = {0};
+    whole_tile(a, &l, &t);
+    const rp_parts beside = {.mask = l.mask, .offsets = l.offsets};
+    if (l.offsets)
+        t.spec.row_len += t.at; /* with what precedes the first segment */
+    if (rk_reduce_here(&t.spec, l.elements, &beside, t.bytes, a->threads, a->out, &f)) {
+        rc_drop_row(&f);
+        return rc_report_of(&f, rc_is_whole(&a->whole));
+    }
+    if (result) {
+        reduce_result r = a->result;
+        r.backend = RP_BACKEND_CPU;
+        r.path = REDUCE_PATH_LOCAL;
+        r.compute_ns = r.wall_ns = rc_now_ns() - a->start_ns;
+        rc_give_sized(result, &r, sizeof r);
+    }
+    return 0;
+}
+
+int rc_run_alone(const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room)
+{
+    const rc_input in = {.data = data, .fd = -1};
+    rc_ask a;
+    rp_fault f = {0};
+    if (rc_check_pointers(&in, bytes, out, room, &f) || rc_ask_for(&a, spec, &in, bytes, room, &f))
+        return rc_report(&f);
+    a.out = out;
+    a.threads = rk_cpu_cores();
+    return a.whole.lines ? rc_run_here(&a, NULL) : 0;
+}

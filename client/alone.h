@@ -1,0 +1,13 @@
+/* Reductions of this process's memory without the daemon. */
+#ifndef RC_ALONE_H
+#define RC_ALONE_H
+
+#include "client/job.h"
+
+/* Reduce a request by a->threads threads. 0, or the reported error. */
+int rc_run_here(const rc_ask *a, reduce_result *result);
+
+/* reduce_run without a client. */
+int rc_run_alone(const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room);
+
+#endif

@@ -1,0 +1,51 @@
+#include "client/ask.h"
+
+#include <inttypes.h>
+
+#include "client/clock.h"
+#include "client/error.h"
+#include "client/spec.h"
+
+int rc_check_pointers(const rc_input *in, size_t bytes, const void *out, size_t room, rp_fault *f)
+{
+    const bool elsewhere = in->fd >= 0 || in->device || in->kept;
+    if ((in->data || !bytes || elsewhere) && (out || !room))
+        return 0;
+    const bool given = in->data || !bytes || elsewhere;
+    return rc_fail(f, REDUCE_E_ARGUMENT, given ? "out" : "data", "the pointer to the %s is NULL", given ? "results" : "data");
+}
+
+int rc_ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size_t bytes, size_t room, rp_fault *f)
+{
+    *a = (rc_ask){.in = *in, .bytes = bytes, .start_ns = rc_now_ns(), .result = REDUCE_RESULT_INIT};
+    const reduce_spec *spec = &a->spec;
+    rc_level *l = &a->whole;
+    uint64_t need;
+    int err = rc_spec(given, &a->spec, &l->spec, f);
+    if (err)
+        return err;
+    const uint32_t behind = spec->flags & REDUCE_MASKED; /* the elements is their mask */
+    if (behind && in->mask)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "flags", "REDUCE_MASKED is for a mask behind the elements, not one with a handle");
+    if (behind && !in->device)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "flags",
+                       "REDUCE_MASKED is for streams and data on the device; here `mask` is an array");
+    size_t cell = rp_cell_size(&l->spec);
+    l->item = rp_item_size(&l->spec);
+    err = rc_shape(l, spec, bytes, f);
+    if (err)
+        return err;
+    if (__builtin_mul_overflow(l->lines, (uint64_t)cell, &need) || need > room)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "room", "%" PRIu64 " results of %zu bytes do not fit the %zu given", l->lines,
+                       cell, room);
+    a->result.dtype = l->spec.flags & RP_STATES_OUT ? 0 : l->spec.out;
+    a->result.cell_size = cell;
+    a->result.cells = l->lines;
+    a->result.count = bytes / (l->item + (behind ? 1 : 0));
+    l->elements = in->data;
+    l->spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS); /* each tile says its own */
+    l->spec.flags |= behind ? RP_MASK : 0;              /* there is one */
+    l->mask = spec->mask;
+    l->offsets = (const uint8_t *)spec->offsets;
+    return 0;
+}
