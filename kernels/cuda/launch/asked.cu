@@ -136,6 +136,15 @@ u64 longest_shared_line(const Asked &q)
     return share < kTuning.long_line ? kTuning.long_line : share < most ? share : most;
 }
 
+bool is_long_masked(const Asked &q)
+{
+    const u64 per = 16 / q.bytes;
+    if (!q.mask || q.columns || q.segments || q.s.row_len * q.bytes < 4096 || q.s.row_len % per)
+        return false;
+    const rp_parts parts = parts_of(q.t);
+    return (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % per == 0;
+}
+
 SegmentArgs segment_args(const Asked &q, const ChainTask &t)
 {
     const rp_spec &s = t.spec;

@@ -76,7 +76,7 @@ u64 longest_shared_line(const Asked &q);
 // The arguments of kernels for `t`, which is the task of `q` or a part of it.
 SegmentArgs segment_args(const Asked &q, const ChainTask &t);
 
-// Is this a long masked row of whole vectors, its mask in whole words too? (rows.cu)
+// Is this a long masked row of whole vectors, its mask in whole words too?
 bool is_long_masked(const Asked &q);
 
 // The kernel for near sums or products of lines that are many enough to have one team each. NULL: there is none. (lines.cu)

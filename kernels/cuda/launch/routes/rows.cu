@@ -46,15 +46,6 @@ Walk walk_in_registers(const Asked &q, WalkFn fn, u32 lanes)
 
 } // namespace
 
-bool is_long_masked(const Asked &q)
-{
-    const u64 per = 16 / q.bytes;
-    if (!q.mask || q.columns || q.segments || q.s.row_len * q.bytes < 4096 || q.s.row_len % per)
-        return false;
-    const rp_parts parts = parts_of(q.t);
-    return (uintptr_t)parts.elements % 16 == 0 && (uintptr_t)parts.mask % per == 0;
-}
-
 bool fits_thread_rows(const Asked &q, WalkFn *fn)
 {
     if (q.mask || !fits_registers(q))
