@@ -11,6 +11,9 @@ enum { FLOATS, HALVES, SMALL, INTEGERS, TYPES };
 static const double core_rate[OPS][TYPES] = {
     [SCAN] = {15, 15, 15, 15}, [MOMENTS] = {7, 4.5, 7, 4}, [STATISTICS] = {5, 2.5, 5, 3}, [PRODUCT] = {8, 0.5, 1.4, 6}};
 
+/* The same of products of floats that several threads share, which leave states (H100, 16 cores, 2026-11-28). */
+static const double shared_product = 0.5;
+
 /* H200, 16 cores, 2026-11-27: all cores read an array of 64 MiB with 67 GB/s. On its way to the GPU it is copied into shared
  * memory, 10 GB/s a core and 24 with all, or read there over the bus, 48 GB/s. */
 static const double memory_rate = 70, copy_rate_core = 10, copy_rate = 24, bus_rate = 48, network_rate = 1;
@@ -18,11 +21,14 @@ static const double memory_rate = 70, copy_rate_core = 10, copy_rate = 24, bus_r
 /* ns: a call, the threads of one, a request to the daemon and a launch there, a request over a network. */
 static const double call_ns = 3000, threads_ns = 60000, request_ns = 60000, distant_ns = 150000;
 
+static const double STAY = 1.2; /* times the other way's time */
+
 enum {
-    STAY_PERCENT = 120,
-    TRY_AGAIN = 256,       /* requests: a trial that takes four times as long costs 1 % */
-    TRY_WITHIN = 4,        /* times the best way's time */
-    THREAD_BYTES = 2 << 20 /* as in kernels/cpu/threads/here.c */
+    FIRST_TRIAL = 8, /* requests until the other way is tried, then twice as many, ... */
+    TRIALS = 5,
+    LATER_TRIALS = FIRST_TRIAL << TRIALS, /* a trial that takes four times as long costs 1 % */
+    TRY_WITHIN = 4,                       /* times the time of the way that stays */
+    THREAD_BYTES = 2 << 20                /* as in kernels/cpu/threads/here.c */
 };
 
 /* ---- kinds ---- */
@@ -69,7 +75,10 @@ static const struct rc_learned *known(const rc_ways *w, const rc_work *k) { retu
 static double here_ns(const rc_work *k)
 {
     const double most = (double)(k->bytes / THREAD_BYTES), threads = fmax(1, fmin(k->threads, most));
-    const double rate = threads * core_rate[kind_of_op(k->op)][kind_of_type(k->dtype)];
+    const int op = kind_of_op(k->op), type = kind_of_type(k->dtype);
+    const bool floats = type == FLOATS || type == HALVES;
+    const double rate = op == PRODUCT && floats ? fmax(core_rate[op][type], threads * shared_product)
+                                                : threads * core_rate[op][type];
     return call_ns + (threads > 1 ? threads_ns : 0) + (double)k->bytes / fmin(rate, memory_rate);
 }
 
@@ -90,26 +99,49 @@ double rc_ways_expected(const rc_ways *w, const rc_work *k, rc_way way)
 
 /* ---- the choice ---- */
 
+static rc_way other_than(rc_way way) { return way == RC_HERE ? RC_THERE : RC_HERE; }
+
+/* Is the other way to be tried? What was learned of it may be long past, and its first request may have paid for the next ones.
+ * Then only the built-in time says what it may be worth. */
+static bool tries(const rc_ways *w, const rc_work *k, rc_way last)
+{
+    const struct rc_learned *l = known(w, k);
+    const unsigned after = l->trials < TRIALS ? (unsigned)FIRST_TRIAL << l->trials : LATER_TRIALS;
+    const rc_way other = other_than(last);
+    const double least = fmin(rc_ways_expected(w, k, other), built_in(k, other));
+    return l->since >= after && least < TRY_WITHIN * rc_ways_expected(w, k, last);
+}
+
+/* Does it take so much less time that the way changes? */
+static bool is_better(const rc_ways *w, const rc_work *k, rc_way way, rc_way last)
+{
+    return rc_ways_expected(w, k, way) * STAY < rc_ways_expected(w, k, last);
+}
+
 rc_way rc_ways_choose(const rc_ways *w, const rc_work *k)
 {
-    const double here = rc_ways_expected(w, k, RC_HERE), there = rc_ways_expected(w, k, RC_THERE);
     const struct rc_learned *l = known(w, k);
-    const rc_way best = here <= there ? RC_HERE : RC_THERE;
     if (!l->last)
-        return best;
-    const rc_way last = (rc_way)(l->last - 1), other = last == RC_HERE ? RC_THERE : RC_HERE;
-    const double of_last = last == RC_HERE ? here : there, of_other = last == RC_HERE ? there : here;
-    /* What was learned of the other may be long past, and then only the built-in time says what it may be worth. */
-    if (l->others >= TRY_AGAIN && fmin(of_other, built_in(k, other)) < TRY_WITHIN * of_last)
-        return other;
-    return of_last * 100 <= of_other * STAY_PERCENT ? last : other;
+        return rc_ways_expected(w, k, RC_HERE) <= rc_ways_expected(w, k, RC_THERE) ? RC_HERE : RC_THERE;
+    const rc_way last = (rc_way)(l->last - 1), other = other_than(last);
+    return tries(w, k, last) || is_better(w, k, other, last) ? other : last;
 }
+
+/* Faster than before: so it is. Slower: it may be so once. */
+static void learn(float *ratio, float now) { *ratio += *ratio == 0 || now < *ratio ? now - *ratio : (now - *ratio) / 4; }
 
 void rc_ways_note(rc_ways *w, const rc_work *k, rc_way way, uint64_t ns)
 {
     struct rc_learned *l = learned(w, k);
-    const float ratio = (float)((double)ns / built_in(k, way));
-    l->ratio[way] += l->ratio[way] > 0 ? (ratio - l->ratio[way]) / 4 : ratio;
-    l->others = l->last == way + 1 ? l->others + (l->others < TRY_AGAIN) : 0;
+    learn(&l->ratio[way], (float)((double)ns / built_in(k, way)));
+    if (l->last == way + 1) {
+        l->since += l->since < LATER_TRIALS;
+        return;
+    }
+    l->since = 0;
+    l->trials += l->trials < TRIALS;
+    if (l->last && !is_better(w, k, way, (rc_way)(l->last - 1)))
+        return;
     l->last = (uint8_t)(way + 1);
+    l->trials = 0;
 }

@@ -1,7 +1,7 @@
 /* Which way a reduction of this process's memory takes: here, or through the daemon. The way with the least expected time.
  *
  * The built-in rates are a start. What requests of the same kind and size really took corrects them, each way for itself. A way
- * stays while it is within 20 % of the best, and one that was not used for long is tried again if it may be worth it. */
+ * stays unless the other one takes 20 % less. That one is tried again now and then, if it may be worth it. */
 #ifndef RC_WAYS_H
 #define RC_WAYS_H
 
@@ -25,8 +25,9 @@ typedef struct rc_work {
 typedef struct rc_ways {
     struct rc_learned {
         float ratio[RC_WAYS]; /* real time by expected time; 0: never used */
-        uint16_t others;      /* requests since the way that is not `last` was used */
-        uint8_t last;         /* rc_way + 1; 0: none */
+        uint16_t since;       /* requests since the other way was tried */
+        uint8_t last;         /* rc_way + 1 of the way that stays; 0: none */
+        uint8_t trials;       /* of the other way, since this one stays */
     } of[RC_WORK_KINDS][RC_WORK_SIZES];
 } rc_ways;
 

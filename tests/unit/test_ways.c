@@ -55,12 +55,11 @@ static void what_requests_took_decides_later(void **state)
     const rc_work k = work_of(RP_OP_SUM, RP_F32, 64 << 20, 16);
     const double here = rc_ways_expected(&w, &k, RC_HERE), there = rc_ways_expected(&w, &k, RC_THERE);
     const uint64_t loaded[RC_WAYS] = {[RC_HERE] = (uint64_t)(10 * there), [RC_THERE] = (uint64_t)there};
-    assert_int_equal(run(&w, &k, 20, loaded), 19);
+    assert_int_equal(run(&w, &k, 20, loaded), 18); /* one trial */
     assert_true(rc_ways_expected(&w, &k, RC_HERE) > 9.9 * there && rc_ways_expected(&w, &k, RC_HERE) < 10.1 * there);
     /* The load ends: the other way is tried again, and stays. */
     const uint64_t idle[RC_WAYS] = {[RC_HERE] = (uint64_t)here, [RC_THERE] = (uint64_t)there};
-    const int until = run(&w, &k, 5000, idle);
-    assert_in_range(until, 1, 2500);
+    assert_in_range(run(&w, &k, 1000, idle), 1, 30);
     assert_int_equal(rc_ways_choose(&w, &k), RC_HERE);
 }
 
@@ -77,7 +76,20 @@ static void a_kind_of_work_does_not_teach_about_another(void **state)
         assert_int_equal(rc_ways_choose(&w, &others[i]), RC_HERE);
 }
 
-/* Times that differ by less than a fifth, in turn: the way stays. */
+/* The first request of a way pays for memory that the next ones use: the way is not given up for that. */
+static void a_cold_start_is_not_the_last_word(void **state)
+{
+    (void)state;
+    rc_ways w = {0};
+    const rc_work k = work_of(RP_OP_PROD, RP_F32, 64 << 20, 16);
+    const uint64_t cold = 60000000, here = 8300000, there = 3400000;
+    rc_ways_note(&w, &k, RC_THERE, cold);
+    const int soon = run(&w, &k, 20, (const uint64_t[RC_WAYS]){[RC_HERE] = here, [RC_THERE] = there});
+    assert_in_range(soon, 10, 19);
+    assert_int_equal(rc_ways_choose(&w, &k), RC_THERE);
+}
+
+/* Times that differ by less than a fifth, in turn: the way stays but for trials. */
 static void it_does_not_flap(void **state)
 {
     (void)state;
@@ -85,11 +97,10 @@ static void it_does_not_flap(void **state)
     const rc_work k = work_of(RP_OP_SUM, RP_F32, 64 << 20, 16);
     const uint64_t even[2][RC_WAYS] = {{1000000, 1100000}, {1100000, 1000000}};
     int changes = 0;
-    rc_ways_note(&w, &k, RC_THERE, 1050000);
     rc_ways_note(&w, &k, RC_HERE, 1050000);
-    for (int i = 0; i < 250; i++)
+    for (int i = 0; i < 260; i++)
         changes += run(&w, &k, 1, even[i % 2]) != 0;
-    assert_int_equal(changes, 0);
+    assert_int_equal(changes, 5);
 }
 
 /* The way that loses is not paid for: of 10,000 requests some forty are trials, and none if it cannot win. */
@@ -111,6 +122,8 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(at_first_built_in_rates_decide),
                                        cmocka_unit_test(what_requests_took_decides_later),
                                        cmocka_unit_test(a_kind_of_work_does_not_teach_about_another),
-                                       cmocka_unit_test(it_does_not_flap), cmocka_unit_test(trials_are_rare)};
+                                       cmocka_unit_test(a_cold_start_is_not_the_last_word),
+                                       cmocka_unit_test(it_does_not_flap),
+                                       cmocka_unit_test(trials_are_rare)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
