@@ -203,7 +203,7 @@ def test_the_limit_of_draining_ends_a_long_range(start, mounted):
     with daemon.connect() as c, Side(c) as side:
         handle, size = side.file(fd)
         fuse.hold(True)
-        sent = c.send(REDUCE_AT, spec("sum", "u8", rows=size // 4096, row_len=4096, flags=COLUMNS) + struct.pack("<QQQQ", handle, 0, size, 4096))
+        sent = c.send(REDUCE_AT, c.reduce_at_body("sum", "u8", handle, 0, size, rows=size // 4096, row_len=4096, flags=COLUMNS, stride=4096))
         while not fuse.asked(READ):
             assert daemon.process.poll() is None
         daemon.process.send_signal(signal.SIGTERM)

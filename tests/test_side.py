@@ -187,7 +187,7 @@ def test_a_long_range_ends_early(calm, scratch):
             if deadline:
                 refused("DEADLINE", "time_ms", c.reduce_at, "stats", "f64", handle, 0, MAX_STRIDED, time_ms=deadline, **kw)
             else:
-                c.send(REDUCE_AT, spec("stats", "f64", rows=rows, row_len=512, flags=COLUMNS) + struct.pack("<QQQQ", handle, 0, MAX_STRIDED, 8192))
+                c.send(REDUCE_AT, c.reduce_at_body("stats", "f64", handle, 0, MAX_STRIDED, **kw))
     with calm.connect() as c, Side(c) as side, path.open("rb") as file:
         handle, _ = side.file(file.fileno())
         got = c.reduce_at("sum", "f64", handle, 0, MAX_STRIDED, **kw)
