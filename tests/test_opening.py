@@ -297,16 +297,18 @@ def test_libreduce_puts_and_reduces_while_devices_open(start, held):
         assert c.named("sum", "u8", "x")[0] == in_bytes(data)
 
 
-def test_libreduce_leaves_large_arrays_to_a_daemon_whose_devices_open(start, held):
-    """It reduces them itself where the daemon has the CPU alone; this one has more in a moment, in the same session."""
+def test_libreduce_reduces_arrays_itself_while_devices_open(start, held):
+    """The daemon's processors would do no better. When the devices are open, their way still takes longer."""
     daemon = start(**options())
     data = noise(MIB)
     with libreduce.Client(daemon.url, local=2) as c:
         local = lambda: c.lib.reduce_is_local(c.handle, ctypes.byref(c.spec("sum", "u8")), ctypes.c_size_t(MIB))
-        assert not local() and c.run("sum", "u8", data) == in_bytes(data)
+        before = daemon.status()["requests.reduce"]
+        assert local() and c.run("sum", "u8", data) == in_bytes(data)
         held.unlink()
         opened(daemon)
-        assert not local() and daemon.status()["backend"] == "cuda"
+        assert local() and c.run("sum", "u8", data) == in_bytes(data)
+        assert daemon.status()["backend"] == "cuda" and daemon.status()["requests.reduce"] == before
 
 
 def threads(daemon):

@@ -12,7 +12,7 @@ import pytest
 import gens
 import libreduce as lib
 import oracle
-from conftest import sanitizer
+from conftest import BACKEND, sanitizer
 from rawclient import REDUCE
 from relay import Relay
 
@@ -208,7 +208,7 @@ def test_large_arrays_over_any_axis(shared):
                 assert (np.frombuffer(got, "<u8") == (keep & (cube != 0)).sum(axis).ravel()).all(), (shape, axis)
                 got, _ = client.run_at("argmax", "i64", shared_memory, cube.nbytes, **kw)
                 assert (np.frombuffer(got, "<u8") == cube.argmax(axis).ravel()).all(), (shape, axis)
-                if int(np.prod(shape[axis + 1 :])) <= 524_288:
+                if BACKEND == "cpu" or int(np.prod(shape[axis + 1 :])) <= 524_288:
                     got, _ = client.named("sum", "i64", "cube", size=cube.nbytes, room_for=cube.nbytes, **kw)
                     assert (np.frombuffer(got, "<i8") == expected).all(), (shape, axis)
             if len(shape) == 3:  # the axes on both sides of the middle one
@@ -216,12 +216,16 @@ def test_large_arrays_over_any_axis(shared):
                 expected = cube.sum((0, 2))
                 for got in (client.run("sum", "i64", cube.tobytes(), **kw), client.run_at("sum", "i64", shared_memory, cube.nbytes, **kw)[0]):
                     assert (np.frombuffer(got, "<i8") == expected).all(), shape
-                if shape[1] <= 524_288:
+                if BACKEND == "cpu" or shape[1] <= 524_288:
                     got, _ = client.named("sum", "i64", "cube", size=cube.nbytes, room_for=cube.nbytes, **kw)
                     assert (np.frombuffer(got, "<i8") == expected).all(), shape
-        with pytest.raises(lib.Fault) as caught:
-            client.named("sum", "i64", "cube", size=values.nbytes, room_for=values.nbytes, rows=750_000, planes=2)
-        assert (caught.value.code, caught.value.field, caught.value.limit) == ("TOO_LARGE", "rows", 524_288)
+        kw = dict(size=values.nbytes, room_for=values.nbytes, rows=750_000, planes=2)
+        if BACKEND == "cpu":
+            assert (np.frombuffer(client.named("sum", "i64", "cube", **kw)[0], "<i8") == values.reshape(2, 750_000, 2).sum((0, 2))).all()
+        else:  # a device has no place for so many results
+            with pytest.raises(lib.Fault) as caught:
+                client.named("sum", "i64", "cube", **kw)
+            assert (caught.value.code, caught.value.field, caught.value.limit) == ("TOO_LARGE", "rows", 524_288)
         client.drop("cube")
         client.free(shared_memory)
 
