@@ -146,7 +146,8 @@ int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
     if (*why || small)
         return 0;
     a->threads = threads_beside(&engine);
-    if (a->spec.path == REDUCE_PATH_LOCAL || engine.cpu || engine.opening)
+    const bool known = distant || engine.session; /* else it is gone, or its GPUs are opening */
+    if (a->spec.path == REDUCE_PATH_LOCAL || engine.cpu || !known)
         return 0; /* the daemon's processors would do no better */
     if (!is_here_faster(c, a, distant))
         *why = "the way through the daemon is expected to take less time";

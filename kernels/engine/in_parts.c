@@ -19,6 +19,7 @@ struct rk_feed {
     rk_state row;         /* of the row that is cut */
     pthread_mutex_t lock; /* of `idle` */
     state_set *idle;      /* no thread is adding to these */
+    uint64_t compute_ns;  /* atomic; the task's when it ends */
 };
 
 enum {
@@ -47,12 +48,12 @@ rk_feed *rk_feed_open(rk_engine *e, rk_task *t)
     x->t = t;
     x->device = rk_device_for(v, t);
     x->idle = NULL;
+    x->compute_ns = 0;
     rk_state_init(&x->row, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
     pthread_mutex_init(&x->lock, NULL);
     t->device = (uint8_t)rk_device_number(x->device);
     rk_cpu_begin(t);
     t->route = rk_cpu_route(rk_simd_best(), t);
-    t->compute_ns = 0;
     return x;
 }
 
@@ -149,7 +150,7 @@ static bool add_piece(rk_feed *f, const rk_cut_piece *p, const uint8_t *x)
     return true;
 }
 
-static void note_time(rk_task *t, uint64_t start) { __atomic_fetch_add(&t->compute_ns, rk_now_ns() - start, __ATOMIC_RELAXED); }
+static void note_time(rk_feed *f, uint64_t start) { __atomic_fetch_add(&f->compute_ns, rk_now_ns() - start, __ATOMIC_RELAXED); }
 
 bool rk_feed_add(rk_feed *f, const void *data, uint64_t from, uint64_t n, rp_fault *fault)
 {
@@ -161,7 +162,7 @@ bool rk_feed_add(rk_feed *f, const void *data, uint64_t from, uint64_t n, rp_fau
     for (unsigned i = 0; added && i < pieces; i++)
         added = add_piece(f, &piece[i], (const uint8_t *)data + (piece[i].from - from) * size);
     rk_fp_leave(saved);
-    note_time(f->t, start);
+    note_time(f, start);
     if (!added)
         rp_fail(fault, RP_NO_MEMORY, "columns", 0, "no memory for the states of columns");
     return added;
@@ -183,7 +184,7 @@ void rk_feed_join(rk_feed *f)
         free(other);
         give_back(f, s);
     }
-    note_time(f->t, start);
+    note_time(f, start);
 }
 
 static void finish_columns(rk_task *t, state_set *s)
@@ -201,7 +202,7 @@ static void finish(rk_feed *f)
     else if (f->idle)
         finish_columns(f->t, f->idle);
     rk_fp_leave(saved);
-    note_time(f->t, start);
+    note_time(f, start);
 }
 
 void rk_feed_end(rk_feed *f, bool complete)
@@ -209,6 +210,7 @@ void rk_feed_end(rk_feed *f, bool complete)
     if (complete) {
         rk_feed_join(f);
         finish(f);
+        f->t->compute_ns = f->compute_ns;
         rk_inflight_past(&f->device->tasks, f->t, false);
     }
     for (state_set *s; (s = take_idle(f));)
