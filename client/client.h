@@ -55,8 +55,7 @@ typedef struct rc_engine {
     uint64_t session; /* 0: not known */
     bool cpu;         /* and no GPU */
     bool opening;     /* GPUs are opening; the CPU answers meanwhile */
-    bool not_here;    /* its administrator wants no array reduced by clients, */
-    bool small_here;  /* or small ones alone */
+    bool small_here;  /* its administrator leaves only small arrays to clients */
     int threads;
     uint64_t strided; /* limits.max_strided; 0: an older daemon */
 } rc_engine;

@@ -30,10 +30,8 @@ static int local_on_entry(void *engine, const reduce_entry *e)
     rc_engine *x = engine;
     if (e->kind == REDUCE_KIND_TEXT && !strcmp(e->key, "backend"))
         x->cpu = !strcmp(e->text, reduce_backend_name(RP_BACKEND_CPU));
-    if (e->kind == REDUCE_KIND_TEXT && !strcmp(e->key, "local")) {
-        x->not_here = !strcmp(e->text, "no");
+    if (e->kind == REDUCE_KIND_TEXT && !strcmp(e->key, "local"))
         x->small_here = !strcmp(e->text, "small");
-    }
     if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "threads"))
         x->threads = e->u64 < INT_MAX ? (int)e->u64 : INT_MAX;
     if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "devices_opening"))
@@ -101,14 +99,6 @@ static const char *own_refusal(const reduce_client *c, const rc_ask *a)
     return l->spec.flags & RP_STATES_IN ? "many states are merged in the daemon" : NULL;
 }
 
-/* The daemon's administrator protects the processors of its machine. */
-static const char *daemons_refusal(const rc_engine *e, bool small)
-{
-    if (e->not_here)
-        return "the daemon's configuration leaves no array to its clients";
-    return e->small_here && !small ? "the daemon's configuration leaves only small arrays to its clients" : NULL;
-}
-
 /* A daemon on these cores has as many threads as its administrator or user wants. */
 static int threads_beside(const rc_engine *e)
 {
@@ -137,13 +127,14 @@ int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
     rc_engine engine = {0};
     *why = own_refusal(c, a);
     a->threads = 1;
-    if (*why)
+    if (*why || small)
         return 0;
     const int err = distant ? 0 : rc_engine_of(c, &engine);
     if (err)
         return err;
-    *why = daemons_refusal(&engine, small);
-    if (*why || small)
+    if (engine.small_here)
+        *why = "the daemon's configuration leaves only small arrays to its clients";
+    if (*why)
         return 0;
     a->threads = threads_beside(&engine);
     const bool known = distant || engine.session; /* else it is gone, or its GPUs are opening */

@@ -250,7 +250,7 @@ typedef enum reduce_priority {
  * Values, bits and errors are the same. The daemon's counters, trace and quotas do not see these requests. reduce_open needs a
  * daemon; after that these arrays do not. The rest goes to the daemon: files, streams, jobs, resident data, data on devices;
  * large arrays of states; requests with a deadline, a device or a `path` other than REDUCE_PATH_LOCAL; all of clients of
- * another priority than NORMAL. The daemon's options `local` and `backend` may forbid it, for all arrays or large ones.
+ * another priority than NORMAL. The daemon's options `local` and `backend` may forbid it for large arrays.
  * reduce_result.path says which way it was, reduce_is_local says it in advance. The calling thread needs 512 KiB of stack. */
 typedef enum reduce_local {
     REDUCE_LOCAL_DEFAULT = 0, /* as $REDUCE_LOCAL says, `yes` or `no`; NO without it */
@@ -553,8 +553,8 @@ int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
 
-/* Would reduce_run of `bytes` bytes of memory reduce them in this process? 1, or 0: the daemon would. It asks the daemon for
- * its options, once in a session. Large arrays may go another way later, by what requests took. Errors: the common ones; those
+/* Would reduce_run of `bytes` bytes of memory reduce them in this process? 1, or 0: the daemon would. For large
+ * arrays it asks the daemon, once in a session. They may go another way later, by what requests took. Errors: the common ones; those
  * of reduce_run about the spec. */
 int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes);
 

@@ -265,8 +265,8 @@ def test_what_takes_the_processor_long_goes_to_a_gpu(start):
 
 
 @pytest.mark.parametrize("options, small, large", [
-    ({"backend": "cpu", "local": "no"}, 0, 0), ({"backend": "cpu", "local": "yes"}, 1, 1), ({"backend": "cuda"}, 1, 0), ({"backend": "cuda", "local": "no"}, 0, 0)])
-def test_the_administrator_may_keep_work_in_the_daemon(start, options, small, large):
+    ({"backend": "cpu", "local": "no"}, 1, 0), ({"backend": "cpu", "local": "yes"}, 1, 1), ({"backend": "cuda"}, 1, 0), ({"backend": "cuda", "local": "no"}, 1, 0)])
+def test_the_administrator_may_keep_large_arrays_in_the_daemon(start, options, small, large):
     device = memory_device() if options["backend"] == "cuda" else {}
     d = start(*(("--local", options["local"]) if "local" in options else ()), **{**device, "backend": options["backend"]})
     with libreduce.Client(d.url, local=YES) as c:

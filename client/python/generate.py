@@ -99,7 +99,7 @@ def write():
     yield "}"
     yield "\n\nclass Op(NamedTuple):\n    code: int\n    value: str\n    empty: bool\n    ddof: bool\n\n"
     yield "OPS = {"
-    yield from (f'    "{r[1]}": Op({r[2]}, "{r[4]}", {r[9] == "EMPTY"}, {r[10] == "1"}),' for r in rows("RP_OPS"))
+    yield from (f'    "{r[1]}": Op({r[2]}, "{r[4]}", {r[9] == "EMPTY"}, {"DDOF" in r[10]}),' for r in rows("RP_OPS"))
     yield "}"
     yield "DTYPES = {" + ", ".join(f'"{r[1]}": {r[2]}' for r in rows("RP_DTYPES")) + "}"
     yield "CALLS: dict[str, tuple[Any, list[Any]]] = {"

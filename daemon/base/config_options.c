@@ -55,7 +55,7 @@ const rd_option rd_options[RD_OPTIONS] = {
      "The start of a UUID is enough. A device that cannot be opened is left out. Of the CPU: how many engines, for tests"},
     {"threads", RD_OPTION_NUMBER, FIELD(threads), 0, 1024, 0, NULL, false, "CPU workers; 0 = one per available core"},
     {"local", RD_OPTION_CHOICE, FIELD(no_local), 0, 1, 0, "yes|no", false,
-     "may clients reduce arrays in their own processes, where that takes less time? With `backend = cuda` only small ones"},
+     "may clients reduce large arrays in their own processes, where that takes less time? Not with `backend = cuda`"},
     {"small-bytes", RD_OPTION_NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, 65536, NULL, false,
      "requests up to this many bytes are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
     {"batch-bytes", RD_OPTION_NUMBER, FIELD(batch_bytes), 0, RK_MAX_BATCH_BYTES, RK_MAX_BATCH_BYTES, NULL, false,

@@ -30,7 +30,7 @@ static uint64_t process_bytes(void)
 }
 
 /* Which arrays may clients reduce themselves? A daemon that is to use the GPU alone protects the processors. */
-static const char *local_of(const rd_config *c) { return c->no_local ? "no" : c->backend == RP_BACKEND_CUDA ? "small" : "yes"; }
+static const char *local_of(const rd_config *c) { return c->no_local || c->backend == RP_BACKEND_CUDA ? "small" : "yes"; }
 
 static void put_device(rd_requests *q, const rk_stats *k, rp_writer *w)
 {
