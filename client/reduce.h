@@ -553,9 +553,9 @@ int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
 
-/* Would reduce_run of `bytes` bytes of memory reduce them in this process? 1, or 0: the daemon would. For large
- * arrays it asks the daemon, once in a session. They may go another way later, by what requests took. Errors: the common ones; those
- * of reduce_run about the spec. */
+/* Would reduce_run of `bytes` bytes of memory reduce them in this process? 1, or 0: the daemon would. For large arrays it asks
+ * the daemon, once in a session. They may go another way later, by what requests took. Errors: the common ones; those of
+ * reduce_run about the spec. */
 int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes);
 
 /* reduce_run on `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
