@@ -166,7 +166,7 @@ rp_err rd_source_read(rd_request *r, bool loop, rp_fault *f)
     rd_resident *kept = NULL;
     rp_err err = read_spec(r, &spec, &a, &t, f);
     const uint32_t apart = err ? 0 : rp_tagged_flags(&t);
-    const bool beside = apart || t.apart;
+    const bool beside = !err && (apart || t.apart);
     if (!err && ((t.apart && !loop) || (beside && rk_opening(r->all->engine))))
         err = RD_LATER;
     if (!err)
