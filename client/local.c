@@ -147,9 +147,9 @@ int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
 
 void rc_local_note(reduce_client *c, const rc_ask *a, bool here)
 {
-    const uint64_t ns = rc_now_ns() - a->start_ns;
-    if (!a->weighed)
+    if (!a->weighed) /* small requests need no clock for this */
         return;
+    const uint64_t ns = rc_now_ns() - a->start_ns;
     rc_enter(c);
     rc_ways_note(&c->ways, &a->work, here ? RC_HERE : RC_THERE, ns);
     rc_leave(c);
