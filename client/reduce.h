@@ -652,6 +652,77 @@ int reduce_state_to_words(const void *state, size_t size, int64_t *words, size_t
  * words are not such sums; "count": more than 2^60 elements). */
 int reduce_state_from_words(void *state, size_t size, int op, int dtype, const int64_t *words, size_t n);
 
+/* ---- accumulators: one reduction for each group, here ----------------------------------------------------------- */
+
+/* Many states at once, to which elements are added in any order of groups: group sums, weighted counts, scatter-add. They are
+ * as exact as states, so neither the order nor the number of batches matters. They need no client and no daemon. An addition
+ * to sums of floats is some integer additions in a window of 128 bits. It takes 32 bytes a group (64 if the operation needs
+ * squares), and once elements of very different sizes have been added to a group, also those of its state (f64: 288; squares
+ * 824). Other operations take the bytes of their state. One thread at a time uses them.
+ *
+ *     reduce_accumulators *a;
+ *     reduce_accumulators_new(REDUCE_SUM, REDUCE_F64, 0, groups, &a);
+ *     reduce_batch b = REDUCE_BATCH_INIT;
+ *     b.key_dtype = REDUCE_I32;  b.keys = keys;  b.values = values;  b.count = n;
+ *     reduce_accumulators_add(a, &b);                                          in any number of batches
+ *     reduce_spec spec = REDUCE_SPEC_INIT;  spec.dtype = REDUCE_F64;
+ *     reduce_accumulators_finish(a, &spec, 0, groups, sums, sizeof sums);
+ *     reduce_accumulators_free(a);                                                                                   */
+typedef struct reduce_accumulators reduce_accumulators;
+
+enum {
+    REDUCE_DROP_OUTSIDE = 1, /* elements whose key is no group are left out; else the first one is an error */
+    REDUCE_DROP_NEGATIVE = 2 /* the same, for keys below 0 alone */
+};
+
+typedef struct reduce_batch {
+    uint32_t size;
+    int32_t key_dtype;   /* of the keys: an integer type */
+    const void *keys;    /* the group of each element, from 0 on; NULL: all are of group 0. Any alignment, as the values */
+    const void *values;  /* elements of the accumulators' type */
+    const uint8_t *mask; /* a byte for each element, 0 leaves it out; NULL: none */
+    uint64_t count;      /* of the elements */
+    uint64_t index;      /* place of the first one, for argmin, argmax and stats */
+    uint32_t flags;      /* REDUCE_DROP_OUTSIDE, REDUCE_DROP_NEGATIVE */
+    uint32_t reserved;   /* 0 */
+} reduce_batch;
+#define REDUCE_BATCH_INIT                                     \
+    {                                                         \
+        sizeof(reduce_batch), 0, NULL, NULL, NULL, 0, 0, 0, 0 \
+    }
+
+/* Accumulators of (op, dtype) for the groups 0 to groups - 1, without elements. `nan` is a reduce_nan. On success *a is yours to
+ * free. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan), _TOO_LARGE (more than 2^32 groups), _NO_MEMORY, _ARGUMENT. */
+int reduce_accumulators_new(int op, int dtype, int nan, size_t groups, reduce_accumulators **a);
+
+/* The number of groups; make it larger. Errors: REDUCE_E_TOO_LARGE, _NO_MEMORY, _ARGUMENT (fewer groups). */
+size_t reduce_accumulators_groups(const reduce_accumulators *a);
+int reduce_accumulators_grow(reduce_accumulators *a, size_t groups);
+
+/* Add a batch. Errors: REDUCE_E_TYPE (field "keys": not of integers), _SHAPE (field "keys": a key is no group; its place in the
+ * batch is reduce_last_fault's index, and nothing was added), _TOO_LARGE (more than 2^60 elements or places), _ARGUMENT,
+ * _NO_MEMORY (the elements before reduce_last_fault's index were added). */
+int reduce_accumulators_add(reduce_accumulators *a, const reduce_batch *batch);
+
+/* Add the groups of `from`, which stays as it is, to the same groups of `into`, which must have that many. Both must have the
+ * same kind of operation and element type. Errors: REDUCE_E_BAD_MESSAGE, _SHAPE (more groups), _TOO_LARGE (more than 2^60
+ * elements), _NO_MEMORY. */
+int reduce_accumulators_merge(reduce_accumulators *into, const reduce_accumulators *from);
+
+/* The state of one group, and the merge of a state into one. Errors: those of reduce_state_init and reduce_state_merge;
+ * REDUCE_E_SHAPE (no such group), _NO_MEMORY. */
+int reduce_accumulators_state(const reduce_accumulators *a, size_t group, void *state, size_t size);
+int reduce_accumulators_merge_state(reduce_accumulators *a, size_t group, const void *state, size_t size);
+
+/* The values of the groups from `first` on, `count` of them, one after the other. A group without elements has the value of no
+ * elements. Errors: those of reduce_state_finish; reduce_last_fault has the group that has no value, and those before it are
+ * written; REDUCE_E_SHAPE (no such groups). */
+int reduce_accumulators_finish(const reduce_accumulators *a, const reduce_spec *spec, size_t first, size_t count, void *results,
+                               size_t room);
+
+/* NULL is allowed. */
+void reduce_accumulators_free(reduce_accumulators *a);
+
 /* ---- collectives: one reduction of many processes --------------------------------------------------------------- */
 
 /* Each process (rank) has a part of the elements, and all call reduce_collective. Every rank gets the same value: the one that

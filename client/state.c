@@ -34,8 +34,7 @@ int rc_state_room(const void *state, size_t size, int op, int dtype)
     return 0;
 }
 
-/* Copy the caller's state of at most `size` bytes, if it is well formed. 0, or the reported error. */
-static int take(rk_state *s, const void *state, size_t size)
+int rc_state_take(rk_state *s, const void *state, size_t size)
 {
     rp_fault f = {0};
     if (!state)
@@ -43,7 +42,7 @@ static int take(rk_state *s, const void *state, size_t size)
     return rk_state_take(s, state, size, &f) ? rc_report(&f) : 0;
 }
 
-static void give(void *state, const rk_state *s) { memcpy(state, s, rp_state_size(s->layout)); }
+void rc_state_give(void *state, const rk_state *s) { memcpy(state, s, rp_state_size(s->layout)); }
 
 int reduce_state_init(void *state, size_t size, int op, int dtype)
 {
@@ -52,7 +51,7 @@ int reduce_state_init(void *state, size_t size, int op, int dtype)
     if (err)
         return err;
     rk_state_init(&s, rp_state_layout(op, dtype), dtype);
-    give(state, &s);
+    rc_state_give(state, &s);
     return 0;
 }
 
@@ -92,29 +91,28 @@ static int add(rk_state *s, const void *data, size_t count, int nan, uint64_t in
 int reduce_state_add_at(void *state, size_t size, const void *data, size_t count, int nan, uint64_t index)
 {
     rk_state s;
-    int err = take(&s, state, size);
+    int err = rc_state_take(&s, state, size);
     if (!err)
         err = add(&s, data, count, nan, index);
     if (!err)
-        give(state, &s);
+        rc_state_give(state, &s);
     return err;
 }
 
 int reduce_state_add(void *state, size_t size, const void *data, size_t count)
 {
     rk_state s;
-    int err = take(&s, state, size);
+    int err = rc_state_take(&s, state, size);
     if (!err)
         err = add(&s, data, count, RP_NAN_PROPAGATE, s.count);
     if (!err)
-        give(state, &s);
+        rc_state_give(state, &s);
     return err;
 }
 
 /* ---- merge ------------------------------------------------------------------------------------------------------- */
 
-/* May the two be merged? The fault is filled. */
-static rp_err check_pair(const rk_state *a, const rk_state *b, rp_fault *f)
+rp_err rc_state_pair(const rk_state *a, const rk_state *b, rp_fault *f)
 {
     if (a->layout != b->layout)
         return rp_fail(f, RP_BAD_MESSAGE, "layout", 0, "states of different operations: layouts %u and %u", a->layout,
@@ -147,17 +145,17 @@ int reduce_state_merge_at(void *into, size_t size, const void *from, size_t from
 {
     rk_state a, b;
     rp_fault f = {0};
-    int err = take(&a, into, size);
+    int err = rc_state_take(&a, into, size);
     if (!err)
-        err = take(&b, from, from_size);
+        err = rc_state_take(&b, from, from_size);
     if (!err && (index > RP_MAX_COUNT || !move_places(&b, index)))
         err = rc_error(REDUCE_E_TOO_LARGE, "index", "index above 2^60");
     if (err)
         return err;
-    if (check_pair(&a, &b, &f))
+    if (rc_state_pair(&a, &b, &f))
         return rc_report(&f);
     rk_state_merge(&a, &b);
-    give(into, &a);
+    rc_state_give(into, &a);
     return 0;
 }
 
@@ -180,14 +178,10 @@ static int take_spec(const reduce_spec *given, rp_spec *spec)
     return 0;
 }
 
-/* The value of one state, the i-th of `n`. */
-static int finish(const void *state, size_t size, size_t i, size_t n, const rp_spec *spec, void *result)
+int rc_state_value(const rk_state *given, size_t i, size_t n, const rp_spec *spec, void *result)
 {
-    rk_state s;
+    rk_state s = *given;
     rp_fault f = {0};
-    int err = take(&s, state, size);
-    if (err)
-        return err;
     if (s.layout != rp_state_layout(spec->op, spec->dtype) || s.dtype != spec->dtype)
         return rc_error(REDUCE_E_BAD_MESSAGE, s.dtype == spec->dtype ? "layout" : "dtype",
                         "a state of layout %u of %s is not one of %s of %s", s.layout, rp_dtype_name(s.dtype),
@@ -204,8 +198,7 @@ static int finish(const void *state, size_t size, size_t i, size_t n, const rp_s
     return 0;
 }
 
-/* The spec of `n` values at `results`, checked. */
-static int take_finish(const reduce_spec *spec, rp_spec *checked, const void *results, size_t n, size_t room)
+int rc_state_spec(const reduce_spec *spec, rp_spec *checked, const void *results, size_t n, size_t room)
 {
     int err = take_spec(spec, checked);
     if (!err && n && !results)
@@ -215,10 +208,17 @@ static int take_finish(const reduce_spec *spec, rp_spec *checked, const void *re
     return err;
 }
 
+static int finish(const void *state, size_t size, size_t i, size_t n, const rp_spec *spec, void *result)
+{
+    rk_state s;
+    int err = rc_state_take(&s, state, size);
+    return err ? err : rc_state_value(&s, i, n, spec, result);
+}
+
 int reduce_state_finish(const void *state, size_t size, const reduce_spec *spec, void *result, size_t room)
 {
     rp_spec checked;
-    int err = take_finish(spec, &checked, result, 1, room);
+    int err = rc_state_spec(spec, &checked, result, 1, room);
     return err ? err : finish(state, size, 0, 1, &checked, result);
 }
 
@@ -231,7 +231,7 @@ int reduce_states_finish(const void *states, size_t bytes, const reduce_spec *sp
     const size_t size = reduce_state_size(checked.op, checked.dtype), n = bytes / size;
     if (bytes % size || (bytes && !states))
         return rc_error(REDUCE_E_ARGUMENT, "states", "%zu bytes are not states of %zu", bytes, size);
-    err = take_finish(spec, &checked, results, n, room);
+    err = rc_state_spec(spec, &checked, results, n, room);
     for (size_t i = 0; !err && i < n; i++)
         err = finish((const uint8_t *)states + i * size, size, i, n, &checked, (uint8_t *)results + i * rp_cell_size(&checked));
     return err;

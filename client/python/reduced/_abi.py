@@ -113,6 +113,8 @@ COLUMNS = 64
 MAX_STATE = 872
 MAX_WORDS = 211
 KEYS_ADDED = 9
+DROP_OUTSIDE = 1
+DROP_NEGATIVE = 2
 MESSAGE = 2048
 REPLACE = 1
 MAX_DIMS = 16
@@ -278,6 +280,20 @@ class Result(Structure):  # reduce_result
     ]
 
 
+class Batch(Structure):  # reduce_batch
+    _fields_ = [
+        ("size", c_uint32),
+        ("key_dtype", c_int32),
+        ("keys", c_void_p),
+        ("values", c_void_p),
+        ("mask", c_void_p),
+        ("count", c_uint64),
+        ("index", c_uint64),
+        ("flags", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
 class Item(Structure):  # reduce_item
     _fields_ = [
         ("size", c_uint32),
@@ -353,6 +369,7 @@ STRUCTS: dict[str, Any] = {
     "reduce_stats": Stats,
     "reduce_spec": Spec,
     "reduce_result": Result,
+    "reduce_batch": Batch,
     "reduce_item": Item,
     "reduce_gpu": Gpu,
     "reduce_put_opts": PutOpts,
@@ -440,6 +457,15 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_state_keys": (c_size_t, [c_int, c_int]),
     "reduce_state_to_words": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t]),
     "reduce_state_from_words": (c_int, [c_void_p, c_size_t, c_int, c_int, c_void_p, c_size_t]),
+    "reduce_accumulators_new": (c_int, [c_int, c_int, c_int, c_size_t, c_void_p]),
+    "reduce_accumulators_groups": (c_size_t, [c_void_p]),
+    "reduce_accumulators_grow": (c_int, [c_void_p, c_size_t]),
+    "reduce_accumulators_add": (c_int, [c_void_p, c_void_p]),
+    "reduce_accumulators_merge": (c_int, [c_void_p, c_void_p]),
+    "reduce_accumulators_state": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t]),
+    "reduce_accumulators_merge_state": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t]),
+    "reduce_accumulators_finish": (c_int, [c_void_p, c_void_p, c_size_t, c_size_t, c_void_p, c_size_t]),
+    "reduce_accumulators_free": (None, [c_void_p]),
     "reduce_states_merge": (None, [c_void_p, c_void_p, c_size_t]),
     "reduce_collective": (c_int, [c_void_p, c_void_p, c_size_t, c_uint32, c_void_p, c_void_p]),
     "reduce_alloc": (c_int, [c_void_p, c_size_t, c_void_p]),

@@ -1,0 +1,347 @@
+#include "kernels/cpu/keys/slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/keys/window.h"
+#include "kernels/cpu/loops.h"
+#include "kernels/exact/line.h"
+
+enum {
+    BLOCK = 256, /* elements converted together: their bits stay in L1 */
+    AHEAD = 12   /* slots are fetched so many elements before they are used */
+};
+
+/* A slot of sums with squares, or of squares alone, whose first sum is not used. */
+typedef struct moments {
+    rk_window w;
+    rk_square_window squares;
+} moments;
+
+void rk_slots_of(rk_slots *k, int layout, int dtype, int nan)
+{
+    const bool windows = rk_is_float(dtype) && rk_family_of(layout) == RK_SUMS;
+    *k = (rk_slots){.layout = layout, .dtype = dtype, .nan = nan};
+    k->form = !windows ? RK_SLOT_STATE : rk_square_limbs(layout) ? RK_SLOT_SQUARES : RK_SLOT_SUM;
+    k->bytes = k->form == RK_SLOT_SUM       ? sizeof(rk_window)
+               : k->form == RK_SLOT_SQUARES ? sizeof(moments)
+                                            : (rp_state_size(layout) + RK_SLOT_ALIGN - 1) / RK_SLOT_ALIGN * RK_SLOT_ALIGN;
+}
+
+void rk_slot_init(const rk_slots *k, void *slot)
+{
+    if (k->form == RK_SLOT_STATE) {
+        rk_state_init(slot, k->layout, k->dtype);
+        return;
+    }
+    memset(slot, 0, k->bytes);
+    ((rk_window *)slot)->head = RK_HEAD_BASE;
+    if (k->form == RK_SLOT_SQUARES)
+        ((moments *)slot)->squares.base = RK_NO_BASE * 2; /* above any field, doubled */
+}
+
+void rk_slot_drop(const rk_slots *k, void *slot)
+{
+    if (k->form != RK_SLOT_STATE)
+        free(((rk_window *)slot)->whole);
+}
+
+/* ---- what leaves a window ---------------------------------------------------------------------------------------- */
+
+/* The whole state of a slot; NULL: no memory. */
+static rk_state *whole(const rk_slots *k, rk_window *w)
+{
+    if (!w->whole) {
+        w->whole = malloc(rp_state_size(k->layout));
+        if (w->whole)
+            rk_state_init(w->whole, k->layout, k->dtype);
+    }
+    return w->whole;
+}
+
+static bool open_sum(const rk_slots *k, const rk_window *w) { return rk_sum_limbs(k->layout) && w->sum; }
+static bool open_squares(const rk_slots *k, const void *slot)
+{
+    const uint64_t *sum = ((const moments *)slot)->squares.sum;
+    return k->form == RK_SLOT_SQUARES && (sum[0] | sum[1] | sum[2]);
+}
+
+/* Add what is in the windows to limbs; of an infinity or NaN there are none. */
+static void close_windows(const rk_slots *k, const void *slot, rk_state *s)
+{
+    const rk_window *w = slot;
+    if (s->special)
+        return;
+    if (rk_sum_limbs(k->layout))
+        rk_window_close(w, s);
+    if (k->form == RK_SLOT_SQUARES)
+        rk_squares_close(&((const moments *)slot)->squares, s);
+}
+
+/* Empty the windows into the whole state. False: no memory. */
+static bool empty_windows(const rk_slots *k, void *slot)
+{
+    rk_window *w = slot;
+    if (open_sum(k, w) || open_squares(k, slot)) {
+        if (!whole(k, w))
+            return false;
+        close_windows(k, slot, w->whole);
+    }
+    w->sum = 0;
+    if (k->form == RK_SLOT_SQUARES)
+        memset(((moments *)slot)->squares.sum, 0, sizeof((moments *)slot)->squares.sum);
+    return true;
+}
+
+/* Empty windows begin where the double with this field is in their middle. */
+static void move_windows(const rk_slots *k, void *slot, int field)
+{
+    rk_window *w = slot;
+    w->head = (w->head << 12 >> 12) | rk_base_for(field, RK_SUM_ABOVE, RK_SUM_REACH, RK_FIELD_END) << RK_BASE_SHIFT;
+    if (k->form == RK_SLOT_SQUARES)
+        ((moments *)slot)->squares.base = rk_base_for(2 * field, RK_SQUARE_ABOVE, RK_SQUARE_REACH, 2 * RK_FIELD_END);
+}
+
+static bool take(const rk_slots *k, void *slot, uint64_t bits);
+
+/* An element that does not fit: 0, an infinity, a NaN, a subnormal double, or one of another size. `bits` are those of the double,
+ * `own` those of the element. False: no memory, and the slot stays as it was. */
+static bool take_rare(const rk_slots *k, void *slot, uint64_t bits, uint64_t own)
+{
+    rk_window *w = slot;
+    const int field = (int)rk_field(bits);
+    const bool zero = bits << 1 == 0, nan = field == RK_FIELD_END && bits << 12;
+    if (zero) {
+        w->head = (w->head | (bits ? 0 : RK_HEAD_NZ)) + 1;
+        return true;
+    }
+    if (nan && k->nan != RP_NAN_PROPAGATE) {
+        w->head |= RK_HEAD_SKIPPED;
+        return true;
+    }
+    if (field == RK_FIELD_END || field == 0) {
+        if (!whole(k, w))
+            return false;
+        rk_state_add(w->whole, own, 0, k->nan);
+        return true;
+    }
+    if (!empty_windows(k, slot))
+        return false;
+    move_windows(k, slot, field);
+    return take(k, slot, bits); /* which fits now */
+}
+
+/* ---- one element ------------------------------------------------------------------------------------------------- */
+
+static inline bool take_sum(rk_window *w, uint64_t bits)
+{
+    __int128 sum;
+    if (!rk_window_next(w, bits, &sum))
+        return false;
+    w->sum = sum;
+    w->head = (w->head | RK_HEAD_NZ) + 1;
+    return true;
+}
+
+static inline bool take_moments(moments *s, uint64_t bits)
+{
+    __int128 sum;
+    uint64_t squares[3];
+    if (!rk_window_next(&s->w, bits, &sum) || !rk_squares_next(&s->squares, bits, squares))
+        return false;
+    s->w.sum = sum;
+    s->w.head = (s->w.head | RK_HEAD_NZ) + 1;
+    memcpy(s->squares.sum, squares, sizeof squares);
+    return true;
+}
+
+static bool take(const rk_slots *k, void *slot, uint64_t bits)
+{
+    return k->form == RK_SLOT_SUM ? take_sum(slot, bits) : take_moments(slot, bits);
+}
+
+/* ---- blocks of elements ------------------------------------------------------------------------------------------ */
+
+static void load_floats(const rk_slots *k, const uint8_t *x, size_t n, uint64_t *bits)
+{
+    if (k->dtype == RP_F64) {
+        memcpy(bits, x, 8 * n);
+    } else if (k->dtype == RP_F32) {
+        for (size_t i = 0; i < n; i++) {
+            float f;
+            memcpy(&f, x + 4 * i, 4);
+            const double wide = f;
+            memcpy(&bits[i], &wide, 8);
+        }
+    } else {
+        for (size_t i = 0; i < n; i++)
+            bits[i] = rk_convert_float(k->dtype, rk_load(x + 2 * i, 2), RP_F64);
+    }
+    if (rk_is_abs(k->layout))
+        for (size_t i = 0; i < n; i++)
+            bits[i] &= ~(uint64_t)0 >> 1;
+}
+
+/* Elements of a block to windows. Returns how many were added. */
+#define ADD_TO(form, type)                                                                                                   \
+    static size_t add_to_##form(const rk_slots *k, void *const *slot, const uint8_t *x, size_t n)                            \
+    {                                                                                                                        \
+        const unsigned size = (unsigned)rk_bytes(k->dtype);                                                                  \
+        uint64_t bits[BLOCK];                                                                                                \
+        load_floats(k, x, n, bits);                                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                                                     \
+            __builtin_prefetch(slot[i + AHEAD < n ? i + AHEAD : n - 1], 1);                                                  \
+            if (!take_##form((type *)slot[i], bits[i]) && !take_rare(k, slot[i], bits[i], rk_load(x + i * size, (int)size))) \
+                return i;                                                                                                    \
+        }                                                                                                                    \
+        return n;                                                                                                            \
+    }
+ADD_TO(sum, rk_window)
+ADD_TO(moments, moments)
+
+/* Elements of a block to sums of integers, the most usual of the other states. */
+static void add_integers(const rk_slots *k, void *const *slot, const uint8_t *x, size_t n)
+{
+    const int size = rk_bytes(k->dtype);
+    for (size_t i = 0; i < n; i++) {
+        rk_state *s = slot[i];
+        uint64_t v[3], bits = rk_load(x + i * (size_t)size, size);
+        __builtin_prefetch(slot[i + AHEAD < n ? i + AHEAD : n - 1], 1);
+        rk_widen(k->dtype, k->dtype == RP_BOOL ? bits != 0 : bits, v);
+        rk_add_limbs(s->limb, v, 2);
+        s->count++;
+    }
+}
+
+static void add_to_states(const rk_slots *k, void *const *slot, const uint8_t *x, uint64_t first, size_t n)
+{
+    const int size = rk_bytes(k->dtype);
+    for (size_t i = 0; i < n; i++) {
+        __builtin_prefetch(slot[i + AHEAD < n ? i + AHEAD : n - 1], 1);
+        rk_state_add(slot[i], rk_load(x + i * (size_t)size, size), first + i, k->nan);
+    }
+}
+
+static size_t add_block(const rk_slots *k, void *const *slot, const uint8_t *x, uint64_t first, size_t n)
+{
+    if (k->form == RK_SLOT_SUM)
+        return add_to_sum(k, slot, x, n);
+    if (k->form == RK_SLOT_SQUARES)
+        return add_to_moments(k, slot, x, n);
+    if (k->layout == RP_STATE_INT)
+        add_integers(k, slot, x, n);
+    else
+        add_to_states(k, slot, x, first, n);
+    return n;
+}
+
+size_t rk_slots_add(const rk_slots *k, void *const *slot, const void *values, uint64_t first, size_t n)
+{
+    const size_t size = (size_t)rk_bytes(k->dtype);
+    const uint64_t saved = rk_fp_enter(); /* f32 to f64: subnormals must not be flushed */
+    size_t done = 0;
+    while (done < n) {
+        const size_t block = n - done < BLOCK ? n - done : BLOCK;
+        const size_t added = add_block(k, slot + done, (const uint8_t *)values + done * size, first + done, block);
+        done += added;
+        if (added < block)
+            break;
+    }
+    rk_fp_leave(saved);
+    return done;
+}
+
+bool rk_slot_add_all(const rk_slots *k, void *slot, const void *values, uint64_t first, size_t n)
+{
+    rk_state s;
+    if (n == 0)
+        return true;
+    rk_state_init(&s, k->layout, k->dtype);
+    const uint64_t saved = rk_fp_enter();
+    rk_simd_best()->reduce[k->layout][k->dtype](&s, values, n, first, k->nan);
+    rk_fp_leave(saved);
+    return rk_slot_merge(k, slot, &s);
+}
+
+/* ---- states ------------------------------------------------------------------------------------------------------ */
+
+uint64_t rk_slot_count(const rk_slots *k, const void *slot)
+{
+    const rk_window *w = slot;
+    if (k->form == RK_SLOT_STATE)
+        return ((const rk_state *)slot)->count;
+    return (w->head & RK_COUNT_MASK) + (w->whole ? w->whole->count : 0);
+}
+
+void rk_slot_state(const rk_slots *k, const void *slot, rk_state *s)
+{
+    const rk_window *w = slot;
+    if (k->form == RK_SLOT_STATE) {
+        memcpy(s, slot, rp_state_size(k->layout));
+        return;
+    }
+    if (w->whole)
+        memcpy(s, w->whole, rp_state_size(k->layout));
+    else
+        rk_state_init(s, k->layout, k->dtype);
+    close_windows(k, slot, s);
+    s->count += w->head & RK_COUNT_MASK;
+    s->skipped |= (w->head & RK_HEAD_SKIPPED) != 0;
+    if (rk_has_nz(k->layout, k->dtype))
+        s->nz |= (w->head & RK_HEAD_NZ) != 0;
+}
+
+bool rk_slot_merge(const rk_slots *k, void *slot, const rk_state *from)
+{
+    if (k->form == RK_SLOT_STATE) {
+        rk_state_merge(slot, from);
+        return true;
+    }
+    if (!whole(k, slot))
+        return false;
+    rk_state_merge(((rk_window *)slot)->whole, from);
+    return true;
+}
+
+bool rk_slot_settle(const rk_slots *k, void *slot)
+{
+    rk_window *w = slot;
+    rk_state s;
+    if (k->form == RK_SLOT_STATE || w->head == RK_HEAD_BASE)
+        return true;
+    rk_slot_state(k, slot, &s);
+    rk_state *to = whole(k, w);
+    if (!to)
+        return false;
+    memcpy(to, &s, rp_state_size(k->layout));
+    rk_slot_init(k, slot);
+    w->whole = to;
+    return true;
+}
+
+/* Join windows with one base, if the sum stays inside and nothing is outside. */
+static bool join_windows(rk_window *a, const rk_window *b)
+{
+    __int128 sum;
+    const uint64_t count = (a->head & RK_COUNT_MASK) + (b->head & RK_COUNT_MASK);
+    if (b->whole || a->head >> RK_BASE_SHIFT != b->head >> RK_BASE_SHIFT || count > RK_COUNT_MASK ||
+        __builtin_add_overflow(a->sum, b->sum, &sum))
+        return false;
+    a->sum = sum;
+    a->head = ((a->head | b->head) & ~RK_COUNT_MASK) | count;
+    return true;
+}
+
+bool rk_slot_join(const rk_slots *k, void *slot, const void *from)
+{
+    rk_state s;
+    const rk_window *a = slot, *b = from;
+    if (k->form != RK_SLOT_STATE && a->head == RK_HEAD_BASE && !a->whole && !b->whole) { /* nothing was added yet */
+        memcpy(slot, from, k->bytes);
+        return true;
+    }
+    if (k->form == RK_SLOT_SUM && join_windows(slot, from))
+        return true;
+    rk_slot_state(k, from, &s);
+    return rk_slot_merge(k, slot, &s);
+}
