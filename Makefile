@@ -195,7 +195,7 @@ UNIT_ONE := $(filter-out $(UNIT_APART),$(UNIT))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: ladder routes man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: ladder routes man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts duckdb-extension test-duckdb docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 # The ladder's kernels take a minute of compiling, so with CUDA its program is built where it is used: to be tested or installed.
 LADDER   := $(B)/bin/reducectl-ladder
@@ -674,6 +674,18 @@ test-distros: ## `make deps demo`, check and the wheel in fresh Debian 12 and 13
 
 piuparts: deb ## piuparts on them in a fresh Debian (root, network, three minutes)
 	$(Q).debian/piuparts
+
+# DuckDB's headers come with its source package from PyPI, and are not kept here.
+DUCKDB := build/duckdb
+duckdb-extension: $(B)/lib/libreduce.a ## exact aggregates for DuckDB: build/duckdb/reduced.duckdb_extension (network; client/duckdb/README.md)
+	$(Q)client/duckdb/fetch $(DUCKDB)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) -isystem $(DUCKDB)/include -shared -Wl,--gc-sections,--exclude-libs,ALL,-z,defs client/duckdb/exact.c \
+	  $(B)/lib/libreduce.a -lm -o $(DUCKDB)/reduced.so
+	$(Q)strip $(DUCKDB)/reduced.so
+	$(Q)client/duckdb/footer.py $(DUCKDB)/reduced.so $(DUCKDB)/reduced.duckdb_extension $(VERSION) linux_$(if $(findstring aarch64,$(MACHINE)),arm64,amd64)
+
+test-duckdb: duckdb-extension ## the extension in PyPI's DuckDB, beside fractions (network, a minute)
+	$(Q)DUCKDB_EXTENSION=$(abspath $(DUCKDB))/reduced.duckdb_extension $(DUCKDB)/venv/bin/python -m pytest -q -p no:cacheprovider --confcutdir=tests/duckdb tests/duckdb
 
 docs: python-docs ## the documentation as static HTML in build/docs/, its links checked
 	$(Q)tests/build/docs

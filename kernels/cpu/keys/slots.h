@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-enum { RK_SLOT_ALIGN = 16 };
+enum { RK_SLOT_ALIGN = 8 };
 #define RK_SLOT_MOST ((uint64_t)1 << 47) /* elements that a slot takes before rk_slot_settle: windows count to 2^48 */
 
 typedef enum { RK_SLOT_SUM, RK_SLOT_SQUARES, RK_SLOT_STATE } rk_slot_form;

@@ -23,8 +23,10 @@ enum {
     RK_SQUARE_ABOVE = 48
 };
 
+typedef __int128 rk_int128 __attribute__((aligned(8))); /* slots are in memory of others, such as DuckDB's rows */
+
 typedef struct rk_window {
-    __int128 sum;
+    rk_int128 sum;
     uint64_t head;   /* count of elements (RK_COUNT_BITS), then flags, then base */
     rk_state *whole; /* the rest; NULL: there is none. Owned */
 } rk_window;
