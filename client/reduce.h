@@ -671,8 +671,8 @@ int reduce_state_from_words(void *state, size_t size, int op, int dtype, const i
 typedef struct reduce_accumulators reduce_accumulators;
 
 enum {
-    REDUCE_DROP_OUTSIDE = 1, /* elements whose key is no group are left out; else the first one is an error */
-    REDUCE_DROP_NEGATIVE = 2 /* the same, for keys below 0 alone */
+    REDUCE_DROP_OUTSIDE = 1, /* leaves out elements whose key is not a group; else the first one is an error */
+    REDUCE_DROP_NEGATIVE = 2 /* the same of keys below 0 alone */
 };
 
 typedef struct reduce_batch {
@@ -691,16 +691,16 @@ typedef struct reduce_batch {
         sizeof(reduce_batch), 0, NULL, NULL, NULL, 0, 0, 0, 0 \
     }
 
-/* Accumulators of (op, dtype) for the groups 0 to groups - 1, without elements. `nan` is a reduce_nan. On success *a is yours to
- * free. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan), _TOO_LARGE (more than 2^32 groups), _NO_MEMORY, _ARGUMENT. */
+/* Accumulators of (op, dtype) for the groups 0 to groups - 1, without elements. `nan` is a reduce_nan. On success *a is yours
+ * to free. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan), _TOO_LARGE (more than 2^32 groups), _NO_MEMORY, _ARGUMENT. */
 int reduce_accumulators_new(int op, int dtype, int nan, size_t groups, reduce_accumulators **a);
 
 /* The number of groups; make it larger. Errors: REDUCE_E_TOO_LARGE, _NO_MEMORY, _ARGUMENT (fewer groups). */
 size_t reduce_accumulators_groups(const reduce_accumulators *a);
 int reduce_accumulators_grow(reduce_accumulators *a, size_t groups);
 
-/* Add a batch. Errors: REDUCE_E_TYPE (field "keys": not of integers), _SHAPE (field "keys": a key is no group; its place in the
- * batch is reduce_last_fault's index, and nothing was added), _TOO_LARGE (more than 2^60 elements or places), _ARGUMENT,
+/* Add a batch. Errors: REDUCE_E_TYPE (field "keys": not of integers), _SHAPE (field "keys": a key is not a group; its place in
+ * the batch is reduce_last_fault's index, and nothing was added), _TOO_LARGE (more than 2^60 elements or places), _ARGUMENT,
  * _NO_MEMORY (the elements before reduce_last_fault's index were added). */
 int reduce_accumulators_add(reduce_accumulators *a, const reduce_batch *batch);
 

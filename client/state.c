@@ -190,8 +190,7 @@ int rc_state_value(const rk_state *given, size_t i, size_t n, const rp_spec *spe
     int code = rk_cell_write(&s, spec, cell);
     if (code) {
         rk_cell_fault(&f, &s, spec, i, code);
-        if (n == 1)
-            rc_drop_row(&f);
+        rc_drop_row(&f); /* reduce_errmsg names it, unless there is one alone */
         return rc_report_of(&f, n == 1);
     }
     memcpy(result, cell, rp_cell_size(spec));

@@ -1,7 +1,7 @@
 /* Exact aggregates for DuckDB, on its C extension interface (v1.2.0): README.md beside this file has the functions.
  *
- * A state of DuckDB is a slot (kernels/cpu/keys/slots.h), which may be moved and is dropped by the destructor; that of exact_merge
- * is a pointer. Nothing here locks or does I/O, and no daemon is needed. */
+ * A state of DuckDB is a slot (kernels/cpu/keys/slots.h), which may be moved and is dropped by the destructor. That of
+ * exact_merge is a pointer. Nothing here locks or does I/O, and no daemon is needed. */
 #define DUCKDB_EXTENSION_NAME reduced
 #define DUCKDB_EXTENSION_API_VERSION_MAJOR 1
 #define DUCKDB_EXTENSION_API_VERSION_MINOR 2

@@ -147,8 +147,8 @@ static void test_states(void **state)
     assert_true(tried > 500);
 }
 
-/* One group of many elements: windows overflow, that of the sum and, where signs alternate, that of squares; they move, and fill
- * again. */
+/* One group of many elements: windows overflow, that of the sum and, where signs alternate, that of squares. They move, and
+ * fill again. */
 static void test_one_group(void **state)
 {
     (void)state;

@@ -12,6 +12,7 @@ What there is, each with its own help:
     whole arrays, axes    sum prod mean var std sem rms min max ptp argmin argmax any all count_nonzero norm bits
                           nansum nanprod nanmean nanvar nanstd nanmin nanmax nanargmin nanargmax
     several values        minmax stats
+    by key                by_key bincount segment_sum
     files                 file
     parts to be merged    state State
     pieces, one by one    stream Stream
@@ -41,6 +42,7 @@ from ._functions import (MinMax, Stats, all, amax, amin, any, argmax, argmin, bi
 if TYPE_CHECKING:
     from ._files import file
     from ._jobs import Task, many, submit
+    from ._keys import bincount, by_key, segment_sum
     from ._resident import Resident, put, residents
     from ._state import State, state
     from ._stream import Stream, stream
@@ -50,6 +52,7 @@ __all__ = [
     "sum", "prod", "mean", "var", "std", "sem", "rms", "min", "max", "amin", "amax", "ptp", "argmin", "argmax", "any", "all",
     "count_nonzero", "norm", "bits", "minmax", "MinMax", "stats", "Stats",
     "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmin", "nanmax", "nanargmin", "nanargmax",
+    "by_key", "bincount", "segment_sum",
     "file", "state", "State", "stream", "Stream", "submit", "Task", "many", "put", "Resident", "residents", "Client", "Gpu", "TLS", "Info",
     "Error", "ArgumentError", "AuthError", "BadHandleError", "BadMessageError", "BusyError", "CancelledError", "DeadlineError",
     "DeviceLostError", "EmptyError", "ExistsError", "ForkedError", "InternalError", "InterruptedError_", "IoError", "NanError", "NoDaemonError",
@@ -58,7 +61,7 @@ __all__ = [
 # What is not needed to reduce an array is imported with its first use.
 _LATER = {"submit": "_jobs", "many": "_jobs", "Task": "_jobs", "stream": "_stream", "Stream": "_stream", "put": "_resident",
           "Resident": "_resident", "residents": "_resident", "file": "_files", "state": "_state", "State": "_state", "aio": "aio",
-          "magic": "magic", "dask": "dask"}
+          "magic": "magic", "dask": "dask", "by_key": "_keys", "bincount": "_keys", "segment_sum": "_keys"}
 
 
 def _public(found: Any) -> Any:

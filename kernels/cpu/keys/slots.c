@@ -104,8 +104,8 @@ static void move_windows(const rk_slots *k, void *slot, int field)
 
 static bool take(const rk_slots *k, void *slot, uint64_t bits);
 
-/* An element that does not fit: 0, an infinity, a NaN, a subnormal double, or one of another size. `bits` are those of the double,
- * `own` those of the element. False: no memory, and the slot stays as it was. */
+/* An element that does not fit: 0, an infinity, a NaN, a subnormal double, or one of another size. `bits` are those of the
+ * double, `own` those of the element. False: no memory, and the slot stays as it was. */
 static bool take_rare(const rk_slots *k, void *slot, uint64_t bits, uint64_t own)
 {
     rk_window *w = slot;

@@ -5,7 +5,8 @@
  *     rk_slots_add ...  rk_slot_merge ...  rk_slot_state  -> rk_state, to merge and finish as any other
  *     rk_slot_drop
  *
- * Slots of float sums (and of their squares) are windows (window.h) and own what they allocate; the others are the state itself.
+ * Slots of float sums (and of their squares) are windows (window.h) and own what they allocate. The others are the state
+ * itself.
  * A slot may be moved, with memcpy, as long as one copy is used. States do not depend on the order of additions.
  *
  * Any thread; a slot by one at a time. */
@@ -37,8 +38,8 @@ void rk_slots_of(rk_slots *k, int layout, int dtype, int nan);
 
 void rk_slot_init(const rk_slots *k, void *slot);
 
-/* Add values[i], of k->dtype at any alignment, to *slot[i]; its place is first + i. A slot may be there several times. Returns how
- * many were added: less than n if there is no memory for a sum that left its window. */
+/* Add values[i], of k->dtype at any alignment, to *slot[i]; its place is first + i. A slot may be there several times. Returns
+ * how many were added: less than n if there is no memory for a sum that left its window. */
 size_t rk_slots_add(const rk_slots *k, void *const *slot, const void *values, uint64_t first, size_t n);
 
 /* Add n values to one slot by the loops over elements, which are faster. False: no memory. */

@@ -1,5 +1,6 @@
-/* Sums that are open: a window of the long accumulator (kernels/exact/families/sums.h), so that most additions are one shift and
- * one addition of integers. What does not fit the window goes to a whole state, which is made when it is needed. Inline, pure.
+/* Sums that are open: a window of the long accumulator (kernels/exact/families/sums.h), so that most additions are one shift
+ * and one addition of integers. What does not fit the window goes to a whole state, which is made when it is needed. Inline,
+ * pure.
  *
  *   field    exponent field of a double, 1 to 2046: the element is m 2^(field - 1075), with 53 bits of m
  *   base     of a window: its unit is 2^(base - 1075); of squares 2^(base - 2150)

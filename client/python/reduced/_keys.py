@@ -1,0 +1,210 @@
+"""One reduction for each key, in this process: libreduce's accumulators need no daemon."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from . import _abi
+from ._arrays import operand, to_numpy
+from ._elements import Element, cell_dtype, element
+from ._errors import EmptyError
+from ._lib import check, lib
+from ._plan import NANS, is_wide, out_code
+from ._prepare import result_dtype
+from ._remote import Array, Remote
+from ._results import fit
+from ._sources import address
+from ._state import divisor_of, dtype_of, finished, first_ddof, named
+
+SPREAD = 4  # integer keys are used as they are if their range has at most so many numbers for each element
+
+
+class Accumulators:
+    """Those of an operation and element type, one for each of `groups` groups."""
+
+    def __init__(self, op: str, dtype: Any, groups: int, nan: str):
+        if nan not in NANS:
+            raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
+        self.op, self.dtype, self.groups, self.nan = named(op), np.dtype(dtype).newbyteorder("="), groups, nan
+        self.element: Element = element(self.dtype)
+        if self.element.parts == 2 or self.element.dated:
+            raise TypeError(f"a: elements of {self.dtype} have no groups")
+        self._a = ctypes.c_void_p()
+        check(lib().reduce_accumulators_new(_abi.OPS[self.op].code, self.element.code, NANS[nan], groups, ctypes.byref(self._a)))
+
+    def __enter__(self) -> Accumulators:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        lib().reduce_accumulators_free(self._a)
+        self._a = ctypes.c_void_p()
+
+    def add(self, keys: Array, values: Array, keep: Array | None, flags: int) -> None:
+        """Elements of our type, in order from place 0; `keep` says which count."""
+        batch = _abi.Batch(size=ctypes.sizeof(_abi.Batch), key_dtype=element(keys.dtype).code, keys=address(keys), values=address(values),
+                           mask=None if keep is None else address(keep), count=len(values), index=0, flags=flags)
+        check(lib().reduce_accumulators_add(self._a, ctypes.byref(batch)))
+
+    def finish(self, wanted: np.dtype[Any], ddof: int) -> Array:
+        """The values of all groups."""
+        if is_wide(self.op, self.element, wanted):
+            return finished(self.op, self.element, self.states(), wanted, self.nan, ddof)
+        out = out_code(self.op, self.element, wanted) if self.op != "stats" else 0
+        cells = np.empty((self.groups, 2) if self.op == "minmax" else self.groups, cell_dtype(self.op, self.element, out))
+        spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[self.op].code, dtype=self.element.code, out=out, nan=NANS[self.nan],
+                         ddof=ddof, rows=1)
+        check(lib().reduce_accumulators_finish(self._a, ctypes.byref(spec), 0, self.groups, address(cells), cells.nbytes))
+        return cells if self.op == "stats" else fit(cells, wanted, self.op)
+
+    def states(self) -> Array:
+        size = lib().reduce_state_size(_abi.OPS[self.op].code, self.element.code)
+        found = np.empty((self.groups, size), np.uint8)
+        for i in range(self.groups):
+            check(lib().reduce_accumulators_state(self._a, i, address(found) + i * size, size))
+        return found
+
+
+def _numbers(keys: Any, name: str) -> tuple[Array, Array | None]:
+    """Integer keys in one dimension, and which are not missing."""
+    o = operand(keys, name)
+    data = np.asarray(o.data).reshape(-1)
+    if data.dtype.kind not in "iu":
+        raise TypeError(f"{name}: keys are integers, not {data.dtype}")
+    return np.ascontiguousarray(data, data.dtype.newbyteorder("=")), None if o.keep is None else np.ascontiguousarray(o.keep).reshape(-1)
+
+
+def _near(keys: Array, first: int, last: int) -> tuple[Array, Array]:
+    """The different ones of integers from `first` to `last`, and the number of each, without sorting."""
+    codes = (keys - keys.dtype.type(first) if keys.dtype == np.uint64 else keys.astype(np.int64) - first).astype(np.int64)
+    there = np.zeros(last - first + 1, bool)
+    there[codes] = True
+    found = np.flatnonzero(there)
+    if len(found) < len(there):
+        codes = (np.cumsum(there) - 1)[codes]
+    return found.astype(keys.dtype) + keys.dtype.type(first) if keys.dtype == np.uint64 else (found + first).astype(keys.dtype), codes
+
+
+def _texts(keys: Any) -> tuple[Array, Array | None] | None:
+    """Objects, such as text of pandas, and which are not missing (None, NaN, pandas.NA); None: `keys` is another kind of array."""
+    data = np.asarray(keys)
+    if data.dtype != object or isinstance(keys, np.ma.MaskedArray):
+        return None
+    keep = np.array([not (x is None or type(x).__name__ == "NAType" or isinstance(x, float) and x != x) for x in data.reshape(-1)], bool)
+    return data.reshape(-1), keep
+
+
+def _codes(keys: Any) -> tuple[Array, Array, Array | None]:
+    """The different keys in order, the number of each element's key among them, and which elements have one."""
+    texts = _texts(keys)
+    if texts is None:
+        o = operand(keys, "keys")
+        data, keep = np.asarray(o.data).reshape(-1), None if o.keep is None else np.ascontiguousarray(o.keep).reshape(-1)
+    else:
+        data, keep = texts
+    if data.dtype.kind in "fmM":
+        some = ~(np.isnat(data) if data.dtype.kind in "mM" else np.isnan(data))
+        keep = keep if some.all() else some if keep is None else keep & some
+    chosen = data if keep is None else data[keep]
+    if chosen.dtype.kind in "iu" and len(chosen):
+        first, last = int(chosen.min()), int(chosen.max())
+        if last - first < SPREAD * len(chosen) + 1024:
+            found, codes = _near(chosen, first, last)
+            return found, codes, keep
+    found, codes = np.unique(chosen, return_inverse=True)
+    return found, codes.reshape(-1).astype(np.int64, copy=False), keep
+
+
+def _values(a: Any, name: str) -> tuple[Array, Array | None, np.dtype[Any]]:
+    o = operand(a, name)
+    data = o.data.copy("") if isinstance(o.data, Remote) and o.data.readable else to_numpy(o.data, name)
+    dtype = data.dtype.newbyteorder("=")
+    element(dtype, name)
+    return np.ascontiguousarray(data, dtype).reshape(-1), None if o.keep is None else np.ascontiguousarray(o.keep).reshape(-1), dtype
+
+
+def _same_length(keys: int, values: int, name: str) -> None:
+    if keys != values:
+        raise ValueError(f"{name}: {values} elements for {keys} keys")
+
+
+def by_key(keys: Any, a: Any, op: str = "sum", *, dtype: Any = None, where: Any = None, nan: str = "propagate",
+           ddof: int | None = None) -> tuple[Array, Array]:
+    """The different keys, in order, and for each of them the reduction of the elements of `a` that have it.
+
+    Keys are integers, text, dates or anything that NumPy sorts; elements without a key (NaN, NaT, null) are left out. `op` is any
+    operation of `State`. Elements are taken in C order, and a place (argmin, argmax) is that in the whole array.
+
+    >>> reduced.by_key(["b", "a", "b"], [0.5, 1.0, 0.25])
+    (array(['a', 'b'], dtype='<U1'), array([1.  , 0.75]))
+    """
+    values, keep, element_type = _values(a, "a")
+    found, codes, keyed = _codes(keys)
+    _same_length(len(codes) if keyed is None else len(keyed), len(values), "a")
+    if where is not None:
+        chosen = np.broadcast_to(np.asarray(where, bool), np.shape(a)).reshape(-1)
+        keep = chosen if keep is None else keep & chosen
+    if keyed is not None:  # places are those in the whole array, so nothing is cut out
+        every = np.full(len(values), -1, np.int64)
+        every[keyed] = codes
+        codes = every
+    name = named(op)
+    with Accumulators(name, element_type, len(found), nan) as groups:
+        groups.add(np.ascontiguousarray(codes), values, None if keep is None else np.ascontiguousarray(keep), _abi.DROP_NEGATIVE)
+        wanted = dtype_of(dtype) if dtype is not None else result_dtype(name, groups.element)
+        try:
+            return found, groups.finish(wanted, first_ddof(name) if ddof is None else divisor_of(ddof))
+        except EmptyError as e:
+            if e.index is None:
+                raise
+            raise ValueError(f"where: the key {found[e.index]!r} has no element, so no {op}") from e
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Array:
+    """How many elements of `x`, integers of 0 or more, have each value, as numpy.bincount; with `weights` the exact sums of these,
+    rounded once to float64.
+
+    >>> reduced.bincount([0, 2, 2, 2], weights=[1e16, 1e16, 1.0, -1e16])
+    array([1.e+16, 0.e+00, 1.e+00])
+    """
+    if not isinstance(minlength, (int, np.integer)) or minlength < 0:
+        raise ValueError(f"minlength is an integer of 0 or more, not {minlength!r}")
+    data = np.asarray(operand(x, "x").data)
+    if data.size == 0:  # of any type, as in NumPy
+        return np.zeros(minlength, np.intp if weights is None else float)
+    keys, some = _numbers(x, "x")
+    if (keys < 0).any() if some is None else (keys[some] < 0).any():
+        raise ValueError(f"x: it has a number below 0, {keys.min()}")
+    groups = max(int(keys.max()) + 1, int(minlength))
+    values, keep, dtype = (keys, None, keys.dtype) if weights is None else _values(weights, "weights")
+    _same_length(len(keys), len(values), "weights")
+    keep = some if keep is None else keep if some is None else keep & some
+    with Accumulators("count" if weights is None else "sum", dtype, groups, "propagate") as found:
+        found.add(keys, values, None if keep is None else np.ascontiguousarray(keep), 0)
+        return found.finish(np.dtype(np.intp if weights is None else float), 0)
+
+
+def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None) -> Array:
+    """The exact sums of the rows of `data` (along its first axis) that have each id, as jax.ops.segment_sum: ids below 0, and from
+    `num_segments` on, are left out.
+
+    >>> reduced.segment_sum([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [1, 0, 1])
+    array([[3., 4.],
+           [6., 8.]])
+    """
+    ids, some = _numbers(segment_ids, "segment_ids")
+    rows = operand(data, "data").data
+    if not rows.ndim or some is not None:
+        raise ValueError("data: rows along its first axis are needed, and an id for each")
+    values, keep, dtype = _values(data, "data")
+    _same_length(len(ids), rows.shape[0], "data")
+    number = int(num_segments) if num_segments is not None else max(int(ids.max(initial=-1)) + 1, 0)
+    across = int(np.prod(rows.shape[1:], dtype=np.int64))
+    keys = np.where((ids >= 0) & (ids < number), ids, number).astype(np.int64)  # `number`: left out
+    if across != 1:
+        keys = (keys[:, None] * across + np.arange(across)).reshape(-1)
+    with Accumulators("sum", dtype, number * across, "propagate") as found:
+        found.add(np.ascontiguousarray(keys), values, keep, _abi.DROP_OUTSIDE)
+        wanted = dtype if dtype.kind == "f" or dtype.name == "bfloat16" else result_dtype("sum", found.element)
+        return found.finish(wanted, 0).reshape((number, *rows.shape[1:]))
