@@ -6,7 +6,7 @@
 #define DUCKDB_EXTENSION_API_VERSION_MAJOR 1
 #define DUCKDB_EXTENSION_API_VERSION_MINOR 2
 #define DUCKDB_EXTENSION_API_VERSION_PATCH 0
-#include "duckdb_extension.h"
+#include <duckdb_extension.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-"""Processor time of exact aggregates beside DuckDB's own, in one run: build/duckdb/venv/bin/python tests/duckdb/bench.py EXTENSION"""
+"""Processor time of exact aggregates beside DuckDB's own, in one run: build/duckdb/venv/bin/python tests/duckdb_extension/bench.py EXTENSION"""
 import resource
 import sys
 
