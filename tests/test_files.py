@@ -736,7 +736,7 @@ def test_lists_and_ranges_of_columns(ctl, shared, run, scratch):
     assert done.returncode == 2 and b"a pipe is read once, for one column" in done.stderr
 
 
-def test_integers_of_columns_stay_integers(run, fails, scratch):
+def test_integers_of_columns_stay_integers(run, fails, ctl, shared, scratch):
     """Ids and stamps are exact, sums have 128 bits; with missing ones too, under omit, and every line keeps its index."""
     r = random.Random(5)
     path = scratch / "t.csv"
@@ -753,7 +753,15 @@ def test_integers_of_columns_stay_integers(run, fails, scratch):
     assert (told["value"], told["count"]) == (max(known), len(values))
     fails("NAN|integers beyond 2\\^53 and missing", "sum", "--nan", "error", f"{path}:id")
     fails("the column has integers beyond 2\\^53 and missing values: --nan omit", "max", f"{path}:id")
-    fails("a state of integers does not count missing values", "stats", "--partial", "--index-base", 0, *omit)
+    parts = []
+    for begin in range(0, len(values), 7000):
+        part = table(scratch / "part.csv", "id,x\n" + "".join(f"{'' if v is None else v},1\n" for v in values[begin:begin + 7000]))
+        for op, base in (("stats", ("--index-base", begin)), ("count_nan", ()), ("max", ())):
+            to = scratch / f"{op}{begin}"
+            to.write_bytes(ctl(op, "--partial", *base, "--nan", "omit", f"{part}:id", url=shared.url).stdout)
+        parts.append(begin)
+    merged = {op: run(op, "--merge", *[scratch / f"{op}{begin}" for begin in parts]) for op in ("stats", "count_nan", "max")}
+    assert merged == {op: run(op, *omit) for op in merged}
     assert int(run("sum", "--total", "--nan", "omit", f"{path}:id", f"{path}:x")) == sum(known) + len(values)
     assert int(run("argmax", "--total", "--nan", "omit", f"{path}:x", f"{path}:id")) == len(values) + values.index(max(known))
     wide = table(path, f"a,b\n{2**64},1\n{-2**70},2\n7,\n")
