@@ -129,6 +129,19 @@ def test_text_is_not_elements(fails, run, scratch):
     fails("TYPE: text: .*--text.*day, price", "sum", scratch / "a.csv")
     fails("TYPE: text", "sum", ROOT / "README.md")
     assert run("sum", "-t", "u8", scratch / "a.csv") == f"{sum((scratch / 'a.csv').read_bytes())}\n"
+    for text in ("1 2 3 4\n", "1.5,2.5\n" * 100, "name,price\n" + "x,1\n" * 19 + "yy\n", "é" * 32):
+        (scratch / "t").write_text(text)
+        data = (scratch / "t").read_bytes()
+        for kind in ("f64", ">i4", "u16", "bf16"):
+            fails("TYPE: this is text: --text", "sum", "-t", kind, scratch / "t")
+        fails("TYPE: this is text: --text", "sum", "-t", "f64", stdin=data)
+        (scratch / "t.gz").write_bytes(gzip.compress(data))
+        fails("TYPE: this is text: --text", "sum", "-t", "f64", scratch / "t.gz")
+        assert run("sum", "-t", "u16", "--no-unpack", scratch / "t") == f"{np.frombuffer(data, '<u2').sum(dtype='u8')}\n"
+        assert run("sum", "-t", "u8", scratch / "t") == f"{sum(data)}\n"
+    for data in (b"123456\n", b"abcdefgh" * 7, b"1234567\0"):
+        (scratch / "t").write_bytes(data[:len(data) // 2 * 2])
+        run("sum", "-t", "u16", scratch / "t")
 
 
 def test_put_says_its_own_reason(run, ctl, shared, scratch):
