@@ -945,7 +945,7 @@ def state(layout, *, special=0, nz=0, skipped=0, dtype=11, zero=b"\0\0\0", count
     ("norminf", "f32", state(17, count=1, limbs=[0x80000000]), "limbs"), ("norminf", "i8", state(17, dtype=1, count=1, limbs=[129]), "limbs"),
     ("minmax", "f32", state(18, count=1, limbs=[0, 1]), "limbs"), ("range", "i8", state(18, dtype=1, count=2, limbs=[1, 255]), "limbs"),
     ("minmax", "f32", state(18, count=2, limbs=[0x7FC00000, 0]), "limbs"), ("minmax", "u8", state(18, dtype=2, limbs=[1]), "limbs"),
-    ("count_nan", "f32", state(19, count=1, limbs=[2]), "limbs"), ("count_nan", "i8", state(19, dtype=1, count=1, limbs=[1]), "limbs"),
+    ("count_nan", "f32", state(19, count=1, limbs=[2]), "limbs"), ("count_nan", "i8", state(19, dtype=1, count=1, limbs=[2]), "limbs"), ("count_nan", "i8", state(19, dtype=1, count=1, limbs=[1], skipped=1), "skipped"),
     ("count_nan", "f32", state(19, count=1, skipped=1), "skipped"),
     ("and", "u8", state(20, dtype=2), "limbs"), ("or", "u8", state(21, dtype=2, count=1, limbs=[256]), "limbs"),
     ("xor", "i8", state(22, dtype=1, limbs=[1]), "limbs"),
