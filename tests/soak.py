@@ -32,7 +32,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 from conftest import TESTS, Daemon  # noqa: E402
 from rawclient import DTYPES, MAX_DATA, OPS, REDUCE, REDUCE_AT, SIZE, STATES_OUT, Closed, Connection, Fault, spec  # noqa: E402
 from sideclient import FILE, Side  # noqa: E402
-from soak_record import SETTLING, Curve, append  # noqa: E402
+from soak_record import Curve, append  # noqa: E402
 
 WARM_UP = 5  # seconds before the daemon is looked at for the first time
 MEMORY_SLACK = 16 << 10  # KiB of resident memory: malloc keeps some of what was free at the peak
@@ -259,7 +259,7 @@ def soak(folder, seconds, seed, share, found):
         print(f"{workers.answers} answers right; {', '.join(f'{v} x {k}' for k, v in counts.items())}")
         print(f"resident memory before and after: {memory} and {after} KiB; all else as before: {before}")
         assert after <= memory + MEMORY_SLACK, "memory has grown"
-        assert curve.growth() <= MEMORY_SLACK, f"memory has grown after {SETTLING} s: {curve}"
+        assert curve.growth() <= MEMORY_SLACK, f"memory has grown after {curve.settled():.0f} s: {curve}"
         daemon.stop()
     finally:
         daemon.close()

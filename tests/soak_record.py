@@ -12,7 +12,7 @@ import time
 
 COLUMNS = ("when", "tree", "engine", "kind", "share", "seconds", "answers", "clients_killed", "daemons_killed", "memory", "verdict")
 KINDS = {"work": "clients of every kind", "restarts": "daemons killed under clients", "kills": "clients killed"}
-SETTLING = 600  # seconds until the daemon's memory must be flat
+SETTLING = 600  # seconds until the daemon's memory must be flat, or half of a shorter run
 
 
 class Curve:
@@ -28,10 +28,14 @@ class Curve:
         if not self.points or seconds >= self.points[-1][0] + self.EVERY:
             self.points.append((round(seconds), *measure()))
 
+    def settled(self):
+        """The second from which it must be flat."""
+        return min(SETTLING, self.points[-1][0] / 2) if self.points else SETTLING
+
     def growth(self):
-        """KiB by which it was later above its highest of the first ten minutes."""
-        first = [own for s, own, _ in self.points if s <= SETTLING]
-        later = [own for s, own, _ in self.points if s > SETTLING]
+        """KiB by which it was later above its highest until then."""
+        first = [own for s, own, _ in self.points if s <= self.settled()]
+        later = [own for s, own, _ in self.points if s > self.settled()]
         return max(0, max(later) - max(first)) if first and later else 0
 
     def __str__(self):
