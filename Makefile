@@ -460,8 +460,8 @@ $(B)/fuzz/replay_%: $(B)/tests/fuzz/replay.c.o $(B)/tests/fuzz/fuzz_%.c.o $(call
 	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ -linih $(LIBS_FILES) -lm -o $@
 
-fuzz: $(FUZZ) ## run each fuzzer for MINUTES of processor time; inputs and findings go to build/fuzz-corpus/
-	@$(PYTHON) tests/fuzz/run --minutes $(MINUTES) --binaries $(B)/fuzz --inputs build/fuzz-corpus
+fuzz: $(FUZZ) ## run each fuzzer for MINUTES of processor time; inputs and findings go to build/fuzz-corpus/ [STATE=tests/fuzz/runs.tsv]
+	@$(PYTHON) tests/fuzz/run --minutes $(MINUTES) --binaries $(B)/fuzz --inputs build/fuzz-corpus $(if $(STATE),--state $(STATE))
 
 # Binaries, corpora and runner in a folder that is whole by itself: on another machine,  ./run --minutes 30
 fuzz-kit: $(FUZZ)

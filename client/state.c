@@ -110,6 +110,20 @@ int reduce_state_add(void *state, size_t size, const void *data, size_t count)
     return err;
 }
 
+int reduce_state_add_missing(void *state, size_t size, uint64_t count)
+{
+    rk_state s;
+    rp_fault f = {0};
+    int err = take(&s, state, size);
+    if (err)
+        return err;
+    if (count > RP_MAX_COUNT || rk_count_check(s.count + count, rk_nans_beside(&s) + count, &f))
+        return rc_error(REDUCE_E_TOO_LARGE, "count", "more than 2^60 elements in one state");
+    rk_state_missing(&s, count);
+    give(state, &s);
+    return 0;
+}
+
 /* ---- merge ------------------------------------------------------------------------------------------------------- */
 
 rp_err rc_state_pair(const rk_state *a, const rk_state *b, rp_fault *f)

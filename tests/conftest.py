@@ -192,7 +192,13 @@ class Daemon:
             select_a_moment(self.process)
 
     def rss(self):
-        return int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{self.process.pid}/status").read_text())[1])
+        return sum(self.memory())
+
+    def memory(self):
+        """Resident KiB that are its own, and those that others share with it: arenas are the memory of its clients."""
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        own, files, shared = (int(re.search(rf"{name}:\s+(\d+)", text)[1]) for name in ("RssAnon", "RssFile", "RssShmem"))
+        return own + files, shared
 
     def kill(self):
         self.process.kill()

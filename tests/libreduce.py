@@ -98,6 +98,9 @@ class State:
             return self._check(self.lib.reduce_state_add(self.bytes, self.size(), bits.tobytes(), count))
         return self._check(self.lib.reduce_state_add_at(self.bytes, self.size(), bits.tobytes(), count, NANS[nan], C.c_uint64(index)))
 
+    def add_missing(self, count):
+        return self._check(self.lib.reduce_state_add_missing(self.bytes, self.size(), C.c_uint64(count)))
+
     def merge(self, other):
         """Of a State, or bytes."""
         return self._check(self.lib.reduce_state_merge(self.bytes, self.size(), bytes(other), C.c_size_t(len(bytes(other)))))

@@ -161,7 +161,8 @@ def order_key(bits, dtype):
 class Elements:
     """Everything that some reduction asks of its elements, exact. NaNs are counted and set aside: the policy decides later."""
 
-    def __init__(self, dtype, bits, index_base=0, mask=None, initial=None):
+    def __init__(self, dtype, bits, index_base=0, mask=None, initial=None, missing=0):
+        """`missing`: a number of values that are known to be missing, which are NaNs that are left out; integers have these, too."""
         self.dtype = dtype
         at = None
         if mask is not None:
@@ -172,11 +173,11 @@ class Elements:
             bits = np.append(bits, unsigned(dtype).type(initial))
         if dtype == "bool":
             bits = int_values(bits, dtype)
-        self.nans, self.first_nan, keep = 0, NO_INDEX, None
+        self.nans, self.first_nan, keep = missing, NO_INDEX, None
         if dtype in FLOATS:
             nan = is_nan(bits, dtype)
-            self.nans = int(np.count_nonzero(nan))
-            if self.nans:
+            self.nans += int(np.count_nonzero(nan))
+            if nan.any():
                 self.first_nan = self._index(int(nan.argmax()))
                 keep = np.flatnonzero(~nan)
                 bits = bits[keep]
@@ -533,7 +534,7 @@ def state(e, op, nan="propagate"):
         nonzero = e.count + nans - e.zeros
         limb += [{"min": least, "max": most, "norminf": quiet if as_nan else e.largest, "count_nan": e.nans}.get(op, nonzero)
                  if op not in BIT_OPS else {"and": e.conjunction, "or": e.disjunction, "xor": e.parity}[op], 0]
-    skipped = int(e.nans > 0 and (nan == "error" or (nan == "omit" and op != "count_nan")))
+    skipped = int(e.nans > 0 and (floats or op == "stats") and (nan == "error" or (nan == "omit" and op != "count_nan")))
     return struct.pack("<BBBBB3xQ", code, special, nz, skipped, DTYPES[e.dtype], count) + struct.pack(f"<{len(limb)}Q", *limb)
 
 

@@ -12,29 +12,34 @@ import time
 
 COLUMNS = ("when", "tree", "engine", "kind", "share", "seconds", "answers", "clients_killed", "daemons_killed", "memory", "verdict")
 KINDS = {"work": "clients of every kind", "restarts": "daemons killed under clients", "kills": "clients killed"}
-SETTLING = 600  # seconds until the daemon's memory must be flat
+SETTLING = 600  # seconds until the daemon's memory must be flat, or half of a shorter run
 
 
 class Curve:
-    """A daemon's resident memory, once a minute: [(seconds, KiB)]."""
+    """A daemon's resident memory, once a minute: [(seconds, KiB of its own, KiB shared with clients)]. What is shared is as large as the
+    arrays of the clients at that moment; what is its own must be flat."""
 
     EVERY = 60
 
     def __init__(self):
         self.points = []
 
-    def sample(self, seconds, kib):
+    def sample(self, seconds, measure):
         if not self.points or seconds >= self.points[-1][0] + self.EVERY:
-            self.points.append((round(seconds), kib))
+            self.points.append((round(seconds), *measure()))
+
+    def settled(self):
+        """The second from which it must be flat."""
+        return min(SETTLING, self.points[-1][0] / 2) if self.points else SETTLING
 
     def growth(self):
-        """KiB by which it was later above its highest of the first ten minutes."""
-        first = [kib for s, kib in self.points if s <= SETTLING]
-        later = [kib for s, kib in self.points if s > SETTLING]
+        """KiB by which it was later above its highest until then."""
+        first = [own for s, own, _ in self.points if s <= self.settled()]
+        later = [own for s, own, _ in self.points if s > self.settled()]
         return max(0, max(later) - max(first)) if first and later else 0
 
     def __str__(self):
-        return ",".join(f"{s}:{kib}" for s, kib in self.points)
+        return ",".join(f"{s}:{own}+{shared}" for s, own, shared in self.points)
 
 
 def tree():
@@ -78,9 +83,9 @@ def totals(runs):
 
 
 def at_minutes(curve, minutes):
-    """MiB at each of these minutes; a dash where the run was over."""
-    points = [tuple(map(int, p.split(":"))) for p in curve.split(",") if p]
-    return [next((f"{kib / 1024:.0f}" for s, kib in points if s >= 60 * m), "-") for m in minutes]
+    """MiB at each of these minutes, its own and what is shared; a dash where the run was over."""
+    points = [p.split(":") for p in curve.split(",") if p]
+    return [next((" + ".join(f"{int(kib) / 1024:.0f}" for kib in kibs.split("+")) for s, kibs in points if int(s) >= 60 * m), "-") for m in minutes]
 
 
 def page(runs):
@@ -92,6 +97,7 @@ def page(runs):
         "daemon held in the end what it held before. The share is that of the time in which the clients worked.", "",
         table(("engine", "kind", "runs", "hours", "answers", "clients killed", "daemons killed", "runs that failed"), totals(runs)),
         "## Resident memory of the daemon, in MiB at the minute", "",
+        "Its own but for the messages that it holds, which must be flat, + the arenas of its clients, which are as large as their arrays. Runs before 2026-11-28 04:00 have the sum.", "",
         table(("run", "engine", "share", *map(str, minutes), "verdict"), curves)])
 
 

@@ -148,6 +148,10 @@ class Dialect:
         return text if INTEGER.fullmatch(text) or DECIMAL.fullmatch(text) or text.lower().lstrip("+-") in ("inf", "infinity", "nan") else None
 
 
+class Torn(str):
+    """A field that goes on behind its quotes."""
+
+
 def split(text, dialect, delimiters):
     """The records of a text: fields with what they are without quotes and blanks."""
     at, n = 0, len(text)
@@ -159,7 +163,7 @@ def split(text, dialect, delimiters):
             at = n if end < 0 else end + 1
             continue
         while not ended:
-            field, begin = "", at
+            field, begin, closed = "", at, None
             while at < n and text[at] in pad:
                 at += 1
             if dialect.quote and at < n and text[at] == dialect.quote:
@@ -173,12 +177,14 @@ def split(text, dialect, delimiters):
                         field += dialect.quote
                         continue
                     break
+                closed = len(field)
             else:
                 at = begin
             while at < n and text[at] not in delimiters and text[at] != "\n":
                 field += text[at]
                 at += 1
-            record.append(field.strip(pad) if pad else field)
+            behind = "" if closed is None else field[closed:]
+            record.append((Torn if (behind.strip(pad) if pad else behind) else str)(field.strip(pad) if pad else field))
             ended = at == n or text[at] == "\n"
             at += 1
         yield record
@@ -210,13 +216,14 @@ def kind(text, dialect):
     return "number" if dialect.token(text) is not None else "text"
 
 
-def look_like_names(record):
+def names_of(record):
+    """Whether whole numbers look like names, and like which."""
     texts = [t for t in record if t]
     if not texts or not all(re.fullmatch("[0-9]+", t) for t in texts):
-        return False
+        return None
     numbers = [int(t) for t in texts]
     years = all(len(t) == 4 and 1500 <= int(t) < 2200 for t in texts) and all(a != b for a, b in zip(numbers, numbers[1:]))
-    return years or (len(numbers) > 1 and all(b == a + 1 for a, b in zip(numbers, numbers[1:])))
+    return "years" if years else "ascending" if len(numbers) > 1 and all(b == a + 1 for a, b in zip(numbers, numbers[1:])) else None
 
 
 def has_header(records, dialect):
@@ -230,8 +237,9 @@ def has_header(records, dialect):
         def other(k, u):
             return (k == "whole" and "whole" not in u and "number" in u) or (k == "number" and "number" not in u and "whole" in u)
         other_form = len(first) > 1 and bool(below) and all(map(other, kinds, under))
-        names = all(k in ("whole", "missing") for k in kinds) and all(t == "" or k == "whole" for t, k in zip(first, kinds)) and look_like_names(first)
-        if other_form or (names and not (below and all(all(kind(t, dialect) == "whole" or t == "" for t in r) and look_like_names(r) for r in below))):
+        def names(r):
+            return names_of(r) if all(kind(t, dialect) == "whole" or t == "" for t in r) else None
+        if other_form or (names(first) and not (below and all(names(r) == names(first) for r in below))):
             raise Refused("header")
         return False
     if not any(k in ("whole", "number") for k in kinds):
@@ -269,6 +277,8 @@ def column(text, dialect, name):
     for r in records[1 if header else 0 :] if some else []:
         if len(r) != len(first):
             raise Refused("fields")
+        if isinstance(r[index], Torn):
+            raise Refused("text behind quotes")
         if dialect.is_missing(r[index]):
             tokens.append(None)
         elif (token := dialect.token(r[index])) is None:

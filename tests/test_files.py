@@ -64,23 +64,26 @@ FOREIGN = {
     "WAV": b"RIFF\0\1\0\0WAVEfmt "}
 
 
-PACKED = ("bzip2", "xz", "lz4", "lz4 legacy", "lzip", "snappy", "RAR", "7z")
+PACKED = ("bzip2", "xz", "lz4", "lz4 legacy", "lzip", "snappy", "RAR", "7z", "compress", "lzma", "zstd stream of 2016", "zip archive in parts")
+TABLES = ("Parquet", "Arrow", "Feather", "GGUF", "netCDF classic", "FITS", "SQLite", "tar", "HDF4", "GRIB", "NIfTI", "NRRD", "of R", "Avro", "ORC", "MATLAB")
 FOREIGN |= {"lz4": b"\4\x22\x4d\x18", "lz4 legacy": b"\2\x21\x4c\x18", "lzip": b"LZIP\1", "snappy": b"\xff\6\0\0sNaPpY", "RAR": b"Rar!\x1a\7\0", "7z": b"7z\xbc\xaf\x27\x1c"}
+FOREIGN |= {"compress": b"\x1f\x9d\x90", "lzma": b"\x5d\0\0\x80\0", "zstd stream of 2016": b"\x27\xb5\x2f\xfd", "zip archive in parts": b"PK\7\x08PK\3\4", "HDF4": b"\x0e\3\x13\1",
+            "GRIB": b"GRIB\0\0\0\2", "NIfTI": bytes(344) + b"n+1\0", "NRRD": b"NRRD0005\n", "of R": b"X\n\0\0\0\3", "Avro": b"Obj\1", "ORC": b"ORC", "MATLAB": b"MATLAB 5.0 MAT-file"}
 CALLED = {"lz4 legacy": "lz4"}
 
 
-@pytest.mark.parametrize("kind", PACKED)
+@pytest.mark.parametrize("kind", PACKED + TABLES)
 def test_packed_bytes_are_never_elements(fails, run, scratch, kind):
-    """A type says what the elements are, not that they are packed: the bytes are summed only by --no-unpack."""
+    """A type says what the elements are, not that they are packed, or numbers in another form: the bytes are summed only by --no-unpack."""
     data, name = FOREIGN[kind] + bytes(2048 - len(FOREIGN[kind])), CALLED.get(kind, kind)
     (scratch / "f").write_bytes(data)
     npy = scratch / "a.npy"
     npy.write_bytes(saved(np.zeros(2048)))
     for args in (["sum", "-t", "u8"], ["sum", "-t", "f32"], ["sum", "--text"], ["stats", "-t", ">i4"], ["put", "--replace", "x", "-t", "u8"]):
-        fails(f"TYPE: this is an? {name}.*--no-unpack", *args, scratch / "f")
-    fails(f"TYPE: this is an? {name}", "sum", "-t", "u8", stdin=data)
-    fails(f"TYPE: this is an? {name}", "sum", "--mask", scratch / "f", npy)
-    fails(f"TYPE: this is an? {name}", "sum", f"{scratch / 'f'}:a")
+        fails(f"TYPE: this is .*{name}.*--no-unpack", *args, scratch / "f")
+    fails(f"TYPE: this is .*{name}", "sum", "-t", "u8", stdin=data)
+    fails(f"TYPE: this is .*{name}", "sum", "--mask", scratch / "f", npy)
+    fails(f"TYPE: this is .*{name}", "sum", f"{scratch / 'f'}:a")
     assert run("sum", "-t", "u8", "--no-unpack", scratch / "f") == run("sum", "-t", "u8", "--no-unpack", stdin=data) == f"{sum(data)}\n"
 
 
@@ -102,7 +105,7 @@ def test_known_files_are_refused_by_name(fails, run, scratch, kind):
     name = CALLED.get(kind, kind)
     fails(f"TYPE: this is .*{name}", "sum", scratch / "f")
     fails(f"TYPE: this is .*{name}", "sum", stdin=data)
-    if kind not in PACKED:
+    if kind not in PACKED + TABLES:
         assert run("sum", "-t", "u8", scratch / "f") == f"{sum(data)}\n", "whoever names a type means the bytes"
 
 
@@ -126,6 +129,19 @@ def test_text_is_not_elements(fails, run, scratch):
     fails("TYPE: text: .*--text.*day, price", "sum", scratch / "a.csv")
     fails("TYPE: text", "sum", ROOT / "README.md")
     assert run("sum", "-t", "u8", scratch / "a.csv") == f"{sum((scratch / 'a.csv').read_bytes())}\n"
+    for text in ("1 2 3 4\n", "1.5,2.5\n" * 100, "name,price\n" + "x,1\n" * 19 + "yy\n", "é" * 32):
+        (scratch / "t").write_text(text)
+        data = (scratch / "t").read_bytes()
+        for kind in ("f64", ">i4", "u16", "bf16"):
+            fails("TYPE: this is text: --text", "sum", "-t", kind, scratch / "t")
+        fails("TYPE: this is text: --text", "sum", "-t", "f64", stdin=data)
+        (scratch / "t.gz").write_bytes(gzip.compress(data))
+        fails("TYPE: this is text: --text", "sum", "-t", "f64", scratch / "t.gz")
+        assert run("sum", "-t", "u16", "--no-unpack", scratch / "t") == f"{np.frombuffer(data, '<u2').sum(dtype='u8')}\n"
+        assert run("sum", "-t", "u8", scratch / "t") == f"{sum(data)}\n"
+    for data in (b"123456\n", b"abcdefgh" * 7, b"1234567\0"):
+        (scratch / "t").write_bytes(data[:len(data) // 2 * 2])
+        run("sum", "-t", "u16", scratch / "t")
 
 
 def test_put_says_its_own_reason(run, ctl, shared, scratch):
@@ -520,6 +536,9 @@ def test_what_netcdf_never_wrote(run, fails, scratch):
     path = hdf5(scratch / "odd.nc", lambda f: f.create_dataset("a", data=np.arange(4)).attrs.update({"scale_factor": np.array([1.0, 2])}))
     fails("TYPE: elements of type 'i64 in an unknown packing'", "sum", f"{path}:a")
     assert run("sum", "--no-scale", f"{path}:a") == "6\n"
+    for name, value in (("scale_factor", "0.5"), ("add_offset", "none"), ("scale_factor", np.zeros(0)), ("add_offset", np.zeros(2))):
+        path = hdf5(scratch / "odd.nc", lambda f: f.create_dataset("a", data=np.arange(4)).attrs.update({name: value}))
+        fails("TYPE: elements of type 'i64 in an unknown packing'", "sum", f"{path}:a")
 
 
 @needs_hdf5
@@ -736,7 +755,49 @@ def test_lists_and_ranges_of_columns(ctl, shared, run, scratch):
     assert done.returncode == 2 and b"a pipe is read once, for one column" in done.stderr
 
 
-def test_integers_of_columns_stay_integers(run, fails, scratch):
+def test_text_behind_quotes_belongs_to_no_number(run, fails, scratch):
+    """"1"2 is not 12, and what stands behind the quotes of other columns does not matter."""
+    for field in ('"1"2', '"1" 2', '""1', '"1"x', ' "1"2 ', '"1"" "2'):
+        fails("TYPE: line 3: .*has text behind its quotes", "sum", f"{table(scratch / 't.csv', f'a,b{chr(10)}5,1{chr(10)}{field},2{chr(10)}')}:a")
+        assert run("sum", f"{scratch / 't.csv'}:b") == "3\n"
+    assert run("sum", f"{table(scratch / 't.csv', 'a,b' + chr(10) + ' ' + chr(34) + '1' + chr(34) + ' ,2' + chr(13) + chr(10))}:a") == "1\n"
+    assert run("sum", f"{table(scratch / 't.csv', 'b,a' + chr(13) + chr(10) + '2,' + chr(34) + '1' + chr(34) + chr(13) + chr(10))}:a") == "1\n"
+
+
+def test_years_over_counts_may_be_names(run, fails, scratch):
+    """Counts that happen to ascend below years say nothing of the years."""
+    for text in ("2019,2020\n1,2\n3,4\n", "2019,2020\n1,2\n", '"2019","2020"\n5,6\n7,8\n', "2000,2001\n2202,2203\n"):
+        for column in ("#1", "2019", "=2020"):
+            fails("the first line may be a header or not", "sum", f"{table(scratch / 't.csv', text)}:{column}")
+        assert int(run("count", "--header", f"{scratch / 't.csv'}:#1")) + 1 == int(run("count", "--no-header", f"{scratch / 't.csv'}:#1"))
+    assert run("count", f"{table(scratch / 't.csv', '2019,2020' + chr(10) + '2021,2022' + chr(10))}:#1") == "2\n"
+
+
+def test_a_name_of_two_members_is_refused(fails, run, scratch):
+    with pytest.warns(UserWarning), zipfile.ZipFile(scratch / "d.npz", "w") as z:
+        for name, value in (("x", 1), ("y", 5), ("x", 2)):
+            z.writestr(f"{name}.npy", saved(np.array([value])))
+    fails("TYPE: 2 members are called 'x'", "sum", f"{scratch / 'd.npz'}:x")
+    assert run("sum", f"{scratch / 'd.npz'}:y") == "5\n"
+
+
+def test_masks_and_elements_have_one_order(fails, run, scratch):
+    """Bytes without a shape have C order, as numpy's tofile writes them, and so do arrays that are joined."""
+    a, keep = np.arange(12.0).reshape(3, 4), np.arange(12).reshape(3, 4) % 3 > 0
+    for name, array in (("c", a), ("f", np.asfortranarray(a)), ("row", np.asfortranarray(a[:1])), ("keep", keep), ("fkeep", np.asfortranarray(keep)), ("two", np.concatenate([keep, keep]))):
+        np.save(scratch / f"{name}.npy", array)
+    keep.tofile(scratch / "raw")
+    keep[:1].tofile(scratch / "raw1")
+    c, f = scratch / "c.npy", scratch / "f.npy"
+    for mask, files in (("raw", [f]), ("keep.npy", [f]), ("fkeep.npy", [c]), ("two.npy", ["--total", c, f]), ("two.npy", ["--total", f, c]), ("two.npy", ["--total", f, f])):
+        fails("SHAPE: mask and elements must have the same shape and order", "sum", "--mask", scratch / mask, *files)
+    for mask, file in (("raw", c), ("keep.npy", c), ("fkeep.npy", f)):
+        assert float(run("sum", "--mask", scratch / mask, file)) == a[keep].sum()
+    assert float(run("sum", "--mask", scratch / "two.npy", "--total", c, c)) == 2 * a[keep].sum()
+    assert float(run("sum", "--mask", scratch / "raw1", scratch / "row.npy")) == a[:1][keep[:1]].sum()
+
+
+def test_integers_of_columns_stay_integers(run, fails, ctl, shared, scratch):
     """Ids and stamps are exact, sums have 128 bits; with missing ones too, under omit, and every line keeps its index."""
     r = random.Random(5)
     path = scratch / "t.csv"
@@ -753,7 +814,15 @@ def test_integers_of_columns_stay_integers(run, fails, scratch):
     assert (told["value"], told["count"]) == (max(known), len(values))
     fails("NAN|integers beyond 2\\^53 and missing", "sum", "--nan", "error", f"{path}:id")
     fails("the column has integers beyond 2\\^53 and missing values: --nan omit", "max", f"{path}:id")
-    fails("a state of integers does not count missing values", "stats", "--partial", "--index-base", 0, *omit)
+    parts = []
+    for begin in range(0, len(values), 7000):
+        part = table(scratch / "part.csv", "id,x\n" + "".join(f"{'' if v is None else v},1\n" for v in values[begin:begin + 7000]))
+        for op, base in (("stats", ("--index-base", begin)), ("count_nan", ()), ("max", ())):
+            to = scratch / f"{op}{begin}"
+            to.write_bytes(ctl(op, "--partial", *base, "--nan", "omit", f"{part}:id", url=shared.url).stdout)
+        parts.append(begin)
+    merged = {op: run(op, "--merge", *[scratch / f"{op}{begin}" for begin in parts]) for op in ("stats", "count_nan", "max")}
+    assert merged == {op: run(op, *omit) for op in merged}
     assert int(run("sum", "--total", "--nan", "omit", f"{path}:id", f"{path}:x")) == sum(known) + len(values)
     assert int(run("argmax", "--total", "--nan", "omit", f"{path}:x", f"{path}:id")) == len(values) + values.index(max(known))
     wide = table(path, f"a,b\n{2**64},1\n{-2**70},2\n7,\n")

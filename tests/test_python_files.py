@@ -1,6 +1,8 @@
 """reduced.file(path, op): files that reducectl reads give the values that the same arrays give."""
+import bz2
 import gzip
 import json
+import lzma
 import os
 import shutil
 import subprocess
@@ -164,3 +166,21 @@ def test_a_large_packed_file_takes_little_memory(package, tmp_path):  # noqa: F8
               f"print(reduced.file({str(tmp_path / 'zeros.npz')!r}, 'count', member='x'))")
     done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True)
     assert done.stdout == f"{1 << 25}\n", done.stderr
+
+
+def test_packed_bytes_and_headers_are_not_raw_elements(package, tmp_path):  # noqa: F811
+    """A type says what the elements are, not that bytes are packed, or that a header is one of them."""
+    a = np.arange(4.0)
+    np.save(tmp_path / "a.npy", a)
+    np.savez(tmp_path / "a.npz", a=a)
+    raw = a.tobytes()
+    for name, data in (("gz", gzip.compress(raw)), ("xz", lzma.compress(raw)), ("bz2", bz2.compress(raw)), ("zst", b"\x28\xb5\x2f\xfd" + raw), ("nc", b"CDF\1" + raw),
+                       ("h5", b"\x89HDF\r\n\x1a\n" + raw), ("parquet", b"PAR1" + raw)):
+        (tmp_path / f"a.{name}").write_bytes(data)
+    for name in ("npy", "npz", "gz", "xz", "bz2", "zst", "nc", "h5", "parquet"):
+        with pytest.raises(ValueError, match=r"path: .* is an? .*np\.memmap takes its bytes"):
+            package.file(tmp_path / f"a.{name}", "u1")
+    (tmp_path / "raw").write_bytes(raw)
+    assert package.sum(package.file(tmp_path / "raw", "f8")) == 6
+    start = (tmp_path / "a.npy").stat().st_size - len(raw)
+    assert package.sum(package.file(tmp_path / "a.npy", "f8", offset=start)) == 6, "where the elements begin is said"

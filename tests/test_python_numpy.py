@@ -1,15 +1,18 @@
 """Every reduction of the package against exact arithmetic and NumPy: types, axes, orders, masks, dates, complex numbers."""
 import decimal
 import fractions
+import importlib
 import itertools
 import math
 import warnings
+import weakref
 
 import numpy as np
 import pytest
 
 from pythonpackage import both_ways as package  # noqa: F401
 from reduced import _functions, _layout
+from reduced._prepare import Prepared
 
 SEED = 20261122
 DTYPES = ["?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"]
@@ -711,3 +714,33 @@ def test_no_copy_of_contiguous_arrays():
             groups = "".join("R" if i in axes else "K" for i in lies)
             plain = groups in ("RKK", "RRK", "KRR", "KKR", "RRR", "KKK") or groups in ("KRK", "RKR") and _layout.PLANES
             assert (_layout.arrange(a.shape, a.strides, 8, axes, False) is not None) == plain, (a.strides, axes)
+
+
+def test_later_masks_and_initial_elements_use_the_plan_of_the_first(package, monkeypatch):  # noqa: F811
+    """Other elements, another mask and another initial element of a call that was planned: prepared once, right each time, none of them kept."""
+    plans = importlib.import_module(f"{package.__name__}._plan")
+    prepared = []
+    monkeypatch.setattr(plans, "Prepared", lambda *args: prepared.append(None) or Prepared(*args))
+    g = np.random.default_rng(SEED)
+    for axis, rows, kw in itertools.product((None, 0, 1), (7, 1), ({}, {"initial": 3}, {"initial": -2.5}, {"keepdims": True})):
+        plans._recipes.clear()
+        before, held = len(prepared), []
+        for i in range(4):
+            a = g.integers(-9, 10, (7, 5)).astype("f8")
+            where = (np.asfortranarray if i % 2 else np.ascontiguousarray)(g.random((rows, 5)) < 0.6)
+            more = {**kw, **({"initial": kw["initial"] + i} if "initial" in kw else {})}
+            got = package.sum(a, axis=axis, where=where, **more)
+            assert np.array_equal(got, a.sum(axis=axis, where=where, **more)), (axis, rows, more, i)
+            held.append((weakref.ref(a), weakref.ref(where)))
+        del a, where
+        assert len(prepared) == before + 1, (axis, rows, kw)
+        assert not [x for pair in held for x in pair if x() is not None]
+    with pytest.raises(ValueError, match="where: its shape"):
+        package.sum(np.ones((7, 5)), where=np.ones(3, bool))
+    with pytest.raises(TypeError, match="where is an array of bool"):
+        package.sum(np.ones((7, 5)), where=np.ones((7, 5)))
+    for i in range(2):
+        with pytest.raises(ValueError, match="initial"):
+            package.max(np.ones(5, "u1"), initial=-1, where=np.ones(5, bool))
+        assert package.max(np.ones(5, "u1"), initial=2 + i, where=np.ones(5, bool)) == 2 + i
+        assert package.sum(np.ones(5, "u1"), dtype="f8", initial=2 + i, where=np.ones(5, bool)) == 7 + i

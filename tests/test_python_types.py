@@ -61,6 +61,25 @@ def test_a_type_checker_sees_what_is_wrong(typed, tmp_path):
     assert {int(n) for n in re.findall(r"wrong\.py:(\d+): error", done.stdout)} == set(range(2, 2 + WRONG.count("\n"))), done.stdout + done.stderr
 
 
+WRONG_DASK = """\
+x1: int = reduced.dask.sum(x)
+x2 = reduced.dask.mean(x, axis="0")
+x3 = reduced.dask.max(x, nan="skip")
+x4 = reduced.dask.sum(x, dtype=3.5)
+x5: Array = reduced.dask.stats(x)
+x6 = reduced.dask.nanmin(x).comput()
+"""
+
+
+def test_results_of_dask_are_arrays_of_dask(typed, tmp_path):
+    pytest.importorskip("dask.array")
+    file = tmp_path / "wrong.py"
+    right = "y: Array = reduced.dask.sum(x, axis=(0, 1), keepdims=True, dtype='f4', split_every=4)"
+    file.write_text(f"import reduced.dask\nfrom dask.array.core import Array, asarray\nx = asarray([[1.0]])\n{right}\n{WRONG_DASK}")
+    done = mypy(typed, "--allow-untyped-calls", file)
+    assert {int(n) for n in re.findall(r"wrong\.py:(\d+): error", done.stdout)} == set(range(5, 5 + WRONG_DASK.count("\n"))), done.stdout + done.stderr
+
+
 def test_the_values_have_these_types(package):  # noqa: F811
     names = {}
     exec(compile(EXAMPLE.read_text(), EXAMPLE, "exec"), names)

@@ -53,9 +53,9 @@ def joined(states, op, dtype):
 # ---- one state ----
 def test_golden_states():
     seen = 0
-    for op, dtype, nan, base, data, state in golden("states.txt", 6):
+    for op, dtype, nan, base, missing, data, state in golden("states.txt", 7):
         op, dtype, data = OP[int(op)], DTYPE[int(dtype)], bytes.fromhex(data.strip("-"))
-        s = State(op, dtype).add(oracle.bits_of(dtype, data), NAN[int(nan)], int(base))
+        s = State(op, dtype).add(oracle.bits_of(dtype, data), NAN[int(nan)], int(base)).add_missing(int(missing))
         assert bytes(s).hex() == state, (op, dtype, nan, data.hex())
         seen += 1
     assert seen > 400
@@ -321,7 +321,7 @@ def test_a_short_buffer_is_not_read_beyond(op, dtype):
         memory, at = at_the_end_of_a_page(bytes(good)[:short])
         calls = {"add": lambda: lib.reduce_state_add(at, size, bytes(8), C.c_size_t(1)), "init": lambda: lib.reduce_state_init(at, size, oracle.OPS[op], oracle.DTYPES[dtype]),
                  "add_at": lambda: lib.reduce_state_add_at(at, size, bytes(8), C.c_size_t(1), 0, C.c_uint64(0)),
-                 "into": lambda: lib.reduce_state_merge(at, size, bytes(good), C.c_size_t(n)),
+                 "add_missing": lambda: lib.reduce_state_add_missing(at, size, C.c_uint64(1)), "into": lambda: lib.reduce_state_merge(at, size, bytes(good), C.c_size_t(n)),
                  "from": lambda: lib.reduce_state_merge(good.bytes, C.c_size_t(n), at, size),
                  "finish": lambda: lib.reduce_state_finish(at, size, C.byref(spec), out, big), "check": lambda: lib.reduce_state_check(at, size, oracle.OPS[op], oracle.DTYPES[dtype]),
                  "words": lambda: lib.reduce_state_to_words(at, size, out, C.c_size_t(77))}

@@ -36,7 +36,7 @@ const help_row ctl_help_rows[] = {
      "max. A "
      "pipe's type is that of its first 64 MiB.",
      false},
-    {"inputs", "--no-unpack", "the bytes of packed files as elements", false},
+    {"inputs", "--no-unpack", "the bytes of a known kind of file as elements", false},
     {"inputs", "--verify", "compare stored members of .npz with their CRC; packed ones always are", false},
     {"inputs", "--no-scale", "the stored values of netCDF, without its attributes", false},
     {"inputs", "--total", "all files as one array", true},

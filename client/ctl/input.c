@@ -332,12 +332,31 @@ static ctl_sniffed sniff(const ctl_input *in, const ctl_source *source, uint64_t
     return source->no_unpack && packed ? (ctl_sniffed){CTL_IS_RAW, "raw elements", NULL} : s;
 }
 
-/* Without a member: known types of elements make any bytes elements, but for packed ones, which would be sums of nonsense. */
+/* Text that is certainly not elements of several bytes: digits, or letters for long enough. */
+static bool is_surely_text(const ctl_input *in, const ctl_source *source, const ctl_sniffed *s)
+{
+    static const char numbers[] = "0123456789+-.eE,; \t\r\n";
+    enum { DIGITS = 8, LETTERS = 64 /* bytes: among 10^8 elements less than one is all of these by chance */ };
+    int dtype = source->dtype ? source->dtype : source->raw_dtype;
+    if (s->kind != CTL_IS_TEXT || reduce_dtype_size(dtype) == 1 || in->head_len < DIGITS)
+        return false;
+    for (size_t i = 0; i < in->head_len; i++)
+        if (!in->head[i] || !strchr(numbers, in->head[i]))
+            return in->head_len >= LETTERS;
+    return true;
+}
+
+/* Without a member: known types of elements make any bytes elements, but for packed ones and text, which would be sums of
+ * nonsense. */
 static int open_elements(ctl_input *in, const ctl_source *source, const ctl_sniffed *s, uint64_t size, char why[CTL_WHY])
 {
     if (s->kind == CTL_IS_NPY)
         return open_npy(in, source, size, why);
     bool readable = !is_container(s->kind) && !is_stream(s->kind) && s->kind != CTL_IS_PACKED;
+    if (!source->no_unpack && is_surely_text(in, source, s)) {
+        snprintf(why, CTL_WHY, "this is text: --text reads its numbers, FILE:COLUMN a column, --no-unpack takes its bytes");
+        return REDUCE_E_TYPE;
+    }
     return readable && (source->dtype || source->raw_dtype) ? open_raw(in, source, size, why) : refuse(in, s, why);
 }
 

@@ -26,8 +26,8 @@ static rp_err check_head(const rk_state *s, int layout, int dtype, rp_fault *f)
         return refused(rk_bad("special", "unknown bits"), f);
     if (s->nz > (rk_has_nz(layout, dtype) ? 1 : 0))
         return refused(rk_bad("nz", "neither 0 nor 1, or set where no float sum is"), f);
-    if (s->skipped > (rk_is_float(dtype) ? 1 : 0))
-        return refused(rk_bad("skipped", "neither 0 nor 1, or set for integers"), f);
+    if (s->skipped > (rk_has_skipped(layout, dtype) ? 1 : 0))
+        return refused(rk_bad("skipped", "neither 0 nor 1, or set where integers have no NaNs"), f);
     if (s->zero[0] | s->zero[1] | s->zero[2])
         return refused(rk_bad("zero", "reserved bytes are not zero"), f);
     if (s->count > RP_MAX_COUNT)

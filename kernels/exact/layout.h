@@ -114,6 +114,9 @@ RK_FN int rk_is_stats(int layout) { return (int)((0u RP_LAYOUTS(X)) >> layout & 
 /* Layouts that record whether all elements are -0.0: sums of signed floats */
 RK_FN int rk_has_nz(int layout, int dtype) { return rk_is_float(dtype) && rk_sum_limbs(layout) && !rk_is_abs(layout); }
 
+/* States that record whether NaNs were skipped: those of floats, and of integers those that count what is missing */
+RK_FN int rk_has_skipped(int layout, int dtype) { return rk_is_float(dtype) || rk_is_stats(layout); }
+
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 /* The unit of a sum's limbs is 2^rk_e0, of a sum of squares 2^(2 rk_e0): for floats one below the smallest subnormal, so a

@@ -90,6 +90,17 @@ RK_FN int rk_state_nan(rk_state *s, int nan_policy)
     return nan_policy == RP_NAN_PROPAGATE;
 }
 
+/* Count `n` missing values, which are NaNs that were skipped. Those of integers are counted where NaNs of floats are. */
+RK_FN void rk_state_missing(rk_state *s, uint64_t n)
+{
+    if (rk_is_stats(s->layout))
+        rk_summary_others(s)[RK_STATS_NANS] += n;
+    if (s->layout == RP_STATE_NANS)
+        s->count += n, s->limb[0] += n;
+    else if (n && rk_has_skipped(s->layout, s->dtype))
+        s->skipped = 1;
+}
+
 /* Add the element with these bits (zero-extended) and this index under the policy. count must stay below 2^63. */
 RK_FN void rk_state_add(rk_state *s, uint64_t bits, uint64_t index, int nan_policy)
 {

@@ -45,7 +45,7 @@ def main():
     for name, data in collective():
         (HERE / "corpus" / "collective" / name).write_bytes(data)
     seeds, words = {}, {}
-    for op, dtype, _, _, _, state in generate.states():
+    for op, dtype, *_, state in generate.states():
         key = oracle.OPS[op], oracle.DTYPES[dtype]
         seed = seeds.setdefault(key, bytes(key))
         if len(seed) < ENOUGH:

@@ -197,7 +197,7 @@ ARRAYS = {
 
 
 def states():
-    """(op, dtype, policy, index base, elements, state)"""
+    """(op, dtype, policy, index base, missing values, elements, state)"""
     for dtype, arrays in ARRAYS.items():
         for elements in arrays:
             data = b"".join(e.to_bytes(oracle.SIZE[dtype], "little") for e in elements)
@@ -206,7 +206,11 @@ def states():
                 e = oracle.Elements(dtype, oracle.bits_of(dtype, data), base)
                 for nan in ("propagate", "omit") if e.nans else ("propagate",):
                     if op in oracle.ops(dtype):
-                        yield op, dtype, nan, base, data, oracle.state(e, op, nan)
+                        yield op, dtype, nan, base, 0, data, oracle.state(e, op, nan)
+        for op in oracle.ops(dtype):
+            if op in STATE_OPS:
+                e = oracle.Elements(dtype, oracle.bits_of(dtype, data), missing=3)
+                yield op, dtype, "omit", 0, 3, data, oracle.state(e, op, "omit")
 
 
 def texts():
@@ -218,13 +222,13 @@ def texts():
     for name, remark, descriptors, data in packets():
         out += [f"# {name}: {remark}", f"{name} {descriptors} {data.hex()}"]
     yield "packets.txt", "\n".join(out) + "\n"
-    out = ["# Golden partial states: `op dtype nan index_base elements state`; elements and state in hex, `-` for none. Written by generate.py."]
-    for op, dtype, nan, base, data, state in states():
-        out.append(f"{oracle.OPS[op]} {oracle.DTYPES[dtype]} {oracle.NANS[nan]} {base} {data.hex() or '-'} {state.hex()}")
+    out = ["# Golden partial states: `op dtype nan index_base missing elements state`; missing: how many values", "# are missing; elements and state in hex, `-` for none. Written by generate.py."]
+    for op, dtype, nan, base, missing, data, state in states():
+        out.append(f"{oracle.OPS[op]} {oracle.DTYPES[dtype]} {oracle.NANS[nan]} {base} {missing} {data.hex() or '-'} {state.hex()}")
     yield "states.txt", "\n".join(out) + "\n"
     out = ["# Golden words: `op dtype added state words`; state in hex, words in decimal: `added` of them are added, the others joined by maximum.",
            "# Written by generate.py."]
-    for op, dtype, _, _, _, state in states():
+    for op, dtype, *_, state in states():
         words, added = oracle.words(op, dtype, state)
         if words:
             out.append(f"{oracle.OPS[op]} {oracle.DTYPES[dtype]} {added} {state.hex()} {','.join(map(str, words))}")

@@ -1275,6 +1275,40 @@ static void test_states_in(void **state)
     free(x);
 }
 
+/* Values that are missing in parts are missing in the whole: of integers they are NaNs of stats and count_nan, too. */
+static void test_states_with_missing_values(void **state)
+{
+    (void)state;
+    enum { PARTS = 5, N = 40, MISSING = 3 };
+    uint8_t x[8 * N], states[PARTS * RP_MAX_STATE];
+    uint64_t cells[RP_MAX_CELL_WORDS], plain[RP_MAX_CELL_WORDS];
+    rk_engine *e = open_cpu(2, 0);
+    EACH_KIND (op, dtype, nan) {
+        if (rk_is_float(dtype) || (op != RP_OP_STATS && op != RP_OP_COUNT_NAN && op != RP_OP_MAX))
+            continue;
+        t_rng r = {(uint64_t)(op * 100 + dtype)};
+        t_fill(&r, dtype, 0, x, N);
+        make_parts(e, op, dtype, nan, x, 1, N, PARTS, states);
+        rk_task t = task_of(op, dtype, nan, RP_STATES_IN, 1, PARTS, states, plain);
+        run(e, &t);
+        const size_t size = rp_state_size(rp_state_layout(op, dtype));
+        for (int i = 1; i < PARTS; i += 2) {
+            rk_state s;
+            memcpy(&s, states + i * size, size);
+            rk_state_missing(&s, MISSING);
+            memcpy(states + i * size, &s, size);
+        }
+        t = task_of(op, dtype, nan, RP_STATES_IN, 1, PARTS, states, cells);
+        run(e, &t);
+        const bool refused = op == RP_OP_STATS && nan == RP_NAN_ERROR;
+        assert_int_equal(t.fault.code, refused ? RP_NAN : RP_OK);
+        plain[op == RP_OP_STATS ? RP_STATS_NANS : 0] += op == RP_OP_MAX ? 0 : PARTS / 2 * MISSING;
+        if (!refused)
+            assert_memory_equal(cells, plain, rp_cell_size(&t.spec));
+    }
+    rk_close(e);
+}
+
 static void test_states_in_faults(void **state)
 {
     (void)state;
@@ -1554,6 +1588,7 @@ int main(void)
         cmocka_unit_test(test_large_shapes),
         cmocka_unit_test(test_edges_of_pieces),
         cmocka_unit_test(test_states_in),
+        cmocka_unit_test(test_states_with_missing_values),
         cmocka_unit_test(test_states_in_faults),
         cmocka_unit_test(test_too_many_nans),
         cmocka_unit_test(test_overflow_faults),

@@ -492,7 +492,7 @@ static void test_check_nans_and_bits(void **state)
     REFUSED(RP_OP_COUNT_NAN, nans, s.limb[0] = 0, "skipped");
     uint8_t u8[2] = {12, 10};
     rk_state none = t_state(RP_OP_COUNT_NAN, RP_U8, u8, 2, 0, 0);
-    REFUSED(RP_OP_COUNT_NAN, none, s.limb[0] = 1, "limbs");
+    REFUSED(RP_OP_COUNT_NAN, none, s.limb[0] = 3, "limbs");
     for (int op = RP_OP_AND; op <= RP_OP_XOR; op++) {
         rk_state bits = t_state(op, RP_U8, u8, 2, 0, 0), empty = t_state(op, RP_U8, u8, 0, 0, 0);
         accepted(op, &bits);
@@ -577,6 +577,22 @@ static void test_check_stats(void **state)
     accepted(RP_OP_STATS, &whole);
     REFUSED(RP_OP_STATS, whole, s.limb[2 + 3 + RK_STATS_NANS] = 1, "limbs");
     REFUSED(RP_OP_STATS, whole, s.limb[2] = 97, "limbs"); /* below 14^2 / 2 */
+    rk_state holes = whole;
+    rk_state_missing(&holes, 0);
+    assert_memory_equal(&holes, &whole, rp_state_size(whole.layout));
+    rk_state_missing(&holes, 4);
+    accepted(RP_OP_STATS, &holes);
+    REFUSED(RP_OP_STATS, holes, s.skipped = 0, "limbs");
+    REFUSED(RP_OP_STATS, holes, s.limb[2 + 3 + RK_STATS_NANS] = 0, "skipped");
+    REFUSED(RP_OP_STATS, holes, s.limb[2 + 3 + RK_STATS_NANS] = RP_MAX_COUNT + 1, "limbs");
+    rk_state sum = t_state(RP_OP_SUM, RP_U16, u16, 2, 0, 0), nans = t_state(RP_OP_COUNT_NAN, RP_U16, u16, 2, 0, 0);
+    rk_state_missing(&sum, 4);
+    rk_state_missing(&nans, 4);
+    accepted(RP_OP_COUNT_NAN, &nans);
+    assert_int_equal(sum.skipped, 0);
+    REFUSED(RP_OP_SUM, sum, s.skipped = 1, "skipped");
+    REFUSED(RP_OP_COUNT_NAN, nans, s.skipped = 1, "skipped");
+    REFUSED(RP_OP_COUNT_NAN, nans, s.limb[0] = 7, "limbs");
 }
 
 /* For any bytes the check ends and gives a valid answer. */

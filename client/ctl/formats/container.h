@@ -26,7 +26,7 @@ typedef enum ctl_kind {
     CTL_IS_GZIP,
     CTL_IS_ZSTD,
     CTL_IS_OTHER_TEXT, /* in an encoding that is not read, or elements that look like it */
-    CTL_IS_PACKED,     /* packed in a way that is not read */
+    CTL_IS_PACKED,     /* has numbers in a form that is not read: its bytes are none */
     CTL_IS_FOREIGN     /* known, but cannot be read */
 } ctl_kind;
 

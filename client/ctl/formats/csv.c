@@ -105,6 +105,8 @@ static bool put_field(ctl_csv *c, const char *at, const char *end, char **out, c
     const char *field = at;
     if (!ctl_csv_take(c, &at, end, text))
         return bad_line(c, "the field is too long for a number", why);
+    if (ctl_csv_torn(c, field, end))
+        return bad_field(c, text, "has text behind its quotes", why);
     if (memchr(field, 0, (size_t)((at ? at : end) - field)))
         return bad_field(c, text, "is followed by a zero byte", why);
     return put_text(c, text, out, why);

@@ -112,6 +112,17 @@ bool ctl_csv_take(const ctl_csv *c, const char **at, const char *end, char out[C
     return whole;
 }
 
+bool ctl_csv_torn(const ctl_csv *c, const char *p, const char *end)
+{
+    const char *open = opening_quote(c, p, end), *close = open ? closing_quote(open, end) : NULL;
+    if (!close)
+        return false;
+    const char *stop = end_of_field(c, p, end);
+    for (close++; close < stop && (is_padding(c, *close) || *close == '\r');)
+        close++;
+    return close < stop;
+}
+
 /* ---- what a field stands for ---- */
 
 /* Is the text one of the words of the list, which commas separate? */

@@ -160,8 +160,10 @@ static kind next_kind(const ctl_csv *c, const char **at, const char *end, char t
     return number ? NUMBER : TEXT;
 }
 
-/* Whole numbers as names have them: each one more than the one before it, or all of them years. */
-static bool look_like_names(const ctl_csv *c, const record *r)
+/* Whole numbers as names have them */
+typedef enum { NO_NAMES, YEARS, ASCENDING /* each one more than the one before it */ } names;
+
+static names names_of(const ctl_csv *c, const record *r)
 {
     char text[CTL_FIELD];
     uint64_t before = 0;
@@ -172,14 +174,14 @@ static bool look_like_names(const ctl_csv *c, const record *r)
         if (k == MISSING && !text[0])
             continue;
         if (k != WHOLE)
-            return false;
+            return NO_NAMES;
         uint64_t v = strtoull(text, NULL, 10);
         ascending &= n == 0 || v == before + 1;
         years &= strlen(text) == 4 && v >= 1500 && v < 2200 && (n == 0 || v != before);
         before = v;
         n++;
     }
-    return n && (years || (ascending && n > 1));
+    return n && years ? YEARS : ascending && n > 1 ? ASCENDING : NO_NAMES;
 }
 
 /* What stands below the first line in the columns from one on, in step. */
@@ -239,12 +241,14 @@ static comparison compare(const ctl_csv *c, const sample *s)
     return r;
 }
 
-static bool others_look_like_names(const ctl_csv *c, const sample *s)
+/* Does the first line have names, or what all lines have? */
+static bool alone_has_names(const ctl_csv *c, const sample *s)
 {
-    bool all = s->n > 1;
+    names first = names_of(c, &s->all[0]);
+    bool alike = s->n > 1;
     for (int i = 1; i < s->n; i++)
-        all &= look_like_names(c, &s->all[i]);
-    return all;
+        alike &= names_of(c, &s->all[i]) == first;
+    return first != NO_NAMES && !alike;
 }
 
 /* 1: the first line is a header, 0: it is not, -1: it may be either. */
@@ -252,7 +256,7 @@ static int guess_header(const ctl_csv *c, const sample *s)
 {
     comparison r = compare(c, s);
     if (!r.text)
-        return r.other_form || (look_like_names(c, &s->all[0]) && !others_look_like_names(c, s)) ? -1 : 0;
+        return r.other_form || alone_has_names(c, s) ? -1 : 0;
     if (!r.number || r.text_on_numbers)
         return 1;
     return r.again || r.twice ? 0 : -1;

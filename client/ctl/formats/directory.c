@@ -56,15 +56,31 @@ static bool is_called(const ctl_array *a, const char *name)
            !strcmp(last + sizeof NETCDF_PREFIX, asked);
 }
 
+/* How many arrays have this array's name? Those of a zip archive may. */
+static size_t namesakes(const ctl_directory *d, const ctl_array *a)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < d->n; i++)
+        n += !strcmp(d->arrays[i].name, a->name);
+    return n;
+}
+
 const ctl_array *ctl_directory_find(const ctl_directory *d, const char *name, char why[CTL_WHY])
 {
     char clean[64];
     if (!name && d->n == 1)
         return d->arrays;
-    for (size_t i = 0; i < d->n && name; i++)
-        if (is_called(&d->arrays[i], name))
-            return &d->arrays[i];
+    const ctl_array *found = NULL;
+    for (size_t i = 0; i < d->n && name && !found; i++)
+        found = is_called(&d->arrays[i], name) ? &d->arrays[i] : NULL;
+    const size_t same = found ? namesakes(d, found) : 0;
+    if (same == 1)
+        return found;
     ctl_clean(clean, sizeof clean, name ? name : "");
+    if (same) {
+        snprintf(why, CTL_WHY, "%zu members are called '%s'", same, clean);
+        return NULL;
+    }
     int n = name ? snprintf(why, CTL_WHY, "it has no member '%s'; it has", clean)
                  : snprintf(why, CTL_WHY, "it holds %zu arrays (FILE:MEMBER is one):", d->n);
     for (size_t i = 0; i < d->n && n < CTL_WHY - 1; i++) {

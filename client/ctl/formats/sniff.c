@@ -33,21 +33,35 @@ static const magic MAGICS[] = {
     M(PACKED, 0, "LZIP\1", "an lzip stream", "unpack it: lzip -dc FILE | reducectl OP -"),
     M(PACKED, 0, "\x89LZO\0\r\n\x1a\n", "an lzop stream", "unpack it: lzop -dc FILE | reducectl OP -"),
     M(PACKED, 0, "\xff\6\0\0sNaPpY", "a snappy stream", "unpack it"),
+    M(PACKED, 0, "\x1f\x9d\x90", "a stream of compress", "unpack it: zcat FILE | reducectl OP -"),
+    M(PACKED, 0, "\x5d\0\0\x80\0", "an lzma stream", "unpack it: xzcat FILE | reducectl OP -"),
+    M(PACKED, 0, "\x25\xb5\x2f\xfd", "a zstd stream of 2015", "unpack it"),
+    M(PACKED, 0, "\x26\xb5\x2f\xfd", "a zstd stream of 2016", "unpack it"),
+    M(PACKED, 0, "\x27\xb5\x2f\xfd", "a zstd stream of 2016", "unpack it"),
+    M(PACKED, 0, "PK\7\x08", "a zip archive in parts", "unpack it"),
     M(PACKED, 0, "Rar!\x1a\7", "a RAR archive", "unpack it"),
     M(PACKED, 0, "7z\xbc\xaf\x27\x1c", "a 7z archive", "unpack it"),
-    M(FOREIGN, 257, "ustar", "a tar archive", "unpack it: tar -xOf FILE MEMBER | reducectl OP -"),
-    M(FOREIGN, 0, "PAR1", "a Parquet file", "duckdb -noheader -list -c \"select COLUMN from 'FILE'\" | reducectl OP --text -"),
-    M(FOREIGN, 0, "ARROW1", "an Arrow file (Feather)", "read it with pyarrow.feather, write the column with numpy.save"),
-    M(FOREIGN, 0, "FEA1", "a Feather file", "read it with pyarrow.feather, write the column with numpy.save"),
-    M(FOREIGN, 0, "ORC", "an ORC file", "read it with pyarrow.orc, write the column with numpy.save"),
-    M(FOREIGN, 0, "Obj\1", "an Avro file", PYTHON_SAVE),
-    M(FOREIGN, 0, "GGUF", "a GGUF model", "read it with gguf.GGUFReader in Python, write the tensor with numpy.save"),
-    M(FOREIGN, 0, "CDF\1", "a netCDF classic file", "make it netCDF-4: nccopy -k nc4 FILE NEW.nc"),
-    M(FOREIGN, 0, "CDF\2", "a netCDF classic file", "make it netCDF-4: nccopy -k nc4 FILE NEW.nc"),
-    M(FOREIGN, 0, "CDF\5", "a netCDF classic file", "make it netCDF-4: nccopy -k nc4 FILE NEW.nc"),
-    M(FOREIGN, 0, "SIMPLE  =", "a FITS file", "read it with astropy.io.fits, write the array with numpy.save"),
-    M(FOREIGN, 0, "MATLAB 5", "a MATLAB file", "read it with scipy.io.loadmat, write the array with numpy.save"),
-    M(FOREIGN, 0, "SQLite format 3", "an SQLite database", "sqlite3 FILE 'select COLUMN from TABLE' | reducectl OP --text -"),
+    M(PACKED, 257, "ustar", "a tar archive", "unpack it: tar -xOf FILE MEMBER | reducectl OP -"),
+    M(PACKED, 0, "PAR1", "a Parquet file", "duckdb -noheader -list -c \"select COLUMN from 'FILE'\" | reducectl OP --text -"),
+    M(PACKED, 0, "ARROW1", "an Arrow file (Feather)", "read it with pyarrow.feather, write the column with numpy.save"),
+    M(PACKED, 0, "FEA1", "a Feather file", "read it with pyarrow.feather, write the column with numpy.save"),
+    M(PACKED, 0, "ORC", "an ORC file", "read it with pyarrow.orc, write the column with numpy.save"),
+    M(PACKED, 0, "Obj\1", "an Avro file", PYTHON_SAVE),
+    M(PACKED, 0, "GGUF", "a GGUF model", "read it with gguf.GGUFReader in Python, write the tensor with numpy.save"),
+    M(PACKED, 0, "CDF\1", "a netCDF classic file", "make it netCDF-4: nccopy -k nc4 FILE NEW.nc"),
+    M(PACKED, 0, "CDF\2", "a netCDF classic file", "make it netCDF-4: nccopy -k nc4 FILE NEW.nc"),
+    M(PACKED, 0, "CDF\5", "a netCDF classic file", "make it netCDF-4: nccopy -k nc4 FILE NEW.nc"),
+    M(PACKED, 0, "\x0e\3\x13\1", "an HDF4 file", "make it HDF5: h4toh5 FILE NEW.h5"),
+    M(PACKED, 0, "GRIB", "a GRIB file", "make it netCDF-4: grib_to_netcdf -k 4 -o NEW.nc FILE"),
+    M(PACKED, 344, "n+1\0", "a NIfTI image", "read it with nibabel in Python, write the array with numpy.save"),
+    M(PACKED, 0, "NRRD000", "an NRRD image", "read it with pynrrd in Python, write the array with numpy.save"),
+    M(PACKED, 0, "RDX2\n", "a file of R", "write the numbers with write.csv in R"),
+    M(PACKED, 0, "RDX3\n", "a file of R", "write the numbers with write.csv in R"),
+    M(PACKED, 0, "X\n\0\0\0\2", "a file of R", "write the numbers with write.csv in R"),
+    M(PACKED, 0, "X\n\0\0\0\3", "a file of R", "write the numbers with write.csv in R"),
+    M(PACKED, 0, "SIMPLE  =", "a FITS file", "read it with astropy.io.fits, write the array with numpy.save"),
+    M(PACKED, 0, "MATLAB 5", "a MATLAB file", "read it with scipy.io.loadmat, write the array with numpy.save"),
+    M(PACKED, 0, "SQLite format 3", "an SQLite database", "sqlite3 FILE 'select COLUMN from TABLE' | reducectl OP --text -"),
     M(FOREIGN, 0, "\x89PNG", "a PNG picture", PYTHON_SAVE),
     M(FOREIGN, 0, "\xff\xd8\xff", "a JPEG picture", PYTHON_SAVE),
     M(FOREIGN, 0, "GIF8", "a GIF picture", PYTHON_SAVE),
@@ -124,6 +138,11 @@ static ctl_sniffed behind_frames(const uint8_t *head, size_t len, size_t at)
     return (ctl_sniffed){CTL_IS_ZSTD, "a zstd stream", NULL};
 }
 
+static bool is_utf32(const uint8_t *head, size_t len)
+{
+    return len >= 4 && (!memcmp(head, "\xff\xfe\0\0", 4) || !memcmp(head, "\0\0\xfe\xff", 4));
+}
+
 static bool is_utf16(const uint8_t *head, size_t len)
 {
     return len >= 2 && ((head[0] == 0xff && head[1] == 0xfe) || (head[0] == 0xfe && head[1] == 0xff));
@@ -143,6 +162,8 @@ ctl_sniffed ctl_sniff(const uint8_t *head, size_t len)
                 return (ctl_sniffed){MAGICS[i].kind, MAGICS[i].name, MAGICS[i].advice};
     if (is_text(head, len) && is_utf8(head, len))
         return (ctl_sniffed){CTL_IS_TEXT, "text", NULL};
+    if (is_utf32(head, len))
+        return (ctl_sniffed){CTL_IS_OTHER_TEXT, "text in UTF-32", "make it UTF-8: iconv -f UTF-32 -t UTF-8 FILE > NEW"};
     if (is_utf16(head, len))
         return (ctl_sniffed){CTL_IS_OTHER_TEXT, "text in UTF-16", "make it UTF-8: iconv -f UTF-16 -t UTF-8 FILE > NEW"};
     if (is_text(head, len))

@@ -176,11 +176,17 @@ static void take_limits(h5r_packing *p, hid_t set, int dtype)
     p->max = p->has_max ? as_stored(p, dtype, range[1]) : 0;
 }
 
+/* One number. Returns 1; 0: it is missing; -1: it is something else. */
+static int read_one(hid_t set, const char *name, long double *out)
+{
+    return H5Aexists(set, name) > 0 && read_numbers(set, name, out, 1) != 1 ? -1 : read_numbers(set, name, out, 1);
+}
+
 /* One alone that changes nothing leaves the type as it is. */
 static bool take_scale(h5r_packing *p, hid_t set)
 {
     long double scale = 1, offset = 0;
-    int a = read_numbers(set, "scale_factor", &scale, 1), b = read_numbers(set, "add_offset", &offset, 1);
+    int a = read_one(set, "scale_factor", &scale), b = read_one(set, "add_offset", &offset);
     p->scale = (double)scale;
     p->offset = (double)offset;
     p->has_scale = a == 1 && (b == 1 || p->scale != 1);

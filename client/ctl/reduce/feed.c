@@ -188,41 +188,6 @@ static int add_input(ctl_work *w, ctl_input *in, void *state, uint64_t *index, c
     return 0;
 }
 
-/* Missing values that are not elements count as NaNs. Floats have one to count; a state of integers has no room for them. */
-static int count_holes(ctl_work *w, void *state, uint64_t holes, char why[CTL_WHY])
-{
-    bool counted = w->spec.op == REDUCE_STATS || w->spec.op == REDUCE_COUNT_NAN;
-    static const uint64_t nan[] = {
-        [REDUCE_F16] = 0x7e00, [REDUCE_BF16] = 0x7fc0, [REDUCE_F32] = 0x7fc00000, [REDUCE_F64] = UINT64_C(0x7ff8) << 48};
-    int err = 0;
-    if (!holes || !counted)
-        return 0;
-    for (; ctl_is_float(w->spec.dtype) && holes && !err; holes--)
-        err = reduce_state_add_at(state, REDUCE_MAX_STATE, &nan[w->spec.dtype], 1, w->spec.nan, 0);
-    if (!holes || !(w->spec.flags & REDUCE_STATES_OUT))
-        return err;
-    snprintf(why, CTL_WHY, "a state of integers does not count missing values: --dtype f64 reads them as NaNs");
-    return REDUCE_E_TYPE;
-}
-
-/* The same in a result of integers. */
-static void add_holes(const ctl_work *w, void *cell, uint64_t holes)
-{
-    reduce_stats stats;
-    uint64_t nans;
-    if (ctl_is_float(w->spec.dtype) || w->spec.flags & REDUCE_STATES_OUT)
-        return;
-    if (w->spec.op == REDUCE_STATS) {
-        memcpy(&stats, cell, sizeof stats);
-        stats.nans += holes;
-        memcpy(cell, &stats, sizeof stats);
-    } else if (w->spec.op == REDUCE_COUNT_NAN) {
-        memcpy(&nans, cell, sizeof nans);
-        nans += holes;
-        memcpy(cell, &nans, sizeof nans);
-    }
-}
-
 int ctl_add_here(ctl_work *w, void *cell, size_t room, reduce_result *r, char why[CTL_WHY])
 {
     uint8_t state[REDUCE_MAX_STATE];
@@ -235,14 +200,13 @@ int ctl_add_here(ctl_work *w, void *cell, size_t room, reduce_result *r, char wh
         err = add_input(w, &w->in[i], state, &index, why);
         holes += w->in[i].holes.count;
     }
-    err = err ? err : count_holes(w, state, holes, why);
+    if (!err)
+        err = reduce_state_add_missing(state, sizeof state, holes);
     if (err)
         return err;
     spec.flags |= REDUCE_STATES_IN;
     err = ctl_run(w->c, &spec, state, reduce_state_size(spec.op, spec.dtype), cell, room, r);
     r->count = index - spec.index_base;
-    if (!err)
-        add_holes(w, cell, holes);
     return err;
 }
 

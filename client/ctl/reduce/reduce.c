@@ -25,12 +25,21 @@ static bool has_shape_of(const ctl_input *mask, const ctl_work *w)
     return mask->dims == 0 || length == mask->shape[0];
 }
 
+/* Are mask and elements stored in the same order? Bytes without a shape, and arrays that are joined, have C order. */
+static bool has_order_of(const ctl_input *mask, const ctl_work *w)
+{
+    bool shuffled = ctl_shuffled(mask);
+    for (int i = 0; i < w->n_in; i++)
+        shuffled |= ctl_shuffled(&w->in[i]);
+    return !shuffled || (w->n_in == 1 && mask->npy && w->in[0].npy && mask->fortran == w->in[0].fortran);
+}
+
 /* Does `mask` have a byte for each element of the inputs, in the order in which they are stored? */
 static int check_mask(const ctl_work *w, char why[CTL_WHY])
 {
     const ctl_input *mask = w->mask, *in = &w->in[0];
     uint64_t count = 0;
-    bool sized = mask->sized, shuffled = ctl_shuffled(mask) || ctl_shuffled(in);
+    bool sized = mask->sized;
     if (mask->dtype != REDUCE_BOOL && mask->dtype != REDUCE_U8 && mask->dtype != REDUCE_I8) {
         snprintf(why, CTL_WHY, "a mask must be bool, u8 or i8, not %s", reduce_dtype_name(mask->dtype));
         return REDUCE_E_TYPE;
@@ -41,7 +50,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
     }
     if (sized && mask->bytes != count)
         snprintf(why, CTL_WHY, "the mask has %" PRIu64 " bytes for %" PRIu64 " elements", mask->bytes, count);
-    else if (mask->npy && in->npy && !(has_shape_of(mask, w) && (!shuffled || mask->fortran == in->fortran)))
+    else if (!has_order_of(mask, w) || (mask->npy && in->npy && !has_shape_of(mask, w)))
         snprintf(why, CTL_WHY, "mask and elements must have the same shape and order (C or Fortran)");
     else
         return 0;

@@ -449,6 +449,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_state_check": (c_int, [c_void_p, c_size_t, c_int, c_int]),
     "reduce_state_add": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t]),
     "reduce_state_add_at": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t, c_int, c_uint64]),
+    "reduce_state_add_missing": (c_int, [c_void_p, c_size_t, c_uint64]),
     "reduce_state_merge": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t]),
     "reduce_state_merge_at": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t, c_uint64]),
     "reduce_state_finish": (c_int, [c_void_p, c_size_t, c_void_p, c_void_p, c_size_t]),

@@ -70,6 +70,8 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
     kind, nbytes = dtype_of(dtype), os.path.getsize(path)
     if not isinstance(offset, (int, np.integer)) or not 0 <= offset <= nbytes:
         raise ValueError(f"offset is from 0 to the {nbytes} bytes of {os.fspath(path)!r}, not {offset!r}")
+    if offset == 0 and (known := known_head(path)):
+        raise ValueError(f"path: {os.fspath(path)!r} is {known}; np.memmap takes its bytes as elements")
     left = nbytes - offset
     if shape is None and left % kind.itemsize:
         raise ValueError(f"path: the {left} bytes of {os.fspath(path)!r} from byte {offset} on are not a multiple of the {kind.itemsize}-byte element")
@@ -79,7 +81,18 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
     return np.memmap(path, kind, "r", offset, shape, order) if wanted else np.empty(0 if shape is None else shape, kind, order)
 
 
+# Packed bytes, and arrays behind a header, are not elements, although they are bytes of a file like others.
+HEADS = {b"\x93NUMPY": "a .npy file, which has a type", b"PK\3\4": "a zip archive (.npz)", b"\x89HDF\r\n": "an HDF5 file", b"\x1f\x8b\x08": "a gzip stream",
+         b"\x28\xb5\x2f\xfd": "a zstd stream", b"\xfd7zXZ\0": "an xz stream", b"BZh": "a bzip2 stream", b"\4\x22\x4d\x18": "an lz4 stream",
+         b"PAR1": "a Parquet file", b"ARROW1": "an Arrow file", b"CDF\1": "a netCDF file", b"CDF\2": "a netCDF file", b"CDF\5": "a netCDF file"}
 READ_BY_REDUCECTL = (".npz", ".safetensors", ".h5", ".hdf5", ".nc", ".csv", ".tsv", ".gz", ".zst")
+
+
+def known_head(path: Any) -> str | None:
+    """What a file is whose bytes are not elements."""
+    with open(path, "rb") as f:
+        head = f.read(16)
+    return next((name for start, name in HEADS.items() if head.startswith(start)), None)
 
 
 def other_format(path: Any) -> str:

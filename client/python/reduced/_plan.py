@@ -229,14 +229,21 @@ class Recipe:
     def plan(self, source: Source) -> Plan:
         return Plan(self.op, self.element, self.spec, source, np.empty(self.shape, self.cell), self.finish, self.keep)
 
-    def again(self, data: Any) -> Plan:
-        """For other elements of the same type, shape and strides."""
+    def again(self, data: Any, marks: Array | None, initial: Any) -> Plan:
+        """For other elements of the same type, shape and strides; `marks` are those that count (None: all)."""
         source: Source
         if isinstance(data, Remote):
             source = (data.pairs(self.pairs) if self.pairs else data).source()
         else:
             source = Memory(in_order(data, self.layout))
-        found = Plan(self.op, self.element, _abi.Spec.from_buffer_copy(self.spec), source, np.empty(self.shape, self.cell), self.finish, self.keep)
+        spec = _abi.Spec.from_buffer_copy(self.spec)
+        if marks is not None:
+            marks = in_order(marks, self.layout)
+            spec.mask = address(marks)
+        if initial is not None:
+            initial = first_element(initial, self.element)
+            spec.initial = address(initial)
+        found = Plan(self.op, self.element, spec, source, np.empty(self.shape, self.cell), self.finish, (marks, initial))
         found.recipe = self
         return found
 
@@ -254,6 +261,21 @@ def _key(data: Any, op: str, axis: Any, dtype: Any, *others: Any) -> Any:
     return op, axis, dtype, data.dtype, data.shape, data.strides, type(data) is np.ndarray, others
 
 
+def _marks(o: Operand, where: Any) -> Any:
+    """Which elements count: an array of bool that has the elements' shape; None: all. False: a recipe is not enough."""
+    if o.keep is where is None:
+        return None
+    marks = where if o.keep is None else o.keep if where is None else None
+    if type(marks) is not np.ndarray or type(o.data) is not np.ndarray or marks.dtype != bool or o.data.dtype.kind not in "biuf":
+        return False
+    if marks.shape == o.data.shape:
+        return marks
+    try:
+        return np.broadcast_to(marks, o.data.shape)
+    except ValueError:
+        return False
+
+
 def make_room(kept: dict[Any, Any]) -> None:
     """Make room for one more. Other threads may do the same."""
     for key in list(kept)[:max(0, len(kept) - RECIPES + 1)]:
@@ -261,8 +283,11 @@ def make_room(kept: dict[Any, Any]) -> None:
 
 
 def _remember(key: Any, recipe: Recipe, p: Prepared) -> None:
-    """Keep the recipe, without the elements that it was made for."""
+    """Keep the recipe, without the elements, the mask and the initial element that it was made for."""
     del p.data
+    recipe.keep = p.keep = None
+    recipe.spec = _abi.Spec.from_buffer_copy(recipe.spec)
+    recipe.spec.mask = recipe.spec.initial = None
     make_room(_recipes)
     _recipes[key] = recipe
 
@@ -362,10 +387,10 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         o = o._replace(masked=False)  # a state of masked elements alone is one of nothing
     if initial is not None:
         o = o._replace(data=roomy(op, o.data, initial))
-    if o.keep is out is initial is where is offsets is o.filename is None and not (o.masked or o.matrix):
-        key = _key(o.data, op, axis, dtype, keepdims, ddof, nan, wrap, make, state)
+    if out is offsets is o.filename is None and not (o.masked or o.matrix) and (marks := _marks(o, where)) is not False:
+        key = _key(o.data, op, axis, dtype, keepdims, ddof, nan, wrap, make, state, marks is None, initial is None)
         if key is not None and (recipe := _recipes.get(key)) is not None:
-            return recipe.again(o.data)
+            return recipe.again(o.data, marks, initial)
     segments = None if offsets is None else segments_of(offsets, tuple(o.data.shape), axis, keepdims)
     p = Prepared(op, o, axis, dtype, where, nan, segments)
     if dtype is None:
@@ -384,7 +409,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     states = state or wide or of_pairs or not whole or p.magnified is not None and p.op == "sum"
     spans = not state and el.dated and p.asked == "mean"
     states = states or spans
-    if p.keep is not None or p.moved or few or not isinstance(p.data, Remote) and (p.data is not o.data or el.dated):
+    if p.moved or few or wide and initial is not None or not isinstance(p.data, Remote) and (p.data is not o.data or el.dated):
         key = None  # what becomes of the elements depends on their values, or on where they lie
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
                      flags=_abi.WRAP * wrap | _abi.STATES_OUT * states)
@@ -422,7 +447,6 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     recipe = Recipe(p, layout, spec, finish.states if state else finish, keep, n, states)
     found = recipe.plan(source)
     if key is not None:
-        recipe.spec = _abi.Spec.from_buffer_copy(spec)
         _remember(key, recipe, p)
         found.recipe = recipe
     return found

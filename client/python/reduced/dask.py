@@ -10,7 +10,7 @@ the functions of the same name in `reduced` on the whole array, with an axis.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, Sequence, Union
 
 import numpy as np
 
@@ -25,6 +25,12 @@ from ._prepare import PLACES, become_integers, result_dtype
 from ._run import run
 from ._state import divisor_of, dtype_of, finished
 
+if TYPE_CHECKING:
+    from dask.array.core import Array  # type: ignore[import-untyped,unused-ignore]
+    from numpy.typing import DTypeLike
+
+Axis = Union[int, Sequence[int], None]
+Nan = Literal["propagate", "omit", "raise"]
 Axes = tuple[int, ...]
 BEHIND = {"argmin": (0,), "argmax": (0,), "stats": (2, 4)}  # how many words follow a place in a state
 
@@ -126,7 +132,7 @@ def _wanted(op: str, have: Any, dtype: Any) -> Any:
 
 
 def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int = 0, nan: str = "propagate", split_every: Any = None,
-            dtype: Any = None, or_nan: bool = False) -> Any:
+            dtype: Any = None, or_nan: bool = False) -> Array:
     import dask.array
     da: Any = dask.array  # which is not typed
     a = da.asanyarray(a)
@@ -142,46 +148,47 @@ def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int
     if op in PLACES:
         a, chunk = _states_with_places(da, a, op, axis, nan), _merge
     meta: Any = np.empty((0,) * ndim, wanted)
-    return da.reduction(a, chunk=chunk, combine=_merge, axis=axis, keepdims=keepdims, split_every=split_every,
-                        aggregate=partial(_aggregate, finish=finish), dtype=wanted, meta=np.ma.MaskedArray(meta) if masked else meta)
+    found: Array = da.reduction(a, chunk=chunk, combine=_merge, axis=axis, keepdims=keepdims, split_every=split_every,
+                                aggregate=partial(_aggregate, finish=finish), dtype=wanted, meta=np.ma.MaskedArray(meta) if masked else meta)
+    return found
 
 
-def sum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def sum(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The exact sum, rounded once."""
     return _reduce("sum", a, axis, keepdims, 0, nan, split_every, dtype)
 
 
-def prod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def prod(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The product, the same bits in any order."""
     return _reduce("prod", a, axis, keepdims, 0, nan, split_every, dtype)
 
 
-def mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def mean(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The exact mean, rounded once."""
     return _reduce("mean", a, axis, keepdims, 0, nan, split_every, dtype)
 
 
-def var(a: Any, axis: Any = None, dtype: Any = None, *, ddof: int = 0, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def var(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, ddof: int = 0, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The exact variance, rounded once."""
     return _reduce("var", a, axis, keepdims, ddof, nan, split_every, dtype)
 
 
-def std(a: Any, axis: Any = None, dtype: Any = None, *, ddof: int = 0, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def std(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, ddof: int = 0, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The root of the exact variance, rounded once."""
     return _reduce("std", a, axis, keepdims, ddof, nan, split_every, dtype)
 
 
-def sem(a: Any, axis: Any = None, dtype: Any = None, *, ddof: int = 1, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def sem(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, ddof: int = 1, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The standard error of the mean, rounded once."""
     return _reduce("sem", a, axis, keepdims, ddof, nan, split_every, dtype)
 
 
-def rms(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def rms(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The root of the mean of squares, rounded once."""
     return _reduce("rms", a, axis, keepdims, 0, nan, split_every, dtype)
 
 
-def norm(a: Any, ord: Any = 2, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def norm(a: Any, ord: Any = 2, axis: Axis = None, *, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The norm 1, 2 or inf of the elements as one vector, rounded once."""
     names = {1: "norm1", 2: "norm2", float("inf"): "norminf"}
     if ord not in names:
@@ -189,54 +196,54 @@ def norm(a: Any, ord: Any = 2, axis: Any = None, *, keepdims: bool = False, nan:
     return _reduce(names[ord], a, axis, keepdims, 0, nan, split_every)
 
 
-def min(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def min(a: Any, axis: Axis = None, *, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The smallest element; -0 is below +0."""
     return _reduce("min", a, axis, keepdims, 0, nan, split_every)
 
 
-def max(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def max(a: Any, axis: Axis = None, *, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The largest element; +0 is above -0."""
     return _reduce("max", a, axis, keepdims, 0, nan, split_every)
 
 
-def ptp(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def ptp(a: Any, axis: Axis = None, *, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The largest minus the smallest element, rounded once."""
     return _reduce("range", a, axis, keepdims, 0, nan, split_every)
 
 
-def argmin(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def argmin(a: Any, axis: Axis = None, *, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The place of the smallest element in the whole array, the first of equal ones. A NaN counts as the smallest."""
     return _reduce("argmin", a, axis, keepdims, 0, nan, split_every)
 
 
-def argmax(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Any:
+def argmax(a: Any, axis: Axis = None, *, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Array:
     """The place of the largest element in the whole array, the first of equal ones. A NaN counts as the largest."""
     return _reduce("argmax", a, axis, keepdims, 0, nan, split_every)
 
 
-def any(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+def any(a: Any, axis: Axis = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """Is some element not zero?"""
     return _reduce("any", a, axis, keepdims, split_every=split_every)
 
 
-def all(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+def all(a: Any, axis: Axis = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """Is no element zero?"""
     return _reduce("all", a, axis, keepdims, split_every=split_every)
 
 
-def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+def count_nonzero(a: Any, axis: Axis = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """How many elements are not zero."""
     return _reduce("count_nonzero", a, axis, keepdims, split_every=split_every)
 
 
-def minmax(a: Any, axis: Any = None, *, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> MinMax:
+def minmax(a: Any, axis: Axis = None, *, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> MinMax:
     """The smallest and the largest element, as two arrays. Dask reads the chunks once."""
     return MinMax(*(_reduce(op, a, axis, keepdims, 0, nan, split_every) for op in ("min", "max")))
 
 
-def stats(a: Any, axis: Any = None, *, ddof: int = 0, keepdims: bool = False, nan: str = "propagate", split_every: Any = None) -> Stats:
+def stats(a: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, nan: Nan = "propagate", split_every: int | None = None) -> Stats:
     """Counts, extremes and their places in the whole array, sum, mean, variance and standard deviation, as arrays."""
-    found = _reduce("stats", a, axis, True, ddof, nan, split_every)  # Dask cannot drop axes of structured elements
+    found: Any = _reduce("stats", a, axis, True, ddof, nan, split_every)  # Dask cannot drop axes of structured elements
     gone = () if keepdims else axes_of(axis, found.ndim)
     return Stats(**{name: found.map_blocks(_field, name, gone, drop_axis=gone, dtype=_field(np.zeros(1, found.dtype), name, ()).dtype)
                     for name in Stats._fields})
@@ -250,46 +257,46 @@ def _field(values: Any, name: str, gone: Axes) -> Any:
     return field.astype(np.intp) if name in ("count", "nans", "zeros", "argmin", "argmax") else field
 
 
-def nansum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+def nansum(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """`sum` of the elements that are not NaN."""
     return _reduce("sum", a, axis, keepdims, 0, "omit", split_every, dtype)
 
 
-def nanprod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+def nanprod(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """`prod` of the elements that are not NaN."""
     return _reduce("prod", a, axis, keepdims, 0, "omit", split_every, dtype)
 
 
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+def nanmean(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """`mean` of the elements that are not NaN."""
     return _reduce("mean", a, axis, keepdims, 0, "omit", split_every, dtype)
 
 
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, *, ddof: int = 0, keepdims: bool = False, split_every: Any = None) -> Any:
+def nanvar(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, ddof: int = 0, keepdims: bool = False, split_every: int | None = None) -> Array:
     """`var` of the elements that are not NaN."""
     return _reduce("var", a, axis, keepdims, ddof, "omit", split_every, dtype)
 
 
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, *, ddof: int = 0, keepdims: bool = False, split_every: Any = None) -> Any:
+def nanstd(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, ddof: int = 0, keepdims: bool = False, split_every: int | None = None) -> Array:
     """`std` of the elements that are not NaN."""
     return _reduce("std", a, axis, keepdims, ddof, "omit", split_every, dtype)
 
 
-def nanmin(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+def nanmin(a: Any, axis: Axis = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """`min` of the elements that are not NaN; NaN of NaNs alone."""
     return _reduce("min", a, axis, keepdims, 0, "omit", split_every, or_nan=True)
 
 
-def nanmax(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+def nanmax(a: Any, axis: Axis = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """`max` of the elements that are not NaN; NaN of NaNs alone."""
     return _reduce("max", a, axis, keepdims, 0, "omit", split_every, or_nan=True)
 
 
-def nanargmin(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+def nanargmin(a: Any, axis: Axis = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """`argmin` of the elements that are not NaN."""
     return _reduce("argmin", a, axis, keepdims, 0, "omit", split_every)
 
 
-def nanargmax(a: Any, axis: Any = None, *, keepdims: bool = False, split_every: Any = None) -> Any:
+def nanargmax(a: Any, axis: Axis = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """`argmax` of the elements that are not NaN."""
     return _reduce("argmax", a, axis, keepdims, 0, "omit", split_every)

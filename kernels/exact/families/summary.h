@@ -86,12 +86,13 @@ RK_FN void rk_finish_summary(const rk_state *s, uint32_t ddof, uint64_t *scratch
 
 /* ---- check ------------------------------------------------------------------------------------------------------- */
 
-/* NaNs are either skipped or elements. As elements they are both ends and the sum. */
+/* NaNs are either skipped or elements. As elements they are both ends and the sum. Those of integers are missing values, which
+ * are skipped. */
 RK_FN rk_flaw rk_check_stats_nans(const rk_state *s, const uint64_t *other)
 {
     uint64_t nans = other[RK_STATS_NANS];
     int ends = s->count && rk_is_nan(s->dtype, other[RK_STATS_MIN]);
-    if (nans > (rk_is_float(s->dtype) ? RP_MAX_COUNT : 0))
+    if (nans > RP_MAX_COUNT)
         return rk_bad("limbs", "more NaNs than there can be");
     if (s->skipped && !nans)
         return rk_bad("skipped", "no NaN was counted");
