@@ -65,8 +65,6 @@ int rc_engine_of(reduce_client *c, rc_engine *engine)
     return 0;
 }
 
-static bool is_distant(const reduce_client *c) { return strncmp(c->url, "ipc://", 6) != 0; }
-
 /* ---- which requests ---- */
 
 /* Bytes that are read. */
@@ -123,13 +121,15 @@ static bool is_here_faster(reduce_client *c, rc_ask *a, bool distant)
 
 int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
 {
-    const bool small = bytes_of(a) <= RC_SMALL_BYTES, distant = is_distant(c);
+    const bool small = bytes_of(a) <= RC_SMALL_BYTES, distant = c->distant;
     rc_engine engine = {0};
     *why = own_refusal(c, a);
     a->threads = 1;
     if (*why || small)
         return 0;
-    const int err = distant ? 0 : rc_engine_of(c, &engine);
+    if (!distant)
+        rc_seek(c);
+    const int err = distant || !atomic_load(&c->connected) ? 0 : rc_engine_of(c, &engine);
     if (err)
         return err;
     if (engine.small_here)
