@@ -14,7 +14,7 @@ int rc_local_option(const reduce_open_opts *o, bool *local, rp_fault *f)
     const char *text = getenv("REDUCE_LOCAL");
     if (o->local > REDUCE_LOCAL_YES)
         return rc_fail(f, REDUCE_E_ARGUMENT, "local", "unknown value %u", o->local);
-    *local = o->local == REDUCE_LOCAL_YES;
+    *local = o->local != REDUCE_LOCAL_NO;
     if (o->local != REDUCE_LOCAL_DEFAULT || !text || !*text)
         return 0;
     *local = !strcmp(text, "yes");

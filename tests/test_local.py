@@ -215,7 +215,7 @@ def test_the_option_and_the_path(shared, both):
         assert (e.value.code, e.value.field) == ("ARGUMENT", "local")
 
 
-@pytest.mark.parametrize("variable, path", [("yes", LOCAL), ("no", 1), ("", 1), (None, 1)])
+@pytest.mark.parametrize("variable, path", [("yes", LOCAL), ("no", 1), ("", LOCAL), (None, LOCAL)])
 def test_the_environment_decides_for_those_who_did_not(shared, monkeypatch, variable, path):
     if variable is None:
         monkeypatch.delenv("REDUCE_LOCAL")

@@ -55,10 +55,8 @@ def _bytes(text: str | os.PathLike[str] | None, name: str = "tls") -> bytes | No
 
 
 def _local(local: bool | None) -> int:
-    """The library's option for `local`. Its own default differs."""
-    if local is None and os.environ.get("REDUCE_LOCAL"):
-        return _abi.LOCAL_DEFAULT
-    return _abi.LOCAL_NO if local is False else _abi.LOCAL_YES
+    """The library's option for `local`."""
+    return _abi.LOCAL_DEFAULT if local is None else _abi.LOCAL_YES if local else _abi.LOCAL_NO
 
 
 class Client:
