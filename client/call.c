@@ -455,11 +455,9 @@ static void go_on(reduce_client *c, rc_call *call)
  * runs, it may only be slow, and no other is started. */
 static int start_another(reduce_client *c, rc_call *hello)
 {
-    reduce_open_opts o = c->opts;
     rc_child child;
-    o.daemon = c->daemon;
     if (c->started < 0 || rc_child_gone(c->started)) {
-        int err = rc_start_daemon(c->url, &o, &child, &hello->fault);
+        int err = rc_start_daemon(c->url, &c->opts, &child, &hello->fault);
         if (err)
             return err;
         if (c->started >= 0)

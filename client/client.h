@@ -66,15 +66,19 @@ struct reduce_client {
     pid_t pid;              /* of the process that may use it */
     unsigned refs;          /* the client itself, and each job and stream */
     bool closing;
-    reduce_open_opts opts; /* its strings are not kept */
-    bool local;            /* it may reduce arrays itself (local.h) */
-    rc_engine engine;      /* the daemon's engine, as last asked */
-    rc_ways ways;          /* what requests took, here and there */
+    reduce_open_opts opts;   /* its strings are copies */
+    char *given;             /* the URL, or NULL */
+    bool local;              /* it may reduce arrays itself (local.h) */
+    bool distant;            /* the daemon is on another machine, or reached like one there */
+    pthread_mutex_t opening; /* held while connecting; not together with `lock` */
+    atomic_bool connected;   /* once; REDUCE_LAZY waits with it until it is needed */
+    uint64_t sought_ns;      /* when rc_seek tried last; guarded by `opening` */
+    rc_engine engine;        /* the daemon's engine, as last asked */
+    rc_ways ways;            /* what requests took, here and there */
     char name[RP_MAX_NAME + 1];
     char url[RC_MAX_URL];
     bool autostarted;
     bool may_start;            /* it may start a daemon at `url` if none answers */
-    char *daemon;              /* its program; NULL: "reduced" */
     int started;               /* pidfd of the daemon started last, while a hello waits for it; -1: none */
     rc_connection *connection; /* NULL until connected, and after close */
     bool up;
@@ -114,11 +118,22 @@ struct reduce_client {
 /* ---- client.c ---- */
 
 /* NULL: no memory. */
-reduce_client *rc_client_new(const reduce_open_opts *o);
+reduce_client *rc_client_new(const char *url, const reduce_open_opts *o);
 void rc_unref(reduce_client *c); /* mutex not held */
 
-/* Is `c` usable here? 0, or the error, reported. */
+/* Is `c` of this process? 0, or the error, reported. */
+int rc_check_owner(const reduce_client *c);
+
+/* The same, and connected: the first call of a lazy client connects it. */
 int rc_check(const reduce_client *c);
+
+/* ---- open.c ---- */
+
+/* Connect a lazy client, once; starts a daemon if it may. 0, or the error, reported. */
+int rc_connect(reduce_client *c);
+
+/* Connect it if a daemon listens: now and then, if none did before. */
+void rc_seek(reduce_client *c);
 
 /* The version of the protocol that the daemon speaks, also without the mutex. */
 static inline int rc_version(const reduce_client *c) { return atomic_load(&c->version); }

@@ -6,7 +6,6 @@
 
 #include "client/alone.h"
 #include "client/error.h"
-#include "client/local.h"
 #include "client/message.h"
 #include "client/sized.h"
 #include "proto/types.h"
@@ -106,7 +105,7 @@ static int ask(reduce_client *c, const part *p)
 {
     const reduce_item *item = &p->item;
     const reduce_spec s = states_spec(item);
-    if (in_memory(item) && (!c || item->bytes <= RC_SMALL_BYTES))
+    if (in_memory(item) && !c)
         return rc_run_alone(&s, item->data, item->bytes, p->at, p->states);
     if (!c)
         return rc_error(REDUCE_E_ARGUMENT, "client", "files and device memory need a client");

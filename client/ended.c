@@ -44,7 +44,7 @@ void rc_ended_close(reduce_client *c)
 
 int reduce_ended_fd(reduce_client *c, int *fd)
 {
-    int err = rc_check(c);
+    int err = rc_check_owner(c);
     if (!err && !fd)
         err = rc_error(REDUCE_E_ARGUMENT, "fd", "the pointer for the descriptor is NULL");
     if (err)
@@ -60,7 +60,7 @@ int reduce_ended_fd(reduce_client *c, int *fd)
 
 int reduce_ended_next(reduce_client *c, reduce_job **job, void **arg)
 {
-    int err = rc_check(c);
+    int err = rc_check_owner(c);
     if (!err && !job)
         err = rc_error(REDUCE_E_ARGUMENT, "job", "the pointer for the job is NULL");
     if (err)

@@ -14,7 +14,7 @@ int rc_local_option(const reduce_open_opts *o, bool *local, rp_fault *f)
     const char *text = getenv("REDUCE_LOCAL");
     if (o->local > REDUCE_LOCAL_YES)
         return rc_fail(f, REDUCE_E_ARGUMENT, "local", "unknown value %u", o->local);
-    *local = o->local == REDUCE_LOCAL_YES;
+    *local = o->local != REDUCE_LOCAL_NO;
     if (o->local != REDUCE_LOCAL_DEFAULT || !text || !*text)
         return 0;
     *local = !strcmp(text, "yes");
@@ -64,8 +64,6 @@ int rc_engine_of(reduce_client *c, rc_engine *engine)
     rc_leave(c);
     return 0;
 }
-
-static bool is_distant(const reduce_client *c) { return strncmp(c->url, "ipc://", 6) != 0; }
 
 /* ---- which requests ---- */
 
@@ -123,13 +121,15 @@ static bool is_here_faster(reduce_client *c, rc_ask *a, bool distant)
 
 int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
 {
-    const bool small = bytes_of(a) <= RC_SMALL_BYTES, distant = is_distant(c);
+    const bool small = bytes_of(a) <= RC_SMALL_BYTES, distant = c->distant;
     rc_engine engine = {0};
     *why = own_refusal(c, a);
     a->threads = 1;
     if (*why || small)
         return 0;
-    const int err = distant ? 0 : rc_engine_of(c, &engine);
+    if (!distant)
+        rc_seek(c);
+    const int err = distant || !atomic_load(&c->connected) ? 0 : rc_engine_of(c, &engine);
     if (err)
         return err;
     if (engine.small_here)

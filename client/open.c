@@ -17,6 +17,7 @@
 #include "client/sized.h"
 
 enum {
+    SEEK_MS = 1000,        /* a daemon that listens later is found this late; to look costs 20 us */
     AUTOSTART_MS = 10000,  /* a daemon being started gets this long to listen */
     LINGER_MS = 2000,      /* reduce_close waits this long for what is on its way (call.c says why) */
     OTHER_STARTS_MS = 5000 /* from a daemon's lock to its listening: a CUDA context takes up to half a second */
@@ -84,7 +85,7 @@ static int take_opts(reduce_open_opts *o, const reduce_open_opts *given, rp_faul
     int err = rc_take_sized(o, sizeof *o, given, RC_UP_TO(reduce_open_opts, local), "opts", f);
     if (err)
         return err;
-    if (o->flags & ~(uint32_t)(REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY))
+    if (o->flags & ~(uint32_t)(REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY | REDUCE_LAZY))
         return rc_fail(f, REDUCE_E_ARGUMENT, "flags", "unknown flags in 0x%x", o->flags);
     if (!o->connect_timeout_ms)
         o->connect_timeout_ms = defaults.connect_timeout_ms;
@@ -212,7 +213,9 @@ static int try_url(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
         c->closing = false;
         return err;
     }
+    rc_enter(c);
     memcpy(c->url, url, strlen(url) + 1);
+    rc_leave(c);
     return 0;
 }
 
@@ -275,14 +278,14 @@ static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const r
     }
 }
 
-static int start_and_connect(reduce_client *c, rc_urls *u, const reduce_open_opts *o, rp_fault *f)
+static int start_and_connect(reduce_client *c, rc_urls *u, rp_fault *f)
 {
     rc_child child;
     if (!u->own)
         return rc_fail(f, REDUCE_E_START, "XDG_RUNTIME_DIR",
                        "no directory for a daemon of this user: $XDG_RUNTIME_DIR is too long, or it and "
                        "/tmp/reduced-UID are not this user's alone");
-    int err = rc_start_daemon(u->url[0], o, &child, f);
+    int err = rc_start_daemon(u->url[0], &c->opts, &child, f);
     if (err)
         return err;
     u->n = 1;
@@ -296,37 +299,68 @@ static int start_and_connect(reduce_client *c, rc_urls *u, const reduce_open_opt
 }
 
 /* After a later loss of the daemon the client may start another one at its place (call.c). */
-static int allow_restart(reduce_client *c, const rc_urls *u, const reduce_open_opts *o, rp_fault *f)
+static void allow_restart(reduce_client *c, const rc_urls *u)
 {
-    bool may = (o->flags & REDUCE_AUTOSTART) && u->own && !strcmp(c->url, u->url[0]);
-    char *daemon = may && o->daemon ? strdup(o->daemon) : NULL;
     rc_enter(c); /* the connection may be lost at any time */
-    c->daemon = daemon;
-    c->may_start = may;
+    c->may_start = (c->opts.flags & REDUCE_AUTOSTART) && u->own && !strcmp(c->url, u->url[0]);
     rc_leave(c);
-    if (!may || !o->daemon || daemon)
-        return 0;
-    disconnect(c, LINGER_MS);
-    return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a client");
 }
 
-static int connect_client(reduce_client *c, const char *url, const reduce_open_opts *o, rp_fault *f)
+static int connect_client(reduce_client *c, uint32_t flags, rp_fault *f)
 {
     rc_urls u;
-    int err = rc_discover(&u, url, f);
+    int err = rc_discover(&u, c->given, f);
     if (err)
         return err;
-    uint64_t end = rc_deadline_after(o->connect_timeout_ms);
+    uint64_t end = rc_deadline_after(c->opts.connect_timeout_ms);
     err = try_all(c, &u, end, f);
     /* A system daemon that is not for this user is not a reason against a private one. */
     bool nobody = err == REDUCE_E_NO_DAEMON || (err == REDUCE_E_AUTH && u.n > 1);
-    if (nobody && (o->flags & REDUCE_AUTOSTART) && !u.named)
-        err = start_and_connect(c, &u, o, f);
-    else if (err == REDUCE_E_NO_DAEMON && (o->flags & REDUCE_WAIT))
+    if (nobody && (flags & REDUCE_AUTOSTART) && !u.named)
+        err = start_and_connect(c, &u, f);
+    else if (err == REDUCE_E_NO_DAEMON && (flags & REDUCE_WAIT))
         err = keep_trying(c, &u, end, NULL, f);
-    else if (err == REDUCE_E_NO_DAEMON && (o->flags & REDUCE_AUTOSTART))
+    else if (err == REDUCE_E_NO_DAEMON && (flags & REDUCE_AUTOSTART))
         rc_fail(f, err, "url", "no daemon listens on %.80s; none is started at an address that was given", u.url[0]);
-    return err ? err : allow_restart(c, &u, o, f);
+    if (err)
+        return err;
+    allow_restart(c, &u);
+    atomic_store(&c->connected, true);
+    return 0;
+}
+
+int rc_connect(reduce_client *c)
+{
+    rp_fault f = {0};
+    pthread_mutex_lock(&c->opening);
+    const int err = atomic_load(&c->connected) ? 0 : connect_client(c, c->opts.flags, &f);
+    pthread_mutex_unlock(&c->opening);
+    return err ? rc_report(&f) : 0;
+}
+
+/* Other threads do not wait for it: they do without. */
+void rc_seek(reduce_client *c)
+{
+    rp_fault f = {0};
+    if (atomic_load(&c->connected) || pthread_mutex_trylock(&c->opening))
+        return;
+    const uint64_t now = rc_now_ns();
+    if (!atomic_load(&c->connected) && (!c->sought_ns || now - c->sought_ns >= SEEK_MS * RC_NS_PER_MS)) {
+        connect_client(c, 0, &f);
+        c->sought_ns = now;
+    }
+    pthread_mutex_unlock(&c->opening);
+}
+
+/* ---- public ---- */
+
+/* Where the daemon may be. A lazy client finds out here what is wrong with the address. */
+static int place(reduce_client *c, rp_fault *f)
+{
+    rc_urls u;
+    const int err = rc_discover(&u, c->given, f);
+    c->distant = !err && strncmp(u.url[0], "ipc://", 6) != 0;
+    return err;
 }
 
 int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *opts)
@@ -340,15 +374,14 @@ int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *op
     if (take_opts(&o, opts, &f) || rc_local_option(&o, &local, &f))
         return rc_report(&f);
     take_tls(&o);
-    reduce_client *c = rc_client_new(&o);
+    reduce_client *c = rc_client_new(url, &o);
     if (!c)
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a client");
     c->local = local;
-    if (connect_client(c, url, &o, &f)) {
+    if (place(c, &f) || (!(o.flags & REDUCE_LAZY) && connect_client(c, o.flags, &f))) {
         rc_unref(c);
         return rc_report(&f);
     }
-    c->opts.name = c->opts.daemon = c->opts.tls_ca = c->opts.tls_cert = c->opts.tls_key = NULL;
     *out = c;
     return 0;
 }

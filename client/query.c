@@ -23,7 +23,7 @@ int reduce_ping(reduce_client *c, uint64_t *ns)
 
 int reduce_get_info(const reduce_client *client, reduce_info *info)
 {
-    int err = rc_check(client);
+    int err = rc_check_owner(client);
     if (err)
         return err;
     reduce_client *c = (reduce_client *)client; /* the mutex is not part of what is const */

@@ -228,7 +228,10 @@ enum {
     REDUCE_AUTOSTART = 1, /* if no daemon listens, start a private daemon of this user in the background, also when it is gone
                              later. Not at a URL that was given, by `url` or $REDUCED_URL: that is REDUCE_E_NO_DAEMON */
     REDUCE_WAIT = 2,      /* if no daemon listens, keep trying for connect_timeout_ms instead of failing at once */
-    REDUCE_NO_RETRY = 4   /* report BUSY and lost connections instead of repeating the request */
+    REDUCE_NO_RETRY = 4,  /* report BUSY and lost connections instead of repeating the request */
+    REDUCE_LAZY = 8       /* reduce_open only looks at its arguments. The first call that needs the daemon connects, and has the
+                             errors of reduce_open. Arrays that this process may reduce (reduce_local) need none: where no
+                             daemon listens, none is started for them */
 };
 
 /* The share of a client when the device is busy. All HIGH clients together get four times as much as all NORMAL ones, and all
@@ -248,12 +251,13 @@ typedef enum reduce_priority {
  *     kind took corrects them. Threads: at most one for each core that this process may use, and as many as a daemon without
  *     a GPU has. They end with the call.
  * Values, bits and errors are the same. The daemon's counters, trace and quotas do not see these requests. reduce_open needs a
- * daemon; after that these arrays do not. The rest goes to the daemon: files, streams, jobs, resident data, data on devices;
+ * daemon, but with REDUCE_LAZY; after that these arrays do not. The rest goes to the daemon: files, streams, jobs, resident data, data on devices;
  * large arrays of states; requests with a deadline, a device or a `path` other than REDUCE_PATH_LOCAL; all of clients of
  * another priority than NORMAL. The daemon's options `local` and `backend` may forbid it for large arrays.
- * reduce_result.path says which way it was, reduce_is_local says it in advance. The calling thread needs 512 KiB of stack. */
+ * reduce_result.path says which way it was, reduce_is_local says it in advance. A call needs 32 KiB of stack: if the loops need more than a
+ * thread has left, one that begins and ends with the call runs them. */
 typedef enum reduce_local {
-    REDUCE_LOCAL_DEFAULT = 0, /* as $REDUCE_LOCAL says, `yes` or `no`; NO without it */
+    REDUCE_LOCAL_DEFAULT = 0, /* as $REDUCE_LOCAL says, `yes` or `no`; YES without it */
     REDUCE_LOCAL_NO = 1,      /* the daemon gets every request */
     REDUCE_LOCAL_YES = 2
 } reduce_local;
@@ -269,7 +273,7 @@ typedef int (*reduce_interrupted)(void *arg);
 
 typedef struct reduce_open_opts {
     uint32_t size;
-    uint32_t flags;                /* REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY */
+    uint32_t flags;                /* REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY | REDUCE_LAZY */
     const char *name;              /* shown in the daemon's log and status, cut at 64 bytes; NULL: the program's name */
     uint32_t connect_timeout_ms;   /* reduce_open gives up after this (a daemon being started: plus 10 s) */
     uint32_t reconnect_timeout_ms; /* wait this long for a daemon that went away */
@@ -585,8 +589,8 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
  *     reduce_spec spec = REDUCE_SPEC_INIT;  spec.dtype = REDUCE_F64;
  *     reduce_state_finish(s, sizeof s, &spec, &sum, sizeof sum);
  *
- * There is no smaller library for them: a static program that makes only these calls takes from libreduce.a nothing that
- * allocates, locks or does I/O.
+ * reduce_state_add needs 192 KiB of stack, the others 32. There is no smaller library for them: a static program that makes
+ * only these calls takes from libreduce.a nothing that allocates, locks or does I/O.
  *
  * Calls that take a state check it as a daemon would: REDUCE_E_BAD_MESSAGE if no elements can give it, or if the `size` bytes
  * at the pointer are too few for it. There may be more of them: a buffer of REDUCE_MAX_STATE bytes has room for any state. */

@@ -141,7 +141,7 @@ static int take_ask(reduce_client *c, rc_ask *a, const reduce_spec *given, const
                     size_t room)
 {
     rp_fault f = {0};
-    int err = rc_check(c);
+    int err = rc_check_owner(c);
     if (err)
         return err;
     if (rc_check_pointers(in, bytes, out, room, &f) || rc_ask_for(a, given, in, bytes, room, &f))
@@ -182,6 +182,9 @@ static uint64_t watch_until(const rc_input *in, uint64_t bytes, uint64_t now)
 /* Make a job, or report why not. */
 static int make(reduce_client *c, const rc_ask *a, reduce_job **made)
 {
+    int err = rc_check(c);
+    if (err)
+        return err;
     reduce_job *j = rc_job_new(c, &a->in);
     if (!j)
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a job");
@@ -191,7 +194,7 @@ static int make(reduce_client *c, const rc_ask *a, reduce_job **made)
     j->bytes_total = a->bytes;
     j->deadline_ns = rc_deadline_after(a->spec.deadline_ms);
     j->watch_until_ns = watch_until(&a->in, a->bytes, j->start_ns);
-    int err = open_input(j, a);
+    err = open_input(j, a);
     if (err)
         rc_job_free(j);
     else
@@ -333,7 +336,7 @@ int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes)
 {
     rc_ask a;
     rp_fault f = {0};
-    int err = rc_check(c);
+    int err = rc_check_owner(c);
     if (err)
         return err;
     if (rc_ask_for(&a, spec, &(rc_input){.fd = -1}, bytes, SIZE_MAX, &f))
@@ -421,7 +424,7 @@ static int check_job(const reduce_job *j)
 {
     if (!j)
         return rc_error(REDUCE_E_ARGUMENT, "job", "the job is NULL");
-    return rc_check(j->c);
+    return rc_check_owner(j->c);
 }
 
 int reduce_poll(reduce_job *j, reduce_result *result)

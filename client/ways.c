@@ -9,10 +9,7 @@
 enum { SCAN, MOMENTS, STATISTICS, PRODUCT, OPS };
 enum { FLOATS, HALVES, SMALL, INTEGERS, TYPES };
 static const double core_rate[OPS][TYPES] = {
-    [SCAN] = {15, 15, 15, 15}, [MOMENTS] = {7, 4.5, 7, 4}, [STATISTICS] = {5, 2.5, 5, 3}, [PRODUCT] = {8, 0.5, 1.4, 6}};
-
-/* The same of products of floats that several threads share, which leave states (H100, 16 cores, 2026-11-28). */
-static const double shared_product = 0.5;
+    [SCAN] = {15, 15, 15, 15}, [MOMENTS] = {7, 4.5, 7, 4}, [STATISTICS] = {5, 2.5, 5, 3}, [PRODUCT] = {8, 5, 1.4, 6}};
 
 /* H200, 16 cores, 2026-11-27: all cores read an array of 64 MiB with 67 GB/s. On its way to the GPU it is copied into shared
  * memory, 10 GB/s a core and 24 with all, or read there over the bus, 48 GB/s. */
@@ -75,10 +72,7 @@ static const struct rc_learned *known(const rc_ways *w, const rc_work *k) { retu
 static double here_ns(const rc_work *k)
 {
     const double most = (double)(k->bytes / THREAD_BYTES), threads = fmax(1, fmin(k->threads, most));
-    const int op = kind_of_op(k->op), type = kind_of_type(k->dtype);
-    const bool floats = type == FLOATS || type == HALVES;
-    const double rate = op == PRODUCT && floats ? fmax(core_rate[op][type], threads * shared_product)
-                                                : threads * core_rate[op][type];
+    const double rate = threads * core_rate[kind_of_op(k->op)][kind_of_type(k->dtype)];
     return call_ns + (threads > 1 ? threads_ns : 0) + (double)k->bytes / fmin(rate, memory_rate);
 }
 

@@ -41,8 +41,9 @@ static void startup_engine_log(void *arg, rk_log_level level, const char *text)
 static rk_options engine_options(rd_server *s)
 {
     const bool hybrid = s->config.backend == RD_BACKEND_HYBRID;
-    return (rk_options){.backend = hybrid ? RP_BACKEND_CUDA : (int)s->config.backend,
-                        .hybrid = hybrid,
+    if (hybrid)
+        rd_log(RD_LOG_INFO, "backend = hybrid: auto, which uses both");
+    return (rk_options){.backend = hybrid ? 0 : (int)s->config.backend,
                         .devices = s->config.devices,
                         .threads = (int)s->config.threads,
                         .small_bytes = s->config.small_bytes,

@@ -51,9 +51,9 @@ enum {
 };
 
 typedef struct rk_options {
-    int backend;             /* 0 = auto: CUDA if compiled in and a device answers, else CPU; or an rp_backend */
+    int backend;             /* an rp_backend; or 0 = auto: CUDA if compiled in and a device answers, and the CPU, which takes its
+                                share of large data of the host by measured rates; else the CPU */
     bool early;              /* where rk_may_be_early: the CPU computes at once, and the devices join (rk_join) */
-    bool hybrid;             /* with CUDA: the CPU's workers take their share of large data of the host, by measured rates */
     const char *devices;     /* CUDA: "all", or numbers and UUIDs, separated by commas; the start of a UUID is enough. CPU: how
                                 many, for tests. NULL or "": all; one of the CPU. Valid as long as rk_open takes */
     int threads;             /* CPU workers, 0 = one per available core; several devices share the cores */
@@ -296,7 +296,7 @@ unsigned rk_devices(const rk_engine *e);
 void rk_device_names(const rk_engine *e, char *out, size_t cap);
 bool rk_device_lost(const rk_engine *e, unsigned device);
 
-/* The number of sharers of large host data: the devices, and the CPU of a hybrid engine. */
+/* The number of sharers of large host data: the devices, and the CPU beside them. */
 unsigned rk_sharers(const rk_engine *e);
 
 /* The number of devices in service. A failure of one may affect others: this waits until they were checked, which takes some

@@ -280,9 +280,9 @@ def test_the_library_repeats_nothing_that_is_gone(ctl, memory, scratch, monkeypa
 
 @pytest.mark.parametrize("program", [DEVICE, RUNTIME])
 def test_device_and_processor_share_large_data(start, scratch, ctl, monkeypatch, program):
-    """--backend hybrid: the same bits as the CPU's, of messages, files and arenas; both take part; what is small, resident or asked
+    """--backend auto: the same bits as the CPU's, of messages, files and arenas; both take part; what is small, resident or asked
     of the device goes there."""
-    options = {**memory_device(program), "backend": "hybrid"}
+    options = {**memory_device(program), "backend": "auto"}
     monkeypatch.setenv("DEVICES_OF_MEMORY", "1")
     rng, np_rng = random.Random(SEED), np.random.default_rng(SEED)
     oracle = start("--small-bytes", 0, directory=make(scratch / "oracle"))

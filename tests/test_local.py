@@ -3,6 +3,8 @@ import concurrent.futures
 import ctypes as C
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 
 import numpy as np
@@ -213,7 +215,7 @@ def test_the_option_and_the_path(shared, both):
         assert (e.value.code, e.value.field) == ("ARGUMENT", "local")
 
 
-@pytest.mark.parametrize("variable, path", [("yes", LOCAL), ("no", 1), ("", 1), (None, 1)])
+@pytest.mark.parametrize("variable, path", [("yes", LOCAL), ("no", 1), ("", LOCAL), (None, LOCAL)])
 def test_the_environment_decides_for_those_who_did_not(shared, monkeypatch, variable, path):
     if variable is None:
         monkeypatch.delenv("REDUCE_LOCAL")
@@ -272,6 +274,50 @@ def test_the_administrator_may_keep_large_arrays_in_the_daemon(start, options, s
     with libreduce.Client(d.url, local=YES) as c:
         assert (is_local(c, 9), is_local(c, 1 << 20)) == (small, large)
         assert [answer(c, "sum", "u8", bytearray(n))[1] == LOCAL for n in (9, 1 << 20)] == [small, large]
+
+
+# ---- without a daemon ----
+LAZY, AUTOSTART = 8, 1
+
+
+def test_a_lazy_client_needs_a_daemon_for_what_this_process_does_not_reduce(start, scratch):
+    """It finds one that begins to listen later, and leaves large arrays to one that wants them."""
+    url = f"ipc://{scratch}/s"
+    with libreduce.Client(url, local=YES, flags=LAZY) as c:
+        for n in (0, 9, SMALL + 1, 1 << 22):
+            assert answer(c, "sum", "u8", bytearray(n))[0][0] == bytes(8) and is_local(c, n) == 1
+        for no in ({"path": 1}, {"deadline_ms": 1000}):
+            assert answer(c, "sum", "u8", bytearray(9), **no)[0][0] == "NO_DAEMON"
+        start(backend="cpu")
+        assert answer(c, "sum", "u8", bytearray(9), path=1)[1] == 1
+    with pytest.raises(Fault, match="not ipc:") as e:
+        libreduce.Client("what", local=YES, flags=LAZY)
+    assert e.value.code == "ARGUMENT"
+
+
+NO_DAEMON = """
+import os, numpy as np, reduced, reduced.dask
+a = np.arange(1 << 20, dtype="f8")
+whole = a.size * (a.size - 1) / 2
+assert reduced.sum(a[:9]) == 36 and reduced.sum(a) == whole and reduced.sum(a.reshape(1024, -1), axis=1).shape == (1024,)
+assert reduced.sum(a, where=a > 9) == whole - 45 and reduced.sum(list(range(10000))) == 49995000
+s = reduced.State("sum", "f8")
+s.add(a).add(a[:5000])
+assert s.finish() == whole + 4999 * 2500
+assert "None" in repr(reduced._client.default()) and os.listdir(os.environ["XDG_RUNTIME_DIR"]) == []
+try:
+    reduced.submit("sum", a).result()
+except reduced.Error as e:
+    print(str(e).split(":")[0])
+"""
+
+
+def test_python_starts_no_daemon_for_arrays_of_the_process(tmp_path):
+    tmp_path.chmod(0o700)
+    env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/nowhere", "REDUCE_LOCAL": "yes"}
+    env.pop("REDUCED_URL", None)
+    run = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}" + NO_DAEMON], env=env, text=True, capture_output=True, timeout=60)
+    assert (run.returncode, run.stdout) == (0, "START\n"), run.stderr
 
 
 # ---- Python ----

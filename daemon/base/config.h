@@ -16,7 +16,7 @@ enum {
     RD_MAX_FILE = 180, /* of an option's path: name and path fit in a line of the config file, which inih limits to 198 bytes */
     RD_MAX_PATH = 512, /* of the config file's own */
     RD_MAX_WHY = 320,
-    RD_BACKEND_HYBRID = 3 /* after the codes of rp_backend: CUDA and the CPU together */
+    RD_BACKEND_HYBRID = 3 /* after the codes of rp_backend: of older configurations; auto does this */
 };
 
 /* idle-exit of a daemon that a client started; REDUCE_OPEN_OPTS_INIT of client/reduce.h has the same */

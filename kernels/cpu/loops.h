@@ -13,8 +13,8 @@
 /* Reduce n elements (any alignment) to a freshly initialised state. `index` is that of x[0]; only arg ops use it. */
 typedef void rk_reduce_fn(rk_state *s, const void *x, uint64_t n, uint64_t index, int nan_policy);
 
-/* The same for sums of floats or of their magnitudes. The state's sum differs from the exact one by *neglected at most; if that
- * is 0, it is the exact one. */
+/* The same for sums of floats or of their magnitudes, or for products, which are sums of logarithms. The state's sum differs
+ * from the exact one by *neglected at most; if that is 0, it is the exact one. */
 typedef void rk_near_fn(rk_state *s, const void *x, uint64_t n, int nan_policy, double *neglected);
 
 /* Sums of RK_CHAINS short lines of floats: element i of line j is at x[j] + i * stride (bytes). Returns a bit for each sum that
@@ -85,6 +85,7 @@ typedef struct rk_simd {
     const char *name;
     rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_DTYPE_COUNT + 1]; /* by rp_layout and rp_dtype */
     rk_near_fn *near_sum[RP_DTYPE_COUNT + 1];                  /* floats */
+    rk_near_fn *near_product[RP_DTYPE_COUNT + 1];              /* floats, with AVX2 and better */
     rk_chains_fn *chains[RP_DTYPE_COUNT + 1];                  /* f32 and f64 */
     rk_columns_fn *columns[RP_DTYPE_COUNT + 1];                /* floats */
     rk_column_squares_fn *column_squares[RP_DTYPE_COUNT + 1];  /* floats, with AVX-512 */

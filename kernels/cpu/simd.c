@@ -10,6 +10,7 @@
 #include "kernels/cpu/loops/choice/counted_cells.h"
 #include "kernels/cpu/loops/columns/compact_mask.h"
 #include "kernels/cpu/loops/columns/transpose.h"
+#include "kernels/cpu/loops/products/near_products.h"
 #include "kernels/cpu/loops/products/product_cells.h"
 #include "kernels/cpu/loops/products/product_loops.h"
 #include "kernels/cpu/loops/products/row_products.h"
@@ -49,6 +50,7 @@
 
 #define CHOSEN_CELLS_OF(type) chosen_cells_##type
 #define TOTAL_CELLS_OF(type) total_cells_##type
+#define NEAR_PRODUCT_OF(type) near_product_##type
 #define PRODUCT_CELLS_OF(type) product_cells_##type
 #define ROW_PRODUCT_OF(type) product_of_##type##_fused
 #define ROW_INTEGERS_OF(type) product_of_##type
@@ -61,6 +63,7 @@
 const rk_simd TABLE(RK_SIMD) = {
     .name = NAME(RK_SIMD),
     .near_sum = {FLOATS(NEAR_SUM_OF)},
+    .near_product = {PAIRED(NEAR_PRODUCT_OF)},
     .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
     .columns = {FLOATS(COLUMN_SUMS_OF)},
     .column_squares = {FLOATS(COLUMN_SQUARES)},

@@ -199,22 +199,6 @@ static rp_err open_cuda(const rk_engine *e, rk_fleet *v, bool *named_wrong, char
     return open_devices(e, v, RP_BACKEND_CUDA, chosen, count, why, why_cap);
 }
 
-/* CUDA if it opens, else the CPU; `why` then says why CUDA did not open and what the CPU is. Unknown device names are an
- * error. */
-static rp_err open_any(rk_engine *e, char *why, size_t why_cap)
-{
-    char no_cuda[80];
-    bool named_wrong;
-    rp_err err = open_cuda(e, &e->first, &named_wrong, why, why_cap);
-    if (err == RP_OK || named_wrong)
-        return err;
-    snprintf(no_cuda, sizeof no_cuda, "%.*s", (int)sizeof no_cuda - 1, why);
-    err = open_cpus(e, &e->first, NULL, why, why_cap);
-    size_t used = strlen(why);
-    snprintf(why + used, why_cap - used, "; no CUDA: %s", no_cuda);
-    return err;
-}
-
 static void stop_devices(rk_fleet *v)
 {
     for (unsigned i = 0; i < v->devices; i++)
@@ -251,8 +235,6 @@ static rp_err open_helper(const rk_engine *e, rk_fleet *v, char *why, size_t why
 {
     const rk_device_info info = {.name = "CPU"};
     const size_t used = strlen(why);
-    if (!e->o.hybrid)
-        return RP_OK;
     rk_device *d = new_device(e, RP_BACKEND_CPU, &info, 1);
     if (!d) {
         snprintf(why, why_cap, "out of memory");
@@ -272,15 +254,30 @@ static rp_err open_helper(const rk_engine *e, rk_fleet *v, char *why, size_t why
     return RP_OK;
 }
 
-/* CUDA, and with `hybrid` the CPU. */
-static rp_err open_named(const rk_engine *e, rk_fleet *v, char *why, size_t why_cap)
+/* CUDA and, beside it, the CPU. */
+static rp_err open_both(const rk_engine *e, rk_fleet *v, bool *named_wrong, char *why, size_t why_cap)
 {
-    bool named_wrong;
-    rp_err err = open_cuda(e, v, &named_wrong, why, why_cap);
+    rp_err err = open_cuda(e, v, named_wrong, why, why_cap);
     if (err || !(err = open_helper(e, v, why, why_cap)))
         return err;
     stop_devices(v);
     close_devices(v);
+    return err;
+}
+
+/* CUDA if it opens, else the CPU; `why` then says why CUDA did not open and what the CPU is. Unknown device names are an
+ * error. */
+static rp_err open_any(rk_engine *e, char *why, size_t why_cap)
+{
+    char no_cuda[80];
+    bool named_wrong;
+    rp_err err = open_both(e, &e->first, &named_wrong, why, why_cap);
+    if (err == RP_OK || named_wrong)
+        return err;
+    snprintf(no_cuda, sizeof no_cuda, "%.*s", (int)sizeof no_cuda - 1, why);
+    err = open_cpus(e, &e->first, NULL, why, why_cap);
+    size_t used = strlen(why);
+    snprintf(why + used, why_cap - used, "; no CUDA: %s", no_cuda);
     return err;
 }
 
@@ -289,8 +286,7 @@ static rp_err open_named(const rk_engine *e, rk_fleet *v, char *why, size_t why_
 bool rk_may_be_early(const rk_options *o)
 {
     const bool named = o->devices && o->devices[0] && strcmp(o->devices, "all") != 0;
-    return (o->backend == 0 || (o->backend == RP_BACKEND_CUDA && o->hybrid)) && !named &&
-           (!rk_cuda_backend.present || rk_cuda_backend.present());
+    return o->backend == 0 && !named && (!rk_cuda_backend.present || rk_cuda_backend.present());
 }
 
 /* Opens the CPU, which is the whole engine until the devices join, and works beside them afterwards. */
@@ -309,7 +305,8 @@ void rk_open_devices(rk_engine *e)
 {
     if (!e->stand_in)
         return;
-    e->join_err = open_named(e, &e->joined, e->join_why, sizeof e->join_why);
+    bool named_wrong; /* none is named */
+    e->join_err = open_both(e, &e->joined, &named_wrong, e->join_why, sizeof e->join_why);
     rk_pin_noted(e);
     __atomic_store_n(&e->phase, RK_OPENED, __ATOMIC_RELEASE);
 }
@@ -334,6 +331,7 @@ bool rk_join(rk_engine *e, rp_err *err, char *why, size_t why_cap)
 static rp_err open_chosen(rk_engine *e, char *why, size_t why_cap)
 {
     char test[80];
+    bool named_wrong;
     if (!rk_cpu_self_test(test, sizeof test)) {
         snprintf(why, why_cap, "the CPU self-test failed: %s", test);
         return RP_INTERNAL;
@@ -346,7 +344,7 @@ static rp_err open_chosen(rk_engine *e, char *why, size_t why_cap)
     case RP_BACKEND_CPU:
         return open_cpus(e, &e->first, e->o.devices, why, why_cap);
     case RP_BACKEND_CUDA:
-        return open_named(e, &e->first, why, why_cap);
+        return open_cuda(e, &e->first, &named_wrong, why, why_cap);
     default:
         snprintf(why, why_cap, "unknown backend code %d", e->o.backend);
         return RP_TYPE;

@@ -1,4 +1,4 @@
-/* Inside kernels/: how the devices and the CPU of a hybrid engine share large data of the host. Each piece goes where it would
+/* Inside kernels/: how the devices and the CPU beside them share large data of the host. Each piece goes where it would
  * be done first, computed from the bytes under way there and the rate measured while busy. Any thread. */
 #ifndef RK_SHARE_H
 #define RK_SHARE_H

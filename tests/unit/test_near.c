@@ -1,4 +1,4 @@
-/* Sums that are near the exact ones (sum_near.h): no further away than they say, and finished only where that is enough.
+/* Sums (sum_near.h) and logarithms of products (near_products.h) that are near the exact ones: no further away than they say, and finished only where that is enough.
  * The exact ones are those of the loops that test_cpu.c checks against the oracle. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,8 +14,8 @@
 #include "tests/unit/oracle.h"
 
 static const int floats[] = {RP_F16, RP_BF16, RP_F32, RP_F64};
-static const int sums[] = {RP_OP_SUM, RP_OP_MEAN, RP_OP_NORM1};
-enum { FLOATS = 4, SUMS = 3, MOST = 70000 };
+static const int sums[] = {RP_OP_SUM, RP_OP_MEAN, RP_OP_NORM1, RP_OP_PROD};
+enum { FLOATS = 4, SUMS = 4, MOST = 70000 };
 
 #define EACH_FLOAT(dtype) for (int f_ = 0, dtype = floats[0]; f_ < FLOATS; dtype = floats[++f_ % FLOATS])
 #define EACH_SUM(op) for (int s_ = 0, op = sums[0]; s_ < SUMS; op = sums[++s_ % SUMS])
@@ -27,13 +27,17 @@ static _Alignas(64) uint8_t data[8 * MOST + 64];
 /* limb[0..n) is negative, as two's complement */
 static bool negative(const uint64_t *limb, int n) { return limb[n - 1] >> 63; }
 
+/* Limbs of what is near, in units of 2^unit_of. */
+static int limbs_of(const rk_state *s) { return s->layout == RP_STATE_PROD ? 3 : rk_sum_limbs(s->layout); }
+static int unit_of(const rk_state *s) { return s->layout == RP_STATE_PROD ? -RK_LOG2_FRACTION : rk_e0(s->dtype); }
+
 /* Is exact - (near + by) negative? */
 static bool below(const rk_state *exact, const rk_state *near, double by)
 {
     rk_state s = *near;
-    const int n = rk_sum_limbs(s.layout);
+    const int n = limbs_of(&s);
     uint64_t borrow = 0, difference[RP_MAX_LIMBS];
-    add_number(s.limb, n, rk_e0(s.dtype), by);
+    add_number(s.limb, n, unit_of(&s), by);
     for (int i = 0; i < n; i++) {
         const unsigned __int128 d = (unsigned __int128)exact->limb[i] - s.limb[i] - borrow;
         difference[i] = (uint64_t)d;
@@ -45,12 +49,15 @@ static bool below(const rk_state *exact, const rk_state *near, double by)
 /* Returns what the sum neglects. */
 static double check_near(const rk_simd *simd, int op, int dtype, int nan, const uint8_t *x, uint64_t n, int family)
 {
-    const double unit = ldexp(1, rk_e0(dtype));
+    rk_near_fn *run = op == RP_OP_PROD ? simd->near_product[dtype] : simd->near_sum[dtype];
     rk_state near, exact;
     double neglected;
+    if (!run)
+        return 0;
     rk_state_init(&near, rp_state_layout(op, dtype), dtype);
+    const double unit = ldexp(1, unit_of(&near));
     exact = near;
-    simd->near_sum[dtype](&near, x, n, nan, &neglected);
+    run(&near, x, n, nan, &neglected);
     simd->reduce[near.layout][dtype](&exact, x, n, 0, nan);
     const bool heads = memcmp(&near, &exact, offsetof(rk_state, limb)) == 0;
     const bool inside = exact.special || (!below(&exact, &near, -neglected - unit) && !below(&near, &exact, -neglected - unit));
@@ -67,7 +74,7 @@ static void as_near_as_they_say(void **state)
 {
     (void)state;
     static const uint64_t lengths[] = {1, 33, 300, 2048, 2049, 5000, 20000, MOST};
-    int neglecting[RP_F64 + 1] = {0};
+    int neglecting[RP_F64 + 1] = {0}, products[RP_F64 + 1] = {0};
     t_rng r = {7};
     EACH_FLOAT(dtype)
     for (int family = 0; family < T_FAMILIES; family++)
@@ -77,8 +84,11 @@ static void as_near_as_they_say(void **state)
             for (int k = 0; k < rk_simd_count; k++)
                 if (rk_simd_runs(rk_simds[k]))
                     EACH_SUM(op)
-            neglecting[dtype] += check_near(rk_simds[k], op, dtype, (int)(i % 3), x, lengths[i], family) > 0;
+            (op == RP_OP_PROD ? products : neglecting)[dtype] += check_near(rk_simds[k], op, dtype, (int)(i % 3), x, lengths[i],
+                                                                            family) > 0;
         }
+    EACH_FLOAT(dtype)
+    assert_true(!rk_simd_best()->near_product[dtype] || products[dtype] > 0);
     assert_true(neglecting[RP_F64] > 0 && neglecting[RP_F32] > 0 && neglecting[RP_BF16] > 0);
     assert_int_equal(neglecting[RP_F16], 0); /* doubles hold any block of them */
 }
@@ -164,12 +174,38 @@ static void together_and_once_more(void **state)
     free(x);
 }
 
+/* A product that several threads share: of numbers near 1, so that it stays in range, with some that are not normal, and one
+ * that is a tie, which is never certain. */
+static void products_together(void **state)
+{
+    (void)state;
+    enum { N = 3 << 20 };
+    double *x = malloc(8 * N);
+    t_rng r = {11};
+    assert_non_null(x);
+    for (int kind = 0; kind < 4; kind++) {
+        for (uint64_t i = 0; i < N; i++)
+            x[i] = kind == 3 ? 1 : (t_below(&r, 2) ? 1 : -1) * (1 + ((double)t_below(&r, 1 << 30) - (1 << 29)) * 0x1p-40);
+        if (kind == 1 || kind == 2)
+            x[t_below(&r, N)] = kind == 1 ? 0x1p-1070 : -(double)INFINITY;
+        if (kind == 3) {
+            x[N / 3] = 1 + 0x1p-52;
+            x[N - 1] = -1.5;
+        }
+        const rp_spec s = {.op = RP_OP_PROD, .dtype = RP_F64, .out = RP_F64, .rows = 1, .row_len = N};
+        for (int threads = 1; threads <= 4; threads++)
+            check_cells(&s, (const uint8_t *)x, threads, -1 - kind);
+    }
+    free(x);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_near_as_they_say),
         cmocka_unit_test(finished_as_exactly),
         cmocka_unit_test(together_and_once_more),
+        cmocka_unit_test(products_together),
     };
     uint64_t saved = rk_fp_enter();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

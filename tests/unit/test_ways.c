@@ -35,7 +35,7 @@ static void at_first_built_in_rates_decide(void **state)
             const rc_work sum = work_of(RP_OP_SUM, RP_F32, bytes, threads);
             assert_int_equal(rc_ways_choose(&none, &sum), RC_HERE);
         }
-    rc_work k = work_of(RP_OP_PROD, RP_F16, 64 << 20, 1);
+    rc_work k = work_of(RP_OP_PROD, RP_I8, 64 << 20, 1);
     assert_int_equal(rc_ways_choose(&none, &k), RC_THERE);
     k = work_of(RP_OP_SUM, RP_F32, 64 << 20, 1);
     k.distant = true;

@@ -55,10 +55,8 @@ def _bytes(text: str | os.PathLike[str] | None, name: str = "tls") -> bytes | No
 
 
 def _local(local: bool | None) -> int:
-    """The library's option for `local`. Its own default differs."""
-    if local is None and os.environ.get("REDUCE_LOCAL"):
-        return _abi.LOCAL_DEFAULT
-    return _abi.LOCAL_NO if local is False else _abi.LOCAL_YES
+    """The library's option for `local`."""
+    return _abi.LOCAL_DEFAULT if local is None else _abi.LOCAL_YES if local else _abi.LOCAL_NO
 
 
 class Client:
@@ -68,7 +66,8 @@ class Client:
     or of the system; if none listens, a private one is started (`autostart`), which exits after `idle_exit` seconds without clients.
     `tls` has the files for tls+tcp, by default $REDUCED_TLS_CA, $REDUCED_TLS_CERT and $REDUCED_TLS_KEY. With `wait` the client keeps
     trying to connect for `connect_timeout`; without `retry` it reports BUSY and lost connections instead of repeating the request.
-    `priority` is normal, high or background.
+    A `lazy` one, as the default client is, connects when a call first needs the daemon; for arrays that this process reduces itself
+    none is started. `priority` is normal, high or background.
 
     A client reconnects by itself. It pickles as its arguments, and opens a new connection after a fork. Times are seconds. On the
     main thread, Ctrl-C or another signal whose handler raises ends a call that waits for the daemon, within 0.1 s.
@@ -85,7 +84,7 @@ class Client:
     def __init__(self, url: str | None = None, *, name: str | None = None, autostart: bool = True, wait: bool = False,
                  retry: bool = True, connect_timeout: float = 5.0, reconnect_timeout: float = 10.0, timeout: float = 60.0,
                  idle_exit: float = 600.0, tls: TLS | None = None, priority: str = "normal",
-                 local: bool | None = None):
+                 local: bool | None = None, lazy: bool = False):
         if priority not in PRIORITIES:
             raise ValueError(f"priority is normal, high or background, not {priority!r}")
         if tls is not None and not isinstance(tls, TLS):
@@ -97,7 +96,7 @@ class Client:
         self._options: dict[str, Any] = {
             "url": url, "name": name, "autostart": autostart, "wait": wait, "retry": retry, "connect_timeout": connect_timeout,
             "reconnect_timeout": reconnect_timeout, "timeout": timeout, "idle_exit": idle_exit, "tls": tls, "priority": priority,
-            "local": local}
+            "local": local, "lazy": lazy}
         self._reset()
         self._open()
 
@@ -120,7 +119,7 @@ class Client:
             if self._handle is None:
                 o = self._options
                 tls = o["tls"] or TLS()
-                flags = _abi.AUTOSTART * o["autostart"] | _abi.WAIT * o["wait"] | _abi.NO_RETRY * (not o["retry"])
+                flags = _abi.AUTOSTART * o["autostart"] | _abi.WAIT * o["wait"] | _abi.NO_RETRY * (not o["retry"]) | _abi.LAZY * o["lazy"]
                 opts = _abi.OpenOpts(
                     size=ctypes.sizeof(_abi.OpenOpts), flags=flags, name=_bytes(o["name"], "name"), daemon=_bytes(program("reduced")),
                     connect_timeout_ms=milliseconds(o["connect_timeout"], "connect_timeout"),
@@ -170,7 +169,12 @@ class Client:
         return _restore, (self._options,)
 
     def __repr__(self) -> str:
-        return f"<reduced.Client {'closed' if self._closed else self.info().url if self._handle else self._options['url']}>"
+        return f"<reduced.Client {'closed' if self._closed else self._url() or self._options['url']}>"
+
+    def _url(self) -> str:
+        """Of the daemon, or nothing if there is no connection."""
+        i = _abi.Info(size=ctypes.sizeof(_abi.Info))
+        return text_of(i.url) if self._handle and not lib().reduce_get_info(self._handle, ctypes.byref(i)) else ""
 
     def ping(self) -> float:
         """Seconds of a round trip through the daemon."""
@@ -179,9 +183,12 @@ class Client:
         return ns.value / 1e9
 
     def info(self) -> Info:
-        """The state of the connection, without a request."""
+        """The state of the connection, without a request. A lazy client connects."""
         i = _abi.Info(size=ctypes.sizeof(_abi.Info))
         self.call("reduce_get_info", ctypes.byref(i))
+        if not i.server:
+            self.ping()
+            self.call("reduce_get_info", ctypes.byref(i))
         names = {v: k for k, v in PRIORITIES.items()}
         return Info(text_of(i.url), text_of(i.server), bool(i.autostarted), i.reconnects, names.get(i.priority, "?"), i.wire_version,
                     text_of(i.side))
@@ -240,7 +247,7 @@ def default() -> Client:
     global _default
     if _default is None:
         with _choosing:
-            _default = _default or Client()
+            _default = _default or Client(lazy=True)
     return _default
 
 

@@ -23,7 +23,7 @@ from ._sources import address
 from ._wide import numbers
 
 COUNT = slice(8, 16)  # where a state has the number of its elements (proto/PROTOCOL.md, Partial states)
-HERE = 1 << 12  # elements: more of them are reduced by the daemon
+HERE = 1 << 12  # elements: more of them are reduced as an array, by several threads
 OTHER_NAMES = {"ptp": "range", "norm": "norm2", "amin": "min", "amax": "max"}
 
 

@@ -4,7 +4,7 @@
 >>> reduced.dask.sum(dask_array, axis=0).compute()        # doctest: +SKIP
 >>> data_array.reduce(reduced.dask.mean, dim="time")      # doctest: +SKIP
 
-Each chunk becomes partial states, by the daemon of its worker. States are merged as bytes and finished once. The values are those of
+Each chunk becomes partial states in its worker, which needs no daemon. States are merged as bytes and finished once. The values are those of
 the functions of the same name in `reduced` on the whole array, with an axis.
 """
 from __future__ import annotations

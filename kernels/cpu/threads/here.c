@@ -1,11 +1,12 @@
 #include "kernels/cpu/threads/here.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "kernels/cpu/threads/pieces.h"
+#include "kernels/cpu/threads/room.h"
+#include "kernels/exact/runs.h"
 
 enum {
     HELPER_BYTES = 2 << 20, /* for each thread: a core sums them in some 200 us, and to start and join one takes 50 */
@@ -100,21 +101,13 @@ static void *here_help(void *arg)
     return NULL;
 }
 
-/* Helpers take no signals: those belong to the program's own threads. Returns how many were started. */
+/* Returns how many were started. */
 static int start_helpers(team *m, int wanted)
 {
-    pthread_attr_t detached;
     pthread_t thread;
-    sigset_t all, old;
     int n = 0;
-    pthread_attr_init(&detached);
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    while (n < wanted && pthread_create(&thread, &detached, here_help, m) == 0)
+    while (n < wanted && rk_start_thread(here_help, m, true, &thread))
         n++;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    pthread_attr_destroy(&detached);
     return n;
 }
 
@@ -134,19 +127,32 @@ static void run_together(team *m, rk_task *t, int helpers)
     give_helpers(missing);
 }
 
+typedef struct errand {
+    rk_task t;
+    int threads;
+} errand;
+
+static void here_run(void *arg)
+{
+    errand *e = arg;
+    const int helpers = helpers_for(&e->t, e->threads);
+    team *m = helpers ? team_new(&e->t, helpers + 1) : NULL;
+    if (m) {
+        run_together(m, &e->t, helpers);
+    } else {
+        give_helpers(helpers);
+        rk_cpu_run(&e->t);
+    }
+}
+
 rp_err rk_reduce_here(const rp_spec *s, const void *data, const rp_parts *beside, size_t bytes, int threads, void *cells,
                       rp_fault *f)
 {
-    rk_task t = {.spec = *s, .data = data, .beside = beside, .bytes = bytes, .cells = cells};
-    const int helpers = helpers_for(&t, threads);
-    team *m = helpers ? team_new(&t, helpers + 1) : NULL;
-    if (m) {
-        run_together(m, &t, helpers);
-    } else {
-        give_helpers(helpers);
-        rk_cpu_run(&t);
-    }
-    if (t.fault.code != RP_OK)
-        *f = t.fault;
-    return (rp_err)t.fault.code;
+    errand e = {{.spec = *s, .data = data, .beside = beside, .bytes = bytes, .cells = cells}, threads};
+    const bool lines = !(s->flags & RP_COLUMNS) && !rk_in_runs(s);
+    if (!rk_with_room(lines ? RK_ROOM_LINES : RK_ROOM_COLUMNS, here_run, &e))
+        return rp_fail(f, RP_NO_MEMORY, "", 0, "no memory for a thread, and the stack of this one is too small");
+    if (e.t.fault.code != RP_OK)
+        *f = e.t.fault;
+    return (rp_err)e.t.fault.code;
 }

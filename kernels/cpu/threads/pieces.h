@@ -8,8 +8,8 @@
  * A piece of columns has some whole columns, or whole planes if they are small. With few long columns a piece has some rows of
  * all of them, counted through all planes, and each column has a slot.
  *
- * States are exact, so neither the cut nor the order in which pieces end shows in the result. Sums of lines may at first be
- * near the exact ones (near.h). If a result is not certain then, all pieces run again, exactly. */
+ * States are exact, so neither the cut nor the order in which pieces end shows in the result. Sums and products of lines may
+ * at first be near the exact ones (near.h). If a result is not certain then, all pieces run again, exactly. */
 #ifndef RK_PIECES_H
 #define RK_PIECES_H
 

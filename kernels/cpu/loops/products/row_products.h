@@ -92,15 +92,14 @@ INLINE bool pair_of_lanes(pair_lanes *v, rk_product_pair *p, uint64_t *signs)
         normalise_lanes(&v[0]);                                                                                              \
         return i;                                                                                                            \
     }                                                                                                                        \
-    static __attribute__((noinline)) bool product_of_##NAME##_fused(const void *data, uint64_t n, int out, bool wrap,        \
-                                                                    uint64_t *cell)                                          \
+    /* False: some element is not normal. */                                                                                 \
+    static __attribute__((noinline)) bool pair_of_##NAME##_fused(const void *data, uint64_t n, rk_product_pair *p,           \
+                                                                 uint64_t *signs)                                            \
     {                                                                                                                        \
-        const rk_format f = rk_format_of(DTYPE);                                                                             \
         const u##W##_loose *x = data;                                                                                        \
-        rk_product_pair p = rk_pair_one();                                                                                   \
         pair_lanes v[PAIR_VECTORS];                                                                                          \
-        uint64_t signs = 0;                                                                                                  \
-        (void)wrap;                                                                                                          \
+        *p = rk_pair_one();                                                                                                  \
+        *signs = 0;                                                                                                          \
         for (int u = 0; u < PAIR_VECTORS; u++)                                                                               \
             v[u] = lanes_of_one();                                                                                           \
         uint64_t i = vectors_of_##NAME(v, data, n);                                                                          \
@@ -110,16 +109,22 @@ INLINE bool pair_of_lanes(pair_lanes *v, rk_product_pair *p, uint64_t *signs)
             const uint64_t magnitude = x[i] & INT##W##_MAX;                                                                  \
             if (magnitude >> (BITS - 1) == 0 || magnitude >> (BITS - 1) >= TOP)                                              \
                 return false;                                                                                                \
-            signs ^= x[i];                                                                                                   \
-            p.exponent += (int64_t)(magnitude >> (BITS - 1));                                                                \
-            rk_pair_times(&p.high, &p.low,                                                                                   \
+            *signs ^= x[i];                                                                                                  \
+            p->exponent += (int64_t)(magnitude >> (BITS - 1));                                                               \
+            rk_pair_times(&p->high, &p->low,                                                                                 \
                           rk_double_of_bits((magnitude << (53 - BITS) & (((uint64_t)1 << 52) - 1)) | (uint64_t)1023 << 52)); \
         }                                                                                                                    \
-        p.exponent += rk_pair_normalise(&p.high, &p.low);                                                                    \
-        if (!pair_of_lanes(v, &p, &signs))                                                                                   \
-            return false;                                                                                                    \
-        p.exponent += (int64_t)n * (f.emin - 1);                                                                             \
-        return rk_pair_round(p, n, (int)(signs >> (W - 1) & 1), rk_format_of(out), cell);                                    \
+        p->exponent += rk_pair_normalise(&p->high, &p->low);                                                                 \
+        p->exponent += (int64_t)n * (rk_format_of(DTYPE).emin - 1);                                                          \
+        return pair_of_lanes(v, p, signs);                                                                                   \
+    }                                                                                                                        \
+    static bool product_of_##NAME##_fused(const void *data, uint64_t n, int out, bool wrap, uint64_t *cell)                  \
+    {                                                                                                                        \
+        rk_product_pair p;                                                                                                   \
+        uint64_t signs;                                                                                                      \
+        (void)wrap;                                                                                                          \
+        return pair_of_##NAME##_fused(data, n, &p, &signs) &&                                                                \
+               rk_pair_round(p, n, (int)(signs >> (W - 1) & 1), rk_format_of(out), cell);                                    \
     }
 PAIR_TYPES(ROW_PRODUCT)
 #undef ROW_PRODUCT

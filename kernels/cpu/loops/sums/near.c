@@ -9,16 +9,21 @@
 rk_near_fn *rk_cpu_near(const rk_simd *simd, const rp_spec *s)
 {
     const uint32_t plain = RP_OFFSETS | RP_INITIAL;
-    const bool sums = s->op == RP_OP_SUM || s->op == RP_OP_MEAN || s->op == RP_OP_NORM1;
-    return sums && rk_is_float(s->dtype) && !(s->flags & ~plain) && !rk_in_runs(s) ? simd->near_sum[s->dtype] : NULL;
+    const bool sums = s->op == RP_OP_SUM || s->op == RP_OP_MEAN || s->op == RP_OP_NORM1, product = s->op == RP_OP_PROD;
+    if (!rk_is_float(s->dtype) || s->flags & ~plain || rk_in_runs(s))
+        return NULL;
+    return sums ? simd->near_sum[s->dtype] : product ? simd->near_product[s->dtype] : NULL;
 }
+
+/* The unit of a sum is 2 to this power. */
+static int unit_of(const rk_state *s) { return s->layout == RP_STATE_PROD ? -RK_LOG2_FRACTION : rk_e0(s->dtype); }
 
 /* The cell if the sum were larger by `more`. */
 static int cell_with(const rk_task *t, const rk_state *s, double more, uint8_t *cell)
 {
     rk_state moved = *s;
     if (!s->special)
-        add_number(moved.limb, rk_sum_limbs(s->layout), rk_e0(s->dtype), more);
+        add_number(moved.limb, s->layout == RP_STATE_PROD ? 3 : rk_sum_limbs(s->layout), unit_of(s), more);
     return rk_cell_write(&moved, &t->spec, cell);
 }
 
@@ -27,7 +32,7 @@ bool rk_cpu_near_cell(const rk_task *t, uint64_t line, const rk_state *s, double
 {
     const size_t size = rp_cell_size(&t->spec);
     uint8_t low[8], *cell = (uint8_t *)t->cells + line * size;
-    const double bound = neglected > 0 ? neglected + ldexp(1, rk_e0(s->dtype)) : 0; /* no less after it is cut to whole units */
+    const double bound = neglected > 0 ? neglected + ldexp(1, unit_of(s)) : 0; /* no less after it is cut to whole units */
     return cell_with(t, s, bound, cell) == RP_OK && (bound == 0 || cell_with(t, s, -bound, low) == RP_OK) &&
            (bound == 0 || memcmp(cell, low, size) == 0);
 }

@@ -1,4 +1,5 @@
-/* Lines whose sums may be near the exact ones, if both ends of what they may be round alike (sum_near.h). */
+/* Lines whose sums (sum_near.h), or logarithms of products (near_products.h), may be near the exact ones, if both ends of what
+ * they may be round alike. */
 #ifndef RK_CPU_NEAR_H
 #define RK_CPU_NEAR_H
 
