@@ -24,6 +24,8 @@ int rc_state_room(const void *state, size_t size, int op, int dtype)
     rp_fault f = {0};
     given.op = op;
     given.dtype = dtype;
+    if (rc_has_states(op))
+        return REDUCE_E_BAD_MESSAGE;
     if (rc_spec(&given, &mine, &spec, &f))
         return rc_report(&f);
     if (!state)
@@ -114,13 +116,13 @@ int reduce_state_add_missing(void *state, size_t size, uint64_t count)
 {
     rk_state s;
     rp_fault f = {0};
-    int err = take(&s, state, size);
+    int err = rc_state_take(&s, state, size);
     if (err)
         return err;
     if (count > RP_MAX_COUNT || rk_count_check(s.count + count, rk_nans_beside(&s) + count, &f))
         return rc_error(REDUCE_E_TOO_LARGE, "count", "more than 2^60 elements in one state");
     rk_state_missing(&s, count);
-    give(state, &s);
+    rc_state_give(state, &s);
     return 0;
 }
 
@@ -187,6 +189,8 @@ static int take_spec(const reduce_spec *given, rp_spec *spec)
     rp_fault f = {0};
     if (rc_spec(given, &mine, spec, &f))
         return rc_report(&f);
+    if (rc_has_states(spec->op))
+        return REDUCE_E_BAD_MESSAGE;
     if (mine.rows != 1 || mine.mask || mine.offsets || mine.flags & ~(uint32_t)REDUCE_WRAP)
         return rc_error(REDUCE_E_ARGUMENT, "spec", "a state finishes to one value: no rows, mask, offsets, columns or states");
     return 0;

@@ -58,7 +58,8 @@ uint64_t rc_panel_of_file(const rc_level *l, uint64_t most);
  * if these fit. 0: long tiles are not worth it, because the columns are short or their states small. *panel: as in rc_sizes. */
 uint64_t rc_long_tile(const rc_level *l, uint64_t bytes, uint64_t limit, uint64_t *panel);
 
-/* Choose the tiles of a level whose description is complete. */
+/* Choose the tiles of a level whose description is complete. An order statistic has no states: if `blocks` is above 1, its lines
+ * do not fit messages, and there are no tiles. */
 void rc_tiling(rc_level *l, const rc_sizes *sizes);
 
 /* Do the tile's elements follow one another? */
