@@ -75,6 +75,8 @@ typedef struct ctl_options {
     bool based;                           /* --index-base was given */
     int axes[CTL_MAX_DIMS], n_axes;       /* to reduce; below 0: counted from the last one */
     const char *initial, *mask, *offsets; /* NULL: not given */
+    const char *by;                       /* columns whose texts are the groups; NULL: not given */
+    uint64_t top;                         /* so many groups alone; 0: all */
     ctl_format format;
     bool watch;        /* status again and again */
     bool progress;     /* also if standard error is not a terminal */
@@ -285,12 +287,15 @@ enum { CTL_HEAD = 1024 }; /* bytes that say what a file is */
 
 struct ctl_array;
 
-/* Missing values of a column that are not among its elements. */
+struct ctl_groups;
+
+/* Missing values of a column that are not among its elements, and the groups of these. */
 typedef struct ctl_holes {
     bool placed;  /* their places are wanted, */
     uint64_t *at; /* [next, n) of `room`: indexes, ascending, of those whose turn has not come */
     size_t next, n, room;
-    uint64_t count; /* of all so far */
+    uint64_t count;            /* of all so far */
+    struct ctl_groups *groups; /* NULL: none are wanted */
 } ctl_holes;
 
 /* How to interpret an input. */
@@ -306,6 +311,7 @@ typedef struct ctl_source {
     bool omit, places; /* missing values of a column are left out, and noted with their places */
     bool no_unpack, no_scale, verify;
     const ctl_dialect *dialect;    /* of tables as text, or NULL */
+    struct ctl_groups *groups;     /* those of a column's elements, or NULL */
     const struct ctl_array *array; /* the member, if it is known already, else NULL */
 } ctl_source;
 
@@ -501,7 +507,16 @@ typedef struct ctl_work {
 bool ctl_has_own_mask(const ctl_work *w);
 int ctl_own_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY]);
 
+/* ---- by.c ---- */
+
+/* The reductions of a table's column by the texts of others (--by), in this process. Returns the exit code. */
+int ctl_reduce_by(const ctl_options *o);
+
 /* ---- feed.c: how its elements get to the daemon ---- */
+
+/* Indexes that have no element: *index moves on over those that come next; the first one of the input was `first`. Returns how
+ * many elements follow, `n` at most. */
+size_t ctl_pass_holes(ctl_holes *h, uint64_t first, uint64_t *index, size_t n);
 
 /* Read exactly n elements, and their mask, if there is one, to `mask`. 0, or a reduce_err with `why`. */
 int ctl_take(ctl_work *w, void *elements, uint8_t *mask, uint64_t n, char why[CTL_WHY]);

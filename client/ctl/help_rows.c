@@ -55,6 +55,8 @@ const help_row ctl_help_rows[] = {
     {"csv", "--comment C", "lines that begin with it are left out", false},
     {"csv", "--skip-lines N", "the first lines that do not belong to the table", false},
     {"csv", "--missing LIST", "words for missing values, besides empty fields (default: NA, null, nan ...)", false},
+    {"csv", "--by LIST", "a result for each text of this column, or for each combination of several (city,day), sorted", true},
+    {"csv", "--top N", "with --by: the N groups with the largest values alone", false},
     {"csv", NULL,
      "What is missing is a NaN, or left out with --nan omit. Columns of integers stay integers. --dtype names another type. "
      "/dev/stdin:COLUMN is a column of standard input.",
@@ -147,6 +149,7 @@ const help_row ctl_help_rows[] = {
     {"examples", "reducectl stats model.safetensors", "a table of all tensors", true},
     {"examples", "reducectl max run.npz:u", "one array of a file", false},
     {"examples", "reducectl mean --nan omit data.csv:price", "a column, without what is missing", true},
+    {"examples", "reducectl mean,count --by city trips.csv:price", "a line for each city", false},
     {"examples", "reducectl put temps data.npy && reducectl stats @temps", "", false},
     {"examples", "reducectl sum --nan omit --json t.npy", "for scripts", false},
 };

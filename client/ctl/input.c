@@ -286,6 +286,7 @@ static int open_column(ctl_input *in, const ctl_source *source, const char *colu
     in->column = true;
     in->dtype = said ? said : source->floats ? REDUCE_F64 : 0;
     in->holes.placed = source->places;
+    in->holes.groups = source->groups;
     ctl_pull *from = ctl_csv_column(from_begin(in, 0), column, &o, &in->holes, &err, why);
     if (!from)
         return err ? err : no_memory(why);

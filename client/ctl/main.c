@@ -138,6 +138,9 @@ int main(int argc, char **argv)
         ctl_help(stdout);
     } else if (o.command == CTL_VERSION) {
         printf("reducectl %u.%u.%u\n", reduce_version() / 10000, reduce_version() / 100 % 100, reduce_version() % 100);
+    } else if (o.by) {
+        ctl_take_interrupts();
+        code = ctl_reduce_by(&o);
     } else {
         code = talk(&o);
     }

@@ -327,6 +327,8 @@ static const cli_option OPTIONS[] = {
     {ROW("axis", VALUE), .take = option_axis},
     {ROW("offsets", TEXT), AT(offsets)},
     {ROW("mask", TEXT), AT(mask)},
+    {ROW("by", TEXT), AT(by)},
+    {ROW("top", COUNT), AT(top), FROM(1, UINT32_MAX)},
     {ROW("partial", ACT), .take = option_partial},
     {ROW("merge", FLAG), AT(merge)},
     {ROW("index-base", VALUE), .take = option_index_base},

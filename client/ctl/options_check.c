@@ -146,6 +146,16 @@ static const char *clash(const ctl_options *o)
                "takes them";
     if (o->total && shaped)
         return "--total excludes --rows, --axis and --offsets";
+    if (o->top && !o->by)
+        return "--top is for groups: --by says which";
+    if (o->by &&
+        (shaped || o->mask || o->text || o->merge || partial || o->total || o->shards || o->joined || o->initial || o->based ||
+         o->spec.path || o->spec.deadline_ms || names_resident(o) || o->n_files > 1 || o->format == CTL_RAW))
+        return "--by is for one column of one table, and its results are printed: it excludes --rows, --axis, --offsets, "
+               "--mask, --text, "
+               "--total, --partial, --merge, --raw, --initial and options about the daemon";
+    if (o->by && (o->spec.quantiles || o->ranked || has_op(o, REDUCE_MEDIAN) || has_op(o, REDUCE_QUANTILE)))
+        return "order statistics have no groups so far";
     if (o->offsets && (o->by_rows || o->n_axes))
         return "--offsets excludes --rows and --axis";
     if ((o->shards || o->joined) && (shaped || o->mask || o->text || o->merge || partial || o->based || o->n_ops))
@@ -155,7 +165,7 @@ static const char *clash(const ctl_options *o)
         return "--shard excludes --joined, @NAME, standard input and pipes";
     if (o->n_ops && (o->merge || o->format == CTL_RAW))
         return "several operations exclude --raw, --partial and --merge";
-    if (o->n_ops && !ctl_is_one_pass(o) && reads_a_pipe(o))
+    if (o->n_ops && !o->by && !ctl_is_one_pass(o) && reads_a_pipe(o))
         return "a pipe (and '-') is read once: several operations on it are those of stats, without --out and --initial";
     if (o->n_ops && o->total && reads_a_pipe(o))
         return "a pipe (and '-') is read once: not for a line of its own and for --total";

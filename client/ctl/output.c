@@ -108,8 +108,7 @@ static void print_values(const ctl_options *o, const ctl_where *w, const reduce_
 {
     ctl_value v[CTL_MAX_VALUES];
     for (uint64_t i = 0; i < r->cells; i++) {
-        int n = ctl_values(v, o->spec.op, r->dtype, cells + i * r->cell_size, (size_t)r->cell_size,
-                           o->format == CTL_HEX);
+        int n = ctl_values(v, o->spec.op, r->dtype, cells + i * r->cell_size, (size_t)r->cell_size, o->format == CTL_HEX);
         if (o->format == CTL_JSON)
             print_json(o, w, r, v, n, i);
         else
@@ -259,8 +258,13 @@ static void text_error(const ctl_where *w, const reduce_fault *f)
 
 int ctl_print_error(const ctl_options *o, const ctl_where *w, int err, const char *why)
 {
-    reduce_fault f = REDUCE_FAULT_INIT;
+    reduce_fault f = REDUCE_FAULT_INIT, last = REDUCE_FAULT_INIT;
     if (why) {
+        reduce_last_fault(&last);
+        if (last.code == err) { /* in other words */
+            f.value_low = last.value_low;
+            f.value_high = last.value_high;
+        }
         f.code = err;
         f.index = REDUCE_NO_INDEX;
         snprintf(f.text, sizeof f.text, "%s", why);

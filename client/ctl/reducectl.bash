@@ -36,7 +36,7 @@ _reducectl()
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
     local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --wait --help --version"
     local reduce="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --device --partial --merge
-        --header --no-header --delimiter --decimal --quote --comment --skip-lines --missing --no-unpack --no-scale --verify
+        --header --no-header --delimiter --decimal --quote --comment --skip-lines --missing --by --top --no-unpack --no-scale --verify
         --index-base --shard --joined --path --hex --json --json-strings --raw --progress --deadline"
     local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --explain --from --list --help --version"
     local words cword cur prev command='' i
@@ -79,7 +79,7 @@ _reducectl()
     --delimiter) _reducectl_reply "tab space"; return ;;
     --quote) _reducectl_reply "none"; return ;;
     --mask | --offsets | --joined | --tls-ca | --tls-cert | --tls-key) _reducectl_files; return ;;
-    --decimal | --comment | --skip-lines | --missing | --rows | --ddof | --initial | --index-base | --deadline | --ttl | --connect | --wait | --device) return ;;
+    --decimal | --comment | --skip-lines | --missing | --by | --top | --rows | --ddof | --initial | --index-base | --deadline | --ttl | --connect | --wait | --device) return ;;
     esac
     if [[ $cur == -* ]]; then
         case $command in

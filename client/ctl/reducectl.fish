@@ -46,6 +46,8 @@ complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l no-sc
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l verify -d "compare with the CRC of .npz"
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l path -x -a "inline stream shm file" -d "how the data travel"
 complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l deadline -x -d "milliseconds"
+complete -c reducectl -n $reduces -l by -x -d "a result for each text of a column"
+complete -c reducectl -n $reduces -l top -x -d "groups with the largest values"
 complete -c reducectl -n $reduces -s o -l out -x -a "(__reducectl_out)" -d "type of the value"
 complete -c reducectl -n $reduces -l nan -x -a "propagate omit error" -d "what a NaN does"
 complete -c reducectl -n $reduces -l ddof -x -d "divide by the count less N"

@@ -59,7 +59,7 @@ _reducectl() {
       '--json[objects]' '--csv[table with commas]' '--plot[a picture]:file:_files' '--explain[the page of a kernel]:rung:' '--from[an earlier run]:file:_files' '--list[name the rungs]' ;;
     (*) _arguments "(-t --dtype)"{-t,--dtype}"[elements of raw files]:type:($types)" "(-o --out)"{-o,--out}"[type of the value]:type:($out)" \
       '--nan[what a NaN does]:policy:(propagate omit error)' '--ddof[divide by the count less N]:n:' '--initial[one more element]:value:' '--wrap[modulo 2^64]' \
-      '--rows[equal rows]:n:' '--axis[axes]:axes:(0 1 -1)' '--offsets[segments]:file:_files' '--mask[elements to keep]:file:_files' '--text[numbers as text]' \
+      '--rows[equal rows]:n:' '--axis[axes]:axes:(0 1 -1)' '--offsets[segments]:file:_files' '--mask[elements to keep]:file:_files' '--by[a result for each text of a column]:columns:' '--top[groups with the largest values]:n:' '--text[numbers as text]' \
       '--total[all files as one]' '--device[of the daemon]:n:' '--partial[write states]' '--merge[merge states]' '--index-base[where the shard starts]:n:' \
       '--shard[one of N equal parts]:part:(auto)' '--joined[merged states of all parts]:file:_files' \
       '--path[how the data travel]:path:(inline stream shm file)' '--hex[as %a]' '--json[objects]' '--json-strings[large integers as strings]' '--raw[bytes]' \

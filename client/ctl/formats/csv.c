@@ -175,6 +175,24 @@ static inline uint64_t split_plain(const ctl_csv *c, const char *p, const char *
     return seen + 1;
 }
 
+/* The element of this record has a group: its key is the texts of some fields. */
+static bool put_group(ctl_csv *c, const char *p, const char *end, char why[CTL_WHY])
+{
+    ctl_groups *g = c->holes->groups;
+    char key[CTL_MAX_BY * CTL_FIELD];
+    size_t len = 0;
+    for (int i = 0; i < g->columns; i++) {
+        const char *field;
+        ctl_csv_fields(c, p, end, g->column[i], &field);
+        if (memchr(field, 0, (size_t)(end - field)))
+            return bad_line(c, "there is a zero byte in it", why);
+        if (!ctl_csv_take(c, &field, end, key + len))
+            return bad_line(c, "a key is longer than 1023 bytes", why);
+        len += strlen(key + len) + 1;
+    }
+    return ctl_groups_add(g, key, len) || bad_line(c, "no memory for the groups", why);
+}
+
 /* The record [p, end), with its line feed. */
 static inline bool put_record(ctl_csv *c, const char *limit, const char *p, const char *end, bool quotes, char **out,
                               char why[CTL_WHY])
@@ -186,8 +204,13 @@ static inline bool put_record(ctl_csv *c, const char *limit, const char *p, cons
         uint64_t n = quotes ? ctl_csv_fields(c, p, end, c->column, &field) : split_plain(c, p, end, limit, &field, &stop);
         if (n != c->fields)
             return bad_count(c, n, why);
+        char *before = *out;
         if ((quotes || !put_plain(c, field, (size_t)(stop - field), limit, out)) && !put_field(c, field, end, out, why))
             return false;
+        if (c->holes->groups && *out > before && !put_group(c, p, end, why)) {
+            *out = before; /* the error comes again, when the numbers before it are taken */
+            return false;
+        }
     }
     c->record += !skipped;
     *(*out)++ = '\n';

@@ -4,6 +4,7 @@
 #define CTL_CSV_H
 
 #include "client/ctl/formats/container.h"
+#include "client/ctl/formats/groups.h"
 
 enum { CTL_FIELD = 1024 /* bytes of a name or number at most */ };
 

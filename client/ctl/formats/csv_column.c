@@ -61,6 +61,8 @@ static void forget_holes(ctl_holes *h)
 {
     h->n = h->next = 0;
     h->count = 0;
+    if (h->groups)
+        ctl_groups_rewind(h->groups);
 }
 
 /* To the first record. */
@@ -82,7 +84,7 @@ static void csv_close(ctl_pull *p)
 {
     column_text *t = (column_text *)p;
     free(t->csv.holes->at);
-    *t->csv.holes = (ctl_holes){0};
+    *t->csv.holes = (ctl_holes){.groups = t->csv.holes->groups};
     ctl_pull_close(t->from);
     free(t);
 }

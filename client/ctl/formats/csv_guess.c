@@ -326,6 +326,20 @@ static bool find_column(ctl_csv *c, const record *first, bool header, const char
     return false;
 }
 
+/* The columns of the groups' keys. */
+static bool find_groups(ctl_csv *c, const record *first, bool header, char why[CTL_WHY])
+{
+    ctl_groups *g = c->holes->groups;
+    const uint64_t column = c->column;
+    bool found = true;
+    for (int i = 0; g && found && i < g->columns; i++) {
+        found = find_column(c, first, header, g->name[i], why);
+        g->column[i] = c->column;
+    }
+    c->column = column;
+    return found;
+}
+
 int ctl_csv_begin(ctl_csv *c, const ctl_dialect *d, const char *bytes, size_t len, bool last, const char *column, size_t *skip,
                   char why[CTL_WHY])
 {
@@ -348,7 +362,7 @@ int ctl_csv_begin(ctl_csv *c, const ctl_dialect *d, const char *bytes, size_t le
         snprintf(why, CTL_WHY, "the first line may be a header or not: --header or --no-header says which; it has");
     } else if (!column) {
         snprintf(why, CTL_WHY, "text: name a column (FILE:COLUMN), or --text for numbers alone; there are");
-    } else if (find_column(c, first, header, column, why)) {
+    } else if (find_column(c, first, header, column, why) && find_groups(c, first, header, why)) {
         size_t n = header && len > *skip ? ctl_csv_record(c, first->p, len - *skip, last, &(bool){false}) : 0;
         c->line += count_lines(first->p, n);
         c->owed = c->line;

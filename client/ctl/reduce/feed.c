@@ -159,8 +159,7 @@ bool ctl_is_added_here(const ctl_work *w)
     return text;
 }
 
-/* Indexes that have no element: *index moves on over those that come next. Returns how many elements follow, `n` at most. */
-static size_t pass_holes(ctl_holes *h, uint64_t first, uint64_t *index, size_t n)
+size_t ctl_pass_holes(ctl_holes *h, uint64_t first, uint64_t *index, size_t n)
 {
     for (; h->next < h->n && h->at[h->next] == *index - first; h->next++)
         ++*index;
@@ -176,7 +175,7 @@ static int add_input(ctl_work *w, ctl_input *in, void *state, uint64_t *index, c
     for (long n; (n = ctl_read(in, block, sizeof block, why)) != 0;) {
         int err = n < 0 ? in->err : 0;
         for (size_t at = 0, some; at < (size_t)n / size && !err; at += some) {
-            some = pass_holes(&in->holes, first, index, (size_t)n / size - at);
+            some = ctl_pass_holes(&in->holes, first, index, (size_t)n / size - at);
             err = reduce_state_add_at(state, REDUCE_MAX_STATE, block + at * size, some, w->spec.nan, *index);
             *index += some;
         }

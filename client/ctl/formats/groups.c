@@ -1,0 +1,109 @@
+#include "client/ctl/formats/groups.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_SLOTS = 1 << 10, MOST_GROUPS = 1 << 30 };
+
+/* FNV-1a of 64 bits (Fowler, Noll, Vo), its halves joined. */
+static size_t hash(const char *key, size_t len)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < len; i++)
+        h = (h ^ (uint8_t)key[i]) * UINT64_C(0x100000001b3);
+    return (size_t)(h ^ h >> 32);
+}
+
+static bool is_key(const ctl_groups *g, uint32_t i, const char *key, size_t len)
+{
+    return g->key[i].len == len && !memcmp(g->text + g->key[i].at, key, len);
+}
+
+/* The slot of the key: its own, or a free one. */
+static uint32_t *find(const ctl_groups *g, const char *key, size_t len)
+{
+    size_t at = hash(key, len) & (g->slots - 1);
+    while (g->slot[at] && !is_key(g, g->slot[at] - 1, key, len))
+        at = (at + 1) & (g->slots - 1);
+    return g->slot + at;
+}
+
+static bool more_slots(ctl_groups *g)
+{
+    const size_t slots = g->slots ? 2 * g->slots : FIRST_SLOTS;
+    uint32_t *slot = calloc(slots, sizeof *slot);
+    if (!slot)
+        return false;
+    free(g->slot);
+    g->slot = slot;
+    g->slots = slots;
+    for (uint32_t i = 0; i < g->n; i++)
+        *find(g, g->text + g->key[i].at, g->key[i].len) = i + 1;
+    return true;
+}
+
+/* Room for `n` more of `size` bytes in an array of *room. */
+static bool grow(void **array, size_t *room, size_t used, size_t n, size_t size)
+{
+    if (*room - used >= n)
+        return true;
+    const size_t wanted = 2 * *room + n + 256;
+    void *more = realloc(*array, wanted * size);
+    if (!more)
+        return false;
+    *array = more;
+    *room = wanted;
+    return true;
+}
+
+static bool new_group(ctl_groups *g, const char *key, size_t len)
+{
+    size_t room = g->room;
+    if (g->n >= MOST_GROUPS || !grow((void **)&g->text, &g->text_room, g->text_len, len, 1) ||
+        !grow((void **)&g->key, &room, g->n, 1, sizeof *g->key))
+        return false;
+    g->room = (uint32_t)room;
+    memcpy(g->text + g->text_len, key, len);
+    g->key[g->n++] = (ctl_group_key){g->text_len, len};
+    g->text_len += len;
+    return true;
+}
+
+bool ctl_groups_add(ctl_groups *g, const char *key, size_t len)
+{
+    if (2 * (size_t)g->n >= g->slots && !more_slots(g)) /* at most half of them are taken */
+        return false;
+    if (g->next == g->given)
+        g->next = g->given = 0;
+    uint32_t *slot = find(g, key, len);
+    if (!grow((void **)&g->of, &g->of_room, g->given, 1, sizeof *g->of) || (!*slot && !new_group(g, key, len)))
+        return false;
+    *slot = *slot ? *slot : g->n;
+    g->of[g->given++] = *slot - 1;
+    return true;
+}
+
+const uint32_t *ctl_groups_take(ctl_groups *g, size_t n)
+{
+    const uint32_t *of = g->of + g->next;
+    g->next += n;
+    return of;
+}
+
+void ctl_groups_rewind(ctl_groups *g) { g->next = g->given = 0; }
+
+const char *ctl_groups_text(const ctl_groups *g, uint32_t i, int c)
+{
+    const char *text = g->text + g->key[i].at;
+    while (c-- > 0)
+        text += strlen(text) + 1;
+    return text;
+}
+
+void ctl_groups_free(ctl_groups *g)
+{
+    free(g->key);
+    free(g->text);
+    free(g->slot);
+    free(g->of);
+}
