@@ -5,7 +5,8 @@ import re
 from fractions import Fraction
 
 CANDIDATES = "\t,;"
-MISSING = "NA,N/A,n/a,#N/A,NaN,nan,-NaN,-nan,NULL,null,None,<NA>".split(",")
+NAN = re.compile(r"[+-]?nan", re.I)
+MISSING = "NA,N/A,n/a,#N/A,NaN,nan,NAN,-NaN,-nan,-NAN,NULL,null,None,<NA>".split(",")
 INTEGER = re.compile(r"[+-]?(\d+|0[xX][0-9a-fA-F]+)")
 DECIMAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 RANGES = {"i8": (-2**7, 2**7), "u8": (0, 2**8), "i32": (-2**31, 2**31), "i64": (-2**63, 2**63), "u64": (0, 2**64)}
@@ -51,8 +52,12 @@ def real(token, kind="f64"):
     raise Refused(f"{token} is not a number")
 
 
-def elements(tokens, dtype, nan="omit"):
+def elements(tokens, dtype, nan="omit", text=False):
     """The elements of the tokens, of which None is missing, and the name of their type; wide: integers that no type holds."""
+    if text and dtype is None and any(NAN.fullmatch(t) for t in tokens) and all(NAN.fullmatch(t) or integer(t) is not None for t in tokens):
+        numbers = [integer(t) for t in tokens if not NAN.fullmatch(t)]
+        if any(abs(v) >= 2**64 or v != int(float(v)) for v in numbers):
+            raise Refused("an integer beside NaNs would be rounded")
     known = [t for t in tokens if t is not None]
     if dtype in RANGES:
         if len(known) < len(tokens) and nan != "omit":
@@ -317,13 +322,13 @@ def random_text(r):
     styles = r.sample(STYLES, r.choice((1, 1, 1, 2)))
     tokens = [number(r, r.choice(styles)) for _ in range(r.choice((0, 1, 2, 10, 300)))]
     if r.random() < 0.1 and tokens:
-        tokens[r.randrange(len(tokens))] = r.choice(("-0", "inf", "-inf", "nan", "x", "1.5.5", "0x", "1e999", "+5", "0005", str(2**128), "--1"))
+        tokens[r.randrange(len(tokens))] = r.choice(("-0", "inf", "-inf", "nan", "nan", "NaN", "x", "1.5.5", "0x", "1e999", "+5", "0005", str(2**128), "--1"))
     dtype, nan, op = r.choice((None, None, None, "i64", "i32", "u8", "f32", "f64")), r.choice(("propagate", "omit", "error")), r.choice(OPS)
     blank = lambda: r.choice((" ", "\n", "\t", "\r\n", "  \n", "\v", "\f"))
     text = "".join(t + blank() for t in tokens).rstrip() if r.random() < 0.5 else "".join(t + blank() for t in tokens)
 
     def expected():
-        values, kind = elements(tokens, dtype, "omit")
+        values, kind = elements(tokens, dtype, "omit", text=True)
         return reduce(op, values, kind, nan), kind
     return (r.choice(("", "", "\ufeff")) + text).encode(), [op, "--text", "--nan", nan, *(["--dtype", dtype] if dtype else [])], expected
 

@@ -755,6 +755,22 @@ def test_lists_and_ranges_of_columns(ctl, shared, run, scratch):
     assert done.returncode == 2 and b"a pipe is read once, for one column" in done.stderr
 
 
+def test_integers_beside_nans_keep_their_digits(run, fails, scratch):
+    """In a text of integers and NaNs alone, an integer that f64 would round is refused, wherever it stands; beside other numbers all are floats."""
+    large, path = 2**53 + 1, scratch / "t"
+    for text in (f"{large} nan", f"nan {large}", f"1 NaN {-large}\n", f"nan {2**64}", "1 " * 400_000 + f"nan {large} " + "2 " * 9, f"{large} " + "1 " * 900_000 + "nan"):
+        path.write_text(text)
+        for policy in ("omit", "propagate"):
+            fails("TYPE: '-?[0-9]+' beside NaNs would be rounded: --dtype f64 does that", "max", "--text", "--nan", policy, path)
+        fails("TYPE: '-?[0-9]+' beside NaNs would be rounded|as at the pipe's beginning", "max", "--text", "--nan", "omit", stdin=text.encode())
+        assert float(run("max", "--text", "--nan", "omit", "--dtype", "f64", path)) == max(float(t) for t in text.split() if t.lower() != "nan")
+    for text, most in ((f"{2**53} nan 3", 2.0**53), (f"{2**60} nan", 2.0**60), (f"{large} nan 0.5", float(large)), ("nan " * 300_000 + "7", 7.0), ("nan", None)):
+        path.write_text(text)
+        assert most is None or float(run("max", "--text", "--nan", "omit", path)) == most == float(run("max", "--text", "--nan", "omit", stdin=text.encode()))
+        assert run("count_nan", "--text", path) == f"{text.split().count('nan')}\n"
+    assert run("max", "--nan", "omit", f"{table(path, f'a,b{chr(10)}{large},1{chr(10)}NAN,2{chr(10)}-NAN,3{chr(10)}')}:a") == f"{large}\n"
+
+
 def test_text_behind_quotes_belongs_to_no_number(run, fails, scratch):
     """"1"2 is not 12, and what stands behind the quotes of other columns does not matter."""
     for field in ('"1"2', '"1" 2', '""1', '"1"x', ' "1"2 ', '"1"" "2'):

@@ -157,7 +157,7 @@ static int read_text(ctl_input *in, const ctl_source *source, ctl_pull *from, ch
 {
     in->text = true;
     in->guessed = !in->dtype;
-    in->reader = ctl_reader_open(from, source->brief, &in->dtype, &in->err, why);
+    in->reader = ctl_reader_open(from, source->brief, in->column, &in->dtype, &in->err, why);
     if (!in->reader)
         return in->err;
     if (in->dtype || source->wide)

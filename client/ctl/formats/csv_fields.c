@@ -142,7 +142,7 @@ static bool is_listed(const char *list, const char *text)
 bool ctl_csv_is_missing(const ctl_csv *c, const char *text)
 {
     /* as pandas */
-    static const char words[] = "NA,N/A,n/a,#N/A,NaN,nan,-NaN,-nan,NULL,null,None,<NA>";
+    static const char words[] = "NA,N/A,n/a,#N/A,NaN,nan,NAN,-NaN,-nan,-NAN,NULL,null,None,<NA>";
     return !*text || is_listed(c->missing ? c->missing : words, text);
 }
 

@@ -318,11 +318,21 @@ long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY])
 
 /* ---- what they are ---- */
 
+static bool is_nan(const char *token)
+{
+    uint64_t bits;
+    double v = 0;
+    char why[CTL_WHY];
+    if (strpbrk(token, "nN") && ctl_parse_scalar(token, REDUCE_F64, &bits, why))
+        memcpy(&v, &bits, sizeof v);
+    return isnan(v);
+}
+
 /* One token, of which [p, end) has the beginning at least. */
 static void look(ctl_text_kind *k, const char *p, const char *end)
 {
     plain x;
-    char token[CTL_MAX_TOKEN + 1];
+    char token[CTL_MAX_TOKEN + 1] = "";
     bool negative = *p == '-', fits = true, whole = take_plain(p, p, end, &x) == end && x.whole;
     uint64_t magnitude = x.digits;
     if (!whole && end - p <= CTL_MAX_TOKEN && !memchr(p, 0, (size_t)(end - p))) {
@@ -333,7 +343,7 @@ static void look(ctl_text_kind *k, const char *p, const char *end)
     if (whole)
         ctl_look_at_integer(k, negative, fits, magnitude);
     else
-        k->real = true;
+        *(!k->nan_is_real && is_nan(token) ? &k->nan : &k->real) = true;
 }
 
 /* The end of an integer that is plain, and of which the end is there; NULL: there is something else. */
@@ -371,7 +381,7 @@ size_t ctl_text_look(ctl_text_kind *k, const char *bytes, size_t n, bool last)
 
 int ctl_text_dtype(const ctl_text_kind *k)
 {
-    if (k->real || !k->some)
+    if (k->real || k->nan || !k->some)
         return REDUCE_F64;
     if (k->wide || (k->above && k->negative))
         return 0;
