@@ -29,7 +29,7 @@ BACKEND = os.environ.get("REDUCED_BACKEND", "cpu")
 # Files whose tests have the threads of the daemon or of libreduce at work on shared data: ThreadSanitizer gets these, since it takes
 # ten times as long. The others ask the same threads for other values, or have one.
 THREADS = set("batch charges device devices endings everywhere fake_daemon fuse hostile interrupted lib local long_segments many metrics"
-              " opening paths python_client python_device python_failures python_signals requests resident restart sched side tls trace"
+              " opening paths python_client python_device python_failures python_signals requests resident restart sched side trace"
               " waiting wire reload turned_away removed_sockets".split())
 # Files that the build without a sanitizer runs whole, since they look at how programs start, at their messages, or at faults that
 # only this build has. Of the others it runs what is marked slow, unsanitized or values; AddressSanitizer gets them all.
@@ -79,9 +79,10 @@ def reducectl_options():
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes many seconds; left out with sanitizers")
     config.addinivalue_line("markers", "unsanitized: runs nothing that is built with a sanitizer; left out with them")
-    config.addinivalue_line("markers", "values: finds wrong values, with the threads of every request; of its parameters"
-                                       " ThreadSanitizer gets the first, with threads_elsewhere=True none: a cheaper test has these threads")
+    config.addinivalue_line("markers", "values: finds wrong values, with the threads of every request: same_threads, and in the plain build")
     config.addinivalue_line("markers", "threads: ThreadSanitizer gets it; by file, see THREADS")
+    config.addinivalue_line("markers", "same_threads: its parameters differ in what threads do not see; of these ThreadSanitizer gets the"
+                                       " first, with threads_elsewhere=True none: a cheaper test has these threads")
     config.addinivalue_line("markers", "plain: runs without a sanitizer, too; by file, see PLAIN")
     config.sanitized = bool(sanitizer())
     os.environ.setdefault("ASAN_OPTIONS", "abort_on_error=0")
@@ -105,8 +106,8 @@ def pytest_collection_modifyitems(config, items):
     if sanitizer() == "thread":
         seen = set()
         for i in list(items):
-            if values := i.get_closest_marker("values"):
-                if i.function in seen or values.kwargs.get("threads_elsewhere"):
+            if mark := i.get_closest_marker("same_threads") or i.get_closest_marker("values"):
+                if i.function in seen or mark.kwargs.get("threads_elsewhere"):
                     items.remove(i)
                 seen.add(i.function)
 

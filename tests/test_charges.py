@@ -226,6 +226,7 @@ def left(daemon, uids=USERS[:1]):
     return wrong or {uid: u for uid, u in users.items() if uid and any(u.values())}
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("seed", range(SEED, SEED + 6))
 def test_charges_are_what_the_daemon_holds(start, scratch, seed):
     os.chmod(scratch, 0o777)

@@ -84,6 +84,7 @@ def settle(daemon, seconds=60):
     raise AssertionError(f"left over: {rest}")
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_bits_are_those_of_data_in_a_message(device, allocate, dtype):
     daemon = device()
@@ -100,6 +101,7 @@ def test_the_bits_are_those_of_data_in_a_message(device, allocate, dtype):
     settle(daemon)
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("dtype", ["i8", "u32", "f16", "f64"])
 def test_a_mask_behind_the_elements(device, allocate, dtype):
     r = np.random.default_rng(SEED)
@@ -116,6 +118,7 @@ def test_a_mask_behind_the_elements(device, allocate, dtype):
             assert (got.cells, got.count, got.path) == (want.cells, want.count, PATH_DEVICE), op
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("dtype", ["u8", "i16", "f32", "f64"])
 def test_a_mask_anywhere_on_the_device(device, allocate, dtype):
     """In another allocation, in the elements' own, before and behind them, or the elements themselves."""
@@ -454,6 +457,7 @@ def test_the_end_of_a_daemon_that_is_not_drained(device, allocate):
     assert "not drained" in daemon.log()
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("op,dtype,kw", [
     ("sum", "f32", {}), ("stats", "f64", {"nan": "omit"}), ("argmin", "i16", {"index_base": 1000}), ("prod", "bf16", {}), ("max", "u8", {"rows": MIB}),
     ("min", "i32", {"rows": 1024, "flags": LIB_COLUMNS}), ("sumsq", "u32", {"flags": STATES_OUT, "rows": 2}),
@@ -468,6 +472,7 @@ def test_libreduce_gives_the_same_bits(device, allocate, op, dtype, kw):
         assert result.path == PATH_DEVICE and result.count == len(data) // SIZE[dtype]
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("op,dtype,kw", [("sum", "f32", {}), ("stats", "f64", {"rows": 64}), ("argmin", "i16", {"index_base": 1000}),
                                          ("min", "i32", {"rows": 64, "flags": LIB_COLUMNS}), ("var", "u8", {"flags": STATES_OUT, "rows": 2})], ids=str)
 def test_libreduce_masks_what_is_on_the_device(device, allocate, op, dtype, kw):
@@ -492,6 +497,7 @@ def test_libreduce_masks_what_is_on_the_device(device, allocate, op, dtype, kw):
         assert (e.value.code, e.value.field) == ("ARGUMENT", "flags")
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("op,dtype,kw", [("sum", "f32", {}), ("stats", "f64", {"rows": 64}), ("argmin", "i16", {"index_base": 1000}),
                                          ("min", "i32", {"rows": 64, "flags": LIB_COLUMNS}), ("var", "u8", {"flags": STATES_OUT, "rows": 2})], ids=str)
 def test_libreduce_takes_a_mask_of_another_allocation(device, allocate, scratch, op, dtype, kw):

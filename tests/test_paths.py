@@ -93,6 +93,7 @@ def test_larger_arrays_are_copied_in_larger_tiles(shared, lib):
             select_a_moment(shared.process)
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("op, rows, planes", [("sum", 64, 256), ("stats", 3, 2), ("argmin", 4096, 16)])
 def test_rows_in_runs(lib, scratch, op, rows, planes):
     """Cut between rows, between runs and within them; from memory, a file and by every path the same bits."""
@@ -113,6 +114,7 @@ def test_rows_in_runs(lib, scratch, op, rows, planes):
     os.close(fd)
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_shapes_that_are_copied(lib):
     """Masks, columns and segments of memory that the daemon has, and of memory that it has not."""
     a = np.frombuffer(noise(8 * MIB), "u2").reshape(2048, 2048)
@@ -181,6 +183,7 @@ def fails(code, call, *args, **kw):
     return e.value
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_wrong_files(lib, scratch):
     data = noise(2 * MIB)
     fd = file_of(scratch, data)
@@ -283,6 +286,7 @@ def test_everything_goes_on_after_a_restart(start, scratch):
     os.close(fd)
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("error", [None, "TOO_LARGE", "BAD_HANDLE"])
 def test_long_ranges_of_columns_are_given_up(shared, scratch, error):
     """A daemon that no longer takes them, or that has lost the file: the job begins again with ranges that any daemon takes."""
@@ -338,6 +342,7 @@ def test_over_tcp_everything_goes_in_messages(shared, scratch):
 
 
 # ---- reducectl ----
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_reducectl_by_every_path(shared, ctl, scratch):
     a = np.frombuffer(noise(9 * MIB), "f4").reshape(9, -1)
     np.save(scratch / "a.npy", a)
@@ -364,6 +369,7 @@ def test_reducectl_by_every_path(shared, ctl, scratch):
     assert (answer["path"], answer["value"]) == ("file", int(a.view("u1").reshape(-1)[4 * MIB:].sum(dtype="u8")))
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_reducectl_falls_back_and_says_so(start, ctl, scratch):
     daemon = start("--arena", 1, tcp=True)
     np.full(MIB, 0.5, "f8").tofile(scratch / "a")

@@ -172,9 +172,9 @@ def test_states_and_streams_leave_nulls_out(package):  # noqa: F811
 
 
 def test_streams_are_read_in_bounded_memory(package, monkeypatch):  # noqa: F811
-    """Here a stream of 200 MB, of which 2 MB may be kept."""
+    """Here a stream of 60 MB, of which 2 MB may be kept."""
     monkeypatch.setattr(_arrow, "GATHERED", 2 << 20)
-    n, parts, base = 1 << 17, 200, 2**38 + 1
+    n, parts, base = 1 << 17, 60, 2**38 + 1
     keep = np.arange(n) % 3 > 0
 
     def make(i):

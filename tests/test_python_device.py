@@ -126,6 +126,7 @@ def device(start, monkeypatch):
         yield fake
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u8", "f2", "f4", "f8", *(["c8", "c16"] if _layout.PLANES else [])])
 def test_tensors_are_reduced_in_place(device, dtype):
     a = np.random.default_rng(1).integers(0, 2, (30, 40)).astype(dtype)
@@ -270,6 +271,7 @@ def test_masks_that_are_copied_to_the_host(device, monkeypatch):
             assert reduced.std(t, axis=1, where=where).tolist() == reduced.std(a, axis=1, where=keep).tolist()
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_results_of_masked_tensors_that_no_reply_holds(device, monkeypatch):
     monkeypatch.setattr(_device, "LEAST_JOINED", 0)
     a = np.arange(1 << 20, dtype="u1")
@@ -332,6 +334,7 @@ def test_a_tensor_is_planned_and_named_once(device, monkeypatch):
         reduced.sum(tensors[0], axis=(0, 0))
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_recipes_are_few_and_hold_no_tensor(device):
     memory = device.make(4096)
     for n in range(1, _plan.RECIPES + 9):
@@ -416,6 +419,7 @@ def libraries(device, monkeypatch):
     _device._torch_stream.cache_clear()
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("make", [OfTorch, OfCupy])
 @pytest.mark.parametrize("dtype", ["f4", "i2", "u8", "?", "c8"])
 def test_what_was_planned_is_done_again(libraries, make, dtype):
@@ -441,6 +445,7 @@ def test_what_was_planned_is_done_again(libraries, make, dtype):
     assert reduced.sum(tensors[2], keepdims=True).tolist() == [[arrays[2].sum()]]
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("make", [OfTorch, OfCupy])
 def test_what_is_known_is_little_and_holds_no_tensor(libraries, make):
     memory = libraries.device.make(4096)
@@ -455,6 +460,7 @@ def test_what_is_known_is_little_and_holds_no_tensor(libraries, make):
     assert seen() is None
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("make", [OfTorch, OfCupy])
 def test_the_short_way_is_left(libraries, make):
     """For errors, other arguments, and tensors that cannot be reduced where they are."""
@@ -495,6 +501,7 @@ def test_the_short_way_is_left(libraries, make):
         assert reduced.sum(z) == 1 + 5j
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("make", [OfTorch, OfCupy])
 @pytest.mark.parametrize("dtype", ["f4", "i2", "?", "c8"])
 def test_axes_that_need_a_copy_are_copied_on_the_device(libraries, make, dtype):

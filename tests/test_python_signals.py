@@ -137,6 +137,7 @@ def run(script, daemon, kind, url=None, **env):
         os.kill(daemon.process.pid, signal.SIGCONT)
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("wire", ["ipc", "tcp"])
 def test_ctrl_c_ends_every_call_while_the_daemon_is_stopped(start, wire):
     """And leaves no descriptor behind. (The machine may be busy: most calls end within a tenth of a second, none waits for a timeout.)"""

@@ -68,6 +68,7 @@ def some_file(folder, data):
 
 
 # ---- what it is for ----
+@pytest.mark.same_threads
 @pytest.mark.parametrize("dtype", ["i8", "u16", "i32", "u64", "f16", "bf16", "f32", "f64"])
 def test_same_bits_as_from_messages(clean, dtype):
     rows, columns = 60, 77
@@ -337,6 +338,7 @@ def test_time_to_live(clean):
             c.drop(x.name)
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_put_says_what_it_did_if_asked(clean, ctl, scratch):
     np.save(scratch / "a.npy", np.arange(4, dtype="f4"))
     quiet = ctl("put", "x", scratch / "a.npy", url=clean.url)
@@ -365,6 +367,7 @@ def test_expired_data_go_without_anybody_asking(clean):
         wait_until(clean, lambda: c.query(2)["resident.bytes"] == 0)
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_data_keep_an_idle_daemon_alive(start, scratch):
     with exits_when_idle(start, scratch) as (daemon, c):
         begun = time.monotonic()
@@ -385,6 +388,7 @@ def test_nothing_outlives_the_daemon(start):
 
 
 # ---- quotas and users ----
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_quotas_of_bytes(start):
     daemon = start("--resident", 4, "--resident-user", 3)
     with daemon.connect() as c:
@@ -424,6 +428,7 @@ def test_a_store_takes_room_like_any_request(start):
         assert set(met) == {"OK", "BUSY inflight 1"}
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_quota_of_arrays(clean):
     with clean.connect() as c:
         handles = [c.store(f"n{i}", "u8", 1) for i in range(1024)]
@@ -482,6 +487,7 @@ def test_put_by_every_path(lib, clean, scratch):
     os.close(fd)
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_shapes_of_named_data(lib):
     a = np.random.default_rng(SEED).integers(-1000, 1000, (3000, 700)).astype("i4")
     data = bytearray(a.tobytes())
@@ -629,6 +635,7 @@ def test_shapes_are_kept(clean, scratch):
             lib.drop(name)
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_reducectl_reduces_axes_of_resident_data(clean, ctl, scratch, order):
     rng = np.random.default_rng(SEED)
@@ -645,6 +652,7 @@ def test_reducectl_reduces_axes_of_resident_data(clean, ctl, scratch, order):
     assert ctl("drop", "cube", url=clean.url).returncode == 0
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)
 def test_reducectl_put_ls_and_reduce(clean, ctl, scratch):
     url = clean.url
     a = np.random.default_rng(SEED).standard_normal((1500, 400))

@@ -119,6 +119,7 @@ def test_same_bits_from_every_path(both, scratch, dtype):
     os.close(fd)
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("dtype", ["i8", "u16", "bf16", "f32", "f64"])
 def test_rows_of_a_file_that_lie_apart(both, scratch, dtype):
     """Some columns of a wide matrix: also more rows than a part of them has, more columns than go by parts, and what goes whole."""
@@ -142,6 +143,7 @@ def test_rows_of_a_file_that_lie_apart(both, scratch, dtype):
 LONG = 24 << 20  # bytes: several readers share them
 
 
+@pytest.mark.same_threads
 @pytest.mark.parametrize("dtype, width, first", [("f32", 1100, 70), ("u16", 1100, 70), ("u16", 1000, 0)])
 def test_ranges_of_rows_that_lie_apart_may_be_long(both, scratch, dtype, width, first):
     c, side = both

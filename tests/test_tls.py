@@ -68,6 +68,7 @@ def refused(done):
 
 
 # ---- certificates ----
+@pytest.mark.threads
 def test_the_right_certificates_give_the_same_bits(start, site, server, reduce, ctl):
     daemon = start(*site.flags(server))
     url = tls_url(daemon)
@@ -125,6 +126,7 @@ def test_any_client_is_served_only_when_told(start, site, server, reduce):
     daemon.wait_log("warning: tls.*no authentication")
 
 
+@pytest.mark.threads
 @pytest.mark.parametrize("plain", [b"\0SP\0\0\x30\0\0", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff", b""], ids=["sp", "http", "hello", "silence"])
 def test_peers_without_tls_hurt_nobody(start, site, server, reduce, plain):
     """Some leave, some stay for as long as they like: clients get in beside them."""
@@ -185,6 +187,7 @@ def ends(c):
         c.ping(b"x")
 
 
+@pytest.mark.threads
 def test_resident_data_belong_to_the_name(start, site, server, as_name):
     daemon = start(*site.flags(server))
     url = tls_url(daemon)
@@ -206,6 +209,7 @@ def test_resident_data_belong_to_the_name(start, site, server, as_name):
     assert renewed.list() == [] and [x.bytes for x in bob.list()] == [2]
 
 
+@pytest.mark.threads
 def test_reducectl_puts_and_reduces_by_name(start, site, server, ctl, scratch):
     url = tls_url(start(*site.flags(server)))
     (scratch / "data").write_bytes(DATA)
@@ -370,6 +374,7 @@ def client_hello(site):
     return out.read()
 
 
+@pytest.mark.threads
 def test_handshakes_that_stop_are_bounded(start, site, server, as_name):
     """They hold the daemon's first flight, its keys and nng's buffers, and the oldest go."""
     daemon = start(*site.flags(server))
@@ -392,6 +397,7 @@ def test_handshakes_that_stop_are_bounded(start, site, server, as_name):
 HANDSHAKE_S, HANDSHAKES = 0.016, 64  # daemon/net/limits.h: seconds between two of one address, and how many it may start with
 
 
+@pytest.mark.threads
 def test_handshakes_take_turns(start, site, server, as_name):
     """An address has its part of a core. Peers that say nothing have paid for theirs until they go, so a client waits behind them,
     and is served; those that go while they wait, or are there when the daemon goes, do no harm."""
