@@ -57,7 +57,8 @@ typedef struct rc_engine {
     bool opening;     /* GPUs are opening; the CPU answers meanwhile */
     bool small_here;  /* its administrator leaves only small arrays to clients */
     int threads;
-    uint64_t strided; /* limits.max_strided; 0: an older daemon */
+    uint64_t strided;             /* limits.max_strided; 0: an older daemon */
+    double device_rate, cpu_rate; /* of rc_work */
 } rc_engine;
 
 struct reduce_client {

@@ -562,6 +562,20 @@ int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size
  * reduce_run about the spec. */
 int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes);
 
+/* A way that a reduction could take: "process" is this one; "cpu", "gpu" and "shared" are what the daemon may do it with. */
+typedef struct reduce_way {
+    uint32_t size;
+    uint32_t taken;       /* 1: reduce_run or reduce_file would go this way now */
+    uint64_t expected_ns; /* by built-in rates, what the daemon measured, and what requests of this client took */
+    const char *name;
+    const char *why; /* it is not possible; NULL: it is */
+} reduce_way;
+
+/* Call each(arg, way) for the ways of `bytes` bytes of memory (fd -1) or of a file. A value other than 0 ends it and is
+ * returned. It connects if a daemon listens, and starts none. Errors: those of reduce_is_local. */
+int reduce_explain(reduce_client *c, const reduce_spec *spec, int fd, uint64_t bytes,
+                   int (*each)(void *arg, const reduce_way *way), void *arg);
+
 /* reduce_run on `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
  * elements in rows, columns or planes, but no mask, offsets or states. The descriptor must be open for reading. If it can be
  * passed to the daemon, the daemon reads the file itself, several pieces at a time; else the library reads and sends them. The

@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "kernels/cpu/threads/here.h"
 #include "proto/types.h"
 
 /* GB/s, which are bytes a nanosecond. Of one core of a Xeon with AVX-512 (2026-11-28, 8 MiB, thread time), by kind of operation
@@ -20,12 +21,15 @@ static const double call_ns = 3000, threads_ns = 60000, request_ns = 60000, dist
 
 static const double STAY = 1.2; /* times the other way's time */
 
+/* Of the cores, beside a GPU, and the least bytes of what they share (kernels/engine). */
+static const double CPU_SHARE = 0.2;
+enum { SHARED_BYTES = 512 << 10 };
+
 enum {
     FIRST_TRIAL = 8, /* requests until the other way is tried, then twice as many, ... */
     TRIALS = 5,
     LATER_TRIALS = FIRST_TRIAL << TRIALS, /* a trial that takes four times as long costs 1 % */
-    TRY_WITHIN = 4,                       /* times the time of the way that stays */
-    THREAD_BYTES = 2 << 20                /* as in kernels/cpu/threads/here.c */
+    TRY_WITHIN = 4                        /* times the time of the way that stays */
 };
 
 /* ---- kinds ---- */
@@ -69,27 +73,68 @@ static const struct rc_learned *known(const rc_ways *w, const rc_work *k) { retu
 
 /* ---- expected times ---- */
 
-static double here_ns(const rc_work *k)
+/* Bytes of a file are copied before they are read. */
+static double cores(const rc_work *k, double n)
 {
-    const double most = (double)(k->bytes / THREAD_BYTES), threads = fmax(1, fmin(k->threads, most));
-    const double rate = threads * core_rate[kind_of_op(k->op)][kind_of_type(k->dtype)];
-    return call_ns + (threads > 1 ? threads_ns : 0) + (double)k->bytes / fmin(rate, memory_rate);
+    const double rate = core_rate[kind_of_op(k->op)][kind_of_type(k->dtype)], read = 1 / (1 / rate + 1 / copy_rate_core);
+    return fmin(n * (k->file ? read : rate), memory_rate);
 }
 
-static double there_ns(const rc_work *k)
+static double all_cores(const rc_work *k) { return cores(k, k->threads); }
+
+static double here_ns(const rc_work *k)
 {
-    if (k->distant)
-        return distant_ns + (double)k->bytes / network_rate;
-    return request_ns + (double)k->bytes / (k->shared ? bus_rate : fmin(k->threads * copy_rate_core, copy_rate));
+    const double most = (double)(k->bytes / RK_THREAD_BYTES), threads = fmax(1, fmin(k->threads, most));
+    return call_ns + (threads > 1 ? threads_ns : 0) + (double)k->bytes / cores(k, threads);
 }
+
+/* GB/s at which an engine of the daemon reads memory of the host. */
+static double rate_by(const rc_work *k, rc_by by)
+{
+    const double gpu = k->device_rate > 0 ? k->device_rate : bus_rate, cpu = CPU_SHARE * all_cores(k);
+    switch (by) {
+    case RC_BY_CPU:
+        return k->cpu ? all_cores(k) : 0;
+    case RC_BY_GPU:
+        return k->cpu ? 0 : gpu;
+    case RC_BY_BOTH:
+        return k->cpu || k->bytes < SHARED_BYTES ? 0 : gpu + (k->cpu_rate > 0 ? k->cpu_rate : cpu);
+    case RC_ENGINES:
+        break;
+    }
+    return 0;
+}
+
+/* GB/s at which the data get to an engine. */
+static double carried(const rc_work *k, rc_by by)
+{
+    const double copies = k->threads * copy_rate_core;
+    if (k->distant)
+        return network_rate;
+    if (k->shared || (k->file && by == RC_BY_CPU))
+        return HUGE_VAL;
+    return k->file ? copies : fmin(copies, copy_rate);
+}
+
+/* What is copied is read meanwhile. */
+static double by_ns(const rc_work *k, rc_by by)
+{
+    return (k->distant ? distant_ns : request_ns) + (double)k->bytes / fmin(carried(k, by), rate_by(k, by));
+}
+
+static double there_ns(const rc_work *k) { return fmin(fmin(by_ns(k, RC_BY_CPU), by_ns(k, RC_BY_GPU)), by_ns(k, RC_BY_BOTH)); }
 
 static double built_in(const rc_work *k, rc_way way) { return way == RC_HERE ? here_ns(k) : there_ns(k); }
 
-double rc_ways_expected(const rc_ways *w, const rc_work *k, rc_way way)
+static double corrected(const rc_ways *w, const rc_work *k, rc_way way, double ns)
 {
     const float ratio = known(w, k)->ratio[way];
-    return built_in(k, way) * (ratio > 0 ? (double)ratio : 1);
+    return ns * (ratio > 0 ? (double)ratio : 1);
 }
+
+double rc_ways_expected(const rc_ways *w, const rc_work *k, rc_way way) { return corrected(w, k, way, built_in(k, way)); }
+
+double rc_ways_expected_by(const rc_ways *w, const rc_work *k, rc_by by) { return corrected(w, k, RC_THERE, by_ns(k, by)); }
 
 /* ---- the choice ---- */
 

@@ -69,6 +69,8 @@ typedef struct rk_options {
                                 memory. With less memory there are fewer slots. 0 = no limit */
     uint64_t resident_bytes; /* the most that rk_memory_new gives in total. 0 = half of the devices', or the machine's,
                                 memory */
+    double device_rate, cpu_rate; /* bytes a nanosecond that the devices together and the CPU beside them had before; 0: not
+                                     known */
     struct rk_busy *busy;    /* set by rk_open: the engine's own */
     void (*wake)(void *arg); /* called after a task became pollable; calls may coalesce */
     void *wake_arg;
@@ -283,6 +285,7 @@ typedef struct rk_stats {
     uint64_t busy_ns;                          /* device or worker time, summed */
     uint64_t active_ns; /* time with at least one task: at the device or the workers; of the engine, also in
                            other threads (rk_work_begin) */
+    uint64_t device_rate, cpu_rate; /* bytes a second while at work, of the devices together and of the CPU; 0: not known */
     uint64_t batches, batched_tasks, largest_batch;
     uint64_t batch_sizes[RK_BATCH_SIZES]; /* batches of 1, 2 or 3, 4 to 7, ... tasks */
 } rk_stats;

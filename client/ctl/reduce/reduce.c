@@ -74,8 +74,12 @@ static int run_shape(ctl_work *w)
         return fail(w, w->o->offsets, err, why);
     }
     err = ctl_find_shape(&s, &w->in[0], w->o, offsets, n, why);
+    if (!err)
+        ctl_expect(w);
     if (err)
         code = fail(w, w->name, err, why);
+    else if (w->o->explain)
+        code = ctl_explain(w);
     else
         code = s.layout == CTL_LINES     ? ctl_reduce_rows(w, &s)
                : s.layout == CTL_COLUMNS ? ctl_reduce_axes(w, &s)
