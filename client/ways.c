@@ -12,6 +12,9 @@ enum { FLOATS, HALVES, SMALL, INTEGERS, TYPES };
 static const double core_rate[OPS][TYPES] = {
     [SCAN] = {15, 15, 15, 15}, [MOMENTS] = {7, 4.5, 7, 4}, [STATISTICS] = {5, 2.5, 5, 3}, [PRODUCT] = {8, 5, 1.4, 6}};
 
+/* The same of products of floats that leave states, as tiles of large data in the daemon do. */
+static const double product_state_rate = 0.5;
+
 /* H200, 16 cores, 2026-11-27: all cores read an array of 64 MiB with 67 GB/s. On its way to the GPU it is copied into shared
  * memory, 10 GB/s a core and 24 with all, or read there over the bus, 48 GB/s. */
 static const double memory_rate = 70, copy_rate_core = 10, copy_rate = 24, bus_rate = 48, network_rate = 1;
@@ -73,14 +76,19 @@ static const struct rc_learned *known(const rc_ways *w, const rc_work *k) { retu
 
 /* ---- expected times ---- */
 
-/* Bytes of a file are copied before they are read. */
 static double cores(const rc_work *k, double n)
 {
-    const double rate = core_rate[kind_of_op(k->op)][kind_of_type(k->dtype)], read = 1 / (1 / rate + 1 / copy_rate_core);
-    return fmin(n * (k->file ? read : rate), memory_rate);
+    return fmin(n * core_rate[kind_of_op(k->op)][kind_of_type(k->dtype)], memory_rate);
 }
 
-static double all_cores(const rc_work *k) { return cores(k, k->threads); }
+/* All cores in the daemon. Bytes of a file are copied before they are read. */
+static double cores_there(const rc_work *k)
+{
+    const int op = kind_of_op(k->op), type = kind_of_type(k->dtype);
+    const bool states = op == PRODUCT && (type == FLOATS || type == HALVES) && k->bytes > RP_MAX_DATA;
+    const double rate = states ? product_state_rate : core_rate[op][type], read = 1 / (1 / rate + 1 / copy_rate_core);
+    return fmin(k->threads * (k->file ? read : rate), memory_rate);
+}
 
 static double here_ns(const rc_work *k)
 {
@@ -91,10 +99,10 @@ static double here_ns(const rc_work *k)
 /* GB/s at which an engine of the daemon reads memory of the host. */
 static double rate_by(const rc_work *k, rc_by by)
 {
-    const double gpu = k->device_rate > 0 ? k->device_rate : bus_rate, cpu = CPU_SHARE * all_cores(k);
+    const double gpu = k->device_rate > 0 ? k->device_rate : bus_rate, cpu = CPU_SHARE * cores_there(k);
     switch (by) {
     case RC_BY_CPU:
-        return k->cpu ? all_cores(k) : 0;
+        return k->cpu ? cores_there(k) : 0;
     case RC_BY_GPU:
         return k->cpu ? 0 : gpu;
     case RC_BY_BOTH:
