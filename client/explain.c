@@ -66,7 +66,7 @@ int reduce_explain(reduce_client *c, const reduce_spec *spec, int fd, uint64_t b
         return err;
     if (rc_ask_for(&a, spec, &in, (size_t)bytes, SIZE_MAX, &f))
         return rc_report(&f);
-    rc_seek(c);
+    c->connect(c, false);
     if ((err = rc_local_refusal(c, &a, &why)) || (atomic_load(&c->connected) && (err = rc_engine_of(c, &engine))))
         return err;
     if (why) /* else it was not asked how many there are */

@@ -140,7 +140,7 @@ int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
     if (*why || small)
         return 0;
     if (!distant)
-        rc_seek(c);
+        c->connect(c, false);
     const int err = distant || !atomic_load(&c->connected) ? 0 : rc_engine_of(c, &engine);
     if (err)
         return err;

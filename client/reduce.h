@@ -251,11 +251,11 @@ typedef enum reduce_priority {
  *     kind took corrects them. Threads: at most one for each core that this process may use, and as many as a daemon without
  *     a GPU has. They end with the call.
  * Values, bits and errors are the same. The daemon's counters, trace and quotas do not see these requests. reduce_open needs a
- * daemon, but with REDUCE_LAZY; after that these arrays do not. The rest goes to the daemon: files, streams, jobs, resident data, data on devices;
- * large arrays of states; requests with a deadline, a device or a `path` other than REDUCE_PATH_LOCAL; all of clients of
- * another priority than NORMAL. The daemon's options `local` and `backend` may forbid it for large arrays.
- * reduce_result.path says which way it was, reduce_is_local says it in advance. A call needs 32 KiB of stack: if the loops need more than a
- * thread has left, one that begins and ends with the call runs them. */
+ * daemon, but with REDUCE_LAZY; after that these arrays do not. The rest goes to the daemon: files, streams, jobs, resident
+ * data, data on devices; large arrays of states; requests with a deadline, a device or a `path` other than REDUCE_PATH_LOCAL;
+ * all of clients of another priority than NORMAL. The daemon's options `local` and `backend` may forbid it for large arrays.
+ * reduce_result.path says which way it was, reduce_is_local and reduce_explain say it in advance. A call needs 32 KiB of stack:
+ * if the loops need more than a thread has left, one that begins and ends with the call runs them. */
 typedef enum reduce_local {
     REDUCE_LOCAL_DEFAULT = 0, /* as $REDUCE_LOCAL says, `yes` or `no`; YES without it */
     REDUCE_LOCAL_NO = 1,      /* the daemon gets every request */

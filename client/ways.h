@@ -17,11 +17,11 @@ enum { RC_WORK_KINDS = 16, RC_WORK_SIZES = 4 };
 typedef struct rc_work {
     uint8_t op, dtype; /* rp_op, rp_dtype */
     uint64_t bytes;
-    int threads;  /* that may reduce it here */
-    bool shared;  /* it lies in memory that the daemon has mapped, and is not copied */
-    bool file;    /* it lies in a file, which the daemon reads */
-    bool distant; /* the daemon is on another machine */
-    bool cpu;     /* the daemon has no GPU, or none so far */
+    int threads;                  /* that may reduce it here */
+    bool shared;                  /* it lies in memory that the daemon has mapped, and is not copied */
+    bool file;                    /* it lies in a file, which the daemon reads */
+    bool distant;                 /* the daemon is on another machine */
+    bool cpu;                     /* the daemon has no GPU, or none so far */
     double device_rate, cpu_rate; /* GB/s that the daemon measured of its GPUs, and of its CPU beside them; 0: not so far */
 } rc_work;
 

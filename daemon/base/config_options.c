@@ -48,8 +48,8 @@ const rd_option rd_options[RD_OPTIONS] = {
     {"trace-size", RD_OPTION_NUMBER, FIELD(trace_size), 1, 65536, 256, NULL, false,
      "maximum size of the trace in MiB; tracing stops there"},
     {"backend", RD_OPTION_CHOICE, FIELD(backend), 0, 3, 0, "auto|cpu|cuda|hybrid", false,
-     "engine; auto uses CUDA if a device answers, and the CPU beside it for large data of the host, by measured rates; else the "
-     "CPU. cuda and cpu keep the other one free. hybrid is auto. Results have the same bits"},
+     "engine; auto uses CUDA if a device answers, and the CPU beside it for large data of the host, by measured rates; else "
+     "the CPU. cuda and cpu keep the other one free. hybrid is auto. Results have the same bits"},
     {"devices", RD_OPTION_DEVICES, FIELD(devices), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "CUDA devices: `all` (the default), or their numbers and UUIDs, separated by commas: 0,1 or GPU-2c7b8d4e,GPU-51c09af3. "
      "The start of a UUID is enough. A device that cannot be opened is left out. Of the CPU: how many engines, for tests"},
