@@ -59,8 +59,8 @@ const rd_option rd_options[RD_OPTIONS] = {
     {"small-bytes", RD_OPTION_NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, 65536, NULL, false,
      "requests up to this many bytes are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
     {"batch-bytes", RD_OPTION_NUMBER, FIELD(batch_bytes), 0, RK_MAX_BATCH_BYTES, RK_MAX_BATCH_BYTES, NULL, false,
-     "requests above small-bytes and up to this many bytes share a launch if they arrive while the device is busy; 0 = "
-     "never"},
+     "requests above small-bytes and up to this many bytes share a launch if they arrive while the device is busy: none as "
+     "long as small-bytes is larger, because the CPU takes less time than a launch; 0 = never"},
     {"slots", RD_OPTION_NUMBER, FIELD(slots), 1, 64, 8, NULL, false, "CUDA staging slots, each with its own stream and memory"},
     {"max-device-memory", RD_OPTION_NUMBER, FIELD(max_device_memory), 0, 1 << 24, 0, NULL, false,
      "maximum MiB of each CUDA device's memory for slots and resident data together, so that other programs have memory too; "
