@@ -21,7 +21,7 @@ int rc_check_owner(const reduce_client *c)
 int rc_check(const reduce_client *c)
 {
     const int err = rc_check_owner(c);
-    return err || atomic_load(&c->connected) ? err : rc_connect((reduce_client *)c); /* what is const is its meaning */
+    return err || atomic_load(&c->connected) ? err : c->connect((reduce_client *)c, true); /* what is const is its meaning */
 }
 
 /* The program's strings may be gone when a lazy client connects, or a lost daemon is started again. False: no memory. */

@@ -57,7 +57,8 @@ typedef struct rc_engine {
     bool opening;     /* GPUs are opening; the CPU answers meanwhile */
     bool small_here;  /* its administrator leaves only small arrays to clients */
     int threads;
-    uint64_t strided; /* limits.max_strided; 0: an older daemon */
+    uint64_t strided;             /* limits.max_strided; 0: an older daemon */
+    double device_rate, cpu_rate; /* of rc_work */
 } rc_engine;
 
 struct reduce_client {
@@ -72,9 +73,12 @@ struct reduce_client {
     bool distant;            /* the daemon is on another machine, or reached like one there */
     pthread_mutex_t opening; /* held while connecting; not together with `lock` */
     atomic_bool connected;   /* once; REDUCE_LAZY waits with it until it is needed */
-    uint64_t sought_ns;      /* when rc_seek tried last; guarded by `opening` */
-    rc_engine engine;        /* the daemon's engine, as last asked */
-    rc_ways ways;            /* what requests took, here and there */
+    uint64_t sought_ns;      /* when it was sought last; guarded by `opening` */
+    /* Connect a lazy client, once. `needed`: start a daemon if it may; 0, or the error, reported. Else only if one listens, and
+     * now and then if none did before; 0. */
+    int (*connect)(reduce_client *c, bool needed);
+    rc_engine engine; /* the daemon's engine, as last asked */
+    rc_ways ways;     /* what requests took, here and there */
     char name[RP_MAX_NAME + 1];
     char url[RC_MAX_URL];
     bool autostarted;
@@ -126,14 +130,6 @@ int rc_check_owner(const reduce_client *c);
 
 /* The same, and connected: the first call of a lazy client connects it. */
 int rc_check(const reduce_client *c);
-
-/* ---- open.c ---- */
-
-/* Connect a lazy client, once; starts a daemon if it may. 0, or the error, reported. */
-int rc_connect(reduce_client *c);
-
-/* Connect it if a daemon listens: now and then, if none did before. */
-void rc_seek(reduce_client *c);
 
 /* The version of the protocol that the daemon speaks, also without the mutex. */
 static inline int rc_version(const reduce_client *c) { return atomic_load(&c->version); }

@@ -38,6 +38,10 @@ static int local_on_entry(void *engine, const reduce_entry *e)
         x->opening = e->u64 != 0;
     if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "limits.max_strided"))
         x->strided = e->u64;
+    if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "rate.device"))
+        x->device_rate = (double)e->u64 * 1e-9;
+    if (e->kind == REDUCE_KIND_U64 && !strcmp(e->key, "rate.cpu"))
+        x->cpu_rate = (double)e->u64 * 1e-9;
     return 0;
 }
 
@@ -97,22 +101,30 @@ static const char *own_refusal(const reduce_client *c, const rc_ask *a)
     return l->spec.flags & RP_STATES_IN ? "many states are merged in the daemon" : NULL;
 }
 
-/* A daemon on these cores has as many threads as its administrator or user wants. */
-static int threads_beside(const rc_engine *e)
+int rc_threads_beside(const rc_engine *e)
 {
     const int cores = rk_cpu_cores();
     return e->cpu && e->threads && e->threads < cores ? e->threads : cores;
 }
 
-static bool is_here_faster(reduce_client *c, rc_ask *a, bool distant)
+void rc_weigh(reduce_client *c, rc_ask *a, const rc_engine *e)
 {
-    a->weighed = true;
     a->work = (rc_work){.op = (uint8_t)a->spec.op,
                         .dtype = (uint8_t)a->spec.dtype,
                         .bytes = bytes_of(a),
                         .threads = a->threads,
-                        .distant = distant,
-                        .shared = rc_is_shared(c, a->in.data, a->bytes)};
+                        .distant = c->distant,
+                        .shared = rc_is_shared(c, a->in.data, a->bytes),
+                        .file = a->in.fd >= 0,
+                        .cpu = e->cpu,
+                        .device_rate = e->device_rate,
+                        .cpu_rate = e->cpu_rate};
+}
+
+static bool is_here_faster(reduce_client *c, rc_ask *a, const rc_engine *e)
+{
+    a->weighed = true;
+    rc_weigh(c, a, e);
     rc_enter(c);
     const rc_way way = rc_ways_choose(&c->ways, &a->work);
     rc_leave(c);
@@ -128,7 +140,7 @@ int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
     if (*why || small)
         return 0;
     if (!distant)
-        rc_seek(c);
+        c->connect(c, false);
     const int err = distant || !atomic_load(&c->connected) ? 0 : rc_engine_of(c, &engine);
     if (err)
         return err;
@@ -136,11 +148,11 @@ int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
         *why = "the daemon's configuration leaves only small arrays to its clients";
     if (*why)
         return 0;
-    a->threads = threads_beside(&engine);
+    a->threads = rc_threads_beside(&engine);
     const bool known = distant || engine.session; /* else it is gone, or its GPUs are opening */
     if (a->spec.path == REDUCE_PATH_LOCAL || engine.cpu || !known)
         return 0; /* the daemon's processors would do no better */
-    if (!is_here_faster(c, a, distant))
+    if (!is_here_faster(c, a, &engine))
         *why = "the way through the daemon is expected to take less time";
     return 0;
 }

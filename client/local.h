@@ -20,6 +20,12 @@ int rc_engine_of(reduce_client *c, rc_engine *engine);
  * session. Call without the mutex. 0, or REDUCE_E_INTERRUPTED, reported. */
 int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why);
 
+/* How many threads may reduce here. A daemon on these cores has as many as its administrator or user wants. */
+int rc_threads_beside(const rc_engine *e);
+
+/* Fill in a->work: what is known of the request, and of the daemon's engine. */
+void rc_weigh(reduce_client *c, rc_ask *a, const rc_engine *e);
+
 /* A request went the way that rc_local_refusal said, without an error: the next ones of its kind go by what it took. */
 void rc_local_note(reduce_client *c, const rc_ask *a, bool here);
 

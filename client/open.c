@@ -329,20 +329,11 @@ static int connect_client(reduce_client *c, uint32_t flags, rp_fault *f)
     return 0;
 }
 
-int rc_connect(reduce_client *c)
-{
-    rp_fault f = {0};
-    pthread_mutex_lock(&c->opening);
-    const int err = atomic_load(&c->connected) ? 0 : connect_client(c, c->opts.flags, &f);
-    pthread_mutex_unlock(&c->opening);
-    return err ? rc_report(&f) : 0;
-}
-
 /* Other threads do not wait for it: they do without. */
-void rc_seek(reduce_client *c)
+static void seek(reduce_client *c)
 {
     rp_fault f = {0};
-    if (atomic_load(&c->connected) || pthread_mutex_trylock(&c->opening))
+    if (pthread_mutex_trylock(&c->opening))
         return;
     const uint64_t now = rc_now_ns();
     if (!atomic_load(&c->connected) && (!c->sought_ns || now - c->sought_ns >= SEEK_MS * RC_NS_PER_MS)) {
@@ -350,6 +341,23 @@ void rc_seek(reduce_client *c)
         c->sought_ns = now;
     }
     pthread_mutex_unlock(&c->opening);
+}
+
+static int open_lazily(reduce_client *c, bool needed)
+{
+    rp_fault f = {0};
+    int err = 0;
+    if (atomic_load(&c->connected))
+        return 0;
+    if (!needed) {
+        seek(c);
+        return 0;
+    }
+    pthread_mutex_lock(&c->opening);
+    if (!atomic_load(&c->connected))
+        err = connect_client(c, c->opts.flags, &f);
+    pthread_mutex_unlock(&c->opening);
+    return err ? rc_report(&f) : 0;
 }
 
 /* ---- public ---- */
@@ -378,6 +386,7 @@ int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *op
     if (!c)
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a client");
     c->local = local;
+    c->connect = open_lazily;
     if (place(c, &f) || (!(o.flags & REDUCE_LAZY) && connect_client(c, o.flags, &f))) {
         rc_unref(c);
         return rc_report(&f);

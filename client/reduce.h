@@ -275,11 +275,11 @@ typedef enum reduce_priority {
  *     kind took corrects them. Threads: at most one for each core that this process may use, and as many as a daemon without
  *     a GPU has. They end with the call.
  * Values, bits and errors are the same. The daemon's counters, trace and quotas do not see these requests. reduce_open needs a
- * daemon, but with REDUCE_LAZY; after that these arrays do not. The rest goes to the daemon: files, streams, jobs, resident data, data on devices;
- * large arrays of states; requests with a deadline, a device or a `path` other than REDUCE_PATH_LOCAL; all of clients of
- * another priority than NORMAL. The daemon's options `local` and `backend` may forbid it for large arrays.
- * reduce_result.path says which way it was, reduce_is_local says it in advance. A call needs 32 KiB of stack: if the loops need more than a
- * thread has left, one that begins and ends with the call runs them. */
+ * daemon, but with REDUCE_LAZY; after that these arrays do not. The rest goes to the daemon: files, streams, jobs, resident
+ * data, data on devices; large arrays of states; requests with a deadline, a device or a `path` other than REDUCE_PATH_LOCAL;
+ * all of clients of another priority than NORMAL. The daemon's options `local` and `backend` may forbid it for large arrays.
+ * reduce_result.path says which way it was, reduce_is_local and reduce_explain say it in advance. A call needs 32 KiB of stack:
+ * if the loops need more than a thread has left, one that begins and ends with the call runs them. */
 typedef enum reduce_local {
     REDUCE_LOCAL_DEFAULT = 0, /* as $REDUCE_LOCAL says, `yes` or `no`; YES without it */
     REDUCE_LOCAL_NO = 1,      /* the daemon gets every request */
@@ -593,6 +593,20 @@ int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size
  * the daemon, once in a session. They may go another way later, by what requests took. Errors: the common ones; those of
  * reduce_run about the spec. */
 int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes);
+
+/* A way that a reduction could take: "process" is this one; "cpu", "gpu" and "shared" are what the daemon may do it with. */
+typedef struct reduce_way {
+    uint32_t size;
+    uint32_t taken;       /* 1: reduce_run or reduce_file would go this way now */
+    uint64_t expected_ns; /* by built-in rates, what the daemon measured, and what requests of this client took */
+    const char *name;
+    const char *why; /* it is not possible; NULL: it is */
+} reduce_way;
+
+/* Call each(arg, way) for the ways of `bytes` bytes of memory (fd -1) or of a file. A value other than 0 ends it and is
+ * returned. It connects if a daemon listens, and starts none. Errors: those of reduce_is_local. */
+int reduce_explain(reduce_client *c, const reduce_spec *spec, int fd, uint64_t bytes,
+                   int (*each)(void *arg, const reduce_way *way), void *arg);
 
 /* reduce_run on `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
  * elements in rows, columns or planes, but no mask, offsets or states. The descriptor must be open for reading. If it can be

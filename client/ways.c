@@ -2,6 +2,7 @@
 
 #include <math.h>
 
+#include "kernels/cpu/threads/here.h"
 #include "proto/types.h"
 
 /* GB/s, which are bytes a nanosecond. Of one core of a Xeon with AVX-512 (2026-11-28, 8 MiB, thread time), by kind of operation
@@ -10,6 +11,9 @@ enum { SCAN, MOMENTS, STATISTICS, PRODUCT, OPS };
 enum { FLOATS, HALVES, SMALL, INTEGERS, TYPES };
 static const double core_rate[OPS][TYPES] = {
     [SCAN] = {15, 15, 15, 15}, [MOMENTS] = {7, 4.5, 7, 4}, [STATISTICS] = {5, 2.5, 5, 3}, [PRODUCT] = {8, 5, 1.4, 6}};
+
+/* The same of products of floats that leave states, as tiles of large data in the daemon do. */
+static const double product_state_rate = 0.5;
 
 /* H200, 16 cores, 2026-11-27: all cores read an array of 64 MiB with 67 GB/s. On its way to the GPU it is copied into shared
  * memory, 10 GB/s a core and 24 with all, or read there over the bus, 48 GB/s. */
@@ -20,12 +24,15 @@ static const double call_ns = 3000, threads_ns = 60000, request_ns = 60000, dist
 
 static const double STAY = 1.2; /* times the other way's time */
 
+/* Of the cores, beside a GPU, and the least bytes of what they share (kernels/engine). */
+static const double CPU_SHARE = 0.2;
+enum { SHARED_BYTES = 512 << 10 };
+
 enum {
     FIRST_TRIAL = 8, /* requests until the other way is tried, then twice as many, ... */
     TRIALS = 5,
     LATER_TRIALS = FIRST_TRIAL << TRIALS, /* a trial that takes four times as long costs 1 % */
-    TRY_WITHIN = 4,                       /* times the time of the way that stays */
-    THREAD_BYTES = 2 << 20                /* as in kernels/cpu/threads/here.c */
+    TRY_WITHIN = 4                        /* times the time of the way that stays */
 };
 
 /* ---- kinds ---- */
@@ -69,27 +76,73 @@ static const struct rc_learned *known(const rc_ways *w, const rc_work *k) { retu
 
 /* ---- expected times ---- */
 
-static double here_ns(const rc_work *k)
+static double cores(const rc_work *k, double n)
 {
-    const double most = (double)(k->bytes / THREAD_BYTES), threads = fmax(1, fmin(k->threads, most));
-    const double rate = threads * core_rate[kind_of_op(k->op)][kind_of_type(k->dtype)];
-    return call_ns + (threads > 1 ? threads_ns : 0) + (double)k->bytes / fmin(rate, memory_rate);
+    return fmin(n * core_rate[kind_of_op(k->op)][kind_of_type(k->dtype)], memory_rate);
 }
 
-static double there_ns(const rc_work *k)
+/* All cores in the daemon. Bytes of a file are copied before they are read. */
+static double cores_there(const rc_work *k)
 {
-    if (k->distant)
-        return distant_ns + (double)k->bytes / network_rate;
-    return request_ns + (double)k->bytes / (k->shared ? bus_rate : fmin(k->threads * copy_rate_core, copy_rate));
+    const int op = kind_of_op(k->op), type = kind_of_type(k->dtype);
+    const bool states = op == PRODUCT && (type == FLOATS || type == HALVES) && k->bytes > RP_MAX_DATA;
+    const double rate = states ? product_state_rate : core_rate[op][type], read = 1 / (1 / rate + 1 / copy_rate_core);
+    return fmin(k->threads * (k->file ? read : rate), memory_rate);
 }
+
+static double here_ns(const rc_work *k)
+{
+    const double most = (double)(k->bytes / RK_THREAD_BYTES), threads = fmax(1, fmin(k->threads, most));
+    return call_ns + (threads > 1 ? threads_ns : 0) + (double)k->bytes / cores(k, threads);
+}
+
+/* GB/s at which an engine of the daemon reads memory of the host. */
+static double rate_by(const rc_work *k, rc_by by)
+{
+    const double gpu = k->device_rate > 0 ? k->device_rate : bus_rate, cpu = CPU_SHARE * cores_there(k);
+    switch (by) {
+    case RC_BY_CPU:
+        return k->cpu ? cores_there(k) : 0;
+    case RC_BY_GPU:
+        return k->cpu ? 0 : gpu;
+    case RC_BY_BOTH:
+        return k->cpu || k->bytes < SHARED_BYTES ? 0 : gpu + (k->cpu_rate > 0 ? k->cpu_rate : cpu);
+    case RC_ENGINES:
+        break;
+    }
+    return 0;
+}
+
+/* GB/s at which the data get to an engine. */
+static double carried(const rc_work *k, rc_by by)
+{
+    const double copies = k->threads * copy_rate_core;
+    if (k->distant)
+        return network_rate;
+    if (k->shared || (k->file && by == RC_BY_CPU))
+        return HUGE_VAL;
+    return k->file ? copies : fmin(copies, copy_rate);
+}
+
+/* What is copied is read meanwhile. */
+static double by_ns(const rc_work *k, rc_by by)
+{
+    return (k->distant ? distant_ns : request_ns) + (double)k->bytes / fmin(carried(k, by), rate_by(k, by));
+}
+
+static double there_ns(const rc_work *k) { return fmin(fmin(by_ns(k, RC_BY_CPU), by_ns(k, RC_BY_GPU)), by_ns(k, RC_BY_BOTH)); }
 
 static double built_in(const rc_work *k, rc_way way) { return way == RC_HERE ? here_ns(k) : there_ns(k); }
 
-double rc_ways_expected(const rc_ways *w, const rc_work *k, rc_way way)
+static double corrected(const rc_ways *w, const rc_work *k, rc_way way, double ns)
 {
     const float ratio = known(w, k)->ratio[way];
-    return built_in(k, way) * (ratio > 0 ? (double)ratio : 1);
+    return ns * (ratio > 0 ? (double)ratio : 1);
 }
+
+double rc_ways_expected(const rc_ways *w, const rc_work *k, rc_way way) { return corrected(w, k, way, built_in(k, way)); }
+
+double rc_ways_expected_by(const rc_ways *w, const rc_work *k, rc_by by) { return corrected(w, k, RC_THERE, by_ns(k, by)); }
 
 /* ---- the choice ---- */
 

@@ -1,4 +1,5 @@
-/* Which way a reduction of this process's memory takes: here, or through the daemon. The way with the least expected time.
+/* Which way a reduction takes: in this process, or through the daemon, and there by the CPU, a GPU, or both. The way with the
+ * least expected time.
  *
  * The built-in rates are a start. What requests of the same kind and size really took corrects them, each way for itself. A way
  * stays unless the other one takes 20 % less. That one is tried again now and then, if it may be worth it. */
@@ -16,10 +17,16 @@ enum { RC_WORK_KINDS = 16, RC_WORK_SIZES = 4 };
 typedef struct rc_work {
     uint8_t op, dtype; /* rp_op, rp_dtype */
     uint64_t bytes;
-    int threads;  /* that may reduce it here */
-    bool shared;  /* it lies in memory that the daemon has mapped, and is not copied */
-    bool distant; /* the daemon is on another machine */
+    int threads;                  /* that may reduce it here */
+    bool shared;                  /* it lies in memory that the daemon has mapped, and is not copied */
+    bool file;                    /* it lies in a file, which the daemon reads */
+    bool distant;                 /* the daemon is on another machine */
+    bool cpu;                     /* the daemon has no GPU, or none so far */
+    double device_rate, cpu_rate; /* GB/s that the daemon measured of its GPUs, and of its CPU beside them; 0: not so far */
 } rc_work;
+
+/* What the daemon may do it with. Both: the CPU takes its share of what a GPU would have to wait for. */
+typedef enum { RC_BY_CPU, RC_BY_GPU, RC_BY_BOTH, RC_ENGINES } rc_by;
 
 /* What was learned; all 0 at first. The caller locks it. */
 typedef struct rc_ways {
@@ -33,6 +40,9 @@ typedef struct rc_ways {
 
 /* ns that a way is expected to take. */
 double rc_ways_expected(const rc_ways *w, const rc_work *work, rc_way way);
+
+/* The same of the daemon by one engine. Infinity: it does not have it. */
+double rc_ways_expected_by(const rc_ways *w, const rc_work *work, rc_by by);
 
 rc_way rc_ways_choose(const rc_ways *w, const rc_work *work);
 

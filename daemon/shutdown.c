@@ -49,10 +49,20 @@ static void shutdown_poll(uv_timer_t *t)
         uv_timer_start(t, shutdown_flushed, rd_transport_holds_back(s->transport) ? FLUSH_MS : 0, 0);
 }
 
+static void keep_rates(rd_server *s)
+{
+    rk_stats k;
+    rk_get_stats(s->requests.engine, &k);
+    if (!rd_lock_keep_rates(s->locks[0], (rd_kept_rates){k.device_rate, k.cpu_rate}))
+        rd_log(RD_LOG_WARN, "the rates of the engine cannot be kept beside the socket");
+}
+
 void rd_leave(rd_server *s, int exit_code)
 {
     if (s->phase == RD_LEAVING)
         return;
+    if (s->locked && s->requests.engine)
+        keep_rates(s);
     s->phase = RD_LEAVING;
     s->exit_code = exit_code;
     s->leave_by_ns = rd_after_ms(LEAVE_LIMIT_MS);

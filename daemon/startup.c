@@ -43,6 +43,7 @@ static rk_options engine_options(rd_server *s)
     const bool hybrid = s->config.backend == RD_BACKEND_HYBRID;
     if (hybrid)
         rd_log(RD_LOG_INFO, "backend = hybrid: auto, which uses both");
+    const rd_kept_rates before = s->locked ? rd_lock_rates(s->locks[0]) : (rd_kept_rates){0, 0};
     return (rk_options){.backend = hybrid ? 0 : (int)s->config.backend,
                         .devices = s->config.devices,
                         .threads = (int)s->config.threads,
@@ -51,6 +52,8 @@ static rk_options engine_options(rd_server *s)
                         .slots = (int)s->config.slots,
                         .device_bytes = s->config.max_device_memory << 20,
                         .resident_bytes = s->config.resident << 20,
+                        .device_rate = (double)before.device * 1e-9,
+                        .cpu_rate = (double)before.cpu * 1e-9,
                         .wake = rd_waker_ring,
                         .wake_arg = &s->waker,
                         .log = startup_engine_log};

@@ -51,8 +51,8 @@ enum {
 };
 
 typedef struct rk_options {
-    int backend;             /* an rp_backend; or 0 = auto: CUDA if compiled in and a device answers, and the CPU, which takes its
-                                share of large data of the host by measured rates; else the CPU */
+    int backend;             /* an rp_backend; or 0 = auto: CUDA if compiled in and a device answers, with the CPU, which takes
+                                its share of large data of the host by measured rates; else the CPU */
     bool early;              /* where rk_may_be_early: the CPU computes at once, and the devices join (rk_join) */
     const char *devices;     /* CUDA: "all", or numbers and UUIDs, separated by commas; the start of a UUID is enough. CPU: how
                                 many, for tests. NULL or "": all; one of the CPU. Valid as long as rk_open takes */
@@ -69,6 +69,8 @@ typedef struct rk_options {
                                 memory. With less memory there are fewer slots. 0 = no limit */
     uint64_t resident_bytes; /* the most that rk_memory_new gives in total. 0 = half of the devices', or the machine's,
                                 memory */
+    double device_rate;      /* bytes a nanosecond that the devices together had before; 0: not known */
+    double cpu_rate;         /* the same of the CPU beside them */
     struct rk_busy *busy;    /* set by rk_open: the engine's own */
     void (*wake)(void *arg); /* called after a task became pollable; calls may coalesce */
     void *wake_arg;
@@ -281,8 +283,9 @@ typedef struct rk_stats {
     uint64_t slots, slots_busy;
     uint64_t tasks, small_tasks, device_tasks; /* finished so far: all, in the submitter's thread, on the device */
     uint64_t busy_ns;                          /* device or worker time, summed */
-    uint64_t active_ns; /* time with at least one task: at the device or the workers; of the engine, also in
+    uint64_t active_ns;             /* time with at least one task: at the device or the workers; of the engine, also in
                            other threads (rk_work_begin) */
+    uint64_t device_rate, cpu_rate; /* bytes a second while at work, of the devices together and of the CPU; 0: not known */
     uint64_t batches, batched_tasks, largest_batch;
     uint64_t batch_sizes[RK_BATCH_SIZES]; /* batches of 1, 2 or 3, 4 to 7, ... tasks */
 } rk_stats;

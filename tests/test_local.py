@@ -1,6 +1,7 @@
 """What libreduce reduces in its own process: the answers, errors included, are the daemon's to the bit; and which requests those are."""
 import concurrent.futures
 import ctypes as C
+import json
 import os
 import shutil
 import subprocess
@@ -318,6 +319,47 @@ def test_python_starts_no_daemon_for_arrays_of_the_process(tmp_path):
     env.pop("REDUCED_URL", None)
     run = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}" + NO_DAEMON], env=env, text=True, capture_output=True, timeout=60)
     assert (run.returncode, run.stdout) == (0, "START\n"), run.stderr
+
+
+# ---- explained ----
+def test_explain_names_the_ways(start, scratch, ctl):
+    """With a daemon and without: which are possible, how long they are expected to take, and which is taken."""
+    np.save(scratch / "x.npy", np.zeros(1 << 21))
+
+    def ways(url, *args):
+        done = ctl("explain", *args, "--json", scratch / "x.npy", url=url, env={"REDUCE_LOCAL": "yes"})
+        assert done.returncode == 0, done.stderr
+        return {w["way"]: w for w in map(json.loads, done.stdout.splitlines())}
+
+    nobody = ways(f"ipc://{scratch}/nobody", "sum")
+    assert [w["taken"] for w in nobody.values()] == [False] * 4 and nobody["cpu"]["why"] == "no daemon listens"
+    found = ways(start(backend="cpu").url, "var", "--axis", "0")
+    assert list(found) == ["process", "cpu", "gpu", "shared"]
+    assert [w["taken"] for w in found.values()] == [False, True, False, False] and found["gpu"]["why"] == "the daemon has no GPU"
+    assert 1e5 < found["cpu"]["expected_ns"] < 1e8 and "memory" in found["process"]["why"]
+
+
+def test_results_say_what_was_expected(start, scratch, ctl):
+    np.save(scratch / "x.npy", np.zeros(1 << 21))
+    daemon = start(backend="cpu")
+    line = json.loads(ctl("sum", "--json", scratch / "x.npy", url=daemon.url).stdout)
+    assert line["way"] == "cpu" and line["expected_ns"] > 1e5 and line["wall_ns"] > 0
+    assert b"the way: cpu, expected to take" in ctl("max", "-v", scratch / "x.npy", url=daemon.url).stderr
+    assert "way" not in json.loads(ctl("sum", "--json", "--text", "-", url=daemon.url, stdin=b"1 2").stdout)
+
+
+def test_rates_of_the_engine_are_shown_and_kept(start, scratch):
+    """Of a daemon that is started again at the same place."""
+    data = np.ones(1 << 19).tobytes()
+    daemon = start(backend="cpu")
+    with daemon.connect() as c:
+        for _ in range(20):
+            c.reduce("sum", "f64", data)
+        rate = c.query(2)["rate.cpu"]
+        assert rate > 1e8 and c.query(1)["rate.device"] == 0
+    daemon.stop()
+    with start(backend="cpu").connect() as c:
+        assert rate / 2 < c.query(1)["rate.cpu"] < rate * 2
 
 
 # ---- Python ----

@@ -82,6 +82,7 @@ typedef struct ctl_options {
     bool progress;     /* also if standard error is not a terminal */
     bool swapped;      /* --dtype says that raw elements are big-endian */
     bool json_strings; /* integers beyond 2^53 as strings */
+    bool explain;      /* how long the ways would take, instead of the value */
     bool text, total, merge, verbose, no_autostart, once, replace, spread, requests;
     bool no_unpack, no_scale, verify;
     ctl_dialect dialect;
@@ -460,11 +461,18 @@ int ctl_threads(int most);
 void ctl_json_value(const ctl_options *o, const char *text);
 
 /* What results or an error refer to. */
+/* What was expected of the way that was taken. */
+typedef struct ctl_expected {
+    const char *way; /* as of reduce_way; NULL: there was no choice */
+    uint64_t ns;
+} ctl_expected;
+
 typedef struct ctl_where {
     const char *name;        /* of the input */
     const char *unit;        /* as in ctl_shape */
     uint64_t first;          /* number of the first result */
     const uint64_t *offsets; /* of its segment and those after it, or NULL: all have equally many elements */
+    ctl_expected expected;
 } ctl_where;
 
 /* A receiver of the values of results. */
@@ -483,7 +491,7 @@ bool ctl_print_exact(const ctl_options *o, const ctl_where *w);
 /* A value that was found here, of `count` numbers. */
 void ctl_print_text(const ctl_options *o, const ctl_where *w, const char *value, const char *type, uint64_t count);
 /* The details of -v. */
-void ctl_print_details(const ctl_input *in, const reduce_result *r);
+void ctl_print_details(const ctl_input *in, const reduce_result *r, const ctl_expected *e);
 /* Print an error: of this thread's last libreduce call, whose results began with w->first, or (err, why) if `why` is not NULL.
  * Returns the exit code. */
 int ctl_print_error(const ctl_options *o, const ctl_where *w, int err, const char *why);
@@ -501,7 +509,15 @@ typedef struct ctl_work {
     uint64_t initial; /* what spec.initial points to */
     bool mistaken;    /* the guessed type of a text was wrong: nothing is printed */
     ctl_progress progress;
+    ctl_expected expected;
 } ctl_work;
+
+/* ---- explain.c ---- */
+
+/* Print the ways that the input could take, instead of reducing it. Returns an exit code. */
+int ctl_explain(ctl_work *w);
+/* Set w->expected, if it is to be printed. */
+void ctl_expect(ctl_work *w);
 
 /* ---- own_mask.c ---- */
 

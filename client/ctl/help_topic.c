@@ -79,6 +79,9 @@ static bool command_help(FILE *out, const char *word)
          "help\n  resident'.\n\n  reducectl put temps data.npy && reducectl stats @temps\n"},
         {"ls", "reducectl ls [--json]\n\n  Your resident arrays.\n"},
         {"drop", "reducectl drop NAME...\n\n  Give the memory of resident arrays back.\n"},
+        {"explain", "reducectl explain OP [OPTION]... FILE...\n\n  The ways that the reduction could take, how long each is "
+                    "expected to take, "
+                    "and\n  which is taken. It reduces nothing and starts no daemon.\n"},
         {"help", "reducectl help [OP|COMMAND|TOPIC|OPTION]\n\n  The first screen, or about one word.\n"}};
     for (size_t i = 0; i < sizeof about / sizeof *about; i++)
         if (!strcmp(word, about[i][0])) {

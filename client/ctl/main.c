@@ -59,7 +59,7 @@ static int run(reduce_client *c, ctl_options *o)
 /* A question about the daemon, or about what it keeps, does not need a new one. */
 static bool may_start_daemon(const ctl_options *o)
 {
-    return !o->no_autostart && (o->command == CTL_REDUCE || o->command == CTL_PUT);
+    return !o->no_autostart && !o->explain && (o->command == CTL_REDUCE || o->command == CTL_PUT);
 }
 
 static int no_daemon(const ctl_options *o)
@@ -75,7 +75,7 @@ static int talk(ctl_options *o)
     reduce_client *c;
     reduce_open_opts opts = REDUCE_OPEN_OPTS_INIT;
     opts.name = "reducectl";
-    opts.flags = o->wait_ms ? REDUCE_WAIT : may_start_daemon(o) ? REDUCE_AUTOSTART : 0;
+    opts.flags = o->explain ? REDUCE_LAZY : o->wait_ms ? REDUCE_WAIT : may_start_daemon(o) ? REDUCE_AUTOSTART : 0;
     opts.tls_ca = o->tls_ca;
     opts.tls_cert = o->tls_cert;
     opts.tls_key = o->tls_key;
@@ -93,7 +93,7 @@ static int talk(ctl_options *o)
         fprintf(stderr, "reducectl: %s\n", reduce_errmsg());
         return CTL_NO_DAEMON;
     }
-    if (o->verbose)
+    if (o->verbose && !o->explain)
         print_daemon(c);
     if (o->command == CTL_REDUCE || o->watch)
         ctl_take_interrupts();

@@ -623,8 +623,18 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
         snprintf(why, CTL_WHY, "no operation given");
         return false;
     }
+    o->explain = !strcmp(argv[optind], "explain");
+    optind += o->explain;
+    if (optind == argc) {
+        snprintf(why, CTL_WHY, "explain is for an operation, as in: reducectl explain sum data.npy");
+        return false;
+    }
     if (!take_command(o, argv[optind++], why))
         return false;
+    if (o->explain && o->command != CTL_REDUCE) {
+        snprintf(why, CTL_WHY, "explain is for operations");
+        return false;
+    }
     o->files = argv + optind;
     o->n_files = argc - optind;
     if (o->command == CTL_HELP)

@@ -55,6 +55,8 @@ static void print_json(const ctl_options *o, const ctl_where *w, const reduce_re
            reduce_dtype_name(r->dtype), elements_of(w, r, i), reduce_backend_name(r->backend), reduce_path_name(r->path));
     printf(",\"queue_ns\":%" PRIu64 ",\"copy_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64 ",\"wall_ns\":%" PRIu64, r->queue_ns,
            r->copy_ns, r->compute_ns, r->wall_ns);
+    if (w->expected.way)
+        printf(",\"way\":\"%s\",\"expected_ns\":%" PRIu64, w->expected.way, w->expected.ns);
     printf(",\"batch\":%" PRIu64 "}\n", r->batch);
 }
 
@@ -158,7 +160,7 @@ static void put_subject(const char *name)
     fputs(": ", stderr);
 }
 
-void ctl_print_details(const ctl_input *in, const reduce_result *r)
+void ctl_print_details(const ctl_input *in, const reduce_result *r, const ctl_expected *e)
 {
     double ms = 1e-6, seconds = (double)r->wall_ns * 1e-9;
     double bytes = (double)r->count * (double)reduce_dtype_size(in->dtype);
@@ -171,6 +173,10 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r)
     fprintf(stderr, "%s via %s, %.3f ms (queue %.3f, copy %.3f, compute %.3f), %.2f GB/s\n", reduce_backend_name(r->backend),
             reduce_path_name(r->path), (double)r->wall_ns * ms, (double)r->queue_ns * ms, (double)r->copy_ns * ms,
             (double)r->compute_ns * ms, seconds > 0 ? bytes / seconds * 1e-9 : 0);
+    if (e->way) {
+        put_subject(in->name);
+        fprintf(stderr, "the way: %s, expected to take %.3f ms\n", e->way, (double)e->ns * ms);
+    }
     if (!r->batch)
         return;
     put_subject(in->name);

@@ -10,7 +10,8 @@
 
 enum { MAX_WORD = 24, MAX_WORDS = 64 };
 
-const char *const ctl_commands[] = {"ping", "info", "status", "metrics", "top", "put", "ls", "drop", "ladder", "help", NULL};
+const char *const ctl_commands[] = {"ping", "info", "status", "metrics", "top",     "put",
+                                    "ls",   "drop", "ladder", "help",    "explain", NULL};
 
 static int least(int a, int b) { return a < b ? a : b; }
 

@@ -48,8 +48,8 @@ const rd_option rd_options[RD_OPTIONS] = {
     {"trace-size", RD_OPTION_NUMBER, FIELD(trace_size), 1, 65536, 256, NULL, false,
      "maximum size of the trace in MiB; tracing stops there"},
     {"backend", RD_OPTION_CHOICE, FIELD(backend), 0, 3, 0, "auto|cpu|cuda|hybrid", false,
-     "engine; auto uses CUDA if a device answers, and the CPU beside it for large data of the host, by measured rates; else the "
-     "CPU. cuda and cpu keep the other one free. hybrid is auto. Results have the same bits"},
+     "engine; auto uses CUDA if a device answers, and the CPU beside it for large data of the host, by measured rates; else "
+     "the CPU. cuda and cpu keep the other one free. hybrid is auto. Results have the same bits"},
     {"devices", RD_OPTION_DEVICES, FIELD(devices), 0, RD_MAX_FILE - 1, 0, NULL, false,
      "CUDA devices: `all` (the default), or their numbers and UUIDs, separated by commas: 0,1 or GPU-2c7b8d4e,GPU-51c09af3. "
      "The start of a UUID is enough. A device that cannot be opened is left out. Of the CPU: how many engines, for tests"},
@@ -59,8 +59,8 @@ const rd_option rd_options[RD_OPTIONS] = {
     {"small-bytes", RD_OPTION_NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, 65536, NULL, false,
      "requests up to this many bytes are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
     {"batch-bytes", RD_OPTION_NUMBER, FIELD(batch_bytes), 0, RK_MAX_BATCH_BYTES, RK_MAX_BATCH_BYTES, NULL, false,
-     "requests above small-bytes and up to this many bytes share a launch if they arrive while the device is busy; 0 = "
-     "never"},
+     "requests above small-bytes and up to this many bytes share a launch if they arrive while the device is busy: none as "
+     "long as small-bytes is larger, because the CPU takes less time than a launch; 0 = never"},
     {"slots", RD_OPTION_NUMBER, FIELD(slots), 1, 64, 8, NULL, false, "CUDA staging slots, each with its own stream and memory"},
     {"max-device-memory", RD_OPTION_NUMBER, FIELD(max_device_memory), 0, 1 << 24, 0, NULL, false,
      "maximum MiB of each CUDA device's memory for slots and resident data together, so that other programs have memory too; "

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -12,6 +13,35 @@ static rd_lock_result fail(char *why, size_t cap, const char *path, const char *
 {
     snprintf(why, cap, "%s: %s", path, problem);
     return RD_LOCK_FAILED;
+}
+
+/* The file has a line of LINE bytes for each number. */
+enum { LINE = 21, PID_AT = 0, DEVICE_AT = LINE, CPU_AT = 2 * LINE };
+
+static bool write_line(int fd, off_t at, uint64_t number)
+{
+    char line[LINE + 1];
+    snprintf(line, sizeof line, "%-20llu\n", (unsigned long long)number);
+    return pwrite(fd, line, LINE, at) == LINE;
+}
+
+/* 1 MB/s to 10 TB/s: other numbers are no rates. */
+static uint64_t read_rate(int fd, off_t at)
+{
+    char line[LINE + 1] = "";
+    if (pread(fd, line, LINE, at) != LINE)
+        return 0;
+    const size_t digits = strspn(line, "0123456789");
+    const unsigned long long rate = digits >= 7 && digits <= 14 ? strtoull(line, NULL, 10) : 0;
+    return rate >= 1000000 && rate <= 10000000000000 && strspn(line + digits, " \n") == LINE - digits ? rate : 0;
+}
+
+rd_kept_rates rd_lock_rates(int fd) { return (rd_kept_rates){read_rate(fd, DEVICE_AT), read_rate(fd, CPU_AT)}; }
+
+/* Without room on the disk the next daemon begins anew. */
+bool rd_lock_keep_rates(int fd, rd_kept_rates rates)
+{
+    return (!rates.device || write_line(fd, DEVICE_AT, rates.device)) && (!rates.cpu || write_line(fd, CPU_AT, rates.cpu));
 }
 
 static rd_lock_result held(int fd, const char *path, char *why, size_t cap)
@@ -117,7 +147,7 @@ rd_lock_result rd_lock_passed(const char *path, int *fd, char *why, size_t cap)
     rd_lock_result result = RD_LOCK_OK;
     if (flock(*fd, LOCK_EX | LOCK_NB) != 0)
         result = errno == EWOULDBLOCK ? held(*fd, path, why, cap) : fail(why, cap, name, strerror(errno));
-    else if (ftruncate(*fd, 0) != 0 || dprintf(*fd, "%ld\n", (long)getpid()) < 0)
+    else if (!write_line(*fd, PID_AT, (uint64_t)getpid()))
         result = fail(why, cap, name, strerror(errno));
     if (result != RD_LOCK_OK) {
         close(*fd);

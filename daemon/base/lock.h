@@ -22,6 +22,17 @@ rd_lock_result rd_lock_passed(const char *path, int *fd, char *why, size_t cap);
  * one does, or `why` has another reason. */
 bool rd_lock_keep(const char *path, int *fd, char *why, size_t cap);
 
+/* What the daemon that had the lock before kept in its file: the rates of its engine, in bytes a second. Both are 0 if it kept
+ * none, or what is there is not two such numbers. */
+typedef struct rd_kept_rates {
+    uint64_t device, cpu;
+} rd_kept_rates;
+
+rd_kept_rates rd_lock_rates(int fd);
+
+/* Keep them for the next one; 0: what is there stays. False: the file cannot be written. */
+bool rd_lock_keep_rates(int fd, rd_kept_rates rates);
+
 bool rd_is_missing(const char *path);
 
 /* Which file lies at a path, so that a daemon that leaves removes its own socket alone. */

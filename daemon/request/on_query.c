@@ -128,6 +128,8 @@ static void measure_engine(const rk_stats *k, rd_gauges *g)
     g->engine_devices = k->devices;
     g->engine_devices_lost = k->devices_lost;
     g->engine_devices_opening = k->opening;
+    g->device_rate = k->device_rate;
+    g->cpu_rate = k->cpu_rate;
     g->slots = k->slots;
     g->slots_busy = k->slots_busy;
     g->tasks = k->tasks;
@@ -208,6 +210,8 @@ static void put_info(rd_requests *q, const rd_measures *m, rp_writer *w)
     rd_put_u64(w, "limits.small_bytes", q->config->small_bytes);
     rd_put_u64(w, "limits.batch_bytes", q->config->batch_bytes);
     rd_put_u64(w, "devices_opening", m->engine.opening);
+    rd_put_u64(w, "rate.device", m->engine.device_rate);
+    rd_put_u64(w, "rate.cpu", m->engine.cpu_rate);
     for (unsigned i = 0; i < m->gpus; i++) {
         char group[16];
         snprintf(group, sizeof group, "gpu.%u", i);

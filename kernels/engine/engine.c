@@ -285,6 +285,8 @@ static void add_stats(rk_stats *s, const rk_stats *d)
     add_work(s, d);
     s->devices += d->devices;
     s->devices_lost += d->devices_lost;
+    s->device_rate += d->device_rate;
+    s->cpu_rate += d->cpu_rate;
     s->threads += d->threads;
     s->device_bytes += d->device_bytes;
     s->pinned_bytes += d->pinned_bytes;
@@ -304,6 +306,7 @@ static void add_helper(rk_stats *s, rk_device *helper)
     rk_stats h;
     rk_device_stats(helper, &h);
     s->threads += h.threads;
+    s->cpu_rate = h.cpu_rate;
     s->tasks += h.tasks;
     s->busy_ns += h.busy_ns;
     snprintf(s->simd, sizeof s->simd, "%s", h.simd);

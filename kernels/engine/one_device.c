@@ -41,6 +41,7 @@ static void fini(rk_device *d)
 rp_err rk_device_open(rk_device *d, unsigned devices, char *why, size_t why_cap)
 {
     rk_inflight_init(&d->tasks, &d->o);
+    d->tasks.rate = d->backend == RP_BACKEND_CUDA ? d->o.device_rate / devices : d->o.cpu_rate;
     pthread_mutex_init(&d->lock, NULL);
     rp_err err = d->ops->open(&d->tasks, &d->o, d->info.ordinal, &d->impl, why, why_cap);
     if (!err && (err = open_batcher(d, devices, why, why_cap))) {
@@ -263,6 +264,7 @@ void rk_device_stats(rk_device *d, rk_stats *s)
     s->ordinal = d->info.ordinal;
     snprintf(s->uuid, sizeof s->uuid, "%s", d->info.name);
     rk_inflight_stats(&d->tasks, s);
+    *(d->backend == RP_BACKEND_CUDA ? &s->device_rate : &s->cpu_rate) = (uint64_t)(rk_inflight_rate(&d->tasks) * 1e9);
     pthread_mutex_lock(&d->lock);
     s->resident_bytes = d->resident_bytes;
     s->resident_cap = d->resident_cap;

@@ -1,53 +1,157 @@
-"""Processes that share a machine: each reduces an array of its own memory with Python, again and again, the way that is expected to be the
-fastest, every time by the daemon, and with NumPy. The rate of all of them together."""
+"""Processes that share a machine: each reduces an array again and again, by default, by every way that it can be forced to, with NumPy and
+with PyTorch in a context of its own. The rate of all of them together. At the end: how often the default is near the best forced way.
 
-import itertools
+Ways: the process itself; a daemon's CPU; its GPU; both, which share large data. At most 60 cells, three rounds in turn, some 4 minutes."""
+
+import contextlib
 import os
+import statistics
 import subprocess
 import sys
+import tempfile
 
 from common import BUILD, ROOT, daemon
-from figures import OURS, Skip, summary
+from figures import OURS, Skip, gpu, summary
 
-PROCESSES, SIZES, OPS = (1, 4, 16), (16 << 10, 64 << 20), ("sum", "var")
-ROUNDS, SECONDS = 3, 1.0
+ROUNDS, SHORT, LONG = 3, 0.1, 0.25  # seconds: up to 1 MiB, above
+KIB, MIB = 1 << 10, 1 << 20
+NEAR, NEVER = 1.1, 1.3
+CELLS = [(op, size, "malloc", n) for op, sizes in (("sum", (16, 16 * KIB, MIB, 64 * MIB)), ("var", (16 * KIB, 64 * MIB)), ("stats", (16 * KIB, 64 * MIB)),
+                                                   ("prod", (16 * KIB, 64 * MIB))) for size in sizes for n in (1, 4, 16)]
+CELLS += [(op, 1 << 30, "malloc", 1) for op in ("sum", "prod")]
+CELLS += [(op, 64 * MIB, "alloc", n) for op in ("sum", "var", "prod") for n in (1, 4, 16)]
+CELLS += [(op, 64 * MIB, "file", n) for op in ("sum", "var", "prod") for n in (1, 4, 16)]
+CELLS += [("sum", size, "tensor", n) for size in (MIB, 64 * MIB) for n in (1, 4)]
 WORKER = """
-import sys, time
+import ctypes, os, sys, time
 import numpy as np
-who, op, size, seconds = sys.argv[1:]
-a = np.random.default_rng(1).standard_normal(int(size) // 4, dtype="f4")
-if who == "numpy":
-    call = getattr(a, op)
-    run = lambda: call(dtype="f8")
-else:
+who, url, folder = sys.argv[1:]
+if who != "numpy" and who != "torch":
     import reduced
-    call = getattr(reduced, op)
-    run = lambda: call(a)
-for _ in range(3):
-    run()
-print("ready", flush=True)
+    client = reduced.Client(url, autostart=False)
+if who == "torch" or os.environ.get("TENSORS"):
+    import torch
+
+def values(op, size):
+    x = np.random.default_rng(1).standard_normal(min(size, 1 << 20) // 4, dtype="f4")
+    return np.tile(1 + x / 1024 if op == "prod" else x, max(1, size >> 20))
+
+def allocated(a):
+    memory = ctypes.c_void_p()
+    client.call("reduce_alloc", a.nbytes, ctypes.byref(memory))
+    found = np.frombuffer((ctypes.c_char * a.nbytes).from_address(memory.value), a.dtype)
+    found[:] = a
+    return found, memory
+
+def call_of(op, size, place):
+    path = f"{folder}/{op}-{size}.npy"
+    a = values(op, size)
+    if who == "numpy":
+        f = {"stats": lambda a: (a.min(), a.argmin(), a.max(), a.argmax(), a.mean(), a.var())}.get(op) or (lambda a: getattr(a, op)(dtype="f8"))
+        return (lambda: f(np.load(path))) if place == "file" else lambda: f(a)
+    if who == "torch":
+        f = {"stats": lambda t: [x.item() for x in (t.min(), t.argmin(), t.max(), t.argmax(), t.mean(), t.var())]}.get(op) or (lambda t: getattr(t, op)().item())
+        t = torch.from_numpy(a)
+        if place == "tensor":
+            t = t.cuda()
+            return lambda: f(t)
+        return lambda: f(t.cuda())
+    if place == "alloc":
+        a, memory = allocated(a)
+        call_of.kept.append(memory)
+    elif place == "file":
+        a = reduced.file(path)
+    elif place == "tensor":
+        a = torch.from_numpy(a).cuda()
+    return lambda: getattr(reduced, op)(a, client=client)
+call_of.kept = []
+
+call = None
 for line in sys.stdin:
-    n, begin = 0, time.monotonic()
-    while (now := time.monotonic()) < begin + float(seconds):
-        run()
-        n += 1
-    print(n / (now - begin), flush=True)
+    words = line.split()
+    if words[0] == "case":
+        call = None
+        for memory in call_of.kept:
+            reduced._lib.lib().reduce_free(client._handle, memory)
+        call_of.kept.clear()
+        call = call_of(words[1], int(words[2]), words[3])
+        for _ in range(12 if int(words[2]) < 1 << 27 else 3):
+            call()
+        print("ready", flush=True)
+    else:
+        n, begin = 0, time.monotonic()
+        while (now := time.monotonic()) < begin + float(words[1]):
+            call()
+            n += 1
+        print(n / (now - begin), flush=True)
 """
 
 
-def workers(url, who, op, size, n):
-    env = dict(os.environ, PYTHONPATH=str(ROOT / "client/python"), REDUCED_LIBRARY=str(BUILD / "lib/libreduce.so.0"), REDUCED_URL=url,
-               REDUCE_LOCAL="no" if who == "daemon" else "yes")
-    return [subprocess.Popen([sys.executable, "-c", WORKER, who, op, str(size), str(SECONDS)], env=env, text=True,
-                             stdin=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(n)]
+def has_torch():
+    try:
+        import torch
+        return torch.cuda.is_available()
+    except ImportError:
+        return False
 
 
-def rates(started):
-    """Of all of them in one round, in 1/s."""
-    for w in started:
-        w.stdin.write("go\n")
-        w.stdin.flush()
-    return sum(float(w.stdout.readline()) for w in started)
+class Workers:
+    """As many processes of one way as a cell may need; they wait until they are asked."""
+
+    def __init__(self, who, url, local, folder, tensors):
+        env = dict(os.environ, PYTHONPATH=str(ROOT / "client/python"), REDUCED_LIBRARY=str(BUILD / "lib/libreduce.so.0"), REDUCE_LOCAL=local)
+        if tensors:
+            env["TENSORS"] = "1"
+        most = max(n for *_, n in CELLS)
+        self.all = [subprocess.Popen([sys.executable, "-c", WORKER, who, url, folder], env=env, text=True, stdin=subprocess.PIPE,
+                                     stdout=subprocess.PIPE) for _ in range(most)]
+
+    def ask(self, n, line):
+        for w in self.all[:n]:
+            w.stdin.write(line + "\n")
+            w.stdin.flush()
+        return [w.stdout.readline().strip() for w in self.all[:n]]
+
+    def prepare(self, op, size, place, n):
+        if set(self.ask(n, f"case {op} {size} {place}")) != {"ready"}:
+            raise SystemExit(f"a worker ended: {op} of {size} bytes, {place}")
+
+    def rate(self, n, seconds):
+        """Of all of them, in 1/s."""
+        return sum(map(float, self.ask(n, f"go {seconds}")))
+
+    def end(self):
+        for w in self.all:
+            w.stdin.close()
+        for w in self.all:
+            w.wait()
+
+
+def makes(who, place):
+    """Can it do data there?"""
+    if place == "tensor":
+        return who in (OURS, "torch")
+    return not (who == "torch" and place == "file") and not (who == "numpy" and place == "alloc") and not (who == "process" and place == "file")
+
+
+def name_of(op, size, place, n):
+    text = f"{size >> 20} MiB" if size >= MIB else f"{size >> 10} KiB" if size >= KIB else f"{size} B"
+    return f"{op} of {text}, {place}, {n} processes"
+
+
+def verdict(ratios):
+    """How far the default was from the best forced way, as the ratio of the rates."""
+    near = sum(r <= NEAR for r in ratios.values())
+    worst = sorted(ratios, key=ratios.get)[-5:]
+    print(f"the default is within {NEAR} of the best forced way in {near} of {len(ratios)} cells, above {NEVER} in {sum(r > NEVER for r in ratios.values())}; the furthest: "
+          + "; ".join(f"{c}: {ratios[c]:.2f}" for c in reversed(worst)), flush=True)
+
+
+def files(folder):
+    import numpy as np
+    x = np.random.default_rng(1).standard_normal(MIB // 4, dtype="f4")
+    for op, size in {(op, size) for op, size, place, _ in CELLS if place == "file"}:
+        np.save(f"{folder}/{op}-{size}.npy", np.tile(1 + x / 1024 if op == "prod" else x, size >> 20))
 
 
 def measure(flags, skip):
@@ -55,18 +159,32 @@ def measure(flags, skip):
         import numpy  # noqa: F401
     except ImportError as err:
         raise Skip(str(err)) from err
-    with daemon(*flags) as (url, *_):
-        for op, size, n in itertools.product(OPS, SIZES, PROCESSES):
-            ways = {who: workers(url, who, op, size, n) for who in (OURS, "daemon", "numpy")}
-            try:
-                for w in itertools.chain(*ways.values()):
-                    w.stdout.readline()
-                found = {who: [] for who in ways}
-                for _ in range(ROUNDS):
-                    for who, started in ways.items():
-                        found[who].append(rates(started))
-                yield [summary("share", f"{op} of {size >> 10} KiB, {n} processes", who, "1/s", x) for who, x in found.items()]
-            finally:
-                for w in itertools.chain(*ways.values()):
-                    w.stdin.close()
-                    w.wait()
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rb"))
+        files(folder)
+        auto, cpu = (stack.enter_context(daemon("--backend", b, *flags))[0] for b in ("auto", "cpu"))
+        tensors = has_torch()
+        ways = {OURS: (auto, ""), "process": (cpu, "yes"), "cpu": (cpu, "no"), "numpy": ("", "")}
+        if gpu():
+            ways |= {"gpu": (stack.enter_context(daemon("--backend", "cuda", *flags))[0], "no"), "shared": (auto, "no")}
+        if tensors:
+            ways["torch"] = ("", "")
+        ratios, workers = {}, {}
+        for who, (url, local) in ways.items():
+            workers[who] = Workers(who, url, local, folder, tensors and who == OURS)
+            stack.callback(workers[who].end)
+        for op, size, place, n in CELLS:
+            there = [who for who in ways if makes(who, place)]
+            if place == "tensor" and not tensors:
+                continue
+            for who in there:
+                workers[who].prepare(op, size, place, n)
+            found = {who: [] for who in there}
+            for _ in range(ROUNDS):
+                for who in there:
+                    found[who].append(workers[who].rate(n, LONG if size > MIB else SHORT))
+            forced = [statistics.median(x) for who, x in found.items() if who not in (OURS, "numpy", "torch")]
+            if forced:
+                ratios[name_of(op, size, place, n)] = max(forced) / statistics.median(found[OURS])
+            yield [summary("share", name_of(op, size, place, n), who, "1/s", x) for who, x in found.items()]
+        verdict(ratios)

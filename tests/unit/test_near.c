@@ -1,5 +1,5 @@
-/* Sums (sum_near.h) and logarithms of products (near_products.h) that are near the exact ones: no further away than they say, and finished only where that is enough.
- * The exact ones are those of the loops that test_cpu.c checks against the oracle. */
+/* Sums (sum_near.h) and logarithms of products (near_products.h) that are near the exact ones: no further away than they say,
+ * and finished only where that is enough. The exact ones are those of the loops that test_cpu.c checks against the oracle. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -245,6 +245,47 @@ static void a_socket_has_one_daemon(void **state)
     assert_int_equal(rmdir(dir), 0);
 }
 
+static void write_at(const char *path, off_t at, const char *text)
+{
+    int fd = open(path, O_CREAT | O_RDWR | O_TRUNC, 0600);
+    assert_int_equal(pwrite(fd, text, strlen(text), at), (ssize_t)strlen(text));
+    close(fd);
+}
+
+/* Rates pass from one daemon to the next; what is not two rates is none. */
+static void a_lock_keeps_rates(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"",
+                                        "48000000000",
+                                        "999999             \n",
+                                        "-48000000000         \n",
+                                        "4800000000x          \n",
+                                        "99999999999999       \n",
+                                        "48000000000 48000000 \n"};
+    char dir[] = "/tmp/reduced-test-XXXXXX", path[64], lock[72], why[200];
+    int fd;
+    assert_non_null(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/s", dir);
+    snprintf(lock, sizeof lock, "%s.lock", path);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rd_lock_socket(path, &fd, why, sizeof why), RD_LOCK_OK);
+        const rd_kept_rates found = rd_lock_rates(fd);
+        assert_int_equal(found.device, i ? UINT64_C(48000000000) : 0);
+        assert_int_equal(found.cpu, i == 2 ? 7000000 : 0);
+        assert_true(rd_lock_keep_rates(fd, (rd_kept_rates){i ? 0 : UINT64_C(48000000000), i ? 7000000 : 0}));
+        close(fd);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        write_at(lock, 21, wrong[i]);
+        assert_int_equal(rd_lock_socket(path, &fd, why, sizeof why), RD_LOCK_OK);
+        assert_int_equal(rd_lock_rates(fd).device, 0);
+        close(fd);
+    }
+    unlink(lock);
+    assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +297,7 @@ int main(void)
         cmocka_unit_test(quantiles_are_close),
         cmocka_unit_test(extremes_have_a_bucket),
         cmocka_unit_test(a_socket_has_one_daemon),
+        cmocka_unit_test(a_lock_keeps_rates),
         cmocka_unit_test(modes_are_for_sockets_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

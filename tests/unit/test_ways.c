@@ -1,4 +1,5 @@
 /* Which way a reduction takes: by built-in rates at first, then by what requests took, without flapping. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,6 +46,32 @@ static void at_first_built_in_rates_decide(void **state)
     assert_int_equal(rc_ways_choose(&none, &k), RC_THERE);
     k.threads = 16;
     assert_int_equal(rc_ways_choose(&none, &k), RC_HERE);
+}
+
+/* What a daemon has decides what it may do it with, and its measured rates count. */
+static void the_daemon_takes_its_fastest_engine(void **state)
+{
+    (void)state;
+    const rc_ways none = {0};
+    rc_work k = work_of(RP_OP_SUM, RP_F32, 64 << 20, 16);
+    double by[RC_ENGINES];
+    for (int file = 0; file < 2; file++) {
+        k.file = file;
+        k.shared = !file;
+        for (rc_by i = 0; i < RC_ENGINES; i++)
+            by[i] = rc_ways_expected_by(&none, &k, i);
+        assert_true(isinf(by[RC_BY_CPU]) && by[RC_BY_BOTH] < by[RC_BY_GPU]);
+        assert_true(rc_ways_expected(&none, &k, RC_THERE) == by[RC_BY_BOTH]);
+    }
+    k.file = false;
+    k.device_rate = 1;
+    k.cpu_rate = 100;
+    assert_true(rc_ways_expected_by(&none, &k, RC_BY_GPU) > 10 * by[RC_BY_GPU]);
+    assert_true(rc_ways_expected_by(&none, &k, RC_BY_BOTH) < rc_ways_expected_by(&none, &k, RC_BY_GPU) / 10);
+    k.bytes = 100000; /* the CPU has no share of it */
+    assert_true(isinf(rc_ways_expected_by(&none, &k, RC_BY_BOTH)));
+    k.cpu = true;
+    assert_true(isinf(rc_ways_expected_by(&none, &k, RC_BY_GPU)) && isfinite(rc_ways_expected_by(&none, &k, RC_BY_CPU)));
 }
 
 /* A loaded processor is slower than its rate says. */
@@ -120,6 +147,7 @@ static void trials_are_rare(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(at_first_built_in_rates_decide),
+                                       cmocka_unit_test(the_daemon_takes_its_fastest_engine),
                                        cmocka_unit_test(what_requests_took_decides_later),
                                        cmocka_unit_test(a_kind_of_work_does_not_teach_about_another),
                                        cmocka_unit_test(a_cold_start_is_not_the_last_word),

@@ -83,8 +83,12 @@ static int run_shape(ctl_work *w)
         return fail(w, w->o->offsets, err, why);
     }
     err = ctl_find_shape(&s, &w->in[0], w->o, offsets, n, why);
+    if (!err)
+        ctl_expect(w);
     if (err)
         code = fail(w, w->name, err, why);
+    else if (w->o->explain)
+        code = ctl_explain(w);
     else if (w->spec.op >= REDUCE_MEDIAN && w->spec.op <= REDUCE_KTH)
         code = ctl_reduce_ranked(w, &s);
     else

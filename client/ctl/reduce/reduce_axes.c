@@ -201,7 +201,7 @@ static uint64_t misplaced_by(const job *x)
 int ctl_reduce_axes(ctl_work *w, const ctl_shape *s)
 {
     char why[CTL_WHY] = "";
-    ctl_where where = {.name = w->name, .unit = s->unit};
+    ctl_where where = {.name = w->name, .unit = s->unit, .expected = w->expected};
     job x = {.w = w, .a = &s->axes, .lines = s->lines, .sum = REDUCE_RESULT_INIT};
     if (reduce_result_size(&w->spec, 0, &x.cell))
         return ctl_print_error(w->o, &where, 0, NULL);
@@ -225,6 +225,6 @@ int ctl_reduce_axes(ctl_work *w, const ctl_shape *s)
         return ctl_print_error(w->o, &where, err, why[0] ? why : NULL);
     }
     if (w->o->verbose)
-        ctl_print_details(&w->in[0], &x.sum);
+        ctl_print_details(&w->in[0], &x.sum, &w->expected);
     return CTL_OK;
 }

@@ -99,7 +99,7 @@ static int run_all(lines *x, char why[CTL_WHY])
             err = k ? run(x, k, &r, why) : run_long(x, &r, why);
         if (err)
             return err;
-        ctl_where where = {x->w->name, x->s->unit, x->line, x->s->offsets ? x->s->offsets + x->line : NULL};
+        ctl_where where = {x->w->name, x->s->unit, x->line, x->s->offsets ? x->s->offsets + x->line : NULL, x->w->expected};
         ctl_print_cells(x->w->o, &where, &r, x->cells);
         ctl_add_result(&x->sum, &r);
         x->line += k ? k : 1;
@@ -120,7 +120,7 @@ int ctl_reduce_rows(ctl_work *w, const ctl_shape *s)
 {
     char why[CTL_WHY] = "";
     size_t cell;
-    ctl_where where = {.name = w->name, .unit = s->unit};
+    ctl_where where = {.name = w->name, .unit = s->unit, .expected = w->expected};
     if (reduce_result_size(&w->spec, 0, &cell))
         return ctl_print_error(w->o, &where, 0, NULL);
     lines x = {.w = w, .s = s, .cell = cell, .size = reduce_dtype_size(w->spec.dtype), .sum = REDUCE_RESULT_INIT};
@@ -144,6 +144,6 @@ int ctl_reduce_rows(ctl_work *w, const ctl_shape *s)
     if (err)
         return ctl_print_error(w->o, &where, err, why[0] ? why : NULL);
     if (w->o->verbose)
-        ctl_print_details(&w->in[0], &x.sum);
+        ctl_print_details(&w->in[0], &x.sum, &w->expected);
     return CTL_OK;
 }

@@ -63,7 +63,7 @@ int ctl_reduce_whole(ctl_work *w)
     bool sized = true;
     char why[CTL_WHY];
     reduce_result r = REDUCE_RESULT_INIT;
-    ctl_where where = {.name = w->name};
+    ctl_where where = {.name = w->name, .expected = w->expected};
     for (int i = 0; i < w->n_in; i++) {
         total += w->in[i].bytes;
         sized &= w->in[i].sized;
@@ -92,6 +92,6 @@ int ctl_reduce_whole(ctl_work *w)
         return ctl_print_error(w->o, &where, err, why[0] ? why : NULL);
     ctl_print_cells(w->o, &where, &r, cell);
     if (w->o->verbose)
-        ctl_print_details(&w->in[0], &r);
+        ctl_print_details(&w->in[0], &r, &w->expected);
     return CTL_OK;
 }

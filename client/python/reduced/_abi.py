@@ -302,6 +302,16 @@ class Result(Structure):  # reduce_result
     ]
 
 
+class Way(Structure):  # reduce_way
+    _fields_ = [
+        ("size", c_uint32),
+        ("taken", c_uint32),
+        ("expected_ns", c_uint64),
+        ("name", c_char_p),
+        ("why", c_char_p),
+    ]
+
+
 class Batch(Structure):  # reduce_batch
     _fields_ = [
         ("size", c_uint32),
@@ -391,6 +401,7 @@ STRUCTS: dict[str, Any] = {
     "reduce_stats": Stats,
     "reduce_spec": Spec,
     "reduce_result": Result,
+    "reduce_way": Way,
     "reduce_batch": Batch,
     "reduce_item": Item,
     "reduce_gpu": Gpu,
@@ -470,6 +481,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_result_size": (c_int, [c_void_p, c_size_t, c_void_p]),
     "reduce_run": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
     "reduce_is_local": (c_int, [c_void_p, c_void_p, c_size_t]),
+    "reduce_explain": (c_int, [c_void_p, c_void_p, c_int, c_uint64, c_void_p, c_void_p]),
     "reduce_file": (c_int, [c_void_p, c_void_p, c_int, c_uint64, c_uint64, c_void_p, c_size_t, c_void_p]),
     "reduce_state_size": (c_size_t, [c_int, c_int]),
     "reduce_state_init": (c_int, [c_void_p, c_size_t, c_int, c_int]),

@@ -8,10 +8,7 @@
 #include "kernels/cpu/threads/room.h"
 #include "kernels/exact/runs.h"
 
-enum {
-    HELPER_BYTES = 2 << 20, /* for each thread: a core sums them in some 200 us, and to start and join one takes 50 */
-    MOST_HELPERS = 63
-};
+enum { MOST_HELPERS = 63 };
 
 /* State of one call. The call does not wait for helpers that start when no piece is left: on a busy machine that takes
  * milliseconds. So the last thread to leave frees it. */
@@ -42,7 +39,7 @@ static void give_helpers(int n) { atomic_fetch_sub_explicit(&helping, n, memory_
 
 static int helpers_for(const rk_task *t, int threads)
 {
-    const size_t most = t->spec.flags & RP_STATES_IN ? 1 : rk_task_size(t) / HELPER_BYTES;
+    const size_t most = t->spec.flags & RP_STATES_IN ? 1 : rk_task_size(t) / RK_THREAD_BYTES;
     int wanted = threads - 1 < MOST_HELPERS ? threads - 1 : MOST_HELPERS;
     if (most <= 1 || wanted < 1)
         return 0;
