@@ -241,6 +241,32 @@ static void passes_in_pieces(void **state)
     }
 }
 
+/* A client may change shared memory between passes: the result is arbitrary, but it comes, within the usual number of passes. */
+static void data_that_change_meanwhile(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 3 * KINDS; round++) {
+        fill((data_kind)(round % KINDS), RP_F32, LONG);
+        uint64_t cell;
+        const rp_spec s = {.op = RP_OP_MEDIAN, .dtype = RP_F32, .out = RP_F64, .rows = 1, .row_len = LONG, .nan = RP_NAN_OMIT};
+        const rk_task t = {.spec = s, .data = data, .bytes = LONG * 4, .cells = &cell};
+        rk_ranking *r = calloc(1, sizeof *r);
+        rp_fault f;
+        bool again = true;
+        rk_ranked_line(rk_simd_best(), &t, 0, r);
+        assert_true(rk_ranking_open(r));
+        while (again) {
+            fill((data_kind)any(KINDS), RP_F32, LONG);
+            rk_ranking_pass(r, 0, LONG);
+            assert_true(rk_ranking_next(r, &again));
+            assert_in_range(r->passes, 1, 32);
+        }
+        rk_ranked_finish(&t, 0, r, &f);
+        rk_ranking_close(r);
+        free(r);
+    }
+}
+
 /* Adversarial: the places where a sample looks are small, everything else is not. */
 static void a_sample_that_misleads(void **state)
 {
@@ -336,8 +362,9 @@ static void a_backend_that_selects(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(whatever_data),        cmocka_unit_test(long_lines),
-                                       cmocka_unit_test(passes_in_pieces),     cmocka_unit_test(a_sample_that_misleads),
-                                       cmocka_unit_test(threads_share_a_line), cmocka_unit_test(a_backend_that_selects)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(whatever_data),         cmocka_unit_test(long_lines),
+                                       cmocka_unit_test(passes_in_pieces),      cmocka_unit_test(a_sample_that_misleads),
+                                       cmocka_unit_test(threads_share_a_line),  cmocka_unit_test(data_that_change_meanwhile),
+                                       cmocka_unit_test(a_backend_that_selects)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
