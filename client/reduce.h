@@ -547,10 +547,10 @@ typedef struct reduce_spec {
     int32_t method;          /* quantile: reduce_method */
 } reduce_spec;
 enum { REDUCE_MAX_QUANTILES = 64 };
-#define REDUCE_SPEC_INIT                                                                                                 \
-    {                                                                                                                    \
-        sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL, 0, \
-            NULL, 0, 0, 0                                                                                                \
+#define REDUCE_SPEC_INIT                                                                                                      \
+    {                                                                                                                         \
+        sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL, 0, NULL, \
+            0, 0, 0                                                                                                           \
     }
 
 typedef struct reduce_result {

@@ -80,8 +80,10 @@ int rc_has_states(int op)
 {
     if (!rp_is_ranked(code(op)))
         return 0;
-    return rc_error(REDUCE_E_BAD_MESSAGE, "op", "%s has no partial states and no streams: it needs all elements at once, as "
-                    "reduce_run, reduce_file and reduce_named have them", rp_op_name(op));
+    return rc_error(REDUCE_E_BAD_MESSAGE, "op",
+                    "%s has no partial states and no streams: it needs all elements at once, as "
+                    "reduce_run, reduce_file and reduce_named have them",
+                    rp_op_name(op));
 }
 
 static int not_rows(uint64_t items, bool states, const reduce_spec *g, rp_fault *f)

@@ -12,9 +12,9 @@
 #include "client/device.h"
 #include "client/error.h"
 #include "client/local.h"
+#include "client/only_here.h"
 #include "client/sized.h"
 #include "client/spec.h"
-#include "client/whole.h"
 #include "kernels/cpu/threads/here.h"
 
 /* ---- checks ---- */
@@ -404,8 +404,10 @@ static int submit(reduce_client *c, const reduce_spec *spec, const rc_input *in,
     rc_ask a;
     int err = take_ask(c, &a, spec, in, bytes, out, room);
     if (!err && rc_is_only_here(c, &a))
-        err = rc_error(REDUCE_E_TOO_LARGE, "bytes", "%s of so many elements cannot be a job: use reduce_run, or data that the "
-                       "daemon has", reduce_op_name(a.spec.op));
+        err = rc_error(REDUCE_E_TOO_LARGE, "bytes",
+                       "%s of lines longer than a message is not for jobs: use reduce_run, or data that the "
+                       "daemon has",
+                       reduce_op_name(a.spec.op));
     if (!err)
         err = make(c, &a, &j);
     if (err)

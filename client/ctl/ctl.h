@@ -108,8 +108,8 @@ int ctl_parse_op(const char *word, char why[CTL_WHY]);
 /* "p99.9" is the quantile 0.999; false: the word is something else. */
 bool ctl_is_percentile(const char *word, double *q);
 
-/* "sum,mean,p99": writes the codes to `ops`, and of percentiles the quantile to `q` (may be NULL: there may be none), and returns
- * how many; minmax is min and max. 0: `why`. */
+/* "sum,mean,p99": writes the codes to `ops`, of percentiles the quantiles to `q` (NULL: there may be none), and returns how
+ * many; minmax is min and max. 0: `why`. */
 int ctl_parse_ops(int ops[CTL_MAX_OPS], double *q, const char *list, char why[CTL_WHY]);
 
 /* ---- options_check.c ---- */
@@ -521,8 +521,8 @@ void ctl_expect(ctl_work *w);
 
 /* ---- own_mask.c ---- */
 
-/* Do attributes of an input say which elements are missing? Then a mask of all inputs, which is w->mask from now on, as long as
- * they are open. 0, or a reduce_err with `why`. */
+/* Do attributes of an input say which elements are missing? Then a mask of all inputs, which is w->mask from now on, as long
+ * as they are open. 0, or a reduce_err with `why`. */
 bool ctl_has_own_mask(const ctl_work *w);
 int ctl_own_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY]);
 
@@ -546,8 +546,8 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r);
 /* Stream n elements (UINT64_MAX: all). 0, or a reduce_err; `why` is set if the input caused it, else empty. */
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
-/* Are the elements made of text? Sending them costs more than adding them to a state, which the daemon gets instead. Returns as
- * ctl_stream. With a path or a deadline in the options they are streamed. */
+/* Are the elements made of text? Sending them costs more than adding them to a state, which the daemon gets instead. Returns
+ * as ctl_stream. With a path or a deadline in the options they are streamed. */
 bool ctl_is_added_here(const ctl_work *w);
 int ctl_add_here(ctl_work *w, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 

@@ -5,7 +5,6 @@
 
 #include "kernels/exact/families/choice.h"
 #include "kernels/exact/layout.h"
-#include "proto/tagged.h"
 
 typedef __int128 wide;
 
@@ -41,11 +40,10 @@ enum { NARROW_TENS = 37 }; /* 8 x 10^37 < 2^127; 10^38 is above 2^63 x 2^63, dig
 
 static share share_of(const rp_spec *s, unsigned i)
 {
-    const rp_parameter p = {.form = RP_FORM_DECIMAL, .n = s->quantiles, .values = s->q};
-    rp_value v = s->op == RP_OP_MEDIAN ? (rp_value){.i64 = 5, .exponent = -1} : rp_parameter_value(&p, i);
-    for (; v.i64 && v.i64 % 10 == 0; v.exponent++)
-        v.i64 /= 10;
-    return (share){v.i64, v.i64 ? (int)-v.exponent : 0};
+    rp_decimal v = s->op == RP_OP_MEDIAN ? (rp_decimal){5, -1} : rp_spec_quantile(s, i);
+    for (; v.digits && v.digits % 10 == 0; v.exponent++)
+        v.digits /= 10;
+    return (share){v.digits, v.digits ? (int)-v.exponent : 0};
 }
 
 static wide power_of_ten(int e)
@@ -217,8 +215,7 @@ typedef struct element {
 static element element_of(int dtype, uint64_t bits)
 {
     if (!rk_is_float(dtype))
-        return (element){rk_magnitude(dtype, bits), 0,
-                         rk_is_signed(dtype) && rk_sign_extend(bits, rk_bytes(dtype)) >> 63};
+        return (element){rk_magnitude(dtype, bits), 0, rk_is_signed(dtype) && rk_sign_extend(bits, rk_bytes(dtype)) >> 63};
     const rk_number x = rk_number_of(rk_format_of(dtype), bits);
     return (element){x.mantissa, x.unit - rk_e0(dtype), x.negative};
 }

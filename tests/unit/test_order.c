@@ -1,5 +1,5 @@
-/* Order statistics on the CPU against sorting: every element type and instruction set, whatever data, shapes, masks, and lines that
- * threads share. */
+/* Order statistics on the CPU against sorting: every element type and instruction set, whatever data, shapes, masks, and
+ * lines that threads share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -217,7 +217,8 @@ static void passes_in_pieces(void **state)
     for (int kind = 0; kind < KINDS; kind++) {
         uint64_t want;
         fill((data_kind)kind, RP_F64, LONG);
-        const rp_spec s = {.op = RP_OP_KTH, .dtype = RP_F64, .out = RP_F64, .rows = 1, .row_len = LONG, .nan = RP_NAN_OMIT, .k = LONG / 5};
+        const rp_spec s = {
+            .op = RP_OP_KTH, .dtype = RP_F64, .out = RP_F64, .rows = 1, .row_len = LONG, .nan = RP_NAN_OMIT, .k = LONG / 5};
         uint64_t cell;
         const rk_task t = {.spec = s, .data = data, .bytes = LONG * 8, .cells = &cell};
         rk_ranking *r = calloc(1, sizeof *r);
@@ -235,6 +236,32 @@ static void passes_in_pieces(void **state)
         }
         assert_int_equal(rk_ranked_finish(&t, 0, r, &f), kth_of(&s, 0, &want));
         assert_true(cell == want);
+        rk_ranking_close(r);
+        free(r);
+    }
+}
+
+/* A client may change shared memory between passes: the result is arbitrary, but it comes, within the usual number of passes. */
+static void data_that_change_meanwhile(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 3 * KINDS; round++) {
+        fill((data_kind)(round % KINDS), RP_F32, LONG);
+        uint64_t cell;
+        const rp_spec s = {.op = RP_OP_MEDIAN, .dtype = RP_F32, .out = RP_F64, .rows = 1, .row_len = LONG, .nan = RP_NAN_OMIT};
+        const rk_task t = {.spec = s, .data = data, .bytes = LONG * 4, .cells = &cell};
+        rk_ranking *r = calloc(1, sizeof *r);
+        rp_fault f;
+        bool again = true;
+        rk_ranked_line(rk_simd_best(), &t, 0, r);
+        assert_true(rk_ranking_open(r));
+        while (again) {
+            fill((data_kind)any(KINDS), RP_F32, LONG);
+            rk_ranking_pass(r, 0, LONG);
+            assert_true(rk_ranking_next(r, &again));
+            assert_in_range(r->passes, 1, 32);
+        }
+        rk_ranked_finish(&t, 0, r, &f);
         rk_ranking_close(r);
         free(r);
     }
@@ -324,7 +351,8 @@ static void a_backend_that_selects(void **state)
         rp_spec s = random_spec(dtype, most);
         const rp_parts beside = {.mask = mask};
         assert_int_equal(rp_spec_check(&s, NULL), RP_OK);
-        rk_task t = {.spec = s, .data = data, .beside = &beside, .bytes = rp_elements(&s) * rp_dtype_size(dtype), .cells = cells};
+        rk_task t = {
+            .spec = s, .data = data, .beside = &beside, .bytes = rp_elements(&s) * rp_dtype_size(dtype), .cells = cells};
         sorter impl = {0};
         rk_select_task(&t, order_select, &impl);
         check_cells(&s, t.fault.code, &t.fault, cells);
@@ -334,9 +362,9 @@ static void a_backend_that_selects(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(whatever_data), cmocka_unit_test(long_lines),
-                                       cmocka_unit_test(passes_in_pieces), cmocka_unit_test(a_sample_that_misleads),
-                                       cmocka_unit_test(threads_share_a_line),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(whatever_data),         cmocka_unit_test(long_lines),
+                                       cmocka_unit_test(passes_in_pieces),      cmocka_unit_test(a_sample_that_misleads),
+                                       cmocka_unit_test(threads_share_a_line),  cmocka_unit_test(data_that_change_meanwhile),
                                        cmocka_unit_test(a_backend_that_selects)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -266,12 +266,24 @@ static void order_parameters(void **state)
         int64_t digits, exponent;
         uint64_t method;
         const char *field; /* NULL: right */
-    } cases[] = {{0, 0, 0, NULL},        {0, 400, 1, NULL},     {1, 0, 12, NULL},
-                 {10, -1, 0, NULL},      {100, -2, 0, NULL},    {1, -400, 0, NULL},
-                 {INT64_MAX, -19, 0, NULL}, {INT64_MAX, -400, 0, NULL}, {1000000000000000000, -18, 0, NULL},
-                 {1, 1, 0, "q"},         {11, -1, 0, "q"},      {2, 0, 0, "q"},
-                 {-1, -5, 0, "q"},       {INT64_MIN, -19, 0, "q"}, {INT64_MAX, -18, 0, "q"},
-                 {1000000000000000001, -18, 0, "q"}, {5, -1, 13, "method"}, {5, -1, UINT64_MAX, "method"}};
+    } cases[] = {{0, 0, 0, NULL},
+                 {0, 400, 1, NULL},
+                 {1, 0, 12, NULL},
+                 {10, -1, 0, NULL},
+                 {100, -2, 0, NULL},
+                 {1, -400, 0, NULL},
+                 {INT64_MAX, -19, 0, NULL},
+                 {INT64_MAX, -400, 0, NULL},
+                 {1000000000000000000, -18, 0, NULL},
+                 {1, 1, 0, "q"},
+                 {11, -1, 0, "q"},
+                 {2, 0, 0, "q"},
+                 {-1, -5, 0, "q"},
+                 {INT64_MIN, -19, 0, "q"},
+                 {INT64_MAX, -18, 0, "q"},
+                 {1000000000000000001, -18, 0, "q"},
+                 {5, -1, 13, "method"},
+                 {5, -1, UINT64_MAX, "method"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         rp_spec s;
         rp_fault f = {0};
@@ -345,7 +357,8 @@ int main(void)
         cmocka_unit_test(what_is_encoded_comes_back),
         cmocka_unit_test(every_unknown_code_is_named),
         cmocka_unit_test(damaged_parts),
-        cmocka_unit_test(order_parameters), cmocka_unit_test(parameters_by_operation),
+        cmocka_unit_test(order_parameters),
+        cmocka_unit_test(parameters_by_operation),
         cmocka_unit_test(companions_in_the_message),
         cmocka_unit_test(large_results),
     };

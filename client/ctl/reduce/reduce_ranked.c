@@ -51,7 +51,8 @@ static int read_input(ranked *x, ctl_input *in, uint64_t *room, char why[CTL_WHY
     for (;;) {
         uint8_t more[8]; /* a whole element */
         const bool full = *room - x->bytes < sizeof more;
-        long n = full ? ctl_read(in, more, sizeof more, why) : ctl_read(in, x->elements + x->bytes, (size_t)(*room - x->bytes), why);
+        long n = full ? ctl_read(in, more, sizeof more, why)
+                      : ctl_read(in, x->elements + x->bytes, (size_t)(*room - x->bytes), why);
         if (n <= 0)
             return n ? in->err : 0;
         if (full) {

@@ -124,8 +124,8 @@ static const struct stat {
     stat_kind kind;
     size_t at;
 } stats[CTL_STATS] = {STAT(count, COUNT), STAT(nans, COUNT),   STAT(zeros, COUNT),  STAT(min, EXTREME),
-                           STAT(max, EXTREME), STAT(argmin, INDEX), STAT(argmax, INDEX), STAT(sum, SUM),
-                           STAT(mean, FLOAT),  STAT(var, FLOAT),    STAT(std, FLOAT)};
+                      STAT(max, EXTREME), STAT(argmin, INDEX), STAT(argmax, INDEX), STAT(sum, SUM),
+                      STAT(mean, FLOAT),  STAT(var, FLOAT),    STAT(std, FLOAT)};
 #undef STAT
 
 static uint64_t word_at(const void *cell, size_t at)

@@ -1,7 +1,7 @@
 """Order statistics: median, quantiles and the element of a rank, with NumPy's signatures."""
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ._remote import Array
 from ._results import fit, plain, put_out
 from ._run import Progress
 
+__all__ = ("median", "quantile", "percentile", "kth", "nanmedian", "nanquantile", "nanpercentile")
 METHODS = ("linear", "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
            "median_unbiased", "normal_unbiased", "lower", "higher", "midpoint", "nearest")  # by their codes
 AT_ONCE = _abi.MAX_QUANTILES
@@ -134,6 +135,6 @@ def _unweighted(weights: Any) -> None:
         raise TypeError("weights: weighted quantiles are not possible")
 
 
-nanmedian: Callable[..., Any] = _omitting(median)
-nanquantile: Callable[..., Any] = _omitting(quantile)
-nanpercentile: Callable[..., Any] = _omitting(percentile)
+nanmedian = _omitting(median)
+nanquantile = _omitting(quantile)
+nanpercentile = _omitting(percentile)

@@ -173,5 +173,6 @@ rp_err rk_ranked_lines(const rk_simd *simd, const rk_task *t, uint64_t first, ui
 bool rk_ranked_shares(const rk_task *t, int threads)
 {
     const uint64_t lines = rp_results(&t->spec);
-    return threads > 1 && lines < (uint64_t)threads * 4 && lines && t->bytes / lines >= (uint64_t)SHARED_BYTES * (uint64_t)threads;
+    return threads > 1 && lines < (uint64_t)threads * 4 && lines &&
+           t->bytes / lines >= (uint64_t)SHARED_BYTES * (uint64_t)threads;
 }

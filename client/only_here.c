@@ -1,4 +1,4 @@
-#include "client/whole.h"
+#include "client/only_here.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -37,11 +37,14 @@ static int check(const rc_ask *a)
 {
     const char *op = reduce_op_name(a->spec.op);
     if (a->spec.path && a->spec.path != REDUCE_PATH_LOCAL)
-        return rc_error(REDUCE_E_TOO_LARGE, "path", "%s of so many elements is reduced in this process: not by path %s", op,
+        return rc_error(REDUCE_E_TOO_LARGE, "path",
+                        "%s of lines longer than a message is computed in this process, not by path %s", op,
                         reduce_path_name(a->spec.path));
     if (a->spec.device)
-        return rc_error(REDUCE_E_TOO_LARGE, "device", "%s of so many elements is reduced in this process: put the data "
-                        "into the daemon for its devices", op);
+        return rc_error(REDUCE_E_TOO_LARGE, "device",
+                        "%s of lines longer than a message is computed in this process: "
+                        "a device takes resident data",
+                        op);
     return 0;
 }
 

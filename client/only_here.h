@@ -1,7 +1,7 @@
 /* Order statistics of arrays that no message can have: they need all elements of a line at once, and a daemon takes a few MiB.
  * This process reduces them itself, whether or not the client wants that of other requests. */
-#ifndef RC_WHOLE_H
-#define RC_WHOLE_H
+#ifndef RC_ONLY_HERE_H
+#define RC_ONLY_HERE_H
 
 #include "client/job.h"
 
