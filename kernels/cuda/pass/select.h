@@ -1,0 +1,135 @@
+// Selection: the elements at some ranks of a line, without sorting it. What the launcher and the kernels share.
+//
+// A long line takes these launches, none of which the host waits for (ops/select_long.cu):
+//
+//   brackets   of a sample, a block each finds the keys that enclose a rank with near certainty
+//   count      reads the line: counts what lies below, at and between the brackets' ends, and keeps the keys inside brackets
+//   digits     again and again: the interval of keys that holds a rank is cut into kBins, whose elements are counted, and the
+//              rank's bin is its next interval, until it has few elements, which are collected, or one key. It reads what was
+//              kept. It reads the line only if a bracket has missed its rank, or too much was kept
+//   last       a block for each interval with few elements selects among them
+//
+// Each launch finds in SelectState what the one before it left, and does nothing if nothing is left to do. So a line is read
+// once as a rule, and of any data 1 + digit_rounds times.
+#pragma once
+
+#include "kernels/cuda/pass/plan.h"
+#include "kernels/exact/format.h"
+#include "kernels/exact/total_order.h"
+
+namespace rk {
+
+constexpr u32 kPairs = 7;                // pairs of neighbouring ranks that are looked for at once
+constexpr u32 kRanks = 2 * kPairs;       // ... and their ranks
+constexpr u32 kBounds = kRanks + 1;      // ends of brackets, and at least one key that is above all
+constexpr u32 kPlaces = 2 * kBounds + 1; // below, at and between them
+constexpr u32 kBinsLog2 = 11, kBins = 1 << kBinsLog2;
+constexpr u32 kSharedIntervals = 7; // whose bins are in shared memory; others are rare
+constexpr u32 kCollected = 1 << 14; // elements of an interval that one block selects among
+constexpr int kSelectThreads = 256; // of a block that reads the line
+constexpr int kSampleThreads = 1024;
+
+constexpr u32 digit_rounds(u32 key_bits) { return (key_bits + kBinsLog2 - 1) / kBinsLog2; }
+
+// Keys in a thread's registers, of elements of kBytes bytes
+template <int kBytes> constexpr int kKeysOfThread = kBytes == 8 ? 16 : 32;
+
+// Two neighbouring ranks, or one twice, by the number of elements that count: `k`, from the end if it is negative; or
+// floor(numerator * (n - 1) / denominator) and the next one.
+struct RankRule {
+    u64 numerator, denominator; // 0: `k`
+    i64 k;
+};
+
+struct RankPair {
+    u64 first, second;
+};
+
+RK_FN RankPair ranks_of(const RankRule &r, u64 n)
+{
+    if (r.denominator == 0) {
+        const u64 k = r.k < 0 ? n + (u64)r.k : (u64)r.k;
+        return {k, k};
+    }
+    const u64 first = (u64)((unsigned __int128)(n - 1) * r.numerator / r.denominator);
+    return {first, first + 1 < n ? first + 1 : first};
+}
+
+// How an element's bits become its key, which has its width and the order of rk_rank: bits ^ (negative ? turn : 0) ^ flip.
+// Beyond [least, least + range] is a NaN, and its key is above all.
+struct KeyRule {
+    u64 turn, flip, least, range;
+};
+
+inline KeyRule key_rule(int dtype)
+{
+    const u64 sign = 1ull << (8 * rk_bytes(dtype) - 1), all = sign | (sign - 1);
+    if (!rk_is_float(dtype))
+        return {0, rk_is_signed(dtype) ? sign : 0, 0, all};
+    const u64 inf = rk_inf_bits(rk_format_of(dtype));
+    return {sign - 1, sign, all ^ (sign | inf), (sign | inf) - (all ^ (sign | inf))};
+}
+
+struct SelectState;
+struct SelectFound;
+
+struct SelectArgs {
+    const unsigned char *data; // lines x n elements, aligned to their size
+    const unsigned char *mask; // a byte for each, or NULL: a zero leaves its element out
+    u64 n, lines;
+    KeyRule key;
+    RankRule rules[kPairs];
+    u32 pairs;
+    u32 most;           // elements of an interval that are collected: at most kCollected
+    u64 room;           // kept keys of a line
+    SelectFound *found; // of each line
+    // Scratch of lines that are longer than a block takes
+    SelectState *states;      // of each line; zero before, as are
+    u64 *counts;              // ... 2 x pairs x kBins
+    unsigned char *collected; // ... 2 x pairs x most keys
+    unsigned char *kept;      // ... room keys
+};
+
+// What is found of a line
+struct SelectFound {
+    u64 n, nans;      // elements that count; NaNs beside them
+    u64 keys[kRanks]; // of each pair two. Not set if n is 0
+};
+
+struct SelectInterval {
+    u64 low, width; // keys low .. low + width
+    u64 before, n;  // elements below it, and in it
+    u32 shift;      // of the width to kBins
+    u32 collected;  // its elements are collected: their number so far
+    u32 state;
+    u32 room; // of counts or of collected keys
+};
+enum { kCounts, kCollects, kComplete }; // states of an interval
+
+struct SelectState {
+    u64 bounds[kRanks]; // ends of brackets: two of each pair
+    u64 counts[kPlaces];
+    u64 nans, left_out;
+    u64 kept;
+    u64 n;               // elements that count
+    u32 arrived;         // blocks of a launch
+    u32 whole;           // the rounds read the line, not what was kept
+    u32 intervals, open; // ... of which some are not complete
+    SelectInterval interval[kRanks];
+    u64 rank[kRanks];
+    u32 of[kRanks]; // a rank's interval, or kFound
+};
+constexpr u32 kFound = ~0u;
+
+using SelectFn = void (*)(SelectArgs);
+
+// The kernels for elements of a size
+struct SelectKernels {
+    SelectFn brackets, count_one, count_all, digits, last; // of long lines; count_one: of one pair
+    SelectFn warp_rows[4];                                 // short lines: a warp has 4, 8, 16 or 32 keys a lane, and a line
+    SelectFn block_rows;                                   // ... a block
+};
+template <int kBytes> void select_long_part(SelectKernels *k); // ops/select_long.cu
+template <int kBytes> void select_rows_part(SelectKernels *k); // ops/select_rows.cu
+
+} // namespace rk
