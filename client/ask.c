@@ -4,6 +4,7 @@
 
 #include "client/clock.h"
 #include "client/error.h"
+#include "client/quantiles.h"
 #include "client/spec.h"
 
 int rc_check_pointers(const rc_input *in, size_t bytes, const void *out, size_t room, rp_fault *f)
@@ -24,6 +25,8 @@ int rc_ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size_t b
     int err = rc_spec(given, &a->spec, &l->spec, f);
     if (err)
         return err;
+    rc_put_decimals(a->q, spec->q, spec->quantiles);
+    l->spec.q = a->q;
     const uint32_t behind = spec->flags & REDUCE_MASKED; /* the elements is their mask */
     if (behind && in->mask)
         return rc_fail(f, REDUCE_E_ARGUMENT, "flags", "REDUCE_MASKED is for a mask behind the elements, not one with a handle");

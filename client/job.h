@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "client/client.h"
+#include "client/quantiles.h"
 #include "client/tiling.h"
 #include "client/under_way.h"
 #include "client/ways.h"
@@ -34,6 +35,7 @@ typedef struct rc_ask {
     int threads;  /* for a reduction in this process */
     bool weighed; /* the way was chosen by its expected time, of `work` */
     rc_work work;
+    uint8_t q[RP_MAX_QUANTILES * RC_DECIMAL_BYTES]; /* whole.spec.q */
 } rc_ask;
 
 /* The handle that STORE gave, with its session. */
@@ -80,6 +82,7 @@ struct reduce_job {
     uint64_t start_ns, deadline_ns;
     uint64_t watch_until_ns; /* until then a waiting thread polls instead of sleeping */
     uint64_t bytes_done, bytes_total;
+    uint8_t q[RP_MAX_QUANTILES * RC_DECIMAL_BYTES]; /* whole.spec.q */
     reduce_result result;
     rp_fault fault; /* code 0: no error so far */
     bool cancelled;

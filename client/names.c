@@ -19,6 +19,10 @@ RP_PRIORITIES(X)
 #define X(NAME, name, code) SAME(REDUCE_PATH_##NAME, code)
 RP_PATHS(X)
 #undef X
+#define X(NAME, name, code, ...) SAME(REDUCE_##NAME, code)
+RP_METHODS(X)
+#undef X
+SAME(REDUCE_MAX_QUANTILES, RP_MAX_QUANTILES)
 SAME(REDUCE_STATES_IN, RP_STATES_IN)
 SAME(REDUCE_STATES_OUT, RP_STATES_OUT)
 SAME(REDUCE_WRAP, RP_WRAP)
@@ -66,11 +70,13 @@ const char *reduce_backend_name(int backend) { return rp_backend_name(backend); 
 static const char local[] = "local";
 const char *reduce_path_name(int path) { return path == REDUCE_PATH_LOCAL ? local : rp_path_name(path); }
 const char *reduce_priority_name(int priority) { return rp_priority_name(priority); }
+const char *reduce_method_name(int method) { return rp_method_name(method); }
 
 int reduce_op_parse(const char *name) { return rp_op_parse(name); }
 int reduce_dtype_parse(const char *name) { return rp_dtype_parse(name); }
 int reduce_priority_parse(const char *name) { return rp_priority_parse(name); }
 int reduce_path_parse(const char *name) { return name && !strcmp(name, local) ? REDUCE_PATH_LOCAL : rp_path_parse(name); }
+int reduce_method_parse(const char *name) { return rp_method_parse(name); }
 int reduce_nan_parse(const char *name) { return rp_nan_parse(name); }
 
 size_t reduce_dtype_size(int dtype) { return rp_dtype_size(dtype); }

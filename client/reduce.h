@@ -161,8 +161,29 @@ typedef enum reduce_op {
     REDUCE_XOR = 23,
     REDUCE_STATS = 24, /* a reduce_stats */
     REDUCE_RMS = 25,   /* root of the mean of squares */
-    REDUCE_SEM = 26    /* standard error of the mean */
+    REDUCE_SEM = 26,   /* standard error of the mean */
+    /* order statistics, which need all elements at once: no partial states, no streams */
+    REDUCE_MEDIAN = 27,
+    REDUCE_QUANTILE = 28, /* a value for each of `q` */
+    REDUCE_KTH = 29       /* the element of rank `k` */
 } reduce_op;
+
+/* How a quantile lies between elements: NumPy's methods. PROTOCOL.md ("Quantiles") has the formulas. */
+typedef enum reduce_method {
+    REDUCE_LINEAR = 0,
+    REDUCE_INVERTED_CDF = 1,
+    REDUCE_AVERAGED_INVERTED_CDF = 2,
+    REDUCE_CLOSEST_OBSERVATION = 3,
+    REDUCE_INTERPOLATED_INVERTED_CDF = 4,
+    REDUCE_HAZEN = 5,
+    REDUCE_WEIBULL = 6,
+    REDUCE_MEDIAN_UNBIASED = 7,
+    REDUCE_NORMAL_UNBIASED = 8,
+    REDUCE_LOWER = 9,
+    REDUCE_HIGHER = 10,
+    REDUCE_MIDPOINT = 11,
+    REDUCE_NEAREST = 12
+} reduce_method;
 
 typedef enum reduce_dtype {
     REDUCE_I8 = 1,
@@ -207,10 +228,13 @@ const char *reduce_nan_name(int nan);
 const char *reduce_backend_name(int backend);
 const char *reduce_path_name(int path);
 const char *reduce_priority_name(int priority);
+const char *reduce_method_name(int method);
 
-/* The code of a name, or 0 if there is none (reduce_nan_parse, reduce_priority_parse: -1). NULL is not a name. */
+/* The code of a name, or 0 if there is none (reduce_nan_parse, reduce_priority_parse, reduce_method_parse: -1). NULL is not a
+ * name. */
 int reduce_path_parse(const char *name);
 int reduce_priority_parse(const char *name);
+int reduce_method_parse(const char *name);
 int reduce_op_parse(const char *name);
 int reduce_dtype_parse(const char *name);
 int reduce_nan_parse(const char *name);
@@ -493,8 +517,9 @@ typedef struct reduce_spec {
     int32_t dtype;           /* reduce_dtype of the elements */
     int32_t out;             /* reduce_dtype of the values: 0 = the default. sum prod min max minmax range sumsq norm1
                                 norminf: f64 (or f16 bf16 f32) of floats, i64 or u64 of integers (default by sign); mean var
-                                std sem norm2 rms: f64 (or f16 bf16 f32) of all; and or xor: i64 or u64; counts, indexes, any,
-                                all: u64; stats: fixed */
+                                std sem norm2 rms median quantile: f64 (or f16 bf16 f32) of all; kth, and quantile by methods
+                                that pick an element (lower, higher, nearest, inverted_cdf, closest_observation): as min; and
+                                or xor: i64 or u64; counts, indexes, any, all: u64; stats: fixed */
     int32_t nan;             /* reduce_nan */
     uint32_t flags;          /* REDUCE_STATES_IN ... */
     uint32_t ddof;           /* var, std, sem, stats: divide var by the count minus this */
@@ -511,10 +536,17 @@ typedef struct reduce_spec {
     const void *mask;        /* one byte for each element, or NULL: 0 skips the element; indexes still count it */
     const uint64_t *offsets; /* rows + 1 of them, ascending, none above the number of elements; or NULL */
     uint64_t planes;         /* matrices; 0 counts as 1. With offsets and REDUCE_STATES_IN 0 or 1 */
+    const double *q;         /* quantile: `quantiles` of them, from 0 to 1, each the shortest decimal that gives the double: 0.1
+                                is 1/10. Copied at once */
+    int64_t k;               /* kth: the rank, from 0; -1 is the last one */
+    uint32_t quantiles;      /* 1 to REDUCE_MAX_QUANTILES */
+    int32_t method;          /* quantile: reduce_method */
 } reduce_spec;
-#define REDUCE_SPEC_INIT                                                                                               \
-    {                                                                                                                  \
-        sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL, 0 \
+#define REDUCE_MAX_QUANTILES 64
+#define REDUCE_SPEC_INIT                                                                                                 \
+    {                                                                                                                    \
+        sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL, 0, \
+            NULL, 0, 0, 0                                                                                                \
     }
 
 typedef struct reduce_result {
@@ -522,7 +554,7 @@ typedef struct reduce_result {
     int32_t dtype;       /* reduce_dtype of the values, 0 for states. stats: of min, max and sum (f64, i64 or u64) */
     int32_t backend;     /* 1 CPU, 2 CUDA; reduce_backend_name */
     int32_t path;        /* reduce_path: how the data travelled; of several, the one with the lowest number */
-    uint64_t cell_size;  /* bytes of a result: a value, two (minmax), a reduce_stats, or a state */
+    uint64_t cell_size;  /* bytes of a result: a value, two (minmax), one for each quantile, a reduce_stats, or a state */
     uint64_t cells;      /* results: rows, segments or columns */
     uint64_t count;      /* elements (or states) received */
     uint64_t queue_ns;   /* in the daemon before the start, summed over messages */

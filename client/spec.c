@@ -16,6 +16,29 @@ static uint32_t wire_flags(const reduce_spec *g)
     return g->flags | (g->initial ? RP_INITIAL : 0) | (g->mask ? RP_MASK : 0) | (g->offsets ? RP_OFFSETS : 0);
 }
 
+/* Are the parameters there that the operation needs, and no others? */
+static int check_parameters(const reduce_spec *g, rp_fault *f)
+{
+    const uint32_t given = (g->quantiles ? RP_TAKE_Q : 0) | (g->method ? RP_TAKE_METHOD : 0) |
+                           (g->k || g->op == REDUCE_KTH ? RP_TAKE_K : 0);
+    rp_err err = rp_takes_check(code(g->op), given, f);
+    if (err)
+        return -(int)err;
+    if (g->quantiles > RP_MAX_QUANTILES) {
+        rc_fail(f, REDUCE_E_TOO_LARGE, "quantiles", "%" PRIu32 " quantiles at once", g->quantiles);
+        f->limit = RP_MAX_QUANTILES;
+        return REDUCE_E_TOO_LARGE;
+    }
+    if (g->quantiles && !g->q)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "q", "the pointer to the quantiles is NULL");
+    if (rp_method_name(g->method)[0] == '?')
+        return rc_fail(f, REDUCE_E_BAD_MESSAGE, "method", "unknown method %" PRIi32 " of quantiles", g->method);
+    for (uint32_t i = 0; i < g->quantiles; i++)
+        if (!(g->q[i] >= 0 && g->q[i] <= 1))
+            return rc_fail(f, REDUCE_E_BAD_MESSAGE, "q", "quantile %" PRIu32 " is not from 0 to 1", i);
+    return 0;
+}
+
 int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
 {
     int err = rc_take_sized(g, sizeof *g, given, RC_UP_TO(reduce_spec, offsets), "spec", f);
@@ -43,10 +66,14 @@ int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
                    .rows = 1,
                    .planes = g->planes > 1 || (g->flags & REDUCE_COLUMNS) ? g->planes : 0,
                    .index_base = g->index_base,
-                   .device = (uint16_t)g->device};
+                   .device = (uint16_t)g->device,
+                   .k = g->k,
+                   .method = code(g->method),
+                   .quantiles = code((int32_t)g->quantiles)};
     if (g->initial)
         memcpy(&s->initial, g->initial, rp_dtype_size(s->dtype)); /* 0 bytes of an unknown type */
-    return -(int)rp_spec_check(s, f);
+    err = -(int)rp_spec_check(s, f);
+    return err ? err : check_parameters(g, f);
 }
 
 static int not_rows(uint64_t items, bool states, const reduce_spec *g, rp_fault *f)

@@ -7,7 +7,7 @@
 #include "proto/types.h"
 
 /* Check the spec that the user gave (rows apart, which the library may split): *mine is it in this version, *s is ready for the
- * wire, with rows and row_len left to the caller. 0, or the error, in `f`. */
+ * wire, with rows, row_len and the decimals of quantiles left to the caller. 0, or the error, in `f`. */
 int rc_spec(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f);
 
 /* Is there one result, of all elements? */

@@ -186,6 +186,8 @@ static int make(reduce_client *c, const rc_ask *a, reduce_job **made)
     if (!j)
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a job");
     j->whole = a->whole;
+    memcpy(j->q, a->q, sizeof j->q);
+    j->whole.spec.q = j->q;
     j->result = a->result;
     j->out = a->out;
     j->bytes_total = a->bytes;

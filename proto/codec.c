@@ -223,6 +223,7 @@ rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_tagge
     *a = get_place(body + RP_SPEC_SIZE);
     TRY(rp_get_spec(body, RP_SPEC_SIZE, s, f));
     TRY(rp_get_tagged(body + RP_AT_SIZE, len - RP_AT_SIZE, s->tagged_len, t, f));
+    rp_tagged_take(s, t);
     a->stride = t->stride;
     return RP_OK;
 }

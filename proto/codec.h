@@ -109,7 +109,7 @@ static inline bool rp_has_tagged(const uint8_t *body, size_t len)
 
 size_t rp_put_place(uint8_t out[RP_PLACE_SIZE], const rp_at *a); /* what follows the spec */
 size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a);
-/* Layout only, as rp_get_spec. */
+/* Layout only, as rp_get_spec; the spec has its parameters. */
 rp_err rp_get_at(const uint8_t *body, size_t len, rp_spec *s, rp_at *a, rp_tagged *t, rp_fault *f);
 
 typedef enum { RP_ORDER_C, RP_ORDER_F, RP_ORDER_COUNT } rp_order; /* the last index runs fastest, or the first one */

@@ -17,6 +17,9 @@
 /* What a client should put into one APPEND: 1 MiB messages measured fastest on ipc, and four in flight overlap. */
 #define RP_CHUNK_HINT (1u << 20)
 
+/* Quantiles of one request. */
+#define RP_MAX_QUANTILES 64u
+
 /* Names that travel: of clients and servers, shown in logs and status; of resident data. */
 #define RP_MAX_NAME 64u
 

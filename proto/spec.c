@@ -47,6 +47,25 @@ static const op_rule *rule_of(int op)
     return known ? &rules[op] : &unknown;
 }
 
+bool rp_is_ranked(int op) { return rule_of(op)->layout[NARROW] == RP_STATE_NONE; }
+
+bool rp_method_picks(int method)
+{
+    enum { BETWEEN, HALF, STEP, DOWN, UP, EVEN, ODD };
+    static const uint8_t how[] = {
+#define X(NAME, name, code, times, more, plus, how) [code] = how,
+        RP_METHODS(X)
+#undef X
+    };
+    return method < RP_METHOD_END && how[method] >= DOWN;
+}
+
+/* What the method of a quantile picks is an element, as min. */
+static const value_rule *value_of(const rp_spec *s)
+{
+    return s->op == RP_OP_QUANTILE && rp_method_picks(s->method) ? &SAME : rule_of(s->op)->value;
+}
+
 static bool out_allowed(const value_rule *v, rp_class cls, int out)
 {
     const int usual = v->by_class[cls];
@@ -62,7 +81,7 @@ static rp_err check_types(rp_spec *s, rp_fault *f)
     rp_class cls = rp_dtype_class(s->dtype);
     if (cls == RP_CLASS_NONE)
         return rp_fail(f, RP_TYPE, "dtype", 0, "unknown element type code %u", s->dtype);
-    const value_rule *value = rule_of(s->op)->value;
+    const value_rule *value = value_of(s);
     if (value->by_class[cls] == RP_NO_DTYPE)
         return rp_fail(f, RP_TYPE, "dtype", 0, "bitwise %s is for integers, not for %s", rp_op_name(s->op),
                        rp_dtype_name(s->dtype));
@@ -100,7 +119,8 @@ size_t rp_cell_size(const rp_spec *s)
         return rp_state_size(rp_state_layout(s->op, s->dtype));
     if (s->op == RP_OP_STATS)
         return 8 * RP_STATS_WORDS;
-    return rp_dtype_size(s->out) * (s->op == RP_OP_MINMAX ? 2 : 1);
+    const size_t values = s->op == RP_OP_MINMAX ? 2 : s->op == RP_OP_QUANTILE && s->quantiles ? s->quantiles : 1;
+    return rp_dtype_size(s->out) * values;
 }
 
 uint64_t rp_results(const rp_spec *s) { return s->flags & RP_COLUMNS ? rp_planes(s) * s->row_len : s->rows; }
@@ -112,6 +132,9 @@ static rp_err check_flags(const rp_spec *s, rp_fault *f)
     uint32_t shaped = s->flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS);
     if (s->flags & ~(uint32_t)RP_SPEC_FLAGS)
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "unknown spec flags 0x%" PRIx32, s->flags);
+    if (rp_is_ranked(s->op) && s->flags & (RP_STATES_IN | RP_STATES_OUT))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "%s has no partial states: it needs all elements at once",
+                       rp_op_name(s->op));
     if ((s->flags & RP_STATES_IN) && shaped)
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "partial states have no mask, offsets or columns");
     if ((s->flags & RP_OFFSETS) && (s->flags & RP_COLUMNS))
@@ -150,6 +173,8 @@ static rp_err check_parameters(const rp_spec *s, rp_fault *f)
         return rp_fail(f, RP_BAD_MESSAGE, "ddof", 0, "ddof does not apply to %s", rp_op_name(s->op));
     if (!(s->flags & RP_INITIAL) && s->initial)
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element without its flag");
+    if ((s->flags & RP_INITIAL) && rp_is_ranked(s->op))
+        return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "%s takes no initial element", rp_op_name(s->op));
     if ((s->flags & RP_INITIAL) && (s->flags & RP_STATES_OUT))
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element goes in when the value is finished");
     if (size < 8 && s->initial >> 8 * size)

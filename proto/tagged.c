@@ -270,12 +270,46 @@ static rp_err check_companion(const rp_spec *s, int role, const rp_companion *c,
     return RP_OK;
 }
 
+void rp_tagged_take(rp_spec *s, const rp_tagged *t)
+{
+    const rp_parameter *q = &t->parameter[RP_PARAMETER_Q], *k = &t->parameter[RP_PARAMETER_K],
+                       *method = &t->parameter[RP_PARAMETER_METHOD];
+    const uint64_t code = method->form ? rp_parameter_value(method, 0).u64 : 0;
+    s->q = q->values;
+    s->quantiles = (uint8_t)q->n;
+    s->k = k->form ? rp_parameter_value(k, 0).i64 : 0;
+    s->method = code < RP_METHOD_END ? (uint8_t)code : RP_METHOD_END;
+}
+
+/* 10^e, for e of at most 18 */
+static int64_t power_of_ten(int64_t e) { return e > 0 ? 10 * power_of_ten(e - 1) : 1; }
+
+/* Is the decimal from 0 to 1? */
+static bool is_share(rp_value v)
+{
+    for (; v.i64 && v.i64 % 10 == 0; v.exponent++)
+        v.i64 /= 10;
+    return v.i64 == 0 || (v.i64 > 0 && v.exponent <= 0 && (v.exponent < -18 || v.i64 <= power_of_ten(-v.exponent)));
+}
+
+static rp_err check_order(const rp_spec *s, const rp_tagged *t, rp_fault *f)
+{
+    const rp_parameter *q = &t->parameter[RP_PARAMETER_Q];
+    for (uint32_t i = 0; i < q->n; i++)
+        if (!is_share(rp_parameter_value(q, i)))
+            return rp_fail(f, RP_BAD_MESSAGE, "q", 1, "quantile %" PRIu32 " is not from 0 to 1", i);
+    if (s->method >= RP_METHOD_END)
+        return rp_fail(f, RP_BAD_MESSAGE, "method", RP_METHOD_END - 1, "an unknown method of quantiles");
+    return RP_OK;
+}
+
 rp_err rp_tagged_check(const rp_spec *s, const rp_tagged *t, bool at, rp_fault *f)
 {
     uint32_t given = 0;
     for (int p = 1; p < RP_PARAMETER_END; p++)
         given |= (uint32_t)(t->parameter[p].form != 0) << p;
     TRY(rp_takes_check(s->op, given, f));
+    TRY(check_order(s, t, f));
     for (int role = 1; role < RP_ROLE_END; role++)
         if (t->companion[role].where)
             TRY(check_companion(s, role, &t->companion[role], at, f));

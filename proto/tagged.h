@@ -52,6 +52,10 @@ size_t rp_put_tagged(uint8_t *out, const rp_tagged *t);
 /* Decode `tagged_len` bytes of parts, of the `len` bytes that follow the fixed part of the body. Layout only. */
 rp_err rp_get_tagged(const uint8_t *parts, size_t len, uint32_t tagged_len, rp_tagged *t, rp_fault *f);
 
+/* The parameters, in their fields of the spec: before rp_spec_check, since types and cells depend on them. The quantiles stay
+ * where the parts are. */
+void rp_tagged_take(rp_spec *s, const rp_tagged *t);
+
 /* Do the parts suit a checked spec? `at`: of REDUCE_AT. Errors: BAD_MESSAGE, TYPE, SHAPE. */
 rp_err rp_tagged_check(const rp_spec *s, const rp_tagged *t, bool at, rp_fault *f);
 /* The flags of companions that are not with the elements. */

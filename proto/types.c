@@ -59,6 +59,11 @@ static const entry parameters[] = {
     RP_PARAMETERS(X)
 #undef X
 };
+static const entry methods[] = {
+#define X(NAME, name, code, ...) {code, name, ""},
+    RP_METHODS(X)
+#undef X
+};
 static const struct {
     entry e;
     size_t size;
@@ -100,9 +105,11 @@ const char *rp_priority_name(int p) { return by_code(priorities, COUNT(prioritie
 const char *rp_role_name(int role) { return by_code(roles, COUNT(roles), role)->name; }
 const char *rp_form_name(int form) { return by_code(forms, COUNT(forms), form)->name; }
 const char *rp_parameter_name(int p) { return by_code(parameters, COUNT(parameters), p)->name; }
+const char *rp_method_name(int method) { return by_code(methods, COUNT(methods), method)->name; }
 
 int rp_op_parse(const char *name) { return by_name(ops, COUNT(ops), name, 0); }
 int rp_path_parse(const char *name) { return by_name(paths, COUNT(paths), name, 0); }
+int rp_method_parse(const char *name) { return by_name(methods, COUNT(methods), name, -1); }
 int rp_nan_parse(const char *name) { return by_name(nans, COUNT(nans), name, -1); }
 int rp_priority_parse(const char *name) { return by_name(priorities, COUNT(priorities), name, -1); }
 

@@ -70,6 +70,9 @@ typedef enum { RP_FORMS(X) RP_FORM_END } rp_form;
 #define X(NAME, name, code, form, most) RP_PARAMETER_##NAME = code,
 typedef enum { RP_PARAMETERS(X) RP_PARAMETER_END } rp_parameter_code;
 #undef X
+#define X(NAME, name, code, ...) RP_METHOD_##NAME = code,
+typedef enum { RP_METHODS(X) RP_METHOD_END } rp_method;
+#undef X
 
 /* A set of parameters has a bit for each of their codes. `ddof`, which is not a part, is bit 0. */
 #define X(NAME, name, code, form, most) RP_TAKE_##NAME = 1 << code,
@@ -92,13 +95,15 @@ const char *rp_priority_name(int priority);
 const char *rp_role_name(int role);
 const char *rp_form_name(int form);
 const char *rp_parameter_name(int parameter);
+const char *rp_method_name(int method);
 
 /* Parse a name; 0 (no such op or dtype) or -1 (no such policy or priority) when unknown. */
 int rp_op_parse(const char *name);
 int rp_dtype_parse(const char *name);
 int rp_nan_parse(const char *name);
 int rp_priority_parse(const char *name);
-int rp_path_parse(const char *name); /* 0: unknown */
+int rp_path_parse(const char *name);   /* 0: unknown */
+int rp_method_parse(const char *name); /* -1: unknown */
 
 size_t rp_dtype_size(int dtype); /* bytes of an element, 0 if unknown */
 rp_class rp_dtype_class(int dtype);
@@ -137,6 +142,11 @@ typedef struct rp_spec {
     uint64_t planes;     /* matrices, one behind the other; 0 counts as 1. 0 with RP_STATES_IN and RP_OFFSETS */
     uint64_t index_base; /* added to element indexes: where this shard starts in the whole array */
     uint64_t initial;    /* with RP_INITIAL: bits of an element of type `dtype`; else 0 */
+    /* parameters of order statistics, which travel in parts (rp_tagged_take) */
+    int64_t k;         /* kth */
+    uint8_t method;    /* quantile: rp_method */
+    uint8_t quantiles; /* quantile: how many, at most RP_MAX_QUANTILES; each gives a value of the cell */
+    const uint8_t *q;  /* ... as decimals of the wire, in the memory of the message */
 } rp_spec;
 
 enum {
@@ -194,7 +204,8 @@ uint64_t rp_elements(const rp_spec *s);
 /* Bytes of an element, or state, of the data of a checked spec. */
 size_t rp_item_size(const rp_spec *s);
 
-/* Bytes of one reply cell of a checked spec: a state; 12 words for stats; two values for minmax; else one. */
+/* Bytes of one reply cell of a checked spec: a state; 12 words for stats; two values for minmax, one for each quantile; else
+ * one. */
 size_t rp_cell_size(const rp_spec *s);
 
 /* A cell of `stats`: 64-bit words. MIN, MAX: f64, i64 or u64 by the class of the elements; SUM: f64 and 0, or 128-bit
@@ -222,6 +233,13 @@ typedef enum { RP_LAYOUTS(X) } rp_layout;
 #define X(...) +1
 enum { RP_LAYOUT_COUNT = 0 RP_LAYOUTS(X) }; /* codes are 0 .. RP_LAYOUT_COUNT - 1 */
 #undef X
+
+/* What stands for a layout in operations that have none: order statistics. */
+enum { RP_STATE_NONE = RP_LAYOUT_COUNT };
+bool rp_is_ranked(int op);
+
+/* Does the method give an element itself, so that integers stay integers? */
+bool rp_method_picks(int method);
 
 /* The layout of the states of (op, dtype), and the bytes of one; the spec need not be checked. */
 int rp_state_layout(int op, int dtype);

@@ -81,6 +81,7 @@ static inline rp_err t_decode_request(const rp_header *h, const uint8_t *body, u
             (err = rp_get_tagged(body + RP_SPEC_SIZE, len - RP_SPEC_SIZE, spec.tagged_len, &tagged, f)))
             return err;
         checked = spec;
+        rp_tagged_take(&checked, &tagged);
         body += RP_SPEC_SIZE + spec.tagged_len;
         len -= RP_SPEC_SIZE + spec.tagged_len;
         if ((err = t_check_spec(&checked, &tagged, false, f)) ||

@@ -113,6 +113,8 @@ rp_err rd_read_task(rd_request *r, rp_fault *f)
     rp_err err = rp_get_spec(r->body, r->body_len, &t->spec, f);
     if (!err)
         err = rd_check_spec(r, &t->spec, false, f);
+    if (!err)
+        err = rp_takes_check(t->spec.op, 0, f);
     if (err)
         return err;
     t->data = r->body + RP_SPEC_SIZE;

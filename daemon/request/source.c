@@ -196,6 +196,8 @@ rp_err rd_source_read_message(rd_request *r, rp_fault *f)
     if (!err)
         err = rp_get_tagged(r->body + RP_SPEC_SIZE, r->body_len - RP_SPEC_SIZE, t->spec.tagged_len, &tagged, f);
     if (!err)
+        rp_tagged_take(&t->spec, &tagged);
+    if (!err)
         err = rd_check_spec(r, &t->spec, tagged.apart, f);
     if (!err)
         err = rp_tagged_check(&t->spec, &tagged, false, f);
@@ -207,8 +209,9 @@ rp_err rd_source_read_message(rd_request *r, rp_fault *f)
     err = rp_spec_match(&t->spec, apart, t->bytes, f);
     if (!err && (t->spec.flags & ~apart & RP_OFFSETS))
         err = rp_offsets_check(&t->spec, rp_spec_parts(&t->spec, t->data, NULL).offsets, f);
-    if (!err)
-        err = rd_beside_open(r, &tagged, NULL, NULL, 0, f);
+    if (err || !(apart || tagged.apart))
+        return err;
+    err = rd_beside_open(r, &tagged, NULL, NULL, 0, f);
     if (!err)
         r->release = rd_source_release;
     return err;

@@ -23,6 +23,11 @@ static void run_lines(rk_task *t)
 void rk_cpu_run(rk_task *t)
 {
     rk_cpu_begin(t);
+    if (rp_is_ranked(t->spec.op)) {
+        rp_fail(&t->fault, RP_TYPE, "op", 0, "%s is not computed yet", rp_op_name(t->spec.op));
+        t->fault.index = RP_NO_INDEX;
+        return;
+    }
     uint64_t saved = rk_fp_enter();
     if (!(t->spec.flags & RP_STATES_IN) || rk_check_states(t) == RP_OK)
         run_lines(t);

@@ -45,6 +45,8 @@ rk_device *rk_device_for(const rk_fleet *v, const rk_task *t)
         return t->memory->device;
     if (t->spec.device)
         return v->device[(t->spec.device - 1) % v->devices];
+    if (v->helper && !rk_device_takes(v->device[0], t))
+        return v->helper;
     if (v->helper && t->bytes >= SHARED_BYTES && !(t->spec.flags & RP_STATES_IN))
         return shared(v, t);
     rk_device *d = v->devices == 1 ? v->device[0] : least_loaded(v);
@@ -109,7 +111,7 @@ static rk_device *batch_device(const rk_fleet *v, const rk_task *t)
 static bool submit_batched(const rk_fleet *v, rk_task *t)
 {
     rk_device *d = batch_device(v, t);
-    if (!d->batcher || rk_device_is_lost(d))
+    if (!d->batcher || rk_device_is_lost(d) || !rk_device_takes(d, t))
         return false;
     t->device = (uint8_t)rk_device_number(d);
     return rk_batch_submit(d->batcher, t, t->done);

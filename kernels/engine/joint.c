@@ -344,7 +344,9 @@ void rk_joints_submit(rk_joints *all, rk_task *t)
     t->start_ns = t->copy_ns = t->compute_ns = 0;
     t->fault.code = RP_OK;
     t->device = (uint8_t)rk_device_number(t->memory->part[0]->device);
-    rk_joint *j = new_joint(all, t);
+    if (!t->fill && rp_is_ranked(t->spec.op))
+        rp_fail(&t->fault, RP_TYPE, "op", 0, "%s of data on several devices", rp_op_name(t->spec.op));
+    rk_joint *j = t->fault.code ? NULL : new_joint(all, t);
     if (!j) {
         if (t->fault.code == RP_OK)
             rp_fail(&t->fault, RP_NO_MEMORY, "data", 0, "no memory to cut the task into parts");

@@ -85,19 +85,36 @@ static void end_lost(rk_device *d, rk_task *t)
     rk_complete(&d->tasks, t);
 }
 
+bool rk_device_takes(const rk_device *d, const rk_task *t)
+{
+    return t->fill || !rp_is_ranked(t->spec.op) || (d->ops->selects && d->ops->selects(t));
+}
+
+/* A task that the device cannot compute. */
+static void end_refused(rk_device *d, rk_task *t)
+{
+    rk_cpu_begin(t);
+    t->compute_ns = 0;
+    rp_fail(&t->fault, RP_TYPE, "op", 0, "a device of this daemon does not compute %s of these data", rp_op_name(t->spec.op));
+    t->fault.index = RP_NO_INDEX;
+    rk_complete(&d->tasks, t);
+}
+
 void rk_device_submit(rk_device *d, rk_task *t, void (*done)(rk_task *t))
 {
     rk_inflight_enter(&d->tasks, t, done);
     rk_device_locate(d, t);
     if (rk_device_is_lost(d))
         end_lost(d, t);
+    else if (!rk_device_takes(d, t))
+        end_refused(d, t);
     else
         d->ops->submit(d->impl, t);
 }
 
 bool rk_device_submit_alone(rk_device *d, rk_task *t, void (*done)(rk_task *t))
 {
-    if (!rk_inflight_enter_alone(&d->tasks, t, done))
+    if (!rk_device_takes(d, t) || !rk_inflight_enter_alone(&d->tasks, t, done))
         return false;
     rk_device_locate(d, t);
     if (rk_device_is_lost(d))

@@ -84,6 +84,7 @@ RK_FN uint64_t rk_finish_float(const rk_state *s, const rp_spec *spec, uint64_t 
     case RK_FINISH_EVERY:
     case RK_FINISH_WORD:
     case RK_FINISH_SUMMARY:
+    case RK_FINISH_RANKED:
         break; /* not floats */
     }
     return 0;
@@ -128,6 +129,7 @@ RK_FN int rk_state_finish(const rk_state *s, const rp_spec *spec, uint64_t *scra
     case RK_FINISH_RANGE:
     case RK_FINISH_WORD:
     case RK_FINISH_PRODUCT:
+    case RK_FINISH_RANKED:
         break;
     }
     if (spec->out < RP_F16)

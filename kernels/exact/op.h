@@ -19,7 +19,8 @@ typedef enum {
     RK_FINISH_EVERY,    /* is it the count? */
     RK_FINISH_WORD,     /* bits */
     RK_FINISH_PRODUCT,
-    RK_FINISH_SUMMARY /* a cell of several words */
+    RK_FINISH_SUMMARY, /* a cell of several words */
+    RK_FINISH_RANKED   /* not from a state: order.h */
 } rk_finisher;
 
 RK_FN rk_finisher rk_finisher_of(int op)

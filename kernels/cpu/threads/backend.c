@@ -237,6 +237,12 @@ static void cpu_stats(void *impl, rk_stats *s)
     pthread_mutex_unlock(&p->lock);
 }
 
+static bool cpu_selects(const rk_task *t)
+{
+    (void)t;
+    return false;
+}
+
 /* ---- resident memory ---- */
 
 static rp_err cpu_memory_new(void *impl, rk_memory *m, rp_fault *f)
@@ -287,6 +293,7 @@ static const rk_batch_ops cpu_batch = {cpu_batch_fits, cpu_batch_launch, cpu_bat
 
 const rk_backend_ops rk_cpu_backend = {.open = cpu_open,
                                        .submit = cpu_submit,
+                                       .selects = cpu_selects,
                                        .stop = cpu_stop,
                                        .close = cpu_close,
                                        .stats = cpu_stats,

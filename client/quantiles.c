@@ -1,0 +1,41 @@
+#include "client/quantiles.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { MOST_DIGITS = 17 }; /* of a double */
+
+/* The digits and the exponent of "-d.ddde-xx", whatever the sign between integer and fraction is. */
+static rp_value parse(const char *text)
+{
+    rp_value v = {0};
+    const char *p = text;
+    for (; *p && *p != 'e'; p++)
+        if (*p >= '0' && *p <= '9') {
+            v.i64 = 10 * v.i64 + (*p - '0');
+            v.exponent--;
+        }
+    v.exponent += 1 + strtol(*p ? p + 1 : "0", NULL, 10);
+    if (text[0] == '-')
+        v.i64 = -v.i64;
+    return v;
+}
+
+rp_value rc_decimal(double x)
+{
+    char text[64];
+    for (int digits = 0; digits < MOST_DIGITS; digits++) {
+        snprintf(text, sizeof text, "%.*e", digits, x);
+        if (strtod(text, NULL) == x)
+            break;
+    }
+    return parse(text);
+}
+
+void rc_put_decimals(uint8_t *to, const double *x, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const rp_value v = rc_decimal(x[i]);
+        to += rp_put_value(to, RP_FORM_DECIMAL, &v);
+    }
+}
