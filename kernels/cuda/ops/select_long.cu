@@ -97,7 +97,8 @@ template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
         if (lane == 0 && all)
             at = atomicAdd(kept, (u64)all);
         at = __shfl_sync(kFullMask, at, 0);
-        for (u32 i = 0; i < longest && at + all <= room; i++) {
+        const u32 rows_kept = at + all <= room ? longest : 0;
+        for (u32 i = 0; i < rows_kept; i++) {
             const u32 who = __ballot_sync(kFullMask, i < n);
             if (i < n)
                 to[at + __popc(who & ((1u << lane) - 1))] = rows[i][lane];
