@@ -179,7 +179,7 @@ SIMD_O   := $(foreach s,$(SIMDS),$(B)/kernels/cpu/simd_$(s).o)
 KERNEL_O := $(call obj,$(KERNEL_C) $(call in_parts,$(KERNEL_CU)) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
 # What states are, and reducing without an engine, on threads of the caller: libreduce has it, too.
-STATE_O  := $(call obj,$(wildcard kernels/exact/*.c) $(addprefix kernels/,cpu/processor.c cpu/stateless_lines.c cpu/lines.c cpu/column_lines.c cpu/gathered.c cpu/run.c cpu/loops/sums/near.c cpu/threads/cores.c cpu/threads/here.c cpu/threads/pieces.c engine/clock.c engine/task.c)) $(SIMD_O)
+STATE_O  := $(call obj,$(wildcard kernels/exact/*.c) $(addprefix kernels/,cpu/processor.c cpu/stateless_lines.c cpu/lines.c cpu/column_lines.c cpu/gathered.c cpu/run.c cpu/loops/sums/near.c cpu/order/ranked.c cpu/order/ranking.c cpu/order/reader.c cpu/threads/cores.c cpu/threads/here.c cpu/threads/pieces.c engine/clock.c engine/task.c)) $(SIMD_O)
 CLIENT_O := $(call obj,$(CLIENT_C))
 CTL_O    := $(call obj,$(CTL_C))
 HDF5_O   := $(call obj,$(HDF5_C))
@@ -441,7 +441,7 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/engine/task.c kernels/engine/clock.c $(filter-out %/simd.c %/backend.c,$(wildcard kernels/cpu/*.c kernels/cpu/threads/*.c kernels/cpu/loops/*/*.c)) $(addprefix client/,state.c state_words.c message.c collective.c alone.c ask.c tiling.c spec.c sized.c error.c program.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/formats/npy.c client/ctl/text/parse_text.c client/ctl/text/integers.c client/ctl/text/parse_scalar.c client/ctl/text/half.c client/ctl/text/wide.c client/ctl/text/decimal.c client/ctl/text/powers.c client/ctl/text/screen_text.c client/ctl/text/shown.c client/ctl/top/metrics.c \
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/engine/task.c kernels/engine/clock.c $(filter-out %/simd.c %/backend.c,$(wildcard kernels/cpu/*.c kernels/cpu/order/*.c kernels/cpu/threads/*.c kernels/cpu/loops/*/*.c)) $(addprefix client/,state.c state_words.c message.c collective.c alone.c ask.c tiling.c spec.c sized.c error.c program.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/formats/npy.c client/ctl/text/parse_text.c client/ctl/text/integers.c client/ctl/text/parse_scalar.c client/ctl/text/half.c client/ctl/text/wide.c client/ctl/text/decimal.c client/ctl/text/powers.c client/ctl/text/screen_text.c client/ctl/text/shown.c client/ctl/top/metrics.c \
             $(filter-out client/ctl/formats/npy.c,$(wildcard client/ctl/formats/*.c)) tests/fuzz/uninterrupted.c tests/fuzz/no_daemon.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)

@@ -81,6 +81,23 @@ typedef size_t rk_keep_fn(void *out, size_t k, const void *x, const uint8_t *mas
  * bytes apart. */
 typedef void rk_turn_fn(void *out, size_t apart, const void *x, size_t stride, size_t rows, size_t columns);
 
+/* Elements as keys: unsigned numbers of the element's width in the order of total_order.h, from 0 to `most`. Keys of NaNs are
+ * above. key = ((x ^ (x >> (width - 1) & flip)) - base) modulo 2^width, with an arithmetic shift. */
+typedef struct rk_keys {
+    uint64_t flip, base, most;
+} rk_keys;
+
+/* Counts of keys, and for keys between lo and hi, without both, the keys themselves, appended to `out`, which has room for n of
+ * them and a vector. At most RK_KEYS_AT_ONCE elements, not of 8 bits. Returns how many lie between. */
+typedef struct rk_between {
+    uint64_t below, at_lo, at_hi, nans;
+} rk_between;
+typedef size_t rk_between_fn(const void *x, size_t n, const rk_keys *k, uint64_t lo, uint64_t hi, rk_between *t, void *out);
+
+/* Count keys from lo to hi, both included, by digit: bins[(key - lo) >> shift]. The same number of elements. */
+typedef void rk_digits_fn(const void *x, size_t n, const rk_keys *k, uint64_t lo, uint64_t hi, int shift, uint64_t *bins);
+enum { RK_KEYS_AT_ONCE = 4096, RK_DIGIT_BITS = 11, RK_DIGITS = 1 << RK_DIGIT_BITS };
+
 typedef struct rk_simd {
     const char *name;
     rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_DTYPE_COUNT + 1]; /* by rp_layout and rp_dtype */
@@ -93,7 +110,9 @@ typedef struct rk_simd {
     rk_cells_fn *cells[RK_CELL_KINDS][RP_DTYPE_COUNT + 1]; /* products of floats: with AVX2 and better, as the next */
     rk_row_product_fn *row_product[RP_DTYPE_COUNT + 1];
     rk_keep_fn *keep[4]; /* by log2 of an element's bytes */
-    rk_turn_fn *turn[4]; /* likewise */
+    rk_turn_fn *turn[4]; /* likewise, as the next two */
+    rk_between_fn *between[4]; /* not of 8 bits */
+    rk_digits_fn *digits[4];
 } rk_simd;
 
 /* simd.c, compiled once for each instruction set of the architecture; the best one first, the baseline last. */

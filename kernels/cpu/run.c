@@ -1,5 +1,6 @@
 /* Runs whole tasks on the calling thread, with the best instruction set and the required floating-point environment. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/order/ranked.h"
 
 void rk_cpu_begin(rk_task *t)
 {
@@ -13,6 +14,13 @@ void rk_cpu_begin(rk_task *t)
 
 static void run_lines(rk_task *t)
 {
+    if (rp_is_ranked(t->spec.op)) {
+        rp_fault f;
+        t->route = rk_ranked_route;
+        if (rk_ranked_lines(rk_simd_best(), t, 0, rp_results(&t->spec), &f))
+            t->fault = f;
+        return;
+    }
     uint64_t bad_row;
     rk_state bad_state;
     int code = rk_cpu_all_lines(rk_simd_best(), t, &bad_row, &bad_state);
@@ -23,11 +31,6 @@ static void run_lines(rk_task *t)
 void rk_cpu_run(rk_task *t)
 {
     rk_cpu_begin(t);
-    if (rp_is_ranked(t->spec.op)) {
-        rp_fail(&t->fault, RP_TYPE, "op", 0, "%s is not computed yet", rp_op_name(t->spec.op));
-        t->fault.index = RP_NO_INDEX;
-        return;
-    }
     uint64_t saved = rk_fp_enter();
     if (!(t->spec.flags & RP_STATES_IN) || rk_check_states(t) == RP_OK)
         run_lines(t);

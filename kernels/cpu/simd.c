@@ -10,6 +10,8 @@
 #include "kernels/cpu/loops/choice/counted_cells.h"
 #include "kernels/cpu/loops/columns/compact_mask.h"
 #include "kernels/cpu/loops/columns/transpose.h"
+#include "kernels/cpu/loops/order/between.h"
+#include "kernels/cpu/loops/order/key_digits.h"
 #include "kernels/cpu/loops/products/product_cells.h"
 #include "kernels/cpu/loops/products/product_loops.h"
 #include "kernels/cpu/loops/products/row_products.h"
@@ -76,6 +78,8 @@ const rk_simd TABLE(RK_SIMD) = {
     .row_product = {INTS(ROW_INTEGERS_OF), PAIRED(ROW_PRODUCT_OF)},
     .keep = {keep_8, keep_16, keep_32, keep_64},
     .turn = {turn_8, turn_16, turn_32, turn_64},
+    .between = {NULL, between_16, between_32, between_64},
+    .digits = {digits_8, digits_16, digits_32, digits_64},
     .reduce = {
         [RP_STATE_SUM32]    = {NARROW(SUMS_OF)},
         [RP_STATE_SUM64]    = {[RP_F64] = sums_f64},

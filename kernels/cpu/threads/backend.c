@@ -240,7 +240,7 @@ static void cpu_stats(void *impl, rk_stats *s)
 static bool cpu_selects(const rk_task *t)
 {
     (void)t;
-    return false;
+    return true;
 }
 
 /* ---- resident memory ---- */

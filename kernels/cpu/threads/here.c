@@ -81,7 +81,7 @@ static void run_pieces(team *m)
 {
     rk_pieces *j = &m->pieces;
     uint64_t saved = rk_fp_enter();
-    while (j->next < j->pieces || (j->near && j->left))
+    while (j->next < j->pieces || (rk_pieces_repeat(j) && j->left))
         if (j->next == j->pieces)
             pthread_cond_wait(&m->done, &m->lock);
         else if (rk_run_piece(j) != RK_PIECES_LEFT)

@@ -1,6 +1,9 @@
 #include "kernels/cpu/threads/pieces.h"
 
+#include <stdlib.h>
+
 #include "kernels/cpu/loops/sums/near.h"
+#include "kernels/cpu/order/ranked.h"
 #include "kernels/engine/engine.h"
 #include "kernels/exact/runs.h"
 
@@ -75,6 +78,34 @@ static void begin(rk_pieces *j, bool near)
         j->line[i] = RP_NO_INDEX;
 }
 
+/* ---- order statistics ---- */
+
+/* Lines one after the other, each by all threads: the first piece of a line opens it, then pieces read all of it in each pass. */
+static void cut_shared(rk_pieces *j)
+{
+    j->how = RK_SHARED_LINES;
+    j->units = 0;
+    j->each = 1;
+    j->ranking_line = 0;
+    j->opened = false;
+}
+
+/* Lines of about the same length go to threads whole. */
+static void cut_ranked(rk_pieces *j, int threads, uint64_t bytes)
+{
+    const uint64_t lines = rp_results(&j->t->spec);
+    j->ranking = NULL;
+    if (rk_ranked_shares(j->t, threads)) {
+        cut_shared(j);
+        return;
+    }
+    j->how = RK_RANKED;
+    j->units = lines;
+    j->each = at_least_1(bytes / at_least_1((j->t->bytes + lines * LINE_BYTES) / at_least_1(lines)));
+    if (j->t->spec.flags & RP_COLUMNS)
+        j->each = whole_columns(&j->t->spec, j->each);
+}
+
 void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_mutex_t *lock)
 {
     size_t size = rp_dtype_size(t->spec.dtype);
@@ -83,6 +114,14 @@ void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_
     j->simd = simd;
     j->lock = lock;
     j->bad_row = RP_NO_INDEX;
+    if (rp_is_ranked(t->spec.op)) {
+        cut_ranked(j, threads, bytes);
+        j->pieces = at_least_1((j->units + j->each - 1) / j->each);
+        t->route = rk_ranked_route;
+        j->settles = false;
+        begin(j, false);
+        return;
+    }
     if (t->spec.flags & RP_COLUMNS)
         cut_columns(j, bytes, size);
     else
@@ -198,6 +237,54 @@ static void run_columns(rk_pieces *j, uint64_t from, uint64_t to)
         join_slot(j, first + c, first + c, &states[c], 0);
 }
 
+/* Call with the lock held. */
+static void note_ranked(rk_pieces *j, rp_err err, const rp_fault *f)
+{
+    rp_fault *first = &j->t->fault;
+    if (err && (first->code == RP_OK || f->index == RP_NO_INDEX || f->index < first->index))
+        *first = *f;
+}
+
+static void run_ranked(rk_pieces *j, uint64_t first, uint64_t lines)
+{
+    rp_fault f;
+    const rp_err err = rk_ranked_lines(j->simd, j->t, first, lines, &f);
+    pthread_mutex_lock(j->lock);
+    note_ranked(j, err, &f);
+}
+
+/* The first piece of a line. False: no memory. */
+static bool open_shared(rk_pieces *j)
+{
+    if (!j->ranking)
+        j->ranking = calloc(1, sizeof *j->ranking);
+    if (!j->ranking)
+        return false;
+    rk_ranked_line(j->simd, j->t, j->ranking_line, j->ranking);
+    j->units = j->ranking->line.n;
+    j->each = at_least_1(least((j->units + RK_MAX_PIECES - 1) / RK_MAX_PIECES, PIECE_MAX / j->ranking->line.size));
+    return rk_ranking_open(j->ranking);
+}
+
+/* The last piece of a pass, or the first of a line, has ended: is there more to do? Call without the lock. */
+static bool next_shared(rk_pieces *j)
+{
+    bool again = true, ok;
+    rp_fault f;
+    ok = j->opened ? rk_ranking_next(j->ranking, &again) : open_shared(j);
+    j->opened = true;
+    if (ok && again)
+        return true;
+    if (!ok) {
+        rp_fail(&j->t->fault, RP_NO_MEMORY, "memory", 0, "no memory to select elements");
+        return false;
+    }
+    note_ranked(j, rk_ranked_finish(j->t, j->ranking_line, j->ranking, &f), &f);
+    j->units = 0;
+    j->opened = false;
+    return ++j->ranking_line < rp_results(&j->t->spec);
+}
+
 /* Is each line in a slot known well enough? */
 static bool slots_certain(const rk_pieces *j)
 {
@@ -208,11 +295,35 @@ static bool slots_certain(const rk_pieces *j)
     return true;
 }
 
+static rk_progress run_shared(rk_pieces *j, uint64_t from, uint64_t to)
+{
+    if (from < to)
+        rk_ranking_pass(j->ranking, from, to);
+    pthread_mutex_lock(j->lock);
+    if (j->left > 1) {
+        j->left--;
+        return RK_PIECES_LEFT;
+    }
+    pthread_mutex_unlock(j->lock); /* the others wait: `left` is still 1 */
+    const bool more = next_shared(j);
+    pthread_mutex_lock(j->lock);
+    j->left = 0;
+    if (!more)
+        return RK_PIECES_ENDED;
+    j->pieces = at_least_1((j->units + j->each - 1) / j->each);
+    begin(j, false);
+    return RK_PIECES_AGAIN;
+}
+
 rk_progress rk_run_piece(rk_pieces *j)
 {
     uint64_t from = j->next++ * j->each, to = least(from + j->each, j->units);
     pthread_mutex_unlock(j->lock);
-    if (j->how == RK_LINES)
+    if (j->how == RK_SHARED_LINES)
+        return run_shared(j, from, to);
+    if (j->how == RK_RANKED)
+        run_ranked(j, from, to - from);
+    else if (j->how == RK_LINES)
         run_lines(j, from, to);
     else if (j->how == RK_COLUMNS)
         run_whole(j, from, to - from);
@@ -240,6 +351,10 @@ static void finish_slots(rk_pieces *j)
 
 void rk_finish_pieces(rk_pieces *j)
 {
+    if (j->how == RK_SHARED_LINES && j->ranking) {
+        rk_ranking_close(j->ranking);
+        free(j->ranking);
+    }
     finish_slots(j);
     if (j->bad_row != RP_NO_INDEX)
         rk_row_fault(j->t, j->bad_row, j->bad_code, &j->bad_state);

@@ -8,6 +8,9 @@
  * A piece of columns has some whole columns, or whole planes if they are small. With few long columns a piece has some rows of
  * all of them, counted through all planes, and each column has a slot.
  *
+ * Order statistics have no states (order/ranked.h). A piece has whole lines of them. Or threads share one line after the other:
+ * all its pieces run again for each pass.
+ *
  * States are exact, so neither the cut nor the order in which pieces end shows in the result. Sums of lines may at first be
  * near the exact ones (near.h). If a result is not certain then, all pieces run again, exactly. */
 #ifndef RK_PIECES_H
@@ -19,7 +22,7 @@
 
 enum { RK_MAX_PIECES = 256 }; /* pieces of lines: each may need a slot */
 
-typedef enum { RK_LINES, RK_COLUMNS, RK_ROWS_OF_COLUMNS } rk_cutting;
+typedef enum { RK_LINES, RK_COLUMNS, RK_ROWS_OF_COLUMNS, RK_RANKED, RK_SHARED_LINES } rk_cutting;
 
 typedef struct rk_pieces {
     rk_task *t; /* the owner may set NULL: no task */
@@ -35,6 +38,9 @@ typedef struct rk_pieces {
     uint64_t bad_row; /* first line without a result so far, RP_NO_INDEX if none */
     int bad_code;
     rk_state bad_state;
+    struct rk_ranking *ranking;   /* SHARED_LINES: of the line that all work on; NULL at first */
+    uint64_t ranking_line;
+    bool opened; /* it has its brackets */
     uint64_t line[RK_MAX_PIECES]; /* the line whose state is in the slot; RP_NO_INDEX: none */
     rk_state slot[RK_MAX_PIECES];
     double neglected[RK_MAX_PIECES];
@@ -42,6 +48,9 @@ typedef struct rk_pieces {
 
 /* Cut a task of elements for `threads` threads. `lock` guards the pieces from here on. */
 void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_mutex_t *lock);
+
+/* May pieces that have ended have to run again? */
+static inline bool rk_pieces_repeat(const rk_pieces *j) { return j->near || j->how == RK_SHARED_LINES; }
 
 /* Run the next piece, which must exist (next < pieces), under rk_fp_enter's arithmetic. Call with the lock held; it is released
  * meanwhile and held on return. */
