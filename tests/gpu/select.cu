@@ -155,19 +155,23 @@ std::vector<u64> sorted(int dtype, const Array &a, u64 from, u64 n, u64 *nans)
 
 u64 passed, failed;
 
-void check_line(const std::vector<u64> &v, u64 nans, const SelectFound &f, const RankRule *rules, u32 pairs, const char *what)
+using Rules = std::vector<rk_order_rule>;
+
+bool check_line(const std::vector<u64> &v, u64 nans, const u64 *found, const Rules &rules, const char *what)
 {
-    bool ok = f.n == v.size() && f.nans == nans;
+    bool ok = found[0] == v.size() && found[1] == nans;
     if (!ok)
-        printf("%s: %llu elements, %llu NaNs, not %llu, %llu\n", what, f.n, f.nans, (u64)v.size(), nans);
-    for (u32 p = 0; p < pairs && !v.empty() && ok; p++) {
+        printf("%s: %llu elements, %llu NaNs, not %llu, %llu\n", what, found[0], found[1], (u64)v.size(), nans);
+    for (size_t p = 0; p < rules.size() && !v.empty() && ok; p++) {
         const RankPair r = ranks_of(rules[p], v.size());
-        ok = f.keys[2 * p] == v[r.first] && f.keys[2 * p + 1] == v[r.second];
+        const u64 *keys = found + kFoundHead + 2 * p;
+        ok = keys[0] == v[r.first] && keys[1] == v[r.second];
         if (!ok)
-            printf("%s: pair %u of %llu, %llu: %llx %llx, not %llx %llx\n", what, p, r.first, r.second, f.keys[2 * p],
-                   f.keys[2 * p + 1], v[r.first], v[r.second]);
+            printf("%s: pair %zu of %llu, %llu: %llx %llx, not %llx %llx\n", what, p, r.first, r.second, keys[0], keys[1],
+                   v[r.first], v[r.second]);
     }
     ok ? passed++ : failed++;
+    return ok;
 }
 
 struct Case {
@@ -177,51 +181,82 @@ struct Case {
     bool masked, tight; // tight: with the least scratch
 };
 
-void check(Device *d, const Case &c, const std::vector<RankRule> &rules)
+SelectTask task_of(const Case &c, const Array &a, const Rules &rules)
+{
+    return {c.dtype, a.on_device + c.shift * (u64)rk_bytes(c.dtype), a.mask_on_device, c.lines, c.n, rules.data(),
+            (u32)rules.size(), NULL};
+}
+
+// Select with `bytes` of scratch, and compare. The scratch is left in `scratch`.
+void check_array(Device *d, const Case &c, const Array &a, const Rules &rules, u64 bytes, void *scratch)
+{
+    SelectTask t = task_of(c, a, rules);
+    const u64 words = found_words(t.pairs);
+    MUST(cudaMalloc((void **)&t.found, c.lines * words * sizeof(u64)));
+    MUST(cudaMemsetAsync(scratch, 0xa5, bytes, 0));
+    MUST(cudaMemsetAsync(t.found, 0xa5, c.lines * words * sizeof(u64), 0));
+    MUST(select_launch(d, t, scratch, bytes, 0));
+    MUST(cudaStreamSynchronize(0));
+    std::vector<u64> got(c.lines * words);
+    MUST(cudaMemcpyAsync(got.data(), t.found, got.size() * sizeof(u64), cudaMemcpyDeviceToHost, 0));
+    MUST(cudaStreamSynchronize(0));
+    cudaFree(t.found);
+    char what[160];
+    for (u64 l = 0; l < c.lines; l++) {
+        snprintf(what, sizeof what, "%s %s %llu x %llu%s%s shift %llu pairs %zu scratch %llu line %llu", rp_dtype_name(c.dtype),
+                 kKindNames[c.kind], c.lines, c.n, c.masked ? " masked" : "", c.tight ? " tight" : "", c.shift, rules.size(),
+                 bytes, l);
+        u64 nans;
+        const std::vector<u64> v = sorted(c.dtype, a, l * c.n, c.n, &nans);
+        check_line(v, nans, &got[l * words], rules, what);
+    }
+}
+
+void check(Device *d, const Case &c, const Rules &rules)
 {
     Array a = make_array(c.dtype, c.kind, c.lines, c.n, c.shift, c.masked);
-    SelectFound *found;
-    MUST(cudaMalloc((void **)&found, c.lines * sizeof *found));
-    SelectTask t = {c.dtype,
-                    a.on_device + c.shift * (u64)rk_bytes(c.dtype),
-                    a.mask_on_device,
-                    c.lines,
-                    c.n,
-                    rules.data(),
-                    (u32)rules.size(),
-                    found};
+    const SelectTask t = task_of(c, a, rules);
     const u64 bytes = c.tight ? select_least_scratch(t) : select_good_scratch(t) * (c.lines > 1 ? 2 : 1);
     void *scratch = NULL;
     MUST(cudaMalloc(&scratch, bytes + 256));
-    MUST(cudaMemsetAsync(scratch, 0xa5, bytes, 0));
-    MUST(cudaMemsetAsync(found, 0xa5, c.lines * sizeof *found, 0));
-    MUST(select_launch(d, t, scratch, bytes, 0));
-    MUST(cudaStreamSynchronize(0));
-    std::vector<SelectFound> got(c.lines);
-    MUST(cudaMemcpyAsync(got.data(), found, c.lines * sizeof *found, cudaMemcpyDeviceToHost, 0));
-    MUST(cudaStreamSynchronize(0));
-    char what[160];
-    for (u64 l = 0; l < c.lines; l++) {
-        snprintf(what, sizeof what, "%s %s %llu x %llu%s%s shift %llu pairs %zu line %llu", rp_dtype_name(c.dtype),
-                 kKindNames[c.kind], c.lines, c.n, c.masked ? " masked" : "", c.tight ? " tight" : "", c.shift, rules.size(),
-                 l);
-        u64 nans;
-        const std::vector<u64> v = sorted(c.dtype, a, l * c.n, c.n, &nans);
-        check_line(v, nans, got[l], rules.data(), (u32)rules.size(), what);
-    }
+    check_array(d, c, a, rules, bytes, scratch);
     cudaFree(scratch);
-    cudaFree(found);
     drop(a);
 }
 
-const std::vector<RankRule> kMedian = {{1, 2, 0}}, kFirst = {{0, 0, 0}}, kLast = {{0, 0, -1}};
-const std::vector<RankRule> kFive = {{1, 100, 0}, {1, 4, 0}, {1, 2, 0}, {3, 4, 0}, {99, 100, 0}};
-const std::vector<RankRule> kSeven = {{0, 1, 0},    {1, 1000, 0},   {49, 100, 0}, {1, 2, 0},
-                                      {51, 100, 0}, {999, 1000, 0}, {1, 1, 0}};
+// Room for just the keys that are kept, for one more and for one less
+void check_room(Device *d, const Case &c, const Rules &rules)
+{
+    Array a = make_array(c.dtype, c.kind, c.lines, c.n, c.shift, c.masked);
+    const SelectTask t = task_of(c, a, rules);
+    const u64 least = select_least_scratch(t), good = select_good_scratch(t), key = rk_bytes(c.dtype) == 8 ? 8 : 4;
+    void *scratch = NULL;
+    MUST(cudaMalloc(&scratch, good));
+    check_array(d, c, a, rules, good, scratch);
+    SelectState s;
+    MUST(cudaMemcpyAsync(&s, scratch, sizeof s, cudaMemcpyDeviceToHost, 0));
+    MUST(cudaStreamSynchronize(0));
+    if (s.whole || s.kept < kSelectLeastRoom + 8) { // not what is to be checked
+        printf("%llu keys were kept\n", s.kept);
+        failed++;
+    }
+    for (u64 room = s.kept - 1; room <= s.kept + 1; room++)
+        check_array(d, c, a, rules, least + (room - kSelectLeastRoom) * key, scratch);
+    cudaFree(scratch);
+    drop(a);
+}
+
+constexpr rk_order_rule quantile(i64 digits, int tens) { return {digits, tens, 1, -1, 0, RK_BETWEEN}; }
+constexpr rk_order_rule kth(i64 k) { return {k, 0, 1, 0, 0, RK_RANK}; }
+const Rules kMedian = {quantile(5, 1)}, kFirst = {kth(0)}, kLast = {kth(-1)};
+const Rules kFive = {quantile(1, 2), quantile(25, 2), quantile(5, 1), quantile(75, 2), quantile(99, 2)};
+const Rules kSeven = {quantile(999, 3), quantile(1, 3), quantile(49, 2), quantile(5, 1), quantile(51, 2), kth(0), quantile(1, 0)};
+const Rules kNine = {kth(0),          kth(1),          kth(-2),         quantile(1, 1), quantile(2, 1),
+                     quantile(3, 1), quantile(4, 1), quantile(5, 1), quantile(6, 1)};
 
 void check_all(Device *d, u64 largest, u32 every)
 {
-    const std::vector<RankRule> *asked[] = {&kMedian, &kFirst, &kLast, &kFive, &kSeven};
+    const Rules *asked[] = {&kMedian, &kFirst, &kLast, &kFive, &kSeven, &kNine};
     const u64 lengths[] = {1,    2,    3,     31,    100,   128,   129,   500,    1000,    1024,
                            1025, 5000, 16384, 16385, 32768, 32769, 50001, 131072, 1000003, 1 << 24};
     u32 number = 0;
@@ -298,7 +333,7 @@ double sum_us(Device *d, Timer &timer, int dtype, const void *data, u64 lines, u
     return us;
 }
 
-void bench_one(Device *d, Timer &timer, int dtype, Kind kind, u64 lines, u64 n, const std::vector<RankRule> &rules,
+void bench_one(Device *d, Timer &timer, int dtype, Kind kind, u64 lines, u64 n, const Rules &rules,
                const char *what)
 {
     // A part is made and repeated in another order: random data of a GiB take the host too long.
@@ -308,8 +343,8 @@ void bench_one(Device *d, Timer &timer, int dtype, Kind kind, u64 lines, u64 n, 
     MUST(cudaMalloc((void **)&data, bytes));
     for (u64 at = 0; at < bytes; at += part)
         MUST(cudaMemcpyAsync(data + at, a.on_device, std::min(part, bytes - at), cudaMemcpyDeviceToDevice, 0));
-    SelectFound *found;
-    MUST(cudaMalloc((void **)&found, lines * sizeof *found));
+    u64 *found;
+    MUST(cudaMalloc((void **)&found, lines * found_words((u32)rules.size()) * sizeof *found));
     SelectTask t = {dtype, data, NULL, lines, n, rules.data(), (u32)rules.size(), found};
     const u64 scratch_bytes = std::min<u64>(select_good_scratch(t) * lines, 2ull << 30) + 256;
     void *scratch;
@@ -375,6 +410,9 @@ int main(int argc, char **argv)
         return 0;
     }
     check_all(&d, largest, every);
+    if (largest > 200000)
+        for (int dtype : {(int)RP_F32, (int)RP_I64, (int)RP_BF16})
+            check_room(&d, {dtype, kBits, 1, 200003, 0, false, false}, kSeven);
     printf("select: %llu passed, %llu failed\n", passed, failed);
     return failed != 0;
 }

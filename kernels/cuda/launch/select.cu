@@ -6,7 +6,6 @@ namespace {
 
 constexpr u64 kLinesAtOnce = 65535; // blocks along a grid's y
 constexpr u64 kAlign = 256;
-constexpr u64 kLeastRoom = 4096;
 
 SelectKernels kernels_of(int dtype)
 {
@@ -32,19 +31,20 @@ u32 keys_of_thread(const SelectTask &t) { return key_bytes(t) == 8 ? kKeysOfThre
 bool is_long(const SelectTask &t) { return t.n > (u64)kSampleThreads * keys_of_thread(t); }
 u64 least(u64 a, u64 b) { return a < b ? a : b; }
 u64 most(u64 a, u64 b) { return a < b ? b : a; }
+u32 pairs_at_once(const SelectTask &t) { return (u32)least(t.pairs, kMostPairs); }
 
 // Elements of an interval that are worth collecting
 u32 most_collected(const SelectTask &t) { return (u32)least(kCollected, most(1024, t.n / 16)); }
 
 u64 line_scratch(const SelectTask &t, u64 room)
 {
-    return sizeof(SelectState) + 2 * t.pairs * (kBins * sizeof(u64) + most_collected(t) * key_bytes(t)) + room * key_bytes(t);
+    return sizeof(SelectState) + 2 * pairs_at_once(t) * (kBins * sizeof(u64) + most_collected(t) * key_bytes(t)) + room * key_bytes(t);
 }
 
 // Brackets of the middle have 4.5 standard deviations of the sample on either side: 2.5 % of the elements, of 8 bytes 3.5 %.
-u64 good_room(const SelectTask &t) { return most(kLeastRoom, least(t.n, t.n / 20 * t.pairs)); }
+u64 good_room(const SelectTask &t) { return most(kSelectLeastRoom, least(t.n, t.n / 20 * pairs_at_once(t))); }
 
-SelectArgs args_of(const SelectTask &t)
+SelectArgs args_of(const SelectTask &t, u32 first_pair)
 {
     SelectArgs a = {};
     a.data = (const unsigned char *)t.data;
@@ -52,17 +52,18 @@ SelectArgs args_of(const SelectTask &t)
     a.n = t.n;
     a.lines = t.lines;
     a.key = key_rule(t.dtype);
-    a.pairs = t.pairs;
-    for (u32 p = 0; p < t.pairs; p++)
-        a.rules[p] = t.rules[p];
+    a.first_pair = first_pair;
+    a.pairs = (u32)least(t.pairs - first_pair, kMostPairs);
+    for (u32 p = 0; p < a.pairs; p++)
+        a.rules[p] = {t.rules[first_pair + p], ranks_of(t.rules[first_pair + p], t.n)};
     a.most = most_collected(t);
     a.found = t.found;
+    a.found_words = found_words(t.pairs);
     return a;
 }
 
-cudaError_t launch_rows(Device *d, const SelectTask &t, const SelectKernels &k, cudaStream_t stream)
+cudaError_t launch_rows(Device *d, const SelectTask &t, const SelectArgs &a, const SelectKernels &k, cudaStream_t stream)
 {
-    const SelectArgs a = args_of(t);
     int blocks;
     for (u32 i = 0; i < 4; i++)
         if (t.n <= 128u << i) {
@@ -99,22 +100,14 @@ cudaError_t launch_long(Device *d, const SelectArgs &a, u32 bytes, const SelectK
     return gpu_launch(false, k.last, dim3(2 * a.pairs, lines), kSampleThreads, 0, stream, a);
 }
 
-} // namespace
-
-u64 select_least_scratch(const SelectTask &t) { return is_long(t) ? line_scratch(t, kLeastRoom) + 4 * kAlign : 0; }
-
-u64 select_good_scratch(const SelectTask &t) { return is_long(t) ? line_scratch(t, good_room(t)) + 4 * kAlign : 0; }
-
-cudaError_t select_launch(Device *d, const SelectTask &t, void *scratch, u64 bytes, cudaStream_t stream)
+// As many long lines at once as there is scratch for
+cudaError_t launch_lines(Device *d, const SelectTask &t, SelectArgs a, const SelectKernels &k, void *scratch, u64 bytes,
+                         cudaStream_t stream)
 {
-    const SelectKernels k = kernels_of(t.dtype);
-    if (!is_long(t))
-        return launch_rows(d, t, k, stream);
-    const u64 room = least(good_room(t), kLeastRoom + (bytes - select_least_scratch(t)) / key_bytes(t));
+    const u64 room = least(good_room(t), kSelectLeastRoom + (bytes - select_least_scratch(t)) / key_bytes(t));
     const u64 at_once = least(kLinesAtOnce, least(t.lines, (bytes - 4 * kAlign) / line_scratch(t, room)));
-    SelectArgs a = args_of(t);
+    const u64 ranks = 2 * pairs_at_once(t), of_line = t.n * (u64)rk_bytes(t.dtype);
     a.room = room;
-    const u64 ranks = 2 * t.pairs, of_line = t.n * (u64)rk_bytes(t.dtype);
     a.states = (SelectState *)scratch;
     a.counts = (u64 *)(a.states + at_once);
     a.collected = (unsigned char *)(a.counts + at_once * ranks * kBins);
@@ -124,7 +117,23 @@ cudaError_t select_launch(Device *d, const SelectTask &t, void *scratch, u64 byt
         TRY_CUDA(launch_long(d, a, (u32)rk_bytes(t.dtype), k, stream));
         a.data += at_once * of_line;
         a.mask += a.mask ? at_once * t.n : 0;
-        a.found += at_once;
+        a.found += at_once * a.found_words;
+    }
+    return cudaSuccess;
+}
+
+} // namespace
+
+u64 select_least_scratch(const SelectTask &t) { return is_long(t) ? line_scratch(t, kSelectLeastRoom) + 4 * kAlign : 0; }
+
+u64 select_good_scratch(const SelectTask &t) { return is_long(t) ? line_scratch(t, good_room(t)) + 4 * kAlign : 0; }
+
+cudaError_t select_launch(Device *d, const SelectTask &t, void *scratch, u64 bytes, cudaStream_t stream)
+{
+    const SelectKernels k = kernels_of(t.dtype);
+    for (u32 first = 0; first < t.pairs; first += kMostPairs) {
+        const SelectArgs a = args_of(t, first);
+        TRY_CUDA(is_long(t) ? launch_lines(d, t, a, k, scratch, bytes, stream) : launch_rows(d, t, a, k, stream));
     }
     return cudaSuccess;
 }

@@ -6,18 +6,20 @@
 
 namespace rk {
 
+constexpr u64 kSelectLeastRoom = 4096;
+
 // Pointers are the device's.
 struct SelectTask {
     int dtype;
     const void *data; // lines x n elements, n at least 1, aligned to their size
     const void *mask; // a byte for each, or NULL
     u64 lines, n;
-    const RankRule *rules; // in ascending order of their ranks
-    u32 pairs;             // at most kPairs
-    SelectFound *found;    // of each line
+    const rk_order_rule *rules; // a pair of ranks each
+    u32 pairs;                  // any number
+    u64 *found;                 // found_words(pairs) of each line
 };
 
-// Bytes of scratch that suffice, and those with which no element needs to be read twice as a rule.
+// Bytes of scratch that suffice, with room for kSelectLeastRoom keys, and those with which no element needs to be read twice as a rule.
 u64 select_least_scratch(const SelectTask &t);
 u64 select_good_scratch(const SelectTask &t);
 

@@ -50,7 +50,8 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_bra
     Key bound = side ? K::kTop : (Key)0;
     if (counted) {
         const double scale = (double)kSample / (double)a.n;
-        const RankPair ranks = ranks_of(a.rules[p], (u64)((double)counted / scale));
+        const RankPair ranks =
+            counted == kSample ? a.rules[p].all : ranks_of(a.rules[p].rule, (u64)((double)counted / scale));
         const double place = (double)(side ? ranks.second : ranks.first) * scale, off = doubt(place, kSample);
         const double at = side ? place + off : place - off;
         if (at >= 0 && at < counted) {
@@ -170,12 +171,18 @@ __device__ inline void set_state(const SelectArgs &a, SelectInterval *x)
     x->state = x->n <= a.most ? kCollects : kCounts;
 }
 
+// Where the keys of this line and these pairs go.
+__device__ __forceinline__ u64 *keys_found(const SelectArgs &a)
+{
+    return a.found + blockIdx.y * (u64)a.found_words + kFoundHead + 2 * a.first_pair;
+}
+
 // Rank t lies in interval x, which may be known already, or is its only key. One thread.
-__device__ inline void put_rank(SelectState *s, SelectFound *found, u32 t, const SelectInterval &x)
+__device__ inline void put_rank(SelectState *s, u64 *found, u32 t, const SelectInterval &x)
 {
     if (x.width == 0) {
         s->of[t] = kFound;
-        found->keys[t] = x.low;
+        found[t] = x.low;
         return;
     }
     u32 i = 0;
@@ -192,11 +199,12 @@ __device__ inline void put_rank(SelectState *s, SelectFound *found, u32 t, const
 
 // After `count`: which ranks are found, and where others lie. One thread.
 template <class Key>
-__device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, SelectFound *found)
+__device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 *found)
 {
     s->n = a.n - s->nans - s->left_out;
-    found->n = s->n;
-    found->nans = s->nans;
+    found[0] = s->n;
+    found[1] = s->nans;
+    found += kFoundHead + 2 * a.first_pair;
     s->intervals = s->open = 0;
     s->whole = s->kept > a.room;
     if (a.pairs == 1) { // what is above the bracket was not counted
@@ -206,7 +214,7 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
     if (s->n == 0)
         return;
     for (u32 p = 0; p < a.pairs; p++) {
-        const RankPair ranks = ranks_of(a.rules[p], s->n);
+        const RankPair ranks = ranks_of(a.rules[p].rule, s->n);
         s->rank[2 * p] = ranks.first;
         s->rank[2 * p + 1] = ranks.second;
     }
@@ -331,7 +339,7 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
             atomicAdd(&s->left_out, all_out);
     }
     if (last_of_line(s) && threadIdx.x == 0)
-        judge<Key>(a, s, bounds, a.found + blockIdx.y);
+        judge<Key>(a, s, bounds, a.found + blockIdx.y * (u64)a.found_words);
 }
 
 // ---- digits ----
@@ -364,7 +372,7 @@ __device__ inline SelectInterval bin_of(const SelectArgs &a, const SelectInterva
 }
 
 // The intervals of all ranks after a round. The last block, all of it.
-__device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s, u64 *counts, SelectFound *found)
+__device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s, u64 *counts, u64 *found)
 {
     __shared__ SelectInterval next[kRanks];
     const u32 warp = threadIdx.x / kWarp;
@@ -456,7 +464,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
         if (bins[i])
             atomicAdd(&rooms.counts[interval[i / kBins].room * kBins + i % kBins], (u64)bins[i]);
     if (last_of_line(s))
-        next_intervals(a, s, rooms.counts, a.found + blockIdx.y);
+        next_intervals(a, s, rooms.counts, keys_found(a));
 }
 
 // ---- last ----
@@ -486,7 +494,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
         Key key, same;
         select_pair(team, keys, rank, rank, &key, &same);
         if (threadIdx.x == 0)
-            a.found[blockIdx.y].keys[t] = key;
+            keys_found(a)[t] = key;
     }
 }
 

@@ -35,19 +35,20 @@ __device__ __forceinline__ void select_line(const SelectArgs &a, u64 number, u32
     }
     nans = team.sum(nans);
     out = a.mask ? team.sum(out) : 0;
-    SelectFound *found = a.found + number;
+    u64 *found = a.found + number * a.found_words;
     const u32 counted = n - nans - out;
     if (thread == 0) {
-        found->n = counted;
-        found->nans = nans;
+        found[0] = counted;
+        found[1] = nans;
     }
+    found += kFoundHead + 2 * a.first_pair;
     for (u32 p = 0; p < a.pairs && counted; p++) {
-        const RankPair ranks = ranks_of(a.rules[p], counted);
+        const RankPair ranks = counted == n ? a.rules[p].all : ranks_of(a.rules[p].rule, counted);
         Key first, second;
         select_pair(team, keys, (u32)ranks.first, (u32)ranks.second, &first, &second);
         if (thread == 0) {
-            found->keys[2 * p] = first;
-            found->keys[2 * p + 1] = second;
+            found[2 * p] = first;
+            found[2 * p + 1] = second;
         }
     }
 }

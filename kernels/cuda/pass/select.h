@@ -14,13 +14,13 @@
 #pragma once
 
 #include "kernels/cuda/pass/plan.h"
-#include "kernels/exact/format.h"
+#include "kernels/exact/order_place.h"
 #include "kernels/exact/total_order.h"
 
 namespace rk {
 
-constexpr u32 kPairs = 7;                // pairs of neighbouring ranks that are looked for at once
-constexpr u32 kRanks = 2 * kPairs;       // ... and their ranks
+constexpr u32 kMostPairs = 7;                // pairs of neighbouring ranks that are looked for at once
+constexpr u32 kRanks = 2 * kMostPairs;       // ... and their ranks
 constexpr u32 kBounds = kRanks + 1;      // ends of brackets, and at least one key that is above all
 constexpr u32 kPlaces = 2 * kBounds + 1; // below, at and between them
 constexpr u32 kBinsLog2 = 11, kBins = 1 << kBinsLog2;
@@ -34,26 +34,22 @@ constexpr u32 digit_rounds(u32 key_bits) { return (key_bits + kBinsLog2 - 1) / k
 // Keys in a thread's registers, of elements of kBytes bytes
 template <int kBytes> constexpr int kKeysOfThread = kBytes == 8 ? 16 : 32;
 
-// Two neighbouring ranks, or one twice, by the number of elements that count: `k`, from the end if it is negative; or
-// floor(numerator * (n - 1) / denominator) and the next one.
-struct RankRule {
-    u64 numerator, denominator; // 0: `k`
-    i64 k;
-};
-
+// Two neighbouring ranks, or one twice, by the number of elements that count.
 struct RankPair {
     u64 first, second;
 };
 
-RK_FN RankPair ranks_of(const RankRule &r, u64 n)
+RK_FN RankPair ranks_of(const rk_order_rule &r, u64 n)
 {
-    if (r.denominator == 0) {
-        const u64 k = r.k < 0 ? n + (u64)r.k : (u64)r.k;
-        return {k, k};
-    }
-    const u64 first = (u64)((unsigned __int128)(n - 1) * r.numerator / r.denominator);
-    return {first, first + 1 < n ? first + 1 : first};
+    const rk_place p = rk_order_place(r, n);
+    const RankPair pair = {p.at, p.at + (p.part != 0)};
+    return pair;
 }
+
+struct PairRule {
+    rk_order_rule rule;
+    RankPair all; // if all elements of the line count
+};
 
 // How an element's bits become its key, which has its width and the order of rk_rank: bits ^ (negative ? turn : 0) ^ flip.
 // Beyond [least, least + range] is a NaN, and its key is above all.
@@ -70,30 +66,32 @@ inline KeyRule key_rule(int dtype)
     return {sign - 1, sign, all ^ (sign | inf), (sign | inf) - (all ^ (sign | inf))};
 }
 
+// The bits of the element that has a key.
+RK_FN u64 bits_of_key(int dtype, u64 key) { return dtype == RP_BOOL ? key != 0 : rk_unrank(dtype, 0, key); }
+
+// What is found of a line: words. How many elements count, how many others are NaNs; then two keys of each pair, which are not
+// set if no element counts.
+constexpr u32 kFoundHead = 2;
+inline u32 found_words(u32 pairs) { return kFoundHead + 2 * pairs; }
+
 struct SelectState;
-struct SelectFound;
 
 struct SelectArgs {
     const unsigned char *data; // lines x n elements, aligned to their size
     const unsigned char *mask; // a byte for each, or NULL: a zero leaves its element out
     u64 n, lines;
     KeyRule key;
-    RankRule rules[kPairs];
-    u32 pairs;
-    u32 most;           // elements of an interval that are collected: at most kCollected
-    u64 room;           // kept keys of a line
-    SelectFound *found; // of each line
+    PairRule rules[kMostPairs];
+    u32 pairs, first_pair; // ... of all pairs of the lines
+    u32 most;              // elements of an interval that are collected: at most kCollected
+    u32 found_words;       // ... of a line
+    u64 room;              // kept keys of a line
+    u64 *found;            // of each line
     // Scratch of lines that are longer than a block takes
     SelectState *states;      // of each line; zero before, as are
     u64 *counts;              // ... 2 x pairs x kBins
     unsigned char *collected; // ... 2 x pairs x most keys
     unsigned char *kept;      // ... room keys
-};
-
-// What is found of a line
-struct SelectFound {
-    u64 n, nans;      // elements that count; NaNs beside them
-    u64 keys[kRanks]; // of each pair two. Not set if n is 0
 };
 
 struct SelectInterval {
@@ -122,6 +120,32 @@ struct SelectState {
 constexpr u32 kFound = ~0u;
 
 using SelectFn = void (*)(SelectArgs);
+
+// From what is found of lines to their cells: a value of each pair.
+struct FinishSelected {
+    const u64 *found;
+    u64 n, lines, first_line;
+    rk_order_rule rules[kMostPairs];
+    rk_place all[kMostPairs]; // if all n elements of the line count
+    u32 pairs, first_pair, found_words;
+    u32 values, bytes; // values of a cell; bytes of one
+    u8 dtype, out, nan;
+    void *cells; // of the request, whose line first_line is the first of these
+    u32 *fault;
+};
+using FinishSelectedFn = void (*)(FinishSelected);
+FinishSelectedFn finish_selected_kernel(); // ops/select_finish.cu
+
+// Lines that are not in one piece, gathered: result first + i becomes the n elements from `to` + i * n on.
+struct GatherLines {
+    const unsigned char *from;
+    unsigned char *to;
+    u64 first, lines, n;
+    u64 rows, row_len; // of a plane
+};
+using GatherFn = void (*)(GatherLines);
+constexpr int kGatherThreads = 256;
+GatherFn gather_kernel(int bytes, bool columns); // ops/select_gather.cu: columns, or rows in runs
 
 // The kernels for elements of a size
 struct SelectKernels {
