@@ -80,24 +80,34 @@ cudaError_t launch_rows(Device *d, const SelectTask &t, const SelectArgs &a, con
 // Blocks of a line so that `lines` of them fill the device a whole number of times
 u32 blocks_of_line(u64 items, u64 at_once, u64 lines) { return (u32)most(1, least(items, at_once / lines)); }
 
-cudaError_t launch_long(Device *d, const SelectArgs &a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
+// Samples of each end of a bracket: as many as there are multiprocessors for, and as they can be different
+u32 samples_of(const Device *d, const SelectArgs &a, u32 bytes)
+{
+    const u64 size = (u64)kSampleThreads * (bytes == 8 ? kKeysOfThread<8> : kKeysOfThread<4>);
+    const u64 n = least(least(kMostSamples, a.n / size), (u64)d->sms / (2 * a.pairs * a.lines));
+    return n < 3 ? 1 : (u32)(n - 1) | 1;
+}
+
+cudaError_t launch_long(Device *d, SelectArgs a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
 {
     const u32 lines = (u32)a.lines;
+    const bool overlap = d->overlapped_launch;
     const SelectFn count = a.pairs == 1 ? k.count_one : k.count_all;
     const size_t shared = (size_t)kBins * sizeof(u32) * least(2 * a.pairs, kSharedIntervals);
+    a.samples = samples_of(d, a, bytes);
     int counting, digits;
     TRY_CUDA(device_blocks_per_sm(d, (const void *)count, kSelectThreads, 0, &counting));
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.digits, kSelectThreads, kBins * sizeof(u32) * kSharedIntervals, &digits));
     digits = (int)least(6, (200u << 10) / shared); // as many fit
     const u64 tiles = (a.n * bytes + 16383) / 16384;
     TRY_CUDA(gpu_clear(a.states, lines * (sizeof(SelectState) + 2 * a.pairs * kBins * sizeof(u64)), stream));
-    TRY_CUDA(gpu_launch(false, k.brackets, dim3(2 * a.pairs, lines), kSampleThreads, 0, stream, a));
-    TRY_CUDA(gpu_launch(false, count, dim3(blocks_of_line(tiles, (u64)counting * d->sms, lines), lines), kSelectThreads, 0,
+    TRY_CUDA(gpu_launch(false, k.brackets, dim3(2 * a.pairs * a.samples, lines), kSampleThreads, 0, stream, a));
+    TRY_CUDA(gpu_launch(overlap, count, dim3(blocks_of_line(tiles, (u64)counting * d->sms, lines), lines), kSelectThreads, 0,
                         stream, a));
     const dim3 grid(blocks_of_line(tiles, (u64)digits * d->sms, lines), lines);
     for (u32 i = 0; i < digit_rounds(8 * bytes) + (bytes < 4); i++)
-        TRY_CUDA(gpu_launch(false, k.digits, grid, kSelectThreads, shared, stream, a));
-    return gpu_launch(false, k.last, dim3(2 * a.pairs, lines), kSampleThreads, 0, stream, a);
+        TRY_CUDA(gpu_launch(overlap, k.digits, grid, kSelectThreads, shared, stream, a));
+    return gpu_launch(overlap, k.last, dim3(2 * a.pairs, lines), kSampleThreads, 0, stream, a);
 }
 
 // As many long lines at once as there is scratch for

@@ -26,6 +26,7 @@ __device__ rp_err value_of(const FinishSelected &a, const u64 *found, u32 pair, 
 
 __global__ void finish_selected(const __grid_constant__ FinishSelected a)
 {
+    wait_for_previous_pass();
     for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < a.lines * a.pairs; i += (u64)gridDim.x * blockDim.x) {
         const u64 line = i / a.pairs;
         const u32 pair = (u32)(i % a.pairs);

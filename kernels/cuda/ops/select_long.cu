@@ -1,5 +1,5 @@
 // Selection in long lines, of elements of each size: the launches that select.h describes. blockIdx.y is the line.
-#include "kernels/cuda/pass/bisect.cuh"
+#include "kernels/cuda/pass/select_digits.cuh"
 #include "kernels/cuda/pass/select_keys.cuh"
 
 namespace rk {
@@ -7,63 +7,23 @@ namespace {
 
 // ---- brackets: which keys enclose a rank, by a sample ----
 
-// Of the line's elements, one in each of as many equal stretches as the sample has, at a place that depends on its number only.
-__device__ __forceinline__ u64 sample_place(u64 n, u32 sample, u32 i)
+// Of the line's elements, one in each of as many equal stretches as a sample has, at a place that depends on its number and on
+// the sample's.
+__device__ __forceinline__ u64 sample_place(u64 n, u32 size, u32 i, u32 sample)
 {
-    const u64 from = n / sample * i + n % sample * i / sample, width = n / sample;
-    u64 mixed = (i + 1) * 0x9e3779b97f4a7c15ull;
+    const u64 from = n / size * i + n % size * i / size, width = n / size;
+    u64 mixed = (i + 1) * 0x9e3779b97f4a7c15ull + sample * 0xd1342543de82ef95ull;
     mixed = (mixed ^ mixed >> 31) * 0xbf58476d1ce4e5b9ull;
     return from + __umul64hi(mixed ^ mixed >> 29, width);
 }
 
-// What a rank's place in the sample may be off by, but for one request in 10^5
-__device__ __forceinline__ double doubt(double place, double sample)
+// What a rank's place in the sample may be off by, but for one request in 10^5; or in the middle one of several samples, whose
+// deviation is 1.2533 / sqrt(samples) of that of one.
+__device__ __forceinline__ double doubt(double place, double size, u32 samples)
 {
-    const double spread = place * (1 - place / sample);
-    return 4.5 * __dsqrt_rn(spread > 0 ? spread : 0) + 8;
+    const double spread = place * (1 - place / size);
+    return 4.5 * __dsqrt_rn(spread > 0 ? spread : 0) * (samples > 1 ? 1.2533 * __drcp_rn(__dsqrt_rn(samples)) : 1) + 8;
 }
-
-// Block 2 p finds a key below pair p with near certainty, block 2 p + 1 one above it.
-template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_brackets(const __grid_constant__ SelectArgs a)
-{
-    using K = Keys<kBytes>;
-    using Key = typename K::Key;
-    constexpr int kKeys = kKeysOfThread<kBytes>;
-    constexpr u32 kSample = kKeys * kSampleThreads;
-    __shared__ typename BlockTeam<Key>::Room room;
-    const K rule(a.key);
-    const LineView<kBytes> line(a, blockIdx.y);
-    BlockTeam<Key> team = {room};
-    Key keys[kKeys];
-    u32 counted = 0;
-#pragma unroll
-    for (int k = 0; k < kKeys; k++) {
-        const u64 at = sample_place(a.n, kSample, k * kSampleThreads + threadIdx.x);
-        const Key key = rule.of(line.at(at));
-        const bool in = !rule.nan(key) && line.counts(at);
-        keys[k] = in ? key : (Key) ~(Key)0;
-        counted += in;
-    }
-    counted = team.sum(counted);
-    const u32 p = blockIdx.x / 2, side = blockIdx.x % 2;
-    SelectState *s = SelectRooms<Key>(a, blockIdx.y).state;
-    Key bound = side ? K::kTop : (Key)0;
-    if (counted) {
-        const double scale = (double)kSample / (double)a.n;
-        const RankPair ranks =
-            counted == kSample ? a.rules[p].all : ranks_of(a.rules[p].rule, (u64)((double)counted / scale));
-        const double place = (double)(side ? ranks.second : ranks.first) * scale, off = doubt(place, kSample);
-        const double at = side ? place + off : place - off;
-        if (at >= 0 && at < counted) {
-            Key same;
-            select_pair(team, keys, (u32)at, (u32)at, &bound, &same);
-        }
-    }
-    if (threadIdx.x == 0)
-        s->bounds[blockIdx.x] = bound;
-}
-
-// ---- count ----
 
 // The line's blocks meet: true in the last one to come, which sees what all have written. Whole block.
 __device__ __forceinline__ bool last_of_line(SelectState *s)
@@ -74,6 +34,77 @@ __device__ __forceinline__ bool last_of_line(SelectState *s)
         last = count_in_turn(&s->arrived, gridDim.x - 1) == gridDim.x - 1;
     return __syncthreads_or(last);
 }
+
+// A warp has the estimates of an end: the middle one.
+template <class Key> __device__ __forceinline__ Key middle_of(const Key *estimates, u32 n)
+{
+    const u32 lane = threadIdx.x % kWarp;
+    const Key own = lane < n ? __ldcg(&estimates[lane]) : (Key)0;
+    u32 before = 0;
+    for (u32 i = 0; i < n; i++) {
+        const Key o = __shfl_sync(kFullMask, own, i);
+        before += o < own || (o == own && i < lane);
+    }
+    return __shfl_sync(kFullMask, own, __ffs(__ballot_sync(kFullMask, lane < n && before == n / 2)) - 1);
+}
+
+// Each end of a bracket has a.samples blocks: end 2 p is below pair p with near certainty, end 2 p + 1 above it.
+template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_brackets(const __grid_constant__ SelectArgs a)
+{
+    using K = Keys<kBytes>;
+    using Key = typename K::Key;
+    constexpr int kKeys = kKeysOfThread<kBytes>;
+    constexpr u32 kSample = kKeys * kSampleThreads, kHeavy = kSample / 512;
+    __shared__ typename BlockTeam<Key>::Room room;
+    const K rule(a.key);
+    const LineView<kBytes> line(a, blockIdx.y);
+    BlockTeam<Key> team = {room};
+    Key keys[kKeys];
+    u32 counted = 0;
+    const u32 end = blockIdx.x / a.samples, sample = blockIdx.x % a.samples;
+#pragma unroll
+    for (int k = 0; k < kKeys; k++) {
+        const u64 at = sample_place(a.n, kSample, k * kSampleThreads + threadIdx.x, sample);
+        const Key key = rule.of(line.at(at));
+        const bool in = !rule.nan(key) && line.counts(at);
+        keys[k] = in ? key : (Key) ~(Key)0;
+        counted += in;
+    }
+    counted = team.sum(counted);
+    const u32 p = end / 2, side = end % 2;
+    const SelectRooms<Key> rooms(a, blockIdx.y);
+    Key bound = side ? rule.range : (Key)0;
+    if (counted) {
+        const double scale = (double)kSample / (double)a.n;
+        const RankPair ranks =
+            counted == kSample ? a.rules[p].all : ranks_of(a.rules[p].rule, (u64)((double)counted / scale));
+        const double place = (double)(side ? ranks.second : ranks.first) * scale, off = doubt(place, kSample, a.samples);
+        const double at = side ? place + off : place - off;
+        if (at >= 0 && at < counted) {
+            Key same;
+            select_pair(team, keys, K::kTop, (u32)at, (u32)at, &bound, &same);
+            u32 equal = 0;
+#pragma unroll
+            for (int k = 0; k < kKeys; k++)
+                equal += keys[k] == bound;
+            equal = team.sum(equal);
+            if (threadIdx.x == 0 && equal > kHeavy)
+                atomicOr(&rooms.state->heavy, 1u);
+        }
+    }
+    if (threadIdx.x == 0)
+        rooms.collected[end * a.most + sample] = bound;
+    if (!last_of_line(rooms.state))
+        return;
+    const u32 warp = threadIdx.x / kWarp;
+    if (warp < 2 * a.pairs) {
+        const Key middle = middle_of(rooms.collected + warp * a.most, a.samples);
+        if (threadIdx.x % kWarp == 0)
+            rooms.state->bounds[warp] = middle;
+    }
+}
+
+// ---- count ----
 
 // Keys that threads of a warp keep, each in a column of its own, until one of them has little room left
 template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
@@ -114,7 +145,7 @@ template <int kBytes> constexpr u32 kQueued = kBytes == 8 ? 16 : 24;
 
 // The ends of brackets in their order, with what is above all behind them; which places between neighbours are inside a bracket.
 template <class Key> struct Bounds {
-    Key at[kBounds + 1];
+    Key at[kBounds + 1]; // the last one is never reached
     u32 kept; // bit i: inside one are keys between at[i - 1] and at[i]
 };
 
@@ -178,15 +209,15 @@ __device__ __forceinline__ u64 *keys_found(const SelectArgs &a)
 }
 
 // Rank t lies in interval x, which may be known already, or is its only key. One thread.
-__device__ inline void put_rank(SelectState *s, u64 *found, u32 t, const SelectInterval &x)
+__device__ inline void put_rank(SelectState *s, u64 *found, u64 least, u32 t, const SelectInterval &x)
 {
     if (x.width == 0) {
         s->of[t] = kFound;
-        found[t] = x.low;
+        found[t] = x.low + least;
         return;
     }
     u32 i = 0;
-    while (i < s->intervals && s->interval[i].low != x.low)
+    while (i < s->intervals && (s->interval[i].low != x.low || s->interval[i].width != x.width))
         i++;
     s->of[t] = i;
     if (i < s->intervals)
@@ -197,7 +228,18 @@ __device__ inline void put_rank(SelectState *s, u64 *found, u32 t, const SelectI
     s->open += x.state != kComplete;
 }
 
-// After `count`: which ranks are found, and where others lie. One thread.
+// The same, from what lies below the rank's own bracket and in it
+__device__ inline Place place_beside(const SelectArgs &a, const SelectState *s, u32 p, u64 rank)
+{
+    const u64 low = s->bounds[2 * p], high = s->bounds[2 * p + 1], below = s->counts[2 * p], in = s->counts[2 * p + 1];
+    if (rank < below)
+        return {0, low - 1, 0, below, true, false};
+    if (rank < below + in)
+        return {low, high, below, in, true, true};
+    return {high + 1, a.key.range, below + in, s->n - below - in, true, false};
+}
+
+// After `count`: which ranks are found, and where others lie. `b`: of a heavy line. One thread.
 template <class Key>
 __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 *found)
 {
@@ -207,31 +249,73 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
     found += kFoundHead + 2 * a.first_pair;
     s->intervals = s->open = 0;
     s->whole = s->kept > a.room;
-    if (a.pairs == 1) { // what is above the bracket was not counted
+    if (a.pairs == 1 && s->heavy) { // what is above the bracket was not counted
         const u64 others = s->counts[0] + s->counts[1] + s->counts[2] + s->counts[3];
         s->counts[4] = others < s->n ? s->n - others : 0;
     }
     if (s->n == 0)
         return;
     for (u32 p = 0; p < a.pairs; p++) {
-        const RankPair ranks = ranks_of(a.rules[p].rule, s->n);
+        const RankPair ranks = s->n == a.n ? a.rules[p].all : ranks_of(a.rules[p].rule, s->n);
         s->rank[2 * p] = ranks.first;
         s->rank[2 * p + 1] = ranks.second;
     }
     for (u32 t = 0; t < 2 * a.pairs; t++) {
-        const Place at = place_of(s, b, s->rank[t]);
+        const Place at = s->heavy ? place_of(s, b, s->rank[t]) : place_beside(a, s, t / 2, s->rank[t]);
         if (at.open && !at.inside)
             s->whole = 1;
         SelectInterval x = {at.low, at.high - at.low, at.before, at.n};
         set_state(a, &x);
-        put_rank(s, found, t, x);
+        put_rank(s, found, a.key.least, t, x);
     }
 }
 
-// One pair: counts in registers.
+// What lies below brackets and in them, of a line that is not heavy: in registers. Further brackets repeat the first one.
+template <class K, u32 kBrackets> struct CountLight {
+    using Key = typename K::Key;
+    Key low[kBrackets], width[kBrackets];
+    u32 below[kBrackets], inside[kBrackets];
+
+    __device__ __forceinline__ CountLight(const SelectArgs &a, const SelectState *s)
+    {
+#pragma unroll
+        for (u32 p = 0; p < kBrackets; p++) {
+            const u32 of = p < a.pairs ? p : 0;
+            low[p] = (Key)s->bounds[2 * of];
+            width[p] = (Key)s->bounds[2 * of + 1] - low[p];
+            below[p] = inside[p] = 0;
+        }
+    }
+    // Is it inside a bracket?
+    __device__ __forceinline__ bool add(Key key)
+    {
+        bool any = false;
+#pragma unroll
+        for (u32 p = 0; p < kBrackets; p++) {
+            const bool in = (Key)(key - low[p]) <= width[p];
+            below[p] += key < low[p];
+            inside[p] += in;
+            any |= in;
+        }
+        return any;
+    }
+    __device__ __forceinline__ void leave(const SelectArgs &a, SelectState *s)
+    {
+#pragma unroll
+        for (u32 p = 0; p < kBrackets; p++) {
+            const u64 all_below = warp_sum((u64)below[p]), all_inside = warp_sum((u64)inside[p]);
+            if (threadIdx.x % kWarp == 0 && p < a.pairs) {
+                atomicAdd(&s->counts[2 * p], all_below);
+                atomicAdd(&s->counts[2 * p + 1], all_inside);
+            }
+        }
+    }
+};
+
+// One pair of a heavy line: counts in registers.
 template <class K> struct CountOne {
     using Key = typename K::Key;
-    static constexpr u32 kColumns = 1;
+    static constexpr u32 kColumns = 1, kBrackets = 1;
     Key low, high;
     u32 below, lows, highs, kept;
 
@@ -263,7 +347,7 @@ template <class K> struct CountOne {
 // Several pairs: a binary search for the key's place, whose count each lane has in a bank of its own.
 template <class K> struct CountAll {
     using Key = typename K::Key;
-    static constexpr u32 kColumns = kPlaces;
+    static constexpr u32 kColumns = kPlaces, kBrackets = kMostPairs;
     const Bounds<Key> &b;
     u32 *columns;
     u32 inside;
@@ -293,50 +377,61 @@ template <class K> struct CountAll {
     }
 };
 
-template <int kBytes, template <class> class Count> __global__ void __launch_bounds__(kSelectThreads)
-    count_line(const __grid_constant__ SelectArgs a)
+// The block's part of the line: add(key) of each element that counts says whether it is kept.
+template <int kBytes, class Queued, class Add>
+__device__ __forceinline__ void count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys<kBytes>::Key *kept,
+                                               Add add)
 {
-    using K = Keys<kBytes>;
-    using Key = typename K::Key;
-    using Line = Queue<Key, kQueued<kBytes>, kBatch<kBytes>>;
-    __shared__ Bounds<Key> bounds;
-    __shared__ Key queues[kSelectThreads / kWarp][kQueued<kBytes>][kWarp];
-    __shared__ u32 counts[Count<K>::kColumns * kWarp];
-    const K rule(a.key);
-    const SelectRooms<Key> rooms(a, blockIdx.y);
-    SelectState *s = rooms.state;
-    sort_bounds<Key>(a, s, K::kTop, &bounds);
-    for (u32 i = threadIdx.x; i < Count<K>::kColumns * kWarp; i += blockDim.x)
-        counts[i] = 0;
-    __syncthreads();
-    const LineView<kBytes> line(a, blockIdx.y);
-    Count<K> count(bounds, counts);
-    Line queue = {queues[threadIdx.x / kWarp], 0};
+    const Keys<kBytes> rule(a.key);
     u32 nans = 0, out = 0;
     each_of_line<kBytes>(
-        line,
-        [&](typename K::Bits bits, bool counts_too) {
-            Key key = rule.of(bits);
-            const bool nan = rule.nan(key);
+        LineView<kBytes>(a, blockIdx.y),
+        [&](typename Keys<kBytes>::Bits bits, bool counts_too) {
             if (!counts_too) {
                 out++;
                 return;
             }
-            nans += nan;
-            key = nan ? K::kTop : key;
-            if (count.add(key))
+            const auto key = rule.of(bits);
+            nans += rule.nan(key);
+            if (add(key))
                 queue.push(key);
         },
-        [&] { queue.make_room(&s->kept, rooms.kept, a.room); });
+        [&] { queue.make_room(&s->kept, kept, a.room); });
     __syncwarp();
-    queue.flush(&s->kept, rooms.kept, a.room);
-    count.leave(s, counts);
+    queue.flush(&s->kept, kept, a.room);
     const u64 all_nans = warp_sum((u64)nans), all_out = warp_sum((u64)out);
     if (threadIdx.x % kWarp == 0) {
         if (all_nans)
             atomicAdd(&s->nans, all_nans);
         if (all_out)
             atomicAdd(&s->left_out, all_out);
+    }
+}
+
+template <int kBytes, template <class> class Count> __global__ void __launch_bounds__(kSelectThreads)
+    count_line(const __grid_constant__ SelectArgs a)
+{
+    using K = Keys<kBytes>;
+    using Key = typename K::Key;
+    __shared__ Bounds<Key> bounds;
+    __shared__ Key queues[kSelectThreads / kWarp][kQueued<kBytes>][kWarp];
+    __shared__ u32 counts[Count<K>::kColumns * kWarp];
+    wait_for_previous_pass();
+    const SelectRooms<Key> rooms(a, blockIdx.y);
+    SelectState *s = rooms.state;
+    Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue = {queues[threadIdx.x / kWarp], 0};
+    if (s->heavy) {
+        sort_bounds<Key>(a, s, K::kTop, &bounds);
+        for (u32 i = threadIdx.x; i < Count<K>::kColumns * kWarp; i += blockDim.x)
+            counts[i] = 0;
+        __syncthreads();
+        Count<K> count(bounds, counts);
+        count_and_keep<kBytes>(a, s, queue, rooms.kept, [&](Key key) { return count.add(key); });
+        count.leave(s, counts);
+    } else {
+        CountLight<K, Count<K>::kBrackets> count(a, s);
+        count_and_keep<kBytes>(a, s, queue, rooms.kept, [&](Key key) { return count.add(key); });
+        count.leave(a, s);
     }
     if (last_of_line(s) && threadIdx.x == 0)
         judge<Key>(a, s, bounds, a.found + blockIdx.y * (u64)a.found_words);
@@ -399,7 +494,7 @@ __device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s,
     s->intervals = s->open = 0;
     for (u32 t = 0; t < 2 * a.pairs; t++)
         if (s->of[t] != kFound)
-            put_rank(s, found, t, next[t]);
+            put_rank(s, found, a.key.least, t, next[t]);
 }
 
 template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_digits(const __grid_constant__ SelectArgs a)
@@ -412,6 +507,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
     };
     RK_DYNAMIC_SHARED(u32, bins); // kBins for each of the first kSharedIntervals
     __shared__ Interval interval[kRanks];
+    wait_for_previous_pass();
     const SelectRooms<Key> rooms(a, blockIdx.y);
     SelectState *s = rooms.state;
     if (s->open == 0)
@@ -475,11 +571,13 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
     using Key = typename K::Key;
     constexpr int kKeys = kCollected / kSampleThreads;
     __shared__ typename BlockTeam<Key>::Room room;
+    wait_for_previous_pass();
     const SelectRooms<Key> rooms(a, blockIdx.y);
     const SelectState *s = rooms.state;
     if (s->n == 0 || blockIdx.x >= s->intervals)
         return;
     const SelectInterval &x = s->interval[blockIdx.x];
+    const K rule(a.key);
     BlockTeam<Key> team = {room};
     Key keys[kKeys];
 #pragma unroll
@@ -492,9 +590,9 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
             continue;
         const u32 rank = (u32)(s->rank[t] - x.before);
         Key key, same;
-        select_pair(team, keys, rank, rank, &key, &same);
+        select_pair(team, keys, K::kTop, rank, rank, &key, &same);
         if (threadIdx.x == 0)
-            keys_found(a)[t] = key;
+            keys_found(a)[t] = key + rule.least;
     }
 }
 

@@ -1,5 +1,5 @@
 // Selection in short lines: one stays in the registers of a warp, or of a block.
-#include "kernels/cuda/pass/bisect.cuh"
+#include "kernels/cuda/pass/select_digits.cuh"
 #include "kernels/cuda/pass/select_keys.cuh"
 
 namespace rk {
@@ -45,10 +45,10 @@ __device__ __forceinline__ void select_line(const SelectArgs &a, u64 number, u32
     for (u32 p = 0; p < a.pairs && counted; p++) {
         const RankPair ranks = counted == n ? a.rules[p].all : ranks_of(a.rules[p].rule, counted);
         Key first, second;
-        select_pair(team, keys, (u32)ranks.first, (u32)ranks.second, &first, &second);
+        select_pair(team, keys, K::kTop, (u32)ranks.first, (u32)ranks.second, &first, &second);
         if (thread == 0) {
-            found[2 * p] = first;
-            found[2 * p + 1] = second;
+            found[2 * p] = first + rule.least;
+            found[2 * p + 1] = second + rule.least;
         }
     }
 }

@@ -2,8 +2,9 @@
 //
 // A long line takes these launches, none of which the host waits for (ops/select_long.cu):
 //
-//   brackets   of a sample, a block each finds the keys that enclose a rank with near certainty
-//   count      reads the line: counts what lies below, at and between the brackets' ends, and keeps the keys inside brackets
+//   brackets   blocks take samples and find the keys that enclose a rank with near certainty
+//   count      reads the line: counts what lies below brackets and inside, and keeps the keys inside. If many elements are equal
+//              to an end of a bracket, these are not kept, but counted apart
 //   digits     again and again: the interval of keys that holds a rank is cut into kBins, whose elements are counted, and the
 //              rank's bin is its next interval, until it has few elements, which are collected, or one key. It reads what was
 //              kept. It reads the line only if a bracket has missed its rank, or too much was kept
@@ -19,15 +20,16 @@
 
 namespace rk {
 
-constexpr u32 kMostPairs = 7;                // pairs of neighbouring ranks that are looked for at once
-constexpr u32 kRanks = 2 * kMostPairs;       // ... and their ranks
-constexpr u32 kBounds = kRanks + 1;      // ends of brackets, and at least one key that is above all
+constexpr u32 kMostPairs = 5;            // pairs of neighbouring ranks that are looked for at once
+constexpr u32 kRanks = 2 * kMostPairs;   // ... and their ranks
+constexpr u32 kBounds = 15;              // ends of brackets, then keys that are above all: binary search in four steps
 constexpr u32 kPlaces = 2 * kBounds + 1; // below, at and between them
 constexpr u32 kBinsLog2 = 11, kBins = 1 << kBinsLog2;
-constexpr u32 kSharedIntervals = 7; // whose bins are in shared memory; others are rare
+constexpr u32 kSharedIntervals = 5; // whose bins are in shared memory; others are rare
 constexpr u32 kCollected = 1 << 14; // elements of an interval that one block selects among
 constexpr int kSelectThreads = 256; // of a block that reads the line
 constexpr int kSampleThreads = 1024;
+constexpr u32 kMostSamples = 31; // of a bracket's end: an odd number, at most a warp
 
 constexpr u32 digit_rounds(u32 key_bits) { return (key_bits + kBinsLog2 - 1) / kBinsLog2; }
 
@@ -51,8 +53,8 @@ struct PairRule {
     RankPair all; // if all elements of the line count
 };
 
-// How an element's bits become its key, which has its width and the order of rk_rank: bits ^ (negative ? turn : 0) ^ flip.
-// Beyond [least, least + range] is a NaN, and its key is above all.
+// How an element's bits become its key: (bits ^ (negative ? turn : 0) ^ flip) - least, which counts from the smallest element
+// on. Beyond `range` are NaNs. With `least` it is the element's rk_rank.
 struct KeyRule {
     u64 turn, flip, least, range;
 };
@@ -83,6 +85,7 @@ struct SelectArgs {
     KeyRule key;
     PairRule rules[kMostPairs];
     u32 pairs, first_pair; // ... of all pairs of the lines
+    u32 samples;           // of each end of a bracket
     u32 most;              // elements of an interval that are collected: at most kCollected
     u32 found_words;       // ... of a line
     u64 room;              // kept keys of a line
@@ -111,6 +114,7 @@ struct SelectState {
     u64 kept;
     u64 n;               // elements that count
     u32 arrived;         // blocks of a launch
+    u32 heavy;           // the end of a bracket is the key of many elements
     u32 whole;           // the rounds read the line, not what was kept
     u32 intervals, open; // ... of which some are not complete
     SelectInterval interval[kRanks];

@@ -11,7 +11,7 @@ template <int kBytes> struct Keys {
     using Bits = typename Width<kBytes>::Bits;
     using Signed = typename Width<kBytes>::Key;
     using Key = typename Width<(kBytes < 4 ? 4 : kBytes)>::Bits;
-    static constexpr Key kTop = (Key)(Bits) ~(Bits)0; // a NaN's, and what is above all others
+    static constexpr Key kTop = (Key)(Bits) ~(Bits)0; // no element's is above
 
     Key turn, flip, least, range;
 
@@ -22,10 +22,9 @@ template <int kBytes> struct Keys {
     __device__ __forceinline__ Key of(Bits bits) const
     {
         const Key negative = (Key)(Bits)((Signed)bits >> (8 * kBytes - 1));
-        return (Key)bits ^ ((negative & turn) ^ flip);
+        return ((Key)bits ^ ((negative & turn) ^ flip)) - least;
     }
-    // Of a key as `of` makes it
-    __device__ __forceinline__ bool nan(Key key) const { return (Key)(key - least) > range; }
+    __device__ __forceinline__ bool nan(Key key) const { return key > range; }
 };
 
 // A line of elements, in whole vectors and up to 30 elements at its edges

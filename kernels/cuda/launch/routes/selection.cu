@@ -124,7 +124,7 @@ cudaError_t finish(const Selection &x, u64 first, u64 lines, const u64 *found)
             a.all[p] = rk_order_place(a.rules[p], x.lines.n ? x.lines.n : 1);
         }
         const u64 blocks = least(div_up(lines * a.pairs, 128), 1u << 20);
-        TRY_CUDA(gpu_launch(false, finish_selected_kernel(), (u32)blocks, 128, 0, x.stream, a));
+        TRY_CUDA(gpu_launch(x.d->overlapped_launch, finish_selected_kernel(), (u32)blocks, 128, 0, x.stream, a));
     }
     return cudaSuccess;
 }
