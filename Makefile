@@ -364,9 +364,14 @@ $(SIMT_B)/check_engine: $(SIMT_O) $(B)/tests/gpu/check_engine.c.o $(call obj,$(K
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
 
+$(SIMT_B)/select: $(patsubst %,$(SIMT_B)/%.o,$(filter %/select.cu %/select_long.cu %/select_rows.cu %/cuda_device.cu,$(KERNEL_CU)) tests/gpu/select.cu tests/simt/simt.cu tests/faults/cudart.c) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CXX) -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
+
 # ... and which of them the launch code chooses, without running any. Their names are looked up by address.
 SIMT_LAUNCH := $(filter kernels/cuda/launch/% kernels/cuda/ops/% kernels/cuda/device/%,$(KERNEL_CU))
-$(SIMT_B)/routes: $(patsubst %,$(SIMT_B)/%.o,$(SIMT_LAUNCH) tests/simt/routes.cu tests/faults/cudart.c) $(PROTO_O)
+$(SIMT_B)/routes: $(patsubst %,$(SIMT_B)/%.o,$(SIMT_LAUNCH) tests/simt/routes.cu tests/faults/cudart.c) $(B)/kernels/exact/order.c.o $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) -no-pie -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
@@ -381,7 +386,7 @@ test-kernels: $(SIMT_B)/check_engine ## the CUDA kernels without a GPU: as C++ w
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 
-unit-tests: $(UNIT:%=$(B)/tests/%) $(if $(SIMT),$(SIMT_B)/check_engine $(SIMT_B)/routes) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
+unit-tests: $(UNIT:%=$(B)/tests/%) $(if $(SIMT),$(SIMT_B)/check_engine $(SIMT_B)/select $(SIMT_B)/routes) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
 
 # A client of nng's own REQ socket
 $(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
@@ -519,7 +524,7 @@ test-unit: unit-tests ## only the unit tests of this build
 	@for t in $(UNIT:%=$(B)/tests/%); do echo "== $${t##*/}"; timeout 300 $$t || exit 1; done
 
 # Plain programs that need a GPU to run but no other library, so that they can be carried to one.
-GPU_TOOLS := $(if $(filter yes,$(CUDA)),$(B)/gpu/check_engine $(B)/gpu/bench_kernels $(B)/gpu/device)
+GPU_TOOLS := $(if $(filter yes,$(CUDA)),$(B)/gpu/check_engine $(B)/gpu/bench_kernels $(B)/gpu/select $(B)/gpu/device)
 gpu-tools: $(GPU_TOOLS) $(B)/bench/host $(B)/bench/load $(B)/gpu/break.so
 
 # Breaks a device of a daemon: see there
@@ -537,7 +542,10 @@ $(B)/gpu/device: tests/gpu/device.c $(B)/lib/libreduce.a $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.a,$^) \
 	  $(LIBS_CUDA) $(LIBS_NNG) -o $@
 
-$(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu,$(call in_parts,$(KERNEL_CU)))) $(PROTO_O)
+LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c)
+$(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(LAUNCH_O) $(PROTO_O)
+$(B)/gpu/select: $(call obj,tests/gpu/select.cu) $(LAUNCH_O) $(PROTO_O)
+$(B)/gpu/bench_kernels $(B)/gpu/select:
 	$(call begin,LINK,$@)
 	$(Q)$(CXX) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
 

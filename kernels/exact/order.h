@@ -6,6 +6,7 @@
 #ifndef RK_ORDER_H
 #define RK_ORDER_H
 
+#include "kernels/exact/order_place.h"
 #include "proto/types.h"
 
 #ifdef __cplusplus
@@ -13,6 +14,10 @@ extern "C" {
 #endif
 
 enum { RK_MAX_RANKS = 2 * RP_MAX_QUANTILES }; /* each quantile needs two neighbours at most */
+
+/* Values of a cell, and the rule of each. */
+unsigned rk_order_values(const rp_spec *s);
+rk_order_rule rk_order_rule_of(const rp_spec *s, unsigned i);
 
 /* The ranks that decide the cell of a line with n elements, NaNs not counted: ascending, each once, all below n. Returns their
  * number: 0 if n is 0, or if `k` is not a rank of n elements. The spec is checked. */

@@ -14,6 +14,7 @@
 
 #include "kernels/engine/engine.h"
 #include "kernels/exact/state.h"
+#include "proto/tagged.h"
 
 enum { MOST = 1 << 20, SPARE = 300000 }; /* elements of a task, at most; bytes behind them */
 enum { HUGE_BYTES = 600 << 20 };         /* bytes of a row of --huge, at most */
@@ -731,6 +732,101 @@ static void check_type(rk_engine *e, waker *w, int op, int dtype, amount quick)
     free(memory);
 }
 
+/* ---- order statistics ---- */
+
+/* A random decimal from 0 to 1, of a few digits or many. */
+static rp_value share(void)
+{
+    switch (rng() % 4) {
+    case 0:
+        return (rp_value){.i64 = (int64_t)(rng() % 101), .exponent = -2};
+    case 1:
+        return (rp_value){.i64 = (int64_t)(rng() % 9), .exponent = rng() % 2 ? -40 : -1};
+    case 2:
+        return (rp_value){.i64 = (int64_t)(rng() % 1000000000000000000), .exponent = -18};
+    default:
+        return (rp_value){.i64 = (int64_t)(rng() >> 1), .exponent = -19 - (int64_t)(rng() % 4)};
+    }
+}
+
+/* What is asked of lines of n elements: mostly what they have. */
+static void ask_order(rp_spec *s, uint64_t n)
+{
+    static uint8_t q[16 * RP_MAX_QUANTILES];
+    uint8_t *to = q;
+    if (s->op == RP_OP_KTH)
+        s->k = (int64_t)(rng() % (n + 1 + n / 16)) - (rng() % 2 ? (int64_t)n : 0);
+    if (s->op != RP_OP_QUANTILE)
+        return;
+    s->method = (uint8_t)(rng() % RP_METHOD_END);
+    s->quantiles = (uint8_t)(rng() % 8 ? 1 + rng() % 5 : 1 + rng() % RP_MAX_QUANTILES);
+    s->q = q;
+    for (int i = 0; i < s->quantiles; i++) {
+        const rp_value v = share();
+        to += rp_put_value(to, RP_FORM_DECIMAL, &v);
+    }
+}
+
+static void compare_order(rk_engine *e, waker *w, int op, int dtype, uint32_t flags, const uint64_t size[3],
+                          char *memory, kind k)
+{
+    static const uint8_t outs[] = {RP_F64, RP_F32, RP_F16, RP_BF16, RP_I64, RP_U64};
+    const int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
+    rk_task t = {.spec = {.op = (uint8_t)op,
+                          .dtype = (uint8_t)dtype,
+                          .nan = (uint8_t)(is_float ? rng() % 3 : 0),
+                          .flags = flags,
+                          .rows = size[0],
+                          .row_len = size[1],
+                          .planes = size[2]},
+                 .data = memory};
+    ask_order(&t.spec, flags & RP_COLUMNS ? size[0] : size[1] * (size[2] ? size[2] : 1));
+    rk_task other = t;
+    other.spec.out = outs[rng() % 6];
+    t = rng() % 2 && rp_spec_check(&other.spec, NULL) == RP_OK ? other : t;
+    measure(&t);
+    lay_out(&t, memory, k, false);
+    compare_once(e, w, &t, kind_names[k]);
+}
+
+/* Median, quantiles and kth in every shape that the device takes: lines that stay in registers of a warp or of a block, longer
+ * ones, gathered ones. */
+static void check_order(rk_engine *e, waker *w, int op, int dtype, amount quick)
+{
+    static const struct {
+        uint32_t flags;
+        uint64_t size[3];
+    } shapes[] = {{0, {1, 1, 0}},
+                  {0, {1, 1000, 0}},
+                  {0, {300, 7, 0}},
+                  {0, {33, 1025, 0}},
+                  {RP_COLUMNS, {99, 70, 0}},
+                  {0, {1, 40001, 0}},
+                  {RP_MASK, {50, 130, 0}},
+                  {RP_COLUMNS, {40, 33, 3}},
+                  {0, {13, 100, 5}},
+                  {0, {3, 0, 0}},
+                  {0, {1, 2, 0}},
+                  {RP_COLUMNS | RP_MASK, {17, 40, 2}},
+                  {RP_MASK, {5, 31, 7}},
+                  {0, {1, 70003, 0}},
+                  {0, {3, 33000, 0}},
+                  {RP_MASK, {1, 50000, 0}},
+                  {RP_COLUMNS, {35000, 3, 0}},
+                  {0, {1, 262144 + 13, 0}},
+                  {0, {2000, 64, 0}},
+                  {0, {100, 2500, 0}},
+                  {RP_COLUMNS, {0, 5, 0}},
+                  {0, {16, 16384, 0}}};
+    const size_t count = sizeof shapes / sizeof shapes[0];
+    char *memory = malloc(270000 * (rp_dtype_size(dtype) + 1));
+    for (int k = 0; k < KINDS; k++)
+        for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 15 : 6); i++)
+            for (int again = 0; again < (quick == FULL ? 4 : 2); again++)
+                compare_order(e, w, op, dtype, shapes[i].flags, shapes[i].size, memory, (kind)k);
+    free(memory);
+}
+
 /* Rows that fill the device many times over, because some code depends on lengths that other tests do not reach. The fast way
  * works for the data of every block, of none, or of all but one, which detects it late. */
 static void check_huge(rk_engine *e, waker *w, int op, int dtype)
@@ -994,7 +1090,9 @@ int main(int argc, char **argv)
             if ((only && op != only) || rp_spec_check(&spec, NULL) != RP_OK)
                 continue;
             rng_state = seed * 1000003 + (uint64_t)(op * 16 + dtype);
-            if (!huge) {
+            if (rp_is_ranked(op)) {
+                check_order(e, &w, op, dtype, quick);
+            } else if (!huge) {
                 check_type(e, &w, op, dtype, quick);
                 check_short(e, &w, op, dtype, quick);
                 check_few(e, &w, op, dtype, quick);

@@ -177,7 +177,7 @@ static int run(ranked *x, void *cells, size_t room, reduce_result *r)
 static int print(const ranked *x, int err, const char *why, const reduce_result *r, const void *cells)
 {
     const ctl_options *o = x->w->o;
-    const ctl_where where = {x->w->name, x->s->unit, 0, x->s->offsets};
+    const ctl_where where = {.name = x->w->name, .unit = x->s->unit, .offsets = x->s->offsets, .expected = x->w->expected};
     if (err && x->w->in[0].reader && ctl_reader_mistaken(x->w->in[0].reader)) {
         x->w->mistaken = true;
         return CTL_FAILED;
@@ -186,7 +186,7 @@ static int print(const ranked *x, int err, const char *why, const reduce_result 
         return ctl_print_error(o, &where, err, why[0] ? why : NULL);
     ctl_print_cells(o, &where, r, cells);
     if (o->verbose)
-        ctl_print_details(&x->w->in[0], r);
+        ctl_print_details(&x->w->in[0], r, &x->w->expected);
     return CTL_OK;
 }
 

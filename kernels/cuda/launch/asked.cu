@@ -112,8 +112,7 @@ Scratch scratch_of(void *memory, size_t bytes)
 Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, const char **route, TakeRoute *take)
 {
     const rp_spec &s = t.spec;
-    Asked q = {d, t, s, memory, stream, route, take, element_args(t), scratch_of(memory.base, memory.bytes)};
-    q.layout = q.a.plan.layout;
+    Asked q = {d, t, s, memory, stream, route, take};
     q.lines = rp_results(&s);
     q.length = q.lines ? rp_elements(&s) / q.lines : 0;
     q.bytes = (u64)rk_bytes(s.dtype);
@@ -121,6 +120,11 @@ Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, con
     q.segments = s.flags & RP_OFFSETS;
     q.mask = s.flags & RP_MASK;
     q.rows = !q.columns && !q.segments && !q.mask;
+    if (rp_is_ranked(s.op))
+        return q; // it has no states
+    q.a = element_args(t);
+    q.scratch = scratch_of(memory.base, memory.bytes);
+    q.layout = q.a.plan.layout;
     q.floats = is_float_sum(s, q.layout);
     q.pairs = !d->slow_doubles && !d->long_sums;
     q.values = (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));

@@ -31,8 +31,8 @@ struct Asked {
     cudaStream_t stream;
     const char **route; // where the name of the route taken goes
     TakeRoute *take;    // for a task that this one is made of
-    FinishArgs a;
-    Scratch scratch;
+    FinishArgs a = {};    // this and what follows `rows`: not of order statistics
+    Scratch scratch = {};
     RowKernel whole = {};
     int layout = 0;
     u64 lines = 0, length = 0;                            // results, at least one; elements of each in the mean
@@ -110,6 +110,7 @@ cudaError_t launch_long_segments(const Asked &q);
 #define ROUTE(name)                               \
     bool fits_##name(const Asked &q, WalkFn *fn); \
     cudaError_t launch_##name(const Asked &q, WalkFn fn);
+ROUTE(selection)
 ROUTE(runs)
 ROUTE(states)
 ROUTE(narrow)

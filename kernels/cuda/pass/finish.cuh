@@ -6,10 +6,8 @@
 
 namespace rk {
 
-__device__ inline void set_fault(const FinishArgs &a, u64 line)
-{
-    atomicMin(a.fault, (u32)(line < kNoFault ? line : kNoFault - 1));
-}
+__device__ inline void lower_fault(u32 *fault, u64 line) { atomicMin(fault, (u32)(line < kNoFault ? line : kNoFault - 1)); }
+__device__ inline void set_fault(const FinishArgs &a, u64 line) { lower_fault(a.fault, line); }
 
 __device__ inline void write_bits(u32 bytes, void *cells, u64 i, u64 bits)
 {

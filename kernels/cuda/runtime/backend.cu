@@ -227,6 +227,7 @@ extern "C" const rk_backend_ops rk_cuda_backend = {
     .open = rk::cuda_open,
     .submit = rk::cuda_submit,
     .begin = rk::cuda_begin,
+    .selects = rk::cuda_selects,
     .trim = rk::cuda_trim,
     .stop = rk::cuda_stop,
     .close = rk::cuda_close,

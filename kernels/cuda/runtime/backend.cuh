@@ -99,6 +99,7 @@ size_t slot_device_bytes();
 void *submitter_main(void *arg);
 void cuda_submit(void *impl, rk_task *t);
 bool cuda_begin(void *impl, rk_task *t);
+bool cuda_selects(const rk_task *t);
 
 // ---- completer.cu ----
 void *completer_main(void *arg);

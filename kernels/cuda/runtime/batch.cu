@@ -116,7 +116,10 @@ void batch_close(BatchFlight *f)
     *f = BatchFlight{};
 }
 
-bool batch_fits(const rk_task *t) { return !rk_in_runs(&t->spec) && cut_of(t).units <= kUnitsPerTask; }
+bool batch_fits(const rk_task *t)
+{
+    return !rk_in_runs(&t->spec) && !rp_is_ranked(t->spec.op) && cut_of(t).units <= kUnitsPerTask;
+}
 
 void batch_launch(BatchFlight *f, const rk_task *tasks)
 {

@@ -3,7 +3,10 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/cuda/launch/selection.h"
+#include "kernels/cuda/pass/select.h"
 #include "kernels/exact/line.h"
+#include "kernels/exact/order.h"
 #include "kernels/exact/runs.h"
 #include "kernels/exact/state.h"
 
@@ -107,19 +110,26 @@ cudaError_t bring_data(TaskSlot *s, const rk_task *t, bool pinned, const void **
     return note_arrival(s, t);
 }
 
+bool in_mapped(const rk_task *t) { return cells_bytes(t) <= kMappedCells; }
+
+ChainTask chain_of(const TaskSlot *s, const rk_task *t, const void *data)
+{
+    return {t->spec,
+            data,
+            t->memory ? NULL : rp_spec_parts(&t->spec, t->data, NULL).offsets,
+            t->base,
+            in_mapped(t) ? s->mapped : s->cells_device,
+            s->fault,
+            t->beside ? t->beside->mask : NULL};
+}
+
 cudaError_t reduce_data(TaskSlot *s, Device *d, rk_task *t, const void *data)
 {
-    const bool mapped = cells_bytes(t) <= kMappedCells;
+    const bool mapped = in_mapped(t);
     if (!mapped)
         TRY_CUDA(open_cells(s));
     *s->fault = kNoFault;
-    ChainTask chain = {t->spec,
-                       data,
-                       t->memory ? NULL : rp_spec_parts(&t->spec, t->data, NULL).offsets,
-                       t->base,
-                       mapped ? s->mapped : s->cells_device,
-                       s->fault,
-                       t->beside ? t->beside->mask : NULL};
+    const ChainTask chain = chain_of(s, t, data);
     TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream, &t->route));
     if (!mapped)
         TRY_CUDA(cudaMemcpyAsync(s->cells_host, s->cells_device, cells_bytes(t), cudaMemcpyDeviceToHost, s->stream));
@@ -184,6 +194,37 @@ cudaError_t reduce_part(TaskSlot *s, Device *d, const rk_task *t, const Runs &r,
     return cudaSuccess;
 }
 
+// The elements at the ranks of a line, of what is found of it.
+void elements_at_ranks(const rp_spec &s, const u64 *found, uint64_t bits[RK_MAX_RANKS])
+{
+    uint64_t rank[RK_MAX_RANKS];
+    const unsigned ranks = rk_order_ranks(&s, found[0], rank);
+    for (unsigned i = 0; i < ranks; i++)
+        for (unsigned v = 0; v < rk_order_values(&s); v++) {
+            const rk_place p = rk_order_place(rk_order_rule_of(&s, v), found[0]);
+            const u64 *key = found + kFoundHead + 2 * v;
+            if (p.at == rank[i] || p.at + 1 == rank[i])
+                bits[i] = bits_of_key(s.dtype, key[p.at != rank[i]]);
+            if (p.at == rank[i])
+                break;
+        }
+}
+
+cudaError_t explain_selection(TaskSlot *s, Device *d, rk_task *t, u64 line)
+{
+    static_assert(sizeof(u64) * (kFoundHead + 2 * RP_MAX_QUANTILES) <= kMappedCells, "what is found of a line");
+    const ChainTask chain = chain_of(s, t, in_memory(t));
+    u64 *found = (u64 *)s->mapped;
+    uint64_t bits[RK_MAX_RANKS];
+    uint8_t cell[RP_MAX_QUANTILES * sizeof(u64)];
+    TRY_CUDA(select_one_line(d, chain, line, s->scratch, chain_scratch_bytes(), s->stream, found));
+    TRY_CUDA(cudaStreamSynchronize(s->stream));
+    elements_at_ranks(t->spec, found, bits);
+    const rp_err err = rk_order_cell(&t->spec, found[0], found[1], bits, cell);
+    rk_order_fault(&t->fault, &t->spec, line, err, found[0], bits);
+    return cudaSuccess;
+}
+
 // Rare: line `line` has no result. The CPU finds out why: it reduces host data, which are few, or finishes the line's state of
 // data on the device.
 cudaError_t explain(TaskSlot *s, Device *d, rk_task *t, u64 line)
@@ -192,6 +233,8 @@ cudaError_t explain(TaskSlot *s, Device *d, rk_task *t, u64 line)
         rk_cpu_run(t);
         return cudaSuccess;
     }
+    if (rp_is_ranked(t->spec.op))
+        return explain_selection(s, d, t, line);
     const Runs r = runs_of(t, line);
     rk_state all, of_part;
     rk_state_init(&all, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);

@@ -1,3 +1,4 @@
+#include "kernels/cuda/launch/selection.h"
 #include "kernels/cuda/runtime/backend.cuh"
 
 namespace rk {
@@ -35,10 +36,13 @@ void run(Backend *b, rk_task *t)
     take_off(b, s, t, err);
 }
 
+// Data of the host, of a shape that the device does not select from.
+bool is_for_cpu(const rk_task *t) { return !t->memory && rp_is_ranked(t->spec.op) && !selects_on_device(t->spec); }
+
 // A task of any size.
 void run_any(Backend *b, rk_task *t)
 {
-    if (t->bytes <= kSlotBytes || (t->memory && !t->fill)) {
+    if ((t->bytes <= kSlotBytes && !is_for_cpu(t)) || (t->memory && !t->fill)) {
         run(b, t);
         return;
     }
@@ -90,6 +94,9 @@ void cuda_submit(void *impl, rk_task *t)
     pthread_cond_signal(&b->work);
     pthread_mutex_unlock(&b->lock);
 }
+
+// Data of the host are computed in any case, by the CPU if need be.
+bool cuda_selects(const rk_task *t) { return !t->memory || selects_on_device(t->spec); }
 
 // In the first slot, which is never closed.
 bool cuda_begin(void *impl, rk_task *t)

@@ -1,0 +1,151 @@
+// How many launches a selection takes, and how large they are.
+#include "kernels/cuda/launch/select.h"
+
+namespace rk {
+namespace {
+
+constexpr u64 kLinesAtOnce = 65535; // blocks along a grid's y
+constexpr u64 kAlign = 256;
+
+SelectKernels kernels_of(int dtype)
+{
+    SelectKernels k;
+    switch (rk_bytes(dtype)) {
+    case 1:
+        select_long_part<1>(&k), select_rows_part<1>(&k);
+        break;
+    case 2:
+        select_long_part<2>(&k), select_rows_part<2>(&k);
+        break;
+    case 4:
+        select_long_part<4>(&k), select_rows_part<4>(&k);
+        break;
+    default:
+        select_long_part<8>(&k), select_rows_part<8>(&k);
+    }
+    return k;
+}
+
+u64 key_bytes(const SelectTask &t) { return rk_bytes(t.dtype) == 8 ? 8 : 4; }
+u32 keys_of_thread(const SelectTask &t) { return key_bytes(t) == 8 ? kKeysOfThread<8> : kKeysOfThread<4>; }
+bool is_long(const SelectTask &t) { return t.n > (u64)kSampleThreads * keys_of_thread(t); }
+u64 least(u64 a, u64 b) { return a < b ? a : b; }
+u64 most(u64 a, u64 b) { return a < b ? b : a; }
+u32 pairs_at_once(const SelectTask &t) { return (u32)least(t.pairs, kMostPairs); }
+
+// Elements of an interval that are worth collecting
+u32 most_collected(const SelectTask &t) { return (u32)least(kCollected, most(1024, t.n / 16)); }
+
+u64 line_scratch(const SelectTask &t, u64 room)
+{
+    return sizeof(SelectState) + 2 * pairs_at_once(t) * (kBins * sizeof(u64) + most_collected(t) * key_bytes(t)) + room * key_bytes(t);
+}
+
+// Brackets of the middle have 4.5 standard deviations of the sample on either side: 2.5 % of the elements, of 8 bytes 3.5 %.
+u64 good_room(const SelectTask &t) { return most(kSelectLeastRoom, least(t.n, t.n / 20 * pairs_at_once(t))); }
+
+SelectArgs args_of(const SelectTask &t, u32 first_pair)
+{
+    SelectArgs a = {};
+    a.data = (const unsigned char *)t.data;
+    a.mask = (const unsigned char *)t.mask;
+    a.n = t.n;
+    a.lines = t.lines;
+    a.key = key_rule(t.dtype);
+    a.first_pair = first_pair;
+    a.pairs = (u32)least(t.pairs - first_pair, kMostPairs);
+    for (u32 p = 0; p < a.pairs; p++)
+        a.rules[p] = {t.rules[first_pair + p], ranks_of(t.rules[first_pair + p], t.n)};
+    a.most = most_collected(t);
+    a.found = t.found;
+    a.found_words = found_words(t.pairs);
+    return a;
+}
+
+cudaError_t launch_rows(Device *d, const SelectTask &t, const SelectArgs &a, const SelectKernels &k, cudaStream_t stream)
+{
+    int blocks;
+    for (u32 i = 0; i < 4; i++)
+        if (t.n <= 128u << i) {
+            const u64 per = 4; // warps of a block
+            TRY_CUDA(device_blocks_per_sm(d, (const void *)k.warp_rows[i], 128, 0, &blocks));
+            return gpu_launch(false, k.warp_rows[i], dim3((u32)least((t.lines + per - 1) / per, 64ull * blocks * d->sms)), 128,
+                              0, stream, a);
+        }
+    const u64 keys = keys_of_thread(t), threads = ((t.n + keys - 1) / keys + kWarp - 1) / kWarp * kWarp;
+    TRY_CUDA(device_blocks_per_sm(d, (const void *)k.block_rows, (int)threads, 0, &blocks));
+    return gpu_launch(false, k.block_rows, dim3((u32)least(t.lines, 64ull * 32 * d->sms)), (int)threads, 0, stream, a);
+}
+
+// Blocks of a line so that `lines` of them fill the device a whole number of times
+u32 blocks_of_line(u64 items, u64 at_once, u64 lines) { return (u32)most(1, least(items, at_once / lines)); }
+
+// Samples of each end of a bracket: as many as there are multiprocessors for, and as they can be different
+u32 samples_of(const Device *d, const SelectArgs &a, u32 bytes)
+{
+    const u64 size = (u64)kSampleThreads * (bytes == 8 ? kKeysOfThread<8> : kKeysOfThread<4>);
+    const u64 n = least(least(kMostSamples, a.n / size), (u64)d->sms / (2 * a.pairs * a.lines));
+    return n < 3 ? 1 : (u32)(n - 1) | 1;
+}
+
+cudaError_t launch_long(Device *d, SelectArgs a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
+{
+    const u32 lines = (u32)a.lines;
+    const bool overlap = d->overlapped_launch;
+    const SelectFn count = a.pairs == 1 ? k.count_one : k.count_all;
+    const size_t shared = (size_t)kBins * sizeof(u32) * least(2 * a.pairs, kSharedIntervals);
+    a.samples = samples_of(d, a, bytes);
+    int counting, digits;
+    TRY_CUDA(device_blocks_per_sm(d, (const void *)count, kSelectThreads, 0, &counting));
+    TRY_CUDA(device_blocks_per_sm(d, (const void *)k.digits, kSelectThreads, kBins * sizeof(u32) * kSharedIntervals, &digits));
+    digits = (int)least(6, (200u << 10) / shared); // as many fit
+    const u64 tiles = (a.n * bytes + 16383) / 16384;
+    TRY_CUDA(gpu_clear(a.states, lines * (sizeof(SelectState) + 2 * a.pairs * kBins * sizeof(u64)), stream));
+    TRY_CUDA(gpu_launch(false, k.brackets, dim3(2 * a.pairs * a.samples, lines), kSampleThreads, 0, stream, a));
+    TRY_CUDA(gpu_launch(overlap, count, dim3(blocks_of_line(tiles, (u64)counting * d->sms, lines), lines), kSelectThreads, 0,
+                        stream, a));
+    const dim3 grid(blocks_of_line(tiles, (u64)digits * d->sms, lines), lines);
+    for (u32 i = 0; i < digit_rounds(8 * bytes) + (bytes < 4); i++)
+        TRY_CUDA(gpu_launch(overlap, k.digits, grid, kSelectThreads, shared, stream, a));
+    return gpu_launch(overlap, k.last, dim3(2 * a.pairs, lines), kSampleThreads, 0, stream, a);
+}
+
+// As many long lines at once as there is scratch for
+cudaError_t launch_lines(Device *d, const SelectTask &t, SelectArgs a, const SelectKernels &k, void *scratch, u64 bytes,
+                         cudaStream_t stream)
+{
+    const u64 room = least(good_room(t), kSelectLeastRoom + (bytes - select_least_scratch(t)) / key_bytes(t));
+    const u64 at_once = least(kLinesAtOnce, least(t.lines, (bytes - 4 * kAlign) / line_scratch(t, room)));
+    const u64 ranks = 2 * pairs_at_once(t), of_line = t.n * (u64)rk_bytes(t.dtype);
+    a.room = room;
+    a.states = (SelectState *)scratch;
+    a.counts = (u64 *)(a.states + at_once);
+    a.collected = (unsigned char *)(a.counts + at_once * ranks * kBins);
+    a.kept = a.collected + at_once * ranks * a.most * key_bytes(t);
+    for (u64 first = 0; first < t.lines; first += at_once) {
+        a.lines = least(at_once, t.lines - first);
+        TRY_CUDA(launch_long(d, a, (u32)rk_bytes(t.dtype), k, stream));
+        a.data += at_once * of_line;
+        a.mask += a.mask ? at_once * t.n : 0;
+        a.found += at_once * a.found_words;
+    }
+    return cudaSuccess;
+}
+
+} // namespace
+
+u64 select_least_scratch(const SelectTask &t) { return is_long(t) ? line_scratch(t, kSelectLeastRoom) + 4 * kAlign : 0; }
+
+u64 select_good_scratch(const SelectTask &t) { return is_long(t) ? line_scratch(t, good_room(t)) + 4 * kAlign : 0; }
+
+cudaError_t select_launch(Device *d, const SelectTask &t, void *scratch, u64 bytes, cudaStream_t stream)
+{
+    const SelectKernels k = kernels_of(t.dtype);
+    for (u32 first = 0; first < t.pairs; first += kMostPairs) {
+        const SelectArgs a = args_of(t, first);
+        TRY_CUDA(is_long(t) ? launch_lines(d, t, a, k, scratch, bytes, stream) : launch_rows(d, t, a, k, stream));
+    }
+    return cudaSuccess;
+}
+
+} // namespace rk

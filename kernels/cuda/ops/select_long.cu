@@ -1,0 +1,614 @@
+// Selection in long lines, of elements of each size: the launches that select.h describes. blockIdx.y is the line.
+#include "kernels/cuda/pass/select_digits.cuh"
+#include "kernels/cuda/pass/select_keys.cuh"
+
+namespace rk {
+namespace {
+
+// ---- brackets: which keys enclose a rank, by a sample ----
+
+// Of the line's elements, one in each of as many equal stretches as a sample has, at a place that depends on its number and on
+// the sample's.
+__device__ __forceinline__ u64 sample_place(u64 n, u32 size, u32 i, u32 sample)
+{
+    const u64 from = n / size * i + n % size * i / size, width = n / size;
+    u64 mixed = (i + 1) * 0x9e3779b97f4a7c15ull + sample * 0xd1342543de82ef95ull;
+    mixed = (mixed ^ mixed >> 31) * 0xbf58476d1ce4e5b9ull;
+    return from + __umul64hi(mixed ^ mixed >> 29, width);
+}
+
+// What a rank's place in the sample may be off by, but for one request in 10^5; or in the middle one of several samples, whose
+// deviation is 1.2533 / sqrt(samples) of that of one.
+__device__ __forceinline__ double doubt(double place, double size, u32 samples)
+{
+    const double spread = place * (1 - place / size);
+    return 4.5 * __dsqrt_rn(spread > 0 ? spread : 0) * (samples > 1 ? 1.2533 * __drcp_rn(__dsqrt_rn(samples)) : 1) + 8;
+}
+
+// The line's blocks meet: true in the last one to come, which sees what all have written. Whole block.
+__device__ __forceinline__ bool last_of_line(SelectState *s)
+{
+    bool last = false;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        last = count_in_turn(&s->arrived, gridDim.x - 1) == gridDim.x - 1;
+    return __syncthreads_or(last);
+}
+
+// A warp has the estimates of an end: the middle one.
+template <class Key> __device__ __forceinline__ Key middle_of(const Key *estimates, u32 n)
+{
+    const u32 lane = threadIdx.x % kWarp;
+    const Key own = lane < n ? __ldcg(&estimates[lane]) : (Key)0;
+    u32 before = 0;
+    for (u32 i = 0; i < n; i++) {
+        const Key o = __shfl_sync(kFullMask, own, i);
+        before += o < own || (o == own && i < lane);
+    }
+    return __shfl_sync(kFullMask, own, __ffs(__ballot_sync(kFullMask, lane < n && before == n / 2)) - 1);
+}
+
+// Each end of a bracket has a.samples blocks: end 2 p is below pair p with near certainty, end 2 p + 1 above it.
+template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_brackets(const __grid_constant__ SelectArgs a)
+{
+    using K = Keys<kBytes>;
+    using Key = typename K::Key;
+    constexpr int kKeys = kKeysOfThread<kBytes>;
+    constexpr u32 kSample = kKeys * kSampleThreads, kHeavy = kSample / 512;
+    __shared__ typename BlockTeam<Key>::Room room;
+    const K rule(a.key);
+    const LineView<kBytes> line(a, blockIdx.y);
+    BlockTeam<Key> team = {room};
+    Key keys[kKeys];
+    u32 counted = 0;
+    const u32 end = blockIdx.x / a.samples, sample = blockIdx.x % a.samples;
+#pragma unroll
+    for (int k = 0; k < kKeys; k++) {
+        const u64 at = sample_place(a.n, kSample, k * kSampleThreads + threadIdx.x, sample);
+        const Key key = rule.of(line.at(at));
+        const bool in = !rule.nan(key) && line.counts(at);
+        keys[k] = in ? key : (Key) ~(Key)0;
+        counted += in;
+    }
+    counted = team.sum(counted);
+    const u32 p = end / 2, side = end % 2;
+    const SelectRooms<Key> rooms(a, blockIdx.y);
+    Key bound = side ? rule.range : (Key)0;
+    if (counted) {
+        const double scale = (double)kSample / (double)a.n;
+        const RankPair ranks =
+            counted == kSample ? a.rules[p].all : ranks_of(a.rules[p].rule, (u64)((double)counted / scale));
+        const double place = (double)(side ? ranks.second : ranks.first) * scale, off = doubt(place, kSample, a.samples);
+        const double at = side ? place + off : place - off;
+        if (at >= 0 && at < counted) {
+            Key same;
+            select_pair(team, keys, K::kTop, (u32)at, (u32)at, &bound, &same);
+            u32 equal = 0;
+#pragma unroll
+            for (int k = 0; k < kKeys; k++)
+                equal += keys[k] == bound;
+            equal = team.sum(equal);
+            if (threadIdx.x == 0 && equal > kHeavy)
+                atomicOr(&rooms.state->heavy, 1u);
+        }
+    }
+    if (threadIdx.x == 0)
+        rooms.collected[end * a.most + sample] = bound;
+    if (!last_of_line(rooms.state))
+        return;
+    const u32 warp = threadIdx.x / kWarp;
+    if (warp < 2 * a.pairs) {
+        const Key middle = middle_of(rooms.collected + warp * a.most, a.samples);
+        if (threadIdx.x % kWarp == 0)
+            rooms.state->bounds[warp] = middle;
+    }
+}
+
+// ---- count ----
+
+// Keys that threads of a warp keep, each in a column of its own, until one of them has little room left
+template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
+    Key (*rows)[kWarp];
+    u32 n;
+
+    __device__ __forceinline__ void push(Key key)
+    {
+        rows[n][threadIdx.x % kWarp] = key;
+        n++;
+    }
+    // Whole warp
+    __device__ __forceinline__ void make_room(u64 *kept, Key *to, u64 room)
+    {
+        if (__any_sync(kFullMask, n > kMost - kBatchOf))
+            flush(kept, to, room);
+    }
+    __device__ __forceinline__ void flush(u64 *kept, Key *to, u64 room)
+    {
+        const u32 lane = threadIdx.x % kWarp, all = warp_add(n), longest = warp_max(n);
+        u64 at = 0;
+        if (lane == 0 && all)
+            at = atomicAdd(kept, (u64)all);
+        at = __shfl_sync(kFullMask, at, 0);
+        const u32 rows_kept = at + all <= room ? longest : 0;
+        for (u32 i = 0; i < rows_kept; i++) {
+            const u32 who = __ballot_sync(kFullMask, i < n);
+            if (i < n)
+                to[at + __popc(who & ((1u << lane) - 1))] = rows[i][lane];
+            at += __popc(who);
+        }
+        n = 0;
+        __syncwarp();
+    }
+};
+
+template <int kBytes> constexpr u32 kQueued = kBytes == 8 ? 16 : 24;
+
+// The ends of brackets in their order, with what is above all behind them; which places between neighbours are inside a bracket.
+template <class Key> struct Bounds {
+    Key at[kBounds + 1]; // the last one is never reached
+    u32 kept; // bit i: inside one are keys between at[i - 1] and at[i]
+};
+
+// Whole block
+template <class Key>
+__device__ __forceinline__ void sort_bounds(const SelectArgs &a, const SelectState *s, Key top, Bounds<Key> *b)
+{
+    const u32 i = threadIdx.x, n = 2 * a.pairs;
+    if (i == 0)
+        b->kept = 0;
+    if (i <= kBounds && i >= n)
+        b->at[i] = top;
+    if (i < n) {
+        const u64 own = s->bounds[i];
+        u32 before = 0;
+        for (u32 j = 0; j < n; j++)
+            before += s->bounds[j] < own || (s->bounds[j] == own && j < i);
+        b->at[before] = (Key)own;
+    }
+    __syncthreads();
+    if (i > 0 && i < n)
+        for (u32 p = 0; p < a.pairs; p++)
+            if (s->bounds[2 * p] <= b->at[i - 1] && b->at[i] <= s->bounds[2 * p + 1])
+                atomicOr(&b->kept, 1u << i);
+    __syncthreads();
+}
+
+// The interval that a rank lies in, from the counts of places. False: the rank's key is `low`.
+struct Place {
+    u64 low, high, before, n;
+    bool open, inside;
+};
+
+template <class Key> __device__ inline Place place_of(const SelectState *s, const Bounds<Key> &b, u64 rank)
+{
+    u64 before = 0;
+    u32 i = 0;
+    for (; i + 1 < kPlaces && rank - before >= s->counts[i]; i++)
+        before += s->counts[i];
+    const u32 p = i / 2;
+    if (i % 2)
+        return {b.at[p], b.at[p], before, s->counts[i], false, false};
+    const u64 low = p ? (u64)b.at[p - 1] + 1 : 0;
+    return {low, (u64)b.at[p] - (p < kBounds), before, s->counts[i], true, (b.kept >> p & 1) != 0};
+}
+
+__device__ inline void set_state(const SelectArgs &a, SelectInterval *x)
+{
+    x->shift = 0;
+    const int bits = x->width ? 64 - __clzll((long long)x->width) : 0;
+    if (bits > (int)kBinsLog2)
+        x->shift = (u32)bits - kBinsLog2;
+    x->collected = 0;
+    x->state = x->n <= a.most ? kCollects : kCounts;
+}
+
+// Where the keys of this line and these pairs go.
+__device__ __forceinline__ u64 *keys_found(const SelectArgs &a)
+{
+    return a.found + blockIdx.y * (u64)a.found_words + kFoundHead + 2 * a.first_pair;
+}
+
+// Rank t lies in interval x, which may be known already, or is its only key. One thread.
+__device__ inline void put_rank(SelectState *s, u64 *found, u64 least, u32 t, const SelectInterval &x)
+{
+    if (x.width == 0) {
+        s->of[t] = kFound;
+        found[t] = x.low + least;
+        return;
+    }
+    u32 i = 0;
+    while (i < s->intervals && (s->interval[i].low != x.low || s->interval[i].width != x.width))
+        i++;
+    s->of[t] = i;
+    if (i < s->intervals)
+        return;
+    SelectInterval *to = &s->interval[s->intervals++];
+    *to = x;
+    to->room = t;
+    s->open += x.state != kComplete;
+}
+
+// The same, from what lies below the rank's own bracket and in it
+__device__ inline Place place_beside(const SelectArgs &a, const SelectState *s, u32 p, u64 rank)
+{
+    const u64 low = s->bounds[2 * p], high = s->bounds[2 * p + 1], below = s->counts[2 * p], in = s->counts[2 * p + 1];
+    if (rank < below)
+        return {0, low - 1, 0, below, true, false};
+    if (rank < below + in)
+        return {low, high, below, in, true, true};
+    return {high + 1, a.key.range, below + in, s->n - below - in, true, false};
+}
+
+// After `count`: which ranks are found, and where others lie. `b`: of a heavy line. One thread.
+template <class Key>
+__device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 *found)
+{
+    s->n = a.n - s->nans - s->left_out;
+    found[0] = s->n;
+    found[1] = s->nans;
+    found += kFoundHead + 2 * a.first_pair;
+    s->intervals = s->open = 0;
+    s->whole = s->kept > a.room;
+    if (a.pairs == 1 && s->heavy) { // what is above the bracket was not counted
+        const u64 others = s->counts[0] + s->counts[1] + s->counts[2] + s->counts[3];
+        s->counts[4] = others < s->n ? s->n - others : 0;
+    }
+    if (s->n == 0)
+        return;
+    for (u32 p = 0; p < a.pairs; p++) {
+        const RankPair ranks = s->n == a.n ? a.rules[p].all : ranks_of(a.rules[p].rule, s->n);
+        s->rank[2 * p] = ranks.first;
+        s->rank[2 * p + 1] = ranks.second;
+    }
+    for (u32 t = 0; t < 2 * a.pairs; t++) {
+        const Place at = s->heavy ? place_of(s, b, s->rank[t]) : place_beside(a, s, t / 2, s->rank[t]);
+        if (at.open && !at.inside)
+            s->whole = 1;
+        SelectInterval x = {at.low, at.high - at.low, at.before, at.n};
+        set_state(a, &x);
+        put_rank(s, found, a.key.least, t, x);
+    }
+}
+
+// What lies below brackets and in them, of a line that is not heavy: in registers. Further brackets repeat the first one.
+template <class K, u32 kBrackets> struct CountLight {
+    using Key = typename K::Key;
+    Key low[kBrackets], width[kBrackets];
+    u32 below[kBrackets], inside[kBrackets];
+
+    __device__ __forceinline__ CountLight(const SelectArgs &a, const SelectState *s)
+    {
+#pragma unroll
+        for (u32 p = 0; p < kBrackets; p++) {
+            const u32 of = p < a.pairs ? p : 0;
+            low[p] = (Key)s->bounds[2 * of];
+            width[p] = (Key)s->bounds[2 * of + 1] - low[p];
+            below[p] = inside[p] = 0;
+        }
+    }
+    // Is it inside a bracket?
+    __device__ __forceinline__ bool add(Key key)
+    {
+        bool any = false;
+#pragma unroll
+        for (u32 p = 0; p < kBrackets; p++) {
+            const bool in = (Key)(key - low[p]) <= width[p];
+            below[p] += key < low[p];
+            inside[p] += in;
+            any |= in;
+        }
+        return any;
+    }
+    __device__ __forceinline__ void leave(const SelectArgs &a, SelectState *s)
+    {
+#pragma unroll
+        for (u32 p = 0; p < kBrackets; p++) {
+            const u64 all_below = warp_sum((u64)below[p]), all_inside = warp_sum((u64)inside[p]);
+            if (threadIdx.x % kWarp == 0 && p < a.pairs) {
+                atomicAdd(&s->counts[2 * p], all_below);
+                atomicAdd(&s->counts[2 * p + 1], all_inside);
+            }
+        }
+    }
+};
+
+// One pair of a heavy line: counts in registers.
+template <class K> struct CountOne {
+    using Key = typename K::Key;
+    static constexpr u32 kColumns = 1, kBrackets = 1;
+    Key low, high;
+    u32 below, lows, highs, kept;
+
+    __device__ __forceinline__ CountOne(const Bounds<Key> &b, u32 *)
+        : low(b.at[0]), high(b.at[1]), below(0), lows(0), highs(0), kept(0)
+    {
+    }
+    // Is it inside the bracket?
+    __device__ __forceinline__ bool add(Key key)
+    {
+        below += key < low;
+        lows += key == low;
+        highs += key == high;
+        const bool in = key > low && key < high;
+        kept += in;
+        return in;
+    }
+    // Whole block
+    __device__ __forceinline__ void leave(SelectState *s, u32 *)
+    {
+        const bool same = low == high;
+        const u64 of[4] = {warp_sum((u64)below), same ? 0 : warp_sum((u64)lows), warp_sum((u64)kept), warp_sum((u64)highs)};
+        for (u32 i = 0; i < 4; i++)
+            if (threadIdx.x % kWarp == 0 && of[i])
+                atomicAdd(&s->counts[i], of[i]);
+    }
+};
+
+// Several pairs: a binary search for the key's place, whose count each lane has in a bank of its own.
+template <class K> struct CountAll {
+    using Key = typename K::Key;
+    static constexpr u32 kColumns = kPlaces, kBrackets = kMostPairs;
+    const Bounds<Key> &b;
+    u32 *columns;
+    u32 inside;
+
+    __device__ __forceinline__ CountAll(const Bounds<Key> &bounds, u32 *counts)
+        : b(bounds), columns(counts + threadIdx.x % kWarp), inside(bounds.kept)
+    {
+    }
+    __device__ __forceinline__ bool add(Key key)
+    {
+        u32 i = key >= b.at[7] ? 8 : 0;
+        i += key >= b.at[i + 3] ? 4 : 0;
+        i += key >= b.at[i + 1] ? 2 : 0;
+        i += key >= b.at[i] ? 1 : 0;
+        const bool equal = i && b.at[i - 1] == key;
+        atomicAdd(&columns[(2 * i - equal) * kWarp], 1u);
+        return !equal && (inside >> i & 1);
+    }
+    __device__ __forceinline__ void leave(SelectState *s, u32 *counts)
+    {
+        __syncthreads();
+        for (u32 i = threadIdx.x; i < kPlaces * kWarp; i += blockDim.x) { // whole warps
+            const u64 n = warp_sum((u64)counts[i]);
+            if (i % kWarp == 0 && n)
+                atomicAdd(&s->counts[i / kWarp], n);
+        }
+    }
+};
+
+// The block's part of the line: add(key) of each element that counts says whether it is kept.
+template <int kBytes, class Queued, class Add>
+__device__ __forceinline__ void count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys<kBytes>::Key *kept,
+                                               Add add)
+{
+    const Keys<kBytes> rule(a.key);
+    u32 nans = 0, out = 0;
+    each_of_line<kBytes>(
+        LineView<kBytes>(a, blockIdx.y),
+        [&](typename Keys<kBytes>::Bits bits, bool counts_too) {
+            if (!counts_too) {
+                out++;
+                return;
+            }
+            const auto key = rule.of(bits);
+            nans += rule.nan(key);
+            if (add(key))
+                queue.push(key);
+        },
+        [&] { queue.make_room(&s->kept, kept, a.room); });
+    __syncwarp();
+    queue.flush(&s->kept, kept, a.room);
+    const u64 all_nans = warp_sum((u64)nans), all_out = warp_sum((u64)out);
+    if (threadIdx.x % kWarp == 0) {
+        if (all_nans)
+            atomicAdd(&s->nans, all_nans);
+        if (all_out)
+            atomicAdd(&s->left_out, all_out);
+    }
+}
+
+template <int kBytes, template <class> class Count> __global__ void __launch_bounds__(kSelectThreads)
+    count_line(const __grid_constant__ SelectArgs a)
+{
+    using K = Keys<kBytes>;
+    using Key = typename K::Key;
+    __shared__ Bounds<Key> bounds;
+    __shared__ Key queues[kSelectThreads / kWarp][kQueued<kBytes>][kWarp];
+    __shared__ u32 counts[Count<K>::kColumns * kWarp];
+    wait_for_previous_pass();
+    const SelectRooms<Key> rooms(a, blockIdx.y);
+    SelectState *s = rooms.state;
+    Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue = {queues[threadIdx.x / kWarp], 0};
+    if (s->heavy) {
+        sort_bounds<Key>(a, s, K::kTop, &bounds);
+        for (u32 i = threadIdx.x; i < Count<K>::kColumns * kWarp; i += blockDim.x)
+            counts[i] = 0;
+        __syncthreads();
+        Count<K> count(bounds, counts);
+        count_and_keep<kBytes>(a, s, queue, rooms.kept, [&](Key key) { return count.add(key); });
+        count.leave(s, counts);
+    } else {
+        CountLight<K, Count<K>::kBrackets> count(a, s);
+        count_and_keep<kBytes>(a, s, queue, rooms.kept, [&](Key key) { return count.add(key); });
+        count.leave(a, s);
+    }
+    if (last_of_line(s) && threadIdx.x == 0)
+        judge<Key>(a, s, bounds, a.found + blockIdx.y * (u64)a.found_words);
+}
+
+// ---- digits ----
+
+// A rank's next interval: its bin. Whole warp.
+__device__ inline SelectInterval bin_of(const SelectArgs &a, const SelectInterval &x, const u64 *bins, u64 rank)
+{
+    constexpr u32 kEach = kBins / kWarp;
+    const u32 lane = threadIdx.x % kWarp;
+    u64 own = 0;
+    for (u32 i = 0; i < kEach; i++)
+        own += __ldcg(&bins[lane * kEach + i]);
+    u64 upto = own; // of this lane's bins and those before
+    for (u32 d = 1; d < kWarp; d *= 2) {
+        const u64 o = __shfl_sync(kFullMask, upto, lane - d);
+        upto += lane >= d ? o : 0;
+    }
+    const u32 who = (u32)__ffs(__ballot_sync(kFullMask, x.before + upto > rank)) - 1;
+    u64 before = x.before + upto - own;
+    u32 bin = lane * kEach;
+    if (lane == who)
+        for (; before + __ldcg(&bins[bin]) <= rank; bin++)
+            before += __ldcg(&bins[bin]);
+    before = __shfl_sync(kFullMask, before, who);
+    bin = __shfl_sync(kFullMask, bin, who);
+    const u64 from = (u64)bin << x.shift, width = (1ull << x.shift) - 1;
+    SelectInterval y = {x.low + from, width < x.width - from ? width : x.width - from, before, __ldcg(&bins[bin])};
+    set_state(a, &y);
+    return y;
+}
+
+// The intervals of all ranks after a round. The last block, all of it.
+__device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s, u64 *counts, u64 *found)
+{
+    __shared__ SelectInterval next[kRanks];
+    const u32 warp = threadIdx.x / kWarp;
+    for (u32 t = warp; t < 2 * a.pairs; t += blockDim.x / kWarp) {
+        if (s->of[t] == kFound)
+            continue;
+        SelectInterval x = s->interval[s->of[t]];
+        if (x.state == kCounts)
+            x = bin_of(a, x, counts + x.room * kBins, s->rank[t]);
+        else
+            x.state = kComplete;
+        if (threadIdx.x % kWarp == 0)
+            next[t] = x;
+        __syncwarp();
+    }
+    __syncthreads();
+    for (u32 i = 0; i < s->intervals; i++)
+        if (s->interval[i].state == kCounts)
+            for (u32 j = threadIdx.x; j < kBins; j += blockDim.x)
+                counts[s->interval[i].room * kBins + j] = 0;
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    s->intervals = s->open = 0;
+    for (u32 t = 0; t < 2 * a.pairs; t++)
+        if (s->of[t] != kFound)
+            put_rank(s, found, a.key.least, t, next[t]);
+}
+
+template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_digits(const __grid_constant__ SelectArgs a)
+{
+    using K = Keys<kBytes>;
+    using Key = typename K::Key;
+    struct Interval {
+        Key low, width;
+        u32 shift, state, room;
+    };
+    RK_DYNAMIC_SHARED(u32, bins); // kBins for each of the first kSharedIntervals
+    __shared__ Interval interval[kRanks];
+    wait_for_previous_pass();
+    const SelectRooms<Key> rooms(a, blockIdx.y);
+    SelectState *s = rooms.state;
+    if (s->open == 0)
+        return;
+    const u32 n = s->intervals, shared = n < kSharedIntervals ? n : kSharedIntervals;
+    for (u32 i = threadIdx.x; i < shared * kBins; i += blockDim.x)
+        bins[i] = 0;
+    if (threadIdx.x < n) {
+        const SelectInterval &x = s->interval[threadIdx.x];
+        interval[threadIdx.x] = {(Key)x.low, (Key)x.width, x.shift, x.state, x.room};
+    }
+    __syncthreads();
+    const K rule(a.key);
+    auto take = [&](Key key) {
+        for (u32 i = 0; i < n; i++) {
+            const Interval &x = interval[i];
+            const Key off = key - x.low;
+            if (off > x.width)
+                continue;
+            const u32 bin = (u32)(off >> x.shift);
+            if (x.state == kCollects) {
+                const u32 at = atomicAdd(&s->interval[i].collected, 1u);
+                if (at < a.most)
+                    rooms.collected[x.room * a.most + at] = key;
+            } else if (x.state == kCounts) {
+                if (i < kSharedIntervals)
+                    atomicAdd(&bins[i * kBins + bin], 1u);
+                else
+                    atomicAdd(&rooms.counts[x.room * kBins + bin], 1ull);
+            }
+        }
+    };
+    if (s->whole) {
+        const LineView<kBytes> line(a, blockIdx.y);
+        each_of_line<kBytes>(
+            line,
+            [&](typename K::Bits bits, bool counts) {
+                const Key key = rule.of(bits);
+                if (counts && !rule.nan(key))
+                    take(key);
+            },
+            [] {});
+    } else {
+        const Key *kept = rooms.kept;
+        for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < s->kept; i += (u64)gridDim.x * blockDim.x)
+            take(kept[i]);
+    }
+    __syncthreads();
+    for (u32 i = threadIdx.x; i < shared * kBins; i += blockDim.x)
+        if (bins[i])
+            atomicAdd(&rooms.counts[interval[i / kBins].room * kBins + i % kBins], (u64)bins[i]);
+    if (last_of_line(s))
+        next_intervals(a, s, rooms.counts, keys_found(a));
+}
+
+// ---- last ----
+
+template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_last(const __grid_constant__ SelectArgs a)
+{
+    using K = Keys<kBytes>;
+    using Key = typename K::Key;
+    constexpr int kKeys = kCollected / kSampleThreads;
+    __shared__ typename BlockTeam<Key>::Room room;
+    wait_for_previous_pass();
+    const SelectRooms<Key> rooms(a, blockIdx.y);
+    const SelectState *s = rooms.state;
+    if (s->n == 0 || blockIdx.x >= s->intervals)
+        return;
+    const SelectInterval &x = s->interval[blockIdx.x];
+    const K rule(a.key);
+    BlockTeam<Key> team = {room};
+    Key keys[kKeys];
+#pragma unroll
+    for (int k = 0; k < kKeys; k++) {
+        const u32 at = k * kSampleThreads + threadIdx.x;
+        keys[k] = at < x.n ? rooms.collected[x.room * a.most + at] : (Key) ~(Key)0;
+    }
+    for (u32 t = 0; t < 2 * a.pairs; t++) {
+        if (s->of[t] != blockIdx.x)
+            continue;
+        const u32 rank = (u32)(s->rank[t] - x.before);
+        Key key, same;
+        select_pair(team, keys, K::kTop, rank, rank, &key, &same);
+        if (threadIdx.x == 0)
+            keys_found(a)[t] = key + rule.least;
+    }
+}
+
+} // namespace
+
+template <int kBytes> void select_long_part(SelectKernels *k)
+{
+    k->brackets = find_brackets<kBytes>;
+    k->count_one = count_line<kBytes, CountOne>;
+    k->count_all = count_line<kBytes, CountAll>;
+    k->digits = count_digits<kBytes>;
+    k->last = select_last<kBytes>;
+}
+
+#define PARTS(X) X(1) X(2) X(4) X(8)
+#define PART(of) template void select_long_part<of>(SelectKernels * k);
+#include "kernels/cuda/pass/each_part.h"
+
+} // namespace rk

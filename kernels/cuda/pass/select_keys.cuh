@@ -1,0 +1,107 @@
+// Elements of a line as keys for selection (select.h).
+#pragma once
+
+#include "kernels/cuda/pass/elements.cuh"
+#include "kernels/cuda/pass/select.h"
+
+namespace rk {
+
+// Keys of elements of kBytes bytes, in a register or two
+template <int kBytes> struct Keys {
+    using Bits = typename Width<kBytes>::Bits;
+    using Signed = typename Width<kBytes>::Key;
+    using Key = typename Width<(kBytes < 4 ? 4 : kBytes)>::Bits;
+    static constexpr Key kTop = (Key)(Bits) ~(Bits)0; // no element's is above
+
+    Key turn, flip, least, range;
+
+    __device__ __forceinline__ explicit Keys(const KeyRule &r)
+        : turn((Key)r.turn), flip((Key)r.flip), least((Key)r.least), range((Key)r.range)
+    {
+    }
+    __device__ __forceinline__ Key of(Bits bits) const
+    {
+        const Key negative = (Key)(Bits)((Signed)bits >> (8 * kBytes - 1));
+        return ((Key)bits ^ ((negative & turn) ^ flip)) - least;
+    }
+    __device__ __forceinline__ bool nan(Key key) const { return key > range; }
+};
+
+// A line of elements, in whole vectors and up to 30 elements at its edges
+template <int kBytes> struct LineView {
+    using Bits = typename Width<kBytes>::Bits;
+    static constexpr u32 kPer = 16 / kBytes;
+
+    const unsigned char *data, *mask;
+    u64 n, vectors;
+    u32 head, edges; // elements before the vectors; these and those behind
+
+    __device__ LineView(const SelectArgs &a, u64 line)
+    {
+        n = a.n;
+        data = a.data + line * n * kBytes;
+        mask = a.mask ? a.mask + line * n : NULL;
+        head = (u32)((0 - (uintptr_t)data & 15) / kBytes);
+        head = head < n ? head : (u32)n;
+        vectors = (n - head) / kPer;
+        edges = (u32)(n - vectors * kPer);
+    }
+    __device__ __forceinline__ Bits at(u64 i) const { return ((const Bits *)data)[i]; }
+    __device__ __forceinline__ bool counts(u64 i) const { return !mask || mask[i]; }
+    __device__ __forceinline__ uint4 vector(u64 v) const { return load_vector((const uint4 *)(data + head * kBytes) + v); }
+    __device__ __forceinline__ u64 edge(u32 i) const { return i < head ? i : vectors * kPer + i; }
+};
+
+// The block's part of a line: take(bits, whether it counts), and after(), for whole warps, behind each kBatch elements of a
+// thread at most.
+template <int kBytes> constexpr u32 kBatch = kBytes == 8 ? 8 : 16;
+template <int kBytes, class Take, class After>
+__device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take take, After after)
+{
+    constexpr u32 kPer = LineView<kBytes>::kPer, kVectors = kBatch<kBytes> / kPer;
+    const u64 tile = (u64)kVectors * blockDim.x;
+#pragma unroll 1
+    for (u64 first = blockIdx.x * tile; first < line.vectors; first += gridDim.x * tile) {
+        const u64 v = first + threadIdx.x;
+        uint4 x[kVectors];
+#pragma unroll
+        for (u32 u = 0; u < kVectors; u++) {
+            const u64 at = v + u * blockDim.x;
+            x[u] = line.vector(at < line.vectors ? at : line.vectors - 1);
+        }
+#pragma unroll
+        for (u32 u = 0; u < kVectors; u++) {
+            const u64 at = v + u * blockDim.x;
+            if (at >= line.vectors)
+                continue;
+            if (line.mask) {
+                const unsigned char *m = line.mask + line.head + at * kPer;
+                each_element<kBytes>(x[u], [&](typename Width<kBytes>::Bits bits, int e) { take(bits, m[e] != 0); });
+            } else {
+                each_element<kBytes>(x[u], [&](typename Width<kBytes>::Bits bits, int) { take(bits, true); });
+            }
+        }
+        after();
+    }
+    if (blockIdx.x == 0 && threadIdx.x < kWarp) {
+        if (threadIdx.x < line.edges)
+            take(line.at(line.edge(threadIdx.x)), line.counts(line.edge(threadIdx.x)));
+        after();
+    }
+}
+
+// A line's parts of the scratch
+template <class Key> struct SelectRooms {
+    SelectState *state;
+    u64 *counts;    // of each rank kBins
+    Key *collected; // of each rank a.most
+    Key *kept;      // a.room
+
+    __device__ SelectRooms(const SelectArgs &a, u64 line)
+        : state(a.states + line), counts(a.counts + line * 2 * a.pairs * kBins),
+          collected((Key *)a.collected + line * 2 * a.pairs * a.most), kept((Key *)a.kept + line * a.room)
+    {
+    }
+};
+
+} // namespace rk
