@@ -1,4 +1,4 @@
-/* The end of a unit that nvcc compiles in parts: the instances of RK_PART. Others (tests/simt, clangd) compile all parts at once.
+/* The end of a unit that nvcc compiles in parts: the instances of RK_PART. Others (tests/simt, clangd) compile all parts.
  * PARTS(X) lists the parts, from where the Makefile has them; PART(of) declares the instances of one. */
 #ifdef RK_PART
 PART(RK_PART)
