@@ -160,9 +160,10 @@ LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -l
 PROTO_C  := $(wildcard proto/*.c)
 KERNEL_C := $(filter-out kernels/engine/none.c kernels/cpu/simd.c,$(wildcard kernels/exact/*.c kernels/engine/*.c kernels/cpu/*.c kernels/cpu/*/*.c kernels/cpu/*/*/*.c))
 KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*/*.cu kernels/cuda/*/*/*.cu))
-# A unit with a line `#define PARTS(X) X(A) X(B)` is compiled once for each part, as if it were x.A.cu and x.B.cu, which are not there.
-CU_PARTS := $(if $(KERNEL_CU),$(shell awk '/^.define PARTS.X./ { f = FILENAME; sub(/cu$$/, "", f); while (match($$0, /X\([A-Za-z0-9_]+\)/)) \
-              { print f substr($$0, RSTART + 2, RLENGTH - 3) ".cu"; $$0 = substr($$0, RSTART + RLENGTH) } }' $(KERNEL_CU)))
+# A unit with `#define PARTS(X) X(A) X(B)` is compiled once for each part, as if it were x.A.cu and x.B.cu, which are not there. The
+# list may go on in further lines.
+CU_PARTS := $(if $(KERNEL_CU),$(shell awk '/^.define PARTS.X./ { list = 1 } list { list = /\\$$/; f = FILENAME; sub(/cu$$/, "", f); \
+              while (match($$0, /X\([A-Za-z0-9_]+\)/)) { print f substr($$0, RSTART + 2, RLENGTH - 3) ".cu"; $$0 = substr($$0, RSTART + RLENGTH) } }' $(KERNEL_CU)))
 in_parts  = $(foreach f,$(1),$(or $(filter $(f:.cu=).%,$(CU_PARTS)),$(f)))
 DAEMON_C := $(wildcard daemon/*.c daemon/*/*.c)
 CLIENT_C := $(wildcard client/*.c)

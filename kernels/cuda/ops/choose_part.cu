@@ -74,8 +74,10 @@ SegmentKernel moments_int_kernel(int layout, int dtype)
 {
     if (layout == RP_STATE_ABSINT && !rk_is_signed(dtype))
         return sum_int_kernel(dtype);
-    return rk_bytes(dtype) < 4 ? moments_int_part<IntPart::Narrow>(layout, dtype)
-                               : moments_int_part<IntPart::Wide>(layout, dtype);
+    const int bytes = rk_bytes(dtype);
+    return bytes == 1   ? moments_int_part<IntPart::OneByte>(layout, dtype)
+           : bytes == 2 ? moments_int_part<IntPart::TwoBytes>(layout, dtype)
+                        : moments_int_part<IntPart::Wide>(layout, dtype);
 }
 
 RowsKernel sum_rows_kernel(int dtype, RowShape shape, u64 vectors)
@@ -90,6 +92,37 @@ RowsKernel sum_rows_kernel(int dtype, RowShape shape, u64 vectors)
     default:
         return sum_rows_part<RP_F64>(shape, vectors);
     }
+}
+
+WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape)
+{
+    switch (dtype) {
+    case RP_F16:
+        return walk_float_part<RP_F16>(layout, shape);
+    case RP_BF16:
+        return walk_float_part<RP_BF16>(layout, shape);
+    case RP_F32:
+        return walk_float_part<RP_F32>(layout, shape);
+    default:
+        return walk_float_part<RP_F64>(layout, shape);
+    }
+}
+
+WalkFn row_float_kernel(int layout, int dtype, u32 vectors, bool full, bool mask)
+{
+    const bool stats = rk_is_stats(layout), squares = rk_square_limbs(layout) && !stats;
+    if (dtype == RP_F16 || dtype == RP_BF16) {
+        return !squares || mask  ? NULL
+               : dtype == RP_F16 ? row_float_part<RowPart::F16>(layout, vectors, full)
+                                 : row_float_part<RowPart::Bf16>(layout, vectors, full);
+    }
+    if (dtype != RP_F32)
+        return NULL;
+    if (mask)
+        return squares || (!stats && !rk_is_abs(layout)) ? row_float_part<RowPart::Masked>(layout, vectors, full) : NULL;
+    return stats     ? row_float_part<RowPart::Stats>(layout, vectors, full)
+           : squares ? row_float_part<RowPart::Moments>(layout, vectors, full)
+                     : NULL;
 }
 
 WalkFn column_float_kernel(int layout, int dtype, bool values)

@@ -1,4 +1,5 @@
 // Kernels that walk along floats (float_walk.cuh).
+#include "kernels/cuda/pass/unit_parts.h"
 #include "kernels/cuda/pass/walk_columns.cuh"
 
 namespace rk {
@@ -50,27 +51,17 @@ template <class Walker> WalkFn kernel_of(WalkShape shape)
                                 : walk_floats<Walker, false>;
 }
 
-template <LineKind kKind> WalkFn pick(int dtype, WalkShape shape)
-{
-    switch (dtype) {
-    case RP_F16:
-        return kernel_of<FloatWalk<RP_F16, kKind>>(shape);
-    case RP_BF16:
-        return kernel_of<FloatWalk<RP_BF16, kKind>>(shape);
-    case RP_F32:
-        return kernel_of<FloatWalk<RP_F32, kKind>>(shape);
-    default:
-        return kernel_of<FloatWalk<RP_F64, kKind>>(shape);
-    }
-}
-
 } // namespace
 
-WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape)
+template <int kDtype> WalkFn walk_float_part(int layout, WalkShape shape)
 {
     if (rk_is_stats(layout))
-        return pick<kStatistics>(dtype, shape);
-    return rk_square_limbs(layout) ? pick<kMoments>(dtype, shape) : pick<kSum>(dtype, shape);
+        return kernel_of<FloatWalk<kDtype, kStatistics>>(shape);
+    return rk_square_limbs(layout) ? kernel_of<FloatWalk<kDtype, kMoments>>(shape) : kernel_of<FloatWalk<kDtype, kSum>>(shape);
 }
+
+#define PARTS(X) X(RP_F16) X(RP_BF16) X(RP_F32) X(RP_F64)
+#define PART(dtype) template WalkFn walk_float_part<dtype>(int layout, WalkShape shape);
+#include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

@@ -240,12 +240,13 @@ template <class Element> SegmentKernel pick(int layout)
 
 template <IntPart kPart> SegmentKernel moments_int_part(int layout, int dtype)
 {
-    if constexpr (kPart == IntPart::Narrow)
-        return dtype == RP_BOOL  ? pick<Truth, kStatistics>()
-               : dtype == RP_I8  ? pick<Integer<int8_t, uint8_t, int8_t>>(layout)
-               : dtype == RP_U8  ? pick<Integer<uint8_t, uint8_t, int8_t>>(layout)
-               : dtype == RP_I16 ? pick<Integer<int16_t, uint16_t, int16_t>>(layout)
-                                 : pick<Integer<uint16_t, uint16_t, int16_t>>(layout);
+    if constexpr (kPart == IntPart::OneByte)
+        return dtype == RP_BOOL ? pick<Truth, kStatistics>()
+               : dtype == RP_I8 ? pick<Integer<int8_t, uint8_t, int8_t>>(layout)
+                                : pick<Integer<uint8_t, uint8_t, int8_t>>(layout);
+    else if constexpr (kPart == IntPart::TwoBytes)
+        return dtype == RP_I16 ? pick<Integer<int16_t, uint16_t, int16_t>>(layout)
+                               : pick<Integer<uint16_t, uint16_t, int16_t>>(layout);
     else
         return dtype == RP_I32   ? pick<Integer<int32_t, u32, int32_t>>(layout)
                : dtype == RP_U32 ? pick<Integer<u32, u32, int32_t>>(layout)
@@ -253,7 +254,7 @@ template <IntPart kPart> SegmentKernel moments_int_part(int layout, int dtype)
                                  : pick<Integer<u64, u64, i64>>(layout);
 }
 
-#define PARTS(X) X(Narrow) X(Wide)
+#define PARTS(X) X(OneByte) X(TwoBytes) X(Wide)
 #define PART(of) template SegmentKernel moments_int_part<IntPart::of>(int layout, int dtype);
 #include "kernels/cuda/pass/each_part.h"
 

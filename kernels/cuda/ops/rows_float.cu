@@ -6,6 +6,7 @@
 #include "kernels/cuda/exact/tile_sum.cuh"
 #include "kernels/cuda/pass/float_walk.cuh"
 #include "kernels/cuda/pass/lane_rows.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
 
 namespace rk {
 namespace {
@@ -284,19 +285,22 @@ template <LineKind kKind, bool kMask> WalkFn pick(u32 vectors, bool full)
 
 } // namespace
 
-WalkFn row_float_kernel(int layout, int dtype, u32 vectors, bool full, bool mask)
+template <RowPart kPart> WalkFn row_float_part(int layout, u32 vectors, bool full)
 {
-    if (dtype == RP_F16 || dtype == RP_BF16) {
-        const bool moments = rk_square_limbs(layout) && !rk_is_stats(layout) && !mask;
-        return !moments ? NULL : dtype == RP_F16 ? pick_halves<RP_F16>(vectors, full) : pick_halves<RP_BF16>(vectors, full);
-    }
-    if (dtype != RP_F32)
-        return NULL;
-    if (rk_is_stats(layout))
-        return mask ? NULL : pick<kStatistics, false>(vectors, full);
-    if (rk_square_limbs(layout))
-        return mask ? pick<kMoments, true>(vectors, full) : pick<kMoments, false>(vectors, full);
-    return mask && !rk_is_abs(layout) ? pick<kSum, true>(vectors, full) : NULL;
+    if constexpr (kPart == RowPart::F16)
+        return pick_halves<RP_F16>(vectors, full);
+    else if constexpr (kPart == RowPart::Bf16)
+        return pick_halves<RP_BF16>(vectors, full);
+    else if constexpr (kPart == RowPart::Stats)
+        return pick<kStatistics, false>(vectors, full);
+    else if constexpr (kPart == RowPart::Moments)
+        return pick<kMoments, false>(vectors, full);
+    else
+        return rk_square_limbs(layout) ? pick<kMoments, true>(vectors, full) : pick<kSum, true>(vectors, full);
 }
+
+#define PARTS(X) X(F16) X(Bf16) X(Moments) X(Stats) X(Masked)
+#define PART(of) template WalkFn row_float_part<RowPart::of>(int layout, u32 vectors, bool full);
+#include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

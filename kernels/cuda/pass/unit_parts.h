@@ -24,10 +24,14 @@ template <Moments32Part kPart> SegmentKernel moments_f32_part(bool near, bool la
 enum class Moments64Part { Moments, Stats };
 template <Moments64Part kPart> SegmentKernel moments_f64_part(bool near); // moments_f64.cu
 
-enum class IntPart { Narrow, Wide };                                            // of 1 and 2 bytes, of 4 and 8
+enum class IntPart { OneByte, TwoBytes, Wide };                                 // the last: of 4 and of 8
 template <IntPart kPart> SegmentKernel moments_int_part(int layout, int dtype); // moments_int.cu
 
+enum class RowPart { F16, Bf16, Moments, Stats, Masked };                           // the last three of f32
+template <RowPart kPart> WalkFn row_float_part(int layout, u32 vectors, bool full); // rows_float.cu
+
 // By element type
+template <int kDtype> WalkFn walk_float_part(int layout, WalkShape shape);   // lines_float.cu
 template <int kDtype> RowsKernel sum_rows_part(RowShape shape, u64 vectors); // sum_short_lines.cu
 template <int kDtype> WalkFn column_float_part(bool squares);                // columns_float.cu
 template <int kDtype> WalkFn column_finish_part(int layout);
