@@ -99,7 +99,8 @@ def package():
     for n in ast.walk(code):
         if isinstance(n, ast.ImportFrom) and n.level == 1 and n.module and n.module != "magic":
             names = [a.name for a in n.names if a.name not in own]
-            lines.append(f"from .{n.module} import {', '.join(f'{x} as {x}' for x in names)}")
+            if names:
+                lines.append(f"from .{n.module} import {', '.join(f'{x} as {x}' for x in names)}")
     version, names = (ast.unparse(n) for n in code.body if isinstance(n, ast.Assign) and n.targets[0].id in ("__version__", "__all__"))
     return HEAD + "\n".join([*lines, NAMES, re.sub(" =.*", ": str", version), names, *functions(), "def load_ipython_extension(shell: Any) -> None: ..."]) + "\n"
 

@@ -241,7 +241,7 @@ static void passes_in_pieces(void **state)
     }
 }
 
-/* A client may change shared memory between passes: the result is arbitrary, but it comes, within the usual number of passes. */
+/* A client may change shared memory between passes: the result is arbitrary, but it comes, after a bounded number of passes. */
 static void data_that_change_meanwhile(void **state)
 {
     (void)state;

@@ -21,6 +21,7 @@ from ._client import Client, default
 from ._errors import Error, ForkedError
 from ._lib import check, milliseconds
 from ._plan import Plan
+from ._prepare import RANKED
 from ._run import Job, run, wait
 from ._sources import Memory
 

@@ -39,7 +39,7 @@ static void reader_of(const rp_spec *s, const rp_parts *p, uint64_t line, rk_rea
     uint64_t first = l.first;
     r->n = r->run = r->stride = l.n;
     if (rk_in_runs(s)) {
-        first = rk_place_in_runs(s, line, 0);
+        first = line * s->row_len;
         r->n = rk_row_elements(s);
         r->run = s->row_len;
         r->stride = s->rows * s->row_len;
