@@ -664,7 +664,8 @@ int reduce_state_add(void *state, size_t size, const void *data, size_t count);
 int reduce_state_add_at(void *state, size_t size, const void *data, size_t count, int nan, uint64_t index);
 
 /* Count `count` missing values: elements that are known to be there, but have no value. They are NaNs under REDUCE_NAN_OMIT.
- * For integers, too, stats and count_nan count them; other states of integers do not change. Errors: as for reduce_state_add. */
+ * For integers, too, stats and count_nan count them; other states of integers do not change. Errors: those of
+ * reduce_state_add. */
 int reduce_state_add_missing(void *state, size_t size, uint64_t count);
 
 /* Add the elements of `from` to those of `into`. Both must have the same kind and element type. Errors: REDUCE_E_BAD_MESSAGE,

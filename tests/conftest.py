@@ -193,13 +193,13 @@ class Daemon:
             select_a_moment(self.process)
 
     def rss(self):
-        return sum(self.memory())
+        return self.memory()[0]
 
     def memory(self):
-        """Resident KiB that are its own, and those that others share with it: arenas are the memory of its clients."""
+        """Resident KiB, and those of them that others share with it: arenas are the memory of its clients. gVisor does not say which."""
         text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-        own, files, shared = (int(re.search(rf"{name}:\s+(\d+)", text)[1]) for name in ("RssAnon", "RssFile", "RssShmem"))
-        return own + files, shared
+        rss, shared = (re.search(rf"{name}:\s+(\d+)", text) for name in ("VmRSS", "RssShmem"))
+        return int(rss[1]), int(shared[1]) if shared else None
 
     def kill(self):
         self.process.kill()

@@ -188,10 +188,12 @@ def account(daemon):
         status = daemon.status()
         return (status["side.arena_bytes"] + status["resident.bytes"]) >> 10, status["all.message_bytes"] >> 10
     before = known()
-    own, shared = daemon.memory()
+    rss, shared = daemon.memory()
     arrays, messages = map(max, zip(before, known()))
+    if shared is None:
+        shared = min(arrays, rss)
     assert shared <= arrays + MEMORY_SLACK, f"{shared} KiB are shared, but arenas and resident data have {arrays}"
-    return max(0, own - messages), shared
+    return max(0, rss - shared - messages), shared
 
 
 # ---- the two soaks ----

@@ -14,7 +14,7 @@ import pytest
 import gens
 import libreduce
 import oracle
-from conftest import BACKEND, Daemon, finish, memory_device
+from conftest import BACKEND, Daemon, finish, memory_device, python_env
 from libreduce import COLUMNS, STATES_IN, STATES_OUT, WRAP, Fault
 from oracle import DTYPES, FLOATS, OPS, SIGNED, SIZE
 from pythonpackage import reduced
@@ -296,6 +296,16 @@ def test_a_lazy_client_needs_a_daemon_for_what_this_process_does_not_reduce(star
     assert e.value.code == "ARGUMENT"
 
 
+def test_threads_connect_a_lazy_client_once(start, scratch):
+    daemon = start(backend="cpu")
+    before = daemon.status()["sessions_total"]
+    with libreduce.Client(daemon.url, local=YES, flags=LAZY) as c, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        asked = [(n, path) for n in (9, SMALL + 1, 1 << 20) for path in (0, 1)] * 8
+        found = list(pool.map(lambda a: answer(c, "sum", "u8", bytearray(b"\1" * a[0]), path=a[1])[0][0], asked))
+    assert found == [n.to_bytes(8, "little") for n, _ in asked]
+    assert daemon.status()["sessions_total"] == before + 2  # status has one, too
+
+
 NO_DAEMON = """
 import os, numpy as np, reduced, reduced.dask
 a = np.arange(1 << 20, dtype="f8")
@@ -315,7 +325,7 @@ except reduced.Error as e:
 
 def test_python_starts_no_daemon_for_arrays_of_the_process(tmp_path):
     tmp_path.chmod(0o700)
-    env = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/nowhere", "REDUCE_LOCAL": "yes"}
+    env = {**python_env(), "XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/nowhere", "REDUCE_LOCAL": "yes"}
     env.pop("REDUCED_URL", None)
     run = subprocess.run([sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}" + NO_DAEMON], env=env, text=True, capture_output=True, timeout=60)
     assert (run.returncode, run.stdout) == (0, "START\n"), run.stderr
@@ -356,7 +366,7 @@ def test_rates_of_the_engine_are_shown_and_kept(start, scratch):
         for _ in range(20):
             c.reduce("sum", "f64", data)
         rate = c.query(2)["rate.cpu"]
-        assert rate > 1e8 and c.query(1)["rate.device"] == 0
+        assert rate > 1e6 and c.query(1)["rate.device"] == 0
     daemon.stop()
     with start(backend="cpu").connect() as c:
         assert rate / 2 < c.query(1)["rate.cpu"] < rate * 2

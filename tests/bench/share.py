@@ -27,8 +27,9 @@ import ctypes, os, sys, time
 import numpy as np
 who, url, folder = sys.argv[1:]
 if who != "numpy" and who != "torch":
+    os.environ["REDUCED_URL"] = url
     import reduced
-    client = reduced.Client(url, autostart=False)
+    client = reduced._client.default()
 if who == "torch" or os.environ.get("TENSORS"):
     import torch
 
@@ -38,7 +39,7 @@ def values(op, size):
 
 def allocated(a):
     memory = ctypes.c_void_p()
-    client.call("reduce_alloc", a.nbytes, ctypes.byref(memory))
+    client.call("reduce_alloc", ctypes.c_size_t(a.nbytes), ctypes.byref(memory))
     found = np.frombuffer((ctypes.c_char * a.nbytes).from_address(memory.value), a.dtype)
     found[:] = a
     return found, memory
@@ -63,7 +64,8 @@ def call_of(op, size, place):
         a = reduced.file(path)
     elif place == "tensor":
         a = torch.from_numpy(a).cuda()
-    return lambda: getattr(reduced, op)(a, client=client)
+    f = getattr(reduced, op)
+    return lambda: f(a)
 call_of.kept = []
 
 call = None
