@@ -62,6 +62,8 @@ static rp_err wrong_length(size_t bytes, size_t want, rp_fault *f)
 rp_err rk_state_check(int op, int dtype, const void *state, size_t bytes, rp_fault *f)
 {
     int layout = rp_state_layout(op, dtype);
+    if (layout == RP_STATE_NONE)
+        return rp_fail(f, RP_BAD_MESSAGE, "op", 0, "%s has no partial states", rp_op_name(op));
     if (bytes != rp_state_size(layout))
         return wrong_length(bytes, rp_state_size(layout), f);
     rk_state s;

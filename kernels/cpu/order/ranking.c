@@ -115,6 +115,8 @@ static size_t take_sample(const rk_ranking *r, uint64_t *out, size_t size)
 
 /* ---- brackets ---- */
 
+static uint64_t memory_of(const rk_ranking *r) { return r->memory ? r->memory : KEPT_BYTES; }
+
 static void clear(rk_bracket *b)
 {
     b->seen = (rk_between){0};
@@ -144,7 +146,7 @@ static bool make_room(rk_ranking *r, uint64_t each)
     for (unsigned i = 0; i < r->brackets; i++) {
         rk_bracket *b = &r->bracket[i];
         const bool keeps = !b->digits && b->hi - b->lo > 1;
-        const uint64_t room = keeps ? least(each, KEPT_BYTES / r->brackets / r->line.size) : 0;
+        const uint64_t room = keeps ? least(each, memory_of(r) / r->brackets / r->line.size) : 0;
         if (room > b->room) {
             free(b->kept);
             b->kept = malloc((size_t)(room * r->line.size));
@@ -475,7 +477,7 @@ static void take_counts(rk_ranking *r)
 /* Brackets for the ranges that are still too wide. */
 static bool next_brackets(rk_ranking *r)
 {
-    const uint64_t room = KEPT_BYTES / RK_BRACKETS / r->line.size;
+    const uint64_t room = memory_of(r) / RK_BRACKETS / r->line.size;
     uint64_t most = 0;
     r->brackets = 0;
     for (unsigned i = 0; i < r->ranks; i++) {

@@ -51,7 +51,8 @@ typedef struct rk_ranking { /* named in pieces.h, too */
     unsigned ranks, brackets;
     rk_wanted wanted[RK_MAX_RANKS];
     rk_bracket bracket[RK_BRACKETS];
-    bool want_all; /* elements are needed; else only counts */
+    uint64_t memory; /* bytes of kept keys of all brackets, at most; 0: as usual */
+    bool want_all;   /* elements are needed; else only counts */
 } rk_ranking;
 
 /* The keys of a type. */
