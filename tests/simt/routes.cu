@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kernels/cuda/launch/launch.h"
+#include "kernels/cuda/launch/selection.h"
 #include "kernels/exact/layout.h"
 #include "tests/simt/cuda_fp16.h"
 
@@ -283,7 +284,7 @@ bool spec_of(const Shape &shape, const Ask &ask, rp_spec *s)
 void show(const Card &c, Device *d, const Shape &shape, const Ask &ask)
 {
     rp_spec s;
-    if (!spec_of(shape, ask, &s))
+    if (!spec_of(shape, ask, &s) || (rp_is_ranked(s.op) && !selects_on_device(s)))
         return;
     if (s.flags & RP_OFFSETS)
         fill_offsets(s, shape.long_one);
@@ -338,7 +339,7 @@ void all_of(const Card &c, rp_op op, rp_dtype dtype)
 void print_all()
 {
     for (const Card &c : kCards)
-        for (int op = RP_OP_SUM; op <= RP_OP_SEM; op++)
+        for (int op = RP_OP_SUM; op <= RP_OP_MEDIAN; op++)
             for (int dtype = RP_I8; dtype <= RP_BOOL; dtype++)
                 all_of(c, (rp_op)op, (rp_dtype)dtype);
 }
@@ -350,7 +351,7 @@ void print_short()
         {RP_OP_SUM, RP_I32, RP_I64, RP_NAN_PROPAGATE, 0}, {RP_OP_VAR, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
         {RP_OP_MAX, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0}, {RP_OP_PROD, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
         {RP_OP_ARGMIN, RP_F64, RP_U64, RP_NAN_OMIT, 0},   {RP_OP_STATS, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
-        {RP_OP_SUM, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0},
+        {RP_OP_SUM, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0}, {RP_OP_MEDIAN, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
     };
     Device d = device_of(kCards[0]);
     for (const Ask &a : asks)
