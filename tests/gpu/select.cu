@@ -277,6 +277,8 @@ void check_all(Device *d, u64 largest, u32 every)
 }
 
 #ifndef SIMT_ARCH
+const int kRoomTypes[] = {RP_F32, RP_I64, RP_BF16};
+
 // ---- times ----
 
 struct Timer {
@@ -379,6 +381,7 @@ void bench(Device *d, u64 mib)
 }
 
 #else
+const int kRoomTypes[] = {RP_F32};
 void bench(Device *, u64) {}
 #endif
 
@@ -410,7 +413,7 @@ int main(int argc, char **argv)
         return 0;
     }
     check_all(&d, largest, every);
-    for (int dtype : {(int)RP_F32, (int)RP_I64, (int)RP_BF16})
+    for (int dtype : kRoomTypes)
         if (largest >= 70001)
             check_room(&d, {dtype, kBits, 1, 70001, 0, false, false}, kFive);
     printf("select: %llu passed, %llu failed\n", passed, failed);
