@@ -747,7 +747,7 @@ static void ask_order(rp_spec *s, uint64_t n)
     if (s->op != RP_OP_QUANTILE)
         return;
     s->method = (uint8_t)(rng() % RP_METHOD_END);
-    s->quantiles = (uint8_t)(rng() % 8 ? 1 + rng() % 5 : 1 + rng() % RP_MAX_QUANTILES);
+    s->quantiles = (uint8_t)(rng() % 32 ? 1 + rng() % 6 : 1 + rng() % RP_MAX_QUANTILES);
     s->q = q;
     for (int i = 0; i < s->quantiles; i++) {
         const rp_value v = share();
@@ -755,8 +755,8 @@ static void ask_order(rp_spec *s, uint64_t n)
     }
 }
 
-static void compare_order(rk_engine *e, waker *w, int op, int dtype, uint32_t flags, const uint64_t size[3],
-                          char *memory, kind k)
+static void compare_order(rk_engine *e, waker *w, int op, int dtype, uint32_t flags, const uint64_t size[3], char *memory,
+                          kind k)
 {
     static const uint8_t outs[] = {RP_F64, RP_F32, RP_F16, RP_BF16, RP_I64, RP_U64};
     const int is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;

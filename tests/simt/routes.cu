@@ -234,11 +234,17 @@ Device device_of(const Card &c)
 // ---- printing ----
 
 std::map<const void *, std::string> names;
-unsigned char *const kOffsets = (unsigned char *)0x200000000000; // here are the offsets; data are nowhere
+unsigned char *const kOffsets = (unsigned char *)0x200000000000; // here are the offsets, and scratch; data are nowhere
 unsigned char *const kData = (unsigned char *)0x300000000000, *const kScratch = (unsigned char *)0x400000000000,
                      *const kCells = (unsigned char *)0x500000000000;
 constexpr size_t kMostOffsets = 1 << 20;
 bool whole_names;
+
+// Memory that the launch code touches: it clears scratch.
+bool map(void *at, size_t bytes)
+{
+    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != MAP_FAILED;
+}
 
 void fill_offsets(const rp_spec &s, uint64_t long_one)
 {
@@ -389,8 +395,7 @@ int main(int argc, char **argv)
 {
     whole_names = argc > 1 && strcmp(argv[1], "--all") == 0;
     names = read_names(whole_names);
-    if (mmap(kOffsets, kMostOffsets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
-        MAP_FAILED) {
+    if (!map(kOffsets, kMostOffsets) || !map(kScratch, chain_scratch_bytes())) {
         perror("routes: mmap");
         return 1;
     }

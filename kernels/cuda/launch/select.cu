@@ -38,7 +38,8 @@ u32 most_collected(const SelectTask &t) { return (u32)least(kCollected, most(102
 
 u64 line_scratch(const SelectTask &t, u64 room)
 {
-    return sizeof(SelectState) + 2 * pairs_at_once(t) * (kBins * sizeof(u64) + most_collected(t) * key_bytes(t)) + room * key_bytes(t);
+    return sizeof(SelectState) + 2 * pairs_at_once(t) * (kBins * sizeof(u64) + most_collected(t) * key_bytes(t)) +
+           room * key_bytes(t);
 }
 
 // Brackets of the middle have 4.5 standard deviations of a sample on either side, 5.2 % of the elements; of many samples' middle

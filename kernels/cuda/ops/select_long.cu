@@ -160,7 +160,7 @@ template <int kBytes> constexpr u32 kQueued = kBytes == 8 ? 16 : 24;
 // The ends of brackets in their order, with what is above all behind them; which places between neighbours are inside a bracket.
 template <class Key> struct Bounds {
     Key at[kBounds + 1]; // the last one is never reached
-    u32 kept; // bit i: inside one are keys between at[i - 1] and at[i]
+    u32 kept;            // bit i: inside one are keys between at[i - 1] and at[i]
 };
 
 // Whole block
@@ -254,8 +254,7 @@ __device__ inline Place place_beside(const SelectArgs &a, const SelectState *s, 
 }
 
 // After `count`: which ranks are found, and where others lie. `b`: of a heavy line. One thread.
-template <class Key>
-__device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 *found)
+template <class Key> __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 *found)
 {
     s->n = a.n - s->nans - s->left_out;
     found[0] = s->n;
@@ -399,9 +398,8 @@ template <class K> struct CountAll {
 };
 
 // The block's part of the line
-template <int kBytes, class Queued, class Count>
-__device__ __forceinline__ void count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys<kBytes>::Key *kept,
-                                               Count &count)
+template <int kBytes, class Queued, class Count> __device__ __forceinline__ void
+count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys<kBytes>::Key *kept, Count &count)
 {
     const Keys<kBytes> rule(a.key);
     u32 nans = 0, out = 0;

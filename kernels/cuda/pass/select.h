@@ -25,9 +25,9 @@ constexpr u32 kRanks = 2 * kMostPairs;   // ... and their ranks
 constexpr u32 kBounds = 15;              // ends of brackets, then keys that are above all: binary search in four steps
 constexpr u32 kPlaces = 2 * kBounds + 1; // below, at and between them
 constexpr u32 kBinsLog2 = 11, kBins = 1 << kBinsLog2;
-constexpr u32 kSharedIntervals = 5; // whose bins are in shared memory; others are rare
-constexpr u32 kCollected = 1 << 14; // elements of an interval that one block selects among
-constexpr int kSelectThreads = 256; // of a block that reads the line
+constexpr u32 kSharedIntervals = 5;  // whose bins are in shared memory; others are rare
+constexpr u32 kCollected = 1 << 14;  // elements of an interval that one block selects among
+constexpr int kSelectThreads = 256;  // of a block that reads the line
 constexpr int kSampleThreads = 1024; // of a block that takes a sample, or has a short line
 constexpr int kSampleKeys = 8;       // of a thread. More samples take less time than larger ones
 constexpr u32 kMostSamples = 63;     // of a pair: an odd number, at most two a lane
