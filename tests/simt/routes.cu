@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/launch/selection.h"
 #include "kernels/exact/layout.h"
 #include "tests/simt/cuda_fp16.h"
 

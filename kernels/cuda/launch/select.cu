@@ -42,8 +42,8 @@ u64 line_scratch(const SelectTask &t, u64 room)
            room * key_bytes(t);
 }
 
-// Brackets of the middle have 4.5 standard deviations of a sample on either side, 5.2 % of the elements; of many samples' middle
-// one 0.8 %. Others are narrower.
+// Brackets of the middle have 4.5 standard deviations of a sample on either side, 5.2 % of the elements; those of many samples'
+// middle one 0.8 %. Others are narrower.
 u64 good_room(const SelectTask &t) { return most(kSelectLeastRoom, least(t.n, t.n / 16 * pairs_at_once(t))); }
 
 SelectArgs args_of(const SelectTask &t, u32 first_pair)

@@ -19,7 +19,8 @@ struct SelectTask {
     u64 *found;                 // found_words(pairs) of each line
 };
 
-// Bytes of scratch that suffice, with room for kSelectLeastRoom keys, and those with which no element needs to be read twice as a rule.
+// Bytes of scratch that suffice, with room for kSelectLeastRoom keys, and those with which no element needs to be read twice
+// as a rule.
 u64 select_least_scratch(const SelectTask &t);
 u64 select_good_scratch(const SelectTask &t);
 

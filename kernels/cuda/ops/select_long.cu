@@ -157,7 +157,7 @@ template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
 
 template <int kBytes> constexpr u32 kQueued = kBytes == 8 ? 16 : 24;
 
-// The ends of brackets in their order, with what is above all behind them; which places between neighbours are inside a bracket.
+// The ends of brackets in their order, with what is above all behind them; which places between neighbours are inside one.
 template <class Key> struct Bounds {
     Key at[kBounds + 1]; // the last one is never reached
     u32 kept;            // bit i: inside one are keys between at[i - 1] and at[i]

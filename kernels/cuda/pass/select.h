@@ -3,8 +3,8 @@
 // A long line takes these launches, none of which the host waits for (ops/select_long.cu):
 //
 //   brackets   blocks take a sample each and find the keys that enclose a rank with near certainty
-//   count      reads the line: counts what lies below brackets and inside, and keeps the keys inside. If many elements are equal
-//              to an end of a bracket, these are not kept, but counted apart
+//   count      reads the line: counts what lies below brackets and inside, and keeps the keys inside. If many elements are
+//              equal to an end of a bracket, these are not kept, but counted apart
 //   digits     again and again: the interval of keys that holds a rank is cut into kBins, whose elements are counted, and the
 //              rank's bin is its next interval, until it has few elements, which are collected, or one key. It reads what was
 //              kept. It reads the line only if a bracket has missed its rank, or too much was kept

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/cuda/launch/selection.h"
 #include "kernels/cuda/pass/select.h"
 #include "kernels/exact/line.h"
 #include "kernels/exact/order.h"
