@@ -198,9 +198,10 @@ static void job_fill(const void *data, uint8_t *to)
 }
 
 /* What a REDUCE_AT of the tile says beside the place of its elements. */
-static rp_tagged parts_of(const reduce_job *j, const rc_errand *p)
+static rp_tagged parts_of(reduce_job *j, const rc_errand *p)
 {
     rp_tagged t = {.stride = p->apart ? p->tile.stride * j->level.item : 0, .apart = j->results.bytes};
+    rc_parameters(&t, &j->whole.spec, j->words);
     if (t.apart)
         t.result = (rp_at){j->results.handle, p->tile.line * j->level.cell, p->tile.lines * j->level.cell, 0};
     if (j->path.mask)
@@ -210,6 +211,15 @@ static rp_tagged parts_of(const reduce_job *j, const rc_errand *p)
                                                    .handle = j->path.mask_handle,
                                                    .offset = j->path.mask_offset + p->tile.at};
     return t;
+}
+
+/* The parts of a message that has its data, and the data. */
+static void job_fill_message(const void *data, uint8_t *to)
+{
+    const rc_errand *p = data;
+    const rp_tagged t = parts_of(p->job, p);
+    to += rp_put_tagged(to, &t);
+    job_fill(data, to);
 }
 
 /* Where the data are, after they were put there. */
@@ -273,8 +283,9 @@ static void job_on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
 
 static void head_of_reduce(rc_errand *p)
 {
-    const reduce_job *j = p->job;
-    const bool tagged = p->carrier != RC_INLINE && (p->apart || j->path.mask || j->results.bytes);
+    reduce_job *j = p->job;
+    const bool ranked = rp_is_ranked(j->whole.spec.op) && j->whole.spec.op != RP_OP_MEDIAN,
+               tagged = ranked || (p->carrier != RC_INLINE && (p->apart || j->path.mask || j->results.bytes));
     const rp_tagged t = tagged ? parts_of(j, p) : (rp_tagged){0};
     p->tile.spec.tagged_len = tagged ? rp_tagged_size(&t) : 0;
     if (p->carrier != RC_INLINE && j->path.mask)
@@ -308,10 +319,11 @@ static void start_tile(reduce_job *j, rc_errand *p)
         head_of_write(j, p);
     else
         head_of_reduce(p);
-    p->call.fill = p->carrier == RC_INLINE ? job_fill : job_fill_place;
+    const uint32_t parts = j->to.handle ? 0 : p->tile.spec.tagged_len;
+    p->call.fill = p->carrier != RC_INLINE ? job_fill_place : parts ? job_fill_message : job_fill;
     p->call.data = p;
     p->call.copies = p->carrier == RC_STAGE;
-    p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes : RP_PLACE_SIZE + p->tile.spec.tagged_len;
+    p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes + parts : RP_PLACE_SIZE + parts;
     p->call.deadline_ns = j->deadline_ns;
     p->call.done = job_on_tile;
     p->call.owner = p;
@@ -364,6 +376,12 @@ static void set_file_columns(reduce_job *j)
     j->sizes.panel = panel;
 }
 
+uint64_t rc_ranked_most(const reduce_client *c)
+{
+    const uint64_t most = c->welcome.max_data < RP_MAX_DATA ? c->welcome.max_data : RP_MAX_DATA;
+    return most - RC_PARAMETER_BYTES;
+}
+
 static void set_sizes(reduce_job *j)
 {
     const rp_welcome *w = &j->c->welcome;
@@ -372,13 +390,15 @@ static void set_sizes(reduce_job *j)
     j->sizes.cells = j->results.bytes;
     if (j->path.there)
         j->sizes.most = j->sizes.chunk = UINT64_MAX; /* no data travel */
+    else if (rp_is_ranked(j->whole.spec.op))
+        j->sizes.most = j->sizes.chunk = rc_ranked_most(j->c); /* in messages where the stage has no part of this size */
     else if (j->path.stage)
         j->sizes.most = j->sizes.chunk = j->path.stage < j->sizes.most ? j->path.stage : j->sizes.most;
     else if (j->path.handle)
         j->sizes.chunk = j->sizes.most; /* nothing is copied here: the fewer messages the better */
     if (j->sizes.chunk < RC_LEAST_DATA)
         j->sizes.chunk = RC_LEAST_DATA;
-    if (j->path.fd >= 0 && j->whole.spec.flags & RP_COLUMNS)
+    if (j->path.fd >= 0 && j->whole.spec.flags & RP_COLUMNS && !rp_is_ranked(j->whole.spec.op))
         set_file_columns(j);
 }
 

@@ -83,6 +83,7 @@ struct reduce_job {
     uint64_t watch_until_ns; /* until then a waiting thread polls instead of sleeping */
     uint64_t bytes_done, bytes_total;
     uint8_t q[RP_MAX_QUANTILES * RC_DECIMAL_BYTES]; /* whole.spec.q */
+    uint8_t words[16];                              /* of other parameters */
     reduce_result result;
     rp_fault fault; /* code 0: no error so far */
     bool cancelled;
@@ -98,6 +99,9 @@ struct reduce_job {
 /* NULL: no memory. Its data are `in`; the caller fills in `whole`, and opens `path` for data that travel. */
 reduce_job *rc_job_new(reduce_client *c, const rc_input *in);
 void rc_job_free(reduce_job *j);
+
+/* Bytes of data in a message that has the parameters of an order statistic, too. */
+uint64_t rc_ranked_most(const reduce_client *c);
 
 /* With the mutex held. */
 void rc_job_start(reduce_job *j);

@@ -32,6 +32,22 @@ rp_value rc_decimal(double x)
     return parse(text);
 }
 
+static void put_parameter(rp_tagged *t, int code, int form, const rp_value *v, uint8_t *word)
+{
+    rp_put_value(word, form, v);
+    t->parameter[code] = (rp_parameter){(uint8_t)form, 1, word};
+}
+
+void rc_parameters(rp_tagged *t, const rp_spec *s, uint8_t words[16])
+{
+    if (s->op == RP_OP_KTH)
+        put_parameter(t, RP_PARAMETER_K, RP_FORM_I64, &(rp_value){.i64 = s->k}, words);
+    if (s->op == RP_OP_QUANTILE)
+        t->parameter[RP_PARAMETER_Q] = (rp_parameter){RP_FORM_DECIMAL, s->quantiles, s->q};
+    if (s->op == RP_OP_QUANTILE && s->method)
+        put_parameter(t, RP_PARAMETER_METHOD, RP_FORM_U64, &(rp_value){.u64 = s->method}, words + 8);
+}
+
 void rc_put_decimals(uint8_t *to, const double *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

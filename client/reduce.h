@@ -542,11 +542,11 @@ typedef struct reduce_spec {
     uint32_t quantiles;      /* 1 to REDUCE_MAX_QUANTILES */
     int32_t method;          /* quantile: reduce_method */
 } reduce_spec;
-#define REDUCE_MAX_QUANTILES 64
-#define REDUCE_SPEC_INIT                                                                                                 \
-    {                                                                                                                    \
-        sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL, 0, \
-            NULL, 0, 0, 0                                                                                                \
+enum { REDUCE_MAX_QUANTILES = 64 };
+#define REDUCE_SPEC_INIT                                                                                                      \
+    {                                                                                                                         \
+        sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL, 0, NULL, \
+            0, 0, 0                                                                                                           \
     }
 
 typedef struct reduce_result {

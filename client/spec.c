@@ -76,6 +76,16 @@ int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
     return err ? err : check_parameters(g, f);
 }
 
+int rc_has_states(int op)
+{
+    if (!rp_is_ranked(code(op)))
+        return 0;
+    return rc_error(REDUCE_E_BAD_MESSAGE, "op",
+                    "%s has no partial states and no streams: it needs all elements at once, as "
+                    "reduce_run, reduce_file and reduce_named have them",
+                    rp_op_name(op));
+}
+
 static int not_rows(uint64_t items, bool states, const reduce_spec *g, rp_fault *f)
 {
     const char *what = states ? "states" : "elements";

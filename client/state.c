@@ -24,6 +24,8 @@ int rc_state_room(const void *state, size_t size, int op, int dtype)
     rp_fault f = {0};
     given.op = op;
     given.dtype = dtype;
+    if (rc_has_states(op))
+        return REDUCE_E_BAD_MESSAGE;
     if (rc_spec(&given, &mine, &spec, &f))
         return rc_report(&f);
     if (!state)
@@ -175,6 +177,8 @@ static int take_spec(const reduce_spec *given, rp_spec *spec)
     rp_fault f = {0};
     if (rc_spec(given, &mine, spec, &f))
         return rc_report(&f);
+    if (rc_has_states(spec->op))
+        return REDUCE_E_BAD_MESSAGE;
     if (mine.rows != 1 || mine.mask || mine.offsets || mine.flags & ~(uint32_t)REDUCE_WRAP)
         return rc_error(REDUCE_E_ARGUMENT, "spec", "a state finishes to one value: no rows, mask, offsets, columns or states");
     return 0;

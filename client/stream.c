@@ -230,6 +230,8 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_strea
         return err;
     if (rc_spec(given, &spec, &checked, &f))
         return rc_report(&f);
+    if (rc_has_states(spec.op))
+        return REDUCE_E_BAD_MESSAGE;
     if (spec.path != REDUCE_PATH_AUTO && spec.path != REDUCE_PATH_STREAM)
         return rc_error(REDUCE_E_ARGUMENT, "path", "the path of a stream must be stream, not %s", reduce_path_name(spec.path));
     if (spec.rows != 1)

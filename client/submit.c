@@ -12,6 +12,7 @@
 #include "client/device.h"
 #include "client/error.h"
 #include "client/local.h"
+#include "client/only_here.h"
 #include "client/sized.h"
 #include "client/spec.h"
 #include "kernels/cpu/threads/here.h"
@@ -120,6 +121,8 @@ static bool is_gathered(reduce_client *c, const rc_level *l, const reduce_spec *
 {
     if (spec->mask || spec->offsets || !(l->spec.flags & RP_COLUMNS))
         return spec->mask || spec->offsets || l->runs;
+    if (rp_is_ranked(spec->op))
+        return false;
     return !file || (rc_version(c) < RP_PLANES_VERSION && l->width && l->len > RP_MAX_DATA / l->item / l->width &&
                      l->width > rc_panel_of_file(l, RP_MAX_DATA) / l->item);
 }
@@ -130,7 +133,8 @@ static int strided_bytes(reduce_client *c, const rc_level *l, uint64_t bytes, ui
 {
     enum { LARGE_FILE = 16 << 20 };
     rc_engine engine = {0};
-    const bool columns = l->spec.flags & RP_COLUMNS && l->lines == l->width && l->spec.op != RP_OP_PROD;
+    const bool columns = l->spec.flags & RP_COLUMNS && l->lines == l->width && l->spec.op != RP_OP_PROD &&
+                         !rp_is_ranked(l->spec.op);
     const int err = columns && bytes > LARGE_FILE ? rc_engine_of(c, &engine) : 0;
     *most = engine.strided;
     return err;
@@ -298,6 +302,8 @@ int rc_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t
     if (err)
         return err;
     const char *why;
+    if (rc_is_only_here(c, &a))
+        return rc_run_only_here(&a, result);
     if ((err = rc_local_refusal(c, &a, &why)))
         return err;
     err = why ? run_there(c, &a, why, result) : rc_run_here(&a, result);
@@ -340,6 +346,8 @@ int reduce_is_local(reduce_client *c, const reduce_spec *spec, size_t bytes)
         return err;
     if (rc_ask_for(&a, spec, &(rc_input){.fd = -1}, bytes, SIZE_MAX, &f))
         return rc_report(&f);
+    if (rc_is_only_here(c, &a))
+        return 1;
     const char *why;
     err = rc_local_refusal(c, &a, &why);
     return err ? err : !why;
@@ -392,6 +400,11 @@ static int submit(reduce_client *c, const reduce_spec *spec, const rc_input *in,
     *job = NULL;
     rc_ask a;
     int err = take_ask(c, &a, spec, in, bytes, out, room);
+    if (!err && rc_is_only_here(c, &a))
+        err = rc_error(REDUCE_E_TOO_LARGE, "bytes",
+                       "%s of lines longer than a message is not for jobs: use reduce_run, or data that the "
+                       "daemon has",
+                       reduce_op_name(a.spec.op));
     if (!err)
         err = make(c, &a, &j);
     if (err)

@@ -112,6 +112,8 @@ void rc_tiling(rc_level *l, const rc_sizes *sizes)
     l->blocks = l->offsets || l->len == 0 ? 1 : divide_up(l->len, l->tile_len);
     if (l->runs)
         plan_runs(l, sizes);
+    if (l->blocks > 1 && rp_is_ranked(l->spec.op)) /* there are no states: the caller does not cut such a level */
+        return;
     if (l->blocks > 1) {
         l->spec.flags = (l->spec.flags & ~(uint32_t)RP_INITIAL) | RP_STATES_OUT;
         l->spec.initial = 0;

@@ -54,11 +54,13 @@ bool rc_is_long(const rc_level *l, const rc_sizes *sizes, uint64_t n);
 /* sizes->panel for columns of a file: each piece of a row is a call to read it, so as wide as few states allow. */
 uint64_t rc_panel_of_file(const rc_level *l, uint64_t most);
 
-/* The size of the tiles of columns in a file of `bytes` bytes, if the daemon takes ranges of up to `limit` bytes: whole columns
- * if these fit. 0: long tiles are not worth it, because the columns are short or their states small. *panel: as in rc_sizes. */
+/* The size of the tiles of columns in a file of `bytes` bytes, if the daemon takes ranges of up to `limit` bytes: whole
+ * columns if these fit. 0: long tiles are not worth it, because the columns are short or their states small. *panel: as
+ * in rc_sizes. */
 uint64_t rc_long_tile(const rc_level *l, uint64_t bytes, uint64_t limit, uint64_t *panel);
 
-/* Choose the tiles of a level whose description is complete. */
+/* Choose the tiles of a level whose description is complete. An order statistic has no states: if `blocks` is above 1, its
+ * lines do not fit messages, and there are no tiles. */
 void rc_tiling(rc_level *l, const rc_sizes *sizes);
 
 /* Do the tile's elements follow one another? */

@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "proto/bytes.h"
 #include "proto/types.h"
 
 /* ---- types ---- */
@@ -227,6 +228,12 @@ rp_err rp_spec_check_large(rp_spec *s, rp_fault *f) { return check_all(s, RP_MAX
 size_t rp_item_size(const rp_spec *s)
 {
     return s->flags & RP_STATES_IN ? rp_state_size(rp_state_layout(s->op, s->dtype)) : rp_dtype_size(s->dtype);
+}
+
+rp_decimal rp_spec_quantile(const rp_spec *s, unsigned i)
+{
+    const uint8_t *at = s->q + 16 * i;
+    return (rp_decimal){(int64_t)get64(at), (int64_t)get64(at + 8)};
 }
 
 rp_err rp_spec_match(const rp_spec *s, uint32_t apart, uint64_t bytes, rp_fault *f)

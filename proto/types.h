@@ -172,6 +172,12 @@ rp_err rp_takes_check(int op, uint32_t given, rp_fault *f);
 /* The same for an operation of this name that may and must have some. */
 rp_err rp_takes_compare(const char *op, uint32_t given, uint32_t may, uint32_t must, rp_fault *f);
 
+/* Quantile i of a spec: digits x 10^exponent. */
+typedef struct rp_decimal {
+    int64_t digits, exponent;
+} rp_decimal;
+rp_decimal rp_spec_quantile(const rp_spec *s, unsigned i);
+
 /* Do `bytes` bytes of data fit a checked spec, if the companions of the flags `apart` are elsewhere? Offsets are not looked at.
  * Overflow-safe. Errors: SHAPE. */
 rp_err rp_spec_match(const rp_spec *s, uint32_t apart, uint64_t bytes, rp_fault *f);

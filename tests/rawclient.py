@@ -23,7 +23,8 @@ ROLES = {"mask": 1, "offsets": 2, "weights": 3, "keys": 4}
 EXTENTS = {"elements": 1, "row": 2, "column": 3, "bounds": 4}
 MESSAGE, HANDLE = 1, 2
 FORMS = {"u64": (1, "Q"), "i64": (2, "q"), "f64": (3, "d"), "decimal": (4, "qq")}
-PARAMETERS = {"q": (1, "decimal"), "k": (2, "i64"), "edges": (3, "f64"), "bins": (4, "u64"), "lo": (5, "f64"), "hi": (6, "f64"), "zero_weights_drop": (7, "u64")}
+PARAMETERS = {"q": (1, "decimal"), "k": (2, "i64"), "edges": (3, "f64"), "bins": (4, "u64"), "lo": (5, "f64"), "hi": (6, "f64"), "zero_weights_drop": (7, "u64"),
+              "method": (8, "u64")}
 MAX_DATA = 4 << 20
 MAX_STRIDED = 256 << 20
 

@@ -1109,7 +1109,7 @@ def test_json_strings(run, scratch):
     (("sun", "x"), "did you mean 'sum'"), (("avg", "x"), "did you mean 'mean'"), (("stddev", "x"), "did you mean 'std'"), (("satus",), "did you mean 'status'"),
     (("sum", "--jsn", "x"), "did you mean --json"), (("sum", "--dtpye=f32", "x"), "did you mean --dtype"), (("help", "sun"), "did you mean 'sum'"),
     (("sum,maen", "x"), "did you mean 'mean'"), (("SUM", "x"), "did you mean 'sum'"), (("Sum,MEAN", "x"), "did you mean 'sum'"), (("AVG", "x"), "did you mean 'mean'"),
-    (("median", "x"), "'median': reducectl has no order statistics so far; it has min, max"), (("help", "Quantile"), "no order statistics"),
+    (("percentile", "x"), "'percentile': reducectl has median, quantile --q 0.25,0.75, p99"), (("help", "Quantiles"), "median, quantile"),
     (("groupby", "x"), "no groups by a key so far"), (("cumsum", "x"), "one value for each array"), (("xyzzy", "x"), "'reducectl help ops' lists all"),
     (("sum", "--JSON", "x"), "did you mean --json? ('reducectl help output' explains it)"), (("sum", "--dtype", "F32", "x"), "did you mean 'f32'"),
     (("sum", "--nan", "OMIT", "x"), "did you mean 'omit'"), (("sum", "--json=1", "x"), "('reducectl help output' explains it)"),

@@ -120,7 +120,7 @@ def test_errors_of_many_name_the_request(package):  # noqa: F811
             (package.NanError, r"^NAN: holds a NaN \(requests\[2\]\)$", [("max", [1]), ("sum", [1.0], strict), ("sum", [np.nan], strict), ("sum", [1.0], strict)]),
             (package.OverflowError_, r"9223372036854775808 \(requests\[1\]\)$", [("sum", [1, 2]), ("sum", [2**63 - 1, 1])]),
             (TypeError, r"^a: .* \(requests\[0\]\)$", [("sum", "x")]),
-            (ValueError, r"^f: no reduction is called 'median' \(requests\[1\]\)$", [("sum", [1]), ("median", [1])])):
+            (ValueError, r"^f: no reduction is called 'mode' \(requests\[1\]\)$", [("sum", [1]), ("mode", [1])])):
         with pytest.raises(kind, match=text):
             package.many(requests)
     with pytest.raises(package.OverflowError_) as e:
@@ -291,7 +291,8 @@ def test_bad_arguments_of_streams_and_states_are_named(package):  # noqa: F811
         with package.stream("sum", "f8", masked=True) as s:
             s.append(chunk, where)
     for kind, text, call in (
-            (ValueError, "op: no reduction is called 'median'", lambda: package.stream("median", "f8")),
+            (ValueError, "op: no reduction is called 'mode'", lambda: package.stream("mode", "f8")),
+            (ValueError, "op: the median needs all elements at once", lambda: package.stream("median", "f8")),
             (ValueError, "op: no reduction is called None", lambda: package.stream(None, "f8")),
             (TypeError, "dtype: ", lambda: package.stream("sum", "x9")),
             (ValueError, "where: its shape", lambda: masked([1.0, 2], [True] * 3)),
@@ -379,7 +380,7 @@ def test_states(package):  # noqa: F811
         total |= package.state("sum", [1])
     with pytest.raises(TypeError, match="a: elements"):
         package.state("sum", dtype="i4").add(np.array([0.5]))
-    with pytest.raises(ValueError, match="op"):
+    with pytest.raises(ValueError, match="op: the median needs all elements at once"):
         package.state("median")
 
 
@@ -396,8 +397,9 @@ def test_resident_arrays(package):  # noqa: F811
         assert package.submit("sum", r).result() == math.fsum(a.ravel()) and package.many([("sum", r), ("max", [1])]) == [math.fsum(a.ravel()), 1]
         with pytest.raises(package.ExistsError):
             package.put("matrix", a)
+        assert np.median(r) == package.median(a) and np.array_equal(np.quantile(r, [0.1, 0.9], axis=0), package.quantile(a, [0.1, 0.9], axis=0))
         with pytest.raises(TypeError):
-            np.median(r)
+            np.cumsum(r)
         with pytest.raises(TypeError, match="does not give elements back"):
             np.asarray(r)
         with pytest.raises(NotImplementedError, match="where"):

@@ -65,6 +65,10 @@ typedef struct ctl_dialect {
 typedef struct ctl_options {
     ctl_command command;
     int ops[CTL_MAX_OPS], n_ops;          /* several operations at once; n_ops 0: spec.op alone */
+    double ops_q[CTL_MAX_OPS];            /* of p99 and its like, which are REDUCE_QUANTILE */
+    double q[REDUCE_MAX_QUANTILES];       /* spec.q */
+    bool ranked;                          /* --k was given */
+    uint64_t spool;                       /* most bytes of elements that are read into memory; 0: half of it */
     ctl_sink *sink;                       /* where the values go; NULL: to standard output */
     reduce_spec spec;                     /* op, dtype (0: not given), out, nan, ddof, rows, flags, index_base, deadline */
     bool by_rows;                         /* --rows was given */
@@ -98,8 +102,12 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY]);
 /* The code of an operation. 0: `why`, with what might have been meant. */
 int ctl_parse_op(const char *word, char why[CTL_WHY]);
 
-/* "sum,mean": writes the codes to `ops` and returns how many; minmax is min and max. 0: `why`. */
-int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY]);
+/* "p99.9" is the quantile 0.999; false: the word is something else. */
+bool ctl_is_percentile(const char *word, double *q);
+
+/* "sum,mean,p99": writes the codes to `ops`, of percentiles the quantiles to `q` (NULL: there may be none), and returns how
+ * many; minmax is min and max. 0: `why`. */
+int ctl_parse_ops(int ops[CTL_MAX_OPS], double *q, const char *list, char why[CTL_WHY]);
 
 /* ---- options_check.c ---- */
 
@@ -225,7 +233,7 @@ void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, con
 
 /* ---- text/print.c ---- */
 
-enum { CTL_MAX_NUMBER = 64, CTL_MAX_VALUES = 11 };
+enum { CTL_MAX_NUMBER = 64, CTL_STATS = 11, CTL_MAX_VALUES = REDUCE_MAX_QUANTILES };
 
 /* One value of a result; JSON writes what is not a number ("nan", "none") as string or null. */
 typedef struct ctl_value {
@@ -233,9 +241,10 @@ typedef struct ctl_value {
     char text[CTL_MAX_NUMBER];
 } ctl_value;
 
-/* The values of a cell of `op` whose reply type is `dtype`: one; two of minmax; those of stats. Returns how many. */
-int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cell, bool hex);
-int ctl_count_values(int op);
+/* The values of a cell of `op`, of `size` bytes, whose reply type is `dtype`: one; two of minmax; those of stats; one for each
+ * quantile. Returns how many. */
+int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cell, size_t size, bool hex);
+int ctl_count_values(int op, int dtype, size_t size);
 const char *ctl_value_name(int op, int i); /* NULL: it has none */
 /* The i-th of them without a 0 byte; returns the end. */
 char *ctl_put_value(char out[CTL_MAX_NUMBER], int i, int op, int dtype, const void *cell, bool hex);
@@ -487,8 +496,8 @@ typedef struct ctl_work {
 
 /* ---- own_mask.c ---- */
 
-/* Do attributes of an input say which elements are missing? Then a mask of all inputs, which is w->mask from now on, as long as
- * they are open. 0, or a reduce_err with `why`. */
+/* Do attributes of an input say which elements are missing? Then a mask of all inputs, which is w->mask from now on, as long
+ * as they are open. 0, or a reduce_err with `why`. */
 bool ctl_has_own_mask(const ctl_work *w);
 int ctl_own_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY]);
 
@@ -503,8 +512,8 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r);
 /* Stream n elements (UINT64_MAX: all). 0, or a reduce_err; `why` is set if the input caused it, else empty. */
 int ctl_stream(ctl_work *w, const reduce_spec *spec, uint64_t n, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
-/* Are the elements made of text? Sending them costs more than adding them to a state, which the daemon gets instead. Returns as
- * ctl_stream. With a path or a deadline in the options they are streamed. */
+/* Are the elements made of text? Sending them costs more than adding them to a state, which the daemon gets instead. Returns
+ * as ctl_stream. With a path or a deadline in the options they are streamed. */
 bool ctl_is_added_here(const ctl_work *w);
 int ctl_add_here(ctl_work *w, void *cell, size_t room, reduce_result *r, char why[CTL_WHY]);
 
@@ -523,6 +532,7 @@ int ctl_reduce_whole(ctl_work *w);
 int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_axes(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_wide(ctl_work *w);
+int ctl_reduce_ranked(ctl_work *w, const ctl_shape *s);
 int ctl_merge(reduce_client *c, const ctl_options *o);
 
 /* ---- reduce/tensors.c ---- */

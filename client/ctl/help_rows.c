@@ -74,6 +74,15 @@ const help_row ctl_help_rows[] = {
      false},
     {"values", "--nan POLICY", "propagate (default), omit, or error", true},
     {"values", "--ddof N", "of" CTL_DDOF_OPS ": divide the variance by the count minus N (default 0)", false},
+    {"values", "--q LIST",
+     "quantile: which, from 0 to 1, such as 0.25,0.5,0.75; p99 is short for one of them, also among several operations", false},
+    {"values", "--method M",
+     "of quantiles, by the names of numpy: linear (default), inverted_cdf, averaged_inverted_cdf, closest_observation, "
+     "interpolated_inverted_cdf, hazen, weibull, median_unbiased, normal_unbiased, lower, higher, midpoint, nearest",
+     false},
+    {"values", "--k N", "kth: the rank of the element when sorted, from 0; -1 is the last one", false},
+    {"values", "--spool BYTES",
+     "median, quantile and kth read their input into memory, up to this size (default: half of the machine's memory)", false},
     {"values", "--initial V", "one more element, without an index, at the front of every array, row, column or segment", false},
     {"values", "--wrap", "prod of integers: modulo 2^64 instead of OVERFLOW", false},
 

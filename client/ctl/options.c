@@ -179,6 +179,56 @@ static bool option_device(ctl_options *o, const char *value, char why[CTL_WHY])
     return true;
 }
 
+/* ---- order statistics ---- */
+
+static bool option_q(ctl_options *o, const char *list, char why[CTL_WHY])
+{
+    o->spec.quantiles = 0;
+    o->spec.q = o->q;
+    for (const char *at = list;; at++) {
+        char *end;
+        const double q = strtod(at, &end);
+        const bool right = end != at && (!*end || *end == ',') && q >= 0 && q <= 1;
+        if (!right || o->spec.quantiles == REDUCE_MAX_QUANTILES) {
+            snprintf(why, CTL_WHY, "--q '%.60s' is not a list of 1 to %d numbers from 0 to 1", list, REDUCE_MAX_QUANTILES);
+            return false;
+        }
+        o->q[o->spec.quantiles++] = q;
+        if (!*end)
+            return true;
+        at = end;
+    }
+}
+
+static bool option_method(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    o->spec.method = reduce_method_parse(value);
+    return o->spec.method >= 0 || unknown(why, "--method", value, reduce_method_name, REDUCE_LINEAR);
+}
+
+static bool option_k(ctl_options *o, const char *value, char why[CTL_WHY])
+{
+    char *end;
+    errno = 0;
+    o->spec.k = strtoll(value, &end, 10);
+    o->ranked = true;
+    const char first = value[value[0] == '-'];
+    if (first >= '0' && first <= '9' && !*end && !errno)
+        return true;
+    snprintf(why, CTL_WHY, "--k '%.40s' is not a whole number: 0 is the smallest element, -1 the largest", value);
+    return false;
+}
+
+bool ctl_is_percentile(const char *word, double *q)
+{
+    char text[40], *end;
+    if (word[0] != 'p' || word[1] < '0' || word[1] > '9' || strlen(word) > 30)
+        return false;
+    snprintf(text, sizeof text, "%se-2", word + 1); /* the decimal, not a quotient of doubles */
+    *q = strtod(text, &end);
+    return !*end && !strpbrk(word + 1, "eExX") && *q <= 1;
+}
+
 /* ---- tables as text ---- */
 
 /* One character, or a word for it. Those of numbers, lines and names cannot be meant. */
@@ -267,6 +317,10 @@ static const cli_option OPTIONS[] = {
     {ROW("out", VALUE), .letter = 'o', .take = option_out},
     {ROW("nan", VALUE), .take = option_nan},
     {ROW("ddof", COUNT32), AT(spec.ddof), FROM(0, UINT32_MAX)},
+    {ROW("q", VALUE), .take = option_q},
+    {ROW("method", VALUE), .take = option_method},
+    {ROW("k", VALUE), .take = option_k},
+    {ROW("spool", COUNT), AT(spool), FROM(1, CTL_MAX_COUNT)},
     {ROW("initial", TEXT), AT(initial)},
     {ROW("wrap", BIT), .most = REDUCE_WRAP},
     {ROW("rows", VALUE), .take = option_rows},
@@ -401,7 +455,22 @@ int ctl_parse_op(const char *word, char why[CTL_WHY])
     return op;
 }
 
-int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY])
+/* An operation of a list. 0: `why`. */
+static int parse_one(const char *word, double *q, char why[CTL_WHY])
+{
+    double share;
+    if (q && ctl_is_percentile(word, &share)) {
+        *q = share;
+        return REDUCE_QUANTILE;
+    }
+    const int op = ctl_parse_op(word, why);
+    if (op != REDUCE_QUANTILE)
+        return op;
+    snprintf(why, CTL_WHY, "several operations have percentiles as p99, not as quantile");
+    return 0;
+}
+
+int ctl_parse_ops(int ops[CTL_MAX_OPS], double *q, const char *list, char why[CTL_WHY])
 {
     char copy[MAX_LIST], *save = NULL;
     const size_t len = strlen(list);
@@ -416,7 +485,7 @@ int ctl_parse_ops(int ops[CTL_MAX_OPS], const char *list, char why[CTL_WHY])
         return 0;
     }
     for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
-        int op = ctl_parse_op(word, why), twice = op == REDUCE_MINMAX;
+        int op = parse_one(word, q ? &q[n < CTL_MAX_OPS ? n : 0] : NULL, why), twice = op == REDUCE_MINMAX;
         if (!op)
             return 0;
         if (op == REDUCE_STATS || n + 1 + twice > CTL_MAX_OPS) {
@@ -455,9 +524,18 @@ static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
         }
     o->command = CTL_REDUCE;
     if (strchr(word, ',')) {
-        o->n_ops = ctl_parse_ops(o->ops, word, why);
+        o->n_ops = ctl_parse_ops(o->ops, o->ops_q, word, why);
         o->spec.op = o->ops[0];
         return o->n_ops > 0;
+    }
+    if (ctl_is_percentile(word, &o->ops_q[0])) {
+        if (o->spec.quantiles)
+            snprintf(why, CTL_WHY, "%.40s is a quantile by itself: without --q", word);
+        o->q[0] = o->ops_q[0];
+        o->spec.q = o->q;
+        o->spec.quantiles = 1;
+        o->spec.op = REDUCE_QUANTILE;
+        return !why[0];
     }
     o->spec.op = ctl_parse_op(word, why);
     return o->spec.op != 0;

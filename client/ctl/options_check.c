@@ -163,6 +163,16 @@ static const char *clash(const ctl_options *o)
         return "a pipe (and '-') is read once: --mask and --offsets from it are for one file";
     if (o->spec.ddof && !has_ddof(o))
         return "--ddof applies to these operations only:" CTL_DDOF_OPS;
+    if (o->spec.quantiles && o->n_ops)
+        return "--q is for quantile alone: several operations have p25,p50 and the like";
+    if (o->spec.quantiles && !has_op(o, REDUCE_QUANTILE))
+        return "--q applies to quantile only";
+    if (o->spec.op == REDUCE_QUANTILE && !o->n_ops && !o->spec.quantiles)
+        return "quantile needs --q, such as --q 0.25,0.5,0.75";
+    if (o->spec.method && !has_op(o, REDUCE_QUANTILE))
+        return "--method applies to quantile and percentiles only";
+    if (has_op(o, REDUCE_KTH) != o->ranked)
+        return o->ranked ? "--k applies to kth only" : "kth needs --k: 0 is the smallest element, -1 the largest";
     if ((o->spec.flags & REDUCE_WRAP) && !has_op(o, REDUCE_PROD))
         return "--wrap applies to prod only";
     if (o->initial && partial)

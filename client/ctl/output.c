@@ -108,7 +108,7 @@ static void print_values(const ctl_options *o, const ctl_where *w, const reduce_
 {
     ctl_value v[CTL_MAX_VALUES];
     for (uint64_t i = 0; i < r->cells; i++) {
-        int n = ctl_values(v, o->spec.op, r->dtype, cells + i * r->cell_size, o->format == CTL_HEX);
+        int n = ctl_values(v, o->spec.op, r->dtype, cells + i * r->cell_size, (size_t)r->cell_size, o->format == CTL_HEX);
         if (o->format == CTL_JSON)
             print_json(o, w, r, v, n, i);
         else

@@ -6,8 +6,8 @@ _reducectl_out()
     local op found=
     for op in ${1//,/ }; do
         case $op in
-        sum | prod | min | max | minmax | range | sumsq | norm1 | norminf) found+=" f16 bf16 f32 f64 i64 u64" ;;
-        mean | rms | var | std | sem | norm2) found+=" f16 bf16 f32 f64" ;;
+        sum | prod | min | max | minmax | range | sumsq | norm1 | norminf | quantile | kth) found+=" f16 bf16 f32 f64 i64 u64" ;;
+        mean | rms | var | std | sem | norm2 | median) found+=" f16 bf16 f32 f64" ;;
         and | or | xor) found+=" i64 u64" ;;
         arg* | count* | any | all) found+=" u64" ;;
         esac
@@ -30,12 +30,12 @@ _reducectl_files()
 _reducectl()
 {
     local ops="sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std
-        any all count count_nan and or xor stats rms sem"
+        any all count count_nan and or xor stats rms sem median quantile kth"
     local commands="ping info status metrics top put ls drop ladder help"
     local topics="ops inputs csv axes values output shards resident daemon examples"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
     local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --wait --help --version"
-    local reduce="--dtype --out --nan --ddof --initial --wrap --rows --axis --offsets --mask --text --total --device --partial --merge
+    local reduce="--dtype --out --nan --ddof --q --method --k --spool --initial --wrap --rows --axis --offsets --mask --text --total --device --partial --merge
         --header --no-header --delimiter --decimal --quote --comment --skip-lines --missing --no-unpack --no-scale --verify
         --index-base --shard --joined --path --hex --json --json-strings --raw --progress --deadline"
     local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --explain --from --list --help --version"
@@ -73,13 +73,16 @@ _reducectl()
     -o | --out) _reducectl_reply "$(_reducectl_out "$command")"; return ;;
     --nan) _reducectl_reply "propagate omit error"; return ;;
     --axis) _reducectl_reply "0 1 -1"; return ;;
+    --q) _reducectl_reply "0.25,0.5,0.75"; return ;;
+    --method) _reducectl_reply "linear inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull median_unbiased
+            normal_unbiased lower higher midpoint nearest"; return ;;
     --priority) _reducectl_reply "normal high background"; return ;;
     --path) _reducectl_reply "inline stream shm file"; return ;;
     --shard) _reducectl_reply "auto"; return ;;
     --delimiter) _reducectl_reply "tab space"; return ;;
     --quote) _reducectl_reply "none"; return ;;
     --mask | --offsets | --joined | --tls-ca | --tls-cert | --tls-key) _reducectl_files; return ;;
-    --decimal | --comment | --skip-lines | --missing | --rows | --ddof | --initial | --index-base | --deadline | --ttl | --connect | --wait | --device) return ;;
+    --decimal | --comment | --skip-lines | --missing | --rows | --ddof | --k | --spool | --initial | --index-base | --deadline | --ttl | --connect | --wait | --device) return ;;
     esac
     if [[ $cur == -* ]]; then
         case $command in

@@ -1,6 +1,6 @@
 # fish completion for reducectl(1)
 
-set -l ops sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem
+set -l ops sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem median quantile kth
 set -l commands ping info status metrics top put ls drop ladder help
 set -l topics ops inputs csv axes values output shards resident daemon examples
 set -l types "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
@@ -13,7 +13,7 @@ end
 
 function __reducectl_out
     switch (commandline -opc)[2]
-        case mean rms var std sem norm2
+        case mean rms var std sem norm2 median
             printf '%s\n' f16 bf16 f32 f64
         case and or xor
             printf '%s\n' i64 u64
@@ -49,6 +49,10 @@ complete -c reducectl -n "$reduces; or __fish_seen_subcommand_from put" -l deadl
 complete -c reducectl -n $reduces -s o -l out -x -a "(__reducectl_out)" -d "type of the value"
 complete -c reducectl -n $reduces -l nan -x -a "propagate omit error" -d "what a NaN does"
 complete -c reducectl -n $reduces -l ddof -x -d "divide by the count less N"
+complete -c reducectl -n $reduces -l q -x -a "0.25,0.5,0.75" -d "quantiles"
+complete -c reducectl -n $reduces -l method -x -a "linear inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull median_unbiased normal_unbiased lower higher midpoint nearest" -d "of quantiles"
+complete -c reducectl -n $reduces -l k -x -d "rank from 0, -1 is the last"
+complete -c reducectl -n $reduces -l spool -x -d "bytes read into memory at most"
 complete -c reducectl -n $reduces -l initial -x -d "one more element"
 complete -c reducectl -n $reduces -l wrap -d "prod modulo 2^64"
 complete -c reducectl -n $reduces -l rows -x -d "equal rows"

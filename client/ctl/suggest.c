@@ -70,16 +70,16 @@ const char *ctl_suggest_command(const char *word)
 
 const char *ctl_instead(const char *word)
 {
-    static const char places[] = "no order statistics so far; it has min, max, mean, std and stats";
+    static const char places[] = "median, quantile --q 0.25,0.75, p99 and kth --k 3 (reducectl help values)";
     static const char groups[] = "no groups by a key so far; it has --rows, --axis and --offsets (reducectl help axes)";
     static const char lists[] =
         "no results as long as their input; it has one value for each array or part (reducectl help axes)";
     static const char *const words[][2] = {
-        {"median", places}, {"quantile", places}, {"quantiles", places}, {"percentile", places}, {"mode", places},
-        {"iqr", places},    {"mad", places},      {"histogram", groups}, {"hist", groups},       {"groupby", groups},
-        {"group", groups},  {"by", groups},       {"unique", groups},    {"nunique", groups},    {"sort", lists},
-        {"cumsum", lists},  {"cumprod", lists},   {"scan", lists},       {"diff", lists},        {"abs", lists},
-        {"map", lists},     {"filter", lists}};
+        {"quantiles", places}, {"percentile", places}, {"percentiles", places}, {"nth", places},     {"mode", places},
+        {"iqr", places},       {"mad", places},        {"histogram", groups},   {"hist", groups},    {"groupby", groups},
+        {"group", groups},     {"by", groups},         {"unique", groups},      {"nunique", groups}, {"sort", lists},
+        {"cumsum", lists},     {"cumprod", lists},     {"scan", lists},         {"diff", lists},     {"abs", lists},
+        {"map", lists},        {"filter", lists}};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcasecmp(word, words[i][0]))
             return words[i][1];

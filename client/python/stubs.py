@@ -29,6 +29,7 @@ _Out = TypeVar("_Out", bound=NDArray[Any])
 ARGUMENTS = {"a": "Any", "axis": "_Axis", "dtype": "DTypeLike | None", "out": "NDArray[Any] | None", "keepdims": "bool", "initial": "Any", "where": "Any",
              "nan": 'Literal["propagate", "omit", "raise"]', "wrap": "bool", "offsets": "ArrayLike | None", "client": "Client | None",
              "deadline": "float | None", "progress": "Callable[[int, int], Any] | None", "ddof": "float", "mean": "Any",
+             "q": "ArrayLike", "k": "SupportsIndex", "method": "str", "overwrite_input": "bool", "weights": "None",
              "correction": "float | None", "ord": 'float | Literal["fro"] | None', "op": 'Literal["and", "or", "xor"]'}
 WHOLE = {"axis": "None", "dtype": "None", "out": "None", "keepdims": "Literal[False]", "offsets": "None"}  # what gives one number
 ELEMENTS = [("_Bools", "bool"), ("_Integers", "int"), ("_Floats", "float"), ("_Complexes", "complex")]
@@ -36,16 +37,17 @@ ELEMENTS = [("_Bools", "bool"), ("_Integers", "int"), ("_Floats", "float"), ("_C
 INTEGER = [("_Bools | _Integers", "int")]
 NUMBERS = {"sum": [*INTEGER, *ELEMENTS[2:]], "mean": [("_Bools | _Integers | _Floats", "float"), ELEMENTS[3]], "bits": ELEMENTS[:2],
            "min": ELEMENTS[:3], "ptp": [*INTEGER, ELEMENTS[2]], "var": "float", "std": "float", "sem": "float", "rms": "float", "norm": "float", "any": "bool",
-           "all": "bool", "argmin": "int", "argmax": "int", "count_nonzero": "int"}
+           "all": "bool", "argmin": "int", "argmax": "int", "count_nonzero": "int",
+           "median": [("_Bools | _Integers | _Floats", "float")], "kth": ELEMENTS[:3]}
 LIKE = {"prod": "sum", "max": "min", "amin": "min", "amax": "min"}
-SEVERAL = {"minmax": "MinMax", "stats": "Stats"}
+SEVERAL = {"minmax": "MinMax", "stats": "Stats", "quantile": "Any", "percentile": "Any"}
 
 
 def reductions():
     """(name, arguments) of each public reduction, also of those that omit NaNs."""
-    code = ast.parse((PACKAGE / "_functions.py").read_text())
-    found = {f.name: f.args for f in code.body if isinstance(f, ast.FunctionDef) and f.name[0] != "_"}
-    for n in code.body:
+    body = [n for module in ("_functions.py", "_order.py") for n in ast.parse((PACKAGE / module).read_text()).body]
+    found = {f.name: f.args for f in body if isinstance(f, ast.FunctionDef) and f.name[0] != "_"}
+    for n in body:
         if isinstance(n, ast.Assign) and isinstance(n.value, ast.Call) and getattr(n.value.func, "id", "") in ("_omitting", "_or_nan"):
             found[n.targets[0].id] = found[n.value.args[0].id]
     return found | {"amin": found["min"], "amax": found["max"]}
@@ -97,7 +99,8 @@ def package():
     for n in ast.walk(code):
         if isinstance(n, ast.ImportFrom) and n.level == 1 and n.module and n.module != "magic":
             names = [a.name for a in n.names if a.name not in own]
-            lines.append(f"from .{n.module} import {', '.join(f'{x} as {x}' for x in names)}")
+            if names:
+                lines.append(f"from .{n.module} import {', '.join(f'{x} as {x}' for x in names)}")
     version, names = (ast.unparse(n) for n in code.body if isinstance(n, ast.Assign) and n.targets[0].id in ("__version__", "__all__"))
     return HEAD + "\n".join([*lines, NAMES, re.sub(" =.*", ": str", version), names, *functions(), "def load_ipython_extension(shell: Any) -> None: ..."]) + "\n"
 

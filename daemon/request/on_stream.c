@@ -19,8 +19,8 @@ static rp_err begin_parts(const rd_request *r, rp_spec *spec, rp_fault *f)
     if (!err)
         err = rp_tagged_check(spec, &t, false, f);
     if (!err && rp_is_ranked(spec->op))
-        err = rp_fail(f, RP_BAD_MESSAGE, "op", 0, "%s needs all elements at once: not in a stream, but with REDUCE or REDUCE_AT",
-                      rp_op_name(spec->op));
+        err = rp_fail(f, RP_BAD_MESSAGE, "op", 0,
+                      "%s needs all elements at once: not in a stream, but with REDUCE or REDUCE_AT", rp_op_name(spec->op));
     for (int role = 1; !err && role < RP_ROLE_END; role++)
         if (t.companion[role].where)
             err = rp_fail(f, RP_BAD_MESSAGE, rp_role_name(role), 0, "the %s of a stream comes with its chunks",

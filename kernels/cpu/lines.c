@@ -2,6 +2,7 @@
 #include "kernels/cpu/column_lines.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/loops/sums/near.h"
+#include "kernels/cpu/order/ranked.h"
 #include "kernels/cpu/stateless_lines.h"
 #include "kernels/exact/cell.h"
 #include "kernels/exact/runs.h"
@@ -479,6 +480,8 @@ int rk_cpu_all_lines(const rk_simd *simd, rk_task *t, uint64_t *bad_row, rk_stat
 
 const char *rk_cpu_route(const rk_simd *simd, const rk_task *t)
 {
+    if (rp_is_ranked(t->spec.op))
+        return rk_ranked_route;
     const rk_view v = view_of(simd, t);
     return route_from(routes, &v, rp_results(&t->spec))->name;
 }

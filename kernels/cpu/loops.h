@@ -109,8 +109,8 @@ typedef struct rk_simd {
     rk_column_places_fn *column_places[RP_DTYPE_COUNT + 1];
     rk_cells_fn *cells[RK_CELL_KINDS][RP_DTYPE_COUNT + 1]; /* products of floats: with AVX2 and better, as the next */
     rk_row_product_fn *row_product[RP_DTYPE_COUNT + 1];
-    rk_keep_fn *keep[4]; /* by log2 of an element's bytes */
-    rk_turn_fn *turn[4]; /* likewise, as the next two */
+    rk_keep_fn *keep[4];       /* by log2 of an element's bytes */
+    rk_turn_fn *turn[4];       /* likewise, as the next two */
     rk_between_fn *between[4]; /* not of 8 bits */
     rk_digits_fn *digits[4];
 } rk_simd;

@@ -34,7 +34,8 @@ static bool comes_in_parts(const rk_fleet *v, const rk_task *t)
     const uint32_t plain = RP_STATES_OUT | RP_WRAP | RP_INITIAL | RP_COLUMNS;
     const bool columns = s->flags & RP_COLUMNS, long_rows = s->rows == 1 || s->row_len * rp_dtype_size(s->dtype) >= LONG_ROW,
                fit = rp_planes(s) == 1 && (columns ? s->row_len <= MOST_COLUMNS : long_rows);
-    return v->backend == RP_BACKEND_CPU && !t->fill && !t->memory && !(s->flags & ~plain) && s->op != RP_OP_PROD && fit;
+    return v->backend == RP_BACKEND_CPU && !t->fill && !t->memory && !(s->flags & ~plain) && s->op != RP_OP_PROD &&
+           !rp_is_ranked(s->op) && fit;
 }
 
 bool rk_takes_parts(rk_engine *e, const rk_task *t) { return comes_in_parts(rk_fleet_of(e), t); }

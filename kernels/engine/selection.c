@@ -10,10 +10,10 @@ enum { LINES_TOGETHER = 64 << 10, MEMORY = 128 << 20 };
 
 /* Memory of one batch of lines. */
 typedef struct room {
-    uint64_t lines;           /* of a batch, at most */
-    unsigned ranks;           /* of a line, at most */
-    rk_line_count *count;     /* [lines] */
-    uint64_t *bits, *rank;    /* [lines x ranks] each */
+    uint64_t lines;        /* of a batch, at most */
+    unsigned ranks;        /* of a line, at most */
+    rk_line_count *count;  /* [lines] */
+    uint64_t *bits, *rank; /* [lines x ranks] each */
     uint64_t shared[RK_MAX_RANKS];
 } room;
 

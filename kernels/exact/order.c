@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "kernels/exact/order_mix.h"
-#include "proto/tagged.h"
 
 /* ---- what is asked: types.def ---- */
 
@@ -22,11 +21,10 @@ rk_order_rule rk_order_rule_of(const rp_spec *s, unsigned i)
     if (s->op == RP_OP_KTH)
         return (rk_order_rule){s->k, 0, 1, 0, 0, RK_RANK};
     const method *m = &methods[s->op == RP_OP_MEDIAN ? RP_METHOD_LINEAR : s->method];
-    const rp_parameter p = {.form = RP_FORM_DECIMAL, .n = s->quantiles, .values = s->q};
-    rp_value v = s->op == RP_OP_MEDIAN ? (rp_value){.i64 = 5, .exponent = -1} : rp_parameter_value(&p, i);
-    for (; v.i64 && v.i64 % 10 == 0; v.exponent++)
-        v.i64 /= 10;
-    return (rk_order_rule){v.i64, v.i64 ? (int)-v.exponent : 0, m->times, m->more, m->plus, m->how};
+    rp_decimal v = s->op == RP_OP_MEDIAN ? (rp_decimal){5, -1} : rp_spec_quantile(s, i);
+    for (; v.digits && v.digits % 10 == 0; v.exponent++)
+        v.digits /= 10;
+    return (rk_order_rule){v.digits, v.digits ? (int)-v.exponent : 0, m->times, m->more, m->plus, m->how};
 }
 
 static rk_place place_of(const rp_spec *s, unsigned i, uint64_t n) { return rk_order_place(rk_order_rule_of(s, i), n); }

@@ -23,9 +23,9 @@ rk_order_rule rk_order_rule_of(const rp_spec *s, unsigned i);
  * number: 0 if n is 0, or if `k` is not a rank of n elements. The spec is checked. */
 unsigned rk_order_ranks(const rp_spec *s, uint64_t n, uint64_t rank[RK_MAX_RANKS]);
 
-/* Write the cell of a line that has n elements and `nans` NaNs, by the policy of the spec. bits[i] is the element, zero-extended
- * to 64 bits, of the i-th of its ranks; not read if the line has none, or if NaNs decide. Returns RP_OK, or why there is no
- * result: NAN, EMPTY (integers of a line without elements), SHAPE (k is not a rank), OVERFLOW. */
+/* Write the cell of a line that has n elements and `nans` NaNs, by the policy of the spec. bits[i] is the element, zero-
+ * extended to 64 bits, of the i-th of its ranks; not read if the line has none, or if NaNs decide. RP_OK, or why there is
+ * no result: NAN, EMPTY (integers of a line without elements), SHAPE (k is not a rank), OVERFLOW. */
 rp_err rk_order_cell(const rp_spec *s, uint64_t n, uint64_t nans, const uint64_t *bits, uint8_t *cell);
 
 /* Are the elements of the line needed? Not if NaNs decide its result. */

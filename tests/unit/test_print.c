@@ -168,7 +168,7 @@ static void cell_looks(int op, int dtype, const void *cell, const char *want)
 {
     ctl_value v[CTL_MAX_VALUES];
     char all[1024] = "";
-    int n = ctl_values(v, op, dtype, cell, false);
+    int n = ctl_values(v, op, dtype, cell, 0, false);
     for (int i = 0; i < n; i++) {
         size_t used = strlen(all);
         snprintf(all + used, sizeof all - used, "%s%s%s%s", i ? " " : "", v[i].name ? v[i].name : "", v[i].name ? "=" : "",

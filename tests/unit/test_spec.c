@@ -28,15 +28,16 @@ enum { VALUE, REAL, NUMBER, BITS, STATS };
 static const struct {
     int op, out, narrow, wide, integer;
 } contract[] = {
-    {RP_OP_SUM, VALUE, 0, 2, 4},     {RP_OP_MIN, VALUE, 5, 5, 5},           {RP_OP_MAX, VALUE, 6, 6, 6},
-    {RP_OP_ARGMIN, NUMBER, 7, 7, 7}, {RP_OP_ARGMAX, NUMBER, 8, 8, 8},       {RP_OP_COUNT_NONZERO, NUMBER, 9, 9, 9},
-    {RP_OP_PROD, VALUE, 23, 23, 24}, {RP_OP_MINMAX, VALUE, 18, 18, 18},     {RP_OP_RANGE, VALUE, 18, 18, 18},
-    {RP_OP_MEAN, REAL, 0, 2, 4},     {RP_OP_SUMSQ, VALUE, 1, 3, 10},        {RP_OP_NORM1, VALUE, 14, 15, 16},
-    {RP_OP_NORM2, REAL, 1, 3, 10},   {RP_OP_NORMINF, VALUE, 17, 17, 17},    {RP_OP_VAR, REAL, 11, 12, 13},
-    {RP_OP_STD, REAL, 11, 12, 13},   {RP_OP_ANY, NUMBER, 9, 9, 9},          {RP_OP_ALL, NUMBER, 9, 9, 9},
-    {RP_OP_COUNT, NUMBER, 9, 9, 9},  {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
-    {RP_OP_OR, BITS, 21, 21, 21},    {RP_OP_XOR, BITS, 22, 22, 22},         {RP_OP_STATS, STATS, 25, 26, 27},
-    {RP_OP_RMS, REAL, 1, 3, 10},     {RP_OP_SEM, REAL, 11, 12, 13},
+    {RP_OP_SUM, VALUE, 0, 2, 4},        {RP_OP_MIN, VALUE, 5, 5, 5},           {RP_OP_MAX, VALUE, 6, 6, 6},
+    {RP_OP_ARGMIN, NUMBER, 7, 7, 7},    {RP_OP_ARGMAX, NUMBER, 8, 8, 8},       {RP_OP_COUNT_NONZERO, NUMBER, 9, 9, 9},
+    {RP_OP_PROD, VALUE, 23, 23, 24},    {RP_OP_MINMAX, VALUE, 18, 18, 18},     {RP_OP_RANGE, VALUE, 18, 18, 18},
+    {RP_OP_MEAN, REAL, 0, 2, 4},        {RP_OP_SUMSQ, VALUE, 1, 3, 10},        {RP_OP_NORM1, VALUE, 14, 15, 16},
+    {RP_OP_NORM2, REAL, 1, 3, 10},      {RP_OP_NORMINF, VALUE, 17, 17, 17},    {RP_OP_VAR, REAL, 11, 12, 13},
+    {RP_OP_STD, REAL, 11, 12, 13},      {RP_OP_ANY, NUMBER, 9, 9, 9},          {RP_OP_ALL, NUMBER, 9, 9, 9},
+    {RP_OP_COUNT, NUMBER, 9, 9, 9},     {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
+    {RP_OP_OR, BITS, 21, 21, 21},       {RP_OP_XOR, BITS, 22, 22, 22},         {RP_OP_STATS, STATS, 25, 26, 27},
+    {RP_OP_RMS, REAL, 1, 3, 10},        {RP_OP_SEM, REAL, 11, 12, 13},         {RP_OP_MEDIAN, REAL, 28, 28, 28},
+    {RP_OP_QUANTILE, REAL, 28, 28, 28}, {RP_OP_KTH, VALUE, 28, 28, 28}, /* none */
 };
 enum { OPS = sizeof contract / sizeof contract[0] };
 
@@ -97,6 +98,33 @@ static void bad_fields(void **state)
     s.flags = UINT32_C(1) << 31, refused(s, RP_BAD_MESSAGE, "flags", 0);
     s = good();
     s.rows = 0, refused(s, RP_SHAPE, "rows", 1);
+}
+
+/* Order statistics have no states and take no initial element; what a quantile is depends on its method. */
+static void order_statistics(void **state)
+{
+    (void)state;
+    for (int op = RP_OP_MEDIAN; op <= RP_OP_KTH; op++) {
+        rp_spec s = {.op = (uint8_t)op, .dtype = RP_I32, .rows = 2, .row_len = 3};
+        accepted(s);
+        s.flags = RP_COLUMNS | RP_MASK, accepted(s);
+        s.flags = RP_OFFSETS, accepted(s);
+        s.flags = RP_STATES_IN, refused(s, RP_BAD_MESSAGE, "flags", 0);
+        s.flags = RP_STATES_OUT, refused(s, RP_BAD_MESSAGE, "flags", 0);
+        s.flags = RP_INITIAL, refused(s, RP_BAD_MESSAGE, "initial", 0);
+        s.flags = RP_WRAP, refused(s, RP_BAD_MESSAGE, "flags", 0);
+    }
+    for (int method = 0; method < RP_METHOD_END; method++) {
+        const bool picks = method == RP_METHOD_INVERTED_CDF || method == RP_METHOD_CLOSEST_OBSERVATION ||
+                           method == RP_METHOD_LOWER || method == RP_METHOD_HIGHER || method == RP_METHOD_NEAREST;
+        rp_spec s = {.op = RP_OP_QUANTILE, .dtype = RP_I32, .rows = 2, .row_len = 3, .quantiles = 5, .method = (uint8_t)method};
+        assert_int_equal(rp_method_picks(method), picks);
+        assert_int_equal(rp_spec_check(&s, NULL), RP_OK);
+        assert_int_equal(s.out, picks ? RP_I64 : RP_F64);
+        assert_int_equal(rp_cell_size(&s), 5 * 8);
+        s.out = picks ? RP_F64 : RP_I64, refused(s, RP_TYPE, "out", 0);
+    }
+    assert_false(rp_method_picks(RP_METHOD_END));
 }
 
 /* Every combination of flags: which exclude each other. */
@@ -348,7 +376,7 @@ int main(void)
         cmocka_unit_test(reply_types),  cmocka_unit_test(bad_fields),    cmocka_unit_test(flags),
         cmocka_unit_test(parameters),   cmocka_unit_test(caps),          cmocka_unit_test(planes),
         cmocka_unit_test(planes_match), cmocka_unit_test(data_match),    cmocka_unit_test(parts),
-        cmocka_unit_test(offsets),      cmocka_unit_test(state_layouts),
+        cmocka_unit_test(offsets),      cmocka_unit_test(state_layouts), cmocka_unit_test(order_statistics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -233,11 +233,74 @@ static void parameters_by_operation(void **state)
     assert_int_equal(rp_takes_compare("x", RP_TAKE_DDOF, q, 0, &f), RP_BAD_MESSAGE);
     assert_string_equal(f.field, "ddof");
     for (int op = 1; rp_op_name(op)[0] != '?'; op++) {
-        assert_int_equal(rp_takes_check(op, 0, NULL), RP_OK);
+        const bool quantile = op == RP_OP_QUANTILE, kth = op == RP_OP_KTH;
+        assert_int_equal(rp_takes_check(op, 0, NULL), quantile || kth ? RP_BAD_MESSAGE : RP_OK);
         const bool spread = op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM || op == RP_OP_STATS;
         assert_int_equal(rp_takes_check(op, RP_TAKE_DDOF, NULL), spread ? RP_OK : RP_BAD_MESSAGE);
-        assert_int_equal(rp_takes_check(op, q, NULL), RP_BAD_MESSAGE);
+        assert_int_equal(rp_takes_check(op, q, NULL), quantile ? RP_OK : RP_BAD_MESSAGE);
+        assert_int_equal(rp_takes_check(op, q | RP_TAKE_METHOD, NULL), quantile ? RP_OK : RP_BAD_MESSAGE);
+        assert_int_equal(rp_takes_check(op, RP_TAKE_K, NULL), kth ? RP_OK : RP_BAD_MESSAGE);
     }
+}
+
+/* The parameters of order statistics: what they may be, and that the spec gets them. */
+static rp_err order_of(rp_spec *s, int64_t digits, int64_t exponent, uint64_t method, rp_fault *f)
+{
+    static uint8_t q[2 * 16], word[8]; /* the spec points to them */
+    rp_tagged t = {.parameter = {[RP_PARAMETER_Q] = {RP_FORM_DECIMAL, 2, q}, [RP_PARAMETER_METHOD] = {RP_FORM_U64, 1, word}}};
+    rp_put_value(q, RP_FORM_DECIMAL, &(rp_value){.i64 = 5, .exponent = -1});
+    rp_put_value(q + 16, RP_FORM_DECIMAL, &(rp_value){.i64 = digits, .exponent = exponent});
+    rp_put_value(word, RP_FORM_U64, &(rp_value){.u64 = method});
+    *s = (rp_spec){.op = RP_OP_QUANTILE, .dtype = RP_F32, .rows = 1, .row_len = 3};
+    rp_tagged_take(s, &t);
+    assert_int_equal(s->quantiles, 2);
+    assert_ptr_equal(s->q, q);
+    const rp_err err = rp_spec_check(s, f);
+    return err ? err : rp_tagged_check(s, &t, false, f);
+}
+
+static void order_parameters(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t digits, exponent;
+        uint64_t method;
+        const char *field; /* NULL: right */
+    } cases[] = {{0, 0, 0, NULL},
+                 {0, 400, 1, NULL},
+                 {1, 0, 12, NULL},
+                 {10, -1, 0, NULL},
+                 {100, -2, 0, NULL},
+                 {1, -400, 0, NULL},
+                 {INT64_MAX, -19, 0, NULL},
+                 {INT64_MAX, -400, 0, NULL},
+                 {1000000000000000000, -18, 0, NULL},
+                 {1, 1, 0, "q"},
+                 {11, -1, 0, "q"},
+                 {2, 0, 0, "q"},
+                 {-1, -5, 0, "q"},
+                 {INT64_MIN, -19, 0, "q"},
+                 {INT64_MAX, -18, 0, "q"},
+                 {1000000000000000001, -18, 0, "q"},
+                 {5, -1, 13, "method"},
+                 {5, -1, UINT64_MAX, "method"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        rp_spec s;
+        rp_fault f = {0};
+        const rp_err err = order_of(&s, cases[i].digits, cases[i].exponent, cases[i].method, &f);
+        assert_int_equal(err, cases[i].field ? RP_BAD_MESSAGE : RP_OK);
+        if (cases[i].field)
+            assert_string_equal(f.field, cases[i].field);
+        else
+            assert_int_equal(s.method, cases[i].method);
+    }
+    uint8_t word[8];
+    rp_put_value(word, RP_FORM_I64, &(rp_value){.i64 = -7});
+    rp_spec s = {.op = RP_OP_KTH, .dtype = RP_F32, .rows = 1, .row_len = 3};
+    const rp_tagged t = {.parameter = {[RP_PARAMETER_K] = {RP_FORM_I64, 1, word}}};
+    rp_tagged_take(&s, &t);
+    assert_int_equal(s.k, -7);
+    assert_int_equal(rp_tagged_check(&s, &t, false, NULL), RP_OK);
 }
 
 static void companions_in_the_message(void **state)
@@ -294,6 +357,7 @@ int main(void)
         cmocka_unit_test(what_is_encoded_comes_back),
         cmocka_unit_test(every_unknown_code_is_named),
         cmocka_unit_test(damaged_parts),
+        cmocka_unit_test(order_parameters),
         cmocka_unit_test(parameters_by_operation),
         cmocka_unit_test(companions_in_the_message),
         cmocka_unit_test(large_results),

@@ -76,6 +76,8 @@ static int run_shape(ctl_work *w)
     err = ctl_find_shape(&s, &w->in[0], w->o, offsets, n, why);
     if (err)
         code = fail(w, w->name, err, why);
+    else if (w->spec.op >= REDUCE_MEDIAN && w->spec.op <= REDUCE_KTH)
+        code = ctl_reduce_ranked(w, &s);
     else
         code = s.layout == CTL_LINES     ? ctl_reduce_rows(w, &s)
                : s.layout == CTL_COLUMNS ? ctl_reduce_axes(w, &s)

@@ -118,7 +118,8 @@ static void several_take(ctl_sink *s, const ctl_options *o, const ctl_where *w, 
     table *t = (table *)s;
     ctl_value v[CTL_MAX_VALUES];
     for (uint64_t i = 0; i < r->cells && !t->lost; i++) {
-        int n = ctl_values(v, o->spec.op, r->dtype, (const uint8_t *)cells + i * r->cell_size, o->format == CTL_HEX);
+        int n = ctl_values(v, o->spec.op, r->dtype, (const uint8_t *)cells + i * r->cell_size, (size_t)r->cell_size,
+                           o->format == CTL_HEX);
         if (!t->fused)
             add(t, t->now, w, i, v[0].text);
         for (int k = 0; k < t->n && t->fused; k++) {
@@ -149,6 +150,14 @@ static ctl_options of_pass(table *t, int op)
     one.sink = &t->sink;
     if (!ctl_has_ddof(op))
         one.spec.ddof = 0;
+    if (op == REDUCE_QUANTILE) {
+        one.spec.q = &t->o->ops_q[t->now];
+        one.spec.quantiles = 1;
+    } else {
+        one.spec.method = 0;
+    }
+    if (op != REDUCE_KTH)
+        one.spec.k = 0;
     if (op != REDUCE_PROD)
         one.spec.flags &= ~(uint32_t)REDUCE_WRAP;
     if (op != REDUCE_ARGMIN && op != REDUCE_ARGMAX && op != REDUCE_STATS)
@@ -211,11 +220,20 @@ static int run_file(reduce_client *c, table *t, char **file)
 
 /* ---- what comes out ---- */
 
-static const char *column_name(const table *t, int k) { return reduce_op_name(t->o->ops[k]); }
+enum { COLUMN_NAME = 32 };
+
+static const char *column_name(const table *t, int k, char space[COLUMN_NAME])
+{
+    if (t->o->ops[k] != REDUCE_QUANTILE)
+        return reduce_op_name(t->o->ops[k]);
+    snprintf(space, COLUMN_NAME, "p%.13g", 100 * t->o->ops_q[k]);
+    return space;
+}
 
 static int width_of(const table *t, int k)
 {
-    size_t most = strlen(column_name(t, k));
+    char name[COLUMN_NAME];
+    size_t most = strlen(column_name(t, k, name));
     for (size_t i = 0; i < t->lines; i++) {
         size_t n = strlen(t->of[k].value[i].text);
         most = n > most ? n : most;
@@ -228,6 +246,7 @@ static void print_columns(const table *t)
     bool named = t->o->n_files > 1;
     const char *unit = NULL;
     int names = 4, width[CTL_MAX_OPS];
+    char name[COLUMN_NAME];
     for (size_t i = 0; i < t->lines; i++) {
         int n = ctl_columns(t->line[i].name);
         names = n > names ? n : names;
@@ -240,7 +259,7 @@ static void print_columns(const table *t)
         printf("%8s  ", unit);
     for (int k = 0; k < t->n; k++) {
         width[k] = width_of(t, k);
-        printf("%*s%s", width[k], column_name(t, k), k + 1 < t->n ? "  " : "\n");
+        printf("%*s%s", width[k], column_name(t, k, name), k + 1 < t->n ? "  " : "\n");
     }
     for (size_t i = 0; i < t->lines; i++) {
         if (named)
@@ -254,6 +273,7 @@ static void print_columns(const table *t)
 
 static void print_objects(const table *t)
 {
+    char name[COLUMN_NAME];
     for (size_t i = 0; i < t->lines; i++) {
         fputs("{\"file\":", stdout);
         ctl_json_string(stdout, t->line[i].name);
@@ -261,12 +281,12 @@ static void print_objects(const table *t)
             printf(",\"%s\":%" PRIu64, t->line[i].unit, t->line[i].index);
         fputs(",\"value\":{", stdout);
         for (int k = 0; k < t->n; k++) {
-            printf("%s\"%s\":", k ? "," : "", column_name(t, k));
+            printf("%s\"%s\":", k ? "," : "", column_name(t, k, name));
             ctl_json_value(t->o, t->of[k].value[i].text);
         }
         fputs("},\"op\":\"", stdout);
         for (int k = 0; k < t->n; k++)
-            printf("%s%s", k ? "," : "", column_name(t, k));
+            printf("%s%s", k ? "," : "", column_name(t, k, name));
         fputs("\"}\n", stdout);
     }
 }

@@ -98,7 +98,7 @@ static int finish(table *t, line *l)
         err = finish_state(t, REDUCE_NORM2, dtype, squares, &norm2, sizeof norm2);
     if (err)
         return err;
-    int n = ctl_values(v, REDUCE_STATS, type_of_stats(dtype), &stats, hex);
+    int n = ctl_values(v, REDUCE_STATS, type_of_stats(dtype), &stats, sizeof stats, hex);
     for (int i = 0; i < SHOWN - 1; i++)
         for (int k = 0; k < n; k++)
             if (!strcmp(NAMES[i], v[k].name))

@@ -123,9 +123,9 @@ static const struct stat {
     const char *name;
     stat_kind kind;
     size_t at;
-} stats[CTL_MAX_VALUES] = {STAT(count, COUNT), STAT(nans, COUNT),   STAT(zeros, COUNT),  STAT(min, EXTREME),
-                           STAT(max, EXTREME), STAT(argmin, INDEX), STAT(argmax, INDEX), STAT(sum, SUM),
-                           STAT(mean, FLOAT),  STAT(var, FLOAT),    STAT(std, FLOAT)};
+} stats[CTL_STATS] = {STAT(count, COUNT), STAT(nans, COUNT),   STAT(zeros, COUNT),  STAT(min, EXTREME),
+                      STAT(max, EXTREME), STAT(argmin, INDEX), STAT(argmax, INDEX), STAT(sum, SUM),
+                      STAT(mean, FLOAT),  STAT(var, FLOAT),    STAT(std, FLOAT)};
 #undef STAT
 
 static uint64_t word_at(const void *cell, size_t at)
@@ -159,7 +159,12 @@ static char *put_stat(char *out, struct stat s, int dtype, const void *cell, boo
     return ctl_put_number(out, REDUCE_F64, value, hex);
 }
 
-int ctl_count_values(int op) { return op == REDUCE_STATS ? CTL_MAX_VALUES : op == REDUCE_MINMAX ? 2 : 1; }
+int ctl_count_values(int op, int dtype, size_t size)
+{
+    if (op == REDUCE_QUANTILE)
+        return (int)(size / reduce_dtype_size(dtype));
+    return op == REDUCE_STATS ? CTL_STATS : op == REDUCE_MINMAX ? 2 : 1;
+}
 
 const char *ctl_value_name(int op, int i) { return op == REDUCE_STATS ? stats[i].name : NULL; }
 
@@ -169,7 +174,8 @@ char *ctl_put_value(char out[CTL_MAX_NUMBER], int i, int op, int dtype, const vo
     case REDUCE_STATS:
         return put_stat(out, stats[i], dtype, cell, hex);
     case REDUCE_MINMAX:
-        return ctl_put_number(out, dtype, (const uint8_t *)cell + (i ? reduce_dtype_size(dtype) : 0), hex);
+    case REDUCE_QUANTILE:
+        return ctl_put_number(out, dtype, (const uint8_t *)cell + (size_t)i * reduce_dtype_size(dtype), hex);
     case REDUCE_ANY:
     case REDUCE_ALL:
         return put_text(out, word_at(cell, 0) ? "true" : "false");
@@ -180,9 +186,9 @@ char *ctl_put_value(char out[CTL_MAX_NUMBER], int i, int op, int dtype, const vo
     return ctl_put_number(out, dtype, cell, hex);
 }
 
-int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cell, bool hex)
+int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cell, size_t size, bool hex)
 {
-    const int n = ctl_count_values(op);
+    const int n = ctl_count_values(op, dtype, size);
     for (int i = 0; i < n; i++) {
         out[i].name = ctl_value_name(op, i);
         *ctl_put_value(out[i].text, i, op, dtype, cell, hex) = 0;

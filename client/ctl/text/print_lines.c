@@ -45,7 +45,7 @@ static char *put_named(char *out, const ctl_lines *l, uint64_t i)
         out = ctl_put_u64(put_name(out, l->unit), l->first + i);
         *out++ = '\n';
     }
-    for (int k = 0; k < ctl_count_values(l->op); k++) {
+    for (int k = 0; k < ctl_count_values(l->op, l->dtype, l->size); k++) {
         out = put_name(out, ctl_value_name(l->op, k));
         out = ctl_put_value(out, k, l->op, l->dtype, l->cells + i * l->size, l->hex);
         *out++ = '\n';
@@ -55,7 +55,7 @@ static char *put_named(char *out, const ctl_lines *l, uint64_t i)
 
 static char *put_plain(char *out, const ctl_lines *l, uint64_t i)
 {
-    const int n = ctl_count_values(l->op);
+    const int n = ctl_count_values(l->op, l->dtype, l->size);
     for (int k = 0; k < n; k++) {
         out = ctl_put_value(out, k, l->op, l->dtype, l->cells + i * l->size, l->hex);
         *out++ = k < n - 1 ? ' ' : '\n';
@@ -66,7 +66,7 @@ static char *put_plain(char *out, const ctl_lines *l, uint64_t i)
 /* The most bytes that a result takes. */
 static size_t room_of_one(const ctl_lines *l)
 {
-    const size_t n = (size_t)ctl_count_values(l->op);
+    const size_t n = (size_t)ctl_count_values(l->op, l->dtype, l->size);
     return ctl_value_name(l->op, 0) ? (n + 1) * (NAME + CTL_MAX_NUMBER + 1) : n * (CTL_MAX_NUMBER + 1);
 }
 

@@ -65,6 +65,22 @@ XOR = 23
 STATS = 24
 RMS = 25
 SEM = 26
+MEDIAN = 27
+QUANTILE = 28
+KTH = 29
+LINEAR = 0
+INVERTED_CDF = 1
+AVERAGED_INVERTED_CDF = 2
+CLOSEST_OBSERVATION = 3
+INTERPOLATED_INVERTED_CDF = 4
+HAZEN = 5
+WEIBULL = 6
+MEDIAN_UNBIASED = 7
+NORMAL_UNBIASED = 8
+LOWER = 9
+HIGHER = 10
+MIDPOINT = 11
+NEAREST = 12
 I8 = 1
 U8 = 2
 I16 = 3
@@ -110,6 +126,7 @@ STATES_OUT = 2
 WRAP = 4
 MASKED = 16
 COLUMNS = 64
+MAX_QUANTILES = 64
 MAX_STATE = 872
 MAX_WORDS = 211
 KEYS_ADDED = 9
@@ -258,6 +275,10 @@ class Spec(Structure):  # reduce_spec
         ("mask", c_void_p),
         ("offsets", c_void_p),
         ("planes", c_uint64),
+        ("q", c_void_p),
+        ("k", c_int64),
+        ("quantiles", c_uint32),
+        ("method", c_int32),
     ]
 
 
@@ -395,6 +416,9 @@ OPS = {
     "stats": Op(24, "SUMMARY", False, True),
     "rms": Op(25, "REAL", False, False),
     "sem": Op(26, "REAL", False, True),
+    "median": Op(27, "REAL", False, False),
+    "quantile": Op(28, "REAL", False, False),
+    "kth": Op(29, "SAME", False, False),
 }
 DTYPES = {"i8": 1, "u8": 2, "i16": 3, "u16": 4, "i32": 5, "u32": 6, "i64": 7, "u64": 8, "f16": 9, "bf16": 10, "f32": 11, "f64": 12, "bool": 13}
 CALLS: dict[str, tuple[Any, list[Any]]] = {
@@ -410,8 +434,10 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_backend_name": (c_char_p, [c_int]),
     "reduce_path_name": (c_char_p, [c_int]),
     "reduce_priority_name": (c_char_p, [c_int]),
+    "reduce_method_name": (c_char_p, [c_int]),
     "reduce_path_parse": (c_int, [c_char_p]),
     "reduce_priority_parse": (c_int, [c_char_p]),
+    "reduce_method_parse": (c_int, [c_char_p]),
     "reduce_op_parse": (c_int, [c_char_p]),
     "reduce_dtype_parse": (c_int, [c_char_p]),
     "reduce_nan_parse": (c_int, [c_char_p]),

@@ -71,19 +71,19 @@ def _first(key: Any, p: Plan, client: Client | None) -> Any:
 
 def reduce(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
            where: Any = None, client: Any = None, deadline: Any = None, progress: Any = None, ddof: Any = 0, nan: str = "propagate",
-           offsets: Any = None, wrap: bool = False, make: Any = None) -> Any:
+           offsets: Any = None, wrap: bool = False, make: Any = None, order: Any = None) -> Any:
     """The result for NumPy's arguments."""
     take = shortcuts.get(type(a))
     if take is not None and (out is initial is where is offsets is deadline is progress is None) and type(axis) in _exact \
             and type(ddof) is int and (keepdims is False or keepdims is True) and (dtype is None or isinstance(dtype, np.dtype)) \
             and (client is None or isinstance(client, Client)) and (found := take(a)) is not None:
         pointer, stream, kind = found
-        key = op, axis, dtype, keepdims, ddof, nan, wrap, make, kind
+        key = op, axis, dtype, keepdims, ddof, nan, wrap, make, order, kind
         known = _known.get(key)
         if known is not None:
             try:
                 return known.run(client or _client._default or _client.default(), pointer, stream)
             except (_device.CudaError, Error) as e:
                 _device.obstacle(e)
-        return _first(key, plan(op, a, axis, dtype, keepdims=keepdims, ddof=ddof, nan=nan, wrap=wrap, make=make), client)
-    return run(plan(op, a, axis, dtype, out, keepdims, initial, where, ddof, nan, offsets, wrap, make), client, deadline, progress)
+        return _first(key, plan(op, a, axis, dtype, keepdims=keepdims, ddof=ddof, nan=nan, wrap=wrap, make=make, order=order), client)
+    return run(plan(op, a, axis, dtype, out, keepdims, initial, where, ddof, nan, offsets, wrap, make, order=order), client, deadline, progress)

@@ -14,7 +14,8 @@ from ._state import OTHER_NAMES, dtype_of
 
 
 Op = Literal["sum", "prod", "mean", "var", "std", "sem", "rms", "min", "max", "minmax", "amin", "amax", "range", "ptp", "argmin", "argmax", "any", "all", "count",
-             "count_nonzero", "count_nan", "sumsq", "norm", "norm1", "norm2", "norminf", "and", "or", "xor", "stats"]
+             "count_nonzero", "count_nan", "sumsq", "norm", "norm1", "norm2", "norminf", "and", "or", "xor", "stats",
+             "median", "quantile", "kth"]
 
 
 @overload
@@ -36,9 +37,10 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
 
     With `op`, also in second place, it is the value of that reduction of any file that reducectl(1) reads: .npz, safetensors, HDF5,
     netCDF, tables as text, packed by gzip or zstd, .npy and raw elements. `member` is an array or a column of it. Options are those of
-    reducectl: `axis` `rows` `ddof` `initial` `mask` `offsets` (both the name of a file) `wrap` `text` `header` `delimiter` `decimal` `quote` `comment`
-    `skip_lines` `missing` `verify`, and `unpack=False` and `scale=False`. The file is read by pieces in another process, in little memory.
-    Several results are one array in C order, those of several members a dict. Numbers are Python's, float64, int64 or uint64; `out` is another type.
+    reducectl: `axis` `rows` `ddof` `q` `method` `k` `initial` `mask` `offsets` (both the name of a file) `wrap` `text` `header` `delimiter`
+    `decimal` `quote` `comment` `skip_lines` `missing` `verify`, and `unpack=False` and `scale=False`. The file is read by pieces in another
+    process, in little memory, but for median, quantile and kth. Several results are one array in C order, those of several members a dict. Numbers
+    are Python's, float64, int64 or uint64; `out` is another type.
 
     >>> np.savez("m.npz", x=np.array([[1e16, 1, -1e16], [3, 4, 5]]), y=np.arange(4))
     >>> reduced.file("m.npz", "sum", member="x", axis=1)

@@ -16,11 +16,12 @@ from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
-from . import _abi, _functions
+from . import _abi, _functions, _order
 from ._client import Client, default
 from ._errors import Error, ForkedError
 from ._lib import check, milliseconds
 from ._plan import Plan
+from ._prepare import RANKED
 from ._run import Job, run, wait
 from ._sources import Memory
 
@@ -173,7 +174,8 @@ class _Collector:
 
 
 Function = Callable[..., Any] | str
-NAMES = frozenset(name for name, f in vars(_functions).items() if isinstance(f, FunctionType) and f.__module__ == __package__)  # the public ones
+FUNCTIONS = {name: f for name, f in vars(_functions).items() if isinstance(f, FunctionType) and f.__module__ == __package__} | {
+    name: getattr(_order, name) for name in _order.__all__}  # the public ones
 
 
 def _takes_client(f: Callable[..., Any]) -> bool:
@@ -185,11 +187,11 @@ def _takes_client(f: Callable[..., Any]) -> bool:
 def _function(f: Any) -> Callable[..., Any]:
     """A reduction of this package, by name or as it is, or a caller's function or partial that passes its `client` to one."""
     if isinstance(f, str):
-        if f not in NAMES:
+        if f not in FUNCTIONS:
             raise ValueError(f"f: no reduction is called {f!r}")
-        return getattr(_functions, f)  # type: ignore[no-any-return]
+        return FUNCTIONS[f]
     whole = not isinstance(f, functools.partial) and str(getattr(f, "__module__", "")).partition(".")[0] == "reduced"
-    if not isinstance(f, (FunctionType, MethodType, functools.partial)) or whole and vars(_functions).get(getattr(f, "__name__", "")) is not f:
+    if not isinstance(f, (FunctionType, MethodType, functools.partial)) or whole and FUNCTIONS.get(getattr(f, "__name__", "")) is not f:
         raise TypeError(f"f: {f!r:.60} is not a reduction of this package")
     if not whole and not _takes_client(f):
         raise TypeError(f"f: {f!r:.60} has no argument `client`")
@@ -233,7 +235,7 @@ def submit(f: Function, a: Any, *args: Any, client: Client | None = None, **kw: 
 def _joinable(p: Plan) -> Any:
     """What requests must share to be sent as segments of one request; None: it is sent alone."""
     s = p.spec
-    if p.of_nothing or not isinstance(p.source, Memory) or p.source.nbytes > LITTLE or s.rows != 1 or s.flags & _abi.COLUMNS or s.mask or s.initial or s.offsets:
+    if p.op in RANKED or p.of_nothing or not isinstance(p.source, Memory) or p.source.nbytes > LITTLE or s.rows != 1 or s.flags & _abi.COLUMNS or s.mask or s.initial or s.offsets:
         return None
     return s.op, s.dtype, s.out, s.nan, s.flags, s.ddof
 

@@ -14,7 +14,7 @@ from ._elements import Element, cell_dtype, float_code, part_code
 from ._errors import EmptyError
 from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import check, lib
-from ._prepare import OF_STATES, PLACES, Prepared, become_integers, roomy, without_nat
+from ._prepare import OF_STATES, PLACES, RANKED, Prepared, become_integers, roomy, without_nat
 from ._remote import Array, Remote
 from ._results import Finish, Make, shorter
 from ._sources import InPieces, InRows, Memory, Source, address, in_memory
@@ -73,8 +73,10 @@ class Plan:
         return found
 
 
-def cells_of(op: str, el: Element, out: int, n: int, state: bool) -> tuple[Any, Any]:
-    """Shape and type of n results as the library writes them: values, pairs of them, or states."""
+def cells_of(op: str, el: Element, out: int, n: int, state: bool, order: Any = None) -> tuple[Any, Any]:
+    """Shape and type of n results as the library writes them: values, pairs of them, several quantiles, or states."""
+    if order is not None and order.q:
+        return (n, len(order.q)), cell_dtype("min" if order.picks else op, el, out)
     if state:
         return n, np.dtype(f"V{lib().reduce_state_size(_abi.OPS[op].code, el.code)}")
     return (n, 2) if op == "minmax" else n, cell_dtype(op, el, out)
@@ -181,7 +183,7 @@ def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
 def in_blocks(p: Prepared, layout: Layout, n: int) -> Source | None:
     """The source of many elements that do not lie in order, such as repeated ones, windows and columns, without a copy of them all. It has
     the elements of a result in a line. None: they are in order, or few."""
-    if isinstance(p.data, Remote) or p.data.nbytes <= _sources.COPIED or p.segments or layout.planes > 1 \
+    if p.op in RANKED or isinstance(p.data, Remote) or p.data.nbytes <= _sources.COPIED or p.segments or layout.planes > 1 \
             or p.filename is not None and p.data.flags.c_contiguous:
         return None
     a, keep = p.data.transpose(layout.order), None if p.keep is None else p.keep.transpose(layout.order)
@@ -219,10 +221,11 @@ class Recipe:
 
     __slots__ = ("op", "element", "spec", "finish", "keep", "shape", "cell", "pairs", "number", "layout")
 
-    def __init__(self, p: Prepared, layout: Layout, spec: Any, finish: Callable[[Array], Any], keep: Any, n: int, state: bool):
+    def __init__(self, p: Prepared, layout: Layout, spec: Any, finish: Callable[[Array], Any], keep: Any, n: int, state: bool,
+                 order: Any = None):
         self.layout = layout
         self.op, self.element, self.spec, self.finish, self.keep = p.op, p.element, spec, finish, keep
-        self.shape, self.cell = cells_of(p.op, p.element, spec.out, n, state)
+        self.shape, self.cell = cells_of(p.op, p.element, spec.out, n, state, order)
         self.pairs = p.element.view if p.element.parts == 2 else ""
         self.number: str = getattr(finish, "number", "")
 
@@ -271,7 +274,7 @@ def goes_in_pieces(flow: Flowing, op: str, axis: Any, dtype: Any, initial: Any, 
     """Whether a stream gives one result, or one for each column, from elements as they are."""
     ndim = 2 if flow.columns else 1
     axes = axes_of(axis, ndim)
-    if where is not None or offsets is not None or 0 not in axes or op == "mean" and flow.dtype.kind == "m":
+    if op in RANKED or where is not None or offsets is not None or 0 not in axes or op == "mean" and flow.dtype.kind == "m":
         return False
     if len(axes) < ndim and (initial is not None or flow.dtype.kind in "mM"):
         return False
@@ -343,9 +346,9 @@ def of_complex(p: Prepared, keepdims: bool, given: bool, initial: Any, out: Any)
 
 def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None,
          where: Any = None, ddof: Any = 0, nan: str = "propagate", offsets: Any = None, wrap: bool = False, make: Make | None = None,
-         state: bool = False) -> Plan:
+         state: bool = False, order: Any = None) -> Plan:
     """The request for NumPy's arguments. `make` builds the result of an operation with several values. With `state` the cells and
-    the results are partial states."""
+    the results are partial states. `order`: the parameters of an order statistic (`_order.py`)."""
     if nan not in NANS:
         raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
     initial, where = None if initial is NO_VALUE else initial, None if where is NO_VALUE else where
@@ -355,7 +358,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     o, key = operand(a, flows=True), None
     if isinstance(o.data, Flowing):
         if goes_in_pieces(o.data, op, axis, dtype, initial, where, offsets):
-            return in_pieces(o.data, plan(op, o.data.nothing(), axis, dtype, out, keepdims, initial, None, ddof, nan, None, wrap, make, state))
+            return in_pieces(o.data, plan(op, o.data.nothing(), axis, dtype, out, keepdims, initial, None, ddof, nan, None, wrap, make, state, order))
         o = Operand(*o.data.whole())
     keepdims = keepdims is not NO_VALUE and bool(keepdims) or o.matrix and axis is not None and offsets is None
     if state and o.masked:
@@ -363,11 +366,13 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if initial is not None:
         o = o._replace(data=roomy(op, o.data, initial))
     if o.keep is out is initial is where is offsets is o.filename is None and not (o.masked or o.matrix):
-        key = _key(o.data, op, axis, dtype, keepdims, ddof, nan, wrap, make, state)
+        key = _key(o.data, op, axis, dtype, keepdims, ddof, nan, wrap, make, state, order)
         if key is not None and (recipe := _recipes.get(key)) is not None:
             return recipe.again(o.data)
     segments = None if offsets is None else segments_of(offsets, tuple(o.data.shape), axis, keepdims)
     p = Prepared(op, o, axis, dtype, where, nan, segments)
+    if order is not None and order.picks and p.element.kind != "f":
+        p.wanted = p.element.dtype
     if dtype is None:
         p.wanted = shorter(p.wanted, out)
     if p.op == "prod" and p.element.parts == 2:
@@ -392,6 +397,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
     if layout.planes > 1 and source.nbytes:
         spec.planes = layout.planes
+    if order is not None:
+        keep.append(order.fill(spec))
     if not finish.scalar or finish.given:
         spec.out = reply_code(p)
     one = None if initial is None else first_element(initial, el)
@@ -419,7 +426,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     elif wide:
         from ._wide import Wide
         finish = Wide(finish, p.op, p.wanted, 0 if one is None else int(one))
-    recipe = Recipe(p, layout, spec, finish.states if state else finish, keep, n, states)
+    recipe = Recipe(p, layout, spec, finish.states if state else finish, keep, n, states, order)
     found = recipe.plan(source)
     if key is not None:
         recipe.spec = _abi.Spec.from_buffer_copy(spec)

@@ -21,7 +21,7 @@ from ._state import first_ddof, named
 
 FLAGS = {"text", "header", "unpack", "verify", "scale", "wrap"}  # of these options "no" is another flag, or nothing
 NO = {"header": "no-header", "unpack": "no-unpack", "scale": "no-scale"}
-TEXTS = {"axis", "rows", "ddof", "initial", "delimiter", "decimal", "quote", "comment", "skip_lines", "missing", "mask", "offsets"}
+TEXTS = {"axis", "rows", "ddof", "q", "k", "method", "initial", "delimiter", "decimal", "quote", "comment", "skip_lines", "missing", "mask", "offsets"}
 COUNTS = {"count", "nans", "zeros", "argmin", "argmax"}
 INTEGERS = {"i64": np.dtype("i8"), "u64": np.dtype("u8")}
 OUT = {"": None, "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8"), **INTEGERS}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _abi, _functions
+from . import _abi, _functions, _order
 from ._arrays import operand
 from ._client import Client, default
 from ._elements import element
@@ -120,7 +120,8 @@ class Resident(Remote):
         raise TypeError(f"{self!r} cannot be an array: the daemon does not give elements back")
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        ours = getattr(_functions, NUMPYS.get(func.__name__, func.__name__), None)
+        name = NUMPYS.get(func.__name__, func.__name__)
+        ours = getattr(_order if name in _order.__all__ else _functions, name, None)
         if func.__module__ != "numpy" or ours is None or func.__name__.startswith("_"):
             return NotImplemented
         if self.client is not None:

@@ -61,7 +61,7 @@ class Finish:
         if self.scalar and not self.given and p.wanted.kind not in "mM":
             one = fit(values, p.wanted, p.asked) if p.wanted.kind in "biu" else values  # floats with all bits, as those of other arrays
             return plain(np.asarray(one)[()], p.wanted)  # of complex numbers, dates and masked arrays
-        if p.asked in ("min", "max") and p.wanted == p.element.dtype and p.wanted.kind in "iu":  # one of the elements always fits
+        if p.asked in ("min", "max", "kth") and p.wanted == p.element.dtype and p.wanted.kind in "iu":  # one of the elements always fits
             return self.array(values.astype(p.wanted, copy=False).reshape(self.shape))
         return self.array(fit(values, p.wanted, p.asked).reshape(self.shape))
 

@@ -9,6 +9,7 @@ from . import _abi
 from ._client import Client, default
 from ._lib import check, lib, milliseconds
 from ._plan import Plan
+from ._prepare import RANKED
 from ._sources import address
 
 SLICE_MS = 50  # how often progress is reported
@@ -72,7 +73,7 @@ def run(plan: Plan, client: Any = None, deadline: float | None = None, progress:
         return client.take(plan)
     if not plan.cells.size:
         return plan.value()
-    if progress and plan.source.jobs:
+    if progress and plan.source.jobs and plan.op not in RANKED:
         wait(Job(client, plan), progress)
     else:
         check(plan.source.run(client, ctypes.byref(plan.spec), address(plan.cells), plan.cells.nbytes, plan.result and ctypes.byref(plan.result)))

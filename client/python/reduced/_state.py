@@ -15,7 +15,7 @@ from ._elements import Element, cell_dtype, element
 from ._errors import TypeError_
 from ._lib import check, lib
 from ._plan import NANS, is_wide, out_code, plan
-from ._prepare import PLACES, elements_of, result_dtype
+from ._prepare import PLACES, RANKED, elements_of, result_dtype
 from ._remote import Array
 from ._results import fit, plain
 from ._run import run
@@ -32,6 +32,14 @@ def named(op: Any) -> str:
     found = OTHER_NAMES.get(op, op) if isinstance(op, str) else op
     if not isinstance(found, str) or found not in _abi.OPS:
         raise ValueError(f"op: no reduction is called {op!r}; there are {', '.join(_abi.OPS)}")
+    return found
+
+
+def mergeable(op: Any) -> str:
+    """The same of one that has states, and so streams."""
+    found = named(op)
+    if found in RANKED:
+        raise ValueError(f"op: the {found} needs all elements at once, so it has no states and no streams; reduced.{found} takes whole arrays")
     return found
 
 
@@ -90,7 +98,7 @@ class State:
     def __init__(self, op: str, dtype: Any, *, nan: str = "propagate", ddof: int | None = None):
         if nan not in NANS:
             raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
-        self.op, self.nan = named(op), nan
+        self.op, self.nan = mergeable(op), nan
         self.ddof = first_ddof(self.op) if ddof is None else divisor_of(ddof)
         self.dtype = dtype_of(dtype).newbyteorder("=")
         self._element: Element = element(self.dtype, "dtype")

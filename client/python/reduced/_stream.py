@@ -20,7 +20,7 @@ from ._plan import Plan, plan
 from ._prepare import PLACES, elements_of, without_nat
 from ._remote import Array
 from ._sources import address
-from ._state import dtype_of, first_ddof, named
+from ._state import dtype_of, first_ddof, mergeable
 
 
 MAKES = {"minmax": _minmax, "stats": _stats}  # for operations with several values
@@ -44,7 +44,7 @@ class Stream:
 
     def __init__(self, op: str, dtype: Any, *, nan: str = "propagate", ddof: Any = None, initial: Any = None, masked: bool = False,
                  client: Client | None = None, deadline: float | None = None):
-        self.op, self.dtype, self._masked = named(op), dtype_of(dtype), masked
+        self.op, self.dtype, self._masked = mergeable(op), dtype_of(dtype), masked
         if self.dtype.kind == "c" or not self.dtype.isnative:
             raise TypeError(f"dtype: a stream of {self.dtype.str} is not possible; append its parts, or native elements")
         if self.dtype.kind in "mM" and self.op == "mean":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Callable, Coroutine
 
-from . import _functions
+from . import _functions, _order
 from ._jobs import submit
 
 
@@ -53,3 +53,10 @@ nanmin = _awaitable(_functions.nanmin)
 nanmax = _awaitable(_functions.nanmax)
 nanargmin = _awaitable(_functions.nanargmin)
 nanargmax = _awaitable(_functions.nanargmax)
+median = _awaitable(_order.median)
+quantile = _awaitable(_order.quantile)
+percentile = _awaitable(_order.percentile)
+kth = _awaitable(_order.kth)
+nanmedian = _awaitable(_order.nanmedian)
+nanquantile = _awaitable(_order.nanquantile)
+nanpercentile = _awaitable(_order.nanpercentile)

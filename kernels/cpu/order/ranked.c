@@ -39,7 +39,7 @@ static void reader_of(const rp_spec *s, const rp_parts *p, uint64_t line, rk_rea
     uint64_t first = l.first;
     r->n = r->run = r->stride = l.n;
     if (rk_in_runs(s)) {
-        first = rk_place_in_runs(s, line, 0);
+        first = line * s->row_len;
         r->n = rk_row_elements(s);
         r->run = s->row_len;
         r->stride = s->rows * s->row_len;
@@ -173,5 +173,6 @@ rp_err rk_ranked_lines(const rk_simd *simd, const rk_task *t, uint64_t first, ui
 bool rk_ranked_shares(const rk_task *t, int threads)
 {
     const uint64_t lines = rp_results(&t->spec);
-    return threads > 1 && lines < (uint64_t)threads * 4 && lines && t->bytes / lines >= (uint64_t)SHARED_BYTES * (uint64_t)threads;
+    return threads > 1 && lines < (uint64_t)threads * 4 && lines &&
+           t->bytes / lines >= (uint64_t)SHARED_BYTES * (uint64_t)threads;
 }

@@ -7,11 +7,11 @@
 #include "kernels/exact/total_order.h"
 
 enum {
-    SORTED = 64,             /* the most keys that are sorted at once */
-    MOST_SAMPLE = 1 << 16,   /* elements that the brackets are chosen by */
-    WIDE = 3,                /* brackets reach so many standard deviations to each side */
-    KEPT_BYTES = 128 << 20,  /* memory of all brackets of a pass */
-    MOST_PASSES = 16         /* of a line that does not change seven suffice for eight ranks */
+    SORTED = 64,            /* the most keys that are sorted at once */
+    MOST_SAMPLE = 1 << 16,  /* elements that the brackets are chosen by */
+    WIDE = 3,               /* brackets reach so many standard deviations to each side */
+    KEPT_BYTES = 128 << 20, /* memory of all brackets of a pass */
+    MOST_PASSES = 16        /* of a line that does not change seven suffice for eight ranks */
 };
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -27,7 +27,8 @@ rk_keys rk_keys_of(int dtype)
         return (rk_keys){0, 0, 1};
     if (!rk_is_float(dtype))
         return (rk_keys){0, rk_is_signed(dtype) ? sign : 0, all};
-    const uint64_t inf = rk_inf_bits(rk_format_of(dtype)), base = ~inf & all; /* of -inf: sign and inf, all but the sign inverted */
+    const uint64_t inf = rk_inf_bits(rk_format_of(dtype)),
+                   base = ~inf & all; /* of -inf: sign and inf, all but the sign inverted */
     return (rk_keys){sign - 1, base | sign, (inf - (base | sign)) & all};
 }
 
@@ -177,7 +178,8 @@ static void choose_brackets(rk_ranking *r, const uint64_t *sample, size_t k, uin
     const int64_t reach = (int64_t)(WIDE * deviation) + 2;
     for (unsigned i = 0; i < ranks; i++) {
         const int64_t at = (int64_t)((double)rank[i] / (double)n * (double)k), from = at - reach, to = at + reach;
-        if (!add_bracket(r, from < 0 ? 0 : sample[from < (int64_t)k ? from : (int64_t)k - 1], to >= (int64_t)k ? r->keys.most : sample[to]))
+        if (!add_bracket(r, from < 0 ? 0 : sample[from < (int64_t)k ? from : (int64_t)k - 1],
+                         to >= (int64_t)k ? r->keys.most : sample[to]))
             break;
     }
     *each = (uint64_t)((double)(4 * reach) / (double)k * (double)n) + 1024;

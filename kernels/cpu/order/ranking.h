@@ -1,9 +1,9 @@
 /* The elements at some ranks of one line, in passes over it.
  *
- * A sample gives brackets that hold the ranks, probably. One pass counts the keys below each bracket and keeps the few inside,
- * and the ranks are found among these in the same way. Where a bracket misses, or holds too many, further passes count digits:
- * each makes the range of keys that holds a rank 2048 times smaller, so any data end after 7 passes. Keys that equal a bound are
- * counted and not kept, so lines of few different values end after one.
+ * A sample gives brackets that hold the ranks, probably. One pass counts the keys below each bracket and keeps the few
+ * inside, and the ranks are found among these in the same way. Where a bracket misses, or holds too many, further passes
+ * count digits: each makes the range of keys that holds a rank 2048 times smaller, so any data end after 7 passes. Keys
+ * that equal a bound are counted and not kept, so lines of few different values end after one.
  *
  *     rk_ranking_open -> { rk_ranking_pass over parts of the line, by any threads; rk_ranking_next } ... -> rk_ranking_close
  *
@@ -33,7 +33,7 @@ typedef struct rk_bracket {
     uint64_t *bins;  /* [RK_DIGITS] */
     rk_between seen; /* of all elements so far */
     uint64_t between;
-    uint64_t room;   /* keys that `kept` has room for */
+    uint64_t room; /* keys that `kept` has room for */
     uint8_t *kept;
 } rk_bracket;
 
@@ -43,7 +43,7 @@ typedef struct rk_ranking { /* named in pieces.h, too */
     const rk_simd *simd;
     rk_reader line;
     rk_keys keys;
-    bool truths;        /* bool: all keys above 0 are 1 */
+    bool truths; /* bool: all keys above 0 are 1 */
     rk_wanted_fn *want;
     const void *want_arg;
     uint64_t all, n, nans; /* elements that the mask keeps; of these, ranked ones and NaNs: after the first pass */
@@ -65,8 +65,8 @@ bool rk_ranking_open(rk_ranking *r);
 /* Elements [from, to) of the line; each once in a pass. Any thread. */
 void rk_ranking_pass(rk_ranking *r, uint64_t from, uint64_t to);
 
-/* The pass is over. *again: another one is needed. Else r->wanted[0 .. ranks) have the keys, as `lo`, and n and nans are known.
- * False: no memory. */
+/* The pass is over. *again: another one is needed. Else r->wanted[0 .. ranks) have the keys, as `lo`, and n and nans are
+ * known. False: no memory. */
 bool rk_ranking_next(rk_ranking *r, bool *again);
 
 void rk_ranking_close(rk_ranking *r);

@@ -14,7 +14,8 @@ typedef struct rk_reader {
 } rk_reader;
 
 /* Calls take(arg, block, n), with RK_KEYS_AT_ONCE elements at most, for elements [from, to) in order. */
-void rk_read_blocks(const rk_reader *r, uint64_t from, uint64_t to, void (*take)(void *arg, const void *x, size_t n), void *arg);
+void rk_read_blocks(const rk_reader *r, uint64_t from, uint64_t to, void (*take)(void *arg, const void *x, size_t n),
+                    void *arg);
 
 /* The bits of element i, zero-extended; false: the mask leaves it out. */
 bool rk_read_one(const rk_reader *r, uint64_t i, uint64_t *bits);

@@ -80,7 +80,8 @@ static void begin(rk_pieces *j, bool near)
 
 /* ---- order statistics ---- */
 
-/* Lines one after the other, each by all threads: the first piece of a line opens it, then pieces read all of it in each pass. */
+/* Lines one after the other, each by all threads: the first piece of a line opens it, then pieces read all of it in each
+ * pass. */
 static void cut_shared(rk_pieces *j)
 {
     j->how = RK_SHARED_LINES;

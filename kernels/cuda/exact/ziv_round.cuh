@@ -181,6 +181,7 @@ template <int kTerms> struct LineSums {
         case RK_FINISH_WORD:
         case RK_FINISH_PRODUCT:
         case RK_FINISH_SUMMARY:
+        case RK_FINISH_RANKED:
             break;
         }
         return false;

@@ -6,10 +6,10 @@
 #include "kernels/cpu/loops/vec.h"
 
 /* One element. */
-#define KEY_OF(W)                                                                                \
+#define KEY_OF(W)                                                                                      \
     INLINE uint##W##_t order_key_##W(uint##W##_t x, const rk_keys *k)                                  \
-    {                                                                                            \
-        const uint##W##_t sign = (uint##W##_t)((int##W##_t)x >> (W - 1));                        \
+    {                                                                                                  \
+        const uint##W##_t sign = (uint##W##_t)((int##W##_t)x >> (W - 1));                              \
         return (uint##W##_t)((uint##W##_t)(x ^ (sign & (uint##W##_t)k->flip)) - (uint##W##_t)k->base); \
     }
 KEY_OF(8)
@@ -18,17 +18,17 @@ KEY_OF(32)
 KEY_OF(64)
 #undef KEY_OF
 
-#define ONE_BETWEEN(W)                                                                              \
-    INLINE size_t one_between_##W(uint##W##_t x, const rk_keys *k, uint##W##_t lo, uint##W##_t hi,  \
-                                  rk_between *t, u##W##_loose *out, size_t kept)                    \
-    {                                                                                               \
-        const uint##W##_t key = order_key_##W(x, k);                                                      \
-        t->below += key < lo;                                                                       \
-        t->at_lo += key == lo;                                                                      \
-        t->at_hi += key == hi;                                                                      \
-        t->nans += key > (uint##W##_t)k->most;                                                      \
-        out[kept] = key;                                                                            \
-        return kept + ((key > lo) & (key < hi));                                                    \
+#define ONE_BETWEEN(W)                                                                                            \
+    INLINE size_t one_between_##W(uint##W##_t x, const rk_keys *k, uint##W##_t lo, uint##W##_t hi, rk_between *t, \
+                                  u##W##_loose *out, size_t kept)                                                 \
+    {                                                                                                             \
+        const uint##W##_t key = order_key_##W(x, k);                                                              \
+        t->below += key < lo;                                                                                     \
+        t->at_lo += key == lo;                                                                                    \
+        t->at_hi += key == hi;                                                                                    \
+        t->nans += key > (uint##W##_t)k->most;                                                                    \
+        out[kept] = key;                                                                                          \
+        return kept + ((key > lo) & (key < hi));                                                                  \
     }
 ONE_BETWEEN(16)
 ONE_BETWEEN(32)
@@ -38,8 +38,14 @@ ONE_BETWEEN(64)
 #if VB == 64
 
 /* The keys of a vector that are between, appended. */
-INLINE void keep_keys_32(void *out, __mmask16 in, __m512i key) { _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(in, key)); }
-INLINE void keep_keys_64(void *out, __mmask8 in, __m512i key) { _mm512_storeu_si512(out, _mm512_maskz_compress_epi64(in, key)); }
+INLINE void keep_keys_32(void *out, __mmask16 in, __m512i key)
+{
+    _mm512_storeu_si512(out, _mm512_maskz_compress_epi32(in, key));
+}
+INLINE void keep_keys_64(void *out, __mmask8 in, __m512i key)
+{
+    _mm512_storeu_si512(out, _mm512_maskz_compress_epi64(in, key));
+}
 INLINE void keep_keys_16(u16_loose *out, __mmask32 in, __m512i key)
 {
     const __m512i low = _mm512_cvtepu16_epi32(_mm512_castsi512_si256(key)),
@@ -54,29 +60,29 @@ INLINE __m512i sign_16(__m512i x) { return _mm512_srai_epi16(x, 15); }
 INLINE __m512i sign_32(__m512i x) { return _mm512_srai_epi32(x, 31); }
 INLINE __m512i sign_64(__m512i x) { return _mm512_srai_epi64(x, 63); }
 
-#define BETWEEN_VECTORS(W, SET)                                                                                      \
-    INLINE size_t between_vectors_##W(const u##W##_loose *x, size_t n, const rk_keys *k, uint##W##_t lo,             \
-                                      uint##W##_t hi, rk_between *t, u##W##_loose *out, size_t *i)                   \
-    {                                                                                                                \
-        const __m512i flip = SET((int##W##_t)k->flip), base = SET((int##W##_t)k->base), low = SET((int##W##_t)lo),   \
-                      high = SET((int##W##_t)hi), most = SET((int##W##_t)k->most);                                   \
-        size_t kept = 0;                                                                                             \
-        for (; *i + 512 / W <= n; *i += 512 / W) {                                                                   \
-            prefetch(x + *i, 4096);                                                                                  \
-            const __m512i v = _mm512_loadu_si512(x + *i);                                                            \
-            const __m512i key = _mm512_sub_epi##W(_mm512_xor_si512(v, _mm512_and_si512(sign_##W(v), flip)), base);   \
-            const __typeof__(_mm512_cmplt_epu##W##_mask(v, v)) below = _mm512_cmplt_epu##W##_mask(key, low),         \
-                                                               at = _mm512_cmpeq_epu##W##_mask(key, low),            \
-                                                               under = _mm512_cmplt_epu##W##_mask(key, high),        \
-                                                               in = (__typeof__(below))(under & ~(below | at));      \
-            t->below += (uint64_t)__builtin_popcountll(below);                                                       \
-            t->at_lo += (uint64_t)__builtin_popcountll(at);                                                          \
-            t->at_hi += (uint64_t)__builtin_popcountll(_mm512_cmpeq_epu##W##_mask(key, high));                       \
-            t->nans += (uint64_t)__builtin_popcountll(_mm512_cmpgt_epu##W##_mask(key, most));                        \
-            keep_keys_##W(out + kept, in, key);                                                                      \
-            kept += (size_t)__builtin_popcountll(in);                                                                \
-        }                                                                                                            \
-        return kept;                                                                                                 \
+#define BETWEEN_VECTORS(W, SET)                                                                                          \
+    INLINE size_t between_vectors_##W(const u##W##_loose *x, size_t n, const rk_keys *k, uint##W##_t lo, uint##W##_t hi, \
+                                      rk_between *t, u##W##_loose *out, size_t *i)                                       \
+    {                                                                                                                    \
+        const __m512i flip = SET((int##W##_t)k->flip), base = SET((int##W##_t)k->base), low = SET((int##W##_t)lo),       \
+                      high = SET((int##W##_t)hi), most = SET((int##W##_t)k->most);                                       \
+        size_t kept = 0;                                                                                                 \
+        for (; *i + 512 / W <= n; *i += 512 / W) {                                                                       \
+            prefetch(x + *i, 4096);                                                                                      \
+            const __m512i v = _mm512_loadu_si512(x + *i);                                                                \
+            const __m512i key = _mm512_sub_epi##W(_mm512_xor_si512(v, _mm512_and_si512(sign_##W(v), flip)), base);       \
+            const __typeof__(_mm512_cmplt_epu##W##_mask(v, v)) below = _mm512_cmplt_epu##W##_mask(key, low),             \
+                                                               at = _mm512_cmpeq_epu##W##_mask(key, low),                \
+                                                               under = _mm512_cmplt_epu##W##_mask(key, high),            \
+                                                               in = (__typeof__(below))(under & ~(below | at));          \
+            t->below += (uint64_t)__builtin_popcountll(below);                                                           \
+            t->at_lo += (uint64_t)__builtin_popcountll(at);                                                              \
+            t->at_hi += (uint64_t)__builtin_popcountll(_mm512_cmpeq_epu##W##_mask(key, high));                           \
+            t->nans += (uint64_t)__builtin_popcountll(_mm512_cmpgt_epu##W##_mask(key, most));                            \
+            keep_keys_##W(out + kept, in, key);                                                                          \
+            kept += (size_t)__builtin_popcountll(in);                                                                    \
+        }                                                                                                                \
+        return kept;                                                                                                     \
     }
 BETWEEN_VECTORS(16, _mm512_set1_epi16)
 BETWEEN_VECTORS(32, _mm512_set1_epi32)
@@ -85,32 +91,32 @@ BETWEEN_VECTORS(64, _mm512_set1_epi64)
 #else
 
 /* Counts by vectors of the compiler; of a chunk without keys between, none is stored. */
-#define BETWEEN_VECTORS(W, SET)                                                                                      \
-    INLINE size_t between_vectors_##W(const u##W##_loose *x, size_t n, const rk_keys *k, uint##W##_t lo,             \
-                                      uint##W##_t hi, rk_between *t, u##W##_loose *out, size_t *i)                   \
-    {                                                                                                                \
-        enum { CHUNK = 4 * VB / (W / 8) };                                                                           \
-        size_t kept = 0;                                                                                             \
-        for (; *i + CHUNK <= n; *i += CHUNK) {                                                                       \
-            uint##W##_t keys[CHUNK], below = 0, at_lo = 0, at_hi = 0, nans = 0, in = 0;                              \
-            for (size_t j = 0; j < CHUNK; j++) {                                                                     \
-                const uint##W##_t key = keys[j] = order_key_##W(x[*i + j], k);                                             \
-                below = (uint##W##_t)(below + (key < lo));                                                           \
-                at_lo = (uint##W##_t)(at_lo + (key == lo));                                                          \
-                at_hi = (uint##W##_t)(at_hi + (key == hi));                                                          \
-                nans = (uint##W##_t)(nans + (key > (uint##W##_t)k->most));                                           \
-                in = (uint##W##_t)(in + (key < hi));                                                                 \
-            }                                                                                                        \
-            t->below += below;                                                                                       \
-            t->at_lo += at_lo;                                                                                       \
-            t->at_hi += at_hi;                                                                                       \
-            t->nans += nans;                                                                                         \
-            for (size_t j = 0; in > below + at_lo && j < CHUNK; j++) {                                               \
-                out[kept] = keys[j];                                                                                 \
-                kept += (keys[j] > lo) & (keys[j] < hi);                                                             \
-            }                                                                                                        \
-        }                                                                                                            \
-        return kept;                                                                                                 \
+#define BETWEEN_VECTORS(W, SET)                                                                                          \
+    INLINE size_t between_vectors_##W(const u##W##_loose *x, size_t n, const rk_keys *k, uint##W##_t lo, uint##W##_t hi, \
+                                      rk_between *t, u##W##_loose *out, size_t *i)                                       \
+    {                                                                                                                    \
+        enum { CHUNK = 4 * VB / (W / 8) };                                                                               \
+        size_t kept = 0;                                                                                                 \
+        for (; *i + CHUNK <= n; *i += CHUNK) {                                                                           \
+            uint##W##_t keys[CHUNK], below = 0, at_lo = 0, at_hi = 0, nans = 0, in = 0;                                  \
+            for (size_t j = 0; j < CHUNK; j++) {                                                                         \
+                const uint##W##_t key = keys[j] = order_key_##W(x[*i + j], k);                                           \
+                below = (uint##W##_t)(below + (key < lo));                                                               \
+                at_lo = (uint##W##_t)(at_lo + (key == lo));                                                              \
+                at_hi = (uint##W##_t)(at_hi + (key == hi));                                                              \
+                nans = (uint##W##_t)(nans + (key > (uint##W##_t)k->most));                                               \
+                in = (uint##W##_t)(in + (key < hi));                                                                     \
+            }                                                                                                            \
+            t->below += below;                                                                                           \
+            t->at_lo += at_lo;                                                                                           \
+            t->at_hi += at_hi;                                                                                           \
+            t->nans += nans;                                                                                             \
+            for (size_t j = 0; in > below + at_lo && j < CHUNK; j++) {                                                   \
+                out[kept] = keys[j];                                                                                     \
+                kept += (keys[j] > lo) & (keys[j] < hi);                                                                 \
+            }                                                                                                            \
+        }                                                                                                                \
+        return kept;                                                                                                     \
     }
 BETWEEN_VECTORS(16, 0)
 BETWEEN_VECTORS(32, 0)
@@ -118,16 +124,15 @@ BETWEEN_VECTORS(64, 0)
 
 #endif
 
-#define BETWEEN(W)                                                                                              \
-    static size_t between_##W(const void *data, size_t n, const rk_keys *k, uint64_t lo, uint64_t hi, rk_between *t, \
-                              void *to)                                                                         \
-    {                                                                                                           \
-        const u##W##_loose *x = data;                                                                           \
-        u##W##_loose *out = to;                                                                                 \
-        size_t i = 0, kept = between_vectors_##W(x, n, k, (uint##W##_t)lo, (uint##W##_t)hi, t, out, &i);        \
-        for (; i < n; i++)                                                                                      \
-            kept = one_between_##W(x[i], k, (uint##W##_t)lo, (uint##W##_t)hi, t, out, kept);                    \
-        return kept;                                                                                            \
+#define BETWEEN(W)                                                                                                             \
+    static size_t between_##W(const void *data, size_t n, const rk_keys *k, uint64_t lo, uint64_t hi, rk_between *t, void *to) \
+    {                                                                                                                          \
+        const u##W##_loose *x = data;                                                                                          \
+        u##W##_loose *out = to;                                                                                                \
+        size_t i = 0, kept = between_vectors_##W(x, n, k, (uint##W##_t)lo, (uint##W##_t)hi, t, out, &i);                       \
+        for (; i < n; i++)                                                                                                     \
+            kept = one_between_##W(x[i], k, (uint##W##_t)lo, (uint##W##_t)hi, t, out, kept);                                   \
+        return kept;                                                                                                           \
     }
 BETWEEN(16)
 BETWEEN(32)

@@ -4,17 +4,16 @@
 
 #include "kernels/cpu/loops/order/between.h"
 
-#define DIGITS(W)                                                                                                \
-    static void digits_##W(const void *data, size_t n, const rk_keys *k, uint64_t lo, uint64_t hi, int shift,    \
-                           uint64_t *bins)                                                                       \
-    {                                                                                                            \
-        const u##W##_loose *x = data;                                                                            \
-        const uint##W##_t first = (uint##W##_t)lo, range = (uint##W##_t)(hi - lo);                                \
-        for (size_t i = 0; i < n; i++) {                                                                         \
-            const uint##W##_t d = (uint##W##_t)(order_key_##W(x[i], k) - first);                                       \
-            if (d <= range)                                                                                       \
-                bins[(uint64_t)d >> shift]++;                                                                    \
-        }                                                                                                        \
+#define DIGITS(W)                                                                                                             \
+    static void digits_##W(const void *data, size_t n, const rk_keys *k, uint64_t lo, uint64_t hi, int shift, uint64_t *bins) \
+    {                                                                                                                         \
+        const u##W##_loose *x = data;                                                                                         \
+        const uint##W##_t first = (uint##W##_t)lo, range = (uint##W##_t)(hi - lo);                                            \
+        for (size_t i = 0; i < n; i++) {                                                                                      \
+            const uint##W##_t d = (uint##W##_t)(order_key_##W(x[i], k) - first);                                              \
+            if (d <= range)                                                                                                   \
+                bins[(uint64_t)d >> shift]++;                                                                                 \
+        }                                                                                                                     \
     }
 DIGITS(16)
 DIGITS(32)

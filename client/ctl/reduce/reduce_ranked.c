@@ -1,0 +1,219 @@
+/* Order statistics of an input. They need all its elements at once, so these are read into memory, up to a limit. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/ctl/ctl.h"
+
+enum { FIRST_BLOCK = 1 << 20 };
+
+typedef struct ranked {
+    ctl_work *w;
+    const ctl_shape *s;
+    reduce_spec spec;
+    uint8_t *elements, *mask; /* NULL: they are resident; there is none */
+    uint64_t bytes;           /* of the elements */
+} ranked;
+
+/* ---- reading ---- */
+
+static uint64_t limit_of(const ctl_options *o)
+{
+    const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return o->spool ? o->spool : memory / 2;
+}
+
+static int too_much(const ranked *x, char why[CTL_WHY])
+{
+    snprintf(why, CTL_WHY, "%s needs all elements at once, and they take more than the %" PRIu64 " bytes that --spool allows",
+             reduce_op_name(x->spec.op), limit_of(x->w->o));
+    return REDUCE_E_TOO_LARGE;
+}
+
+/* Room for more than the bytes that are there. */
+static int grow(ranked *x, uint64_t *room, char why[CTL_WHY])
+{
+    const uint64_t limit = limit_of(x->w->o);
+    if (*room >= limit)
+        return too_much(x, why);
+    *room = *room ? 2 * *room : FIRST_BLOCK;
+    *room = *room < limit ? *room : limit;
+    uint8_t *more = realloc(x->elements, (size_t)*room + 1);
+    x->elements = more ? more : x->elements;
+    if (!more)
+        snprintf(why, CTL_WHY, "no memory for %" PRIu64 " bytes of elements", *room);
+    return more ? 0 : REDUCE_E_NO_MEMORY;
+}
+
+static int read_input(ranked *x, ctl_input *in, uint64_t *room, char why[CTL_WHY])
+{
+    for (;;) {
+        uint8_t more[8]; /* a whole element */
+        const bool full = *room - x->bytes < sizeof more;
+        long n = full ? ctl_read(in, more, sizeof more, why)
+                      : ctl_read(in, x->elements + x->bytes, (size_t)(*room - x->bytes), why);
+        if (n <= 0)
+            return n ? in->err : 0;
+        if (full) {
+            const int err = grow(x, room, why);
+            if (err)
+                return err;
+            if ((uint64_t)n > *room - x->bytes)
+                return too_much(x, why);
+            memcpy(x->elements + x->bytes, more, (size_t)n);
+        }
+        x->bytes += (uint64_t)n;
+        ctl_progress_add(&x->w->progress, (uint64_t)n);
+    }
+}
+
+/* All inputs, one behind the other, and their mask. */
+static int read_all(ranked *x, char why[CTL_WHY])
+{
+    const uint64_t size = reduce_dtype_size(x->spec.dtype);
+    uint64_t room = 0;
+    size_t kept = 0;
+    int err = grow(x, &room, why);
+    for (int i = 0; i < x->w->n_in && !err; i++)
+        err = read_input(x, &x->w->in[i], &room, why);
+    if (!err && x->w->mask)
+        err = ctl_read_all(x->w->mask, &x->mask, &kept, why);
+    if (err)
+        return err;
+    if (x->bytes % size)
+        snprintf(why, CTL_WHY, "the last element is cut");
+    else if (x->w->mask && kept != x->bytes / size)
+        snprintf(why, CTL_WHY, "the mask has %zu bytes for %" PRIu64 " elements", kept, x->bytes / size);
+    else
+        return 0;
+    return REDUCE_E_SHAPE;
+}
+
+/* ---- shapes ---- */
+
+/* Lengths and strides of the array with the kept axes first, in the order of the results. */
+static int rearranged(const ctl_axes *a, uint64_t shape[CTL_MAX_DIMS], uint64_t stride[CTL_MAX_DIMS])
+{
+    uint64_t apart[CTL_MAX_DIMS], elements = 1;
+    int n = 0;
+    for (int d = a->n - 1; d >= 0; d--) {
+        apart[d] = elements;
+        elements *= a->len[d];
+    }
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < a->n; i++) {
+            const int d = a->turned && !pass ? a->n - 1 - i : i;
+            if (a->reduced[d] != pass)
+                continue;
+            shape[n] = a->len[d];
+            stride[n++] = apart[d];
+        }
+    return n;
+}
+
+static bool permute(uint8_t **data, size_t element, uint64_t bytes, const ctl_axes *a)
+{
+    uint64_t shape[CTL_MAX_DIMS], stride[CTL_MAX_DIMS];
+    uint8_t *to = malloc((size_t)bytes + 1);
+    if (!to)
+        return false;
+    ctl_permute(to, *data, element, rearranged(a, shape, stride), shape, stride);
+    free(*data);
+    *data = to;
+    return true;
+}
+
+/* Axes that the spec can say: reduced ones between kept ones, or around them. */
+static bool plain_axes(reduce_spec *spec, const ctl_axes *a)
+{
+    int kept = 0;
+    for (int i = 0; i < a->n; i++)
+        kept += !a->reduced[i];
+    if (a->n > 3 || (a->turned && kept > 1))
+        return false;
+    const bool planes = a->n == 3 || (a->n == 2 && !a->reduced[0]);
+    const int middle = planes && a->n > 1 ? 1 : 0;
+    spec->planes = planes ? a->len[0] : 0;
+    spec->rows = a->len[middle];
+    if (a->reduced[middle])
+        spec->flags |= REDUCE_COLUMNS;
+    return a->n > 1;
+}
+
+/* Puts the shape into the spec; elements in memory are put in order where the spec cannot say it. */
+static int set_shape(ranked *x, char why[CTL_WHY])
+{
+    const ctl_shape *s = x->s;
+    x->spec.rows = s->layout == CTL_WHOLE ? 1 : s->lines;
+    x->spec.offsets = s->offsets;
+    if (s->layout != CTL_COLUMNS || plain_axes(&x->spec, &s->axes))
+        return 0;
+    x->spec.rows = s->lines;
+    x->spec.planes = 0;
+    x->spec.flags &= ~(uint32_t)REDUCE_COLUMNS;
+    if (!x->elements) {
+        snprintf(why, CTL_WHY, "these axes of resident data have no %s", reduce_op_name(x->spec.op));
+        return REDUCE_E_SHAPE;
+    }
+    const size_t size = reduce_dtype_size(x->spec.dtype);
+    if (permute(&x->elements, size, x->bytes, &s->axes) && (!x->mask || permute(&x->mask, 1, x->bytes / size, &s->axes)))
+        return 0;
+    snprintf(why, CTL_WHY, "no memory for twice the array, which these axes need");
+    return REDUCE_E_NO_MEMORY;
+}
+
+/* ---- running ---- */
+
+static int run(ranked *x, void *cells, size_t room, reduce_result *r)
+{
+    const char *name = x->w->in[0].resident;
+    x->spec.mask = x->mask;
+    if (name)
+        return reduce_named(x->w->c, &x->spec, name, 0, x->w->in[0].bytes, cells, room, r);
+    return reduce_run(x->w->c, &x->spec, x->elements, (size_t)x->bytes, cells, room, r);
+}
+
+static int print(const ranked *x, int err, const char *why, const reduce_result *r, const void *cells)
+{
+    const ctl_options *o = x->w->o;
+    const ctl_where where = {x->w->name, x->s->unit, 0, x->s->offsets};
+    if (err && x->w->in[0].reader && ctl_reader_mistaken(x->w->in[0].reader)) {
+        x->w->mistaken = true;
+        return CTL_FAILED;
+    }
+    if (err)
+        return ctl_print_error(o, &where, err, why[0] ? why : NULL);
+    ctl_print_cells(o, &where, r, cells);
+    if (o->verbose)
+        ctl_print_details(&x->w->in[0], r);
+    return CTL_OK;
+}
+
+int ctl_reduce_ranked(ctl_work *w, const ctl_shape *s)
+{
+    ranked x = {.w = w, .s = s, .spec = w->spec};
+    char why[CTL_WHY] = "";
+    reduce_result r = REDUCE_RESULT_INIT;
+    const uint64_t lines = s->layout == CTL_WHOLE ? 1 : s->lines;
+    size_t cell = 0;
+    uint8_t *cells = NULL;
+    ctl_progress_start(&w->progress, w->name, w->in[0].sized ? w->in[0].bytes : 0, true, w->o->progress);
+    int err = reduce_result_size(&w->spec, 0, &cell);
+    if (!err && !w->in[0].resident)
+        err = read_all(&x, why);
+    ctl_progress_end(&w->progress);
+    if (!err)
+        err = set_shape(&x, why);
+    if (!err && !(cells = malloc((size_t)(lines * cell) + 1))) {
+        snprintf(why, sizeof why, "no memory for %" PRIu64 " results", lines);
+        err = REDUCE_E_NO_MEMORY;
+    }
+    if (!err && lines)
+        err = run(&x, cells, (size_t)(lines * cell), &r);
+    const int code = lines || err ? print(&x, err, why, &r, cells) : CTL_OK;
+    free(x.elements);
+    free(x.mask);
+    free(cells);
+    return code;
+}

@@ -1,0 +1,78 @@
+#include "client/only_here.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "client/alone.h"
+#include "client/clock.h"
+#include "client/error.h"
+#include "kernels/cpu/threads/here.h"
+
+/* Does each line fit a message? */
+static bool fits_messages(const rc_level *whole, uint64_t most)
+{
+    const rc_sizes sizes = {.most = most, .chunk = most};
+    rc_level l = *whole;
+    for (uint64_t i = 0; l.offsets && i < l.lines; i++)
+        if (rc_is_long(&l, &sizes, rc_offset(l.offsets, i + 1) - rc_offset(l.offsets, i)))
+            return false;
+    if (l.offsets || !l.len)
+        return true;
+    rc_tiling(&l, &sizes);
+    return l.blocks == 1;
+}
+
+bool rc_is_only_here(reduce_client *c, const rc_ask *a)
+{
+    if (!rp_is_ranked(a->spec.op) || a->in.device || a->in.kept)
+        return false;
+    rc_enter(c);
+    const uint64_t most = rc_ranked_most(c);
+    rc_leave(c);
+    return !fits_messages(&a->whole, most);
+}
+
+/* Requests that only a daemon could serve as they are. 0, or the error. */
+static int check(const rc_ask *a)
+{
+    const char *op = reduce_op_name(a->spec.op);
+    if (a->spec.path && a->spec.path != REDUCE_PATH_LOCAL)
+        return rc_error(REDUCE_E_TOO_LARGE, "path",
+                        "%s of lines longer than a message is computed in this process, not by path %s", op,
+                        reduce_path_name(a->spec.path));
+    if (a->spec.device)
+        return rc_error(REDUCE_E_TOO_LARGE, "device",
+                        "%s of lines longer than a message is computed in this process: "
+                        "a device takes resident data",
+                        op);
+    return 0;
+}
+
+static int read_file(rc_ask *a, uint8_t **data)
+{
+    const rc_datapath d = {.fd = a->in.fd, .offset = a->in.offset};
+    const rc_tile t = {.height = 1, .width = a->bytes, .stride = a->bytes, .bytes = a->bytes};
+    rp_fault f = {0};
+    if (!(*data = malloc(a->bytes + 1)))
+        return rc_error(REDUCE_E_NO_MEMORY, "file", "no memory for the %zu bytes of the file", a->bytes);
+    if (!rc_datapath_read(&d, &t, 1, *data, &f))
+        return rc_report(&f);
+    a->whole.elements = *data;
+    return 0;
+}
+
+int rc_run_only_here(rc_ask *a, reduce_result *result)
+{
+    const uint64_t deadline = a->spec.deadline_ms ? a->start_ns + a->spec.deadline_ms * RC_NS_PER_MS : 0;
+    uint8_t *data = NULL;
+    int err = check(a);
+    if (!err && a->in.fd >= 0)
+        err = read_file(a, &data);
+    a->threads = rk_cpu_cores();
+    if (!err)
+        err = rc_run_here(a, result);
+    free(data);
+    if (!err && deadline && rc_now_ns() >= deadline)
+        err = rc_error(REDUCE_E_DEADLINE, "deadline_ms", "not done before the deadline");
+    return err;
+}

@@ -1,0 +1,349 @@
+"""Median, quantiles and k-th elements through every door, against exact fractions."""
+import ctypes as C
+import json
+import math
+import struct
+from decimal import Decimal
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+
+import libreduce
+import oracle
+import order
+from oracle import DTYPES, FLOATS, SIZE, unsigned
+from pythonpackage import PACKAGE, package, reduced  # noqa: F401
+from rawclient import COLUMNS, MASK, OFFSETS, REDUCE, STATES_IN, STATES_OUT, Fault, parameter, parse_result, spec
+
+QUANTILES = (0.0, 1.0, 0.5, 0.25, 0.1, 0.9, 0.99, 1 / 3, 0.7, 1e-3, 1e-17, 5e-324, 1e-300, 0.999999999999999, 1 - 2**-53, 0.123456789012345)
+
+
+def decimal(q):
+    """(digits, exponent) of the shortest decimal."""
+    _, digits, exponent = Decimal(repr(q)).as_tuple()
+    return int("".join(map(str, digits))), exponent
+
+
+def share(q):
+    return F(Decimal(repr(q)))
+
+
+def random_bits(rng, dtype, n, kind):
+    """Elements by their bits."""
+    u = unsigned(dtype)
+    whole = rng.integers(0, 2**64, n, np.uint64, endpoint=False)
+    x = whole.astype(u)
+    if kind == "few":
+        x = (whole % 4).astype(u)
+    elif kind == "equal":
+        x = np.full(n, x[0] if n else 0, u)
+    elif kind == "zeros" and dtype in FLOATS:
+        x = ((whole % 2).astype(u) << u.type(8 * SIZE[dtype] - 1)) | (whole >> np.uint64(8) & np.uint64(whole[0] % 2 if n else 0)).astype(u)
+    elif kind == "near" and dtype in FLOATS:
+        x = (u.type(oracle.inf_bits(FLOATS[dtype]) // 2) + (whole % 1000).astype(u)) | (whole >> np.uint64(60) & np.uint64(1)).astype(u) << u.type(8 * SIZE[dtype] - 1)
+    elif kind == "infinite" and dtype in FLOATS:
+        x = np.where(whole % 3 == 0, u.type(oracle.inf_bits(FLOATS[dtype])) | (whole >> np.uint64(63)).astype(u) << u.type(8 * SIZE[dtype] - 1), x)
+    return x.astype(u)
+
+
+KINDS = ("bits", "few", "equal", "zeros", "near", "infinite")
+
+
+def request(rng):
+    """(op, parameters for the oracle, tagged parts)"""
+    op = str(rng.choice(list(order.OPS)))
+    if op == "median":
+        return op, {}, b""
+    if op == "kth":
+        k = int(rng.integers(-12, 12))
+        return op, {"k": k}, parameter("k", k)
+    method = str(rng.choice(order.METHODS))
+    q = [float(x) for x in rng.choice(QUANTILES, rng.integers(1, 6))] + [float(x) for x in rng.random(rng.integers(0, 3))]
+    code = order.METHODS.index(method)
+    return op, {"q": q, "method": method}, parameter("q", *map(decimal, q)) + (parameter("method", code) if code or rng.integers(2) else b"")
+
+
+def wanted(op, dtype, lines, masks, p, **kw):
+    """The cells, or (name of the fault, index)."""
+    exact, cells, out = {**p, "q": [share(q) for q in p.get("q", ())]}, [], kw["out"] or order.default_out(op, dtype, p.get("method", "linear"))
+    for i, (line, mask) in enumerate(zip(lines, masks)):
+        try:
+            cells.append(b"".join(v.to_bytes(SIZE[out], "little") for v in order.reduce(op, dtype, line, mask=mask, **exact, **kw)))
+        except oracle.Fault as e:
+            return e.name, i
+    return cells
+
+
+def random_task(rng, most=40):
+    """(lines, masks, keywords of `spec`, data)"""
+    dtype = str(rng.choice(list(DTYPES)))
+    rows, n, planes = int(rng.integers(1, 5)), int(rng.integers(0, most)), int(rng.integers(1, 4)) if rng.integers(3) == 0 else 1
+    shape = str(rng.choice(["rows", "columns", "segments"]))
+    bits = random_bits(rng, dtype, planes * rows * n if shape != "segments" else n, str(rng.choice(KINDS)))
+    mask = rng.integers(0, 3, len(bits)).astype(np.uint8) if rng.integers(3) == 0 else None
+    flags, head = MASK if mask is not None else 0, b""
+    if shape == "segments":
+        offsets = np.sort(rng.integers(0, n + 1, rows + 1)).astype("<u8")
+        flags, head, planes = flags | OFFSETS, offsets.tobytes(), 0
+        cut = [slice(int(a), int(b)) for a, b in zip(offsets, offsets[1:])]
+    else:
+        at = np.arange(len(bits)).reshape(planes, rows, n)
+        flags |= COLUMNS if shape == "columns" else 0
+        cut = list(at.transpose(0, 2, 1).reshape(-1, rows)) if shape == "columns" else list(at.transpose(1, 0, 2).reshape(rows, -1))
+        planes = 0 if planes == 1 else planes
+    masks = [None if mask is None else mask[c] for c in cut]
+    data = head + bits.tobytes() + (b"" if mask is None else mask.tobytes())
+    return dtype, [bits[c] for c in cut], masks, {"flags": flags, "rows": rows, "row_len": n, "planes": planes}, data
+
+
+@pytest.fixture(scope="module")
+def conn(shared):
+    with shared.connect() as c:
+        yield c
+
+
+def result(conn, body):
+    return parse_result(conn.call(REDUCE, body))
+
+
+def test_random_arrays(conn):
+    """Every element type, shape, policy and method: the same bits, or the same fault."""
+    for seed in range(1500):
+        rng = np.random.default_rng(seed)
+        dtype, lines, masks, shape, data = random_task(rng)
+        op, p, parts = request(rng)
+        nan = str(rng.choice(["propagate", "omit", "error"]))
+        usual = order.default_out(op, dtype, p.get("method", "linear"))
+        out = str(rng.choice(list(FLOATS) if usual == "f64" else ["i64", "u64"])) if rng.integers(2) else None
+        want = wanted(op, dtype, lines, masks, p, nan=nan, out=out)
+        body = spec(order.OPS[op], dtype, nan=nan, out=out or 0, tagged_len=len(parts), **shape) + parts + data
+        try:
+            got = result(conn, body).cells
+        except Fault as e:
+            got = e.code, e.index
+            if e.code == "OVERFLOW":
+                assert not -2**63 <= e.value < 2**63 or e.value < 0
+        assert got == want, (seed, op, dtype, p, shape)
+
+
+def test_each_bit_pattern_of_f16(conn):
+    """Twice, in any order: quantiles at each of them, and between."""
+    x = np.random.default_rng(1).permutation(np.repeat(np.arange(2**16, dtype=np.uint16), 2))
+    ordered, nans = order.sort("f16", x)
+    assert nans == 2 * 2 * 1023
+    for i in range(0, len(ordered), 4099):
+        parts = parameter("k", i)
+        got = result(conn, spec(29, "f16", nan="omit", out="f16", row_len=len(x), tagged_len=len(parts)) + parts + x.tobytes()).cells
+        assert got == [int(ordered[i]).to_bytes(2, "little")]
+    q = [i / 63 for i in range(64)]
+    parts = parameter("q", *map(decimal, q))
+    got = result(conn, spec(28, "f16", nan="omit", row_len=len(x), tagged_len=len(parts)) + parts + x.tobytes()).cells
+    assert got == wanted("quantile", "f16", [x], [None], {"q": q}, nan="omit", out=None)
+
+
+def faults(conn, code, field, body, kind=REDUCE, limit=None):
+    with pytest.raises(Fault) as e:
+        conn.call(kind, body)
+    assert (e.value.code, e.value.field) == (code, field), e.value
+    assert limit is None or e.value.limit == limit
+
+
+def test_errors(conn):
+    x = struct.pack("<3f", 1, 2, 3)
+    half, k = parameter("q", (5, -1)), parameter("k", 1)
+
+    def body(op, parts=b"", **kw):
+        return spec(op, "f32", row_len=3, tagged_len=len(parts), **kw) + parts + x
+    for op in (28, 29):
+        faults(conn, "BAD_MESSAGE", "q" if op == 28 else "k", body(op))
+    faults(conn, "BAD_MESSAGE", "q", body(27, half))
+    faults(conn, "BAD_MESSAGE", "q", body(29, half + k))
+    faults(conn, "BAD_MESSAGE", "k", body(28, half + k))
+    faults(conn, "BAD_MESSAGE", "q", body(1, half))
+    faults(conn, "BAD_MESSAGE", "method", body(27, parameter("method", 0)))
+    faults(conn, "BAD_MESSAGE", "method", body(28, half + parameter("method", 13)), limit=12)
+    for q in ((11, -1), (-1, 0), (1, 1), (2**63 - 1, -18)):
+        faults(conn, "BAD_MESSAGE", "q", body(28, parameter("q", (5, -1), q)), limit=1)
+    faults(conn, "TOO_LARGE", "q", body(28, parameter("q", *[(5, -1)] * 65)), limit=64)
+    for flag in (STATES_IN, STATES_OUT):
+        faults(conn, "BAD_MESSAGE", "flags", body(27, flags=flag))
+    faults(conn, "BAD_MESSAGE", "initial", body(27, initial=0))
+    faults(conn, "TYPE", "out", body(27, out="i64"))
+    faults(conn, "TYPE", "out", body(28, half + parameter("method", 9), out="i64"))
+    for k in (3, -4, 2**63 - 1, -2**63):
+        faults(conn, "SHAPE", "k", body(29, parameter("k", k)), limit=3)
+    faults(conn, "BAD_MESSAGE", "op", spec(27, "f32"), kind=5)  # BEGIN
+    parts = parameter("k", 0)
+    faults(conn, "EMPTY", "row_len", spec(29, "i8", rows=2, tagged_len=len(parts)) + parts)
+    faults(conn, "OVERFLOW", "out", spec(29, "i8", out="u64", row_len=1, tagged_len=len(parts)) + parts + b"\xff")
+
+
+def test_no_rounding_but_one(conn):
+    """Where NumPy's steps lose digits: values far apart, and integers beyond 2^53."""
+    for dtype, values, q in (("f64", [-1e308, 1e308], 0.5), ("f64", [1e308, 1.7e308], 0.75), ("f64", [5e-324, 1e-323], 0.5), ("f64", [0.0, 5e-324], 1e-300),
+                             ("f64", [-0.0, 0.0], 0.5), ("f64", [-5e-324, 5e-324], 0.5), ("f64", [1.0, 1e300], 5e-324)):
+        x, parts = struct.pack("<2d", *values), parameter("q", decimal(q))
+        got, = result(conn, spec(28, dtype, row_len=2, tagged_len=len(parts)) + parts + x).cells
+        a, b = map(F, values)
+        assert struct.unpack("<d", got)[0] == float(a + share(q) * (b - a)), values
+    assert result(conn, spec(27, "f64", row_len=2) + struct.pack("<2d", -0.0, 0.0)).cells == [bytes(8)]
+    assert result(conn, spec(27, "f64", row_len=2) + struct.pack("<2d", -0.0, -0.0)).cells == [struct.pack("<d", -0.0)]
+    big = struct.pack("<2Q", 2**64 - 1, 2**64 - 3)
+    assert result(conn, spec(27, "u64", row_len=2) + big).cells == [struct.pack("<d", 2.0**64)]
+    parts = parameter("q", (5, -1)) + parameter("method", 9)
+    assert result(conn, spec(28, "u64", row_len=2, tagged_len=len(parts)) + parts + big).cells == [struct.pack("<Q", 2**64 - 3)]
+
+
+# ---- libreduce ----
+@pytest.mark.parametrize("local", [1, 2], ids=["daemon", "local"])
+def test_libreduce(shared, local, tmp_path):
+    """The daemon and this process; arrays of many messages, which only this process reduces; files; resident data."""
+    rng = np.random.default_rng(local)
+    with libreduce.Client(shared.url, local=local) as c:
+        for seed in range(200):
+            dtype, lines, masks, shape, _ = random_task(np.random.default_rng(seed), 60)
+            if shape["flags"] & OFFSETS or not shape["row_len"]:
+                continue
+            op, p, _ = request(rng)
+            keep = None if masks[0] is None else np.empty(shape["row_len"] * shape["rows"] * max(shape["planes"], 1), np.uint8)
+            bits = np.empty(shape["row_len"] * shape["rows"] * max(shape["planes"], 1), unsigned(dtype))
+            at = np.arange(len(bits)).reshape(max(shape["planes"], 1), shape["rows"], shape["row_len"])
+            cut = list(at.transpose(0, 2, 1).reshape(-1, shape["rows"])) if shape["flags"] & COLUMNS else list(at.transpose(1, 0, 2).reshape(shape["rows"], -1))
+            for i, where in enumerate(cut):
+                bits[where] = lines[i]
+                if keep is not None:
+                    keep[where] = masks[i]
+            want = wanted(op, dtype, lines, masks, p, nan="omit", out=None)
+            kw = {**p, "method": order.METHODS.index(p.get("method", "linear"))}
+            try:
+                got = c.run(op, dtype, bits.tobytes(), nan="omit", rows=shape["rows"], planes=shape["planes"], flags=shape["flags"] & COLUMNS,
+                            mask=None if keep is None else keep.tobytes(), **kw)
+            except libreduce.Fault as e:
+                assert (e.code, e.index if e.index != oracle.NO_INDEX else 0) == want
+                continue
+            assert got == b"".join(want), (seed, op, dtype, p)
+        x = rng.standard_normal(3_000_000).astype("<f4")
+        ordered = np.sort(x)
+        (tmp_path / "x").write_bytes(x.tobytes())
+        with open(tmp_path / "x") as f:
+            for k in (0, 1_234_567, -1):
+                want = struct.pack("<d", ordered[k])
+                assert c.run("kth", "f32", x.tobytes(), k=k) == want
+                assert c.file("kth", "f32", f.fileno(), 0, x.nbytes, k=k)[0] == want
+        rows = x.reshape(3, -1)
+        assert c.run("median", "f32", x.tobytes(), rows=3, out="f32") == np.sort(rows, axis=1)[:, [499_999, 500_000]].astype("f8").mean(1).astype("<f4").tobytes()
+        c.put("order", "f32", x.ctypes.data, x.nbytes, replace=True)
+        assert c.named("kth", "f32", "order", k=77)[0] == struct.pack("<d", ordered[77])
+        c.drop("order")
+        with pytest.raises(libreduce.Fault) as e:
+            c.run("median", "f32", x.tobytes(), path=1)
+        assert (e.value.code, e.value.field) == ("TOO_LARGE", "path")
+        fault, = c.submit_all([("median", "f32", bytes(400), {})])
+        assert fault == bytes(8)
+        with pytest.raises(libreduce.Fault) as e:
+            list(c.submit_all([("median", "f32", x.tobytes(), {})]))
+        assert e.value.code == "TOO_LARGE"
+        for wrong, code, field in (({"q": [2.0]}, "BAD_MESSAGE", "q"), ({"q": [math.nan]}, "BAD_MESSAGE", "q"), ({}, "BAD_MESSAGE", "q"),
+                                   ({"q": [0.5], "method": 13}, "BAD_MESSAGE", "method"), ({"q": [0.5], "k": 1}, "BAD_MESSAGE", "k"),
+                                   ({"q": [0.5] * 65}, "TOO_LARGE", "quantiles")):
+            with pytest.raises(libreduce.Fault) as e:
+                c.run("quantile", "f32", bytes(8), **wrong)
+            assert (e.value.code, e.value.field) == (code, field)
+        with pytest.raises(libreduce.Fault, match="reduce_run") as e:
+            c.stream("median", "f32", [bytes(8)])
+        assert (e.value.code, e.value.field) == ("BAD_MESSAGE", "op")
+        for op in order.OPS:
+            room = C.create_string_buffer(1024)
+            assert c.lib.reduce_state_size(order.OPS[op], DTYPES["f32"]) == c.lib.reduce_state_words(order.OPS[op], DTYPES["f32"]) == 0
+            assert c.lib.reduce_state_init(room, C.c_size_t(1024), order.OPS[op], DTYPES["f32"]) == -1
+            kw = {"q": [0.5]} if op == "quantile" else {}
+            assert c.lib.reduce_states_finish(room, C.c_size_t(64), C.byref(c.spec(op, "f32", **kw)), room, C.c_size_t(1024)) == -1
+
+
+# ---- reducectl ----
+@pytest.fixture
+def run(ctl, shared):
+    def command(*args, code=0, **kw):
+        done = ctl(*map(str, args), url=shared.url, **kw)
+        assert done.returncode == code, done.stderr.decode()
+        return (done.stderr if code else done.stdout).decode()
+    return command
+
+
+def test_reducectl(run, tmp_path):
+    numbers = "\n".join(map(str, range(1, 101))).encode()
+    assert run("median", "--text", stdin=numbers) == "50.5\n"
+    assert run("quantile", "--text", "--q", "0.25,0.5,0.75", stdin=numbers) == "25.75 50.5 75.25\n"
+    assert run("p99", "--text", stdin=numbers) == "99.01\n"
+    assert run("kth", "--k", "-1", "--text", stdin=numbers) == "100\n"
+    found = json.loads(run("quantile", "--text", "--q", "0,0.5", "--method", "lower", "--json", stdin=numbers))
+    assert (found["value"], found["out"], found["op"]) == ([1, 50], "i64", "quantile")
+    assert run("quantile", "--text", "--q", "0.5,1", "--raw", "--dtype", "f64", stdin=numbers).encode() == struct.pack("<2d", 50.5, 100)
+    x = np.random.default_rng(3).standard_normal((20, 30, 7))
+    np.save(tmp_path / "c.npy", x)
+    np.save(tmp_path / "f.npy", np.asfortranarray(x))
+    for name in ("c", "f"):
+        for axis in ((0,), (1,), (2,), (0, 2), (0, 1), (1, 2)):
+            want = np.sort(np.moveaxis(x, axis, range(-len(axis), 0)).reshape(*(n for i, n in enumerate(x.shape) if i not in axis), -1))[..., 5].ravel()
+            assert [float(v) for v in run("kth", "--k", 5, "--axis", ",".join(map(str, axis)), tmp_path / f"{name}.npy").split()] == list(want), (name, axis)
+    assert run("mean,median,p50,kth", "--k", 0, "--json", tmp_path / "c.npy").count(repr(float(np.median(x)))) == 2
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,\n5,7\n")
+    assert run("median", f"{tmp_path}/t.csv:b") == "nan\n" and run("median", "--nan", "omit", f"{tmp_path}/t.csv:b") == "4.5\n"
+    np.save(tmp_path / "m.npy", x > 0)
+    assert float(run("median", "--mask", tmp_path / "m.npy", tmp_path / "c.npy")) == pytest.approx(np.median(x[x > 0]), rel=1e-15)
+    run("put", "order", tmp_path / "c.npy")
+    assert float(run("kth", "--k", 9, "@order")) == np.sort(x.ravel())[9]
+    assert len(run("kth", "--k", 0, "--axis", 1, "@order").split()) == 140
+    run("drop", "order")
+    assert "--spool" in run("median", "--spool", 1000, tmp_path / "c.npy", code=1)
+    assert "--spool" in run("median", "--spool", 100, "--text", stdin=numbers, code=1)
+    for wrong in (["quantile"], ["kth"], ["mean", "--q", "0.5"], ["median", "--k", "1"], ["quantile", "--q", "1.5"], ["quantile", "--q", "0.5,"],
+                  ["quantile", "--q", "0.5", "--method", "best"], ["kth", "--k", "x"], ["p99", "--q", "0.5"], ["mean,p99", "--q", "0.5"],
+                  ["median", "--method", "lower"], ["p101"], ["mean,quantile", "--q", "0.5"]):
+        run(*wrong, tmp_path / "c.npy", code=2)
+
+
+# ---- Python ----
+def test_package(package):  # noqa: F811
+    rng = np.random.default_rng(9)
+    for dtype in ("f2", "f4", "f8", "i1", "u2", "i8", "?"):
+        x = (rng.standard_normal((4, 5, 6)) * 50).astype(dtype)
+        for axis in (None, 0, -1, (0, 2)):
+            for keepdims in (False, True):
+                want = np.median(x.astype("f8"), axis=axis, keepdims=keepdims)
+                got = package.median(x, axis=axis, keepdims=keepdims)
+                assert np.shape(got) == np.shape(want) and np.array_equal(np.asarray(got, want.dtype), want.astype(np.asarray(got).dtype).astype("f8"))
+                for q in (0.3, [0.1, 0.9], [[0.1, 0.2], [0.5, 1]]):
+                    for method in order.METHODS:
+                        want = np.quantile(x.astype("f8"), q, axis=axis, keepdims=keepdims, method=method)
+                        got = package.quantile(x, q, axis=axis, keepdims=keepdims, method=method)
+                        assert np.shape(got) == np.shape(want)
+                        if method != "closest_observation" and dtype != "f2":
+                            assert np.allclose(np.asarray(got, "f8"), want, rtol=1e-6, atol=1e-6), (dtype, axis, q, method)
+    x = rng.standard_normal(1000)
+    assert np.array_equal(package.quantile(x, [i / 100 for i in range(101)]), package.percentile(x, np.arange(101)))
+    assert package.percentile(x, 99.9) == package.quantile(x, 0.999)
+    x[::3] = np.nan
+    kept = x[~np.isnan(x)]
+    assert math.isnan(package.median(x)) and package.nanmedian(x) == package.median(kept)
+    assert package.nanquantile(x, 0.2) == package.quantile(kept, 0.2) == package.nanpercentile(x, 20)
+    assert package.kth(kept, 0) == kept.min() and package.kth(kept.astype("f4"), -1) == kept.astype("f4").max()
+    assert np.array_equal(package.median(np.arange(10), offsets=[0, 3, 3, 10]), [1, math.nan, 6], equal_nan=True)
+    assert package.median(kept, where=kept > 0) == package.median(kept[kept > 0])
+    out = np.empty(2)
+    assert package.quantile(kept, [0.1, 0.2], out=out) is out and out[0] == package.quantile(kept, 0.1)
+    assert package.submit("median", kept).result() == package.median(kept)
+    assert isinstance(package.kth(np.arange(5), 2), int) and package.quantile(np.arange(5), 0.5, method="lower") == 2
+    big = rng.standard_normal(1_000_001)
+    assert package.median(big) == package.median(big[::-1]) == package.median(np.repeat(big, 2)[::2]) == np.median(big)
+    for wrong, kind in (((x, 2), ValueError), ((x, -0.1), ValueError), ((x, math.nan), ValueError), ((np.array([1j]), 0.5), TypeError),
+                        ((np.array(["x"]), 0.5), TypeError)):
+        with pytest.raises(kind):
+            package.quantile(*wrong)
+    with pytest.raises(ValueError, match="method"):
+        package.quantile(kept, 0.5, method="best")
+    with pytest.raises(TypeError, match="weights"):
+        package.quantile(kept, 0.5, weights=kept)
+    with pytest.raises(package.ShapeError):
+        package.kth([1, 2], 5)
