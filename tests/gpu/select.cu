@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/launch/select.h"
+#include "kernels/cuda/launch/select_lines.h"
 
 using namespace rk;
 

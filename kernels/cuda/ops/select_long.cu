@@ -1,4 +1,4 @@
-// Selection in long lines, of elements of each size: the launches that select.h describes. blockIdx.y is the line.
+// Selection in long lines, of elements of each size: the launches that select_args.h describes. blockIdx.y is the line.
 #include "kernels/cuda/pass/select_digits.cuh"
 #include "kernels/cuda/pass/select_keys.cuh"
 

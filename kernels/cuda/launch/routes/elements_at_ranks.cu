@@ -1,10 +1,10 @@
-// Order statistics: the elements at some ranks of each line are found (launch/select.h), and finished on the device. Lines that
+// Order statistics: the elements at some ranks of each line are found (launch/select_lines.h), and finished on the device. Lines that
 // are not in one piece are gathered before, as many at once as there is scratch for.
 #include "kernels/exact/order.h"
 #include "kernels/exact/runs.h"
 
 #include "kernels/cuda/launch/routes.h"
-#include "kernels/cuda/launch/select.h"
+#include "kernels/cuda/launch/select_lines.h"
 
 namespace rk {
 namespace {

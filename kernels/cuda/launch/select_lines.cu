@@ -1,5 +1,5 @@
 // How many launches a selection takes, and how large they are.
-#include "kernels/cuda/launch/select.h"
+#include "kernels/cuda/launch/select_lines.h"
 
 namespace rk {
 namespace {

@@ -1,8 +1,8 @@
-// Selection of elements at ranks: pass/select.h says how.
+// Selection of elements at ranks: pass/select_args.h says how.
 #pragma once
 
 #include "kernels/cuda/device/cuda_device.h"
-#include "kernels/cuda/pass/select.h"
+#include "kernels/cuda/pass/select_args.h"
 
 namespace rk {
 
