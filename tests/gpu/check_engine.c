@@ -786,9 +786,9 @@ static void check_order(rk_engine *e, waker *w, int op, int dtype, amount quick)
         uint64_t size[3];
     } shapes[] = {{0, {1, 1, 0}},
                   {0, {1, 1000, 0}},
-                  {0, {300, 7, 0}},
-                  {0, {33, 1025, 0}},
-                  {RP_COLUMNS, {99, 70, 0}},
+                  {0, {90, 7, 0}},
+                  {0, {5, 1025, 0}},
+                  {RP_COLUMNS, {99, 30, 0}},
                   {0, {1, 40001, 0}},
                   {RP_MASK, {50, 130, 0}},
                   {RP_COLUMNS, {40, 33, 3}},
