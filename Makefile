@@ -365,7 +365,7 @@ $(SIMT_B)/check_engine: $(SIMT_O) $(B)/tests/gpu/check_engine.c.o $(call obj,$(K
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
 
-$(SIMT_B)/select: $(patsubst %,$(SIMT_B)/%.o,$(filter %/select.cu %/select_long.cu %/select_rows.cu %/cuda_device.cu,$(KERNEL_CU)) tests/gpu/select.cu tests/simt/simt.cu tests/faults/cudart.c) $(PROTO_O)
+$(SIMT_B)/select: $(patsubst %,$(SIMT_B)/%.o,$(filter %/select_lines.cu %/select_long.cu %/select_rows.cu %/cuda_device.cu,$(KERNEL_CU)) tests/gpu/select.cu tests/simt/simt.cu tests/faults/cudart.c) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) -pthread $(SIMT_SAN) $^ -lm -ldl -o $@

@@ -49,8 +49,7 @@ typedef struct rk_mix_element {
 
 RK_FN rk_mix_element rk_mix_element_of(int dtype, uint64_t bits)
 {
-    rk_mix_element e = {rk_magnitude(dtype, bits), 0,
-                        rk_is_signed(dtype) && rk_sign_extend(bits, rk_bytes(dtype)) >> 63};
+    rk_mix_element e = {rk_magnitude(dtype, bits), 0, rk_is_signed(dtype) && rk_sign_extend(bits, rk_bytes(dtype)) >> 63};
     if (rk_is_float(dtype)) {
         const rk_number x = rk_number_of(rk_format_of(dtype), bits);
         e.mantissa = x.mantissa;

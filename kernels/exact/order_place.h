@@ -122,8 +122,8 @@ RK_FN rk_place rk_order_place(rk_order_rule r, uint64_t n)
         return rk_place_at(p.at, p.part != 0);
     case RK_STEP:
         return !rk_index_inside(r, n) || p.at + 1 >= n ? rk_place_at(p.at, 0)
-               : p.part                                 ? rk_place_at(p.at + 1, 0)
-                                                        : rk_place_at(p.at, 1);
+               : p.part                                ? rk_place_at(p.at + 1, 0)
+                                                       : rk_place_at(p.at, 1);
     case RK_BETWEEN:
     case RK_RANK:
         break;

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/launch/select.h"
+#include "kernels/cuda/launch/select_lines.h"
 
 using namespace rk;
 
@@ -183,8 +183,14 @@ struct Case {
 
 SelectTask task_of(const Case &c, const Array &a, const Rules &rules)
 {
-    return {c.dtype, a.on_device + c.shift * (u64)rk_bytes(c.dtype), a.mask_on_device, c.lines, c.n, rules.data(),
-            (u32)rules.size(), NULL};
+    return {c.dtype,
+            a.on_device + c.shift * (u64)rk_bytes(c.dtype),
+            a.mask_on_device,
+            c.lines,
+            c.n,
+            rules.data(),
+            (u32)rules.size(),
+            NULL};
 }
 
 // Select with `bytes` of scratch, and compare. The scratch is left in `scratch`.
@@ -250,8 +256,9 @@ constexpr rk_order_rule quantile(i64 digits, int tens) { return {digits, tens, 1
 constexpr rk_order_rule kth(i64 k) { return {k, 0, 1, 0, 0, RK_RANK}; }
 const Rules kMedian = {quantile(5, 1)}, kFirst = {kth(0)}, kLast = {kth(-1)};
 const Rules kFive = {quantile(1, 2), quantile(25, 2), quantile(5, 1), quantile(75, 2), quantile(99, 2)};
-const Rules kSeven = {quantile(999, 3), quantile(1, 3), quantile(49, 2), quantile(5, 1), quantile(51, 2), kth(0), quantile(1, 0)};
-const Rules kNine = {kth(0),          kth(1),          kth(-2),         quantile(1, 1), quantile(2, 1),
+const Rules kSeven = {quantile(999, 3), quantile(1, 3), quantile(49, 2), quantile(5, 1),
+                      quantile(51, 2),  kth(0),         quantile(1, 0)};
+const Rules kNine = {kth(0),         kth(1),         kth(-2),        quantile(1, 1), quantile(2, 1),
                      quantile(3, 1), quantile(4, 1), quantile(5, 1), quantile(6, 1)};
 
 void check_all(Device *d, u64 largest, u32 every)
@@ -277,6 +284,8 @@ void check_all(Device *d, u64 largest, u32 every)
 }
 
 #ifndef SIMT_ARCH
+const int kRoomTypes[] = {RP_F32, RP_I64, RP_BF16};
+
 // ---- times ----
 
 struct Timer {
@@ -333,8 +342,7 @@ double sum_us(Device *d, Timer &timer, int dtype, const void *data, u64 lines, u
     return us;
 }
 
-void bench_one(Device *d, Timer &timer, int dtype, Kind kind, u64 lines, u64 n, const Rules &rules,
-               const char *what)
+void bench_one(Device *d, Timer &timer, int dtype, Kind kind, u64 lines, u64 n, const Rules &rules, const char *what)
 {
     // A part is made and repeated in another order: random data of a GiB take the host too long.
     const u64 size = (u64)rk_bytes(dtype), bytes = lines * n * size, part = std::min<u64>(bytes, 64 << 20);
@@ -379,6 +387,7 @@ void bench(Device *d, u64 mib)
 }
 
 #else
+const int kRoomTypes[] = {RP_F32};
 void bench(Device *, u64) {}
 #endif
 
@@ -410,7 +419,7 @@ int main(int argc, char **argv)
         return 0;
     }
     check_all(&d, largest, every);
-    for (int dtype : {(int)RP_F32, (int)RP_I64, (int)RP_BF16})
+    for (int dtype : kRoomTypes)
         if (largest >= 70001)
             check_room(&d, {dtype, kBits, 1, 70001, 0, false, false}, kFive);
     printf("select: %llu passed, %llu failed\n", passed, failed);

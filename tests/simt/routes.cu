@@ -233,11 +233,17 @@ Device device_of(const Card &c)
 // ---- printing ----
 
 std::map<const void *, std::string> names;
-unsigned char *const kOffsets = (unsigned char *)0x200000000000; // here are the offsets; data are nowhere
+unsigned char *const kOffsets = (unsigned char *)0x200000000000; // here are the offsets, and scratch; data are nowhere
 unsigned char *const kData = (unsigned char *)0x300000000000, *const kScratch = (unsigned char *)0x400000000000,
                      *const kCells = (unsigned char *)0x500000000000;
 constexpr size_t kMostOffsets = 1 << 20;
 bool whole_names;
+
+// Memory that the launch code touches: it clears scratch.
+bool map(void *at, size_t bytes)
+{
+    return mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) != MAP_FAILED;
+}
 
 void fill_offsets(const rp_spec &s, uint64_t long_one)
 {
@@ -283,7 +289,7 @@ bool spec_of(const Shape &shape, const Ask &ask, rp_spec *s)
 void show(const Card &c, Device *d, const Shape &shape, const Ask &ask)
 {
     rp_spec s;
-    if (!spec_of(shape, ask, &s))
+    if (!spec_of(shape, ask, &s) || (rp_is_ranked(s.op) && !selects_on_device(s)))
         return;
     if (s.flags & RP_OFFSETS)
         fill_offsets(s, shape.long_one);
@@ -338,7 +344,7 @@ void all_of(const Card &c, rp_op op, rp_dtype dtype)
 void print_all()
 {
     for (const Card &c : kCards)
-        for (int op = RP_OP_SUM; op <= RP_OP_SEM; op++)
+        for (int op = RP_OP_SUM; op <= RP_OP_MEDIAN; op++)
             for (int dtype = RP_I8; dtype <= RP_BOOL; dtype++)
                 all_of(c, (rp_op)op, (rp_dtype)dtype);
 }
@@ -350,7 +356,7 @@ void print_short()
         {RP_OP_SUM, RP_I32, RP_I64, RP_NAN_PROPAGATE, 0}, {RP_OP_VAR, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
         {RP_OP_MAX, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0}, {RP_OP_PROD, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
         {RP_OP_ARGMIN, RP_F64, RP_U64, RP_NAN_OMIT, 0},   {RP_OP_STATS, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
-        {RP_OP_SUM, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0},
+        {RP_OP_SUM, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0}, {RP_OP_MEDIAN, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
     };
     Device d = device_of(kCards[0]);
     for (const Ask &a : asks)
@@ -388,8 +394,7 @@ int main(int argc, char **argv)
 {
     whole_names = argc > 1 && strcmp(argv[1], "--all") == 0;
     names = read_names(whole_names);
-    if (mmap(kOffsets, kMostOffsets, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) ==
-        MAP_FAILED) {
+    if (!map(kOffsets, kMostOffsets) || !map(kScratch, chain_scratch_bytes())) {
         perror("routes: mmap");
         return 1;
     }

@@ -38,4 +38,15 @@ cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream);
 cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t scratch_bytes, cudaStream_t stream,
                          const char **route);
 
+// ---- order statistics ----
+
+// Can chain_launch compute this order statistic? Not of segments, nor of columns and rows in runs whose lines are longer than
+// fits into scratch.
+bool selects_on_device(const rp_spec &spec);
+
+// To say why a line has no result: what is found of it (select_args.h: found_words of a cell's values), in memory that the
+// device can access.
+cudaError_t select_one_line(Device *d, const ChainTask &task, u64 line, void *scratch, size_t bytes, cudaStream_t stream,
+                            u64 *found);
+
 } // namespace rk

@@ -31,7 +31,7 @@ struct Asked {
     cudaStream_t stream;
     const char **route; // where the name of the route taken goes
     TakeRoute *take;    // for a task that this one is made of
-    FinishArgs a = {};    // this and what follows `rows`: not of order statistics
+    FinishArgs a = {};  // this and what follows `rows`: not of order statistics
     Scratch scratch = {};
     RowKernel whole = {};
     int layout = 0;

@@ -2,7 +2,7 @@
 #include "kernels/exact/order_mix.h"
 
 #include "kernels/cuda/pass/finish.cuh"
-#include "kernels/cuda/pass/select.h"
+#include "kernels/cuda/pass/select_args.h"
 
 namespace rk {
 namespace {

@@ -2,7 +2,7 @@
 #include "kernels/exact/runs.h"
 
 #include "kernels/cuda/pass/elements.cuh"
-#include "kernels/cuda/pass/select.h"
+#include "kernels/cuda/pass/select_args.h"
 
 namespace rk {
 namespace {

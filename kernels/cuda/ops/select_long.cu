@@ -1,4 +1,4 @@
-// Selection in long lines, of elements of each size: the launches that select.h describes. blockIdx.y is the line.
+// Selection in long lines, of elements of each size: the launches that select_args.h describes. blockIdx.y is the line.
 #include "kernels/cuda/pass/select_digits.cuh"
 #include "kernels/cuda/pass/select_keys.cuh"
 
@@ -22,7 +22,8 @@ __device__ __forceinline__ u64 sample_place(u64 n, u32 size, u32 i, u32 sample)
 __device__ __forceinline__ double doubt(double place, double size, u32 samples)
 {
     const double spread = place * (1 - place / size);
-    return 4.5 * __dsqrt_rn(spread > 0 ? spread : 0) * (samples > 1 ? 1.2533 * __drcp_rn(__dsqrt_rn(samples)) : 1) + 8;
+    const double of_one = 4.5 * __dsqrt_rn(spread > 0 ? spread : 0) + 8;
+    return 1 + (samples > 1 ? of_one * 1.2533 / __dsqrt_rn(samples) : of_one);
 }
 
 // The line's blocks meet: true in the last one to come, which sees what all have written. Whole block.
@@ -35,35 +36,42 @@ __device__ __forceinline__ bool last_of_line(SelectState *s)
     return __syncthreads_or(last);
 }
 
-// A warp has the estimates of an end: the middle one.
+// The middle one of n estimates. Whole warp, of which each lane has two at most.
 template <class Key> __device__ __forceinline__ Key middle_of(const Key *estimates, u32 n)
 {
     const u32 lane = threadIdx.x % kWarp;
-    const Key own = lane < n ? __ldcg(&estimates[lane]) : (Key)0;
-    u32 before = 0;
+    Key own[2], middle = 0;
+    u32 before[2] = {0, 0};
+#pragma unroll
+    for (u32 j = 0; j < 2; j++)
+        own[j] = lane + j * kWarp < n ? __ldcg(&estimates[lane + j * kWarp]) : (Key)0;
     for (u32 i = 0; i < n; i++) {
-        const Key o = __shfl_sync(kFullMask, own, i);
-        before += o < own || (o == own && i < lane);
+        const Key o = __shfl_sync(kFullMask, i < kWarp ? own[0] : own[1], i % kWarp);
+#pragma unroll
+        for (u32 j = 0; j < 2; j++)
+            before[j] += o < own[j] || (o == own[j] && i < lane + j * kWarp);
     }
-    return __shfl_sync(kFullMask, own, __ffs(__ballot_sync(kFullMask, lane < n && before == n / 2)) - 1);
+#pragma unroll
+    for (u32 j = 0; j < 2; j++)
+        middle = lane + j * kWarp < n && before[j] == n / 2 ? own[j] : middle;
+    return most_of_warp(middle); // the others' are 0
 }
 
-// Each end of a bracket has a.samples blocks: end 2 p is below pair p with near certainty, end 2 p + 1 above it.
+// Each pair has a.samples blocks: end 2 p of its bracket is below pair p with near certainty, end 2 p + 1 above it.
 template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_brackets(const __grid_constant__ SelectArgs a)
 {
     using K = Keys<kBytes>;
     using Key = typename K::Key;
-    constexpr int kKeys = kKeysOfThread<kBytes>;
-    constexpr u32 kSample = kKeys * kSampleThreads, kHeavy = kSample / 512;
+    constexpr u32 kSample = kSampleKeys * kSampleThreads, kHeavy = kSample / 256;
     __shared__ typename BlockTeam<Key>::Room room;
     const K rule(a.key);
     const LineView<kBytes> line(a, blockIdx.y);
     BlockTeam<Key> team = {room};
-    Key keys[kKeys];
+    Key keys[kSampleKeys];
     u32 counted = 0;
-    const u32 end = blockIdx.x / a.samples, sample = blockIdx.x % a.samples;
+    const u32 p = blockIdx.x / a.samples, sample = blockIdx.x % a.samples;
 #pragma unroll
-    for (int k = 0; k < kKeys; k++) {
+    for (int k = 0; k < kSampleKeys; k++) {
         const u64 at = sample_place(a.n, kSample, k * kSampleThreads + threadIdx.x, sample);
         const Key key = rule.of(line.at(at));
         const bool in = !rule.nan(key) && line.counts(at);
@@ -71,13 +79,13 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_bra
         counted += in;
     }
     counted = team.sum(counted);
-    const u32 p = end / 2, side = end % 2;
     const SelectRooms<Key> rooms(a, blockIdx.y);
-    Key bound = side ? rule.range : (Key)0;
-    if (counted) {
-        const double scale = (double)kSample / (double)a.n;
-        const RankPair ranks =
-            counted == kSample ? a.rules[p].all : ranks_of(a.rules[p].rule, (u64)((double)counted / scale));
+    const double scale = (double)kSample / (double)a.n;
+    RankPair ranks = a.rules[p].all;
+    if (counted && counted != kSample)
+        ranks = ranks_of(a.rules[p].rule, (u64)((double)counted / scale));
+    for (u32 side = 0; side < 2; side++) {
+        Key bound = side ? rule.range : (Key)0;
         const double place = (double)(side ? ranks.second : ranks.first) * scale, off = doubt(place, kSample, a.samples);
         const double at = side ? place + off : place - off;
         if (at >= 0 && at < counted) {
@@ -85,15 +93,15 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_bra
             select_pair(team, keys, K::kTop, (u32)at, (u32)at, &bound, &same);
             u32 equal = 0;
 #pragma unroll
-            for (int k = 0; k < kKeys; k++)
+            for (int k = 0; k < kSampleKeys; k++)
                 equal += keys[k] == bound;
             equal = team.sum(equal);
             if (threadIdx.x == 0 && equal > kHeavy)
                 atomicOr(&rooms.state->heavy, 1u);
         }
+        if (threadIdx.x == 0)
+            rooms.collected[(2 * p + side) * a.most + sample] = bound;
     }
-    if (threadIdx.x == 0)
-        rooms.collected[end * a.most + sample] = bound;
     if (!last_of_line(rooms.state))
         return;
     const u32 warp = threadIdx.x / kWarp;
@@ -109,44 +117,50 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_bra
 // Keys that threads of a warp keep, each in a column of its own, until one of them has little room left
 template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
     Key (*rows)[kWarp];
-    u32 n;
+    Key *next; // where the next one goes
 
+    __device__ __forceinline__ Queue(Key (*all)[kWarp]) : rows(all), next(&all[0][threadIdx.x % kWarp]) {}
+    __device__ __forceinline__ u32 n() const { return (u32)(next - &rows[0][threadIdx.x % kWarp]) / kWarp; }
     __device__ __forceinline__ void push(Key key)
     {
-        rows[n][threadIdx.x % kWarp] = key;
-        n++;
+        *next = key;
+        next += kWarp;
     }
-    // Whole warp
-    __device__ __forceinline__ void make_room(u64 *kept, Key *to, u64 room)
+    // Whole warp. count.keep() of each key.
+    template <class Count> __device__ __forceinline__ void make_room(u64 *kept, Key *to, u64 room, Count &count)
     {
-        if (__any_sync(kFullMask, n > kMost - kBatchOf))
-            flush(kept, to, room);
+        if (__any_sync(kFullMask, next > &rows[kMost - kBatchOf][kWarp - 1]))
+            flush(kept, to, room, count);
     }
-    __device__ __forceinline__ void flush(u64 *kept, Key *to, u64 room)
+    template <class Count> __device__ __forceinline__ void flush(u64 *kept, Key *to, u64 room, Count &count)
     {
-        const u32 lane = threadIdx.x % kWarp, all = warp_add(n), longest = warp_max(n);
+        const u32 lane = threadIdx.x % kWarp, own = n(), all = warp_add(own), longest = warp_max(own);
         u64 at = 0;
         if (lane == 0 && all)
             at = atomicAdd(kept, (u64)all);
         at = __shfl_sync(kFullMask, at, 0);
-        const u32 rows_kept = at + all <= room ? longest : 0;
-        for (u32 i = 0; i < rows_kept; i++) {
-            const u32 who = __ballot_sync(kFullMask, i < n);
-            if (i < n)
-                to[at + __popc(who & ((1u << lane) - 1))] = rows[i][lane];
+        const bool fits = at + all <= room;
+        for (u32 i = 0; i < longest; i++) {
+            const u32 who = __ballot_sync(kFullMask, i < own);
+            if (i < own) {
+                const Key key = rows[i][lane];
+                count.keep(key);
+                if (fits)
+                    to[at + __popc(who & ((1u << lane) - 1))] = key;
+            }
             at += __popc(who);
         }
-        n = 0;
+        next = &rows[0][lane];
         __syncwarp();
     }
 };
 
 template <int kBytes> constexpr u32 kQueued = kBytes == 8 ? 16 : 24;
 
-// The ends of brackets in their order, with what is above all behind them; which places between neighbours are inside a bracket.
+// The ends of brackets in their order, with what is above all behind them; which places between neighbours are inside one.
 template <class Key> struct Bounds {
     Key at[kBounds + 1]; // the last one is never reached
-    u32 kept; // bit i: inside one are keys between at[i - 1] and at[i]
+    u32 kept;            // bit i: inside one are keys between at[i - 1] and at[i]
 };
 
 // Whole block
@@ -240,8 +254,7 @@ __device__ inline Place place_beside(const SelectArgs &a, const SelectState *s, 
 }
 
 // After `count`: which ranks are found, and where others lie. `b`: of a heavy line. One thread.
-template <class Key>
-__device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 *found)
+template <class Key> __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 *found)
 {
     s->n = a.n - s->nans - s->left_out;
     found[0] = s->n;
@@ -270,7 +283,8 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
     }
 }
 
-// What lies below brackets and in them, of a line that is not heavy: in registers. Further brackets repeat the first one.
+// What lies below brackets, of a line that is not heavy: in registers. What lies inside is counted when it is kept. Further
+// brackets repeat the first one.
 template <class K, u32 kBrackets> struct CountLight {
     using Key = typename K::Key;
     Key low[kBrackets], width[kBrackets];
@@ -292,12 +306,16 @@ template <class K, u32 kBrackets> struct CountLight {
         bool any = false;
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++) {
-            const bool in = (Key)(key - low[p]) <= width[p];
             below[p] += key < low[p];
-            inside[p] += in;
-            any |= in;
+            any |= (Key)(key - low[p]) <= width[p];
         }
         return any;
+    }
+    __device__ __forceinline__ void keep(Key key)
+    {
+#pragma unroll
+        for (u32 p = 0; p < kBrackets; p++)
+            inside[p] += (Key)(key - low[p]) <= width[p];
     }
     __device__ __forceinline__ void leave(const SelectArgs &a, SelectState *s)
     {
@@ -333,6 +351,7 @@ template <class K> struct CountOne {
         kept += in;
         return in;
     }
+    __device__ __forceinline__ void keep(Key) {}
     // Whole block
     __device__ __forceinline__ void leave(SelectState *s, u32 *)
     {
@@ -366,6 +385,7 @@ template <class K> struct CountAll {
         atomicAdd(&columns[(2 * i - equal) * kWarp], 1u);
         return !equal && (inside >> i & 1);
     }
+    __device__ __forceinline__ void keep(Key) {}
     __device__ __forceinline__ void leave(SelectState *s, u32 *counts)
     {
         __syncthreads();
@@ -377,10 +397,9 @@ template <class K> struct CountAll {
     }
 };
 
-// The block's part of the line: add(key) of each element that counts says whether it is kept.
-template <int kBytes, class Queued, class Add>
-__device__ __forceinline__ void count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys<kBytes>::Key *kept,
-                                               Add add)
+// The block's part of the line
+template <int kBytes, class Queued, class Count> __device__ __forceinline__ void
+count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys<kBytes>::Key *kept, Count &count)
 {
     const Keys<kBytes> rule(a.key);
     u32 nans = 0, out = 0;
@@ -393,12 +412,12 @@ __device__ __forceinline__ void count_and_keep(const SelectArgs &a, SelectState 
             }
             const auto key = rule.of(bits);
             nans += rule.nan(key);
-            if (add(key))
+            if (count.add(key))
                 queue.push(key);
         },
-        [&] { queue.make_room(&s->kept, kept, a.room); });
+        [&] { queue.make_room(&s->kept, kept, a.room, count); });
     __syncwarp();
-    queue.flush(&s->kept, kept, a.room);
+    queue.flush(&s->kept, kept, a.room, count);
     const u64 all_nans = warp_sum((u64)nans), all_out = warp_sum((u64)out);
     if (threadIdx.x % kWarp == 0) {
         if (all_nans)
@@ -419,18 +438,18 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
     wait_for_previous_pass();
     const SelectRooms<Key> rooms(a, blockIdx.y);
     SelectState *s = rooms.state;
-    Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue = {queues[threadIdx.x / kWarp], 0};
+    Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue(queues[threadIdx.x / kWarp]);
     if (s->heavy) {
         sort_bounds<Key>(a, s, K::kTop, &bounds);
         for (u32 i = threadIdx.x; i < Count<K>::kColumns * kWarp; i += blockDim.x)
             counts[i] = 0;
         __syncthreads();
         Count<K> count(bounds, counts);
-        count_and_keep<kBytes>(a, s, queue, rooms.kept, [&](Key key) { return count.add(key); });
+        count_and_keep<kBytes>(a, s, queue, rooms.kept, count);
         count.leave(s, counts);
     } else {
         CountLight<K, Count<K>::kBrackets> count(a, s);
-        count_and_keep<kBytes>(a, s, queue, rooms.kept, [&](Key key) { return count.add(key); });
+        count_and_keep<kBytes>(a, s, queue, rooms.kept, count);
         count.leave(a, s);
     }
     if (last_of_line(s) && threadIdx.x == 0)
@@ -439,29 +458,42 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
 
 // ---- digits ----
 
-// A rank's next interval: its bin. Whole warp.
+// The sum of this lane's and those before
+__device__ __forceinline__ u64 upto_lane(u64 v)
+{
+    const u32 lane = threadIdx.x % kWarp;
+#pragma unroll
+    for (u32 d = 1; d < kWarp; d *= 2) {
+        const u64 o = __shfl_sync(kFullMask, v, lane - d);
+        v += lane >= d ? o : 0;
+    }
+    return v;
+}
+
+// A rank's next interval: its bin. First the stretch of bins that it lies in, a lane's, then which of them. Whole warp.
 __device__ inline SelectInterval bin_of(const SelectArgs &a, const SelectInterval &x, const u64 *bins, u64 rank)
 {
-    constexpr u32 kEach = kBins / kWarp;
+    constexpr u32 kEach = kBins / kWarp, kOfLane = kEach / kWarp;
+    static_assert(kOfLane == 2, "two bins a lane of a stretch");
     const u32 lane = threadIdx.x % kWarp;
     u64 own = 0;
+#pragma unroll 16
     for (u32 i = 0; i < kEach; i++)
         own += __ldcg(&bins[lane * kEach + i]);
-    u64 upto = own; // of this lane's bins and those before
-    for (u32 d = 1; d < kWarp; d *= 2) {
-        const u64 o = __shfl_sync(kFullMask, upto, lane - d);
-        upto += lane >= d ? o : 0;
-    }
-    const u32 who = (u32)__ffs(__ballot_sync(kFullMask, x.before + upto > rank)) - 1;
-    u64 before = x.before + upto - own;
-    u32 bin = lane * kEach;
-    if (lane == who)
-        for (; before + __ldcg(&bins[bin]) <= rank; bin++)
-            before += __ldcg(&bins[bin]);
-    before = __shfl_sync(kFullMask, before, who);
-    bin = __shfl_sync(kFullMask, bin, who);
+    u64 upto = upto_lane(own);
+    const u32 stretch = (u32)__ffs(__ballot_sync(kFullMask, x.before + upto > rank)) - 1;
+    const u64 start = x.before + __shfl_sync(kFullMask, upto - own, stretch);
+    const u64 *in = bins + stretch * kEach + lane * kOfLane;
+    const u64 first = __ldcg(&in[0]), second = __ldcg(&in[1]);
+    upto = upto_lane(first + second);
+    const u32 who = (u32)__ffs(__ballot_sync(kFullMask, start + upto > rank)) - 1;
+    u64 before = start + upto - first - second;
+    const bool next = before + first <= rank;
+    const u64 n = __shfl_sync(kFullMask, next ? second : first, who);
+    const u32 bin = stretch * kEach + who * kOfLane + __shfl_sync(kFullMask, (u32)next, who);
+    before = __shfl_sync(kFullMask, next ? before + first : before, who);
     const u64 from = (u64)bin << x.shift, width = (1ull << x.shift) - 1;
-    SelectInterval y = {x.low + from, width < x.width - from ? width : x.width - from, before, __ldcg(&bins[bin])};
+    SelectInterval y = {x.low + from, width < x.width - from ? width : x.width - from, before, n};
     set_state(a, &y);
     return y;
 }
@@ -497,6 +529,26 @@ __device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s,
             put_rank(s, found, a.key.least, t, next[t]);
 }
 
+// Kept keys of a block at once: many, since each block adds its bins to those of the line
+constexpr u32 kKeptOfThread = 16, kKeptOfBlock = kKeptOfThread * kSelectThreads;
+
+template <class Key, class Take> __device__ __forceinline__ void each_kept(const Key *kept, u64 n, Take take)
+{
+    constexpr u32 kAtOnce = 8;
+    for (u32 first = threadIdx.x; first < kKeptOfBlock && first < n; first += kAtOnce * kSelectThreads) {
+        Key keys[kAtOnce];
+#pragma unroll
+        for (u32 i = 0; i < kAtOnce; i++) {
+            const u64 at = first + i * kSelectThreads;
+            keys[i] = __ldcg(&kept[at < n ? at : n - 1]);
+        }
+#pragma unroll
+        for (u32 i = 0; i < kAtOnce; i++)
+            if (first + i * kSelectThreads < n)
+                take(keys[i]);
+    }
+}
+
 template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_digits(const __grid_constant__ SelectArgs a)
 {
     using K = Keys<kBytes>;
@@ -512,6 +564,11 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
     SelectState *s = rooms.state;
     if (s->open == 0)
         return;
+    if (!s->whole && (u64)blockIdx.x * kKeptOfBlock >= s->kept) { // nothing is left to this block
+        if (last_of_line(s))
+            next_intervals(a, s, rooms.counts, keys_found(a));
+        return;
+    }
     const u32 n = s->intervals, shared = n < kSharedIntervals ? n : kSharedIntervals;
     for (u32 i = threadIdx.x; i < shared * kBins; i += blockDim.x)
         bins[i] = 0;
@@ -551,9 +608,8 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
             },
             [] {});
     } else {
-        const Key *kept = rooms.kept;
-        for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < s->kept; i += (u64)gridDim.x * blockDim.x)
-            take(kept[i]);
+        for (u64 first = (u64)blockIdx.x * kKeptOfBlock; first < s->kept; first += (u64)gridDim.x * kKeptOfBlock)
+            each_kept(rooms.kept + first, s->kept - first, take);
     }
     __syncthreads();
     for (u32 i = threadIdx.x; i < shared * kBins; i += blockDim.x)
@@ -583,16 +639,16 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
 #pragma unroll
     for (int k = 0; k < kKeys; k++) {
         const u32 at = k * kSampleThreads + threadIdx.x;
-        keys[k] = at < x.n ? rooms.collected[x.room * a.most + at] : (Key) ~(Key)0;
+        keys[k] = at < x.n ? (Key)(rooms.collected[x.room * a.most + at] - (Key)x.low) : (Key) ~(Key)0;
     }
     for (u32 t = 0; t < 2 * a.pairs; t++) {
         if (s->of[t] != blockIdx.x)
             continue;
         const u32 rank = (u32)(s->rank[t] - x.before);
         Key key, same;
-        select_pair(team, keys, K::kTop, rank, rank, &key, &same);
+        select_pair(team, keys, (Key)x.width, rank, rank, &key, &same);
         if (threadIdx.x == 0)
-            keys_found(a)[t] = key + rule.least;
+            keys_found(a)[t] = (Key)(key + (Key)x.low) + (u64)rule.least;
     }
 }
 

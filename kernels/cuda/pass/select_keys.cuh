@@ -1,8 +1,8 @@
-// Elements of a line as keys for selection (select.h).
+// Elements of a line as keys for selection (select_args.h).
 #pragma once
 
 #include "kernels/cuda/pass/elements.cuh"
-#include "kernels/cuda/pass/select.h"
+#include "kernels/cuda/pass/select_args.h"
 
 namespace rk {
 

@@ -3,8 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "kernels/cuda/launch/selection.h"
-#include "kernels/cuda/pass/select.h"
+#include "kernels/cuda/pass/select_args.h"
 #include "kernels/exact/line.h"
 #include "kernels/exact/order.h"
 #include "kernels/exact/runs.h"

@@ -1,4 +1,3 @@
-#include "kernels/cuda/launch/selection.h"
 #include "kernels/cuda/runtime/backend.cuh"
 
 namespace rk {

@@ -1,12 +1,10 @@
-// Order statistics: the elements at some ranks of each line are found (launch/select.h), and finished on the device. Lines that
+// Order statistics: the elements at some ranks of each line are found (launch/select_lines.h), and finished on the device. Lines that
 // are not in one piece are gathered before, as many at once as there is scratch for.
-#include "kernels/cuda/launch/selection.h"
-
 #include "kernels/exact/order.h"
 #include "kernels/exact/runs.h"
 
 #include "kernels/cuda/launch/routes.h"
-#include "kernels/cuda/launch/select.h"
+#include "kernels/cuda/launch/select_lines.h"
 
 namespace rk {
 namespace {
@@ -141,7 +139,7 @@ u64 lines_at_once(const Selection &x, u64 bytes)
 bool selects_on_device(const rp_spec &spec)
 {
     const rp_spec s = simplest(spec);
-    return !(s.flags & RP_OFFSETS) && gathered_bytes(s) <= chain_scratch_bytes() / 8;
+    return !(s.flags & RP_OFFSETS) && gathered_bytes(s) <= chain_scratch_bytes() / 4;
 }
 
 bool fits_selection(const Asked &q, WalkFn *) { return rp_is_ranked(q.s.op); }

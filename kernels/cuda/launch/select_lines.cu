@@ -1,5 +1,5 @@
 // How many launches a selection takes, and how large they are.
-#include "kernels/cuda/launch/select.h"
+#include "kernels/cuda/launch/select_lines.h"
 
 namespace rk {
 namespace {
@@ -38,11 +38,13 @@ u32 most_collected(const SelectTask &t) { return (u32)least(kCollected, most(102
 
 u64 line_scratch(const SelectTask &t, u64 room)
 {
-    return sizeof(SelectState) + 2 * pairs_at_once(t) * (kBins * sizeof(u64) + most_collected(t) * key_bytes(t)) + room * key_bytes(t);
+    return sizeof(SelectState) + 2 * pairs_at_once(t) * (kBins * sizeof(u64) + most_collected(t) * key_bytes(t)) +
+           room * key_bytes(t);
 }
 
-// Brackets of the middle have 4.5 standard deviations of the sample on either side: 2.5 % of the elements, of 8 bytes 3.5 %.
-u64 good_room(const SelectTask &t) { return most(kSelectLeastRoom, least(t.n, t.n / 20 * pairs_at_once(t))); }
+// Brackets of the middle have 4.5 standard deviations of a sample on either side, 5.2 % of the elements; those of many samples'
+// middle one 0.8 %. Others are narrower.
+u64 good_room(const SelectTask &t) { return most(kSelectLeastRoom, least(t.n, t.n / 16 * pairs_at_once(t))); }
 
 SelectArgs args_of(const SelectTask &t, u32 first_pair)
 {
@@ -80,11 +82,10 @@ cudaError_t launch_rows(Device *d, const SelectTask &t, const SelectArgs &a, con
 // Blocks of a line so that `lines` of them fill the device a whole number of times
 u32 blocks_of_line(u64 items, u64 at_once, u64 lines) { return (u32)most(1, least(items, at_once / lines)); }
 
-// Samples of each end of a bracket: as many as there are multiprocessors for, and as they can be different
-u32 samples_of(const Device *d, const SelectArgs &a, u32 bytes)
+// Samples of each pair: as many as there are multiprocessors for, and as can be different
+u32 samples_of(const Device *d, const SelectArgs &a)
 {
-    const u64 size = (u64)kSampleThreads * (bytes == 8 ? kKeysOfThread<8> : kKeysOfThread<4>);
-    const u64 n = least(least(kMostSamples, a.n / size), (u64)d->sms / (2 * a.pairs * a.lines));
+    const u64 n = least(least(kMostSamples, a.n / (kSampleThreads * kSampleKeys)), (u64)d->sms / (a.pairs * a.lines));
     return n < 3 ? 1 : (u32)(n - 1) | 1;
 }
 
@@ -94,14 +95,14 @@ cudaError_t launch_long(Device *d, SelectArgs a, u32 bytes, const SelectKernels 
     const bool overlap = d->overlapped_launch;
     const SelectFn count = a.pairs == 1 ? k.count_one : k.count_all;
     const size_t shared = (size_t)kBins * sizeof(u32) * least(2 * a.pairs, kSharedIntervals);
-    a.samples = samples_of(d, a, bytes);
+    a.samples = samples_of(d, a);
     int counting, digits;
     TRY_CUDA(device_blocks_per_sm(d, (const void *)count, kSelectThreads, 0, &counting));
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.digits, kSelectThreads, kBins * sizeof(u32) * kSharedIntervals, &digits));
     digits = (int)least(6, (200u << 10) / shared); // as many fit
     const u64 tiles = (a.n * bytes + 16383) / 16384;
     TRY_CUDA(gpu_clear(a.states, lines * (sizeof(SelectState) + 2 * a.pairs * kBins * sizeof(u64)), stream));
-    TRY_CUDA(gpu_launch(false, k.brackets, dim3(2 * a.pairs * a.samples, lines), kSampleThreads, 0, stream, a));
+    TRY_CUDA(gpu_launch(false, k.brackets, dim3(a.pairs * a.samples, lines), kSampleThreads, 0, stream, a));
     TRY_CUDA(gpu_launch(overlap, count, dim3(blocks_of_line(tiles, (u64)counting * d->sms, lines), lines), kSelectThreads, 0,
                         stream, a));
     const dim3 grid(blocks_of_line(tiles, (u64)digits * d->sms, lines), lines);

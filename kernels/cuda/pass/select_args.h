@@ -2,9 +2,9 @@
 //
 // A long line takes these launches, none of which the host waits for (ops/select_long.cu):
 //
-//   brackets   blocks take samples and find the keys that enclose a rank with near certainty
-//   count      reads the line: counts what lies below brackets and inside, and keeps the keys inside. If many elements are equal
-//              to an end of a bracket, these are not kept, but counted apart
+//   brackets   blocks take a sample each and find the keys that enclose a rank with near certainty
+//   count      reads the line: counts what lies below brackets and inside, and keeps the keys inside. If many elements are
+//              equal to an end of a bracket, these are not kept, but counted apart
 //   digits     again and again: the interval of keys that holds a rank is cut into kBins, whose elements are counted, and the
 //              rank's bin is its next interval, until it has few elements, which are collected, or one key. It reads what was
 //              kept. It reads the line only if a bracket has missed its rank, or too much was kept
@@ -25,11 +25,12 @@ constexpr u32 kRanks = 2 * kMostPairs;   // ... and their ranks
 constexpr u32 kBounds = 15;              // ends of brackets, then keys that are above all: binary search in four steps
 constexpr u32 kPlaces = 2 * kBounds + 1; // below, at and between them
 constexpr u32 kBinsLog2 = 11, kBins = 1 << kBinsLog2;
-constexpr u32 kSharedIntervals = 5; // whose bins are in shared memory; others are rare
-constexpr u32 kCollected = 1 << 14; // elements of an interval that one block selects among
-constexpr int kSelectThreads = 256; // of a block that reads the line
-constexpr int kSampleThreads = 1024;
-constexpr u32 kMostSamples = 31; // of a bracket's end: an odd number, at most a warp
+constexpr u32 kSharedIntervals = 5;  // whose bins are in shared memory; others are rare
+constexpr u32 kCollected = 1 << 14;  // elements of an interval that one block selects among
+constexpr int kSelectThreads = 256;  // of a block that reads the line
+constexpr int kSampleThreads = 1024; // of a block that takes a sample, or has a short line
+constexpr int kSampleKeys = 8;       // of a thread. More samples take less time than larger ones
+constexpr u32 kMostSamples = 63;     // of a pair: an odd number, at most two a lane
 
 constexpr u32 digit_rounds(u32 key_bits) { return (key_bits + kBinsLog2 - 1) / kBinsLog2; }
 
@@ -85,7 +86,7 @@ struct SelectArgs {
     KeyRule key;
     PairRule rules[kMostPairs];
     u32 pairs, first_pair; // ... of all pairs of the lines
-    u32 samples;           // of each end of a bracket
+    u32 samples;           // of each pair
     u32 most;              // elements of an interval that are collected: at most kCollected
     u32 found_words;       // ... of a line
     u64 room;              // kept keys of a line

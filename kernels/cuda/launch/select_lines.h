@@ -1,8 +1,8 @@
-// Selection of elements at ranks: pass/select.h says how.
+// Selection of elements at ranks: pass/select_args.h says how.
 #pragma once
 
 #include "kernels/cuda/device/cuda_device.h"
-#include "kernels/cuda/pass/select.h"
+#include "kernels/cuda/pass/select_args.h"
 
 namespace rk {
 
@@ -19,7 +19,8 @@ struct SelectTask {
     u64 *found;                 // found_words(pairs) of each line
 };
 
-// Bytes of scratch that suffice, with room for kSelectLeastRoom keys, and those with which no element needs to be read twice as a rule.
+// Bytes of scratch that suffice, with room for kSelectLeastRoom keys, and those with which no element needs to be read twice
+// as a rule.
 u64 select_least_scratch(const SelectTask &t);
 u64 select_good_scratch(const SelectTask &t);
 
