@@ -1,5 +1,5 @@
-// Order statistics: the elements at some ranks of each line are found (launch/select_lines.h), and finished on the device. Lines that
-// are not in one piece are gathered before, as many at once as there is scratch for.
+// Order statistics: the elements at some ranks of each line are found (launch/select_lines.h), and finished on the device.
+// Lines that are not in one piece are gathered before, as many at once as there is scratch for.
 #include "kernels/exact/order.h"
 #include "kernels/exact/runs.h"
 
