@@ -181,12 +181,14 @@ def settled(daemon, before=None):
         assert time.monotonic() < end, f"left over: {dict(held.items() - (before or {}).items())}, before {dict((before or held).items() - held.items())}"
 
 
-def account(daemon):
+def account(daemon, driver):
     """(KiB of its own without the messages that it holds, KiB shared with clients). The latter are in arenas and resident data that it
-    knows of. Both change while this asks."""
+    knows of, beside what the GPU's driver shares: `driver` KiB before there were clients, and pinned memory. Both change while this
+    asks."""
     def known():
         status = daemon.status()
-        return (status["side.arena_bytes"] + status["resident.bytes"]) >> 10, status["all.message_bytes"] >> 10
+        arrays = status["side.arena_bytes"] + status["resident.bytes"] + (status["pool.pinned.bytes"] if driver else 0)
+        return driver + (arrays >> 10), status["all.message_bytes"] >> 10
     before = known()
     rss, shared = daemon.memory()
     arrays, messages = map(max, zip(before, known()))
@@ -197,11 +199,11 @@ def account(daemon):
 
 
 # ---- the two soaks ----
-def disturb(daemon, workers, pick, clock, curve):
+def disturb(daemon, workers, pick, clock, curve, driver):
     counts = dict.fromkeys(("killed clients", *(f.__name__ for f in NUISANCES)), 0)
     while not clock.over():
         workers.check()
-        curve.sample(clock.seconds(), lambda: account(daemon))
+        curve.sample(clock.seconds(), lambda: account(daemon, driver))
         clock.pace(workers)
         nuisance = pick.choice(NUISANCES)
         nuisance(daemon, pick)
@@ -244,16 +246,17 @@ def soak(folder, seconds, seed, share, found):
     try:
         if os.environ.get("REDUCED_BACKEND") == "cuda":
             every_kernel(daemon)
+        driver = daemon.memory()[1] or 0
         kinds = ["raw", "lib", "paths", "raw", "lib", "paths"]
         warm = Workers(daemon.url, kinds, seed)
         warm.wait_ready()
-        disturb(daemon, warm, pick, Clock(WARM_UP, 1), Curve())
+        disturb(daemon, warm, pick, Clock(WARM_UP, 1), Curve(), driver)
         warm.end()
         before = settled(daemon)
         memory = daemon.rss()
         workers = Workers(daemon.url, kinds, seed + 1000)
         clock, curve = Clock(seconds, share), Curve()
-        counts = disturb(daemon, workers, pick, clock, curve)
+        counts = disturb(daemon, workers, pick, clock, curve, driver)
         workers.end()
         found.update(seconds=round(clock.seconds()), answers=workers.answers, clients_killed=counts["killed clients"], memory=curve)
         settled(daemon, before)
