@@ -89,7 +89,7 @@ static int run_shape(ctl_work *w)
         code = fail(w, w->name, err, why);
     else if (w->o->explain)
         code = ctl_explain(w);
-    else if (w->spec.op >= REDUCE_MEDIAN && w->spec.op <= REDUCE_KTH)
+    else if (ctl_is_ranked(w->spec.op))
         code = ctl_reduce_ranked(w, &s);
     else
         code = s.layout == CTL_LINES     ? ctl_reduce_rows(w, &s)
