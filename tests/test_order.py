@@ -347,3 +347,16 @@ def test_package(package):  # noqa: F811
         package.quantile(kept, 0.5, weights=kept)
     with pytest.raises(package.ShapeError):
         package.kth([1, 2], 5)
+
+
+def test_plans_that_are_used_again_keep_their_quantiles(package):  # noqa: F811
+    """Of each list of quantiles a plan is kept, whatever memory is freed and used meanwhile; with a mask, too."""
+    rng = np.random.default_rng(4)
+    lists = [rng.random(n) for n in range(1, 40)]
+    for _ in range(3):
+        x, keep = rng.standard_normal(50), rng.random(50) < 0.7
+        for q in lists:
+            filler = [np.full(n, 7.0) for n in range(1, 40)]
+            assert np.array_equal(package.quantile(x, q), [package.quantile(x.tolist(), float(v)) for v in q])
+            assert np.array_equal(package.quantile(x, q, where=keep), [package.quantile(x[keep].tolist(), float(v)) for v in q])
+            del filler

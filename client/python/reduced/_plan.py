@@ -219,11 +219,11 @@ def is_wide(op: str, el: Element, wanted: np.dtype[Any]) -> bool:
 class Recipe:
     """All of a plan except the elements and the room for its cells."""
 
-    __slots__ = ("op", "element", "spec", "finish", "keep", "shape", "cell", "pairs", "number", "layout")
+    __slots__ = ("op", "element", "spec", "finish", "keep", "quantiles", "shape", "cell", "pairs", "number", "layout")
 
     def __init__(self, p: Prepared, layout: Layout, spec: Any, finish: Callable[[Array], Any], keep: Any, n: int, state: bool,
-                 order: Any = None):
-        self.layout = layout
+                 order: Any = None, quantiles: Any = None):
+        self.layout, self.quantiles = layout, quantiles  # the spec points to these
         self.op, self.element, self.spec, self.finish, self.keep = p.op, p.element, spec, finish, keep
         self.shape, self.cell = cells_of(p.op, p.element, spec.out, n, state, order)
         self.pairs = p.element.view if p.element.parts == 2 else ""
@@ -246,7 +246,7 @@ class Recipe:
         if initial is not None:
             initial = first_element(initial, self.element)
             spec.initial = address(initial)
-        found = Plan(self.op, self.element, spec, source, np.empty(self.shape, self.cell), self.finish, (marks, initial))
+        found = Plan(self.op, self.element, spec, source, np.empty(self.shape, self.cell), self.finish, (marks, initial, self.quantiles))
         found.recipe = self
         return found
 
@@ -422,8 +422,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
     if layout.planes > 1 and source.nbytes:
         spec.planes = layout.planes
-    if order is not None:
-        keep.append(order.fill(spec))
+    quantiles = None if order is None else order.fill(spec)
+    keep.append(quantiles)
     if not finish.scalar or finish.given:
         spec.out = reply_code(p)
     one = None if initial is None else first_element(initial, el)
@@ -451,7 +451,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     elif wide:
         from ._wide import Wide
         finish = Wide(finish, p.op, p.wanted, 0 if one is None else int(one))
-    recipe = Recipe(p, layout, spec, finish.states if state else finish, keep, n, states, order)
+    recipe = Recipe(p, layout, spec, finish.states if state else finish, keep, n, states, order, quantiles)
     found = recipe.plan(source)
     if key is not None:
         _remember(key, recipe, p)
