@@ -73,7 +73,8 @@ static void put_nans(const rp_spec *s, uint8_t *cell)
         memcpy(cell + i * rp_dtype_size(s->out), &nan, rp_dtype_size(s->out));
 }
 
-bool rk_order_needs(const rp_spec *s, uint64_t n, uint64_t nans) { return n && (!nans || s->nan == RP_NAN_OMIT); }
+/* Are the elements of the line needed? Not if NaNs decide its result. */
+static bool needs(const rp_spec *s, uint64_t n, uint64_t nans) { return n && (!nans || s->nan == RP_NAN_OMIT); }
 
 static unsigned find(const uint64_t *rank, unsigned ranks, uint64_t r)
 {
@@ -104,7 +105,7 @@ rp_err rk_order_cell(const rp_spec *s, uint64_t n, uint64_t nans, const uint64_t
     memset(cell, 0, rp_cell_size(s));
     if (nans && s->nan == RP_NAN_ERROR)
         return RP_NAN;
-    if (!rk_order_needs(s, n, nans)) {
+    if (!needs(s, n, nans)) {
         if (!rk_is_float(s->out))
             return RP_EMPTY;
         put_nans(s, cell);

@@ -1,6 +1,5 @@
-/* Order statistics, median, quantile and kth, from elements of given ranks. Engines find these elements
- * (kernels/engine/selection.h); which ranks a line needs, and what follows from the elements, is here: exact, rounded once, on
- * the host. Pure, thread-safe.
+/* Order statistics, median, quantile and kth, from elements of given ranks. Engines find these elements. Which ranks a line
+ * needs, and what follows from the elements, is here: exact, rounded once. Pure, thread-safe.
  *
  * The order is that of total_order.h: -0 < +0. A NaN has no rank: it is counted apart. */
 #ifndef RK_ORDER_H
@@ -27,9 +26,6 @@ unsigned rk_order_ranks(const rp_spec *s, uint64_t n, uint64_t rank[RK_MAX_RANKS
  * extended to 64 bits, of the i-th of its ranks; not read if the line has none, or if NaNs decide. RP_OK, or why there is
  * no result: NAN, EMPTY (integers of a line without elements), SHAPE (k is not a rank), OVERFLOW. */
 rp_err rk_order_cell(const rp_spec *s, uint64_t n, uint64_t nans, const uint64_t *bits, uint8_t *cell);
-
-/* Are the elements of the line needed? Not if NaNs decide its result. */
-bool rk_order_needs(const rp_spec *s, uint64_t n, uint64_t nans);
 
 /* The fault of line `line`, whose cell gave `code`. */
 void rk_order_fault(rp_fault *f, const rp_spec *s, uint64_t line, rp_err code, uint64_t n, const uint64_t *bits);

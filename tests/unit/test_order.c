@@ -13,7 +13,6 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/order/ranked.h"
 #include "kernels/cpu/threads/pieces.h"
-#include "kernels/engine/selection.h"
 #include "kernels/exact/total_order.h"
 #include "proto/tagged.h"
 
@@ -317,55 +316,10 @@ static void threads_share_a_line(void **state)
     }
 }
 
-/* ---- the interface of backends, with one that sorts ---- */
-
-typedef struct sorter {
-    unsigned calls;
-} sorter;
-
-static rp_err order_select(void *impl, rk_selection *q, rp_fault *f)
-{
-    const rp_spec *s = &q->task->spec;
-    (void)f;
-    ((sorter *)impl)->calls++;
-    for (uint64_t i = 0; i < q->lines; i++) {
-        uint64_t n = line_of(s, q->first + i, line_bits);
-        q->count[i].n = n = sorted_line(s->dtype, line_bits, n, ranks, &q->count[i].nans);
-        for (unsigned k = 0; k < q->ranks; k++) {
-            const uint64_t r = q->rank[q->own ? i * q->ranks + k : k];
-            q->bits[i * q->ranks + k] = r < n ? rk_unrank(s->dtype, 0, ranks[r]) : UINT64_MAX;
-        }
-    }
-    return RP_OK;
-}
-
-static void a_backend_that_selects(void **state)
-{
-    (void)state;
-    static uint64_t cells[MOST];
-    for (int round = 0; round < 400; round++) {
-        const int dtype = 1 + (int)any(RP_DTYPE_COUNT);
-        const uint64_t most = 1 + any(200);
-        fill((data_kind)any(KINDS), dtype, most);
-        for (uint64_t k = 0; k < most; k++)
-            mask[k] = any(3) != 0;
-        rp_spec s = random_spec(dtype, most);
-        const rp_parts beside = {.mask = mask};
-        assert_int_equal(rp_spec_check(&s, NULL), RP_OK);
-        rk_task t = {
-            .spec = s, .data = data, .beside = &beside, .bytes = rp_elements(&s) * rp_dtype_size(dtype), .cells = cells};
-        sorter impl = {0};
-        rk_select_task(&t, order_select, &impl);
-        check_cells(&s, t.fault.code, &t.fault, cells);
-        assert_true(impl.calls <= 2);
-    }
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(whatever_data),         cmocka_unit_test(long_lines),
-                                       cmocka_unit_test(passes_in_pieces),      cmocka_unit_test(a_sample_that_misleads),
-                                       cmocka_unit_test(threads_share_a_line),  cmocka_unit_test(data_that_change_meanwhile),
-                                       cmocka_unit_test(a_backend_that_selects)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(whatever_data),        cmocka_unit_test(long_lines),
+                                       cmocka_unit_test(passes_in_pieces),     cmocka_unit_test(a_sample_that_misleads),
+                                       cmocka_unit_test(threads_share_a_line), cmocka_unit_test(data_that_change_meanwhile)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
