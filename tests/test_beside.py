@@ -246,7 +246,7 @@ def test_parts_that_do_not_suit(shared, scratch):
 
 
 def test_parameters_are_for_operations_that_take_them(conn):
-    values = {"q": (5, -1), "k": -1, "edges": 0.5, "bins": 3, "lo": 0.0, "hi": 1.0, "zero_weights_drop": 1}
+    values = {"q": (5, -1), "k": -1, "edges": 0.5, "bins": 3, "lo": 0.0, "hi": 1.0, "zero_weights_drop": 1, "method": 3}
     for name in PARAMETERS:
         for op in ("sum", "var"):
             refused("BAD_MESSAGE", name, conn.reduce, op, "f32", bytes(8), parts=[parameter(name, values[name])])
@@ -283,7 +283,7 @@ def test_parts_of_the_wrong_form(conn):
     for role, where, extent, field, limit in ((0, 1, 1, "role", 4), (5, 1, 1, "role", 4), (1, 0, 1, "where", 2), (1, 3, 1, "where", 2), (1, 1, 0, "extent", 4),
                                               (1, 1, 5, "extent", 4)):
         assert refused("BAD_MESSAGE", field, ask, part(COMPANION, struct.pack("<B7x", 2), role, where, extent)).limit == limit
-    assert refused("BAD_MESSAGE", "parameter", ask, part(PARAMETER, bytes(8), 8, 1)).limit == 7
+    assert refused("BAD_MESSAGE", "parameter", ask, part(PARAMETER, bytes(8), 9, 1)).limit == 8
     for body, where, limit in ((b"", MESSAGE, 8), (bytes(16), MESSAGE, 8), (bytes(8), HANDLE, 24), (bytes(32), HANDLE, 24)):
         assert refused("BAD_MESSAGE", "mask", ask, part(COMPANION, body, ROLES["mask"], where, 1)).limit == limit
     refused("BAD_MESSAGE", "mask", ask, part(COMPANION, b"\2\1" + bytes(6) + place, ROLES["mask"], HANDLE, 1))

@@ -55,7 +55,9 @@ const help_row ctl_help_rows[] = {
     {"csv", "--comment C", "lines that begin with it are left out", false},
     {"csv", "--skip-lines N", "the first lines that do not belong to the table", false},
     {"csv", "--missing LIST", "words for missing values, besides empty fields (default: NA, null, nan ...)", false},
-    {"csv", "--by LIST", "a result for each text of this column, or for each combination of several (city,day), sorted", true},
+    {"csv", "--by LIST", "of a table: a result for each text of this column", true},
+    {"csv", NULL, "--by city,day has a result for each combination of texts in these columns. Lines are sorted by the texts.",
+     false},
     {"csv", "--top N", "with --by: the N groups with the largest values alone", false},
     {"csv", NULL,
      "What is missing is a NaN, or left out with --nan omit. Columns of integers stay integers. --dtype names another type. "
