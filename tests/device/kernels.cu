@@ -61,6 +61,13 @@ cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream)
     return gpu_clear(scratch, chain_scratch_bytes(), stream);
 }
 
+// Order statistics are for the CPU here, so no line of them is to be explained.
+bool selects_on_device(const rp_spec &) { return false; }
+cudaError_t select_one_line(Device *, const ChainTask &, u64, void *, size_t, cudaStream_t, u64 *)
+{
+    return cudaErrorNotSupported;
+}
+
 cudaError_t chain_launch(Device *d, const ChainTask &t, void *, size_t, cudaStream_t stream, const char **route)
 {
     *route = "of the test";
