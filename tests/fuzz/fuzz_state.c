@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (rp_op_name(op)[0] == '?' || rp_dtype_size(dtype) == 0)
         return 0;
     rk_state_check(op, dtype, data + 2, size - 2, NULL); /* of any length */
-    if (bytes == 0) /* order statistics have no states */
+    if (bytes == 0)                                      /* order statistics have no states */
         return 0;
     for (size_t at = 2; size - at >= bytes; at += bytes) {
         rp_fault f = {0};
