@@ -46,7 +46,7 @@ int reduce_accumulators_new(int op, int dtype, int nan, size_t groups, reduce_ac
     if (err)
         return err;
     if (!out)
-        return rc_error(REDUCE_E_ARGUMENT, "accumulators", "the pointer for them is NULL");
+        return rc_error(REDUCE_E_ARGUMENT, "accumulators", "the pointer to the result is NULL");
     if (rp_nan_name(nan)[0] == '?')
         return rc_error(REDUCE_E_BAD_MESSAGE, "nan", "unknown NaN policy code %d", nan);
     reduce_accumulators *a = calloc(1, sizeof *a);
@@ -76,9 +76,14 @@ void reduce_accumulators_free(reduce_accumulators *a)
 
 /* ---- add --------------------------------------------------------------------------------------------------------- */
 
-/* The keys of elements [from, from + n), as integers of 64 bits: below 0 they are large ones. */
+/* The keys of elements [from, from + n), as integers of 64 bits: below 0 they are large ones. Without keys all are of
+ * group 0. */
 static void load_keys(const reduce_batch *b, uint64_t from, size_t n, uint64_t *key)
 {
+    if (!b->keys) {
+        memset(key, 0, n * sizeof *key);
+        return;
+    }
     const int size = rk_bytes(b->key_dtype);
     const uint8_t *p = (const uint8_t *)b->keys + from * (uint64_t)size;
     for (size_t i = 0; i < n; i++) {
@@ -92,7 +97,6 @@ static void load_keys(const reduce_batch *b, uint64_t from, size_t n, uint64_t *
 typedef struct chosen {
     void *slot[BLOCK];
     size_t n;
-    bool all; /* none is left out */
     uint16_t element[BLOCK];
 } chosen;
 
@@ -117,20 +121,21 @@ static void choose(const reduce_accumulators *a, const reduce_batch *b, uint64_t
         c->slot[c->n] = slot_at(a, key[i]);
         c->element[c->n++] = (uint16_t)i;
     }
-    c->all = c->n == n;
 }
 
-/* Add chosen elements of the block that begins at element `from`. Returns the first one for which there was no memory, or n. */
+/* Add chosen elements of the block that begins at element `from`, those that are neighbours together. Returns the first one for
+ * which there was no memory, or n. */
 static size_t add_chosen(const reduce_accumulators *a, const reduce_batch *b, uint64_t from, size_t n, const chosen *c)
 {
     const size_t size = (size_t)rk_bytes(a->kind.dtype);
     const uint8_t *values = (const uint8_t *)b->values + from * size;
-    if (c->all)
-        return rk_slots_add(&a->kind, c->slot, values, b->index + from, n);
-    for (size_t i = 0; i < c->n; i++) {
+    for (size_t i = 0, end; i < c->n; i = end) {
         const size_t at = c->element[i];
-        if (rk_slots_add(&a->kind, c->slot + i, values + at * size, b->index + from + at, 1) < 1)
-            return at;
+        for (end = i + 1; end < c->n && c->element[end] == at + (end - i);)
+            end++;
+        const size_t added = rk_slots_add(&a->kind, c->slot + i, values + at * size, b->index + from + at, end - i);
+        if (added < end - i)
+            return at + added;
     }
     return n;
 }
@@ -184,31 +189,9 @@ static int check_batch(const reduce_accumulators *a, const reduce_batch *given, 
         return rc_error(REDUCE_E_TOO_LARGE, "index", "index above 2^60");
     if (b->count > RP_MAX_COUNT - a->added)
         return rc_error(REDUCE_E_TOO_LARGE, "count", "more than 2^60 elements");
+    if (b->count && a->groups == 0 && !(b->flags & REDUCE_DROP_OUTSIDE))
+        return rc_error(REDUCE_E_SHAPE, "keys", "elements need a group, and the accumulators have 0 groups");
     return b->keys ? check_keys(a, b) : 0;
-}
-
-/* Elements without keys: those of one group. */
-static int add_to_first(const reduce_accumulators *a, const reduce_batch *b)
-{
-    chosen c;
-    if (b->count && a->groups == 0)
-        return rc_error(REDUCE_E_SHAPE, "keys", "elements without keys are of group 0, and there is no group");
-    if (!b->mask)
-        return rk_slot_add_all(&a->kind, a->slots, b->values, b->index, b->count) ? 0 : no_memory(0);
-    for (uint64_t from = 0; from < b->count; from += BLOCK) {
-        const size_t n = b->count - from < BLOCK ? (size_t)(b->count - from) : BLOCK;
-        c.n = 0;
-        for (size_t i = 0; i < n; i++)
-            if (b->mask[from + i]) {
-                c.slot[c.n] = a->slots;
-                c.element[c.n++] = (uint16_t)i;
-            }
-        c.all = c.n == n;
-        const size_t added = add_chosen(a, b, from, n, &c);
-        if (added < n)
-            return no_memory(from + added);
-    }
-    return 0;
 }
 
 /* The windows of all groups have room for n more elements, or are settled. */
@@ -233,8 +216,8 @@ int reduce_accumulators_add(reduce_accumulators *a, const reduce_batch *batch)
     if (err)
         return err;
     a->added += b.count;
-    if (!b.keys)
-        return add_to_first(a, &b);
+    if (!b.keys && !b.mask && a->groups) /* the loops over elements are faster */
+        return rk_slot_add_all(&a->kind, a->slots, b.values, b.index, b.count) ? 0 : no_memory(0);
     for (uint64_t from = 0; from < b.count; from += BLOCK) {
         const size_t n = b.count - from < BLOCK ? (size_t)(b.count - from) : BLOCK;
         choose(a, &b, from, n, &c);
@@ -252,7 +235,7 @@ static int check_group(const reduce_accumulators *a, size_t group)
     if (!a)
         return rc_error(REDUCE_E_ARGUMENT, "accumulators", "the pointer to them is NULL");
     if (group >= a->groups)
-        return rc_error(REDUCE_E_SHAPE, "group", "there is no group %zu; there are %zu", group, a->groups);
+        return rc_error(REDUCE_E_SHAPE, "group", "group %zu is not one of %zu groups", group, a->groups);
     return 0;
 }
 

@@ -12,7 +12,7 @@ int rc_state_room(const void *state, size_t size, int op, int dtype);
 
 /* Copy the caller's state of at most `size` bytes, if it is well formed. 0, or the reported error. */
 int rc_state_take(rk_state *s, const void *state, size_t size);
-/* Copy it to the caller, who has room. */
+/* Copy it to the caller's memory, which is large enough. */
 void rc_state_give(void *state, const rk_state *s);
 
 /* May the two be merged? The fault is filled. */

@@ -76,7 +76,7 @@ typedef struct ctl_options {
     int axes[CTL_MAX_DIMS], n_axes;       /* to reduce; below 0: counted from the last one */
     const char *initial, *mask, *offsets; /* NULL: not given */
     const char *by;                       /* columns whose texts are the groups; NULL: not given */
-    uint64_t top;                         /* so many groups alone; 0: all */
+    uint64_t top;                         /* print at most this many groups; 0: all */
     ctl_format format;
     bool watch;        /* status again and again */
     bool progress;     /* also if standard error is not a terminal */

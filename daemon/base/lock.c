@@ -25,7 +25,7 @@ static bool write_line(int fd, off_t at, uint64_t number)
     return pwrite(fd, line, LINE, at) == LINE;
 }
 
-/* 1 MB/s to 10 TB/s: other numbers are no rates. */
+/* 1 MB/s to 10 TB/s: other numbers are not rates. */
 static uint64_t read_rate(int fd, off_t at)
 {
     char line[LINE + 1] = "";

@@ -347,6 +347,13 @@ static void test_refused(void **state)
     b.index = ((uint64_t)1 << 60) + 1;
     assert_int_equal(reduce_accumulators_add(a, &b), REDUCE_E_TOO_LARGE);
     reduce_accumulators_free(a);
+    assert_int_equal(reduce_accumulators_new(REDUCE_SUM, REDUCE_F64, 0, 0, &a), 0);
+    b.index = 0;
+    b.keys = NULL;
+    assert_int_equal(reduce_accumulators_add(a, &b), REDUCE_E_SHAPE); /* no group 0 */
+    b.flags = REDUCE_DROP_OUTSIDE;
+    assert_int_equal(reduce_accumulators_add(a, &b), 0);
+    reduce_accumulators_free(a);
     reduce_accumulators_free(other);
     reduce_accumulators_free(NULL);
 }

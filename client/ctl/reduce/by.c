@@ -6,6 +6,8 @@
 #include "client/ctl/ctl.h"
 #include "client/ctl/formats/groups.h"
 #include "client/ctl/op_table.h"
+#include "kernels/exact/line.h"
+#include "kernels/exact/total_order.h"
 #include "proto/types.h"
 
 enum { PIECE = 1 << 16 }; /* bytes of elements that are read at once */
@@ -21,7 +23,7 @@ typedef struct by {
     size_t cell[CTL_MAX_OPS];
     int reply[CTL_MAX_OPS]; /* the type of the cells */
     uint32_t *order;        /* of the groups, as they are printed */
-    uint64_t *rank;         /* of each group by its first value, for --top */
+    uint64_t *rank;         /* of each group by its first value, for --top: NaNs are the largest */
     bool numbers;           /* keys of one column that are all numbers */
 } by;
 
@@ -178,18 +180,6 @@ static int by_value(const void *x, const void *y)
     return a != b ? (a < b) - (a > b) : compare_keys(i, j);
 }
 
-/* The order of a cell's first value as an unsigned integer: of -0 < +0 < ... < NaN. */
-static uint64_t rank_of(int dtype, const uint8_t *cell)
-{
-    uint64_t bits = 0;
-    const int size = (int)reduce_dtype_size(dtype), width = 8 * size;
-    memcpy(&bits, cell, (size_t)size);
-    const uint64_t sign = UINT64_C(1) << (width - 1), ones = sign | (sign - 1);
-    if (ctl_is_float(dtype))
-        return bits & sign ? ~bits & ones : bits | sign;
-    return dtype == REDUCE_I64 ? bits ^ sign : bits;
-}
-
 static bool are_numbers(const by *b)
 {
     for (uint32_t i = 0; i < b->groups.n; i++) {
@@ -210,7 +200,7 @@ static bool sort(by *b)
         return false;
     for (uint32_t i = 0; i < b->groups.n; i++) {
         b->order[i] = i;
-        b->rank[i] = rank_of(b->reply[0], b->cells[0] + i * b->cell[0]);
+        b->rank[i] = rk_rank(b->reply[0], 0, rk_load(b->cells[0] + i * b->cell[0], rk_bytes(b->reply[0])));
     }
     b->numbers = are_numbers(b);
     sorted = b;

@@ -18,7 +18,7 @@ from ._results import fit
 from ._sources import address
 from ._state import divisor_of, dtype_of, finished, first_ddof, named
 
-SPREAD = 4  # integer keys are used as they are if their range has at most so many numbers for each element
+SPREAD = 4  # integer keys need no sorting if their range has at most this many numbers for each element
 
 
 class Accumulators:

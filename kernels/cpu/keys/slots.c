@@ -9,7 +9,7 @@
 
 enum {
     BLOCK = 256, /* elements converted together: their bits stay in L1 */
-    AHEAD = 12   /* slots are fetched so many elements before they are used */
+    AHEAD = 12   /* a slot is fetched this many elements before it is used */
 };
 
 /* A slot of sums with squares, or of squares alone, whose first sum is not used. */

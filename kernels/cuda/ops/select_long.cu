@@ -458,18 +458,6 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
 
 // ---- digits ----
 
-// The sum of this lane's and those before
-__device__ __forceinline__ u64 upto_lane(u64 v)
-{
-    const u32 lane = threadIdx.x % kWarp;
-#pragma unroll
-    for (u32 d = 1; d < kWarp; d *= 2) {
-        const u64 o = __shfl_sync(kFullMask, v, lane - d);
-        v += lane >= d ? o : 0;
-    }
-    return v;
-}
-
 // A rank's next interval: its bin. First the stretch of bins that it lies in, a lane's, then which of them. Whole warp.
 __device__ inline SelectInterval bin_of(const SelectArgs &a, const SelectInterval &x, const u64 *bins, u64 rank)
 {
@@ -480,12 +468,12 @@ __device__ inline SelectInterval bin_of(const SelectArgs &a, const SelectInterva
 #pragma unroll 16
     for (u32 i = 0; i < kEach; i++)
         own += __ldcg(&bins[lane * kEach + i]);
-    u64 upto = upto_lane(own);
+    u64 upto = warp_upto(own);
     const u32 stretch = (u32)__ffs(__ballot_sync(kFullMask, x.before + upto > rank)) - 1;
     const u64 start = x.before + __shfl_sync(kFullMask, upto - own, stretch);
     const u64 *in = bins + stretch * kEach + lane * kOfLane;
     const u64 first = __ldcg(&in[0]), second = __ldcg(&in[1]);
-    upto = upto_lane(first + second);
+    upto = warp_upto(first + second);
     const u32 who = (u32)__ffs(__ballot_sync(kFullMask, start + upto > rank)) - 1;
     u64 before = start + upto - first - second;
     const bool next = before + first <= rank;

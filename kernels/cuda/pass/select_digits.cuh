@@ -28,12 +28,12 @@ template <class Key> __device__ __forceinline__ Key most_of_warp(Key v)
 }
 
 // The sum of this lane's and those before
-__device__ __forceinline__ u32 warp_upto(u32 v)
+template <class T> __device__ __forceinline__ T warp_upto(T v)
 {
     const u32 lane = threadIdx.x % kWarp;
 #pragma unroll
     for (u32 d = 1; d < kWarp; d *= 2) {
-        const u32 o = __shfl_sync(kFullMask, v, lane - d);
+        const T o = __shfl_sync(kFullMask, v, lane - d);
         v += lane >= d ? o : 0;
     }
     return v;
