@@ -248,3 +248,72 @@ def test_python_ends_while_another_thread_waits(start):
     """It asks for no lock of Python, which would end the thread inside the library."""
     done = run(ENDS, start(), "")
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+ANY_PLACE = """
+import gc, json, math, sys, threading
+import numpy as np
+import reduced
+from reduced import _jobs
+url, faults = sys.argv[1], []
+threading.excepthook = lambda e: faults.append(repr(e.exc_value))
+sys.unraisablehook = lambda e: faults.append(repr(e.exc_value))
+
+class Interrupts:
+    # Raises KeyboardInterrupt at the n-th place of the package where Python may handle a signal: where a function begins or a call has returned.
+    def __init__(self, n):
+        self.left = n
+    def __call__(self, frame, event, _):
+        caller = frame.f_back
+        ours = any("/reduced/_" in f.f_code.co_filename for f in (frame, caller) if f)
+        if not ours or "__del__" in (frame.f_code.co_name, caller and caller.f_code.co_name) or event not in ("call", "return", "c_return"):
+            return
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+big = np.random.default_rng(7).standard_normal(600_000)
+expected = math.fsum(big)
+def streamed(c):
+    with reduced.stream("sum", "f8", client=c) as s:
+        s.append(big)
+    return s.value
+calls = {"task": lambda c: reduced.submit("sum", big, client=c).result(), "many": lambda c: reduced.many([("sum", big), ("max", big)], client=c)[0],
+         "progress": lambda c: reduced.sum(big, progress=lambda *_: None, client=c), "call": lambda c: reduced.sum(big, client=c),
+         "stream": streamed}
+found = {}
+for name, call in calls.items():
+    c = reduced.Client(url, autostart=False, local=False)
+    assert call(c) == expected                 # now plans are cached and the finisher runs
+    n, ended = 0, False
+    while not ended:
+        n += 1
+        sys.setprofile(Interrupts(n))
+        try:
+            value = call(c)
+            ended = True
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.setprofile(None)
+    assert value == expected, name
+    assert call(c) == expected, name
+    gc.collect()
+    for task in list(_jobs._under_way):
+        task.exception(60)
+    over = threading.Event()
+    threading.Thread(target=lambda: (c.close(), over.set()), daemon=True).start()
+    assert over.wait(60), f"{name}: close waits for a call that has ended"
+    found[name] = n
+print(json.dumps([found, faults, len(_jobs._under_way)]))
+"""
+
+
+@pytest.mark.skipif(bool(sanitizer()), reason="it is of Python's own code, and the plain build has it")
+def test_an_interrupt_at_any_place(start):
+    """No place of the package is one where an interrupt leaves a request behind, a thread with an exception or a client that cannot close."""
+    done = subprocess.run([sys.executable, "-c", ANY_PLACE, start().url], capture_output=True, text=True, timeout=300,
+                          env={**python_env(), "PYTHONPATH": str(PACKAGE), "REDUCED_LIBRARY": str(LIB / "libreduce.so")})
+    assert done.returncode == 0 and not done.stderr, done.stderr
+    places, faults, left = json.loads(done.stdout)
+    assert min(places.values()) > 10 and not faults and not left, (places, faults, left)

@@ -139,8 +139,8 @@ class Client:
     def attempt(self, function: str, *arguments: Any) -> int:
         """The same, but return an error instead of raising it."""
         f = getattr(lib(), function)
-        self._busy.append(None)
         try:
+            self._busy.append(None)  # in the try, as a signal's handler may raise after any call
             return int(f(self._handle or self._open(), *arguments))
         finally:
             self._busy.pop()

@@ -36,17 +36,16 @@ class Task(Future[Any]):
         super().__init__()
         self.set_running_or_notify_cancel()
         self._using = threading.RLock()  # guards the job, which may end before it has a handle and is not freed during a call
-        self._callback = DONE(lambda *_: _ended.put(self))  # runs on a thread of the library, which must not wait
+        self._job: Job | None = None
         if plan.source.jobs and plan.cells.size:
-            _under_way.add(self)  # keeps the callback alive until it has run
             try:
+                _under_way.add(self)  # keeps the job alive until it has ended
                 with self._using:
-                    self._job: Job | None = Job(client, plan, self._callback)
+                    self._job = Job(client, plan, DONE(lambda *_: _ended.put(self)))  # called by a thread of the library, which must not wait
             except BaseException:
                 _under_way.discard(self)
                 raise
         else:
-            self._job = None
             threading.Thread(target=self._run, args=(client, plan), daemon=True).start()
 
     def _run(self, client: Client, plan: Plan) -> None:
@@ -56,7 +55,8 @@ class Task(Future[Any]):
     def _finish(self) -> None:
         with self._using:
             job = self._job
-        assert job
+        if job is None:  # the caller was interrupted before the task had its job
+            return
 
         def end() -> Any:
             job.wait()

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from typing import Any, Callable
 
 from . import _abi
@@ -17,10 +18,13 @@ Progress = Callable[[int, int], Any]
 
 
 class Job:
-    """A request that the library runs in the background. It keeps its memory and its client alive."""
+    """A request that the library runs in the background. It keeps its memory, its callback and its client alive, and owns its handle: an
+    exception between any two lines, such as KeyboardInterrupt, leaves no request behind that writes to freed memory."""
+
+    handle = ctypes.c_void_p()  # of a job whose constructor was interrupted: none
 
     def __init__(self, client: Client, plan: Plan, done: Any = None):
-        self.client, self.plan, self.pid, self.handle = client, plan, os.getpid(), ctypes.c_void_p()
+        self.client, self.plan, self.done, self.pid, self.handle = client, plan, done, os.getpid(), ctypes.c_void_p()
         plan.result = _abi.Result(size=ctypes.sizeof(_abi.Result))
         check(plan.source.start(client, ctypes.byref(plan.spec), plan.cells.ctypes.data, plan.cells.nbytes, done, ctypes.byref(self.handle)))
 
@@ -40,9 +44,16 @@ class Job:
 
     def free(self) -> None:
         """Cancel it, wait for its end, and free its memory. In a forked child it belongs to the parent."""
-        if self.handle and os.getpid() == self.pid:
-            lib().reduce_job_free(self.handle)
-        self.handle = ctypes.c_void_p()
+        if not self.handle:
+            return
+        ours, free = os.getpid() == self.pid, lib().reduce_job_free
+        handle, self.handle = self.handle, ctypes.c_void_p()  # signals are handled after calls: from here on, after `free`
+        if ours:
+            free(handle)
+
+    def __del__(self, is_ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if not is_ending():  # then modules may be empty
+            self.free()
 
 
 def wait(job: Job, progress: Progress | None) -> None:
