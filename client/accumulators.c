@@ -5,11 +5,10 @@
 #include "client/error.h"
 #include "client/sized.h"
 #include "client/state.h"
-#include "kernels/cpu/keys/slots.h"
+#include "kernels/cpu/keys/keyed.h"
 #include "kernels/exact/check.h"
 #include "kernels/exact/line.h"
 
-enum { BLOCK = 256 };                  /* elements whose slots are looked up together */
 #define MAX_GROUPS ((uint64_t)1 << 32) /* more is a key that was never made dense */
 
 struct reduce_accumulators {
@@ -76,70 +75,6 @@ void reduce_accumulators_free(reduce_accumulators *a)
 
 /* ---- add --------------------------------------------------------------------------------------------------------- */
 
-/* The keys of elements [from, from + n), as integers of 64 bits: below 0 they are large ones. Without keys all are of
- * group 0. */
-static void load_keys(const reduce_batch *b, uint64_t from, size_t n, uint64_t *key)
-{
-    if (!b->keys) {
-        memset(key, 0, n * sizeof *key);
-        return;
-    }
-    const int size = rk_bytes(b->key_dtype);
-    const uint8_t *p = (const uint8_t *)b->keys + from * (uint64_t)size;
-    for (size_t i = 0; i < n; i++) {
-        key[i] = rk_load(p + i * (size_t)size, size);
-        if (rk_is_signed(b->key_dtype))
-            key[i] = rk_sign_extend(key[i], size);
-    }
-}
-
-/* The slots of some elements, and which elements they are: without those that the mask or a flag leaves out. */
-typedef struct chosen {
-    void *slot[BLOCK];
-    size_t n;
-    uint16_t element[BLOCK];
-} chosen;
-
-static bool left_out(const reduce_batch *b, uint64_t i) { return b->mask && !b->mask[i]; }
-
-/* Is it an element whose key no flag allows? */
-static bool is_wrong(const reduce_accumulators *a, const reduce_batch *b, uint64_t key)
-{
-    if (key < a->groups || b->flags & REDUCE_DROP_OUTSIDE)
-        return false;
-    return !(b->flags & REDUCE_DROP_NEGATIVE && rk_is_signed(b->key_dtype) && key >> 63);
-}
-
-static void choose(const reduce_accumulators *a, const reduce_batch *b, uint64_t from, size_t n, chosen *c)
-{
-    uint64_t key[BLOCK];
-    load_keys(b, from, n, key);
-    c->n = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (key[i] >= a->groups || left_out(b, from + i))
-            continue;
-        c->slot[c->n] = slot_at(a, key[i]);
-        c->element[c->n++] = (uint16_t)i;
-    }
-}
-
-/* Add chosen elements of the block that begins at element `from`, those that are neighbours together. Returns the first one for
- * which there was no memory, or n. */
-static size_t add_chosen(const reduce_accumulators *a, const reduce_batch *b, uint64_t from, size_t n, const chosen *c)
-{
-    const size_t size = (size_t)rk_bytes(a->kind.dtype);
-    const uint8_t *values = (const uint8_t *)b->values + from * size;
-    for (size_t i = 0, end; i < c->n; i = end) {
-        const size_t at = c->element[i];
-        for (end = i + 1; end < c->n && c->element[end] == at + (end - i);)
-            end++;
-        const size_t added = rk_slots_add(&a->kind, c->slot + i, values + at * size, b->index + from + at, end - i);
-        if (added < end - i)
-            return at + added;
-    }
-    return n;
-}
-
 static int no_memory(uint64_t at)
 {
     rp_fault f = {0};
@@ -148,28 +83,34 @@ static int no_memory(uint64_t at)
     return rc_report(&f);
 }
 
+static rk_keyed keyed(const reduce_batch *b)
+{
+    return (rk_keyed){.keys = b->keys,
+                      .values = b->values,
+                      .mask = b->mask,
+                      .n = b->count,
+                      .first = b->index,
+                      .key_dtype = b->key_dtype,
+                      .drop_outside = b->flags & REDUCE_DROP_OUTSIDE,
+                      .drop_negative = b->flags & REDUCE_DROP_NEGATIVE};
+}
+
 /* Look at all keys before one element is added. */
 static int check_keys(const reduce_accumulators *a, const reduce_batch *b)
 {
-    uint64_t key[BLOCK];
-    for (uint64_t from = 0; from < b->count; from += BLOCK) {
-        const size_t n = b->count - from < BLOCK ? (size_t)(b->count - from) : BLOCK;
-        load_keys(b, from, n, key);
-        for (size_t i = 0; i < n; i++) {
-            if (!is_wrong(a, b, key[i]) || left_out(b, from + i))
-                continue;
-            rp_fault f = {0};
-            const bool negative = rk_is_signed(b->key_dtype) && key[i] >> 63;
-            rc_fail(&f, REDUCE_E_SHAPE, "keys",
-                    negative ? "key %lld at element %llu: groups are 0 to %zu"
-                             : "key %llu at element %llu: groups are 0 to %zu",
-                    (unsigned long long)key[i], (unsigned long long)(from + i), a->groups - 1);
-            f.index = from + i;
-            f.limit = a->groups;
-            return rc_report(&f);
-        }
-    }
-    return 0;
+    rp_fault f = {0};
+    uint64_t key;
+    const rk_keyed k = keyed(b);
+    const uint64_t at = rk_keyed_wrong(&k, a->groups, &key);
+    if (at == b->count)
+        return 0;
+    const bool negative = rk_is_signed(b->key_dtype) && key >> 63;
+    rc_fail(&f, REDUCE_E_SHAPE, "keys",
+            negative ? "key %lld at element %llu: groups are 0 to %zu" : "key %llu at element %llu: groups are 0 to %zu",
+            (unsigned long long)key, (unsigned long long)at, a->groups - 1);
+    f.index = at;
+    f.limit = a->groups;
+    return rc_report(&f);
 }
 
 static int check_batch(const reduce_accumulators *a, const reduce_batch *given, reduce_batch *b)
@@ -208,7 +149,6 @@ static int make_room(reduce_accumulators *a, uint64_t n)
 
 int reduce_accumulators_add(reduce_accumulators *a, const reduce_batch *batch)
 {
-    chosen c;
     reduce_batch b;
     int err = check_batch(a, batch, &b);
     if (!err)
@@ -218,14 +158,9 @@ int reduce_accumulators_add(reduce_accumulators *a, const reduce_batch *batch)
     a->added += b.count;
     if (!b.keys && !b.mask && a->groups) /* the loops over elements are faster */
         return rk_slot_add_all(&a->kind, a->slots, b.values, b.index, b.count) ? 0 : no_memory(0);
-    for (uint64_t from = 0; from < b.count; from += BLOCK) {
-        const size_t n = b.count - from < BLOCK ? (size_t)(b.count - from) : BLOCK;
-        choose(a, &b, from, n, &c);
-        const size_t added = add_chosen(a, &b, from, n, &c);
-        if (added < n)
-            return no_memory(from + added);
-    }
-    return 0;
+    const rk_keyed k = keyed(&b);
+    const uint64_t at = rk_keyed_add(&k, &(rk_groups){&a->kind, a->slots, a->groups});
+    return at == b.count ? 0 : no_memory(at);
 }
 
 /* ---- merge ------------------------------------------------------------------------------------------------------- */

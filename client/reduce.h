@@ -713,7 +713,8 @@ int reduce_state_from_words(void *state, size_t size, int op, int dtype, const i
  * as exact as states, so neither the order nor the number of batches matters. They need no client and no daemon. An addition
  * to sums of floats is some integer additions in a window of 128 bits. It takes 32 bytes a group (64 if the operation needs
  * squares), and once elements of very different sizes have been added to a group, also those of its state (f64: 288; squares
- * 824). Other operations take the bytes of their state. One thread at a time uses them.
+ * 824). Other operations take the bytes of their state. One thread at a time uses them. Several threads of the library add a
+ * batch of 2^18 elements or more. They may take 8 MiB for it, which they give back.
  *
  *     reduce_accumulators *a;
  *     reduce_accumulators_new(REDUCE_SUM, REDUCE_F64, 0, groups, &a);
@@ -756,7 +757,7 @@ int reduce_accumulators_grow(reduce_accumulators *a, size_t groups);
 
 /* Add a batch. Errors: REDUCE_E_TYPE (field "keys": not of integers), _SHAPE (field "keys": a key is not a group; its place in
  * the batch is reduce_last_fault's index, and nothing was added), _TOO_LARGE (more than 2^60 elements or places), _ARGUMENT,
- * _NO_MEMORY (the elements before reduce_last_fault's index were added). */
+ * _NO_MEMORY (for the element of reduce_last_fault's index; some of the others were added). */
 int reduce_accumulators_add(reduce_accumulators *a, const reduce_batch *batch);
 
 /* Add the groups of `from`, which stays as it is, to the same groups of `into`, which must have that many. Both must have the

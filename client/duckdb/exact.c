@@ -101,7 +101,7 @@ static bool add(const rk_slots *k, void *const *slot, const void *values, size_t
 {
     if (n > 1 && is_one(slot, n)) /* no GROUP BY */
         return rk_slot_add_all(k, slot[0], values, 0, n);
-    return rk_slots_add(k, slot, values, 0, n) == n;
+    return rk_slots_add(k, slot, values, 0, NULL, n) == n;
 }
 
 static void slot_update(duckdb_function_info info, duckdb_data_chunk input, duckdb_aggregate_state *states)

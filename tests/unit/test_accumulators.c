@@ -205,7 +205,7 @@ static void test_settle(void **state)
         void *slot = aligned_alloc(64, 64), *slots[1] = {slot};
         rk_slot_init(&k, slot);
         for (int i = 0; i < N; i++) {
-            assert_int_equal(rk_slots_add(&k, slots, d->values + 8 * i, 5, 1), 1);
+            assert_int_equal(rk_slots_add(&k, slots, d->values + 8 * i, 5, NULL, 1), 1);
             if (i % 100 == 0)
                 assert_true(rk_slot_settle(&k, slot));
         }
@@ -286,6 +286,101 @@ static void test_outside(void **state)
     reduce_accumulators_free(a);
 }
 
+/* ---- by several threads ------------------------------------------------------------------------------------------ */
+
+enum { MANY = (1 << 18) + 77, MANY_GROUPS = 20000 };
+
+static void add_many(reduce_accumulators *a, const uint32_t *key, const uint8_t *values, const uint8_t *mask, int size,
+                     uint64_t each)
+{
+    reduce_batch b = REDUCE_BATCH_INIT;
+    b.key_dtype = REDUCE_U32;
+    for (uint64_t from = 0; from < MANY; from += each) {
+        b.keys = key + from;
+        b.values = values + from * (uint64_t)size;
+        b.mask = mask ? mask + from : NULL;
+        b.count = MANY - from < each ? MANY - from : each;
+        b.index = from;
+        assert_int_equal(reduce_accumulators_add(a, &b), 0);
+    }
+}
+
+/* A batch that threads share gives the states of small batches, with slots of the threads' own and with groups of their own. */
+static void try_many(int op, int dtype, size_t groups, bool masked, bool skewed)
+{
+    t_rng r = {(uint64_t)op * 31 + groups};
+    const int size = rk_bytes(dtype);
+    uint32_t *key = malloc(MANY * sizeof *key);
+    uint8_t *values = malloc(MANY * 8), *mask = malloc(MANY), one[REDUCE_MAX_STATE], other[REDUCE_MAX_STATE];
+    reduce_accumulators *a = NULL, *b = NULL;
+    assert_true(key && values && mask);
+    for (uint64_t i = 0; i < MANY; i++) {
+        const uint64_t bits = rk_is_float(dtype) ? float_bits(&r, dtype, (int)t_below(&r, 50) ? USUAL : WIDE) : t_next(&r);
+        memcpy(values + i * (uint64_t)size, &bits, (size_t)size);
+        key[i] = skewed && t_below(&r, 10) ? 3 : (uint32_t)t_below(&r, groups);
+        mask[i] = (uint8_t)t_below(&r, 3);
+    }
+    assert_int_equal(reduce_accumulators_new(op, dtype, 0, groups, &a), 0);
+    assert_int_equal(reduce_accumulators_new(op, dtype, 0, groups, &b), 0);
+    add_many(a, key, values, masked ? mask : NULL, size, MANY);
+    add_many(b, key, values, masked ? mask : NULL, size, 5000);
+    for (size_t g = 0; g < groups; g++) {
+        assert_int_equal(reduce_accumulators_state(a, g, one, sizeof one), 0);
+        assert_int_equal(reduce_accumulators_state(b, g, other, sizeof other), 0);
+        assert_memory_equal(one, other, reduce_state_size(op, dtype));
+    }
+    reduce_accumulators_free(a);
+    reduce_accumulators_free(b);
+    free(key);
+    free(values);
+    free(mask);
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    try_many(REDUCE_SUM, REDUCE_F64, 5, false, false);
+    try_many(REDUCE_SUM, REDUCE_F64, MANY_GROUPS, false, false);
+    try_many(REDUCE_VAR, REDUCE_F32, MANY_GROUPS, true, true);
+    try_many(REDUCE_ARGMAX, REDUCE_I8, 5, false, true);
+    try_many(REDUCE_ARGMAX, REDUCE_I8, MANY_GROUPS, true, false);
+    try_many(REDUCE_SUM, REDUCE_I16, 1, true, false);
+    try_many(REDUCE_MIN, REDUCE_F16, MANY_GROUPS, false, false);
+}
+
+/* The first wrong key is named, whichever thread finds one first; nothing is added. */
+static void test_wrong_key_among_many(void **state)
+{
+    (void)state;
+    uint32_t *key = calloc(MANY, sizeof *key);
+    double *values = calloc(MANY, sizeof *values), sum = -1;
+    reduce_accumulators *a = NULL;
+    reduce_fault fault = REDUCE_FAULT_INIT;
+    reduce_spec spec = REDUCE_SPEC_INIT;
+    reduce_batch b = REDUCE_BATCH_INIT;
+    assert_true(key && values);
+    values[0] = 1;
+    key[1000] = key[MANY - 1] = 2;
+    b.key_dtype = REDUCE_U32;
+    b.keys = key;
+    b.values = values;
+    b.count = MANY;
+    spec.dtype = REDUCE_F64;
+    assert_int_equal(reduce_accumulators_new(REDUCE_SUM, REDUCE_F64, 0, 2, &a), 0);
+    assert_int_equal(reduce_accumulators_add(a, &b), REDUCE_E_SHAPE);
+    reduce_last_fault(&fault);
+    assert_int_equal(fault.index, 1000);
+    key[1000] = 0;
+    assert_int_equal(reduce_accumulators_add(a, &b), REDUCE_E_SHAPE);
+    reduce_last_fault(&fault);
+    assert_int_equal(fault.index, MANY - 1);
+    assert_int_equal(reduce_accumulators_finish(a, &spec, 0, 1, &sum, sizeof sum), 0);
+    assert_true(sum == 0);
+    reduce_accumulators_free(a);
+    free(key);
+    free(values);
+}
+
 /* A group without elements has no least one: the error names it, and the groups before it are written. */
 static void test_empty_group(void **state)
 {
@@ -361,9 +456,11 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_states),      cmocka_unit_test(test_one_group), cmocka_unit_test(test_no_keys),
-        cmocka_unit_test(test_settle),      cmocka_unit_test(test_keys),      cmocka_unit_test(test_outside),
+        cmocka_unit_test(test_states),      cmocka_unit_test(test_one_group),
+        cmocka_unit_test(test_no_keys),     cmocka_unit_test(test_settle),
+        cmocka_unit_test(test_keys),        cmocka_unit_test(test_outside),
         cmocka_unit_test(test_empty_group), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_threads),     cmocka_unit_test(test_wrong_key_among_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

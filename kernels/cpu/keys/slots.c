@@ -213,17 +213,39 @@ static void add_integers(const rk_slots *k, void *const *slot, const uint8_t *x,
     }
 }
 
-static void add_to_states(const rk_slots *k, void *const *slot, const uint8_t *x, uint64_t first, size_t n)
+static void add_to_states(const rk_slots *k, void *const *slot, const uint8_t *x, uint64_t first, const uint16_t *element,
+                          size_t n)
 {
     const int size = rk_bytes(k->dtype);
     for (size_t i = 0; i < n; i++) {
         __builtin_prefetch(slot[i + AHEAD < n ? i + AHEAD : n - 1], 1);
-        rk_state_add(slot[i], rk_load(x + i * (size_t)size, size), first + i, k->nan);
+        rk_state_add(slot[i], rk_load(x + i * (size_t)size, size), first + (element ? element[i] : i), k->nan);
     }
 }
 
-static size_t add_block(const rk_slots *k, void *const *slot, const uint8_t *x, uint64_t first, size_t n)
+#define GATHER(type)                                                                         \
+    case sizeof(type):                                                                       \
+        for (size_t i = 0; i < n; i++)                                                       \
+            memcpy(to + i * sizeof(type), values + element[i] * sizeof(type), sizeof(type)); \
+        break
+
+/* The values of some elements, one behind the other. */
+static const uint8_t *gather(int size, const uint8_t *values, const uint16_t *element, size_t n, uint8_t *to)
 {
+    switch (size) {
+        GATHER(uint8_t);
+        GATHER(uint16_t);
+        GATHER(uint32_t);
+        GATHER(uint64_t);
+    }
+    return to;
+}
+
+static size_t add_block(const rk_slots *k, void *const *slot, const uint8_t *values, uint64_t first, const uint16_t *element,
+                        size_t n)
+{
+    uint8_t some[BLOCK * 8];
+    const uint8_t *x = element ? gather(rk_bytes(k->dtype), values, element, n, some) : values;
     if (k->form == RK_SLOT_SUM)
         return add_to_sum(k, slot, x, n);
     if (k->form == RK_SLOT_SQUARES)
@@ -231,18 +253,19 @@ static size_t add_block(const rk_slots *k, void *const *slot, const uint8_t *x, 
     if (k->layout == RP_STATE_INT)
         add_integers(k, slot, x, n);
     else
-        add_to_states(k, slot, x, first, n);
+        add_to_states(k, slot, x, first, element, n);
     return n;
 }
 
-size_t rk_slots_add(const rk_slots *k, void *const *slot, const void *values, uint64_t first, size_t n)
+size_t rk_slots_add(const rk_slots *k, void *const *slot, const void *values, uint64_t first, const uint16_t *element, size_t n)
 {
     const size_t size = (size_t)rk_bytes(k->dtype);
     const uint64_t saved = rk_fp_enter(); /* f32 to f64: subnormals must not be flushed */
     size_t done = 0;
     while (done < n) {
-        const size_t block = n - done < BLOCK ? n - done : BLOCK;
-        const size_t added = add_block(k, slot + done, (const uint8_t *)values + done * size, first + done, block);
+        const size_t block = n - done < BLOCK ? n - done : BLOCK, skipped = element ? 0 : done;
+        const size_t added = add_block(k, slot + done, (const uint8_t *)values + skipped * size, first + skipped,
+                                       element ? element + done : NULL, block);
         done += added;
         if (added < block)
             break;

@@ -38,9 +38,11 @@ void rk_slots_of(rk_slots *k, int layout, int dtype, int nan);
 
 void rk_slot_init(const rk_slots *k, void *slot);
 
-/* Add values[i], of k->dtype at any alignment, to *slot[i]; its place is first + i. A slot may be there several times. Returns
- * how many were added: less than n if memory for a sum beyond its window was not there. */
-size_t rk_slots_add(const rk_slots *k, void *const *slot, const void *values, uint64_t first, size_t n);
+/* Add value element[i], of k->dtype at any alignment, to *slot[i]; its place is first + element[i]. `element` NULL: value i. A
+ * slot may be there several times. Returns how many were added: less than n if memory for a sum beyond its window was not
+ * there. */
+size_t rk_slots_add(const rk_slots *k, void *const *slot, const void *values, uint64_t first, const uint16_t *element,
+                    size_t n);
 
 /* Add n values to one slot by the loops over elements, which are faster. False: no memory. */
 bool rk_slot_add_all(const rk_slots *k, void *slot, const void *values, uint64_t first, size_t n);

@@ -1,0 +1,251 @@
+#include "kernels/cpu/keys/keyed.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernels/cpu/threads/parts.h"
+#include "kernels/exact/line.h"
+
+enum {
+    BLOCK = 256,            /* elements whose slots are looked up together */
+    PART = 1 << 17,         /* elements of a thread at least: they take some 0.5 ms, and its start 50 us */
+    MOST_PARTS = 64,        /* more threads wait for memory */
+    TABLES_BYTES = 8 << 20, /* of the threads' own slots: they stay in the caches */
+    EACH = 64,              /* elements for each of these slots at least, so that joining them costs little */
+    SAMPLE = 1024           /* keys that say where to cut their range */
+};
+
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
+
+#define LOAD(dtype, type)                                 \
+    case dtype:                                           \
+        for (size_t i = 0; i < n; i++) {                  \
+            type one;                                     \
+            memcpy(&one, p + i * sizeof one, sizeof one); \
+            key[i] = (uint64_t)(int64_t)one;              \
+        }                                                 \
+        break
+
+/* The keys of elements [from, from + n), as integers of 64 bits: one loop for each type. */
+static void load_keys(const rk_keyed *b, uint64_t from, size_t n, uint64_t *key)
+{
+    if (!b->keys) {
+        memset(key, 0, n * sizeof *key);
+        return;
+    }
+    const uint8_t *p = (const uint8_t *)b->keys + from * (uint64_t)rk_bytes(b->key_dtype);
+    switch (b->key_dtype) {
+        LOAD(RP_I8, int8_t);
+        LOAD(RP_U8, uint8_t);
+        LOAD(RP_I16, int16_t);
+        LOAD(RP_U16, uint16_t);
+        LOAD(RP_I32, int32_t);
+        LOAD(RP_U32, uint32_t);
+        LOAD(RP_I64, int64_t);
+        LOAD(RP_U64, uint64_t);
+    }
+}
+
+/* Is it a key that no flag allows? */
+static bool is_wrong(const rk_keyed *b, uint64_t groups, uint64_t key)
+{
+    if (key < groups || b->drop_outside)
+        return false;
+    return !(b->drop_negative && rk_is_signed(b->key_dtype) && key >> 63);
+}
+
+/* The first element of [from, to) with such a key; `to`: there is none. */
+static uint64_t find_wrong(const rk_keyed *b, uint64_t groups, uint64_t from, uint64_t to)
+{
+    uint64_t key[BLOCK];
+    for (size_t n; from < to; from += n) {
+        n = to - from < BLOCK ? (size_t)(to - from) : BLOCK;
+        load_keys(b, from, n, key);
+        for (size_t i = 0; i < n; i++)
+            if (is_wrong(b, groups, key[i]) && !(b->mask && !b->mask[from + i]))
+                return from + i;
+    }
+    return to;
+}
+
+/* ---- one thread -------------------------------------------------------------------------------------------------- */
+
+/* Elements of a block. */
+typedef struct chosen {
+    size_t n;
+    uint16_t element[BLOCK];
+    void *slot[BLOCK];
+} chosen;
+
+/* Those of elements [from, from + n) whose keys are in [low, high), and which the mask keeps. A branch would be mispredicted
+ * half of the time. */
+static void choose(const rk_keyed *b, const rk_groups *g, uint64_t from, size_t n, uint64_t low, uint64_t high, chosen *c)
+{
+    uint64_t key[BLOCK];
+    load_keys(b, from, n, key);
+    c->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        c->element[c->n] = (uint16_t)i;
+        c->n += (key[i] - low < high - low) & (!b->mask || b->mask[from + i]);
+    }
+    for (size_t i = 0; i < c->n; i++)
+        c->slot[i] = g->slots + key[c->element[i]] * g->kind->bytes;
+}
+
+/* Add those of elements [from, to) whose keys are in [low, high). `to`, or the first one for which there was no memory. */
+static uint64_t add_range(const rk_keyed *b, const rk_groups *g, uint64_t from, uint64_t to, uint64_t low, uint64_t high)
+{
+    const size_t size = (size_t)rk_bytes(g->kind->dtype);
+    chosen c;
+    for (size_t n; from < to; from += n) {
+        n = to - from < BLOCK ? (size_t)(to - from) : BLOCK;
+        choose(b, g, from, n, low, high, &c);
+        const void *values = (const uint8_t *)b->values + from * size;
+        const size_t added = rk_slots_add(g->kind, c.slot, values, b->first + from, c.n < n ? c.element : NULL, c.n);
+        if (added < c.n)
+            return from + c.element[added];
+    }
+    return to;
+}
+
+/* ---- several threads --------------------------------------------------------------------------------------------- */
+
+/* Either each part has some elements and slots of its own, or some groups and looks at all keys. */
+typedef struct shared {
+    const rk_keyed *b;
+    const rk_groups *g;
+    unsigned parts;
+    uint64_t groups;
+    _Atomic uint64_t found; /* the lowest element that a part reports; b->n: none */
+    rk_groups own[MOST_PARTS];
+    uint64_t cut[MOST_PARTS + 1]; /* keys: part i has those in [cut[i], cut[i + 1]) */
+} shared;
+
+static unsigned parts_of(uint64_t n)
+{
+    const uint64_t most = n / PART;
+    return most > 1 ? rk_parts_at_once(most < MOST_PARTS ? (unsigned)most : MOST_PARTS) : 1;
+}
+
+static uint64_t start_of(const shared *x, unsigned part) { return x->b->n / x->parts * part; }
+
+static uint64_t end_of(const shared *x, unsigned part) { return part + 1 < x->parts ? start_of(x, part + 1) : x->b->n; }
+
+static void report(shared *x, uint64_t at)
+{
+    uint64_t lowest = atomic_load(&x->found);
+    while (at < lowest && !atomic_compare_exchange_weak(&x->found, &lowest, at))
+        ;
+}
+
+static void run_find(void *arg, unsigned part)
+{
+    shared *x = arg;
+    const uint64_t end = end_of(x, part), at = find_wrong(x->b, x->groups, start_of(x, part), end);
+    if (at < end)
+        report(x, at);
+}
+
+static void run_elements(void *arg, unsigned part)
+{
+    shared *x = arg;
+    const uint64_t end = end_of(x, part), at = add_range(x->b, &x->own[part], start_of(x, part), end, 0, x->groups);
+    if (at < end)
+        report(x, at);
+}
+
+static void run_groups(void *arg, unsigned part)
+{
+    shared *x = arg;
+    const uint64_t at = add_range(x->b, x->g, 0, x->b->n, x->cut[part], x->cut[part + 1]);
+    if (at < x->b->n)
+        report(x, at);
+}
+
+uint64_t rk_keyed_wrong(const rk_keyed *b, uint64_t groups, uint64_t *key)
+{
+    shared x = {.b = b, .groups = groups, .parts = parts_of(b->n), .found = b->n};
+    rk_run_parts(x.parts, run_find, &x);
+    const uint64_t at = atomic_load(&x.found);
+    if (at < b->n)
+        load_keys(b, at, 1, key);
+    return at;
+}
+
+/* ---- slots of their own ---- */
+
+static void drop_own(shared *x)
+{
+    for (unsigned part = 1; part < x->parts; part++) {
+        for (uint64_t i = 0; x->own[part].slots && i < x->groups; i++)
+            rk_slot_drop(x->g->kind, x->own[part].slots + i * x->g->kind->bytes);
+        free(x->own[part].slots);
+    }
+}
+
+/* The first part has the groups themselves. False: they are too many, or there is no memory. */
+static bool make_own(shared *x)
+{
+    const rk_slots *k = x->g->kind;
+    const uint64_t others = x->parts - 1, each = x->groups * k->bytes;
+    bool all = each * others <= TABLES_BYTES && x->groups * x->parts <= x->b->n / EACH;
+    x->own[0] = *x->g;
+    for (unsigned part = 1; part < x->parts; part++) {
+        uint8_t *slots = all ? malloc((size_t)each) : NULL;
+        for (uint64_t i = 0; slots && i < x->groups; i++)
+            rk_slot_init(k, slots + i * k->bytes);
+        x->own[part] = (rk_groups){k, slots, x->groups};
+        all = slots;
+    }
+    if (!all)
+        drop_own(x);
+    return all;
+}
+
+static void join_own(shared *x)
+{
+    const rk_slots *k = x->g->kind;
+    for (unsigned part = 1; part < x->parts; part++)
+        for (uint64_t i = 0; i < x->groups; i++)
+            if (!rk_slot_join(k, x->g->slots + i * k->bytes, x->own[part].slots + i * k->bytes))
+                report(x, start_of(x, part));
+    drop_own(x);
+}
+
+/* ---- groups of their own ---- */
+
+static int by_size(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Cut the groups so that parts have about as many elements of a sample. */
+static void cut_groups(shared *x)
+{
+    uint64_t key[SAMPLE];
+    size_t n = 0;
+    for (uint64_t i = 0; i < SAMPLE; i++) {
+        load_keys(x->b, x->b->n / SAMPLE * i, 1, &key[n]);
+        n += key[n] < x->groups;
+    }
+    qsort(key, n, sizeof key[0], by_size);
+    for (unsigned part = 0; part <= x->parts; part++)
+        x->cut[part] = part == 0 ? 0 : part == x->parts ? x->groups : n ? key[n * part / x->parts] : 0;
+}
+
+uint64_t rk_keyed_add(const rk_keyed *b, const rk_groups *g)
+{
+    shared x = {.b = b, .g = g, .groups = g->n, .parts = parts_of(b->n), .found = b->n};
+    if (x.parts == 1)
+        return add_range(b, g, 0, b->n, 0, g->n);
+    if (make_own(&x)) {
+        rk_run_parts(x.parts, run_elements, &x);
+        join_own(&x);
+    } else {
+        cut_groups(&x);
+        rk_run_parts(x.parts, run_groups, &x);
+    }
+    return atomic_load(&x.found);
+}

@@ -1,0 +1,30 @@
+/* Elements with a key each, which are added to the slots of their groups. Keys are dense: 0 to groups - 1. */
+#ifndef RK_KEYED_H
+#define RK_KEYED_H
+
+#include "kernels/cpu/keys/slots.h"
+
+typedef struct rk_keyed {
+    const void *keys;                 /* at any alignment, as the values; NULL: all elements are of group 0 */
+    const void *values;               /* of the slots' type */
+    const uint8_t *mask;              /* a byte for each element, 0 leaves it out; NULL: none */
+    uint64_t n, first;                /* elements, and the place of the first one */
+    int key_dtype;                    /* an integer type */
+    bool drop_outside, drop_negative; /* elements whose key is no group are left out; those whose key is below 0 */
+} rk_keyed;
+
+typedef struct rk_groups {
+    const rk_slots *kind;
+    uint8_t *slots; /* n x kind->bytes */
+    uint64_t n;
+} rk_groups;
+
+/* The first element whose key is no group and which is not left out, and its key (below 0: a large one); b->n: there is none.
+ * Several threads look for it, if that is worth it. */
+uint64_t rk_keyed_wrong(const rk_keyed *b, uint64_t groups, uint64_t *key);
+
+/* Add the elements whose key is a group, by several threads if that is worth it. b->n, or an element for which there was no
+ * memory; then some of the others were added. */
+uint64_t rk_keyed_add(const rk_keyed *b, const rk_groups *g);
+
+#endif
