@@ -693,8 +693,8 @@ duckdb-extension: $(B)/lib/libreduce.a ## exact aggregates for DuckDB: build/duc
 	$(Q)strip $(DUCKDB)/reduced.so
 	$(Q)client/duckdb/footer.py $(DUCKDB)/reduced.so $(DUCKDB)/reduced.duckdb_extension $(VERSION) linux_$(if $(findstring aarch64,$(MACHINE)),arm64,amd64)
 
-test-duckdb: duckdb-extension ## the extension in PyPI's DuckDB, beside fractions (network, a minute)
-	$(Q)DUCKDB_EXTENSION=$(abspath $(DUCKDB))/reduced.duckdb_extension $(DUCKDB)/venv/bin/python -m pytest -q -p no:cacheprovider --confcutdir=tests/duckdb_extension tests/duckdb_extension/checks.py
+test-duckdb: duckdb-extension all ## the extension in PyPI's DuckDB, beside fractions (network, a minute)
+	$(Q)REDUCECTL=$(abspath $(B))/bin/reducectl DUCKDB_EXTENSION=$(abspath $(DUCKDB))/reduced.duckdb_extension $(DUCKDB)/venv/bin/python -m pytest -q -p no:cacheprovider --confcutdir=tests/duckdb_extension tests/duckdb_extension/checks.py
 
 docs: python-docs ## the documentation as static HTML in build/docs/, its links checked
 	$(Q)tests/build/docs

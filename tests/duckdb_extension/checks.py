@@ -2,6 +2,9 @@
 import math
 import os
 import random
+import re
+import subprocess
+import sys
 from fractions import Fraction
 
 import duckdb
@@ -149,3 +152,16 @@ def test_parquet(db, tmp_path):
     answers = {db.execute(f"select exact_sum(x) from '{path}'").fetchone()[0] for _ in range(5)}
     x = db.execute(f"select x from '{path}'").fetchnumpy()["x"]
     assert answers == {math.fsum(x)}
+
+
+def test_the_way_that_reducectl_names(db, tmp_path):
+    """What `reducectl sum x.parquet` says, word by word."""
+    values = numbers("cancelling", 5000)
+    db.register("column_of_file", {"x": np.array(values)})
+    db.execute(f"copy (select x from column_of_file) to '{tmp_path}/x.parquet' (format parquet)")
+    said = subprocess.run([os.environ["REDUCECTL"], "sum", "x.parquet"], cwd=tmp_path, capture_output=True, text=True).stderr
+    (sql,) = re.findall(r'duckdb -unsigned -c "(.*)"', said.replace("COLUMN", "x").replace("FILE", "x.parquet"))
+    script = "import duckdb, sys; print(duckdb.connect(config={'allow_unsigned_extensions': 'true'}).execute(sys.argv[1]).fetchone()[0])"
+    os.symlink(os.environ["DUCKDB_EXTENSION"], tmp_path / "reduced.duckdb_extension")
+    found = subprocess.run([sys.executable, "-c", script, sql], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert float(found) == nearest(sum(map(Fraction, values)))
