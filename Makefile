@@ -604,13 +604,19 @@ bench: all ladder bench-tools ## measure kernels, host path, requests, processes
 	@B=$(B) $(PYTHON) tests/bench/run.py
 
 # ---- install ----
-MAN := $(wildcard client/man/*.[1-9] client/man/man3/*.3)
+# Some pages are made, of the header and of the Python package's docstrings, before these lists are asked for.
+MAN_MADE := build/man/made
+$(MAN_MADE): client/man/generate client/man/libreduce.3 client/reduce.h client/python/manual.py $(wildcard client/python/reduced/*.py)
+	$(call begin,MAN,build/man)
+	$(Q)client/man/generate build/man/man3 && client/python/manual.py >build/man/reduced-python.7 && touch $@
+man-pages: $(MAN_MADE)
+MAN = $(wildcard client/man/*.[1-9]) $(shell ls build/man/*.[1-9] build/man/man3/*.3)
 # A call's page is a link to that of its group.
-LINKS := $(shell sed -n 's/^\.\\" links://p' client/man/man3/*.3)
+LINKS = $(shell sed -n 's/^\.\\" links://p' build/man/man3/*.3)
 # Installed path of each file, for install and uninstall alike.
 DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reducectl-ladder $(PREFIX)/bin/reducectl-hdf5
 DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
-DEST_MAN   := $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(patsubst %,$(PREFIX)/share/man/man3/%.3,$(LINKS))
+DEST_MAN    = $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(patsubst %,$(PREFIX)/share/man/man3/%.3,$(LINKS))
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
               $(PREFIX)/lib/systemd/system/reduced.socket $(PREFIX)/lib/systemd/user/reduced.socket \
               $(PREFIX)/lib/sysusers.d/reduced.conf
@@ -630,7 +636,7 @@ UP          = $(shell realpath -m --relative-to='$(LIBDIR)/pkgconfig' '$(PREFIX)
 LIB         = $(shell realpath -m --relative-to='$(PREFIX)' '$(LIBDIR)')
 put         = install -D -m $(1) $(2) $(DESTDIR)$(3)
 
-install: all ladder ## install to $(DESTDIR)$(PREFIX): programs, library, header, man pages, systemd units, completion
+install: all ladder $(MAN_MADE) ## install to $(DESTDIR)$(PREFIX): programs, library, header, man pages, systemd units, completion
 	@echo "  INSTALL $(DESTDIR)$(PREFIX)"
 	@[ $(CUDA) = yes ] || [ ! -e /proc/driver/nvidia/version ] || echo "reduced: this machine has an NVIDIA driver, but CUDA was not built$(if $(NO_CUDA),: $(NO_CUDA))"
 	$(Q)$(call put,755,$(B)/bin/reduced,$(PREFIX)/bin/reduced)
@@ -645,7 +651,7 @@ install: all ladder ## install to $(DESTDIR)$(PREFIX): programs, library, header
 	$(Q)$(fill) -e 's|@UP@|$(UP)|g' client/libreduce.pc.in >$(B)/libreduce.pc
 	$(Q)$(call put,644,$(B)/libreduce.pc,$(LIBDIR)/pkgconfig/libreduce.pc)
 	$(Q)$(foreach m,$(MAN),$(call put,644,$(m),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) &&) :
-	$(Q)for p in client/man/man3/*.3; do for n in $$(sed -n 's/^\.\\" links://p' $$p); do \
+	$(Q)for p in build/man/man3/*.3; do for n in $$(sed -n 's/^\.\\" links://p' $$p); do \
 	  echo ".so man3/$${p##*/}" >$(DESTDIR)$(PREFIX)/share/man/man3/$$n.3 || exit 1; done; done
 	$(Q)$(fill) $(UNKNOWN) systemd/reduced.service.in >$(B)/reduced.service
 	$(Q)$(fill) $(UNKNOWN) systemd/reduced-user.service.in >$(B)/reduced-user.service
@@ -663,8 +669,8 @@ install: all ladder ## install to $(DESTDIR)$(PREFIX): programs, library, header
 	$(Q)$(foreach e,$(EXAMPLES),$(call put,644,$(e),$(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(e))) &&) :
 
 # Folders that are empty then go too, below the prefix.
-DEST_ALL := $(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER)
-uninstall: ## remove what install installed
+DEST_ALL = $(DEST_BIN) $(DEST_LIB) $(DEST_MAN) $(DEST_SYSD) $(DEST_OTHER)
+uninstall: $(MAN_MADE) ## remove what install installed
 	$(Q)rm -f $(addprefix $(DESTDIR),$(DEST_ALL))
 	$(Q)for d in $(sort $(dir $(addprefix $(DESTDIR),$(DEST_ALL)))); do \
 	  while [ "$${d%/}" != "$(DESTDIR)$(PREFIX)" ] && rmdir "$$d" 2>/dev/null; do d=$${d%/*/}/; done; done
@@ -696,11 +702,8 @@ duckdb-extension: $(B)/lib/libreduce.a ## exact aggregates for DuckDB: build/duc
 test-duckdb: duckdb-extension all ## the extension in PyPI's DuckDB, beside fractions (network, a minute)
 	$(Q)REDUCECTL=$(abspath $(B))/bin/reducectl DUCKDB_EXTENSION=$(abspath $(DUCKDB))/reduced.duckdb_extension $(DUCKDB)/venv/bin/python -m pytest -q -p no:cacheprovider --confcutdir=tests/duckdb_extension tests/duckdb_extension/checks.py
 
-docs: python-docs ## the documentation as static HTML in build/docs/, its links checked
+docs: python-docs $(MAN_MADE) ## the documentation as static HTML in build/docs/, its links checked
 	$(Q)tests/build/docs
-
-man-pages: ## write client/man/man3/ and reduced-python.7 anew, after a change of client/reduce.h or the Python package
-	$(Q)client/man/generate && client/python/manual.py
 
 fortran: ## write the repeated parts of client/reduce_mpi.f90 anew, after a change of client/reduce.h
 	$(Q)client/fortran/generate

@@ -1,8 +1,6 @@
 #!/usr/bin/python3
-"""Write client/man/reduced-python.7 from the docstrings of the package: what `import reduced` gives, with signatures and examples.
-`make man-pages` runs it; tests/lint/man compares. It reads the sources and imports nothing.
-
-    client/python/manual.py [FILE]"""
+"""Print reduced-python.7, the man page of the package: what `import reduced` gives, with signatures and examples, from its docstrings.
+`make man-pages` writes it to build/man. It reads the sources and imports nothing."""
 import ast
 import re
 import sys
@@ -10,8 +8,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = HERE / "reduced"
-OUT = HERE.parent / "man" / "reduced-python.7"
-HEAD = r""".\" Made by client/python/manual.py from the package's docstrings. Do not edit.
+HEAD = r""".\" Made by client/python/manual.py from the package's docstrings.
 .TH REDUCED-PYTHON 7 2026-11-22 "reduced 0.2.0" "Miscellaneous Information"
 .nh
 .ad l
@@ -103,4 +100,4 @@ def page():
 
 
 if __name__ == "__main__":
-    Path(*sys.argv[1:] or [OUT]).write_text(page())
+    sys.stdout.write(page())
