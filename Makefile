@@ -625,7 +625,7 @@ MONITORING := $(wildcard daemon/telemetry/monitoring/*)
 DEST_MODULE := $(PREFIX)/share/modulefiles/reduced/$(VERSION)
 # systemd before 254 warns of a setting that it does not know.
 UNKNOWN    := $(if $(shell pkg-config --max-version 253 libsystemd 2>/dev/null && echo old),-e /^FileDescriptorStorePreserve=/d)
-DEST_OTHER := $(DEST_MODULE) $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(MONITORING)) \
+DEST_OTHER := $(DEST_MODULE) $(PREFIX)/share/reduced/grafana-dashboard.json $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(MONITORING)) \
               $(addprefix $(PREFIX)/include/,reduce.h reduce_mpi.h reduce_mpi.f90) $(PREFIX)/share/bash-completion/completions/reducectl \
               $(PREFIX)/share/zsh/site-functions/_reducectl $(PREFIX)/share/fish/vendor_completions.d/reducectl.fish \
               $(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(EXAMPLES))
@@ -665,6 +665,8 @@ install: all ladder $(MAN_MADE) ## install to $(DESTDIR)$(PREFIX): programs, lib
 	$(Q)$(call put,644,client/ctl/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.zsh,$(PREFIX)/share/zsh/site-functions/_reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.fish,$(PREFIX)/share/fish/vendor_completions.d/reducectl.fish)
+	$(Q)daemon/telemetry/dashboard.py >$(B)/grafana-dashboard.json
+	$(Q)$(call put,644,$(B)/grafana-dashboard.json,$(PREFIX)/share/reduced/grafana-dashboard.json)
 	$(Q)$(foreach f,$(MONITORING),$(call put,644,$(f),$(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(f))) &&) :
 	$(Q)$(foreach e,$(EXAMPLES),$(call put,644,$(e),$(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(e))) &&) :
 
