@@ -606,13 +606,16 @@ bench: all ladder bench-tools ## measure kernels, host path, requests, processes
 # ---- install ----
 # Some pages are made, of the header and of the Python package's docstrings, before these lists are asked for.
 MAN_MADE := build/man/made
-$(MAN_MADE): client/man/generate client/man/libreduce.3 client/reduce.h client/python/manual.py $(wildcard client/python/reduced/*.py)
+$(MAN_MADE): daemon/telemetry/dashboard.py client/man/generate client/man/libreduce.3 client/reduce.h client/python/manual.py $(wildcard client/python/reduced/*.py)
 	$(call begin,MAN,build/man)
-	$(Q)client/man/generate build/man/man3 && client/python/manual.py >build/man/reduced-python.7 && touch $@
+	$(Q)if command -v python3 >/dev/null; then \
+	  python3 client/man/generate build/man/man3 && python3 client/python/manual.py >build/man/reduced-python.7 && \
+	  python3 daemon/telemetry/dashboard.py >build/man/grafana-dashboard.json && touch $@; \
+	else echo "no python3: manual pages of the calls and Grafana's dashboard are left out"; fi
 man-pages: $(MAN_MADE)
-MAN = $(wildcard client/man/*.[1-9]) $(shell ls build/man/*.[1-9] build/man/man3/*.3)
+MAN = $(wildcard client/man/*.[1-9]) $(shell ls build/man/*.[1-9] build/man/man3/*.3 2>/dev/null)
 # A call's page is a link to that of its group.
-LINKS = $(shell sed -n 's/^\.\\" links://p' build/man/man3/*.3)
+LINKS = $(shell sed -n 's/^\.\\" links://p' build/man/man3/*.3 2>/dev/null)
 # Installed path of each file, for install and uninstall alike.
 DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reducectl-ladder $(PREFIX)/bin/reducectl-hdf5
 DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
@@ -651,7 +654,7 @@ install: all ladder $(MAN_MADE) ## install to $(DESTDIR)$(PREFIX): programs, lib
 	$(Q)$(fill) -e 's|@UP@|$(UP)|g' client/libreduce.pc.in >$(B)/libreduce.pc
 	$(Q)$(call put,644,$(B)/libreduce.pc,$(LIBDIR)/pkgconfig/libreduce.pc)
 	$(Q)$(foreach m,$(MAN),$(call put,644,$(m),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) &&) :
-	$(Q)for p in build/man/man3/*.3; do for n in $$(sed -n 's/^\.\\" links://p' $$p); do \
+	$(Q)for p in $$(ls build/man/man3/*.3 2>/dev/null); do for n in $$(sed -n 's/^\.\\" links://p' $$p); do \
 	  echo ".so man3/$${p##*/}" >$(DESTDIR)$(PREFIX)/share/man/man3/$$n.3 || exit 1; done; done
 	$(Q)$(fill) $(UNKNOWN) systemd/reduced.service.in >$(B)/reduced.service
 	$(Q)$(fill) $(UNKNOWN) systemd/reduced-user.service.in >$(B)/reduced-user.service
@@ -665,8 +668,7 @@ install: all ladder $(MAN_MADE) ## install to $(DESTDIR)$(PREFIX): programs, lib
 	$(Q)$(call put,644,client/ctl/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.zsh,$(PREFIX)/share/zsh/site-functions/_reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.fish,$(PREFIX)/share/fish/vendor_completions.d/reducectl.fish)
-	$(Q)daemon/telemetry/dashboard.py >$(B)/grafana-dashboard.json
-	$(Q)$(call put,644,$(B)/grafana-dashboard.json,$(PREFIX)/share/reduced/grafana-dashboard.json)
+	$(Q)[ ! -e $(MAN_MADE) ] || $(call put,644,build/man/grafana-dashboard.json,$(PREFIX)/share/reduced/grafana-dashboard.json)
 	$(Q)$(foreach f,$(MONITORING),$(call put,644,$(f),$(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(f))) &&) :
 	$(Q)$(foreach e,$(EXAMPLES),$(call put,644,$(e),$(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(e))) &&) :
 
