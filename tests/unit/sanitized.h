@@ -2,8 +2,8 @@
 #ifndef TESTS_UNIT_SANITIZED_H
 #define TESTS_UNIT_SANITIZED_H
 
-/* ALONE_TOO: also what has one thread, in which ThreadSanitizer could see nothing. SOME: one in so many of what differs in values
- * alone. */
+/* ALONE_TOO: also what has one thread, where ThreadSanitizer could see nothing.
+ * SOME: one in so many of what differs in values alone. */
 #if defined(__SANITIZE_THREAD__)
 enum { ALONE_TOO = 0, SOME = 4 };
 #elif defined(__SANITIZE_ADDRESS__)
