@@ -15,6 +15,7 @@ SANITIZE   ?=#                  address,undefined|thread
 DEBUG      ?= 0#                1: for a debugger, in a folder of its own: -Og, checks of libc, patterns in fresh variables
 PORTABLE   ?= 0#                1: link all but glibc statically, leave libsystemd and libhdf5 out
 LINE_INFO  ?= yes#              no: CUDA code without lines for profilers, and so without the absolute paths of its sources
+COMPRESS   ?= yes#              no: CUDA code is larger, and compiled in less time
 WERROR     ?= 0#                1: warnings are errors (CI)
 V          ?= 0#                1: show the commands
 PREFIX     ?= /usr/local#       where install puts things and the daemon and the units look for them
@@ -151,8 +152,8 @@ CUDA_HOME  := $(abspath $(dir $(shell command -v $(lastword $(NVCC)) 2>/dev/null
 GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
               $(foreach a,$(lastword $(CUDA_ARCHS)),-gencode arch=compute_$(a),code=compute_$(a))
 # Code compressed for size takes a driver of 550 or later, which CUDA 12 does not need otherwise, and CUDA 13 does.
-COMPRESS   := $(if $(filter yes,$(CUDA)),$(if $(shell $(NVCC) --version | grep -E 'release (1[3-9]|[2-9][0-9])\.'),--compress-mode=size))
-NVCCFLAGS  += -std=c++17 -O3 $(if $(filter yes,$(LINE_INFO)),-lineinfo) $(COMPRESS) -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
+COMPRESSED := $(if $(filter yes,$(CUDA)),$(if $(shell $(NVCC) --version | grep -E 'release (1[3-9]|[2-9][0-9])\.'),--compress-mode=$(if $(filter no,$(COMPRESS)),none,size)))
+NVCCFLAGS  += -std=c++17 -O3 $(if $(filter yes,$(LINE_INFO)),-lineinfo) $(COMPRESSED) -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
               -Xcompiler "-fPIC -fno-threadsafe-statics -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
 LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl)
 

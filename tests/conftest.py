@@ -85,6 +85,7 @@ def pytest_configure(config):
                                        " first, with threads_elsewhere=True none: a cheaper test has these threads")
     config.addinivalue_line("markers", "plain: runs without a sanitizer, too; by file, see PLAIN")
     config.sanitized = bool(sanitizer())
+    config.processor = sum(os.times()[:4])
     os.environ.setdefault("ASAN_OPTIONS", "abort_on_error=0")
     os.environ["ASAN_OPTIONS"] += ":detect_leaks=1"
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
@@ -110,6 +111,15 @@ def pytest_collection_modifyitems(config, items):
                 if i.function in seen or mark.kwargs.get("threads_elsewhere"):
                     items.remove(i)
                 seen.add(i.function)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_teardown(item):
+    """How much processor time a test took, with its fixtures and every process that has ended: for the junit file."""
+    yield
+    now = sum(os.times()[:4])
+    item.user_properties.append(("processor", f"{now - item.config.processor:.2f}"))
+    item.config.processor = now
 
 
 @pytest.hookimpl(hookwrapper=True)

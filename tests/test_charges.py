@@ -303,8 +303,8 @@ def test_read_buffers_are_bounded_for_a_user(start, scratch):
         os.close(fd)
         with daemon.connect() as other:
             while not most:  # a slow look finds all of them done
-                sent = [c.send(REDUCE_AT, spec("stats", "f32", row_len=MIB) + struct.pack("<QQQ", handle, 4 * MIB * (i % 16), 4 * MIB))
-                        for i in range(48)]
+                sent = [c.send(REDUCE_AT, spec("xor", "u64", row_len=MIB // 2) + struct.pack("<QQQ", handle, 4 * MIB * i, 4 * MIB))
+                        for i in range(16)]
                 while (held := other.query(2))["held.requests"] > 1:
                     most = max(most, held.get("held.buffers", 0))  # none: they are not named
                 for s in sent:

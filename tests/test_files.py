@@ -20,7 +20,7 @@ import pytest
 
 import gens
 import oracle
-from conftest import BIN, ROOT, select_a_moment
+from conftest import BIN, ROOT, select_a_moment, sanitizer
 from files import tensors
 
 OK, FAILED = 0, 1
@@ -477,10 +477,12 @@ PACKED_BY = [
     {"_FillValue": -32767, "scale_factor": 0.01, "add_offset": 273.15}, {"scale_factor": np.float32(0.1)}, {"add_offset": 7}, {"scale_factor": 1.0}, {"missing_value": np.array([3, -7], "i2")},
     {"valid_range": np.array([-50, 60], "i2")}, {"valid_min": -20, "_FillValue": 5}, {"valid_max": 20, "scale_factor": 2.5}, {"_Unsigned": "true", "_FillValue": -1, "scale_factor": 0.5},
     {"_Unsigned": "true", "valid_max": -3}, {"_FillValue": 1e30}, {"missing_value": "none"}, {"_FillValue": 4.5, "missing_value": 9}, {"scale_factor": 1.0, "add_offset": 0.0}, {}]
+PACKED_AS = ["<i2", ">f4", "i1", "<i8"]
 
 
 @needs_hdf5
-@pytest.mark.parametrize("dtype", ["<i2", ">f4", "i1", "<i8"])
+@pytest.mark.values
+@pytest.mark.parametrize("dtype", PACKED_AS)
 def test_netcdf_packing(run, scratch, dtype):
     """Attributes of netCDF say which elements are missing and what the others stand for, in every layout and by every way."""
     rng = np.random.default_rng(9)
@@ -498,6 +500,8 @@ def test_netcdf_packing(run, scratch, dtype):
                 f.create_dataset(name, data=data, **kind).attrs.update(attrs)
     path = hdf5(scratch / "x.nc", write)
     for i, attrs in enumerate(PACKED_BY):
+        if sanitizer() and (i + PACKED_AS.index(dtype)) % 2:
+            continue  # each of them with two types
         values, there = unpacked(data, attrs)
         plain, packed = f"{path}:p{i}", f"{path}:c{i}"
         mean = lambda a, keep: float(sum(Fraction(v.item()) for v in a[keep] if v == v) / sum(1 for v in a[keep] if v == v))

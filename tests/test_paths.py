@@ -272,16 +272,16 @@ def test_everything_goes_on_after_a_restart(start, scratch):
     with Client(daemon.url) as c:
         memory = c.alloc(len(data))
         ctypes.memmove(memory, address(data), len(data))
-        want = c.run_at("stats", "f32", memory, len(data))[0]
+        want = c.run_at("xor", "u64", memory, len(data))[0]
         for i in range(3):
             daemon.kill()
             daemon = start()
             for _ in range(2):
-                assert c.run_at("stats", "f32", memory, len(data))[0] == want
-                assert c.run_at("stats", "f32", address(data), len(data))[0] == want
-                assert c.file("stats", "f32", fd, 64, len(data))[0] == want
-            assert c.run_at("stats", "f32", address(data), len(data))[1].path == SHM
-            assert c.file("stats", "f32", fd, 64, len(data))[1].path == FILE
+                assert c.run_at("xor", "u64", memory, len(data))[0] == want
+                assert c.run_at("xor", "u64", address(data), len(data))[0] == want
+                assert c.file("xor", "u64", fd, 64, len(data))[0] == want
+            assert c.run_at("xor", "u64", address(data), len(data))[1].path == SHM
+            assert c.file("xor", "u64", fd, 64, len(data))[1].path == FILE
         c.free(memory)
     os.close(fd)
 

@@ -274,6 +274,7 @@ def while_both_waited(trace, pids):
     return [sum(ns for ts, ns in r if ts < end) for r in runs]
 
 
+@pytest.mark.same_threads(threads_elsewhere=True)  # test_sessions_take_turns
 @needs_root
 def test_users_share_the_engines_time(start, scratch):
     """Variances of short rows take many times as long as sums of as many bytes."""

@@ -5,25 +5,21 @@
 #include <sys/stat.h>
 
 #include "client/ctl/formats/container.h"
+#include "client/ctl/formats/grow.h"
 
 enum { MOST = 1 << 16 /* columns */ };
 
 typedef struct arguments {
     char **all;
-    int n, room;
+    int n;
+    size_t room;
 } arguments;
 
 static bool add(arguments *a, char *name)
 {
-    if (name && a->n + 1 >= a->room) {
-        int room = a->room ? 2 * a->room : 16;
-        char **more = realloc(a->all, (size_t)room * sizeof *more);
-        if (!more) {
-            free(name);
-            return false;
-        }
-        a->all = more;
-        a->room = room;
+    if (name && !ctl_grow(&a->all, &a->room, (size_t)a->n, 2, sizeof *a->all)) {
+        free(name);
+        return false;
     }
     if (name)
         a->all[a->n++] = name;

@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { DENSE = 2048, STEP = 61 };
+enum { DENSE = 512, STEP = 61 };
 
 static unsigned long inputs;
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/ctl/formats/csv.h"
+#include "client/ctl/formats/grow.h"
 #include "client/ctl/text/text_block.h"
 
 enum {
@@ -47,14 +48,8 @@ static bool note_hole(ctl_csv *c, char why[CTL_WHY])
         return true;
     if (h->next == h->n)
         h->next = h->n = 0;
-    if (h->n == h->room) {
-        size_t room = h->room ? 2 * h->room : 64;
-        uint64_t *more = realloc(h->at, room * sizeof *more);
-        if (!more)
-            return bad_line(c, "no memory for the places of what is missing", why);
-        h->at = more;
-        h->room = room;
-    }
+    if (!ctl_grow(&h->at, &h->room, h->n, 1, sizeof *h->at))
+        return bad_line(c, "no memory for the places of what is missing", why);
     h->at[h->n++] = c->record;
     return true;
 }

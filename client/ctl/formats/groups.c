@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ctl/formats/grow.h"
+
 enum { FIRST_SLOTS = 1 << 10, MOST_GROUPS = 1 << 30 };
 
 /* FNV-1a of 64 bits (Fowler, Noll, Vo), its halves joined. */
@@ -42,27 +44,11 @@ static bool more_slots(ctl_groups *g)
     return true;
 }
 
-/* Room for `n` more of `size` bytes in an array of *room. */
-static bool grow(void **array, size_t *room, size_t used, size_t n, size_t size)
-{
-    if (*room - used >= n)
-        return true;
-    const size_t wanted = 2 * *room + n + 256;
-    void *more = realloc(*array, wanted * size);
-    if (!more)
-        return false;
-    *array = more;
-    *room = wanted;
-    return true;
-}
-
 static bool new_group(ctl_groups *g, const char *key, size_t len)
 {
-    size_t room = g->room;
-    if (g->n >= MOST_GROUPS || !grow((void **)&g->text, &g->text_room, g->text_len, len, 1) ||
-        !grow((void **)&g->key, &room, g->n, 1, sizeof *g->key))
+    if (g->n >= MOST_GROUPS || !ctl_grow(&g->text, &g->text_room, g->text_len, len, 1) ||
+        !ctl_grow(&g->key, &g->room, g->n, 1, sizeof *g->key))
         return false;
-    g->room = (uint32_t)room;
     memcpy(g->text + g->text_len, key, len);
     g->key[g->n++] = (ctl_group_key){g->text_len, len};
     g->text_len += len;
@@ -76,7 +62,7 @@ bool ctl_groups_add(ctl_groups *g, const char *key, size_t len)
     if (g->next == g->given)
         g->next = g->given = 0;
     uint32_t *slot = find(g, key, len);
-    if (!grow((void **)&g->of, &g->of_room, g->given, 1, sizeof *g->of) || (!*slot && !new_group(g, key, len)))
+    if (!ctl_grow(&g->of, &g->of_room, g->given, 1, sizeof *g->of) || (!*slot && !new_group(g, key, len)))
         return false;
     *slot = *slot ? *slot : g->n;
     g->of[g->given++] = *slot - 1;

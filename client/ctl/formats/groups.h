@@ -17,7 +17,8 @@ typedef struct ctl_groups {
     uint64_t column[CTL_MAX_BY];  /* their numbers, which the table's reader finds */
     int columns;
     ctl_group_key *key; /* of each group, in the order of their first records */
-    uint32_t n, room;
+    uint32_t n;
+    size_t room;
     char *text;
     size_t text_len, text_room;
     uint32_t *slot; /* 1 + a group; 0: free. `slots` of them, a power of 2 */

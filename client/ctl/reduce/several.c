@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "client/ctl/formats/container.h"
+#include "client/ctl/formats/grow.h"
 #include "client/ctl/op_table.h"
 #include "client/ctl/text/screen_text.h"
 
@@ -42,23 +43,10 @@ typedef struct table {
 
 /* ---- what goes in ---- */
 
-static bool grow(void **array, size_t *room, size_t n, size_t size)
-{
-    if (n < *room)
-        return true;
-    size_t more = *room ? 2 * *room : 16;
-    void *larger = realloc(*array, more * size);
-    if (!larger)
-        return false;
-    *array = larger;
-    *room = more;
-    return true;
-}
-
 static void add_value(table *t, int k, const char *value)
 {
     column *c = &t->of[k];
-    if (!grow((void **)&c->value, &c->room, c->n, sizeof *c->value))
+    if (!ctl_grow(&c->value, &c->room, c->n, 1, sizeof *c->value))
         t->lost = true;
     else
         snprintf(c->value[c->n++].text, CTL_MAX_NUMBER, "%s", value);
@@ -67,7 +55,7 @@ static void add_value(table *t, int k, const char *value)
 static void add_line(table *t, const char *name, const char *unit, uint64_t index)
 {
     char *before = t->lines ? t->line[t->lines - 1].name : NULL;
-    if (!grow((void **)&t->line, &t->room, t->lines, sizeof *t->line)) {
+    if (!ctl_grow(&t->line, &t->room, t->lines, 1, sizeof *t->line)) {
         t->lost = true;
         return;
     }
