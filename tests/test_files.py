@@ -286,6 +286,22 @@ def test_hostile_safetensors(fails, scratch, header):
     fails("BAD_MESSAGE: ", "sum", tensors(scratch / "m", {"a": ("F32", [2], bytes(8))}, header))
 
 
+@pytest.mark.parametrize("spans, bytes_", [([(8, 16)], 16), ([(0, 8), (16, 24)], 24), ([(0, 8), (0, 8)], 8), ([(0, 8), (4, 12)], 12), ([(0, 8)], 9), ([], 1),
+                                           ([(0, 8), (8, 16)], 17)])
+def test_safetensors_have_no_holes(run, fails, scratch, spans, bytes_):
+    """Nor bytes of two tensors, nor of none: the format forbids it, and other readers refuse such a file."""
+    entries = {f"t{i}": {"dtype": "F32", "shape": [2], "data_offsets": span} for i, span in enumerate(spans)}
+    header = json.dumps(entries).encode()
+    path = scratch / "m.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(bytes_))
+    fails("BAD_MESSAGE: .*(hole|two tensors|no tensor)", "sum", f"{path}:t0")
+    entries |= {"full": {"dtype": "U8", "shape": [0], "data_offsets": [8, 8]}, "t1": {"dtype": "F64", "shape": [1], "data_offsets": [8, 16]},
+                "t0": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
+    header = json.dumps(entries).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(16))
+    assert run("sum", f"{path}:t1") == "0\n"
+
+
 # ---- bools ----
 def test_bools_of_any_bytes(run, fails, scratch):
     """A byte that is not 0 is 1, in every container that has bools."""
