@@ -54,10 +54,6 @@ def real(token, kind="f64"):
 
 def elements(tokens, dtype, nan="omit", text=False):
     """The elements of the tokens, of which None is missing, and the name of their type; wide: integers that no type holds."""
-    if text and dtype is None and any(NAN.fullmatch(t) for t in tokens) and all(NAN.fullmatch(t) or integer(t) is not None for t in tokens):
-        numbers = [integer(t) for t in tokens if not NAN.fullmatch(t)]
-        if any(abs(v) >= 2**64 or v != int(float(v)) for v in numbers):
-            raise Refused("an integer beside NaNs would be rounded")
     known = [t for t in tokens if t is not None]
     if dtype in RANGES:
         if len(known) < len(tokens) and nan != "omit":
@@ -76,9 +72,8 @@ def elements(tokens, dtype, nan="omit", text=False):
             raise Refused("more than 128 bits")
         return values, kind
     values = [None if t is None else real(t, dtype or "f64") for t in tokens]
-    large = any(INTEGER.fullmatch(t) and sum(c in "0123456789" for c in t) > 15 for t in known)
-    if dtype is None and nan != "omit" and len(known) < len(tokens) and large and all(re.fullmatch(r"[+-]?\d+", t) for t in known):
-        raise Refused("integers beyond 2^53 beside missing values")
+    if dtype is None and any(INTEGER.fullmatch(t) and Fraction(int(t, 16 if "x" in t.lower() else 10)) != v for t, v in zip(tokens, values) if t is not None):
+        raise Refused("an integer would be rounded")
     return values, dtype or "f64"
 
 

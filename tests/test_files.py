@@ -286,6 +286,22 @@ def test_hostile_safetensors(fails, scratch, header):
     fails("BAD_MESSAGE: ", "sum", tensors(scratch / "m", {"a": ("F32", [2], bytes(8))}, header))
 
 
+@pytest.mark.parametrize("spans, bytes_", [([(8, 16)], 16), ([(0, 8), (16, 24)], 24), ([(0, 8), (0, 8)], 8), ([(0, 8), (4, 12)], 12), ([(0, 8)], 9), ([], 1),
+                                           ([(0, 8), (8, 16)], 17)])
+def test_safetensors_have_no_holes(run, fails, scratch, spans, bytes_):
+    """Nor bytes of two tensors, nor of none: the format forbids it, and other readers refuse such a file."""
+    entries = {f"t{i}": {"dtype": "F32", "shape": [2], "data_offsets": span} for i, span in enumerate(spans)}
+    header = json.dumps(entries).encode()
+    path = scratch / "m.safetensors"
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(bytes_))
+    fails("BAD_MESSAGE: .*(hole|two tensors|no tensor)", "sum", f"{path}:t0")
+    entries |= {"full": {"dtype": "U8", "shape": [0], "data_offsets": [8, 8]}, "t1": {"dtype": "F64", "shape": [1], "data_offsets": [8, 16]},
+                "t0": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
+    header = json.dumps(entries).encode()
+    path.write_bytes(struct.pack("<Q", len(header)) + header + bytes(16))
+    assert run("sum", f"{path}:t1") == "0\n"
+
+
 # ---- bools ----
 def test_bools_of_any_bytes(run, fails, scratch):
     """A byte that is not 0 is 1, in every container that has bools."""
@@ -760,16 +776,22 @@ def test_lists_and_ranges_of_columns(ctl, shared, run, scratch):
     assert done.returncode == 2 and b"a pipe is read once, for one column" in done.stderr
 
 
-def test_integers_beside_nans_keep_their_digits(run, fails, scratch):
-    """In a text of integers and NaNs alone, an integer that f64 would round is refused, wherever it stands; beside other numbers all are floats."""
+def test_integers_beside_other_numbers_keep_their_digits(run, fails, scratch):
+    """In a text of integers and NaNs or decimals, an integer that f64 would round is refused, wherever it stands."""
     large, path = 2**53 + 1, scratch / "t"
-    for text in (f"{large} nan", f"nan {large}", f"1 NaN {-large}\n", f"nan {2**64}", "1 " * 400_000 + f"nan {large} " + "2 " * 9, f"{large} " + "1 " * 900_000 + "nan"):
+    for text in (f"{large} nan", f"nan {large}", f"1 NaN {-large}\n", f"nan {2**64 + 1}", "1 " * 400_000 + f"nan {large} " + "2 " * 9, f"{large} " + "1 " * 900_000 + "nan",
+                 f"{large} 0.5", f"0.5\n{-large}", f"1e3 nan +{large} ", "0.5 0x20000000000001", f"{10**23} 1e23", "1.5 " * 9 + f"000{large} " + "2 " * 99, f"-0 {large}"):
         path.write_text(text)
         for policy in ("omit", "propagate"):
-            fails("TYPE: '-?[0-9]+' beside NaNs would be rounded: --dtype f64 does that", "max", "--text", "--nan", policy, path)
-        fails("TYPE: '-?[0-9]+' beside NaNs would be rounded|as at the pipe's beginning", "max", "--text", "--nan", "omit", stdin=text.encode())
-        assert float(run("max", "--text", "--nan", "omit", "--dtype", "f64", path)) == max(float(t) for t in text.split() if t.lower() != "nan")
-    for text, most in ((f"{2**53} nan 3", 2.0**53), (f"{2**60} nan", 2.0**60), (f"{large} nan 0.5", float(large)), ("nan " * 300_000 + "7", 7.0), ("nan", None)):
+            fails("TYPE: line [12]: '[-+]?[0-9x]+' would be rounded to f64: --dtype f64 allows that", "max", "--text", "--nan", policy, path)
+        fails("TYPE: line [12]: '[-+]?[0-9x]+' would be rounded to f64|as at the pipe's beginning", "max", "--text", "--nan", "omit", stdin=text.encode())
+        assert float(run("max", "--text", "--nan", "omit", "--dtype", "f64", path)) == max(float(int(t, 16)) if "x" in t else float(t) for t in text.split() if t.lower() != "nan")
+        table(path, "x,y\n" + "".join(f"{t},1\n" for t in text.split()))
+        fails("TYPE: line [0-9]+: '[-+]?[0-9x]+' would be rounded to f64", "max", f"{path}:x")
+    for more in (("--out", "f32"), ("--initial", "0.5")):
+        fails("would be rounded to f64", "sum", "--text", *more, stdin=f"{large}".encode())
+    for text, most in ((f"{2**53} nan 3", 2.0**53), (f"{2**60} nan", 2.0**60), (f"{large}.0 nan 0.5", float(large)), ("nan " * 300_000 + "7", 7.0), ("nan", None),
+                       (f"{int(1e23)} 0.5", 1e23), (f"{2**70} {2**63 + 2048} 1e3", 2.0**70)):
         path.write_text(text)
         assert most is None or float(run("max", "--text", "--nan", "omit", path)) == most == float(run("max", "--text", "--nan", "omit", stdin=text.encode()))
         assert run("count_nan", "--text", path) == f"{text.split().count('nan')}\n"
@@ -833,8 +855,8 @@ def test_integers_of_columns_stay_integers(run, fails, ctl, shared, scratch):
     assert [int(stats[k]) for k in ("count", "nans", "sum", "max", "argmax")] == [len(known), values.count(None), sum(known), max(known), values.index(max(known))]
     told = json.loads(run("max", "--json", *omit))
     assert (told["value"], told["count"]) == (max(known), len(values))
-    fails("NAN|integers beyond 2\\^53 and missing", "sum", "--nan", "error", f"{path}:id")
-    fails("the column has integers beyond 2\\^53 and missing values: --nan omit", "max", f"{path}:id")
+    fails("NAN|would be rounded to f64", "sum", "--nan", "error", f"{path}:id")
+    fails("TYPE: line [0-9]+: '-?[0-9]+' would be rounded to f64", "max", f"{path}:id")
     parts = []
     for begin in range(0, len(values), 7000):
         part = table(scratch / "part.csv", "id,x\n" + "".join(f"{'' if v is None else v},1\n" for v in values[begin:begin + 7000]))
@@ -1130,6 +1152,7 @@ def test_compressed_text(run, fails, scratch):
     assert run("sum", "--text", path) == want == run("sum", "--text", stdin=gzip.compress(text, 1))
     assert run("max", "--text", "--dtype", "u64", path) == f"{2**63 - 1}\n"
     (scratch / "more").write_bytes(b"0.5\n")
-    assert run("max", "--text", "--total", path, scratch / "more") == "9.223372036854776e18\n"
+    assert run("max", "--text", "--total", "--dtype", "f64", path, scratch / "more") == "9.223372036854776e18\n"
+    fails("total: TYPE: line 1: '9[0-9]{18}' would be rounded to f64", "max", "--text", "--total", path, scratch / "more")
     path.write_bytes(gzip.compress(text, 1)[:-9])
     fails("t.gz: ", "sum", "--text", path)

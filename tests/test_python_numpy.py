@@ -724,6 +724,7 @@ def test_later_masks_and_initial_elements_use_the_plan_of_the_first(package, mon
     g = np.random.default_rng(SEED)
     for axis, rows, kw in itertools.product((None, 0, 1), (7, 1), ({}, {"initial": 3}, {"initial": -2.5}, {"keepdims": True})):
         plans._recipes.clear()
+        importlib.import_module(f"{package.__name__}._again")._known.clear()
         before, held = len(prepared), []
         for i in range(4):
             a = g.integers(-9, 10, (7, 5)).astype("f8")
@@ -744,3 +745,88 @@ def test_later_masks_and_initial_elements_use_the_plan_of_the_first(package, mon
             package.max(np.ones(5, "u1"), initial=-1, where=np.ones(5, bool))
         assert package.max(np.ones(5, "u1"), initial=2 + i, where=np.ones(5, bool)) == 2 + i
         assert package.sum(np.ones(5, "u1"), dtype="f8", initial=2 + i, where=np.ones(5, bool)) == 7 + i
+
+
+def of_kinds(g):
+    """Pairs of arrays of one type, shape and strides."""
+    for kind in ("f8", "f4", "f2", "i8", "u8", "i1", "?", "c16", "c8", "M8[s]", "m8[s]", ">f8"):
+        def one():
+            a = g.integers(0, 2 if kind == "?" else 9, (6, 5))
+            return a.astype("i8").astype(kind) if "8[s]" in kind else (a + 1j * g.integers(0, 9, (6, 5))).astype(kind) if kind[0] == "c" else a.astype(kind)
+        for view in (lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[:, ::-2], lambda a: a[:, 1], lambda a: a[2, 3], np.ma.array, np.asmatrix):
+            yield kind, view(one()), view(one())
+
+
+def same(x, y):
+    if isinstance(x, tuple) and isinstance(y, tuple):
+        return type(x) is type(y) and all(map(same, x, y))
+    bits = [(np.shape(v), np.asarray(v).dtype, np.asarray(v).tobytes(), np.ma.getmaskarray(v).tobytes()) for v in (x, y)]
+    return type(x) is type(y) and bits[0] == bits[1]
+
+
+def test_a_call_like_an_earlier_one_gives_what_the_first_would(package):  # noqa: F811
+    """Every kind of element, view and argument: with what an earlier call left, and with nothing left."""
+    plans, again = (importlib.import_module(f"{package.__name__}.{name}") for name in ("_plan", "_again"))
+
+    def outcome(f, a, kw, fresh):
+        if fresh:
+            plans._recipes.clear()
+            again._known.clear()
+        kw = {k: v() if callable(v) else v for k, v in kw.items()}
+        try:
+            found = f(a, **kw)
+            assert "out" not in kw or found is kw["out"]
+            return found
+        except (TypeError, ValueError, package.Error) as e:
+            return type(e), str(e)
+    g = np.random.default_rng(SEED)
+    names = "sum mean var std min max ptp argmax any count_nonzero prod norm minmax stats median nansum nanmax".split()
+    hits = 0
+    for n, (kind, first, second) in enumerate(of_kinds(g)):
+        keep = g.random(np.shape(first)) < 0.7
+        outs = {k: (lambda k=k: np.zeros(np.shape(second)[1:], k)) for k in ("f8", "f4", "i8", "i2", "c16")}
+        for name in (names[(n * 5 + i) % len(names)] for i in range(8)):
+            f = getattr(package, name)
+            arguments = [{}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": (0,)}, {"where": keep}, {"ddof": 1}, {"initial": 3}, {"initial": 3.0},
+                         {"dtype": "f4"}, {"dtype": float}, {"dtype": np.dtype("i8")}, {"nan": "omit"}, *({"axis": 0, "out": out} for out in outs.values())]
+            for kw in arguments:
+                want = outcome(f, second, kw, True)
+                outcome(f, first, kw, True)
+                for later in (second, np.ascontiguousarray(second) if np.ndim(second) else second):
+                    assert same(outcome(f, later, kw, False), want) or type(later) is not type(second), (kind, name, kw, first.strides)
+                hits += len(again._known)
+    assert hits > 3000
+
+
+@pytest.mark.parametrize("elements", ["array", "list"])
+def test_a_call_like_an_earlier_one_is_not_planned(package, monkeypatch, elements):  # noqa: F811
+    """And it forgets the array, the mask, the initial element and the array of its result."""
+    again = importlib.import_module(f"{package.__name__}._again")
+    planned, plan = [], again.plan
+    monkeypatch.setattr(again, "plan", lambda *args, **kw: planned.append(args[0]) or plan(*args, **kw))
+    make = np.ndarray.tolist if elements == "list" else np.array
+    calls = [("sum", {"axis": 0}), ("sum", {"dtype": "f4"}), ("sum", {"initial": 2.5}), ("min", {"initial": 1}), ("max", {"axis": 1, "keepdims": True}),
+             ("sum", {"where": lambda: np.ones((3, 4), bool)}), ("mean", {"axis": 0, "out": lambda: np.empty(4)}), ("var", {"ddof": 1}), ("stats", {}),
+             ("minmax", {"axis": 1}), ("median", {}), ("sum", {"axis": 1, "out": lambda: np.empty(3, "f4")})]
+    for name, kw in calls:
+        again._known.clear()
+        planned.clear()
+        held = []
+        for i in range(3):
+            a = np.arange(12.0).reshape(3, 4) * (i + 1)
+            given = {k: v() if callable(v) else v for k, v in kw.items()}
+            found = getattr(package, name)(make(a), **given)
+            held += [weakref.ref(x) for x in (a, *given.values()) if isinstance(x, np.ndarray)]
+            if name in ("sum", "mean", "min", "max", "median"):
+                assert np.array_equal(found, getattr(np, name)(a, **given)), (name, kw)
+        del a, given, found
+        assert planned == [name] and not [x for x in held if x() is not None], (name, kw)
+
+
+def test_dates_that_are_missing_are_seen_by_later_calls(package):  # noqa: F811
+    good, bad = np.array([5, 7, 6], "M8[s]"), np.array([5, "NaT", 6], "M8[s]")
+    for a, want in ((good, 7), (bad, "NaT"), (good, 7)):
+        assert str(package.max(a)) == str(np.datetime64(want, "s")) and str(np.nanmax(a)) == str(package.nanmax(a))
+    with pytest.raises(package.NanError):
+        package.max(bad, nan="raise")
+    assert package.mean(good - good[0]) == np.timedelta64(1, "s") and np.isnat(package.mean(bad - good[0]))

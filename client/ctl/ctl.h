@@ -174,6 +174,7 @@ typedef struct ctl_text {
     size_t len;
     uint64_t line;         /* lines ended so far */
     bool no_negative_zero; /* -0 is not an integer */
+    bool exact;            /* an integer that a float would round is an error */
 } ctl_text;
 
 /* Turn `n` bytes into at most n/2 + 1 elements at `out`: integers exactly, floats rounded once from the text. Returns how
@@ -187,13 +188,11 @@ const char *ctl_text_plain(const char *first, const char *text, const char *end,
 
 /* The kinds of a text's tokens. Zero-initialise. */
 typedef struct ctl_text_kind {
-    bool some;        /* there is a token */
-    bool real;        /* one is not an integer (-0 counts as such): the others need not be looked at */
-    bool nan;         /* one is a NaN: the type is f64, which has no room for all integers */
-    bool nan_is_real; /* said before: NaNs count as real */
-    bool negative;    /* an integer is below 0, */
-    bool above;       /* above the largest i64 but not above the largest u64, */
-    bool wide;        /* beyond both */
+    bool some;     /* there is a token */
+    bool real;     /* one is not an integer (-0 and NaNs count as such): the others need not be looked at */
+    bool negative; /* an integer is below 0, */
+    bool above;    /* above the largest i64 but not above the largest u64, */
+    bool wide;     /* beyond both */
 } ctl_text_kind;
 
 /* Examine the tokens of [bytes, bytes + n). Unless this is the `last` piece, the token at its end may continue. Returns how
@@ -271,9 +270,9 @@ typedef struct ctl_pull ctl_pull;
 
 /* *dtype 0: it is determined by reading ahead, and set, unless integers need more than 64 bits. For a long stream that cannot
  * be rewound only the beginning decides, and also for others if `brief`. If the rest of such a one has another type, reading
- * fails and ctl_reader_mistaken is true. Integers beside NaNs alone that f64 would round are an error, unless `from` has
- * `checked` that. `from` becomes the reader's in any case. NULL: *err and `why` say why. */
-ctl_reader *ctl_reader_open(ctl_pull *from, bool brief, bool checked, int *dtype, int *err, char why[CTL_WHY]);
+ * fails and ctl_reader_mistaken is true. With `exact` an integer that a float would round is an error. `from` becomes
+ * the reader's in any case. NULL: *err and `why` say why. */
+ctl_reader *ctl_reader_open(ctl_pull *from, bool brief, bool exact, int *dtype, int *err, char why[CTL_WHY]);
 bool ctl_reader_mistaken(const ctl_reader *r);
 void ctl_reader_free(ctl_reader *r);
 /* Up to `room` bytes of elements, one at least; 0: the end; -1 with *err and `why`. */

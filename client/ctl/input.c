@@ -157,7 +157,7 @@ static int read_text(ctl_input *in, const ctl_source *source, ctl_pull *from, ch
 {
     in->text = true;
     in->guessed = !in->dtype;
-    in->reader = ctl_reader_open(from, source->brief, in->column, &in->dtype, &in->err, why);
+    in->reader = ctl_reader_open(from, source->brief, source->floats || !in->dtype, &in->dtype, &in->err, why);
     if (!in->reader)
         return in->err;
     if (in->dtype || source->wide)
@@ -280,8 +280,7 @@ static int open_column(ctl_input *in, const ctl_source *source, const char *colu
                          .policy = real           ? CTL_MISSING_NAN
                                    : source->omit ? CTL_MISSING_OMITTED
                                    : said         ? CTL_MISSING_REFUSED
-                                                  : CTL_MISSING_NAN,
-                         .guessed = !said && !source->floats};
+                                                  : CTL_MISSING_NAN};
     in->kind = "a column of text";
     in->column = true;
     in->dtype = said ? said : source->floats ? REDUCE_F64 : 0;

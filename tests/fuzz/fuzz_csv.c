@@ -63,7 +63,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                  .quote = data[1] & 16 ? '\'' : '"',
                  .comment = data[1] & 32 ? '#' : 0,
                  .missing = d.missing,
-                 .guessed = data[2] & 1,
                  .policy = data[2] % 3,
                  .holes = &holes};
     c.plain = c.decimal == '.' && !d.missing;

@@ -174,19 +174,16 @@ typedef enum {
 typedef struct ctl_csv_options {
     const ctl_dialect *dialect;
     ctl_missing policy;
-    bool guessed; /* the type of the elements is that of the numbers */
 } ctl_csv_options;
 
 typedef struct ctl_csv {
     char delimiter, decimal, quote, comment; /* delimiter 0: to be guessed; others 0: none */
     const char *missing;                     /* words with commas between; NULL: the usual ones */
     bool plain;                              /* digits, signs, points and e are numbers as they are */
-    bool guessed;
     ctl_missing policy;
     uint64_t fields, column; /* of each record; from 0 on */
     uint64_t line, record;   /* ended so far */
     uint64_t owed;           /* line feeds to be written, so that a number has the line of its record */
-    bool missing_seen, large_seen, real_seen;
     ctl_holes *holes;
 } ctl_csv;
 

@@ -12,7 +12,6 @@ enum {
     SLAB = 1 << 13,      /* bytes whose line feeds are searched at a time */
     FEEDS_AHEAD = 3,     /* line feeds of a block that are looked for without a branch */
     NEAR = 32,           /* bytes that are searched for delimiters at a time */
-    EXACT_DIGITS = 15,   /* any integer of this many digits is a double */
     ROOM = CTL_FIELD + 8 /* bytes that a number may take, with its line feed */
 };
 
@@ -58,23 +57,11 @@ static bool put_missing(ctl_csv *c, const char *text, char **out, char why[CTL_W
 {
     if (c->policy == CTL_MISSING_REFUSED)
         return bad_field(c, text, "is missing: --nan omit leaves it out, --dtype f64 reads it as a NaN", why);
-    c->missing_seen = true;
     if (c->policy == CTL_MISSING_OMITTED)
         return note_hole(c, why);
     memcpy(*out, "nan", 3);
     *out += 3;
     return true;
-}
-
-/* Integers stay integers, unless a NaN stands beside them: then all must be doubles without rounding. */
-static void note_kind(ctl_csv *c, const char *p, size_t n)
-{
-    size_t digits = 0;
-    for (size_t i = 0; i < n; i++)
-        digits += p[i] >= '0' && p[i] <= '9';
-    bool whole = digits + (p[0] == '-' || p[0] == '+') == n;
-    c->real_seen |= !whole;
-    c->large_seen |= whole && digits > EXACT_DIGITS;
 }
 
 /* The text of a field that is not plain. */
@@ -87,7 +74,6 @@ static bool put_text(ctl_csv *c, char *text, char **out, char why[CTL_WHY])
     memcpy(copy, text, n + 1);
     if (!ctl_csv_point(c, text))
         return bad_field(c, copy, "is not a number", why);
-    note_kind(c, text, n);
     memcpy(*out, text, n);
     *out += n;
     return true;
@@ -112,12 +98,11 @@ static inline bool put_plain(ctl_csv *c, const char *p, size_t n, const char *li
 {
     if (n == 0 || n > NEAR || limit - p < NEAR || !c->plain)
         return false;
-    uint64_t mask = UINT64_MAX >> (64 - n), real = ctl_bits_of(p, NEAR, '.', 0, 'e') & mask;
-    if ((ctl_bits_of(p, NEAR, '-', '9' - '-', 'e') & mask) != mask || (n > EXACT_DIGITS && !real))
+    uint64_t mask = UINT64_MAX >> (64 - n);
+    if ((ctl_bits_of(p, NEAR, '-', '9' - '-', 'e') & mask) != mask)
         return false;
     memcpy(*out, p, NEAR);
     *out += n;
-    c->real_seen |= real != 0;
     return true;
 }
 
@@ -257,17 +242,6 @@ static void put_owed(ctl_csv *c, char **out, const char *full)
     c->owed -= n;
 }
 
-/* At the end: were integers read that the NaNs beside them make doubles which they are not? */
-static bool stayed_exact(const ctl_csv *c, char why[CTL_WHY])
-{
-    bool rounded = c->guessed && c->policy == CTL_MISSING_NAN && c->missing_seen && c->large_seen && !c->real_seen;
-    if (rounded)
-        snprintf(why, CTL_WHY,
-                 "the column has integers beyond 2^53 and missing values: --nan omit leaves those out, "
-                 "--dtype f64 rounds");
-    return !rounded;
-}
-
 long ctl_csv_feed(ctl_csv *c, const char *bytes, size_t len, bool last, char *out, size_t room, size_t *used, char why[CTL_WHY])
 {
     char *to = out;
@@ -287,7 +261,7 @@ long ctl_csv_feed(ctl_csv *c, const char *bytes, size_t len, bool last, char *ou
     }
     if (to > out) /* an error comes again, when the numbers before it are taken */
         return (long)(to - out);
-    return good && !(last && *used == len && !stayed_exact(c, why)) ? 0 : -1;
+    return good ? 0 : -1;
 }
 
 size_t ctl_csv_line_ends(char *bytes, size_t len, bool last)

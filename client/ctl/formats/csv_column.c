@@ -110,7 +110,6 @@ ctl_pull *ctl_csv_column(ctl_pull *from, const char *column, const ctl_csv_optio
                        .comment = d->comment,
                        .missing = d->missing,
                        .policy = o->policy,
-                       .guessed = o->guessed,
                        .holes = holes};
     t->csv.plain = t->csv.decimal == '.' && !has_numbers(d->missing);
     t->at = t->len = 0;

@@ -23,6 +23,12 @@ static int bad(char why[CTL_WHY], const char *tensor, const char *text)
     return REDUCE_E_BAD_MESSAGE;
 }
 
+static int no_memory(char why[CTL_WHY])
+{
+    snprintf(why, CTL_WHY, "no memory for the header");
+    return REDUCE_E_NO_MEMORY;
+}
+
 static bool is_number(const json_t *v) { return json_is_integer(v) && json_integer_value(v) >= 0; }
 
 static bool take_shape(ctl_array *a, const json_t *shape)
@@ -39,7 +45,32 @@ static bool take_shape(ctl_array *a, const json_t *shape)
     return ctl_array_shape(a, n, dims);
 }
 
-static int take_tensor(ctl_array *a, const json_t *t, uint64_t data, uint64_t size, char why[CTL_WHY])
+typedef struct span {
+    uint64_t begin, end;
+} span;
+
+static int span_order(const void *x, const void *y)
+{
+    const span *a = x, *b = y;
+    return a->begin != b->begin ? (a->begin > b->begin) - (a->begin < b->begin) : (a->end > b->end) - (a->end < b->end);
+}
+
+/* Do the tensors lie one behind the other up to the end of the file? The format has no holes, and no byte of two tensors. */
+static int check_spans(span *s, size_t n, uint64_t bytes, char why[CTL_WHY])
+{
+    uint64_t at = 0;
+    size_t i = 0;
+    qsort(s, n, sizeof *s, span_order);
+    for (; i < n && s[i].begin == at; i++)
+        at = s[i].end;
+    if (i == n && at == bytes)
+        return 0;
+    snprintf(why, CTL_WHY, "the safetensors header is malformed: %s at byte %" PRIu64 " of the data",
+             i < n ? "a hole, or a byte of two tensors," : "bytes that no tensor has", at);
+    return REDUCE_E_BAD_MESSAGE;
+}
+
+static int take_tensor(ctl_array *a, const json_t *t, uint64_t data, uint64_t size, span *where, char why[CTL_WHY])
 {
     const char *type = json_string_value(json_object_get(t, "dtype"));
     const json_t *range = json_object_get(t, "data_offsets"), *from = json_array_get(range, 0), *to = json_array_get(range, 1);
@@ -61,35 +92,41 @@ static int take_tensor(ctl_array *a, const json_t *t, uint64_t data, uint64_t si
     if (end > size - data)
         return bad(why, a->name, "its data end behind the file: it is cut"), REDUCE_E_IO;
     a->offset = data + begin;
+    *where = (span){begin, end};
     return 0;
+}
+
+static int take_all(ctl_directory *d, json_t *all, span *spans, uint64_t data, uint64_t size, char why[CTL_WHY])
+{
+    const char *name;
+    json_t *t;
+    json_object_foreach(all, name, t)
+    {
+        if (!strcmp(name, "__metadata__"))
+            continue;
+        ctl_array *a = ctl_directory_add(d, name, strlen(name));
+        if (!a)
+            return no_memory(why);
+        int err = take_tensor(a, t, data, size, &spans[d->n - 1], why);
+        if (err)
+            return err;
+    }
+    return check_spans(spans, d->n, size - data, why);
 }
 
 int ctl_safetensors_parse(ctl_directory *d, const char *header, size_t len, uint64_t size, char why[CTL_WHY])
 {
     json_error_t e;
-    const char *name;
-    json_t *t;
     json_t *all = json_loadb(header, len, JSON_REJECT_DUPLICATES, &e);
-    int err = 0;
     d->kind = "safetensors";
     if (!json_is_object(all)) {
         json_decref(all);
         ctl_clean(why, CTL_WHY, all ? "the safetensors header is not an object" : e.text);
         return REDUCE_E_BAD_MESSAGE;
     }
-    json_object_foreach(all, name, t)
-    {
-        if (!strcmp(name, "__metadata__"))
-            continue;
-        ctl_array *a = ctl_directory_add(d, name, strlen(name));
-        if (a)
-            err = take_tensor(a, t, 8 + len, size, why);
-        else
-            snprintf(why, CTL_WHY, "no memory for the list");
-        err = a ? err : REDUCE_E_NO_MEMORY;
-        if (err)
-            break;
-    }
+    span *spans = calloc(json_object_size(all) + 1, sizeof *spans);
+    int err = spans ? take_all(d, all, spans, 8 + len, size, why) : no_memory(why);
+    free(spans);
     json_decref(all);
     return err;
 }
@@ -109,10 +146,8 @@ int ctl_safetensors_list(ctl_directory *d, int fd, uint64_t size, char why[CTL_W
         return REDUCE_E_TOO_LARGE;
     }
     char *header = malloc((size_t)len + 1);
-    if (!header) {
-        snprintf(why, CTL_WHY, "no memory for the header");
-        return REDUCE_E_NO_MEMORY;
-    }
+    if (!header)
+        return no_memory(why);
     err = ctl_read_at(fd, header, (size_t)len, 8, why);
     if (!err)
         err = ctl_safetensors_parse(d, header, (size_t)len, size, why);

@@ -172,12 +172,36 @@ const char *ctl_text_plain(const char *first, const char *text, const char *end,
     return q && store_plain(&x, dtype, out) ? q : NULL;
 }
 
+/* ---- integers as floats ---- */
+
+/* Is it an integer that f64 rounds? */
+static inline bool is_rounded(uint64_t v) { return v >> 53 && v >> __builtin_ctzll(v) >> 53; }
+
+/* The same of any token, whose integer may be beyond 64 bits. */
+static bool is_token_rounded(const char *token)
+{
+    char exact[CTL_MAX_TOKEN + 1];
+    bool negative, fits;
+    uint64_t v;
+    if (!ctl_parse_magnitude(token, &negative, &v, &fits))
+        return false;
+    token += *token == '-' || *token == '+';
+    token += strspn(token, "0");
+    if (fits || *token == 'x' || *token == 'X')
+        return !fits || is_rounded(v);
+    snprintf(exact, sizeof exact, "%.0f", strtod(token, NULL));
+    return strcmp(exact, token) != 0;
+}
+
+static int dtype_of(const ctl_text *t) { return t->dtype ? t->dtype : REDUCE_F64; }
+
 /* Tokens of the text [first, end) from `p` on, which is between two, into floats at *out, which moves on. Returns where the
  * first one begins that is not plain, or is too near to an end. */
-static const char *feed_floats(const char *first, const char *p, const char *end, int dtype, uint8_t **out)
+static const char *feed_floats(const ctl_text *t, const char *first, const char *p, const char *end, uint8_t **out)
 {
     uint8_t *to = *out;
-    const bool wide = dtype == REDUCE_F64;
+    const int dtype = dtype_of(t);
+    const bool wide = dtype == REDUCE_F64, exact = t->exact;
     const ctl_power *powers = ctl_powers();
     plain x;
     if (p - first < CTL_DIGITS_BACK || !(wide || dtype == REDUCE_F32))
@@ -188,7 +212,8 @@ static const char *feed_floats(const char *first, const char *p, const char *end
             continue;
         }
         const char *q = take_window(p, &x);
-        if (!q || !ctl_is_blank(*q) || !(wide ? store_f64(powers, &x, to) : store_f32(powers, &x, to)))
+        if (!q || !ctl_is_blank(*q) || (exact && x.whole && is_rounded(x.digits)) ||
+            !(wide ? store_f64(powers, &x, to) : store_f32(powers, &x, to)))
             break;
         to += wide ? 8 : 4;
         p = q + 1;
@@ -207,13 +232,17 @@ static bool bad(const ctl_text *t, const char *what, char why[CTL_WHY])
     return false;
 }
 
-static int dtype_of(const ctl_text *t) { return t->dtype ? t->dtype : REDUCE_F64; }
-
 static bool is_negative_zero(const char *token)
 {
     uint64_t magnitude;
     bool negative, fits;
     return *token == '-' && ctl_parse_magnitude(token, &negative, &magnitude, &fits) && magnitude == 0 && fits;
+}
+
+/* May a plain number become an element as it is? */
+static inline bool is_kept(const ctl_text *t, const plain *x)
+{
+    return !(t->no_negative_zero && x->negative && x->digits == 0) && !(t->exact && x->whole && is_rounded(x->digits));
 }
 
 /* The token that is kept as an element. */
@@ -226,6 +255,8 @@ static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
     const char *end = t->token + t->len;
     if (t->no_negative_zero && !ctl_is_float(dtype) && is_negative_zero(t->token))
         return bad(t, "is a float", why);
+    if (t->exact && ctl_is_float(dtype) && is_token_rounded(t->token))
+        return bad(t, "would be rounded to f64: --dtype f64 allows that", why);
     if (ctl_text_plain(t->token, t->token, end, dtype, out) != end) {
         bool zero = memchr(t->token, 0, t->len) != NULL; /* the C library would stop there */
         if (zero || !ctl_parse_scalar(t->token, dtype, &bits, text)) {
@@ -281,7 +312,7 @@ long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why
     plain x;
     while (p < end) {
         if (!t->len)
-            p = whole ? ctl_feed_integers(bytes, p, end, &type, &w) : feed_floats(bytes, p, end, dtype, &w);
+            p = whole ? ctl_feed_integers(bytes, p, end, &type, &w) : feed_floats(t, bytes, p, end, &w);
         if (ctl_is_blank(*p)) {
             if (t->len) {
                 count_lines(t, &counted, p);
@@ -293,7 +324,7 @@ long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why
             continue;
         }
         const char *q = t->len ? NULL : take_plain(bytes, p, end, &x);
-        bool taken = q && q < end && ctl_is_blank(*q) && !(t->no_negative_zero && x.negative && x.digits == 0);
+        bool taken = q && q < end && ctl_is_blank(*q) && is_kept(t, &x);
         if (taken && store_plain(&x, dtype, w)) {
             w += size;
             p = q + 1;
@@ -318,16 +349,6 @@ long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY])
 
 /* ---- what they are ---- */
 
-static bool is_nan(const char *token)
-{
-    uint64_t bits;
-    double v = 0;
-    char why[CTL_WHY];
-    if (strpbrk(token, "nN") && ctl_parse_scalar(token, REDUCE_F64, &bits, why))
-        memcpy(&v, &bits, sizeof v);
-    return isnan(v);
-}
-
 /* One token, of which [p, end) has the beginning at least. */
 static void look(ctl_text_kind *k, const char *p, const char *end)
 {
@@ -343,7 +364,7 @@ static void look(ctl_text_kind *k, const char *p, const char *end)
     if (whole)
         ctl_look_at_integer(k, negative, fits, magnitude);
     else
-        *(!k->nan_is_real && is_nan(token) ? &k->nan : &k->real) = true;
+        k->real = true;
 }
 
 /* The end of an integer that is plain, and of which the end is there; NULL: there is something else. */
@@ -381,7 +402,7 @@ size_t ctl_text_look(ctl_text_kind *k, const char *bytes, size_t n, bool last)
 
 int ctl_text_dtype(const ctl_text_kind *k)
 {
-    if (k->real || k->nan || !k->some)
+    if (k->real || !k->some)
         return REDUCE_F64;
     if (k->wide || (k->above && k->negative))
         return 0;

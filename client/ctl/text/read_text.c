@@ -33,6 +33,7 @@ struct ctl_reader {
     ctl_text parser;
     ctl_text_kind kind; /* of the examined text */
     bool guessed;       /* the type was not given by the user */
+    bool exact;         /* integers are not rounded */
     bool brief;         /* the first piece of a file decides about it */
     bool cut;           /* there was more text than was examined */
     bool mistaken;      /* the file's type is not that of its beginning */
@@ -97,7 +98,7 @@ static int look_ahead(ctl_reader *r, char why[CTL_WHY])
 {
     bool again = r->from->rewind;
     for (size_t looked = 0; !r->ended && !r->kind.real;) {
-        bool whole = r->kind.some && !r->kind.nan && ctl_text_dtype(&r->kind); /* integers, of one type */
+        bool whole = r->kind.some && ctl_text_dtype(&r->kind); /* integers, of one type */
         bool enough = r->n >= (again ? r->piece : LOOK_AHEAD);
         if (enough && again && !(r->brief && whole))
             return look_at_rest(r, looked, why);
@@ -113,77 +114,13 @@ static int look_ahead(ctl_reader *r, char why[CTL_WHY])
     return 0;
 }
 
-/* ---- integers beside NaNs ---- */
-
-/* Is the token [p, end) an integer that f64 would round? */
-static bool loses_digits(const char *p, const char *end)
-{
-    enum { EXACT_DIGITS = 15, MANTISSA = 53 };
-    char token[CTL_MAX_TOKEN + 1] = "";
-    bool negative, fits;
-    uint64_t v;
-    if (end - p <= EXACT_DIGITS || end - p > CTL_MAX_TOKEN)
-        return false;
-    memcpy(token, p, (size_t)(end - p));
-    return ctl_parse_magnitude(token, &negative, &v, &fits) && (!fits || (v && v >> __builtin_ctzll(v) >> MANTISSA));
-}
-
-/* Looks for such a token among n bytes; the last one may go on behind them unless they are the `last`. Returns how many bytes
- * are done: all whole tokens, or those in front of the one at *found, of length *len. */
-static size_t find_lost_digits(const char *bytes, size_t n, bool last, const char **found, size_t *len)
-{
-    const char *p = bytes, *end = bytes + n;
-    while (p < end) {
-        const char *q = p;
-        while (q < end && !ctl_is_blank(*q))
-            q++;
-        if (q == end && !last && q - p <= CTL_MAX_TOKEN)
-            break;
-        if (loses_digits(p, q)) {
-            *found = p;
-            *len = (size_t)(q - p);
-            break;
-        }
-        p = q < end ? q + 1 : q;
-    }
-    return (size_t)(p - bytes);
-}
-
-/* Text of integers and NaNs alone, which was examined: f64 must have room for all. */
-static int keep_digits(ctl_reader *r, char why[CTL_WHY])
-{
-    const bool kept = r->n > 0; /* the bytes are there; else the file is read again */
-    const char *found = NULL;
-    char token[64] = "", clean[64];
-    size_t len, done = find_lost_digits(r->bytes, r->n, r->ended, &found, &len);
-    while (!kept && !found && !r->ended) {
-        memmove(r->bytes, r->bytes + done, r->n - done);
-        r->n -= done;
-        int err = read_piece(r, why);
-        if (err)
-            return err;
-        done = find_lost_digits(r->bytes, r->n, r->ended, &found, &len);
-    }
-    if (found) {
-        memcpy(token, found, len < sizeof token ? len : sizeof token - 1);
-        ctl_clean(clean, sizeof clean, token);
-        snprintf(why, CTL_WHY, "'%s' beside NaNs would be rounded: --dtype f64 does that", clean);
-        return REDUCE_E_TYPE;
-    }
-    if (kept)
-        return 0;
-    r->n = 0;
-    r->ended = false;
-    return ctl_pull_rewind(r->from) ? 0 : REDUCE_E_IO;
-}
-
 /* A parser for what follows line `line`. One -0 anywhere in a file makes all of its numbers floats. */
 static ctl_text parser_after(const ctl_reader *r, uint64_t line)
 {
-    return (ctl_text){.dtype = r->parser.dtype, .line = line, .no_negative_zero = r->brief && r->cut};
+    return (ctl_text){.dtype = r->parser.dtype, .line = line, .no_negative_zero = r->brief && r->cut, .exact = r->exact};
 }
 
-ctl_reader *ctl_reader_open(ctl_pull *from, bool brief, bool checked, int *dtype, int *err, char why[CTL_WHY])
+ctl_reader *ctl_reader_open(ctl_pull *from, bool brief, bool exact, int *dtype, int *err, char why[CTL_WHY])
 {
     ctl_reader *r = from ? calloc(1, sizeof *r) : NULL;
     if (!r) {
@@ -194,13 +131,11 @@ ctl_reader *ctl_reader_open(ctl_pull *from, bool brief, bool checked, int *dtype
     r->from = from;
     r->guessed = *dtype == 0;
     r->brief = brief && from->rewind;
+    r->exact = exact;
     r->parser.dtype = *dtype;
     r->threads = ctl_threads(MAX_PARTS);
     r->piece = (size_t)r->threads * PART;
-    r->kind.nan_is_real = checked;
     *err = r->guessed ? look_ahead(r, why) : 0;
-    if (!*err && r->kind.nan && !r->kind.real)
-        *err = keep_digits(r, why);
     if (*err) {
         ctl_reader_free(r);
         return NULL;
@@ -241,7 +176,6 @@ void ctl_reader_agree(ctl_reader *const *r, int n, int *dtype)
     for (int i = 0; i < n; i++) {
         all.some |= r[i]->kind.some;
         all.real |= r[i]->kind.real;
-        all.nan |= r[i]->kind.nan;
         all.negative |= r[i]->kind.negative;
         all.above |= r[i]->kind.above;
         all.wide |= r[i]->kind.wide;

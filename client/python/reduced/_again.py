@@ -1,4 +1,4 @@
-"""The short way for tensors on a GPU: a tensor uses the plan of an earlier one of the same type, shape and strides. NumPy's arguments
+"""The short way: an array, or a tensor on a GPU, uses the plan of an earlier one of the same type, shape and strides. NumPy's arguments
 take 13 us on the way to the library without it, and 5 with it."""
 from __future__ import annotations
 
@@ -8,81 +8,121 @@ from typing import Any
 import numpy as np
 
 from . import _client
-from ._arrays import shortcuts
+from ._arrays import shortcuts, to_numpy
 from ._client import Client
 from ._errors import Error
 from ._lib import check, lib
-from ._plan import Plan, Recipe, make_room, plan
+from ._plan import NANS, NO_VALUE, Plan, Recipe, is_plain, make_room, marked, plan
+from ._remote import Array
+from ._results import put_out
 from ._run import run
 from ._sources import address
 
 _known: dict[Any, Repeat] = {}
 _device: Any = None  # the module, imported with the first tensor
-_exact = (int, type(None))
+_plain = {np.ndarray, list, tuple, int, float}  # subclasses may behave otherwise
 _values: dict[str, Any] = {"f8": c_double, "i8": c_int64, "u8": c_uint64}
-_call: Any = None  # reduce_device without the types of its arguments, whose conversion takes as long as the rest of the call
+_calls: dict[str, Any] = {}  # functions without the types of their arguments, whose conversion takes as long as the rest of the call
+
+
+def untyped(name: str) -> Any:
+    """The library's function."""
+    found = _calls.get(name)
+    if found is None:
+        found = _calls[name] = lib()[name]
+    return found
 
 
 class Repeat:
-    """What all tensors of one plan share. A single number is written to a value of C, other results to an array of cells."""
+    """What all arrays or tensors of one plan share. A single number is written to a value of C, other results to an array of cells."""
 
-    __slots__ = ("recipe", "nbytes", "size", "spec", "make", "room")
+    __slots__ = ("recipe", "nbytes", "size", "spec", "make", "room", "ordered")
 
-    def __init__(self, recipe: Recipe, p: Plan):
+    def __init__(self, recipe: Recipe, p: Plan, a: Any = None):
         self.recipe, self.nbytes = recipe, p.source.nbytes
+        self.ordered = a is not None and address(recipe.laid(a, recipe.pairs)) == address(a)  # no copy is needed
         self.size, self.spec, self.room = c_uint64(p.source.nbytes), byref(recipe.spec), c_size_t(p.cells.nbytes)
         self.make = _values.get(recipe.cell.str[1:]) if recipe.number else None
 
-    def run(self, client: Client, pointer: int, stream: int) -> Any:
+    def of_tensor(self, client: Client, pointer: int, stream: int) -> Any:
         """The caller's result. Raises the library's error."""
-        global _call
         handle, offset = _device.handle_of(client, pointer, self.nbytes, _device.driver().settle(pointer, stream))
-        if _call is None:
-            _call = lib()["reduce_device"]
-        if self.make is None:
-            cells = np.empty(self.recipe.shape, self.recipe.cell)
-            self.reduce(client, handle, offset, c_void_p(address(cells)))
-            return self.recipe.finish(cells)
-        value = self.make()
-        self.reduce(client, handle, offset, byref(value))
-        return bool(value.value) if self.recipe.number == "b" else value.value
+        return self.result(client, untyped("reduce_device"), self.spec, (handle, c_uint64(offset)), None)
 
-    def reduce(self, client: Client, handle: bytes, offset: int, out: Any) -> None:
+    def of_array(self, client: Client, a: Array, marks: Array | None, initial: Any, out: Any) -> Any:
+        """The same for elements in memory. What the call points to lives as long as the call."""
+        recipe, spec, keep = self.recipe, self.spec, None
+        data = a if self.ordered else recipe.laid(a, recipe.pairs)
+        if not (marks is initial is None):
+            one, keep = recipe.filled(marks, initial)
+            spec = byref(one)
+        found = self.result(client, untyped("reduce_run"), spec, (c_void_p(address(data)),), out)
+        del data, keep
+        return found
+
+    def result(self, client: Client, call: Any, spec: Any, where: tuple[Any, ...], out: Any) -> Any:
+        recipe, make = self.recipe, self.make
+        value = np.empty(recipe.shape, recipe.cell) if make is None else make()
         busy = client._busy
         busy.append(None)  # from here on `close` waits
         try:
-            err = _call(client._handle or client._open(), self.spec, handle, c_uint64(offset), self.size, out, self.room, None)
+            err = call(client._handle or client._open(), spec, *where, self.size, c_void_p(address(value)) if make is None else byref(value), self.room, None)
         finally:
             busy.pop()
         if err:
             check(err)
+        if make is not None:
+            return bool(value.value) if recipe.number == "b" else value.value
+        if recipe.direct is None:
+            return recipe.finish(value) if out is None else recipe.finish(value, out)
+        return value.reshape(recipe.direct) if out is None else put_out(value.reshape(recipe.direct), out, recipe.op)
 
 
-def _first(key: Any, p: Plan, client: Client | None) -> Any:
-    """The result of a plan, which is kept."""
+def _first(key: Any, p: Plan, client: Client | None, a: Any = None) -> Any:
+    """The result of a plan, which is kept. `a` is an array in memory."""
     global _device
-    from . import _device
+    if a is None:
+        from . import _device
     value = run(p, client)
-    if p.recipe is not None and p.source.nbytes:
+    if p.recipe is not None and p.source.nbytes and p.cells.size:
         make_room(_known)
-        _known[key] = Repeat(p.recipe, p)
+        _known[key] = Repeat(p.recipe, p, a)
     return value
+
+
+def _of_array(op: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any, client: Any, ddof: Any, nan: Any,
+              wrap: bool, make: Any, order: Any) -> Any:
+    """The result for an array in memory."""
+    key = op, axis, dtype, keepdims, ddof, nan, wrap, make, order, where is None, initial is None, out is None or out.dtype, a.dtype, a.shape, a.strides
+    known = _known.get(key)
+    if known is None:
+        return _first(key, plan(op, a, axis, dtype, out, keepdims, initial, where, ddof, nan, None, wrap, make, order=order), client, a)
+    marks = where if where is None or where.dtype == bool and where.shape == a.shape else marked(a, where)
+    if marks is False or not known.recipe.fits(a):
+        return run(plan(op, a, axis, dtype, out, keepdims, initial, where, ddof, nan, None, wrap, make, order=order), client)
+    return known.of_array(client or _client._default or _client.default(), a, marks, initial, out)
 
 
 def reduce(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
            where: Any = None, client: Any = None, deadline: Any = None, progress: Any = None, ddof: Any = 0, nan: str = "propagate",
            offsets: Any = None, wrap: bool = False, make: Any = None, order: Any = None) -> Any:
     """The result for NumPy's arguments."""
-    take = shortcuts.get(type(a))
-    if take is not None and (out is initial is where is offsets is deadline is progress is None) and type(axis) in _exact \
-            and type(ddof) is int and (keepdims is False or keepdims is True) and (dtype is None or isinstance(dtype, np.dtype)) \
-            and (client is None or isinstance(client, Client)) and (found := take(a)) is not None:
+    kind = type(a)
+    simple = offsets is deadline is progress is None and type(ddof) is int and (keepdims is False or keepdims is True) and is_plain(axis, dtype, out) \
+        and (client is None or isinstance(client, Client))
+    if simple and kind in _plain and nan in NANS and (where is None or type(where) is np.ndarray):
+        array = a if kind is np.ndarray else to_numpy(a, "a")
+        if initial is None or array.dtype.itemsize == 8 and initial is not NO_VALUE:  # elements may become wider ones for it
+            return _of_array(op, array, axis, dtype, out, keepdims, initial, where, client, ddof, nan, wrap, make, order)
+        a = array
+    take = shortcuts.get(kind)
+    if take is not None and simple and out is initial is where is None and (found := take(a)) is not None:
         pointer, stream, kind = found
         key = op, axis, dtype, keepdims, ddof, nan, wrap, make, order, kind
         known = _known.get(key)
         if known is not None:
             try:
-                return known.run(client or _client._default or _client.default(), pointer, stream)
+                return known.of_tensor(client or _client._default or _client.default(), pointer, stream)
             except (_device.CudaError, Error) as e:
                 _device.obstacle(e)
         return _first(key, plan(op, a, axis, dtype, keepdims=keepdims, ddof=ddof, nan=nan, wrap=wrap, make=make, order=order), client)

@@ -64,9 +64,9 @@ def element(dtype: np.dtype[Any], name: str = "a") -> Element:
 
 def float_code(dtype: np.dtype[Any]) -> int:
     """reduce_dtype of a floating-point type; 0 for other types."""
-    if dtype.name == "bfloat16":
-        return _abi.BF16
-    return FLOATS.get(f"{dtype.kind}{dtype.itemsize}", 0)
+    if dtype.kind in "biucmM":
+        return 0
+    return FLOATS.get(f"{dtype.kind}{dtype.itemsize}", 0) or (_abi.BF16 if dtype.name == "bfloat16" else 0)
 
 
 def part_code(dtype: np.dtype[Any]) -> int:

@@ -310,8 +310,7 @@ def _one_stats(values: Any, el: Element) -> Stats:
     count, nans, zeros, argmin, argmax, least, most, total, high, *rest = values.item()
     if el.kind != "f":
         total = total % 2**64 + high * 2**64
-    argmin, argmax = (-1 if place == NO_PLACE else place for place in (argmin, argmax))
-    return Stats(count, nans, zeros, least, most, argmin, argmax, total, *rest)
+    return Stats(count, nans, zeros, least, most, -1 if argmin == NO_PLACE else argmin, -1 if argmax == NO_PLACE else argmax, total, *rest)
 
 
 def _stats(values: Any, p: Prepared, shape: Any) -> Stats:

@@ -65,7 +65,7 @@ def kth(a: Any, k: int, axis: Any = None, out: Any = None, keepdims: bool = Fals
 
 def _quantiles(values: Array, p: Prepared, shape: Any) -> Array:
     """The quantiles as the first axis."""
-    found = np.moveaxis(np.asarray(values), -1, 0)
+    found = values if values.ndim == 1 else np.moveaxis(values, -1, 0)
     if shape is not None:
         found = found.reshape(found.shape[:1] + shape)
     return fit(np.ascontiguousarray(found), p.wanted, p.asked)

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import ctypes
+from copy import copy
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, Callable
 
@@ -10,13 +12,13 @@ import numpy as np
 from . import _abi, _sources
 from ._arrays import Operand, operand
 from ._arrow import Flowing
-from ._elements import Element, cell_dtype, float_code, part_code
+from ._elements import Element, cell_dtype, float_code, is_nan, part_code
 from ._errors import EmptyError
 from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import check, lib
 from ._prepare import OF_STATES, PLACES, RANKED, Prepared, become_integers, roomy, without_nat
 from ._remote import Array, Remote
-from ._results import Finish, Make, shorter
+from ._results import LATER, Finish, Make, shorter
 from ._sources import InPieces, InRows, Memory, Source, address, in_memory
 
 if TYPE_CHECKING:
@@ -84,6 +86,8 @@ def cells_of(op: str, el: Element, out: int, n: int, state: bool, order: Any = N
 
 def first_element(initial: Any, el: Element) -> Array:
     """`initial` as one element. ValueError if the type has no such value."""
+    if type(initial) is float and el.dtype.char == "d" or type(initial) is int and el.dtype.char in "dl" and -2**53 <= initial <= 2**53:
+        return np.array(initial, el.dtype)
     if el.parts == 2:
         raise TypeError(f"initial is not possible with elements of type {el.dtype}")
     if np.iscomplexobj(initial):
@@ -219,62 +223,86 @@ def is_wide(op: str, el: Element, wanted: np.dtype[Any]) -> bool:
 class Recipe:
     """All of a plan except the elements and the room for its cells."""
 
-    __slots__ = ("op", "element", "spec", "finish", "keep", "quantiles", "shape", "cell", "pairs", "number", "layout")
+    __slots__ = ("op", "element", "spec", "finish", "keep", "quantiles", "shape", "cell", "pairs", "number", "layout", "flips", "direct")
 
-    def __init__(self, p: Prepared, layout: Layout, spec: Any, finish: Callable[[Array], Any], keep: Any, n: int, state: bool,
+    def __init__(self, p: Prepared, layout: Layout, flips: tuple[int, ...], spec: Any, finish: Callable[..., Any], keep: Any, n: int, state: bool,
                  order: Any = None, quantiles: Any = None):
-        self.layout, self.quantiles = layout, quantiles  # the spec points to these
+        self.layout, self.flips, self.quantiles = layout, flips, quantiles  # the spec points to the quantiles
         self.op, self.element, self.spec, self.finish, self.keep = p.op, p.element, spec, finish, keep
         self.shape, self.cell = cells_of(p.op, p.element, spec.out, n, state, order)
         self.pairs = p.element.view if p.element.parts == 2 else ""
         self.number: str = getattr(finish, "number", "")
+        self.direct: tuple[int, ...] | None = finish.as_written(self.cell) if isinstance(finish, Finish) else None
 
     def plan(self, source: Source) -> Plan:
         return Plan(self.op, self.element, self.spec, source, np.empty(self.shape, self.cell), self.finish, self.keep)
 
-    def again(self, data: Any, marks: Array | None, initial: Any) -> Plan:
+    def fits(self, data: Any) -> bool:
+        """Whether the values allow it: where a date is missing, the result is made in another way."""
+        return not self.element.dated or not is_nan(data).any()
+
+    def laid(self, a: Array, pairs: str = "") -> Array:
+        """Elements or marks as the library is to find them; a copy if they lie otherwise."""
+        if self.flips:
+            a = np.flip(a, self.flips)
+        if pairs:
+            a = np.ascontiguousarray(a).view(pairs).reshape(a.shape + (2,))
+        return in_order(a, self.layout)
+
+    def filled(self, marks: Array | None, initial: Any) -> tuple[Any, Any]:
+        """The spec with a mask and an initial element, and what it points to, which the caller keeps."""
+        spec = _abi.Spec.from_buffer_copy(self.spec)
+        if marks is not None:
+            marks = self.laid(marks)
+            spec.mask = address(marks)
+        if initial is not None:
+            initial = first_element(initial, self.element)
+            spec.initial = address(initial)
+        return spec, (marks, initial, self.quantiles)
+
+    def again(self, data: Any, marks: Array | None, initial: Any, out: Any) -> Plan:
         """For other elements of the same type, shape and strides; `marks` are those that count (None: all)."""
         source: Source
         if isinstance(data, Remote):
             source = (data.pairs(self.pairs) if self.pairs else data).source()
         else:
-            source = Memory(in_order(data, self.layout))
-        spec = _abi.Spec.from_buffer_copy(self.spec)
-        if marks is not None:
-            marks = in_order(marks, self.layout)
-            spec.mask = address(marks)
-        if initial is not None:
-            initial = first_element(initial, self.element)
-            spec.initial = address(initial)
-        found = Plan(self.op, self.element, spec, source, np.empty(self.shape, self.cell), self.finish, (marks, initial, self.quantiles))
+            source = Memory(self.laid(data, self.pairs))
+        spec, keep = self.filled(marks, initial)
+        finish = self.finish if out is None else partial(self.finish, out=out)
+        found = Plan(self.op, self.element, spec, source, np.empty(self.shape, self.cell), finish, keep)
         found.recipe = self
         return found
 
 
 RECIPES = 512  # that are kept: making one takes longer than a small reduction on the GPU
 _recipes: dict[Any, Recipe] = {}
-_exact = (int, tuple, type(None))
+_exact = (int, type(None))
+_dtypes = (np.dtype, type, str, type(None))
 
 
-def _key(data: Any, op: str, axis: Any, dtype: Any, *others: Any) -> Any:
-    """What a recipe for these elements depends on; None: it is not kept. (A float equal to an axis is not an axis.)"""
-    if type(data) is not np.ndarray and not getattr(data, "fixed", False) or type(axis) not in _exact or type(axis) is tuple and {*map(type, axis)} - {int} \
-            or not (dtype is None or isinstance(dtype, np.dtype)):
+def is_plain(axis: Any, dtype: Any, out: Any) -> bool:
+    """Whether arguments are what a key may have: equal ones mean the same. (A float equal to an axis is not an axis.)"""
+    return (type(axis) in _exact or type(axis) is tuple and not {*map(type, axis)} - {int}) and isinstance(dtype, _dtypes) \
+        and (out is None or type(out) is np.ndarray)
+
+
+def _key(data: Any, op: str, axis: Any, dtype: Any, out: Any, *others: Any) -> Any:
+    """What a recipe for these elements depends on; None: it is not kept."""
+    if type(data) is not np.ndarray and not getattr(data, "fixed", False) or not is_plain(axis, dtype, out):
         return None
-    return op, axis, dtype, data.dtype, data.shape, data.strides, type(data) is np.ndarray, others
+    return op, axis, dtype, data.dtype, data.shape, data.strides, type(data) is np.ndarray, out is None or out.dtype, others
 
 
-def _marks(o: Operand, where: Any) -> Any:
+def marked(data: Any, marks: Any) -> Any:
     """Which elements count: an array of bool that has the elements' shape; None: all. False: a recipe is not enough."""
-    if o.keep is where is None:
+    if marks is None:
         return None
-    marks = where if o.keep is None else o.keep if where is None else None
-    if type(marks) is not np.ndarray or type(o.data) is not np.ndarray or marks.dtype != bool or o.data.dtype.kind not in "biuf":
+    if type(marks) is not np.ndarray or type(data) is not np.ndarray or marks.dtype != bool or data.dtype.kind not in "biuf":
         return False
-    if marks.shape == o.data.shape:
+    if marks.shape == data.shape:
         return marks
     try:
-        return np.broadcast_to(marks, o.data.shape)
+        return np.broadcast_to(marks, data.shape)
     except ValueError:
         return False
 
@@ -291,6 +319,9 @@ def _remember(key: Any, recipe: Recipe, p: Prepared) -> None:
     recipe.keep = p.keep = None
     recipe.spec = _abi.Spec.from_buffer_copy(recipe.spec)
     recipe.spec.mask = recipe.spec.initial = None
+    if isinstance(recipe.finish, Finish) and recipe.finish.out is not None:
+        recipe.finish = copy(recipe.finish)
+        recipe.finish.out = LATER
     make_room(_recipes)
     _recipes[key] = recipe
 
@@ -390,10 +421,11 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         o = o._replace(masked=False)  # a state of masked elements alone is one of nothing
     if initial is not None:
         o = o._replace(data=roomy(op, o.data, initial))
-    if out is offsets is o.filename is None and not (o.masked or o.matrix) and (marks := _marks(o, where)) is not False:
-        key = _key(o.data, op, axis, dtype, keepdims, ddof, nan, wrap, make, state, marks is None, initial is None, order)
-        if key is not None and (recipe := _recipes.get(key)) is not None:
-            return recipe.again(o.data, marks, initial)
+    marks = marked(o.data, where if o.keep is None else o.keep if where is None else False)
+    if offsets is o.filename is None and marks is not False and (o.keep is None or not o.masked):
+        key = _key(o.data, op, axis, dtype, out, keepdims, ddof, nan, wrap, make, state, marks is None, initial is None, order, o.masked, o.matrix)
+        if key is not None and (recipe := _recipes.get(key)) is not None and recipe.fits(o.data):
+            return recipe.again(o.data, marks, initial, out)
     segments = None if offsets is None else segments_of(offsets, tuple(o.data.shape), axis, keepdims)
     p = Prepared(op, o, axis, dtype, where, nan, segments)
     if order is not None and order.picks and p.element.kind != "f":
@@ -402,6 +434,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         p.wanted = shorter(p.wanted, out)
     if p.op == "prod" and p.element.parts == 2:
         return of_complex(p, keepdims, dtype is not None, initial, out)
+    taken = p.data is o.data or p.element.parts == 2 and nan == "propagate" and p.magnified is None and o.data.dtype.isnative  # or pairs of them
     flips = forwards(p)
     layout = lay(p)
     finish: Any = Finish(p, layout, flips, keepdims, dtype is not None, out, make)
@@ -414,7 +447,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     states = state or wide or of_pairs or not whole or p.magnified is not None and p.op == "sum"
     spans = not state and el.dated and p.asked == "mean"
     states = states or spans
-    if p.moved or few or wide and initial is not None or not isinstance(p.data, Remote) and (p.data is not o.data or el.dated):
+    if p.moved or few or wide and initial is not None or not isinstance(p.data, Remote) and (not taken or el.dated and not (p.late is p.keep is None)):
         key = None  # what becomes of the elements depends on their values, or on where they lie
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[p.op].code, dtype=el.code, nan=NANS[p.nan], ddof=ddof if whole else 0, rows=n,
                      flags=_abi.WRAP * wrap | _abi.STATES_OUT * states)
@@ -451,7 +484,9 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     elif wide:
         from ._wide import Wide
         finish = Wide(finish, p.op, p.wanted, 0 if one is None else int(one))
-    recipe = Recipe(p, layout, spec, finish.states if state else finish, keep, n, states, order, quantiles)
+    if out is not None and not isinstance(finish, Finish):
+        key = None
+    recipe = Recipe(p, layout, flips, spec, finish.states if state else finish, keep, n, states, order, quantiles)
     found = recipe.plan(source)
     if key is not None:
         _remember(key, recipe, p)

@@ -11,6 +11,7 @@ from ._layout import Layout
 from ._prepare import Prepared, beyond
 from ._remote import Array
 
+LATER: Any = object()  # stands for an array that comes with the cells
 Make = Callable[[Array, Prepared, Any], Any]  # several values a result: (values, what was reduced, shape with keepdims) -> the caller's
 
 
@@ -44,7 +45,13 @@ class Finish:
     def states(self, cells: Array) -> Array:
         return self.in_axis_order(cells)
 
-    def __call__(self, cells: Array) -> Any:
+    def as_written(self, cell: np.dtype[Any]) -> tuple[int, ...] | None:
+        """The shape of a result that is an array of the cells as they are; None: more is to be done."""
+        p = self.p
+        plain_one = not (self.scalar or self.make or self.of_pairs or p.maskless or p.matrix or p.element.dated) and p.masked is None
+        return self.shape if plain_one and p.element.parts == 1 and self.ordered and cell == p.wanted else None
+
+    def __call__(self, cells: Array, out: Any = None) -> Any:
         p = self.p
         if self.simple:
             return self.make(cells[0], p, ()) if self.make else plain(cells[0], p.wanted)
@@ -62,15 +69,16 @@ class Finish:
             one = fit(values, p.wanted, p.asked) if p.wanted.kind in "biu" else values  # floats with all bits, as those of other arrays
             return plain(np.asarray(one)[()], p.wanted)  # of complex numbers, dates and masked arrays
         if p.asked in ("min", "max", "kth") and p.wanted == p.element.dtype and p.wanted.kind in "iu":  # one of the elements always fits
-            return self.array(values.astype(p.wanted, copy=False).reshape(self.shape))
-        return self.array(fit(values, p.wanted, p.asked).reshape(self.shape))
+            return self.array(values.astype(p.wanted, copy=False).reshape(self.shape), out)
+        return self.array(fit(values, p.wanted, p.asked).reshape(self.shape), out)
 
-    def array(self, values: Array) -> Any:
-        if self.out is not None:
-            put_out(values, self.out, self.p.asked)
-            if isinstance(self.out, np.ma.MaskedArray) and (self.p.maskless or self.p.masked is not None):
-                self.out.mask = self.lost()
-            return self.out
+    def array(self, values: Array, out: Any) -> Any:
+        out = self.out if out is None else out
+        if out is not None:
+            put_out(values, out, self.p.asked)
+            if isinstance(out, np.ma.MaskedArray) and (self.p.maskless or self.p.masked is not None):
+                out.mask = self.lost()
+            return out
         if (self.p.maskless or self.p.masked is not None) and not self.scalar:
             return np.ma.MaskedArray(values, mask=self.lost())
         if self.p.matrix and values.ndim == 2:
@@ -141,7 +149,7 @@ def fit(values: Array, wanted: np.dtype[Any], op: str) -> Array:
     """The values as the type of the result."""
     if values.dtype == wanted:
         return values
-    if wanted.name == "bfloat16" and values.dtype == np.uint16 or wanted.kind in "mM":
+    if wanted.kind in "mM" or values.dtype == np.uint16 and wanted.name == "bfloat16":
         return np.ascontiguousarray(values).view(wanted)
     return converted(values, wanted, op)
 
@@ -156,8 +164,10 @@ def converted(values: Array, wanted: np.dtype[Any], op: str, field: str = "dtype
         if isinstance(x, int):
             raise OverflowError_(f"OVERFLOW: the exact {shown(op)} does not fit {wanted}; the exact value is {x}", field, exact=x)
         raise OverflowError_(f"OVERFLOW: the {shown(op)} does not fit {wanted}; it is {x}", field)
+    if values.dtype.kind in "iu" and wanted.itemsize > 2:
+        return values.astype(wanted, copy=False)
     with np.errstate(over="ignore"):  # an integer beyond float16 is an infinity
-        return (few_digits(values) if wanted.name == "bfloat16" and values.dtype.kind in "iu" else values).astype(wanted, copy=False)
+        return (few_digits(values) if values.dtype.kind in "iu" and wanted.name == "bfloat16" else values).astype(wanted, copy=False)
 
 
 def few_digits(values: Array) -> Array:
@@ -182,9 +192,12 @@ def put_out(values: Array, out: Any, op: str) -> Any:
         raise TypeError(f"out is an array, not {type(out).__name__}")
     if out.shape != values.shape:
         raise ValueError(f"out: its shape is {out.shape}, but that of the result is {values.shape}")
-    if values.dtype.kind in "iu" and np.can_cast(values.dtype, out.dtype, "same_kind"):
+    if values.dtype.kind in "iu" and values.dtype != out.dtype and np.can_cast(values.dtype, out.dtype, "same_kind"):
         values = converted(values, out.dtype.newbyteorder("="), op, "out")
     try:
+        if out.dtype == values.dtype:
+            np.copyto(out, values)
+            return out
         with np.errstate(over="ignore"):
             np.copyto(out, values, casting="same_kind")
     except (TypeError, ValueError) as e:

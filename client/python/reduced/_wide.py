@@ -12,6 +12,7 @@ from ._nearest import DOUBLE, FORMS, nearest
 from ._remote import Array
 from ._results import Finish
 
+STATE = 32  # bytes
 LOW, HIGH = 2, 3  # words of a state that are its number, in two's complement
 
 
@@ -42,14 +43,19 @@ class Spans:
 def numbers(states: bytes, op: str, wanted: np.dtype[Any], initial: int = 0) -> Array:
     """The numbers of consecutive states, as integers if 64 bits hold them, else rounded to a type. `fit` makes that type of them, and
     does not round twice."""
-    words = np.frombuffer(states, "u8").reshape(-1, 4)
     first = initial if op == "sum" else abs(initial)
-    one, low, high = np.uint64(first % 2**64), words[:, LOW], words[:, HIGH].view("i8")
+    if len(states) == STATE:
+        one = int.from_bytes(states[8 * LOW:], "little", signed=True)
+        one = max(one, first) if op == "norminf" else one + first
+        if -2**63 <= one < 2**64:
+            return np.array([one], "i8" if one < 2**63 else "u8")
+    words = np.frombuffer(states, "u8").reshape(-1, 4)
+    added, low, high = np.uint64(first % 2**64), words[:, LOW], words[:, HIGH].view("i8")
     if op == "norminf":
-        low = np.maximum(low, one)
+        low = np.maximum(low, added)
     else:
-        low = low + one
-        high = high + (first >> 64) + (low < one)
+        low = low + added
+        high = high + (first >> 64) + (low < added)
     if np.array_equal(high, low.view("i8") >> 63):
         return low.view("i8")
     if not high.any():
