@@ -19,6 +19,10 @@ from rawclient import COLUMNS, MASK, OFFSETS, REDUCE, STATES_IN, STATES_OUT, Fau
 QUANTILES = (0.0, 1.0, 0.5, 0.25, 0.1, 0.9, 0.99, 1 / 3, 0.7, 1e-3, 1e-17, 5e-324, 1e-300, 0.999999999999999, 1 - 2**-53, 0.123456789012345)
 
 
+EDGES = (-math.inf, -1e300, -2.0**63, -65504.0, -1.5, -1.0, -5e-324, -0.0, 0.0, 5e-324, 1e-40, 0.5, 1.0, 2.0, 2.5, 127.0, 2.0**31, 2.0**53 + 2, 2.0**63, 2.0**64,
+         1e39, math.inf)
+
+
 def decimal(q):
     """(digits, exponent) of the shortest decimal."""
     _, digits, exponent = Decimal(repr(q)).as_tuple()
@@ -58,6 +62,12 @@ def request(rng):
     if op == "kth":
         k = int(rng.integers(-12, 12))
         return op, {"k": k}, parameter("k", k)
+    if op in order.TOP:
+        k = int(rng.integers(1, 50))
+        return op, {"k": k}, parameter("k", k)
+    if op == "histogram":
+        edges = np.sort(np.concatenate([rng.choice(EDGES, rng.integers(1, 8)), rng.standard_normal(rng.integers(1, 4)) * 10.0 ** rng.integers(-3, 3)]))
+        return op, {"edges": edges.tolist()}, parameter("edges", *edges)
     method = str(rng.choice(order.METHODS))
     q = [float(x) for x in rng.choice(QUANTILES, rng.integers(1, 6))] + [float(x) for x in rng.random(rng.integers(0, 3))]
     code = order.METHODS.index(method)
@@ -66,10 +76,10 @@ def request(rng):
 
 def wanted(op, dtype, lines, masks, p, **kw):
     """The cells, or (name of the fault, index)."""
-    exact, cells, out = {**p, "q": [share(q) for q in p.get("q", ())]}, [], kw["out"] or order.default_out(op, dtype, p.get("method", "linear"))
+    exact, cells = {**p, "q": [share(q) for q in p.get("q", ())]}, []
     for i, (line, mask) in enumerate(zip(lines, masks)):
         try:
-            cells.append(b"".join(v.to_bytes(SIZE[out], "little") for v in order.reduce(op, dtype, line, mask=mask, **exact, **kw)))
+            cells.append(order.cell(op, dtype, line, mask=mask, **exact, **kw))
         except oracle.Fault as e:
             return e.name, i
     return cells
@@ -115,7 +125,7 @@ def test_random_arrays(conn):
         op, p, parts = request(rng)
         nan = str(rng.choice(["propagate", "omit", "error"]))
         usual = order.default_out(op, dtype, p.get("method", "linear"))
-        out = str(rng.choice(list(FLOATS) if usual == "f64" else ["i64", "u64"])) if rng.integers(2) else None
+        out = str(rng.choice(list(FLOATS) if usual == "f64" else ["i64", "u64"])) if rng.integers(2) and op != "histogram" else None
         want = wanted(op, dtype, lines, masks, p, nan=nan, out=out)
         body = spec(order.OPS[op], dtype, nan=nan, out=out or 0, tagged_len=len(parts), **shape) + parts + data
         try:
@@ -171,6 +181,20 @@ def test_errors(conn):
     faults(conn, "BAD_MESSAGE", "initial", body(27, initial=0))
     faults(conn, "TYPE", "out", body(27, out="i64"))
     faults(conn, "TYPE", "out", body(28, half + parameter("method", 9), out="i64"))
+    for op in (30, 31):
+        faults(conn, "BAD_MESSAGE", "k", body(op))
+        faults(conn, "BAD_MESSAGE", "k", body(op, parameter("k", 0)), limit=1)
+        faults(conn, "BAD_MESSAGE", "k", body(op, parameter("k", -2**63)), limit=1)
+        faults(conn, "TOO_LARGE", "k", body(op, parameter("k", 262145)), limit=262144)
+        faults(conn, "TYPE", "out", body(op, parameter("k", 1), out="u64"))
+    faults(conn, "TOO_LARGE", "rows", spec(30, "f32", rows=2, tagged_len=16) + parameter("k", 262144), limit=1)
+    faults(conn, "BAD_MESSAGE", "edges", body(32))
+    faults(conn, "BAD_MESSAGE", "edges", body(32, parameter("edges", 1.0)), limit=2)
+    faults(conn, "BAD_MESSAGE", "edges", body(32, parameter("edges", 1.0, 2.0, 1.5)), limit=2)
+    faults(conn, "BAD_MESSAGE", "edges", body(32, parameter("edges", math.nan, 2.0)), limit=0)
+    faults(conn, "TOO_LARGE", "edges", body(32, parameter("edges", *range(65537))), limit=65536)
+    faults(conn, "TYPE", "out", body(32, parameter("edges", 1.0, 2.0), out="f64"))
+    faults(conn, "BAD_MESSAGE", "edges", body(30, parameter("k", 1) + parameter("edges", 1.0, 2.0)))
     for k in (3, -4, 2**63 - 1, -2**63):
         faults(conn, "SHAPE", "k", body(29, parameter("k", k)), limit=3)
     faults(conn, "BAD_MESSAGE", "op", spec(27, "f32"), kind=5)  # BEGIN
@@ -257,7 +281,7 @@ def test_libreduce(shared, local, tmp_path):
             room = C.create_string_buffer(1024)
             assert c.lib.reduce_state_size(order.OPS[op], DTYPES["f32"]) == c.lib.reduce_state_words(order.OPS[op], DTYPES["f32"]) == 0
             assert c.lib.reduce_state_init(room, C.c_size_t(1024), order.OPS[op], DTYPES["f32"]) == -1
-            kw = {"q": [0.5]} if op == "quantile" else {}
+            kw = {"quantile": {"q": [0.5]}, "largest": {"k": 1}, "smallest": {"k": 1}, "histogram": {"edges": [0, 1]}}.get(op, {})
             assert c.lib.reduce_states_finish(room, C.c_size_t(64), C.byref(c.spec(op, "f32", **kw)), room, C.c_size_t(1024)) == -1
 
 

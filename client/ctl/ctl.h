@@ -566,7 +566,7 @@ int ctl_reduce_whole(ctl_work *w);
 int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_axes(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_wide(ctl_work *w);
-static inline bool ctl_is_ranked(int op) { return op >= REDUCE_MEDIAN && op <= REDUCE_KTH; } /* order statistics */
+static inline bool ctl_is_ranked(int op) { return op >= REDUCE_MEDIAN && op <= REDUCE_HISTOGRAM; } /* order statistics */
 int ctl_reduce_ranked(ctl_work *w, const ctl_shape *s);
 int ctl_merge(reduce_client *c, const ctl_options *o);
 
