@@ -97,8 +97,9 @@ typedef size_t rk_between_fn(const void *x, size_t n, const rk_keys *k, uint64_t
 /* Count keys from lo to hi, both included, by digit: bins[(key - lo) >> shift]. The same number of elements. */
 typedef void rk_digits_fn(const void *x, size_t n, const rk_keys *k, uint64_t lo, uint64_t hi, int shift, uint64_t *bins);
 
-/* Is there a key of the elements from `from` on, `span` keys further at most? Modulo 2^width. */
-typedef bool rk_within_fn(const void *x, size_t n, const rk_keys *k, uint64_t from, uint64_t span);
+/* The places of elements whose keys are those from `from` on, `width` keys further at most, modulo 2^bits. Returns how many;
+ * `out` has room for n. */
+typedef size_t rk_hits_fn(const void *x, size_t n, const rk_keys *k, uint64_t from, uint64_t width, uint16_t *out);
 
 /* Bins of keys: slot i has those from bound[i - 1] up to, not including, bound[i]. A table has the slots of the first keys of
  * equal ranges. NaNs have a slot of their own, the last. */
@@ -108,7 +109,8 @@ typedef struct rk_edge_keys {
     int shift;             /* a range of the table has 2^shift keys */
     uint32_t n;            /* slots of a table of counts */
     uint32_t bounds;
-    const uint64_t *bound;
+    uint32_t half;         /* a power of 2: a range has fewer than twice as many bounds. 0: none has any */
+    const uint64_t *bound; /* 2 half more are 2^64 - 1 */
     const uint32_t *table;
 } rk_edge_keys;
 /* Count elements by slot, by turns in RK_TURNS tables of counts: equal neighbours would wait for one another's. */
@@ -133,7 +135,7 @@ typedef struct rk_simd {
     rk_turn_fn *turn[4];       /* likewise, as the next two */
     rk_between_fn *between[4]; /* not of 8 bits */
     rk_digits_fn *digits[4];
-    rk_within_fn *within[4];
+    rk_hits_fn *hits[4];
     rk_edge_counts_fn *edge_counts[4];
 } rk_simd;
 

@@ -107,12 +107,12 @@ typedef struct best_pass {
     uint64_t from, span;
 } best_pass;
 
-static void look_at(best_pass *p, const uint8_t *x, size_t n)
+static void look_at(best_pass *p, const uint8_t *x, const uint16_t *hit, size_t hits)
 {
     const rk_best *b = p->b;
     const size_t size = b->line.size;
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t key = rk_key_of(&b->keys, size, rk_load(x + i * size, (int)size)), index = p->index + i;
+    for (size_t i = 0; i < hits; i++) {
+        const uint64_t key = rk_key_of(&b->keys, size, rk_load(x + hit[i] * size, (int)size)), index = p->index + hit[i];
         if (((key - p->from) & all_keys(b)) > p->span || (b->line.mask && !b->line.mask[rk_read_place(&b->line, index)]))
             continue;
         add(&p->heap, (rk_scored){score_of(b, key), index});
@@ -128,11 +128,13 @@ static void best_take(void *arg, const void *data, size_t n)
     best_pass *p = arg;
     const rk_best *b = p->b;
     const uint8_t *x = data;
-    rk_within_fn *within = b->simd->within[__builtin_ctzll(b->line.size)];
+    rk_hits_fn *find_hits = b->simd->hits[__builtin_ctzll(b->line.size)];
+    uint16_t hit[STRIP];
     for (size_t i = 0, some; i < n && !p->heap.closed; i += some, x += some * b->line.size, p->index += some) {
         some = least(n - i, STRIP);
-        if (within(x, some, &b->keys, p->from, p->span))
-            look_at(p, x, some);
+        const size_t hits = find_hits(x, some, &b->keys, p->from, p->span, hit);
+        if (hits)
+            look_at(p, x, hit, hits);
     }
 }
 

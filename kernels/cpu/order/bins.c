@@ -5,7 +5,8 @@
 
 #include "kernels/exact/edges.h"
 
-enum { LEAST_TABLE = 10, MOST_TABLE = 16, RANGES_A_BOUND = 32 }; /* the first two: log2 of ranges */
+/* Ranges of the table: more for each bound, fewer for few elements. The first three are log2 of numbers. */
+enum { LEAST_TABLE = 8, USUAL_TABLE = 14, MOST_TABLE = 16, RANGES_A_BOUND = 32 };
 
 static uint32_t slots_of(const rp_spec *s) { return s->n_edges + 2; }
 
@@ -29,15 +30,25 @@ static int log2_of(uint64_t v) { return v ? 64 - __builtin_clzll(v) : 0; }
 /* table[i]: the slot of key first + (i << shift) */
 static void fill_table(rk_edge_keys *t, uint32_t *table, uint64_t ranges)
 {
-    uint32_t slot = 0;
+    uint32_t slot = 0, most = 0;
     for (uint64_t i = 0; i <= ranges; i++) {
         while (slot < t->bounds && (t->bound[slot] - t->first) >> t->shift < i)
             slot++;
         while (slot < t->bounds && t->bound[slot] - t->first == i << t->shift)
             slot++;
         table[i] = slot;
+        most = i && slot - table[i - 1] > most ? slot - table[i - 1] : most;
     }
     t->table = table;
+    t->half = most ? 1u << (log2_of(most) - 1) : 0;
+}
+
+/* log2 of the ranges. */
+static int width_of(const rp_spec *s)
+{
+    const int bounds = log2_of((uint64_t)RANGES_A_BOUND * s->n_edges), elements = log2_of(rp_elements(s)),
+              usual = bounds > USUAL_TABLE ? bounds : USUAL_TABLE, few = elements < usual ? elements : usual;
+    return few < LEAST_TABLE ? LEAST_TABLE : few > MOST_TABLE ? MOST_TABLE : few;
 }
 
 bool rk_bins_init(rk_bins *b)
@@ -45,16 +56,17 @@ bool rk_bins_init(rk_bins *b)
     const rp_spec *s = b->spec;
     rk_edge_keys *t = &b->slots;
     const uint64_t n = slots_of(s);
-    int width = log2_of((uint64_t)RANGES_A_BOUND * s->n_edges);
-    width = width < LEAST_TABLE ? LEAST_TABLE : width > MOST_TABLE ? MOST_TABLE : width;
+    const int width = width_of(s);
+    const size_t bounds = 3 * (size_t)s->n_edges; /* and those of the last steps of a search */
     b->keys = rk_keys_of(s->dtype);
     b->failed = false;
     *t = (rk_edge_keys){.n = (uint32_t)n, .most = s->dtype == RP_BOOL ? UINT8_MAX : b->keys.most};
-    b->bound = malloc((size_t)(s->n_edges + (1 + RK_TURNS) * n) * sizeof *b->bound +
+    b->bound = malloc((size_t)(bounds + (1 + RK_TURNS) * n) * sizeof *b->bound +
                       (((size_t)1 << width) + 2) * sizeof(uint32_t));
     if (!b->bound)
         return false;
-    b->counts = b->bound + s->n_edges;
+    memset(b->bound, 255, bounds * sizeof *b->bound);
+    b->counts = b->bound + bounds;
     b->turns = b->counts + n;
     t->bound = b->bound;
     find_bounds(b);
