@@ -391,7 +391,8 @@ static void set_sizes(reduce_job *j)
     if (j->path.there)
         j->sizes.most = j->sizes.chunk = UINT64_MAX; /* no data travel */
     else if (rp_is_ranked(j->whole.spec.op))
-        j->sizes.most = j->sizes.chunk = rc_ranked_most(j->c, &j->whole.spec); /* in messages where the stage has no part of this size */
+        j->sizes.most = j->sizes.chunk = rc_ranked_most(
+            j->c, &j->whole.spec); /* in messages where the stage has no part of this size */
     else if (j->path.stage)
         j->sizes.most = j->sizes.chunk = j->path.stage < j->sizes.most ? j->path.stage : j->sizes.most;
     else if (j->path.handle)

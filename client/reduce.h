@@ -422,8 +422,8 @@ typedef struct reduce_stats {
  *   stats                                        everything in one pass
  *   median                                       double
  *   quantile kth                                 one value, of a q from 0 to 1 or a rank k: double, or as min
- *   largest smallest                             k values as min, and their k indexes; places that the array has no elements for
- *                                                have REDUCE_NO_INDEX, and NaN or 0
+ *   largest smallest                             k values as min, and their k indexes; places without an element have
+ *                                                REDUCE_NO_INDEX, and NaN or 0
  *   histogram                                    n_edges - 1 counts, then those below and above the edges, and of NaNs
  * Errors: the common ones; REDUCE_E_OVERFLOW (an integer result that needs more than 64 bits); REDUCE_E_EMPTY (n = 0 for
  * min, max, minmax, range, argmin, argmax; without elements a sum is 0, a product 1, a mean and rms NaN). On an error *out
@@ -448,27 +448,31 @@ int reduce_simple_histogram(reduce_client *c, int dtype, const double *edges, si
     {                                                                                                  \
         return reduce_simple(c, op, dtype, ddof, data, n, out);                                        \
     }
-#define REDUCE_INLINE_TOP(call, op, dtype, element, value)                                                           \
+#define REDUCE_INLINE_TOP(call, op, dtype, element, value)                                                            \
     static inline int call(reduce_client *c, const element *data, size_t n, int64_t k, value *out, uint64_t *indexes) \
-    {                                                                                                                \
-        return reduce_simple_ranks(c, op, dtype, k, data, n, out, indexes);                                          \
+    {                                                                                                                 \
+        return reduce_simple_ranks(c, op, dtype, k, data, n, out, indexes);                                           \
     }
-#define REDUCE_ORDERED(suffix, dtype, element, value)                                                                        \
-    static inline int reduce_quantile_##suffix(reduce_client *c, const element *data, size_t n, double q, double *out)       \
-    {                                                                                                                        \
-        return reduce_simple_quantile(c, dtype, q, data, n, out);                                                            \
-    }                                                                                                                        \
-    static inline int reduce_kth_##suffix(reduce_client *c, const element *data, size_t n, int64_t k, value *out)            \
-    {                                                                                                                        \
-        return reduce_simple_ranks(c, REDUCE_KTH, dtype, k, data, n, out, NULL);                                             \
-    }                                                                                                                        \
-    static inline int reduce_histogram_##suffix(reduce_client *c, const element *data, size_t n, const double *edges,        \
-                                                size_t n_edges, uint64_t *counts)                                            \
-    {                                                                                                                        \
-        return reduce_simple_histogram(c, dtype, edges, n_edges, data, n, counts);                                           \
+#define REDUCE_INLINE_QUANTILE(call, dtype, element)                                               \
+    static inline int call(reduce_client *c, const element *data, size_t n, double q, double *out) \
+    {                                                                                              \
+        return reduce_simple_quantile(c, dtype, q, data, n, out);                                  \
+    }
+#define REDUCE_INLINE_KTH(call, dtype, element, value)                                             \
+    static inline int call(reduce_client *c, const element *data, size_t n, int64_t k, value *out) \
+    {                                                                                              \
+        return reduce_simple_ranks(c, REDUCE_KTH, dtype, k, data, n, out, NULL);                   \
+    }
+#define REDUCE_INLINE_HISTOGRAM(call, dtype, element)                                                            \
+    static inline int call(reduce_client *c, const element *data, size_t n, const double *edges, size_t n_edges, \
+                           uint64_t *counts)                                                                     \
+    {                                                                                                            \
+        return reduce_simple_histogram(c, dtype, edges, n_edges, data, n, counts);                               \
     }
 #define REDUCE_SIMPLE(suffix, DTYPE, element, value)                                                      \
-    REDUCE_ORDERED(suffix, REDUCE_##DTYPE, element, value)                                                \
+    REDUCE_INLINE_QUANTILE(reduce_quantile_##suffix, REDUCE_##DTYPE, element)                             \
+    REDUCE_INLINE_KTH(reduce_kth_##suffix, REDUCE_##DTYPE, element, value)                                \
+    REDUCE_INLINE_HISTOGRAM(reduce_histogram_##suffix, REDUCE_##DTYPE, element)                           \
     REDUCE_INLINE_TOP(reduce_largest_##suffix, REDUCE_LARGEST, REDUCE_##DTYPE, element, value)            \
     REDUCE_INLINE_TOP(reduce_smallest_##suffix, REDUCE_SMALLEST, REDUCE_##DTYPE, element, value)          \
     REDUCE_INLINE(reduce_median_##suffix, REDUCE_MEDIAN, REDUCE_##DTYPE, element, double)                 \
@@ -521,7 +525,9 @@ REDUCE_BITS(u64, U64, uint64_t, uint64_t)
 #undef REDUCE_INLINE
 #undef REDUCE_INLINE_DDOF
 #undef REDUCE_INLINE_TOP
-#undef REDUCE_ORDERED
+#undef REDUCE_INLINE_QUANTILE
+#undef REDUCE_INLINE_KTH
+#undef REDUCE_INLINE_HISTOGRAM
 #undef REDUCE_SIMPLE
 #undef REDUCE_BITS
 

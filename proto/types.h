@@ -143,11 +143,11 @@ typedef struct rp_spec {
     uint64_t index_base; /* added to element indexes: where this shard starts in the whole array */
     uint64_t initial;    /* with RP_INITIAL: bits of an element of type `dtype`; else 0 */
     /* parameters of order statistics, which travel in parts (rp_tagged_take) */
-    int64_t k;         /* kth: the rank; largest, smallest: how many */
-    uint8_t method;    /* quantile: rp_method */
-    uint8_t quantiles; /* quantile: how many, at most RP_MAX_QUANTILES; each gives a value of the cell */
-    const uint8_t *q;  /* ... as decimals of the wire, in the memory of the message */
-    uint32_t n_edges;  /* histogram */
+    int64_t k;            /* kth: the rank; largest, smallest: how many */
+    uint8_t method;       /* quantile: rp_method */
+    uint8_t quantiles;    /* quantile: how many, at most RP_MAX_QUANTILES; each gives a value of the cell */
+    const uint8_t *q;     /* ... as decimals of the wire, in the memory of the message */
+    uint32_t n_edges;     /* histogram */
     const uint8_t *edges; /* ... as doubles, likewise */
 } rp_spec;
 

@@ -475,7 +475,7 @@ typedef struct ctl_where {
     uint64_t first;          /* number of the first result */
     const uint64_t *offsets; /* of its segment and those after it, or NULL: all have equally many elements */
     ctl_expected expected;
-    const double *edges;     /* of a histogram, and their number */
+    const double *edges; /* of a histogram, and their number */
     uint64_t n_edges;
 } ctl_where;
 

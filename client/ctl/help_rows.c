@@ -93,7 +93,9 @@ const help_row ctl_help_rows[] = {
      "histogram: ascending numbers. A bin has what is not below its first edge and below its second one; the last one has both",
      false},
     {"values", "--spool BYTES",
-     "median, quantile, kth, largest, smallest and histogram read their input into memory, up to this size (default: half of the machine's memory)", false},
+     "median, quantile, kth, largest, smallest and histogram read their input into memory, up to this size (default: half of "
+     "the machine's memory)",
+     false},
     {"values", "--initial V", "one more element, without an index, at the front of every array, row, column or segment", false},
     {"values", "--wrap", "prod of integers: modulo 2^64 instead of OVERFLOW", false},
 

@@ -154,7 +154,8 @@ static const char *clash(const ctl_options *o)
         return "--by is for one column of one table, and its results are printed: it excludes --rows, --axis, --offsets, "
                "--mask, --text, "
                "--total, --partial, --merge, --raw, --initial and options about the daemon";
-    if (o->by && (o->spec.quantiles || o->ranked || has_op(o, REDUCE_MEDIAN) || has_op(o, REDUCE_QUANTILE) || o->bins || o->edges))
+    if (o->by &&
+        (o->spec.quantiles || o->ranked || has_op(o, REDUCE_MEDIAN) || has_op(o, REDUCE_QUANTILE) || o->bins || o->edges))
         return "order statistics have no groups so far";
     if (o->offsets && (o->by_rows || o->n_axes))
         return "--offsets excludes --rows and --axis";

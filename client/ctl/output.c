@@ -6,22 +6,6 @@
 
 /* ---- results ---- */
 
-/* Is it an integer that readers with doubles only would change? */
-static bool beyond_doubles(const char *text)
-{
-    static const char most[] = "9007199254740992"; /* 2^53 */
-    const char *digits = text + (*text == '-');
-    size_t n = strspn(digits, "0123456789");
-    return !digits[n] && (n > strlen(most) || (n == strlen(most) && strcmp(digits, most) > 0));
-}
-
-void ctl_json_value(const ctl_options *o, const char *text)
-{
-    bool word = !strcmp(text, "nan") || !strcmp(text, "inf") || !strcmp(text, "-inf") || !strcmp(text, "error");
-    word |= o->json_strings && beyond_doubles(text);
-    printf(word ? "\"%s\"" : "%s", strcmp(text, "none") ? text : "null");
-}
-
 static void json_values(const ctl_options *o, const ctl_value *v, int n)
 {
     char open = v[0].name ? '{' : '[';
@@ -45,12 +29,8 @@ static uint64_t elements_of(const ctl_where *w, const reduce_result *r, uint64_t
 
 static ctl_listed listed_of(const ctl_options *o, const ctl_where *w, const reduce_result *r)
 {
-    return (ctl_listed){.o = o,
-                        .dtype = r->dtype,
-                        .size = r->cell_size,
-                        .k = (uint64_t)o->spec.k,
-                        .edges = w->edges,
-                        .n_edges = w->n_edges};
+    return (ctl_listed){
+        .o = o, .dtype = r->dtype, .size = r->cell_size, .k = (uint64_t)o->spec.k, .edges = w->edges, .n_edges = w->n_edges};
 }
 
 /* `v`: NULL if the cell has many. */

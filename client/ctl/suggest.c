@@ -51,13 +51,16 @@ const char *ctl_nearest(const char *word, const char *const *words, size_t n)
 
 const char *ctl_suggest_command(const char *word)
 {
-    static const char *const others[][2] = {
-        {"avg", "mean"},       {"average", "mean"}, {"total", "sum"},   {"add", "sum"},    {"product", "prod"},
-        {"variance", "var"},   {"stdev", "std"},    {"stddev", "std"},  {"sd", "std"},     {"minimum", "min"},
-        {"maximum", "max"},    {"amin", "min"},     {"amax", "max"},    {"ptp", "range"},  {"nnz", "count_nonzero"},
-        {"length", "count"},   {"len", "count"},    {"size", "count"},  {"norm", "norm2"}, {"summary", "stats"},
-        {"describe", "stats"}, {"list", "ls"},      {"delete", "drop"}, {"rm", "drop"},    {"upload", "put"},
-        {"topk", "largest"},   {"nlargest", "largest"}, {"bottomk", "smallest"}, {"nsmallest", "smallest"}};
+    static const char *const others[][2] = {{"avg", "mean"},         {"average", "mean"},      {"total", "sum"},
+                                            {"add", "sum"},          {"product", "prod"},      {"variance", "var"},
+                                            {"stdev", "std"},        {"stddev", "std"},        {"sd", "std"},
+                                            {"minimum", "min"},      {"maximum", "max"},       {"amin", "min"},
+                                            {"amax", "max"},         {"ptp", "range"},         {"nnz", "count_nonzero"},
+                                            {"length", "count"},     {"len", "count"},         {"size", "count"},
+                                            {"norm", "norm2"},       {"summary", "stats"},     {"describe", "stats"},
+                                            {"list", "ls"},          {"delete", "drop"},       {"rm", "drop"},
+                                            {"upload", "put"},       {"topk", "largest"},      {"nlargest", "largest"},
+                                            {"bottomk", "smallest"}, {"nsmallest", "smallest"}};
     const char *words[MAX_WORDS];
     size_t n = 0;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

@@ -54,7 +54,7 @@ static bool from_integer(int dtype, uint64_t edge, bool beyond, uint64_t *bits)
     bool large;
     const uint64_t m = magnitude_of(edge, !negative, &large), up = magnitude_of(edge, true, &large),
                    down = magnitude_of(edge, false, &large);
-    const bool add = beyond && (large || up == down); /* the edge is an integer */
+    const bool add = beyond && (large || up == down);                                    /* the edge is an integer */
     const bool below = negative && (large || m > most + is_signed || (!is_signed && m)); /* less than all elements */
     if (below) {
         *bits = is_signed ? most + 1 : 0;

@@ -18,7 +18,7 @@
 #include "kernels/exact/total_order.h"
 #include "proto/tagged.h"
 
-enum { MOST = 1 << 19, LONG = 1 << 17 };
+enum { MOST = 1 << 19, LONG = 1 << 17, MOST_SOME = 100 };
 
 static uint8_t data[MOST * 8], mask[MOST];
 static uint64_t seed = 1;
@@ -273,6 +273,42 @@ static void data_that_change_meanwhile(void **state)
     }
 }
 
+/* The same for the best elements and for bins: two passes at most, and each place is one of the line. */
+static void lists_of_data_that_change(void **state)
+{
+    (void)state;
+    static const double edge[] = {-1e30, -1, 0, 1e-40, 7};
+    for (int round = 0; round < 4 * KINDS; round++) {
+        uint64_t cell[2 * MOST_SOME];
+        rp_spec s = {.dtype = RP_F32, .out = RP_F64, .rows = 1, .row_len = LONG, .k = MOST_SOME};
+        s.op = round % 2 ? RP_OP_LARGEST : RP_OP_HISTOGRAM;
+        s.edges = (const uint8_t *)edge;
+        s.n_edges = sizeof edge / sizeof edge[0];
+        const rk_task t = {.spec = s, .data = data, .bytes = LONG * 4, .cells = cell};
+        rk_selection *o = calloc(1, sizeof *o);
+        rp_fault f;
+        bool again = true;
+        fill((data_kind)any(KINDS), RP_F32, LONG);
+        assert_true(rk_selection_init(o, rk_simd_best(), &t));
+        rk_selection_line(o, 0);
+        assert_true(rk_selection_open(o));
+        for (int passes = 0; again; passes++) {
+            const uint64_t middle = any(LONG);
+            assert_in_range(passes, 0, 1);
+            fill((data_kind)any(KINDS), RP_F32, LONG);
+            rk_selection_pass(o, middle, LONG);
+            fill((data_kind)any(KINDS), RP_F32, LONG);
+            rk_selection_pass(o, 0, middle);
+            assert_true(rk_selection_next(o, &again));
+        }
+        assert_int_equal(rk_selection_cell(o, 0, &f), RP_OK);
+        for (int i = 0; i < MOST_SOME && s.op == RP_OP_LARGEST; i++)
+            assert_true(cell[MOST_SOME + i] < LONG);
+        rk_selection_close(o);
+        free(o);
+    }
+}
+
 /* Adversarial: the places where a sample looks are small, everything else is not. */
 static void a_sample_that_misleads(void **state)
 {
@@ -347,8 +383,7 @@ static uint64_t scores_of(const rp_spec *s, uint64_t line)
                 if (of != line)
                     continue;
                 const uint64_t bits = bits_at(s->dtype, at), x = s->dtype == RP_BOOL ? bits != 0 : bits;
-                const bool left_out = (s->flags & RP_MASK && !mask[at]) ||
-                                      (s->nan == RP_NAN_OMIT && rk_is_nan(s->dtype, bits));
+                const bool left_out = (s->flags & RP_MASK && !mask[at]) || (s->nan == RP_NAN_OMIT && rk_is_nan(s->dtype, bits));
                 line_scores[n] = (scored){rk_rank(s->dtype, s->op == RP_OP_SMALLEST, x), index++, x};
                 n += !left_out;
             }
@@ -452,8 +487,11 @@ static uint32_t random_edges(int dtype, uint64_t elements, bool few, double *edg
         double e = value_of(dtype, dtype == RP_BOOL ? any(2) : bits_at(dtype, elements ? any(elements) : 0));
         e = e != e ? 0 : e;
         const uint64_t how = any(8);
-        edge[i] = how == 0 ? e + 0.5 : how == 1 ? e * 1.0000000001 : how == 2 ? (any(2) ? 1e300 : -1e300)
-                : how == 3 ? 1 / ((double)any(2) - 0.5) * (any(2) ? 1e-320 : 1e308 * 10) : e;
+        edge[i] = how == 0   ? e + 0.5
+                  : how == 1 ? e * 1.0000000001
+                  : how == 2 ? (any(2) ? 1e300 : -1e300)
+                  : how == 3 ? 1 / ((double)any(2) - 0.5) * (any(2) ? 1e-320 : 1e308 * 10)
+                             : e;
     }
     for (uint32_t i = 1; i < n; i++)
         for (uint32_t j = i; j && edge[j - 1] > edge[j]; j--) {
@@ -565,10 +603,16 @@ static void edges_beside_wide_integers(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(whatever_data),        cmocka_unit_test(long_lines),
-                                       cmocka_unit_test(passes_in_pieces),     cmocka_unit_test(a_sample_that_misleads),
-                                       cmocka_unit_test(threads_share_a_line), cmocka_unit_test(data_that_change_meanwhile),
-                                       cmocka_unit_test(the_best_of_whatever_data), cmocka_unit_test(the_best_of_long_lines),
-                                       cmocka_unit_test(bins_of_whatever_data), cmocka_unit_test(edges_beside_wide_integers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(whatever_data),
+                                       cmocka_unit_test(long_lines),
+                                       cmocka_unit_test(passes_in_pieces),
+                                       cmocka_unit_test(a_sample_that_misleads),
+                                       cmocka_unit_test(threads_share_a_line),
+                                       cmocka_unit_test(data_that_change_meanwhile),
+                                       cmocka_unit_test(lists_of_data_that_change),
+                                       cmocka_unit_test(the_best_of_whatever_data),
+                                       cmocka_unit_test(the_best_of_long_lines),
+                                       cmocka_unit_test(bins_of_whatever_data),
+                                       cmocka_unit_test(edges_beside_wide_integers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -28,17 +28,17 @@ enum { VALUE, REAL, NUMBER, BITS, STATS };
 static const struct {
     int op, out, narrow, wide, integer;
 } contract[] = {
-    {RP_OP_SUM, VALUE, 0, 2, 4},        {RP_OP_MIN, VALUE, 5, 5, 5},           {RP_OP_MAX, VALUE, 6, 6, 6},
-    {RP_OP_ARGMIN, NUMBER, 7, 7, 7},    {RP_OP_ARGMAX, NUMBER, 8, 8, 8},       {RP_OP_COUNT_NONZERO, NUMBER, 9, 9, 9},
-    {RP_OP_PROD, VALUE, 23, 23, 24},    {RP_OP_MINMAX, VALUE, 18, 18, 18},     {RP_OP_RANGE, VALUE, 18, 18, 18},
-    {RP_OP_MEAN, REAL, 0, 2, 4},        {RP_OP_SUMSQ, VALUE, 1, 3, 10},        {RP_OP_NORM1, VALUE, 14, 15, 16},
-    {RP_OP_NORM2, REAL, 1, 3, 10},      {RP_OP_NORMINF, VALUE, 17, 17, 17},    {RP_OP_VAR, REAL, 11, 12, 13},
-    {RP_OP_STD, REAL, 11, 12, 13},      {RP_OP_ANY, NUMBER, 9, 9, 9},          {RP_OP_ALL, NUMBER, 9, 9, 9},
-    {RP_OP_COUNT, NUMBER, 9, 9, 9},     {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
-    {RP_OP_OR, BITS, 21, 21, 21},       {RP_OP_XOR, BITS, 22, 22, 22},         {RP_OP_STATS, STATS, 25, 26, 27},
-    {RP_OP_RMS, REAL, 1, 3, 10},        {RP_OP_SEM, REAL, 11, 12, 13},         {RP_OP_MEDIAN, REAL, 28, 28, 28},
-    {RP_OP_QUANTILE, REAL, 28, 28, 28}, {RP_OP_KTH, VALUE, 28, 28, 28},         {RP_OP_LARGEST, VALUE, 28, 28, 28},
-    {RP_OP_SMALLEST, VALUE, 28, 28, 28},    {RP_OP_HISTOGRAM, NUMBER, 28, 28, 28}, /* none */
+    {RP_OP_SUM, VALUE, 0, 2, 4},         {RP_OP_MIN, VALUE, 5, 5, 5},           {RP_OP_MAX, VALUE, 6, 6, 6},
+    {RP_OP_ARGMIN, NUMBER, 7, 7, 7},     {RP_OP_ARGMAX, NUMBER, 8, 8, 8},       {RP_OP_COUNT_NONZERO, NUMBER, 9, 9, 9},
+    {RP_OP_PROD, VALUE, 23, 23, 24},     {RP_OP_MINMAX, VALUE, 18, 18, 18},     {RP_OP_RANGE, VALUE, 18, 18, 18},
+    {RP_OP_MEAN, REAL, 0, 2, 4},         {RP_OP_SUMSQ, VALUE, 1, 3, 10},        {RP_OP_NORM1, VALUE, 14, 15, 16},
+    {RP_OP_NORM2, REAL, 1, 3, 10},       {RP_OP_NORMINF, VALUE, 17, 17, 17},    {RP_OP_VAR, REAL, 11, 12, 13},
+    {RP_OP_STD, REAL, 11, 12, 13},       {RP_OP_ANY, NUMBER, 9, 9, 9},          {RP_OP_ALL, NUMBER, 9, 9, 9},
+    {RP_OP_COUNT, NUMBER, 9, 9, 9},      {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
+    {RP_OP_OR, BITS, 21, 21, 21},        {RP_OP_XOR, BITS, 22, 22, 22},         {RP_OP_STATS, STATS, 25, 26, 27},
+    {RP_OP_RMS, REAL, 1, 3, 10},         {RP_OP_SEM, REAL, 11, 12, 13},         {RP_OP_MEDIAN, REAL, 28, 28, 28},
+    {RP_OP_QUANTILE, REAL, 28, 28, 28},  {RP_OP_KTH, VALUE, 28, 28, 28},        {RP_OP_LARGEST, VALUE, 28, 28, 28},
+    {RP_OP_SMALLEST, VALUE, 28, 28, 28}, {RP_OP_HISTOGRAM, NUMBER, 28, 28, 28}, /* none */
 };
 enum { OPS = sizeof contract / sizeof contract[0] };
 

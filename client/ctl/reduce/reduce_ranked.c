@@ -201,10 +201,7 @@ static int find_ends(const ranked *x, double ends[2], char why[CTL_WHY])
     const int err = name ? reduce_named(x->w->c, &spec, name, 0, x->w->in[0].bytes, &v, sizeof v, &r)
                          : reduce_run(x->w->c, &spec, x->elements, (size_t)x->bytes, &v, sizeof v, &r);
     for (int i = 0; i < 2; i++)
-        ends[i] = err                       ? i
-                  : r.dtype == REDUCE_F64 ? v.f64[i]
-                  : r.dtype == REDUCE_I64 ? (double)v.i64[i]
-                                          : (double)v.u64[i];
+        ends[i] = err ? i : r.dtype == REDUCE_F64 ? v.f64[i] : r.dtype == REDUCE_I64 ? (double)v.i64[i] : (double)v.u64[i];
     if (err && err != REDUCE_E_EMPTY)
         return err;
     if (ends[1] - ends[0] <= DBL_MAX && ends[0] >= -DBL_MAX && ends[1] <= DBL_MAX)
@@ -250,8 +247,12 @@ static int find_edges(ranked *x, char why[CTL_WHY])
 static int print(const ranked *x, int err, const char *why, const reduce_result *r, const void *cells)
 {
     const ctl_options *o = x->w->o;
-    const ctl_where where = {.name = x->w->name, .unit = x->s->unit, .offsets = x->s->offsets, .expected = x->w->expected,
-                             .edges = x->edges, .n_edges = x->spec.n_edges};
+    const ctl_where where = {.name = x->w->name,
+                             .unit = x->s->unit,
+                             .offsets = x->s->offsets,
+                             .expected = x->w->expected,
+                             .edges = x->edges,
+                             .n_edges = x->spec.n_edges};
     if (err && x->w->in[0].reader && ctl_reader_mistaken(x->w->in[0].reader)) {
         x->w->mistaken = true;
         return CTL_FAILED;

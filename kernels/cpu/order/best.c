@@ -202,7 +202,7 @@ void rk_best_init(rk_best *b)
     pthread_mutex_init(&b->lock, NULL);
 }
 
-/* A score that k elements have or exceed, probably: that of the sample's element of a rank three standard deviations further. */
+/* A score that k elements have or exceed, probably: that of the sample's element three standard deviations further. */
 static bool choose_bound(rk_best *b)
 {
     const size_t size = rk_sample_size(b->line.n);

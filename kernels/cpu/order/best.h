@@ -13,7 +13,7 @@
 #include <pthread.h>
 
 #include "kernels/cpu/order/sample.h"
-#include "kernels/exact/top.h"
+#include "kernels/exact/best_cell.h"
 
 /* An element by its score: the better one has more. A NaN has more than all others. */
 typedef struct rk_scored {

@@ -61,8 +61,7 @@ bool rk_bins_init(rk_bins *b)
     b->keys = rk_keys_of(s->dtype);
     b->failed = false;
     *t = (rk_edge_keys){.n = (uint32_t)n, .most = s->dtype == RP_BOOL ? UINT8_MAX : b->keys.most};
-    b->bound = malloc((size_t)(bounds + (1 + RK_TURNS) * n) * sizeof *b->bound +
-                      (((size_t)1 << width) + 2) * sizeof(uint32_t));
+    b->bound = malloc((size_t)(bounds + (1 + RK_TURNS) * n) * sizeof *b->bound + (((size_t)1 << width) + 2) * sizeof(uint32_t));
     if (!b->bound)
         return false;
     memset(b->bound, 255, bounds * sizeof *b->bound);

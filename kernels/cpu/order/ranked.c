@@ -172,8 +172,8 @@ static turned turned_open(const rp_spec *s, bool mask)
     return t;
 }
 
-static rp_err run_turned(const rk_simd *simd, const rk_task *t, const rp_parts *p, const turned *to, uint64_t first, uint64_t columns, rk_selection *o,
-                         rp_fault *f)
+static rp_err run_turned(const rk_simd *simd, const rk_task *t, const rp_parts *p, const turned *to, uint64_t first,
+                         uint64_t columns, rk_selection *o, rp_fault *f)
 {
     const rp_spec *s = &t->spec;
     const uint64_t at = rk_line_of(s, NULL, first).first, n = s->rows;

@@ -1,7 +1,7 @@
 /* Tasks of order statistics on the CPU: short lines one after the other, a long line by several threads together.
  *
- *     rk_selection_init -> { rk_selection_line -> rk_selection_open -> { rk_selection_pass over parts of the line, by any threads;
- *     rk_selection_next } ... -> rk_selection_cell } ... -> rk_selection_close */
+ *     rk_selection_init -> { rk_selection_line -> rk_selection_open -> { rk_selection_pass over parts of the line,
+ *     by any threads; rk_selection_next } ... -> rk_selection_cell } ... -> rk_selection_close */
 #ifndef RK_CPU_RANKED_H
 #define RK_CPU_RANKED_H
 

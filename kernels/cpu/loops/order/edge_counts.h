@@ -18,13 +18,13 @@ INLINE uint32_t slot_of(const rk_edge_keys *s, uint64_t key)
     return slot;
 }
 
-#define EDGE_COUNTS(W)                                                                                                \
+#define EDGE_COUNTS(W)                                                                                                 \
     static void edge_counts_##W(const void *data, size_t n, const rk_keys *k, const rk_edge_keys *s, uint64_t *counts) \
-    {                                                                                                                 \
-        const u##W##_loose *x = data;                                                                                 \
-        const rk_edge_keys e = *s;                                                                                    \
-        for (size_t i = 0; i < n; i++)                                                                                \
-            counts[i % RK_TURNS * e.n + slot_of(&e, order_key_##W(x[i], k))]++;                                       \
+    {                                                                                                                  \
+        const u##W##_loose *x = data;                                                                                  \
+        const rk_edge_keys e = *s;                                                                                     \
+        for (size_t i = 0; i < n; i++)                                                                                 \
+            counts[i % RK_TURNS * e.n + slot_of(&e, order_key_##W(x[i], k))]++;                                        \
     }
 EDGE_COUNTS(8)
 EDGE_COUNTS(16)

@@ -1,6 +1,6 @@
 /* The best elements of a line, and the cell that they make. Pure, thread-safe. */
-#ifndef RK_TOP_H
-#define RK_TOP_H
+#ifndef RK_BEST_CELL_H
+#define RK_BEST_CELL_H
 
 #include "proto/types.h"
 

@@ -1,4 +1,4 @@
-#include "kernels/exact/top.h"
+#include "kernels/exact/best_cell.h"
 
 #include <string.h>
 
