@@ -376,10 +376,10 @@ static void set_file_columns(reduce_job *j)
     j->sizes.panel = panel;
 }
 
-uint64_t rc_ranked_most(const reduce_client *c)
+uint64_t rc_ranked_most(const reduce_client *c, const rp_spec *s)
 {
     const uint64_t most = c->welcome.max_data < RP_MAX_DATA ? c->welcome.max_data : RP_MAX_DATA;
-    return most - RC_PARAMETER_BYTES;
+    return most - rc_parameter_bytes(s);
 }
 
 static void set_sizes(reduce_job *j)
@@ -391,7 +391,8 @@ static void set_sizes(reduce_job *j)
     if (j->path.there)
         j->sizes.most = j->sizes.chunk = UINT64_MAX; /* no data travel */
     else if (rp_is_ranked(j->whole.spec.op))
-        j->sizes.most = j->sizes.chunk = rc_ranked_most(j->c); /* in messages where the stage has no part of this size */
+        j->sizes.most = j->sizes.chunk = rc_ranked_most(
+            j->c, &j->whole.spec); /* in messages where the stage has no part of this size */
     else if (j->path.stage)
         j->sizes.most = j->sizes.chunk = j->path.stage < j->sizes.most ? j->path.stage : j->sizes.most;
     else if (j->path.handle)

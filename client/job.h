@@ -101,7 +101,7 @@ reduce_job *rc_job_new(reduce_client *c, const rc_input *in);
 void rc_job_free(reduce_job *j);
 
 /* Bytes of data in a message that has the parameters of an order statistic, too. */
-uint64_t rc_ranked_most(const reduce_client *c);
+uint64_t rc_ranked_most(const reduce_client *c, const rp_spec *s);
 
 /* With the mutex held. */
 void rc_job_start(reduce_job *j);

@@ -27,7 +27,7 @@ bool rc_is_only_here(reduce_client *c, const rc_ask *a)
     if (!rp_is_ranked(a->spec.op) || a->in.device || a->in.kept)
         return false;
     rc_enter(c);
-    const uint64_t most = rc_ranked_most(c);
+    const uint64_t most = rc_ranked_most(c, &a->whole.spec);
     rc_leave(c);
     return !fits_messages(&a->whole, most);
 }

@@ -40,12 +40,20 @@ static void put_parameter(rp_tagged *t, int code, int form, const rp_value *v, u
 
 void rc_parameters(rp_tagged *t, const rp_spec *s, uint8_t words[16])
 {
-    if (s->op == RP_OP_KTH)
+    if (s->op == RP_OP_KTH || rp_is_top(s->op))
         put_parameter(t, RP_PARAMETER_K, RP_FORM_I64, &(rp_value){.i64 = s->k}, words);
+    if (s->op == RP_OP_HISTOGRAM)
+        t->parameter[RP_PARAMETER_EDGES] = (rp_parameter){RP_FORM_F64, s->n_edges, s->edges};
     if (s->op == RP_OP_QUANTILE)
         t->parameter[RP_PARAMETER_Q] = (rp_parameter){RP_FORM_DECIMAL, s->quantiles, s->q};
     if (s->op == RP_OP_QUANTILE && s->method)
         put_parameter(t, RP_PARAMETER_METHOD, RP_FORM_U64, &(rp_value){.u64 = s->method}, words + 8);
+}
+
+uint64_t rc_parameter_bytes(const rp_spec *s)
+{
+    const uint64_t edges = s->op == RP_OP_HISTOGRAM ? RP_PART_SIZE + 8 * (uint64_t)s->n_edges : 0;
+    return edges + 2 * (RP_PART_SIZE + 8) + RP_PART_SIZE + RP_MAX_QUANTILES * RC_DECIMAL_BYTES;
 }
 
 void rc_put_decimals(uint8_t *to, const double *x, uint32_t n)

@@ -1,4 +1,4 @@
-/* Quantiles as decimals of the wire. */
+/* Quantiles as decimals of the wire, and all parameters of order statistics as parts. */
 #ifndef RC_QUANTILES_H
 #define RC_QUANTILES_H
 
@@ -16,6 +16,6 @@ void rc_put_decimals(uint8_t *to, const double *x, uint32_t n);
 void rc_parameters(rp_tagged *t, const rp_spec *s, uint8_t words[16]);
 
 /* Bytes of these parts at most. */
-enum { RC_PARAMETER_BYTES = 2 * (RP_PART_SIZE + 8) + RP_PART_SIZE + RP_MAX_QUANTILES * RC_DECIMAL_BYTES };
+uint64_t rc_parameter_bytes(const rp_spec *s);
 
 #endif

@@ -165,7 +165,10 @@ typedef enum reduce_op {
     /* order statistics, which need all elements at once: no partial states, no streams */
     REDUCE_MEDIAN = 27,
     REDUCE_QUANTILE = 28, /* a value for each of `q` */
-    REDUCE_KTH = 29       /* the element of rank `k` */
+    REDUCE_KTH = 29,      /* the element of rank `k` */
+    REDUCE_LARGEST = 30,  /* `k` values, the largest first, and from the next multiple of 8 bytes on their indexes */
+    REDUCE_SMALLEST = 31, /* the same, the smallest first */
+    REDUCE_HISTOGRAM = 32 /* counts between `edges`, then the elements below them, above them, and NaNs */
 } reduce_op;
 
 /* How a quantile lies between elements: NumPy's methods. PROTOCOL.md ("Quantiles") has the formulas. */
@@ -417,11 +420,22 @@ typedef struct reduce_stats {
  *   minmax                                       two values: out[0] the smallest, out[1] the largest element
  *   and or xor                                   integers only
  *   stats                                        everything in one pass
+ *   median                                       double
+ *   quantile kth                                 one value, of a q from 0 to 1 or a rank k: double, or as min
+ *   largest smallest                             k values as min, and their k indexes; places without an element have
+ *                                                REDUCE_NO_INDEX, and NaN or 0
+ *   histogram                                    n_edges - 1 counts, then those below and above the edges, and of NaNs
  * Errors: the common ones; REDUCE_E_OVERFLOW (an integer result that needs more than 64 bits); REDUCE_E_EMPTY (n = 0 for
  * min, max, minmax, range, argmin, argmax; without elements a sum is 0, a product 1, a mean and rms NaN). On an error *out
  * does not change. They are inline functions that call reduce_simple, which other languages can call too. Its `out` has
  * room for the result above, and REDUCE_E_OP and REDUCE_E_TYPE are further errors. */
 int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out);
+int reduce_simple_quantile(reduce_client *c, int dtype, double q, const void *data, size_t n, double *out);
+/* kth, largest, smallest; `indexes` may be NULL. */
+int reduce_simple_ranks(reduce_client *c, int op, int dtype, int64_t k, const void *data, size_t n, void *out,
+                        uint64_t *indexes);
+int reduce_simple_histogram(reduce_client *c, int dtype, const double *edges, size_t n_edges, const void *data, size_t n,
+                            uint64_t *counts);
 
 /* Each is reduce_simple with the types checked. Macros of a program, such as f32 or norm2, do no harm. */
 #define REDUCE_INLINE(call, op, dtype, element, value)                                  \
@@ -434,7 +448,34 @@ int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void
     {                                                                                                  \
         return reduce_simple(c, op, dtype, ddof, data, n, out);                                        \
     }
+#define REDUCE_INLINE_TOP(call, op, dtype, element, value)                                                            \
+    static inline int call(reduce_client *c, const element *data, size_t n, int64_t k, value *out, uint64_t *indexes) \
+    {                                                                                                                 \
+        return reduce_simple_ranks(c, op, dtype, k, data, n, out, indexes);                                           \
+    }
+#define REDUCE_INLINE_QUANTILE(call, dtype, element)                                               \
+    static inline int call(reduce_client *c, const element *data, size_t n, double q, double *out) \
+    {                                                                                              \
+        return reduce_simple_quantile(c, dtype, q, data, n, out);                                  \
+    }
+#define REDUCE_INLINE_KTH(call, dtype, element, value)                                             \
+    static inline int call(reduce_client *c, const element *data, size_t n, int64_t k, value *out) \
+    {                                                                                              \
+        return reduce_simple_ranks(c, REDUCE_KTH, dtype, k, data, n, out, NULL);                   \
+    }
+#define REDUCE_INLINE_HISTOGRAM(call, dtype, element)                                                            \
+    static inline int call(reduce_client *c, const element *data, size_t n, const double *edges, size_t n_edges, \
+                           uint64_t *counts)                                                                     \
+    {                                                                                                            \
+        return reduce_simple_histogram(c, dtype, edges, n_edges, data, n, counts);                               \
+    }
 #define REDUCE_SIMPLE(suffix, DTYPE, element, value)                                                      \
+    REDUCE_INLINE_QUANTILE(reduce_quantile_##suffix, REDUCE_##DTYPE, element)                             \
+    REDUCE_INLINE_KTH(reduce_kth_##suffix, REDUCE_##DTYPE, element, value)                                \
+    REDUCE_INLINE_HISTOGRAM(reduce_histogram_##suffix, REDUCE_##DTYPE, element)                           \
+    REDUCE_INLINE_TOP(reduce_largest_##suffix, REDUCE_LARGEST, REDUCE_##DTYPE, element, value)            \
+    REDUCE_INLINE_TOP(reduce_smallest_##suffix, REDUCE_SMALLEST, REDUCE_##DTYPE, element, value)          \
+    REDUCE_INLINE(reduce_median_##suffix, REDUCE_MEDIAN, REDUCE_##DTYPE, element, double)                 \
     REDUCE_INLINE(reduce_sum_##suffix, REDUCE_SUM, REDUCE_##DTYPE, element, value)                        \
     REDUCE_INLINE(reduce_prod_##suffix, REDUCE_PROD, REDUCE_##DTYPE, element, value)                      \
     REDUCE_INLINE(reduce_min_##suffix, REDUCE_MIN, REDUCE_##DTYPE, element, value)                        \
@@ -483,6 +524,10 @@ REDUCE_BITS(i64, I64, int64_t, int64_t)
 REDUCE_BITS(u64, U64, uint64_t, uint64_t)
 #undef REDUCE_INLINE
 #undef REDUCE_INLINE_DDOF
+#undef REDUCE_INLINE_TOP
+#undef REDUCE_INLINE_QUANTILE
+#undef REDUCE_INLINE_KTH
+#undef REDUCE_INLINE_HISTOGRAM
 #undef REDUCE_SIMPLE
 #undef REDUCE_BITS
 
@@ -523,7 +568,8 @@ typedef struct reduce_spec {
                                 norminf: f64 (or f16 bf16 f32) of floats, i64 or u64 of integers (default by sign); mean var
                                 std sem norm2 rms median quantile: f64 (or f16 bf16 f32) of all; kth, and quantile by methods
                                 that pick an element (lower, higher, nearest, inverted_cdf, closest_observation): as min; and
-                                or xor: i64 or u64; counts, indexes, any, all: u64; stats: fixed */
+                                or xor: i64 or u64; largest smallest: their values as min; counts, indexes, any, all: u64;
+                                stats: fixed */
     int32_t nan;             /* reduce_nan */
     uint32_t flags;          /* REDUCE_STATES_IN ... */
     uint32_t ddof;           /* var, std, sem, stats: divide var by the count minus this */
@@ -542,15 +588,18 @@ typedef struct reduce_spec {
     uint64_t planes;         /* matrices; 0 counts as 1. With offsets and REDUCE_STATES_IN 0 or 1 */
     const double *q;         /* quantile: `quantiles` of them, from 0 to 1, each the shortest decimal that gives the double: 0.1
                                 is 1/10. Copied at once */
-    int64_t k;               /* kth: the rank, from 0; -1 is the last one */
+    int64_t k;               /* kth: the rank, from 0; -1 is the last one. largest, smallest: how many, 1 to REDUCE_MAX_TOP */
     uint32_t quantiles;      /* 1 to REDUCE_MAX_QUANTILES */
     int32_t method;          /* quantile: reduce_method */
+    const double *edges;     /* histogram: `n_edges` of them, ascending; bin i has the elements from edges[i] up to, not
+                                including, edges[i + 1], but the last one both. Not copied */
+    uint64_t n_edges;        /* 2 to REDUCE_MAX_EDGES */
 } reduce_spec;
-enum { REDUCE_MAX_QUANTILES = 64 };
+enum { REDUCE_MAX_QUANTILES = 64, REDUCE_MAX_TOP = 262144, REDUCE_MAX_EDGES = 65536 };
 #define REDUCE_SPEC_INIT                                                                                                      \
     {                                                                                                                         \
         sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL, 0, NULL, \
-            0, 0, 0                                                                                                           \
+            0, 0, 0, NULL, 0                                                                                                  \
     }
 
 typedef struct reduce_result {
@@ -558,7 +607,8 @@ typedef struct reduce_result {
     int32_t dtype;       /* reduce_dtype of the values, 0 for states. stats: of min, max and sum (f64, i64 or u64) */
     int32_t backend;     /* 1 CPU, 2 CUDA; reduce_backend_name */
     int32_t path;        /* reduce_path: how the data travelled; of several, the one with the lowest number */
-    uint64_t cell_size;  /* bytes of a result: a value, two (minmax), one for each quantile, a reduce_stats, or a state */
+    uint64_t cell_size;  /* bytes of a result: a value, two (minmax), one for each quantile, k values and k indexes, counts,
+                            a reduce_stats, or a state */
     uint64_t cells;      /* results: rows, segments or columns */
     uint64_t count;      /* elements (or states) received */
     uint64_t queue_ns;   /* in the daemon before the start, summed over messages */

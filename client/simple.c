@@ -1,24 +1,85 @@
 /* What the simple calls of reduce.h call: reduce_run with the defaults of the element type. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "client/error.h"
+
+/* Result bytes of n elements; *bytes: theirs. 0, or the error. */
+static int sizes(const reduce_spec *s, size_t n, const void *out, size_t *bytes, size_t *room)
+{
+    if (!out)
+        return rc_error(REDUCE_E_ARGUMENT, "out", "the pointer for the value is NULL");
+    if (__builtin_mul_overflow(n, rp_dtype_size(s->dtype), bytes))
+        return rc_error(REDUCE_E_TOO_LARGE, "n", "%zu elements are more than memory holds", n);
+    return reduce_result_size(s, *bytes, room);
+}
 
 int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out)
 {
     reduce_spec s = REDUCE_SPEC_INIT;
     reduce_stats value; /* the largest result */
     size_t bytes, size;
-    if (!out)
-        return rc_error(REDUCE_E_ARGUMENT, "out", "the pointer for the value is NULL");
-    if (__builtin_mul_overflow(n, rp_dtype_size(dtype), &bytes))
-        return rc_error(REDUCE_E_TOO_LARGE, "n", "%zu elements are more than memory holds", n);
     s.op = op;
     s.dtype = dtype;
     s.ddof = ddof;
-    int err = reduce_result_size(&s, bytes, &size);
+    int err = sizes(&s, n, out, &bytes, &size);
     if (!err)
         err = reduce_run(c, &s, data, bytes, &value, size, NULL);
     if (!err)
         memcpy(out, &value, size);
     return err;
+}
+
+int reduce_simple_quantile(reduce_client *c, int dtype, double q, const void *data, size_t n, double *out)
+{
+    reduce_spec s = REDUCE_SPEC_INIT;
+    double value;
+    size_t bytes, size;
+    s.op = REDUCE_QUANTILE;
+    s.dtype = dtype;
+    s.q = &q;
+    s.quantiles = 1;
+    int err = sizes(&s, n, out, &bytes, &size);
+    if (!err)
+        err = reduce_run(c, &s, data, bytes, &value, size, NULL);
+    if (!err)
+        *out = value;
+    return err;
+}
+
+int reduce_simple_ranks(reduce_client *c, int op, int dtype, int64_t k, const void *data, size_t n, void *out,
+                        uint64_t *indexes)
+{
+    reduce_spec s = REDUCE_SPEC_INIT;
+    size_t bytes, size;
+    s.op = op;
+    s.dtype = dtype;
+    s.k = k;
+    int err = sizes(&s, n, out, &bytes, &size);
+    if (err)
+        return err;
+    const size_t values = rp_is_top(op) ? size / 2 : size; /* of 8 bytes, as the indexes */
+    uint8_t *cell = malloc(size);
+    if (!cell)
+        return rc_error(REDUCE_E_NO_MEMORY, "k", "no memory for %zu bytes of results", size);
+    err = reduce_run(c, &s, data, bytes, cell, size, NULL);
+    if (!err)
+        memcpy(out, cell, values);
+    if (!err && indexes && values < size)
+        memcpy(indexes, cell + values, size - values);
+    free(cell);
+    return err;
+}
+
+int reduce_simple_histogram(reduce_client *c, int dtype, const double *edges, size_t n_edges, const void *data, size_t n,
+                            uint64_t *counts)
+{
+    reduce_spec s = REDUCE_SPEC_INIT;
+    size_t bytes, size;
+    s.op = REDUCE_HISTOGRAM;
+    s.dtype = dtype;
+    s.edges = edges;
+    s.n_edges = n_edges;
+    const int err = sizes(&s, n, counts, &bytes, &size);
+    return err ? err : reduce_run(c, &s, data, bytes, counts, size, NULL);
 }

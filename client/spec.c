@@ -5,6 +5,7 @@
 
 #include "client/error.h"
 #include "client/sized.h"
+#include "proto/tagged.h"
 
 enum { PUBLIC_FLAGS = REDUCE_STATES_IN | REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_MASKED | REDUCE_COLUMNS };
 
@@ -17,13 +18,21 @@ static uint32_t wire_flags(const reduce_spec *g)
 }
 
 /* Are the parameters there that the operation needs, and no others? */
-static int check_parameters(const reduce_spec *g, rp_fault *f)
+static int check_parameters(const reduce_spec *g, const rp_spec *s, rp_fault *f)
 {
     const uint32_t given = (g->quantiles ? RP_TAKE_Q : 0) | (g->method ? RP_TAKE_METHOD : 0) |
-                           (g->k || g->op == REDUCE_KTH ? RP_TAKE_K : 0);
+                           (g->k || g->op == REDUCE_KTH || rp_is_top(code(g->op)) ? RP_TAKE_K : 0) |
+                           (g->n_edges ? RP_TAKE_EDGES : 0);
     rp_err err = rp_takes_check(code(g->op), given, f);
     if (err)
         return -(int)err;
+    if (g->n_edges > RP_MAX_EDGES) {
+        rc_fail(f, REDUCE_E_TOO_LARGE, "edges", "%" PRIu64 " edges", g->n_edges);
+        f->limit = RP_MAX_EDGES;
+        return REDUCE_E_TOO_LARGE;
+    }
+    if (g->n_edges && !g->edges)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "edges", "the pointer to the edges is NULL");
     if (g->quantiles > RP_MAX_QUANTILES) {
         rc_fail(f, REDUCE_E_TOO_LARGE, "quantiles", "%" PRIu32 " quantiles at once", g->quantiles);
         f->limit = RP_MAX_QUANTILES;
@@ -36,7 +45,7 @@ static int check_parameters(const reduce_spec *g, rp_fault *f)
     for (uint32_t i = 0; i < g->quantiles; i++)
         if (!(g->q[i] >= 0 && g->q[i] <= 1))
             return rc_fail(f, REDUCE_E_BAD_MESSAGE, "q", "quantile %" PRIu32 " is not from 0 to 1", i);
-    return 0;
+    return -(int)rp_order_check(s, f);
 }
 
 int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
@@ -69,11 +78,13 @@ int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
                    .device = (uint16_t)g->device,
                    .k = g->k,
                    .method = code(g->method),
-                   .quantiles = code((int32_t)g->quantiles)};
+                   .quantiles = code((int32_t)g->quantiles),
+                   .edges = (const uint8_t *)g->edges,
+                   .n_edges = g->n_edges <= RP_MAX_EDGES ? (uint32_t)g->n_edges : 0};
     if (g->initial)
         memcpy(&s->initial, g->initial, rp_dtype_size(s->dtype)); /* 0 bytes of an unknown type */
     err = -(int)rp_spec_check(s, f);
-    return err ? err : check_parameters(g, f);
+    return err ? err : check_parameters(g, s, f);
 }
 
 int rc_has_states(int op)

@@ -580,7 +580,7 @@ rp_err rp_get_result(const uint8_t *body, size_t len, rp_result *r, const uint8_
                      .compute_ns = get64(body + 40)};
     size_t have = len - RP_RESULT_SIZE;
     size_t value = rp_dtype_size(r->dtype); /* a cell is one of them, some, or words */
-    if (r->dtype && (!value || r->cell_size % value || r->cell_size > 8 * RP_MAX_QUANTILES))
+    if (r->dtype && (!value || r->cell_size % value || r->cell_size > RP_MAX_DATA))
         return rp_fail(f, RP_BAD_MESSAGE, "cell_size", value, "cell size does not suit the type");
     if (r->cell_size == 0 || (have && (have % r->cell_size || have / r->cell_size != r->cells)))
         return rp_fail(f, RP_BAD_MESSAGE, "cells", 0, "%zu bytes are not the cells announced", have);

@@ -20,6 +20,12 @@
 /* Quantiles of one request. */
 #define RP_MAX_QUANTILES 64u
 
+/* Elements that largest and smallest give: a cell of 4 MiB. */
+#define RP_MAX_TOP (RP_MAX_DATA / 16u)
+
+/* Edges of a histogram: half a MiB of each message. */
+#define RP_MAX_EDGES 65536u
+
 /* Names that travel: of clients and servers, shown in logs and status; of resident data. */
 #define RP_MAX_NAME 64u
 

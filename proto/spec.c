@@ -114,12 +114,21 @@ size_t rp_state_size(int layout)
 
 /* ---- shapes ---- */
 
+/* Not every spec is checked so far. */
+static size_t top_of(const rp_spec *s) { return s->k > 0 && s->k <= (int64_t)RP_MAX_TOP ? (size_t)s->k : 1; }
+
+size_t rp_indexes_at(const rp_spec *s) { return (top_of(s) * rp_dtype_size(s->out) + 7) / 8 * 8; }
+
 size_t rp_cell_size(const rp_spec *s)
 {
     if (s->flags & RP_STATES_OUT)
         return rp_state_size(rp_state_layout(s->op, s->dtype));
     if (s->op == RP_OP_STATS)
         return 8 * RP_STATS_WORDS;
+    if (rp_is_top(s->op))
+        return rp_indexes_at(s) + 8 * top_of(s);
+    if (s->op == RP_OP_HISTOGRAM)
+        return 8 * ((s->n_edges ? s->n_edges - 1 : 0) + (size_t)RP_APART);
     const size_t values = s->op == RP_OP_MINMAX ? 2 : s->op == RP_OP_QUANTILE && s->quantiles ? s->quantiles : 1;
     return rp_dtype_size(s->out) * values;
 }
@@ -234,6 +243,13 @@ rp_decimal rp_spec_quantile(const rp_spec *s, unsigned i)
 {
     const uint8_t *at = s->q + 16 * i;
     return (rp_decimal){(int64_t)get64(at), (int64_t)get64(at + 8)};
+}
+
+double rp_spec_edge(const rp_spec *s, uint32_t i)
+{
+    double edge;
+    memcpy(&edge, s->edges + 8 * (size_t)i, sizeof edge);
+    return edge;
 }
 
 rp_err rp_spec_match(const rp_spec *s, uint32_t apart, uint64_t bytes, rp_fault *f)

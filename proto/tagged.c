@@ -273,10 +273,12 @@ static rp_err check_companion(const rp_spec *s, int role, const rp_companion *c,
 void rp_tagged_take(rp_spec *s, const rp_tagged *t)
 {
     const rp_parameter *q = &t->parameter[RP_PARAMETER_Q], *k = &t->parameter[RP_PARAMETER_K],
-                       *method = &t->parameter[RP_PARAMETER_METHOD];
+                       *method = &t->parameter[RP_PARAMETER_METHOD], *edges = &t->parameter[RP_PARAMETER_EDGES];
     const uint64_t code = method->form ? rp_parameter_value(method, 0).u64 : 0;
     s->q = q->values;
     s->quantiles = (uint8_t)q->n;
+    s->edges = edges->values;
+    s->n_edges = edges->n;
     s->k = k->form ? rp_parameter_value(k, 0).i64 : 0;
     s->method = code < RP_METHOD_END ? (uint8_t)code : RP_METHOD_END;
 }
@@ -292,6 +294,20 @@ static bool is_share(rp_value v)
     return v.i64 == 0 || (v.i64 > 0 && v.exponent <= 0 && (v.exponent < -18 || v.i64 <= power_of_ten(-v.exponent)));
 }
 
+rp_err rp_order_check(const rp_spec *s, rp_fault *f)
+{
+    if (rp_is_top(s->op) && s->k < 1)
+        return rp_fail(f, RP_BAD_MESSAGE, "k", 1, "%s of %" PRId64 " elements", rp_op_name(s->op), s->k);
+    if (rp_is_top(s->op) && s->k > (int64_t)RP_MAX_TOP)
+        return rp_fail(f, RP_TOO_LARGE, "k", RP_MAX_TOP, "%s of more than %u elements", rp_op_name(s->op), RP_MAX_TOP);
+    if (s->op == RP_OP_HISTOGRAM && s->n_edges < 2)
+        return rp_fail(f, RP_BAD_MESSAGE, "edges", 2, "a histogram needs two edges");
+    for (uint32_t i = 0; s->op == RP_OP_HISTOGRAM && i < s->n_edges; i++)
+        if (!(rp_spec_edge(s, i ? i - 1 : 0) <= rp_spec_edge(s, i)))
+            return rp_fail(f, RP_BAD_MESSAGE, "edges", i, "edge %" PRIu32 " is a NaN, or less than the one before it", i);
+    return RP_OK;
+}
+
 static rp_err check_order(const rp_spec *s, const rp_tagged *t, rp_fault *f)
 {
     const rp_parameter *q = &t->parameter[RP_PARAMETER_Q];
@@ -300,7 +316,7 @@ static rp_err check_order(const rp_spec *s, const rp_tagged *t, rp_fault *f)
             return rp_fail(f, RP_BAD_MESSAGE, "q", 1, "quantile %" PRIu32 " is not from 0 to 1", i);
     if (s->method >= RP_METHOD_END)
         return rp_fail(f, RP_BAD_MESSAGE, "method", RP_METHOD_END - 1, "an unknown method of quantiles");
-    return RP_OK;
+    return rp_order_check(s, f);
 }
 
 rp_err rp_tagged_check(const rp_spec *s, const rp_tagged *t, bool at, rp_fault *f)

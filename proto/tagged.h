@@ -58,6 +58,8 @@ void rp_tagged_take(rp_spec *s, const rp_tagged *t);
 
 /* Do the parts suit a checked spec? `at`: of REDUCE_AT. Errors: BAD_MESSAGE, TYPE, SHAPE. */
 rp_err rp_tagged_check(const rp_spec *s, const rp_tagged *t, bool at, rp_fault *f);
+/* Of the parameters of a spec: k of largest and smallest, edges. Errors: BAD_MESSAGE, TOO_LARGE. */
+rp_err rp_order_check(const rp_spec *s, rp_fault *f);
 /* The flags of companions that are not with the elements. */
 uint32_t rp_tagged_flags(const rp_tagged *t);
 /* Find the companions, of a matching spec, that are in `bytes` bytes of the message: exactly these. Errors: SHAPE. */

@@ -143,10 +143,12 @@ typedef struct rp_spec {
     uint64_t index_base; /* added to element indexes: where this shard starts in the whole array */
     uint64_t initial;    /* with RP_INITIAL: bits of an element of type `dtype`; else 0 */
     /* parameters of order statistics, which travel in parts (rp_tagged_take) */
-    int64_t k;         /* kth */
-    uint8_t method;    /* quantile: rp_method */
-    uint8_t quantiles; /* quantile: how many, at most RP_MAX_QUANTILES; each gives a value of the cell */
-    const uint8_t *q;  /* ... as decimals of the wire, in the memory of the message */
+    int64_t k;            /* kth: the rank; largest, smallest: how many */
+    uint8_t method;       /* quantile: rp_method */
+    uint8_t quantiles;    /* quantile: how many, at most RP_MAX_QUANTILES; each gives a value of the cell */
+    const uint8_t *q;     /* ... as decimals of the wire, in the memory of the message */
+    uint32_t n_edges;     /* histogram */
+    const uint8_t *edges; /* ... as doubles, likewise */
 } rp_spec;
 
 enum {
@@ -177,6 +179,8 @@ typedef struct rp_decimal {
     int64_t digits, exponent;
 } rp_decimal;
 rp_decimal rp_spec_quantile(const rp_spec *s, unsigned i);
+/* Edge i. */
+double rp_spec_edge(const rp_spec *s, uint32_t i);
 
 /* Do `bytes` bytes of data fit a checked spec, if the companions of the flags `apart` are elsewhere? Offsets are not looked at.
  * Overflow-safe. Errors: SHAPE. */
@@ -210,9 +214,14 @@ uint64_t rp_elements(const rp_spec *s);
 /* Bytes of an element, or state, of the data of a checked spec. */
 size_t rp_item_size(const rp_spec *s);
 
-/* Bytes of one reply cell of a checked spec: a state; 12 words for stats; two values for minmax, one for each quantile; else
- * one. */
+/* Bytes of one reply cell of a checked spec: a state; 12 words for stats; two values for minmax, one for each quantile; k
+ * values and k indexes; a count for each bin and three more; else one value. */
 size_t rp_cell_size(const rp_spec *s);
+/* Where the indexes of largest and smallest begin in their cell. */
+size_t rp_indexes_at(const rp_spec *s);
+
+/* Counts of a histogram behind those of its bins. */
+enum { RP_BELOW, RP_ABOVE, RP_NANS_APART, RP_APART };
 
 /* A cell of `stats`: 64-bit words. MIN, MAX: f64, i64 or u64 by the class of the elements; SUM: f64 and 0, or 128-bit
  * two's complement; MEAN, VAR, STD: f64. Of no elements: ARGMIN and ARGMAX are RP_NO_INDEX; MIN and MAX are NaN or 0. */
@@ -243,6 +252,8 @@ enum { RP_LAYOUT_COUNT = 0 RP_LAYOUTS(X) }; /* codes are 0 .. RP_LAYOUT_COUNT - 
 /* What stands for a layout in operations that have none: order statistics. */
 enum { RP_STATE_NONE = RP_LAYOUT_COUNT };
 bool rp_is_ranked(int op);
+/* Is it largest or smallest? */
+static inline bool rp_is_top(int op) { return op == RP_OP_LARGEST || op == RP_OP_SMALLEST; }
 
 /* Does the method give an element itself, so that integers stay integers? */
 bool rp_method_picks(int method);

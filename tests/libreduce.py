@@ -16,7 +16,8 @@ class Spec(C.Structure):
     _fields_ = [("size", C.c_uint32), ("op", C.c_int32), ("dtype", C.c_int32), ("out", C.c_int32), ("nan", C.c_int32), ("flags", C.c_uint32),
                 ("ddof", C.c_uint32), ("deadline_ms", C.c_uint32), ("path", C.c_int32), ("device", C.c_uint32), ("rows", C.c_uint64), ("index_base", C.c_uint64),
                 ("initial", C.c_char_p), ("mask", C.c_char_p), ("offsets", C.c_char_p), ("planes", C.c_uint64),
-                ("q", C.POINTER(C.c_double)), ("k", C.c_int64), ("quantiles", C.c_uint32), ("method", C.c_int32)]
+                ("q", C.POINTER(C.c_double)), ("k", C.c_int64), ("quantiles", C.c_uint32), ("method", C.c_int32),
+                ("edges", C.POINTER(C.c_double)), ("n_edges", C.c_uint64)]
 
 
 class OpenOpts(C.Structure):
@@ -160,10 +161,11 @@ class Client:
 
     @staticmethod
     def spec(op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0, ddof=0, initial=None, mask=None, offsets=None, path=0,
-             planes=0, device=0, q=(), k=0, method=0):
-        """`initial`: the bytes of an element; `mask` and `offsets`: bytes that the caller keeps; `q`: quantiles."""
+             planes=0, device=0, q=(), k=0, method=0, edges=()):
+        """`initial`: the bytes of an element; `mask` and `offsets`: bytes that the caller keeps; `q`: quantiles; `edges`: of a histogram."""
         return Spec(C.sizeof(Spec), {**OPS, **order.OPS}[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, ddof, deadline_ms, path, device, rows, index_base,
-                    initial, mask, offsets, planes, (C.c_double * len(q))(*q) if len(q) else None, k, len(q), method)
+                    initial, mask, offsets, planes, (C.c_double * len(q))(*q) if len(q) else None, k, len(q), method,
+                    (C.c_double * len(edges))(*edges) if len(edges) else None, len(edges))
 
     def _room(self, spec, data=b""):
         room = C.c_size_t()

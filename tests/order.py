@@ -1,13 +1,14 @@
-"""Order statistics in exact fractions: the judge of their tests. Written from PROTOCOL.md, "Quantiles"; shares nothing with the code
-under test."""
+"""Order statistics in exact fractions: the judge of their tests. Written from PROTOCOL.md, "Quantiles" and the two chapters behind it; shares
+nothing with the code under test."""
 from fractions import Fraction as F
 from math import floor
 
 import numpy as np
 
-from oracle import FLOATS, SIGNED, Fault, convert, inf_bits, int_values, is_nan, nan_bits, order_key, parts_of, round_quotient
+from oracle import FLOATS, SIGNED, SIZE, Fault, convert, inf_bits, int_values, is_nan, nan_bits, order_key, parts_of, round_quotient
 
-OPS = {"median": 27, "quantile": 28, "kth": 29}
+OPS = {"median": 27, "quantile": 28, "kth": 29, "largest": 30, "smallest": 31, "histogram": 32}
+TOP = ("largest", "smallest")
 INDEXES = {"linear": lambda n, q: (n - 1) * q, "interpolated_inverted_cdf": lambda n, q: n * q - 1, "hazen": lambda n, q: n * q - F(1, 2),
            "weibull": lambda n, q: (n + 1) * q - 1, "median_unbiased": lambda n, q: (n + F(1, 3)) * q - F(2, 3),
            "normal_unbiased": lambda n, q: (n + F(1, 4)) * q - F(5, 8), "midpoint": lambda n, q: (n - 1) * q,
@@ -19,7 +20,9 @@ PICKS = {"lower", "higher", "nearest", "inverted_cdf", "closest_observation"}
 
 
 def default_out(op, dtype, method="linear"):
-    if dtype in FLOATS or not (op == "kth" or method in PICKS and op == "quantile"):
+    if op == "histogram":
+        return "u64"
+    if dtype in FLOATS or not (op in ("kth", *TOP) or method in PICKS and op == "quantile"):
         return "f64"
     return "i64" if dtype in SIGNED else "u64"
 
@@ -94,6 +97,53 @@ def between(a, b, g, dtype, out):
     x, y = exact(a, dtype), exact(b, dtype)
     value = x + g * (y - x)
     return round_quotient(value.numerator, value.denominator, 0, FLOATS[out])
+
+
+def top(op, dtype, bits, mask, nan, k, out):
+    """The cell of largest or smallest."""
+    nans = is_nan(bits, dtype) if dtype in FLOATS else np.zeros(len(bits), bool)
+    kept = np.ones(len(bits), bool) if mask is None else mask != 0
+    if nan == "error" and (nans & kept).any():
+        raise Fault("NAN")
+    x = int_values(bits, dtype).astype(bits.dtype) if dtype == "bool" else bits
+    keys = [int(v) for v in order_key(x, dtype)]
+    sign = -1 if op == "largest" else 1
+    found = sorted((not nans[i], sign * keys[i] * (not nans[i]), i) for i in range(len(bits)) if kept[i] and not (nans[i] and nan == "omit"))[:k]
+    missing = nan_bits(FLOATS[out]) if out in FLOATS else 0
+    values = [nan_bits(FLOATS[out]) if nans[i] else element(x[i], dtype, out) for _, _, i in found] + [missing] * (k - len(found))
+    cell = b"".join(v.to_bytes(SIZE[out], "little") for v in values)
+    cell += bytes(-len(cell) % 8)
+    return cell + b"".join(i.to_bytes(8, "little") for i in [i for _, _, i in found] + [2**64 - 1] * (k - len(found)))
+
+
+def histogram(dtype, bits, mask, nan, edges):
+    """The counts of a cell."""
+    bits = bits if mask is None else bits[np.flatnonzero(mask)]
+    counts, e = [0] * (len(edges) + 2), [F(x) if abs(x) < float("inf") else x for x in edges]
+    for b in bits:
+        if dtype in FLOATS and is_nan(np.array([b]), dtype)[0]:
+            counts[-1] += 1
+            continue
+        inf = dtype in FLOATS and int(b) & ~(1 << FLOATS[dtype].width - 1) == inf_bits(FLOATS[dtype])
+        x = exact(b, dtype) if not inf else float("-inf") if int(b) >> FLOATS[dtype].width - 1 else float("inf")
+        if x < e[0]:
+            counts[-3] += 1
+        elif x > e[-1]:
+            counts[-2] += 1
+        else:
+            counts[max(i for i in range(len(e) - 1) if e[i] <= x)] += 1
+    if counts[-1] and nan == "error":
+        raise Fault("NAN")
+    return counts
+
+
+def cell(op, dtype, bits, out=None, nan="propagate", mask=None, q=(), method="linear", k=0, edges=()):
+    """The bytes of a cell. Raises Fault."""
+    out = out or default_out(op, dtype, method)
+    if op in TOP:
+        return top(op, dtype, bits, mask, nan, k, out)
+    words = histogram(dtype, bits, mask, nan, edges) if op == "histogram" else reduce(op, dtype, bits, out, nan, mask, q, method, k)
+    return b"".join(v.to_bytes(SIZE[out], "little") for v in words)
 
 
 def reduce(op, dtype, bits, out=None, nan="propagate", mask=None, q=(), method="linear", k=0):

@@ -19,6 +19,10 @@ from rawclient import COLUMNS, MASK, OFFSETS, REDUCE, STATES_IN, STATES_OUT, Fau
 QUANTILES = (0.0, 1.0, 0.5, 0.25, 0.1, 0.9, 0.99, 1 / 3, 0.7, 1e-3, 1e-17, 5e-324, 1e-300, 0.999999999999999, 1 - 2**-53, 0.123456789012345)
 
 
+EDGES = (-math.inf, -1e300, -2.0**63, -65504.0, -1.5, -1.0, -5e-324, -0.0, 0.0, 5e-324, 1e-40, 0.5, 1.0, 2.0, 2.5, 127.0, 2.0**31, 2.0**53 + 2, 2.0**63, 2.0**64,
+         1e39, math.inf)
+
+
 def decimal(q):
     """(digits, exponent) of the shortest decimal."""
     _, digits, exponent = Decimal(repr(q)).as_tuple()
@@ -58,6 +62,12 @@ def request(rng):
     if op == "kth":
         k = int(rng.integers(-12, 12))
         return op, {"k": k}, parameter("k", k)
+    if op in order.TOP:
+        k = int(rng.integers(1, 50))
+        return op, {"k": k}, parameter("k", k)
+    if op == "histogram":
+        edges = np.sort(np.concatenate([rng.choice(EDGES, rng.integers(1, 8)), rng.standard_normal(rng.integers(1, 4)) * 10.0 ** rng.integers(-3, 3)]))
+        return op, {"edges": edges.tolist()}, parameter("edges", *edges)
     method = str(rng.choice(order.METHODS))
     q = [float(x) for x in rng.choice(QUANTILES, rng.integers(1, 6))] + [float(x) for x in rng.random(rng.integers(0, 3))]
     code = order.METHODS.index(method)
@@ -66,10 +76,10 @@ def request(rng):
 
 def wanted(op, dtype, lines, masks, p, **kw):
     """The cells, or (name of the fault, index)."""
-    exact, cells, out = {**p, "q": [share(q) for q in p.get("q", ())]}, [], kw["out"] or order.default_out(op, dtype, p.get("method", "linear"))
+    exact, cells = {**p, "q": [share(q) for q in p.get("q", ())]}, []
     for i, (line, mask) in enumerate(zip(lines, masks)):
         try:
-            cells.append(b"".join(v.to_bytes(SIZE[out], "little") for v in order.reduce(op, dtype, line, mask=mask, **exact, **kw)))
+            cells.append(order.cell(op, dtype, line, mask=mask, **exact, **kw))
         except oracle.Fault as e:
             return e.name, i
     return cells
@@ -115,7 +125,7 @@ def test_random_arrays(conn):
         op, p, parts = request(rng)
         nan = str(rng.choice(["propagate", "omit", "error"]))
         usual = order.default_out(op, dtype, p.get("method", "linear"))
-        out = str(rng.choice(list(FLOATS) if usual == "f64" else ["i64", "u64"])) if rng.integers(2) else None
+        out = str(rng.choice(list(FLOATS) if usual == "f64" else ["i64", "u64"])) if rng.integers(2) and op != "histogram" else None
         want = wanted(op, dtype, lines, masks, p, nan=nan, out=out)
         body = spec(order.OPS[op], dtype, nan=nan, out=out or 0, tagged_len=len(parts), **shape) + parts + data
         try:
@@ -171,6 +181,20 @@ def test_errors(conn):
     faults(conn, "BAD_MESSAGE", "initial", body(27, initial=0))
     faults(conn, "TYPE", "out", body(27, out="i64"))
     faults(conn, "TYPE", "out", body(28, half + parameter("method", 9), out="i64"))
+    for op in (30, 31):
+        faults(conn, "BAD_MESSAGE", "k", body(op))
+        faults(conn, "BAD_MESSAGE", "k", body(op, parameter("k", 0)), limit=1)
+        faults(conn, "BAD_MESSAGE", "k", body(op, parameter("k", -2**63)), limit=1)
+        faults(conn, "TOO_LARGE", "k", body(op, parameter("k", 262145)), limit=262144)
+        faults(conn, "TYPE", "out", body(op, parameter("k", 1), out="u64"))
+    faults(conn, "TOO_LARGE", "rows", spec(30, "f32", rows=2, tagged_len=16) + parameter("k", 262144), limit=1)
+    faults(conn, "BAD_MESSAGE", "edges", body(32))
+    faults(conn, "BAD_MESSAGE", "edges", body(32, parameter("edges", 1.0)), limit=2)
+    faults(conn, "BAD_MESSAGE", "edges", body(32, parameter("edges", 1.0, 2.0, 1.5)), limit=2)
+    faults(conn, "BAD_MESSAGE", "edges", body(32, parameter("edges", math.nan, 2.0)), limit=0)
+    faults(conn, "TOO_LARGE", "edges", body(32, parameter("edges", *range(65537))), limit=65536)
+    faults(conn, "TYPE", "out", body(32, parameter("edges", 1.0, 2.0), out="f64"))
+    faults(conn, "BAD_MESSAGE", "edges", body(30, parameter("k", 1) + parameter("edges", 1.0, 2.0)))
     for k in (3, -4, 2**63 - 1, -2**63):
         faults(conn, "SHAPE", "k", body(29, parameter("k", k)), limit=3)
     faults(conn, "BAD_MESSAGE", "op", spec(27, "f32"), kind=5)  # BEGIN
@@ -257,7 +281,7 @@ def test_libreduce(shared, local, tmp_path):
             room = C.create_string_buffer(1024)
             assert c.lib.reduce_state_size(order.OPS[op], DTYPES["f32"]) == c.lib.reduce_state_words(order.OPS[op], DTYPES["f32"]) == 0
             assert c.lib.reduce_state_init(room, C.c_size_t(1024), order.OPS[op], DTYPES["f32"]) == -1
-            kw = {"q": [0.5]} if op == "quantile" else {}
+            kw = {"quantile": {"q": [0.5]}, "largest": {"k": 1}, "smallest": {"k": 1}, "histogram": {"edges": [0, 1]}}.get(op, {})
             assert c.lib.reduce_states_finish(room, C.c_size_t(64), C.byref(c.spec(op, "f32", **kw)), room, C.c_size_t(1024)) == -1
 
 
@@ -360,3 +384,82 @@ def test_plans_that_are_used_again_keep_their_quantiles(package):  # noqa: F811
             assert np.array_equal(package.quantile(x, q), [package.quantile(x.tolist(), float(v)) for v in q])
             assert np.array_equal(package.quantile(x, q, where=keep), [package.quantile(x[keep].tolist(), float(v)) for v in q])
             del filler
+
+
+def test_the_best_in_python(package):  # noqa: F811
+    """Values and places along any axis, as torch.topk: the lowest index first of equal elements."""
+    rng = np.random.default_rng(2)
+    for dtype in ("f2", "f4", "f8", "i1", "u2", "i8", "?"):
+        x = (rng.standard_normal((4, 30, 6)) * 20).astype("i8").astype(dtype)
+        for dim in (0, 1, 2, -1, None):
+            for largest in (True, False):
+                y, axis = (x.ravel(), 0) if dim is None else (x, dim)
+                want = np.take(np.argsort(y.astype("f8") * (-1 if largest else 1), axis=axis, kind="stable"), range(3), axis=axis)
+                values, places = package.topk(x, 3, dim, largest)
+                assert np.array_equal(places, want) and values.dtype == x.dtype and np.array_equal(values, np.take_along_axis(y, want, axis)), (dtype, dim)
+    values, places = package.topk([1.0, math.nan, 2.0], 3)
+    assert math.isnan(values[0]) and places.tolist() == [1, 2, 0] and package.topk([1.0, math.nan, 2.0], 2, nan="omit").indices.tolist() == [2, 0]
+    assert package.topk([1, 2, 3], 2, offsets=[0, 1, 3]).indices.tolist() == [[0, -1], [1, 0]]
+    assert package.topk(x, 1, None, where=x < 0).indices.tolist() == [-1]
+    for wrong in (0, 4, 2**40, 1.5):
+        with pytest.raises(ValueError):
+            package.topk([1, 2, 3], wrong)
+    big = rng.standard_normal(1_000_001)
+    assert np.array_equal(package.topk(big, 1000).indices, np.argsort(-big, kind="stable")[:1000])
+    assert package.submit("median", big[:100]).result() == np.median(big[:100])
+    assert package.kth([3, 1, 2, 10], 2, index=True) == (3, 0) and package.kth([0.0, -0.0], 0, index=True).index == 1
+    found = package.kth(np.array([[5, 1], [5, 7]]), 1, axis=1, index=True)
+    assert found.value.tolist() == [5, 7] and found.index.tolist() == [0, 1]
+    with pytest.raises(TypeError):
+        package.kth([1], 0, index=True, offsets=[0, 1])
+
+
+def test_histogram_is_numpys(package):  # noqa: F811
+    """The same counts and the same edges, to the bit."""
+    rng = np.random.default_rng(3)
+    for dtype in ("f2", "f4", "f8", "i1", "u2", "i8", "?"):
+        for n in (0, 1, 1000):
+            x = (rng.standard_normal(n) * 50).astype(dtype)
+            for bins in (10, 1, [0, 1, 5.5, 9], [0, 1, 1, 2, 2], [-math.inf, 0, math.inf], *(["auto", "sqrt"] if n and dtype in ("f4", "f8") else [])):
+                for span in (None, (-3, 20)):
+                    (want, edges), (got, at) = np.histogram(x if dtype != "?" else x.astype("u1"), bins, span), package.histogram(x, bins, span)
+                    assert np.array_equal(want, got) and got.dtype == want.dtype and np.array_equal(edges, at) and at.dtype == edges.dtype, (dtype, n, bins, span)
+    x = rng.standard_normal(100)
+    assert np.array_equal(package.histogram(x, 5, density=True)[0], np.histogram(x, 5, density=True)[0])
+    assert package.histogram(x, [0, 1], where=x > 0.5)[0].sum() == np.sum((x > 0.5) & (x <= 1))
+    assert package.histogram([1.0, math.nan, 2.0], [0, 3])[0].tolist() == [2]
+    with pytest.raises(package.NanError):
+        package.histogram([1.0, math.nan], [0, 3], nan="raise")
+    with pytest.raises(TypeError, match="weights"):
+        package.histogram(x, weights=x)
+    for wrong in ([2, 1], 0, [[1, 2]]):
+        with pytest.raises(ValueError):
+            package.histogram(x, wrong)
+
+
+def test_lists_of_reducectl(run, tmp_path):
+    numbers = "\n".join(map(str, range(1, 11))).encode()
+    assert run("largest", "--k", 3, "--text", stdin=numbers) == "10 9\n9 8\n8 7\n"
+    assert run("smallest", "--k", 20, "--text", stdin=b"5\n") == "5 0\n"
+    assert run("histogram", "--bins", 3, "--text", stdin=numbers) == "1 4 3\n4 7 3\n7 10 4\n"
+    assert run("histogram", "--edges", "2,4,8,8", "--text", stdin=numbers) == "2 4 2\n4 8 4\n8 8 1\nbelow 1\nabove 2\n"
+    found = json.loads(run("largest", "--k", 2, "--text", "--json", stdin=numbers))
+    assert (found["value"], found["index"], found["out"]) == ([10, 9], [9, 8], "i64")
+    found = json.loads(run("histogram", "--edges", "0.5,9", "--text", "--json", stdin=numbers))
+    assert (found["value"], found["edges"], found["below"], found["above"], found["nans"]) == ([9], [0.5, 9], 0, 1, 0)
+    assert run("smallest", "--k", 1, "--text", "--raw", "--dtype", "f64", stdin=b"0").encode() == struct.pack("<dQ", 0, 0)
+    x = np.random.default_rng(3).standard_normal((4, 50))
+    np.save(tmp_path / "x.npy", x)
+    lines = run("largest", "--k", 1, "--axis", 1, tmp_path / "x.npy").splitlines()
+    assert [line.split() for line in lines[1::2]] == [[repr(float(row.max())), str(row.argmax())] for row in x] and lines[2] == "row 1"
+    counts, edges = np.histogram(x, 7)
+    assert run("histogram", "--bins", 7, tmp_path / "x.npy") == "".join(f"{a!r} {b!r} {n}\n" for a, b, n in zip(edges.tolist(), edges[1:].tolist(), counts))
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n3,\n5,7\n")
+    assert run("histogram", "--bins", 1, f"{tmp_path}/t.csv:b") == "2 7 2\nnan 1\n"
+    run("put", "lists", tmp_path / "x.npy")
+    assert run("largest", "--k", 1, "@lists") == f"{float(x.max())!r} {x.argmax()}\n" and run("histogram", "--bins", 7, "@lists").count("\n") == 7
+    run("drop", "lists")
+    for wrong in (["largest"], ["largest", "--k", 0], ["smallest", "--k", 300000], ["histogram"], ["sum", "--bins", 3], ["sum", "--edges", "1,2"],
+                  ["histogram", "--edges", "1"], ["histogram", "--edges", "2,1"], ["histogram", "--edges", "nan,1"], ["histogram", "--bins", 3, "--edges", "1,2"],
+                  ["histogram", "--bins", 0], ["mean,largest", "--k", 1]):
+        run(*wrong, tmp_path / "x.npy", code=2)

@@ -68,6 +68,8 @@ typedef struct ctl_options {
     double ops_q[CTL_MAX_OPS];            /* of p99 and its like, which are REDUCE_QUANTILE */
     double q[REDUCE_MAX_QUANTILES];       /* spec.q */
     bool ranked;                          /* --k was given */
+    const char *edges;                    /* of a histogram; NULL: not given */
+    uint64_t bins;                        /* ... of equal width from the least to the largest element; 0: not given */
     uint64_t spool;                       /* most bytes of elements that are read into memory; 0: half of it */
     ctl_sink *sink;                       /* where the values go; NULL: to standard output */
     reduce_spec spec;                     /* op, dtype (0: not given), out, nan, ddof, rows, flags, index_base, deadline */
@@ -472,6 +474,8 @@ typedef struct ctl_where {
     uint64_t first;          /* number of the first result */
     const uint64_t *offsets; /* of its segment and those after it, or NULL: all have equally many elements */
     ctl_expected expected;
+    const double *edges; /* of a histogram, and their number */
+    uint64_t n_edges;
 } ctl_where;
 
 /* A receiver of the values of results. */
@@ -485,6 +489,32 @@ struct ctl_sink {
 
 /* The results of a run. */
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells);
+/* ---- text/print_ordered.c ---- */
+
+/* Has a result of the operation a line for each of its values? */
+bool ctl_is_listed(int op);
+
+typedef struct ctl_listed {
+    const ctl_options *o;
+    const char *name; /* behind each line; NULL: none */
+    int dtype;        /* of the values */
+    uint64_t size;    /* of a cell */
+    uint64_t k;
+    const double *edges; /* of a histogram, else NULL */
+    uint64_t n_edges;
+} ctl_listed;
+
+void ctl_print_listed(const ctl_listed *l, const ctl_where *w, const uint8_t *cells, uint64_t n);
+/* The value of a cell, and what belongs to it. */
+void ctl_json_listed(const ctl_listed *l, const uint8_t *cell);
+
+/* ---- options.c ---- */
+
+/* Numbers with commas between, into `edges` (NULL: they are counted). Returns how many; 0: `why`. */
+uint64_t ctl_parse_edges(double *edges, const char *list, char why[CTL_WHY]);
+
+/* ---- output.c ---- */
+
 /* Print the exact value of a reduction that overflowed its reply type as a result, if all its digits are known. */
 bool ctl_print_exact(const ctl_options *o, const ctl_where *w);
 /* A value that was found here, of `count` numbers. */
@@ -565,7 +595,7 @@ int ctl_reduce_whole(ctl_work *w);
 int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_axes(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_wide(ctl_work *w);
-static inline bool ctl_is_ranked(int op) { return op >= REDUCE_MEDIAN && op <= REDUCE_KTH; } /* order statistics */
+static inline bool ctl_is_ranked(int op) { return op >= REDUCE_MEDIAN && op <= REDUCE_HISTOGRAM; } /* order statistics */
 int ctl_reduce_ranked(ctl_work *w, const ctl_shape *s);
 int ctl_merge(reduce_client *c, const ctl_options *o);
 

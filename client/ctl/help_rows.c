@@ -84,9 +84,18 @@ const help_row ctl_help_rows[] = {
      "of quantiles, by the names of numpy: linear (default), inverted_cdf, averaged_inverted_cdf, closest_observation, "
      "interpolated_inverted_cdf, hazen, weibull, median_unbiased, normal_unbiased, lower, higher, midpoint, nearest",
      false},
-    {"values", "--k N", "kth: the rank of the element when sorted, from 0; -1 is the last one", false},
+    {"values", "--k N",
+     "kth: the rank of the element when sorted, from 0; -1 is the last one. largest, smallest: how many elements, with their "
+     "indexes",
+     false},
+    {"values", "--bins N", "histogram: bins of equal width from the smallest to the largest element", false},
+    {"values", "--edges LIST",
+     "histogram: ascending numbers. A bin has what is not below its first edge and below its second one; the last one has both",
+     false},
     {"values", "--spool BYTES",
-     "median, quantile and kth read their input into memory, up to this size (default: half of the machine's memory)", false},
+     "median, quantile, kth, largest, smallest and histogram read their input into memory, up to this size (default: half of "
+     "the machine's memory)",
+     false},
     {"values", "--initial V", "one more element, without an index, at the front of every array, row, column or segment", false},
     {"values", "--wrap", "prod of integers: modulo 2^64 instead of OVERFLOW", false},
 

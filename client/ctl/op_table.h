@@ -11,6 +11,7 @@
 #define CTL_DDOF_NAME_DDOF(name) " " name
 #define CTL_DDOF_NAME_QUANTILES(name)
 #define CTL_DDOF_NAME_RANK(name)
+#define CTL_DDOF_NAME_EDGES(name)
 #define CTL_DDOF_NAME(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, takes) CTL_DDOF_NAME_##takes(name)
 #define CTL_DDOF_OPS RP_OPS(CTL_DDOF_NAME)
 

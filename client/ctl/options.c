@@ -219,6 +219,34 @@ static bool option_k(ctl_options *o, const char *value, char why[CTL_WHY])
     return false;
 }
 
+uint64_t ctl_parse_edges(double *edges, const char *list, char why[CTL_WHY])
+{
+    double before = 0;
+    uint64_t n = 0;
+    for (const char *at = list;; at++) {
+        char *end;
+        const double edge = strtod(at, &end);
+        const bool right = end != at && (!*end || *end == ',') && (n ? edge >= before : edge == edge) && n < REDUCE_MAX_EDGES;
+        if (!right || (!*end && !n)) {
+            snprintf(why, CTL_WHY, "--edges '%.60s' is not a list of 2 to %d ascending numbers", list, REDUCE_MAX_EDGES);
+            return 0;
+        }
+        if (edges)
+            edges[n] = edge;
+        before = edge;
+        n++;
+        if (!*end)
+            return n;
+        at = end;
+    }
+}
+
+static bool option_edges(ctl_options *o, const char *list, char why[CTL_WHY])
+{
+    o->edges = list;
+    return ctl_parse_edges(NULL, list, why);
+}
+
 bool ctl_is_percentile(const char *word, double *q)
 {
     char text[40], *end;
@@ -320,6 +348,8 @@ static const cli_option OPTIONS[] = {
     {ROW("q", VALUE), .take = option_q},
     {ROW("method", VALUE), .take = option_method},
     {ROW("k", VALUE), .take = option_k},
+    {ROW("bins", COUNT), AT(bins), FROM(1, REDUCE_MAX_EDGES - 1)},
+    {ROW("edges", VALUE), .take = option_edges},
     {ROW("spool", COUNT), AT(spool), FROM(1, CTL_MAX_COUNT)},
     {ROW("initial", TEXT), AT(initial)},
     {ROW("wrap", BIT), .most = REDUCE_WRAP},

@@ -154,7 +154,8 @@ static const char *clash(const ctl_options *o)
         return "--by is for one column of one table, and its results are printed: it excludes --rows, --axis, --offsets, "
                "--mask, --text, "
                "--total, --partial, --merge, --raw, --initial and options about the daemon";
-    if (o->by && (o->spec.quantiles || o->ranked || has_op(o, REDUCE_MEDIAN) || has_op(o, REDUCE_QUANTILE)))
+    if (o->by &&
+        (o->spec.quantiles || o->ranked || has_op(o, REDUCE_MEDIAN) || has_op(o, REDUCE_QUANTILE) || o->bins || o->edges))
         return "order statistics have no groups so far";
     if (o->offsets && (o->by_rows || o->n_axes))
         return "--offsets excludes --rows and --axis";
@@ -181,8 +182,19 @@ static const char *clash(const ctl_options *o)
         return "quantile needs --q, such as --q 0.25,0.5,0.75";
     if (o->spec.method && !has_op(o, REDUCE_QUANTILE))
         return "--method applies to quantile and percentiles only";
-    if (has_op(o, REDUCE_KTH) != o->ranked)
-        return o->ranked ? "--k applies to kth only" : "kth needs --k: 0 is the smallest element, -1 the largest";
+    const bool top = has_op(o, REDUCE_LARGEST) || has_op(o, REDUCE_SMALLEST), bins = has_op(o, REDUCE_HISTOGRAM);
+    if (o->n_ops && (top || bins))
+        return "largest, smallest and histogram are not among several operations: their results are lists";
+    if (top && (!o->ranked || o->spec.k < 1 || o->spec.k > REDUCE_MAX_TOP))
+        return "largest and smallest need --k: how many elements, from 1 to 262144";
+    if (!top && has_op(o, REDUCE_KTH) != o->ranked)
+        return o->ranked ? "--k applies to kth, largest and smallest only"
+                         : "kth needs --k: 0 is the smallest element, -1 the largest";
+    if (bins != (o->bins || o->edges))
+        return bins ? "histogram needs --bins, such as --bins 10, or --edges, such as --edges 0,1,10"
+                    : "--bins and --edges apply to histogram only";
+    if (o->bins && o->edges)
+        return "--bins excludes --edges";
     if ((o->spec.flags & REDUCE_WRAP) && !has_op(o, REDUCE_PROD))
         return "--wrap applies to prod only";
     if (o->initial && partial)

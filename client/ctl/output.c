@@ -6,22 +6,6 @@
 
 /* ---- results ---- */
 
-/* Is it an integer that readers with doubles only would change? */
-static bool beyond_doubles(const char *text)
-{
-    static const char most[] = "9007199254740992"; /* 2^53 */
-    const char *digits = text + (*text == '-');
-    size_t n = strspn(digits, "0123456789");
-    return !digits[n] && (n > strlen(most) || (n == strlen(most) && strcmp(digits, most) > 0));
-}
-
-void ctl_json_value(const ctl_options *o, const char *text)
-{
-    bool word = !strcmp(text, "nan") || !strcmp(text, "inf") || !strcmp(text, "-inf") || !strcmp(text, "error");
-    word |= o->json_strings && beyond_doubles(text);
-    printf(word ? "\"%s\"" : "%s", strcmp(text, "none") ? text : "null");
-}
-
 static void json_values(const ctl_options *o, const ctl_value *v, int n)
 {
     char open = v[0].name ? '{' : '[';
@@ -43,14 +27,26 @@ static uint64_t elements_of(const ctl_where *w, const reduce_result *r, uint64_t
     return w->offsets ? w->offsets[i + 1] - w->offsets[i] : r->count / r->cells;
 }
 
-static void print_json(const ctl_options *o, const ctl_where *w, const reduce_result *r, const ctl_value *v, int n, uint64_t i)
+static ctl_listed listed_of(const ctl_options *o, const ctl_where *w, const reduce_result *r)
 {
+    return (ctl_listed){
+        .o = o, .dtype = r->dtype, .size = r->cell_size, .k = (uint64_t)o->spec.k, .edges = w->edges, .n_edges = w->n_edges};
+}
+
+/* `v`: NULL if the cell has many. */
+static void print_json(const ctl_options *o, const ctl_where *w, const reduce_result *r, const ctl_value *v, int n, uint64_t i,
+                       const uint8_t *cell)
+{
+    const ctl_listed l = listed_of(o, w, r);
     fputs("{\"file\":", stdout);
     ctl_json_string(stdout, w->name);
     if (w->unit)
         printf(",\"%s\":%" PRIu64, w->unit, w->first + i);
     fputs(",\"value\":", stdout);
-    json_values(o, v, n);
+    if (v)
+        json_values(o, v, n);
+    else
+        ctl_json_listed(&l, cell);
     printf(",\"op\":\"%s\",\"out\":\"%s\",\"count\":%" PRIu64 ",\"backend\":\"%s\",\"path\":\"%s\"", reduce_op_name(o->spec.op),
            reduce_dtype_name(r->dtype), elements_of(w, r, i), reduce_backend_name(r->backend), reduce_path_name(r->path));
     printf(",\"queue_ns\":%" PRIu64 ",\"copy_ns\":%" PRIu64 ",\"compute_ns\":%" PRIu64 ",\"wall_ns\":%" PRIu64, r->queue_ns,
@@ -112,10 +108,20 @@ static void print_values(const ctl_options *o, const ctl_where *w, const reduce_
     for (uint64_t i = 0; i < r->cells; i++) {
         int n = ctl_values(v, o->spec.op, r->dtype, cells + i * r->cell_size, (size_t)r->cell_size, o->format == CTL_HEX);
         if (o->format == CTL_JSON)
-            print_json(o, w, r, v, n, i);
+            print_json(o, w, r, v, n, i, NULL);
         else
             print_of_input(o, w, v, n, i);
     }
+}
+
+static void print_listed(const ctl_options *o, const ctl_where *w, const reduce_result *r, const uint8_t *cells)
+{
+    ctl_listed l = listed_of(o, w, r);
+    l.name = is_named(o) ? w->name : NULL;
+    if (o->format != CTL_JSON)
+        ctl_print_listed(&l, w, cells, r->cells);
+    for (uint64_t i = 0; i < r->cells && o->format == CTL_JSON; i++)
+        print_json(o, w, r, NULL, 0, i, cells + i * r->cell_size);
 }
 
 void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_result *r, const void *cells)
@@ -128,7 +134,9 @@ void ctl_print_cells(const ctl_options *o, const ctl_where *w, const reduce_resu
         fwrite(cells, (size_t)r->cell_size, (size_t)r->cells, stdout);
         return;
     }
-    if (o->format == CTL_JSON || (is_named(o) && !ctl_value_name(o->spec.op, 0)))
+    if (ctl_is_listed(o->spec.op))
+        print_listed(o, w, r, cells);
+    else if (o->format == CTL_JSON || (is_named(o) && !ctl_value_name(o->spec.op, 0)))
         print_values(o, w, r, cells);
     else if (is_named(o))
         print_named(o, w, r, cells);

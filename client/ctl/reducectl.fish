@@ -1,6 +1,6 @@
 # fish completion for reducectl(1)
 
-set -l ops sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem median quantile kth
+set -l ops sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem median quantile kth largest smallest histogram
 set -l commands ping info status metrics top put ls drop ladder help
 set -l topics ops inputs csv axes values output shards resident daemon examples
 set -l types "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
@@ -53,7 +53,9 @@ complete -c reducectl -n $reduces -l nan -x -a "propagate omit error" -d "what a
 complete -c reducectl -n $reduces -l ddof -x -d "divide by the count less N"
 complete -c reducectl -n $reduces -l q -x -a "0.25,0.5,0.75" -d "quantiles"
 complete -c reducectl -n $reduces -l method -x -a "linear inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull median_unbiased normal_unbiased lower higher midpoint nearest" -d "of quantiles"
-complete -c reducectl -n $reduces -l k -x -d "rank from 0, -1 is the last"
+complete -c reducectl -n $reduces -l k -x -d "rank from 0, -1 is the last; or how many"
+complete -c reducectl -n $reduces -l bins -x -d "of equal width"
+complete -c reducectl -n $reduces -l edges -x -d "of bins"
 complete -c reducectl -n $reduces -l spool -x -d "bytes read into memory at most"
 complete -c reducectl -n $reduces -l initial -x -d "one more element"
 complete -c reducectl -n $reduces -l wrap -d "prod modulo 2^64"

@@ -51,12 +51,16 @@ const char *ctl_nearest(const char *word, const char *const *words, size_t n)
 
 const char *ctl_suggest_command(const char *word)
 {
-    static const char *const others[][2] = {
-        {"avg", "mean"},       {"average", "mean"}, {"total", "sum"},   {"add", "sum"},    {"product", "prod"},
-        {"variance", "var"},   {"stdev", "std"},    {"stddev", "std"},  {"sd", "std"},     {"minimum", "min"},
-        {"maximum", "max"},    {"amin", "min"},     {"amax", "max"},    {"ptp", "range"},  {"nnz", "count_nonzero"},
-        {"length", "count"},   {"len", "count"},    {"size", "count"},  {"norm", "norm2"}, {"summary", "stats"},
-        {"describe", "stats"}, {"list", "ls"},      {"delete", "drop"}, {"rm", "drop"},    {"upload", "put"}};
+    static const char *const others[][2] = {{"avg", "mean"},         {"average", "mean"},      {"total", "sum"},
+                                            {"add", "sum"},          {"product", "prod"},      {"variance", "var"},
+                                            {"stdev", "std"},        {"stddev", "std"},        {"sd", "std"},
+                                            {"minimum", "min"},      {"maximum", "max"},       {"amin", "min"},
+                                            {"amax", "max"},         {"ptp", "range"},         {"nnz", "count_nonzero"},
+                                            {"length", "count"},     {"len", "count"},         {"size", "count"},
+                                            {"norm", "norm2"},       {"summary", "stats"},     {"describe", "stats"},
+                                            {"list", "ls"},          {"delete", "drop"},       {"rm", "drop"},
+                                            {"upload", "put"},       {"topk", "largest"},      {"nlargest", "largest"},
+                                            {"bottomk", "smallest"}, {"nsmallest", "smallest"}};
     const char *words[MAX_WORDS];
     size_t n = 0;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
@@ -72,12 +76,13 @@ const char *ctl_suggest_command(const char *word)
 const char *ctl_instead(const char *word)
 {
     static const char places[] = "median, quantile --q 0.25,0.75, p99 and kth --k 3 (reducectl help values)";
+    static const char bins[] = "histogram --bins 10 (reducectl help values)";
     static const char groups[] = "no groups by a key so far; it has --rows, --axis and --offsets (reducectl help axes)";
     static const char lists[] =
         "no results as long as their input; it has one value for each array or part (reducectl help axes)";
     static const char *const words[][2] = {
         {"quantiles", places}, {"percentile", places}, {"percentiles", places}, {"nth", places},     {"mode", places},
-        {"iqr", places},       {"mad", places},        {"histogram", groups},   {"hist", groups},    {"groupby", groups},
+        {"iqr", places},       {"mad", places},        {"hist", bins},          {"bincount", bins},  {"groupby", groups},
         {"group", groups},     {"by", groups},         {"unique", groups},      {"nunique", groups}, {"sort", lists},
         {"cumsum", lists},     {"cumprod", lists},     {"scan", lists},         {"diff", lists},     {"abs", lists},
         {"map", lists},        {"filter", lists}};

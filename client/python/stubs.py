@@ -40,7 +40,7 @@ NUMBERS = {"sum": [*INTEGER, *ELEMENTS[2:]], "mean": [("_Bools | _Integers | _Fl
            "all": "bool", "argmin": "int", "argmax": "int", "count_nonzero": "int",
            "median": [("_Bools | _Integers | _Floats", "float")], "kth": ELEMENTS[:3]}
 LIKE = {"prod": "sum", "max": "min", "amin": "min", "amax": "min"}
-SEVERAL = {"minmax": "MinMax", "stats": "Stats", "quantile": "Any", "percentile": "Any"}
+SEVERAL = {"minmax": "MinMax", "stats": "Stats", "quantile": "Any", "percentile": "Any", "topk": "TopK", "histogram": "tuple[NDArray[Any], NDArray[Any]]"}
 
 
 def reductions():

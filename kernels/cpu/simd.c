@@ -11,6 +11,8 @@
 #include "kernels/cpu/loops/columns/compact_mask.h"
 #include "kernels/cpu/loops/columns/transpose.h"
 #include "kernels/cpu/loops/order/between.h"
+#include "kernels/cpu/loops/order/edge_counts.h"
+#include "kernels/cpu/loops/order/hits.h"
 #include "kernels/cpu/loops/order/key_digits.h"
 #include "kernels/cpu/loops/products/near_products.h"
 #include "kernels/cpu/loops/products/product_cells.h"
@@ -83,6 +85,8 @@ const rk_simd TABLE(RK_SIMD) = {
     .turn = {turn_8, turn_16, turn_32, turn_64},
     .between = {NULL, between_16, between_32, between_64},
     .digits = {digits_8, digits_16, digits_32, digits_64},
+    .hits = {hits_8, hits_16, hits_32, hits_64},
+    .edge_counts = {edge_counts_8, edge_counts_16, edge_counts_32, edge_counts_64},
     .reduce = {
         [RP_STATE_SUM32]    = {NARROW(SUMS_OF)},
         [RP_STATE_SUM64]    = {[RP_F64] = sums_f64},

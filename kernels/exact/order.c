@@ -133,7 +133,7 @@ static void explain_overflow(rp_fault *f, const rp_spec *s, uint64_t n, const ui
     uint64_t rank[RK_MAX_RANKS], word, v[3];
     const unsigned ranks = rk_order_ranks(s, n, rank);
     for (unsigned i = 0; i < rk_order_values(s); i++) {
-        const uint64_t x = bits[s->op == RP_OP_KTH ? 0 : find(rank, ranks, place_of(s, i, n).at)];
+        const uint64_t x = bits[s->op == RP_OP_KTH || rp_is_top(s->op) ? 0 : find(rank, ranks, place_of(s, i, n).at)];
         if (rk_element_out(s->dtype, x, s->out, &word) == RP_OK)
             continue;
         rk_widen(s->dtype, x, v);

@@ -832,7 +832,7 @@ static void bad_values_are_named(void **state)
         {"listed", 80, ' ', RP_BAD_MESSAGE, "name", 0},
         {"result", 40, 14, RP_BAD_MESSAGE, "cell_size", 0},
         {"result", 44, 12, RP_BAD_MESSAGE, "cell_size", 8},
-        {"result", 45, 3, RP_BAD_MESSAGE, "cell_size", 8}, /* 64 quantiles have 512 bytes */
+        {"result", 46, 65, RP_BAD_MESSAGE, "cell_size", 8}, /* above 4 MiB */
         {"result", 48, 2, RP_BAD_MESSAGE, "cells", 0},
         {"result_state", 44, 0, RP_BAD_MESSAGE, "cells", 0},
         {"error_busy", 72, 25, RP_TOO_LARGE, "field_len", RP_MAX_FIELD},

@@ -13,11 +13,13 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/order/ranked.h"
 #include "kernels/cpu/threads/pieces.h"
+#include "kernels/exact/edges.h"
+#include "kernels/exact/order_mix.h"
 #include "kernels/exact/total_order.h"
 #include "proto/tagged.h"
 #include "tests/unit/sanitized.h"
 
-enum { MOST = 1 << 19, LONG = 1 << 17 };
+enum { MOST = 1 << 19, LONG = 1 << 17, MOST_SOME = 100 };
 
 static uint8_t data[MOST * 8], mask[MOST];
 static uint64_t seed = 1;
@@ -221,10 +223,12 @@ static void passes_in_pieces(void **state)
             .op = RP_OP_KTH, .dtype = RP_F64, .out = RP_F64, .rows = 1, .row_len = LONG, .nan = RP_NAN_OMIT, .k = LONG / 5};
         uint64_t cell;
         const rk_task t = {.spec = s, .data = data, .bytes = LONG * 8, .cells = &cell};
-        rk_ranking *r = calloc(1, sizeof *r);
+        rk_selection *o = calloc(1, sizeof *o);
+        rk_ranking *r = &o->ranking;
         rp_fault f;
         bool again = true;
-        rk_ranked_line(rk_simd_best(), &t, 0, r);
+        assert_true(rk_selection_init(o, rk_simd_best(), &t));
+        rk_selection_line(o, 0);
         r->memory = round < KINDS ? 0 : 8 * 64 * sizeof(double); /* 64 keys: then digits must do it */
         assert_true(rk_ranking_open(r));
         while (again) {
@@ -235,10 +239,10 @@ static void passes_in_pieces(void **state)
             assert_true(rk_ranking_next(r, &again));
             assert_in_range(r->passes, 1, 7);
         }
-        assert_int_equal(rk_ranked_finish(&t, 0, r, &f), kth_of(&s, 0, &want));
+        assert_int_equal(rk_selection_cell(o, 0, &f), kth_of(&s, 0, &want));
         assert_true(cell == want);
-        rk_ranking_close(r);
-        free(r);
+        rk_selection_close(o);
+        free(o);
     }
 }
 
@@ -251,10 +255,12 @@ static void data_that_change_meanwhile(void **state)
         uint64_t cell;
         const rp_spec s = {.op = RP_OP_MEDIAN, .dtype = RP_F32, .out = RP_F64, .rows = 1, .row_len = LONG, .nan = RP_NAN_OMIT};
         const rk_task t = {.spec = s, .data = data, .bytes = LONG * 4, .cells = &cell};
-        rk_ranking *r = calloc(1, sizeof *r);
+        rk_selection *o = calloc(1, sizeof *o);
+        rk_ranking *r = &o->ranking;
         rp_fault f;
         bool again = true;
-        rk_ranked_line(rk_simd_best(), &t, 0, r);
+        assert_true(rk_selection_init(o, rk_simd_best(), &t));
+        rk_selection_line(o, 0);
         assert_true(rk_ranking_open(r));
         while (again) {
             fill((data_kind)any(KINDS), RP_F32, LONG);
@@ -262,9 +268,45 @@ static void data_that_change_meanwhile(void **state)
             assert_true(rk_ranking_next(r, &again));
             assert_in_range(r->passes, 1, 32);
         }
-        rk_ranked_finish(&t, 0, r, &f);
-        rk_ranking_close(r);
-        free(r);
+        rk_selection_cell(o, 0, &f);
+        rk_selection_close(o);
+        free(o);
+    }
+}
+
+/* The same for the best elements and for bins: two passes at most, and each place is one of the line. */
+static void lists_of_data_that_change(void **state)
+{
+    (void)state;
+    static const double edge[] = {-1e30, -1, 0, 1e-40, 7};
+    for (int round = 0; round < 4 * KINDS; round++) {
+        uint64_t cell[2 * MOST_SOME];
+        rp_spec s = {.dtype = RP_F32, .out = RP_F64, .rows = 1, .row_len = LONG, .k = MOST_SOME};
+        s.op = round % 2 ? RP_OP_LARGEST : RP_OP_HISTOGRAM;
+        s.edges = (const uint8_t *)edge;
+        s.n_edges = sizeof edge / sizeof edge[0];
+        const rk_task t = {.spec = s, .data = data, .bytes = LONG * 4, .cells = cell};
+        rk_selection *o = calloc(1, sizeof *o);
+        rp_fault f;
+        bool again = true;
+        fill((data_kind)any(KINDS), RP_F32, LONG);
+        assert_true(rk_selection_init(o, rk_simd_best(), &t));
+        rk_selection_line(o, 0);
+        assert_true(rk_selection_open(o));
+        for (int passes = 0; again; passes++) {
+            const uint64_t middle = any(LONG);
+            assert_in_range(passes, 0, 1);
+            fill((data_kind)any(KINDS), RP_F32, LONG);
+            rk_selection_pass(o, middle, LONG);
+            fill((data_kind)any(KINDS), RP_F32, LONG);
+            rk_selection_pass(o, 0, middle);
+            assert_true(rk_selection_next(o, &again));
+        }
+        assert_int_equal(rk_selection_cell(o, 0, &f), RP_OK);
+        for (int i = 0; i < MOST_SOME && s.op == RP_OP_LARGEST; i++)
+            assert_true(cell[MOST_SOME + i] < LONG);
+        rk_selection_close(o);
+        free(o);
     }
 }
 
@@ -317,12 +359,261 @@ static void threads_share_a_line(void **state)
     }
 }
 
+/* ---- largest, smallest ---- */
+
+enum { MOST_TOP = 300 };
+typedef struct scored {
+    uint64_t rank, index, bits;
+} scored;
+static scored line_scores[MOST];
+
+static int by_score(const void *a, const void *b)
+{
+    const scored *x = a, *y = b;
+    return x->rank != y->rank ? (x->rank < y->rank) - (x->rank > y->rank) : (x->index > y->index) - (x->index < y->index);
+}
+
+/* The elements of a line that count, the best first. Returns how many. */
+static uint64_t scores_of(const rp_spec *s, uint64_t line)
+{
+    uint64_t n = 0, index = 0, planes = rp_planes(s), row = s->row_len;
+    for (uint64_t p = 0; p < planes; p++)
+        for (uint64_t r = 0; r < s->rows; r++)
+            for (uint64_t c = 0; c < row; c++) {
+                const uint64_t at = (p * s->rows + r) * row + c, of = s->flags & RP_COLUMNS ? p * row + c : r;
+                if (of != line)
+                    continue;
+                const uint64_t bits = bits_at(s->dtype, at), x = s->dtype == RP_BOOL ? bits != 0 : bits;
+                const bool left_out = (s->flags & RP_MASK && !mask[at]) || (s->nan == RP_NAN_OMIT && rk_is_nan(s->dtype, bits));
+                line_scores[n] = (scored){rk_rank(s->dtype, s->op == RP_OP_SMALLEST, x), index++, x};
+                n += !left_out;
+            }
+    qsort(line_scores, n, sizeof *line_scores, by_score);
+    return n;
+}
+
+static void check_top_line(const rp_spec *s, uint64_t line, const uint8_t *cell)
+{
+    const uint64_t n = scores_of(s, line);
+    for (uint64_t i = 0; i < (uint64_t)s->k; i++) {
+        uint64_t value, index, want = rk_is_float(s->dtype) ? rk_nan_bits(rk_format_of(RP_F64)) : 0;
+        memcpy(&value, cell + 8 * i, sizeof value);
+        memcpy(&index, cell + 8 * ((uint64_t)s->k + i), sizeof index);
+        if (i < n)
+            assert_int_equal(rk_order_element(s->dtype, s->out, line_scores[i].bits, &want), RP_OK);
+        assert_true(value == want);
+        assert_true(index == (i < n ? line_scores[i].index + s->index_base : RP_NO_INDEX));
+    }
+}
+
+static void check_top(const rk_simd *simd, rp_spec s, int threads)
+{
+    static uint8_t cells[MOST * 16];
+    const rp_parts beside = {.mask = mask};
+    const uint64_t bytes = rp_elements(&s) * rp_dtype_size(s.dtype);
+    rp_fault f = {0};
+    assert_int_equal(rp_spec_check_large(&s, NULL), RP_OK);
+    assert_int_equal(rp_order_check(&s, NULL), RP_OK);
+    rk_task t = {.spec = s, .data = data, .beside = &beside, .bytes = bytes, .cells = cells};
+    const rp_err err = threads ? rk_reduce_here(&s, data, &beside, bytes + rp_elements(&s), threads, cells, &f)
+                               : rk_ranked_lines(simd, &t, 0, rp_results(&s), &f);
+    for (uint64_t line = 0; line < rp_results(&s); line++) {
+        if (s.nan == RP_NAN_ERROR && scores_of(&s, line) && rk_is_nan(s.dtype, line_scores[0].bits)) {
+            assert_int_equal(err, RP_NAN);
+            assert_int_equal(f.index, line);
+            return;
+        }
+        if (!err)
+            check_top_line(&s, line, cells + line * rp_cell_size(&s));
+    }
+    assert_int_equal(err, RP_OK);
+}
+
+static void the_best_of_whatever_data(void **state)
+{
+    (void)state;
+    for (int i = 0; i < rk_simd_count; i++)
+        for (int dtype = RP_I8; rk_simd_runs(rk_simds[i]) && dtype <= RP_DTYPE_COUNT; dtype++)
+            for (int round = 0; round < 40; round++) {
+                const uint64_t most = round % 8 == 0 ? 1 << 13 : 1 << any(9);
+                fill((data_kind)(round % KINDS), dtype, most);
+                for (uint64_t k = 0; k < most; k++)
+                    mask[k] = any(3) != 0;
+                rp_spec s = random_spec(dtype, most);
+                s.op = any(2) ? RP_OP_LARGEST : RP_OP_SMALLEST;
+                s.k = 1 + (int64_t)any(any(3) ? 8 : MOST_TOP);
+                s.k = rp_results(&s) > 1000 ? 1 + s.k % 16 : s.k;
+                s.index_base = any(2) * 1000;
+                check_top(rk_simds[i], s, 0);
+            }
+}
+
+/* Lines with a sample; alone, and shared by threads. */
+static void the_best_of_long_lines(void **state)
+{
+    (void)state;
+    static const uint8_t types[] = {RP_F64, RP_F32, RP_I64, RP_F16, RP_U8};
+    for (int kind = 0; kind < 2 * KINDS; kind++) {
+        const int dtype = types[(size_t)kind % sizeof types];
+        rp_spec s = {.op = kind < KINDS ? RP_OP_LARGEST : RP_OP_SMALLEST, .dtype = (uint8_t)dtype, .rows = 1};
+        s.row_len = MOST;
+        s.nan = any(2) ? RP_NAN_OMIT : RP_NAN_PROPAGATE;
+        s.k = any(4) ? 1 + (int64_t)any(200) : 5000;
+        s.flags = any(2) ? RP_MASK : 0;
+        fill((data_kind)(kind % KINDS), dtype, MOST);
+        for (uint64_t i = 0; i < MOST; i++)
+            mask[i] = any(9) != 0;
+        check_top(rk_simd_best(), s, 0);
+        check_top(rk_simd_best(), s, 3);
+    }
+}
+
+/* ---- histogram ---- */
+
+static double value_of(int dtype, uint64_t bits)
+{
+    double d;
+    if (!rk_is_float(dtype))
+        return rk_is_signed(dtype) ? (double)(int64_t)rk_sign_extend(bits, rk_bytes(dtype)) : (double)bits;
+    bits = rk_convert_float(dtype, bits, RP_F64);
+    memcpy(&d, &bits, sizeof d);
+    return d;
+}
+
+/* Edges near elements, and far away. Narrow types only: their values are doubles. */
+static uint32_t random_edges(int dtype, uint64_t elements, bool few, double *edge)
+{
+    const uint32_t n = 2 + (uint32_t)any(few || any(4) ? 9 : 300);
+    for (uint32_t i = 0; i < n; i++) {
+        double e = value_of(dtype, dtype == RP_BOOL ? any(2) : bits_at(dtype, elements ? any(elements) : 0));
+        e = e != e ? 0 : e;
+        const uint64_t how = any(8);
+        edge[i] = how == 0   ? e + 0.5
+                  : how == 1 ? e * 1.0000000001
+                  : how == 2 ? (any(2) ? 1e300 : -1e300)
+                  : how == 3 ? 1 / ((double)any(2) - 0.5) * (any(2) ? 1e-320 : 1e308 * 10)
+                             : e;
+    }
+    for (uint32_t i = 1; i < n; i++)
+        for (uint32_t j = i; j && edge[j - 1] > edge[j]; j--) {
+            const double swap = edge[j];
+            edge[j] = edge[j - 1];
+            edge[j - 1] = swap;
+        }
+    return n;
+}
+
+static void check_bins(const rk_simd *simd, rp_spec s, int threads)
+{
+    static uint64_t cells[1 << 17];
+    static double edge[512];
+    const uint64_t bytes = rp_elements(&s) * rp_dtype_size(s.dtype);
+    const rp_parts beside = {.mask = mask};
+    rp_fault f = {0};
+    s.n_edges = random_edges(s.dtype, rp_elements(&s), rp_results(&s) > 400, edge);
+    s.edges = (const uint8_t *)edge;
+    assert_int_equal(rp_spec_check_large(&s, NULL), RP_OK);
+    assert_int_equal(rp_order_check(&s, NULL), RP_OK);
+    assert_int_equal(rp_cell_size(&s), 8 * (s.n_edges + 2));
+    rk_task t = {.spec = s, .data = data, .beside = &beside, .bytes = bytes, .cells = cells};
+    const rp_err err = threads ? rk_reduce_here(&s, data, &beside, bytes + rp_elements(&s), threads, cells, &f)
+                               : rk_ranked_lines(simd, &t, 0, rp_results(&s), &f);
+    for (uint64_t line = 0; line < rp_results(&s); line++) {
+        uint64_t want[512] = {0};
+        for (uint64_t n = line_of(&s, line, line_bits), i = 0; i < n; i++) {
+            const double x = value_of(s.dtype, s.dtype == RP_BOOL ? line_bits[i] != 0 : line_bits[i]);
+            uint32_t bin = 0;
+            while (bin + 2 < s.n_edges && x >= edge[bin + 1])
+                bin++;
+            want[x != x ? s.n_edges + 1 : x < edge[0] ? s.n_edges - 1 : x > edge[s.n_edges - 1] ? s.n_edges : bin]++;
+        }
+        if (want[s.n_edges + 1] && s.nan == RP_NAN_ERROR) {
+            assert_int_equal(err, RP_NAN);
+            assert_int_equal(f.index, line);
+            return;
+        }
+        if (!err)
+            assert_memory_equal(cells + line * (s.n_edges + 2), want, 8 * (s.n_edges + 2));
+    }
+    assert_int_equal(err, RP_OK);
+}
+
+static void bins_of_whatever_data(void **state)
+{
+    (void)state;
+    for (int i = 0; i < rk_simd_count; i++)
+        for (int dtype = RP_I8; rk_simd_runs(rk_simds[i]) && dtype <= RP_DTYPE_COUNT; dtype++)
+            for (int round = 0; round < 60 && dtype != RP_I64 && dtype != RP_U64; round++) {
+                const uint64_t most = round % 8 == 0 ? 1 << 13 : 1 << any(8);
+                fill((data_kind)(round % KINDS), dtype, most);
+                for (uint64_t k = 0; k < most; k++)
+                    mask[k] = any(3) != 0;
+                rp_spec s = random_spec(dtype, most);
+                s.op = RP_OP_HISTOGRAM;
+                s.k = 0;
+                check_bins(rk_simds[i], s, 0);
+            }
+    for (int kind = 0; kind < KINDS; kind++) {
+        rp_spec s = {.op = RP_OP_HISTOGRAM, .dtype = RP_F64, .rows = 1, .row_len = MOST, .flags = kind % 2 ? RP_MASK : 0};
+        fill((data_kind)kind, RP_F64, MOST);
+        check_bins(NULL, s, 2);
+    }
+}
+
+/* Integers that are no doubles, against edges that lie between them. */
+static void edges_beside_wide_integers(void **state)
+{
+    (void)state;
+    static const struct {
+        int dtype;
+        double edge;
+        bool beyond, there;
+        uint64_t first;
+    } cases[] = {
+        {RP_U64, 18446744073709551616.0, false, false, 0},
+        {RP_U64, 18446744073709549568.0, false, true, UINT64_MAX - 2047},
+        {RP_U64, 18446744073709549568.0, true, true, UINT64_MAX - 2046},
+        {RP_I64, 9223372036854775808.0, false, false, 0},
+        {RP_I64, -9223372036854775808.0, false, true, UINT64_C(1) << 63},
+        {RP_I64, -9223372036854775808.0, true, true, (UINT64_C(1) << 63) + 1},
+        {RP_I64, -1e300, true, true, UINT64_C(1) << 63},
+        {RP_I64, -2.5, false, true, (uint64_t)-2},
+        {RP_I64, 2.5, true, true, 3},
+        {RP_I64, -0.0, false, true, 0},
+        {RP_I64, -0.0, true, true, 1},
+        {RP_U64, -3, true, true, 0},
+        {RP_I8, 127, true, false, 0},
+        {RP_I8, 126.5, true, true, 127},
+        {RP_BOOL, 1, true, false, 0},
+        {RP_BOOL, 0.5, false, true, 1},
+        {RP_F16, 1e-300, false, true, 1},
+        {RP_F16, -1e-300, false, true, 0x8000},
+        {RP_F32, 0, false, true, 0x80000000},
+        {RP_F32, -0.0, true, true, 1},
+        {RP_F32, 1e300, false, true, 0x7f800000},
+        {RP_F32, 1e308 * 10, true, false, 0},
+        {RP_F64, -1e308 * 10, true, true, 0xffefffffffffffff},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint64_t bits = 0;
+        assert_int_equal(rk_from_edge(cases[i].dtype, cases[i].edge, cases[i].beyond, &bits), cases[i].there);
+        if (cases[i].there)
+            assert_int_equal(bits, cases[i].first);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest alone[] = {cmocka_unit_test(whatever_data), cmocka_unit_test(long_lines),
-                                       cmocka_unit_test(passes_in_pieces), cmocka_unit_test(a_sample_that_misleads),
-                                       cmocka_unit_test(data_that_change_meanwhile)};
-    const struct CMUnitTest together[] = {cmocka_unit_test(threads_share_a_line)};
+    const struct CMUnitTest alone[] = {cmocka_unit_test(whatever_data),
+                                       cmocka_unit_test(long_lines),
+                                       cmocka_unit_test(passes_in_pieces),
+                                       cmocka_unit_test(a_sample_that_misleads),
+                                       cmocka_unit_test(data_that_change_meanwhile),
+                                       cmocka_unit_test(lists_of_data_that_change),
+                                       cmocka_unit_test(the_best_of_whatever_data),
+                                       cmocka_unit_test(bins_of_whatever_data),
+                                       cmocka_unit_test(edges_beside_wide_integers)};
+    const struct CMUnitTest together[] = {cmocka_unit_test(threads_share_a_line), cmocka_unit_test(the_best_of_long_lines)};
     const int failed = ALONE_TOO ? cmocka_run_group_tests(alone, NULL, NULL) : 0;
     return failed + cmocka_run_group_tests(together, NULL, NULL);
 }

@@ -28,16 +28,17 @@ enum { VALUE, REAL, NUMBER, BITS, STATS };
 static const struct {
     int op, out, narrow, wide, integer;
 } contract[] = {
-    {RP_OP_SUM, VALUE, 0, 2, 4},        {RP_OP_MIN, VALUE, 5, 5, 5},           {RP_OP_MAX, VALUE, 6, 6, 6},
-    {RP_OP_ARGMIN, NUMBER, 7, 7, 7},    {RP_OP_ARGMAX, NUMBER, 8, 8, 8},       {RP_OP_COUNT_NONZERO, NUMBER, 9, 9, 9},
-    {RP_OP_PROD, VALUE, 23, 23, 24},    {RP_OP_MINMAX, VALUE, 18, 18, 18},     {RP_OP_RANGE, VALUE, 18, 18, 18},
-    {RP_OP_MEAN, REAL, 0, 2, 4},        {RP_OP_SUMSQ, VALUE, 1, 3, 10},        {RP_OP_NORM1, VALUE, 14, 15, 16},
-    {RP_OP_NORM2, REAL, 1, 3, 10},      {RP_OP_NORMINF, VALUE, 17, 17, 17},    {RP_OP_VAR, REAL, 11, 12, 13},
-    {RP_OP_STD, REAL, 11, 12, 13},      {RP_OP_ANY, NUMBER, 9, 9, 9},          {RP_OP_ALL, NUMBER, 9, 9, 9},
-    {RP_OP_COUNT, NUMBER, 9, 9, 9},     {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
-    {RP_OP_OR, BITS, 21, 21, 21},       {RP_OP_XOR, BITS, 22, 22, 22},         {RP_OP_STATS, STATS, 25, 26, 27},
-    {RP_OP_RMS, REAL, 1, 3, 10},        {RP_OP_SEM, REAL, 11, 12, 13},         {RP_OP_MEDIAN, REAL, 28, 28, 28},
-    {RP_OP_QUANTILE, REAL, 28, 28, 28}, {RP_OP_KTH, VALUE, 28, 28, 28}, /* none */
+    {RP_OP_SUM, VALUE, 0, 2, 4},         {RP_OP_MIN, VALUE, 5, 5, 5},           {RP_OP_MAX, VALUE, 6, 6, 6},
+    {RP_OP_ARGMIN, NUMBER, 7, 7, 7},     {RP_OP_ARGMAX, NUMBER, 8, 8, 8},       {RP_OP_COUNT_NONZERO, NUMBER, 9, 9, 9},
+    {RP_OP_PROD, VALUE, 23, 23, 24},     {RP_OP_MINMAX, VALUE, 18, 18, 18},     {RP_OP_RANGE, VALUE, 18, 18, 18},
+    {RP_OP_MEAN, REAL, 0, 2, 4},         {RP_OP_SUMSQ, VALUE, 1, 3, 10},        {RP_OP_NORM1, VALUE, 14, 15, 16},
+    {RP_OP_NORM2, REAL, 1, 3, 10},       {RP_OP_NORMINF, VALUE, 17, 17, 17},    {RP_OP_VAR, REAL, 11, 12, 13},
+    {RP_OP_STD, REAL, 11, 12, 13},       {RP_OP_ANY, NUMBER, 9, 9, 9},          {RP_OP_ALL, NUMBER, 9, 9, 9},
+    {RP_OP_COUNT, NUMBER, 9, 9, 9},      {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
+    {RP_OP_OR, BITS, 21, 21, 21},        {RP_OP_XOR, BITS, 22, 22, 22},         {RP_OP_STATS, STATS, 25, 26, 27},
+    {RP_OP_RMS, REAL, 1, 3, 10},         {RP_OP_SEM, REAL, 11, 12, 13},         {RP_OP_MEDIAN, REAL, 28, 28, 28},
+    {RP_OP_QUANTILE, REAL, 28, 28, 28},  {RP_OP_KTH, VALUE, 28, 28, 28},        {RP_OP_LARGEST, VALUE, 28, 28, 28},
+    {RP_OP_SMALLEST, VALUE, 28, 28, 28}, {RP_OP_HISTOGRAM, NUMBER, 28, 28, 28}, /* none */
 };
 enum { OPS = sizeof contract / sizeof contract[0] };
 
@@ -104,7 +105,7 @@ static void bad_fields(void **state)
 static void order_statistics(void **state)
 {
     (void)state;
-    for (int op = RP_OP_MEDIAN; op <= RP_OP_KTH; op++) {
+    for (int op = RP_OP_MEDIAN; op <= RP_OP_HISTOGRAM; op++) {
         rp_spec s = {.op = (uint8_t)op, .dtype = RP_I32, .rows = 2, .row_len = 3};
         accepted(s);
         s.flags = RP_COLUMNS | RP_MASK, accepted(s);
@@ -125,6 +126,12 @@ static void order_statistics(void **state)
         s.out = picks ? RP_F64 : RP_I64, refused(s, RP_TYPE, "out", 0);
     }
     assert_false(rp_method_picks(RP_METHOD_END));
+    rp_spec s = {.op = RP_OP_LARGEST, .dtype = RP_F32, .out = RP_F32, .rows = 1, .row_len = 3, .k = 5};
+    assert_int_equal(rp_cell_size(&s), 24 + 5 * 8);
+    assert_int_equal(rp_indexes_at(&s), 24);
+    s.k = RP_MAX_TOP, accepted(s);
+    s = (rp_spec){.op = RP_OP_HISTOGRAM, .dtype = RP_F32, .out = RP_U64, .rows = 1, .row_len = 3, .n_edges = 11};
+    assert_int_equal(rp_cell_size(&s), 13 * 8);
 }
 
 /* Every combination of flags: which exclude each other. */

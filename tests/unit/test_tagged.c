@@ -233,13 +233,14 @@ static void parameters_by_operation(void **state)
     assert_int_equal(rp_takes_compare("x", RP_TAKE_DDOF, q, 0, &f), RP_BAD_MESSAGE);
     assert_string_equal(f.field, "ddof");
     for (int op = 1; rp_op_name(op)[0] != '?'; op++) {
-        const bool quantile = op == RP_OP_QUANTILE, kth = op == RP_OP_KTH;
-        assert_int_equal(rp_takes_check(op, 0, NULL), quantile || kth ? RP_BAD_MESSAGE : RP_OK);
+        const bool quantile = op == RP_OP_QUANTILE, kth = op == RP_OP_KTH || rp_is_top(op), edges = op == RP_OP_HISTOGRAM;
+        assert_int_equal(rp_takes_check(op, 0, NULL), quantile || kth || edges ? RP_BAD_MESSAGE : RP_OK);
         const bool spread = op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM || op == RP_OP_STATS;
         assert_int_equal(rp_takes_check(op, RP_TAKE_DDOF, NULL), spread ? RP_OK : RP_BAD_MESSAGE);
         assert_int_equal(rp_takes_check(op, q, NULL), quantile ? RP_OK : RP_BAD_MESSAGE);
         assert_int_equal(rp_takes_check(op, q | RP_TAKE_METHOD, NULL), quantile ? RP_OK : RP_BAD_MESSAGE);
         assert_int_equal(rp_takes_check(op, RP_TAKE_K, NULL), kth ? RP_OK : RP_BAD_MESSAGE);
+        assert_int_equal(rp_takes_check(op, RP_TAKE_EDGES, NULL), edges ? RP_OK : RP_BAD_MESSAGE);
     }
 }
 
@@ -301,6 +302,11 @@ static void order_parameters(void **state)
     rp_tagged_take(&s, &t);
     assert_int_equal(s.k, -7);
     assert_int_equal(rp_tagged_check(&s, &t, false, NULL), RP_OK);
+    s.op = RP_OP_LARGEST;
+    assert_int_equal(rp_tagged_check(&s, &t, false, NULL), RP_BAD_MESSAGE);
+    rp_put_value(word, RP_FORM_I64, &(rp_value){.i64 = RP_MAX_TOP + 1});
+    rp_tagged_take(&s, &t);
+    assert_int_equal(rp_tagged_check(&s, &t, false, NULL), RP_TOO_LARGE);
 }
 
 static void companions_in_the_message(void **state)

@@ -1,4 +1,5 @@
 /* Order statistics of an input. They need all its elements at once, so these are read into memory, up to a limit. */
+#include <float.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@ typedef struct ranked {
     reduce_spec spec;
     uint8_t *elements, *mask; /* NULL: they are resident; there is none */
     uint64_t bytes;           /* of the elements */
+    double *edges;            /* of a histogram */
 } ranked;
 
 /* ---- reading ---- */
@@ -174,10 +176,83 @@ static int run(ranked *x, void *cells, size_t room, reduce_result *r)
     return reduce_run(x->w->c, &x->spec, x->elements, (size_t)x->bytes, cells, room, r);
 }
 
+/* ---- edges ---- */
+
+/* The least and the largest element; 0 and 1 if there are none. */
+static int find_ends(const ranked *x, double ends[2], char why[CTL_WHY])
+{
+    reduce_spec spec = x->spec;
+    const char *name = x->w->in[0].resident;
+    spec.op = REDUCE_MINMAX;
+    spec.nan = REDUCE_NAN_OMIT;
+    spec.edges = NULL;
+    spec.n_edges = 0;
+    spec.flags = 0;
+    spec.rows = 1;
+    spec.planes = 0;
+    spec.offsets = NULL;
+    spec.mask = x->mask;
+    union {
+        double f64[2];
+        int64_t i64[2];
+        uint64_t u64[2];
+    } v;
+    reduce_result r = REDUCE_RESULT_INIT;
+    const int err = name ? reduce_named(x->w->c, &spec, name, 0, x->w->in[0].bytes, &v, sizeof v, &r)
+                         : reduce_run(x->w->c, &spec, x->elements, (size_t)x->bytes, &v, sizeof v, &r);
+    for (int i = 0; i < 2; i++)
+        ends[i] = err ? i : r.dtype == REDUCE_F64 ? v.f64[i] : r.dtype == REDUCE_I64 ? (double)v.i64[i] : (double)v.u64[i];
+    if (err && err != REDUCE_E_EMPTY)
+        return err;
+    if (ends[1] - ends[0] <= DBL_MAX && ends[0] >= -DBL_MAX && ends[1] <= DBL_MAX)
+        return 0;
+    snprintf(why, CTL_WHY, "the elements reach from %g to %g, which equal bins cannot: --edges names them", ends[0], ends[1]);
+    return REDUCE_E_SHAPE;
+}
+
+/* Bins of equal width, as numpy.histogram has them for doubles. */
+static int equal_bins(const ranked *x, uint64_t bins, char why[CTL_WHY])
+{
+    double ends[2];
+    const int err = find_ends(x, ends, why);
+    if (!err && ends[0] == ends[1]) {
+        ends[0] -= 0.5;
+        ends[1] += 0.5;
+    }
+    const double step = (ends[1] - ends[0]) / (double)bins;
+    for (uint64_t i = 0; i <= bins; i++)
+        x->edges[i] = (step != 0 ? (double)i * step : (double)i / (double)bins * (ends[1] - ends[0])) + ends[0];
+    x->edges[bins] = ends[1];
+    return err;
+}
+
+static int find_edges(ranked *x, char why[CTL_WHY])
+{
+    const ctl_options *o = x->w->o;
+    if (x->spec.op != REDUCE_HISTOGRAM)
+        return 0;
+    x->edges = calloc(REDUCE_MAX_EDGES, sizeof *x->edges);
+    x->spec.edges = x->edges;
+    x->spec.n_edges = o->bins ? o->bins + 1 : ctl_parse_edges(NULL, o->edges, why);
+    if (!x->edges) {
+        snprintf(why, CTL_WHY, "no memory for edges");
+        return REDUCE_E_NO_MEMORY;
+    }
+    if (o->bins)
+        return equal_bins(x, o->bins, why);
+    ctl_parse_edges(x->edges, o->edges, why);
+    return 0;
+}
+
 static int print(const ranked *x, int err, const char *why, const reduce_result *r, const void *cells)
 {
     const ctl_options *o = x->w->o;
-    const ctl_where where = {.name = x->w->name, .unit = x->s->unit, .offsets = x->s->offsets, .expected = x->w->expected};
+    const ctl_where where = {.name = x->w->name,
+                             .unit = x->s->unit,
+                             .offsets = x->s->offsets,
+                             .expected = x->w->expected,
+                             .edges = x->edges,
+                             .n_edges = x->spec.n_edges};
     if (err && x->w->in[0].reader && ctl_reader_mistaken(x->w->in[0].reader)) {
         x->w->mistaken = true;
         return CTL_FAILED;
@@ -199,10 +274,12 @@ int ctl_reduce_ranked(ctl_work *w, const ctl_shape *s)
     size_t cell = 0;
     uint8_t *cells = NULL;
     ctl_progress_start(&w->progress, w->name, w->in[0].sized ? w->in[0].bytes : 0, true, w->o->progress);
-    int err = reduce_result_size(&w->spec, 0, &cell);
-    if (!err && !w->in[0].resident)
-        err = read_all(&x, why);
+    int err = w->in[0].resident ? 0 : read_all(&x, why);
     ctl_progress_end(&w->progress);
+    if (!err)
+        err = find_edges(&x, why);
+    if (!err)
+        err = reduce_result_size(&x.spec, 0, &cell);
     if (!err)
         err = set_shape(&x, why);
     if (!err && !(cells = malloc((size_t)(lines * cell) + 1))) {
@@ -214,6 +291,7 @@ int ctl_reduce_ranked(ctl_work *w, const ctl_shape *s)
     const int code = lines || err ? print(&x, err, why, &r, cells) : CTL_OK;
     free(x.elements);
     free(x.mask);
+    free(x.edges);
     free(cells);
     return code;
 }

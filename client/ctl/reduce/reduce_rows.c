@@ -99,7 +99,11 @@ static int run_all(lines *x, char why[CTL_WHY])
             err = k ? run(x, k, &r, why) : run_long(x, &r, why);
         if (err)
             return err;
-        ctl_where where = {x->w->name, x->s->unit, x->line, x->s->offsets ? x->s->offsets + x->line : NULL, x->w->expected};
+        const ctl_where where = {.name = x->w->name,
+                                 .unit = x->s->unit,
+                                 .first = x->line,
+                                 .offsets = x->s->offsets ? x->s->offsets + x->line : NULL,
+                                 .expected = x->w->expected};
         ctl_print_cells(x->w->o, &where, &r, x->cells);
         ctl_add_result(&x->sum, &r);
         x->line += k ? k : 1;

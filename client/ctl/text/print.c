@@ -196,7 +196,23 @@ int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cel
     return n;
 }
 
-/* ---- JSON strings ---- */
+/* ---- JSON ---- */
+
+/* Is it an integer that readers with doubles only would change? */
+static bool beyond_doubles(const char *text)
+{
+    static const char most[] = "9007199254740992"; /* 2^53 */
+    const char *digits = text + (*text == '-');
+    size_t n = strspn(digits, "0123456789");
+    return !digits[n] && (n > strlen(most) || (n == strlen(most) && strcmp(digits, most) > 0));
+}
+
+void ctl_json_value(const ctl_options *o, const char *text)
+{
+    bool word = !strcmp(text, "nan") || !strcmp(text, "inf") || !strcmp(text, "-inf") || !strcmp(text, "error");
+    word |= o->json_strings && beyond_doubles(text);
+    printf(word ? "\"%s\"" : "%s", strcmp(text, "none") ? text : "null");
+}
 
 void ctl_json_string(FILE *out, const char *text)
 {

@@ -11,7 +11,7 @@ What there is, each with its own help:
 
     whole arrays, axes    sum prod mean var std sem rms min max ptp argmin argmax any all count_nonzero norm bits
                           nansum nanprod nanmean nanvar nanstd nanmin nanmax nanargmin nanargmax
-    order statistics      median quantile percentile kth nanmedian nanquantile nanpercentile
+    order statistics      median quantile percentile kth topk histogram nanmedian nanquantile nanpercentile
     several values        minmax stats
     by key                by_key bincount segment_sum
     files                 file
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ._files import file
     from ._jobs import Task, many, submit
     from ._keys import bincount, by_key, segment_sum
-    from ._order import kth, median, nanmedian, nanpercentile, nanquantile, percentile, quantile
+    from ._order import Kth, TopK, histogram, kth, median, nanmedian, nanpercentile, nanquantile, percentile, quantile, topk
     from ._resident import Resident, put, residents
     from ._state import State, state
     from ._stream import Stream, stream
@@ -55,14 +55,15 @@ __all__ = [
     "count_nonzero", "norm", "bits", "minmax", "MinMax", "stats", "Stats",
     "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmin", "nanmax", "nanargmin", "nanargmax",
     "by_key", "bincount", "segment_sum",
-    "median", "quantile", "percentile", "kth", "nanmedian", "nanquantile", "nanpercentile",
+    "median", "quantile", "percentile", "kth", "Kth", "topk", "TopK", "histogram", "nanmedian", "nanquantile", "nanpercentile",
     "file", "state", "State", "stream", "Stream", "submit", "Task", "many", "put", "Resident", "residents", "Client", "Gpu", "TLS", "Info",
     "Error", "ArgumentError", "AuthError", "BadHandleError", "BadMessageError", "BusyError", "CancelledError", "DeadlineError",
     "DeviceLostError", "EmptyError", "ExistsError", "ForkedError", "InternalError", "InterruptedError_", "IoError", "NanError", "NoDaemonError",
     "NoMemoryError", "NoSessionError", "OpError", "OverflowError_", "ProtocolError", "QuotaError", "ShapeError", "StartError",
     "StreamLostError", "TimeoutError_", "TooLargeError", "TypeError_", "VersionError"]
 # What is not needed to reduce an array is imported with its first use.
-_LATER = {"median": "_order", "quantile": "_order", "percentile": "_order", "kth": "_order", "nanmedian": "_order", "nanquantile": "_order",
+_LATER = {"median": "_order", "quantile": "_order", "percentile": "_order", "kth": "_order", "Kth": "_order", "topk": "_order", "TopK": "_order",
+          "histogram": "_order", "nanmedian": "_order", "nanquantile": "_order",
           "nanpercentile": "_order", "submit": "_jobs", "many": "_jobs", "Task": "_jobs", "stream": "_stream", "Stream": "_stream", "put": "_resident",
           "Resident": "_resident", "residents": "_resident", "file": "_files", "state": "_state", "State": "_state", "aio": "aio",
           "magic": "magic", "dask": "dask", "by_key": "_keys", "bincount": "_keys", "segment_sum": "_keys"}

@@ -68,6 +68,9 @@ SEM = 26
 MEDIAN = 27
 QUANTILE = 28
 KTH = 29
+LARGEST = 30
+SMALLEST = 31
+HISTOGRAM = 32
 LINEAR = 0
 INVERTED_CDF = 1
 AVERAGED_INVERTED_CDF = 2
@@ -128,6 +131,8 @@ WRAP = 4
 MASKED = 16
 COLUMNS = 64
 MAX_QUANTILES = 64
+MAX_TOP = 262144
+MAX_EDGES = 65536
 MAX_STATE = 872
 MAX_WORDS = 211
 KEYS_ADDED = 9
@@ -282,6 +287,8 @@ class Spec(Structure):  # reduce_spec
         ("k", c_int64),
         ("quantiles", c_uint32),
         ("method", c_int32),
+        ("edges", c_void_p),
+        ("n_edges", c_uint64),
     ]
 
 
@@ -448,6 +455,9 @@ OPS = {
     "median": Op(27, "REAL", False, False),
     "quantile": Op(28, "REAL", False, False),
     "kth": Op(29, "SAME", False, False),
+    "largest": Op(30, "SAME", False, False),
+    "smallest": Op(31, "SAME", False, False),
+    "histogram": Op(32, "NUMBER", False, False),
 }
 DTYPES = {"i8": 1, "u8": 2, "i16": 3, "u16": 4, "i32": 5, "u32": 6, "i64": 7, "u64": 8, "f16": 9, "bf16": 10, "f32": 11, "f64": 12, "bool": 13}
 CALLS: dict[str, tuple[Any, list[Any]]] = {
@@ -478,6 +488,9 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_query": (c_int, [c_void_p, c_int, c_void_p, c_void_p]),
     "reduce_metrics": (c_int, [c_void_p, c_void_p, c_void_p]),
     "reduce_simple": (c_int, [c_void_p, c_int, c_int, c_uint32, c_void_p, c_size_t, c_void_p]),
+    "reduce_simple_quantile": (c_int, [c_void_p, c_int, c_double, c_void_p, c_size_t, c_void_p]),
+    "reduce_simple_ranks": (c_int, [c_void_p, c_int, c_int, c_int64, c_void_p, c_size_t, c_void_p, c_void_p]),
+    "reduce_simple_histogram": (c_int, [c_void_p, c_int, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
     "reduce_result_size": (c_int, [c_void_p, c_size_t, c_void_p]),
     "reduce_run": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
     "reduce_is_local": (c_int, [c_void_p, c_void_p, c_size_t]),

@@ -15,7 +15,7 @@ from ._state import OTHER_NAMES, dtype_of
 
 Op = Literal["sum", "prod", "mean", "var", "std", "sem", "rms", "min", "max", "minmax", "amin", "amax", "range", "ptp", "argmin", "argmax", "any", "all", "count",
              "count_nonzero", "count_nan", "sumsq", "norm", "norm1", "norm2", "norminf", "and", "or", "xor", "stats",
-             "median", "quantile", "kth"]
+             "median", "quantile", "kth", "largest", "smallest", "histogram"]
 
 
 @overload
@@ -39,7 +39,7 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
     netCDF, tables as text, packed by gzip or zstd, .npy and raw elements. `member` is an array or a column of it. Options are those of
     reducectl: `axis` `rows` `ddof` `q` `method` `k` `initial` `mask` `offsets` (both the name of a file) `wrap` `text` `header` `delimiter`
     `decimal` `quote` `comment` `skip_lines` `missing` `verify`, and `unpack=False` and `scale=False`. The file is read by pieces in another
-    process, in little memory, but for median, quantile and kth. Several results are one array in C order, those of several members a dict. Numbers
+    process, in little memory, but for order statistics. Several results are one array in C order, those of several members a dict. Numbers
     are Python's, float64, int64 or uint64; `out` is another type.
 
     >>> np.savez("m.npz", x=np.array([[1e16, 1, -1e16], [3, 4, 5]]), y=np.arange(4))

@@ -7,7 +7,9 @@ import numpy as np
 
 from . import _abi
 from ._again import reduce
+from ._arrays import operand, to_numpy
 from ._elements import float_code
+from ._errors import EmptyError
 from ._functions import Nan, _omitting
 from ._plan import NO_VALUE
 from ._prepare import Prepared
@@ -15,7 +17,7 @@ from ._remote import Array
 from ._results import fit, plain, put_out
 from ._run import Progress
 
-__all__ = ("median", "quantile", "percentile", "kth", "nanmedian", "nanquantile", "nanpercentile")
+__all__ = ("median", "quantile", "percentile", "kth", "Kth", "topk", "TopK", "histogram", "nanmedian", "nanquantile", "nanpercentile")
 METHODS = ("linear", "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
            "median_unbiased", "normal_unbiased", "lower", "higher", "midpoint", "nearest")  # by their codes
 AT_ONCE = _abi.MAX_QUANTILES
@@ -27,6 +29,11 @@ class Order(NamedTuple):
     q: tuple[float, ...] = ()
     method: int = _abi.LINEAR
     k: int = 0
+    edges: bytes = b""  # doubles
+
+    @property
+    def bins(self) -> int:
+        return len(self.edges) // 8 - 1
 
     @property
     def picks(self) -> bool:
@@ -35,8 +42,9 @@ class Order(NamedTuple):
 
     def fill(self, spec: Any) -> Any:
         """Sets the fields of a spec. Returns what it points to."""
-        keep = np.array(self.q, float)
+        keep = np.frombuffer(self.edges, float) if self.edges else np.array(self.q, float)
         spec.q, spec.quantiles, spec.method, spec.k = keep.ctypes.data if self.q else None, len(self.q), self.method, self.k
+        spec.edges, spec.n_edges = (keep.ctypes.data, len(keep)) if self.edges else (None, 0)
         return keep
 
 
@@ -51,16 +59,116 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     return reduce("median", a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
+class Kth(NamedTuple):
+    """An element and its index: the lowest one of equal elements."""
+
+    value: Any
+    index: Any
+
+
 def kth(a: Any, k: int, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, nan: Nan = "propagate",
-        offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
-    """The element that has rank k when sorted: 0 is the smallest, -1 the largest.
+        offsets: Any = None, index: bool = False, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
+    """The element that has rank k when sorted: 0 is the smallest, -1 the largest. With `index` a pair, whose second value is its index.
 
     >>> reduced.kth([3, 1, 2, 10], 2)
     3
+    >>> reduced.kth([3, 1, 2, 10], 2, index=True)
+    Kth(value=3, index=0)
     """
+    if index:
+        return _kth_and_index(a, k, axis, out, keepdims, where, nan, offsets, client, deadline)
     if not isinstance(k, (int, np.integer)) or not -2**63 <= k < 2**63:
         raise TypeError(f"k is an integer, not {k!r}")
     return reduce("kth", a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets, order=Order(k=int(k)))
+
+
+def _kth_and_index(a: Any, k: int, axis: Any, out: Any, keepdims: bool, where: Any, nan: Nan, offsets: Any, client: Any,
+                   deadline: float | None) -> Kth:
+    """The index is found by comparing, so the elements must be here."""
+    if out is not None or offsets is not None:
+        raise TypeError("index=True is not possible with out and offsets")
+    data = to_numpy(operand(a).data, "a")
+    value = kth(data, k, axis, None, True, where=where, nan=nan, client=client, deadline=deadline)
+    same = (data == value) & (np.signbit(data) == np.signbit(value)) if data.dtype.kind == "f" else data == value
+    if data.dtype.kind == "f":
+        same |= np.isnan(data) & np.isnan(value)
+    found = reduce("argmax", same if where is None else same & where, axis, None, None, keepdims, None, None, client, deadline, None)
+    return Kth(value if keepdims else plain(np.asarray(value).reshape(())[()], data.dtype) if np.ndim(found) == 0 else np.asarray(value).reshape(np.shape(found)), found)
+
+
+class _Top(NamedTuple):
+    """Makes the result from the cells; `at` is the axis of the k places."""
+
+    at: int
+
+    def __call__(self, values: Array, p: Prepared, shape: Any) -> Any:
+        found, place = (np.ascontiguousarray(np.moveaxis(np.asarray(values[x]), -1, self.at)) for x in ("values", "indices"))
+        return TopK(fit(found, p.wanted, p.asked), place.astype(np.intp))
+
+
+class TopK(NamedTuple):
+    """The best elements and their indices."""
+
+    values: Any
+    indices: Any
+
+
+def topk(a: Any, k: int, dim: int | None = -1, largest: bool = True, sorted: bool = True, *, where: Any = None, nan: Nan = "propagate",
+         offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> TopK:
+    """The k largest or smallest elements along an axis and their indices, as torch.topk. They are always sorted, the lowest index first of equal
+    ones, and NaNs come first unless they are omitted. Places without an element, with `where` or `offsets`, have index -1 and the value NaN or 0.
+
+    >>> reduced.topk([3, 1, 10, 2], 2)
+    TopK(values=array([10,  3]), indices=array([2, 0]))
+    """
+    if not isinstance(k, (int, np.integer)) or not 1 <= k <= _abi.MAX_TOP:
+        raise ValueError(f"k is an integer from 1 to {_abi.MAX_TOP}, not {k!r}")
+    shape = tuple(getattr(a, "shape", ())) or np.shape(a)
+    there = int(np.prod(shape)) if dim is None else shape[dim] if -len(shape) <= dim < len(shape) else k
+    if where is None and offsets is None and k > there:
+        raise ValueError(f"k is {k}, but there are {there} elements")
+    return reduce("largest" if largest else "smallest", a, dim, None, None, False, None, where, client, deadline, progress, nan=nan, offsets=offsets,
+                  make=_Top(-1 if dim is None or offsets is not None else dim), order=Order(k=int(k)))
+
+
+def _ends(values: Array, p: Prepared, shape: Any) -> Array:
+    """The smallest and the largest element in their type."""
+    return fit(np.asarray(values), p.wanted, p.asked)
+
+
+def _bins(values: Array, p: Prepared, shape: Any) -> Array:
+    """The counts of the bins alone."""
+    return np.asarray(values)[..., :-3].astype(np.intp)
+
+
+def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, density: bool | None = None, weights: Any = None, *,
+              where: Any = None, nan: Nan = "propagate", client: Any = None, deadline: float | None = None,
+              progress: Progress | None = None) -> tuple[Array, Array]:
+    """How many elements are in each bin, and the edges, which are those of numpy.histogram. NaNs and what lies outside are not counted.
+
+    >>> reduced.histogram([1, 2, 1, 4], bins=3)
+    (array([2, 1, 1]), array([1., 2., 3., 4.]))
+    """
+    if weights is not None:
+        raise TypeError("weights: a histogram has none; bincount and by_key have exact sums")
+    whole: dict[str, Any] = {"where": where, "client": client, "deadline": deadline, "progress": progress, "nan": nan}
+    kind = np.dtype(operand(a).data.dtype)
+    empty = np.empty(0, kind if kind.kind == "f" else float)  # edges of floats have their type
+    if isinstance(bins, str):
+        kept = to_numpy(operand(a).data, "a")
+        edges = np.histogram_bin_edges(kept if where is None else kept[np.broadcast_to(where, kept.shape)], bins, range)
+    elif np.ndim(bins) == 0 and range is None:
+        try:
+            ends = reduce("minmax", a, None, None, None, False, make=_ends, **whole)
+        except EmptyError:
+            ends = empty
+        edges = np.histogram_bin_edges(ends.astype(np.uint8) if ends.dtype == bool else ends, bins)
+    else:
+        edges = np.histogram_bin_edges(empty, bins, range)
+    counts = reduce("histogram", a, None, None, None, False, make=_bins, order=Order(edges=np.asarray(edges, float).tobytes()), **whole)
+    if density:
+        return counts / np.array(np.diff(edges), float) / counts.sum(), edges
+    return counts, edges
 
 
 def _quantiles(values: Array, p: Prepared, shape: Any) -> Array:

@@ -77,6 +77,13 @@ class Plan:
 
 def cells_of(op: str, el: Element, out: int, n: int, state: bool, order: Any = None) -> tuple[Any, Any]:
     """Shape and type of n results as the library writes them: values, pairs of them, several quantiles, or states."""
+    if order is not None and order.edges:
+        return (n, order.bins + 3), cell_dtype(op, el, out)
+    if order is not None and op in ("largest", "smallest"):
+        value = cell_dtype("min", el, out)
+        indexes = -(-order.k * value.itemsize // 8) * 8
+        return n, np.dtype({"names": ("values", "indices"), "formats": ((value, (order.k,)), ("u8", (order.k,))), "offsets": (0, indexes),
+                            "itemsize": indexes + 8 * order.k})
     if order is not None and order.q:
         return (n, len(order.q)), cell_dtype("min" if order.picks else op, el, out)
     if state:
@@ -457,7 +464,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         spec.planes = layout.planes
     quantiles = None if order is None else order.fill(spec)
     keep.append(quantiles)
-    if not finish.scalar or finish.given:
+    if not finish.scalar or finish.given or op in ("largest", "smallest"):
         spec.out = reply_code(p)
     one = None if initial is None else first_element(initial, el)
     if one is not None and not wide:

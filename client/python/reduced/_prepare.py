@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 COUNTS = ("any", "all", "count_nonzero")
 CHOICES = ("min", "max", "minmax", "range", "argmin", "argmax")     # undefined without elements
 REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # also of integers
-PLACES = ("argmin", "argmax", "stats")                              # results that name a place
-RANKED = ("median", "quantile", "kth")                              # need all elements of a result at once
+PLACES = ("argmin", "argmax", "stats", "largest", "smallest")       # results that name a place
+RANKED = ("median", "quantile", "kth", "largest", "smallest", "histogram")  # need all elements of a result at once
 OF_STATES = ("var", "std", "sem", "rms")                            # of complex numbers, from those of both parts
 OF_PAIRS = ("sum", "mean", "sumsq", "norm2", "prod", *OF_STATES)
 MAGNITUDES = {"norm1": "sum", "norminf": "norminf"}                # what becomes of them
@@ -313,7 +313,7 @@ def result_dtype(op: str, el: Element) -> np.dtype[Any]:
         return np.dtype(el.dtype.str.replace("M8", "m8"))
     if el.dtype.kind == "c":
         return el.dtype if op in ("sum", "mean", "prod") else np.dtype(el.view)
-    if el.kind == "f" or el.dated or op in ("min", "max", "minmax", "kth", "and", "or", "xor"):
+    if el.kind == "f" or el.dated or op in ("min", "max", "minmax", "kth", "largest", "smallest", "and", "or", "xor"):
         return el.dtype
     if value == "REAL" or op in ("norm1", "norminf"):
         return np.dtype(float)

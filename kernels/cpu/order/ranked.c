@@ -29,8 +29,24 @@ static void ranking_of(const rk_simd *simd, const rp_spec *s, rk_ranking *r)
     r->want = ranked_want;
     r->want_arg = s;
     r->want_all = true;
-    r->line.size = rp_dtype_size(s->dtype);
-    r->line.keep = simd->keep[__builtin_ctzll(r->line.size)];
+}
+
+bool rk_selection_init(rk_selection *o, const rk_simd *simd, const rk_task *t)
+{
+    const rp_spec *s = &t->spec;
+    o->t = t;
+    o->line = rp_is_top(s->op) ? &o->best.line : s->op == RP_OP_HISTOGRAM ? &o->bins.line : &o->ranking.line;
+    o->line->size = rp_dtype_size(s->dtype);
+    o->line->keep = simd->keep[__builtin_ctzll(o->line->size)];
+    o->best.spec = o->bins.spec = s;
+    o->best.simd = o->bins.simd = simd;
+    if (s->op == RP_OP_HISTOGRAM)
+        return rk_bins_init(&o->bins);
+    if (rp_is_top(s->op))
+        rk_best_init(&o->best);
+    else
+        ranking_of(simd, s, &o->ranking);
+    return true;
 }
 
 static void reader_of(const rp_spec *s, const rp_parts *p, uint64_t line, rk_reader *r)
@@ -51,26 +67,49 @@ static void reader_of(const rp_spec *s, const rp_parts *p, uint64_t line, rk_rea
     r->mask = p->mask ? p->mask + first : NULL;
 }
 
-void rk_ranked_line(const rk_simd *simd, const rk_task *t, uint64_t line, rk_ranking *r)
+void rk_selection_line(rk_selection *o, uint64_t line)
 {
-    const rp_parts p = rp_spec_parts(&t->spec, t->data, t->beside);
-    ranking_of(simd, &t->spec, r);
-    reader_of(&t->spec, &p, line, &r->line);
+    const rp_parts p = rp_spec_parts(&o->t->spec, o->t->data, o->t->beside);
+    reader_of(&o->t->spec, &p, line, o->line);
+}
+
+bool rk_selection_open(rk_selection *o)
+{
+    const int op = o->t->spec.op;
+    if (op == RP_OP_HISTOGRAM)
+        rk_bins_open(&o->bins);
+    return op == RP_OP_HISTOGRAM || (rp_is_top(op) ? rk_best_open(&o->best) : rk_ranking_open(&o->ranking));
+}
+
+void rk_selection_pass(rk_selection *o, uint64_t from, uint64_t to)
+{
+    const int op = o->t->spec.op;
+    if (op == RP_OP_HISTOGRAM)
+        rk_bins_pass(&o->bins, from, to);
+    else if (rp_is_top(op))
+        rk_best_pass(&o->best, from, to);
+    else
+        rk_ranking_pass(&o->ranking, from, to);
+}
+
+bool rk_selection_next(rk_selection *o, bool *again)
+{
+    const int op = o->t->spec.op;
+    *again = false;
+    return op == RP_OP_HISTOGRAM || (rp_is_top(op) ? rk_best_next(&o->best, again) : rk_ranking_next(&o->ranking, again));
+}
+
+void rk_selection_close(rk_selection *o)
+{
+    const int op = o->t ? o->t->spec.op : 0;
+    rk_ranking_close(&o->ranking);
+    if (rp_is_top(op))
+        rk_best_close(&o->best);
+    else if (op == RP_OP_HISTOGRAM)
+        rk_bins_close(&o->bins);
 }
 
 /* ---- cells ---- */
-
-rp_err rk_ranked_finish(const rk_task *t, uint64_t line, const rk_ranking *r, rp_fault *f)
-{
-    const rp_spec *s = &t->spec;
-    uint64_t bits[RK_MAX_RANKS];
-    for (unsigned i = 0; i < r->ranks; i++)
-        bits[i] = rk_key_bits(s->dtype, r->wanted[i].lo);
-    const rp_err err = rk_order_cell(s, r->n, r->nans, bits, (uint8_t *)t->cells + line * rp_cell_size(s));
-    if (err)
-        rk_order_fault(f, s, line, err, r->n, bits);
-    return err;
-}
 
 static rp_err no_memory(rp_fault *f)
 {
@@ -78,14 +117,42 @@ static rp_err no_memory(rp_fault *f)
     return RP_NO_MEMORY;
 }
 
-static rp_err run_line(const rk_task *t, uint64_t line, rk_ranking *r, rp_fault *f)
+static rp_err ranked_cell(const rk_selection *o, uint64_t line, uint8_t *cell, rp_fault *f)
 {
-    bool again = true, ok = rk_ranking_open(r);
+    const rp_spec *s = &o->t->spec;
+    const rk_ranking *r = &o->ranking;
+    uint64_t bits[RK_MAX_RANKS];
+    for (unsigned i = 0; i < r->ranks; i++)
+        bits[i] = rk_key_bits(s->dtype, r->wanted[i].lo);
+    const rp_err err = rk_order_cell(s, r->n, r->nans, bits, cell);
+    if (err)
+        rk_order_fault(f, s, line, err, r->n, bits);
+    return err;
+}
+
+rp_err rk_selection_cell(rk_selection *o, uint64_t line, rp_fault *f)
+{
+    const rp_spec *s = &o->t->spec;
+    uint8_t *cell = (uint8_t *)o->t->cells + line * rp_cell_size(s);
+    uint64_t bad = 0;
+    if (s->op != RP_OP_HISTOGRAM && !rp_is_top(s->op))
+        return ranked_cell(o, line, cell, f);
+    const rp_err err = rp_is_top(s->op) ? rk_best_cell(&o->best, cell, &bad) : rk_bins_cell(&o->bins, cell);
+    if (err == RP_NO_MEMORY)
+        return no_memory(f);
+    if (err)
+        rk_order_fault(f, s, line, err, 0, &bad);
+    return err;
+}
+
+static rp_err run_line(uint64_t line, rk_selection *o, rp_fault *f)
+{
+    bool again = true, ok = rk_selection_open(o);
     while (ok && again) {
-        rk_ranking_pass(r, 0, r->line.n);
-        ok = rk_ranking_next(r, &again);
+        rk_selection_pass(o, 0, o->line->n);
+        ok = rk_selection_next(o, &again);
     }
-    return ok ? rk_ranked_finish(t, line, r, f) : no_memory(f);
+    return ok ? rk_selection_cell(o, line, f) : no_memory(f);
 }
 
 /* ---- columns: transposed together, as the cache has them ---- */
@@ -105,22 +172,23 @@ static turned turned_open(const rp_spec *s, bool mask)
     return t;
 }
 
-static rp_err run_turned(const rk_task *t, const rp_parts *p, const turned *to, uint64_t first, uint64_t columns, rk_ranking *r,
-                         rp_fault *f)
+static rp_err run_turned(const rk_simd *simd, const rk_task *t, const rp_parts *p, const turned *to, uint64_t first,
+                         uint64_t columns, rk_selection *o, rp_fault *f)
 {
     const rp_spec *s = &t->spec;
     const uint64_t at = rk_line_of(s, NULL, first).first, n = s->rows;
-    const size_t size = r->line.size;
+    rk_reader *r = o->line;
+    const size_t size = r->size;
     rp_err err = RP_OK;
-    r->simd->turn[__builtin_ctzll(size)](to->elements, n * size, p->elements + at * size, s->row_len * size, n, columns);
+    simd->turn[__builtin_ctzll(size)](to->elements, n * size, p->elements + at * size, s->row_len * size, n, columns);
     if (to->mask)
-        r->simd->turn[0](to->mask, n, p->mask + at, s->row_len, n, columns);
-    r->line.n = r->line.run = r->line.stride = n;
+        simd->turn[0](to->mask, n, p->mask + at, s->row_len, n, columns);
+    r->n = r->run = r->stride = n;
     for (uint64_t c = 0; c < columns; c++) {
         rp_fault one;
-        r->line.x = to->elements + c * n * size;
-        r->line.mask = to->mask ? to->mask + c * n : NULL;
-        const rp_err e = run_line(t, first + c, r, &one);
+        r->x = to->elements + c * n * size;
+        r->mask = to->mask ? to->mask + c * n : NULL;
+        const rp_err e = run_line(first + c, o, &one);
         if (e && !err)
             *f = one;
         err = err ? err : e;
@@ -128,7 +196,8 @@ static rp_err run_turned(const rk_task *t, const rp_parts *p, const turned *to, 
     return err;
 }
 
-static rp_err run_columns(const rk_task *t, const rp_parts *p, uint64_t first, uint64_t lines, rk_ranking *r, rp_fault *f)
+static rp_err run_columns(const rk_simd *simd, const rk_task *t, const rp_parts *p, uint64_t first, uint64_t lines,
+                          rk_selection *o, rp_fault *f)
 {
     const rp_spec *s = &t->spec;
     const turned to = turned_open(s, p->mask);
@@ -136,12 +205,12 @@ static rp_err run_columns(const rk_task *t, const rp_parts *p, uint64_t first, u
     for (uint64_t c = first, end = first + lines, some; c < end && !err; c += some) {
         some = least(least(end - c, to.columns), s->row_len - c % s->row_len);
         if (some) {
-            err = run_turned(t, p, &to, c, some, r, f);
+            err = run_turned(simd, t, p, &to, c, some, o, f);
             continue;
         }
         some = 1;
-        reader_of(s, p, c, &r->line);
-        err = run_line(t, c, r, f);
+        reader_of(s, p, c, o->line);
+        err = run_line(c, o, f);
     }
     free(to.elements);
     return err;
@@ -154,19 +223,20 @@ rp_err rk_ranked_lines(const rk_simd *simd, const rk_task *t, uint64_t first, ui
     const rp_spec *s = &t->spec;
     const rp_parts p = rp_spec_parts(s, t->data, t->beside);
     rp_err err = RP_OK;
-    rk_ranking *r = calloc(1, sizeof *r);
-    if (!r)
+    rk_selection *o = calloc(1, sizeof *o);
+    if (!o)
         return no_memory(f);
-    ranking_of(simd, s, r);
-    if (s->flags & RP_COLUMNS)
-        err = run_columns(t, &p, first, lines, r, f);
+    if (!rk_selection_init(o, simd, t))
+        err = no_memory(f);
+    else if (s->flags & RP_COLUMNS)
+        err = run_columns(simd, t, &p, first, lines, o, f);
     else
         for (uint64_t line = first; line < first + lines && !err; line++) {
-            reader_of(s, &p, line, &r->line);
-            err = run_line(t, line, r, f);
+            reader_of(s, &p, line, o->line);
+            err = run_line(line, o, f);
         }
-    rk_ranking_close(r);
-    free(r);
+    rk_selection_close(o);
+    free(o);
     return err;
 }
 

@@ -3,12 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/order/sample.h"
 #include "kernels/exact/line.h"
-#include "kernels/exact/total_order.h"
 
 enum {
-    SORTED = 64,            /* the most keys that are sorted at once */
-    MOST_SAMPLE = 1 << 16,  /* elements that the brackets are chosen by */
     WIDE = 3,               /* brackets reach so many standard deviations to each side */
     KEPT_BYTES = 128 << 20, /* memory of all brackets of a pass */
     MOST_PASSES = 16        /* of a line that does not change seven suffice for eight ranks */
@@ -16,102 +14,6 @@ enum {
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 static int log2_size(const rk_ranking *r) { return __builtin_ctzll(r->line.size); }
-
-/* ---- keys ---- */
-
-rk_keys rk_keys_of(int dtype)
-{
-    const int width = 8 * rk_bytes(dtype);
-    const uint64_t all = width == 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1, sign = (uint64_t)1 << (width - 1);
-    if (dtype == RP_BOOL)
-        return (rk_keys){0, 0, 1};
-    if (!rk_is_float(dtype))
-        return (rk_keys){0, rk_is_signed(dtype) ? sign : 0, all};
-    const uint64_t inf = rk_inf_bits(rk_format_of(dtype)),
-                   base = ~inf & all; /* of -inf: sign and inf, all but the sign inverted */
-    return (rk_keys){sign - 1, base | sign, (inf - (base | sign)) & all};
-}
-
-static uint64_t key_of(const rk_ranking *r, uint64_t bits)
-{
-    const int width = 8 * (int)r->line.size;
-    const uint64_t all = width == 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1, sign = bits >> (width - 1) & 1 ? all : 0;
-    return ((bits ^ (sign & r->keys.flip)) - r->keys.base) & all;
-}
-
-uint64_t rk_key_bits(int dtype, uint64_t key)
-{
-    const rk_keys k = rk_keys_of(dtype);
-    const int width = 8 * rk_bytes(dtype);
-    const uint64_t all = width == 64 ? UINT64_MAX : ((uint64_t)1 << width) - 1, y = (key + k.base) & all,
-                   sign = y >> (width - 1) & 1 ? all : 0;
-    return y ^ (sign & k.flip);
-}
-
-/* ---- sorting some keys ---- */
-
-static void sort_few(uint64_t *a, size_t n)
-{
-    for (size_t i = 1; i < n; i++) {
-        const uint64_t x = a[i];
-        size_t j = i;
-        for (; j && a[j - 1] > x; j--)
-            a[j] = a[j - 1];
-        a[j] = x;
-    }
-}
-
-/* By bytes, those first in which keys differ least; `other` has room for n, too. Returns where the sorted ones are. */
-static uint64_t *sort_many(uint64_t *a, uint64_t *other, size_t n)
-{
-    uint64_t differ = 0;
-    for (size_t i = 1; i < n; i++)
-        differ |= a[i] ^ a[0];
-    for (int shift = 0; shift < 64; shift += 8) {
-        size_t at[257] = {0};
-        if (!(differ >> shift & 255))
-            continue;
-        for (size_t i = 0; i < n; i++)
-            at[(a[i] >> shift & 255) + 1]++;
-        for (int d = 0; d < 256; d++)
-            at[d + 1] += at[d];
-        for (size_t i = 0; i < n; i++)
-            other[at[a[i] >> shift & 255]++] = a[i];
-        uint64_t *t = a;
-        a = other;
-        other = t;
-    }
-    return a;
-}
-
-/* ---- the sample ---- */
-
-/* Elements of the sample of a line of n: n^(2/3), so that sample and kept keys both stay few. */
-static size_t sample_size(uint64_t n)
-{
-    double s = 16;
-    while (s * s * s < (double)n * (double)n)
-        s *= 1.25;
-    return s < MOST_SAMPLE ? (size_t)s : MOST_SAMPLE;
-}
-
-/* Keys of elements spread over the line, one in each of `size` equal parts at a place that looks random; NaNs left out. */
-static size_t take_sample(const rk_ranking *r, uint64_t *out, size_t size)
-{
-    const double part = (double)r->line.n / (double)size;
-    uint64_t random = 0x9e3779b97f4a7c15;
-    size_t k = 0;
-    for (size_t i = 0; i < size; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
-        const uint64_t at = (uint64_t)(((double)i + (double)(random >> 40) * 0x1p-24) * part);
-        uint64_t bits;
-        if (rk_read_one(&r->line, at < r->line.n ? at : r->line.n - 1, &bits)) {
-            out[k] = key_of(r, bits);
-            k += out[k] <= r->keys.most;
-        }
-    }
-    return k;
-}
 
 /* ---- brackets ---- */
 
@@ -360,10 +262,10 @@ static uint64_t key_at(const uint8_t *keys, uint64_t i, size_t size) { return rk
 /* Few keys: sort them. */
 static void by_sorting(const uint8_t *keys, size_t n, size_t size, const uint64_t *rank, uint64_t *key, unsigned ranks)
 {
-    uint64_t a[SORTED];
+    uint64_t a[RK_SORTED];
     for (size_t i = 0; i < n; i++)
         a[i] = key_at(keys, i, size);
-    sort_few(a, n);
+    rk_sort_few(a, n);
     for (unsigned i = 0; i < ranks; i++)
         key[i] = a[rank[i] < n ? rank[i] : n - 1];
 }
@@ -376,7 +278,7 @@ static bool by_digits(const uint8_t *keys, size_t n, size_t size, const uint64_t
         return false;
     for (size_t i = 0; i < n; i++)
         a[i] = key_at(keys, i, size);
-    const uint64_t *sorted = sort_many(a, a + n, n);
+    const uint64_t *sorted = rk_sort_many(a, a + n, n);
     for (unsigned i = 0; i < ranks; i++)
         key[i] = sorted[rank[i] < n ? rank[i] : n - 1];
     free(a);
@@ -390,7 +292,7 @@ static bool select_kept(const rk_ranking *outer, const uint8_t *keys, uint64_t n
 {
     const size_t size = outer->line.size;
     bool again = true, ok;
-    if (n <= SORTED) {
+    if (n <= RK_SORTED) {
         by_sorting(keys, (size_t)n, size, rank, key, ranks);
         return true;
     }
@@ -517,7 +419,7 @@ bool rk_ranking_next(rk_ranking *r, bool *again)
 bool rk_ranking_open(rk_ranking *r)
 {
     enum { FEW = 512 };
-    const size_t size = sample_size(r->line.n);
+    const size_t size = rk_sample_size(r->line.n);
     uint64_t few[2 * FEW], each = 0, *sample = few, *sorted;
     size_t k;
     r->passes = r->brackets = r->ranks = 0;
@@ -528,12 +430,12 @@ bool rk_ranking_open(rk_ranking *r)
     }
     if (size > FEW && !(sample = malloc(2 * size * sizeof *sample)))
         return false;
-    k = r->line.n ? take_sample(r, sample, size) : 0;
+    k = r->line.n ? rk_take_sample(&r->line, &r->keys, sample, size) : 0;
     sorted = sample;
-    if (k <= SORTED)
-        sort_few(sample, k);
+    if (k <= RK_SORTED)
+        rk_sort_few(sample, k);
     else
-        sorted = sort_many(sample, sample + size, k);
+        sorted = rk_sort_many(sample, sample + size, k);
     if (k && r->want_all)
         choose_brackets(r, sorted, k, (uint64_t)((double)k / (double)size * (double)r->line.n) + 1, &each);
     if (!r->brackets)

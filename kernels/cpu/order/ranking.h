@@ -11,7 +11,7 @@
 #ifndef RK_CPU_RANKING_H
 #define RK_CPU_RANKING_H
 
-#include "kernels/cpu/order/reader.h"
+#include "kernels/cpu/order/sample.h"
 #include "kernels/exact/order.h"
 
 /* What decides which ranks are wanted of n elements: rk_order_ranks, or given ones. */
@@ -54,10 +54,6 @@ typedef struct rk_ranking { /* named in pieces.h, too */
     uint64_t memory; /* bytes of kept keys of all brackets, at most; 0: as usual */
     bool want_all;   /* elements are needed; else only counts */
 } rk_ranking;
-
-/* The keys of a type. */
-rk_keys rk_keys_of(int dtype);
-uint64_t rk_key_bits(int dtype, uint64_t key);
 
 /* Begin: choose the first brackets. The line's `keys` and reader are set in *r, as are `simd`, `truths` and `want`. False: no
  * memory. */

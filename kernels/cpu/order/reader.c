@@ -8,8 +8,7 @@ enum { DIRECT = 256 }; /* elements of a run that is worth a block of its own */
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/* Where element i is. */
-static uint64_t place(const rk_reader *r, uint64_t i) { return r->run == r->n ? i : i / r->run * r->stride + i % r->run; }
+uint64_t rk_read_place(const rk_reader *r, uint64_t i) { return r->run == r->n ? i : i / r->run * r->stride + i % r->run; }
 
 /* Elements from i on that lie together, up to `to`. */
 static uint64_t together(const rk_reader *r, uint64_t i, uint64_t to) { return least(to - i, r->run - i % r->run); }
@@ -34,7 +33,7 @@ static size_t fill(const rk_reader *r, uint8_t *out, uint64_t *i, uint64_t to)
     }
     for (uint64_t some; *i < to && k < RK_KEYS_AT_ONCE; *i += some) {
         some = least(together(r, *i, to), RK_KEYS_AT_ONCE - k);
-        const uint64_t at = place(r, *i);
+        const uint64_t at = rk_read_place(r, *i);
         if (r->mask) {
             k = r->keep(out, k, r->x + at * r->size, r->mask + at, (size_t)some);
         } else {
@@ -52,7 +51,7 @@ void rk_read_blocks(const rk_reader *r, uint64_t from, uint64_t to, void (*take)
     for (uint64_t i = from; i < to;) {
         if (direct) {
             const uint64_t some = least(together(r, i, to), RK_KEYS_AT_ONCE);
-            take(arg, r->x + place(r, i) * r->size, (size_t)some);
+            take(arg, r->x + rk_read_place(r, i) * r->size, (size_t)some);
             i += some;
         } else {
             const size_t n = fill(r, block, &i, to);
@@ -63,7 +62,7 @@ void rk_read_blocks(const rk_reader *r, uint64_t from, uint64_t to, void (*take)
 
 bool rk_read_one(const rk_reader *r, uint64_t i, uint64_t *bits)
 {
-    const uint64_t at = place(r, i);
+    const uint64_t at = rk_read_place(r, i);
     *bits = rk_load(r->x + at * r->size, (int)r->size);
     return !r->mask || r->mask[at];
 }

@@ -17,6 +17,9 @@ typedef struct rk_reader {
 void rk_read_blocks(const rk_reader *r, uint64_t from, uint64_t to, void (*take)(void *arg, const void *x, size_t n),
                     void *arg);
 
+/* Where element i is, in elements from the first. */
+uint64_t rk_read_place(const rk_reader *r, uint64_t i);
+
 /* The bits of element i, zero-extended; false: the mask leaves it out. */
 bool rk_read_one(const rk_reader *r, uint64_t i, uint64_t *bits);
 

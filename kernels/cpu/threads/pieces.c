@@ -87,7 +87,7 @@ static void cut_shared(rk_pieces *j)
     j->how = RK_SHARED_LINES;
     j->units = 0;
     j->each = 1;
-    j->ranking_line = 0;
+    j->ordered_line = 0;
     j->opened = false;
 }
 
@@ -95,7 +95,7 @@ static void cut_shared(rk_pieces *j)
 static void cut_ranked(rk_pieces *j, int threads, uint64_t bytes)
 {
     const uint64_t lines = rp_results(&j->t->spec);
-    j->ranking = NULL;
+    j->ordered = NULL;
     if (rk_ranked_shares(j->t, threads)) {
         cut_shared(j);
         return;
@@ -257,14 +257,15 @@ static void run_ranked(rk_pieces *j, uint64_t first, uint64_t lines)
 /* The first piece of a line. False: no memory. */
 static bool open_shared(rk_pieces *j)
 {
-    if (!j->ranking)
-        j->ranking = calloc(1, sizeof *j->ranking);
-    if (!j->ranking)
-        return false;
-    rk_ranked_line(j->simd, j->t, j->ranking_line, j->ranking);
-    j->units = j->ranking->line.n;
-    j->each = at_least_1(least((j->units + RK_MAX_PIECES - 1) / RK_MAX_PIECES, PIECE_MAX / j->ranking->line.size));
-    return rk_ranking_open(j->ranking);
+    if (!j->ordered) {
+        j->ordered = calloc(1, sizeof *j->ordered);
+        if (!j->ordered || !rk_selection_init(j->ordered, j->simd, j->t))
+            return false;
+    }
+    rk_selection_line(j->ordered, j->ordered_line);
+    j->units = j->ordered->line->n;
+    j->each = at_least_1(least((j->units + RK_MAX_PIECES - 1) / RK_MAX_PIECES, PIECE_MAX / j->ordered->line->size));
+    return rk_selection_open(j->ordered);
 }
 
 /* The last piece of a pass, or the first of a line, has ended: is there more to do? Call without the lock. */
@@ -272,7 +273,7 @@ static bool next_shared(rk_pieces *j)
 {
     bool again = true, ok;
     rp_fault f;
-    ok = j->opened ? rk_ranking_next(j->ranking, &again) : open_shared(j);
+    ok = j->opened ? rk_selection_next(j->ordered, &again) : open_shared(j);
     j->opened = true;
     if (ok && again)
         return true;
@@ -280,10 +281,10 @@ static bool next_shared(rk_pieces *j)
         rp_fail(&j->t->fault, RP_NO_MEMORY, "memory", 0, "no memory to select elements");
         return false;
     }
-    note_ranked(j, rk_ranked_finish(j->t, j->ranking_line, j->ranking, &f), &f);
+    note_ranked(j, rk_selection_cell(j->ordered, j->ordered_line, &f), &f);
     j->units = 0;
     j->opened = false;
-    return ++j->ranking_line < rp_results(&j->t->spec);
+    return ++j->ordered_line < rp_results(&j->t->spec);
 }
 
 /* Is each line in a slot known well enough? */
@@ -299,7 +300,7 @@ static bool slots_certain(const rk_pieces *j)
 static rk_progress run_shared(rk_pieces *j, uint64_t from, uint64_t to)
 {
     if (from < to)
-        rk_ranking_pass(j->ranking, from, to);
+        rk_selection_pass(j->ordered, from, to);
     pthread_mutex_lock(j->lock);
     if (j->left > 1) {
         j->left--;
@@ -352,9 +353,9 @@ static void finish_slots(rk_pieces *j)
 
 void rk_finish_pieces(rk_pieces *j)
 {
-    if (j->how == RK_SHARED_LINES && j->ranking) {
-        rk_ranking_close(j->ranking);
-        free(j->ranking);
+    if (j->how == RK_SHARED_LINES && j->ordered) {
+        rk_selection_close(j->ordered);
+        free(j->ordered);
     }
     finish_slots(j);
     if (j->bad_row != RP_NO_INDEX)

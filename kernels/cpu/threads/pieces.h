@@ -38,8 +38,8 @@ typedef struct rk_pieces {
     uint64_t bad_row; /* first line without a result so far, RP_NO_INDEX if none */
     int bad_code;
     rk_state bad_state;
-    struct rk_ranking *ranking; /* SHARED_LINES: of the line that all work on; NULL at first */
-    uint64_t ranking_line;
+    struct rk_selection *ordered; /* SHARED_LINES: of the line that all work on; NULL at first */
+    uint64_t ordered_line;
     bool opened;                  /* it has its brackets */
     uint64_t line[RK_MAX_PIECES]; /* the line whose state is in the slot; RP_NO_INDEX: none */
     rk_state slot[RK_MAX_PIECES];

@@ -139,7 +139,7 @@ u64 lines_at_once(const Selection &x, u64 bytes)
 bool selects_on_device(const rp_spec &spec)
 {
     const rp_spec s = simplest(spec);
-    return !(s.flags & RP_OFFSETS) && gathered_bytes(s) <= chain_scratch_bytes() / 4;
+    return s.op <= RP_OP_KTH && !(s.flags & RP_OFFSETS) && gathered_bytes(s) <= chain_scratch_bytes() / 4;
 }
 
 bool fits_selection(const Asked &q, WalkFn *) { return rp_is_ranked(q.s.op); }
