@@ -611,9 +611,10 @@ int main(void)
                                        cmocka_unit_test(data_that_change_meanwhile),
                                        cmocka_unit_test(lists_of_data_that_change),
                                        cmocka_unit_test(the_best_of_whatever_data),
-                                       cmocka_unit_test(bins_of_whatever_data),
+
                                        cmocka_unit_test(edges_beside_wide_integers)};
-    const struct CMUnitTest together[] = {cmocka_unit_test(threads_share_a_line), cmocka_unit_test(the_best_of_long_lines)};
+    const struct CMUnitTest together[] = {cmocka_unit_test(threads_share_a_line), cmocka_unit_test(the_best_of_long_lines),
+                                          cmocka_unit_test(bins_of_whatever_data)};
     const int failed = ALONE_TOO ? cmocka_run_group_tests(alone, NULL, NULL) : 0;
     return failed + cmocka_run_group_tests(together, NULL, NULL);
 }
