@@ -35,6 +35,8 @@ static const char FLOATS[] = "f64 of floats (or --out f32 f16 bf16); i64 or u64 
 #define NOTE_SPREAD(value, nothing) value, "nan, as of up to --ddof elements", "--ddof"
 #define NOTE_WORD(value, nothing) value, "0", ""
 #define NOTE_RANKED(value, nothing) value, "nan, or an error of integers", ""
+#define NOTE_DOT(value, nothing) value, "0", "--weights"
+#define NOTE_WMEAN(value, nothing) value, "nan", "--weights"
 #define NOTE_SUMMARY(value, nothing) \
     "a line for each value, by name", "none for min, max and their places", "--ddof --index-base"
 
