@@ -643,9 +643,10 @@ int reduce_explain(reduce_client *c, const reduce_spec *spec, int fd, uint64_t b
 
 /* reduce_run on `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
  * elements in rows, columns or planes, but no mask, offsets or states. Weights are in memory, and the library then reads the
- * file and sends both. The descriptor must be open for reading. If it can be passed to the daemon, the daemon reads the file itself, several pieces at a time; else the library reads and sends them. The
- * library also reads data that are not in one piece, such as some columns of a large matrix. The file is never mapped, and its
- * position is neither used nor moved. The descriptor must stay open until the call returns (jobs: until the job is done).
+ * file and sends both. The descriptor must be open for reading. If it can be passed to the daemon, the daemon reads the file
+ * itself, several pieces at a time; else the library reads and sends them. The library also reads data that are not in one
+ * piece, such as some columns of a large matrix. The file is never mapped, and its position is neither used nor moved. The
+ * descriptor must stay open until the call returns (jobs: until the job is done).
  * Errors: those of reduce_run; REDUCE_E_IO (not a regular file: use a stream; the file ends too early, or reading fails);
  * REDUCE_E_ARGUMENT (a mask, offsets or states). */
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,

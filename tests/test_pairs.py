@@ -1,6 +1,7 @@
 """dot, wsum and wmean: through the wire by PROTOCOL.md alone, the library, reducectl and Python, against exact fractions."""
 import ctypes as C
 import struct
+import subprocess
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import gens
 import libreduce
 import oracle
 import pairs
+from conftest import BIN
 from oracle import DTYPES, FLOATS, SIZE, unsigned
 from rawclient import (BEGIN, COLUMNS, COMPANION, EXTENTS, HANDLE, IN_DATA, MASK, MESSAGE, OFFSETS, REDUCE, REDUCE_AT, ROLES, STATES_IN, STATES_OUT, WEIGHTS, Fault,
                        parameter, part, parse_result, spec)
@@ -312,3 +314,54 @@ def test_what_the_library_refuses(shared):
         refuses("BAD_MESSAGE", "op", lib.stream, "dot", "f64", [x], weights=x)
         accumulators = C.c_void_p()
         assert lib.lib.reduce_accumulators_new(pairs.OPS["dot"], DTYPES["f64"], 0, C.c_size_t(1), C.byref(accumulators)) == -1
+
+
+# ---- reducectl ----
+
+def ctl(url, *args, data=b"", code=0):
+    done = subprocess.run([BIN / "reducectl", "--connect", url, *map(str, args)], input=data, capture_output=True, timeout=60)
+    assert done.returncode == code, done.stderr
+    return (done.stderr if code else done.stdout).decode()
+
+
+def floats(bits):
+    return bits.view("<f8")
+
+
+def test_reducectl(shared, scratch):
+    rng = np.random.default_rng(SEED)
+    x, y = floats(gens.gauss(rng, "f64", 120)).reshape(4, 5, 6), floats(gens.uniform(rng, "f64", 120)).reshape(4, 5, 6)
+    w5, w6 = floats(gens.uniform(rng, "f64", 5)), floats(gens.uniform(rng, "f64", 6))
+    for name, a in {"x": x, "y": y, "w5": w5, "w6": w6, "xf": np.asfortranarray(x), "yf": np.asfortranarray(y), "f32": x.astype("f4"), "i": np.arange(5)}.items():
+        np.save(scratch / name, a)
+
+    def value(op, a, w, wtype="f64"):
+        bits = pairs.value(op, "f64" if a.dtype == "f8" else "f32", a.reshape(-1).view(f"<u{a.itemsize}"), w.reshape(-1).view("<u8"), wtype)
+        return repr(struct.unpack("<d", struct.pack("<Q", bits))[0])
+    at = {n: scratch / f"{n}.npy" for n in ("x", "y", "w5", "w6", "xf", "yf", "f32", "i")}
+    assert ctl(shared.url, "dot", at["x"], at["y"]).strip() == value("dot", x, y)
+    assert ctl(shared.url, "dot", at["xf"], at["yf"]).strip() == value("dot", x, y)
+    assert ctl(shared.url, "wsum", "--weights", at["y"], at["f32"]).strip() == value("wsum", x.astype("f4"), y)
+    for name, order in (("x", 1), ("xf", 1)):
+        got = ctl(shared.url, "wmean", "--axis", 1, "--weights", at["w5"], at[name]).split()
+        assert got == [value("wmean", np.ascontiguousarray(x[i, :, k]), w5) for i in range(4) for k in range(6)], order
+    assert ctl(shared.url, "wmean", "--axis", 2, "--weights", at["w6"], at["x"]).split() == [value("wmean", x[i, j], w6) for i in range(4) for j in range(5)]
+    assert ctl(shared.url, "wmean", "--axis", "0,2", "--weights", at["y"], at["x"]).split() == \
+        [value("wmean", np.ascontiguousarray(x[:, j]), np.ascontiguousarray(y[:, j])) for j in range(5)]
+    (scratch / "s").write_bytes(subprocess.run([BIN / "reducectl", "--connect", shared.url, "dot", at["x"], at["y"], "--partial", "--raw"], capture_output=True, check=True).stdout)
+    assert ctl(shared.url, "dot", "--merge", "--dtype", "f64", scratch / "s").strip() == value("dot", x, y)
+    (scratch / "t.csv").write_text("name,area,v\na,1.5,2\nb,2.5,4\nc,,8\nd,0,nan\n")
+    table = scratch / "t.csv"
+    assert ctl(shared.url, "wmean", "--weights", ":area", "--nan", "omit", f"{table}:v").strip() == "3.25"
+    assert ctl(shared.url, "wsum", "--weights", ":area", "--nan", "omit", "--drop-zero-weights", f"{table}:v").strip() == "13"
+    assert ctl(shared.url, "wmean", "--weights", f"{table}:area", f"{table}:v").strip() == "nan"
+    numbers = "\n".join(map(str, range(1, 11)))
+    (scratch / "numbers").write_text(numbers)
+    assert ctl(shared.url, "dot", "--text", "--weights", scratch / "numbers", "-", data=numbers.encode()).strip() == "385"
+    for words, text in [(("dot", at["x"]), "needs two files"), (("sum", "--weights", at["x"], at["x"]), "--weights applies to"), (("sum,dot", at["x"]), "not among several"),
+                        (("dot", "--drop-zero-weights", at["x"], at["y"]), "wsum and wmean only"), (("wmean", "--total", "--weights", at["x"], at["x"]), "exclude")]:
+        assert text in ctl(shared.url, *words, code=2)
+    for words, text in [(("dot", at["x"], at["w5"]), "5 weights for 120"), (("dot", at["xf"], at["y"]), "shape and order"), (("dot", at["x"], at["i"]), "i64 beside f64"),
+                        (("dot", at["x"], scratch / "none"), "none")]:
+        assert text in ctl(shared.url, *words, code=1)
+    assert "--weights w.npy" in ctl(shared.url, "help", "wmean") and "dot x.npy y.npy" in ctl(shared.url, "help", "dot")

@@ -86,7 +86,15 @@ const help_row ctl_help_rows[] = {
      false},
     {"values", "--k N", "kth: the rank of the element when sorted, from 0; -1 is the last one", false},
     {"values", "--spool BYTES",
-     "median, quantile and kth read their input into memory, up to this size (default: half of the machine's memory)", false},
+     "median, quantile, kth, dot, wsum and wmean read their input into memory, up to this size (default: half of the machine's "
+     "memory)",
+     false},
+    {"values", "--weights FILE",
+     "dot, wsum, wmean: the second array; 'dot X Y' for short. It has the shape of the elements, or one dimension: a weight "
+     "for "
+     "each place along an axis. :NAME is a column or member of the same file",
+     false},
+    {"values", "--drop-zero-weights", "wsum, wmean: a weight of 0 leaves out its element, even if that is nan or inf", false},
     {"values", "--initial V", "one more element, without an index, at the front of every array, row, column or segment", false},
     {"values", "--wrap", "prod of integers: modulo 2^64 instead of OVERFLOW", false},
 
