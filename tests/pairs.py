@@ -110,3 +110,16 @@ def spread(w, extent, shape):
     elif extent == "column":
         w = w.reshape(1, rows, 1)
     return np.broadcast_to(w.reshape(shape) if extent == "elements" else w, shape)
+
+
+def words(data):
+    """The words of a state."""
+    code, dtype = data[0], data[4]
+    special, nz, skipped, count = data[1], data[2], data[3], int.from_bytes(data[8:16], "little")
+    tag = 512 + 16 * code + dtype
+    found = [1, tag, tag * tag, *oracle.low_high(count, 2), skipped, nz, special & 1, special >> 1]
+    at = 16
+    for n in next((w, p) for c, w, p in LAYOUTS.values() if c == code):
+        found += oracle.low_high(int.from_bytes(data[at : at + 8 * n], "little", signed=True), 2 * n) if n else []
+        at += 8 * n
+    return found

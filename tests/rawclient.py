@@ -99,12 +99,12 @@ def part(tag, body, number=0, kind=0, extent=0):
     return struct.pack("<BBBBI", tag, number, kind, extent, len(body)) + body
 
 
-def companion(role, place=None, dtype=None, extent=None):
-    """An array beside the elements: in the message, or, with `place`, at a handle and an offset."""
+def companion(role, place=None, dtype=None, extent=None, data=False):
+    """An array beside the elements: in the message, or, with `place`, at a handle and an offset; or with the `data`."""
     dtype = code(dtype or {"mask": "u8", "offsets": "u64", "weights": "f64", "keys": "u32"}[role], DTYPES)
     extent = EXTENTS[extent or ("bounds" if role == "offsets" else "elements")]
     where = b"" if place is None else struct.pack("<QQ", *place)
-    return part(COMPANION, struct.pack("<B7x", dtype) + where, ROLES[role], HANDLE if where else MESSAGE, extent)
+    return part(COMPANION, struct.pack("<B7x", dtype) + where, ROLES[role], IN_DATA if data else HANDLE if where else MESSAGE, extent)
 
 
 def parameter(name, *values):

@@ -10,7 +10,7 @@ import gens
 import libreduce
 import oracle
 import pairs
-from conftest import BIN
+from conftest import BIN, ROOT
 from oracle import DTYPES, FLOATS, SIZE, unsigned
 from rawclient import (BEGIN, COLUMNS, COMPANION, EXTENTS, HANDLE, IN_DATA, MASK, MESSAGE, OFFSETS, REDUCE, REDUCE_AT, ROLES, STATES_IN, STATES_OUT, WEIGHTS, Fault,
                        parameter, part, parse_result, spec)
@@ -365,3 +365,22 @@ def test_reducectl(shared, scratch):
                         (("dot", at["x"], scratch / "none"), "none")]:
         assert text in ctl(shared.url, *words, code=1)
     assert "--weights w.npy" in ctl(shared.url, "help", "wmean") and "dot x.npy y.npy" in ctl(shared.url, "help", "dot")
+
+
+def test_golden_states_of_pairs():
+    """As the library makes them, and their words."""
+    lib = libreduce.load()
+    for line in (ROOT / "tests/golden/pairs.txt").read_text().splitlines():
+        if line[0] == "#":
+            continue
+        op, dtype, wtype, nan, drop, *data, words = line.split()
+        op, dtype, wtype, nan, drop = map(int, (op, dtype, wtype, nan, drop))
+        x, w, want = (b"" if d == "-" else bytes.fromhex(d) for d in data)
+        kind, size = max(dtype, wtype) if dtype != wtype else dtype, C.c_size_t(len(want))
+        state = C.create_string_buffer(len(want))
+        assert lib.reduce_state_init(state, size, op, kind) == 0
+        assert lib.reduce_state_add_pairs(state, size, x, dtype, w, C.c_size_t(len(x) // lib.reduce_dtype_size(dtype)), nan, libreduce.DROP_ZERO_WEIGHTS * drop) == 0
+        assert state.raw == want, line
+        n = lib.reduce_state_words(op, kind)
+        found = (C.c_int64 * n)()
+        assert lib.reduce_state_to_words(state, size, found, C.c_size_t(n)) == 0 and list(found) == list(map(int, words.split(",")))
