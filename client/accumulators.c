@@ -44,6 +44,8 @@ int reduce_accumulators_new(int op, int dtype, int nan, size_t groups, reduce_ac
     int err = rc_state_room(room, sizeof room, op, dtype);
     if (err)
         return err;
+    if (rp_is_paired(op))
+        return rc_error(REDUCE_E_BAD_MESSAGE, "op", "%s has no accumulators", rp_op_name(op));
     if (!out)
         return rc_error(REDUCE_E_ARGUMENT, "accumulators", "the pointer to the result is NULL");
     if (rp_nan_name(nan)[0] == '?')

@@ -22,7 +22,7 @@ int rc_run_here(const rc_ask *a, reduce_result *result)
     rc_tile t;
     rp_fault f = {0};
     whole_tile(a, &l, &t);
-    const rp_parts beside = {.mask = l.mask, .offsets = l.offsets};
+    const rp_parts beside = {.mask = l.mask, .offsets = l.offsets, .weights = l.weights};
     if (l.offsets)
         t.spec.row_len += t.at; /* with what precedes the first segment */
     if (rk_reduce_here(&t.spec, l.elements, &beside, t.bytes, a->threads, a->out, &f)) {

@@ -35,6 +35,9 @@ int rc_ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size_t b
                        "REDUCE_MASKED is for streams and data on the device; here `mask` is an array");
     size_t cell = rp_cell_size(&l->spec);
     l->item = rp_item_size(&l->spec);
+    err = rc_check_paired(&l->spec, f);
+    if (err)
+        return err;
     err = rc_shape(l, spec, bytes, f);
     if (err)
         return err;
@@ -49,6 +52,7 @@ int rc_ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size_t b
     l->spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS); /* each tile says its own */
     l->spec.flags |= behind ? RP_MASK : 0;              /* there is one */
     l->mask = spec->mask;
+    l->weights = spec->weights;
     l->offsets = (const uint8_t *)spec->offsets;
     return 0;
 }

@@ -8,6 +8,7 @@
 #include "client/error.h"
 #include "client/message.h"
 #include "client/sized.h"
+#include "client/spec.h"
 #include "proto/types.h"
 
 typedef struct part {
@@ -46,7 +47,7 @@ static int take_item(part *p, const reduce_item *given)
 static reduce_spec states_spec(const reduce_item *item)
 {
     reduce_spec s = *item->spec;
-    s.flags = (s.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS)) | REDUCE_STATES_OUT;
+    s.flags = (s.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS | REDUCE_DROP_ZERO_WEIGHTS)) | REDUCE_STATES_OUT;
     s.initial = NULL;
     return s;
 }
@@ -56,6 +57,9 @@ static reduce_spec value_spec(const reduce_item *item)
     reduce_spec s = *item->spec;
     s.flags &= REDUCE_WRAP;
     s.mask = s.offsets = NULL;
+    s.dtype = rc_states_dtype(&s);
+    s.weights = NULL;
+    s.weights_dtype = s.weights_extent = 0;
     s.rows = 1;
     s.index_base = 0;
     return s;
@@ -173,10 +177,11 @@ static int finish_part(const part *p, uint8_t *cells)
 static int check_states(const part *p)
 {
     const reduce_spec *s = p->item.spec;
-    const size_t size = reduce_state_size(s->op, s->dtype);
+    const int dtype = rc_states_dtype(s);
+    const size_t size = reduce_state_size(s->op, dtype);
     int err = 0;
     for (size_t at = 0; at < p->states && !err; at += size)
-        err = reduce_state_check(p->at + at, size, s->op, s->dtype);
+        err = reduce_state_check(p->at + at, size, s->op, dtype);
     return err;
 }
 

@@ -132,7 +132,7 @@ int rc_datapath_open(reduce_client *c, rc_datapath *d, const void *data, size_t 
 
 rc_carrier rc_datapath_choose(reduce_client *c, const rc_datapath *d, const rc_tile *t, int *part)
 {
-    const bool mine = d->handle && d->session == c->session, elements = !(t->spec.flags & (RP_MASK | RP_OFFSETS));
+    const bool mine = d->handle && d->session == c->session, elements = !(t->spec.flags & (RP_MASK | RP_OFFSETS | RP_WEIGHTS));
     const bool apart = d->fd >= 0 && t->spec.flags & RP_COLUMNS && rc_version(c) >= RP_PLANES_VERSION;
     const bool plain = elements && (rc_is_contiguous(t) || apart);
     if (d->there)
@@ -189,10 +189,10 @@ static bool read_piece(int fd, uint64_t from, uint8_t *to, uint64_t n, rp_fault 
 
 bool rc_datapath_read(const rc_datapath *d, const rc_tile *t, uint64_t item, uint8_t *to, rp_fault *f)
 {
-    const uint64_t rows = rc_is_contiguous(t) ? 1 : t->height, n = t->bytes / rows;
+    const uint64_t rows = rc_is_contiguous(t) ? 1 : t->height, n = t->height * t->width * item / rows;
     for (uint64_t i = 0; i < rows; i++)
         if (!read_piece(d->fd, d->offset + (t->at + i * t->stride) * item, to + i * n, n, f)) {
-            memset(to, 0, (size_t)t->bytes); /* zeros, because the message is sent in any case */
+            memset(to, 0, (size_t)(n * rows)); /* zeros, because the message is sent in any case */
             return false;
         }
     return true;

@@ -13,7 +13,7 @@
 #include "client/error.h"
 
 enum {
-    SHAPE_FLAGS = RP_MASK | RP_OFFSETS | RP_COLUMNS,
+    SHAPE_FLAGS = RP_MASK | RP_OFFSETS | RP_COLUMNS | RP_WEIGHTS,
     MERGERS = 16,            /* messages of states, */
     LEAST_STATES = 128 << 10 /* if each has so many bytes */
 };
@@ -47,6 +47,7 @@ static void cut_run(reduce_job *j)
         l->offsets = NULL;
         l->elements += begin * l->item;
         l->mask = l->mask ? l->mask + begin : NULL;
+        l->weights = l->weights ? l->weights + begin * rp_dtype_size(l->spec.weights) : NULL;
         l->lines = 1;
         l->len = end - begin;
         return;
@@ -94,6 +95,7 @@ static bool next_level(reduce_job *j)
     if (!j->merging)
         return next_run(j);
     rp_spec finish = j->whole.spec;
+    finish.dtype = (uint8_t)rp_spec_state_dtype(&finish);
     finish.flags &= ~(uint32_t)SHAPE_FLAGS;
     rc_next_level(&j->level, j->merging, &finish);
     set_sizes_of_states(j);
@@ -191,10 +193,12 @@ static void job_fill(const void *data, uint8_t *to)
 {
     rc_errand *p = (rc_errand *)data;
     reduce_job *j = p->job;
-    if (j->path.fd >= 0 && !j->merging)
-        rc_datapath_read(&j->path, &p->tile, j->level.item, to, &p->read);
-    else
+    if (j->path.fd < 0 || j->merging) {
         rc_fill_tile(&j->level, &p->tile, to);
+        return;
+    }
+    rc_datapath_read(&j->path, &p->tile, j->level.item, to, &p->read);
+    rc_fill_weights(&j->level, &p->tile, to + p->tile.height * p->tile.width * j->level.item);
 }
 
 /* What a REDUCE_AT of the tile says beside the place of its elements. */
@@ -210,6 +214,9 @@ static rp_tagged parts_of(reduce_job *j, const rc_errand *p)
                                                    .extent = RP_EXTENT_ELEMENTS,
                                                    .handle = j->path.mask_handle,
                                                    .offset = j->path.mask_offset + p->tile.at};
+    if (j->level.weights)
+        t.companion[RP_ROLE_WEIGHTS] = (rp_companion){
+            .where = RP_WHERE_DATA, .dtype = j->level.spec.weights, .extent = j->level.spec.weights_extent};
     return t;
 }
 
@@ -285,7 +292,8 @@ static void head_of_reduce(rc_errand *p)
 {
     reduce_job *j = p->job;
     const bool ranked = rp_is_ranked(j->whole.spec.op) && j->whole.spec.op != RP_OP_MEDIAN,
-               tagged = ranked || (p->carrier != RC_INLINE && (p->apart || j->path.mask || j->results.bytes));
+               tagged = ranked || j->level.weights ||
+                        (p->carrier != RC_INLINE && (p->apart || j->path.mask || j->results.bytes));
     const rp_tagged t = tagged ? parts_of(j, p) : (rp_tagged){0};
     p->tile.spec.tagged_len = tagged ? rp_tagged_size(&t) : 0;
     if (p->carrier != RC_INLINE && j->path.mask)
@@ -382,6 +390,13 @@ uint64_t rc_ranked_most(const reduce_client *c, const rp_spec *s)
     return most - rc_parameter_bytes(s);
 }
 
+/* The same of weights, in memory that ends with a whole word. */
+static uint64_t weighed_most(const reduce_client *c)
+{
+    const uint64_t most = c->welcome.max_data < RP_MAX_DATA ? c->welcome.max_data : RP_MAX_DATA;
+    return most - (RP_PART_SIZE + RP_COMPANION_SIZE + RP_PART_SIZE + sizeof(uint64_t));
+}
+
 static void set_sizes(reduce_job *j)
 {
     const rp_welcome *w = &j->c->welcome;
@@ -393,6 +408,9 @@ static void set_sizes(reduce_job *j)
     else if (rp_is_ranked(j->whole.spec.op))
         j->sizes.most = j->sizes.chunk = rc_ranked_most(
             j->c, &j->whole.spec); /* in messages where the stage has no part of this size */
+    else if (j->whole.weights)
+        j->sizes.most = j->sizes.chunk = j->path.stage && j->path.stage < weighed_most(j->c) ? j->path.stage
+                                                                                             : weighed_most(j->c);
     else if (j->path.stage)
         j->sizes.most = j->sizes.chunk = j->path.stage < j->sizes.most ? j->path.stage : j->sizes.most;
     else if (j->path.handle)

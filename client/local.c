@@ -75,7 +75,9 @@ int rc_engine_of(reduce_client *c, rc_engine *engine)
 static uint64_t bytes_of(const rc_ask *a)
 {
     const rc_level *l = &a->whole;
-    return a->bytes + (l->mask ? a->bytes / l->item : 0) + (l->offsets ? 8 * (l->lines + 1) : 0);
+    const uint64_t n = a->bytes / l->item;
+    return a->bytes + (l->mask ? n : 0) + (l->offsets ? 8 * (l->lines + 1) : 0) +
+           (l->weights ? n * rp_dtype_size(l->spec.weights) : 0);
 }
 
 /* What the request alone says, and the client. */

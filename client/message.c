@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/error.h"
+#include "client/spec.h"
 #include "kernels/exact/check.h"
 
 enum { MAGIC = 0x47534d52, FORM = 1, POISON = 0xff };
@@ -32,10 +33,10 @@ static void mix(rc_message *m, uint64_t v)
 static void mix_spec(rc_message *m, const reduce_spec *s)
 {
     uint64_t initial = 0;
-    const uint32_t flags = s->flags & (REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_COLUMNS);
+    const uint32_t flags = s->flags & (REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_COLUMNS | REDUCE_DROP_ZERO_WEIGHTS);
     if (s->initial)
         memcpy(&initial, s->initial, rp_dtype_size(s->dtype));
-    mix(m, (uint64_t)(uint32_t)s->op << 32 | (uint32_t)s->dtype);
+    mix(m, (uint64_t)(uint32_t)s->op << 32 | (uint32_t)rc_states_dtype(s));
     mix(m, (uint64_t)(uint32_t)s->out << 32 | (uint32_t)s->nan);
     mix(m, (uint64_t)flags << 32 | s->ddof);
     mix(m, s->flags & REDUCE_COLUMNS ? 0 : s->rows);
@@ -45,7 +46,7 @@ static void mix_spec(rc_message *m, const reduce_spec *s)
 
 void rc_message_add(rc_message *m, const reduce_spec *spec, const uint8_t *states, uint64_t bytes)
 {
-    const uint64_t size = reduce_state_size(spec->op, spec->dtype);
+    const uint64_t size = reduce_state_size(spec->op, rc_states_dtype(spec));
     mix_spec(m, spec);
     if (m->held == m->total && size) {
         uint64_t room = sizeof m->room - m->held, fits = bytes < room ? bytes : room / size * size;

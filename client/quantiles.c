@@ -48,6 +48,8 @@ void rc_parameters(rp_tagged *t, const rp_spec *s, uint8_t words[16])
         t->parameter[RP_PARAMETER_Q] = (rp_parameter){RP_FORM_DECIMAL, s->quantiles, s->q};
     if (s->op == RP_OP_QUANTILE && s->method)
         put_parameter(t, RP_PARAMETER_METHOD, RP_FORM_U64, &(rp_value){.u64 = s->method}, words + 8);
+    if (s->zero_drops)
+        put_parameter(t, RP_PARAMETER_ZERO_WEIGHTS_DROP, RP_FORM_U64, &(rp_value){.u64 = 1}, words);
 }
 
 uint64_t rc_parameter_bytes(const rp_spec *s)

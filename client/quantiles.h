@@ -12,7 +12,7 @@ rp_value rc_decimal(double x);
 /* Write n of them, as parts have them, to 16 n bytes. */
 void rc_put_decimals(uint8_t *to, const double *x, uint32_t n);
 
-/* The parameters of an order statistic as parts: into t. `words`: 16 bytes of memory for their values. */
+/* The parameters of an operation as parts: into t. `words`: 16 bytes of memory for their values. */
 void rc_parameters(rp_tagged *t, const rp_spec *s, uint8_t words[16]);
 
 /* Bytes of these parts at most. */

@@ -164,11 +164,15 @@ typedef enum reduce_op {
     REDUCE_SEM = 26,   /* standard error of the mean */
     /* order statistics, which need all elements at once: no partial states, no streams */
     REDUCE_MEDIAN = 27,
-    REDUCE_QUANTILE = 28, /* a value for each of `q` */
-    REDUCE_KTH = 29,      /* the element of rank `k` */
-    REDUCE_LARGEST = 30,  /* `k` values, the largest first, and from the next multiple of 8 bytes on their indexes */
-    REDUCE_SMALLEST = 31, /* the same, the smallest first */
-    REDUCE_HISTOGRAM = 32 /* counts between `edges`, then the elements below them, above them, and NaNs */
+    REDUCE_QUANTILE = 28,  /* a value for each of `q` */
+    REDUCE_KTH = 29,       /* the element of rank `k` */
+    REDUCE_LARGEST = 30,   /* `k` values, the largest first, and from the next multiple of 8 bytes on their indexes */
+    REDUCE_SMALLEST = 31,  /* the same, the smallest first */
+    REDUCE_HISTOGRAM = 32, /* counts between `edges`, then the elements below them, above them, and NaNs */
+    /* of two arrays: the data and the spec's `weights` */
+    REDUCE_DOT = 33,  /* the sum of their products */
+    REDUCE_WSUM = 34, /* the same of elements and weights, which may leave out weights of 0 */
+    REDUCE_WMEAN = 35 /* the weighted sum over the sum of the weights */
 } reduce_op;
 
 /* How a quantile lies between elements: NumPy's methods. PROTOCOL.md ("Quantiles") has the formulas. */
@@ -437,6 +441,13 @@ int reduce_simple_ranks(reduce_client *c, int op, int dtype, int64_t k, const vo
 int reduce_simple_histogram(reduce_client *c, int dtype, const double *edges, size_t n_edges, const void *data, size_t n,
                             uint64_t *counts);
 
+/* reduce_dot_f64(c, x, y, n, &out) and similar calls, for two arrays of n elements each of one type. The second one has the
+ * weights of wsum and wmean.
+ *   dot wsum   the sum of the products: double for floats, int64_t for signed, uint64_t for unsigned elements
+ *   wmean      double
+ * Errors: as above. Without elements a sum is 0, a mean NaN. */
+int reduce_simple_pairs(reduce_client *c, int op, int dtype, const void *data, const void *weights, size_t n, void *out);
+
 /* Each is reduce_simple with the types checked. Macros of a program, such as f32 or norm2, do no harm. */
 #define REDUCE_INLINE(call, op, dtype, element, value)                                  \
     static inline int call(reduce_client *c, const element *data, size_t n, value *out) \
@@ -469,6 +480,11 @@ int reduce_simple_histogram(reduce_client *c, int dtype, const double *edges, si
     {                                                                                                            \
         return reduce_simple_histogram(c, dtype, edges, n_edges, data, n, counts);                               \
     }
+#define REDUCE_INLINE_PAIRS(call, op, dtype, element, value)                                                    \
+    static inline int call(reduce_client *c, const element *data, const element *weights, size_t n, value *out) \
+    {                                                                                                           \
+        return reduce_simple_pairs(c, op, dtype, data, weights, n, out);                                        \
+    }
 #define REDUCE_SIMPLE(suffix, DTYPE, element, value)                                                      \
     REDUCE_INLINE_QUANTILE(reduce_quantile_##suffix, REDUCE_##DTYPE, element)                             \
     REDUCE_INLINE_KTH(reduce_kth_##suffix, REDUCE_##DTYPE, element, value)                                \
@@ -497,7 +513,10 @@ int reduce_simple_histogram(reduce_client *c, int dtype, const double *edges, si
     REDUCE_INLINE_DDOF(reduce_var_##suffix, REDUCE_VAR, REDUCE_##DTYPE, element, double)                  \
     REDUCE_INLINE_DDOF(reduce_std_##suffix, REDUCE_STD, REDUCE_##DTYPE, element, double)                  \
     REDUCE_INLINE_DDOF(reduce_sem_##suffix, REDUCE_SEM, REDUCE_##DTYPE, element, double)                  \
-    REDUCE_INLINE_DDOF(reduce_stats_##suffix, REDUCE_STATS, REDUCE_##DTYPE, element, reduce_stats)
+    REDUCE_INLINE_DDOF(reduce_stats_##suffix, REDUCE_STATS, REDUCE_##DTYPE, element, reduce_stats)        \
+    REDUCE_INLINE_PAIRS(reduce_dot_##suffix, REDUCE_DOT, REDUCE_##DTYPE, element, value)                  \
+    REDUCE_INLINE_PAIRS(reduce_wsum_##suffix, REDUCE_WSUM, REDUCE_##DTYPE, element, value)                \
+    REDUCE_INLINE_PAIRS(reduce_wmean_##suffix, REDUCE_WMEAN, REDUCE_##DTYPE, element, double)
 #define REDUCE_BITS(suffix, DTYPE, element, value)                                 \
     REDUCE_INLINE(reduce_and_##suffix, REDUCE_AND, REDUCE_##DTYPE, element, value) \
     REDUCE_INLINE(reduce_or_##suffix, REDUCE_OR, REDUCE_##DTYPE, element, value)   \
@@ -528,6 +547,7 @@ REDUCE_BITS(u64, U64, uint64_t, uint64_t)
 #undef REDUCE_INLINE_QUANTILE
 #undef REDUCE_INLINE_KTH
 #undef REDUCE_INLINE_HISTOGRAM
+#undef REDUCE_INLINE_PAIRS
 #undef REDUCE_SIMPLE
 #undef REDUCE_BITS
 
@@ -539,9 +559,17 @@ enum {
     REDUCE_WRAP = 4,       /* prod of integers: modulo 2^64 instead of REDUCE_E_OVERFLOW */
     REDUCE_MASKED = 16,    /* streams: each piece has a mask; use reduce_stream_append_masked. reduce_device: a mask, one
                               byte for each element, follows the elements, and `bytes` counts both */
-    REDUCE_COLUMNS = 64    /* the data are a matrix, row after row: one result for each column instead of each row; or
+    REDUCE_COLUMNS = 64,   /* the data are a matrix, row after row: one result for each column instead of each row; or
                               `planes` of them, one behind the other */
+    REDUCE_DROP_ZERO_WEIGHTS = 256 /* wsum, wmean: a weight of 0 leaves out its element, even an infinity or a NaN */
 };
+
+/* How many weights there are, and which of the elements each belongs to. */
+typedef enum reduce_extent {
+    REDUCE_EACH_ELEMENT = 1, /* one for each element */
+    REDUCE_EACH_COLUMN = 2,  /* a row of them, which is that of all rows, also of all planes */
+    REDUCE_EACH_ROW = 3      /* one for each row, the same in all planes */
+} reduce_extent;
 
 /* What to reduce.
  *
@@ -565,10 +593,11 @@ typedef struct reduce_spec {
     int32_t op;              /* reduce_op */
     int32_t dtype;           /* reduce_dtype of the elements */
     int32_t out;             /* reduce_dtype of the values: 0 = the default. sum prod min max minmax range sumsq norm1
-                                norminf: f64 (or f16 bf16 f32) of floats, i64 or u64 of integers (default by sign); mean var
-                                std sem norm2 rms median quantile: f64 (or f16 bf16 f32) of all; kth, and quantile by methods
-                                that pick an element (lower, higher, nearest, inverted_cdf, closest_observation): as min; and
-                                or xor: i64 or u64; largest smallest: their values as min; counts, indexes, any, all: u64;
+                                norminf dot wsum: f64 (or f16 bf16 f32) of floats, i64 or u64 of integers (default by sign);
+                                mean var std sem norm2 rms wmean median quantile: f64 (or f16 bf16 f32) of all; kth, and
+                                quantile by methods that pick an element (lower, higher, nearest, inverted_cdf,
+                                closest_observation): as min; and or xor: i64 or u64; largest smallest: their values as min;
+                                counts, indexes, any, all: u64;
                                 stats: fixed */
     int32_t nan;             /* reduce_nan */
     uint32_t flags;          /* REDUCE_STATES_IN ... */
@@ -594,12 +623,16 @@ typedef struct reduce_spec {
     const double *edges;     /* histogram: `n_edges` of them, ascending; bin i has the elements from edges[i] up to, not
                                 including, edges[i + 1], but the last one both. Not copied */
     uint64_t n_edges;        /* 2 to REDUCE_MAX_EDGES */
+    const void *weights;     /* dot, wsum, wmean: the second array, in memory; any alignment. Else NULL */
+    int32_t weights_dtype;   /* reduce_dtype: that of the elements (or 0); or f64 with elements of f32, which makes the states
+                                those of f64, also in the spec that merges or finishes them */
+    int32_t weights_extent;  /* reduce_extent; 0: REDUCE_EACH_ELEMENT, which alone is possible with offsets */
 } reduce_spec;
 enum { REDUCE_MAX_QUANTILES = 64, REDUCE_MAX_TOP = 262144, REDUCE_MAX_EDGES = 65536 };
 #define REDUCE_SPEC_INIT                                                                                                      \
     {                                                                                                                         \
         sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL, 0, NULL, \
-            0, 0, 0, NULL, 0                                                                                                  \
+            0, 0, 0, NULL, 0, NULL, 0, 0                                                                                      \
     }
 
 typedef struct reduce_result {
@@ -659,10 +692,11 @@ int reduce_explain(reduce_client *c, const reduce_spec *spec, int fd, uint64_t b
                    int (*each)(void *arg, const reduce_way *way), void *arg);
 
 /* reduce_run on `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
- * elements in rows, columns or planes, but no mask, offsets or states. The descriptor must be open for reading. If it can be
- * passed to the daemon, the daemon reads the file itself, several pieces at a time; else the library reads and sends them. The
- * library also reads data that are not in one piece, such as some columns of a large matrix. The file is never mapped, and its
- * position is neither used nor moved. The descriptor must stay open until the call returns (jobs: until the job is done).
+ * elements in rows, columns or planes, but no mask, offsets or states. Weights are in memory, and the library then reads the
+ * file and sends both. The descriptor must be open for reading. If it can be passed to the daemon, the daemon reads the file
+ * itself, several pieces at a time; else the library reads and sends them. The library also reads data that are not in one
+ * piece, such as some columns of a large matrix. The file is never mapped, and its position is neither used nor moved. The
+ * descriptor must stay open until the call returns (jobs: until the job is done).
  * Errors: those of reduce_run; REDUCE_E_IO (not a regular file: use a stream; the file ends too early, or reading fails);
  * REDUCE_E_ARGUMENT (a mask, offsets or states). */
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
@@ -676,7 +710,7 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
  * and stay as they are in a merge: a part begins at its first element's index in the whole array (reduce_state_add_at,
  * reduce_state_merge_at, reduce_spec.index_base). These calls need no client, allocate nothing and do no I/O. They may run in
  * any number of threads on different states. A state may have any alignment. On an error it does not change. Ops of one kind
- * share it: sum, mean | sumsq, norm2, rms | var, std, sem | minmax, range | count, count_nonzero, any, all.
+ * share it: sum, mean | sumsq, norm2, rms | var, std, sem | minmax, range | count, count_nonzero, any, all | dot, wsum.
  *
  *     unsigned char s[REDUCE_MAX_STATE];
  *     reduce_state_init(s, sizeof s, REDUCE_SUM, REDUCE_F64);
@@ -713,6 +747,11 @@ int reduce_state_add(void *state, size_t size, const void *data, size_t count);
 /* The same with a NaN policy (reduce_nan) and the index, in the whole array, of the first element. */
 int reduce_state_add_at(void *state, size_t size, const void *data, size_t count, int nan, uint64_t index);
 
+/* Add `count` pairs to a state of dot, wsum or wmean: elements and weights of its type. `dtype` is that of the elements, which
+ * may be f32 in a state of f64. `flags`: 0 or REDUCE_DROP_ZERO_WEIGHTS. Errors: those of reduce_state_add; REDUCE_E_TYPE. */
+int reduce_state_add_pairs(void *state, size_t size, const void *data, int dtype, const void *weights, size_t count, int nan,
+                           uint32_t flags);
+
 /* Count `count` missing values: elements that are known to be there, but have no value. They are NaNs under REDUCE_NAN_OMIT.
  * For integers, too, stats and count_nan count them; other states of integers do not change. Errors: those of
  * reduce_state_add. */
@@ -740,8 +779,8 @@ int reduce_states_finish(const void *states, size_t bytes, const reduce_spec *sp
  * torch.distributed, a column of a table. Convert the state of each rank, add the vectors element by element, in any order and
  * tree, and convert the sum: it gives the merged state. At most 2^31 - 1 vectors can be added. PROTOCOL.md ("Words") describes
  * them. words[0] is the number of vectors that were added.
- *   reduce_state_words  sum mean sumsq norm1 norm2 var std sem rms, prod of floats, the counts, any all, and or xor: words that
- *                       are added; 0 for others
+ *   reduce_state_words  sum mean sumsq norm1 norm2 var std sem rms dot wsum wmean, prod of floats, the counts, any all, and or
+ *                       xor: words that are added; 0 for others
  *   reduce_state_keys   min max minmax range norminf: the first REDUCE_KEYS_ADDED words are added, the one or two after them
  *                       joined by maximum (MPI_MAX); 0 for others
  * argmin, argmax, stats and prod of integers have neither; merge their states (reduce_mpi.h has an MPI_Op). */
@@ -995,8 +1034,8 @@ int reduce_put_file(reduce_client *c, const char *name, int dtype, int fd, uint6
 #define REDUCE_REST UINT64_MAX
 
 /* reduce_run on `bytes` bytes (REDUCE_REST: all) from byte `offset` of resident data; spec.dtype is their type and `offset` a
- * multiple of its size. Masks, offsets and states are not possible. Results of columns, or of rows of several planes, may
- * have more than 4 MiB. That needs a daemon without a GPU, on this machine. Errors: those of reduce_run;
+ * multiple of its size. Masks, weights, offsets and states are not possible. Results of columns, or of rows of several
+ * planes, may have more than 4 MiB. That needs a daemon without a GPU, on this machine. Errors: those of reduce_run;
  * REDUCE_E_BAD_HANDLE (no data of this name), REDUCE_E_TYPE (they are of another type), REDUCE_E_SHAPE, REDUCE_E_TOO_LARGE
  * (columns, rows). */
 int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,

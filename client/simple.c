@@ -14,27 +14,41 @@ static int sizes(const reduce_spec *s, size_t n, const void *out, size_t *bytes,
     return reduce_result_size(s, *bytes, room);
 }
 
-int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out)
+static int run(reduce_client *c, const reduce_spec *s, const void *data, size_t n, void *out)
 {
-    reduce_spec s = REDUCE_SPEC_INIT;
     reduce_stats value; /* the largest result */
-    size_t bytes, size;
-    s.op = op;
-    s.dtype = dtype;
-    s.ddof = ddof;
-    int err = sizes(&s, n, out, &bytes, &size);
+    size_t bytes = 0, size = 0;
+    int err = sizes(s, n, out, &bytes, &size);
     if (!err)
-        err = reduce_run(c, &s, data, bytes, &value, size, NULL);
+        err = reduce_run(c, s, data, bytes, &value, size, NULL);
     if (!err)
         memcpy(out, &value, size);
     return err;
+}
+
+int reduce_simple(reduce_client *c, int op, int dtype, uint32_t ddof, const void *data, size_t n, void *out)
+{
+    reduce_spec s = REDUCE_SPEC_INIT;
+    s.op = op;
+    s.dtype = dtype;
+    s.ddof = ddof;
+    return run(c, &s, data, n, out);
+}
+
+int reduce_simple_pairs(reduce_client *c, int op, int dtype, const void *data, const void *weights, size_t n, void *out)
+{
+    reduce_spec s = REDUCE_SPEC_INIT;
+    s.op = op;
+    s.dtype = dtype;
+    s.weights = n ? weights : &s; /* of no elements none is read */
+    return run(c, &s, data, n, out);
 }
 
 int reduce_simple_quantile(reduce_client *c, int dtype, double q, const void *data, size_t n, double *out)
 {
     reduce_spec s = REDUCE_SPEC_INIT;
     double value;
-    size_t bytes, size;
+    size_t bytes = 0, size = 0;
     s.op = REDUCE_QUANTILE;
     s.dtype = dtype;
     s.q = &q;
@@ -51,7 +65,7 @@ int reduce_simple_ranks(reduce_client *c, int op, int dtype, int64_t k, const vo
                         uint64_t *indexes)
 {
     reduce_spec s = REDUCE_SPEC_INIT;
-    size_t bytes, size;
+    size_t bytes = 0, size = 0;
     s.op = op;
     s.dtype = dtype;
     s.k = k;
@@ -75,7 +89,7 @@ int reduce_simple_histogram(reduce_client *c, int dtype, const double *edges, si
                             uint64_t *counts)
 {
     reduce_spec s = REDUCE_SPEC_INIT;
-    size_t bytes, size;
+    size_t bytes = 0, size = 0;
     s.op = REDUCE_HISTOGRAM;
     s.dtype = dtype;
     s.edges = edges;

@@ -7,14 +7,48 @@
 #include "client/sized.h"
 #include "proto/tagged.h"
 
-enum { PUBLIC_FLAGS = REDUCE_STATES_IN | REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_MASKED | REDUCE_COLUMNS };
+enum {
+    WIRE_FLAGS = REDUCE_STATES_IN | REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_MASKED | REDUCE_COLUMNS,
+    PUBLIC_FLAGS = WIRE_FLAGS | REDUCE_DROP_ZERO_WEIGHTS
+};
 
 static uint8_t code(int32_t v) { return v >= 0 && v <= UINT8_MAX ? (uint8_t)v : UINT8_MAX; }
 
 /* Flags of the wire: those of the spec and what its pointers say. */
 static uint32_t wire_flags(const reduce_spec *g)
 {
-    return g->flags | (g->initial ? RP_INITIAL : 0) | (g->mask ? RP_MASK : 0) | (g->offsets ? RP_OFFSETS : 0);
+    return (g->flags & WIRE_FLAGS) | (g->initial ? RP_INITIAL : 0) | (g->mask ? RP_MASK : 0) | (g->offsets ? RP_OFFSETS : 0) |
+           (g->weights ? RP_WEIGHTS : 0);
+}
+
+int rc_states_dtype(const reduce_spec *g) { return g->weights && g->weights_dtype == REDUCE_F64 ? REDUCE_F64 : g->dtype; }
+
+static int weights_dtype(const reduce_spec *g) { return g->weights_dtype ? g->weights_dtype : g->dtype; }
+
+/* Does the operation take weights, and these? */
+static int check_weights(const reduce_spec *g, rp_fault *f)
+{
+    if (!g->weights)
+        return g->weights_dtype || g->weights_extent
+                   ? rc_fail(f, REDUCE_E_ARGUMENT, "weights", "a type or extent of weights, which are NULL")
+                   : 0;
+    if (!rp_is_paired(code(g->op)))
+        return rc_fail(f, REDUCE_E_ARGUMENT, "weights", "%s takes no weights", rp_op_name(code(g->op)));
+    if (!rp_weights_suit(g->dtype, weights_dtype(g)))
+        return rc_fail(f, REDUCE_E_TYPE, "weights_dtype", "weights of %s with elements of %s", rp_dtype_name(g->weights_dtype),
+                       rp_dtype_name(g->dtype));
+    if (g->weights_extent < 0 || g->weights_extent > REDUCE_EACH_ROW)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "weights_extent", "unknown extent %" PRIi32, g->weights_extent);
+    if (g->offsets && g->weights_extent > REDUCE_EACH_ELEMENT)
+        return rc_fail(f, REDUCE_E_SHAPE, "weights_extent", "segments take a weight for each element");
+    return 0;
+}
+
+int rc_check_paired(const rp_spec *s, rp_fault *f)
+{
+    if (!rp_is_paired(s->op) || s->flags & (RP_WEIGHTS | RP_STATES_IN))
+        return 0;
+    return rc_fail(f, REDUCE_E_ARGUMENT, "weights", "%s needs a second array, `weights`", rp_op_name(s->op));
 }
 
 /* Are the parameters there that the operation needs, and no others? */
@@ -22,7 +56,8 @@ static int check_parameters(const reduce_spec *g, const rp_spec *s, rp_fault *f)
 {
     const uint32_t given = (g->quantiles ? RP_TAKE_Q : 0) | (g->method ? RP_TAKE_METHOD : 0) |
                            (g->k || g->op == REDUCE_KTH || rp_is_top(code(g->op)) ? RP_TAKE_K : 0) |
-                           (g->n_edges ? RP_TAKE_EDGES : 0);
+                           (g->n_edges ? RP_TAKE_EDGES : 0) |
+                           (g->flags & REDUCE_DROP_ZERO_WEIGHTS ? RP_TAKE_ZERO_WEIGHTS_DROP : 0);
     rp_err err = rp_takes_check(code(g->op), given, f);
     if (err)
         return -(int)err;
@@ -81,9 +116,16 @@ int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
                    .quantiles = code((int32_t)g->quantiles),
                    .edges = (const uint8_t *)g->edges,
                    .n_edges = g->n_edges <= RP_MAX_EDGES ? (uint32_t)g->n_edges : 0};
+    if (g->weights) {
+        s->weights = code(weights_dtype(g));
+        s->weights_extent = g->weights_extent ? code(g->weights_extent) : RP_EXTENT_ELEMENTS;
+        s->zero_drops = g->flags & REDUCE_DROP_ZERO_WEIGHTS;
+    }
     if (g->initial)
         memcpy(&s->initial, g->initial, rp_dtype_size(s->dtype)); /* 0 bytes of an unknown type */
-    err = -(int)rp_spec_check(s, f);
+    err = check_weights(g, f);
+    if (!err)
+        err = -(int)rp_spec_check(s, f);
     return err ? err : check_parameters(g, s, f);
 }
 
@@ -106,21 +148,27 @@ static int not_rows(uint64_t items, bool states, const reduce_spec *g, rp_fault 
     return rc_fail(f, REDUCE_E_SHAPE, "rows", "%" PRIu64 " %s cannot be cut into %" PRIu64 " equal rows", items, what, g->rows);
 }
 
+/* Do weights depend on the place within a plane alone? */
+static bool weighs_planes(const rc_level *l)
+{
+    return l->spec.flags & RP_WEIGHTS && l->spec.weights_extent != RP_EXTENT_ELEMENTS;
+}
+
 /* The lines are the columns, of all planes. Columns of one element, and planes of one column, are simpler than that. */
 static void shape_columns(rc_level *l, uint64_t columns, uint64_t rows, uint64_t planes)
 {
     l->lines = columns * planes;
     l->len = rows;
-    l->width = rows == 1 ? l->lines : columns;
+    l->width = rows == 1 && !weighs_planes(l) ? l->lines : columns;
     l->spec.planes = 0; /* each tile's */
-    if (columns == 1 && planes > 1)
+    if (columns == 1 && planes > 1 && !weighs_planes(l))
         l->spec.flags &= ~(uint32_t)RP_COLUMNS;
 }
 
 /* A row has a run in each plane, unless they all follow one another. */
 static void shape_rows(rc_level *l, uint64_t planes)
 {
-    l->runs = planes > 1 && l->lines > 1 && l->len ? planes : 0;
+    l->runs = planes > 1 && (l->lines > 1 || weighs_planes(l)) && l->len ? planes : 0;
     l->len *= planes;
     l->spec.planes = 0; /* each tile's */
 }

@@ -13,6 +13,12 @@ int rc_spec(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f
 /* Has the operation partial states? 0, or the reported error: an order statistic needs all elements at once. */
 int rc_has_states(int op);
 
+/* Has an operation on elements its second operand? 0, or the error. */
+int rc_check_paired(const rp_spec *s, rp_fault *f);
+
+/* The element type of the states of a spec. */
+int rc_states_dtype(const reduce_spec *g);
+
 /* Is there one result, of all elements? */
 static inline bool rc_is_whole(const rc_level *l) { return l->lines == 1 && !l->offsets && !(l->spec.flags & RP_COLUMNS); }
 

@@ -80,6 +80,8 @@ static int add(rk_state *s, const void *data, size_t count, int nan, uint64_t in
         return rc_error(REDUCE_E_TOO_LARGE, "index", "index above 2^60");
     if (count > RP_MAX_COUNT || rk_count_check(s->count + count, rk_nans_beside(s) + count, &f))
         return rc_error(REDUCE_E_TOO_LARGE, "count", "more than 2^60 elements in one state");
+    if (rk_is_pairs(s->layout))
+        return rc_error(REDUCE_E_BAD_MESSAGE, "layout", "a state of pairs, to which reduce_state_add_pairs adds");
     if (count == 0)
         return 0;
     rk_state_init(&part, s->layout, s->dtype);
@@ -107,6 +109,49 @@ int reduce_state_add(void *state, size_t size, const void *data, size_t count)
     int err = rc_state_take(&s, state, size);
     if (!err)
         err = add(&s, data, count, RP_NAN_PROPAGATE, s.count);
+    if (!err)
+        rc_state_give(state, &s);
+    return err;
+}
+
+/* The loop for elements of this type; NULL: there is none. */
+static rk_pairs_fn *pairs_of(const rk_state *s, int dtype)
+{
+    const rk_simd *simd = rk_simd_best();
+    return dtype == s->dtype ? simd->pairs[dtype] : dtype == RP_F32 && s->dtype == RP_F64 ? simd->pairs_f32_f64 : NULL;
+}
+
+static int add_pairs(rk_state *s, const void *data, int dtype, const void *weights, size_t count, int nan, uint32_t flags)
+{
+    rp_fault f = {0};
+    rk_state part;
+    rk_pairs_fn *run = pairs_of(s, dtype);
+    if (!rk_is_pairs(s->layout))
+        return rc_error(REDUCE_E_BAD_MESSAGE, "layout", "not a state of pairs: reduce_state_add adds to it");
+    if (!run)
+        return rc_error(REDUCE_E_TYPE, "dtype", "elements of %s in a state of %s", rp_dtype_name(dtype),
+                        rp_dtype_name(s->dtype));
+    if (count && !(data && weights))
+        return rc_error(REDUCE_E_ARGUMENT, data ? "weights" : "data", "the pointer to %zu elements is NULL", count);
+    if (rp_nan_name(nan)[0] == '?' || flags & ~(uint32_t)REDUCE_DROP_ZERO_WEIGHTS)
+        return rc_error(REDUCE_E_BAD_MESSAGE, rp_nan_name(nan)[0] == '?' ? "nan" : "flags", "an unknown code");
+    if (count > RP_MAX_COUNT || rk_count_check(s->count + count, 0, &f))
+        return rc_error(REDUCE_E_TOO_LARGE, "count", "more than 2^60 elements in one state");
+    rk_state_init(&part, s->layout, s->dtype);
+    uint64_t saved = rk_fp_enter();
+    run(&part, data, weights, count, nan, flags & REDUCE_DROP_ZERO_WEIGHTS, NULL);
+    rk_state_merge(s, &part);
+    rk_fp_leave(saved);
+    return 0;
+}
+
+int reduce_state_add_pairs(void *state, size_t size, const void *data, int dtype, const void *weights, size_t count, int nan,
+                           uint32_t flags)
+{
+    rk_state s;
+    int err = rc_state_take(&s, state, size);
+    if (!err)
+        err = add_pairs(&s, data, dtype, weights, count, nan, flags);
     if (!err)
         rc_state_give(state, &s);
     return err;
@@ -191,7 +236,7 @@ static int take_spec(const reduce_spec *given, rp_spec *spec)
         return rc_report(&f);
     if (rc_has_states(spec->op))
         return REDUCE_E_BAD_MESSAGE;
-    if (mine.rows != 1 || mine.mask || mine.offsets || mine.flags & ~(uint32_t)REDUCE_WRAP)
+    if (mine.rows != 1 || mine.mask || mine.offsets || mine.weights || mine.flags & ~(uint32_t)REDUCE_WRAP)
         return rc_error(REDUCE_E_ARGUMENT, "spec", "a state finishes to one value: no rows, mask, offsets, columns or states");
     return 0;
 }

@@ -22,6 +22,7 @@ static bool is_summable(int layout)
 {
     switch (rk_family_of(layout)) {
     case RK_SUMS:
+    case RK_PAIRS:
     case RK_COUNTS:
     case RK_BITS:
         return true;
@@ -45,6 +46,7 @@ static size_t body_words(int layout, int dtype)
 {
     switch (rk_family_of(layout)) {
     case RK_SUMS:
+    case RK_PAIRS:
         return 2 * (size_t)rk_limbs(layout);
     case RK_COUNTS:
         return 2;
@@ -95,7 +97,7 @@ static int check_length(int layout, int dtype, size_t n)
 
 /* ---- to words ---------------------------------------------------------------------------------------------------- */
 
-static int64_t tag_of(int layout, int dtype) { return FORM << 9 | layout << 4 | dtype; }
+static int64_t tag_of(int layout, int dtype) { return (FORM << 9) + (layout << 4) + dtype; }
 
 static void split(uint64_t v, int64_t *low, int64_t *high)
 {
@@ -142,6 +144,7 @@ static void write_body(const rk_state *s, int64_t *body)
     const int sum = rk_sum_limbs(s->layout);
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
+    case RK_PAIRS:
         split_number(s->limb, sum, body);
         split_number(s->limb + sum, rk_square_limbs(s->layout), body + 2 * sum);
         break;
@@ -265,6 +268,7 @@ static bool read_body(rk_state *s, const int64_t *body, int64_t n)
     bool fine = true;
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
+    case RK_PAIRS:
         fine = join_number(body, sum, n, s->limb) && join_number(body + 2 * sum, rk_square_limbs(s->layout), n, s->limb + sum);
         if (s->special)
             rk_sums_void(s);

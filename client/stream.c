@@ -230,6 +230,9 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_strea
         return err;
     if (rc_spec(given, &spec, &checked, &f))
         return rc_report(&f);
+    if (rp_is_paired(checked.op))
+        return rc_error(REDUCE_E_BAD_MESSAGE, "op", "%s has no streams: add pairs to states, or use reduce_run",
+                        rp_op_name(checked.op));
     if (rc_has_states(spec.op))
         return REDUCE_E_BAD_MESSAGE;
     if (spec.path != REDUCE_PATH_AUTO && spec.path != REDUCE_PATH_STREAM)

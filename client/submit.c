@@ -62,8 +62,8 @@ static uint64_t together(const rc_level *l) { return l->runs ? l->lines : l->spe
 static int check_there(const reduce_spec *spec, const rc_level *l, int path, rp_fault *f)
 {
     size_t cell = rp_cell_size(&l->spec);
-    if (spec->mask || spec->offsets || (spec->flags & REDUCE_STATES_IN))
-        return rc_fail(f, REDUCE_E_ARGUMENT, "spec", "data that the daemon has take no mask, offsets or states");
+    if (spec->mask || spec->offsets || spec->weights || (spec->flags & REDUCE_STATES_IN))
+        return rc_fail(f, REDUCE_E_ARGUMENT, "spec", "data that the daemon has take no mask, offsets, weights or states");
     if (spec->path && spec->path != path)
         return rc_fail(f, REDUCE_E_ARGUMENT, "path", "data that the daemon has take no other path");
     if (l->spec.flags & RP_MASK && l->lines > RP_MAX_DATA / cell) {
@@ -119,8 +119,8 @@ static int open_path(reduce_job *j, const rc_input *in, size_t bytes, bool gathe
  * or rows of them, go whole, or if the daemon reads rows that lie apart. */
 static bool is_gathered(reduce_client *c, const rc_level *l, const reduce_spec *spec, bool file)
 {
-    if (spec->mask || spec->offsets || !(l->spec.flags & RP_COLUMNS))
-        return spec->mask || spec->offsets || l->runs;
+    if (spec->mask || spec->offsets || spec->weights || !(l->spec.flags & RP_COLUMNS))
+        return spec->mask || spec->offsets || spec->weights || l->runs;
     if (rp_is_ranked(spec->op))
         return false;
     return !file || (rc_version(c) < RP_PLANES_VERSION && l->width && l->len > RP_MAX_DATA / l->item / l->width &&
@@ -134,7 +134,7 @@ static int strided_bytes(reduce_client *c, const rc_level *l, uint64_t bytes, ui
     enum { LARGE_FILE = 16 << 20 };
     rc_engine engine = {0};
     const bool columns = l->spec.flags & RP_COLUMNS && l->lines == l->width && l->spec.op != RP_OP_PROD &&
-                         !rp_is_ranked(l->spec.op);
+                         !rp_is_ranked(l->spec.op) && !l->weights;
     const int err = columns && bytes > LARGE_FILE ? rc_engine_of(c, &engine) : 0;
     *most = engine.strided;
     return err;

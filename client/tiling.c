@@ -27,8 +27,11 @@ uint64_t rc_offset(const uint8_t *offsets, uint64_t i)
     return v;
 }
 
-/* Bytes that one element takes in a message. */
-static uint64_t unit(const rc_level *l) { return l->item + (l->mask || l->spec.flags & RP_MASK ? 1 : 0); }
+/* Bytes that one element takes in a message, with a weight even if several share it. */
+static uint64_t unit(const rc_level *l)
+{
+    return l->item + (l->mask || l->spec.flags & RP_MASK ? 1 : 0) + (l->weights ? rp_dtype_size(l->spec.weights) : 0);
+}
 
 bool rc_is_long(const rc_level *l, const rc_sizes *sizes, uint64_t n)
 {
@@ -50,7 +53,7 @@ static void plan_rows(rc_level *l, const rc_sizes *sizes)
 
 uint64_t rc_panel_of_file(const rc_level *l, uint64_t most)
 {
-    const uint64_t state = rp_state_size(rp_state_layout(l->spec.op, l->spec.dtype));
+    const uint64_t state = rp_state_size(rp_spec_layout(&l->spec));
     const uint64_t wide = most / FILE_STATES * l->item / state / FILE_PANEL * FILE_PANEL;
     return least(wide > FILE_PANEL ? wide : FILE_PANEL, most / FEWEST_ROWS);
 }
@@ -70,7 +73,7 @@ static uint64_t panel_of_long(const rc_level *l) { return least(LONG_PANEL, MOST
 /* Are the states of whole rows so small, beside a message full of these rows, that they may as well travel? */
 static bool leaves_little(const rc_level *l)
 {
-    const uint64_t state = rp_state_size(rp_state_layout(l->spec.op, l->spec.dtype));
+    const uint64_t state = rp_state_size(rp_spec_layout(&l->spec));
     return l->width <= RP_MAX_DATA / LITTLE / state && l->width * l->item <= LONG_PANEL;
 }
 
@@ -153,6 +156,7 @@ static void next_rows(const rc_level *l, rc_tile *t, uint64_t from, uint64_t n)
     t->spec.row_len = t->width = n;
     t->stride = l->len;
     t->at = l->line * l->len + from;
+    t->weights_at = l->spec.weights_extent == RP_EXTENT_ROW ? from : l->line;
 }
 
 /* The same of rows in runs: of all or some whole runs, or of one. A block of parts of runs ends with its run. */
@@ -166,6 +170,7 @@ static void next_runs(const rc_level *l, rc_tile *t)
     t->width = t->lines * least(each, run - from);
     t->stride = l->lines * run;
     t->at = first * t->stride + l->line * run + from;
+    t->weights_at = l->spec.weights_extent == RP_EXTENT_ROW ? from : l->line;
     t->spec.rows = t->lines;
     t->spec.row_len = t->width / t->lines;
     t->spec.planes = t->height > 1 ? t->height : 0;
@@ -185,6 +190,7 @@ static void next_columns(const rc_level *l, rc_tile *t, uint64_t from, uint64_t 
     t->spec.planes = t->lines > t->width ? t->lines / t->width : 0;
     t->stride = l->width;
     t->at = (plane * l->len + from) * l->width + column;
+    t->weights_at = l->spec.weights_extent == RP_EXTENT_ROW ? column : from;
 }
 
 static void next_rectangle(const rc_level *l, rc_tile *t)
@@ -210,7 +216,8 @@ bool rc_next_tile(rc_level *l, rc_tile *t)
         next_runs(l, t);
     else
         next_rectangle(l, t);
-    t->bytes = t->height * t->width * unit(l) + (t->offsets ? 8 * (t->lines + 1) : 0);
+    t->bytes = t->height * t->width * (l->item + (t->spec.flags & RP_MASK ? 1 : 0)) + (t->offsets ? 8 * (t->lines + 1) : 0);
+    t->bytes += l->weights ? rp_role_bytes(&t->spec, RP_ROLE_WEIGHTS) : 0;
     if (++l->block == l->blocks) {
         l->block = 0;
         l->line += t->lines;
@@ -242,7 +249,17 @@ void rc_fill_tile(const rc_level *l, const rc_tile *t, uint8_t *to)
     }
     to = copy_rectangle(t, l->elements, l->item, to);
     if (l->mask)
-        copy_rectangle(t, l->mask, 1, to);
+        to = copy_rectangle(t, l->mask, 1, to);
+    rc_fill_weights(l, t, to);
+}
+
+void rc_fill_weights(const rc_level *l, const rc_tile *t, uint8_t *to)
+{
+    const size_t size = rp_dtype_size(l->spec.weights);
+    if (l->weights && l->spec.weights_extent == RP_EXTENT_ELEMENTS)
+        copy_rectangle(t, l->weights, size, to);
+    else if (l->weights)
+        memcpy(to, l->weights + t->weights_at * size, (size_t)rp_role_bytes(&t->spec, RP_ROLE_WEIGHTS));
 }
 
 void rc_place_cells(const rc_level *l, const rc_tile *t, const uint8_t *cells, uint8_t *to)
@@ -260,7 +277,7 @@ void rc_next_level(rc_level *l, const uint8_t *states, const rp_spec *finish)
     l->spec = *finish;
     l->spec.flags |= RP_STATES_IN;
     l->elements = states;
-    l->mask = NULL;
+    l->mask = l->weights = NULL;
     l->item = l->cell;
     l->len = l->blocks;
     l->width = l->runs = 0;

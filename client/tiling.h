@@ -12,7 +12,7 @@
 
 /* What a daemon takes in one message. */
 typedef struct rc_sizes {
-    uint64_t most;  /* bytes: offsets, elements and mask; >= RC_LEAST_DATA */
+    uint64_t most;  /* bytes: offsets, elements, mask and weights; >= RC_LEAST_DATA */
     uint64_t chunk; /* bytes of a block that a long line is cut into; RC_LEAST_DATA .. most */
     uint64_t cells; /* bytes of results of a message; 0: those of a reply */
     uint64_t panel; /* bytes of each row that tiles of columns have at least, or all of it; 0: some cache lines */
@@ -26,6 +26,7 @@ typedef struct rc_level {
                                  first position; rows, row_len and planes are each tile's */
     const uint8_t *elements; /* or states */
     const uint8_t *mask;     /* NULL: none */
+    const uint8_t *weights;  /* of the spec's type and extent; NULL: none */
     const uint8_t *offsets;  /* lines + 1 u64 of segments, any alignment; NULL: the lines are equally long */
     uint64_t item;           /* bytes of an element or state */
     uint64_t lines, len;     /* lines, and elements in each; segments: len is not used */
@@ -45,6 +46,7 @@ typedef struct rc_tile {
     uint64_t line, lines, block;
     const uint8_t *offsets;             /* of its lines, or NULL */
     uint64_t at, stride, height, width; /* its elements: `height` rows of `width`, `stride` apart, from element `at` on */
+    uint64_t weights_at;                /* the first weight, of a row or a column of them */
     uint64_t bytes;                     /* of data in the message */
 } rc_tile;
 
@@ -71,6 +73,9 @@ bool rc_next_tile(rc_level *l, rc_tile *t);
 
 /* Write the tile's data, t->bytes of them. */
 void rc_fill_tile(const rc_level *l, const rc_tile *t, uint8_t *to);
+
+/* The last part of that: its weights, if it has some. */
+void rc_fill_weights(const rc_level *l, const rc_tile *t, uint8_t *to);
 
 /* Put the cells of the tile's reply where they belong among those of the level. */
 void rc_place_cells(const rc_level *l, const rc_tile *t, const uint8_t *cells, uint8_t *to);

@@ -44,11 +44,17 @@ static const op_rule rules[] = {
 static const op_rule *rule_of(int op)
 {
     static const op_rule unknown = {&SAME, &TAKES_NONE, {RP_STATE_SUM32, RP_STATE_SUM64, RP_STATE_INT}};
-    const bool known = op > 0 && (size_t)op < sizeof rules / sizeof rules[0];
+    const bool known = op > 0 && (size_t)op < sizeof rules / sizeof rules[0] && rules[op].value;
     return known ? &rules[op] : &unknown;
 }
 
 bool rp_is_ranked(int op) { return rule_of(op)->layout[NARROW] == RP_STATE_NONE; }
+
+bool rp_is_paired(int op)
+{
+    const int layout = rule_of(op)->layout[NARROW];
+    return layout == RP_STATE_DOT32 || layout == RP_STATE_WMEAN32;
+}
 
 bool rp_method_picks(int method)
 {
@@ -102,6 +108,13 @@ int rp_state_layout(int op, int dtype)
     return rule_of(op)->layout[!is_float ? INTEGER : dtype == RP_F64 ? WIDE : NARROW];
 }
 
+int rp_spec_state_dtype(const rp_spec *s)
+{
+    return s->flags & RP_WEIGHTS && s->dtype == RP_F32 && s->weights == RP_F64 ? RP_F64 : s->dtype;
+}
+
+int rp_spec_layout(const rp_spec *s) { return rp_state_layout(s->op, rp_spec_state_dtype(s)); }
+
 size_t rp_state_size(int layout)
 {
     static const uint16_t limbs[] = {
@@ -122,7 +135,7 @@ size_t rp_indexes_at(const rp_spec *s) { return (top_of(s) * rp_dtype_size(s->ou
 size_t rp_cell_size(const rp_spec *s)
 {
     if (s->flags & RP_STATES_OUT)
-        return rp_state_size(rp_state_layout(s->op, s->dtype));
+        return rp_state_size(rp_spec_layout(s));
     if (s->op == RP_OP_STATS)
         return 8 * RP_STATS_WORDS;
     if (rp_is_top(s->op))
@@ -139,18 +152,22 @@ uint64_t rp_elements(const rp_spec *s) { return s->flags & RP_OFFSETS ? s->row_l
 
 static rp_err check_flags(const rp_spec *s, rp_fault *f)
 {
-    uint32_t shaped = s->flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS);
+    uint32_t shaped = s->flags & (RP_MASK | RP_OFFSETS | RP_COLUMNS | RP_WEIGHTS);
     if (s->flags & ~(uint32_t)RP_SPEC_FLAGS)
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "unknown spec flags 0x%" PRIx32, s->flags);
     if (rp_is_ranked(s->op) && s->flags & (RP_STATES_IN | RP_STATES_OUT))
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "%s has no partial states: it needs all elements at once",
                        rp_op_name(s->op));
     if ((s->flags & RP_STATES_IN) && shaped)
-        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "partial states have no mask, offsets or columns");
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "partial states have no mask, offsets, columns or weights");
+    if ((s->flags & RP_WEIGHTS) && !rp_is_paired(s->op))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "%s takes no weights", rp_op_name(s->op));
     if ((s->flags & RP_OFFSETS) && (s->flags & RP_COLUMNS))
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "offsets and columns exclude each other");
     if ((s->flags & RP_WRAP) && (s->op != RP_OP_PROD || rp_dtype_class(s->dtype) == RP_CLASS_FLOAT))
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "wrap is for prod of integers");
+    if ((s->flags & RP_WEIGHTS) && !s->weights)
+        return rp_fail(f, RP_BAD_MESSAGE, "weights", 0, "no part says what the weights are");
     return RP_OK;
 }
 
@@ -183,7 +200,7 @@ static rp_err check_parameters(const rp_spec *s, rp_fault *f)
         return rp_fail(f, RP_BAD_MESSAGE, "ddof", 0, "ddof does not apply to %s", rp_op_name(s->op));
     if (!(s->flags & RP_INITIAL) && s->initial)
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element without its flag");
-    if ((s->flags & RP_INITIAL) && rp_is_ranked(s->op))
+    if ((s->flags & RP_INITIAL) && (rp_is_ranked(s->op) || rp_is_paired(s->op)))
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "%s takes no initial element", rp_op_name(s->op));
     if ((s->flags & RP_INITIAL) && (s->flags & RP_STATES_OUT))
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element goes in when the value is finished");
@@ -236,7 +253,7 @@ rp_err rp_spec_check_large(rp_spec *s, rp_fault *f) { return check_all(s, RP_MAX
 
 size_t rp_item_size(const rp_spec *s)
 {
-    return s->flags & RP_STATES_IN ? rp_state_size(rp_state_layout(s->op, s->dtype)) : rp_dtype_size(s->dtype);
+    return s->flags & RP_STATES_IN ? rp_state_size(rp_spec_layout(s)) : rp_dtype_size(s->dtype);
 }
 
 rp_decimal rp_spec_quantile(const rp_spec *s, unsigned i)
@@ -252,10 +269,28 @@ double rp_spec_edge(const rp_spec *s, uint32_t i)
     return edge;
 }
 
+/* Take the bytes of the weights from those of the data. Their number may be beyond 64 bits. */
+static rp_err take_weights(const rp_spec *s, uint64_t *bytes, rp_fault *f)
+{
+    const bool row = s->weights_extent == RP_EXTENT_ROW, column = s->weights_extent == RP_EXTENT_COLUMN;
+    uint64_t want = row ? s->row_len : s->rows;
+    bool beyond = !row && !column && __builtin_mul_overflow(s->flags & RP_OFFSETS ? 1 : want, s->row_len, &want);
+    beyond |= !row && !column && __builtin_mul_overflow(want, rp_planes(s), &want);
+    beyond |= __builtin_mul_overflow(want, (uint64_t)rp_dtype_size(s->weights), &want);
+    if (beyond || want > *bytes)
+        return rp_fail(f, RP_SHAPE, "weights", beyond ? UINT64_MAX : want, "%" PRIu64 " bytes do not hold the weights", *bytes);
+    *bytes -= want;
+    return RP_OK;
+}
+
 rp_err rp_spec_match(const rp_spec *s, uint32_t apart, uint64_t bytes, rp_fault *f)
 {
     const uint32_t with = s->flags & ~apart;
     uint64_t item = rp_item_size(s) + (with & RP_MASK ? 1 : 0), want, head = 0;
+    if (rp_is_paired(s->op) && !(s->flags & (RP_WEIGHTS | RP_STATES_IN)))
+        return rp_fail(f, RP_BAD_MESSAGE, "weights", 0, "%s needs a second operand", rp_op_name(s->op));
+    if (with & RP_WEIGHTS)
+        TRY(take_weights(s, &bytes, f));
     if (with & RP_OFFSETS) {
         head = rp_role_bytes(s, RP_ROLE_OFFSETS);
         if (bytes < head)
@@ -280,8 +315,26 @@ rp_err rp_spec_match(const rp_spec *s, uint32_t apart, uint64_t bytes, rp_fault 
                    s->row_len, (bytes - head) / item);
 }
 
+/* Elements of the second operand: at most 2^60 unless it has one for each element. */
+static uint64_t weights_of(const rp_spec *s)
+{
+    return s->weights_extent == RP_EXTENT_ROW ? s->row_len : s->weights_extent == RP_EXTENT_COLUMN ? s->rows : rp_elements(s);
+}
+
 /* Rows are at most 2^60. */
-uint64_t rp_role_bytes(const rp_spec *s, rp_role role) { return role == RP_ROLE_OFFSETS ? 8 * (s->rows + 1) : rp_elements(s); }
+uint64_t rp_role_bytes(const rp_spec *s, rp_role role)
+{
+    return role == RP_ROLE_OFFSETS   ? 8 * (s->rows + 1)
+           : role == RP_ROLE_WEIGHTS ? weights_of(s) * rp_dtype_size(s->weights)
+                                     : rp_elements(s);
+}
+
+/* What follows the elements, and their mask if that is not elsewhere. */
+static const uint8_t *behind(const rp_spec *s, const rp_parts *p, bool mask_apart)
+{
+    const uint64_t n = rp_elements(s);
+    return p->elements + n * rp_item_size(s) + (s->flags & RP_MASK && !mask_apart ? n : 0);
+}
 
 rp_parts rp_spec_parts(const rp_spec *s, const void *data, const rp_parts *beside)
 {
@@ -294,6 +347,8 @@ rp_parts rp_spec_parts(const rp_spec *s, const void *data, const rp_parts *besid
     }
     if (s->flags & RP_MASK)
         p.mask = beside && beside->mask ? beside->mask : p.elements + rp_elements(s) * rp_item_size(s);
+    if (s->flags & RP_WEIGHTS)
+        p.weights = beside && beside->weights ? beside->weights : behind(s, &p, beside && beside->mask);
     return p;
 }
 

@@ -247,11 +247,22 @@ rp_err rp_get_tagged(const uint8_t *parts, size_t len, uint32_t tagged_len, rp_t
 static const struct {
     uint32_t flag;
     uint8_t extent;
-} taken[RP_ROLE_END] = {[RP_ROLE_MASK] = {RP_MASK, RP_EXTENT_ELEMENTS}, [RP_ROLE_OFFSETS] = {RP_OFFSETS, RP_EXTENT_BOUNDS}};
+} taken[RP_ROLE_END] = {[RP_ROLE_MASK] = {RP_MASK, RP_EXTENT_ELEMENTS},
+                        [RP_ROLE_OFFSETS] = {RP_OFFSETS, RP_EXTENT_BOUNDS},
+                        [RP_ROLE_WEIGHTS] = {RP_WEIGHTS, RP_EXTENT_ELEMENTS}};
 
-static bool right_type(int role, int dtype)
+static bool right_type(const rp_spec *s, int role, int dtype)
 {
+    if (role == RP_ROLE_WEIGHTS)
+        return rp_weights_suit(s->dtype, dtype);
     return role == RP_ROLE_MASK ? dtype == RP_U8 || dtype == RP_BOOL : dtype == RP_U64;
+}
+
+/* Weights may also be those of a row for all rows, or one for each row. Segments are no such rows. */
+static bool right_extent(const rp_spec *s, int role, int extent)
+{
+    const bool rows = role == RP_ROLE_WEIGHTS && !(s->flags & RP_OFFSETS);
+    return extent == taken[role].extent || (rows && (extent == RP_EXTENT_ROW || extent == RP_EXTENT_COLUMN));
 }
 
 static rp_err check_companion(const rp_spec *s, int role, const rp_companion *c, bool at, rp_fault *f)
@@ -261,19 +272,26 @@ static rp_err check_companion(const rp_spec *s, int role, const rp_companion *c,
         return rp_fail(f, RP_BAD_MESSAGE, name, 0, "%s takes no %s", rp_op_name(s->op), name);
     if (!(s->flags & taken[role].flag))
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "the place of the %s without its flag", name);
-    if (!right_type(role, c->dtype))
+    if (!right_type(s, role, c->dtype))
         return rp_fail(f, RP_TYPE, name, 0, "%s of type %s", name, rp_dtype_name(c->dtype));
-    if (c->extent != taken[role].extent)
+    if (!right_extent(s, role, c->extent))
         return rp_fail(f, RP_SHAPE, name, taken[role].extent, "%s of the extent %u", name, c->extent);
     if (c->where == RP_WHERE_MESSAGE && !at)
-        return rp_fail(f, RP_BAD_MESSAGE, name, 0, "the flag alone says that the %s is in the message", name);
+        return rp_fail(f, RP_BAD_MESSAGE, name, 0,
+                       role == RP_ROLE_WEIGHTS ? "the %s of REDUCE are with the data"
+                                               : "the flag alone says that the %s is in the message",
+                       name);
+    if (c->where == RP_WHERE_DATA && role != RP_ROLE_WEIGHTS)
+        return rp_fail(f, RP_BAD_MESSAGE, name, 0, "only weights may be said to be with the data");
     return RP_OK;
 }
 
 void rp_tagged_take(rp_spec *s, const rp_tagged *t)
 {
     const rp_parameter *q = &t->parameter[RP_PARAMETER_Q], *k = &t->parameter[RP_PARAMETER_K],
-                       *method = &t->parameter[RP_PARAMETER_METHOD], *edges = &t->parameter[RP_PARAMETER_EDGES];
+                       *method = &t->parameter[RP_PARAMETER_METHOD], *edges = &t->parameter[RP_PARAMETER_EDGES],
+                       *drop = &t->parameter[RP_PARAMETER_ZERO_WEIGHTS_DROP];
+    const rp_companion *weights = &t->companion[RP_ROLE_WEIGHTS];
     const uint64_t code = method->form ? rp_parameter_value(method, 0).u64 : 0;
     s->q = q->values;
     s->quantiles = (uint8_t)q->n;
@@ -281,6 +299,10 @@ void rp_tagged_take(rp_spec *s, const rp_tagged *t)
     s->n_edges = edges->n;
     s->k = k->form ? rp_parameter_value(k, 0).i64 : 0;
     s->method = code < RP_METHOD_END ? (uint8_t)code : RP_METHOD_END;
+    s->weights = weights->dtype;
+    s->weights_extent = weights->extent;
+    s->weights_apart = weights->where != RP_WHERE_DATA;
+    s->zero_drops = drop->form && rp_parameter_value(drop, 0).u64;
 }
 
 /* 10^e, for e of at most 18 */
@@ -338,13 +360,13 @@ uint32_t rp_tagged_flags(const rp_tagged *t)
 {
     uint32_t flags = 0;
     for (int role = 1; role < RP_ROLE_END; role++)
-        flags |= t->companion[role].where ? taken[role].flag : 0;
+        flags |= t->companion[role].where && t->companion[role].where != RP_WHERE_DATA ? taken[role].flag : 0;
     return flags;
 }
 
 static void set_companion(rp_parts *beside, int role, const uint8_t *where)
 {
-    *(role == RP_ROLE_MASK ? &beside->mask : &beside->offsets) = where;
+    *(role == RP_ROLE_MASK ? &beside->mask : role == RP_ROLE_WEIGHTS ? &beside->weights : &beside->offsets) = where;
 }
 
 rp_err rp_tagged_data(const rp_spec *s, const rp_tagged *t, const uint8_t *data, size_t bytes, rp_parts *beside, rp_fault *f)

@@ -23,7 +23,7 @@ static inline bool rp_version_known(int version) { return version >= RP_OLDEST_V
 static inline uint8_t rp_reply_version(int asked) { return rp_version_known(asked) ? (uint8_t)asked : RP_WIRE_VERSION; }
 
 #define X(NAME, name, code, ...) RP_OP_##NAME = code,
-typedef enum { RP_OPS(X) } rp_op;
+typedef enum { RP_OPS(X) RP_OP_END } rp_op; /* codes ascend, and some may be missing */
 #undef X
 #define X(NAME, name, code, bytes, cls) RP_##NAME = code,
 typedef enum { RP_DTYPES(X) } rp_dtype;
@@ -149,6 +149,11 @@ typedef struct rp_spec {
     const uint8_t *q;     /* ... as decimals of the wire, in the memory of the message */
     uint32_t n_edges;     /* histogram */
     const uint8_t *edges; /* ... as doubles, likewise */
+    /* RP_WEIGHTS: the second operand, which a part describes, too */
+    uint8_t weights;        /* rp_dtype of its elements */
+    uint8_t weights_extent; /* rp_extent: how many it has, and which of the elements each belongs to */
+    bool weights_apart;     /* they do not follow the elements and the mask */
+    bool zero_drops;        /* a weight of 0 leaves out its element, even an infinity or a NaN */
 } rp_spec;
 
 enum {
@@ -159,7 +164,8 @@ enum {
     RP_MASK = 16,      /* there is a byte for each element, behind them or elsewhere; 0 leaves the element out */
     RP_OFFSETS = 32,   /* rows + 1 ascending u64 before the elements or elsewhere: segment i is [offset i, offset i+1) */
     RP_COLUMNS = 64,   /* reduce the columns of the rows x row_len matrix, or of each plane: row_len results */
-    RP_SPEC_FLAGS = 127
+    RP_WEIGHTS = 128,  /* there is a second operand: behind the elements and the mask, or elsewhere */
+    RP_SPEC_FLAGS = 255
 };
 
 /* Check op, types, policy, flags and shape; replace `out` 0 by the default. Pure. Errors: OP, TYPE, BAD_MESSAGE
@@ -191,6 +197,7 @@ typedef struct rp_parts {
     const uint8_t *elements; /* or states */
     const uint8_t *mask;     /* one byte per element */
     const uint8_t *offsets;  /* (rows + 1) x u64 */
+    const uint8_t *weights;  /* of the type and the extent that the spec says */
 } rp_parts;
 
 /* The parts of the data of a matching spec, one behind the other without gaps, except for the companions that `beside` (may be
@@ -254,6 +261,19 @@ enum { RP_STATE_NONE = RP_LAYOUT_COUNT };
 bool rp_is_ranked(int op);
 /* Is it largest or smallest? */
 static inline bool rp_is_top(int op) { return op == RP_OP_LARGEST || op == RP_OP_SMALLEST; }
+
+/* Does the operation need a second operand (RP_WEIGHTS)? */
+bool rp_is_paired(int op);
+
+/* May elements of this type have weights of that one? */
+static inline bool rp_weights_suit(int dtype, int weights)
+{
+    return weights == dtype || (weights == RP_F64 && dtype == RP_F32);
+}
+
+/* The type and layout of the states of a spec. f32 elements with f64 weights have states of f64. */
+int rp_spec_state_dtype(const rp_spec *s);
+int rp_spec_layout(const rp_spec *s);
 
 /* Does the method give an element itself, so that integers stay integers? */
 bool rp_method_picks(int method);

@@ -2,6 +2,7 @@
 import ctypes as C
 
 import order
+import pairs
 from conftest import libreduce_path
 from oracle import DTYPES, NANS, OPS
 
@@ -9,7 +10,7 @@ ERRORS = {0: "OK", -1: "BAD_MESSAGE", -2: "VERSION", -3: "TYPE", -4: "OP", -5: "
           -10: "QUOTA", -11: "BUSY", -12: "DEADLINE", -13: "CANCELLED", -15: "BAD_HANDLE", -16: "IO", -19: "NO_MEMORY", -21: "EXISTS", -101: "ARGUMENT", -102: "NO_DAEMON", -103: "TIMEOUT", -104: "STREAM_LOST"}
 
 
-STATES_IN, STATES_OUT, WRAP, MASKED, COLUMNS = 1, 2, 4, 16, 64
+STATES_IN, STATES_OUT, WRAP, MASKED, COLUMNS, DROP_ZERO_WEIGHTS = 1, 2, 4, 16, 64, 256
 
 
 class Spec(C.Structure):
@@ -17,7 +18,8 @@ class Spec(C.Structure):
                 ("ddof", C.c_uint32), ("deadline_ms", C.c_uint32), ("path", C.c_int32), ("device", C.c_uint32), ("rows", C.c_uint64), ("index_base", C.c_uint64),
                 ("initial", C.c_char_p), ("mask", C.c_char_p), ("offsets", C.c_char_p), ("planes", C.c_uint64),
                 ("q", C.POINTER(C.c_double)), ("k", C.c_int64), ("quantiles", C.c_uint32), ("method", C.c_int32),
-                ("edges", C.POINTER(C.c_double)), ("n_edges", C.c_uint64)]
+                ("edges", C.POINTER(C.c_double)), ("n_edges", C.c_uint64),
+                ("weights", C.c_char_p), ("weights_dtype", C.c_int32), ("weights_extent", C.c_int32)]
 
 
 class OpenOpts(C.Structure):
@@ -161,11 +163,12 @@ class Client:
 
     @staticmethod
     def spec(op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0, ddof=0, initial=None, mask=None, offsets=None, path=0,
-             planes=0, device=0, q=(), k=0, method=0, edges=()):
-        """`initial`: the bytes of an element; `mask` and `offsets`: bytes that the caller keeps; `q`: quantiles; `edges`: of a histogram."""
-        return Spec(C.sizeof(Spec), {**OPS, **order.OPS}[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, ddof, deadline_ms, path, device, rows, index_base,
+             planes=0, device=0, q=(), k=0, method=0, edges=(), weights=None, weights_dtype=None, weights_extent=0):
+        """`initial`: the bytes of an element; `mask`, `offsets` and `weights`: bytes that the caller keeps; `q`: quantiles; `edges`: of a histogram."""
+        return Spec(C.sizeof(Spec), {**OPS, **order.OPS, **pairs.OPS}[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, ddof, deadline_ms, path, device, rows, index_base,
                     initial, mask, offsets, planes, (C.c_double * len(q))(*q) if len(q) else None, k, len(q), method,
-                    (C.c_double * len(edges))(*edges) if len(edges) else None, len(edges))
+                    (C.c_double * len(edges))(*edges) if len(edges) else None, len(edges),
+                    weights, DTYPES[weights_dtype] if weights_dtype else 0, weights_extent)
 
     def _room(self, spec, data=b""):
         room = C.c_size_t()

@@ -16,12 +16,12 @@ from oracle import DTYPES, NANS, OPS, SIZE
 HELLO, PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT, REDUCE_AT, STORE, WRITE, WRITE_AT, COMMIT, LIST, DROP, CANCEL = range(1, 17)
 ERRORS = ("OK BAD_MESSAGE VERSION TYPE OP SHAPE EMPTY OVERFLOW NAN TOO_LARGE QUOTA BUSY DEADLINE CANCELLED NO_SESSION "
           "BAD_HANDLE IO AUTH DEVICE_LOST NO_MEMORY INTERNAL EXISTS").split()
-STATES_IN, STATES_OUT, WRAP, INITIAL, MASK, OFFSETS, COLUMNS = (1 << i for i in range(7))
+STATES_IN, STATES_OUT, WRAP, INITIAL, MASK, OFFSETS, COLUMNS, WEIGHTS = (1 << i for i in range(8))
 NO_INDEX = 2**64 - 1
 COMPANION, PARAMETER, RESULT, STRIDE = range(1, 5)
 ROLES = {"mask": 1, "offsets": 2, "weights": 3, "keys": 4}
 EXTENTS = {"elements": 1, "row": 2, "column": 3, "bounds": 4}
-MESSAGE, HANDLE = 1, 2
+MESSAGE, HANDLE, IN_DATA = 1, 2, 3
 FORMS = {"u64": (1, "Q"), "i64": (2, "q"), "f64": (3, "d"), "decimal": (4, "qq")}
 PARAMETERS = {"q": (1, "decimal"), "k": (2, "i64"), "edges": (3, "f64"), "bins": (4, "u64"), "lo": (5, "f64"), "hi": (6, "f64"), "zero_weights_drop": (7, "u64"),
               "method": (8, "u64")}
@@ -99,12 +99,12 @@ def part(tag, body, number=0, kind=0, extent=0):
     return struct.pack("<BBBBI", tag, number, kind, extent, len(body)) + body
 
 
-def companion(role, place=None, dtype=None, extent=None):
-    """An array beside the elements: in the message, or, with `place`, at a handle and an offset."""
+def companion(role, place=None, dtype=None, extent=None, data=False):
+    """An array beside the elements: in the message, or, with `place`, at a handle and an offset; or with the `data`."""
     dtype = code(dtype or {"mask": "u8", "offsets": "u64", "weights": "f64", "keys": "u32"}[role], DTYPES)
     extent = EXTENTS[extent or ("bounds" if role == "offsets" else "elements")]
     where = b"" if place is None else struct.pack("<QQ", *place)
-    return part(COMPANION, struct.pack("<B7x", dtype) + where, ROLES[role], HANDLE if where else MESSAGE, extent)
+    return part(COMPANION, struct.pack("<B7x", dtype) + where, ROLES[role], IN_DATA if data else HANDLE if where else MESSAGE, extent)
 
 
 def parameter(name, *values):

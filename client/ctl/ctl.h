@@ -77,6 +77,7 @@ typedef struct ctl_options {
     bool based;                           /* --index-base was given */
     int axes[CTL_MAX_DIMS], n_axes;       /* to reduce; below 0: counted from the last one */
     const char *initial, *mask, *offsets; /* NULL: not given */
+    const char *weights;                  /* also the second file of dot; NULL: not given */
     const char *by;                       /* columns whose texts are the groups; NULL: not given */
     uint64_t top;                         /* print at most this many groups; 0: all */
     ctl_format format;
@@ -533,10 +534,11 @@ typedef struct ctl_work {
     const char *name; /* of the input, or "total" */
     ctl_input *in;    /* n_in of them, one type, taken as one array */
     int n_in;
-    ctl_input *mask;  /* bytes, one for each element, or NULL */
-    reduce_spec spec; /* for this type, without shape */
-    uint64_t initial; /* what spec.initial points to */
-    bool mistaken;    /* the guessed type of a text was wrong: nothing is printed */
+    ctl_input *mask;    /* bytes, one for each element, or NULL */
+    ctl_input *weights; /* of an operation that has them, else NULL */
+    reduce_spec spec;   /* for this type, without shape */
+    uint64_t initial;   /* what spec.initial points to */
+    bool mistaken;      /* the guessed type of a text was wrong: nothing is printed */
     ctl_progress progress;
     ctl_expected expected;
 } ctl_work;
@@ -596,7 +598,11 @@ int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_axes(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_wide(ctl_work *w);
 static inline bool ctl_is_ranked(int op) { return op >= REDUCE_MEDIAN && op <= REDUCE_HISTOGRAM; } /* order statistics */
-int ctl_reduce_ranked(ctl_work *w, const ctl_shape *s);
+static inline bool ctl_is_paired(int op) { return op >= REDUCE_DOT && op <= REDUCE_WMEAN; }        /* with weights */
+
+/* Does it need all elements in memory? */
+static inline bool ctl_needs_all(int op) { return ctl_is_ranked(op) || ctl_is_paired(op); }
+int ctl_reduce_at_once(ctl_work *w, const ctl_shape *s);
 int ctl_merge(reduce_client *c, const ctl_options *o);
 
 /* ---- reduce/tensors.c ---- */

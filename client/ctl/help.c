@@ -3,6 +3,7 @@
 
 #include "client/ctl/ctl.h"
 #include "client/ctl/help_rows.h"
+#include "client/ctl/op_table.h"
 #include "client/ctl/text/screen_text.h"
 
 enum { WIDTH = 80, OP_TEXT = 17, OPTION_TEXT = 23, EXAMPLE_TEXT = 44, DASHES = 6 }; /* columns */
@@ -14,8 +15,9 @@ static void put_names(FILE *out, const char *before, const char *(*name)(int), i
 {
     char all[WIDTH * 8];
     size_t n = (size_t)snprintf(all, sizeof all, "%s", before);
-    for (int i = first; name(i)[0] != '?' && n < sizeof all; i++)
-        n += (size_t)snprintf(all + n, sizeof all - n, " %s", name(i));
+    for (int i = first; i < CTL_OP_END && n < sizeof all; i++) /* no list of names is longer than that of operations */
+        if (name(i)[0] != '?')
+            n += (size_t)snprintf(all + n, sizeof all - n, " %s", name(i));
     fputs("  ", out);
     wrap(out, 2, 2, all);
 }
@@ -71,8 +73,9 @@ void ctl_help(FILE *out)
 
 static void put_ops(FILE *out)
 {
-    for (int op = REDUCE_SUM; reduce_op_name(op)[0] != '?'; op++)
-        wrap(out, fprintf(out, "  %-14s ", reduce_op_name(op)), OP_TEXT, reduce_op_help(op));
+    for (int op = REDUCE_SUM; op < CTL_OP_END; op++)
+        if (reduce_op_name(op)[0] != '?')
+            wrap(out, fprintf(out, "  %-14s ", reduce_op_name(op)), OP_TEXT, reduce_op_help(op));
     fputs("\nSeveral with commas between (sum,mean,max) make a table.\n", out);
 }
 

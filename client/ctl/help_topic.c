@@ -35,6 +35,8 @@ static const char FLOATS[] = "f64 of floats (or --out f32 f16 bf16); i64 or u64 
 #define NOTE_SPREAD(value, nothing) value, "nan, as of up to --ddof elements", "--ddof"
 #define NOTE_WORD(value, nothing) value, "0", ""
 #define NOTE_RANKED(value, nothing) value, "nan, or an error of integers", ""
+#define NOTE_DOT(value, nothing) value, "0", "--weights"
+#define NOTE_WMEAN(value, nothing) value, "nan", "--weights"
 #define NOTE_SUMMARY(value, nothing) \
     "a line for each value, by name", "none for min, max and their places", "--ddof --index-base"
 
@@ -48,18 +50,27 @@ static const note notes[] = {
 /* Two of a kind whose others give 0. */
 static const char *empty_of(int op) { return op == REDUCE_RMS ? "nan" : op == REDUCE_AND ? "all bits set" : notes[op].empty; }
 
+static void op_examples(FILE *out, const char *name)
+{
+    fprintf(out, "\n  reducectl %s data.npy\n  reducectl %s --dtype f32 data.raw\n  reducectl %s --axis 0 matrix.npy\n", name,
+            name, name);
+}
+
 static void op_help(FILE *out, int op)
 {
     const char *name = reduce_op_name(op);
     fprintf(out, "reducectl %s [OPTION]... [FILE]...\n\n  %s\n", name, reduce_op_help(op));
     fprintf(out,
-            "\n  value            %s\n  of no elements   %s\n  its options      %s%s--nan --initial --mask --rows --axis\n"
+            "\n  value            %s\n  of no elements   %s\n  its options      %s%s--nan %s--mask --rows --axis\n"
             "                   --offsets\n",
-            notes[op].value, empty_of(op), notes[op].options, notes[op].options[0] ? " " : "");
-    fprintf(out,
-            "\n  reducectl %s data.npy\n  reducectl %s --dtype f32 data.raw\n  reducectl %s --axis 0 matrix.npy\n"
-            "\n'reducectl help values' and 'reducectl help axes' explain the options.\n",
-            name, name, name);
+            notes[op].value, empty_of(op), notes[op].options, notes[op].options[0] ? " " : "",
+            ctl_is_paired(op) ? "" : "--initial ");
+    if (ctl_is_paired(op))
+        fprintf(out, "\n  reducectl %s --weights w.npy data.npy\n  reducectl %s --axis 0 --weights w.npy matrix.npy\n%s", name,
+                name, op == REDUCE_DOT ? "  reducectl dot x.npy y.npy\n" : "");
+    else
+        op_examples(out, name);
+    fputs("\n'reducectl help values' and 'reducectl help axes' explain the options.\n", out);
 }
 
 static bool command_help(FILE *out, const char *word)

@@ -12,6 +12,7 @@
 #define CTL_DDOF_NAME_QUANTILES(name)
 #define CTL_DDOF_NAME_RANK(name)
 #define CTL_DDOF_NAME_EDGES(name)
+#define CTL_DDOF_NAME_WEIGHTS(name)
 #define CTL_DDOF_NAME(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, takes) CTL_DDOF_NAME_##takes(name)
 #define CTL_DDOF_OPS RP_OPS(CTL_DDOF_NAME)
 
@@ -23,6 +24,11 @@
 #define CTL_REAL_NAME_SUMMARY(name)
 #define CTL_REAL_NAME(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, takes) CTL_REAL_NAME_##value(name)
 #define CTL_REAL_OPS RP_OPS(CTL_REAL_NAME)
+
+/* Above the highest code of an operation; some codes may be missing. */
+#define X(NAME, name, code, ...) CTL_OP_##NAME = code,
+enum { RP_OPS(X) CTL_OP_END };
+#undef X
 
 static inline bool ctl_has_ddof(int op)
 {

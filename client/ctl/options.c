@@ -357,6 +357,8 @@ static const cli_option OPTIONS[] = {
     {ROW("axis", VALUE), .take = option_axis},
     {ROW("offsets", TEXT), AT(offsets)},
     {ROW("mask", TEXT), AT(mask)},
+    {ROW("weights", TEXT), AT(weights)},
+    {ROW("drop-zero-weights", BIT), .most = REDUCE_DROP_ZERO_WEIGHTS},
     {ROW("by", TEXT), AT(by)},
     {ROW("top", COUNT), AT(top), FROM(1, UINT32_MAX)},
     {ROW("partial", ACT), .take = option_partial},
@@ -667,6 +669,8 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
     }
     o->files = argv + optind;
     o->n_files = argc - optind;
+    if (o->command == CTL_REDUCE && o->spec.op == REDUCE_DOT && !o->weights && !o->merge && o->n_files == 2)
+        o->weights = o->files[--o->n_files];
     if (o->command == CTL_HELP)
         return true;
     bool good = ctl_check_options(o, why) && default_file(o, why) && ctl_check_stdin(o, why) && ctl_list_columns(o, why);

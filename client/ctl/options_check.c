@@ -19,8 +19,8 @@ static bool is_shaped(const ctl_options *o) { return o->by_rows || o->offsets ||
 static bool has_reduction(const ctl_options *o)
 {
     const reduce_spec *s = &o->spec;
-    return is_shaped(o) || o->mask || o->initial || o->total || o->merge || o->shards || o->joined || s->flags || s->out ||
-           s->nan || s->ddof || o->based;
+    return is_shaped(o) || o->mask || o->weights || o->initial || o->total || o->merge || o->shards || o->joined || s->flags ||
+           s->out || s->nan || s->ddof || o->based;
 }
 
 /* Do two marks of a table mean the same character? */
@@ -121,10 +121,28 @@ static bool reads_once(const char *name)
 
 static bool reads_a_pipe(const ctl_options *o)
 {
-    bool found = o->n_files == 0 || reads_once(o->mask) || reads_once(o->offsets);
+    bool found = o->n_files == 0 || reads_once(o->mask) || reads_once(o->weights) || reads_once(o->offsets);
     for (int i = 0; i < o->n_files && !found; i++)
         found = !ctl_is_resident(o->files[i]) && reads_once(o->files[i]);
     return found;
+}
+
+/* The same of weights. */
+static const char *weights_clash(const ctl_options *o)
+{
+    const bool paired = ctl_is_paired(o->spec.op);
+    for (int i = 0; i < o->n_ops; i++)
+        if (ctl_is_paired(o->ops[i]))
+            return "dot, wsum and wmean are not among several operations";
+    if (o->weights && !paired)
+        return "--weights applies to dot, wsum and wmean only";
+    if (o->spec.flags & REDUCE_DROP_ZERO_WEIGHTS && (!paired || o->spec.op == REDUCE_DOT))
+        return "--drop-zero-weights applies to wsum and wmean only";
+    if (paired && !o->merge && !o->weights)
+        return "dot needs two files, or one and --weights; wsum and wmean need --weights";
+    if (paired && (o->total || o->by || o->initial || o->shards || o->joined || names_resident(o)))
+        return "operations with weights exclude @NAME, --total, --by, --initial, --shard and --joined";
+    return o->merge && o->weights ? "--merge takes states, which have their weights in them" : NULL;
 }
 
 /* The first conflict between options, or NULL. */
@@ -170,8 +188,8 @@ static const char *clash(const ctl_options *o)
         return "a pipe (and '-') is read once: several operations on it are those of stats, without --out and --initial";
     if (o->n_ops && o->total && reads_a_pipe(o))
         return "a pipe (and '-') is read once: not for a line of its own and for --total";
-    if (o->n_files > 1 && !o->total && (reads_once(o->mask) || reads_once(o->offsets)))
-        return "a pipe (and '-') is read once: --mask and --offsets from it are for one file";
+    if (o->n_files > 1 && !o->total && (reads_once(o->mask) || reads_once(o->weights) || reads_once(o->offsets)))
+        return "a pipe (and '-') is read once: --mask, --weights and --offsets from it are for one file";
     if (o->spec.ddof && !has_ddof(o))
         return "--ddof applies to these operations only:" CTL_DDOF_OPS;
     if (o->spec.quantiles && o->n_ops)
@@ -206,7 +224,7 @@ static const char *clash(const ctl_options *o)
     if (partial && !o->merge && !o->based && ctl_needs_indexes(o))
         return "--partial of argmin, argmax and stats needs --index-base: where this part begins in the whole array, 0 for the "
                "first one";
-    return NULL;
+    return weights_clash(o);
 }
 
 bool ctl_check_options(const ctl_options *o, char why[CTL_WHY])
@@ -233,7 +251,7 @@ static bool is_stdin(const char *name)
 
 bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY])
 {
-    int n = is_stdin(o->mask) + is_stdin(o->offsets);
+    int n = is_stdin(o->mask) + is_stdin(o->weights) + is_stdin(o->offsets);
     for (int i = 0; i < o->n_files && o->command == CTL_REDUCE; i++)
         n += is_stdin(o->files[i]);
     if (n > 1)

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/op_table.h"
 
 enum { MAX_WORD = 24, MAX_WORDS = 64 };
 
@@ -66,7 +67,7 @@ const char *ctl_suggest_command(const char *word)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcasecmp(word, others[i][0]))
             return others[i][1];
-    for (int op = REDUCE_SUM; reduce_op_name(op)[0] != '?' && n < MAX_WORDS; op++)
+    for (int op = REDUCE_SUM; op < CTL_OP_END && n < MAX_WORDS; op++)
         words[n++] = reduce_op_name(op);
     for (size_t i = 0; ctl_commands[i] && n < MAX_WORDS; i++)
         words[n++] = ctl_commands[i];

@@ -83,7 +83,8 @@ static rp_err find_companion(const rd_request *r, rd_beside *b, int role, const 
 
 static rp_err find_companions(const rd_request *r, rd_beside *b, const rp_tagged *t, rp_fault *f)
 {
-    const uint8_t **const where[RP_ROLE_END] = {[RP_ROLE_MASK] = &b->parts.mask, [RP_ROLE_OFFSETS] = &b->parts.offsets};
+    const uint8_t **const where[RP_ROLE_END] = {
+        [RP_ROLE_MASK] = &b->parts.mask, [RP_ROLE_OFFSETS] = &b->parts.offsets, [RP_ROLE_WEIGHTS] = &b->parts.weights};
     rp_err err = RP_OK;
     for (int role = 1; !err && role < RP_ROLE_END; role++) {
         const rp_companion *c = &t->companion[role];

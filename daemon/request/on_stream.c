@@ -18,6 +18,8 @@ static rp_err begin_parts(const rd_request *r, rp_spec *spec, rp_fault *f)
         err = rd_check_spec(r, spec, false, f);
     if (!err)
         err = rp_tagged_check(spec, &t, false, f);
+    if (!err && rp_is_paired(spec->op))
+        err = rp_fail(f, RP_BAD_MESSAGE, "op", 0, "%s has no streams: send states of pairs with REDUCE", rp_op_name(spec->op));
     if (!err && rp_is_ranked(spec->op))
         err = rp_fail(f, RP_BAD_MESSAGE, "op", 0,
                       "%s needs all elements at once: not in a stream, but with REDUCE or REDUCE_AT", rp_op_name(spec->op));

@@ -37,8 +37,8 @@ static rp_err check_resident(const rd_resident *x, const rp_spec *spec, const rp
 {
     if (spec->dtype != x->dtype)
         return rp_fail(f, RP_TYPE, "dtype", 0, "'%s' holds %s", x->name, rp_dtype_name(x->dtype));
-    if (spec->flags & RP_MASK & ~apart)
-        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "resident data have no mask behind them");
+    if (spec->flags & (RP_MASK | RP_WEIGHTS) & ~apart)
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "resident data have no mask or weights behind them");
     return check_memory(spec, a, x->bytes, f);
 }
 
@@ -125,8 +125,9 @@ static rp_err check_stride(const rd_request *r, const rd_handle *x, const rp_spe
 {
     const uint64_t row = a->length / spec->rows;
     uint64_t before;
-    if (!x || x->kind != RD_HANDLE_FILE || spec->flags & RP_MASK || spec->planes > 1)
-        return rp_fail(f, RP_BAD_MESSAGE, "stride", 0, "only rows of one plane of a file, without a mask, may lie apart");
+    if (!x || x->kind != RD_HANDLE_FILE || spec->flags & (RP_MASK | RP_WEIGHTS) || spec->planes > 1)
+        return rp_fail(f, RP_BAD_MESSAGE, "stride", 0,
+                       "only rows of one plane of a file, without a mask or weights, may lie apart");
     if (a->length > RP_MAX_DATA && !rk_takes_parts(r->all->engine, &(rk_task){.spec = *spec}))
         return rp_fail(f, RP_TOO_LARGE, "length", RP_MAX_DATA, "%" PRIu64 " bytes at once", a->length);
     if (a->stride < row)
@@ -146,7 +147,9 @@ static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, uin
         err = check_resident(*kept, spec, a, apart, f);
     } else if (device && device->kind == RD_HANDLE_DEVICE) {
         *x = device;
-        err = check_memory(spec, a, device->size, f);
+        err = spec->flags & RP_WEIGHTS & ~apart
+                  ? rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "data on a device have no weights behind them")
+                  : check_memory(spec, a, device->size, f);
     } else {
         err = rd_source_find(r, a, "handle", x, f);
     }

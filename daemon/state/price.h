@@ -10,7 +10,7 @@
 
 #define RD_ONE(...) +1
 enum {
-    RD_PRICE_OPS = 1 RP_OPS(RD_ONE), /* code 0 is a copy (rk_task.fill) */
+    RD_PRICE_OPS = RP_OP_END, /* code 0 is a copy (rk_task.fill) */
     RD_PRICE_DTYPES = 1 RP_DTYPES(RD_ONE),
     RD_PRICE_LENGTHS = 4, /* classes of input bytes for each result: up to 16, 256, 4096, more */
     RD_PRICE_KINDS = RD_PRICE_OPS * RD_PRICE_DTYPES * RD_PRICE_LENGTHS

@@ -21,7 +21,7 @@ rd_stream *rd_stream_open(rd_stream_list *l, uint64_t id, const rp_spec *spec)
         return NULL;
     s->id = id;
     s->spec = *spec;
-    s->state_size = rp_state_size(rp_state_layout(spec->op, spec->dtype));
+    s->state_size = rp_state_size(rp_spec_layout(spec));
     s->list = l;
     s->next = l->first;
     l->first = s;

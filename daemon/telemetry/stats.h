@@ -16,7 +16,7 @@
 #define RD_ONE(...) +1
 enum {
     RD_MSGS = 32,
-    RD_OPS = 1 RP_OPS(RD_ONE),
+    RD_OPS = RP_OP_END,
     RD_DTYPES = 1 RP_DTYPES(RD_ONE),
     RD_PATHS = 1 RP_PATHS(RD_ONE),
     RD_ERRS = 0 RP_ERRORS(RD_ONE) /* RP_OK is 0 */

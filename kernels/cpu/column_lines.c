@@ -158,7 +158,7 @@ size_t rk_add_ends(const rk_view *v, uint64_t first, size_t columns, uint64_t fr
         return 0;
     for (size_t c = 0; c < columns; c++) {
         rk_state part;
-        rk_state_init(&part, v->layout, v->spec->dtype);
+        rk_state_init(&part, v->layout, v->dtype);
         v->reduce(&part, (const uint8_t *)ends + 2 * c * v->size, 2, 0, v->spec->nan);
         part.count = n;
         rk_state_merge(&states[c], &part);
@@ -170,6 +170,10 @@ void rk_add_columns(const rk_view *v, rk_add_rows_fn *add, uint64_t first, size_
                     rk_state *states)
 {
     const size_t tile = TILE_BYTES / v->size;
+    if (v->pairs) {
+        rk_add_pair_columns(v, first, columns, from, n, states);
+        return;
+    }
     const uint64_t most = v->places ? RK_PLACED_ROWS(v->size) : v->squares ? SQUARED_ROWS : SUMMED_ROWS;
     for (uint64_t i = from, end = from + n, rows; i < end; i += rows) {
         rows = end - i < most ? end - i : most;

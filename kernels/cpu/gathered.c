@@ -25,7 +25,7 @@ static uint64_t kept_index(const uint8_t *mask, uint64_t n, uint64_t k)
 void rk_add_gathered(const rk_view *v, rk_state *s, const void *x, uint64_t n, uint64_t index, uint64_t of, const uint8_t *mask)
 {
     rk_state part;
-    rk_state_init(&part, v->layout, v->spec->dtype);
+    rk_state_init(&part, v->layout, v->dtype);
     v->reduce(&part, x, n, mask ? 0 : index, v->spec->nan);
     if (mask && part.count && rk_is_arg(v->layout))
         part.limb[1] = index + kept_index(mask, of, part.limb[1]);

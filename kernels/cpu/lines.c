@@ -60,7 +60,7 @@ static void view_columns(rk_view *v)
 {
     const rp_spec *s = v->spec;
     const rk_simd *simd = v->simd;
-    if (v->p.mask)
+    if (v->p.mask || v->pairs)
         return;
     v->sums = v->layout == RP_STATE_SUM32 || v->layout == RP_STATE_SUM64 ? simd->columns[s->dtype] : NULL;
     v->squares = rk_square_limbs(v->layout) ? simd->column_squares[s->dtype] : NULL;
@@ -71,19 +71,22 @@ static void view_columns(rk_view *v)
 static rk_view view_of(const rk_simd *simd, const rk_task *t)
 {
     const rp_spec *s = &t->spec;
-    const int layout = rp_state_layout(s->op, s->dtype);
+    const int layout = rp_spec_layout(s);
     rk_view v = {.spec = s,
                  .p = rp_spec_parts(s, t->data, t->beside),
                  .layout = layout,
+                 .dtype = rp_spec_state_dtype(s),
                  .size = rp_item_size(s),
                  .base = s->index_base + t->base,
                  .reduce = simd->reduce[layout][s->dtype],
+                 .pairs = rk_cpu_pairs(simd, s),
                  .simd = simd};
     if (s->flags & RP_COLUMNS) {
         view_columns(&v);
     } else {
         v.product = has_quick_product(s) ? simd->row_product[s->dtype] : NULL;
         v.near = rk_cpu_near(simd, s);
+        v.pairs_near = v.pairs && rk_cpu_is_near(simd, s);
         v.first_decides = first_decides(s);
     }
     return v;
@@ -117,9 +120,11 @@ static void reduce_until_decided(const rk_view *v, rk_state *s, const uint8_t *x
 static void reduce_segment(const rk_view *v, uint64_t first, uint64_t from, uint64_t n, rk_state *s)
 {
     const uint8_t *x = v->p.elements + (first + from) * v->size;
-    rk_state_init(s, v->layout, v->spec->dtype);
+    rk_state_init(s, v->layout, v->dtype);
     if (v->spec->flags & RP_STATES_IN)
         merge_states(s, x, n);
+    else if (v->pairs)
+        rk_add_pairs(v, s, first + from, n, NULL);
     else if (v->p.mask)
         rk_add_masked(v, s, x, v->p.mask + first + from, v->base + from, n);
     else if (v->first_decides)
@@ -132,8 +137,10 @@ static void reduce_segment(const rk_view *v, uint64_t first, uint64_t from, uint
 static double near_segment(const rk_view *v, uint64_t first, uint64_t n, rk_state *s)
 {
     double neglected = 0;
-    rk_state_init(s, v->layout, v->spec->dtype);
-    if (n)
+    rk_state_init(s, v->layout, v->dtype);
+    if (v->pairs)
+        rk_add_pairs(v, s, first, n, &neglected);
+    else if (n)
         v->near(s, v->p.elements + first * v->size, n, v->spec->nan, &neglected);
     return neglected;
 }
@@ -171,7 +178,7 @@ static void gather_runs(const rk_view *v, uint64_t row, uint64_t rows, uint64_t 
 static void add_planes(const rk_view *v, uint64_t row, uint64_t rows, uint64_t plane, uint64_t end, rk_state *states)
 {
     const uint64_t run = v->spec->row_len, bytes = run * v->size;
-    const bool gathered = bytes <= GATHERED_RUN;
+    const bool gathered = bytes <= GATHERED_RUN && !v->pairs;
     for (uint64_t planes; plane < end; plane += planes) {
         planes = !gathered ? 1 : end - plane < RK_GATHER_BYTES / bytes ? end - plane : RK_GATHER_BYTES / bytes;
         for (uint64_t k = 0, some; k < rows; k += some) {
@@ -205,7 +212,7 @@ void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_
         reduce_segment(&v, rk_line_of(v.spec, v.p.offsets, row).first, from, n, s);
         return;
     }
-    rk_state_init(s, v.layout, v.spec->dtype);
+    rk_state_init(s, v.layout, v.dtype);
     add_runs(&v, row, from, n, s);
 }
 
@@ -262,7 +269,7 @@ static void lines_columns(const route *r, const rk_view *v, const rk_task *t, ui
         rk_state states[RK_COLUMNS_TOGETHER];
         some = rk_columns_together(v, c, end - c);
         for (uint64_t k = 0; k < some; k++)
-            rk_state_init(&states[k], v->layout, v->spec->dtype);
+            rk_state_init(&states[k], v->layout, v->dtype);
         rk_add_columns(v, r->add, c, (size_t)some, 0, v->spec->rows, states);
         for (uint64_t k = 0; k < some; k++)
             put_cell(t, c + k, &states[k], bad);
@@ -329,7 +336,7 @@ static void lines_runs(const route *r, const rk_view *v, const rk_task *t, uint6
         rk_state states[RUNS_TOGETHER];
         some = end - row < RUNS_TOGETHER ? end - row : RUNS_TOGETHER;
         for (uint64_t k = 0; k < some; k++)
-            rk_state_init(&states[k], v->layout, v->spec->dtype);
+            rk_state_init(&states[k], v->layout, v->dtype);
         if (v->spec->row_len)
             add_planes(v, row, some, 0, v->spec->planes, states);
         for (uint64_t k = 0; k < some; k++)
@@ -412,12 +419,13 @@ static bool lines_fit_squares(const rk_view *v, uint64_t lines) { return (void)l
 static bool lines_fit_ends(const rk_view *v, uint64_t lines) { return (void)lines, v->ends; }
 static bool lines_fit_sums(const rk_view *v, uint64_t lines) { return (void)lines, v->sums; }
 static bool lines_fit_states(const rk_view *v, uint64_t lines) { return (void)lines, v->spec->flags & RP_STATES_IN; }
+static bool lines_fit_pairs(const rk_view *v, uint64_t lines) { return (void)lines, v->pairs; }
 static bool lines_fit_mask(const rk_view *v, uint64_t lines) { return (void)lines, v->p.mask; }
 static bool lines_fit_decided(const rk_view *v, uint64_t lines) { return (void)lines, v->first_decides; }
 static bool lines_fit_products(const rk_view *v, uint64_t lines) { return (void)lines, v->product; }
 static bool lines_fit_near(const rk_view *v, uint64_t lines)
 {
-    return (void)lines, v->near && (v->spec->flags & RP_OFFSETS || v->spec->row_len >= NEAR);
+    return (void)lines, (v->near || v->pairs_near) && (v->spec->flags & RP_OFFSETS || v->spec->row_len >= NEAR);
 }
 
 /* The first one that fits wins. The routes before WITH_STATES finish lines without states, and leave those for which that is
@@ -432,11 +440,13 @@ static const route routes[] = {
     {"squares of columns", COLUMNS,        lines_fit_squares, lines_columns,  rk_add_squares},
     {"ends of columns",    COLUMNS,        lines_fit_ends,    lines_columns,  rk_add_ends},
     {"sums of columns",    COLUMNS,        lines_fit_sums,    lines_columns,  rk_add_sums},
+    {"columns of pairs",   COLUMNS,        lines_fit_pairs,   lines_columns,  NULL},
     {"turned columns",     COLUMNS,        NULL,              lines_columns,  NULL},
     {"runs",               RUNS,           NULL,              lines_runs,     NULL},
     {"states",             ROWS,           lines_fit_states,  lines_rows,     NULL},
     {"products",           ROWS,           lines_fit_products, lines_products, NULL},
     {"near sums",          ROWS,           lines_fit_near,    lines_near,     NULL},
+    {"rows of pairs",      ROWS,           lines_fit_pairs,   lines_rows,     NULL},
     {"masked rows",        ROWS,           lines_fit_mask,    lines_rows,     NULL},
     {"until decided",      ROWS,           lines_fit_decided, lines_rows,     NULL},
     {"rows",               ROWS,           NULL,              lines_rows,     NULL},
@@ -491,9 +501,8 @@ const char *rk_cpu_route(const rk_simd *simd, const rk_task *t)
 void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
                     rk_state *states)
 {
-    const int layout = rp_state_layout(t->spec.op, t->spec.dtype);
     for (uint64_t c = 0; c < columns; c++)
-        rk_state_init(&states[c], layout, t->spec.dtype);
+        rk_state_init(&states[c], rp_spec_layout(&t->spec), rp_spec_state_dtype(&t->spec));
     rk_cpu_join_columns(simd, t, first, columns, from, n, states);
 }
 

@@ -17,6 +17,11 @@ typedef void rk_reduce_fn(rk_state *s, const void *x, uint64_t n, uint64_t index
  * from the exact one by *neglected at most; if that is 0, it is the exact one. */
 typedef void rk_near_fn(rk_state *s, const void *x, uint64_t n, int nan_policy, double *neglected);
 
+/* Reduce n pairs (any alignment), an element of x and a weight of w each, to a fresh state of pairs. `zero_drops`: a weight of
+ * 0 leaves out its pair. `neglected`: NULL, or as above; the sum of the weights is exact in any case. */
+typedef void rk_pairs_fn(rk_state *s, const void *x, const void *w, uint64_t n, int nan_policy, bool zero_drops,
+                         double *neglected);
+
 /* Sums of RK_CHAINS short lines of floats: element i of line j is at x[j] + i * stride (bytes). Returns a bit for each sum that
  * is the exact one, rounded to f64; the others must be computed in another way. */
 typedef unsigned rk_chains_fn(const uint8_t *const *x, const uint64_t *n, uint64_t stride, double *sum);
@@ -124,6 +129,8 @@ typedef struct rk_simd {
     rk_reduce_fn *reduce[RP_LAYOUT_COUNT][RP_DTYPE_COUNT + 1]; /* by rp_layout and rp_dtype */
     rk_near_fn *near_sum[RP_DTYPE_COUNT + 1];                  /* floats */
     rk_near_fn *near_product[RP_DTYPE_COUNT + 1];              /* floats, with AVX2 and better */
+    rk_pairs_fn *pairs[RP_DTYPE_COUNT + 1];                    /* both operands have this type, or */
+    rk_pairs_fn *pairs_f32_f64;                                /* the elements are f32 and the weights f64 */
     rk_chains_fn *chains[RP_DTYPE_COUNT + 1];                  /* f32 and f64 */
     rk_columns_fn *columns[RP_DTYPE_COUNT + 1];                /* floats */
     rk_column_squares_fn *column_squares[RP_DTYPE_COUNT + 1];  /* floats, with AVX-512 */

@@ -14,6 +14,8 @@
 #include "kernels/cpu/loops/order/edge_counts.h"
 #include "kernels/cpu/loops/order/hits.h"
 #include "kernels/cpu/loops/order/key_digits.h"
+#include "kernels/cpu/loops/pairs/pair_floats.h"
+#include "kernels/cpu/loops/pairs/pair_ints.h"
 #include "kernels/cpu/loops/products/near_products.h"
 #include "kernels/cpu/loops/products/product_cells.h"
 #include "kernels/cpu/loops/products/product_loops.h"
@@ -40,6 +42,8 @@
     [RP_I32] = op##_32, [RP_U32] = op##_32, [RP_I64] = op##_64, [RP_U64] = op##_64
 
 #define SUMS_OF(type) sums_##type
+#define PAIRS_OF(type) pairs_##type
+#define FLOAT_PAIRS_OF(type) pairs_##type##_##type
 #define NEAR_SUM_OF(type) near_sum_##type
 #define LEAST_OF(type) choose_least_##type
 #define LARGEST_OF(type) choose_largest_##type
@@ -68,6 +72,8 @@ const rk_simd TABLE(RK_SIMD) = {
     .name = NAME(RK_SIMD),
     .near_sum = {FLOATS(NEAR_SUM_OF)},
     .near_product = {PAIRED(NEAR_PRODUCT_OF)},
+    .pairs = {[RP_BOOL] = pairs_bool, INTS(PAIRS_OF), FLOATS(FLOAT_PAIRS_OF)},
+    .pairs_f32_f64 = pairs_f32_f64,
     .chains = {[RP_F32] = chains_f32, [RP_F64] = chains_f64},
     .columns = {FLOATS(COLUMN_SUMS_OF)},
     .column_squares = {FLOATS(COLUMN_SQUARES)},

@@ -50,7 +50,7 @@ rk_feed *rk_feed_open(rk_engine *e, rk_task *t)
     x->device = rk_device_for(v, t);
     x->idle = NULL;
     x->compute_ns = 0;
-    rk_state_init(&x->row, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
+    rk_state_init(&x->row, rp_spec_layout(&t->spec), rp_spec_state_dtype(&t->spec));
     pthread_mutex_init(&x->lock, NULL);
     t->device = (uint8_t)rk_device_number(x->device);
     rk_cpu_begin(t);
@@ -98,14 +98,14 @@ static void add_to_row(rk_feed *f, const rk_cut_piece *p, const uint8_t *x)
     if (p->base + p->spec.row_len < t->spec.row_len)
         return;
     note_fault(t, p->line, rk_cpu_cell(t, p->line, &f->row), &f->row);
-    rk_state_init(&f->row, f->row.layout, t->spec.dtype);
+    rk_state_init(&f->row, f->row.layout, f->row.dtype);
 }
 
 static state_set *new_set(const rk_task *t)
 {
     state_set *s = malloc(sizeof *s + (size_t)t->spec.row_len * sizeof s->column[0]);
     for (uint64_t c = 0; s && c < t->spec.row_len; c++)
-        rk_state_init(&s->column[c], rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
+        rk_state_init(&s->column[c], rp_spec_layout(&t->spec), rp_spec_state_dtype(&t->spec));
     return s;
 }
 

@@ -162,7 +162,7 @@ static bool make_room(rk_joint *j)
     j->slots = is_scattered(t) ? rp_results(&t->spec) : j->slots;
     j->states = malloc(j->slots * j->state_size);
     rk_state fresh;
-    rk_state_init(&fresh, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
+    rk_state_init(&fresh, rp_spec_layout(&t->spec), rp_spec_state_dtype(&t->spec));
     for (uint64_t i = 0; j->states && i < j->slots; i++)
         memcpy(j->states + i * j->state_size, &fresh, j->state_size);
     return j->states != NULL;
@@ -188,7 +188,7 @@ static rk_joint *new_joint(rk_joints *all, rk_task *t)
         return NULL;
     j->all = all;
     j->parent = t;
-    j->state_size = t->fill ? 0 : rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype));
+    j->state_size = t->fill ? 0 : rp_state_size(rp_spec_layout(&t->spec));
     j->line = scattered ? NULL : calloc(2 * (size_t)t->memory->parts, sizeof *j->line);
     j->fault.index = RP_NO_INDEX;
     pthread_mutex_init(&j->lock, NULL);

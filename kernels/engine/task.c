@@ -9,7 +9,7 @@ size_t rk_task_size(const rk_task *t)
 {
     if (t->fill)
         return t->bytes;
-    const size_t state = rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype)), cell = rp_cell_size(&t->spec);
+    const size_t state = rp_state_size(rp_spec_layout(&t->spec)), cell = rp_cell_size(&t->spec);
     return t->bytes + rp_results(&t->spec) * (state > cell ? state : cell);
 }
 
@@ -36,7 +36,7 @@ static rp_err check_row(rk_task *t, uint64_t row, size_t size)
 
 rp_err rk_check_states(rk_task *t)
 {
-    size_t size = rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype));
+    size_t size = rp_state_size(rp_spec_layout(&t->spec));
     for (uint64_t row = 0; row < t->spec.rows && t->spec.row_len; row++) {
         rp_err err = check_row(t, row, size);
         if (err) {

@@ -50,6 +50,8 @@ static rk_flaw check_body(const rk_state *s)
         return rk_products_check(s);
     case RK_SUMMARY:
         return rk_summary_check(s);
+    case RK_PAIRS:
+        return rk_pairs_check(s);
     }
     return rk_fine();
 }
@@ -73,22 +75,22 @@ rp_err rk_state_check(int op, int dtype, const void *state, size_t bytes, rp_fau
 }
 
 /* The layouts of floats but f64, of f64, of integers: a bit for each */
-#define X(NAME, name, code, help, value, narrow, wide, integer, ...) | (uint32_t)1 << RP_STATE_##narrow
-enum { NARROW_LAYOUTS = 0 RP_OPS(X) };
+#define X(NAME, name, code, help, value, narrow, wide, integer, ...) | (uint64_t)1 << RP_STATE_##narrow
+static const uint64_t narrow_layouts = 0 RP_OPS(X);
 #undef X
-#define X(NAME, name, code, help, value, narrow, wide, integer, ...) | (uint32_t)1 << RP_STATE_##wide
-enum { WIDE_LAYOUTS = 0 RP_OPS(X) };
+#define X(NAME, name, code, help, value, narrow, wide, integer, ...) | (uint64_t)1 << RP_STATE_##wide
+static const uint64_t wide_layouts = 0 RP_OPS(X);
 #undef X
-#define X(NAME, name, code, help, value, narrow, wide, integer, ...) | (uint32_t)1 << RP_STATE_##integer
-enum { INTEGER_LAYOUTS = 0 RP_OPS(X) };
+#define X(NAME, name, code, help, value, narrow, wide, integer, ...) | (uint64_t)1 << RP_STATE_##integer
+static const uint64_t integer_layouts = 0 RP_OPS(X);
 #undef X
 
 /* Does some operation on elements of this type have states of this layout? */
 static bool layout_suits(int layout, int dtype)
 {
     if (!rk_is_float(dtype))
-        return INTEGER_LAYOUTS >> layout & 1;
-    return rk_family_of(layout) != RK_BITS && (dtype == RP_F64 ? WIDE_LAYOUTS : NARROW_LAYOUTS) >> layout & 1;
+        return integer_layouts >> layout & 1;
+    return rk_family_of(layout) != RK_BITS && (dtype == RP_F64 ? wide_layouts : narrow_layouts) >> layout & 1;
 }
 
 rp_err rk_state_take(rk_state *s, const void *state, size_t bytes, rp_fault *f)

@@ -24,6 +24,7 @@ RK_FN int rk_exact_integer(const rk_state *s, int op, uint64_t v[3])
     v[1] = v[2] = 0;
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
+    case RK_PAIRS:
         rk_sums_integer(s, v);
         break;
     case RK_CHOICE:
@@ -76,6 +77,16 @@ RK_FN uint64_t rk_finish_float(const rk_state *s, const rp_spec *spec, uint64_t 
         return rk_finish_range(s->dtype, s->limb[0], s->limb[1], scratch, f);
     case RK_FINISH_PRODUCT:
         return rk_finish_product(s, f);
+#ifndef __CUDA_ARCH__ /* no GPU computes pairs */
+    case RK_FINISH_DOT:
+        return rk_finish_dot(s, f);
+    case RK_FINISH_WMEAN:
+        return rk_finish_wmean(s, scratch, f);
+#else
+    case RK_FINISH_DOT:
+    case RK_FINISH_WMEAN:
+        break;
+#endif
     case RK_FINISH_INDEX:
     case RK_FINISH_ENDS:
     case RK_FINISH_COUNTED:
@@ -129,6 +140,8 @@ RK_FN int rk_state_finish(const rk_state *s, const rp_spec *spec, uint64_t *scra
     case RK_FINISH_RANGE:
     case RK_FINISH_WORD:
     case RK_FINISH_PRODUCT:
+    case RK_FINISH_DOT:
+    case RK_FINISH_WMEAN:
     case RK_FINISH_RANKED:
         break;
     }

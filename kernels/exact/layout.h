@@ -36,7 +36,8 @@ enum {
 
 /* ---- columns of types.def ---------------------------------------------------------------------------------------- */
 
-typedef enum { RK_SUMS, RK_CHOICE, RK_COUNTS, RK_BITS, RK_PRODUCTS, RK_SUMMARY } rk_family; /* a file of families/ each */
+/* A file of families/ each */
+typedef enum { RK_SUMS, RK_CHOICE, RK_COUNTS, RK_BITS, RK_PRODUCTS, RK_SUMMARY, RK_PAIRS } rk_family;
 
 RK_FN rk_family rk_family_of(int layout)
 {
@@ -101,18 +102,24 @@ RK_FN int rk_special_bits_of(int layout)
 
 /* Yes and no: a bit for each layout */
 #define X(NAME, code, sum, squares, others, of, family, joins, specials, magnitudes) \
-    | (uint32_t)(sum != 0 && magnitudes != 0) << code
-RK_FN int rk_is_abs(int layout) { return (int)((0u RP_LAYOUTS(X)) >> layout & 1); }
+    | (uint64_t)(sum != 0 && magnitudes != 0) << code
+RK_FN int rk_is_abs(int layout) { return (int)(((uint64_t)0 RP_LAYOUTS(X)) >> layout & 1); }
 #undef X
 /* Does `special` describe magnitudes, which have a single infinity? */
-#define X(NAME, code, sum, squares, others, of, family, joins, specials, magnitudes) | (uint32_t)(magnitudes != 0) << code
-RK_FN int rk_is_unsigned_sum(int layout) { return (int)((0u RP_LAYOUTS(X)) >> layout & 1); }
+#define X(NAME, code, sum, squares, others, of, family, joins, specials, magnitudes) | (uint64_t)(magnitudes != 0) << code
+RK_FN int rk_is_unsigned_sum(int layout) { return (int)(((uint64_t)0 RP_LAYOUTS(X)) >> layout & 1); }
 #undef X
-#define X(NAME, code, sum, squares, others, of, family, ...) | (uint32_t)(RK_##family == RK_SUMMARY) << code
-RK_FN int rk_is_stats(int layout) { return (int)((0u RP_LAYOUTS(X)) >> layout & 1); }
+#define X(NAME, code, sum, squares, others, of, family, ...) | (uint64_t)(RK_##family == RK_SUMMARY) << code
+RK_FN int rk_is_stats(int layout) { return (int)(((uint64_t)0 RP_LAYOUTS(X)) >> layout & 1); }
+#undef X
+#define X(NAME, code, sum, squares, others, of, family, ...) | (uint64_t)(RK_##family == RK_PAIRS) << code
+RK_FN int rk_is_pairs(int layout) { return (int)(((uint64_t)0 RP_LAYOUTS(X)) >> layout & 1); }
 #undef X
 /* Layouts that record whether all elements are -0.0: sums of signed floats */
-RK_FN int rk_has_nz(int layout, int dtype) { return rk_is_float(dtype) && rk_sum_limbs(layout) && !rk_is_abs(layout); }
+RK_FN int rk_has_nz(int layout, int dtype)
+{
+    return rk_is_float(dtype) && rk_sum_limbs(layout) && !rk_is_abs(layout) && !rk_is_pairs(layout);
+}
 
 /* States that record whether NaNs were skipped: those of floats, and of integers those that count what is missing */
 RK_FN int rk_has_skipped(int layout, int dtype) { return rk_is_float(dtype) || rk_is_stats(layout); }

@@ -20,6 +20,8 @@ typedef enum {
     RK_FINISH_WORD,     /* bits */
     RK_FINISH_PRODUCT,
     RK_FINISH_SUMMARY, /* a cell of several words */
+    RK_FINISH_DOT,     /* the sum of products */
+    RK_FINISH_WMEAN,   /* ... over that of the weights */
     RK_FINISH_RANKED   /* not from a state: order.h */
 } rk_finisher;
 

@@ -74,6 +74,82 @@ RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t
     return t;
 }
 
+/* a[0..n] -= q v[0..n); returns whether the result is negative. */
+RK_FN int rk_subtract_multiple(uint64_t *a, const uint64_t *v, int n, uint64_t q)
+{
+    uint64_t carry = 0, borrow = 0;
+    for (int i = 0; i <= n; i++) {
+        const unsigned __int128 p = (i < n ? (unsigned __int128)v[i] * q : 0) + carry;
+        const uint64_t low = (uint64_t)p, before = a[i], t = before - low;
+        a[i] = t - borrow;
+        borrow = (before < low) | (t < borrow);
+        carry = (uint64_t)(p >> 64);
+    }
+    return borrow != 0;
+}
+
+/* The next digit of a quotient by v[0..n), whose highest bit is set: a[0..n] is below v 2^64 and becomes the remainder (Knuth
+ * 4.3.1, algorithm D; the guess from the highest limbs is at most 2 too large). */
+RK_FN uint64_t rk_divide_digit(uint64_t *a, const uint64_t *v, int n)
+{
+    uint64_t rest = a[n], q = rest < v[n - 1] ? rk_divide_step(&rest, a[n - 1], v[n - 1]) : ~(uint64_t)0;
+    for (int negative = rk_subtract_multiple(a, v, n, q); negative; q--) {
+        uint64_t carry = 0;
+        for (int i = 0; i <= n; i++) {
+            const unsigned __int128 t = (unsigned __int128)a[i] + (i < n ? v[i] : 0) + carry;
+            a[i] = (uint64_t)t;
+            carry = (uint64_t)(t >> 64);
+        }
+        negative = !carry;
+    }
+    return q;
+}
+
+/* Limb i of a magnitude times 2^shift, which is not zero in r alone. */
+RK_FN uint64_t rk_shifted_limb(const uint64_t *limb, int n, rk_range r, int i, int shift)
+{
+    const int negative = (int)(limb[n - 1] >> 63);
+    const uint64_t here = i >= r.low && i < r.end ? rk_magnitude_limb(limb, i, negative, r.low) : 0,
+                   below = i - 1 >= r.low && i - 1 < r.end ? rk_magnitude_limb(limb, i - 1, negative, r.low) : 0;
+    return shift ? here << shift | below >> (64 - shift) : here;
+}
+
+/* |u[0..nu) / v[0..nv) * 2^e0|, v not zero, which are not zero in a and in b alone. `scratch`: 2 nv + 1 words. */
+RK_FN rk_top rk_divide_limbs(const uint64_t *u, int nu, rk_range a, const uint64_t *v, int nv, rk_range b, int e0,
+                             uint64_t *scratch)
+{
+    rk_top t = {0, 0, 0};
+    const int n = b.end - b.low, shift = rk_clz64(rk_magnitude_limb(v, b.end - 1, (int)(v[nv - 1] >> 63), b.low));
+    uint64_t *rest = scratch, *by = scratch + n + 1, q[3] = {0, 0, 0};
+    int i = a.end, have = 0, highest = 0;
+    if (!a.end)
+        return t;
+    for (int k = 0; k < n; k++)
+        by[k] = rk_shifted_limb(v, nv, b, b.low + k, shift);
+    for (int k = 0; k <= n; k++)
+        rest[k] = 0;
+    for (; have < 3; i--) {
+        for (int k = n; k > 0; k--)
+            rest[k] = rest[k - 1];
+        rest[0] = rk_shifted_limb(u, nu, a, i, shift);
+        const uint64_t digit = rk_divide_digit(rest, by, n);
+        if (have || digit) {
+            if (!have)
+                highest = i;
+            q[have++] = digit;
+        }
+    }
+    const int top = rk_clz64(q[0]);
+    t.window = (unsigned __int128)q[0] << 64 | q[1];
+    if (top)
+        t.window = t.window << top | q[2] >> (64 - top);
+    t.top = e0 + 64 * (highest - b.low) + 63 - top;
+    t.sticky = (q[2] << top) != 0 || a.low < i || rk_shifted_limb(u, nu, a, i, shift) != 0;
+    for (int k = 0; k <= n; k++)
+        t.sticky |= rest[k] != 0;
+    return t;
+}
+
 /* floor(root of v) and the rest v - root^2, for v >= 2^62; bit by bit. */
 RK_FN uint32_t rk_root64(uint64_t v, uint64_t *rest)
 {

@@ -5,7 +5,7 @@
  * on the multiset of elements (for arg ops: of (element, index) pairs), never on chunking, order, threads or device.
  *
  * This file handles the fields of a state's head; its family handles the limbs. Each family is a file of families/ with its
- * init, merge, add, finish and check: sums, choice, counts, bits, products, summary.
+ * init, merge, add, finish and check: sums, choice, counts, bits, products, summary, pairs.
  *
  * rk_state_add adds one element at a time. It is the definition that the fast paths of both engines are tested against, and it
  * serves odd shapes on the device, such as masks and columns. Pure and thread-safe. */
@@ -15,6 +15,7 @@
 #include "kernels/exact/families/bits.h"
 #include "kernels/exact/families/choice.h"
 #include "kernels/exact/families/counts.h"
+#include "kernels/exact/families/pairs.h"
 #include "kernels/exact/families/products.h"
 #include "kernels/exact/families/summary.h"
 #include "kernels/exact/families/sums.h"
@@ -43,6 +44,7 @@ RK_FN void rk_state_init(rk_state *s, int layout, int dtype)
         break;
     case RK_SUMS:
     case RK_COUNTS:
+    case RK_PAIRS:
         break; /* all zero */
     }
 }
@@ -57,6 +59,7 @@ RK_FN void rk_state_merge(rk_state *s, const rk_state *o)
     rk_sums_merge(s, o); /* for sums and summaries, in one place because it is much code */
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
+    case RK_PAIRS:
         break;
     case RK_CHOICE:
         rk_choice_merge(s, o);
@@ -101,7 +104,8 @@ RK_FN void rk_state_missing(rk_state *s, uint64_t n)
         s->skipped = 1;
 }
 
-/* Add the element with these bits (zero-extended) and this index under the policy. count must stay below 2^63. */
+/* Add the element with these bits (zero-extended) and this index under the policy. count must stay below 2^63. Not to pairs:
+ * rk_pairs_add. */
 RK_FN void rk_state_add(rk_state *s, uint64_t bits, uint64_t index, int nan_policy)
 {
     int dtype = s->dtype;
@@ -117,6 +121,7 @@ RK_FN void rk_state_add(rk_state *s, uint64_t bits, uint64_t index, int nan_poli
         rk_sums_add(s, bits);
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
+    case RK_PAIRS:
         break;
     case RK_CHOICE:
         rk_choice_add(s, bits, index);

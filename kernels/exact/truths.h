@@ -97,6 +97,12 @@ RK_FN void rk_state_of_truths(rk_state *s, uint64_t count, uint64_t trues)
     case RP_STATE_PROD:
     case RP_STATE_STATS32:
     case RP_STATE_STATS64:
+    case RP_STATE_DOT32: /* of pairs */
+    case RP_STATE_DOT64:
+    case RP_STATE_DOTINT:
+    case RP_STATE_WMEAN32:
+    case RP_STATE_WMEAN64:
+    case RP_STATE_WMEANINT:
         break;
     }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the golden vectors: messages.txt, packets.txt, states.txt and words.txt beside this file. Made from PROTOCOL.md alone, not from the codec.
+"""Write the golden vectors: messages.txt, packets.txt, states.txt, pairs.txt and words.txt beside this file. Made from PROTOCOL.md alone, not from the codec.
 
     python3 tests/golden/generate.py           write the files
     python3 tests/golden/generate.py --check   exit 1 if they differ from what this would write
@@ -13,8 +13,9 @@ import sys
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 import oracle  # noqa: E402
+import pairs  # noqa: E402
 from rawclient import (ABORT, APPEND, BEGIN, CANCEL, COLUMNS, COMMIT, DROP, FINISH, HELLO, LIST, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,  # noqa: E402
-                       REDUCE_AT, STATES_IN, STATES_OUT, STORE, WRITE, WRITE_AT, companion, header,
+                       REDUCE_AT, STATES_IN, STATES_OUT, STORE, WEIGHTS, WRITE, WRITE_AT, companion, header, parameter,
                        result_at, spec, store, stride_of)
 from sideclient import ARENA, ATTACH, DEVICE, DEVICE_FD, FILE  # noqa: E402
 from sideclient import DROP as DROP_HANDLE  # noqa: E402
@@ -122,6 +123,9 @@ def messages():
                               "bytes behind it"), message(
         REDUCE_AT, spec("sum", "f32", rows=2, row_len=3, flags=COLUMNS, tagged_len=16) + struct.pack("<QQQ", 5, 128, 24) + stride_of(4096), mid=36,
         version=2)
+    yield "reduce_weights", "version 2: wmean of the f32 elements 1 2 3 with the f64 weights 0.5 0.25 0 behind them; weights of 0 drop", message(
+        REDUCE, spec(pairs.OPS["wmean"], "f32", row_len=3, flags=WEIGHTS, tagged_len=32) + companion("weights", data=True)
+        + parameter("zero_weights_drop", 1) + struct.pack("<3f3d", 1, 2, 3, 0.5, 0.25, 0), mid=40, version=2)
     yield "result_at", "its reply, by file", message(REDUCE_AT, result("f64", 1, 4, 2, 6, (1, 2, 3), struct.pack("<2d", 1, 2)), mid=21, reply=1)
     yield "store", "1024 bytes of i16 as 'run-7.x', in place of what has the name, to live for 1500 ms", message(
         STORE, store("run-7.x", "i16", 1024, replace=True, ttl_ms=1500), mid=22)
@@ -213,6 +217,20 @@ def states():
                 yield op, dtype, "omit", 0, 3, data, oracle.state(e, op, "omit")
 
 
+def states_of_pairs():
+    """(op, dtype, dtype of the weights, policy, whether weights of 0 drop, elements, weights, state)"""
+    for dtype, arrays in ARRAYS.items():
+        for i, elements in enumerate(arrays):
+            for other in (elements, arrays[i - 1]):
+                n = min(len(elements), len(other))
+                x, w = (oracle.bits_of(dtype, b"".join(e.to_bytes(oracle.SIZE[dtype], "little") for e in a[:n])) for a in (elements, other))
+                for op, nan, drop in (("dot", "propagate", False), ("wmean", "propagate", False), ("wmean", "omit", True)):
+                    yield op, dtype, dtype, nan, drop, x, w, pairs.state(op, dtype, x, w, nan=nan, drop=drop)
+    x, w = oracle.bits_of("f32", struct.pack("<3f", 1.5, -2, 2**-149)), oracle.bits_of("f64", struct.pack("<3d", 0.1, 0, 2**-1074))
+    for op in ("dot", "wmean"):
+        yield op, "f32", "f64", "propagate", False, x, w, pairs.state(op, "f32", x, w, "f64")
+
+
 def texts():
     out = ["# Golden messages of protocol version 1: `name hex`. Written by generate.py."]
     for name, remark, data in messages():
@@ -226,6 +244,12 @@ def texts():
     for op, dtype, nan, base, missing, data, state in states():
         out.append(f"{oracle.OPS[op]} {oracle.DTYPES[dtype]} {oracle.NANS[nan]} {base} {missing} {data.hex() or '-'} {state.hex()}")
     yield "states.txt", "\n".join(out) + "\n"
+    out = ["# Golden partial states of pairs: `op dtype weights nan drop elements weights state words`; drop: weights of 0 leave out their element;",
+           "# elements, weights and state in hex, `-` for none; words in decimal. Written by generate.py."]
+    for op, dtype, wtype, nan, drop, x, w, state in states_of_pairs():
+        out.append(f"{pairs.OPS[op]} {oracle.DTYPES[dtype]} {oracle.DTYPES[wtype]} {oracle.NANS[nan]} {drop:d} {x.tobytes().hex() or '-'} "
+                   f"{w.tobytes().hex() or '-'} {state.hex()} {','.join(map(str, pairs.words(state)))}")
+    yield "pairs.txt", "\n".join(out) + "\n"
     out = ["# Golden words: `op dtype added state words`; state in hex, words in decimal: `added` of them are added, the others joined by maximum.",
            "# Written by generate.py."]
     for op, dtype, *_, state in states():

@@ -364,6 +364,22 @@ static void encodes_places_beside(uint8_t *out)
     check("reduce_resident_mask", out, h);
 }
 
+static void encodes_weights(uint8_t *out)
+{
+    uint8_t one[8] = {1};
+    rp_header h = {.version = 2, .type = RP_MSG_REDUCE, .session = SESSION, .id = 40};
+    rp_spec s = {.op = RP_OP_WMEAN, .dtype = RP_F32, .rows = 1, .row_len = 3, .flags = RP_WEIGHTS};
+    rp_tagged t = {.companion = {[RP_ROLE_WEIGHTS] = {RP_WHERE_DATA, RP_F64, RP_EXTENT_ELEMENTS, 0, 0}},
+                   .parameter = {[RP_PARAMETER_ZERO_WEIGHTS_DROP] = {RP_FORM_U64, 1, one}}};
+    s.tagged_len = rp_tagged_size(&t);
+    begin_message(out);
+    body_len = rp_put_spec(body, &s);
+    body_len += rp_put_tagged(body + body_len, &t);
+    bytes((float[]){1, 2, 3}, 12);
+    bytes((double[]){0.5, 0.25, 0}, 24);
+    check("reduce_weights", out, h);
+}
+
 static void encodes_places(void **state)
 {
     (void)state;
@@ -382,6 +398,7 @@ static void encodes_places(void **state)
     body_len += rp_put_tagged(body + body_len, &t);
     check("reduce_at_masked", out, h);
     encodes_places_beside(out);
+    encodes_weights(out);
     h = (rp_header){.version = 2, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 36};
     s.flags = RP_COLUMNS;
     t = (rp_tagged){.stride = 4096};

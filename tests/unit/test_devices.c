@@ -225,7 +225,8 @@ static void spread_memory_gives_the_same_bits(void **state)
         }
 #define X(NAME, name, code, ...)                              \
     for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++) \
-        check_op(one, e, m, RP_OP_##NAME, dtype);
+        if (!rp_is_paired(RP_OP_##NAME))                      \
+            check_op(one, e, m, RP_OP_##NAME, dtype);
         RP_OPS(X)
 #undef X
         rk_memory_close(e, m);

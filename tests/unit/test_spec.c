@@ -36,9 +36,10 @@ static const struct {
     {RP_OP_STD, REAL, 11, 12, 13},       {RP_OP_ANY, NUMBER, 9, 9, 9},          {RP_OP_ALL, NUMBER, 9, 9, 9},
     {RP_OP_COUNT, NUMBER, 9, 9, 9},      {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
     {RP_OP_OR, BITS, 21, 21, 21},        {RP_OP_XOR, BITS, 22, 22, 22},         {RP_OP_STATS, STATS, 25, 26, 27},
-    {RP_OP_RMS, REAL, 1, 3, 10},         {RP_OP_SEM, REAL, 11, 12, 13},         {RP_OP_MEDIAN, REAL, 28, 28, 28},
-    {RP_OP_QUANTILE, REAL, 28, 28, 28},  {RP_OP_KTH, VALUE, 28, 28, 28},        {RP_OP_LARGEST, VALUE, 28, 28, 28},
-    {RP_OP_SMALLEST, VALUE, 28, 28, 28}, {RP_OP_HISTOGRAM, NUMBER, 28, 28, 28}, /* none */
+    {RP_OP_RMS, REAL, 1, 3, 10},         {RP_OP_SEM, REAL, 11, 12, 13},         {RP_OP_MEDIAN, REAL, 34, 34, 34},
+    {RP_OP_QUANTILE, REAL, 34, 34, 34},  {RP_OP_KTH, VALUE, 34, 34, 34},        {RP_OP_LARGEST, VALUE, 34, 34, 34},
+    {RP_OP_SMALLEST, VALUE, 34, 34, 34}, {RP_OP_HISTOGRAM, NUMBER, 34, 34, 34}, /* none */
+    {RP_OP_DOT, VALUE, 28, 29, 30},      {RP_OP_WSUM, VALUE, 28, 29, 30},       {RP_OP_WMEAN, REAL, 31, 32, 33},
 };
 enum { OPS = sizeof contract / sizeof contract[0] };
 
@@ -85,7 +86,7 @@ static void bad_fields(void **state)
     (void)state;
     rp_spec s = good();
     s.op = 0, refused(s, RP_OP, "op", 0);
-    s.op = OPS + 1, refused(s, RP_OP, "op", 0);
+    s.op = RP_OP_END, refused(s, RP_OP, "op", 0);
     s.op = 255, refused(s, RP_OP, "op", 0);
     s = good();
     s.dtype = 0, refused(s, RP_TYPE, "dtype", 0);
@@ -95,7 +96,7 @@ static void bad_fields(void **state)
     s = good();
     s.nan = 3, refused(s, RP_BAD_MESSAGE, "nan", 0);
     s = good();
-    s.flags = 128, refused(s, RP_BAD_MESSAGE, "flags", 0);
+    s.flags = 256, refused(s, RP_BAD_MESSAGE, "flags", 0);
     s.flags = UINT32_C(1) << 31, refused(s, RP_BAD_MESSAGE, "flags", 0);
     s = good();
     s.rows = 0, refused(s, RP_SHAPE, "rows", 1);
@@ -134,11 +135,65 @@ static void order_statistics(void **state)
     assert_int_equal(rp_cell_size(&s), 13 * 8);
 }
 
+/* A second operand is for operations that need one, which take no initial element. */
+static void pairs(void **state)
+{
+    (void)state;
+    for (int i = 0; i < OPS; i++) {
+        const bool paired = contract[i].op >= RP_OP_DOT;
+        rp_spec s = {.op = (uint8_t)contract[i].op, .dtype = RP_F32, .rows = 2, .row_len = 3, .flags = RP_WEIGHTS};
+        assert_int_equal(rp_is_paired(s.op), paired);
+        if (contract[i].out == BITS)
+            continue;
+        refused(s, RP_BAD_MESSAGE, paired ? "weights" : "flags", 0);
+        if (!paired)
+            continue;
+        s.weights = RP_F32;
+        accepted(s);
+        assert_int_equal(rp_spec_state_dtype(&s), RP_F32);
+        s.weights = RP_F64, accepted(s);
+        assert_int_equal(rp_spec_state_dtype(&s), RP_F64);
+        assert_int_equal(rp_spec_layout(&s), contract[i].wide);
+        s.flags |= RP_INITIAL, refused(s, RP_BAD_MESSAGE, "initial", 0);
+        s.flags = RP_WEIGHTS | RP_STATES_IN, refused(s, RP_BAD_MESSAGE, "flags", 0);
+        s.flags = RP_STATES_IN, accepted(s);
+    }
+}
+
+/* Weights in the data, or elsewhere, with their three extents. */
+static void weights_match(void **state)
+{
+    (void)state;
+    rp_spec s = {.op = RP_OP_DOT, .dtype = RP_F32, .out = RP_F64, .rows = 4, .row_len = 3, .planes = 2, .weights = RP_F64};
+    rp_fault f;
+    assert_int_equal(rp_spec_match(&s, 0, 96, &f), RP_BAD_MESSAGE);
+    assert_string_equal(f.field, "weights");
+    s.flags = RP_WEIGHTS | RP_MASK;
+    for (int extent = RP_EXTENT_ELEMENTS; extent <= RP_EXTENT_COLUMN; extent++) {
+        const uint64_t n = extent == RP_EXTENT_ELEMENTS ? 24 : extent == RP_EXTENT_ROW ? 3 : 4;
+        const uint8_t *data = (const uint8_t *)&s;
+        s.weights_extent = (uint8_t)extent;
+        assert_int_equal(rp_role_bytes(&s, RP_ROLE_WEIGHTS), 8 * n);
+        assert_int_equal(rp_spec_match(&s, 0, 24 * 5 + 8 * n, &f), RP_OK);
+        assert_int_equal(rp_spec_match(&s, 0, 24 * 5 + 8 * n - 1, &f), RP_SHAPE);
+        assert_int_equal(rp_spec_match(&s, 0, 8 * n - 1, &f), RP_SHAPE);
+        assert_string_equal(f.field, "weights");
+        assert_int_equal(rp_spec_match(&s, RP_WEIGHTS, 24 * 5, &f), RP_OK);
+        assert_int_equal(rp_spec_match(&s, RP_WEIGHTS | RP_MASK, 24 * 4, &f), RP_OK);
+        assert_ptr_equal(rp_spec_parts(&s, data, NULL).weights, data + 24 * 5);
+        assert_ptr_equal(rp_spec_parts(&s, data, &(rp_parts){.mask = data}).weights, data + 24 * 4);
+        assert_ptr_equal(rp_spec_parts(&s, data, &(rp_parts){.weights = data + 1}).weights, data + 1);
+    }
+    s.rows = s.row_len = RP_MAX_COUNT; /* their number is beyond 64 bits */
+    s.weights_extent = RP_EXTENT_ELEMENTS;
+    assert_int_equal(rp_spec_match(&s, 0, UINT64_MAX, &f), RP_SHAPE);
+}
+
 /* Every combination of flags: which exclude each other. */
 static void flags(void **state)
 {
     (void)state;
-    for (uint32_t set = 0; set <= RP_SPEC_FLAGS; set++)
+    for (uint32_t set = 0; set < RP_WEIGHTS; set++)
         for (int op = RP_OP_SUM; op <= RP_OP_PROD; op += RP_OP_PROD - RP_OP_SUM)
             for (int dtype = RP_I32; dtype <= RP_F32; dtype += RP_F32 - RP_I32) {
                 rp_spec s = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .flags = set, .rows = 2, .row_len = 3};
@@ -371,7 +426,7 @@ static void state_layouts(void **state)
                                                                                        : contract[i].narrow);
     size_t most = 0;
     for (int layout = -2; layout < 300; layout++) {
-        assert_int_equal(rp_state_size(layout) == 0, layout < 0 || layout > 27);
+        assert_int_equal(rp_state_size(layout) == 0, layout < 0 || layout > 33);
         most = rp_state_size(layout) > most ? rp_state_size(layout) : most;
     }
     assert_int_equal(most, RP_MAX_STATE);
@@ -384,6 +439,7 @@ int main(void)
         cmocka_unit_test(parameters),   cmocka_unit_test(caps),          cmocka_unit_test(planes),
         cmocka_unit_test(planes_match), cmocka_unit_test(data_match),    cmocka_unit_test(parts),
         cmocka_unit_test(offsets),      cmocka_unit_test(state_layouts), cmocka_unit_test(order_statistics),
+        cmocka_unit_test(pairs),        cmocka_unit_test(weights_match),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ void ctl_expect(ctl_work *w)
 {
     const bool told = w->o->verbose || w->o->format == CTL_JSON;
     w->expected.way = NULL;
-    if (told && has_ways(w) && !ctl_is_ranked(w->spec.op))
+    if (told && has_ways(w) && !ctl_needs_all(w->spec.op))
         each_way(w, explain_keep, &w->expected);
 }
 
@@ -55,9 +55,9 @@ static int explain_json(void *arg, const reduce_way *way)
 int ctl_explain(ctl_work *w)
 {
     const bool json = w->o->format == CTL_JSON;
-    if (ctl_is_ranked(w->spec.op))
+    if (ctl_needs_all(w->spec.op))
         return ctl_print_error(w->o, &(ctl_where){.name = w->name}, REDUCE_E_OP,
-                               "the times of order statistics are not known so far");
+                               "the times of order statistics and of operations with weights are not known so far");
     if (!has_ways(w)) {
         const reduce_way only = {.taken = 1, .name = w->in[0].resident ? "resident" : "stream"};
         return json ? explain_json(w, &only) : (printf("%-8s the only way of such data\n", only.name), CTL_OK);

@@ -65,6 +65,62 @@ static int open_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY])
     return err ? err : check_mask(w, why);
 }
 
+/* ---- weights ---- */
+
+/* ":area" is that column, or member, of the input's own file. *made: what has to be freed. */
+static const char *name_of_weights(const ctl_work *w, char **made)
+{
+    const char *name = w->o->weights, *member = ctl_member_of(w->name);
+    *made = NULL;
+    if (name[0] != ':')
+        return name;
+    const int file = member ? (int)(member - w->name) - 1 : (int)strlen(w->name);
+    return asprintf(made, "%.*s%s", file, w->name, name) < 0 ? NULL : *made;
+}
+
+/* Does the second array suit the first? */
+static int check_weights(const ctl_work *w, const ctl_input *weights, char why[CTL_WHY])
+{
+    const ctl_input *in = &w->in[0];
+    if (weights->dtype != in->dtype && !(weights->dtype == REDUCE_F64 && in->dtype == REDUCE_F32)) {
+        snprintf(why, CTL_WHY, "weights are of the type of the elements, or f64 beside f32, not %s beside %s",
+                 reduce_dtype_name(weights->dtype), reduce_dtype_name(in->dtype));
+        return REDUCE_E_TYPE;
+    }
+    if (weights->dims == 1 && in->dims > 1)
+        return 0;
+    if (has_order_of(weights, w) && (!weights->npy || !in->npy || has_shape_of(weights, w)))
+        return 0;
+    snprintf(why, CTL_WHY, "weights must have the shape and order (C or Fortran) of the elements, or one dimension");
+    return REDUCE_E_SHAPE;
+}
+
+static int open_weights(ctl_work *w, ctl_input *weights, char why[CTL_WHY])
+{
+    char *made;
+    const ctl_options *o = w->o;
+    ctl_source source = {.name = name_of_weights(w, &made),
+                         .dtype = o->text || w->in[0].column ? w->in[0].dtype : 0,
+                         .raw_dtype = w->in[0].dtype,
+                         .swapped = o->swapped,
+                         .text = o->text,
+                         .floats = true,
+                         .no_unpack = o->no_unpack,
+                         .no_scale = o->no_scale,
+                         .verify = o->verify,
+                         .dialect = &o->dialect};
+    if (!source.name) {
+        snprintf(why, CTL_WHY, "no memory for a name");
+        return REDUCE_E_NO_MEMORY;
+    }
+    int err = ctl_open(weights, &source, why);
+    w->weights = weights;
+    err = err ? err : check_weights(w, weights, why);
+    weights->name = o->weights;
+    free(made);
+    return err;
+}
+
 /* ---- one array ---- */
 
 static int fail(const ctl_work *w, const char *name, int err, const char *why)
@@ -89,8 +145,8 @@ static int run_shape(ctl_work *w)
         code = fail(w, w->name, err, why);
     else if (w->o->explain)
         code = ctl_explain(w);
-    else if (ctl_is_ranked(w->spec.op))
-        code = ctl_reduce_ranked(w, &s);
+    else if (ctl_needs_all(w->spec.op))
+        code = ctl_reduce_at_once(w, &s);
     else
         code = s.layout == CTL_LINES     ? ctl_reduce_rows(w, &s)
                : s.layout == CTL_COLUMNS ? ctl_reduce_axes(w, &s)
@@ -103,7 +159,7 @@ static int run_shape(ctl_work *w)
 static int run_array(ctl_work *w)
 {
     char why[CTL_WHY] = "";
-    ctl_input mask = {.fd = -1};
+    ctl_input mask = {.fd = -1}, weights = {.fd = -1};
     if (!w->in[0].dtype)
         return ctl_reduce_wide(w);
     w->spec = w->o->spec;
@@ -115,7 +171,12 @@ static int run_array(ctl_work *w)
         w->spec.initial = &w->initial;
     }
     int err = ctl_has_own_mask(w) ? ctl_own_mask(w, &mask, why) : w->o->mask ? open_mask(w, &mask, why) : 0;
-    int code = err ? fail(w, ctl_has_own_mask(w) ? w->name : w->o->mask, err, why) : run_shape(w);
+    int code = err ? fail(w, ctl_has_own_mask(w) ? w->name : w->o->mask, err, why) : CTL_OK;
+    if (!err && w->o->weights && (err = open_weights(w, &weights, why)))
+        code = fail(w, w->o->weights, err, why);
+    if (!err)
+        code = run_shape(w);
+    ctl_close(&weights);
     ctl_close(&mask);
     return code;
 }
@@ -142,7 +203,8 @@ static bool needs_floats(const ctl_options *o)
 /* Would text be added to a state here, as a whole? Then elements may be left out. */
 static bool is_added_here(const ctl_options *o)
 {
-    return !o->by_rows && !o->n_axes && !o->offsets && !o->mask && o->spec.path == REDUCE_PATH_AUTO && !o->spec.deadline_ms;
+    return !o->by_rows && !o->n_axes && !o->offsets && !o->mask && !o->weights && o->spec.path == REDUCE_PATH_AUTO &&
+           !o->spec.deadline_ms;
 }
 
 /* `array`: the member that the name says, or NULL. `brief`: as of ctl_source. */
@@ -155,7 +217,7 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ct
                          .text = w->o->text,
                          .wide = true,
                          .brief = brief,
-                         .floats = !w->o->spec.dtype && needs_floats(w->o),
+                         .floats = !w->o->spec.dtype && (w->o->weights || needs_floats(w->o)),
                          .omit = w->o->spec.nan == REDUCE_NAN_OMIT && is_added_here(w->o),
                          .places = ctl_needs_indexes(w->o),
                          .no_unpack = w->o->no_unpack,
@@ -188,7 +250,10 @@ static int reduce_array(ctl_work *w, const char *name, const ctl_array *array, b
 }
 
 /* Can the reduction begin again: one result, printed at the end, and only the file must be read again? */
-static bool can_begin_again(const ctl_options *o) { return !o->by_rows && !o->n_axes && !o->offsets && !o->mask; }
+static bool can_begin_again(const ctl_options *o)
+{
+    return !o->by_rows && !o->n_axes && !o->offsets && !o->mask && !o->weights;
+}
 
 int ctl_reduce_array(reduce_client *c, const ctl_options *o, const char *name, const ctl_array *array)
 {

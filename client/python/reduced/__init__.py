@@ -12,6 +12,7 @@ What there is, each with its own help:
     whole arrays, axes    sum prod mean var std sem rms min max ptp argmin argmax any all count_nonzero norm bits
                           nansum nanprod nanmean nanvar nanstd nanmin nanmax nanargmin nanargmax
     order statistics      median quantile percentile kth topk histogram nanmedian nanquantile nanpercentile
+    pairs                 dot vdot average cov corrcoef
     several values        minmax stats
     by key                by_key bincount segment_sum
     files                 file
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from ._jobs import Task, many, submit
     from ._keys import bincount, by_key, segment_sum
     from ._order import Kth, TopK, histogram, kth, median, nanmedian, nanpercentile, nanquantile, percentile, quantile, topk
+    from ._pairs import average, corrcoef, cov, dot, vdot
     from ._resident import Resident, put, residents
     from ._state import State, state
     from ._stream import Stream, stream
@@ -56,6 +58,7 @@ __all__ = [
     "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmin", "nanmax", "nanargmin", "nanargmax",
     "by_key", "bincount", "segment_sum",
     "median", "quantile", "percentile", "kth", "Kth", "topk", "TopK", "histogram", "nanmedian", "nanquantile", "nanpercentile",
+    "dot", "vdot", "average", "cov", "corrcoef",
     "file", "state", "State", "stream", "Stream", "submit", "Task", "many", "put", "Resident", "residents", "Client", "Gpu", "TLS", "Info",
     "Error", "ArgumentError", "AuthError", "BadHandleError", "BadMessageError", "BusyError", "CancelledError", "DeadlineError",
     "DeviceLostError", "EmptyError", "ExistsError", "ForkedError", "InternalError", "InterruptedError_", "IoError", "NanError", "NoDaemonError",
@@ -66,7 +69,8 @@ _LATER = {"median": "_order", "quantile": "_order", "percentile": "_order", "kth
           "histogram": "_order", "nanmedian": "_order", "nanquantile": "_order",
           "nanpercentile": "_order", "submit": "_jobs", "many": "_jobs", "Task": "_jobs", "stream": "_stream", "Stream": "_stream", "put": "_resident",
           "Resident": "_resident", "residents": "_resident", "file": "_files", "state": "_state", "State": "_state", "aio": "aio",
-          "magic": "magic", "dask": "dask", "by_key": "_keys", "bincount": "_keys", "segment_sum": "_keys"}
+          "magic": "magic", "dask": "dask", "by_key": "_keys", "bincount": "_keys", "segment_sum": "_keys",
+          "dot": "_pairs", "vdot": "_pairs", "average": "_pairs", "cov": "_pairs", "corrcoef": "_pairs"}
 
 
 def _public(found: Any) -> Any:

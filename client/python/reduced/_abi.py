@@ -71,6 +71,9 @@ KTH = 29
 LARGEST = 30
 SMALLEST = 31
 HISTOGRAM = 32
+DOT = 33
+WSUM = 34
+WMEAN = 35
 LINEAR = 0
 INVERTED_CDF = 1
 AVERAGED_INVERTED_CDF = 2
@@ -130,6 +133,10 @@ STATES_OUT = 2
 WRAP = 4
 MASKED = 16
 COLUMNS = 64
+DROP_ZERO_WEIGHTS = 256
+EACH_ELEMENT = 1
+EACH_COLUMN = 2
+EACH_ROW = 3
 MAX_QUANTILES = 64
 MAX_TOP = 262144
 MAX_EDGES = 65536
@@ -289,6 +296,9 @@ class Spec(Structure):  # reduce_spec
         ("method", c_int32),
         ("edges", c_void_p),
         ("n_edges", c_uint64),
+        ("weights", c_void_p),
+        ("weights_dtype", c_int32),
+        ("weights_extent", c_int32),
     ]
 
 
@@ -458,6 +468,9 @@ OPS = {
     "largest": Op(30, "SAME", False, False),
     "smallest": Op(31, "SAME", False, False),
     "histogram": Op(32, "NUMBER", False, False),
+    "dot": Op(33, "SAME", False, False),
+    "wsum": Op(34, "SAME", False, False),
+    "wmean": Op(35, "REAL", False, False),
 }
 DTYPES = {"i8": 1, "u8": 2, "i16": 3, "u16": 4, "i32": 5, "u32": 6, "i64": 7, "u64": 8, "f16": 9, "bf16": 10, "f32": 11, "f64": 12, "bool": 13}
 CALLS: dict[str, tuple[Any, list[Any]]] = {
@@ -491,6 +504,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_simple_quantile": (c_int, [c_void_p, c_int, c_double, c_void_p, c_size_t, c_void_p]),
     "reduce_simple_ranks": (c_int, [c_void_p, c_int, c_int, c_int64, c_void_p, c_size_t, c_void_p, c_void_p]),
     "reduce_simple_histogram": (c_int, [c_void_p, c_int, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
+    "reduce_simple_pairs": (c_int, [c_void_p, c_int, c_int, c_void_p, c_void_p, c_size_t, c_void_p]),
     "reduce_result_size": (c_int, [c_void_p, c_size_t, c_void_p]),
     "reduce_run": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
     "reduce_is_local": (c_int, [c_void_p, c_void_p, c_size_t]),
@@ -501,6 +515,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_state_check": (c_int, [c_void_p, c_size_t, c_int, c_int]),
     "reduce_state_add": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t]),
     "reduce_state_add_at": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t, c_int, c_uint64]),
+    "reduce_state_add_pairs": (c_int, [c_void_p, c_size_t, c_void_p, c_int, c_void_p, c_size_t, c_int, c_uint32]),
     "reduce_state_add_missing": (c_int, [c_void_p, c_size_t, c_uint64]),
     "reduce_state_merge": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t]),
     "reduce_state_merge_at": (c_int, [c_void_p, c_size_t, c_void_p, c_size_t, c_uint64]),

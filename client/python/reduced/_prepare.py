@@ -21,6 +21,7 @@ CHOICES = ("min", "max", "minmax", "range", "argmin", "argmax")     # undefined 
 REAL_VALUED = ("mean", "var", "std", "sem", "rms")                  # also of integers
 PLACES = ("argmin", "argmax", "stats", "largest", "smallest")       # results that name a place
 RANKED = ("median", "quantile", "kth", "largest", "smallest", "histogram")  # need all elements of a result at once
+PAIRED = ("dot", "wsum", "wmean")                                   # of elements with weights
 OF_STATES = ("var", "std", "sem", "rms")                            # of complex numbers, from those of both parts
 OF_PAIRS = ("sum", "mean", "sumsq", "norm2", "prod", *OF_STATES)
 MAGNITUDES = {"norm1": "sum", "norminf": "norminf"}                # what becomes of them

@@ -15,7 +15,7 @@ from ._elements import Element, cell_dtype, element
 from ._errors import TypeError_
 from ._lib import check, lib
 from ._plan import NANS, is_wide, out_code, plan
-from ._prepare import PLACES, RANKED, elements_of, result_dtype
+from ._prepare import PAIRED, PLACES, RANKED, elements_of, result_dtype
 from ._remote import Array
 from ._results import fit, plain
 from ._run import run
@@ -112,8 +112,10 @@ class State:
         self._bytes = ctypes.create_string_buffer(lib().reduce_state_size(*self._code) or 1)
         check(lib().reduce_state_init(self._bytes, len(self._bytes), *self._code))
 
-    def add(self, a: Any, *, index: int | None = None, client: Any = None) -> State:
-        """Add the elements of an array; `index` is that of the first one in the whole array."""
+    def add(self, a: Any, weights: Any = None, *, index: int | None = None, client: Any = None) -> State:
+        """Add the elements of an array; `index` is that of the first one in the whole array. Those of dot, wsum and wmean have `weights`."""
+        if self.op in PAIRED or weights is not None:
+            return self._add_pairs(a, weights)
         if index is not None and (not isinstance(index, (int, np.integer)) or index < 0):
             raise ValueError(f"index is an integer of 0 or more, not {index!r}")
         o = operand(a, flows=True) if not isinstance(a, np.ndarray) else None
@@ -154,6 +156,21 @@ class State:
             with self._using:
                 self.count -= size
             raise
+
+    def _add_pairs(self, a: Any, weights: Any) -> State:
+        if self.op not in PAIRED or weights is None:
+            raise TypeError(f"weights: {self.op} {'needs' if self.op in PAIRED else 'takes no'} weights")
+        (data, keep), (beside, other) = elements_of(a, self.dtype, "a"), elements_of(weights, self.dtype, "weights")
+        if data.size != beside.size:
+            raise ValueError(f"weights: {beside.size} of them for {data.size} elements")
+        marks = keep if other is None else other if keep is None else keep & other
+        with self._using:
+            for begin, end in runs(marks, data.size):
+                at = begin * data.itemsize
+                check(lib().reduce_state_add_pairs(self._bytes, len(self._bytes), address(data) + at, self._code[1], address(beside) + at, end - begin,
+                                                   NANS[self.nan], 0))
+            self.count += data.size
+        return self
 
     def _next(self) -> None:
         """ValueError if the index of the next element is not known."""
@@ -243,7 +260,7 @@ class State:
             return self._bytes.raw
 
     def __iadd__(self, a: Any) -> State:
-        return self.add(a)
+        return self.add(*a) if self.op in PAIRED and isinstance(a, tuple) else self.add(a)
 
     def __ior__(self, other: State) -> State:
         return self.merge(other)

@@ -130,7 +130,7 @@ void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_
     j->pieces = at_least_1((j->units + j->each - 1) / j->each);
     t->route = rk_cpu_route(simd, t);
     j->settles = rk_cpu_may_settle(&t->spec);
-    begin(j, j->how == RK_LINES && rk_cpu_near(simd, &t->spec));
+    begin(j, j->how == RK_LINES && rk_cpu_is_near(simd, &t->spec));
 }
 
 /* ---- running pieces: called without the lock, these return with it ---- */

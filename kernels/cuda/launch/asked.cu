@@ -70,6 +70,13 @@ SegmentKernel kernel_of_layout(const Asked &q)
     case RP_STATE_PROD:
     case RP_STATE_PRODINT:
         return prod_kernel(dtype);
+    case RP_STATE_DOT32: // no GPU computes pairs
+    case RP_STATE_DOT64:
+    case RP_STATE_DOTINT:
+    case RP_STATE_WMEAN32:
+    case RP_STATE_WMEAN64:
+    case RP_STATE_WMEANINT:
+        break;
     }
     return {}; // there is no such layout
 }

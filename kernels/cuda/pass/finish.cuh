@@ -247,6 +247,12 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
     case RP_STATE_STATS32:
     case RP_STATE_STATS64:
     case RP_STATE_STATSINT:
+    case RP_STATE_DOT32: // no GPU computes pairs
+    case RP_STATE_DOT64:
+    case RP_STATE_DOTINT:
+    case RP_STATE_WMEAN32:
+    case RP_STATE_WMEAN64:
+    case RP_STATE_WMEANINT:
         break;
     }
     return count_value(a, words[0], count, value);

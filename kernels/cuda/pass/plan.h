@@ -169,6 +169,12 @@ inline bool is_light(const rp_spec &s, int layout)
     case RP_STATE_STATS32:
     case RP_STATE_STATS64:
     case RP_STATE_STATSINT:
+    case RP_STATE_DOT32: // no GPU computes pairs
+    case RP_STATE_DOT64:
+    case RP_STATE_DOTINT:
+    case RP_STATE_WMEAN32:
+    case RP_STATE_WMEAN64:
+    case RP_STATE_WMEANINT:
         break;
     }
     return false;

@@ -19,10 +19,11 @@
 
 /* ---- init, merge, add -------------------------------------------------------------------------------------------- */
 
-/* With infinities or NaNs the sum is cleared. */
+/* With infinities or NaNs the sum is cleared. Beside an infinity, that of weights stays: it has the quotient's sign. */
 RK_FN void rk_sums_void(rk_state *s)
 {
-    for (int i = 0, n = rk_others_at(s->layout); i < n; i++)
+    int from = rk_is_pairs(s->layout) && s->special != RK_NAN ? rk_sum_limbs(s->layout) : 0;
+    for (int i = from, n = rk_others_at(s->layout); i < n; i++)
         s->limb[i] = 0;
 }
 
@@ -256,7 +257,7 @@ RK_FN rk_flaw rk_check_float_limbs(const rk_state *s, const uint64_t *limb, int 
     uint64_t bound[RP_MAX_LIMBS];
     if (n == 0 || rk_all_zero(limb, n))
         return rk_fine();
-    if (limb[n - 1] >> 63 && (times == 2 || rk_is_abs(s->layout)))
+    if (limb[n - 1] >> 63 && (times == 2 || rk_is_abs(s->layout)) && !rk_is_pairs(s->layout))
         return rk_bad("limbs", "a negative sum of what is not negative");
     rk_largest_float_sum(s, bound, n, times);
     if (!rk_magnitude_within(limb, bound, n))

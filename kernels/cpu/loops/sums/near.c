@@ -15,15 +15,41 @@ rk_near_fn *rk_cpu_near(const rk_simd *simd, const rp_spec *s)
     return sums ? simd->near_sum[s->dtype] : product ? simd->near_product[s->dtype] : NULL;
 }
 
+rk_pairs_fn *rk_cpu_pairs(const rk_simd *simd, const rp_spec *s)
+{
+    if (!(s->flags & RP_WEIGHTS))
+        return NULL;
+    return s->weights == s->dtype ? simd->pairs[s->dtype] : simd->pairs_f32_f64;
+}
+
+bool rk_cpu_is_near(const rk_simd *simd, const rp_spec *s)
+{
+    const uint32_t plain = RP_OFFSETS | RP_MASK | RP_WEIGHTS;
+    if (!(s->flags & RP_WEIGHTS))
+        return rk_cpu_near(simd, s);
+    return rk_is_float(s->dtype) && !(s->flags & ~plain) && !rk_in_runs(s);
+}
+
 /* The unit of a sum is 2 to this power. */
-static int unit_of(const rk_state *s) { return s->layout == RP_STATE_PROD ? -RK_LOG2_FRACTION : rk_e0(s->dtype); }
+static int unit_of(const rk_state *s)
+{
+    return s->layout == RP_STATE_PROD ? -RK_LOG2_FRACTION : rk_is_pairs(s->layout) ? 2 * rk_e0(s->dtype) : rk_e0(s->dtype);
+}
+
+/* Limbs of the sum that may be near, and where it is. */
+static int limbs_of(const rk_state *s, int *at)
+{
+    *at = rk_is_pairs(s->layout) ? rk_sum_limbs(s->layout) : 0;
+    return s->layout == RP_STATE_PROD ? 3 : rk_is_pairs(s->layout) ? rk_square_limbs(s->layout) : rk_sum_limbs(s->layout);
+}
 
 /* The cell if the sum were larger by `more`. */
 static int cell_with(const rk_task *t, const rk_state *s, double more, uint8_t *cell)
 {
     rk_state moved = *s;
+    int at, limbs = limbs_of(s, &at);
     if (!s->special)
-        add_number(moved.limb, s->layout == RP_STATE_PROD ? 3 : rk_sum_limbs(s->layout), unit_of(s), more);
+        add_number(moved.limb + at, limbs, unit_of(s), more);
     return rk_cell_write(&moved, &t->spec, cell);
 }
 

@@ -85,26 +85,33 @@ static double neglected(size_t n, int k)
     return ldexp((double)(n * (m + 8)), k - 106);
 }
 
+/* Adds the lanes of n elements. What is left of each is below 2^(k - 53 + bits). False, and nothing is added: the anchor was
+ * too low. */
+static bool take_near(acc *a, const near_lanes *lanes, size_t n, int k, int bits)
+{
+    int64_t sum;
+    double rest;
+    if (!stayed_near(lanes) || !level_sum(lanes->sum, k, &sum))
+        return false;
+    total_lanes(lanes->rest, NEAR_VECTORS, &rest);
+    acc_add(a, sum, k - 52);
+    if (rest != 0)
+        add_part_f64(a, bits_of(rest));
+    count_adds(a, 1);
+    a->neglected += neglected(n, k + bits);
+    return true;
+}
+
 /* Elements that should be below 2^(field - 1022). False, and nothing is added: they are not. */
 static bool try_near(acc *a, const void *x, size_t n, int field, near_fn *read)
 {
     near_lanes lanes;
-    int64_t sum;
-    double rest;
     int k[FEWEST_LEVELS];
     anchors(field, n, FEWEST_LEVELS, k);
     if (k[0] > HIGHEST_NEAR_ANCHOR)
         return false;
     read(x, n, a->far, a->magnitudes, anchor(k[0]), &lanes);
-    if (!stayed_near(&lanes) || !level_sum(lanes.sum, k[0], &sum))
-        return false;
-    total_lanes(lanes.rest, NEAR_VECTORS, &rest);
-    acc_add(a, sum, k[0] - 52);
-    if (rest != 0)
-        add_part_f64(a, bits_of(rest));
-    count_adds(a, 1);
-    a->neglected += neglected(n, k[0]);
-    return true;
+    return take_near(a, &lanes, n, k[0], 0);
 }
 
 static bool try_new_near(acc *a, pace *p, const void *x, size_t n, near_fn *read, reach_fn *look)

@@ -1,4 +1,5 @@
-/* Order statistics of an input. They need all its elements at once, so these are read into memory, up to a limit. */
+/* Order statistics of an input, and sums of its elements with weights. They need all elements at once, so these are read into
+ * memory, up to a limit. */
 #include <float.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,14 +10,16 @@
 
 enum { FIRST_BLOCK = 1 << 20 };
 
-typedef struct ranked {
+typedef struct whole_input {
     ctl_work *w;
     const ctl_shape *s;
     reduce_spec spec;
     uint8_t *elements, *mask; /* NULL: they are resident; there is none */
     uint64_t bytes;           /* of the elements */
-    double *edges;            /* of a histogram */
-} ranked;
+    uint8_t *weights;         /* NULL: there are none */
+    size_t weight_bytes;
+    double *edges; /* of a histogram */
+} whole_input;
 
 /* ---- reading ---- */
 
@@ -26,7 +29,7 @@ static uint64_t limit_of(const ctl_options *o)
     return o->spool ? o->spool : memory / 2;
 }
 
-static int too_much(const ranked *x, char why[CTL_WHY])
+static int too_much(const whole_input *x, char why[CTL_WHY])
 {
     snprintf(why, CTL_WHY, "%s needs all elements at once, and they take more than the %" PRIu64 " bytes that --spool allows",
              reduce_op_name(x->spec.op), limit_of(x->w->o));
@@ -34,7 +37,7 @@ static int too_much(const ranked *x, char why[CTL_WHY])
 }
 
 /* Room for more than the bytes that are there. */
-static int grow(ranked *x, uint64_t *room, char why[CTL_WHY])
+static int grow(whole_input *x, uint64_t *room, char why[CTL_WHY])
 {
     const uint64_t limit = limit_of(x->w->o);
     if (*room >= limit)
@@ -48,7 +51,7 @@ static int grow(ranked *x, uint64_t *room, char why[CTL_WHY])
     return more ? 0 : REDUCE_E_NO_MEMORY;
 }
 
-static int read_input(ranked *x, ctl_input *in, uint64_t *room, char why[CTL_WHY])
+static int read_input(whole_input *x, ctl_input *in, uint64_t *room, char why[CTL_WHY])
 {
     for (;;) {
         uint8_t more[8]; /* a whole element */
@@ -71,7 +74,7 @@ static int read_input(ranked *x, ctl_input *in, uint64_t *room, char why[CTL_WHY
 }
 
 /* All inputs, one behind the other, and their mask. */
-static int read_all(ranked *x, char why[CTL_WHY])
+static int read_all(whole_input *x, char why[CTL_WHY])
 {
     const uint64_t size = reduce_dtype_size(x->spec.dtype);
     uint64_t room = 0;
@@ -81,6 +84,8 @@ static int read_all(ranked *x, char why[CTL_WHY])
         err = read_input(x, &x->w->in[i], &room, why);
     if (!err && x->w->mask)
         err = ctl_read_all(x->w->mask, &x->mask, &kept, why);
+    if (!err && x->w->weights)
+        err = ctl_read_all(x->w->weights, &x->weights, &x->weight_bytes, why);
     if (err)
         return err;
     if (x->bytes % size)
@@ -143,8 +148,30 @@ static bool plain_axes(reduce_spec *spec, const ctl_axes *a)
     return a->n > 1;
 }
 
+/* One for each element, or for each place along the axis that is reduced, or along the others. */
+static int set_weights(whole_input *x, char why[CTL_WHY])
+{
+    reduce_spec *spec = &x->spec;
+    const bool columns = spec->flags & REDUCE_COLUMNS;
+    const uint64_t size = reduce_dtype_size(x->w->weights->dtype), n = x->weight_bytes / size,
+                   all = x->bytes / reduce_dtype_size(spec->dtype), planes = spec->planes ? spec->planes : 1,
+                   row_len = spec->offsets || !spec->rows ? all : all / spec->rows / planes;
+    spec->weights = x->weights;
+    spec->weights_dtype = x->w->weights->dtype;
+    if (n == all && x->weight_bytes % size == 0)
+        return 0;
+    if (!spec->offsets && n == (columns ? spec->rows : row_len))
+        spec->weights_extent = columns ? REDUCE_EACH_ROW : REDUCE_EACH_COLUMN;
+    else if (!spec->offsets && n == (columns ? row_len : spec->rows))
+        spec->weights_extent = columns ? REDUCE_EACH_COLUMN : REDUCE_EACH_ROW;
+    else
+        snprintf(why, CTL_WHY, "%" PRIu64 " weights for %" PRIu64 " elements: as many, or one for each place along an axis", n,
+                 all);
+    return why[0] ? REDUCE_E_SHAPE : 0;
+}
+
 /* Puts the shape into the spec; elements in memory are put in order where the spec cannot say it. */
-static int set_shape(ranked *x, char why[CTL_WHY])
+static int set_shape(whole_input *x, char why[CTL_WHY])
 {
     const ctl_shape *s = x->s;
     x->spec.rows = s->layout == CTL_WHOLE ? 1 : s->lines;
@@ -158,8 +185,10 @@ static int set_shape(ranked *x, char why[CTL_WHY])
         snprintf(why, CTL_WHY, "these axes of resident data have no %s", reduce_op_name(x->spec.op));
         return REDUCE_E_SHAPE;
     }
-    const size_t size = reduce_dtype_size(x->spec.dtype);
-    if (permute(&x->elements, size, x->bytes, &s->axes) && (!x->mask || permute(&x->mask, 1, x->bytes / size, &s->axes)))
+    const size_t size = reduce_dtype_size(x->spec.dtype), n = (size_t)x->bytes / size;
+    const size_t weight = x->weights ? reduce_dtype_size(x->w->weights->dtype) : 0;
+    if (permute(&x->elements, size, x->bytes, &s->axes) && (!x->mask || permute(&x->mask, 1, n, &s->axes)) &&
+        (!weight || x->weight_bytes != n * weight || permute(&x->weights, weight, x->weight_bytes, &s->axes)))
         return 0;
     snprintf(why, CTL_WHY, "no memory for twice the array, which these axes need");
     return REDUCE_E_NO_MEMORY;
@@ -167,7 +196,7 @@ static int set_shape(ranked *x, char why[CTL_WHY])
 
 /* ---- running ---- */
 
-static int run(ranked *x, void *cells, size_t room, reduce_result *r)
+static int run(whole_input *x, void *cells, size_t room, reduce_result *r)
 {
     const char *name = x->w->in[0].resident;
     x->spec.mask = x->mask;
@@ -179,7 +208,7 @@ static int run(ranked *x, void *cells, size_t room, reduce_result *r)
 /* ---- edges ---- */
 
 /* The least and the largest element; 0 and 1 if there are none. */
-static int find_ends(const ranked *x, double ends[2], char why[CTL_WHY])
+static int find_ends(const whole_input *x, double ends[2], char why[CTL_WHY])
 {
     reduce_spec spec = x->spec;
     const char *name = x->w->in[0].resident;
@@ -211,7 +240,7 @@ static int find_ends(const ranked *x, double ends[2], char why[CTL_WHY])
 }
 
 /* Bins of equal width, as numpy.histogram has them for doubles. */
-static int equal_bins(const ranked *x, uint64_t bins, char why[CTL_WHY])
+static int equal_bins(const whole_input *x, uint64_t bins, char why[CTL_WHY])
 {
     double ends[2];
     const int err = find_ends(x, ends, why);
@@ -226,7 +255,7 @@ static int equal_bins(const ranked *x, uint64_t bins, char why[CTL_WHY])
     return err;
 }
 
-static int find_edges(ranked *x, char why[CTL_WHY])
+static int find_edges(whole_input *x, char why[CTL_WHY])
 {
     const ctl_options *o = x->w->o;
     if (x->spec.op != REDUCE_HISTOGRAM)
@@ -244,7 +273,7 @@ static int find_edges(ranked *x, char why[CTL_WHY])
     return 0;
 }
 
-static int print(const ranked *x, int err, const char *why, const reduce_result *r, const void *cells)
+static int print(const whole_input *x, int err, const char *why, const reduce_result *r, const void *cells)
 {
     const ctl_options *o = x->w->o;
     const ctl_where where = {.name = x->w->name,
@@ -265,9 +294,9 @@ static int print(const ranked *x, int err, const char *why, const reduce_result 
     return CTL_OK;
 }
 
-int ctl_reduce_ranked(ctl_work *w, const ctl_shape *s)
+int ctl_reduce_at_once(ctl_work *w, const ctl_shape *s)
 {
-    ranked x = {.w = w, .s = s, .spec = w->spec};
+    whole_input x = {.w = w, .s = s, .spec = w->spec};
     char why[CTL_WHY] = "";
     reduce_result r = REDUCE_RESULT_INIT;
     const uint64_t lines = s->layout == CTL_WHOLE ? 1 : s->lines;
@@ -282,6 +311,8 @@ int ctl_reduce_ranked(ctl_work *w, const ctl_shape *s)
         err = reduce_result_size(&x.spec, 0, &cell);
     if (!err)
         err = set_shape(&x, why);
+    if (!err && w->weights)
+        err = set_weights(&x, why);
     if (!err && !(cells = malloc((size_t)(lines * cell) + 1))) {
         snprintf(why, sizeof why, "no memory for %" PRIu64 " results", lines);
         err = REDUCE_E_NO_MEMORY;
@@ -292,6 +323,7 @@ int ctl_reduce_ranked(ctl_work *w, const ctl_shape *s)
     free(x.elements);
     free(x.mask);
     free(x.edges);
+    free(x.weights);
     free(cells);
     return code;
 }

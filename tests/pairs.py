@@ -1,0 +1,125 @@
+"""dot, wsum and wmean in exact fractions: the judge of their tests. Written from PROTOCOL.md, "Reductions"; shares nothing with the code
+under test. Elements and weights are raw bits (numpy unsigned arrays)."""
+from fractions import Fraction as F
+
+import numpy as np
+
+import oracle
+from oracle import FLOATS, SIGNED, UNIT, Fault, inf_bits, int_values, is_nan, nan_bits, parts_of, round_quotient
+
+OPS = {"dot": 33, "wsum": 34, "wmean": 35}
+LAYOUTS = {("dot", "f32"): (28, 0, 10), ("dot", "f64"): (29, 0, 67), ("dot", "int"): (30, 0, 3),
+           ("wmean", "f32"): (31, 6, 10), ("wmean", "f64"): (32, 34, 67), ("wmean", "int"): (33, 2, 3)}  # code, limbs of weights, of products
+
+
+def default_out(op, dtype):
+    return "f64" if op == "wmean" or dtype in FLOATS else "i64" if dtype in SIGNED else "u64"
+
+
+def numbers(bits, dtype):
+    """Each element as a Fraction, or "nan", "inf", "-inf"."""
+    if dtype not in FLOATS:
+        return [F(int(v)) for v in int_values(bits, dtype)]
+    fmt = FLOATS[dtype]
+    found = []
+    for b in map(int, bits):
+        magnitude = b & (2 ** (fmt.width - 1) - 1)
+        if magnitude >= inf_bits(fmt):
+            found.append("nan" if magnitude > inf_bits(fmt) else "-inf" if b >> (fmt.width - 1) else "inf")
+        else:
+            n, e = parts_of(b, fmt)
+            found.append(n * F(2) ** e)
+    return found
+
+
+def sign_of(v):
+    return {"inf": 1, "-inf": -1}.get(v) if isinstance(v, str) else (v > 0) - (v < 0)
+
+
+class Sums:
+    """What is left of the pairs: their number, sums, infinities."""
+
+    def __init__(self, xs, ws, nan, drop, weighted):
+        self.count = self.products = self.weights = 0
+        self.special, self.skipped = 0, False
+        for x, w in zip(xs, ws):
+            if drop and w == 0:
+                continue
+            if "nan" in (x, w) and nan != "propagate":
+                self.skipped = True
+                continue
+            self.count += 1
+            if isinstance(x, F) and isinstance(w, F):
+                self.products += x * w
+                self.weights += w
+                continue
+            product = 0 if "nan" in (x, w) else sign_of(x) * sign_of(w)
+            self.special |= 3 if product == 0 or weighted and not isinstance(w, F) else 1 if product > 0 else 2
+            self.weights += w if isinstance(w, F) else 0
+
+
+def rounded(v, out):
+    fmt = FLOATS[out]
+    shift = max(0, fmt.fraction + 70 - v.numerator.bit_length() + v.denominator.bit_length())
+    return round_quotient(v.numerator << shift, v.denominator, -shift, fmt)
+
+
+def infinity(negative, out):
+    fmt = FLOATS[out]
+    return inf_bits(fmt) | negative << (fmt.width - 1)
+
+
+def value(op, dtype, x, w, wtype=None, nan="propagate", out=None, drop=False):
+    """The bits of the value; raises Fault."""
+    out = out or default_out(op, dtype)
+    s = Sums(numbers(x, dtype), numbers(w, wtype or dtype), nan, drop, op == "wmean")
+    if s.skipped and nan == "error":
+        raise Fault("NAN")
+    if out not in FLOATS:
+        return oracle.to_out(int(s.products), out)
+    p, q = s.products, s.weights
+    if s.special == 3 or op == "wmean" and not s.special and p == q == 0:
+        return nan_bits(FLOATS[out])
+    if op != "wmean":
+        return infinity(s.special == 2, out) if s.special else rounded(F(p), out)
+    if s.special:
+        return infinity((s.special == 2) != (q < 0), out)
+    return infinity(p < 0, out) if q == 0 else rounded(F(p) / q, out)
+
+
+def limbs(number, n):
+    return (int(number) % 2 ** (64 * n)).to_bytes(8 * n, "little")
+
+
+def state(op, dtype, x, w, wtype=None, nan="propagate", drop=False):
+    """The bytes of the partial state."""
+    kind = "f64" if wtype == "f64" else dtype
+    code, sum_limbs, product_limbs = LAYOUTS["wmean" if op == "wmean" else "dot", "f64" if kind == "f64" else "f32" if kind in FLOATS else "int"]
+    s = Sums(numbers(x, dtype), numbers(w, wtype or dtype), nan, drop, op == "wmean")
+    unit = F(2) ** UNIT[kind]
+    weights, products = (0 if s.special == 3 else s.weights * unit), (0 if s.special else s.products * unit**2)
+    head = bytes([code, s.special, 0, s.skipped, oracle.DTYPES[kind], 0, 0, 0]) + s.count.to_bytes(8, "little")
+    return head + limbs(weights, sum_limbs) + limbs(products, product_limbs)
+
+
+def spread(w, extent, shape):
+    """Weights of an extent for elements of (planes, rows, row_len): one for each element."""
+    planes, rows, row_len = shape
+    if extent == "row":
+        w = w.reshape(1, 1, row_len)
+    elif extent == "column":
+        w = w.reshape(1, rows, 1)
+    return np.broadcast_to(w.reshape(shape) if extent == "elements" else w, shape)
+
+
+def words(data):
+    """The words of a state."""
+    code, dtype = data[0], data[4]
+    special, nz, skipped, count = data[1], data[2], data[3], int.from_bytes(data[8:16], "little")
+    tag = 512 + 16 * code + dtype
+    found = [1, tag, tag * tag, *oracle.low_high(count, 2), skipped, nz, special & 1, special >> 1]
+    at = 16
+    for n in next((w, p) for c, w, p in LAYOUTS.values() if c == code):
+        found += oracle.low_high(int.from_bytes(data[at : at + 8 * n], "little", signed=True), 2 * n) if n else []
+        at += 8 * n
+    return found

@@ -1,0 +1,133 @@
+"""dot, vdot, average, cov, corrcoef and states of pairs in Python: NumPy's signatures, exact values."""
+import math
+import pickle
+from fractions import Fraction as F
+
+import numpy as np
+import pytest
+
+import pairs
+from pythonpackage import both_ways as package, reduced  # noqa: F401
+
+SEED = 20261128
+
+
+def bits(a):
+    return np.ascontiguousarray(a).reshape(-1).view(f"<u{a.itemsize}")
+
+
+def exact(op, x, w):
+    """The value by fractions, of arrays of f32 or f64."""
+    kinds = {4: "f32", 8: "f64"}
+    out = kinds[max(x.itemsize, w.itemsize)]
+    word = pairs.value(op, kinds[x.itemsize], bits(x), bits(w), kinds[w.itemsize], out=out)
+    return np.array(word, f"<u{max(x.itemsize, w.itemsize)}").view(f"<f{max(x.itemsize, w.itemsize)}")[()]
+
+
+@pytest.mark.parametrize("x_type, w_type", [("f8", "f8"), ("f4", "f4"), ("f4", "f8")])
+def test_average_along_every_axis(package, x_type, w_type):
+    rng = np.random.default_rng(SEED)
+    base = rng.standard_normal((4, 5, 6)).astype(x_type)
+    for x in (base, np.asfortranarray(base), base[::-1, :, ::2], base.transpose(1, 2, 0)):
+        full = rng.random(x.shape).astype(w_type)
+        for axis in (None, 0, 1, 2, -1, (0, 1), (1, 2), (0, 2), (2, 0), (0, 1, 2)):
+            axes = tuple(range(3)) if axis is None else tuple(a % 3 for a in (axis if isinstance(axis, tuple) else (axis,)))
+            along = [full] if axis is None else [full, rng.random(tuple(x.shape[a] for a in axes)).astype(w_type)]
+            for w in along:
+                got = package.average(x, axis, w)
+                aligned = w if w.shape == x.shape else np.broadcast_to(
+                    w.transpose(np.argsort(axes)).reshape([n if i in axes else 1 for i, n in enumerate(x.shape)]), x.shape)
+                kept = [i for i in range(3) if i not in axes]
+                moved_x, moved_w = (np.ascontiguousarray(a.transpose(kept + sorted(axes))).reshape([x.shape[i] for i in kept] + [-1]) for a in (x, aligned))
+                want = np.array([exact("wmean", moved_x[i], moved_w[i]) for i in np.ndindex(moved_x.shape[:-1])]).reshape(moved_x.shape[:-1])
+                assert np.array_equal(got, want[()]), (axis, w.shape)
+                assert np.asarray(got).dtype == want.dtype or not kept
+        assert package.average(x, 1, full, keepdims=True).shape == (x.shape[0], 1, x.shape[2])
+
+
+def test_dot_and_vdot(package):
+    rng = np.random.default_rng(SEED)
+    m, v = rng.standard_normal((7, 900)), rng.standard_normal(900)
+    assert package.dot(m[0], v) == exact("dot", m[0], v)
+    assert package.dot(m, v).tolist() == [exact("dot", row, v) for row in m]
+    assert package.vdot(m, m) == exact("dot", m.ravel(), m.ravel())
+    assert package.vdot(m, np.asfortranarray(m)) == exact("dot", m.ravel(), m.ravel())
+    assert package.dot([1e16, 1, -1e16], [1, 2, 1]) == 2.0
+    a = np.arange(-3, 4, dtype="i1")
+    assert package.dot(a, a) == 28
+    with pytest.raises(reduced.OverflowError_):
+        package.dot(np.full(2, 2**62), np.array([4, 4]))
+    assert package.dot(np.float32([1, 2]), np.float64([0.1, 0.2])) == exact("dot", np.float32([1, 2]), np.float64([0.1, 0.2]))
+    assert type(package.dot(np.float32([1, 2]), np.float32([1, 2]))) is float
+    out = np.empty(7)
+    assert package.dot(m, v, out=out) is out and out[3] == exact("dot", m[3], v)
+    assert package.dot(np.ma.masked_array([1.0, 5, 2], [0, 1, 0]), [1, 1, 1]) == 3
+    assert package.dot([1, math.nan, 2], [1.0, 1, 1], nan="omit") == 3 and math.isnan(package.dot([1, math.nan], [1.0, 1]))
+    assert package.dot([], []) == 0.0 and package.dot(3, 4) == 12
+    for call, text in ((lambda: package.dot([1, 2], [1, 2, 3]), "not aligned"), (lambda: package.vdot([1, 2], [1, 2, 3]), "reshape"),
+                       (lambda: package.average([1, 2], weights=[1, 2, 3], axis=0), "consistent with shape"), (lambda: package.dot([2**53 + 1], [0.5]), "cannot be")):
+        with pytest.raises(ValueError, match=text):
+            call()
+    for call in (lambda: package.dot(m, m), lambda: package.dot([1j], [1]), lambda: package.average(m, weights=v), lambda: package.dot(np.array(["a"]), [1])):
+        with pytest.raises(TypeError):
+            call()
+
+
+def test_average_as_numpy(package):
+    x = np.arange(12.0).reshape(3, 4)
+    w = np.array([1.0, 2, 3])
+    assert package.average(x) == 5.5 and package.average(x, 0).tolist() == np.average(x, 0).tolist()
+    got, total = package.average(x, 0, w, returned=True)
+    assert got.tolist() == np.average(x, 0, w).tolist() and total.tolist() == [6.0] * 4
+    assert package.average(x, returned=True) == (5.5, 12.0)
+    assert package.average([1, 2, 4], weights=[3, 2, 1]) == 11 / 6
+    for bad in ([1, -1, 0], [0, 0, 0]):
+        with pytest.raises(ZeroDivisionError):
+            package.average([1.0, 2, 3], weights=bad)
+    assert package.average([math.inf, 2], weights=[0, 1], drop_zero_weights=True) == 2
+    assert package.average([1.0, 9, 3], weights=[1, 1, 1], where=[True, False, True]) == 2
+    assert package.average([1e308, 1e308], weights=[1.0, 1.0]) == 1e308
+
+
+def frac(a):
+    return [F(float(v)) for v in a]
+
+
+def test_cov_and_corrcoef(package):
+    rng = np.random.default_rng(SEED)
+    m = rng.standard_normal((3, 50)) + np.array([[1e8], [0], [-5]])
+    rows = [frac(r) for r in m]
+    n = 50
+    for ddof in (None, 0, 2):
+        d = 1 if ddof is None else ddof
+        want = [[float((n * sum(a * b for a, b in zip(x, y)) - sum(x) * sum(y)) / (n * (n - d))) for y in rows] for x in rows]
+        assert package.cov(m, ddof=ddof).tolist() == want
+    assert package.cov(m[0], m[1]).tolist() == package.cov(m[:2]).tolist() and package.cov(m.T, rowvar=False).tolist() == package.cov(m).tolist()
+    assert package.cov(m[0]).shape == () and float(package.cov(m[0], bias=True)) == reduced.var(m[0])
+    assert np.allclose(package.corrcoef(m), np.corrcoef(m), rtol=1e-6)
+    r = package.corrcoef(m)
+    assert (np.diag(r) == 1).all() and (r == r.T).all()
+    x = np.array([0.1, 0.2, 0.3])
+    assert package.corrcoef(x, -4 * x)[0, 1] == -1.0
+    c = package.corrcoef([[1.0, 1, 1], [1, 2, 3]])
+    assert math.isnan(c[0, 0]) and math.isnan(c[0, 1]) and c[1, 1] == 1
+    assert package.cov([[1, 2, 3], [3, 2, 1]]).tolist() == [[1, -1], [-1, 1]]
+    assert math.isnan(package.cov([1.0, math.inf])) and math.isnan(package.cov([1.0]))
+
+
+def test_states_of_pairs(package):
+    rng = np.random.default_rng(SEED)
+    x, w = rng.standard_normal(1000), rng.random(1000)
+    for op in pairs.OPS:
+        s, t = reduced.State(op, "f8"), reduced.State(op, "f8")
+        s.add(x[:300], w[:300])
+        t += (x[300:], w[300:])
+        s |= pickle.loads(pickle.dumps(t))
+        assert bytes(s) == pairs.state(op, "f64", bits(x), bits(w)) and float(s) == exact(op, x, w) and s.count == 1000
+        assert bytes(reduced.State.from_words(op, "f8", s.words() + t.words())) == bytes(s | t)
+    with pytest.raises(TypeError):
+        reduced.State("dot", "f8").add(x)
+    with pytest.raises(TypeError):
+        reduced.State("sum", "f8").add(x, w)
+    with pytest.raises(ValueError):
+        reduced.State("dot", "f8").add(x, w[:3])
