@@ -199,9 +199,9 @@ def test_parts_that_do_not_suit(shared, scratch):
         # of roles and their flags
         refused("BAD_MESSAGE", "flags", at, 0, [mask], data=bytes(10))
         refused("BAD_MESSAGE", "flags", at, 0, [cut], data=bytes(16))
-        for role in ("weights", "keys"):
-            refused("BAD_MESSAGE", role, at, MASK, [mask, companion(role, (arena, 0))], data=bytes(10))
-            refused("BAD_MESSAGE", role, c.reduce, "sum", "f32", bytes(8), parts=[companion(role)])
+        for role, field in (("weights", "flags"), ("keys", "keys")):
+            refused("BAD_MESSAGE", field, at, MASK, [mask, companion(role, (arena, 0))], data=bytes(10))
+            refused("BAD_MESSAGE", field, c.reduce, "sum", "f32", bytes(8), parts=[companion(role)])
         for dtype in ("f32", "i8", "u16"):
             refused("TYPE", "mask", at, MASK, [companion("mask", dtype=dtype)], data=bytes(10))
         refused("TYPE", "offsets", at, OFFSETS, [companion("offsets", dtype="i64")], data=bytes(16))
@@ -280,7 +280,7 @@ def test_parts_of_the_wrong_form(conn):
         refused("BAD_MESSAGE", "parts", ask, struct.pack("<BBBBI", STRIDE, 0, 0, 0, length) + bytes(8))
     for head in ((STRIDE, 1, 0, 0), (STRIDE, 0, 1, 0), (STRIDE, 0, 0, 1), (RESULT, 1, 0, 0), (PARAMETER, 2, 2, 1)):
         refused("BAD_MESSAGE", "parts", ask, struct.pack("<BBBBI", *head, 8) + bytes(8))
-    for role, where, extent, field, limit in ((0, 1, 1, "role", 4), (5, 1, 1, "role", 4), (1, 0, 1, "where", 2), (1, 3, 1, "where", 2), (1, 1, 0, "extent", 4),
+    for role, where, extent, field, limit in ((0, 1, 1, "role", 4), (5, 1, 1, "role", 4), (1, 0, 1, "where", 3), (1, 4, 1, "where", 3), (1, 1, 0, "extent", 4),
                                               (1, 1, 5, "extent", 4)):
         assert refused("BAD_MESSAGE", field, ask, part(COMPANION, struct.pack("<B7x", 2), role, where, extent)).limit == limit
     assert refused("BAD_MESSAGE", "parameter", ask, part(PARAMETER, bytes(8), 9, 1)).limit == 8

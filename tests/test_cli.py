@@ -861,7 +861,7 @@ def test_standard_input_that_is_a_file_begins_again_where_it_was(shared, scratch
 def test_a_mask_from_a_pipe_is_for_one_file(fails, scratch):
     a = npy(scratch / "a.npy", np.array([1.0, 2]))
     for option in ("--mask", "--offsets"):
-        fails(USAGE, "a pipe .* read once: --mask and --offsets", "sum", option, "-", a, a, stdin=b"\1\0")
+        fails(USAGE, "a pipe .* read once: --mask, --weights and --offsets", "sum", option, "-", a, a, stdin=b"\1\0")
 
 
 @pytest.mark.parametrize("args, text, value", [(["--text"], b"1 2\n", b"3"), (["-t", "u8"], b"\n", b"10"), (["/dev/stdin:b"], b"a,b\n1,5\n", b"5")])

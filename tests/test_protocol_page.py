@@ -13,6 +13,7 @@ import pytest
 
 import oracle
 import order
+import pairs
 import rawclient
 import sideclient
 from conftest import BACKEND, ROOT
@@ -37,7 +38,7 @@ def test_the_raw_clients_numbers_are_the_pages():
     assert all(getattr(rawclient, name.upper()) == code for name, code in numbers("message").items())
     assert all(getattr(sideclient, name.upper()) == code for name, code in numbers("fdpass packet").items())
     assert dict(zip(rawclient.ERRORS, range(99))) == numbers("error")
-    assert ({**oracle.OPS, **order.OPS}, oracle.NANS, oracle.DTYPES) == (numbers("op"), numbers("nan policy"), numbers("dtype"))
+    assert ({**oracle.OPS, **order.OPS, **pairs.OPS}, oracle.NANS, oracle.DTYPES) == (numbers("op"), numbers("nan policy"), numbers("dtype"))
 
 
 def table(section, number):

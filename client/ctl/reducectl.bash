@@ -30,12 +30,12 @@ _reducectl_files()
 _reducectl()
 {
     local ops="sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std
-        any all count count_nan and or xor stats rms sem median quantile kth largest smallest histogram"
+        any all count count_nan and or xor stats rms sem median quantile kth largest smallest histogram dot wsum wmean"
     local commands="ping info status metrics top put ls drop ladder help"
     local topics="ops inputs csv axes values output shards resident daemon examples"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
     local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --wait --help --version"
-    local reduce="--dtype --out --nan --ddof --q --method --k --bins --edges --spool --initial --wrap --rows --axis --offsets --mask --text --total --device --partial --merge
+    local reduce="--dtype --out --nan --ddof --q --method --k --bins --edges --spool --initial --wrap --rows --axis --offsets --mask --weights --drop-zero-weights --text --total --device --partial --merge
         --header --no-header --delimiter --decimal --quote --comment --skip-lines --missing --by --top --no-unpack --no-scale --verify
         --index-base --shard --joined --path --hex --json --json-strings --raw --progress --deadline"
     local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --explain --from --list --help --version"
@@ -81,7 +81,7 @@ _reducectl()
     --shard) _reducectl_reply "auto"; return ;;
     --delimiter) _reducectl_reply "tab space"; return ;;
     --quote) _reducectl_reply "none"; return ;;
-    --mask | --offsets | --joined | --tls-ca | --tls-cert | --tls-key) _reducectl_files; return ;;
+    --mask | --weights | --offsets | --joined | --tls-ca | --tls-cert | --tls-key) _reducectl_files; return ;;
     --decimal | --comment | --skip-lines | --missing | --by | --top | --rows | --ddof | --k | --bins | --edges | --spool | --initial | --index-base | --deadline | --ttl | --connect | --wait | --device) return ;;
     esac
     if [[ $cur == -* ]]; then

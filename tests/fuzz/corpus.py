@@ -9,6 +9,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "golden"))
 import generate  # noqa: E402
 import oracle  # noqa: E402
+import pairs  # noqa: E402
 import rawclient  # noqa: E402
 
 ENOUGH = 600  # bytes: replay runs every prefix of a seed
@@ -53,6 +54,12 @@ def main():
         vector, _ = oracle.words(op, dtype, state)
         if vector and len(words.setdefault(key, bytes(key))) < ENOUGH:
             words[key] += struct.pack(f"<{len(vector)}q", *vector)
+    for op, dtype, wtype, *_, state in generate.states_of_pairs():
+        key = pairs.OPS[op], oracle.DTYPES[wtype]
+        if len(seeds.setdefault(key, bytes(key))) < ENOUGH:
+            seeds[key] += state
+            vector = pairs.words(state)
+            words[key] = words.get(key, bytes(key)) + struct.pack(f"<{len(vector)}q", *vector)
     for folder, inputs in (("state", seeds), ("words", words)):
         for (op, dtype), data in inputs.items():
             (HERE / "corpus" / folder / f"op{op}_dtype{dtype}").write_bytes(data)

@@ -77,7 +77,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    int op = data[0] % 32, dtype = data[1] % 16;
+    int op = data[0] % 64, dtype = data[1] % 16;
     size_t bytes = rp_state_size(rp_state_layout(op, dtype));
     rk_state sum, s, left, right;
     size_t n = 0;

@@ -96,7 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 2)
         return 0;
-    kind k = kind_of(data[0] % 32, data[1] % 16);
+    kind k = kind_of(data[0] % 64, data[1] % 16);
     if (k.state && k.words)
         try_words(&k, data + 2, size - 2);
     try_state(&k, data + 2, size - 2);

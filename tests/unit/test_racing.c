@@ -68,6 +68,31 @@ static void reduce_all(const rk_simd *simd)
             }
 }
 
+static void reduce_pairs(rk_pairs_fn *run, int weights)
+{
+    const size_t half = BYTES / 2, n = half / rp_dtype_size(weights);
+    for (int i = 0; i < 6; i++) {
+        rk_state s;
+        double neglected;
+        rk_state_init(&s, rp_state_layout(i % 2 ? RP_OP_WMEAN : RP_OP_DOT, weights), weights);
+        run(&s, read_only, (const uint8_t *)read_only + half, n, i / 2, i % 3 == 0, i % 2 ? &neglected : NULL);
+        assert_true(s.count <= n);
+    }
+}
+
+static void reduce_all_pairs(const rk_simd *simd)
+{
+    for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
+        reduce_pairs(simd->pairs[dtype], dtype);
+    reduce_pairs(simd->pairs_f32_f64, RP_F64);
+}
+
+static void reduce_both(const rk_simd *simd)
+{
+    reduce_all(simd);
+    reduce_all_pairs(simd);
+}
+
 static void loops_bear_memory_that_changes(void **state)
 {
     pthread_t writer;
@@ -76,7 +101,7 @@ static void loops_bear_memory_that_changes(void **state)
     for (int round = 0; round < ROUNDS; round++)
         for (int k = 0; k < rk_simd_count; k++)
             if (rk_simd_runs(rk_simds[k]))
-                reduce_all(rk_simds[k]);
+                reduce_both(rk_simds[k]);
     atomic_store(&over, true);
     assert_int_equal(pthread_join(writer, NULL), 0);
 }
