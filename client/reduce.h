@@ -59,6 +59,12 @@
 extern "C" {
 #endif
 #pragma GCC visibility push(default)
+#pragma push_macro("f64") /* a program may have macros of these names, which are members here */
+#pragma push_macro("i64")
+#pragma push_macro("u64")
+#undef f64
+#undef i64
+#undef u64
 
 /* The version of this header; reduce_version() gives that of the library in use. */
 #define REDUCE_VERSION_MAJOR 0
@@ -1173,6 +1179,9 @@ typedef struct reduce_python {
  * KeyboardInterrupt. It says 1 until the program, which looks after every call that failed, has taken the exception. */
 int reduce_python_signals(void *python);
 
+#pragma pop_macro("f64")
+#pragma pop_macro("i64")
+#pragma pop_macro("u64")
 #pragma GCC visibility pop
 #ifdef __cplusplus
 }

@@ -130,9 +130,11 @@ def ways(ctl, folder, a, r):
     yield "safetensors", True, [f"{tensors(folder / 'm.safetensors', {'o': ('U8', [3], b'abc'), 'x': (SAFE[kind], list(a.shape), raw)})}:x"], b""
     try:
         import h5py  # noqa: F401
-        kinds = [{}, {"netcdf": True}, {"block": 2048}]
+        fill = 9.969209968386869e36 if a.dtype.kind == "f" else {"i": 2 - 2**63, "u": 2**64 - 2}[a.dtype.kind] if a.dtype.itemsize == 8 else \
+            2**(8 * a.dtype.itemsize) - 1 if a.dtype.kind == "u" else 1 - 2**(8 * a.dtype.itemsize - 1)
+        kinds = [{}, {"netcdf": kind == "f2" or not (a == a.dtype.type(fill)).any()}, {"block": 2048}]  # which says of this element that it is missing
         if a.size:
-            kinds += [{"chunks": True, "compression": "gzip", "shuffle": True}, {"chunks": tuple(max(1, n // 3) for n in a.shape), "netcdf": True, "fletcher32": True}]
+            kinds += [{"chunks": True, "compression": "gzip", "shuffle": True}, {"chunks": tuple(max(1, n // 3) for n in a.shape), **kinds[1], "fletcher32": True}]
         for i, k in enumerate(kinds):
             yield f"hdf5 {k}", True, [f"{hdf5(folder / f'h{i}.h5', big if i == 2 else a, **k)}:{r.choice(('g/x', '/g/x', 'soft', 'g//x'))}"], b""
     except ImportError:

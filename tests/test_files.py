@@ -489,6 +489,10 @@ def unpacked(data, attrs, default=None):
     return data, there
 
 
+def netcdf_fill(dtype):
+    return 9.969209968386869e36 if dtype.kind == "f" else -(2**63) + 2 if dtype.itemsize == 8 else 1 - 2**(8 * dtype.itemsize - 1)
+
+
 PACKED_BY = [
     {"_FillValue": -32767, "scale_factor": 0.01, "add_offset": 273.15}, {"scale_factor": np.float32(0.1)}, {"add_offset": 7}, {"scale_factor": 1.0}, {"missing_value": np.array([3, -7], "i2")},
     {"valid_range": np.array([-50, 60], "i2")}, {"valid_min": -20, "_FillValue": 5}, {"valid_max": 20, "scale_factor": 2.5}, {"_Unsigned": "true", "_FillValue": -1, "scale_factor": 0.5},
@@ -518,7 +522,7 @@ def test_netcdf_packing(run, scratch, dtype):
     for i, attrs in enumerate(PACKED_BY):
         if sanitizer() and (i + PACKED_AS.index(dtype)) % 2:
             continue  # each of them with two types
-        values, there = unpacked(data, attrs)
+        values, there = unpacked(data, attrs, None if dtype == "i1" or "_Unsigned" in attrs else netcdf_fill(data.dtype))
         plain, packed = f"{path}:p{i}", f"{path}:c{i}"
         mean = lambda a, keep: float(sum(Fraction(v.item()) for v in a[keep] if v == v) / sum(1 for v in a[keep] if v == v))
         assert float(run("mean", "--nan", "omit", plain)) == float(run("mean", "--nan", "omit", packed)) == mean(values, there), attrs
@@ -544,14 +548,25 @@ def test_what_netcdf_never_wrote(run, fails, scratch):
         for kind, fill in fills.items():
             a = f.create_dataset(kind, (6,), kind, fillvalue=fill, chunks=(3,))
             a[:3] = [1, 2, 3]
-        f.create_dataset("i1", (4,), "i1", fillvalue=-127)
+        for kind, fill in fills.items():
+            f.create_dataset(f"unfilled_{kind}", data=np.array([1, 2, 3, fill], kind))
+            f.create_dataset(f"other_{kind}", data=np.array([1, 2, 3, fill], kind)).attrs["_Unsigned"] = "true"
+        for kind, fill in (("i1", -127), ("u1", 255)):
+            f.create_dataset(kind, (4,), kind, fillvalue=fill)
+            f.create_dataset(f"unfilled_{kind}", data=np.array([1, 2, 3, fill], kind))
+            f.create_dataset(f"other_{kind}", (4,), kind, fillvalue=fill).attrs["_Unsigned"] = "true"
     for netcdf in (True, False):
         path = hdf5(scratch / f"n{netcdf}.nc", lambda f: write(f, netcdf))
         for kind, fill in fills.items():
             assert run("count", f"{path}:{kind}") == ("3\n" if netcdf else "6\n"), (kind, netcdf)
             assert run("mean", f"{path}:{kind}") == "2\n" or not netcdf
             assert run("count", "--no-scale", f"{path}:{kind}") == "6\n"
-        assert run("count", f"{path}:i1") == "4\n", "bytes have no default"
+        for kind in (*fills, "i1", "u1"):
+            unfilled = 4 if not netcdf or kind[1] == "1" else 3
+            other = 4 if not netcdf or kind[0] == "i" else 0 if kind == "u1" else 3
+            assert run("count", f"{path}:unfilled_{kind}") == f"{unfilled}\n", (kind, netcdf)
+            assert run("count", f"{path}:other_{kind}") == f"{other}\n", (kind, netcdf)
+        assert run("count", f"{path}:i1") == run("count", f"{path}:u1") == ("0\n" if netcdf else "4\n")
     fails("TYPE: its attributes say which elements are missing", "put", "x", f"{scratch / 'nTrue.nc'}:i2")
     fails("SHAPE: it says itself which elements are missing", "sum", "--mask", f"{scratch / 'nTrue.nc'}:i1", f"{scratch / 'nTrue.nc'}:i2")
     path = hdf5(scratch / "odd.nc", lambda f: f.create_dataset("a", data=np.arange(4)).attrs.update({"scale_factor": np.array([1.0, 2])}))

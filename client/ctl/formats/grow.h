@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for `n` more elements of `size` bytes, behind `used` ones, in an array that has *room: `array` is where its pointer is. */
+/* Room for `n` more elements of `size` bytes behind `used` ones. `array` is where the pointer of an array of *room is. */
 static inline bool ctl_grow(void *array, size_t *room, size_t used, size_t n, size_t size)
 {
     const size_t wanted = 2 * *room + n + 16;

@@ -146,7 +146,8 @@ static void add_missing(h5r_packing *p, int dtype, const long double *v, int n)
     }
 }
 
-/* The value of elements that netCDF never wrote, of a variable without _FillValue. */
+/* The value of elements that netCDF never wrote, of a variable without _FillValue. netCDF4-python takes it for missing where
+ * netCDF does not fill, too, but for elements of a byte. */
 static bool default_fill(hid_t set, int dtype, long double *v)
 {
     H5D_fill_value_t status = H5D_FILL_VALUE_UNDEFINED;
@@ -155,7 +156,7 @@ static bool default_fill(hid_t set, int dtype, long double *v)
     if (plan >= 0)
         H5Pclose(plan);
     const int bits = (int)(8 * reduce_dtype_size(dtype));
-    if (!filled || bits == 8 || dtype == REDUCE_F16 || dtype == REDUCE_BF16)
+    if ((!filled && bits == 8) || dtype == REDUCE_F16 || dtype == REDUCE_BF16)
         return false;
     if (is_float(dtype))
         *v = 9.9692099683868690e+36;
@@ -205,8 +206,8 @@ bool h5r_examine(h5r_packing *p, hid_t set, int dtype, bool netcdf)
     good &= n >= 0;
     if (n == 1 && fits(dtype, v[0]))
         add_missing(p, dtype, v, 1);
-    else if (netcdf && p->n_missing <= H5R_MISSING_VALUES && default_fill(set, dtype, v))
-        p->missing[p->n_missing++] = as_stored(p, dtype, v[0]);
+    else if (netcdf && p->stored == dtype && p->n_missing <= H5R_MISSING_VALUES && default_fill(set, dtype, v))
+        p->missing[p->n_missing++] = v[0];
     take_limits(p, set, dtype);
     p->masked = p->n_missing || p->nan_is_missing || p->has_min || p->has_max;
     return take_scale(p, set) && good;
