@@ -533,10 +533,15 @@ def test_lists_of_reducectl(run, tmp_path):
     assert run("histogram", "--bins", 7, tmp_path / "x.npy") == "".join(f"{a!r} {b!r} {n}\n" for a, b, n in zip(edges.tolist(), edges[1:].tolist(), counts))
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,\n5,7\n")
     assert run("histogram", "--bins", 1, f"{tmp_path}/t.csv:b") == "2 7 2\nnan 1\n"
+    lines = dict(line.split() for line in run("stats", "--quantiles", tmp_path / "x.npy").splitlines())
+    plain = dict(line.split() for line in run("stats", tmp_path / "x.npy").splitlines())
+    assert list(lines.items())[:-3] == list(plain.items()) and [float(lines[p]) for p in ("p25", "p50", "p75")] == pytest.approx(np.quantile(x, [0.25, 0.5, 0.75]), rel=1e-14)
+    rows = run("stats", "--quantiles", "--axis", 1, "--json", tmp_path / "x.npy").splitlines()
+    assert [json.loads(row)["value"]["p50"] for row in rows] == pytest.approx(np.median(x, axis=1), rel=1e-14) and json.loads(rows[3])["value"]["argmax"] == x[3].argmax()
     run("put", "lists", tmp_path / "x.npy")
     assert run("largest", "--k", 1, "@lists") == f"{float(x.max())!r} {x.argmax()}\n" and run("histogram", "--bins", 7, "@lists").count("\n") == 7
     run("drop", "lists")
     for wrong in (["largest"], ["largest", "--k", 0], ["smallest", "--k", 300000], ["histogram"], ["sum", "--bins", 3], ["sum", "--edges", "1,2"],
                   ["histogram", "--edges", "1"], ["histogram", "--edges", "2,1"], ["histogram", "--edges", "nan,1"], ["histogram", "--bins", 3, "--edges", "1,2"],
-                  ["histogram", "--bins", 0], ["mean,largest", "--k", 1]):
+                  ["histogram", "--bins", 0], ["mean,largest", "--k", 1], ["sum", "--quantiles"], ["stats", "--quantiles", "--raw"]):
         run(*wrong, tmp_path / "x.npy", code=2)

@@ -179,7 +179,7 @@ def _quantiles(values: Array, p: Prepared, shape: Any) -> Array:
     return fit(np.ascontiguousarray(found), p.wanted, p.asked)
 
 
-def method_code(method: Any) -> int:
+def _method(method: Any) -> int:
     if method not in METHODS:
         raise ValueError(f"{method!r} is not a valid method. Use one of: {METHODS}")
     return METHODS.index(method)
@@ -188,7 +188,7 @@ def method_code(method: Any) -> int:
 def _all(q: list[float], a: Any, axis: Any, out: Any, method: Any, keepdims: Any, shape: tuple[int, ...], how: dict[str, Any]) -> Any:
     if any(not 0 <= x <= 1 for x in q):
         raise ValueError("Quantiles must be in the range [0, 1]")
-    code = method_code(method)
+    code = _method(method)
     parts = [reduce("quantile", a, axis, None, None, keepdims, None, how["where"], how["client"], how["deadline"], how["progress"],
                     nan=how["nan"], offsets=how["offsets"], make=_quantiles, order=Order(tuple(q[i:i + AT_ONCE]), code))
              for i in range(0, len(q), AT_ONCE)]

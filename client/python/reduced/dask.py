@@ -338,7 +338,7 @@ def quantile(a: Any, q: Any, axis: Axis = None, *, method: str = "linear", keepd
         raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
     if not np.all((many >= 0) & (many <= 1)):
         raise ValueError("Quantiles must be in the range [0, 1]")
-    code, axes, el = _order.method_code(method), axes_of(axis, a.ndim), element(a.dtype.newbyteorder("="))
+    code, axes, el = _order._method(method), axes_of(axis, a.ndim), element(a.dtype.newbyteorder("="))
     picks = _order.Order(method=code).picks
     wanted = a.dtype.newbyteorder("=") if picks or a.dtype.kind == "f" else np.dtype(float)
     if len(axes) < a.ndim and many.size:
