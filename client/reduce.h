@@ -874,6 +874,41 @@ int reduce_accumulators_finish(const reduce_accumulators *a, const reduce_spec *
 /* NULL is allowed. */
 void reduce_accumulators_free(reduce_accumulators *a);
 
+/* ---- selection: order statistics of parts ------------------------------------------------------------------------ */
+
+/* median, quantile or kth of one array whose parts lie anywhere, in passes over all of them. Each pass counts the elements of
+ * each part by digits; the counts of all parts are added, wherever that is, and say what the next pass counts:
+ *
+ *     reduce_selection *s;
+ *     reduce_selection_new(&s, &spec);
+ *     do {
+ *         reduce_selection_count(s, part, mask, bytes);          for each part that is here
+ *         uint64_t *counts = reduce_selection_counts(s, &n);     n words, to be added to those of other processes, in place
+ *     } while (reduce_selection_next(s) == 1);
+ *     reduce_selection_finish(s, &value, sizeof value);
+ *
+ * Elements of 8 bits take one pass, of 16 two, of 32 three, of 64 six; with more than four quantiles perhaps more. Every
+ * process comes to the same bits. reduce_mpi_quantile does this over MPI. No client is needed. A selection is for one thread. */
+typedef struct reduce_selection reduce_selection;
+
+/* A spec without shape, mask and states. Errors: those of reduce_run about the spec; REDUCE_E_OP (another operation);
+ * REDUCE_E_SHAPE (rows, planes, columns or offsets); REDUCE_E_NO_MEMORY. */
+int reduce_selection_new(reduce_selection **s, const reduce_spec *spec);
+void reduce_selection_free(reduce_selection *s); /* may be NULL */
+
+/* Count the elements of a part; `mask` has a byte for each, or is NULL. Errors: REDUCE_E_SHAPE (bytes), REDUCE_E_ARGUMENT. */
+int reduce_selection_count(reduce_selection *s, const void *data, const void *mask, size_t bytes);
+
+/* The counts of this pass so far, which the caller may replace by the sums of all processes. They live until the next call. */
+uint64_t *reduce_selection_counts(reduce_selection *s, size_t *n);
+
+/* The counts are complete. 1: another pass is needed; 0: none. Errors: REDUCE_E_NO_MEMORY. */
+int reduce_selection_next(reduce_selection *s);
+
+/* The value, or the values of several quantiles. Errors: those of reduce_run about the elements; REDUCE_E_ARGUMENT (passes are
+ * missing; room). */
+int reduce_selection_finish(reduce_selection *s, void *out, size_t room);
+
 /* ---- collectives: one reduction of many processes --------------------------------------------------------------- */
 
 /* Each process (rank) has a part of the elements, and all call reduce_collective. Every rank gets the same value: the one that

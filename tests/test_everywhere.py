@@ -127,6 +127,34 @@ def test_dask(dask, dtype):
 
 
 @pytest.mark.unsanitized
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "<f2", "<i8", "u1", "?"])
+def test_quantiles_in_dask(dask, dtype):
+    """Any axis, any chunking: those of the whole array, which no chunk needs to have."""
+    import dask.array as da
+    rng = np.random.default_rng(8)
+    x = (rng.standard_normal((9, 8, 5)) * 20).astype(dtype)
+    for axis in (None, 0, 2, (0, 1), (0, 1, 2)):
+        for q in (0.3, [0.5], [0.1, 0.25, 0.5, 0.7, 0.9, 1.0], [[0.0, 1.0], [0.2, 0.8]]):
+            for method in ("linear", "hazen", "lower", "nearest"):
+                got = dask.dask.quantile(da.from_array(x, chunks=tuple(int(c) for c in rng.integers(1, 9, 3))), q, axis, method=method, keepdims=q == 0.3)
+                want = dask.quantile(x, q, axis, method=method, keepdims=q == 0.3)
+                found = np.asarray(got.compute())
+                assert np.array_equal(found, want) and found.shape == got.shape == np.shape(want) and found.dtype == got.dtype, (axis, q, method)
+    if x.dtype.kind == "f":
+        x[::2] = np.nan
+        a = da.from_array(x, chunks=3)
+        assert np.isnan(dask.dask.median(a).compute()) and dask.dask.nanmedian(a).compute() == dask.nanmedian(x, keepdims=True).ravel()[0]
+        assert np.array_equal(dask.dask.nanquantile(a, [0.2, 0.7], 0).compute(), dask.nanquantile(x, [0.2, 0.7], 0))
+        with pytest.raises(dask.NanError):
+            dask.dask.median(a, nan="raise").compute()
+    for wrong in (1.5, [-0.1]):
+        with pytest.raises(ValueError):
+            dask.dask.quantile(da.ones(3), wrong)
+    with pytest.raises(ValueError, match="method"):
+        dask.dask.quantile(da.ones(3), 0.5, method="best")
+
+
+@pytest.mark.unsanitized
 def test_bad_arguments_are_named_before_dask_computes(dask):
     import dask.array as da
     a = da.ones((4, 4), chunks=2)

@@ -5,15 +5,18 @@ import math
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import time
+from fractions import Fraction as F
 
 import numpy as np
 import pytest
 
 import gens
 import oracle
+import order
 from conftest import BIN, LIB, ROOT
 from test_device import device  # noqa: F401
 
@@ -142,6 +145,24 @@ def test_the_sum_of_an_array_for_any_number_of_ranks(built, shared, mpi):
         exact.add(float.fromhex(values[0]))
         plain.add(float.fromhex(values[1]))
     assert exact == {math.fsum(elements(n).tolist())} and len(plain) > 1
+
+
+@pytest.mark.parametrize("mpi", NAMES)
+def test_quantiles_for_any_number_of_ranks(built, mpi):
+    """tests/mpi/order.c: the same values as of one array."""
+    n, h = 10_007, (np.arange(10_007, dtype="u8") + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    h = (h ^ h >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    x = [int(v) for v in (h ^ h >> np.uint64(27)).view("i8")]
+    x = sorted(float(v) / 4096 for v in x)
+    want = []
+    for q in (F(1, 2), F(1, 10), F(1, 4), F(1, 2), F(999, 1000)):
+        j, g = order.place("linear", n, q)
+        a, b = np.array([x[j], x[min(j + 1, n - 1)]]).view("u8")
+        want.append(struct.unpack("<d", order.between(a, b, g, "f64", "f64").to_bytes(8, "little"))[0])
+    want.append(x[-3])
+    for ranks in (1, 3, 8):
+        out = launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/order.c"), n)
+        assert [float.fromhex(v) for v in out.split()] == want, ranks
 
 
 @pytest.mark.parametrize("mpi", NAMES)

@@ -12,6 +12,7 @@ import pytest
 import libreduce
 import oracle
 import order
+from conftest import ROOT
 from oracle import DTYPES, FLOATS, SIZE, unsigned
 from pythonpackage import PACKAGE, package, reduced  # noqa: F401
 from rawclient import COLUMNS, MASK, OFFSETS, REDUCE, STATES_IN, STATES_OUT, Fault, parameter, parse_result, spec
@@ -152,6 +153,20 @@ def test_each_bit_pattern_of_f16(conn):
     assert got == wanted("quantile", "f16", [x], [None], {"q": q}, nan="omit", out=None)
 
 
+def test_the_golden_vectors(conn):
+    """tests/golden/order.txt, through the daemon."""
+    lines = [line.split() for line in (ROOT / "tests/golden/order.txt").read_text().splitlines() if line[0] != "#"]
+    assert {int(line[0]) for line in lines} == set(order.OPS.values())
+    for op, dtype, nan, parts, data, cell in lines:
+        parts, data = (b"" if x == "-" else bytes.fromhex(x) for x in (parts, data))
+        dtype = next(name for name, code in DTYPES.items() if code == int(dtype))
+        body = spec(int(op), dtype, nan=next(n for n, code in oracle.NANS.items() if code == int(nan)), row_len=len(data) // SIZE[dtype], tagged_len=len(parts))
+        try:
+            assert result(conn, body + parts + data).cells == [bytes.fromhex(cell)]
+        except Fault as e:
+            assert e.code == cell
+
+
 def faults(conn, code, field, body, kind=REDUCE, limit=None):
     with pytest.raises(Fault) as e:
         conn.call(kind, body)
@@ -283,6 +298,68 @@ def test_libreduce(shared, local, tmp_path):
             assert c.lib.reduce_state_init(room, C.c_size_t(1024), order.OPS[op], DTYPES["f32"]) == -1
             kw = {"quantile": {"q": [0.5]}, "largest": {"k": 1}, "smallest": {"k": 1}, "histogram": {"edges": [0, 1]}}.get(op, {})
             assert c.lib.reduce_states_finish(room, C.c_size_t(64), C.byref(c.spec(op, "f32", **kw)), room, C.c_size_t(1024)) == -1
+
+
+def select(lib, spec, parts, out):
+    """The passes of several processes, by hand; returns how many there were."""
+    each = []
+    for _ in parts:
+        handle = C.c_void_p()
+        if lib.reduce_selection_new(C.byref(handle), C.byref(spec)):
+            raise libreduce.Fault(lib, -1)
+        each.append(handle)
+    lib.reduce_selection_counts.restype, again, passes, n = C.POINTER(C.c_uint64), 1, 0, C.c_size_t()
+    while again:
+        words = []
+        for handle, (bits, mask) in zip(each, parts):
+            for half in (slice(0, len(bits) // 2), slice(len(bits) // 2, None)):
+                data, keep = bits[half].tobytes(), None if mask is None else mask[half].tobytes()
+                assert lib.reduce_selection_count(handle, data, keep, C.c_size_t(len(data))) == 0
+            counts = lib.reduce_selection_counts(handle, C.byref(n))
+            words.append(np.ctypeslib.as_array(counts, (n.value,)))
+        total = np.sum(words, axis=0, dtype=np.uint64)
+        for w in words:
+            w[:] = total
+        again, passes = {lib.reduce_selection_next(handle) for handle in each}, passes + 1
+        assert len(again) == 1
+        again = again.pop()
+    room = C.create_string_buffer(512)
+    codes = [lib.reduce_selection_finish(handle, room, C.c_size_t(len(out))) for handle in each]
+    fault = libreduce.Fault(lib, codes[-1]) if codes[-1] else None
+    for handle in each:
+        lib.reduce_selection_free(handle)
+    if fault:
+        raise fault
+    return room.raw[:len(out)], passes
+
+
+def test_selection_of_parts(shared):
+    """The same bits for any number of parts; at most 1, 2, 3 or 6 passes for four quantiles."""
+    with libreduce.Client(shared.url) as c:
+        for seed in range(300):
+            rng = np.random.default_rng(seed)
+            dtype, n = str(rng.choice(list(DTYPES))), int(rng.integers(0, 200))
+            bits = random_bits(rng, dtype, n, str(rng.choice(KINDS)))
+            mask = rng.integers(0, 3, n).astype(np.uint8) if rng.integers(3) == 0 else None
+            op, p, _ = request(rng)
+            if op not in ("median", "quantile", "kth"):
+                continue
+            nan = str(rng.choice(["propagate", "omit", "error"]))
+            want, = [w] if isinstance(w := wanted(op, dtype, [bits], [mask], p, nan=nan, out=None), tuple) else w
+            at = [0, *sorted(int(x) for x in rng.integers(0, n + 1, rng.integers(0, 5))), n]
+            parts = [(bits[a:b], None if mask is None else mask[a:b]) for a, b in zip(at, at[1:])]
+            kw = {**p, "method": order.METHODS.index(p.get("method", "linear"))}
+            try:
+                got, passes = select(c.lib, c.spec(op, dtype, nan=nan, **kw), parts, want if isinstance(want, bytes) else bytes(8 * len(p.get("q", [1]))))
+            except libreduce.Fault as e:
+                assert e.code == want[0]
+                continue
+            assert got == want, (seed, op, dtype, p)
+            assert passes <= {1: 1, 2: 2, 4: 3, 8: 6}[SIZE[dtype]] or len(p.get("q", ())) > 4
+        x = np.arange(10.0)
+        for wrong in (c.spec("largest", "f64", k=1), c.spec("median", "f64", rows=2), c.spec("sum", "f64"), c.spec("quantile", "f64", q=[2.0])):
+            with pytest.raises(libreduce.Fault):
+                select(c.lib, wrong, [(x, None)], bytes(8))
 
 
 # ---- reducectl ----
@@ -456,10 +533,15 @@ def test_lists_of_reducectl(run, tmp_path):
     assert run("histogram", "--bins", 7, tmp_path / "x.npy") == "".join(f"{a!r} {b!r} {n}\n" for a, b, n in zip(edges.tolist(), edges[1:].tolist(), counts))
     (tmp_path / "t.csv").write_text("a,b\n1,2\n3,\n5,7\n")
     assert run("histogram", "--bins", 1, f"{tmp_path}/t.csv:b") == "2 7 2\nnan 1\n"
+    lines = dict(line.split() for line in run("stats", "--quantiles", tmp_path / "x.npy").splitlines())
+    plain = dict(line.split() for line in run("stats", tmp_path / "x.npy").splitlines())
+    assert list(lines.items())[:-3] == list(plain.items()) and [float(lines[p]) for p in ("p25", "p50", "p75")] == pytest.approx(np.quantile(x, [0.25, 0.5, 0.75]), rel=1e-14)
+    rows = run("stats", "--quantiles", "--axis", 1, "--json", tmp_path / "x.npy").splitlines()
+    assert [json.loads(row)["value"]["p50"] for row in rows] == pytest.approx(np.median(x, axis=1), rel=1e-14) and json.loads(rows[3])["value"]["argmax"] == x[3].argmax()
     run("put", "lists", tmp_path / "x.npy")
     assert run("largest", "--k", 1, "@lists") == f"{float(x.max())!r} {x.argmax()}\n" and run("histogram", "--bins", 7, "@lists").count("\n") == 7
     run("drop", "lists")
     for wrong in (["largest"], ["largest", "--k", 0], ["smallest", "--k", 300000], ["histogram"], ["sum", "--bins", 3], ["sum", "--edges", "1,2"],
                   ["histogram", "--edges", "1"], ["histogram", "--edges", "2,1"], ["histogram", "--edges", "nan,1"], ["histogram", "--bins", 3, "--edges", "1,2"],
-                  ["histogram", "--bins", 0], ["mean,largest", "--k", 1]):
+                  ["histogram", "--bins", 0], ["mean,largest", "--k", 1], ["sum", "--quantiles"], ["stats", "--quantiles", "--raw"]):
         run(*wrong, tmp_path / "x.npy", code=2)

@@ -68,6 +68,7 @@ typedef struct ctl_options {
     double ops_q[CTL_MAX_OPS];            /* of p99 and its like, which are REDUCE_QUANTILE */
     double q[REDUCE_MAX_QUANTILES];       /* spec.q */
     bool ranked;                          /* --k was given */
+    bool quantiles;                       /* of stats, too: CTL_QUARTILES behind each cell */
     const char *edges;                    /* of a histogram; NULL: not given */
     uint64_t bins;                        /* ... of equal width from the least to the largest element; 0: not given */
     uint64_t spool;                       /* most bytes of elements that are read into memory; 0: half of it */
@@ -240,7 +241,7 @@ void ctl_c_order(uint8_t *to, const uint8_t *from, size_t element, int dims, con
 
 /* ---- text/print.c ---- */
 
-enum { CTL_MAX_NUMBER = 64, CTL_STATS = 11, CTL_MAX_VALUES = REDUCE_MAX_QUANTILES };
+enum { CTL_MAX_NUMBER = 64, CTL_STATS = 11, CTL_QUARTILES = 3, CTL_MAX_VALUES = REDUCE_MAX_QUANTILES };
 
 /* One value of a result; JSON writes what is not a number ("nan", "none") as string or null. */
 typedef struct ctl_value {
@@ -248,8 +249,8 @@ typedef struct ctl_value {
     char text[CTL_MAX_NUMBER];
 } ctl_value;
 
-/* The values of a cell of `op`, of `size` bytes, whose reply type is `dtype`: one; two of minmax; those of stats; one for each
- * quantile. Returns how many. */
+/* The values of a cell of `op`, of `size` bytes, whose reply type is `dtype`: one; two of minmax; those of stats, perhaps with
+ * quartiles behind; one for each quantile. Returns how many. */
 int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cell, size_t size, bool hex);
 int ctl_count_values(int op, int dtype, size_t size);
 const char *ctl_value_name(int op, int i); /* NULL: it has none */

@@ -88,6 +88,7 @@ const help_row ctl_help_rows[] = {
      "kth: the rank of the element when sorted, from 0; -1 is the last one. largest, smallest: how many elements, with their "
      "indexes",
      false},
+    {"values", "--quantiles", "stats: p25, p50 and p75, too; then the input is read into memory", false},
     {"values", "--bins N", "histogram: bins of equal width from the smallest to the largest element", false},
     {"values", "--edges LIST",
      "histogram: ascending numbers. A bin has what is not below its first edge and below its second one; the last one has both",

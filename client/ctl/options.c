@@ -348,6 +348,7 @@ static const cli_option OPTIONS[] = {
     {ROW("q", VALUE), .take = option_q},
     {ROW("method", VALUE), .take = option_method},
     {ROW("k", VALUE), .take = option_k},
+    {ROW("quantiles", FLAG), AT(quantiles)},
     {ROW("bins", COUNT), AT(bins), FROM(1, REDUCE_MAX_EDGES - 1)},
     {ROW("edges", VALUE), .take = option_edges},
     {ROW("spool", COUNT), AT(spool), FROM(1, CTL_MAX_COUNT)},

@@ -192,6 +192,8 @@ static const char *clash(const ctl_options *o)
         return "a pipe (and '-') is read once: --mask, --weights and --offsets from it are for one file";
     if (o->spec.ddof && !has_ddof(o))
         return "--ddof applies to these operations only:" CTL_DDOF_OPS;
+    if (o->quantiles && (o->spec.op != REDUCE_STATS || o->n_ops || o->merge || partial || o->format == CTL_RAW || o->initial))
+        return "--quantiles applies to stats alone, without --raw, --partial, --merge and --initial";
     if (o->spec.quantiles && o->n_ops)
         return "--q is for quantile alone: several operations have p25,p50 and the like";
     if (o->spec.quantiles && !has_op(o, REDUCE_QUANTILE))

@@ -35,7 +35,7 @@ _reducectl()
     local topics="ops inputs csv axes values output shards resident daemon examples"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
     local daemon="--priority --verbose --connect --tls-ca --tls-cert --tls-key --no-autostart --wait --help --version"
-    local reduce="--dtype --out --nan --ddof --q --method --k --bins --edges --spool --initial --wrap --rows --axis --offsets --mask --weights --drop-zero-weights --text --total --device --partial --merge
+    local reduce="--dtype --out --nan --ddof --q --method --k --quantiles --bins --edges --spool --initial --wrap --rows --axis --offsets --mask --weights --drop-zero-weights --text --total --device --partial --merge
         --header --no-header --delimiter --decimal --quote --comment --skip-lines --missing --by --top --no-unpack --no-scale --verify
         --index-base --shard --joined --path --hex --json --json-strings --raw --progress --deadline"
     local ladder="--n --block --rungs --finish --dtype --repeat --device --check --json --csv --plot --explain --from --list --help --version"

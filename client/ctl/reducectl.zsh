@@ -59,7 +59,7 @@ _reducectl() {
       '--json[objects]' '--csv[table with commas]' '--plot[a picture]:file:_files' '--explain[the page of a kernel]:rung:' '--from[an earlier run]:file:_files' '--list[name the rungs]' ;;
     (*) _arguments "(-t --dtype)"{-t,--dtype}"[elements of raw files]:type:($types)" "(-o --out)"{-o,--out}"[type of the value]:type:($out)" \
       '--nan[what a NaN does]:policy:(propagate omit error)' '--ddof[divide by the count less N]:n:' '--q[quantiles]:list:(0.25,0.5,0.75)' '--method[of quantiles]:method:(linear inverted_cdf averaged_inverted_cdf closest_observation interpolated_inverted_cdf hazen weibull median_unbiased normal_unbiased lower higher midpoint nearest)' \
-      '--k[rank from 0, or how many]:k:' '--bins[of equal width]:n:' '--edges[of bins]:list:' '--spool[bytes read into memory at most]:bytes:' '--initial[one more element]:value:' '--wrap[modulo 2^64]' \
+      '--k[rank from 0, or how many]:k:' '--quantiles[of stats, too]' '--bins[of equal width]:n:' '--edges[of bins]:list:' '--spool[bytes read into memory at most]:bytes:' '--initial[one more element]:value:' '--wrap[modulo 2^64]' \
       '--rows[equal rows]:n:' '--axis[axes]:axes:(0 1 -1)' '--offsets[segments]:file:_files' '--mask[elements to keep]:file:_files' '--weights[second operand]:file:_files' '--drop-zero-weights[leave out what weighs 0]' '--by[a result for each text of a column]:columns:' '--top[groups with the largest values]:n:' '--text[numbers as text]' \
       '--total[all files as one]' '--device[of the daemon]:n:' '--partial[write states]' '--merge[merge states]' '--index-base[where the shard starts]:n:' \
       '--shard[one of N equal parts]:part:(auto)' '--joined[merged states of all parts]:file:_files' \

@@ -30,8 +30,9 @@ ARGUMENTS = {"a": "Any", "axis": "_Axis", "dtype": "DTypeLike | None", "out": "N
              "nan": 'Literal["propagate", "omit", "raise"]', "wrap": "bool", "offsets": "ArrayLike | None", "client": "Client | None",
              "deadline": "float | None", "progress": "Callable[[int, int], Any] | None", "ddof": "float", "mean": "Any",
              "q": "ArrayLike", "k": "SupportsIndex", "method": "str", "overwrite_input": "bool", "weights": "None",
-             "correction": "float | None", "ord": 'float | Literal["fro"] | None', "op": 'Literal["and", "or", "xor"]'}
-WHOLE = {"axis": "None", "dtype": "None", "out": "None", "keepdims": "Literal[False]", "offsets": "None"}  # what gives one number
+             "correction": "float | None", "index": "bool", "dim": "SupportsIndex | None", "largest": "bool", "sorted": "bool", "bins": "Any",
+             "range": "tuple[float, float] | None", "density": "bool | None", "ord": 'float | Literal["fro"] | None', "op": 'Literal["and", "or", "xor"]'}
+WHOLE = {"axis": "None", "dtype": "None", "out": "None", "keepdims": "Literal[False]", "offsets": "None", "index": "Literal[False]"}  # what gives one number
 ELEMENTS = [("_Bools", "bool"), ("_Integers", "int"), ("_Floats", "float"), ("_Complexes", "complex")]
 # What a number of a reduction is: a type, or for elements of each kind. Dates, tensors and tables have results of their own.
 INTEGER = [("_Bools | _Integers", "int")]
@@ -80,6 +81,7 @@ def signatures(name, args):
         found.append(overload(name, args, "_Out", {"out": "_Out"}, "out"))
     found += [overload(name, args, "NDArray[Any]", {**none, "keepdims": "Literal[True]"}, "keepdims"),
               overload(name, args, "NDArray[Any]", {**none, "offsets": "ArrayLike"}, "offsets"),
+              *([overload(name, args, "Kth", {"index": "Literal[True]"}, "index")] if "index" in has else []),
               *(overload(name, args, result, {**WHOLE, "a": kind}) for kind, result in numbers),
               overload(name, args, "Any", {})]
     return found
@@ -106,7 +108,7 @@ def package():
 
 
 def asynchronous():
-    return HEAD + "from ._client import Client\nfrom ._functions import MinMax, Stats\n" + NAMES + "\n".join(functions("async ")) + "\n"
+    return HEAD + "from ._client import Client\nfrom ._functions import MinMax, Stats\nfrom ._order import Kth, TopK\n" + NAMES + "\n".join(functions("async ")) + "\n"
 
 
 def write(folder):

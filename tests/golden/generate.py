@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the golden vectors: messages.txt, packets.txt, states.txt, pairs.txt and words.txt beside this file. Made from PROTOCOL.md alone, not from the codec.
+"""Write the golden vectors: messages.txt, order.txt, packets.txt, states.txt, pairs.txt and words.txt beside this file. Made from PROTOCOL.md alone, not from the codec.
 
     python3 tests/golden/generate.py           write the files
     python3 tests/golden/generate.py --check   exit 1 if they differ from what this would write
@@ -9,10 +9,12 @@ Lines of fields, the last one hex; a `#` line at the top names the fields, one b
 import pathlib
 import struct
 import sys
+from fractions import Fraction as F
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 import oracle  # noqa: E402
+import order  # noqa: E402
 import pairs  # noqa: E402
 from rawclient import (ABORT, APPEND, BEGIN, CANCEL, COLUMNS, COMMIT, DROP, FINISH, HELLO, LIST, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,  # noqa: E402
                        REDUCE_AT, STATES_IN, STATES_OUT, STORE, WEIGHTS, WRITE, WRITE_AT, companion, header, parameter,
@@ -231,7 +233,32 @@ def states_of_pairs():
         yield op, "f32", "f64", "propagate", False, x, w, pairs.state(op, "f32", x, w, "f64")
 
 
+def order_statistics():
+    """(op, dtype, policy, parts, elements, cell or the name of the error)"""
+    asked = [("median", {}, b""), *(("kth", {"k": k}, parameter("k", k)) for k in (0, -1, 2)),
+             *((op, {"k": k}, parameter("k", k)) for op in order.TOP for k in (1, 4)),
+             *(("histogram", {"edges": e}, parameter("edges", *e)) for e in ((-1.0, 1.0), (-float("inf"), -0.0, 5e-324, 1e38, 1e38)))]
+    for code, method in enumerate(order.METHODS):
+        q = [(0, 0), (1, -1), (25, -2), (5, -1), (1, 0)]
+        asked.append(("quantile", {"q": [F(digits) * F(10) ** e for digits, e in q], "method": method}, parameter("q", *q) + (parameter("method", code) if code else b"")))
+    for dtype, arrays in ARRAYS.items():
+        for elements in arrays:
+            data = b"".join(e.to_bytes(oracle.SIZE[dtype], "little") for e in elements)
+            bits = oracle.bits_of(dtype, data)
+            for op, p, parts in asked if dtype in ("i8", "u64", "f16", "f32", "f64") else asked[:9]:
+                for nan in ("propagate", "omit", "error") if oracle.Elements(dtype, bits).nans else ("propagate",):
+                    try:
+                        yield op, dtype, nan, parts, data, order.cell(op, dtype, bits, nan=nan, **p).hex()
+                    except oracle.Fault as e:
+                        yield op, dtype, nan, parts, data, e.name
+
+
 def texts():
+    out = ["# Golden order statistics: `op dtype nan parts elements cell`, of the default type; parts and elements in hex, `-` for none; the cell",
+           "# in hex, or the name of the error. Written by generate.py."]
+    for op, dtype, nan, parts, data, cell in order_statistics():
+        out.append(f"{order.OPS[op]} {oracle.DTYPES[dtype]} {oracle.NANS[nan]} {parts.hex() or '-'} {data.hex() or '-'} {cell}")
+    yield "order.txt", "\n".join(out) + "\n"
     out = ["# Golden messages of protocol version 1: `name hex`. Written by generate.py."]
     for name, remark, data in messages():
         out += [f"# {name}: {remark}", f"{name} {data.hex()}"]

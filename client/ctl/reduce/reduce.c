@@ -145,7 +145,7 @@ static int run_shape(ctl_work *w)
         code = fail(w, w->name, err, why);
     else if (w->o->explain)
         code = ctl_explain(w);
-    else if (ctl_needs_all(w->spec.op))
+    else if (ctl_needs_all(w->spec.op) || w->o->quantiles)
         code = ctl_reduce_at_once(w, &s);
     else
         code = s.layout == CTL_LINES     ? ctl_reduce_rows(w, &s)
@@ -160,6 +160,8 @@ static int run_array(ctl_work *w)
 {
     char why[CTL_WHY] = "";
     ctl_input mask = {.fd = -1}, weights = {.fd = -1};
+    if (!w->in[0].dtype && w->o->quantiles)
+        return fail(w, w->name, REDUCE_E_TYPE, "--quantiles of integers beyond 64 bits are not possible");
     if (!w->in[0].dtype)
         return ctl_reduce_wide(w);
     w->spec = w->o->spec;

@@ -196,13 +196,42 @@ static int set_shape(whole_input *x, char why[CTL_WHY])
 
 /* ---- running ---- */
 
-static int run(whole_input *x, void *cells, size_t room, reduce_result *r)
+static int run_spec(const whole_input *x, reduce_spec *spec, void *cells, size_t room, reduce_result *r)
 {
     const char *name = x->w->in[0].resident;
-    x->spec.mask = x->mask;
+    spec->mask = x->mask;
     if (name)
-        return reduce_named(x->w->c, &x->spec, name, 0, x->w->in[0].bytes, cells, room, r);
-    return reduce_run(x->w->c, &x->spec, x->elements, (size_t)x->bytes, cells, room, r);
+        return reduce_named(x->w->c, spec, name, 0, x->w->in[0].bytes, cells, room, r);
+    return reduce_run(x->w->c, spec, x->elements, (size_t)x->bytes, cells, room, r);
+}
+
+/* Cells of stats, and quartiles behind each. */
+static int run_stats(whole_input *x, uint8_t *cells, uint64_t lines, reduce_result *r)
+{
+    static const double q[CTL_QUARTILES] = {0.25, 0.5, 0.75};
+    const size_t stats = sizeof(reduce_stats), quartiles = sizeof q, each = stats + quartiles;
+    reduce_spec spec = x->spec;
+    uint8_t *other = malloc(lines * quartiles);
+    int err = other ? run_spec(x, &x->spec, cells, lines * stats, r) : REDUCE_E_NO_MEMORY;
+    spec.op = REDUCE_QUANTILE;
+    spec.ddof = 0;
+    spec.index_base = 0;
+    spec.q = q;
+    spec.quantiles = CTL_QUARTILES;
+    if (!err)
+        err = run_spec(x, &spec, other, lines * quartiles, NULL);
+    for (uint64_t i = lines; !err && i-- > 0;) {
+        memmove(cells + i * each, cells + i * stats, stats);
+        memcpy(cells + i * each + stats, other + i * quartiles, quartiles);
+    }
+    r->cell_size = each;
+    free(other);
+    return err;
+}
+
+static int run(whole_input *x, uint8_t *cells, uint64_t lines, size_t cell, reduce_result *r)
+{
+    return x->w->o->quantiles ? run_stats(x, cells, lines, r) : run_spec(x, &x->spec, cells, (size_t)(lines * cell), r);
 }
 
 /* ---- edges ---- */
@@ -211,7 +240,6 @@ static int run(whole_input *x, void *cells, size_t room, reduce_result *r)
 static int find_ends(const whole_input *x, double ends[2], char why[CTL_WHY])
 {
     reduce_spec spec = x->spec;
-    const char *name = x->w->in[0].resident;
     spec.op = REDUCE_MINMAX;
     spec.nan = REDUCE_NAN_OMIT;
     spec.edges = NULL;
@@ -220,15 +248,13 @@ static int find_ends(const whole_input *x, double ends[2], char why[CTL_WHY])
     spec.rows = 1;
     spec.planes = 0;
     spec.offsets = NULL;
-    spec.mask = x->mask;
     union {
         double f64[2];
         int64_t i64[2];
         uint64_t u64[2];
     } v;
     reduce_result r = REDUCE_RESULT_INIT;
-    const int err = name ? reduce_named(x->w->c, &spec, name, 0, x->w->in[0].bytes, &v, sizeof v, &r)
-                         : reduce_run(x->w->c, &spec, x->elements, (size_t)x->bytes, &v, sizeof v, &r);
+    const int err = run_spec(x, &spec, &v, sizeof v, &r);
     for (int i = 0; i < 2; i++)
         ends[i] = err ? i : r.dtype == REDUCE_F64 ? v.f64[i] : r.dtype == REDUCE_I64 ? (double)v.i64[i] : (double)v.u64[i];
     if (err && err != REDUCE_E_EMPTY)
@@ -313,12 +339,14 @@ int ctl_reduce_at_once(ctl_work *w, const ctl_shape *s)
         err = set_shape(&x, why);
     if (!err && w->weights)
         err = set_weights(&x, why);
+    if (w->o->quantiles)
+        cell += CTL_QUARTILES * sizeof(double);
     if (!err && !(cells = malloc((size_t)(lines * cell) + 1))) {
         snprintf(why, sizeof why, "no memory for %" PRIu64 " results", lines);
         err = REDUCE_E_NO_MEMORY;
     }
     if (!err && lines)
-        err = run(&x, cells, (size_t)(lines * cell), &r);
+        err = run(&x, cells, lines, cell, &r);
     const int code = lines || err ? print(&x, err, why, &r, cells) : CTL_OK;
     free(x.elements);
     free(x.mask);

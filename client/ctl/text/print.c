@@ -163,15 +163,24 @@ int ctl_count_values(int op, int dtype, size_t size)
 {
     if (op == REDUCE_QUANTILE)
         return (int)(size / reduce_dtype_size(dtype));
-    return op == REDUCE_STATS ? CTL_STATS : op == REDUCE_MINMAX ? 2 : 1;
+    if (op == REDUCE_STATS)
+        return CTL_STATS + (size > sizeof(reduce_stats) ? CTL_QUARTILES : 0);
+    return op == REDUCE_MINMAX ? 2 : 1;
 }
 
-const char *ctl_value_name(int op, int i) { return op == REDUCE_STATS ? stats[i].name : NULL; }
+const char *ctl_value_name(int op, int i)
+{
+    static const char *const quartiles[CTL_QUARTILES] = {"p25", "p50", "p75"};
+    return op != REDUCE_STATS ? NULL : i < CTL_STATS ? stats[i].name : quartiles[i - CTL_STATS];
+}
 
 char *ctl_put_value(char out[CTL_MAX_NUMBER], int i, int op, int dtype, const void *cell, bool hex)
 {
     switch (op) {
     case REDUCE_STATS:
+        if (i >= CTL_STATS)
+            return ctl_put_number(out, REDUCE_F64,
+                                  (const uint8_t *)cell + sizeof(reduce_stats) + sizeof(double) * (size_t)(i - CTL_STATS), hex);
         return put_stat(out, stats[i], dtype, cell, hex);
     case REDUCE_MINMAX:
     case REDUCE_QUANTILE:

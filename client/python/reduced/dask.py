@@ -9,17 +9,18 @@ the functions of the same name in `reduced` on the whole array, with an axis.
 """
 from __future__ import annotations
 
+import ctypes
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Sequence, Union
 
 import numpy as np
 
-from . import _abi
-from ._elements import cell_dtype, element, shown
+from . import _abi, _order
+from ._elements import cell_dtype, element, part_code, shown
 from ._errors import OverflowError_
 from ._functions import MinMax, Stats
 from ._layout import axes_of
-from ._lib import lib
+from ._lib import check, lib
 from ._plan import NANS, plan
 from ._prepare import PLACES, become_integers, result_dtype
 from ._run import run
@@ -270,6 +271,108 @@ def nanprod(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, keepdi
 def nanmean(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """`mean` of the elements that are not NaN."""
     return _reduce("mean", a, axis, keepdims, 0, "omit", split_every, dtype)
+
+
+# ---- order statistics: chunks are counted by digits, pass after pass, and stay where they are ----
+PASSES = {1: 1, 2: 2, 4: 3, 8: 6}  # of elements of so many bytes, for four quantiles
+QUANTILES_AT_ONCE = 4
+
+
+def _selection(dtype: Any, out: int, nan: str, order: Any, sums: list[Any]) -> Any:
+    """The library's selection after the passes whose sums are known."""
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.QUANTILE, dtype=element(dtype).code, nan=NANS[nan], rows=1, out=out)
+    kept, found = order.fill(spec), ctypes.c_void_p()
+    check(lib().reduce_selection_new(ctypes.byref(found), ctypes.byref(spec)))
+    for total in sums:
+        _words(found)[:] = total
+        check(lib().reduce_selection_next(found))
+    del kept
+    return found
+
+
+def _words(selection: Any) -> Any:
+    n = ctypes.c_size_t()
+    at = lib().reduce_selection_counts(selection, ctypes.byref(n))
+    return np.frombuffer((ctypes.c_uint64 * n.value).from_address(at), np.uint64)
+
+
+def _count(x: Any, how: Any, sums: list[Any]) -> Any:
+    """The counts of a chunk in the pass that follows `sums`."""
+    x, found = np.ascontiguousarray(x, how[0]), _selection(*how, sums)
+    try:
+        check(lib().reduce_selection_count(found, x.ctypes.data, None, x.nbytes))
+        return _words(found).copy()
+    finally:
+        lib().reduce_selection_free(found)
+
+
+def _add(counts: list[Any]) -> Any:
+    return np.sum(counts, axis=0, dtype=np.uint64)
+
+
+def _select(how: Any, sums: list[Any], kind: Any) -> Any:
+    """The values, once all passes are over."""
+    found, cells = _selection(*how, sums), np.empty(len(how[3].q), kind)
+    try:
+        check(lib().reduce_selection_finish(found, cells.ctypes.data, cells.nbytes))
+        return cells
+    finally:
+        lib().reduce_selection_free(found)
+
+
+def _along(x: Any, q: list[float], shape: Any, axis: Axes, method: str, keepdims: bool, nan: Any, wanted: Any, computing_meta: bool = False) -> Any:
+    values = _order.quantile(np.asarray(x), q, axis, method=method, keepdims=keepdims, nan=nan)
+    return np.asarray(values, wanted) if shape else np.asarray(values, wanted)[0]
+
+
+def quantile(a: Any, q: Any, axis: Axis = None, *, method: str = "linear", keepdims: bool = False, nan: Nan = "propagate") -> Array:
+    """Exact quantiles, by NumPy's 13 methods, of all elements or along axes; the axes of q come first. Of all elements each chunk is counted in
+    1 to 6 passes and stays where it is; chunks are put together along axes."""
+    import dask.array
+    from dask import delayed
+    da: Any = dask.array  # which is not typed
+    a, many = da.asanyarray(a), np.asarray(q, float)
+    if a.dtype.kind not in "fiub" or isinstance(getattr(a, "_meta", None), np.ma.MaskedArray):
+        raise TypeError(f"a: no Dask quantiles here of {'masked elements' if a.dtype.kind in 'fiub' else f'elements of type {a.dtype}'}")
+    if nan not in NANS:
+        raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
+    if not np.all((many >= 0) & (many <= 1)):
+        raise ValueError("Quantiles must be in the range [0, 1]")
+    code, axes, el = _order._method(method), axes_of(axis, a.ndim), element(a.dtype.newbyteorder("="))
+    picks = _order.Order(method=code).picks
+    wanted = a.dtype.newbyteorder("=") if picks or a.dtype.kind == "f" else np.dtype(float)
+    if len(axes) < a.ndim and many.size:
+        x = a.rechunk({i: -1 for i in axes})
+        chunks = tuple((1,) if i in axes else c for i, c in enumerate(x.chunks) if keepdims or i not in axes)
+        found: Array = da.map_blocks(_along, x, many.ravel().tolist(), many.shape, axes, method, keepdims, nan, wanted, dtype=wanted,
+                                     drop_axis=[] if keepdims else list(axes), new_axis=[0] if many.shape else None,
+                                     chunks=((many.size,), *chunks) if many.shape else chunks, meta=np.empty((0,) * (len(chunks) + bool(many.shape)), wanted))
+        return found.reshape(many.shape + found.shape[1:]) if many.ndim > 1 else found
+    out, kind = part_code(wanted) if el.kind == "f" else 0, cell_dtype("min" if picks else "quantile", el, part_code(wanted) if el.kind == "f" else 0)
+    blocks, values = list(a.to_delayed().ravel()), []
+    for i in range(0, many.size, QUANTILES_AT_ONCE):
+        how: Any = (a.dtype.newbyteorder("="), out, nan, _order.Order(tuple(many.ravel()[i:i + QUANTILES_AT_ONCE].tolist()), code))
+        sums: list[Any] = []
+        for _ in range(PASSES[a.dtype.itemsize]):
+            sums = [*sums, delayed(_add)([delayed(_count)(b, how, sums) for b in blocks])]
+        values.append(da.from_delayed(delayed(_select)(how, sums, kind), (len(how[3].q),), kind))
+    every: Array = da.concatenate(values) if values else da.empty((0,), dtype=wanted)
+    return every.astype(wanted).reshape(many.shape + (1,) * (a.ndim if keepdims else 0))
+
+
+def median(a: Any, axis: Axis = None, *, keepdims: bool = False, nan: Nan = "propagate") -> Array:
+    """The middle element, or the exact mean of the two middle ones, rounded once."""
+    return quantile(a, 0.5, axis, keepdims=keepdims, nan=nan)
+
+
+def nanmedian(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Array:
+    """`median` of the elements that are not NaN."""
+    return quantile(a, 0.5, axis, keepdims=keepdims, nan="omit")
+
+
+def nanquantile(a: Any, q: Any, axis: Axis = None, *, method: str = "linear", keepdims: bool = False) -> Array:
+    """`quantile` of the elements that are not NaN."""
+    return quantile(a, q, axis, method=method, keepdims=keepdims, nan="omit")
 
 
 def nanvar(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, ddof: int = 0, keepdims: bool = False, split_every: int | None = None) -> Array:

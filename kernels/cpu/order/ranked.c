@@ -20,8 +20,7 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 static unsigned ranked_want(const void *spec, uint64_t n, uint64_t rank[RK_MAX_RANKS]) { return rk_order_ranks(spec, n, rank); }
 
-/* What all lines of a task share. */
-static void ranking_of(const rk_simd *simd, const rp_spec *s, rk_ranking *r)
+void rk_ranking_of(const rk_simd *simd, const rp_spec *s, rk_ranking *r)
 {
     r->simd = simd;
     r->keys = rk_keys_of(s->dtype);
@@ -29,6 +28,8 @@ static void ranking_of(const rk_simd *simd, const rp_spec *s, rk_ranking *r)
     r->want = ranked_want;
     r->want_arg = s;
     r->want_all = true;
+    r->line.size = rp_dtype_size(s->dtype);
+    r->line.keep = simd->keep[__builtin_ctzll(r->line.size)];
 }
 
 bool rk_selection_init(rk_selection *o, const rk_simd *simd, const rk_task *t)
@@ -45,7 +46,7 @@ bool rk_selection_init(rk_selection *o, const rk_simd *simd, const rk_task *t)
     if (rp_is_top(s->op))
         rk_best_init(&o->best);
     else
-        ranking_of(simd, s, &o->ranking);
+        rk_ranking_of(simd, s, &o->ranking);
     return true;
 }
 

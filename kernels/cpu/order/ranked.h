@@ -17,6 +17,9 @@ extern const char rk_ranked_route[];
  * result, or NO_MEMORY, in `f`. */
 rp_err rk_ranked_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, rp_fault *f);
 
+/* What all lines of a spec share. */
+void rk_ranking_of(const rk_simd *simd, const rp_spec *s, rk_ranking *r);
+
 /* Is a line so long that several threads should share it? Then all lines of the task are. */
 bool rk_ranked_shares(const rk_task *t, int threads);
 

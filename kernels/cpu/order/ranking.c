@@ -369,7 +369,12 @@ static void take_counts(rk_ranking *r)
             b->bins[1] += b->bins[d];
             b->bins[d] = 0;
         }
-    r->nans = b->digits ? 0 : b->seen.nans;
+    r->nans = b->seen.nans;
+    if (b->digits) { /* NaNs have no digits */
+        r->nans = r->all;
+        for (int d = 0; d < RK_DIGITS; d++)
+            r->nans -= least(r->nans, b->bins[d]);
+    }
     r->n = r->all - least(r->nans, r->all);
     r->ranks = r->want_all && r->n ? r->want(r->want_arg, r->n, rank) : 0;
     for (unsigned i = 0; i < r->ranks; i++)
@@ -392,7 +397,7 @@ static bool next_brackets(rk_ranking *r)
         if (!add_bracket(r, w->lo, w->hi))
             break;
         rk_bracket *b = &r->bracket[r->brackets - 1];
-        b->digits = w->inside > room;
+        b->digits = w->inside > room || r->in_parts;
         b->shift = 64 - __builtin_clzll((w->hi - w->lo) | 1) - RK_DIGIT_BITS;
         b->shift = b->shift < 0 ? 0 : b->shift;
         most = !b->digits && w->inside > most ? w->inside : most;
@@ -424,7 +429,7 @@ bool rk_ranking_open(rk_ranking *r)
     size_t k;
     r->passes = r->brackets = r->ranks = 0;
     r->all = r->n = r->nans = 0;
-    if (r->line.size == 1) {
+    if (r->line.size == 1 || r->in_parts) {
         all_digits(r);
         return make_room(r, 0);
     }

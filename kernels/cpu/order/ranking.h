@@ -53,6 +53,7 @@ typedef struct rk_ranking { /* named in pieces.h, too */
     rk_bracket bracket[RK_BRACKETS];
     uint64_t memory; /* bytes of kept keys of all brackets, at most; 0: as usual */
     bool want_all;   /* elements are needed; else only counts */
+    bool in_parts;   /* the line is never together: digits alone, whose counts are added */
 } rk_ranking;
 
 /* Begin: choose the first brackets. The line's `keys` and reader are set in *r, as are `simd`, `truths` and `want`. False: no
