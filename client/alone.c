@@ -16,6 +16,8 @@ static void whole_tile(const rc_ask *a, rc_level *l, rc_tile *t)
     rc_next_tile(l, t);
 }
 
+static uint64_t until_of(const rc_ask *a) { return a->spec.deadline_ms ? a->start_ns + a->spec.deadline_ms * RC_NS_PER_MS : 0; }
+
 int rc_run_here(const rc_ask *a, reduce_result *result)
 {
     rc_level l;
@@ -25,7 +27,7 @@ int rc_run_here(const rc_ask *a, reduce_result *result)
     const rp_parts beside = {.mask = l.mask, .offsets = l.offsets, .weights = l.weights};
     if (l.offsets)
         t.spec.row_len += t.at; /* with what precedes the first segment */
-    if (rk_reduce_here(&t.spec, l.elements, &beside, t.bytes, a->threads, a->out, &f)) {
+    if (rk_reduce_here(&t.spec, l.elements, &beside, t.bytes, a->threads, until_of(a), a->out, &f)) {
         rc_drop_row(&f);
         return rc_report_of(&f, rc_is_whole(&a->whole));
     }

@@ -887,8 +887,9 @@ void reduce_accumulators_free(reduce_accumulators *a);
  *     } while (reduce_selection_next(s) == 1);
  *     reduce_selection_finish(s, &value, sizeof value);
  *
- * Elements of 8 bits take one pass, of 16 two, of 32 three, of 64 six; with more than four quantiles perhaps more. Every
- * process comes to the same bits. reduce_mpi_quantile does this over MPI. No client is needed. A selection is for one thread. */
+ * Elements of 8 bits take one pass, of 16 two, of 32 three, of 64 six; with more than four quantiles perhaps more.
+ * Every process comes to the same bits. reduce_mpi_quantile does this over MPI. No client is needed. A selection is for one
+ * thread. */
 typedef struct reduce_selection reduce_selection;
 
 /* A spec without shape, mask and states. Errors: those of reduce_run about the spec; REDUCE_E_OP (another operation);

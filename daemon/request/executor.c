@@ -45,6 +45,7 @@ static void finished(rd_requests *q, rd_job *job)
 void rd_submit(rd_requests *q, rd_job *job)
 {
     job->task.user = job;
+    job->task.until_ns = job->request ? job->request->deadline_ns : 0;
     q->jobs++;
     if (rk_submit(q->engine, &job->task, RK_HERE | RK_QUEUED) == RK_FINISHED)
         finished(q, job);

@@ -164,6 +164,7 @@ static bool hand_in(rd_fastpath *p, rd_request *r)
     atomic_fetch_add(&p->under_way, 1);
     enlist(p, r);
     t->done = fastpath_handed_back;
+    t->until_ns = r->deadline_ns;
     if (rk_submit(e, t, t->memory ? RK_ALONE : RK_BATCHED) == RK_UNDER_WAY)
         return true;
     delist(p, r);
@@ -188,6 +189,7 @@ static bool take(rd_fastpath *p, rd_request *r)
     if (!read_task(p, r) || !make_room(p, r))
         return false;
     t->user = p;
+    t->until_ns = r->deadline_ns;
     if (rk_submit(p->requests->engine, t, RK_HERE) == RK_REFUSED)
         return hand_in(p, r);
     finished(t);

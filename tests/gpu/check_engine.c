@@ -772,6 +772,13 @@ static void ask_order(rp_spec *s, uint64_t n)
     uint8_t *to = q;
     if (s->op == RP_OP_KTH)
         s->k = (int64_t)(rng() % (n + 1 + n / 16)) - (rng() % 2 ? (int64_t)n : 0);
+    if (rp_is_top(s->op))
+        s->k = 1 + (int64_t)(rng() % 8);
+    if (s->op == RP_OP_HISTOGRAM) {
+        static const double edges[] = {-1e30, -2, -0.0, 1e-40, 1, 1e4, 1e30};
+        s->edges = (const uint8_t *)edges;
+        s->n_edges = 2 + (uint32_t)(rng() % 6);
+    }
     if (s->op != RP_OP_QUANTILE)
         return;
     s->method = (uint8_t)(rng() % RP_METHOD_END);

@@ -110,7 +110,7 @@ static void check_cells(const rp_spec *s, const uint8_t *x, int threads, int fam
     const size_t size = rp_cell_size(s), row = (size_t)s->row_len * rp_dtype_size(s->dtype);
     uint8_t cells[8 * 16], want[8];
     rp_fault fault = {0};
-    const rp_err code = rk_reduce_here(s, x, NULL, (size_t)s->rows * row, threads, cells, &fault);
+    const rp_err code = rk_reduce_here(s, x, NULL, (size_t)s->rows * row, threads, 0, cells, &fault);
     for (uint64_t k = 0; k < s->rows; k++) {
         const int wanted = exact_cell(s, x + k * row, s->row_len, want);
         if (code != RP_OK || wanted != RP_OK ? (code != RP_OK) != (wanted != RP_OK)

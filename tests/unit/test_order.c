@@ -166,7 +166,7 @@ static void check_task(const rk_simd *simd, rp_spec s, int threads)
     rk_task t = {.spec = s, .data = data, .beside = &beside, .bytes = n * rp_dtype_size(s.dtype), .cells = cells};
     rp_err err;
     if (threads)
-        err = rk_reduce_here(&s, data, &beside, n * (rp_dtype_size(s.dtype) + 1), threads, cells, &f);
+        err = rk_reduce_here(&s, data, &beside, n * (rp_dtype_size(s.dtype) + 1), threads, 0, cells, &f);
     else
         err = rk_ranked_lines(simd, &t, 0, rp_results(&s), &f);
     check_cells(&s, err, &f, cells);
@@ -355,7 +355,22 @@ static void threads_share_a_line(void **state)
         free(j);
         check_cells(&s, t.fault.code, &t.fault, cells);
         rp_fault f = {0};
-        check_cells(&s, rk_reduce_here(&s, data, NULL, t.bytes, 2, cells, &f), &f, cells);
+        check_cells(&s, rk_reduce_here(&s, data, NULL, t.bytes, 2, 0, cells, &f), &f, cells);
+    }
+}
+
+/* A task whose deadline is over begins no pass. */
+static void deadlines(void **state)
+{
+    (void)state;
+    static uint64_t cell;
+    rp_spec s = {.op = RP_OP_MEDIAN, .dtype = RP_F32, .out = RP_F64, .rows = 1, .row_len = MOST};
+    fill(BITS, RP_F32, MOST);
+    for (int threads = 1; threads <= 3; threads += 2) {
+        rp_fault f = {0};
+        assert_int_equal(rk_reduce_here(&s, data, NULL, MOST * 4, threads, 1, &cell, &f), RP_DEADLINE);
+        assert_int_equal(f.code, RP_DEADLINE);
+        assert_int_equal(rk_reduce_here(&s, data, NULL, MOST * 4, threads, UINT64_MAX, &cell, &f), RP_OK);
     }
 }
 
@@ -415,7 +430,7 @@ static void check_top(const rk_simd *simd, rp_spec s, int threads)
     assert_int_equal(rp_spec_check_large(&s, NULL), RP_OK);
     assert_int_equal(rp_order_check(&s, NULL), RP_OK);
     rk_task t = {.spec = s, .data = data, .beside = &beside, .bytes = bytes, .cells = cells};
-    const rp_err err = threads ? rk_reduce_here(&s, data, &beside, bytes + rp_elements(&s), threads, cells, &f)
+    const rp_err err = threads ? rk_reduce_here(&s, data, &beside, bytes + rp_elements(&s), threads, 0, cells, &f)
                                : rk_ranked_lines(simd, &t, 0, rp_results(&s), &f);
     for (uint64_t line = 0; line < rp_results(&s); line++) {
         if (s.nan == RP_NAN_ERROR && scores_of(&s, line) && rk_is_nan(s.dtype, line_scores[0].bits)) {
@@ -516,7 +531,7 @@ static void check_bins(const rk_simd *simd, rp_spec s, int threads)
     assert_int_equal(rp_order_check(&s, NULL), RP_OK);
     assert_int_equal(rp_cell_size(&s), 8 * (s.n_edges + 2));
     rk_task t = {.spec = s, .data = data, .beside = &beside, .bytes = bytes, .cells = cells};
-    const rp_err err = threads ? rk_reduce_here(&s, data, &beside, bytes + rp_elements(&s), threads, cells, &f)
+    const rp_err err = threads ? rk_reduce_here(&s, data, &beside, bytes + rp_elements(&s), threads, 0, cells, &f)
                                : rk_ranked_lines(simd, &t, 0, rp_results(&s), &f);
     for (uint64_t line = 0; line < rp_results(&s); line++) {
         uint64_t want[512] = {0};
@@ -610,6 +625,7 @@ int main(void)
                                        cmocka_unit_test(a_sample_that_misleads),
                                        cmocka_unit_test(data_that_change_meanwhile),
                                        cmocka_unit_test(lists_of_data_that_change),
+                                       cmocka_unit_test(deadlines),
                                        cmocka_unit_test(the_best_of_whatever_data),
 
                                        cmocka_unit_test(edges_beside_wide_integers)};

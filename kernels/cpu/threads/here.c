@@ -73,10 +73,10 @@ static void here_run(void *arg)
         rk_cpu_run(&e->t);
 }
 
-rp_err rk_reduce_here(const rp_spec *s, const void *data, const rp_parts *beside, size_t bytes, int threads, void *cells,
-                      rp_fault *f)
+rp_err rk_reduce_here(const rp_spec *s, const void *data, const rp_parts *beside, size_t bytes, int threads, uint64_t until_ns,
+                      void *cells, rp_fault *f)
 {
-    errand e = {{.spec = *s, .data = data, .beside = beside, .bytes = bytes, .cells = cells}, threads};
+    errand e = {{.spec = *s, .data = data, .beside = beside, .bytes = bytes, .cells = cells, .until_ns = until_ns}, threads};
     const bool lines = !(s->flags & RP_COLUMNS) && !rk_in_runs(s);
     if (!rk_with_room(lines ? RK_ROOM_LINES : RK_ROOM_COLUMNS, here_run, &e))
         return rp_fail(f, RP_NO_MEMORY, "", 0, "no memory for a thread, and the stack of this one is too small");

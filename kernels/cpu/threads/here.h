@@ -18,8 +18,9 @@ int rk_group_cores(const char *membership, const char *groups);
 /* Reduce data, as rp_spec_parts cuts them, to rp_results cells; with the companions they have `bytes` bytes. rp_spec_check,
  * rp_spec_match and rp_offsets_check have passed. The calling thread reduces. For large data it starts helpers, at most
  * `threads` including itself. They end with the call or, on a busy machine, soon after it. All calls of the process together
- * have fewer helpers than rk_cpu_cores. RP_OK, or the fault, like an engine's; RP_NO_MEMORY if room.h has none. */
-rp_err rk_reduce_here(const rp_spec *s, const void *data, const rp_parts *beside, size_t bytes, int threads, void *cells,
-                      rp_fault *f);
+ * have fewer helpers than rk_cpu_cores. `until_ns` is that of rk_task.
+ * RP_OK, or the fault, like an engine's; RP_NO_MEMORY if room.h has none. */
+rp_err rk_reduce_here(const rp_spec *s, const void *data, const rp_parts *beside, size_t bytes, int threads, uint64_t until_ns,
+                      void *cells, rp_fault *f);
 
 #endif

@@ -275,8 +275,10 @@ static bool next_shared(rk_pieces *j)
     rp_fault f;
     ok = j->opened ? rk_selection_next(j->ordered, &again) : open_shared(j);
     j->opened = true;
-    if (ok && again)
+    if (ok && again && !rk_ranked_late(j->t, &j->t->fault))
         return true;
+    if (ok && again)
+        return false;
     if (!ok) {
         rp_fail(&j->t->fault, RP_NO_MEMORY, "memory", 0, "no memory to select elements");
         return false;
