@@ -15,7 +15,7 @@ import pytest
 
 import gens
 import oracle
-import order
+import pairs
 import rawclient
 from conftest import ROOT
 from rawclient import (ABORT, APPEND, BEGIN, COLUMNS, FINISH, HELLO, INITIAL, MASK, MAX_DATA, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,
@@ -378,7 +378,7 @@ def reduce_raw(conn, data=F32, **kw):
 
 
 @pytest.mark.parametrize("kw, code, field, limit", [
-    ({"op": 0}, "OP", "op", 0), ({"op": max(order.OPS.values()) + 1}, "OP", "op", 0), ({"op": 255}, "OP", "op", 0),
+    ({"op": 0}, "OP", "op", 0), ({"op": max(pairs.OPS.values()) + 1}, "OP", "op", 0), ({"op": 255}, "OP", "op", 0),
     ({"dtype": 0}, "TYPE", "dtype", 0), ({"dtype": 14}, "TYPE", "dtype", 0),
     ({"op": "and"}, "TYPE", "dtype", 0), ({"op": "or", "dtype": "f64"}, "TYPE", "dtype", 0), ({"op": "xor", "dtype": "bf16"}, "TYPE", "dtype", 0),
     ({"op": "and", "dtype": "i8", "out": "f64"}, "TYPE", "out", 0), ({"op": "stats", "out": "f32"}, "TYPE", "out", 0),

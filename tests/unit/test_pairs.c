@@ -372,7 +372,7 @@ static void check_shape(t_rng *r, kind k, int threads)
     if (results > 6000)
         return;
     define(&h, k, want);
-    const rp_err code = rk_reduce_here(&h.s, elements, &h.p, n * rp_dtype_size(k.dtype), threads, cells, &fault);
+    const rp_err code = rk_reduce_here(&h.s, elements, &h.p, n * rp_dtype_size(k.dtype), threads, 0, cells, &fault);
     for (uint64_t i = 0; i < results; i++) {
         const int wanted = rk_cell_write(&want[i], &h.s, cell);
         if (wanted) { /* the first one decides */
