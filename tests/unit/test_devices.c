@@ -140,7 +140,11 @@ static uint64_t any(uint64_t n) /* below n */
 /* Rows, perhaps in runs, columns or planes of columns, of elements that take at most `bytes`. */
 static rp_spec random_shape(int op, int dtype, uint64_t elements)
 {
+    static const double edges[] = {-1e30, -2, 0, 1, 100, 1e30};
     rp_spec s = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .nan = (uint8_t)any(3), .index_base = any(1000)};
+    s.k = rp_is_top(op) ? 1 + (int64_t)any(5) : 0;
+    s.edges = (const uint8_t *)edges;
+    s.n_edges = op == RP_OP_HISTOGRAM ? sizeof edges / sizeof edges[0] : 0;
     const uint64_t kind = any(4), cut = 1 + any(any(2) ? 20 : elements);
     s.rows = kind == 0 ? 1 : cut;
     s.row_len = elements / s.rows;
