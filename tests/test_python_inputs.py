@@ -608,3 +608,11 @@ def test_the_import_is_quick_and_loads_nothing(tmp_path):
         assert printed[2:] == ["False", "True"]
     # On a slow or busy processor NumPy's takes longer, too: 0.075 s where ours may take 0.03, and takes 0.009.
     assert best < max(0.03, 0.4 * numpys), (best, numpys)
+
+
+def test_messages_of_the_library_have_numpys_names(package):  # noqa: F811
+    for call in (lambda: package.ptp([]), lambda: package.ptp(np.empty((2, 0)), axis=1)):
+        with pytest.raises(package.EmptyError, match="EMPTY: (row 0: )?ptp of no elements"):
+            call()
+    with pytest.raises(package.OverflowError_, match="the exact sum does not fit"):
+        package.sum([2**62, 2**62])

@@ -60,10 +60,12 @@ template <class T> T shuffled(What what, unsigned mask, T v, unsigned from)
     return v;
 }
 
+// The launch ends before this does, so its arguments are captured by reference. g++ 12 with -ftrivial-auto-var-init clears bytes
+// of structs that a lambda captures by value.
 template <class... Params, class... Args>
 cudaError_t launch_kernel(const cudaLaunchConfig_t *c, void (*fn)(Params...), Args... args)
 {
-    launch(c->gridDim, c->blockDim, c->dynamicSmemBytes, (const void *)fn, [=] { fn(args...); });
+    launch(c->gridDim, c->blockDim, c->dynamicSmemBytes, (const void *)fn, [&] { fn(args...); });
     return cudaSuccess;
 }
 

@@ -62,7 +62,7 @@ class Repeat:
 
     def result(self, client: Client, call: Any, spec: Any, where: tuple[Any, ...], out: Any) -> Any:
         recipe, make = self.recipe, self.make
-        value = np.empty(recipe.shape, recipe.cell) if make is None else make()
+        value: Any = np.empty(recipe.shape, recipe.cell) if make is None else make()
         busy = client._busy
         busy.append(None)  # from here on `close` waits
         try:

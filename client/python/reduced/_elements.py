@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _abi
+from ._errors import NUMPYS
 
 
 class Element(NamedTuple):
@@ -77,9 +78,6 @@ def part_code(dtype: np.dtype[Any]) -> int:
 def is_nan(a: np.ndarray[Any, Any]) -> Any:
     """Where numbers are NaN and dates NaT."""
     return np.isnat(a) if a.dtype.kind in "mM" else np.isnan(a)
-
-
-NUMPYS = {"range": "ptp", "norm1": "norm", "norm2": "norm", "norminf": "norm"}
 
 
 def shown(op: str) -> str:

@@ -153,6 +153,7 @@ def text_of(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
+NUMPYS = {"range": "ptp", "norm1": "norm", "norm2": "norm", "norminf": "norm"}  # names of operations and of functions
 CLASSES = {_code(cls): cls for cls in Error.__subclasses__()}
 for _name, _class in CLASSES.items():
     _class.name = _name
@@ -166,4 +167,6 @@ def of(err: int, text: str, fault: Any) -> Error:
         exact = fault.value_low | fault.value_high << 64
         exact = None if exact == NOT_KNOWN else exact - ((exact >> 127) << 128)
     index = None if fault.index == _abi.NO_INDEX else fault.index
+    for name, ours in NUMPYS.items():
+        text = text.replace(f" {name} of no elements", f" {ours} of no elements").replace(f" exact {name} does not", f" exact {ours} does not")
     return cls(text, text_of(fault.field), fault.limit, index, fault.retry_ms / 1000, exact)

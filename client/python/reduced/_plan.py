@@ -447,7 +447,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     finish: Any = Finish(p, layout, flips, keepdims, dtype is not None, out, make)
     n = prod(finish.laid[i] for i in layout.kept)
 
-    el, keep, few = p.element, [], in_blocks(p, layout, n)
+    el, few = p.element, in_blocks(p, layout, n)
+    keep: list[Any] = []
     source = few or source_of(p, layout, flips)
     wide = not state and is_wide(p.op, el, p.wanted)
     of_pairs = el.parts == 2 and p.op in OF_STATES
