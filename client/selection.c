@@ -26,9 +26,13 @@ static int check(const reduce_spec *g, const rp_spec *s, rp_fault *f)
     return rc_fail(f, REDUCE_E_SHAPE, "rows", "a selection is of one array");
 }
 
+static int no_selection(void) { return rc_error(REDUCE_E_ARGUMENT, "selection", "the pointer to it is NULL"); }
+
 int reduce_selection_new(reduce_selection **out, const reduce_spec *spec)
 {
     rp_fault f = {0};
+    if (!out)
+        return no_selection();
     reduce_selection *s = calloc(1, sizeof *s);
     *out = NULL;
     if (!s)
@@ -61,6 +65,8 @@ void reduce_selection_free(reduce_selection *s)
 
 int reduce_selection_count(reduce_selection *s, const void *data, const void *mask, size_t bytes)
 {
+    if (!s)
+        return no_selection();
     rk_reader *r = &s->ranking.line;
     if (bytes % r->size)
         return rc_error(REDUCE_E_SHAPE, "bytes", "%zu bytes are not a multiple of the %zu-byte element", bytes, r->size);
@@ -79,6 +85,10 @@ static size_t digits_of(const reduce_selection *s) { return s->ended ? 0 : s->ra
 
 uint64_t *reduce_selection_counts(reduce_selection *s, size_t *n)
 {
+    if (!s || !n) {
+        no_selection();
+        return NULL;
+    }
     s->words[0] = s->ranking.passes ? 0 : s->ranking.all;
     for (unsigned i = 0; i < s->ranking.brackets && !s->ended; i++)
         memcpy(s->words + 1 + i * RK_DIGITS, s->ranking.bracket[i].bins, RK_DIGITS * sizeof *s->words);
@@ -89,6 +99,8 @@ uint64_t *reduce_selection_counts(reduce_selection *s, size_t *n)
 
 int reduce_selection_next(reduce_selection *s)
 {
+    if (!s)
+        return no_selection();
     rk_ranking *r = &s->ranking;
     bool again = false;
     if (s->ended)
@@ -106,6 +118,8 @@ int reduce_selection_next(reduce_selection *s)
 
 int reduce_selection_finish(reduce_selection *s, void *out, size_t room)
 {
+    if (!s)
+        return no_selection();
     const rk_ranking *r = &s->ranking;
     const size_t size = rp_cell_size(&s->spec);
     uint64_t bits[RK_MAX_RANKS];

@@ -333,6 +333,31 @@ def select(lib, spec, parts, out):
     return room.raw[:len(out)], passes
 
 
+def test_selection_without_a_selection_and_with_wrong_counts(shared):
+    """A NULL is refused. Counts that no elements have end in some value or an error after as many passes as any."""
+    with libreduce.Client(shared.url) as c:
+        lib, n, handle, room = c.lib, C.c_size_t(), C.c_void_p(), C.create_string_buffer(512)
+        argument = lib.reduce_selection_new(None, C.byref(c.spec("median", "f32")))
+        assert argument == lib.reduce_selection_count(None, b"1234", None, C.c_size_t(4)) == lib.reduce_selection_next(None) == \
+            lib.reduce_selection_finish(None, room, C.c_size_t(512)) == -101
+        lib.reduce_selection_counts.restype = C.POINTER(C.c_uint64)
+        assert not lib.reduce_selection_counts(None, C.byref(n))
+        for seed in range(40):
+            rng = np.random.default_rng(seed)
+            spec = c.spec("quantile", "f64", q=[0.0, 0.3, 1.0])
+            assert lib.reduce_selection_new(C.byref(handle), C.byref(spec)) == 0
+            again, passes = 1, 0
+            while again == 1 and passes < 20:
+                assert lib.reduce_selection_count(handle, rng.standard_normal(9).tobytes(), None, C.c_size_t(72)) == 0
+                words = np.ctypeslib.as_array(lib.reduce_selection_counts(handle, C.byref(n)), (n.value,))
+                wrong = rng.random(n.value) < 0.5
+                words[wrong] = rng.integers(0, 2**64, wrong.sum(), dtype=np.uint64) >> np.uint64(rng.integers(64))
+                again, passes = lib.reduce_selection_next(handle), passes + 1
+            assert passes < 20
+            lib.reduce_selection_finish(handle, room, C.c_size_t(512))
+            lib.reduce_selection_free(handle)
+
+
 def test_selection_of_parts(shared):
     """The same bits for any number of parts; at most 1, 2, 3 or 6 passes for four quantiles."""
     with libreduce.Client(shared.url) as c:
