@@ -272,7 +272,7 @@ class Interrupts:
         if self.left == 0:
             raise KeyboardInterrupt
 
-big = np.random.default_rng(7).standard_normal(600_000)
+big, small, all_of = np.random.default_rng(7).standard_normal(600_000), np.array([1.0, 2.25]), np.ones(600_000, bool)
 expected = math.fsum(big)
 def streamed(c):
     with reduced.stream("sum", "f8", client=c) as s:
@@ -280,10 +280,10 @@ def streamed(c):
     return s.value
 calls = {"task": lambda c: reduced.submit("sum", big, client=c).result(), "many": lambda c: reduced.many([("sum", big), ("max", big)], client=c)[0],
          "progress": lambda c: reduced.sum(big, progress=lambda *_: None, client=c), "call": lambda c: reduced.sum(big, client=c),
-         "stream": streamed}
+         "quick": lambda _: reduced.sum(small) == 3.25 and expected, "where": lambda c: reduced.sum(big, where=all_of, client=c), "stream": streamed}
 found = {}
 for name, call in calls.items():
-    c = reduced.Client(url, autostart=False, local=False)
+    c = reduced._client.default() if name == "quick" else reduced.Client(url, autostart=False, local=False)
     assert call(c) == expected                 # now plans are cached and the finisher runs
     n, ended = 0, False
     while not ended:
@@ -312,8 +312,9 @@ print(json.dumps([found, faults, len(_jobs._under_way)]))
 @pytest.mark.skipif(bool(sanitizer()), reason="it is of Python's own code, and the plain build has it")
 def test_an_interrupt_at_any_place(start):
     """No place of the package is one where an interrupt leaves a request behind, a thread with an exception or a client that cannot close."""
-    done = subprocess.run([sys.executable, "-c", ANY_PLACE, start().url], capture_output=True, text=True, timeout=300,
-                          env={**python_env(), "PYTHONPATH": str(PACKAGE), "REDUCED_LIBRARY": str(LIB / "libreduce.so")})
+    url = start().url
+    done = subprocess.run([sys.executable, "-c", ANY_PLACE, url], capture_output=True, text=True, timeout=300,
+                          env={**python_env(), "REDUCED_URL": url, "PYTHONPATH": str(PACKAGE), "REDUCED_LIBRARY": str(LIB / "libreduce.so")})
     assert done.returncode == 0 and not done.stderr, done.stderr
     places, faults, left = json.loads(done.stdout)
     assert min(places.values()) > 10 and not faults and not left, (places, faults, left)

@@ -64,8 +64,8 @@ class Repeat:
         recipe, make = self.recipe, self.make
         value: Any = np.empty(recipe.shape, recipe.cell) if make is None else make()
         busy = client._busy
-        busy.append(None)  # from here on `close` waits
         try:
+            busy.append(None)  # from here on `close` waits. In the try, as a signal's handler may raise after any call
             err = call(client._handle or client._open(), spec, *where, self.size, c_void_p(address(value)) if make is None else byref(value), self.room, None)
         finally:
             busy.pop()

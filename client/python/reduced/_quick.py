@@ -56,8 +56,8 @@ def quick(op: int, kinds: Kinds, a: np.ndarray[Any, Any]) -> Any:
     value, place = one
     client = _client._default or _client.default()
     busy = client._busy
-    busy.append(None)  # from here on `close` waits
     try:
+        busy.append(None)  # as in _again.py
         handle = client._handle
         err = _simple(client._open() if handle is None else handle, op, dtype, 0, pointer_at(id(a) + BEHIND_HEAD), size, place)
     finally:
