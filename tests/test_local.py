@@ -358,7 +358,7 @@ def test_results_say_what_was_expected(start, scratch, ctl):
     assert "way" not in json.loads(ctl("sum", "--json", "--text", "-", url=daemon.url, stdin=b"1 2").stdout)
     assert "way" not in json.loads(ctl("median", "--json", scratch / "x.npy", url=daemon.url).stdout)
     refused = ctl("explain", "median", scratch / "x.npy", url=daemon.url)
-    assert refused.returncode == 1 and b"the times of order statistics are not known so far" in refused.stderr
+    assert refused.returncode == 1 and b"the times of order statistics and of operations with weights are not known so far" in refused.stderr
 
 
 def test_rates_of_the_engine_are_shown_and_kept(start, scratch):
