@@ -138,19 +138,20 @@ static inline int reduce_mpi_quantile(const reduce_spec *spec, const void *data,
     int err, again = 1;
     mine.mask = NULL;
     err = reduce_selection_new(&s, &mine);
-    while (again == 1) {
+    for (;;) { /* every rank hears of an error before it goes on */
         size_t n = 0;
-        if (!err)
+        if (!err && again)
             err = reduce_selection_count(s, data, mask, bytes);
         if (MPI_Allreduce(MPI_IN_PLACE, &err, 1, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
             err = REDUCE_E_IO;
-        if (err)
+        if (err || !again)
             break;
         uint64_t *counts = reduce_selection_counts(s, &n);
         if (n > INT_MAX || MPI_Allreduce(MPI_IN_PLACE, counts, (int)n, MPI_UINT64_T, MPI_SUM, comm) != MPI_SUCCESS)
             err = REDUCE_E_IO;
         again = err ? 0 : reduce_selection_next(s);
         err = again < 0 ? again : err;
+        again = again == 1;
     }
     if (!err)
         err = reduce_selection_finish(s, out, room);

@@ -180,6 +180,10 @@ STAND_IN = """
 #define MPI_OP_NULL 0
 #define MPI_DATATYPE_NULL 0
 #define MPI_BYTE 1
+#define MPI_INT 2
+#define MPI_UINT64_T 3
+#define MPI_MIN 1
+#define MPI_SUM 2
 #define MPI_ERR_OP 2
 #define MPI_ERR_COUNT 3
 #define MPI_IN_PLACE ((void *)-1)
