@@ -900,8 +900,8 @@ void reduce_selection_free(reduce_selection *s); /* may be NULL */
 /* Count the elements of a part; `mask` has a byte for each, or is NULL. Errors: REDUCE_E_SHAPE (bytes), REDUCE_E_ARGUMENT. */
 int reduce_selection_count(reduce_selection *s, const void *data, const void *mask, size_t bytes);
 
-/* The counts of this pass so far, which the caller may replace by the sums of all processes. They live until the next call. NULL:
- * a pointer is NULL. */
+/* The counts of this pass so far, which the caller may replace by the sums of all processes. They live until the next call.
+ * NULL: a pointer is NULL. */
 uint64_t *reduce_selection_counts(reduce_selection *s, size_t *n);
 
 /* The counts are complete. 1: another pass is needed; 0: none. Errors: REDUCE_E_NO_MEMORY. */

@@ -60,8 +60,8 @@ template <class T> T shuffled(What what, unsigned mask, T v, unsigned from)
     return v;
 }
 
-// The launch ends before this does, so its arguments are captured by reference. g++ 12 with -ftrivial-auto-var-init clears bytes
-// of structs that a lambda captures by value.
+// The launch ends before this does, so its arguments are captured by reference. g++ 12 with -ftrivial-auto-var-init clears
+// bytes of structs that a lambda captures by value.
 template <class... Params, class... Args>
 cudaError_t launch_kernel(const cudaLaunchConfig_t *c, void (*fn)(Params...), Args... args)
 {
