@@ -47,18 +47,11 @@ int reduce_simple_pairs(reduce_client *c, int op, int dtype, const void *data, c
 int reduce_simple_quantile(reduce_client *c, int dtype, double q, const void *data, size_t n, double *out)
 {
     reduce_spec s = REDUCE_SPEC_INIT;
-    double value;
-    size_t bytes = 0, size = 0;
     s.op = REDUCE_QUANTILE;
     s.dtype = dtype;
     s.q = &q;
     s.quantiles = 1;
-    int err = sizes(&s, n, out, &bytes, &size);
-    if (!err)
-        err = reduce_run(c, &s, data, bytes, &value, size, NULL);
-    if (!err)
-        *out = value;
-    return err;
+    return run(c, &s, data, n, out);
 }
 
 int reduce_simple_ranks(reduce_client *c, int op, int dtype, int64_t k, const void *data, size_t n, void *out,

@@ -184,7 +184,7 @@ static void drop_own(shared *x)
     }
 }
 
-/* The first part has the groups themselves. False: they are too many, or there is no memory. */
+/* The first part adds to the groups themselves. False: there are too many groups, or there is no memory. */
 static bool make_own(shared *x)
 {
     const rk_slots *k = x->g->kind;

@@ -10,7 +10,7 @@ typedef struct rk_keyed {
     const uint8_t *mask;              /* a byte for each element, 0 leaves it out; NULL: none */
     uint64_t n, first;                /* elements, and the place of the first one */
     int key_dtype;                    /* an integer type */
-    bool drop_outside, drop_negative; /* elements whose key is no group are left out; those whose key is below 0 */
+    bool drop_outside, drop_negative; /* leave out elements whose key is not a group; whose key is below 0 */
 } rk_keyed;
 
 typedef struct rk_groups {
@@ -19,7 +19,7 @@ typedef struct rk_groups {
     uint64_t n;
 } rk_groups;
 
-/* The first element whose key is no group and which is not left out, and its key (below 0: a large one); b->n: there is none.
+/* The first element whose key is not a group, unless it is left out, and its key (below 0: a large one); b->n: there is none.
  * Several threads look for it, if that is worth it. */
 uint64_t rk_keyed_wrong(const rk_keyed *b, uint64_t groups, uint64_t *key);
 
