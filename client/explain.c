@@ -26,7 +26,7 @@ static const char *why_not(const rc_engine *e, bool connected, rc_by by)
     if (!connected)
         return "no daemon listens";
     if (by == RC_BY_CPU)
-        return "the daemon has a GPU, which its CPU helps with large data";
+        return "the daemon has a GPU, which its CPU helps with large data or files";
     return e->cpu ? "the daemon has no GPU" : "the CPU has no share of little data";
 }
 

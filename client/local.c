@@ -119,6 +119,7 @@ void rc_weigh(reduce_client *c, rc_ask *a, const rc_engine *e)
                         .shared = rc_is_shared(c, a->in.data, a->bytes),
                         .file = a->in.fd >= 0,
                         .cpu = e->cpu,
+                        .reads = a->in.fd >= 0 && !e->small_here,
                         .device_rate = e->device_rate,
                         .cpu_rate = e->cpu_rate};
 }

@@ -102,7 +102,7 @@ static double rate_by(const rc_work *k, rc_by by)
     const double gpu = k->device_rate > 0 ? k->device_rate : bus_rate, cpu = CPU_SHARE * cores_there(k);
     switch (by) {
     case RC_BY_CPU:
-        return k->cpu ? cores_there(k) : 0;
+        return k->cpu || (k->reads && kind_of_op(k->op) != PRODUCT) ? cores_there(k) : 0;
     case RC_BY_GPU:
         return k->cpu ? 0 : gpu;
     case RC_BY_BOTH:

@@ -22,6 +22,7 @@ typedef struct rc_work {
     bool file;                    /* it lies in a file, which the daemon reads */
     bool distant;                 /* the daemon is on another machine */
     bool cpu;                     /* the daemon has no GPU, or none so far */
+    bool reads;                   /* its CPU may reduce what it reads of a file, although it has a GPU */
     double device_rate, cpu_rate; /* GB/s that the daemon measured of its GPUs, and of its CPU beside them; 0: not so far */
 } rc_work;
 

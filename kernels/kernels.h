@@ -169,7 +169,7 @@ typedef enum {
 /* Hand a task to the engine in one of `ways`. Any thread, several at once, unless RK_QUEUED is among them. */
 rk_submitted rk_submit(rk_engine *e, rk_task *t, unsigned ways);
 
-/* The owner works for a request by itself, such as reading its data: the engine counts as busy. Any thread. */
+/* The owner reads the data of a request by itself: the engine counts as busy, and knows how many threads read. Any thread. */
 void rk_work_begin(rk_engine *e);
 void rk_work_end(rk_engine *e);
 
@@ -177,13 +177,14 @@ void rk_work_end(rk_engine *e);
  *
  *     rk_feed_open -> rk_feed_add ... -> rk_feed_end
  *
- * A task with several short rows, segments, planes, too many columns, a mask or states has no feed, nor one that takes long,
- * nor any if the engine has a device. rk_takes_parts says so in advance, from the spec alone. */
+ * A task with several short rows, segments, planes, too many columns, a mask or states has no feed, nor one that takes long.
+ * Beside GPUs one of at most RP_MAX_DATA has a feed if the threads that read now reduce faster than these; rk_takes_parts,
+ * which says in advance, from the spec alone, whether one of any length has it, is false then. */
 typedef struct rk_feed rk_feed;
 bool rk_takes_parts(rk_engine *e, const rk_task *t);
 
-/* Open a feed of `t`, which rk_feed_end gives back; `data` is not used. NULL, and nothing is done: rk_takes_parts does not hold
- * any more, or there is no memory. */
+/* Open a feed of `t`, which rk_feed_end gives back; `data` is not used. NULL, and nothing is done: it has none, or there
+ * is no memory. */
 rk_feed *rk_feed_open(rk_engine *e, rk_task *t);
 
 /* Reduce `n` elements, from element `from` of the task on. Parts of columns are whole rows and come in any order, from any

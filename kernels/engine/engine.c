@@ -66,9 +66,17 @@ static bool is_small(const rk_engine *e, const rk_fleet *v, const rk_task *t)
     return t->data != e->probe_data && rk_task_size(t) <= e->o.small_bytes;
 }
 
-void rk_work_begin(rk_engine *e) { rk_busy_begin(&e->busy); }
+void rk_work_begin(rk_engine *e)
+{
+    rk_reading_begin(&e->reading);
+    rk_busy_begin(&e->busy);
+}
 
-void rk_work_end(rk_engine *e) { rk_busy_end(&e->busy); }
+void rk_work_end(rk_engine *e)
+{
+    rk_busy_end(&e->busy);
+    rk_reading_end(&e->reading);
+}
 
 static void run_small(rk_engine *e, const rk_fleet *v, rk_task *t)
 {

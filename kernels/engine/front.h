@@ -6,6 +6,7 @@
 #include "kernels/engine/joint.h"
 #include "kernels/engine/noted_pins.h"
 #include "kernels/engine/one_device.h"
+#include "kernels/engine/reading.h"
 
 /* The probe: quadruples (2^900, k, -2^900, 2^-1074), whose exact sum rounds to the sum of all k. */
 enum { PROBE_QUADS = 1024, PROBE_ELEMENTS = 4 * PROBE_QUADS };
@@ -33,6 +34,7 @@ struct rk_engine {
     char join_why[160];
     rk_noted_pins noted;
     rk_joints joints;
+    rk_reading reading;
     pthread_mutex_t open_lock; /* held while the driver opens or closes one of `opened` */
     rk_memory *opened;         /* by rk_memory_open */
     double probe_data[PROBE_ELEMENTS];

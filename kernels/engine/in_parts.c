@@ -16,6 +16,7 @@ typedef struct state_set {
 struct rk_feed {
     rk_task *t;
     rk_device *device;
+    rk_reading *reading;
     rk_state row;         /* of the row that is cut */
     pthread_mutex_t lock; /* of `idle` */
     state_set *idle;      /* no thread is adding to these */
@@ -28,26 +29,50 @@ enum {
 };
 
 /* Products take so long that several threads should share them. A task that only stores bytes has no dtype, whose size is 0. */
-static bool comes_in_parts(const rk_fleet *v, const rk_task *t)
+static bool fits(const rk_task *t)
 {
     const rp_spec *s = &t->spec;
     const uint32_t plain = RP_STATES_OUT | RP_WRAP | RP_INITIAL | RP_COLUMNS;
     const bool columns = s->flags & RP_COLUMNS, long_rows = s->rows == 1 || s->row_len * rp_dtype_size(s->dtype) >= LONG_ROW,
                fit = rp_planes(s) == 1 && (columns ? s->row_len <= MOST_COLUMNS : long_rows);
-    return v->backend == RP_BACKEND_CPU && !t->fill && !t->memory && !(s->flags & ~plain) && s->op != RP_OP_PROD &&
-           !rp_is_ranked(s->op) && fit;
+    return !t->fill && !t->memory && !(s->flags & ~plain) && s->op != RP_OP_PROD && !rp_is_ranked(s->op) && fit;
 }
 
-bool rk_takes_parts(rk_engine *e, const rk_task *t) { return comes_in_parts(rk_fleet_of(e), t); }
+bool rk_takes_parts(rk_engine *e, const rk_task *t) { return rk_fleet_of(e)->backend == RP_BACKEND_CPU && fits(t); }
+
+/* Bytes a ns of all GPUs that are left; 0: not known of each. */
+static double rate_of_gpus(const rk_fleet *v)
+{
+    double all = 0;
+    for (unsigned i = 0; i < v->devices; i++) {
+        const double rate = rk_inflight_rate(&v->device[i]->tasks);
+        if (rate == 0 && !rk_device_is_lost(v->device[i]))
+            return 0;
+        all += rk_device_is_lost(v->device[i]) ? 0 : rate;
+    }
+    return all;
+}
+
+/* The device that counts it, if it is reduced in parts. NULL: it is not. */
+static rk_device *device_of(rk_engine *e, const rk_fleet *v, const rk_task *t)
+{
+    if (!fits(t))
+        return NULL;
+    if (v->backend == RP_BACKEND_CPU)
+        return rk_device_for(v, t);
+    const bool reduces = v->helper && !t->spec.device && rk_reading_reduces(&e->reading, t, rate_of_gpus(v));
+    return reduces ? v->helper : NULL;
+}
 
 rk_feed *rk_feed_open(rk_engine *e, rk_task *t)
 {
-    const rk_fleet *v = rk_fleet_of(e);
-    rk_feed *x = comes_in_parts(v, t) ? malloc(sizeof *x) : NULL;
+    rk_device *d = device_of(e, rk_fleet_of(e), t);
+    rk_feed *x = d ? malloc(sizeof *x) : NULL;
     if (!x)
         return NULL;
     x->t = t;
-    x->device = rk_device_for(v, t);
+    x->reading = &e->reading;
+    x->device = d;
     x->idle = NULL;
     x->compute_ns = 0;
     rk_state_init(&x->row, rp_spec_layout(&t->spec), rp_spec_state_dtype(&t->spec));
@@ -212,6 +237,7 @@ void rk_feed_end(rk_feed *f, bool complete)
         rk_feed_join(f);
         finish(f);
         f->t->compute_ns = f->compute_ns;
+        rk_reading_note(f->reading, f->t, f->compute_ns);
         rk_inflight_past(&f->device->tasks, f->t, false);
     }
     for (state_set *s; (s = take_idle(f));)

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "kernels/engine/engine.h"
+#include "kernels/engine/reading.h"
 #include "kernels/engine/select.h"
 #include "kernels/engine/share.h"
 #include "tests/unit/polled.h"
@@ -429,6 +430,52 @@ static void a_slow_one_is_tried_again(void **state)
     }
 }
 
+/* Sums of f32: one thread reduces 10 bytes a ns, the GPUs 35. */
+static bool reduces(rk_reading *r, double gpus)
+{
+    const rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32}, .bytes = PIECE};
+    return rk_reading_reduces(r, &t, gpus);
+}
+
+/* Readers reduce what they read if there are so many that they are faster than the GPUs, whose rate is measured first. */
+static void many_readers_reduce_what_they_read(void **state)
+{
+    (void)state;
+    const rk_task sum = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32}, .bytes = PIECE},
+                  var = {.spec = {.op = RP_OP_VAR, .dtype = RP_F32}};
+    rk_reading r = {0};
+    for (int i = 0; i < 3; i++)
+        rk_reading_begin(&r);
+    assert_false(reduces(&r, 0));
+    assert_true(reduces(&r, 35)); /* to measure them */
+    rk_reading_note(&r, &sum, PIECE / 10);
+    assert_false(reduces(&r, 35));
+    rk_reading_begin(&r);
+    assert_true(reduces(&r, 35));
+    assert_false(reduces(&r, 50));
+    assert_true(rk_reading_reduces(&r, &var, 50)); /* each operation and type has its own rate */
+    rk_reading_end(&r);
+    assert_false(reduces(&r, 35));
+}
+
+/* A bad moment is not for ever. */
+static void slow_readers_are_tried_again(void **state)
+{
+    (void)state;
+    const rk_task sum = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32}, .bytes = PIECE};
+    rk_reading r = {0};
+    rk_reading_begin(&r);
+    rk_reading_note(&r, &sum, PIECE * 100);
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 256; i++)
+            assert_false(reduces(&r, 35));
+        assert_true(reduces(&r, 35));
+    }
+    for (int i = 0; i < 40; i++)
+        rk_reading_note(&r, &sum, PIECE / 40);
+    assert_true(reduces(&r, 35));
+}
+
 /* ---- failing ---- */
 
 static void a_lost_device_leaves_its_work_to_the_others(void **state)
@@ -537,6 +584,8 @@ int main(void)
         cmocka_unit_test(a_piece_goes_where_it_is_done_first),
         cmocka_unit_test(one_without_a_rate_gets_work),
         cmocka_unit_test(a_slow_one_is_tried_again),
+        cmocka_unit_test(many_readers_reduce_what_they_read),
+        cmocka_unit_test(slow_readers_are_tried_again),
         cmocka_unit_test(a_lost_device_leaves_its_work_to_the_others),
         cmocka_unit_test(each_device_has_a_probe),
         cmocka_unit_test(stopping_frees_what_is_cut),

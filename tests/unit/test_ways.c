@@ -63,7 +63,12 @@ static void the_daemon_takes_its_fastest_engine(void **state)
         assert_true(isinf(by[RC_BY_CPU]) && by[RC_BY_BOTH] < by[RC_BY_GPU]);
         assert_true(rc_ways_expected(&none, &k, RC_THERE) == by[RC_BY_BOTH]);
     }
-    k.file = false;
+    k.reads = true; /* k.file is */
+    assert_true(rc_ways_expected_by(&none, &k, RC_BY_CPU) < by[RC_BY_BOTH]);
+    k.op = RP_OP_PROD;
+    assert_true(isinf(rc_ways_expected_by(&none, &k, RC_BY_CPU)));
+    k.op = RP_OP_SUM;
+    k.reads = k.file = false;
     k.device_rate = 1;
     k.cpu_rate = 100;
     assert_true(rc_ways_expected_by(&none, &k, RC_BY_GPU) > 10 * by[RC_BY_GPU]);
