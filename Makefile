@@ -160,7 +160,8 @@ LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -l
 # ---- sources: a file belongs to its folder's part; nothing is listed by hand ----
 PROTO_C  := $(wildcard proto/*.c)
 KERNEL_C := $(filter-out kernels/engine/none.c kernels/cpu/simd.c,$(wildcard kernels/exact/*.c kernels/engine/*.c kernels/cpu/*.c kernels/cpu/*/*.c kernels/cpu/*/*/*.c))
-KERNEL_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/*/*.cu kernels/cuda/*/*/*.cu))
+KERNEL_CU := $(if $(filter yes,$(CUDA)),$(filter-out kernels/cuda/stream/%,$(wildcard kernels/cuda/*/*.cu kernels/cuda/*/*/*.cu)))
+STREAM_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/stream/*.cu))
 # A unit with `#define PARTS(X) X(A) X(B)` is compiled once for each part, as if it were x.A.cu and x.B.cu, which are not there. The
 # list may go on in further lines.
 CU_PARTS := $(if $(KERNEL_CU),$(shell awk '/^.define PARTS.X./ { list = 1 } list { list = /\\$$/; f = FILENAME; sub(/cu$$/, "", f); \
@@ -197,7 +198,7 @@ UNIT_ONE := $(filter-out $(UNIT_APART),$(UNIT))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: ladder routes man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts duckdb-extension test-duckdb docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: libreduce-cuda ladder routes man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts duckdb-extension test-duckdb docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
 
 # The ladder's kernels take a minute of compiling, so with CUDA its program is built where it is used: to be tested or installed.
 LADDER   := $(B)/bin/reducectl-ladder
@@ -274,6 +275,18 @@ $(B)/lib/libreduce.so: $(CLIENT_O) $(STATE_O) $(PROTO_O) client/libreduce.map
 	  $(CLIENT_O) $(STATE_O) $(PROTO_O) $(BESIDE) -lnng -lm -o $@.$(VERSION)
 	$(if $(BESIDE),$(Q)rm -f $(@D)/libnng.* $(@D)/libmbed*; cp $$(ldd $@.$(VERSION) | awk '/libnng|libmbed/ { print $$3 }') $(@D))
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
+
+# The kernels for the caller's stream: all of them, the spec's checks of libreduce, nothing of a client or an engine. It is built when
+# it is asked for, because it is as large as the daemon.
+LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c)
+STREAM_C := $(wildcard client/cuda/*.c) client/error.c client/names.c client/quantiles.c client/sized.c client/spec.c
+STREAM_O := $(call obj,$(STREAM_C) $(STREAM_CU) $(wildcard kernels/exact/*.c)) $(PROTO_O)
+$(B)/lib/libreduce-cuda.so: $(STREAM_O) $(LAUNCH_O) client/cuda/libreduce-cuda.map
+	$(call begin,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,-soname,libreduce-cuda.so.0 -Wl,-z,nodelete -Wl,--version-script=client/cuda/libreduce-cuda.map \
+	  $(sort $(filter %.o,$^)) $(LIBS_CUDA) -lm -o $@.$(VERSION)
+	$(Q)ln -sf libreduce-cuda.so.$(VERSION) $@.0; ln -sf libreduce-cuda.so.$(VERSION) $@
+libreduce-cuda: $(B)/lib/libreduce-cuda.so ## the exact kernels for the caller's stream: reduce_cuda.h (CUDA=yes)
 
 $(B)/bin/reducectl: $(CTL_O) $(B)/lib/libreduce.a
 	$(call begin,LINK,$@)
@@ -364,6 +377,11 @@ $(SIMT_B)/%.c.o: %.c $(B)/flags
 	$(Q)$(CC) -std=c11 $(SIMT_FLAGS) -MMD -MP -c $< -o $@
 
 $(SIMT_B)/check_engine: $(SIMT_O) $(B)/tests/gpu/check_engine.c.o $(call obj,$(KERNEL_C) $(filter-out $(SIMT_CU),$(KERNEL_CU))) $(SIMD_O) $(PROTO_O)
+	@mkdir -p $(@D)
+	@$(if $(Q),echo "  LINK  $@")
+	$(Q)$(CXX) -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
+
+$(SIMT_B)/check_stream: $(SIMT_O) $(patsubst %,$(SIMT_B)/%.o,$(STREAM_CU)) $(call obj,tests/gpu/check_stream.c $(STREAM_C) $(KERNEL_C) $(filter-out $(SIMT_CU),$(KERNEL_CU))) $(SIMD_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
@@ -479,7 +497,7 @@ fuzz-kit: $(FUZZ)
 
 # ---- each header compiles alone, the public one as C++ too ----
 # reduce_mpi.h needs an MPI's compiler: tests/test_mpi.py compiles it.
-HEADERS := $(filter-out client/reduce_mpi.h $(if $(filter no,$(HDF5)),client/ctl/hdf5/packing.h),$(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/cpu/* kernels/cpu/loops/* kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/ctl/*.h client/ctl/*/*.h))
+HEADERS := $(filter-out client/reduce_mpi.h $(if $(filter no,$(HDF5)),client/ctl/hdf5/packing.h),$(wildcard proto/*.h kernels/*.h $(addsuffix /*.h,kernels/exact kernels/exact/families kernels/engine kernels/cpu kernels/cpu/* kernels/cpu/loops/* kernels/ladder) daemon/*.h daemon/*/*.h client/*.h client/cuda/*.h client/ctl/*.h client/ctl/*/*.h))
 HEADERS_OK := $(HEADERS:%=$(B)/headers/%.ok) $(B)/headers/client/reduce.h.c++.ok
 check-headers: $(HEADERS_OK) ## each header that changed compiles alone
 	@echo "$(words $^) headers compile alone"
@@ -528,7 +546,7 @@ test-unit: unit-tests ## only the unit tests of this build
 	@for t in $(UNIT:%=$(B)/tests/%); do echo "== $${t##*/}"; timeout 300 $$t || exit 1; done
 
 # Plain programs that need a GPU to run but no other library, so that they can be carried to one.
-GPU_TOOLS := $(if $(filter yes,$(CUDA)),$(B)/gpu/check_engine $(B)/gpu/bench_kernels $(B)/gpu/select $(B)/gpu/device)
+GPU_TOOLS := $(if $(filter yes,$(CUDA)),$(B)/gpu/check_engine $(B)/gpu/check_stream $(B)/gpu/bench_kernels $(B)/gpu/select $(B)/gpu/device)
 gpu-tools: $(GPU_TOOLS) $(B)/bench/host $(B)/bench/load $(B)/gpu/break.so
 
 # Breaks a device of a daemon: see there
@@ -540,13 +558,17 @@ $(B)/gpu/check_engine: $(B)/tests/gpu/check_engine.c.o $(KERNEL_O) $(PROTO_O)
 	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
 
+$(B)/gpu/check_stream: $(call obj,tests/gpu/check_stream.c) $(STREAM_O) $(KERNEL_O)
+	$(call begin,LINK,$@)
+	$(Q)$(CXX) $(LDFLAGS) $(sort $^) $(LIBS_CUDA) -lm -o $@
+$(B)/tests/gpu/check_stream.c.o: private CPPFLAGS += -isystem $(CUDA_HOME)/include
+
 # The example for reduce_device
 $(B)/gpu/device: tests/gpu/device.c $(B)/lib/libreduce.a $(B)/flags
 	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.a,$^) \
 	  $(LIBS_CUDA) $(LIBS_NNG) -o $@
 
-LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c)
 $(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(LAUNCH_O) $(PROTO_O)
 $(B)/gpu/select: $(call obj,tests/gpu/select.cu) $(LAUNCH_O) $(PROTO_O)
 $(B)/gpu/bench_kernels $(B)/gpu/select:
@@ -622,6 +644,9 @@ LINKS = $(shell sed -n 's/^\.\\" links://p' build/man/man3/*.3 2>/dev/null)
 # Installed path of each file, for install and uninstall alike.
 DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reducectl-ladder $(PREFIX)/bin/reducectl-hdf5
 DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
+# What `make libreduce-cuda` built
+STREAM_LIB := $(wildcard $(B)/lib/libreduce-cuda.so.$(VERSION))
+DEST_LIB   += $(if $(STREAM_LIB),$(addprefix $(LIBDIR)/,libreduce-cuda.so.$(VERSION) libreduce-cuda.so.0 libreduce-cuda.so) $(PREFIX)/include/reduce_cuda.h)
 DEST_MAN    = $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(patsubst %,$(PREFIX)/share/man/man3/%.3,$(LINKS))
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \
               $(PREFIX)/lib/systemd/system/reduced.socket $(PREFIX)/lib/systemd/user/reduced.socket \
@@ -654,6 +679,8 @@ install: all ladder $(MAN_MADE) ## install to $(DESTDIR)$(PREFIX): programs, lib
 	$(Q)$(call put,755,$(B)/lib/libreduce.so.$(VERSION),$(LIBDIR)/libreduce.so.$(VERSION))
 	$(Q)ln -sf libreduce.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libreduce.so.0
 	$(Q)ln -sf libreduce.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libreduce.so
+	$(if $(STREAM_LIB),$(Q)$(call put,644,client/reduce_cuda.h,$(PREFIX)/include/reduce_cuda.h) && $(call put,755,$(STREAM_LIB),$(LIBDIR)/$(notdir $(STREAM_LIB))) && \
+	  for n in libreduce-cuda.so.0 libreduce-cuda.so; do ln -sf $(notdir $(STREAM_LIB)) $(DESTDIR)$(LIBDIR)/$$n || exit 1; done)
 	$(Q)$(fill) -e 's|@UP@|$(UP)|g' client/libreduce.pc.in >$(B)/libreduce.pc
 	$(Q)$(call put,644,$(B)/libreduce.pc,$(LIBDIR)/pkgconfig/libreduce.pc)
 	$(Q)$(foreach m,$(MAN),$(call put,644,$(m),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) &&) :

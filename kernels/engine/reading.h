@@ -1,5 +1,6 @@
 /* Inside kernels/: beside GPUs, whether the threads that read data also reduce them, or leave them to a GPU. Many of them
- * together may be faster than the way to it, on which what one of them read is copied, and read again over the bus. Any thread. */
+ * together may be faster than the way to it, on which what one of them read is copied, and read again over the bus. Any
+ * thread. */
 #ifndef RK_READING_H
 #define RK_READING_H
 

@@ -432,6 +432,43 @@ cudaError_t cudaStreamDestroy(cudaStream_t s)
     return (cudaError_t)broken;
 }
 
+/* It has no graphs. */
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode)
+{
+    (void)s, (void)mode;
+    return cudaErrorNotSupported;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph)
+{
+    (void)s, (void)graph;
+    return cudaErrorNotSupported;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *made, cudaGraph_t graph, unsigned long long flags)
+{
+    (void)made, (void)graph, (void)flags;
+    return cudaErrorNotSupported;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t made, cudaStream_t s)
+{
+    (void)made, (void)s;
+    return cudaErrorNotSupported;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t made)
+{
+    (void)made;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    (void)graph;
+    return cudaSuccess;
+}
+
 cudaError_t cudaStreamQuery(cudaStream_t s)
 {
     (void)s;

@@ -1,0 +1,78 @@
+#include "client/cuda/checked.h"
+
+#include <inttypes.h>
+
+#include "client/error.h"
+#include "client/spec.h"
+#include "kernels/exact/cell.h"
+#include "kernels/stream.h"
+
+/* What a line of no elements gives: RP_OK or EMPTY. */
+static int code_of_none(const rp_spec *s)
+{
+    uint8_t cell[sizeof(rk_state)];
+    rk_state none;
+    if (rp_is_ranked(s->op))
+        return s->op == RP_OP_KTH ? RP_EMPTY : RP_OK;
+    if (rp_cell_size(s) > sizeof cell)
+        return RP_OK;
+    rk_state_init(&none, rp_spec_layout(s), rp_spec_state_dtype(s));
+    return rk_cell_write(&none, s, cell);
+}
+
+/* The device tells which result is missing, not why: so it must be clear from the spec. */
+static int find_failure(rc_cuda_checked *a, rp_fault *f)
+{
+    const rp_spec *s = &a->spec;
+    const bool floats = rp_dtype_class(s->dtype) == RP_CLASS_FLOAT, any = rp_elements(s) > 0;
+    const bool nans = floats && s->nan == RP_NAN_ERROR, too_large = !floats && s->op == RP_OP_RANGE;
+    const bool none = !any || a->mask || (floats && s->nan == RP_NAN_OMIT) || s->flags & RP_STATES_IN;
+    const bool empty = none && code_of_none(s) == RP_EMPTY;
+    if (s->flags & RP_STATES_OUT)
+        return 0;
+    if (empty && any && (nans || too_large))
+        return rc_fail(f, REDUCE_E_BAD_MESSAGE, nans ? "nan" : "mask",
+                       "%s with a mask may fail for two reasons here: take nan propagate or omit, or floats",
+                       rp_op_name(s->op));
+    a->failure = empty ? REDUCE_E_EMPTY : nans ? REDUCE_E_NAN : floats ? 0 : REDUCE_E_OVERFLOW;
+    return 0;
+}
+
+static int shape(rc_cuda_checked *a, uint64_t rows, uint64_t count, rp_fault *f)
+{
+    uint64_t lines;
+    if (__builtin_mul_overflow(rows, rp_planes(&a->spec), &lines) || count % lines)
+        return rc_fail(f, REDUCE_E_SHAPE, "count",
+                       "%" PRIu64 " elements cannot be cut into %" PRIu64 " x %" PRIu64 " equal rows", count,
+                       rp_planes(&a->spec), rows);
+    if (count > RP_MAX_COUNT)
+        return rc_fail(f, REDUCE_E_TOO_LARGE, "count", "%" PRIu64 " elements", count);
+    a->spec.rows = rows;
+    a->spec.row_len = count / lines;
+    return 0;
+}
+
+static int refuse(const rp_spec *s, rp_fault *f)
+{
+    const char *why = rk_stream_refusal(s);
+    return why ? rc_fail(f, REDUCE_E_OP, s->flags & RP_OFFSETS ? "offsets" : "op", "%s: %s", rp_op_name(s->op), why) : 0;
+}
+
+int rc_cuda_check(const reduce_spec *given, uint64_t count, rc_cuda_checked *a)
+{
+    reduce_spec mine;
+    rp_fault f = {0};
+    *a = (rc_cuda_checked){.failure = 0};
+    int err = rc_spec(given, &mine, &a->spec, &f);
+    if (!err) {
+        a->mask = mine.mask;
+        rc_put_decimals(a->q, mine.q, mine.quantiles);
+        a->spec.q = a->q;
+        err = shape(a, mine.rows, count, &f);
+    }
+    if (!err)
+        err = refuse(&a->spec, &f);
+    if (!err)
+        err = find_failure(a, &f);
+    return err ? rc_report(&f) : 0;
+}

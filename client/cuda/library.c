@@ -1,0 +1,154 @@
+/* The calls of reduce_cuda.h. */
+#include <stdlib.h>
+
+#include "client/cuda/checked.h"
+#include "client/error.h"
+#include "kernels/stream.h"
+
+struct reduce_cuda {
+    rk_stream *kernels;
+};
+
+_Static_assert(sizeof(reduce_cuda_status) == sizeof(rk_stream_status) &&
+                   offsetof(reduce_cuda_status, index) == offsetof(rk_stream_status, index),
+               "what the kernels write is what the caller reads");
+_Static_assert((int)REDUCE_CUDA_ALIGN == (int)RK_STREAM_ALIGN, "of a workspace");
+
+const char *reduce_cuda_errmsg(void) { return reduce_errmsg(); }
+
+/* ---- checks ---- */
+
+static int of_cuda(int err)
+{
+    char text[RK_STREAM_TEXT];
+    if (!err)
+        return REDUCE_OK;
+    const bool memory = rk_stream_error(err, text);
+    return rc_error(memory ? REDUCE_E_NO_MEMORY : REDUCE_E_DEVICE_LOST, "cuda", "%s", text);
+}
+
+static int check_current(const reduce_cuda *h)
+{
+    bool current = false;
+    if (!h)
+        return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
+    const int err = of_cuda(rk_stream_is_current(h->kernels, &current));
+    return err || current ? err : rc_error(REDUCE_E_ARGUMENT, "handle", "another device is current");
+}
+
+static bool is_aligned(const void *p, size_t to) { return (uintptr_t)p % to == 0; }
+
+static int check_workspace(const void *workspace, size_t bytes)
+{
+    if (!workspace || !is_aligned(workspace, REDUCE_CUDA_ALIGN))
+        return rc_error(REDUCE_E_ARGUMENT, "workspace", "it is NULL, or not aligned to %d bytes", REDUCE_CUDA_ALIGN);
+    if (bytes < rk_stream_bytes())
+        return rc_error(REDUCE_E_ARGUMENT, "bytes", "the workspace has %zu bytes of %zu", bytes, rk_stream_bytes());
+    return REDUCE_OK;
+}
+
+static size_t room_of(const rp_spec *s) { return rp_results(s) * rp_cell_size(s); } /* checked: at most 2^60 results */
+
+static int check_arrays(const rp_spec *s, const void *data, const void *out, size_t room, const void *status)
+{
+    const size_t item = rp_item_size(s);
+    if (!data && rp_elements(s))
+        return rc_error(REDUCE_E_ARGUMENT, "data", "the pointer is NULL");
+    if (!is_aligned(data, item < 8 ? item : 8))
+        return rc_error(REDUCE_E_ARGUMENT, "data", "it is not aligned to its elements");
+    if ((!out && rp_results(s)) || !is_aligned(out, 8))
+        return rc_error(REDUCE_E_ARGUMENT, "out", "it is NULL, or not aligned to 8 bytes");
+    if (room_of(s) > room)
+        return rc_error(REDUCE_E_ARGUMENT, "room", "the results take %zu bytes, and there is room for %zu", room_of(s), room);
+    if (!is_aligned(status, 8))
+        return rc_error(REDUCE_E_ARGUMENT, "status", "it is not aligned to 8 bytes");
+    return REDUCE_OK;
+}
+
+/* ---- handles ---- */
+
+int reduce_cuda_create(reduce_cuda **handle, int device)
+{
+    if (!handle)
+        return rc_error(REDUCE_E_ARGUMENT, "handle", "the pointer for the handle is NULL");
+    reduce_cuda *h = malloc(sizeof *h);
+    if (!h)
+        return rc_error(REDUCE_E_NO_MEMORY, "handle", "out of memory");
+    const int err = of_cuda(rk_stream_open(&h->kernels, device));
+    if (err)
+        free(h);
+    else
+        *handle = h;
+    return err;
+}
+
+void reduce_cuda_destroy(reduce_cuda *h)
+{
+    if (h)
+        rk_stream_close(h->kernels);
+    free(h);
+}
+
+/* ---- sizes ---- */
+
+int reduce_cuda_workspace(const reduce_cuda *h, const reduce_spec *spec, uint64_t count, size_t *bytes)
+{
+    rc_cuda_checked a;
+    if (!h || !bytes)
+        return rc_error(REDUCE_E_ARGUMENT, h ? "bytes" : "handle", "the pointer is NULL");
+    const int err = rc_cuda_check(spec, count, &a);
+    if (!err)
+        *bytes = rk_stream_bytes();
+    return err;
+}
+
+int reduce_cuda_result_size(const reduce_spec *spec, uint64_t count, size_t *room)
+{
+    rc_cuda_checked a;
+    if (!room)
+        return rc_error(REDUCE_E_ARGUMENT, "room", "the pointer is NULL");
+    const int err = rc_cuda_check(spec, count, &a);
+    if (!err)
+        *room = room_of(&a.spec);
+    return err;
+}
+
+/* ---- streams ---- */
+
+int reduce_cuda_clear(reduce_cuda *h, void *workspace, size_t bytes, struct CUstream_st *stream)
+{
+    int err = check_current(h);
+    if (!err)
+        err = check_workspace(workspace, bytes);
+    return err ? err : of_cuda(rk_stream_clear(workspace, stream));
+}
+
+int reduce_cuda_prepare(reduce_cuda *h, const reduce_spec *spec, uint64_t count)
+{
+    uint8_t *const nowhere = (uint8_t *)(uintptr_t)REDUCE_CUDA_ALIGN; /* no byte there is read */
+    rc_cuda_checked a;
+    int err = check_current(h);
+    if (!err)
+        err = rc_cuda_check(spec, count, &a);
+    if (err)
+        return err;
+    const rk_launch l = {a.spec, nowhere, a.mask ? nowhere : NULL, nowhere, (rk_stream_status *)nowhere, a.failure, nowhere};
+    return of_cuda(rk_stream_rehearse(h->kernels, &l));
+}
+
+int reduce_cuda_enqueue(reduce_cuda *h, const reduce_spec *spec, const void *data, uint64_t count, void *out, size_t room,
+                        reduce_cuda_status *status, void *workspace, size_t bytes, struct CUstream_st *stream)
+{
+    rc_cuda_checked a;
+    int err = check_current(h);
+    if (!err)
+        err = rc_cuda_check(spec, count, &a);
+    if (!err)
+        err = check_workspace(workspace, bytes);
+    if (!err)
+        err = check_arrays(&a.spec, data, out, room, status);
+    if (err)
+        return err;
+    const rk_launch l = {a.spec, data, a.mask, out, (rk_stream_status *)status, a.failure, workspace};
+    return of_cuda(rk_stream_launch(h->kernels, &l, stream));
+}

@@ -1,0 +1,80 @@
+/* libreduce-cuda: the exact reductions of reduce.h on data of a GPU, in the caller's stream. For a program that has its data
+ * there: no daemon, no copy, no wait. The bits are those of the daemon and of the CPU.
+ *
+ *     reduce_cuda_create -> reduce_cuda_workspace -> cudaMalloc -> reduce_cuda_clear
+ *                        -> reduce_cuda_enqueue ... (also while the stream is captured into a graph)
+ *                        -> reduce_cuda_destroy
+ *
+ * Pointers named `data`, `out`, `status`, `workspace`, and the spec's `mask`, are of memory that the GPU reads and writes, of
+ * any allocator; all others are of the host. A call that takes a stream enqueues work there and returns: it allocates
+ * nothing, waits for nothing, and calls nobody back. What it enqueues uses the workspace until it is done: two streams need
+ * one each.
+ *
+ * Threads: a handle may be used by several at once. The device of the handle must be the thread's current one, with its
+ * primary context (that of the CUDA runtime, PyTorch, JAX and CuPy).
+ *
+ * Errors are those of reduce.h, negative, with a text of reduce_cuda_errmsg. All calls: REDUCE_E_ARGUMENT (a pointer is NULL
+ * or misaligned; another device is current), REDUCE_E_DEVICE_LOST (CUDA failed; the text has its error). */
+#ifndef REDUCE_CUDA_H
+#define REDUCE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "reduce.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct CUstream_st; /* *cudaStream_t */
+
+typedef struct reduce_cuda reduce_cuda;
+
+/* In memory of the device, aligned to 8: how a call ended. */
+typedef struct reduce_cuda_status {
+    int32_t code;      /* REDUCE_OK, or REDUCE_E_EMPTY, _NAN, _OVERFLOW: a result could not be made */
+    uint32_t reserved; /* 0 */
+    uint64_t index;    /* of the first such result; not used if all are there. From 2^32 - 2 on it may be a later one's */
+} reduce_cuda_status;
+
+enum { REDUCE_CUDA_ALIGN = 256 }; /* bytes: of a workspace */
+
+/* Make a handle for device `device`, as cudaSetDevice counts them. Errors: REDUCE_E_NO_MEMORY; REDUCE_E_TYPE (the device is
+ * older than the kernels that were compiled). */
+int reduce_cuda_create(reduce_cuda **handle, int device);
+
+/* What was enqueued may go on. NULL is allowed. */
+void reduce_cuda_destroy(reduce_cuda *handle);
+
+/* *bytes: of workspace that suffice for `count` elements. Any thread; nothing is launched. Errors: those of
+ * reduce_cuda_enqueue about the spec and count. */
+int reduce_cuda_workspace(const reduce_cuda *handle, const reduce_spec *spec, uint64_t count, size_t *bytes);
+
+/* *room: bytes that `out` needs, results x the size of one. Any thread, without a device. Errors: the same. */
+int reduce_cuda_result_size(const reduce_spec *spec, uint64_t count, size_t *room);
+
+/* To be called once for a new workspace, before it is used. Each call leaves it clear. */
+int reduce_cuda_clear(reduce_cuda *handle, void *workspace, size_t bytes, struct CUstream_st *stream);
+
+/* Load what the call needs, which CUDA otherwise does at the first launch. For a program that is about to capture a graph, or
+ * that cannot have its first call take longer. It may wait for the device. */
+int reduce_cuda_prepare(reduce_cuda *handle, const reduce_spec *spec, uint64_t count);
+
+/* Reduce `count` elements (or states) from `data`, aligned to its elements (states: to 8), into `out`, aligned to 8, with
+ * room for `room` bytes: the cells that reduce_run would write. `data` must be there, and `out` not be read, until the stream
+ * is past it. The spec is read at once, `mask` by the device. `status` may be NULL. A result that cannot be made leaves its
+ * cell undefined and is told there. Errors: those of reduce_run about the spec; REDUCE_E_OP (offsets, weights and largest,
+ * smallest, histogram are not possible here so far; order statistics of longer lines than fit into the workspace);
+ * REDUCE_E_BAD_MESSAGE (`nan`: error together with a mask, for operations without a value of no elements); REDUCE_E_TOO_LARGE
+ * (more than 4 MiB of results of columns or planes). */
+int reduce_cuda_enqueue(reduce_cuda *handle, const reduce_spec *spec, const void *data, uint64_t count, void *out, size_t room,
+                        reduce_cuda_status *status, void *workspace, size_t bytes, struct CUstream_st *stream);
+
+/* The text of this thread's last error. */
+const char *reduce_cuda_errmsg(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

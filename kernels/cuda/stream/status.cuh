@@ -1,0 +1,19 @@
+// What a launch tells its caller, on the device.
+#pragma once
+
+#include "kernels/cuda/launch/launch.h"
+#include "kernels/stream.h"
+
+namespace rk {
+
+// In front of a workspace's scratch. Both are kNoFault between calls.
+struct Head {
+    u32 fault;  // as in ChainTask
+    u32 nobody; // the same of calls without a status
+};
+
+// The launches before it went over results `first` and following ones, and lowered head->fault: tell it, if no earlier result
+// is told there, and clear it.
+cudaError_t tell_status(Head *head, rk_stream_status *status, int failure, u64 first, cudaStream_t stream);
+
+} // namespace rk

@@ -1,0 +1,138 @@
+// The kernels in the caller's stream: kernels/stream.h.
+#include <cstdio>
+#include <new>
+
+#include "kernels/cuda/stream/status.cuh"
+
+struct rk_stream {
+    rk::Device device;
+};
+
+namespace rk {
+namespace {
+
+constexpr size_t kHead = RK_STREAM_ALIGN; // bytes in front of the scratch, which is aligned so
+static_assert(sizeof(Head) <= kHead, "the head of a workspace");
+
+Head *head_of(const rk_launch &l) { return (Head *)l.workspace; }
+
+bool is_cut_by_rows(const rp_spec &s) { return !(s.flags & RP_COLUMNS) && s.planes <= 1; }
+
+// No more results than a reply holds, for which the kernels are made.
+u64 most_rows(const rp_spec &s) { return RP_MAX_DATA / rp_cell_size(&s); }
+
+cudaError_t launch_rows(Device *d, const rk_launch &l, bool told, u64 first, u64 rows, cudaStream_t stream)
+{
+    const u64 before = first * l.spec.row_len;
+    ChainTask t = {};
+    t.spec = l.spec;
+    t.spec.rows = rows;
+    t.data = l.data + before * rp_item_size(&l.spec);
+    t.cells = l.cells + first * rp_cell_size(&l.spec);
+    t.fault = told ? &head_of(l)->fault : &head_of(l)->nobody;
+    t.mask = l.mask ? l.mask + before : NULL;
+    const char *route;
+    return chain_launch(d, t, l.workspace + kHead, chain_scratch_bytes(), stream, &route);
+}
+
+cudaError_t launch(Device *d, const rk_launch &l, cudaStream_t stream)
+{
+    const bool told = l.status && l.failure;
+    const u64 each = is_cut_by_rows(l.spec) ? most_rows(l.spec) : l.spec.rows;
+    if (l.status)
+        TRY_CUDA(gpu_clear(l.status, sizeof *l.status, stream));
+    for (u64 first = 0, rows; first < l.spec.rows; first += rows) {
+        rows = l.spec.rows - first < each ? l.spec.rows - first : each;
+        TRY_CUDA(launch_rows(d, l, told, first, rows, stream));
+        if (told)
+            TRY_CUDA(tell_status(head_of(l), l.status, l.failure, first, stream));
+    }
+    return cudaSuccess;
+}
+
+// Captured into a graph that is dropped, a launch loads its kernels and runs none.
+cudaError_t rehearse(Device *d, const rk_launch &l, cudaStream_t stream)
+{
+    cudaGraph_t graph = NULL;
+    cudaGraphExec_t made = NULL;
+    TRY_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
+    cudaError_t err = launch(d, l, stream);
+    const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+    err = err == cudaSuccess ? ended : err;
+    if (err == cudaSuccess)
+        err = cudaGraphInstantiate(&made, graph, 0);
+    if (made)
+        cudaGraphExecDestroy(made);
+    if (graph)
+        cudaGraphDestroy(graph);
+    return err;
+}
+
+} // namespace
+} // namespace rk
+
+using namespace rk;
+
+extern "C" int rk_stream_open(rk_stream **out, int device)
+{
+    rk_stream *s = new (std::nothrow) rk_stream();
+    const cudaError_t err = s ? device_open(&s->device, device) : cudaErrorMemoryAllocation;
+    if (err == cudaSuccess)
+        *out = s;
+    else
+        delete s;
+    return err;
+}
+
+extern "C" void rk_stream_close(rk_stream *s) { delete s; }
+
+extern "C" int rk_stream_is_current(const rk_stream *s, bool *current)
+{
+    int now = -1;
+    const cudaError_t err = cudaGetDevice(&now);
+    *current = now == s->device.id;
+    return err;
+}
+
+extern "C" size_t rk_stream_bytes(void) { return kHead + chain_scratch_bytes(); }
+
+extern "C" int rk_stream_clear(uint8_t *workspace, void *stream)
+{
+    TRY_CUDA(cudaMemsetAsync(workspace, 0xff, kHead, (cudaStream_t)stream)); // kNoFault
+    return chain_scratch_clear(workspace + kHead, (cudaStream_t)stream);
+}
+
+extern "C" const char *rk_stream_refusal(const rp_spec *s)
+{
+    if (s->flags & RP_OFFSETS)
+        return "segments have no kernels in a stream so far";
+    if (s->op > RP_OP_KTH)
+        return "the operation has no kernels in a stream so far";
+    if (rp_is_ranked(s->op) && !selects_on_device(*s))
+        return "order statistics of lines that long are not possible in a stream";
+    if (!is_cut_by_rows(*s) && rp_results(s) > most_rows(*s))
+        return "results of columns or planes are over 4 MiB";
+    return NULL;
+}
+
+extern "C" int rk_stream_launch(rk_stream *s, const rk_launch *l, void *stream)
+{
+    return launch(&s->device, *l, (cudaStream_t)stream);
+}
+
+extern "C" int rk_stream_rehearse(rk_stream *s, const rk_launch *l)
+{
+    cudaStream_t stream;
+    TRY_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    const cudaError_t err = rehearse(&s->device, *l, stream);
+    cudaStreamDestroy(stream);
+    return err;
+}
+
+extern "C" bool rk_stream_error(int err, char text[RK_STREAM_TEXT])
+{
+    cudaGetLastError(); // it is told here, and to no later call
+    const char *call = failed_call((cudaError_t)err);
+    snprintf(text, RK_STREAM_TEXT, "%s%s%.60s", cudaGetErrorString((cudaError_t)err), *call ? ": " : "", call);
+    return err == cudaErrorMemoryAllocation;
+}

@@ -1,0 +1,64 @@
+/* The kernels in a stream of the caller's, without an engine: one launch of the pass chain for a whole array. For
+ * client/cuda; nothing here allocates, waits or is called back, but for opening and rehearsing. Errors are those of CUDA. Any
+ * thread. */
+#ifndef RK_STREAM_H
+#define RK_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A device as launches are planned for it. */
+typedef struct rk_stream rk_stream;
+
+/* On the device, aligned to 8. */
+typedef struct rk_stream_status {
+    int32_t code;
+    uint32_t reserved;
+    uint64_t index;
+} rk_stream_status;
+
+typedef struct rk_launch {
+    rp_spec spec;             /* checked, of the whole array */
+    const uint8_t *data;      /* on the device, as all others: aligned to its elements, states to 8 */
+    const uint8_t *mask;      /* NULL: none */
+    uint8_t *cells;           /* of all results, aligned to 8 */
+    rk_stream_status *status; /* cleared, then set to the first result that cannot be made; NULL: nobody asks */
+    int failure;              /* its code then; 0: all results can be made */
+    uint8_t *workspace;       /* rk_stream_bytes of them, aligned to RK_STREAM_ALIGN, clear before and after */
+} rk_launch;
+
+enum { RK_STREAM_ALIGN = 256, RK_STREAM_TEXT = 160 };
+
+int rk_stream_open(rk_stream **out, int device);
+void rk_stream_close(rk_stream *s);
+
+/* Is the device the current one? */
+int rk_stream_is_current(const rk_stream *s, bool *current);
+
+size_t rk_stream_bytes(void);
+
+/* Enqueue the clearing of a new workspace. `stream`: a cudaStream_t. */
+int rk_stream_clear(uint8_t *workspace, void *stream);
+
+/* Why there is no kernel for this spec; NULL: there is. */
+const char *rk_stream_refusal(const rp_spec *s);
+
+int rk_stream_launch(rk_stream *s, const rk_launch *l, void *stream);
+
+/* Load what such a launch needs. The pointers are not used but for their alignment, and for which are NULL. */
+int rk_stream_rehearse(rk_stream *s, const rk_launch *l);
+
+/* The text of an error, and whether memory was lacking. */
+bool rk_stream_error(int err, char text[RK_STREAM_TEXT]);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,277 @@
+/* The door of the caller's stream beside the CPU engine, bit for bit: random operations, types, shapes, masks, data.
+ *
+ *     check_stream [--n N] [--seed N] [--threads N] [--no-graphs]
+ *
+ * Each thread has a stream and a workspace of its own, and all share a handle. Every eighth call is captured into a graph,
+ * which is replayed with other data. Exit 0: all equal; 77: no device. The last line counts. */
+#include <cuda_runtime_api.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cuda/checked.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/kernels.h"
+
+enum { MOST = 200000, ROOM = MOST * 512 + (1 << 20), REPLAYS = 3, MOST_THREADS = 16 };
+
+static reduce_cuda *handle;
+static bool graphs = true;
+static unsigned long n_calls = 1000;
+
+typedef struct worker {
+    pthread_t thread;
+    uint64_t state; /* of random numbers */
+    unsigned long passed, failed, refused, missing, replayed;
+    cudaStream_t stream;
+    void *workspace, *data, *mask, *out;
+    size_t bytes;
+    reduce_cuda_status *status;
+    uint8_t *host, *host_mask, *got, *want;
+} worker;
+
+static uint64_t rng(worker *w) /* splitmix64 */
+{
+    uint64_t z = (w->state += 0x9e3779b97f4a7c15u);
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+static uint64_t below(worker *w, uint64_t n) { return rng(w) % n; }
+
+static void must(cudaError_t err, const char *what)
+{
+    if (err == cudaSuccess)
+        return;
+    printf("FAIL %s: %s\n", what, cudaGetErrorString(err));
+    exit(1);
+}
+
+/* ---- a random call ---- */
+
+/* Any bits, small integers, or values of like size. */
+static void fill(worker *w, int dtype, uint64_t count)
+{
+    const size_t size = rp_dtype_size((uint8_t)dtype);
+    const unsigned kind = (unsigned)below(w, 3);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t x = rng(w);
+        if (kind == 0 && dtype == RP_F32)
+            memcpy(&x, &(float){(float)(int64_t)(x % 2001) - 1000}, 4);
+        else if (kind == 0 && dtype == RP_F64)
+            memcpy(&x, &(double){(double)(int64_t)(x % 2001) - 1000}, 8);
+        else if (kind == 1 && rp_dtype_class((uint8_t)dtype) != RP_CLASS_FLOAT)
+            x %= 100;
+        else if (kind == 1 && dtype == RP_F32)
+            x = (x & 0x80ffffff) | 0x3e000000;
+        memcpy(w->host + i * size, &x, size);
+    }
+    for (uint64_t i = 0; i < count; i++)
+        w->host_mask[i] = below(w, 3) > 0;
+}
+
+static uint64_t some(worker *w, uint64_t most)
+{
+    const uint64_t n = below(w, 4) ? below(w, 70) : below(w, most + 1);
+    return n < most ? n : most;
+}
+
+static reduce_spec draw(worker *w, uint64_t *count, double q[3])
+{
+    reduce_spec s = REDUCE_SPEC_INIT;
+    static const int32_t outs[] = {0, 0, 0, RP_F32, RP_F16, RP_BF16};
+    s.op = RP_OP_SUM + (int32_t)below(w, RP_OP_KTH);
+    s.dtype = 1 + (int32_t)below(w, RP_DTYPE_COUNT);
+    s.out = outs[below(w, 6)];
+    s.nan = (int32_t)below(w, 3);
+    s.flags = (below(w, 3) == 0 ? REDUCE_COLUMNS : 0) | (below(w, 8) == 0 ? REDUCE_STATES_OUT : 0);
+    s.ddof = (uint32_t)below(w, 2);
+    s.rows = 1 + some(w, 3000);
+    s.planes = below(w, 4) ? 0 : below(w, 5);
+    const uint64_t lines = s.rows * (s.planes ? s.planes : 1);
+    *count = lines * some(w, MOST / lines);
+    if (s.op == REDUCE_QUANTILE) {
+        for (int i = 0; i < 3; i++)
+            q[i] = (double)below(w, 101) / 100;
+        s.q = q;
+        s.quantiles = 1 + (uint32_t)below(w, 3);
+        s.method = (int32_t)below(w, 13);
+    }
+    if (s.op == REDUCE_KTH)
+        s.k = below(w, 4) ? 0 : -1;
+    return s;
+}
+
+/* ---- one call ---- */
+
+static void copy_in(worker *w, int dtype, uint64_t count)
+{
+    fill(w, dtype, count);
+    must(cudaMemcpyAsync(w->data, w->host, count * rp_dtype_size((uint8_t)dtype), cudaMemcpyHostToDevice, w->stream), "copy");
+    must(cudaMemcpyAsync(w->mask, w->host_mask, count, cudaMemcpyHostToDevice, w->stream), "copy");
+}
+
+static void compare(worker *w, const reduce_spec *s, uint64_t count, const char *how)
+{
+    rc_cuda_checked c;
+    reduce_cuda_status status;
+    rc_cuda_check(s, count, &c);
+    const size_t bytes = rp_results(&c.spec) * rp_cell_size(&c.spec);
+    must(cudaMemcpyAsync(w->got, w->out, bytes, cudaMemcpyDeviceToHost, w->stream), "copy");
+    must(cudaMemcpyAsync(&status, w->status, sizeof status, cudaMemcpyDeviceToHost, w->stream), "copy");
+    must(cudaStreamSynchronize(w->stream), "the stream");
+    const rp_parts beside = {.mask = s->mask ? w->host_mask : NULL};
+    rk_task t = {
+        .spec = c.spec, .data = w->host, .bytes = count * rp_dtype_size(c.spec.dtype), .beside = &beside, .cells = w->want};
+    rk_cpu_run(&t);
+    const bool same = t.fault.code ? status.code == -(int)t.fault.code && status.index == t.fault.index
+                                   : status.code == 0 && !memcmp(w->got, w->want, bytes);
+    w->passed += same;
+    w->failed += !same;
+    w->missing += t.fault.code != RP_OK;
+    if (!same)
+        printf("FAIL %s of %s as %s, nan %s, flags %u, %" PRIu64 " x %" PRIu64 ", %" PRIu64 " planes%s, %s: cpu %s %" PRIu64
+               ", stream %d %" PRIu64 "\n",
+               rp_op_name(c.spec.op), rp_dtype_name(c.spec.dtype), rp_dtype_name(c.spec.out), rp_nan_name(c.spec.nan),
+               c.spec.flags, c.spec.rows, c.spec.row_len, c.spec.planes, s->mask ? ", masked" : "", how,
+               rp_err_name(t.fault.code), t.fault.index, status.code, status.index);
+}
+
+static int enqueue(worker *w, const reduce_spec *s, uint64_t count)
+{
+    return reduce_cuda_enqueue(handle, s, w->data, count, w->out, ROOM, w->status, w->workspace, w->bytes, w->stream);
+}
+
+static void replay(worker *w, const reduce_spec *s, uint64_t count)
+{
+    cudaGraph_t graph;
+    cudaGraphExec_t made;
+    if (reduce_cuda_prepare(handle, s, count)) {
+        printf("FAIL prepare: %s\n", reduce_cuda_errmsg());
+        w->failed++;
+        return;
+    }
+    must(cudaStreamBeginCapture(w->stream, cudaStreamCaptureModeThreadLocal), "capture");
+    const int err = enqueue(w, s, count);
+    must(cudaStreamEndCapture(w->stream, &graph), "the end of a capture");
+    must(err ? cudaErrorUnknown : cudaSuccess, reduce_cuda_errmsg());
+    must(cudaGraphInstantiate(&made, graph, 0), "a graph");
+    for (int i = 0; i < REPLAYS; i++) {
+        copy_in(w, s->dtype, count);
+        must(cudaGraphLaunch(made, w->stream), "a replay");
+        compare(w, s, count, "replayed");
+        w->replayed++;
+    }
+    cudaGraphExecDestroy(made);
+    cudaGraphDestroy(graph);
+}
+
+static void one_call(worker *w)
+{
+    uint64_t count;
+    double q[3];
+    reduce_spec s = draw(w, &count, q);
+    s.mask = below(w, 4) ? NULL : w->mask;
+    size_t bytes;
+    const int err = reduce_cuda_workspace(handle, &s, count, &bytes);
+    if (err) { /* no such operation of the type, no states, ... */
+        w->refused++;
+        return;
+    }
+    if (graphs && below(w, 8) == 0) {
+        replay(w, &s, count);
+        return;
+    }
+    copy_in(w, s.dtype, count);
+    if (enqueue(w, &s, count)) {
+        printf("FAIL enqueue: %s\n", reduce_cuda_errmsg());
+        w->failed++;
+        return;
+    }
+    compare(w, &s, count, "once");
+}
+
+/* ---- threads ---- */
+
+static void open_worker(worker *w)
+{
+    reduce_spec s = REDUCE_SPEC_INIT;
+    must(reduce_cuda_workspace(handle, &s, 1, &w->bytes) ? cudaErrorUnknown : cudaSuccess, reduce_cuda_errmsg());
+    must(cudaStreamCreateWithFlags(&w->stream, cudaStreamNonBlocking), "a stream");
+    must(cudaMalloc(&w->workspace, w->bytes), "memory");
+    must(cudaMalloc(&w->data, MOST * 8), "memory");
+    must(cudaMalloc(&w->mask, MOST), "memory");
+    must(cudaMalloc(&w->out, ROOM), "memory");
+    must(cudaMalloc((void **)&w->status, sizeof *w->status), "memory");
+    must(reduce_cuda_clear(handle, w->workspace, w->bytes, w->stream) ? cudaErrorUnknown : cudaSuccess, reduce_cuda_errmsg());
+    w->host = malloc(MOST * 8);
+    w->host_mask = malloc(MOST);
+    w->got = malloc(ROOM);
+    w->want = malloc(ROOM);
+}
+
+static void close_worker(worker *w)
+{
+    void *const device[] = {w->workspace, w->data, w->mask, w->out, w->status};
+    void *const host[] = {w->host, w->host_mask, w->got, w->want};
+    for (size_t i = 0; i < sizeof device / sizeof device[0]; i++)
+        cudaFree(device[i]);
+    for (size_t i = 0; i < sizeof host / sizeof host[0]; i++)
+        free(host[i]);
+    cudaStreamDestroy(w->stream);
+}
+
+static void *work(void *arg)
+{
+    worker *w = arg;
+    open_worker(w);
+    while (w->passed + w->failed < n_calls)
+        one_call(w);
+    close_worker(w);
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    static worker all[MOST_THREADS];
+    unsigned long threads = 1, passed = 0, failed = 0, missing = 0, replayed = 0;
+    uint64_t seed = 1;
+    int devices;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--n") == 0 && i + 1 < argc)
+            n_calls = strtoul(argv[++i], NULL, 0);
+        else if (strcmp(argv[i], "--seed") == 0 && i + 1 < argc)
+            seed = strtoull(argv[++i], NULL, 0);
+        else if (strcmp(argv[i], "--threads") == 0 && i + 1 < argc)
+            threads = strtoul(argv[++i], NULL, 0);
+        else if (strcmp(argv[i], "--no-graphs") == 0)
+            graphs = false;
+    }
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+        printf("no device\n");
+        return 77;
+    }
+    if (threads < 1 || threads > MOST_THREADS || reduce_cuda_create(&handle, 0)) {
+        printf("FAIL create: %s\n", reduce_cuda_errmsg());
+        return 1;
+    }
+    for (unsigned long i = 0; i < threads; i++) {
+        all[i].state = seed * 1000003 + i;
+        must(pthread_create(&all[i].thread, NULL, work, &all[i]) ? cudaErrorUnknown : cudaSuccess, "a thread");
+    }
+    for (unsigned long i = 0; i < threads; i++) {
+        pthread_join(all[i].thread, NULL);
+        passed += all[i].passed;
+        failed += all[i].failed;
+        missing += all[i].missing;
+        replayed += all[i].replayed;
+    }
+    reduce_cuda_destroy(handle);
+    printf("check_stream: %lu passed, %lu failed; %lu without a result, %lu replayed (seed %" PRIu64 ")\n", passed, failed,
+           missing, replayed, seed);
+    return failed != 0;
+}
