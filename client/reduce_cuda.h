@@ -35,7 +35,7 @@ typedef struct reduce_cuda reduce_cuda;
 typedef struct reduce_cuda_status {
     int32_t code;      /* REDUCE_OK, or REDUCE_E_EMPTY, _NAN, _OVERFLOW: a result could not be made */
     uint32_t reserved; /* 0 */
-    uint64_t index;    /* of the first such result; not used if all are there. From 2^32 - 2 on it may be a later one's */
+    uint64_t index;    /* of the first such result; REDUCE_NO_INDEX: all are there. From 2^32 - 2 on it may be a later one's */
 } reduce_cuda_status;
 
 enum { REDUCE_CUDA_ALIGN = 256 }; /* bytes: of a workspace */
@@ -58,8 +58,8 @@ int reduce_cuda_result_size(const reduce_spec *spec, uint64_t count, size_t *roo
 int reduce_cuda_clear(reduce_cuda *handle, void *workspace, size_t bytes, struct CUstream_st *stream);
 
 /* Load what the call needs, which CUDA otherwise does at the first launch. For a program that is about to capture a graph, or
- * that cannot have its first call take longer. It may wait for the device. */
-int reduce_cuda_prepare(reduce_cuda *handle, const reduce_spec *spec, uint64_t count);
+ * that cannot have its first call take longer. It may wait for the device. The workspace is not touched. */
+int reduce_cuda_prepare(reduce_cuda *handle, const reduce_spec *spec, uint64_t count, void *workspace, size_t bytes);
 
 /* Reduce `count` elements (or states) from `data`, aligned to its elements (states: to 8), into `out`, aligned to 8, with
  * room for `room` bytes: the cells that reduce_run would write. `data` must be there, and `out` not be read, until the stream

@@ -29,7 +29,7 @@ typedef struct rk_launch {
     const uint8_t *data;      /* on the device, as all others: aligned to its elements, states to 8 */
     const uint8_t *mask;      /* NULL: none */
     uint8_t *cells;           /* of all results, aligned to 8 */
-    rk_stream_status *status; /* cleared, then set to the first result that cannot be made; NULL: nobody asks */
+    rk_stream_status *status; /* set to the first result that cannot be made; NULL: nobody asks */
     int failure;              /* its code then; 0: all results can be made */
     uint8_t *workspace;       /* rk_stream_bytes of them, aligned to RK_STREAM_ALIGN, clear before and after */
 } rk_launch;
@@ -52,7 +52,7 @@ const char *rk_stream_refusal(const rp_spec *s);
 
 int rk_stream_launch(rk_stream *s, const rk_launch *l, void *stream);
 
-/* Load what such a launch needs. The pointers are not used but for their alignment, and for which are NULL. */
+/* Load what such a launch needs. Nothing is read or written, but the pointers must be of the device. */
 int rk_stream_rehearse(rk_stream *s, const rk_launch *l);
 
 /* The text of an error, and whether memory was lacking. */

@@ -123,16 +123,17 @@ int reduce_cuda_clear(reduce_cuda *h, void *workspace, size_t bytes, struct CUst
     return err ? err : of_cuda(rk_stream_clear(workspace, stream));
 }
 
-int reduce_cuda_prepare(reduce_cuda *h, const reduce_spec *spec, uint64_t count)
+int reduce_cuda_prepare(reduce_cuda *h, const reduce_spec *spec, uint64_t count, void *workspace, size_t bytes)
 {
-    uint8_t *const nowhere = (uint8_t *)(uintptr_t)REDUCE_CUDA_ALIGN; /* no byte there is read */
     rc_cuda_checked a;
     int err = check_current(h);
     if (!err)
         err = rc_cuda_check(spec, count, &a);
+    if (!err)
+        err = check_workspace(workspace, bytes);
     if (err)
         return err;
-    const rk_launch l = {a.spec, nowhere, a.mask ? nowhere : NULL, nowhere, (rk_stream_status *)nowhere, a.failure, nowhere};
+    const rk_launch l = {a.spec, workspace, a.mask ? workspace : NULL, workspace, workspace, a.failure, workspace};
     return of_cuda(rk_stream_rehearse(h->kernels, &l));
 }
 

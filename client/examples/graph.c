@@ -37,7 +37,7 @@ int main(void)
     void *workspace = on_device(bytes), *data = on_device(sizeof x), *out = on_device(sizeof(double));
     reduce_cuda_status *status = on_device(sizeof *status);
     must(reduce_cuda_clear(h, workspace, bytes, stream), reduce_cuda_errmsg());
-    must(reduce_cuda_prepare(h, &spec, N), reduce_cuda_errmsg());
+    must(reduce_cuda_prepare(h, &spec, N, workspace, bytes), reduce_cuda_errmsg());
 
     must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "no capture");
     must(reduce_cuda_enqueue(h, &spec, data, N, out, sizeof(double), status, workspace, bytes, stream), reduce_cuda_errmsg());

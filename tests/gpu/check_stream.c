@@ -27,7 +27,9 @@ typedef struct worker {
     uint64_t state; /* of random numbers */
     unsigned long passed, failed, refused, missing, replayed;
     cudaStream_t stream;
-    void *workspace, *data, *mask, *out;
+    void *workspace, *data, *mask, *out; /* data and mask: MOST elements of 8 bytes, and of 1 */
+    const void *data_at;                 /* of a call: at the begin or at the end, where what reads behind it is found */
+    uint8_t *mask_at;
     size_t bytes;
     reduce_cuda_status *status;
     uint8_t *host, *host_mask, *got, *want;
@@ -111,8 +113,9 @@ static reduce_spec draw(worker *w, uint64_t *count, double q[3])
 static void copy_in(worker *w, int dtype, uint64_t count)
 {
     fill(w, dtype, count);
-    must(cudaMemcpyAsync(w->data, w->host, count * rp_dtype_size((uint8_t)dtype), cudaMemcpyHostToDevice, w->stream), "copy");
-    must(cudaMemcpyAsync(w->mask, w->host_mask, count, cudaMemcpyHostToDevice, w->stream), "copy");
+    must(cudaMemcpyAsync((void *)w->data_at, w->host, count * rp_dtype_size((uint8_t)dtype), cudaMemcpyHostToDevice, w->stream),
+         "copy");
+    must(cudaMemcpyAsync(w->mask_at, w->host_mask, count, cudaMemcpyHostToDevice, w->stream), "copy");
 }
 
 static void compare(worker *w, const reduce_spec *s, uint64_t count, const char *how)
@@ -143,14 +146,14 @@ static void compare(worker *w, const reduce_spec *s, uint64_t count, const char 
 
 static int enqueue(worker *w, const reduce_spec *s, uint64_t count)
 {
-    return reduce_cuda_enqueue(handle, s, w->data, count, w->out, ROOM, w->status, w->workspace, w->bytes, w->stream);
+    return reduce_cuda_enqueue(handle, s, w->data_at, count, w->out, ROOM, w->status, w->workspace, w->bytes, w->stream);
 }
 
 static void replay(worker *w, const reduce_spec *s, uint64_t count)
 {
     cudaGraph_t graph;
     cudaGraphExec_t made;
-    if (reduce_cuda_prepare(handle, s, count)) {
+    if (reduce_cuda_prepare(handle, s, count, w->workspace, w->bytes)) {
         printf("FAIL prepare: %s\n", reduce_cuda_errmsg());
         w->failed++;
         return;
@@ -175,7 +178,10 @@ static void one_call(worker *w)
     uint64_t count;
     double q[3];
     reduce_spec s = draw(w, &count, q);
-    s.mask = below(w, 4) ? NULL : w->mask;
+    const bool at_end = below(w, 2);
+    w->data_at = (uint8_t *)w->data + (at_end ? (size_t)MOST * 8 - count * rp_dtype_size((uint8_t)s.dtype) : 0);
+    w->mask_at = (uint8_t *)w->mask + (at_end ? MOST - count : 0);
+    s.mask = below(w, 4) ? NULL : w->mask_at;
     size_t bytes;
     const int err = reduce_cuda_workspace(handle, &s, count, &bytes);
     if (err) { /* no such operation of the type, no states, ... */

@@ -44,7 +44,7 @@ def _lib() -> Any:
         raise ImportError(f"libreduce-cuda cannot be loaded: {e}; $REDUCED_CUDA_LIBRARY can name it, and `make libreduce-cuda` builds it") from e
     pointer, size, count, spec = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64, ctypes.POINTER(_abi.Spec)
     calls = {"create": (pointer, ctypes.c_int), "result_size": (spec, count, pointer), "workspace": (pointer, spec, count, pointer),
-             "clear": (pointer, pointer, size, pointer), "prepare": (pointer, spec, count),
+             "clear": (pointer, pointer, size, pointer), "prepare": (pointer, spec, count, pointer, size),
              "enqueue": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer)}
     for name, arguments in calls.items():
         getattr(library, "reduce_cuda_" + name).argtypes = arguments
@@ -68,7 +68,7 @@ def _handle(device: int) -> Any:
 def _workspace(device: int, stream: int) -> Any:
     """That of a stream, kept as long as the process."""
     torch, size = _torch(), ctypes.c_size_t()
-    _call("workspace", _handle(device), ctypes.byref(_abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS["sum"], dtype=_abi.DTYPES["f32"], rows=1)), 1,
+    _call("workspace", _handle(device), ctypes.byref(_abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS["sum"].code, dtype=_abi.DTYPES["f32"], rows=1)), 1,
           ctypes.byref(size))
     memory = torch.empty(size.value + ALIGN, dtype=torch.uint8, device=f"cuda:{device}")
     at = -(-memory.data_ptr() // ALIGN) * ALIGN
@@ -141,7 +141,7 @@ def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **f
     laid, shape = _layout(t, axes)
     code = "u64" if op in PLACE_OPS + COUNT_OPS + ("any", "all") else _codes()[out]
     wanted = 0 if op in ("min", "max") and out == t.dtype and not t.dtype.is_floating_point or op in PLACE_OPS + COUNT_OPS + ("any", "all") else _abi.DTYPES[code]
-    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op], dtype=_abi.DTYPES[_codes()[t.dtype]], out=wanted, nan=NAN_NAMES[nan], **shape, **fields)
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=_abi.DTYPES[_codes()[t.dtype]], out=wanted, nan=NAN_NAMES[nan], **shape, **fields)
     left = [1 if d in axes else n for d, n in enumerate(t.shape)] if keepdim else [n for d, n in enumerate(t.shape) if d not in axes]
     return _Call(spec, laid, out, left)
 
@@ -177,8 +177,8 @@ def prepare(op: str, t: Tensor, dim: Dim = None, dtype: Any = None, nan: str = "
     call = _plan(op, t, dim, False, dtype, nan)
     device = call.tensor.device.index
     with _torch().cuda.device(device):
-        _workspace(device, _torch().cuda.current_stream(device).cuda_stream)
-        _call("prepare", _handle(device), ctypes.byref(call.spec), call.tensor.numel())
+        _, workspace, size = _workspace(device, _torch().cuda.current_stream(device).cuda_stream)
+        _call("prepare", _handle(device), ctypes.byref(call.spec), call.tensor.numel(), workspace, size)
 
 
 def sum(t: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
@@ -266,7 +266,7 @@ def total_norm(tensors: Union[Tensor, Iterable[Tensor]], dtype: Any = None) -> T
     for state, call in zip(states, calls):
         _enqueue(call, state, size.value)
     out = dtype or first.dtype
-    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS["norm2"], dtype=calls[0].spec.dtype, out=_abi.DTYPES[_codes()[out]], rows=1, flags=_abi.STATES_IN)
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS["norm2"].code, dtype=calls[0].spec.dtype, out=_abi.DTYPES[_codes()[out]], rows=1, flags=_abi.STATES_IN)
     result = torch.empty((), dtype=out, device=first.device)
     device = first.device.index
     with torch.cuda.device(device):

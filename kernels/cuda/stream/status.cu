@@ -5,8 +5,11 @@ namespace {
 
 __global__ void tell_kernel(Head *head, rk_stream_status *status, int failure, u64 first)
 {
-    const u32 fault = head->fault;
-    head->fault = kNoFault;
+    const u32 fault = failure ? head->fault : kNoFault;
+    if (failure)
+        head->fault = kNoFault;
+    if (first == 0)
+        *status = {0, 0, RP_NO_INDEX};
     if (fault == kNoFault || status->code != 0)
         return;
     status->code = failure;

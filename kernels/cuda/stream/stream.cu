@@ -39,12 +39,10 @@ cudaError_t launch(Device *d, const rk_launch &l, cudaStream_t stream)
 {
     const bool told = l.status && l.failure;
     const u64 each = is_cut_by_rows(l.spec) ? most_rows(l.spec) : l.spec.rows;
-    if (l.status)
-        TRY_CUDA(gpu_clear(l.status, sizeof *l.status, stream));
     for (u64 first = 0, rows; first < l.spec.rows; first += rows) {
         rows = l.spec.rows - first < each ? l.spec.rows - first : each;
         TRY_CUDA(launch_rows(d, l, told, first, rows, stream));
-        if (told)
+        if (l.status && (told || first == 0))
             TRY_CUDA(tell_status(head_of(l), l.status, l.failure, first, stream));
     }
     return cudaSuccess;
