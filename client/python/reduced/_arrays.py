@@ -24,6 +24,14 @@ class Operand(NamedTuple):
 PLAIN = (list, tuple, int, float, complex, np.generic)
 
 
+def numpys(a: Any) -> Array | None:
+    """The elements of a series or an index of pandas whose type is one of NumPy, which has nothing beside them. None: something else."""
+    if not type(a).__module__.startswith("pandas.") or not isinstance(getattr(a, "dtype", None), np.dtype):
+        return None
+    found = np.asarray(a)
+    return found if found.dtype.kind in "biufmM" else None
+
+
 def _from_pandas(a: Any) -> Operand | None:
     """A Series, an Index, an array or a DataFrame of pandas, whose missing values may be beside its numbers."""
     try:
@@ -146,6 +154,8 @@ def _operand(a: Any, name: str) -> Operand:
         return Operand(a)
     if isinstance(a, PLAIN):
         return Operand(to_numpy(a, name))
+    if (plain := numpys(a)) is not None:
+        return Operand(plain)
     if (held := _from_pandas(a) or _from_frame(a, name) or _from_arrow(a, name)) is not None:
         return held
     if hasattr(a, "__dlpack__") or hasattr(a, "__cuda_array_interface__"):

@@ -1,6 +1,7 @@
 """Order statistics: median, quantiles and the element of a rank, with NumPy's signatures."""
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,7 +9,6 @@ import numpy as np
 from . import _abi
 from ._again import reduce
 from ._arrays import operand, to_numpy
-from ._elements import float_code
 from ._errors import EmptyError
 from ._functions import Nan, _omitting
 from ._plan import NO_VALUE
@@ -30,6 +30,7 @@ class Order(NamedTuple):
     method: int = _abi.LINEAR
     k: int = 0
     edges: bytes = b""  # doubles
+    several: bool = False  # quantiles have an axis of their own
 
     @property
     def bins(self) -> int:
@@ -102,7 +103,8 @@ class _Top(NamedTuple):
     at: int
 
     def __call__(self, values: Array, p: Prepared, shape: Any) -> Any:
-        found, place = (np.ascontiguousarray(np.moveaxis(np.asarray(values[x]), -1, self.at)) for x in ("values", "indices"))
+        both = (np.asarray(values[x]) for x in ("values", "indices"))
+        found, place = (np.ascontiguousarray(x if self.at == -1 else np.moveaxis(x, -1, self.at)) for x in both)
         return TopK(fit(found, p.wanted, p.asked), place.astype(np.intp))
 
 
@@ -185,20 +187,31 @@ def _method(method: Any) -> int:
     return METHODS.index(method)
 
 
-def _all(q: list[float], a: Any, axis: Any, out: Any, method: Any, keepdims: Any, shape: tuple[int, ...], how: dict[str, Any]) -> Any:
+def _within(q: list[float]) -> None:
     if any(not 0 <= x <= 1 for x in q):
         raise ValueError("Quantiles must be in the range [0, 1]")
+
+
+@lru_cache
+def _one(q: float, method: str) -> Order:
+    _within([q])
+    return Order((q,), _method(method))
+
+
+def _all(q: list[float], a: Any, axis: Any, out: Any, method: Any, keepdims: Any, shape: tuple[int, ...], where: Any, nan: Any, offsets: Any,
+         client: Any, deadline: Any, progress: Any) -> Any:
+    if not shape:
+        order = _one(q[0], method if type(method) is str else METHODS[_method(method)])
+        return reduce("quantile", a, axis, None, out, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, None, order)
+    _within(q)
     code = _method(method)
-    parts = [reduce("quantile", a, axis, None, None, keepdims, None, how["where"], how["client"], how["deadline"], how["progress"],
-                    nan=how["nan"], offsets=how["offsets"], make=_quantiles, order=Order(tuple(q[i:i + AT_ONCE]), code))
-             for i in range(0, len(q), AT_ONCE)]
+    parts = [reduce("quantile", a, axis, None, None, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, _quantiles,
+                    Order(tuple(q[i:i + AT_ONCE]), code, several=True)) for i in range(0, len(q), AT_ONCE)]
     if len(parts) == 1 and not isinstance(parts[0], np.ndarray):
         return parts[0]  # a task
-    found = np.concatenate(parts) if parts else np.empty((0,) + np.shape(reduce("median", a, axis, None, None, keepdims)))
+    found = np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else np.empty((0,) + np.shape(reduce("median", a, axis, None, None, keepdims)))
     found = found.reshape(shape + found.shape[1:])
-    if out is not None:
-        return put_out(found, out, "quantile")
-    return plain(found[()], found.dtype) if found.shape == () and not float_code(found.dtype) == _abi.BF16 else found
+    return found if out is None else put_out(found, out, "quantile")
 
 
 def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
@@ -211,9 +224,8 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input:
     array([1.75, 2.5 ])
     """
     _unweighted(weights)
-    many = np.asarray(q, float)
-    return _all([float(x) for x in many.ravel()], a, axis, out, method, keepdims, many.shape,
-                {"where": where, "nan": nan, "offsets": offsets, "client": client, "deadline": deadline, "progress": progress})
+    values, shape = _numbers(q)
+    return _all(values, a, axis, out, method, keepdims, shape, where, nan, offsets, client, deadline, progress)
 
 
 def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
@@ -225,13 +237,21 @@ def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_inpu
     2.5
     """
     _unweighted(weights)
-    many = np.asarray(q, float)
-    if not np.all((many >= 0) & (many <= 100)):
+    values, shape = _numbers(q)
+    if any(not 0 <= x <= 100 for x in values):
         raise ValueError("Percentiles must be in the range [0, 100]")
-    return _all([_hundredth(float(x)) for x in many.ravel()], a, axis, out, method, keepdims, many.shape,
-                {"where": where, "nan": nan, "offsets": offsets, "client": client, "deadline": deadline, "progress": progress})
+    return _all([_hundredth(x) for x in values], a, axis, out, method, keepdims, shape, where, nan, offsets, client, deadline, progress)
 
 
+def _numbers(q: Any) -> tuple[list[float], tuple[int, ...]]:
+    """The quantiles that a caller wants, and the shape that they have."""
+    if type(q) is float:
+        return [q], ()
+    many = np.asarray(q, float)
+    return many.ravel().tolist(), many.shape
+
+
+@lru_cache
 def _hundredth(x: float) -> float:
     """The decimal two places further: 99.9 is 0.999."""
     digits, _, exponent = repr(x).partition("e")

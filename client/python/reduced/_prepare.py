@@ -34,7 +34,8 @@ class Prepared:
 
     def __init__(self, op: str, o: Operand, axis: Any, dtype: Any, where: Any, nan: str, segments: Segments | None = None):
         self.asked = self.op = op
-        self.data, wanted = cast(op, native(o.data), dtype)
+        self.given: Any = native(o.data)
+        self.data, wanted = cast(op, self.given, dtype)
         self.shape = tuple(self.data.shape)      # as the caller sees it
         self.segments = segments
         self.axes = axes_of(axis, len(self.shape))

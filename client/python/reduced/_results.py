@@ -32,6 +32,8 @@ class Finish:
         self.scalar = not self.shape and out is None
         self.simple = self.scalar and not given and p.element.parts == 1 and not p.element.dated and p.masked is None
         self.number = p.wanted.kind if self.simple and not make else ""  # the result is a single cell
+        if p.element.dated and self.scalar and not given and p.masked is None and p.wanted.kind not in "mM":
+            self.number = p.wanted.kind  # where none is missing, as a recipe wants it
 
     def in_axis_order(self, cells: Array) -> Array:
         """The cells in the shape of the axes that are kept; minmax has two values a cell."""
@@ -46,10 +48,12 @@ class Finish:
         return self.in_axis_order(cells)
 
     def as_written(self, cell: np.dtype[Any]) -> tuple[int, ...] | None:
-        """The shape of a result that is an array of the cells as they are; None: more is to be done."""
+        """The shape of a result that is an array of the cells as they are, or as dates; None: more is to be done."""
         p = self.p
-        plain_one = not (self.scalar or self.make or self.of_pairs or p.maskless or p.matrix or p.element.dated) and p.masked is None
-        return self.shape if plain_one and p.element.parts == 1 and self.ordered and cell == p.wanted else None
+        plain_one = not (self.make or self.of_pairs or p.maskless or p.matrix) and p.masked is None and p.element.parts == 1 and self.ordered
+        if p.element.dated:
+            return self.shape if plain_one and p.asked == p.op != "minmax" and cell == np.int64 and p.wanted.kind in "mM" and self.out is None else None
+        return self.shape if plain_one and not self.scalar and cell == p.wanted else None
 
     def __call__(self, cells: Array, out: Any = None) -> Any:
         p = self.p
