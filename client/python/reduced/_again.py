@@ -10,7 +10,7 @@ import numpy as np
 from . import _client
 from ._arrays import numpys, shortcuts, to_numpy
 from ._client import Client
-from ._errors import Error
+from .errors import Error
 from ._lib import check, lib
 from ._plan import NANS, NO_VALUE, Plan, Recipe, is_plain, make_room, marked, offsets_key, plan
 from ._remote import Array

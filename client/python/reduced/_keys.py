@@ -9,7 +9,7 @@ import numpy as np
 from . import _abi
 from ._arrays import operand, to_numpy
 from ._elements import Element, cell_dtype, element
-from ._errors import EmptyError
+from .errors import EmptyError
 from ._lib import check, lib
 from ._plan import NANS, is_wide, out_code
 from ._prepare import result_dtype

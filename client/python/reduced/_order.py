@@ -9,7 +9,7 @@ import numpy as np
 from . import _abi
 from ._again import reduce
 from ._arrays import operand, to_numpy
-from ._errors import EmptyError
+from .errors import EmptyError
 from ._functions import Nan, _omitting
 from ._plan import NO_VALUE
 from ._prepare import Prepared

@@ -13,7 +13,7 @@ from . import _abi, _sources
 from ._arrays import Operand, operand
 from ._arrow import Flowing
 from ._elements import Element, cell_dtype, float_code, is_nan, part_code
-from ._errors import EmptyError
+from .errors import EmptyError
 from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import check, lib
 from ._prepare import OF_STATES, PLACES, RANKED, Prepared, become_integers, native, roomy, without_nat

@@ -9,7 +9,7 @@ import numpy as np
 from . import _abi
 from ._arrays import PLAIN, Operand, complete, operand, to_numpy
 from ._elements import Element, element, float_code, is_nan, shown
-from ._errors import NanError, OverflowError_
+from .errors import NanError, OverflowError_
 from ._layout import axes_of
 from ._remote import Array, Remote
 

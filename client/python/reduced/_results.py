@@ -6,7 +6,7 @@ from typing import Any, Callable
 import numpy as np
 
 from ._elements import NAT, float_code, shown
-from ._errors import OverflowError_
+from .errors import OverflowError_
 from ._layout import Layout
 from ._prepare import Prepared, beyond
 from ._remote import Array

@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _abi, _order
 from ._elements import cell_dtype, element, part_code, shown
-from ._errors import OverflowError_
+from .errors import OverflowError_
 from ._functions import MinMax, Stats
 from ._layout import axes_of
 from ._lib import check, lib
