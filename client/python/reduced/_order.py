@@ -9,10 +9,11 @@ import numpy as np
 from . import _abi
 from ._again import reduce
 from ._arrays import operand, to_numpy
+from ._elements import float_code
 from .errors import EmptyError
 from ._functions import Nan, _omitting
 from ._plan import NO_VALUE
-from ._prepare import Prepared
+from ._prepare import Prepared, kept
 from ._remote import Array
 from ._results import fit, plain, put_out
 from ._run import Progress
@@ -88,13 +89,19 @@ def _kth_and_index(a: Any, k: int, axis: Any, out: Any, keepdims: bool, where: A
     """The index is found by comparing, so the elements must be here."""
     if out is not None or offsets is not None:
         raise TypeError("index=True is not possible with out and offsets")
-    data = to_numpy(operand(a).data, "a")
-    value = kth(data, k, axis, None, True, where=where, nan=nan, client=client, deadline=deadline)
-    same = (data == value) & (np.signbit(data) == np.signbit(value)) if data.dtype.kind == "f" else data == value
+    o = operand(a)
+    data, marks = to_numpy(o.data, "a"), kept(where, o)
+    value = kth(o._replace(keep=None if marks is None else to_numpy(marks, "where"), masked=False, matrix=False), k, axis, None, True, nan=nan, client=client,
+                deadline=deadline)
+    data = data.astype(np.float32) if float_code(data.dtype) and data.dtype.kind != "f" else data
+    same = data == np.asarray(value, data.dtype)
     if data.dtype.kind == "f":
+        same &= np.signbit(data) == np.signbit(value)
         same |= np.isnan(data) & np.isnan(value)
-    found = reduce("argmax", same if where is None else same & where, axis, None, None, keepdims, None, None, client, deadline, None)
-    return Kth(value if keepdims else plain(np.asarray(value).reshape(())[()], data.dtype) if np.ndim(found) == 0 else np.asarray(value).reshape(np.shape(found)), found)
+    found = reduce("argmax", same if marks is None else same & marks, axis, None, None, keepdims, None, None, client, deadline, None)
+    if keepdims:
+        return Kth(value, found)
+    return Kth(value.reshape(()).item() if np.ndim(found) == 0 else value.reshape(np.shape(found)), found)
 
 
 class _Top(NamedTuple):
@@ -154,11 +161,12 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     if weights is not None:
         raise TypeError("weights: a histogram has none; bincount and by_key have exact sums")
     whole: dict[str, Any] = {"where": where, "client": client, "deadline": deadline, "progress": progress, "nan": nan}
-    kind = np.dtype(operand(a).data.dtype)
+    a = operand(a)._replace(masked=False)  # which may be a stream that is read once
+    kind = np.dtype(a.data.dtype)
     empty = np.empty(0, kind if kind.kind == "f" else float)  # edges of floats have their type
     if isinstance(bins, str):
-        kept = to_numpy(operand(a).data, "a")
-        edges = np.histogram_bin_edges(kept if where is None else kept[np.broadcast_to(where, kept.shape)], bins, range)
+        data, marks = to_numpy(a.data, "a"), kept(where, a)
+        edges = np.histogram_bin_edges(data if marks is None else data[to_numpy(marks, "where")], bins, range)
     elif np.ndim(bins) == 0 and range is None:
         try:
             ends = reduce("minmax", a, None, None, None, False, make=_ends, **whole)
