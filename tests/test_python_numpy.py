@@ -842,3 +842,22 @@ def test_dates_that_are_missing_are_seen_by_later_calls(package):  # noqa: F811
     with pytest.raises(package.NanError):
         package.max(bad, nan="raise")
     assert package.mean(good - good[0]) == np.timedelta64(1, "s") and np.isnat(package.mean(bad - good[0]))
+
+
+def test_errors_name_the_result_in_the_callers_order(package):  # noqa: F811
+    """Whichever way the elements lie: row 4 of a result of 2 x 3 is [1, 1]. In a call that is planned, in one like it, and in a task."""
+    views = [np.zeros((2, 3, 4)), np.asfortranarray(np.zeros((2, 3, 4))), np.zeros((2, 3, 4))[::-1], np.zeros((4, 3, 2)).transpose(2, 1, 0)]
+    keep = np.ones((2, 3, 4), bool)
+    keep[1, 1] = False
+    calls = [lambda a: package.max(a, 2, where=keep), lambda a: package.argmin(a, -1, where=keep), lambda a: package.minmax(a, 2, where=keep),
+             lambda a: package.submit("min", a, 2, where=keep).result(),
+             lambda a: package.sum((a + 2**60 * (1 + ~keep)).astype("i8"), 2)]
+    for a in views:
+        for f in calls:
+            for _ in range(3):
+                with pytest.raises((package.EmptyError, package.OverflowError_), match=r"\b(row|column) 4\b") as raised:
+                    f(a)
+                assert raised.value.index == 4
+    with pytest.raises(package.EmptyError, match="row 3:") as raised:
+        package.max(np.asfortranarray(np.zeros((2, 3))), 0, offsets=[0, 1, 1, 2])
+    assert raised.value.index == 3

@@ -14,7 +14,7 @@ from .errors import Error
 from ._lib import check, lib
 from ._plan import NANS, NO_VALUE, Plan, Recipe, is_plain, make_room, marked, offsets_key, plan
 from ._remote import Array
-from ._results import put_out
+from ._results import located, put_out
 from ._run import run
 from ._sources import address
 
@@ -70,7 +70,10 @@ class Repeat:
         finally:
             busy.pop()
         if err:
-            check(err)
+            try:
+                check(err)
+            except Error as e:
+                raise located(e, recipe.finish)
         if make is not None:
             return bool(value.value) if recipe.number == "b" else value.value
         if recipe.direct is None:

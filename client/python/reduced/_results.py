@@ -1,12 +1,14 @@
 """From the cells that the library wrote to the result that NumPy would return."""
 from __future__ import annotations
 
+import re
+from math import prod
 from typing import Any, Callable
 
 import numpy as np
 
 from ._elements import NAT, float_code, shown
-from .errors import OverflowError_
+from .errors import Error, OverflowError_
 from ._layout import Layout
 from ._prepare import Prepared, beyond
 from ._remote import Array
@@ -127,6 +129,17 @@ class Finish:
         if p.asked in ("argmin", "argmax"):
             return np.where(late, self.first(p.late, late.shape), values)
         return np.where(late[..., None] if p.asked == "minmax" else late, NAT, values)
+
+
+def located(error: Error, finish: Any) -> Error:
+    """The error of one result of several: the library counts them as they lie in memory, the caller as they are in the result."""
+    while finish is not None and not isinstance(finish, Finish):
+        finish = getattr(finish, "finish", getattr(finish, "func", None))
+    if error.index is None or finish is None or finish.ordered or not 0 <= error.index < prod(finish.along):
+        return error
+    place = int(np.flatnonzero(finish.in_axis_order(np.arange(prod(finish.along))) == error.index)[0])
+    error.args, error.index = (re.sub(rf"\b(row|column|segment) {error.index}\b", rf"\1 {place}", str(error)),), place
+    return error
 
 
 def plain(value: Any, wanted: np.dtype[Any]) -> Any:
