@@ -335,6 +335,51 @@ def test_lists_of_containers_have_their_missing_values(package):  # noqa: F811
         package.sum([Listed(values), [0.5, 1.5]])
 
 
+def one_read(values):
+    """A stream that can be read once."""
+    column = Column(np.asarray(values), "l")
+    return Pieces(column, lambda i: column if i < 1 else None)
+
+
+def test_what_is_masked_is_no_key(package):  # noqa: F811
+    """Whatever number stands there, which may be large, or below 0."""
+    for hidden in (9, -9, 2**40):
+        keys = np.ma.array([0, 1, hidden], mask=[0, 0, 1])
+        assert package.bincount(keys).tolist() == [1, 1] and package.bincount(keys, [2, 3, 4.0]).tolist() == [2, 3]
+        assert package.bincount(keys, minlength=3).tolist() == [1, 1, 0] and package.by_key(keys, [2, 3, 4])[1].tolist() == [2, 3]
+        assert package.segment_sum([2, 3, 4], keys).tolist() == [2, 3] and package.segment_sum([[2], [3], [4]], keys, 1).tolist() == [[2]]
+    nothing = np.ma.array([5, -6], mask=True)
+    assert package.bincount(nothing).tolist() == package.segment_sum([1, 2], nothing).tolist() == []
+    with pytest.raises(ValueError, match="below 0, -3"):
+        package.bincount(np.ma.array([-7, -3], mask=[1, 0]))
+
+
+def test_streams_of_keys_and_ranks_are_read_once(package):  # noqa: F811
+    assert package.bincount(one_read([0, 1, 1])).tolist() == [1, 2] and package.bincount([0, 1, 1], one_read([1, 2, 4])).tolist() == [1, 6]
+    assert package.segment_sum(one_read([1, 2, 4]), [0, 1, 1]).ravel().tolist() == [1, 6]
+    assert package.by_key([5, 5, 6], one_read([1, 2, 4]), where=np.array([True, False, True]))[1].tolist() == [1, 4]
+    assert package.topk(one_read([1, 7, 4]), 2, None).indices.ravel().tolist() == [1, 2]
+    assert package.quantile(one_read([1, 7, 4]), [0.5] * 10000).tolist() == [4] * 10000
+
+
+def test_masks_are_bools_of_the_elements_shape(package):  # noqa: F811
+    """Nulls and numbers are not made bools, by keys and by averages, either."""
+    null = OneArray(Column(np.array([True, True, False]), "b", [1, 0, 1]))
+    calls = [lambda where: package.by_key([1, 1, 2], [1, 2, 4], where=where), lambda where: package.average([1, 2, 4], weights=[1, 1, 1], where=where),
+             lambda where: package.sum([1, 2, 4], where=where), lambda where: package.topk([1, 2, 4], 1, where=where)]
+    for call in calls:
+        for kind, match, where in ((ValueError, "missing values", null), (TypeError, "array of bool", np.array([2, 0, 1])), (ValueError, "its shape", np.ones(2, bool))):
+            with pytest.raises(kind, match=match):
+                call(where)
+
+
+def test_dates_of_pandas_that_are_missing_are_no_keys(package):  # noqa: F811
+    pandas = pytest.importorskip("pandas")
+    keys = pandas.Series(pandas.to_datetime(["2020-01-01", None, "2020-01-01"]).tz_localize("UTC"))
+    found, sums = package.by_key(keys, [1, 2, 4])
+    assert len(found) == 1 and sums.tolist() == [5]
+
+
 def test_streams_that_fail(package, monkeypatch):  # noqa: F811
     def make(i):
         if i == 2:

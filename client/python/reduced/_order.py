@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _abi
 from ._again import reduce
-from ._arrays import operand, to_numpy
+from ._arrays import Operand, operand, to_numpy
 from ._elements import float_code
 from .errors import EmptyError
 from ._functions import Nan, _omitting
@@ -132,7 +132,10 @@ def topk(a: Any, k: int, dim: int | None = -1, largest: bool = True, sorted: boo
     """
     if not isinstance(k, (int, np.integer)) or not 1 <= k <= _abi.MAX_TOP:
         raise ValueError(f"k is an integer from 1 to {_abi.MAX_TOP}, not {k!r}")
-    shape = tuple(getattr(a, "shape", ())) or np.shape(a)
+    if not hasattr(a, "shape"):
+        o = operand(a)  # of a stream that is read once, or of a list
+        a = o if o.keep is not None or o.masked else o.data
+    shape = tuple(a.data.shape if type(a) is Operand else a.shape)
     there = int(np.prod(shape)) if dim is None else shape[dim] if -len(shape) <= dim < len(shape) else k
     if where is None and offsets is None and k > there:
         raise ValueError(f"k is {k}, but there are {there} elements")
@@ -213,6 +216,7 @@ def _all(q: list[float], a: Any, axis: Any, out: Any, method: Any, keepdims: Any
         return reduce("quantile", a, axis, None, out, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, None, order)
     _within(q)
     code = _method(method)
+    a = operand(a) if len(q) > AT_ONCE else a  # which may be a stream that is read once
     parts = [reduce("quantile", a, axis, None, None, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, _quantiles,
                     Order(tuple(q[i:i + AT_ONCE]), code, several=True)) for i in range(0, len(q), AT_ONCE)]
     if len(parts) == 1 and not isinstance(parts[0], np.ndarray):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _abi, _functions
-from ._arrays import operand
+from ._arrays import Operand, operand
 from ._elements import Element, cell_dtype, element
 from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._nearest import DOUBLE, nearest_ratio
@@ -191,8 +191,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     axes = axes_of(axis, p.x.ndim)
     p = _aligned(p, axis, axes)
     if where is not None and where is not NO_VALUE:
-        marks = np.broadcast_to(np.asarray(where, bool), p.x.shape)
-        p = p._replace(keep=marks if p.keep is None else p.keep & marks)
+        p = p._replace(keep=in_memory(kept(where, Operand(p.x, p.keep)), "`where`"))
     cells = _reduce("wmean", p, axes, nan, client, deadline, progress, _abi.DROP_ZERO_WEIGHTS * bool(drop_zero_weights))
     shape = tuple(1 if i in axes else n for i, n in enumerate(p.x.shape)) if keepdims else cells.shape
     if returned or not np.isfinite(fit(np.ascontiguousarray(cells), p.wanted, "wmean").astype(float)).all():
