@@ -61,6 +61,14 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     return reduce("median", a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
+def _once(a: Any) -> Any:
+    """What may be looked at several times: of a stream, which is read once, and of a list, its elements."""
+    if hasattr(a, "shape"):
+        return a
+    o = operand(a)
+    return o if o.keep is not None or o.masked else o.data
+
+
 class Kth(NamedTuple):
     """An element and its index: the lowest one of equal elements."""
 
@@ -132,9 +140,7 @@ def topk(a: Any, k: int, dim: int | None = -1, largest: bool = True, sorted: boo
     """
     if not isinstance(k, (int, np.integer)) or not 1 <= k <= _abi.MAX_TOP:
         raise ValueError(f"k is an integer from 1 to {_abi.MAX_TOP}, not {k!r}")
-    if not hasattr(a, "shape"):
-        o = operand(a)  # of a stream that is read once, or of a list
-        a = o if o.keep is not None or o.masked else o.data
+    a = _once(a)
     shape = tuple(a.data.shape if type(a) is Operand else a.shape)
     there = int(np.prod(shape)) if dim is None else shape[dim] if -len(shape) <= dim < len(shape) else k
     if where is None and offsets is None and k > there:
@@ -164,11 +170,13 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     if weights is not None:
         raise TypeError("weights: a histogram has none; bincount and by_key have exact sums")
     whole: dict[str, Any] = {"where": where, "client": client, "deadline": deadline, "progress": progress, "nan": nan}
-    a = operand(a)._replace(masked=False)  # which may be a stream that is read once
-    kind = np.dtype(a.data.dtype)
+    a = _once(a)
+    o = operand(a)
+    a = o._replace(masked=False) if o.masked else a  # of masked elements alone there are no ends, and no error
+    kind = np.dtype(o.data.dtype)
     empty = np.empty(0, kind if kind.kind == "f" else float)  # edges of floats have their type
     if isinstance(bins, str):
-        data, marks = to_numpy(a.data, "a"), kept(where, a)
+        data, marks = to_numpy(o.data, "a"), kept(where, o)
         edges = np.histogram_bin_edges(data if marks is None else data[to_numpy(marks, "where")], bins, range)
     elif np.ndim(bins) == 0 and range is None:
         try:
@@ -216,7 +224,7 @@ def _all(q: list[float], a: Any, axis: Any, out: Any, method: Any, keepdims: Any
         return reduce("quantile", a, axis, None, out, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, None, order)
     _within(q)
     code = _method(method)
-    a = operand(a) if len(q) > AT_ONCE else a  # which may be a stream that is read once
+    a = _once(a) if len(q) > AT_ONCE else a
     parts = [reduce("quantile", a, axis, None, None, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, _quantiles,
                     Order(tuple(q[i:i + AT_ONCE]), code, several=True)) for i in range(0, len(q), AT_ONCE)]
     if len(parts) == 1 and not isinstance(parts[0], np.ndarray):
