@@ -482,7 +482,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
     if layout.planes > 1 and source.nbytes:
         spec.planes = layout.planes
-    fixed = [None if order is None else order.fill(spec)]
+    fixed: list[Any] = [None if order is None else order.fill(spec)]
     keep.append(fixed)
     if not finish.scalar or finish.given or op in ("largest", "smallest"):
         spec.out = reply_code(p)
