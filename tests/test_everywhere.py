@@ -211,6 +211,28 @@ def test_types_in_dask_are_those_of_the_package(dask, dtype):
 
 
 @pytest.mark.unsanitized
+def test_statistics_in_dask_of_sums_of_both_signs(dask):
+    import dask.array as da
+    x = np.array([[-5, 2], [3, 9], [-1, 0]])
+    for axis, keepdims in ((0, False), (1, False), (1, True)):
+        found, want = (f(y, axis, keepdims=keepdims) for f, y in ((dask.dask.stats, da.from_array(x, chunks=(3, 2))), (dask.stats, x)))
+        assert [v.compute().tolist() for v in found] == [v.tolist() for v in want]
+
+
+@pytest.mark.unsanitized
+def test_masked_results_in_dask_are_those_without_elements(dask):
+    """Where NaNs were omitted there were elements: of them alone a mean is NaN and a product 1, as of the whole array."""
+    import dask.array as da
+    x = np.ma.array([[np.nan, 1, 2], [np.nan, np.nan, 3], [5, 6, 7]], mask=[[0, 1, 0], [0, 0, 0], [1, 1, 1]])
+    for op in ("mean", "sum", "prod", "var", "count_nonzero"):
+        kw = {} if op == "count_nonzero" else {"nan": "omit"}
+        for axis in (0, 1):
+            got, want = getattr(dask.dask, op)(da.from_array(x, chunks=1, asarray=False), axis=axis, **kw).compute(), getattr(dask, op)(x, axis=axis, **kw)
+            assert np.array_equal(np.ma.getmaskarray(got), np.ma.getmaskarray(want)), (op, axis)
+            assert np.array_equal(np.ma.filled(got, 0), np.ma.filled(want, 0), equal_nan=True), (op, axis)
+
+
+@pytest.mark.unsanitized
 def test_sums_in_dask_as_floats_are_rounded_once(dask):
     import dask.array as da
     x = np.array([2**62, 2**62, 2**62, 1])

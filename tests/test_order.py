@@ -1,5 +1,6 @@
 """Median, quantiles and k-th elements through every door, against exact fractions."""
 import ctypes as C
+import gzip
 import json
 import math
 import struct
@@ -570,3 +571,41 @@ def test_lists_of_reducectl(run, tmp_path):
                   ["histogram", "--edges", "1"], ["histogram", "--edges", "2,1"], ["histogram", "--edges", "nan,1"], ["histogram", "--bins", 3, "--edges", "1,2"],
                   ["histogram", "--bins", 0], ["mean,largest", "--k", 1], ["sum", "--quantiles"], ["stats", "--quantiles", "--raw"]):
         run(*wrong, tmp_path / "x.npy", code=2)
+
+
+def test_indexes_are_those_of_the_array(run, tmp_path):
+    """In Fortran order, also along several axes, with a mask, packed and in a pipe: as in C order. `stats --quantiles` has them, too."""
+    x = np.random.default_rng(8).integers(-9, 9, (3, 4, 5))
+    keep = np.random.default_rng(9).random(x.shape) < 0.8
+    for order in "CF":
+        np.save(tmp_path / f"{order}.npy", np.asarray(x, order=order))
+        np.save(tmp_path / f"{order}m.npy", np.asarray(keep, order=order))
+        (tmp_path / f"{order}.npy.gz").write_bytes(gzip.compress((tmp_path / f"{order}.npy").read_bytes()))
+    for axis in (None, "0", "1", "2", "0,1", "1,2", "0,2", "0,1,2"):
+        for op in (["largest", "--k", 2], ["smallest", "--k", 1], ["stats", "--quantiles"], ["stats"], ["argmin"]):
+            args = [*op, *(["--axis", axis] if axis else [])]
+            want = run(*args, tmp_path / "C.npy")
+            assert run(*args, tmp_path / "F.npy") == run(*args, tmp_path / "F.npy.gz") == want, args
+            assert run(*args, "-", stdin=(tmp_path / "F.npy").read_bytes()) == want, args
+            assert run(*args, "--mask", tmp_path / "Fm.npy", tmp_path / "F.npy") == run(*args, "--mask", tmp_path / "Cm.npy", tmp_path / "C.npy"), args
+    assert run("largest", "--k", 1, tmp_path / "F.npy") == f"{x.max()} {x.argmax()}\n"
+    assert "C order" in run("largest", "--k", 1, "--total", tmp_path / "F.npy", tmp_path / "F.npy", code=1)
+    run("put", "fortran", tmp_path / "F.npy")
+    assert "largest" in run("largest", "--k", 1, "@fortran", code=1) and run("argmax", "@fortran") == f"{x.argmax()}\n"
+    run("drop", "fortran")
+
+
+@pytest.mark.parametrize("numbers", [["9007199254740993", "", "7", "NA", "9007199254740992"], ["0.5", "", "-7", "NA", "2.5"]], ids=["integers", "floats"])
+def test_indexes_count_what_a_column_misses(run, tmp_path, numbers):
+    """As those of argmax do: in a file, a pipe and a total, where the second file's follow."""
+    text = "a,b\n" + "".join(f"{v},1\n" for v in numbers)
+    (tmp_path / "t.csv").write_text(text)
+    column = f"{tmp_path}/t.csv:a"
+    exact = sorted(((F(v), -i, v) for i, v in enumerate(numbers) if v not in ("", "NA")), reverse=True)
+    want = "".join(f"{v} {-i}\n" for _, i, v in exact)
+    assert run("largest", "--k", 9, "--nan", "omit", column) == run("largest", "--k", 9, "--nan", "omit", "-:a", stdin=text.encode()) == want
+    assert run("smallest", "--k", 1, "--nan", "omit", column) == f"{exact[-1][2]} {-exact[-1][1]}\n"
+    both = run("largest", "--k", 2, "--total", "--nan", "omit", column, column)
+    assert both == f"{exact[0][2]} {-exact[0][1]}\n{exact[0][2]} {5 - exact[0][1]}\n"
+    plain, more = ([line.split() for line in run("stats", *option, "--nan", "omit", column).splitlines()] for option in ([], ["--quantiles"]))
+    assert more[:len(plain)] == plain and ["nans", "2"] in more and len(more) == len(plain) + 3

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import ROOT
 from pythonpackage import PACKAGE, reduced
-from reduced import _abi, _errors
+from reduced import _abi, errors
 from reduced._lib import lib
 
 
@@ -58,8 +58,8 @@ def test_operations_and_types_are_those_of_the_library():
 @pytest.mark.parametrize("code", _abi.ERRORS, ids=_abi.ERRORS.get)
 def test_each_error_has_an_exception(code):
     assert lib().reduce_errname(code).decode() == _abi.ERRORS[code]
-    raised = _errors.of(code, "text", _abi.Fault())
-    assert type(raised) is not _errors.Error and raised.code == _abi.ERRORS[code] and str(raised) == "text"
+    raised = errors.of(code, "text", _abi.Fault())
+    assert type(raised) is not errors.Error and raised.code == _abi.ERRORS[code] and str(raised) == "text"
 
 
 def test_the_versions_are_one():

@@ -255,6 +255,131 @@ def test_a_stream_is_read_once(package):  # noqa: F811
         assert given.asked == 1
 
 
+def containers(values, keep):
+    """The same elements, of which some are missing, in fresh containers: (name, container)."""
+    column = Column(values, "g" if values.dtype.kind == "f" else "l", keep)
+    yield "array", OneArray(column)
+    yield "stream", Pieces(column, lambda i: column if i < 1 else None)
+    yield "masked", np.ma.array(values, mask=~keep)
+
+
+@pytest.mark.parametrize("values", [np.array([50, 3, -900, 9, 1, 7, 3]), np.array([50.5, 3, -900, 9, np.nan, 7, 3])], ids=["integers", "with a NaN"])
+def test_every_operation_leaves_nulls_out(package, values):  # noqa: F811
+    """Order statistics, pairs and keys, too, wherever the lowest and the highest element is missing: as of the elements that count."""
+    keep = np.array([False, True, False, True, True, True, True])
+    there, place = values[keep], np.flatnonzero(keep)
+    weights, keys = np.array([1.0, 2, 4, 8, 16, 32, 64]), np.array([3, 2, 2, 2, 2, 3, 3])
+    floats = values.dtype.kind == "f"
+    calls = {
+        "median": lambda a, w, k, nan: package.median(a, nan=nan),
+        "quantile": lambda a, w, k, nan: package.quantile(a, [0, 0.4, 1], nan=nan),
+        "histogram": lambda a, w, k, nan: package.histogram(a, [0, 5, 10], nan=nan),
+        "average": lambda a, w, k, nan: package.average(a, weights=w, nan=nan),
+        "average and its weight": lambda a, w, k, nan: package.average(a, weights=w, nan=nan, returned=True),
+        "mean and its count": lambda a, w, k, nan: package.average(a, nan=nan, returned=True),
+        "dot": lambda a, w, k, nan: package.dot(a, w, nan=nan),
+        "by key": lambda a, w, k, nan: package.by_key(k, a, nan=nan),
+        **({"bins": lambda a, w, k, nan: package.histogram(a, 3, nan=nan), "bins of a rule": lambda a, w, k, nan: package.histogram(a, "sturges", nan=nan),
+            "histogram of a part": lambda a, w, k, nan: package.histogram(a, 3, nan=nan)} if not floats else {})}
+    for nan in ("omit", "propagate") if floats else ("propagate",):
+        for name, call in calls.items():
+            want = call(there, weights[keep], keys[keep], nan)
+            for container, a in containers(values, keep):
+                assert repr(call(a, weights, keys, nan)).replace("masked_array", "array") == repr(want), (name, container, nan)
+        for container, a in containers(values, keep):
+            first = package.topk(there, 3, nan=nan)
+            got = package.topk(a, 3, nan=nan)
+            assert np.array_equal(got.values, first.values, equal_nan=True) and np.array_equal(got.indices, place[first.indices]), (container, nan)
+        for k in (0, 2, -1):
+            first = package.kth(there, k, nan=nan, index=True)
+            for container, a in containers(values, keep):
+                got = package.kth(a, k, nan=nan, index=True)
+                assert (repr(got.value), got.index) == (repr(first.value), place[first.index]), (container, nan, k)
+    # the sum of the weights is that of the elements that count, by numpy.ma, too
+    masked = np.ma.array([[1.0, 2, 3], [4, 5, 6]], mask=[[0, 1, 0], [0, 0, 0]])
+    for axis in (None, 0, 1):
+        for w in (None, np.array([[1.0, 2, 4], [8, 16, 32]])):
+            want = np.ma.average(masked, axis, w, returned=True)
+            assert all(np.array_equal(x, y) for x, y in zip(package.average(masked, axis, w, returned=True), want)), (axis, w)
+    assert package.average([1.0, 2, 3], returned=True, where=[True, False, True]) == (2, 2)
+
+
+class Listed(OneArray):
+    """As those of pyarrow, it makes NaNs of nulls for NumPy."""
+
+    def __init__(self, values, keep=None):
+        super().__init__(Column(values, "l", keep))
+        self.values = values if keep is None else np.where(keep, values, np.nan)
+
+    def __array__(self, *_, **__):
+        return self.values
+
+    def __len__(self):
+        return len(self.values)
+
+    def __getitem__(self, i):
+        return self.values[i]
+
+
+def test_lists_of_containers_have_their_missing_values(package):  # noqa: F811
+    """NumPy would take the masked elements as elements, and make floats of integers beside nulls."""
+    values = np.array([ABOVE, 7])
+    full = np.ma.array(values)
+    assert package.sum([Listed(values), [1, 2]]) == ABOVE + 10 and package.sum([[full, full]]) == 2 * (ABOVE + 7)
+    for missing in (Listed(values, [1, 0]), np.ma.array([ABOVE, 7], mask=[0, 1])):
+        for a in ([missing], [[1, 2], missing], ([missing],)):
+            for f in (package.nansum, package.max, package.stats):
+                with pytest.raises(TypeError, match="with missing values"):
+                    f(a)
+    with pytest.raises(TypeError, match="beside floats"):
+        package.sum([Listed(values), [0.5, 1.5]])
+
+
+def one_read(values):
+    """A stream that can be read once."""
+    column = Column(np.asarray(values), "l")
+    return Pieces(column, lambda i: column if i < 1 else None)
+
+
+def test_what_is_masked_is_no_key(package):  # noqa: F811
+    """Whatever number stands there, which may be large, or below 0."""
+    for hidden in (9, -9, 2**40):
+        keys = np.ma.array([0, 1, hidden], mask=[0, 0, 1])
+        assert package.bincount(keys).tolist() == [1, 1] and package.bincount(keys, [2, 3, 4.0]).tolist() == [2, 3]
+        assert package.bincount(keys, minlength=3).tolist() == [1, 1, 0] and package.by_key(keys, [2, 3, 4])[1].tolist() == [2, 3]
+        assert package.segment_sum([2, 3, 4], keys).tolist() == [2, 3] and package.segment_sum([[2], [3], [4]], keys, 1).tolist() == [[2]]
+    nothing = np.ma.array([5, -6], mask=True)
+    assert package.bincount(nothing).tolist() == package.segment_sum([1, 2], nothing).tolist() == []
+    with pytest.raises(ValueError, match="below 0, -3"):
+        package.bincount(np.ma.array([-7, -3], mask=[1, 0]))
+
+
+def test_streams_of_keys_and_ranks_are_read_once(package):  # noqa: F811
+    assert package.bincount(one_read([0, 1, 1])).tolist() == [1, 2] and package.bincount([0, 1, 1], one_read([1, 2, 4])).tolist() == [1, 6]
+    assert package.segment_sum(one_read([1, 2, 4]), [0, 1, 1]).ravel().tolist() == [1, 6]
+    assert package.by_key([5, 5, 6], one_read([1, 2, 4]), where=np.array([True, False, True]))[1].tolist() == [1, 4]
+    assert package.topk(one_read([1, 7, 4]), 2, None).indices.ravel().tolist() == [1, 2]
+    assert package.quantile(one_read([1, 7, 4]), [0.5] * 10000).tolist() == [4] * 10000
+
+
+def test_masks_are_bools_of_the_elements_shape(package):  # noqa: F811
+    """Nulls and numbers are not made bools, by keys and by averages, either."""
+    null = OneArray(Column(np.array([True, True, False]), "b", [1, 0, 1]))
+    calls = [lambda where: package.by_key([1, 1, 2], [1, 2, 4], where=where), lambda where: package.average([1, 2, 4], weights=[1, 1, 1], where=where),
+             lambda where: package.sum([1, 2, 4], where=where), lambda where: package.topk([1, 2, 4], 1, where=where)]
+    for call in calls:
+        for kind, match, where in ((ValueError, "missing values", null), (TypeError, "array of bool", np.array([2, 0, 1])), (ValueError, "its shape", np.ones(2, bool))):
+            with pytest.raises(kind, match=match):
+                call(where)
+
+
+def test_dates_of_pandas_that_are_missing_are_no_keys(package):  # noqa: F811
+    pandas = pytest.importorskip("pandas")
+    keys = pandas.Series(pandas.to_datetime(["2020-01-01", None, "2020-01-01"]).tz_localize("UTC"))
+    found, sums = package.by_key(keys, [1, 2, 4])
+    assert len(found) == 1 and sums.tolist() == [5]
+
+
 def test_streams_that_fail(package, monkeypatch):  # noqa: F811
     def make(i):
         if i == 2:

@@ -35,6 +35,8 @@ def test_submit_gives_futures(package):  # noqa: F811
         seen.append(package.sum([task.result(), 4]))  # it may call anything
         called.set()
     package.submit("sum", [1, 2]).add_done_callback(callback)
+    one = package.submit(reduced.quantile, [1, 2, 3], 0.5).result()
+    assert one == 2 and np.ndim(one) == 0 and package.submit(reduced.quantile, [1, 2, 3], [0.5]).result().tolist() == [2]
     assert package.submit("sum", [5]).result() == 5 and called.wait(60) and seen == [7]
     with pytest.raises(package.EmptyError):
         package.submit("min", []).result()

@@ -4,6 +4,8 @@ import importlib.util
 import inspect
 import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from conftest import BIN
 from pythonpackage import PACKAGE, package, reduced  # noqa: F401
 
 MODULES = sorted(p.stem for p in (PACKAGE / "reduced").glob("*.py") if p.stem not in ("dask", "_abi"))
+NAMES = [*reduced.__all__, *reduced._ALSO]
 
 
 @pytest.fixture
@@ -24,7 +27,7 @@ def somewhere(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(package, somewhere, name):  # noqa: F811
     module = reduced if name == "__init__" else importlib.import_module(f"reduced.{name}")
-    for public in reduced.__all__:  # classes are tested as those of the package
+    for public in NAMES:  # classes are tested as those of the package
         getattr(reduced, public)
     failed, _ = doctest.testmod(module, extraglobs={"reduced": reduced, "np": np})
     assert not failed
@@ -53,11 +56,19 @@ def test_pages(package, somewhere, page):  # noqa: F811
 
 
 def test_the_names_of_the_package():
-    """`__all__` is what type checkers, the reference and `import *` go by: every function and exception, and what is loaded later."""
+    """Every function and exception, and what is loaded later. `import *` and help() go by `__all__`, which has no classes of many inherited methods."""
     functions = {n for n, f in vars(reduced._functions).items() if n != "EmptyError" and getattr(f, "__module__", "") == "reduced" and n[0] != "_"}
     later = {n for n, where in reduced._LATER.items() if where.startswith("_")}
-    assert functions | later | {"Client", "Gpu", "TLS", "Info", "Error"} | {c.__name__ for c in reduced._errors.CLASSES.values()} == set(reduced.__all__)
-    assert all(getattr(reduced, name) is not None for name in reduced.__all__) and len(set(reduced.__all__)) == len(reduced.__all__)
+    assert functions | later | {"Client", "Gpu", "TLS", "Info", "Error", "errors"} | {c.__name__ for c in reduced.errors.CLASSES.values()} == set(NAMES)
+    assert all(getattr(reduced, name) is not None for name in NAMES) and len(set(NAMES)) == len(NAMES)
+    assert {n for n in reduced._ALSO if not issubclass(getattr(reduced, n), (tuple, reduced.Error))} == set()
+    assert set(reduced.errors.__all__) == {c.__name__ for c in reduced.errors.CLASSES.values()} | {"Error"}
+
+
+def test_the_manual_page_has_every_name():
+    page = subprocess.run([sys.executable, PACKAGE / "manual.py"], capture_output=True, text=True, check=True).stdout
+    skipping = {n for n in NAMES if n.startswith("nan")} | {"amin", "amax", "errors"}  # which have those of others
+    assert [n for n in NAMES if n not in skipping and not re.search(rf"^\.B {n}\b", page, re.M)] == []
 
 
 def test_signatures_and_messages_have_the_names_of_numpy(package):  # noqa: F811

@@ -429,7 +429,7 @@ def test_names_are_listed(package):  # noqa: F811
     script = "import reduced; print(*dir(reduced))"
     env = {**python_env(), "PYTHONPATH": str(PACKAGE)}
     names = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True).stdout.split()
-    assert set(names) == {*package.__all__, "aio", "dask", "magic", "__version__", "__doc__"} and names == sorted(names)
+    assert set(names) == {*package.__all__, *package._ALSO, "aio", "dask", "magic", "__version__", "__doc__"} and names == sorted(names)
 
 
 def test_other_bad_arguments(package):  # noqa: F811

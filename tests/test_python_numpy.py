@@ -10,6 +10,11 @@ import weakref
 import numpy as np
 import pytest
 
+try:
+    import pandas
+except ImportError:
+    pandas = None
+
 from pythonpackage import both_ways as package  # noqa: F401
 from reduced import _functions, _layout
 from reduced._prepare import Prepared
@@ -749,12 +754,15 @@ def test_later_masks_and_initial_elements_use_the_plan_of_the_first(package, mon
 
 def of_kinds(g):
     """Pairs of arrays of one type, shape and strides."""
-    for kind in ("f8", "f4", "f2", "i8", "u8", "i1", "?", "c16", "c8", "M8[s]", "m8[s]", ">f8"):
+    for kind in ("f8", "f4", "f2", "i8", "u8", "i1", "?", "c16", "c8", "M8[s]", "m8[s]", ">f8", ">i2", ">c8", ">M8[s]"):
         def one():
             a = g.integers(0, 2 if kind == "?" else 9, (6, 5))
-            return a.astype("i8").astype(kind) if "8[s]" in kind else (a + 1j * g.integers(0, 9, (6, 5))).astype(kind) if kind[0] == "c" else a.astype(kind)
-        for view in (lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[:, ::-2], lambda a: a[:, 1], lambda a: a[2, 3], np.ma.array, np.asmatrix):
+            return a.astype("i8").astype(kind) if "8[s]" in kind else (a + 1j * g.integers(0, 9, (6, 5))).astype(kind) if "c" in kind else a.astype(kind)
+        for view in (lambda a: a, lambda a: a.T, lambda a: a[::-1], lambda a: a[:, ::-2], lambda a: a[:, 1], lambda a: a[2, 3], np.ma.array, np.asmatrix,
+                     lambda a: np.ma.array(a, mask=g.random(a.shape) < 0.3), lambda a: np.ma.array(a[:2], mask=a[:2] == a[0])):
             yield kind, view(one()), view(one())
+        if pandas and kind[0] not in ">c" and kind != "f2":
+            yield kind, pandas.Series(one()[:, 1]), pandas.Index(one()[:, 1])
 
 
 def same(x, y):
@@ -780,14 +788,18 @@ def test_a_call_like_an_earlier_one_gives_what_the_first_would(package):  # noqa
         except (TypeError, ValueError, package.Error) as e:
             return type(e), str(e)
     g = np.random.default_rng(SEED)
-    names = "sum mean var std min max ptp argmax any count_nonzero prod norm minmax stats median nansum nanmax".split()
+    names = "sum mean var std min max ptp argmax any count_nonzero prod norm minmax stats median nansum nanmax quantile three kth topk".split()
+    more = {"quantile": lambda a, **kw: package.quantile(a, 0.3, **kw), "three": lambda a, **kw: package.quantile(a, [0, 0.5, 0.9], **kw),
+            "kth": lambda a, **kw: package.kth(a, 1, **kw), "topk": lambda a, axis=-1, **kw: package.topk(a, 1, axis, **kw)}
     hits = 0
     for n, (kind, first, second) in enumerate(of_kinds(g)):
         keep = g.random(np.shape(first)) < 0.7
         outs = {k: (lambda k=k: np.zeros(np.shape(second)[1:], k)) for k in ("f8", "f4", "i8", "i2", "c16")}
         for name in (names[(n * 5 + i) % len(names)] for i in range(8)):
-            f = getattr(package, name)
-            arguments = [{}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": (0,)}, {"where": keep}, {"ddof": 1}, {"initial": 3}, {"initial": 3.0},
+            f = more.get(name) or getattr(package, name)
+            arguments = [{}, {"offsets": [0, 1, 3, 3, 4]}, {"axis": 0, "offsets": np.array([1, 2, 2])}, {"axis": -1, "offsets": (0, 2)},
+                         {"axis": 0, "offsets": [1, 2], "where": keep}, {"offsets": [2, 1]}, {"axis": 0}, {"axis": -1, "keepdims": True},
+                         {"axis": (0,)}, {"where": keep}, {"ddof": 1}, {"initial": 3}, {"initial": 3.0},
                          {"dtype": "f4"}, {"dtype": float}, {"dtype": np.dtype("i8")}, {"nan": "omit"}, *({"axis": 0, "out": out} for out in outs.values())]
             for kw in arguments:
                 want = outcome(f, second, kw, True)
@@ -807,7 +819,7 @@ def test_a_call_like_an_earlier_one_is_not_planned(package, monkeypatch, element
     make = np.ndarray.tolist if elements == "list" else np.array
     calls = [("sum", {"axis": 0}), ("sum", {"dtype": "f4"}), ("sum", {"initial": 2.5}), ("min", {"initial": 1}), ("max", {"axis": 1, "keepdims": True}),
              ("sum", {"where": lambda: np.ones((3, 4), bool)}), ("mean", {"axis": 0, "out": lambda: np.empty(4)}), ("var", {"ddof": 1}), ("stats", {}),
-             ("minmax", {"axis": 1}), ("median", {}), ("sum", {"axis": 1, "out": lambda: np.empty(3, "f4")})]
+             ("minmax", {"axis": 1}), ("median", {}), ("var", {"axis": 1, "offsets": [0, 4]}), ("quantile", {"q": 0.3}), ("sum", {"axis": 1, "out": lambda: np.empty(3, "f4")})]
     for name, kw in calls:
         again._known.clear()
         planned.clear()
@@ -830,3 +842,22 @@ def test_dates_that_are_missing_are_seen_by_later_calls(package):  # noqa: F811
     with pytest.raises(package.NanError):
         package.max(bad, nan="raise")
     assert package.mean(good - good[0]) == np.timedelta64(1, "s") and np.isnat(package.mean(bad - good[0]))
+
+
+def test_errors_name_the_result_in_the_callers_order(package):  # noqa: F811
+    """Whichever way the elements lie: row 4 of a result of 2 x 3 is [1, 1]. In a call that is planned, in one like it, and in a task."""
+    views = [np.zeros((2, 3, 4)), np.asfortranarray(np.zeros((2, 3, 4))), np.zeros((2, 3, 4))[::-1], np.zeros((4, 3, 2)).transpose(2, 1, 0)]
+    keep = np.ones((2, 3, 4), bool)
+    keep[1, 1] = False
+    calls = [lambda a: package.max(a, 2, where=keep), lambda a: package.argmin(a, -1, where=keep), lambda a: package.minmax(a, 2, where=keep),
+             lambda a: package.submit("min", a, 2, where=keep).result(),
+             lambda a: package.sum((a + 2**60 * (1 + ~keep)).astype("i8"), 2)]
+    for a in views:
+        for f in calls:
+            for _ in range(3):
+                with pytest.raises((package.EmptyError, package.OverflowError_), match=r"\b(row|column) 4\b") as raised:
+                    f(a)
+                assert raised.value.index == 4
+    with pytest.raises(package.EmptyError, match="row 3:") as raised:
+        package.max(np.asfortranarray(np.zeros((2, 3))), 0, offsets=[0, 1, 1, 2])
+    assert raised.value.index == 3

@@ -23,9 +23,9 @@ TAIL = """.SH SEE ALSO
 .BR reducectl (1),
 .BR libreduce (3),
 .BR reduced (8)"""
-SECTIONS = {"_functions": "REDUCTIONS", "_files": "FILES", "_state": "PARTIAL STATES", "_stream": "STREAMS", "_jobs": "MANY AND LATER",
-            "_resident": "RESIDENT DATA", "_client": "CLIENTS", "_errors": "EXCEPTIONS", "aio": "ASYNCIO", "dask": "DASK AND XARRAY",
-            "magic": "NOTEBOOKS"}
+SECTIONS = {"_functions": "REDUCTIONS", "_order": "ORDER STATISTICS", "_pairs": "PAIRS", "_keys": "BY KEY", "_files": "FILES",
+            "_state": "PARTIAL STATES", "_stream": "STREAMS", "_jobs": "MANY AND LATER", "_resident": "RESIDENT DATA", "_client": "CLIENTS",
+            "errors": "EXCEPTIONS", "aio": "ASYNCIO", "dask": "DASK AND XARRAY", "magic": "NOTEBOOKS"}
 
 
 def tree(name):
@@ -84,15 +84,14 @@ def section(module, title, public):
             if isinstance(node, ast.FunctionDef):
                 out += entry(signature(node.name, node), node)
                 continue
-            init = next((f for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "__init__" and module != "_errors"), None)
+            init = next((f for f in node.body if isinstance(f, ast.FunctionDef) and f.name == "__init__" and module != "errors"), None)
             out += entry(signature(node.name, init) if init else node.name, node, methods(node))
     return out
 
 
 def page():
     package = tree("__init__")
-    names = next(n.value for n in package.body if isinstance(n, ast.Assign) and n.targets[0].id == "__all__")
-    public = set(ast.literal_eval(names))
+    public = {a.name for n in ast.walk(package) if isinstance(n, ast.ImportFrom) and n.level == 1 for a in n.names}
     lines = [HEAD, *prose(docstring(package))]
     for module, title in SECTIONS.items():
         lines += section(module, title, public if module.startswith("_") else set())

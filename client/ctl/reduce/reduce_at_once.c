@@ -16,6 +16,7 @@ typedef struct whole_input {
     reduce_spec spec;
     uint8_t *elements, *mask; /* NULL: they are resident; there is none */
     uint64_t bytes;           /* of the elements */
+    uint64_t missing;         /* of a column: elements that the mask leaves out, so that the others keep their indexes */
     uint8_t *weights;         /* NULL: there are none */
     size_t weight_bytes;
     double *edges; /* of a histogram */
@@ -73,6 +74,44 @@ static int read_input(whole_input *x, ctl_input *in, uint64_t *room, char why[CT
     }
 }
 
+/* An input's elements from `from`, with room and mask for what it misses. Returns how many elements that are. */
+static uint64_t spread(const ctl_input *in, const uint8_t *from, uint8_t *to, uint8_t *mask, size_t size)
+{
+    const ctl_holes *h = &in->holes;
+    const uint64_t n = in->done / size + h->count;
+    for (uint64_t i = 0, hole = 0; i < n; i++) {
+        mask[i] = hole == h->n || h->at[hole] != i;
+        hole += !mask[i];
+        if (mask[i])
+            memcpy(to + i * size, from + (i - hole) * size, size);
+    }
+    return n;
+}
+
+/* Puts what columns miss among their elements, where results have indexes. */
+static int put_missing(whole_input *x, size_t size, char why[CTL_WHY])
+{
+    for (int i = 0; i < x->w->n_in; i++)
+        x->missing += x->w->in[i].holes.placed ? x->w->in[i].holes.count : 0;
+    if (!x->missing)
+        return 0;
+    const size_t n = (size_t)(x->bytes / size + x->missing);
+    uint8_t *to = calloc(n, size), *mask = calloc(n, 1);
+    uint64_t done = 0, at = 0;
+    for (int i = 0; i < x->w->n_in && to && mask; i++) {
+        at += spread(&x->w->in[i], x->elements + done, to + at * size, mask + at, size);
+        done += x->w->in[i].done;
+    }
+    const bool put = to && mask;
+    free(put ? x->elements : to);
+    x->elements = put ? to : x->elements;
+    x->mask = mask;
+    x->bytes = put ? n * size : x->bytes;
+    if (!put)
+        snprintf(why, CTL_WHY, "no memory for %zu elements", n);
+    return put ? 0 : REDUCE_E_NO_MEMORY;
+}
+
 /* All inputs, one behind the other, and their mask. */
 static int read_all(whole_input *x, char why[CTL_WHY])
 {
@@ -93,13 +132,13 @@ static int read_all(whole_input *x, char why[CTL_WHY])
     else if (x->w->mask && kept != x->bytes / size)
         snprintf(why, CTL_WHY, "the mask has %zu bytes for %" PRIu64 " elements", kept, x->bytes / size);
     else
-        return 0;
+        return put_missing(x, (size_t)size, why);
     return REDUCE_E_SHAPE;
 }
 
 /* ---- shapes ---- */
 
-/* Lengths and strides of the array with the kept axes first, in the order of the results. */
+/* Lengths and strides of the array with the kept axes first, in the order of the results and their indexes. */
 static int rearranged(const ctl_axes *a, uint64_t shape[CTL_MAX_DIMS], uint64_t stride[CTL_MAX_DIMS])
 {
     uint64_t apart[CTL_MAX_DIMS], elements = 1;
@@ -110,7 +149,7 @@ static int rearranged(const ctl_axes *a, uint64_t shape[CTL_MAX_DIMS], uint64_t 
     }
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < a->n; i++) {
-            const int d = a->turned && !pass ? a->n - 1 - i : i;
+            const int d = a->turned ? a->n - 1 - i : i;
             if (a->reduced[d] != pass)
                 continue;
             shape[n] = a->len[d];
@@ -131,13 +170,14 @@ static bool permute(uint8_t **data, size_t element, uint64_t bytes, const ctl_ax
     return true;
 }
 
-/* Axes that the spec can say: reduced ones between kept ones, or around them. */
-static bool plain_axes(reduce_spec *spec, const ctl_axes *a)
+/* Axes that the spec can say: reduced ones between kept ones, or around them. In Fortran order the `indexes` of several reduced
+ * ones run against memory. */
+static bool plain_axes(reduce_spec *spec, const ctl_axes *a, bool indexes)
 {
     int kept = 0;
     for (int i = 0; i < a->n; i++)
         kept += !a->reduced[i];
-    if (a->n > 3 || (a->turned && kept > 1))
+    if (a->n > 3 || (a->turned && (kept > 1 || (indexes && a->n - kept > 1))))
         return false;
     const bool planes = a->n == 3 || (a->n == 2 && !a->reduced[0]);
     const int middle = planes && a->n > 1 ? 1 : 0;
@@ -176,7 +216,7 @@ static int set_shape(whole_input *x, char why[CTL_WHY])
     const ctl_shape *s = x->s;
     x->spec.rows = s->layout == CTL_WHOLE ? 1 : s->lines;
     x->spec.offsets = s->offsets;
-    if (s->layout != CTL_COLUMNS || plain_axes(&x->spec, &s->axes))
+    if (s->layout != CTL_COLUMNS || plain_axes(&x->spec, &s->axes, ctl_needs_indexes(x->w->o)))
         return 0;
     x->spec.rows = s->lines;
     x->spec.planes = 0;
@@ -213,6 +253,12 @@ static int run_stats(whole_input *x, uint8_t *cells, uint64_t lines, reduce_resu
     reduce_spec spec = x->spec;
     uint8_t *other = malloc(lines * quartiles);
     int err = other ? run_spec(x, &x->spec, cells, lines * stats, r) : REDUCE_E_NO_MEMORY;
+    if (!err && x->missing) { /* of a column, which has one result */
+        reduce_stats s;
+        memcpy(&s, cells, sizeof s);
+        s.nans += x->missing;
+        memcpy(cells, &s, sizeof s);
+    }
     spec.op = REDUCE_QUANTILE;
     spec.ddof = 0;
     spec.index_base = 0;

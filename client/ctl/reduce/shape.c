@@ -179,7 +179,7 @@ static int axis(ctl_shape *s, const ctl_input *in, const ctl_options *o, char wh
     return array(s, in->shape, in->dims, in->fortran, o, why);
 }
 
-/* Resident data in Fortran order whose result contains indexes are reduced axis by axis. */
+/* Data in Fortran order whose result contains indexes are reduced axis by axis where they are resident or needed at once. */
 static int whole_in_order(ctl_shape *s, const ctl_input *in, const ctl_options *o, char why[CTL_WHY])
 {
     bool reduced[CTL_MAX_DIMS];
@@ -192,8 +192,8 @@ int ctl_find_shape(ctl_shape *s, const ctl_input *in, const ctl_options *o, cons
                    char why[CTL_WHY])
 {
     *s = (ctl_shape){.layout = CTL_WHOLE, .lines = 1};
-    if (!offsets && !o->by_rows && (!o->n_axes || o->n_axes == in->dims) && in->resident && ctl_shuffled(in) &&
-        ctl_needs_indexes(o))
+    const bool by_axes = in->resident || ctl_needs_all(o->spec.op) || o->quantiles;
+    if (!offsets && !o->by_rows && (!o->n_axes || o->n_axes == in->dims) && by_axes && ctl_shuffled(in) && ctl_needs_indexes(o))
         return whole_in_order(s, in, o, why);
     if (!offsets && !o->by_rows && !o->n_axes)
         return 0;

@@ -25,21 +25,22 @@ What there is, each with its own help:
     notebooks             %load_ext reduced
 
 They take numbers, lists, arrays of NumPy, masked arrays, tables and series of pandas, Polars and Arrow, tensors on a GPU, and resident
-data. A request that fails raises a kind of Error.
+data. A request that fails raises a kind of Error: see help(reduced.errors).
 """
 from __future__ import annotations
 
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from . import errors
 from ._client import TLS, Client, Gpu, Info
-from ._errors import (ArgumentError, AuthError, BadHandleError, BadMessageError, BusyError, CancelledError, DeadlineError, DeviceLostError,
-                      EmptyError, Error, ExistsError, ForkedError, InternalError, InterruptedError_, IoError, NanError,
-                      NoDaemonError, NoMemoryError, NoSessionError, OpError, OverflowError_, ProtocolError, QuotaError, ShapeError,
-                      StartError, StreamLostError, TimeoutError_, TooLargeError, TypeError_, VersionError)
 from ._functions import (MinMax, Stats, all, amax, amin, any, argmax, argmin, bits, count_nonzero, max, mean, min, minmax, nanargmax,
                          nanargmin, nanmax, nanmean, nanmin, nanprod, nanstd, nansum, nanvar, norm, prod, ptp, rms, sem, stats, std, sum,
                          var)
+from .errors import (ArgumentError, AuthError, BadHandleError, BadMessageError, BusyError, CancelledError, DeadlineError, DeviceLostError,
+                     EmptyError, Error, ExistsError, ForkedError, InternalError, InterruptedError_, IoError, NanError, NoDaemonError,
+                     NoMemoryError, NoSessionError, OpError, OverflowError_, ProtocolError, QuotaError, ShapeError, StartError,
+                     StreamLostError, TimeoutError_, TooLargeError, TypeError_, VersionError)
 
 if TYPE_CHECKING:
     from ._files import file
@@ -54,16 +55,15 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 __all__ = [
     "sum", "prod", "mean", "var", "std", "sem", "rms", "min", "max", "amin", "amax", "ptp", "argmin", "argmax", "any", "all",
-    "count_nonzero", "norm", "bits", "minmax", "MinMax", "stats", "Stats",
+    "count_nonzero", "norm", "bits", "minmax", "stats",
     "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmin", "nanmax", "nanargmin", "nanargmax",
     "by_key", "bincount", "segment_sum",
-    "median", "quantile", "percentile", "kth", "Kth", "topk", "TopK", "histogram", "nanmedian", "nanquantile", "nanpercentile",
+    "median", "quantile", "percentile", "kth", "topk", "histogram", "nanmedian", "nanquantile", "nanpercentile",
     "dot", "vdot", "average", "cov", "corrcoef",
-    "file", "state", "State", "stream", "Stream", "submit", "Task", "many", "put", "Resident", "residents", "Client", "Gpu", "TLS", "Info",
-    "Error", "ArgumentError", "AuthError", "BadHandleError", "BadMessageError", "BusyError", "CancelledError", "DeadlineError",
-    "DeviceLostError", "EmptyError", "ExistsError", "ForkedError", "InternalError", "InterruptedError_", "IoError", "NanError", "NoDaemonError",
-    "NoMemoryError", "NoSessionError", "OpError", "OverflowError_", "ProtocolError", "QuotaError", "ShapeError", "StartError",
-    "StreamLostError", "TimeoutError_", "TooLargeError", "TypeError_", "VersionError"]
+    "file", "state", "State", "stream", "Stream", "submit", "Task", "many", "put", "Resident", "residents", "Client",
+    "Error", "errors"]
+# Public, too. Their inherited methods would fill help(reduced); each has its own help, and help(reduced.errors) has the exceptions.
+_ALSO = [*errors.__all__[1:], "MinMax", "Stats", "Kth", "TopK", "Gpu", "TLS", "Info"]
 # What is not needed to reduce an array is imported with its first use.
 _LATER = {"median": "_order", "quantile": "_order", "percentile": "_order", "kth": "_order", "Kth": "_order", "topk": "_order", "TopK": "_order",
           "histogram": "_order", "nanmedian": "_order", "nanquantile": "_order",
@@ -81,8 +81,8 @@ def _public(found: Any) -> Any:
     return found
 
 
-for _name in __all__:
-    if _name in globals():
+for _name in (*__all__, *_ALSO):
+    if isinstance(globals().get(_name), (FunctionType, type)):
         _public(globals()[_name])
 
 
@@ -97,7 +97,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_LATER, "__version__", "__doc__"})
+    return sorted({*__all__, *_ALSO, *_LATER, "__version__", "__doc__"})
 
 
 def load_ipython_extension(shell: Any) -> None:

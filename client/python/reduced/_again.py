@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from . import _client
-from ._arrays import shortcuts, to_numpy
+from ._arrays import numpys, shortcuts, to_numpy
 from ._client import Client
-from ._errors import Error
+from .errors import Error
 from ._lib import check, lib
-from ._plan import NANS, NO_VALUE, Plan, Recipe, is_plain, make_room, marked, plan
+from ._plan import NANS, NO_VALUE, Plan, Recipe, is_plain, make_room, marked, offsets_key, plan
 from ._remote import Array
-from ._results import put_out
+from ._results import located, put_out
 from ._run import run
 from ._sources import address
 
@@ -70,11 +70,16 @@ class Repeat:
         finally:
             busy.pop()
         if err:
-            check(err)
+            try:
+                check(err)
+            except Error as e:
+                raise located(e, recipe.finish)
         if make is not None:
             return bool(value.value) if recipe.number == "b" else value.value
         if recipe.direct is None:
             return recipe.finish(value) if out is None else recipe.finish(value, out)
+        if recipe.dates is not None:
+            return value.view(recipe.dates).reshape(recipe.direct)[()]
         return value.reshape(recipe.direct) if out is None else put_out(value.reshape(recipe.direct), out, recipe.op)
 
 
@@ -91,16 +96,34 @@ def _first(key: Any, p: Plan, client: Client | None, a: Any = None) -> Any:
 
 
 def _of_array(op: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, initial: Any, where: Any, client: Any, ddof: Any, nan: Any,
-              wrap: bool, make: Any, order: Any) -> Any:
+              offsets: Any, wrap: bool, make: Any, order: Any) -> Any:
     """The result for an array in memory."""
-    key = op, axis, dtype, keepdims, ddof, nan, wrap, make, order, where is None, initial is None, out is None or out.dtype, a.dtype, a.shape, a.strides
-    known = _known.get(key)
+    parted = None if offsets is None else offsets_key(offsets)
+    key = op, axis, dtype, keepdims, ddof, nan, wrap, make, order, parted, where is None, initial is None, out is None or out.dtype, a.dtype, a.shape, a.strides
+    known = None if offsets is not None is parted else _known.get(key)
     if known is None:
-        return _first(key, plan(op, a, axis, dtype, out, keepdims, initial, where, ddof, nan, None, wrap, make, order=order), client, a)
+        return _first(key, plan(op, a, axis, dtype, out, keepdims, initial, where, ddof, nan, offsets, wrap, make, order=order), client, a)
     marks = where if where is None or where.dtype == bool and where.shape == a.shape else marked(a, where)
     if marks is False or not known.recipe.fits(a):
-        return run(plan(op, a, axis, dtype, out, keepdims, initial, where, ddof, nan, None, wrap, make, order=order), client)
+        return run(plan(op, a, axis, dtype, out, keepdims, initial, where, ddof, nan, offsets, wrap, make, order=order), client)
     return known.of_array(client or _client._default or _client.default(), a, marks, initial, out)
+
+
+def _array(a: Any, kind: Any, whole: bool, where: Any) -> tuple[Any, Any]:
+    """An argument and a mask, as an array and the mask that leaves out what it does, if its result is that of an array."""
+    if kind is np.ndarray:
+        return a, where
+    if kind in _plain:
+        return to_numpy(a, "a"), where
+    if kind is not np.ma.MaskedArray:
+        return (a if (found := numpys(a)) is None else found), where
+    if not whole or a.dtype.names or not (where is None or where.shape == a.shape and where.dtype == bool):
+        return a, where
+    data, marks = np.asarray(a.data), a.mask
+    if marks is np.ma.nomask:
+        return data, where
+    keep = ~marks
+    return (data, keep if where is None else keep & where) if keep.any() else (a, where)  # what is all masked has a masked result
 
 
 def reduce(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
@@ -108,15 +131,14 @@ def reduce(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None
            offsets: Any = None, wrap: bool = False, make: Any = None, order: Any = None) -> Any:
     """The result for NumPy's arguments."""
     kind = type(a)
-    simple = offsets is deadline is progress is None and type(ddof) is int and (keepdims is False or keepdims is True) and is_plain(axis, dtype, out) \
+    simple = deadline is progress is None and type(ddof) is int and (keepdims is False or keepdims is True) and is_plain(axis, dtype, out) \
         and (client is None or isinstance(client, Client))
-    if simple and kind in _plain and nan in NANS and (where is None or type(where) is np.ndarray):
-        array = a if kind is np.ndarray else to_numpy(a, "a")
-        if initial is None or array.dtype.itemsize == 8 and initial is not NO_VALUE:  # elements may become wider ones for it
-            return _of_array(op, array, axis, dtype, out, keepdims, initial, where, client, ddof, nan, wrap, make, order)
-        a = array
+    if simple and nan in NANS and (where is None or type(where) is np.ndarray) and (kind in _plain or kind not in shortcuts):
+        a, where = _array(a, kind, axis is out is offsets is None and not keepdims, where)
+        if type(a) is np.ndarray and (initial is None or a.dtype.itemsize == 8 and initial is not NO_VALUE):  # elements may become wider ones for it
+            return _of_array(op, a, axis, dtype, out, keepdims, initial, where, client, ddof, nan, offsets, wrap, make, order)
     take = shortcuts.get(kind)
-    if take is not None and simple and out is initial is where is None and (found := take(a)) is not None:
+    if take is not None and simple and out is initial is where is offsets is None and (found := take(a)) is not None:
         pointer, stream, kind = found
         key = op, axis, dtype, keepdims, ddof, nan, wrap, make, order, kind
         known = _known.get(key)

@@ -24,6 +24,14 @@ class Operand(NamedTuple):
 PLAIN = (list, tuple, int, float, complex, np.generic)
 
 
+def numpys(a: Any) -> Array | None:
+    """The elements of a series or an index of pandas whose type is one of NumPy, which has nothing beside them. None: something else."""
+    if not type(a).__module__.startswith("pandas.") or not isinstance(getattr(a, "dtype", None), np.dtype):
+        return None
+    found = np.asarray(a)
+    return found if found.dtype.kind in "biufmM" else None
+
+
 def _from_pandas(a: Any) -> Operand | None:
     """A Series, an Index, an array or a DataFrame of pandas, whose missing values may be beside its numbers."""
     try:
@@ -71,6 +79,18 @@ def _types(a: Any) -> set[type]:
     return found - {list, tuple}
 
 
+def _opened(a: Any, name: str) -> Any:
+    """A list with arrays instead of the other containers in it. TypeError if these have missing values, which NumPy would make numbers of."""
+    if type(a) in (list, tuple):
+        return [_opened(x, name) for x in a]
+    if isinstance(a, PLAIN) or type(a) is np.ndarray:
+        return a
+    o = operand(a, name)
+    if o.keep is not None and not np.all(o.keep):
+        raise TypeError(f"{name}: a list that holds a {type(a).__name__} with missing values cannot be reduced; make one array or table of it first")
+    return to_numpy(o.data, name)
+
+
 def _numbers(a: Any, found: Array, name: str) -> Array:
     """The elements of a list that NumPy made floats of. Its integers stay integers, or are floats exactly; else a TypeError."""
     if not any(issubclass(kind, (int, np.integer, np.ndarray)) for kind in _types(a)):
@@ -95,6 +115,8 @@ def to_numpy(a: Any, name: str) -> Array:
         found = np.asarray(a)
     except (ValueError, TypeError, RuntimeError) as e:
         raise type(e)(f"{name}: {e}") from e
+    if found.ndim > 1 and isinstance(a, (list, tuple)) and any(kind is not np.ndarray and not issubclass(kind, PLAIN) for kind in _types(a)):
+        return to_numpy(_opened(a, name), name)
     if found.dtype == object:
         what, how = ("integers beyond 64 bits" if isinstance(a, int) else "elements of type object", "convert them first, for example with astype(float)")
         if not found.ndim and not isinstance(a, PLAIN):
@@ -146,6 +168,8 @@ def _operand(a: Any, name: str) -> Operand:
         return Operand(a)
     if isinstance(a, PLAIN):
         return Operand(to_numpy(a, name))
+    if (plain := numpys(a)) is not None:
+        return Operand(plain)
     if (held := _from_pandas(a) or _from_frame(a, name) or _from_arrow(a, name)) is not None:
         return held
     if hasattr(a, "__dlpack__") or hasattr(a, "__cuda_array_interface__"):

@@ -10,7 +10,7 @@ import weakref
 from typing import Any, Callable, NamedTuple
 
 from . import _abi, _signals
-from ._errors import text_of
+from .errors import text_of
 from ._lib import check, lib, milliseconds, program
 
 PRIORITIES = {"normal": _abi.PRIORITY_NORMAL, "high": _abi.PRIORITY_HIGH, "background": _abi.PRIORITY_BACKGROUND}

@@ -11,7 +11,7 @@ import numpy as np
 
 from ._client import Client
 from ._elements import part_code
-from ._errors import TooLargeError
+from .errors import TooLargeError
 from ._fractions import HEAD, SPECIAL
 from ._magnitudes import CLOSE, SMALL, UNIT, square
 from ._nearest import DOUBLE, FORMS, nearest, nearest_ratio

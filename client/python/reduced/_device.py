@@ -15,7 +15,7 @@ import numpy as np
 
 from . import _abi
 from ._client import Client
-from ._errors import AuthError, BadHandleError, Error
+from .errors import AuthError, BadHandleError, Error
 from ._remote import Array, Remote
 from ._sources import Memory, Source, address
 

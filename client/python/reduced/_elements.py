@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _abi
-from ._errors import NUMPYS
+from .errors import NUMPYS
 
 
 class Element(NamedTuple):

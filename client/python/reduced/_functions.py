@@ -20,7 +20,7 @@ from ._again import reduce
 from ._arrays import operand
 from ._arrow import speaks
 from ._elements import Element
-from ._errors import EmptyError
+from .errors import EmptyError
 from ._plan import Plan
 from ._prepare import Prepared
 from ._quick import REAL, SAME, quick

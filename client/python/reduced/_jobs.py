@@ -18,7 +18,7 @@ import numpy as np
 
 from . import _abi, _functions, _order
 from ._client import Client, default
-from ._errors import Error, ForkedError
+from .errors import Error, ForkedError
 from ._lib import check, milliseconds
 from ._plan import Plan
 from ._prepare import RANKED

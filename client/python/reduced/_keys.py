@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from . import _abi
-from ._arrays import operand, to_numpy
+from ._arrays import Operand, operand, to_numpy
 from ._elements import Element, cell_dtype, element
-from ._errors import EmptyError
+from .errors import EmptyError
 from ._lib import check, lib
 from ._plan import NANS, is_wide, out_code
-from ._prepare import result_dtype
+from ._prepare import in_memory, kept, result_dtype
 from ._remote import Array, Remote
 from ._results import fit
 from ._sources import address
@@ -66,9 +66,8 @@ class Accumulators:
         return found
 
 
-def _numbers(keys: Any, name: str) -> tuple[Array, Array | None]:
+def _numbers(o: Operand, name: str) -> tuple[Array, Array | None]:
     """Integer keys in one dimension, and which are not missing."""
-    o = operand(keys, name)
     data = np.asarray(o.data).reshape(-1)
     if data.dtype.kind not in "iu":
         raise TypeError(f"{name}: keys are integers, not {data.dtype}")
@@ -87,11 +86,11 @@ def _near(keys: Array, first: int, last: int) -> tuple[Array, Array]:
 
 
 def _texts(keys: Any) -> tuple[Array, Array | None] | None:
-    """Objects, such as text of pandas, and which are not missing (None, NaN, pandas.NA); None: `keys` is another kind of array."""
+    """Objects, such as text of pandas, and which are not missing (None, NaN, NA and NaT of pandas); None: `keys` is another kind of array."""
     data = np.asarray(keys)
     if data.dtype != object or isinstance(keys, np.ma.MaskedArray):
         return None
-    keep = np.array([not (x is None or type(x).__name__ == "NAType" or isinstance(x, float) and x != x) for x in data.reshape(-1)], bool)
+    keep = np.array([not (x is None or type(x).__name__ == "NAType" or isinstance(x, float) and x != x or type(x).__name__ == "NaTType") for x in data.reshape(-1)], bool)
     return data.reshape(-1), keep
 
 
@@ -116,8 +115,7 @@ def _codes(keys: Any) -> tuple[Array, Array, Array | None]:
     return found, codes.reshape(-1).astype(np.int64, copy=False), keep
 
 
-def _values(a: Any, name: str) -> tuple[Array, Array | None, np.dtype[Any]]:
-    o = operand(a, name)
+def _values(o: Operand, name: str) -> tuple[Array, Array | None, np.dtype[Any]]:
     data = o.data.copy("") if isinstance(o.data, Remote) and o.data.readable else to_numpy(o.data, name)
     dtype = data.dtype.newbyteorder("=")
     element(dtype, name)
@@ -139,12 +137,12 @@ def by_key(keys: Any, a: Any, op: str = "sum", *, dtype: Any = None, where: Any 
     >>> reduced.by_key(["b", "a", "b"], [0.5, 1.0, 0.25])
     (array(['a', 'b'], dtype='<U1'), array([1.  , 0.75]))
     """
-    values, keep, element_type = _values(a, "a")
+    o = operand(a, "a")
+    values, keep, element_type = _values(o, "a")
     found, codes, keyed = _codes(keys)
     _same_length(len(codes) if keyed is None else len(keyed), len(values), "a")
     if where is not None:
-        chosen = np.broadcast_to(np.asarray(where, bool), np.shape(a)).reshape(-1)
-        keep = chosen if keep is None else keep & chosen
+        keep = np.ascontiguousarray(in_memory(kept(where, o), "`where`")).reshape(-1)
     if keyed is not None:  # places are those in the whole array, so nothing is cut out
         every = np.full(len(values), -1, np.int64)
         every[keyed] = codes
@@ -170,41 +168,45 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Array:
     """
     if not isinstance(minlength, (int, np.integer)) or minlength < 0:
         raise ValueError(f"minlength is an integer of 0 or more, not {minlength!r}")
-    data = np.asarray(operand(x, "x").data)
-    if data.size == 0:  # of any type, as in NumPy
+    o = operand(x, "x")
+    if np.asarray(o.data).size == 0:  # of any type, as in NumPy
         return np.zeros(minlength, np.intp if weights is None else float)
-    keys, some = _numbers(x, "x")
-    if (keys < 0).any() if some is None else (keys[some] < 0).any():
-        raise ValueError(f"x: it has a number below 0, {keys.min()}")
-    groups = max(int(keys.max()) + 1, int(minlength))
-    values, keep, dtype = (keys, None, keys.dtype) if weights is None else _values(weights, "weights")
+    keys, some = _numbers(o, "x")
+    there = keys if some is None else keys[some]
+    if (there < 0).any():
+        raise ValueError(f"x: it has a number below 0, {there.min()}")
+    groups = max(int(there.max(initial=0)) + 1 if there.size else 0, int(minlength))
+    values, keep, dtype = (keys, None, keys.dtype) if weights is None else _values(operand(weights, "weights"), "weights")
     _same_length(len(keys), len(values), "weights")
     keep = some if keep is None else keep if some is None else keep & some
     with Accumulators("count" if weights is None else "sum", dtype, groups, "propagate") as found:
-        found.add(keys, values, None if keep is None else np.ascontiguousarray(keep), 0)
+        found.add(keys, values, None if keep is None else np.ascontiguousarray(keep), _abi.DROP_OUTSIDE)  # of missing keys
         return found.finish(np.dtype(np.intp if weights is None else float), 0)
 
 
 def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None) -> Array:
-    """The exact sums of the rows of `data` (along its first axis) that have each id, as jax.ops.segment_sum: ids below 0, and from
-    `num_segments` on, are left out.
+    """The exact sums of the rows of `data` (along its first axis) that have each id, as jax.ops.segment_sum: ids below 0, from
+    `num_segments` on, and missing ones, are left out.
 
     >>> reduced.segment_sum([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [1, 0, 1])
     array([[3., 4.],
            [6., 8.]])
     """
-    ids, some = _numbers(segment_ids, "segment_ids")
-    rows = operand(data, "data").data
-    if not rows.ndim or some is not None:
+    ids, some = _numbers(operand(segment_ids, "segment_ids"), "segment_ids")
+    o = operand(data, "data")
+    shape = tuple(o.data.shape)
+    if not shape:
         raise ValueError("data: rows along its first axis are needed, and an id for each")
-    values, keep, dtype = _values(data, "data")
-    _same_length(len(ids), rows.shape[0], "data")
-    number = int(num_segments) if num_segments is not None else max(int(ids.max(initial=-1)) + 1, 0)
-    across = int(np.prod(rows.shape[1:], dtype=np.int64))
-    keys = np.where((ids >= 0) & (ids < number), ids, number).astype(np.int64)  # `number`: left out
+    values, keep, dtype = _values(o, "data")
+    _same_length(len(ids), shape[0], "data")
+    there = ids if some is None else ids[some]
+    number = int(num_segments) if num_segments is not None else int(there.max(initial=0)) + 1 if (there >= 0).any() else 0
+    across = int(np.prod(shape[1:], dtype=np.int64))
+    inside = (ids >= 0) & (ids < number) if some is None else (ids >= 0) & (ids < number) & some
+    keys = np.where(inside, ids, number).astype(np.int64)  # `number`: left out
     if across != 1:
         keys = (keys[:, None] * across + np.arange(across)).reshape(-1)
     with Accumulators("sum", dtype, number * across, "propagate") as found:
         found.add(np.ascontiguousarray(keys), values, keep, _abi.DROP_OUTSIDE)
         wanted = dtype if dtype.kind == "f" or dtype.name == "bfloat16" else result_dtype("sum", found.element)
-        return found.finish(wanted, 0).reshape((number, *rows.shape[1:]))
+        return found.finish(wanted, 0).reshape((number, *shape[1:]))

@@ -7,7 +7,7 @@ import threading
 from numbers import Real
 from typing import Any
 
-from . import _abi, _errors, _signals
+from . import _abi, errors, _signals
 
 BUNDLED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin")
 _loading = threading.Lock()
@@ -50,7 +50,7 @@ def check(err: int) -> int:
         _signals.raise_kept()
         fault = _abi.Fault(size=ctypes.sizeof(_abi.Fault))
         lib().reduce_last_fault(ctypes.byref(fault))
-        raise _errors.of(err, _errors.text_of(lib().reduce_errmsg()), fault)
+        raise errors.of(err, errors.text_of(lib().reduce_errmsg()), fault)
     return err
 
 

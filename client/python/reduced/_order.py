@@ -1,18 +1,19 @@
 """Order statistics: median, quantiles and the element of a rank, with NumPy's signatures."""
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _abi
 from ._again import reduce
-from ._arrays import operand, to_numpy
+from ._arrays import Operand, operand, to_numpy
 from ._elements import float_code
-from ._errors import EmptyError
+from .errors import EmptyError
 from ._functions import Nan, _omitting
 from ._plan import NO_VALUE
-from ._prepare import Prepared
+from ._prepare import Prepared, kept
 from ._remote import Array
 from ._results import fit, plain, put_out
 from ._run import Progress
@@ -30,6 +31,7 @@ class Order(NamedTuple):
     method: int = _abi.LINEAR
     k: int = 0
     edges: bytes = b""  # doubles
+    several: bool = False  # quantiles have an axis of their own
 
     @property
     def bins(self) -> int:
@@ -57,6 +59,14 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
     2.5
     """
     return reduce("median", a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
+
+
+def _once(a: Any) -> Any:
+    """What may be looked at several times: of a stream, which is read once, and of a list, its elements."""
+    if hasattr(a, "shape"):
+        return a
+    o = operand(a)
+    return o if o.keep is not None or o.masked else o.data
 
 
 class Kth(NamedTuple):
@@ -87,13 +97,19 @@ def _kth_and_index(a: Any, k: int, axis: Any, out: Any, keepdims: bool, where: A
     """The index is found by comparing, so the elements must be here."""
     if out is not None or offsets is not None:
         raise TypeError("index=True is not possible with out and offsets")
-    data = to_numpy(operand(a).data, "a")
-    value = kth(data, k, axis, None, True, where=where, nan=nan, client=client, deadline=deadline)
-    same = (data == value) & (np.signbit(data) == np.signbit(value)) if data.dtype.kind == "f" else data == value
+    o = operand(a)
+    data, marks = to_numpy(o.data, "a"), kept(where, o)
+    value = kth(o._replace(keep=None if marks is None else to_numpy(marks, "where"), masked=False, matrix=False), k, axis, None, True, nan=nan, client=client,
+                deadline=deadline)
+    data = data.astype(np.float32) if float_code(data.dtype) and data.dtype.kind != "f" else data
+    same = data == np.asarray(value, data.dtype)
     if data.dtype.kind == "f":
+        same &= np.signbit(data) == np.signbit(value)
         same |= np.isnan(data) & np.isnan(value)
-    found = reduce("argmax", same if where is None else same & where, axis, None, None, keepdims, None, None, client, deadline, None)
-    return Kth(value if keepdims else plain(np.asarray(value).reshape(())[()], data.dtype) if np.ndim(found) == 0 else np.asarray(value).reshape(np.shape(found)), found)
+    found = reduce("argmax", same if marks is None else same & marks, axis, None, None, keepdims, None, None, client, deadline, None)
+    if keepdims:
+        return Kth(value, found)
+    return Kth(value.reshape(()).item() if np.ndim(found) == 0 else value.reshape(np.shape(found)), found)
 
 
 class _Top(NamedTuple):
@@ -102,7 +118,8 @@ class _Top(NamedTuple):
     at: int
 
     def __call__(self, values: Array, p: Prepared, shape: Any) -> Any:
-        found, place = (np.ascontiguousarray(np.moveaxis(np.asarray(values[x]), -1, self.at)) for x in ("values", "indices"))
+        both = (np.asarray(values[x]) for x in ("values", "indices"))
+        found, place = (np.ascontiguousarray(x if self.at == -1 else np.moveaxis(x, -1, self.at)) for x in both)
         return TopK(fit(found, p.wanted, p.asked), place.astype(np.intp))
 
 
@@ -123,7 +140,8 @@ def topk(a: Any, k: int, dim: int | None = -1, largest: bool = True, sorted: boo
     """
     if not isinstance(k, (int, np.integer)) or not 1 <= k <= _abi.MAX_TOP:
         raise ValueError(f"k is an integer from 1 to {_abi.MAX_TOP}, not {k!r}")
-    shape = tuple(getattr(a, "shape", ())) or np.shape(a)
+    a = _once(a)
+    shape = tuple(a.data.shape if type(a) is Operand else a.shape)
     there = int(np.prod(shape)) if dim is None else shape[dim] if -len(shape) <= dim < len(shape) else k
     if where is None and offsets is None and k > there:
         raise ValueError(f"k is {k}, but there are {there} elements")
@@ -152,11 +170,14 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     if weights is not None:
         raise TypeError("weights: a histogram has none; bincount and by_key have exact sums")
     whole: dict[str, Any] = {"where": where, "client": client, "deadline": deadline, "progress": progress, "nan": nan}
-    kind = np.dtype(operand(a).data.dtype)
+    a = _once(a)
+    o = operand(a)
+    a = o._replace(masked=False) if o.masked else a  # of masked elements alone there are no ends, and no error
+    kind = np.dtype(o.data.dtype)
     empty = np.empty(0, kind if kind.kind == "f" else float)  # edges of floats have their type
     if isinstance(bins, str):
-        kept = to_numpy(operand(a).data, "a")
-        edges = np.histogram_bin_edges(kept if where is None else kept[np.broadcast_to(where, kept.shape)], bins, range)
+        data, marks = to_numpy(o.data, "a"), kept(where, o)
+        edges = np.histogram_bin_edges(data if marks is None else data[to_numpy(marks, "where")], bins, range)
     elif np.ndim(bins) == 0 and range is None:
         try:
             ends = reduce("minmax", a, None, None, None, False, make=_ends, **whole)
@@ -185,20 +206,32 @@ def _method(method: Any) -> int:
     return METHODS.index(method)
 
 
-def _all(q: list[float], a: Any, axis: Any, out: Any, method: Any, keepdims: Any, shape: tuple[int, ...], how: dict[str, Any]) -> Any:
+def _within(q: list[float]) -> None:
     if any(not 0 <= x <= 1 for x in q):
         raise ValueError("Quantiles must be in the range [0, 1]")
+
+
+@lru_cache
+def _one(q: float, method: str) -> Order:
+    _within([q])
+    return Order((q,), _method(method))
+
+
+def _all(q: list[float], a: Any, axis: Any, out: Any, method: Any, keepdims: Any, shape: tuple[int, ...], where: Any, nan: Any, offsets: Any,
+         client: Any, deadline: Any, progress: Any) -> Any:
+    if not shape:
+        order = _one(q[0], method if type(method) is str else METHODS[_method(method)])
+        return reduce("quantile", a, axis, None, out, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, None, order)
+    _within(q)
     code = _method(method)
-    parts = [reduce("quantile", a, axis, None, None, keepdims, None, how["where"], how["client"], how["deadline"], how["progress"],
-                    nan=how["nan"], offsets=how["offsets"], make=_quantiles, order=Order(tuple(q[i:i + AT_ONCE]), code))
-             for i in range(0, len(q), AT_ONCE)]
+    a = _once(a) if len(q) > AT_ONCE else a
+    parts = [reduce("quantile", a, axis, None, None, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, _quantiles,
+                    Order(tuple(q[i:i + AT_ONCE]), code, several=True)) for i in range(0, len(q), AT_ONCE)]
     if len(parts) == 1 and not isinstance(parts[0], np.ndarray):
         return parts[0]  # a task
-    found = np.concatenate(parts) if parts else np.empty((0,) + np.shape(reduce("median", a, axis, None, None, keepdims)))
+    found = np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else np.empty((0,) + np.shape(reduce("median", a, axis, None, None, keepdims)))
     found = found.reshape(shape + found.shape[1:])
-    if out is not None:
-        return put_out(found, out, "quantile")
-    return plain(found[()], found.dtype) if found.shape == () and not float_code(found.dtype) == _abi.BF16 else found
+    return found if out is None else put_out(found, out, "quantile")
 
 
 def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
@@ -211,9 +244,8 @@ def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input:
     array([1.75, 2.5 ])
     """
     _unweighted(weights)
-    many = np.asarray(q, float)
-    return _all([float(x) for x in many.ravel()], a, axis, out, method, keepdims, many.shape,
-                {"where": where, "nan": nan, "offsets": offsets, "client": client, "deadline": deadline, "progress": progress})
+    values, shape = _numbers(q)
+    return _all(values, a, axis, out, method, keepdims, shape, where, nan, offsets, client, deadline, progress)
 
 
 def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
@@ -225,13 +257,21 @@ def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_inpu
     2.5
     """
     _unweighted(weights)
-    many = np.asarray(q, float)
-    if not np.all((many >= 0) & (many <= 100)):
+    values, shape = _numbers(q)
+    if any(not 0 <= x <= 100 for x in values):
         raise ValueError("Percentiles must be in the range [0, 100]")
-    return _all([_hundredth(float(x)) for x in many.ravel()], a, axis, out, method, keepdims, many.shape,
-                {"where": where, "nan": nan, "offsets": offsets, "client": client, "deadline": deadline, "progress": progress})
+    return _all([_hundredth(x) for x in values], a, axis, out, method, keepdims, shape, where, nan, offsets, client, deadline, progress)
 
 
+def _numbers(q: Any) -> tuple[list[float], tuple[int, ...]]:
+    """The quantiles that a caller wants, and the shape that they have."""
+    if type(q) is float:
+        return [q], ()
+    many = np.asarray(q, float)
+    return many.ravel().tolist(), many.shape
+
+
+@lru_cache
 def _hundredth(x: float) -> float:
     """The decimal two places further: 99.9 is 0.999."""
     digits, _, exponent = repr(x).partition("e")

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _abi, _functions
-from ._arrays import operand
+from ._arrays import Operand, operand
 from ._elements import Element, cell_dtype, element
 from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._nearest import DOUBLE, nearest_ratio
 from ._plan import NANS, NO_VALUE, Plan, out_code
-from ._prepare import check_exact, in_memory, native, result_dtype
+from ._prepare import check_exact, in_memory, kept, native, result_dtype
 from ._remote import Array
 from ._results import fit, plain, put_out
 from ._run import run
@@ -161,6 +161,14 @@ def _aligned(p: Pairs, axis: Any, axes: tuple[int, ...]) -> Pairs:
     return p._replace(w=w)
 
 
+def _counting(data: Any, keep: Any, nan: str) -> Any:
+    """Which elements count (None: all): with nan="omit" no NaN."""
+    if nan != "omit" or element(data.dtype).kind != "f":
+        return keep
+    there = ~np.isnan(in_memory(data, "NaNs"))
+    return there if keep is None else there & in_memory(keep, "`where`")
+
+
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False, where: Any = None, nan: str = "propagate",
             drop_zero_weights: bool = False, client: Any = None, deadline: float | None = None, progress: Any = None) -> Any:
     """The weighted mean: the exact weighted sum over the exact sum of the weights, rounded once. Weights have the shape of `a`, or that of
@@ -172,21 +180,23 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     """
     keepdims = keepdims is not NO_VALUE and bool(keepdims)
     if weights is None:
-        found = _functions.mean(a, axis, keepdims=keepdims, where=where, nan=nan, client=client, deadline=deadline, progress=progress)
+        o = operand(a, flows=not returned)
+        found = _functions.mean(o, axis, keepdims=keepdims, where=where, nan=nan, client=client, deadline=deadline, progress=progress)
         if not returned:
             return found
-        counts = np.asarray(_functions.sum(np.ones(np.shape(a)), axis, keepdims=keepdims, where=where, client=client))
+        counting = _counting(o.data, kept(None if where is NO_VALUE else where, o), nan)
+        counts = np.asarray(_functions.sum(np.ones(o.data.shape), axis, keepdims=keepdims, where=counting, client=client))
         return found, np.broadcast_to(counts, np.shape(found))[()]
     p = _pair("wmean", a, weights, ("a", "weights"))
     axes = axes_of(axis, p.x.ndim)
     p = _aligned(p, axis, axes)
     if where is not None and where is not NO_VALUE:
-        marks = np.broadcast_to(np.asarray(where, bool), p.x.shape)
-        p = p._replace(keep=marks if p.keep is None else p.keep & marks)
+        p = p._replace(keep=in_memory(kept(where, Operand(p.x, p.keep)), "`where`"))
     cells = _reduce("wmean", p, axes, nan, client, deadline, progress, _abi.DROP_ZERO_WEIGHTS * bool(drop_zero_weights))
     shape = tuple(1 if i in axes else n for i, n in enumerate(p.x.shape)) if keepdims else cells.shape
     if returned or not np.isfinite(fit(np.ascontiguousarray(cells), p.wanted, "wmean").astype(float)).all():
-        total = _functions.sum(np.broadcast_to(p.w, p.x.shape), axis, keepdims=keepdims, where=p.keep, client=client)
+        counting = _counting(p.w, _counting(p.x, p.keep, nan), nan)
+        total = _functions.sum(np.broadcast_to(p.w, p.x.shape), axis, keepdims=keepdims, where=counting, client=client)
         if np.any(np.asarray(total) == 0):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     found = _value("wmean", cells.reshape(shape), p, None)

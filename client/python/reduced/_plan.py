@@ -13,10 +13,10 @@ from . import _abi, _sources
 from ._arrays import Operand, operand
 from ._arrow import Flowing
 from ._elements import Element, cell_dtype, float_code, is_nan, part_code
-from ._errors import EmptyError
+from .errors import EmptyError
 from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import check, lib
-from ._prepare import OF_STATES, PLACES, RANKED, Prepared, become_integers, roomy, without_nat
+from ._prepare import OF_STATES, PLACES, RANKED, Prepared, become_integers, native, roomy, without_nat
 from ._remote import Array, Remote
 from ._results import LATER, Finish, Make, shorter
 from ._sources import InPieces, InRows, Memory, Source, address, in_memory
@@ -85,7 +85,7 @@ def cells_of(op: str, el: Element, out: int, n: int, state: bool, order: Any = N
         return n, np.dtype({"names": ("values", "indices"), "formats": ((value, (order.k,)), ("u8", (order.k,))), "offsets": (0, indexes),
                             "itemsize": indexes + 8 * order.k})
     if order is not None and order.q:
-        return (n, len(order.q)), cell_dtype("min" if order.picks else op, el, out)
+        return (n, len(order.q)) if order.several else n, cell_dtype("min" if order.picks else op, el, out)
     if state:
         return n, np.dtype(f"V{lib().reduce_state_size(_abi.OPS[op].code, el.code)}")
     return (n, 2) if op == "minmax" else n, cell_dtype(op, el, out)
@@ -230,16 +230,18 @@ def is_wide(op: str, el: Element, wanted: np.dtype[Any]) -> bool:
 class Recipe:
     """All of a plan except the elements and the room for its cells."""
 
-    __slots__ = ("op", "element", "spec", "finish", "keep", "quantiles", "shape", "cell", "pairs", "number", "layout", "flips", "direct")
+    __slots__ = ("op", "element", "spec", "finish", "keep", "fixed", "shape", "cell", "pairs", "number", "layout", "flips", "direct", "dates",
+                 "segments")
 
     def __init__(self, p: Prepared, layout: Layout, flips: tuple[int, ...], spec: Any, finish: Callable[..., Any], keep: Any, n: int, state: bool,
-                 order: Any = None, quantiles: Any = None):
-        self.layout, self.flips, self.quantiles = layout, flips, quantiles  # the spec points to the quantiles
+                 order: Any = None, fixed: Any = None):
+        self.layout, self.flips, self.segments, self.fixed = layout, flips, p.segments, fixed  # the spec points to `fixed`: quantiles, offsets
         self.op, self.element, self.spec, self.finish, self.keep = p.op, p.element, spec, finish, keep
         self.shape, self.cell = cells_of(p.op, p.element, spec.out, n, state, order)
         self.pairs = p.element.view if p.element.parts == 2 else ""
         self.number: str = getattr(finish, "number", "")
         self.direct: tuple[int, ...] | None = finish.as_written(self.cell) if isinstance(finish, Finish) else None
+        self.dates = p.wanted if self.direct is not None and p.element.dated else None
 
     def plan(self, source: Source) -> Plan:
         return Plan(self.op, self.element, self.spec, source, np.empty(self.shape, self.cell), self.finish, self.keep)
@@ -250,6 +252,9 @@ class Recipe:
 
     def laid(self, a: Array, pairs: str = "") -> Array:
         """Elements or marks as the library is to find them; a copy if they lie otherwise."""
+        a = native(a)
+        if self.segments is not None:
+            a = self.segments.cut(a)
         if self.flips:
             a = np.flip(a, self.flips)
         if pairs:
@@ -265,7 +270,7 @@ class Recipe:
         if initial is not None:
             initial = first_element(initial, self.element)
             spec.initial = address(initial)
-        return spec, (marks, initial, self.quantiles)
+        return spec, (marks, initial, self.fixed)
 
     def again(self, data: Any, marks: Array | None, initial: Any, out: Any) -> Plan:
         """For other elements of the same type, shape and strides; `marks` are those that count (None: all)."""
@@ -291,6 +296,18 @@ def is_plain(axis: Any, dtype: Any, out: Any) -> bool:
     """Whether arguments are what a key may have: equal ones mean the same. (A float equal to an axis is not an axis.)"""
     return (type(axis) in _exact or type(axis) is tuple and not {*map(type, axis)} - {int}) and isinstance(dtype, _dtypes) \
         and (out is None or type(out) is np.ndarray)
+
+
+MOST_IN_A_KEY = 1024  # offsets; to plan for more takes less time than to reduce them
+
+
+def offsets_key(offsets: Any) -> Any:
+    """What stands for a caller's offsets where a plan is looked for: equal ones mean the same. None: there is no such thing."""
+    try:
+        given = np.asarray(offsets) if type(offsets) in (list, tuple) else offsets
+    except (ValueError, OverflowError):
+        return None
+    return (given.dtype, given.shape, given.tobytes()) if type(given) is np.ndarray and given.size <= MOST_IN_A_KEY and not given.dtype.hasobject else None
 
 
 def _key(data: Any, op: str, axis: Any, dtype: Any, out: Any, *others: Any) -> Any:
@@ -429,8 +446,9 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if initial is not None:
         o = o._replace(data=roomy(op, o.data, initial))
     marks = marked(o.data, where if o.keep is None else o.keep if where is None else False)
-    if offsets is o.filename is None and marks is not False and (o.keep is None or not o.masked):
-        key = _key(o.data, op, axis, dtype, out, keepdims, ddof, nan, wrap, make, state, marks is None, initial is None, order, o.masked, o.matrix)
+    parted = None if offsets is None or isinstance(o.data, Remote) else offsets_key(offsets)
+    if o.filename is None and (offsets is None or parted is not None) and marks is not False and (o.keep is None or not o.masked):
+        key = _key(o.data, op, axis, dtype, out, keepdims, ddof, nan, wrap, make, state, marks is None, initial is None, order, o.masked, o.matrix, parted)
         if key is not None and (recipe := _recipes.get(key)) is not None and recipe.fits(o.data):
             return recipe.again(o.data, marks, initial, out)
     segments = None if offsets is None else segments_of(offsets, tuple(o.data.shape), axis, keepdims)
@@ -441,7 +459,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         p.wanted = shorter(p.wanted, out)
     if p.op == "prod" and p.element.parts == 2:
         return of_complex(p, keepdims, dtype is not None, initial, out)
-    taken = p.data is o.data or p.element.parts == 2 and nan == "propagate" and p.magnified is None and o.data.dtype.isnative  # or pairs of them
+    taken = p.data is p.given or p.element.parts == 2 and nan == "propagate" and p.magnified is None  # or pairs of them
+    p.given = None
     flips = forwards(p)
     layout = lay(p)
     finish: Any = Finish(p, layout, flips, keepdims, dtype is not None, out, make)
@@ -463,8 +482,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
     if layout.planes > 1 and source.nbytes:
         spec.planes = layout.planes
-    quantiles = None if order is None else order.fill(spec)
-    keep.append(quantiles)
+    fixed: list[Any] = [None if order is None else order.fill(spec)]
+    keep.append(fixed)
     if not finish.scalar or finish.given or op in ("largest", "smallest"):
         spec.out = reply_code(p)
     one = None if initial is None else first_element(initial, el)
@@ -472,8 +491,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         keep.append(one)
         spec.initial = one.ctypes.data
     if segments is not None and not isinstance(p.data, Remote):
-        keep.append(segments.all_offsets(p.data.shape, layout))
-        spec.offsets = keep[-1].ctypes.data
+        fixed.append(segments.all_offsets(p.data.shape, layout))
+        spec.offsets = fixed[-1].ctypes.data
     if p.keep is not None and not isinstance(p.data, Remote) and few is None:
         keep.append(in_order(p.keep, layout))
         spec.mask = keep[-1].ctypes.data
@@ -494,7 +513,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         finish = Wide(finish, p.op, p.wanted, 0 if one is None else int(one))
     if out is not None and not isinstance(finish, Finish):
         key = None
-    recipe = Recipe(p, layout, flips, spec, finish.states if state else finish, keep, n, states, order, quantiles)
+    recipe = Recipe(p, layout, flips, spec, finish.states if state else finish, keep, n, states, order, fixed)
     found = recipe.plan(source)
     if key is not None:
         _remember(key, recipe, p)

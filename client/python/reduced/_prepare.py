@@ -9,7 +9,7 @@ import numpy as np
 from . import _abi
 from ._arrays import PLAIN, Operand, complete, operand, to_numpy
 from ._elements import Element, element, float_code, is_nan, shown
-from ._errors import NanError, OverflowError_
+from .errors import NanError, OverflowError_
 from ._layout import axes_of
 from ._remote import Array, Remote
 
@@ -34,7 +34,8 @@ class Prepared:
 
     def __init__(self, op: str, o: Operand, axis: Any, dtype: Any, where: Any, nan: str, segments: Segments | None = None):
         self.asked = self.op = op
-        self.data, wanted = cast(op, native(o.data), dtype)
+        self.given: Any = native(o.data)
+        self.data, wanted = cast(op, self.given, dtype)
         self.shape = tuple(self.data.shape)      # as the caller sees it
         self.segments = segments
         self.axes = axes_of(axis, len(self.shape))

@@ -13,7 +13,7 @@ import numpy as np
 from . import _abi
 from ._client import Client
 from ._elements import element
-from ._errors import CLASSES, Error, IoError
+from .errors import CLASSES, Error, IoError
 from ._functions import MinMax, Stats
 from ._lib import milliseconds, program
 from ._plan import NANS

@@ -12,7 +12,7 @@ from . import _abi, _functions, _order
 from ._arrays import operand
 from ._client import Client, default
 from ._elements import element
-from ._errors import ShapeError, text_of
+from .errors import ShapeError, text_of
 from ._lib import milliseconds
 from ._remote import Array, Remote
 from ._sources import Memory, Source, address

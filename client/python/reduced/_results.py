@@ -1,12 +1,14 @@
 """From the cells that the library wrote to the result that NumPy would return."""
 from __future__ import annotations
 
+import re
+from math import prod
 from typing import Any, Callable
 
 import numpy as np
 
 from ._elements import NAT, float_code, shown
-from ._errors import OverflowError_
+from .errors import Error, OverflowError_
 from ._layout import Layout
 from ._prepare import Prepared, beyond
 from ._remote import Array
@@ -32,6 +34,8 @@ class Finish:
         self.scalar = not self.shape and out is None
         self.simple = self.scalar and not given and p.element.parts == 1 and not p.element.dated and p.masked is None
         self.number = p.wanted.kind if self.simple and not make else ""  # the result is a single cell
+        if p.element.dated and self.scalar and not given and p.masked is None and p.wanted.kind not in "mM":
+            self.number = p.wanted.kind  # where none is missing, as a recipe wants it
 
     def in_axis_order(self, cells: Array) -> Array:
         """The cells in the shape of the axes that are kept; minmax has two values a cell."""
@@ -46,10 +50,12 @@ class Finish:
         return self.in_axis_order(cells)
 
     def as_written(self, cell: np.dtype[Any]) -> tuple[int, ...] | None:
-        """The shape of a result that is an array of the cells as they are; None: more is to be done."""
+        """The shape of a result that is an array of the cells as they are, or as dates; None: more is to be done."""
         p = self.p
-        plain_one = not (self.scalar or self.make or self.of_pairs or p.maskless or p.matrix or p.element.dated) and p.masked is None
-        return self.shape if plain_one and p.element.parts == 1 and self.ordered and cell == p.wanted else None
+        plain_one = not (self.make or self.of_pairs or p.maskless or p.matrix) and p.masked is None and p.element.parts == 1 and self.ordered
+        if p.element.dated:
+            return self.shape if plain_one and p.asked == p.op != "minmax" and cell == np.int64 and p.wanted.kind in "mM" and self.out is None else None
+        return self.shape if plain_one and not self.scalar and cell == p.wanted else None
 
     def __call__(self, cells: Array, out: Any = None) -> Any:
         p = self.p
@@ -123,6 +129,17 @@ class Finish:
         if p.asked in ("argmin", "argmax"):
             return np.where(late, self.first(p.late, late.shape), values)
         return np.where(late[..., None] if p.asked == "minmax" else late, NAT, values)
+
+
+def located(error: Error, finish: Any) -> Error:
+    """The error of one result of several: the library counts them as they lie in memory, the caller as they are in the result."""
+    while finish is not None and not isinstance(finish, Finish):
+        finish = getattr(finish, "finish", getattr(finish, "func", None))
+    if error.index is None or finish is None or finish.ordered or not 0 <= error.index < prod(finish.along):
+        return error
+    place = int(np.flatnonzero(finish.in_axis_order(np.arange(prod(finish.along))) == error.index)[0])
+    error.args, error.index = (re.sub(rf"\b(row|column|segment) {error.index}\b", rf"\1 {place}", str(error)),), place
+    return error
 
 
 def plain(value: Any, wanted: np.dtype[Any]) -> Any:

@@ -11,7 +11,9 @@ from ._client import Client, default
 from ._lib import check, lib, milliseconds
 from ._plan import Plan
 from ._prepare import RANKED
+from ._results import located
 from ._sources import address
+from .errors import Error
 
 SLICE_MS = 50  # how often progress is reported
 Progress = Callable[[int, int], Any]
@@ -30,7 +32,10 @@ class Job:
 
     def wait(self, ms: int = 2**32 - 1) -> bool:
         """True once it is done. Raises the error of the job."""
-        return check(lib().reduce_wait(self.handle, ms, ctypes.byref(self.plan.result))) != _abi.PENDING
+        try:
+            return check(lib().reduce_wait(self.handle, ms, ctypes.byref(self.plan.result))) != _abi.PENDING
+        except Error as e:
+            raise located(e, self.plan.finish)
 
     def progress(self) -> tuple[int, int]:
         """Bytes that the daemon has acknowledged, and their total."""
@@ -87,5 +92,8 @@ def run(plan: Plan, client: Any = None, deadline: float | None = None, progress:
     if progress and plan.source.jobs and plan.op not in RANKED:
         wait(Job(client, plan), progress)
     else:
-        check(plan.source.run(client, ctypes.byref(plan.spec), address(plan.cells), plan.cells.nbytes, plan.result and ctypes.byref(plan.result)))
+        try:
+            check(plan.source.run(client, ctypes.byref(plan.spec), address(plan.cells), plan.cells.nbytes, plan.result and ctypes.byref(plan.result)))
+        except Error as e:
+            raise located(e, plan.finish)
     return plan.value()

@@ -11,7 +11,7 @@ import numpy as np
 from . import _abi
 from ._arrays import complete
 from ._client import Client
-from ._errors import DeadlineError, Error
+from .errors import DeadlineError, Error
 from ._layout import Layout, axes_of
 from ._lib import check
 from ._remote import Array, Remote

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _abi
 from ._client import Client
-from ._errors import Error, IoError
+from .errors import Error, IoError
 from ._lib import check, lib
 
 BEHIND_HEAD = object.__basicsize__  # of a PyArrayObject, whose first member is the address of the data

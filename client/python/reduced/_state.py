@@ -12,7 +12,7 @@ from . import _abi
 from ._arrays import PLAIN, Operand, operand, remote, to_numpy
 from ._arrow import Flowing
 from ._elements import Element, cell_dtype, element
-from ._errors import TypeError_
+from .errors import TypeError_
 from ._lib import check, lib
 from ._plan import NANS, is_wide, out_code, plan
 from ._prepare import PAIRED, PLACES, RANKED, elements_of, result_dtype

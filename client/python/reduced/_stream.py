@@ -14,7 +14,7 @@ from ._arrays import PLAIN, Operand, operand
 from ._arrow import Flowing
 from ._client import Client, default
 from ._functions import _minmax, _stats
-from ._errors import Error, ForkedError
+from .errors import Error, ForkedError
 from ._lib import check, lib, milliseconds
 from ._plan import Plan, plan
 from ._prepare import PLACES, elements_of, without_nat

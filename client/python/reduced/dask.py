@@ -17,7 +17,7 @@ import numpy as np
 
 from . import _abi, _order
 from ._elements import cell_dtype, element, part_code, shown
-from ._errors import OverflowError_
+from .errors import OverflowError_
 from ._functions import MinMax, Stats
 from ._layout import axes_of
 from ._lib import check, lib
@@ -97,16 +97,17 @@ class _Finish:
     def __call__(self, states: Any) -> Any:
         raw = np.ascontiguousarray(states).view("u1").reshape(len(states), states.itemsize)
         nothing = np.ascontiguousarray(raw[:, 8:16]).view("u8")[:, 0] == 0
-        lost = nothing if self.masked else nothing & (raw[:, 3] != 0) & self.or_nan
+        omitted = nothing & (raw[:, 3] != 0)  # NaNs alone
+        hidden, nans = nothing & ~omitted & self.masked, omitted & self.or_nan
+        lost = hidden | nans
         found = finished(self.op, element(self.dtype), states[~lost], self.wanted, self.nan, self.ddof)
         if not lost.any():
             return found if not self.masked else np.ma.MaskedArray(found)
         values = np.zeros(len(states), found.dtype)
         values[~lost] = found
-        if self.masked:
-            return np.ma.MaskedArray(values, mask=lost)
-        values[lost] = np.nan
-        return values
+        if nans.any():
+            values[nans] = np.nan
+        return np.ma.MaskedArray(values, mask=hidden) if self.masked else values
 
 
 def _states_with_places(da: Any, a: Any, op: str, axis: Any, nan: str) -> Any:
@@ -253,7 +254,7 @@ def stats(a: Any, axis: Axis = None, *, ddof: int = 0, keepdims: bool = False, n
 def _field(values: Any, name: str, gone: Axes) -> Any:
     """One number of each of the statistics, without the axes that are gone."""
     field = values[name].reshape([n for i, n in enumerate(values.shape) if i not in gone])
-    if name == "sum" and field.dtype.kind != "f" and np.any(values["sum_high"] != (field >> 63 if field.dtype.kind == "i" else 0)):
+    if name == "sum" and field.dtype.kind != "f" and np.any(values["sum_high"].reshape(field.shape) != (field >> 63 if field.dtype.kind == "i" else 0)):
         raise OverflowError_("OVERFLOW: the exact sum does not fit 64 bits", "a")
     return field.astype(np.intp) if name in ("count", "nans", "zeros", "argmin", "argmax") else field
 

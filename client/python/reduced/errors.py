@@ -1,10 +1,16 @@
-"""One exception for each error code of libreduce. Where Python has an exception with that meaning, ours is one of its kind, too."""
+"""What failed requests raise: one exception for each error code of libreduce. Where Python has an exception with that meaning, ours is one
+of its kind, too. All are names of `reduced`, as well: reduced.ShapeError."""
 from __future__ import annotations
 
 from typing import Any
 
 from . import _abi
 
+__all__ = [
+    "Error", "ArgumentError", "AuthError", "BadHandleError", "BadMessageError", "BusyError", "CancelledError", "DeadlineError",
+    "DeviceLostError", "EmptyError", "ExistsError", "ForkedError", "InternalError", "InterruptedError_", "IoError", "NanError",
+    "NoDaemonError", "NoMemoryError", "NoSessionError", "OpError", "OverflowError_", "ProtocolError", "QuotaError", "ShapeError",
+    "StartError", "StreamLostError", "TimeoutError_", "TooLargeError", "TypeError_", "VersionError"]
 NOT_KNOWN = 2**127 - 1  # what the library writes for an exact value that it does not know
 
 
