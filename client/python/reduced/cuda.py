@@ -17,7 +17,7 @@ import os
 from math import prod as product
 from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence, Union
 
-from . import _abi, _errors
+from . import _abi, errors
 from ._lib import program
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _lib() -> Any:
 
 def _call(name: str, *arguments: Any) -> None:
     if err := getattr(_lib(), "reduce_cuda_" + name)(*arguments):
-        raise _errors.of(err, _errors.text_of(_lib().reduce_cuda_errmsg()), _abi.Fault(size=ctypes.sizeof(_abi.Fault), index=_abi.NO_INDEX))
+        raise errors.of(err, errors.text_of(_lib().reduce_cuda_errmsg()), _abi.Fault(size=ctypes.sizeof(_abi.Fault), index=_abi.NO_INDEX))
 
 
 @functools.cache
