@@ -197,7 +197,7 @@ UNIT_ONE := $(filter-out $(UNIT_APART),$(UNIT))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: ladder routes man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts duckdb-extension test-duckdb docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: ladder routes man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts duckdb-extension test-duckdb docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help alone say
 
 # The ladder's kernels take a minute of compiling, so with CUDA its program is built where it is used: to be tested or installed.
 LADDER   := $(B)/bin/reducectl-ladder
@@ -205,8 +205,9 @@ PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl $(if $(HDF5_C),reducectl-hdf
 ladder: $(LADDER) ## what `reducectl ladder` runs; without CUDA it is always built
 all: say $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
-say:
+alone:
 	@$(if $(NO_CUDA),echo "CPU engine alone: $(NO_CUDA).$(if $(NVCC), CUDA=yes builds the kernels for all GPUs$(comma) CUDA_ARCHS=90 for one kind (minutes).)")
+say: alone
 	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS))) SYSTEMD=$(SYSTEMD) CURSES=$(CURSES)$(if $(SANITIZE), SANITIZE=$(SANITIZE))$(if $(filter 1,$(DEBUG)), DEBUG=1) -> $(B)"
 
 # build/bin and build/lib lead to the default build: without sanitizers, DEBUG and PORTABLE
