@@ -198,7 +198,7 @@ UNIT_ONE := $(filter-out $(UNIT_APART),$(UNIT))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: libreduce-cuda ladder routes man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts duckdb-extension test-duckdb docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help say
+.PHONY: libreduce-cuda ladder routes man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts duckdb-extension test-duckdb docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help alone say
 
 # The ladder's kernels take a minute of compiling, so with CUDA its program is built where it is used: to be tested or installed.
 LADDER   := $(B)/bin/reducectl-ladder
@@ -206,8 +206,9 @@ PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl $(if $(HDF5_C),reducectl-hdf
 ladder: $(LADDER) ## what `reducectl ladder` runs; without CUDA it is always built
 all: say $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
 
-say:
+alone:
 	@$(if $(NO_CUDA),echo "CPU engine alone: $(NO_CUDA).$(if $(NVCC), CUDA=yes builds the kernels for all GPUs$(comma) CUDA_ARCHS=90 for one kind (minutes).)")
+say: alone
 	@echo "CUDA=$(CUDA)$(if $(filter yes,$(CUDA)), ($(NVCC); sm $(CUDA_ARCHS))) SYSTEMD=$(SYSTEMD) CURSES=$(CURSES)$(if $(SANITIZE), SANITIZE=$(SANITIZE))$(if $(filter 1,$(DEBUG)), DEBUG=1) -> $(B)"
 
 # build/bin and build/lib lead to the default build: without sanitizers, DEBUG and PORTABLE
@@ -278,7 +279,7 @@ $(B)/lib/libreduce.so: $(CLIENT_O) $(STATE_O) $(PROTO_O) client/libreduce.map
 
 # The kernels for the caller's stream: all of them, the spec's checks of libreduce, nothing of a client or an engine. It is built when
 # it is asked for, because it is as large as the daemon.
-LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c)
+LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c kernels/exact/edges.c)
 STREAM_C := $(wildcard client/cuda/*.c) client/error.c client/names.c client/quantiles.c client/sized.c client/spec.c
 STREAM_O := $(call obj,$(STREAM_C) $(STREAM_CU) $(wildcard kernels/exact/*.c)) $(PROTO_O)
 $(B)/lib/libreduce-cuda.so: $(STREAM_O) $(LAUNCH_O) client/cuda/libreduce-cuda.map

@@ -1111,7 +1111,7 @@ def test_json_strings(run, scratch):
     (("sum", "--jsn", "x"), "did you mean --json"), (("sum", "--dtpye=f32", "x"), "did you mean --dtype"), (("help", "sun"), "did you mean 'sum'"),
     (("sum,maen", "x"), "did you mean 'mean'"), (("SUM", "x"), "did you mean 'sum'"), (("Sum,MEAN", "x"), "did you mean 'sum'"), (("AVG", "x"), "did you mean 'mean'"),
     (("percentile", "x"), "'percentile': reducectl has median, quantile --q 0.25,0.75, p99"), (("help", "Quantiles"), "median, quantile"),
-    (("groupby", "x"), "no groups by a key so far"), (("cumsum", "x"), "one value for each array"), (("xyzzy", "x"), "'reducectl help ops' lists all"),
+    (("groupby", "x"), "'groupby': reducectl has --by COLUMN of a table"), (("cumsum", "x"), "one value for each array"), (("xyzzy", "x"), "'reducectl help ops' lists all"),
     (("sum", "--JSON", "x"), "did you mean --json? ('reducectl help output' explains it)"), (("sum", "--dtype", "F32", "x"), "did you mean 'f32'"),
     (("sum", "--nan", "OMIT", "x"), "did you mean 'omit'"), (("sum", "--json=1", "x"), "('reducectl help output' explains it)"),
 ])
@@ -1134,7 +1134,7 @@ def test_help_about_one(run):
         assert text.startswith(f"reducectl {op} ") and text.count("\n") < 16 and "of no elements" in text, op
     for command in ("ping", "info", "status", "metrics", "top", "put", "ls", "drop", "ladder"):
         assert f"reducectl {command}" in run("help", command), command
-    assert run("help", "nan") == run("help", "values"), "an option leads to its topic"
+    assert run("help", "nan") == run("help", "--nan") == run("help", "values"), "an option leads to its topic"
 
 
 def test_status_for_people(run, shared, scratch):

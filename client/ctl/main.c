@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
+#include "client/ctl/help_rows.h"
 #include "client/ctl/reduce/several.h"
 #include "client/ctl/top/top.h"
 
@@ -114,6 +115,12 @@ static bool keep_standard_numbers(void)
     return true;
 }
 
+/* An option behind `help`, but for the one that any command may have */
+static bool is_asked_about(const char *word)
+{
+    return !strncmp(word, "--", 2) && strcmp(word, "--no-autostart") != 0 && ctl_topic_of_option(word + 2);
+}
+
 int main(int argc, char **argv)
 {
     ctl_options o;
@@ -124,6 +131,8 @@ int main(int argc, char **argv)
     mallopt(M_TRIM_THRESHOLD, KEPT);
     if (argc > 1 && !strcmp(argv[1], "ladder"))
         return ctl_ladder(argc, argv);
+    if (argc > 2 && !strcmp(argv[1], "help") && is_asked_about(argv[2]))
+        argv[2] += 2;
     if (!ctl_parse(&o, argc, argv, why))
         return usage(why);
     int code = CTL_OK;

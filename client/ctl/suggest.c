@@ -78,7 +78,7 @@ const char *ctl_instead(const char *word)
 {
     static const char places[] = "median, quantile --q 0.25,0.75, p99 and kth --k 3 (reducectl help values)";
     static const char bins[] = "histogram --bins 10 (reducectl help values)";
-    static const char groups[] = "no groups by a key so far; it has --rows, --axis and --offsets (reducectl help axes)";
+    static const char groups[] = "--by COLUMN of a table (reducectl help csv), --rows, --axis and --offsets (help axes)";
     static const char lists[] =
         "no results as long as their input; it has one value for each array or part (reducectl help axes)";
     static const char *const words[][2] = {

@@ -64,7 +64,7 @@ $(CUDA12_DONE): PIP = $(foreach p,runtime cccl nvcc,nvidia-cuda-$(p)-cu12==$(@:b
 $(PYTHON_VENV)/.complete $(WHEEL_VENV)/.complete $(DOCS_VENV)/.complete $(CUDA12_DONE): force
 	@echo '$(PIP)' | cmp -s - $@ || { $(PYTHON) -m venv $(@D) && $(@D)/bin/pip install -q $(PIP) && echo '$(PIP)' >$@; }
 
-wheel: $(WHEEL_VENV)/.complete ## a wheel for every Python 3.10 and later in build/wheels/, with the programs inside (CUDA=yes: with the CUDA engine)
+wheel: alone $(WHEEL_VENV)/.complete ## a wheel for every Python 3.10 and later in build/wheels/, with the programs inside (CUDA=yes: with the CUDA engine)
 	$(Q)rm -rf build/wheel-source && cp -r client/python build/wheel-source
 	$(Q)$(if $(filter yes,$(CUDA)),sed -i 's/^name = "reduced"/name = "$(WHEEL_CUDA)"/' build/wheel-source/pyproject.toml)
 	$(Q)REDUCED_ROOT=$(CURDIR) REDUCED_WHEEL_CUDA=$(CUDA) REDUCED_WHEEL_TAG=manylinux_$(subst .,_,$(WHEEL_GLIBC))_$(firstword $(subst -, ,$(MACHINE))) \
@@ -77,7 +77,7 @@ wheel: $(WHEEL_VENV)/.complete ## a wheel for every Python 3.10 and later in bui
 DIST        := reduced-$(VERSION)-$(firstword $(subst -, ,$(MACHINE)))$(if $(filter yes,$(CUDA)),-cuda)
 DIST_PARTS  := include lib/pkgconfig share/man share/bash-completion share/zsh share/fish share/reduced share/doc
 .PHONY: dist test-dist dist-folder
-dist: $(WHEEL_VENV)/.complete ## a tar in build/dist/: programs, library and manuals for every Linux with glibc 2.28 and later (CUDA=yes: with CUDA)
+dist: alone $(WHEEL_VENV)/.complete ## a tar in build/dist/: programs, library and manuals for every Linux with glibc 2.28 and later (CUDA=yes: with CUDA)
 	$(Q)MAKEFLAGS= $(MAKE) --no-print-directory -s -j$(shell nproc) PORTABLE=1 LINE_INFO=no CUDA=$(CUDA) CUDA_ARCHS=all CC="$(CC)" NVCC="$(NVCC)" \
 	  WERROR=$(WERROR) WHEEL_CC="$(OLD_CC)" PREFIX=/ LIBDIR=/lib DESTDIR=$(CURDIR)/build/dist/all dist-folder
 	$(Q)tar -C build/dist --owner=0 --group=0 --sort=name -czf build/dist/$(DIST).tar.gz $(DIST)

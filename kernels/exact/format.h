@@ -5,10 +5,13 @@
 
 #include "proto/types.h"
 
+/* RK_COLD: what runs once a value. Device code calls it: inline, it takes the compiler most of its time. */
 #ifdef __CUDACC__
 #define RK_FN static inline __host__ __device__
+#define RK_COLD RK_FN __noinline__
 #else
 #define RK_FN static inline
+#define RK_COLD RK_FN
 #endif
 
 /* ---- element types; without tables, which device code cannot read ---- */

@@ -3,6 +3,7 @@
 #define RK_LAYOUT_H
 
 #include "kernels/exact/limbs.h"
+#include "kernels/exact/row_numbers.h"
 
 enum { /* rk_state.special, joined by OR */
        RK_PINF = 1,
@@ -39,66 +40,26 @@ enum {
 /* A file of families/ each */
 typedef enum { RK_SUMS, RK_CHOICE, RK_COUNTS, RK_BITS, RK_PRODUCTS, RK_SUMMARY, RK_PAIRS } rk_family;
 
-RK_FN rk_family rk_family_of(int layout)
-{
-    switch (layout) {
-#define X(NAME, code, sum, squares, others, of, family, ...) \
-    case code:                                               \
-        return RK_##family;
-        RP_LAYOUTS(X)
-#undef X
-    }
-    return RK_SUMS; /* not reached: no other layouts exist */
-}
-RK_FN int rk_sum_limbs(int layout)
-{
-    switch (layout) {
-#define X(NAME, code, sum, squares, others, ...) \
-    case code:                                   \
-        return sum;
-        RP_LAYOUTS(X)
-#undef X
-    }
-    return 0;
-}
-RK_FN int rk_square_limbs(int layout)
-{
-    switch (layout) {
-#define X(NAME, code, sum, squares, others, ...) \
-    case code:                                   \
-        return squares;
-        RP_LAYOUTS(X)
-#undef X
-    }
-    return 0;
-}
-RK_FN int rk_other_limbs(int layout)
-{
-    switch (layout) {
-#define X(NAME, code, sum, squares, others, ...) \
-    case code:                                   \
-        return others;
-        RP_LAYOUTS(X)
-#undef X
-    }
-    return 0;
-}
+#define COLUMN(NAME, code, sum, squares, others, of, family, ...) RK_##family, code
+RK_FN rk_family rk_family_of(int layout) { return (rk_family)RK_NUMBER(RP_LAYOUTS, layout); }
+#undef COLUMN
+#define COLUMN(NAME, code, sum, ...) sum, code
+RK_FN int rk_sum_limbs(int layout) { return RK_NUMBER(RP_LAYOUTS, layout); }
+#undef COLUMN
+#define COLUMN(NAME, code, sum, squares, ...) squares, code
+RK_FN int rk_square_limbs(int layout) { return RK_NUMBER(RP_LAYOUTS, layout); }
+#undef COLUMN
+#define COLUMN(NAME, code, sum, squares, others, ...) others, code
+RK_FN int rk_other_limbs(int layout) { return RK_NUMBER(RP_LAYOUTS, layout); }
+#undef COLUMN
 RK_FN int rk_limbs(int layout) { return rk_sum_limbs(layout) + rk_square_limbs(layout) + rk_other_limbs(layout); }
 /* The index of the first other limb */
 RK_FN int rk_others_at(int layout) { return rk_sum_limbs(layout) + rk_square_limbs(layout); }
 
 /* The bits that may be set in `special` */
-RK_FN int rk_special_bits_of(int layout)
-{
-    switch (layout) {
-#define X(NAME, code, sum, squares, others, of, family, joins, specials, magnitudes) \
-    case code:                                                                       \
-        return specials;
-        RP_LAYOUTS(X)
-#undef X
-    }
-    return 0;
-}
+#define COLUMN(NAME, code, sum, squares, others, of, family, joins, specials, ...) specials, code
+RK_FN int rk_special_bits_of(int layout) { return RK_NUMBER(RP_LAYOUTS, layout); }
+#undef COLUMN
 
 /* Yes and no: a bit for each layout */
 #define X(NAME, code, sum, squares, others, of, family, joins, specials, magnitudes) \

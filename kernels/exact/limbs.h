@@ -69,7 +69,7 @@ RK_FN uint64_t rk_round_between(const uint64_t *limb, int low, int head, int e0,
 }
 
 /* Round the integer limb[0..n) * 2^e0. `zero_negative`: what an exact zero rounds to. */
-RK_FN uint64_t rk_round_limbs(const uint64_t *limb, int n, int e0, int zero_negative, rk_format f)
+RK_COLD uint64_t rk_round_limbs(const uint64_t *limb, int n, int e0, int zero_negative, rk_format f)
 {
     rk_range r = rk_range_of(limb, n);
     if (!r.end)

@@ -3,6 +3,7 @@
 #define RK_OP_H
 
 #include "kernels/exact/format.h"
+#include "kernels/exact/row_numbers.h"
 
 typedef enum {
     RK_FINISH_TOTAL,    /* the sum */
@@ -25,17 +26,9 @@ typedef enum {
     RK_FINISH_RANKED   /* not from a state: order.h */
 } rk_finisher;
 
-RK_FN rk_finisher rk_finisher_of(int op)
-{
-    switch (op) {
-#define X(NAME, name, code, help, value, narrow, wide, integer, finish, ...) \
-    case code:                                                               \
-        return RK_FINISH_##finish;
-        RP_OPS(X)
-#undef X
-    }
-    return RK_FINISH_TOTAL; /* not reached: no other operations exist */
-}
+#define COLUMN(NAME, name, code, help, value, narrow, wide, integer, finish, ...) RK_FINISH_##finish, code
+RK_FN rk_finisher rk_finisher_of(int op) { return (rk_finisher)RK_NUMBER(RP_OPS, op); }
+#undef COLUMN
 
 /* Is the value that of an element, so that an empty array has none? A bit for each operation */
 #define X(NAME, name, code, help, value, narrow, wide, integer, finish, nothing, takes) \

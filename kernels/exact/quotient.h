@@ -14,7 +14,7 @@ typedef struct rk_top {
     int top, sticky;
 } rk_top;
 
-RK_FN uint64_t rk_round_top(rk_top t, int negative, rk_format f)
+RK_COLD uint64_t rk_round_top(rk_top t, int negative, rk_format f)
 {
     if (!t.window)
         return 0;
@@ -48,7 +48,7 @@ RK_FN uint64_t rk_divide_step(uint64_t *rest, uint64_t next, uint64_t d)
 
 /* |limb[0..n) * 2^e0| / a / b / c, where none is zero. Schoolbook division by one limb after the other (Knuth 4.3.1,
  * exercise 16), from the highest limb down and on into the fraction, until there are 128 bits. */
-RK_FN rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t b, uint64_t c)
+RK_COLD rk_top rk_divide(const uint64_t *limb, int n, int e0, uint64_t a, uint64_t b, uint64_t c)
 {
     rk_top t = {0, 0, 0};
     rk_range r = rk_range_of(limb, n);
@@ -115,8 +115,8 @@ RK_FN uint64_t rk_shifted_limb(const uint64_t *limb, int n, rk_range r, int i, i
 }
 
 /* |u[0..nu) / v[0..nv) * 2^e0|, v not zero, which are not zero in a and in b alone. `scratch`: 2 nv + 1 words. */
-RK_FN rk_top rk_divide_limbs(const uint64_t *u, int nu, rk_range a, const uint64_t *v, int nv, rk_range b, int e0,
-                             uint64_t *scratch)
+RK_COLD rk_top rk_divide_limbs(const uint64_t *u, int nu, rk_range a, const uint64_t *v, int nv, rk_range b, int e0,
+                               uint64_t *scratch)
 {
     rk_top t = {0, 0, 0};
     const int n = b.end - b.low, shift = rk_clz64(rk_magnitude_limb(v, b.end - 1, (int)(v[nv - 1] >> 63), b.low));
@@ -168,7 +168,7 @@ RK_FN uint32_t rk_root64(uint64_t v, uint64_t *rest)
 
 /* The root, cut to 64 bits: its upper half from the upper half of the number, the lower one by a division (Zimmermann,
  * Karatsuba Square Root, 1999). */
-RK_FN rk_top rk_root(rk_top t)
+RK_COLD rk_top rk_root(rk_top t)
 {
     if (!t.window)
         return t;
@@ -197,7 +197,7 @@ RK_FN rk_top rk_root(rk_top t)
 }
 
 /* out[0..n) = limb[from..from + n) * k; limb is not negative, and zero outside of r */
-RK_FN void rk_multiply(uint64_t *out, const uint64_t *limb, rk_range r, int from, int n, uint64_t k)
+RK_COLD void rk_multiply(uint64_t *out, const uint64_t *limb, rk_range r, int from, int n, uint64_t k)
 {
     uint64_t carry = 0;
     for (int i = from; i < from + n; i++) {
@@ -208,7 +208,7 @@ RK_FN void rk_multiply(uint64_t *out, const uint64_t *limb, rk_range r, int from
 }
 
 /* a[0..n), which begins at limb `from`, -= x^2 for the two's complement x[0..m) that is not zero in r. By columns. */
-RK_FN void rk_subtract_square(uint64_t *a, int from, int n, const uint64_t *x, int m, rk_range r)
+RK_COLD void rk_subtract_square(uint64_t *a, int from, int n, const uint64_t *x, int m, rk_range r)
 {
     int negative = (int)(x[m - 1] >> 63);
     unsigned __int128 column = 0; /* carried into the column, and its sum so far; `over` counts 2^128 */

@@ -34,8 +34,11 @@ inside() {
     sh -c 'cd ~/reduced 2>/dev/null; exec "$@"' - "$@"
 }
 
-# end_root NAME: what is mounted in it ends with it
+# end_root NAME: what runs or is mounted in it ends with it, such as a daemon that reducectl started
 end_root() {
+  for p in /proc/[0-9]*; do
+    [ "$(readlink "$p/root")" != "$roots/$1" ] || kill "${p#/proc/}"
+  done 2>/dev/null
   findmnt -rno TARGET | grep "^$roots/$1/" | sort -r | xargs -r -n 1 umount -l
   rm -rf --one-file-system "${roots:?}/$1"
 }

@@ -11,6 +11,8 @@
 #include <cmocka.h>
 
 #include "client/reduce.h"
+#include "kernels/exact/layout.h"
+#include "kernels/exact/op.h"
 #include "proto/types.h"
 
 static void names_there_and_back(void **state)
@@ -52,6 +54,23 @@ static void names_there_and_back(void **state)
     assert_string_equal(rp_priority_name(RP_PRIORITY_##NAME), name); \
     assert_int_equal(rp_priority_parse(name), code);
     RP_PRIORITIES(X)
+#undef X
+}
+
+static void numbers_are_those_of_the_rows(void **state)
+{
+    (void)state;
+#define X(NAME, code, sum, squares, others, of, family, joins, specials, magnitudes) \
+    assert_int_equal(rk_sum_limbs(code), sum);                                       \
+    assert_int_equal(rk_square_limbs(code), squares);                                \
+    assert_int_equal(rk_other_limbs(code), others);                                  \
+    assert_int_equal(rk_family_of(code), RK_##family);                               \
+    assert_int_equal(rk_special_bits_of(code), specials);
+    RP_LAYOUTS(X)
+#undef X
+#define X(NAME, name, code, help, value, narrow, wide, integer, finish, ...) \
+    assert_int_equal(rk_finisher_of(code), RK_FINISH_##finish);
+    RP_OPS(X)
 #undef X
 }
 
@@ -254,9 +273,13 @@ static void protocol_page_has_the_layouts_and_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_there_and_back),         cmocka_unit_test(unknown_codes_and_names),
-        cmocka_unit_test(the_library_names_any_number), cmocka_unit_test(faults_are_cut_and_null_is_fine),
-        cmocka_unit_test(protocol_page_has_the_codes),  cmocka_unit_test(protocol_page_has_the_layouts_and_limits),
+        cmocka_unit_test(names_there_and_back),
+        cmocka_unit_test(numbers_are_those_of_the_rows),
+        cmocka_unit_test(unknown_codes_and_names),
+        cmocka_unit_test(the_library_names_any_number),
+        cmocka_unit_test(faults_are_cut_and_null_is_fine),
+        cmocka_unit_test(protocol_page_has_the_codes),
+        cmocka_unit_test(protocol_page_has_the_layouts_and_limits),
     };
     return cmocka_run_group_tests(tests, read_page, drop_page);
 }

@@ -251,9 +251,20 @@ template <int kTerms> struct LineSums {
     }
 
     // (n Q - S^2) / (n (n - ddof)), S the sum and Q that of the squares, and its root: those that have a place to go to.
-    // `of_mean`: the same of that over n. kMany: any count, with one division after the other.
+    // `of_mean`: the same of that over n. kMany: any count, with one division after the other; of four terms out of line.
     template <bool kMany = false>
     __device__ __forceinline__ bool spread(u32 ddof, double *var, double *std, bool of_mean = false) const
+    {
+        if constexpr (kMany && kTerms > 3)
+            return spread_of_many(*this, ddof, var, std, of_mean);
+        else
+            return spread_of<kMany>(ddof, var, std, of_mean);
+    }
+    static __device__ __noinline__ bool spread_of_many(const LineSums &of, u32 ddof, double *var, double *std, bool of_mean)
+    {
+        return of.template spread_of<true>(ddof, var, std, of_mean);
+    }
+    template <bool kMany> __device__ __forceinline__ bool spread_of(u32 ddof, double *var, double *std, bool of_mean) const
     {
         const bool none = special || count <= ddof;
         double zero = none ? nan() : 0;

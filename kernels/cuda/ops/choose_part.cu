@@ -34,12 +34,14 @@ SegmentKernel masked_sum_kernel(int layout, int dtype, bool skip)
 
 SegmentKernel best_kernel(int layout, int dtype, bool skip)
 {
-    if (!rk_is_float(dtype))
-        return best_part<BestPart::Integer>(layout, dtype, skip);
+    using Part = BestPart;
     const int bytes = rk_bytes(dtype);
-    return bytes == 2   ? best_part<BestPart::Float16>(layout, dtype, skip)
-           : bytes == 4 ? best_part<BestPart::Float32>(layout, dtype, skip)
-                        : best_part<BestPart::Float64>(layout, dtype, skip);
+    if (!rk_is_float(dtype))
+        return bytes < 4 ? best_part<Part::Narrow>(layout, dtype, skip) : best_part<Part::Integer>(layout, dtype, skip);
+    if (bytes == 2)
+        return skip && layout != RP_STATE_NORMINF ? best_part<Part::Float16Skip>(layout, dtype, skip)
+                                                  : best_part<Part::Float16>(layout, dtype, skip);
+    return bytes == 4 ? best_part<Part::Float32>(layout, dtype, skip) : best_part<Part::Float64>(layout, dtype, skip);
 }
 
 WalkFn masked_best_kernel(int layout, int dtype, bool skip)
@@ -52,22 +54,35 @@ WalkFn masked_best_kernel(int layout, int dtype, bool skip)
                               : masked_best_part<BestPart::Integer>(layout, skip);
 }
 
+SegmentKernel count_kernel(int dtype, bool skip)
+{
+    return rk_is_float(dtype) ? count_part<CountPart::Float>(rk_bytes(dtype), skip)
+                              : count_part<CountPart::Integer>(rk_bytes(dtype), skip);
+}
+
 SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_shared)
 {
     using Part = Moments32Part;
     switch (dtype) {
     case RP_F16:
-        return stats ? moments_f32_part<Part::StatsF16>(near, large_shared) : moments_f32_part<Part::F16>(near, large_shared);
+        return stats  ? moments_f32_part<Part::StatsF16>(large_shared)
+               : near ? moments_f32_part<Part::NearF16>(large_shared)
+                      : moments_f32_part<Part::F16>(large_shared);
     case RP_BF16:
-        return stats ? moments_f32_part<Part::StatsBf16>(near, large_shared) : moments_f32_part<Part::Bf16>(near, large_shared);
+        return stats  ? moments_f32_part<Part::StatsBf16>(large_shared)
+               : near ? moments_f32_part<Part::NearBf16>(large_shared)
+                      : moments_f32_part<Part::Bf16>(large_shared);
     default:
-        return stats ? moments_f32_part<Part::StatsF32>(near, large_shared) : moments_f32_part<Part::F32>(near, large_shared);
+        return stats  ? moments_f32_part<Part::StatsF32>(large_shared)
+               : near ? moments_f32_part<Part::NearF32>(large_shared)
+                      : moments_f32_part<Part::F32>(large_shared);
     }
 }
 
 SegmentKernel moments_f64_kernel(bool stats, bool near)
 {
-    return stats ? moments_f64_part<Moments64Part::Stats>(near) : moments_f64_part<Moments64Part::Moments>(near);
+    using Part = Moments64Part;
+    return stats ? moments_f64_part<Part::Stats>() : near ? moments_f64_part<Part::Near>() : moments_f64_part<Part::Moments>();
 }
 
 SegmentKernel moments_int_kernel(int layout, int dtype)
@@ -77,7 +92,8 @@ SegmentKernel moments_int_kernel(int layout, int dtype)
     const int bytes = rk_bytes(dtype);
     return bytes == 1   ? moments_int_part<IntPart::OneByte>(layout, dtype)
            : bytes == 2 ? moments_int_part<IntPart::TwoBytes>(layout, dtype)
-                        : moments_int_part<IntPart::Wide>(layout, dtype);
+           : bytes == 4 ? moments_int_part<IntPart::FourBytes>(layout, dtype)
+                        : moments_int_part<IntPart::EightBytes>(layout, dtype);
 }
 
 RowsKernel sum_rows_kernel(int dtype, RowShape shape, u64 vectors)
@@ -105,6 +121,22 @@ WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape)
         return walk_float_part<RP_F32>(layout, shape);
     default:
         return walk_float_part<RP_F64>(layout, shape);
+    }
+}
+
+WalkFn near_line_kernel(int layout, int dtype, NearShape shape)
+{
+    if (!rk_square_limbs(layout) || rk_is_stats(layout))
+        return NULL;
+    switch (dtype) {
+    case RP_F16:
+        return near_line_part<RP_F16>(shape);
+    case RP_BF16:
+        return near_line_part<RP_BF16>(shape);
+    case RP_F32:
+        return near_line_part<RP_F32>(shape);
+    default:
+        return near_line_part<RP_F64>(shape);
     }
 }
 

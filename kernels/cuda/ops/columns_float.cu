@@ -100,7 +100,7 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, Colum
 
 // From the parts of a column's teams to its value. A block has w.width columns. Those that are not certain are marked, unless
 // their parts are exact. `out`: behind the number of lines that are listed.
-template <class Part> __global__ void __launch_bounds__(kColumnThreads)
+template <class Part> __global__ void __launch_bounds__(kColumnThreads, 3)
     finish_float_columns(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
                          const __grid_constant__ WalkArgs w, u64 *out)
 {

@@ -1,6 +1,7 @@
 // Counting elements that are not zero (a NaN is nonzero unless it is skipped, -0.0 is zero), or NaNs.
 #include "kernels/cuda/pass/elements.cuh"
 #include "kernels/cuda/pass/tile.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
 
 namespace rk {
 namespace {
@@ -111,21 +112,19 @@ template <int kBytes> SegmentKernel pick_float(bool skip)
 
 } // namespace
 
-SegmentKernel count_kernel(int dtype, bool skip)
+template <CountPart kPart> SegmentKernel count_part(int bytes, bool skip)
 {
-    int bytes = rk_bytes(dtype);
-    if (rk_is_float(dtype))
+    if constexpr (kPart == CountPart::Float)
         return bytes == 2 ? pick_float<2>(skip) : bytes == 4 ? pick_float<4>(skip) : pick_float<8>(skip);
-    switch (bytes) {
-    case 1:
-        return light_kernels<Count<1, kInteger>>();
-    case 2:
-        return light_kernels<Count<2, kInteger>>();
-    case 4:
-        return light_kernels<Count<4, kInteger>>();
-    default:
-        return light_kernels<Count<8, kInteger>>();
-    }
+    else
+        return bytes == 1   ? light_kernels<Count<1, kInteger>>()
+               : bytes == 2 ? light_kernels<Count<2, kInteger>>()
+               : bytes == 4 ? light_kernels<Count<4, kInteger>>()
+                            : light_kernels<Count<8, kInteger>>();
 }
+
+#define PARTS(X) X(Float) X(Integer)
+#define PART(of) template SegmentKernel count_part<CountPart::of>(int bytes, bool skip);
+#include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

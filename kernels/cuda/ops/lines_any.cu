@@ -52,8 +52,10 @@ __device__ void finish_state(const FinishArgs &a, u64 line, rk_state &s, uint64_
         write_cell(a, line, s, scratch);
 }
 
-__global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
-                            const __grid_constant__ WalkArgs w, u64 *partials, u32 state_words, bool again)
+// Blocks that must fit an SM bound the registers, of which what ends a line would take more.
+__global__ void __launch_bounds__(kWalkThreads, 8)
+    walk_states(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
+                u64 *partials, u32 state_words, bool again)
 {
     RK_DYNAMIC_SHARED(u64, states);
     let_next_pass_start();
@@ -76,8 +78,9 @@ __global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_c
     }
 }
 
-__global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
-                            const __grid_constant__ WalkArgs w, u64 *list, u32 state_words, u32 scratch_at)
+__global__ void __launch_bounds__(kWalkThreads, 5)
+    walk_listed(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
+                u64 *list, u32 state_words, u32 scratch_at)
 {
     RK_DYNAMIC_SHARED(u64, states);
     wait_for_previous_pass();
@@ -103,8 +106,9 @@ __global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_c
     }
 }
 
-__global__ void finish_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ WalkArgs w, const u64 *partials,
-                             u32 state_words, u32 scratch_at)
+__global__ void __launch_bounds__(kWalkThreads, 7)
+    finish_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ WalkArgs w, const u64 *partials, u32 state_words,
+                 u32 scratch_at)
 {
     RK_DYNAMIC_SHARED(u64, states);
     u64 *mine = states + threadIdx.x * state_words;

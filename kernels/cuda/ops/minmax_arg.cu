@@ -354,22 +354,19 @@ template <int kBytes, Kind kKind> WalkFn pick_masked(int layout)
 template <BestPart kPart> SegmentKernel best_part(int layout, int dtype, bool skip)
 {
     if constexpr (kPart == BestPart::Float16)
-        return pick_float<2>(layout, skip);
+        return layout == RP_STATE_NORMINF ? light_kernels<Best<2, kMagnitude, false>>() : pick<2, kFloat>(layout);
+    else if constexpr (kPart == BestPart::Float16Skip)
+        return pick<2, kFloatSkip>(layout);
     else if constexpr (kPart == BestPart::Float32)
         return pick_float<4>(layout, skip);
     else if constexpr (kPart == BestPart::Float64)
         return pick_float<8>(layout, skip);
+    else if constexpr (kPart == BestPart::Narrow)
+        return dtype == RP_BOOL       ? light_kernels<Best<1, kTruth, true>>()
+               : rk_bytes(dtype) == 1 ? pick<1, kInteger>(layout)
+                                      : pick<2, kInteger>(layout);
     else
-        switch (rk_bytes(dtype)) {
-        case 1:
-            return dtype == RP_BOOL ? light_kernels<Best<1, kTruth, true>>() : pick<1, kInteger>(layout);
-        case 2:
-            return pick<2, kInteger>(layout);
-        case 4:
-            return pick<4, kInteger>(layout);
-        default:
-            return pick<8, kInteger>(layout);
-        }
+        return rk_bytes(dtype) == 4 ? pick<4, kInteger>(layout) : pick<8, kInteger>(layout);
 }
 
 template <BestPart kPart> WalkFn masked_best_part(int layout, bool skip)
@@ -382,7 +379,7 @@ template <BestPart kPart> WalkFn masked_best_part(int layout, bool skip)
         return NULL;
 }
 
-#define PARTS(X) X(Float16) X(Float32) X(Float64) X(Integer)
+#define PARTS(X) X(Float16) X(Float16Skip) X(Float32) X(Float64) X(Narrow) X(Integer)
 #define PART(of)                                                                      \
     template SegmentKernel best_part<BestPart::of>(int layout, int dtype, bool skip); \
     template WalkFn masked_best_part<BestPart::of>(int layout, bool skip);

@@ -30,7 +30,7 @@ template <class Element, int kColumns, bool kStats> struct Moments32 {
     static constexpr int kThreads = kColumns, kUnroll = 8, kRows = 32;
     static constexpr bool kPrepares = false, kTiles = true;
     static constexpr bool kByTickets = !kStats; // of stats, the loop takes all registers, and drawing takes time
-    static constexpr bool kEnds = true;
+    static constexpr bool kEnds = true, kLongVector = kStats;
     static constexpr Filling kFilling = kStats ? kUnfilled : kPadded; // stats would count padding
     using Bits = std::conditional_t<Element::kPerWord == 1, u32, u16>;
     static constexpr Bits kPadding = (Bits)(1u << (8 * sizeof(Bits) - 1)); // -0.0
@@ -469,21 +469,21 @@ template <class Element, bool kStats> SegmentKernel pick(bool large_shared)
 
 } // namespace
 
-// Not split further: a kernel of near sums has the exact one in it.
-template <Moments32Part kPart> SegmentKernel moments_f32_part(bool near, bool large_shared)
+template <Moments32Part kPart> SegmentKernel moments_f32_part(bool large_shared)
 {
     using Part = Moments32Part;
-    constexpr bool kStats = kPart >= Part::StatsF16;
-    constexpr bool kF16 = kPart == Part::F16 || kPart == Part::StatsF16, kF32 = kPart == Part::F32 || kPart == Part::StatsF32;
+    constexpr bool kStats = kPart >= Part::StatsF16, kNear = !kStats && kPart >= Part::NearF16;
+    constexpr bool kF16 = kPart == Part::F16 || kPart == Part::NearF16 || kPart == Part::StatsF16;
+    constexpr bool kF32 = kPart == Part::F32 || kPart == Part::NearF32 || kPart == Part::StatsF32;
     using Element = std::conditional_t<kF16, F16, std::conditional_t<kF32, F32, Bf16>>;
-    if constexpr (!kStats)
-        if (near)
-            return large_shared ? near_kernel<Element, 384>() : near_kernel<Element, 96>();
-    return pick<Element, kStats>(large_shared);
+    if constexpr (kNear)
+        return large_shared ? near_kernel<Element, 384>() : near_kernel<Element, 96>();
+    else
+        return pick<Element, kStats>(large_shared);
 }
 
-#define PARTS(X) X(F16) X(Bf16) X(F32) X(StatsF16) X(StatsBf16) X(StatsF32)
-#define PART(of) template SegmentKernel moments_f32_part<Moments32Part::of>(bool near, bool large_shared);
+#define PARTS(X) X(F16) X(Bf16) X(F32) X(NearF16) X(NearBf16) X(NearF32) X(StatsF16) X(StatsBf16) X(StatsF32)
+#define PART(of) template SegmentKernel moments_f32_part<Moments32Part::of>(bool large_shared);
 #include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

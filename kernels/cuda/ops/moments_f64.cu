@@ -508,18 +508,17 @@ template <bool kStats> struct Moments64 {
 
 } // namespace
 
-// Not split further: a kernel of near sums has the exact one in it.
-template <Moments64Part kPart> SegmentKernel moments_f64_part(bool near)
+template <Moments64Part kPart> SegmentKernel moments_f64_part()
 {
     using Any = Moments64<kPart == Moments64Part::Stats>;
-    if constexpr (kPart == Moments64Part::Moments)
-        if (near)
-            return near_rows<NearMoments64<Any::kThreads, Any::kUnroll>, Any>();
-    return segment_kernel<Any>();
+    if constexpr (kPart == Moments64Part::Near)
+        return near_rows<NearMoments64<Any::kThreads, Any::kUnroll>, Any>();
+    else
+        return segment_kernel<Any>();
 }
 
-#define PARTS(X) X(Moments) X(Stats)
-#define PART(of) template SegmentKernel moments_f64_part<Moments64Part::of>(bool near);
+#define PARTS(X) X(Moments) X(Near) X(Stats)
+#define PART(of) template SegmentKernel moments_f64_part<Moments64Part::of>();
 #include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

@@ -247,14 +247,13 @@ template <IntPart kPart> SegmentKernel moments_int_part(int layout, int dtype)
     else if constexpr (kPart == IntPart::TwoBytes)
         return dtype == RP_I16 ? pick<Integer<int16_t, uint16_t, int16_t>>(layout)
                                : pick<Integer<uint16_t, uint16_t, int16_t>>(layout);
+    else if constexpr (kPart == IntPart::FourBytes)
+        return dtype == RP_I32 ? pick<Integer<int32_t, u32, int32_t>>(layout) : pick<Integer<u32, u32, int32_t>>(layout);
     else
-        return dtype == RP_I32   ? pick<Integer<int32_t, u32, int32_t>>(layout)
-               : dtype == RP_U32 ? pick<Integer<u32, u32, int32_t>>(layout)
-               : dtype == RP_I64 ? pick<Integer<i64, u64, i64>>(layout)
-                                 : pick<Integer<u64, u64, i64>>(layout);
+        return dtype == RP_I64 ? pick<Integer<i64, u64, i64>>(layout) : pick<Integer<u64, u64, i64>>(layout);
 }
 
-#define PARTS(X) X(OneByte) X(TwoBytes) X(Wide)
+#define PARTS(X) X(OneByte) X(TwoBytes) X(FourBytes) X(EightBytes)
 #define PART(of) template SegmentKernel moments_int_part<IntPart::of>(int layout, int dtype);
 #include "kernels/cuda/pass/each_part.h"
 

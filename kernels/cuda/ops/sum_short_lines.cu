@@ -443,7 +443,7 @@ template <int kDtype, int kLog> __global__ void __launch_bounds__(kRowThreads, 8
 
 // Equal rows of a few elements: a thread a row, and four rows at once, so that loads and additions of one row fill the
 // gaps of the others.
-template <int kDtype> __global__ void __launch_bounds__(kRowThreads)
+template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 6)
     sum_tiny_rows(const __grid_constant__ FinishArgs a, const __grid_constant__ RowArgs r)
 {
     using Bits = FloatBits<kDtype>;

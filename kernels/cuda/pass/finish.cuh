@@ -36,7 +36,7 @@ __device__ inline void write_state(const FinishArgs &a, u64 row, const rk_state 
 }
 
 // Write the finished row: its state, or its value. `scratch`: RK_FINISH_SCRATCH words. One thread.
-__device__ inline void write_cell(const FinishArgs &a, u64 row, rk_state &s, uint64_t *scratch)
+static __device__ __noinline__ void write_cell(const FinishArgs &a, u64 row, rk_state &s, uint64_t *scratch)
 {
     if (a.spec.flags & RP_STATES_OUT) {
         write_state(a, row, s);

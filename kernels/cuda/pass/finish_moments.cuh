@@ -150,7 +150,8 @@ static __device__ __noinline__ bool finish_sums(const FinishArgs &a, u64 row, Mo
     const u64 count = words[a.plan.own + kWordCount];
     if (write_moments(a, row, NearMoments(of, count), words, cell))
         return true;
-    LineSums<3> sums = {{0, 0, false}, of.squares, count, 0}; // ties
+    const Terms<3> &q = of.squares; // ties: as many terms as finish_moments has, for the same code
+    LineSums<4> sums = {{0, 0, false}, {{q.x[0], q.x[1], q.x[2], 0}, q.lost}, count, 0};
     sums.sum.t = two_sum(of.sum.s, of.sum.t, sums.sum.s);
     return sums.squares.gather() && write_moments(a, row, sums, words, cell);
 }

@@ -115,10 +115,8 @@ template <class Near, class Any> __global__ void __launch_bounds__(Any::kThreads
 // `Near`'s blocks finish all rows; `Any` sums a row again whose value they leave in doubt.
 template <class Near, class Any> SegmentKernel near_rows()
 {
-    SegmentKernel k = segment_kernel<Any>();
-    k.fn = near_moments<Near, Any>;
-    k.tickets = k.ends = false;
-    return k;
+    return {near_moments<Near, Any>, Any::kThreads, Any::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, NULL, NULL, NULL,
+            kLeavesSums<Any>};
 }
 
 } // namespace rk

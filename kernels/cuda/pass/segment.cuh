@@ -21,6 +21,7 @@
 //   void add_element(const void *p, u64 index)
 //   static constexpr bool kByTickets          if there is one, and true: the last tiles of a long row go by tickets
 //   static constexpr bool kByPointer          if there is one, and true: it leaves few registers, and hardly uses indices
+//   static constexpr bool kLongVector         if there is one, and true: add_vector is much code
 //   static constexpr bool kEnds               if there is one, and true: FinishArgs.ends
 //   static constexpr bool kStops              if there is one, and true: `added` elements may decide a thread's result, and
 //     bool stops(const SegmentArgs &, u32 added)   what it adds after that does not matter
@@ -35,6 +36,7 @@
 
 #include <type_traits>
 
+#include "kernels/cuda/pass/chosen.cuh"
 #include "kernels/cuda/pass/last_block.cuh"
 
 namespace rk {
@@ -76,6 +78,11 @@ __device__ __forceinline__ void request_rest(uint4 (&next)[kUnroll], const uint4
             next[u] = vector_of(Accumulator::kPadding);
 }
 
+// Is adding a vector so much code that a copy for each vector of a tile would take the compiler most of its time?
+template <class Accumulator, class = void> constexpr bool kLong = false;
+template <class Accumulator>
+constexpr bool kLong<Accumulator, std::void_t<decltype(Accumulator::kLongVector)>> = Accumulator::kLongVector;
+
 // Adds it, once requested, vector by vector. With padding it has been a tile.
 template <class Accumulator, class Head, int kUnroll> __device__ __forceinline__ void
 add_rest(Accumulator &acc, const uint4 (&next)[kUnroll], const uint4 *vectors, Head head, u64 rest, u32 left, u32 per_vector)
@@ -84,10 +91,17 @@ add_rest(Accumulator &acc, const uint4 (&next)[kUnroll], const uint4 *vectors, H
     if constexpr (Accumulator::kFilling != kPadded) {
         if constexpr (Accumulator::kPrepares)
             acc.prepare_rest(vectors, rest, rest + left);
+        const auto add = [&](uint4 v, u32 u) { acc.add_vector(v, head + (rest + threadIdx.x + u * kThreads) * per_vector); };
+        if constexpr (kLong<Accumulator>) {
+#pragma unroll 1
+            for (u32 u = 0; threadIdx.x + u * kThreads < left; u++)
+                add(chosen(next, (int)u), u);
+        } else {
 #pragma unroll
-        for (int u = 0; u < kUnroll; u++)
-            if (threadIdx.x + u * kThreads < left)
-                acc.add_vector(next[u], head + (rest + threadIdx.x + u * kThreads) * per_vector);
+            for (int u = 0; u < kUnroll; u++)
+                if (threadIdx.x + u * kThreads < left)
+                    add(next[u], (u32)u);
+        }
     }
 }
 

@@ -14,17 +14,20 @@ constexpr u64 kLongRow = 1 << 24;
 enum class PairPart { SumF32, SumF32Skip, SumF64, SumF64Skip, LongSumF64, MagnitudesF32, MagnitudesF64, SumBf16, MaskedF32 };
 template <PairPart kPart> SegmentKernel pair_part(bool skip, u64 row_len); // sum_twosum.cu
 
-enum class BestPart { Float16, Float32, Float64, Integer };
+enum class BestPart { Float16, Float16Skip, Float32, Float64, Narrow, Integer }; // the last two: of 1 and 2, of 4 and 8 bytes
 template <BestPart kPart> SegmentKernel best_part(int layout, int dtype, bool skip); // minmax_arg.cu
 template <BestPart kPart> WalkFn masked_best_part(int layout, bool skip);            // ... NULL: there is none
 
-enum class Moments32Part { F16, Bf16, F32, StatsF16, StatsBf16, StatsF32 };
-template <Moments32Part kPart> SegmentKernel moments_f32_part(bool near, bool large_shared); // moments_f32.cu
+enum class Moments32Part { F16, Bf16, F32, NearF16, NearBf16, NearF32, StatsF16, StatsBf16, StatsF32 };
+template <Moments32Part kPart> SegmentKernel moments_f32_part(bool large_shared); // moments_f32.cu
 
-enum class Moments64Part { Moments, Stats };
-template <Moments64Part kPart> SegmentKernel moments_f64_part(bool near); // moments_f64.cu
+enum class Moments64Part { Moments, Near, Stats };
+template <Moments64Part kPart> SegmentKernel moments_f64_part(); // moments_f64.cu
 
-enum class IntPart { OneByte, TwoBytes, Wide };                                 // the last: of 4 and of 8
+enum class CountPart { Float, Integer };
+template <CountPart kPart> SegmentKernel count_part(int bytes, bool skip); // count.cu
+
+enum class IntPart { OneByte, TwoBytes, FourBytes, EightBytes };
 template <IntPart kPart> SegmentKernel moments_int_part(int layout, int dtype); // moments_int.cu
 
 enum class RowPart { F16, Bf16, Moments, Stats, Masked };                           // the last three of f32
@@ -32,6 +35,7 @@ template <RowPart kPart> WalkFn row_float_part(int layout, u32 vectors, bool ful
 
 // By element type
 template <int kDtype> WalkFn walk_float_part(int layout, WalkShape shape);   // lines_float.cu
+template <int kDtype> WalkFn near_line_part(NearShape shape);                // lines_near.cu
 template <int kDtype> RowsKernel sum_rows_part(RowShape shape, u64 vectors); // sum_short_lines.cu
 template <int kDtype> WalkFn column_float_part(bool squares);                // columns_float.cu
 template <int kDtype> WalkFn column_finish_part(int layout);

@@ -101,7 +101,7 @@ RK_FN uint64_t rk_finish_sum(const rk_state *s, rk_format f)
     return rk_round_limbs(s->limb, rk_sum_limbs(s->layout), rk_e0(s->dtype), minus_zero, f);
 }
 
-RK_FN uint64_t rk_finish_mean(const rk_state *s, rk_format f)
+RK_COLD uint64_t rk_finish_mean(const rk_state *s, rk_format f)
 {
     if (s->count == 0)
         return rk_nan_bits(f);
@@ -127,7 +127,7 @@ RK_FN uint64_t rk_finish_squares(const rk_state *s, int op, rk_format f)
 }
 
 /* n S2 - S1^2 of a state with both sums, to scratch[0..returned) in units of 2^(2 e0 + 64 *from). */
-RK_FN int rk_numerator(const rk_state *s, uint64_t *scratch, int *from)
+RK_COLD int rk_numerator(const rk_state *s, uint64_t *scratch, int *from)
 {
     int sum = rk_sum_limbs(s->layout), squares = rk_square_limbs(s->layout);
     rk_range a = rk_range_of(s->limb, sum), b = rk_range_of(s->limb + sum, squares);
@@ -154,7 +154,7 @@ RK_FN int rk_variance(const rk_state *s, uint32_t ddof, uint64_t *scratch, rk_to
 }
 
 /* var, its root, or sem. `scratch`: RK_FINISH_SCRATCH words. */
-RK_FN uint64_t rk_finish_spread(const rk_state *s, int op, uint32_t ddof, uint64_t *scratch, rk_format f)
+RK_COLD uint64_t rk_finish_spread(const rk_state *s, int op, uint32_t ddof, uint64_t *scratch, rk_format f)
 {
     rk_top t;
     if (!rk_variance_over(s, op == RP_OP_SEM ? s->count : 1, ddof, scratch, &t))
