@@ -70,7 +70,7 @@ SegmentKernel kernel_of_layout(const Asked &q)
     case RP_STATE_PROD:
     case RP_STATE_PRODINT:
         return prod_kernel(dtype);
-    case RP_STATE_DOT32: // no GPU computes pairs
+    case RP_STATE_DOT32: // pairs: by states
     case RP_STATE_DOT64:
     case RP_STATE_DOTINT:
     case RP_STATE_WMEAN32:
@@ -103,7 +103,7 @@ FinishArgs element_args(const ChainTask &t)
 
 bool is_float_sum(const rp_spec &s, int layout)
 {
-    return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout));
+    return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout)) && !rk_is_pairs(layout);
 }
 
 } // namespace
@@ -133,6 +133,7 @@ Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, con
     q.scratch = scratch_of(memory.base, memory.bytes);
     q.layout = q.a.plan.layout;
     q.floats = is_float_sum(s, q.layout);
+    q.paired = s.flags & RP_WEIGHTS;
     q.pairs = !d->slow_doubles && !d->long_sums;
     q.values = (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
     q.sum = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SUM64 || (rk_is_abs(q.layout) && q.floats && q.values);

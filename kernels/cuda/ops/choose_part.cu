@@ -32,6 +32,21 @@ SegmentKernel masked_sum_kernel(int layout, int dtype, bool skip)
     return dtype == RP_F32 && layout == RP_STATE_SUM32 ? pair_part<PairPart::MaskedF32>(skip, 0) : SegmentKernel{};
 }
 
+StatesFn walk_states_kernel(bool paired)
+{
+    return paired ? walk_states_part<AnyPart::Pairs>() : walk_states_part<AnyPart::Elements>();
+}
+
+ListedFn walk_listed_kernel(bool paired)
+{
+    return paired ? walk_listed_part<AnyPart::Pairs>() : walk_listed_part<AnyPart::Elements>();
+}
+
+FinishFn finish_lines_kernel(bool paired)
+{
+    return paired ? finish_lines_part<AnyPart::Pairs>() : finish_lines_part<AnyPart::Elements>();
+}
+
 SegmentKernel best_kernel(int layout, int dtype, bool skip)
 {
     if (!rk_is_float(dtype))

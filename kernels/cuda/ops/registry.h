@@ -77,12 +77,12 @@ RowsKernel sum_rows_kernel(int dtype, RowShape shape, u64 vectors); // sum_short
 
 // The general way, for every layout: each thread has a state in shared memory and adds by the definitions of
 // kernels/exact/state.h. Dynamic shared memory: state_words words a thread.
-StatesFn walk_states_kernel(); // lines_any.cu; `again`: only where a partial has kFlagLost
-ListedFn walk_listed_kernel(); // lines_any.cu; lines of one team, listed as above, to their values
+StatesFn walk_states_kernel(bool paired); // lines_any.cu; `again`: only where a partial has kFlagLost
+ListedFn walk_listed_kernel(bool paired); // lines_any.cu; lines of one team, listed as above, to their values
 
 // Last step where a line has one partial: a thread finishes a line. Of its state_words words those from scratch_at on are
 // finish's scratch.
-FinishFn finish_lines_kernel(); // lines_any.cu
+FinishFn finish_lines_kernel(bool paired); // lines_any.cu
 
 // Values of lines [first, first + lines), at most kMostListed, from f64 to the format of the request; ties are listed as above.
 NarrowFn narrow_kernel(); // narrow.cu

@@ -30,6 +30,11 @@ template <IntPart kPart> SegmentKernel moments_int_part(int layout, int dtype); 
 enum class RowPart { F16, Bf16, Moments, Stats, Masked };                           // the last three of f32
 template <RowPart kPart> WalkFn row_float_part(int layout, u32 vectors, bool full); // rows_float.cu
 
+enum class AnyPart { Elements, Pairs };
+template <AnyPart kPart> StatesFn walk_states_part(); // lines_any.cu
+template <AnyPart kPart> ListedFn walk_listed_part();
+template <AnyPart kPart> FinishFn finish_lines_part();
+
 // By element type
 template <int kDtype> WalkFn walk_float_part(int layout, WalkShape shape);   // lines_float.cu
 template <int kDtype> RowsKernel sum_rows_part(RowShape shape, u64 vectors); // sum_short_lines.cu
