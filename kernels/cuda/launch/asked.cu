@@ -81,8 +81,20 @@ SegmentKernel kernel_of_layout(const Asked &q)
     return {}; // there is no such layout
 }
 
+// Pairs of floats, which near sums decide mostly
+RowKernel pair_kernel(const Asked &q)
+{
+    const int dtype = q.s.dtype, weights = q.s.weights;
+    const bool mean = rk_sum_limbs(q.layout), choose = q.mask || skips_nans(q.s) || q.s.zero_drops;
+    if (!q.pairs || q.s.flags & RP_STATES_OUT)
+        return {exact_pairs_kernel(dtype, weights), NULL, true};
+    return {near_pairs_kernel(dtype, weights, mean, choose), redo_pairs_kernel(dtype, weights), false};
+}
+
 RowKernel row_kernel(const Asked &q)
 {
+    if (q.paired && rk_is_float(q.s.dtype))
+        return pair_kernel(q);
     RowKernel r = {kernel_of_layout(q), NULL, near_moments(q)};
     if (q.layout != RP_STATE_PROD || q.d->slow_doubles || q.s.flags & (RP_STATES_OUT | RP_INITIAL))
         return r;
@@ -178,6 +190,13 @@ SegmentArgs segment_args(const Asked &q, const ChainTask &t)
     g.doubles = !q.d->slow_doubles;
     g.keep = rk_is_abs(q.layout) ? 0x7fffffffu : ~0u;
     g.inf_bits = rk_is_float(s.dtype) ? rk_inf_bits(rk_format_of(s.dtype)) : 0;
+    if (q.paired) {
+        const rp_parts parts = parts_of(t);
+        g.mask = parts.mask;
+        g.weights = parts.weights;
+        g.weights_each = s.weights_extent == RP_EXTENT_ROW ? 0 : s.weights_extent == RP_EXTENT_COLUMN ? 1 : s.row_len;
+        g.drops = s.zero_drops;
+    }
     return g;
 }
 

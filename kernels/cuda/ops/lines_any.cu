@@ -1,4 +1,5 @@
 // Walking kernels for every layout: adding by definition, and finishing. Those of pairs are units of their own, as is that code.
+#include "kernels/cuda/pass/finish_pairs.cuh"
 #include "kernels/cuda/pass/lines.cuh"
 #include "kernels/cuda/pass/narrow_total.cuh"
 #include "kernels/cuda/pass/short_lines.cuh"
@@ -76,19 +77,6 @@ template <bool kPaired> __device__ void walk_part(const FinishArgs &a, const Seg
             merge<kPaired>(s, (const rk_state *)(mine + d * state_words));
     }
     __syncwarp(mask);
-}
-
-// The cell of pairs, as write_cell. One thread.
-__device__ void write_pairs(const FinishArgs &a, u64 line, const rk_state &s, uint64_t *scratch)
-{
-    uint64_t word;
-    if (a.spec.flags & RP_STATES_OUT) {
-        write_state(a, line, s);
-        return;
-    }
-    if (rk_pairs_finish(&s, &a.spec, scratch, &word) != RP_OK)
-        set_fault(a, line);
-    write_bits(a.cell_bytes, a.cells, line, word);
 }
 
 // A line's value from its state: by doubles if possible, because dividing integers takes long. One thread.
