@@ -11,7 +11,7 @@ namespace rk {
 
 // kWide: a product may need two doubles. kMean: weights are summed, too. kChoose: pairs may be left out.
 template <bool kWide, bool kMean, bool kChoose> struct NearPairs {
-    static constexpr int kBlocksPerSm = 3;
+    static constexpr int kBlocksPerSm = kChoose ? 2 : 3;
 
     Enclosed products, weights;
     u32 skipped; // not 0: NaNs were left out

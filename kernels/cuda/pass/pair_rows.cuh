@@ -15,7 +15,8 @@ namespace rk {
 //
 // kChoose: pairs may be left out.
 template <class Sums, int kX, int kW, bool kChoose> struct PairRows : Sums {
-    static constexpr int kThreads = 256, kUnroll = kX == RP_F16 || kX == RP_BF16 ? 2 : 4, kBlocksPerSm = Sums::kBlocksPerSm;
+    static constexpr int kThreads = 256, kUnroll = kX == kW && Float<kX>::kBytes >= 4 ? 4 : 2;
+    static constexpr int kBlocksPerSm = Sums::kBlocksPerSm;
     static constexpr bool kPrepares = false, kTiles = true;
     static constexpr Filling kFilling = kUnfilled; // there are no weights behind a row
     static constexpr u32 kMaxPerThread = 1u << 30;

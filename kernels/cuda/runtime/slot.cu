@@ -166,13 +166,19 @@ struct Runs {
     u64 first, run, apart, runs;
 };
 
+// Has each run of a row the same weights?
+bool has_same_weights(const rp_spec &s)
+{
+    return s.flags & RP_WEIGHTS && s.weights_extent == RP_EXTENT_ROW && rk_in_runs(&s);
+}
+
 Runs runs_of(const rk_task *t, u64 line)
 {
     const rp_spec &s = t->spec;
     const rk_line l = rk_line_of(&s, NULL, line);
     const u64 planes = rk_in_runs(&s) ? s.planes : 1;
     const Runs r = s.flags & RP_COLUMNS ? Runs{l.first, 1, l.stride, l.n} : Runs{l.first, l.n, s.rows * l.n, planes};
-    return r.apart == r.run ? Runs{r.first, r.run * r.runs, r.run * r.runs, 1} : r;
+    return r.apart == r.run && !has_same_weights(s) ? Runs{r.first, r.run * r.runs, r.run * r.runs, 1} : r;
 }
 
 // The next part behind `done` elements of the line: as many runs as a slot has room for, or one if they are longer. What has a
@@ -183,8 +189,7 @@ Runs next_part(const rk_task *t, const Runs &r, u64 done)
     const u64 size = rp_dtype_size(s.dtype), i = done / r.run, from = done % r.run;
     const u64 first = r.first + i * r.apart + from, left = r.run - from;
     const u64 most = kSlotBytes / (size + 1 + (s.flags & RP_WEIGHTS ? sizeof(u64) + 1 : 0));
-    const bool alone = s.flags & RP_WEIGHTS && s.weights_extent == RP_EXTENT_ROW && rk_in_runs(&s); // each run has the same
-    if (r.runs > 1 && !alone && r.run <= most && r.apart * size <= INT32_MAX) // what cudaMemcpy2D takes
+    if (r.runs > 1 && !has_same_weights(s) && r.run <= most && r.apart * size <= INT32_MAX) // what cudaMemcpy2D takes
         return {first, r.run, r.apart, min(most / r.run, r.runs - i)};
     const u64 n = s.flags & RP_MASK ? min(left, most) : left;
     return {first, n, n, 1};
