@@ -919,7 +919,8 @@ static void fill_operand(void *data, int dtype, kind k, uint64_t n)
         fill(data, dtype, k, n);
     else
         for (uint64_t i = 0; i < n; i++)
-            put((char *)data + i * rp_dtype_size(dtype), whole_bits(dtype, (whole_kind)(k - KINDS), i, n), rp_dtype_size(dtype));
+            put((char *)data + i * rp_dtype_size(dtype), whole_bits(dtype, (whole_kind)(k - KINDS), i, n),
+                rp_dtype_size(dtype));
 }
 
 /* One case in `memory`, with values of any type that the operation has, or states. */
@@ -1010,7 +1011,9 @@ static void check_pairs(rk_engine *e, waker *w, int op, int dtype, int weights, 
                            dtype,
                            weights,
                            floats ? (int)(rng() % 3) : 0,
-                           segments || rng() % 2 ? RP_EXTENT_ELEMENTS : rng() % 2 ? RP_EXTENT_ROW : RP_EXTENT_COLUMN,
+                           segments || rng() % 2 ? RP_EXTENT_ELEMENTS
+                           : rng() % 2           ? RP_EXTENT_ROW
+                                                 : RP_EXTENT_COLUMN,
                            shapes[i].flags,
                            {shapes[i].size[0], shapes[i].size[1], shapes[i].size[2]}};
             const kind of_x = (kind)(k % kinds), of_w = rng() % 2 ? of_x : (kind)(rng() % (uint64_t)kinds);

@@ -45,8 +45,7 @@ template <int kDigits> struct LongDigits {
         return (u32)(((u64)(i < kCount ? v[i] : 0) << 32 | (i ? v[i - 1] : 0)) << shift >> 32);
     }
     // Digits from `at` on += or -= v * 2^offset
-    template <int kCount>
-    __device__ __forceinline__ void add(int at, int offset, const u32 (&v)[kCount], bool negative)
+    template <int kCount> __device__ __forceinline__ void add(int at, int offset, const u32 (&v)[kCount], bool negative)
     {
         u64 part[kCount + 1];
 #pragma unroll

@@ -48,8 +48,7 @@ __device__ inline bool mean_within(const NearSum &products, const NearSum &weigh
 // `mean`: over the sum of the weights
 __device__ inline bool pair_value(bool mean, const NearSum &products, const NearSum &weights, int out, u64 *bits)
 {
-    return mean ? mean_within(products, weights, out, bits)
-                : round_within(products.s, products.t, products.error, out, bits);
+    return mean ? mean_within(products, weights, out, bits) : round_within(products.s, products.t, products.error, out, bits);
 }
 
 } // namespace rk

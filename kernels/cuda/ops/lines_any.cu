@@ -1,4 +1,4 @@
-// Walking kernels for every layout: adding by definition, and finishing. Those of pairs are units of their own, as is that code.
+// Walking kernels for every layout: adding by definition, and finishing. Those of pairs are units of their own.
 #include "kernels/cuda/pass/finish_pairs.cuh"
 #include "kernels/cuda/pass/lines.cuh"
 #include "kernels/cuda/pass/narrow_total.cuh"
@@ -30,8 +30,8 @@ __device__ void add_pair_line(const FinishArgs &a, const rp_parts &parts, const 
     }
 }
 
-template <bool kPaired> __device__ void add_some(const FinishArgs &a, const rp_parts &parts, u64 first_index, const rk_line &line,
-                                                 u64 from, u32 step, rk_state *s)
+template <bool kPaired> __device__ void add_some(const FinishArgs &a, const rp_parts &parts, u64 first_index,
+                                                 const rk_line &line, u64 from, u32 step, rk_state *s)
 {
     if constexpr (kPaired)
         add_pair_line(a, parts, line, from, step, s);
@@ -48,8 +48,8 @@ template <bool kPaired> __device__ void merge(rk_state *s, const rk_state *o)
 }
 
 // Adds one walker's share of the line to the state.
-template <bool kPaired> __device__ void add_share(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const rk_line &line, u64 walker,
-                          rk_state *s)
+template <bool kPaired> __device__ void add_share(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w,
+                                                  const rk_line &line, u64 walker, rk_state *s)
 {
     if (w.run == 1) {
         add_some<kPaired>(a, w.parts, g.first_index, line, walker, w.walkers, s);
@@ -63,8 +63,8 @@ template <bool kPaired> __device__ void add_share(const FinishArgs &a, const Seg
 }
 
 // A team's part of a line to the state of its first lane, `mine` being this thread's. All the team's lanes.
-template <bool kPaired> __device__ void walk_part(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const Share &part, u64 *mine,
-                          u32 state_words)
+template <bool kPaired> __device__ void walk_part(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w,
+                                                  const Share &part, u64 *mine, u32 state_words)
 {
     const u32 lanes = w.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes);
     rk_state *s = (rk_state *)mine;
@@ -97,7 +97,8 @@ template <bool kPaired> __device__ void finish_state(const FinishArgs &a, u64 li
 }
 
 template <bool kPaired> __global__ void walk_states(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
-                            const __grid_constant__ WalkArgs w, u64 *partials, u32 state_words, bool again)
+                                                    const __grid_constant__ WalkArgs w, u64 *partials, u32 state_words,
+                                                    bool again)
 {
     RK_DYNAMIC_SHARED(u64, states);
     let_next_pass_start();
@@ -121,7 +122,8 @@ template <bool kPaired> __global__ void walk_states(const __grid_constant__ Fini
 }
 
 template <bool kPaired> __global__ void walk_listed(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
-                            const __grid_constant__ WalkArgs w, u64 *list, u32 state_words, u32 scratch_at)
+                                                    const __grid_constant__ WalkArgs w, u64 *list, u32 state_words,
+                                                    u32 scratch_at)
 {
     RK_DYNAMIC_SHARED(u64, states);
     wait_for_previous_pass();
@@ -148,8 +150,8 @@ template <bool kPaired> __global__ void walk_listed(const __grid_constant__ Fini
     }
 }
 
-template <bool kPaired> __global__ void finish_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ WalkArgs w, const u64 *partials,
-                             u32 state_words, u32 scratch_at)
+template <bool kPaired> __global__ void finish_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ WalkArgs w,
+                                                     const u64 *partials, u32 state_words, u32 scratch_at)
 {
     RK_DYNAMIC_SHARED(u64, states);
     u64 *mine = states + threadIdx.x * state_words;
@@ -182,9 +184,9 @@ template <AnyPart kPart> ListedFn walk_listed_part() { return walk_listed<kPart 
 template <AnyPart kPart> FinishFn finish_lines_part() { return finish_lines<kPart == AnyPart::Pairs>; }
 
 #define PARTS(X) X(Elements) X(Pairs)
-#define PART(of)                                            \
-    template StatesFn walk_states_part<AnyPart::of>();      \
-    template ListedFn walk_listed_part<AnyPart::of>();      \
+#define PART(of)                                       \
+    template StatesFn walk_states_part<AnyPart::of>(); \
+    template ListedFn walk_listed_part<AnyPart::of>(); \
     template FinishFn finish_lines_part<AnyPart::of>();
 #include "kernels/cuda/pass/each_part.h"
 

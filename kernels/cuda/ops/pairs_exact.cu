@@ -37,8 +37,7 @@ struct ThreadSum {
             add_long(digits, at, e0, terms.x[k]);
         terms.clear();
     }
-    template <int kCount>
-    __device__ __forceinline__ void add(const double (&v)[kCount], Digits *digits, int at, int e0)
+    template <int kCount> __device__ __forceinline__ void add(const double (&v)[kCount], Digits *digits, int at, int e0)
     {
         Terms<kTerms> with = terms;
 #pragma unroll
@@ -228,7 +227,7 @@ template <PairTypes kTypes> SegmentFn redo_pairs_part()
 }
 
 #define PARTS(X) X(F16) X(Bf16) X(F32) X(F32F64) X(F64)
-#define PART(of)                                               \
+#define PART(of)                                              \
     template SegmentKernel exact_pairs_part<PairTypes::of>(); \
     template SegmentFn redo_pairs_part<PairTypes::of>();
 #include "kernels/cuda/pass/each_part.h"

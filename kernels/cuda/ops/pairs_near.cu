@@ -1,5 +1,5 @@
-// Sums of products of whole rows of floats, and weighted means, by near sums (near_sum.cuh). The last block of a row joins those
-// of all blocks. A row whose value they leave in doubt is for the next launch: pairs_exact.cu.
+// Sums of products of whole rows of floats, and weighted means, by near sums (near_sum.cuh). The last block of a row joins
+// those of all blocks. A row whose value they leave in doubt is for the next launch: pairs_exact.cu.
 //
 // Between the two launches scratch has a word for each row, whether it is in doubt, then what the row's blocks have left.
 #include "kernels/cuda/exact/near_pairs.cuh"
@@ -11,8 +11,8 @@ namespace rk {
 namespace {
 
 // The row's sums, and whether NaNs were left out of them. False: other blocks are still to come. Whole block.
-template <class Pairs>
-__device__ __forceinline__ bool join_row(Pairs &pairs, const SegmentArgs &args, u64 *scratch, u64 row, NearSums &sums, u32 &flags)
+template <class Pairs> __device__ __forceinline__ bool join_row(Pairs &pairs, const SegmentArgs &args, u64 *scratch, u64 row,
+                                                                NearSums &sums, u32 &flags)
 {
     sums = join_block<Pairs::kThreads / kWarp>(pairs.sums());
     flags = __syncthreads_or(pairs.skipped);
@@ -65,8 +65,9 @@ template <int kX, int kW, bool kMean, bool kChoose> SegmentKernel pick()
 
 template <int kX, int kW> SegmentKernel pick(bool mean, bool choose)
 {
-    return mean ? choose ? pick<kX, kW, true, true>() : pick<kX, kW, true, false>()
-                : choose ? pick<kX, kW, false, true>() : pick<kX, kW, false, false>();
+    return mean     ? choose ? pick<kX, kW, true, true>() : pick<kX, kW, true, false>()
+               : choose ? pick<kX, kW, false, true>()
+                    : pick<kX, kW, false, false>();
 }
 
 } // namespace

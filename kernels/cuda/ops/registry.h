@@ -28,8 +28,9 @@ SegmentKernel prod_kernel(int dtype);                                           
 SegmentKernel product_kernel(int dtype, bool skip); // products_float.cu
 SegmentFn product_redo_kernel(int dtype);           // products_float.cu
 
-// Sums of products of floats with weights of that type, and weighted means. near_pairs: values, with redo_pairs_kernel behind it as above,
-// but on its grid; `choose`: with a mask, or pairs may be left out. exact_pairs: states and values; a row's last block finishes it.
+// Sums of products of floats with weights of that type, and weighted means. near_pairs: values, with redo_pairs_kernel behind
+// it as above, but on its grid; `choose`: with a mask, or pairs may be left out. exact_pairs: states and values; a row's last
+// block finishes it.
 SegmentKernel near_pairs_kernel(int dtype, int weights, bool mean, bool choose); // pairs_near.cu
 SegmentKernel exact_pairs_kernel(int dtype, int weights);                        // pairs_exact.cu
 SegmentFn redo_pairs_kernel(int dtype, int weights);                             // pairs_exact.cu
@@ -42,8 +43,8 @@ WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float
 
 // Lines of one team, to values or listed as above: sums of squares, var. NULL: there is none. kNearBlock has kColumnThreads
 // threads.
-WalkFn near_line_kernel(int layout, int dtype, NearShape shape); // lines_near.cu
-WalkFn near_product_kernel(int dtype, NearShape shape);          // products_near.cu: products, the same
+WalkFn near_line_kernel(int layout, int dtype, NearShape shape);             // lines_near.cu
+WalkFn near_product_kernel(int dtype, NearShape shape);                      // products_near.cu: products, the same
 WalkFn near_pair_kernel(int dtype, int weights, bool mean, NearShape shape); // pairs_lines.cu: pairs, to values of any type
 
 // Columns of floats by vectors, as above: sums, also of squares. `values`: states are not asked for. NULL: there is none.

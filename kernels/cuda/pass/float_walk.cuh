@@ -141,8 +141,7 @@ template <class Walker> __device__ __forceinline__ typename Walker::Bits element
 }
 
 // Before a line is walked. Walkers of pairs have one of their own.
-template <class Walker>
-__device__ __forceinline__ void open_line(Walker &, const rp_spec &, const rp_parts &, const rk_line &)
+template <class Walker> __device__ __forceinline__ void open_line(Walker &, const rp_spec &, const rp_parts &, const rk_line &)
 {
 }
 

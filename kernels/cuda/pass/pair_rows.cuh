@@ -106,7 +106,8 @@ template <class Sums, int kX, int kW, bool kChoose> struct PairRows : Sums {
     }
     __device__ __forceinline__ void add_element(const void *p, u64 index)
     {
-        double x[1] = {Float<kX>::value(*(const XBits *)p)}, w[1] = {Float<kW>::value(((const WBits *)weights)[one ? 0 : index])};
+        double x[1] = {Float<kX>::value(*(const XBits *)p)},
+               w[1] = {Float<kW>::value(((const WBits *)weights)[one ? 0 : index])};
         Sums::add(x, w, !kChoose || !mask || mask[index]);
     }
 };

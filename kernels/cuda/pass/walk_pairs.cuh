@@ -95,8 +95,8 @@ template <int kX, int kW, bool kMean> struct PairWalk : NearPairs<kW == RP_F64, 
     __device__ __forceinline__ Line line() const { return {joined, n, this->skipped}; }
 };
 
-template <int kX, int kW, bool kMean>
-__device__ __forceinline__ void open_line(PairWalk<kX, kW, kMean> &x, const rp_spec &s, const rp_parts &parts, const rk_line &line)
+template <int kX, int kW, bool kMean> __device__ __forceinline__ void open_line(PairWalk<kX, kW, kMean> &x, const rp_spec &s,
+                                                                                const rp_parts &parts, const rk_line &line)
 {
     x.open(s, parts, line);
 }

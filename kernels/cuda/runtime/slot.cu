@@ -98,7 +98,8 @@ Brought brought_weights(const rk_task *t)
 // Copy the task's data to the device, and note when that begins. `w`: of these, the weights may lie further on.
 cudaError_t copy_data(TaskSlot *s, const rk_task *t, const Brought &w, bool pinned, void *to)
 {
-    const size_t bytes = w.bytes ? w.to + w.bytes : t->bytes, before = w.bytes ? (size_t)(w.from - (const uint8_t *)t->data) : 0;
+    const size_t bytes = w.bytes ? w.to + w.bytes : t->bytes,
+                 before = w.bytes ? (size_t)(w.from - (const uint8_t *)t->data) : 0;
     const bool moved = w.bytes && w.to != before;
     if (moved) {
         memcpy(s->staging, t->data, before);
@@ -167,10 +168,7 @@ struct Runs {
 };
 
 // Has each run of a row the same weights?
-bool has_same_weights(const rp_spec &s)
-{
-    return s.flags & RP_WEIGHTS && s.weights_extent == RP_EXTENT_ROW && rk_in_runs(&s);
-}
+bool has_same_weights(const rp_spec &s) { return s.flags & RP_WEIGHTS && s.weights_extent == RP_EXTENT_ROW && rk_in_runs(&s); }
 
 Runs runs_of(const rk_task *t, u64 line)
 {
