@@ -221,8 +221,8 @@ int rk_memory_place(const rk_memory *m);
 /* The address of a byte, on its device; not of memory on several. */
 const uint8_t *rk_memory_at(const rk_memory *m, uint64_t offset);
 
-/* May a task whose elements are in `m` have companions `beside` them? NULL stands for memory of the host. A GPU takes a mask on
- * the same device. */
+/* May a task whose elements are in `m` have companions `beside` them? NULL stands for memory of the host. A GPU takes a mask
+ * and weights on the same device. */
 bool rk_memory_near(const rk_engine *e, const rk_memory *m, const rk_memory *beside, rp_role role);
 
 /* May a task of this memory leave more cells than a reply has? Where the CPU computes, and not over several devices. */

@@ -88,8 +88,6 @@ static void end_lost(rk_device *d, rk_task *t)
 
 bool rk_device_takes(const rk_device *d, const rk_task *t)
 {
-    if (!t->fill && rp_is_paired(t->spec.op)) /* a GPU leaves data of the host to the CPU */
-        return !t->memory || d->backend == RP_BACKEND_CPU;
     return t->fill || !rp_is_ranked(t->spec.op) || (d->ops->selects && d->ops->selects(t));
 }
 

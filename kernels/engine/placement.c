@@ -147,7 +147,8 @@ bool rk_memory_near(const rk_engine *e, const rk_memory *m, const rk_memory *bes
 {
     if (goes_to_cpu(e, m))
         return !beside || is_of_host(beside);
-    return m && beside && m->device == beside->device && !m->parts && !beside->parts && role == RP_ROLE_MASK;
+    return m && beside && m->device == beside->device && !m->parts && !beside->parts &&
+           (role == RP_ROLE_MASK || role == RP_ROLE_WEIGHTS);
 }
 
 bool rk_takes_large(const rk_engine *e, const rk_memory *m) { return goes_to_cpu(e, m); }

@@ -77,7 +77,7 @@ RK_FN uint64_t rk_finish_float(const rk_state *s, const rp_spec *spec, uint64_t 
         return rk_finish_range(s->dtype, s->limb[0], s->limb[1], scratch, f);
     case RK_FINISH_PRODUCT:
         return rk_finish_product(s, f);
-#ifndef __CUDA_ARCH__ /* no GPU computes pairs */
+#if !defined(__CUDA_ARCH__) || !defined(__NVCC__) || defined(RK_FINISHES_PAIRS) /* else it takes nvcc long for nothing */
     case RK_FINISH_DOT:
         return rk_finish_dot(s, f);
     case RK_FINISH_WMEAN:
@@ -148,6 +148,19 @@ RK_FN int rk_state_finish(const rk_state *s, const rp_spec *spec, uint64_t *scra
     if (spec->out < RP_F16)
         return rk_finish_integer(s, spec, &words[0]);
     words[0] = rk_finish_float(s, spec, scratch);
+    return RP_OK;
+}
+
+/* The same of pairs alone, without the code for others. */
+RK_FN int rk_pairs_finish(const rk_state *s, const rp_spec *spec, uint64_t *scratch, uint64_t *word)
+{
+    *word = 0;
+    if (spec->nan == RP_NAN_ERROR && s->skipped)
+        return RP_NAN;
+    if (spec->out < RP_F16)
+        return rk_finish_integer(s, spec, word);
+    const rk_format f = rk_format_of(spec->out);
+    *word = rk_finisher_of(spec->op) == RK_FINISH_DOT ? rk_finish_dot(s, f) : rk_finish_wmean(s, scratch, f);
     return RP_OK;
 }
 

@@ -40,6 +40,14 @@ RK_FN rk_line rk_line_of(const rp_spec *s, const uint8_t *offsets, uint64_t resu
     return l;
 }
 
+/* The number of the weight of the element that is at `place` in the data. */
+RK_FN uint64_t rk_weight_of(const rp_spec *s, uint64_t place)
+{
+    return s->weights_extent == RP_EXTENT_ROW      ? place % s->row_len
+           : s->weights_extent == RP_EXTENT_COLUMN ? place / s->row_len % s->rows
+                                                   : place;
+}
+
 /* Bits of an element of 1, 2, 4 or 8 bytes at any address that suits its size on the device, any at all on the host. */
 RK_FN uint64_t rk_load(const uint8_t *p, int bytes)
 {

@@ -15,7 +15,7 @@ from figures import show, summary, write_lines
 POOL = 4 << 30  # bytes
 BUDGET_US = 6e4
 LEAST, MOST = 11, 201
-DTYPES = {"f32": 4, "f16": 2, "i32": 4}
+DTYPES = {"f32": 4, "f64": 8, "f16": 2, "i32": 4}
 
 
 def cases(largest):
@@ -41,6 +41,9 @@ def cases(largest):
             yield "shapes", f"{op} f32 axis 0 of {rows} x {columns}", op, "f32", (rows, columns), 0
         for shape in ((16, 4096, 4096), (256, 1024, 1024), (65536, 64, 64), (1 << 22, 16, 4)):
             yield "shapes", f"{op} f32 axis 1 of {' x '.join(map(str, shape))}", op, "f32", shape, 1
+    for dtype, log2 in (("f32", 28), ("f64", 27)):  # both operands
+        for op in ("dot", "wmean"):
+            yield "pairs", f"{op} {dtype} 2^{log2}", op, dtype, (2, 1 << log2), None
 
 
 class Torch:
@@ -51,7 +54,7 @@ class Torch:
         if not torch.cuda.is_available():
             raise ImportError("no CUDA device")
         self.m, self.version = torch, torch.__version__
-        self.types = {"f32": torch.float32, "f16": torch.float16, "i32": torch.int32}
+        self.types = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "i32": torch.int32}
 
     def pool(self, dtype):
         n = POOL // DTYPES[dtype]
@@ -59,6 +62,10 @@ class Torch:
 
     def call(self, op, axis):
         dim = {} if axis is None else {"dim": axis}
+        if op == "dot":
+            return lambda x: x[0].dot(x[1])
+        if op == "wmean":
+            return lambda x: (x[0] * x[1]).sum() / x[1].sum()
         if op == "max":
             return lambda x: x.max() if axis is None else x.amax(**dim)
         if op in ("std", "var"):
@@ -80,7 +87,7 @@ class Cupy:
         import cupy
         cupy.cuda.runtime.getDeviceCount()
         self.m, self.version = cupy, cupy.__version__
-        self.types = {"f32": cupy.float32, "f16": cupy.float16, "i32": cupy.int32}
+        self.types = {"f32": cupy.float32, "f64": cupy.float64, "f16": cupy.float16, "i32": cupy.int32}
 
     def pool(self, dtype):
         pool = self.m.empty(POOL // DTYPES[dtype], dtype=self.types[dtype])
@@ -89,6 +96,10 @@ class Cupy:
         return pool
 
     def call(self, op, axis):
+        if op == "dot":
+            return lambda x: x[0].dot(x[1])
+        if op == "wmean":
+            return lambda x: self.m.average(x[0], weights=x[1])
         return lambda x: getattr(x, op)(axis=axis)
 
     def event(self):

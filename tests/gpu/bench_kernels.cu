@@ -248,6 +248,44 @@ void normal(Bench &b)
     }
 }
 
+// ---- elements with weights, which lie behind them ----
+
+void pair(Bench &b, std::string name, int op, int dtype, int weights, rp_extent extent, size_t rows, size_t row_len)
+{
+    const size_t beside = extent == RP_EXTENT_ROW ? row_len : rows * row_len;
+    const size_t bytes = rows * row_len * rp_dtype_size(dtype) + beside * rp_dtype_size(weights);
+    rp_spec s = spec_of(op, dtype, rows, row_len, RP_WEIGHTS);
+    s.weights = (uint8_t)weights;
+    s.weights_extent = (uint8_t)extent;
+    Inputs in = inputs(b, bytes);
+    Case c = {"pairs", name, bytes, {ours(b, "reduced", s, in), reader(b, bytes, in)}};
+    b.meter.measure(c);
+    b.meter.report(c, "-");
+}
+
+void pairs(Bench &b)
+{
+    for (int dtype : {RP_F32, RP_F64}) {
+        const int log2 = dtype == RP_F32 ? 28 : 27;
+        if (!wanted(b, dtype, log2 + 1))
+            continue;
+        for (Kind kind : {INTS, NORMAL}) {
+            const std::string of = kind == NORMAL ? " normal" : "";
+            fill(b.pool, dtype, kind, b.pool_bytes / rp_dtype_size(dtype), b.meter.stream);
+            for (int op : {RP_OP_DOT, RP_OP_WMEAN})
+                for (int size : {20, 24, log2})
+                    pair(b, name_of(op, dtype, size) + of, op, dtype, dtype, RP_EXTENT_ELEMENTS, 1, (size_t)1 << size);
+            const std::string type = rp_dtype_name(dtype);
+            pair(b, "wmean " + type + " 262144 x 1024, a row of weights" + of, RP_OP_WMEAN, dtype, dtype, RP_EXTENT_ROW,
+                 1 << 18, 1024);
+        }
+    }
+    if (!wanted(b, RP_F32, 28))
+        return;
+    fill_pool(b, RP_F64); // halves of these are finite numbers, too
+    pair(b, "wmean f32 2^27, weights f64", RP_OP_WMEAN, RP_F32, RP_F64, RP_EXTENT_ELEMENTS, 1, (size_t)1 << 27);
+}
+
 // ---- sums as on cards with slow doubles, forced on this one ----
 
 void integers(Bench &b)
@@ -275,10 +313,19 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(Bench &);
-    } groups[] = {{"ceiling", ceilings},        {"sum", sums},           {"max", maxima},
-                  {"adversarial", adversarial}, {"types", narrow_types}, {"moments", moments},
-                  {"framework", framework_ops}, {"rows", rows},          {"shapes", shapes},
-                  {"normal", normal},           {"columns", columns},    {"integers", integers}};
+    } groups[] = {{"ceiling", ceilings},
+                  {"sum", sums},
+                  {"max", maxima},
+                  {"adversarial", adversarial},
+                  {"types", narrow_types},
+                  {"moments", moments},
+                  {"framework", framework_ops},
+                  {"rows", rows},
+                  {"shapes", shapes},
+                  {"normal", normal},
+                  {"columns", columns},
+                  {"integers", integers},
+                  {"pairs", pairs}};
     std::string names;
     for (const auto &g : groups)
         names += std::string(names.empty() ? "" : ",") + g.name;

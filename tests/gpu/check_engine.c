@@ -257,7 +257,8 @@ static void measure(rk_task *t)
         exit(1);
     }
     t->bytes = rp_elements(s) * (rp_item_size(s) + (s->flags & RP_MASK ? 1 : 0)) +
-               (s->flags & RP_OFFSETS ? 8 * (s->rows + 1) : 0);
+               (s->flags & RP_OFFSETS ? 8 * (s->rows + 1) : 0) +
+               (s->flags & RP_WEIGHTS ? rp_role_bytes(s, RP_ROLE_WEIGHTS) : 0);
 }
 
 static rk_task task_of(int op, int dtype, int nan, uint32_t flags, uint64_t rows, uint64_t row_len, const void *data)
@@ -843,6 +844,187 @@ static void check_order(rk_engine *e, waker *w, int op, int dtype, amount quick)
     free(memory);
 }
 
+/* ---- pairs ---- */
+
+/* Elements with weights: what a comparison chooses. */
+typedef struct {
+    int op, dtype, weights, nan;
+    rp_extent extent;
+    uint32_t flags;
+    uint64_t size[3]; /* rows, row_len, planes */
+} pair_case;
+
+static rk_task pair_task(const pair_case *p, uint32_t flags)
+{
+    rk_task t = {.spec = {.op = (uint8_t)p->op,
+                          .dtype = (uint8_t)p->dtype,
+                          .nan = (uint8_t)p->nan,
+                          .flags = p->flags | flags | RP_WEIGHTS,
+                          .rows = p->size[0],
+                          .row_len = p->size[1],
+                          .planes = p->size[2],
+                          .weights = (uint8_t)p->weights,
+                          .weights_extent = (uint8_t)p->extent,
+                          .zero_drops = p->op != RP_OP_DOT && rng() % 3 == 0}};
+    measure(&t);
+    return t;
+}
+
+/* Bytes to the memory on the device. Returns where they are. */
+static const uint8_t *fill_part(rk_engine *e, waker *w, const void *data, size_t bytes, uint64_t *offset)
+{
+    const rk_task t = {.data = data, .bytes = bytes};
+    const uint64_t at = (*offset + 7) / 8 * 8 + 8 * (rng() % 3); /* aligned to 16 bytes or not */
+    fill_memory(e, w, &t, at);
+    *offset = at + bytes;
+    return rk_memory_at(device, at);
+}
+
+/* The same as `c`, of memory on the device. */
+static void expect_near(rk_engine *e, waker *w, const rk_task *c, const rk_task *t, const char *what)
+{
+    const rp_spec *s = &t->spec;
+    const rp_parts parts = rp_spec_parts(s, t->data, NULL);
+    uint64_t end = 0;
+    rp_parts beside = {.weights = fill_part(e, w, parts.weights, rp_role_bytes(s, RP_ROLE_WEIGHTS), &end)};
+    rk_task g = *t;
+    g.bytes = rp_elements(s) * rp_dtype_size(s->dtype);
+    beside.mask = s->flags & RP_MASK ? fill_part(e, w, parts.mask, rp_elements(s), &end) : NULL;
+    g.offset = (uint64_t)(fill_part(e, w, parts.elements, g.bytes, &end) - rk_memory_at(device, 0));
+    g.memory = device;
+    g.data = NULL;
+    g.beside = &beside;
+    expect_same(e, w, c, g, what);
+}
+
+/* With the data at hand; and on the device, unless segments are, which come from the host. */
+static void compare_pairs(rk_engine *e, waker *w, const rk_task *t, const char *what)
+{
+    if (compared++ % every)
+        return;
+    rk_task c = *t;
+    c.cells = calloc(1, rp_results(&t->spec) * rp_cell_size(&t->spec));
+    rk_cpu_run(&c);
+    if (t->bytes <= RP_MAX_DATA) /* else the CPU would be compared with itself */
+        expect_same(e, w, &c, *t, what);
+    if (!(t->spec.flags & RP_OFFSETS))
+        expect_near(e, w, &c, t, what);
+    free(c.cells);
+}
+
+/* Some kinds of data for one operand. */
+static void fill_operand(void *data, int dtype, kind k, uint64_t n)
+{
+    if (k < KINDS)
+        fill(data, dtype, k, n);
+    else
+        for (uint64_t i = 0; i < n; i++)
+            put((char *)data + i * rp_dtype_size(dtype), whole_bits(dtype, (whole_kind)(k - KINDS), i, n),
+                rp_dtype_size(dtype));
+}
+
+/* One case in `memory`, with values of any type that the operation has, or states. */
+static void check_pair_case(rk_engine *e, waker *w, const pair_case *p, kind of_x, kind of_w, char *memory)
+{
+    static const uint8_t outs[] = {RP_F64, RP_F64, RP_F32, RP_F16, RP_BF16, RP_I64, RP_U64, RP_U8};
+    rk_task t = pair_task(p, rng() % 4 == 0 ? RP_STATES_OUT : 0);
+    if (!soon(1)) {
+        compared++;
+        return;
+    }
+    t.data = memory;
+    if (p->flags & RP_OFFSETS)
+        lay_out(&t, memory, UNIFORM, false);
+    const rp_parts parts = rp_spec_parts(&t.spec, t.data, NULL);
+    const uint64_t n = rp_elements(&t.spec), beside = rp_role_bytes(&t.spec, RP_ROLE_WEIGHTS) / rp_dtype_size(p->weights);
+    fill_operand((char *)parts.elements, p->dtype, of_x, n);
+    fill_operand((char *)parts.weights, p->weights, of_w, beside);
+    for (uint64_t i = 0; i < n && parts.mask; i++)
+        ((char *)parts.mask)[i] = rng() % 3 ? (char)(rng() | 1) : 0;
+    rk_task other = t;
+    other.spec.out = outs[rng() % sizeof outs];
+    if (!(t.spec.flags & RP_STATES_OUT) && rp_spec_check(&other.spec, NULL) == RP_OK)
+        t = other;
+    compare_pairs(e, w, &t, of_x < KINDS ? kind_names[of_x] : "pairs of whole arrays");
+}
+
+/* States of parts of an array join to its value. */
+static void check_pair_states(rk_engine *e, waker *w, pair_case p, char *memory)
+{
+    enum { PIECES = 12, EACH = 50 };
+    const int dtype = p.dtype == RP_F32 && p.weights == RP_F64 ? RP_F64 : p.dtype;
+    const size_t size = rp_state_size(rp_state_layout(p.op, dtype));
+    char *states = malloc(PIECES * size);
+    p.size[1] = EACH;
+    for (int k = 0; k < KINDS; k++) {
+        for (size_t i = 0; i < PIECES; i++) {
+            rk_task t = pair_task(&p, RP_STATES_OUT);
+            const size_t x = EACH * rp_dtype_size(p.dtype);
+            t.data = memory;
+            t.cells = states + i * size;
+            fill(memory, p.dtype, (kind)k, EACH);
+            fill(memory + x, p.weights, UNIFORM, EACH);
+            rk_cpu_run(&t);
+        }
+        rk_task join = task_of(p.op, dtype, p.nan, RP_STATES_IN, 1, PIECES, states);
+        compare(e, w, &join, kind_names[k]);
+        join = task_of(p.op, dtype, p.nan, RP_STATES_IN | RP_STATES_OUT, 3, PIECES / 3, states);
+        compare(e, w, &join, kind_names[k]);
+    }
+    free(states);
+}
+
+static void check_pairs(rk_engine *e, waker *w, int op, int dtype, int weights, amount quick)
+{
+    static const struct {
+        uint32_t flags;
+        uint64_t size[3];
+    } shapes[] = {{0, {1, 1000, 0}},
+                  {RP_MASK, {1, 777, 0}},
+                  {0, {40, 33, 0}},
+                  {RP_COLUMNS, {99, 30, 0}},
+                  {0, {1, 65539, 0}},
+                  {RP_OFFSETS, {40, 3000, 0}},
+                  {RP_COLUMNS | RP_MASK, {17, 40, 2}},
+                  {0, {13, 20, 5}}, /* rows in runs */
+                  {RP_MASK, {5, 31, 7}},
+                  {0, {3, 5000, 0}},
+                  {0, {1, 0, 0}},
+                  {RP_OFFSETS | RP_MASK, {7, 4000, 0}},
+                  {RP_MASK, {40, 1024, 0}},
+                  {0, {1, 13, 70}},
+                  {RP_COLUMNS, {300, 64, 3}},
+                  {RP_MASK, {1, 100003, 0}},
+                  {0, {33, 9000, 0}},
+                  {RP_COLUMNS, {5000, 3, 0}},
+                  {0, {7, 1, 30}},
+                  {0, {700, 100, 0}},
+                  {0, {1, 262144 + 13, 0}},
+                  {RP_COLUMNS, {1, 50, 0}}};
+    const size_t count = sizeof shapes / sizeof shapes[0], most = quick == FULL ? count : quick == QUICK ? 17 : 5;
+    const int floats = rp_dtype_class(dtype) == RP_CLASS_FLOAT, kinds = floats ? KINDS + WHOLE_KINDS : KINDS;
+    char *memory = malloc(320000 * 17);
+    for (size_t i = 0; i < most; i++)
+        for (int k = 0; k < (quick == FULL ? 2 * kinds : kinds); k++) {
+            const bool segments = shapes[i].flags & RP_OFFSETS;
+            pair_case p = {op,
+                           dtype,
+                           weights,
+                           floats ? (int)(rng() % 3) : 0,
+                           segments || rng() % 2 ? RP_EXTENT_ELEMENTS
+                           : rng() % 2           ? RP_EXTENT_ROW
+                                                 : RP_EXTENT_COLUMN,
+                           shapes[i].flags,
+                           {shapes[i].size[0], shapes[i].size[1], shapes[i].size[2]}};
+            const kind of_x = (kind)(k % kinds), of_w = rng() % 2 ? of_x : (kind)(rng() % (uint64_t)kinds);
+            check_pair_case(e, w, &p, of_x, of_w, memory);
+        }
+    pair_case p = {op, dtype, weights, 0, RP_EXTENT_ELEMENTS, 0, {1, 0, 0}};
+    for (p.nan = 0; p.nan < (floats ? 3 : 1); p.nan++)
+        check_pair_states(e, w, p, memory);
+    free(memory);
+}
+
 /* Rows that fill the device many times over, because some code depends on lengths that other tests do not reach. The fast way
  * works for the data of every block, of none, or of all but one, which detects it late. */
 static void check_huge(rk_engine *e, waker *w, int op, int dtype)
@@ -1054,7 +1236,7 @@ static void check_batches(rk_engine *e, waker *w, int only, size_t shapes)
 }
 
 /* Other operations are the CPU's beside a device, too, and would be compared with themselves. */
-static bool has_kernels(int op) { return op <= RP_OP_KTH; }
+static bool has_kernels(int op) { return op <= RP_OP_KTH || rp_is_paired(op); }
 
 int main(int argc, char **argv)
 {
@@ -1109,7 +1291,11 @@ int main(int argc, char **argv)
             if ((only && op != only) || !has_kernels(op) || rp_spec_check(&spec, NULL) != RP_OK)
                 continue;
             rng_state = seed * 1000003 + (uint64_t)(op * 16 + dtype);
-            if (rp_is_ranked(op)) {
+            if (rp_is_paired(op)) {
+                check_pairs(e, &w, op, dtype, dtype, quick);
+                if (dtype == RP_F32)
+                    check_pairs(e, &w, op, dtype, RP_F64, quick);
+            } else if (rp_is_ranked(op)) {
                 check_order(e, &w, op, dtype, quick);
             } else if (!huge) {
                 check_type(e, &w, op, dtype, quick);

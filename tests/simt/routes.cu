@@ -283,6 +283,11 @@ bool spec_of(const Shape &shape, const Ask &ask, rp_spec *s)
     s->row_len = shape.row_len;
     s->planes = shape.planes;
     s->flags = shape.flags | (ask.flags & RP_SPEC_FLAGS);
+    if (rp_is_paired(s->op)) {
+        s->flags |= RP_WEIGHTS;
+        s->weights = s->dtype;
+        s->weights_extent = RP_EXTENT_ELEMENTS;
+    }
     return rp_spec_check(s, &f) == RP_OK;
 }
 
@@ -295,7 +300,7 @@ void show(const Card &c, Device *d, const Shape &shape, const Ask &ask)
         fill_offsets(s, shape.long_one);
     const size_t begin = ask.flags & kMisaligned ? rp_dtype_size(s.dtype) : 0;
     u32 *fault = (u32 *)(kCells - 64);
-    const ChainTask task = {s, kData + begin, s.flags & RP_OFFSETS ? kOffsets : NULL, 0, kCells, fault, NULL};
+    const ChainTask task = {s, kData + begin, s.flags & RP_OFFSETS ? kOffsets : NULL, 0, kCells, fault, NULL, NULL};
     launches.clear();
     order = 0;
     const char *route = "";
@@ -357,6 +362,7 @@ void print_short()
         {RP_OP_MAX, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0}, {RP_OP_PROD, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
         {RP_OP_ARGMIN, RP_F64, RP_U64, RP_NAN_OMIT, 0},   {RP_OP_STATS, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
         {RP_OP_SUM, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0}, {RP_OP_MEDIAN, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
+        {RP_OP_DOT, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0}, {RP_OP_WMEAN, RP_F64, RP_F64, RP_NAN_PROPAGATE, 0},
     };
     Device d = device_of(kCards[0]);
     for (const Ask &a : asks)

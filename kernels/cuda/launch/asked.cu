@@ -70,7 +70,7 @@ SegmentKernel kernel_of_layout(const Asked &q)
     case RP_STATE_PROD:
     case RP_STATE_PRODINT:
         return prod_kernel(dtype);
-    case RP_STATE_DOT32: // no GPU computes pairs
+    case RP_STATE_DOT32: // pairs: by states
     case RP_STATE_DOT64:
     case RP_STATE_DOTINT:
     case RP_STATE_WMEAN32:
@@ -81,8 +81,20 @@ SegmentKernel kernel_of_layout(const Asked &q)
     return {}; // there is no such layout
 }
 
+// Pairs of floats, which near sums decide mostly
+RowKernel pair_kernel(const Asked &q)
+{
+    const int dtype = q.s.dtype, weights = q.s.weights;
+    const bool mean = rk_sum_limbs(q.layout), choose = q.mask || skips_nans(q.s) || q.s.zero_drops;
+    if (!q.pairs || q.s.flags & RP_STATES_OUT)
+        return {exact_pairs_kernel(dtype, weights), NULL, true};
+    return {near_pairs_kernel(dtype, weights, mean, choose), redo_pairs_kernel(dtype, weights), false};
+}
+
 RowKernel row_kernel(const Asked &q)
 {
+    if (q.paired && rk_is_float(q.s.dtype))
+        return pair_kernel(q);
     RowKernel r = {kernel_of_layout(q), NULL, near_moments(q)};
     if (q.layout != RP_STATE_PROD || q.d->slow_doubles || q.s.flags & (RP_STATES_OUT | RP_INITIAL))
         return r;
@@ -103,7 +115,7 @@ FinishArgs element_args(const ChainTask &t)
 
 bool is_float_sum(const rp_spec &s, int layout)
 {
-    return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout));
+    return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout)) && !rk_is_pairs(layout);
 }
 
 } // namespace
@@ -133,6 +145,7 @@ Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, con
     q.scratch = scratch_of(memory.base, memory.bytes);
     q.layout = q.a.plan.layout;
     q.floats = is_float_sum(s, q.layout);
+    q.paired = s.flags & RP_WEIGHTS;
     q.pairs = !d->slow_doubles && !d->long_sums;
     q.values = (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
     q.sum = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SUM64 || (rk_is_abs(q.layout) && q.floats && q.values);
@@ -177,6 +190,13 @@ SegmentArgs segment_args(const Asked &q, const ChainTask &t)
     g.doubles = !q.d->slow_doubles;
     g.keep = rk_is_abs(q.layout) ? 0x7fffffffu : ~0u;
     g.inf_bits = rk_is_float(s.dtype) ? rk_inf_bits(rk_format_of(s.dtype)) : 0;
+    if (q.paired) {
+        const rp_parts parts = parts_of(t);
+        g.mask = parts.mask;
+        g.weights = parts.weights;
+        g.weights_each = s.weights_extent == RP_EXTENT_ROW ? 0 : s.weights_extent == RP_EXTENT_COLUMN ? 1 : s.row_len;
+        g.drops = s.zero_drops;
+    }
     return g;
 }
 

@@ -1,4 +1,5 @@
 // Partials become values: launches on the partials until each row has one.
+#define RK_FINISHES_PAIRS
 #include "kernels/cuda/launch/routes.h"
 #include "kernels/cuda/launch/tuning.h"
 #include "kernels/cuda/pass/merge.cuh"

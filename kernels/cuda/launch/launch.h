@@ -16,6 +16,7 @@ struct ChainTask {
     u32 *fault;             // kNoFault before; lowered to the first row or column without a result: EMPTY, NAN, OVERFLOW (of
                             // segments, to some number)
     const uint8_t *mask;    // NULL: it is with the elements
+    const uint8_t *weights; // NULL: they are with the elements, too; aligned to their type
 };
 
 // Where its data are.
@@ -23,6 +24,7 @@ inline rp_parts parts_of(const ChainTask &t)
 {
     rp_parts beside = {};
     beside.mask = t.mask;
+    beside.weights = t.weights;
     return rp_spec_parts(&t.spec, t.data, &beside);
 }
 

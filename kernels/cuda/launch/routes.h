@@ -40,6 +40,7 @@ struct Asked {
     bool columns = false, segments = false, mask = false; // as the spec says
     bool rows = false;                                    // none of these
     bool floats = false;                                  // a float sum: of magnitudes or squares too, and stats
+    bool paired = false;                                  // elements have weights
     bool pairs = false;  // the device may add doubles in pairs: it is fast at them, and integers are not asked for
     bool values = false; // kernels that walk along float sums make these values themselves
     bool sum = false;    // a float sum with a kernel of its own for short lines (sum_short_lines.cu)

@@ -1,4 +1,6 @@
 // Which part of a unit has a kernel (pass/unit_parts.h); no kernel is here, so this compiles at once. registry.h declares them.
+#include <type_traits>
+
 #include "kernels/cuda/ops/registry.h"
 #include "kernels/cuda/pass/column_ring.cuh"
 #include "kernels/cuda/pass/elements.cuh"
@@ -30,6 +32,71 @@ SegmentKernel magnitudes_few_kernel(int dtype, bool skip, u64 row_len)
 SegmentKernel masked_sum_kernel(int layout, int dtype, bool skip)
 {
     return dtype == RP_F32 && layout == RP_STATE_SUM32 ? pair_part<PairPart::MaskedF32>(skip, 0) : SegmentKernel{};
+}
+
+StatesFn walk_states_kernel(bool paired)
+{
+    return paired ? walk_states_part<AnyPart::Pairs>() : walk_states_part<AnyPart::Elements>();
+}
+
+ListedFn walk_listed_kernel(bool paired)
+{
+    return paired ? walk_listed_part<AnyPart::Pairs>() : walk_listed_part<AnyPart::Elements>();
+}
+
+FinishFn finish_lines_kernel(bool paired)
+{
+    return paired ? finish_lines_part<AnyPart::Pairs>() : finish_lines_part<AnyPart::Elements>();
+}
+
+namespace {
+
+PairTypes pair_types(int dtype, int weights)
+{
+    return dtype == RP_F16    ? PairTypes::F16
+           : dtype == RP_BF16 ? PairTypes::Bf16
+           : dtype == RP_F64  ? PairTypes::F64
+           : weights == dtype ? PairTypes::F32
+                              : PairTypes::F32F64;
+}
+
+// f of the types as a constant
+template <class F> auto by_pair_types(int dtype, int weights, F f)
+{
+    switch (pair_types(dtype, weights)) {
+    case PairTypes::F16:
+        return f(std::integral_constant<PairTypes, PairTypes::F16>());
+    case PairTypes::Bf16:
+        return f(std::integral_constant<PairTypes, PairTypes::Bf16>());
+    case PairTypes::F32:
+        return f(std::integral_constant<PairTypes, PairTypes::F32>());
+    case PairTypes::F32F64:
+        return f(std::integral_constant<PairTypes, PairTypes::F32F64>());
+    default:
+        return f(std::integral_constant<PairTypes, PairTypes::F64>());
+    }
+}
+
+} // namespace
+
+SegmentKernel near_pairs_kernel(int dtype, int weights, bool mean, bool choose)
+{
+    return by_pair_types(dtype, weights, [=](auto t) { return near_pairs_part<t()>(mean, choose); });
+}
+
+WalkFn near_pair_kernel(int dtype, int weights, bool mean, NearShape shape)
+{
+    return by_pair_types(dtype, weights, [=](auto t) { return pair_line_part<t()>(mean, shape); });
+}
+
+SegmentKernel exact_pairs_kernel(int dtype, int weights)
+{
+    return by_pair_types(dtype, weights, [](auto t) { return exact_pairs_part<t()>(); });
+}
+
+SegmentFn redo_pairs_kernel(int dtype, int weights)
+{
+    return by_pair_types(dtype, weights, [](auto t) { return redo_pairs_part<t()>(); });
 }
 
 SegmentKernel best_kernel(int layout, int dtype, bool skip)

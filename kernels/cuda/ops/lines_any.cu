@@ -1,47 +1,91 @@
-// Walking kernels for every layout: adding by definition, and finishing.
+// Walking kernels for every layout: adding by definition, and finishing. Those of pairs are units of their own.
+#include "kernels/cuda/pass/finish_pairs.cuh"
 #include "kernels/cuda/pass/lines.cuh"
 #include "kernels/cuda/pass/narrow_total.cuh"
 #include "kernels/cuda/pass/short_lines.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
 #include "kernels/cuda/pass/whole.h"
 
 namespace rk {
 namespace {
 
+// Bits of a number as the states have it: f32 beside f64 weights is widened.
+__device__ u64 bits_of_state(const FinishArgs &a, int dtype, u64 bits)
+{
+    return dtype == a.plan.dtype ? bits : rk_convert_float(dtype, bits, a.plan.dtype);
+}
+
+// As add_line, of elements and their weights.
+__device__ void add_pair_line(const FinishArgs &a, const rp_parts &parts, const rk_line &line, u64 from, u32 step, rk_state *s)
+{
+    const rp_spec &spec = a.spec;
+    const int bytes = rk_bytes(spec.dtype), beside = rk_bytes(spec.weights);
+    for (u64 i = from; i < line.n; i += step) {
+        const u64 at = line.first + i * line.stride;
+        if (parts.mask && !parts.mask[at])
+            continue;
+        const u64 x = rk_load(parts.elements + at * bytes, bytes);
+        const u64 w = rk_load(parts.weights + rk_weight_of(&spec, at) * beside, beside);
+        rk_pairs_add(s, bits_of_state(a, spec.dtype, x), bits_of_state(a, spec.weights, w), spec.nan, spec.zero_drops);
+    }
+}
+
+template <bool kPaired> __device__ void add_some(const FinishArgs &a, const rp_parts &parts, u64 first_index,
+                                                 const rk_line &line, u64 from, u32 step, rk_state *s)
+{
+    if constexpr (kPaired)
+        add_pair_line(a, parts, line, from, step, s);
+    else
+        add_line(a, parts, first_index, line, from, step, s);
+}
+
+template <bool kPaired> __device__ void merge(rk_state *s, const rk_state *o)
+{
+    if constexpr (kPaired)
+        rk_pairs_merge(s, o);
+    else
+        rk_state_merge(s, o);
+}
+
 // Adds one walker's share of the line to the state.
-__device__ void add_share(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const rk_line &line, u64 walker,
-                          rk_state *s)
+template <bool kPaired> __device__ void add_share(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w,
+                                                  const rk_line &line, u64 walker, rk_state *s)
 {
     if (w.run == 1) {
-        add_line(a, w.parts, g.first_index, line, walker, w.walkers, s);
+        add_some<kPaired>(a, w.parts, g.first_index, line, walker, w.walkers, s);
         return;
     }
     const u32 bytes = 16 / w.run, lead = (u32)((uintptr_t)(w.parts.elements + line.first * bytes) & 15) / bytes;
     for (u64 v = walker; v * w.run < lead + line.n; v += w.walkers) { // vector v, which may begin before the line
         const u64 from = v ? v * w.run - lead : 0, to = (v + 1) * w.run - lead, end = to < line.n ? to : line.n;
-        add_line(a, w.parts, g.first_index + from, {line.first + from, 1, end - from}, 0, 1, s);
+        add_some<kPaired>(a, w.parts, g.first_index + from, {line.first + from, 1, end - from}, 0, 1, s);
     }
 }
 
 // A team's part of a line to the state of its first lane, `mine` being this thread's. All the team's lanes.
-__device__ void walk_part(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w, const Share &part, u64 *mine,
-                          u32 state_words)
+template <bool kPaired> __device__ void walk_part(const FinishArgs &a, const SegmentArgs &g, const WalkArgs &w,
+                                                  const Share &part, u64 *mine, u32 state_words)
 {
     const u32 lanes = w.lanes, lane = threadIdx.x % lanes, mask = group_mask(lanes);
     rk_state *s = (rk_state *)mine;
-    rk_state_init(s, a.plan.layout, a.spec.dtype);
+    rk_state_init(s, a.plan.layout, a.plan.dtype);
     for (u32 k = lane; k < w.team; k += lanes)
-        add_share(a, g, w, part.line, (u64)part.team * w.team + k, s);
+        add_share<kPaired>(a, g, w, part.line, (u64)part.team * w.team + k, s);
     for (u32 d = lanes / 2; d; d /= 2) {
         __syncwarp(mask);
         if (lane < d)
-            rk_state_merge(s, (const rk_state *)(mine + d * state_words));
+            merge<kPaired>(s, (const rk_state *)(mine + d * state_words));
     }
     __syncwarp(mask);
 }
 
 // A line's value from its state: by doubles if possible, because dividing integers takes long. One thread.
-__device__ void finish_state(const FinishArgs &a, u64 line, rk_state &s, uint64_t *scratch)
+template <bool kPaired> __device__ void finish_state(const FinishArgs &a, u64 line, rk_state &s, uint64_t *scratch)
 {
+    if constexpr (kPaired) {
+        write_pairs(a, line, s, scratch);
+        return;
+    }
     const int sum = rk_sum_limbs(s.layout), squares = rk_square_limbs(s.layout);
     const rk_range none = {0, 0}, of_sum = sum ? rk_range_of(s.limb, sum) : none;
     const rk_range of_squares = squares ? rk_range_of(s.limb + sum, squares) : none;
@@ -53,7 +97,7 @@ __device__ void finish_state(const FinishArgs &a, u64 line, rk_state &s, uint64_
 }
 
 // Blocks that must fit an SM bound the registers, of which what ends a line would take more.
-__global__ void __launch_bounds__(kWalkThreads, 8)
+template <bool kPaired> __global__ void __launch_bounds__(kWalkThreads, kPaired ? 1 : 8)
     walk_states(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
                 u64 *partials, u32 state_words, bool again)
 {
@@ -70,7 +114,7 @@ __global__ void __launch_bounds__(kWalkThreads, 8)
         const bool lost = again && out[a.plan.own + kWordFlags] & kFlagLost;
         if (part.line.n > w.longest || (again && !lost))
             continue;
-        walk_part(a, g, w, part, mine, state_words);
+        walk_part<kPaired>(a, g, w, part, mine, state_words);
         const rk_state *all = (const rk_state *)first;
         for (u32 j = lane; j < a.plan.all; j += lanes)
             out[j] = word_of_state(a.plan, first[0], all->count, all->limb, j);
@@ -78,7 +122,7 @@ __global__ void __launch_bounds__(kWalkThreads, 8)
     }
 }
 
-__global__ void __launch_bounds__(kWalkThreads, 5)
+template <bool kPaired> __global__ void __launch_bounds__(kWalkThreads, kPaired ? 1 : 5)
     walk_listed(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g, const __grid_constant__ WalkArgs w,
                 u64 *list, u32 state_words, u32 scratch_at)
 {
@@ -97,16 +141,17 @@ __global__ void __launch_bounds__(kWalkThreads, 5)
             continue;
         const u64 number = i < known ? list[1 + i] : w.first_line + i - known;
         const rk_line line = rk_line_of(&a.spec, w.parts.offsets, number);
-        if (narrow_total(a, w.parts, number, line, lanes))
-            continue;
-        walk_part(a, g, w, {number, 0, line}, mine, state_words);
+        if constexpr (!kPaired)
+            if (narrow_total(a, w.parts, number, line, lanes))
+                continue;
+        walk_part<kPaired>(a, g, w, {number, 0, line}, mine, state_words);
         if (threadIdx.x % lanes == 0)
-            finish_state(a, number, *(rk_state *)mine, (uint64_t *)(mine + scratch_at));
+            finish_state<kPaired>(a, number, *(rk_state *)mine, (uint64_t *)(mine + scratch_at));
         __syncwarp(group_mask(lanes)); // states are free for the next line
     }
 }
 
-__global__ void __launch_bounds__(kWalkThreads, 7)
+template <bool kPaired> __global__ void __launch_bounds__(kWalkThreads, kPaired ? 1 : 7)
     finish_lines(const __grid_constant__ FinishArgs a, const __grid_constant__ WalkArgs w, const u64 *partials, u32 state_words,
                  u32 scratch_at)
 {
@@ -119,21 +164,32 @@ __global__ void __launch_bounds__(kWalkThreads, 7)
         if (rk_line_of(&a.spec, w.parts.offsets, w.first_line + i).n > w.longest)
             continue; // another kernel has it
         state_of_words(p, words, s);
-        if (!s->special) {
-            const int64_t *digits = (const int64_t *)words;
+        const int64_t *digits = (const int64_t *)words;
+        if (has_sum(p, s->special))
             rk_limbs_of_digits(digits, s->limb, p.sum / 2);
+        if (!s->special) {
             rk_limbs_of_digits(digits + p.sum, s->limb + p.sum / 2, (p.digits - p.sum) / 2);
             if (p.layout == RP_STATE_PROD)
                 rk_limbs_of_digits(digits, s->limb, 3);
         }
-        write_cell(a, w.first_line + i, *s, (uint64_t *)(mine + scratch_at));
+        if constexpr (kPaired)
+            write_pairs(a, w.first_line + i, *s, (uint64_t *)(mine + scratch_at));
+        else
+            write_cell(a, w.first_line + i, *s, (uint64_t *)(mine + scratch_at));
     }
 }
 
 } // namespace
 
-StatesFn walk_states_kernel() { return walk_states; }
-ListedFn walk_listed_kernel() { return walk_listed; }
-FinishFn finish_lines_kernel() { return finish_lines; }
+template <AnyPart kPart> StatesFn walk_states_part() { return walk_states<kPart == AnyPart::Pairs>; }
+template <AnyPart kPart> ListedFn walk_listed_part() { return walk_listed<kPart == AnyPart::Pairs>; }
+template <AnyPart kPart> FinishFn finish_lines_part() { return finish_lines<kPart == AnyPart::Pairs>; }
+
+#define PARTS(X) X(Elements) X(Pairs)
+#define PART(of)                                       \
+    template StatesFn walk_states_part<AnyPart::of>(); \
+    template ListedFn walk_listed_part<AnyPart::of>(); \
+    template FinishFn finish_lines_part<AnyPart::of>();
+#include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

@@ -10,6 +10,7 @@
 // right for any data, fast if all but a few elements of a warp lie within 20 binades or so. A warp whose elements leave its
 // window empties it into the accumulator and begins another one.
 #include "kernels/cuda/exact/extremes_tile.cuh"
+#include "kernels/cuda/exact/long_digits.cuh"
 #include "kernels/cuda/pass/near_rows.cuh"
 #include "kernels/cuda/pass/unit_parts.h"
 
@@ -99,54 +100,9 @@ struct Window64 {
     }
 };
 
-// What a block shares: its long accumulator in carry-save digits, those of the sum first; and its threads' own. Digits in two
-// halves, for shared memory adds 32 bits at once, but 64 by a loop that ends when no other lane came between.
-struct Long {
-    u32 low[kSumDigits + kSquareDigits], high[kSumDigits + kSquareDigits];
+// What a block shares: its long accumulator, with the digits of the sum first; and its threads' own.
+struct Long : LongDigits<kSumDigits + kSquareDigits> {
     double upper[kProducts][kThreads64];
-
-    __device__ __forceinline__ i64 digit(int j) const { return (i64)((u64)high[j] << 32 | low[j]); }
-
-    // To digits side by side, from digit j on. What is nonzero is within the sum's, or the squares', digits.
-    template <int kCount> __device__ __forceinline__ void add(int j, const u64 (&v)[kCount])
-    {
-        u32 before[kCount];
-#pragma unroll
-        for (int i = 0; i < kCount; i++)
-            before[i] = atomicAdd(&low[j + i], (u32)v[i]);
-#pragma unroll
-        for (int i = 0; i < kCount; i++)
-            if (const u32 upper_half = (u32)(v[i] >> 32) + (before[i] + (u32)v[i] < before[i]))
-                atomicAdd(&high[j + i], upper_half);
-    }
-
-    // Digit i of v * 2^shift, shift < 32; v: digits of 32 bits
-    template <int kCount> static __device__ __forceinline__ u32 shifted(const u32 (&v)[kCount], int i, int shift)
-    {
-        return (u32)(((u64)(i < kCount ? v[i] : 0) << 32 | (i ? v[i - 1] : 0)) << shift >> 32);
-    }
-    // Sum += or -= m * 2^offset
-    __device__ __forceinline__ void add(int offset, u64 m, bool negative)
-    {
-        const u32 v[2] = {(u32)m, (u32)(m >> 32)};
-        u64 part[3];
-#pragma unroll
-        for (int i = 0; i < 3; i++) {
-            const u64 p = shifted(v, i, offset & 31);
-            part[i] = negative ? 0 - p : p;
-        }
-        add(offset >> 5, part);
-    }
-    // Sum of squares += m * 2^offset
-    __device__ __forceinline__ void add_square(int offset, unsigned __int128 m)
-    {
-        const u32 v[4] = {(u32)m, (u32)(m >> 32), (u32)(m >> 64), (u32)(m >> 96)};
-        u64 part[5];
-#pragma unroll
-        for (int i = 0; i < 5; i++)
-            part[i] = shifted(v, i, offset & 31);
-        add(kSumDigits + (offset >> 5), part);
-    }
 };
 
 template <bool kStats> struct Moments64 {
@@ -173,8 +129,7 @@ template <bool kStats> struct Moments64 {
     __device__ __forceinline__ void init(void *shared, const SegmentArgs &args)
     {
         block = (Long *)shared;
-        for (int j = threadIdx.x; j < kSumDigits + kSquareDigits; j += kThreads)
-            block->low[j] = block->high[j] = 0;
+        block->clear();
         lowest = 0;
         flags = skipped = 0;
         skip = args.skip;
@@ -191,8 +146,8 @@ template <bool kStats> struct Moments64 {
     {
         const rk_number x = rk_number_of(rk_format_of(RP_F64), (u64)__double_as_longlong(v));
         const int offset = x.unit - RK_E0_64;
-        block->add(offset, x.mantissa, x.negative);
-        block->add_square(2 * offset, (unsigned __int128)x.mantissa * x.mantissa);
+        block->add(0, offset, (u64)x.mantissa, x.negative);
+        block->add(kSumDigits, 2 * offset, (unsigned __int128)x.mantissa * x.mantissa, false);
     }
 
     // Whole warp: the window's sums into the accumulator. A lane does one of them.
@@ -491,13 +446,8 @@ template <bool kStats> struct Moments64 {
         if (skipped)
             atomicAdd(&skipped_sum, skipped);
         const int sum = 2 * rk_sum_limbs(args.layout), squares = 2 * rk_square_limbs(args.layout);
-        for (int j = threadIdx.x; j < sum + squares; j += kThreads) {
-            // Hand each digit's upper half to the next one, so that 2^30 partials can be added before they carry.
-            const int own = j < sum ? j : kSumDigits + j - sum;
-            const i64 d = block->digit(own);
-            const bool first = j == 0 || j == sum, last = j == sum - 1 || j == sum + squares - 1;
-            partial[j] = (u64)((last ? d : (i64)(u32)d) + (first ? 0 : block->digit(own - 1) >> 32));
-        }
+        for (int j = threadIdx.x; j < sum + squares; j += kThreads)
+            partial[j] = j < sum ? block->word(0, sum, j) : block->word(kSumDigits, squares, j - sum);
         if (kStats)
             extremes.template write<kThreads>(args, row, partial + sum + squares);
         __syncthreads();

@@ -28,6 +28,13 @@ SegmentKernel prod_kernel(int dtype);                                           
 SegmentKernel product_kernel(int dtype, bool skip); // products_float.cu
 SegmentFn product_redo_kernel(int dtype);           // products_float.cu
 
+// Sums of products of floats with weights of that type, and weighted means. near_pairs: values, with redo_pairs_kernel behind
+// it as above, but on its grid; `choose`: with a mask, or pairs may be left out. exact_pairs: states and values; a row's last
+// block finishes it.
+SegmentKernel near_pairs_kernel(int dtype, int weights, bool mean, bool choose); // pairs_near.cu
+SegmentKernel exact_pairs_kernel(int dtype, int weights);                        // pairs_exact.cu
+SegmentFn redo_pairs_kernel(int dtype, int weights);                             // pairs_exact.cu
+
 // ---- lines ----
 
 // Sums of floats, of magnitudes and squares too, and stats. Where w.values, the lines whose values are not certain are listed
@@ -36,8 +43,9 @@ WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float
 
 // Lines of one team, to values or listed as above: sums of squares, var. NULL: there is none. kNearBlock has kColumnThreads
 // threads.
-WalkFn near_line_kernel(int layout, int dtype, NearShape shape); // lines_near.cu
-WalkFn near_product_kernel(int dtype, NearShape shape);          // products_near.cu: products, the same
+WalkFn near_line_kernel(int layout, int dtype, NearShape shape);             // lines_near.cu
+WalkFn near_product_kernel(int dtype, NearShape shape);                      // products_near.cu: products, the same
+WalkFn near_pair_kernel(int dtype, int weights, bool mean, NearShape shape); // pairs_lines.cu: pairs, to values of any type
 
 // Columns of floats by vectors, as above: sums, also of squares. `values`: states are not asked for. NULL: there is none.
 WalkFn column_float_kernel(int layout, int dtype, bool values); // columns_float.cu
@@ -77,12 +85,12 @@ RowsKernel sum_rows_kernel(int dtype, RowShape shape, u64 vectors); // sum_short
 
 // The general way, for every layout: each thread has a state in shared memory and adds by the definitions of
 // kernels/exact/state.h. Dynamic shared memory: state_words words a thread.
-StatesFn walk_states_kernel(); // lines_any.cu; `again`: only where a partial has kFlagLost
-ListedFn walk_listed_kernel(); // lines_any.cu; lines of one team, listed as above, to their values
+StatesFn walk_states_kernel(bool paired); // lines_any.cu; `again`: only where a partial has kFlagLost
+ListedFn walk_listed_kernel(bool paired); // lines_any.cu; lines of one team, listed as above, to their values
 
 // Last step where a line has one partial: a thread finishes a line. Of its state_words words those from scratch_at on are
 // finish's scratch.
-FinishFn finish_lines_kernel(); // lines_any.cu
+FinishFn finish_lines_kernel(bool paired); // lines_any.cu
 
 // Values of lines [first, first + lines), at most kMostListed, from f64 to the format of the request; ties are listed as above.
 NarrowFn narrow_kernel(); // narrow.cu

@@ -26,7 +26,7 @@ struct SegmentArgs {
     u64 rows;
     union {
         u64 first_index; // index of element 0 of a row in the whole array (arg ops)
-        const u8 *mask;  // a byte for each element of these rows (masked sums)
+        const u8 *mask;  // a byte for each element of these rows (masked sums, pairs); of pairs perhaps NULL
     };
     u8 layout, dtype;  // rp_layout, rp_dtype
     bool skip;         // NaNs are left out and counted
@@ -34,6 +34,7 @@ struct SegmentArgs {
     bool doubles;      // the device is fast at them
     u8 decides;        // the bool that decides the result: RK_DECIDES_*
     bool meets;        // there is one row, of several blocks, of which one waits for the others
+    bool drops;        // pairs: a weight of 0 leaves its element out
     u16 most_tickets;  // of a warp
     u32 keep;          // of a float's upper 32 bits: all, or all but the sign
     u32 tickets;       // segment.cuh; of whole tiles. Not 0 only if there is one row, of several blocks
@@ -45,8 +46,14 @@ struct SegmentArgs {
     u64 row_len;
     u64 first_row;    // number of the first of these rows in the request
     u32 element_log2; // log2 of the bytes of an element. Not before row_len: ptxas 13.0 spilled then, in argmax
-    u64 rank_flip;    // min and max: see minmax_arg.cu
-    u64 inf_bits;     // floats: exponent field all ones, in the element's own width
+    union {
+        u64 rank_flip;     // min and max: see minmax_arg.cu
+        const u8 *weights; // pairs: of these rows
+    };
+    union {
+        u64 inf_bits;     // floats: exponent field all ones, in the element's own width
+        u64 weights_each; // pairs: weights from a row to the next; 1: one for all elements of a row
+    };
 };
 
 // ---- lines: lines.cuh, ops/lines_*.cu ----

@@ -247,7 +247,7 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
     case RP_STATE_STATS32:
     case RP_STATE_STATS64:
     case RP_STATE_STATSINT:
-    case RP_STATE_DOT32: // no GPU computes pairs
+    case RP_STATE_DOT32: // pairs take a state, too
     case RP_STATE_DOT64:
     case RP_STATE_DOTINT:
     case RP_STATE_WMEAN32:
@@ -314,7 +314,7 @@ static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, con
     if (first)
         state_of_words(p, words, &s);
     __syncwarp();
-    if (!s.special && p.sum)
+    if (has_sum(p, s.special))
         carry_digits(words, p.sum, s.limb);
     if (!s.special && p.digits > p.sum)
         carry_digits(words + p.sum, p.digits - p.sum, s.limb + p.sum / 2);

@@ -140,6 +140,11 @@ template <class Walker> __device__ __forceinline__ typename Walker::Bits element
         return Walker::Element::get(w[k / Walker::Element::kPerWord], k % Walker::Element::kPerWord);
 }
 
+// Before a line is walked. Walkers of pairs have one of their own.
+template <class Walker> __device__ __forceinline__ void open_line(Walker &, const rp_spec &, const rp_parts &, const rk_line &)
+{
+}
+
 // Adds elements from, from + step, ... of the line that are not masked out. Whole warp; a line may be empty.
 template <class Walker> __device__ __forceinline__ void walk_groups(Walker &x, const rp_parts &parts, const rk_line &line,
                                                                     u64 from, u32 step, const Lanes &lanes)

@@ -89,6 +89,12 @@ __device__ inline u64 bits_of_rank(int layout, int dtype, u64 rank)
     return rk_unrank(dtype, layout == RP_STATE_MIN || layout == RP_STATE_ARGMIN, rank);
 }
 
+// Has a state of these flags the sum in its partial? An infinite product leaves that of the weights.
+__device__ inline bool has_sum(const WordPlan &p, int special)
+{
+    return p.sum && (!special || (special != RK_NAN && rk_is_pairs(p.layout)));
+}
+
 // The limb that holds the element of a pair; behind it, if the plan is indexed, its index.
 __device__ inline u32 pair_limb(int layout, u32 pair) { return layout == RP_STATE_MINMAX ? pair : 2 * pair; }
 

@@ -169,7 +169,7 @@ inline bool is_light(const rp_spec &s, int layout)
     case RP_STATE_STATS32:
     case RP_STATE_STATS64:
     case RP_STATE_STATSINT:
-    case RP_STATE_DOT32: // no GPU computes pairs
+    case RP_STATE_DOT32:
     case RP_STATE_DOT64:
     case RP_STATE_DOTINT:
     case RP_STATE_WMEAN32:
@@ -193,7 +193,7 @@ inline FinishArgs finish_args(const rp_spec &spec, void *cells, u32 *fault)
 {
     FinishArgs a = {};
     a.spec = spec;
-    a.plan = word_plan(rp_state_layout(spec.op, spec.dtype), spec.dtype);
+    a.plan = word_plan(rp_spec_layout(&spec), rp_spec_state_dtype(&spec));
     a.plain = is_float_total(spec) && !(spec.flags & (RP_STATES_OUT | RP_INITIAL));
     a.light = !(spec.flags & (RP_STATES_OUT | RP_INITIAL)) && is_light(spec, a.plan.layout);
     a.finisher = (u8)rk_finisher_of(spec.op);
@@ -224,7 +224,7 @@ inline bool makes_light_truths(const rp_spec &s)
 inline void count_truths(FinishArgs *a)
 {
     const int layout = a->plan.layout;
-    if (a->spec.dtype != RP_BOOL || a->spec.flags & RP_STATES_IN || rk_has_places(layout))
+    if (a->spec.dtype != RP_BOOL || a->spec.flags & RP_STATES_IN || rk_has_places(layout) || rk_is_pairs(layout))
         return;
     a->plan = word_plan(RP_STATE_COUNT, RP_BOOL);
     a->plan.state = (u8)layout;

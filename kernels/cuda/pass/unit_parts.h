@@ -33,6 +33,23 @@ template <IntPart kPart> SegmentKernel moments_int_part(int layout, int dtype); 
 enum class RowPart { F16, Bf16, Moments, Stats, Masked };                           // the last three of f32
 template <RowPart kPart> WalkFn row_float_part(int layout, u32 vectors, bool full); // rows_float.cu
 
+// Elements with their weights
+enum class PairTypes { F16, Bf16, F32, F32F64, F64 };
+constexpr int element_of(PairTypes t)
+{
+    return t == PairTypes::F16 ? RP_F16 : t == PairTypes::Bf16 ? RP_BF16 : t == PairTypes::F64 ? RP_F64 : RP_F32;
+}
+constexpr int weight_of(PairTypes t) { return t == PairTypes::F32F64 ? RP_F64 : element_of(t); }
+template <PairTypes kTypes> SegmentKernel near_pairs_part(bool mean, bool choose); // pairs_near.cu
+template <PairTypes kTypes> SegmentKernel exact_pairs_part();                      // pairs_exact.cu
+template <PairTypes kTypes> SegmentFn redo_pairs_part();                           // ... after the first
+template <PairTypes kTypes> WalkFn pair_line_part(bool mean, NearShape shape);     // pairs_lines.cu
+
+enum class AnyPart { Elements, Pairs };
+template <AnyPart kPart> StatesFn walk_states_part(); // lines_any.cu
+template <AnyPart kPart> ListedFn walk_listed_part();
+template <AnyPart kPart> FinishFn finish_lines_part();
+
 // By element type
 template <int kDtype> WalkFn walk_float_part(int layout, WalkShape shape);   // lines_float.cu
 template <int kDtype> WalkFn near_line_part(NearShape shape);                // lines_near.cu

@@ -22,6 +22,7 @@ template <class Walker> __global__ void __launch_bounds__(kColumnThreads)
         s.line = rk_line_of(&a.spec, w.parts.offsets, w.first_line + s.number);
     Walker x;
     x.init(a.plan, g.skip);
+    open_line(x, a.spec, w.parts, s.line);
     walk_groups(x, w.parts, s.line, s.team * w.team + row, w.walkers, {1, 1u << threadIdx.x % kWarp});
     x.join(1);
     *mine = x.line();

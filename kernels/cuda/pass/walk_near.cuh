@@ -25,6 +25,7 @@ template <class Walker> __global__ void __launch_bounds__(kWalkThreads, Walker::
             line.n = own ? line.n : 0;
             Walker x;
             x.init(a.plan, g.skip);
+            open_line(x, a.spec, w.parts, line);
             VectorWalk<Walker>(w.parts, line, lanes, team).add_all(x, lane);
             x.join(lanes);
             if (own && lane == t) {
@@ -52,6 +53,7 @@ template <class Walker> __global__ void __launch_bounds__(kColumnThreads, 2)
             continue; // another kernel's
         Walker x;
         x.init(a.plan, g.skip);
+        open_line(x, a.spec, w.parts, line);
         VectorWalk<Walker>(w.parts, line, kColumnThreads, {kWarp, kFullMask}).add_all(x, threadIdx.x);
         x.join(kWarp);
         __syncthreads(); // the line before is finished

@@ -80,13 +80,36 @@ const void *in_memory(const rk_task *t) { return (const unsigned char *)t->memor
 // (H200). So those of large copies are on a stream of their own, some microseconds late.
 cudaStream_t clock_of(const TaskSlot *s, const rk_task *t) { return slot_copies_much(t) ? s->clock : s->stream; }
 
-// Copy the task's data to the device, and note when that begins.
-cudaError_t copy_data(TaskSlot *s, const rk_task *t, bool pinned, void *to)
+// Weights that come with the data. On the device they begin where their type wants it: not behind a mask of any length.
+struct Brought {
+    const uint8_t *from;
+    size_t to, bytes; // their place in `input`, and how many there are; 0: none
+};
+
+Brought brought_weights(const rk_task *t)
 {
-    if (!pinned)
+    if (t->fill || t->memory || !(t->spec.flags & RP_WEIGHTS))
+        return {NULL, 0, 0};
+    const uint8_t *from = rp_spec_parts(&t->spec, t->data, t->beside).weights;
+    const size_t at = (size_t)(from - (const uint8_t *)t->data), size = rp_dtype_size(t->spec.weights);
+    return {from, (at + size - 1) / size * size, rp_role_bytes(&t->spec, RP_ROLE_WEIGHTS)};
+}
+
+// Copy the task's data to the device, and note when that begins. `w`: of these, the weights may lie further on.
+cudaError_t copy_data(TaskSlot *s, const rk_task *t, const Brought &w, bool pinned, void *to)
+{
+    const size_t bytes = w.bytes ? w.to + w.bytes : t->bytes,
+                 before = w.bytes ? (size_t)(w.from - (const uint8_t *)t->data) : 0;
+    const bool moved = w.bytes && w.to != before;
+    if (moved) {
+        memcpy(s->staging, t->data, before);
+        memcpy((unsigned char *)s->staging + w.to, w.from, w.bytes);
+    } else if (!pinned) {
         memcpy(s->staging, t->data, t->bytes);
+    }
     TRY_CUDA(cudaEventRecord(s->begin, clock_of(s, t)));
-    return cudaMemcpyAsync(to, pinned ? t->data : s->staging, t->bytes, cudaMemcpyHostToDevice, s->stream);
+    return cudaMemcpyAsync(to, pinned && !moved ? t->data : s->staging, moved ? bytes : t->bytes, cudaMemcpyHostToDevice,
+                           s->stream);
 }
 
 // ... and when it is over.
@@ -105,7 +128,7 @@ cudaError_t bring_data(TaskSlot *s, const rk_task *t, bool pinned, const void **
 {
     *where = t->memory ? in_memory(t) : s->input;
     if (needs_copy(t))
-        TRY_CUDA(copy_data(s, t, pinned, (void *)*where));
+        TRY_CUDA(copy_data(s, t, brought_weights(t), pinned, (void *)*where));
     return note_arrival(s, t);
 }
 
@@ -113,13 +136,17 @@ bool in_mapped(const rk_task *t) { return cells_bytes(t) <= kMappedCells; }
 
 ChainTask chain_of(const TaskSlot *s, const rk_task *t, const void *data)
 {
+    const Brought w = brought_weights(t);
     return {t->spec,
             data,
             t->memory ? NULL : rp_spec_parts(&t->spec, t->data, NULL).offsets,
             t->base,
             in_mapped(t) ? s->mapped : s->cells_device,
             s->fault,
-            t->beside ? t->beside->mask : NULL};
+            t->beside ? t->beside->mask : NULL,
+            w.from      ? (const uint8_t *)data + w.to
+            : t->beside ? t->beside->weights
+                        : NULL};
 }
 
 cudaError_t reduce_data(TaskSlot *s, Device *d, rk_task *t, const void *data)
@@ -140,24 +167,29 @@ struct Runs {
     u64 first, run, apart, runs;
 };
 
+// Has each run of a row the same weights?
+bool has_same_weights(const rp_spec &s) { return s.flags & RP_WEIGHTS && s.weights_extent == RP_EXTENT_ROW && rk_in_runs(&s); }
+
 Runs runs_of(const rk_task *t, u64 line)
 {
     const rp_spec &s = t->spec;
     const rk_line l = rk_line_of(&s, NULL, line);
     const u64 planes = rk_in_runs(&s) ? s.planes : 1;
     const Runs r = s.flags & RP_COLUMNS ? Runs{l.first, 1, l.stride, l.n} : Runs{l.first, l.n, s.rows * l.n, planes};
-    return r.apart == r.run ? Runs{r.first, r.run * r.runs, r.run * r.runs, 1} : r;
+    return r.apart == r.run && !has_same_weights(s) ? Runs{r.first, r.run * r.runs, r.run * r.runs, 1} : r;
 }
 
 // The next part behind `done` elements of the line: as many runs as a slot has room for, or one if they are longer. What has a
 // mask is copied, so it must fit.
 Runs next_part(const rk_task *t, const Runs &r, u64 done)
 {
-    const u64 size = rp_dtype_size(t->spec.dtype), most = kSlotBytes / (size + 1), i = done / r.run, from = done % r.run;
+    const rp_spec &s = t->spec;
+    const u64 size = rp_dtype_size(s.dtype), i = done / r.run, from = done % r.run;
     const u64 first = r.first + i * r.apart + from, left = r.run - from;
-    if (r.runs > 1 && r.run <= most && r.apart * size <= INT32_MAX) // what cudaMemcpy2D takes
+    const u64 most = kSlotBytes / (size + 1 + (s.flags & RP_WEIGHTS ? sizeof(u64) + 1 : 0));
+    if (r.runs > 1 && !has_same_weights(s) && r.run <= most && r.apart * size <= INT32_MAX) // what cudaMemcpy2D takes
         return {first, r.run, r.apart, min(most / r.run, r.runs - i)};
-    const u64 n = t->spec.flags & RP_MASK ? min(left, most) : left;
+    const u64 n = s.flags & RP_MASK ? min(left, most) : left;
     return {first, n, n, 1};
 }
 
@@ -169,13 +201,37 @@ cudaError_t gather(TaskSlot *s, const void *from, size_t size, const Runs &r, vo
     return cudaMemcpy2DAsync(to, r.run * size, from, r.apart * size, r.run * size, r.runs, cudaMemcpyDeviceToDevice, s->stream);
 }
 
+// The weights of such a part, where they are: as many as it has elements, which lie like these or side by side, or one.
+struct PartWeights {
+    const uint8_t *from;
+    rp_extent extent;
+    bool apart;
+};
+
+PartWeights weights_of_part(const rp_spec &s, const uint8_t *weights, const Runs &r)
+{
+    const bool columns = s.flags & RP_COLUMNS, one = s.weights_extent == (columns ? RP_EXTENT_ROW : RP_EXTENT_COLUMN);
+    const uint8_t *from = weights + rk_weight_of(&s, r.first) * rp_dtype_size(s.weights);
+    return {from, one ? RP_EXTENT_COLUMN : RP_EXTENT_ELEMENTS, s.weights_extent == RP_EXTENT_ELEMENTS && r.runs > 1};
+}
+
+// ... to the chain; those that lie apart are gathered at `to`.
+cudaError_t bring_weights(TaskSlot *s, const rp_spec &spec, const uint8_t *weights, const Runs &r, ChainTask *chain, void *to)
+{
+    const PartWeights w = weights_of_part(spec, weights, r);
+    chain->spec.flags |= RP_WEIGHTS;
+    chain->spec.weights_extent = (uint8_t)w.extent;
+    chain->weights = w.apart ? (const uint8_t *)to : w.from;
+    return w.apart ? gather(s, w.from, rp_dtype_size(spec.weights), r, to) : cudaSuccess;
+}
+
 // A part of a line of the task's memory to its state. `base`: the index of its first element. Waits for it.
 cudaError_t reduce_part(TaskSlot *s, Device *d, const rk_task *t, const Runs &r, u64 base, rk_state *state)
 {
     const size_t size = rp_dtype_size(t->spec.dtype);
     const rp_parts parts = rp_spec_parts(&t->spec, in_memory(t), t->beside);
     const u64 n = r.run * r.runs;
-    ChainTask chain = {t->spec, parts.elements + r.first * size, NULL, base, s->mapped, s->fault, NULL};
+    ChainTask chain = {t->spec, parts.elements + r.first * size, NULL, base, s->mapped, s->fault, NULL, NULL};
     chain.spec.flags = RP_STATES_OUT | (t->spec.flags & RP_MASK);
     chain.spec.rows = 1;
     chain.spec.planes = 0;
@@ -186,10 +242,13 @@ cudaError_t reduce_part(TaskSlot *s, Device *d, const rk_task *t, const Runs &r,
             TRY_CUDA(gather(s, parts.mask + r.first, 1, r, (unsigned char *)s->input + n * size));
         chain.data = s->input;
     }
+    if (parts.weights)
+        TRY_CUDA(bring_weights(s, t->spec, parts.weights, r, &chain,
+                               (unsigned char *)s->input + (n * (size + 1) + sizeof(u64)) / sizeof(u64) * sizeof(u64)));
     const char *route; // the task's was noted when it was launched
     TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream, &route));
     TRY_CUDA(cudaStreamSynchronize(s->stream));
-    memcpy(state, s->mapped, rp_state_size(rp_state_layout(t->spec.op, t->spec.dtype)));
+    memcpy(state, s->mapped, rp_state_size(rp_spec_layout(&t->spec)));
     return cudaSuccess;
 }
 
@@ -236,7 +295,7 @@ cudaError_t explain(TaskSlot *s, Device *d, rk_task *t, u64 line)
         return explain_selection(s, d, t, line);
     const Runs r = runs_of(t, line);
     rk_state all, of_part;
-    rk_state_init(&all, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
+    rk_state_init(&all, rp_spec_layout(&t->spec), rp_spec_state_dtype(&t->spec));
     for (u64 done = 0, n; done < r.run * r.runs; done += n) {
         const Runs part = next_part(t, r, done);
         n = part.run * part.runs;
@@ -296,6 +355,12 @@ void slot_close(TaskSlot *s)
         if (x)
             cudaStreamDestroy(x);
     *s = TaskSlot{};
+}
+
+bool slot_holds(const rk_task *t)
+{
+    const Brought w = brought_weights(t);
+    return !w.from || (!(t->beside && t->beside->weights) && w.to + w.bytes <= kSlotBytes);
 }
 
 bool slot_copies_much(const rk_task *t) { return needs_copy(t) && t->bytes >= kMuch; }

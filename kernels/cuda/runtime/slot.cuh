@@ -34,6 +34,9 @@ struct TaskSlot {
 cudaError_t slot_open(TaskSlot *s);
 void slot_close(TaskSlot *s);
 
+// Has a slot room for the weights that come with the task's data?
+bool slot_holds(const rk_task *t);
+
 // Does the task copy so much that the bus is busy for long?
 bool slot_copies_much(const rk_task *t);
 

@@ -35,10 +35,10 @@ void run(Backend *b, rk_task *t)
     take_off(b, s, t, err);
 }
 
-// Data of the host, of pairs or of a shape that the device does not select from.
+// Data of the host, with weights that a slot cannot take or of a shape that the device does not select from.
 bool is_for_cpu(const rk_task *t)
 {
-    return !t->memory && (rp_is_paired(t->spec.op) || (rp_is_ranked(t->spec.op) && !selects_on_device(t->spec)));
+    return !t->memory && !t->fill && (!slot_holds(t) || (rp_is_ranked(t->spec.op) && !selects_on_device(t->spec)));
 }
 
 // A task of any size.

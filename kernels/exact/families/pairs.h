@@ -83,6 +83,15 @@ RK_FN void rk_pairs_add(rk_state *s, uint64_t x, uint64_t w, int nan_policy, int
     s->count++;
 }
 
+/* Merge o into s, as rk_state_merge, without the code for others. */
+RK_FN void rk_pairs_merge(rk_state *s, const rk_state *o)
+{
+    s->special |= o->special;
+    s->skipped |= o->skipped;
+    s->count += o->count;
+    rk_sums_merge(s, o);
+}
+
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
 
 /* An exact zero is +0.0 */

@@ -23,7 +23,7 @@ bool are_narrow_planes(const Asked &q)
 WalkFn whole_kernel(const Asked &q, bool planes)
 {
     const bool slow = q.d->major < 8 || (q.floats && !q.pairs);
-    if (!q.columns || q.mask || !q.values || slow || q.s.row_len % kColumns || (uintptr_t)q.t.data % 16 ||
+    if (!q.columns || q.mask || q.paired || !q.values || slow || q.s.row_len % kColumns || (uintptr_t)q.t.data % 16 ||
         (uintptr_t)q.t.cells % 16 || q.s.rows == 0 || q.s.rows > kMostWholeRows ||
         q.lines / kColumns > kTuning.ring_columns / kColumns)
         return NULL;

@@ -30,6 +30,8 @@ u32 teams_unless_left(const Asked &q, u32 team) { return q.longest == kAnyLength
 WalkFn near_kernel(const Asked &q, NearShape shape)
 {
     const bool one_team = q.lines >= kTuning.short_rows_min && q.length <= longest_shared_line(q);
+    if (q.paired)
+        return one_team && q.whole.redo ? near_pair_kernel(q.s.dtype, q.s.weights, rk_sum_limbs(q.layout), shape) : NULL;
     if (one_team && q.whole.redo)
         return near_product_kernel(q.s.dtype, shape);
     return one_team && q.floats && q.values && q.pairs && q.length >= kTuning.near_line

@@ -63,7 +63,8 @@ cudaError_t launch_batch(const Asked &q, const RowKernel &by, const FinishArgs &
     const dim3 grid((u32)per_row, rows_of_grid(g.rows));
     TRY_CUDA(gpu_launch(false, k.fn, grid, k.threads, k.shared_bytes, q.stream, g, finish, q.scratch.a));
     if (by.redo) {
-        const dim3 few(min((u32)per_row, 2 * (u32)q.d->sms), grid.y); // mostly there is nothing to do
+        // mostly there is nothing to do
+        const dim3 few(q.paired ? (u32)per_row : min((u32)per_row, 2 * (u32)q.d->sms), grid.y);
         return gpu_launch(q.d->overlapped_launch, by.redo, few, k.threads, 0, q.stream, g, finish, q.scratch.a);
     }
     if (finish.light || finish.ends) // a row's last block finishes it
@@ -98,6 +99,8 @@ cudaError_t reduce_rows(const Asked &q, const RowKernel &by, const ChainTask &t,
         g.data += (first * g.row_len) << g.element_log2;
         if (t.spec.flags & RP_MASK)
             g.mask = parts_of(t).mask + first * g.row_len;
+        if (q.paired)
+            g.weights += first * g.weights_each * (u64)rk_bytes(t.spec.weights);
         TRY_CUDA(launch_batch(q, by, finish, g, per_row));
     }
     return cudaSuccess;
@@ -125,6 +128,7 @@ cudaError_t launch_long_segment(const Asked &q, u64 i, const rk_line &line)
     const rp_parts parts = parts_of(q.t);
     one.data = parts.elements + line.first * q.bytes;
     one.mask = parts.mask ? parts.mask + line.first : NULL;
+    one.weights = parts.weights ? parts.weights + line.first * (u64)rk_bytes(q.s.weights) : NULL;
     finish.cells = (unsigned char *)q.a.cells + i * q.a.cell_bytes;
     return reduce_rows(q, q.whole, one, finish);
 }
@@ -150,6 +154,8 @@ bool suits_blocks(const Asked &q, bool walked)
 
 bool fits_blocks(const Asked &q, WalkFn *)
 {
+    if (q.paired)
+        return !q.columns && !q.segments && q.whole.k.fn && q.s.row_len && suits_blocks(q, q.whole.redo != NULL);
     if (!q.rows || !q.whole.k.fn || !q.s.row_len)
         return false;
     const bool few = q.whole.finishes && q.lines <= (u64)q.d->sms && q.s.row_len * q.bytes >= kTuning.block_row;

@@ -11,6 +11,8 @@ namespace rk {
 
 rp_spec simplest(rp_spec s)
 {
+    if (s.flags & RP_WEIGHTS && s.weights_extent != RP_EXTENT_ELEMENTS)
+        return s; // they belong to the rows as they are
     if (rk_in_runs(&s) && (s.rows == 1 || s.row_len == 0)) {
         s.row_len *= s.planes;
         s.planes = 0;
@@ -27,19 +29,28 @@ namespace {
 
 constexpr size_t kRunBytes = RP_MAX_DATA / 2; // for these states, at the end of scratch
 
+// The weights of elements from number `before` on, the first of which are of row `row`.
+const uint8_t *weights_from(const rp_spec &s, const uint8_t *weights, u64 before, u64 row)
+{
+    const u64 first = s.weights_extent == RP_EXTENT_ROW ? 0 : s.weights_extent == RP_EXTENT_COLUMN ? row : before;
+    return weights + first * (u64)rk_bytes(s.weights);
+}
+
 // What the states of `n` runs are made from, that follow one another from row `first` of plane `plane` on.
 ChainTask first_pass(const ChainTask &t, u64 plane, u64 first, u64 n, void *states)
 {
     const u64 before = (plane * t.spec.rows + first) * t.spec.row_len, size = rk_bytes(t.spec.dtype);
     const rp_parts parts = parts_of(t);
     ChainTask one = t;
-    one.spec.flags = RP_STATES_OUT | (t.spec.flags & RP_MASK);
+    one.spec.flags = RP_STATES_OUT | (t.spec.flags & (RP_MASK | RP_WEIGHTS));
     one.spec.rows = n;
     one.spec.planes = 0;
     one.data = parts.elements + before * size;
     one.cells = states;
     if (parts.mask)
         one.mask = parts.mask + before;
+    if (parts.weights)
+        one.weights = weights_from(t.spec, parts.weights, before, first);
     return one;
 }
 
@@ -53,7 +64,9 @@ struct Runs {
 Runs runs_of(const Asked &q)
 {
     rp_spec spec = q.s;
-    spec.flags = (spec.flags & ~(uint32_t)RP_MASK) | RP_STATES_IN;
+    if (q.paired)
+        spec.dtype = (uint8_t)rp_spec_state_dtype(&q.s);
+    spec.flags = (spec.flags & ~(uint32_t)(RP_MASK | RP_WEIGHTS)) | RP_STATES_IN;
     const size_t rest = (q.memory.bytes - kRunBytes) / 16 * 16;
     Runs r = {q, (unsigned char *)q.memory.base + rest, 0};
     r.q.memory.bytes = rest;
@@ -95,9 +108,11 @@ cudaError_t launch_rows_of_runs(const Runs &x, u64 first, u64 n)
         k = each < q.s.planes - plane ? each : q.s.planes - plane;
         carried = plane > 0;
         unsigned char *to = x.states + carried * n * size;
-        for (u64 i = 0; n < q.s.rows && i < k; i++)
+        // one weight a row: a launch has the rows of one plane
+        const bool apart = n < q.s.rows || (q.paired && q.s.weights_extent == RP_EXTENT_COLUMN);
+        for (u64 i = 0; apart && i < k; i++)
             TRY_CUDA(launch_states_of(q, first_pass(q.t, plane + i, first, n, to + i * n * size)));
-        if (n == q.s.rows)
+        if (!apart)
             TRY_CUDA(launch_states_of(q, first_pass(q.t, plane, 0, k * n, to)));
         const RunStates r = {n, carried + k, carried, n, 1, 1, plane * q.s.row_len, q.s.row_len, (u32)(size / sizeof(u64))};
         const bool last = plane + k == q.s.planes;
@@ -114,7 +129,8 @@ cudaError_t launch_runs(const Asked &q, WalkFn)
 {
     const Runs x = runs_of(q);
     const u64 rows = q.s.rows, half = x.fit / 2;
-    if (q.s.row_len < q.s.planes && q.s.row_len <= x.fit / rows)
+    const bool own = !q.paired || q.s.weights_extent == RP_EXTENT_ELEMENTS; // else columns of runs have no such weights
+    if (own && q.s.row_len < q.s.planes && q.s.row_len <= x.fit / rows)
         return launch_columns_of_runs(x);
     for (u64 first = 0, n; first < rows; first += n) {
         n = rows - first < half ? rows - first : half;

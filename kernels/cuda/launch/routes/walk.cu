@@ -54,8 +54,8 @@ cudaError_t walk_states(const Asked &q, const Walk &x)
 {
     const SharedStates state(state_words(q));
     const u32 blocks = walk_blocks(q.d, x.w.lines * teams_of(x.w) * x.w.lanes, state.threads);
-    return gpu_launch(x.overlap, walk_states_kernel(), min(blocks, x.most_again), state.threads, state.bytes, q.stream, q.a,
-                      segment_args(q, q.t), x.w, q.scratch.a, state.words, x.fn != NULL);
+    return gpu_launch(x.overlap, walk_states_kernel(q.paired), min(blocks, x.most_again), state.threads, state.bytes, q.stream,
+                      q.a, segment_args(q, q.t), x.w, q.scratch.a, state.words, x.fn != NULL);
 }
 
 // Lines in doubt have a team of `doubtful_team` lanes.
@@ -95,8 +95,8 @@ cudaError_t finish_lines(const Asked &q, const WalkArgs &w)
 {
     const u32 scratch_at = (u32)max(rp_state_size(q.layout), rp_state_size(q.a.plan.state)) / 8;
     const SharedStates state(scratch_at + scratch_words(q.a));
-    return gpu_launch(false, finish_lines_kernel(), walk_blocks(q.d, w.lines, state.threads), state.threads, state.bytes,
-                      q.stream, q.a, w, (const u64 *)q.scratch.a, state.words, scratch_at);
+    return gpu_launch(false, finish_lines_kernel(q.paired), walk_blocks(q.d, w.lines, state.threads), state.threads,
+                      state.bytes, q.stream, q.a, w, (const u64 *)q.scratch.a, state.words, scratch_at);
 }
 
 cudaError_t finish_batch(const Asked &q, const Walk &x)
@@ -192,8 +192,8 @@ cudaError_t walk_uncertain(const Asked &q, const WalkArgs &w, bool overlap)
     const u32 few = (u32)q.d->sms * 4, words = state_words(q);
     const SharedStates state(words + scratch_words(q.a));
     const u32 blocks = min(walk_blocks(q.d, w.lines * w.lanes, state.threads), few);
-    return gpu_launch(overlap, walk_listed_kernel(), blocks, state.threads, state.bytes, q.stream, q.a, segment_args(q, q.t), w,
-                      q.scratch.list, state.words, words);
+    return gpu_launch(overlap, walk_listed_kernel(q.paired), blocks, state.threads, state.bytes, q.stream, q.a,
+                      segment_args(q, q.t), w, q.scratch.list, state.words, words);
 }
 
 cudaError_t walk(const Asked &q, Walk x)

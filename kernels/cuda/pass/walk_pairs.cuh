@@ -1,0 +1,121 @@
+// Walking along elements and their weights: a Walker of walk_near.cuh and walk_columns.cuh.
+#pragma once
+
+#include "kernels/cuda/exact/near_pairs.cuh"
+#include "kernels/cuda/pass/walk_near.cuh"
+
+namespace rk {
+
+// A line's sums, or those of a part of it.
+template <class Pairs> struct PairLine {
+    NearSums sums;
+    u64 n; // pairs at most
+    u32 skipped;
+
+    __device__ __forceinline__ void join(const PairLine &o)
+    {
+        sums.join(o.sums);
+        n += o.n;
+        skipped |= o.skipped;
+    }
+    // Makes cell `line`. False: it is not certain, or a fault.
+    __device__ __forceinline__ bool finish(const FinishArgs &a, const SegmentArgs &args, u64 line) const
+    {
+        u64 bits;
+        if ((skipped && args.nan_error) || !Pairs::value(sums, n, a.spec.out, &bits))
+            return false;
+        write_bits(a.cell_bytes, a.cells, line, bits);
+        return true;
+    }
+};
+
+template <int kX, int kW, bool kMean> struct PairWalk : NearPairs<kW == RP_F64, kMean, true> {
+    using Pairs = NearPairs<kW == RP_F64, kMean, true>;
+    using Line = PairLine<Pairs>;
+    static constexpr bool kValueAlone = true;
+    static constexpr int kBlocksPerSm = 4;
+
+    NearSums joined;
+    u64 n;
+    const u8 *weights; // of the line
+    u64 apart;         // elements from one to the next
+
+    __device__ __forceinline__ void init(const WordPlan &, bool skip_nans)
+    {
+        this->clear(skip_nans, false);
+        n = 0;
+    }
+    // The line's weights lie like it, one behind the other, or are the same.
+    __device__ __forceinline__ void open(const rp_spec &s, const rp_parts &parts, const rk_line &line)
+    {
+        const bool columns = s.flags & RP_COLUMNS, own = s.weights_extent == RP_EXTENT_ELEMENTS;
+        const bool one = s.weights_extent == (columns ? RP_EXTENT_ROW : RP_EXTENT_COLUMN);
+        this->drops = s.zero_drops;
+        apart = own ? line.stride : !one;
+        weights = parts.weights + (line.n ? rk_weight_of(&s, line.first) : 0) * Float<kW>::kBytes;
+    }
+    // Elements from, from + step, ... of the line that are not masked out.
+    __device__ __forceinline__ void walk(const rp_parts &parts, const rk_line &line, u64 from, u32 step)
+    {
+        constexpr int kTogether = 4; // loads do not wait for each other
+        const FloatBits<kX> *x = (const FloatBits<kX> *)parts.elements + line.first;
+        const FloatBits<kW> *w = (const FloatBits<kW> *)weights;
+        const u8 *mask = parts.mask ? parts.mask + line.first : NULL;
+        for (u64 i = from; i < line.n; i += (u64)kTogether * step) {
+            FloatBits<kX> elements[kTogether];
+            FloatBits<kW> beside[kTogether];
+            u32 in = 0;
+#pragma unroll
+            for (int k = 0; k < kTogether; k++) {
+                const u64 at = i + (u64)k * step;
+                const bool is = at < line.n;
+                elements[k] = is ? x[at * line.stride] : (FloatBits<kX>)0;
+                beside[k] = is ? w[at * apart] : (FloatBits<kW>)0;
+                in |= is && (!mask || mask[at * line.stride]) ? 1u << k : 0;
+            }
+            double of_x[kTogether], of_w[kTogether];
+#pragma unroll
+            for (int k = 0; k < kTogether; k++) {
+                of_x[k] = Float<kX>::value(elements[k]);
+                of_w[k] = Float<kW>::value(beside[k]);
+            }
+            this->add(of_x, of_w, in);
+            n += kTogether;
+        }
+    }
+    __device__ __forceinline__ void join(u32 lanes)
+    {
+        joined = this->sums();
+        joined.join_lanes((int)lanes);
+        for (u32 d = lanes / 2; d; d /= 2) {
+            n += __shfl_xor_sync(kFullMask, n, d);
+            this->skipped |= __shfl_xor_sync(kFullMask, this->skipped, d);
+        }
+    }
+    __device__ __forceinline__ Line line() const { return {joined, n, this->skipped}; }
+};
+
+template <int kX, int kW, bool kMean> __device__ __forceinline__ void open_line(PairWalk<kX, kW, kMean> &x, const rp_spec &s,
+                                                                                const rp_parts &parts, const rk_line &line)
+{
+    x.open(s, parts, line);
+}
+template <int kX, int kW, bool kMean> __device__ __forceinline__ void
+walk_groups(PairWalk<kX, kW, kMean> &x, const rp_parts &parts, const rk_line &line, u64 from, u32 step, const Lanes &)
+{
+    x.walk(parts, line, from, step);
+}
+
+template <int kX, int kW, bool kMean> struct VectorWalk<PairWalk<kX, kW, kMean>> {
+    const rp_parts &parts;
+    const rk_line &line;
+    u32 step;
+
+    __device__ __forceinline__ VectorWalk(const rp_parts &p, const rk_line &l, u32 walkers, const Lanes &)
+        : parts(p), line(l), step(walkers)
+    {
+    }
+    __device__ __forceinline__ void add_all(PairWalk<kX, kW, kMean> &x, u64 from) const { x.walk(parts, line, from, step); }
+};
+
+} // namespace rk
