@@ -375,7 +375,7 @@ $(SIMT_B)/select: $(patsubst %,$(SIMT_B)/%.o,$(filter %/select_lines.cu %/select
 
 # ... and which of them the launch code chooses, without running any. Their names are looked up by address.
 SIMT_LAUNCH := $(filter kernels/cuda/launch/% kernels/cuda/ops/% kernels/cuda/device/%,$(KERNEL_CU))
-$(SIMT_B)/routes: $(patsubst %,$(SIMT_B)/%.o,$(SIMT_LAUNCH) tests/simt/routes.cu tests/faults/cudart.c) $(B)/kernels/exact/order.c.o $(PROTO_O)
+$(SIMT_B)/routes: $(patsubst %,$(SIMT_B)/%.o,$(SIMT_LAUNCH) tests/simt/routes.cu tests/faults/cudart.c) $(call obj,kernels/exact/order.c kernels/exact/edges.c) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) -no-pie -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
@@ -546,7 +546,7 @@ $(B)/gpu/device: tests/gpu/device.c $(B)/lib/libreduce.a $(B)/flags
 	$(Q)$(CC) $(CPPFLAGS) -isystem $(CUDA_HOME)/include $(CFLAGS) -MMD -MP -MF $@.d -MT $@ $(LDFLAGS) $(filter %.c %.a,$^) \
 	  $(LIBS_CUDA) $(LIBS_NNG) -o $@
 
-LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c)
+LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c kernels/exact/edges.c)
 $(B)/gpu/bench_kernels: $(call obj,$(wildcard tests/gpu/bench_*.cu) tests/gpu/cub_peer.cu) $(LAUNCH_O) $(PROTO_O)
 $(B)/gpu/select: $(call obj,tests/gpu/select.cu) $(LAUNCH_O) $(PROTO_O)
 $(B)/gpu/bench_kernels $(B)/gpu/select:

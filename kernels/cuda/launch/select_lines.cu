@@ -53,7 +53,10 @@ SelectArgs args_of(const SelectTask &t, u32 first_pair)
     a.mask = (const unsigned char *)t.mask;
     a.n = t.n;
     a.lines = t.lines;
-    a.key = key_rule(t.dtype);
+    a.key = t.falling ? falling_rule(t.dtype) : key_rule(t.dtype);
+    a.asked = t.asked;
+    a.asked_step = t.asked_step;
+    a.nans_first = t.nans_first;
     a.first_pair = first_pair;
     a.pairs = (u32)least(t.pairs - first_pair, kMostPairs);
     for (u32 p = 0; p < a.pairs; p++)
@@ -129,6 +132,7 @@ cudaError_t launch_lines(Device *d, const SelectTask &t, SelectArgs a, const Sel
         a.data += at_once * of_line;
         a.mask += a.mask ? at_once * t.n : 0;
         a.found += at_once * a.found_words;
+        a.asked += a.asked ? at_once * a.asked_step : 0;
     }
     return cudaSuccess;
 }

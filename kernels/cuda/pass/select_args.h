@@ -55,18 +55,29 @@ struct PairRule {
 };
 
 // How an element's bits become its key: (bits ^ (negative ? turn : 0) ^ flip) - least, which counts from the smallest element
-// on. Beyond `range` are NaNs. With `least` it is the element's rk_rank.
+// on. Beyond `range` are NaNs. With `least` it is the element's rk_rank. Of bools (`truths`) the bits are one first.
 struct KeyRule {
     u64 turn, flip, least, range;
+    bool truths;
 };
 
 inline KeyRule key_rule(int dtype)
 {
     const u64 sign = 1ull << (8 * rk_bytes(dtype) - 1), all = sign | (sign - 1);
     if (!rk_is_float(dtype))
-        return {0, rk_is_signed(dtype) ? sign : 0, 0, all};
+        return {0, rk_is_signed(dtype) ? sign : 0, 0, dtype == RP_BOOL ? 1 : all, dtype == RP_BOOL};
     const u64 inf = rk_inf_bits(rk_format_of(dtype));
-    return {sign - 1, sign, all ^ (sign | inf), (sign | inf) - (all ^ (sign | inf))};
+    return {sign - 1, sign, all ^ (sign | inf), (sign | inf) - (all ^ (sign | inf)), false};
+}
+
+// The same by which elements go down: from the largest element on. NaNs are beyond `range` again.
+inline KeyRule falling_rule(int dtype)
+{
+    const u64 sign = 1ull << (8 * rk_bytes(dtype) - 1), all = sign | (sign - 1);
+    KeyRule r = key_rule(dtype);
+    r.least = all - r.range - r.least;
+    r.flip ^= all;
+    return r;
 }
 
 // The bits of the element that has a key.
@@ -91,6 +102,9 @@ struct SelectArgs {
     u32 found_words;       // ... of a line
     u64 room;              // kept keys of a line
     u64 *found;            // of each line
+    const u32 *asked;      // NULL, or of each line, asked_step words further: zero leaves a long line alone
+    u32 asked_step;
+    bool nans_first; // the ranks, which are from the end, count NaNs as the last elements of all
     // Scratch of lines that are longer than a block takes
     SelectState *states;      // of each line; zero before, as are
     u64 *counts;              // ... 2 x pairs x kBins
