@@ -275,10 +275,19 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(Bench &);
-    } groups[] = {{"ceiling", ceilings},        {"sum", sums},           {"max", maxima},
-                  {"adversarial", adversarial}, {"types", narrow_types}, {"moments", moments},
-                  {"framework", framework_ops}, {"rows", rows},          {"shapes", shapes},
-                  {"normal", normal},           {"columns", columns},    {"integers", integers}};
+    } groups[] = {{"ceiling", ceilings},
+                  {"sum", sums},
+                  {"max", maxima},
+                  {"adversarial", adversarial},
+                  {"types", narrow_types},
+                  {"moments", moments},
+                  {"framework", framework_ops},
+                  {"rows", rows},
+                  {"shapes", shapes},
+                  {"normal", normal},
+                  {"columns", columns},
+                  {"integers", integers},
+                  {"order", order}};
     std::string names;
     for (const auto &g : groups)
         names += std::string(names.empty() ? "" : ",") + g.name;

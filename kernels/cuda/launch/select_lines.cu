@@ -27,8 +27,7 @@ SelectKernels kernels_of(int dtype)
 }
 
 u64 key_bytes(const SelectTask &t) { return rk_bytes(t.dtype) == 8 ? 8 : 4; }
-u32 keys_of_thread(const SelectTask &t) { return key_bytes(t) == 8 ? kKeysOfThread<8> : kKeysOfThread<4>; }
-bool is_long(const SelectTask &t) { return t.n > (u64)kSampleThreads * keys_of_thread(t); }
+bool is_long(const SelectTask &t) { return !is_short(t); }
 u64 least(u64 a, u64 b) { return a < b ? a : b; }
 u64 most(u64 a, u64 b) { return a < b ? b : a; }
 u32 pairs_at_once(const SelectTask &t) { return (u32)least(t.pairs, kMostPairs); }
@@ -65,21 +64,6 @@ SelectArgs args_of(const SelectTask &t, u32 first_pair)
     a.found = t.found;
     a.found_words = found_words(t.pairs);
     return a;
-}
-
-cudaError_t launch_rows(Device *d, const SelectTask &t, const SelectArgs &a, const SelectKernels &k, cudaStream_t stream)
-{
-    int blocks;
-    for (u32 i = 0; i < 4; i++)
-        if (t.n <= 128u << i) {
-            const u64 per = 4; // warps of a block
-            TRY_CUDA(device_blocks_per_sm(d, (const void *)k.warp_rows[i], 128, 0, &blocks));
-            return gpu_launch(false, k.warp_rows[i], dim3((u32)least((t.lines + per - 1) / per, 64ull * blocks * d->sms)), 128,
-                              0, stream, a);
-        }
-    const u64 keys = keys_of_thread(t), threads = ((t.n + keys - 1) / keys + kWarp - 1) / kWarp * kWarp;
-    TRY_CUDA(device_blocks_per_sm(d, (const void *)k.block_rows, (int)threads, 0, &blocks));
-    return gpu_launch(false, k.block_rows, dim3((u32)least(t.lines, 64ull * 32 * d->sms)), (int)threads, 0, stream, a);
 }
 
 // Blocks of a line so that `lines` of them fill the device a whole number of times
@@ -148,7 +132,8 @@ cudaError_t select_launch(Device *d, const SelectTask &t, void *scratch, u64 byt
     const SelectKernels k = kernels_of(t.dtype);
     for (u32 first = 0; first < t.pairs; first += kMostPairs) {
         const SelectArgs a = args_of(t, first);
-        TRY_CUDA(is_long(t) ? launch_lines(d, t, a, k, scratch, bytes, stream) : launch_rows(d, t, a, k, stream));
+        TRY_CUDA(is_long(t) ? launch_lines(d, t, a, k, scratch, bytes, stream)
+                            : launch_short(d, t, k.warp_rows, k.block_rows, a, stream));
     }
     return cudaSuccess;
 }

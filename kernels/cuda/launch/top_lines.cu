@@ -22,16 +22,16 @@ TopKernels kernels_of(int dtype)
     TopKernels k = {};
     switch (rk_bytes(dtype)) {
     case 1:
-        top_long_part<1>(&k);
+        top_long_part<1>(&k), top_rows_part<1>(&k);
         break;
     case 2:
-        top_long_part<2>(&k);
+        top_long_part<2>(&k), top_rows_part<2>(&k);
         break;
     case 4:
-        top_long_part<4>(&k);
+        top_long_part<4>(&k), top_rows_part<4>(&k);
         break;
     default:
-        top_long_part<8>(&k);
+        top_long_part<8>(&k), top_rows_part<8>(&k);
     }
     return k;
 }
@@ -64,16 +64,16 @@ void choose_bound(TopArgs *a)
 TopArgs args_of(const TopTask &t)
 {
     const rp_spec &s = *t.spec;
+    const bool is_rows = is_short(t.lines);
     TopArgs a = {};
     a.data = (const unsigned char *)t.lines.data;
     a.mask = (const unsigned char *)t.lines.mask;
     a.n = t.lines.n;
-    a.key = s.op == RP_OP_LARGEST ? key_rule(s.dtype) : falling_rule(s.dtype);
+    a.key = (s.op == RP_OP_LARGEST) != is_rows ? key_rule(s.dtype) : falling_rule(s.dtype);
     a.nans = rk_is_float(s.dtype) && s.nan != RP_NAN_OMIT;
     a.k = least((u64)s.k, a.n);
-    a.room = a.k + a.k / 3 + 4096;
-    a.all = a.n <= least(a.room, 1 << 15);
-    a.room = a.all ? most(a.n, 1) : a.room;
+    a.room = is_rows ? most(a.k, 1) : a.k + a.k / 3 + 4096;
+    a.all = is_rows || a.n <= a.room;
     if (!a.all)
         choose_bound(&a);
     a.found_words = found_words(1);
@@ -139,8 +139,13 @@ cudaError_t bound_exactly(const Top &x, const TopArgs &a, u64 lines)
     return gather(x, again, lines);
 }
 
-cudaError_t keep_items(const Top &x, const TopArgs &a, u64 lines)
+cudaError_t keep_items(const Top &x, TopArgs a, u64 lines)
 {
+    if (is_short(x.t->lines)) {
+        LineSet s = x.t->lines;
+        s.lines = a.lines = lines;
+        return launch_short(x.d, s, x.k.warp_rows, x.k.block_rows, a, x.stream);
+    }
     TRY_CUDA(gpu_clear(a.states, lines * sizeof(TopState), x.stream));
     if (!a.all)
         TRY_CUDA(gpu_launch(false, x.k.sample, dim3((u32)least(kTopGroups / 32, div_up((u64)x.d->sms * 2, lines)), (u32)lines),

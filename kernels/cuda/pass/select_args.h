@@ -28,6 +28,7 @@ constexpr u32 kBinsLog2 = 11, kBins = 1 << kBinsLog2;
 constexpr u32 kSharedIntervals = 5;  // whose bins are in shared memory; others are rare
 constexpr u32 kCollected = 1 << 14;  // elements of an interval that one block selects among
 constexpr int kSelectThreads = 256;  // of a block that reads the line
+constexpr int kRowsThreads = 128;    // of a block whose warps have a short line each
 constexpr int kSampleThreads = 1024; // of a block that takes a sample, or has a short line
 constexpr int kSampleKeys = 8;       // of a thread. More samples take less time than larger ones
 constexpr u32 kMostSamples = 63;     // of a pair: an odd number, at most two a lane

@@ -44,7 +44,7 @@ struct TopState {
 
 struct TopArgs {
     const unsigned char *data, *mask; // as of SelectArgs
-    u64 n;
+    u64 n, lines;
     KeyRule key;
     bool nans;        // they take part
     bool all;         // all elements are kept: there is room for them
@@ -90,6 +90,8 @@ struct TopKernels {
     TopFn warp_rows[4], block_rows;
 };
 template <int kBytes> void top_long_part(TopKernels *k); // ops/top_long.cu
+template <int kBytes>
+void top_rows_part(TopKernels *k); // ops/top_rows.cu: their keys go the other way, from the best element on
 
 struct TopEnds {
     TopRunsFn sort, merge;
