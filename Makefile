@@ -155,7 +155,7 @@ GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
 COMPRESSED := $(if $(filter yes,$(CUDA)),$(if $(shell $(NVCC) --version | grep -E 'release (1[3-9]|[2-9][0-9])\.'),--compress-mode=$(if $(filter no,$(COMPRESS)),none,size)))
 NVCCFLAGS  += -std=c++17 -O3 $(if $(filter yes,$(LINE_INFO)),-lineinfo) $(COMPRESSED) -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
               -Xcompiler "-fPIC -fno-threadsafe-statics -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
-LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl)
+LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl -lm)
 
 # ---- sources: a file belongs to its folder's part; nothing is listed by hand ----
 PROTO_C  := $(wildcard proto/*.c)

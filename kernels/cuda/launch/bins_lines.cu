@@ -2,7 +2,7 @@
 #include "kernels/cuda/launch/bins_lines.h"
 
 #include <cmath>
-#include <vector>
+#include <cstdlib>
 
 #include "kernels/cuda/launch/routes.h"
 #include "kernels/cuda/pass/bins_args.h"
@@ -28,14 +28,17 @@ BinsFn kernel_of(int dtype)
                         : bins_part<8>(dtype);
 }
 
-// Keys of the edges, but for those above all elements
-std::vector<u64> bounds_of(const rp_spec &s, const KeyRule &rule)
+struct Bounds {
+    u64 *key;
+    u64 n;
+};
+
+// Keys of the edges, but for those above all elements, to `b`, which has room for all
+void find_bounds(const rp_spec &s, const KeyRule &rule, Bounds *b)
 {
-    std::vector<u64> keys;
     uint64_t bits;
     for (u32 i = 0; i < s.n_edges && rk_from_edge(s.dtype, rp_spec_edge(&s, i), i + 1 == s.n_edges, &bits); i++)
-        keys.push_back(rk_rank(s.dtype, 0, bits) - rule.least);
-    return keys;
+        b->key[b->n++] = rk_rank(s.dtype, 0, bits) - rule.least;
 }
 
 // ---- the guess ----
@@ -77,20 +80,20 @@ double middle(int dtype, const KeyRule &rule, u64 key)
     return key ? at / 2 + number_of_key(dtype, rule, key - 1).wide / 2 : at;
 }
 
-BinGuess guess_of(const rp_spec &s, const KeyRule &rule, const std::vector<u64> &keys)
+BinGuess guess_of(const rp_spec &s, const KeyRule &rule, const Bounds &b)
 {
-    const size_t n = keys.size();
+    const u64 n = b.n;
     BinGuess g = {0, 0, 0, -1};
     if (n < 2 || rk_bytes(s.dtype) == 1)
         return g;
-    const double first = middle(s.dtype, rule, keys[0]), last = middle(s.dtype, rule, keys[n - 1]);
+    const double first = middle(s.dtype, rule, b.key[0]), last = middle(s.dtype, rule, b.key[n - 1]);
     g.scale = (double)(n - 1) / (last - first);
     g.shift = -first * g.scale - 0.5;
     g.most = (float)(n - 1);
     double off = 0; // how far guesses are on the wrong side of a bound
-    for (size_t i = 0; i < n; i++) {
-        const double at = (double)i - 0.5, from = at - guessed(g, s.dtype, rule, keys[i]),
-                     before = keys[i] ? guessed(g, s.dtype, rule, keys[i] - 1) - at : 0;
+    for (u64 i = 0; i < n; i++) {
+        const double at = (double)i - 0.5, from = at - guessed(g, s.dtype, rule, b.key[i]),
+                     before = b.key[i] ? guessed(g, s.dtype, rule, b.key[i] - 1) - at : 0;
         if (!(from < 0.25 && before < 0.25))
             return {0, 0, 0, -1};
         off = fmax(off, fmax(from, before));
@@ -101,14 +104,14 @@ BinGuess guess_of(const rp_spec &s, const KeyRule &rule, const std::vector<u64> 
 
 // ---- launches ----
 
-cudaError_t put(const std::vector<u64> &keys, bool wide, unsigned char *to, cudaStream_t stream)
+cudaError_t put(const Bounds &b, bool wide, unsigned char *to, cudaStream_t stream)
 {
-    for (u64 at = 0; at < keys.size(); at += kBoundsAtOnce) {
+    for (u64 at = 0; at < b.n; at += kBoundsAtOnce) {
         PutBounds a = {};
         a.to = to + at * (wide ? 8 : 4);
-        a.n = (u32)least(kBoundsAtOnce, keys.size() - at);
+        a.n = (u32)least(kBoundsAtOnce, b.n - at);
         a.wide = wide;
-        memcpy(a.key, &keys[at], a.n * sizeof(u64));
+        memcpy(a.key, b.key + at, a.n * sizeof(u64));
         TRY_CUDA(gpu_launch(false, bins_ends().put_bounds, 1, 128, 0, stream, a));
     }
     return cudaSuccess;
@@ -124,24 +127,19 @@ void divide(const Device *d, BinsArgs *a, u64 key_room)
         a->columns_log2++;
 }
 
-} // namespace
-
-u64 bins_scratch(const rp_spec &s) { return (u64)s.n_edges * 8; }
-
-cudaError_t bins_launch(Device *d, const rp_spec &s, const LineSet &lines, u64 *counts, void *scratch, cudaStream_t stream)
+cudaError_t launch_counts(Device *d, const rp_spec &s, const LineSet &lines, const KeyRule &rule, const Bounds &b, u64 *counts,
+                          void *scratch, cudaStream_t stream)
 {
-    const KeyRule rule = key_rule(s.dtype);
-    const std::vector<u64> keys = bounds_of(s, rule);
     const BinsFn count = kernel_of(s.dtype);
-    const u64 size = (u64)rk_bytes(s.dtype), key_room = keys.size() * key_bytes(s.dtype);
+    const u64 size = (u64)rk_bytes(s.dtype), key_room = b.n * key_bytes(s.dtype);
     BinsArgs a = {};
     a.data = (const unsigned char *)lines.data;
     a.mask = (const unsigned char *)lines.mask;
     a.n = lines.n;
     a.key = rule;
-    a.guess = guess_of(s, rule, keys);
+    a.guess = guess_of(s, rule, b);
     a.keys = (const unsigned char *)scratch;
-    a.bounds = (u32)keys.size();
+    a.bounds = (u32)b.n;
     a.shared_keys = key_room <= kSharedKeys;
     a.slots = (u32)bins_slots(s);
     a.counts = counts;
@@ -151,7 +149,7 @@ cudaError_t bins_launch(Device *d, const rp_spec &s, const LineSet &lines, u64 *
     const int threads = (int)least(kBinsThreads, div_up(div_up(lines.n * size, 64), kWarp) * kWarp + kWarp);
     int blocks;
     TRY_CUDA(device_blocks_per_sm(d, (const void *)count, threads, shared, &blocks));
-    TRY_CUDA(put(keys, size == 8, (unsigned char *)scratch, stream));
+    TRY_CUDA(put(b, size == 8, (unsigned char *)scratch, stream));
     TRY_CUDA(gpu_clear(counts, lines.lines * a.slots * sizeof(u64), stream));
     const u64 tiles = div_up(lines.n * size, 64 * (u64)threads);
     for (u64 first = 0, some; first < lines.lines; first += some) {
@@ -168,6 +166,20 @@ cudaError_t bins_launch(Device *d, const rp_spec &s, const LineSet &lines, u64 *
         a.counts += some * a.slots;
     }
     return cudaSuccess;
+}
+
+} // namespace
+
+cudaError_t bins_launch(Device *d, const rp_spec &s, const LineSet &lines, u64 *counts, void *scratch, cudaStream_t stream)
+{
+    const KeyRule rule = key_rule(s.dtype);
+    Bounds b = {(u64 *)malloc(s.n_edges * sizeof(u64)), 0};
+    if (!b.key)
+        return cudaErrorMemoryAllocation;
+    find_bounds(s, rule, &b);
+    const cudaError_t err = launch_counts(d, s, lines, rule, b, counts, scratch, stream);
+    free(b.key);
+    return err;
 }
 
 cudaError_t bins_finish(Device *d, const rp_spec &s, u64 first, u64 lines, const u64 *counts, u64 *cells, u32 *fault,

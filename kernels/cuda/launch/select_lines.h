@@ -42,9 +42,9 @@ struct SelectTask : LineSet {
     u32 pairs;                  // any number
     u64 *found;                 // found_words(pairs) of each line
     // Of one kth among long lines, for those of some lines (SelectArgs)
-    const u32 *asked;
-    u32 asked_step;
-    bool nans_first, falling;
+    const u32 *asked = NULL;
+    u32 asked_step = 0;
+    bool nans_first = false, falling = false;
 };
 
 // Bytes of scratch that suffice, with room for kSelectLeastRoom keys, and those with which no element needs to be read twice
