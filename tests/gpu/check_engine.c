@@ -906,6 +906,39 @@ static void check_order(rk_engine *e, waker *w, int op, int dtype, amount quick)
     free(memory);
 }
 
+/* A line whose k best the sample of the device (pass/select_keys.cuh) tells wrongly: where it looks, all elements are worse than
+ * elsewhere, or better. */
+static void check_hidden(rk_engine *e, waker *w, int op, int dtype)
+{
+    enum { N = 70001, PLACES = 4096 * 8 };
+    const size_t bytes = rp_dtype_size(dtype);
+    const bool is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
+    char *memory = malloc(N * bytes);
+    for (int round = 0; round < 4; round++) { /* a bit: better, many ties */
+        const bool high = (round & 1) == (op == RP_OP_LARGEST);
+        for (uint64_t i = 0; i < N; i++) {
+            uint64_t bits = round & 2 ? 3 : rng() % 60;
+            put(memory + i * bytes, high ? bits : bits + 64, bytes);
+        }
+        for (uint64_t i = 0; i < PLACES; i++) {
+            uint64_t mixed = (i + 1) * 0x9e3779b97f4a7c15u, at = (uint64_t)N / PLACES * i + (uint64_t)N % PLACES * i / PLACES;
+            mixed = (mixed ^ mixed >> 31) * 0xbf58476d1ce4e5b9u;
+            at += (uint64_t)((unsigned __int128)(mixed ^ mixed >> 29) * (N / PLACES) >> 64);
+            put(memory + at * bytes, (high ? 64 : 0) + rng() % 60, bytes);
+        }
+        for (int nans = 0; nans < (is_float ? 2 : 1); nans++) {
+            if (nans)
+                for (uint64_t i = 5; i < N; i += N / 30)
+                    put(memory + i * bytes, UINT64_MAX >> (65 - 8 * bytes), bytes);
+            rk_task t = {.spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1, .row_len = N, .k = 1638},
+                         .data = memory};
+            measure(&t);
+            compare_once(e, w, &t, "hidden from samples");
+        }
+    }
+    free(memory);
+}
+
 /* Rows that fill the device many times over, because some code depends on lengths that other tests do not reach. The fast way
  * works for the data of every block, of none, or of all but one, which detects it late. */
 static void check_huge(rk_engine *e, waker *w, int op, int dtype)
@@ -1174,6 +1207,8 @@ int main(int argc, char **argv)
             rng_state = seed * 1000003 + (uint64_t)(op * 16 + dtype);
             if (rp_is_ranked(op)) {
                 check_order(e, &w, op, dtype, quick);
+                if (rp_is_top(op) && dtype != RP_BOOL)
+                    check_hidden(e, &w, op, dtype);
             } else if (!huge) {
                 check_type(e, &w, op, dtype, quick);
                 check_short(e, &w, op, dtype, quick);

@@ -1,6 +1,8 @@
 // How many launches a selection takes, and how large they are.
 #include "kernels/cuda/launch/select_lines.h"
 
+#include <cmath>
+
 namespace rk {
 namespace {
 
@@ -76,26 +78,47 @@ u32 samples_of(const Device *d, const SelectArgs &a)
     return n < 3 ? 1 : (u32)(n - 1) | 1;
 }
 
-cudaError_t launch_long(Device *d, SelectArgs a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
+// Will the brackets of samples probably hold more keys than there is room for? Those of the middle hold most.
+bool is_narrowed(const SelectArgs &a)
+{
+    const double of_one = 4.5 * 0.5 * sqrt(kSampleThreads * kSampleKeys) + 8,
+                 places = 1 + (a.samples > 1 ? of_one * 1.2533 / sqrt(a.samples) : of_one);
+    return 1.1 * a.pairs * 2 * places / (kSampleThreads * kSampleKeys) * (double)a.n > (double)a.room && !a.asked;
+}
+
+// From brackets to the keys of ranks, for all of the line or, to narrow its brackets, for some of it
+cudaError_t launch_passes(Device *d, const SelectArgs &a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
 {
     const u32 lines = (u32)a.lines;
     const bool overlap = d->overlapped_launch;
     const SelectFn count = a.pairs == 1 ? k.count_one : k.count_all;
     const size_t shared = (size_t)kBins * sizeof(u32) * least(2 * a.pairs, kSharedIntervals);
-    a.samples = samples_of(d, a);
     int counting, digits;
     TRY_CUDA(device_blocks_per_sm(d, (const void *)count, kSelectThreads, 0, &counting));
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.digits, kSelectThreads, kBins * sizeof(u32) * kSharedIntervals, &digits));
     digits = (int)least(6, (200u << 10) / shared); // as many fit
-    const u64 tiles = (a.n * bytes + 16383) / 16384;
-    TRY_CUDA(gpu_clear(a.states, lines * (sizeof(SelectState) + 2 * a.pairs * kBins * sizeof(u64)), stream));
-    TRY_CUDA(gpu_launch(false, k.brackets, dim3(a.pairs * a.samples, lines), kSampleThreads, 0, stream, a));
+    const u64 tiles = (a.n * bytes + 16383) / 16384 / a.skip + 1;
     TRY_CUDA(gpu_launch(overlap, count, dim3(blocks_of_line(tiles, (u64)counting * d->sms, lines), lines), kSelectThreads, 0,
                         stream, a));
     const dim3 grid(blocks_of_line(tiles, (u64)digits * d->sms, lines), lines);
     for (u32 i = 0; i < digit_rounds(8 * bytes) + (bytes < 4); i++)
         TRY_CUDA(gpu_launch(overlap, k.digits, grid, kSelectThreads, shared, stream, a));
     return gpu_launch(overlap, k.last, dim3(2 * a.pairs, lines), kSampleThreads, 0, stream, a);
+}
+
+cudaError_t launch_long(Device *d, SelectArgs a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
+{
+    const u32 lines = (u32)a.lines;
+    a.samples = samples_of(d, a);
+    TRY_CUDA(gpu_clear(a.states, lines * (sizeof(SelectState) + 2 * a.pairs * kBins * sizeof(u64)), stream));
+    TRY_CUDA(gpu_launch(false, k.brackets, dim3(a.pairs * a.samples, lines), kSampleThreads, 0, stream, a));
+    if (is_narrowed(a)) {
+        a.skip = kSkip;
+        TRY_CUDA(launch_passes(d, a, bytes, k, stream));
+        TRY_CUDA(gpu_launch(d->overlapped_launch, k.narrow, dim3(1, lines), 2 * kWarp, 0, stream, a));
+    }
+    a.skip = 1;
+    return launch_passes(d, a, bytes, k, stream);
 }
 
 // As many long lines at once as there is scratch for

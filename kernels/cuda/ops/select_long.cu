@@ -238,10 +238,26 @@ __device__ inline Place place_beside(const SelectArgs &a, const SelectState *s, 
     return {high + 1, a.key.range, below + in, s->n - below - in, true, false};
 }
 
-// After `count`: which ranks are found, and where others lie. `b`: of a heavy line. One thread.
-template <class Key> __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 *found)
+// Of some elements of a line: two ranks that the keys of a pair are between with near certainty, also if the line is sorted.
+__device__ inline void ranks_beside(const SelectArgs &a, SelectState *s, u32 p, u64 taken, RankPair *ranks)
 {
-    s->n = a.n - s->nans - s->left_out;
+    const double all = (double)s->n * ((double)a.n / (double)taken), share = (double)s->n / all, tile = kSelectThreads * 16;
+    const RankPair of_all = s->n == taken ? a.rules[p].all : ranks_of(a.rules[p].rule, (u64)all);
+    const double first = (double)of_all.first * share, second = (double)of_all.second * share,
+                 spread = first * (1 - first / (double)s->n), off = 4.5 * __dsqrt_rn(spread > 0 ? spread : 0) + tile;
+    const double last = (double)(s->n - 1), from = first - off, to = second + off;
+    const bool low = from<1, high = to> last - 1;
+    s->ends |= (u32)low << 2 * p | (u32)high << (2 * p + 1);
+    *ranks = {low ? 0 : (u64)from, high ? s->n - 1 : (u64)to};
+}
+
+// After `count`: which ranks are found, and where others lie. `taken`: elements that were read; `b`: of a heavy line. One
+// thread.
+template <class Key>
+__device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 taken, u64 *found)
+{
+    s->n = taken - s->nans - s->left_out;
+    s->ends = 0;
     found[0] = s->n;
     found[1] = s->nans;
     found += kFoundHead + 2 * a.first_pair;
@@ -257,7 +273,9 @@ template <class Key> __device__ __noinline__ void judge(const SelectArgs &a, Sel
         rk_order_rule rule = a.rules[p].rule;
         if (a.nans_first) // the rank is from the end
             rule.digits = (u64)-rule.digits > s->nans ? rule.digits + (i64)s->nans : -1;
-        const RankPair ranks = s->n == a.n ? a.rules[p].all : ranks_of(rule, s->n);
+        RankPair ranks = s->n == a.n ? a.rules[p].all : ranks_of(rule, s->n);
+        if (a.skip > 1)
+            ranks_beside(a, s, p, taken, &ranks);
         s->rank[2 * p] = ranks.first;
         s->rank[2 * p + 1] = ranks.second;
     }
@@ -403,7 +421,7 @@ count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys
             if (count.add(key))
                 queue.push(key);
         },
-        [&] { queue.make_room(&s->kept, kept, a.room, count); });
+        [&] { queue.make_room(&s->kept, kept, a.room, count); }, a.skip);
     __syncwarp();
     queue.flush(&s->kept, kept, a.room, count);
     const u64 all_nans = warp_sum((u64)nans), all_out = warp_sum((u64)out);
@@ -443,7 +461,8 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
         count.leave(a, s);
     }
     if (last_of_line(&s->arrived) && threadIdx.x == 0)
-        judge<Key>(a, s, bounds, a.found + blockIdx.y * (u64)a.found_words);
+        judge<Key>(a, s, bounds, elements_taken(LineView<kBytes>(a, blockIdx.y), a.skip),
+                   a.found + blockIdx.y * (u64)a.found_words);
 }
 
 // ---- digits ----
@@ -584,7 +603,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
                 if (counts && !rule.nan(key))
                     take(key);
             },
-            [] {});
+            [] {}, a.skip);
     } else {
         for (u64 first = (u64)blockIdx.x * kKeptOfBlock; first < s->kept; first += (u64)gridDim.x * kKeptOfBlock)
             each_kept(rooms.kept + first, s->kept - first, take);
@@ -630,6 +649,24 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
     }
 }
 
+// The keys found in some of the line's tiles become the brackets for all of it.
+template <int kBytes> __global__ void narrow_brackets(const __grid_constant__ SelectArgs a)
+{
+    using Key = typename Keys<kBytes>::Key;
+    wait_for_previous_pass();
+    SelectState *s = SelectRooms<Key>(a, blockIdx.y).state;
+    const u32 i = threadIdx.x;
+    if (s->n && i < 2 * a.pairs)
+        s->bounds[i] = s->ends >> i & 1 ? i % 2 ? a.key.range : 0 : (u64)(Key)(keys_found(a)[i] - a.key.least);
+    __syncthreads();
+    if (i < kPlaces)
+        s->counts[i] = 0;
+    if (i == 0) {
+        s->nans = s->left_out = s->kept = 0;
+        s->intervals = s->open = s->whole = 0;
+    }
+}
+
 } // namespace
 
 template <int kBytes> void select_long_part(SelectKernels *k)
@@ -639,6 +676,7 @@ template <int kBytes> void select_long_part(SelectKernels *k)
     k->count_all = count_line<kBytes, CountAll>;
     k->digits = count_digits<kBytes>;
     k->last = select_last<kBytes>;
+    k->narrow = narrow_brackets<kBytes>;
 }
 
 #define PARTS(X) X(1) X(2) X(4) X(8)

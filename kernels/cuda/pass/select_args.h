@@ -10,6 +10,9 @@
 //              kept. It reads the line only if a bracket has missed its rank, or too much was kept
 //   last       a block for each interval with few elements selects among them
 //
+// If brackets by a sample would hold more than there is room for, count, digits and last are launched before for every kSkip-th
+// tile of the line alone, for two ranks beside each pair's: these keys are its bracket then.
+//
 // Each launch finds in SelectState what the one before it left, and does nothing if nothing is left to do. So a line is read
 // once as a rule, and of any data 1 + digit_rounds times.
 #pragma once
@@ -32,6 +35,7 @@ constexpr int kRowsThreads = 128;    // of a block whose warps have a short line
 constexpr int kSampleThreads = 1024; // of a block that takes a sample, or has a short line
 constexpr int kSampleKeys = 8;       // of a thread. More samples take less time than larger ones
 constexpr u32 kMostSamples = 63;     // of a pair: an odd number, at most two a lane
+constexpr u32 kSkip = 16;            // tiles of the line, of which one is read to narrow brackets
 
 constexpr u32 digit_rounds(u32 key_bits) { return (key_bits + kBinsLog2 - 1) / kBinsLog2; }
 
@@ -99,6 +103,7 @@ struct SelectArgs {
     PairRule rules[kMostPairs];
     u32 pairs, first_pair; // ... of all pairs of the lines
     u32 samples;           // of each pair
+    u32 skip;              // kSkip: brackets are made narrow; else 1
     u32 most;              // elements of an interval that are collected: at most kCollected
     u32 found_words;       // ... of a line
     u64 room;              // kept keys of a line
@@ -132,6 +137,7 @@ struct SelectState {
     u32 arrived;         // blocks of a launch
     u32 heavy;           // the end of a bracket is the key of many elements
     u32 whole;           // the rounds read the line, not what was kept
+    u32 ends;            // bit 2 p: nothing is below the bracket of pair p; 2 p + 1: nothing above
     u32 intervals, open; // ... of which some are not complete
     SelectInterval interval[kRanks];
     u64 rank[kRanks];
@@ -169,9 +175,9 @@ GatherFn gather_kernel(int bytes, bool columns); // ops/select_gather.cu: column
 
 // The kernels for elements of a size
 struct SelectKernels {
-    SelectFn brackets, count_one, count_all, digits, last; // of long lines; count_one: of one pair
-    SelectFn warp_rows[4];                                 // short lines: a warp has 4, 8, 16 or 32 keys a lane, and a line
-    SelectFn block_rows;                                   // ... a block
+    SelectFn brackets, count_one, count_all, digits, last, narrow; // of long lines; count_one: of one pair
+    SelectFn warp_rows[4]; // short lines: a warp has 4, 8, 16 or 32 keys a lane, and a line
+    SelectFn block_rows;   // ... a block
 };
 template <int kBytes> void select_long_part(SelectKernels *k); // ops/select_long.cu
 template <int kBytes> void select_rows_part(SelectKernels *k); // ops/select_rows.cu

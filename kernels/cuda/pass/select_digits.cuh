@@ -211,8 +211,8 @@ __device__ __forceinline__ Stretch<Key> narrow(BlockTeam<Key> &, const Key (&)[k
     return {0, top, 0, ~0u};
 }
 
-// ... by a warp: between two of a sample of a key of each lane, or beside these. Digits alone would put most floats into few bins,
-// for which lanes wait.
+// ... by a warp: between two of a sample of a key of each lane, or beside these. Digits alone would put most floats into few
+// bins, for which lanes wait.
 template <class Key, int kKeys>
 __device__ __forceinline__ Stretch<Key> narrow(WarpTeam<Key> &team, const Key (&keys)[kKeys], Key top, u32 rank)
 {

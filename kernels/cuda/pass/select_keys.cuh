@@ -56,16 +56,16 @@ template <int kBytes> struct LineView {
     __device__ __forceinline__ u64 edge(u32 i) const { return i < head ? i : vectors * kPer + i; }
 };
 
-// The block's part of a line: take(bits, whether it counts, its place), and after(), for whole warps, behind each kBatch elements
-// of a thread at most.
+// The block's part of a line: take(bits, whether it counts, its place), and after(), for whole warps, behind each kBatch
+// elements of a thread at most. Of `skip` tiles of the line it takes one.
 template <int kBytes> constexpr u32 kBatch = kBytes == 8 ? 8 : 16;
 template <int kBytes, class Take, class After>
-__device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take take, After after)
+__device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take take, After after, u32 skip = 1)
 {
     constexpr u32 kPer = LineView<kBytes>::kPer, kVectors = kBatch<kBytes> / kPer;
     const u64 tile = (u64)kVectors * blockDim.x;
 #pragma unroll 1
-    for (u64 first = blockIdx.x * tile; first < line.vectors; first += gridDim.x * tile) {
+    for (u64 first = blockIdx.x * tile * skip; first < line.vectors; first += gridDim.x * tile * skip) {
         const u64 v = first + threadIdx.x;
         uint4 x[kVectors];
 #pragma unroll
@@ -94,6 +94,15 @@ __device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take 
             take(line.at(place), line.counts(place), place);
         after();
     }
+}
+
+// How many elements that are, of all blocks
+template <int kBytes> __device__ inline u64 elements_taken(const LineView<kBytes> &line, u32 skip)
+{
+    constexpr u32 kPer = LineView<kBytes>::kPer;
+    const u64 tile = (u64)(kBatch<kBytes> / kPer) * blockDim.x, steps = line.vectors / (tile * skip),
+              left = line.vectors - steps * tile * skip;
+    return (steps * tile + (left < tile ? left : tile)) * kPer + line.edges;
 }
 
 // Of the line's elements, one in each of as many equal stretches as a sample has, at a place that depends on its number and on
