@@ -906,8 +906,8 @@ static void check_order(rk_engine *e, waker *w, int op, int dtype, amount quick)
     free(memory);
 }
 
-/* A line whose k best the sample of the device (pass/select_keys.cuh) tells wrongly: where it looks, all elements are worse than
- * elsewhere, or better. */
+/* A line whose k best the sample of the device (pass/select_keys.cuh) tells wrongly: where it looks, all elements are worse
+ * than elsewhere, or better. */
 static void check_hidden(rk_engine *e, waker *w, int op, int dtype)
 {
     enum { N = 70001, PLACES = 4096 * 8 };

@@ -97,7 +97,7 @@ cudaError_t launch_passes(Device *d, const SelectArgs &a, u32 bytes, const Selec
     TRY_CUDA(device_blocks_per_sm(d, (const void *)count, kSelectThreads, 0, &counting));
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.digits, kSelectThreads, kBins * sizeof(u32) * kSharedIntervals, &digits));
     digits = (int)least(6, (200u << 10) / shared); // as many fit
-    const u64 tiles = (a.n * bytes + 16383) / 16384 / a.skip + 1;
+    const u64 tile = 16384ull * a.skip, tiles = (a.n * bytes + tile - 1) / tile;
     TRY_CUDA(gpu_launch(overlap, count, dim3(blocks_of_line(tiles, (u64)counting * d->sms, lines), lines), kSelectThreads, 0,
                         stream, a));
     const dim3 grid(blocks_of_line(tiles, (u64)digits * d->sms, lines), lines);

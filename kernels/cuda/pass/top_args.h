@@ -1,8 +1,8 @@
 // The k best elements of a line and their places. What the launcher and the kernels share.
 //
-// An element's score is its key (select_args.h), for `smallest` one by which elements go down, so the best has the highest; a
-// NaN has one above all. Items are a score and a place: of equal scores the lower place is better, so no two are equal, whatever
-// the data are.
+// An element's score is its key (select_args.h), for `smallest` one by which elements go down: the best has the highest. A NaN's
+// is above all. Items are a score and a place: of equal scores the lower place is better, so no two are equal, whatever data
+// are.
 //
 //   sample    many groups of elements, spread over the line, leave their best items. One of these, chosen by its rank among
 //             them, is the bound: k items are at least as good with near certainty, and not many more
