@@ -1,8 +1,7 @@
 // The k best elements of a line and their places. What the launcher and the kernels share.
 //
-// An element's score is its key (select_args.h), for `smallest` one by which elements go down: the best has the highest. A NaN's
-// is above all. Items are a score and a place: of equal scores the lower place is better, so no two are equal, whatever data
-// are.
+// An element's score is its key (select_args.h), for `smallest` one by which elements go down: the best has the highest. That
+// of a NaN is above all. Items are a score and a place: of equal scores the lower place is better, so no two are equal.
 //
 //   sample    many groups of elements, spread over the line, leave their best items. One of these, chosen by its rank among
 //             them, is the bound: k items are at least as good with near certainty, and not many more
