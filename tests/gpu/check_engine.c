@@ -895,7 +895,7 @@ static void check_order(rk_engine *e, waker *w, int op, int dtype, amount quick)
                   {0, {1, 262144 + 13, 0}},
                   {0, {2000, 64, 0}},
                   {0, {100, 2500, 0}},
-                  {RP_COLUMNS, {0, 5, 0}},
+                  {RP_COLUMNS, {1, 5, 0}},
                   {0, {16, 16384, 0}}};
     const size_t count = sizeof shapes / sizeof shapes[0];
     char *memory = malloc(270000 * (rp_dtype_size(dtype) + 1));

@@ -147,14 +147,15 @@ cudaError_t launch_counts(Device *d, const rp_spec &s, const LineSet &lines, con
     divide(d, &a, shared_keys);
     const size_t shared = ((size_t)a.some << a.columns_log2) * sizeof(u32) + shared_keys;
     const int threads = (int)least(kBinsThreads, div_up(div_up(lines.n * size, 64), kWarp) * kWarp + kWarp);
-    int blocks;
-    TRY_CUDA(device_blocks_per_sm(d, (const void *)count, threads, shared, &blocks));
+    int one; // the device remembers the shared memory of a kernel's first launch: so the most that any takes
+    TRY_CUDA(device_blocks_per_sm(d, (const void *)count, kBinsThreads, d->large_shared ? kLargeShared : kUsualShared, &one));
+    const u64 blocks = most(1, least(1536 / (u64)threads, (200u << 10) / shared)); // as many fit
     TRY_CUDA(put(b, size == 8, (unsigned char *)scratch, stream));
     TRY_CUDA(gpu_clear(counts, lines.lines * a.slots * sizeof(u64), stream));
     const u64 tiles = div_up(lines.n * size, 64 * (u64)threads);
     for (u64 first = 0, some; first < lines.lines; first += some) {
         some = least(kLinesAtOnce, lines.lines - first);
-        const u64 share = (u64)blocks * (u64)d->sms / some;
+        const u64 share = blocks * (u64)d->sms / some;
         const dim3 grid((u32)most(1, least(tiles, share)), (u32)some);
         for (a.first_slot = 0; a.first_slot < a.slots; a.first_slot += a.some) {
             BinsArgs part = a;

@@ -223,6 +223,7 @@ __device__ __forceinline__ Stretch<Key> narrow(WarpTeam<Key> &team, const Key (&
     Key low = 0, high = 0;
     of_few<WarpTeam<Key>, Key>(team, kWarp, at < kReach ? 0 : at - kReach, at + kReach < kWarp ? at + kReach : kWarp - 1, &low,
                                &high);
+    __syncwarp(); // room.few has been read
     low = at < kReach || low > top ? 0 : low;
     high = at + kReach < kWarp && high < top ? high : top;
     const Key width = high - low;
