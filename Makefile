@@ -155,7 +155,7 @@ GENCODE    := $(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a))
 COMPRESSED := $(if $(filter yes,$(CUDA)),$(if $(shell $(NVCC) --version | grep -E 'release (1[3-9]|[2-9][0-9])\.'),--compress-mode=$(if $(filter no,$(COMPRESS)),none,size)))
 NVCCFLAGS  += -std=c++17 -O3 $(if $(filter yes,$(LINE_INFO)),-lineinfo) $(COMPRESSED) -fmad=false -ftz=false -prec-div=true --threads 0 $(GENCODE) \
               -Xcompiler "-fPIC -fno-threadsafe-statics -Wall -Wextra -Wno-unused-parameter" $(if $(filter 1,$(WERROR)),-Werror all-warnings)
-LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl)
+LIBS_CUDA  := $(if $(filter yes,$(CUDA)),-L$(CUDA_HOME)/lib64 -lcudart_static -lrt -ldl -lm)
 
 # ---- sources: a file belongs to its folder's part; nothing is listed by hand ----
 PROTO_C  := $(wildcard proto/*.c)
@@ -394,7 +394,7 @@ $(SIMT_B)/select: $(patsubst %,$(SIMT_B)/%.o,$(filter %/select_lines.cu %/select
 
 # ... and which of them the launch code chooses, without running any. Their names are looked up by address.
 SIMT_LAUNCH := $(filter kernels/cuda/launch/% kernels/cuda/ops/% kernels/cuda/device/%,$(KERNEL_CU))
-$(SIMT_B)/routes: $(patsubst %,$(SIMT_B)/%.o,$(SIMT_LAUNCH) tests/simt/routes.cu tests/faults/cudart.c) $(B)/kernels/exact/order.c.o $(PROTO_O)
+$(SIMT_B)/routes: $(patsubst %,$(SIMT_B)/%.o,$(SIMT_LAUNCH) tests/simt/routes.cu tests/faults/cudart.c) $(call obj,kernels/exact/order.c kernels/exact/edges.c) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) -no-pie -pthread $(SIMT_SAN) $^ -lm -ldl -o $@

@@ -15,7 +15,9 @@ from figures import show, summary, write_lines
 POOL = 4 << 30  # bytes
 BUDGET_US = 6e4
 LEAST, MOST = 11, 201
-DTYPES = {"f32": 4, "f64": 8, "f16": 2, "i32": 4}
+NORMAL = "normal f32"  # data of order statistics: whole numbers would be a few values
+DTYPES = {"f32": 4, "f64": 8, "f16": 2, "i32": 4, NORMAL: 4}
+QUANTILES = .1, .25, .5, .75, .9
 
 
 def cases(largest):
@@ -23,6 +25,11 @@ def cases(largest):
     for dtype in ("f32", "f16"):
         for op in ("max", "argmax", "std"):
             yield "framework", f"{op} {dtype} 2^28", op, dtype, (1 << 28,), None
+    for op in ("median", "five quantiles", "largest 10", "largest 100", "histogram of 100"):
+        for log2 in (20, 28):
+            yield "order", f"{op} f32 2^{log2}", op, NORMAL, (1 << log2,), None
+    for op in ("median", "largest 10"):
+        yield "order", f"{op} f32 262144 x 1024", op, NORMAL, (1 << 18, 1 << 10), 1
     for log2 in range(10, 31, 2):
         yield "sum", f"sum f32 2^{log2}", "sum", "f32", (1 << log2,), None
     yield "sum", "sum i32 2^28", "sum", "i32", (1 << 28,), None
@@ -55,9 +62,12 @@ class Torch:
             raise ImportError("no CUDA device")
         self.m, self.version = torch, torch.__version__
         self.types = {"f32": torch.float32, "f64": torch.float64, "f16": torch.float16, "i32": torch.int32}
+        self.quantiles = torch.tensor(QUANTILES, device="cuda")
 
     def pool(self, dtype):
         n = POOL // DTYPES[dtype]
+        if dtype == NORMAL:
+            return self.m.randn(n, device="cuda")
         return self.m.randint(-7, 9, (n,), device="cuda", dtype=self.types[dtype])
 
     def call(self, op, axis):
@@ -66,6 +76,12 @@ class Torch:
             return lambda x: x[0].dot(x[1])
         if op == "wmean":
             return lambda x: (x[0] * x[1]).sum() / x[1].sum()
+        if op == "five quantiles":
+            return lambda x: x.quantile(self.quantiles)
+        if op.startswith("largest"):
+            return lambda x: x.topk(int(op.split()[1]), **dim)
+        if op.startswith("histogram"):
+            return lambda x: x.histc(100, -4, 4)
         if op == "max":
             return lambda x: x.max() if axis is None else x.amax(**dim)
         if op in ("std", "var"):
@@ -90,6 +106,8 @@ class Cupy:
         self.types = {"f32": cupy.float32, "f64": cupy.float64, "f16": cupy.float16, "i32": cupy.int32}
 
     def pool(self, dtype):
+        if dtype == NORMAL:
+            return self.m.random.standard_normal(POOL // DTYPES[dtype], dtype="f4")
         pool = self.m.empty(POOL // DTYPES[dtype], dtype=self.types[dtype])
         part = self.m.random.randint(-7, 9, 1 << 20).astype(self.types[dtype])
         pool.reshape(-1, part.size)[:] = part
@@ -100,6 +118,14 @@ class Cupy:
             return lambda x: x[0].dot(x[1])
         if op == "wmean":
             return lambda x: self.m.average(x[0], weights=x[1])
+        if op == "median":
+            return lambda x: self.m.median(x, axis=axis)
+        if op == "five quantiles":
+            return lambda x: self.m.quantile(x, self.m.asarray(QUANTILES))
+        if op.startswith("largest"):
+            return lambda x: self.m.partition(x, x.shape[-1] - int(op.split()[1]), axis=-1)
+        if op.startswith("histogram"):
+            return lambda x: self.m.histogram(x, 100, (-4, 4))
         return lambda x: getattr(x, op)(axis=axis)
 
     def event(self):

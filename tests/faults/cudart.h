@@ -21,6 +21,8 @@ void t_cuda_mend(void);            /* a fresh process would have fresh contexts,
 void t_cuda_break(int device);     /* as a kernel that traps does. Any thread */
 bool t_cuda_stale(const void *p);  /* page-locked from before, though it was to be unlocked */
 
+int t_dynamic_shared(const void *f); /* bytes that a launch of this kernel may have */
+
 /* A kernel is launched. Only programs with tests/device/kernels.cu have it. */
 void t_kernel(const void *f, unsigned blocks, void **args);
 

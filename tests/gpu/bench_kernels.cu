@@ -325,7 +325,8 @@ int main(int argc, char **argv)
                   {"normal", normal},
                   {"columns", columns},
                   {"integers", integers},
-                  {"pairs", pairs}};
+                  {"pairs", pairs},
+                  {"order", order}};
     std::string names;
     for (const auto &g : groups)
         names += std::string(names.empty() ? "" : ",") + g.name;

@@ -75,5 +75,6 @@ Rival copier(Bench &b, size_t bytes, Inputs in);
 // Groups of cases of their own: sums of many rows; other operations, columns and masks.
 void rows(Bench &b);
 void shapes(Bench &b);
+void order(Bench &b); // order statistics
 
 } // namespace bench

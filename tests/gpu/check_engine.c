@@ -766,6 +766,58 @@ static rp_value share(void)
     }
 }
 
+/* An edge at an element of the data, or anywhere; integers have some beside them, too. */
+static double edge_of(int dtype, const char *data, uint64_t n)
+{
+    const size_t bytes = rp_dtype_size(dtype);
+    uint64_t bits = 0;
+    double at;
+    if (n)
+        memcpy(&bits, data + rng() % n * bytes, bytes);
+    if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {
+        bits = rk_is_nan(dtype, bits) ? 0 : rk_convert_float(dtype, bits, RP_F64);
+        memcpy(&at, &bits, sizeof at);
+    } else {
+        at = rk_is_signed(dtype) ? (double)(int64_t)rk_sign_extend(bits, (int)bytes) : (double)bits;
+    }
+    switch (rng() % 8) {
+    case 0:
+        return at + (double)(rng() % 5) / 2 - 1;
+    case 1:
+        return nextafter(at, rng() % 2 ? INFINITY : -INFINITY);
+    case 2:
+        return rng() % 4 ? 0 : rng() % 2 ? INFINITY : -INFINITY;
+    default:
+        return at;
+    }
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Edges at random, or at equal distances, of few or many bins. */
+static void ask_edges(rp_spec *s, const char *data, uint64_t n)
+{
+    static double edges[RP_MAX_EDGES];
+    const uint64_t most = RP_MAX_DATA / 16 / rp_results(s) < RP_MAX_EDGES ? RP_MAX_DATA / 16 / rp_results(s) : RP_MAX_EDGES;
+    const uint64_t some = 2 + rng() % (rng() % 8 ? 120 : rng() % 4 ? 5000 : RP_MAX_EDGES - 1);
+    s->n_edges = (uint32_t)(some < most ? some : most);
+    s->edges = (const uint8_t *)edges;
+    double low = edge_of(s->dtype, data, n), high = edge_of(s->dtype, data, n);
+    if (low > high) {
+        const double other = low;
+        low = high;
+        high = other;
+    }
+    const bool equal = rng() % 2 && isfinite(high - low);
+    for (uint32_t i = 0; i < s->n_edges; i++)
+        edges[i] = equal ? low + i * ((high - low) / (s->n_edges - 1)) : edge_of(s->dtype, data, n);
+    qsort(edges, s->n_edges, sizeof *edges, by_value);
+}
+
 /* What is asked of lines of n elements: mostly what they have. */
 static void ask_order(rp_spec *s, uint64_t n)
 {
@@ -773,6 +825,13 @@ static void ask_order(rp_spec *s, uint64_t n)
     uint8_t *to = q;
     if (s->op == RP_OP_KTH)
         s->k = (int64_t)(rng() % (n + 1 + n / 16)) - (rng() % 2 ? (int64_t)n : 0);
+    if (rp_is_top(s->op)) {
+        const uint64_t most = RP_MAX_TOP / (rp_results(s) ? rp_results(s) : 1), some = 1 + rng() % (rng() % 4 ? 20 : n + 3);
+        s->k = (int64_t)(some < most ? some : most);
+        s->index_base = rng() % 1000;
+    }
+    if (s->op == RP_OP_HISTOGRAM)
+        s->n_edges = 2;
     if (s->op != RP_OP_QUANTILE)
         return;
     s->method = (uint8_t)(rng() % RP_METHOD_END);
@@ -803,10 +862,14 @@ static void compare_order(rk_engine *e, waker *w, int op, int dtype, uint32_t fl
     t = rng() % 2 && rp_spec_check(&other.spec, NULL) == RP_OK ? other : t;
     measure(&t);
     lay_out(&t, memory, k, false);
+    if (op == RP_OP_HISTOGRAM) {
+        ask_edges(&t.spec, memory, rp_elements(&t.spec));
+        measure(&t);
+    }
     compare_once(e, w, &t, kind_names[k]);
 }
 
-/* Median, quantiles and kth in every shape that the device takes: lines that stay in registers of a warp or of a block, longer
+/* Order statistics in every shape that the device takes: lines that stay in registers of a warp or of a block, longer
  * ones, gathered ones. */
 static void check_order(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
@@ -833,7 +896,7 @@ static void check_order(rk_engine *e, waker *w, int op, int dtype, amount quick)
                   {0, {1, 262144 + 13, 0}},
                   {0, {2000, 64, 0}},
                   {0, {100, 2500, 0}},
-                  {RP_COLUMNS, {0, 5, 0}},
+                  {RP_COLUMNS, {1, 5, 0}},
                   {0, {16, 16384, 0}}};
     const size_t count = sizeof shapes / sizeof shapes[0];
     char *memory = malloc(270000 * (rp_dtype_size(dtype) + 1));
@@ -841,6 +904,39 @@ static void check_order(rk_engine *e, waker *w, int op, int dtype, amount quick)
         for (size_t i = 0; i < (quick == FULL ? count : quick == QUICK ? 15 : 5); i++)
             for (int again = 0; again < (quick == FULL ? 4 : 2); again++)
                 compare_order(e, w, op, dtype, shapes[i].flags, shapes[i].size, memory, (kind)k);
+    free(memory);
+}
+
+/* A line whose k best the sample of the device (pass/select_keys.cuh) tells wrongly: where it looks, all elements are worse
+ * than elsewhere, or better. */
+static void check_hidden(rk_engine *e, waker *w, int op, int dtype)
+{
+    enum { N = 70001, PLACES = 4096 * 8 };
+    const size_t bytes = rp_dtype_size(dtype);
+    const bool is_float = rp_dtype_class(dtype) == RP_CLASS_FLOAT;
+    char *memory = malloc(N * bytes);
+    for (int round = 0; round < 4; round++) { /* a bit: better, many ties */
+        const bool high = (round & 1) == (op == RP_OP_LARGEST);
+        for (uint64_t i = 0; i < N; i++) {
+            uint64_t bits = round & 2 ? 3 : rng() % 60;
+            put(memory + i * bytes, high ? bits : bits + 64, bytes);
+        }
+        for (uint64_t i = 0; i < PLACES; i++) {
+            uint64_t mixed = (i + 1) * 0x9e3779b97f4a7c15u, at = (uint64_t)N / PLACES * i + (uint64_t)N % PLACES * i / PLACES;
+            mixed = (mixed ^ mixed >> 31) * 0xbf58476d1ce4e5b9u;
+            at += (uint64_t)((unsigned __int128)(mixed ^ mixed >> 29) * (N / PLACES) >> 64);
+            put(memory + at * bytes, (high ? 64 : 0) + rng() % 60, bytes);
+        }
+        for (int nans = 0; nans < (is_float ? 2 : 1); nans++) {
+            if (nans)
+                for (uint64_t i = 5; i < N; i += N / 30)
+                    put(memory + i * bytes, UINT64_MAX >> (65 - 8 * bytes), bytes);
+            rk_task t = {.spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1, .row_len = N, .k = 1638},
+                         .data = memory};
+            measure(&t);
+            compare_once(e, w, &t, "hidden from samples");
+        }
+    }
     free(memory);
 }
 
@@ -1236,7 +1332,7 @@ static void check_batches(rk_engine *e, waker *w, int only, size_t shapes)
 }
 
 /* Other operations are the CPU's beside a device, too, and would be compared with themselves. */
-static bool has_kernels(int op) { return op <= RP_OP_KTH || rp_is_paired(op); }
+static bool has_kernels(int op) { return op <= RP_OP_HISTOGRAM || rp_is_paired(op); }
 
 int main(int argc, char **argv)
 {
@@ -1297,6 +1393,8 @@ int main(int argc, char **argv)
                     check_pairs(e, &w, op, dtype, RP_F64, quick);
             } else if (rp_is_ranked(op)) {
                 check_order(e, &w, op, dtype, quick);
+                if (rp_is_top(op) && dtype != RP_BOOL)
+                    check_hidden(e, &w, op, dtype);
             } else if (!huge) {
                 check_type(e, &w, op, dtype, quick);
                 check_short(e, &w, op, dtype, quick);

@@ -252,6 +252,25 @@ void check_room(Device *d, const Case &c, const Rules &rules)
     drop(a);
 }
 
+// So many elements that brackets are narrowed before: then what they hold has room
+void check_narrowed(Device *d, const Case &c, const Rules &rules, u64 room)
+{
+    Array a = make_array(c.dtype, c.kind, c.lines, c.n, c.shift, c.masked);
+    const u64 bytes = select_least_scratch(task_of(c, a, rules)) + room * rk_bytes(c.dtype);
+    void *scratch = NULL;
+    MUST(cudaMalloc(&scratch, bytes));
+    check_array(d, c, a, rules, bytes, scratch);
+    SelectState s;
+    MUST(cudaMemcpyAsync(&s, scratch, sizeof s, cudaMemcpyDeviceToHost, 0));
+    MUST(cudaStreamSynchronize(0));
+    if (s.whole) {
+        printf("%s: brackets were not narrow enough, of %llu keys\n", kKindNames[c.kind], s.kept);
+        failed++;
+    }
+    cudaFree(scratch);
+    drop(a);
+}
+
 constexpr rk_order_rule quantile(i64 digits, int tens) { return {digits, tens, 1, -1, 0, RK_BETWEEN}; }
 constexpr rk_order_rule kth(i64 k) { return {k, 0, 1, 0, 0, RK_RANK}; }
 const Rules kMedian = {quantile(5, 1)}, kFirst = {kth(0)}, kLast = {kth(-1)};
@@ -422,6 +441,9 @@ int main(int argc, char **argv)
     for (int dtype : kRoomTypes)
         if (largest >= 70001)
             check_room(&d, {dtype, kBits, 1, 70001, 0, false, false}, kFive);
+    for (Kind kind : {kUniform, kSorted})
+        if (largest >= 1 << 24)
+            check_narrowed(&d, {RP_F32, kind, 1, 1 << 24, 0, false, false}, kFive, 1100000);
     printf("select: %llu passed, %llu failed\n", passed, failed);
     return failed != 0;
 }

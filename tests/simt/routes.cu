@@ -288,6 +288,13 @@ bool spec_of(const Shape &shape, const Ask &ask, rp_spec *s)
         s->weights = s->dtype;
         s->weights_extent = RP_EXTENT_ELEMENTS;
     }
+    if (rp_is_top(s->op))
+        s->k = 100;
+    if (s->op == RP_OP_HISTOGRAM) {
+        static const double edges[] = {-1, 0, 1, 2.5};
+        s->edges = (const uint8_t *)edges;
+        s->n_edges = sizeof edges / sizeof *edges;
+    }
     return rp_spec_check(s, &f) == RP_OK;
 }
 
@@ -357,12 +364,13 @@ void print_all()
 void print_short()
 {
     const Ask asks[] = {
-        {RP_OP_SUM, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0}, {RP_OP_SUM, RP_F64, RP_F64, RP_NAN_PROPAGATE, 0},
-        {RP_OP_SUM, RP_I32, RP_I64, RP_NAN_PROPAGATE, 0}, {RP_OP_VAR, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
-        {RP_OP_MAX, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0}, {RP_OP_PROD, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
-        {RP_OP_ARGMIN, RP_F64, RP_U64, RP_NAN_OMIT, 0},   {RP_OP_STATS, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
-        {RP_OP_SUM, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0}, {RP_OP_MEDIAN, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
-        {RP_OP_DOT, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0}, {RP_OP_WMEAN, RP_F64, RP_F64, RP_NAN_PROPAGATE, 0},
+        {RP_OP_SUM, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},     {RP_OP_SUM, RP_F64, RP_F64, RP_NAN_PROPAGATE, 0},
+        {RP_OP_SUM, RP_I32, RP_I64, RP_NAN_PROPAGATE, 0},     {RP_OP_VAR, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
+        {RP_OP_MAX, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},     {RP_OP_PROD, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
+        {RP_OP_ARGMIN, RP_F64, RP_U64, RP_NAN_OMIT, 0},       {RP_OP_STATS, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
+        {RP_OP_SUM, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0},     {RP_OP_MEDIAN, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
+        {RP_OP_LARGEST, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0}, {RP_OP_HISTOGRAM, RP_I32, RP_U64, RP_NAN_PROPAGATE, 0},
+        {RP_OP_DOT, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},     {RP_OP_WMEAN, RP_F64, RP_F64, RP_NAN_PROPAGATE, 0},
     };
     Device d = device_of(kCards[0]);
     for (const Ask &a : asks)

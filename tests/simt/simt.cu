@@ -314,6 +314,8 @@ void launch(dim3 grid, dim3 block, size_t shared, const void *kernel, const std:
     threads = block.x;
     if (threads > kMostThreads || block.y * block.z * grid.z != 1)
         fail("a launch of this shape is not supported");
+    if (shared > (size_t)t_dynamic_shared(kernel))
+        fail("a launch has more shared memory than cudaFuncSetAttribute allowed");
     std::vector<char>(shared).swap(dynamic); // of this size: the sanitizer sees what lies beyond
     const unsigned blocks = grid.x * grid.y, begin = order == kDrawn ? (unsigned)draw(blocks) : 0;
     for (unsigned k = 0; k < blocks; k++) {

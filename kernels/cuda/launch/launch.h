@@ -46,8 +46,8 @@ cudaError_t chain_launch(Device *d, const ChainTask &t, void *scratch, size_t sc
 // fits into scratch.
 bool selects_on_device(const rp_spec &spec);
 
-// To say why a line has no result: what is found of it (select_args.h: found_words of a cell's values), in memory that the
-// device can access.
+// To say why a line has no result: what is found of it (select_args.h: found_words of a cell's values), or of largest and
+// smallest the element that does not fit (FinishTop); in memory that the device can access. Not of a histogram.
 cudaError_t select_one_line(Device *d, const ChainTask &task, u64 line, void *scratch, size_t bytes, cudaStream_t stream,
                             u64 *found);
 

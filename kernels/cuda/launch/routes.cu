@@ -7,8 +7,8 @@ namespace {
 // In this order. `takes` and `kernels` are for .docs/routes.md, which `make routes` writes. "Light" values are made from the
 // words of a partial (is_light): sums, min, max, argmin, argmax, count_nonzero.
 const Route kRoutes[] = {
-    {"selection", "median, quantile, kth",
-     "select_rows.cu: a line in registers; select_long.cu: longer ones; select_gather.cu: columns and runs; select_finish.cu",
+    {"selection", "median, quantile, kth, largest, smallest, histogram",
+     "select_rows.cu, select_long.cu: ranks; top_rows.cu, top_long.cu, top_sort.cu: the best; bins_count.cu; select_gather.cu",
      fits_selection, launch_selection},
     {"runs", "rows in runs of several planes", "those of a first pass, by a route below; run_states.cuh, merge.cuh", fits_runs,
      launch_runs},

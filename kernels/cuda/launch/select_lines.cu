@@ -1,6 +1,8 @@
 // How many launches a selection takes, and how large they are.
 #include "kernels/cuda/launch/select_lines.h"
 
+#include <cmath>
+
 namespace rk {
 namespace {
 
@@ -27,8 +29,7 @@ SelectKernels kernels_of(int dtype)
 }
 
 u64 key_bytes(const SelectTask &t) { return rk_bytes(t.dtype) == 8 ? 8 : 4; }
-u32 keys_of_thread(const SelectTask &t) { return key_bytes(t) == 8 ? kKeysOfThread<8> : kKeysOfThread<4>; }
-bool is_long(const SelectTask &t) { return t.n > (u64)kSampleThreads * keys_of_thread(t); }
+bool is_long(const SelectTask &t) { return !is_short(t); }
 u64 least(u64 a, u64 b) { return a < b ? a : b; }
 u64 most(u64 a, u64 b) { return a < b ? b : a; }
 u32 pairs_at_once(const SelectTask &t) { return (u32)least(t.pairs, kMostPairs); }
@@ -53,7 +54,10 @@ SelectArgs args_of(const SelectTask &t, u32 first_pair)
     a.mask = (const unsigned char *)t.mask;
     a.n = t.n;
     a.lines = t.lines;
-    a.key = key_rule(t.dtype);
+    a.key = t.falling ? falling_rule(t.dtype) : key_rule(t.dtype);
+    a.asked = t.asked;
+    a.asked_step = t.asked_step;
+    a.nans_first = t.nans_first;
     a.first_pair = first_pair;
     a.pairs = (u32)least(t.pairs - first_pair, kMostPairs);
     for (u32 p = 0; p < a.pairs; p++)
@@ -62,21 +66,6 @@ SelectArgs args_of(const SelectTask &t, u32 first_pair)
     a.found = t.found;
     a.found_words = found_words(t.pairs);
     return a;
-}
-
-cudaError_t launch_rows(Device *d, const SelectTask &t, const SelectArgs &a, const SelectKernels &k, cudaStream_t stream)
-{
-    int blocks;
-    for (u32 i = 0; i < 4; i++)
-        if (t.n <= 128u << i) {
-            const u64 per = 4; // warps of a block
-            TRY_CUDA(device_blocks_per_sm(d, (const void *)k.warp_rows[i], 128, 0, &blocks));
-            return gpu_launch(false, k.warp_rows[i], dim3((u32)least((t.lines + per - 1) / per, 64ull * blocks * d->sms)), 128,
-                              0, stream, a);
-        }
-    const u64 keys = keys_of_thread(t), threads = ((t.n + keys - 1) / keys + kWarp - 1) / kWarp * kWarp;
-    TRY_CUDA(device_blocks_per_sm(d, (const void *)k.block_rows, (int)threads, 0, &blocks));
-    return gpu_launch(false, k.block_rows, dim3((u32)least(t.lines, 64ull * 32 * d->sms)), (int)threads, 0, stream, a);
 }
 
 // Blocks of a line so that `lines` of them fill the device a whole number of times
@@ -89,26 +78,47 @@ u32 samples_of(const Device *d, const SelectArgs &a)
     return n < 3 ? 1 : (u32)(n - 1) | 1;
 }
 
-cudaError_t launch_long(Device *d, SelectArgs a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
+// Will the brackets of samples probably hold more keys than there is room for? Those of the middle hold most.
+bool is_narrowed(const SelectArgs &a)
+{
+    const double of_one = 4.5 * 0.5 * sqrt(kSampleThreads * kSampleKeys) + 8,
+                 places = 1 + (a.samples > 1 ? of_one * 1.2533 / sqrt(a.samples) : of_one);
+    return 1.1 * a.pairs * 2 * places / (kSampleThreads * kSampleKeys) * (double)a.n > (double)a.room && !a.asked;
+}
+
+// From brackets to the keys of ranks, for all of the line or, to narrow its brackets, for some of it
+cudaError_t launch_passes(Device *d, const SelectArgs &a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
 {
     const u32 lines = (u32)a.lines;
     const bool overlap = d->overlapped_launch;
     const SelectFn count = a.pairs == 1 ? k.count_one : k.count_all;
     const size_t shared = (size_t)kBins * sizeof(u32) * least(2 * a.pairs, kSharedIntervals);
-    a.samples = samples_of(d, a);
     int counting, digits;
     TRY_CUDA(device_blocks_per_sm(d, (const void *)count, kSelectThreads, 0, &counting));
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.digits, kSelectThreads, kBins * sizeof(u32) * kSharedIntervals, &digits));
     digits = (int)least(6, (200u << 10) / shared); // as many fit
-    const u64 tiles = (a.n * bytes + 16383) / 16384;
-    TRY_CUDA(gpu_clear(a.states, lines * (sizeof(SelectState) + 2 * a.pairs * kBins * sizeof(u64)), stream));
-    TRY_CUDA(gpu_launch(false, k.brackets, dim3(a.pairs * a.samples, lines), kSampleThreads, 0, stream, a));
+    const u64 tile = 16384ull * a.skip, tiles = (a.n * bytes + tile - 1) / tile;
     TRY_CUDA(gpu_launch(overlap, count, dim3(blocks_of_line(tiles, (u64)counting * d->sms, lines), lines), kSelectThreads, 0,
                         stream, a));
     const dim3 grid(blocks_of_line(tiles, (u64)digits * d->sms, lines), lines);
     for (u32 i = 0; i < digit_rounds(8 * bytes) + (bytes < 4); i++)
         TRY_CUDA(gpu_launch(overlap, k.digits, grid, kSelectThreads, shared, stream, a));
     return gpu_launch(overlap, k.last, dim3(2 * a.pairs, lines), kSampleThreads, 0, stream, a);
+}
+
+cudaError_t launch_long(Device *d, SelectArgs a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
+{
+    const u32 lines = (u32)a.lines;
+    a.samples = samples_of(d, a);
+    TRY_CUDA(gpu_clear(a.states, lines * (sizeof(SelectState) + 2 * a.pairs * kBins * sizeof(u64)), stream));
+    TRY_CUDA(gpu_launch(false, k.brackets, dim3(a.pairs * a.samples, lines), kSampleThreads, 0, stream, a));
+    if (is_narrowed(a)) {
+        a.skip = kSkip;
+        TRY_CUDA(launch_passes(d, a, bytes, k, stream));
+        TRY_CUDA(gpu_launch(d->overlapped_launch, k.narrow, dim3(1, lines), 2 * kWarp, 0, stream, a));
+    }
+    a.skip = 1;
+    return launch_passes(d, a, bytes, k, stream);
 }
 
 // As many long lines at once as there is scratch for
@@ -129,6 +139,7 @@ cudaError_t launch_lines(Device *d, const SelectTask &t, SelectArgs a, const Sel
         a.data += at_once * of_line;
         a.mask += a.mask ? at_once * t.n : 0;
         a.found += at_once * a.found_words;
+        a.asked += a.asked ? at_once * a.asked_step : 0;
     }
     return cudaSuccess;
 }
@@ -144,7 +155,8 @@ cudaError_t select_launch(Device *d, const SelectTask &t, void *scratch, u64 byt
     const SelectKernels k = kernels_of(t.dtype);
     for (u32 first = 0; first < t.pairs; first += kMostPairs) {
         const SelectArgs a = args_of(t, first);
-        TRY_CUDA(is_long(t) ? launch_lines(d, t, a, k, scratch, bytes, stream) : launch_rows(d, t, a, k, stream));
+        TRY_CUDA(is_long(t) ? launch_lines(d, t, a, k, scratch, bytes, stream)
+                            : launch_short(d, t, k.warp_rows, k.block_rows, a, stream));
     }
     return cudaSuccess;
 }

@@ -7,16 +7,6 @@ namespace {
 
 // ---- brackets: which keys enclose a rank, by a sample ----
 
-// Of the line's elements, one in each of as many equal stretches as a sample has, at a place that depends on its number and on
-// the sample's.
-__device__ __forceinline__ u64 sample_place(u64 n, u32 size, u32 i, u32 sample)
-{
-    const u64 from = n / size * i + n % size * i / size, width = n / size;
-    u64 mixed = (i + 1) * 0x9e3779b97f4a7c15ull + sample * 0xd1342543de82ef95ull;
-    mixed = (mixed ^ mixed >> 31) * 0xbf58476d1ce4e5b9ull;
-    return from + __umul64hi(mixed ^ mixed >> 29, width);
-}
-
 // What a rank's place in the sample may be off by, but for one request in 10^5; or in the middle one of several samples, whose
 // deviation is 1.2533 / sqrt(samples) of that of one.
 __device__ __forceinline__ double doubt(double place, double size, u32 samples)
@@ -24,16 +14,6 @@ __device__ __forceinline__ double doubt(double place, double size, u32 samples)
     const double spread = place * (1 - place / size);
     const double of_one = 4.5 * __dsqrt_rn(spread > 0 ? spread : 0) + 8;
     return 1 + (samples > 1 ? of_one * 1.2533 / __dsqrt_rn(samples) : of_one);
-}
-
-// The line's blocks meet: true in the last one to come, which sees what all have written. Whole block.
-__device__ __forceinline__ bool last_of_line(SelectState *s)
-{
-    bool last = false;
-    __syncthreads();
-    if (threadIdx.x == 0)
-        last = count_in_turn(&s->arrived, gridDim.x - 1) == gridDim.x - 1;
-    return __syncthreads_or(last);
 }
 
 // The middle one of n estimates. Whole warp, of which each lane has two at most.
@@ -57,9 +37,14 @@ template <class Key> __device__ __forceinline__ Key middle_of(const Key *estimat
     return most_of_warp(middle); // the others' are 0
 }
 
+// Is this line's selection asked for?
+__device__ __forceinline__ bool asked_for(const SelectArgs &a) { return !a.asked || a.asked[blockIdx.y * a.asked_step]; }
+
 // Each pair has a.samples blocks: end 2 p of its bracket is below pair p with near certainty, end 2 p + 1 above it.
 template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_brackets(const __grid_constant__ SelectArgs a)
 {
+    if (!asked_for(a))
+        return;
     using K = Keys<kBytes>;
     using Key = typename K::Key;
     constexpr u32 kSample = kSampleKeys * kSampleThreads, kHeavy = kSample / 256;
@@ -102,7 +87,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_bra
         if (threadIdx.x == 0)
             rooms.collected[(2 * p + side) * a.most + sample] = bound;
     }
-    if (!last_of_line(rooms.state))
+    if (!last_of_line(&rooms.state->arrived))
         return;
     const u32 warp = threadIdx.x / kWarp;
     if (warp < 2 * a.pairs) {
@@ -253,10 +238,26 @@ __device__ inline Place place_beside(const SelectArgs &a, const SelectState *s, 
     return {high + 1, a.key.range, below + in, s->n - below - in, true, false};
 }
 
-// After `count`: which ranks are found, and where others lie. `b`: of a heavy line. One thread.
-template <class Key> __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 *found)
+// Of some elements of a line: two ranks that the keys of a pair are between with near certainty, also if the line is sorted.
+__device__ inline void ranks_beside(const SelectArgs &a, SelectState *s, u32 p, u64 taken, RankPair *ranks)
 {
-    s->n = a.n - s->nans - s->left_out;
+    const double all = (double)s->n * ((double)a.n / (double)taken), share = (double)s->n / all, tile = kSelectThreads * 16;
+    const RankPair of_all = s->n == taken ? a.rules[p].all : ranks_of(a.rules[p].rule, (u64)all);
+    const double first = (double)of_all.first * share, second = (double)of_all.second * share,
+                 spread = first * (1 - first / (double)s->n), off = 4.5 * __dsqrt_rn(spread > 0 ? spread : 0) + tile;
+    const double last = (double)(s->n - 1), from = first - off, to = second + off;
+    const bool low = from<1, high = to> last - 1;
+    s->ends |= (u32)low << 2 * p | (u32)high << (2 * p + 1);
+    *ranks = {low ? 0 : (u64)from, high ? s->n - 1 : (u64)to};
+}
+
+// After `count`: which ranks are found, and where others lie. `taken`: elements that were read; `b`: of a heavy line. One
+// thread.
+template <class Key>
+__device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 taken, u64 *found)
+{
+    s->n = taken - s->nans - s->left_out;
+    s->ends = 0;
     found[0] = s->n;
     found[1] = s->nans;
     found += kFoundHead + 2 * a.first_pair;
@@ -269,7 +270,12 @@ template <class Key> __device__ __noinline__ void judge(const SelectArgs &a, Sel
     if (s->n == 0)
         return;
     for (u32 p = 0; p < a.pairs; p++) {
-        const RankPair ranks = s->n == a.n ? a.rules[p].all : ranks_of(a.rules[p].rule, s->n);
+        rk_order_rule rule = a.rules[p].rule;
+        if (a.nans_first) // the rank is from the end
+            rule.digits = (u64)-rule.digits > s->nans ? rule.digits + (i64)s->nans : -1;
+        RankPair ranks = s->n == a.n ? a.rules[p].all : ranks_of(rule, s->n);
+        if (a.skip > 1)
+            ranks_beside(a, s, p, taken, &ranks);
         s->rank[2 * p] = ranks.first;
         s->rank[2 * p + 1] = ranks.second;
     }
@@ -405,7 +411,7 @@ count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys
     u32 nans = 0, out = 0;
     each_of_line<kBytes>(
         LineView<kBytes>(a, blockIdx.y),
-        [&](typename Keys<kBytes>::Bits bits, bool counts_too) {
+        [&](typename Keys<kBytes>::Bits bits, bool counts_too, u64) {
             if (!counts_too) {
                 out++;
                 return;
@@ -415,7 +421,7 @@ count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys
             if (count.add(key))
                 queue.push(key);
         },
-        [&] { queue.make_room(&s->kept, kept, a.room, count); });
+        [&] { queue.make_room(&s->kept, kept, a.room, count); }, a.skip);
     __syncwarp();
     queue.flush(&s->kept, kept, a.room, count);
     const u64 all_nans = warp_sum((u64)nans), all_out = warp_sum((u64)out);
@@ -436,6 +442,8 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
     __shared__ Key queues[kSelectThreads / kWarp][kQueued<kBytes>][kWarp];
     __shared__ u32 counts[Count<K>::kColumns * kWarp];
     wait_for_previous_pass();
+    if (!asked_for(a))
+        return;
     const SelectRooms<Key> rooms(a, blockIdx.y);
     SelectState *s = rooms.state;
     Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue(queues[threadIdx.x / kWarp]);
@@ -452,8 +460,9 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
         count_and_keep<kBytes>(a, s, queue, rooms.kept, count);
         count.leave(a, s);
     }
-    if (last_of_line(s) && threadIdx.x == 0)
-        judge<Key>(a, s, bounds, a.found + blockIdx.y * (u64)a.found_words);
+    if (last_of_line(&s->arrived) && threadIdx.x == 0)
+        judge<Key>(a, s, bounds, elements_taken(LineView<kBytes>(a, blockIdx.y), a.skip),
+                   a.found + blockIdx.y * (u64)a.found_words);
 }
 
 // ---- digits ----
@@ -553,7 +562,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
     if (s->open == 0)
         return;
     if (!s->whole && (u64)blockIdx.x * kKeptOfBlock >= s->kept) { // nothing is left to this block
-        if (last_of_line(s))
+        if (last_of_line(&s->arrived))
             next_intervals(a, s, rooms.counts, keys_found(a));
         return;
     }
@@ -589,12 +598,12 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
         const LineView<kBytes> line(a, blockIdx.y);
         each_of_line<kBytes>(
             line,
-            [&](typename K::Bits bits, bool counts) {
+            [&](typename K::Bits bits, bool counts, u64) {
                 const Key key = rule.of(bits);
                 if (counts && !rule.nan(key))
                     take(key);
             },
-            [] {});
+            [] {}, a.skip);
     } else {
         for (u64 first = (u64)blockIdx.x * kKeptOfBlock; first < s->kept; first += (u64)gridDim.x * kKeptOfBlock)
             each_kept(rooms.kept + first, s->kept - first, take);
@@ -603,7 +612,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
     for (u32 i = threadIdx.x; i < shared * kBins; i += blockDim.x)
         if (bins[i])
             atomicAdd(&rooms.counts[interval[i / kBins].room * kBins + i % kBins], (u64)bins[i]);
-    if (last_of_line(s))
+    if (last_of_line(&s->arrived))
         next_intervals(a, s, rooms.counts, keys_found(a));
 }
 
@@ -640,6 +649,24 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
     }
 }
 
+// The keys found in some of the line's tiles become the brackets for all of it.
+template <int kBytes> __global__ void narrow_brackets(const __grid_constant__ SelectArgs a)
+{
+    using Key = typename Keys<kBytes>::Key;
+    wait_for_previous_pass();
+    SelectState *s = SelectRooms<Key>(a, blockIdx.y).state;
+    const u32 i = threadIdx.x;
+    if (s->n && i < 2 * a.pairs)
+        s->bounds[i] = s->ends >> i & 1 ? i % 2 ? a.key.range : 0 : (u64)(Key)(keys_found(a)[i] - a.key.least);
+    __syncthreads();
+    if (i < kPlaces)
+        s->counts[i] = 0;
+    if (i == 0) {
+        s->nans = s->left_out = s->kept = 0;
+        s->intervals = s->open = s->whole = 0;
+    }
+}
+
 } // namespace
 
 template <int kBytes> void select_long_part(SelectKernels *k)
@@ -649,6 +676,7 @@ template <int kBytes> void select_long_part(SelectKernels *k)
     k->count_all = count_line<kBytes, CountAll>;
     k->digits = count_digits<kBytes>;
     k->last = select_last<kBytes>;
+    k->narrow = narrow_brackets<kBytes>;
 }
 
 #define PARTS(X) X(1) X(2) X(4) X(8)

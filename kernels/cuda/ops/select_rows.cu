@@ -5,8 +5,6 @@
 namespace rk {
 namespace {
 
-constexpr int kRowsThreads = 128;
-
 // What a team finds in line `number`, of which thread `thread` of `threads` has every threads-th element
 template <int kBytes, int kKeys, class Team>
 __device__ __forceinline__ void select_line(const SelectArgs &a, u64 number, u32 thread, Team &team)

@@ -10,6 +10,9 @@
 //              kept. It reads the line only if a bracket has missed its rank, or too much was kept
 //   last       a block for each interval with few elements selects among them
 //
+// If brackets by a sample would hold more than there is room for, count, digits and last are launched before for every kSkip-th
+// tile of the line alone, for two ranks beside each pair's: these keys are its bracket then.
+//
 // Each launch finds in SelectState what the one before it left, and does nothing if nothing is left to do. So a line is read
 // once as a rule, and of any data 1 + digit_rounds times.
 #pragma once
@@ -28,9 +31,11 @@ constexpr u32 kBinsLog2 = 11, kBins = 1 << kBinsLog2;
 constexpr u32 kSharedIntervals = 5;  // whose bins are in shared memory; others are rare
 constexpr u32 kCollected = 1 << 14;  // elements of an interval that one block selects among
 constexpr int kSelectThreads = 256;  // of a block that reads the line
+constexpr int kRowsThreads = 128;    // of a block whose warps have a short line each
 constexpr int kSampleThreads = 1024; // of a block that takes a sample, or has a short line
 constexpr int kSampleKeys = 8;       // of a thread. More samples take less time than larger ones
 constexpr u32 kMostSamples = 63;     // of a pair: an odd number, at most two a lane
+constexpr u32 kSkip = 16;            // tiles of the line, of which one is read to narrow brackets
 
 constexpr u32 digit_rounds(u32 key_bits) { return (key_bits + kBinsLog2 - 1) / kBinsLog2; }
 
@@ -55,18 +60,29 @@ struct PairRule {
 };
 
 // How an element's bits become its key: (bits ^ (negative ? turn : 0) ^ flip) - least, which counts from the smallest element
-// on. Beyond `range` are NaNs. With `least` it is the element's rk_rank.
+// on. Beyond `range` are NaNs. With `least` it is the element's rk_rank. Of bools (`truths`) the bits are one first.
 struct KeyRule {
     u64 turn, flip, least, range;
+    bool truths;
 };
 
 inline KeyRule key_rule(int dtype)
 {
     const u64 sign = 1ull << (8 * rk_bytes(dtype) - 1), all = sign | (sign - 1);
     if (!rk_is_float(dtype))
-        return {0, rk_is_signed(dtype) ? sign : 0, 0, all};
+        return {0, rk_is_signed(dtype) ? sign : 0, 0, dtype == RP_BOOL ? 1 : all, dtype == RP_BOOL};
     const u64 inf = rk_inf_bits(rk_format_of(dtype));
-    return {sign - 1, sign, all ^ (sign | inf), (sign | inf) - (all ^ (sign | inf))};
+    return {sign - 1, sign, all ^ (sign | inf), (sign | inf) - (all ^ (sign | inf)), false};
+}
+
+// The same by which elements go down: from the largest element on. NaNs are beyond `range` again.
+inline KeyRule falling_rule(int dtype)
+{
+    const u64 sign = 1ull << (8 * rk_bytes(dtype) - 1), all = sign | (sign - 1);
+    KeyRule r = key_rule(dtype);
+    r.least = all - r.range - r.least;
+    r.flip ^= all;
+    return r;
 }
 
 // The bits of the element that has a key.
@@ -87,10 +103,14 @@ struct SelectArgs {
     PairRule rules[kMostPairs];
     u32 pairs, first_pair; // ... of all pairs of the lines
     u32 samples;           // of each pair
+    u32 skip;              // kSkip: brackets are made narrow; else 1
     u32 most;              // elements of an interval that are collected: at most kCollected
     u32 found_words;       // ... of a line
     u64 room;              // kept keys of a line
     u64 *found;            // of each line
+    const u32 *asked;      // NULL, or of each line, asked_step words further: zero leaves a long line alone
+    u32 asked_step;
+    bool nans_first; // the ranks, which are from the end, count NaNs as the last elements of all
     // Scratch of lines that are longer than a block takes
     SelectState *states;      // of each line; zero before, as are
     u64 *counts;              // ... 2 x pairs x kBins
@@ -117,6 +137,7 @@ struct SelectState {
     u32 arrived;         // blocks of a launch
     u32 heavy;           // the end of a bracket is the key of many elements
     u32 whole;           // the rounds read the line, not what was kept
+    u32 ends;            // bit 2 p: nothing is below the bracket of pair p; 2 p + 1: nothing above
     u32 intervals, open; // ... of which some are not complete
     SelectInterval interval[kRanks];
     u64 rank[kRanks];
@@ -154,9 +175,9 @@ GatherFn gather_kernel(int bytes, bool columns); // ops/select_gather.cu: column
 
 // The kernels for elements of a size
 struct SelectKernels {
-    SelectFn brackets, count_one, count_all, digits, last; // of long lines; count_one: of one pair
-    SelectFn warp_rows[4];                                 // short lines: a warp has 4, 8, 16 or 32 keys a lane, and a line
-    SelectFn block_rows;                                   // ... a block
+    SelectFn brackets, count_one, count_all, digits, last, narrow; // of long lines; count_one: of one pair
+    SelectFn warp_rows[4]; // short lines: a warp has 4, 8, 16 or 32 keys a lane, and a line
+    SelectFn block_rows;   // ... a block
 };
 template <int kBytes> void select_long_part(SelectKernels *k); // ops/select_long.cu
 template <int kBytes> void select_rows_part(SelectKernels *k); // ops/select_rows.cu

@@ -187,13 +187,69 @@ __device__ __forceinline__ void of_few(Team &team, u32 n, u32 first, u32 second,
         *b = __shfl_sync(kFullMask, own, __ffs(next) - 1);
 }
 
+// Keys low .. low + width: `before` below them, and n, or unknown many.
+template <class Key> struct Stretch {
+    Key low, width;
+    u32 before, n;
+};
+
+// keys[i] of a power of two, which stay in registers: by any plain choice the compiler would move them to memory
+template <class Key, int kKeys> __device__ __forceinline__ Key key_by_halves(const Key *keys, u32 i)
+{
+    if constexpr (kKeys == 1) {
+        return keys[0];
+    } else {
+        const Key low = key_by_halves<Key, kKeys / 2>(keys, i), high = key_by_halves<Key, kKeys / 2>(keys + kKeys / 2, i);
+        return i & kKeys / 2 ? high : low;
+    }
+}
+
+// Where to look for a rank at first: anywhere, by a block.
+template <class Key, int kKeys>
+__device__ __forceinline__ Stretch<Key> narrow(BlockTeam<Key> &, const Key (&)[kKeys], Key top, u32)
+{
+    return {0, top, 0, ~0u};
+}
+
+// ... by a warp: between two of a sample of a key of each lane, or beside these. Digits alone would put most floats into few
+// bins, for which lanes wait.
+template <class Key, int kKeys>
+__device__ __forceinline__ Stretch<Key> narrow(WarpTeam<Key> &team, const Key (&keys)[kKeys], Key top, u32 rank)
+{
+    constexpr u32 kReach = 6; // twice the standard deviation of a rank's place in the sample
+    const u32 lane = team.lane(), at = rank / kKeys;
+    team.room.few[lane] = key_by_halves<Key, kKeys>(&keys[0], lane * kKeys / kWarp);
+    __syncwarp();
+    Key low = 0, high = 0;
+    of_few<WarpTeam<Key>, Key>(team, kWarp, at < kReach ? 0 : at - kReach, at + kReach < kWarp ? at + kReach : kWarp - 1, &low,
+                               &high);
+    __syncwarp(); // room.few has been read
+    low = at < kReach || low > top ? 0 : low;
+    high = at + kReach < kWarp && high < top ? high : top;
+    const Key width = high - low;
+    u32 below = 0, inside = 0;
+#pragma unroll
+    for (int k = 0; k < kKeys; k++) {
+        below += keys[k] < low;
+        inside += (Key)(keys[k] - low) <= width;
+    }
+    below = team.sum(below);
+    inside = team.sum(inside);
+    if (rank < below)
+        return {0, (Key)(low - 1), 0, below};
+    if (rank < below + inside || high == top)
+        return {low, width, below, inside};
+    return {(Key)(high + 1), (Key)(top - high - 1), below + inside, ~0u - below - inside};
+}
+
 // The keys at rank `first` and at `second`, which is the same or the next one, of all keys of the team; keys above `top` are
 // above all. Whole team.
 template <class Team, class Key, int kKeys> __device__ __forceinline__ void
 select_pair(Team &team, const Key (&keys)[kKeys], Key top, u32 first, u32 second, Key *a, Key *b)
 {
-    Key low = 0, width = top;
-    u32 before = 0, n = ~0u;
+    const Stretch<Key> start = narrow(team, keys, top, first);
+    Key low = start.low, width = start.width;
+    u32 before = start.before, n = start.n;
     while (n > kFew && width) {
         const u32 bits = sizeof(Key) == 4 ? 32 - (u32)__clz((int)width) : 64 - (u32)__clzll((long long)width);
         const u32 shift = bits > team.digit_bits() ? bits - team.digit_bits() : 0;

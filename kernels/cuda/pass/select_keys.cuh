@@ -14,13 +14,16 @@ template <int kBytes> struct Keys {
     static constexpr Key kTop = (Key)(Bits) ~(Bits)0; // no element's is above
 
     Key turn, flip, least, range;
+    bool truths;
 
     __device__ __forceinline__ explicit Keys(const KeyRule &r)
-        : turn((Key)r.turn), flip((Key)r.flip), least((Key)r.least), range((Key)r.range)
+        : turn((Key)r.turn), flip((Key)r.flip), least((Key)r.least), range((Key)r.range), truths(r.truths)
     {
     }
     __device__ __forceinline__ Key of(Bits bits) const
     {
+        if constexpr (kBytes == 1)
+            bits = truths ? bits != 0 : bits;
         const Key negative = (Key)(Bits)((Signed)bits >> (8 * kBytes - 1));
         return ((Key)bits ^ ((negative & turn) ^ flip)) - least;
     }
@@ -36,7 +39,8 @@ template <int kBytes> struct LineView {
     u64 n, vectors;
     u32 head, edges; // elements before the vectors; these and those behind
 
-    __device__ LineView(const SelectArgs &a, u64 line)
+    // Args: of data, mask and n
+    template <class Args> __device__ LineView(const Args &a, u64 line)
     {
         n = a.n;
         data = a.data + line * n * kBytes;
@@ -52,16 +56,16 @@ template <int kBytes> struct LineView {
     __device__ __forceinline__ u64 edge(u32 i) const { return i < head ? i : vectors * kPer + i; }
 };
 
-// The block's part of a line: take(bits, whether it counts), and after(), for whole warps, behind each kBatch elements of a
-// thread at most.
+// The block's part of a line: take(bits, whether it counts, its place), and after(), for whole warps, behind each kBatch
+// elements of a thread at most. Of `skip` tiles of the line it takes one.
 template <int kBytes> constexpr u32 kBatch = kBytes == 8 ? 8 : 16;
 template <int kBytes, class Take, class After>
-__device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take take, After after)
+__device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take take, After after, u32 skip = 1)
 {
     constexpr u32 kPer = LineView<kBytes>::kPer, kVectors = kBatch<kBytes> / kPer;
     const u64 tile = (u64)kVectors * blockDim.x;
 #pragma unroll 1
-    for (u64 first = blockIdx.x * tile; first < line.vectors; first += gridDim.x * tile) {
+    for (u64 first = blockIdx.x * tile * skip; first < line.vectors; first += gridDim.x * tile * skip) {
         const u64 v = first + threadIdx.x;
         uint4 x[kVectors];
 #pragma unroll
@@ -74,20 +78,51 @@ __device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take 
             const u64 at = v + u * blockDim.x;
             if (at >= line.vectors)
                 continue;
+            const u64 place = line.head + at * kPer;
             if (line.mask) {
-                const unsigned char *m = line.mask + line.head + at * kPer;
-                each_element<kBytes>(x[u], [&](typename Width<kBytes>::Bits bits, int e) { take(bits, m[e] != 0); });
+                const unsigned char *m = line.mask + place;
+                each_element<kBytes>(x[u], [&](typename Width<kBytes>::Bits bits, int e) { take(bits, m[e] != 0, place + e); });
             } else {
-                each_element<kBytes>(x[u], [&](typename Width<kBytes>::Bits bits, int) { take(bits, true); });
+                each_element<kBytes>(x[u], [&](typename Width<kBytes>::Bits bits, int e) { take(bits, true, place + e); });
             }
         }
         after();
     }
     if (blockIdx.x == 0 && threadIdx.x < kWarp) {
+        const u64 place = line.edge(threadIdx.x);
         if (threadIdx.x < line.edges)
-            take(line.at(line.edge(threadIdx.x)), line.counts(line.edge(threadIdx.x)));
+            take(line.at(place), line.counts(place), place);
         after();
     }
+}
+
+// How many elements that are, of all blocks
+template <int kBytes> __device__ inline u64 elements_taken(const LineView<kBytes> &line, u32 skip)
+{
+    constexpr u32 kPer = LineView<kBytes>::kPer;
+    const u64 tile = (u64)(kBatch<kBytes> / kPer) * blockDim.x, steps = line.vectors / (tile * skip),
+              left = line.vectors - steps * tile * skip;
+    return (steps * tile + (left < tile ? left : tile)) * kPer + line.edges;
+}
+
+// Of the line's elements, one in each of as many equal stretches as a sample has, at a place that depends on its number and on
+// the sample's.
+__device__ __forceinline__ u64 sample_place(u64 n, u32 size, u32 i, u32 sample)
+{
+    const u64 from = n / size * i + n % size * i / size, width = n / size;
+    u64 mixed = (i + 1) * 0x9e3779b97f4a7c15ull + sample * 0xd1342543de82ef95ull;
+    mixed = (mixed ^ mixed >> 31) * 0xbf58476d1ce4e5b9ull;
+    return from + __umul64hi(mixed ^ mixed >> 29, width);
+}
+
+// The line's blocks meet: true in the last one to come, which sees what all have written. Whole block.
+__device__ __forceinline__ bool last_of_line(u32 *arrived)
+{
+    bool last = false;
+    __syncthreads();
+    if (threadIdx.x == 0)
+        last = count_in_turn(arrived, gridDim.x - 1) == gridDim.x - 1;
+    return __syncthreads_or(last);
 }
 
 // A line's parts of the scratch

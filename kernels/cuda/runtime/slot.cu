@@ -275,8 +275,17 @@ cudaError_t explain_selection(TaskSlot *s, Device *d, rk_task *t, u64 line)
     u64 *found = (u64 *)s->mapped;
     uint64_t bits[RK_MAX_RANKS];
     uint8_t cell[RP_MAX_QUANTILES * sizeof(u64)];
+    if (t->spec.op == RP_OP_HISTOGRAM) { // there is but one reason
+        rk_order_fault(&t->fault, &t->spec, line, RP_NAN, 0, bits);
+        return cudaSuccess;
+    }
     TRY_CUDA(select_one_line(d, chain, line, s->scratch, chain_scratch_bytes(), s->stream, found));
     TRY_CUDA(cudaStreamSynchronize(s->stream));
+    if (rp_is_top(t->spec.op)) {
+        rk_order_fault(&t->fault, &t->spec, line, rk_is_nan(t->spec.dtype, found[0]) ? RP_NAN : RP_OVERFLOW, 0,
+                       (uint64_t *)found);
+        return cudaSuccess;
+    }
     elements_at_ranks(t->spec, found, bits);
     const rp_err err = rk_order_cell(&t->spec, found[0], found[1], bits, cell);
     rk_order_fault(&t->fault, &t->spec, line, err, found[0], bits);

@@ -1,10 +1,12 @@
-// Order statistics: the elements at some ranks of each line are found (launch/select_lines.h), and finished on the device.
-// Lines that are not in one piece are gathered before, as many at once as there is scratch for.
+// Order statistics: the elements at some ranks of each line are found (launch/select_lines.h), or the best ones (top_lines.h),
+// or all are counted between edges (bins_lines.h), and finished on the device. Lines that are not in one piece are gathered
+// before, as many at once as there is scratch for.
 #include "kernels/exact/order.h"
 #include "kernels/exact/runs.h"
 
+#include "kernels/cuda/launch/bins_lines.h"
 #include "kernels/cuda/launch/routes.h"
-#include "kernels/cuda/launch/select_lines.h"
+#include "kernels/cuda/launch/top_lines.h"
 
 namespace rk {
 namespace {
@@ -19,6 +21,9 @@ u64 gathered_bytes(const rp_spec &s)
 {
     return is_gathered(s) ? elements_of_line(s) * (u64)(rk_bytes(s.dtype) + (s.flags & RP_MASK ? 1 : 0)) : 0;
 }
+
+// Median, quantile or kth
+bool is_ranks(const rp_spec &s) { return s.op != RP_OP_HISTOGRAM && !rp_is_top(s.op); }
 
 // Scratch behind its head, which other routes want to find zero
 struct Room {
@@ -39,7 +44,8 @@ struct Selection {
     const ChainTask *t;
     rk_order_rule rules[RP_MAX_QUANTILES];
     u32 values;
-    SelectTask lines; // in one piece: `first` of the task's lines, and as many as fit
+    LineSet lines; // in one piece: `first` of the task's lines, and as many as fit
+    u64 words;     // of scratch of each: what is found or counted
 };
 
 Selection selection_of(Device *d, const ChainTask &t, cudaStream_t stream)
@@ -49,11 +55,11 @@ Selection selection_of(Device *d, const ChainTask &t, cudaStream_t stream)
     x.stream = stream;
     x.t = &t;
     x.values = rk_order_values(&t.spec);
-    for (u32 i = 0; i < x.values; i++)
+    for (u32 i = 0; i < x.values && is_ranks(t.spec); i++)
         x.rules[i] = rk_order_rule_of(&t.spec, i);
     x.lines.dtype = t.spec.dtype;
     x.lines.n = elements_of_line(t.spec);
-    x.lines.pairs = x.values;
+    x.words = is_ranks(t.spec) ? found_words(x.values) : rp_is_top(t.spec.op) ? 0 : bins_slots(t.spec);
     return x;
 }
 
@@ -91,12 +97,14 @@ cudaError_t bring_lines(Selection *x, u64 first, u64 lines, Room *room)
     return cudaSuccess;
 }
 
-cudaError_t find(Selection *x, u64 first, u64 lines, Room room, u64 *found)
+cudaError_t find(const Selection &x, const Room &room, u64 *found)
 {
-    x->lines.rules = x->rules;
-    x->lines.found = found;
-    TRY_CUDA(bring_lines(x, first, lines, &room));
-    return select_launch(x->d, x->lines, room.at, room.bytes, x->stream);
+    SelectTask t = {};
+    (LineSet &)t = x.lines;
+    t.rules = x.rules;
+    t.pairs = x.values;
+    t.found = found;
+    return select_launch(x.d, t, room.at, room.bytes, x.stream);
 }
 
 cudaError_t finish(const Selection &x, u64 first, u64 lines, const u64 *found)
@@ -130,8 +138,36 @@ cudaError_t finish(const Selection &x, u64 first, u64 lines, const u64 *found)
 // Lines whose results fit into half of the room, and which, gathered, do so, too
 u64 lines_at_once(const Selection &x, u64 bytes)
 {
-    const u64 each = found_words(x.values) * sizeof(u64) + gathered_bytes(x.t->spec);
-    return bytes / 2 / each;
+    const u64 each = x.words * sizeof(u64) + gathered_bytes(x.t->spec);
+    return each ? bytes / 2 / each : RP_MAX_COUNT;
+}
+
+cudaError_t top(const Selection &x, u64 first, const Room &room, u64 *bad)
+{
+    const TopTask t = {x.lines, &x.t->spec, first, x.t->cells, x.t->fault, bad};
+    return top_launch(x.d, t, room.at, room.bytes, x.stream);
+}
+
+cudaError_t histogram(const Selection &x, u64 first, const Room &room, u64 *counts)
+{
+    const rp_spec &s = x.t->spec;
+    TRY_CUDA(bins_launch(x.d, s, x.lines, counts, room.at, x.stream));
+    return bins_finish(x.d, s, first, x.lines.lines, counts, (u64 *)x.t->cells, x.t->fault, x.stream);
+}
+
+// Lines from `first` on
+cudaError_t launch_lines(Selection *x, u64 first, u64 lines, Room room)
+{
+    u64 *words = (u64 *)room.at;
+    const u64 taken = aligned(lines * x->words * sizeof(u64));
+    room = {room.at + taken, room.bytes - taken};
+    TRY_CUDA(bring_lines(x, first, lines, &room));
+    if (x->t->spec.op == RP_OP_HISTOGRAM)
+        return histogram(*x, first, room, words);
+    if (!is_ranks(x->t->spec))
+        return top(*x, first, room, NULL);
+    TRY_CUDA(find(*x, room, words));
+    return finish(*x, first, lines, words);
 }
 
 } // namespace
@@ -139,7 +175,7 @@ u64 lines_at_once(const Selection &x, u64 bytes)
 bool selects_on_device(const rp_spec &spec)
 {
     const rp_spec s = simplest(spec);
-    return s.op <= RP_OP_KTH && !(s.flags & RP_OFFSETS) && gathered_bytes(s) <= chain_scratch_bytes() / 4;
+    return !(s.flags & RP_OFFSETS) && gathered_bytes(s) <= chain_scratch_bytes() / 4;
 }
 
 bool fits_selection(const Asked &q, WalkFn *) { return rp_is_ranked(q.s.op); }
@@ -150,13 +186,10 @@ cudaError_t launch_selection(const Asked &q, WalkFn)
         return cudaErrorNotSupported; // engines ask selects_on_device before
     Selection x = selection_of(q.d, q.t, q.stream);
     const Room room = room_of(q.memory.base, q.memory.bytes);
-    const u64 at_once = lines_at_once(x, room.bytes), words = found_words(x.values);
-    u64 *found = (u64 *)room.at;
+    const u64 at_once = lines_at_once(x, room.bytes);
     for (u64 first = 0, lines; first < q.lines; first += lines) {
         lines = least(at_once, q.lines - first);
-        const u64 taken = aligned(lines * words * sizeof(u64));
-        TRY_CUDA(find(&x, first, lines, {room.at + taken, room.bytes - taken}, found));
-        TRY_CUDA(finish(x, first, lines, found));
+        TRY_CUDA(launch_lines(&x, first, lines, room));
     }
     return cudaSuccess;
 }
@@ -167,7 +200,9 @@ cudaError_t select_one_line(Device *d, const ChainTask &task, u64 line, void *sc
     ChainTask t = task;
     t.spec = simplest(task.spec);
     Selection x = selection_of(d, t, stream);
-    return find(&x, line, 1, room_of(scratch, bytes), found);
+    Room room = room_of(scratch, bytes);
+    TRY_CUDA(bring_lines(&x, line, 1, &room));
+    return rp_is_top(t.spec.op) ? top(x, line, room, found) : find(x, room, found);
 }
 
 } // namespace rk

@@ -1,0 +1,161 @@
+// Counts of a line's elements by slot (bins_args.h). blockIdx.y is the line.
+#include "kernels/cuda/pass/bins_args.h"
+#include "kernels/cuda/pass/select_keys.cuh"
+
+namespace rk {
+namespace {
+
+template <int kDtype> constexpr int kBytesOf = kDtype == RP_I8 ? 1
+                                               : kDtype == RP_I16 || kDtype == RP_U16 || kDtype == RP_F16 || kDtype == RP_BF16
+                                                   ? 2
+                                               : kDtype == RP_I32 || kDtype == RP_U32 || kDtype == RP_F32 ? 4
+                                                                                                          : 8;
+
+// An element as a number, for the guess
+template <int kDtype, class Bits> __device__ __forceinline__ auto number_of(Bits bits)
+{
+    if constexpr (kDtype == RP_F64)
+        return __longlong_as_double((long long)bits);
+    else if constexpr (kDtype == RP_I64)
+        return (double)(i64)bits;
+    else if constexpr (kDtype == RP_U64)
+        return (double)bits;
+    else if constexpr (kDtype == RP_I32)
+        return (float)(int)bits;
+    else if constexpr (kDtype == RP_I16)
+        return (float)(int16_t)bits;
+    else if constexpr (kDtype == RP_U32 || kDtype == RP_U16)
+        return (float)bits;
+    else if constexpr (kDtype == RP_F16)
+        return __uint_as_float(F16::get(bits, 0));
+    else if constexpr (kDtype == RP_BF16)
+        return __uint_as_float(Bf16::get(bits, 0));
+    else
+        return __uint_as_float(bits);
+}
+
+// How many of the ascending bounds the key reaches
+template <class Key> __device__ __noinline__ u32 slot_among(const Key *bound, u32 bounds, Key key)
+{
+    u32 slot = 0;
+    for (u32 step = bounds ? 1u << (31 - __clz((int)bounds)) : 0; step; step >>= 1)
+        if (slot + step <= bounds && key >= bound[slot + step - 1])
+            slot += step;
+    return slot;
+}
+
+// Counts in shared memory, of which this thread has a column
+struct Columns {
+    u32 *own;
+    u32 first, some, log2;
+    u32 last = ~0u, run = 0; // equal slots in a row
+
+    __device__ __forceinline__ Columns(const BinsArgs &a, u32 *counts)
+        : own(counts + (threadIdx.x & ((1u << a.columns_log2) - 1))), first(a.first_slot), some(a.some), log2(a.columns_log2)
+    {
+    }
+    __device__ __forceinline__ void flush()
+    {
+        if (last - first < some)
+            atomicAdd(&own[(last - first) << log2], run);
+    }
+    __device__ __forceinline__ void add(u32 slot)
+    {
+        if (slot != last) {
+            flush();
+            last = slot;
+            run = 0;
+        }
+        run++;
+    }
+};
+
+// The slot of an element that may be near a bound
+template <class K>
+__device__ __forceinline__ u32 exact_slot(const BinsArgs &a, const K &rule, const typename K::Key *bound, typename K::Bits bits)
+{
+    const typename K::Key key = rule.of(bits);
+    return rule.nan(key) ? a.slots - 1 : slot_among(bound, a.bounds, key);
+}
+
+template <int kDtype> __global__ void __launch_bounds__(kBinsThreads) count_bins(const __grid_constant__ BinsArgs a)
+{
+    constexpr int kBytes = kBytesOf<kDtype>;
+    using K = Keys<kBytes>;
+    using Key = typename K::Key;
+    RK_DYNAMIC_SHARED(u32, counts); // then the bounds, if there is room for them
+    __shared__ u32 of_byte[256];
+    wait_for_previous_pass();
+    const u32 words = a.some << a.columns_log2;
+    const Key *bound = (const Key *)a.keys;
+    if (a.shared_keys) {
+        Key *copy = (Key *)(counts + (words + 1) / 2 * 2);
+        for (u32 i = threadIdx.x; i < a.bounds; i += blockDim.x)
+            copy[i] = bound[i];
+        bound = copy;
+    }
+    for (u32 i = threadIdx.x; i < words; i += blockDim.x)
+        counts[i] = 0;
+    __syncthreads();
+    const K rule(a.key);
+    if constexpr (kBytes == 1)
+        for (u32 i = threadIdx.x; i < 256; i += blockDim.x)
+            of_byte[i] = exact_slot(a, rule, bound, (typename K::Bits)i);
+    __syncthreads();
+    Columns columns(a, counts);
+    const BinGuess &g = a.guess;
+    const u32 nans = a.slots - 1;
+    each_of_line<kBytes>(
+        LineView<kBytes>(a, blockIdx.y),
+        [&](typename K::Bits bits, bool in, u64) {
+            if (!in)
+                return;
+            if constexpr (kBytes == 1) {
+                columns.add(of_byte[bits]);
+            } else {
+                constexpr float kWhole = 12582912; // 1.5 * 2^23: behind it there are integers alone
+                const auto x = number_of<kDtype>(bits);
+                const float t = guess_at(g, x), near = t + kWhole, off = t - (near - kWhole);
+                u32 slot = __float_as_uint(near) - (__float_as_uint(kWhole) - 1);
+                if (x != x)
+                    slot = nans;
+                else if (!(fabsf(off) <= g.certain))
+                    slot = exact_slot(a, rule, bound, bits);
+                columns.add(slot);
+            }
+        },
+        [] {});
+    columns.flush();
+    __syncthreads();
+    u64 *line = a.counts + blockIdx.y * (u64)a.slots + a.first_slot;
+    for (u32 i = threadIdx.x; i < a.some; i += blockDim.x) {
+        u64 n = 0;
+        for (u32 c = 0; c < 1u << a.columns_log2; c++)
+            n += counts[(i << a.columns_log2) + ((c + i) & ((1u << a.columns_log2) - 1))];
+        if (n)
+            atomicAdd(&line[i], n);
+    }
+}
+
+} // namespace
+
+template <int kBytes> BinsFn bins_part(int dtype)
+{
+    if constexpr (kBytes == 1)
+        return count_bins<RP_I8>;
+    else if constexpr (kBytes == 2)
+        return dtype == RP_F16    ? count_bins<RP_F16>
+               : dtype == RP_BF16 ? count_bins<RP_BF16>
+               : dtype == RP_I16  ? count_bins<RP_I16>
+                                  : count_bins<RP_U16>;
+    else if constexpr (kBytes == 4)
+        return dtype == RP_F32 ? count_bins<RP_F32> : dtype == RP_I32 ? count_bins<RP_I32> : count_bins<RP_U32>;
+    else
+        return dtype == RP_F64 ? count_bins<RP_F64> : dtype == RP_I64 ? count_bins<RP_I64> : count_bins<RP_U64>;
+}
+
+#define PARTS(X) X(1) X(2) X(4) X(8)
+#define PART(of) template BinsFn bins_part<of>(int dtype);
+#include "kernels/cuda/pass/each_part.h"
+
+} // namespace rk
