@@ -86,7 +86,7 @@ static reduce_spec draw(worker *w, uint64_t *count, double q[3])
 {
     reduce_spec s = REDUCE_SPEC_INIT;
     static const int32_t outs[] = {0, 0, 0, RP_F32, RP_F16, RP_BF16};
-    s.op = RP_OP_SUM + (int32_t)below(w, RP_OP_KTH);
+    s.op = RP_OP_SUM + (int32_t)below(w, RP_OP_SMALLEST);
     s.dtype = 1 + (int32_t)below(w, RP_DTYPE_COUNT);
     s.out = outs[below(w, 6)];
     s.nan = (int32_t)below(w, 3);
@@ -103,6 +103,8 @@ static reduce_spec draw(worker *w, uint64_t *count, double q[3])
         s.quantiles = 1 + (uint32_t)below(w, 3);
         s.method = (int32_t)below(w, 13);
     }
+    if (rp_is_top(s.op))
+        s.k = 1 + (int64_t)below(w, 5);
     if (s.op == REDUCE_KTH)
         s.k = below(w, 4) ? 0 : -1;
     return s;

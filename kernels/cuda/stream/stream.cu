@@ -104,7 +104,7 @@ extern "C" const char *rk_stream_refusal(const rp_spec *s)
 {
     if (s->flags & RP_OFFSETS)
         return "segments have no kernels in a stream so far";
-    if (s->op > RP_OP_KTH)
+    if (s->op > RP_OP_KTH && !rp_is_top(s->op)) // a histogram's edges are the host's, and read late
         return "the operation has no kernels in a stream so far";
     if (rp_is_ranked(s->op) && !selects_on_device(*s))
         return "order statistics of lines that long are not possible in a stream";
