@@ -676,10 +676,11 @@ template <PairPart kPart> SegmentKernel pair_part(bool skip, u64 row_len)
         return skip ? pick_masked<true>() : pick_masked<false>();
 }
 
-#define PARTS(X)                                                                                                        \
-    X(SumF32)                                                                                                           \
-    X(SumF32Skip) X(LongSumF32) X(SumF64) X(SumF64Skip) X(MiddleSumF64) X(LongSumF64) X(MagnitudesF32) X(MagnitudesF64) \
-        X(SumBf16) X(MaskedF32)
+#define PARTS(X)  \
+    X(SumF32)     \
+    X(SumF32Skip) \
+    X(LongSumF32) \
+    X(SumF64) X(SumF64Skip) X(MiddleSumF64) X(LongSumF64) X(MagnitudesF32) X(MagnitudesF64) X(SumBf16) X(MaskedF32)
 #define PART(of) template SegmentKernel pair_part<PairPart::of>(bool skip, u64 row_len);
 #include "kernels/cuda/pass/each_part.h"
 
