@@ -15,11 +15,14 @@ SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len)
     case RP_BF16:
         return pair_part<Part::SumBf16>(skip, row_len);
     case RP_F32:
-        return skip ? pair_part<Part::SumF32Skip>(skip, row_len) : pair_part<Part::SumF32>(skip, row_len);
+        return row_len >= kLongRow ? pair_part<Part::LongSumF32>(skip, row_len)
+               : skip              ? pair_part<Part::SumF32Skip>(skip, row_len)
+                                   : pair_part<Part::SumF32>(skip, row_len);
     default:
-        return row_len >= kLongRow ? pair_part<Part::LongSumF64>(skip, row_len)
-               : skip              ? pair_part<Part::SumF64Skip>(skip, row_len)
-                                   : pair_part<Part::SumF64>(skip, row_len);
+        return row_len >= kLongRow     ? pair_part<Part::LongSumF64>(skip, row_len)
+               : row_len >= kMiddleRow ? pair_part<Part::MiddleSumF64>(skip, row_len)
+               : skip                  ? pair_part<Part::SumF64Skip>(skip, row_len)
+                                       : pair_part<Part::SumF64>(skip, row_len);
     }
 }
 

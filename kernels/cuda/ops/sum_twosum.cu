@@ -594,22 +594,26 @@ template <class Few, class Any> SegmentKernel pick_short()
 }
 
 constexpr u64 kTicketBytes = 512u << 20; // of a row, from which tickets pay: below, they make it 1 to 4 % slower (H200)
-// f64: rows from this length on have larger blocks. On an H100 2 MiB take 1 to 4 % less, shorter ones 1 to 2 % more.
-constexpr u64 kMiddleRow = 1 << 18;
 
-template <bool kSkip> SegmentKernel pick_f32(u64 row_len)
+template <bool kSkip> SegmentKernel pick_f32()
 {
-    if (row_len >= kTicketBytes / 4)
-        return pick<PairSum<RP_F32, 512, 1, 8, kSkip, true>, BinSum<F32Element, kSkip, 512, 8>>();
-    if (row_len >= kLongRow)
-        return pick<PairSum<RP_F32, 512, 1, 8, kSkip>, BinSum<F32Element, kSkip, 512, 8>>();
     return pick_short<PairSum<RP_F32, 256, 3, 4, kSkip>, BinSum<F32Element, kSkip>>();
 }
 
-template <bool kSkip> SegmentKernel pick_f64(u64 row_len)
+template <bool kSkip> SegmentKernel pick_long_f32(u64 row_len)
 {
-    if (row_len < kMiddleRow)
-        return pick_short<PairSum<RP_F64, 128, 3, 4, kSkip>, DigitSum<128, 4, kSkip>>();
+    if (row_len >= kTicketBytes / 4)
+        return pick<PairSum<RP_F32, 512, 1, 8, kSkip, true>, BinSum<F32Element, kSkip, 512, 8>>();
+    return pick<PairSum<RP_F32, 512, 1, 8, kSkip>, BinSum<F32Element, kSkip, 512, 8>>();
+}
+
+template <bool kSkip> SegmentKernel pick_f64()
+{
+    return pick_short<PairSum<RP_F64, 128, 3, 4, kSkip>, DigitSum<128, 4, kSkip>>();
+}
+
+template <bool kSkip> SegmentKernel pick_middle_f64()
+{
     return pick<PairSum<RP_F64, 256, 2, 4, kSkip>, DigitSum<256, 4, kSkip>>();
 }
 
@@ -649,13 +653,17 @@ template <bool kSkip> SegmentKernel pick_masked()
 template <PairPart kPart> SegmentKernel pair_part(bool skip, u64 row_len)
 {
     if constexpr (kPart == PairPart::SumF32)
-        return pick_f32<false>(row_len);
+        return pick_f32<false>();
     else if constexpr (kPart == PairPart::SumF32Skip)
-        return pick_f32<true>(row_len);
+        return pick_f32<true>();
+    else if constexpr (kPart == PairPart::LongSumF32)
+        return skip ? pick_long_f32<true>(row_len) : pick_long_f32<false>(row_len);
     else if constexpr (kPart == PairPart::SumF64)
-        return pick_f64<false>(row_len);
+        return pick_f64<false>();
     else if constexpr (kPart == PairPart::SumF64Skip)
-        return pick_f64<true>(row_len);
+        return pick_f64<true>();
+    else if constexpr (kPart == PairPart::MiddleSumF64)
+        return skip ? pick_middle_f64<true>() : pick_middle_f64<false>();
     else if constexpr (kPart == PairPart::LongSumF64)
         return skip ? pick_long_f64<true>(row_len) : pick_long_f64<false>(row_len);
     else if constexpr (kPart == PairPart::MagnitudesF32)
@@ -668,8 +676,11 @@ template <PairPart kPart> SegmentKernel pair_part(bool skip, u64 row_len)
         return skip ? pick_masked<true>() : pick_masked<false>();
 }
 
-#define PARTS(X) \
-    X(SumF32) X(SumF32Skip) X(SumF64) X(SumF64Skip) X(LongSumF64) X(MagnitudesF32) X(MagnitudesF64) X(SumBf16) X(MaskedF32)
+#define PARTS(X)  \
+    X(SumF32)     \
+    X(SumF32Skip) \
+    X(LongSumF32) \
+    X(SumF64) X(SumF64Skip) X(MiddleSumF64) X(LongSumF64) X(MagnitudesF32) X(MagnitudesF64) X(SumBf16) X(MaskedF32)
 #define PART(of) template SegmentKernel pair_part<PairPart::of>(bool skip, u64 row_len);
 #include "kernels/cuda/pass/each_part.h"
 
