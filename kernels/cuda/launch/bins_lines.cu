@@ -11,8 +11,8 @@
 namespace rk {
 namespace {
 
-constexpr u64 kUsualShared = 46 << 10, kLargeShared = 208 << 10; // bytes of a block: what every device has, and most
-constexpr u64 kSharedKeys = 16 << 10;                            // bytes of bounds that are worth copying
+// Bytes of a block beside its tables: what every device has, where two blocks fit, and most
+constexpr u64 kUsualShared = 38 << 10, kHalfShared = 98 << 10, kLargeShared = 208 << 10;
 constexpr u64 kLinesAtOnce = 65535;
 
 u64 least(u64 a, u64 b) { return a < b ? a : b; }
@@ -117,14 +117,30 @@ cudaError_t put(const Bounds &b, bool wide, unsigned char *to, cudaStream_t stre
     return cudaSuccess;
 }
 
-// Columns of counts, and how many slots a launch counts
-void divide(const Device *d, BinsArgs *a, u64 key_room)
+// Columns of counts, and how many slots a launch counts. Returns the bytes of shared memory.
+u64 divide(const Device *d, BinsArgs *a, u64 keys)
 {
-    const u64 most = a->slots * sizeof(u32) + key_room > kUsualShared && d->large_shared ? kLargeShared : kUsualShared;
-    const u64 counts = (most - key_room) / sizeof(u32);
+    const u64 slots = a->slots * sizeof(u32), most_bytes = d->large_shared ? kLargeShared : kUsualShared;
+    a->shared_keys = slots + keys <= most_bytes;
+    keys = a->shared_keys ? keys : 0;
+    const u64 bytes = slots + keys <= kUsualShared                     ? kUsualShared
+                      : slots + keys <= kHalfShared && d->large_shared ? kHalfShared
+                                                                       : most_bytes;
+    const u64 counts = (bytes - keys) / sizeof(u32);
     a->some = (u32)least(a->slots, counts);
     while (a->columns_log2 < 5 && (u64)a->some << (a->columns_log2 + 1) <= counts)
         a->columns_log2++;
+    return ((u64)a->some << a->columns_log2) * sizeof(u32) + keys;
+}
+
+// So that there are not more ranges than kBinRanges, and than are worth making for n elements
+u32 range_shift(const Bounds &b, u64 n)
+{
+    const u64 ranges = most(2, least(kBinRanges, n / 8));
+    u32 shift = 0;
+    while (b.n && (b.key[b.n - 1] - b.key[0]) >> shift >= ranges)
+        shift++;
+    return shift;
 }
 
 cudaError_t launch_counts(Device *d, const rp_spec &s, const LineSet &lines, const KeyRule &rule, const Bounds &b, u64 *counts,
@@ -140,16 +156,14 @@ cudaError_t launch_counts(Device *d, const rp_spec &s, const LineSet &lines, con
     a.guess = guess_of(s, rule, b);
     a.keys = (const unsigned char *)scratch;
     a.bounds = (u32)b.n;
-    a.shared_keys = key_room <= kSharedKeys;
+    a.shift = range_shift(b, lines.n);
     a.slots = (u32)bins_slots(s);
     a.counts = counts;
-    const u64 shared_keys = a.shared_keys ? key_room + 8 : 0;
-    divide(d, &a, shared_keys);
-    const size_t shared = ((size_t)a.some << a.columns_log2) * sizeof(u32) + shared_keys;
+    const size_t shared = divide(d, &a, key_room + 8); // keys are aligned to 8
     const int threads = (int)least(kBinsThreads, div_up(div_up(lines.n * size, 64), kWarp) * kWarp + kWarp);
     int one; // the device remembers the shared memory of a kernel's first launch: so the most that any takes
     TRY_CUDA(device_blocks_per_sm(d, (const void *)count, kBinsThreads, d->large_shared ? kLargeShared : kUsualShared, &one));
-    const u64 blocks = most(1, least(1536 / (u64)threads, (200u << 10) / shared)); // as many fit
+    const u64 blocks = most(1, least(1024 / (u64)threads, (216u << 10) / (shared + (9u << 10)))); // as many fit, with tables
     TRY_CUDA(put(b, size == 8, (unsigned char *)scratch, stream));
     TRY_CUDA(gpu_clear(counts, lines.lines * a.slots * sizeof(u64), stream));
     const u64 tiles = div_up(lines.n * size, 64 * (u64)threads);

@@ -34,14 +34,50 @@ template <int kDtype, class Bits> __device__ __forceinline__ auto number_of(Bits
         return __uint_as_float(bits);
 }
 
-// How many of the ascending bounds the key reaches
-template <class Key> __device__ __noinline__ u32 slot_among(const Key *bound, u32 bounds, Key key)
+// How many of the ascending bounds the key reaches: `low` at least, `high` at most
+template <class Key> __device__ __forceinline__ u32 slot_between(const Key *bound, u32 low, u32 high, Key key)
 {
-    u32 slot = 0;
-    for (u32 step = bounds ? 1u << (31 - __clz((int)bounds)) : 0; step; step >>= 1)
-        if (slot + step <= bounds && key >= bound[slot + step - 1])
-            slot += step;
-    return slot;
+    while (low < high) {
+        const u32 middle = (low + high) / 2;
+        if (key >= bound[middle])
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+// The same by a table: of the bounds, the first key of range i, first + (i << shift), reaches table[i].
+template <class Key> struct Ranges {
+    const Key *bound;
+    const u32 *table;
+    Key first, last; // bounds
+    u32 bounds, shift;
+
+    __device__ __forceinline__ u32 slot(Key key) const
+    {
+        if (key < first)
+            return 0;
+        if (key >= last)
+            return bounds;
+        const u32 i = (u32)((Key)(key - first) >> shift);
+        return slot_between(bound, table[i], table[i + 1], key);
+    }
+};
+
+// The block's table. Whole block.
+template <class Key> __device__ __forceinline__ Ranges<Key> make_ranges(const BinsArgs &a, const Key *bound, u32 *table)
+{
+    Ranges<Key> r = {bound, table, (Key) ~(Key)0, 0, a.bounds, a.shift};
+    if (a.bounds) {
+        r.first = bound[0];
+        r.last = bound[a.bounds - 1];
+        const u32 n = (u32)((Key)(r.last - r.first) >> a.shift) + 1;
+        for (u32 i = threadIdx.x; i <= n; i += blockDim.x)
+            table[i] = i < n ? slot_between(bound, 0, a.bounds, (Key)(r.first + ((Key)i << a.shift))) : a.bounds;
+    }
+    __syncthreads();
+    return r;
 }
 
 // Counts in shared memory, of which this thread has a column
@@ -72,19 +108,19 @@ struct Columns {
 
 // The slot of an element that may be near a bound
 template <class K>
-__device__ __forceinline__ u32 exact_slot(const BinsArgs &a, const K &rule, const typename K::Key *bound, typename K::Bits bits)
+__device__ __noinline__ u32 exact_slot(u32 nans, K rule, Ranges<typename K::Key> ranges, typename K::Bits bits)
 {
     const typename K::Key key = rule.of(bits);
-    return rule.nan(key) ? a.slots - 1 : slot_among(bound, a.bounds, key);
+    return rule.nan(key) ? nans : ranges.slot(key);
 }
 
-template <int kDtype> __global__ void __launch_bounds__(kBinsThreads) count_bins(const __grid_constant__ BinsArgs a)
+template <int kDtype> __global__ void __launch_bounds__(kBinsThreads, 2) count_bins(const __grid_constant__ BinsArgs a)
 {
     constexpr int kBytes = kBytesOf<kDtype>;
     using K = Keys<kBytes>;
     using Key = typename K::Key;
     RK_DYNAMIC_SHARED(u32, counts); // then the bounds, if there is room for them
-    __shared__ u32 of_byte[256];
+    __shared__ u32 of_byte[256], table[kBinRanges + 2];
     wait_for_previous_pass();
     const u32 words = a.some << a.columns_log2;
     const Key *bound = (const Key *)a.keys;
@@ -98,13 +134,14 @@ template <int kDtype> __global__ void __launch_bounds__(kBinsThreads) count_bins
         counts[i] = 0;
     __syncthreads();
     const K rule(a.key);
+    const u32 nans = a.slots - 1;
+    const Ranges<Key> ranges = make_ranges(a, bound, table);
     if constexpr (kBytes == 1)
         for (u32 i = threadIdx.x; i < 256; i += blockDim.x)
-            of_byte[i] = exact_slot(a, rule, bound, (typename K::Bits)i);
+            of_byte[i] = exact_slot(nans, rule, ranges, (typename K::Bits)i);
     __syncthreads();
     Columns columns(a, counts);
     const BinGuess &g = a.guess;
-    const u32 nans = a.slots - 1;
     each_of_line<kBytes>(
         LineView<kBytes>(a, blockIdx.y),
         [&](typename K::Bits bits, bool in, u64) {
@@ -120,7 +157,7 @@ template <int kDtype> __global__ void __launch_bounds__(kBinsThreads) count_bins
                 if (x != x)
                     slot = nans;
                 else if (!(fabsf(off) <= g.certain))
-                    slot = exact_slot(a, rule, bound, bits);
+                    slot = exact_slot(nans, rule, ranges, bits);
                 columns.add(slot);
             }
         },

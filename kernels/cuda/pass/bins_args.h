@@ -3,8 +3,9 @@
 // Edges become keys (select_args.h): a bound is the first key that is not below its edge. An element's slot is the number of
 // bounds that its key reaches, so slot 0 has what is below all edges, and NaNs have a slot behind the others. If bounds have
 // equal distances, the slot is guessed by one multiplication. The guess is a monotone function of the element, which is
-// evaluated at every bound and at the element before it, so it is known how near a bound it may be wrong: elements that are
-// not further away, and those of other edges, are searched for among the bounds.
+// evaluated at every bound and at the element before it, so it is known how near a bound it may be wrong. Elements that are
+// not further away, and those of other edges, are searched for among the bounds of a range: the keys from the first bound to
+// the last one are cut into kBinRanges at most, and a table has the slot of each one's first key.
 //
 // Each lane of a block's warps counts in a column of its own, as many of the columns as fit into shared memory; and a run of
 // equal slots at once, for lanes that share a column.
@@ -17,6 +18,7 @@
 namespace rk {
 
 constexpr int kBinsThreads = 512; // of a block that reads a line
+constexpr u32 kBinRanges = 1 << 11;
 
 // The guess of an element x: x * scale + shift rounded to an integer is its slot less one, if no further than `certain` from
 // that integer.
@@ -46,6 +48,7 @@ struct BinsArgs {
     const unsigned char *keys; // the bounds, ascending: of 8 bytes, of smaller elements of 4
     u32 bounds;
     bool shared_keys;     // they are copied to shared memory
+    u32 shift;            // of a key behind the first bound to its range
     u32 slots;            // of a line: those of its edges, and NaNs
     u32 first_slot, some; // that this launch counts
     u32 columns_log2;     // of counts
