@@ -26,6 +26,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 struct CUstream_st; /* *cudaStream_t */
 
@@ -74,6 +75,7 @@ int reduce_cuda_enqueue(reduce_cuda *handle, const reduce_spec *spec, const void
 /* The text of this thread's last error. */
 const char *reduce_cuda_errmsg(void);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

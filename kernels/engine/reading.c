@@ -1,8 +1,9 @@
 #include "kernels/engine/reading.h"
 
-/* A rate measured at a bad moment would keep work away from the readers for ever, and would never be measured again. So after
- * so many parts for GPUs one is reduced where it is: with parts of 4 MiB, one in each GiB. */
-enum { TRIED_AFTER = 256 };
+/* A rate measured at a bad moment would keep work away for ever, and would never be measured again. So after so many parts the
+ * other way is tried: by one part, and by some for GPUs, which copy one while they reduce another. With parts of 4 MiB, once in
+ * each GiB. */
+enum { TRIED_AFTER = 256, GPU_TRIAL = 8 };
 
 void rk_reading_begin(rk_reading *r) { __atomic_add_fetch(&r->threads, 1, __ATOMIC_RELAXED); }
 
@@ -17,13 +18,13 @@ static float known(float *rate)
     return now;
 }
 
-/* Count a part that a GPU gets. Is it time to try the other way? */
-static bool is_due(rk_reading *r)
+/* Count a part of one way. Is it time to try the other one? */
+static bool is_due(unsigned *parts, unsigned trial)
 {
-    if (__atomic_add_fetch(&r->passed, 1, __ATOMIC_RELAXED) <= TRIED_AFTER)
-        return false;
-    __atomic_store_n(&r->passed, 0, __ATOMIC_RELAXED);
-    return true;
+    const unsigned n = __atomic_add_fetch(parts, 1, __ATOMIC_RELAXED);
+    if (n >= TRIED_AFTER + trial)
+        __atomic_store_n(parts, 0, __ATOMIC_RELAXED);
+    return n > TRIED_AFTER;
 }
 
 bool rk_reading_reduces(rk_reading *r, const rk_task *t, double gpus)
@@ -31,8 +32,8 @@ bool rk_reading_reduces(rk_reading *r, const rk_task *t, double gpus)
     const float rate = known(rate_of(r, t));
     const unsigned threads = __atomic_load_n(&r->threads, __ATOMIC_RELAXED);
     if (gpus > 0 && (rate == 0 || (double)rate * threads >= gpus))
-        return true;
-    return is_due(r);
+        return !is_due(&r->reduced, GPU_TRIAL);
+    return is_due(&r->passed, 1);
 }
 
 void rk_reading_note(rk_reading *r, const rk_task *t, uint64_t ns)

@@ -1,8 +1,9 @@
 #include "kernels/engine/share.h"
 
-/* A rate measured at a bad moment would keep work away from the CPU for ever, and would never be measured again. So after
- * TRIED_AFTER pieces for others the CPU gets one: with pieces of 4 MiB, one in each GiB. */
-enum { TRIED_AFTER = 256 };
+/* A rate measured at a bad moment would keep work away for ever, and would never be measured again. So after so many pieces for
+ * others the CPU gets one (with pieces of 4 MiB, one in each GiB), for it may be slow; and a GPU some at once, because it copies
+ * one while it reduces another. */
+enum { CPU_TRIED_AFTER = 256, GPU_TRIED_AFTER = 64, GPU_TRIAL = 8 };
 
 /* An unknown rate is assumed to be the best known one until some pieces have measured it. 1: no rate is known. */
 static double best_rate(rk_inflight *const *candidate, unsigned n)
@@ -22,14 +23,13 @@ static double finish(const rk_inflight *f, uint64_t bytes, double otherwise)
     return (double)(rk_inflight_load(f) + bytes) / (rate > 0 ? rate : otherwise);
 }
 
-/* Count whether the CPU, the last one, was passed over. Is it time to try it? */
-static bool is_due(rk_inflight *f, bool passed)
+/* Count that it was passed over. Is it time to try it? */
+static bool is_due(rk_inflight *f, unsigned after, unsigned trial)
 {
-    const unsigned n = passed ? __atomic_add_fetch(&f->passed, 1, __ATOMIC_RELAXED) : 0;
-    if (passed && n <= TRIED_AFTER)
-        return false;
-    __atomic_store_n(&f->passed, 0, __ATOMIC_RELAXED);
-    return true;
+    const unsigned n = __atomic_add_fetch(&f->passed, 1, __ATOMIC_RELAXED);
+    if (n >= after + trial)
+        __atomic_store_n(&f->passed, 0, __ATOMIC_RELAXED);
+    return n > after;
 }
 
 unsigned rk_share(rk_inflight *const *candidate, unsigned n, uint64_t bytes)
@@ -39,5 +39,11 @@ unsigned rk_share(rk_inflight *const *candidate, unsigned n, uint64_t bytes)
     for (unsigned i = n; i-- > 0;)
         if (candidate[i] && finish(candidate[i], bytes, otherwise) <= finish(candidate[best], bytes, otherwise))
             best = i;
-    return is_due(candidate[n - 1], best != n - 1) ? n - 1 : best;
+    __atomic_store_n(&candidate[best]->passed, 0, __ATOMIC_RELAXED);
+    if (best != n - 1 && is_due(candidate[n - 1], CPU_TRIED_AFTER, 1))
+        return n - 1;
+    for (unsigned i = 0; best == n - 1 && i < n - 1; i++)
+        if (candidate[i] && is_due(candidate[i], GPU_TRIED_AFTER, GPU_TRIAL))
+            return i;
+    return best;
 }

@@ -430,6 +430,20 @@ static void a_slow_one_is_tried_again(void **state)
     }
 }
 
+/* So is a GPU, with some pieces at once: each alone takes longer. */
+static void a_gpu_that_was_slow_is_tried_again(void **state)
+{
+    (void)state;
+    set_places(0, 0, 0, 0.001, 0, 20);
+    places[1] = NULL;
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 64; i++)
+            assert_int_equal(rk_share(places, CPU + 1, PIECE), CPU);
+        for (int i = 0; i < 8; i++)
+            assert_int_equal(rk_share(places, CPU + 1, PIECE), 0);
+    }
+}
+
 /* Sums of f32: one thread reduces 10 bytes a ns, the GPUs 35. */
 static bool reduces(rk_reading *r, double gpus)
 {
@@ -473,7 +487,12 @@ static void slow_readers_are_tried_again(void **state)
     }
     for (int i = 0; i < 40; i++)
         rk_reading_note(&r, &sum, PIECE / 40);
-    assert_true(reduces(&r, 35));
+    for (int turn = 0; turn < 2; turn++) { /* and the GPUs, with some parts at once */
+        for (int i = 0; i < 256; i++)
+            assert_true(reduces(&r, 35));
+        for (int i = 0; i < 8; i++)
+            assert_false(reduces(&r, 35));
+    }
 }
 
 /* ---- failing ---- */
@@ -584,6 +603,7 @@ int main(void)
         cmocka_unit_test(a_piece_goes_where_it_is_done_first),
         cmocka_unit_test(one_without_a_rate_gets_work),
         cmocka_unit_test(a_slow_one_is_tried_again),
+        cmocka_unit_test(a_gpu_that_was_slow_is_tried_again),
         cmocka_unit_test(many_readers_reduce_what_they_read),
         cmocka_unit_test(slow_readers_are_tried_again),
         cmocka_unit_test(a_lost_device_leaves_its_work_to_the_others),
