@@ -198,13 +198,13 @@ UNIT_ONE := $(filter-out $(UNIT_APART),$(UNIT))
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
 .SECONDARY:
-.PHONY: libreduce-cuda ladder routes man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts duckdb-extension test-duckdb docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help alone say
+.PHONY: ladder routes man-pages fortran format lint check hostile mutants defences all deps demo test test-unit test-gpu test-aarch64 test-page soak restarts fuzz bench test-kernels deb test-deb test-container test-distros piuparts duckdb-extension test-duckdb docs install uninstall check-headers gpu-tools bench-tools unit-tests fuzz-targets fuzz-replay fuzz-kit fault-tools faults clean help alone say
 
 # The ladder's kernels take a minute of compiling, so with CUDA its program is built where it is used: to be tested or installed.
 LADDER   := $(B)/bin/reducectl-ladder
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl $(if $(HDF5_C),reducectl-hdf5)) $(if $(filter no,$(CUDA)),$(LADDER))
 ladder: $(LADDER) ## what `reducectl ladder` runs; without CUDA it is always built
-all: say $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a build/bin ## build everything (default)
+all: say $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a $(if $(filter yes,$(CUDA)),$(B)/lib/libreduce-cuda.so) build/bin ## build everything (default)
 
 alone:
 	@$(if $(NO_CUDA),echo "CPU engine alone: $(NO_CUDA).$(if $(NVCC), CUDA=yes builds the kernels for all GPUs$(comma) CUDA_ARCHS=90 for one kind (minutes).)")
@@ -277,17 +277,15 @@ $(B)/lib/libreduce.so: $(CLIENT_O) $(STATE_O) $(PROTO_O) client/libreduce.map
 	$(if $(BESIDE),$(Q)rm -f $(@D)/libnng.* $(@D)/libmbed*; cp $$(ldd $@.$(VERSION) | awk '/libnng|libmbed/ { print $$3 }') $(@D))
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 
-# The kernels for the caller's stream: all of them, the spec's checks of libreduce, nothing of a client or an engine. It is built when
-# it is asked for, because it is as large as the daemon.
+# The kernels for the caller's stream: all of them, the spec's checks of libreduce, nothing of a client or an engine.
 LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c kernels/exact/edges.c)
 STREAM_C := $(wildcard client/cuda/*.c) client/error.c client/names.c client/quantiles.c client/sized.c client/spec.c
 STREAM_O := $(call obj,$(STREAM_C) $(STREAM_CU) $(wildcard kernels/exact/*.c)) $(PROTO_O)
 $(B)/lib/libreduce-cuda.so: $(STREAM_O) $(LAUNCH_O) client/cuda/libreduce-cuda.map
 	$(call begin,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) -shared -Wl,-soname,libreduce-cuda.so.0 -Wl,-z,nodelete -Wl,--version-script=client/cuda/libreduce-cuda.map \
+	$(Q)$(CC) $(LDFLAGS) -shared -Wl,-soname,libreduce-cuda.so.0 -Wl,-z,nodelete -Wl,--version-script=client/cuda/libreduce-cuda.map \
 	  $(sort $(filter %.o,$^)) $(LIBS_CUDA) -lm -o $@.$(VERSION)
 	$(Q)ln -sf libreduce-cuda.so.$(VERSION) $@.0; ln -sf libreduce-cuda.so.$(VERSION) $@
-libreduce-cuda: $(B)/lib/libreduce-cuda.so ## the exact kernels for the caller's stream: reduce_cuda.h (CUDA=yes)
 
 $(B)/bin/reducectl: $(CTL_O) $(B)/lib/libreduce.a
 	$(call begin,LINK,$@)
@@ -561,7 +559,7 @@ $(B)/gpu/check_engine: $(B)/tests/gpu/check_engine.c.o $(KERNEL_O) $(PROTO_O)
 
 $(B)/gpu/check_stream: $(call obj,tests/gpu/check_stream.c) $(STREAM_O) $(KERNEL_O)
 	$(call begin,LINK,$@)
-	$(Q)$(CXX) $(LDFLAGS) $(sort $^) $(LIBS_CUDA) -lm -o $@
+	$(Q)$(CC) $(LDFLAGS) $(sort $^) $(LIBS_CUDA) -lm -o $@
 $(B)/tests/gpu/check_stream.c.o: private CPPFLAGS += -isystem $(CUDA_HOME)/include
 
 # The example for reduce_device
@@ -645,8 +643,7 @@ LINKS = $(shell sed -n 's/^\.\\" links://p' build/man/man3/*.3 2>/dev/null)
 # Installed path of each file, for install and uninstall alike.
 DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reducectl-ladder $(PREFIX)/bin/reducectl-hdf5
 DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
-# What `make libreduce-cuda` built
-STREAM_LIB := $(wildcard $(B)/lib/libreduce-cuda.so.$(VERSION))
+STREAM_LIB := $(if $(filter yes,$(CUDA)),$(B)/lib/libreduce-cuda.so.$(VERSION))
 DEST_LIB   += $(if $(STREAM_LIB),$(addprefix $(LIBDIR)/,libreduce-cuda.so.$(VERSION) libreduce-cuda.so.0 libreduce-cuda.so) $(PREFIX)/include/reduce_cuda.h)
 DEST_MAN    = $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(patsubst %,$(PREFIX)/share/man/man3/%.3,$(LINKS))
 DEST_SYSD  := $(PREFIX)/lib/systemd/system/reduced.service $(PREFIX)/lib/systemd/user/reduced.service \

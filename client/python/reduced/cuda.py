@@ -41,7 +41,7 @@ def _lib() -> Any:
     try:
         library = ctypes.CDLL(path)
     except OSError as e:
-        raise ImportError(f"libreduce-cuda cannot be loaded: {e}; $REDUCED_CUDA_LIBRARY can name it, and `make libreduce-cuda` builds it") from e
+        raise ImportError(f"libreduce-cuda cannot be loaded: {e}; $REDUCED_CUDA_LIBRARY can name it, and `make CUDA=yes` builds it") from e
     pointer, size, count, spec = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64, ctypes.POINTER(_abi.Spec)
     calls = {"create": (pointer, ctypes.c_int), "result_size": (spec, count, pointer), "workspace": (pointer, spec, count, pointer),
              "clear": (pointer, pointer, size, pointer), "prepare": (pointer, spec, count, pointer, size),

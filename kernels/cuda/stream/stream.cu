@@ -1,6 +1,6 @@
 // The kernels in the caller's stream: kernels/stream.h.
 #include <cstdio>
-#include <new>
+#include <cstdlib>
 
 #include "kernels/cuda/stream/status.cuh"
 
@@ -73,16 +73,16 @@ using namespace rk;
 
 extern "C" int rk_stream_open(rk_stream **out, int device)
 {
-    rk_stream *s = new (std::nothrow) rk_stream();
+    rk_stream *s = (rk_stream *)malloc(sizeof *s);
     const cudaError_t err = s ? device_open(&s->device, device) : cudaErrorMemoryAllocation;
     if (err == cudaSuccess)
         *out = s;
     else
-        delete s;
+        free(s);
     return err;
 }
 
-extern "C" void rk_stream_close(rk_stream *s) { delete s; }
+extern "C" void rk_stream_close(rk_stream *s) { free(s); }
 
 extern "C" int rk_stream_is_current(const rk_stream *s, bool *current)
 {
