@@ -72,8 +72,8 @@ void rk_inflight_past(rk_inflight *f, const rk_task *t, bool small)
 /* Often enough to follow the machine's load, and rarely enough that tasks cut by a period's ends do not matter. */
 static const uint64_t RATED_BYTES = 32 << 20;
 
-/* With the lock: work is done. Faster than before: so it is, for one that is taken to be slow gets no work to show better. Slower:
- * it settles in a few periods. */
+/* With the lock: work is done. Faster than before: so it is, for one that is taken to be slow gets no work to show better.
+ * Slower: it settles in a few periods. */
 static void measure(rk_inflight *f, uint64_t bytes)
 {
     f->rated += bytes;

@@ -1,8 +1,8 @@
 #include "kernels/engine/share.h"
 
-/* A rate measured at a bad moment would keep work away for ever, and would never be measured again. So after so many pieces for
- * others the CPU gets one (with pieces of 4 MiB, one in each GiB), for it may be slow; and a GPU some at once, because it copies
- * one while it reduces another. */
+/* A rate measured at a bad moment would keep work away for ever, and would never be measured again. So after so many pieces
+ * for others the CPU gets one (with pieces of 4 MiB, one in each GiB), for it may be slow; and a GPU some at once, because it
+ * copies one while it reduces another. */
 enum { CPU_TRIED_AFTER = 256, GPU_TRIED_AFTER = 64, GPU_TRIAL = 8 };
 
 /* An unknown rate is assumed to be the best known one until some pieces have measured it. 1: no rate is known. */
