@@ -255,3 +255,11 @@ def test_a_terminal_nobody_knows(shared, terminal):
     t = terminal("top", "--no-autostart", "--connect", shared.url, size=(24, 80), env={"TERM": "no-such-terminal"})
     assert t.end() == 1
     assert "--once" in t.text
+
+
+def test_one_frame_fits_its_terminal(start, terminal):
+    """80 columns, as text without end: what is longer is folded. In a pipe lines are whole."""
+    t = terminal("top", "--once", "--connect", start().url, size=(24, 80))
+    assert t.end() == 0
+    lines = t.text.replace("\r", "").split("\n")
+    assert any(line.startswith("queues") for line in lines) and max(map(len, lines)) <= 80, t.text

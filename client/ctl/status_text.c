@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,7 +29,7 @@ static const section sections[] = {
     {"held for all and for other users", "others", {"all.", "all_limit.", "user."}},
     {"other", "other", {""}}};
 enum { SECTIONS = sizeof sections / sizeof *sections, MAX_TEXT = 64 };
-enum { FIELD = 256, TITLE = 10, MIN_COLUMNS = 40, USUAL_COLUMNS = 80 };
+enum { FIELD = 256, TITLE = 10 };
 
 typedef struct line {
     char *key, *value;
@@ -151,12 +150,6 @@ static void print_report(const report *r)
 
 /* ---- on a terminal ---- */
 
-static int screen_columns(void)
-{
-    struct winsize size;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= MIN_COLUMNS ? size.ws_col : USUAL_COLUMNS;
-}
-
 static const char *value_of(const report *r, const char *before, const char *key)
 {
     const size_t n = strlen(before);
@@ -251,7 +244,7 @@ static void print_section(const report *r, int s, int columns)
 
 static void print_screen(const report *r)
 {
-    const int columns = screen_columns();
+    const int columns = ctl_screen_columns();
     for (int s = 0; s < SECTIONS; s++)
         print_section(r, s, columns);
 }

@@ -1,11 +1,24 @@
 #include "client/ctl/text/screen_text.h"
 
+#include <limits.h>
 #include <locale.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 #include <wchar.h>
 
 #include "proto/clean.h"
+
+enum { MIN_COLUMNS = 40, USUAL_COLUMNS = 80 };
+
+int ctl_screen_columns(void)
+{
+    struct winsize size;
+    if (!isatty(STDOUT_FILENO))
+        return INT_MAX;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col >= MIN_COLUMNS ? size.ws_col : USUAL_COLUMNS;
+}
 
 static wchar_t code_point(const char *s, int n)
 {

@@ -5,6 +5,9 @@
 #include <stddef.h>
 #include <stdio.h>
 
+/* Columns of the terminal at stdout; INT_MAX: there is none. */
+int ctl_screen_columns(void);
+
 /* Columns of a text on a terminal: 2 of a wide character, 0 of a combining one, 1 of a byte that is not UTF-8. */
 int ctl_columns(const char *s);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/ctl/text/screen_text.h"
 #include "client/ctl/top/top.h"
 
 enum { EVERY_MS = 1000 };
@@ -54,7 +55,7 @@ static void print_frame(const ctl_view *v, bool json)
     if (json)
         ctl_frame_json(v, stdout);
     else
-        ctl_frame(v, INT_MAX, INT_MAX, top_text, stdout);
+        ctl_frame(v, INT_MAX, ctl_screen_columns(), top_text, stdout);
 }
 
 /* One frame over a second, or one each second until the reader closes the pipe. */
