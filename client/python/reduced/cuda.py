@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 Dim = Union[int, Sequence[int], None]
 ALIGN = 256
 PLACE_OPS, COUNT_OPS = ("argmin", "argmax"), ("count_nonzero", "count_nan")
+CHOICES = (*PLACE_OPS, "min", "max")
 NAN_NAMES = {"propagate": 0, "omit": 1}
 
 
@@ -118,8 +119,6 @@ def _result_type(op: str, t: Any, dtype: Any) -> Any:
     torch = _torch()
     if op in PLACE_OPS or op in COUNT_OPS:
         return torch.int64
-    if op in ("any", "all"):
-        return torch.int64
     if dtype is not None:
         return dtype
     if t.dtype.is_floating_point or op in ("min", "max"):
@@ -133,14 +132,20 @@ def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **f
         raise TypeError("reduced.cuda takes tensors of PyTorch on a GPU")
     if t.requires_grad and torch.is_grad_enabled():
         raise RuntimeError("reduced.cuda has no gradients: call it under torch.no_grad(), or with t.detach()")
+    if nan not in NAN_NAMES:
+        raise ValueError(f"nan is {' or '.join(map(repr, NAN_NAMES))}, not {nan!r}: an error would have to be waited for")
     if t.dtype not in _codes():
         raise TypeError(f"reduced.cuda has no {t.dtype}")
     axes, out = _axes(t, dim), _result_type(op, t, dtype)
     if 0 in t.shape and any(t.shape[d] == 0 for d in range(t.dim()) if d not in axes):
         raise ValueError("a tensor without results")
+    if op in CHOICES and (nan == "omit" or 0 in t.shape):  # a result that is not there could be told with a wait alone
+        raise ValueError(f"{op} has no value of no elements" + (", which nan='omit' may leave: take 'propagate'" if nan == "omit" else ""))
     laid, shape = _layout(t, axes)
-    code = "u64" if op in PLACE_OPS + COUNT_OPS + ("any", "all") else _codes()[out]
-    wanted = 0 if op in ("min", "max") and out == t.dtype and not t.dtype.is_floating_point or op in PLACE_OPS + COUNT_OPS + ("any", "all") else _abi.DTYPES[code]
+    if op in ("sum", "prod") and not t.dtype.is_floating_point:
+        shape["flags"] = shape.get("flags", 0) | _abi.WRAP  # as PyTorch's
+    whole = op in PLACE_OPS + COUNT_OPS or op in ("min", "max") and not out.is_floating_point  # of 64 bits, by the sign of the elements
+    wanted = 0 if whole else _abi.DTYPES[_codes()[out]]
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=_abi.DTYPES[_codes()[t.dtype]], out=wanted, nan=NAN_NAMES[nan], **shape, **fields)
     left = [1 if d in axes else n for d, n in enumerate(t.shape)] if keepdim else [n for d, n in enumerate(t.shape) if d not in axes]
     return _Call(spec, laid, out, left)
@@ -163,12 +168,11 @@ def _reduce(op: str, t: Tensor, dim: Dim = None, keepdim: bool = False, dtype: A
     cells = product(call.shape)
     stored = torch.empty(size.value, dtype=torch.uint8, device=t.device)
     _enqueue(call, stored, size.value)
-    wide = {"i64": torch.int64, "u64": torch.int64}
     cell = size.value // cells
     if call.out.itemsize == cell:
         found = stored.view(call.out)
     else:  # integers have 64 bits there
-        found = stored.view(wide["i64"]).to(call.out)
+        found = stored.view(torch.int64).to(call.out)
     return found.reshape(call.shape)
 
 
@@ -182,7 +186,7 @@ def prepare(op: str, t: Tensor, dim: Dim = None, dtype: Any = None, nan: str = "
 
 
 def sum(t: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
-    """The exact sum, rounded once. As torch.sum."""
+    """The exact sum, rounded once; of integers modulo 2^64. As torch.sum."""
     return _reduce("sum", t, dim, keepdim, dtype, nan)
 
 
@@ -192,7 +196,7 @@ def mean(t: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None
 
 
 def prod(t: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
-    """The product, rounded once. As torch.prod."""
+    """The product, rounded once; of integers modulo 2^64. As torch.prod."""
     return _reduce("prod", t, dim, keepdim, dtype, nan)
 
 
@@ -211,24 +215,24 @@ def norm(t: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None
     return _reduce("norm2", t, dim, keepdim, dtype, nan)
 
 
-def amin(t: Tensor, dim: Dim = None, keepdim: bool = False, *, nan: str = "propagate") -> Tensor:
+def amin(t: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """As torch.amin."""
-    return _reduce("min", t, dim, keepdim, None, nan)
+    return _reduce("min", t, dim, keepdim)
 
 
-def amax(t: Tensor, dim: Dim = None, keepdim: bool = False, *, nan: str = "propagate") -> Tensor:
+def amax(t: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """As torch.amax."""
-    return _reduce("max", t, dim, keepdim, None, nan)
+    return _reduce("max", t, dim, keepdim)
 
 
-def argmin(t: Tensor, dim: Dim = None, keepdim: bool = False, *, nan: str = "propagate") -> Tensor:
+def argmin(t: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The index of the first least element. As torch.argmin, whose ties are not defined."""
-    return _reduce("argmin", t, dim, keepdim, None, nan)
+    return _reduce("argmin", t, dim, keepdim)
 
 
-def argmax(t: Tensor, dim: Dim = None, keepdim: bool = False, *, nan: str = "propagate") -> Tensor:
+def argmax(t: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
     """The index of the first greatest element. As torch.argmax, whose ties are not defined."""
-    return _reduce("argmax", t, dim, keepdim, None, nan)
+    return _reduce("argmax", t, dim, keepdim)
 
 
 def count_nonzero(t: Tensor, dim: Dim = None) -> Tensor:

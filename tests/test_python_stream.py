@@ -1,0 +1,89 @@
+"""reduced.cuda without a GPU: what a call asks the library for, with a stand-in of PyTorch that has shapes and types alone. On a GPU
+tests/gpu/stream.py compares its values."""
+import math
+import subprocess
+import sys
+import types
+
+import pytest
+
+from conftest import TESTS
+
+sys.path.insert(0, str(TESTS.parent / "client/python"))
+TYPES = {"int8": 1, "uint8": 1, "int16": 2, "int32": 4, "int64": 8, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8, "bool": 1}
+
+
+class Type:
+    def __init__(self, name, size):
+        self.name, self.itemsize, self.is_floating_point = name, size, "float" in name
+
+
+class Tensor:
+    def __init__(self, shape, dtype, cuda=True, grad=False):
+        self.shape, self.dtype, self.is_cuda, self.requires_grad = tuple(shape), dtype, cuda, grad
+
+    def dim(self):
+        return len(self.shape)
+
+    def numel(self):
+        return math.prod(self.shape)
+
+    def permute(self, *order):
+        return Tensor([self.shape[d] for d in order], self.dtype)
+
+    def contiguous(self):
+        return self
+
+
+@pytest.fixture
+def torch(monkeypatch):
+    module = types.ModuleType("torch")
+    for name, size in TYPES.items():
+        setattr(module, name, Type(name, size))
+    module.Tensor, module.is_grad_enabled = Tensor, lambda: True
+    import reduced.cuda
+    for cached in (reduced.cuda._torch, reduced.cuda._codes):
+        cached.cache_clear()
+    monkeypatch.setitem(sys.modules, "torch", module)
+    yield module
+    for cached in (reduced.cuda._torch, reduced.cuda._codes):
+        cached.cache_clear()
+
+
+@pytest.mark.parametrize("op, shape, dtype, dim, rows, planes, flags, out, result", [
+    ("sum", (4, 5), "float32", None, 1, 0, 0, "float32", []), ("sum", (4, 5), "float32", -1, 4, 0, 0, "float32", [4]),
+    ("sum", (4, 5), "float32", 0, 4, 1, 64, "float32", [5]), ("max", (2, 3, 4), "int8", 1, 3, 2, 64, "int8", [2, 4]),
+    ("var", (2, 3, 4), "bfloat16", (0, 2), 3, 0, 0, "bfloat16", [3]), ("mean", (2, 3, 4), "int16", (1, 2), 2, 0, 0, "float64", [2]),
+    ("sum", (2, 3), "int32", None, 1, 0, 4, "int64", []), ("argmax", (7,), "float64", 0, 1, 0, 0, "int64", []), ("sum", (), "float32", None, 1, 0, 0, "float32", [])])
+def test_shapes(torch, op, shape, dtype, dim, rows, planes, flags, out, result):
+    """Each set of dimensions is rows, columns, or columns of planes; integers wrap, as PyTorch's do."""
+    import reduced.cuda
+    plan = reduced.cuda._plan(op, Tensor(shape, getattr(torch, dtype)), dim, False, None, "propagate")
+    assert (plan.spec.rows, plan.spec.planes, plan.spec.flags, plan.out.name, plan.shape) == (rows, planes, flags, out, result)
+    kept = reduced.cuda._plan(op, Tensor(shape, getattr(torch, dtype)), dim, True, None, "propagate")
+    assert len(kept.shape) == len(shape) and math.prod(kept.shape) == math.prod(result)
+
+
+@pytest.mark.parametrize("op, tensor, dim, nan, error", [
+    ("max", ((0,), "float32"), None, "propagate", ValueError), ("max", ((3,), "float32"), None, "omit", ValueError),
+    ("sum", ((3,), "float32"), 1, "propagate", IndexError), ("sum", ((3, 4), "float32"), (0, 0), "propagate", IndexError),
+    ("sum", ((3,), "float32"), None, "raise", ValueError), ("sum", ((0, 3), "float32"), 1, "propagate", ValueError)])
+def test_refusals(torch, op, tensor, dim, nan, error):
+    """What could have no result would be told by a wait alone, and is refused before."""
+    import reduced.cuda
+    with pytest.raises(error):
+        reduced.cuda._plan(op, Tensor(tensor[0], getattr(torch, tensor[1])), dim, False, None, nan)
+
+
+@pytest.mark.parametrize("kw, error", [({"cuda": False}, TypeError), ({"grad": True}, RuntimeError)])
+def test_other_tensors(torch, kw, error):
+    import reduced.cuda
+    with pytest.raises(error):
+        reduced.cuda._plan("sum", Tensor((3,), torch.float32, **kw), None, False, None, "propagate")
+
+
+def test_without_the_library():
+    """The error names the variable that names it."""
+    code = "import reduced.cuda as c\ntry: c._lib()\nexcept ImportError as e: print(e)"
+    env = {"PYTHONPATH": str(TESTS.parent / "client/python"), "REDUCED_CUDA_LIBRARY": "/nowhere/libreduce-cuda.so", "PATH": "/usr/bin:/bin"}
+    assert "$REDUCED_CUDA_LIBRARY" in subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
