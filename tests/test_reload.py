@@ -13,7 +13,7 @@ import pytest
 from certificates import Authority
 from otheruser import as_user, needs_root
 from rawclient import Closed, Connection, Fault
-from test_tls import Site, as_name, context_of, day, server, site, tls_url  # noqa: F401  # fixtures among them
+from test_tls import LOCAL, Site, as_name, context_of, day, server, site, tls_url  # noqa: F401  # fixtures among them
 
 ALICE, GROUP = 12345, 34567
 F32 = bytes(400)
@@ -160,7 +160,7 @@ class Served:
         self.site, self.files = site, {k: scratch / k for k in ("cert", "key", "ca", "crl")}
         self.put(cert=server[0], key=server[1], ca=site.ca.file("pem"), crl=site.ca.revoke())
         self.base = [f"tls-{k} = {v}" for k, v in self.files.items()]
-        self.daemon, self.rewrite = by_file("listen = tls+tcp://127.0.0.1:0", *self.base, *lines, listen=False)
+        self.daemon, self.rewrite = by_file(f"listen = tls+tcp://{LOCAL}:0", *self.base, *lines, listen=False)
         self.url = tls_url(self.daemon)
 
     def put(self, **files):

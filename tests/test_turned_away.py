@@ -10,7 +10,7 @@ from conftest import BIN
 from otheruser import as_user, needs_root
 from rawclient import REDUCE_AT, Closed, Connection, Fault, spec
 from sideclient import Side
-from test_tls import Site, context_of, server, site, tls_url  # noqa: F401  # fixtures among them
+from test_tls import LOCAL, Site, context_of, server, site, tls_url  # noqa: F401  # fixtures among them
 
 ALICE = 12345
 
@@ -58,13 +58,13 @@ def test_failed_handshakes_are_counted_by_reason(start, site, server):  # noqa: 
     fails(lost)
     fails(site.other.issue("other8", "client"))
     until(lambda: counted(daemon, "turned_away_total", "reason")["certificate"] == 2)
-    assert re.search(r"127.0.0.1:\d+: turned away \(certificate\): its certificate is revoked", daemon.log())
-    with socket.create_connection(("127.0.0.1", int(url.rsplit(":", 1)[1]))) as s:
+    assert re.search(re.escape(LOCAL) + r":\d+: turned away \(certificate\): its certificate is revoked", daemon.log())
+    with socket.create_connection(("localhost", int(url.rsplit(":", 1)[1]))) as s:
         s.sendall(b"GET / HTTP/1.1\r\n\r\n")
         while s.recv(4096):
             pass
     until(lambda: counted(daemon, "turned_away_total", "reason")["handshake"] == 1)
-    assert re.search(r"127.0.0.1:\d+: turned away \(handshake\): what the peer sent is not a TLS handshake", daemon.log())
+    assert re.search(re.escape(LOCAL) + r":\d+: turned away \(handshake\): what the peer sent is not a TLS handshake", daemon.log())
     with Connection(url, tls=context_of(site, site.client)) as c:
         c.hello()
     assert counted(daemon, "turned_away_total", "reason") == {**before, "certificate": 2, "handshake": 1}
@@ -75,7 +75,7 @@ def test_certificates_without_a_right_name_are_counted(start, site, server):  # 
     with Connection(tls_url(daemon), tls=context_of(site, site.ca.issue("bob9", "client"))) as c, pytest.raises(Fault):
         c.hello()
     assert counted(daemon, "turned_away_total", "reason")["name"] == 1
-    assert lines(daemon, r"tls bob9 127.0.0.1:\d+: turned away \(name\): allow-name does not list the name")
+    assert lines(daemon, rf"tls bob9 {re.escape(LOCAL)}:\d+: turned away \(name\): allow-name does not list the name")
 
 
 # ---- no room ----
