@@ -407,7 +407,7 @@ test-kernels: $(SIMT_B)/check_engine ## the CUDA kernels without a GPU: as C++ w
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 
-unit-tests: $(UNIT:%=$(B)/tests/%) $(if $(SIMT),$(SIMT_B)/check_engine $(SIMT_B)/select $(SIMT_B)/routes) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
+unit-tests: $(UNIT:%=$(B)/tests/%) $(if $(SIMT),$(SIMT_B)/check_engine $(SIMT_B)/check_stream $(SIMT_B)/select $(SIMT_B)/routes) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
 
 # A client of nng's own REQ socket
 $(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
