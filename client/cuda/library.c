@@ -115,6 +115,16 @@ int reduce_cuda_result_size(const reduce_spec *spec, uint64_t count, size_t *roo
 
 /* ---- streams ---- */
 
+/* What every call checks that launches, or could. */
+static int check_call(const reduce_cuda *h, const reduce_spec *spec, uint64_t count, const void *workspace, size_t bytes,
+                      rc_cuda_checked *a)
+{
+    int err = check_current(h);
+    if (!err)
+        err = rc_cuda_check(spec, count, a);
+    return err ? err : check_workspace(workspace, bytes);
+}
+
 int reduce_cuda_clear(reduce_cuda *h, void *workspace, size_t bytes, struct CUstream_st *stream)
 {
     int err = check_current(h);
@@ -126,11 +136,7 @@ int reduce_cuda_clear(reduce_cuda *h, void *workspace, size_t bytes, struct CUst
 int reduce_cuda_prepare(reduce_cuda *h, const reduce_spec *spec, uint64_t count, void *workspace, size_t bytes)
 {
     rc_cuda_checked a;
-    int err = check_current(h);
-    if (!err)
-        err = rc_cuda_check(spec, count, &a);
-    if (!err)
-        err = check_workspace(workspace, bytes);
+    const int err = check_call(h, spec, count, workspace, bytes, &a);
     if (err)
         return err;
     const rk_launch l = {a.spec, workspace, a.mask ? workspace : NULL, workspace, workspace, a.failure, workspace};
@@ -141,11 +147,7 @@ int reduce_cuda_enqueue(reduce_cuda *h, const reduce_spec *spec, const void *dat
                         reduce_cuda_status *status, void *workspace, size_t bytes, struct CUstream_st *stream)
 {
     rc_cuda_checked a;
-    int err = check_current(h);
-    if (!err)
-        err = rc_cuda_check(spec, count, &a);
-    if (!err)
-        err = check_workspace(workspace, bytes);
+    int err = check_call(h, spec, count, workspace, bytes, &a);
     if (!err)
         err = check_arrays(&a.spec, data, out, room, status);
     if (err)

@@ -1,5 +1,7 @@
 #include "kernels/engine/reading.h"
 
+#include "kernels/engine/share.h"
+
 /* A rate measured at a bad moment would keep work away for ever, and would never be measured again. So after so many parts the
  * other way is tried: by one part, and by some for GPUs, which copy one while they reduce another. With parts of 4 MiB, once in
  * each GiB. */
@@ -18,22 +20,13 @@ static float known(float *rate)
     return now;
 }
 
-/* Count a part of one way. Is it time to try the other one? */
-static bool is_due(unsigned *parts, unsigned trial)
-{
-    const unsigned n = __atomic_add_fetch(parts, 1, __ATOMIC_RELAXED);
-    if (n >= TRIED_AFTER + trial)
-        __atomic_store_n(parts, 0, __ATOMIC_RELAXED);
-    return n > TRIED_AFTER;
-}
-
 bool rk_reading_reduces(rk_reading *r, const rk_task *t, double gpus)
 {
     const float rate = known(rate_of(r, t));
     const unsigned threads = __atomic_load_n(&r->threads, __ATOMIC_RELAXED);
     if (gpus > 0 && (rate == 0 || (double)rate * threads >= gpus))
-        return !is_due(&r->reduced, GPU_TRIAL);
-    return is_due(&r->passed, 1);
+        return !rk_is_due(&r->reduced, TRIED_AFTER, GPU_TRIAL);
+    return rk_is_due(&r->passed, TRIED_AFTER, 1);
 }
 
 void rk_reading_note(rk_reading *r, const rk_task *t, uint64_t ns)

@@ -23,12 +23,11 @@ static double finish(const rk_inflight *f, uint64_t bytes, double otherwise)
     return (double)(rk_inflight_load(f) + bytes) / (rate > 0 ? rate : otherwise);
 }
 
-/* Count that it was passed over. Is it time to try it? */
-static bool is_due(rk_inflight *f, unsigned after, unsigned trial)
+bool rk_is_due(unsigned *passed, unsigned after, unsigned trial)
 {
-    const unsigned n = __atomic_add_fetch(&f->passed, 1, __ATOMIC_RELAXED);
+    const unsigned n = __atomic_add_fetch(passed, 1, __ATOMIC_RELAXED);
     if (n >= after + trial)
-        __atomic_store_n(&f->passed, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(passed, 0, __ATOMIC_RELAXED);
     return n > after;
 }
 
@@ -40,10 +39,10 @@ unsigned rk_share(rk_inflight *const *candidate, unsigned n, uint64_t bytes)
         if (candidate[i] && finish(candidate[i], bytes, otherwise) <= finish(candidate[best], bytes, otherwise))
             best = i;
     __atomic_store_n(&candidate[best]->passed, 0, __ATOMIC_RELAXED);
-    if (best != n - 1 && is_due(candidate[n - 1], CPU_TRIED_AFTER, 1))
+    if (best != n - 1 && rk_is_due(&candidate[n - 1]->passed, CPU_TRIED_AFTER, 1))
         return n - 1;
     for (unsigned i = 0; best == n - 1 && i < n - 1; i++)
-        if (candidate[i] && is_due(candidate[i], GPU_TRIED_AFTER, GPU_TRIAL))
+        if (candidate[i] && rk_is_due(&candidate[i]->passed, GPU_TRIED_AFTER, GPU_TRIAL))
             return i;
     return best;
 }

@@ -151,13 +151,14 @@ def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **f
     return _Call(spec, laid, out, left)
 
 
-def _enqueue(call: _Call, out: Any, room: int) -> None:
+def _enqueue(spec: Any, data: Any, count: int, out: Any, room: int) -> None:
+    """On the current stream of the device that has the data."""
     torch = _torch()
-    device = call.tensor.device.index
+    device = data.device.index
     with torch.cuda.device(device):
         stream = torch.cuda.current_stream(device).cuda_stream
         _, workspace, size = _workspace(device, stream)
-        _call("enqueue", _handle(device), ctypes.byref(call.spec), call.tensor.data_ptr(), call.tensor.numel(), out.data_ptr(), room, None, workspace, size, stream)
+        _call("enqueue", _handle(device), ctypes.byref(spec), data.data_ptr(), count, out.data_ptr(), room, None, workspace, size, stream)
 
 
 def _reduce(op: str, t: Tensor, dim: Dim = None, keepdim: bool = False, dtype: Any = None, nan: str = "propagate", **fields: Any) -> Any:
@@ -167,7 +168,7 @@ def _reduce(op: str, t: Tensor, dim: Dim = None, keepdim: bool = False, dtype: A
     _call("result_size", ctypes.byref(call.spec), call.tensor.numel(), ctypes.byref(size))
     cells = product(call.shape)
     stored = torch.empty(size.value, dtype=torch.uint8, device=t.device)
-    _enqueue(call, stored, size.value)
+    _enqueue(call.spec, call.tensor, call.tensor.numel(), stored, size.value)
     cell = size.value // cells
     if call.out.itemsize == cell:
         found = stored.view(call.out)
@@ -268,15 +269,11 @@ def total_norm(tensors: Union[Tensor, Iterable[Tensor]], dtype: Any = None) -> T
     _call("result_size", ctypes.byref(calls[0].spec), calls[0].tensor.numel(), ctypes.byref(size))
     states = torch.empty((len(calls), size.value), dtype=torch.uint8, device=first.device)
     for state, call in zip(states, calls):
-        _enqueue(call, state, size.value)
+        _enqueue(call.spec, call.tensor, call.tensor.numel(), state, size.value)
     out = dtype or first.dtype
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS["norm2"].code, dtype=calls[0].spec.dtype, out=_abi.DTYPES[_codes()[out]], rows=1, flags=_abi.STATES_IN)
     result = torch.empty((), dtype=out, device=first.device)
-    device = first.device.index
-    with torch.cuda.device(device):
-        stream = torch.cuda.current_stream(device).cuda_stream
-        _, workspace, room = _workspace(device, stream)
-        _call("enqueue", _handle(device), ctypes.byref(spec), states.data_ptr(), len(calls), result.data_ptr(), result.element_size(), None, workspace, room, stream)
+    _enqueue(spec, states, len(calls), result, result.element_size())
     return result
 
 
