@@ -15,6 +15,7 @@ from oracle import DTYPES, FLOATS, SIZE, unsigned
 from rawclient import (BEGIN, COLUMNS, COMPANION, EXTENTS, HANDLE, IN_DATA, MASK, MESSAGE, OFFSETS, REDUCE, REDUCE_AT, ROLES, STATES_IN, STATES_OUT, WEIGHTS, Fault,
                        parameter, part, parse_result, spec)
 from sideclient import Side
+from test_beside import conn, refused  # noqa: F401  # a fixture among them
 
 SEED = 20261128
 KINDS = [(t, t) for t in DTYPES] + [("f32", "f64")]
@@ -37,19 +38,6 @@ def some_bits(rng, dtype, n, wild):
 
 def weights_part(dtype, extent="elements", where=IN_DATA, place=()):
     return part(COMPANION, struct.pack("<B7x", DTYPES[dtype]) + (struct.pack("<QQ", *place) if place else b""), ROLES["weights"], where, EXTENTS[extent])
-
-
-def refused(code, field, call, *args, **kw):
-    with pytest.raises(Fault) as e:
-        call(*args, **kw)
-    assert (e.value.code, e.value.field) == (code, field), e.value
-    return e.value
-
-
-@pytest.fixture
-def conn(shared):
-    with shared.connect() as c:
-        yield c
 
 
 def drop_part(drop):
