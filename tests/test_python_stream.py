@@ -54,9 +54,9 @@ def torch(monkeypatch):
     ("sum", (4, 5), "float32", None, 1, 0, 0, "float32", []), ("sum", (4, 5), "float32", -1, 4, 0, 0, "float32", [4]),
     ("sum", (4, 5), "float32", 0, 4, 1, 64, "float32", [5]), ("max", (2, 3, 4), "int8", 1, 3, 2, 64, "int8", [2, 4]),
     ("var", (2, 3, 4), "bfloat16", (0, 2), 3, 0, 0, "bfloat16", [3]), ("mean", (2, 3, 4), "int16", (1, 2), 2, 0, 0, "float64", [2]),
-    ("sum", (2, 3), "int32", None, 1, 0, 4, "int64", []), ("argmax", (7,), "float64", 0, 1, 0, 0, "int64", []), ("sum", (), "float32", None, 1, 0, 0, "float32", [])])
+    ("prod", (2, 3), "int32", None, 1, 0, 4, "int64", []), ("sum", (2, 3), "int32", None, 1, 0, 0, "int64", []), ("argmax", (7,), "float64", 0, 1, 0, 0, "int64", []), ("sum", (), "float32", None, 1, 0, 0, "float32", [])])
 def test_shapes(torch, op, shape, dtype, dim, rows, planes, flags, out, result):
-    """Each set of dimensions is rows, columns, or columns of planes; integers wrap, as PyTorch's do."""
+    """Each set of dimensions is rows, columns, or columns of planes; products of integers wrap, as PyTorch's do."""
     import reduced.cuda
     plan = reduced.cuda._plan(op, Tensor(shape, getattr(torch, dtype)), dim, False, None, "propagate")
     assert (plan.spec.rows, plan.spec.planes, plan.spec.flags, plan.out.name, plan.shape) == (rows, planes, flags, out, result)

@@ -12,8 +12,8 @@ static int code_of_none(const rp_spec *s)
 {
     uint8_t cell[sizeof(rk_state)];
     rk_state none;
-    if (rp_is_ranked(s->op))
-        return s->op == RP_OP_KTH ? RP_EMPTY : RP_OK;
+    if (rp_is_ranked(s->op)) /* a quantile is NaN, where there is one */
+        return s->op == RP_OP_KTH || rp_dtype_class(s->out) != RP_CLASS_FLOAT ? RP_EMPTY : RP_OK;
     if (rp_cell_size(s) > sizeof cell)
         return RP_OK;
     rk_state_init(&none, rp_spec_layout(s), rp_spec_state_dtype(s));

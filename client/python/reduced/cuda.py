@@ -142,8 +142,8 @@ def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **f
     if op in CHOICES and (nan == "omit" or 0 in t.shape):  # a result that is not there could be told with a wait alone
         raise ValueError(f"{op} has no value of no elements" + (", which nan='omit' may leave: take 'propagate'" if nan == "omit" else ""))
     laid, shape = _layout(t, axes)
-    if op in ("sum", "prod") and not t.dtype.is_floating_point:
-        shape["flags"] = shape.get("flags", 0) | _abi.WRAP  # as PyTorch's
+    if op == "prod" and not t.dtype.is_floating_point:
+        shape["flags"] = shape.get("flags", 0) | _abi.WRAP  # as PyTorch's; a sum's low word is there without it
     whole = op in PLACE_OPS + COUNT_OPS or op in ("min", "max") and not out.is_floating_point  # of 64 bits, by the sign of the elements
     wanted = 0 if whole else _abi.DTYPES[_codes()[out]]
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=_abi.DTYPES[_codes()[t.dtype]], out=wanted, nan=NAN_NAMES[nan], **shape, **fields)
