@@ -15,7 +15,7 @@ from figures import OURS, Skip, gpu, summary
 
 ROUNDS, SHORT, LONG = 7, 0.05, 0.15  # seconds: up to 1 MiB, above
 KIB, MIB = 1 << 10, 1 << 20
-NEAR, NEVER = 1.1, 1.3
+NEAR, NEVER, TOLD = 1.1, 1.3, 2
 CELLS = [(op, size, "malloc", n) for op, sizes in (("sum", (16, 16 * KIB, MIB, 64 * MIB)), ("var", (16 * KIB, 64 * MIB)), ("stats", (16 * KIB, 64 * MIB)),
                                                    ("prod", (16 * KIB, 64 * MIB))) for size in sizes for n in (1, 4, 16)]
 CELLS += [(op, 1 << 30, "malloc", 1) for op in ("sum", "prod")]
@@ -68,6 +68,17 @@ def call_of(op, size, place):
     return lambda: f(a)
 call_of.kept = []
 
+def expected(op, size, place):
+    # seconds that reduce_explain tells of the way that is taken
+    from reduced import _abi
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=_abi.DTYPES["f32"], rows=1)
+    found = []
+    each = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Way))
+    note = each(lambda arg, way: 0 if found.extend([way[0].expected_ns] * way[0].taken) is None else 1)
+    fd = os.open(f"{folder}/{op}-{size}.npy", os.O_RDONLY) if place == "file" else -1
+    client.call("reduce_explain", ctypes.byref(spec), fd, ctypes.c_uint64(size), ctypes.cast(note, ctypes.c_void_p), None)
+    return found[0] * 1e-9
+
 call = None
 for line in sys.stdin:
     words = line.split()
@@ -80,6 +91,8 @@ for line in sys.stdin:
         for _ in range(12 if int(words[2]) < 1 << 27 else 3):
             call()
         print("ready", flush=True)
+    elif words[0] == "explain":
+        print(expected(words[1], int(words[2]), words[3]), flush=True)
     else:
         n, begin = 0, time.monotonic()
         while (now := time.monotonic()) < begin + float(words[1]):
@@ -122,6 +135,10 @@ class Workers:
         """Of all of them, in 1/s."""
         return sum(map(float, self.ask(n, f"go {seconds}")))
 
+    def expected(self, op, size, place, n):
+        """The rate of all of them that reduce_explain expects, in 1/s."""
+        return sum(1 / float(x) for x in self.ask(n, f"explain {op} {size} {place}"))
+
     def end(self):
         for w in self.all:
             w.stdin.close()
@@ -139,6 +156,13 @@ def makes(who, place):
 def name_of(op, size, place, n):
     text = f"{size >> 20} MiB" if size >= MIB else f"{size >> 10} KiB" if size >= KIB else f"{size} B"
     return f"{op} of {text}, {place}, {n} processes"
+
+
+def foretold(ratios):
+    """How far the rate was from what `reducectl explain` would have told."""
+    right = sum(1 / TOLD <= r <= TOLD for r in ratios.values())
+    wrong = "; ".join(f"{c}: {r:.2f}" for c, r in ratios.items() if not 1 / TOLD <= r <= TOLD)
+    print(f"within {TOLD} of what is expected in {right} of {len(ratios)} cells; the others, expected to real time: {wrong}", flush=True)
 
 
 def verdict(ratios):
@@ -171,7 +195,7 @@ def measure(flags, skip):
             ways |= {"gpu": (stack.enter_context(daemon("--backend", "cuda", *flags))[0], "no"), "shared": (auto, "no")}
         if tensors:
             ways["torch"] = ("", "")
-        ratios, workers = {}, {}
+        ratios, told, workers = {}, {}, {}
         for who, (url, local) in ways.items():
             workers[who] = Workers(who, url, local, folder, tensors and who not in ("numpy", "torch"))
             stack.callback(workers[who].end)
@@ -189,5 +213,8 @@ def measure(flags, skip):
             forced = [statistics.median(x) for who, x in found.items() if who not in (OURS, "numpy", "torch")]
             if forced:
                 ratios[name_of(op, size, place, n)] = max(forced) / statistics.median(found[OURS])
+            if place in ("malloc", "file"):
+                told[name_of(op, size, place, n)] = statistics.median(found[OURS]) / workers[OURS].expected(op, size, place, n)
             yield [summary("share", name_of(op, size, place, n), who, "1/s", x) for who, x in found.items()]
         verdict(ratios)
+        foretold(told)
