@@ -133,7 +133,7 @@ static bool has_waiting(const rc_connection *l)
     return false;
 }
 
-/* A slot begins to wait: the others may have waited through a standstill that the timer has not noticed yet. */
+/* A slot begins to wait: the others may have waited through a standstill that the timer has not noticed so far. */
 static void begin_to_wait(rc_connection *l)
 {
     const uint64_t now = rc_now_ns(), stood_ns = stands_still(l, now);

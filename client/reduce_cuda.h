@@ -65,7 +65,7 @@ int reduce_cuda_prepare(reduce_cuda *handle, const reduce_spec *spec, uint64_t c
 /* Reduce `count` elements (or states) from `data`, aligned to its elements (states: to 8), into `out`, aligned to 8,
  * with room for `room` bytes: the cells that reduce_run would write. `data` must be there, and `out` not be read, until
  * the stream is past it. The spec is read at once, `mask` by the device. `status` may be NULL. A result that cannot be
- * made is told there and leaves its cell undefined; a sum of integers that does not fit leaves its low word. Errors:
+ * made is reported there and leaves its cell undefined; a sum of integers that does not fit leaves its low word. Errors:
  * those of reduce_run about the spec; REDUCE_E_OP (offsets, weights and histogram are not possible here so far, nor
  * order statistics of longer lines than fit into the workspace, nor more than 4 MiB of results of columns or planes);
  * REDUCE_E_BAD_MESSAGE (`nan`: error together with a mask, for operations without a value of no elements). */

@@ -183,7 +183,7 @@ static void slot_finalize(duckdb_function_info info, duckdb_aggregate_state *sou
 static aggregate merge_value = {.returns = A_DOUBLE}, merge_state = {.returns = A_STATE};
 
 typedef struct merged {
-    rk_state *state; /* NULL: none yet */
+    rk_state *state; /* NULL: none so far */
 } merged;
 
 static idx_t merged_bytes(duckdb_function_info info)

@@ -58,7 +58,7 @@ void rd_transport_close(rd_transport *t);
 /* Exchanges whose message is under way. */
 unsigned rd_transport_busy(const rd_transport *t);
 
-/* Is no exchange busy, and has the kernel every reply? */
+/* Are all exchanges idle, and has the kernel every reply? */
 bool rd_transport_is_quiet(const rd_transport *t);
 
 /* May a wire still hold bytes that it reported as sent? nng's TLS does not report when the kernel has the last ones. */

@@ -164,7 +164,7 @@ rp_err rd_on_write_at(rd_requests *q, rd_request *r, rp_fault *f)
 }
 
 /* ---- COMMIT, ABORT ---- */
-/* Data that outlive the daemon are sealed now, or could not be for want of memory. */
+/* Data that outlive the daemon are sealed now, or could not be because there was too little memory. */
 static void on_commit_sealed(rd_work *w)
 {
     rd_resident *x = (rd_resident *)w;

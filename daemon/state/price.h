@@ -1,5 +1,5 @@
 /* Predicts the cost of tasks in nanoseconds of the engine, from the times that the engine measured for tasks of the same kind.
- * A variance of short rows takes some twenty times as long as a sum of as many bytes; that is learnt from its first task, on
+ * A variance of short rows takes some twenty times as long as a sum of the same bytes; that is learnt from its first task, on
  * any device. */
 #ifndef RD_PRICE_H
 #define RD_PRICE_H

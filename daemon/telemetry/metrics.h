@@ -44,7 +44,7 @@ typedef struct rd_rates {
 
 /* What users of this machine are called, by their places in rd_stats. */
 typedef struct rd_logins {
-    bool shown;     /* to those who read the JSON */
+    bool shown;     /* to readers of the JSON */
     unsigned known; /* places */
     char name[RD_MAX_USERS][RD_LOGIN];
 } rd_logins;
@@ -83,7 +83,7 @@ void rd_metrics_want_json(rd_metrics *m, size_t (*entries)(void *arg, const rd_m
 char *rd_metrics_copy(void *metrics, size_t *len);
 char *rd_metrics_copy_json(void *metrics, size_t *len);
 
-/* ... of the processes that the user may see; NULL: it is not known who asks */
+/* ... of the processes that the user may see; NULL: the user is not known */
 char *rd_metrics_copy_processes(void *metrics, const uint64_t *uid, size_t *len);
 
 #endif

@@ -93,7 +93,7 @@ typedef struct rd_shared_tally {
 typedef struct rd_stats {
     uint64_t started_ns;
     uint64_t sessions; /* ever */
-    uint64_t dropped;  /* connections closed for a bad frame or for want of memory */
+    uint64_t dropped;  /* connections closed for a bad frame or because there was too little memory */
     rd_tally tally;
     uint64_t by_err[RD_ERRS];
     uint64_t failed[RD_OPS][RD_DTYPES][RD_PATHS][RD_ERRS];

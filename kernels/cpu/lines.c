@@ -104,8 +104,8 @@ static void merge_states(rk_state *s, const uint8_t *p, uint64_t n)
 
 /* ---- rows and segments ---- */
 
-/* any and all, until they are decided: the state then has only as many elements. Pieces grow, so that many are not read in
- * vain, and few calls are made. */
+/* any and all, until they are decided: the state then has those up to there. Pieces grow, so that few elements are read
+ * without need, and few calls are made. */
 static void reduce_until_decided(const rk_view *v, rk_state *s, const uint8_t *x, uint64_t n)
 {
     uint64_t most = DECIDING;

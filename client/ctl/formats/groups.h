@@ -23,7 +23,7 @@ typedef struct ctl_groups {
     size_t text_len, text_room;
     uint32_t *slot; /* 1 + a group; 0: free. `slots` of them, a power of 2 */
     size_t slots;
-    uint32_t *of; /* [next, given) of `of_room`: the groups of the elements that were read and not taken yet */
+    uint32_t *of; /* [next, given) of `of_room`: the groups of the elements that were read and not taken so far */
     size_t next, given, of_room;
 } ctl_groups;
 

@@ -221,7 +221,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Cut the groups so that parts have about as many elements of a sample. */
+/* Cut the groups so that parts have nearly the same number of elements of a sample. */
 static void cut_groups(shared *x)
 {
     uint64_t key[SAMPLE];

@@ -359,7 +359,7 @@ bool rk_slot_join(const rk_slots *k, void *slot, const void *from)
 {
     rk_state s;
     const rk_window *a = slot, *b = from;
-    if (k->form != RK_SLOT_STATE && a->head == RK_HEAD_BASE && !a->whole && !b->whole) { /* nothing was added yet */
+    if (k->form != RK_SLOT_STATE && a->head == RK_HEAD_BASE && !a->whole && !b->whole) { /* nothing was added so far */
         memcpy(slot, from, k->bytes);
         return true;
     }

@@ -9,7 +9,7 @@
 enum {
     STRIP = 256,       /* elements that are passed over together */
     SAMPLED = 1 << 16, /* lines from this length on have a sample */
-    FEW_OF = 64        /* ... if one of so many elements is asked for, or fewer */
+    FEW_OF = 64        /* ... if at most one element in this number is asked for */
 };
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }

@@ -13,7 +13,7 @@ struct Head {
 };
 
 // The launches before it went over results `first` and following ones, and lowered head->fault. Tell it, if no earlier result
-// is told there, and clear it. `failure`: the code; 0: none of them could fail.
+// is reported there, and clear it. `failure`: the code; 0: none of them could fail.
 cudaError_t tell_status(Head *head, rk_stream_status *status, int failure, u64 first, cudaStream_t stream);
 
 } // namespace rk

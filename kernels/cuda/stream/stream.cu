@@ -129,7 +129,7 @@ extern "C" int rk_stream_rehearse(rk_stream *s, const rk_launch *l)
 
 extern "C" bool rk_stream_error(int err, char text[RK_STREAM_TEXT])
 {
-    cudaGetLastError(); // it is told here, and to no later call
+    cudaGetLastError(); // it is reported here, and to no later call
     const char *call = failed_call((cudaError_t)err);
     snprintf(text, RK_STREAM_TEXT, "%s%s%.60s", cudaGetErrorString((cudaError_t)err), *call ? ": " : "", call);
     return err == cudaErrorMemoryAllocation;

@@ -71,7 +71,7 @@ INLINE lanes128 log2_p1(vu64 r, lanes128 p2)
     return (lanes128){lanes_of((uint64_t)(a1 >> 64)) - t.high + (vu64)(low < t.low), low - t.low};
 }
 
-/* Sums of logarithms by lane, carries not yet added. */
+/* Sums of logarithms by lane, without the carries. */
 typedef struct log2_sums {
     vu64 lower, upper[2]; /* in units of 2^-112, 2^-64 and 2^-32 */
 } log2_sums;
