@@ -772,6 +772,7 @@ def same(x, y):
     return type(x) is type(y) and bits[0] == bits[1]
 
 
+@pytest.mark.unsanitized  # what it looks for is Python's
 def test_a_call_like_an_earlier_one_gives_what_the_first_would(package):  # noqa: F811
     """Every kind of element, view and argument: with what an earlier call left, and with nothing left."""
     plans, again = (importlib.import_module(f"{package.__name__}.{name}") for name in ("_plan", "_again"))
