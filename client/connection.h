@@ -65,7 +65,7 @@ bool rc_connection_read_here(rc_connection *l, uint64_t until_ns, uint64_t watch
 void rc_connection_interrupt(rc_connection *l);
 
 /* How long in all this process stood still while it waited: it was stopped (SIGSTOP, a debugger, a frozen cgroup), or got no
- * processor. What ran out meanwhile was not tried. With `until_now` a standstill counts that the timer has not noticed so far. */
+ * processor. What ran out meanwhile was not tried. `until_now`: a standstill counts that the timer has not noticed so far. */
 uint64_t rc_connection_stood_ns(rc_connection *l, bool until_now);
 
 /* Let one more of the connection's threads run help(arg) soon, with the connection's `arg` and the latest `help`. Does nothing
