@@ -40,6 +40,10 @@ template <bool kWide, bool kMean, bool kChoose> struct NearPairs {
     {
         if (kChoose)
             choose(x, w, in);
+        add_all(x, w);
+    }
+    template <int kCount> __device__ __forceinline__ void add_all(const double (&x)[kCount], const double (&w)[kCount])
+    {
 #pragma unroll
         for (int k = 0; k < kCount; k++) {
             const double p = __dmul_rn(x[k], w[k]);

@@ -54,33 +54,57 @@ template <int kX, int kW, bool kMean> struct PairWalk : NearPairs<kW == RP_F64, 
         apart = own ? line.stride : !one;
         weights = parts.weights + (line.n ? rk_weight_of(&s, line.first) : 0) * Float<kW>::kBytes;
     }
+    static constexpr int kTogether = 4; // loads do not wait for each other
+
+    // The pairs k x_apart and k w_apart elements on, for k in [0, count).
+    __device__ __forceinline__ void add_some(const FloatBits<kX> *x, const FloatBits<kW> *w, const u8 *mask, u64 x_apart,
+                                             u64 w_apart, u32 count)
+    {
+        double of_x[kTogether], of_w[kTogether];
+        u32 in = 0;
+#pragma unroll
+        for (u32 k = 0; k < kTogether; k++) {
+            const bool is = k < count;
+            of_x[k] = is ? Float<kX>::value(x[k * x_apart]) : 0;
+            of_w[k] = is ? Float<kW>::value(w[k * w_apart]) : 0;
+            in |= is && (!mask || mask[k * x_apart]) ? 1u << k : 0;
+        }
+        this->add(of_x, of_w, in);
+    }
+    // ... where none can be left out
+    __device__ __forceinline__ void add_each(const FloatBits<kX> *x, const FloatBits<kW> *w, u64 x_apart, u64 w_apart)
+    {
+        double of_x[kTogether], of_w[kTogether];
+#pragma unroll
+        for (int k = 0; k < kTogether; k++) {
+            of_x[k] = Float<kX>::value(x[k * x_apart]);
+            of_w[k] = Float<kW>::value(w[k * w_apart]);
+        }
+        this->add_all(of_x, of_w);
+    }
     // Elements from, from + step, ... of the line that are not masked out.
     __device__ __forceinline__ void walk(const rp_parts &parts, const rk_line &line, u64 from, u32 step)
     {
-        constexpr int kTogether = 4; // loads do not wait for each other
-        const FloatBits<kX> *x = (const FloatBits<kX> *)parts.elements + line.first;
-        const FloatBits<kW> *w = (const FloatBits<kW> *)weights;
-        const u8 *mask = parts.mask ? parts.mask + line.first : NULL;
-        for (u64 i = from; i < line.n; i += (u64)kTogether * step) {
-            FloatBits<kX> elements[kTogether];
-            FloatBits<kW> beside[kTogether];
-            u32 in = 0;
-#pragma unroll
-            for (int k = 0; k < kTogether; k++) {
-                const u64 at = i + (u64)k * step;
-                const bool is = at < line.n;
-                elements[k] = is ? x[at * line.stride] : (FloatBits<kX>)0;
-                beside[k] = is ? w[at * apart] : (FloatBits<kW>)0;
-                in |= is && (!mask || mask[at * line.stride]) ? 1u << k : 0;
-            }
-            double of_x[kTogether], of_w[kTogether];
-#pragma unroll
-            for (int k = 0; k < kTogether; k++) {
-                of_x[k] = Float<kX>::value(elements[k]);
-                of_w[k] = Float<kW>::value(beside[k]);
-            }
-            this->add(of_x, of_w, in);
+        const u64 x_apart = line.stride * step, w_apart = apart * step;
+        const FloatBits<kX> *x = (const FloatBits<kX> *)parts.elements + line.first + from * line.stride;
+        const FloatBits<kW> *w = (const FloatBits<kW> *)weights + from * apart;
+        const u8 *mask = parts.mask ? parts.mask + line.first + from * line.stride : NULL;
+        const bool all = !mask && !this->skip && !this->drops;
+        u64 i = from;
+        for (; i + (kTogether - 1) * (u64)step < line.n; i += (u64)kTogether * step) {
+            if (all)
+                add_each(x, w, x_apart, w_apart);
+            else
+                add_some(x, w, mask, x_apart, w_apart, kTogether);
             n += kTogether;
+            x += kTogether * x_apart;
+            w += kTogether * w_apart;
+            mask = mask ? mask + kTogether * x_apart : NULL;
+        }
+        if (i < line.n) {
+            const u32 left = (u32)((line.n - i - 1) / step) + 1;
+            add_some(x, w, mask, x_apart, w_apart, left);
+            n += left;
         }
     }
     __device__ __forceinline__ void join(u32 lanes)
