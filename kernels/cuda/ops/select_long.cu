@@ -101,41 +101,47 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_bra
 
 // Keys that threads of a warp keep, each in a column of its own, until one of them has little room left
 template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
-    Key (*rows)[kWarp];
-    Key *next; // where the next one goes
+    static constexpr u32 kStep = kWarp * sizeof(Key);
+    const Key *first; // of this thread's
+    SharedPlace next; // where the next one goes
+    u32 most;         // ... while there is room for a batch
 
-    __device__ __forceinline__ Queue(Key (*all)[kWarp]) : rows(all), next(&all[0][threadIdx.x % kWarp]) {}
-    __device__ __forceinline__ u32 n() const { return (u32)(next - &rows[0][threadIdx.x % kWarp]) / kWarp; }
+    __device__ __forceinline__ explicit Queue(Key *all)
+        : first(all + threadIdx.x / kWarp * kMost * kWarp + threadIdx.x % kWarp), next((void *)first),
+          most((u32)next.at + (kMost - kBatchOf) * kStep)
+    {
+    }
     __device__ __forceinline__ void push(Key key)
     {
-        *next = key;
-        next += kWarp;
+        next.put(key);
+        next.at += kStep;
     }
     // Whole warp. count.keep() of each key.
     template <class Count> __device__ __forceinline__ void make_room(u64 *kept, Key *to, u64 room, Count &count)
     {
-        if (__any_sync(kFullMask, next > &rows[kMost - kBatchOf][kWarp - 1]))
+        if (__any_sync(kFullMask, (u32)next.at > most))
             flush(kept, to, room, count);
     }
     template <class Count> __device__ __forceinline__ void flush(u64 *kept, Key *to, u64 room, Count &count)
     {
-        const u32 lane = threadIdx.x % kWarp, own = n(), all = warp_add(own), longest = warp_max(own);
+        const u32 lane = threadIdx.x % kWarp, own = ((u32)next.at - most + (kMost - kBatchOf) * kStep) / kStep,
+                  sum = warp_add(own), longest = warp_max(own);
         u64 at = 0;
-        if (lane == 0 && all)
-            at = atomicAdd(kept, (u64)all);
+        if (lane == 0 && sum)
+            at = atomicAdd(kept, (u64)sum);
         at = __shfl_sync(kFullMask, at, 0);
-        const bool fits = at + all <= room;
+        const bool fits = at + sum <= room;
         for (u32 i = 0; i < longest; i++) {
             const u32 who = __ballot_sync(kFullMask, i < own);
             if (i < own) {
-                const Key key = rows[i][lane];
+                const Key key = first[i * kWarp];
                 count.keep(key);
                 if (fits)
                     to[at + __popc(who & ((1u << lane) - 1))] = key;
             }
             at += __popc(who);
         }
-        next = &rows[0][lane];
+        next = SharedPlace((void *)first);
         __syncwarp();
     }
 };
@@ -294,7 +300,7 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
 template <class K, u32 kBrackets> struct CountLight {
     using Key = typename K::Key;
     Key low[kBrackets], width[kBrackets];
-    u32 below[kBrackets], inside[kBrackets];
+    u32 below[kBrackets], inside[kBrackets]; // the first ones negative
 
     __device__ __forceinline__ CountLight(const SelectArgs &a, const SelectState *s)
     {
@@ -312,8 +318,7 @@ template <class K, u32 kBrackets> struct CountLight {
         bool any = false;
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++) {
-            below[p] += key < low[p];
-            any |= (Key)(key - low[p]) <= width[p];
+            any |= less_and_count(key, low[p], below[p]) <= width[p];
         }
         return any;
     }
@@ -327,7 +332,7 @@ template <class K, u32 kBrackets> struct CountLight {
     {
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++) {
-            const u64 all_below = warp_sum((u64)below[p]), all_inside = warp_sum((u64)inside[p]);
+            const u64 all_below = warp_sum((u64)(0 - below[p])), all_inside = warp_sum((u64)inside[p]);
             if (threadIdx.x % kWarp == 0 && p < a.pairs) {
                 atomicAdd(&s->counts[2 * p], all_below);
                 atomicAdd(&s->counts[2 * p + 1], all_inside);
@@ -417,14 +422,14 @@ count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys
                 return;
             }
             const auto key = rule.of(bits);
-            nans += rule.nan(key);
+            less_and_count(rule.range, key, nans);
             if (count.add(key))
                 queue.push(key);
         },
         [&] { queue.make_room(&s->kept, kept, a.room, count); }, a.skip);
     __syncwarp();
     queue.flush(&s->kept, kept, a.room, count);
-    const u64 all_nans = warp_sum((u64)nans), all_out = warp_sum((u64)out);
+    const u64 all_nans = warp_sum((u64)(0 - nans)), all_out = warp_sum((u64)out);
     if (threadIdx.x % kWarp == 0) {
         if (all_nans)
             atomicAdd(&s->nans, all_nans);
@@ -439,14 +444,14 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
     using K = Keys<kBytes>;
     using Key = typename K::Key;
     __shared__ Bounds<Key> bounds;
-    __shared__ Key queues[kSelectThreads / kWarp][kQueued<kBytes>][kWarp];
+    __shared__ Key queues[kSelectThreads * kQueued<kBytes>];
     __shared__ u32 counts[Count<K>::kColumns * kWarp];
     wait_for_previous_pass();
     if (!asked_for(a))
         return;
     const SelectRooms<Key> rooms(a, blockIdx.y);
     SelectState *s = rooms.state;
-    Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue(queues[threadIdx.x / kWarp]);
+    Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue(queues);
     if (s->heavy) {
         sort_bounds<Key>(a, s, K::kTop, &bounds);
         for (u32 i = threadIdx.x; i < Count<K>::kColumns * kWarp; i += blockDim.x)
