@@ -20,6 +20,7 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <reduce.h>
+#include <stdlib.h>
 
 /* ---- merging inside MPI ------------------------------------------------------------------------------------------ */
 
@@ -156,6 +157,82 @@ static inline int reduce_mpi_quantile(const reduce_spec *spec, const void *data,
     if (!err)
         err = reduce_selection_finish(s, out, room);
     reduce_selection_free(s);
+    return err;
+}
+
+typedef struct reduce_mpi_best {
+    uint64_t value, index;
+} reduce_mpi_best;
+
+static inline int reduce_mpi_earlier(const void *a, const void *b)
+{
+    const uint64_t x = ((const reduce_mpi_best *)a)->index, y = ((const reduce_mpi_best *)b)->index;
+    return (x > y) - (x < y);
+}
+
+/* The best of `n` elements, by reduce_run of their values in the order of their indexes. */
+static inline int reduce_mpi_best_of(reduce_client *c, const reduce_spec *spec, reduce_mpi_best *best, size_t n, void *out,
+                                     size_t room)
+{
+    const int is_float = spec->dtype >= REDUCE_F16 && spec->dtype <= REDUCE_F64, is_signed = spec->dtype % 2 == 1;
+    size_t found = 0, cell = 0, k = (size_t)spec->k;
+    reduce_spec s = *spec;
+    uint64_t *values = (uint64_t *)malloc(n * sizeof *values);
+    if (!values)
+        return REDUCE_E_NO_MEMORY;
+    qsort(best, n, sizeof *best, reduce_mpi_earlier);
+    for (; found < n && best[found].index != REDUCE_NO_INDEX; found++)
+        values[found] = best[found].value;
+    s.mask = NULL;
+    s.index_base = 0;
+    s.dtype = is_float ? REDUCE_F64 : is_signed && spec->dtype != REDUCE_BOOL ? REDUCE_I64 : REDUCE_U64;
+    int err = reduce_result_size(&s, found * sizeof *values, &cell);
+    if (!err)
+        err = reduce_run(c, &s, values, found * sizeof *values, out, room, NULL);
+    uint64_t *index = (uint64_t *)((char *)out + cell) - k;
+    for (size_t i = 0; i < k && !err; i++)
+        if (index[i] != REDUCE_NO_INDEX)
+            index[i] = best[index[i]].index;
+    free(values);
+    return err;
+}
+
+/* largest or smallest of the elements of all ranks, whose numbers go from their own index_base on: that of reduce_run for all
+ * elements together, at every rank, by an MPI_Allgather of `k` elements and their indexes. Of the spec, `mask` and
+ * `index_base` may differ between ranks; it has one row. The client is not NULL; `out` is aligned to 8 bytes. An error of one
+ * rank is returned by all; its message is there alone. */
+static inline int reduce_mpi_top(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out,
+                                 size_t room, MPI_Comm comm)
+{
+    int ranks = 0, err = 0;
+    reduce_spec mine = *spec;
+    if (MPI_Comm_size(comm, &ranks) != MPI_SUCCESS)
+        return REDUCE_E_IO;
+    const size_t k = spec->k > 0 && spec->k <= REDUCE_MAX_TOP ? (size_t)spec->k : 1, n = k * (size_t)ranks;
+    uint64_t *cells = (uint64_t *)malloc(2 * (n + k) * sizeof *cells), *cell = cells ? cells + 2 * n : NULL;
+    reduce_mpi_best *best = (reduce_mpi_best *)malloc(n * sizeof *best);
+    mine.out = 0; /* of 8 bytes: nothing is rounded yet */
+    if (!cells || !best)
+        err = REDUCE_E_NO_MEMORY;
+    else if (spec->rows != 1 || spec->planes > 1 || spec->offsets)
+        err = REDUCE_E_SHAPE;
+    else
+        err = reduce_run(c, &mine, data, bytes, cell, 2 * k * sizeof *cell, NULL);
+    int same[] = {err, spec->op, -spec->op, spec->dtype, -spec->dtype, (int)k, -(int)k};
+    if (MPI_Allreduce(MPI_IN_PLACE, same, 7, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
+        err = REDUCE_E_IO;
+    else
+        err = same[0] ? same[0] : same[1] != -same[2] || same[3] != -same[4] || same[5] != -same[6] ? REDUCE_E_BAD_MESSAGE : 0;
+    if (!err && MPI_Allgather(cell, (int)(2 * k), MPI_UINT64_T, cells, (int)(2 * k), MPI_UINT64_T, comm) != MPI_SUCCESS)
+        err = REDUCE_E_IO;
+    for (size_t i = 0; i < n && !err; i++) {
+        best[i].value = cells[i / k * 2 * k + i % k];
+        best[i].index = cells[i / k * 2 * k + k + i % k];
+    }
+    if (!err)
+        err = reduce_mpi_best_of(c, spec, best, n, out, room);
+    free(cells);
+    free(best);
     return err;
 }
 

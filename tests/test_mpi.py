@@ -166,6 +166,23 @@ def test_quantiles_for_any_number_of_ranks(built, mpi):
 
 
 @pytest.mark.parametrize("mpi", NAMES)
+def test_best_elements_for_any_number_of_ranks(built, shared, mpi):
+    """tests/mpi/top.c: NaNs first unless they are left out, of equal elements the first ones, and places that do not exist."""
+    for n, k in ((5003, 70), (11, 20)):
+        h = ((np.arange(n, dtype="u8") + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)).tolist()
+        x = [math.nan if v % 101 == 0 else (v % 97 - 48) / 8 for v in h]
+        want = []
+        for omit in (False, True):
+            for sign in (-1, 1):
+                best = sorted((i for i in range(n) if not (omit and math.isnan(x[i]))), key=lambda i: (not math.isnan(x[i]), 0 if math.isnan(x[i]) else sign * x[i], i))[:k]
+                want.append([(repr(x[i]), i) for i in best] + [("nan", -1)] * (k - len(best)))
+        for ranks in (1, 3, 8):
+            out = launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/top.c"), n, k, shared.url)
+            rows = [line.split() for line in out.splitlines()]
+            assert [[(repr(float.fromhex(v)), int(i)) for v, i in zip(row[::2], row[1::2])] for row in rows] == want, ranks
+
+
+@pytest.mark.parametrize("mpi", NAMES)
 def test_the_header_is_c_and_cplusplus(mpi, scratch):
     """As installed: beside reduce.h, with warnings as errors, in several translation units."""
     (scratch / "a.c").write_text("#include <reduce_mpi.h>\nMPI_Op f(void) { return reduce_mpi_op(); }\n")
@@ -190,8 +207,9 @@ STAND_IN = """
 typedef int MPI_Op, MPI_Datatype, MPI_Comm;
 typedef void MPI_User_function(void *, void *, int *, MPI_Datatype *);
 int MPI_Type_size(MPI_Datatype, int *), MPI_Type_contiguous(int, MPI_Datatype, MPI_Datatype *), MPI_Type_commit(MPI_Datatype *);
-int MPI_Type_free(MPI_Datatype *), MPI_Comm_rank(MPI_Comm, int *), MPI_Op_create(MPI_User_function *, int, MPI_Op *);
+int MPI_Type_free(MPI_Datatype *), MPI_Comm_rank(MPI_Comm, int *), MPI_Comm_size(MPI_Comm, int *), MPI_Op_create(MPI_User_function *, int, MPI_Op *);
 int MPI_Allreduce(const void *, void *, int, MPI_Datatype, MPI_Op, MPI_Comm);
+int MPI_Allgather(const void *, int, MPI_Datatype, void *, int, MPI_Datatype, MPI_Comm);
 """
 TWO_THREADS = r"""
 #include <pthread.h>

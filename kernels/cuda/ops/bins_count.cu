@@ -82,28 +82,26 @@ template <class Key> __device__ __forceinline__ Ranges<Key> make_ranges(const Bi
 
 // Counts in shared memory, of which this thread has a column
 struct Columns {
-    u32 *own;
-    u32 first, some, log2;
-    u32 last = ~0u, run = 0; // equal slots in a row
+    SharedPlace own;
+    u32 first, some, shift; // of a slot to bytes
 
     __device__ __forceinline__ Columns(const BinsArgs &a, u32 *counts)
-        : own(counts + (threadIdx.x & ((1u << a.columns_log2) - 1))), first(a.first_slot), some(a.some), log2(a.columns_log2)
+        : own(counts + (threadIdx.x & ((1u << a.columns_log2) - 1))), first(a.first_slot), some(a.some), shift(a.columns_log2 + 2)
     {
-    }
-    __device__ __forceinline__ void flush()
-    {
-        if (last - first < some)
-            atomicAdd(&own[(last - first) << log2], run);
     }
     __device__ __forceinline__ void add(u32 slot)
     {
-        if (slot != last) {
-            flush();
-            last = slot;
-            run = 0;
-        }
-        run++;
+        if (slot - first < some)
+            own.count((slot - first) << shift);
     }
+};
+
+// The same of all slots, and each lane has a column: no two meet.
+struct OwnColumns {
+    SharedPlace own;
+
+    __device__ __forceinline__ OwnColumns(const BinsArgs &, u32 *counts) : own(counts + threadIdx.x % kWarp) {}
+    __device__ __forceinline__ void add(u32 slot) { own.count(slot * (kWarp * sizeof(u32))); }
 };
 
 // The slot of an element that may be near a bound
@@ -112,6 +110,35 @@ __device__ __noinline__ u32 exact_slot(u32 nans, K rule, Ranges<typename K::Key>
 {
     const typename K::Key key = rule.of(bits);
     return rule.nan(key) ? nans : ranges.slot(key);
+}
+
+// The block's part of the line
+template <int kDtype, class Columns, class Key> __device__ __forceinline__ void
+count_slots(const BinsArgs &a, const Ranges<Key> &ranges, const u32 *of_byte, u32 *counts)
+{
+    constexpr int kBytes = kBytesOf<kDtype>;
+    using K = Keys<kBytes>;
+    const u32 nans = a.slots - 1;
+    const BinGuess &g = a.guess;
+    Columns columns(a, counts);
+    each_of_line<kBytes>(
+        LineView<kBytes>(a, blockIdx.y),
+        [&](typename K::Bits bits, bool in, u64) {
+            if (!in)
+                return;
+            if constexpr (kBytes == 1) {
+                columns.add(of_byte[bits]);
+            } else {
+                constexpr float kWhole = 12582912; // 1.5 * 2^23: behind it there are integers alone
+                const auto x = number_of<kDtype>(bits);
+                const float t = guess_at(g, x), near = t + kWhole, off = t - (near - kWhole);
+                u32 slot = __float_as_uint(near) - (__float_as_uint(kWhole) - 1);
+                if (__builtin_expect(!(fabsf(off) <= g.certain), 0))
+                    slot = exact_slot(nans, K(a.key), ranges, bits);
+                columns.add(x != x ? nans : slot);
+            }
+        },
+        [] {});
 }
 
 template <int kDtype> __global__ void __launch_bounds__(kBinsThreads, 2) count_bins(const __grid_constant__ BinsArgs a)
@@ -140,29 +167,11 @@ template <int kDtype> __global__ void __launch_bounds__(kBinsThreads, 2) count_b
         for (u32 i = threadIdx.x; i < 256; i += blockDim.x)
             of_byte[i] = exact_slot(nans, rule, ranges, (typename K::Bits)i);
     __syncthreads();
-    Columns columns(a, counts);
-    const BinGuess &g = a.guess;
-    each_of_line<kBytes>(
-        LineView<kBytes>(a, blockIdx.y),
-        [&](typename K::Bits bits, bool in, u64) {
-            if (!in)
-                return;
-            if constexpr (kBytes == 1) {
-                columns.add(of_byte[bits]);
-            } else {
-                constexpr float kWhole = 12582912; // 1.5 * 2^23: behind it there are integers alone
-                const auto x = number_of<kDtype>(bits);
-                const float t = guess_at(g, x), near = t + kWhole, off = t - (near - kWhole);
-                u32 slot = __float_as_uint(near) - (__float_as_uint(kWhole) - 1);
-                if (x != x)
-                    slot = nans;
-                else if (!(fabsf(off) <= g.certain))
-                    slot = exact_slot(nans, rule, ranges, bits);
-                columns.add(slot);
-            }
-        },
-        [] {});
-    columns.flush();
+    if (a.columns_log2 == 5 && a.some == a.slots)
+        count_slots<kDtype, OwnColumns>(a, ranges, of_byte, counts);
+    else
+        count_slots<kDtype, Columns>(a, ranges, of_byte, counts);
+    SharedPlace::put_before();
     __syncthreads();
     u64 *line = a.counts + blockIdx.y * (u64)a.slots + a.first_slot;
     for (u32 i = threadIdx.x; i < a.some; i += blockDim.x) {

@@ -79,6 +79,17 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) sample_l
     }
 }
 
+// If x is at least as good as the bound, it is kept. Apart, so that the loop which finds it is short.
+__device__ __noinline__ bool keep_item(const TopArgs &a, TopState *s, TopItem x, u64 score, u64 place)
+{
+    if (x.score == score ? x.place > place : x.score < score || (x.score > a.key.range && !a.nans))
+        return false;
+    const u64 to = atomicAdd(&s->kept, 1ull);
+    if (to < a.room)
+        a.items[blockIdx.y * a.room + to] = x;
+    return true;
+}
+
 template <int kBytes> __global__ void __launch_bounds__(kTopThreads) gather_items(const __grid_constant__ TopArgs a)
 {
     using K = Keys<kBytes>;
@@ -89,26 +100,32 @@ template <int kBytes> __global__ void __launch_bounds__(kTopThreads) gather_item
         return;
     const K rule(a.key);
     const u64 score = a.all ? 0 : s->score, place = a.all ? ~0ull : s->place;
-    const Key least = (Key)score, span = (a.nans ? (Key) ~(Key)0 : rule.range) - least; // scores of interest, with all NaNs
-    TopItem *items = a.items + blockIdx.y * a.room;
+    const LineView<kBytes> line(a, blockIdx.y);
     bool full = false, hit = false;
+    // Keys of interest. In tiles behind the bound these are the better ones alone: of equal elements nearly all are there. If
+    // none is better it is one key, that of a NaN or of the bound.
+    const Key top = a.nans ? (Key) ~(Key)0 : rule.range;
+    const u64 tile = (u64)kBatch<kBytes> * blockDim.x, end = line.head + line.vectors * LineView<kBytes>::kPer;
+    u64 next = line.head + blockIdx.x * tile;
+    Key least, span;
+    auto begin_tile = [&] {
+        const bool better = next > place && next < end, some = score <= rule.range && (Key)score != top;
+        least = !better ? (Key)score : some ? (Key)score + 1 : (Key) ~(Key)0;
+        span = better && !some ? 0 : top - least;
+        next += gridDim.x * tile;
+    };
+    begin_tile();
     each_of_line<kBytes>(
-        LineView<kBytes>(a, blockIdx.y),
+        line,
         [&](typename K::Bits bits, bool in, u64 at) {
             const Key key = rule.of(bits);
-            if ((Key)(key - least) > span || !in || full)
-                return;
-            const TopItem x = {score_of(rule, key), at};
-            if (x.score == score && at > place)
-                return;
-            hit = true;
-            const u64 to = atomicAdd(&s->kept, 1ull);
-            if (to < a.room)
-                items[to] = x;
+            if (__builtin_expect((Key)(key - least) <= span && in && !full, 0))
+                hit |= keep_item(a, s, {score_of(rule, key), at}, score, place);
         },
         [&] {
             full = full || (hit && __ldcg(&s->kept) > a.room);
             hit = false;
+            begin_tile();
         });
     if (last_of_line(&s->arrived) && threadIdx.x == 0)
         s->failed = !a.all && !a.again && (s->kept > a.room || s->kept < a.k);

@@ -7,8 +7,7 @@
 // not further away, and those of other edges, are searched for among the bounds of a range: the keys from the first bound to
 // the last one are cut into kBinRanges at most, and a table has the slot of each one's first key.
 //
-// Each lane of a block's warps counts in a column of its own, as many of the columns as fit into shared memory; and a run of
-// equal slots at once, for lanes that share a column.
+// Each lane of a block's warps counts in a column of its own, as many of the columns as fit into shared memory.
 #pragma once
 
 #include <cmath>
