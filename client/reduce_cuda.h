@@ -5,10 +5,10 @@
  *                        -> reduce_cuda_enqueue ... (also while the stream is captured into a graph)
  *                        -> reduce_cuda_destroy
  *
- * Pointers named `data`, `out`, `status`, `workspace`, and the spec's `mask`, are of memory that the GPU reads and writes, of
- * any allocator; all others are of the host. A call that takes a stream enqueues work there and returns: it allocates
- * nothing, waits for nothing, and calls nobody back. What it enqueues uses the workspace until it is done: two streams need
- * one each.
+ * Pointers named `data`, `out`, `status`, `workspace`, and the spec's `mask`, `offsets` and `weights`, are of memory that the
+ * GPU reads and writes, of any allocator; all others are of the host. A call that takes a stream enqueues work there and
+ * returns: it allocates nothing, waits for nothing, and calls nobody back. What it enqueues uses the workspace until it is
+ * done: two streams need one each.
  *
  * Threads: a handle may be used by several at once. The device of the handle must be the thread's current one, with its
  * primary context (that of the CUDA runtime, PyTorch, JAX and CuPy).
@@ -64,13 +64,33 @@ int reduce_cuda_prepare(reduce_cuda *handle, const reduce_spec *spec, uint64_t c
 
 /* Reduce `count` elements (or states) from `data`, aligned to its elements (states: to 8), into `out`, aligned to 8,
  * with room for `room` bytes: the cells that reduce_run would write. `data` must be there, and `out` not be read, until
- * the stream is past it. The spec is read at once, `mask` by the device. `status` may be NULL. A result that cannot be
+ * the stream is past it. The spec is read at once, edges too; `mask`, `offsets` and `weights` by the device: offsets
+ * aligned to 8, weights to their type. Offsets that are not ascending, or above `count`, read other memory. A segment has a
+ * warp, so one of millions of elements takes long. `status` may be NULL. A result that cannot be
  * made is reported there and leaves its cell undefined; a sum of integers that does not fit leaves its low word. Errors:
- * those of reduce_run about the spec; REDUCE_E_OP (offsets, weights and histogram are not possible here so far, nor
- * order statistics of longer lines than fit into the workspace, nor more than 4 MiB of results of columns or planes);
+ * those of reduce_run about the spec; REDUCE_E_OP (order statistics of segments, or of longer lines than fit into the
+ * workspace; segments of 2^31 elements together; more than 4 MiB of results of columns or planes: not possible here);
  * REDUCE_E_BAD_MESSAGE (`nan`: error together with a mask, for operations without a value of no elements). */
 int reduce_cuda_enqueue(reduce_cuda *handle, const reduce_spec *spec, const void *data, uint64_t count, void *out, size_t room,
                         reduce_cuda_status *status, void *workspace, size_t bytes, struct CUstream_st *stream);
+
+/* An array of a list: the pointer is of the device. */
+typedef struct reduce_cuda_array {
+    const void *data; /* aligned to its elements */
+    uint64_t count;
+} reduce_cuda_array;
+
+/* Reduce `n` arrays of any lengths in a few launches: with spec->rows 1 to one result, that of all their elements together,
+ * which does not depend on how they are cut into arrays (the norm of all gradients); with spec->rows n to one of each. The list
+ * is the host's, and read at once: a graph may be replayed after it is gone. Sums, means, variances, norms and their likes
+ * (sum, sumsq, mean, var, std, sem, norm2, rms) of floats. All else as reduce_cuda_enqueue; status->index counts arrays.
+ * Errors: the same; REDUCE_E_SHAPE (no arrays; other rows); REDUCE_E_TOO_LARGE (over 2^17 arrays); REDUCE_E_OP (others). */
+int reduce_cuda_enqueue_list(reduce_cuda *handle, const reduce_spec *spec, const reduce_cuda_array *arrays, uint64_t n,
+                             void *out, size_t room, reduce_cuda_status *status, void *workspace, size_t bytes,
+                             struct CUstream_st *stream);
+
+/* As reduce_cuda_prepare, for reduce_cuda_enqueue_list. */
+int reduce_cuda_prepare_list(reduce_cuda *handle, const reduce_spec *spec, uint64_t n, void *workspace, size_t bytes);
 
 /* The text of this thread's last error. */
 const char *reduce_cuda_errmsg(void);

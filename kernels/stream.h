@@ -24,13 +24,24 @@ typedef struct rk_stream_status {
     uint64_t index;
 } rk_stream_status;
 
+typedef struct rk_array {
+    const uint8_t *data; /* on the device, aligned to its elements */
+    uint64_t count;
+} rk_array;
+
+enum { RK_MOST_ARRAYS = 1 << 17 };
+
 typedef struct rk_launch {
     rp_spec spec;             /* checked, of the whole array */
     const uint8_t *data;      /* on the device, as all others: aligned to its elements, states to 8 */
     const uint8_t *mask;      /* NULL: none */
+    const uint8_t *offsets;   /* with RP_OFFSETS: rows + 1 of them, aligned to 8 */
+    const uint8_t *weights;   /* with RP_WEIGHTS: aligned to their type */
     uint8_t *cells;           /* of all results, aligned to 8 */
     rk_stream_status *status; /* set to the first result that cannot be made; NULL: nobody asks */
     int failure;              /* its code then; 0: all results can be made */
+    const rk_array *arrays;   /* of the host, instead of data: one result of all if the spec has a row, or as many as rows */
+    uint64_t n_arrays;        /* at most RK_MOST_ARRAYS */
     uint8_t *workspace;       /* rk_stream_bytes of them, aligned to RK_STREAM_ALIGN, clear before and after */
 } rk_launch;
 
@@ -49,6 +60,8 @@ int rk_stream_clear(uint8_t *workspace, void *stream);
 
 /* Why there is no kernel for this spec; NULL: there is. */
 const char *rk_stream_refusal(const rp_spec *s);
+/* ... for a list of arrays */
+const char *rk_stream_list_refusal(const rp_spec *s);
 
 int rk_stream_launch(rk_stream *s, const rk_launch *l, void *stream);
 

@@ -19,8 +19,8 @@ class Type:
 
 
 class Tensor:
-    def __init__(self, shape, dtype, cuda=True, grad=False):
-        self.shape, self.dtype, self.is_cuda, self.requires_grad = tuple(shape), dtype, cuda, grad
+    def __init__(self, shape, dtype, cuda=True, grad=False, at=0x1000):
+        self.shape, self.dtype, self.is_cuda, self.requires_grad, self.at, self.device = tuple(shape), dtype, cuda, grad, at, "cuda:0"
 
     def dim(self):
         return len(self.shape)
@@ -33,6 +33,40 @@ class Tensor:
 
     def contiguous(self):
         return self
+
+    def is_contiguous(self):
+        return True
+
+    def detach(self):
+        return self
+
+    def stride(self):
+        return tuple(math.prod(self.shape[d + 1:]) for d in range(len(self.shape)))
+
+    def get_device(self):
+        return 0
+
+    def data_ptr(self):
+        return self.at
+
+    def element_size(self):
+        return self.dtype.itemsize
+
+
+class Library:
+    """Records calls, and answers as libreduce-cuda would."""
+
+    def __init__(self):
+        self.calls = []
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            self.calls.append((name.removeprefix("reduce_cuda_"), arguments))
+            if name == "reduce_cuda_result_size":
+                spec = arguments[0].contents
+                arguments[2]._obj.value = 4 * (arguments[1] // spec.rows if spec.planes else spec.rows)
+            return 0
+        return call
 
 
 @pytest.fixture
@@ -80,6 +114,50 @@ def test_other_tensors(torch, kw, error):
     import reduced.cuda
     with pytest.raises(error):
         reduced.cuda._plan("sum", Tensor((3,), torch.float32, **kw), None, False, None, "propagate")
+
+
+@pytest.fixture
+def library(torch, monkeypatch):
+    import reduced.cuda
+    made = Library()
+    torch.empty = lambda shape, dtype, device: Tensor(shape, dtype, at=0x8000)
+    torch.cuda = types.SimpleNamespace(current_device=lambda: 0)
+    monkeypatch.setattr(reduced.cuda, "_lib", lambda: made)
+    monkeypatch.setattr(reduced.cuda, "_place", lambda device: (7, 0x100, 99))
+    monkeypatch.setattr(reduced.cuda, "_handle", lambda device: "handle")
+    reduced.cuda._made.clear()
+    yield made
+    reduced.cuda._made.clear()
+
+
+def test_plans_are_kept(torch, library):
+    """A call of the same kind asks the library for nothing but its launch; another shape, dimension or option is another kind."""
+    import reduced.cuda
+    x = Tensor((4, 5), torch.float32, at=0x4000)
+    for _ in range(3):
+        y = reduced.cuda.mean(x, 1)
+    assert [name for name, _ in library.calls] == ["result_size", "enqueue", "enqueue", "enqueue"] and list(y.shape) == [4]
+    handle, spec, *rest = library.calls[-1][1]
+    assert handle == "handle" and spec.contents.rows == 4 and rest == [0x4000, 20, 0x8000, 16, None, 0x100, 99, 7]
+    for kind in (dict(dim=0), dict(dim=1, keepdim=True), dict(dim=1, nan="omit")):
+        reduced.cuda.mean(x, **kind)
+    reduced.cuda.var(x, dim=[1])
+    reduced.cuda.var(x, dim=(1,), correction=0)
+    assert len(reduced.cuda._made) == 6
+
+
+def test_a_norm_of_many_tensors_is_one_call(torch, library):
+    import reduced.cuda
+    grads = [Tensor((4, 5), torch.float32, at=0x4000), Tensor((7,), torch.float32, at=0x5000), Tensor((0,), torch.float32, at=0)]
+    reduced.cuda.total_norm(grads)
+    (name, (_, spec, arrays, n, *rest)), = library.calls
+    assert (name, n, [(a.data, a.count) for a in arrays]) == ("enqueue_list", 3, [(0x4000, 20), (0x5000, 7), (None, 0)])
+    assert rest == [0x8000, 4, None, 0x100, 99, 7]
+    for wrong, error in (([grads[0], Tensor((3,), torch.float64)], TypeError), ([Tensor((3,), torch.int32)], TypeError)):
+        with pytest.raises(error):
+            reduced.cuda.total_norm(wrong)
+    with pytest.raises(ValueError):
+        reduced.cuda.total_norm(grads, norm_type=1.0)
 
 
 def test_without_the_library():

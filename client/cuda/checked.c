@@ -12,6 +12,8 @@ static int code_of_none(const rp_spec *s)
 {
     uint8_t cell[sizeof(rk_state)];
     rk_state none;
+    if (s->op == RP_OP_HISTOGRAM)
+        return RP_OK;
     if (rp_is_ranked(s->op)) /* a quantile is NaN, where there is one */
         return s->op == RP_OP_KTH || rp_dtype_class(s->out) != RP_CLASS_FLOAT ? RP_EMPTY : RP_OK;
     if (rp_cell_size(s) > sizeof cell)
@@ -26,13 +28,13 @@ static int find_failure(rc_cuda_checked *a, rp_fault *f)
     const rp_spec *s = &a->spec;
     const bool floats = rp_dtype_class(s->dtype) == RP_CLASS_FLOAT, any = rp_elements(s) > 0;
     const bool nans = floats && s->nan == RP_NAN_ERROR, too_large = !floats && s->op == RP_OP_RANGE;
-    const bool none = !any || a->mask || (floats && s->nan == RP_NAN_OMIT) || s->flags & RP_STATES_IN;
+    const bool none = !any || a->mask || a->offsets || (floats && s->nan == RP_NAN_OMIT) || s->flags & RP_STATES_IN;
     const bool empty = none && code_of_none(s) == RP_EMPTY;
     if (s->flags & RP_STATES_OUT)
         return 0;
     if (empty && any && (nans || too_large))
         return rc_fail(f, REDUCE_E_BAD_MESSAGE, nans ? "nan" : "mask",
-                       "%s with a mask may fail for two reasons here: take nan propagate or omit, or floats",
+                       "%s with a mask or segments may fail for two reasons here: take nan propagate or omit, or floats",
                        rp_op_name(s->op));
     a->failure = empty ? REDUCE_E_EMPTY : nans ? REDUCE_E_NAN : floats ? 0 : REDUCE_E_OVERFLOW;
     return 0;
@@ -40,8 +42,8 @@ static int find_failure(rc_cuda_checked *a, rp_fault *f)
 
 static int shape(rc_cuda_checked *a, uint64_t rows, uint64_t count, rp_fault *f)
 {
-    uint64_t lines;
-    if (__builtin_mul_overflow(rows, rp_planes(&a->spec), &lines) || count % lines)
+    uint64_t lines = 1;
+    if ((!a->offsets && __builtin_mul_overflow(rows, rp_planes(&a->spec), &lines)) || count % lines)
         return rc_fail(f, REDUCE_E_SHAPE, "count",
                        "%" PRIu64 " elements cannot be cut into %" PRIu64 " x %" PRIu64 " equal rows", count,
                        rp_planes(&a->spec), rows);
@@ -52,13 +54,29 @@ static int shape(rc_cuda_checked *a, uint64_t rows, uint64_t count, rp_fault *f)
     return 0;
 }
 
-static int refuse(const rp_spec *s, rp_fault *f)
+static int shape_of_list(rc_cuda_checked *a, uint64_t rows, uint64_t arrays, uint64_t count, rp_fault *f)
 {
-    const char *why = rk_stream_refusal(s);
+    if (arrays == 0)
+        return rc_fail(f, REDUCE_E_SHAPE, "n", "a list of no arrays");
+    if (rows != 1 && rows != arrays)
+        return rc_fail(f, REDUCE_E_SHAPE, "rows",
+                       "%" PRIu64 " rows of %" PRIu64 " arrays: take 1, for one result, or as many as there are arrays", rows,
+                       arrays);
+    if (arrays > RK_MOST_ARRAYS || count > RP_MAX_COUNT)
+        return rc_fail(f, REDUCE_E_TOO_LARGE, arrays > RK_MOST_ARRAYS ? "n" : "count",
+                       "%" PRIu64 " arrays, %" PRIu64 " elements", arrays, count);
+    a->spec.rows = rows;
+    return 0;
+}
+
+static int refuse(const rp_spec *s, bool list, rp_fault *f)
+{
+    const char *why = list ? rk_stream_list_refusal(s) : rk_stream_refusal(s);
     return why ? rc_fail(f, REDUCE_E_OP, s->flags & RP_OFFSETS ? "offsets" : "op", "%s: %s", rp_op_name(s->op), why) : 0;
 }
 
-int rc_cuda_check(const reduce_spec *given, uint64_t count, rc_cuda_checked *a)
+/* `arrays`: of a list; else NULL */
+static int check(const reduce_spec *given, const uint64_t *arrays, uint64_t count, rc_cuda_checked *a)
 {
     reduce_spec mine;
     rp_fault f = {0};
@@ -66,13 +84,24 @@ int rc_cuda_check(const reduce_spec *given, uint64_t count, rc_cuda_checked *a)
     int err = rc_spec(given, &mine, &a->spec, &f);
     if (!err) {
         a->mask = mine.mask;
+        a->offsets = (const uint8_t *)mine.offsets;
+        a->weights = mine.weights;
         rc_put_decimals(a->q, mine.q, mine.quantiles);
         a->spec.q = a->q;
-        err = shape(a, mine.rows, count, &f);
+        err = arrays ? shape_of_list(a, mine.rows, *arrays, count, &f) : shape(a, mine.rows, count, &f);
     }
     if (!err)
-        err = refuse(&a->spec, &f);
+        err = rc_check_paired(&a->spec, &f);
+    if (!err)
+        err = refuse(&a->spec, arrays, &f);
     if (!err)
         err = find_failure(a, &f);
     return err ? rc_report(&f) : 0;
+}
+
+int rc_cuda_check(const reduce_spec *given, uint64_t count, rc_cuda_checked *a) { return check(given, NULL, count, a); }
+
+int rc_cuda_check_list(const reduce_spec *given, uint64_t arrays, uint64_t count, rc_cuda_checked *a)
+{
+    return check(given, &arrays, count, a);
 }

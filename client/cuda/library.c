@@ -12,6 +12,8 @@ struct reduce_cuda {
 _Static_assert(sizeof(reduce_cuda_status) == sizeof(rk_stream_status) &&
                    offsetof(reduce_cuda_status, index) == offsetof(rk_stream_status, index),
                "what the kernels write is what the caller reads");
+_Static_assert(sizeof(reduce_cuda_array) == sizeof(rk_array) && offsetof(reduce_cuda_array, count) == offsetof(rk_array, count),
+               "the caller's list is what is launched");
 _Static_assert((int)REDUCE_CUDA_ALIGN == (int)RK_STREAM_ALIGN, "of a workspace");
 
 const char *reduce_cuda_errmsg(void) { return reduce_errmsg(); }
@@ -49,13 +51,28 @@ static int check_workspace(const void *workspace, size_t bytes)
 
 static size_t room_of(const rp_spec *s) { return rp_results(s) * rp_cell_size(s); } /* checked: at most 2^60 results */
 
-static int check_arrays(const rp_spec *s, const void *data, const void *out, size_t room, const void *status)
+static int check_data(const rp_spec *s, const void *data, uint64_t count)
 {
     const size_t item = rp_item_size(s);
-    if (!data && rp_elements(s))
+    if (!data && count)
         return rc_error(REDUCE_E_ARGUMENT, "data", "the pointer is NULL");
     if (!is_aligned(data, item < 8 ? item : 8))
         return rc_error(REDUCE_E_ARGUMENT, "data", "it is not aligned to its elements");
+    return REDUCE_OK;
+}
+
+/* The second operand, and where segments begin */
+static int check_beside(const rc_cuda_checked *a)
+{
+    if (!is_aligned(a->offsets, 8))
+        return rc_error(REDUCE_E_ARGUMENT, "offsets", "they are not aligned to 8 bytes");
+    if (a->weights && !is_aligned(a->weights, rp_dtype_size(a->spec.weights)))
+        return rc_error(REDUCE_E_ARGUMENT, "weights", "they are not aligned to their type");
+    return REDUCE_OK;
+}
+
+static int check_out(const rp_spec *s, const void *out, size_t room, const void *status)
+{
     if ((!out && rp_results(s)) || !is_aligned(out, 8))
         return rc_error(REDUCE_E_ARGUMENT, "out", "it is NULL, or not aligned to 8 bytes");
     if (room_of(s) > room)
@@ -116,30 +133,54 @@ int reduce_cuda_result_size(const reduce_spec *spec, uint64_t count, size_t *roo
 /* ---- streams ---- */
 
 /* What every call checks that launches, or could. */
-static int check_call(const reduce_cuda *h, const reduce_spec *spec, uint64_t count, const void *workspace, size_t bytes,
-                      rc_cuda_checked *a)
+static int check_place(const reduce_cuda *h, const void *workspace, size_t bytes)
 {
-    int err = check_current(h);
-    if (!err)
-        err = rc_cuda_check(spec, count, a);
+    const int err = check_current(h);
     return err ? err : check_workspace(workspace, bytes);
 }
 
 int reduce_cuda_clear(reduce_cuda *h, void *workspace, size_t bytes, struct CUstream_st *stream)
 {
-    int err = check_current(h);
-    if (!err)
-        err = check_workspace(workspace, bytes);
+    const int err = check_place(h, workspace, bytes);
     return err ? err : of_cuda(rk_stream_clear(workspace, stream));
 }
 
 int reduce_cuda_prepare(reduce_cuda *h, const reduce_spec *spec, uint64_t count, void *workspace, size_t bytes)
 {
     rc_cuda_checked a;
-    const int err = check_call(h, spec, count, workspace, bytes, &a);
+    int err = check_place(h, workspace, bytes);
+    if (!err)
+        err = rc_cuda_check(spec, count, &a);
     if (err)
         return err;
-    const rk_launch l = {a.spec, workspace, a.mask ? workspace : NULL, workspace, workspace, a.failure, workspace};
+    const rk_launch l = {.spec = a.spec,
+                         .data = workspace,
+                         .mask = a.mask ? workspace : NULL,
+                         .offsets = a.offsets ? workspace : NULL,
+                         .weights = a.weights ? workspace : NULL,
+                         .cells = workspace,
+                         .status = workspace,
+                         .failure = a.failure,
+                         .workspace = workspace};
+    return of_cuda(rk_stream_rehearse(h->kernels, &l));
+}
+
+int reduce_cuda_prepare_list(reduce_cuda *h, const reduce_spec *spec, uint64_t n, void *workspace, size_t bytes)
+{
+    rc_cuda_checked a;
+    int err = check_place(h, workspace, bytes);
+    if (!err)
+        err = rc_cuda_check_list(spec, n, 0, &a);
+    if (err)
+        return err;
+    const rk_array none = {workspace, 0};
+    const rk_launch l = {.spec = a.spec,
+                         .cells = workspace,
+                         .status = workspace,
+                         .failure = a.failure,
+                         .arrays = &none,
+                         .n_arrays = 1,
+                         .workspace = workspace};
     return of_cuda(rk_stream_rehearse(h->kernels, &l));
 }
 
@@ -147,11 +188,70 @@ int reduce_cuda_enqueue(reduce_cuda *h, const reduce_spec *spec, const void *dat
                         reduce_cuda_status *status, void *workspace, size_t bytes, struct CUstream_st *stream)
 {
     rc_cuda_checked a;
-    int err = check_call(h, spec, count, workspace, bytes, &a);
+    int err = check_place(h, workspace, bytes);
     if (!err)
-        err = check_arrays(&a.spec, data, out, room, status);
+        err = rc_cuda_check(spec, count, &a);
+    if (!err)
+        err = check_data(&a.spec, data, rp_elements(&a.spec));
+    if (!err)
+        err = check_beside(&a);
+    if (!err)
+        err = check_out(&a.spec, out, room, status);
     if (err)
         return err;
-    const rk_launch l = {a.spec, data, a.mask, out, (rk_stream_status *)status, a.failure, workspace};
+    const rk_launch l = {.spec = a.spec,
+                         .data = data,
+                         .mask = a.mask,
+                         .offsets = a.offsets,
+                         .weights = a.weights,
+                         .cells = out,
+                         .status = (rk_stream_status *)status,
+                         .failure = a.failure,
+                         .workspace = workspace};
+    return of_cuda(rk_stream_launch(h->kernels, &l, stream));
+}
+
+static int check_list(const rp_spec *s, const reduce_cuda_array *arrays, uint64_t n)
+{
+    for (uint64_t i = 0; i < n; i++) {
+        const int err = check_data(s, arrays[i].data, arrays[i].count);
+        if (err)
+            return rc_within("array", i, err);
+    }
+    return REDUCE_OK;
+}
+
+/* Of all arrays; what does not fit is too large. */
+static uint64_t elements_of(const reduce_cuda_array *arrays, uint64_t n)
+{
+    uint64_t all = 0;
+    for (uint64_t i = 0; i < n; i++)
+        if (__builtin_add_overflow(all, arrays[i].count, &all))
+            return UINT64_MAX;
+    return all;
+}
+
+int reduce_cuda_enqueue_list(reduce_cuda *h, const reduce_spec *spec, const reduce_cuda_array *arrays, uint64_t n, void *out,
+                             size_t room, reduce_cuda_status *status, void *workspace, size_t bytes, struct CUstream_st *stream)
+{
+    rc_cuda_checked a;
+    int err = check_place(h, workspace, bytes);
+    if (!err && !arrays)
+        err = rc_error(REDUCE_E_ARGUMENT, "arrays", "the pointer is NULL");
+    if (!err)
+        err = rc_cuda_check_list(spec, n, elements_of(arrays, n), &a);
+    if (!err)
+        err = check_list(&a.spec, arrays, n);
+    if (!err)
+        err = check_out(&a.spec, out, room, status);
+    if (err)
+        return err;
+    const rk_launch l = {.spec = a.spec,
+                         .cells = out,
+                         .status = (rk_stream_status *)status,
+                         .failure = a.failure,
+                         .arrays = (const rk_array *)arrays,
+                         .n_arrays = n,
+                         .workspace = workspace};
     return of_cuda(rk_stream_launch(h->kernels, &l, stream));
 }

@@ -1,4 +1,5 @@
-/* The door of the caller's stream beside the CPU engine, bit for bit: random operations, types, shapes, masks, data.
+/* The door of the caller's stream beside the CPU engine, bit for bit: random operations, types, shapes, masks, segments,
+ * weights, data; lists.
  *
  *     check_stream [--n N] [--seed N] [--threads N] [--no-graphs]
  *
@@ -16,7 +17,15 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/kernels.h"
 
-enum { MOST = 200000, ROOM = MOST * 512 + (1 << 20), REPLAYS = 3, MOST_THREADS = 16 };
+enum {
+    MOST = 200000,
+    ROOM = MOST * 512 + (1 << 20),
+    REPLAYS = 3,
+    MOST_THREADS = 16,
+    MOST_ARRAYS = 1200,
+    MOST_ROWS = 3001,
+    MOST_EDGES = 700
+};
 
 static reduce_cuda *handle;
 static bool graphs = true;
@@ -25,14 +34,19 @@ static unsigned long n_calls = 1000;
 typedef struct worker {
     pthread_t thread;
     uint64_t state; /* of random numbers */
-    unsigned long passed, failed, refused, missing, replayed;
+    unsigned long passed, failed, refused, missing, replayed, lists;
     cudaStream_t stream;
     void *workspace, *data, *mask, *out; /* data and mask: MOST elements of 8 bytes, and of 1 */
+    void *offsets, *weights;             /* MOST_ROWS + 1 of them; MOST of 8 bytes */
     const void *data_at;                 /* of a call: at the begin or at the end, where what reads behind it is found */
-    uint8_t *mask_at;
+    uint8_t *mask_at, *weights_at;
+    uint64_t host_offsets[MOST_ROWS + 1], n_weights;
     size_t bytes;
     reduce_cuda_status *status;
-    uint8_t *host, *host_mask, *got, *want;
+    uint8_t *host, *host_mask, *host_weights, *got, *want;
+    uint8_t *joined; /* the elements of a list */
+    uint64_t first[MOST_ARRAYS];
+    reduce_cuda_array array[MOST_ARRAYS];
 } worker;
 
 static uint64_t rng(worker *w) /* splitmix64 */
@@ -56,7 +70,7 @@ static void must(cudaError_t err, const char *what)
 /* ---- a random call ---- */
 
 /* Any bits, small integers, or values of like size. */
-static void fill(worker *w, int dtype, uint64_t count)
+static void fill(worker *w, uint8_t *to, int dtype, uint64_t count)
 {
     const size_t size = rp_dtype_size((uint8_t)dtype);
     const unsigned kind = (unsigned)below(w, 3);
@@ -70,10 +84,8 @@ static void fill(worker *w, int dtype, uint64_t count)
             x %= 100;
         else if (kind == 1 && dtype == RP_F32)
             x = (x & 0x80ffffff) | 0x3e000000;
-        memcpy(w->host + i * size, &x, size);
+        memcpy(to + i * size, &x, size);
     }
-    for (uint64_t i = 0; i < count; i++)
-        w->host_mask[i] = below(w, 3) > 0;
 }
 
 static uint64_t some(worker *w, uint64_t most)
@@ -82,17 +94,17 @@ static uint64_t some(worker *w, uint64_t most)
     return n < most ? n : most;
 }
 
-static reduce_spec draw(worker *w, uint64_t *count, double q[3])
+static reduce_spec draw(worker *w, uint64_t *count, double q[MOST_EDGES])
 {
     reduce_spec s = REDUCE_SPEC_INIT;
     static const int32_t outs[] = {0, 0, 0, RP_F32, RP_F16, RP_BF16};
-    s.op = RP_OP_SUM + (int32_t)below(w, RP_OP_SMALLEST);
+    s.op = RP_OP_SUM + (int32_t)below(w, RP_OP_WMEAN);
     s.dtype = 1 + (int32_t)below(w, RP_DTYPE_COUNT);
     s.out = outs[below(w, 6)];
     s.nan = (int32_t)below(w, 3);
     s.flags = (below(w, 3) == 0 ? REDUCE_COLUMNS : 0) | (below(w, 8) == 0 ? REDUCE_STATES_OUT : 0);
     s.ddof = (uint32_t)below(w, 2);
-    s.rows = 1 + some(w, 3000);
+    s.rows = 1 + (below(w, 3) || s.flags & REDUCE_COLUMNS ? some(w, 3000) : 0);
     s.planes = below(w, 4) ? 0 : below(w, 5);
     const uint64_t lines = s.rows * (s.planes ? s.planes : 1);
     *count = lines * some(w, MOST / lines);
@@ -107,14 +119,52 @@ static reduce_spec draw(worker *w, uint64_t *count, double q[3])
         s.k = 1 + (int64_t)below(w, 5);
     if (s.op == REDUCE_KTH)
         s.k = below(w, 4) ? 0 : -1;
+    if (s.op == REDUCE_HISTOGRAM) {
+        s.n_edges = 2 + some(w, MOST_EDGES - 2);
+        for (uint64_t i = 0; i < s.n_edges; i++)
+            q[i] = -1000 + (double)i * 2000 / (double)(s.n_edges - 1);
+        s.edges = q;
+    }
     return s;
+}
+
+/* Segments instead of rows, and weights where the operation takes them */
+static void draw_beside(worker *w, reduce_spec *s, uint64_t count)
+{
+    static const int32_t extents[] = {REDUCE_EACH_ELEMENT, REDUCE_EACH_COLUMN, REDUCE_EACH_ROW};
+    w->n_weights = 0;
+    if (below(w, 4) == 0) {
+        s->flags &= ~(uint32_t)REDUCE_COLUMNS;
+        s->planes = 0;
+        s->offsets = w->offsets;
+        for (uint64_t i = 0, at = 0; i <= s->rows; i++) {
+            w->host_offsets[i] = at;
+            at += i == s->rows - 1 && below(w, 2) ? count - at : below(w, (count - at) / (s->rows + 1 - i) * 2 + 1);
+            at = at < count ? at : count;
+        }
+        must(cudaMemcpyAsync(w->offsets, w->host_offsets, (s->rows + 1) * 8, cudaMemcpyHostToDevice, w->stream), "copy");
+    }
+    if (!rp_is_paired((uint8_t)s->op))
+        return;
+    s->weights_dtype = s->dtype == RP_F32 && below(w, 2) ? RP_F64 : s->dtype;
+    s->weights_extent = s->offsets ? REDUCE_EACH_ELEMENT : extents[below(w, 3)];
+    const uint64_t lines = s->rows * (s->planes ? s->planes : 1), planes = s->planes ? s->planes : 1;
+    w->n_weights = s->weights_extent == REDUCE_EACH_ELEMENT || !count ? count
+                   : s->weights_extent == REDUCE_EACH_COLUMN          ? count / lines
+                                                                      : lines / planes;
+    const size_t bytes = w->n_weights * rp_dtype_size((uint8_t)s->weights_dtype);
+    s->weights = w->weights_at = (uint8_t *)w->weights + (size_t)MOST * 8 - bytes;
+    fill(w, w->host_weights, s->weights_dtype, w->n_weights);
+    must(cudaMemcpyAsync(w->weights_at, w->host_weights, bytes, cudaMemcpyHostToDevice, w->stream), "copy");
 }
 
 /* ---- one call ---- */
 
 static void copy_in(worker *w, int dtype, uint64_t count)
 {
-    fill(w, dtype, count);
+    fill(w, w->host, dtype, count);
+    for (uint64_t i = 0; i < count; i++)
+        w->host_mask[i] = below(w, 3) > 0;
     must(cudaMemcpyAsync((void *)w->data_at, w->host, count * rp_dtype_size((uint8_t)dtype), cudaMemcpyHostToDevice, w->stream),
          "copy");
     must(cudaMemcpyAsync(w->mask_at, w->host_mask, count, cudaMemcpyHostToDevice, w->stream), "copy");
@@ -129,11 +179,13 @@ static void compare(worker *w, const reduce_spec *s, uint64_t count, const char 
     must(cudaMemcpyAsync(w->got, w->out, bytes, cudaMemcpyDeviceToHost, w->stream), "copy");
     must(cudaMemcpyAsync(&status, w->status, sizeof status, cudaMemcpyDeviceToHost, w->stream), "copy");
     must(cudaStreamSynchronize(w->stream), "the stream");
-    const rp_parts beside = {.mask = s->mask ? w->host_mask : NULL};
+    const rp_parts beside = {.mask = s->mask ? w->host_mask : NULL,
+                             .offsets = s->offsets ? (const uint8_t *)w->host_offsets : NULL,
+                             .weights = s->weights ? w->host_weights : NULL};
     rk_task t = {
         .spec = c.spec, .data = w->host, .bytes = count * rp_dtype_size(c.spec.dtype), .beside = &beside, .cells = w->want};
     rk_cpu_run(&t);
-    const bool same = t.fault.code ? status.code == -(int)t.fault.code && status.index == t.fault.index
+    const bool same = t.fault.code ? status.code == -(int)t.fault.code && (s->offsets || status.index == t.fault.index)
                                    : status.code == 0 && !memcmp(w->got, w->want, bytes);
     w->passed += same;
     w->failed += !same;
@@ -142,8 +194,11 @@ static void compare(worker *w, const reduce_spec *s, uint64_t count, const char 
         printf("FAIL %s of %s as %s, nan %s, flags %u, %" PRIu64 " x %" PRIu64 ", %" PRIu64 " planes%s, %s: cpu %s %" PRIu64
                ", stream %d %" PRIu64 "\n",
                rp_op_name(c.spec.op), rp_dtype_name(c.spec.dtype), rp_dtype_name(c.spec.out), rp_nan_name(c.spec.nan),
-               c.spec.flags, c.spec.rows, c.spec.row_len, c.spec.planes, s->mask ? ", masked" : "", how,
-               rp_err_name(t.fault.code), t.fault.index, status.code, status.index);
+               c.spec.flags, c.spec.rows, c.spec.row_len, c.spec.planes,
+               s->mask      ? ", masked"
+               : s->offsets ? ", segments"
+                            : "",
+               how, rp_err_name(t.fault.code), t.fault.index, status.code, status.index);
 }
 
 static int enqueue(worker *w, const reduce_spec *s, uint64_t count)
@@ -175,11 +230,107 @@ static void replay(worker *w, const reduce_spec *s, uint64_t count)
     cudaGraphDestroy(graph);
 }
 
+/* ---- one list ---- */
+
+/* The CPU's cells of `count` elements at `data`. Returns the fault's code. */
+static int by_cpu(const rp_spec *spec, const uint8_t *data, uint64_t count, uint8_t *cells)
+{
+    rp_spec s = *spec;
+    s.rows = 1;
+    s.row_len = count;
+    rk_task t = {.spec = s, .data = data, .bytes = count * rp_dtype_size(s.dtype), .cells = cells};
+    rk_cpu_run(&t);
+    return (int)t.fault.code;
+}
+
+/* Arrays with gaps between them, the last one up to the end of memory; w->joined gets their elements. */
+static uint64_t lay_out(worker *w, uint64_t n, size_t size)
+{
+    const uint64_t room = below(w, 3) ? 5000 : MOST;
+    uint64_t at = 0, count = 0;
+    w->data_at = (uint8_t *)w->data + ((uint64_t)MOST * 8 - room * size);
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t left = room - at, gap = below(w, 3) < left ? below(w, 3) : 0;
+        const uint64_t some = i + 1 == n ? left - (gap < left ? gap : left) : below(w, left / (n - i) + 1);
+        at += gap < left ? gap : 0;
+        w->first[i] = at;
+        w->array[i] = (reduce_cuda_array){(const uint8_t *)w->data_at + at * size, below(w, 8) ? some : 0};
+        at += some < room - at ? some : room - at;
+        count += w->array[i].count;
+    }
+    return count;
+}
+
+static int want_list(worker *w, const rp_spec *s, uint64_t n, uint64_t *index)
+{
+    const size_t size = rp_dtype_size(s->dtype), cell = rp_cell_size(s);
+    uint64_t at = 0;
+    int code = 0;
+    *index = REDUCE_NO_INDEX;
+    for (uint64_t i = 0; i < n; i++) {
+        const uint8_t *mine = w->host + w->first[i] * size;
+        const int err = s->rows > 1 ? by_cpu(s, mine, w->array[i].count, w->want + i * cell) : 0;
+        if (err && !code)
+            *index = i;
+        code = code ? code : err;
+        memcpy(w->joined + at, mine, w->array[i].count * size);
+        at += w->array[i].count * size;
+    }
+    if (s->rows > 1)
+        return code;
+    code = by_cpu(s, w->joined, at / size, w->want);
+    *index = code ? 0 : REDUCE_NO_INDEX;
+    return code;
+}
+
+static void one_list(worker *w)
+{
+    static const int dtypes[] = {RP_F32, RP_F32, RP_F64, RP_F16, RP_BF16};
+    const uint64_t n = 1 + (below(w, 20) ? below(w, 40) : below(w, MOST_ARRAYS));
+    uint64_t count, index;
+    double q[MOST_EDGES];
+    rc_cuda_checked c;
+    reduce_cuda_status status;
+    reduce_spec s = draw(w, &count, q);
+    s.dtype = dtypes[below(w, 5)];
+    s.rows = below(w, 2) ? n : 1;
+    s.planes = 0;
+    s.flags &= REDUCE_STATES_OUT;
+    count = lay_out(w, n, rp_dtype_size((uint8_t)s.dtype));
+    w->mask_at = w->mask;
+    if (rc_cuda_check_list(&s, n, count, &c)) {
+        w->refused++;
+        return;
+    }
+    const size_t bytes = rp_results(&c.spec) * rp_cell_size(&c.spec), size = rp_dtype_size(c.spec.dtype);
+    copy_in(w, s.dtype, ((uint64_t)MOST * 8 - (uint64_t)((const uint8_t *)w->data_at - (uint8_t *)w->data)) / size);
+    if (reduce_cuda_enqueue_list(handle, &s, w->array, n, w->out, bytes, w->status, w->workspace, w->bytes, w->stream)) {
+        printf("FAIL enqueue_list: %s\n", reduce_cuda_errmsg());
+        w->failed++;
+        return;
+    }
+    must(cudaMemcpyAsync(w->got, w->out, bytes, cudaMemcpyDeviceToHost, w->stream), "copy");
+    must(cudaMemcpyAsync(&status, w->status, sizeof status, cudaMemcpyDeviceToHost, w->stream), "copy");
+    must(cudaStreamSynchronize(w->stream), "the stream");
+    const int code = want_list(w, &c.spec, n, &index);
+    const bool same = status.code == -code && status.index == index && (code || !memcmp(w->got, w->want, bytes));
+    w->passed += same;
+    w->failed += !same;
+    w->missing += code != 0;
+    w->lists++;
+    if (!same)
+        printf("FAIL %s of %s as %s, nan %s, flags %u, %" PRIu64 " results of %" PRIu64 " arrays, %" PRIu64
+               " elements: cpu %s %" PRIu64 ", stream %d %" PRIu64 "\n",
+               rp_op_name(c.spec.op), rp_dtype_name(c.spec.dtype), rp_dtype_name(c.spec.out), rp_nan_name(c.spec.nan),
+               c.spec.flags, c.spec.rows, n, count, rp_err_name((uint32_t)code), index, status.code, status.index);
+}
+
 static void one_call(worker *w)
 {
     uint64_t count;
-    double q[3];
+    double q[MOST_EDGES];
     reduce_spec s = draw(w, &count, q);
+    draw_beside(w, &s, count);
     const bool at_end = below(w, 2);
     w->data_at = (uint8_t *)w->data + (at_end ? (size_t)MOST * 8 - count * rp_dtype_size((uint8_t)s.dtype) : 0);
     w->mask_at = (uint8_t *)w->mask + (at_end ? MOST - count : 0);
@@ -213,19 +364,23 @@ static void open_worker(worker *w)
     must(cudaMalloc(&w->workspace, w->bytes), "memory");
     must(cudaMalloc(&w->data, MOST * 8), "memory");
     must(cudaMalloc(&w->mask, MOST), "memory");
+    must(cudaMalloc(&w->offsets, (MOST_ROWS + 1) * 8), "memory");
+    must(cudaMalloc(&w->weights, MOST * 8), "memory");
     must(cudaMalloc(&w->out, ROOM), "memory");
     must(cudaMalloc((void **)&w->status, sizeof *w->status), "memory");
     must(reduce_cuda_clear(handle, w->workspace, w->bytes, w->stream) ? cudaErrorUnknown : cudaSuccess, reduce_cuda_errmsg());
     w->host = malloc(MOST * 8);
     w->host_mask = malloc(MOST);
+    w->host_weights = malloc(MOST * 8);
     w->got = malloc(ROOM);
     w->want = malloc(ROOM);
+    w->joined = malloc(MOST * 8);
 }
 
 static void close_worker(worker *w)
 {
-    void *const device[] = {w->workspace, w->data, w->mask, w->out, w->status};
-    void *const host[] = {w->host, w->host_mask, w->got, w->want};
+    void *const device[] = {w->workspace, w->data, w->mask, w->offsets, w->weights, w->out, w->status};
+    void *const host[] = {w->host, w->host_mask, w->host_weights, w->got, w->want, w->joined};
     for (size_t i = 0; i < sizeof device / sizeof device[0]; i++)
         cudaFree(device[i]);
     for (size_t i = 0; i < sizeof host / sizeof host[0]; i++)
@@ -238,7 +393,7 @@ static void *work(void *arg)
     worker *w = arg;
     open_worker(w);
     while (w->passed + w->failed < n_calls)
-        one_call(w);
+        below(w, 4) ? one_call(w) : one_list(w);
     close_worker(w);
     return NULL;
 }
@@ -246,7 +401,7 @@ static void *work(void *arg)
 int main(int argc, char **argv)
 {
     static worker all[MOST_THREADS];
-    unsigned long threads = 1, passed = 0, failed = 0, missing = 0, replayed = 0;
+    unsigned long threads = 1, passed = 0, failed = 0, missing = 0, replayed = 0, lists = 0;
     uint64_t seed = 1;
     int devices;
     for (int i = 1; i < argc; i++) {
@@ -277,9 +432,10 @@ int main(int argc, char **argv)
         failed += all[i].failed;
         missing += all[i].missing;
         replayed += all[i].replayed;
+        lists += all[i].lists;
     }
     reduce_cuda_destroy(handle);
-    printf("check_stream: %lu passed, %lu failed; %lu without a result, %lu replayed (seed %" PRIu64 ")\n", passed, failed,
-           missing, replayed, seed);
+    printf("check_stream: %lu passed, %lu failed; %lu lists, %lu without a result, %lu replayed (seed %" PRIu64 ")\n", passed,
+           failed, lists, missing, replayed, seed);
     return failed != 0;
 }

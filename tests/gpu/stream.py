@@ -97,6 +97,11 @@ def norms():
     all_in_one = torch.cat(grads)
     bits = {reduced.cuda.total_norm(g).item() for g in (grads, [all_in_one], list(all_in_one.split(777)), grads[::-1])}
     check(len(bits) == 1 and bits == {float(reduced.cuda.norm(all_in_one))}, f"norms of any grouping: {bits}")
+    for dtype in (torch.bfloat16, torch.float16, torch.float64):
+        some = [g.to(dtype) for g in grads]
+        bits = {reduced.cuda.total_norm(g).item() for g in (some, [torch.cat(some)], some[::-1])}
+        check(bits == {float(reduced.cuda.norm(torch.cat(some)))}, f"norms of {dtype} of any grouping: {bits}")
+    bits = {reduced.cuda.total_norm(grads).item()}
     close = torch.nn.utils.get_total_norm(grads).item() if hasattr(torch.nn.utils, "get_total_norm") else all_in_one.norm().item()
     check(abs(close / bits.pop() - 1) < 1e-5, "a norm beside torch's")
 
@@ -178,9 +183,14 @@ def times():
                 a, b = (median_us(graphed(lambda f=f: f(x)), 5, calls) / 20 for f in (ours, peer))
                 c, d = (median_us(lambda f=f: f(x), 5, 10 * calls) for f in (ours, peer))
                 print(f"{name:7} {str(dtype)[6:]:9} 2^{log}: {a:8.1f} {b:8.1f} {a / b:5.2f} | {c:8.1f} {d:8.1f} {c / d:5.2f}", flush=True)
-    grads = [torch.randn(n, device="cuda") for n in [5_400_000] * 148]
-    a, b = median_us(lambda: reduced.cuda.total_norm(grads), 5, 3), median_us(lambda: torch.nn.utils.get_total_norm(grads), 5, 3)
-    print(f"norm of 148 tensors, 3.2 GB f32: {a:.0f} {b:.0f} {a / b:.2f}", flush=True)
+    for what, dtype, sizes in (("148 tensors, 3.2 GB f32", torch.float32, [5_400_000] * 148), ("500 tensors, 3 GB bf16", torch.bfloat16, [3_000_000] * 500),
+                               ("148 tensors, 3.2 GB f32, of unlike lengths", torch.float32, [1000 + 148_000 * (i % 74) for i in range(148)]),
+                               ("148 tensors of 1000 f32", torch.float32, [1000] * 148)):
+        grads = [torch.randn(n, device="cuda", dtype=dtype) for n in sizes]
+        a, b = (median_us(graphed(lambda f=f: f(grads)), 5, 1) / 20 for f in (reduced.cuda.total_norm, torch.nn.utils.get_total_norm))
+        c, d = (median_us(lambda f=f: f(grads), 5, 3) for f in (reduced.cuda.total_norm, torch.nn.utils.get_total_norm))
+        print(f"norm of {what}: {a:.0f} {b:.0f} {a / b:.2f} | {c:.0f} {d:.0f} {c / d:.2f}", flush=True)
+        del grads
 
 
 if __name__ == "__main__":

@@ -307,7 +307,7 @@ void show(const Card &c, Device *d, const Shape &shape, const Ask &ask)
         fill_offsets(s, shape.long_one);
     const size_t begin = ask.flags & kMisaligned ? rp_dtype_size(s.dtype) : 0;
     u32 *fault = (u32 *)(kCells - 64);
-    const ChainTask task = {s, kData + begin, s.flags & RP_OFFSETS ? kOffsets : NULL, 0, kCells, fault, NULL, NULL};
+    const ChainTask task = {s, kData + begin, s.flags & RP_OFFSETS ? kOffsets : NULL, 0, kCells, fault, NULL, NULL, NULL};
     launches.clear();
     order = 0;
     const char *route = "";
@@ -371,6 +371,7 @@ void print_short()
         {RP_OP_SUM, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0},     {RP_OP_MEDIAN, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},
         {RP_OP_LARGEST, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0}, {RP_OP_HISTOGRAM, RP_I32, RP_U64, RP_NAN_PROPAGATE, 0},
         {RP_OP_DOT, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},     {RP_OP_WMEAN, RP_F64, RP_F64, RP_NAN_PROPAGATE, 0},
+        {RP_OP_VAR, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0},     {RP_OP_MEAN, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0},
     };
     Device d = device_of(kCards[0]);
     for (const Ask &a : asks)

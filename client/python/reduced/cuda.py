@@ -46,7 +46,8 @@ def _lib() -> Any:
     pointer, size, count, spec = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64, ctypes.POINTER(_abi.Spec)
     calls = {"create": (pointer, ctypes.c_int), "result_size": (spec, count, pointer), "workspace": (pointer, spec, count, pointer),
              "clear": (pointer, pointer, size, pointer), "prepare": (pointer, spec, count, pointer, size),
-             "enqueue": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer)}
+             "enqueue": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer),
+             "enqueue_list": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer)}
     for name, arguments in calls.items():
         getattr(library, "reduce_cuda_" + name).argtypes = arguments
     library.reduce_cuda_errmsg.restype = ctypes.c_char_p
@@ -86,33 +87,44 @@ def _codes() -> dict[Any, str]:
 
 
 class _Call(NamedTuple):
-    """A checked call: what the library gets, the tensor whose elements it reads, and the shape of its results."""
+    """A checked call, for all tensors of one type, shape and device."""
     spec: Any
-    tensor: Any
+    count: int  # of elements
+    order: tuple[int, ...] | None  # of dimensions, in which the library has one of its shapes; None: as they are
     out: Any
-    shape: list[int]
+    shape: list[int]  # of the results
+    device: int
 
 
-def _axes(t: Any, dim: Dim) -> tuple[int, ...]:
+class _Made(NamedTuple):
+    """The same with what a launch needs beside the tensors."""
+    call: _Call
+    spec: Any  # its pointer
+    straight: bool  # the tensor's own memory will do
+    stored: Any  # what the library writes
+    room: int  # bytes of it
+
+
+def _axes(dims: int, dim: Dim) -> tuple[int, ...]:
     if dim is None or (not isinstance(dim, int) and len(dim) == 0):
-        return tuple(range(t.dim()))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    found = sorted(d % t.dim() if -t.dim() <= d < t.dim() else t.dim() for d in dims)
-    if t.dim() in found or len(set(found)) < len(found):
-        raise IndexError(f"dim {dim} of a tensor with {t.dim()} dimensions")
+        return tuple(range(dims))
+    found = sorted(d % dims if -dims <= d < dims else dims for d in ((dim,) if isinstance(dim, int) else dim))
+    if dims in found or len(set(found)) < len(found):
+        raise IndexError(f"dim {dim} of a tensor with {dims} dimensions")
     return tuple(found)
 
 
-def _layout(t: Any, axes: tuple[int, ...]) -> tuple[Any, dict[str, int]]:
-    """The tensor with its elements in the order of one of the library's shapes: rows, columns, or columns of planes."""
-    kept = tuple(d for d in range(t.dim()) if d not in axes)
+def _layout(shape: Sequence[int], axes: tuple[int, ...]) -> tuple[tuple[int, ...] | None, dict[str, int]]:
+    """The order of dimensions that makes one of the library's shapes: rows, columns, or columns of planes."""
+    kept, order = tuple(d for d in range(len(shape)) if d not in axes), None
     if axes and axes[-1] - axes[0] + 1 != len(axes):
-        t, axes = t.permute(*kept, *axes), tuple(range(len(kept), t.dim()))
-    t, n = t.contiguous(), [t.shape[d] for d in range(t.dim())]
-    before, lines = (product(n[:axes[0]]), product(n[d] for d in axes)) if axes else (t.numel(), 1)
-    if not axes or axes[-1] == t.dim() - 1:
-        return t, {"rows": before}
-    return t, {"rows": lines, "planes": before, "flags": _abi.COLUMNS}
+        order, shape, axes = (*kept, *axes), [shape[d] for d in (*kept, *axes)], tuple(range(len(kept), len(shape)))
+    if not axes:
+        return order, {"rows": product(shape)}
+    before, lines = product(shape[:axes[0]]), product(shape[d] for d in axes)
+    if axes[-1] == len(shape) - 1:
+        return order, {"rows": before}
+    return order, {"rows": lines, "planes": before, "flags": _abi.COLUMNS}
 
 
 def _result_type(op: str, t: Any, dtype: Any) -> Any:
@@ -126,64 +138,97 @@ def _result_type(op: str, t: Any, dtype: Any) -> Any:
     return torch.int64 if op in ("sum", "prod", "sumsq") else torch.float64
 
 
-def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **fields: Any) -> _Call:
+def _check_tensor(t: Any) -> None:
     torch = _torch()
     if not isinstance(t, torch.Tensor) or not t.is_cuda:
         raise TypeError("reduced.cuda takes tensors of PyTorch on a GPU")
     if t.requires_grad and torch.is_grad_enabled():
         raise RuntimeError("reduced.cuda has no gradients: call it under torch.no_grad(), or with t.detach()")
-    if nan not in NAN_NAMES:
-        raise ValueError(f"nan is {' or '.join(map(repr, NAN_NAMES))}, not {nan!r}: an error would have to be waited for")
     if t.dtype not in _codes():
         raise TypeError(f"reduced.cuda has no {t.dtype}")
-    axes, out = _axes(t, dim), _result_type(op, t, dtype)
-    if 0 in t.shape and any(t.shape[d] == 0 for d in range(t.dim()) if d not in axes):
+
+
+def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **fields: Any) -> _Call:
+    _check_tensor(t)
+    if nan not in NAN_NAMES:
+        raise ValueError(f"nan is {' or '.join(map(repr, NAN_NAMES))}, not {nan!r}: an error would have to be waited for")
+    axes, out = _axes(t.dim(), dim), _result_type(op, t, dtype)
+    if 0 in t.shape and any(n == 0 for d, n in enumerate(t.shape) if d not in axes):
         raise ValueError("a tensor without results")
     if op in CHOICES and (nan == "omit" or 0 in t.shape):  # a result that is not there could be told with a wait alone
         raise ValueError(f"{op} has no value of no elements" + (", which nan='omit' may leave: take 'propagate'" if nan == "omit" else ""))
-    laid, shape = _layout(t, axes)
+    order, shape = _layout(t.shape, axes)
     if op == "prod" and not t.dtype.is_floating_point:
         shape["flags"] = shape.get("flags", 0) | _abi.WRAP  # as PyTorch's; a sum's low word is there without it
     whole = op in PLACE_OPS + COUNT_OPS or op in ("min", "max") and not out.is_floating_point  # of 64 bits, by the sign of the elements
     wanted = 0 if whole else _abi.DTYPES[_codes()[out]]
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=_abi.DTYPES[_codes()[t.dtype]], out=wanted, nan=NAN_NAMES[nan], **shape, **fields)
     left = [1 if d in axes else n for d, n in enumerate(t.shape)] if keepdim else [n for d, n in enumerate(t.shape) if d not in axes]
-    return _Call(spec, laid, out, left)
+    return _Call(spec, t.numel(), order, out, left, t.get_device())
 
 
-def _enqueue(spec: Any, data: Any, count: int, out: Any, room: int) -> None:
-    """On the current stream of the device that has the data."""
-    torch = _torch()
-    device = data.device.index
-    with torch.cuda.device(device):
-        stream = torch.cuda.current_stream(device).cuda_stream
-        _, workspace, size = _workspace(device, stream)
-        _call("enqueue", _handle(device), ctypes.byref(spec), data.data_ptr(), count, out.data_ptr(), room, None, workspace, size, stream)
+def _make(t: Tensor, call: _Call) -> _Made:
+    room, torch = ctypes.c_size_t(), _torch()
+    spec = ctypes.pointer(call.spec)
+    _call("result_size", spec, call.count, ctypes.byref(room))
+    stored = call.out if room.value == product(call.shape) * call.out.itemsize else torch.int64  # integers have 64 bits there
+    return _Made(call, spec, call.order is None and t.is_contiguous(), stored, room.value)
 
 
-def _reduce(op: str, t: Tensor, dim: Dim = None, keepdim: bool = False, dtype: Any = None, nan: str = "propagate", **fields: Any) -> Any:
-    torch = _torch()
-    call = _plan(op, t, dim, keepdim, dtype, nan, **fields)
-    size = ctypes.c_size_t()
-    _call("result_size", ctypes.byref(call.spec), call.tensor.numel(), ctypes.byref(size))
-    cells = product(call.shape)
-    stored = torch.empty(size.value, dtype=torch.uint8, device=t.device)
-    _enqueue(call.spec, call.tensor, call.tensor.numel(), stored, size.value)
-    cell = size.value // cells
-    if call.out.itemsize == cell:
-        found = stored.view(call.out)
-    else:  # integers have 64 bits there
-        found = stored.view(torch.int64).to(call.out)
-    return found.reshape(call.shape)
+def _place(device: int) -> tuple[int, int, int]:
+    """The current stream of a device, and its workspace."""
+    stream = _raw_stream()(device)
+    _, at, size = _workspace(device, stream)
+    return stream, at, size
+
+
+@functools.cache
+def _raw_stream() -> Any:
+    torch = _torch()  # the number alone: a stream of torch.cuda takes 2 us
+    return getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: torch.cuda.current_stream(device).cuda_stream)
+
+
+def _on(device: int, name: str, *arguments: Any) -> None:
+    """A call on the current stream of that device."""
+    cuda = _torch().cuda
+    if cuda.current_device() != device:
+        with cuda.device(device):
+            return _on(device, name, *arguments)
+    stream, workspace, size = _place(device)
+    _call(name, _handle(device), *arguments, workspace, size, stream)
+
+
+def _run(made: _Made, t: Tensor) -> Any:
+    call = made.call
+    data = t if made.straight else (t if call.order is None else t.permute(call.order)).contiguous()
+    found = _torch().empty(call.shape, dtype=made.stored, device=t.device)
+    _on(call.device, "enqueue", made.spec, data.data_ptr(), call.count, found.data_ptr(), made.room, None)
+    return found if made.stored is call.out else found.to(call.out)
+
+
+MOST_MADE = 4096
+_made: dict[Any, _Made] = {}  # a call of the same kind takes a third of the time
+
+
+def _reduce(op: str, t: Tensor, dim: Dim = None, keepdim: bool = False, dtype: Any = None, nan: str = "propagate", ddof: int = 0) -> Any:
+    _check_tensor(t)
+    if dim is not None and not isinstance(dim, int):
+        dim = tuple(dim)
+    key = (op, t.dtype, t.shape, t.stride(), t.get_device(), dim, keepdim, dtype, nan, ddof)
+    made = _made.get(key)
+    if made is None:
+        if len(_made) >= MOST_MADE:
+            _made.clear()
+        made = _made[key] = _make(t, _plan(op, t, dim, keepdim, dtype, nan, ddof=ddof))
+    return _run(made, t)
 
 
 def prepare(op: str, t: Tensor, dim: Dim = None, dtype: Any = None, nan: str = "propagate") -> None:
     """Load what a call of this operation on such a tensor needs: before a capture, or for a first call as fast as the others."""
     call = _plan(op, t, dim, False, dtype, nan)
-    device = call.tensor.device.index
-    with _torch().cuda.device(device):
-        _, workspace, size = _workspace(device, _torch().cuda.current_stream(device).cuda_stream)
-        _call("prepare", _handle(device), ctypes.byref(call.spec), call.tensor.numel(), workspace, size)
+    with _torch().cuda.device(call.device):
+        _, workspace, size = _place(call.device)
+        _call("prepare", _handle(call.device), ctypes.byref(call.spec), call.count, workspace, size)
 
 
 def sum(t: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
@@ -248,43 +293,47 @@ def median(t: Tensor, dim: Dim = None, keepdim: bool = False, *, nan: str = "pro
 
 # ---- norms of many tensors ----
 
-def total_norm(tensors: Union[Tensor, Iterable[Tensor]], dtype: Any = None) -> Tensor:
+class _Array(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("count", ctypes.c_uint64)]
+
+
+def total_norm(tensors: Union[Tensor, Iterable[Tensor]], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: Any = None, *,
+               dtype: Any = None) -> Tensor:
     """The norm of all elements of the tensors, which are of one type and on one device. The same bits for any grouping of the elements.
 
-    As torch.nn.utils.get_total_norm with norm_type 2. `dtype`: of the result; None: that of the tensors.
+    As torch.nn.utils.get_total_norm, whose `foreach` is not needed. `dtype`: of the result; None: that of the tensors.
     """
     torch = _torch()
+    if norm_type != 2:
+        raise ValueError(f"norm_type {norm_type}: only 2 has an exact norm of many tensors here")
     found = [t.detach() for t in ([tensors] if isinstance(tensors, torch.Tensor) else tensors)]
     if not found:
         return torch.tensor(0.0)
     first = found[0]
-    if any(t.dtype != first.dtype or t.device != first.device for t in found):
-        raise TypeError("tensors of several types or devices: their states cannot be merged here")
-    calls = [_plan("norm2", t, None, False, torch.float64, "propagate") for t in found if t.numel()]
-    if not calls:
-        return torch.zeros((), dtype=dtype or first.dtype, device=first.device)
-    for call in calls:
-        call.spec.flags, call.spec.out = _abi.STATES_OUT, 0
-    size = ctypes.c_size_t()
-    _call("result_size", ctypes.byref(calls[0].spec), calls[0].tensor.numel(), ctypes.byref(size))
-    states = torch.empty((len(calls), size.value), dtype=torch.uint8, device=first.device)
-    for state, call in zip(states, calls):
-        _enqueue(call.spec, call.tensor, call.tensor.numel(), state, size.value)
+    for t in found:
+        _check_tensor(t)
+        if t.dtype != first.dtype or t.device != first.device:
+            raise TypeError("tensors of several types or devices: they have no norm together here")
+    if not first.dtype.is_floating_point:
+        raise TypeError(f"total_norm takes floats, not {first.dtype}")
+    found = [t.contiguous() for t in found]
     out = dtype or first.dtype
-    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS["norm2"].code, dtype=calls[0].spec.dtype, out=_abi.DTYPES[_codes()[out]], rows=1, flags=_abi.STATES_IN)
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS["norm2"].code, dtype=_abi.DTYPES[_codes()[first.dtype]], out=_abi.DTYPES[_codes()[out]], rows=1)
+    arrays = (_Array * len(found))(*((t.data_ptr(), t.numel()) for t in found))
     result = torch.empty((), dtype=out, device=first.device)
-    _enqueue(spec, states, len(calls), result, result.element_size())
+    _on(first.get_device(), "enqueue_list", ctypes.byref(spec), arrays, len(found), result.data_ptr(), result.element_size(), None)
+    if error_if_nonfinite and not torch.isfinite(result):
+        raise RuntimeError("the total norm is not finite: it cannot be clipped; error_if_nonfinite=False would go on")
     return result
 
 
-def clip_grad_norm_(parameters: Union[Tensor, Iterable[Tensor]], max_norm: float, error_if_nonfinite: bool = False) -> Tensor:
+def clip_grad_norm_(parameters: Union[Tensor, Iterable[Tensor]], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
+                    foreach: Any = None) -> Tensor:
     """Scale the gradients so that their norm is at most `max_norm`; returns the norm before. As torch.nn.utils.clip_grad_norm_."""
     torch = _torch()
     with torch.no_grad():
         grads = [p.grad for p in ([parameters] if isinstance(parameters, torch.Tensor) else parameters) if p.grad is not None]
-        norm = total_norm(grads)
-        if error_if_nonfinite and not torch.isfinite(norm):
-            raise RuntimeError("the norm of the gradients is not finite")
+        norm = total_norm(grads, norm_type, error_if_nonfinite)
         if grads:
             torch._foreach_mul_(grads, torch.clamp(max_norm / (norm + 1e-6), max=1.0))
         return norm

@@ -2,6 +2,7 @@
 // (ziv_round.cuh): 64-bit divisions one after the other take 9 to 45 us at the end of a request.
 #pragma once
 
+#include "kernels/cuda/exact/narrow_value.cuh"
 #include "kernels/cuda/exact/ziv_round.cuh"
 
 namespace rk {
@@ -59,13 +60,13 @@ __device__ inline void summary_rest(const rk_state &s, double sum, uint64_t *wor
     words[RP_STATS_SUM_HIGH] = 0;
 }
 
-// The words of the value of a state of floats, in f64. of_sum, of_squares: ranges of its limbs. False: by the general way.
+// The words of the value of a state of floats. of_sum, of_squares: ranges of its limbs. False: by the general way.
 __device__ inline bool finish_by_doubles(const rk_state &s, rk_range of_sum, rk_range of_squares, const rp_spec &spec,
                                          rk_finisher finisher, uint64_t *words)
 {
     const bool summary = finisher == RK_FINISH_SUMMARY;
     const bool known = finisher == RK_FINISH_MEAN || finisher == RK_FINISH_SPREAD || finisher == RK_FINISH_SQUARES || summary;
-    if (!known || !rk_is_float(s.dtype) || (spec.out != RP_F64 && !summary))
+    if (!known || !rk_is_float(s.dtype))
         return false;
     if (s.count == 0 || s.special || (spec.nan == RP_NAN_ERROR && s.skipped))
         return false;
@@ -75,8 +76,10 @@ __device__ inline bool finish_by_doubles(const rk_state &s, rk_range of_sum, rk_
         const bool negative_zero = finisher == RK_FINISH_MEAN && sums.sum.s == 0;
         if (negative_zero || !sums.value<true>(spec, finisher, &value))
             return false;
-        words[0] = (u64)__double_as_longlong(value);
-        return true;
+        u64 bits;
+        const bool decided = value_bits(value, spec.out, &bits);
+        words[0] = bits;
+        return decided;
     }
     double mean, var, std;
     if (sums.sum.s == 0 || !sums.mean(&mean) || !sums.spread<true>(spec.ddof, &var, &std))

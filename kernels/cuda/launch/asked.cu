@@ -12,8 +12,8 @@ bool near_moments(const Asked &q)
 {
     const rk_finisher finisher = rk_finisher_of(q.s.op);
     const bool wide = q.layout == RP_STATE_SQ64 || q.layout == RP_STATE_MOM64;
-    return (wide || q.layout == RP_STATE_SQ32 || q.layout == RP_STATE_MOM32) && q.values && !skips_nans(q.s) && q.pairs &&
-           (finisher == RK_FINISH_SPREAD || finisher == RK_FINISH_SQUARES) &&
+    return (wide || q.layout == RP_STATE_SQ32 || q.layout == RP_STATE_MOM32) && !(q.s.flags & (RP_STATES_OUT | RP_INITIAL)) &&
+           !skips_nans(q.s) && q.pairs && (finisher == RK_FINISH_SPREAD || finisher == RK_FINISH_SQUARES) &&
            q.s.row_len <= (wide ? kTuning.near_f64_row : kTuning.near_row);
 }
 
@@ -150,7 +150,7 @@ Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, con
     q.values = (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
     q.sum = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SUM64 || (rk_is_abs(q.layout) && q.floats && q.values);
     q.whole = row_kernel(q);
-    q.longest = q.whole.k.fn && q.segments && !q.mask && !q.columns ? longest_shared_line(q) : kAnyLength;
+    q.longest = q.whole.k.fn && q.segments && !t.segments && !q.mask && !q.columns ? longest_shared_line(q) : kAnyLength;
     return q;
 }
 

@@ -34,10 +34,10 @@ cudaError_t merge_rows(const Asked &q, const FinishArgs &a, u64 rows, u64 per_ro
     }
     const dim3 grid(rows_of_grid(rows));
     const u64 *in = s.a;
-    if (a.plain && a.plan.sum == kDigits32)
+    if (a.plain && !a.added && a.plan.sum == kDigits32)
         return gpu_launch(overlap, merge_sum<kDigits32, 32>, grid, MergeSum<kDigits32, 32>::kThreads, 0, q.stream, a, in, rows,
                           per_row, first_row);
-    if (a.plain)
+    if (a.plain && !a.added)
         return gpu_launch(overlap, merge_sum<kDigits64, 14>, grid, MergeSum<kDigits64, 14>::kThreads, 0, q.stream, a, in, rows,
                           per_row, first_row);
     int threads = a.added ? kAddedThreads : merge_threads(per_row, a.plan.all);

@@ -8,15 +8,16 @@ namespace rk {
 
 // One request on device memory. Pointers are device-accessible; `cells` and `fault` may be mapped host memory.
 struct ChainTask {
-    rp_spec spec;           // checked
-    const void *data;       // as rp_spec_parts cuts it, aligned to its elements; with offsets or states to 8
-    const uint8_t *offsets; // with RP_OFFSETS: the host's copy of them
-    u64 base;               // index of a row's first element within the row: chunks of a stream
-    void *cells;            // rp_results x rp_cell_size, aligned to 8
-    u32 *fault;             // kNoFault before; lowered to the first row or column without a result: EMPTY, NAN, OVERFLOW (of
-                            // segments, to some number)
-    const uint8_t *mask;    // NULL: it is with the elements
-    const uint8_t *weights; // NULL: they are with the elements, too; aligned to their type
+    rp_spec spec;            // checked
+    const void *data;        // as rp_spec_parts cuts it, aligned to its elements; with offsets or states to 8
+    const uint8_t *offsets;  // with RP_OFFSETS: the host's copy of them
+    u64 base;                // index of a row's first element within the row: chunks of a stream
+    void *cells;             // rp_results x rp_cell_size, aligned to 8
+    u32 *fault;              // kNoFault before; lowered to the first row or column without a result: EMPTY, NAN, OVERFLOW (of
+                             // segments, to some number)
+    const uint8_t *mask;     // NULL: it is with the elements
+    const uint8_t *weights;  // NULL: they are with the elements, too; aligned to their type
+    const uint8_t *segments; // with RP_OFFSETS: these are beside the elements, and the host does not know them. NULL: as above
 };
 
 // Where its data are.
@@ -25,7 +26,15 @@ inline rp_parts parts_of(const ChainTask &t)
     rp_parts beside = {};
     beside.mask = t.mask;
     beside.weights = t.weights;
+    beside.offsets = t.segments;
     return rp_spec_parts(&t.spec, t.data, &beside);
+}
+
+// The weights of elements from number `before` on, the first of which are of row `row`.
+inline const uint8_t *weights_from(const rp_spec &s, const uint8_t *weights, u64 before, u64 row)
+{
+    const u64 first = s.weights_extent == RP_EXTENT_ROW ? 0 : s.weights_extent == RP_EXTENT_COLUMN ? row : before;
+    return weights + first * rp_dtype_size(s.weights);
 }
 
 // Bytes of scratch that suffice for any task whose data fits one message (RP_MAX_DATA), and for any number of elements:

@@ -18,6 +18,7 @@
 #include "kernels/cuda/exact/exponent_window.cuh"
 #include "kernels/cuda/exact/extremes_tile.cuh"
 #include "kernels/cuda/pass/chosen.cuh"
+#include "kernels/cuda/pass/list.cuh"
 #include "kernels/cuda/pass/near_rows.cuh"
 #include "kernels/cuda/pass/unit_parts.h"
 
@@ -464,7 +465,12 @@ template <class Element, int kColumns> SegmentKernel near_kernel()
 // The columns of a block are its shared memory: one large block an SM where the device allows it, else 48 KiB.
 template <class Element, bool kStats> SegmentKernel pick(bool large_shared)
 {
-    return large_shared ? segment_kernel<Moments32<Element, 384, kStats>>() : segment_kernel<Moments32<Element, 96, kStats>>();
+    using Large = Moments32<Element, 384, kStats>;
+    using Small = Moments32<Element, 96, kStats>;
+    if constexpr (kStats)
+        return large_shared ? segment_kernel<Large>() : segment_kernel<Small>();
+    else
+        return large_shared ? list_kernels<Large>() : list_kernels<Small>();
 }
 
 } // namespace

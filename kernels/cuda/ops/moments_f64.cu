@@ -11,6 +11,7 @@
 // window empties it into the accumulator and begins another one.
 #include "kernels/cuda/exact/extremes_tile.cuh"
 #include "kernels/cuda/exact/long_digits.cuh"
+#include "kernels/cuda/pass/list.cuh"
 #include "kernels/cuda/pass/near_rows.cuh"
 #include "kernels/cuda/pass/unit_parts.h"
 
@@ -463,8 +464,10 @@ template <Moments64Part kPart> SegmentKernel moments_f64_part()
     using Any = Moments64<kPart == Moments64Part::Stats>;
     if constexpr (kPart == Moments64Part::Near)
         return near_rows<NearMoments64<Any::kThreads, Any::kUnroll>, Any>();
-    else
+    else if constexpr (kPart == Moments64Part::Stats)
         return segment_kernel<Any>();
+    else
+        return list_kernels<Any>();
 }
 
 #define PARTS(X) X(Moments) X(Near) X(Stats)

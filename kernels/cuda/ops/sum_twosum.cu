@@ -272,7 +272,8 @@ template <class Few, class Any, bool kMasked> struct FewThenAny {
     static __device__ __noinline__ FewThenAny with_ends(FewThenAny sum, SegmentArgs args, const unsigned char *p, void *shared,
                                                         u32 head, u64 nvec)
     {
-        each_end(args, p, head, nvec, [&](const void *e, u64) { sum.add_element(e, shared, args); });
+        each_end(args.element_log2, args.row_len, p, head, nvec,
+                 [&](const void *e, u64) { sum.add_element(e, shared, args); });
         return sum;
     }
     __device__ __forceinline__ void add_element(const void *p, void *shared, const SegmentArgs &args)
@@ -424,16 +425,28 @@ __device__ __forceinline__ bool is_mean(const FinishArgs &a)
     return a.ends && a.finisher == RK_FINISH_MEAN && !(a.spec.flags & (RP_STATES_OUT | RP_INITIAL));
 }
 
-// The value of the reply, if it is the pair's sum and nothing else, or the mean of all elements.
+// Is the reply the pair's sum and nothing else, or the mean of all elements?
 __device__ __forceinline__ bool is_value(const FinishArgs &a, u32 skipped)
 {
-    return ((a.plain && !(skipped && a.spec.nan == RP_NAN_ERROR)) || (is_mean(a) && !skipped)) && a.spec.out == RP_F64;
+    return (a.plain && !(skipped && a.spec.nan == RP_NAN_ERROR)) || (is_mean(a) && !skipped);
 }
 
-// The mean of a row that `sum` has all of, if it is certain. One thread.
-__device__ __forceinline__ bool mean_of(const Pair &sum, u64 count, double *mean)
+// Writes the mean of a row that `sum` has all of, if it is certain. One thread.
+__device__ __forceinline__ bool write_mean(const FinishArgs &a, u64 row, const Pair &sum, u64 count)
 {
-    return value_near(RP_OP_MEAN, 0, RK_FINISH_MEAN, count, {sum.s, sum.t, 0}, {0, 0, 0}, mean);
+    double mean;
+    u64 bits;
+    if (!value_near(RP_OP_MEAN, 0, RK_FINISH_MEAN, count, {sum.s, sum.t, 0}, {0, 0, 0}, &mean) ||
+        !value_bits(mean, a.spec.out, &bits))
+        return false;
+    write_bits(a.cell_bytes, a.cells, row, bits);
+    return true;
+}
+
+// The bits of a sum. A cell of 8 bytes is f64; then the spec, which is in another line of the arguments, is not read.
+__device__ __forceinline__ bool sum_bits(const FinishArgs &a, double sum, u64 *bits)
+{
+    return value_bits(sum, a.cell_bytes == 8 ? RP_F64 : a.spec.out, bits);
 }
 
 // The block's part of a row. Whole block.
@@ -518,20 +531,20 @@ sum_part(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsig
     bool more = __syncthreads_or(beside.flags & (kFlagLost | kFlagSpecial)) || !is_value(finish, few.skipped);
     if constexpr (Few::kEnds)
         if (finish.ends && fits && !more) {
-            more = __syncthreads_or(threadIdx.x == 0 &&
-                                    !mean_of(few.sum, args.row_len, (double *)finish.cells + args.first_row + row));
+            more = __syncthreads_or(threadIdx.x == 0 && !write_mean(finish, args.first_row + row, few.sum, args.row_len));
             if (!more) {
                 if (args.meets)
                     clear_slots(args);
                 return;
             }
         }
-    if (!fits || more) {
+    u64 bits = 0;
+    if (!fits || more || !sum_bits(finish, few.sum.value(), &bits)) { // all threads have the same sum
         finish_digits<Few>(finish, args.first_row + row, total, kSpreads && args.meets, pairs, few.sum, beside, words);
     } else {
         const bool none = !few.sum.beyond_negative_zero() && !__syncthreads_or(beside.count != 0);
         if (threadIdx.x == 0)
-            ((double *)finish.cells)[args.first_row + row] = none ? 0.0 : few.sum.value();
+            write_bits(finish.cell_bytes, finish.cells, args.first_row + row, none ? 0 : bits);
     }
     if (args.meets)
         clear_slots(args);
@@ -553,18 +566,19 @@ template <class Few, class Any> __device__ __noinline__ void sum_whole(const Seg
     sum_part<Few, Any>(args, finish, row, p, partials);
 }
 
-// A block a row of a tile or less, along y; the reply is f64.
+// A block a row of a tile or less, along y.
 template <class Tile, class Few, class Any> __global__ void __launch_bounds__(Few::kThreads)
     sum_tiles(const __grid_constant__ SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     const unsigned char *p = row_of_block(args, sizeof(typename Tile::Bits));
-    double *cell = (double *)finish.cells + args.first_row + blockIdx.y;
     Tile x;
+    u64 bits;
     add_row(x, args, p);
     x.join_block();
+    const bool decided = sum_bits(finish, x.value(), &bits);
     if (threadIdx.x == 0) // what is not certain is written over
-        *cell = x.value();
-    if (!x.certain())
+        write_bits(finish.cell_bytes, finish.cells, args.first_row + blockIdx.y, bits);
+    if (!decided || !x.certain())
         sum_whole<Few, Any>(args, finish, blockIdx.y, p, partials);
 }
 

@@ -122,6 +122,8 @@ struct RowArgs {
 
 using SegmentFn = void (*)(SegmentArgs, FinishArgs, u64 *partials);
 using WalkFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials);
+struct ListArgs;
+using ListFn = void (*)(SegmentArgs, FinishArgs, ListArgs); // list.cuh
 using RowsKernel = void (*)(FinishArgs, RowArgs);
 using StatesFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials, u32 state_words, bool again);
 using ListedFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *list, u32 state_words, u32 scratch_at);
@@ -140,6 +142,7 @@ struct SegmentKernel {
     bool sums = false;    // it knows kAddedBesideSums
     bool tickets = false; // some of its tiles may go by tickets
     bool ends = false;    // it knows FinishArgs.ends
+    ListFn list = NULL;   // for many arrays; may be NULL
 };
 
 } // namespace rk

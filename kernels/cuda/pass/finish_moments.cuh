@@ -13,7 +13,7 @@ inline __host__ __device__ bool has_moments(const FinishArgs &a)
 {
     const bool known = a.finisher == RK_FINISH_MEAN || a.finisher == RK_FINISH_SPREAD || a.finisher == RK_FINISH_SQUARES;
     return rk_is_float(a.plan.dtype) && !(a.spec.flags & (RP_STATES_OUT | RP_INITIAL)) &&
-           ((known && a.spec.out == RP_F64) || a.finisher == RK_FINISH_SUMMARY);
+           (known || a.finisher == RK_FINISH_SUMMARY);
 }
 
 // Shared memory that this takes
@@ -70,8 +70,7 @@ template <int kTerms> __device__ __forceinline__ bool moment_of(const FinishArgs
     if (a.finisher != RK_FINISH_SUMMARY) {
         if (part)
             return true;
-        sure = sums.template value<true>(a.spec, (rk_finisher)a.finisher, &v);
-        cell[0] = (u64)__double_as_longlong(v);
+        sure = sums.template value<true>(a.spec, (rk_finisher)a.finisher, &v) && value_bits(v, a.spec.out, cell);
         return sure && !(a.finisher == RK_FINISH_MEAN && sums.sum.s == 0); // of which sign?
     }
     if (part == 3) {
@@ -116,8 +115,8 @@ __device__ __forceinline__ bool moment_of(const FinishArgs &a, const NearMoments
     const int op = !summary ? a.spec.op : part == 0 ? RP_OP_MEAN : part == 1 ? RP_OP_VAR : RP_OP_STD;
     const rk_finisher finisher = !summary ? (rk_finisher)a.finisher : part == 0 ? RK_FINISH_MEAN : RK_FINISH_SPREAD;
     const bool sure = sums.value(op, a.spec.ddof, finisher, &v);
-    cell[!summary ? 0 : part == 0 ? RP_STATS_MEAN : part == 1 ? RP_STATS_VAR : RP_STATS_STD] = (u64)__double_as_longlong(v);
-    return sure && !(finisher == RK_FINISH_MEAN && sums.sum.s == 0); // of which sign?
+    u64 *to = &cell[!summary ? 0 : part == 0 ? RP_STATS_MEAN : part == 1 ? RP_STATS_VAR : RP_STATS_STD];
+    return sure && value_bits(v, summary ? RP_F64 : a.spec.out, to) && !(finisher == RK_FINISH_MEAN && sums.sum.s == 0); // of which sign?
 }
 
 // The value, if it is certain, by four warps. Whole block.

@@ -172,7 +172,9 @@ template <int kThreads> __device__ __noinline__ void finish_added(const FinishAr
     }
     if (has_moments(a) && finish_moments(a, row, words, room.moments))
         return;
-    if (threadIdx.x < kWarp)
+    if (threadIdx.x < kWarp && a.plain)
+        finish_float(a, row, words);
+    else if (threadIdx.x < kWarp)
         finish_row(a, row, words, room.any);
     __syncthreads();
 }

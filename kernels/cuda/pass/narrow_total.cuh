@@ -7,13 +7,6 @@
 
 namespace rk {
 
-// Bits of a finite double below the last place of format f. They are in its significand if there are at most 53.
-__device__ __forceinline__ int bits_below(u64 bits, rk_format f)
-{
-    const int exponent = (int)(bits >> 52 & 2047) - 1023;
-    return 53 - f.precision + (exponent < f.emin ? f.emin - exponent : 0);
-}
-
 // Element i of a line as a double, without its sign if the layout is of magnitudes; -0.0, which adds nothing, if the mask
 // leaves it out.
 __device__ __forceinline__ double element_at(const FinishArgs &a, const rp_parts &parts, const rk_line &line, u64 i, u64 *count)

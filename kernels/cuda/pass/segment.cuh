@@ -105,16 +105,15 @@ add_rest(Accumulator &acc, const uint4 (&next)[kUnroll], const uint4 *vectors, H
     }
 }
 
-// add(pointer, index) for the elements before the row's `nvec` vectors and behind them, of which each thread of the last block
-// has some.
+// add(pointer, index) for those of a row's n elements that are before its `nvec` vectors and behind them, of which each thread
+// of the last block has some.
 template <class Head, class Add>
-__device__ __forceinline__ void each_end(const SegmentArgs &args, const unsigned char *p, Head head, u64 nvec, Add add)
+__device__ __forceinline__ void each_end(u32 log2, u64 n, const unsigned char *p, Head head, u64 nvec, Add add)
 {
-    const u32 log2 = args.element_log2;
     const u64 tail = head + nvec * (16 >> log2);
     if (threadIdx.x < head)
         add(p + (threadIdx.x << log2), threadIdx.x);
-    if (tail + threadIdx.x < args.row_len)
+    if (tail + threadIdx.x < n)
         add(p + ((tail + threadIdx.x) << log2), tail + threadIdx.x);
 }
 
@@ -125,7 +124,7 @@ template <class Accumulator, class Head> __device__ __forceinline__ u64 add_ends
 {
     if (block < gridDim.x - 1)
         return elements;
-    each_end(args, p, head, nvec, [&](const void *e, u64 index) { acc.add_element(e, index); });
+    each_end(args.element_log2, args.row_len, p, head, nvec, [&](const void *e, u64 index) { acc.add_element(e, index); });
     return elements + args.row_len - nvec * (16 >> args.element_log2);
 }
 

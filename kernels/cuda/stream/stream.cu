@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "kernels/cuda/launch/list.h"
 #include "kernels/cuda/stream/status.cuh"
 
 struct rk_stream {
@@ -13,6 +14,7 @@ namespace {
 
 constexpr size_t kHead = RK_STREAM_ALIGN; // bytes in front of the scratch, which is aligned so
 static_assert(sizeof(Head) <= kHead, "the head of a workspace");
+constexpr u64 kMostOfSegments = 1ull << 31; // what kernels count in 32 bits
 
 Head *head_of(const rk_launch &l) { return (Head *)l.workspace; }
 
@@ -21,23 +23,39 @@ bool is_cut_by_rows(const rp_spec &s) { return !(s.flags & RP_COLUMNS) && s.plan
 // No more results than a reply holds, for which the kernels are made.
 u64 most_rows(const rp_spec &s) { return RP_MAX_DATA / rp_cell_size(&s); }
 
+u32 *fault_of(const rk_launch &l, bool told) { return told ? &head_of(l)->fault : &head_of(l)->nobody; }
+
 cudaError_t launch_rows(Device *d, const rk_launch &l, bool told, u64 first, u64 rows, cudaStream_t stream)
 {
-    const u64 before = first * l.spec.row_len;
+    const u64 before = l.offsets ? 0 : first * l.spec.row_len; // segments have all elements before them
     ChainTask t = {};
     t.spec = l.spec;
     t.spec.rows = rows;
     t.data = l.data + before * rp_item_size(&l.spec);
     t.cells = l.cells + first * rp_cell_size(&l.spec);
-    t.fault = told ? &head_of(l)->fault : &head_of(l)->nobody;
+    t.fault = fault_of(l, told);
     t.mask = l.mask ? l.mask + before : NULL;
+    t.weights = l.weights ? weights_from(l.spec, l.weights, before, first) : NULL;
+    t.segments = l.offsets ? l.offsets + first * sizeof(u64) : NULL;
     const char *route;
     return chain_launch(d, t, l.workspace + kHead, chain_scratch_bytes(), stream, &route);
+}
+
+cudaError_t launch_list(Device *d, const rk_launch &l, bool told, cudaStream_t stream)
+{
+    ChainTask t = {};
+    t.spec = l.spec;
+    t.cells = l.cells;
+    t.fault = fault_of(l, told);
+    TRY_CUDA(list_launch(d, t, l.arrays, l.n_arrays, l.workspace + kHead, chain_scratch_bytes(), stream));
+    return l.status ? tell_status(head_of(l), l.status, l.failure, 0, stream) : cudaSuccess;
 }
 
 cudaError_t launch(Device *d, const rk_launch &l, cudaStream_t stream)
 {
     const bool told = l.status && l.failure;
+    if (l.arrays)
+        return launch_list(d, l, told, stream);
     const u64 each = is_cut_by_rows(l.spec) ? most_rows(l.spec) : l.spec.rows;
     for (u64 first = 0, rows; first < l.spec.rows; first += rows) {
         rows = l.spec.rows - first < each ? l.spec.rows - first : each;
@@ -102,15 +120,19 @@ extern "C" int rk_stream_clear(uint8_t *workspace, void *stream)
 
 extern "C" const char *rk_stream_refusal(const rp_spec *s)
 {
-    if (s->flags & RP_OFFSETS)
-        return "segments have no kernels in a stream so far";
-    if (s->op > RP_OP_KTH && !rp_is_top(s->op)) // a histogram's edges are the host's, and read late
-        return "the operation has no kernels in a stream so far";
+    if (s->flags & RP_OFFSETS && rp_elements(s) >= kMostOfSegments)
+        return "segments of 2^31 elements together, or more, are not possible in a stream";
     if (rp_is_ranked(s->op) && !selects_on_device(*s))
-        return "order statistics of lines that long are not possible in a stream";
+        return s->flags & RP_OFFSETS ? "order statistics of segments are not possible in a stream"
+                                     : "order statistics of lines that long are not possible in a stream";
     if (!is_cut_by_rows(*s) && rp_results(s) > most_rows(*s))
         return "results of columns or planes are over 4 MiB";
     return NULL;
+}
+
+extern "C" const char *rk_stream_list_refusal(const rp_spec *s)
+{
+    return lists_on_device(*s) ? NULL : "lists have kernels for sums, means, variances and norms of floats, without a mask";
 }
 
 extern "C" int rk_stream_launch(rk_stream *s, const rk_launch *l, void *stream)

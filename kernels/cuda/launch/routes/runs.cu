@@ -29,13 +29,6 @@ namespace {
 
 constexpr size_t kRunBytes = RP_MAX_DATA / 2; // for these states, at the end of scratch
 
-// The weights of elements from number `before` on, the first of which are of row `row`.
-const uint8_t *weights_from(const rp_spec &s, const uint8_t *weights, u64 before, u64 row)
-{
-    const u64 first = s.weights_extent == RP_EXTENT_ROW ? 0 : s.weights_extent == RP_EXTENT_COLUMN ? row : before;
-    return weights + first * (u64)rk_bytes(s.weights);
-}
-
 // What the states of `n` runs are made from, that follow one another from row `first` of plane `plane` on.
 ChainTask first_pass(const ChainTask &t, u64 plane, u64 first, u64 n, void *states)
 {

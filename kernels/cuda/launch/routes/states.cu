@@ -23,11 +23,11 @@ cudaError_t launch_states(const Asked &q, WalkFn)
 
 // ---- narrow values ----
 
-// Are there many lines whose values the kernels make only in f64?
-bool fits_narrow(const Asked &q, WalkFn *)
+// Are there many lines whose values the kernels make only in f64? Tiles and blocks make all.
+bool fits_narrow(const Asked &q, WalkFn *fn)
 {
-    return q.s.out != RP_F64 && q.lines > 1 && q.lines <= kMostWide && q.floats && !rk_is_stats(q.layout) &&
-           !(q.s.flags & (RP_STATES_OUT | RP_INITIAL)) && q.pairs;
+    return !fits_tiles(q, fn) && !fits_blocks(q, fn) && q.s.out != RP_F64 && q.lines > 1 && q.lines <= kMostWide && q.floats &&
+           !rk_is_stats(q.layout) && !(q.s.flags & (RP_STATES_OUT | RP_INITIAL)) && q.pairs;
 }
 
 // Finish the lines that the narrowing kernel has listed.
