@@ -25,8 +25,11 @@ PLAIN = (list, tuple, int, float, complex, np.generic)
 
 
 def numpys(a: Any) -> Array | None:
-    """The elements of a series or an index of pandas whose type is one of NumPy, which has nothing beside them. None: something else."""
-    if not type(a).__module__.startswith("pandas.") or not isinstance(getattr(a, "dtype", None), np.dtype):
+    """The elements of what pandas holds in one of NumPy's types, with nothing beside them. None: something else."""
+    if not type(a).__module__.startswith("pandas."):
+        return None
+    blocks = getattr(getattr(a, "_mgr", None), "blocks", ()) if getattr(a, "ndim", 1) == 2 else ()  # a table with one holds no other type
+    if not (len(blocks) == 1 and isinstance(blocks[0].values, np.ndarray)) and not isinstance(getattr(a, "dtype", None), np.dtype):
         return None
     found = np.asarray(a)
     return found if found.dtype.kind in "biufmM" else None

@@ -42,6 +42,11 @@ class Order(NamedTuple):
         """Whether quantiles are elements, so that those of integers are integers."""
         return self.method in (_abi.INVERTED_CDF, _abi.CLOSEST_OBSERVATION, _abi.LOWER, _abi.HIGHER, _abi.NEAREST)
 
+    @property
+    def alike(self) -> Any:
+        """What requests have in common that can share a plan: they may have other edges."""
+        return self._replace(edges=b"", k=self.bins, method=-1) if self.edges else self
+
     def fill(self, spec: Any) -> Any:
         """Sets the fields of a spec. Returns what it points to."""
         keep = np.frombuffer(self.edges, float) if self.edges else np.array(self.q, float)
@@ -159,6 +164,12 @@ def _bins(values: Array, p: Prepared, shape: Any) -> Array:
     return np.asarray(values)[..., :-3].astype(np.intp)
 
 
+@lru_cache(typed=True)
+def _even(bins: int, least: Any, most: Any, kind: np.dtype[Any]) -> Array:
+    """The edges of bins of one width."""
+    return np.histogram_bin_edges(np.empty(0, kind), bins, (least, most))
+
+
 def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, density: bool | None = None, weights: Any = None, *,
               where: Any = None, nan: Nan = "propagate", client: Any = None, deadline: float | None = None,
               progress: Progress | None = None) -> tuple[Array, Array]:
@@ -184,6 +195,8 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
         except EmptyError:
             ends = empty
         edges = np.histogram_bin_edges(ends.astype(np.uint8) if ends.dtype == bool else ends, bins)
+    elif type(bins) is int and type(range) is tuple and len(range) == 2 and {*map(type, range)} <= {int, float}:
+        edges = _even(bins, *range, empty.dtype).copy()
     else:
         edges = np.histogram_bin_edges(empty, bins, range)
     counts = reduce("histogram", a, None, None, None, False, make=_bins, order=Order(edges=np.asarray(edges, float).tobytes()), **whole)
