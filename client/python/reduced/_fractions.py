@@ -35,6 +35,10 @@ class Fractional:
         raise ValueError("ddof: that of partial states is an integer of 0 or more")
 
     def __call__(self, states: Array) -> Any:
+        if len(states) == 1 and self.form is DOUBLE and self.finish.simple:
+            top, below = variance(states.tobytes(), self.ddof)
+            if top and below > 0:
+                return nearest_ratio(top, below, self.root, *DOUBLE)
         cells = np.empty(states.shape, self.cell)
         for i, state in enumerate(states):
             data = state.tobytes()
@@ -70,15 +74,21 @@ class OfPairs:
         with np.errstate(over="ignore"):
             return np.array(found, self.cell).reshape(states.shape[:-1])
 
-    def value(self, *pair: bytes) -> float:
+    def one(self, states: Array) -> float:
+        """The only value."""
+        pair = states.tobytes()
+        return self.value(pair[:len(pair) // 2], pair[len(pair) // 2:])
+
+    def value(self, real: bytes, imag: bytes) -> float:
         """By whole numbers, without the common divisors that fractions look for."""
-        n = int.from_bytes(pair[0][COUNT:HEAD], "little")
-        special = max(state[SPECIAL] for state in pair)
+        n = int.from_bytes(real[COUNT:HEAD], "little")
+        special = max(real[SPECIAL], imag[SPECIAL])
         if self.op == "rms":
-            top, below, unit = sum(int.from_bytes(state[HEAD:], "little") for state in pair), n, UNITS[len(pair[0])]
+            top, below, unit = int.from_bytes(real[HEAD:], "little") + int.from_bytes(imag[HEAD:], "little"), n, UNITS[len(real)]
         else:
-            top = sum(n * squares - total * total for total, squares in map(moments, pair)) * self.over
-            below, unit = n * (n * self.over - self.ddof), LIMBS[len(pair[0])][1]
+            (x, xx), (y, yy) = moments(real), moments(imag)
+            top = (n * (xx + yy) - x * x - y * y) * self.over
+            below, unit = n * (n * self.over - self.ddof), LIMBS[len(real)][1]
         if self.op == "sem":
             below *= n
         if special or below <= 0:

@@ -17,6 +17,7 @@ from ._prepare import Prepared, kept
 from ._remote import Array
 from ._results import fit, plain, put_out
 from ._run import Progress
+from ._sources import address
 
 __all__ = ("median", "quantile", "percentile", "kth", "Kth", "topk", "TopK", "histogram", "nanmedian", "nanquantile", "nanpercentile")
 METHODS = ("linear", "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
@@ -50,8 +51,8 @@ class Order(NamedTuple):
     def fill(self, spec: Any) -> Any:
         """Sets the fields of a spec. Returns what it points to."""
         keep = np.frombuffer(self.edges, float) if self.edges else np.array(self.q, float)
-        spec.q, spec.quantiles, spec.method, spec.k = keep.ctypes.data if self.q else None, len(self.q), self.method, self.k
-        spec.edges, spec.n_edges = (keep.ctypes.data, len(keep)) if self.edges else (None, 0)
+        spec.q, spec.quantiles, spec.method, spec.k = address(keep) if self.q else None, len(self.q), self.method, self.k
+        spec.edges, spec.n_edges = (address(keep), len(keep)) if self.edges else (None, 0)
         return keep
 
 
@@ -189,12 +190,15 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     if isinstance(bins, str):
         data, marks = to_numpy(o.data, "a"), kept(where, o)
         edges = np.histogram_bin_edges(data if marks is None else data[to_numpy(marks, "where")], bins, range)
-    elif np.ndim(bins) == 0 and range is None:
+    elif range is None and (type(bins) is int or np.ndim(bins) == 0):
         try:
             ends = reduce("minmax", a, None, None, None, False, make=_ends, **whole)
         except EmptyError:
             ends = empty
-        edges = np.histogram_bin_edges(ends.astype(np.uint8) if ends.dtype == bool else ends, bins)
+        if type(bins) is int and bins > 0 and ends.dtype == float and len(ends) and -np.inf < ends[0] < ends[1] < np.inf:
+            edges = np.linspace(ends[0], ends[1], bins + 1)  # as that function does, in a third of the time
+        else:
+            edges = np.histogram_bin_edges(ends.astype(np.uint8) if ends.dtype == bool else ends, bins)
     elif type(bins) is int and type(range) is tuple and len(range) == 2 and {*map(type, range)} <= {int, float}:
         edges = _even(bins, *range, empty.dtype).copy()
     else:
