@@ -121,7 +121,7 @@ def to_numpy(a: Any, name: str) -> Array:
     if found.ndim > 1 and isinstance(a, (list, tuple)) and any(kind is not np.ndarray and not issubclass(kind, PLAIN) for kind in _types(a)):
         return to_numpy(_opened(a, name), name)
     if found.dtype == object:
-        what, how = ("integers beyond 64 bits" if isinstance(a, int) else "elements of type object", "convert them first, for example with astype(float)")
+        what, how = ("integers beyond 64 bits" if _types((a,)) <= {int} else "elements of type object", "convert them first, for example with astype(float)")
         if not found.ndim and not isinstance(a, PLAIN):
             what, how = f"objects of type {type(a).__name__}", "make an array or a list of it first"
         if isinstance(a, os.PathLike):
