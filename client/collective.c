@@ -229,3 +229,12 @@ int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint
     free(k.part);
     return err;
 }
+
+int reduce_collective_error(int err, uint32_t rank, reduce_exchange exchange, void *arg)
+{
+    if (!exchange)
+        return rc_error(REDUCE_E_ARGUMENT, "exchange", "the exchange is NULL");
+    collective none = {0};
+    fill_message(&none, err, rank);
+    return exchange_states(&none, exchange, arg);
+}

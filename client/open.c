@@ -306,6 +306,13 @@ static void allow_restart(reduce_client *c, const rc_urls *u)
     rc_leave(c);
 }
 
+/* What is known of the daemon stays in front: its host may be unknown, or it may not have answered in time. */
+static void tell_why_none_starts(rp_fault *f)
+{
+    const rp_fault known = *f;
+    rc_fail(f, REDUCE_E_NO_DAEMON, "url", "%.105s; none is started at an address that was given", known.text);
+}
+
 static int connect_client(reduce_client *c, uint32_t flags, rp_fault *f)
 {
     rc_urls u;
@@ -321,7 +328,7 @@ static int connect_client(reduce_client *c, uint32_t flags, rp_fault *f)
     else if (err == REDUCE_E_NO_DAEMON && (flags & REDUCE_WAIT))
         err = keep_trying(c, &u, end, NULL, f);
     else if (err == REDUCE_E_NO_DAEMON && (flags & REDUCE_AUTOSTART))
-        rc_fail(f, err, "url", "no daemon listens on %.80s; none is started at an address that was given", u.url[0]);
+        tell_why_none_starts(f);
     if (err)
         return err;
     allow_restart(c, &u);

@@ -957,6 +957,10 @@ enum { REDUCE_MESSAGE = 2048 }; /* bytes of the first exchange, in every version
  * REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange failed). */
 int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint32_t rank, reduce_exchange exchange, void *arg);
 
+/* Share errors of other steps that all ranks do: each calls it with the error that its last call of this library returned, or
+ * with 0. Every rank gets 0, or the error of the lowest rank that has one, which errmsg names. */
+int reduce_collective_error(int err, uint32_t rank, reduce_exchange exchange, void *arg);
+
 /* ---- memory shared with the daemon ------------------------------------------------------------------------------ */
 
 /* Allocate `bytes` of memory, all 0 and aligned to a page, that the daemon maps too: arrays in it are reduced without a copy.

@@ -129,22 +129,28 @@ static inline int reduce_mpi_reduce(reduce_client *c, const reduce_spec *spec, c
 
 /* median, quantile or kth of the elements of all ranks, which stay where they are: 1 to 6 passes with an MPI_Allreduce of the
  * counts of some 2048 digits each. The value is that of reduce_run for all elements together. Of the spec, only `mask` may
- * differ between ranks. An error of one rank is returned by all; its message is there alone. */
+ * differ between ranks. An error of one rank is returned by all, and errmsg names the lowest such rank. */
 static inline int reduce_mpi_quantile(const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                                       MPI_Comm comm)
 {
     reduce_selection *s = NULL;
     reduce_spec mine = *spec;
     const void *mask = spec->mask;
-    int err, again = 1;
+    int rank = 0, err, again = 1;
+    if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS)
+        return REDUCE_E_IO;
     mine.mask = NULL;
     err = reduce_selection_new(&s, &mine);
     for (;;) { /* every rank hears of an error before it goes on */
         size_t n = 0;
         if (!err && again)
             err = reduce_selection_count(s, data, mask, bytes);
-        if (MPI_Allreduce(MPI_IN_PLACE, &err, 1, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
-            err = REDUCE_E_IO;
+        int worst = err;
+        if (MPI_Allreduce(MPI_IN_PLACE, &worst, 1, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
+            worst = REDUCE_E_IO;
+        else if (worst)
+            worst = reduce_collective_error(err, (uint32_t)rank, reduce_mpi_exchange, &comm);
+        err = worst;
         if (err || !again)
             break;
         uint64_t *counts = reduce_selection_counts(s, &n);

@@ -531,8 +531,9 @@ def test_words_that_lead_on(run, fails, ctl, scratch):
     fails(USAGE, "unknown option -:", "sum", "-v:", "x")
     ca = Authority(scratch, "ca").file("pem")
     for url in ("tcp://no.such.host.invalid:5", "tls+tcp://no.such.host.invalid:5"):
-        done = ctl("ping", "--connect", url, env={"REDUCED_TLS_CA": str(ca)})
-        assert done.returncode == NO_DAEMON, done
+        for command in (("sum", "-t", "f64"), ("ping",), ("put", "x", "-t", "f64")):
+            done = ctl(*command, "--connect", url, env={"REDUCED_TLS_CA": str(ca)}, stdin=bytes(8))
+            assert done.returncode == NO_DAEMON and b"NO_DAEMON: the host of " + url.encode() + b" is unknown" in done.stderr, done
     for url in ("tcp://host", "tcp://:5", "tcp://host:x", "http://host:5"):
         assert ctl("ping", "--connect", url).returncode == USAGE, url
 

@@ -755,6 +755,7 @@ def test_what_the_first_lines_leave_open_is_refused(run, fails, scratch):
     assert run("sum", "--delimiter", ";", "--decimal", ",", f"{two}:1") == run("sum", "--decimal", ",", f"{two}:1") == "5\n"
     fails("line 1: '1,5' is not a number", "sum", "--delimiter", ";", "--no-header", f"{two}:1")
     assert run("sum", "--delimiter", ",", "--no-header", f"{two}:1") == "4\n"
+    assert run("sum", "--decimal", ",", "--no-header", f"{table(path, 'x,' + chr(34) + ';1' + chr(10) + chr(34) + '2' + chr(34) + ';4' + chr(10))}:2") == "5\n"
     assert run("sum", f"{table(path, 'name;price' + chr(10) + 'foo, bar;1' + chr(10) + 'x;2' + chr(10))}:price") == "3\n"
     open_headers = ("2019,2020\n5,9\n3,4\n", "0,1,2\n5,9,1\n3,4,1\n", ",2019,2020\nx,9,1\n", "setosa,1\nversicolor,2\nvirginica,3\n", "2020\n1\n", "1,7\n0.5,1.5\n2.5,3.5\n", "0.25,0.5\n1,2\n3,4\n")
     for text in open_headers:

@@ -284,7 +284,7 @@ def test_every_call(built, shared, mpi):
 # ---- faults ----
 FAULTS = """same_length BAD_MESSAGE|other_length BAD_MESSAGE|other_dtype BAD_MESSAGE|no_data ARGUMENT|half_element SHAPE|no_room ARGUMENT|no_op OP|empty EMPTY
 nan NAN|overflow OVERFLOW|fewer_items BAD_MESSAGE|no_items BAD_MESSAGE|two_exchanges OK|magic BAD_MESSAGE|form VERSION|key BAD_MESSAGE|total BAD_MESSAGE
-held BAD_MESSAGE|states BAD_MESSAGE|truncated BAD_MESSAGE|exchange IO|carried BAD_MESSAGE|words BAD_MESSAGE|longer_words BAD_MESSAGE|no_client ARGUMENT"""
+held BAD_MESSAGE|states BAD_MESSAGE|truncated BAD_MESSAGE|exchange IO|median SHAPE|carried BAD_MESSAGE|words BAD_MESSAGE|longer_words BAD_MESSAGE|no_client ARGUMENT"""
 
 
 @pytest.mark.parametrize("mpi", NAMES)
@@ -296,6 +296,7 @@ def test_a_fault_of_one_rank_is_an_error_at_all(built, mpi):
     assert [line.split(":")[0].split() for line in lines] == [[name] + [code] * ranks for name, code in want]
     texts = {line.split()[0]: line.split(": ", 1)[1] for line in lines}
     assert texts["no_data"] == f"ARGUMENT: rank {ranks - 1}: the pointer to the data is NULL"
+    assert texts["median"] == f"SHAPE: rank {ranks - 1}: 5 bytes are not a multiple of the 8-byte element"
     assert texts["overflow"].endswith(f"the exact value is {ranks * (2**63 - 1)}")
 
 

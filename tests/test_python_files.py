@@ -1,10 +1,14 @@
 """reduced.file(path, op): files that reducectl reads give the values that the same arrays give."""
+import ast
 import bz2
 import gzip
 import json
 import lzma
 import os
+import pathlib
+import re
 import shutil
+import struct
 import subprocess
 import sys
 import typing
@@ -170,6 +174,24 @@ def test_a_large_packed_file_takes_little_memory(package, tmp_path):  # noqa: F8
               f"print(reduced.file({str(tmp_path / 'zeros.npz')!r}, 'count', member='x'))")
     done = subprocess.run([sys.executable, "-c", script], env={**os.environ, "PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True)
     assert done.stdout == f"{1 << 25}\n", done.stderr
+
+
+def test_what_reducectl_knows_is_not_taken_as_elements(package, tmp_path):  # noqa: F811
+    """All of its magic numbers, but for those that it takes with a type; and frames in front of a stream."""
+    source = (pathlib.Path(__file__).parent.parent / "client/ctl/formats/sniff.c").read_text()
+    rows = re.findall(r'M\((\w+), (\d+),\s*((?:"(?:[^"\\]|\\.)*"\s*)+),', source)
+    heads = [bytes(int(at)) + b"".join(ast.literal_eval("b" + part) for part in re.findall(r'"(?:[^"\\]|\\.)*"', text)) for kind, at, text in rows if kind != "FOREIGN"]
+    assert len(heads) > 40
+    raw, frame = np.arange(100.0).tobytes(), struct.pack("<2L", 0x184D2A55, 3) + b"abc"
+    long = struct.pack("<2L", 0x184D2A50, 3000) + bytes(3000)
+    held = struct.pack("<Q", 64) + b'{"x":{"dtype":"F64","shape":[100],"data_offsets":[0,800]}}'.ljust(64) + raw
+    for data in (*(head + raw for head in heads), frame + b"\x28\xb5\x2f\xfd" + raw, frame + long + b"\4\x22\x4d\x18" + raw, frame, held):
+        (tmp_path / "x").write_bytes(data)
+        with pytest.raises(ValueError, match=r"path: .* is an? .*np\.memmap takes its bytes"):
+            package.file(tmp_path / "x", "u1")
+    for data in (raw, b"{" + raw, bytes(8) + b"{" + raw, b"\x50\x2a\x4d" + raw):
+        (tmp_path / "x").write_bytes(data)
+        assert package.sum(package.file(tmp_path / "x", "u1")) == sum(data)
 
 
 def test_packed_bytes_and_headers_are_not_raw_elements(package, tmp_path):  # noqa: F811

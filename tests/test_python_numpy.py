@@ -820,7 +820,8 @@ def test_a_call_like_an_earlier_one_is_not_planned(package, monkeypatch, element
     make = np.ndarray.tolist if elements == "list" else np.array
     calls = [("sum", {"axis": 0}), ("sum", {"dtype": "f4"}), ("sum", {"initial": 2.5}), ("min", {"initial": 1}), ("max", {"axis": 1, "keepdims": True}),
              ("sum", {"where": lambda: np.ones((3, 4), bool)}), ("mean", {"axis": 0, "out": lambda: np.empty(4)}), ("var", {"ddof": 1}), ("stats", {}),
-             ("minmax", {"axis": 1}), ("median", {}), ("var", {"axis": 1, "offsets": [0, 4]}), ("quantile", {"q": 0.3}), ("sum", {"axis": 1, "out": lambda: np.empty(3, "f4")})]
+             ("minmax", {"axis": 1}), ("median", {}), ("var", {"axis": 1, "offsets": [0, 4]}), ("quantile", {"q": 0.3}), ("sum", {"axis": 1, "out": lambda: np.empty(3, "f4")}), ("var", {"ddof": 1.5}),
+             ("histogram", {"bins": lambda: np.sort(np.random.default_rng().random(4))})]
     for name, kw in calls:
         again._known.clear()
         planned.clear()
@@ -834,6 +835,53 @@ def test_a_call_like_an_earlier_one_is_not_planned(package, monkeypatch, element
                 assert np.array_equal(found, getattr(np, name)(a, **given)), (name, kw)
         del a, given, found
         assert planned == [name] and not [x for x in held if x() is not None], (name, kw)
+
+
+def test_masked_arrays_and_tables_like_earlier_ones_are_not_planned(package, monkeypatch):  # noqa: F811
+    """But for those in which all elements of a result are masked, where one must be chosen."""
+    again = importlib.import_module(f"{package.__name__}._again")
+    planned, plan, g = [], again.plan, np.random.default_rng(SEED)
+    monkeypatch.setattr(again, "plan", lambda *args, **kw: planned.append(args[0]) or plan(*args, **kw))
+    for name, kw in itertools.product(("sum", "mean", "max", "argmin", "count_nonzero"), ({"axis": 0}, {"axis": 1, "keepdims": True}, {"axis": (1, 2)})):
+        if name == "argmin" and type(kw["axis"]) is tuple:
+            continue
+        again._known.clear()
+        planned.clear()
+        for i in range(4):
+            mask = g.random((5, 4, 3)) < 0.3
+            mask[0] = mask[:, 0] = False
+            a = np.ma.array(g.integers(-9, 9, mask.shape), mask=mask)
+            got = getattr(package, name)(a, **kw)
+            if name == "count_nonzero":
+                assert got.tolist() == np.sum(a.filled(0) != 0, **kw).tolist()
+                continue
+            want = getattr(np.ma, name)(a, **kw)
+            assert type(got) is np.ma.MaskedArray and got.tolist() == want.tolist() and got.dtype == want.dtype, (name, kw)
+        assert len(planned) == 1, (name, kw)
+    again._known.clear()
+    planned.clear()
+    for i in range(3):
+        a = np.ma.array(g.random((3, 4)), mask=[[0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]])
+        assert package.max(a, axis=1).tolist() == a.max(axis=1).tolist()
+        a[1] = np.ma.masked
+        assert package.sum(a, axis=1)[1] is package.max(a, axis=1)[1] is np.ma.masked
+        if pandas:
+            frame = pandas.DataFrame(g.integers(0, 9, (6, 2)) * 1.5)
+            assert package.sum(frame, axis=0).tolist() == frame.sum().tolist() and package.sum(frame) == frame.to_numpy().sum()
+    assert planned == ["max", "sum", "max"] + ["sum"] * 2 * bool(pandas) + ["max"] * 2
+
+
+def test_tables_of_one_type_are_known_by_their_blocks(package):  # noqa: F811
+    """Others are looked at column by column."""
+    if not pandas:
+        pytest.skip("pandas is not installed")
+    plain, mixed = pandas.DataFrame({"dtype": [1.5, 2], "b": [3.0, 4]}), pandas.DataFrame({"a": [2**53 + 1], "b": [0.5]})
+    held = pandas.DataFrame({"a": pandas.array([1, None], "Int64")})
+    assert package.sum(plain, axis=0).tolist() == [3.5, 7] and package.sum(plain[["b", "dtype"]], axis=0).tolist() == [7, 3.5]
+    assert package.sum(pandas.concat([plain, plain * 2], axis=1), axis=0).tolist() == [3.5, 7, 7, 14]
+    assert package.sum(held) == 1 and package.sum(plain.iloc[:0]) == 0 and package.sum(plain.T, axis=0).tolist() == [4.5, 6]
+    with pytest.raises(TypeError, match="no common type"):
+        package.sum(mixed)
 
 
 def test_dates_that_are_missing_are_seen_by_later_calls(package):  # noqa: F811

@@ -1,6 +1,8 @@
 """dot, vdot, average, cov, corrcoef and states of pairs in Python: NumPy's signatures, exact values."""
+import importlib
 import math
 import pickle
+import weakref
 from fractions import Fraction as F
 
 import numpy as np
@@ -71,6 +73,57 @@ def test_dot_and_vdot(package):
     for call in (lambda: package.dot(m, m), lambda: package.dot([1j], [1]), lambda: package.average(m, weights=v), lambda: package.dot(np.array(["a"]), [1])):
         with pytest.raises(TypeError):
             call()
+
+
+def test_pairs_like_earlier_ones_are_not_planned(package, monkeypatch):
+    """Each result is that of its own elements, weights and mask, and none of them is kept."""
+    module, again = (importlib.import_module(f"{package.__name__}.{name}") for name in ("_pairs", "_again"))
+    made, recipe = [], module.PairsRecipe
+    monkeypatch.setattr(module, "PairsRecipe", lambda *args: made.append(args[0]) or recipe(*args))
+    rng = np.random.default_rng(SEED)
+    calls = [(package.dot, (40,), (40,), {}, 1), (package.dot, (3, 40), (40,), {}, 1), (package.dot, (3, 40), (40,), {"out": lambda: np.empty(3)}, 1),
+             (package.vdot, (3, 5), (3, 5), {}, 1), (package.average, (3, 5), (3, 5), {}, 1), (package.average, (3, 5), (3,), {"axis": 0}, 1),
+             (package.average, (3, 5, 2), (2, 3), {"axis": (2, 0), "keepdims": True}, 1),
+             (package.average, (3, 5), (3, 5), {"axis": 1, "where": lambda: rng.random((3, 5)) < 0.8}, 1), (package.cov, (2, 40), (40,), {}, 1)]
+    for f, shape, weights, kw, most in calls:
+        for view in (lambda a: a, np.asfortranarray, lambda a: np.repeat(a, 2, -1)[..., ::-2], lambda a: a.astype(">f8")):
+            again._known.clear()
+            made.clear()
+            held = []
+            for i in range(3):
+                a, w = view(rng.integers(1, 9, shape) / 8), view(rng.integers(1, 9, weights) / 8)
+                given = {k: v() if callable(v) else v for k, v in kw.items()}
+                got = f(a, **given, weights=w) if f is package.average else f(a, w, **given)
+                more = {k: v for k, v in given.items() if k not in ("where", "out")}
+                if a.ndim == 3:  # for which older NumPys take no weights of two axes
+                    every = np.broadcast_to(w.T[:, None, :], a.shape)
+                    want = (a * every).sum((0, 2), keepdims=True) / every.sum((0, 2), keepdims=True)
+                elif f is package.average:
+                    want = np.average(a, weights=w * given["where"] if "where" in given else w, **more)
+                else:
+                    want = getattr(np, f.__name__)(a, w)
+                assert np.allclose(got, want, 1e-14) and ("out" not in given or got is given["out"]), (f.__name__, kw)
+                held += [weakref.ref(x) for x in (a, w, *given.values()) if isinstance(x, np.ndarray)]
+            every = None
+            del a, w, given, got
+            assert len(made) <= (most if f is not package.cov else 3) and not [x for x in held if x() is not None], (f.__name__, shape, kw)
+
+
+def test_what_is_wrong_with_later_pairs_is_seen(package):
+    for _ in range(3):
+        assert package.average([1.0, 2.0], weights=np.array([1.0, 1.0])) == package.average(np.array([1.0, 2.0]), weights=np.array([1.0, 1.0])) == 1.5
+        with pytest.raises(ZeroDivisionError, match="Weights sum to zero"):
+            package.average(np.array([1.0, 2.0]), weights=np.array([1.0, -1.0]))
+        assert math.isinf(package.average(np.array([math.inf, 2.0]), weights=np.array([1.0, 1.0])))
+        assert package.dot(np.array([2, 3]), np.array([4, 5])) == 23
+        with pytest.raises(reduced.OverflowError_):
+            package.dot(np.array([2**62, 2**62]), np.array([4, 4]))
+        with pytest.raises(ValueError, match="such as 9007199254740993"):
+            package.dot(np.array([2**53 + 1, 1]), np.array([0.5, 1]))
+        assert package.dot(np.array([2**53, 1]), np.array([0.5, 1])) == 2.0**52 + 1
+        with pytest.raises(ValueError, match="nan is propagate"):
+            package.dot(np.array([1.0]), np.array([1.0]), nan="no")
+        assert package.dot(np.zeros(0), np.zeros(0)) == 0 and package.dot(np.array([True, True]), np.array([True, False])) == 1
 
 
 def test_average_as_numpy(package):

@@ -160,6 +160,22 @@ static void an_own_error_is_not_lost(void **state)
     assert_int_equal(sum, 5);
 }
 
+static void errors_of_other_steps_are_shared(void **state)
+{
+    (void)state;
+    rc_message m;
+    rc_message_init(&m, RANK + 1);
+    assert_int_equal(reduce_collective_error(0, RANK, joining, &m), 0);
+    const int err = reduce_run(NULL, NULL, NULL, 0, NULL, 0, NULL);
+    assert_int_equal(reduce_collective_error(err, RANK, joining, &m), err);
+    assert_non_null(strstr(reduce_errmsg(), "ARGUMENT: rank 3: "));
+    rc_message_fail(&m, err, RANK + 1);
+    assert_int_equal(reduce_collective(NULL, NULL, 1, RANK, alone, NULL), REDUCE_E_ARGUMENT);
+    assert_int_equal(reduce_collective_error(0, RANK, joining, &m), err);
+    assert_non_null(strstr(reduce_errmsg(), "ARGUMENT: rank 4: "));
+    assert_int_equal(reduce_collective_error(0, RANK, NULL, NULL), REDUCE_E_ARGUMENT);
+}
+
 static void errors_name_rank_item_and_row(void **state)
 {
     (void)state;
@@ -218,8 +234,9 @@ static void any_shape_of_memory_needs_no_client(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_of_others_is_an_error),  cmocka_unit_test(an_exchange_that_broadcasts_is_an_error),
-        cmocka_unit_test(states_of_others_are_checked_too), cmocka_unit_test(an_own_error_is_not_lost),
-        cmocka_unit_test(errors_name_rank_item_and_row),    cmocka_unit_test(any_shape_of_memory_needs_no_client)};
+        cmocka_unit_test(a_message_of_others_is_an_error),    cmocka_unit_test(an_exchange_that_broadcasts_is_an_error),
+        cmocka_unit_test(states_of_others_are_checked_too),   cmocka_unit_test(an_own_error_is_not_lost),
+        cmocka_unit_test(errors_name_rank_item_and_row),      cmocka_unit_test(errors_of_other_steps_are_shared),
+        cmocka_unit_test(any_shape_of_memory_needs_no_client)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

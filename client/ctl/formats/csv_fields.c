@@ -5,7 +5,10 @@
 
 const char ctl_csv_unclosed[] = "the record has a quote that nothing closes";
 
-static bool may_delimit(char c) { return c == ',' || c == ';' || c == '\t'; }
+static bool may_delimit(const ctl_csv *c, char byte)
+{
+    return byte != c->decimal && (byte == ',' || byte == ';' || byte == '\t');
+}
 
 /* Blanks around a field do not belong to it, unless they separate fields. */
 static bool is_padding(const ctl_csv *c, char byte) { return byte == ' ' && c->delimiter != ' '; }
@@ -15,7 +18,7 @@ static bool begins_field(const ctl_csv *c, const char *record, const char *q)
 {
     while (q > record && is_padding(c, q[-1]))
         q--;
-    return q == record || (c->delimiter ? q[-1] == c->delimiter : may_delimit(q[-1]));
+    return q == record || (c->delimiter ? q[-1] == c->delimiter : may_delimit(c, q[-1]));
 }
 
 /* The quote that ends what the one at `q` begins, or NULL. Two of them are one in the text. */

@@ -542,6 +542,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_selection_finish": (c_int, [c_void_p, c_void_p, c_size_t]),
     "reduce_states_merge": (None, [c_void_p, c_void_p, c_size_t]),
     "reduce_collective": (c_int, [c_void_p, c_void_p, c_size_t, c_uint32, c_void_p, c_void_p]),
+    "reduce_collective_error": (c_int, [c_int, c_uint32, c_void_p, c_void_p]),
     "reduce_alloc": (c_int, [c_void_p, c_size_t, c_void_p]),
     "reduce_free": (None, [c_void_p, c_void_p]),
     "reduce_device": (c_int, [c_void_p, c_void_p, c_void_p, c_uint64, c_uint64, c_void_p, c_size_t, c_void_p]),

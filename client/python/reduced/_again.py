@@ -13,6 +13,7 @@ from ._client import Client
 from .errors import Error
 from ._lib import check, lib
 from ._plan import NANS, NO_VALUE, Plan, Recipe, is_plain, make_room, marked, offsets_key, plan
+from ._prepare import CHOICES
 from ._remote import Array
 from ._results import located, put_out
 from ._run import run
@@ -49,12 +50,12 @@ class Repeat:
         handle, offset = _device.handle_of(client, pointer, self.nbytes, _device.driver().settle(pointer, stream))
         return self.result(client, untyped("reduce_device"), self.spec, (handle, c_uint64(offset)), None)
 
-    def of_array(self, client: Client, a: Array, marks: Array | None, initial: Any, out: Any) -> Any:
+    def of_array(self, client: Client, a: Array, marks: Array | None, initial: Any, out: Any, weights: Any = None, order: Any = None) -> Any:
         """The same for elements in memory. What the call points to lives as long as the call."""
         recipe, spec, keep = self.recipe, self.spec, None
         data = a if self.ordered else recipe.laid(a, recipe.pairs)
-        if not (marks is initial is None):
-            one, keep = recipe.filled(marks, initial)
+        if not (marks is initial is weights is order is None):
+            one, keep = recipe.filled(marks, initial, weights, order)
             spec = byref(one)
         found = self.result(client, untyped("reduce_run"), spec, (c_void_p(address(data)),), out)
         del data, keep
@@ -99,14 +100,15 @@ def _of_array(op: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, 
               offsets: Any, wrap: bool, make: Any, order: Any) -> Any:
     """The result for an array in memory."""
     parted = None if offsets is None else offsets_key(offsets)
-    key = op, axis, dtype, keepdims, ddof, nan, wrap, make, order, parted, where is None, initial is None, out is None or out.dtype, a.dtype, a.shape, a.strides
+    edged, alike = (order, order.alike) if order is not None and order.edges else (None, order)
+    key = op, axis, dtype, keepdims, ddof, nan, wrap, make, alike, parted, where is None, initial is None, out is None or out.dtype, a.dtype, a.shape, a.strides
     known = None if offsets is not None is parted else _known.get(key)
     if known is None:
         return _first(key, plan(op, a, axis, dtype, out, keepdims, initial, where, ddof, nan, offsets, wrap, make, order=order), client, a)
     marks = where if where is None or where.dtype == bool and where.shape == a.shape else marked(a, where)
     if marks is False or not known.recipe.fits(a):
         return run(plan(op, a, axis, dtype, out, keepdims, initial, where, ddof, nan, offsets, wrap, make, order=order), client)
-    return known.of_array(client or _client._default or _client.default(), a, marks, initial, out)
+    return known.of_array(client or _client._default or _client.default(), a, marks, initial, out, None, edged)
 
 
 def _array(a: Any, kind: Any, whole: bool, where: Any) -> tuple[Any, Any]:
@@ -126,14 +128,36 @@ def _array(a: Any, kind: Any, whole: bool, where: Any) -> tuple[Any, Any]:
     return (data, keep if where is None else keep & where) if keep.any() else (a, where)  # what is all masked has a masked result
 
 
+def _of_masked(op: str, a: Any, axis: Any, keepdims: bool, where: Any, *others: Any) -> Any:
+    """The result along axes of a masked array: that of an array and a mask. None: that of some elements is not."""
+    data, keep = np.asarray(a.data), a.mask
+    if data.dtype.kind not in "biuf" or not (where is None or where.shape == a.shape and where.dtype == bool):
+        return None
+    lost: Any = False
+    if keep is not np.ma.nomask:
+        keep = ~keep
+        try:
+            lost = ~keep.any(axis=axis, keepdims=keepdims)
+        except ValueError:  # the plan says what is wrong with the axis
+            return None
+        if type(lost) is not np.ndarray or op in CHOICES and lost.any():
+            return None
+        where = keep if where is None else keep & where
+    found = _of_array(op, data, axis, None, None, keepdims, None, where, *others, None, False, None, None)
+    return np.ma.MaskedArray(found, mask=lost) if type(found) is np.ndarray else found
+
+
 def reduce(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
            where: Any = None, client: Any = None, deadline: Any = None, progress: Any = None, ddof: Any = 0, nan: str = "propagate",
            offsets: Any = None, wrap: bool = False, make: Any = None, order: Any = None) -> Any:
     """The result for NumPy's arguments."""
     kind = type(a)
-    simple = deadline is progress is None and type(ddof) is int and (keepdims is False or keepdims is True) and is_plain(axis, dtype, out) \
+    simple = deadline is progress is None and (type(ddof) is int or type(ddof) is float) and (keepdims is False or keepdims is True) and is_plain(axis, dtype, out) \
         and (client is None or isinstance(client, Client))
     if simple and nan in NANS and (where is None or type(where) is np.ndarray) and (kind in _plain or kind not in shortcuts):
+        if kind is np.ma.MaskedArray and (axis is not None or keepdims) and dtype is out is initial is offsets is make is order is None and not wrap \
+                and (of_masked := _of_masked(op, a, axis, keepdims, where, client, ddof, nan)) is not None:
+            return of_masked
         a, where = _array(a, kind, axis is out is offsets is None and not keepdims, where)
         if type(a) is np.ndarray and (initial is None or a.dtype.itemsize == 8 and initial is not NO_VALUE):  # elements may become wider ones for it
             return _of_array(op, a, axis, dtype, out, keepdims, initial, where, client, ddof, nan, offsets, wrap, make, order)

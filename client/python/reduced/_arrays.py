@@ -25,8 +25,11 @@ PLAIN = (list, tuple, int, float, complex, np.generic)
 
 
 def numpys(a: Any) -> Array | None:
-    """The elements of a series or an index of pandas whose type is one of NumPy, which has nothing beside them. None: something else."""
-    if not type(a).__module__.startswith("pandas.") or not isinstance(getattr(a, "dtype", None), np.dtype):
+    """The elements of what pandas holds in one of NumPy's types, with nothing beside them. None: something else."""
+    if not type(a).__module__.startswith("pandas."):
+        return None
+    blocks = getattr(getattr(a, "_mgr", None), "blocks", ()) if getattr(a, "ndim", 1) == 2 else ()  # a table with one holds no other type
+    if not (len(blocks) == 1 and isinstance(blocks[0].values, np.ndarray)) and not isinstance(getattr(a, "dtype", None), np.dtype):
         return None
     found = np.asarray(a)
     return found if found.dtype.kind in "biufmM" else None
@@ -118,7 +121,7 @@ def to_numpy(a: Any, name: str) -> Array:
     if found.ndim > 1 and isinstance(a, (list, tuple)) and any(kind is not np.ndarray and not issubclass(kind, PLAIN) for kind in _types(a)):
         return to_numpy(_opened(a, name), name)
     if found.dtype == object:
-        what, how = ("integers beyond 64 bits" if isinstance(a, int) else "elements of type object", "convert them first, for example with astype(float)")
+        what, how = ("integers beyond 64 bits" if _types((a,)) <= {int} else "elements of type object", "convert them first, for example with astype(float)")
         if not found.ndim and not isinstance(a, PLAIN):
             what, how = f"objects of type {type(a).__name__}", "make an array or a list of it first"
         if isinstance(a, os.PathLike):

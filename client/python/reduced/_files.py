@@ -83,18 +83,36 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
     return np.memmap(path, kind, "r", offset, shape, order) if wanted else np.empty(0 if shape is None else shape, kind, order)
 
 
-# Packed bytes, and arrays behind a header, are not elements, although they are bytes of a file like others.
-HEADS = {b"\x93NUMPY": "a .npy file, which has a type", b"PK\3\4": "a zip archive (.npz)", b"\x89HDF\r\n": "an HDF5 file", b"\x1f\x8b\x08": "a gzip stream",
-         b"\x28\xb5\x2f\xfd": "a zstd stream", b"\xfd7zXZ\0": "an xz stream", b"BZh": "a bzip2 stream", b"\4\x22\x4d\x18": "an lz4 stream",
-         b"PAR1": "a Parquet file", b"ARROW1": "an Arrow file", b"CDF\1": "a netCDF file", b"CDF\2": "a netCDF file", b"CDF\5": "a netCDF file"}
+# Packed bytes, and arrays behind a header, are not elements, although they are bytes of a file like others. As in reducectl's sniff.c.
+HEADS = {"a .npy file, which has a type": [b"\x93NUMPY"], "a zip archive (.npz)": [b"PK\3\4", b"PK\5\6", b"PK\7\x08"], "an HDF5 file": [b"\x89HDF\r\n\x1a\n"],
+         "a gzip stream": [b"\x1f\x8b\x08"], "a zstd stream": [b"\x28\xb5\x2f\xfd", b"\x27\xb5\x2f\xfd", b"\x26\xb5\x2f\xfd", b"\x25\xb5\x2f\xfd"],
+         "an xz stream": [b"\xfd7zXZ\0"], "a bzip2 stream": [b"BZh"], "an lz4 stream": [b"\4\x22\x4d\x18", b"\2\x21\x4c\x18"], "an lzip stream": [b"LZIP\1"],
+         "an lzop stream": [b"\x89LZO\0\r\n\x1a\n"], "a snappy stream": [b"\xff\6\0\0sNaPpY"], "a stream of compress": [b"\x1f\x9d\x90"],
+         "an lzma stream": [b"\x5d\0\0\x80\0"], "a RAR archive": [b"Rar!\x1a\7"], "a 7z archive": [b"7z\xbc\xaf\x27\x1c"], "a Parquet file": [b"PAR1"],
+         "an Arrow file": [b"ARROW1"], "a Feather file": [b"FEA1"], "an ORC file": [b"ORC"], "an Avro file": [b"Obj\1"], "a GGUF model": [b"GGUF"],
+         "a netCDF file": [b"CDF\1", b"CDF\2", b"CDF\5"], "an HDF4 file": [b"\x0e\3\x13\1"], "a GRIB file": [b"GRIB"], "an NRRD image": [b"NRRD000"],
+         "a file of R": [b"RDX2\n", b"RDX3\n", b"X\n\0\0\0\2", b"X\n\0\0\0\3"], "a FITS file": [b"SIMPLE  ="], "a MATLAB file": [b"MATLAB 5"],
+         "an SQLite database": [b"SQLite format 3"]}
+FURTHER = {257: (b"ustar", "a tar archive"), 344: (b"n+1\0", "a NIfTI image"), 512: (b"\x89HDF\r\n\x1a\n", "an HDF5 file")}
+LONGEST = 520  # bytes that say what a file is
 READ_BY_REDUCECTL = (".npz", ".safetensors", ".h5", ".hdf5", ".nc", ".csv", ".tsv", ".gz", ".zst")
 
 
 def known_head(path: Any) -> str | None:
     """What a file is whose bytes are not elements."""
     with open(path, "rb") as f:
-        head = f.read(16)
-    return next((name for start, name in HEADS.items() if head.startswith(start)), None)
+        head = f.read(LONGEST)
+        skipped = False
+        while head[1:4] == b"\x2a\x4d\x18" and head[0] >> 4 == 5:  # a frame that decoders of zstd and lz4 skip
+            f.seek(8 + int.from_bytes(head[4:8], "little") - len(head), os.SEEK_CUR)
+            head, skipped = f.read(LONGEST), True
+    if skipped:
+        return "an lz4 stream" if head.startswith(HEADS["an lz4 stream"][0]) else "a zstd stream"
+    json = int.from_bytes(head[:8], "little")
+    if head[8:9] == b"{" and 2 <= json <= os.path.getsize(path) - 8 and all(c >= 32 or c in b"\n\t\r" for c in head[9:8 + json]):
+        return "a safetensors file"
+    found = next((name for at, (start, name) in sorted(FURTHER.items(), reverse=True) if head.startswith(start, at)), None)
+    return found or next((name for name, starts in HEADS.items() if head.startswith(tuple(starts))), None)
 
 
 def other_format(path: Any) -> str:

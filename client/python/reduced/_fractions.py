@@ -12,7 +12,7 @@ import numpy as np
 from . import _abi
 from ._elements import Element, cell_dtype
 from ._lib import check, lib
-from ._nearest import DOUBLE, FORMS, nearest, nearest_ratio
+from ._nearest import DOUBLE, FORMS, nearest_ratio
 from ._remote import Array
 from ._results import Finish
 from ._sources import address
@@ -35,19 +35,26 @@ class Fractional:
         raise ValueError("ddof: that of partial states is an integer of 0 or more")
 
     def __call__(self, states: Array) -> Any:
+        if len(states) == 1 and self.form is DOUBLE and self.finish.simple:
+            top, below = variance(states.tobytes(), self.ddof)
+            if top and below > 0:
+                return nearest_ratio(top, below, self.root, *DOUBLE)
         cells = np.empty(states.shape, self.cell)
         for i, state in enumerate(states):
             data = state.tobytes()
-            check(lib().reduce_state_finish(data, len(data), ctypes.byref(self.spec), address(cells[i:i + 1]), cells.itemsize))  # its errors; NaN and 0 are right
-            exact = variance(data, self.ddof)
-            if exact is None:
+            top, below = variance(data, self.ddof)
+            if top and below > 0:
+                cells[i] = self.bits(nearest_ratio(top, below, self.root, *self.form))
+                continue
+            check(lib().reduce_state_finish(data, len(data), ctypes.byref(self.spec), address(cells[i:i + 1]), cells.itemsize))  # its errors and its 0
+            if below <= 0:
                 cells[i] = self.bits(math.nan)
-            elif exact:
-                cells[i] = self.bits(nearest(exact, self.root, *self.form))
         return self.finish(cells)
 
     def bits(self, value: float) -> Any:
         """A value that needs no more digits, as a cell."""
+        if self.form is DOUBLE:
+            return value
         with np.errstate(over="ignore"):
             return np.float32(value).view("u4") >> 16 if self.spec.out == _abi.BF16 else self.cell.type(value)
 
@@ -62,18 +69,26 @@ class OfPairs:
     def __call__(self, states: Array) -> Array:
         """The values of states whose last axis has both parts."""
         found = [self.value(pair[0].tobytes(), pair[1].tobytes()) for pair in states.reshape(-1, 2)]
+        if self.cell is np.float64:
+            return np.array(found).reshape(states.shape[:-1])
         with np.errstate(over="ignore"):
             return np.array(found, self.cell).reshape(states.shape[:-1])
 
-    def value(self, *pair: bytes) -> float:
+    def one(self, states: Array) -> float:
+        """The only value."""
+        pair = states.tobytes()
+        return self.value(pair[:len(pair) // 2], pair[len(pair) // 2:])
+
+    def value(self, real: bytes, imag: bytes) -> float:
         """By whole numbers, without the common divisors that fractions look for."""
-        n = int.from_bytes(pair[0][COUNT:HEAD], "little")
-        special = max(state[SPECIAL] for state in pair)
+        n = int.from_bytes(real[COUNT:HEAD], "little")
+        special = max(real[SPECIAL], imag[SPECIAL])
         if self.op == "rms":
-            top, below, unit = sum(int.from_bytes(state[HEAD:], "little") for state in pair), n, UNITS[len(pair[0])]
+            top, below, unit = int.from_bytes(real[HEAD:], "little") + int.from_bytes(imag[HEAD:], "little"), n, UNITS[len(real)]
         else:
-            top = sum(n * squares - total * total for total, squares in map(moments, pair)) * self.over
-            below, unit = n * (n * self.over - self.ddof), LIMBS[len(pair[0])][1]
+            (x, xx), (y, yy) = moments(real), moments(imag)
+            top = (n * (xx + yy) - x * x - y * y) * self.over
+            below, unit = n * (n * self.over - self.ddof), LIMBS[len(real)][1]
         if self.op == "sem":
             below *= n
         if special or below <= 0:
@@ -87,11 +102,10 @@ def moments(state: bytes) -> tuple[int, int]:
     return int.from_bytes(state[HEAD:middle], "little", signed=True), int.from_bytes(state[middle:], "little", signed=True)
 
 
-def variance(state: bytes, ddof: Fraction) -> Fraction | None:
-    """The variance of a state's elements; None: it is not a number."""
-    n = int.from_bytes(state[COUNT:HEAD], "little")
-    if state[SPECIAL] or n <= ddof or not n:
-        return None
-    unit = LIMBS[len(state)][1]
+def variance(state: bytes, ddof: Fraction) -> tuple[int, int]:
+    """The variance of a state's elements as a ratio; its second number is not above 0 if it is not a number."""
+    n, over = int.from_bytes(state[COUNT:HEAD], "little"), ddof.denominator
+    if state[SPECIAL]:
+        return 0, 0
     total, squares = moments(state)
-    return Fraction(n * squares - total * total, n) / (n - ddof) * Fraction(2) ** (2 * unit)
+    return (n * squares - total * total) * over, n * (n * over - ddof.numerator) << -2 * LIMBS[len(state)][1]

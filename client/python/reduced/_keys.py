@@ -56,7 +56,9 @@ class Accumulators:
         spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[self.op].code, dtype=self.element.code, out=out, nan=NANS[self.nan],
                          ddof=ddof, rows=1)
         check(lib().reduce_accumulators_finish(self._a, ctypes.byref(spec), 0, self.groups, address(cells), cells.nbytes))
-        return cells if self.op == "stats" else fit(cells, wanted, self.op)
+        if self.op == "stats":
+            return cells
+        return cells.view(np.intp) if self.op == "count" and wanted == np.intp else fit(cells, wanted, self.op)  # there are at most 2^60 elements
 
     def states(self) -> Array:
         size = lib().reduce_state_size(_abi.OPS[self.op].code, self.element.code)
@@ -76,13 +78,14 @@ def _numbers(o: Operand, name: str) -> tuple[Array, Array | None]:
 
 def _near(keys: Array, first: int, last: int) -> tuple[Array, Array]:
     """The different ones of integers from `first` to `last`, and the number of each, without sorting."""
-    codes = (keys - keys.dtype.type(first) if keys.dtype == np.uint64 else keys.astype(np.int64) - first).astype(np.int64)
+    wide = keys if keys.dtype == np.uint64 else keys.astype(np.int64, copy=False)
+    codes = (wide - wide.dtype.type(first)).astype(np.int64, copy=False)
     there = np.zeros(last - first + 1, bool)
     there[codes] = True
-    found = np.flatnonzero(there)
+    found = there.nonzero()[0]
     if len(found) < len(there):
-        codes = (np.cumsum(there) - 1)[codes]
-    return found.astype(keys.dtype) + keys.dtype.type(first) if keys.dtype == np.uint64 else (found + first).astype(keys.dtype), codes
+        codes = (there.cumsum() - 1)[codes]
+    return (found.astype(wide.dtype, copy=False) + wide.dtype.type(first)).astype(keys.dtype, copy=False), codes
 
 
 def _texts(keys: Any) -> tuple[Array, Array | None] | None:
@@ -107,7 +110,7 @@ def _codes(keys: Any) -> tuple[Array, Array, Array | None]:
         keep = keep if some.all() else some if keep is None else keep & some
     chosen = data if keep is None else data[keep]
     if chosen.dtype.kind in "iu" and len(chosen):
-        first, last = int(chosen.min()), int(chosen.max())
+        first, last = int(np.minimum.reduce(chosen)), int(np.maximum.reduce(chosen))
         if last - first < SPREAD * len(chosen) + 1024:
             found, codes = _near(chosen, first, last)
             return found, codes, keep
@@ -173,9 +176,9 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Array:
         return np.zeros(minlength, np.intp if weights is None else float)
     keys, some = _numbers(o, "x")
     there = keys if some is None else keys[some]
-    if (there < 0).any():
-        raise ValueError(f"x: it has a number below 0, {there.min()}")
-    groups = max(int(there.max(initial=0)) + 1 if there.size else 0, int(minlength))
+    if there.size and (least := np.minimum.reduce(there)) < 0:
+        raise ValueError(f"x: it has a number below 0, {least}")
+    groups = max(int(np.maximum.reduce(there)) + 1 if there.size else 0, int(minlength))
     values, keep, dtype = (keys, None, keys.dtype) if weights is None else _values(operand(weights, "weights"), "weights")
     _same_length(len(keys), len(values), "weights")
     keep = some if keep is None else keep if some is None else keep & some

@@ -17,6 +17,7 @@ from ._prepare import Prepared, kept
 from ._remote import Array
 from ._results import fit, plain, put_out
 from ._run import Progress
+from ._sources import address
 
 __all__ = ("median", "quantile", "percentile", "kth", "Kth", "topk", "TopK", "histogram", "nanmedian", "nanquantile", "nanpercentile")
 METHODS = ("linear", "inverted_cdf", "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
@@ -42,11 +43,16 @@ class Order(NamedTuple):
         """Whether quantiles are elements, so that those of integers are integers."""
         return self.method in (_abi.INVERTED_CDF, _abi.CLOSEST_OBSERVATION, _abi.LOWER, _abi.HIGHER, _abi.NEAREST)
 
+    @property
+    def alike(self) -> Any:
+        """What requests have in common that can share a plan: they may have other edges."""
+        return self._replace(edges=b"", k=self.bins, method=-1) if self.edges else self
+
     def fill(self, spec: Any) -> Any:
         """Sets the fields of a spec. Returns what it points to."""
         keep = np.frombuffer(self.edges, float) if self.edges else np.array(self.q, float)
-        spec.q, spec.quantiles, spec.method, spec.k = keep.ctypes.data if self.q else None, len(self.q), self.method, self.k
-        spec.edges, spec.n_edges = (keep.ctypes.data, len(keep)) if self.edges else (None, 0)
+        spec.q, spec.quantiles, spec.method, spec.k = address(keep) if self.q else None, len(self.q), self.method, self.k
+        spec.edges, spec.n_edges = (address(keep), len(keep)) if self.edges else (None, 0)
         return keep
 
 
@@ -159,6 +165,12 @@ def _bins(values: Array, p: Prepared, shape: Any) -> Array:
     return np.asarray(values)[..., :-3].astype(np.intp)
 
 
+@lru_cache(typed=True)
+def _even(bins: int, least: Any, most: Any, kind: np.dtype[Any]) -> Array:
+    """The edges of bins of one width."""
+    return np.histogram_bin_edges(np.empty(0, kind), bins, (least, most))
+
+
 def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, density: bool | None = None, weights: Any = None, *,
               where: Any = None, nan: Nan = "propagate", client: Any = None, deadline: float | None = None,
               progress: Progress | None = None) -> tuple[Array, Array]:
@@ -178,12 +190,17 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     if isinstance(bins, str):
         data, marks = to_numpy(o.data, "a"), kept(where, o)
         edges = np.histogram_bin_edges(data if marks is None else data[to_numpy(marks, "where")], bins, range)
-    elif np.ndim(bins) == 0 and range is None:
+    elif range is None and (type(bins) is int or np.ndim(bins) == 0):
         try:
             ends = reduce("minmax", a, None, None, None, False, make=_ends, **whole)
         except EmptyError:
             ends = empty
-        edges = np.histogram_bin_edges(ends.astype(np.uint8) if ends.dtype == bool else ends, bins)
+        if type(bins) is int and bins > 0 and ends.dtype == float and len(ends) and -np.inf < ends[0] < ends[1] < np.inf:
+            edges = np.linspace(ends[0], ends[1], bins + 1)  # as that function does, in a third of the time
+        else:
+            edges = np.histogram_bin_edges(ends.astype(np.uint8) if ends.dtype == bool else ends, bins)
+    elif type(bins) is int and type(range) is tuple and len(range) == 2 and {*map(type, range)} <= {int, float}:
+        edges = _even(bins, *range, empty.dtype).copy()
     else:
         edges = np.histogram_bin_edges(empty, bins, range)
     counts = reduce("histogram", a, None, None, None, False, make=_bins, order=Order(edges=np.asarray(edges, float).tobytes()), **whole)

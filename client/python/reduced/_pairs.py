@@ -3,22 +3,26 @@ from __future__ import annotations
 
 import ctypes
 import math
+from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _abi, _functions
+from ._again import Repeat, _known
 from ._arrays import Operand, operand
+from ._client import Client, default
 from ._elements import Element, cell_dtype, element
-from ._layout import Layout, arrange, axes_of, copied, in_order
+from ._layout import arrange, axes_of, copied, in_order
+from ._lib import lib
 from ._nearest import DOUBLE, nearest_ratio
-from ._plan import NANS, NO_VALUE, Plan, out_code
+from ._plan import NANS, NO_VALUE, Plan, Recipe, is_plain, make_room, out_code
 from ._prepare import check_exact, in_memory, kept, native, result_dtype
 from ._remote import Array
 from ._results import fit, plain, put_out
 from ._run import run
-from ._sources import Memory, address
+from ._sources import Memory
 
 __all__ = ("dot", "vdot", "average", "cov", "corrcoef")
 HEAD, SPECIAL = 16, 1  # bytes of a state before its limbs; where a byte of infinities and NaNs is
@@ -65,56 +69,104 @@ def _forward(a: Array) -> Array:
     return np.ascontiguousarray(a) if any(s < 0 for s in a.strides) else a
 
 
-class Weights(NamedTuple):
-    """Weights as the library takes them."""
+class Cells:
+    """Makes the result of pairs from the cells, which lie in the order of the layout."""
 
-    data: Array
-    extent: int
+    def __init__(self, op: str, p: Pairs, kept: tuple[int, ...], shape: tuple[int, ...], state: bool):
+        self.op, self.wanted, self.shape, self.state = op, p.wanted, shape, state
+        self.along, self.back = [p.x.shape[i] for i in kept], np.argsort(kept)
 
-
-def _weights(p: Pairs, axes: tuple[int, ...], layout: Layout) -> Weights:
-    """One for each element, or `p.w`, which has length 1 along the axes that are kept, along those that are reduced."""
-    if p.w.shape == p.x.shape:
-        return Weights(in_order(p.w, layout), _abi.EACH_ELEMENT)
-    if layout.planes > 1 and layout.by_row or not p.x.size:
-        return Weights(in_order(np.broadcast_to(p.w, p.x.shape), layout), _abi.EACH_ELEMENT)
-    return Weights(in_order(p.w, layout), _abi.EACH_COLUMN if layout.by_row else _abi.EACH_ROW)
-
-
-def _reduce(op: str, p: Pairs, axes: tuple[int, ...], nan: str, client: Any, deadline: Any, progress: Any, flags: int = 0) -> Array:
-    """The cells of the kept axes, in C order."""
-    if nan not in NANS:
-        raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
-    x = _forward(p.x)
-    layout = arrange(x.shape, x.strides, x.dtype.itemsize, axes, False) or copied(x.shape, x.strides, axes, False)
-    el: Element = element(x.dtype)
-    weights = _weights(p, axes, layout)
-    n = prod(x.shape[i] for i in layout.kept)
-    data, keep = np.ascontiguousarray(x.transpose(layout.order)).view(el.view), None if p.keep is None else in_order(p.keep, layout)
-    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=el.code, nan=NANS[nan], rows=n, flags=flags,
-                     weights_dtype=element(weights.data.dtype).code, weights_extent=weights.extent)
-    if not layout.by_row and data.nbytes:
-        spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
-    if layout.planes > 1 and data.nbytes:
-        spec.planes = layout.planes
-    spec.weights = address(weights.data) if weights.data.nbytes else address(np.zeros(1))
-    if keep is not None:
-        spec.mask = address(keep)
-    state = flags & _abi.STATES_OUT
-    spec.out = 0 if state else out_code(op, el, p.wanted)
-    from ._lib import lib
-    kind = np.dtype(f"V{lib().reduce_state_size(spec.op, spec.weights_dtype)}") if state else cell_dtype(op, el, spec.out)
-    plan = Plan(op, el, spec, Memory(data), np.empty(n, kind), lambda cells: cells, (weights, keep))
-    cells: Array = run(plan, client, deadline, progress)
-    laid = cells.reshape([x.shape[i] for i in layout.kept])
-    return laid.transpose(np.argsort(layout.kept)) if layout.kept else laid
+    def __call__(self, cells: Array, out: Any = None) -> Any:
+        laid = cells.reshape(self.along)
+        laid = laid.transpose(self.back) if self.along else laid
+        if self.state:
+            return laid
+        values = fit(np.ascontiguousarray(laid), self.wanted, self.op).reshape(self.shape)
+        if out is not None:
+            return put_out(values, out, self.op)
+        return values if values.shape else plain(values[()], self.wanted)
 
 
-def _value(op: str, cells: Array, p: Pairs, out: Any) -> Any:
-    values = fit(np.ascontiguousarray(cells), p.wanted, op).reshape(cells.shape)
-    if out is not None:
-        return put_out(values, out, op)
-    return values if values.shape else plain(values[()], p.wanted)
+class PairsRecipe(Recipe):
+    """All of a plan for pairs except the elements, the weights and the room for its cells."""
+
+    __slots__ = ("turned", "spread")
+
+    def __init__(self, op: str, p: Pairs, turned: Turned, axes: tuple[int, ...], nan: str, flags: int, keepdims: bool, out: Any):
+        if nan not in NANS:
+            raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
+        x, w = _forward(p.x), turned(p.w)
+        self.layout = layout = arrange(x.shape, x.strides, x.dtype.itemsize, axes, False) or copied(x.shape, x.strides, axes, False)
+        self.op, self.element, self.turned = op, element(x.dtype), turned
+        n, state, extent = prod(x.shape[i] for i in layout.kept), bool(flags & _abi.STATES_OUT), _abi.EACH_ELEMENT
+        whole = w.shape == x.shape
+        self.spread = None if whole or x.size and (layout.planes == 1 or not layout.by_row) else x.shape
+        if not whole and self.spread is None:
+            extent = _abi.EACH_COLUMN if layout.by_row else _abi.EACH_ROW
+        self.spec = spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=self.element.code, nan=NANS[nan], rows=n, flags=flags,
+                                     weights_dtype=element(w.dtype).code, weights_extent=extent)
+        if not layout.by_row and x.nbytes:
+            spec.flags, spec.rows = spec.flags | _abi.COLUMNS, layout.rows
+        if layout.planes > 1 and x.nbytes:
+            spec.planes = layout.planes
+        spec.out = 0 if state else out_code(op, self.element, p.wanted)
+        shape = tuple(1 if i in axes else m for i, m in enumerate(x.shape) if keepdims or i not in axes)
+        self.shape = n
+        self.cell = np.dtype(f"V{lib().reduce_state_size(spec.op, spec.weights_dtype)}") if state else cell_dtype(op, self.element, spec.out)
+        self.finish = Cells(op, p, layout.kept, shape, state)
+        self.number = p.wanted.kind if not shape and out is None and self.cell == p.wanted else ""
+        self.pairs, self.flips, self.keep, self.fixed, self.direct, self.dates, self.segments = "", (), None, None, None, None, None
+
+    def laid(self, a: Array, pairs: str = "") -> Array:
+        return in_order(native(a), self.layout)
+
+    def weighted(self, w: Array) -> Array:
+        """A caller's weights as the library takes them: one for each element, or for each along the axes that are reduced."""
+        w = self.turned(native(w))
+        w = in_order(w if self.spread is None else np.broadcast_to(w, self.spread), self.layout)
+        return w if w.nbytes else np.zeros(1)
+
+
+class Turned(NamedTuple):
+    """How a caller's weights get the axes of the elements, and length 1 along those that they do not have."""
+
+    axes: Any = None  # None: in their order
+    shape: Any = None  # None: as they are
+
+    def __call__(self, w: Array) -> Array:
+        w = w if self.axes is None else w.transpose(self.axes)
+        return w if self.shape is None else w.reshape(self.shape)
+
+
+AS_THEY_ARE = Turned()
+
+
+def _key(name: str, a: Any, b: Any, axis: Any, nan: Any, flags: int, keepdims: Any, where: Any, out: Any, client: Any, deadline: Any, progress: Any) -> Any:
+    """What equal calls of other arrays have in common; None: nothing that is known. Types that differ are checked element by element."""
+    if not (type(a) is type(b) is np.ndarray and deadline is progress is None and (client is None or isinstance(client, Client)) and is_plain(axis, None, out)
+            and type(keepdims) is bool and (a.dtype == b.dtype or a.dtype == np.float32 and b.dtype == np.float64)
+            and (where is None or type(where) is np.ndarray and where.dtype == bool and where.shape == a.shape)):
+        return None
+    return name, axis, nan, flags, keepdims, where is None, out is None or out.dtype, a.dtype, a.shape, a.strides, b.dtype, b.shape, b.strides
+
+
+def _again(key: Any, a: Any, b: Any, where: Any, out: Any, client: Any) -> Any:
+    """The result by the plan of an earlier call; None: there is none."""
+    known = None if key is None else _known.get(key)
+    return None if known is None else known.of_array(client or default(), a, where, None, out, b)
+
+
+def _reduce(op: str, p: Pairs, turned: Turned, axes: tuple[int, ...], nan: str, client: Any, deadline: Any = None, progress: Any = None, flags: int = 0,
+            keepdims: bool = False, out: Any = None, key: Any = None, given: Any = None) -> Any:
+    """The result along some axes. The plan is kept for the key and for elements like the given ones."""
+    recipe = PairsRecipe(op, p, turned, axes, nan, flags, keepdims, out)
+    spec, keep = recipe.filled(p.keep, None, p.w)
+    plan = Plan(op, recipe.element, spec, Memory(recipe.laid(p.x).view(recipe.element.view)), np.empty(recipe.shape, recipe.cell), partial(recipe.finish, out=out), keep)
+    value = run(plan, client, deadline, progress)
+    if key is not None and plan.source.nbytes and plan.cells.size:
+        make_room(_known)
+        _known[key] = Repeat(recipe, plan, given)
+    return value
 
 
 def dot(a: Any, b: Any, out: Any = None, *, nan: str = "propagate", client: Any = None, deadline: float | None = None, progress: Any = None) -> Any:
@@ -123,15 +175,18 @@ def dot(a: Any, b: Any, out: Any = None, *, nan: str = "propagate", client: Any 
     >>> reduced.dot([1e16, 1, -1e16], [1, 2, 1])
     2.0
     """
+    key = _key("dot", a, b, None, nan, 0, False, None, out, client, deadline, progress)
+    if (found := _again(key, a, b, None, out, client)) is not None:
+        return found
     p = _pair("dot", a, b, ("a", "b"))
     if p.x.ndim == p.w.ndim == 0:
-        p = p._replace(x=p.x.reshape(1), w=p.w.reshape(1))
+        p, key = p._replace(x=p.x.reshape(1), w=p.w.reshape(1)), None
     if p.w.ndim != 1 or p.x.ndim < 1:
         raise TypeError("b is a vector: the product of two matrices is not possible")
     if p.x.shape[-1] != len(p.w):
         raise ValueError(f"shapes {p.x.shape} and {p.w.shape} not aligned: {p.x.shape[-1]} (dim {p.x.ndim - 1}) != {len(p.w)} (dim 0)")
-    p = p._replace(w=p.w.reshape((1,) * (p.x.ndim - 1) + p.w.shape))
-    return _value("dot", _reduce("dot", p, (p.x.ndim - 1,), nan, client, deadline, progress), p, out)
+    turned = Turned(None, (1,) * (p.x.ndim - 1) + p.w.shape)
+    return _reduce("dot", p, turned, (p.x.ndim - 1,), nan, client, deadline, progress, 0, False, out, key, a)
 
 
 def vdot(a: Any, b: Any, *, nan: str = "propagate", client: Any = None, deadline: float | None = None, progress: Any = None) -> Any:
@@ -140,25 +195,27 @@ def vdot(a: Any, b: Any, *, nan: str = "propagate", client: Any = None, deadline
     >>> reduced.vdot([[1, 2], [3, 4]], [[5, 6], [7, 8]])
     70
     """
+    key = _key("vdot", a, b, None, nan, 0, False, None, None, client, deadline, progress)
+    if (found := _again(key, a, b, None, None, client)) is not None:
+        return found
     p = _pair("dot", a, b, ("a", "b"))
     if p.x.size != p.w.size:
         raise ValueError(f"cannot reshape array of size {p.w.size} into shape ({p.x.size},)")
     if p.x.shape != p.w.shape:
-        p = p._replace(x=p.x.reshape(-1), w=p.w.reshape(-1), keep=None if p.keep is None else p.keep.reshape(-1))
-    return _value("dot", _reduce("dot", p, tuple(range(p.x.ndim)), nan, client, deadline, progress), p, None)
+        p, key = p._replace(x=p.x.reshape(-1), w=p.w.reshape(-1), keep=None if p.keep is None else p.keep.reshape(-1)), None
+    return _reduce("dot", p, AS_THEY_ARE, tuple(range(p.x.ndim)), nan, client, deadline, progress, key=key, given=a)
 
 
-def _aligned(p: Pairs, axis: Any, axes: tuple[int, ...]) -> Pairs:
-    """Weights with the axes of the elements, and length 1 along those that they do not have. The errors are NumPy's."""
+def _aligned(p: Pairs, axis: Any, axes: tuple[int, ...]) -> Turned:
+    """How weights get the axes of the elements. The errors are NumPy's."""
     if p.w.shape == p.x.shape:
-        return p
+        return AS_THEY_ARE
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
     given = [int(i) % p.x.ndim for i in (axis if isinstance(axis, (tuple, list)) else (axis,))]
     if p.w.shape != tuple(p.x.shape[i] for i in given):
         raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
-    w = p.w.transpose(np.argsort(given)).reshape([n if i in axes else 1 for i, n in enumerate(p.x.shape)])
-    return p._replace(w=w)
+    return Turned(tuple(np.argsort(given)), tuple(n if i in axes else 1 for i, n in enumerate(p.x.shape)))
 
 
 def _counting(data: Any, keep: Any, nan: str) -> Any:
@@ -178,29 +235,37 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     >>> reduced.average([1, 2, 4], weights=[3, 2, 1])
     1.8333333333333333
     """
-    keepdims = keepdims is not NO_VALUE and bool(keepdims)
+    keepdims, where = keepdims is not NO_VALUE and bool(keepdims), None if where is NO_VALUE else where
     if weights is None:
-        o = operand(a, flows=not returned)
+        o = operand(a, flows=not returned) if returned else a
         found = _functions.mean(o, axis, keepdims=keepdims, where=where, nan=nan, client=client, deadline=deadline, progress=progress)
         if not returned:
             return found
-        counting = _counting(o.data, kept(None if where is NO_VALUE else where, o), nan)
+        counting = _counting(o.data, kept(where, o), nan)
         counts = np.asarray(_functions.sum(np.ones(o.data.shape), axis, keepdims=keepdims, where=counting, client=client))
         return found, np.broadcast_to(counts, np.shape(found))[()]
+    flags = _abi.DROP_ZERO_WEIGHTS * bool(drop_zero_weights)
+    key = None if returned else _key("average", a, weights, axis, nan, flags, keepdims, where, None, client, deadline, progress)
+    found = _again(key, a, weights, where, None, client)
+    if found is not None and _is_finite(found):
+        return found
     p = _pair("wmean", a, weights, ("a", "weights"))
     axes = axes_of(axis, p.x.ndim)
-    p = _aligned(p, axis, axes)
-    if where is not None and where is not NO_VALUE:
+    turned = _aligned(p, axis, axes)
+    if where is not None:
         p = p._replace(keep=in_memory(kept(where, Operand(p.x, p.keep)), "`where`"))
-    cells = _reduce("wmean", p, axes, nan, client, deadline, progress, _abi.DROP_ZERO_WEIGHTS * bool(drop_zero_weights))
-    shape = tuple(1 if i in axes else n for i, n in enumerate(p.x.shape)) if keepdims else cells.shape
-    if returned or not np.isfinite(fit(np.ascontiguousarray(cells), p.wanted, "wmean").astype(float)).all():
+    if found is None:
+        found = _reduce("wmean", p, turned, axes, nan, client, deadline, progress, flags, keepdims, None, key, a)
+    if returned or not _is_finite(found):
         counting = _counting(p.w, _counting(p.x, p.keep, nan), nan)
-        total = _functions.sum(np.broadcast_to(p.w, p.x.shape), axis, keepdims=keepdims, where=counting, client=client)
+        total = _functions.sum(np.broadcast_to(turned(p.w), p.x.shape), axis, keepdims=keepdims, where=counting, client=client)
         if np.any(np.asarray(total) == 0):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
-    found = _value("wmean", cells.reshape(shape), p, None)
     return (found, total) if returned else found
+
+
+def _is_finite(values: Any) -> bool:
+    return math.isfinite(values) if type(values) is float else bool(np.isfinite(values.astype(float, copy=False)).all())
 
 
 # ---- covariance and correlation ----
@@ -226,8 +291,12 @@ def _moments(rows: Array, client: Any, deadline: Any) -> Moments:
     unit = 0
     for i in range(len(rows)):
         for j in range(i + 1):
-            p = Pairs(rows[i], rows[j], None, np.dtype(float), False)
-            state = _reduce("wmean", p, (0,), "propagate", client, deadline, None, _abi.STATES_OUT)[()].tobytes()
+            x, w = rows[i], rows[j]
+            key = _key("moments", x, w, 0, "propagate", _abi.STATES_OUT, False, None, None, client, deadline, None)
+            if (cell := _again(key, x, w, None, None, client)) is None:
+                p = Pairs(x, w, None, np.dtype(float), False)
+                cell = _reduce("wmean", p, AS_THEY_ARE, (0,), "propagate", client, deadline, None, _abi.STATES_OUT, key=key, given=x)
+            state = cell[()].tobytes()
             limbs, unit = LIMBS[len(state)]
             middle = HEAD + 8 * limbs
             products[j, i] = None if state[SPECIAL] else int.from_bytes(state[middle:], "little", signed=True)

@@ -261,8 +261,12 @@ class Recipe:
             a = np.ascontiguousarray(a).view(pairs).reshape(a.shape + (2,))
         return in_order(a, self.layout)
 
-    def filled(self, marks: Array | None, initial: Any) -> tuple[Any, Any]:
-        """The spec with a mask and an initial element, and what it points to, which the caller keeps."""
+    def weighted(self, weights: Array) -> Array:
+        """Weights as the library takes them."""
+        raise NotImplementedError
+
+    def filled(self, marks: Array | None, initial: Any, weights: Array | None = None, order: Any = None) -> tuple[Any, Any]:
+        """The spec with a mask, an initial element, weights and edges, and what it points to, which the caller keeps."""
         spec = _abi.Spec.from_buffer_copy(self.spec)
         if marks is not None:
             marks = self.laid(marks)
@@ -270,16 +274,20 @@ class Recipe:
         if initial is not None:
             initial = first_element(initial, self.element)
             spec.initial = address(initial)
-        return spec, (marks, initial, self.fixed)
+        if weights is not None:
+            weights = self.weighted(weights)
+            spec.weights = address(weights)
+        edges = order.fill(spec) if order is not None and order.edges else None
+        return spec, (marks, initial, weights, edges, self.fixed)
 
-    def again(self, data: Any, marks: Array | None, initial: Any, out: Any) -> Plan:
+    def again(self, data: Any, marks: Array | None, initial: Any, out: Any, order: Any) -> Plan:
         """For other elements of the same type, shape and strides; `marks` are those that count (None: all)."""
         source: Source
         if isinstance(data, Remote):
             source = (data.pairs(self.pairs) if self.pairs else data).source()
         else:
             source = Memory(self.laid(data, self.pairs))
-        spec, keep = self.filled(marks, initial)
+        spec, keep = self.filled(marks, initial, None, order)
         finish = self.finish if out is None else partial(self.finish, out=out)
         found = Plan(self.op, self.element, spec, source, np.empty(self.shape, self.cell), finish, keep)
         found.recipe = self
@@ -448,9 +456,9 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     marks = marked(o.data, where if o.keep is None else o.keep if where is None else False)
     parted = None if offsets is None or isinstance(o.data, Remote) else offsets_key(offsets)
     if o.filename is None and (offsets is None or parted is not None) and marks is not False and (o.keep is None or not o.masked):
-        key = _key(o.data, op, axis, dtype, out, keepdims, ddof, nan, wrap, make, state, marks is None, initial is None, order, o.masked, o.matrix, parted)
+        key = _key(o.data, op, axis, dtype, out, keepdims, ddof, nan, wrap, make, state, marks is None, initial is None, order and order.alike, o.masked, o.matrix, parted)
         if key is not None and (recipe := _recipes.get(key)) is not None and recipe.fits(o.data):
-            return recipe.again(o.data, marks, initial, out)
+            return recipe.again(o.data, marks, initial, out, order)
     segments = None if offsets is None else segments_of(offsets, tuple(o.data.shape), axis, keepdims)
     p = Prepared(op, o, axis, dtype, where, nan, segments)
     if order is not None and order.picks and p.element.kind != "f":

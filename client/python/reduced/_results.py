@@ -10,7 +10,7 @@ import numpy as np
 from ._elements import NAT, float_code, shown
 from .errors import Error, OverflowError_
 from ._layout import Layout
-from ._prepare import Prepared, beyond
+from ._prepare import OF_STATES, Prepared, beyond
 from ._remote import Array
 
 LATER: Any = object()  # stands for an array that comes with the cells
@@ -30,7 +30,7 @@ class Finish:
         self.keepdims = keepdims
         self.along = tuple(self.laid[i] for i in layout.kept)
         self.ordered = not flips and layout.kept == tuple(sorted(layout.kept))  # the cells are
-        self.of_pairs: Callable[[Array], Array] | None = None  # makes the values of complex numbers from states
+        self.of_pairs: Any = None  # makes the values of complex numbers from states
         self.scalar = not self.shape and out is None
         self.simple = self.scalar and not given and p.element.parts == 1 and not p.element.dated and p.masked is None
         self.number = p.wanted.kind if self.simple and not make else ""  # the result is a single cell
@@ -61,6 +61,8 @@ class Finish:
         p = self.p
         if self.simple:
             return self.make(cells[0], p, ()) if self.make else plain(cells[0], p.wanted)
+        if self.of_pairs and self.scalar and not self.given and p.masked is None and p.op in OF_STATES:
+            return self.of_pairs.one(cells)
         values = self.in_axis_order(cells)
         if p.element.parts == 2:
             values = self.of_pairs(values) if self.of_pairs else join(p.asked, values)

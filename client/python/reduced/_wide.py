@@ -33,6 +33,10 @@ class Spans:
         self.finish = finish
 
     def __call__(self, states: Array) -> Any:
+        p = self.finish.p
+        if self.finish.scalar and not self.finish.given and p.late is None and p.masked is None and type(p.counts) is int and p.counts:
+            total = int.from_bytes(states.tobytes()[8 * LOW:], "little", signed=True)
+            return np.array(-(-total // p.counts) if total < 0 else total // p.counts).view(p.wanted)[()]
         words = np.frombuffer(states.tobytes(), "u8").reshape(-1, 4)
         low, high = words[:, LOW].view("i8"), words[:, HIGH].view("i8")
         if np.array_equal(high, low >> 63):
