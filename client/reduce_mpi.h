@@ -217,7 +217,7 @@ static inline int reduce_mpi_top(reduce_client *c, const reduce_spec *spec, cons
     const size_t k = spec->k > 0 && spec->k <= REDUCE_MAX_TOP ? (size_t)spec->k : 1, n = k * (size_t)ranks;
     uint64_t *cells = (uint64_t *)malloc(2 * (n + k) * sizeof *cells), *cell = cells ? cells + 2 * n : NULL;
     reduce_mpi_best *best = (reduce_mpi_best *)malloc(n * sizeof *best);
-    mine.out = 0; /* of 8 bytes: nothing is rounded yet */
+    mine.out = 0; /* of 8 bytes: nothing is rounded so far */
     if (!cells || !best)
         err = REDUCE_E_NO_MEMORY;
     else if (spec->rows != 1 || spec->planes > 1 || spec->offsets)

@@ -272,8 +272,7 @@ template <class Few, class Any, bool kMasked> struct FewThenAny {
     static __device__ __noinline__ FewThenAny with_ends(FewThenAny sum, SegmentArgs args, const unsigned char *p, void *shared,
                                                         u32 head, u64 nvec)
     {
-        each_end(args.element_log2, args.row_len, p, head, nvec,
-                 [&](const void *e, u64) { sum.add_element(e, shared, args); });
+        each_end(args.element_log2, args.row_len, p, head, nvec, [&](const void *e, u64) { sum.add_element(e, shared, args); });
         return sum;
     }
     __device__ __forceinline__ void add_element(const void *p, void *shared, const SegmentArgs &args)

@@ -116,7 +116,8 @@ __device__ __forceinline__ bool moment_of(const FinishArgs &a, const NearMoments
     const rk_finisher finisher = !summary ? (rk_finisher)a.finisher : part == 0 ? RK_FINISH_MEAN : RK_FINISH_SPREAD;
     const bool sure = sums.value(op, a.spec.ddof, finisher, &v);
     u64 *to = &cell[!summary ? 0 : part == 0 ? RP_STATS_MEAN : part == 1 ? RP_STATS_VAR : RP_STATS_STD];
-    return sure && value_bits(v, summary ? RP_F64 : a.spec.out, to) && !(finisher == RK_FINISH_MEAN && sums.sum.s == 0); // of which sign?
+    return sure && value_bits(v, summary ? RP_F64 : a.spec.out, to) &&
+           !(finisher == RK_FINISH_MEAN && sums.sum.s == 0); // of which sign?
 }
 
 // The value, if it is certain, by four warps. Whole block.

@@ -11,9 +11,8 @@ bool fits_tiles(const Asked &q, WalkFn *)
 {
     const SegmentKernel &k = q.whole.k;
     const u64 bytes = q.bytes * q.s.row_len;
-    return q.rows && k.tile && q.a.light && bytes >= 16 &&
-           bytes <= k.threads * k.unroll * 16u && (uintptr_t)q.t.data % 16 == 0 && (q.s.rows == 1 || bytes % 16 == 0) &&
-           suits_blocks(q, false);
+    return q.rows && k.tile && q.a.light && bytes >= 16 && bytes <= k.threads * k.unroll * 16u &&
+           (uintptr_t)q.t.data % 16 == 0 && (q.s.rows == 1 || bytes % 16 == 0) && suits_blocks(q, false);
 }
 
 cudaError_t launch_tiles(const Asked &q, WalkFn)
