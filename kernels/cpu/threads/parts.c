@@ -4,7 +4,9 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 
+#include "kernels/cpu/threads/crowd.h"
 #include "kernels/cpu/threads/here.h"
 #include "kernels/cpu/threads/room.h"
 
@@ -19,10 +21,12 @@ typedef struct crew {
     void *arg;
     unsigned parts, next, under_way;
     int members;
+    uint64_t used_ns; /* processor time of those that have no part any more */
 } crew;
 
 /* ---- how many ---- */
 
+static rk_crowd crowd;
 static atomic_int helping; /* helpers of all calls of this process; too high for good in a child that is forked meanwhile */
 
 /* Of `wanted` helpers those that the others leave. */
@@ -35,7 +39,7 @@ static int free_helpers(unsigned wanted, int busy)
 unsigned rk_parts_at_once(unsigned wanted)
 {
     const int busy = atomic_load_explicit(&helping, memory_order_relaxed);
-    return wanted > 1 ? 1 + (unsigned)free_helpers(wanted - 1, busy) : 1;
+    return wanted > 1 ? 1 + (unsigned)rk_crowd_helpers(&crowd, free_helpers(wanted - 1, busy)) : 1;
 }
 
 /* Reserves up to `wanted` helpers and returns how many; the caller gives these back. */
@@ -77,9 +81,17 @@ static void leave(crew *c, int members)
     free(c);
 }
 
+static uint64_t ns_of(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* Runs parts until none is left. Call with the lock held; returns with it. */
 static void run_some(crew *c)
 {
+    const uint64_t before = ns_of(CLOCK_THREAD_CPUTIME_ID);
     while (c->next < c->parts) {
         const unsigned part = c->next++;
         c->under_way++;
@@ -88,6 +100,7 @@ static void run_some(crew *c)
         pthread_mutex_lock(&c->lock);
         c->under_way--;
     }
+    c->used_ns += ns_of(CLOCK_THREAD_CPUTIME_ID) - before;
     if (c->under_way == 0)
         pthread_cond_broadcast(&c->over);
 }
@@ -115,12 +128,16 @@ static int start_helpers(crew *c, int wanted)
 
 static void run_together(crew *c, int helpers)
 {
+    const uint64_t begin = ns_of(CLOCK_MONOTONIC);
     const int missing = helpers - start_helpers(c, helpers);
     pthread_mutex_lock(&c->lock);
     run_some(c);
     while (c->under_way)
         pthread_cond_wait(&c->over, &c->lock);
+    const uint64_t used = c->used_ns;
     pthread_mutex_unlock(&c->lock);
+    if (helpers > missing)
+        rk_crowd_note(&crowd, helpers - missing, used, ns_of(CLOCK_MONOTONIC) - begin);
     leave(c, 1 + missing);
     give_helpers(missing);
 }

@@ -2,7 +2,7 @@
 #ifndef RK_PARTS_H
 #define RK_PARTS_H
 
-/* How many of `wanted` parts can run at the same time, as things stand: at least 1. */
+/* How many of `wanted` parts can run at the same time, as things stand, and are worth their threads (crowd.h): at least 1. */
 unsigned rk_parts_at_once(unsigned wanted);
 
 typedef void rk_part_fn(void *arg, unsigned part);

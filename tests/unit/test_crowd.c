@@ -1,0 +1,83 @@
+/* How many threads a call has, by what processor time those of earlier calls got. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "kernels/cpu/threads/crowd.h"
+
+enum { CORES = 16, US = 1000 };
+
+/* Calls of a process for which a machine has `free` processors beside the one that it always gets: they need 1 ms of processors
+ * each. How many helpers the last had. */
+static int calls(rk_crowd *c, int n, double free, int *tried)
+{
+    int had = 0;
+    for (int i = 0; i < n; i++) {
+        had = rk_crowd_helpers(c, CORES - 1);
+        *tried += had > 0;
+        if (had == 0)
+            continue;
+        const double got = 1 + (had < free ? had : free), wall = 1000 * US / got + 20 * US * had;
+        rk_crowd_note(c, had, 1000 * US, (uint64_t)wall);
+    }
+    return had;
+}
+
+static void an_idle_machine_is_used(void **state)
+{
+    rk_crowd c = {0};
+    (void)state;
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(rk_crowd_helpers(&c, CORES - 1), CORES - 1);
+        rk_crowd_note(&c, CORES - 1, 940 * 16 * US, 1000 * US);
+    }
+    assert_int_equal(rk_crowd_helpers(&c, 3), 3);
+    assert_int_equal(rk_crowd_helpers(&c, 0), 0);
+}
+
+static void a_full_machine_gets_few_threads(void **state)
+{
+    rk_crowd c = {0};
+    int tried = 0;
+    (void)state;
+    assert_int_equal(calls(&c, 10, 0, &tried), 0);
+    tried = 0;
+    calls(&c, 10000, 0, &tried);
+    assert_in_range(tried, 10, 100); /* it asks now and then, ever less */
+}
+
+static void processors_that_become_free_are_used(void **state)
+{
+    rk_crowd c = {0};
+    int tried = 0;
+    (void)state;
+    calls(&c, 10000, 0, &tried);
+    for (int i = 0; i < 300; i++) {
+        const int n = rk_crowd_helpers(&c, CORES - 1);
+        if (n)
+            rk_crowd_note(&c, n, 950u * (unsigned)(n + 1) * US, 1000 * US);
+    }
+    assert_int_equal(rk_crowd_helpers(&c, CORES - 1), CORES - 1);
+}
+
+static void half_a_machine_gets_half_the_threads(void **state)
+{
+    rk_crowd c = {0};
+    (void)state;
+    rk_crowd_note(&c, 15, 7 * 1000 * US, 1000 * US);
+    assert_int_equal(rk_crowd_helpers(&c, CORES - 1), 6); /* seven processors, one of them the caller's */
+    rk_crowd_note(&c, 6, 5 * 1000 * US, 1000 * US);       /* of seven: it stays */
+    assert_int_equal(rk_crowd_helpers(&c, CORES - 1), 6);
+    rk_crowd_note(&c, 3, 1000 * US * 4, 1000 * US); /* a small call says nothing of more threads than it had */
+    assert_int_equal(rk_crowd_helpers(&c, CORES - 1), 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_idle_machine_is_used), cmocka_unit_test(a_full_machine_gets_few_threads),
+        cmocka_unit_test(processors_that_become_free_are_used), cmocka_unit_test(half_a_machine_gets_half_the_threads)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
