@@ -119,6 +119,20 @@ def test_any_split_merges_to_the_whole(conn, dtype, wtype):
             assert parse_result(conn.call(REDUCE, body + b"".join(parts))).cells == inline(conn, op, dtype, x, w, wtype)
 
 
+def test_extreme_integers(conn):
+    """The largest products, more than 16 and 32 bits can count."""
+    for dtype in DTYPES:
+        if dtype in FLOATS or dtype == "bool":
+            continue
+        size, n = SIZE[dtype], 140_000
+        signed = dtype[0] == "i"
+        least, most = (-(2 ** (8 * size - 1)), 2 ** (8 * size - 1) - 1) if signed else (0, 2 ** (8 * size) - 1)
+        for x, w in ((most, most), (least, least), (least, most)):
+            a, b = (np.full(n, v, f"<{dtype[0]}{size}").view(unsigned(dtype)) for v in (x, w))
+            want = pairs.state("dot", dtype, a[:1], b[:1])[:8] + struct.pack("<Q", n) + pairs.limbs(n * x * w, 3)
+            assert inline(conn, "dot", dtype, a, b, dtype, flags=STATES_OUT) == [want], (dtype, x, w)
+
+
 def test_segments(conn):
     rng = np.random.default_rng(SEED)
     x, w, n = gens.gauss(rng, "f64", 5000), gens.uniform(rng, "f64", 5000), 5000

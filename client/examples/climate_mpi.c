@@ -1,11 +1,11 @@
-/* Global means of a model of the climate: eight fields over the cells of this rank, weighted by their areas, on the ocean alone. Three
- * ways, with the processor time of each:
+/* Global means of a model of the climate: eight fields over the cells of this rank, weighted by their areas, on the ocean alone.
+ * Three ways, with the processor time of each:
  *
  *     mpicc climate_mpi.c $(pkg-config --cflags --libs libreduce) -lm && mpirun -n 2 ./a.out [CELLS of all ranks [TIMES]]
  *
  *   plain   sums of doubles and MPI_SUM: other bits for another number of ranks
  *   exact   reduce_mpi_allreduce_items: eight weighted means in one call, the same bits for any number of ranks
- *   fixed   integers of a fixed unit, as the extended fixed point of MOM6 has them: the same bits, for sums below 2^230 */
+ *   fixed   integers of a fixed unit, in the way of MOM6's extended fixed point: the same bits, for sums below 2^155 */
 #include <math.h>
 #include <reduce_mpi.h>
 #include <stdio.h>
