@@ -1,5 +1,5 @@
-/* Global means of a model of the climate: eight fields over the cells of this rank, weighted by their areas, on the ocean alone.
- * Three ways, with the processor time of each:
+/* Global means of a model of the climate: eight fields over the cells of this rank, weighted by area, of the ocean alone. Three
+ * ways, with the processor time of each:
  *
  *     mpicc climate_mpi.c $(pkg-config --cflags --libs libreduce) -lm && mpirun -n 2 ./a.out [CELLS of all ranks [TIMES]]
  *
