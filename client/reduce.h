@@ -629,7 +629,7 @@ typedef struct reduce_spec {
     const double *edges;     /* histogram: `n_edges` of them, ascending; bin i has the elements from edges[i] up to, not
                                 including, edges[i + 1], but the last one both. Not copied */
     uint64_t n_edges;        /* 2 to REDUCE_MAX_EDGES */
-    const void *weights;     /* dot, wsum, wmean: the second array, in memory; any alignment. Else NULL */
+    const void *weights;     /* dot, wsum, wmean: the second array, in memory; any alignment. Else NULL, as in streams */
     int32_t weights_dtype;   /* reduce_dtype: that of the elements (or 0); or f64 with elements of f32, which makes the states
                                 those of f64, also in the spec that merges or finishes them */
     int32_t weights_extent;  /* reduce_extent; 0: REDUCE_EACH_ELEMENT, which alone is possible with offsets */
@@ -1120,10 +1120,11 @@ int reduce_drop(reduce_client *c, const char *name);
 /* ---- streams: data that arrive in pieces ------------------------------------------------------------------------ */
 
 /* One reduction of data that are passed in pieces, for pipes and data larger than memory. rows must be 1, and elements are
- * passed in order. REDUCE_STATES_IN, REDUCE_COLUMNS, `mask` and `offsets` are not possible: merge states with reduce_run, and
- * pass masks with the pieces (REDUCE_MASKED). The library buffers a few chunks. It does not keep sent data, so a stream ends
- * with REDUCE_E_STREAM_LOST if the daemon restarts. After an error every further call on the stream except reduce_stream_abort
- * returns the same error. deadline_ms counts from the begin. */
+ * passed in order. REDUCE_STATES_IN, REDUCE_COLUMNS, `mask`, `weights` and `offsets` are not possible: merge states with
+ * reduce_run, and pass masks (REDUCE_MASKED) and weights with the pieces. weights_dtype may say the type of these. The library
+ * buffers a few chunks. It does not keep sent data, so a stream ends with REDUCE_E_STREAM_LOST if the daemon restarts. After
+ * an error every further call on the stream except reduce_stream_abort returns the same error. deadline_ms counts from the
+ * begin. */
 typedef struct reduce_stream reduce_stream;
 
 /* Errors: the common ones; those of reduce_result_size; REDUCE_E_SHAPE (rows is not 1); REDUCE_E_ARGUMENT (a spec that is
@@ -1137,6 +1138,10 @@ int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes);
 /* With REDUCE_MASKED: append `n` elements, with one byte of mask for each. Errors as for _append; REDUCE_E_ARGUMENT (without
  * REDUCE_MASKED). */
 int reduce_stream_append_masked(reduce_stream *s, const void *elements, const void *mask, size_t n);
+
+/* Of dot, wsum, wmean: append `n` elements with their weights, and with REDUCE_MASKED a byte of mask for each; else `mask` is
+ * NULL. Errors as for _append; REDUCE_E_ARGUMENT (another operation; a mask that is missing, or not expected). */
+int reduce_stream_append_pairs(reduce_stream *s, const void *elements, const void *weights, const void *mask, size_t n);
 
 /* Append without a copy: _space gives *room bytes of free memory (at least 1) at *space. Fill them, then commit how many you
  * did, in one or more calls. An _append ends the room. Errors as for _append; REDUCE_E_ARGUMENT (more bytes than room). */

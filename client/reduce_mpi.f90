@@ -10,6 +10,11 @@
 ! x is an array of real(4), real(8), integer(4) or integer(8); the result real(8) or integer(8). The result of min, max, sum and so
 ! on is of the kind of x; that of mean, norm2, rms, var, std and sem real, that of counts and places (from 0) integer. Another one
 ! is the error REDUCE_E_TYPE. reduce_mpi_reduce with root= gives it to that rank only. All ranks return the same error.
+! mask= has a logical(c_bool) for each element. Dot, wsum and wmean of real numbers have weights behind x, of its kind or real(8):
+!
+!     call reduce_mpi_allreduce(REDUCE_WMEAN, temperature, area, mean, MPI_COMM_WORLD, ierr, mask=ocean)
+!
+! Several fields together, in one call: reduce_mpi_items.
 module reduce_mpi
   use, intrinsic :: iso_c_binding
   use mpi
@@ -36,14 +41,23 @@ module reduce_mpi
     REDUCE_U32 = 6, REDUCE_I64 = 7, REDUCE_U64 = 8, REDUCE_F16 = 9, REDUCE_BF16 = 10, REDUCE_F32 = 11, REDUCE_F64 = 12, &
     REDUCE_BOOL = 13
   integer(c_int), parameter, public :: REDUCE_NAN_PROPAGATE = 0, REDUCE_NAN_OMIT = 1, REDUCE_NAN_ERROR = 2
+  integer(c_int), parameter, public :: REDUCE_EACH_ELEMENT = 1, REDUCE_EACH_COLUMN = 2, REDUCE_EACH_ROW = 3
   ! end of constants
 
   ! The structs of reduce.h; the default values are those of its _INIT macros.
   type, bind(C) :: reduce_spec
-    integer(c_int32_t) :: size = 80, op = REDUCE_SUM, dtype = REDUCE_F32, out = 0, nan = 0, flags = 0, ddof = 0, &
+    integer(c_int32_t) :: size = 144, op = REDUCE_SUM, dtype = REDUCE_F32, out = 0, nan = 0, flags = 0, ddof = 0, &
       deadline_ms = 0, path = 0, reserved = 0
     integer(c_int64_t) :: rows = 1, index_base = 0
     type(c_ptr) :: initial = c_null_ptr, mask = c_null_ptr, offsets = c_null_ptr
+    integer(c_int64_t) :: planes = 0
+    type(c_ptr) :: q = c_null_ptr
+    integer(c_int64_t) :: k = 0
+    integer(c_int32_t) :: quantiles = 0, method = 0
+    type(c_ptr) :: edges = c_null_ptr
+    integer(c_int64_t) :: n_edges = 0
+    type(c_ptr) :: weights = c_null_ptr
+    integer(c_int32_t) :: weights_dtype = 0, weights_extent = 0
   end type
 
   type, bind(C) :: reduce_item
@@ -54,13 +68,16 @@ module reduce_mpi
     integer(c_size_t) :: room = 0
   end type
 
-  ! call reduce_mpi_allreduce(op, x, value, comm, ierr [, client, nan, ddof, index_base, root])
+  ! call reduce_mpi_allreduce(op, x, value, comm, ierr [, client, nan, ddof, index_base, root, mask])
+  ! call reduce_mpi_allreduce(op, x, weights, value, comm, ierr [, client, nan, root, mask])
   ! generated: interfaces
   interface reduce_mpi_allreduce
-    module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8
+    module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8, of_r4_by_r4, &
+      of_r4_by_r8, of_r8_by_r8
   end interface
   interface reduce_mpi_reduce
-    module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8
+    module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8, of_r4_by_r4, &
+      of_r4_by_r8, of_r8_by_r8
   end interface
   ! end of interfaces
 
@@ -179,16 +196,21 @@ contains
                            REDUCE_COUNT_NAN])
   end function
 
-  ! Eight bytes at `value`: of out, f64 or i64.
-  subroutine run(op, dtype, data, bytes, out, value, comm, ierr, client, nan, ddof, index_base, root)
+  ! n elements of `bytes` bytes, and eight bytes at `value`: of out, f64 or i64.
+  subroutine run(op, dtype, data, n, bytes, out, value, comm, ierr, client, nan, ddof, index_base, root, mask, weights, &
+                 n_weights, weights_dtype)
     integer(c_int), intent(in) :: op, dtype, out
     type(c_ptr), value :: data, value
-    integer(c_int64_t), intent(in) :: bytes
-    integer, intent(in) :: comm
+    integer(c_int64_t), intent(in) :: n
+    integer, intent(in) :: bytes, comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    type(c_ptr), intent(in), optional :: weights
+    integer(c_int64_t), intent(in), optional :: n_weights
+    integer(c_int), intent(in), optional :: weights_dtype
     type(reduce_spec), target :: spec
     type(reduce_item) :: item(1)
     integer :: rank
@@ -200,9 +222,19 @@ contains
     if (present(nan)) spec%nan = nan
     if (present(ddof)) spec%ddof = ddof
     if (present(index_base)) spec%index_base = index_base
+    if (present(mask)) then
+      spec%mask = c_loc(mask)
+      if (size(mask, kind=c_int64_t) /= n) spec%rows = 0 ! an error, which all ranks hear of
+    end if
+    if (present(weights)) then
+      spec%weights = weights
+      if (n == 0) spec%weights = c_loc(spec) ! none is read, but they are there
+      spec%weights_dtype = weights_dtype
+      if (n_weights /= n) spec%rows = 0
+    end if
     item(1)%spec = c_loc(spec)
     item(1)%data = data
-    item(1)%bytes = bytes
+    item(1)%bytes = n*bytes
     item(1)%out = value
     item(1)%room = 8
     if (present(root)) then
@@ -215,7 +247,7 @@ contains
   ! ---- one for each kind of x and value -----------------------------------------------------------------------------
 
   ! generated: kinds
-  subroutine of_r4(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+  subroutine of_r4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
     real(c_float), intent(in), target, contiguous :: x(:)
     real(c_double), intent(inout), target :: value
@@ -224,11 +256,12 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    call run(op, REDUCE_F32, c_loc(x), 4_c_int64_t*size(x), REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root, mask)
   end subroutine
 
-  subroutine of_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+  subroutine of_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
     real(c_double), intent(in), target, contiguous :: x(:)
     real(c_double), intent(inout), target :: value
@@ -237,11 +270,12 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    call run(op, REDUCE_F64, c_loc(x), 8_c_int64_t*size(x), REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    call run(op, REDUCE_F64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root, mask)
   end subroutine
 
-  subroutine of_i4(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+  subroutine of_i4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
     integer(c_int32_t), intent(in), target, contiguous :: x(:)
     integer(c_int64_t), intent(inout), target :: value
@@ -250,11 +284,12 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    call run(op, REDUCE_I32, c_loc(x), 4_c_int64_t*size(x), REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    call run(op, REDUCE_I32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root, mask)
   end subroutine
 
-  subroutine of_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+  subroutine of_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
     integer(c_int64_t), intent(in), target, contiguous :: x(:)
     integer(c_int64_t), intent(inout), target :: value
@@ -263,11 +298,12 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    call run(op, REDUCE_I64, c_loc(x), 8_c_int64_t*size(x), REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    call run(op, REDUCE_I64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root, mask)
   end subroutine
 
-  subroutine of_r4_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+  subroutine of_r4_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
     real(c_float), intent(in), target, contiguous :: x(:)
     integer(c_int64_t), intent(inout), target :: value
@@ -276,11 +312,12 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    call run(op, REDUCE_F32, c_loc(x), 4_c_int64_t*size(x), REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root, mask)
   end subroutine
 
-  subroutine of_r8_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+  subroutine of_r8_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
     real(c_double), intent(in), target, contiguous :: x(:)
     integer(c_int64_t), intent(inout), target :: value
@@ -289,11 +326,12 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    call run(op, REDUCE_F64, c_loc(x), 8_c_int64_t*size(x), REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    call run(op, REDUCE_F64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root, mask)
   end subroutine
 
-  subroutine of_i4_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+  subroutine of_i4_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
     integer(c_int32_t), intent(in), target, contiguous :: x(:)
     real(c_double), intent(inout), target :: value
@@ -302,11 +340,12 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    call run(op, REDUCE_I32, c_loc(x), 4_c_int64_t*size(x), REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    call run(op, REDUCE_I32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root, mask)
   end subroutine
 
-  subroutine of_i8_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root)
+  subroutine of_i8_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
     integer(c_int64_t), intent(in), target, contiguous :: x(:)
     real(c_double), intent(inout), target :: value
@@ -315,8 +354,51 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    call run(op, REDUCE_I64, c_loc(x), 8_c_int64_t*size(x), REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    call run(op, REDUCE_I64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
+             index_base, root, mask)
+  end subroutine
+
+  subroutine of_r4_by_r4(op, x, weights, value, comm, ierr, client, nan, root, mask)
+    integer(c_int), intent(in) :: op
+    real(c_float), intent(in), target, contiguous :: x(:)
+    real(c_float), intent(in), target, contiguous :: weights(:)
+    real(c_double), intent(inout), target :: value
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, root
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, &
+             root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F32)
+  end subroutine
+
+  subroutine of_r4_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask)
+    integer(c_int), intent(in) :: op
+    real(c_float), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(in), target, contiguous :: weights(:)
+    real(c_double), intent(inout), target :: value
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, root
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, &
+             root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F64)
+  end subroutine
+
+  subroutine of_r8_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask)
+    integer(c_int), intent(in) :: op
+    real(c_double), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(in), target, contiguous :: weights(:)
+    real(c_double), intent(inout), target :: value
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in), optional :: client
+    integer, intent(in), optional :: nan, root
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    call run(op, REDUCE_F64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_F64, c_loc(value), comm, ierr, client, nan, &
+             root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F64)
   end subroutine
   ! end of kinds
 end module

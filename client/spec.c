@@ -83,11 +83,14 @@ static int check_parameters(const reduce_spec *g, const rp_spec *s, rp_fault *f)
     return -(int)rp_order_check(s, f);
 }
 
-int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
+static int take(const reduce_spec *given, reduce_spec *mine, rp_fault *f)
 {
-    int err = rc_take_sized(g, sizeof *g, given, RC_UP_TO(reduce_spec, offsets), "spec", f);
-    if (err)
-        return err;
+    return rc_take_sized(mine, sizeof *mine, given, RC_UP_TO(reduce_spec, offsets), "spec", f);
+}
+
+/* The spec that was taken, on the wire. */
+static int put_spec(const reduce_spec *g, rp_spec *s, rp_fault *f)
+{
     if (g->deadline_ms > RP_MAX_DEADLINE_MS)
         return rc_fail(f, REDUCE_E_ARGUMENT, "deadline_ms", "the deadline is above %u ms", RP_MAX_DEADLINE_MS);
     if (g->flags & ~(uint32_t)PUBLIC_FLAGS)
@@ -123,10 +126,29 @@ int rc_spec(const reduce_spec *given, reduce_spec *g, rp_spec *s, rp_fault *f)
     }
     if (g->initial)
         memcpy(&s->initial, g->initial, rp_dtype_size(s->dtype)); /* 0 bytes of an unknown type */
-    err = check_weights(g, f);
+    int err = check_weights(g, f);
     if (!err)
         err = -(int)rp_spec_check(s, f);
     return err ? err : check_parameters(g, s, f);
+}
+
+int rc_spec(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f)
+{
+    const int err = take(given, mine, f);
+    return err ? err : put_spec(mine, s, f);
+}
+
+int rc_spec_in_pieces(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f)
+{
+    const int err = take(given, mine, f);
+    if (err)
+        return err;
+    const bool come = rp_is_paired(code(mine->op)) && !mine->weights && !(mine->flags & REDUCE_STATES_IN);
+    if (come)
+        mine->weights = mine; /* not read, but there */
+    const int bad = put_spec(mine, s, f);
+    mine->weights = come ? NULL : mine->weights;
+    return bad;
 }
 
 int rc_has_states(int op)
@@ -207,7 +229,7 @@ int reduce_result_size(const reduce_spec *given, size_t bytes, size_t *room)
     rp_fault f = {0};
     if (!room)
         return rc_error(REDUCE_E_ARGUMENT, "room", "the pointer for the size is NULL");
-    if (rc_spec(given, &spec, &l.spec, &f))
+    if (rc_spec_in_pieces(given, &spec, &l.spec, &f))
         return rc_report(&f);
     l.item = rp_item_size(&l.spec);
     l.lines = spec.rows;

@@ -10,6 +10,9 @@
  * wire, with rows, row_len and the decimals of quantiles left to the caller. 0, or the error, in `f`. */
 int rc_spec(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f);
 
+/* The same where weights may come with the pieces: then the spec has none, but may say their type. */
+int rc_spec_in_pieces(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f);
+
 /* Has the operation partial states? 0, or the reported error: an order statistic needs all elements at once. */
 int rc_has_states(int op);
 

@@ -7,6 +7,7 @@
 #include "client/client.h"
 #include "client/clock.h"
 #include "client/error.h"
+#include "client/quantiles.h"
 #include "client/sized.h"
 #include "client/spec.h"
 
@@ -18,7 +19,7 @@ enum {
 typedef struct chunk {
     rc_call call;
     reduce_stream *stream;
-    uint8_t *memory; /* `capacity` bytes of elements, then with REDUCE_MASKED their mask */
+    uint8_t *memory; /* `capacity` bytes of elements, then with REDUCE_MASKED their mask, then the weights of pairs */
     size_t bytes;    /* of the elements in it, once it is sent */
     bool busy;
 } chunk;
@@ -27,7 +28,10 @@ struct reduce_stream {
     reduce_client *c;
     rp_spec spec;
     size_t item, capacity; /* bytes of an element; of the elements of a chunk, whole ones */
+    size_t beside;         /* bytes of a weight; 0: there are none */
     bool masked;
+    rp_tagged parts; /* weights and what is done with them */
+    uint8_t words[16];
     uint64_t deadline_ns, start_ns;
     chunk chunks[CHUNKS];
     unsigned now;  /* the chunk being filled */
@@ -65,17 +69,41 @@ static int fail_call(reduce_stream *s, rc_call *call, int err)
 
 static chunk *current(reduce_stream *s) { return &s->chunks[s->now]; }
 
-/* Bytes of its data in a message. */
-static size_t chunk_bytes(const reduce_stream *s, const chunk *k) { return k->bytes + (s->masked ? k->bytes / s->item : 0); }
+/* What `bytes` bytes of elements take with their mask and weights. */
+static size_t with_beside(const reduce_stream *s, size_t bytes) { return bytes + bytes / s->item * (s->masked + s->beside); }
+
+/* Where the mask and the weights of the chunk are. */
+static uint8_t *mask_of(const reduce_stream *s, const chunk *k) { return k->memory + s->capacity; }
+
+static uint8_t *weights_of(const reduce_stream *s, const chunk *k)
+{
+    return mask_of(s, k) + (s->masked ? s->capacity / s->item : 0);
+}
 
 static void stream_fill(const void *data, uint8_t *to)
 {
     const chunk *k = data;
     const reduce_stream *s = k->stream;
-    if (k->bytes)
-        memcpy(to, k->memory, k->bytes);
-    if (k->bytes && s->masked)
-        memcpy(to + k->bytes, k->memory + s->capacity, k->bytes / s->item);
+    const size_t n = k->bytes / s->item;
+    if (!k->bytes)
+        return;
+    memcpy(to, k->memory, k->bytes);
+    to += k->bytes;
+    if (s->masked)
+        memcpy(to, mask_of(s, k), n);
+    to += s->masked ? n : 0;
+    if (s->beside)
+        memcpy(to, weights_of(s, k), n * s->beside);
+}
+
+/* The spec with its parts, before data of this many elements. */
+static uint8_t put_head(const reduce_stream *s, uint8_t *head, uint64_t n)
+{
+    rp_spec spec = s->spec;
+    spec.row_len = n;
+    spec.tagged_len = rp_tagged_size(&s->parts);
+    const size_t used = rp_put_spec(head, &spec);
+    return (uint8_t)(used + rp_put_tagged(head + used, &s->parts));
 }
 
 /* ---- talking; all with the mutex held ---- */
@@ -96,9 +124,7 @@ static void stream_on_append(rc_call *call, int err, const uint8_t *body, size_t
 static int begin(reduce_stream *s)
 {
     rc_call call = {.type = RP_MSG_BEGIN, .deadline_ns = s->deadline_ns};
-    rp_spec spec = s->spec;
-    spec.row_len = 0;
-    call.head_len = (uint8_t)rp_put_spec(call.head, &spec);
+    call.head_len = put_head(s, call.head, 0);
     uint8_t *body;
     size_t len;
     rp_fault bad;
@@ -129,7 +155,7 @@ static int send_chunk(reduce_stream *s)
                         .head_len = RP_APPEND_SIZE,
                         .fill = stream_fill,
                         .data = k,
-                        .data_len = chunk_bytes(s, k),
+                        .data_len = with_beside(s, k->bytes),
                         .session = s->session,
                         .deadline_ns = s->deadline_ns,
                         .done = stream_on_append,
@@ -176,12 +202,14 @@ static int check(const reduce_stream *s)
     return rc_check(s->c);
 }
 
-/* Bytes of elements for one chunk: whole elements, with their mask no more than the daemon likes. */
-static size_t chunk_capacity(const reduce_client *c, size_t item, bool masked)
+/* Bytes of elements for one chunk: whole elements, with what is beside them no more than the daemon likes. If it stays the only
+ * one, the parts are before it. */
+static size_t chunk_capacity(const reduce_stream *s)
 {
+    const reduce_client *c = s->c;
     uint32_t hint = c->welcome.chunk_hint, most = c->welcome.max_data < RP_MAX_DATA ? c->welcome.max_data : RP_MAX_DATA;
-    size_t n = (hint && hint < most ? hint : most) / (item + masked);
-    return (n ? n : 1) * item;
+    size_t n = ((hint && hint < most ? hint : most) - rp_tagged_size(&s->parts)) / with_beside(s, s->item);
+    return (n ? n : 1) * s->item;
 }
 
 static int new_stream(reduce_client *c, const rp_spec *spec, uint32_t deadline_ms, reduce_stream **made)
@@ -193,6 +221,11 @@ static int new_stream(reduce_client *c, const rp_spec *spec, uint32_t deadline_m
     s->spec = *spec;
     s->item = rp_dtype_size(spec->dtype);
     s->masked = spec->flags & RP_MASK;
+    s->beside = spec->flags & RP_WEIGHTS ? rp_dtype_size(spec->weights) : 0;
+    rc_parameters(&s->parts, &s->spec, s->words);
+    if (s->beside)
+        s->parts.companion[RP_ROLE_WEIGHTS] = (rp_companion){
+            .where = RP_WHERE_DATA, .dtype = spec->weights, .extent = RP_EXTENT_ELEMENTS};
     s->start_ns = rc_now_ns();
     s->deadline_ns = rc_deadline_after(deadline_ms);
     s->fault.index = RP_NO_INDEX;
@@ -200,7 +233,7 @@ static int new_stream(reduce_client *c, const rp_spec *spec, uint32_t deadline_m
         s->chunks[i].stream = s;
     rc_cond_init(&s->changed);
     rc_enter(c);
-    s->capacity = chunk_capacity(c, s->item, s->masked);
+    s->capacity = chunk_capacity(s);
     c->refs++;
     rc_leave(c);
     *made = s;
@@ -228,11 +261,8 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_strea
     int err = rc_check(c);
     if (err)
         return err;
-    if (rc_spec(given, &spec, &checked, &f))
+    if (rc_spec_in_pieces(given, &spec, &checked, &f))
         return rc_report(&f);
-    if (rp_is_paired(checked.op))
-        return rc_error(REDUCE_E_BAD_MESSAGE, "op", "%s has no streams: add pairs to states, or use reduce_run",
-                        rp_op_name(checked.op));
     if (rc_has_states(spec.op))
         return REDUCE_E_BAD_MESSAGE;
     if (spec.path != REDUCE_PATH_AUTO && spec.path != REDUCE_PATH_STREAM)
@@ -246,6 +276,9 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_strea
     if (spec.mask || spec.offsets)
         return rc_error(REDUCE_E_ARGUMENT, spec.mask ? "mask" : "offsets",
                         "a stream has no offsets, and its mask comes with the pieces (REDUCE_MASKED)");
+    if (spec.weights || spec.weights_extent > REDUCE_EACH_ELEMENT)
+        return rc_error(REDUCE_E_ARGUMENT, spec.weights ? "weights" : "weights_extent",
+                        "the weights of a stream come with the pieces, one for each element (reduce_stream_append_pairs)");
     return new_stream(c, &checked, spec.deadline_ms, made);
 }
 
@@ -260,7 +293,7 @@ static int next_chunk(reduce_stream *s)
     if (err)
         return rc_report_of(&s->fault, true);
     chunk *k = current(s);
-    size_t bytes = s->capacity + (s->masked ? s->capacity / s->item : 0);
+    size_t bytes = with_beside(s, s->capacity);
     if (!k->memory && !(k->memory = malloc(bytes)))
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a chunk of %zu bytes", bytes);
     return 0;
@@ -278,10 +311,13 @@ static int filled(reduce_stream *s, size_t bytes)
     return err ? rc_report_of(&s->fault, true) : 0;
 }
 
-/* Is it a stream with (without) masks? */
-static int check_masked(const reduce_stream *s, bool masked)
+/* Is it a stream with (without) weights and masks? */
+static int check_beside(const reduce_stream *s, bool paired, bool masked)
 {
     int err = check(s);
+    if (!err && (s->beside != 0) != paired)
+        err = rc_error(REDUCE_E_ARGUMENT, "stream", "%s %s", rp_op_name(s->spec.op),
+                       paired ? "takes no weights" : "needs weights with each piece: reduce_stream_append_pairs");
     if (!err && s->masked != masked)
         err = rc_error(REDUCE_E_ARGUMENT, "stream",
                        masked ? "a stream without REDUCE_MASKED takes no mask"
@@ -291,7 +327,7 @@ static int check_masked(const reduce_stream *s, bool masked)
 
 int reduce_stream_space(reduce_stream *s, void **space, size_t *room)
 {
-    int err = check_masked(s, false);
+    int err = check_beside(s, false, false);
     if (err)
         return err;
     if (!space || !room)
@@ -306,7 +342,7 @@ int reduce_stream_space(reduce_stream *s, void **space, size_t *room)
 
 int reduce_stream_commit(reduce_stream *s, size_t bytes)
 {
-    int err = check_masked(s, false);
+    int err = check_beside(s, false, false);
     if (err)
         return err;
     if (bytes > s->given)
@@ -320,7 +356,7 @@ int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes)
     const uint8_t *from = data;
     if (!data && bytes)
         return rc_error(REDUCE_E_ARGUMENT, "data", "the pointer is NULL");
-    int err = check_masked(s, false);
+    int err = check_beside(s, false, false);
     if (!err && bytes)
         s->given = 0;
     while (!err && bytes) {
@@ -335,25 +371,43 @@ int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes)
     return err;
 }
 
-int reduce_stream_append_masked(reduce_stream *s, const void *elements, const void *mask, size_t n)
+/* Whole elements, with the arrays beside them that are not NULL. */
+static int append_with(reduce_stream *s, const uint8_t *from, const uint8_t *mask, const uint8_t *weights, size_t n)
 {
-    const uint8_t *from = elements, *keep = mask;
-    if ((!elements || !mask) && n)
-        return rc_error(REDUCE_E_ARGUMENT, elements ? "mask" : "elements", "the pointer is NULL");
-    int err = check_masked(s, true);
+    int err = 0;
     while (!err && n) {
         if ((err = next_chunk(s)))
             break;
-        uint8_t *memory = current(s)->memory;
+        chunk *k = current(s);
         size_t at = s->filled / s->item, room = s->capacity / s->item - at, some = n < room ? n : room;
-        memcpy(memory + s->filled, from, some * s->item);
-        memcpy(memory + s->capacity + at, keep, some);
+        memcpy(k->memory + s->filled, from, some * s->item);
         from += some * s->item;
-        keep += some;
+        if (mask)
+            memcpy(mask_of(s, k) + at, mask, some);
+        mask = mask ? mask + some : NULL;
+        if (weights)
+            memcpy(weights_of(s, k) + at * s->beside, weights, some * s->beside);
+        weights = weights ? weights + some * s->beside : NULL;
         n -= some;
         err = filled(s, some * s->item);
     }
     return err;
+}
+
+int reduce_stream_append_masked(reduce_stream *s, const void *elements, const void *mask, size_t n)
+{
+    if ((!elements || !mask) && n)
+        return rc_error(REDUCE_E_ARGUMENT, elements ? "mask" : "elements", "the pointer is NULL");
+    const int err = check_beside(s, false, true);
+    return err ? err : append_with(s, elements, mask, NULL, n);
+}
+
+int reduce_stream_append_pairs(reduce_stream *s, const void *elements, const void *weights, const void *mask, size_t n)
+{
+    if ((!elements || !weights) && n)
+        return rc_error(REDUCE_E_ARGUMENT, elements ? "weights" : "elements", "the pointer is NULL");
+    const int err = check_beside(s, true, n ? mask != NULL : s && s->masked);
+    return err ? err : append_with(s, elements, mask, weights, n);
 }
 
 /* Everything is sent but the tail in the current chunk: get the result. With the mutex held. */
@@ -367,14 +421,12 @@ static int finish(reduce_stream *s, uint8_t **body, size_t *len)
         call.session = s->session;
         call.head_len = (uint8_t)rp_put_finish(call.head, &x);
     } else {
-        rp_spec spec = s->spec;
         current(s)->bytes = s->filled;
-        spec.row_len = s->filled / s->item;
         call.type = RP_MSG_REDUCE;
-        call.head_len = (uint8_t)rp_put_spec(call.head, &spec);
+        call.head_len = put_head(s, call.head, s->filled / s->item);
         call.fill = stream_fill;
         call.data = current(s);
-        call.data_len = chunk_bytes(s, current(s));
+        call.data_len = with_beside(s, s->filled);
     }
     int err = rc_call_wait_locked(s->c, &call, body, len);
     s->begun = false; /* FINISH ends the stream also on an error */

@@ -364,6 +364,18 @@ def test_heat_in_c(built, heat, mpi):
 
 
 @pytest.mark.parametrize("mpi", NAMES)
+def test_global_means_of_a_climate(built, mpi):
+    """Eight masked, weighted fields in one call: the bits of any number of ranks, near those of the sums written by hand."""
+    seen = set()
+    for ranks in (1, 3, 8):
+        lines = [line.split() for line in launch(mpi, ranks, built(mpi, ROOT / "client/examples/climate_mpi.c"), 20_000).splitlines() if line[:5] in ("plain", "exact", "fixed")]
+        means = {name: np.array(values, float) for name, *values in lines}
+        assert len(means["exact"]) == 8 and np.allclose(means["exact"], means["plain"], rtol=1e-9) and np.allclose(means["exact"], means["fixed"], rtol=1e-12)
+        seen.add(means["exact"].tobytes())
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize("mpi", NAMES)
 def test_heat_in_fortran(built, heat, mpi):
     if not shutil.which("gfortran"):
         pytest.skip("no gfortran")

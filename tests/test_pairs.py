@@ -119,6 +119,20 @@ def test_any_split_merges_to_the_whole(conn, dtype, wtype):
             assert parse_result(conn.call(REDUCE, body + b"".join(parts))).cells == inline(conn, op, dtype, x, w, wtype)
 
 
+def test_extreme_integers(conn):
+    """The largest products, more than 16 and 32 bits can count."""
+    for dtype in DTYPES:
+        if dtype in FLOATS or dtype == "bool":
+            continue
+        size, n = SIZE[dtype], 140_000
+        signed = dtype[0] == "i"
+        least, most = (-(2 ** (8 * size - 1)), 2 ** (8 * size - 1) - 1) if signed else (0, 2 ** (8 * size) - 1)
+        for x, w in ((most, most), (least, least), (least, most)):
+            a, b = (np.full(n, v, f"<{dtype[0]}{size}").view(unsigned(dtype)) for v in (x, w))
+            want = pairs.state("dot", dtype, a[:1], b[:1])[:8] + struct.pack("<Q", n) + pairs.limbs(n * x * w, 3)
+            assert inline(conn, "dot", dtype, a, b, dtype, flags=STATES_OUT) == [want], (dtype, x, w)
+
+
 def test_segments(conn):
     rng = np.random.default_rng(SEED)
     x, w, n = gens.gauss(rng, "f64", 5000), gens.uniform(rng, "f64", 5000), 5000
@@ -189,8 +203,41 @@ def test_refusals(conn):
     refused("SHAPE", "row_len", call, dot, "f32", f32, data=data * 3)
     refused("BAD_MESSAGE", "zero_weights_drop", call, dot, "f32", f32 + parameter("zero_weights_drop", 1))
     assert parse_result(call(wsum, "f32", f32 + parameter("zero_weights_drop", 0))).cells
-    refused("BAD_MESSAGE", "op", conn.call, BEGIN, spec(dot, "f32", flags=WEIGHTS, tagged_len=len(f32)) + f32)
+    for code, field, tagged, flags in (("BAD_MESSAGE", "weights", b"", 0), ("BAD_MESSAGE", "weights", b"", WEIGHTS), ("SHAPE", "weights", weights_part("f32", "row"), WEIGHTS),
+                                       ("BAD_MESSAGE", "weights", weights_part("f32", where=HANDLE, place=(1, 0)), WEIGHTS), ("BAD_MESSAGE", "flags", f32, 0),
+                                       ("TYPE", "weights", weights_part("f64"), WEIGHTS)):
+        refused(code, field, conn.call, BEGIN, spec(dot, "f16" if code == "TYPE" else "f32", row_len=0, flags=flags, tagged_len=len(tagged)) + tagged)
+    refused("BAD_MESSAGE", "flags", conn.call, BEGIN, spec(pairs.OPS["dot"], "f32", row_len=0, flags=WEIGHTS | STATES_IN, tagged_len=len(f32)) + f32)
+    stream = conn.begin(dot, "f32", row_len=0, flags=WEIGHTS | MASK, parts=[f32])
+    assert refused("SHAPE", "data", conn.append, stream, 0, bytes(10)).limit == 9
+    conn.abort(stream)
     refused("BAD_HANDLE", "weights", call, dot, "f32", weights_part("f32", where=HANDLE, place=(99, 0)), data=data)
+
+
+@pytest.mark.parametrize("dtype, wtype", KINDS)
+def test_streams_of_pairs(conn, dtype, wtype):
+    """Chunks in any order, with masks, of every kind: the value or state of the whole."""
+    rng = np.random.default_rng([SEED, 2, DTYPES[dtype], DTYPES[wtype]])
+    for turn in range(6):
+        op, nan, n = list(pairs.OPS)[turn % 3], str(rng.choice(["propagate", "omit"])), int(rng.integers(1, 3000))
+        drop = turn > 2 and op != "dot"
+        x, w = some_bits(rng, dtype, n, turn > 3), some_bits(rng, wtype, n, turn > 4)
+        mask = rng.integers(0, 3, n).astype(np.uint8) if turn % 2 else None
+        flags = WEIGHTS | (0 if mask is None else MASK)
+        kw = {"row_len": 0, "nan": nan, "parts": [weights_part(wtype), *([drop_part(drop)] if drop else [])]}
+        cuts = sorted({0, n, *map(int, rng.integers(0, n, 6))})
+        found = {}
+        for states in (STATES_OUT, 0):
+            if not states and dtype not in FLOATS and op != "wmean":
+                continue
+            stream = conn.begin(pairs.OPS[op], dtype, flags=flags | states, **kw)
+            for a, b in rng.permutation(list(zip(cuts, cuts[1:]))):
+                conn.append(stream, int(a), x[a:b].tobytes() + (b"" if mask is None else bytes(mask[a:b])) + w[a:b].tobytes())
+            found[states], = conn.finish(stream, n).cells
+        keep = slice(None) if mask is None else mask != 0
+        assert found[STATES_OUT] == pairs.state(op, dtype, x[keep], w[keep], wtype, nan, drop), (op, nan, drop)
+        if 0 in found:
+            assert found[0] == word(pairs.value(op, dtype, x[keep], w[keep], wtype, nan, None, drop), "f64")
 
 
 # ---- the library ----
@@ -298,10 +345,37 @@ def test_what_the_library_refuses(shared):
         refuses("SHAPE", "weights_extent", lib.run, "dot", "f64", x, weights=x, weights_extent=2, offsets=bytes(16))
         refuses("BAD_MESSAGE", "zero_weights_drop", lib.run, "dot", "f64", x, weights=x, flags=libreduce.DROP_ZERO_WEIGHTS)
         refuses("BAD_MESSAGE", "initial", lib.run, "dot", "f64", x, weights=x, initial=bytes(8))
-        refuses("BAD_MESSAGE", "op", lib.stream, "dot", "f64", [x])
-        refuses("BAD_MESSAGE", "op", lib.stream, "dot", "f64", [x], weights=x)
+        refuses("ARGUMENT", "stream", lib.stream, "dot", "f64", [x])
+        refuses("ARGUMENT", "weights", lib.stream, "dot", "f64", [x], weights=x)
+        refuses("ARGUMENT", "weights_extent", lib.stream, "dot", "f64", [x], weights_extent=2)
+        refuses("TYPE", "weights_dtype", lib.stream, "dot", "f64", [x], weights_dtype="f32")
+        refuses("ARGUMENT", "weights", lib.stream, "sum", "f64", [x], weights_dtype="f64")
+        refuses("ARGUMENT", "stream", lib.stream_of_pairs, "sum", "f64", [(6, x, x, None)])
+        refuses("ARGUMENT", "stream", lib.stream_of_pairs, "dot", "f64", [(6, x, x, x)])
+        refuses("ARGUMENT", "stream", lib.stream_of_pairs, "dot", "f64", [(6, x, x, None)], flags=libreduce.MASKED)
+        refuses("ARGUMENT", "weights", lib.stream_of_pairs, "dot", "f64", [(6, x, None, None)])
+        assert lib.stream_of_pairs("dot", "f64", [(0, None, None, None)]) == bytes(8)
         accumulators = C.c_void_p()
         assert lib.lib.reduce_accumulators_new(pairs.OPS["dot"], DTYPES["f64"], 0, C.c_size_t(1), C.byref(accumulators)) == -1
+
+
+def test_streams_of_the_library(shared):
+    """Of less than a chunk, which is one message, and of many."""
+    rng = np.random.default_rng(SEED)
+    with libreduce.Client(shared.url) as lib, shared.connect() as c:
+        for dtype, wtype in (("i32", "i32"), ("f32", "f64"), ("f64", "f64")):
+            for n in (700, 700_000):
+                for masked in (False, True):
+                    x, w = some_bits(rng, dtype, n, False), some_bits(rng, wtype, n, False)
+                    mask = rng.integers(0, 2, n).astype(np.uint8)
+                    cuts = sorted({0, n, *map(int, rng.integers(0, n, 9))})
+                    pieces = [(b - a, x[a:b].tobytes(), w[a:b].tobytes(), mask[a:b].tobytes() if masked else None) for a, b in zip(cuts, cuts[1:])]
+                    flags = libreduce.DROP_ZERO_WEIGHTS | (libreduce.MASKED if masked else 0)
+                    keep = (w & w.dtype.type(~(1 << 63) % 2 ** (8 * w.itemsize)) != 0) & (mask != 0 if masked else True)
+                    got = lib.stream_of_pairs("wmean", dtype, pieces, flags, weights_dtype=wtype)
+                    assert got == by_pieces(c, "wmean", dtype, x[keep], w[keep], wtype), (dtype, n, masked)
+        state = lib.stream_of_pairs("dot", "f32", [(1, bytes(4), bytes(8), None)], libreduce.STATES_OUT, weights_dtype="f64")
+        assert state == pairs.state("dot", "f32", np.zeros(1, "u4"), np.zeros(1, "u8"), "f64")
 
 
 # ---- reducectl ----
@@ -329,6 +403,13 @@ def test_reducectl(shared, scratch):
     at = {n: scratch / f"{n}.npy" for n in ("x", "y", "w5", "w6", "xf", "yf", "f32", "i")}
     assert ctl(shared.url, "dot", at["x"], at["y"]).strip() == value("dot", x, y)
     assert ctl(shared.url, "dot", at["xf"], at["yf"]).strip() == value("dot", x, y)
+    for name, pipe in (("-", at["x"]), (at["x"], at["y"])):  # a pipe of either
+        got = ctl(shared.url, "dot", name, "-" if name != "-" else at["y"], data=pipe.read_bytes())
+        assert got.strip() == value("dot", x, y)
+    np.save(scratch / "m.npy", np.arange(120, dtype="u1").reshape(4, 5, 6) % 3)
+    kept = (np.arange(120) % 3 != 0).reshape(4, 5, 6)
+    assert ctl(shared.url, "wmean", "--mask", scratch / "m.npy", "--weights", at["y"], at["x"]).strip() == value("wmean", x[kept], y[kept])
+    assert ctl(shared.url, "dot", "--path", "inline", at["x"], at["y"]).strip() == value("dot", x, y)
     assert ctl(shared.url, "wsum", "--weights", at["y"], at["f32"]).strip() == value("wsum", x.astype("f4"), y)
     for name, order in (("x", 1), ("xf", 1)):
         got = ctl(shared.url, "wmean", "--axis", 1, "--weights", at["w5"], at[name]).split()
@@ -346,6 +427,9 @@ def test_reducectl(shared, scratch):
     numbers = "\n".join(map(str, range(1, 11)))
     (scratch / "numbers").write_text(numbers)
     assert ctl(shared.url, "dot", "--text", "--weights", scratch / "numbers", "-", data=numbers.encode()).strip() == "385"
+    for n, text in ((9, "weights end before"), (11, "weights go on after")):
+        weights = "\n".join(map(str, range(1, n + 1)))
+        assert text in ctl(shared.url, "dot", "--text", "--weights", "-", scratch / "numbers", data=weights.encode(), code=1)
     for words, text in [(("dot", at["x"]), "needs two files"), (("sum", "--weights", at["x"], at["x"]), "--weights applies to"), (("sum,dot", at["x"]), "not among several"),
                         (("dot", "--drop-zero-weights", at["x"], at["y"]), "wsum and wmean only"), (("wmean", "--total", "--weights", at["x"], at["x"]), "exclude")]:
         assert text in ctl(shared.url, *words, code=2)

@@ -184,3 +184,27 @@ def test_states_of_pairs(package):
         reduced.State("sum", "f8").add(x, w)
     with pytest.raises(ValueError):
         reduced.State("dot", "f8").add(x, w[:3])
+
+
+def test_streams_of_pairs(package):
+    rng = np.random.default_rng(SEED)
+    for x_type, w_type in (("f8", "f8"), ("f4", "f8"), ("i4", "i4")):
+        x, w = (rng.standard_normal(300_000) * 100).astype(x_type), (rng.random(300_000) * 100).astype(w_type)
+        where = rng.random(x.size) < 0.5
+        for masked in (False, True):
+            with reduced.stream("wmean", x_type, weights=w_type, masked=masked) as s:
+                for i in range(0, x.size, 70_001):
+                    piece = slice(i, i + 70_001)
+                    s.append(x[piece], where[piece] if masked else None, weights=w[piece])
+            keep = where if masked else slice(None)
+            assert s.value == package.average(x[keep], weights=w[keep])
+    with reduced.stream("dot", "f8") as s:
+        s.append([1.0, 2, 3], weights=[1.0, 0, 2])
+        s.append([2.0], weights=[0.5])
+    assert s.value == 8
+    for wrong in (lambda: reduced.stream("sum", "f8", weights="f8"), lambda: reduced.stream("dot", "f8").append([1.0]),
+                  lambda: reduced.stream("sum", "f8").append([1.0], weights=[1.0])):
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(ValueError):
+        reduced.stream("dot", "f8").append([1.0], weights=[1.0, 2])

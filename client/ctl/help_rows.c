@@ -94,8 +94,8 @@ const help_row ctl_help_rows[] = {
      "histogram: ascending numbers. A bin has what is not below its first edge and below its second one; the last one has both",
      false},
     {"values", "--spool BYTES",
-     "order statistics, dot, wsum and wmean read their input into memory, up to this size (default: half of the machine's "
-     "memory)",
+     "order statistics, and dot, wsum and wmean of rows, axes and segments, read their input into memory, up to this size "
+     "(default: half of the machine's memory)",
      false},
     {"values", "--weights FILE",
      "dot, wsum, wmean: the second array; 'dot X Y' for short. It has the shape of the elements, or one dimension: a weight "

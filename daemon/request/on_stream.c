@@ -6,6 +6,16 @@
 #include "daemon/request/on_resident.h"
 #include "daemon/request/reply.h"
 
+/* Weights of a stream come with its chunks, as its mask does: one for each element. */
+static rp_err check_weights(const rp_spec *spec, rp_fault *f)
+{
+    if (rp_is_paired(spec->op) && !(spec->flags & RP_WEIGHTS))
+        return rp_fail(f, RP_BAD_MESSAGE, "weights", 0, "%s needs a second operand", rp_op_name(spec->op));
+    if (spec->flags & RP_WEIGHTS && spec->weights_extent != RP_EXTENT_ELEMENTS)
+        return rp_fail(f, RP_SHAPE, "weights", RP_EXTENT_ELEMENTS, "a stream has a weight for each element");
+    return RP_OK;
+}
+
 /* A stream's mask comes with its chunks, and its result is one cell. */
 static rp_err begin_parts(const rd_request *r, rp_spec *spec, rp_fault *f)
 {
@@ -18,15 +28,15 @@ static rp_err begin_parts(const rd_request *r, rp_spec *spec, rp_fault *f)
         err = rd_check_spec(r, spec, false, f);
     if (!err)
         err = rp_tagged_check(spec, &t, false, f);
-    if (!err && rp_is_paired(spec->op))
-        err = rp_fail(f, RP_BAD_MESSAGE, "op", 0, "%s has no streams: send states of pairs with REDUCE", rp_op_name(spec->op));
     if (!err && rp_is_ranked(spec->op))
         err = rp_fail(f, RP_BAD_MESSAGE, "op", 0,
                       "%s needs all elements at once: not in a stream, but with REDUCE or REDUCE_AT", rp_op_name(spec->op));
     for (int role = 1; !err && role < RP_ROLE_END; role++)
-        if (t.companion[role].where)
+        if (t.companion[role].where && t.companion[role].where != RP_WHERE_DATA)
             err = rp_fail(f, RP_BAD_MESSAGE, rp_role_name(role), 0, "the %s of a stream comes with its chunks",
                           rp_role_name(role));
+    if (!err)
+        err = check_weights(spec, f);
     if (!err && t.apart)
         err = rp_fail(f, RP_BAD_MESSAGE, "result", 0, "the result of a stream is in the reply");
     return err;

@@ -94,11 +94,11 @@ void rd_streams_free(rd_stream_list *l)
 /* ---- chunks ---- */
 rp_err rd_stream_claim(rd_stream *s, uint64_t offset, size_t bytes, uint64_t *count, rp_fault *f)
 {
-    bool masked = s->spec.flags & RP_MASK;
-    size_t size = rp_dtype_size(s->spec.dtype) + masked;
+    const bool masked = s->spec.flags & RP_MASK, paired = s->spec.flags & RP_WEIGHTS;
+    const size_t size = rp_dtype_size(s->spec.dtype) + masked + (paired ? rp_dtype_size(s->spec.weights) : 0);
     if (bytes == 0 || bytes % size)
-        return rp_fail(f, RP_SHAPE, "data", size, "%zu bytes are not a positive multiple of the %zu-byte element%s", bytes,
-                       size, masked ? " and mask" : "");
+        return rp_fail(f, RP_SHAPE, "data", size, "%zu bytes are not a positive multiple of the %zu-byte element%s%s", bytes,
+                       size, masked ? " and mask" : "", paired ? " and weight" : "");
     *count = bytes / size;
     if (offset > RP_MAX_COUNT || *count > RP_MAX_COUNT - offset)
         return rp_fail(f, RP_TOO_LARGE, "offset", RP_MAX_COUNT, "the chunk ends beyond element 2^60");
@@ -142,7 +142,7 @@ void rd_stream_keep(rd_stream *s, const void *state)
 rp_spec rd_stream_chunk(const rd_stream *s, uint64_t count)
 {
     rp_spec chunk = s->spec;
-    chunk.flags = (s->spec.flags & RP_MASK) | RP_STATES_OUT;
+    chunk.flags = (s->spec.flags & (RP_MASK | RP_WEIGHTS)) | RP_STATES_OUT;
     chunk.initial = 0; /* the initial value is added at the end */
     chunk.row_len = count;
     return chunk;
@@ -151,6 +151,7 @@ rp_spec rd_stream_chunk(const rd_stream *s, uint64_t count)
 static void merge_task(const rd_stream *s, rk_task *t, const void *states, size_t n, uint32_t flags, void *cells)
 {
     *t = (rk_task){.spec = s->spec, .data = states, .bytes = n * s->state_size, .cells = cells};
+    t->spec.dtype = (uint8_t)rp_spec_state_dtype(&s->spec);
     t->spec.flags = RP_STATES_IN | flags;
     if (!(flags & RP_INITIAL))
         t->spec.initial = 0;
@@ -184,5 +185,5 @@ void rd_stream_folded(rd_stream *s)
 
 void rd_stream_merge(const rd_stream *s, rk_task *t, void *cells)
 {
-    merge_task(s, t, s->states, s->n, s->spec.flags & ~(uint32_t)RP_MASK, cells);
+    merge_task(s, t, s->states, s->n, s->spec.flags & ~(uint32_t)(RP_MASK | RP_WEIGHTS), cells);
 }

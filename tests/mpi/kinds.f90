@@ -41,6 +41,8 @@ program kinds
   call reduce_mpi_allreduce(merge(REDUCE_SUM, REDUCE_NORM1, rank == 0), r8, v, MPI_COMM_WORLD, ierr)
   call expect(ierr == merge(REDUCE_OK, REDUCE_E_BAD_MESSAGE, ranks == 1))
   call items
+  call weights
+  call fields
   call MPI_Allreduce(wrong, all_wrong, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
   if (rank == 0 .and. all_wrong == 0) print '(a)', 'fine'
   call MPI_Finalize(ierr)
@@ -74,5 +76,68 @@ contains
     call reduce_mpi_items(item, MPI_COMM_WORLD, ierr)
     w = 2d300*ranks
     call expect(ierr == REDUCE_OK .and. ends(1) == -1d300 .and. ends(2) == 1d300 .and. norm == w)
+  end subroutine
+
+  ! Of each kind, with a mask, of ranks without elements, and with too few weights.
+  subroutine weights
+    real(c_float) :: x(4) = [1e30, 1.0, -1e30, 2.0], by(4) = [2.0, 3.0, 2.0, 4.0]
+    real(c_double) :: y(4) = [1d300, 1d0, -1d300, 2d0], also(4) = [2d0, 3d0, 2d0, 4d0]
+    logical(c_bool) :: keep(4) = [.false., .true., .false., .true.]
+    call reduce_mpi_allreduce(REDUCE_DOT, x, by, v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. v == 11*ranks)
+    call reduce_mpi_allreduce(REDUCE_WMEAN, x, also, v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. v == 1)
+    call reduce_mpi_allreduce(REDUCE_WSUM, y, also, v, MPI_COMM_WORLD, ierr, mask=keep)
+    call expect(ierr == REDUCE_OK .and. v == 11*ranks)
+    call reduce_mpi_allreduce(REDUCE_WMEAN, y, also, v, MPI_COMM_WORLD, ierr, mask=keep)
+    call expect(ierr == REDUCE_OK .and. v == 11/7d0)
+    call reduce_mpi_allreduce(REDUCE_SUM, y, v, MPI_COMM_WORLD, ierr, mask=keep)
+    call expect(ierr == REDUCE_OK .and. v == 3*ranks)
+    call reduce_mpi_allreduce(REDUCE_DOT, y(1:2*min(rank, 1)), also(1:2*min(rank, 1)), v, MPI_COMM_WORLD, ierr)
+    w = 0
+    if (ranks > 1) w = (ranks - 1)*2d300
+    call expect(ierr == REDUCE_OK .and. v == w)
+    v = -1
+    call reduce_mpi_reduce(REDUCE_DOT, x, by, v, MPI_COMM_WORLD, ierr, root=ranks - 1)
+    call expect(ierr == REDUCE_OK .and. v == merge(11*ranks, -1, rank == ranks - 1))
+    call reduce_mpi_allreduce(REDUCE_DOT, y, also(1:4 - min(rank, 1)), v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == merge(REDUCE_OK, REDUCE_E_SHAPE, ranks == 1))
+    call reduce_mpi_allreduce(REDUCE_SUM, y, v, MPI_COMM_WORLD, ierr, mask=keep(1:3))
+    call expect(ierr == REDUCE_E_SHAPE)
+    call reduce_mpi_allreduce(REDUCE_DOT, y, v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_E_ARGUMENT)
+    call reduce_mpi_allreduce(REDUCE_SUM, y, also, v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_E_ARGUMENT)
+  end subroutine
+
+  ! Weighted means of fields on the ocean, in one call.
+  subroutine fields
+    integer, parameter :: n = 8, cells = 1000
+    real(c_double), target :: x(cells, n), area(cells), mean(n)
+    logical(c_bool), target :: ocean(cells)
+    type(reduce_spec), target :: spec
+    type(reduce_item) :: item(n)
+    integer :: i, f
+    do i = 1, cells
+      ocean(i) = mod(i, 3) /= 0
+      area(i) = merge(i, 1000000, mod(i, 3) /= 0)
+      do f = 1, n
+        x(i, f) = merge(dble(f), huge(1d0), mod(i, 3) /= 0)
+      end do
+    end do
+    spec%op = REDUCE_WMEAN
+    spec%dtype = REDUCE_F64
+    spec%mask = c_loc(ocean)
+    spec%weights = c_loc(area)
+    spec%weights_extent = REDUCE_EACH_ELEMENT
+    do f = 1, n
+      item(f)%spec = c_loc(spec)
+      item(f)%data = c_loc(x(1, f))
+      item(f)%bytes = 8*cells
+      item(f)%out = c_loc(mean(f))
+      item(f)%room = 8
+    end do
+    call reduce_mpi_items(item, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. all(mean == [(dble(f), f = 1, n)]))
   end subroutine
 end program

@@ -7,7 +7,7 @@
 #include "client/ctl/ctl.h"
 
 enum {
-    MASKED_BLOCK = 1 << 20, /* elements read at a time when their mask has to be read, too */
+    MASKED_BLOCK = 1 << 20, /* elements read at a time when their mask or weights have to be read, too */
     ADDED_BLOCK = 1 << 16   /* bytes of elements that are added to a state at a time: they stay in a core's cache */
 };
 
@@ -83,10 +83,27 @@ static int feed_all(ctl_work *w, reduce_stream *s, uint64_t n, char why[CTL_WHY]
     return 0;
 }
 
-/* Up to n elements of one input and their mask. */
-static int feed_masked(ctl_work *w, reduce_stream *s, ctl_input *in, uint64_t n, uint8_t *block, char why[CTL_WHY])
+/* Bytes of mask and weights for each element. */
+static size_t mask_size(const ctl_work *w) { return w->mask ? 1 : 0; }
+static size_t weight_size(const ctl_work *w) { return w->weights ? reduce_dtype_size(w->weights->dtype) : 0; }
+
+/* n items of what is beside the elements. */
+static int take_beside(ctl_input *in, const char *what, uint8_t *to, size_t n, size_t size, char why[CTL_WHY])
 {
-    size_t size = reduce_dtype_size(in->dtype);
+    const long bytes = in ? ctl_read_full(in, to, n * size, why) : 0;
+    if (bytes < 0)
+        return in->err;
+    if ((size_t)bytes == n * size)
+        return 0;
+    snprintf(why, CTL_WHY, "the %s before the elements do", what);
+    return REDUCE_E_SHAPE;
+}
+
+/* Up to n elements of one input, with their mask and weights. */
+static int feed_beside(ctl_work *w, reduce_stream *s, ctl_input *in, uint64_t n, uint8_t *block, char why[CTL_WHY])
+{
+    const size_t size = reduce_dtype_size(in->dtype);
+    uint8_t *mask = block + MASKED_BLOCK * size, *weights = mask + MASKED_BLOCK * mask_size(w);
     while (n) {
         size_t want = (size_t)(n < MASKED_BLOCK ? n : MASKED_BLOCK);
         long bytes = ctl_read_full(in, block, want * size, why);
@@ -97,14 +114,12 @@ static int feed_masked(ctl_work *w, reduce_stream *s, ctl_input *in, uint64_t n,
             snprintf(why, CTL_WHY, "the last element is cut");
             return REDUCE_E_SHAPE;
         }
-        long keep = ctl_read_full(w->mask, block + MASKED_BLOCK * size, have, why);
-        if (keep < 0)
-            return w->mask->err;
-        if ((size_t)keep < have) {
-            snprintf(why, CTL_WHY, "the mask ends before the elements do");
-            return REDUCE_E_SHAPE;
-        }
-        int err = reduce_stream_append_masked(s, block, block + MASKED_BLOCK * size, have);
+        int err = take_beside(w->mask, "mask ends", mask, have, mask_size(w), why);
+        if (!err)
+            err = take_beside(w->weights, "weights end", weights, have, weight_size(w), why);
+        if (!err)
+            err = w->weights ? reduce_stream_append_pairs(s, block, weights, w->mask ? mask : NULL, have)
+                             : reduce_stream_append_masked(s, block, mask, have);
         if (err || have < want)
             return err;
         n -= have;
@@ -113,20 +128,30 @@ static int feed_masked(ctl_work *w, reduce_stream *s, ctl_input *in, uint64_t n,
     return 0;
 }
 
-static int feed_all_masked(ctl_work *w, reduce_stream *s, uint64_t n, char why[CTL_WHY])
+static int check_end(ctl_input *in, const char *what, char why[CTL_WHY])
 {
-    uint8_t *block = malloc(MASKED_BLOCK * (reduce_dtype_size(w->spec.dtype) + 1)), more;
+    uint8_t more[8];
+    const long n = in ? ctl_read_full(in, more, reduce_dtype_size(in->dtype), why) : 0;
+    if (n <= 0)
+        return n ? in->err : 0;
+    snprintf(why, CTL_WHY, "the %s after the last element", what);
+    return REDUCE_E_SHAPE;
+}
+
+static int feed_all_beside(ctl_work *w, reduce_stream *s, uint64_t n, char why[CTL_WHY])
+{
+    uint8_t *block = malloc(MASKED_BLOCK * (reduce_dtype_size(w->spec.dtype) + mask_size(w) + weight_size(w)));
     int err = 0;
     if (!block) {
         snprintf(why, CTL_WHY, "no memory for a block of elements");
         return REDUCE_E_NO_MEMORY;
     }
     for (int i = 0; i < w->n_in && !err; i++)
-        err = feed_masked(w, s, &w->in[i], n, block, why);
-    if (!err && n == UINT64_MAX && ctl_read_full(w->mask, &more, 1, why) > 0) {
-        snprintf(why, CTL_WHY, "the mask goes on after the last element");
-        err = REDUCE_E_SHAPE;
-    }
+        err = feed_beside(w, s, &w->in[i], n, block, why);
+    if (!err && n == UINT64_MAX)
+        err = check_end(w->mask, "mask goes on", why);
+    if (!err && n == UINT64_MAX)
+        err = check_end(w->weights, "weights go on", why);
     free(block);
     return err;
 }
@@ -137,11 +162,12 @@ int ctl_stream(ctl_work *w, const reduce_spec *given, uint64_t n, void *cell, si
     reduce_spec spec = *given;
     spec.rows = 1;
     spec.flags |= w->mask ? REDUCE_MASKED : 0;
+    spec.weights_dtype = w->weights ? w->weights->dtype : 0;
     why[0] = 0;
     int err = reduce_stream_begin(w->c, &spec, &s);
     if (err)
         return err;
-    err = w->mask ? feed_all_masked(w, s, n, why) : feed_all(w, s, n, why);
+    err = w->mask || w->weights ? feed_all_beside(w, s, n, why) : feed_all(w, s, n, why);
     if (err) {
         reduce_stream_abort(s);
         return err;
@@ -153,7 +179,7 @@ int ctl_stream(ctl_work *w, const reduce_spec *given, uint64_t n, void *cell, si
 
 bool ctl_is_added_here(const ctl_work *w)
 {
-    bool text = !w->mask && w->spec.path == REDUCE_PATH_AUTO && !w->spec.deadline_ms;
+    bool text = !w->mask && !w->weights && w->spec.path == REDUCE_PATH_AUTO && !w->spec.deadline_ms;
     for (int i = 0; i < w->n_in && text; i++)
         text = w->in[i].text;
     return text;
@@ -216,7 +242,7 @@ bool ctl_is_direct(const ctl_work *w)
     const ctl_input *in = &w->in[0];
     if (in->resident)
         return true;
-    return w->n_in == 1 && ctl_in_file(in) && !w->mask && w->spec.path != REDUCE_PATH_STREAM;
+    return w->n_in == 1 && ctl_in_file(in) && !w->mask && !w->weights && w->spec.path != REDUCE_PATH_STREAM;
 }
 
 int ctl_direct(ctl_work *w, const reduce_spec *spec, uint64_t at, uint64_t bytes, void *cells, size_t room, reduce_result *r)

@@ -121,6 +121,15 @@ static int open_weights(ctl_work *w, ctl_input *weights, char why[CTL_WHY])
     return err;
 }
 
+/* Do elements and weights go to the daemon as they are read, however many? Not where files say that there are fewer weights. */
+static bool are_streamed(const ctl_work *w, const ctl_shape *s)
+{
+    const ctl_input *x = &w->in[0], *y = w->weights;
+    if (!y || s->layout != CTL_WHOLE || (w->spec.path != REDUCE_PATH_AUTO && w->spec.path != REDUCE_PATH_STREAM))
+        return false;
+    return !x->sized || !y->sized || x->bytes / reduce_dtype_size(x->dtype) == y->bytes / reduce_dtype_size(y->dtype);
+}
+
 /* ---- one array ---- */
 
 static int fail(const ctl_work *w, const char *name, int err, const char *why)
@@ -145,7 +154,7 @@ static int run_shape(ctl_work *w)
         code = fail(w, w->name, err, why);
     else if (w->o->explain)
         code = ctl_explain(w);
-    else if (ctl_needs_all(w->spec.op) || w->o->quantiles)
+    else if ((ctl_needs_all(w->spec.op) || w->o->quantiles) && !are_streamed(w, &s))
         code = ctl_reduce_at_once(w, &s);
     else
         code = s.layout == CTL_LINES     ? ctl_reduce_rows(w, &s)

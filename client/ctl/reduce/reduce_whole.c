@@ -53,7 +53,7 @@ static bool rewind_all(ctl_work *w)
     for (int i = 0; i < w->n_in; i++)
         if (!ctl_rewind(&w->in[i]))
             return false;
-    return !w->mask || ctl_rewind(w->mask);
+    return (!w->mask || ctl_rewind(w->mask)) && (!w->weights || ctl_rewind(w->weights));
 }
 
 int ctl_reduce_whole(ctl_work *w)

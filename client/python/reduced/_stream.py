@@ -15,9 +15,10 @@ from ._arrow import Flowing
 from ._client import Client, default
 from ._functions import _minmax, _stats
 from .errors import Error, ForkedError
+from ._elements import element
 from ._lib import check, lib, milliseconds
 from ._plan import Plan, plan
-from ._prepare import PLACES, elements_of, without_nat
+from ._prepare import PAIRED, PLACES, elements_of, without_nat
 from ._remote import Array
 from ._sources import address
 from ._state import dtype_of, first_ddof, mergeable
@@ -40,9 +41,10 @@ def mask_of(where: Any, shape: tuple[int, ...]) -> Array:
 class Stream:
     """One reduction of elements that are appended in pieces, such as those of a pipe, or more than memory holds. `finish` ends it. With
     `with` the end of the block does, and an exception drops the stream. `value` is the result. Several threads may append to it.
-    `ddof` is by default that of the function of the same name."""
+    `ddof` is by default that of the function of the same name. dot, wsum and wmean take weights with each piece, of the type of the
+    elements or of `weights`, which may be float64 with float32."""
 
-    def __init__(self, op: str, dtype: Any, *, nan: str = "propagate", ddof: Any = None, initial: Any = None, masked: bool = False,
+    def __init__(self, op: str, dtype: Any, *, weights: Any = None, nan: str = "propagate", ddof: Any = None, initial: Any = None, masked: bool = False,
                  client: Client | None = None, deadline: float | None = None):
         self.op, self.dtype, self._masked = mergeable(op), dtype_of(dtype), masked
         if self.dtype.kind == "c" or not self.dtype.isnative:
@@ -56,41 +58,56 @@ class Stream:
         self._pid = os.getpid()
         spec = self._plan.spec
         spec.deadline_ms, spec.flags = milliseconds(deadline, "deadline"), spec.flags | _abi.MASKED * masked
+        if weights is not None and self.op not in PAIRED:
+            raise TypeError(f"weights: {self.op} takes no weights")
+        self._weights = self.dtype if weights is None else dtype_of(weights)
+        if self.op in PAIRED:
+            spec.weights_dtype = element(self._weights, "weights").code
         self._client = client or default()  # it must live as long as the stream
         self._handle: Any = ctypes.c_void_p()
         self._client.call("reduce_stream_begin", ctypes.byref(spec), ctypes.byref(self._handle))
 
-    def append(self, chunk: Any, where: Any = None) -> None:
-        """Append a piece of elements, without its missing values. With `masked`, `where` has one bool for each. Ctrl-C during the call
-        drops the stream."""
+    def append(self, chunk: Any, where: Any = None, *, weights: Any = None) -> None:
+        """Append a piece of elements, without its missing values. With `masked`, `where` has one bool for each. dot, wsum and wmean have
+        `weights`, one for each. Ctrl-C during the call drops the stream."""
         if not self._masked and where is not None:
             raise ValueError("where needs a stream with masked=True")
+        if (weights is not None) != (self.op in PAIRED):
+            raise TypeError(f"weights: {self.op} {'needs' if weights is None else 'takes no'} weights")
         self._opened()  # before the lock, which a forked child may have inherited locked
         o = None if isinstance(chunk, (np.ndarray, *PLAIN)) else operand(chunk, "chunk", flows=True)
         if o is None or not isinstance(o.data, Flowing):
-            self._append(chunk if o is None else o, where)
-        elif where is not None:
-            self._append(Operand(*o.data.whole()), where)
+            self._append(chunk if o is None else o, where, weights)
+        elif where is not None or weights is not None:
+            self._append(Operand(*o.data.whole()), where, weights)
         else:
             for piece in o.data:
                 self._append(Operand(*piece), None)
 
-    def _append(self, chunk: Any, where: Any) -> None:
+    def _append(self, chunk: Any, where: Any, weights: Any = None) -> None:
         a, known = elements_of(chunk, self.dtype, "chunk")
+        beside = None
+        if weights is not None:
+            beside, weighed = elements_of(weights, self._weights, "weights")
+            if beside.size != a.size:
+                raise ValueError(f"weights: {beside.size} of them for {a.size} elements")
+            known = weighed if known is None else known if weighed is None else known & weighed
         keep = mask_of(where, chunk.data.shape if type(chunk) is Operand else np.shape(chunk)) if self._masked else None
         if known is not None and self._masked:
             keep = keep & known
         elif known is not None and not known.all():
             if self.op in PLACES:
                 raise TypeError(f"chunk: to leave out its missing values, the {self.op} of a stream needs masked=True")
-            a = a[known]
+            a, beside = a[known], None if beside is None else beside[known]
         if self.dtype.kind in "mM":
             a, keep = without_nat(self.op, self._nan, a, keep)
 
         with self._using:
             handle = self._opened()
             try:
-                if keep is None:
+                if beside is not None:
+                    check(lib().reduce_stream_append_pairs(handle, address(a), address(beside), None if keep is None else address(keep), a.size))
+                elif keep is None:
                     check(lib().reduce_stream_append(handle, address(a), a.nbytes))
                 else:
                     check(lib().reduce_stream_append_masked(handle, address(a), address(keep), a.size))

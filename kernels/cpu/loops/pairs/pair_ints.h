@@ -15,21 +15,43 @@ typedef struct pair_int_loops {
     void (*add)(product_sum *s, const void *x, const void *w, size_t n); /* at most a block */
 } pair_int_loops;
 
-/* Products of 16 bits and less: the sum of a block fits 64 bits. */
-#define NARROW_PAIRS(NAME, T, SUM)                                                       \
+/* A product of 16 bits and less is a PRODUCT, a sum of MOST of them a PART, and that of a block fits 64 bits. */
+#define NARROW_PAIRS(NAME, T, PRODUCT, PART, MOST)                                       \
     static void add_pairs_##NAME(product_sum *s, const void *x, const void *w, size_t n) \
     {                                                                                    \
         typedef T __attribute__((aligned(1), may_alias)) loose;                          \
         const loose *a = x, *b = w;                                                      \
-        SUM sum = 0;                                                                     \
-        for (size_t i = 0; i < n; i++)                                                   \
-            sum += (SUM)a[i] * (SUM)b[i];                                                \
-        const __int128 v = sum;                                                          \
-        s->low += (uint64_t)v;                                                           \
-        s->high += v >> 64;                                                              \
+        __int128 sum = 0;                                                                \
+        for (size_t i = 0, end; i < n; i = end) {                                        \
+            PART part = 0;                                                               \
+            end = n - i < (MOST) ? n : i + (MOST);                                       \
+            for (size_t k = i; k < end; k++)                                             \
+                part += (PRODUCT)a[k] * (PRODUCT)b[k];                                   \
+            sum += part;                                                                 \
+        }                                                                                \
+        s->low += (uint64_t)sum;                                                         \
+        s->high += sum >> 64;                                                            \
     }
 
-/* A product of 32 or 64 bits is SUM. */
+/* A product of 32 bits is a PRODUCT, whose halves are added apart: 2^31 of them fit 64 bits. */
+#define HALVED_PAIRS(NAME, T, PRODUCT)                                                   \
+    static void add_pairs_##NAME(product_sum *s, const void *x, const void *w, size_t n) \
+    {                                                                                    \
+        typedef T __attribute__((aligned(1), may_alias)) loose;                          \
+        const loose *a = x, *b = w;                                                      \
+        uint64_t low = 0;                                                                \
+        PRODUCT high = 0;                                                                \
+        for (size_t i = 0; i < n; i++) {                                                 \
+            const PRODUCT v = (PRODUCT)a[i] * (PRODUCT)b[i];                             \
+            low += (uint32_t)v;                                                          \
+            high += v >> 32;                                                             \
+        }                                                                                \
+        const __int128 sum = (__int128)high * ((__int128)1 << 32) + low;                 \
+        s->low += (uint64_t)sum;                                                         \
+        s->high += sum >> 64;                                                            \
+    }
+
+/* A product of 64 bits is a PRODUCT. */
 #define WIDE_PAIRS(NAME, T, PRODUCT, TOP)                                                \
     static void add_pairs_##NAME(product_sum *s, const void *x, const void *w, size_t n) \
     {                                                                                    \
@@ -41,15 +63,16 @@ typedef struct pair_int_loops {
             s->high += (TOP)(v >> 64);                                                   \
         }                                                                                \
     }
-NARROW_PAIRS(i8, int8_t, int64_t)
-NARROW_PAIRS(u8, uint8_t, uint64_t)
-NARROW_PAIRS(i16, int16_t, int64_t)
-NARROW_PAIRS(u16, uint16_t, uint64_t)
-WIDE_PAIRS(i32, int32_t, __int128, int64_t)
-WIDE_PAIRS(u32, uint32_t, wide, uint64_t)
+NARROW_PAIRS(i8, int8_t, int32_t, int32_t, (size_t)1 << 15)
+NARROW_PAIRS(u8, uint8_t, uint32_t, uint32_t, (size_t)1 << 15)
+NARROW_PAIRS(i16, int16_t, int32_t, int64_t, (size_t)1 << 31)
+NARROW_PAIRS(u16, uint16_t, uint32_t, uint64_t, (size_t)1 << 31)
+HALVED_PAIRS(i32, int32_t, int64_t)
+HALVED_PAIRS(u32, uint32_t, uint64_t)
 WIDE_PAIRS(i64, int64_t, __int128, int64_t)
 WIDE_PAIRS(u64, uint64_t, wide, uint64_t)
 #undef NARROW_PAIRS
+#undef HALVED_PAIRS
 #undef WIDE_PAIRS
 
 static void put_products(uint64_t *limb, product_sum s)
