@@ -92,6 +92,24 @@ int reduce_cuda_enqueue_list(reduce_cuda *handle, const reduce_spec *spec, const
 /* As reduce_cuda_prepare, for reduce_cuda_enqueue_list. */
 int reduce_cuda_prepare_list(reduce_cuda *handle, const reduce_spec *spec, uint64_t n, void *workspace, size_t bytes);
 
+/* States as words of int64 that plain sums join, over ranks: ncclAllReduce(words, words, n * each, ncclInt64, ncclSum, ...) on
+ * the same stream. reduce_cuda_enqueue with REDUCE_STATES_OUT leaves states, these become words, the sums of all ranks' words
+ * become states, and reduce_cuda_enqueue with REDUCE_STATES_IN makes values of them. The words are those of
+ * reduce_state_to_words (reduce.h).
+ *
+ * *each: words of a state of the spec's operation and type. Errors: those about the spec; REDUCE_E_OP (there are none: min,
+ * max and their likes, argmin, argmax, stats, products of integers, order statistics). */
+int reduce_cuda_words(const reduce_spec *spec, size_t *each);
+
+/* `n` states to n x each words; both on the device, aligned to 8. */
+int reduce_cuda_enqueue_words(reduce_cuda *handle, const reduce_spec *spec, const void *states, uint64_t n, int64_t *words,
+                              struct CUstream_st *stream);
+
+/* ... and sums of words to n states, which lie elsewhere. `status`, which may be NULL, gets REDUCE_E_BAD_MESSAGE and the first
+ * state whose words are no sums of words of states. */
+int reduce_cuda_enqueue_states(reduce_cuda *handle, const reduce_spec *spec, const int64_t *words, uint64_t n, void *states,
+                               reduce_cuda_status *status, struct CUstream_st *stream);
+
 /* The text of this thread's last error. */
 const char *reduce_cuda_errmsg(void);
 

@@ -68,6 +68,15 @@ int rk_stream_launch(rk_stream *s, const rk_launch *l, void *stream);
 /* Load what such a launch needs. Nothing is read or written, but the pointers must be of the device. */
 int rk_stream_rehearse(rk_stream *s, const rk_launch *l);
 
+/* Words of a state of this spec's operation and type that are added alone; 0: there are none. */
+size_t rk_stream_words(const rp_spec *s);
+
+/* n states to their words, and sums of such words to states: all on the device, aligned to 8. `failure`: the code in *status,
+ * which may be NULL, if they are no such sums. */
+int rk_stream_to_words(const rp_spec *s, const uint8_t *states, uint64_t n, int64_t *words, void *stream);
+int rk_stream_to_states(const rp_spec *s, const int64_t *words, uint64_t n, uint8_t *states, rk_stream_status *status,
+                        int failure, void *stream);
+
 /* The text of an error, and whether memory was lacking. */
 bool rk_stream_error(int err, char text[RK_STREAM_TEXT]);
 

@@ -1,5 +1,6 @@
 """reduced.cuda without a GPU: what a call asks the library for, with a stand-in of PyTorch that has shapes and types alone. On a GPU
 tests/gpu/stream.py compares its values."""
+import contextlib
 import math
 import subprocess
 import sys
@@ -63,7 +64,7 @@ class Library:
         def call(*arguments):
             self.calls.append((name.removeprefix("reduce_cuda_"), arguments))
             if name == "reduce_cuda_result_size":
-                spec = arguments[0].contents
+                spec = arguments[0]._obj if hasattr(arguments[0], "_obj") else arguments[0].contents
                 arguments[2]._obj.value = 4 * (arguments[1] // spec.rows if spec.planes else spec.rows)
             return 0
         return call
@@ -120,7 +121,7 @@ def test_other_tensors(torch, kw, error):
 def library(torch, monkeypatch):
     import reduced.cuda
     made = Library()
-    torch.empty = lambda shape, dtype, device: Tensor(shape, dtype, at=0x8000)
+    torch.empty = lambda shape, dtype, device: Tensor([shape] if isinstance(shape, int) else shape, dtype, at=0x8000)
     torch.cuda = types.SimpleNamespace(current_device=lambda: 0)
     monkeypatch.setattr(reduced.cuda, "_lib", lambda: made)
     monkeypatch.setattr(reduced.cuda, "_place", lambda device: (7, 0x100, 99))
@@ -158,6 +159,19 @@ def test_a_norm_of_many_tensors_is_one_call(torch, library):
             reduced.cuda.total_norm(wrong)
     with pytest.raises(ValueError):
         reduced.cuda.total_norm(grads, norm_type=1.0)
+
+
+def test_a_norm_over_ranks_adds_words(torch, library):
+    """States of this rank, their words, one all-reduce of these, the states of all ranks, and their value: in one stream."""
+    import reduced.cuda
+    torch.distributed = types.SimpleNamespace(all_reduce=lambda words, group: library.calls.append(("all_reduce", (words.dtype.name, group))))
+    torch.cuda.device = lambda device: contextlib.nullcontext()
+    reduced.cuda._raw_stream.cache_clear()
+    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 7)
+    reduced.cuda.total_norm([Tensor((4, 5), torch.float32)], group="ranks")
+    reduced.cuda._raw_stream.cache_clear()
+    assert [name for name, _ in library.calls] == ["result_size", "enqueue_list", "words", "enqueue_words", "all_reduce", "enqueue_states", "enqueue"]
+    assert library.calls[4][1] == ("int64", "ranks") and all(call[-1] == 7 for name, call in library.calls if name.startswith("enqueue"))
 
 
 def test_without_the_library():

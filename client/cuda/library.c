@@ -255,3 +255,56 @@ int reduce_cuda_enqueue_list(reduce_cuda *h, const reduce_spec *spec, const redu
                          .workspace = workspace};
     return of_cuda(rk_stream_launch(h->kernels, &l, stream));
 }
+
+/* ---- words ---- */
+
+/* The spec of states whose words are added. */
+static int check_words(const reduce_spec *spec, rc_cuda_checked *a, size_t *each)
+{
+    const int err = rc_cuda_check(spec, 0, a);
+    *each = err ? 0 : rk_stream_words(&a->spec);
+    if (err || *each)
+        return err;
+    return rc_error(REDUCE_E_OP, "op", "states of %s have no words that are added", rp_op_name(a->spec.op));
+}
+
+static int check_both(const reduce_cuda *h, const void *states, const int64_t *words, const void *status)
+{
+    if (!states || !is_aligned(states, 8))
+        return rc_error(REDUCE_E_ARGUMENT, "states", "it is NULL, or not aligned to 8 bytes");
+    if (!words || !is_aligned(words, 8))
+        return rc_error(REDUCE_E_ARGUMENT, "words", "it is NULL, or not aligned to 8 bytes");
+    if (!is_aligned(status, 8))
+        return rc_error(REDUCE_E_ARGUMENT, "status", "it is not aligned to 8 bytes");
+    return check_current(h);
+}
+
+int reduce_cuda_words(const reduce_spec *spec, size_t *each)
+{
+    rc_cuda_checked a;
+    return each ? check_words(spec, &a, each) : rc_error(REDUCE_E_ARGUMENT, "each", "the pointer is NULL");
+}
+
+int reduce_cuda_enqueue_words(reduce_cuda *h, const reduce_spec *spec, const void *states, uint64_t n, int64_t *words,
+                              struct CUstream_st *stream)
+{
+    rc_cuda_checked a;
+    size_t each;
+    int err = check_words(spec, &a, &each);
+    if (!err)
+        err = check_both(h, states, words, NULL);
+    return err || n == 0 ? err : of_cuda(rk_stream_to_words(&a.spec, states, n, words, stream));
+}
+
+int reduce_cuda_enqueue_states(reduce_cuda *h, const reduce_spec *spec, const int64_t *words, uint64_t n, void *states,
+                               reduce_cuda_status *status, struct CUstream_st *stream)
+{
+    rc_cuda_checked a;
+    size_t each;
+    int err = check_words(spec, &a, &each);
+    if (!err)
+        err = check_both(h, states, words, status);
+    return err ? err
+               : of_cuda(
+                     rk_stream_to_states(&a.spec, words, n, states, (rk_stream_status *)status, REDUCE_E_BAD_MESSAGE, stream));
+}

@@ -47,7 +47,8 @@ def _lib() -> Any:
     calls = {"create": (pointer, ctypes.c_int), "result_size": (spec, count, pointer), "workspace": (pointer, spec, count, pointer),
              "clear": (pointer, pointer, size, pointer), "prepare": (pointer, spec, count, pointer, size),
              "enqueue": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer),
-             "enqueue_list": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer)}
+             "enqueue_list": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer), "words": (spec, pointer),
+             "enqueue_words": (pointer, spec, pointer, count, pointer, pointer), "enqueue_states": (pointer, spec, pointer, count, pointer, pointer, pointer)}
     for name, arguments in calls.items():
         getattr(library, "reduce_cuda_" + name).argtypes = arguments
     library.reduce_cuda_errmsg.restype = ctypes.c_char_p
@@ -297,11 +298,36 @@ class _Array(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("count", ctypes.c_uint64)]
 
 
+def _summed(spec: Any, state: Any, group: Any) -> None:
+    """The state of all ranks' elements, in place of this rank's: its words are added up by one all-reduce in the current stream."""
+    torch, each = _torch(), ctypes.c_size_t()
+    _call("words", ctypes.byref(spec), ctypes.byref(each))
+    device = state.get_device()
+    words = torch.empty(each.value, dtype=torch.int64, device=state.device)
+    handle, stream = _handle(device), _raw_stream()(device)
+    _call("enqueue_words", handle, ctypes.byref(spec), state.data_ptr(), 1, words.data_ptr(), stream)
+    torch.distributed.all_reduce(words, group=group)
+    _call("enqueue_states", handle, ctypes.byref(spec), words.data_ptr(), 1, state.data_ptr(), None, stream)
+
+
+def _norm_of_ranks(spec: Any, arrays: Any, result: Any, group: Any) -> None:
+    torch, device, room = _torch(), result.get_device(), ctypes.c_size_t()
+    out, spec.out, spec.flags = spec.out, 0, _abi.STATES_OUT
+    _call("result_size", ctypes.byref(spec), 0, ctypes.byref(room))
+    state = torch.empty(room.value, dtype=torch.uint8, device=result.device)
+    _on(device, "enqueue_list", ctypes.byref(spec), arrays, len(arrays), state.data_ptr(), room.value, None)
+    with torch.cuda.device(device):
+        _summed(spec, state, group)
+    spec.out, spec.flags = out, _abi.STATES_IN
+    _on(device, "enqueue", ctypes.byref(spec), state.data_ptr(), 1, result.data_ptr(), result.element_size(), None)
+
+
 def total_norm(tensors: Union[Tensor, Iterable[Tensor]], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: Any = None, *,
-               dtype: Any = None) -> Tensor:
+               dtype: Any = None, group: Any = None) -> Tensor:
     """The norm of all elements of the tensors, which are of one type and on one device. The same bits for any grouping of the elements.
 
-    As torch.nn.utils.get_total_norm, whose `foreach` is not needed. `dtype`: of the result; None: that of the tensors.
+    As torch.nn.utils.get_total_norm, whose `foreach` is not needed. `dtype`: of the result; None: that of the tensors. `group`: of
+    torch.distributed, on NCCL: the norm is that of all its ranks' tensors, for any sharding. Each rank has one at least, of the same type.
     """
     torch = _torch()
     if norm_type != 2:
@@ -321,19 +347,25 @@ def total_norm(tensors: Union[Tensor, Iterable[Tensor]], norm_type: float = 2.0,
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS["norm2"].code, dtype=_abi.DTYPES[_codes()[first.dtype]], out=_abi.DTYPES[_codes()[out]], rows=1)
     arrays = (_Array * len(found))(*((t.data_ptr(), t.numel()) for t in found))
     result = torch.empty((), dtype=out, device=first.device)
-    _on(first.get_device(), "enqueue_list", ctypes.byref(spec), arrays, len(found), result.data_ptr(), result.element_size(), None)
+    if group is None:
+        _on(first.get_device(), "enqueue_list", ctypes.byref(spec), arrays, len(found), result.data_ptr(), result.element_size(), None)
+    else:
+        _norm_of_ranks(spec, arrays, result, group)
     if error_if_nonfinite and not torch.isfinite(result):
         raise RuntimeError("the total norm is not finite: it cannot be clipped; error_if_nonfinite=False would go on")
     return result
 
 
 def clip_grad_norm_(parameters: Union[Tensor, Iterable[Tensor]], max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False,
-                    foreach: Any = None) -> Tensor:
-    """Scale the gradients so that their norm is at most `max_norm`; returns the norm before. As torch.nn.utils.clip_grad_norm_."""
+                    foreach: Any = None, *, group: Any = None) -> Tensor:
+    """Scale the gradients so that their norm is at most `max_norm`; returns the norm before. As torch.nn.utils.clip_grad_norm_.
+
+    `group`: as for total_norm, so that the shards of all its ranks are scaled alike.
+    """
     torch = _torch()
     with torch.no_grad():
         grads = [p.grad for p in ([parameters] if isinstance(parameters, torch.Tensor) else parameters) if p.grad is not None]
-        norm = total_norm(grads, norm_type, error_if_nonfinite)
+        norm = total_norm(grads, norm_type, error_if_nonfinite, group=group)
         if grads:
             torch._foreach_mul_(grads, torch.clamp(max_norm / (norm + 1e-6), max=1.0))
         return norm
