@@ -86,7 +86,8 @@ struct Columns {
     u32 first, some, shift; // of a slot to bytes
 
     __device__ __forceinline__ Columns(const BinsArgs &a, u32 *counts)
-        : own(counts + (threadIdx.x & ((1u << a.columns_log2) - 1))), first(a.first_slot), some(a.some), shift(a.columns_log2 + 2)
+        : own(counts + (threadIdx.x & ((1u << a.columns_log2) - 1))), first(a.first_slot), some(a.some),
+          shift(a.columns_log2 + 2)
     {
     }
     __device__ __forceinline__ void add(u32 slot)
@@ -113,8 +114,8 @@ __device__ __noinline__ u32 exact_slot(u32 nans, K rule, Ranges<typename K::Key>
 }
 
 // The block's part of the line
-template <int kDtype, class Columns, class Key> __device__ __forceinline__ void
-count_slots(const BinsArgs &a, const Ranges<Key> &ranges, const u32 *of_byte, u32 *counts)
+template <int kDtype, class Columns, class Key>
+__device__ __forceinline__ void count_slots(const BinsArgs &a, const Ranges<Key> &ranges, const u32 *of_byte, u32 *counts)
 {
     constexpr int kBytes = kBytesOf<kDtype>;
     using K = Keys<kBytes>;

@@ -66,9 +66,8 @@ template <class Key> __device__ __forceinline__ Key cell_end(Key bound, u32 i, u
 }
 
 // Do cells hold few keys of the sample? Then brackets become such. The last block, all of it.
-template <class K, class Key, int kKeys>
-__device__ inline void choose_cells(const SelectArgs &a, const K &rule, SelectState *s, BlockTeam<Key> &team,
-                                    const Key (&keys)[kKeys])
+template <class K, class Key, int kKeys> __device__ inline void choose_cells(const SelectArgs &a, const K &rule, SelectState *s,
+                                                                             BlockTeam<Key> &team, const Key (&keys)[kKeys])
 {
     constexpr u32 kSample = kSampleKeys * kSampleThreads, kFewKeys = kSample / 8;
     __shared__ Key end[kRanks];
@@ -209,7 +208,6 @@ template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
         __syncwarp();
     }
 };
-
 
 template <int kBytes> constexpr u32 kQueued = kBytes == 8 ? 16 : 24;
 
