@@ -9,13 +9,18 @@
 !
 ! x is an array of real(4), real(8), integer(4) or integer(8); the result real(8) or integer(8). The result of min, max, sum and so
 ! on is of the kind of x; that of mean, norm2, rms, var, std and sem real, that of counts and places (from 0) integer. Another one
-! is the error REDUCE_E_TYPE. reduce_mpi_reduce with root= gives it to that rank only. All ranks return the same error.
+! is the error REDUCE_E_TYPE. Quantiles by the method linear, 0.5 for the median, are real(8), as many as q has:
+!
+!     call reduce_mpi_quantile([0.25d0, 0.5d0, 0.75d0], x, values, MPI_COMM_WORLD, ierr [, nan])
+!
+! reduce_mpi_reduce with root= gives it to that rank only. All ranks return the same error.
 module reduce_mpi
   use, intrinsic :: iso_c_binding
   use mpi
   implicit none
   private
   public :: reduce_mpi_allreduce, reduce_mpi_reduce, reduce_mpi_items, reduce_mpi_errmsg, reduce_mpi_join
+  public :: reduce_mpi_quantile
   public :: reduce_spec, reduce_item, reduce_open, reduce_close
 
   ! generated: constants of reduce.h, by client/fortran/generate
@@ -40,10 +45,16 @@ module reduce_mpi
 
   ! The structs of reduce.h; the default values are those of its _INIT macros.
   type, bind(C) :: reduce_spec
-    integer(c_int32_t) :: size = 80, op = REDUCE_SUM, dtype = REDUCE_F32, out = 0, nan = 0, flags = 0, ddof = 0, &
+    integer(c_int32_t) :: size = 128, op = REDUCE_SUM, dtype = REDUCE_F32, out = 0, nan = 0, flags = 0, ddof = 0, &
       deadline_ms = 0, path = 0, reserved = 0
     integer(c_int64_t) :: rows = 1, index_base = 0
     type(c_ptr) :: initial = c_null_ptr, mask = c_null_ptr, offsets = c_null_ptr
+    integer(c_int64_t) :: planes = 0
+    type(c_ptr) :: q = c_null_ptr
+    integer(c_int64_t) :: k = 0
+    integer(c_int32_t) :: quantiles = 0, method = 0
+    type(c_ptr) :: edges = c_null_ptr
+    integer(c_int64_t) :: n_edges = 0
   end type
 
   type, bind(C) :: reduce_item
@@ -61,6 +72,9 @@ module reduce_mpi
   end interface
   interface reduce_mpi_reduce
     module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8
+  end interface
+  interface reduce_mpi_quantile
+    module procedure quantile_of_r4, quantile_of_r8, quantile_of_i4, quantile_of_i8
   end interface
   ! end of interfaces
 
@@ -89,6 +103,34 @@ module reduce_mpi
       type(c_ptr), value :: into, from
       integer(c_size_t), value :: bytes
     end subroutine
+    integer(c_int) function reduce_selection_new(selection, spec) bind(C)
+      import
+      type(c_ptr), intent(out) :: selection
+      type(reduce_spec), intent(in) :: spec
+    end function
+    subroutine reduce_selection_free(selection) bind(C)
+      import
+      type(c_ptr), value :: selection
+    end subroutine
+    integer(c_int) function reduce_selection_count(selection, data, mask, bytes) bind(C)
+      import
+      type(c_ptr), value :: selection, data, mask
+      integer(c_size_t), value :: bytes
+    end function
+    type(c_ptr) function reduce_selection_counts(selection, n) bind(C)
+      import
+      type(c_ptr), value :: selection
+      integer(c_size_t), intent(out) :: n
+    end function
+    integer(c_int) function reduce_selection_next(selection) bind(C)
+      import
+      type(c_ptr), value :: selection
+    end function
+    integer(c_int) function reduce_selection_finish(selection, values, room) bind(C)
+      import
+      type(c_ptr), value :: selection, values
+      integer(c_size_t), value :: room
+    end function
     type(c_ptr) function reduce_errmsg() bind(C)
       import
     end function
@@ -212,6 +254,51 @@ contains
     call reduce_mpi_items(item, comm, ierr, client)
   end subroutine
 
+  ! As in reduce_mpi.h: every rank hears of an error before it goes on.
+  subroutine run_quantile(q, dtype, data, bytes, values, comm, ierr, nan)
+    real(c_double), intent(in), target, contiguous :: q(:)
+    integer(c_int), intent(in) :: dtype
+    type(c_ptr), value :: data
+    integer(c_size_t), intent(in) :: bytes
+    real(c_double), intent(inout), target, contiguous :: values(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    integer, intent(in), optional :: nan
+    type(reduce_spec) :: spec
+    type(c_ptr) :: selection, words
+    integer(c_int8_t), pointer :: code(:), counts(:) ! compilers want one kind in all calls of MPI_Allreduce
+    integer(c_size_t) :: n
+    integer, target :: worst
+    integer :: again, fault
+    call c_f_pointer(c_loc(worst), code, [4])
+    selection = c_null_ptr
+    again = 1
+    spec%op = REDUCE_QUANTILE
+    spec%dtype = dtype
+    spec%out = REDUCE_F64
+    spec%q = c_loc(q)
+    spec%quantiles = size(q)
+    if (present(nan)) spec%nan = nan
+    ierr = reduce_selection_new(selection, spec)
+    do
+      if (ierr == REDUCE_OK .and. again == 1) ierr = reduce_selection_count(selection, data, c_null_ptr, bytes)
+      worst = ierr
+      call MPI_Allreduce(MPI_IN_PLACE, code, 1, MPI_INTEGER, MPI_MIN, comm, fault)
+      ierr = worst
+      if (fault /= MPI_SUCCESS) ierr = REDUCE_E_IO
+      if (ierr /= REDUCE_OK .or. again /= 1) exit
+      words = reduce_selection_counts(selection, n)
+      call c_f_pointer(words, counts, [8*n])
+      call MPI_Allreduce(MPI_IN_PLACE, counts, int(n), MPI_INTEGER8, MPI_SUM, comm, fault)
+      if (fault /= MPI_SUCCESS) ierr = REDUCE_E_IO
+      again = 0
+      if (ierr == REDUCE_OK) again = reduce_selection_next(selection)
+      if (again < 0) ierr = again
+    end do
+    if (ierr == REDUCE_OK) ierr = reduce_selection_finish(selection, c_loc(values), 8_c_size_t*size(values))
+    call reduce_selection_free(selection)
+  end subroutine
+
   ! ---- one for each kind of x and value -----------------------------------------------------------------------------
 
   ! generated: kinds
@@ -317,6 +404,46 @@ contains
     integer(c_int64_t), intent(in), optional :: index_base
     call run(op, REDUCE_I64, c_loc(x), 8_c_int64_t*size(x), REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
              index_base, root)
+  end subroutine
+
+  subroutine quantile_of_r4(q, x, values, comm, ierr, nan)
+    real(c_double), intent(in), target, contiguous :: q(:)
+    real(c_float), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target, contiguous :: values(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    integer, intent(in), optional :: nan
+    call run_quantile(q, REDUCE_F32, c_loc(x), 4_c_size_t*size(x), values, comm, ierr, nan)
+  end subroutine
+
+  subroutine quantile_of_r8(q, x, values, comm, ierr, nan)
+    real(c_double), intent(in), target, contiguous :: q(:)
+    real(c_double), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target, contiguous :: values(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    integer, intent(in), optional :: nan
+    call run_quantile(q, REDUCE_F64, c_loc(x), 8_c_size_t*size(x), values, comm, ierr, nan)
+  end subroutine
+
+  subroutine quantile_of_i4(q, x, values, comm, ierr, nan)
+    real(c_double), intent(in), target, contiguous :: q(:)
+    integer(c_int32_t), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target, contiguous :: values(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    integer, intent(in), optional :: nan
+    call run_quantile(q, REDUCE_I32, c_loc(x), 4_c_size_t*size(x), values, comm, ierr, nan)
+  end subroutine
+
+  subroutine quantile_of_i8(q, x, values, comm, ierr, nan)
+    real(c_double), intent(in), target, contiguous :: q(:)
+    integer(c_int64_t), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target, contiguous :: values(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    integer, intent(in), optional :: nan
+    call run_quantile(q, REDUCE_I64, c_loc(x), 8_c_size_t*size(x), values, comm, ierr, nan)
   end subroutine
   ! end of kinds
 end module
