@@ -14,6 +14,10 @@
 !
 !     call reduce_mpi_allreduce(REDUCE_WMEAN, temperature, area, mean, MPI_COMM_WORLD, ierr, mask=ocean)
 !
+! Quantiles by the method linear, 0.5 for the median, are real(8), one for each element of q:
+!
+!     call reduce_mpi_quantile([0.25d0, 0.5d0, 0.75d0], x, values, MPI_COMM_WORLD, ierr [, nan])
+!
 ! Several fields together, in one call: reduce_mpi_items.
 module reduce_mpi
   use, intrinsic :: iso_c_binding
@@ -21,6 +25,7 @@ module reduce_mpi
   implicit none
   private
   public :: reduce_mpi_allreduce, reduce_mpi_reduce, reduce_mpi_items, reduce_mpi_errmsg, reduce_mpi_join
+  public :: reduce_mpi_quantile
   public :: reduce_spec, reduce_item, reduce_open, reduce_close
 
   ! generated: constants of reduce.h, by client/fortran/generate
@@ -79,6 +84,9 @@ module reduce_mpi
     module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8, of_r4_by_r4, &
       of_r4_by_r8, of_r8_by_r8
   end interface
+  interface reduce_mpi_quantile
+    module procedure quantile_of_r4, quantile_of_r8, quantile_of_i4, quantile_of_i8
+  end interface
   ! end of interfaces
 
   interface
@@ -106,6 +114,34 @@ module reduce_mpi
       type(c_ptr), value :: into, from
       integer(c_size_t), value :: bytes
     end subroutine
+    integer(c_int) function reduce_selection_new(selection, spec) bind(C)
+      import
+      type(c_ptr), intent(out) :: selection
+      type(reduce_spec), intent(in) :: spec
+    end function
+    subroutine reduce_selection_free(selection) bind(C)
+      import
+      type(c_ptr), value :: selection
+    end subroutine
+    integer(c_int) function reduce_selection_count(selection, data, mask, bytes) bind(C)
+      import
+      type(c_ptr), value :: selection, data, mask
+      integer(c_size_t), value :: bytes
+    end function
+    type(c_ptr) function reduce_selection_counts(selection, n) bind(C)
+      import
+      type(c_ptr), value :: selection
+      integer(c_size_t), intent(out) :: n
+    end function
+    integer(c_int) function reduce_selection_next(selection) bind(C)
+      import
+      type(c_ptr), value :: selection
+    end function
+    integer(c_int) function reduce_selection_finish(selection, values, room) bind(C)
+      import
+      type(c_ptr), value :: selection, values
+      integer(c_size_t), value :: room
+    end function
     type(c_ptr) function reduce_errmsg() bind(C)
       import
     end function
@@ -242,6 +278,51 @@ contains
       if (rank /= root) item(1)%out = c_null_ptr
     end if
     call reduce_mpi_items(item, comm, ierr, client)
+  end subroutine
+
+  ! As in reduce_mpi.h: every rank hears of an error before it goes on.
+  subroutine run_quantile(q, dtype, data, bytes, values, comm, ierr, nan)
+    real(c_double), intent(in), target, contiguous :: q(:)
+    integer(c_int), intent(in) :: dtype
+    type(c_ptr), value :: data
+    integer(c_size_t), intent(in) :: bytes
+    real(c_double), intent(inout), target, contiguous :: values(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    integer, intent(in), optional :: nan
+    type(reduce_spec) :: spec
+    type(c_ptr) :: selection, words
+    integer(c_int8_t), pointer :: code(:), counts(:) ! compilers want one kind in all calls of MPI_Allreduce
+    integer(c_size_t) :: n
+    integer, target :: worst
+    integer :: again, fault
+    call c_f_pointer(c_loc(worst), code, [4])
+    selection = c_null_ptr
+    again = 1
+    spec%op = REDUCE_QUANTILE
+    spec%dtype = dtype
+    spec%out = REDUCE_F64
+    spec%q = c_loc(q)
+    spec%quantiles = size(q)
+    if (present(nan)) spec%nan = nan
+    ierr = reduce_selection_new(selection, spec)
+    do
+      if (ierr == REDUCE_OK .and. again == 1) ierr = reduce_selection_count(selection, data, c_null_ptr, bytes)
+      worst = ierr
+      call MPI_Allreduce(MPI_IN_PLACE, code, 1, MPI_INTEGER, MPI_MIN, comm, fault)
+      ierr = worst
+      if (fault /= MPI_SUCCESS) ierr = REDUCE_E_IO
+      if (ierr /= REDUCE_OK .or. again /= 1) exit
+      words = reduce_selection_counts(selection, n)
+      call c_f_pointer(words, counts, [8*n])
+      call MPI_Allreduce(MPI_IN_PLACE, counts, int(n), MPI_INTEGER8, MPI_SUM, comm, fault)
+      if (fault /= MPI_SUCCESS) ierr = REDUCE_E_IO
+      again = 0
+      if (ierr == REDUCE_OK) again = reduce_selection_next(selection)
+      if (again < 0) ierr = again
+    end do
+    if (ierr == REDUCE_OK) ierr = reduce_selection_finish(selection, c_loc(values), 8_c_size_t*size(values))
+    call reduce_selection_free(selection)
   end subroutine
 
   ! ---- one for each kind of x and value -----------------------------------------------------------------------------
@@ -399,6 +480,46 @@ contains
     logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
     call run(op, REDUCE_F64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_F64, c_loc(value), comm, ierr, client, nan, &
              root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F64)
+  end subroutine
+
+  subroutine quantile_of_r4(q, x, values, comm, ierr, nan)
+    real(c_double), intent(in), target, contiguous :: q(:)
+    real(c_float), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target, contiguous :: values(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    integer, intent(in), optional :: nan
+    call run_quantile(q, REDUCE_F32, c_loc(x), 4_c_size_t*size(x), values, comm, ierr, nan)
+  end subroutine
+
+  subroutine quantile_of_r8(q, x, values, comm, ierr, nan)
+    real(c_double), intent(in), target, contiguous :: q(:)
+    real(c_double), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target, contiguous :: values(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    integer, intent(in), optional :: nan
+    call run_quantile(q, REDUCE_F64, c_loc(x), 8_c_size_t*size(x), values, comm, ierr, nan)
+  end subroutine
+
+  subroutine quantile_of_i4(q, x, values, comm, ierr, nan)
+    real(c_double), intent(in), target, contiguous :: q(:)
+    integer(c_int32_t), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target, contiguous :: values(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    integer, intent(in), optional :: nan
+    call run_quantile(q, REDUCE_I32, c_loc(x), 4_c_size_t*size(x), values, comm, ierr, nan)
+  end subroutine
+
+  subroutine quantile_of_i8(q, x, values, comm, ierr, nan)
+    real(c_double), intent(in), target, contiguous :: q(:)
+    integer(c_int64_t), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(inout), target, contiguous :: values(:)
+    integer, intent(in) :: comm
+    integer, intent(out) :: ierr
+    integer, intent(in), optional :: nan
+    call run_quantile(q, REDUCE_I64, c_loc(x), 8_c_size_t*size(x), values, comm, ierr, nan)
   end subroutine
   ! end of kinds
 end module

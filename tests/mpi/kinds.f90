@@ -43,6 +43,7 @@ program kinds
   call items
   call weights
   call fields
+  call quantiles
   call MPI_Allreduce(wrong, all_wrong, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
   if (rank == 0 .and. all_wrong == 0) print '(a)', 'fine'
   call MPI_Finalize(ierr)
@@ -55,6 +56,22 @@ contains
       wrong = wrong + 1
       print *, 'rank', rank, ierr, reduce_mpi_errmsg()
     end if
+  end subroutine
+
+  subroutine quantiles
+    integer :: i
+    real(c_double) :: values(2), mine(5)
+    integer(c_int32_t) :: whole(5)
+    mine = [(dble(i*ranks + rank), i=0, 4)] ! of all ranks 0 to 5 ranks - 1
+    whole = int(mine)
+    call reduce_mpi_quantile([0.5d0, 1d0], mine, values, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. values(1) == (5*ranks - 1)/2d0 .and. values(2) == 5*ranks - 1)
+    call reduce_mpi_quantile([0.25d0], whole, values, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. values(1) == (5*ranks - 1)/4d0)
+    call reduce_mpi_quantile([merge(2d0, 0.5d0, rank == 0)], mine, values, MPI_COMM_WORLD, ierr)
+    call expect(ierr /= REDUCE_OK)
+    call reduce_mpi_quantile([0.1d0, 0.2d0, 0.3d0], mine, values, MPI_COMM_WORLD, ierr) ! room for two
+    call expect(ierr == REDUCE_E_ARGUMENT)
   end subroutine
 
   subroutine items
