@@ -8,8 +8,8 @@
 
 namespace rk {
 
-// Tiles [from, to) of an array that has `tiles`, added. The last one goes with the elements before and behind the vectors. Returns
-// how many elements that were. Whole block.
+// Tiles [from, to) of an array that has `tiles`, added. The last one goes with the elements before and behind the vectors.
+// Returns how many elements that were. Whole block.
 template <class Accumulator>
 __device__ __forceinline__ u64 add_tiles(Accumulator &acc, const ListEntry &e, u32 log2, u64 from, u64 to, u64 tiles)
 {
