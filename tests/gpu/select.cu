@@ -194,11 +194,9 @@ SelectTask task_of(const Case &c, const Array &a, const Rules &rules)
 }
 
 // Select with `bytes` of scratch, and compare. The scratch is left in `scratch`.
-void check_array(Device *d, const Case &c, const Array &a, const Rules &rules, u64 bytes, void *scratch,
-                 u64 cells_from = kCellsFrom)
+void check_array(Device *d, const Case &c, const Array &a, const Rules &rules, u64 bytes, void *scratch)
 {
     SelectTask t = task_of(c, a, rules);
-    t.cells_from = cells_from;
     const u64 words = found_words(t.pairs);
     MUST(cudaMalloc((void **)&t.found, c.lines * words * sizeof(u64)));
     MUST(cudaMemsetAsync(scratch, 0xa5, bytes, 0));
@@ -273,34 +271,12 @@ void check_narrowed(Device *d, const Case &c, const Rules &rules, u64 room)
     drop(a);
 }
 
-// Of several brackets, are they whole cells where `cells` says so? With as many samples as a large device takes.
-void check_cells(Device d, const Case &c, const Rules &rules, bool cells, u64 cells_from = 1 << 18)
-{
-    d.sms = 132;
-    Array a = make_array(c.dtype, c.kind, c.lines, c.n, c.shift, c.masked);
-    const u64 bytes = select_good_scratch(task_of(c, a, rules));
-    void *scratch = NULL;
-    MUST(cudaMalloc(&scratch, bytes));
-    check_array(&d, c, a, rules, bytes, scratch, cells_from);
-    SelectState s;
-    MUST(cudaMemcpyAsync(&s, scratch, sizeof s, cudaMemcpyDeviceToHost, 0));
-    MUST(cudaStreamSynchronize(0));
-    if (s.whole || !s.coarse != !cells) {
-        printf("%s %s: cells %u, whole %u, kept %llu\n", rp_dtype_name(c.dtype), kKindNames[c.kind], s.coarse, s.whole, s.kept);
-        failed++;
-    }
-    cudaFree(scratch);
-    drop(a);
-}
-
 constexpr rk_order_rule quantile(i64 digits, int tens) { return {digits, tens, 1, -1, 0, RK_BETWEEN}; }
 constexpr rk_order_rule kth(i64 k) { return {k, 0, 1, 0, 0, RK_RANK}; }
 const Rules kMedian = {quantile(5, 1)}, kFirst = {kth(0)}, kLast = {kth(-1)};
 const Rules kFive = {quantile(1, 2), quantile(25, 2), quantile(5, 1), quantile(75, 2), quantile(99, 2)};
 const Rules kSeven = {quantile(999, 3), quantile(1, 3), quantile(49, 2), quantile(5, 1),
                       quantile(51, 2),  kth(0),         quantile(1, 0)};
-const Rules kEnds = {kth(0), quantile(25, 2), quantile(5, 1), quantile(75, 2), quantile(1, 0)};
-const Rules kClose = {quantile(501, 3), quantile(5, 1), quantile(5, 1), quantile(99, 2)};
 const Rules kNine = {kth(0),         kth(1),         kth(-2),        quantile(1, 1), quantile(2, 1),
                      quantile(3, 1), quantile(4, 1), quantile(5, 1), quantile(6, 1)};
 
@@ -468,25 +444,6 @@ int main(int argc, char **argv)
     for (Kind kind : {kUniform, kSorted})
         if (largest >= 1 << 24)
             check_narrowed(&d, {RP_F32, kind, 1, 1 << 24, 0, false, false}, kFive, 1100000);
-    const u64 n = 300007;
-    if (largest >= 1 << 18)
-        for (auto *rules : {&kFive, &kEnds, &kClose}) {
-            const bool ends = rules == &kEnds;
-            check_cells(d, {RP_F32, kUniform, 1, n, 1, false, false}, *rules, true);
-            check_cells(d, {RP_F32, kHalfNan, 1, n, 0, true, false}, *rules, true);
-            check_cells(d, {RP_I32, kBits, 1, n, 0, false, false}, *rules, true);
-            check_cells(d, {RP_F32, kHot, 1, n, 0, false, false}, *rules, false);
-            check_cells(d, {RP_F16, kUniform, 1, n, 3, false, false}, *rules, true);
-            check_cells(d, {RP_F64, kUniform, 1, n, 0, false, false}, *rules, !ends);
-            check_cells(d, {RP_I64, kFewValues, 1, n, 0, false, false}, *rules, false);
-        }
-    // ... which are narrowed by some tiles of the line
-    if (largest >= 1 << 18)
-        check_cells(d, {RP_F32, kUniform, 1, 1 << 22, 0, false, false}, kFive, true, 1 << 21);
-    for (Kind kind : {kUniform, kSorted, kHalfNan})
-        for (int dtype : {(int)RP_F32, (int)RP_F64})
-            if (largest >= 1 << 26)
-                check_cells(d, {dtype, kind, 1, (1 << 26) + 5, 1, false, false}, kFive, true, kCellsFrom);
     printf("select: %llu passed, %llu failed\n", passed, failed);
     return failed != 0;
 }

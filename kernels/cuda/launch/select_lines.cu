@@ -11,7 +11,7 @@ constexpr u64 kAlign = 256;
 
 SelectKernels kernels_of(int dtype)
 {
-    SelectKernels k = {};
+    SelectKernels k;
     switch (rk_bytes(dtype)) {
     case 1:
         select_long_part<1>(&k), select_rows_part<1>(&k);
@@ -79,13 +79,11 @@ u32 samples_of(const Device *d, const SelectArgs &a)
 }
 
 // Will the brackets of samples probably hold more keys than there is room for? Those of the middle hold most.
-// Then, and of twice as many elements as have cells, reading what they keep takes longer than to narrow them.
-bool is_narrowed(const SelectTask &t, const SelectArgs &a)
+bool is_narrowed(const SelectArgs &a)
 {
     const double of_one = 4.5 * 0.5 * sqrt(kSampleThreads * kSampleKeys) + 8,
                  places = 1 + (a.samples > 1 ? of_one * 1.2533 / sqrt(a.samples) : of_one);
-    const bool many = 1.1 * a.pairs * 2 * places / (kSampleThreads * kSampleKeys) * (double)a.n > (double)a.room;
-    return (many || (a.coarse && a.n / 2 >= t.cells_from)) && !a.asked;
+    return 1.1 * a.pairs * 2 * places / (kSampleThreads * kSampleKeys) * (double)a.n > (double)a.room && !a.asked;
 }
 
 // From brackets to the keys of ranks, for all of the line or, to narrow its brackets, for some of it
@@ -100,12 +98,6 @@ cudaError_t launch_passes(Device *d, const SelectArgs &a, u32 bytes, const Selec
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.digits, kSelectThreads, kBins * sizeof(u32) * kSharedIntervals, &digits));
     digits = (int)least(6, (200u << 10) / shared); // as many fit
     const u64 tile = 16384ull * a.skip, tiles = (a.n * bytes + tile - 1) / tile;
-    if (a.coarse && bytes < 8) {
-        int one; // of a multiprocessor
-        TRY_CUDA(device_blocks_per_sm(d, (const void *)k.count_cells, kCellThreads, kCellShared, &one));
-        TRY_CUDA(gpu_launch(overlap, k.count_cells, dim3(blocks_of_line(tiles, (u64)d->sms, lines), lines), kCellThreads,
-                            kCellShared, stream, a));
-    }
     TRY_CUDA(gpu_launch(overlap, count, dim3(blocks_of_line(tiles, (u64)counting * d->sms, lines), lines), kSelectThreads, 0,
                         stream, a));
     const dim3 grid(blocks_of_line(tiles, (u64)digits * d->sms, lines), lines);
@@ -114,13 +106,13 @@ cudaError_t launch_passes(Device *d, const SelectArgs &a, u32 bytes, const Selec
     return gpu_launch(overlap, k.last, dim3(2 * a.pairs, lines), kSampleThreads, 0, stream, a);
 }
 
-cudaError_t launch_long(Device *d, const SelectTask &t, SelectArgs a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
+cudaError_t launch_long(Device *d, SelectArgs a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
 {
     const u32 lines = (u32)a.lines;
     a.samples = samples_of(d, a);
     TRY_CUDA(gpu_clear(a.states, lines * (sizeof(SelectState) + 2 * a.pairs * kBins * sizeof(u64)), stream));
     TRY_CUDA(gpu_launch(false, k.brackets, dim3(a.pairs * a.samples, lines), kSampleThreads, 0, stream, a));
-    if (is_narrowed(t, a)) {
+    if (is_narrowed(a)) {
         a.skip = kSkip;
         TRY_CUDA(launch_passes(d, a, bytes, k, stream));
         TRY_CUDA(gpu_launch(d->overlapped_launch, k.narrow, dim3(1, lines), 2 * kWarp, 0, stream, a));
@@ -137,14 +129,13 @@ cudaError_t launch_lines(Device *d, const SelectTask &t, SelectArgs a, const Sel
     const u64 at_once = least(kLinesAtOnce, least(t.lines, (bytes - 4 * kAlign) / line_scratch(t, room)));
     const u64 ranks = 2 * pairs_at_once(t), of_line = t.n * (u64)rk_bytes(t.dtype);
     a.room = room;
-    a.coarse = a.pairs > 1 && !a.asked && a.n >= t.cells_from && (rk_bytes(t.dtype) == 8 || d->large_shared);
     a.states = (SelectState *)scratch;
     a.counts = (u64 *)(a.states + at_once);
     a.collected = (unsigned char *)(a.counts + at_once * ranks * kBins);
     a.kept = a.collected + at_once * ranks * a.most * key_bytes(t);
     for (u64 first = 0; first < t.lines; first += at_once) {
         a.lines = least(at_once, t.lines - first);
-        TRY_CUDA(launch_long(d, t, a, (u32)rk_bytes(t.dtype), k, stream));
+        TRY_CUDA(launch_long(d, a, (u32)rk_bytes(t.dtype), k, stream));
         a.data += at_once * of_line;
         a.mask += a.mask ? at_once * t.n : 0;
         a.found += at_once * a.found_words;

@@ -7,7 +7,6 @@
 namespace rk {
 
 constexpr u64 kSelectLeastRoom = 4096;
-constexpr u64 kCellsFrom = 1 << 25; // elements of a line from which a table of cells is worth making for several brackets
 
 // Lines in one piece each. Pointers are the device's.
 struct LineSet {
@@ -46,7 +45,6 @@ struct SelectTask : LineSet {
     const u32 *asked = NULL;
     u32 asked_step = 0;
     bool nans_first = false, falling = false;
-    u64 cells_from = kCellsFrom;
 };
 
 // Bytes of scratch that suffice, with room for kSelectLeastRoom keys, and those with which no element needs to be read twice

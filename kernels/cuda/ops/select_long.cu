@@ -37,66 +37,6 @@ template <class Key> __device__ __forceinline__ Key middle_of(const Key *estimat
     return most_of_warp(middle); // the others' are 0
 }
 
-// ---- cells ----
-
-template <class Key> __device__ __forceinline__ Key bound_of(const SelectState *s, u32 i) { return (Key)s->bounds[i]; }
-
-// Of 4 bytes, so that all brackets lie in one table, with a cell for what is below, and one for what is above. A key shifted
-// is a positive int.
-template <class Key> __device__ inline u32 cell_shift(const SelectState *s, u32 pairs)
-{
-    if (sizeof(Key) == 8)
-        return 32;
-    Key low = bound_of<Key>(s, 0), high = 0;
-    for (u32 p = 0; p < pairs; p++) {
-        low = min(low, bound_of<Key>(s, 2 * p));
-        high = max(high, bound_of<Key>(s, 2 * p + 1));
-    }
-    u32 shift = 1;
-    while ((high >> shift) - (low >> shift) > kCells - 3)
-        shift++;
-    return shift;
-}
-
-// The end of a bracket that has whole cells
-template <class Key> __device__ __forceinline__ Key cell_end(Key bound, u32 i, u32 shift, Key range)
-{
-    const Key last = ((Key)1 << shift) - 1, end = bound | last;
-    return i % 2 == 0 ? bound & ~last : end < range ? end : range;
-}
-
-// Do cells hold few keys of the sample? Then brackets become such. The last block, all of it.
-template <class K, class Key, int kKeys> __device__ inline void choose_cells(const SelectArgs &a, const K &rule, SelectState *s,
-                                                                             BlockTeam<Key> &team, const Key (&keys)[kKeys])
-{
-    constexpr u32 kSample = kSampleKeys * kSampleThreads, kFewKeys = kSample / 8;
-    __shared__ Key end[kRanks];
-    __syncthreads();
-    const u32 shift = cell_shift<Key>(s, a.pairs), i = threadIdx.x;
-    if (i < 2 * a.pairs)
-        end[i] = cell_end<Key>(bound_of<Key>(s, i), i, shift, rule.range);
-    __syncthreads();
-    u32 in = 0;
-#pragma unroll
-    for (int k = 0; k < kKeys; k++) {
-        bool any = false;
-        for (u32 p = 0; p < a.pairs; p++)
-            any |= (Key)(keys[k] - end[2 * p]) <= end[2 * p + 1] - end[2 * p];
-        in += any;
-    }
-    in = team.sum(in);
-    // Of halves of 8 bytes, those of the range may be of NaNs, too.
-    bool fits = in < kFewKeys && (double)(in + 32) / kSample * (double)a.n < (double)a.room;
-    for (u32 p = 0; p < a.pairs; p++)
-        fits &= sizeof(Key) == 4 || end[2 * p + 1] != rule.range;
-    if (fits && i < 2 * a.pairs)
-        s->bounds[i] = end[i];
-    if (fits && i == 0) {
-        s->shift = shift;
-        s->coarse = 1;
-    }
-}
-
 // Is this line's selection asked for?
 __device__ __forceinline__ bool asked_for(const SelectArgs &a) { return !a.asked || a.asked[blockIdx.y * a.asked_step]; }
 
@@ -155,56 +95,47 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_bra
         if (threadIdx.x % kWarp == 0)
             rooms.state->bounds[warp] = middle;
     }
-    if (a.coarse && !__ldcg(&rooms.state->heavy))
-        choose_cells(a, rule, rooms.state, team, keys);
 }
 
 // ---- count ----
 
 // Keys that threads of a warp keep, each in a column of its own, until one of them has little room left
 template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
-    static constexpr u32 kStep = kWarp * sizeof(Key);
-    const Key *first; // of this thread's
-    SharedPlace next; // where the next one goes
-    u32 most;         // ... while there is room for a batch
+    Key (*rows)[kWarp];
+    Key *next; // where the next one goes
 
-    __device__ __forceinline__ explicit Queue(Key *all)
-        : first(all + threadIdx.x / kWarp * kMost * kWarp + threadIdx.x % kWarp), next((void *)first),
-          most((u32)next.at + (kMost - kBatchOf) * kStep)
-    {
-    }
+    __device__ __forceinline__ Queue(Key (*all)[kWarp]) : rows(all), next(&all[0][threadIdx.x % kWarp]) {}
+    __device__ __forceinline__ u32 n() const { return (u32)(next - &rows[0][threadIdx.x % kWarp]) / kWarp; }
     __device__ __forceinline__ void push(Key key)
     {
-        next.put(key);
-        next.at += kStep;
+        *next = key;
+        next += kWarp;
     }
     // Whole warp. count.keep() of each key.
     template <class Count> __device__ __forceinline__ void make_room(u64 *kept, Key *to, u64 room, Count &count)
     {
-        if (__any_sync(kFullMask, (u32)next.at > most))
+        if (__any_sync(kFullMask, next > &rows[kMost - kBatchOf][kWarp - 1]))
             flush(kept, to, room, count);
     }
     template <class Count> __device__ __forceinline__ void flush(u64 *kept, Key *to, u64 room, Count &count)
     {
-        const u32 lane = threadIdx.x % kWarp, own = ((u32)next.at - most + (kMost - kBatchOf) * kStep) / kStep,
-                  sum = warp_add(own), longest = warp_max(own);
+        const u32 lane = threadIdx.x % kWarp, own = n(), all = warp_add(own), longest = warp_max(own);
         u64 at = 0;
-        SharedPlace::put_before();
-        if (lane == 0 && sum)
-            at = atomicAdd(kept, (u64)sum);
+        if (lane == 0 && all)
+            at = atomicAdd(kept, (u64)all);
         at = __shfl_sync(kFullMask, at, 0);
-        const bool fits = at + sum <= room;
+        const bool fits = at + all <= room;
         for (u32 i = 0; i < longest; i++) {
             const u32 who = __ballot_sync(kFullMask, i < own);
             if (i < own) {
-                const Key key = first[i * kWarp];
+                const Key key = rows[i][lane];
                 count.keep(key);
                 if (fits)
                     to[at + __popc(who & ((1u << lane) - 1))] = key;
             }
             at += __popc(who);
         }
-        next = SharedPlace((void *)first);
+        next = &rows[0][lane];
         __syncwarp();
     }
 };
@@ -358,49 +289,20 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
     }
 }
 
-// Each thread's numbers to those of the line. Whole block.
-template <u32 kN> __device__ __forceinline__ void add_of_block(u64 *to, const u32 (&of)[kN], u32 n)
-{
-    __shared__ u64 sums[kWarp][kN];
-#pragma unroll
-    for (u32 i = 0; i < kN; i++) {
-        const u64 sum = warp_sum((u64)of[i]);
-        if (threadIdx.x % kWarp == 0)
-            sums[threadIdx.x / kWarp][i] = sum;
-    }
-    __syncthreads();
-    if (threadIdx.x >= n)
-        return;
-    u64 all = 0;
-    for (u32 w = 0; w < blockDim.x / kWarp; w++)
-        all += sums[w][threadIdx.x];
-    if (all)
-        atomicAdd(&to[threadIdx.x], all);
-}
-
-// Keys as they are compared: all of them, or their upper halves
-template <class Key> struct AllBits {
-    using Part = Key;
-    static __device__ __forceinline__ Part of(Key key) { return key; }
-};
-template <class Key> struct UpperHalf {
-    using Part = u32;
-    static __device__ __forceinline__ Part of(Key key) { return (u32)(key >> 32); }
-};
-
 // What lies below brackets, of a line that is not heavy: in registers. What lies inside is counted when it is kept. Further
 // brackets repeat the first one.
-template <class View, class Key, u32 kBrackets> struct CountLight {
-    typename View::Part low[kBrackets], width[kBrackets];
-    u32 below[kBrackets], inside[kBrackets]; // the first ones negative
+template <class K, u32 kBrackets> struct CountLight {
+    using Key = typename K::Key;
+    Key low[kBrackets], width[kBrackets];
+    u32 below[kBrackets], inside[kBrackets];
 
     __device__ __forceinline__ CountLight(const SelectArgs &a, const SelectState *s)
     {
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++) {
             const u32 of = p < a.pairs ? p : 0;
-            low[p] = View::of(bound_of<Key>(s, 2 * of));
-            width[p] = View::of(bound_of<Key>(s, 2 * of + 1)) - low[p];
+            low[p] = (Key)s->bounds[2 * of];
+            width[p] = (Key)s->bounds[2 * of + 1] - low[p];
             below[p] = inside[p] = 0;
         }
     }
@@ -409,114 +311,28 @@ template <class View, class Key, u32 kBrackets> struct CountLight {
     {
         bool any = false;
 #pragma unroll
-        for (u32 p = 0; p < kBrackets; p++)
-            any |= less_and_count(View::of(key), low[p], below[p]) <= width[p];
+        for (u32 p = 0; p < kBrackets; p++) {
+            below[p] += key < low[p];
+            any |= (Key)(key - low[p]) <= width[p];
+        }
         return any;
     }
-    __device__ __forceinline__ void after() {}
     __device__ __forceinline__ void keep(Key key)
     {
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++)
-            inside[p] += (typename View::Part)(View::of(key) - low[p]) <= width[p];
+            inside[p] += (Key)(key - low[p]) <= width[p];
     }
     __device__ __forceinline__ void leave(const SelectArgs &a, SelectState *s)
     {
-        u32 counts[2 * kBrackets];
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++) {
-            counts[2 * p] = 0 - below[p];
-            counts[2 * p + 1] = inside[p];
-        }
-        add_of_block(s->counts, counts, 2 * a.pairs);
-    }
-};
-
-// The same by a table of cells. Its words have a field for each number of brackets that begin up to the cell, but for all of
-// them, and a sign if the cell is inside a bracket.
-constexpr u32 kFieldBits = 6, kFields = kMostPairs;
-static_assert(kFieldBits * kFields < 31, "fields beside the sign");
-
-template <class K> struct CountCells {
-    using Key = typename K::Key;
-    const SelectState *s;
-    const u32 *table;
-    Key range;
-    u32 shift, fields, batches; // of elements in `fields`
-    int off;                    // of a shifted key to its cell
-    u32 begun[kFields];         // elements up to whose cell so many brackets begin
-    Key low[kMostPairs], width[kMostPairs];
-    u32 inside[kMostPairs], pairs;
-
-    // Whole block
-    __device__ __forceinline__ CountCells(const SelectArgs &a, const SelectState *state, u32 *words)
-        : s(state), table(words), range((Key)a.key.range), shift(state->shift), fields(0), batches(0), pairs(a.pairs)
-    {
-        u32 lowest = ~0u;
-#pragma unroll
-        for (u32 p = 0; p < kMostPairs; p++) {
-            const u32 of = p < pairs ? p : 0;
-            lowest = min(lowest, cell(2 * of));
-            low[p] = bound_of<Key>(s, 2 * of);
-            width[p] = bound_of<Key>(s, 2 * of + 1) - low[p];
-            begun[p] = inside[p] = 0;
-        }
-        off = 1 - (int)lowest;
-        for (u32 i = threadIdx.x; i < kCells; i += blockDim.x) {
-            const int own = (int)i - off;
-            u32 begin = 0, in = 0;
-            for (u32 p = 0; p < pairs; p++) {
-                const bool from = (int)cell(2 * p) <= own;
-                begin += from;
-                in |= from && own <= (int)cell(2 * p + 1);
+            const u64 all_below = warp_sum((u64)below[p]), all_inside = warp_sum((u64)inside[p]);
+            if (threadIdx.x % kWarp == 0 && p < a.pairs) {
+                atomicAdd(&s->counts[2 * p], all_below);
+                atomicAdd(&s->counts[2 * p + 1], all_inside);
             }
-            words[i] = (begin < kFields ? 1u << kFieldBits * begin : 0) | in << 31;
         }
-        __syncthreads();
-    }
-    __device__ __forceinline__ u32 cell(u32 bound) const { return (u32)(s->bounds[bound] >> shift); }
-    __device__ __forceinline__ bool add(Key key)
-    {
-        const u32 word = table[sum_within((int)(key >> shift), off, kCells - 1)];
-        fields += word;
-        return (int)word < 0 && key <= range;
-    }
-    // After a batch of 16 elements
-    __device__ __forceinline__ void after()
-    {
-        if (++batches < (1u << kFieldBits) / 16 - 1)
-            return;
-        take_fields();
-    }
-    __device__ __forceinline__ void take_fields()
-    {
-#pragma unroll
-        for (u32 f = 0; f < kFields; f++)
-            begun[f] += fields >> kFieldBits * f & ((1u << kFieldBits) - 1);
-        fields = batches = 0;
-    }
-    __device__ __forceinline__ void keep(Key key)
-    {
-#pragma unroll
-        for (u32 p = 0; p < kMostPairs; p++)
-            inside[p] += (Key)(key - low[p]) <= width[p];
-    }
-    __device__ __forceinline__ void leave(const SelectArgs &a, SelectState *to)
-    {
-        u32 counts[kRanks];
-        take_fields();
-#pragma unroll
-        for (u32 p = 0; p < kMostPairs; p++) {
-            u32 before = 0, below = 0; // brackets that begin in an earlier cell
-            for (u32 q = 0; q < pairs; q++)
-                before += cell(2 * q) < cell(2 * p);
-#pragma unroll
-            for (u32 f = 0; f < kFields; f++)
-                below += f <= before ? begun[f] : 0;
-            counts[2 * p] = below;
-            counts[2 * p + 1] = inside[p];
-        }
-        add_of_block(to->counts, counts, 2 * pairs);
     }
 };
 
@@ -541,7 +357,6 @@ template <class K> struct CountOne {
         kept += in;
         return in;
     }
-    __device__ __forceinline__ void after() {}
     __device__ __forceinline__ void keep(Key) {}
     // Whole block
     __device__ __forceinline__ void leave(SelectState *s, u32 *)
@@ -576,7 +391,6 @@ template <class K> struct CountAll {
         atomicAdd(&columns[(2 * i - equal) * kWarp], 1u);
         return !equal && (inside >> i & 1);
     }
-    __device__ __forceinline__ void after() {}
     __device__ __forceinline__ void keep(Key) {}
     __device__ __forceinline__ void leave(SelectState *s, u32 *counts)
     {
@@ -603,18 +417,14 @@ count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys
                 return;
             }
             const auto key = rule.of(bits);
-            less_and_count(rule.range, key, nans);
+            nans += rule.nan(key);
             if (count.add(key))
                 queue.push(key);
         },
-        [&] {
-            count.after();
-            queue.make_room(&s->kept, kept, a.room, count);
-        },
-        a.skip);
+        [&] { queue.make_room(&s->kept, kept, a.room, count); }, a.skip);
     __syncwarp();
     queue.flush(&s->kept, kept, a.room, count);
-    const u64 all_nans = warp_sum((u64)(0 - nans)), all_out = warp_sum((u64)out);
+    const u64 all_nans = warp_sum((u64)nans), all_out = warp_sum((u64)out);
     if (threadIdx.x % kWarp == 0) {
         if (all_nans)
             atomicAdd(&s->nans, all_nans);
@@ -623,39 +433,20 @@ count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys
     }
 }
 
-// A block's part of a line that is not heavy, and what it leaves
-template <int kBytes, class Queued, class Count> __device__ __forceinline__ void
-count_light(const SelectArgs &a, const SelectRooms<typename Keys<kBytes>::Key> &rooms, Queued &queue, Count count)
-{
-    count_and_keep<kBytes>(a, rooms.state, queue, rooms.kept, count);
-    count.leave(a, rooms.state);
-}
-
-template <int kBytes> __device__ __forceinline__ void judge_last(const SelectArgs &a, SelectState *s,
-                                                                 const Bounds<typename Keys<kBytes>::Key> &bounds)
-{
-    if (last_of_line(&s->arrived) && threadIdx.x == 0)
-        judge<typename Keys<kBytes>::Key>(a, s, bounds, elements_taken(LineView<kBytes>(a, blockIdx.y), a.skip),
-                                          a.found + blockIdx.y * (u64)a.found_words);
-}
-
 template <int kBytes, template <class> class Count> __global__ void __launch_bounds__(kSelectThreads)
     count_line(const __grid_constant__ SelectArgs a)
 {
     using K = Keys<kBytes>;
     using Key = typename K::Key;
-    constexpr u32 kBrackets = Count<K>::kBrackets;
     __shared__ Bounds<Key> bounds;
-    __shared__ Key queues[kSelectThreads * kQueued<kBytes>];
+    __shared__ Key queues[kSelectThreads / kWarp][kQueued<kBytes>][kWarp];
     __shared__ u32 counts[Count<K>::kColumns * kWarp];
     wait_for_previous_pass();
     if (!asked_for(a))
         return;
     const SelectRooms<Key> rooms(a, blockIdx.y);
     SelectState *s = rooms.state;
-    if (kBytes != 8 && s->coarse)
-        return; // count_cells has it
-    Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue(queues);
+    Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue(queues[threadIdx.x / kWarp]);
     if (s->heavy) {
         sort_bounds<Key>(a, s, K::kTop, &bounds);
         for (u32 i = threadIdx.x; i < Count<K>::kColumns * kWarp; i += blockDim.x)
@@ -664,27 +455,14 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
         Count<K> count(bounds, counts);
         count_and_keep<kBytes>(a, s, queue, rooms.kept, count);
         count.leave(s, counts);
-    } else if (kBytes == 8 && kBrackets > 1 && s->coarse) {
-        if constexpr (kBytes == 8)
-            count_light<kBytes>(a, rooms, queue, CountLight<UpperHalf<Key>, Key, kBrackets>(a, s));
     } else {
-        count_light<kBytes>(a, rooms, queue, CountLight<AllBits<Key>, Key, kBrackets>(a, s));
+        CountLight<K, Count<K>::kBrackets> count(a, s);
+        count_and_keep<kBytes>(a, s, queue, rooms.kept, count);
+        count.leave(a, s);
     }
-    judge_last<kBytes>(a, s, bounds);
-}
-
-template <int kBytes> __global__ void __launch_bounds__(kCellThreads, 1) count_cells(const __grid_constant__ SelectArgs a)
-{
-    using Key = typename Keys<kBytes>::Key;
-    RK_DYNAMIC_SHARED(u32, table); // kCells, then the queues
-    __shared__ Bounds<Key> none;
-    wait_for_previous_pass();
-    const SelectRooms<Key> rooms(a, blockIdx.y);
-    if (!rooms.state->coarse)
-        return;
-    Queue<Key, kCellQueue, kBatch<kBytes>> queue((Key *)(table + kCells));
-    count_light<kBytes>(a, rooms, queue, CountCells<Keys<kBytes>>(a, rooms.state, table));
-    judge_last<kBytes>(a, rooms.state, none);
+    if (last_of_line(&s->arrived) && threadIdx.x == 0)
+        judge<Key>(a, s, bounds, elements_taken(LineView<kBytes>(a, blockIdx.y), a.skip),
+                   a.found + blockIdx.y * (u64)a.found_words);
 }
 
 // ---- digits ----
@@ -881,12 +659,6 @@ template <int kBytes> __global__ void narrow_brackets(const __grid_constant__ Se
     if (s->n && i < 2 * a.pairs)
         s->bounds[i] = s->ends >> i & 1 ? i % 2 ? a.key.range : 0 : (u64)(Key)(keys_found(a)[i] - a.key.least);
     __syncthreads();
-    const u32 shift = cell_shift<Key>(s, a.pairs);
-    __syncthreads();
-    if (s->coarse && i < 2 * a.pairs)
-        s->bounds[i] = cell_end<Key>(bound_of<Key>(s, i), i, shift, (Key)a.key.range);
-    if (i == 0)
-        s->shift = shift;
     if (i < kPlaces)
         s->counts[i] = 0;
     if (i == 0) {
@@ -902,8 +674,6 @@ template <int kBytes> void select_long_part(SelectKernels *k)
     k->brackets = find_brackets<kBytes>;
     k->count_one = count_line<kBytes, CountOne>;
     k->count_all = count_line<kBytes, CountAll>;
-    if constexpr (kBytes != 8)
-        k->count_cells = count_cells<kBytes>;
     k->digits = count_digits<kBytes>;
     k->last = select_last<kBytes>;
     k->narrow = narrow_brackets<kBytes>;

@@ -49,42 +49,6 @@ __device__ __forceinline__ void add_wide(u64 (&sum)[3], u64 low, u64 middle, u64
 #endif
 }
 
-// a - b, and `n` is one less if a < b: of C++ the compiler makes more instructions
-__device__ __forceinline__ u32 less_and_count(u32 a, u32 b, u32 &n)
-{
-#ifdef __NVCC__
-    u32 off;
-    asm("sub.cc.u32 %0, %2, %3;\n\tsubc.u32 %1, %1, 0;" : "=&r"(off), "+r"(n) : "r"(a), "r"(b));
-    return off;
-#else
-    n -= a < b;
-    return a - b;
-#endif
-}
-__device__ __forceinline__ u64 less_and_count(u64 a, u64 b, u32 &n)
-{
-#ifdef __NVCC__
-    u32 low, high;
-    asm("sub.cc.u32 %0, %3, %5;\n\tsubc.cc.u32 %1, %4, %6;\n\tsubc.u32 %2, %2, 0;"
-        : "=&r"(low), "=&r"(high), "+r"(n)
-        : "r"((u32)a), "r"((u32)(a >> 32)), "r"((u32)b), "r"((u32)(b >> 32)));
-    return (u64)high << 32 | low;
-#else
-    n -= a < b;
-    return a - b;
-#endif
-}
-
-// x + y, but at least 0 and at most `most`: one instruction of compute capability 9.0
-__device__ __forceinline__ u32 sum_within(int x, int y, int most)
-{
-#ifdef __NVCC__
-    return (u32)__viaddmin_s32_relu(x, y, most);
-#else
-    return (u32)(x + y < 0 ? 0 : x + y > most ? most : x + y);
-#endif
-}
-
 // min(x, 1): of C++ the compiler makes two instructions
 __device__ __forceinline__ u32 one_if_any(u32 x)
 {
@@ -164,13 +128,11 @@ __device__ __forceinline__ void fence_blocks()
 }
 
 // A place in shared memory as a number that stays in a register: of a pointer the compiler computes the memory's base at each
-// use, which takes longer than the rest. What was put is read behind put_before.
+// use, which takes longer than the rest. What was counted is read behind put_before.
 struct SharedPlace {
 #ifdef __NVCC__
     u32 at;
     __device__ __forceinline__ explicit SharedPlace(const void *p) : at((u32)__cvta_generic_to_shared(p)) {}
-    __device__ __forceinline__ void put(u32 x) const { asm volatile("st.shared.u32 [%0], %1;" ::"r"(at), "r"(x)); }
-    __device__ __forceinline__ void put(u64 x) const { asm volatile("st.shared.u64 [%0], %1;" ::"r"(at), "l"(x)); }
     // One more, `bytes` behind this place: lanes with the same one are counted at once.
     __device__ __forceinline__ void count(u32 bytes) const { asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(at + bytes)); }
     static __device__ __forceinline__ void put_before() { asm volatile("" ::: "memory"); }
@@ -179,7 +141,6 @@ struct SharedPlace {
     static void put_before() {}
     uintptr_t at;
     explicit SharedPlace(void *p) : at((uintptr_t)p) {}
-    template <class T> void put(T x) const { *(T *)at = x; }
 #endif
 };
 

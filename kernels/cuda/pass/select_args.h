@@ -10,10 +10,6 @@
 //              kept. It reads the line only if a bracket has missed its rank, or too much was kept
 //   last       a block for each interval with few elements selects among them
 //
-// Several brackets become wider, to whole cells of keys, if these hold few elements of the sample, too. A key's cell then says
-// by one look into a table in shared memory which brackets it is below, and whether it is inside one. The table counts in
-// fields of a word. Cells of elements of 8 bytes are those with equal upper halves, which are compared.
-//
 // If brackets by a sample would hold more than there is room for, count, digits and last are launched before for every kSkip-th
 // tile of the line alone, for two ranks beside each pair's: these keys are its bracket then.
 //
@@ -40,10 +36,6 @@ constexpr int kSampleThreads = 1024; // of a block that takes a sample, or has a
 constexpr int kSampleKeys = 8;       // of a thread. More samples take less time than larger ones
 constexpr u32 kMostSamples = 63;     // of a pair: an odd number, at most two a lane
 constexpr u32 kSkip = 16;            // tiles of the line, of which one is read to narrow brackets
-constexpr int kCellThreads = 1024;   // of a block that looks elements up by cells
-constexpr u32 kCells = 28 << 10;     // ... with a word for each
-constexpr u32 kCellQueue = 24;       // keys inside that a thread of it has at most
-constexpr u32 kCellShared = (kCells + kCellThreads * kCellQueue) * sizeof(u32);
 
 constexpr u32 digit_rounds(u32 key_bits) { return (key_bits + kBinsLog2 - 1) / kBinsLog2; }
 
@@ -118,7 +110,6 @@ struct SelectArgs {
     u64 *found;            // of each line
     const u32 *asked;      // NULL, or of each line, asked_step words further: zero leaves a long line alone
     u32 asked_step;
-    bool coarse;     // brackets may become wider, to whole cells
     bool nans_first; // the ranks, which are from the end, count NaNs as the last elements of all
     // Scratch of lines that are longer than a block takes
     SelectState *states;      // of each line; zero before, as are
@@ -145,7 +136,6 @@ struct SelectState {
     u64 n;               // elements that count
     u32 arrived;         // blocks of a launch
     u32 heavy;           // the end of a bracket is the key of many elements
-    u32 coarse, shift;   // ends of brackets are those of cells, of 1 << shift keys each
     u32 whole;           // the rounds read the line, not what was kept
     u32 ends;            // bit 2 p: nothing is below the bracket of pair p; 2 p + 1: nothing above
     u32 intervals, open; // ... of which some are not complete
@@ -185,7 +175,7 @@ GatherFn gather_kernel(int bytes, bool columns); // ops/select_gather.cu: column
 
 // The kernels for elements of a size
 struct SelectKernels {
-    SelectFn brackets, count_one, count_all, count_cells, digits, last, narrow; // of long lines; count_one: of one pair
+    SelectFn brackets, count_one, count_all, digits, last, narrow; // of long lines; count_one: of one pair
     SelectFn warp_rows[4]; // short lines: a warp has 4, 8, 16 or 32 keys a lane, and a line
     SelectFn block_rows;   // ... a block
 };

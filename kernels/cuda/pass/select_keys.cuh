@@ -59,28 +59,23 @@ template <int kBytes> struct LineView {
 // The block's part of a line: take(bits, whether it counts, its place), and after(), for whole warps, behind each kBatch
 // elements of a thread at most. Of `skip` tiles of the line it takes one.
 template <int kBytes> constexpr u32 kBatch = kBytes == 8 ? 8 : 16;
-
-// Threads that have a tile together: of large blocks a part, so that all that skip tiles take the same ones
-__device__ __forceinline__ u32 tile_threads() { return blockDim.x == kCellThreads ? (u32)kSelectThreads : blockDim.x; }
-
 template <int kBytes, class Take, class After>
 __device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take take, After after, u32 skip = 1)
 {
     constexpr u32 kPer = LineView<kBytes>::kPer, kVectors = kBatch<kBytes> / kPer;
-    const u32 threads = tile_threads(), at_once = blockDim.x / threads;
-    const u64 tile = (u64)kVectors * threads, own = blockIdx.x * at_once + threadIdx.x / threads;
+    const u64 tile = (u64)kVectors * blockDim.x;
 #pragma unroll 1
-    for (u64 first = own * tile * skip; first < line.vectors; first += gridDim.x * at_once * tile * skip) {
-        const u64 v = first + threadIdx.x % threads;
+    for (u64 first = blockIdx.x * tile * skip; first < line.vectors; first += gridDim.x * tile * skip) {
+        const u64 v = first + threadIdx.x;
         uint4 x[kVectors];
 #pragma unroll
         for (u32 u = 0; u < kVectors; u++) {
-            const u64 at = v + u * threads;
+            const u64 at = v + u * blockDim.x;
             x[u] = line.vector(at < line.vectors ? at : line.vectors - 1);
         }
 #pragma unroll
         for (u32 u = 0; u < kVectors; u++) {
-            const u64 at = v + u * threads;
+            const u64 at = v + u * blockDim.x;
             if (at >= line.vectors)
                 continue;
             const u64 place = line.head + at * kPer;
@@ -105,7 +100,7 @@ __device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take 
 template <int kBytes> __device__ inline u64 elements_taken(const LineView<kBytes> &line, u32 skip)
 {
     constexpr u32 kPer = LineView<kBytes>::kPer;
-    const u64 tile = (u64)(kBatch<kBytes> / kPer) * tile_threads(), steps = line.vectors / (tile * skip),
+    const u64 tile = (u64)(kBatch<kBytes> / kPer) * blockDim.x, steps = line.vectors / (tile * skip),
               left = line.vectors - steps * tile * skip;
     return (steps * tile + (left < tile ? left : tile)) * kPer + line.edges;
 }
