@@ -24,6 +24,7 @@ void run_chain(const ChainTask &c)
     rk_task t = {};
     rp_parts beside = {};
     beside.mask = c.mask;
+    beside.weights = c.weights;
     t.spec = c.spec;
     t.data = c.data;
     t.beside = &beside;
