@@ -150,7 +150,8 @@ static int exchange_states(collective *k, reduce_exchange exchange, void *arg)
     err = rc_message_end(&k->message, &mine);
     if (err)
         return err;
-    memcpy(k->states, k->message.room, mine.held);
+    if (mine.held) /* an error alone has no states */
+        memcpy(k->states, k->message.room, mine.held);
     if (mine.held < k->bytes)
         err = exchange(arg, k->states + mine.held, k->bytes - mine.held);
     if (err)
