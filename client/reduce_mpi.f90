@@ -489,7 +489,7 @@ contains
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     integer, intent(in), optional :: nan
-    call run_quantile(q, REDUCE_F32, c_loc(x), 4_c_size_t*size(x), values, comm, ierr, nan)
+    call run_quantile(q, REDUCE_F32, c_loc(x), 4_c_size_t*size(x, kind=c_size_t), values, comm, ierr, nan)
   end subroutine
 
   subroutine quantile_of_r8(q, x, values, comm, ierr, nan)
@@ -499,7 +499,7 @@ contains
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     integer, intent(in), optional :: nan
-    call run_quantile(q, REDUCE_F64, c_loc(x), 8_c_size_t*size(x), values, comm, ierr, nan)
+    call run_quantile(q, REDUCE_F64, c_loc(x), 8_c_size_t*size(x, kind=c_size_t), values, comm, ierr, nan)
   end subroutine
 
   subroutine quantile_of_i4(q, x, values, comm, ierr, nan)
@@ -509,7 +509,7 @@ contains
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     integer, intent(in), optional :: nan
-    call run_quantile(q, REDUCE_I32, c_loc(x), 4_c_size_t*size(x), values, comm, ierr, nan)
+    call run_quantile(q, REDUCE_I32, c_loc(x), 4_c_size_t*size(x, kind=c_size_t), values, comm, ierr, nan)
   end subroutine
 
   subroutine quantile_of_i8(q, x, values, comm, ierr, nan)
@@ -519,7 +519,7 @@ contains
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     integer, intent(in), optional :: nan
-    call run_quantile(q, REDUCE_I64, c_loc(x), 8_c_size_t*size(x), values, comm, ierr, nan)
+    call run_quantile(q, REDUCE_I64, c_loc(x), 8_c_size_t*size(x, kind=c_size_t), values, comm, ierr, nan)
   end subroutine
   ! end of kinds
 end module
