@@ -106,7 +106,7 @@ int reduce_cuda_enqueue_words(reduce_cuda *handle, const reduce_spec *spec, cons
                               struct CUstream_st *stream);
 
 /* ... and sums of words to n states, which lie elsewhere. `status`, which may be NULL, gets REDUCE_E_BAD_MESSAGE and the first
- * state whose words are no sums of words of states. */
+ * state whose words are not sums of words of states. */
 int reduce_cuda_enqueue_states(reduce_cuda *handle, const reduce_spec *spec, const int64_t *words, uint64_t n, void *states,
                                reduce_cuda_status *status, struct CUstream_st *stream);
 

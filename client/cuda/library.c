@@ -139,6 +139,28 @@ static int check_place(const reduce_cuda *h, const void *workspace, size_t bytes
     return err ? err : check_workspace(workspace, bytes);
 }
 
+/* What every launch has beside its elements. */
+static rk_launch launch_of(const rc_cuda_checked *a, void *out, void *status, void *workspace)
+{
+    return (rk_launch){.spec = a->spec,
+                       .mask = a->mask,
+                       .offsets = a->offsets,
+                       .weights = a->weights,
+                       .cells = out,
+                       .status = status,
+                       .failure = a->failure,
+                       .workspace = workspace};
+}
+
+/* ... and for a rehearsal, in which nothing is read or written. */
+static rk_launch rehearsal_of(rc_cuda_checked *a, void *workspace)
+{
+    a->mask = a->mask ? workspace : NULL;
+    a->offsets = a->offsets ? workspace : NULL;
+    a->weights = a->weights ? workspace : NULL;
+    return launch_of(a, workspace, workspace, workspace);
+}
+
 int reduce_cuda_clear(reduce_cuda *h, void *workspace, size_t bytes, struct CUstream_st *stream)
 {
     const int err = check_place(h, workspace, bytes);
@@ -153,15 +175,8 @@ int reduce_cuda_prepare(reduce_cuda *h, const reduce_spec *spec, uint64_t count,
         err = rc_cuda_check(spec, count, &a);
     if (err)
         return err;
-    const rk_launch l = {.spec = a.spec,
-                         .data = workspace,
-                         .mask = a.mask ? workspace : NULL,
-                         .offsets = a.offsets ? workspace : NULL,
-                         .weights = a.weights ? workspace : NULL,
-                         .cells = workspace,
-                         .status = workspace,
-                         .failure = a.failure,
-                         .workspace = workspace};
+    rk_launch l = rehearsal_of(&a, workspace);
+    l.data = workspace;
     return of_cuda(rk_stream_rehearse(h->kernels, &l));
 }
 
@@ -174,13 +189,9 @@ int reduce_cuda_prepare_list(reduce_cuda *h, const reduce_spec *spec, uint64_t n
     if (err)
         return err;
     const rk_array none = {workspace, 0};
-    const rk_launch l = {.spec = a.spec,
-                         .cells = workspace,
-                         .status = workspace,
-                         .failure = a.failure,
-                         .arrays = &none,
-                         .n_arrays = 1,
-                         .workspace = workspace};
+    rk_launch l = rehearsal_of(&a, workspace);
+    l.arrays = &none;
+    l.n_arrays = 1;
     return of_cuda(rk_stream_rehearse(h->kernels, &l));
 }
 
@@ -199,15 +210,8 @@ int reduce_cuda_enqueue(reduce_cuda *h, const reduce_spec *spec, const void *dat
         err = check_out(&a.spec, out, room, status);
     if (err)
         return err;
-    const rk_launch l = {.spec = a.spec,
-                         .data = data,
-                         .mask = a.mask,
-                         .offsets = a.offsets,
-                         .weights = a.weights,
-                         .cells = out,
-                         .status = (rk_stream_status *)status,
-                         .failure = a.failure,
-                         .workspace = workspace};
+    rk_launch l = launch_of(&a, out, status, workspace);
+    l.data = data;
     return of_cuda(rk_stream_launch(h->kernels, &l, stream));
 }
 
@@ -246,13 +250,9 @@ int reduce_cuda_enqueue_list(reduce_cuda *h, const reduce_spec *spec, const redu
         err = check_out(&a.spec, out, room, status);
     if (err)
         return err;
-    const rk_launch l = {.spec = a.spec,
-                         .cells = out,
-                         .status = (rk_stream_status *)status,
-                         .failure = a.failure,
-                         .arrays = (const rk_array *)arrays,
-                         .n_arrays = n,
-                         .workspace = workspace};
+    rk_launch l = launch_of(&a, out, status, workspace);
+    l.arrays = (const rk_array *)arrays;
+    l.n_arrays = n;
     return of_cuda(rk_stream_launch(h->kernels, &l, stream));
 }
 

@@ -9,7 +9,7 @@
  * work. The last one is the CPU. */
 unsigned rk_share(rk_inflight *const *candidate, unsigned n, uint64_t bytes);
 
-/* Count a piece that one was passed over for, atomically. Is it its turn to be tried: after so many, with `trial` pieces? */
+/* Count a piece that another one got, atomically. Is this one's trial of `trial` pieces due, after that number of them? */
 bool rk_is_due(unsigned *passed, unsigned after, unsigned trial);
 
 #endif

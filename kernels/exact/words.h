@@ -198,7 +198,7 @@ RK_FN int rk_element_of_key(const rk_state *s, int layout, int64_t key, uint64_t
     return true;
 }
 
-/* What is wrong with words that are no sums of words of states */
+/* Why words are not sums of words of states */
 typedef enum {
     RK_WORDS_FINE,
     RK_WORDS_BAD_VECTORS,

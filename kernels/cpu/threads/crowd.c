@@ -7,9 +7,22 @@ enum { PATIENCE = 8, MOST_PATIENCE = 256 };
 static int get(atomic_int *x) { return atomic_load_explicit(x, memory_order_relaxed); }
 static void set(atomic_int *x, int to) { atomic_store_explicit(x, to, memory_order_relaxed); }
 
+static int most_of(rk_crowd *c)
+{
+    const int most = get(&c->most);
+    return most ? most - 1 : INT_MAX;
+}
+
+/* The wait for the next trial, after one that was not worth it. */
+static unsigned longer(unsigned patience)
+{
+    const unsigned twice = patience ? 2 * patience : PATIENCE;
+    return twice < MOST_PATIENCE ? twice : MOST_PATIENCE;
+}
+
 int rk_crowd_helpers(rk_crowd *c, int wanted)
 {
-    const int most = get(&c->most) ? get(&c->most) - 1 : INT_MAX;
+    const int most = most_of(c);
     if (most > 0 || wanted <= 0)
         return wanted < most ? wanted : most;
     const unsigned calls = atomic_fetch_add_explicit(&c->without, 1, memory_order_relaxed) + 1;
@@ -23,16 +36,13 @@ int rk_crowd_helpers(rk_crowd *c, int wanted)
 void rk_crowd_note(rk_crowd *c, int n, uint64_t used_ns, uint64_t wall_ns)
 {
     const double got = wall_ns ? (double)used_ns / (double)wall_ns : n + 1.0, share = got / (n + 1.0); /* processors */
-    const int most = get(&c->most) ? get(&c->most) - 1 : INT_MAX;
     const unsigned patience = atomic_load_explicit(&c->patience, memory_order_relaxed);
     if (share < 0.5) {
         const int left = got < 2 ? 0 : (int)got - 1;
         set(&c->most, left + 1);
         if (left == 0)
-            atomic_store_explicit(&c->patience,
-                                  patience ? patience * 2 < MOST_PATIENCE ? patience * 2 : MOST_PATIENCE : PATIENCE,
-                                  memory_order_relaxed);
-    } else if (share > 0.75 && n >= most) {
+            atomic_store_explicit(&c->patience, longer(patience), memory_order_relaxed);
+    } else if (share > 0.75 && n >= most_of(c)) {
         set(&c->most, 2 * n + 2);
         if (n > 1)
             atomic_store_explicit(&c->patience, 0, memory_order_relaxed);
