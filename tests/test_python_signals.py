@@ -15,8 +15,9 @@ from pythonpackage import PACKAGE
 
 BIG = 600_000  # elements of f8: large data, by way of a stage, a file, a handle
 
+# decimal: calls may import it at their first use, and CPython prints a warning when its interrupted import is repeated.
 COMMON = """
-import ctypes, gc, json, math, os, signal, sys, tempfile, threading, time, warnings
+import ctypes, decimal, gc, json, math, os, signal, sys, tempfile, threading, time, warnings
 import numpy as np
 import reduced
 from reduced import _abi
