@@ -414,7 +414,7 @@ static void go_on(rc_connection *l)
     case RP_READ_FULL: /* there is no memory for the frame */
         break_off(l, RC_LINK_NO_MEMORY);
         break;
-    case RP_READ_STRANGER: /* the peer is not a daemon */
+    case RP_READ_NOT_OURS: /* the peer is not a daemon */
     case RP_READ_NO_HEAD:
     case RP_READ_SHORT:
     case RP_READ_LONG:

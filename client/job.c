@@ -128,7 +128,7 @@ static void add_result(reduce_job *j, const rp_result *r)
 }
 
 /* Take the cells of a reply; a fault if they are not of the requested form. */
-static int take_cells(reduce_job *j, rc_errand *p, const uint8_t *body, size_t len)
+static int take_cells(reduce_job *j, rc_tile_call *p, const uint8_t *body, size_t len)
 {
     const rc_level *l = &j->level;
     rp_result r;
@@ -178,12 +178,12 @@ static void end(reduce_job *j)
 
 /* ---- calls ---- */
 
-static rc_errand *free_errand(reduce_job *j)
+static rc_tile_call *free_call(reduce_job *j)
 {
     int most = j->path.handle || j->path.stage ? j->c->stage.parts : RC_UNDER_WAY;
     for (int i = 0; i < most; i++)
-        if (!j->errands[i].used)
-            return &j->errands[i];
+        if (!j->calls[i].used)
+            return &j->calls[i];
     return NULL;
 }
 
@@ -191,7 +191,7 @@ static rc_errand *free_errand(reduce_job *j)
 
 static void job_fill(const void *data, uint8_t *to)
 {
-    rc_errand *p = (rc_errand *)data;
+    rc_tile_call *p = (rc_tile_call *)data;
     reduce_job *j = p->job;
     if (j->path.fd < 0 || j->merging) {
         rc_fill_tile(&j->level, &p->tile, to);
@@ -202,7 +202,7 @@ static void job_fill(const void *data, uint8_t *to)
 }
 
 /* What a REDUCE_AT of the tile says beside the place of its elements. */
-static rp_tagged parts_of(reduce_job *j, const rc_errand *p)
+static rp_tagged parts_of(reduce_job *j, const rc_tile_call *p)
 {
     rp_tagged t = {.stride = p->apart ? p->tile.stride * j->level.item : 0, .apart = j->results.bytes};
     rc_parameters(&t, &j->whole.spec, j->words);
@@ -223,7 +223,7 @@ static rp_tagged parts_of(reduce_job *j, const rc_errand *p)
 /* The parts of a message that has its data, and the data. */
 static void job_fill_message(const void *data, uint8_t *to)
 {
-    const rc_errand *p = data;
+    const rc_tile_call *p = data;
     const rp_tagged t = parts_of(p->job, p);
     to += rp_put_tagged(to, &t);
     job_fill(data, to);
@@ -232,7 +232,7 @@ static void job_fill_message(const void *data, uint8_t *to)
 /* Where the data are, after they were put there. */
 static void job_fill_place(const void *data, uint8_t *to)
 {
-    rc_errand *p = (rc_errand *)data;
+    rc_tile_call *p = (rc_tile_call *)data;
     reduce_job *j = p->job;
     rp_at a = {.handle = j->path.handle, .length = p->tile.bytes};
     if (p->carrier == RC_STAGE) {
@@ -249,11 +249,11 @@ static void job_fill_place(const void *data, uint8_t *to)
     rp_put_tagged(to, &t);
 }
 
-static void start_tile(reduce_job *j, rc_errand *p);
+static void start_tile(reduce_job *j, rc_tile_call *p);
 static bool going(const reduce_job *j) { return j->fault.code == RP_OK && !j->cancelled && !j->ended && !j->anew; }
 
 /* Does the error say that the daemon, perhaps another one by now, cannot read so long a tile? */
-static bool refused_as_long(const reduce_job *j, const rc_errand *p, int err)
+static bool refused_as_long(const reduce_job *j, const rc_tile_call *p, int err)
 {
     return (err == REDUCE_E_BAD_HANDLE || err == REDUCE_E_TOO_LARGE) && p->tile.bytes > RP_MAX_DATA && j->strided &&
            !j->merging;
@@ -261,7 +261,7 @@ static bool refused_as_long(const reduce_job *j, const rc_errand *p, int err)
 
 static void job_on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
 {
-    rc_errand *p = call->owner;
+    rc_tile_call *p = call->owner;
     reduce_job *j = p->job;
     if (p->carrier == RC_STAGE)
         rc_datapath_free_part(j->c, p->part);
@@ -288,7 +288,7 @@ static void job_on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
     advance(j);
 }
 
-static void head_of_reduce(rc_errand *p)
+static void head_of_reduce(rc_tile_call *p)
 {
     reduce_job *j = p->job;
     const bool ranked = rp_is_ranked(j->whole.spec.op) && j->whole.spec.op != RP_OP_MEDIAN,
@@ -303,7 +303,7 @@ static void head_of_reduce(rc_errand *p)
     rp_put_spec(p->call.head, &p->tile.spec);
 }
 
-static void head_of_write(const reduce_job *j, rc_errand *p)
+static void head_of_write(const reduce_job *j, rc_tile_call *p)
 {
     p->call.type = p->carrier == RC_INLINE ? RP_MSG_WRITE : RP_MSG_WRITE_AT;
     p->call.bound = true;
@@ -312,7 +312,7 @@ static void head_of_write(const reduce_job *j, rc_errand *p)
     rp_put_write(p->call.head, j->to.handle, p->tile.at);
 }
 
-static void start_tile(reduce_job *j, rc_errand *p)
+static void start_tile(reduce_job *j, rc_tile_call *p)
 {
     p->carrier = j->merging ? RC_INLINE : rc_datapath_choose(j->c, &j->path, &p->tile, &p->part);
     if (j->strided && p->tile.bytes > RP_MAX_DATA && p->carrier != RC_FILE) {
@@ -359,8 +359,8 @@ static bool begin_anew(reduce_job *j)
 static void advance(reduce_job *j)
 {
     do {
-        rc_errand *p;
-        while (going(j) && (p = free_errand(j)) && rc_next_tile(&j->level, &p->tile))
+        rc_tile_call *p;
+        while (going(j) && (p = free_call(j)) && rc_next_tile(&j->level, &p->tile))
             start_tile(j, p);
         if (j->ended || j->under_way)
             return;
@@ -434,8 +434,8 @@ void rc_job_cancel(reduce_job *j)
 {
     j->cancelled = true;
     for (int i = 0; i < RC_MOST_UNDER_WAY && !j->ended; i++)
-        if (j->errands[i].used)
-            rc_call_cancel(j->c, &j->errands[i].call);
+        if (j->calls[i].used)
+            rc_call_cancel(j->c, &j->calls[i].call);
 }
 
 /* One job at a time: its callback may wait for those after it, which settles them. */
@@ -483,7 +483,7 @@ reduce_job *rc_job_new(reduce_client *c, const rc_input *in)
     j->ending.run = job_settle;
     set_input(j, in);
     for (int i = 0; i < RC_MOST_UNDER_WAY; i++)
-        j->errands[i].job = j;
+        j->calls[i].job = j;
     rc_cond_init(&j->changed);
     return j;
 }

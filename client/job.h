@@ -44,7 +44,7 @@ typedef struct rc_target {
 } rc_target;
 
 /* A call for one tile. */
-typedef struct rc_errand {
+typedef struct rc_tile_call {
     rc_call call;
     reduce_job *job;
     bool used;
@@ -53,7 +53,7 @@ typedef struct rc_errand {
     bool apart;    /* rows of a file that do not follow one another */
     int part;      /* RC_STAGE: of the stage, for the tile's data */
     rp_fault read; /* code 0 unless the tile's data could not be read from the file */
-} rc_errand;
+} rc_tile_call;
 
 struct reduce_job {
     reduce_client *c;
@@ -77,7 +77,7 @@ struct reduce_job {
     rc_arena results; /* where the daemon puts more results than a reply has; bytes 0: into its replies */
     uint64_t strided; /* bytes of a tile of columns of a file that the daemon reads; 0: as of other tiles */
     bool anew;        /* a tile cannot go as it is cut */
-    rc_errand errands[RC_MOST_UNDER_WAY];
+    rc_tile_call calls[RC_MOST_UNDER_WAY];
 
     uint64_t start_ns, deadline_ns;
     uint64_t watch_until_ns; /* until then a waiting thread polls instead of sleeping */

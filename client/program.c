@@ -50,7 +50,7 @@ static long nobody(void)
     return number_in("/proc/sys/kernel/overflowuid", "%ld", 65534);
 }
 
-/* Among the files of a folder like /tmp nobody may be a stranger, too. */
+/* Among the files of a folder like /tmp `nobody` may be another user, too. */
 static bool owned(const walk *w, uid_t uid)
 {
     if ((long)uid == nobody())

@@ -64,7 +64,7 @@ static bool admit(rd_server *s, rd_session *x)
     if (!allowed)
         rd_turn_away(reason_of(&x->peer), x->peer.text, x->peer.refused ? x->peer.refused : "the lists do not let its user in");
     rd_session_bar(&s->sessions, x);
-    return s->sessions.barred <= RP_MAX_STRANGERS;
+    return s->sessions.barred <= RP_MAX_UNAUTHENTICATED;
 }
 
 /* Silent connections are bounded, too, in total and for each user. A HELLO above the cap on sessions is answered. */

@@ -101,7 +101,7 @@ static void enter_sandbox(rd_server *s, bool every_thread)
     rd_log(RD_LOG_INFO, "sandbox: %s", told);
 }
 
-/* The sandbox comes before the threads that read what strangers send, and after the one that opens devices. */
+/* The sandbox comes before the threads that read what peers send, and after the one that opens devices. */
 static bool open_engine_sandboxed(rd_server *s)
 {
     rk_options o = engine_options(s);

@@ -1,4 +1,4 @@
-/* Texts that strangers chose, for a terminal or a log: names of members, of programs, texts of a peer. */
+/* Texts that others chose, for a terminal or a log: names of members, of programs, texts of a peer. */
 #ifndef RP_CLEAN_H
 #define RP_CLEAN_H
 

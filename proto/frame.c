@@ -77,7 +77,7 @@ static void take_ahead(rp_frame_reader *r)
 static rp_read end_greeting(rp_frame_reader *r)
 {
     if (memcmp(r->head, r->greeting, RP_GREETING) != 0)
-        return RP_READ_STRANGER;
+        return RP_READ_NOT_OURS;
     want_head(r);
     return RP_READ_GREETED;
 }

@@ -46,7 +46,7 @@ typedef enum {
     RP_READ_FULL,    /* that memory is full, and the frame has more: rp_frame_into again, for the byte `done` and on */
     RP_READ_FRAME,   /* the frame is whole */
     /* What no later byte mends. After RP_READ_LONG the frame's first bytes can still be read, as after RP_READ_BEGUN. */
-    RP_READ_STRANGER, /* another greeting */
+    RP_READ_NOT_OURS, /* another greeting */
     RP_READ_NO_HEAD,  /* no frame begins so */
     RP_READ_SHORT,    /* a frame without room for a route */
     RP_READ_LONG      /* a frame of more than `most` bytes */

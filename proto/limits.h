@@ -96,7 +96,7 @@
 #define RP_MAX_DEVICES 256u
 
 /* Fdpass channels without an ATTACH so far: with one more, the oldest of them is closed. */
-#define RP_MAX_STRANGERS 64u
+#define RP_MAX_UNAUTHENTICATED 64u
 
 /* Descriptors of one user that wait to be closed, which may hang: with more, the user's fdpass channels are closed instead of
  * read. As many as files that a user may pass. */

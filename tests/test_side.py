@@ -928,7 +928,7 @@ def test_quota_of_a_users_files(calm, scratch):
     os.close(fd)
 
 
-def test_strangers_keep_nobody_out(calm):
+def test_unauthenticated_channels_keep_nobody_out(calm):
     with calm.connect() as c:
         strangers = [Side(c, attach=False) for _ in range(80)]
         with Side(c) as side:

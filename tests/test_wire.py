@@ -225,7 +225,7 @@ def test_silent_connections_of_all_addresses_are_bounded(start):
         assert all(is_open(s) for s in sockets[-400:])
 
 
-def test_sessions_are_no_strangers(start):
+def test_sessions_are_authenticated(start):
     """However many others come and say nothing."""
     daemon = start()
     with daemon.connect() as c:

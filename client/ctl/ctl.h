@@ -215,7 +215,7 @@ double ctl_half_value(int dtype, unsigned bits);
 /* The nearest number to y >= 0, ties to even; the infinity's bits if that is it. */
 unsigned ctl_half_round(int dtype, double y);
 
-/* ---- text/shown.c: what strangers chose, for a terminal. Characters that do more than to be shown become '?' ---- */
+/* ---- text/shown.c: what others chose, for a terminal. Characters that do more than to be shown become '?' ---- */
 
 /* The first `cap` - 1 bytes, for a message. */
 void ctl_clean(char *out, size_t cap, const char *text);

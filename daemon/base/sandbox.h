@@ -1,4 +1,4 @@
-/* Rights that the daemon's process gives up before it reads bytes of strangers.
+/* Rights that the daemon's process gives up before it reads bytes of peers.
  *
  * A seccomp filter refuses (EPERM) calls that no part of the daemon makes, in every thread. A thread that opens devices is left
  * out until rd_sandbox_gather, as the driver may start a program. Landlock lets the calling thread, and those that it starts,

@@ -65,9 +65,9 @@ void rd_connection_hang_up(rd_connection *c)
 
 static void end_strangeness(rd_connection *c)
 {
-    if (c->stranger)
-        rd_origin_end_stranger(&c->all->origins, c->origin, c->charged);
-    c->stranger = false;
+    if (c->unauthenticated)
+        rd_origin_authenticated(&c->all->origins, c->origin, c->charged);
+    c->unauthenticated = false;
 }
 
 void rd_connection_admit(rd_connection *c, uint64_t session)
@@ -120,25 +120,25 @@ static bool is_open(rd_connection *c)
     return open;
 }
 
-/* The oldest stranger of an origin, or of all local or network peers if it is NULL. */
-static rd_connection *oldest_stranger(rd_connections *all, const rd_origin_use *o, bool local)
+/* The oldest unauthenticated connection of an origin, or of all local or network peers if it is NULL. */
+static rd_connection *oldest_unauthenticated(rd_connections *all, const rd_origin_use *o, bool local)
 {
     rd_connection *oldest = NULL;
     for (rd_connection *c = all->newest; c; c = c->next)
-        if (c->stranger && is_open(c) && (o ? c->origin == o : c->origin->id.local == local))
+        if (c->unauthenticated && is_open(c) && (o ? c->origin == o : c->origin->id.local == local))
             oldest = c;
     return oldest;
 }
 
-/* Counts one more stranger and closes the oldest if there are too many. Call with the lock of `all` held. */
-static void bound_strangers(rd_connections *all, const rd_origin_use *o)
+/* Counts one more unauthenticated connection and closes the oldest if there are too many. Call with the lock of `all` held. */
+static void bound_unauthenticated(rd_connections *all, const rd_origin_use *o)
 {
     bool local = o->id.local;
     rd_connection *c = NULL;
-    if (o->strangers > RD_MAX_ORIGIN_STRANGERS)
-        c = oldest_stranger(all, o, local);
-    else if (all->origins.strangers[local] > RD_MAX_STRANGERS)
-        c = oldest_stranger(all, NULL, local);
+    if (o->unauthenticated > RD_MAX_ORIGIN_UNAUTHENTICATED)
+        c = oldest_unauthenticated(all, o, local);
+    else if (all->origins.unauthenticated[local] > RD_MAX_UNAUTHENTICATED)
+        c = oldest_unauthenticated(all, NULL, local);
     if (c)
         rd_connection_hang_up(c);
 }
@@ -149,8 +149,8 @@ static bool enlist(rd_connections *all, rd_connection *c)
     c->origin = all->closing ? NULL : rd_origin_join(&all->origins, c->wire->origin);
     if (c->origin) {
         c->id = ++all->last_id;
-        c->stranger = true;
-        bound_strangers(all, c->origin);
+        c->unauthenticated = true;
+        bound_unauthenticated(all, c->origin);
         c->next = all->newest;
         c->at = &all->newest;
         if (c->next)

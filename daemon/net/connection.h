@@ -64,8 +64,8 @@ struct rd_connection {
     atomic_bool ending;   /* input is discarded, and after its replies it ends */
     pthread_mutex_t lock; /* of what follows, down to receiving */
     bool closed;
-    bool announced; /* RD_CONNECTION_OPENED was sent */
-    bool stranger;  /* has not said HELLO; also with the lock of all */
+    bool announced;       /* RD_CONNECTION_OPENED was sent */
+    bool unauthenticated; /* has not said HELLO; also with the lock of all */
     rd_pause paused;
     unsigned under_way;                      /* messages that are not answered */
     uint64_t greet_by_ns;                    /* CLOCK_MONOTONIC: deadline of the greeting, while it is not announced */
@@ -106,7 +106,7 @@ void rd_connections_hang_up(rd_connections *all);
 void rd_connections_wait(rd_connections *all);
 void rd_connections_destroy(rd_connections *all);
 
-/* A connection for a new peer; the oldest stranger is hung up if there are too many. Its receiving chain holds it.
+/* A connection for a new peer; the oldest unauthenticated one is closed if there are too many. Its receiving chain holds it.
  * NULL: no memory, or the end of all has begun. */
 rd_connection *rd_connection_new(rd_connections *all, rd_wire *w);
 

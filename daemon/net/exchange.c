@@ -18,7 +18,7 @@ typedef struct pooled {
     uint8_t route[RP_ROUTE];
     size_t route_size;
     rd_reply_buffer *reply;
-    rd_errand errand; /* rd_exchange_leave */
+    rd_posted posted; /* rd_exchange_leave */
     void (*after)(rd_exchange *e);
     struct pooled *next;                        /* of the free ones */
     _Alignas(max_align_t) rd_exchange exchange; /* last: the room of the layer that answers follows */
@@ -215,9 +215,9 @@ void rd_exchange_send(rd_exchange *e, const rp_header *h, rd_account *account)
     release(x);
 }
 
-static void exchange_go_on(rd_errand *x)
+static void exchange_go_on(rd_posted *x)
 {
-    pooled *p = (pooled *)((char *)x - offsetof(pooled, errand));
+    pooled *p = (pooled *)((char *)x - offsetof(pooled, posted));
     p->after(&p->exchange);
 }
 
@@ -226,8 +226,8 @@ bool rd_exchange_leave(rd_exchange *e, void (*next)(rd_exchange *e))
     pooled *x = pooled_of(e);
     rd_wire *w = x->from->wire;
     x->after = next;
-    x->errand.run = exchange_go_on;
-    return w->ops->leave_to_reader && w->ops->leave_to_reader(w, &x->errand);
+    x->posted.run = exchange_go_on;
+    return w->ops->leave_to_reader && w->ops->leave_to_reader(w, &x->posted);
 }
 
 void rd_exchange_pass(rd_exchange *e)

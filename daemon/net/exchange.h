@@ -36,7 +36,7 @@ void rd_exchange_send(rd_exchange *e, const rp_header *h, rd_account *account);
 /* Before rd_exchange_send: after this reply the connection ends, and what its peer sends is thrown away. */
 void rd_exchange_last(rd_exchange *e);
 
-/* The peer has said HELLO and got this session: its connection no longer counts among the strangers, of which the oldest go. */
+/* The peer has said HELLO and got this session: its connection is authenticated, and is not closed for being one of many. */
 void rd_exchange_admit(rd_exchange *e, uint64_t session);
 
 /* Let the thread that reads its connection run `next` soon, if that thread is the better place. False: it is not. */

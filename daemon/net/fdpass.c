@@ -38,7 +38,7 @@ void rd_fdpass_hang_up(rd_channel *c)
         return;
     c->closing = true;
     f->gone(f->arg, c);
-    f->strangers -= !c->attached;
+    f->unauthenticated -= !c->attached;
     *(c->prev ? &c->prev->next : &f->first) = c->next;
     *(c->next ? &c->next->prev : &f->last) = c->prev;
     f->channels--;
@@ -49,12 +49,12 @@ void rd_fdpass_hang_up(rd_channel *c)
 void rd_fdpass_attach(rd_channel *c)
 {
     c->attached = true;
-    c->all->strangers--;
+    c->all->unauthenticated--;
     rd_let_descriptors(c->fd);
 }
 
 /* Peers that never send ATTACH must not lock others out. */
-static void close_oldest_stranger(rd_fdpass *f)
+static void close_oldest_unauthenticated(rd_fdpass *f)
 {
     rd_channel *c = f->first;
     while (c->attached)
@@ -195,8 +195,8 @@ static void open_channel(rd_fdpass *f, int fd, uint64_t uid)
     f->last = c;
     f->channels++;
     rd_charge_anyway(f->holdings->users, user, RD_HELD_CHANNELS, 1);
-    if (++f->strangers > RP_MAX_STRANGERS)
-        close_oldest_stranger(f);
+    if (++f->unauthenticated > RP_MAX_UNAUTHENTICATED)
+        close_oldest_unauthenticated(f);
     rd_fdpass_watch(c);
 }
 

@@ -2,11 +2,11 @@
  * carry (PROTOCOL.md, "Descriptor passing"). This file knows sockets and packets; on_handle.c acts on what a packet asks for.
  * The loop owns all of it.
  *
- * A channel is a stranger until the layer above has attached it. It is not read between rd_fdpass_rest and rd_fdpass_watch.
+ * A channel is unauthenticated until the layer above attaches it. It is not read between rd_fdpass_rest and rd_fdpass_watch.
  *
  * Closing a descriptor that a client passed may hang. The kernel closes one itself in two cases: a thread reads its packet
  * without room for it, or closes a socket with the packet in it. So packets are read with room for all descriptors that they
- * can carry, and workers close attached channels. Channels of strangers carry no descriptors (interpose.h). */
+ * can carry, and workers close attached channels. Unauthenticated channels carry no descriptors (interpose.h). */
 #ifndef RD_FDPASS_H
 #define RD_FDPASS_H
 
@@ -27,7 +27,7 @@ typedef struct rd_channel {
     bool attached, closing;
     struct rd_channel *prev, *next;
     /* for the layer above */
-    struct rd_session *session; /* NULL: still a stranger */
+    struct rd_session *session; /* NULL: unauthenticated */
     rd_handle *making;          /* the handle whose making it waits for */
     rp_side_kind asked;         /* the kind of packet that asked for it */
 } rd_channel;
@@ -53,7 +53,7 @@ typedef struct rd_fdpass {
     rd_fdpass_listener listeners[RD_MAX_LISTEN];
     unsigned n_listeners;
     rd_channel *first, *last; /* oldest first */
-    unsigned channels, strangers;
+    unsigned channels, unauthenticated;
     uint64_t refused; /* connections of users that the gate does not admit */
 } rd_fdpass;
 
@@ -68,7 +68,7 @@ bool rd_fdpass_keep(rd_fdpass *f, const char *path, const rd_config *config, cha
 /* Accept no more peers at passed sockets: they wait for the next daemon. */
 void rd_fdpass_pause(rd_fdpass *f);
 
-/* The channel is no longer a stranger: descriptors may come. */
+/* The channel is authenticated: descriptors may come. */
 void rd_fdpass_attach(rd_channel *c);
 
 /* Send a reply packet, with what follows its head, and a descriptor unless it is -1. A peer that does not take the reply to its

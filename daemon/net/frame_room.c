@@ -7,7 +7,7 @@
 /* Call with the lock of `all` held. */
 static bool charge(rd_connection *c)
 {
-    if (!rd_origin_charge(&c->all->origins, c->origin, c->stranger, c->in.size))
+    if (!rd_origin_charge(&c->all->origins, c->origin, c->unauthenticated, c->in.size))
         return false;
     c->charged = c->in.size;
     return true;
@@ -31,7 +31,7 @@ static void drop_charge(rd_connection *c)
     if (!c->charged)
         return;
     pthread_mutex_lock(&c->all->lock);
-    rd_origin_release(&c->all->origins, c->origin, c->stranger, c->charged);
+    rd_origin_release(&c->all->origins, c->origin, c->unauthenticated, c->charged);
     c->charged = 0;
     feed_starving(c->all);
     pthread_mutex_unlock(&c->all->lock);

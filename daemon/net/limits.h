@@ -34,15 +34,15 @@
 #define RD_FRAME_FIRST (64u << 10)
 #define RD_FRAME_GROWTH 16
 
-/* Caps on memory of unfinished frames above RD_FRAME_FIRST: of one origin (a user, a network address), and of all strangers
- * together. Frames beyond the cap wait. Sixteen of the largest keep a link busy; strangers have no reason for large frames. */
+/* Caps on memory of unfinished frames above RD_FRAME_FIRST: of one origin (a user, a network address), and of peers without
+ * HELLO together. Frames beyond the cap wait. Sixteen of the largest keep a link busy; before HELLO no peer needs more. */
 #define RD_MAX_ORIGIN_FRAMES (64u << 20)
-#define RD_MAX_STRANGER_FRAMES (16u << 20)
+#define RD_MAX_UNAUTHENTICATED_FRAMES (16u << 20)
 
 /* Caps on connections without HELLO: of one origin, and of all local or all network peers. Above a cap the oldest is closed.
  * Programs send HELLO within milliseconds, so few are expected at one moment. Each costs a descriptor and 10 KiB. */
-#define RD_MAX_ORIGIN_STRANGERS 128
-#define RD_MAX_STRANGERS 512
+#define RD_MAX_ORIGIN_UNAUTHENTICATED 128
+#define RD_MAX_UNAUTHENTICATED 512
 
 /* Processor time of TLS handshakes: one core for all addresses, and a quarter of a core for each, so 62 handshakes a second for
  * an address. One with RSA keys takes 3.7 ms (2026-11-22). Unused time is saved for many programs that start at once: 64

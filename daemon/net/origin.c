@@ -19,8 +19,8 @@ rd_origin_use *rd_origin_join(rd_origins *all, rd_origin id)
         (*at)->id = id;
     if (*at) {
         (*at)->connections++;
-        (*at)->strangers++;
-        all->strangers[id.local]++;
+        (*at)->unauthenticated++;
+        all->unauthenticated[id.local]++;
     }
     return *at;
 }
@@ -33,28 +33,29 @@ void rd_origin_leave(rd_origins *all, rd_origin_use *o)
     free(o);
 }
 
-void rd_origin_end_stranger(rd_origins *all, rd_origin_use *o, uint64_t bytes)
+void rd_origin_authenticated(rd_origins *all, rd_origin_use *o, uint64_t bytes)
 {
-    o->strangers--;
-    all->strangers[o->id.local]--;
-    all->stranger_bytes -= bytes;
+    o->unauthenticated--;
+    all->unauthenticated[o->id.local]--;
+    all->unauthenticated_bytes -= bytes;
 }
 
-bool rd_origin_charge(rd_origins *all, rd_origin_use *o, bool stranger, uint64_t bytes)
+bool rd_origin_charge(rd_origins *all, rd_origin_use *o, bool unauthenticated, uint64_t bytes)
 {
-    if (o->frame_bytes + bytes > RD_MAX_ORIGIN_FRAMES || (stranger && all->stranger_bytes + bytes > RD_MAX_STRANGER_FRAMES))
+    const uint64_t theirs = all->unauthenticated_bytes + bytes;
+    if (o->frame_bytes + bytes > RD_MAX_ORIGIN_FRAMES || (unauthenticated && theirs > RD_MAX_UNAUTHENTICATED_FRAMES))
         return false;
     o->frame_bytes += bytes;
-    if (stranger)
-        all->stranger_bytes += bytes;
+    if (unauthenticated)
+        all->unauthenticated_bytes += bytes;
     return true;
 }
 
-void rd_origin_release(rd_origins *all, rd_origin_use *o, bool stranger, uint64_t bytes)
+void rd_origin_release(rd_origins *all, rd_origin_use *o, bool unauthenticated, uint64_t bytes)
 {
     o->frame_bytes -= bytes;
-    if (stranger)
-        all->stranger_bytes -= bytes;
+    if (unauthenticated)
+        all->unauthenticated_bytes -= bytes;
 }
 
 uint64_t rd_origin_frame_bytes(rd_origins *all, rd_origin id)

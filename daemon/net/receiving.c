@@ -112,7 +112,7 @@ static rd_step take_step(rd_connection *c)
         return on_frame(c);
     case RP_READ_LONG:
         return begin_long(c);
-    case RP_READ_STRANGER:
+    case RP_READ_NOT_OURS:
     case RP_READ_NO_HEAD:
     case RP_READ_SHORT:
         break;

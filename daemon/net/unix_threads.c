@@ -29,8 +29,8 @@ static int linger(rd_unix_thread *t, struct epoll_event *events)
     const bool quiet = t->pool->linger && !(t->pool->workers && rd_workers_bulk(t->pool->workers));
     int n = 0;
     while (quiet && n == 0 && rd_now_ns() < t->served_ns + LINGER_NS) {
-        if (rd_unix_has_errands(t))
-            rd_unix_run_errands(t);
+        if (rd_unix_has_posted(t))
+            rd_unix_run_posted(t);
         n = epoll_wait(t->epoll, events, BATCH, 0);
     }
     return n;
@@ -39,7 +39,7 @@ static int linger(rd_unix_thread *t, struct epoll_event *events)
 static int sleep_until_event(rd_unix_thread *t, struct epoll_event *events)
 {
     atomic_store(&t->asleep, true);
-    const int most_ms = atomic_load(&t->errands) ? 0 : t->rest_until_ns ? RD_ACCEPT_REST_MS : -1;
+    const int most_ms = atomic_load(&t->posted) ? 0 : t->rest_until_ns ? RD_ACCEPT_REST_MS : -1;
     int n = epoll_wait(t->epoll, events, BATCH, most_ms);
     atomic_store_explicit(&t->asleep, false, memory_order_relaxed);
     return n;
@@ -55,7 +55,7 @@ static void turn(rd_unix_thread *t)
         rd_unix_source *s = events[i].data.ptr;
         s->ready(s, events[i].events);
     }
-    rd_unix_run_errands(t);
+    rd_unix_run_posted(t);
     rd_unix_take_turns(t);
     t->served_ns = rd_now_ns();
 }

@@ -39,8 +39,8 @@ typedef struct rd_unix_thread {
     uint64_t rest_until_ns; /* listeners rest until then; 0: none does */
     pthread_mutex_t lock;   /* of the turns; taken after a stream's */
     rd_unix_wire *turns, **turns_end;
-    _Atomic(rd_errand *) errands; /* the newest first */
-    atomic_uint n_errands;        /* including those being run */
+    _Atomic(rd_posted *) posted; /* the newest first */
+    atomic_uint n_posted;        /* including those being run */
 } rd_unix_thread;
 
 typedef struct rd_unix_listener {
@@ -78,8 +78,8 @@ rd_wire *rd_unix_wire_new(const rd_unix_listener *l, int fd, const struct ucred 
 
 /* Called by the thread `t`: take all turns that were asked for, including those asked for meanwhile. */
 void rd_unix_take_turns(rd_unix_thread *t);
-void rd_unix_run_errands(rd_unix_thread *t);
-bool rd_unix_has_errands(rd_unix_thread *t);
+void rd_unix_run_posted(rd_unix_thread *t);
+bool rd_unix_has_posted(rd_unix_thread *t);
 
 /* ---- unix_listener.c ---- */
 

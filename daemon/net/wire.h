@@ -32,10 +32,10 @@ typedef struct rd_origin {
 } rd_origin;
 
 /* Work to be done for a stream. */
-typedef struct rd_errand {
-    struct rd_errand *next; /* the wire's */
-    void (*run)(struct rd_errand *x);
-} rd_errand;
+typedef struct rd_posted {
+    struct rd_posted *next; /* the wire's */
+    void (*run)(struct rd_posted *x);
+} rd_posted;
 
 typedef struct rd_wire_ops {
     /* Sends what the kernel takes now, without waiting; returns 0, too, if the stream is broken. Not while `send_rest` is under
@@ -48,10 +48,10 @@ typedef struct rd_wire_ops {
      * reading, in another turn of a thread. */
     void (*receive)(rd_wire *w, void *to, size_t n, void *more, size_t more_n);
 
-    /* Let the thread that reads the stream run an errand soon: the stream's data are in its cache, and other threads need not
+    /* Let the thread that reads the stream run posted work soon: the stream's data are in its cache, and other threads need not
      * wake clients one after the other. False: nothing is done, because that thread sleeps, has enough to do, or is this one.
-     * NULL: no thread owns the stream. The stream stays until the errand is done. */
-    bool (*leave_to_reader)(rd_wire *w, rd_errand *x);
+     * NULL: no thread owns the stream. The stream stays until the work is done. */
+    bool (*leave_to_reader)(rd_wire *w, rd_posted *x);
 
     void (*end_sending)(rd_wire *w);         /* the peer sees the end after what was sent; does nothing where a wire cannot */
     void (*hang_up)(rd_wire *w);             /* operations under way and later ones end with ok = false */

@@ -15,7 +15,7 @@
 
 enum {
     MOST_READ = 256 * 1024, /* bytes of one turn: a large message must not delay its thread's other streams */
-    MOST_ERRANDS = 2        /* errands queued for a thread; a thread that has more runs them itself */
+    MOST_POSTED = 2         /* posted items of work queued for a thread; the poster of more runs them itself */
 };
 
 struct rd_unix_wire {
@@ -213,12 +213,12 @@ void rd_unix_take_turns(rd_unix_thread *t)
         take_turn(w);
 }
 
-/* ---- errands ---- */
+/* ---- posted work ---- */
 _Thread_local rd_unix_thread *rd_unix_this_thread;
 
-void rd_unix_run_errands(rd_unix_thread *t)
+void rd_unix_run_posted(rd_unix_thread *t)
 {
-    rd_errand *newest = atomic_exchange_explicit(&t->errands, NULL, memory_order_acquire), *x = NULL, *next;
+    rd_posted *newest = atomic_exchange_explicit(&t->posted, NULL, memory_order_acquire), *x = NULL, *next;
     for (; newest; newest = next) {
         next = newest->next;
         newest->next = x;
@@ -227,12 +227,12 @@ void rd_unix_run_errands(rd_unix_thread *t)
     for (; x; x = next) {
         next = x->next;
         x->run(x); /* which may free it */
-        atomic_fetch_sub_explicit(&t->n_errands, 1, memory_order_relaxed);
+        atomic_fetch_sub_explicit(&t->n_posted, 1, memory_order_relaxed);
         t->served_ns = rd_now_ns();
     }
 }
 
-bool rd_unix_has_errands(rd_unix_thread *t) { return atomic_load_explicit(&t->errands, memory_order_relaxed) != NULL; }
+bool rd_unix_has_posted(rd_unix_thread *t) { return atomic_load_explicit(&t->posted, memory_order_relaxed) != NULL; }
 
 /* ---- what is asked of a stream ---- */
 /* Another thread has sent a reply. While that wakes the peer, wake the stream's own thread for the peer's next request. */
@@ -242,16 +242,16 @@ static void awaken(rd_unix_thread *t)
         rd_unix_kick(t);
 }
 
-/* Either the thread sees the errand before it sleeps, or this code sees that it sleeps. */
-static bool unix_leave_to_reader(rd_wire *wire, rd_errand *x)
+/* Either the thread sees the posted work before it sleeps, or this code sees that it sleeps. */
+static bool unix_leave_to_reader(rd_wire *wire, rd_posted *x)
 {
     rd_unix_thread *t = of(wire)->thread;
     if (!t->pool->linger || t == rd_unix_this_thread || atomic_load_explicit(&t->asleep, memory_order_relaxed) ||
-        atomic_load_explicit(&t->n_errands, memory_order_relaxed) >= MOST_ERRANDS)
+        atomic_load_explicit(&t->n_posted, memory_order_relaxed) >= MOST_POSTED)
         return false;
-    atomic_fetch_add_explicit(&t->n_errands, 1, memory_order_relaxed);
-    x->next = atomic_load_explicit(&t->errands, memory_order_relaxed);
-    while (!atomic_compare_exchange_weak(&t->errands, &x->next, x))
+    atomic_fetch_add_explicit(&t->n_posted, 1, memory_order_relaxed);
+    x->next = atomic_load_explicit(&t->posted, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak(&t->posted, &x->next, x))
         ;
     awaken(t);
     return true;

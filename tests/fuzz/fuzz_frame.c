@@ -81,7 +81,7 @@ static void drop_frame(side *s)
 
 static void note(side *s, rp_read kind)
 {
-    event e = {.kind = kind, .size = kind == RP_READ_STRANGER || kind == RP_READ_GREETED ? 0 : s->reader.size};
+    event e = {.kind = kind, .size = kind == RP_READ_NOT_OURS || kind == RP_READ_GREETED ? 0 : s->reader.size};
     if (kind == RP_READ_FRAME) {
         check_request(s->frame, s->room);
         for (size_t i = 0; i < s->room; i++)

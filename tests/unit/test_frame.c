@@ -165,7 +165,7 @@ static void bad_frames_are_typed(void **state)
     }
     rp_frame_init(&r, rp_greeting_req, true, MOST);
     put(&s, rp_greeting_rep, RP_GREETING);
-    assert_int_equal(next(&r, &s, 3), RP_READ_STRANGER);
+    assert_int_equal(next(&r, &s, 3), RP_READ_NOT_OURS);
 }
 
 /* Of a frame that is too long, the first bytes can be had: they say which request it would be. */

@@ -189,40 +189,40 @@ static void what_is_unsent_is_told_before_the_end(void **state)
     assert_false(w->ops->send_rest(w, &byte, 1));
 }
 
-/* ---- errands ---- */
-enum { ERRANDS = 2000, BRINGERS = 2 };
+/* ---- posted work ---- */
+enum { ITEMS = 2000, POSTERS = 2 };
 
-typedef struct errand {
-    rd_errand errand; /* first */
+typedef struct item {
+    rd_posted posted; /* first */
     unsigned runs;
     pthread_t by;
-} errand;
+} item;
 
 static atomic_uint done, declined, over;
 
-static void do_errand(rd_errand *x)
+static void run_item(rd_posted *x)
 {
-    errand *e = (errand *)x;
+    item *e = (item *)x;
     e->runs++;
     e->by = pthread_self();
     atomic_fetch_add(&done, 1);
-    if (atomic_load(&over) == BRINGERS) { /* nobody waits before */
+    if (atomic_load(&over) == POSTERS) { /* nobody waits before */
         pthread_mutex_lock(&seen.lock);
         pthread_cond_broadcast(&seen.changed);
         pthread_mutex_unlock(&seen.lock);
     }
 }
 
-static bool all_are_over(void) { return atomic_load(&done) + atomic_load(&declined) == BRINGERS * ERRANDS; }
+static bool all_are_over(void) { return atomic_load(&done) + atomic_load(&declined) == POSTERS * ITEMS; }
 
-static void *bring_errands(void *errands)
+static void *post_items(void *items)
 {
     const struct timespec pause = {0, 150000}; /* the reader sleeps after 100 us */
-    for (errand *e = errands; e < (errand *)errands + ERRANDS; e++) {
-        e->errand.run = do_errand;
-        if (!seen.wire->ops->leave_to_reader(seen.wire, &e->errand))
+    for (item *e = items; e < (item *)items + ITEMS; e++) {
+        e->posted.run = run_item;
+        if (!seen.wire->ops->leave_to_reader(seen.wire, &e->posted))
             atomic_fetch_add(&declined, 1);
-        if ((e - (errand *)errands) % 50 == 0)
+        if ((e - (item *)items) % 50 == 0)
             nanosleep(&pause, NULL); /* poll interval: the reader falls asleep */
     }
     atomic_fetch_add(&over, 1);
@@ -240,22 +240,22 @@ static void keep_awake(void)
     await(has_received);
 }
 
-/* Several threads leave errands to the reader while it goes to sleep and wakes up: it does each, once, or declines. */
-static void errands_are_done_once_by_the_reader(void **state)
+/* Several threads post work to the reader while it goes to sleep and wakes up: it does each, once, or declines. */
+static void posted_work_is_done_once_by_the_reader(void **state)
 {
     (void)state;
-    static errand errands[BRINGERS * ERRANDS];
-    pthread_t thread[BRINGERS];
-    const errand *last = NULL;
-    for (int i = 0; i < BRINGERS; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, bring_errands, errands + i * ERRANDS), 0);
-    while (atomic_load(&over) < BRINGERS)
+    static item items[POSTERS * ITEMS];
+    pthread_t thread[POSTERS];
+    const item *last = NULL;
+    for (int i = 0; i < POSTERS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, post_items, items + i * ITEMS), 0);
+    while (atomic_load(&over) < POSTERS)
         keep_awake();
-    for (int i = 0; i < BRINGERS; i++)
+    for (int i = 0; i < POSTERS; i++)
         pthread_join(thread[i], NULL);
     await(all_are_over);
     assert_true(atomic_load(&done) > 0);
-    for (const errand *e = errands; e < errands + BRINGERS * ERRANDS; e++) {
+    for (const item *e = items; e < items + POSTERS * ITEMS; e++) {
         assert_true(e->runs <= 1);
         if (e->runs && last)
             assert_true(pthread_equal(e->by, last->by));
@@ -270,7 +270,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_unsent_is_told_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_watched_is_unsent, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_unsent_is_told_before_the_end, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(errands_are_done_once_by_the_reader, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(posted_work_is_done_once_by_the_reader, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

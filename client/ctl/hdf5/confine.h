@@ -1,4 +1,4 @@
-/* What the process may do that reads a stranger's file: libhdf5 may be made to run code of the file's author. */
+/* What the process may do that reads a file of another author: libhdf5 may be made to run code of the file's author. */
 #ifndef CTL_HDF5_CONFINE_H
 #define CTL_HDF5_CONFINE_H
 

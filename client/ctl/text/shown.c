@@ -1,4 +1,4 @@
-/* Names and texts that strangers chose, shown on a terminal. */
+/* Names and texts that others chose, shown on a terminal. */
 #include <string.h>
 
 #include "client/ctl/ctl.h"

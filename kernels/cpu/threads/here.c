@@ -60,14 +60,14 @@ static bool run_together(rk_task *t, unsigned threads)
     return true;
 }
 
-typedef struct errand {
+typedef struct job {
     rk_task t;
     int threads;
-} errand;
+} job;
 
 static void here_run(void *arg)
 {
-    errand *e = arg;
+    job *e = arg;
     const unsigned threads = threads_for(&e->t, e->threads);
     if (threads == 1 || !run_together(&e->t, threads))
         rk_cpu_run(&e->t);
@@ -76,7 +76,7 @@ static void here_run(void *arg)
 rp_err rk_reduce_here(const rp_spec *s, const void *data, const rp_parts *beside, size_t bytes, int threads, uint64_t until_ns,
                       void *cells, rp_fault *f)
 {
-    errand e = {{.spec = *s, .data = data, .beside = beside, .bytes = bytes, .cells = cells, .until_ns = until_ns}, threads};
+    job e = {{.spec = *s, .data = data, .beside = beside, .bytes = bytes, .cells = cells, .until_ns = until_ns}, threads};
     const bool lines = !(s->flags & RP_COLUMNS) && !rk_in_runs(s);
     if (!rk_with_room(lines ? RK_ROOM_LINES : RK_ROOM_COLUMNS, here_run, &e))
         return rp_fail(f, RP_NO_MEMORY, "", 0, "no memory for a thread, and the stack of this one is too small");

@@ -53,21 +53,21 @@ static bool has_room(size_t bytes)
     return here < stack.high && here > stack.low && here - stack.low > bytes;
 }
 
-typedef struct errand {
+typedef struct call {
     void (*work)(void *);
     void *arg;
-} errand;
+} call;
 
 static void *room_run(void *arg)
 {
-    const errand *e = arg;
+    const call *e = arg;
     e->work(e->arg);
     return NULL;
 }
 
 bool rk_with_room(size_t bytes, void (*work)(void *), void *arg)
 {
-    errand e = {work, arg};
+    call e = {work, arg};
     pthread_t thread;
     if (has_room(bytes)) {
         work(arg);
