@@ -257,7 +257,10 @@ def cells_of(raw, n):
     return [raw[i * len(raw) // n : (i + 1) * len(raw) // n] for i in range(n)]
 
 
-@pytest.mark.parametrize("path", ["inline", "shm", "local", "file"])
+PATHS = ("inline", "shm", "local", "file")
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_the_library_cuts_pairs(shared, scratch, path):
     """Shapes that fit no message: cut, sent, merged; against the states of the pieces by the wire."""
     if path == "local" and BACKEND == "cuda":
@@ -270,7 +273,7 @@ def test_the_library_cuts_pairs(shared, scratch, path):
             dtype, wtype = KINDS[(4, 10, 11, 13)[turn % 4]]
             n = int(np.prod(shape))
             x = some_bits(rng, dtype, n, False)
-            for extent in EXTENT_CODES:
+            for extent in list(EXTENT_CODES)[(turn + PATHS.index(path)) % 3 :][:1]:  # over all paths each shape has each
                 w = some_bits(rng, wtype, {"elements": n, "row": shape[2], "column": shape[1]}[extent], False)
                 mask = rng.integers(0, 2, n).astype(np.uint8) if turn % 2 and path != "file" else None
                 kw = lib_kw(w, wtype, extent, mask, columns=columns, shape=shape, path=0 if path == "file" else code)

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 #include "kernels/cuda/launch/routes.h"
 #include "kernels/cuda/pass/bins_args.h"

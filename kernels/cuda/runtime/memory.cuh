@@ -1,7 +1,7 @@
 // Memory on the device beside the slots: resident data, and what other processes exported.
 #pragma once
 
-#include "kernels/cuda/pass/common.cuh"
+#include "kernels/cuda/pass/plan.h"
 #include "kernels/engine/engine.h"
 
 namespace rk {

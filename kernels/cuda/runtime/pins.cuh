@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "kernels/cuda/pass/common.cuh"
+#include "kernels/cuda/pass/plan.h"
 
 namespace rk {
 

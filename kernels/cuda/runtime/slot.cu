@@ -1,5 +1,6 @@
 #include "kernels/cuda/runtime/slot.cuh"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -189,8 +190,8 @@ Runs next_part(const rk_task *t, const Runs &r, u64 done)
     const u64 first = r.first + i * r.apart + from, left = r.run - from;
     const u64 most = kSlotBytes / (size + 1 + (s.flags & RP_WEIGHTS ? sizeof(u64) + 1 : 0));
     if (r.runs > 1 && !has_same_weights(s) && r.run <= most && r.apart * size <= INT32_MAX) // what cudaMemcpy2D takes
-        return {first, r.run, r.apart, min(most / r.run, r.runs - i)};
-    const u64 n = s.flags & RP_MASK ? min(left, most) : left;
+        return {first, r.run, r.apart, std::min(most / r.run, r.runs - i)};
+    const u64 n = s.flags & RP_MASK ? std::min(left, most) : left;
     return {first, n, n, 1};
 }
 

@@ -1,5 +1,8 @@
 // Whole rows by blocks that share them, or by a block each.
 #include "kernels/cuda/launch/routes.h"
+
+#include <algorithm>
+
 #include "kernels/cuda/launch/tuning.h"
 #include "kernels/cuda/ops/registry.h"
 #include "kernels/exact/line.h"
@@ -64,7 +67,7 @@ cudaError_t launch_batch(const Asked &q, const RowKernel &by, const FinishArgs &
     TRY_CUDA(gpu_launch(false, k.fn, grid, k.threads, k.shared_bytes, q.stream, g, finish, q.scratch.a));
     if (by.redo) {
         // mostly there is nothing to do
-        const dim3 few(q.paired ? (u32)per_row : min((u32)per_row, 2 * (u32)q.d->sms), grid.y);
+        const dim3 few(q.paired ? (u32)per_row : std::min((u32)per_row, 2 * (u32)q.d->sms), grid.y);
         return gpu_launch(q.d->overlapped_launch, by.redo, few, k.threads, 0, q.stream, g, finish, q.scratch.a);
     }
     if (finish.light || finish.ends) // a row's last block finishes it

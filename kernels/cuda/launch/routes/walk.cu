@@ -1,5 +1,7 @@
 #include "kernels/cuda/launch/routes/walk.h"
 
+#include <algorithm>
+
 #include "kernels/cuda/launch/tuning.h"
 #include "kernels/cuda/ops/registry.h"
 
@@ -54,8 +56,8 @@ cudaError_t walk_states(const Asked &q, const Walk &x)
 {
     const SharedStates state(state_words(q));
     const u32 blocks = walk_blocks(q.d, x.w.lines * teams_of(x.w) * x.w.lanes, state.threads);
-    return gpu_launch(x.overlap, walk_states_kernel(q.paired), min(blocks, x.most_again), state.threads, state.bytes, q.stream,
-                      q.a, segment_args(q, q.t), x.w, q.scratch.a, state.words, x.fn != NULL);
+    return gpu_launch(x.overlap, walk_states_kernel(q.paired), std::min(blocks, x.most_again), state.threads, state.bytes,
+                      q.stream, q.a, segment_args(q, q.t), x.w, q.scratch.a, state.words, x.fn != NULL);
 }
 
 // Lines in doubt have a team of `doubtful_team` lanes.
@@ -93,7 +95,7 @@ cudaError_t finish_columns(const Asked &q, const Walk &x)
 // The one partial of each line becomes its value.
 cudaError_t finish_lines(const Asked &q, const WalkArgs &w)
 {
-    const u32 scratch_at = (u32)max(rp_state_size(q.layout), rp_state_size(q.a.plan.state)) / 8;
+    const u32 scratch_at = (u32)std::max(rp_state_size(q.layout), rp_state_size(q.a.plan.state)) / 8;
     const SharedStates state(scratch_at + scratch_words(q.a));
     return gpu_launch(false, finish_lines_kernel(q.paired), walk_blocks(q.d, w.lines, state.threads), state.threads,
                       state.bytes, q.stream, q.a, w, (const u64 *)q.scratch.a, state.words, scratch_at);
@@ -191,7 +193,7 @@ cudaError_t walk_uncertain(const Asked &q, const WalkArgs &w, bool overlap)
 {
     const u32 few = (u32)q.d->sms * 4, words = state_words(q);
     const SharedStates state(words + scratch_words(q.a));
-    const u32 blocks = min(walk_blocks(q.d, w.lines * w.lanes, state.threads), few);
+    const u32 blocks = std::min(walk_blocks(q.d, w.lines * w.lanes, state.threads), few);
     return gpu_launch(overlap, walk_listed_kernel(q.paired), blocks, state.threads, state.bytes, q.stream, q.a,
                       segment_args(q, q.t), w, q.scratch.list, state.words, words);
 }
