@@ -92,6 +92,31 @@ int reduce_cuda_enqueue_list(reduce_cuda *handle, const reduce_spec *spec, const
 /* As reduce_cuda_prepare, for reduce_cuda_enqueue_list. */
 int reduce_cuda_prepare_list(reduce_cuda *handle, const reduce_spec *spec, uint64_t n, void *workspace, size_t bytes);
 
+/* The group of each element, for reductions by key. */
+typedef struct reduce_cuda_keys {
+    const void *keys; /* of the device, aligned to their type: the group of each element, from 0 on */
+    uint64_t groups;
+    int32_t dtype;  /* of the keys: an integer type */
+    uint32_t flags; /* REDUCE_DROP_OUTSIDE, REDUCE_DROP_NEGATIVE (reduce.h); else a key that is not a group is an error */
+} reduce_cuda_keys;
+
+/* *bytes: of workspace for reduce_cuda_enqueue_keyed, 12 to 24 for each group and those of its whole accumulator (f64: 544,
+ * other floats: 96). It needs no clearing. Errors: those about the spec and the keys. */
+int reduce_cuda_keyed_workspace(const reduce_spec *spec, const reduce_cuda_keys *keys, uint64_t count, size_t *bytes);
+
+/* Reduce `count` elements of `data` into one result for each group: sum, mean, count, min or max, with any type, policy of NaNs
+ * and mask; of sum and mean also states. A group without elements gets the value of none. All else as reduce_cuda_enqueue, but
+ * for the workspace, which may have any contents. status: REDUCE_E_SHAPE and the first element whose key is not a group; then
+ * no result is to be used. Errors: the same; REDUCE_E_TYPE (keys); REDUCE_E_SHAPE (the spec has rows, columns, planes,
+ * segments, or an initial element); REDUCE_E_TOO_LARGE (2^31 elements, 2^32 groups); REDUCE_E_OP (other operations). */
+int reduce_cuda_enqueue_keyed(reduce_cuda *handle, const reduce_spec *spec, const reduce_cuda_keys *keys, const void *data,
+                              uint64_t count, void *out, size_t room, reduce_cuda_status *status, void *workspace, size_t bytes,
+                              struct CUstream_st *stream);
+
+/* As reduce_cuda_prepare, for reduce_cuda_enqueue_keyed with that many elements. The workspace is of the call. */
+int reduce_cuda_prepare_keyed(reduce_cuda *handle, const reduce_spec *spec, const reduce_cuda_keys *keys, uint64_t count,
+                              void *workspace, size_t bytes);
+
 /* States as words of int64 that plain sums join, over ranks: ncclAllReduce(words, words, n * each, ncclInt64, ncclSum, ...) on
  * the same stream. reduce_cuda_enqueue with REDUCE_STATES_OUT leaves states, these become words, the sums of all ranks' words
  * become states, and reduce_cuda_enqueue with REDUCE_STATES_IN makes values of them. The words are those of

@@ -77,6 +77,28 @@ int rk_stream_to_words(const rp_spec *s, const uint8_t *states, uint64_t n, int6
 int rk_stream_to_states(const rp_spec *s, const int64_t *words, uint64_t n, uint8_t *states, rk_stream_status *status,
                         int failure, void *stream);
 
+/* A reduction by key: groups are 0 to groups - 1, and each gets a result. */
+typedef struct rk_keyed_launch {
+    rp_spec spec;               /* checked, with a row for each group */
+    const uint8_t *data, *keys; /* count elements, and as many keys: on the device, aligned to their types */
+    const uint8_t *mask;        /* NULL: none */
+    uint64_t count, groups;
+    uint8_t key_dtype;                /* an integer type */
+    bool drop_outside, drop_negative; /* leave out elements whose key is not a group; whose key is below 0 */
+    uint8_t *cells;                   /* of all groups, aligned to 8 */
+    rk_stream_status *status;         /* as above; NULL: nobody asks */
+    int failure, wrong;               /* its code for a group without a result, and for the first element with a wrong key */
+    uint8_t *workspace;               /* rk_stream_keyed_bytes of them, aligned to RK_STREAM_ALIGN, of any contents */
+} rk_keyed_launch;
+
+enum { RK_MOST_KEYED = INT32_MAX }; /* elements of a launch */
+
+/* Is there a kernel for this spec? */
+bool rk_stream_has_keyed(const rp_spec *s);
+size_t rk_stream_keyed_bytes(const rp_spec *s, uint64_t groups);
+int rk_stream_keyed(rk_stream *s, const rk_keyed_launch *l, void *stream);
+int rk_stream_rehearse_keyed(rk_stream *s, const rk_keyed_launch *l); /* as rk_stream_rehearse */
+
 /* The text of an error, and whether memory was lacking. */
 bool rk_stream_error(int err, char text[RK_STREAM_TEXT]);
 

@@ -22,19 +22,20 @@ static int code_of_none(const rp_spec *s)
     return rk_cell_write(&none, s, cell);
 }
 
-/* The device tells which result is missing, not why: so it must be clear from the spec. */
-static int find_failure(rc_cuda_checked *a, rp_fault *f)
+/* The device tells which result is missing, not why: so it must be clear from the spec. `any`: there are elements; `grouped`:
+ * some results may have none. */
+static int find_failure(rc_cuda_checked *a, bool any, bool grouped, rp_fault *f)
 {
     const rp_spec *s = &a->spec;
-    const bool floats = rp_dtype_class(s->dtype) == RP_CLASS_FLOAT, any = rp_elements(s) > 0;
+    const bool floats = rp_dtype_class(s->dtype) == RP_CLASS_FLOAT;
     const bool nans = floats && s->nan == RP_NAN_ERROR, too_large = !floats && s->op == RP_OP_RANGE;
-    const bool none = !any || a->mask || a->offsets || (floats && s->nan == RP_NAN_OMIT) || s->flags & RP_STATES_IN;
+    const bool none = !any || grouped || a->mask || a->offsets || (floats && s->nan == RP_NAN_OMIT) || s->flags & RP_STATES_IN;
     const bool empty = none && code_of_none(s) == RP_EMPTY;
     if (s->flags & RP_STATES_OUT)
         return 0;
     if (empty && any && (nans || too_large))
         return rc_fail(f, REDUCE_E_BAD_MESSAGE, nans ? "nan" : "mask",
-                       "%s with a mask or segments may fail for two reasons here: take nan propagate or omit, or floats",
+                       "%s with a mask, segments or keys may fail for two reasons here: take nan propagate or omit, or floats",
                        rp_op_name(s->op));
     a->failure = empty ? REDUCE_E_EMPTY : nans ? REDUCE_E_NAN : floats ? 0 : REDUCE_E_OVERFLOW;
     return 0;
@@ -95,7 +96,7 @@ static int check(const reduce_spec *given, const uint64_t *arrays, uint64_t coun
     if (!err)
         err = refuse(&a->spec, arrays, &f);
     if (!err)
-        err = find_failure(a, &f);
+        err = find_failure(a, rp_elements(&a->spec) > 0, false, &f);
     return err ? rc_report(&f) : 0;
 }
 
@@ -104,4 +105,36 @@ int rc_cuda_check(const reduce_spec *given, uint64_t count, rc_cuda_checked *a) 
 int rc_cuda_check_list(const reduce_spec *given, uint64_t arrays, uint64_t count, rc_cuda_checked *a)
 {
     return check(given, &arrays, count, a);
+}
+
+static int shape_of_keys(rc_cuda_checked *a, const reduce_spec *given, const reduce_cuda_keys *k, uint64_t count, rp_fault *f)
+{
+    if (given->rows > 1 || given->planes > 1 || given->offsets || a->spec.flags & (RP_COLUMNS | RP_INITIAL | RP_STATES_IN))
+        return rc_fail(f, REDUCE_E_SHAPE, "rows",
+                       "by key there are no rows, columns, planes, segments, states or initial elements");
+    if (!rp_dtype_size(k->dtype) || rp_dtype_class((uint8_t)k->dtype) == RP_CLASS_FLOAT)
+        return rc_fail(f, REDUCE_E_TYPE, "keys", "keys are of an integer type");
+    if (count > RK_MOST_KEYED || k->groups > (uint64_t)1 << 32)
+        return rc_fail(f, REDUCE_E_TOO_LARGE, count > RK_MOST_KEYED ? "count" : "groups",
+                       "%" PRIu64 " elements, %" PRIu64 " groups; the caps are %d and 2^32", count, k->groups, RK_MOST_KEYED);
+    a->spec.rows = k->groups;
+    a->spec.row_len = 0;
+    return 0;
+}
+
+int rc_cuda_check_keyed(const reduce_spec *given, const reduce_cuda_keys *keys, uint64_t count, rc_cuda_checked *a)
+{
+    reduce_spec mine;
+    rp_fault f = {0};
+    *a = (rc_cuda_checked){.failure = 0};
+    int err = rc_spec(given, &mine, &a->spec, &f);
+    a->mask = err ? NULL : mine.mask;
+    if (!err)
+        err = shape_of_keys(a, &mine, keys, count, &f);
+    if (!err && !rk_stream_has_keyed(&a->spec))
+        err = rc_fail(&f, REDUCE_E_OP, "op", "%s: by key there are sum, mean, count, min and max; states of sum and mean",
+                      rp_op_name(a->spec.op));
+    if (!err)
+        err = find_failure(a, true, true, &f);
+    return err ? rc_report(&f) : 0;
 }

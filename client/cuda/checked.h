@@ -19,4 +19,7 @@ int rc_cuda_check(const reduce_spec *given, uint64_t count, rc_cuda_checked *a);
 /* The same of a list of `arrays` arrays that have `count` elements together: a->spec has no row_len. */
 int rc_cuda_check_list(const reduce_spec *given, uint64_t arrays, uint64_t count, rc_cuda_checked *a);
 
+/* ... of a reduction by key: a->spec has a row for each group. */
+int rc_cuda_check_keyed(const reduce_spec *given, const reduce_cuda_keys *keys, uint64_t count, rc_cuda_checked *a);
+
 #endif

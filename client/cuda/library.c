@@ -40,12 +40,12 @@ static int check_current(const reduce_cuda *h)
 
 static bool is_aligned(const void *p, size_t to) { return (uintptr_t)p % to == 0; }
 
-static int check_workspace(const void *workspace, size_t bytes)
+static int check_workspace(const void *workspace, size_t bytes, size_t needed)
 {
     if (!workspace || !is_aligned(workspace, REDUCE_CUDA_ALIGN))
         return rc_error(REDUCE_E_ARGUMENT, "workspace", "it is NULL, or not aligned to %d bytes", REDUCE_CUDA_ALIGN);
-    if (bytes < rk_stream_bytes())
-        return rc_error(REDUCE_E_ARGUMENT, "bytes", "the workspace has %zu bytes of %zu", bytes, rk_stream_bytes());
+    if (bytes < needed)
+        return rc_error(REDUCE_E_ARGUMENT, "bytes", "the workspace has %zu bytes of %zu", bytes, needed);
     return REDUCE_OK;
 }
 
@@ -136,7 +136,7 @@ int reduce_cuda_result_size(const reduce_spec *spec, uint64_t count, size_t *roo
 static int check_place(const reduce_cuda *h, const void *workspace, size_t bytes)
 {
     const int err = check_current(h);
-    return err ? err : check_workspace(workspace, bytes);
+    return err ? err : check_workspace(workspace, bytes, rk_stream_bytes());
 }
 
 /* What every launch has beside its elements. */
@@ -254,6 +254,93 @@ int reduce_cuda_enqueue_list(reduce_cuda *h, const reduce_spec *spec, const redu
     l.arrays = (const rk_array *)arrays;
     l.n_arrays = n;
     return of_cuda(rk_stream_launch(h->kernels, &l, stream));
+}
+
+/* ---- by key ---- */
+
+static int check_keyed(const reduce_spec *spec, const reduce_cuda_keys *keys, uint64_t count, rc_cuda_checked *a)
+{
+    if (!keys)
+        return rc_error(REDUCE_E_ARGUMENT, "keys", "the pointer is NULL");
+    return rc_cuda_check_keyed(spec, keys, count, a);
+}
+
+int reduce_cuda_keyed_workspace(const reduce_spec *spec, const reduce_cuda_keys *keys, uint64_t count, size_t *bytes)
+{
+    rc_cuda_checked a;
+    if (!bytes)
+        return rc_error(REDUCE_E_ARGUMENT, "bytes", "the pointer is NULL");
+    const int err = check_keyed(spec, keys, count, &a);
+    if (!err)
+        *bytes = rk_stream_keyed_bytes(&a.spec, keys->groups);
+    return err;
+}
+
+static int check_keys(const reduce_cuda_keys *k, uint64_t count)
+{
+    if ((!k->keys && count) || !is_aligned(k->keys, rp_dtype_size((uint8_t)k->dtype)))
+        return rc_error(REDUCE_E_ARGUMENT, "keys", "it is NULL, or not aligned to its type");
+    if (k->flags & ~(uint32_t)(REDUCE_DROP_OUTSIDE | REDUCE_DROP_NEGATIVE))
+        return rc_error(REDUCE_E_ARGUMENT, "keys", "unknown flags 0x%x", k->flags);
+    return REDUCE_OK;
+}
+
+static rk_keyed_launch keyed_of(const rc_cuda_checked *a, const reduce_cuda_keys *keys, uint64_t count, void *status,
+                                void *workspace)
+{
+    return (rk_keyed_launch){.spec = a->spec,
+                             .mask = a->mask,
+                             .count = count,
+                             .groups = keys->groups,
+                             .key_dtype = (uint8_t)keys->dtype,
+                             .drop_outside = keys->flags & REDUCE_DROP_OUTSIDE,
+                             .drop_negative = keys->flags & REDUCE_DROP_NEGATIVE,
+                             .status = status,
+                             .failure = a->failure,
+                             .wrong = REDUCE_E_SHAPE,
+                             .workspace = workspace};
+}
+
+int reduce_cuda_prepare_keyed(reduce_cuda *h, const reduce_spec *spec, const reduce_cuda_keys *keys, uint64_t count,
+                              void *workspace, size_t bytes)
+{
+    rc_cuda_checked a;
+    int err = check_current(h);
+    if (!err)
+        err = check_keyed(spec, keys, count, &a);
+    if (!err)
+        err = check_workspace(workspace, bytes, rk_stream_keyed_bytes(&a.spec, keys->groups));
+    if (err)
+        return err;
+    rk_keyed_launch l = keyed_of(&a, keys, count, workspace, workspace);
+    l.mask = l.mask ? workspace : NULL;
+    l.data = l.keys = l.cells = workspace;
+    return of_cuda(rk_stream_rehearse_keyed(h->kernels, &l));
+}
+
+int reduce_cuda_enqueue_keyed(reduce_cuda *h, const reduce_spec *spec, const reduce_cuda_keys *keys, const void *data,
+                              uint64_t count, void *out, size_t room, reduce_cuda_status *status, void *workspace, size_t bytes,
+                              struct CUstream_st *stream)
+{
+    rc_cuda_checked a;
+    int err = check_current(h);
+    if (!err)
+        err = check_keyed(spec, keys, count, &a);
+    if (!err)
+        err = check_workspace(workspace, bytes, rk_stream_keyed_bytes(&a.spec, keys->groups));
+    if (!err)
+        err = check_keys(keys, count);
+    if (!err)
+        err = check_data(&a.spec, data, count);
+    if (!err)
+        err = check_out(&a.spec, out, room, status);
+    if (err)
+        return err;
+    rk_keyed_launch l = keyed_of(&a, keys, count, status, workspace);
+    l.data = data;
+    l.keys = keys->keys;
+    l.cells = out;
+    return of_cuda(rk_stream_keyed(h->kernels, &l, stream));
 }
 
 /* ---- words ---- */

@@ -3,11 +3,8 @@
 #include <cstdlib>
 
 #include "kernels/cuda/launch/list.h"
+#include "kernels/cuda/stream/opened.h"
 #include "kernels/cuda/stream/status.cuh"
-
-struct rk_stream {
-    rk::Device device;
-};
 
 namespace rk {
 namespace {
@@ -64,24 +61,6 @@ cudaError_t launch(Device *d, const rk_launch &l, cudaStream_t stream)
             TRY_CUDA(tell_status(head_of(l), l.status, l.failure, first, stream));
     }
     return cudaSuccess;
-}
-
-// Captured into a graph that is dropped, a launch loads its kernels and runs none.
-cudaError_t rehearse(Device *d, const rk_launch &l, cudaStream_t stream)
-{
-    cudaGraph_t graph = NULL;
-    cudaGraphExec_t made = NULL;
-    TRY_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
-    cudaError_t err = launch(d, l, stream);
-    const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
-    err = err == cudaSuccess ? ended : err;
-    if (err == cudaSuccess)
-        err = cudaGraphInstantiate(&made, graph, 0);
-    if (made)
-        cudaGraphExecDestroy(made);
-    if (graph)
-        cudaGraphDestroy(graph);
-    return err;
 }
 
 } // namespace
@@ -142,11 +121,7 @@ extern "C" int rk_stream_launch(rk_stream *s, const rk_launch *l, void *stream)
 
 extern "C" int rk_stream_rehearse(rk_stream *s, const rk_launch *l)
 {
-    cudaStream_t stream;
-    TRY_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    const cudaError_t err = rehearse(&s->device, *l, stream);
-    cudaStreamDestroy(stream);
-    return err;
+    return rehearse([=](cudaStream_t stream) { return launch(&s->device, *l, stream); });
 }
 
 extern "C" bool rk_stream_error(int err, char text[RK_STREAM_TEXT])

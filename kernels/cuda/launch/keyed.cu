@@ -1,0 +1,174 @@
+// Reductions by key: which tables, where they lie, which kernels.
+#include "kernels/cuda/launch/keyed.h"
+
+#include <algorithm>
+
+#include "kernels/cuda/pass/keyed_args.h"
+#include "kernels/exact/layout.h"
+#include "proto/types.h"
+
+namespace rk {
+namespace {
+
+constexpr u64 kAlign = 256;             // bytes, of tables
+constexpr u32 kSharedBytes = 96u << 10; // of shared memory for the groups of a block, of which an SM has two
+constexpr u32 kSmallShared = 40u << 10; // ... of devices that have little
+constexpr u64 kFew = 1 << 15;           // elements of a block: fewer are added directly
+
+KeyedKind kind_of(const rp_spec &s)
+{
+    if (s.op == RP_OP_MIN || s.op == RP_OP_MAX)
+        return kKeyedBest;
+    if (s.op == RP_OP_COUNT)
+        return kKeyedCount;
+    if (rk_is_float(s.dtype))
+        return s.dtype == RP_F64 ? kKeyedDouble : kKeyedFloat;
+    return rk_bytes(s.dtype) == 8 ? kKeyedLong : kKeyedInt;
+}
+
+KeyedKernels kernels_of(KeyedKind kind)
+{
+    switch (kind) {
+    case kKeyedFloat:
+        return keyed_part<kKeyedFloat>();
+    case kKeyedDouble:
+        return keyed_part<kKeyedDouble>();
+    case kKeyedInt:
+        return keyed_part<kKeyedInt>();
+    case kKeyedLong:
+        return keyed_part<kKeyedLong>();
+    case kKeyedBest:
+        return keyed_part<kKeyedBest>();
+    case kKeyedCount:
+        break;
+    }
+    return keyed_part<kKeyedCount>();
+}
+
+// Means, states and counts need the number of elements, the best one whether there is one.
+bool has_counts(const rp_spec &s) { return s.op != RP_OP_SUM || s.flags & RP_STATES_OUT; }
+
+// Offsets of the tables in the workspace
+struct Tables {
+    u64 flags, counts, window, digits, end;
+};
+
+u64 aligned(u64 bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+Tables tables_of(const rp_spec &s, u64 groups)
+{
+    const KeyedKind kind = kind_of(s);
+    const u64 limbs = kind == kKeyedDouble ? RK_LIMBS64 : kind == kKeyedFloat ? RK_LIMBS32 : 0;
+    Tables t;
+    t.flags = kAlign; // behind the head
+    t.counts = t.flags + aligned(groups * sizeof(u32));
+    t.window = t.counts + (has_counts(s) ? aligned(groups * sizeof(u32)) : 0);
+    t.digits = t.window + aligned(groups * (u64)keyed_words(kind) * sizeof(u64));
+    t.end = t.digits + aligned(groups * 2 * limbs * sizeof(u64));
+    return t;
+}
+
+u32 log2_up(u64 n)
+{
+    u32 log2 = 0;
+    while (log2 < 63 && 1ull << log2 < n)
+        log2++;
+    return log2;
+}
+
+// How wide windows are: no sum of n elements leaves them.
+void set_window(KeyedArgs *a, KeyedKind kind)
+{
+    const u32 log2 = log2_up(a->n), bits = (u32)rk_format_of(a->dtype).precision;
+    a->split = 32;
+    if (kind == kKeyedDouble)
+        a->split = std::min(36u, 63 - log2);
+    if (kind == kKeyedFloat || kind == kKeyedDouble)
+        a->reach = 63 - bits - log2 + (kind == kKeyedDouble ? a->split : 0);
+}
+
+KeyedArgs args_of(const rk_keyed_launch &l, KeyedKind kind)
+{
+    const Tables t = tables_of(l.spec, l.groups);
+    KeyedArgs a = {};
+    a.data = l.data;
+    a.keys = l.keys;
+    a.mask = l.mask;
+    a.n = l.count;
+    a.groups = l.groups;
+    a.head = (KeyedHead *)l.workspace;
+    a.flags = (u32 *)(l.workspace + t.flags);
+    a.counts = has_counts(l.spec) ? (u32 *)(l.workspace + t.counts) : NULL;
+    a.window = (u64 *)(l.workspace + t.window);
+    a.digits = (u64 *)(l.workspace + t.digits);
+    a.kind = kind;
+    a.dtype = l.spec.dtype;
+    a.key_dtype = l.key_dtype;
+    a.nan = l.spec.nan;
+    a.least = l.spec.op == RP_OP_MIN;
+    a.drop_outside = l.drop_outside;
+    a.drop_negative = l.drop_negative;
+    a.counted = l.spec.flags & RP_STATES_OUT;
+    set_window(&a, kind);
+    return a;
+}
+
+u32 most_shared(const Device *d) { return d->large_shared ? kSharedBytes : kSmallShared; }
+
+// Bytes of shared memory for as many copies of the groups as fit, one for each warp at most. 0: there are too many groups, or
+// too few elements.
+size_t share(const Device *d, KeyedArgs *a)
+{
+    const u64 stride = a->groups | 1, bytes = keyed_shared_words(a->kind, a->counts != NULL) * stride * sizeof(u32);
+    if (bytes > most_shared(d) || a->n < std::max(kFew, 4 * a->groups))
+        return 0;
+    a->stride = (u32)stride;
+    a->copies = (u32)std::min<u64>(most_shared(d) / bytes, kKeyedThreads / kWarp);
+    return a->copies * bytes;
+}
+
+cudaError_t add(Device *d, const KeyedKernels &k, KeyedArgs a, cudaStream_t stream)
+{
+    const size_t shared = k.shared ? share(d, &a) : 0;
+    const KeyedFn fn = shared ? k.shared : k.direct;
+    const u64 blocks = (a.n + kKeyedThreads * kKeyedAtOnce - 1) / (kKeyedThreads * kKeyedAtOnce);
+    int each = 0;
+    TRY_CUDA(device_blocks_per_sm(d, (const void *)fn, kKeyedThreads, shared ? most_shared(d) : 0, &each));
+    const u64 most = shared ? std::max<u64>(a.n / std::max(kFew, a.groups), 1) : blocks;
+    return gpu_launch(false, fn, (u32)std::min({blocks, most, (u64)d->sms * (u64)each}), kKeyedThreads, shared, stream, a);
+}
+
+} // namespace
+
+bool keyed_on_device(const rp_spec &s)
+{
+    const bool states = s.flags & RP_STATES_OUT, sums = s.op == RP_OP_SUM || s.op == RP_OP_MEAN;
+    const bool known = sums || s.op == RP_OP_MIN || s.op == RP_OP_MAX || s.op == RP_OP_COUNT;
+    return known && (!states || sums) && !(s.flags & (RP_STATES_IN | RP_COLUMNS | RP_INITIAL)) && s.planes <= 1;
+}
+
+size_t keyed_bytes(const rp_spec &spec, u64 groups) { return tables_of(spec, groups).end; }
+
+cudaError_t keyed_launch(Device *d, const rk_keyed_launch &l, cudaStream_t stream)
+{
+    const KeyedKind kind = kind_of(l.spec);
+    const KeyedKernels k = kernels_of(kind);
+    const KeyedArgs a = args_of(l, kind);
+    const FinishArgs f = finish_args(l.spec, l.cells, &a.head->fault);
+    const bool floats = kind == kKeyedFloat || kind == kKeyedDouble;
+    TRY_CUDA(gpu_clear(l.workspace, tables_of(l.spec, l.groups).end, stream));
+    TRY_CUDA(cudaMemsetAsync(a.head, 0xff, offsetof(KeyedHead, minus_zeros), stream)); // no wrong key, no fault
+    if (floats && a.n)
+        TRY_CUDA(gpu_launch(false, keyed_sample_kernel(), 1, kKeyedThreads, 0, stream, a));
+    if (a.n)
+        TRY_CUDA(add(d, k, a, stream));
+    if (floats && a.n)
+        TRY_CUDA(gpu_launch(false, keyed_zeros_kernel(), 2 * (u32)d->sms, kKeyedThreads, 0, stream, a));
+    const u64 blocks = (a.groups + kFinishThreads - 1) / kFinishThreads;
+    if (blocks)
+        TRY_CUDA(gpu_launch(false, keyed_finish_kernel(), (u32)std::min<u64>(blocks, 16 * (u64)d->sms), kFinishThreads, 0,
+                            stream, a, f));
+    return cudaSuccess;
+}
+
+} // namespace rk
