@@ -388,7 +388,7 @@ $(SIMT_B)/check_engine: $(SIMT_O) $(B)/tests/gpu/check_engine.c.o $(call obj,$(K
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
 
-$(SIMT_B)/check_stream $(SIMT_B)/check_keyed: $(SIMT_B)/%: $(SIMT_O) $(patsubst %,$(SIMT_B)/%.o,$(STREAM_CU)) $(B)/tests/gpu/%.c.o $(call obj,$(STREAM_C) $(KERNEL_C) $(filter-out $(SIMT_CU),$(KERNEL_CU))) $(SIMD_O) $(PROTO_O)
+$(SIMT_B)/check_stream $(SIMT_B)/check_keyed $(SIMT_B)/stream_errors: $(SIMT_B)/%: $(SIMT_O) $(patsubst %,$(SIMT_B)/%.o,$(STREAM_CU)) $(B)/tests/gpu/%.c.o $(call obj,$(STREAM_C) $(KERNEL_C) $(filter-out $(SIMT_CU),$(KERNEL_CU))) $(SIMD_O) $(PROTO_O)
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(CXX) -pthread $(SIMT_SAN) $^ -lm -ldl -o $@
@@ -415,7 +415,7 @@ test-kernels: $(SIMT_B)/check_engine ## the CUDA kernels without a GPU: as C++ w
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
 %.d: ; # written beside the objects, never remade
 
-unit-tests: $(UNIT:%=$(B)/tests/%) $(if $(SIMT),$(SIMT_B)/check_engine $(SIMT_B)/check_stream $(SIMT_B)/check_keyed $(SIMT_B)/select $(SIMT_B)/routes) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
+unit-tests: $(UNIT:%=$(B)/tests/%) $(if $(SIMT),$(SIMT_B)/check_engine $(SIMT_B)/check_stream $(SIMT_B)/check_keyed $(SIMT_B)/stream_errors $(SIMT_B)/select $(SIMT_B)/routes) $(B)/tests/reduced-device $(B)/tests/driver/libcuda.so.1 $(B)/tests/req0
 
 # A client of nng's own REQ socket
 $(B)/tests/req0: $(B)/tests/nng/req0.c.o $(PROTO_O)
@@ -553,7 +553,7 @@ test-unit: unit-tests ## only the unit tests of this build
 	@for t in $(UNIT:%=$(B)/tests/%); do echo "== $${t##*/}"; timeout 300 $$t || exit 1; done
 
 # Plain programs that need a GPU to run but no other library, so that they can be carried to one.
-GPU_TOOLS := $(if $(filter yes,$(CUDA)),$(B)/gpu/check_engine $(B)/gpu/check_stream $(B)/gpu/check_keyed $(B)/gpu/bench_kernels $(B)/gpu/select $(B)/gpu/device)
+GPU_TOOLS := $(if $(filter yes,$(CUDA)),$(B)/gpu/check_engine $(B)/gpu/check_stream $(B)/gpu/check_keyed $(B)/gpu/stream_errors $(B)/gpu/bench_kernels $(B)/gpu/select $(B)/gpu/device)
 gpu-tools: $(GPU_TOOLS) $(B)/bench/host $(B)/bench/load $(B)/gpu/break.so
 
 # Breaks a device of a daemon: see there
@@ -565,10 +565,10 @@ $(B)/gpu/check_engine: $(B)/tests/gpu/check_engine.c.o $(KERNEL_O) $(PROTO_O)
 	$(call begin,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LIBS_CUDA) -o $@
 
-$(B)/gpu/check_stream $(B)/gpu/check_keyed: $(B)/gpu/%: $(B)/tests/gpu/%.c.o $(STREAM_O) $(KERNEL_O)
+$(B)/gpu/check_stream $(B)/gpu/check_keyed $(B)/gpu/stream_errors: $(B)/gpu/%: $(B)/tests/gpu/%.c.o $(STREAM_O) $(KERNEL_O)
 	$(call begin,LINK,$@)
 	$(Q)$(CC) $(LDFLAGS) $(sort $^) $(LIBS_CUDA) -lm -o $@
-$(B)/tests/gpu/check_stream.c.o $(B)/tests/gpu/check_keyed.c.o: private CPPFLAGS += -isystem $(CUDA_HOME)/include
+$(B)/tests/gpu/check_stream.c.o $(B)/tests/gpu/check_keyed.c.o $(B)/tests/gpu/stream_errors.c.o: private CPPFLAGS += -isystem $(CUDA_HOME)/include
 
 # The example for reduce_device
 $(B)/gpu/device: tests/gpu/device.c $(B)/lib/libreduce.a $(B)/flags
@@ -638,7 +638,7 @@ bench: all ladder bench-tools ## measure kernels, host path, requests, processes
 # ---- install ----
 # Some pages are made, of the header and of the Python package's docstrings, before these lists are asked for.
 MAN_MADE := build/man/made
-$(MAN_MADE): daemon/telemetry/dashboard.py client/man/generate client/man/libreduce.3 client/reduce.h client/python/manual.py $(wildcard client/python/reduced/*.py)
+$(MAN_MADE): daemon/telemetry/dashboard.py client/man/generate client/man/libreduce.3 client/reduce.h client/reduce_cuda.h client/python/manual.py $(wildcard client/python/reduced/*.py)
 	$(call begin,MAN,build/man)
 	$(Q)if command -v python3 >/dev/null; then \
 	  python3 client/man/generate build/man/man3 && python3 client/python/manual.py >build/man/reduced-python.7 && \

@@ -20,6 +20,8 @@ const char *reduce_cuda_errmsg(void) { return reduce_errmsg(); }
 
 /* ---- checks ---- */
 
+static int is_null(const char *argument) { return rc_error(REDUCE_E_ARGUMENT, argument, "`%s` is NULL", argument); }
+
 static int of_cuda(int err)
 {
     char text[RK_STREAM_TEXT];
@@ -33,7 +35,7 @@ static int check_current(const reduce_cuda *h)
 {
     bool current = false;
     if (!h)
-        return rc_error(REDUCE_E_ARGUMENT, "handle", "the handle is NULL");
+        return is_null("handle");
     const int err = of_cuda(rk_stream_is_current(h->kernels, &current));
     return err || current ? err : rc_error(REDUCE_E_ARGUMENT, "handle", "another device is current");
 }
@@ -43,7 +45,7 @@ static bool is_aligned(const void *p, size_t to) { return (uintptr_t)p % to == 0
 static int check_workspace(const void *workspace, size_t bytes, size_t needed)
 {
     if (!workspace || !is_aligned(workspace, REDUCE_CUDA_ALIGN))
-        return rc_error(REDUCE_E_ARGUMENT, "workspace", "it is NULL, or not aligned to %d bytes", REDUCE_CUDA_ALIGN);
+        return rc_error(REDUCE_E_ARGUMENT, "workspace", "`workspace` is NULL, or not aligned to %d bytes", REDUCE_CUDA_ALIGN);
     if (bytes < needed)
         return rc_error(REDUCE_E_ARGUMENT, "bytes", "the workspace has %zu bytes of %zu", bytes, needed);
     return REDUCE_OK;
@@ -55,9 +57,9 @@ static int check_data(const rp_spec *s, const void *data, uint64_t count)
 {
     const size_t item = rp_item_size(s);
     if (!data && count)
-        return rc_error(REDUCE_E_ARGUMENT, "data", "the pointer is NULL");
+        return is_null("data");
     if (!is_aligned(data, item < 8 ? item : 8))
-        return rc_error(REDUCE_E_ARGUMENT, "data", "it is not aligned to its elements");
+        return rc_error(REDUCE_E_ARGUMENT, "data", "`data` is not aligned to its elements");
     return REDUCE_OK;
 }
 
@@ -65,20 +67,20 @@ static int check_data(const rp_spec *s, const void *data, uint64_t count)
 static int check_beside(const rc_cuda_checked *a)
 {
     if (!is_aligned(a->offsets, 8))
-        return rc_error(REDUCE_E_ARGUMENT, "offsets", "they are not aligned to 8 bytes");
+        return rc_error(REDUCE_E_ARGUMENT, "offsets", "`offsets` are not aligned to 8 bytes");
     if (a->weights && !is_aligned(a->weights, rp_dtype_size(a->spec.weights)))
-        return rc_error(REDUCE_E_ARGUMENT, "weights", "they are not aligned to their type");
+        return rc_error(REDUCE_E_ARGUMENT, "weights", "`weights` are not aligned to their type");
     return REDUCE_OK;
 }
 
 static int check_out(const rp_spec *s, const void *out, size_t room, const void *status)
 {
     if ((!out && rp_results(s)) || !is_aligned(out, 8))
-        return rc_error(REDUCE_E_ARGUMENT, "out", "it is NULL, or not aligned to 8 bytes");
+        return rc_error(REDUCE_E_ARGUMENT, "out", "`out` is NULL, or not aligned to 8 bytes");
     if (room_of(s) > room)
         return rc_error(REDUCE_E_ARGUMENT, "room", "the results take %zu bytes, and there is room for %zu", room_of(s), room);
     if (!is_aligned(status, 8))
-        return rc_error(REDUCE_E_ARGUMENT, "status", "it is not aligned to 8 bytes");
+        return rc_error(REDUCE_E_ARGUMENT, "status", "`status` is not aligned to 8 bytes");
     return REDUCE_OK;
 }
 
@@ -87,7 +89,7 @@ static int check_out(const rp_spec *s, const void *out, size_t room, const void 
 int reduce_cuda_create(reduce_cuda **handle, int device)
 {
     if (!handle)
-        return rc_error(REDUCE_E_ARGUMENT, "handle", "the pointer for the handle is NULL");
+        return is_null("handle");
     reduce_cuda *h = malloc(sizeof *h);
     if (!h)
         return rc_error(REDUCE_E_NO_MEMORY, "handle", "out of memory");
@@ -112,7 +114,7 @@ int reduce_cuda_workspace(const reduce_cuda *h, const reduce_spec *spec, uint64_
 {
     rc_cuda_checked a;
     if (!h || !bytes)
-        return rc_error(REDUCE_E_ARGUMENT, h ? "bytes" : "handle", "the pointer is NULL");
+        return is_null(h ? "bytes" : "handle");
     const int err = rc_cuda_check(spec, count, &a);
     if (!err)
         *bytes = rk_stream_bytes();
@@ -123,7 +125,7 @@ int reduce_cuda_result_size(const reduce_spec *spec, uint64_t count, size_t *roo
 {
     rc_cuda_checked a;
     if (!room)
-        return rc_error(REDUCE_E_ARGUMENT, "room", "the pointer is NULL");
+        return is_null("room");
     const int err = rc_cuda_check(spec, count, &a);
     if (!err)
         *room = room_of(&a.spec);
@@ -241,7 +243,7 @@ int reduce_cuda_enqueue_list(reduce_cuda *h, const reduce_spec *spec, const redu
     rc_cuda_checked a;
     int err = check_place(h, workspace, bytes);
     if (!err && !arrays)
-        err = rc_error(REDUCE_E_ARGUMENT, "arrays", "the pointer is NULL");
+        err = is_null("arrays");
     if (!err)
         err = rc_cuda_check_list(spec, n, elements_of(arrays, n), &a);
     if (!err)
@@ -261,7 +263,7 @@ int reduce_cuda_enqueue_list(reduce_cuda *h, const reduce_spec *spec, const redu
 static int check_keyed(const reduce_spec *spec, const reduce_cuda_keys *keys, uint64_t count, rc_cuda_checked *a)
 {
     if (!keys)
-        return rc_error(REDUCE_E_ARGUMENT, "keys", "the pointer is NULL");
+        return is_null("keys");
     return rc_cuda_check_keyed(spec, keys, count, a);
 }
 
@@ -269,7 +271,7 @@ int reduce_cuda_keyed_workspace(const reduce_spec *spec, const reduce_cuda_keys 
 {
     rc_cuda_checked a;
     if (!bytes)
-        return rc_error(REDUCE_E_ARGUMENT, "bytes", "the pointer is NULL");
+        return is_null("bytes");
     const int err = check_keyed(spec, keys, count, &a);
     if (!err)
         *bytes = rk_stream_keyed_bytes(&a.spec, keys->groups);
@@ -279,7 +281,7 @@ int reduce_cuda_keyed_workspace(const reduce_spec *spec, const reduce_cuda_keys 
 static int check_keys(const reduce_cuda_keys *k, uint64_t count)
 {
     if ((!k->keys && count) || !is_aligned(k->keys, rp_dtype_size((uint8_t)k->dtype)))
-        return rc_error(REDUCE_E_ARGUMENT, "keys", "it is NULL, or not aligned to its type");
+        return rc_error(REDUCE_E_ARGUMENT, "keys", "`keys` is NULL, or not aligned to its type");
     if (k->flags & ~(uint32_t)(REDUCE_DROP_OUTSIDE | REDUCE_DROP_NEGATIVE))
         return rc_error(REDUCE_E_ARGUMENT, "keys", "unknown flags 0x%x", k->flags);
     return REDUCE_OK;
@@ -358,18 +360,18 @@ static int check_words(const reduce_spec *spec, rc_cuda_checked *a, size_t *each
 static int check_both(const reduce_cuda *h, const void *states, const int64_t *words, const void *status)
 {
     if (!states || !is_aligned(states, 8))
-        return rc_error(REDUCE_E_ARGUMENT, "states", "it is NULL, or not aligned to 8 bytes");
+        return rc_error(REDUCE_E_ARGUMENT, "states", "`states` is NULL, or not aligned to 8 bytes");
     if (!words || !is_aligned(words, 8))
-        return rc_error(REDUCE_E_ARGUMENT, "words", "it is NULL, or not aligned to 8 bytes");
+        return rc_error(REDUCE_E_ARGUMENT, "words", "`words` is NULL, or not aligned to 8 bytes");
     if (!is_aligned(status, 8))
-        return rc_error(REDUCE_E_ARGUMENT, "status", "it is not aligned to 8 bytes");
+        return rc_error(REDUCE_E_ARGUMENT, "status", "`status` is not aligned to 8 bytes");
     return check_current(h);
 }
 
 int reduce_cuda_words(const reduce_spec *spec, size_t *each)
 {
     rc_cuda_checked a;
-    return each ? check_words(spec, &a, each) : rc_error(REDUCE_E_ARGUMENT, "each", "the pointer is NULL");
+    return each ? check_words(spec, &a, each) : is_null("each");
 }
 
 int reduce_cuda_enqueue_words(reduce_cuda *h, const reduce_spec *spec, const void *states, uint64_t n, int64_t *words,
