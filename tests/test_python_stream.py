@@ -76,13 +76,12 @@ def torch(monkeypatch):
     for name, size in TYPES.items():
         setattr(module, name, Type(name, size))
     module.Tensor, module.is_grad_enabled = Tensor, lambda: True
+    module.compiler = types.SimpleNamespace(is_compiling=lambda: False)
     import reduced.cuda
-    for cached in (reduced.cuda._torch, reduced.cuda._codes):
-        cached.cache_clear()
+    reduced.cuda._codes.cache_clear()
     monkeypatch.setitem(sys.modules, "torch", module)
     yield module
-    for cached in (reduced.cuda._torch, reduced.cuda._codes):
-        cached.cache_clear()
+    reduced.cuda._codes.cache_clear()
 
 
 @pytest.mark.parametrize("op, shape, dtype, dim, rows, planes, flags, out, result", [
@@ -110,11 +109,12 @@ def test_refusals(torch, op, tensor, dim, nan, error):
         reduced.cuda._plan(op, Tensor(tensor[0], getattr(torch, tensor[1])), dim, False, None, nan)
 
 
-@pytest.mark.parametrize("kw, error", [({"cuda": False}, TypeError), ({"grad": True}, RuntimeError)])
-def test_other_tensors(torch, kw, error):
+def test_other_tensors(torch):
     import reduced.cuda
-    with pytest.raises(error):
-        reduced.cuda._plan("sum", Tensor((3,), torch.float32, **kw), None, False, None, "propagate")
+    with pytest.raises(TypeError):
+        reduced.cuda._plan("sum", Tensor((3,), torch.float32, cuda=False), None, False, None, "propagate")
+    with pytest.raises(TypeError, match="PyTorch, CuPy, JAX or Numba on a GPU, not builtins.list"):
+        reduced.cuda.sum([1.0])
 
 
 @pytest.fixture
@@ -145,6 +145,44 @@ def test_plans_are_kept(torch, library):
     reduced.cuda.var(x, dim=[1])
     reduced.cuda.var(x, dim=(1,), correction=0)
     assert len(reduced.cuda._made) == 6
+
+
+@pytest.mark.parametrize("compiling", [False, True])
+def test_what_needs_a_gradient_or_is_compiled_is_an_operation_of_torch(torch, library, compiling):
+    import reduced.cuda
+    asked = []
+    torch.compiler = types.SimpleNamespace(is_compiling=lambda: compiling)
+    torch.ops = types.SimpleNamespace(reduced=types.SimpleNamespace(reduce=lambda *a: asked.append(a)))
+    x = Tensor((4, 5), torch.float32, grad=not compiling)
+    reduced.cuda.std(x, dim=-1)
+    assert asked == [(x, "std", [1], False, None, "propagate", 1)] and library.calls == []
+    if not compiling:
+        reduced.cuda.argmax(x)
+        torch.is_grad_enabled = lambda: False
+        reduced.cuda.sum(x)
+        assert len(asked) == 1 and [n for n, _ in library.calls] == ["result_size", "enqueue"] * 2
+        torch.is_grad_enabled = lambda: True
+        with pytest.raises(RuntimeError, match="no gradients by key"):
+            reduced.cuda.by_key(x, x, groups=3)
+
+
+def test_by_key_is_one_call(torch, library):
+    import reduced.cuda
+    keys, x = Tensor((20,), torch.int32, at=0x2000), Tensor((4, 5), torch.float64, at=0x4000)
+    torch.cuda.device = contextlib.nullcontext
+    reduced.cuda._raw_stream.cache_clear()
+    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 7)
+    y = reduced.cuda.by_key(keys, x, "mean", groups=6, outside="drop")
+    (size, (spec, k, *_)), (name, (_, _, _, *rest)) = library.calls
+    k = k._obj
+    assert (size, name, k.keys, k.groups, k.flags, list(y.shape)) == ("keyed_workspace", "enqueue_keyed", 0x2000, 6, 1, [6])
+    assert rest == [0x4000, 20, 0x8000, 48, None, 0x8000, 0, 7] and spec._obj.nan == 0
+    reduced.cuda._raw_stream.cache_clear()
+    for kw in (dict(op="var"), dict(outside="keep"), dict(nan="error")):
+        with pytest.raises(ValueError):
+            reduced.cuda.by_key(keys, x, groups=6, **kw)
+    with pytest.raises(ValueError, match="20 keys"):
+        reduced.cuda.by_key(keys, Tensor((3,), torch.float64), groups=6)
 
 
 def test_a_norm_of_many_tensors_is_one_call(torch, library):

@@ -134,10 +134,97 @@ def streams():
     check(all(len({v.item() for v in found[k::8]}) == 1 for k in range(8)), "eight streams at once")
 
 
+DEVICE = "cuda"
+
+
+def keyed(n=150, seed=2):
+    """Values by key beside accumulators of the host."""
+    rng = random.Random(seed)
+    for _ in range(n):
+        dtype, key_type, op = rng.choice(TYPES[:5]), rng.choice((torch.int64, torch.int32, torch.uint8)), rng.choice(reduced.cuda.KEYED_OPS)
+        count, groups = rng.randint(1, rng.choice((50, 3000, 200000))), rng.randint(1, rng.choice((3, 200, 30000)))
+        groups = min(groups, 256 if key_type == torch.uint8 else groups)
+        keys = torch.randint(0, groups, (count,), device=DEVICE).to(key_type)
+        x = torch.randn(count, device=DEVICE) * 10 ** rng.choice((0, 0, 5)) * 50
+        t = x.abs().to(dtype) if dtype == torch.uint8 else x.to(dtype)
+        found, want = reduced.by_key(keys.cpu().numpy(), t.cpu().numpy(), op)
+        try:
+            got = reduced.cuda.by_key(keys, t, op, groups=groups).cpu().numpy()
+        except reduced.errors.EmptyError:
+            check(op in ("min", "max") and len(found) < groups, f"{op} by key has no value of a group")
+            continue
+        mean = op == "mean"
+        want = np.asarray(want)
+        every = np.full(groups, np.nan if mean else 0, got.dtype)
+        every[found] = want.astype(got.dtype)
+        if got.dtype == np.float32 and want.dtype == np.float64:
+            every[found] = reduced.by_key(keys.cpu().numpy(), t.cpu().numpy(), op, dtype=np.float32)[1]
+        check(np.array_equal(got, every, equal_nan=mean), f"{op} of {dtype} by {groups} keys of {key_type}, {count} elements")
+
+
+def added():
+    """index_add and bincount: the same bits in any order, and errors of what is outside."""
+    for shape, rows, dim in (((40,), 3000, 0), ((7, 11), 500, 0), ((5, 6, 4), 300, 1)):
+        x, index = torch.randn(shape, device=DEVICE), torch.randint(0, shape[dim], (rows,), device=DEVICE)
+        source = torch.randn([rows if d == dim else size for d, size in enumerate(shape)], device=DEVICE) * 1e3
+        order = torch.randperm(rows, device=DEVICE)
+        got = reduced.cuda.index_add(x, dim, index, source)
+        again = reduced.cuda.index_add(x, dim, index[order], source.index_select(dim, order))
+        wide = x.double().index_add(dim, index, source.double())
+        check(got.shape == x.shape and torch.equal(got, again) and torch.allclose(got.double(), wide, rtol=1e-6, atol=1e-3), f"index_add {shape} along {dim}")
+    keys, weights = torch.randint(0, 99, (5000,), device=DEVICE), torch.randn(5000, device=DEVICE, dtype=torch.float64)
+    check(torch.equal(reduced.cuda.bincount(keys, minlength=120), torch.bincount(keys, minlength=120)), "bincount")
+    check(np.array_equal(reduced.cuda.bincount(keys, weights).cpu().numpy(), reduced.bincount(keys.cpu().numpy(), weights.cpu().numpy())), "weighted bincount")
+    for call in (lambda: reduced.cuda.by_key(keys, weights, groups=50), lambda: reduced.cuda.index_add(weights[:5], 0, keys, weights)):
+        try:
+            call()
+            check(False, "a key outside was taken")
+        except IndexError:
+            check(True, "outside")
+    inside = keys < 50
+    got, want = reduced.cuda.by_key(keys, weights, groups=50, outside="drop"), reduced.cuda.by_key(keys[inside], weights[inside], groups=50)
+    check(torch.equal(got, want), "keys outside are dropped")
+
+
+def gradients():
+    """Beside those of PyTorch; and whole graphs of torch.compile."""
+    x = torch.randn(6, 5, 4, device=DEVICE, dtype=torch.float64, requires_grad=True)
+    for name in ("sum", "mean", "var", "std", "norm"):
+        for kw in ({"dim": None}, {"dim": 1}, {"dim": (0, 2), "keepdim": True}):
+            check(torch.autograd.gradcheck(lambda a: getattr(reduced.cuda, name)(a, **kw), (x,)), f"the gradient of {name} {kw}")
+    for name in ("amax", "median"):
+        try:
+            getattr(reduced.cuda, name)(x)
+            check(False, f"a gradient of {name}")
+        except RuntimeError as e:
+            check("no gradient" in str(e), f"{name}: {e}")
+    check(not reduced.cuda.argmax(x, 0).requires_grad, "places have no gradient")
+    torch.library.opcheck(torch.ops.reduced.reduce.default, (x, "var", [1], False, None, "propagate", 1))
+    made = torch.compile(lambda a: reduced.cuda.sum(a * 2, dim=1) + 1, fullgraph=True, backend=os.environ.get("COMPILER", "inductor"))
+    check(torch.equal(made(x.detach()), reduced.cuda.sum(x.detach() * 2, dim=1) + 1), "torch.compile")
+    y = made(x)
+    y.sum().backward()
+    check(torch.equal(x.grad, torch.full_like(x, 2)), "the gradient of a compiled call")
+
+
+def others():
+    """Arrays of CuPy, JAX and Numba, where they are."""
+    host = np.random.default_rng(3).standard_normal((40, 30)).astype(np.float32)
+    for name, make in {"cupy": lambda m: m.asarray(host), "jax": lambda m: m.device_put(host), "numba.cuda": lambda m: m.to_device(host)}.items():
+        try:
+            array = make(__import__(name, fromlist=["x"]))
+        except Exception as e:  # not there, or without a device of its own
+            print(f"without {name}: {type(e).__name__}")
+            continue
+        got = reduced.cuda.sum(array, 1)
+        there = np.asarray(got.get() if name == "cupy" else got.copy_to_host() if name == "numba.cuda" else got)
+        check(np.array_equal(there, reduced.sum(host, axis=1, dtype=np.float32)) and type(got).__module__.split(".")[0] == type(array).__module__.split(".")[0], f"an array of {name}")
+
+
 def refusals():
-    x = torch.randn(10, device="cuda", requires_grad=True)
-    for what, call in {"a tensor of the host": lambda: reduced.cuda.sum(torch.ones(3)), "a gradient": lambda: reduced.cuda.sum(x),
-                       "a dimension": lambda: reduced.cuda.sum(x.detach(), 1), "a type": lambda: reduced.cuda.sum(torch.ones(3, dtype=torch.complex64, device="cuda"))}.items():
+    x = torch.randn(10, device="cuda")
+    for what, call in {"a tensor of the host": lambda: reduced.cuda.sum(torch.ones(3)), "a list": lambda: reduced.cuda.sum([1.0]),
+                       "a dimension": lambda: reduced.cuda.sum(x, 1), "a type": lambda: reduced.cuda.sum(torch.ones(3, dtype=torch.complex64, device="cuda"))}.items():
         try:
             call()
             check(False, f"{what} was taken")
@@ -191,13 +278,21 @@ def times():
         c, d = (median_us(lambda f=f: f(grads), 5, 3) for f in (reduced.cuda.total_norm, torch.nn.utils.get_total_norm))
         print(f"norm of {what}: {a:.0f} {b:.0f} {a / b:.2f} | {c:.0f} {d:.0f} {c / d:.2f}", flush=True)
         del grads
+    for dtype in (torch.float32, torch.float64):
+        x = torch.randn(1 << 27, device="cuda", dtype=dtype)
+        for groups in (100, 10_000, 1_000_000):
+            for order, keys in {"random": torch.randint(0, groups, x.shape, device="cuda"), "sorted": torch.arange(len(x), device="cuda") * groups // len(x)}.items():
+                zeros = torch.zeros(groups, device="cuda", dtype=dtype)
+                a = median_us(lambda: reduced.cuda.by_key(keys, x, groups=groups, outside="drop"), 5, 2)
+                b, c = (median_us(f, 5, 2) for f in (lambda: zeros.index_add(0, keys, x), lambda: torch.bincount(keys, x, groups)))
+                print(f"by key {str(dtype)[6:]:8} 2^27, {groups:8} {order} keys: {a:.0f}, index_add {b:.0f}, bincount {c:.0f}", flush=True)
 
 
 if __name__ == "__main__":
     if "--times" in sys.argv:
         times()
     else:
-        for part in (values, wrapped, graphs, norms, streams, refusals):
+        for part in (values, wrapped, graphs, norms, streams, keyed, added, gradients, others, refusals):
             part()
         print(f"stream: {passed} passed, {failed} failed")
         sys.exit(failed != 0)

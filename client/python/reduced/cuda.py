@@ -1,24 +1,29 @@
-"""Exact reductions of PyTorch's tensors on a GPU, in the current stream: no daemon, no copy, no wait.
+"""Exact reductions of PyTorch's tensors, and of CuPy's, JAX's and Numba's arrays, on a GPU, in the current stream: no daemon, no copy,
+no wait. PyTorch is needed for all of them.
 
 >>> import reduced.cuda                                    # doctest: +SKIP
 >>> reduced.cuda.sum(x)                                    # doctest: +SKIP
 >>> reduced.cuda.var(x, dim=(0, 2), keepdim=True)          # doctest: +SKIP
 >>> reduced.cuda.clip_grad_norm_(model.parameters(), 1.0)  # doctest: +SKIP
 
-The results are tensors on the same device, with the bits that every other way of this package gives. They are there when the stream
-is past the call, so calls may be captured into a CUDA graph; call `prepare` with the same arguments before. There are no gradients.
+The results are tensors, or arrays of the same kind, on the same device, with the bits that every other way of this package gives. They
+are there when the stream is past the call, so calls may be captured into a CUDA graph; call `prepare` with the same arguments before.
+Sums, means, variances, deviations and norms have gradients, and torch.compile keeps each call as one operation, reduced::reduce.
 The library is libreduce-cuda.so: beside the package, in $REDUCED_CUDA_LIBRARY, or where the system has it.
 """
 from __future__ import annotations
 
+import builtins
 import ctypes
 import functools
+import importlib
 import os
 from math import prod as product
 from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence, Union
 
 from . import _abi, errors
 from ._lib import program
+from ._torch_ops import register
 
 if TYPE_CHECKING:
     from torch import Tensor  # type: ignore[import-not-found,unused-ignore]
@@ -26,11 +31,11 @@ if TYPE_CHECKING:
 Dim = Union[int, Sequence[int], None]
 ALIGN = 256
 PLACE_OPS, COUNT_OPS = ("argmin", "argmax"), ("count_nonzero", "count_nan")
+WHOLE_OPS = (*PLACE_OPS, *COUNT_OPS)  # of integers, which have no gradient
 CHOICES = (*PLACE_OPS, "min", "max")
 NAN_NAMES = {"propagate": 0, "omit": 1}
 
 
-@functools.cache
 def _torch() -> Any:
     import torch  # type: ignore[import-not-found,unused-ignore]
     return torch
@@ -48,6 +53,8 @@ def _lib() -> Any:
              "clear": (pointer, pointer, size, pointer), "prepare": (pointer, spec, count, pointer, size),
              "enqueue": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer),
              "enqueue_list": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer), "words": (spec, pointer),
+             "keyed_workspace": (spec, pointer, count, pointer),
+             "enqueue_keyed": (pointer, spec, pointer, pointer, count, pointer, size, pointer, pointer, size, pointer),
              "enqueue_words": (pointer, spec, pointer, count, pointer, pointer), "enqueue_states": (pointer, spec, pointer, count, pointer, pointer, pointer)}
     for name, arguments in calls.items():
         getattr(library, "reduce_cuda_" + name).argtypes = arguments
@@ -130,7 +137,7 @@ def _layout(shape: Sequence[int], axes: tuple[int, ...]) -> tuple[tuple[int, ...
 
 def _result_type(op: str, t: Any, dtype: Any) -> Any:
     torch = _torch()
-    if op in PLACE_OPS or op in COUNT_OPS:
+    if op in WHOLE_OPS:
         return torch.int64
     if dtype is not None:
         return dtype
@@ -139,14 +146,29 @@ def _result_type(op: str, t: Any, dtype: Any) -> Any:
     return torch.int64 if op in ("sum", "prod", "sumsq") else torch.float64
 
 
+def _adopt(x: Any) -> tuple[Any, Any]:
+    """An array of CuPy, JAX or Numba as a tensor of the same memory, and what makes a result an array of its kind. By DLPack, which
+    orders the streams of both; under jax.jit there is no array yet, so it is refused there."""
+    torch, module = _torch(), type(x).__module__.partition(".")[0]
+    if module == "cupy":
+        return torch.from_dlpack(x), importlib.import_module("cupy").from_dlpack
+    if module in ("jax", "jaxlib") and hasattr(x, "__dlpack__"):
+        return torch.from_dlpack(x), importlib.import_module("jax.dlpack").from_dlpack
+    if module == "numba" and hasattr(x, "__cuda_array_interface__"):
+        return torch.as_tensor(x, device="cuda"), importlib.import_module("numba.cuda").as_cuda_array
+    raise TypeError(f"reduced.cuda takes arrays of PyTorch, CuPy, JAX or Numba on a GPU, not {type(x).__module__}.{type(x).__qualname__}")
+
+
 def _check_tensor(t: Any) -> None:
-    torch = _torch()
-    if not isinstance(t, torch.Tensor) or not t.is_cuda:
+    if not isinstance(t, _torch().Tensor) or not t.is_cuda:
         raise TypeError("reduced.cuda takes tensors of PyTorch on a GPU")
-    if t.requires_grad and torch.is_grad_enabled():
-        raise RuntimeError("reduced.cuda has no gradients: call it under torch.no_grad(), or with t.detach()")
     if t.dtype not in _codes():
         raise TypeError(f"reduced.cuda has no {t.dtype}")
+
+
+def _left(t: Any, axes: tuple[int, ...], keepdim: bool) -> list[int]:
+    """The shape of the results."""
+    return [1 if d in axes else n for d, n in enumerate(t.shape)] if keepdim else [n for d, n in enumerate(t.shape) if d not in axes]
 
 
 def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **fields: Any) -> _Call:
@@ -161,11 +183,10 @@ def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **f
     order, shape = _layout(t.shape, axes)
     if op == "prod" and not t.dtype.is_floating_point:
         shape["flags"] = shape.get("flags", 0) | _abi.WRAP  # as PyTorch's; a sum's low word is there without it
-    whole = op in PLACE_OPS + COUNT_OPS or op in ("min", "max") and not out.is_floating_point  # of 64 bits, by the sign of the elements
+    whole = op in WHOLE_OPS or op in ("min", "max") and not out.is_floating_point  # of 64 bits, by the sign of the elements
     wanted = 0 if whole else _abi.DTYPES[_codes()[out]]
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=_abi.DTYPES[_codes()[t.dtype]], out=wanted, nan=NAN_NAMES[nan], **shape, **fields)
-    left = [1 if d in axes else n for d, n in enumerate(t.shape)] if keepdim else [n for d, n in enumerate(t.shape) if d not in axes]
-    return _Call(spec, t.numel(), order, out, left, t.get_device())
+    return _Call(spec, t.numel(), order, out, _left(t, axes, keepdim), t.get_device())
 
 
 def _make(t: Tensor, call: _Call) -> _Made:
@@ -211,8 +232,7 @@ MOST_MADE = 4096
 _made: dict[Any, _Made] = {}  # a call of the same kind takes a third of the time
 
 
-def _reduce(op: str, t: Tensor, dim: Dim = None, keepdim: bool = False, dtype: Any = None, nan: str = "propagate", ddof: int = 0) -> Any:
-    _check_tensor(t)
+def _launch(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, ddof: int) -> Any:
     if dim is not None and not isinstance(dim, int):
         dim = tuple(dim)
     key = (op, t.dtype, t.shape, t.stride(), t.get_device(), dim, keepdim, dtype, nan, ddof)
@@ -222,6 +242,24 @@ def _reduce(op: str, t: Tensor, dim: Dim = None, keepdim: bool = False, dtype: A
             _made.clear()
         made = _made[key] = _make(t, _plan(op, t, dim, keepdim, dtype, nan, ddof=ddof))
     return _run(made, t)
+
+
+def _shape_of(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any) -> Any:
+    _check_tensor(t)
+    return t.new_empty(_left(t, _axes(t.dim(), dim), keepdim), dtype=_result_type(op, t, dtype))
+
+
+register(lambda *call: _launch(*call), _shape_of)
+
+
+def _reduce(op: str, t: Tensor, dim: Dim = None, keepdim: bool = False, dtype: Any = None, nan: str = "propagate", ddof: int = 0) -> Any:
+    torch = _torch()
+    if not isinstance(t, torch.Tensor):
+        t, back = _adopt(t)
+        return back(_reduce(op, t, dim, keepdim, dtype, nan, ddof))
+    if (t.requires_grad and torch.is_grad_enabled() and op not in WHOLE_OPS) or torch.compiler.is_compiling():
+        return torch.ops.reduced.reduce(t, op, list(_axes(t.dim(), dim)), keepdim, dtype, nan, ddof)
+    return _launch(op, t, dim, keepdim, dtype, nan, ddof)
 
 
 def prepare(op: str, t: Tensor, dim: Dim = None, dtype: Any = None, nan: str = "propagate") -> None:
@@ -292,34 +330,133 @@ def median(t: Tensor, dim: Dim = None, keepdim: bool = False, *, nan: str = "pro
     return _reduce("median", t, dim, keepdim, None, nan)
 
 
-# ---- norms of many tensors ----
+# ---- by key ----
+
+KEYED_OPS = ("sum", "mean", "count", "min", "max")
+
+
+class _Keys(ctypes.Structure):
+    _fields_ = [("keys", ctypes.c_void_p), ("groups", ctypes.c_uint64), ("dtype", ctypes.c_int32), ("flags", ctypes.c_uint32)]
+
+
+def _told(status: Any) -> None:
+    """Wait, and raise what went wrong."""
+    code, index = status.tolist()
+    code = ctypes.c_int32(code).value
+    if _abi.ERRORS.get(code) == "SHAPE":
+        raise IndexError(f"keys: element {index} has a key that is not a group")
+    if code:
+        raise errors.of(code, f"group {index} has no result", _abi.Fault(size=ctypes.sizeof(_abi.Fault), index=index))
+
+
+def by_key(keys: Tensor, t: Tensor, op: str = "sum", *, groups: int, dtype: Any = None, nan: str = "propagate", outside: str = "error") -> Tensor:
+    """The reduction of the elements of each group: `keys` has the group of each element of `t`, 0 to groups - 1.
+
+    `op`: sum, mean, count, min or max. A group without elements has the value of none: 0, or NaN for the mean. min and max have none.
+    `outside`: keys that are not a group are an IndexError, for which the call waits, or "drop" leaves their elements out. The call
+    waits for min and max, too. The bits do not depend on the order, as those of torch.index_add do.
+    """
+    _check_tensor(t)
+    torch = _torch()
+    if t.requires_grad and torch.is_grad_enabled():
+        raise RuntimeError("reduced.cuda has no gradients by key: call it under torch.no_grad(), or with t.detach()")
+    if op not in KEYED_OPS:
+        raise ValueError(f"op is {', '.join(KEYED_OPS)}, not {op!r}")
+    if outside not in ("error", "drop"):
+        raise ValueError(f"outside is 'error' or 'drop', not {outside!r}")
+    if nan not in NAN_NAMES:
+        raise ValueError(f"nan is {' or '.join(map(repr, NAN_NAMES))}, not {nan!r}: an error would have to be waited for")
+    if keys.device != t.device or keys.numel() != t.numel():
+        raise ValueError(f"{keys.numel()} keys on {keys.device} of {t.numel()} elements on {t.device}")
+    out = torch.int64 if op == "count" else _result_type(op, t, dtype)
+    wanted = 0 if not out.is_floating_point and op in ("sum", "count", "min", "max") else _abi.DTYPES[_codes()[out]]
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=_abi.DTYPES[_codes()[t.dtype]], out=wanted, nan=NAN_NAMES[nan], rows=1)
+    keys, t, device, size = keys.contiguous(), t.contiguous(), t.get_device(), ctypes.c_size_t()
+    k = _Keys(keys.data_ptr(), groups, _abi.DTYPES[_codes()[keys.dtype]], _abi.DROP_OUTSIDE if outside == "drop" else 0)
+    _call("keyed_workspace", ctypes.byref(spec), ctypes.byref(k), t.numel(), ctypes.byref(size))
+    memory = torch.empty(size.value + ALIGN, dtype=torch.uint8, device=t.device)
+    status = torch.empty(2, dtype=torch.int64, device=t.device) if outside == "error" or op in CHOICES else None
+    found = torch.empty(groups, dtype=out if wanted else torch.int64, device=t.device)
+    with torch.cuda.device(device):
+        _call("enqueue_keyed", _handle(device), ctypes.byref(spec), ctypes.byref(k), t.data_ptr(), t.numel(), found.data_ptr(),
+              groups * found.element_size(), None if status is None else status.data_ptr(), -(-memory.data_ptr() // ALIGN) * ALIGN, size.value,
+              _raw_stream()(device))
+    if status is not None:
+        _told(status)
+    return found if found.dtype == out else found.to(out)
+
+
+def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
+    """How many elements have each value, or the exact sums of their weights, rounded once. As torch.bincount; it waits."""
+    groups = builtins.max(minlength, int(input.max()) + 1 if input.numel() else 0)
+    found = by_key(input, input if weights is None else weights, "count" if weights is None else "sum", groups=groups)
+    return found if weights is None or weights.dtype.is_floating_point else found.to(_torch().float64)
+
+
+def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """`input` with the slices of `source` along `dim` added to those that `index` names: each element is the exact sum of all that
+    come to it, rounded once. As torch.index_add, with the same bits in any order; an index outside is an IndexError."""
+    torch = _torch()
+    if dim % builtins.max(input.dim(), 1):
+        return index_add(input.movedim(dim, 0), 0, index, source.movedim(dim, 0)).movedim(0, dim)
+    if source.dtype != input.dtype or source.shape[1:] != input.shape[1:] or len(index) != len(source):
+        raise ValueError(f"source of {source.dtype} {tuple(source.shape)} with {len(index)} indexes, for {input.dtype} {tuple(input.shape)}")
+    each = product(input.shape[1:])
+    columns = torch.arange(each, device=input.device)
+    if index.numel() and (int(index.min()) < 0 or int(index.max()) >= len(input)):
+        raise IndexError(f"an index is not below {len(input)}")
+    keys = torch.cat((torch.arange(input.numel(), device=input.device), (index.long()[:, None] * each + columns).reshape(-1)))
+    values = torch.cat((input.reshape(-1), source.reshape(-1)))
+    return by_key(keys, values, groups=input.numel(), dtype=input.dtype, outside="drop").reshape(input.shape)
+
+
+# ---- norms of many tensors, sums of many ranks ----
 
 class _Array(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("count", ctypes.c_uint64)]
 
 
-def _summed(spec: Any, state: Any, group: Any) -> None:
-    """The state of all ranks' elements, in place of this rank's: its words are added up by one all-reduce in the current stream."""
+def _summed(spec: Any, state: Any, n: int, group: Any) -> None:
+    """The states of all ranks' elements, in place of this rank's `n`: their words are added up by one all-reduce in the current stream."""
     torch, each = _torch(), ctypes.c_size_t()
     _call("words", ctypes.byref(spec), ctypes.byref(each))
     device = state.get_device()
-    words = torch.empty(each.value, dtype=torch.int64, device=state.device)
+    words = torch.empty(n * each.value, dtype=torch.int64, device=state.device)
     handle, stream = _handle(device), _raw_stream()(device)
-    _call("enqueue_words", handle, ctypes.byref(spec), state.data_ptr(), 1, words.data_ptr(), stream)
+    _call("enqueue_words", handle, ctypes.byref(spec), state.data_ptr(), n, words.data_ptr(), stream)
     torch.distributed.all_reduce(words, group=group)
-    _call("enqueue_states", handle, ctypes.byref(spec), words.data_ptr(), 1, state.data_ptr(), None, stream)
+    _call("enqueue_states", handle, ctypes.byref(spec), words.data_ptr(), n, state.data_ptr(), None, stream)
 
 
-def _norm_of_ranks(spec: Any, arrays: Any, result: Any, group: Any) -> None:
-    torch, device, room = _torch(), result.get_device(), ctypes.c_size_t()
+def _of_ranks(spec: Any, call: str, data: Any, count: int, result: Any, group: Any) -> None:
+    """The call's results for the elements of all ranks."""
+    torch, device, room, n = _torch(), result.get_device(), ctypes.c_size_t(), spec.rows
     out, spec.out, spec.flags = spec.out, 0, _abi.STATES_OUT
     _call("result_size", ctypes.byref(spec), 0, ctypes.byref(room))
     state = torch.empty(room.value, dtype=torch.uint8, device=result.device)
-    _on(device, "enqueue_list", ctypes.byref(spec), arrays, len(arrays), state.data_ptr(), room.value, None)
+    _on(device, call, ctypes.byref(spec), data, count, state.data_ptr(), room.value, None)
     with torch.cuda.device(device):
-        _summed(spec, state, group)
+        _summed(spec, state, n, group)
     spec.out, spec.flags = out, _abi.STATES_IN
-    _on(device, "enqueue", ctypes.byref(spec), state.data_ptr(), 1, result.data_ptr(), result.element_size(), None)
+    _on(device, "enqueue", ctypes.byref(spec), state.data_ptr(), n, result.data_ptr(), n * result.element_size(), None)
+
+
+def all_reduce(t: Tensor, op: str = "sum", *, group: Any = None) -> Tensor:
+    """The exact sum or mean of each element over all ranks, rounded once: the same bits for any number and order of ranks.
+
+    As torch.distributed.all_reduce, but the result is a new tensor. `group`: of torch.distributed, on NCCL; None: of all ranks. For small
+    tensors, such as losses and metrics: each element travels as the words of its state, of float32 some 100 bytes, of float64 560.
+    """
+    _check_tensor(t)
+    torch = _torch()
+    if op not in ("sum", "mean") or not t.dtype.is_floating_point:
+        raise ValueError(f"all_reduce is of sum or mean of floats, not {op!r} of {t.dtype}")
+    t = t.detach().contiguous()
+    result, code = torch.empty_like(t), _abi.DTYPES[_codes()[t.dtype]]
+    if t.numel():
+        spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=code, out=code, rows=t.numel())
+        _of_ranks(spec, "enqueue", t.data_ptr(), t.numel(), result, group)
+    return result
 
 
 def total_norm(tensors: Union[Tensor, Iterable[Tensor]], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: Any = None, *,
@@ -350,7 +487,7 @@ def total_norm(tensors: Union[Tensor, Iterable[Tensor]], norm_type: float = 2.0,
     if group is None:
         _on(first.get_device(), "enqueue_list", ctypes.byref(spec), arrays, len(found), result.data_ptr(), result.element_size(), None)
     else:
-        _norm_of_ranks(spec, arrays, result, group)
+        _of_ranks(spec, "enqueue_list", arrays, len(found), result, group)
     if error_if_nonfinite and not torch.isfinite(result):
         raise RuntimeError("the total norm is not finite: it cannot be clipped; error_if_nonfinite=False would go on")
     return result

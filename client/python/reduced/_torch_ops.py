@@ -1,0 +1,71 @@
+"""reduced::reduce, an operation of PyTorch: it has a shape without data, so that torch.compile keeps it, and gradients of sums, means,
+variances, deviations and norms. Calls that need neither go straight to the library, which takes half the time."""
+from typing import Any, Callable, List, Optional
+
+GRADIENTS = ("sum", "mean", "var", "std", "norm2")
+
+
+def _spread(value: Any, shape: List[int], dims: List[int], keepdim: bool) -> Any:
+    """A value of each line, for each of its elements."""
+    if not keepdim:
+        for d in sorted(dims):
+            value = value.unsqueeze(d)
+    return value.expand(shape)
+
+
+def _gradient(op: str, x: Any, found: Any, given: Any, lines: Any, n: int, correction: int) -> Any:
+    """That of x. `found`: the results; `given`: their gradients; `lines`: spreads a value of each line."""
+    if op == "sum":
+        return lines(given)
+    if op == "mean":
+        return lines(given / n)
+    if op == "norm2":
+        return x * lines((given / found).masked_fill(found == 0, 0))
+    import torch  # type: ignore[import-not-found,unused-ignore]
+    centred = x - lines(torch.ops.reduced.reduce(x.detach(), "mean", lines.dims, lines.keepdim, None, "propagate", 0))
+    scale = given * (2 / (n - correction)) if op == "var" else (given / (found * (n - correction))).masked_fill(found == 0, 0)
+    return centred * lines(scale)
+
+
+class _Lines:
+    def __init__(self, shape: List[int], dims: List[int], keepdim: bool):
+        self.shape, self.dims, self.keepdim = shape, dims, keepdim
+
+    def __call__(self, value: Any) -> Any:
+        return _spread(value, self.shape, self.dims, self.keepdim)
+
+
+def register(run: Callable[..., Any], shape_of: Callable[..., Any]) -> None:
+    """Make the operation, if there is a PyTorch that has such. `run`: computes it; `shape_of`: an empty tensor as the result.
+
+    Once, with the import of reduced.cuda: what torch.compile traces cannot make one.
+    """
+    try:
+        import torch  # type: ignore[import-not-found,unused-ignore]
+        torch.library.custom_op
+    except (ImportError, AttributeError):
+        return
+
+    @torch.library.custom_op("reduced::reduce", mutates_args=())  # type: ignore[misc,unused-ignore]
+    def reduce(x: torch.Tensor, op: str, dim: List[int], keepdim: bool, dtype: Optional[torch.dtype], nan: str, correction: int) -> torch.Tensor:
+        return run(op, x.detach(), dim, keepdim, dtype, nan, correction)
+
+    @reduce.register_fake  # type: ignore[misc,unused-ignore]
+    def _(x: Any, op: str, dim: List[int], keepdim: bool, dtype: Any, nan: str, correction: int) -> Any:
+        return shape_of(op, x, dim, keepdim, dtype)
+
+    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+        x, ctx.op, ctx.dim, ctx.keepdim, _, nan, ctx.correction = inputs
+        if ctx.op not in GRADIENTS or nan != "propagate":
+            raise RuntimeError(f"reduced.cuda has no gradient of {ctx.op}" + ("" if nan == "propagate" else f" with nan={nan!r}"))
+        ctx.shape, ctx.dtype = x.shape, x.dtype
+        ctx.save_for_backward(*((x, output) if ctx.op in ("var", "std", "norm2") else ()))
+
+    def backward(ctx: Any, given: Any) -> Any:
+        x, found = ctx.saved_tensors or (None, None)
+        lines, n = _Lines(list(ctx.shape), ctx.dim, ctx.keepdim), 1
+        for d in ctx.dim:
+            n *= ctx.shape[d]
+        return _gradient(ctx.op, x, found, given, lines, n, ctx.correction).to(ctx.dtype), None, None, None, None, None, None
+
+    reduce.register_autograd(backward, setup_context=setup)
