@@ -26,7 +26,7 @@ class BuildHook(BuildHookInterface):
                         *([f"WHEEL_CC={linker}"] if linker else []), *shlex.split(os.environ.get("REDUCED_WHEEL_MAKE", ""))], check=True, env={**os.environ, "MAKEFLAGS": ""})
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{os.environ.get('REDUCED_WHEEL_TAG', 'linux_x86_64')}"
-        build_data["force_include"] = {str(folder / "wheel" / name): f"reduced/bin/{name}" for name in (*PROGRAMS, "libreduce.so")}
+        build_data["force_include"] = {str(folder / "wheel" / name): f"reduced/bin/{name}" for name in (*PROGRAMS, "libreduce.so", *(["libreduce-cuda.so"] if cuda == "yes" else []))}
         stubs = folder / "wheel" / "stubs"
         stubs.mkdir(exist_ok=True)
         subprocess.run([sys.executable, str(ROOT / "client/python/stubs.py"), str(stubs)], check=True)

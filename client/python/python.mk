@@ -28,10 +28,11 @@ WHEEL_GCC   := $(shell $(CC) -print-libgcc-file-name)# before zig's own: __built
 WHEEL_CTL   := $(foreach l,$(filter-out -Wl%,$(patsubst -l%,%,$(LIBS_CTL))),$(call archive,$(l)))
 
 .PHONY: check-cuda12 wheel test-wheel wheel-programs python-venv test-python test-numpy-suite python-docs
-wheel-programs: $(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so)
+WHEEL_PARTS := $(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so $(if $(filter yes,$(CUDA)),libreduce-cuda.so))
+wheel-programs: $(WHEEL_PARTS)
 
 # What they miss in that glibc
-$(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so): $(B)/client/python/glibc.c.o
+$(WHEEL_PARTS): $(B)/client/python/glibc.c.o
 $(W)/reduced: $(DAEMON_O) $(KERNEL_O) $(PROTO_O)
 $(W)/reduced: LIBS = $(LIBS_CUDA) $(WHEEL_NNG) $(call archive,$(STATIC_UV)) $(call archive,inih) -ldl -lrt
 $(W)/reducectl: $(CTL_O) $(B)/lib/libreduce.a
@@ -49,7 +50,11 @@ $(W)/libnng.a: client/python/python.mk
 $(W)/libreduce.so: $(CLIENT_O) $(ABI_O) $(STATE_O) $(PROTO_O) $(B)/client/python/stdio.c.o $(W)/libnng.a
 $(W)/libreduce.so: LIBS = -shared -Wl,-z,defs -Wl,-soname,libreduce.so.0 -Wl,--version-script=client/libreduce.map $(wordlist 2,9,$(WHEEL_NNG))
 
-$(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so): $(W)/linker
+# On the caller's stream: it needs no daemon, and no other library than the driver's.
+$(W)/libreduce-cuda.so: $(STREAM_O) $(LAUNCH_O)
+$(W)/libreduce-cuda.so: LIBS = -shared -Wl,-z,defs -Wl,-soname,libreduce-cuda.so.0 -Wl,-z,nodelete -Wl,--version-script=client/cuda/libreduce-cuda.map $(LIBS_CUDA)
+
+$(WHEEL_PARTS): $(W)/linker
 	@mkdir -p $(@D)
 	@$(if $(Q),echo "  LINK  $@")
 	$(Q)$(WHEEL_CC) -Wl,-z,relro,-z,now -s $(filter %.o %.a,$^) $(LIBS) $(WHEEL_GCC) -o $@
@@ -85,9 +90,9 @@ dist: alone $(WHEEL_VENV)/.complete ## a tar in build/dist/: programs, library a
 
 dist-folder: wheel-programs install
 	$(Q)rm -rf build/dist/$(DIST) && mkdir -p build/dist/$(DIST)/bin
-	$(Q)cd build/dist/all && cp -a --parents $(DIST_PARTS) lib/libreduce.so* ../$(DIST)/
+	$(Q)cd build/dist/all && cp -a --parents $(DIST_PARTS) lib/libreduce*.so* ../$(DIST)/
 	$(Q)cp $(W)/reduced $(W)/reducectl $(W)/reducectl-ladder build/dist/$(DIST)/bin/
-	$(Q)cp $(W)/libreduce.so build/dist/$(DIST)/lib/libreduce.so.$(VERSION)
+	$(Q)for l in $(filter %.so,$(WHEEL_PARTS)); do cp $$l build/dist/$(DIST)/lib/$${l##*/}.$(VERSION); done
 	$(Q)cp LICENSE build/dist/$(DIST)/ && rm -rf build/dist/all
 
 test-dist: dist ## which of glibc's symbols it needs, and its programs in a fresh Debian 11 (root, network, three minutes)
