@@ -9,22 +9,31 @@
 #include "client/message.h"
 #include "client/sized.h"
 #include "client/spec.h"
+#include "client/state.h"
+#include "kernels/cpu/threads/here.h"
 #include "proto/types.h"
+
+enum { PLAIN_BYTES = RK_THREAD_BYTES / 4 }; /* of elements that one thread reduces, with what is beside them */
 
 typedef struct part {
     reduce_item item;
-    reduce_spec spec;           /* the item's, as this version has it */
-    size_t states, cells, cell; /* bytes: of the states, of the results, of one result */
-    uint8_t *at;                /* the states */
+    reduce_spec spec;     /* the item's, as this version has it */
+    rp_spec wire, value;  /* it, checked; that of one finished result */
+    size_t states, cells; /* bytes: of the states, of the results */
+    uint8_t *at;          /* the states */
 } part;
 
-typedef struct collective {
+struct reduce_joint {
     reduce_client *client;
     part *part;
     size_t n, bytes; /* of states */
     uint8_t *states;
+    uint32_t rank;
+    rc_message mine; /* as this rank sends it */
     rc_message message;
-} collective;
+    bool second; /* what is under way is the second exchange, or all is done */
+};
+typedef struct reduce_joint collective;
 
 /* Errors of one of several items name it. */
 static int of_item(const collective *k, size_t i, int err) { return err && k->n > 1 ? rc_within("item", i, err) : err; }
@@ -36,57 +45,86 @@ static int take_item(part *p, const reduce_item *given)
     rp_fault f = {0};
     if (rc_take_sized(&p->item, sizeof p->item, given, RC_UP_TO(reduce_item, room), "item", &f))
         return rc_report(&f);
-    if (rc_take_sized(&p->spec, sizeof p->spec, p->item.spec, RC_UP_TO(reduce_spec, offsets), "spec", &f))
-        return rc_report(&f);
-    p->spec.size = sizeof p->spec;
-    p->item.spec = &p->spec;
     return 0;
 }
 
 /* The spec of an item's states, without the options for finishing. */
-static reduce_spec states_spec(const reduce_item *item)
+static reduce_spec states_spec(const part *p)
 {
-    reduce_spec s = *item->spec;
+    reduce_spec s = p->spec;
     s.flags = (s.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS | REDUCE_DROP_ZERO_WEIGHTS)) | REDUCE_STATES_OUT;
     s.initial = NULL;
     return s;
 }
 
-static reduce_spec value_spec(const reduce_item *item)
+/* The same of the wire. */
+static rp_spec states_wire(const part *p)
 {
-    reduce_spec s = *item->spec;
-    s.flags &= REDUCE_WRAP;
-    s.mask = s.offsets = NULL;
-    s.dtype = rc_states_dtype(&s);
-    s.weights = NULL;
-    s.weights_dtype = s.weights_extent = 0;
+    rp_spec s = p->wire;
+    s.flags = (s.flags & ~(uint32_t)(RP_INITIAL | RP_WRAP)) | RP_STATES_OUT;
+    s.initial = 0;
+    return s;
+}
+
+static rp_spec value_wire(const part *p)
+{
+    rp_spec s = p->wire;
+    s.dtype = (uint8_t)rp_spec_state_dtype(&s);
+    s.flags &= RP_INITIAL | RP_WRAP;
+    s.weights = s.weights_extent = 0;
     s.rows = 1;
-    s.index_base = 0;
+    s.planes = s.index_base = 0;
     return s;
 }
 
 static int plan_part(part *p)
 {
-    const reduce_item *item = &p->item;
-    int err = reduce_result_size(item->spec, item->bytes, &p->cells);
+    uint64_t lines;
+    rp_fault f = {0};
+    int err = rc_results(p->item.spec, p->item.bytes, &p->spec, &p->wire, &lines, &f);
+    rp_spec states = states_wire(p);
+    if (!err)
+        err = -(int)rp_spec_check(&states, &f);
+    if (err)
+        return rc_report(&f);
+    p->item.spec = &p->spec;
+    p->value = value_wire(p);
+    if (__builtin_mul_overflow(lines, rp_cell_size(&p->wire), &p->cells) ||
+        __builtin_mul_overflow(lines, rp_cell_size(&states), &p->states))
+        return rc_error(REDUCE_E_TOO_LARGE, "rows", "the states would be over 2^64 bytes");
+    return 0;
+}
+
+/* What follows from the spec and the bytes, as for the part before, which has the same. */
+static void plan_like(part *p, const part *before)
+{
+    const reduce_item item = p->item;
+    *p = *before;
+    p->item = item;
+    p->item.spec = &p->spec;
+}
+
+static int plan_item(part *p, const reduce_item *given, const reduce_spec **last)
+{
+    int err = take_item(p, given);
     if (err)
         return err;
-    const reduce_spec states = states_spec(item), value = value_spec(item);
-    err = reduce_result_size(&states, item->bytes, &p->states);
-    if (!err)
-        err = reduce_result_size(&value, 0, &p->cell);
-    if (!err && item->out && item->room < p->cells)
-        err = rc_error(REDUCE_E_ARGUMENT, "room", "%zu bytes are less than the %zu of the results", item->room, p->cells);
+    const reduce_spec *spec = p->item.spec;
+    if (spec == *last && p->item.bytes == (p - 1)->item.bytes)
+        plan_like(p, p - 1);
+    else
+        err = plan_part(p);
+    *last = spec;
+    if (!err && p->item.out && p->item.room < p->cells)
+        err = rc_error(REDUCE_E_ARGUMENT, "room", "%zu bytes are less than the %zu of the results", p->item.room, p->cells);
     return err;
 }
 
 static int plan(collective *k, const reduce_item *items)
 {
+    const reduce_spec *last = NULL;
     for (size_t i = 0; i < k->n; i++) {
-        int err = take_item(&k->part[i], &items[i]);
-        if (!err)
-            err = plan_part(&k->part[i]);
-        err = of_item(k, i, err);
+        int err = of_item(k, i, plan_item(&k->part[i], &items[i], &last));
         if (!err && __builtin_add_overflow(k->bytes, k->part[i].states, &k->bytes))
             err = rc_error(REDUCE_E_TOO_LARGE, "items", "the states would be over 2^64 bytes");
         if (err)
@@ -105,10 +143,36 @@ static int plan(collective *k, const reduce_item *items)
 
 static bool in_memory(const reduce_item *item) { return item->fd < 0 && !item->device; }
 
+/* One row of memory, whose spec is ready for the engine? What is wrong with it is found by rc_run_alone. */
+static bool is_plain(const part *p)
+{
+    const reduce_spec *s = &p->spec;
+    const uint32_t simple = REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_DROP_ZERO_WEIGHTS;
+    return s->rows == 1 && s->planes <= 1 && !(s->flags & ~simple) && !s->offsets && !s->deadline_ms &&
+           s->weights_extent <= REDUCE_EACH_ELEMENT && (!s->weights == !rp_is_paired(s->op)) && p->item.data &&
+           p->item.bytes <= PLAIN_BYTES && p->item.bytes % rp_dtype_size(s->dtype) == 0;
+}
+
+/* rc_run_alone of little data, without a second look at the spec. */
+static int run_plain(const part *p)
+{
+    rp_fault f = {0};
+    rp_spec s = states_wire(p);
+    const rp_parts beside = {.mask = p->spec.mask, .weights = p->spec.weights};
+    s.row_len = p->item.bytes / rp_dtype_size(s.dtype);
+    const uint64_t with = (beside.mask ? s.row_len : 0) + (beside.weights ? s.row_len * rp_dtype_size(s.weights) : 0);
+    if (rk_reduce_here(&s, p->item.data, &beside, p->item.bytes + with, 1, 0, p->at, &f) == RP_OK)
+        return 0;
+    rc_drop_row(&f);
+    return rc_report_of(&f, true);
+}
+
 static int ask(reduce_client *c, const part *p)
 {
     const reduce_item *item = &p->item;
-    const reduce_spec s = states_spec(item);
+    if (!c && in_memory(item) && is_plain(p))
+        return run_plain(p);
+    const reduce_spec s = states_spec(p);
     if (in_memory(item) && !c)
         return rc_run_alone(&s, item->data, item->bytes, p->at, p->states);
     if (!c)
@@ -130,45 +194,74 @@ static int make_states(const collective *k)
 
 /* ---- together ---------------------------------------------------------------------------------------------------- */
 
-static void fill_message(collective *k, int err, uint32_t rank)
+static void fill_message(collective *k, int err)
 {
-    rc_message_init(&k->message, rank);
-    if (err) {
-        rc_message_fail(&k->message, err, rank);
-        return;
-    }
-    for (size_t i = 0; i < k->n; i++)
+    rc_message_init(&k->message, k->rank);
+    if (err)
+        rc_message_fail(&k->message, err, k->rank);
+    for (size_t i = 0; i < k->n && !err; i++)
         rc_message_add(&k->message, k->part[i].item.spec, k->part[i].at, k->part[i].states);
+    k->mine = k->message;
+}
+
+/* What this rank has for the others: its states, or its error. */
+static void begin(collective *k, const reduce_item *items)
+{
+    k->part = calloc(k->n ? k->n : 1, sizeof *k->part);
+    int err = !k->part              ? rc_error(REDUCE_E_NO_MEMORY, "items", "no memory for %zu items", k->n)
+              : !items && k->n != 0 ? rc_error(REDUCE_E_ARGUMENT, "items", "the items are NULL")
+                                    : plan(k, items);
+    if (!err)
+        err = make_states(k);
+    fill_message(k, err);
+}
+
+static void *buffer_of(collective *k, size_t *bytes)
+{
+    *bytes = k->second ? k->bytes - k->mine.held : sizeof k->message;
+    return k->second ? (void *)(k->states + k->mine.held) : &k->message;
+}
+
+/* The exchange is over, and `failed` is not 0 if it failed. 1: there is a second one; 0: no more; or the reported error. */
+static int exchanged(collective *k, int failed)
+{
+    if (failed)
+        return rc_error(REDUCE_E_IO, "exchange", "the %sexchange of rank %" PRIu32 " failed with %d",
+                        k->second ? "second " : "", k->rank, failed);
+    if (k->second)
+        return 0;
+    const int err = rc_message_end(&k->message, &k->mine);
+    if (err)
+        return err;
+    if (k->mine.held) /* an error alone has no states */
+        memcpy(k->states, k->message.room, k->mine.held);
+    k->second = true;
+    return k->mine.held < k->bytes;
 }
 
 static int exchange_states(collective *k, reduce_exchange exchange, void *arg)
 {
-    const rc_message mine = k->message;
-    int err = exchange(arg, &k->message, sizeof k->message);
-    if (err)
-        return rc_error(REDUCE_E_IO, "exchange", "the exchange of rank %" PRIu32 " failed with %d", mine.first, err);
-    err = rc_message_end(&k->message, &mine);
-    if (err)
-        return err;
-    if (mine.held) /* an error alone has no states */
-        memcpy(k->states, k->message.room, mine.held);
-    if (mine.held < k->bytes)
-        err = exchange(arg, k->states + mine.held, k->bytes - mine.held);
-    if (err)
-        return rc_error(REDUCE_E_IO, "exchange", "the second exchange of rank %" PRIu32 " failed with %d", mine.first, err);
-    return 0;
+    int more;
+    do {
+        size_t bytes;
+        void *buffer = buffer_of(k, &bytes);
+        more = exchanged(k, exchange(arg, buffer, bytes));
+    } while (more > 0);
+    return more;
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static int finish_part(const part *p, uint8_t *cells)
 {
-    const reduce_spec value = value_spec(&p->item);
-    const size_t size = reduce_state_size(value.op, value.dtype);
+    const size_t size = rp_state_size(rp_spec_layout(&p->value)), cell = rp_cell_size(&p->value), n = p->states / size;
     int err = 0;
-    for (size_t i = 0; i * size < p->states && !err; i++) {
-        err = reduce_state_finish(p->at + i * size, size, &value, cells + i * p->cell, p->cell);
-        if (err && p->states > size)
+    for (size_t i = 0; i < n && !err; i++) {
+        rk_state s;
+        err = rc_state_take(&s, p->at + i * size, size);
+        if (!err)
+            err = rc_state_value(&s, i, 1, &p->value, cells + i * cell);
+        if (err && n > 1)
             rc_within("row", i, err);
     }
     return err;
@@ -177,30 +270,31 @@ static int finish_part(const part *p, uint8_t *cells)
 /* They went through the other ranks. */
 static int check_states(const part *p)
 {
-    const reduce_spec *s = p->item.spec;
-    const int dtype = rc_states_dtype(s);
-    const size_t size = reduce_state_size(s->op, dtype);
+    const size_t size = rp_state_size(rp_spec_layout(&p->value));
     int err = 0;
     for (size_t at = 0; at < p->states && !err; at += size)
-        err = reduce_state_check(p->at + at, size, s->op, dtype);
+        err = reduce_state_check(p->at + at, size, p->value.op, p->value.dtype);
     return err;
 }
 
 static int give_part(const part *p)
 {
-    if (p->item.spec->flags & REDUCE_STATES_OUT) {
+    uint64_t one[RP_MAX_CELL_WORDS];
+    if (p->wire.flags & RP_STATES_OUT) {
         int wrong = check_states(p);
         if (!wrong && p->item.out)
             memcpy(p->item.out, p->at, p->states);
         return wrong;
     }
-    uint8_t *cells = malloc(p->cells ? p->cells : 1); /* for ranks without `out`, and so that an error leaves `out` alone */
+    /* for ranks without `out`, and so that an error leaves `out` alone */
+    uint8_t *cells = p->cells <= sizeof one ? (uint8_t *)one : malloc(p->cells);
     if (!cells)
         return rc_error(REDUCE_E_NO_MEMORY, "out", "no memory for %zu bytes of results", p->cells);
     int err = finish_part(p, cells);
     if (!err && p->item.out)
         memcpy(p->item.out, cells, p->cells);
-    free(cells);
+    if (cells != (uint8_t *)one)
+        free(cells);
     return err;
 }
 
@@ -212,22 +306,22 @@ static int give(const collective *k)
     return err;
 }
 
+static void release(const collective *k)
+{
+    free(k->states);
+    free(k->part);
+}
+
 int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint32_t rank, reduce_exchange exchange, void *arg)
 {
     if (!exchange)
         return rc_error(REDUCE_E_ARGUMENT, "exchange", "the exchange is NULL");
-    collective k = {.client = c, .n = n, .part = calloc(n ? n : 1, sizeof *k.part)};
-    int err = !k.part            ? rc_error(REDUCE_E_NO_MEMORY, "items", "no memory for %zu items", n)
-              : !items && n != 0 ? rc_error(REDUCE_E_ARGUMENT, "items", "the items are NULL")
-                                 : plan(&k, items);
-    if (!err)
-        err = make_states(&k);
-    fill_message(&k, err, rank);
-    err = exchange_states(&k, exchange, arg);
+    collective k = {.client = c, .n = n, .rank = rank};
+    begin(&k, items);
+    int err = exchange_states(&k, exchange, arg);
     if (!err)
         err = give(&k);
-    free(k.states);
-    free(k.part);
+    release(&k);
     return err;
 }
 
@@ -235,7 +329,7 @@ int reduce_collective_error(int err, uint32_t rank, reduce_exchange exchange, vo
 {
     if (!exchange)
         return rc_error(REDUCE_E_ARGUMENT, "exchange", "the exchange is NULL");
-    collective none = {0};
-    fill_message(&none, err, rank);
+    collective none = {.rank = rank};
+    fill_message(&none, err);
     return exchange_states(&none, exchange, arg);
 }
