@@ -5,12 +5,14 @@
 #include <string.h>
 
 #include "client/alone.h"
+#include "client/block.h"
 #include "client/error.h"
 #include "client/message.h"
 #include "client/sized.h"
 #include "client/spec.h"
 #include "client/state.h"
 #include "kernels/cpu/threads/here.h"
+#include "kernels/exact/check.h"
 #include "proto/types.h"
 
 enum { PLAIN_BYTES = RK_THREAD_BYTES / 4 }; /* of elements that one thread reduces, with what is beside them */
@@ -167,9 +169,19 @@ static int run_plain(const part *p)
     return rc_report_of(&f, true);
 }
 
+static int run_block(const part *p)
+{
+    const reduce_spec s = states_spec(p);
+    if (!in_memory(&p->item))
+        return rc_error(REDUCE_E_ARGUMENT, "block", "a block is of an array in memory");
+    return rc_run_block(&s, p->item.block, p->item.data, p->item.bytes, p->at);
+}
+
 static int ask(reduce_client *c, const part *p)
 {
     const reduce_item *item = &p->item;
+    if (item->block)
+        return run_block(p);
     if (!c && in_memory(item) && is_plain(p))
         return run_plain(p);
     const reduce_spec s = states_spec(p);
@@ -184,11 +196,49 @@ static int ask(reduce_client *c, const part *p)
     return reduce_run(c, &s, item->data, item->bytes, p->at, p->states, NULL);
 }
 
+/* Where in memory is the first NaN that counts? REDUCE_NO_INDEX: that is not known. */
+static uint64_t first_nan(const part *p)
+{
+    const reduce_spec *s = &p->spec;
+    const size_t size = rp_dtype_size(s->dtype);
+    const bool known = in_memory(&p->item) && !p->item.block && p->states == rp_state_size(rp_spec_layout(&p->wire)) &&
+                       !s->offsets && !s->weights && !(s->flags & REDUCE_STATES_IN);
+    for (uint64_t i = 0; known && i < p->item.bytes / size; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, (const uint8_t *)p->item.data + i * size, size);
+        if (rk_is_nan(s->dtype, bits) && (!s->mask || ((const uint8_t *)s->mask)[i]))
+            return s->index_base + i;
+    }
+    return REDUCE_NO_INDEX;
+}
+
+/* NaNs that are errors: the merged states do not say whose they were. */
+static int refuse_nans(const part *p)
+{
+    const size_t size = rp_state_size(rp_spec_layout(&p->value));
+    for (size_t at = 0; at < p->states; at += size) {
+        rk_state s;
+        memcpy(&s, p->at + at, RK_STATE_HEAD);
+        if (!s.skipped)
+            continue;
+        const uint64_t index = first_nan(p);
+        const int err = index == REDUCE_NO_INDEX ? rc_error(REDUCE_E_NAN, "data", "there is a NaN")
+                                                 : rc_error(REDUCE_E_NAN, "data", "element %" PRIu64 " is a NaN", index);
+        return p->states > size ? rc_within("row", at / size, err) : err;
+    }
+    return 0;
+}
+
 static int make_states(const collective *k)
 {
     int err = 0;
-    for (size_t i = 0; i < k->n && !err; i++)
-        err = of_item(k, i, ask(k->client, &k->part[i]));
+    for (size_t i = 0; i < k->n && !err; i++) {
+        const part *p = &k->part[i];
+        err = ask(k->client, p);
+        if (!err && p->spec.nan == REDUCE_NAN_ERROR && !(p->wire.flags & RP_STATES_OUT))
+            err = refuse_nans(p);
+        err = of_item(k, i, err);
+    }
     return err;
 }
 
@@ -322,6 +372,32 @@ int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint
     if (!err)
         err = give(&k);
     release(&k);
+    return err;
+}
+
+int reduce_joint_begin(reduce_joint **joint, reduce_client *c, const reduce_item *items, size_t n, uint32_t rank)
+{
+    if (!joint)
+        return rc_error(REDUCE_E_ARGUMENT, "joint", "the pointer is NULL");
+    collective *k = *joint = malloc(sizeof *k);
+    if (!k)
+        return rc_error(REDUCE_E_NO_MEMORY, "joint", "no memory for a collective call");
+    *k = (collective){.client = c, .n = n, .rank = rank};
+    begin(k, items);
+    return 0;
+}
+
+void *reduce_joint_buffer(reduce_joint *joint, size_t *bytes) { return buffer_of(joint, bytes); }
+
+int reduce_joint_next(reduce_joint *joint, int failed)
+{
+    int err = exchanged(joint, failed);
+    if (err == 1)
+        return err;
+    if (!err)
+        err = give(joint);
+    release(joint);
+    free(joint);
     return err;
 }
 
