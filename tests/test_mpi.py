@@ -281,6 +281,13 @@ def test_every_call(built, shared, mpi):
         assert launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/calls.c"), shared.url) == "fine\n"
 
 
+@pytest.mark.parametrize("mpi", NAMES)
+def test_requests_under_way_at_once(built, mpi):
+    """Nonblocking calls, in whatever order the ranks end them."""
+    for ranks in (1, 2, 4):
+        assert launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/nonblocking.c")) == "fine\n"
+
+
 # ---- faults ----
 FAULTS = """same_length BAD_MESSAGE|other_length BAD_MESSAGE|other_dtype BAD_MESSAGE|no_data ARGUMENT|half_element SHAPE|no_room ARGUMENT|no_op OP|empty EMPTY
 nan NAN|overflow OVERFLOW|fewer_items BAD_MESSAGE|no_items BAD_MESSAGE|two_exchanges OK|magic BAD_MESSAGE|form VERSION|key BAD_MESSAGE|total BAD_MESSAGE
