@@ -44,7 +44,8 @@ def built(tmp_path_factory):
                 inputs = [source]
             else:
                 compiler = [f"mpif90.{mpi}", "-Wall", "-Werror", "-O2", "-J", folder, "-fallow-argument-mismatch"]
-                inputs = [ROOT / "client" / "reduce_mpi.f90", source]
+                modules = ["reduce_mpi.f90"] + ["reduce_mpi_f08.f90"] * (source.stem == "f08")
+                inputs = [*(ROOT / "client" / module for module in modules), source]
             command = [*compiler, f"-I{ROOT / 'client'}", *inputs, LIB / "libreduce.so", "-lm", "-o", program]
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
@@ -391,12 +392,14 @@ def test_heat_in_fortran(built, heat, mpi):
         heat(tuple(map(float, HEAT.search(out).groups())), (mpi, "Fortran", ranks))
 
 
+@pytest.mark.parametrize("program", ["kinds", "f08"])
 @pytest.mark.parametrize("mpi", NAMES)
-def test_kinds_in_fortran(built, mpi):
+def test_fortran(built, mpi, program):
+    """Every kind and rank of array, parts of arrays, items with blocks; with `use mpi` and `use mpi_f08`."""
     if not shutil.which("gfortran"):
         pytest.skip("no gfortran")
-    for ranks in (1, 2):
-        assert launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/kinds.f90")).split() == ["fine"]
+    for ranks in (1, 2, 4):
+        assert launch(mpi, ranks, built(mpi, ROOT / f"tests/mpi/{program}.f90")).split() == ["fine"]
 
 
 def test_heat_in_python(heat):
