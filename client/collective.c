@@ -6,6 +6,7 @@
 
 #include "client/alone.h"
 #include "client/block.h"
+#include "client/client.h"
 #include "client/error.h"
 #include "client/message.h"
 #include "client/sized.h"
@@ -190,10 +191,10 @@ static int ask(reduce_client *c, const part *p)
     if (!c)
         return rc_error(REDUCE_E_ARGUMENT, "client", "files and device memory need a client");
     if (item->device)
-        return reduce_device(c, &s, item->device, item->offset, item->bytes, p->at, p->states, NULL);
+        return c->doors->device(c, &s, item->device, item->offset, item->bytes, p->at, p->states, NULL);
     if (item->fd >= 0)
-        return reduce_file(c, &s, item->fd, item->offset, item->bytes, p->at, p->states, NULL);
-    return reduce_run(c, &s, item->data, item->bytes, p->at, p->states, NULL);
+        return c->doors->file(c, &s, item->fd, item->offset, item->bytes, p->at, p->states, NULL);
+    return c->doors->run(c, &s, item->data, item->bytes, p->at, p->states, NULL);
 }
 
 /* Where in memory is the first NaN that counts? REDUCE_NO_INDEX: that is not known. */

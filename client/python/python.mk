@@ -86,6 +86,7 @@ dist: alone $(WHEEL_VENV)/.complete ## a tar in build/dist/: programs, library a
 dist-folder: wheel-programs install
 	$(Q)rm -rf build/dist/$(DIST) && mkdir -p build/dist/$(DIST)/bin
 	$(Q)cd build/dist/all && cp -a --parents $(DIST_PARTS) lib/libreduce.so* ../$(DIST)/
+	$(Q)rm build/dist/$(DIST)/lib/pkgconfig/libreduce-states.pc # of libreduce.a, which is not there
 	$(Q)cp $(W)/reduced $(W)/reducectl $(W)/reducectl-ladder build/dist/$(DIST)/bin/
 	$(Q)cp $(W)/libreduce.so build/dist/$(DIST)/lib/libreduce.so.$(VERSION)
 	$(Q)cp LICENSE build/dist/$(DIST)/ && rm -rf build/dist/all
