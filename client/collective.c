@@ -16,7 +16,7 @@
 #include "kernels/exact/check.h"
 #include "proto/types.h"
 
-enum { PLAIN_BYTES = RK_THREAD_BYTES / 4 }; /* of elements that one thread reduces, with what is beside them */
+enum { TOGETHER = 8 }; /* items whose masked weights are read once */
 
 typedef struct part {
     reduce_item item;
@@ -24,6 +24,7 @@ typedef struct part {
     rp_spec wire, value;  /* it, checked; that of one finished result */
     size_t states, cells; /* bytes: of the states, of the results */
     uint8_t *at;          /* the states */
+    bool like;            /* the part before has the same spec, and as many bytes */
 } part;
 
 struct reduce_joint {
@@ -105,6 +106,7 @@ static void plan_like(part *p, const part *before)
     *p = *before;
     p->item = item;
     p->item.spec = &p->spec;
+    p->like = true;
 }
 
 static int plan_item(part *p, const reduce_item *given, const reduce_spec **last)
@@ -126,8 +128,10 @@ static int plan_item(part *p, const reduce_item *given, const reduce_spec **last
 static int plan(collective *k, const reduce_item *items)
 {
     const reduce_spec *last = NULL;
+    const size_t apart = k->n ? items->size : 0; /* of the version of the header that the program has */
     for (size_t i = 0; i < k->n; i++) {
-        int err = of_item(k, i, plan_item(&k->part[i], &items[i], &last));
+        const void *given = (const uint8_t *)items + i * apart;
+        int err = of_item(k, i, plan_item(&k->part[i], given, &last));
         if (!err && __builtin_add_overflow(k->bytes, k->part[i].states, &k->bytes))
             err = rc_error(REDUCE_E_TOO_LARGE, "items", "the states would be over 2^64 bytes");
         if (err)
@@ -151,23 +155,64 @@ static bool is_plain(const part *p)
 {
     const reduce_spec *s = &p->spec;
     const uint32_t simple = REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_DROP_ZERO_WEIGHTS;
-    return s->rows == 1 && s->planes <= 1 && !(s->flags & ~simple) && !s->offsets && !s->deadline_ms &&
-           s->weights_extent <= REDUCE_EACH_ELEMENT && (!s->weights == !rp_is_paired(s->op)) && p->item.data &&
-           p->item.bytes <= PLAIN_BYTES && p->item.bytes % rp_dtype_size(s->dtype) == 0;
+    return in_memory(&p->item) && !p->item.block && s->rows == 1 && s->planes <= 1 && !(s->flags & ~simple) && !s->offsets &&
+           !s->deadline_ms && s->weights_extent <= REDUCE_EACH_ELEMENT && (!s->weights == !rp_is_paired(s->op)) &&
+           p->item.data && p->item.bytes % rp_dtype_size(s->dtype) == 0;
 }
+
+static uint64_t elements_of(const part *p) { return p->item.bytes / rp_dtype_size(p->spec.dtype); }
+
+static rp_parts beside(const part *p) { return (rp_parts){.mask = p->spec.mask, .weights = p->spec.weights}; }
+
+/* Bytes of the elements with what is beside them. */
+static uint64_t bytes_of(const part *p)
+{
+    const reduce_spec *s = &p->spec;
+    return p->item.bytes + elements_of(p) * ((s->mask ? 1 : 0) + (s->weights ? rp_dtype_size(p->wire.weights) : 0));
+}
+
+/* Is one thread enough? */
+static bool is_little(const part *p) { return bytes_of(p) < 2 * RK_THREAD_BYTES; }
 
 /* rc_run_alone of little data, without a second look at the spec. */
 static int run_plain(const part *p)
 {
     rp_fault f = {0};
     rp_spec s = states_wire(p);
-    const rp_parts beside = {.mask = p->spec.mask, .weights = p->spec.weights};
-    s.row_len = p->item.bytes / rp_dtype_size(s.dtype);
-    const uint64_t with = (beside.mask ? s.row_len : 0) + (beside.weights ? s.row_len * rp_dtype_size(s.weights) : 0);
-    if (rk_reduce_here(&s, p->item.data, &beside, p->item.bytes + with, 1, 0, p->at, &f) == RP_OK)
+    const rp_parts with = beside(p);
+    s.row_len = elements_of(p);
+    if (rk_reduce_here(&s, p->item.data, &with, bytes_of(p), 1, 0, p->at, &f) == RP_OK)
         return 0;
     rc_drop_row(&f);
     return rc_report_of(&f, true);
+}
+
+/* Items from p on, up to `end`, with the same masked weights: those after the first are `like` the one before. */
+static size_t alike(const part *p, const part *end)
+{
+    size_t n = 1;
+    if (!p->spec.mask || !p->spec.weights || !is_plain(p) || !(is_little(p) || rk_cpu_cores() == 1))
+        return 1;
+    while (n < TOGETHER && p + n < end && p[n].like && is_plain(p + n))
+        n++;
+    return n;
+}
+
+/* run_plain of n parts that are alike. */
+static int run_together(const part *p, size_t n)
+{
+    rp_fault f = {0};
+    rk_state states[TOGETHER];
+    const uint8_t *x[TOGETHER];
+    const rp_parts with = beside(p);
+    const rp_spec s = states_wire(p);
+    for (size_t i = 0; i < n; i++)
+        x[i] = p[i].item.data;
+    if (rk_pairs_here(&s, x, n, &with, elements_of(p), states, &f))
+        return rc_report(&f);
+    for (size_t i = 0; i < n; i++)
+        rc_state_give(p[i].at, &states[i]);
+    return 0;
 }
 
 static int run_block(const part *p)
@@ -183,7 +228,7 @@ static int ask(reduce_client *c, const part *p)
     const reduce_item *item = &p->item;
     if (item->block)
         return run_block(p);
-    if (!c && in_memory(item) && is_plain(p))
+    if (!c && is_plain(p) && is_little(p))
         return run_plain(p);
     const reduce_spec s = states_spec(p);
     if (in_memory(item) && !c)
@@ -230,16 +275,23 @@ static int refuse_nans(const part *p)
     return 0;
 }
 
+/* The states of some parts from i on; how many it were goes to *made. */
+static int make_some(const collective *k, size_t i, size_t *made)
+{
+    const part *p = &k->part[i];
+    *made = k->client ? 1 : alike(p, k->part + k->n);
+    int err = of_item(k, i, *made > 1 ? run_together(p, *made) : ask(k->client, p));
+    for (size_t j = i; j < i + *made && !err; j++)
+        if (k->part[j].spec.nan == REDUCE_NAN_ERROR && !(k->part[j].wire.flags & RP_STATES_OUT))
+            err = of_item(k, j, refuse_nans(&k->part[j]));
+    return err;
+}
+
 static int make_states(const collective *k)
 {
     int err = 0;
-    for (size_t i = 0; i < k->n && !err; i++) {
-        const part *p = &k->part[i];
-        err = ask(k->client, p);
-        if (!err && p->spec.nan == REDUCE_NAN_ERROR && !(p->wire.flags & RP_STATES_OUT))
-            err = refuse_nans(p);
-        err = of_item(k, i, err);
-    }
+    for (size_t i = 0, made; i < k->n && !err; i += made)
+        err = make_some(k, i, &made);
     return err;
 }
 

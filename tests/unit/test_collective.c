@@ -390,6 +390,67 @@ static void a_block_stays_within_its_array(void **state)
     }
 }
 
+/* ---- several items ---- */
+
+/* Items of a program whose reduce_item ended before `block`. */
+static void earlier_items_lie_closer_together(void **state)
+{
+    (void)state;
+    enum { EARLIER = offsetof(reduce_item, block), ITEMS = 3 };
+    _Alignas(reduce_item) uint8_t earlier[ITEMS * EARLIER];
+    const reduce_spec spec = spec_of(REDUCE_SUM);
+    int64_t out[ITEMS] = {0};
+    for (size_t i = 0; i < ITEMS; i++) {
+        reduce_item item = item_of(&spec, &out[i], sizeof *out);
+        item.size = EARLIER;
+        memcpy(earlier + i * EARLIER, &item, EARLIER);
+    }
+    assert_int_equal(reduce_collective(NULL, (const reduce_item *)(const void *)earlier, ITEMS, RANK, alone, NULL), 0);
+    assert_true(out[0] == 105 && out[1] == 105 && out[2] == 105);
+}
+
+/* More than are reduced together, each of its own elements. */
+static void check_together(reduce_spec *s, size_t n)
+{
+    enum { ITEMS = 11, APART = 700 };
+    static uint8_t got[ITEMS][REDUCE_MAX_STATE], want[REDUCE_MAX_STATE];
+    const size_t size = s->dtype == REDUCE_F64 ? 8 : 4;
+    reduce_item items[ITEMS];
+    for (size_t i = 0; i < ITEMS; i++) {
+        items[i] = item_of(s, got[i], sizeof got[i]);
+        items[i].data = field_of + i * APART;
+        items[i].bytes = n * size;
+    }
+    items[5].bytes -= size * (n > 0); /* one is shorter than its weights */
+    memset(got, 1, sizeof got);
+    assert_int_equal(reduce_collective(NULL, items, ITEMS, RANK, alone, NULL), 0);
+    for (size_t i = 0; i < ITEMS; i++) {
+        items[i].out = want;
+        assert_int_equal(reduce_collective(NULL, &items[i], 1, RANK, alone, NULL), 0);
+        assert_memory_equal(got[i], want, reduce_state_size(s->op, s->weights_dtype));
+    }
+}
+
+static void items_with_the_same_weights_are_as_each_alone(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {0, 1, 7, 8192, 8193, 20011};
+    fill();
+    field_of[9000] = NAN;
+    weight_of[77] = INFINITY;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        for (int how = 0; how < 16; how++) {
+            reduce_spec s = spec_of(how & 1 ? REDUCE_WMEAN : REDUCE_WSUM);
+            s.dtype = how & 2 ? REDUCE_F64 : REDUCE_F32;
+            s.weights = weight_of;
+            s.weights_dtype = REDUCE_F64;
+            s.mask = mask_of;
+            s.flags = REDUCE_STATES_OUT | (how & 4 ? REDUCE_DROP_ZERO_WEIGHTS : 0);
+            s.nan = how & 8 ? REDUCE_NAN_OMIT : REDUCE_NAN_PROPAGATE;
+            check_together(&s, sizes[i]);
+        }
+}
+
 /* ---- in steps ---- */
 
 static void steps_do_what_one_call_does(void **state)
@@ -435,6 +496,7 @@ int main(void)
         cmocka_unit_test(errors_name_rank_item_and_row),       cmocka_unit_test(errors_of_other_steps_are_shared),
         cmocka_unit_test(any_shape_of_memory_needs_no_client), cmocka_unit_test(errors_name_the_first_nan),
         cmocka_unit_test(a_block_is_its_elements_alone),       cmocka_unit_test(a_block_stays_within_its_array),
+        cmocka_unit_test(earlier_items_lie_closer_together),   cmocka_unit_test(items_with_the_same_weights_are_as_each_alone),
         cmocka_unit_test(steps_do_what_one_call_does)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
