@@ -12,6 +12,7 @@
  *   submit.c     reduce_run, reduce_submit and kin         simple.c     reduce_simple
  *   state.c      partial states without a daemon           state_words.c  states as words of plain sums
  *   collective.c one reduction over many processes         program.c    programs beside this one
+ *   packed.c     states as they travel in messages         block.c      blocks of arrays with several dimensions
  *   ended.c      jobs for event loops                      local.c      what is reduced here
  *   ways.c       which way takes the least time            alone.c      reductions without the daemon
  *   ask.c        what a call asks for

@@ -24,7 +24,7 @@ typedef struct part {
     rp_spec wire, value;  /* it, checked; that of one finished result */
     size_t states, cells; /* bytes: of the states, of the results */
     uint8_t *at;          /* the states */
-    bool like;            /* the part before has the same spec, and as many bytes */
+    bool like;            /* the part before has the same spec and number of bytes */
 } part;
 
 struct reduce_joint {
@@ -32,6 +32,7 @@ struct reduce_joint {
     part *part;
     size_t n, bytes; /* of states */
     uint8_t *states;
+    size_t held; /* bytes of them that the first exchange has joined */
     uint32_t rank;
     rc_message mine; /* as this rank sends it */
     rc_message message;
@@ -300,10 +301,11 @@ static int make_states(const collective *k)
 static void fill_message(collective *k, int err)
 {
     rc_message_init(&k->message, k->rank);
+    size_t used = 0;
     if (err)
         rc_message_fail(&k->message, err, k->rank);
     for (size_t i = 0; i < k->n && !err; i++)
-        rc_message_add(&k->message, k->part[i].item.spec, k->part[i].at, k->part[i].states);
+        rc_message_add(&k->message, &used, k->part[i].item.spec, k->part[i].at, k->part[i].states);
     k->mine = k->message;
 }
 
@@ -321,8 +323,8 @@ static void begin(collective *k, const reduce_item *items)
 
 static void *buffer_of(collective *k, size_t *bytes)
 {
-    *bytes = k->second ? k->bytes - k->mine.held : sizeof k->message;
-    return k->second ? (void *)(k->states + k->mine.held) : &k->message;
+    *bytes = k->second ? k->bytes - k->held : sizeof k->message;
+    return k->second ? (void *)(k->states + k->held) : &k->message;
 }
 
 /* The exchange is over, and `failed` is not 0 if it failed. 1: there is a second one; 0: no more; or the reported error. */
@@ -333,13 +335,11 @@ static int exchanged(collective *k, int failed)
                         k->second ? "second " : "", k->rank, failed);
     if (k->second)
         return 0;
-    const int err = rc_message_end(&k->message, &k->mine);
-    if (err)
-        return err;
-    if (k->mine.held) /* an error alone has no states */
-        memcpy(k->states, k->message.room, k->mine.held);
-    k->second = true;
-    return k->mine.held < k->bytes;
+    int err = rc_message_end(&k->message, &k->mine);
+    if (!err)
+        err = rc_message_states(&k->message, k->states, k->bytes, &k->held);
+    k->second = !err;
+    return err ? err : k->held < k->bytes;
 }
 
 static int exchange_states(collective *k, reduce_exchange exchange, void *arg)

@@ -917,10 +917,10 @@ int reduce_selection_finish(reduce_selection *s, void *out, size_t room);
  * reduce_run gives for all elements together, to the bit, for any number of ranks and any distribution. reduce_mpi.h and
  * reduce_mpi.f90 wrap it for MPI. */
 
-/* A block of a larger array in memory, as of a field with halos: of each dimension the elements start, start + stride and so on,
- * `count` of them. Mask and weights have the shape of the array, too. Indexes count the block's elements in the order of memory.
- * The calling thread reduces them. Errors: REDUCE_E_SHAPE (the bytes are not those of the array, or the block goes beyond it),
- * _ARGUMENT (anything but one row of memory). */
+/* A block of a larger array in memory, as of a field with halos: of each dimension the elements start, start + stride and so
+ * on, `count` of them. Mask and weights have the shape of the array, too. Indexes count the block's elements in the order of
+ * memory. The calling thread reduces them. Errors: REDUCE_E_SHAPE (the bytes are not those of the array, or the block goes
+ * beyond it), _ARGUMENT (anything but one row of memory). */
 typedef struct reduce_block {
     uint32_t size;
     uint32_t dims;          /* 1 to REDUCE_MAX_DIMS; the arrays have one number for each */
@@ -967,11 +967,12 @@ void reduce_states_merge(void *into, const void *from, size_t bytes);
 
 enum { REDUCE_MESSAGE = 2048 }; /* bytes of the first exchange, in every version */
 
-/* Reduce n items together: one exchange of REDUCE_MESSAGE bytes, and a second one if their states have more than 2000 bytes (an
- * f64 sum has 288). Every rank calls it with the same items in the same order. Memory of at most 64 KiB is reduced here, by the
- * calling thread; more goes through the client. That may be NULL if all data are memory, which this process then reduces.
+/* Reduce n items together: one exchange of REDUCE_MESSAGE bytes, and a second one if their states do not fit it. They are
+ * packed: some 50 sums or 30 weighted means of f64 fit if the elements differ by ten decades, and six or two in the worst case.
+ * Every rank calls it with the same items in the same order. Memory of at most 64 KiB is reduced here, by the calling thread;
+ * more goes through the client. That may be NULL if all data are memory, which this process then reduces.
  * `rank` is for error texts. An error of one rank is returned by all: errmsg names the lowest such rank, of several items the
- * one concerned, of several rows the row, and of memory with REDUCE_NAN_ERROR the index of the first NaN.
+ * one concerned, and of several rows the row. With REDUCE_NAN_ERROR it names the index of the first NaN in memory.
  * Errors: those of reduce_run, reduce_file, reduce_device and reduce_state_finish; REDUCE_E_BAD_MESSAGE (field "spec": the
  * specs of two ranks differ, which errmsg names; field "exchange": what the exchange left is not the join of all messages),
  * REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange failed). */

@@ -93,11 +93,21 @@ static const char *field(void)
 
 /* ---- damaged messages -------------------------------------------------------------------------------------------- */
 
-/* All fields of the head, but an error: `held` up to what would have been written behind 32 bytes of states. */
-static const damage heads[] = {{0, 4, {0}},         {0, 1, {'X'}}, {4, 4, {9}},   {16, 8, {1}},
-                               {24, 8, {64}},       {24, 8, {0}},  {32, 4, {0}},  {32, 4, {33}},
-                               {32, 4, {0xd0, 7}},  {32, 4, {64}}, {32, 4, {31}}, {32, 4, {255, 255, 255, 255}},
-                               {36, 4, {RANK + 1}}, {40, 4, {0}},  {44, 4, {1}}};
+/* All fields of the head, but an error: `held` up to what would have been written behind the states. */
+static const damage heads[] = {{0, 4, {0}},
+                               {0, 1, {'X'}},
+                               {4, 4, {9}},
+                               {16, 8, {1}},
+                               {24, 8, {64}},
+                               {24, 8, {0}},
+                               {32, 4, {33}},
+                               {32, 4, {0xd0, 7}},
+                               {32, 4, {64}},
+                               {32, 4, {31}},
+                               {32, 4, {255, 255, 255, 255}},
+                               {36, 4, {RANK + 1}},
+                               {40, 4, {0}},
+                               {44, 4, {1}}};
 
 static void a_message_of_others_is_an_error(void **state)
 {
