@@ -470,8 +470,8 @@ faults: all fault-tools ## walk every call that can fail, and show how each fail
 # ---- fuzzing: clang's libFuzzer on the pure parts; replay_* run the corpus without clang ----
 FUZZ     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(wildcard tests/fuzz/fuzz_*.c))
 REPLAY   := $(patsubst $(B)/fuzz/fuzz_%,$(B)/fuzz/replay_%,$(FUZZ))
-FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/engine/task.c kernels/engine/clock.c $(filter-out %/simd.c %/backend.c,$(wildcard kernels/cpu/*.c kernels/cpu/order/*.c kernels/cpu/threads/*.c kernels/cpu/loops/*/*.c)) $(addprefix client/,state.c state_words.c message.c collective.c alone.c ask.c quantiles.c tiling.c spec.c sized.c error.c program.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/formats/npy.c client/ctl/text/parse_text.c client/ctl/text/integers.c client/ctl/text/parse_scalar.c client/ctl/text/half.c client/ctl/text/wide.c client/ctl/text/decimal.c client/ctl/text/powers.c client/ctl/text/screen_text.c client/ctl/text/shown.c client/ctl/top/metrics.c \
-            $(filter-out client/ctl/formats/npy.c,$(wildcard client/ctl/formats/*.c)) tests/fuzz/uninterrupted.c tests/fuzz/no_daemon.c
+FUZZ_SRC := $(PROTO_C) $(wildcard kernels/exact/*.c) kernels/engine/task.c kernels/engine/clock.c $(filter-out %/simd.c %/backend.c,$(wildcard kernels/cpu/*.c kernels/cpu/order/*.c kernels/cpu/threads/*.c kernels/cpu/loops/*/*.c)) $(addprefix client/,state.c state_words.c message.c packed.c collective.c block.c alone.c ask.c quantiles.c tiling.c spec.c sized.c error.c program.c) daemon/base/access.c $(wildcard daemon/base/config*.c) daemon/base/log.c daemon/base/paths.c daemon/base/user_name.c daemon/net/frame_check.c daemon/net/http_request.c daemon/state/kept_record.c client/names.c client/ctl/formats/npy.c client/ctl/text/parse_text.c client/ctl/text/integers.c client/ctl/text/parse_scalar.c client/ctl/text/half.c client/ctl/text/wide.c client/ctl/text/decimal.c client/ctl/text/powers.c client/ctl/text/screen_text.c client/ctl/text/shown.c client/ctl/top/metrics.c \
+            $(filter-out client/ctl/formats/npy.c,$(wildcard client/ctl/formats/*.c)) tests/fuzz/uninterrupted.c
 FUZZ_LADDER := $(filter-out kernels/ladder/main.c,$(wildcard kernels/ladder/*.c))
 fuzz-targets: $(FUZZ)
 fuzz-replay: $(REPLAY)
@@ -650,7 +650,7 @@ MAN = $(wildcard client/man/*.[1-9]) $(shell ls build/man/*.[1-9] build/man/man3
 LINKS = $(shell sed -n 's/^\.\\" links://p' build/man/man3/*.3 2>/dev/null)
 # Installed path of each file, for install and uninstall alike.
 DEST_BIN   := $(PREFIX)/bin/reduced $(PREFIX)/bin/reducectl $(PREFIX)/bin/reducectl-ladder $(PREFIX)/bin/reducectl-hdf5
-DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so pkgconfig/libreduce.pc)
+DEST_LIB   := $(addprefix $(LIBDIR)/,libreduce.a libreduce.so.$(VERSION) libreduce.so.0 libreduce.so $(addprefix pkgconfig/,libreduce.pc libreduce-states.pc) $(addprefix cmake/libreduce/libreduce-config,.cmake -version.cmake))
 STREAM_LIB := $(if $(filter yes,$(CUDA)),$(B)/lib/libreduce-cuda.so.$(VERSION))
 DEST_LIB   += $(if $(STREAM_LIB),$(addprefix $(LIBDIR)/,libreduce-cuda.so.$(VERSION) libreduce-cuda.so.0 libreduce-cuda.so) $(PREFIX)/include/reduce_cuda.h)
 DEST_MAN    = $(foreach m,$(MAN),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) $(patsubst %,$(PREFIX)/share/man/man3/%.3,$(LINKS))
@@ -663,7 +663,7 @@ DEST_MODULE := $(PREFIX)/share/modulefiles/reduced/$(VERSION)
 # systemd before 254 warns of a setting that it does not know.
 UNKNOWN    := $(if $(shell pkg-config --max-version 253 libsystemd 2>/dev/null && echo old),-e /^FileDescriptorStorePreserve=/d)
 DEST_OTHER := $(DEST_MODULE) $(PREFIX)/share/reduced/grafana-dashboard.json $(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(MONITORING)) \
-              $(addprefix $(PREFIX)/include/,reduce.h reduce_mpi.h reduce_mpi.f90) $(PREFIX)/share/bash-completion/completions/reducectl \
+              $(addprefix $(PREFIX)/include/,reduce.h reduce_mpi.h reduce_mpi.f90 reduce_mpi_f08.f90) $(PREFIX)/share/bash-completion/completions/reducectl \
               $(PREFIX)/share/zsh/site-functions/_reducectl $(PREFIX)/share/fish/vendor_completions.d/reducectl.fish \
               $(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(EXAMPLES))
 fill        = sed -e 's|@PREFIX@|$(PREFIX)|g' -e 's|@LIBDIR@|$(LIBDIR)|g' -e 's|@VERSION@|$(VERSION)|g'
@@ -680,15 +680,15 @@ install: all ladder $(MAN_MADE) ## install to $(DESTDIR)$(PREFIX): programs, lib
 	$(Q)$(call put,755,$(B)/bin/reducectl,$(PREFIX)/bin/reducectl)
 	$(Q)$(call put,755,$(B)/bin/reducectl-ladder,$(PREFIX)/bin/reducectl-ladder)
 	$(if $(HDF5_C),$(Q)$(call put,755,$(B)/bin/reducectl-hdf5,$(PREFIX)/bin/reducectl-hdf5))
-	$(Q)$(foreach h,reduce.h reduce_mpi.h reduce_mpi.f90,$(call put,644,client/$(h),$(PREFIX)/include/$(h)) &&) :
+	$(Q)$(foreach h,reduce.h reduce_mpi.h reduce_mpi.f90 reduce_mpi_f08.f90,$(call put,644,client/$(h),$(PREFIX)/include/$(h)) &&) :
 	$(Q)$(call put,644,$(B)/lib/libreduce.a,$(LIBDIR)/libreduce.a)
 	$(Q)$(call put,755,$(B)/lib/libreduce.so.$(VERSION),$(LIBDIR)/libreduce.so.$(VERSION))
 	$(Q)ln -sf libreduce.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libreduce.so.0
 	$(Q)ln -sf libreduce.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libreduce.so
 	$(if $(STREAM_LIB),$(Q)$(call put,644,client/reduce_cuda.h,$(PREFIX)/include/reduce_cuda.h) && $(call put,755,$(STREAM_LIB),$(LIBDIR)/$(notdir $(STREAM_LIB))) && \
 	  for n in libreduce-cuda.so.0 libreduce-cuda.so; do ln -sf $(notdir $(STREAM_LIB)) $(DESTDIR)$(LIBDIR)/$$n || exit 1; done)
-	$(Q)$(fill) -e 's|@UP@|$(UP)|g' client/libreduce.pc.in >$(B)/libreduce.pc
-	$(Q)$(call put,644,$(B)/libreduce.pc,$(LIBDIR)/pkgconfig/libreduce.pc)
+	$(Q)for f in pkgconfig/libreduce.pc pkgconfig/libreduce-states.pc cmake/libreduce/libreduce-config.cmake cmake/libreduce/libreduce-config-version.cmake; do \
+	  n=$${f##*/}; $(fill) -e 's|@UP@|$(UP)|g' client/$$n.in >$(B)/$$n && $(call put,644,$(B)/$$n,$(LIBDIR)/)$$f || exit 1; done
 	$(Q)$(foreach m,$(MAN),$(call put,644,$(m),$(PREFIX)/share/man/man$(patsubst .%,%,$(suffix $(m)))/$(notdir $(m))) &&) :
 	$(Q)for p in $$(ls build/man/man3/*.3 2>/dev/null); do for n in $$(sed -n 's/^\.\\" links://p' $$p); do \
 	  echo ".so man3/$${p##*/}" >$(DESTDIR)$(PREFIX)/share/man/man3/$$n.3 || exit 1; done; done

@@ -49,6 +49,6 @@ int rc_run_alone(const reduce_spec *spec, const void *data, size_t bytes, void *
     if (rc_check_pointers(&in, bytes, out, room, &f) || rc_ask_for(&a, spec, &in, bytes, room, &f))
         return rc_report(&f);
     a.out = out;
-    a.threads = rk_cpu_cores();
+    a.threads = bytes < RK_THREAD_BYTES / 4 ? 1 : rk_cpu_cores(); /* with what is beside them, 2 MiB at most */
     return a.whole.lines ? rc_run_here(&a, NULL) : 0;
 }

@@ -12,6 +12,7 @@
  *   submit.c     reduce_run, reduce_submit and kin         simple.c     reduce_simple
  *   state.c      partial states without a daemon           state_words.c  states as words of plain sums
  *   collective.c one reduction over many processes         program.c    programs beside this one
+ *   packed.c     states as they travel in messages         block.c      blocks of arrays with several dimensions
  *   ended.c      jobs for event loops                      local.c      what is reduced here
  *   ways.c       which way takes the least time            alone.c      reductions without the daemon
  *   ask.c        what a call asks for
@@ -61,6 +62,16 @@ typedef struct rc_engine {
     double device_rate, cpu_rate; /* of rc_work */
 } rc_engine;
 
+/* The calls that reduce_collective makes with a client. Without one a program links none of them, and nothing of the wire. */
+typedef struct rc_doors {
+    int (*run)(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
+               reduce_result *result);
+    int (*file)(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
+                reduce_result *result);
+    int (*device)(reduce_client *c, const reduce_spec *spec, const void *handle, uint64_t offset, uint64_t bytes, void *out,
+                  size_t room, reduce_result *result);
+} rc_doors;
+
 struct reduce_client {
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a job ended, or a place became free */
@@ -77,6 +88,7 @@ struct reduce_client {
     /* Connect a lazy client, once. `needed`: start a daemon if it may; 0, or the error, reported. Else only if one listens, and
      * now and then if none did before; 0. */
     int (*connect)(reduce_client *c, bool needed);
+    const rc_doors *doors;
     rc_engine engine; /* the daemon's engine, as last asked */
     rc_ways ways;     /* what requests took, here and there */
     char name[RP_MAX_NAME + 1];

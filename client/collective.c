@@ -5,26 +5,40 @@
 #include <string.h>
 
 #include "client/alone.h"
+#include "client/block.h"
+#include "client/client.h"
 #include "client/error.h"
 #include "client/message.h"
 #include "client/sized.h"
 #include "client/spec.h"
+#include "client/state.h"
+#include "kernels/cpu/threads/here.h"
+#include "kernels/exact/check.h"
 #include "proto/types.h"
+
+enum { TOGETHER = 8 }; /* items whose masked weights are read once */
 
 typedef struct part {
     reduce_item item;
-    reduce_spec spec;           /* the item's, as this version has it */
-    size_t states, cells, cell; /* bytes: of the states, of the results, of one result */
-    uint8_t *at;                /* the states */
+    reduce_spec spec;     /* the item's, as this version has it */
+    rp_spec wire, value;  /* it, checked; that of one finished result */
+    size_t states, cells; /* bytes: of the states, of the results */
+    uint8_t *at;          /* the states */
+    bool like;            /* the part before has the same spec and number of bytes */
 } part;
 
-typedef struct collective {
+struct reduce_joint {
     reduce_client *client;
     part *part;
     size_t n, bytes; /* of states */
     uint8_t *states;
+    size_t held; /* bytes of them that the first exchange has joined */
+    uint32_t rank;
+    rc_message mine; /* as this rank sends it */
     rc_message message;
-} collective;
+    bool second; /* what is under way is the second exchange, or all is done */
+};
+typedef struct reduce_joint collective;
 
 /* Errors of one of several items name it. */
 static int of_item(const collective *k, size_t i, int err) { return err && k->n > 1 ? rc_within("item", i, err) : err; }
@@ -36,57 +50,89 @@ static int take_item(part *p, const reduce_item *given)
     rp_fault f = {0};
     if (rc_take_sized(&p->item, sizeof p->item, given, RC_UP_TO(reduce_item, room), "item", &f))
         return rc_report(&f);
-    if (rc_take_sized(&p->spec, sizeof p->spec, p->item.spec, RC_UP_TO(reduce_spec, offsets), "spec", &f))
-        return rc_report(&f);
-    p->spec.size = sizeof p->spec;
-    p->item.spec = &p->spec;
     return 0;
 }
 
 /* The spec of an item's states, without the options for finishing. */
-static reduce_spec states_spec(const reduce_item *item)
+static reduce_spec states_spec(const part *p)
 {
-    reduce_spec s = *item->spec;
+    reduce_spec s = p->spec;
     s.flags = (s.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS | REDUCE_DROP_ZERO_WEIGHTS)) | REDUCE_STATES_OUT;
     s.initial = NULL;
     return s;
 }
 
-static reduce_spec value_spec(const reduce_item *item)
+/* The same of the wire. */
+static rp_spec states_wire(const part *p)
 {
-    reduce_spec s = *item->spec;
-    s.flags &= REDUCE_WRAP;
-    s.mask = s.offsets = NULL;
-    s.dtype = rc_states_dtype(&s);
-    s.weights = NULL;
-    s.weights_dtype = s.weights_extent = 0;
+    rp_spec s = p->wire;
+    s.flags = (s.flags & ~(uint32_t)(RP_INITIAL | RP_WRAP)) | RP_STATES_OUT;
+    s.initial = 0;
+    return s;
+}
+
+static rp_spec value_wire(const part *p)
+{
+    rp_spec s = p->wire;
+    s.dtype = (uint8_t)rp_spec_state_dtype(&s);
+    s.flags &= RP_INITIAL | RP_WRAP;
+    s.weights = s.weights_extent = 0;
     s.rows = 1;
-    s.index_base = 0;
+    s.planes = s.index_base = 0;
     return s;
 }
 
 static int plan_part(part *p)
 {
-    const reduce_item *item = &p->item;
-    int err = reduce_result_size(item->spec, item->bytes, &p->cells);
+    uint64_t lines;
+    rp_fault f = {0};
+    int err = rc_results(p->item.spec, p->item.bytes, &p->spec, &p->wire, &lines, &f);
+    rp_spec states = states_wire(p);
+    if (!err)
+        err = -(int)rp_spec_check(&states, &f);
+    if (err)
+        return rc_report(&f);
+    p->item.spec = &p->spec;
+    p->value = value_wire(p);
+    if (__builtin_mul_overflow(lines, rp_cell_size(&p->wire), &p->cells) ||
+        __builtin_mul_overflow(lines, rp_cell_size(&states), &p->states))
+        return rc_error(REDUCE_E_TOO_LARGE, "rows", "the states would be over 2^64 bytes");
+    return 0;
+}
+
+/* What follows from the spec and the bytes, as for the part before, which has the same. */
+static void plan_like(part *p, const part *before)
+{
+    const reduce_item item = p->item;
+    *p = *before;
+    p->item = item;
+    p->item.spec = &p->spec;
+    p->like = true;
+}
+
+static int plan_item(part *p, const reduce_item *given, const reduce_spec **last)
+{
+    int err = take_item(p, given);
     if (err)
         return err;
-    const reduce_spec states = states_spec(item), value = value_spec(item);
-    err = reduce_result_size(&states, item->bytes, &p->states);
-    if (!err)
-        err = reduce_result_size(&value, 0, &p->cell);
-    if (!err && item->out && item->room < p->cells)
-        err = rc_error(REDUCE_E_ARGUMENT, "room", "%zu bytes are less than the %zu of the results", item->room, p->cells);
+    const reduce_spec *spec = p->item.spec;
+    if (spec == *last && p->item.bytes == (p - 1)->item.bytes)
+        plan_like(p, p - 1);
+    else
+        err = plan_part(p);
+    *last = spec;
+    if (!err && p->item.out && p->item.room < p->cells)
+        err = rc_error(REDUCE_E_ARGUMENT, "room", "%zu bytes are less than the %zu of the results", p->item.room, p->cells);
     return err;
 }
 
 static int plan(collective *k, const reduce_item *items)
 {
+    const reduce_spec *last = NULL;
+    const size_t apart = k->n ? items->size : 0; /* of the version of the header that the program has */
     for (size_t i = 0; i < k->n; i++) {
-        int err = take_item(&k->part[i], &items[i]);
-        if (!err)
-            err = plan_part(&k->part[i]);
-        err = of_item(k, i, err);
+        const void *given = (const uint8_t *)items + i * apart;
+        int err = of_item(k, i, plan_item(&k->part[i], given, &last));
         if (!err && __builtin_add_overflow(k->bytes, k->part[i].states, &k->bytes))
             err = rc_error(REDUCE_E_TOO_LARGE, "items", "the states would be over 2^64 bytes");
         if (err)
@@ -105,70 +151,220 @@ static int plan(collective *k, const reduce_item *items)
 
 static bool in_memory(const reduce_item *item) { return item->fd < 0 && !item->device; }
 
+/* One row of memory, whose spec is ready for the engine? What is wrong with it is found by rc_run_alone. */
+static bool is_plain(const part *p)
+{
+    const reduce_spec *s = &p->spec;
+    const uint32_t simple = REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_DROP_ZERO_WEIGHTS;
+    return in_memory(&p->item) && !p->item.block && s->rows == 1 && s->planes <= 1 && !(s->flags & ~simple) && !s->offsets &&
+           !s->deadline_ms && s->weights_extent <= REDUCE_EACH_ELEMENT && (!s->weights == !rp_is_paired(s->op)) &&
+           p->item.data && p->item.bytes % rp_dtype_size(s->dtype) == 0;
+}
+
+static uint64_t elements_of(const part *p) { return p->item.bytes / rp_dtype_size(p->spec.dtype); }
+
+static rp_parts beside(const part *p) { return (rp_parts){.mask = p->spec.mask, .weights = p->spec.weights}; }
+
+/* Bytes of the elements with what is beside them. */
+static uint64_t bytes_of(const part *p)
+{
+    const reduce_spec *s = &p->spec;
+    return p->item.bytes + elements_of(p) * ((s->mask ? 1 : 0) + (s->weights ? rp_dtype_size(p->wire.weights) : 0));
+}
+
+/* Is one thread enough? */
+static bool is_little(const part *p) { return bytes_of(p) < 2 * RK_THREAD_BYTES; }
+
+/* rc_run_alone of little data, without a second look at the spec. */
+static int run_plain(const part *p)
+{
+    rp_fault f = {0};
+    rp_spec s = states_wire(p);
+    const rp_parts with = beside(p);
+    s.row_len = elements_of(p);
+    if (rk_reduce_here(&s, p->item.data, &with, bytes_of(p), 1, 0, p->at, &f) == RP_OK)
+        return 0;
+    rc_drop_row(&f);
+    return rc_report_of(&f, true);
+}
+
+/* Items from p on, up to `end`, with the same masked weights: those after the first are `like` the one before. */
+static size_t alike(const part *p, const part *end)
+{
+    size_t n = 1;
+    if (!p->spec.mask || !p->spec.weights || !is_plain(p) || !(is_little(p) || rk_cpu_cores() == 1))
+        return 1;
+    while (n < TOGETHER && p + n < end && p[n].like && is_plain(p + n))
+        n++;
+    return n;
+}
+
+/* run_plain of n parts that are alike. */
+static int run_together(const part *p, size_t n)
+{
+    rp_fault f = {0};
+    rk_state states[TOGETHER];
+    const uint8_t *x[TOGETHER];
+    const rp_parts with = beside(p);
+    const rp_spec s = states_wire(p);
+    for (size_t i = 0; i < n; i++)
+        x[i] = p[i].item.data;
+    if (rk_pairs_here(&s, x, n, &with, elements_of(p), states, &f))
+        return rc_report(&f);
+    for (size_t i = 0; i < n; i++)
+        rc_state_give(p[i].at, &states[i]);
+    return 0;
+}
+
+static int run_block(const part *p)
+{
+    const reduce_spec s = states_spec(p);
+    if (!in_memory(&p->item))
+        return rc_error(REDUCE_E_ARGUMENT, "block", "a block is of an array in memory");
+    return rc_run_block(&s, p->item.block, p->item.data, p->item.bytes, p->at);
+}
+
 static int ask(reduce_client *c, const part *p)
 {
     const reduce_item *item = &p->item;
-    const reduce_spec s = states_spec(item);
+    if (item->block)
+        return run_block(p);
+    if (!c && is_plain(p) && is_little(p))
+        return run_plain(p);
+    const reduce_spec s = states_spec(p);
     if (in_memory(item) && !c)
         return rc_run_alone(&s, item->data, item->bytes, p->at, p->states);
     if (!c)
         return rc_error(REDUCE_E_ARGUMENT, "client", "files and device memory need a client");
     if (item->device)
-        return reduce_device(c, &s, item->device, item->offset, item->bytes, p->at, p->states, NULL);
+        return c->doors->device(c, &s, item->device, item->offset, item->bytes, p->at, p->states, NULL);
     if (item->fd >= 0)
-        return reduce_file(c, &s, item->fd, item->offset, item->bytes, p->at, p->states, NULL);
-    return reduce_run(c, &s, item->data, item->bytes, p->at, p->states, NULL);
+        return c->doors->file(c, &s, item->fd, item->offset, item->bytes, p->at, p->states, NULL);
+    return c->doors->run(c, &s, item->data, item->bytes, p->at, p->states, NULL);
+}
+
+/* Where in memory is the first NaN that counts? REDUCE_NO_INDEX: that is not known. */
+static uint64_t first_nan(const part *p)
+{
+    const reduce_spec *s = &p->spec;
+    const size_t size = rp_dtype_size(s->dtype);
+    const bool known = in_memory(&p->item) && !p->item.block && p->states == rp_state_size(rp_spec_layout(&p->wire)) &&
+                       !s->offsets && !s->weights && !(s->flags & REDUCE_STATES_IN);
+    for (uint64_t i = 0; known && i < p->item.bytes / size; i++) {
+        uint64_t bits = 0;
+        memcpy(&bits, (const uint8_t *)p->item.data + i * size, size);
+        if (rk_is_nan(s->dtype, bits) && (!s->mask || ((const uint8_t *)s->mask)[i]))
+            return s->index_base + i;
+    }
+    return REDUCE_NO_INDEX;
+}
+
+/* NaNs that are errors: the merged states do not say whose they were. */
+static int refuse_nans(const part *p)
+{
+    const size_t size = rp_state_size(rp_spec_layout(&p->value));
+    for (size_t at = 0; at < p->states; at += size) {
+        rk_state s;
+        memcpy(&s, p->at + at, RK_STATE_HEAD);
+        if (!s.skipped)
+            continue;
+        const uint64_t index = first_nan(p);
+        const int err = index == REDUCE_NO_INDEX ? rc_error(REDUCE_E_NAN, "data", "there is a NaN")
+                                                 : rc_error(REDUCE_E_NAN, "data", "element %" PRIu64 " is a NaN", index);
+        return p->states > size ? rc_within("row", at / size, err) : err;
+    }
+    return 0;
+}
+
+/* The states of some parts from i on; how many it were goes to *made. */
+static int make_some(const collective *k, size_t i, size_t *made)
+{
+    const part *p = &k->part[i];
+    *made = k->client ? 1 : alike(p, k->part + k->n);
+    int err = of_item(k, i, *made > 1 ? run_together(p, *made) : ask(k->client, p));
+    for (size_t j = i; j < i + *made && !err; j++)
+        if (k->part[j].spec.nan == REDUCE_NAN_ERROR && !(k->part[j].wire.flags & RP_STATES_OUT))
+            err = of_item(k, j, refuse_nans(&k->part[j]));
+    return err;
 }
 
 static int make_states(const collective *k)
 {
     int err = 0;
-    for (size_t i = 0; i < k->n && !err; i++)
-        err = of_item(k, i, ask(k->client, &k->part[i]));
+    for (size_t i = 0, made; i < k->n && !err; i += made)
+        err = make_some(k, i, &made);
     return err;
 }
 
 /* ---- together ---------------------------------------------------------------------------------------------------- */
 
-static void fill_message(collective *k, int err, uint32_t rank)
+static void fill_message(collective *k, int err)
 {
-    rc_message_init(&k->message, rank);
-    if (err) {
-        rc_message_fail(&k->message, err, rank);
-        return;
-    }
-    for (size_t i = 0; i < k->n; i++)
-        rc_message_add(&k->message, k->part[i].item.spec, k->part[i].at, k->part[i].states);
+    rc_message_init(&k->message, k->rank);
+    size_t used = 0;
+    if (err)
+        rc_message_fail(&k->message, err, k->rank);
+    for (size_t i = 0; i < k->n && !err; i++)
+        rc_message_add(&k->message, &used, k->part[i].item.spec, k->part[i].at, k->part[i].states);
+    k->mine = k->message;
+}
+
+/* What this rank has for the others: its states, or its error. */
+static void begin(collective *k, const reduce_item *items)
+{
+    k->part = calloc(k->n ? k->n : 1, sizeof *k->part);
+    int err = !k->part              ? rc_error(REDUCE_E_NO_MEMORY, "items", "no memory for %zu items", k->n)
+              : !items && k->n != 0 ? rc_error(REDUCE_E_ARGUMENT, "items", "the items are NULL")
+                                    : plan(k, items);
+    if (!err)
+        err = make_states(k);
+    fill_message(k, err);
+}
+
+static void *buffer_of(collective *k, size_t *bytes)
+{
+    *bytes = k->second ? k->bytes - k->held : sizeof k->message;
+    return k->second ? (void *)(k->states + k->held) : &k->message;
+}
+
+/* The exchange is over, and `failed` is not 0 if it failed. 1: there is a second one; 0: no more; or the reported error. */
+static int exchanged(collective *k, int failed)
+{
+    if (failed)
+        return rc_error(REDUCE_E_IO, "exchange", "the %sexchange of rank %" PRIu32 " failed with %d",
+                        k->second ? "second " : "", k->rank, failed);
+    if (k->second)
+        return 0;
+    int err = rc_message_end(&k->message, &k->mine);
+    if (!err)
+        err = rc_message_states(&k->message, k->states, k->bytes, &k->held);
+    k->second = !err;
+    return err ? err : k->held < k->bytes;
 }
 
 static int exchange_states(collective *k, reduce_exchange exchange, void *arg)
 {
-    const rc_message mine = k->message;
-    int err = exchange(arg, &k->message, sizeof k->message);
-    if (err)
-        return rc_error(REDUCE_E_IO, "exchange", "the exchange of rank %" PRIu32 " failed with %d", mine.first, err);
-    err = rc_message_end(&k->message, &mine);
-    if (err)
-        return err;
-    if (mine.held) /* an error alone has no states */
-        memcpy(k->states, k->message.room, mine.held);
-    if (mine.held < k->bytes)
-        err = exchange(arg, k->states + mine.held, k->bytes - mine.held);
-    if (err)
-        return rc_error(REDUCE_E_IO, "exchange", "the second exchange of rank %" PRIu32 " failed with %d", mine.first, err);
-    return 0;
+    int more;
+    do {
+        size_t bytes;
+        void *buffer = buffer_of(k, &bytes);
+        more = exchanged(k, exchange(arg, buffer, bytes));
+    } while (more > 0);
+    return more;
 }
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static int finish_part(const part *p, uint8_t *cells)
 {
-    const reduce_spec value = value_spec(&p->item);
-    const size_t size = reduce_state_size(value.op, value.dtype);
+    const size_t size = rp_state_size(rp_spec_layout(&p->value)), cell = rp_cell_size(&p->value), n = p->states / size;
     int err = 0;
-    for (size_t i = 0; i * size < p->states && !err; i++) {
-        err = reduce_state_finish(p->at + i * size, size, &value, cells + i * p->cell, p->cell);
-        if (err && p->states > size)
+    for (size_t i = 0; i < n && !err; i++) {
+        rk_state s;
+        err = rc_state_take(&s, p->at + i * size, size);
+        if (!err)
+            err = rc_state_value(&s, i, 1, &p->value, cells + i * cell);
+        if (err && n > 1)
             rc_within("row", i, err);
     }
     return err;
@@ -177,30 +373,31 @@ static int finish_part(const part *p, uint8_t *cells)
 /* They went through the other ranks. */
 static int check_states(const part *p)
 {
-    const reduce_spec *s = p->item.spec;
-    const int dtype = rc_states_dtype(s);
-    const size_t size = reduce_state_size(s->op, dtype);
+    const size_t size = rp_state_size(rp_spec_layout(&p->value));
     int err = 0;
     for (size_t at = 0; at < p->states && !err; at += size)
-        err = reduce_state_check(p->at + at, size, s->op, dtype);
+        err = reduce_state_check(p->at + at, size, p->value.op, p->value.dtype);
     return err;
 }
 
 static int give_part(const part *p)
 {
-    if (p->item.spec->flags & REDUCE_STATES_OUT) {
+    uint64_t one[RP_MAX_CELL_WORDS];
+    if (p->wire.flags & RP_STATES_OUT) {
         int wrong = check_states(p);
         if (!wrong && p->item.out)
             memcpy(p->item.out, p->at, p->states);
         return wrong;
     }
-    uint8_t *cells = malloc(p->cells ? p->cells : 1); /* for ranks without `out`, and so that an error leaves `out` alone */
+    /* for ranks without `out`, and so that an error leaves `out` alone */
+    uint8_t *cells = p->cells <= sizeof one ? (uint8_t *)one : malloc(p->cells);
     if (!cells)
         return rc_error(REDUCE_E_NO_MEMORY, "out", "no memory for %zu bytes of results", p->cells);
     int err = finish_part(p, cells);
     if (!err && p->item.out)
         memcpy(p->item.out, cells, p->cells);
-    free(cells);
+    if (cells != (uint8_t *)one)
+        free(cells);
     return err;
 }
 
@@ -212,22 +409,48 @@ static int give(const collective *k)
     return err;
 }
 
+static void release(const collective *k)
+{
+    free(k->states);
+    free(k->part);
+}
+
 int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint32_t rank, reduce_exchange exchange, void *arg)
 {
     if (!exchange)
         return rc_error(REDUCE_E_ARGUMENT, "exchange", "the exchange is NULL");
-    collective k = {.client = c, .n = n, .part = calloc(n ? n : 1, sizeof *k.part)};
-    int err = !k.part            ? rc_error(REDUCE_E_NO_MEMORY, "items", "no memory for %zu items", n)
-              : !items && n != 0 ? rc_error(REDUCE_E_ARGUMENT, "items", "the items are NULL")
-                                 : plan(&k, items);
-    if (!err)
-        err = make_states(&k);
-    fill_message(&k, err, rank);
-    err = exchange_states(&k, exchange, arg);
+    collective k = {.client = c, .n = n, .rank = rank};
+    begin(&k, items);
+    int err = exchange_states(&k, exchange, arg);
     if (!err)
         err = give(&k);
-    free(k.states);
-    free(k.part);
+    release(&k);
+    return err;
+}
+
+int reduce_joint_begin(reduce_joint **joint, reduce_client *c, const reduce_item *items, size_t n, uint32_t rank)
+{
+    if (!joint)
+        return rc_error(REDUCE_E_ARGUMENT, "joint", "the pointer is NULL");
+    collective *k = *joint = malloc(sizeof *k);
+    if (!k)
+        return rc_error(REDUCE_E_NO_MEMORY, "joint", "no memory for a collective call");
+    *k = (collective){.client = c, .n = n, .rank = rank};
+    begin(k, items);
+    return 0;
+}
+
+void *reduce_joint_buffer(reduce_joint *joint, size_t *bytes) { return buffer_of(joint, bytes); }
+
+int reduce_joint_next(reduce_joint *joint, int failed)
+{
+    int err = exchanged(joint, failed);
+    if (err == 1)
+        return err;
+    if (!err)
+        err = give(joint);
+    release(joint);
+    free(joint);
     return err;
 }
 
@@ -235,7 +458,7 @@ int reduce_collective_error(int err, uint32_t rank, reduce_exchange exchange, vo
 {
     if (!exchange)
         return rc_error(REDUCE_E_ARGUMENT, "exchange", "the exchange is NULL");
-    collective none = {0};
-    fill_message(&none, err, rank);
+    collective none = {.rank = rank};
+    fill_message(&none, err);
     return exchange_states(&none, exchange, arg);
 }

@@ -107,6 +107,11 @@ int rc_error(int err, const char *field, const char *fmt, ...)
     return reported(false);
 }
 
+int reduce_error(int err, const char *field, const char *text)
+{
+    return err ? rc_error(err, field ? field : "", "%s", text ? text : "") : 0;
+}
+
 void rc_drop_row(rp_fault *f)
 {
     static const char *const units[] = {"row ", "segment ", "column "};

@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "client/error.h"
+#include "client/packed.h"
 #include "client/spec.h"
 #include "kernels/exact/check.h"
 
-enum { MAGIC = 0x47534d52, FORM = 1, POISON = 0xff };
+enum { MAGIC = 0x47534d52, FORM = 2, POISON = 0xff, MOST_HELD = RC_MESSAGE_ROOM / RK_STATE_HEAD };
 _Static_assert(sizeof(rc_message) == REDUCE_MESSAGE, "a message has its size in every version");
 
 void rc_message_init(rc_message *m, uint32_t rank)
@@ -25,8 +26,8 @@ void rc_message_init(rc_message *m, uint32_t rank)
 
 static void mix(rc_message *m, uint64_t v)
 {
-    for (int i = 0; i < 8; i++)
-        m->key = (m->key ^ (v >> 8 * i & 0xff)) * 0x100000001b3; /* FNV-1a */
+    m->key = (m->key ^ v) * 0x9e3779b97f4a7c15;
+    m->key ^= m->key >> 32;
 }
 
 /* All that must be equal at every rank. */
@@ -44,16 +45,29 @@ static void mix_spec(rc_message *m, const reduce_spec *s)
     mix(m, initial);
 }
 
-void rc_message_add(rc_message *m, const reduce_spec *spec, const uint8_t *states, uint64_t bytes)
+/* Is there room for another one? */
+static bool put(rc_message *m, size_t *used, const rk_state *s, rc_spans spans)
+{
+    const size_t size = rc_packed_size(s->layout, spans);
+    if (size > sizeof m->room - *used)
+        return false;
+    rc_pack(m->room + *used, s, spans);
+    *used += size;
+    m->held++;
+    return true;
+}
+
+void rc_message_add(rc_message *m, size_t *used, const reduce_spec *spec, const uint8_t *states, uint64_t bytes)
 {
     const uint64_t size = reduce_state_size(spec->op, rc_states_dtype(spec));
     mix_spec(m, spec);
-    if (m->held == m->total && size) {
-        uint64_t room = sizeof m->room - m->held, fits = bytes < room ? bytes : room / size * size;
-        memcpy(m->room + m->held, states, fits);
-        m->held += (uint32_t)fits;
-    }
     m->total += bytes;
+    for (uint64_t at = 0; size && at < bytes && *used < sizeof m->room; at += size) {
+        rk_state s;
+        memcpy(&s, states + at, size);
+        if (!put(m, used, &s, rc_spans_of(&s)))
+            *used = sizeof m->room; /* nor anything after it */
+    }
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
@@ -97,7 +111,7 @@ int rc_message_end(const rc_message *m, const rc_message *mine)
     if (m->first > mine->first)
         return rc_error(REDUCE_E_BAD_MESSAGE, "exchange", "the exchange has left out the message of rank %" PRIu32,
                         mine->first);
-    if (m->key != mine->key || m->total != mine->total || m->held != mine->held || m->other != RC_NO_RANK || m->reserved)
+    if (m->key != mine->key || m->total != mine->total || m->held > mine->held || m->other != RC_NO_RANK || m->reserved)
         return rc_error(REDUCE_E_BAD_MESSAGE, "exchange", "the exchange gave rank %" PRIu32 " a message of other reductions",
                         mine->first);
     return 0;
@@ -118,13 +132,60 @@ static int merge_states(uint8_t *into, const uint8_t *from, size_t bytes)
     return err;
 }
 
+static int not_states(void) { return rc_error(REDUCE_E_BAD_MESSAGE, "spec", "the ranks do not send the same states"); }
+
+/* The first states of both, as many as fit when they are joined. 0, or the reported error. */
+static int join_packed(rc_message *to, const rc_message *a, const rc_message *b)
+{
+    const uint32_t both = a->held < b->held ? a->held : b->held;
+    size_t used = 0, at[2] = {0};
+    to->held = 0;
+    if (a->held > MOST_HELD || b->held > MOST_HELD)
+        return not_states();
+    for (uint32_t i = 0; i < both; i++) {
+        rk_state s[2];
+        rc_spans spans[2];
+        for (int j = 0; j < 2; j++) {
+            const rc_message *m = j ? b : a;
+            const size_t size = rc_unpack(&s[j], &spans[j], m->room + at[j], sizeof m->room - at[j]);
+            if (!size)
+                return not_states();
+            at[j] += size;
+        }
+        const size_t size = rp_state_size(s[0].layout);
+        const int err = s[0].layout == s[1].layout ? reduce_state_merge(&s[0], size, &s[1], size) : not_states();
+        if (err)
+            return err;
+        if (!put(to, &used, &s[0], rc_spans_join(spans[0], spans[1])))
+            break;
+    }
+    memset(to->room + used, 0, sizeof to->room - used);
+    return 0;
+}
+
 static void join_states(rc_message *a, const rc_message *b)
 {
-    int err = a->held != b->held || a->held > sizeof a->room
-                  ? rc_error(REDUCE_E_BAD_MESSAGE, "spec", "the ranks do not send the same states")
-                  : merge_states(a->room, b->room, a->held);
+    const rc_message mine = *a;
+    const int err = join_packed(a, &mine, b);
     if (err)
         rc_message_fail(a, err, RC_NO_RANK);
+}
+
+int rc_message_states(const rc_message *m, uint8_t *states, size_t bytes, size_t *held)
+{
+    size_t at = 0, to = 0;
+    for (uint32_t i = 0; i < m->held; i++) {
+        rk_state s;
+        rc_spans spans;
+        const size_t took = rc_unpack(&s, &spans, m->room + at, sizeof m->room - at), size = took ? rp_state_size(s.layout) : 0;
+        if (!took || size > bytes - to || states[to] != s.layout)
+            return rc_error(REDUCE_E_BAD_MESSAGE, "exchange", "the exchange gave states of other operations");
+        memcpy(states + to, &s, size);
+        at += took;
+        to += size;
+    }
+    *held = to;
+    return 0;
 }
 
 /* Messages of ranks that have not failed. The two lowest ranks that disagree do not depend on the order of the joins. */

@@ -378,6 +378,8 @@ static int place(reduce_client *c, rp_fault *f)
     return err;
 }
 
+static const rc_doors doors = {reduce_run, reduce_file, reduce_device};
+
 int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *opts)
 {
     rp_fault f = {0};
@@ -394,6 +396,7 @@ int reduce_open(reduce_client **out, const char *url, const reduce_open_opts *op
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a client");
     c->local = local;
     c->connect = open_lazily;
+    c->doors = &doors;
     if (place(c, &f) || (!(o.flags & REDUCE_LAZY) && connect_client(c, o.flags, &f))) {
         rc_unref(c);
         return rc_report(&f);

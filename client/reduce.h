@@ -917,23 +917,43 @@ int reduce_selection_finish(reduce_selection *s, void *out, size_t room);
  * reduce_run gives for all elements together, to the bit, for any number of ranks and any distribution. reduce_mpi.h and
  * reduce_mpi.f90 wrap it for MPI. */
 
+/* A block of a larger array in memory, as of a field with halos: of each dimension the elements start, start + stride and so
+ * on, `count` of them. Mask and weights have the shape of the array, too. Indexes count the block's elements in the order of
+ * memory. The calling thread reduces them. Errors: REDUCE_E_SHAPE (the bytes are not those of the array, or the block goes
+ * beyond it), _ARGUMENT (anything but one row of memory). */
+typedef struct reduce_block {
+    uint32_t size;
+    uint32_t dims;          /* 1 to REDUCE_MAX_DIMS; the arrays have one number for each */
+    const uint64_t *shape;  /* of the whole array */
+    const uint64_t *start;  /* from 0; NULL: 0 */
+    const uint64_t *count;  /* 0: none */
+    const uint64_t *stride; /* at least 1; NULL: 1 */
+    uint32_t first_nearest; /* 0: elements of the last dimension are neighbours, as in C; 1: of the first, as in Fortran */
+    uint32_t reserved;      /* 0 */
+} reduce_block;
+#define REDUCE_BLOCK_INIT                                     \
+    {                                                         \
+        sizeof(reduce_block), 0, NULL, NULL, NULL, NULL, 0, 0 \
+    }
+
 /* One reduction, with this rank's part: memory, a file or device memory. The spec is equal at every rank, except for
  * index_base, mask, path and deadline_ms, REDUCE_STATES_IN, and with REDUCE_COLUMNS rows. With REDUCE_STATES_OUT `out` gets the
  * states. */
 typedef struct reduce_item {
     uint32_t size;
-    int32_t fd;              /* a file, as for reduce_file; -1: none */
-    const reduce_spec *spec; /* for offsets and for states as for reduce_run */
-    const void *data;        /* memory; it may be `out` */
-    const void *device;      /* a handle, as for reduce_device; or NULL */
-    uint64_t offset;         /* of a file or device memory */
-    uint64_t bytes;          /* of this rank's elements */
-    void *out;               /* the results; NULL: this rank does not want them */
-    size_t room;             /* bytes at `out` */
+    int32_t fd;                /* a file, as for reduce_file; -1: none */
+    const reduce_spec *spec;   /* for offsets and for states as for reduce_run */
+    const void *data;          /* memory; it may be `out` */
+    const void *device;        /* a handle, as for reduce_device; or NULL */
+    uint64_t offset;           /* of a file or device memory */
+    uint64_t bytes;            /* of this rank's elements */
+    void *out;                 /* the results; NULL: this rank does not want them */
+    size_t room;               /* bytes at `out` */
+    const reduce_block *block; /* of the array at `data`; NULL: all of it */
 } reduce_item;
-#define REDUCE_ITEM_INIT                                         \
-    {                                                            \
-        sizeof(reduce_item), -1, NULL, NULL, NULL, 0, 0, NULL, 0 \
+#define REDUCE_ITEM_INIT                                               \
+    {                                                                  \
+        sizeof(reduce_item), -1, NULL, NULL, NULL, 0, 0, NULL, 0, NULL \
     }
 
 /* Join the `bytes` bytes at `buffer` of all ranks by reduce_states_merge, which must get all of them at once; then every rank
@@ -947,11 +967,12 @@ void reduce_states_merge(void *into, const void *from, size_t bytes);
 
 enum { REDUCE_MESSAGE = 2048 }; /* bytes of the first exchange, in every version */
 
-/* Reduce n items together: one exchange of REDUCE_MESSAGE bytes, and a second one if their states have more than 2000 bytes (an
- * f64 sum has 288). Every rank calls it with the same items in the same order. Memory of at most 64 KiB is reduced here, by the
- * calling thread; more goes through the client. That may be NULL if all data are memory, which this process then reduces.
- * `rank` is for error texts. An error of one rank is returned by all: errmsg names the lowest such rank, and of several items
- * the one concerned.
+/* Reduce n items together: one exchange of REDUCE_MESSAGE bytes, and a second one if their states do not fit it. They are
+ * packed: some 50 sums or 30 weighted means of f64 fit if the elements differ by ten decades, and six or two in the worst case.
+ * Every rank calls it with the same items in the same order. Memory of at most 64 KiB is reduced here, by the calling thread;
+ * more goes through the client. That may be NULL if all data are memory, which this process then reduces.
+ * `rank` is for error texts. An error of one rank is returned by all: errmsg names the lowest such rank, of several items the
+ * one concerned, and of several rows the row. With REDUCE_NAN_ERROR it names the index of the first NaN in memory.
  * Errors: those of reduce_run, reduce_file, reduce_device and reduce_state_finish; REDUCE_E_BAD_MESSAGE (field "spec": the
  * specs of two ranks differ, which errmsg names; field "exchange": what the exchange left is not the join of all messages),
  * REDUCE_E_VERSION (another version of libreduce at some rank), REDUCE_E_IO (the exchange failed). */
@@ -960,6 +981,25 @@ int reduce_collective(reduce_client *c, const reduce_item *items, size_t n, uint
 /* Share errors of other steps that all ranks do: each calls it with the error that its last call of this library returned, or
  * with 0. Every rank gets 0, or the error of the lowest rank that has one, which errmsg names. */
 int reduce_collective_error(int err, uint32_t rank, reduce_exchange exchange, void *arg);
+
+/* Make `err` this thread's last error, with a text of yours: for a step that no call of this library does. Returns `err`. */
+int reduce_error(int err, const char *field, const char *text);
+
+/* reduce_collective in steps, for exchanges that go on while the program computes. It begins, and reads specs, data, masks and
+ * weights; `out` must live until the end. Then the buffer is exchanged: reduce_joint_next says whether again. Errors of this
+ * rank go with the exchange, but REDUCE_E_NO_MEMORY for `joint` itself: share that one by reduce_collective_error.
+ *     for (more = 1; more == 1; more = reduce_joint_next(joint, failed))
+ *         failed = exchange(arg, reduce_joint_buffer(joint, &bytes), bytes);
+ */
+typedef struct reduce_joint reduce_joint;
+int reduce_joint_begin(reduce_joint **joint, reduce_client *c, const reduce_item *items, size_t n, uint32_t rank);
+
+/* What is to be exchanged: REDUCE_MESSAGE bytes the first time. It stays where it is until reduce_joint_next. */
+void *reduce_joint_buffer(reduce_joint *joint, size_t *bytes);
+
+/* The exchange has ended; `failed` is not 0 if it failed. 1: exchange the buffer again. Else all is over, the results are
+ * written, and `joint` is freed: 0, or an error, as reduce_collective. */
+int reduce_joint_next(reduce_joint *joint, int failed);
 
 /* ---- memory shared with the daemon ------------------------------------------------------------------------------ */
 

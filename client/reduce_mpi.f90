@@ -7,9 +7,10 @@
 !     call reduce_mpi_allreduce(REDUCE_SUM, x, total, MPI_COMM_WORLD, ierr)
 !     if (ierr /= REDUCE_OK) print *, reduce_mpi_errmsg()
 !
-! x is an array of real(4), real(8), integer(4) or integer(8); the result real(8) or integer(8). The result of min, max, sum and so
-! on is of the kind of x; that of mean, norm2, rms, var, std and sem real, that of counts and places (from 0) integer. Another one
-! is the error REDUCE_E_TYPE. reduce_mpi_reduce with root= gives it to that rank only. All ranks return the same error.
+! x is an array of any rank, or a scalar, of real(4), real(8), integer(4) or integer(8); the result real(8) or integer(8). The
+! result of min, max, sum and so on is of the kind of x; that of mean, norm2, rms, var, std and sem real, that of counts and places
+! (from 0) integer. Another one is the error REDUCE_E_TYPE. reduce_mpi_reduce with root= gives it to that rank only. All ranks return
+! the same error. Of a field with halos pass x(2:n-1, 2:m-1, :), which the compiler copies; a block of an item is not copied whole.
 ! mask= has a logical(c_bool) for each element. Dot, wsum and wmean of real numbers have weights behind x, of its kind or real(8):
 !
 !     call reduce_mpi_allreduce(REDUCE_WMEAN, temperature, area, mean, MPI_COMM_WORLD, ierr, mask=ocean)
@@ -18,7 +19,7 @@
 !
 !     call reduce_mpi_quantile([0.25d0, 0.5d0, 0.75d0], x, values, MPI_COMM_WORLD, ierr [, nan])
 !
-! Several fields together, in one call: reduce_mpi_items.
+! Several fields together, in one call: reduce_mpi_items. The compiler knows Fortran 2018's x(..), as gfortran 12 does. Programs with `use mpi_f08` take reduce_mpi_f08.f90, too.
 module reduce_mpi
   use, intrinsic :: iso_c_binding
   use mpi
@@ -26,7 +27,7 @@ module reduce_mpi
   private
   public :: reduce_mpi_allreduce, reduce_mpi_reduce, reduce_mpi_items, reduce_mpi_errmsg, reduce_mpi_join
   public :: reduce_mpi_quantile
-  public :: reduce_spec, reduce_item, reduce_open, reduce_close
+  public :: reduce_spec, reduce_item, reduce_block, reduce_open, reduce_close
 
   ! generated: constants of reduce.h, by client/fortran/generate
   integer(c_int), parameter, public :: REDUCE_OK = 0, REDUCE_E_BAD_MESSAGE = -1, REDUCE_E_VERSION = -2, REDUCE_E_TYPE = -3, &
@@ -66,15 +67,26 @@ module reduce_mpi
   end type
 
   type, bind(C) :: reduce_item
-    integer(c_int32_t) :: size = 64, fd = -1
+    integer(c_int32_t) :: size = 72, fd = -1
     type(c_ptr) :: spec = c_null_ptr, data = c_null_ptr, device = c_null_ptr
     integer(c_int64_t) :: offset = 0, bytes = 0
     type(c_ptr) :: out = c_null_ptr
     integer(c_size_t) :: room = 0
+    type(c_ptr) :: block = c_null_ptr
+  end type
+
+  ! Of each dimension a number at shape, start (from 0), count and stride, of integer(c_int64_t).
+  type, bind(C) :: reduce_block
+    integer(c_int32_t) :: size = 48, dims = 0
+    type(c_ptr) :: shape = c_null_ptr, start = c_null_ptr, count = c_null_ptr, stride = c_null_ptr
+    integer(c_int32_t) :: first_nearest = 1, reserved = 0
   end type
 
   ! call reduce_mpi_allreduce(op, x, value, comm, ierr [, client, nan, ddof, index_base, root, mask])
   ! call reduce_mpi_allreduce(op, x, weights, value, comm, ierr [, client, nan, root, mask])
+  interface reduce_mpi_items
+    module procedure items_together
+  end interface
   ! generated: interfaces
   interface reduce_mpi_allreduce
     module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8, of_r4_by_r4, &
@@ -206,7 +218,7 @@ contains
   end function
 
   ! Several reductions in one exchange: reduce_collective of reduce.h.
-  subroutine reduce_mpi_items(items, comm, ierr, client)
+  subroutine items_together(items, comm, ierr, client)
     type(reduce_item), intent(inout) :: items(:)
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
@@ -243,7 +255,7 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     type(c_ptr), intent(in), optional :: weights
     integer(c_int64_t), intent(in), optional :: n_weights
     integer(c_int), intent(in), optional :: weights_dtype
@@ -330,161 +342,161 @@ contains
   ! generated: kinds
   subroutine of_r4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
-    real(c_float), intent(in), target, contiguous :: x(:)
+    real(c_float), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
              index_base, root, mask)
   end subroutine
 
   subroutine of_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
-    real(c_double), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     call run(op, REDUCE_F64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
              index_base, root, mask)
   end subroutine
 
   subroutine of_i4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
-    integer(c_int32_t), intent(in), target, contiguous :: x(:)
+    integer(c_int32_t), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     call run(op, REDUCE_I32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
              index_base, root, mask)
   end subroutine
 
   subroutine of_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
-    integer(c_int64_t), intent(in), target, contiguous :: x(:)
+    integer(c_int64_t), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     call run(op, REDUCE_I64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
              index_base, root, mask)
   end subroutine
 
   subroutine of_r4_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
-    real(c_float), intent(in), target, contiguous :: x(:)
+    real(c_float), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
              index_base, root, mask)
   end subroutine
 
   subroutine of_r8_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
-    real(c_double), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     call run(op, REDUCE_F64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
              index_base, root, mask)
   end subroutine
 
   subroutine of_i4_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
-    integer(c_int32_t), intent(in), target, contiguous :: x(:)
+    integer(c_int32_t), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     call run(op, REDUCE_I32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
              index_base, root, mask)
   end subroutine
 
   subroutine of_i8_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
     integer(c_int), intent(in) :: op
-    integer(c_int64_t), intent(in), target, contiguous :: x(:)
+    integer(c_int64_t), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     call run(op, REDUCE_I64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
              index_base, root, mask)
   end subroutine
 
   subroutine of_r4_by_r4(op, x, weights, value, comm, ierr, client, nan, root, mask)
     integer(c_int), intent(in) :: op
-    real(c_float), intent(in), target, contiguous :: x(:)
-    real(c_float), intent(in), target, contiguous :: weights(:)
+    real(c_float), intent(in), target, contiguous :: x(..)
+    real(c_float), intent(in), target, contiguous :: weights(..)
     real(c_double), intent(inout), target :: value
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, root
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, &
              root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F32)
   end subroutine
 
   subroutine of_r4_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask)
     integer(c_int), intent(in) :: op
-    real(c_float), intent(in), target, contiguous :: x(:)
-    real(c_double), intent(in), target, contiguous :: weights(:)
+    real(c_float), intent(in), target, contiguous :: x(..)
+    real(c_double), intent(in), target, contiguous :: weights(..)
     real(c_double), intent(inout), target :: value
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, root
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, &
              root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F64)
   end subroutine
 
   subroutine of_r8_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask)
     integer(c_int), intent(in) :: op
-    real(c_double), intent(in), target, contiguous :: x(:)
-    real(c_double), intent(in), target, contiguous :: weights(:)
+    real(c_double), intent(in), target, contiguous :: x(..)
+    real(c_double), intent(in), target, contiguous :: weights(..)
     real(c_double), intent(inout), target :: value
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, root
-    logical(c_bool), intent(in), target, contiguous, optional :: mask(:)
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
     call run(op, REDUCE_F64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_F64, c_loc(value), comm, ierr, client, nan, &
              root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F64)
   end subroutine
 
   subroutine quantile_of_r4(q, x, values, comm, ierr, nan)
     real(c_double), intent(in), target, contiguous :: q(:)
-    real(c_float), intent(in), target, contiguous :: x(:)
+    real(c_float), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target, contiguous :: values(:)
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
@@ -494,7 +506,7 @@ contains
 
   subroutine quantile_of_r8(q, x, values, comm, ierr, nan)
     real(c_double), intent(in), target, contiguous :: q(:)
-    real(c_double), intent(in), target, contiguous :: x(:)
+    real(c_double), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target, contiguous :: values(:)
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
@@ -504,7 +516,7 @@ contains
 
   subroutine quantile_of_i4(q, x, values, comm, ierr, nan)
     real(c_double), intent(in), target, contiguous :: q(:)
-    integer(c_int32_t), intent(in), target, contiguous :: x(:)
+    integer(c_int32_t), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target, contiguous :: values(:)
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
@@ -514,7 +526,7 @@ contains
 
   subroutine quantile_of_i8(q, x, values, comm, ierr, nan)
     real(c_double), intent(in), target, contiguous :: q(:)
-    integer(c_int64_t), intent(in), target, contiguous :: x(:)
+    integer(c_int64_t), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target, contiguous :: values(:)
     integer, intent(in) :: comm
     integer, intent(out) :: ierr

@@ -20,7 +20,9 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <reduce.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- merging inside MPI ------------------------------------------------------------------------------------------ */
 
@@ -64,25 +66,24 @@ static inline MPI_Datatype reduce_mpi_type(int op, int dtype)
 
 /* ---- the collective calls ---------------------------------------------------------------------------------------- */
 
-/* One element of `bytes` bytes at every rank. Making the type takes 0.1 us. */
-static inline int reduce_mpi_join_all(void *buffer, int bytes, MPI_Comm comm)
+/* The MPI type of one element of `bytes` bytes, to be freed; making it takes 0.1 us. */
+static inline int reduce_mpi_element(size_t bytes, MPI_Datatype *type)
 {
-    MPI_Datatype type;
-    MPI_Op op = reduce_mpi_op();
-    int err = op == MPI_OP_NULL ? MPI_ERR_OP : MPI_Type_contiguous(bytes, MPI_BYTE, &type);
-    if (err != MPI_SUCCESS)
-        return err;
-    err = MPI_Type_commit(&type);
-    if (err == MPI_SUCCESS)
-        err = MPI_Allreduce(MPI_IN_PLACE, buffer, 1, type, op, comm);
-    MPI_Type_free(&type);
-    return err;
+    int err = bytes > INT_MAX ? MPI_ERR_COUNT : MPI_Type_contiguous((int)bytes, MPI_BYTE, type);
+    return err == MPI_SUCCESS ? MPI_Type_commit(type) : err;
 }
 
 /* A reduce_exchange; `arg` is the communicator. */
 static inline int reduce_mpi_exchange(void *arg, void *buffer, size_t bytes)
 {
-    return bytes > INT_MAX ? MPI_ERR_COUNT : reduce_mpi_join_all(buffer, (int)bytes, *(MPI_Comm *)arg);
+    MPI_Datatype type;
+    MPI_Op op = reduce_mpi_op();
+    int err = op == MPI_OP_NULL ? MPI_ERR_OP : reduce_mpi_element(bytes, &type);
+    if (err != MPI_SUCCESS)
+        return err;
+    err = MPI_Allreduce(MPI_IN_PLACE, buffer, 1, type, op, *(MPI_Comm *)arg);
+    MPI_Type_free(&type);
+    return err;
 }
 
 /* Several reductions together: `out` of each item gets its result at every rank. */
@@ -90,7 +91,7 @@ static inline int reduce_mpi_allreduce_items(reduce_client *c, const reduce_item
 {
     int rank = 0;
     if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS)
-        return REDUCE_E_IO;
+        return reduce_error(REDUCE_E_IO, "comm", "the communicator has no rank");
     return reduce_collective(c, items, n, (uint32_t)rank, reduce_mpi_exchange, &comm);
 }
 
@@ -106,7 +107,7 @@ static inline reduce_item reduce_mpi_item(const reduce_spec *spec, const void *d
     return item;
 }
 
-/* reduce_run of the elements of all ranks. */
+/* reduce_run of the elements of all ranks. A block of a larger array, as of a field with halos, is an item's `block`. */
 static inline int reduce_mpi_allreduce(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out,
                                        size_t room, MPI_Comm comm)
 {
@@ -185,7 +186,7 @@ static inline int reduce_mpi_best_of(reduce_client *c, const reduce_spec *spec, 
     reduce_spec s = *spec;
     uint64_t *values = (uint64_t *)malloc(n * sizeof *values);
     if (!values)
-        return REDUCE_E_NO_MEMORY;
+        return reduce_error(REDUCE_E_NO_MEMORY, "k", "no memory for the elements of all ranks");
     qsort(best, n, sizeof *best, reduce_mpi_earlier);
     for (; found < n && best[found].index != REDUCE_NO_INDEX; found++)
         values[found] = best[found].value;
@@ -203,40 +204,60 @@ static inline int reduce_mpi_best_of(reduce_client *c, const reduce_spec *spec, 
     return err;
 }
 
+/* This rank's best elements, at `cell`; the spec has one row. */
+static inline int reduce_mpi_own_best(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, uint64_t *cell,
+                                      size_t room)
+{
+    reduce_spec mine = *spec;
+    mine.out = 0; /* of 8 bytes: nothing is rounded so far */
+    if (!cell)
+        return reduce_error(REDUCE_E_NO_MEMORY, "k", "no memory for the elements of all ranks");
+    if (spec->rows != 1 || spec->planes > 1 || spec->offsets)
+        return reduce_error(REDUCE_E_SHAPE, "rows", "the elements of all ranks are one row, without planes or offsets");
+    return reduce_run(c, &mine, data, bytes, cell, room, NULL);
+}
+
+/* Do all ranks ask for the same, and has none an error? Then the elements are gathered: 2 k words of each rank. */
+static inline int reduce_mpi_gather_best(const reduce_spec *spec, int err, const uint64_t *cell, uint64_t *cells, int words,
+                                         MPI_Comm comm)
+{
+    int rank = 0, same[] = {err, spec->op, -spec->op, spec->dtype, -spec->dtype, words, -words};
+    if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS ||
+        MPI_Allreduce(MPI_IN_PLACE, same, 7, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
+        return reduce_error(REDUCE_E_IO, "exchange", "MPI_Allreduce failed");
+    if (same[0])
+        return reduce_collective_error(err, (uint32_t)rank, reduce_mpi_exchange, &comm);
+    if (same[1] != -same[2] || same[3] != -same[4] || same[5] != -same[6])
+        return reduce_error(REDUCE_E_BAD_MESSAGE, "spec", "the ranks do not ask for the same op, dtype and k");
+    if (MPI_Allgather((void *)cell, words, MPI_UINT64_T, cells, words, MPI_UINT64_T, comm) != MPI_SUCCESS)
+        return reduce_error(REDUCE_E_IO, "exchange", "MPI_Allgather failed");
+    return 0;
+}
+
 /* largest or smallest of the elements of all ranks, whose numbers go from their own index_base on: that of reduce_run for all
  * elements together, at every rank, by an MPI_Allgather of `k` elements and their indexes. Of the spec, `mask` and
  * `index_base` may differ between ranks; it has one row. The client is not NULL; `out` is aligned to 8 bytes. An error of one
- * rank is returned by all; its message is there alone. */
+ * rank is returned by all, and errmsg names the lowest such rank. */
 static inline int reduce_mpi_top(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out,
                                  size_t room, MPI_Comm comm)
 {
-    int ranks = 0, err = 0;
-    reduce_spec mine = *spec;
-    if (MPI_Comm_size(comm, &ranks) != MPI_SUCCESS)
-        return REDUCE_E_IO;
+    int ranks = 0, rank = 0;
+    if (MPI_Comm_size(comm, &ranks) != MPI_SUCCESS || MPI_Comm_rank(comm, &rank) != MPI_SUCCESS)
+        return reduce_error(REDUCE_E_IO, "comm", "the communicator has no size and rank");
     const size_t k = spec->k > 0 && spec->k <= REDUCE_MAX_TOP ? (size_t)spec->k : 1, n = k * (size_t)ranks;
-    uint64_t *cells = (uint64_t *)malloc(2 * (n + k) * sizeof *cells), *cell = cells ? cells + 2 * n : NULL;
+    uint64_t *cells = (uint64_t *)malloc((2 * (n + k)) * sizeof *cells);
     reduce_mpi_best *best = (reduce_mpi_best *)malloc(n * sizeof *best);
-    mine.out = 0; /* of 8 bytes: nothing is rounded so far */
-    if (!cells || !best)
-        err = REDUCE_E_NO_MEMORY;
-    else if (spec->rows != 1 || spec->planes > 1 || spec->offsets)
-        err = REDUCE_E_SHAPE;
-    else
-        err = reduce_run(c, &mine, data, bytes, cell, 2 * k * sizeof *cell, NULL);
-    int same[] = {err, spec->op, -spec->op, spec->dtype, -spec->dtype, (int)k, -(int)k};
-    if (MPI_Allreduce(MPI_IN_PLACE, same, 7, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
-        err = REDUCE_E_IO;
-    else
-        err = same[0] ? same[0] : same[1] != -same[2] || same[3] != -same[4] || same[5] != -same[6] ? REDUCE_E_BAD_MESSAGE : 0;
-    if (!err && MPI_Allgather(cell, (int)(2 * k), MPI_UINT64_T, cells, (int)(2 * k), MPI_UINT64_T, comm) != MPI_SUCCESS)
-        err = REDUCE_E_IO;
-    for (size_t i = 0; i < n && !err; i++) {
-        best[i].value = cells[i / k * 2 * k + i % k];
-        best[i].index = cells[i / k * 2 * k + k + i % k];
-    }
-    if (!err)
+    uint64_t *cell = cells && best ? cells + 2 * n : NULL;
+    int err = reduce_mpi_own_best(c, spec, data, bytes, cell, 2 * k * sizeof *cell);
+    err = reduce_mpi_gather_best(spec, err, cell, cells, (int)(2 * k), comm);
+    if (!err) {
+        for (size_t i = 0; i < n; i++) {
+            best[i].value = cells[i / k * 2 * k + i % k];
+            best[i].index = cells[i / k * 2 * k + k + i % k];
+        }
         err = reduce_mpi_best_of(c, spec, best, n, out, room);
+        err = reduce_collective_error(err, (uint32_t)rank, reduce_mpi_exchange, &comm);
+    }
     free(cells);
     free(best);
     return err;
@@ -263,5 +284,182 @@ static inline int reduce_mpi_device(reduce_client *c, const reduce_spec *spec, c
     item.bytes = bytes;
     return reduce_mpi_allreduce_items(c, &item, 1, comm);
 }
+
+/* ---- without waiting ---------------------------------------------------------------------------------------------- */
+
+#if MPI_VERSION >= 3
+
+/* reduce_mpi_allreduce that goes on while the program computes. Begin, and test or wait until it has ended:
+ *
+ *     reduce_mpi_request r;
+ *     reduce_mpi_iallreduce(NULL, &spec, mine, bytes, &sum, sizeof sum, MPI_COMM_WORLD, &r);
+ *     ...
+ *     if (reduce_mpi_wait(&r)) die(reduce_errmsg());
+ *
+ * Order: all ranks begin requests and other collectives of a communicator in the same order, as MPI says; they may end them in
+ * any. The first request of a communicator makes a copy of it, and waits for all ranks as MPI_Comm_dup does.
+ * Progress: the elements are reduced by begin. What follows goes on as MPI's own nonblocking calls: with most of them inside
+ * calls of MPI alone, so test now and then. A test or wait also ends requests of the communicator that began earlier.
+ * Ownership: specs, data, masks and weights are free after begin. `out` and the request, which keeps its place, are the
+ * library's until a test or wait says that it has ended; the communicator must live until then.
+ * Errors: those of reduce_collective, at all ranks, from the test or wait that ends the request. If begin returns an error,
+ * which has nothing to end, test and wait return it too. */
+typedef struct reduce_mpi_request {
+    reduce_joint *joint; /* NULL: it has ended */
+    MPI_Request exchange;
+    struct reduce_mpi_line *line;
+    struct reduce_mpi_request *next; /* the one that began after it */
+    int err;                         /* how it ended, */
+    char text[256];                  /* ... for reduce_errmsg */
+} reduce_mpi_request;
+
+/* Requests of one communicator that have not ended. Their second exchanges, of which the ranks learn at different times, are
+ * made in the order of the requests, on a communicator of their own. */
+typedef struct reduce_mpi_line {
+    MPI_Comm second;
+    reduce_mpi_request *first, *last;
+} reduce_mpi_line;
+
+static inline int reduce_mpi_forget_line(MPI_Comm comm, int key, void *line, void *extra)
+{
+    int over = 0;
+    (void)comm, (void)key, (void)extra;
+    MPI_Finalized(&over);
+    if (!over)
+        MPI_Comm_free(&((reduce_mpi_line *)line)->second);
+    free(line);
+    return MPI_SUCCESS;
+}
+
+/* MPI_KEYVAL_INVALID if MPI has no more. */
+static inline int reduce_mpi_line_key(void)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static int key = MPI_KEYVAL_INVALID;
+    pthread_mutex_lock(&lock);
+    if (key == MPI_KEYVAL_INVALID && MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, reduce_mpi_forget_line, &key, NULL))
+        key = MPI_KEYVAL_INVALID;
+    const int mine = key;
+    pthread_mutex_unlock(&lock);
+    return mine;
+}
+
+/* NULL: MPI failed, or there is no memory. */
+static inline reduce_mpi_line *reduce_mpi_line_of(MPI_Comm comm)
+{
+    reduce_mpi_line *line = NULL;
+    int found = 0, key = reduce_mpi_line_key();
+    if (key == MPI_KEYVAL_INVALID || MPI_Comm_get_attr(comm, key, &line, &found) != MPI_SUCCESS)
+        return NULL;
+    if (found)
+        return line;
+    line = (reduce_mpi_line *)calloc(1, sizeof *line);
+    if (line && MPI_Comm_dup(comm, &line->second) == MPI_SUCCESS && MPI_Comm_set_attr(comm, key, line) == MPI_SUCCESS)
+        return line;
+    free(line);
+    return NULL;
+}
+
+static inline int reduce_mpi_start(void *buffer, size_t bytes, MPI_Comm comm, MPI_Request *request)
+{
+    MPI_Datatype type;
+    MPI_Op op = reduce_mpi_op();
+    int err = op == MPI_OP_NULL ? MPI_ERR_OP : reduce_mpi_element(bytes, &type);
+    if (err != MPI_SUCCESS)
+        return err;
+    err = MPI_Iallreduce(MPI_IN_PLACE, buffer, 1, type, op, comm, request);
+    MPI_Type_free(&type); /* MPI keeps it while it needs it */
+    return err;
+}
+
+/* A reduce_exchange that goes with those of requests. */
+static inline int reduce_mpi_iexchange(void *arg, void *buffer, size_t bytes)
+{
+    MPI_Request request;
+    int err = reduce_mpi_start(buffer, bytes, *(MPI_Comm *)arg, &request);
+    return err == MPI_SUCCESS ? MPI_Wait(&request, MPI_STATUS_IGNORE) : err;
+}
+
+static inline void reduce_mpi_end(reduce_mpi_request *r, int err)
+{
+    const char *text = err ? strstr(reduce_errmsg(), ": ") : NULL;
+    r->joint = NULL;
+    r->err = err;
+    snprintf(r->text, sizeof r->text, "%s", text ? text + 2 : "");
+}
+
+/* An exchange of the first request has ended. */
+static inline void reduce_mpi_advance(reduce_mpi_line *line, int failed)
+{
+    reduce_mpi_request *r = line->first;
+    size_t bytes = 0;
+    int more = reduce_joint_next(r->joint, failed);
+    if (more == 1) {
+        void *buffer = reduce_joint_buffer(r->joint, &bytes);
+        failed = reduce_mpi_start(buffer, bytes, line->second, &r->exchange);
+        if (failed == MPI_SUCCESS)
+            return;
+        more = reduce_joint_next(r->joint, failed);
+    }
+    line->first = r->next;
+    reduce_mpi_end(r, more);
+}
+
+/* Begin several reductions together. */
+static inline int reduce_mpi_iallreduce_items(reduce_client *c, const reduce_item *items, size_t n, MPI_Comm comm,
+                                              reduce_mpi_request *r)
+{
+    int rank = 0, err = 0;
+    size_t bytes = 0;
+    memset(r, 0, sizeof *r);
+    r->line = reduce_mpi_line_of(comm);
+    if (!r->line || MPI_Comm_rank(comm, &rank) != MPI_SUCCESS)
+        err = reduce_error(REDUCE_E_IO, "comm", "MPI has no copy of the communicator");
+    else if (reduce_joint_begin(&r->joint, c, items, n, (uint32_t)rank))
+        err = reduce_collective_error(REDUCE_E_NO_MEMORY, (uint32_t)rank, reduce_mpi_iexchange, &comm);
+    if (!err && reduce_mpi_start(reduce_joint_buffer(r->joint, &bytes), REDUCE_MESSAGE, comm, &r->exchange) != MPI_SUCCESS)
+        err = reduce_joint_next(r->joint, 1);
+    if (err) {
+        reduce_mpi_end(r, err);
+        return err;
+    }
+    if (r->line->first)
+        r->line->last->next = r;
+    else
+        r->line->first = r;
+    r->line->last = r;
+    return 0;
+}
+
+/* Begin one. */
+static inline int reduce_mpi_iallreduce(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out,
+                                        size_t room, MPI_Comm comm, reduce_mpi_request *r)
+{
+    reduce_item item = reduce_mpi_item(spec, data, bytes, out, room);
+    return reduce_mpi_iallreduce_items(c, &item, 1, comm, r);
+}
+
+/* `done`: has it ended? Then the result is there: 0, or its error. */
+static inline int reduce_mpi_test(reduce_mpi_request *r, int *done)
+{
+    int ended = 1;
+    while (r->joint && ended) {
+        int failed = MPI_Test(&r->line->first->exchange, &ended, MPI_STATUS_IGNORE);
+        if (failed != MPI_SUCCESS || ended)
+            reduce_mpi_advance(r->line, failed);
+    }
+    *done = !r->joint;
+    return *done ? reduce_error(r->err, "", r->text) : 0;
+}
+
+/* Until it has ended. */
+static inline int reduce_mpi_wait(reduce_mpi_request *r)
+{
+    while (r->joint)
+        reduce_mpi_advance(r->line, MPI_Wait(&r->line->first->exchange, MPI_STATUS_IGNORE));
+    return reduce_error(r->err, "", r->text);
+}
+
+#endif
 
 #endif

@@ -222,20 +222,30 @@ int rc_shape(rc_level *l, const reduce_spec *g, size_t bytes, rp_fault *f)
     return 0;
 }
 
+int rc_results(const reduce_spec *given, size_t bytes, reduce_spec *mine, rp_spec *s, uint64_t *results, rp_fault *f)
+{
+    rc_level l = {0};
+    int err = rc_spec_in_pieces(given, mine, s, f);
+    l.spec = *s;
+    l.item = rp_item_size(s);
+    l.lines = mine->rows;
+    if (!err && (s->flags & RP_COLUMNS))
+        err = rc_shape(&l, mine, bytes, f);
+    *results = l.lines;
+    return err;
+}
+
 int reduce_result_size(const reduce_spec *given, size_t bytes, size_t *room)
 {
-    reduce_spec spec;
-    rc_level l = {0};
+    reduce_spec mine;
+    rp_spec s;
+    uint64_t results;
     rp_fault f = {0};
     if (!room)
         return rc_error(REDUCE_E_ARGUMENT, "room", "the pointer for the size is NULL");
-    if (rc_spec_in_pieces(given, &spec, &l.spec, &f))
+    if (rc_results(given, bytes, &mine, &s, &results, &f))
         return rc_report(&f);
-    l.item = rp_item_size(&l.spec);
-    l.lines = spec.rows;
-    if ((l.spec.flags & RP_COLUMNS) && rc_shape(&l, &spec, bytes, &f))
-        return rc_report(&f);
-    if (__builtin_mul_overflow(l.lines, (uint64_t)rp_cell_size(&l.spec), room))
+    if (__builtin_mul_overflow(results, (uint64_t)rp_cell_size(&s), room))
         return rc_error(REDUCE_E_TOO_LARGE, "rows", "the result would be over 2^64 bytes");
     return 0;
 }

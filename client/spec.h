@@ -13,6 +13,9 @@ int rc_spec(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f
 /* The same where weights may come with the pieces: then the spec has none, but may say their type. */
 int rc_spec_in_pieces(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f);
 
+/* The same, and the number of results for `bytes` bytes of elements. */
+int rc_results(const reduce_spec *given, size_t bytes, reduce_spec *mine, rp_spec *s, uint64_t *results, rp_fault *f);
+
 /* Has the operation partial states? 0, or the reported error: an order statistic needs all elements at once. */
 int rc_has_states(int op);
 

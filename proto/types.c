@@ -79,6 +79,8 @@ static const struct {
 static const entry *by_code(const entry *list, size_t n, int code)
 {
     static const entry unknown = {0, "?", "?"};
+    if (code > 0 && (size_t)code <= n && list[code - 1].code == code) /* most lists are dense from 1 */
+        return &list[code - 1];
     for (size_t i = 0; i < n; i++)
         if (list[i].code == code)
             return &list[i];

@@ -44,7 +44,8 @@ def built(tmp_path_factory):
                 inputs = [source]
             else:
                 compiler = [f"mpif90.{mpi}", "-Wall", "-Werror", "-O2", "-J", folder, "-fallow-argument-mismatch"]
-                inputs = [ROOT / "client" / "reduce_mpi.f90", source]
+                modules = ["reduce_mpi.f90"] + ["reduce_mpi_f08.f90"] * (source.stem == "f08")
+                inputs = [*(ROOT / "client" / module for module in modules), source]
             command = [*compiler, f"-I{ROOT / 'client'}", *inputs, LIB / "libreduce.so", "-lm", "-o", program]
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
@@ -281,6 +282,13 @@ def test_every_call(built, shared, mpi):
         assert launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/calls.c"), shared.url) == "fine\n"
 
 
+@pytest.mark.parametrize("mpi", NAMES)
+def test_requests_under_way_at_once(built, mpi):
+    """Nonblocking calls, in whatever order the ranks end them."""
+    for ranks in (1, 2, 4):
+        assert launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/nonblocking.c")) == "fine\n"
+
+
 # ---- faults ----
 FAULTS = """same_length BAD_MESSAGE|other_length BAD_MESSAGE|other_dtype BAD_MESSAGE|no_data ARGUMENT|half_element SHAPE|no_room ARGUMENT|no_op OP|empty EMPTY
 nan NAN|overflow OVERFLOW|fewer_items BAD_MESSAGE|no_items BAD_MESSAGE|two_exchanges OK|magic BAD_MESSAGE|form VERSION|key BAD_MESSAGE|total BAD_MESSAGE
@@ -384,12 +392,14 @@ def test_heat_in_fortran(built, heat, mpi):
         heat(tuple(map(float, HEAT.search(out).groups())), (mpi, "Fortran", ranks))
 
 
+@pytest.mark.parametrize("program", ["kinds", "f08"])
 @pytest.mark.parametrize("mpi", NAMES)
-def test_kinds_in_fortran(built, mpi):
+def test_fortran(built, mpi, program):
+    """Every kind and rank of array, parts of arrays, items with blocks; with `use mpi` and `use mpi_f08`."""
     if not shutil.which("gfortran"):
         pytest.skip("no gfortran")
-    for ranks in (1, 2):
-        assert launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/kinds.f90")).split() == ["fine"]
+    for ranks in (1, 2, 4):
+        assert launch(mpi, ranks, built(mpi, ROOT / f"tests/mpi/{program}.f90")).split() == ["fine"]
 
 
 def test_heat_in_python(heat):

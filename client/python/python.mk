@@ -91,6 +91,7 @@ dist: alone $(WHEEL_VENV)/.complete ## a tar in build/dist/: programs, library a
 dist-folder: wheel-programs install
 	$(Q)rm -rf build/dist/$(DIST) && mkdir -p build/dist/$(DIST)/bin
 	$(Q)cd build/dist/all && cp -a --parents $(DIST_PARTS) lib/libreduce*.so* ../$(DIST)/
+	$(Q)rm build/dist/$(DIST)/lib/pkgconfig/libreduce-states.pc # of libreduce.a, which is not there
 	$(Q)cp $(W)/reduced $(W)/reducectl $(W)/reducectl-ladder build/dist/$(DIST)/bin/
 	$(Q)for l in $(filter %.so,$(WHEEL_PARTS)); do cp $$l build/dist/$(DIST)/lib/$${l##*/}.$(VERSION); done
 	$(Q)cp LICENSE build/dist/$(DIST)/ && rm -rf build/dist/all

@@ -45,6 +45,10 @@ void rk_cpu_join_columns(const rk_simd *simd, const rk_task *t, uint64_t first, 
                          rk_state *states);
 uint64_t rk_cpu_tile(const rp_spec *s); /* the best number of columns to reduce together */
 
+/* pair_lines.c. Join each state with the n pairs of its array and the weights that the mask keeps. All have the same ones. */
+void rk_add_pairs_together(const rk_simd *simd, const rp_spec *s, const uint8_t *const *x, size_t arrays,
+                           const rp_parts *beside, uint64_t n, rk_state *states);
+
 /* Write the cell of a line whose state is complete; joins an initial element. Returns what rk_state_finish returns. */
 int rk_cpu_cell(const rk_task *t, uint64_t row, rk_state *s);
 

@@ -1,11 +1,12 @@
 /* Elements with their weights, gathered: the loops of simd.c take two contiguous arrays. Weights that are the same for a whole
  * row, or for a whole column, are written out. */
+#include "kernels/cpu/loops/sums/near.h"
 #include "kernels/cpu/view.h"
 
 #include "kernels/exact/line.h"
 
 enum {
-    TOGETHER = 2048,  /* pairs that are gathered together, */
+    TOGETHER = 8192,  /* pairs that are gathered together, */
     TILE_BYTES = 128, /* bytes of a row of columns that are turned together, by the wider operand, */
     TILE_ROWS = 1024, /* ... and their rows */
     LOOSE_BYTES = 64  /* what keeping elements may write behind the last one */
@@ -80,6 +81,28 @@ void rk_add_pairs(const rk_view *v, rk_state *s, uint64_t place, uint64_t n, dou
         some = n - i < TOGETHER ? n - i : TOGETHER;
         add_some(v, s, x + i * v->size, (weights){w.at + i * w.stride, w.stride}, mask ? mask + i : NULL, (size_t)some,
                  neglected);
+    }
+}
+
+/* ---- several arrays with the same weights and mask ---- */
+
+void rk_add_pairs_together(const rk_simd *simd, const rp_spec *s, const uint8_t *const *x, size_t arrays,
+                           const rp_parts *beside, uint64_t n, rk_state *states)
+{
+    uint8_t kept[TOGETHER * 8 + LOOSE_BYTES], by[TOGETHER * 8 + LOOSE_BYTES];
+    const size_t size = rp_dtype_size(s->dtype), weight = rp_dtype_size(s->weights);
+    rk_pairs_fn *pairs = rk_cpu_pairs(simd, s);
+    rk_keep_fn *keep = simd->keep[__builtin_ctzll(size)], *keep_weights = simd->keep[__builtin_ctzll(weight)];
+    for (uint64_t i = 0, some; i < n; i += some) {
+        some = n - i < TOGETHER ? n - i : TOGETHER;
+        const size_t k = keep_weights(by, 0, beside->weights + i * weight, beside->mask + i, (size_t)some);
+        for (size_t a = 0; a < arrays && k; a++) {
+            rk_state part;
+            keep(kept, 0, x[a] + i * size, beside->mask + i, (size_t)some);
+            rk_state_init(&part, states[a].layout, states[a].dtype);
+            pairs(&part, kept, by, k, s->nan, s->zero_drops, NULL);
+            rk_state_merge(&states[a], &part);
+        }
     }
 }
 

@@ -44,6 +44,8 @@ program kinds
   call weights
   call fields
   call quantiles
+  call dimensions
+  call blocks
   call MPI_Allreduce(wrong, all_wrong, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
   if (rank == 0 .and. all_wrong == 0) print '(a)', 'fine'
   call MPI_Finalize(ierr)
@@ -125,6 +127,84 @@ contains
     call expect(ierr == REDUCE_E_ARGUMENT)
     call reduce_mpi_allreduce(REDUCE_SUM, y, also, v, MPI_COMM_WORLD, ierr)
     call expect(ierr == REDUCE_E_ARGUMENT)
+  end subroutine
+
+  ! Arrays of any rank, scalars, and parts of arrays that do not lie one behind the other.
+  subroutine dimensions
+    real(c_double) :: x(4, 3), by(4, 3), deep(2, 2, 2, 2, 2, 2, 2)
+    real(c_double), allocatable :: none(:, :)
+    real(c_float) :: narrow(4, 3)
+    logical(c_bool) :: keep(4, 3)
+    real(c_double) :: middle(1)
+    integer :: i
+    x = reshape([(dble(i), i=1, 12)], [4, 3])
+    by = 2
+    deep = 3
+    narrow = real(x)
+    keep = .true.
+    keep(2, 2) = .false.
+    allocate (none(0, 3))
+    call reduce_mpi_allreduce(REDUCE_SUM, x, v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. v == 78*ranks)
+    call reduce_mpi_allreduce(REDUCE_SUM, x(2:3, 2:3), v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. v == (6 + 7 + 10 + 11)*ranks)
+    call reduce_mpi_allreduce(REDUCE_SUM, narrow(1:4:2, :), v, MPI_COMM_WORLD, ierr, mask=keep(2:4:2, :))
+    call expect(ierr == REDUCE_OK .and. v == (1 + 3 + 7 + 9 + 11)*ranks)
+    call reduce_mpi_allreduce(REDUCE_DOT, x(2:3, 2:3), by(1:2, 1:2), v, MPI_COMM_WORLD, ierr, mask=keep(2:3, 2:3))
+    call expect(ierr == REDUCE_OK .and. v == 2*(7 + 10 + 11)*ranks)
+    call reduce_mpi_allreduce(REDUCE_MEAN, deep, v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. v == 3)
+    call reduce_mpi_allreduce(REDUCE_MAX, dble(rank), v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. v == ranks - 1)
+    call reduce_mpi_allreduce(REDUCE_SUM, none, v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. v == 0)
+    call reduce_mpi_quantile([0.5d0], x(2:3, :), middle, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. middle(1) == 6.5d0)
+    call reduce_mpi_allreduce(REDUCE_DOT, x, by(:, 1:2), v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_E_SHAPE)
+  end subroutine
+
+  ! Of a field with halos, without a copy of it.
+  subroutine blocks
+    integer, parameter :: n = 120, m = 100
+    real(c_double), target, save :: x(0:n + 1, 0:m + 1), area(0:n + 1, 0:m + 1), mean, top
+    logical(c_bool), target, save :: ocean(0:n + 1, 0:m + 1)
+    integer(c_int64_t), target :: whole(2) = [n + 2, m + 2], first(2) = [1, 1], cells(2) = [n, m]
+    type(reduce_block), target :: block
+    type(reduce_spec), target :: spec(2)
+    type(reduce_item) :: item(2)
+    integer :: i, j
+    do j = 0, m + 1
+      do i = 0, n + 1
+        ocean(i, j) = mod(i + j, 3) /= 0
+        area(i, j) = i + 1
+        x(i, j) = merge(dble(j), 1d300, i >= 1 .and. i <= n .and. j >= 1 .and. j <= m .and. ocean(i, j))
+      end do
+    end do
+    block%dims = 2
+    block%shape = c_loc(whole)
+    block%start = c_loc(first)
+    block%count = c_loc(cells)
+    spec%dtype = REDUCE_F64
+    spec(1)%op = REDUCE_WMEAN
+    spec(1)%weights = c_loc(area)
+    spec(2)%op = REDUCE_MAX
+    spec%mask = c_loc(ocean)
+    item(1)%out = c_loc(mean)
+    item(2)%out = c_loc(top)
+    do i = 1, 2
+      item(i)%spec = c_loc(spec(i))
+      item(i)%data = c_loc(x)
+      item(i)%bytes = 8*size(x)
+      item(i)%block = c_loc(block)
+      item(i)%room = 8
+    end do
+    call reduce_mpi_items(item, MPI_COMM_WORLD, ierr)
+    call reduce_mpi_allreduce(REDUCE_WMEAN, x(1:n, 1:m), area(1:n, 1:m), v, MPI_COMM_WORLD, ierr, mask=ocean(1:n, 1:m))
+    call expect(ierr == REDUCE_OK .and. mean == v .and. top == m .and. mean > 0 .and. mean < m)
+    cells(2) = m + 2
+    call reduce_mpi_items(item, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_E_SHAPE .and. index(reduce_mpi_errmsg(), 'rank 0: item 0: dimension 1') > 0)
   end subroutine
 
   ! Weighted means of fields on the ocean, in one call.

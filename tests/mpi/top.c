@@ -38,6 +38,37 @@ static void ask(reduce_client *c, reduce_spec *s, const float *x, size_t n, int 
     free(first);
 }
 
+/* All ranks have this error, with this text. */
+static void expect(int got, int want, const char *text)
+{
+    if (got != want || !strstr(reduce_errmsg(), text))
+        fail(text);
+}
+
+/* An error of one rank is one of all, which name it. */
+static void faults(reduce_client *c, reduce_spec *s, int rank, int ranks)
+{
+    const int last = rank == ranks - 1;
+    const float x[2] = {1, 2};
+    double out[4];
+    char who[32];
+    snprintf(who, sizeof who, "rank %d: ", ranks - 1);
+    s->k = 2;
+    s->op = last ? REDUCE_ARGMAX : REDUCE_LARGEST;
+    expect(reduce_mpi_top(c, s, x, sizeof x, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_BAD_MESSAGE, who);
+    s->op = REDUCE_LARGEST;
+    s->rows = last ? 2 : 1;
+    expect(reduce_mpi_top(c, s, x, sizeof x, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_SHAPE, who);
+    expect(REDUCE_E_SHAPE, REDUCE_E_SHAPE, "are one row");
+    s->rows = 1;
+    expect(reduce_mpi_top(c, s, x, last ? 3 : sizeof x, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_SHAPE, who);
+    expect(reduce_mpi_top(c, s, x, sizeof x, out, last ? 8 : sizeof out, MPI_COMM_WORLD), REDUCE_E_ARGUMENT, who);
+    s->k = last ? 1 : 2;
+    if (ranks > 1)
+        expect(reduce_mpi_top(c, s, x, sizeof x, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_BAD_MESSAGE,
+               "the ranks do not ask");
+}
+
 int main(int argc, char **argv)
 {
     int rank, ranks;
@@ -62,11 +93,7 @@ int main(int argc, char **argv)
             s.nan = nan;
             ask(c, &s, x, to - from, rank);
         }
-    double out[2];
-    s.k = rank == ranks - 1 ? 1 : 2; /* an error of one rank is one of all */
-    s.op = rank == ranks - 1 ? REDUCE_ARGMAX : REDUCE_LARGEST;
-    if (ranks > 1 && !reduce_mpi_top(c, &s, x, (to - from) * sizeof *x, out, sizeof out, MPI_COMM_WORLD))
-        fail("an error of one rank is lost");
+    faults(c, &s, rank, ranks);
     free(x);
     reduce_close(c);
     MPI_Finalize();

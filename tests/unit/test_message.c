@@ -1,8 +1,10 @@
 /* Messages of a collective reduction that other processes sent. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -83,7 +85,8 @@ static rc_message message_of(uint32_t rank, int op, const int32_t *data, size_t 
     spec.op = op;
     spec.dtype = REDUCE_I32;
     rc_message_init(&m, rank);
-    rc_message_add(&m, &spec, s, state_of(s, op, data, n));
+    size_t used = 0;
+    rc_message_add(&m, &used, &spec, s, state_of(s, op, data, n));
     return m;
 }
 
@@ -92,12 +95,14 @@ static void messages_join_if_they_ask_for_the_same(void **state)
     (void)state;
     const rc_message mine = message_of(0, REDUCE_SUM, all, 2), other = message_of(2, REDUCE_MAX, all, 2);
     rc_message a = mine, b = message_of(1, REDUCE_SUM, all + 2, 3);
-    uint8_t whole[ROOM];
-    size_t n = state_of(whole, REDUCE_SUM, all, 5);
+    uint8_t whole[ROOM], got[ROOM];
+    size_t n = state_of(whole, REDUCE_SUM, all, 5), held;
+    state_of(got, REDUCE_SUM, all, 2);
     reduce_states_merge(&a, &b, sizeof a);
     assert_int_equal(rc_message_end(&a, &mine), 0);
-    assert_int_equal(a.held, n);
-    assert_memory_equal(a.room, whole, n);
+    assert_int_equal(rc_message_states(&a, got, n, &held), 0);
+    assert_true(a.held == 1 && held == n);
+    assert_memory_equal(got, whole, n);
     reduce_states_merge(&a, &other, sizeof a);
     assert_int_equal(rc_message_end(&a, &mine), REDUCE_E_BAD_MESSAGE);
 }
@@ -139,6 +144,106 @@ static void ranks_that_disagree_are_named_in_any_order(void **state)
     assert_joined(m, REDUCE_E_NAN, "NAN: rank 5: a NaN");
 }
 
+/* ---- packed states ---- */
+
+enum { STATES = 40, RANKS = 3, SIZE = 1024 };
+static uint64_t seed;
+
+static uint64_t random_bits(void)
+{
+    seed = seed * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return seed >> 33;
+}
+
+/* Doubles of some decades, or of all; now and then none, or an infinity. */
+static size_t elements_of(double *x, int decades)
+{
+    const size_t n = random_bits() % 5;
+    for (size_t i = 0; i < n; i++) {
+        x[i] = ldexp((double)random_bits() - 0x1p30, decades ? (int)(random_bits() % 2000) - 1000 : (int)(random_bits() % 40));
+        if (random_bits() % 50 == 0)
+            x[i] = INFINITY;
+    }
+    return n;
+}
+
+static const int ops[] = {REDUCE_SUM,   REDUCE_VAR,  REDUCE_STATS, REDUCE_MAX,
+                          REDUCE_WMEAN, REDUCE_PROD, REDUCE_COUNT, REDUCE_DOT};
+static int op_of(size_t i) { return ops[i % (sizeof ops / sizeof *ops)]; }
+
+static void make_state(uint8_t *s, int op, int decades)
+{
+    double x[5], w[5] = {1, -2, 0x1p-60, 4, 0};
+    const size_t n = elements_of(x, decades);
+    assert_int_equal(reduce_state_init(s, SIZE, op, REDUCE_F64), 0);
+    assert_int_equal(
+        op >= REDUCE_DOT ? reduce_state_add_pairs(s, SIZE, x, REDUCE_F64, w, n, 0, 0) : reduce_state_add(s, SIZE, x, n), 0);
+}
+
+static void the_same_states_fit_in_every_order(void **state)
+{
+    (void)state;
+    static uint8_t s[RANKS][STATES][SIZE], got[STATES * SIZE];
+    static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    for (seed = 1; seed < 60; seed++) {
+        const uint64_t start = seed;
+        rc_message m[RANKS], all_of_them, other;
+        size_t bytes = 0, held, to = 0;
+        for (uint32_t r = 0; r < RANKS; r++) {
+            size_t used = 0;
+            rc_message_init(&m[r], r);
+            for (size_t i = 0; i < STATES; i++) {
+                reduce_spec spec = REDUCE_SPEC_INIT;
+                spec.op = op_of(i);
+                spec.dtype = REDUCE_F64;
+                make_state(s[r][i], spec.op, start % 3 == r);
+                rc_message_add(&m[r], &used, &spec, s[r][i], reduce_state_size(spec.op, REDUCE_F64));
+            }
+        }
+        for (int i = 0; i < 12; i++) {
+            other = joined(m, orders[i / 2], i % 2);
+            all_of_them = i ? all_of_them : other;
+            assert_memory_equal(&other, &all_of_them, sizeof other);
+        }
+        assert_int_equal(rc_message_end(&all_of_them, &m[0]), 0);
+        assert_true(all_of_them.held > 0 && all_of_them.held <= m[0].held);
+        for (size_t i = 0; i < STATES; bytes += reduce_state_size(op_of(i++), REDUCE_F64))
+            memcpy(got + bytes, s[0][i], reduce_state_size(op_of(i), REDUCE_F64));
+        assert_int_equal(rc_message_states(&all_of_them, got, bytes, &held), 0);
+        for (size_t i = 0, size; i < STATES && to < held; i++, to += size) {
+            size = reduce_state_size(op_of(i), REDUCE_F64);
+            reduce_states_merge(s[0][i], s[1][i], size);
+            reduce_states_merge(s[0][i], s[2][i], size);
+            assert_memory_equal(got + to, s[0][i], size);
+        }
+        assert_int_equal(to, held);
+        seed = start;
+    }
+}
+
+static void damaged_states_are_an_error(void **state)
+{
+    (void)state;
+    uint8_t got[ROOM];
+    size_t held, n = state_of(got, REDUCE_SUM, all, 2);
+    for (size_t at = 0; at < 40; at++)
+        for (int bit = 0; bit < 8; bit++) {
+            rc_message a = message_of(0, REDUCE_SUM, all, 2), b = message_of(1, REDUCE_SUM, all, 2), mine = a;
+            b.room[at] ^= (uint8_t)(1 << bit);
+            rc_message_states(&b, got, n, &held);
+            reduce_states_merge(&a, &b, sizeof a);
+            if (!rc_message_end(&a, &mine) && !rc_message_states(&a, got, n, &held))
+                reduce_state_check(got, n, REDUCE_SUM, REDUCE_I32);
+            state_of(got, REDUCE_SUM, all, 2);
+        }
+    rc_message m = message_of(0, REDUCE_MAX, all, 2);
+    assert_int_equal(rc_message_states(&m, got, n, &held), REDUCE_E_BAD_MESSAGE);
+    m = message_of(0, REDUCE_SUM, all, 2);
+    assert_int_equal(rc_message_states(&m, got, n - 1, &held), REDUCE_E_BAD_MESSAGE);
+    m.held = 100;
+    assert_int_equal(rc_message_states(&m, got, n, &held), REDUCE_E_BAD_MESSAGE);
+}
+
 static void the_error_of_the_lowest_rank_is_kept(void **state)
 {
     (void)state;
@@ -162,6 +267,8 @@ int main(void)
                                        cmocka_unit_test(states_of_other_operations_do_not_merge),
                                        cmocka_unit_test(messages_join_if_they_ask_for_the_same),
                                        cmocka_unit_test(ranks_that_disagree_are_named_in_any_order),
-                                       cmocka_unit_test(the_error_of_the_lowest_rank_is_kept)};
+                                       cmocka_unit_test(the_error_of_the_lowest_rank_is_kept),
+                                       cmocka_unit_test(the_same_states_fit_in_every_order),
+                                       cmocka_unit_test(damaged_states_are_an_error)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

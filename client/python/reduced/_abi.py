@@ -343,6 +343,19 @@ class Batch(Structure):  # reduce_batch
     ]
 
 
+class Block(Structure):  # reduce_block
+    _fields_ = [
+        ("size", c_uint32),
+        ("dims", c_uint32),
+        ("shape", c_void_p),
+        ("start", c_void_p),
+        ("count", c_void_p),
+        ("stride", c_void_p),
+        ("first_nearest", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
 class Item(Structure):  # reduce_item
     _fields_ = [
         ("size", c_uint32),
@@ -354,6 +367,7 @@ class Item(Structure):  # reduce_item
         ("bytes", c_uint64),
         ("out", c_void_p),
         ("room", c_size_t),
+        ("block", c_void_p),
     ]
 
 
@@ -420,6 +434,7 @@ STRUCTS: dict[str, Any] = {
     "reduce_result": Result,
     "reduce_way": Way,
     "reduce_batch": Batch,
+    "reduce_block": Block,
     "reduce_item": Item,
     "reduce_gpu": Gpu,
     "reduce_put_opts": PutOpts,
@@ -543,6 +558,10 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_states_merge": (None, [c_void_p, c_void_p, c_size_t]),
     "reduce_collective": (c_int, [c_void_p, c_void_p, c_size_t, c_uint32, c_void_p, c_void_p]),
     "reduce_collective_error": (c_int, [c_int, c_uint32, c_void_p, c_void_p]),
+    "reduce_error": (c_int, [c_int, c_char_p, c_char_p]),
+    "reduce_joint_begin": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_uint32]),
+    "reduce_joint_buffer": (None, [c_void_p, c_void_p]),
+    "reduce_joint_next": (c_int, [c_void_p, c_int]),
     "reduce_alloc": (c_int, [c_void_p, c_size_t, c_void_p]),
     "reduce_free": (None, [c_void_p, c_void_p]),
     "reduce_device": (c_int, [c_void_p, c_void_p, c_void_p, c_uint64, c_uint64, c_void_p, c_size_t, c_void_p]),

@@ -84,3 +84,31 @@ rp_err rk_reduce_here(const rp_spec *s, const void *data, const rp_parts *beside
         *f = e.t.fault;
     return (rp_err)e.t.fault.code;
 }
+
+typedef struct together {
+    const rp_spec *spec;
+    const uint8_t *const *x;
+    size_t arrays;
+    const rp_parts *beside;
+    uint64_t n;
+    rk_state *states;
+} together;
+
+static void together_run(void *arg)
+{
+    const together *e = arg;
+    uint64_t saved = rk_fp_enter();
+    for (size_t i = 0; i < e->arrays; i++)
+        rk_state_init(&e->states[i], rp_spec_layout(e->spec), rp_spec_state_dtype(e->spec));
+    rk_add_pairs_together(rk_simd_best(), e->spec, e->x, e->arrays, e->beside, e->n, e->states);
+    rk_fp_leave(saved);
+}
+
+rp_err rk_pairs_here(const rp_spec *s, const uint8_t *const *x, size_t arrays, const rp_parts *beside, uint64_t n,
+                     rk_state *states, rp_fault *f)
+{
+    together e = {s, x, arrays, beside, n, states};
+    if (!rk_with_room(RK_ROOM_LINES, together_run, &e))
+        return rp_fail(f, RP_NO_MEMORY, "", 0, "no memory for a thread, and the stack of this one is too small");
+    return RP_OK;
+}

@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 
+#include "kernels/exact/state.h"
 #include "proto/types.h"
 
 /* Of a reduction for each thread: a core sums them in some 200 us, and to start and join one takes 50. */
@@ -22,5 +23,10 @@ int rk_group_cores(const char *membership, const char *groups);
  * RP_OK, or the fault, like an engine's; RP_NO_MEMORY if room.h has none. */
 rp_err rk_reduce_here(const rp_spec *s, const void *data, const rp_parts *beside, size_t bytes, int threads, uint64_t until_ns,
                       void *cells, rp_fault *f);
+
+/* Reduce `arrays` arrays of n elements to a state each, with the same mask and the same weights, one for each element. These
+ * are read once. The calling thread does it. RP_OK, or RP_NO_MEMORY as above. */
+rp_err rk_pairs_here(const rp_spec *s, const uint8_t *const *x, size_t arrays, const rp_parts *beside, uint64_t n,
+                     rk_state *states, rp_fault *f);
 
 #endif

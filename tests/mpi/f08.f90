@@ -1,0 +1,56 @@
+! The calls of reduce_mpi_f08.f90, with a communicator that is no integer. Prints "fine".
+program f08
+  use, intrinsic :: iso_c_binding
+  use mpi_f08
+  use reduce_mpi_f08
+  implicit none
+  integer :: rank, ranks, ierr, wrong
+  real(c_double), target :: x(2, 3) = reshape([1d300, 1d0, 2d0, -1d300, 3d0, 4d0], [2, 3]), v
+  real(c_double) :: middle(1)
+  integer(c_int32_t) :: whole(3) = [5, -7, 4]
+  integer(c_int64_t) :: n
+  type(reduce_spec), target :: spec
+  type(reduce_item) :: item(1)
+  type(MPI_Comm) :: part
+  call MPI_Init()
+  call MPI_Comm_rank(MPI_COMM_WORLD, rank)
+  call MPI_Comm_size(MPI_COMM_WORLD, ranks)
+  wrong = 0
+  call reduce_mpi_allreduce(REDUCE_SUM, x, v, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_OK .and. v == 10*ranks)
+  call reduce_mpi_allreduce(REDUCE_DOT, x(:, 3), x(1:2, 2:3:2), v, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_OK .and. v == 3*2d0*ranks - 4d300*ranks)
+  call reduce_mpi_allreduce(REDUCE_MIN, whole, n, MPI_COMM_WORLD, ierr, mask=logical(whole > -7, c_bool))
+  call expect(ierr == REDUCE_OK .and. n == 4)
+  v = -1
+  call reduce_mpi_reduce(REDUCE_MEAN, whole, v, MPI_COMM_WORLD, ierr, root=ranks - 1)
+  call expect(ierr == REDUCE_OK .and. v == merge(2/3d0, -1d0, rank == ranks - 1))
+  call reduce_mpi_quantile([0.5d0], whole, middle, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_OK .and. middle(1) == 4)
+  call MPI_Comm_split(MPI_COMM_WORLD, rank, 0, part)
+  call reduce_mpi_allreduce(REDUCE_SUM, x, v, part, ierr)
+  call expect(ierr == REDUCE_OK .and. v == 10)
+  call reduce_mpi_allreduce(REDUCE_SUM, x, v, part%mpi_val, ierr)
+  call expect(ierr == REDUCE_OK .and. v == 10)
+  spec%dtype = REDUCE_F64
+  item(1)%spec = c_loc(spec)
+  item(1)%data = c_loc(x)
+  item(1)%bytes = 8*size(x)
+  item(1)%out = c_loc(v)
+  item(1)%room = 8
+  call reduce_mpi_items(item, MPI_COMM_WORLD, ierr)
+  call expect(ierr == REDUCE_OK .and. v == 10*ranks)
+  call MPI_Allreduce(MPI_IN_PLACE, wrong, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
+  if (rank == 0 .and. wrong == 0) print '(a)', 'fine'
+  call MPI_Finalize()
+
+contains
+
+  subroutine expect(fine)
+    logical, intent(in) :: fine
+    if (.not. fine) then
+      wrong = wrong + 1
+      print *, 'rank', rank, ierr, v, reduce_mpi_errmsg()
+    end if
+  end subroutine
+end program
