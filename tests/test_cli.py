@@ -1239,12 +1239,16 @@ def test_help_teaches_and_its_examples_work(run, ctl, scratch, shared):
     assert len(topics) >= 9
     everything = [text, *topics.values(), *(run("help", w) for w in (*oracle.OPS, "ping", "info", "status", "metrics", "top", "put", "ls", "drop", "help"))]
     assert not [line for t in everything for line in t.splitlines() if len(line) > 80]
-    manual, completion = ((ROOT / "client" / p).read_text() for p in ("man/reducectl.1", "ctl/reducectl.bash"))
+    manual, *shells = ((ROOT / "client" / p).read_text() for p in ("man/reducectl.1", "ctl/reducectl.bash", "ctl/reducectl.fish", "ctl/reducectl.zsh"))
+    lists = [re.findall(r"\w+", re.search(r"\bsum min max argmin.*?histogram[^\n]*", s, re.S)[0]) for s in shells]  # of operations
     for option in reducectl_options():
         assert len([t for t in topics.values() if re.search(rf"^  .{{4}}--{option}\b(?!-)", t, re.M)]) == 1, f"--{option} has a row in client/ctl/help_rows.c"
-        assert f"--{option}" in manual.replace("\\-", "-") and f"--{option}" in completion, option
-    for op in oracle.OPS:
-        assert re.search(rf"\b{op}\b", text) and re.search(rf"^  {op} ", topics["ops"], re.M) and re.search(rf"\b{op}\b", manual) and re.search(rf"\b{op}\b", completion), op
+        assert f"--{option}" in manual.replace("\\-", "-") and f"--{option}" in shells[0], option
+        assert all(re.search(rf"(--|-l ){option}\b", s) for s in shells[1:]), option
+    every = re.findall(r'^    X\(\w+, "(\w+)", \d+, "', (ROOT / "proto/types.def").read_text().split("#define RP_OPS(X)")[1].split("#define")[0], re.M)
+    assert len(every) >= len(oracle.OPS)
+    for op in every:
+        assert re.search(rf"\b{op}\b", text) and re.search(rf"^  {op} ", topics["ops"], re.M) and re.search(rf"\b{op}\b", manual) and all(op in known for known in lists), op
     npy(scratch / "data.npy", np.array([1.5, 2.5]))
     npy(scratch / "m.npy", np.arange(3000.0).reshape(1000, 3))
     npy(scratch / "t.npy", np.array([1.0, np.nan]))

@@ -20,7 +20,7 @@ const Route kRoutes[] = {
     {"blocks", "rows that are long, few, or many tiles together",
      "segment.cuh, near_rows.cuh, products_float.cu, pairs_near.cu: blocks share a row; else merge.cuh finishes it",
      fits_blocks, launch_blocks},
-    {"short sums", "sum, mean, norm1 of short rows and segments", "sum_short_lines.cu: a line has lanes of a warp, or one",
+    {"short sums", "sum, mean, norm1 of many rows and segments, of any length that a warp may take", "sum_short_lines.cu: a line has lanes of a warp, or one",
      fits_short_sums, launch_short_sums},
     {"thread rows", "rows of 8 to 128 bytes: f32 var, norms, stats; 32 bits min, max, argmin, argmax",
      "rows_thread.cu, rows_best.cu: a thread a row", fits_thread_rows, launch_thread_rows},
