@@ -83,15 +83,13 @@ static rp_err find_companion(const rd_request *r, rd_beside *b, int role, const 
 
 static rp_err find_companions(const rd_request *r, rd_beside *b, const rp_tagged *t, rp_fault *f)
 {
-    const uint8_t **const where[RP_ROLE_END] = {
-        [RP_ROLE_MASK] = &b->parts.mask, [RP_ROLE_OFFSETS] = &b->parts.offsets, [RP_ROLE_WEIGHTS] = &b->parts.weights};
     rp_err err = RP_OK;
     for (int role = 1; !err && role < RP_ROLE_END; role++) {
         const rp_companion *c = &t->companion[role];
         if (c->where == RP_WHERE_MESSAGE)
             err = check_near(r, NULL, role, f);
         else if (c->where == RP_WHERE_HANDLE)
-            err = find_companion(r, b, role, c, where[role], f);
+            err = find_companion(r, b, role, c, rp_place_of(&b->parts, (rp_role)role), f);
     }
     return err || !b->parts.offsets ? err : rp_offsets_check(&r->job.task.spec, b->parts.offsets, f);
 }
