@@ -25,7 +25,9 @@ static rp_err check_near(const rd_request *r, const rk_memory *m, int role, rp_f
     if (rk_memory_near(r->all->engine, r->job.task.memory, m, (rp_role)role))
         return RP_OK;
     return rp_fail(f, RP_BAD_HANDLE, name_of(role), 0,
-                   "the %s must be where the elements are: on their device, if they are on one", name_of(role));
+                   role == RP_ROLE_KEYS ? "the CPU groups by key: neither elements nor %s may be on a device"
+                                        : "the %s must be where the elements are: on their device, if they are on one",
+                   name_of(role));
 }
 
 /* It is in resident data of the user. */
