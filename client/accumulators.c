@@ -161,7 +161,7 @@ int reduce_accumulators_add(reduce_accumulators *a, const reduce_batch *batch)
     if (!b.keys && !b.mask && a->groups) /* the loops over elements are faster */
         return rk_slot_add_all(&a->kind, a->slots, b.values, b.index, b.count) ? 0 : no_memory(0);
     const rk_keyed k = keyed(&b);
-    const uint64_t at = rk_keyed_add(&k, &(rk_groups){&a->kind, a->slots, a->groups});
+    const uint64_t at = rk_keyed_add(&k, &(rk_groups){&a->kind, a->slots, 0, a->groups});
     return at == b.count ? 0 : no_memory(at);
 }
 

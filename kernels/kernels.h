@@ -126,8 +126,8 @@ typedef struct rk_task {
     void *cells;   /* rp_results x rp_cell_size(&spec) bytes, any alignment */
     uint64_t base; /* index of the first element within its row: chunks of a stream; 0 otherwise */
     uint64_t
-        until_ns; /* CLOCK_MONOTONIC: after it, order statistics on the CPU begin no further pass, and end with DEADLINE; 0:
-                          no limit */
+        until_ns; /* CLOCK_MONOTONIC: after it, order statistics and tasks by key on the CPU begin no further pass or piece, and
+                          end with DEADLINE; 0: no limit */
     void *user;   /* the caller's */
     void (*done)(struct rk_task *t); /* takes the finished task of RK_BATCHED or RK_ALONE. Must not block, and may submit */
     /* out: valid after rk_poll */

@@ -148,7 +148,23 @@ size_t rp_cell_size(const rp_spec *s)
 
 uint64_t rp_results(const rp_spec *s) { return s->flags & RP_COLUMNS ? rp_planes(s) * s->row_len : s->rows; }
 
-uint64_t rp_elements(const rp_spec *s) { return s->flags & RP_OFFSETS ? s->row_len : rp_planes(s) * s->rows * s->row_len; }
+/* Does `row_len` count all elements? */
+static bool counts_all(const rp_spec *s) { return s->flags & (RP_OFFSETS | RP_KEYS); }
+
+uint64_t rp_elements(const rp_spec *s) { return counts_all(s) ? s->row_len : rp_planes(s) * s->rows * s->row_len; }
+
+static rp_err check_keys(const rp_spec *s, rp_fault *f)
+{
+    if (s->flags & RP_DROP_OUTSIDE && !(s->flags & RP_KEYS))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "keys are dropped, and there are none");
+    if (!(s->flags & RP_KEYS))
+        return RP_OK;
+    if (rp_is_ranked(s->op) || rp_is_paired(s->op))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "%s takes no keys", rp_op_name(s->op));
+    if (s->flags & (RP_STATES_IN | RP_OFFSETS | RP_COLUMNS))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "keys exclude partial states, offsets and columns");
+    return s->keys ? RP_OK : rp_fail(f, RP_BAD_MESSAGE, "keys", 0, "no part says what the keys are");
+}
 
 static rp_err check_flags(const rp_spec *s, rp_fault *f)
 {
@@ -168,7 +184,7 @@ static rp_err check_flags(const rp_spec *s, rp_fault *f)
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "wrap is for prod of integers");
     if ((s->flags & RP_WEIGHTS) && !s->weights)
         return rp_fail(f, RP_BAD_MESSAGE, "weights", 0, "no part says what the weights are");
-    return RP_OK;
+    return check_keys(s, f);
 }
 
 rp_err rp_takes_compare(const char *op, uint32_t given, uint32_t may, uint32_t must, rp_fault *f)
@@ -206,8 +222,8 @@ static rp_err check_parameters(const rp_spec *s, rp_fault *f)
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 0, "an initial element goes in when the value is finished");
     if (size < 8 && s->initial >> 8 * size)
         return rp_fail(f, RP_BAD_MESSAGE, "initial", 8 * size, "an initial element wider than %s", rp_dtype_name(s->dtype));
-    if (s->planes && (s->flags & (RP_STATES_IN | RP_OFFSETS)))
-        return rp_fail(f, RP_BAD_MESSAGE, "planes", 0, "planes of partial states or of segments");
+    if (s->planes && (s->flags & RP_STATES_IN || counts_all(s)))
+        return rp_fail(f, RP_BAD_MESSAGE, "planes", 0, "planes of partial states, of segments or of groups");
     return RP_OK;
 }
 
@@ -236,6 +252,10 @@ static rp_err check_shape(const rp_spec *s, uint64_t reply, rp_fault *f)
         return rp_fail(f, RP_TOO_LARGE, "index_base", RP_MAX_COUNT, "index base above 2^60");
     if (s->planes > RP_MAX_COUNT)
         return rp_fail(f, RP_TOO_LARGE, "planes", RP_MAX_COUNT, "more than 2^60 planes");
+    const uint64_t most = RP_MAX_GROUPS_BYTES / (rp_state_size(rp_spec_layout(s)) + RP_GROUP_SIZE);
+    if (s->flags & RP_KEYS && s->rows > most)
+        return rp_fail(f, RP_TOO_LARGE, "rows", most, "the states of %" PRIu64 " groups are over %u bytes", s->rows,
+                       RP_MAX_GROUPS_BYTES);
     return check_results(s, reply, f);
 }
 
@@ -269,6 +289,16 @@ double rp_spec_edge(const rp_spec *s, uint32_t i)
     return edge;
 }
 
+/* Take the bytes of the keys from those of the data. */
+static rp_err take_keys(const rp_spec *s, uint64_t *bytes, rp_fault *f)
+{
+    const uint64_t want = rp_role_bytes(s, RP_ROLE_KEYS);
+    if (want > *bytes)
+        return rp_fail(f, RP_SHAPE, "keys", want, "%" PRIu64 " bytes do not hold the keys", *bytes);
+    *bytes -= want;
+    return RP_OK;
+}
+
 /* Take the bytes of the weights from those of the data. Their number may be beyond 64 bits. */
 static rp_err take_weights(const rp_spec *s, uint64_t *bytes, rp_fault *f)
 {
@@ -291,6 +321,8 @@ rp_err rp_spec_match(const rp_spec *s, uint32_t apart, uint64_t bytes, rp_fault 
         return rp_fail(f, RP_BAD_MESSAGE, "weights", 0, "%s needs a second operand", rp_op_name(s->op));
     if (with & RP_WEIGHTS)
         TRY(take_weights(s, &bytes, f));
+    if (with & RP_KEYS)
+        TRY(take_keys(s, &bytes, f));
     if (with & RP_OFFSETS) {
         head = rp_role_bytes(s, RP_ROLE_OFFSETS);
         if (bytes < head)
@@ -303,7 +335,7 @@ rp_err rp_spec_match(const rp_spec *s, uint32_t apart, uint64_t bytes, rp_fault 
                        s->flags & RP_STATES_IN ? "state"
                        : with & RP_MASK        ? "element and mask"
                                                : "element");
-    uint64_t rows = s->flags & RP_OFFSETS ? 1 : s->rows;
+    uint64_t rows = counts_all(s) ? 1 : s->rows;
     if (!__builtin_mul_overflow(rows, s->row_len, &want) && !__builtin_mul_overflow(want, rp_planes(s), &want) &&
         want == (bytes - head) / item)
         return RP_OK;
@@ -326,6 +358,7 @@ uint64_t rp_role_bytes(const rp_spec *s, rp_role role)
 {
     return role == RP_ROLE_OFFSETS   ? 8 * (s->rows + 1)
            : role == RP_ROLE_WEIGHTS ? weights_of(s) * rp_dtype_size(s->weights)
+           : role == RP_ROLE_KEYS    ? rp_elements(s) * rp_dtype_size(s->keys)
                                      : rp_elements(s);
 }
 
@@ -349,6 +382,8 @@ rp_parts rp_spec_parts(const rp_spec *s, const void *data, const rp_parts *besid
         p.mask = beside && beside->mask ? beside->mask : p.elements + rp_elements(s) * rp_item_size(s);
     if (s->flags & RP_WEIGHTS)
         p.weights = beside && beside->weights ? beside->weights : behind(s, &p, beside && beside->mask);
+    if (s->flags & RP_KEYS)
+        p.keys = beside && beside->keys ? beside->keys : behind(s, &p, beside && beside->mask);
     return p;
 }
 

@@ -249,12 +249,18 @@ static const struct {
     uint8_t extent;
 } taken[RP_ROLE_END] = {[RP_ROLE_MASK] = {RP_MASK, RP_EXTENT_ELEMENTS},
                         [RP_ROLE_OFFSETS] = {RP_OFFSETS, RP_EXTENT_BOUNDS},
-                        [RP_ROLE_WEIGHTS] = {RP_WEIGHTS, RP_EXTENT_ELEMENTS}};
+                        [RP_ROLE_WEIGHTS] = {RP_WEIGHTS, RP_EXTENT_ELEMENTS},
+                        [RP_ROLE_KEYS] = {RP_KEYS, RP_EXTENT_ELEMENTS}};
+
+/* May it be with the data? Then a part says what it is. */
+static bool is_described(int role) { return role == RP_ROLE_WEIGHTS || role == RP_ROLE_KEYS; }
 
 static bool right_type(const rp_spec *s, int role, int dtype)
 {
     if (role == RP_ROLE_WEIGHTS)
         return rp_weights_suit(s->dtype, dtype);
+    if (role == RP_ROLE_KEYS)
+        return rp_keys_suit(dtype);
     return role == RP_ROLE_MASK ? dtype == RP_U8 || dtype == RP_BOOL : dtype == RP_U64;
 }
 
@@ -268,8 +274,6 @@ static bool right_extent(const rp_spec *s, int role, int extent)
 static rp_err check_companion(const rp_spec *s, int role, const rp_companion *c, bool at, rp_fault *f)
 {
     const char *name = rp_role_name(role);
-    if (!taken[role].flag)
-        return rp_fail(f, RP_BAD_MESSAGE, name, 0, "%s takes no %s", rp_op_name(s->op), name);
     if (!(s->flags & taken[role].flag))
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "the place of the %s without its flag", name);
     if (!right_type(s, role, c->dtype))
@@ -278,11 +282,11 @@ static rp_err check_companion(const rp_spec *s, int role, const rp_companion *c,
         return rp_fail(f, RP_SHAPE, name, taken[role].extent, "%s of the extent %u", name, c->extent);
     if (c->where == RP_WHERE_MESSAGE && !at)
         return rp_fail(f, RP_BAD_MESSAGE, name, 0,
-                       role == RP_ROLE_WEIGHTS ? "the %s of REDUCE are with the data"
-                                               : "the flag alone says that the %s is in the message",
+                       is_described(role) ? "the %s of REDUCE are with the data"
+                                          : "the flag alone says that the %s is in the message",
                        name);
-    if (c->where == RP_WHERE_DATA && role != RP_ROLE_WEIGHTS)
-        return rp_fail(f, RP_BAD_MESSAGE, name, 0, "only weights may be said to be with the data");
+    if (c->where == RP_WHERE_DATA && !is_described(role))
+        return rp_fail(f, RP_BAD_MESSAGE, name, 0, "only weights and keys may be said to be with the data");
     return RP_OK;
 }
 
@@ -302,6 +306,7 @@ void rp_tagged_take(rp_spec *s, const rp_tagged *t)
     s->weights = weights->dtype;
     s->weights_extent = weights->extent;
     s->weights_apart = weights->where != RP_WHERE_DATA;
+    s->keys = t->companion[RP_ROLE_KEYS].dtype;
     s->zero_drops = drop->form && rp_parameter_value(drop, 0).u64;
 }
 
@@ -364,11 +369,6 @@ uint32_t rp_tagged_flags(const rp_tagged *t)
     return flags;
 }
 
-static void set_companion(rp_parts *beside, int role, const uint8_t *where)
-{
-    *(role == RP_ROLE_MASK ? &beside->mask : role == RP_ROLE_WEIGHTS ? &beside->weights : &beside->offsets) = where;
-}
-
 rp_err rp_tagged_data(const rp_spec *s, const rp_tagged *t, const uint8_t *data, size_t bytes, rp_parts *beside, rp_fault *f)
 {
     uint64_t used = 0;
@@ -379,7 +379,7 @@ rp_err rp_tagged_data(const rp_spec *s, const rp_tagged *t, const uint8_t *data,
         if (size > bytes - used)
             return rp_fail(f, RP_SHAPE, rp_role_name(role), size, "%" PRIu64 " bytes of %s, of which there are %" PRIu64, size,
                            rp_role_name(role), bytes - used);
-        set_companion(beside, role, data + used);
+        *rp_place_of(beside, (rp_role)role) = data + used;
         used += size;
     }
     if (used == bytes)

@@ -137,9 +137,9 @@ typedef struct rp_spec {
     uint16_t device;     /* 1 + number of the daemon's device that is to do it; 0: any */
     uint32_t tagged_len; /* bytes of tagged parts that follow the fixed part of the message */
     uint64_t rows;       /* >= 1: each plane is cut into this many equal rows; row i of all planes together gives result i. With
-                            RP_OFFSETS: segments */
-    uint64_t row_len;    /* elements (or states, with RP_STATES_IN) in each row; with RP_OFFSETS: in all */
-    uint64_t planes;     /* matrices, one behind the other; 0 counts as 1. 0 with RP_STATES_IN and RP_OFFSETS */
+                            RP_OFFSETS: segments; with RP_KEYS: groups */
+    uint64_t row_len;    /* elements (or states, with RP_STATES_IN) in each row; with RP_OFFSETS and RP_KEYS: in all */
+    uint64_t planes;     /* matrices, one behind the other; 0 counts as 1. 0 with RP_STATES_IN, RP_OFFSETS and RP_KEYS */
     uint64_t index_base; /* added to element indexes: where this shard starts in the whole array */
     uint64_t initial;    /* with RP_INITIAL: bits of an element of type `dtype`; else 0 */
     /* parameters of order statistics, which travel in parts (rp_tagged_take) */
@@ -154,6 +154,7 @@ typedef struct rp_spec {
     uint8_t weights_extent; /* rp_extent: how many it has, and which of the elements each belongs to */
     bool weights_apart;     /* they do not follow the elements and the mask */
     bool zero_drops;        /* a weight of 0 leaves out its element, even an infinity or a NaN */
+    uint8_t keys;           /* RP_KEYS: rp_dtype of the keys, an integer type */
 } rp_spec;
 
 enum {
@@ -165,7 +166,9 @@ enum {
     RP_OFFSETS = 32,   /* rows + 1 ascending u64 before the elements or elsewhere: segment i is [offset i, offset i+1) */
     RP_COLUMNS = 64,   /* reduce the columns of the rows x row_len matrix, or of each plane: row_len results */
     RP_WEIGHTS = 128,  /* there is a second operand: behind the elements and the mask, or elsewhere */
-    RP_SPEC_FLAGS = 255
+    RP_KEYS = 256, /* there is a key for each element, behind them and the mask or elsewhere: result i is of those with key i */
+    RP_DROP_OUTSIDE = 512, /* with RP_KEYS: an element whose key is not one of 0 to rows - 1 is left out, instead of an error */
+    RP_SPEC_FLAGS = 1023
 };
 
 /* Check op, types, policy, flags and shape; replace `out` 0 by the default. Pure. Errors: OP, TYPE, BAD_MESSAGE
@@ -198,7 +201,17 @@ typedef struct rp_parts {
     const uint8_t *mask;     /* one byte per element */
     const uint8_t *offsets;  /* (rows + 1) x u64 */
     const uint8_t *weights;  /* of the type and the extent that the spec says */
+    const uint8_t *keys;     /* of the type that the spec says */
 } rp_parts;
+
+/* Where the place of a companion is kept. */
+static inline const uint8_t **rp_place_of(rp_parts *p, rp_role role)
+{
+    return role == RP_ROLE_MASK      ? &p->mask
+           : role == RP_ROLE_OFFSETS ? &p->offsets
+           : role == RP_ROLE_KEYS    ? &p->keys
+                                     : &p->weights;
+}
 
 /* The parts of the data of a matching spec, one behind the other without gaps, except for the companions that `beside` (may be
  * NULL) has. */
@@ -262,6 +275,9 @@ bool rp_is_ranked(int op);
 /* Is it largest or smallest? */
 static inline bool rp_is_top(int op) { return op == RP_OP_LARGEST || op == RP_OP_SMALLEST; }
 
+/* Does each result need all elements at once, so that the task is not cut into lines: ranks, and keys? */
+static inline bool rp_needs_all(const rp_spec *s) { return s->flags & RP_KEYS || rp_is_ranked(s->op); }
+
 /* Does the operation need a second operand (RP_WEIGHTS)? */
 bool rp_is_paired(int op);
 
@@ -270,6 +286,9 @@ static inline bool rp_weights_suit(int dtype, int weights)
 {
     return weights == dtype || (weights == RP_F64 && dtype == RP_F32);
 }
+
+/* May keys be of this type? */
+static inline bool rp_keys_suit(int dtype) { return dtype >= RP_I8 && dtype <= RP_U64; }
 
 /* The type and layout of the states of a spec. f32 elements with f64 weights have states of f64. */
 int rp_spec_state_dtype(const rp_spec *s);

@@ -19,14 +19,17 @@ static inline rp_err t_check_parts(const rp_spec *s, const rp_tagged *t, const u
     const uint32_t apart = rp_tagged_flags(t), with = s->flags & ~apart;
     const rp_parts beside = {.mask = apart & RP_MASK ? elsewhere : NULL,
                              .offsets = apart & RP_OFFSETS ? elsewhere : NULL,
-                             .weights = apart & RP_WEIGHTS ? elsewhere : NULL};
+                             .weights = apart & RP_WEIGHTS ? elsewhere : NULL,
+                             .keys = apart & RP_KEYS ? elsewhere : NULL};
     rp_parts p = rp_spec_parts(s, data, &beside);
     uint64_t item = rp_item_size(s);
     const uint8_t *head = with & RP_OFFSETS ? data + 8 * (s->rows + 1) : data, *tail = head + rp_elements(s) * item;
     const uint8_t *weights = with & RP_MASK ? tail + rp_elements(s) : tail,
-                  *end = with & RP_WEIGHTS ? weights + rp_role_bytes(s, RP_ROLE_WEIGHTS) : weights;
+                  *keys = with & RP_WEIGHTS ? weights + rp_role_bytes(s, RP_ROLE_WEIGHTS) : weights,
+                  *end = with & RP_KEYS ? keys + rp_role_bytes(s, RP_ROLE_KEYS) : keys;
     if (p.elements != head || p.offsets != (with & RP_OFFSETS ? data : beside.offsets) || end != data + bytes ||
-        p.mask != (with & RP_MASK ? tail : beside.mask) || p.weights != (with & RP_WEIGHTS ? weights : beside.weights))
+        p.mask != (with & RP_MASK ? tail : beside.mask) || p.weights != (with & RP_WEIGHTS ? weights : beside.weights) ||
+        p.keys != (with & RP_KEYS ? keys : beside.keys))
         abort();
     return with & RP_OFFSETS ? rp_offsets_check(s, p.offsets, f) : RP_OK;
 }

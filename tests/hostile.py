@@ -23,8 +23,8 @@ import traceback
 
 import numpy as np
 
-from rawclient import (ABORT, APPEND, BEGIN, CANCEL, COMMIT, DROP, FINISH, HELLO, LIST, MAX_DATA, PING, QUERY, REDUCE, REDUCE_AT, STATES_IN,
-                       STORE, WRITE, Closed, Connection, Fault, ProtocolError, header, spec, store)
+from rawclient import (ABORT, APPEND, BEGIN, CANCEL, COMMIT, DROP, DROP_OUTSIDE, FINISH, HELLO, KEYS, LIST, MAX_DATA, PING, QUERY, REDUCE, REDUCE_AT, STATES_IN,
+                       STORE, WRITE, Closed, Connection, Fault, ProtocolError, companion, header, spec, store)
 from sideclient import ARENA, FILE, Side
 
 GREETING = b"\0SP\0\0\x30\0\0"
@@ -662,6 +662,20 @@ def arenas_punched_while_read(t):
             s = c.send(REDUCE_AT, spec("sum", "f64", row_len=1 << 17) + struct.pack("<QQQ", handle, 0, 1 << 20))
             m.madvise(mmap.MADV_REMOVE)
             c.wait(s)
+        m.close()
+
+
+@attack()
+def keys_that_change(t):
+    """While they are read, from one of all groups to none."""
+    with t.connect() as c, Side(c, timeout=5) as side:
+        handle, m = side.arena(1 << 20)
+        keys = companion("keys", (handle, 0), "u16")
+        for flags in (KEYS, KEYS | DROP_OUTSIDE) * 5:
+            m[:] = MIB
+            s = c.send(REDUCE_AT, spec("var", "f64", rows=64, row_len=1 << 17, flags=flags, tagged_len=len(keys)) + struct.pack("<QQQ", handle, 0, 1 << 20) + keys)
+            m[:] = os.urandom(1 << 20)
+            try_call(c.wait, s)
         m.close()
 
 

@@ -16,7 +16,7 @@ from oracle import DTYPES, NANS, OPS, SIZE
 HELLO, PING, QUERY, REDUCE, BEGIN, APPEND, FINISH, ABORT, REDUCE_AT, STORE, WRITE, WRITE_AT, COMMIT, LIST, DROP, CANCEL = range(1, 17)
 ERRORS = ("OK BAD_MESSAGE VERSION TYPE OP SHAPE EMPTY OVERFLOW NAN TOO_LARGE QUOTA BUSY DEADLINE CANCELLED NO_SESSION "
           "BAD_HANDLE IO AUTH DEVICE_LOST NO_MEMORY INTERNAL EXISTS").split()
-STATES_IN, STATES_OUT, WRAP, INITIAL, MASK, OFFSETS, COLUMNS, WEIGHTS = (1 << i for i in range(8))
+STATES_IN, STATES_OUT, WRAP, INITIAL, MASK, OFFSETS, COLUMNS, WEIGHTS, KEYS, DROP_OUTSIDE = (1 << i for i in range(10))
 NO_INDEX = 2**64 - 1
 COMPANION, PARAMETER, RESULT, STRIDE = range(1, 5)
 ROLES = {"mask": 1, "offsets": 2, "weights": 3, "keys": 4}
@@ -301,18 +301,20 @@ class Connection:
     def metrics(self):
         return self.call(QUERY, struct.pack("<I4x", 3)).decode("ascii")
 
-    def reduce_body(self, op, dtype, data, *, row_len=None, rows=1, flags=0, offsets=None, mask=None, columns=False, parts=(), **kw):
-        """`data`: elements or states. Offsets (then rows is their number less one), mask and columns set their flags. `parts`: tagged ones."""
-        flags |= (0 if mask is None else MASK) | (COLUMNS if columns else 0)
+    def reduce_body(self, op, dtype, data, *, row_len=None, rows=1, flags=0, offsets=None, mask=None, columns=False, keys=None, parts=(), **kw):
+        """`data`: elements or states. Offsets (then rows is their number less one), mask, columns and keys (their type and bytes) set their flags. `parts`: tagged ones."""
+        flags |= (0 if mask is None else MASK) | (COLUMNS if columns else 0) | (KEYS if keys else 0)
+        if keys:
+            parts = [companion("keys", dtype=keys[0], data=True), *parts]
         size = oracle.state_size(op, dtype) if flags & STATES_IN else SIZE[dtype]
         if offsets is not None:
             flags, rows = flags | OFFSETS, len(offsets) - 1
         if row_len is None:
-            row_len = len(data) // size // (1 if flags & OFFSETS else rows * (kw.get("planes") or 1))
+            row_len = len(data) // size // (1 if flags & (OFFSETS | KEYS) else rows * (kw.get("planes") or 1))
         head = b"" if offsets is None else struct.pack(f"<{len(offsets)}Q", *offsets)
         tagged = b"".join(parts)
         fixed = spec(op, dtype, rows=rows, row_len=row_len, flags=flags, tagged_len=len(tagged), **kw)
-        return fixed + tagged + head + data + (b"" if mask is None else bytes(mask))
+        return fixed + tagged + head + data + (b"" if mask is None else bytes(mask)) + (keys[1] if keys else b"")
 
     def reduce(self, op, dtype, data, *, time_ms=0, **kw):
         return parse_result(self.call(REDUCE, self.reduce_body(op, dtype, data, **kw), time_ms=time_ms))

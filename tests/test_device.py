@@ -17,7 +17,8 @@ from libreduce import COLUMNS as LIB_COLUMNS
 from libreduce import MASKED, Client
 from libreduce import Fault as LibFault
 from oracle import DTYPES, SIZE
-from rawclient import COLUMNS, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Fault, result_at, spec
+from rawclient import (COLUMNS, KEYS, MASK, MAX_DATA, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Fault, companion, parse_result, result_at,
+                       spec)
 from sideclient import DEVICE_FD, Side
 from test_side import descriptors, refused
 
@@ -374,6 +375,32 @@ def test_libreduce_opens_again_what_the_daemon_had_to_close(device, allocate):
         assert b.device("sum", "u8", new, 4096, 512)[0] == struct.pack("<Q", 2 * 32640)
         assert a.device("sum", "u8", kept, 256, 512)[0] == struct.pack("<Q", 2 * 32640)
     settle(daemon)
+
+
+def test_by_key_is_for_the_cpu(device, allocate, scratch):
+    """Elements and keys of the host are grouped beside a device; what is on it is refused."""
+    rng = np.random.default_rng([SEED, 3])
+    d = device()
+    with d.connect() as c, Side(c) as side:
+        for n in 100, 200_000:
+            x, k = rng.integers(0, 1000, n).astype(np.uint16), rng.integers(0, 50, n).astype(np.uint8)
+            want = [struct.pack("<Q", int(x[k == g].astype(int).sum())) for g in range(50)]
+            assert c.reduce("sum", "u16", x.tobytes(), rows=50, keys=("u8", k.tobytes())).cells == want
+            (scratch / "x").write_bytes(x.tobytes())
+            with open(scratch / "x", "rb") as f:
+                file, _ = side.file(f.fileno())
+
+            def at(handle, keys, tail=b"", n=n):
+                fixed = spec("sum", "u16", rows=50, row_len=n, flags=KEYS, tagged_len=len(keys)) + struct.pack("<QQQ", handle, 0, 2 * n)
+                return parse_result(c.call(REDUCE_AT, fixed + keys + tail)).cells
+            assert at(file, companion("keys", dtype="u8"), k.tobytes()) == want
+            kept, kept_keys = c.put("x", "u16", x.tobytes()), c.put("k", "u8", k.tobytes())
+            there, _ = side.device(allocate(x.tobytes()).handle)
+            refused("BAD_HANDLE", "keys", at, file, companion("keys", (kept_keys, 0), "u8"))
+            for elements in kept, there:
+                refused("BAD_HANDLE", "keys", at, elements, companion("keys", (kept_keys, 0), "u8"))
+                refused("BAD_HANDLE", "keys", at, elements, companion("keys", dtype="u8"), k.tobytes())
+            c.drop("x"), c.drop("k")
 
 
 def test_quotas(device, allocate):

@@ -533,11 +533,51 @@ def test_histogram_is_numpys(package):  # noqa: F811
     assert package.histogram([1.0, math.nan, 2.0], [0, 3])[0].tolist() == [2]
     with pytest.raises(package.NanError):
         package.histogram([1.0, math.nan], [0, 3], nan="raise")
-    with pytest.raises(TypeError, match="weights"):
-        package.histogram(x, weights=x)
     for wrong in ([2, 1], 0, [[1, 2]]):
         with pytest.raises(ValueError):
             package.histogram(x, wrong)
+
+
+def sized(rng, dtype, n):
+    """Numbers of any size."""
+    if np.dtype(dtype).kind == "f":
+        return (rng.standard_normal(n) * 2.0 ** rng.integers(-20, 14, n)).astype(dtype)
+    return (rng.integers(0, 2**63, n) * 2 >> rng.integers(0, 62, n)).astype(dtype)
+
+
+def test_weighted_histograms(package):
+    """Beside fractions, with edges that are elements, equal, and between integers that no double tells apart."""
+    draw = np.random.default_rng(44)
+    for dtype in ("f2", "f4", "f8", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?"):
+        x = sized(draw, dtype, 500)
+        edges = np.sort(np.concatenate([x[:9].astype(float), x[:2].astype(float), [-1.5, 2.5]]))
+        weights = draw.standard_normal(500) * 2.0 ** draw.integers(-300, 300, 500)
+        found, bins = package.histogram(x, edges, weights=weights)
+        assert (bins == edges).all()
+        at = [[] for _ in range(len(edges) - 1)]
+        for value, w in zip(x.tolist(), weights.tolist()):
+            inside = [i for i in range(len(edges) - 1) if float(edges[i]) <= value and (value < float(edges[i + 1]) or i == len(edges) - 2 and value == float(edges[-1]))]
+            for i in inside:
+                at[i].append(w)
+        assert found.tolist() == [math.fsum(w) for w in at], dtype
+    counts, _ = package.histogram([1, 2, 1, 4], bins=3, weights=[1, 1, 1, 1])
+    assert counts.tolist() == [2, 1, 1] and counts.dtype == np.int64
+    big = [2**62, 2**62 + 1, 2**62 + 2**10, 2**63 - 1]
+    assert package.histogram(big, [2.0**62, 2.0**62 + 2**10, 2.0**63], weights=[1, 2, 4, 8])[0].tolist() == [3, 12]
+    assert package.histogram([1.0, np.nan, 9, 0.5], [0, 1, 2], weights=np.array([1, 2, 4, 0.1], "f4"))[0].tolist() == [np.float32(0.1), 1]
+    x = draw.random(1000)
+    w = draw.integers(0, 9, 1000)
+    for kw in {"bins": 7}, {"bins": 7, "range": (0.2, 0.9)}, {"bins": [0, 0.5, 1], "density": True}:
+        ours, theirs = package.histogram(x.reshape(10, 100), weights=w.reshape(10, 100), **kw), np.histogram(x, weights=w, **kw)
+        assert ours[0].tolist() == theirs[0].tolist() or kw.get("density") and np.allclose(ours[0], theirs[0], rtol=1e-15) and (ours[1] == theirs[1]).all()
+    assert package.histogram(x, 5, (0, 1), weights=w, where=x < 0.5)[0].sum() == int(w[x < 0.5].sum())
+    assert package.histogram(x, [0, 1], weights=np.ma.masked_array(w, x > 0.5))[0].tolist() == [int(w[x <= 0.5].sum())]
+    with pytest.raises(ValueError, match="weights: they have the same shape as a"):
+        package.histogram(x, weights=w[:-1])
+    with pytest.raises(TypeError, match="bins: "):
+        package.histogram(x, "auto", weights=w)
+    with pytest.raises(TypeError):
+        package.histogram(x, [0, 1], weights=x * 1j)
 
 
 def test_lists_of_reducectl(run, tmp_path):

@@ -13,8 +13,10 @@
 #include <string.h>
 
 #include "kernels/cpu/keys/slots.h"
+#include "kernels/cpu/loops.h"
 #include "kernels/exact/cell.h"
 #include "kernels/exact/check.h"
+#include "kernels/exact/line.h"
 
 DUCKDB_EXTENSION_EXTERN
 
@@ -23,17 +25,19 @@ enum { ROWS = 2048 }; /* of DuckDB's vectors: more come in parts */
 /* ---- what there is ----------------------------------------------------------------------------------------------- */
 
 typedef enum { A_DOUBLE, A_SUM, A_STATE } returns; /* A_SUM: DOUBLE of floats, HUGEINT of integers */
+enum { MOST_COLUMNS = 2 };
 
 static const struct {
     const char *name;
     int op;
     uint32_t ddof;
     returns returns;
+    idx_t columns;
 } functions[] = {
-    {"exact_sum", RP_OP_SUM, 0, A_SUM},       {"exact_avg", RP_OP_MEAN, 0, A_DOUBLE},
-    {"exact_var", RP_OP_VAR, 1, A_DOUBLE},    {"exact_var_pop", RP_OP_VAR, 0, A_DOUBLE},
-    {"exact_stddev", RP_OP_STD, 1, A_DOUBLE}, {"exact_stddev_pop", RP_OP_STD, 0, A_DOUBLE},
-    {"exact_state", RP_OP_SUM, 0, A_STATE},
+    {"exact_sum", RP_OP_SUM, 0, A_SUM, 1},       {"exact_avg", RP_OP_MEAN, 0, A_DOUBLE, 1},
+    {"exact_var", RP_OP_VAR, 1, A_DOUBLE, 1},    {"exact_var_pop", RP_OP_VAR, 0, A_DOUBLE, 1},
+    {"exact_stddev", RP_OP_STD, 1, A_DOUBLE, 1}, {"exact_stddev_pop", RP_OP_STD, 0, A_DOUBLE, 1},
+    {"exact_state", RP_OP_SUM, 0, A_STATE, 1},   {"exact_dot", RP_OP_DOT, 0, A_SUM, 2},
 };
 
 static const struct {
@@ -68,8 +72,9 @@ static idx_t slot_bytes(duckdb_function_info info) { return self(info)->kind.byt
 static idx_t refused_bytes(duckdb_function_info info)
 {
     duckdb_aggregate_function_set_error(
-        info, "exact aggregates take DOUBLE, FLOAT and integers of up to 64 bits. DuckDB's own sum of "
-              "DECIMAL and HUGEINT is exact; or cast to DOUBLE");
+        info,
+        "exact aggregates take DOUBLE, FLOAT and integers of up to 64 bits, exact_dot two of one type. DuckDB's own sum of "
+        "DECIMAL and HUGEINT is exact; or cast to DOUBLE");
     return sizeof(uint64_t);
 }
 
@@ -127,6 +132,59 @@ static void slot_update(duckdb_function_info info, duckdb_data_chunk input, duck
         no_memory(info);
 }
 
+/* ---- pairs of columns -------------------------------------------------------------------------------------------- */
+
+static bool add_pairs(const rk_slots *k, void *const *slot, const uint8_t *x, const uint8_t *y, size_t n)
+{
+    const int size = rk_bytes(k->dtype);
+    rk_state s;
+    if (n > 1 && is_one(slot, n)) { /* no GROUP BY */
+        rk_state_init(&s, k->layout, k->dtype);
+        const uint64_t saved = rk_fp_enter();
+        rk_simd_best()->pairs[k->dtype](&s, x, y, n, k->nan, false, NULL);
+        rk_fp_leave(saved);
+        return rk_slot_merge(k, slot[0], &s);
+    }
+    for (size_t i = 0; i < n; i++)
+        rk_pairs_add(slot[i], rk_load(x + i * (size_t)size, size), rk_load(y + i * (size_t)size, size), k->nan, false);
+    return true;
+}
+
+/* Rows where both are there. */
+static void dot_update(duckdb_function_info info, duckdb_data_chunk input, duckdb_aggregate_state *states)
+{
+    const aggregate *a = self(info);
+    const size_t size = (size_t)rk_bytes(a->kind.dtype);
+    const idx_t rows = duckdb_data_chunk_get_size(input);
+    uint64_t kept[MOST_COLUMNS][ROWS], both[ROWS / 64];
+    const uint8_t *values[MOST_COLUMNS];
+    void *slot[ROWS];
+    const uint64_t *valid[MOST_COLUMNS];
+    for (idx_t c = 0; c < MOST_COLUMNS; c++) {
+        duckdb_vector vector = duckdb_data_chunk_get_vector(input, c);
+        values[c] = duckdb_vector_get_data(vector);
+        valid[c] = duckdb_vector_get_validity(vector);
+    }
+    for (idx_t from = 0; from < rows; from += ROWS) {
+        const size_t n = rows - from < ROWS ? rows - from : ROWS;
+        size_t k = 0;
+        if (!valid[0] && !valid[1]) {
+            if (!add_pairs(&a->kind, (void *const *)states + from, values[0] + from * size, values[1] + from * size, n))
+                no_memory(info);
+            continue;
+        }
+        for (idx_t i = 0; i < ROWS / 64; i++)
+            both[i] = (valid[0] && i * 64 < n ? valid[0][from / 64 + i] : ~(uint64_t)0) &
+                      (valid[1] && i * 64 < n ? valid[1][from / 64 + i] : ~(uint64_t)0);
+        for (idx_t c = 0; c < MOST_COLUMNS; c++)
+            k = gather(a, states + from, values[c] + from * size, both, 0, n, slot, (uint8_t *)kept[c]);
+        if (!add_pairs(&a->kind, slot, (const uint8_t *)kept[0], (const uint8_t *)kept[1], k))
+            no_memory(info);
+    }
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
 static void slot_combine(duckdb_function_info info, duckdb_aggregate_state *source, duckdb_aggregate_state *target, idx_t count)
 {
     const aggregate *a = self(info);
@@ -152,7 +210,16 @@ static void set_null(duckdb_vector result, idx_t at)
     duckdb_validity_set_row_invalid(duckdb_vector_get_validity(result), at);
 }
 
-static void set_value(const aggregate *a, rk_state *s, duckdb_vector result, idx_t at)
+/* An integer of two or three limbs. False: it does not fit HUGEINT. */
+static bool set_integer(const rk_state *s, duckdb_vector result, idx_t at)
+{
+    const int limbs = rk_sum_limbs(s->layout) + rk_square_limbs(s->layout);
+    ((duckdb_hugeint *)duckdb_vector_get_data(result))[at] = (duckdb_hugeint){s->limb[0], (int64_t)s->limb[1]};
+    return limbs == 2 || s->limb[2] == (uint64_t)((int64_t)s->limb[1] >> 63);
+}
+
+/* False: it does not fit. */
+static bool set_value(const aggregate *a, rk_state *s, duckdb_vector result, idx_t at)
 {
     uint8_t cell[8 * RP_MAX_CELL_WORDS];
     if (s->count == 0 || (a->spec.ddof && s->count <= a->spec.ddof)) {
@@ -160,11 +227,12 @@ static void set_value(const aggregate *a, rk_state *s, duckdb_vector result, idx
     } else if (a->returns == A_STATE) {
         duckdb_vector_assign_string_element_len(result, at, (const char *)s, rp_state_size(s->layout));
     } else if (a->returns == A_SUM && !rk_is_float(s->dtype)) {
-        ((duckdb_hugeint *)duckdb_vector_get_data(result))[at] = (duckdb_hugeint){s->limb[0], (int64_t)s->limb[1]};
+        return set_integer(s, result, at);
     } else {
         rk_cell_write(s, &a->spec, cell); /* of elements there is always a value: f64 does not overflow */
         memcpy((double *)duckdb_vector_get_data(result) + at, cell, sizeof(double));
     }
+    return true;
 }
 
 static void slot_finalize(duckdb_function_info info, duckdb_aggregate_state *source, duckdb_vector result, idx_t count,
@@ -174,7 +242,8 @@ static void slot_finalize(duckdb_function_info info, duckdb_aggregate_state *sou
     rk_state s;
     for (idx_t i = 0; i < count; i++) {
         rk_slot_state(&a->kind, source[i], &s);
-        set_value(a, &s, result, offset + i);
+        if (!set_value(a, &s, result, offset + i))
+            duckdb_aggregate_function_set_error(info, "the exact sum of products does not fit HUGEINT");
     }
 }
 
@@ -292,12 +361,13 @@ static duckdb_type result_type(const aggregate *a)
     return a->returns == A_SUM && !rk_is_float(a->kind.dtype) ? DUCKDB_TYPE_HUGEINT : DUCKDB_TYPE_DOUBLE;
 }
 
-static duckdb_aggregate_function new_function(const char *name, duckdb_type from, duckdb_type to, aggregate *a)
+static duckdb_aggregate_function new_function(const char *name, idx_t columns, duckdb_type from, duckdb_type to, aggregate *a)
 {
     duckdb_aggregate_function f = duckdb_create_aggregate_function();
     duckdb_logical_type in = duckdb_create_logical_type(from), out = duckdb_create_logical_type(to);
     duckdb_aggregate_function_set_name(f, name);
-    duckdb_aggregate_function_add_parameter(f, in);
+    for (idx_t c = 0; c < columns; c++)
+        duckdb_aggregate_function_add_parameter(f, in);
     duckdb_aggregate_function_set_return_type(f, out);
     duckdb_aggregate_function_set_extra_info(f, a, NULL);
     duckdb_destroy_logical_type(&in);
@@ -306,10 +376,10 @@ static duckdb_aggregate_function new_function(const char *name, duckdb_type from
 }
 
 /* The overload of all other types. */
-static duckdb_aggregate_function refusal(const char *name)
+static duckdb_aggregate_function refusal(const char *name, idx_t columns)
 {
     static aggregate none;
-    duckdb_aggregate_function f = new_function(name, DUCKDB_TYPE_ANY, DUCKDB_TYPE_DOUBLE, &none);
+    duckdb_aggregate_function f = new_function(name, columns, DUCKDB_TYPE_ANY, DUCKDB_TYPE_DOUBLE, &none);
     duckdb_aggregate_function_set_functions(f, refused_bytes, slot_init, slot_update, slot_combine, slot_finalize);
     return f;
 }
@@ -324,14 +394,15 @@ static bool register_slots(duckdb_connection connection, int i)
         a->spec = (rp_spec){
             .op = (uint8_t)functions[i].op, .dtype = (uint8_t)dtype, .out = RP_F64, .ddof = functions[i].ddof, .rows = 1};
         a->returns = functions[i].returns;
-        duckdb_aggregate_function f = new_function(functions[i].name, types[t].type, result_type(a), a);
-        duckdb_aggregate_function_set_functions(f, slot_bytes, slot_init, slot_update, slot_combine, slot_finalize);
+        duckdb_aggregate_function f = new_function(functions[i].name, functions[i].columns, types[t].type, result_type(a), a);
+        duckdb_aggregate_function_set_functions(f, slot_bytes, slot_init, functions[i].columns == 1 ? slot_update : dot_update,
+                                                slot_combine, slot_finalize);
         if (a->kind.form != RK_SLOT_STATE)
             duckdb_aggregate_function_set_destructor(f, windows_drop);
         duckdb_add_aggregate_function_to_set(set, f);
         duckdb_destroy_aggregate_function(&f);
     }
-    duckdb_aggregate_function others = refusal(functions[i].name);
+    duckdb_aggregate_function others = refusal(functions[i].name, functions[i].columns);
     duckdb_add_aggregate_function_to_set(set, others);
     duckdb_destroy_aggregate_function(&others);
     const bool fine = duckdb_register_aggregate_function_set(connection, set) == DuckDBSuccess;
@@ -341,7 +412,7 @@ static bool register_slots(duckdb_connection connection, int i)
 
 static bool register_merge(duckdb_connection connection, const char *name, duckdb_type to, aggregate *a)
 {
-    duckdb_aggregate_function f = new_function(name, DUCKDB_TYPE_BLOB, to, a);
+    duckdb_aggregate_function f = new_function(name, 1, DUCKDB_TYPE_BLOB, to, a);
     duckdb_aggregate_function_set_functions(f, merged_bytes, merged_init, merged_update, merged_combine, merged_finalize);
     duckdb_aggregate_function_set_destructor(f, merged_drop);
     const bool fine = duckdb_register_aggregate_function(connection, f) == DuckDBSuccess;

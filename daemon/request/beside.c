@@ -25,7 +25,9 @@ static rp_err check_near(const rd_request *r, const rk_memory *m, int role, rp_f
     if (rk_memory_near(r->all->engine, r->job.task.memory, m, (rp_role)role))
         return RP_OK;
     return rp_fail(f, RP_BAD_HANDLE, name_of(role), 0,
-                   "the %s must be where the elements are: on their device, if they are on one", name_of(role));
+                   role == RP_ROLE_KEYS ? "the CPU groups by key: neither elements nor %s may be on a device"
+                                        : "the %s must be where the elements are: on their device, if they are on one",
+                   name_of(role));
 }
 
 /* It is in resident data of the user. */
@@ -83,15 +85,13 @@ static rp_err find_companion(const rd_request *r, rd_beside *b, int role, const 
 
 static rp_err find_companions(const rd_request *r, rd_beside *b, const rp_tagged *t, rp_fault *f)
 {
-    const uint8_t **const where[RP_ROLE_END] = {
-        [RP_ROLE_MASK] = &b->parts.mask, [RP_ROLE_OFFSETS] = &b->parts.offsets, [RP_ROLE_WEIGHTS] = &b->parts.weights};
     rp_err err = RP_OK;
     for (int role = 1; !err && role < RP_ROLE_END; role++) {
         const rp_companion *c = &t->companion[role];
         if (c->where == RP_WHERE_MESSAGE)
             err = check_near(r, NULL, role, f);
         else if (c->where == RP_WHERE_HANDLE)
-            err = find_companion(r, b, role, c, where[role], f);
+            err = find_companion(r, b, role, c, rp_place_of(&b->parts, (rp_role)role), f);
     }
     return err || !b->parts.offsets ? err : rp_offsets_check(&r->job.task.spec, b->parts.offsets, f);
 }

@@ -52,7 +52,7 @@ static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
         err = begin_parts(r, spec, f);
     if (err)
         return err;
-    if (spec->flags & (RP_STATES_IN | RP_OFFSETS | RP_COLUMNS))
+    if (spec->flags & (RP_STATES_IN | RP_OFFSETS | RP_COLUMNS | RP_KEYS))
         return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "a stream takes the elements of one row");
     if (spec->rows != 1)
         return rp_fail(f, RP_SHAPE, "rows", 1, "a stream has one row");

@@ -37,8 +37,8 @@ static rp_err check_resident(const rd_resident *x, const rp_spec *spec, const rp
 {
     if (spec->dtype != x->dtype)
         return rp_fail(f, RP_TYPE, "dtype", 0, "'%s' holds %s", x->name, rp_dtype_name(x->dtype));
-    if (spec->flags & (RP_MASK | RP_WEIGHTS) & ~apart)
-        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "resident data have no mask or weights behind them");
+    if (spec->flags & (RP_MASK | RP_WEIGHTS | RP_KEYS) & ~apart)
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "resident data have no mask, weights or keys behind them");
     return check_memory(spec, a, x->bytes, f);
 }
 
@@ -147,8 +147,8 @@ static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, uin
         err = check_resident(*kept, spec, a, apart, f);
     } else if (device && device->kind == RD_HANDLE_DEVICE) {
         *x = device;
-        err = spec->flags & RP_WEIGHTS & ~apart
-                  ? rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "data on a device have no weights behind them")
+        err = spec->flags & (RP_WEIGHTS | RP_KEYS) & ~apart
+                  ? rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "data on a device have no weights or keys behind them")
                   : check_memory(spec, a, device->size, f);
     } else {
         err = rd_source_find(r, a, "handle", x, f);

@@ -1,6 +1,7 @@
 /* Lines of a task - rows, segments, columns - reduced on the calling thread, each by the first route of a table that fits. */
 #include "kernels/cpu/column_lines.h"
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/keys/by_key.h"
 #include "kernels/cpu/loops/sums/near.h"
 #include "kernels/cpu/order/ranked.h"
 #include "kernels/cpu/stateless_lines.h"
@@ -490,6 +491,8 @@ int rk_cpu_all_lines(const rk_simd *simd, rk_task *t, uint64_t *bad_row, rk_stat
 
 const char *rk_cpu_route(const rk_simd *simd, const rk_task *t)
 {
+    if (t->spec.flags & RP_KEYS)
+        return rk_by_key_route;
     if (rp_is_ranked(t->spec.op))
         return rk_ranked_route;
     const rk_view v = view_of(simd, t);

@@ -1,5 +1,6 @@
 /* Runs whole tasks on the calling thread, with the best instruction set and the required floating-point environment. */
 #include "kernels/cpu/cpu.h"
+#include "kernels/cpu/keys/by_key.h"
 #include "kernels/cpu/order/ranked.h"
 
 void rk_cpu_begin(rk_task *t)
@@ -12,8 +13,27 @@ void rk_cpu_begin(rk_task *t)
     t->route = NULL;
 }
 
+/* Some groups after the other. The first ones look at all keys. */
+static void run_groups(rk_task *t)
+{
+    const uint64_t rows = t->spec.rows, each = rk_by_key_groups(t, 1);
+    rp_err err = RP_OK;
+    rp_fault f = {.index = RP_NO_INDEX};
+    t->route = rk_by_key_route;
+    for (uint64_t first = 0, n; first < rows && !err; first += n) {
+        n = rows - first < each ? rows - first : each;
+        err = rk_by_key_run(t, first, n, &f);
+    }
+    if (err)
+        t->fault = f;
+}
+
 static void run_lines(rk_task *t)
 {
+    if (t->spec.flags & RP_KEYS) {
+        run_groups(t);
+        return;
+    }
     if (rp_is_ranked(t->spec.op)) {
         rp_fault f;
         t->route = rk_ranked_route;

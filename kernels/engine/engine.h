@@ -69,7 +69,7 @@ typedef struct rk_backend_ops {
     /* The task is the only one under way: begin it in the calling thread, if that takes no longer than a launch. False, and
      * nothing is done: submit it. NULL: the backend never begins tasks so. */
     bool (*begin)(void *impl, rk_task *t);
-    /* Does the backend compute order statistics (rp_is_ranked), this one where it lies? NULL: none. */
+    /* Does the backend compute such a task, this one where it lies: rp_needs_all? NULL: none. */
     bool (*selects)(const rk_task *t);
     void (*trim)(void *impl);               /* rk_trim. NULL: nothing to trim */
     void (*stop)(void *impl);               /* joins threads; queued tasks are dropped, running ones completed. Once */
@@ -111,6 +111,9 @@ void rk_explain(rk_task *t, uint64_t line, void *s);
 
 /* The work of a task in bytes: its data, plus the size of a state for each result. So finishing many empty rows counts, too. */
 size_t rk_task_size(const rk_task *t);
+
+/* Is the task's deadline over? Then *f says so. */
+bool rk_task_late(const rk_task *t, rp_fault *f);
 
 /* RP_STATES_IN: check every state, and that their counts stay below RP_MAX_COUNT in each row; the fault is filled. */
 rp_err rk_check_states(rk_task *t);

@@ -344,7 +344,7 @@ void rk_joints_submit(rk_joints *all, rk_task *t)
     t->start_ns = t->copy_ns = t->compute_ns = 0;
     t->fault.code = RP_OK;
     t->device = (uint8_t)rk_device_number(t->memory->part[0]->device);
-    if (!t->fill && rp_is_ranked(t->spec.op))
+    if (!t->fill && rp_needs_all(&t->spec))
         rp_fail(&t->fault, RP_TYPE, "op", 0, "%s of data on several devices", rp_op_name(t->spec.op));
     rk_joint *j = t->fault.code ? NULL : new_joint(all, t);
     if (!j) {

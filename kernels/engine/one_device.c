@@ -88,7 +88,7 @@ static void end_lost(rk_device *d, rk_task *t)
 
 bool rk_device_takes(const rk_device *d, const rk_task *t)
 {
-    return t->fill || !rp_is_ranked(t->spec.op) || (d->ops->selects && d->ops->selects(t));
+    return t->fill || !rp_needs_all(&t->spec) || (d->ops->selects && d->ops->selects(t));
 }
 
 /* A task that the device cannot compute. */
@@ -96,7 +96,8 @@ static void end_refused(rk_device *d, rk_task *t)
 {
     rk_cpu_begin(t);
     t->compute_ns = 0;
-    rp_fail(&t->fault, RP_TYPE, "op", 0, "a device of this daemon does not compute %s of these data", rp_op_name(t->spec.op));
+    rp_fail(&t->fault, RP_TYPE, "op", 0, "a device of this daemon does not compute %s of these data%s", rp_op_name(t->spec.op),
+            t->spec.flags & RP_KEYS ? " by key" : "");
     t->fault.index = RP_NO_INDEX;
     rk_complete(&d->tasks, t);
 }

@@ -145,7 +145,7 @@ static bool goes_to_cpu(const rk_engine *e, const rk_memory *m)
 
 bool rk_memory_near(const rk_engine *e, const rk_memory *m, const rk_memory *beside, rp_role role)
 {
-    if (goes_to_cpu(e, m))
+    if (goes_to_cpu(e, m) || (role == RP_ROLE_KEYS && !m)) /* also beside GPUs */
         return !beside || is_of_host(beside);
     return m && beside && m->device == beside->device && !m->parts && !beside->parts &&
            (role == RP_ROLE_MASK || role == RP_ROLE_WEIGHTS);

@@ -49,4 +49,12 @@ rp_err rk_check_states(rk_task *t)
 
 /* ---- faults ---- */
 
+bool rk_task_late(const rk_task *t, rp_fault *f)
+{
+    const bool late = t->until_ns && rk_now_ns() >= t->until_ns;
+    if (late)
+        rp_fail(f, RP_DEADLINE, "time_ms", 0, "not done before the deadline");
+    return late;
+}
+
 void rk_row_fault(rk_task *t, uint64_t row, int code, const void *s) { rk_cell_fault(&t->fault, s, &t->spec, row, code); }

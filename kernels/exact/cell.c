@@ -43,7 +43,7 @@ static void exact_value(const rk_state *s, const rp_spec *spec, uint64_t value[2
 static void describe(rp_fault *f, const rp_spec *spec, uint64_t row, int code)
 {
     const uint32_t flags = spec->flags;
-    const char *line = flags & RP_OFFSETS ? "segment" : flags & RP_COLUMNS ? "column" : "row";
+    const char *line = flags & RP_KEYS ? "group" : flags & RP_OFFSETS ? "segment" : flags & RP_COLUMNS ? "column" : "row";
     const char *op = rp_op_name(spec->op);
     switch (code) {
     case RP_EMPTY:

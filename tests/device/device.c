@@ -104,6 +104,9 @@ static void device_submit(void *impl, rk_task *t)
     rk_cpu_backend.submit(d->cpu, t);
 }
 
+/* As the CUDA backend: data of the host, which the CPU computes. */
+static bool device_selects(const rk_task *t) { return !t->memory; }
+
 static void device_stop(void *impl) { rk_cpu_backend.stop(((device *)impl)->cpu); }
 
 /* There is one pin for each base at a time, of the device that came first. Under a lock: several threads pin, and the one that
@@ -291,6 +294,7 @@ static uint64_t device_memory_total(void *impl) { return rk_cpu_backend.memory_t
 const rk_backend_ops rk_cuda_backend = {.list = device_list,
                                         .open = device_open,
                                         .submit = device_submit,
+                                        .selects = device_selects,
                                         .stop = device_stop,
                                         .close = device_close,
                                         .stats = device_stats,

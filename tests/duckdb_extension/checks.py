@@ -105,6 +105,44 @@ def test_integers(db, name, dtype):
     assert total == sum(values) and mean == nearest(Fraction(sum(values), len(values)))
 
 
+@pytest.mark.parametrize("kind", ["usual", "wide", "cancelling", "nulls"])
+def test_products(db, kind):
+    db = db.cursor()
+    x, y, g = numbers(kind, 6000), numbers("nulls", 6000), [i * i % GROUPS for i in range(6000)]
+    if kind == "wide":
+        y = [v and math.ldexp(v, -v.as_integer_ratio()[0] % 90) for v in y]
+    db.register("columns", {"x": np.array([v or 0.0 for v in x]), "y": np.array([v or 0.0 for v in y]), "g": np.array(g),
+                            "a": np.array([v is None for v in x]), "b": np.array([v is None for v in y])})
+    db.execute("create or replace table p as select case when a then null else x end as x, case when b then null else y end as y, g from columns")
+    groups = {}
+    for u, v, k in zip(x, y, g):
+        groups.setdefault(k, []).extend([] if u is None or v is None else [Fraction(u) * Fraction(v)])
+
+    def rounded(v):
+        return nearest(v) if abs(v) < Fraction(2) ** 1024 else math.copysign(math.inf, v)
+
+    assert dict(db.execute("select g, exact_dot(x, y) from p group by g").fetchall()) == {k: rounded(sum(v)) for k, v in groups.items()}
+    whole = (rounded(sum(v for group in groups.values() for v in group)),)
+    for threads in 1, 3:
+        db.execute(f"set threads = {threads}")
+        assert db.execute("select exact_dot(x, y) from (select * from p order by hash(x))").fetchall() == [whole]
+    f = db.execute("select exact_dot(x::float, 3::float) from p where x is not null and abs(x) < 1e30").fetchall()[0][0]
+    assert f == nearest(sum(Fraction(float(np.float32(v))) * 3 for v in x if v is not None and abs(v) < 1e30))
+
+
+def test_products_of_integers(db):
+    for name, least in ("tinyint", -2**7), ("bigint", -2**63):
+        found = db.execute(f"select exact_dot(a::{name}, b::{name}) from (values ({least}, {least}), ({least}, {-least - 1}), (3, 5)) t(a, b)").fetchone()[0]
+        assert found == least * least - least * (least + 1) + 15
+    big = f"select exact_dot(a, b) from (select (-9223372036854775807)::bigint a, a b from range(3) r(i))"
+    with pytest.raises(duckdb.Error, match="does not fit HUGEINT"):
+        db.execute(big).fetchall()
+    assert db.execute("select exact_dot(1.0::double, null::double)").fetchone() == (None,)
+    for x, y in ("1.0::double", "2::bigint"), ("1::hugeint", "1::hugeint"), ("'a'", "'b'"):
+        with pytest.raises(duckdb.Error, match="exact_dot two of one type"):
+            db.execute(f"select exact_dot({x}, {y})").fetchall()
+
+
 def test_no_rows_are_null(db):
     assert db.execute("select exact_sum(x), exact_avg(x), exact_var(x), exact_state(x) from (select 1.0::double x) where false").fetchone() == (None,) * 4
     assert db.execute("select exact_var(x), exact_var_pop(x), exact_stddev(x) from (select 1.0::double x)").fetchone() == (None, 0.0, None)

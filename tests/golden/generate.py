@@ -16,7 +16,7 @@ sys.path.insert(0, str(HERE.parent))
 import oracle  # noqa: E402
 import order  # noqa: E402
 import pairs  # noqa: E402
-from rawclient import (ABORT, APPEND, BEGIN, CANCEL, COLUMNS, COMMIT, DROP, FINISH, HELLO, LIST, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,  # noqa: E402
+from rawclient import (ABORT, APPEND, BEGIN, CANCEL, COLUMNS, COMMIT, DROP, DROP_OUTSIDE, FINISH, HELLO, KEYS, LIST, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,  # noqa: E402
                        REDUCE_AT, STATES_IN, STATES_OUT, STORE, WEIGHTS, WRITE, WRITE_AT, companion, header, parameter,
                        result_at, spec, store, stride_of)
 from sideclient import ARENA, ATTACH, DEVICE, DEVICE_FD, FILE  # noqa: E402
@@ -128,6 +128,12 @@ def messages():
     yield "reduce_weights", "version 2: wmean of the f32 elements 1 2 3 with the f64 weights 0.5 0.25 0 behind them; weights of 0 drop", message(
         REDUCE, spec(pairs.OPS["wmean"], "f32", row_len=3, flags=WEIGHTS, tagged_len=32) + companion("weights", data=True)
         + parameter("zero_weights_drop", 1) + struct.pack("<3f3d", 1, 2, 3, 0.5, 0.25, 0), mid=40, version=2)
+    yield "reduce_keys", "version 2: sums of the u8 elements 1 2 4, masked 1 1 0, of 2 groups, by the i16 keys 1 -1 0 behind them; others are left out: 0 1", message(
+        REDUCE, spec("sum", "u8", rows=2, row_len=3, flags=MASK | KEYS | DROP_OUTSIDE, tagged_len=16) + companion("keys", dtype="i16", data=True)
+        + struct.pack("<3B3B3h", 1, 2, 4, 1, 1, 0, 1, -1, 0), mid=41, version=2)
+    yield "reduce_at_keys", "version 2: max of 3 f32 at byte 128 of handle 5, of 2 groups, by u32 keys at byte 4 of handle 6", message(
+        REDUCE_AT, spec("max", "f32", rows=2, row_len=3, flags=KEYS, tagged_len=32) + struct.pack("<QQQ", 5, 128, 12) + companion("keys", (6, 4)),
+        mid=42, version=2)
     yield "result_at", "its reply, by file", message(REDUCE_AT, result("f64", 1, 4, 2, 6, (1, 2, 3), struct.pack("<2d", 1, 2)), mid=21, reply=1)
     yield "store", "1024 bytes of i16 as 'run-7.x', in place of what has the name, to live for 1500 ms", message(
         STORE, store("run-7.x", "i16", 1024, replace=True, ttl_ms=1500), mid=22)

@@ -15,7 +15,7 @@
 #include "tests/decode.h"
 
 #define SESSION UINT64_C(0x0123456789abcdef)
-enum { MAX_GOLDEN = 64, MAX_BYTES = 512 };
+enum { MAX_GOLDEN = 80, MAX_BYTES = 512 };
 
 typedef struct {
     char name[32];
@@ -364,6 +364,28 @@ static void encodes_places_beside(uint8_t *out)
     check("reduce_resident_mask", out, h);
 }
 
+static void encodes_keys(uint8_t *out)
+{
+    rp_header h = {.version = 2, .type = RP_MSG_REDUCE, .session = SESSION, .id = 41};
+    rp_spec s = {.op = RP_OP_SUM, .dtype = RP_U8, .rows = 2, .row_len = 3, .flags = RP_MASK | RP_KEYS | RP_DROP_OUTSIDE};
+    rp_tagged t = {.companion = {[RP_ROLE_KEYS] = {RP_WHERE_DATA, RP_I16, RP_EXTENT_ELEMENTS, 0, 0}}};
+    s.tagged_len = rp_tagged_size(&t);
+    begin_message(out);
+    body_len = rp_put_spec(body, &s);
+    body_len += rp_put_tagged(body + body_len, &t);
+    bytes("\1\2\4\1\1\0", 6);
+    bytes((int16_t[]){1, -1, 0}, 6);
+    check("reduce_keys", out, h);
+    h = (rp_header){.version = 2, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 42};
+    s = (rp_spec){.op = RP_OP_MAX, .dtype = RP_F32, .rows = 2, .row_len = 3, .flags = RP_KEYS};
+    t = (rp_tagged){.companion = {[RP_ROLE_KEYS] = {RP_WHERE_HANDLE, RP_U32, RP_EXTENT_ELEMENTS, 6, 4}}};
+    s.tagged_len = rp_tagged_size(&t);
+    begin_message(out);
+    body_len = rp_put_at(body, &s, &(rp_at){5, 128, 12, 0});
+    body_len += rp_put_tagged(body + body_len, &t);
+    check("reduce_at_keys", out, h);
+}
+
 static void encodes_weights(uint8_t *out)
 {
     uint8_t one[8] = {1};
@@ -399,6 +421,7 @@ static void encodes_places(void **state)
     check("reduce_at_masked", out, h);
     encodes_places_beside(out);
     encodes_weights(out);
+    encodes_keys(out);
     h = (rp_header){.version = 2, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 36};
     s.flags = RP_COLUMNS;
     t = (rp_tagged){.stride = 4096};
@@ -790,7 +813,12 @@ static void bad_values_are_named(void **state)
         {"reduce_at", 40 + 80, 25, RP_SHAPE, "data", 4},
         {"reduce_at_masked", 48, 0, RP_BAD_MESSAGE, "flags", 0},
         {"reduce_at_masked", 40 + 88, 9, RP_BAD_MESSAGE, "tag", RP_TAG_END - 1},
-        {"reduce_at_masked", 40 + 89, RP_ROLE_KEYS, RP_BAD_MESSAGE, "keys", 0},
+        {"reduce_at_masked", 40 + 89, RP_ROLE_KEYS, RP_BAD_MESSAGE, "flags", 0},
+        {"reduce_keys", 40 + 64 + 8, RP_BOOL, RP_TYPE, "keys", 0},
+        {"reduce_keys", 40 + 64 + 3, RP_EXTENT_ROW, RP_SHAPE, "keys", RP_EXTENT_ELEMENTS},
+        {"reduce_keys", 40 + 24, 10, RP_SHAPE, "keys", 20},
+        {"reduce_keys", 40 + 24, 4, RP_SHAPE, "row_len", 0},
+        {"reduce_at_keys", 40 + 24, 4, RP_SHAPE, "row_len", 0},
         {"reduce_at_masked", 40 + 96, RP_F32, RP_TYPE, "mask", 0},
         {"reduce_at_masked", 40 + 4, 40, RP_BAD_MESSAGE, "tagged_len", 32},
         {"reduce_at_masked", 40 + 4, 24, RP_BAD_MESSAGE, "parts", 24},

@@ -356,7 +356,7 @@ static void random_shape(t_rng *r, kind k, shape *h)
         for (uint64_t i = 0; i <= s->rows; i++)
             h->offsets[i] = i ? h->offsets[i - 1] + t_below(r, s->row_len - h->offsets[i - 1] + 1) : t_below(r, 3);
     }
-    h->p = (rp_parts){elements, mask, (const uint8_t *)h->offsets, weights};
+    h->p = (rp_parts){elements, mask, (const uint8_t *)h->offsets, weights, NULL};
     assert_int_equal(rp_spec_check(s, NULL), RP_OK);
 }
 

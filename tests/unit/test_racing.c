@@ -87,8 +87,27 @@ static void reduce_all_pairs(const rk_simd *simd)
     reduce_pairs(simd->pairs_f32_f64, RP_F64);
 }
 
+/* By keys that change. */
+static void reduce_by_key(void)
+{
+    static uint8_t cells[96 * 128];
+    for (int op = RP_OP_SUM; op <= RP_OP_STATS; op++) {
+        const rp_spec s = {.op = (uint8_t)op,
+                           .dtype = RP_U32,
+                           .out = RP_U64,
+                           .flags = RP_KEYS | RP_DROP_OUTSIDE | RP_MASK | RP_STATES_OUT,
+                           .rows = 100,
+                           .row_len = BYTES / 4,
+                           .keys = RP_U8};
+        const rp_parts beside = {.mask = (const uint8_t *)read_only + BYTES / 2, .keys = (const uint8_t *)read_only};
+        rp_fault f;
+        assert_int_equal(rk_reduce_here(&s, read_only, &beside, BYTES, 1, 0, cells, &f), RP_OK);
+    }
+}
+
 static void reduce_both(const rk_simd *simd)
 {
+    reduce_by_key();
     reduce_all(simd);
     reduce_all_pairs(simd);
 }

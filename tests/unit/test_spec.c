@@ -96,7 +96,7 @@ static void bad_fields(void **state)
     s = good();
     s.nan = 3, refused(s, RP_BAD_MESSAGE, "nan", 0);
     s = good();
-    s.flags = 256, refused(s, RP_BAD_MESSAGE, "flags", 0);
+    s.flags = RP_SPEC_FLAGS + 1, refused(s, RP_BAD_MESSAGE, "flags", 0);
     s.flags = UINT32_C(1) << 31, refused(s, RP_BAD_MESSAGE, "flags", 0);
     s = good();
     s.rows = 0, refused(s, RP_SHAPE, "rows", 1);
@@ -208,6 +208,28 @@ static void flags(void **state)
                 else
                     accepted(s);
             }
+}
+
+/* Of keys: what they exclude, and how many groups there may be. */
+static void keys(void **state)
+{
+    (void)state;
+    for (uint32_t set = 0; set < RP_KEYS; set++) {
+        rp_spec s = {
+            .op = RP_OP_SUM, .dtype = RP_F32, .flags = set | RP_KEYS | RP_DROP_OUTSIDE, .rows = 2, .row_len = 3, .keys = RP_I8};
+        if (set & (RP_STATES_IN | RP_WRAP | RP_OFFSETS | RP_COLUMNS | RP_WEIGHTS))
+            refused(s, RP_BAD_MESSAGE, "flags", 0);
+        else if (set & RP_INITIAL && set & RP_STATES_OUT)
+            refused(s, RP_BAD_MESSAGE, "initial", 0);
+        else
+            accepted(s);
+    }
+    rp_spec s = {.op = RP_OP_SUM, .dtype = RP_F32, .flags = RP_KEYS, .rows = 1, .row_len = 3, .keys = RP_U64};
+    s.planes = 1, refused(s, RP_BAD_MESSAGE, "planes", 0), s.planes = 0;
+    s.op = RP_OP_KTH, refused(s, RP_BAD_MESSAGE, "flags", 0), s.op = RP_OP_SUM;
+    s.flags = RP_DROP_OUTSIDE, refused(s, RP_BAD_MESSAGE, "flags", 0), s.flags = RP_KEYS;
+    s.keys = 0, refused(s, RP_BAD_MESSAGE, "keys", 0), s.keys = RP_U64;
+    s.rows = RP_MAX_GROUPS_BYTES / (64 + 32) + 1, refused(s, RP_TOO_LARGE, "rows", RP_MAX_GROUPS_BYTES / (64 + 32));
 }
 
 static void parameters(void **state)
@@ -439,7 +461,7 @@ int main(void)
         cmocka_unit_test(parameters),   cmocka_unit_test(caps),          cmocka_unit_test(planes),
         cmocka_unit_test(planes_match), cmocka_unit_test(data_match),    cmocka_unit_test(parts),
         cmocka_unit_test(offsets),      cmocka_unit_test(state_layouts), cmocka_unit_test(order_statistics),
-        cmocka_unit_test(pairs),        cmocka_unit_test(weights_match),
+        cmocka_unit_test(pairs),        cmocka_unit_test(weights_match), cmocka_unit_test(keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -250,9 +250,12 @@ static void protocol_page_has_the_layouts_and_limits(void **state)
     has_row(t, "| MASK | %d |", RP_MASK);
     has_row(t, "| OFFSETS | %d |", RP_OFFSETS);
     has_row(t, "| COLUMNS | %d |", RP_COLUMNS);
+    has_row(t, "| KEYS | %d |", RP_KEYS);
+    has_row(t, "| DROP_OUTSIDE | %d |", RP_DROP_OUTSIDE);
     t = table("| what | value | why |\n");
     has_row(t, "| element bytes in one message, and cells of one reply (`max_data`) | %u |", RP_MAX_DATA);
     has_row(t, "| body | %u |", RP_MAX_BODY);
+    has_row(t, "| states of the groups of one request by key | %u |", RP_MAX_GROUPS_BYTES);
     has_row(t, "| frame | %u |", RP_MAX_BODY + 40 + 4);
     has_row(t, "| chunk hint | %u |", RP_CHUNK_HINT);
     has_row(t, "| name, server name | %u |", RP_MAX_NAME);

@@ -130,6 +130,36 @@ def _same_length(keys: int, values: int, name: str) -> None:
         raise ValueError(f"{name}: {values} elements for {keys} keys")
 
 
+def _bins(x: Array, edges: Array) -> Array:
+    """The bin of each number, as Reduce's histogram has them; beyond the bins -1. Numbers and edges are compared exactly."""
+    if x.dtype.kind in "biu":  # x >= e is x >= ceil(e). Python compares integers with floats exactly; NumPy does not
+        x = x.astype(np.uint8) if x.dtype == bool else x
+        least, most = int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max)
+        starts = np.array([int(max(e, least)) for e in np.ceil(edges).tolist() if e <= most], x.dtype)
+        last = np.floor(edges[-1]).item()
+        inside = x <= int(min(last, most)) if last >= least else np.zeros(len(x), bool)
+    else:
+        x = x.astype(float, copy=False)
+        starts, inside = edges, x <= edges[-1]
+    found = np.searchsorted(starts, x, "right") - 1
+    return np.where(inside, np.minimum(found, len(edges) - 2), -1)
+
+
+def weighed(a: Operand, edges: Array, weights: Any, where: Any) -> Array:
+    """The exact sum of the weights of the numbers in each bin: floats rounded once to the weights' type, integers as their sum has it."""
+    x, masked, _ = _values(a, "a")
+    values, there, dtype = _values(operand(weights, "weights"), "weights")
+    _same_length(len(x), len(values), "weights")
+    asked = None if where is None else np.ascontiguousarray(in_memory(kept(where, a), "`where`")).reshape(-1)
+    keep = None
+    for some in masked, there, asked:
+        if some is not None:
+            keep = some if keep is None else keep & some
+    with Accumulators("sum", dtype, len(edges) - 1, "propagate") as bins:
+        bins.add(_bins(x, edges), values, None if keep is None else np.ascontiguousarray(keep), _abi.DROP_NEGATIVE)
+        return bins.finish(dtype if dtype.kind == "f" or dtype.name == "bfloat16" else result_dtype("sum", bins.element), 0)
+
+
 def by_key(keys: Any, a: Any, op: str = "sum", *, dtype: Any = None, where: Any = None, nan: str = "propagate",
            ddof: int | None = None) -> tuple[Array, Array]:
     """The different keys, in order, and for each of them the reduction of the elements of `a` that have it.

@@ -55,16 +55,17 @@ static bool is_wrong(const rk_keyed *b, uint64_t groups, uint64_t key)
     return !(b->drop_negative && rk_is_signed(b->key_dtype) && key >> 63);
 }
 
-/* The first element of [from, to) with such a key; `to`: there is none. */
-static uint64_t find_wrong(const rk_keyed *b, uint64_t groups, uint64_t from, uint64_t to)
+uint64_t rk_keyed_find(const rk_keyed *b, uint64_t groups, uint64_t from, uint64_t to, uint64_t *wrong)
 {
     uint64_t key[BLOCK];
     for (size_t n; from < to; from += n) {
         n = to - from < BLOCK ? (size_t)(to - from) : BLOCK;
         load_keys(b, from, n, key);
         for (size_t i = 0; i < n; i++)
-            if (is_wrong(b, groups, key[i]) && !(b->mask && !b->mask[from + i]))
+            if (is_wrong(b, groups, key[i]) && !(b->mask && !b->mask[from + i])) {
+                *wrong = key[i];
                 return from + i;
+            }
     }
     return to;
 }
@@ -78,29 +79,28 @@ typedef struct chosen {
     void *slot[BLOCK];
 } chosen;
 
-/* Those of elements [from, from + n) whose keys are in [low, high), and which the mask keeps. A branch would be mispredicted
+/* Those of elements [from, from + n) whose keys are among the groups, and which the mask keeps. A branch would be mispredicted
  * half of the time. */
-static void choose(const rk_keyed *b, const rk_groups *g, uint64_t from, size_t n, uint64_t low, uint64_t high, chosen *c)
+static void choose(const rk_keyed *b, const rk_groups *g, uint64_t from, size_t n, chosen *c)
 {
     uint64_t key[BLOCK];
     load_keys(b, from, n, key);
     c->n = 0;
     for (size_t i = 0; i < n; i++) {
         c->element[c->n] = (uint16_t)i;
-        c->n += (key[i] - low < high - low) & (!b->mask || b->mask[from + i]);
+        c->n += (key[i] - g->first < g->n) & (!b->mask || b->mask[from + i]);
     }
     for (size_t i = 0; i < c->n; i++)
-        c->slot[i] = g->slots + key[c->element[i]] * g->kind->bytes;
+        c->slot[i] = g->slots + (key[c->element[i]] - g->first) * g->kind->bytes;
 }
 
-/* Add those of elements [from, to) whose keys are in [low, high). `to`, or the first one for which there was no memory. */
-static uint64_t add_range(const rk_keyed *b, const rk_groups *g, uint64_t from, uint64_t to, uint64_t low, uint64_t high)
+uint64_t rk_keyed_add_range(const rk_keyed *b, const rk_groups *g, uint64_t from, uint64_t to)
 {
     const size_t size = (size_t)rk_bytes(g->kind->dtype);
     chosen c;
     for (size_t n; from < to; from += n) {
         n = to - from < BLOCK ? (size_t)(to - from) : BLOCK;
-        choose(b, g, from, n, low, high, &c);
+        choose(b, g, from, n, &c);
         const void *values = (const uint8_t *)b->values + from * size;
         const size_t added = rk_slots_add(g->kind, c.slot, values, b->first + from, c.n < n ? c.element : NULL, c.n);
         if (added < c.n)
@@ -142,7 +142,8 @@ static void report(shared *x, uint64_t at)
 static void run_find(void *arg, unsigned part)
 {
     shared *x = arg;
-    const uint64_t end = end_of(x, part), at = find_wrong(x->b, x->groups, start_of(x, part), end);
+    uint64_t key;
+    const uint64_t end = end_of(x, part), at = rk_keyed_find(x->b, x->groups, start_of(x, part), end, &key);
     if (at < end)
         report(x, at);
 }
@@ -150,7 +151,7 @@ static void run_find(void *arg, unsigned part)
 static void run_elements(void *arg, unsigned part)
 {
     shared *x = arg;
-    const uint64_t end = end_of(x, part), at = add_range(x->b, &x->own[part], start_of(x, part), end, 0, x->groups);
+    const uint64_t end = end_of(x, part), at = rk_keyed_add_range(x->b, &x->own[part], start_of(x, part), end);
     if (at < end)
         report(x, at);
 }
@@ -158,7 +159,9 @@ static void run_elements(void *arg, unsigned part)
 static void run_groups(void *arg, unsigned part)
 {
     shared *x = arg;
-    const uint64_t at = add_range(x->b, x->g, 0, x->b->n, x->cut[part], x->cut[part + 1]);
+    const uint64_t low = x->cut[part];
+    const rk_groups mine = {x->g->kind, x->g->slots + low * x->g->kind->bytes, low, x->cut[part + 1] - low};
+    const uint64_t at = rk_keyed_add_range(x->b, &mine, 0, x->b->n);
     if (at < x->b->n)
         report(x, at);
 }
@@ -195,7 +198,7 @@ static bool make_own(shared *x)
         uint8_t *slots = all ? malloc((size_t)each) : NULL;
         for (uint64_t i = 0; slots && i < x->groups; i++)
             rk_slot_init(k, slots + i * k->bytes);
-        x->own[part] = (rk_groups){k, slots, x->groups};
+        x->own[part] = (rk_groups){k, slots, 0, x->groups};
         all = slots;
     }
     if (!all)
@@ -239,7 +242,7 @@ uint64_t rk_keyed_add(const rk_keyed *b, const rk_groups *g)
 {
     shared x = {.b = b, .g = g, .groups = g->n, .parts = parts_of(b->n), .found = b->n};
     if (x.parts == 1)
-        return add_range(b, g, 0, b->n, 0, g->n);
+        return rk_keyed_add_range(b, g, 0, b->n);
     if (make_own(&x)) {
         rk_run_parts(x.parts, run_elements, &x);
         join_own(&x);

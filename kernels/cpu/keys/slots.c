@@ -199,27 +199,102 @@ static void load_floats(const rk_slots *k, const uint8_t *x, size_t n, uint64_t 
 ADD_TO(sum, rk_window)
 ADD_TO(moments, moments)
 
+#define LOAD(dtype, type)                                 \
+    case dtype:                                           \
+        for (size_t i = 0; i < n; i++) {                  \
+            type one;                                     \
+            memcpy(&one, x + i * sizeof one, sizeof one); \
+            bits[i] = (uint64_t)one;                      \
+        }                                                 \
+        break
+
+/* The bits of a block, one loop for each size; those of signed integers with their sign. */
+static void load_bits(int dtype, const uint8_t *x, size_t n, uint64_t *bits)
+{
+    switch (dtype) {
+        LOAD(RP_I8, int8_t);
+        LOAD(RP_I16, int16_t);
+        LOAD(RP_I32, int32_t);
+    default:
+        switch (rk_bytes(dtype)) {
+            LOAD(1, uint8_t);
+            LOAD(2, uint16_t);
+            LOAD(4, uint32_t);
+            LOAD(8, uint64_t);
+        }
+    }
+}
+
 /* Elements of a block to sums of integers, the most usual of the other states. */
 static void add_integers(const rk_slots *k, void *const *slot, const uint8_t *x, size_t n)
 {
-    const int size = rk_bytes(k->dtype);
+    const uint64_t sign = rk_is_signed(k->dtype);
+    uint64_t bits[BLOCK];
+    load_bits(k->dtype, x, n, bits);
+    for (size_t i = 0; i < n && k->dtype == RP_BOOL; i++)
+        bits[i] = bits[i] != 0;
     for (size_t i = 0; i < n; i++) {
         rk_state *s = slot[i];
-        uint64_t v[3], bits = rk_load(x + i * (size_t)size, size);
         __builtin_prefetch(slot[i + AHEAD < n ? i + AHEAD : n - 1], 1);
-        rk_widen(k->dtype, k->dtype == RP_BOOL ? bits != 0 : bits, v);
-        rk_add_limbs(s->limb, v, 2);
+        s->limb[1] += __builtin_add_overflow(s->limb[0], bits[i], &s->limb[0]) - (sign & bits[i] >> 63);
         s->count++;
     }
+}
+
+static bool has_places(const rk_slots *k) { return k->layout == RP_STATE_ARGMIN || k->layout == RP_STATE_ARGMAX; }
+
+/* One element to a choice, or its place, where the compiler knows the type. */
+static inline __attribute__((always_inline)) void choose(const rk_slots *k, rk_state *s, int dtype, uint64_t bits, uint64_t at)
+{
+    const bool least = k->layout == RP_STATE_MIN || k->layout == RP_STATE_ARGMIN, places = has_places(k);
+    if (s->count == 0 || rk_is_nan(dtype, bits)) {
+        rk_state_add(s, bits, at, k->nan);
+        return;
+    }
+    const uint64_t mine = rk_rank(dtype, least, s->limb[0]), other = rk_rank(dtype, least, bits);
+    if (other > mine || (other == mine && places && at < s->limb[1])) {
+        s->limb[0] = bits;
+        s->limb[1] = places ? at : 0;
+    }
+    s->count++;
+}
+
+#define CHOOSE(dtype)                                                               \
+    case dtype:                                                                     \
+        for (size_t i = 0; i < n; i++) {                                            \
+            __builtin_prefetch(slot[i + AHEAD < n ? i + AHEAD : n - 1], 1);         \
+            choose(k, slot[i], dtype, bits[i], first + (element ? element[i] : i)); \
+        }                                                                           \
+        return true
+
+/* False: it is not a choice of one of the usual types. */
+static bool add_to_choices(const rk_slots *k, void *const *slot, const uint64_t *bits, uint64_t first, const uint16_t *element,
+                           size_t n)
+{
+    if (k->layout != RP_STATE_MIN && k->layout != RP_STATE_MAX && !has_places(k))
+        return false;
+    switch (k->dtype) {
+        CHOOSE(RP_I32);
+        CHOOSE(RP_I64);
+        CHOOSE(RP_F32);
+        CHOOSE(RP_F64);
+    }
+    return false;
 }
 
 static void add_to_states(const rk_slots *k, void *const *slot, const uint8_t *x, uint64_t first, const uint16_t *element,
                           size_t n)
 {
-    const int size = rk_bytes(k->dtype);
+    const uint64_t most = ~(uint64_t)0 >> (64 - 8 * rk_bytes(k->dtype));
+    uint64_t bits[BLOCK];
+    load_bits(k->dtype, x, n, bits);
+    for (size_t i = 0; i < n; i++)
+        bits[i] &= most;
+    if (add_to_choices(k, slot, bits, first, element, n))
+        return;
     for (size_t i = 0; i < n; i++) {
         __builtin_prefetch(slot[i + AHEAD < n ? i + AHEAD : n - 1], 1);
-        rk_state_add(slot[i], rk_load(x + i * (size_t)size, size), first + (element ? element[i] : i), k->nan);
+        rk_state_add(slot[i], bits[i], first + (element ? element[i] : i), k->nan);
     }
 }
 

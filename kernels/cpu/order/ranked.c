@@ -146,19 +146,11 @@ rp_err rk_selection_cell(rk_selection *o, uint64_t line, rp_fault *f)
     return err;
 }
 
-bool rk_ranked_late(const rk_task *t, rp_fault *f)
-{
-    const bool late = t->until_ns && rk_now_ns() >= t->until_ns;
-    if (late)
-        rp_fail(f, RP_DEADLINE, "time_ms", 0, "not done before the deadline");
-    return late;
-}
-
 static rp_err run_line(uint64_t line, rk_selection *o, rp_fault *f)
 {
     bool again = true, ok = rk_selection_open(o);
     while (ok && again) {
-        if (rk_ranked_late(o->t, f))
+        if (rk_task_late(o->t, f))
             return RP_DEADLINE;
         rk_selection_pass(o, 0, o->line->n);
         ok = rk_selection_next(o, &again);

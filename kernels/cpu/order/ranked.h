@@ -20,9 +20,6 @@ rp_err rk_ranked_lines(const rk_simd *simd, const rk_task *t, uint64_t first, ui
 /* What all lines of a spec share. */
 void rk_ranking_of(const rk_simd *simd, const rp_spec *s, rk_ranking *r);
 
-/* Is the task's deadline over? Then *f says so. */
-bool rk_ranked_late(const rk_task *t, rp_fault *f);
-
 /* Is a line so long that several threads should share it? Then all lines of the task are. */
 bool rk_ranked_shares(const rk_task *t, int threads);
 

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "kernels/cpu/keys/by_key.h"
 #include "kernels/cpu/loops/sums/near.h"
 #include "kernels/cpu/order/ranked.h"
 #include "kernels/engine/engine.h"
@@ -107,6 +108,15 @@ static void cut_ranked(rk_pieces *j, int threads, uint64_t bytes)
         j->each = whole_columns(&j->t->spec, j->each);
 }
 
+static void cut_keyed(rk_pieces *j, int threads, uint64_t bytes, size_t size)
+{
+    const bool elements = rk_by_key_shares(j->t, threads);
+    j->tables = NULL;
+    j->how = elements ? RK_KEYED_ELEMENTS : RK_KEYED_GROUPS;
+    j->units = elements ? j->t->spec.row_len : j->t->spec.rows;
+    j->each = elements ? bytes / size : rk_by_key_groups(j->t, threads);
+}
+
 void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_mutex_t *lock)
 {
     size_t size = rp_dtype_size(t->spec.dtype);
@@ -115,10 +125,13 @@ void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_
     j->simd = simd;
     j->lock = lock;
     j->bad_row = RP_NO_INDEX;
-    if (rp_is_ranked(t->spec.op)) {
-        cut_ranked(j, threads, bytes);
+    if (rp_needs_all(&t->spec)) {
+        if (t->spec.flags & RP_KEYS)
+            cut_keyed(j, threads, bytes, size);
+        else
+            cut_ranked(j, threads, bytes);
         j->pieces = at_least_1((j->units + j->each - 1) / j->each);
-        t->route = rk_ranked_route;
+        t->route = rk_cpu_route(simd, t);
         j->settles = false;
         begin(j, false);
         return;
@@ -254,6 +267,37 @@ static void run_ranked(rk_pieces *j, uint64_t first, uint64_t lines)
     note_ranked(j, err, &f);
 }
 
+/* Call with the lock held. */
+static void note_keyed(rk_pieces *j, rp_err err, const rp_fault *f)
+{
+    if (err && rk_by_key_precedes(f, &j->t->fault))
+        j->t->fault = *f;
+}
+
+static void run_groups(rk_pieces *j, uint64_t first, uint64_t n)
+{
+    rp_fault f = {.index = RP_NO_INDEX};
+    const rp_err err = rk_by_key_run(j->t, first, n, &f);
+    pthread_mutex_lock(j->lock);
+    note_keyed(j, err, &f);
+}
+
+static void run_elements(rk_pieces *j, uint64_t from, uint64_t to)
+{
+    rp_fault f = {.index = RP_NO_INDEX};
+    pthread_mutex_lock(j->lock);
+    rk_table *x = j->tables;
+    j->tables = x ? x->next : NULL;
+    pthread_mutex_unlock(j->lock);
+    const rp_err err = rk_by_key_add(j->t, &x, from, to, &f);
+    pthread_mutex_lock(j->lock);
+    if (x) {
+        x->next = j->tables;
+        j->tables = x;
+    }
+    note_keyed(j, err, &f);
+}
+
 /* The first piece of a line. False: no memory. */
 static bool open_shared(rk_pieces *j)
 {
@@ -275,7 +319,7 @@ static bool next_shared(rk_pieces *j)
     rp_fault f;
     ok = j->opened ? rk_selection_next(j->ordered, &again) : open_shared(j);
     j->opened = true;
-    if (ok && again && !rk_ranked_late(j->t, &j->t->fault))
+    if (ok && again && !rk_task_late(j->t, &j->t->fault))
         return true;
     if (ok && again)
         return false;
@@ -327,6 +371,10 @@ rk_progress rk_run_piece(rk_pieces *j)
         return run_shared(j, from, to);
     if (j->how == RK_RANKED)
         run_ranked(j, from, to - from);
+    else if (j->how == RK_KEYED_ELEMENTS)
+        run_elements(j, from, to);
+    else if (j->how == RK_KEYED_GROUPS)
+        run_groups(j, from, to - from);
     else if (j->how == RK_LINES)
         run_lines(j, from, to);
     else if (j->how == RK_COLUMNS)
@@ -358,6 +406,10 @@ void rk_finish_pieces(rk_pieces *j)
     if (j->how == RK_SHARED_LINES && j->ordered) {
         rk_selection_close(j->ordered);
         free(j->ordered);
+    }
+    if (j->how == RK_KEYED_ELEMENTS) {
+        rp_fault f = {.index = RP_NO_INDEX};
+        note_keyed(j, rk_by_key_end(j->t, j->tables, &f), &f);
     }
     finish_slots(j);
     if (j->bad_row != RP_NO_INDEX)

@@ -8,6 +8,8 @@
  * A piece of columns has some whole columns, or whole planes if they are small. With few long columns a piece has some rows of
  * all of them, counted through all planes, and each column has a slot.
  *
+ * Tasks by key have pieces of elements or of groups (keys/by_key.h).
+ *
  * Order statistics have no states (order/ranked.h). A piece has whole lines of them. Or threads share one line after the other:
  * all its pieces run again for each pass.
  *
@@ -22,7 +24,15 @@
 
 enum { RK_MAX_PIECES = 256 }; /* pieces of lines: each may need a slot */
 
-typedef enum { RK_LINES, RK_COLUMNS, RK_ROWS_OF_COLUMNS, RK_RANKED, RK_SHARED_LINES } rk_cutting;
+typedef enum {
+    RK_LINES,
+    RK_COLUMNS,
+    RK_ROWS_OF_COLUMNS,
+    RK_RANKED,
+    RK_SHARED_LINES,
+    RK_KEYED_ELEMENTS,
+    RK_KEYED_GROUPS
+} rk_cutting;
 
 typedef struct rk_pieces {
     rk_task *t; /* the owner may set NULL: no task */
@@ -40,6 +50,7 @@ typedef struct rk_pieces {
     rk_state bad_state;
     struct rk_selection *ordered; /* SHARED_LINES: of the line that all work on; NULL at first */
     uint64_t ordered_line;
+    struct rk_table *tables;      /* KEYED_ELEMENTS: those that no piece has */
     bool opened;                  /* it has its brackets */
     uint64_t line[RK_MAX_PIECES]; /* the line whose state is in the slot; RP_NO_INDEX: none */
     rk_state slot[RK_MAX_PIECES];

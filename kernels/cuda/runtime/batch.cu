@@ -118,7 +118,7 @@ void batch_close(BatchFlight *f)
 
 bool batch_fits(const rk_task *t)
 {
-    return !rk_in_runs(&t->spec) && !rp_is_ranked(t->spec.op) && !rp_is_paired(t->spec.op) && cut_of(t).units <= kUnitsPerTask;
+    return !rk_in_runs(&t->spec) && !rp_needs_all(&t->spec) && !rp_is_paired(t->spec.op) && cut_of(t).units <= kUnitsPerTask;
 }
 
 void batch_launch(BatchFlight *f, const rk_task *tasks)

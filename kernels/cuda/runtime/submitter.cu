@@ -38,7 +38,7 @@ void run(Backend *b, rk_task *t)
 // Data of the host, with weights that a slot cannot take or of a shape that the device does not select from.
 bool is_for_cpu(const rk_task *t)
 {
-    return !t->memory && !t->fill && (!slot_holds(t) || (rp_is_ranked(t->spec.op) && !selects_on_device(t->spec)));
+    return !t->memory && !t->fill && (!slot_holds(t) || (rp_needs_all(&t->spec) && !selects_on_device(t->spec)));
 }
 
 // A task of any size.

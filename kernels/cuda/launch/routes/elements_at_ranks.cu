@@ -175,7 +175,7 @@ cudaError_t launch_lines(Selection *x, u64 first, u64 lines, Room room)
 bool selects_on_device(const rp_spec &spec)
 {
     const rp_spec s = simplest(spec);
-    return !(s.flags & RP_OFFSETS) && gathered_bytes(s) <= chain_scratch_bytes() / 4;
+    return !(spec.flags & (RP_OFFSETS | RP_KEYS)) && gathered_bytes(s) <= chain_scratch_bytes() / 4;
 }
 
 bool fits_selection(const Asked &q, WalkFn *) { return rp_is_ranked(q.s.op); }

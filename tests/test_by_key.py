@@ -1,0 +1,199 @@
+"""Reductions by key over the wire, by PROTOCOL.md alone, against the oracle: one result for each of 0 to rows - 1."""
+import struct
+
+import numpy as np
+import pytest
+
+import gens
+import oracle
+from oracle import DTYPES, FLOATS, OPS, SIZE
+from rawclient import (BEGIN, COLUMNS, DROP_OUTSIDE, KEYS, MASK, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Fault, companion, parse_result,
+                       result_at, spec)
+from sideclient import Side
+from test_beside import conn, refused  # noqa: F401  # a fixture among them
+from test_pairs import some_bits
+
+SEED = 20261129
+INTEGERS = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+
+
+def expected(op, dtype, bits, keys, groups, mask=None, states=False, **kw):
+    """The cells of all groups, or the first fault and its group."""
+    cells = []
+    for g in range(groups):
+        keep = (keys == g) if mask is None else (keys == g) & (np.frombuffer(mask, np.uint8) != 0)
+        if states:
+            cells.append(oracle.state(oracle.Elements(dtype, bits, kw.get("index_base", 0), keep), op, kw.get("nan", "propagate")))
+            continue
+        name, value = oracle.reduce_or_fault(op, dtype, bits, mask=keep, **kw)
+        if name != "OK":
+            return name, g
+        cells.append(value)
+    return "OK", cells
+
+
+def got(call, *args, **kw):
+    try:
+        return "OK", [c if kw.get("flags", 0) & STATES_OUT else int.from_bytes(c, "little") for c in call(*args, **kw).cells]
+    except Fault as e:  # with its group
+        return e.code, e.index
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_operation_of_every_type(conn, dtype):
+    rng = np.random.default_rng([SEED, DTYPES[dtype]])
+    for op in (o for o in oracle.ops(dtype) if o in OPS):
+        n, groups, key = int(rng.integers(0, 120)), int(rng.integers(1, 12)), str(rng.choice(INTEGERS))
+        bits = some_bits(rng, dtype, n, bool(rng.integers(2)))
+        keys = rng.integers(0, groups, n).astype(key[0] + str(SIZE[key]))
+        mask = bytes(rng.integers(0, 3, n, np.uint8)) if rng.integers(2) else None
+        kw = {"nan": str(rng.choice(["propagate", "omit", "error"])), "index_base": int(rng.integers(0, 9))}
+        if op in ("var", "std", "sem", "stats"):
+            kw["ddof"] = int(rng.integers(0, 3))
+        if op == "prod" and dtype not in FLOATS and rng.integers(2):
+            kw["wrap"] = True
+        given = (key, keys.tobytes())
+        assert got(conn.reduce, op, dtype, bits.tobytes(), rows=groups, mask=mask, keys=given, **kw) == expected(op, dtype, bits, keys, groups, mask, **kw), (op, kw)
+        kw.pop("ddof", None), kw.pop("wrap", None)
+        assert got(conn.reduce, op, dtype, bits.tobytes(), rows=groups, mask=mask, keys=given, flags=STATES_OUT, **kw) == expected(
+            op, dtype, bits, keys, groups, mask, True, **kw), (op, kw)
+        if not kw["nan"] == "error":
+            first = int(some_bits(rng, dtype, 1, False)[0])
+            assert got(conn.reduce, op, dtype, bits.tobytes(), rows=groups, keys=given, initial=first, **kw) == expected(
+                op, dtype, bits, keys, groups, initial=first, **kw), (op, kw)
+
+
+@pytest.mark.parametrize("groups, keys", [(1, "equal"), (100, "sorted"), (129, "random"), (10_000, "random"), (10_000, "one"), (200_000, "random")])
+def test_large_and_hard_keys_and_permuted(conn, groups, keys):
+    """Pieces of elements and of groups, by several threads: the same cells in any order of the elements."""
+    rng = np.random.default_rng([SEED, groups])
+    n = 250_000
+    x = rng.standard_normal(n) * 10.0 ** rng.integers(-40, 40, n)
+    k = rng.integers(0, groups, n).astype(np.uint32)
+    k = {"equal": k * 0, "sorted": np.sort(k), "random": k, "one": np.where(rng.random(n) < 0.9, 7, k)}[keys].astype(np.uint32)
+    cells = conn.reduce("sum", "f64", x.tobytes(), rows=groups, keys=("u32", k.tobytes())).cells
+    at = rng.permutation(n)
+    assert conn.reduce("sum", "f64", x[at].tobytes(), rows=groups, keys=("u32", k[at].tobytes())).cells == cells
+    order = np.argsort(k, kind="stable")
+    cut = np.searchsorted(k[order], np.arange(groups + 1))
+    assert conn.reduce("sum", "f64", x[order].tobytes(), offsets=[int(i) for i in cut]).cells == cells
+
+
+def test_keys_outside(conn):
+    x = struct.pack("<6d", 1, 2, 4, 8, 16, 32)
+    for key, letter, outside in (("i8", "b", -1), ("i64", "q", -(2**63)), ("u8", "B", 3), ("u64", "Q", 2**64 - 1), ("i32", "i", 3), ("u16", "H", 65535)):
+        keys = struct.pack("<6" + letter, 0, 2, outside, 1, outside, 0)
+        fault = refused("SHAPE", "keys", conn.reduce, "sum", "f64", x, rows=3, keys=(key, keys))
+        assert (fault.index, fault.limit) == (2, 3) and str(outside) in fault.text
+        assert conn.reduce("sum", "f64", x, rows=3, keys=(key, keys), flags=DROP_OUTSIDE).cells == [struct.pack("<d", v) for v in (33, 8, 2)]
+        # a masked element may have any key; and a wrong key precedes a group without a result
+        assert conn.reduce("sum", "f64", x, rows=3, keys=(key, keys), mask=b"\1\1\0\1\0\1").cells[0] == struct.pack("<d", 33)
+        assert refused("SHAPE", "keys", conn.reduce, "max", "f64", x, rows=3, keys=(key, keys), mask=b"\1\0\0\1\1\1").index == 4
+    assert refused("EMPTY", "row_len", conn.reduce, "max", "f64", x, rows=4, keys=("u8", bytes((0, 0, 2, 2, 3, 3)))).index == 1
+    # the lowest one, also where several threads look
+    n = 400_000
+    k = np.zeros(n, np.uint16)
+    k[[399_999, 200_001, 200_000]] = 5
+    assert refused("SHAPE", "keys", conn.reduce, "sum", "u8", bytes(n), rows=5, keys=("u16", k.tobytes())).index == 200_000
+
+
+def test_no_elements_and_many_groups(conn):
+    assert conn.reduce("sum", "f32", b"", rows=5, row_len=0, keys=("i64", b"")).cells == [bytes(8)] * 5
+    fault = refused("TOO_LARGE", "rows", conn.reduce, "sum", "f32", b"", rows=600_000, row_len=0, keys=("i64", b""))
+    assert fault.limit == (4 << 20) // 8
+    fault = refused("TOO_LARGE", "rows", conn.reduce, "var", "f64", b"", rows=2**40, row_len=0, keys=("i64", b""))
+    assert fault.limit == (1 << 30) // (oracle.state_size("var", "f64") + 32)
+
+
+def test_in_every_place(shared, scratch):
+    """Elements in an arena, a file and resident; keys in the data, the message, an arena and resident."""
+    rng = np.random.default_rng(SEED)
+    n, groups = 5000, 40
+    bits, keys = gens.gauss(rng, "f32", n), rng.integers(-2, groups, n).astype(np.int16)
+    mask = bytes(rng.integers(0, 2, n, np.uint8))
+    data, raw = bits.tobytes(), keys.tobytes()
+    with shared.connect() as c, Side(c) as side:
+        want = c.reduce("mean", "f32", data, rows=groups, mask=mask, keys=("i16", raw), flags=DROP_OUTSIDE).cells
+        _, cells = expected("mean", "f32", bits, keys, groups, mask)
+        assert [int.from_bytes(x, "little") for x in want] == cells
+        arena, memory = side.arena(4 * n + n + 2 * n + 8 * groups)
+        memory[: len(data) + n + 2 * n] = data + mask + raw
+        (scratch / "keyed").write_bytes(data + mask + raw)
+        with open(scratch / "keyed", "rb") as f:
+            file, _ = side.file(f.fileno())
+        kept, kept_keys, kept_mask = c.put("values", "f32", data), c.put("keys", "i16", b"??" + raw), c.put("chosen", "u8", mask)
+
+        def at(place, parts, tail=b"", more=0):
+            tagged = b"".join(parts)
+            head = spec("mean", "f32", rows=groups, row_len=n, flags=KEYS | MASK | DROP_OUTSIDE, tagged_len=len(tagged))
+            return parse_result(c.call(REDUCE_AT, head + struct.pack("<QQQ", place, 0, len(data) + more) + tagged + tail))
+        places = [dict(place=None), dict(place=(kept_keys, 2)), dict(place=(arena, len(data) + n))]
+        for elements in (arena, file, kept):
+            for k in places:
+                found = at(elements, [companion("mask", (kept_mask, 0)), companion("keys", dtype="i16", **k)], raw if k["place"] is None else b"")
+                assert found.cells == want, (elements, k)
+        for elements in (arena, file):
+            assert at(elements, [companion("keys", dtype="i16", data=True)], more=3 * n).cells == want
+        # cells to an arena
+        tagged = [companion("mask", (kept_mask, 0)), companion("keys", (kept_keys, 2), "i16"), result_at(arena, 7 * n, 8 * groups)]
+        assert at(kept, tagged).cells == []
+        assert bytes(memory[7 * n : 7 * n + 8 * groups]) == b"".join(want)
+        # what is wrong
+        refused("BAD_MESSAGE", "flags", at, kept, [companion("mask", (kept_mask, 0)), companion("keys", dtype="i16", data=True)])
+        refused("TYPE", "keys", at, kept, [companion("mask", (kept_mask, 0)), companion("keys", (kept_keys, 2), "u16")])
+        refused("SHAPE", "keys", at, kept, [companion("mask", (kept_mask, 0)), companion("keys", (kept_keys, 4), "i16")])
+        refused("SHAPE", "keys", at, kept, [companion("mask", (kept_mask, 0)), companion("keys", dtype="i16")], raw[:-2])
+        refused("BAD_HANDLE", "keys", at, kept, [companion("mask", (kept_mask, 0)), companion("keys", (file, 0), "i16")])
+        refused("SHAPE", "result", at, kept, [companion("mask", (kept_mask, 0)), companion("keys", (arena, 0), "i16"), result_at(arena, 8, 8 * groups)])
+        memory.close()
+        for name in ("values", "keys", "chosen"):
+            c.drop(name)
+
+
+def test_what_does_not_suit(conn):
+    x, k = bytes(16), ("u8", bytes(2))
+    for flags, kw in ((OFFSETS, {"offsets": [0, 2]}), (COLUMNS, {}), (STATES_IN, {}), (KEYS << 2, {})):
+        refused("BAD_MESSAGE", "flags", conn.reduce, "sum", "f64", x, row_len=2, flags=flags, keys=k, **kw)
+    for op in (27, 33):  # median, dot
+        refused("BAD_MESSAGE", "flags", conn.reduce, op, "f64", x, row_len=2, keys=k)
+    refused("BAD_MESSAGE", "planes", conn.reduce, "sum", "f64", x, row_len=2, planes=2, keys=k)
+    refused("BAD_MESSAGE", "initial", conn.reduce, "sum", "f64", x, row_len=2, flags=STATES_OUT, initial=0, keys=k)
+    refused("BAD_MESSAGE", "flags", conn.reduce, "sum", "f64", x, flags=DROP_OUTSIDE)
+    refused("BAD_MESSAGE", "flags", conn.reduce, "sum", "f64", x, parts=[companion("keys", data=True)])
+    refused("BAD_MESSAGE", "keys", conn.reduce, "sum", "f64", x, flags=KEYS)
+    refused("BAD_MESSAGE", "keys", conn.reduce, "sum", "f64", x, flags=KEYS, parts=[companion("keys", dtype="u8")])
+    for dtype in ("f32", "f64", "bool", "bf16"):
+        refused("TYPE", "keys", conn.reduce, "sum", "f64", x, row_len=2, keys=(dtype, bytes(2 * SIZE[dtype])))
+    for extent in ("row", "column", "bounds"):
+        refused("SHAPE", "keys", conn.reduce, "sum", "f64", x, flags=KEYS, row_len=2, parts=[companion("keys", dtype="u8", extent=extent, data=True)])
+    assert refused("SHAPE", "keys", conn.reduce, "sum", "f64", b"", row_len=3, keys=k).limit == 3
+    refused("SHAPE", "row_len", conn.reduce, "sum", "f64", bytes(24), row_len=2, keys=k)
+    tagged = companion("keys", dtype="u8", data=True)
+    refused("BAD_MESSAGE", "flags", conn.call, BEGIN, spec("sum", "f64", flags=KEYS, tagged_len=len(tagged)) + tagged)
+
+
+def test_states_of_groups_merge(conn):
+    """Chunks by key, whose states are merged as rows: as all at once."""
+    rng = np.random.default_rng([SEED, 5])
+    n, groups, op = 3000, 17, "var"
+    bits, keys = some_bits(rng, "f64", n, True), rng.integers(0, groups, n).astype(np.uint8)
+    cuts = [0, 100, 1700, n]
+    chunks = [conn.reduce(op, "f64", bits[a:b].tobytes(), rows=groups, keys=("u8", keys[a:b].tobytes()), flags=STATES_OUT, index_base=a).cells
+              for a, b in zip(cuts, cuts[1:])]
+    states = b"".join(chunk[g] for g in range(groups) for chunk in chunks)
+    merged = conn.reduce(op, "f64", states, rows=groups, row_len=3, flags=STATES_IN).cells
+    assert merged == conn.reduce(op, "f64", bits.tobytes(), rows=groups, keys=("u8", keys.tobytes())).cells
+
+
+def test_a_deadline_ends_it(shared):
+    """Of a request that takes longer: many passes over resident keys."""
+    with shared.connect() as c, Side(c) as side:
+        n, groups = 2_000_000, 3_000_000
+        arena, memory = side.arena(8 * groups)
+        kept, keys = c.put("values", "f64", bytes(8 * n)), c.put("keys", "u8", bytes(n))
+        tagged = companion("keys", (keys, 0), "u8") + result_at(arena, 0, 8 * groups)
+        body = spec("sum", "f64", rows=groups, row_len=n, flags=KEYS, tagged_len=len(tagged)) + struct.pack("<QQQ", kept, 0, 8 * n) + tagged
+        refused("DEADLINE", "time_ms", c.call, REDUCE_AT, body, time_ms=1)
+        assert parse_result(c.call(REDUCE_AT, body)).cells == []
+        memory.close()
+        c.drop("values"), c.drop("keys")
