@@ -6,7 +6,11 @@
 
 #include <string.h>
 
-enum { BLOCK = 4096 }; /* pairs that are taken together */
+enum {
+    TOGETHER = 8192, /* pairs that are taken together, */
+    WIDENED = 1024,  /* ... with elements of f32 as f64, */
+    FEW = 512        /* ... where some are not finite */
+};
 
 typedef struct block {
     const uint8_t *x, *w; /* both of the state's type */
@@ -68,9 +72,10 @@ static size_t without_nans(int dtype, block b, uint8_t *x, uint8_t *w)
     return k;
 }
 
-static void add_odd(const rk_simd *simd, rk_state *s, block b, int nan_policy)
+/* Some pairs that are not all finite. */
+static void add_few(const rk_simd *simd, rk_state *s, block b, int nan_policy)
 {
-    uint8_t x[8 * BLOCK], w[8 * BLOCK];
+    uint8_t x[8 * FEW], w[8 * FEW];
     if (nan_policy != RP_NAN_PROPAGATE) {
         const size_t k = without_nans(s->dtype, b, x, w);
         s->skipped |= k < b.n;
@@ -79,8 +84,19 @@ static void add_odd(const rk_simd *simd, rk_state *s, block b, int nan_policy)
             return;
     }
     s->special = RK_NAN;
-    rk_sums_void(s);
     s->count += b.n;
+}
+
+static void add_block(const rk_simd *simd, rk_state *s, block b, int nan_policy)
+{
+    const size_t size = rp_dtype_size(s->dtype);
+    if (add_finite(simd, s, b))
+        return;
+    for (size_t i = 0; i < b.n; i += FEW) {
+        const block few = {b.x + i * size, b.w + i * size, b.n - i < FEW ? b.n - i : FEW};
+        if (!add_finite(simd, s, few))
+            add_few(simd, s, few, nan_policy);
+    }
 }
 
 static void widen(double *to, const uint8_t *x, size_t n)
@@ -93,16 +109,15 @@ static void widen(double *to, const uint8_t *x, size_t n)
 
 void rk_cpu_comoments(const rk_simd *simd, rk_state *s, int dtype, const void *x, const void *w, uint64_t n, int nan_policy)
 {
-    const size_t size = rp_dtype_size(dtype), beside = rp_dtype_size(s->dtype);
-    double wide[BLOCK];
-    for (uint64_t i = 0; i < n; i += BLOCK) {
-        block b = {(const uint8_t *)x + i * size, (const uint8_t *)w + i * beside, n - i < BLOCK ? (size_t)(n - i) : BLOCK};
+    const size_t size = rp_dtype_size(dtype), beside = rp_dtype_size(s->dtype), most = dtype == s->dtype ? TOGETHER : WIDENED;
+    double wide[WIDENED];
+    for (uint64_t i = 0; i < n; i += most) {
+        block b = {(const uint8_t *)x + i * size, (const uint8_t *)w + i * beside, n - i < most ? (size_t)(n - i) : most};
         if (dtype != s->dtype) {
             widen(wide, b.x, b.n);
             b.x = (const uint8_t *)wide;
         }
-        if (!add_finite(simd, s, b))
-            add_odd(simd, s, b, nan_policy);
+        add_block(simd, s, b, nan_policy);
         if (s->special)
             rk_sums_void(s);
     }
