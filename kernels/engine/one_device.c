@@ -88,9 +88,8 @@ static void end_lost(rk_device *d, rk_task *t)
 
 bool rk_device_takes(const rk_device *d, const rk_task *t)
 {
-    if (!t->fill && rp_is_comoments(t->spec.op))
-        return d->backend == RP_BACKEND_CPU;
-    return t->fill || !rp_is_ranked(t->spec.op) || (d->ops->selects && d->ops->selects(t));
+    const bool every = !rp_is_ranked(t->spec.op) && !rp_is_comoments(t->spec.op);
+    return t->fill || every || (d->ops->selects && d->ops->selects(t));
 }
 
 /* A task that the device cannot compute. */
