@@ -473,11 +473,12 @@ def test_metrics_have_a_label_for_each_gpu(ctl, start):
         assert f"\nreduced_{line}\n" in text, line
 
 
-def test_devices_without_kernels_of_cov_and_corr(start, monkeypatch):
-    """The CPU beside them computes data of the host; data on a device are refused."""
+@pytest.mark.parametrize("program, backend", [(DEVICE, "auto"), (RUNTIME, "auto"), (RUNTIME, "cuda")])
+def test_devices_without_kernels_of_cov_and_corr(start, monkeypatch, program, backend):
+    """The CPU computes data of the host, beside the devices or for them; data on a device are refused."""
     rng = np.random.default_rng(SEED)
     monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
-    daemon = start("--small-bytes", 0, "--sandbox", "no", **{**memory_device(), "backend": "auto"})
+    daemon = start("--small-bytes", 0, "--sandbox", "no", **{**memory_device(program), "backend": backend})
     x, y = rng.standard_normal((2, 100_000))
     with LibClient(daemon.url) as lib, daemon.connect() as c:
         for op in ("cov", "corr"):
