@@ -77,7 +77,7 @@ const help_row ctl_help_rows[] = {
      "integers: i64 u64 (default by the sign of the elements), OVERFLOW if it does not fit. Indexes and counts: u64",
      false},
     {"values", "--nan POLICY", "propagate (default), omit, or error", true},
-    {"values", "--ddof N", "of" CTL_DDOF_OPS ": divide the variance by the count minus N (default 0)", false},
+    {"values", "--ddof N", "of" CTL_DDOF_OPS ": divide by the count minus N (default 0)", false},
     {"values", "--q LIST",
      "quantile: which, from 0 to 1, such as 0.25,0.5,0.75; p99 is short for one of them, also among several operations", false},
     {"values", "--method M",
