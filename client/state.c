@@ -118,6 +118,8 @@ int reduce_state_add(void *state, size_t size, const void *data, size_t count)
 static rk_pairs_fn *pairs_of(const rk_state *s, int dtype)
 {
     const rk_simd *simd = rk_simd_best();
+    if (rk_is_comoments(s->layout) && (dtype == s->dtype || (dtype == RP_F32 && s->dtype == RP_F64)))
+        return rk_comoments_loop(dtype == s->dtype);
     return dtype == s->dtype ? simd->pairs[dtype] : dtype == RP_F32 && s->dtype == RP_F64 ? simd->pairs_f32_f64 : NULL;
 }
 
@@ -141,10 +143,7 @@ static int add_pairs(rk_state *s, const void *data, int dtype, const void *weigh
         return rc_error(REDUCE_E_BAD_MESSAGE, "flags", "zero_weights_drop does not apply to cov and corr");
     rk_state_init(&part, s->layout, s->dtype);
     uint64_t saved = rk_fp_enter();
-    if (rk_is_comoments(s->layout))
-        rk_cpu_comoments(rk_simd_best(), &part, dtype, data, weights, count, nan);
-    else
-        run(&part, data, weights, count, nan, flags & REDUCE_DROP_ZERO_WEIGHTS, NULL);
+    run(&part, data, weights, count, nan, flags & REDUCE_DROP_ZERO_WEIGHTS, NULL);
     rk_state_merge(s, &part);
     rk_fp_leave(saved);
     return 0;

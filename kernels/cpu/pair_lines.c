@@ -42,10 +42,6 @@ static void add(const rk_view *v, rk_state *s, const uint8_t *x, const uint8_t *
 {
     double some = 0;
     rk_state part;
-    if (rk_is_comoments(v->layout)) {
-        rk_cpu_comoments(v->simd, s, v->spec->dtype, x, w, n, v->spec->nan);
-        return;
-    }
     rk_state_init(&part, v->layout, v->dtype);
     v->pairs(&part, x, w, n, v->spec->nan, v->spec->zero_drops, neglected ? &some : NULL);
     rk_state_merge(s, &part);

@@ -122,3 +122,18 @@ void rk_cpu_comoments(const rk_simd *simd, rk_state *s, int dtype, const void *x
             rk_sums_void(s);
     }
 }
+
+static void alike(rk_state *s, const void *x, const void *w, uint64_t n, int nan_policy, bool zero_drops, double *neglected)
+{
+    (void)zero_drops, (void)neglected;
+    rk_cpu_comoments(rk_simd_best(), s, s->dtype, x, w, n, nan_policy);
+}
+
+static void f32_beside_f64(rk_state *s, const void *x, const void *w, uint64_t n, int nan_policy, bool zero_drops,
+                           double *neglected)
+{
+    (void)zero_drops, (void)neglected;
+    rk_cpu_comoments(rk_simd_best(), s, RP_F32, x, w, n, nan_policy);
+}
+
+rk_pairs_fn *rk_comoments_loop(bool same_type) { return same_type ? alike : f32_beside_f64; }

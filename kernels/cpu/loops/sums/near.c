@@ -20,6 +20,8 @@ rk_pairs_fn *rk_cpu_pairs(const rk_simd *simd, const rp_spec *s)
 {
     if (!(s->flags & RP_WEIGHTS))
         return NULL;
+    if (rp_is_comoments(s->op))
+        return rk_comoments_loop(s->weights == s->dtype);
     return s->weights == s->dtype ? simd->pairs[s->dtype] : simd->pairs_f32_f64;
 }
 
