@@ -176,9 +176,11 @@ typedef enum reduce_op {
     REDUCE_SMALLEST = 31,  /* the same, the smallest first */
     REDUCE_HISTOGRAM = 32, /* counts between `edges`, then the elements below them, above them, and NaNs */
     /* of two arrays: the data and the spec's `weights` */
-    REDUCE_DOT = 33,  /* the sum of their products */
-    REDUCE_WSUM = 34, /* the same of elements and weights, which may leave out weights of 0 */
-    REDUCE_WMEAN = 35 /* the weighted sum over the sum of the weights */
+    REDUCE_DOT = 33,   /* the sum of their products */
+    REDUCE_WSUM = 34,  /* the same of elements and weights, which may leave out weights of 0 */
+    REDUCE_WMEAN = 35, /* the weighted sum over the sum of the weights */
+    REDUCE_COV = 36,   /* the covariance, with `ddof` */
+    REDUCE_CORR = 37   /* the correlation, from -1 to 1 */
 } reduce_op;
 
 /* How a quantile lies between elements: NumPy's methods. PROTOCOL.md ("Quantiles") has the formulas. */
@@ -450,9 +452,11 @@ int reduce_simple_histogram(reduce_client *c, int dtype, const double *edges, si
 /* reduce_dot_f64(c, x, y, n, &out) and similar calls, for two arrays of n elements each of one type. The second one has the
  * weights of wsum and wmean.
  *   dot wsum   the sum of the products: double for floats, int64_t for signed, uint64_t for unsigned elements
- *   wmean      double
- * Errors: as above. Without elements a sum is 0, a mean NaN. */
+ *   wmean corr double
+ *   cov        double; the call has `ddof` behind n, as that of var, and is reduce_simple_cov
+ * Errors: as above. Without elements a sum is 0, the others are NaN. */
 int reduce_simple_pairs(reduce_client *c, int op, int dtype, const void *data, const void *weights, size_t n, void *out);
+int reduce_simple_cov(reduce_client *c, int dtype, uint32_t ddof, const void *x, const void *y, size_t n, double *out);
 
 /* Each is reduce_simple with the types checked. Macros of a program, such as f32 or norm2, do no harm. */
 #define REDUCE_INLINE(call, op, dtype, element, value)                                  \
@@ -491,6 +495,11 @@ int reduce_simple_pairs(reduce_client *c, int op, int dtype, const void *data, c
     {                                                                                                           \
         return reduce_simple_pairs(c, op, dtype, data, weights, n, out);                                        \
     }
+#define REDUCE_INLINE_COV(call, dtype, element)                                                                        \
+    static inline int call(reduce_client *c, const element *x, const element *y, size_t n, uint32_t ddof, double *out) \
+    {                                                                                                                  \
+        return reduce_simple_cov(c, dtype, ddof, x, y, n, out);                                                        \
+    }
 #define REDUCE_SIMPLE(suffix, DTYPE, element, value)                                                      \
     REDUCE_INLINE_QUANTILE(reduce_quantile_##suffix, REDUCE_##DTYPE, element)                             \
     REDUCE_INLINE_KTH(reduce_kth_##suffix, REDUCE_##DTYPE, element, value)                                \
@@ -522,7 +531,9 @@ int reduce_simple_pairs(reduce_client *c, int op, int dtype, const void *data, c
     REDUCE_INLINE_DDOF(reduce_stats_##suffix, REDUCE_STATS, REDUCE_##DTYPE, element, reduce_stats)        \
     REDUCE_INLINE_PAIRS(reduce_dot_##suffix, REDUCE_DOT, REDUCE_##DTYPE, element, value)                  \
     REDUCE_INLINE_PAIRS(reduce_wsum_##suffix, REDUCE_WSUM, REDUCE_##DTYPE, element, value)                \
-    REDUCE_INLINE_PAIRS(reduce_wmean_##suffix, REDUCE_WMEAN, REDUCE_##DTYPE, element, double)
+    REDUCE_INLINE_PAIRS(reduce_wmean_##suffix, REDUCE_WMEAN, REDUCE_##DTYPE, element, double)             \
+    REDUCE_INLINE_PAIRS(reduce_corr_##suffix, REDUCE_CORR, REDUCE_##DTYPE, element, double)               \
+    REDUCE_INLINE_COV(reduce_cov_##suffix, REDUCE_##DTYPE, element)
 #define REDUCE_BITS(suffix, DTYPE, element, value)                                 \
     REDUCE_INLINE(reduce_and_##suffix, REDUCE_AND, REDUCE_##DTYPE, element, value) \
     REDUCE_INLINE(reduce_or_##suffix, REDUCE_OR, REDUCE_##DTYPE, element, value)   \
@@ -600,8 +611,8 @@ typedef struct reduce_spec {
     int32_t dtype;           /* reduce_dtype of the elements */
     int32_t out;             /* reduce_dtype of the values: 0 = the default. sum prod min max minmax range sumsq norm1
                                 norminf dot wsum: f64 (or f16 bf16 f32) of floats, i64 or u64 of integers (default by sign);
-                                mean var std sem norm2 rms wmean median quantile: f64 (or f16 bf16 f32) of all; kth, and
-                                quantile by methods that pick an element (lower, higher, nearest, inverted_cdf,
+                                mean var std sem norm2 rms wmean cov corr median quantile: f64 (or f16 bf16 f32) of all; kth
+                                and quantile by methods that pick an element (lower, higher, nearest, inverted_cdf,
                                 closest_observation): as min; and or xor: i64 or u64; largest smallest: their values as min;
                                 counts, indexes, any, all: u64;
                                 stats: fixed */
@@ -629,10 +640,10 @@ typedef struct reduce_spec {
     const double *edges;     /* histogram: `n_edges` of them, ascending; bin i has the elements from edges[i] up to, not
                                 including, edges[i + 1], but the last one both. Not copied */
     uint64_t n_edges;        /* 2 to REDUCE_MAX_EDGES */
-    const void *weights;     /* dot, wsum, wmean: the second array, in memory; any alignment. Else NULL, as in streams */
-    int32_t weights_dtype;   /* reduce_dtype: that of the elements (or 0); or f64 with elements of f32, which makes the states
+    const void *weights; /* dot, wsum, wmean, cov, corr: the second array, in memory; any alignment. Else NULL, as in streams */
+    int32_t weights_dtype;  /* reduce_dtype: that of the elements (or 0); or f64 with elements of f32, which makes the states
                                 those of f64, also in the spec that merges or finishes them */
-    int32_t weights_extent;  /* reduce_extent; 0: REDUCE_EACH_ELEMENT, which alone is possible with offsets */
+    int32_t weights_extent; /* reduce_extent; 0: REDUCE_EACH_ELEMENT, which alone is possible with offsets */
 } reduce_spec;
 enum { REDUCE_MAX_QUANTILES = 64, REDUCE_MAX_TOP = 262144, REDUCE_MAX_EDGES = 65536 };
 #define REDUCE_SPEC_INIT                                                                                                      \
@@ -729,11 +740,14 @@ int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offs
  * only these calls takes from libreduce.a nothing that allocates, locks or does I/O.
  *
  * Calls that take a state check it as a daemon would: REDUCE_E_BAD_MESSAGE if no elements can give it, or if the `size` bytes
- * at the pointer are too few for it. There may be more of them: a buffer of REDUCE_MAX_STATE bytes has room for any state. */
+ * at the pointer are too few for it. There may be more of them: a buffer of REDUCE_LARGEST_STATE bytes has room for any state,
+ * one of REDUCE_MAX_STATE bytes for those of all operations but cov and corr. */
 
 enum {
-    REDUCE_MAX_STATE = 872, /* bytes of the longest state of this version */
-    REDUCE_MAX_WORDS = 211  /* words of the longest vector of this version */
+    REDUCE_MAX_STATE = 872,      /* bytes of the longest state of this version, but for cov and corr */
+    REDUCE_MAX_WORDS = 211,      /* words of the longest vector of this version, but for cov and corr */
+    REDUCE_LARGEST_STATE = 2168, /* of all operations */
+    REDUCE_LARGEST_WORDS = 547
 };
 
 /* Bytes of a state of (op, dtype); 0 if unknown. */
@@ -753,8 +767,9 @@ int reduce_state_add(void *state, size_t size, const void *data, size_t count);
 /* The same with a NaN policy (reduce_nan) and the index, in the whole array, of the first element. */
 int reduce_state_add_at(void *state, size_t size, const void *data, size_t count, int nan, uint64_t index);
 
-/* Add `count` pairs to a state of dot, wsum or wmean: elements and weights of its type. `dtype` is that of the elements, which
- * may be f32 in a state of f64. `flags`: 0 or REDUCE_DROP_ZERO_WEIGHTS. Errors: those of reduce_state_add; REDUCE_E_TYPE. */
+/* Add `count` pairs to a state of dot, wsum, wmean, cov or corr: elements and weights of its type. `dtype` is that of the
+ * elements, which may be f32 in a state of f64. `flags`: 0 or, of wsum and wmean, REDUCE_DROP_ZERO_WEIGHTS. Errors: those of
+ * reduce_state_add; REDUCE_E_TYPE. */
 int reduce_state_add_pairs(void *state, size_t size, const void *data, int dtype, const void *weights, size_t count, int nan,
                            uint32_t flags);
 
@@ -785,8 +800,8 @@ int reduce_states_finish(const void *states, size_t bytes, const reduce_spec *sp
  * torch.distributed, a column of a table. Convert the state of each rank, add the vectors element by element, in any order and
  * tree, and convert the sum: it gives the merged state. At most 2^31 - 1 vectors can be added. PROTOCOL.md ("Words") describes
  * them. words[0] is the number of vectors that were added.
- *   reduce_state_words  sum mean sumsq norm1 norm2 var std sem rms dot wsum wmean, prod of floats, the counts, any all, and or
- *                       xor: words that are added; 0 for others
+ *   reduce_state_words  sum mean sumsq norm1 norm2 var std sem rms dot wsum wmean cov corr, prod of floats, the counts, any
+ *                       all, and or xor: words that are added; 0 for others
  *   reduce_state_keys   min max minmax range norminf: the first REDUCE_KEYS_ADDED words are added, the one or two after them
  *                       joined by maximum (MPI_MAX); 0 for others
  * argmin, argmax, stats and prod of integers have neither; merge their states (reduce_mpi.h has an MPI_Op). */
@@ -1179,8 +1194,8 @@ int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes);
  * REDUCE_MASKED). */
 int reduce_stream_append_masked(reduce_stream *s, const void *elements, const void *mask, size_t n);
 
-/* Of dot, wsum, wmean: append `n` elements with their weights, and with REDUCE_MASKED a byte of mask for each; else `mask` is
- * NULL. Errors as for _append; REDUCE_E_ARGUMENT (another operation; a mask that is missing, or not expected). */
+/* Of dot, wsum, wmean, cov, corr: append `n` elements with their weights, and with REDUCE_MASKED a byte of mask for each; else
+ * `mask` is NULL. Errors as for _append; REDUCE_E_ARGUMENT (another operation; a mask that is missing, or not expected). */
 int reduce_stream_append_pairs(reduce_stream *s, const void *elements, const void *weights, const void *mask, size_t n);
 
 /* Append without a copy: _space gives *room bytes of free memory (at least 1) at *space. Fill them, then commit how many you

@@ -44,6 +44,16 @@ int reduce_simple_pairs(reduce_client *c, int op, int dtype, const void *data, c
     return run(c, &s, data, n, out);
 }
 
+int reduce_simple_cov(reduce_client *c, int dtype, uint32_t ddof, const void *x, const void *y, size_t n, double *out)
+{
+    reduce_spec s = REDUCE_SPEC_INIT;
+    s.op = REDUCE_COV;
+    s.dtype = dtype;
+    s.ddof = ddof;
+    s.weights = n ? y : &s; /* of no elements none is read */
+    return run(c, &s, x, n, out);
+}
+
 int reduce_simple_quantile(reduce_client *c, int dtype, double q, const void *data, size_t n, double *out)
 {
     reduce_spec s = REDUCE_SPEC_INIT;

@@ -118,6 +118,8 @@ int reduce_state_add(void *state, size_t size, const void *data, size_t count)
 static rk_pairs_fn *pairs_of(const rk_state *s, int dtype)
 {
     const rk_simd *simd = rk_simd_best();
+    if (rk_is_comoments(s->layout) && (dtype == s->dtype || (dtype == RP_F32 && s->dtype == RP_F64)))
+        return rk_comoments_loop(dtype == s->dtype);
     return dtype == s->dtype ? simd->pairs[dtype] : dtype == RP_F32 && s->dtype == RP_F64 ? simd->pairs_f32_f64 : NULL;
 }
 
@@ -137,6 +139,8 @@ static int add_pairs(rk_state *s, const void *data, int dtype, const void *weigh
         return rc_error(REDUCE_E_BAD_MESSAGE, rp_nan_name(nan)[0] == '?' ? "nan" : "flags", "an unknown code");
     if (count > RP_MAX_COUNT || rk_count_check(s->count + count, 0, &f))
         return rc_error(REDUCE_E_TOO_LARGE, "count", "more than 2^60 elements in one state");
+    if (rk_is_comoments(s->layout) && flags)
+        return rc_error(REDUCE_E_BAD_MESSAGE, "flags", "zero_weights_drop does not apply to cov and corr");
     rk_state_init(&part, s->layout, s->dtype);
     uint64_t saved = rk_fp_enter();
     run(&part, data, weights, count, nan, flags & REDUCE_DROP_ZERO_WEIGHTS, NULL);
@@ -243,7 +247,8 @@ static int take_spec(const reduce_spec *given, rp_spec *spec)
 
 int rc_state_value(const rk_state *given, size_t i, size_t n, const rp_spec *spec, void *result)
 {
-    rk_state s = *given;
+    rk_state s;
+    memcpy(&s, given, rp_state_size(given->layout));
     rp_fault f = {0};
     if (s.layout != rp_state_layout(spec->op, spec->dtype) || s.dtype != spec->dtype)
         return rc_error(REDUCE_E_BAD_MESSAGE, s.dtype == spec->dtype ? "layout" : "dtype",

@@ -53,7 +53,7 @@ bool rp_is_ranked(int op) { return rule_of(op)->layout[NARROW] == RP_STATE_NONE;
 bool rp_is_paired(int op)
 {
     const int layout = rule_of(op)->layout[NARROW];
-    return layout == RP_STATE_DOT32 || layout == RP_STATE_WMEAN32;
+    return layout == RP_STATE_DOT32 || layout == RP_STATE_WMEAN32 || rp_is_comoments(op);
 }
 
 bool rp_method_picks(int method)

@@ -280,6 +280,8 @@ static inline bool rp_needs_all(const rp_spec *s) { return s->flags & RP_KEYS ||
 
 /* Does the operation need a second operand (RP_WEIGHTS)? */
 bool rp_is_paired(int op);
+/* Is it cov or corr? */
+static inline bool rp_is_comoments(int op) { return op == RP_OP_COV || op == RP_OP_CORR; }
 
 /* May elements of this type have weights of that one? */
 static inline bool rp_weights_suit(int dtype, int weights)
@@ -300,8 +302,10 @@ bool rp_method_picks(int method);
 /* The layout of the states of (op, dtype), and the bytes of one; the spec need not be checked. */
 int rp_state_layout(int op, int dtype);
 size_t rp_state_size(int layout); /* 0 if unknown */
-#define RP_MAX_LIMBS 107u         /* STATS64 */
+#define RP_MAX_LIMBS 269u         /* CORR64 */
 #define RP_MAX_STATE (16u + 8u * RP_MAX_LIMBS)
+#define RP_PLAIN_LIMBS 107u /* STATS64: the most of layouts but those of cov and corr */
+#define RP_PLAIN_STATE (16u + 8u * RP_PLAIN_LIMBS)
 
 /* The reply to REDUCE and FINISH, before its cells. */
 typedef struct rp_result {

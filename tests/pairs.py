@@ -1,19 +1,24 @@
-"""dot, wsum and wmean in exact fractions: the judge of their tests. Written from PROTOCOL.md, "Reductions"; shares nothing with the code
+"""dot, wsum, wmean, cov and corr in exact fractions: the judge of their tests. Written from PROTOCOL.md, "Reductions"; shares nothing with the code
 under test. Elements and weights are raw bits (numpy unsigned arrays)."""
 from fractions import Fraction as F
 
 import numpy as np
 
 import oracle
-from oracle import FLOATS, SIGNED, UNIT, Fault, inf_bits, int_values, is_nan, nan_bits, parts_of, round_quotient
+from oracle import FLOATS, SIGNED, UNIT, Fault, inf_bits, int_values, is_nan, nan_bits, parts_of, round_quotient, round_root
 
-OPS = {"dot": 33, "wsum": 34, "wmean": 35}
+OPS = {"dot": 33, "wsum": 34, "wmean": 35, "cov": 36, "corr": 37}
+COMOMENTS = ("cov", "corr")
+DROPPING = ("wsum", "wmean")  # which may leave out weights of 0
 LAYOUTS = {("dot", "f32"): (28, 0, 10), ("dot", "f64"): (29, 0, 67), ("dot", "int"): (30, 0, 3),
-           ("wmean", "f32"): (31, 6, 10), ("wmean", "f64"): (32, 34, 67), ("wmean", "int"): (33, 2, 3)}  # code, limbs of weights, of products
+           ("wmean", "f32"): (31, 6, 10), ("wmean", "f64"): (32, 34, 67), ("wmean", "int"): (33, 2, 3),
+           ("cov", "f32"): (34, 6, 10, 6), ("cov", "f64"): (35, 34, 67, 34), ("cov", "int"): (36, 2, 3, 2),
+           ("corr", "f32"): (37, 6, 10, 6, 10, 10), ("corr", "f64"): (38, 34, 67, 34, 67, 67), ("corr", "int"): (39, 2, 3, 2, 3, 3)}
+# code; limbs of weights, of products, of elements, of their squares, of those of the weights
 
 
 def default_out(op, dtype):
-    return "f64" if op == "wmean" or dtype in FLOATS else "i64" if dtype in SIGNED else "u64"
+    return "f64" if op in ("wmean", *COMOMENTS) or dtype in FLOATS else "i64" if dtype in SIGNED else "u64"
 
 
 def numbers(bits, dtype):
@@ -39,8 +44,9 @@ def sign_of(v):
 class Sums:
     """What is left of the pairs: their number, sums, infinities."""
 
-    def __init__(self, xs, ws, nan, drop, weighted):
-        self.count = self.products = self.weights = 0
+    def __init__(self, xs, ws, nan, drop, op):
+        weighted = op == "wmean"
+        self.count = self.products = self.weights = self.elements = self.squares = self.beside = 0
         self.special, self.skipped = 0, False
         for x, w in zip(xs, ws):
             if drop and w == 0:
@@ -52,9 +58,12 @@ class Sums:
             if isinstance(x, F) and isinstance(w, F):
                 self.products += x * w
                 self.weights += w
+                self.elements += x
+                self.squares += x * x
+                self.beside += w * w
                 continue
             product = 0 if "nan" in (x, w) else sign_of(x) * sign_of(w)
-            self.special |= 3 if product == 0 or weighted and not isinstance(w, F) else 1 if product > 0 else 2
+            self.special |= 3 if product == 0 or op in COMOMENTS or weighted and not isinstance(w, F) else 1 if product > 0 else 2
             self.weights += w if isinstance(w, F) else 0
 
 
@@ -69,14 +78,31 @@ def infinity(negative, out):
     return inf_bits(fmt) | negative << (fmt.width - 1)
 
 
-def value(op, dtype, x, w, wtype=None, nan="propagate", out=None, drop=False):
+def comoments(op, s, ddof, out):
+    """The value of cov or corr."""
+    n, fmt = s.count, FLOATS[out]
+    if s.special or n <= ddof:
+        return nan_bits(fmt)
+    c = n * s.products - s.elements * s.weights
+    if op == "cov":
+        return rounded(F(c) / (n * (n - ddof)), out)
+    both = (n * s.squares - s.elements**2) * (n * s.beside - s.weights**2)
+    if both == 0:
+        return nan_bits(fmt)
+    v = F(c) ** 2 / both
+    return round_root(v.numerator, v.denominator, 0, fmt) | (c < 0) << (fmt.width - 1)
+
+
+def value(op, dtype, x, w, wtype=None, nan="propagate", out=None, drop=False, ddof=0):
     """The bits of the value; raises Fault."""
     out = out or default_out(op, dtype)
-    s = Sums(numbers(x, dtype), numbers(w, wtype or dtype), nan, drop, op == "wmean")
+    s = Sums(numbers(x, dtype), numbers(w, wtype or dtype), nan, drop, op)
     if s.skipped and nan == "error":
         raise Fault("NAN")
     if out not in FLOATS:
         return oracle.to_out(int(s.products), out)
+    if op in COMOMENTS:
+        return comoments(op, s, ddof, out)
     p, q = s.products, s.weights
     if s.special == 3 or op == "wmean" and not s.special and p == q == 0:
         return nan_bits(FLOATS[out])
@@ -94,12 +120,13 @@ def limbs(number, n):
 def state(op, dtype, x, w, wtype=None, nan="propagate", drop=False):
     """The bytes of the partial state."""
     kind = "f64" if wtype == "f64" else dtype
-    code, sum_limbs, product_limbs = LAYOUTS["wmean" if op == "wmean" else "dot", "f64" if kind == "f64" else "f32" if kind in FLOATS else "int"]
-    s = Sums(numbers(x, dtype), numbers(w, wtype or dtype), nan, drop, op == "wmean")
+    code, *lengths = LAYOUTS["dot" if op == "wsum" else op, "f64" if kind == "f64" else "f32" if kind in FLOATS else "int"]
+    s = Sums(numbers(x, dtype), numbers(w, wtype or dtype), nan, drop, op)
     unit = F(2) ** UNIT[kind]
     weights, products = (0 if s.special == 3 else s.weights * unit), (0 if s.special else s.products * unit**2)
+    others = [0 if s.special else v for v in (s.elements * unit, s.squares * unit**2, s.beside * unit**2)]
     head = bytes([code, s.special, 0, s.skipped, oracle.DTYPES[kind], 0, 0, 0]) + s.count.to_bytes(8, "little")
-    return head + limbs(weights, sum_limbs) + limbs(products, product_limbs)
+    return head + b"".join(limbs(v, n) for v, n in zip((weights, products, *others), lengths))
 
 
 def spread(w, extent, shape):
@@ -119,7 +146,7 @@ def words(data):
     tag = 512 + 16 * code + dtype
     found = [1, tag, tag * tag, *oracle.low_high(count, 2), skipped, nz, special & 1, special >> 1]
     at = 16
-    for n in next((w, p) for c, w, p in LAYOUTS.values() if c == code):
+    for n in next(lengths for c, *lengths in LAYOUTS.values() if c == code):
         found += oracle.low_high(int.from_bytes(data[at : at + 8 * n], "little", signed=True), 2 * n) if n else []
         at += 8 * n
     return found

@@ -12,11 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+import pairs
 from conftest import BIN, memory_device, select_a_moment
 from libreduce import Client as LibClient
 from libreduce import Fault as LibFault
-from oracle import SIZE
-from rawclient import COLUMNS, REDUCE, REDUCE_AT, STORE, Fault, parse_result, spec, store
+from oracle import DTYPES, SIZE
+from rawclient import (COLUMNS, COMPANION, EXTENTS, HANDLE, REDUCE, REDUCE_AT, ROLES, STATES_IN, STATES_OUT, STORE, WEIGHTS, Fault, parse_result, part, spec,
+                       store)
 from sideclient import Side
 from test_side import refused
 
@@ -469,3 +471,24 @@ def test_metrics_have_a_label_for_each_gpu(ctl, start):
     for line in ('gpu_slots{gpu="0",uuid="CPU-0"} 1', 'gpu_slots{gpu="1",uuid="CPU-1"} 1', "slots 2", "devices 2", "devices_lost 0", 'gpu_healthy{gpu="1",uuid="CPU-1"} 1',
                  'gpu_pool_bytes{gpu="1",uuid="CPU-1",pool="resident"} 1000', 'gpu_pool_bytes{gpu="0",uuid="CPU-0",pool="resident"} 0', 'pool_bytes{pool="resident"} 1000'):
         assert f"\nreduced_{line}\n" in text, line
+
+
+@pytest.mark.parametrize("program, backend", [(DEVICE, "auto"), (RUNTIME, "auto"), (RUNTIME, "cuda")])
+def test_devices_without_kernels_of_cov_and_corr(start, monkeypatch, program, backend):
+    """The CPU computes data of the host, beside the devices or for them; data on a device are refused."""
+    rng = np.random.default_rng(SEED)
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
+    daemon = start("--small-bytes", 0, "--sandbox", "no", **{**memory_device(program), "backend": backend})
+    x, y = rng.standard_normal((2, 100_000))
+    with LibClient(daemon.url) as lib, daemon.connect() as c:
+        for op in ("cov", "corr"):
+            want = np.cov(x, y, ddof=0)[0, 1] if op == "cov" else np.corrcoef(x, y)[0, 1]
+            whole = lib.run(op, "f64", x.tobytes(), weights=y.tobytes(), path=1)
+            assert np.isclose(np.frombuffer(whole)[0], want, rtol=1e-9)
+            parts = [lib.run(op, "f64", x[i : i + 50_000].tobytes(), weights=y[i : i + 50_000].tobytes(), path=1, flags=STATES_OUT) for i in (0, 50_000)]
+            body = spec(pairs.OPS[op], "f64", row_len=2, flags=STATES_IN) + b"".join(parts)
+            assert parse_result(c.call(REDUCE, body)).cells == [whole]
+            kept = c.put("x", "f64", x.tobytes(), place=FIRST)
+            tagged = part(COMPANION, struct.pack("<B7xQQ", DTYPES["f64"], kept, 0), ROLES["weights"], HANDLE, EXTENTS["elements"])
+            refused("TYPE", "op", c.reduce_at, pairs.OPS[op], "f64", kept, 0, x.nbytes, flags=WEIGHTS, row_len=x.size, parts=[tagged])
+            c.drop("x")

@@ -1,4 +1,4 @@
-"""dot, wsum and wmean: through the wire by PROTOCOL.md alone, the library, reducectl and Python, against exact fractions."""
+"""dot, wsum, wmean, cov and corr: through the wire by PROTOCOL.md alone, the library, reducectl and Python, against exact fractions."""
 import ctypes as C
 import struct
 import subprocess
@@ -77,7 +77,8 @@ def test_values_and_states_on_the_wire(conn, dtype, wtype):
     rng = np.random.default_rng([SEED, DTYPES[dtype], DTYPES[wtype]])
     for turn in range(40):
         op, nan, drop = str(rng.choice(list(pairs.OPS))), str(rng.choice(["propagate", "omit", "error"])), bool(rng.integers(2))
-        drop &= op != "dot"
+        drop &= op in pairs.DROPPING
+        ddof = int(rng.integers(4)) if op == "cov" else 0
         shape = tuple(int(v) for v in (rng.integers(1, 4), rng.integers(1, 6), rng.choice([1, 2, 7, 40, 300])))
         extent = str(rng.choice(["elements", "row", "column"]))
         n = int(np.prod(shape))
@@ -86,12 +87,13 @@ def test_values_and_states_on_the_wire(conn, dtype, wtype):
         mask = rng.integers(0, 3, n).astype(np.uint8) if turn % 3 == 0 else None
         columns = bool(rng.integers(2))
         each = pairs.spread(w, extent, shape).reshape(-1)
-        out = str(rng.choice(list(FLOATS))) if dtype in FLOATS or op == "wmean" else pairs.default_out(op, dtype)
+        out = str(rng.choice(list(FLOATS))) if dtype in FLOATS or op in ("wmean", *pairs.COMOMENTS) else pairs.default_out(op, dtype)
         kw = {"extent": extent, "shape": shape, "flags": COLUMNS if columns else 0, "mask": mask, "drop": drop, "nan": nan}
         lines = [at if mask is None else at[mask[at] != 0] for at in lines_of(shape, columns)]
         states = inline(conn, op, dtype, x, w, wtype, **{**kw, "flags": kw["flags"] | STATES_OUT})
         assert states == [pairs.state(op, dtype, x[at], each[at], wtype, nan, drop) for at in lines], (op, kw)
-        want = [outcome(op, dtype, x[at], each[at], wtype, nan, out, drop) for at in lines]
+        want = [outcome(op, dtype, x[at], each[at], wtype, nan, out, drop, ddof) for at in lines]
+        kw["ddof"] = ddof
         wrong = [i for i, v in enumerate(want) if isinstance(v, str)]
         if wrong:
             with pytest.raises(Fault) as e:
@@ -219,17 +221,17 @@ def test_refusals(conn):
 def test_streams_of_pairs(conn, dtype, wtype):
     """Chunks in any order, with masks, of every kind: the value or state of the whole."""
     rng = np.random.default_rng([SEED, 2, DTYPES[dtype], DTYPES[wtype]])
-    for turn in range(6):
-        op, nan, n = list(pairs.OPS)[turn % 3], str(rng.choice(["propagate", "omit"])), int(rng.integers(1, 3000))
-        drop = turn > 2 and op != "dot"
-        x, w = some_bits(rng, dtype, n, turn > 3), some_bits(rng, wtype, n, turn > 4)
+    for turn in range(10):
+        op, nan, n = list(pairs.OPS)[turn % 5], str(rng.choice(["propagate", "omit"])), int(rng.integers(1, 3000))
+        drop = turn > 4 and op in pairs.DROPPING
+        x, w = some_bits(rng, dtype, n, turn > 6), some_bits(rng, wtype, n, turn > 7)
         mask = rng.integers(0, 3, n).astype(np.uint8) if turn % 2 else None
         flags = WEIGHTS | (0 if mask is None else MASK)
         kw = {"row_len": 0, "nan": nan, "parts": [weights_part(wtype), *([drop_part(drop)] if drop else [])]}
         cuts = sorted({0, n, *map(int, rng.integers(0, n, 6))})
         found = {}
         for states in (STATES_OUT, 0):
-            if not states and dtype not in FLOATS and op != "wmean":
+            if not states and pairs.default_out(op, dtype) != "f64":
                 continue
             stream = conn.begin(pairs.OPS[op], dtype, flags=flags | states, **kw)
             for a, b in rng.permutation(list(zip(cuts, cuts[1:]))):
@@ -306,7 +308,7 @@ def test_small_calls_and_states_of_the_library(shared):
         for dtype, wtype in KINDS:
             for op in pairs.OPS:
                 x, w = some_bits(rng, dtype, 500, False), some_bits(rng, wtype, 500, True)
-                drop = op != "dot"
+                drop = op in pairs.DROPPING
                 want = pairs.state(op, dtype, x, w, wtype, drop=drop)
                 assert client.run(op, dtype, x.tobytes(), **lib_kw(w, wtype, drop=drop, states=True)) == want
                 kind = "f64" if wtype == "f64" else dtype
@@ -328,7 +330,9 @@ def test_small_calls_and_states_of_the_library(shared):
         x = np.array([1e16, 1, -1e16])
         out = C.c_double()
         call = [client.handle, None, DTYPES["f64"], x.ctypes, np.array([1.0, 2, 1]).ctypes, C.c_size_t(3), C.byref(out)]
-        for op, want in (("dot", 2.0), ("wsum", 2.0), ("wmean", 0.5)):
+        cov = [client.handle, DTYPES["f64"], 1, *call[3:]]
+        assert lib.reduce_simple_cov(*cov) == 0 and out.value == 1 / 3
+        for op, want in (("dot", 2.0), ("wsum", 2.0), ("corr", 5.773502691896258e-17), ("wmean", 0.5)):
             call[1] = pairs.OPS[op]
             assert lib.reduce_simple_pairs(*call) == 0 and out.value == want
         call[5] = C.c_size_t(0)
@@ -416,6 +420,10 @@ def test_reducectl(shared, scratch):
     kept = (np.arange(120) % 3 != 0).reshape(4, 5, 6)
     assert ctl(shared.url, "wmean", "--mask", scratch / "m.npy", "--weights", at["y"], at["x"]).strip() == value("wmean", x[kept], y[kept])
     assert ctl(shared.url, "dot", "--path", "inline", at["x"], at["y"]).strip() == value("dot", x, y)
+    for op in pairs.COMOMENTS:
+        assert ctl(shared.url, op, at["x"], at["y"]).strip() == value(op, x, y)
+        assert ctl(shared.url, op, "--weights", at["w6"], at["x"], "--rows", 20).split() == [value(op, x[i, j], w6) for i in range(4) for j in range(5)]
+        assert ctl(shared.url, op, at["f32"], at["y"]).strip() == value(op, x.astype("f4"), y)
     assert ctl(shared.url, "wsum", "--weights", at["y"], at["f32"]).strip() == value("wsum", x.astype("f4"), y)
     for name, order in (("x", 1), ("xf", 1)):
         got = ctl(shared.url, "wmean", "--axis", 1, "--weights", at["w5"], at[name]).split()
@@ -430,19 +438,22 @@ def test_reducectl(shared, scratch):
     assert ctl(shared.url, "wmean", "--weights", ":area", "--nan", "omit", f"{table}:v").strip() == "3.25"
     assert ctl(shared.url, "wsum", "--weights", ":area", "--nan", "omit", "--drop-zero-weights", f"{table}:v").strip() == "13"
     assert ctl(shared.url, "wmean", "--weights", f"{table}:area", f"{table}:v").strip() == "nan"
+    assert ctl(shared.url, "cov", "--ddof", "1", "--nan", "omit", f"{table}:v", f"{table}:area").strip() == "1"
+    assert ctl(shared.url, "corr", "--nan", "omit", "--weights", ":area", f"{table}:v").strip() == "1"
     numbers = "\n".join(map(str, range(1, 11)))
     (scratch / "numbers").write_text(numbers)
     assert ctl(shared.url, "dot", "--text", "--weights", scratch / "numbers", "-", data=numbers.encode()).strip() == "385"
     for n, text in ((9, "weights end before"), (11, "weights go on after")):
         weights = "\n".join(map(str, range(1, n + 1)))
         assert text in ctl(shared.url, "dot", "--text", "--weights", "-", scratch / "numbers", data=weights.encode(), code=1)
-    for words, text in [(("dot", at["x"]), "needs two files"), (("sum", "--weights", at["x"], at["x"]), "--weights applies to"), (("sum,dot", at["x"]), "not among several"),
+    for words, text in [(("dot", at["x"]), "need two files"), (("sum", "--weights", at["x"], at["x"]), "--weights applies to"), (("sum,dot", at["x"]), "not among several"),
                         (("dot", "--drop-zero-weights", at["x"], at["y"]), "wsum and wmean only"), (("wmean", "--total", "--weights", at["x"], at["x"]), "exclude")]:
         assert text in ctl(shared.url, *words, code=2)
     for words, text in [(("dot", at["x"], at["w5"]), "5 weights for 120"), (("dot", at["xf"], at["y"]), "shape and order"), (("dot", at["x"], at["i"]), "i64 beside f64"),
                         (("dot", at["x"], scratch / "none"), "none")]:
         assert text in ctl(shared.url, *words, code=1)
     assert "--weights w.npy" in ctl(shared.url, "help", "wmean") and "dot x.npy y.npy" in ctl(shared.url, "help", "dot")
+    assert "corr x.npy y.npy" in ctl(shared.url, "help", "corr") and "--ddof" in ctl(shared.url, "help", "cov")
 
 
 def test_golden_states_of_pairs():

@@ -18,11 +18,11 @@ def bits(a):
     return np.ascontiguousarray(a).reshape(-1).view(f"<u{a.itemsize}")
 
 
-def exact(op, x, w):
+def exact(op, x, w, ddof=0):
     """The value by fractions, of arrays of f32 or f64."""
     kinds = {4: "f32", 8: "f64"}
     out = kinds[max(x.itemsize, w.itemsize)]
-    word = pairs.value(op, kinds[x.itemsize], bits(x), bits(w), kinds[w.itemsize], out=out)
+    word = pairs.value(op, kinds[x.itemsize], bits(x), bits(w), kinds[w.itemsize], out=out, ddof=ddof)
     return np.array(word, f"<u{max(x.itemsize, w.itemsize)}").view(f"<f{max(x.itemsize, w.itemsize)}")[()]
 
 
@@ -166,6 +166,13 @@ def test_cov_and_corrcoef(package):
     assert math.isnan(c[0, 0]) and math.isnan(c[0, 1]) and c[1, 1] == 1
     assert package.cov([[1, 2, 3], [3, 2, 1]]).tolist() == [[1, -1], [-1, 1]]
     assert math.isnan(package.cov([1.0, math.inf])) and math.isnan(package.cov([1.0]))
+    for dtype in ("f4", "i2", "f8"):  # two of them: one state has all sums
+        a, b = (rng.standard_normal((2, n)) * 100).astype(dtype)
+        x, y = frac(a), frac(b)
+        assert package.cov(a, b)[0, 1] == float((n * sum(p * q for p, q in zip(x, y)) - sum(x) * sum(y)) / (n * (n - 1)))
+        assert package.corrcoef(a, b)[0, 0] == 1 and package.corrcoef(a, b)[0, 1] == package.corrcoef([a, b, a])[0, 1]
+    c = package.cov([[1.0, 2, math.inf], [1, 2, 4]])
+    assert math.isnan(c[0, 0]) and math.isnan(c[0, 1]) and c[1, 1] == float(F(7, 3))
 
 
 def test_states_of_pairs(package):
@@ -176,7 +183,7 @@ def test_states_of_pairs(package):
         s.add(x[:300], w[:300])
         t += (x[300:], w[300:])
         s |= pickle.loads(pickle.dumps(t))
-        assert bytes(s) == pairs.state(op, "f64", bits(x), bits(w)) and float(s) == exact(op, x, w) and s.count == 1000
+        assert bytes(s) == pairs.state(op, "f64", bits(x), bits(w)) and float(s) == exact(op, x, w, ddof=int(op == "cov")) and s.count == 1000
         assert bytes(reduced.State.from_words(op, "f8", s.words() + t.words())) == bytes(s | t)
     with pytest.raises(TypeError):
         reduced.State("dot", "f8").add(x)

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import gens
+import libreduce
 import oracle
+import pairs
 from conftest import LIB, ROOT, SANITIZER, sanitizer
 from libreduce import WRAP, Client, Fault, State
 
@@ -377,5 +379,12 @@ def test_a_static_program_needs_neither_nng_nor_threads_nor_memory(scratch):
 
 def test_the_longest():
     header = (ROOT / "client" / "reduce.h").read_text()
-    longest = {name: int(re.search(rf"{name} = (\d+)", header)[1]) for name in ("REDUCE_MAX_STATE", "REDUCE_MAX_WORDS")}
-    assert longest == {"REDUCE_MAX_STATE": max(len(bytes(State(*x))) for x in ALL), "REDUCE_MAX_WORDS": max(State(*x).lengths()[1] for x in ALL)}
+    longest = {name: int(re.search(rf"{name} = (\d+)", header)[1]) for name in ("MAX_STATE", "MAX_WORDS", "LARGEST_STATE", "LARGEST_WORDS")}
+    library = libreduce.load()
+    of_pairs = [(op, dtype) for op in pairs.OPS for dtype in oracle.DTYPES]
+    sizes = {x: library.reduce_state_size(pairs.OPS[x[0]], oracle.DTYPES[x[1]]) for x in of_pairs}
+    words = {x: library.reduce_state_words(pairs.OPS[x[0]], oracle.DTYPES[x[1]]) for x in of_pairs}
+    short = [x for x in of_pairs if x[0] not in pairs.COMOMENTS]
+    most = max(len(bytes(State(*x))) for x in ALL), max(State(*x).lengths()[1] for x in ALL)
+    assert (longest["MAX_STATE"], longest["MAX_WORDS"]) == (max(most[0], *map(sizes.get, short)), max(most[1], *map(words.get, short)))
+    assert (longest["LARGEST_STATE"], longest["LARGEST_WORDS"]) == (max(sizes.values()), max(words.values()))

@@ -599,7 +599,10 @@ int ctl_reduce_rows(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_axes(ctl_work *w, const ctl_shape *s);
 int ctl_reduce_wide(ctl_work *w);
 static inline bool ctl_is_ranked(int op) { return op >= REDUCE_MEDIAN && op <= REDUCE_HISTOGRAM; } /* order statistics */
-static inline bool ctl_is_paired(int op) { return op >= REDUCE_DOT && op <= REDUCE_WMEAN; }        /* with weights */
+static inline bool ctl_is_paired(int op) { return op >= REDUCE_DOT && op <= REDUCE_CORR; }         /* with weights */
+
+/* Of two arrays alike: 'dot X Y' */
+static inline bool ctl_takes_two(int op) { return op == REDUCE_DOT || op == REDUCE_COV || op == REDUCE_CORR; }
 
 /* Does it need all elements in memory? */
 static inline bool ctl_needs_all(int op) { return ctl_is_ranked(op) || ctl_is_paired(op); }

@@ -77,7 +77,7 @@ const help_row ctl_help_rows[] = {
      "integers: i64 u64 (default by the sign of the elements), OVERFLOW if it does not fit. Indexes and counts: u64",
      false},
     {"values", "--nan POLICY", "propagate (default), omit, or error", true},
-    {"values", "--ddof N", "of" CTL_DDOF_OPS ": divide the variance by the count minus N (default 0)", false},
+    {"values", "--ddof N", "of" CTL_DDOF_OPS ": divide by the count minus N (default 0)", false},
     {"values", "--q LIST",
      "quantile: which, from 0 to 1, such as 0.25,0.5,0.75; p99 is short for one of them, also among several operations", false},
     {"values", "--method M",
@@ -94,13 +94,12 @@ const help_row ctl_help_rows[] = {
      "histogram: ascending numbers. A bin has what is not below its first edge and below its second one; the last one has both",
      false},
     {"values", "--spool BYTES",
-     "order statistics, and dot, wsum and wmean of rows, axes and segments, read their input into memory, up to this size "
-     "(default: half of the machine's memory)",
+     "order statistics, and dot, wsum, wmean, cov and corr of rows, axes and segments, read their input into memory, up to "
+     "this size (default: half of the machine's memory)",
      false},
     {"values", "--weights FILE",
-     "dot, wsum, wmean: the second array; 'dot X Y' for short. It has the shape of the elements, or one dimension: a weight "
-     "for "
-     "each place along an axis. :NAME is a column or member of the same file",
+     "dot, wsum, wmean, cov, corr: the second array; 'dot X Y' for short. It has the shape of the elements, or one dimension: "
+     "a weight for each place along an axis. :NAME is a column or member of the same file",
      false},
     {"values", "--drop-zero-weights", "wsum, wmean: a weight of 0 leaves out its element, even if that is nan or inf", false},
     {"values", "--initial V", "one more element, without an index, at the front of every array, row, column or segment", false},

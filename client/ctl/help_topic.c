@@ -37,6 +37,8 @@ static const char FLOATS[] = "f64 of floats (or --out f32 f16 bf16); i64 or u64 
 #define NOTE_RANKED(value, nothing) value, "nan, or an error of integers", ""
 #define NOTE_DOT(value, nothing) value, "0", "--weights"
 #define NOTE_WMEAN(value, nothing) value, "nan", "--weights"
+#define NOTE_COV(value, nothing) value, "nan, as of up to --ddof pairs", "--weights --ddof"
+#define NOTE_CORR(value, nothing) value, "nan, as of a constant", "--weights"
 #define NOTE_SUMMARY(value, nothing) \
     "a line for each value, by name", "none for min, max and their places", "--ddof --index-base"
 
@@ -59,6 +61,7 @@ static void op_examples(FILE *out, const char *name)
 static void op_help(FILE *out, int op)
 {
     const char *name = reduce_op_name(op);
+    const bool two = ctl_takes_two(op);
     fprintf(out, "reducectl %s [OPTION]... [FILE]...\n\n  %s\n", name, reduce_op_help(op));
     fprintf(out,
             "\n  value            %s\n  of no elements   %s\n  its options      %s%s--nan %s--mask --rows --axis\n"
@@ -66,8 +69,8 @@ static void op_help(FILE *out, int op)
             notes[op].value, empty_of(op), notes[op].options, notes[op].options[0] ? " " : "",
             ctl_is_paired(op) ? "" : "--initial ");
     if (ctl_is_paired(op))
-        fprintf(out, "\n  reducectl %s --weights w.npy data.npy\n  reducectl %s --axis 0 --weights w.npy matrix.npy\n%s", name,
-                name, op == REDUCE_DOT ? "  reducectl dot x.npy y.npy\n" : "");
+        fprintf(out, "\n  reducectl %s --weights w.npy data.npy\n  reducectl %s --axis 0 --weights w.npy matrix.npy\n%s%s%s",
+                name, name, two ? "  reducectl " : "", two ? name : "", two ? " x.npy y.npy\n" : "");
     else
         op_examples(out, name);
     fputs("\n'reducectl help values' and 'reducectl help axes' explain the options.\n", out);

@@ -670,7 +670,7 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
     }
     o->files = argv + optind;
     o->n_files = argc - optind;
-    if (o->command == CTL_REDUCE && o->spec.op == REDUCE_DOT && !o->weights && !o->merge && o->n_files == 2)
+    if (o->command == CTL_REDUCE && ctl_takes_two(o->spec.op) && !o->weights && !o->merge && o->n_files == 2)
         o->weights = o->files[--o->n_files];
     if (o->command == CTL_HELP)
         return true;

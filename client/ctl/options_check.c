@@ -133,13 +133,13 @@ static const char *weights_clash(const ctl_options *o)
     const bool paired = ctl_is_paired(o->spec.op);
     for (int i = 0; i < o->n_ops; i++)
         if (ctl_is_paired(o->ops[i]))
-            return "dot, wsum and wmean are not among several operations";
+            return "dot, wsum, wmean, cov and corr are not among several operations";
     if (o->weights && !paired)
-        return "--weights applies to dot, wsum and wmean only";
-    if (o->spec.flags & REDUCE_DROP_ZERO_WEIGHTS && (!paired || o->spec.op == REDUCE_DOT))
+        return "--weights applies to dot, wsum, wmean, cov and corr only";
+    if (o->spec.flags & REDUCE_DROP_ZERO_WEIGHTS && (!paired || ctl_takes_two(o->spec.op)))
         return "--drop-zero-weights applies to wsum and wmean only";
     if (paired && !o->merge && !o->weights)
-        return "dot needs two files, or one and --weights; wsum and wmean need --weights";
+        return "dot, cov and corr need two files, or one and --weights; wsum and wmean need --weights";
     if (paired && (o->total || o->by || o->initial || o->shards || o->joined || names_resident(o)))
         return "operations with weights exclude @NAME, --total, --by, --initial, --shard and --joined";
     return o->merge && o->weights ? "--merge takes states, which have their weights in them" : NULL;

@@ -30,7 +30,7 @@ _reducectl_files()
 _reducectl()
 {
     local ops="sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std
-        any all count count_nan and or xor stats rms sem median quantile kth largest smallest histogram dot wsum wmean"
+        any all count count_nan and or xor stats rms sem median quantile kth largest smallest histogram dot wsum wmean cov corr"
     local commands="ping info status metrics top put ls drop ladder help"
     local topics="ops inputs csv axes values output shards resident daemon examples"
     local types="i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"

@@ -1,6 +1,6 @@
 # fish completion for reducectl(1)
 
-set -l ops sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem median quantile kth largest smallest histogram
+set -l ops sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem median quantile kth largest smallest histogram dot wsum wmean cov corr
 set -l commands ping info status metrics top put ls drop ladder help
 set -l topics ops inputs csv axes values output shards resident daemon examples
 set -l types "i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool"
@@ -13,7 +13,7 @@ end
 
 function __reducectl_out
     switch (commandline -opc)[2]
-        case mean rms var std sem norm2 median
+        case mean rms var std sem norm2 median wmean cov corr
             printf '%s\n' f16 bf16 f32 f64
         case and or xor
             printf '%s\n' i64 u64

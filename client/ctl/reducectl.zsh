@@ -19,7 +19,7 @@ _reducectl_inputs() {
 _reducectl() {
   local -a ops commands topics daemon tables
   local types='i8 u8 i16 u16 i32 u32 i64 u64 f16 bf16 f32 f64 bool' out='f16 bf16 f32 f64 i64 u64'
-  ops=(sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem median quantile kth largest smallest histogram)
+  ops=(sum min max argmin argmax count_nonzero prod minmax range mean sumsq norm1 norm2 norminf var std any all count count_nan and or xor stats rms sem median quantile kth largest smallest histogram dot wsum wmean cov corr)
   commands=(ping info status metrics top put ls drop ladder help)
   topics=(ops inputs csv axes values output shards resident daemon examples)
   daemon=('--priority[share of a busy device]:class:(normal high background)' '(-v --verbose)'{-v,--verbose}'[tell what was done]'
@@ -38,7 +38,7 @@ _reducectl() {
     return
   fi
   case $words[2] in
-    (mean|rms|var|std|sem|norm2|median) out='f16 bf16 f32 f64' ;;
+    (mean|rms|var|std|sem|norm2|median|wmean|cov|corr) out='f16 bf16 f32 f64' ;;
     (and|or|xor) out='i64 u64' ;;
     (arg*|count*|any|all|histogram) out=u64 ;;
   esac

@@ -132,7 +132,7 @@ static pid_t begin_node(MPI_Comm *node, char url[128])
 /* ---- the reduction ----------------------------------------------------------------------------------------------- */
 
 /* This rank's state, from reducectl; its bytes, 0 if it failed. */
-static size_t shard(int argc, char **argv, unsigned char state[REDUCE_MAX_STATE], int *code)
+static size_t shard(int argc, char **argv, unsigned char state[REDUCE_LARGEST_STATE], int *code)
 {
     char part[64];
     FILE *out = tmpfile();
@@ -141,7 +141,7 @@ static size_t shard(int argc, char **argv, unsigned char state[REDUCE_MAX_STATE]
     *code = out ? reducectl(argv, argc, "--shard", part, fileno(out)) : 1;
     if (*code == 0) {
         rewind(out);
-        n = fread(state, 1, REDUCE_MAX_STATE, out);
+        n = fread(state, 1, REDUCE_LARGEST_STATE, out);
     }
     if (out)
         fclose(out);
@@ -183,7 +183,7 @@ static int join(unsigned char *state, size_t n)
 
 int main(int argc, char **argv)
 {
-    unsigned char state[REDUCE_MAX_STATE] = {0};
+    unsigned char state[REDUCE_LARGEST_STATE] = {0};
     char url[128] = "";
     int code, worst;
     MPI_Comm node;

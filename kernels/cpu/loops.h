@@ -153,6 +153,11 @@ extern const int rk_simd_count;
 bool rk_simd_runs(const rk_simd *simd); /* does this processor have what the table needs? */
 const rk_simd *rk_simd_best(void);
 
+/* pair_moments.c. Join a state of cov or corr with n pairs of x[i], of type `dtype`, and w[i], of the state's. */
+void rk_cpu_comoments(const rk_simd *simd, rk_state *s, int dtype, const void *x, const void *w, uint64_t n, int nan_policy);
+/* ... as a loop for pairs of one type, or of f32 and f64. */
+rk_pairs_fn *rk_comoments_loop(bool same_type);
+
 /* The control register for the arithmetic of PROTOCOL.md: nearest-even, no flushing to zero, no traps. `leave` restores the
  * caller's. */
 uint64_t rk_fp_enter(void);

@@ -52,6 +52,8 @@ static rk_flaw check_body(const rk_state *s)
         return rk_summary_check(s);
     case RK_PAIRS:
         return rk_pairs_check(s);
+    case RK_COMOMENTS:
+        return rk_comoments_check(s);
     }
     return rk_fine();
 }

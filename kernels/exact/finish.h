@@ -27,6 +27,8 @@ RK_FN int rk_exact_integer(const rk_state *s, int op, uint64_t v[3])
     case RK_PAIRS:
         rk_sums_integer(s, v);
         break;
+    case RK_COMOMENTS:
+        break; /* never an integer */
     case RK_CHOICE:
         rk_choice_integer(s, op, v);
         break;
@@ -87,6 +89,13 @@ RK_FN uint64_t rk_finish_float(const rk_state *s, const rp_spec *spec, uint64_t 
     case RK_FINISH_WMEAN:
         break;
 #endif
+    case RK_FINISH_COV:
+    case RK_FINISH_CORR:
+#ifndef __CUDA_ARCH__ /* kernels have no such states */
+        return rk_finish_comoments(s, spec->ddof, f);
+#else
+        break;
+#endif
     case RK_FINISH_INDEX:
     case RK_FINISH_ENDS:
     case RK_FINISH_COUNTED:
@@ -142,6 +151,8 @@ RK_FN int rk_state_finish(const rk_state *s, const rp_spec *spec, uint64_t *scra
     case RK_FINISH_PRODUCT:
     case RK_FINISH_DOT:
     case RK_FINISH_WMEAN:
+    case RK_FINISH_COV:
+    case RK_FINISH_CORR:
     case RK_FINISH_RANKED:
         break;
     }

@@ -38,7 +38,7 @@ enum {
 /* ---- columns of types.def ---------------------------------------------------------------------------------------- */
 
 /* A file of families/ each */
-typedef enum { RK_SUMS, RK_CHOICE, RK_COUNTS, RK_BITS, RK_PRODUCTS, RK_SUMMARY, RK_PAIRS } rk_family;
+typedef enum { RK_SUMS, RK_CHOICE, RK_COUNTS, RK_BITS, RK_PRODUCTS, RK_SUMMARY, RK_PAIRS, RK_COMOMENTS } rk_family;
 
 #define COLUMN(NAME, code, sum, squares, others, of, family, ...) RK_##family, code
 RK_FN rk_family rk_family_of(int layout) { return (rk_family)RK_NUMBER(RP_LAYOUTS, layout); }
@@ -73,8 +73,13 @@ RK_FN int rk_is_unsigned_sum(int layout) { return (int)(((uint64_t)0 RP_LAYOUTS(
 #define X(NAME, code, sum, squares, others, of, family, ...) | (uint64_t)(RK_##family == RK_SUMMARY) << code
 RK_FN int rk_is_stats(int layout) { return (int)(((uint64_t)0 RP_LAYOUTS(X)) >> layout & 1); }
 #undef X
-#define X(NAME, code, sum, squares, others, of, family, ...) | (uint64_t)(RK_##family == RK_PAIRS) << code
+/* Sums of two operands: pairs and comoments */
+#define X(NAME, code, sum, squares, others, of, family, ...) \
+    | (uint64_t)(RK_##family == RK_PAIRS || RK_##family == RK_COMOMENTS) << code
 RK_FN int rk_is_pairs(int layout) { return (int)(((uint64_t)0 RP_LAYOUTS(X)) >> layout & 1); }
+#undef X
+#define X(NAME, code, sum, squares, others, of, family, ...) | (uint64_t)(RK_##family == RK_COMOMENTS) << code
+RK_FN int rk_is_comoments(int layout) { return (int)(((uint64_t)0 RP_LAYOUTS(X)) >> layout & 1); }
 #undef X
 /* Layouts that record whether all elements are -0.0: sums of signed floats */
 RK_FN int rk_has_nz(int layout, int dtype)

@@ -23,7 +23,9 @@ typedef enum {
     RK_FINISH_SUMMARY, /* a cell of several words */
     RK_FINISH_DOT,     /* the sum of products */
     RK_FINISH_WMEAN,   /* ... over that of the weights */
-    RK_FINISH_RANKED   /* not from a state: order.h */
+    RK_FINISH_COV,
+    RK_FINISH_CORR,
+    RK_FINISH_RANKED /* not from a state: order.h */
 } rk_finisher;
 
 #define COLUMN(NAME, name, code, help, value, narrow, wide, integer, finish, ...) RK_FINISH_##finish, code

@@ -15,9 +15,10 @@
 #define RK_PLANE4(...) RK_PLANE(4, COLUMN(__VA_ARGS__))
 #define RK_PLANE5(...) RK_PLANE(5, COLUMN(__VA_ARGS__))
 #define RK_PLANE6(...) RK_PLANE(6, COLUMN(__VA_ARGS__))
+#define RK_PLANE7(...) RK_PLANE(7, COLUMN(__VA_ARGS__))
 #define RK_BIT(ROWS, code, b) (int)(((uint64_t)0 ROWS(RK_PLANE##b)) >> (code)&1) << b
 #define RK_NUMBER(ROWS, code)                                                                                                \
     (RK_BIT(ROWS, code, 0) | RK_BIT(ROWS, code, 1) | RK_BIT(ROWS, code, 2) | RK_BIT(ROWS, code, 3) | RK_BIT(ROWS, code, 4) | \
-     RK_BIT(ROWS, code, 5) | RK_BIT(ROWS, code, 6))
+     RK_BIT(ROWS, code, 5) | RK_BIT(ROWS, code, 6) | RK_BIT(ROWS, code, 7))
 
 #endif

@@ -5,7 +5,7 @@
  * on the multiset of elements (for arg ops: of (element, index) pairs), never on chunking, order, threads or device.
  *
  * This file handles the fields of a state's head; its family handles the limbs. Each family is a file of families/ with its
- * init, merge, add, finish and check: sums, choice, counts, bits, products, summary, pairs.
+ * init, merge, add, finish and check: sums, choice, counts, bits, products, summary, pairs, comoments.
  *
  * rk_state_add adds one element at a time. It is the definition that the fast paths of both engines are tested against, and it
  * serves odd shapes on the device, such as masks and columns. Pure and thread-safe. */
@@ -14,6 +14,7 @@
 
 #include "kernels/exact/families/bits.h"
 #include "kernels/exact/families/choice.h"
+#include "kernels/exact/families/comoments.h"
 #include "kernels/exact/families/counts.h"
 #include "kernels/exact/families/pairs.h"
 #include "kernels/exact/families/products.h"
@@ -45,6 +46,7 @@ RK_FN void rk_state_init(rk_state *s, int layout, int dtype)
     case RK_SUMS:
     case RK_COUNTS:
     case RK_PAIRS:
+    case RK_COMOMENTS:
         break; /* all zero */
     }
 }
@@ -60,6 +62,11 @@ RK_FN void rk_state_merge(rk_state *s, const rk_state *o)
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
     case RK_PAIRS:
+        break;
+    case RK_COMOMENTS:
+#ifndef __CUDA_ARCH__ /* kernels have no such states */
+        rk_comoments_merge(s, o);
+#endif
         break;
     case RK_CHOICE:
         rk_choice_merge(s, o);
@@ -104,8 +111,8 @@ RK_FN void rk_state_missing(rk_state *s, uint64_t n)
         s->skipped = 1;
 }
 
-/* Add the element with these bits (zero-extended) and this index under the policy. count must stay below 2^63. Not to pairs:
- * rk_pairs_add. */
+/* Add the element with these bits (zero-extended) and this index under the policy. count must stay below 2^63. Not to pairs and
+ * comoments: rk_pairs_add, rk_comoments_add. */
 RK_FN void rk_state_add(rk_state *s, uint64_t bits, uint64_t index, int nan_policy)
 {
     int dtype = s->dtype;
@@ -122,6 +129,7 @@ RK_FN void rk_state_add(rk_state *s, uint64_t bits, uint64_t index, int nan_poli
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
     case RK_PAIRS:
+    case RK_COMOMENTS:
         break;
     case RK_CHOICE:
         rk_choice_add(s, bits, index);

@@ -103,6 +103,12 @@ RK_FN void rk_state_of_truths(rk_state *s, uint64_t count, uint64_t trues)
     case RP_STATE_WMEAN32:
     case RP_STATE_WMEAN64:
     case RP_STATE_WMEANINT:
+    case RP_STATE_COV32:
+    case RP_STATE_COV64:
+    case RP_STATE_COVINT:
+    case RP_STATE_CORR32:
+    case RP_STATE_CORR64:
+    case RP_STATE_CORRINT:
         break;
     }
 }

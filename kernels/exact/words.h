@@ -29,6 +29,7 @@ RK_FN int rk_words_add(int layout)
     switch (rk_family_of(layout)) {
     case RK_SUMS:
     case RK_PAIRS:
+    case RK_COMOMENTS:
     case RK_COUNTS:
     case RK_BITS:
         return 1;
@@ -53,6 +54,7 @@ RK_FN size_t rk_body_words(int layout, int dtype)
     switch (rk_family_of(layout)) {
     case RK_SUMS:
     case RK_PAIRS:
+    case RK_COMOMENTS:
         return 2 * (size_t)rk_limbs(layout);
     case RK_COUNTS:
         return 2;
@@ -112,12 +114,15 @@ RK_FN void rk_write_head(const rk_state *s, int64_t *words)
 
 RK_FN void rk_write_body(const rk_state *s, int64_t *body)
 {
-    const int sum = rk_sum_limbs(s->layout);
+    const int numbers = rk_numbers(s->layout);
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
     case RK_PAIRS:
-        rk_split_number(s->limb, sum, body);
-        rk_split_number(s->limb + sum, rk_square_limbs(s->layout), body + 2 * sum);
+    case RK_COMOMENTS:
+        for (int k = 0; k < numbers; k++) {
+            const int at = rk_number_at(s->layout, k);
+            rk_split_number(s->limb + at, rk_number_limbs(s->layout, k), body + 2 * at);
+        }
         break;
     case RK_COUNTS:
         rk_split(s->limb[0], &body[0], &body[1]);
@@ -228,13 +233,16 @@ RK_FN rk_words_fault rk_read_head(rk_state *s, const int64_t *w)
 
 RK_FN int rk_read_body(rk_state *s, const int64_t *body, int64_t n)
 {
-    const int sum = rk_sum_limbs(s->layout);
+    const int numbers = rk_numbers(s->layout);
     int fine = 1;
     switch (rk_family_of(s->layout)) {
     case RK_SUMS:
     case RK_PAIRS:
-        fine = rk_join_number(body, sum, n, s->limb) &&
-               rk_join_number(body + 2 * sum, rk_square_limbs(s->layout), n, s->limb + sum);
+    case RK_COMOMENTS:
+        for (int k = 0; k < numbers; k++) {
+            const int at = rk_number_at(s->layout, k);
+            fine = fine && rk_join_number(body + 2 * at, rk_number_limbs(s->layout, k), n, s->limb + at);
+        }
         if (s->special)
             rk_sums_void(s);
         break;

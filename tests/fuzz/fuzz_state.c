@@ -16,7 +16,7 @@ static void fail(const char *what)
     abort();
 }
 
-/* Float words are one value or the canonical NaN, and no variance is negative. */
+/* Float words are one value or the canonical NaN, no variance is negative, and no correlation beyond 1. */
 static void check_words(const rp_spec *spec, const uint64_t *words)
 {
     size_t width = 8 * rp_dtype_size(spec->out), n = rp_cell_size(spec) * 8 / width;
@@ -33,6 +33,10 @@ static void check_words(const rp_spec *spec, const uint64_t *words)
         if (rk_is_float(spec->out) && rk_is_nan(spec->out, words[i]) && words[i] != rk_nan_bits(rk_format_of(spec->out)))
             fail("finish gives a NaN other than the canonical one");
     }
+    const rk_format f = rk_format_of(spec->out);
+    if (spec->op == RP_OP_CORR && !rk_is_nan(spec->out, words[0]) &&
+        (words[0] & ~rk_sign_bit(f, 1)) > rk_round_window((uint64_t)1 << 63, 0, 0, 0, f))
+        fail("a correlation beyond 1");
     if (squares && rk_is_float(spec->out) && words[0] >> (width - 1))
         fail("a negative sum of squares");
 }

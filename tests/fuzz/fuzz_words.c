@@ -45,7 +45,7 @@ static void join(const kind *k, int64_t *into, const int64_t *from)
 /* The canonical words of a state that was accepted. */
 static void to_words(const kind *k, const uint8_t *state, int64_t *words)
 {
-    uint8_t again[REDUCE_MAX_STATE];
+    uint8_t again[REDUCE_LARGEST_STATE];
     expect(!reduce_state_check(state, k->state, k->op, k->dtype), "an accepted state is none");
     expect(!reduce_state_to_words(state, k->state, words, k->words), "a state without words");
     expect(!reduce_state_from_words(again, sizeof again, k->op, k->dtype, words, k->words), "words of a state are refused");
@@ -54,8 +54,8 @@ static void to_words(const kind *k, const uint8_t *state, int64_t *words)
 
 static void try_words(const kind *k, const uint8_t *data, size_t size)
 {
-    uint8_t sum[REDUCE_MAX_STATE], one[REDUCE_MAX_STATE], both[REDUCE_MAX_STATE];
-    int64_t words[REDUCE_MAX_WORDS], total[REDUCE_MAX_WORDS];
+    uint8_t sum[REDUCE_LARGEST_STATE], one[REDUCE_LARGEST_STATE], both[REDUCE_LARGEST_STATE];
+    int64_t words[REDUCE_LARGEST_WORDS], total[REDUCE_LARGEST_WORDS];
     bool begun = false;
     for (; size >= 8 * k->words; data += 8 * k->words, size -= 8 * k->words) {
         memcpy(words, data, 8 * k->words);
@@ -80,7 +80,7 @@ static void try_words(const kind *k, const uint8_t *data, size_t size)
 static void try_state(const kind *k, const uint8_t *data, size_t size)
 {
     static const uint8_t elements[16];
-    uint8_t state[REDUCE_MAX_STATE] = {0}, cell[96];
+    uint8_t state[REDUCE_LARGEST_STATE] = {0}, cell[96];
     reduce_spec spec = REDUCE_SPEC_INIT;
     memcpy(state, data, size < sizeof state ? size : sizeof state);
     spec.op = k->op;

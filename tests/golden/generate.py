@@ -234,8 +234,10 @@ def states_of_pairs():
                 x, w = (oracle.bits_of(dtype, b"".join(e.to_bytes(oracle.SIZE[dtype], "little") for e in a[:n])) for a in (elements, other))
                 for op, nan, drop in (("dot", "propagate", False), ("wmean", "propagate", False), ("wmean", "omit", True)):
                     yield op, dtype, dtype, nan, drop, x, w, pairs.state(op, dtype, x, w, nan=nan, drop=drop)
+            op, nan = pairs.COMOMENTS[i % 2], ("propagate", "omit")[i // 2 % 2]  # whose states are long
+            yield op, dtype, dtype, nan, False, x, w, pairs.state(op, dtype, x, w, nan=nan)
     x, w = oracle.bits_of("f32", struct.pack("<3f", 1.5, -2, 2**-149)), oracle.bits_of("f64", struct.pack("<3d", 0.1, 0, 2**-1074))
-    for op in ("dot", "wmean"):
+    for op in ("dot", "wmean", *pairs.COMOMENTS):
         yield op, "f32", "f64", "propagate", False, x, w, pairs.state(op, "f32", x, w, "f64")
 
 

@@ -1332,7 +1332,7 @@ static void check_batches(rk_engine *e, waker *w, int only, size_t shapes)
 }
 
 /* Other operations are the CPU's beside a device, too, and would be compared with themselves. */
-static bool has_kernels(int op) { return op <= RP_OP_HISTOGRAM || rp_is_paired(op); }
+static bool has_kernels(int op) { return op <= RP_OP_HISTOGRAM || (rp_is_paired(op) && !rp_is_comoments(op)); }
 
 int main(int argc, char **argv)
 {

@@ -158,6 +158,37 @@ static void states_of_others_are_checked_too(void **state)
     assert_int_equal(reduce_state_check(out, reduce_state_size(REDUCE_ARGMAX, REDUCE_I32), REDUCE_ARGMAX, REDUCE_I32), 0);
 }
 
+/* The state of a correlation of f64 does not fit the first message. */
+static void correlations_of_ranks(void **state)
+{
+    (void)state;
+    const double x[] = {1, 2, 3, 4}, w[] = {-2, -4, -6, -8};
+    reduce_spec spec = spec_of(REDUCE_CORR);
+    double value[2] = {0};
+    uint8_t out[REDUCE_LARGEST_STATE] = {0};
+    spec.dtype = REDUCE_F64;
+    spec.weights = w;
+    reduce_item items[2] = {item_of(&spec, value, sizeof *value), item_of(&spec, value + 1, sizeof *value)};
+    for (int i = 0; i < 2; i++) {
+        items[i].data = x;
+        items[i].bytes = sizeof x;
+    }
+    assert_true(reduce_state_size(REDUCE_CORR, REDUCE_F64) > REDUCE_MESSAGE);
+    assert_int_equal(reduce_collective(NULL, items, 2, RANK, alone, NULL), 0);
+    assert_true(value[0] == -1 && value[1] == -1);
+    spec.flags = REDUCE_STATES_OUT;
+    items[0] = item_of(&spec, out, sizeof out);
+    items[0].data = x;
+    items[0].bytes = sizeof x;
+    assert_int_equal(reduce_collective(NULL, items, 1, RANK, alone, NULL), 0);
+    uint8_t both[2 * REDUCE_LARGEST_STATE];
+    memcpy(both, out, sizeof out);
+    memcpy(both + sizeof out, out, sizeof out);
+    reduce_states_merge(both, both + sizeof out, sizeof out); /* what MPI_Op calls */
+    assert_int_equal(reduce_state_check(both, sizeof out, REDUCE_CORR, REDUCE_F64), 0);
+    assert_int_equal(both[8], 8); /* pairs */
+}
+
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static void an_own_error_is_not_lost(void **state)
@@ -507,6 +538,6 @@ int main(void)
         cmocka_unit_test(any_shape_of_memory_needs_no_client), cmocka_unit_test(errors_name_the_first_nan),
         cmocka_unit_test(a_block_is_its_elements_alone),       cmocka_unit_test(a_block_stays_within_its_array),
         cmocka_unit_test(earlier_items_lie_closer_together),   cmocka_unit_test(items_with_the_same_weights_are_as_each_alone),
-        cmocka_unit_test(steps_do_what_one_call_does)};
+        cmocka_unit_test(steps_do_what_one_call_does),         cmocka_unit_test(correlations_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Pairs - dot, wsum, wmean - by all instruction sets, shapes and ways, against big integers that are put together product by
- * product, and against the definition that adds one pair at a time. */
+/* Pairs - dot, wsum, wmean, cov, corr - by all instruction sets, shapes and ways, against big integers that are put together
+ * product by product, and against the definition that adds one pair at a time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static const kind kinds[] = {{RP_I8, RP_I8},   {RP_U8, RP_U8},   {RP_I16, RP_I16
                              {RP_U32, RP_U32}, {RP_I64, RP_I64}, {RP_U64, RP_U64},   {RP_F16, RP_F16}, {RP_BF16, RP_BF16},
                              {RP_F32, RP_F32}, {RP_F64, RP_F64}, {RP_BOOL, RP_BOOL}, {RP_F32, RP_F64}};
 enum { KINDS = sizeof kinds / sizeof kinds[0], MOST = 6000 };
-static const int ops[] = {RP_OP_DOT, RP_OP_WMEAN};
+static const int ops[] = {RP_OP_DOT, RP_OP_WMEAN, RP_OP_COV, RP_OP_CORR}; /* the last two by their definition */
 
 static uint8_t elements[8 * MOST + 64], weights[8 * MOST + 64], mask[MOST];
 
@@ -281,6 +281,20 @@ static void impossible_states(void **state)
 
 /* ---- shapes: the definition, pair by pair ---- */
 
+static uint64_t widened(kind k, int dtype, const uint8_t *p)
+{
+    const uint64_t bits = t_bits(dtype, p);
+    return state_dtype(k) == dtype ? bits : rk_convert_float(dtype, bits, state_dtype(k));
+}
+
+static void define_pair(rk_state *s, kind k, const uint8_t *x, const uint8_t *w, int nan, bool drops)
+{
+    if (rk_is_comoments(s->layout))
+        rk_comoments_add(s, widened(k, k.dtype, x), widened(k, k.weights, w), nan);
+    else
+        rk_pairs_add(s, widened(k, k.dtype, x), widened(k, k.weights, w), nan, drops);
+}
+
 typedef struct shape {
     rp_spec s;
     rp_parts p;
@@ -309,12 +323,6 @@ static uint64_t result_of(const shape *h, uint64_t at)
     return at / s->row_len % s->rows;
 }
 
-static uint64_t widened(kind k, int dtype, const uint8_t *p)
-{
-    const uint64_t bits = t_bits(dtype, p);
-    return state_dtype(k) == dtype ? bits : rk_convert_float(dtype, bits, state_dtype(k));
-}
-
 static void define(const shape *h, kind k, rk_state *states)
 {
     const uint64_t n = rp_elements(&h->s);
@@ -324,9 +332,8 @@ static void define(const shape *h, kind k, rk_state *states)
         const uint64_t line = result_of(h, at);
         if (line == UINT64_MAX || (h->s.flags & RP_MASK && !h->p.mask[at]))
             continue;
-        rk_pairs_add(&states[line], widened(k, k.dtype, h->p.elements + at * rp_dtype_size(k.dtype)),
-                     widened(k, k.weights, h->p.weights + weight_at(h, at) * rp_dtype_size(k.weights)), h->s.nan,
-                     h->s.zero_drops);
+        define_pair(&states[line], k, h->p.elements + at * rp_dtype_size(k.dtype),
+                    h->p.weights + weight_at(h, at) * rp_dtype_size(k.weights), h->s.nan, h->s.zero_drops);
     }
 }
 
@@ -336,7 +343,7 @@ static void random_shape(t_rng *r, kind k, shape *h)
     const int way = (int)t_below(r, 4); /* rows, columns, segments, rows or columns of planes */
     rp_spec *s = &h->s;
     *s = (rp_spec){
-        .op = (uint8_t)ops[t_below(r, 2)], .dtype = (uint8_t)k.dtype, .weights = (uint8_t)k.weights, .flags = RP_WEIGHTS};
+        .op = (uint8_t)ops[t_below(r, 4)], .dtype = (uint8_t)k.dtype, .weights = (uint8_t)k.weights, .flags = RP_WEIGHTS};
     s->rows = 1 + t_below(r, way == 1 ? 1300 : 6);
     s->row_len = lengths[t_below(r, 6)];
     while (s->rows * s->row_len > MOST / 2)
@@ -346,7 +353,7 @@ static void random_shape(t_rng *r, kind k, shape *h)
         s->planes--;
     s->weights_extent = (uint8_t)(RP_EXTENT_ELEMENTS + (way == 2 ? 0 : t_below(r, 3)));
     s->nan = (uint8_t)t_below(r, 3);
-    s->zero_drops = t_below(r, 2);
+    s->zero_drops = t_below(r, 2) && !rp_is_comoments(s->op);
     s->flags |= t_below(r, 2) ? RP_MASK : 0;
     s->flags |= way == 1 || (way == 3 && t_below(r, 2)) ? RP_COLUMNS : 0;
     s->flags |= t_below(r, 3) ? RP_STATES_OUT : 0;
@@ -396,13 +403,93 @@ static void shapes_by_the_definition(void **state)
         check_shape(&r, kinds[t_below(&r, KINDS)], 1);
 }
 
+/* ---- comoments: every loop, and states that no pairs give ---- */
+
+static void comoments_by_the_definition(void **state)
+{
+    (void)state;
+    static const uint64_t lengths[] = {0, 1, 3, 40, 1500, 5000};
+    t_rng r = {24};
+    for (int round = 0; round < 6 * 14 * T_FAMILIES; round++) {
+        const kind k = kinds[round % KINDS];
+        const int op = ops[2 + t_below(&r, 2)], nan = (int)t_below(&r, 3), dtype = state_dtype(k);
+        const uint64_t n = lengths[t_below(&r, 6)];
+        rk_state want, got;
+        rp_fault f;
+        fill_pairs(&r, k, (int)t_below(&r, T_FAMILIES), n);
+        rk_state_init(&want, rp_state_layout(op, dtype), dtype);
+        for (uint64_t i = 0; i < n; i++)
+            define_pair(&want, k, elements + i * rp_dtype_size(k.dtype), weights + i * rp_dtype_size(k.weights), nan, false);
+        if (rk_state_check(op, dtype, &want, rp_state_size(want.layout), &f))
+            fail_msg("%s of %s and %s: %s", rp_op_name(op), rp_dtype_name(k.dtype), rp_dtype_name(k.weights), f.text);
+        for (int i = 0; i < rk_simd_count; i++) {
+            if (!rk_simd_runs(rk_simds[i]))
+                continue;
+            rk_state_init(&got, want.layout, dtype);
+            rk_cpu_comoments(rk_simds[i], &got, k.dtype, elements, weights, n, nan);
+            if (memcmp(&got, &want, rp_state_size(want.layout)) != 0)
+                fail_msg("%s: %s of %d %s and %s, policy %d", rk_simds[i]->name, rp_op_name(op), (int)n, rp_dtype_name(k.dtype),
+                         rp_dtype_name(k.weights), nan);
+        }
+    }
+}
+
+static void impossible_comoments(void **state)
+{
+    (void)state;
+    const double x[] = {1, 2, 4, -3}, w[] = {2, 4, 8, -6};
+    for (int o = 2; o < 4; o++) {
+        rk_state s, t;
+        rk_state_init(&s, rp_state_layout(ops[o], RP_F64), RP_F64);
+        rk_cpu_comoments(rk_simd_best(), &s, RP_F64, x, w, 4, RP_NAN_PROPAGATE);
+        const int squares = rk_number_at(s.layout, RK_CO_XX);
+        t = s, t.nz = 1;
+        assert_true(refused(&t, ops[o], "nz"));
+        t = s, t.special = RK_PINF, memset(t.limb, 0, sizeof t.limb);
+        assert_true(refused(&t, ops[o], "special"));
+        t = s, t.special = RK_NAN;
+        assert_true(refused(&t, ops[o], "special"));
+        t = s, t.limb[rk_number_at(s.layout, RK_CO_X) + 33] = 1; /* a sum beyond any */
+        assert_true(refused(&t, ops[o], "limbs"));
+        if (ops[o] == RP_OP_COV)
+            continue;
+        t = s, t.limb[squares + 33] -= 1 << 20; /* x and w are one line: any less of squares gives a correlation above 1 */
+        assert_true(refused(&t, ops[o], "limbs"));
+        t = s, t.limb[squares + 66] = (uint64_t)1 << 63; /* negative squares */
+        assert_true(refused(&t, ops[o], "limbs"));
+        t = s, memset(t.limb + squares, 0, 67 * 8); /* X below 0 */
+        assert_true(refused(&t, ops[o], "limbs"));
+    }
+}
+
+static void correlations_of_lines_are_1(void **state)
+{
+    (void)state;
+    static const double slopes[] = {1, -4, 0.1, 0x1p-600, -0x1p600};
+    t_rng r = {25};
+    for (int round = 0; round < 200; round++) {
+        const double slope = slopes[round % 5];
+        double x[50], w[50], got;
+        rk_state s;
+        for (int i = 0; i < 50; i++) {
+            x[i] = (double)t_below(&r, 1u << 20);
+            w[i] = slope * x[i]; /* 0.1 x rounds: then it is near 1, and not above */
+        }
+        rk_state_init(&s, RP_STATE_CORR64, RP_F64);
+        rk_cpu_comoments(rk_simd_best(), &s, RP_F64, x, w, 50, RP_NAN_PROPAGATE);
+        const rp_spec spec = {.op = RP_OP_CORR, .dtype = RP_F64, .out = RP_F64, .rows = 1};
+        assert_int_equal(rk_cell_write(&s, &spec, (uint8_t *)&got), RP_OK);
+        assert_true(slope == 0.1 ? got > 0.999999 && got <= 1 : got == (slope > 0 ? 1 : -1));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(loops_by_big_integers),
-        cmocka_unit_test(parts_make_the_whole),
-        cmocka_unit_test(impossible_states),
-        cmocka_unit_test(shapes_by_the_definition),
+        cmocka_unit_test(loops_by_big_integers),       cmocka_unit_test(parts_make_the_whole),
+        cmocka_unit_test(impossible_states),           cmocka_unit_test(shapes_by_the_definition),
+        cmocka_unit_test(comoments_by_the_definition), cmocka_unit_test(impossible_comoments),
+        cmocka_unit_test(correlations_of_lines_are_1),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "kernels/cpu/cpu.h"
+#include "kernels/exact/cell.h"
 #include "tests/unit/oracle.h"
 
 enum { BYTES = 1 << 14, ROUNDS = 60 };
@@ -80,11 +81,26 @@ static void reduce_pairs(rk_pairs_fn *run, int weights)
     }
 }
 
+static void reduce_comoments(const rk_simd *simd, int dtype, int weights)
+{
+    const size_t half = BYTES / 2, n = half / rp_dtype_size(weights);
+    for (int i = 0; i < 6; i++) {
+        const rp_spec spec = {.op = i % 2 ? RP_OP_COV : RP_OP_CORR, .dtype = (uint8_t)weights, .out = RP_F64, .rows = 1};
+        rk_state s;
+        uint8_t cell[8];
+        rk_state_init(&s, rp_state_layout(spec.op, weights), weights);
+        rk_cpu_comoments(simd, &s, dtype, read_only, (const uint8_t *)read_only + half, n, i / 2);
+        assert_true(s.count <= n);
+        assert_int_equal(rk_cell_write(&s, &spec, cell), RP_OK); /* of sums that no pairs have */
+    }
+}
+
 static void reduce_all_pairs(const rk_simd *simd)
 {
     for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
-        reduce_pairs(simd->pairs[dtype], dtype);
+        reduce_pairs(simd->pairs[dtype], dtype), reduce_comoments(simd, dtype, dtype);
     reduce_pairs(simd->pairs_f32_f64, RP_F64);
+    reduce_comoments(simd, RP_F32, RP_F64);
 }
 
 /* By keys that change. */

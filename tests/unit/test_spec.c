@@ -24,22 +24,47 @@ static void refused(rp_spec s, rp_err code, const char *field, uint64_t limit)
 static void accepted(rp_spec s) { assert_int_equal(rp_spec_check(&s, NULL), RP_OK); }
 
 /* The contract, op by op: what comes out, and the code of its layout for f16, bf16, f32, for f64 and for integers. */
-enum { VALUE, REAL, NUMBER, BITS, STATS };
+enum { VALUE, REAL, NUMBER, BITS, STATS, NONE = RP_STATE_NONE };
 static const struct {
     int op, out, narrow, wide, integer;
 } contract[] = {
-    {RP_OP_SUM, VALUE, 0, 2, 4},         {RP_OP_MIN, VALUE, 5, 5, 5},           {RP_OP_MAX, VALUE, 6, 6, 6},
-    {RP_OP_ARGMIN, NUMBER, 7, 7, 7},     {RP_OP_ARGMAX, NUMBER, 8, 8, 8},       {RP_OP_COUNT_NONZERO, NUMBER, 9, 9, 9},
-    {RP_OP_PROD, VALUE, 23, 23, 24},     {RP_OP_MINMAX, VALUE, 18, 18, 18},     {RP_OP_RANGE, VALUE, 18, 18, 18},
-    {RP_OP_MEAN, REAL, 0, 2, 4},         {RP_OP_SUMSQ, VALUE, 1, 3, 10},        {RP_OP_NORM1, VALUE, 14, 15, 16},
-    {RP_OP_NORM2, REAL, 1, 3, 10},       {RP_OP_NORMINF, VALUE, 17, 17, 17},    {RP_OP_VAR, REAL, 11, 12, 13},
-    {RP_OP_STD, REAL, 11, 12, 13},       {RP_OP_ANY, NUMBER, 9, 9, 9},          {RP_OP_ALL, NUMBER, 9, 9, 9},
-    {RP_OP_COUNT, NUMBER, 9, 9, 9},      {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19}, {RP_OP_AND, BITS, 20, 20, 20},
-    {RP_OP_OR, BITS, 21, 21, 21},        {RP_OP_XOR, BITS, 22, 22, 22},         {RP_OP_STATS, STATS, 25, 26, 27},
-    {RP_OP_RMS, REAL, 1, 3, 10},         {RP_OP_SEM, REAL, 11, 12, 13},         {RP_OP_MEDIAN, REAL, 34, 34, 34},
-    {RP_OP_QUANTILE, REAL, 34, 34, 34},  {RP_OP_KTH, VALUE, 34, 34, 34},        {RP_OP_LARGEST, VALUE, 34, 34, 34},
-    {RP_OP_SMALLEST, VALUE, 34, 34, 34}, {RP_OP_HISTOGRAM, NUMBER, 34, 34, 34}, /* none */
-    {RP_OP_DOT, VALUE, 28, 29, 30},      {RP_OP_WSUM, VALUE, 28, 29, 30},       {RP_OP_WMEAN, REAL, 31, 32, 33},
+    {RP_OP_SUM, VALUE, 0, 2, 4},
+    {RP_OP_MIN, VALUE, 5, 5, 5},
+    {RP_OP_MAX, VALUE, 6, 6, 6},
+    {RP_OP_ARGMIN, NUMBER, 7, 7, 7},
+    {RP_OP_ARGMAX, NUMBER, 8, 8, 8},
+    {RP_OP_COUNT_NONZERO, NUMBER, 9, 9, 9},
+    {RP_OP_PROD, VALUE, 23, 23, 24},
+    {RP_OP_MINMAX, VALUE, 18, 18, 18},
+    {RP_OP_RANGE, VALUE, 18, 18, 18},
+    {RP_OP_MEAN, REAL, 0, 2, 4},
+    {RP_OP_SUMSQ, VALUE, 1, 3, 10},
+    {RP_OP_NORM1, VALUE, 14, 15, 16},
+    {RP_OP_NORM2, REAL, 1, 3, 10},
+    {RP_OP_NORMINF, VALUE, 17, 17, 17},
+    {RP_OP_VAR, REAL, 11, 12, 13},
+    {RP_OP_STD, REAL, 11, 12, 13},
+    {RP_OP_ANY, NUMBER, 9, 9, 9},
+    {RP_OP_ALL, NUMBER, 9, 9, 9},
+    {RP_OP_COUNT, NUMBER, 9, 9, 9},
+    {RP_OP_COUNT_NAN, NUMBER, 19, 19, 19},
+    {RP_OP_AND, BITS, 20, 20, 20},
+    {RP_OP_OR, BITS, 21, 21, 21},
+    {RP_OP_XOR, BITS, 22, 22, 22},
+    {RP_OP_STATS, STATS, 25, 26, 27},
+    {RP_OP_RMS, REAL, 1, 3, 10},
+    {RP_OP_SEM, REAL, 11, 12, 13},
+    {RP_OP_MEDIAN, REAL, NONE, NONE, NONE},
+    {RP_OP_QUANTILE, REAL, NONE, NONE, NONE},
+    {RP_OP_KTH, VALUE, NONE, NONE, NONE},
+    {RP_OP_LARGEST, VALUE, NONE, NONE, NONE},
+    {RP_OP_SMALLEST, VALUE, NONE, NONE, NONE},
+    {RP_OP_HISTOGRAM, NUMBER, NONE, NONE, NONE}, /* none */
+    {RP_OP_DOT, VALUE, 28, 29, 30},
+    {RP_OP_WSUM, VALUE, 28, 29, 30},
+    {RP_OP_WMEAN, REAL, 31, 32, 33},
+    {RP_OP_COV, REAL, 34, 35, 36},
+    {RP_OP_CORR, REAL, 37, 38, 39},
 };
 enum { OPS = sizeof contract / sizeof contract[0] };
 
@@ -237,7 +262,7 @@ static void parameters(void **state)
     (void)state;
     for (int i = 0; i < OPS; i++) {
         rp_spec s = {.op = (uint8_t)contract[i].op, .dtype = RP_U16, .ddof = 1, .rows = 1};
-        if (s.op == RP_OP_VAR || s.op == RP_OP_STD || s.op == RP_OP_SEM || s.op == RP_OP_STATS)
+        if (s.op == RP_OP_VAR || s.op == RP_OP_STD || s.op == RP_OP_SEM || s.op == RP_OP_STATS || s.op == RP_OP_COV)
             accepted(s);
         else
             refused(s, RP_BAD_MESSAGE, "ddof", 0);
@@ -446,12 +471,16 @@ static void state_layouts(void **state)
             assert_int_equal(rp_state_layout(contract[i].op, dtype), !is_float(dtype)  ? contract[i].integer
                                                                      : dtype == RP_F64 ? contract[i].wide
                                                                                        : contract[i].narrow);
-    size_t most = 0;
+    size_t most = 0, plain = 0;
     for (int layout = -2; layout < 300; layout++) {
-        assert_int_equal(rp_state_size(layout) == 0, layout < 0 || layout > 33);
-        most = rp_state_size(layout) > most ? rp_state_size(layout) : most;
+        const size_t size = rp_state_size(layout);
+        const bool long_one = layout >= RP_STATE_COV32 && layout <= RP_STATE_CORRINT;
+        assert_int_equal(size == 0, layout < 0 || layout > 39);
+        most = size > most ? size : most;
+        plain = size > plain && !long_one ? size : plain;
     }
     assert_int_equal(most, RP_MAX_STATE);
+    assert_int_equal(plain, RP_PLAIN_STATE);
 }
 
 int main(void)

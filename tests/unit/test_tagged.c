@@ -235,7 +235,7 @@ static void parameters_by_operation(void **state)
     for (int op = 1; rp_op_name(op)[0] != '?'; op++) {
         const bool quantile = op == RP_OP_QUANTILE, kth = op == RP_OP_KTH || rp_is_top(op), edges = op == RP_OP_HISTOGRAM;
         assert_int_equal(rp_takes_check(op, 0, NULL), quantile || kth || edges ? RP_BAD_MESSAGE : RP_OK);
-        const bool spread = op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM || op == RP_OP_STATS;
+        const bool spread = op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM || op == RP_OP_STATS || op == RP_OP_COV;
         assert_int_equal(rp_takes_check(op, RP_TAKE_DDOF, NULL), spread ? RP_OK : RP_BAD_MESSAGE);
         assert_int_equal(rp_takes_check(op, q, NULL), quantile ? RP_OK : RP_BAD_MESSAGE);
         assert_int_equal(rp_takes_check(op, q | RP_TAKE_METHOD, NULL), quantile ? RP_OK : RP_BAD_MESSAGE);

@@ -74,6 +74,8 @@ HISTOGRAM = 32
 DOT = 33
 WSUM = 34
 WMEAN = 35
+COV = 36
+CORR = 37
 LINEAR = 0
 INVERTED_CDF = 1
 AVERAGED_INVERTED_CDF = 2
@@ -142,6 +144,8 @@ MAX_TOP = 262144
 MAX_EDGES = 65536
 MAX_STATE = 872
 MAX_WORDS = 211
+LARGEST_STATE = 2168
+LARGEST_WORDS = 547
 KEYS_ADDED = 9
 DROP_OUTSIDE = 1
 DROP_NEGATIVE = 2
@@ -486,6 +490,8 @@ OPS = {
     "dot": Op(33, "SAME", False, False),
     "wsum": Op(34, "SAME", False, False),
     "wmean": Op(35, "REAL", False, False),
+    "cov": Op(36, "REAL", False, True),
+    "corr": Op(37, "REAL", False, False),
 }
 DTYPES = {"i8": 1, "u8": 2, "i16": 3, "u16": 4, "i32": 5, "u32": 6, "i64": 7, "u64": 8, "f16": 9, "bf16": 10, "f32": 11, "f64": 12, "bool": 13}
 CALLS: dict[str, tuple[Any, list[Any]]] = {
@@ -520,6 +526,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_simple_ranks": (c_int, [c_void_p, c_int, c_int, c_int64, c_void_p, c_size_t, c_void_p, c_void_p]),
     "reduce_simple_histogram": (c_int, [c_void_p, c_int, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
     "reduce_simple_pairs": (c_int, [c_void_p, c_int, c_int, c_void_p, c_void_p, c_size_t, c_void_p]),
+    "reduce_simple_cov": (c_int, [c_void_p, c_int, c_uint32, c_void_p, c_void_p, c_size_t, c_void_p]),
     "reduce_result_size": (c_int, [c_void_p, c_size_t, c_void_p]),
     "reduce_run": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t, c_void_p]),
     "reduce_is_local": (c_int, [c_void_p, c_void_p, c_size_t]),

@@ -23,10 +23,13 @@ from ._remote import Array
 from ._results import fit, plain, put_out
 from ._run import run
 from ._sources import Memory
+from .errors import OpError, TypeError_
 
 __all__ = ("dot", "vdot", "average", "cov", "corrcoef")
 HEAD, SPECIAL = 16, 1  # bytes of a state before its limbs; where a byte of infinities and NaNs is
 LIMBS = {144: (6, -150), 824: (34, -1075), 56: (2, 0)}  # bytes of a state of wmean: limbs of the sum of weights; log2 of its unit
+CORR_LIMBS = {352: (6, 10, 6, 10, 10, -150), 2168: (34, 67, 34, 67, 67, -1075), 120: (2, 3, 2, 3, 3, 0)}  # ... of corr: of each number
+UNKNOWN = (OpError, TypeError_)  # the daemon is an older one, or its GPU computes no corr
 
 
 class Pairs(NamedTuple):
@@ -284,19 +287,41 @@ class Moments(NamedTuple):
         return None if s is None or t is None or both is None else self.count * both - s * t
 
 
+def _state_of_two(op: str, x: Array, w: Array, client: Any, deadline: Any) -> bytes:
+    key = _key(f"moments {op}", x, w, 0, "propagate", _abi.STATES_OUT, False, None, None, client, deadline, None)
+    if (cell := _again(key, x, w, None, None, client)) is None:
+        p = Pairs(x, w, None, np.dtype(float), False)
+        cell = _reduce(op, p, AS_THEY_ARE, (0,), "propagate", client, deadline, None, _abi.STATES_OUT, key=key, given=x)
+    return cell[()].tobytes()
+
+
+def _moments_of_two(rows: Array, client: Any, deadline: Any) -> Moments | None:
+    """From one state of a correlation. None: there is none, or it has infinities or NaNs."""
+    try:
+        state = _state_of_two("corr", rows[0], rows[1], client, deadline)
+    except UNKNOWN:
+        return None
+    if state[SPECIAL]:
+        return None
+    *lengths, unit = CORR_LIMBS[len(state)]
+    numbers, at = [], HEAD
+    for n in lengths:
+        numbers.append(int.from_bytes(state[at : at + 8 * n], "little", signed=True))
+        at += 8 * n
+    w, xw, x, xx, ww = numbers
+    return Moments(rows.shape[1], [x, w], {(0, 0): xx, (0, 1): xw, (1, 1): ww}, unit)
+
+
 def _moments(rows: Array, client: Any, deadline: Any) -> Moments:
     """From states of weighted means, each of which has the sum of one variable and that of the products."""
+    if len(rows) == 2 and (found := _moments_of_two(rows, client, deadline)):
+        return found
     sums: list[int | None] = [None] * len(rows)
     products: dict[tuple[int, int], int | None] = {}
     unit = 0
     for i in range(len(rows)):
         for j in range(i + 1):
-            x, w = rows[i], rows[j]
-            key = _key("moments", x, w, 0, "propagate", _abi.STATES_OUT, False, None, None, client, deadline, None)
-            if (cell := _again(key, x, w, None, None, client)) is None:
-                p = Pairs(x, w, None, np.dtype(float), False)
-                cell = _reduce("wmean", p, AS_THEY_ARE, (0,), "propagate", client, deadline, None, _abi.STATES_OUT, key=key, given=x)
-            state = cell[()].tobytes()
+            state = _state_of_two("wmean", rows[i], rows[j], client, deadline)
             limbs, unit = LIMBS[len(state)]
             middle = HEAD + 8 * limbs
             products[j, i] = None if state[SPECIAL] else int.from_bytes(state[middle:], "little", signed=True)

@@ -53,7 +53,7 @@ def dtype_of(dtype: Any, name: str = "dtype") -> np.dtype[Any]:
 
 def first_ddof(op: str) -> int:
     """The default of the function of that name."""
-    return int(op == "sem")
+    return int(op in ("sem", "cov"))
 
 
 def divisor_of(ddof: Any) -> int:
@@ -113,7 +113,7 @@ class State:
         check(lib().reduce_state_init(self._bytes, len(self._bytes), *self._code))
 
     def add(self, a: Any, weights: Any = None, *, index: int | None = None, client: Any = None) -> State:
-        """Add the elements of an array; `index` is that of the first one in the whole array. Those of dot, wsum and wmean have `weights`."""
+        """Add the elements of an array; `index` is that of the first one in the whole array. Those of pairs have `weights`."""
         if self.op in PAIRED or weights is not None:
             return self._add_pairs(a, weights)
         if index is not None and (not isinstance(index, (int, np.integer)) or index < 0):

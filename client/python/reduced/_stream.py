@@ -41,8 +41,8 @@ def mask_of(where: Any, shape: tuple[int, ...]) -> Array:
 class Stream:
     """One reduction of elements that are appended in pieces, such as those of a pipe, or more than memory holds. `finish` ends it. With
     `with` the end of the block does, and an exception drops the stream. `value` is the result. Several threads may append to it.
-    `ddof` is by default that of the function of the same name. dot, wsum and wmean take weights with each piece, of the type of the
-    elements or of `weights`, which may be float64 with float32."""
+    `ddof` is by default that of the function of the same name. dot, wsum, wmean, cov and corr take weights with each piece. These have the
+    type of the elements, or that of `weights`, which may be float64 with float32."""
 
     def __init__(self, op: str, dtype: Any, *, weights: Any = None, nan: str = "propagate", ddof: Any = None, initial: Any = None, masked: bool = False,
                  client: Client | None = None, deadline: float | None = None):
@@ -68,7 +68,7 @@ class Stream:
         self._client.call("reduce_stream_begin", ctypes.byref(spec), ctypes.byref(self._handle))
 
     def append(self, chunk: Any, where: Any = None, *, weights: Any = None) -> None:
-        """Append a piece of elements, without its missing values. With `masked`, `where` has one bool for each. dot, wsum and wmean have
+        """Append a piece of elements, without its missing values. With `masked`, `where` has one bool for each. Those of pairs have
         `weights`, one for each. Ctrl-C during the call drops the stream."""
         if not self._masked and where is not None:
             raise ValueError("where needs a stream with masked=True")

@@ -1,12 +1,12 @@
-/* Stack for the loops. They keep tiles and accumulators in their frames: up to 200 KiB for rows, 800 KiB for columns and rows
- * in runs (gcc -fstack-usage). A program's thread may have less, and a coroutine's stack is not known. */
+/* Stack for the loops. They keep tiles and accumulators in their frames: up to 320 KiB for rows, 1000 KiB for columns and
+ * rows in runs (gcc -fstack-usage). A program's thread may have less, and a coroutine's stack is not known. */
 #ifndef RK_ROOM_H
 #define RK_ROOM_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { RK_ROOM_LINES = 256 << 10, RK_ROOM_COLUMNS = 1 << 20, RK_ROOM_THREAD = 2 << 20 /* of a thread for either */ };
+enum { RK_ROOM_LINES = 384 << 10, RK_ROOM_COLUMNS = 1280 << 10, RK_ROOM_THREAD = 2 << 20 /* of a thread for either */ };
 
 /* Run work(arg) here, if the stack of the calling thread has so many bytes left; else in a thread of its own, which ends with
  * the call and takes some 50 us more. False: there is no memory for that thread, and nothing was run. */

@@ -76,6 +76,12 @@ SegmentKernel kernel_of_layout(const Asked &q)
     case RP_STATE_WMEAN32:
     case RP_STATE_WMEAN64:
     case RP_STATE_WMEANINT:
+    case RP_STATE_COV32:
+    case RP_STATE_COV64:
+    case RP_STATE_COVINT:
+    case RP_STATE_CORR32:
+    case RP_STATE_CORR64:
+    case RP_STATE_CORRINT:
         break;
     }
     return {}; // there is no such layout

@@ -164,7 +164,8 @@ __device__ inline int value_of(const rk_state &s, const rp_spec &spec, uint64_t 
 
 __device__ inline void finish_group(const KeyedArgs &a, const FinishArgs &f, u64 group)
 {
-    rk_state s;
+    PlainState room;
+    rk_state &s = room.get();
     uint64_t word;
     state_of_group(a, f.plan.layout, group, &s);
     if (f.spec.flags & RP_STATES_OUT) {

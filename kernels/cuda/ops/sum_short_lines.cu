@@ -316,9 +316,9 @@ struct BetweenOfLanes : Between {
 // values are wanted. Out of line and last, lest anything be kept in memory for it.
 template <int kDtype> __device__ __noinline__ void sum_by_threads(const FinishArgs &a, const RowArgs &r, u64 first, u64 end)
 {
-    rk_state state;
+    PlainState state;
     for (u64 row = first + threadIdx.x % kWarp; row < end; row += kWarp)
-        sum_again<kDtype>(a, r, row, 0, group_mask(1), &state);
+        sum_again<kDtype>(a, r, row, 0, group_mask(1), &state.get());
 }
 
 // What is made of the exact sums of equal rows of up to 2^10 elements, if it is one double: the sum, or the mean.

@@ -253,6 +253,12 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
     case RP_STATE_WMEAN32:
     case RP_STATE_WMEAN64:
     case RP_STATE_WMEANINT:
+    case RP_STATE_COV32:
+    case RP_STATE_COV64:
+    case RP_STATE_COVINT:
+    case RP_STATE_CORR32:
+    case RP_STATE_CORR64:
+    case RP_STATE_CORRINT:
         break;
     }
     return count_value(a, words[0], count, value);
@@ -301,14 +307,14 @@ __device__ __forceinline__ bool write_by_doubles(const FinishArgs &a, u64 row, c
 
 // Shared memory that this takes
 struct FinishRoom {
-    rk_state s;
+    PlainState s;
     uint64_t scratch[RK_FINISH_SCRATCH];
 };
 
 // Finishes the row whose words are all in `words` (shared memory), for any value. By the first warp of the block, all lanes.
 static __device__ __noinline__ void finish_row(const FinishArgs &a, u64 row, const u64 *words, FinishRoom &room)
 {
-    rk_state &s = room.s;
+    rk_state &s = room.s.get();
     const WordPlan &p = a.plan;
     const bool first = threadIdx.x % kWarp == 0;
     if (first)

@@ -21,7 +21,7 @@ __device__ inline void write_pairs(const FinishArgs &a, u64 line, const rk_state
 // As finish_row. By the first warp of the block, all lanes.
 __device__ inline void finish_pairs(const FinishArgs &a, u64 row, const u64 *words, FinishRoom &room)
 {
-    rk_state &s = room.s;
+    rk_state &s = room.s.get();
     const WordPlan &p = a.plan;
     const bool first = threadIdx.x % kWarp == 0;
     if (first)

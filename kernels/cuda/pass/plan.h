@@ -60,6 +60,12 @@ __host__ __device__ inline u32 digit_words(int layout) { return (u32)(2 * (rk_su
 // Words of a partial, the tail not included.
 __host__ __device__ inline u32 own_words(int layout) { return digit_words(layout) + other_words(layout); }
 
+// Room for a state of any layout that kernels have: those of cov and corr are longer, and not here.
+struct PlainState {
+    u64 words[RP_PLAIN_STATE / sizeof(u64)];
+    __device__ rk_state &get() { return *(rk_state *)words; }
+};
+
 // The words of a layout, worked out once, on the host.
 struct WordPlan {
     u8 layout, dtype;
@@ -175,6 +181,12 @@ inline bool is_light(const rp_spec &s, int layout)
     case RP_STATE_WMEAN32:
     case RP_STATE_WMEAN64:
     case RP_STATE_WMEANINT:
+    case RP_STATE_COV32:
+    case RP_STATE_COV64:
+    case RP_STATE_COVINT:
+    case RP_STATE_CORR32:
+    case RP_STATE_CORR64:
+    case RP_STATE_CORRINT:
         break;
     }
     return false;

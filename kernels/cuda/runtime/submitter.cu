@@ -35,10 +35,12 @@ void run(Backend *b, rk_task *t)
     take_off(b, s, t, err);
 }
 
-// Data of the host, with weights that a slot cannot take or of a shape that the device does not select from.
+// Data of the host, with weights that a slot cannot take, of a shape that the device does not select from, or for cov and corr,
+// which have no kernels.
 bool is_for_cpu(const rk_task *t)
 {
-    return !t->memory && !t->fill && (!slot_holds(t) || (rp_needs_all(&t->spec) && !selects_on_device(t->spec)));
+    const bool has_kernels = rp_needs_all(&t->spec) ? selects_on_device(t->spec) : !rp_is_comoments(t->spec.op);
+    return !t->memory && !t->fill && (!slot_holds(t) || !has_kernels);
 }
 
 // A task of any size.
@@ -98,7 +100,7 @@ void cuda_submit(void *impl, rk_task *t)
 }
 
 // Data of the host are computed in any case, by the CPU if need be.
-bool cuda_selects(const rk_task *t) { return !t->memory || selects_on_device(t->spec); }
+bool cuda_selects(const rk_task *t) { return !t->memory || (rp_is_ranked(t->spec.op) && selects_on_device(t->spec)); }
 
 // In the first slot, which is never closed.
 bool cuda_begin(void *impl, rk_task *t)

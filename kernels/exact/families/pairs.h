@@ -130,27 +130,26 @@ RK_FN rk_flaw rk_check_float_pairs(const rk_state *s)
     return flaw.why ? flaw : rk_check_float_limbs(s, s->limb + sum, n, 2);
 }
 
-/* |P| <= count largest^2, and of unsigned elements 0 <= P */
-RK_FN int rk_products_sum_possible(const rk_state *s)
+/* |limb[0..1 + times)| <= count largest^times, and of unsigned elements it is not negative */
+RK_FN int rk_int_sum_possible(const rk_state *s, const uint64_t *limb, int times)
 {
-    const uint64_t *limb = s->limb + rk_sum_limbs(s->layout);
-    const unsigned __int128 largest = rk_largest_magnitude(s->dtype), square = largest * largest;
-    const uint64_t one[2] = {(uint64_t)square, (uint64_t)(square >> 64)};
-    const int negative = rk_is_signed(s->dtype) && limb[2] >> 63;
+    const int n = 1 + times, negative = rk_is_signed(s->dtype) && limb[n - 1] >> 63;
+    const unsigned __int128 largest = rk_largest_magnitude(s->dtype), power = times == 2 ? largest * largest : largest;
+    const uint64_t one[2] = {(uint64_t)power, (uint64_t)(power >> 64)};
     uint64_t bound[3], magnitude[3], carry = (uint64_t)negative;
-    rk_range all = {0, 2};
-    rk_multiply(bound, one, all, 0, 3, s->count);
-    for (int i = 0; i < 3; i++) {
+    rk_range all = {0, times};
+    rk_multiply(bound, one, all, 0, n, s->count);
+    for (int i = 0; i < n; i++) {
         magnitude[i] = (negative ? ~limb[i] : limb[i]) + carry;
         carry = carry && !magnitude[i];
     }
-    return rk_ordered(magnitude, bound, 3);
+    return rk_ordered(magnitude, bound, n);
 }
 
 RK_FN rk_flaw rk_check_int_pairs(const rk_state *s)
 {
     const int sum = rk_sum_limbs(s->layout);
-    int fine = rk_products_sum_possible(s);
+    int fine = rk_int_sum_possible(s, s->limb + sum, 2);
     if (sum)
         fine = fine && (rk_is_signed(s->dtype) ? rk_signed_sum_possible(s) : rk_powers_possible(s, s->limb, sum, 1));
     return fine ? rk_fine() : rk_bad("limbs", "more than the elements can sum to");

@@ -23,7 +23,8 @@
 RK_FN void rk_sums_void(rk_state *s)
 {
     int from = rk_is_pairs(s->layout) && s->special != RK_NAN ? rk_sum_limbs(s->layout) : 0;
-    for (int i = from, n = rk_others_at(s->layout); i < n; i++)
+    int n = rk_is_comoments(s->layout) ? rk_limbs(s->layout) : rk_others_at(s->layout);
+    for (int i = from; i < n; i++)
         s->limb[i] = 0;
 }
 
@@ -199,7 +200,7 @@ RK_FN int rk_ordered(const uint64_t *a, const uint64_t *b, int n)
 /* |value| <= bound, for a two's complement number of n limbs. */
 RK_FN int rk_magnitude_within(const uint64_t *limb, const uint64_t *bound, int n)
 {
-    uint64_t magnitude[RP_MAX_LIMBS];
+    uint64_t magnitude[RK_SQUARE_LIMBS64];
     int negative = (int)(limb[n - 1] >> 63), low = 0;
     while (low < n - 1 && limb[low] == 0)
         low++;
@@ -254,7 +255,7 @@ RK_FN rk_flaw rk_check_float_limbs(const rk_state *s, const uint64_t *limb, int 
 {
     rk_format format = rk_format_of(s->dtype);
     int e0 = rk_e0(s->dtype), least = format.emin - (format.precision - 1);
-    uint64_t bound[RP_MAX_LIMBS];
+    uint64_t bound[RK_SQUARE_LIMBS64];
     if (n == 0 || rk_all_zero(limb, n))
         return rk_fine();
     if (limb[n - 1] >> 63 && (times == 2 || rk_is_abs(s->layout)) && !rk_is_pairs(s->layout))

@@ -1,6 +1,7 @@
 #include "kernels/cpu/loops/sums/near.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "kernels/cpu/loops/sums/add_to_limbs.h"
 #include "kernels/exact/cell.h"
@@ -19,6 +20,8 @@ rk_pairs_fn *rk_cpu_pairs(const rk_simd *simd, const rp_spec *s)
 {
     if (!(s->flags & RP_WEIGHTS))
         return NULL;
+    if (rp_is_comoments(s->op))
+        return rk_comoments_loop(s->weights == s->dtype);
     return s->weights == s->dtype ? simd->pairs[s->dtype] : simd->pairs_f32_f64;
 }
 
@@ -27,7 +30,7 @@ bool rk_cpu_is_near(const rk_simd *simd, const rp_spec *s)
     const uint32_t plain = RP_OFFSETS | RP_MASK | RP_WEIGHTS;
     if (!(s->flags & RP_WEIGHTS))
         return rk_cpu_near(simd, s);
-    return rk_is_float(s->dtype) && !(s->flags & ~plain) && !rk_in_runs(s);
+    return rk_is_float(s->dtype) && !(s->flags & ~plain) && !rk_in_runs(s) && !rp_is_comoments(s->op);
 }
 
 /* The unit of a sum is 2 to this power. */
@@ -46,7 +49,8 @@ static int limbs_of(const rk_state *s, int *at)
 /* The cell if the sum were larger by `more`. */
 static int cell_with(const rk_task *t, const rk_state *s, double more, uint8_t *cell)
 {
-    rk_state moved = *s;
+    rk_state moved;
+    memcpy(&moved, s, rp_state_size(s->layout));
     int at, limbs = limbs_of(s, &at);
     if (!s->special)
         add_number(moved.limb + at, limbs, unit_of(s), more);
