@@ -139,6 +139,20 @@ def test_random_arrays(conn):
         assert got == want, (seed, op, dtype, p, shape)
 
 
+def test_ends_of_types_in_histograms(conn):
+    """Elements at both ends of their type, beside edges at the ends, below and above; by tables of values and of keys."""
+    ends = (-math.inf, -2.0**64, -2.0**63, -1e-310, 0.0, 2.0**63 - 1024, 2.0**63, 2.0**64 - 2048, 2.0**64, 1e308, math.inf)
+    for dtype in DTYPES:
+        bits, u = 8 * SIZE[dtype], unsigned(dtype)
+        x = np.array([0, 1, 2**bits - 1, 2**bits - 2, 2**(bits - 1), 2**(bits - 1) - 1, 2**(bits - 1) + 1] * 5, u)
+        some = [[a, b] for a, b in zip(ends, ends[1:])] + [[0.0, 1.0], [-1.0, 1.0], [0.5, 0.75], list(ends), np.linspace(-3, 3, 41).tolist(),
+                                                           np.geomspace(1e-300, 1e300, 50).tolist(), [1e-320 * i for i in range(30)]]
+        for edges in some:
+            parts = parameter("edges", *edges)
+            got = result(conn, spec(32, dtype, nan="omit", row_len=len(x), tagged_len=len(parts)) + parts + x.tobytes()).cells
+            assert got == wanted("histogram", dtype, [x], [None], {"edges": edges}, nan="omit", out=None), (dtype, edges)
+
+
 def test_each_bit_pattern_of_f16(conn):
     """Twice, in any order: quantiles at each of them, and between."""
     x = np.random.default_rng(1).permutation(np.repeat(np.arange(2**16, dtype=np.uint16), 2))
