@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import struct
+import subprocess
 from decimal import Decimal
 from fractions import Fraction as F
 
@@ -13,7 +14,7 @@ import pytest
 import libreduce
 import oracle
 import order
-from conftest import ROOT
+from conftest import BIN, ROOT
 from oracle import DTYPES, FLOATS, SIZE, unsigned
 from pythonpackage import PACKAGE, package, reduced  # noqa: F401
 from rawclient import COLUMNS, MASK, OFFSETS, REDUCE, STATES_IN, STATES_OUT, Fault, parameter, parse_result, spec
@@ -402,6 +403,48 @@ def test_selection_of_parts(shared):
                 select(c.lib, wrong, [(x, None)], bytes(8))
 
 
+def sparse(path, n):
+    """Floats in three places of a file, and zeros in its holes."""
+    x = np.zeros(n, "<f4")
+    with open(path, "wb") as f:
+        f.truncate(x.nbytes)
+        for i, at in enumerate((0, n // 2, n - 3000)):
+            x[at:at + 3000] = np.random.default_rng(i).standard_normal(3000) * 10.0 ** np.random.default_rng(9).integers(-38, 38, 3000) - i
+            f.seek(4 * at)
+            f.write(x[at:at + 3000].tobytes())
+    return x
+
+
+def test_lines_of_files_in_blocks(shared, tmp_path):
+    """A line of more than 128 MiB is read again in each pass; shorter ones lie in memory together."""
+    n = 33_600_000
+    x = sparse(tmp_path / "x", n)
+    there = np.flatnonzero(x)
+    ordered, rank = np.sort(x[there]), int((x[there] < 0).sum())
+    edges = [-1.0, 0.0, 1e-30, 2.0]
+    with libreduce.Client(shared.url) as c, open(tmp_path / "x") as f:
+        def file(op, at=0, size=4 * n, **kw):
+            return c.file(op, "f32", f.fileno(), at, size, **kw)[0]
+        assert file("kth", k=rank - 1) == struct.pack("<d", ordered[rank - 1]) and file("kth", k=-5) == struct.pack("<d", ordered[-5])
+        assert file("quantile", q=[0.0, 0.5, 1.0]) == struct.pack("<3d", ordered[0], 0, ordered[-1])
+        best = there[np.argsort(-x[there], kind="stable")[:20]]
+        assert file("largest", k=20) == x[best].astype("<f8").tobytes() + best.astype("<u8").tobytes()
+        counts = np.histogram(x[there], edges)[0] + [0, n - len(there), 0]
+        assert np.frombuffer(file("histogram", edges=edges), "<u8").tolist() == [*counts, (ordered < -1).sum(), (ordered > 2).sum(), 0]
+        keep = (np.arange(n) % 7 > 0).astype(np.uint8)
+        assert file("kth", k=-5, mask=keep.tobytes()) == struct.pack("<d", np.sort(x[there[keep[there] > 0]])[-5])
+        assert file("median", size=4 * (n - n % 8), rows=8) == bytes(64)
+        offsets = np.array([0, 10, 10, n], "<u8").tobytes()
+        assert file("median", rows=3, offsets=offsets) == struct.pack("<3d", np.median(x[:10].astype("f8")), math.nan, 0)
+        for wrong, code in (({"k": n}, "SHAPE"), ({"k": 0, "deadline_ms": 1}, "DEADLINE")):
+            with pytest.raises(libreduce.Fault) as e:
+                file("kth", **wrong)
+            assert e.value.code == code
+        with pytest.raises(libreduce.Fault) as e:
+            file("kth", k=0, size=4 * n + 4)
+        assert e.value.code == "IO"
+
+
 # ---- reducectl ----
 @pytest.fixture
 def run(ctl, shared):
@@ -437,7 +480,11 @@ def test_reducectl(run, tmp_path):
     assert float(run("kth", "--k", 9, "@order")) == np.sort(x.ravel())[9]
     assert len(run("kth", "--k", 0, "--axis", 1, "@order").split()) == 140
     run("drop", "order")
-    assert "--spool" in run("median", "--spool", 1000, tmp_path / "c.npy", code=1)
+    assert "--spool" in run("median", "--spool", 1000, "--axis", 0, tmp_path / "c.npy", code=1)
+    assert "--spool" in run("median", "--spool", 1000, "--mask", tmp_path / "m.npy", tmp_path / "c.npy", code=1)
+    for args in (["median"], ["kth", "--k", 9], ["largest", "--k", 2], ["histogram", "--bins", 3], ["quantile", "--q", "0.1,0.2", "--axis", 2], ["stats", "--quantiles"]):
+        assert run(*args, "--spool", 1000, tmp_path / "c.npy") == run(*args, tmp_path / "c.npy"), args
+    assert "largest" in run("largest", "--k", 2, "--spool", 1000, tmp_path / "f.npy", code=1)
     assert "--spool" in run("median", "--spool", 100, "--text", stdin=numbers, code=1)
     for wrong in (["quantile"], ["kth"], ["mean", "--q", "0.5"], ["median", "--k", "1"], ["quantile", "--q", "1.5"], ["quantile", "--q", "0.5,"],
                   ["quantile", "--q", "0.5", "--method", "best"], ["kth", "--k", "x"], ["p99", "--q", "0.5"], ["mean,p99", "--q", "0.5"],
@@ -552,6 +599,21 @@ def test_histogram_is_numpys(package):  # noqa: F811
     for wrong in ([2, 1], 0, [[1, 2]]):
         with pytest.raises(ValueError):
             package.histogram(x, wrong)
+
+
+@pytest.mark.unsanitized
+def test_a_file_larger_than_memory(shared, tmp_path):
+    """With less memory than the file has bytes, which a request for all of it does not get."""
+    x = sparse(tmp_path / "x.f32", 100_000_000)
+
+    def limited(*args):
+        command = ["sh", "-c", 'ulimit -d 262144; exec "$@"', "sh", BIN / "reducectl", *map(str, args), "--dtype", "f32", "--raw", tmp_path / "x.f32", "--connect", shared.url]
+        return subprocess.run(command, capture_output=True, timeout=120)
+    failed = limited("median")
+    assert failed.returncode == 1 and b"memory" in failed.stderr
+    for op, want in ((["largest", "--k", 1], struct.pack("<dQ", x.max(), x.argmax())), (["p0"], struct.pack("<d", x.min())), (["median"], bytes(8))):
+        done = limited(*op, "--spool", 1000000)
+        assert done.stdout == want, done.stderr
 
 
 def test_lists_of_reducectl(run, tmp_path):
