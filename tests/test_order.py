@@ -531,10 +531,56 @@ def test_package(package):  # noqa: F811
             package.quantile(*wrong)
     with pytest.raises(ValueError, match="method"):
         package.quantile(kept, 0.5, method="best")
-    with pytest.raises(TypeError, match="weights"):
+    with pytest.raises(ValueError, match="inverted_cdf"):
         package.quantile(kept, 0.5, weights=kept)
+    assert package.quantile(kept, 0.3, interpolation="lower") == package.quantile(kept, 0.3, method="lower") == package.percentile(kept, 30, interpolation="lower")
+    with pytest.raises(TypeError, match="interpolation"):
+        package.quantile(kept, 0.3, method="lower", interpolation="lower")
     with pytest.raises(package.ShapeError):
         package.kth([1, 2], 5)
+
+
+def weighted(x, w, q):
+    """The first element whose weights, with those of all before, reach the share q: in fractions."""
+    there = sorted((float(v), F(float(u))) for v, u in zip(x, w) if u)
+    goal, so_far = share(q) * sum(u for _, u in there), F(0)
+    for v, u in there:
+        so_far += u
+        if so_far >= goal:
+            return v
+    return math.nan
+
+
+def test_quantiles_with_weights(package):  # noqa: F811
+    """By inverted_cdf, as in NumPy; sums of weights are compared exactly: ten of 0.1 are a little more than 1."""
+    rng = np.random.default_rng(6)
+    for i in range(200):
+        x = rng.integers(-5, 5, rng.integers(1, 30)) * 0.5
+        w = rng.choice([0.1, 0.2, 0.3, 1, 0, 1e-30, 1e30, 5e-324], len(x))
+        q = [0.0, 0.1, 0.3, 0.5, 0.7, 1 / 3, 1.0]
+        want = [weighted(x, w, v) for v in q]
+        assert np.array_equal(package.quantile(x, q, weights=w, method="inverted_cdf"), want, equal_nan=True), (x, w)
+        there = np.isin(np.arange(len(x)), [0, len(x) - 1])
+        assert np.array_equal(package.nanquantile(np.where(there, np.nan, x), q, weights=w, method="inverted_cdf"), [weighted(x[~there], w[~there], v) for v in q], equal_nan=True)
+        assert np.array_equal(package.percentile(x, 50, weights=w, method="inverted_cdf", where=~there), weighted(x[~there], w[~there], 0.5), equal_nan=True)
+        if w.any():
+            assert package.quantile(x.astype("i2"), 0.5, weights=w, method="inverted_cdf") == weighted(x.astype("i2"), w, 0.5)
+    big, w = rng.standard_normal(100_000), np.full(100_000, 0.1)
+    assert package.quantile(big, [0.1, 0.12345], weights=w, method="inverted_cdf").tolist() == np.sort(big)[[9999, 12344]].tolist()
+    x, w = rng.standard_normal((4, 5, 6)), rng.random((6, 4))
+    found = package.quantile(x, [0.3, 0.6], axis=(2, 0), weights=w, method="inverted_cdf", keepdims=True)
+    assert found.shape == (2, 1, 5, 1)
+    assert found[:, 0, :, 0].tolist() == [[weighted(x[:, i].ravel(), w.T.ravel(), q) for i in range(5)] for q in (0.3, 0.6)]
+    assert math.isnan(package.quantile([1, math.nan], 0.5, weights=[1, 0], method="inverted_cdf"))
+    out = np.empty((5, 6), "f4")
+    assert package.quantile(x, 0.5, axis=0, weights=np.ones(4), method="inverted_cdf", out=out) is out and np.array_equal(out, np.sort(x, axis=0)[1].astype("f4"))
+    for w, kind, why in (([1, -1], ValueError, "non-negative"), ([1, math.inf], ValueError, "finite"), ([1, 2, 3], TypeError, "Axis"), ([1j, 1], TypeError, "weights")):
+        with pytest.raises(kind, match=why):
+            package.quantile([1.0, 2.0], 0.5, weights=w, method="inverted_cdf")
+    with pytest.raises(package.NanError):
+        package.quantile([1, math.nan], 0.5, weights=[1, 1], method="inverted_cdf", nan="raise")
+    with pytest.raises(package.EmptyError):
+        package.quantile([1, 2], 0.5, weights=[0, 0], method="inverted_cdf")
 
 
 def test_plans_that_are_used_again_keep_their_quantiles(package):  # noqa: F811
