@@ -4,8 +4,8 @@
     REDUCED_LIBRARY=build/cpu/lib/libreduce.so PYTHONPATH=client/python tests/bench/order.py [--mib 256] [--rounds 7] [--types f4,f8] [--threads 1,2]
 
 Each number of threads is a process of its own that may use so many cores. Everything is measured in turn; a figure is the least of all
-rounds, in time by the wall for several threads and of the processor for one, because other processes may run meanwhile. The goals are
-those of issue 39. `!` marks what misses its goal; the last column has the slowest of the four named kinds over random's."""
+rounds, in time of processors, because other processes may run meanwhile. `!` marks what misses its goal: a share of the sum's time, twice
+random's for other data, or a quarter of numpy.median's time."""
 import argparse
 import os
 import subprocess
@@ -51,29 +51,28 @@ def calls(reduced, x, kind):
     return found
 
 
-def least(found, rounds, clock):
+def least(found, rounds):
     times = {}
     for i in range(rounds):
         for name, call in found.items():
             if name == "numpy.median" and i > 2:
                 continue
-            begin = clock()
+            begin = time.process_time()
             call()
-            times.setdefault(name, []).append(clock() - begin)
+            times.setdefault(name, []).append(time.process_time() - begin)
     return {name: min(t) for name, t in times.items()}
 
 
 def measure(args):
     import reduced
     threads = len(os.sched_getaffinity(0))
-    clock = time.process_time if threads == 1 else time.perf_counter
     for dtype in args.types.split(","):
         random = {}
         for kind in KINDS:
             if kind == "NaN half" and np.dtype(dtype).kind != "f":
                 continue
             x = array(kind, dtype, (args.mib << 20) // np.dtype(dtype).itemsize)
-            times = least(calls(reduced, x, kind), args.rounds, clock)
+            times = least(calls(reduced, x, kind), args.rounds)
             random = random or times
             show(f"{threads} {dtype} {kind}", times, random)
 
