@@ -18,6 +18,17 @@ static void whole_tile(const rc_ask *a, rc_level *l, rc_tile *t)
 
 static uint64_t until_of(const rc_ask *a) { return a->spec.deadline_ms ? a->start_ns + a->spec.deadline_ms * RC_NS_PER_MS : 0; }
 
+int rc_give_here(const rc_ask *a, reduce_result *result)
+{
+    reduce_result r = a->result;
+    r.backend = RP_BACKEND_CPU;
+    r.path = REDUCE_PATH_LOCAL;
+    r.compute_ns = r.wall_ns = rc_now_ns() - a->start_ns;
+    if (result)
+        rc_give_sized(result, &r, sizeof r);
+    return 0;
+}
+
 int rc_run_here(const rc_ask *a, reduce_result *result)
 {
     rc_level l;
@@ -31,14 +42,7 @@ int rc_run_here(const rc_ask *a, reduce_result *result)
         rc_drop_row(&f);
         return rc_report_of(&f, rc_is_whole(&a->whole));
     }
-    if (result) {
-        reduce_result r = a->result;
-        r.backend = RP_BACKEND_CPU;
-        r.path = REDUCE_PATH_LOCAL;
-        r.compute_ns = r.wall_ns = rc_now_ns() - a->start_ns;
-        rc_give_sized(result, &r, sizeof r);
-    }
-    return 0;
+    return rc_give_here(a, result);
 }
 
 int rc_run_alone(const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room)

@@ -7,6 +7,9 @@
 /* Reduce a request by a->threads threads. 0, or the reported error. */
 int rc_run_here(const rc_ask *a, reduce_result *result);
 
+/* Its result is there: what is known of it. Returns 0. */
+int rc_give_here(const rc_ask *a, reduce_result *result);
+
 /* reduce_run without a client. */
 int rc_run_alone(const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room);
 

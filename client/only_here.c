@@ -6,6 +6,8 @@
 #include "client/alone.h"
 #include "client/clock.h"
 #include "client/error.h"
+#include "client/file_lines.h"
+#include "client/spec.h"
 #include "kernels/cpu/threads/here.h"
 
 /* Does each line fit a message? */
@@ -61,14 +63,25 @@ static int read_file(rc_ask *a, uint8_t **data)
     return 0;
 }
 
+static int run_lines(const rc_ask *a, uint64_t deadline_ns, reduce_result *result)
+{
+    rp_fault f = {0};
+    if (!rc_run_file_lines(a, deadline_ns, &f))
+        return rc_give_here(a, result);
+    rc_drop_row(&f);
+    return rc_report_of(&f, rc_is_whole(&a->whole));
+}
+
 int rc_run_only_here(rc_ask *a, reduce_result *result)
 {
     const uint64_t deadline = a->spec.deadline_ms ? a->start_ns + a->spec.deadline_ms * RC_NS_PER_MS : 0;
     uint8_t *data = NULL;
     int err = check(a);
+    a->threads = rk_cpu_cores();
+    if (!err && a->in.fd >= 0 && rc_file_has_lines(a))
+        return run_lines(a, deadline, result);
     if (!err && a->in.fd >= 0)
         err = read_file(a, &data);
-    a->threads = rk_cpu_cores();
     if (!err)
         err = rc_run_here(a, result);
     free(data);

@@ -8,7 +8,8 @@
 /* Is it such a request? Not of data that the daemon has. Call without the mutex. */
 bool rc_is_only_here(reduce_client *c, const rc_ask *a);
 
-/* Reduce it, with as many threads as this process has cores. A file is read into memory. 0, or the reported error. */
+/* Reduce it, with as many threads as this process has cores. A file is read into memory, lines
+ * of it one after the other. 0, or the reported error. */
 int rc_run_only_here(rc_ask *a, reduce_result *result);
 
 #endif

@@ -4,6 +4,7 @@ import gzip
 import json
 import math
 import struct
+import subprocess
 from decimal import Decimal
 from fractions import Fraction as F
 
@@ -13,7 +14,7 @@ import pytest
 import libreduce
 import oracle
 import order
-from conftest import ROOT
+from conftest import BIN, ROOT
 from oracle import DTYPES, FLOATS, SIZE, unsigned
 from pythonpackage import PACKAGE, package, reduced  # noqa: F401
 from rawclient import COLUMNS, MASK, OFFSETS, REDUCE, STATES_IN, STATES_OUT, Fault, parameter, parse_result, spec
@@ -137,6 +138,20 @@ def test_random_arrays(conn):
             if e.code == "OVERFLOW":
                 assert not -2**63 <= e.value < 2**63 or e.value < 0
         assert got == want, (seed, op, dtype, p, shape)
+
+
+def test_ends_of_types_in_histograms(conn):
+    """Elements at both ends of their type, beside edges at the ends, below and above; by tables of values and of keys."""
+    ends = (-math.inf, -2.0**64, -2.0**63, -1e-310, 0.0, 2.0**63 - 1024, 2.0**63, 2.0**64 - 2048, 2.0**64, 1e308, math.inf)
+    for dtype in DTYPES:
+        bits, u = 8 * SIZE[dtype], unsigned(dtype)
+        x = np.array([0, 1, 2**bits - 1, 2**bits - 2, 2**(bits - 1), 2**(bits - 1) - 1, 2**(bits - 1) + 1] * 5, u)
+        some = [[a, b] for a, b in zip(ends, ends[1:])] + [[0.0, 1.0], [-1.0, 1.0], [0.5, 0.75], list(ends), np.linspace(-3, 3, 41).tolist(),
+                                                           np.geomspace(1e-300, 1e300, 50).tolist(), [1e-320 * i for i in range(30)]]
+        for edges in some:
+            parts = parameter("edges", *edges)
+            got = result(conn, spec(32, dtype, nan="omit", row_len=len(x), tagged_len=len(parts)) + parts + x.tobytes()).cells
+            assert got == wanted("histogram", dtype, [x], [None], {"edges": edges}, nan="omit", out=None), (dtype, edges)
 
 
 def test_each_bit_pattern_of_f16(conn):
@@ -388,6 +403,48 @@ def test_selection_of_parts(shared):
                 select(c.lib, wrong, [(x, None)], bytes(8))
 
 
+def sparse(path, n):
+    """Floats in three places of a file, and zeros in its holes."""
+    x = np.zeros(n, "<f4")
+    with open(path, "wb") as f:
+        f.truncate(x.nbytes)
+        for i, at in enumerate((0, n // 2, n - 3000)):
+            x[at:at + 3000] = np.random.default_rng(i).standard_normal(3000) * 10.0 ** np.random.default_rng(9).integers(-38, 38, 3000) - i
+            f.seek(4 * at)
+            f.write(x[at:at + 3000].tobytes())
+    return x
+
+
+def test_lines_of_files_in_blocks(shared, tmp_path):
+    """A line of more than 128 MiB is read again in each pass; shorter ones lie in memory together."""
+    n = 33_600_000
+    x = sparse(tmp_path / "x", n)
+    there = np.flatnonzero(x)
+    ordered, rank = np.sort(x[there]), int((x[there] < 0).sum())
+    edges = [-1.0, 0.0, 1e-30, 2.0]
+    with libreduce.Client(shared.url) as c, open(tmp_path / "x") as f:
+        def file(op, at=0, size=4 * n, **kw):
+            return c.file(op, "f32", f.fileno(), at, size, **kw)[0]
+        assert file("kth", k=rank - 1) == struct.pack("<d", ordered[rank - 1]) and file("kth", k=-5) == struct.pack("<d", ordered[-5])
+        assert file("quantile", q=[0.0, 0.5, 1.0]) == struct.pack("<3d", ordered[0], 0, ordered[-1])
+        best = there[np.argsort(-x[there], kind="stable")[:20]]
+        assert file("largest", k=20) == x[best].astype("<f8").tobytes() + best.astype("<u8").tobytes()
+        counts = np.histogram(x[there], edges)[0] + [0, n - len(there), 0]
+        assert np.frombuffer(file("histogram", edges=edges), "<u8").tolist() == [*counts, (ordered < -1).sum(), (ordered > 2).sum(), 0]
+        keep = (np.arange(n) % 7 > 0).astype(np.uint8)
+        assert file("kth", k=-5, mask=keep.tobytes()) == struct.pack("<d", np.sort(x[there[keep[there] > 0]])[-5])
+        assert file("median", size=4 * (n - n % 8), rows=8) == bytes(64)
+        offsets = np.array([0, 10, 10, n], "<u8").tobytes()
+        assert file("median", rows=3, offsets=offsets) == struct.pack("<3d", np.median(x[:10].astype("f8")), math.nan, 0)
+        for wrong, code in (({"k": n}, "SHAPE"), ({"k": 0, "deadline_ms": 1}, "DEADLINE")):
+            with pytest.raises(libreduce.Fault) as e:
+                file("kth", **wrong)
+            assert e.value.code == code
+        with pytest.raises(libreduce.Fault) as e:
+            file("kth", k=0, size=4 * n + 4)
+        assert e.value.code == "IO"
+
+
 # ---- reducectl ----
 @pytest.fixture
 def run(ctl, shared):
@@ -423,7 +480,11 @@ def test_reducectl(run, tmp_path):
     assert float(run("kth", "--k", 9, "@order")) == np.sort(x.ravel())[9]
     assert len(run("kth", "--k", 0, "--axis", 1, "@order").split()) == 140
     run("drop", "order")
-    assert "--spool" in run("median", "--spool", 1000, tmp_path / "c.npy", code=1)
+    assert "--spool" in run("median", "--spool", 1000, "--axis", 0, tmp_path / "c.npy", code=1)
+    assert "--spool" in run("median", "--spool", 1000, "--mask", tmp_path / "m.npy", tmp_path / "c.npy", code=1)
+    for args in (["median"], ["kth", "--k", 9], ["largest", "--k", 2], ["histogram", "--bins", 3], ["quantile", "--q", "0.1,0.2", "--axis", 2], ["stats", "--quantiles"]):
+        assert run(*args, "--spool", 1000, tmp_path / "c.npy") == run(*args, tmp_path / "c.npy"), args
+    assert "largest" in run("largest", "--k", 2, "--spool", 1000, tmp_path / "f.npy", code=1)
     assert "--spool" in run("median", "--spool", 100, "--text", stdin=numbers, code=1)
     for wrong in (["quantile"], ["kth"], ["mean", "--q", "0.5"], ["median", "--k", "1"], ["quantile", "--q", "1.5"], ["quantile", "--q", "0.5,"],
                   ["quantile", "--q", "0.5", "--method", "best"], ["kth", "--k", "x"], ["p99", "--q", "0.5"], ["mean,p99", "--q", "0.5"],
@@ -470,10 +531,56 @@ def test_package(package):  # noqa: F811
             package.quantile(*wrong)
     with pytest.raises(ValueError, match="method"):
         package.quantile(kept, 0.5, method="best")
-    with pytest.raises(TypeError, match="weights"):
+    with pytest.raises(ValueError, match="inverted_cdf"):
         package.quantile(kept, 0.5, weights=kept)
+    assert package.quantile(kept, 0.3, interpolation="lower") == package.quantile(kept, 0.3, method="lower") == package.percentile(kept, 30, interpolation="lower")
+    with pytest.raises(TypeError, match="interpolation"):
+        package.quantile(kept, 0.3, method="lower", interpolation="lower")
     with pytest.raises(package.ShapeError):
         package.kth([1, 2], 5)
+
+
+def weighted(x, w, q):
+    """The first element whose weights, with those of all before, reach the share q: in fractions."""
+    there = sorted((float(v), F(float(u))) for v, u in zip(x, w) if u)
+    goal, so_far = share(q) * sum(u for _, u in there), F(0)
+    for v, u in there:
+        so_far += u
+        if so_far >= goal:
+            return v
+    return math.nan
+
+
+def test_quantiles_with_weights(package):  # noqa: F811
+    """By inverted_cdf, as in NumPy; sums of weights are compared exactly: ten of 0.1 are a little more than 1."""
+    rng = np.random.default_rng(6)
+    for _ in range(80):
+        x = rng.integers(-5, 5, rng.integers(1, 30)) * 0.5
+        w = rng.choice([0.1, 0.2, 0.3, 1, 0, 1e-30, 1e30, 5e-324], len(x))
+        q = [0.0, 0.1, 0.3, 0.5, 0.7, 1 / 3, 1.0]
+        want = [weighted(x, w, v) for v in q]
+        assert np.array_equal(package.quantile(x, q, weights=w, method="inverted_cdf"), want, equal_nan=True), (x, w)
+        there = np.isin(np.arange(len(x)), [0, len(x) - 1])
+        assert np.array_equal(package.nanquantile(np.where(there, np.nan, x), q, weights=w, method="inverted_cdf"), [weighted(x[~there], w[~there], v) for v in q], equal_nan=True)
+        assert np.array_equal(package.percentile(x, 50, weights=w, method="inverted_cdf", where=~there), weighted(x[~there], w[~there], 0.5), equal_nan=True)
+        if w.any():
+            assert package.quantile(x.astype("i2"), 0.5, weights=w, method="inverted_cdf") == weighted(x.astype("i2"), w, 0.5)
+    big, w = rng.standard_normal(100_000), np.full(100_000, 0.1)
+    assert package.quantile(big, [0.1, 0.12345], weights=w, method="inverted_cdf").tolist() == np.sort(big)[[9999, 12344]].tolist()
+    x, w = rng.standard_normal((4, 5, 6)), rng.random((6, 4))
+    found = package.quantile(x, [0.3, 0.6], axis=(2, 0), weights=w, method="inverted_cdf", keepdims=True)
+    assert found.shape == (2, 1, 5, 1)
+    assert found[:, 0, :, 0].tolist() == [[weighted(x[:, i].ravel(), w.T.ravel(), q) for i in range(5)] for q in (0.3, 0.6)]
+    assert math.isnan(package.quantile([1, math.nan], 0.5, weights=[1, 0], method="inverted_cdf"))
+    out = np.empty((5, 6), "f4")
+    assert package.quantile(x, 0.5, axis=0, weights=np.ones(4), method="inverted_cdf", out=out) is out and np.array_equal(out, np.sort(x, axis=0)[1].astype("f4"))
+    for w, kind, why in (([1, -1], ValueError, "non-negative"), ([1, math.inf], ValueError, "finite"), ([1, 2, 3], TypeError, "Axis"), ([1j, 1], TypeError, "weights")):
+        with pytest.raises(kind, match=why):
+            package.quantile([1.0, 2.0], 0.5, weights=w, method="inverted_cdf")
+    with pytest.raises(package.NanError):
+        package.quantile([1, math.nan], 0.5, weights=[1, 1], method="inverted_cdf", nan="raise")
+    with pytest.raises(package.EmptyError):
+        package.quantile([1, 2], 0.5, weights=[0, 0], method="inverted_cdf")
 
 
 def test_plans_that_are_used_again_keep_their_quantiles(package):  # noqa: F811
@@ -578,6 +685,21 @@ def test_weighted_histograms(package):
         package.histogram(x, "auto", weights=w)
     with pytest.raises(TypeError):
         package.histogram(x, [0, 1], weights=x * 1j)
+
+
+@pytest.mark.unsanitized
+def test_a_file_larger_than_memory(shared, tmp_path):
+    """With less memory than the file has bytes, which a request for all of it does not get."""
+    x = sparse(tmp_path / "x.f32", 100_000_000)
+
+    def limited(*args):
+        command = ["sh", "-c", 'ulimit -d 262144; exec "$@"', "sh", BIN / "reducectl", *map(str, args), "--dtype", "f32", "--raw", tmp_path / "x.f32", "--connect", shared.url]
+        return subprocess.run(command, capture_output=True, timeout=120)
+    failed = limited("median")
+    assert failed.returncode == 1 and b"memory" in failed.stderr
+    for op, want in ((["largest", "--k", 1], struct.pack("<dQ", x.max(), x.argmax())), (["p0"], struct.pack("<d", x.min())), (["median"], bytes(8))):
+        done = limited(*op, "--spool", 1000000)
+        assert done.stdout == want, done.stderr
 
 
 def test_lists_of_reducectl(run, tmp_path):

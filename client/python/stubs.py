@@ -29,7 +29,7 @@ _Out = TypeVar("_Out", bound=NDArray[Any])
 ARGUMENTS = {"a": "Any", "axis": "_Axis", "dtype": "DTypeLike | None", "out": "NDArray[Any] | None", "keepdims": "bool", "initial": "Any", "where": "Any",
              "nan": 'Literal["propagate", "omit", "raise"]', "wrap": "bool", "offsets": "ArrayLike | None", "client": "Client | None",
              "deadline": "float | None", "progress": "Callable[[int, int], Any] | None", "ddof": "float", "mean": "Any",
-             "q": "ArrayLike", "k": "SupportsIndex", "method": "str", "overwrite_input": "bool", "weights": "None",
+             "q": "ArrayLike", "k": "SupportsIndex", "method": "str", "overwrite_input": "bool", "weights": "ArrayLike | None", "interpolation": "str | None",
              "correction": "float | None", "index": "bool", "dim": "SupportsIndex | None", "largest": "bool", "sorted": "bool", "bins": "Any",
              "range": "tuple[float, float] | None", "density": "bool | None", "ord": 'float | Literal["fro"] | None', "op": 'Literal["and", "or", "xor"]'}
 WHOLE = {"axis": "None", "dtype": "None", "out": "None", "keepdims": "Literal[False]", "offsets": "None", "index": "Literal[False]"}  # what gives one number

@@ -106,21 +106,24 @@ typedef void rk_digits_fn(const void *x, size_t n, const rk_keys *k, uint64_t lo
  * `out` has room for n. */
 typedef size_t rk_hits_fn(const void *x, size_t n, const rk_keys *k, uint64_t from, uint64_t width, uint16_t *out);
 
-/* Bins of keys: slot i has those from bound[i - 1] up to, not including, bound[i]. A table has the slots of the first keys of
- * equal ranges. NaNs have a slot of their own, the last. */
+/* Bins of keys: slot i has those from bound[i - 1] up to, not including, bound[i]. NaNs have a slot of their own, the last.
+ * Each key has a place that does not fall while keys rise, and a table has the first slot of each place. */
 typedef struct rk_edge_keys {
-    uint64_t first, range; /* the first bound, and from there to the last one */
-    uint64_t most;         /* keys above are NaNs */
-    int shift;             /* a range of the table has 2^shift keys */
-    uint32_t n;            /* slots of a table of counts */
+    uint64_t most; /* keys above are NaNs */
+    bool by_value; /* the place of an f32 or f64 is (x - low) * scale; else that of a key (key - first) >> shift */
+    double low, scale;
+    uint64_t first;
+    int shift;
+    uint32_t places; /* at least 2; all further keys have the last one. The table has one more, for NaNs */
+    uint32_t n;      /* slots of a table of counts */
     uint32_t bounds;
-    uint32_t half;         /* a power of 2: a range has fewer than twice as many bounds. 0: none has any */
+    uint32_t half;         /* a power of 2: a place has fewer than twice as many bounds. 0: none has any */
     const uint64_t *bound; /* 2 half more are 2^64 - 1 */
     const uint32_t *table;
 } rk_edge_keys;
 /* Count elements by slot, by turns in RK_TURNS tables of counts: equal neighbours would wait for one another's. */
 typedef void rk_edge_counts_fn(const void *x, size_t n, const rk_keys *k, const rk_edge_keys *s, uint64_t *counts);
-enum { RK_TURNS = 4 };
+enum { RK_TURNS = 8 };
 
 enum { RK_KEYS_AT_ONCE = 4096, RK_DIGIT_BITS = 11, RK_DIGITS = 1 << RK_DIGIT_BITS };
 
@@ -143,7 +146,7 @@ typedef struct rk_simd {
     rk_between_fn *between[4]; /* not of 8 bits */
     rk_digits_fn *digits[4];
     rk_hits_fn *hits[4];
-    rk_edge_counts_fn *edge_counts[4];
+    rk_edge_counts_fn *edge_counts[4]; /* not of 8 bits */
 } rk_simd;
 
 /* simd.c, compiled once for each instruction set of the architecture; the best one first, the baseline last. */

@@ -92,7 +92,7 @@ const rk_simd TABLE(RK_SIMD) = {
     .between = {NULL, between_16, between_32, between_64},
     .digits = {digits_8, digits_16, digits_32, digits_64},
     .hits = {hits_8, hits_16, hits_32, hits_64},
-    .edge_counts = {edge_counts_8, edge_counts_16, edge_counts_32, edge_counts_64},
+    .edge_counts = {NULL, edge_counts_16, edge_counts_32, edge_counts_64},
     .reduce = {
         [RP_STATE_SUM32]    = {NARROW(SUMS_OF)},
         [RP_STATE_SUM64]    = {[RP_F64] = sums_f64},

@@ -9,6 +9,7 @@ HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "golden"))
 import generate  # noqa: E402
 import oracle  # noqa: E402
+import order  # noqa: E402
 import pairs  # noqa: E402
 import rawclient  # noqa: E402
 
@@ -36,12 +37,22 @@ def parameters():
         yield f"begin_{name}", generate.message(rawclient.BEGIN, rawclient.spec("sum", "f64", tagged_len=len(tagged)) + tagged, version=2)
 
 
+def statistics():
+    """(name, input): order statistics of eight elements, with all that they take."""
+    given = {"median": (), "quantile": (("q", (5, -1), (1, 0), (333, -3)), ("method", 5)), "kth": (("k", -1),), "largest": (("k", 3),), "smallest": (("k", 5),),
+             "histogram": (("edges", float("-inf"), -0.0, 0.5, float("inf")),)}
+    for name, values in given.items():
+        tagged = b"".join(rawclient.parameter(*v) for v in values)
+        head = rawclient.spec(order.OPS[name], "f32", nan="omit", flags=rawclient.COLUMNS | rawclient.MASK, rows=4, row_len=1, planes=2, tagged_len=len(tagged))
+        yield f"reduce_{name}", generate.message(rawclient.REDUCE, head + tagged + struct.pack("<8f8B", *[1.5, 0, float("nan"), -2] * 2, *[1, 0] * 4), version=2)
+
+
 def main():
     for name in ("codec", "state", "words", "collective"):
         (HERE / "corpus" / name).mkdir(parents=True, exist_ok=True)
     for name, _, data in generate.messages():
         (HERE / "corpus" / "codec" / name).write_bytes(data)
-    for name, data in parameters():
+    for name, data in (*parameters(), *statistics()):
         (HERE / "corpus" / "codec" / name).write_bytes(data)
     for name, data in collective():
         (HERE / "corpus" / "collective" / name).write_bytes(data)

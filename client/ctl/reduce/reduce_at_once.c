@@ -20,6 +20,7 @@ typedef struct whole_input {
     uint8_t *weights;         /* NULL: there are none */
     size_t weight_bytes;
     double *edges; /* of a histogram */
+    bool in_file;  /* more than may be in memory: the library reads it, again and again */
 } whole_input;
 
 /* ---- reading ---- */
@@ -35,6 +36,14 @@ static int too_much(const whole_input *x, char why[CTL_WHY])
     snprintf(why, CTL_WHY, "%s needs all elements at once, and they take more than the %" PRIu64 " bytes that --spool allows",
              reduce_op_name(x->spec.op), limit_of(x->w->o));
     return REDUCE_E_TOO_LARGE;
+}
+
+/* Is there too much for memory, but in a file that can be read again, with lines that lie in one piece each? */
+static bool stays_in_file(const ctl_work *w, const ctl_shape *s)
+{
+    const ctl_input *in = &w->in[0];
+    return w->n_in == 1 && !in->resident && ctl_in_file(in) && in->bytes > limit_of(w->o) && !w->mask && !w->weights &&
+           s->layout != CTL_COLUMNS && !(ctl_shuffled(in) && ctl_needs_indexes(w->o));
 }
 
 /* Room for more than the bytes that are there. */
@@ -242,6 +251,8 @@ static int run_spec(const whole_input *x, reduce_spec *spec, void *cells, size_t
     spec->mask = x->mask;
     if (name)
         return reduce_named(x->w->c, spec, name, 0, x->w->in[0].bytes, cells, room, r);
+    if (x->in_file)
+        return reduce_file(x->w->c, spec, x->w->in[0].fd, x->w->in[0].start, x->w->in[0].bytes, cells, room, r);
     return reduce_run(x->w->c, spec, x->elements, (size_t)x->bytes, cells, room, r);
 }
 
@@ -375,7 +386,8 @@ int ctl_reduce_at_once(ctl_work *w, const ctl_shape *s)
     size_t cell = 0;
     uint8_t *cells = NULL;
     ctl_progress_start(&w->progress, w->name, w->in[0].sized ? w->in[0].bytes : 0, true, w->o->progress);
-    int err = w->in[0].resident ? 0 : read_all(&x, why);
+    x.in_file = stays_in_file(w, s);
+    int err = w->in[0].resident || x.in_file ? 0 : read_all(&x, why);
     ctl_progress_end(&w->progress);
     if (!err)
         err = find_edges(&x, why);

@@ -1,6 +1,7 @@
 """Order statistics: median, quantiles and the element of a rank, with NumPy's signatures."""
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -264,30 +265,35 @@ def _all(q: list[float], a: Any, axis: Any, out: Any, method: Any, keepdims: Any
 
 def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
              weights: Any = None, where: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None,
-             deadline: float | None = None, progress: Progress | None = None) -> Any:
+             deadline: float | None = None, progress: Progress | None = None, interpolation: str | None = None) -> Any:
     """Quantiles by NumPy's 13 methods: each is the exact value, rounded once. q is one number from 0 to 1 or many, each the shortest decimal
-    that gives the float: 0.1 is 1/10. The axes of q come first. Weights are not possible.
+    that gives the float: 0.1 is 1/10. The axes of q come first. With `weights`, of at least 0, the method is "inverted_cdf", as in NumPy.
+    `interpolation` is NumPy's former name of `method`.
 
     >>> reduced.quantile([3, 1, 2, 10], [0.25, 0.5])
     array([1.75, 2.5 ])
     """
-    _unweighted(weights)
     values, shape = _numbers(q)
+    method = method if interpolation is None else _former(method, interpolation)
+    if weights is not None and weights is not NO_VALUE:
+        return _weighted(a, values, shape, weights, axis, out, method, keepdims, where, nan, offsets)
     return _all(values, a, axis, out, method, keepdims, shape, where, nan, offsets, client, deadline, progress)
 
 
 def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,
                weights: Any = None, where: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None,
-               deadline: float | None = None, progress: Progress | None = None) -> Any:
+               deadline: float | None = None, progress: Progress | None = None, interpolation: str | None = None) -> Any:
     """`quantile` of q / 100.
 
     >>> reduced.percentile([3, 1, 2, 10], 50)
     2.5
     """
-    _unweighted(weights)
     values, shape = _numbers(q)
     if any(not 0 <= x <= 100 for x in values):
         raise ValueError("Percentiles must be in the range [0, 100]")
+    method = method if interpolation is None else _former(method, interpolation)
+    if weights is not None and weights is not NO_VALUE:
+        return _weighted(a, [_hundredth(x) for x in values], shape, weights, axis, out, method, keepdims, where, nan, offsets)
     return _all([_hundredth(x) for x in values], a, axis, out, method, keepdims, shape, where, nan, offsets, client, deadline, progress)
 
 
@@ -306,9 +312,20 @@ def _hundredth(x: float) -> float:
     return float(f"{digits}e{int(exponent or 0) - 2}")
 
 
-def _unweighted(weights: Any) -> None:
-    if weights is not None and weights is not NO_VALUE:
-        raise TypeError("weights: weighted quantiles are not possible")
+def _former(method: str, interpolation: str) -> str:
+    """The method by the name of its argument before NumPy 1.22."""
+    if method != "linear":
+        raise TypeError("You shall not pass both `method` and `interpolation`!")
+    return interpolation
+
+
+def _weighted(a: Any, q: list[float], shape: tuple[int, ...], weights: Any, axis: Any, out: Any, method: str, keepdims: Any, where: Any, nan: Any,
+              offsets: Any) -> Any:
+    from ._weighted import quantiles
+    _within(q)
+    if offsets is not None:
+        raise TypeError("weights are not possible with offsets")
+    return quantiles(a, [Fraction(repr(x)) for x in q], shape, weights, axis, out, method, bool(keepdims), where, nan)
 
 
 nanmedian = _omitting(median)

@@ -209,16 +209,16 @@ def vdot(a: Any, b: Any, *, nan: str = "propagate", client: Any = None, deadline
     return _reduce("dot", p, AS_THEY_ARE, tuple(range(p.x.ndim)), nan, client, deadline, progress, key=key, given=a)
 
 
-def _aligned(p: Pairs, axis: Any, axes: tuple[int, ...]) -> Turned:
+def aligned(x: Array, w: Array, axis: Any, axes: tuple[int, ...]) -> Turned:
     """How weights get the axes of the elements. The errors are NumPy's."""
-    if p.w.shape == p.x.shape:
+    if w.shape == x.shape:
         return AS_THEY_ARE
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
-    given = [int(i) % p.x.ndim for i in (axis if isinstance(axis, (tuple, list)) else (axis,))]
-    if p.w.shape != tuple(p.x.shape[i] for i in given):
+    given = [int(i) % x.ndim for i in (axis if isinstance(axis, (tuple, list)) else (axis,))]
+    if w.shape != tuple(x.shape[i] for i in given):
         raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
-    return Turned(tuple(np.argsort(given)), tuple(n if i in axes else 1 for i, n in enumerate(p.x.shape)))
+    return Turned(tuple(np.argsort(given)), tuple(n if i in axes else 1 for i, n in enumerate(x.shape)))
 
 
 def _counting(data: Any, keep: Any, nan: str) -> Any:
@@ -254,7 +254,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         return found
     p = _pair("wmean", a, weights, ("a", "weights"))
     axes = axes_of(axis, p.x.ndim)
-    turned = _aligned(p, axis, axes)
+    turned = aligned(p.x, p.w, axis, axes)
     if where is not None:
         p = p._replace(keep=in_memory(kept(where, Operand(p.x, p.keep)), "`where`"))
     if found is None:

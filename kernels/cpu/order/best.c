@@ -229,7 +229,7 @@ bool rk_best_open(rk_best *b)
     b->passes = 0;
     b->bound = 0;
     b->failed = false;
-    if (b->line.n >= SAMPLED && b->k < b->line.n / FEW_OF && b->line.size > 1 && !choose_bound(b))
+    if (b->line.x && b->line.n >= SAMPLED && b->k < b->line.n / FEW_OF && b->line.size > 1 && !choose_bound(b))
         return false;
     rk_scored *at = b->heap.at;
     if (b->k > b->heap.room || !at) {

@@ -3,10 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/loops/order/edge_places.h"
 #include "kernels/exact/edges.h"
 
-/* Ranges of the table: more for each bound, fewer for few elements. The first three are log2 of numbers. */
-enum { LEAST_TABLE = 8, USUAL_TABLE = 14, MOST_TABLE = 16, RANGES_A_BOUND = 32 };
+/* log2 of the table's places: 4 for each bound, or more if several bounds would share one; fewer for few elements. */
+enum { LEAST_TABLE = 6, MOST_TABLE = 16, PLACES_A_BOUND = 4, MORE = 2 };
 
 static uint32_t slots_of(const rp_spec *s) { return s->n_edges + 2; }
 
@@ -27,28 +28,94 @@ static void find_bounds(rk_bins *b)
 
 static int log2_of(uint64_t v) { return v ? 64 - __builtin_clzll(v) : 0; }
 
-/* table[i]: the slot of key first + (i << shift) */
-static void fill_table(rk_edge_keys *t, uint32_t *table, uint64_t ranges)
+/* ---- the table ---- */
+
+static double value_of(const rk_bins *b, uint64_t key)
 {
-    uint32_t slot = 0, most = 0;
-    for (uint64_t i = 0; i <= ranges; i++) {
-        while (slot < t->bounds && (t->bound[slot] - t->first) >> t->shift < i)
-            slot++;
-        while (slot < t->bounds && t->bound[slot] - t->first == i << t->shift)
-            slot++;
-        table[i] = slot;
-        most = i && slot - table[i - 1] > most ? slot - table[i - 1] : most;
-    }
-    t->table = table;
-    t->half = most ? 1u << (log2_of(most) - 1) : 0;
+    const uint64_t bits = rk_key_bits(b->spec->dtype, key);
+    double wide;
+    float narrow;
+    memcpy(&wide, &bits, sizeof wide);
+    memcpy(&narrow, &bits, sizeof narrow);
+    return b->line.size == sizeof narrow ? (double)narrow : wide;
 }
 
-/* log2 of the ranges. */
-static int width_of(const rp_spec *s)
+static uint32_t place_of(const rk_bins *b, uint64_t key)
 {
-    const int bounds = log2_of((uint64_t)RANGES_A_BOUND * s->n_edges), elements = log2_of(rp_elements(s)),
-              usual = bounds > USUAL_TABLE ? bounds : USUAL_TABLE, few = elements < usual ? elements : usual;
-    return few < LEAST_TABLE ? LEAST_TABLE : few > MOST_TABLE ? MOST_TABLE : few;
+    const rk_edge_keys *t = &b->slots;
+    const uint32_t last = t->places - 1;
+    if (!t->by_value)
+        return key_place_64(key, t->first, t->shift, last);
+    return b->line.size == 4 ? value_place_32((float)value_of(b, key), (float)t->low, (float)t->scale, last)
+                             : value_place_64(value_of(b, key), t->low, t->scale, last);
+}
+
+/* Returns how many bounds share a place, at most. */
+static uint32_t fill_table(rk_bins *b)
+{
+    rk_edge_keys *t = &b->slots;
+    uint32_t slot = 0, most = 0;
+    for (uint32_t place = 0; place < t->places; place++) {
+        const uint32_t first = b->table[place] = slot;
+        while (slot < t->bounds && place_of(b, b->bound[slot]) == place)
+            slot++;
+        most = slot - first > most ? slot - first : most;
+    }
+    b->table[t->places] = t->n - 1;
+    t->half = most ? 1u << (log2_of(most) - 1) : 0;
+    return most;
+}
+
+/* Equal parts of the values between the finite bounds. False: there are none, or they differ too little for a product that
+ * must not be a NaN, whether small numbers are flushed to zero or not. */
+static bool part_values(rk_bins *b, int width)
+{
+    rk_edge_keys *t = &b->slots;
+    const double least = b->line.size == 4 ? 0x1p-60 : 0x1p-600, most = b->line.size == 4 ? 0x1p126 : 0x1p1022;
+    uint32_t from = 0, to = t->bounds;
+    while (from < to && value_of(b, b->bound[from]) < -most)
+        from++;
+    while (from < to && value_of(b, b->bound[to - 1]) > most)
+        to--;
+    if (from == to)
+        return false;
+    t->by_value = true;
+    t->low = value_of(b, b->bound[from]);
+    const double range = value_of(b, b->bound[to - 1]) - t->low;
+    t->places = 1u << width;
+    t->scale = (double)(t->places - 1) / range;
+    return range >= least && range <= most;
+}
+
+/* Equal parts of the keys. */
+static void part_keys(rk_bins *b, int width)
+{
+    rk_edge_keys *t = &b->slots;
+    const uint64_t range = t->bounds ? b->bound[t->bounds - 1] - t->first : 0;
+    t->by_value = false;
+    t->shift = log2_of(range) - width;
+    t->shift = t->shift < 0 ? 0 : t->shift;
+    t->places = (uint32_t)(range >> t->shift) + 2;
+}
+
+/* The smallest table whose places have one bound at most; else the largest one, of keys or values, whichever has fewer. */
+static void choose_table(rk_bins *b)
+{
+    const rp_spec *s = b->spec;
+    const bool values = s->dtype == RP_F32 || s->dtype == RP_F64;
+    const int bounds = log2_of((uint64_t)PLACES_A_BOUND * s->n_edges), elements = log2_of(rp_elements(s));
+    const int largest = elements < LEAST_TABLE ? LEAST_TABLE : elements < MOST_TABLE ? elements : MOST_TABLE;
+    uint32_t of_keys = UINT32_MAX;
+    int width = bounds < LEAST_TABLE ? LEAST_TABLE : bounds < largest ? bounds : largest;
+    b->slots.first = b->slots.bounds ? b->bound[0] : 0;
+    for (;; width = width + MORE < largest ? width + MORE : largest) {
+        if (values && part_values(b, width) && fill_table(b) <= (width == largest ? of_keys : 1))
+            return;
+        part_keys(b, width);
+        of_keys = fill_table(b);
+        if (of_keys <= 1 || width == largest)
+            return;
+    }
 }
 
 bool rk_bins_init(rk_bins *b)
@@ -56,24 +123,22 @@ bool rk_bins_init(rk_bins *b)
     const rp_spec *s = b->spec;
     rk_edge_keys *t = &b->slots;
     const uint64_t n = slots_of(s);
-    const int width = width_of(s);
     const size_t bounds = 3 * (size_t)s->n_edges; /* and those of the last steps of a search */
     b->keys = rk_keys_of(s->dtype);
     b->failed = false;
     *t = (rk_edge_keys){.n = (uint32_t)n, .most = s->dtype == RP_BOOL ? UINT8_MAX : b->keys.most};
-    b->bound = malloc((size_t)(bounds + (1 + RK_TURNS) * n) * sizeof *b->bound + (((size_t)1 << width) + 2) * sizeof(uint32_t));
+    b->bound = malloc((size_t)(bounds + (1 + RK_TURNS) * n) * sizeof *b->bound +
+                      (((size_t)1 << MOST_TABLE) + 3) * sizeof *b->table);
     if (!b->bound)
         return false;
     memset(b->bound, 255, bounds * sizeof *b->bound);
     b->counts = b->bound + bounds;
     b->turns = b->counts + n;
+    b->table = (uint32_t *)(void *)(b->turns + RK_TURNS * n);
     t->bound = b->bound;
+    t->table = b->table;
     find_bounds(b);
-    t->first = t->bounds ? b->bound[0] : 0;
-    t->range = t->bounds ? b->bound[t->bounds - 1] - t->first : 0;
-    t->shift = log2_of(t->range) - width;
-    t->shift = t->shift < 0 ? 0 : t->shift;
-    fill_table(t, (uint32_t *)(void *)(b->turns + RK_TURNS * n), (t->range >> t->shift) + 1);
+    choose_table(b);
     return true;
 }
 
@@ -84,11 +149,27 @@ typedef struct bins_pass {
     uint64_t *counts;
 } bins_pass;
 
+/* By key first. */
+static void count_bytes(const rk_bins *b, const void *x, size_t n, uint64_t *counts)
+{
+    uint64_t of_key[256] = {0};
+    uint32_t slot = 0;
+    b->simd->digits[0](x, n, &b->keys, 0, 255, 0, of_key);
+    for (uint64_t key = 0; key <= 255; key++) {
+        while (slot < b->slots.bounds && b->bound[slot] <= key)
+            slot++;
+        counts[(key > b->slots.most ? b->slots.n - 1 : slot) * RK_TURNS] += of_key[key];
+    }
+}
+
 static void bins_take(void *arg, const void *x, size_t n)
 {
     const bins_pass *p = arg;
     const rk_bins *b = p->b;
-    b->simd->edge_counts[__builtin_ctzll(b->line.size)](x, n, &b->keys, &b->slots, p->counts);
+    if (b->line.size == 1)
+        count_bytes(b, x, n, p->counts);
+    else
+        b->simd->edge_counts[__builtin_ctzll(b->line.size)](x, n, &b->keys, &b->slots, p->counts);
 }
 
 void rk_bins_open(rk_bins *b) { memset(b->counts, 0, slots_of(b->spec) * sizeof *b->counts); }
@@ -106,7 +187,7 @@ void rk_bins_pass(rk_bins *b, uint64_t from, uint64_t to)
     rk_read_blocks(&b->line, from, to, bins_take, &p);
     for (size_t i = 0; i < RK_TURNS * n; i++)
         if (p.counts[i])
-            __atomic_fetch_add(&b->counts[i % n], p.counts[i], __ATOMIC_RELAXED);
+            __atomic_fetch_add(&b->counts[i / RK_TURNS], p.counts[i], __ATOMIC_RELAXED);
     if (!whole)
         free(p.counts);
 }

@@ -16,6 +16,7 @@ typedef struct rk_bins {
     rk_edge_keys slots;
     uint64_t *bound; /* slots.bound, and the memory of all */
     uint64_t *counts;
+    uint32_t *table; /* slots.table */
     uint64_t *turns; /* room for the pass of one thread */
     bool failed;     /* no memory */
 } rk_bins;

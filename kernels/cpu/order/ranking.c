@@ -429,7 +429,7 @@ bool rk_ranking_open(rk_ranking *r)
     size_t k;
     r->passes = r->brackets = r->ranks = 0;
     r->all = r->n = r->nans = 0;
-    if (r->line.size == 1 || r->in_parts) {
+    if (r->line.size == 1 || r->in_parts || !r->line.x) {
         all_digits(r);
         return make_room(r, 0);
     }

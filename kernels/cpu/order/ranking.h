@@ -7,6 +7,8 @@
  *
  *     rk_ranking_open -> { rk_ranking_pass over parts of the line, by any threads; rk_ranking_next } ... -> rk_ranking_close
  *
+ * A line that is not in memory when this begins (line.x is NULL) has no sample: its first pass counts digits.
+ *
  * A line may change meanwhile, because clients share memory: then the result is arbitrary, and nothing else happens. */
 #ifndef RK_CPU_RANKING_H
 #define RK_CPU_RANKING_H

@@ -8,7 +8,10 @@ enum { DIRECT = 256 }; /* elements of a run that is worth a block of its own */
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-uint64_t rk_read_place(const rk_reader *r, uint64_t i) { return r->run == r->n ? i : i / r->run * r->stride + i % r->run; }
+uint64_t rk_read_place(const rk_reader *r, uint64_t i)
+{
+    return r->run == r->n ? i - r->before : i / r->run * r->stride + i % r->run;
+}
 
 /* Elements from i on that lie together, up to `to`. */
 static uint64_t together(const rk_reader *r, uint64_t i, uint64_t to) { return least(to - i, r->run - i % r->run); }

@@ -7,6 +7,7 @@
 
 typedef struct rk_reader {
     const uint8_t *x, *mask; /* of the line's first element; mask: NULL, or a byte for each element */
+    uint64_t before;         /* of a line in one run, which is never together: elements before those at `x` and `mask` */
     size_t size;             /* bytes of an element: 1, 2, 4, 8 */
     uint64_t n;              /* elements, with those that the mask leaves out */
     uint64_t run, stride;    /* `run` elements lie together; their starts are `stride` elements apart */

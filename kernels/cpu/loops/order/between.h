@@ -60,33 +60,126 @@ INLINE __m512i sign_16(__m512i x) { return _mm512_srai_epi16(x, 15); }
 INLINE __m512i sign_32(__m512i x) { return _mm512_srai_epi32(x, 31); }
 INLINE __m512i sign_64(__m512i x) { return _mm512_srai_epi64(x, 63); }
 
-#define BETWEEN_VECTORS(W, SET)                                                                                          \
-    INLINE size_t between_vectors_##W(const u##W##_loose *x, size_t n, const rk_keys *k, uint##W##_t lo, uint##W##_t hi, \
-                                      rk_between *t, u##W##_loose *out, size_t *i)                                       \
-    {                                                                                                                    \
-        const __m512i flip = SET((int##W##_t)k->flip), base = SET((int##W##_t)k->base), low = SET((int##W##_t)lo),       \
-                      high = SET((int##W##_t)hi), most = SET((int##W##_t)k->most);                                       \
-        size_t kept = 0;                                                                                                 \
-        for (; *i + 512 / W <= n; *i += 512 / W) {                                                                       \
-            prefetch(x + *i, 4096);                                                                                      \
-            const __m512i v = _mm512_loadu_si512(x + *i);                                                                \
-            const __m512i key = _mm512_sub_epi##W(_mm512_xor_si512(v, _mm512_and_si512(sign_##W(v), flip)), base);       \
-            const __typeof__(_mm512_cmplt_epu##W##_mask(v, v)) below = _mm512_cmplt_epu##W##_mask(key, low),             \
-                                                               at = _mm512_cmpeq_epu##W##_mask(key, low),                \
-                                                               under = _mm512_cmplt_epu##W##_mask(key, high),            \
-                                                               in = (__typeof__(below))(under & ~(below | at));          \
-            t->below += (uint64_t)__builtin_popcountll(below);                                                           \
-            t->at_lo += (uint64_t)__builtin_popcountll(at);                                                              \
-            t->at_hi += (uint64_t)__builtin_popcountll(_mm512_cmpeq_epu##W##_mask(key, high));                           \
-            t->nans += (uint64_t)__builtin_popcountll(_mm512_cmpgt_epu##W##_mask(key, most));                            \
-            keep_keys_##W(out + kept, in, key);                                                                          \
-            kept += (size_t)__builtin_popcountll(in);                                                                    \
-        }                                                                                                                \
-        return kept;                                                                                                     \
+/* Keys of a block that equal an end are taken out again, and counted: in random data there are few of either. */
+#define STRIP_ENDS(W)                                                                                            \
+    INLINE size_t strip_ends_##W(u##W##_loose *keys, size_t n, __m512i low, __m512i high, rk_between *t)         \
+    {                                                                                                            \
+        enum { LANES = 512 / W };                                                                                \
+        size_t kept = 0, lows = 0, highs = 0;                                                                    \
+        for (size_t i = 0; i < n; i += LANES) {                                                                  \
+            const __m512i key = _mm512_loadu_si512(keys + i);                                                    \
+            const uint64_t there = n - i < LANES ? ((uint64_t)1 << (n - i)) - 1 : UINT64_MAX >> (64 - LANES),    \
+                           at_lo = there & _mm512_cmpeq_epu##W##_mask(key, low),                                 \
+                           at_hi = there & _mm512_cmpeq_epu##W##_mask(key, high), in = there & ~(at_lo | at_hi); \
+            lows += (size_t)__builtin_popcountll(at_lo);                                                         \
+            highs += (size_t)__builtin_popcountll(at_hi);                                                        \
+            if (!in)                                                                                             \
+                continue;                                                                                        \
+            keep_keys_##W(keys + kept, (__typeof__(_mm512_cmpeq_epu##W##_mask(key, low)))in, key);               \
+            kept += (size_t)__builtin_popcountll(in);                                                            \
+        }                                                                                                        \
+        t->at_lo += lows;                                                                                        \
+        t->at_hi += highs;                                                                                       \
+        return kept;                                                                                             \
+    }
+
+/* Lanes count: a block has fewer elements than they could. */
+#define BETWEEN_VECTORS(W, SET)                                                                                             \
+    STRIP_ENDS(W)                                                                                                           \
+    INLINE uint64_t lanes_total_##W(__m512i counts)                                                                         \
+    {                                                                                                                       \
+        uint##W##_t lane[512 / W];                                                                                          \
+        uint64_t total = 0;                                                                                                 \
+        _mm512_storeu_si512(lane, counts);                                                                                  \
+        for (size_t i = 0; i < 512 / W; i++)                                                                                \
+            total += lane[i];                                                                                               \
+        return total;                                                                                                       \
+    }                                                                                                                       \
+    INLINE size_t between_vectors_##W(const u##W##_loose *x, size_t n, const rk_keys *k, uint##W##_t lo, uint##W##_t hi,    \
+                                      rk_between *t, u##W##_loose *out, size_t *i)                                          \
+    {                                                                                                                       \
+        const __m512i flip = SET((int##W##_t)k->flip), base = SET((int##W##_t)k->base), low = SET((int##W##_t)lo),          \
+                      high = SET((int##W##_t)hi), span = _mm512_sub_epi##W(high, low), most = SET((int##W##_t)k->most),     \
+                      one = SET(1);                                                                                         \
+        __m512i below = _mm512_setzero_si512(), nans = below;                                                               \
+        size_t kept = 0, at = 0;                                                                                            \
+        for (; at + 512 / W <= n; at += 512 / W) {                                                                          \
+            prefetch(x + at, 4096);                                                                                         \
+            const __m512i v = _mm512_loadu_si512(x + at);                                                                   \
+            const __m512i key = _mm512_sub_epi##W(_mm512_xor_si512(v, _mm512_and_si512(sign_##W(v), flip)), base);          \
+            const __typeof__(_mm512_cmplt_epu##W##_mask(v, v)) in = _mm512_cmple_epu##W##_mask(_mm512_sub_epi##W(key, low), \
+                                                                                               span);                       \
+            below = _mm512_mask_add_epi##W(below, _mm512_cmplt_epu##W##_mask(key, low), below, one);                        \
+            nans = _mm512_mask_add_epi##W(nans, _mm512_cmpgt_epu##W##_mask(key, most), nans, one);                          \
+            keep_keys_##W(out + kept, in, key);                                                                             \
+            kept += (size_t)__builtin_popcountll(in);                                                                       \
+        }                                                                                                                   \
+        t->below += lanes_total_##W(below);                                                                                 \
+        t->nans += lanes_total_##W(nans);                                                                                   \
+        *i = at;                                                                                                            \
+        return strip_ends_##W(out, kept, low, high, t);                                                                     \
     }
 BETWEEN_VECTORS(16, _mm512_set1_epi16)
 BETWEEN_VECTORS(32, _mm512_set1_epi32)
 BETWEEN_VECTORS(64, _mm512_set1_epi64)
+
+#elif VB == 32
+
+/* A bit for each lane, or two for one of 16 bits, of which the first counts. */
+INLINE uint32_t lanes_16(__m256i in) { return (uint32_t)_mm256_movemask_epi8(in) & 0x55555555; }
+INLINE uint32_t lanes_32(__m256i in) { return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(in)); }
+INLINE uint32_t lanes_64(__m256i in) { return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(in)); }
+
+/* Keys are 2^(W - 1) lower, so that signed comparisons have their order. Most vectors have no key in the bracket. */
+#define BETWEEN_VECTORS(W, SET)                                                                                                \
+    INLINE uint64_t lanes_total_##W(__m256i counts)                                                                            \
+    {                                                                                                                          \
+        uint##W##_t lane[256 / W];                                                                                             \
+        uint64_t total = 0;                                                                                                    \
+        _mm256_storeu_si256((__m256i *)(void *)lane, counts);                                                                  \
+        for (size_t i = 0; i < 256 / W; i++)                                                                                   \
+            total += lane[i];                                                                                                  \
+        return total;                                                                                                          \
+    }                                                                                                                          \
+    INLINE size_t between_vectors_##W(const u##W##_loose *x, size_t n, const rk_keys *k, uint##W##_t lo, uint##W##_t hi,       \
+                                      rk_between *t, u##W##_loose *out, size_t *i)                                             \
+    {                                                                                                                          \
+        enum { BITS = W == 16 ? 2 : 1 }; /* of a lane */                                                                       \
+        const uint##W##_t half = (uint##W##_t)((uint##W##_t)1 << (W - 1));                                                     \
+        const __m256i zero = _mm256_setzero_si256(), flip = SET((int##W##_t)k->flip),                                          \
+                      base = SET((int##W##_t)(uint##W##_t)(k->base + half)), low = SET((int##W##_t)(uint##W##_t)(lo - half)),  \
+                      high = SET((int##W##_t)(uint##W##_t)(hi - half)), most = SET((int##W##_t)(uint##W##_t)(k->most - half)); \
+        const uint32_t all = lanes_##W(_mm256_cmpeq_epi8(zero, zero));                                                         \
+        __m256i below = zero, nans = zero;                                                                                     \
+        size_t kept = 0, at = 0, lows = 0, highs = 0;                                                                          \
+        for (; at + 256 / W <= n; at += 256 / W) {                                                                             \
+            prefetch(x + at, 4096);                                                                                            \
+            const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + at));                                     \
+            const __m256i turn = _mm256_and_si256(_mm256_cmpgt_epi##W(zero, v), flip);                                         \
+            const __m256i key = _mm256_sub_epi##W(_mm256_xor_si256(v, turn), base);                                            \
+            const __m256i under = _mm256_cmpgt_epi##W(low, key), over = _mm256_cmpgt_epi##W(key, high);                        \
+            below = _mm256_sub_epi##W(below, under);                                                                           \
+            nans = _mm256_sub_epi##W(nans, _mm256_cmpgt_epi##W(key, most));                                                    \
+            uint32_t in = all & ~lanes_##W(_mm256_or_si256(under, over));                                                      \
+            if (!in)                                                                                                           \
+                continue;                                                                                                      \
+            const uint32_t at_lo = lanes_##W(_mm256_cmpeq_epi##W(key, low)),                                                   \
+                           at_hi = lanes_##W(_mm256_cmpeq_epi##W(key, high));                                                  \
+            lows += (size_t)__builtin_popcount(at_lo);                                                                         \
+            highs += (size_t)__builtin_popcount(at_hi);                                                                        \
+            for (in &= ~(at_lo | at_hi); in; in &= in - 1)                                                                     \
+                out[kept++] = order_key_##W(x[at + (size_t)(__builtin_ctz(in) / BITS)], k);                                    \
+        }                                                                                                                      \
+        t->below += lanes_total_##W(below);                                                                                    \
+        t->nans += lanes_total_##W(nans);                                                                                      \
+        t->at_lo += lows;                                                                                                      \
+        t->at_hi += highs;                                                                                                     \
+        *i = at;                                                                                                               \
+        return kept;                                                                                                           \
+    }
+BETWEEN_VECTORS(16, _mm256_set1_epi16)
+BETWEEN_VECTORS(32, _mm256_set1_epi32)
+BETWEEN_VECTORS(64, _mm256_set1_epi64x)
 
 #else
 
@@ -139,5 +232,6 @@ BETWEEN(32)
 BETWEEN(64)
 #undef BETWEEN
 #undef BETWEEN_VECTORS
+#undef STRIP_ENDS
 
 #endif

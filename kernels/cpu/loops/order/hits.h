@@ -11,6 +11,8 @@
         const uint##W##_t first = (uint##W##_t)from, most = (uint##W##_t)width;                                        \
         uint##W##_t any = 0;                                                                                           \
         size_t hits = 0;                                                                                               \
+        for (size_t i = 0; i < n; i += 64 / sizeof *x)                                                                 \
+            prefetch(x + i, 4096);                                                                                     \
         for (size_t i = 0; i < n; i++)                                                                                 \
             any |= (uint##W##_t)((uint##W##_t)(order_key_##W(x[i], k) - first) <= most);                               \
         for (size_t i = 0; any && i < n; i++) {                                                                        \

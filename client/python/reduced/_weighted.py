@@ -1,0 +1,92 @@
+"""Quantiles of weighted elements, by the only method that NumPy has for them: the first element whose weights, with those of all smaller
+ones, reach the share q of all weights. Sums of weights are compared exactly."""
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from ._arrays import operand
+from ._functions import sum as exact_sum
+from ._layout import axes_of
+from ._pairs import aligned
+from ._prepare import in_memory, kept, native
+from ._remote import Array
+from ._results import plain, put_out
+from .errors import EmptyError, NanError
+
+
+def exact(w: Array) -> Fraction:
+    """The sum of weights, which takes several doubles: each is the rounded rest of the ones before."""
+    parts: list[float] = []
+    while rest := float(exact_sum(np.append(w, parts))):
+        parts.append(-rest)
+    return -sum(map(Fraction, parts), Fraction(0))
+
+
+def place(c: Array, w: Array, share: Fraction, total: Fraction) -> int:
+    """The first place where the weights w up to there, whose rounded sums are c, reach that share of the total."""
+    goal = share * total
+    about, doubt = float(goal), len(w) * 2.0**-51 * float(total)
+    low, high = int(np.searchsorted(c, about - doubt)), min(int(np.searchsorted(c, about + doubt)), len(w) - 1)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if exact(w[:middle + 1]) >= goal else (middle + 1, high)
+    return low
+
+
+def of_line(x: Array, w: Array, shares: list[Fraction], nan: str) -> Array:
+    """The quantiles of one line, with weights of at least 0."""
+    nans = x != x
+    if nans.any() and nan != "omit":
+        if nan == "raise":
+            raise NanError("a NaN")
+        return np.full(len(shares), np.nan, x.dtype)
+    there = (w > 0) & ~nans
+    x, w = x[there], w[there]
+    if not len(x):
+        if x.dtype.kind != "f":
+            raise EmptyError("no element has a weight")
+        return np.full(len(shares), np.nan, x.dtype)
+    order = np.lexsort((~np.signbit(x), x)) if x.dtype.kind == "f" else np.argsort(x, kind="stable")
+    x, w = x[order], w[order]
+    c, total = np.cumsum(w), exact(w)
+    return x[[place(c, w, q, total) for q in shares]]
+
+
+def weights_of(weights: Any, x: Array, axis: Any, axes: tuple[int, ...]) -> Array:
+    """A weight for each element."""
+    given = in_memory(operand(weights, "weights").data, "weights")
+    w = aligned(x, given, axis, axes)(given)
+    if w.dtype.kind not in "biuf":
+        raise TypeError(f"weights: elements of type {w.dtype} are not weights")
+    doubles = w.astype(float)
+    if not np.isfinite(doubles).all() or w.dtype.kind in "iu" and (np.abs(doubles) > 2.0**53).any():
+        raise ValueError("weights: they are finite, and integers at most 2^53")
+    if (doubles < 0).any():
+        raise ValueError("Weights must be non-negative.")
+    return np.broadcast_to(doubles, x.shape)
+
+
+def quantiles(a: Any, q: list[Fraction], shape: tuple[int, ...], weights: Any, axis: Any, out: Any, method: str, keepdims: bool, where: Any, nan: str) -> Any:
+    """The quantiles, whose axes come first."""
+    if method != "inverted_cdf":
+        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
+    o = operand(a)
+    x, marks = native(in_memory(o.data, "a")), in_memory(kept(where, o), "where")
+    if x.dtype.kind not in "biuf":
+        raise TypeError(f"a: elements of type {x.dtype} have no weighted quantiles")
+    axes = axes_of(axis, x.ndim)
+    w = weights_of(weights, x, axis, axes)
+    if marks is not None:
+        there = np.broadcast_to(marks, x.shape)
+        w, x = np.where(there, w, 0), np.where(there, x, x.dtype.type(0))
+    kept_axes = [i for i in range(x.ndim) if i not in axes]
+    lines, of_lines = (y.transpose(*kept_axes, *axes).reshape(-1, int(np.prod([x.shape[i] for i in axes]))) for y in (x, w))
+    found = np.array([of_line(line, v, q, nan) for line, v in zip(lines, of_lines)], x.dtype).reshape(len(lines), len(q))
+    left = tuple(n if i not in axes else 1 for i, n in enumerate(x.shape) if keepdims or i not in axes)
+    result = np.ascontiguousarray(found.T).reshape(shape + left)
+    if out is not None:
+        return put_out(result, out, "quantile")
+    return result if result.ndim else plain(result[()], result.dtype)
