@@ -46,7 +46,7 @@ static bool read_pass(file_line *x, rp_fault *f)
     const uint8_t *mask = x->a->whole.mask;
     for (uint64_t some; line->before < line->n; line->before += some) {
         some = least(line->n - line->before, BLOCK_BYTES / line->size);
-        if (rk_ranked_late(&x->task, f) || !read_block(x->a, x->at + line->before, some, x->block, f))
+        if (rk_task_late(&x->task, f) || !read_block(x->a, x->at + line->before, some, x->block, f))
             return false;
         line->x = x->block;
         line->mask = mask ? mask + x->at + line->before : NULL;

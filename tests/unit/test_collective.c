@@ -454,7 +454,7 @@ static void earlier_items_lie_closer_together(void **state)
 static void check_together(reduce_spec *s, size_t n)
 {
     enum { ITEMS = 11, APART = 700 };
-    static uint8_t got[ITEMS][REDUCE_MAX_STATE], want[REDUCE_MAX_STATE];
+    static uint8_t got[ITEMS][REDUCE_LARGEST_STATE], want[REDUCE_LARGEST_STATE];
     const size_t size = s->dtype == REDUCE_F64 ? 8 : 4;
     reduce_item items[ITEMS];
     for (size_t i = 0; i < ITEMS; i++) {
@@ -475,18 +475,19 @@ static void check_together(reduce_spec *s, size_t n)
 static void items_with_the_same_weights_are_as_each_alone(void **state)
 {
     (void)state;
-    static const size_t sizes[] = {0, 1, 7, 8192, 8193, 20011};
+    static const size_t sizes[] = {0, 0, 1, 7, 8192, 8192, 8193, 20011, 20011, 300};
     fill();
     field_of[9000] = NAN;
     weight_of[77] = INFINITY;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (int how = 0; how < 16; how++) {
-            reduce_spec s = spec_of(how & 1 ? REDUCE_WMEAN : REDUCE_WSUM);
+            static const int ops[] = {REDUCE_WSUM, REDUCE_WMEAN, REDUCE_COV, REDUCE_CORR};
+            reduce_spec s = spec_of(ops[(how & 1) + 2 * (i % 2)]);
             s.dtype = how & 2 ? REDUCE_F64 : REDUCE_F32;
             s.weights = weight_of;
             s.weights_dtype = REDUCE_F64;
             s.mask = mask_of;
-            s.flags = REDUCE_STATES_OUT | (how & 4 ? REDUCE_DROP_ZERO_WEIGHTS : 0);
+            s.flags = REDUCE_STATES_OUT | (how & 4 && i % 2 == 0 ? REDUCE_DROP_ZERO_WEIGHTS : 0);
             s.nan = how & 8 ? REDUCE_NAN_OMIT : REDUCE_NAN_PROPAGATE;
             check_together(&s, sizes[i]);
         }
