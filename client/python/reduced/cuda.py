@@ -166,6 +166,11 @@ def _check_tensor(t: Any) -> None:
         raise TypeError(f"reduced.cuda has no {t.dtype}")
 
 
+def _check_nan(nan: str) -> None:
+    if nan not in NAN_NAMES:
+        raise ValueError(f"nan is {' or '.join(map(repr, NAN_NAMES))}, not {nan!r}: an error would have to be waited for")
+
+
 def _left(t: Any, axes: tuple[int, ...], keepdim: bool) -> list[int]:
     """The shape of the results."""
     return [1 if d in axes else n for d, n in enumerate(t.shape)] if keepdim else [n for d, n in enumerate(t.shape) if d not in axes]
@@ -173,8 +178,7 @@ def _left(t: Any, axes: tuple[int, ...], keepdim: bool) -> list[int]:
 
 def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **fields: Any) -> _Call:
     _check_tensor(t)
-    if nan not in NAN_NAMES:
-        raise ValueError(f"nan is {' or '.join(map(repr, NAN_NAMES))}, not {nan!r}: an error would have to be waited for")
+    _check_nan(nan)
     axes, out = _axes(t.dim(), dim), _result_type(op, t, dtype)
     if 0 in t.shape and any(n == 0 for d, n in enumerate(t.shape) if d not in axes):
         raise ValueError("a tensor without results")
@@ -364,8 +368,7 @@ def by_key(keys: Tensor, t: Tensor, op: str = "sum", *, groups: int, dtype: Any 
         raise ValueError(f"op is {', '.join(KEYED_OPS)}, not {op!r}")
     if outside not in ("error", "drop"):
         raise ValueError(f"outside is 'error' or 'drop', not {outside!r}")
-    if nan not in NAN_NAMES:
-        raise ValueError(f"nan is {' or '.join(map(repr, NAN_NAMES))}, not {nan!r}: an error would have to be waited for")
+    _check_nan(nan)
     if keys.device != t.device or keys.numel() != t.numel():
         raise ValueError(f"{keys.numel()} keys on {keys.device} of {t.numel()} elements on {t.device}")
     out = torch.int64 if op == "count" else _result_type(op, t, dtype)
