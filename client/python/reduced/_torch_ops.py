@@ -1,20 +1,25 @@
 """reduced::reduce, an operation of PyTorch: it has a shape without data, so that torch.compile keeps it, and gradients of sums, means,
-variances, deviations and norms. Calls that need neither go straight to the library, which takes half the time."""
+variances, deviations and norms. Calls that need neither go straight to the library."""
 from typing import Any, Callable, List, Optional
 
 GRADIENTS = ("sum", "mean", "var", "std", "norm2")
 
 
-def _spread(value: Any, shape: List[int], dims: List[int], keepdim: bool) -> Any:
-    """A value of each line, for each of its elements."""
-    if not keepdim:
-        for d in sorted(dims):
-            value = value.unsqueeze(d)
-    return value.expand(shape)
+class _Lines:
+    """Spreads a value of each line over its elements."""
+
+    def __init__(self, shape: List[int], dims: List[int], keepdim: bool):
+        self.shape, self.dims, self.keepdim = shape, dims, keepdim
+
+    def __call__(self, value: Any) -> Any:
+        if not self.keepdim:
+            for d in sorted(self.dims):
+                value = value.unsqueeze(d)
+        return value.expand(self.shape)
 
 
-def _gradient(op: str, x: Any, found: Any, given: Any, lines: Any, n: int, correction: int) -> Any:
-    """That of x. `found`: the results; `given`: their gradients; `lines`: spreads a value of each line."""
+def _gradient(op: str, x: Any, found: Any, given: Any, lines: _Lines, n: int, correction: int) -> Any:
+    """That of x. `found`: the results; `given`: their gradients."""
     if op == "sum":
         return lines(given)
     if op == "mean":
@@ -23,16 +28,8 @@ def _gradient(op: str, x: Any, found: Any, given: Any, lines: Any, n: int, corre
         return x * lines((given / found).masked_fill(found == 0, 0))
     import torch  # type: ignore[import-not-found,unused-ignore]
     centred = x - lines(torch.ops.reduced.reduce(x.detach(), "mean", lines.dims, lines.keepdim, None, "propagate", 0))
-    scale = given * (2 / (n - correction)) if op == "var" else (given / (found * (n - correction))).masked_fill(found == 0, 0)
+    scale = given * 2 / (n - correction) if op == "var" else (given / (found * (n - correction))).masked_fill(found == 0, 0)
     return centred * lines(scale)
-
-
-class _Lines:
-    def __init__(self, shape: List[int], dims: List[int], keepdim: bool):
-        self.shape, self.dims, self.keepdim = shape, dims, keepdim
-
-    def __call__(self, value: Any) -> Any:
-        return _spread(value, self.shape, self.dims, self.keepdim)
 
 
 def register(run: Callable[..., Any], shape_of: Callable[..., Any]) -> None:
