@@ -122,15 +122,6 @@ __device__ __forceinline__ Place place_of(const KeyedArgs &a, u32 base, u64 key,
     }
 }
 
-// The sums of a warp's words, in all lanes
-__device__ __forceinline__ i64 sum_of_warp(i64 v)
-{
-#pragma unroll
-    for (int d = kWarp / 2; d; d /= 2)
-        v += __shfl_xor_sync(kFullMask, v, d);
-    return v;
-}
-
 template <KeyedKind kKind> __device__ __forceinline__ void best_of(const KeyedArgs &a, u64 key, u64 bits)
 {
     const u64 rank = rk_rank(a.dtype, a.least, a.dtype == RP_BOOL ? bits != 0 : bits);
@@ -157,7 +148,7 @@ __device__ __forceinline__ void add_each(const KeyedArgs &a, u32 base, Table &ta
         if (__all_sync(kFullMask, place == kInWindow && key == first)) {
 #pragma unroll
             for (int k = 0; k < keyed_words(kKind); k++)
-                words[k] = sum_of_warp(words[k]);
+                words[k] = warp_sum(words[k]);
             if (threadIdx.x % kWarp == 0)
                 table.add(key, words, kWarp);
         } else if (place == kInWindow) {

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kKeyedThreads) sample(const __grid_constant__ 
         if (magnitude && magnitude < rk_inf_bits(f) && up > top)
             top = up;
     }
-    top = __reduce_max_sync(kFullMask, top);
+    top = warp_max(top);
     if (threadIdx.x % kWarp == 0)
         tops[threadIdx.x / kWarp] = top;
     __syncthreads();
