@@ -252,7 +252,8 @@ $(B)/%.cu.o: %.cu $(B)/nvcc-flags
 	$(call begin,NVCC,$<)
 	$(Q)$(NVCC_ALL) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
-HOST_CXX := $(CXX) -x c++ -std=c++17 -I. -isystem $(CUDA_HOME)/include -include cuda_runtime.h -D_GNU_SOURCE -DRK_WITH_CUDA=1 -O2 -g $(FP) -fPIC -fno-threadsafe-statics \
+# Where nvcc is Debian's, its headers are where g++ looks: -isystem /usr/include would hide those of C++.
+HOST_CXX := $(CXX) -x c++ -std=c++17 -I. $(if $(filter /usr,$(CUDA_HOME)),,-isystem $(CUDA_HOME)/include) -include cuda_runtime.h -D_GNU_SOURCE -DRK_WITH_CUDA=1 -O2 -g $(FP) -fPIC -fno-threadsafe-statics \
             -Wall -Wextra -Wno-unused-parameter $(if $(filter 1,$(WERROR)),-Werror)
 $(call obj,$(HOST_CU)): $(B)/%.cu.o: %.cu $(B)/nvcc-flags
 	$(call begin,CXX,$<)
