@@ -344,7 +344,7 @@ static inline int reduce_mpi_line_key(void)
     return mine;
 }
 
-/* NULL: MPI failed, or there is no memory. */
+/* NULL: MPI failed, or memory is lacking. */
 static inline reduce_mpi_line *reduce_mpi_line_of(MPI_Comm comm)
 {
     reduce_mpi_line *line = NULL;

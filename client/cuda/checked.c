@@ -111,7 +111,7 @@ static int shape_of_keys(rc_cuda_checked *a, const reduce_spec *given, const red
 {
     if (given->rows > 1 || given->planes > 1 || given->offsets || a->spec.flags & (RP_COLUMNS | RP_INITIAL | RP_STATES_IN))
         return rc_fail(f, REDUCE_E_SHAPE, "rows",
-                       "by key there are no rows, columns, planes, segments, states or initial elements");
+                       "a reduction by key has no rows, columns, planes, segments, states or initial elements");
     if (!rp_dtype_size(k->dtype) || rp_dtype_class((uint8_t)k->dtype) == RP_CLASS_FLOAT)
         return rc_fail(f, REDUCE_E_TYPE, "keys", "keys are of an integer type");
     if (count > RK_MOST_KEYED || k->groups > (uint64_t)1 << 32)

@@ -287,6 +287,16 @@ static int check_keys(const reduce_cuda_keys *k, uint64_t count)
     return REDUCE_OK;
 }
 
+/* What every call checks that launches, or could. */
+static int check_keyed_place(const reduce_cuda *h, const reduce_spec *spec, const reduce_cuda_keys *keys, uint64_t count,
+                             const void *workspace, size_t bytes, rc_cuda_checked *a)
+{
+    int err = check_current(h);
+    if (!err)
+        err = check_keyed(spec, keys, count, a);
+    return err ? err : check_workspace(workspace, bytes, rk_stream_keyed_bytes(&a->spec, keys->groups));
+}
+
 static rk_keyed_launch keyed_of(const rc_cuda_checked *a, const reduce_cuda_keys *keys, uint64_t count, void *status,
                                 void *workspace)
 {
@@ -307,11 +317,7 @@ int reduce_cuda_prepare_keyed(reduce_cuda *h, const reduce_spec *spec, const red
                               void *workspace, size_t bytes)
 {
     rc_cuda_checked a;
-    int err = check_current(h);
-    if (!err)
-        err = check_keyed(spec, keys, count, &a);
-    if (!err)
-        err = check_workspace(workspace, bytes, rk_stream_keyed_bytes(&a.spec, keys->groups));
+    int err = check_keyed_place(h, spec, keys, count, workspace, bytes, &a);
     if (err)
         return err;
     rk_keyed_launch l = keyed_of(&a, keys, count, workspace, workspace);
@@ -325,11 +331,7 @@ int reduce_cuda_enqueue_keyed(reduce_cuda *h, const reduce_spec *spec, const red
                               struct CUstream_st *stream)
 {
     rc_cuda_checked a;
-    int err = check_current(h);
-    if (!err)
-        err = check_keyed(spec, keys, count, &a);
-    if (!err)
-        err = check_workspace(workspace, bytes, rk_stream_keyed_bytes(&a.spec, keys->groups));
+    int err = check_keyed_place(h, spec, keys, count, workspace, bytes, &a);
     if (!err)
         err = check_keys(keys, count);
     if (!err)

@@ -148,7 +148,7 @@ def _result_type(op: str, t: Any, dtype: Any) -> Any:
 
 def _adopt(x: Any) -> tuple[Any, Any]:
     """An array of CuPy, JAX or Numba as a tensor of the same memory, and what makes a result an array of its kind. By DLPack, which
-    orders the streams of both; under jax.jit there is no array yet, so it is refused there."""
+    orders the streams of both; jax.jit has no array to read, so it is refused there."""
     torch, module = _torch(), type(x).__module__.partition(".")[0]
     if module == "cupy":
         return torch.from_dlpack(x), importlib.import_module("cupy").from_dlpack
