@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """reduced.cuda on a GPU with PyTorch: the values beside those of the package's other ways, graphs, gradients' norms in any grouping, and times.
 
-    B=build/cuda-portable tests/gpu/stream.py [--times]
+    B=build/cuda-portable tests/gpu/stream.py [--times [calls|norms|keyed]]
 """
 import os
 import pathlib
@@ -258,9 +258,8 @@ def graphed(f):
     return lambda: graph.replay()
 
 
-def times():
+def calls_times():
     """Device time by graphs of twenty calls; then calls as they are."""
-    print(f"{torch.cuda.get_device_name(0)}, us a call: ours, torch, ratio; replayed in a graph; then each call by itself")
     for name, peer in {"sum": torch.sum, "mean": torch.mean, "amax": torch.amax, "argmax": torch.argmax, "var": torch.var, "norm": torch.linalg.vector_norm}.items():
         for dtype in (torch.float32, torch.bfloat16):
             for log in (10, 16, 20, 24, 28):
@@ -270,6 +269,9 @@ def times():
                 a, b = (median_us(graphed(lambda f=f: f(x)), 5, calls) / 20 for f in (ours, peer))
                 c, d = (median_us(lambda f=f: f(x), 5, 10 * calls) for f in (ours, peer))
                 print(f"{name:7} {str(dtype)[6:]:9} 2^{log}: {a:8.1f} {b:8.1f} {a / b:5.2f} | {c:8.1f} {d:8.1f} {c / d:5.2f}", flush=True)
+
+
+def norms_times():
     for what, dtype, sizes in (("148 tensors, 3.2 GB f32", torch.float32, [5_400_000] * 148), ("500 tensors, 3 GB bf16", torch.bfloat16, [3_000_000] * 500),
                                ("148 tensors, 3.2 GB f32, of unlike lengths", torch.float32, [1000 + 148_000 * (i % 74) for i in range(148)]),
                                ("148 tensors of 1000 f32", torch.float32, [1000] * 148)):
@@ -278,6 +280,9 @@ def times():
         c, d = (median_us(lambda f=f: f(grads), 5, 3) for f in (reduced.cuda.total_norm, torch.nn.utils.get_total_norm))
         print(f"norm of {what}: {a:.0f} {b:.0f} {a / b:.2f} | {c:.0f} {d:.0f} {c / d:.2f}", flush=True)
         del grads
+
+
+def keyed_times():
     for dtype in (torch.float32, torch.float64):
         x = torch.randn(1 << 27, device="cuda", dtype=dtype)
         for groups in (100, 10_000, 1_000_000):
@@ -290,7 +295,9 @@ def times():
 
 if __name__ == "__main__":
     if "--times" in sys.argv:
-        times()
+        print(f"{torch.cuda.get_device_name(0)}, us a call: ours, torch, ratio; replayed in a graph; then each call by itself")
+        for times in [f for f in (calls_times, norms_times, keyed_times) if sys.argv[-1] in ("--times", f.__name__[:-6])]:
+            times()
     else:
         for part in (values, wrapped, graphs, norms, streams, keyed, added, gradients, others, refusals):
             part()
