@@ -11,7 +11,9 @@ namespace rk {
 namespace {
 
 constexpr u64 kAlign = 256;             // bytes, of tables
-constexpr u32 kSharedBytes = 96u << 10; // of shared memory for the groups of a block, of which an SM has two
+constexpr u32 kSmShared = 227u << 10;   // of shared memory of an SM
+constexpr u32 kMostShared = 220u << 10; // ... for the groups of a block, the only one of its SM
+constexpr u32 kSomeShared = 74u << 10;  // ... of a block of three
 constexpr u32 kSmallShared = 40u << 10; // ... of devices that have little
 constexpr u64 kFew = 1 << 15;           // elements of a block: fewer are added directly
 
@@ -79,7 +81,7 @@ u32 log2_up(u64 n)
 // How wide windows are: no sum of n elements leaves them.
 void set_window(KeyedArgs *a, KeyedKind kind)
 {
-    const u32 log2 = log2_up(a->n), bits = (u32)rk_format_of(a->dtype).precision;
+    const u32 log2 = log2_up(a->n), bits = (u32)rk_format_of(keyed_dtype(kind)).precision;
     a->split = 32;
     if (kind == kKeyedDouble)
         a->split = std::min(36u, 63 - log2);
@@ -113,27 +115,30 @@ KeyedArgs args_of(const rk_keyed_launch &l, KeyedKind kind)
     return a;
 }
 
-u32 most_shared(const Device *d) { return d->large_shared ? kSharedBytes : kSmallShared; }
+u32 most_shared(const Device *d) { return d->large_shared ? kMostShared : kSmallShared; }
 
-// Bytes of shared memory for as many copies of the groups as fit, one for each warp at most. 0: there are too many groups, or
-// too few elements.
-size_t share(const Device *d, KeyedArgs *a)
+// Bytes of shared memory for as many copies of the groups as let three blocks run, one for each lane at most. 0: there
+// are too many groups, or too few elements.
+u32 share(const Device *d, KeyedArgs *a)
 {
-    const u64 stride = a->groups | 1, bytes = keyed_shared_words(a->kind, a->counts != NULL) * stride * sizeof(u32);
+    const u64 bytes = keyed_shared_words(a->kind, a->counts != NULL) * sizeof(u32) * a->groups;
     if (bytes > most_shared(d) || a->n < std::max(kFew, 4 * a->groups))
         return 0;
-    a->stride = (u32)stride;
-    a->copies = (u32)std::min<u64>(most_shared(d) / bytes, kKeyedThreads / kWarp);
-    return a->copies * bytes;
+    a->copies = 1;
+    while (a->copies < kWarp && 2 * a->copies * bytes <= std::min(most_shared(d), kSomeShared))
+        a->copies *= 2;
+    return (u32)(a->copies * bytes);
 }
 
 cudaError_t add(Device *d, const KeyedKernels &k, KeyedArgs a, cudaStream_t stream)
 {
-    const size_t shared = k.shared ? share(d, &a) : 0;
+    const u32 shared = k.shared ? share(d, &a) : 0;
     const KeyedFn fn = shared ? k.shared : k.direct;
     const u64 blocks = (a.n + kKeyedThreads * kKeyedAtOnce - 1) / (kKeyedThreads * kKeyedAtOnce);
     int each = 0;
     TRY_CUDA(device_blocks_per_sm(d, (const void *)fn, kKeyedThreads, shared ? most_shared(d) : 0, &each));
+    if (shared && d->large_shared) // `each` is that of the most shared memory
+        each = (int)std::min<u32>((u32)keyed_blocks(a.kind), kSmShared / (shared + 1024));
     const u64 most = shared ? std::max<u64>(a.n / std::max(kFew, a.groups), 1) : blocks;
     return gpu_launch(false, fn, (u32)std::min({blocks, most, (u64)d->sms * (u64)each}), kKeyedThreads, shared, stream, a);
 }

@@ -9,19 +9,25 @@ namespace {
 
 constexpr int kSampled = 16; // elements of a thread
 
+// The exponent's field of a finite float, in the format in which kernels add it: its unit above rk_e0; 0: it is not finite.
+__device__ __forceinline__ u32 field_of(const KeyedArgs &a, u64 i)
+{
+    if (a.kind == kKeyedDouble) {
+        const u32 field = (u32)(raw_at<kKeyedDouble>(a, i) >> 52) & 0x7ff;
+        return field < 0x7ff ? field : 0;
+    }
+    const u32 field = (u32)(bits_of<kKeyedFloat>(a, raw_at<kKeyedFloat>(a, i)) >> 23) & 0xff;
+    return field < 0xff ? field : 0;
+}
+
 // Windows end with the largest of some elements. One block.
 __global__ void __launch_bounds__(kKeyedThreads) sample(const __grid_constant__ KeyedArgs a)
 {
     __shared__ u32 tops[kKeyedThreads / kWarp];
-    const rk_format f = rk_format_of(a.dtype);
     const u64 step = a.n / (kKeyedThreads * kSampled) + 1;
     u32 top = 0;
-    for (u64 i = threadIdx.x * step; i < a.n; i += kKeyedThreads * step) {
-        const u64 bits = bits_at(a.data, (u32)rk_bytes(a.dtype), i), magnitude = bits & ~rk_sign_bit(f, 1);
-        const u32 up = (u32)(rk_number_of(f, bits).unit - rk_e0(a.dtype));
-        if (magnitude && magnitude < rk_inf_bits(f) && up > top)
-            top = up;
-    }
+    for (u64 i = threadIdx.x * step; i < a.n; i += kKeyedThreads * step)
+        top = max(top, field_of(a, i));
     top = warp_max(top);
     if (threadIdx.x % kWarp == 0)
         tops[threadIdx.x / kWarp] = top;
@@ -38,13 +44,12 @@ __global__ void __launch_bounds__(kKeyedThreads) find_others(const __grid_consta
 {
     if (!a.head->minus_zeros)
         return;
-    const u32 key_bytes = (u32)rk_bytes(a.key_dtype), bytes = (u32)rk_bytes(a.dtype);
     const u64 minus_zero = rk_sign_bit(rk_format_of(a.dtype), 1);
     for (u64 i = (u64)blockIdx.x * kKeyedThreads + threadIdx.x; i < a.n; i += (u64)gridDim.x * kKeyedThreads) {
-        const u64 key = group_of(a, key_bytes, i);
+        const u64 key = !a.mask || a.mask[i] ? group_of<false>(a, key_at<false>(a, i), i) : a.groups;
         if (key == a.groups || !(a.flags[key] & kFlagMinusZero))
             continue;
-        const u64 bits = bits_at(a.data, bytes, i);
+        const u64 bits = bits_at(a.data, (u32)rk_bytes(a.dtype), i);
         if (bits != minus_zero && !(a.nan != RP_NAN_PROPAGATE && rk_is_nan(a.dtype, bits)))
             raise_flag(a, key, kFlagNz);
     }

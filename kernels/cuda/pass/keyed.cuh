@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cuda/pass/common.cuh"
+#include "kernels/cuda/pass/elements.cuh"
 #include "kernels/cuda/pass/keyed_args.h"
 
 namespace rk {
@@ -20,20 +21,40 @@ __device__ __forceinline__ void raise_flag(const KeyedArgs &a, u64 key, u32 flag
         atomicOr(&a.flags[key], flag);
 }
 
-// The group of an element, or a.groups: it is left out.
-__device__ __forceinline__ u64 group_of(const KeyedArgs &a, u32 key_bytes, u64 i)
+template <bool kLongKeys> __device__ __forceinline__ u64 key_at(const KeyedArgs &a, u64 i)
 {
-    if (a.mask && !a.mask[i])
-        return a.groups;
-    u64 key = bits_at(a.keys, key_bytes, i);
+    return kLongKeys ? ((const u64 *)a.keys)[i] : bits_at(a.keys, (u32)rk_bytes(a.key_dtype), i);
+}
+
+// The group of element i, which has this key, or a.groups: it is left out.
+template <bool kLongKeys> __device__ __forceinline__ u64 group_of(const KeyedArgs &a, u64 key, u64 i)
+{
     const bool is_signed = rk_is_signed(a.key_dtype);
-    if (is_signed)
-        key = rk_sign_extend(key, (int)key_bytes);
+    if (!kLongKeys && is_signed)
+        key = rk_sign_extend(key, rk_bytes(a.key_dtype));
     if (key < a.groups)
         return key;
     if (!a.drop_outside && !(a.drop_negative && is_signed && (i64)key < 0))
         atomicMin(&a.head->wrong, i);
     return a.groups;
+}
+
+// An element as it lies there, and what the kernels of its kind add: floats of 16 bits as f32.
+template <KeyedKind kKind> __device__ __forceinline__ u64 raw_at(const KeyedArgs &a, u64 i)
+{
+    if constexpr (kKind == kKeyedDouble || kKind == kKeyedLong)
+        return ((const u64 *)a.data)[i];
+    else if constexpr (kKind == kKeyedFloat)
+        return a.dtype == RP_F32 ? ((const u32 *)a.data)[i] : ((const uint16_t *)a.data)[i];
+    else
+        return kKind == kKeyedCount && !rk_is_float(a.dtype) ? 0 : bits_at(a.data, (u32)rk_bytes(a.dtype), i);
+}
+template <KeyedKind kKind> __device__ __forceinline__ u64 bits_of(const KeyedArgs &a, u64 raw)
+{
+    if constexpr (kKind == kKeyedFloat)
+        return a.dtype == RP_F32 ? raw : a.dtype == RP_BF16 ? (u32)raw << 16 : F16Element::get((u32)raw, 0);
+    else
+        return raw;
 }
 
 } // namespace rk

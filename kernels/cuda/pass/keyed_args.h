@@ -22,7 +22,13 @@ __host__ __device__ constexpr int keyed_words(KeyedKind k)
     return k == kKeyedDouble || k == kKeyedLong ? 2 : k == kKeyedCount ? 0 : 1;
 }
 
+// Whose floats the kernels of this kind add: narrow ones as f32
+__host__ __device__ constexpr rp_dtype keyed_dtype(KeyedKind k) { return k == kKeyedDouble ? RP_F64 : RP_F32; }
+
 constexpr int kKeyedThreads = 512; // of a block
+// Blocks of an SM: 42 registers a thread, or 64
+__host__ __device__ constexpr int keyed_blocks(KeyedKind k) { return k == kKeyedDouble ? 2 : 3; }
+constexpr u32 kManyCopies = 4; // so many let a warp add to one group fast enough
 constexpr int kFinishThreads = 128;
 constexpr int kKeyedAtOnce = 4; // elements of a thread
 
@@ -43,7 +49,7 @@ struct KeyedArgs {
     u64 *window, *digits;
     u32 *counts, *flags; // counts: NULL: nobody asks
     u32 split, reach;    // reach: of an element's unit above the window's
-    u32 stride, copies;  // shared memory: groups and what keeps copies in other banks; copies of all groups
+    u32 copies;          // of each group, in shared memory: a power of two, at most 32
     KeyedKind kind;
     u8 dtype, key_dtype, nan;         // rp_dtype, rp_nan
     bool least;                       // the best rank is that of the smallest element
@@ -64,7 +70,7 @@ KeyedFn keyed_sample_kernel();       // one block: sets head->base
 KeyedFinishFn keyed_finish_kernel(); // kFinishThreads
 KeyedFn keyed_zeros_kernel();        // behind the sums: which groups with a -0.0 have something else
 
-// Bytes of shared memory of a copy of all groups
+// Words of shared memory of a copy of a group
 __host__ __device__ inline u32 keyed_shared_words(KeyedKind kind, bool counts) { return 2 * (u32)keyed_words(kind) + counts; }
 
 } // namespace rk
