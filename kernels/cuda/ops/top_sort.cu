@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kTopTile / 2) sort_tile(const __grid_constant_
         for (u32 apart = run / 2; apart; apart /= 2) {
             __syncthreads();
             for (u32 i = threadIdx.x; i < size / 2; i += blockDim.x) {
-                const u32 low = i / apart * apart * 2 + i % apart, high = low + apart;
+                const u32 low = 2 * i - (i & (apart - 1)), high = low + apart;
                 const TopItem x = tile[low], y = tile[high];
                 if (is_better(y, x) == ((low & run) == 0)) {
                     tile[low] = y;
@@ -70,9 +70,9 @@ __global__ void merge_runs(const __grid_constant__ TopRuns a)
         return;
     const TopItem *line = a.from + blockIdx.y * a.room;
     const TopItem x = line[i];
-    const u64 first = own / kTopFan * kTopFan;
+    const u64 first = own / a.fan * a.fan;
     u64 before = i % a.length;
-    for (u64 run = first; run < first + kTopFan && run * a.length < kept; run++)
+    for (u64 run = first; run < first + a.fan && run * a.length < kept; run++)
         if (run != own)
             before += better_among(line + run * a.length, run_items(a, run, kept), x);
     if (before < a.k)

@@ -23,8 +23,10 @@ namespace rk {
 constexpr u32 kTopGroups = 4096;    // of a sample
 constexpr u32 kTopGroup = 256;      // elements of one, at most
 constexpr int kTopThreads = 256;    // of a block that reads the line
-constexpr u32 kTopTile = 1024;      // items that a block sorts
-constexpr u32 kTopFan = 16;         // runs that are merged at once
+constexpr int kTopBlocks = 6;       // ... of an SM: 40 registers a thread
+constexpr u32 kTopTile = 1024;      // items that a block sorts, at most
+constexpr u32 kTopSmallTile = 256;  // ... sooner, where one merge follows
+constexpr u32 kTopFan = 32;         // runs that are merged at once, at most
 constexpr u32 kTopStretches = 1024; // of a line, whose ties are counted
 
 struct alignas(16) TopItem {
@@ -64,7 +66,8 @@ struct TopRuns {
     TopItem *from, *to;
     const TopState *states;
     u64 k, room;
-    u64 length; // of a run, but for the last one: `merge` makes one of kTopFan
+    u64 length; // of a run, but for the last one: `merge` makes one of `fan`
+    u32 fan;
 };
 using TopRunsFn = void (*)(TopRuns);
 
