@@ -89,7 +89,15 @@ int reduce_cuda_enqueue_list(reduce_cuda *handle, const reduce_spec *spec, const
                              void *out, size_t room, reduce_cuda_status *status, void *workspace, size_t bytes,
                              struct CUstream_st *stream);
 
-/* As reduce_cuda_prepare, for reduce_cuda_enqueue_list. */
+/* The same of a list of the device, aligned to 8, which is read there each time the call runs, also when a graph is replayed:
+ * pointers and counts may have changed. `most`: of elements, those of all arrays together may be at most. Pointers that are
+ * not aligned to their elements, or of the host, read other memory. status: REDUCE_E_TOO_LARGE and the first array that was too
+ * much; then no result is to be used. Errors: those of reduce_cuda_enqueue_list about n, `most` and the spec. */
+int reduce_cuda_enqueue_device_list(reduce_cuda *handle, const reduce_spec *spec, const reduce_cuda_array *arrays, uint64_t n,
+                                    uint64_t most, void *out, size_t room, reduce_cuda_status *status, void *workspace,
+                                    size_t bytes, struct CUstream_st *stream);
+
+/* As reduce_cuda_prepare, for both kinds of lists. */
 int reduce_cuda_prepare_list(reduce_cuda *handle, const reduce_spec *spec, uint64_t n, void *workspace, size_t bytes);
 
 /* The group of each element, for reductions by key. */

@@ -40,8 +40,11 @@ typedef struct rk_launch {
     uint8_t *cells;           /* of all results, aligned to 8 */
     rk_stream_status *status; /* set to the first result that cannot be made; NULL: nobody asks */
     int failure;              /* its code then; 0: all results can be made */
-    const rk_array *arrays;   /* of the host, instead of data: one result of all if the spec has a row, or as many as rows */
+    const rk_array *arrays;   /* instead of data: one result of all if the spec has a row, or as many as rows */
     uint64_t n_arrays;        /* at most RK_MOST_ARRAYS */
+    bool arrays_on_device;    /* the list is read there, each time the launch runs; else it is of the host, and read at once */
+    uint64_t most;            /* ... elements that they have together, at most */
+    int too_many;             /* ... the status' code if they have more */
     uint8_t *workspace;       /* rk_stream_bytes of them, aligned to RK_STREAM_ALIGN, clear before and after */
 } rk_launch;
 

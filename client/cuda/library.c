@@ -194,6 +194,11 @@ int reduce_cuda_prepare_list(reduce_cuda *h, const reduce_spec *spec, uint64_t n
     rk_launch l = rehearsal_of(&a, workspace);
     l.arrays = &none;
     l.n_arrays = 1;
+    err = of_cuda(rk_stream_rehearse(h->kernels, &l));
+    if (err)
+        return err;
+    l.arrays = workspace;
+    l.arrays_on_device = true;
     return of_cuda(rk_stream_rehearse(h->kernels, &l));
 }
 
@@ -255,6 +260,29 @@ int reduce_cuda_enqueue_list(reduce_cuda *h, const reduce_spec *spec, const redu
     rk_launch l = launch_of(&a, out, status, workspace);
     l.arrays = (const rk_array *)arrays;
     l.n_arrays = n;
+    return of_cuda(rk_stream_launch(h->kernels, &l, stream));
+}
+
+int reduce_cuda_enqueue_device_list(reduce_cuda *h, const reduce_spec *spec, const reduce_cuda_array *arrays, uint64_t n,
+                                    uint64_t most, void *out, size_t room, reduce_cuda_status *status, void *workspace,
+                                    size_t bytes, struct CUstream_st *stream)
+{
+    rc_cuda_checked a;
+    int err = check_place(h, workspace, bytes);
+    if (!err && (!arrays || !is_aligned(arrays, 8)))
+        err = rc_error(REDUCE_E_ARGUMENT, "arrays", "`arrays` is NULL, or not aligned to 8");
+    if (!err)
+        err = rc_cuda_check_list(spec, n, most, &a);
+    if (!err)
+        err = check_out(&a.spec, out, room, status);
+    if (err)
+        return err;
+    rk_launch l = launch_of(&a, out, status, workspace);
+    l.arrays = (const rk_array *)arrays;
+    l.n_arrays = n;
+    l.arrays_on_device = true;
+    l.most = most;
+    l.too_many = REDUCE_E_TOO_LARGE;
     return of_cuda(rk_stream_launch(h->kernels, &l, stream));
 }
 

@@ -115,6 +115,14 @@ static void lists(void)
     s = of(REDUCE_SUM, REDUCE_I32);
     REFUSED(OP, "lists", LIST(a, 3));
     REFUSED(ARGUMENT, "bytes of", reduce_cuda_prepare_list(h, &s, 3, m, 0));
+#define THERE(arrays, n, most) reduce_cuda_enqueue_device_list(h, &s, arrays, n, most, m, 64, NULL, m, BYTES, NULL)
+    REFUSED(OP, "lists", THERE((void *)m, 3, 30));
+    s = of(REDUCE_SUM, REDUCE_F32);
+    REFUSED(ARGUMENT, "NULL", THERE(NULL, 3, 30));
+    REFUSED(ARGUMENT, "aligned to 8", THERE((void *)(m + 4), 3, 30));
+    REFUSED(SHAPE, "no arrays", THERE((void *)m, 0, 30));
+    REFUSED(TOO_LARGE, "arrays", THERE((void *)m, 1u << 30, 30));
+    REFUSED(TOO_LARGE, "elements", THERE((void *)m, 3, UINT64_MAX));
 }
 
 static void by_key(void)

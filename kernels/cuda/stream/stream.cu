@@ -44,8 +44,13 @@ cudaError_t launch_list(Device *d, const rk_launch &l, bool told, cudaStream_t s
     t.spec = l.spec;
     t.cells = l.cells;
     t.fault = fault_of(l, told);
-    TRY_CUDA(list_launch(d, t, l.arrays, l.n_arrays, l.workspace + kHead, chain_scratch_bytes(), stream));
-    return l.status ? tell_status(head_of(l), l.status, l.failure, 0, stream) : cudaSuccess;
+    u32 *const too_many = l.status ? &head_of(l)->too_many : &head_of(l)->nobody;
+    const List list = {l.arrays, l.n_arrays, l.arrays_on_device ? too_many : NULL, l.most};
+    TRY_CUDA(list_launch(d, t, list, l.workspace + kHead, chain_scratch_bytes(), stream));
+    if (!l.status)
+        return cudaSuccess;
+    TRY_CUDA(tell_status(head_of(l), l.status, l.failure, 0, stream));
+    return l.arrays_on_device ? tell_too_many(head_of(l), l.status, l.too_many, stream) : cudaSuccess;
 }
 
 cudaError_t launch(Device *d, const rk_launch &l, cudaStream_t stream)
