@@ -91,8 +91,11 @@ RK_FN uint64_t rk_finish_float(const rk_state *s, const rp_spec *spec, uint64_t 
 #endif
     case RK_FINISH_COV:
     case RK_FINISH_CORR:
-#ifndef __CUDA_ARCH__ /* kernels have no such states */
-        return rk_finish_comoments(s, spec->ddof, f);
+#ifndef __CUDA_ARCH__ /* kernels call rk_comoments_finish */
+    {
+        uint64_t wide[RK_CO_SCRATCH];
+        return rk_finish_comoments(s, spec->ddof, f, wide);
+    }
 #else
         break;
 #endif
@@ -172,6 +175,16 @@ RK_FN int rk_pairs_finish(const rk_state *s, const rp_spec *spec, uint64_t *scra
         return rk_finish_integer(s, spec, word);
     const rk_format f = rk_format_of(spec->out);
     *word = rk_finisher_of(spec->op) == RK_FINISH_DOT ? rk_finish_dot(s, f) : rk_finish_wmean(s, scratch, f);
+    return RP_OK;
+}
+
+/* ... of comoments. `scratch`: RK_CO_SCRATCH words. */
+RK_FN int rk_comoments_finish(const rk_state *s, const rp_spec *spec, uint64_t *scratch, uint64_t *word)
+{
+    *word = 0;
+    if (spec->nan == RP_NAN_ERROR && s->skipped)
+        return RP_NAN;
+    *word = rk_finish_comoments(s, spec->ddof, rk_format_of(spec->out), scratch);
     return RP_OK;
 }
 

@@ -81,10 +81,13 @@ RK_FN void rk_comoments_merge(rk_state *s, const rk_state *o)
 
 /* ---- finish ------------------------------------------------------------------------------------------------------ */
 
-enum { RK_CO_LIMBS = RK_SQUARE_LIMBS64 + 2 }; /* of C, X and W: |C| < 2^60 |Sxw| + |Sx Sw| */
+enum {
+    RK_CO_LIMBS = RK_SQUARE_LIMBS64 + 2, /* of C, X and W: |C| < 2^60 |Sxw| + |Sx Sw| */
+    RK_CO_SCRATCH = 11 * RK_CO_LIMBS + 1 /* words of scratch: C, X, W; C^2 and X W; twice those and one for their quotient */
+};
 
 /* a[0..n) += or -= u v, all in two's complement */
-RK_FN void rk_join_product(uint64_t *a, int n, const uint64_t *u, int nu, const uint64_t *v, int nv, int minus)
+RK_COLD void rk_join_product(uint64_t *a, int n, const uint64_t *u, int nu, const uint64_t *v, int nv, int minus)
 {
     const int below = (int)(u[nu - 1] >> 63), beside = (int)(v[nv - 1] >> 63), negative = (below != beside) != minus;
     const rk_range p = rk_range_of(u, nu), q = rk_range_of(v, nv);
@@ -113,10 +116,12 @@ RK_FN int rk_comoments_numerator(const rk_state *s, int of, int a, int b, uint64
     return n;
 }
 
-/* C^2 and X W, which have twice the limbs of C; returns how many. False in *fine: X or W is negative, which no data give. */
-RK_FN int rk_comoments_powers(const rk_state *s, const uint64_t *c, uint64_t *square, uint64_t *product, int *fine)
+/* C^2 and X W, which have twice the limbs of C; returns how many. False in *fine: X or W is negative, which no data give.
+ * `scratch`: twice the limbs of C. */
+RK_FN int rk_comoments_powers(const rk_state *s, const uint64_t *c, uint64_t *square, uint64_t *product, uint64_t *scratch,
+                              int *fine)
 {
-    uint64_t x[RK_CO_LIMBS], w[RK_CO_LIMBS];
+    uint64_t *x = scratch, *w = scratch + RK_CO_LIMBS;
     const int n = rk_comoments_numerator(s, RK_CO_XX, RK_CO_X, RK_CO_X, x);
     rk_comoments_numerator(s, RK_CO_WW, RK_CO_W, RK_CO_W, w);
     for (int i = 0; i < 2 * n; i++)
@@ -127,26 +132,27 @@ RK_FN int rk_comoments_powers(const rk_state *s, const uint64_t *c, uint64_t *sq
     return 2 * n;
 }
 
-RK_FN uint64_t rk_finish_corr(const rk_state *s, const uint64_t *c, int negative, rk_format f)
+/* `scratch`: RK_CO_SCRATCH words but for those of C. */
+RK_FN uint64_t rk_finish_corr(const rk_state *s, const uint64_t *c, int negative, rk_format f, uint64_t *scratch)
 {
-    uint64_t square[2 * RK_CO_LIMBS], product[2 * RK_CO_LIMBS], scratch[4 * RK_CO_LIMBS + 1];
+    uint64_t *square = scratch + 2 * RK_CO_LIMBS, *product = square + 2 * RK_CO_LIMBS, *quotient = product + 2 * RK_CO_LIMBS;
     int fine;
-    const int n = rk_comoments_powers(s, c, square, product, &fine);
+    const int n = rk_comoments_powers(s, c, square, product, scratch, &fine);
     const rk_range above = rk_range_of(square, n), below = rk_range_of(product, n);
     if (!below.end)
         return rk_nan_bits(f);
-    return rk_round_top(rk_root(rk_divide_limbs(square, n, above, product, n, below, 0, scratch)), negative, f);
+    return rk_round_top(rk_root(rk_divide_limbs(square, n, above, product, n, below, 0, quotient)), negative, f);
 }
 
-/* An exact zero is +0.0 */
-RK_FN uint64_t rk_finish_comoments(const rk_state *s, uint32_t ddof, rk_format f)
+/* An exact zero is +0.0. `scratch`: RK_CO_SCRATCH words. */
+RK_FN uint64_t rk_finish_comoments(const rk_state *s, uint32_t ddof, rk_format f, uint64_t *scratch)
 {
-    uint64_t c[RK_CO_LIMBS];
+    uint64_t *c = scratch;
     if (s->special || s->count <= ddof)
         return rk_nan_bits(f);
     const int n = rk_comoments_numerator(s, RK_CO_XW, RK_CO_X, RK_CO_W, c), negative = (int)(c[n - 1] >> 63);
     if (rk_has_squares(s->layout))
-        return rk_finish_corr(s, c, negative, f);
+        return rk_finish_corr(s, c, negative, f, scratch + RK_CO_LIMBS);
     return rk_round_top(rk_divide(c, n, 2 * rk_e0(s->dtype), s->count, s->count - ddof, 1), negative, f);
 }
 
@@ -165,10 +171,10 @@ RK_FN int rk_comoments_number_possible(const rk_state *s, int number)
 /* Are X and W not negative, and is C^2 <= X W? Then a correlation is not beyond 1. */
 RK_FN int rk_comoments_possible(const rk_state *s)
 {
-    uint64_t c[RK_CO_LIMBS], square[2 * RK_CO_LIMBS], product[2 * RK_CO_LIMBS];
+    uint64_t c[RK_CO_LIMBS], square[2 * RK_CO_LIMBS], product[2 * RK_CO_LIMBS], scratch[2 * RK_CO_LIMBS];
     int fine;
     rk_comoments_numerator(s, RK_CO_XW, RK_CO_X, RK_CO_W, c);
-    const int n = rk_comoments_powers(s, c, square, product, &fine);
+    const int n = rk_comoments_powers(s, c, square, product, scratch, &fine);
     return fine && rk_ordered(square, product, n);
 }
 
