@@ -86,10 +86,10 @@ struct NearSums {
 
 // Those of all threads of a block, kWarps warps; every thread gets the result. Out of line, so that the second call finds its
 // code in the instruction cache.
-template <int kWarps> __device__ __noinline__ NearSums join_block(NearSums a)
+template <int kWarps, class Sums> __device__ __noinline__ Sums join_of_block(Sums a)
 {
     constexpr int kLanes = kLanesOfWarps<kWarps>;
-    __shared__ NearSums of_warp[kWarps];
+    __shared__ Sums of_warp[kWarps];
     const int of = (int)threadIdx.x % kLanes;
     a.join_lanes(kWarp);
     if (threadIdx.x % kWarp == 0)
@@ -102,6 +102,7 @@ template <int kWarps> __device__ __noinline__ NearSums join_block(NearSums a)
     a.join_lanes(kLanes);
     return a;
 }
+template <int kWarps> __device__ __forceinline__ NearSums join_block(const NearSums &a) { return join_of_block<kWarps>(a); }
 
 // An accumulator (segment.cuh)
 template <class Element, int kBlock, int kLoads> struct NearMoments32 {

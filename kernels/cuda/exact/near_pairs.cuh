@@ -12,6 +12,7 @@ namespace rk {
 // kWide: a product may need two doubles. kMean: weights are summed, too. kChoose: pairs may be left out.
 template <bool kWide, bool kMean, bool kChoose> struct NearPairs {
     static constexpr int kBlocksPerSm = kChoose ? 2 : 3;
+    using All = NearSums;
 
     Enclosed products, weights;
     u32 skipped; // not 0: NaNs were left out
@@ -59,12 +60,12 @@ template <bool kWide, bool kMean, bool kChoose> struct NearPairs {
     __device__ __forceinline__ NearSums sums() const { return {weights, products}; }
 
     // What follows from the sums of n pairs or fewer. False: it is not certain.
-    static __device__ __forceinline__ bool value(const NearSums &all, u64 n, int out, u64 *bits)
+    static __device__ __forceinline__ bool value(const NearSums &all, u64 n, const rp_spec &spec, u64 *bits)
     {
         NearSum p = all.squares.sum();
         if (kWide)
             p.error = __dadd_ru(p.error, 0x1p-1074 * (double)n);
-        return pair_value(kMean, p, all.sum.sum(), out, bits);
+        return pair_value(kMean, p, all.sum.sum(), spec.out, bits);
     }
 };
 

@@ -3,8 +3,7 @@
 //
 // A thread has three doubles for the products, and three for the weights, and tests that they hold what is added. Where they do
 // not they are moved to the block's long accumulator, and if they still do not, the numbers themselves.
-#include "kernels/cuda/exact/long_digits.cuh"
-#include "kernels/cuda/exact/ziv_round.cuh"
+#include "kernels/cuda/exact/thread_sum.cuh"
 #include "kernels/cuda/pass/finish_pairs.cuh"
 #include "kernels/cuda/pass/last_block.cuh"
 #include "kernels/cuda/pass/pair_rows.cuh"
@@ -17,64 +16,14 @@ constexpr int kWeightDigits = 2 * RK_LIMBS64, kProductDigits = 2 * RK_SQUARE_LIM
 
 // The digits of the products lie behind those of the weights.
 using Digits = LongDigits<kWeightDigits + kProductDigits>;
-constexpr int kTerms = 3;
-
-// An exact sum of finite doubles: what three do not hold is in digits from `at` on, in units of 2^e0.
-struct ThreadSum {
-    Terms<kTerms> terms;
-
-    static __device__ __noinline__ void add_long(Digits *digits, int at, int e0, double v)
-    {
-        int offset;
-        const i64 units = units_of(v, e0, &offset);
-        if (units)
-            digits->add(at, offset, (u64)(units < 0 ? -units : units), units < 0);
-    }
-    __device__ __forceinline__ void move(Digits *digits, int at, int e0)
-    {
-#pragma unroll
-        for (int k = 0; k < kTerms; k++)
-            add_long(digits, at, e0, terms.x[k]);
-        terms.clear();
-    }
-    template <int kCount> __device__ __forceinline__ void add(const double (&v)[kCount], Digits *digits, int at, int e0)
-    {
-        Terms<kTerms> with = terms;
-#pragma unroll
-        for (int k = 0; k < kCount; k++)
-            with.add(v[k]);
-        if (!with.lost) {
-            terms = with;
-            return;
-        }
-        move(digits, at, e0);
-#pragma unroll 1
-        for (int k = 0; k < kCount; k++) {
-            with = terms;
-            with.add(chosen_of(v, k));
-            if (with.lost)
-                add_long(digits, at, e0, chosen_of(v, k));
-            else
-                terms = with;
-        }
-    }
-    // v[k], without local memory
-    template <int kCount> static __device__ __forceinline__ double chosen_of(const double (&v)[kCount], int k)
-    {
-        double x = v[0];
-#pragma unroll
-        for (int i = 1; i < kCount; i++)
-            x = k == i ? v[i] : x;
-        return x;
-    }
-};
+using Sum = ThreadSum<Digits>;
 
 // kWide: a product is p + q, p being it rounded. Where that does not hold it, it is added as an integer.
 template <bool kWide> struct ExactPairs {
     static constexpr int kBlocksPerSm = 2;
 
     Digits *digits;
-    ThreadSum products, weights;
+    Sum products, weights;
     u64 left_out, skipped; // pairs; of these the NaNs
     u32 flags;
     u8 layout;
@@ -111,18 +60,6 @@ template <bool kWide> struct ExactPairs {
         }
         return weight;
     }
-    // Rare: as an integer
-    static __device__ __noinline__ void add_product(Digits *digits, int e0, double x, double w)
-    {
-        const rk_format f = rk_format_of(RP_F64);
-        const rk_number a = rk_number_of(f, (u64)__double_as_longlong(x)), b = rk_number_of(f, (u64)__double_as_longlong(w));
-        digits->add(kWeightDigits, a.unit + b.unit - 2 * e0, (unsigned __int128)a.mantissa * b.mantissa,
-                    a.negative != b.negative);
-    }
-    static __device__ __forceinline__ bool two_hold(double x, double w, double p)
-    {
-        return fabs(p) < 0x1p1000 && (fabs(p) >= 0x1p-960 || x == 0 || w == 0);
-    }
     template <int kCount> __device__ __forceinline__ void add(double (&x)[kCount], double (&w)[kCount], u32 in)
     {
         double p[kCount], q[kCount], weight[kCount];
@@ -131,8 +68,8 @@ template <bool kWide> struct ExactPairs {
             weight[k] = take_out(x[k], w[k], in >> k & 1);
             p[k] = __dmul_rn(x[k], w[k]);
             q[k] = kWide ? __fma_rn(x[k], w[k], -p[k]) : 0;
-            if (kWide && !two_hold(x[k], w[k], p[k])) {
-                add_product(digits, e0, x[k], w[k]);
+            if (kWide && !Sum::two_hold(x[k], w[k], p[k])) {
+                Sum::add_product(digits, kWeightDigits, e0, x[k], w[k]);
                 p[k] = q[k] = 0;
             }
         }

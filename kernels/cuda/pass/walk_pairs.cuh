@@ -1,15 +1,14 @@
-// Walking along elements and their weights: a Walker of walk_near.cuh and walk_columns.cuh.
+// Walking along elements and their weights: a Walker of walk_near.cuh and walk_columns.cuh. Pairs: NearPairs, NearComoments.
 #pragma once
 
-#include "kernels/cuda/exact/near_pairs.cuh"
 #include "kernels/cuda/pass/walk_near.cuh"
 
 namespace rk {
 
 // A line's sums, or those of a part of it.
 template <class Pairs> struct PairLine {
-    NearSums sums;
-    u64 n; // pairs at most
+    typename Pairs::All sums;
+    u64 n; // pairs, those left out among them
     u32 skipped;
 
     __device__ __forceinline__ void join(const PairLine &o)
@@ -22,20 +21,19 @@ template <class Pairs> struct PairLine {
     __device__ __forceinline__ bool finish(const FinishArgs &a, const SegmentArgs &args, u64 line) const
     {
         u64 bits;
-        if ((skipped && args.nan_error) || !Pairs::value(sums, n, a.spec.out, &bits))
+        if ((skipped && args.nan_error) || !Pairs::value(sums, n, a.spec, &bits))
             return false;
         write_bits(a.cell_bytes, a.cells, line, bits);
         return true;
     }
 };
 
-template <int kX, int kW, bool kMean> struct PairWalk : NearPairs<kW == RP_F64, kMean, true> {
-    using Pairs = NearPairs<kW == RP_F64, kMean, true>;
+template <int kX, int kW, class Pairs> struct PairWalk : Pairs {
     using Line = PairLine<Pairs>;
     static constexpr bool kValueAlone = true;
     static constexpr int kBlocksPerSm = 4;
 
-    NearSums joined;
+    typename Pairs::All joined;
     u64 n;
     const u8 *weights; // of the line
     u64 apart;         // elements from one to the next
@@ -104,7 +102,7 @@ template <int kX, int kW, bool kMean> struct PairWalk : NearPairs<kW == RP_F64, 
         if (i < line.n) {
             const u32 left = (u32)((line.n - i - 1) / step) + 1;
             add_some(x, w, mask, x_apart, w_apart, left);
-            n += left;
+            n += kTogether; // the others are left out
         }
     }
     __device__ __forceinline__ void join(u32 lanes)
@@ -119,18 +117,18 @@ template <int kX, int kW, bool kMean> struct PairWalk : NearPairs<kW == RP_F64, 
     __device__ __forceinline__ Line line() const { return {joined, n, this->skipped}; }
 };
 
-template <int kX, int kW, bool kMean> __device__ __forceinline__ void open_line(PairWalk<kX, kW, kMean> &x, const rp_spec &s,
-                                                                                const rp_parts &parts, const rk_line &line)
+template <int kX, int kW, class Pairs> __device__ __forceinline__ void open_line(PairWalk<kX, kW, Pairs> &x, const rp_spec &s,
+                                                                                 const rp_parts &parts, const rk_line &line)
 {
     x.open(s, parts, line);
 }
-template <int kX, int kW, bool kMean> __device__ __forceinline__ void
-walk_groups(PairWalk<kX, kW, kMean> &x, const rp_parts &parts, const rk_line &line, u64 from, u32 step, const Lanes &)
+template <int kX, int kW, class Pairs> __device__ __forceinline__ void
+walk_groups(PairWalk<kX, kW, Pairs> &x, const rp_parts &parts, const rk_line &line, u64 from, u32 step, const Lanes &)
 {
     x.walk(parts, line, from, step);
 }
 
-template <int kX, int kW, bool kMean> struct VectorWalk<PairWalk<kX, kW, kMean>> {
+template <int kX, int kW, class Pairs> struct VectorWalk<PairWalk<kX, kW, Pairs>> {
     const rp_parts &parts;
     const rk_line &line;
     u32 step;
@@ -139,7 +137,7 @@ template <int kX, int kW, bool kMean> struct VectorWalk<PairWalk<kX, kW, kMean>>
         : parts(p), line(l), step(walkers)
     {
     }
-    __device__ __forceinline__ void add_all(PairWalk<kX, kW, kMean> &x, u64 from) const { x.walk(parts, line, from, step); }
+    __device__ __forceinline__ void add_all(PairWalk<kX, kW, Pairs> &x, u64 from) const { x.walk(parts, line, from, step); }
 };
 
 } // namespace rk
