@@ -473,12 +473,12 @@ def test_metrics_have_a_label_for_each_gpu(ctl, start):
         assert f"\nreduced_{line}\n" in text, line
 
 
-@pytest.mark.parametrize("program, backend", [(DEVICE, "auto"), (RUNTIME, "auto"), (RUNTIME, "cuda")])
-def test_devices_without_kernels_of_cov_and_corr(start, monkeypatch, program, backend):
-    """The CPU computes data of the host, beside the devices or for them; data on a device are refused."""
+@pytest.mark.parametrize("backend", ["auto", "cuda"])
+def test_devices_compute_cov_and_corr(start, monkeypatch, backend):
+    """Of data of the host, of states, and of data on a device, with the same bits."""
     rng = np.random.default_rng(SEED)
     monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
-    daemon = start("--small-bytes", 0, "--sandbox", "no", **{**memory_device(program), "backend": backend})
+    daemon = start("--small-bytes", 0, "--sandbox", "no", **{**memory_device(DEVICE), "backend": backend})
     x, y = rng.standard_normal((2, 100_000))
     with LibClient(daemon.url) as lib, daemon.connect() as c:
         for op in ("cov", "corr"):
@@ -490,5 +490,9 @@ def test_devices_without_kernels_of_cov_and_corr(start, monkeypatch, program, ba
             assert parse_result(c.call(REDUCE, body)).cells == [whole]
             kept = c.put("x", "f64", x.tobytes(), place=FIRST)
             tagged = part(COMPANION, struct.pack("<B7xQQ", DTYPES["f64"], kept, 0), ROLES["weights"], HANDLE, EXTENTS["elements"])
-            refused("TYPE", "op", c.reduce_at, pairs.OPS[op], "f64", kept, 0, x.nbytes, flags=WEIGHTS, row_len=x.size, parts=[tagged])
+            assert c.reduce_at(pairs.OPS[op], "f64", kept, 0, x.nbytes, flags=WEIGHTS, row_len=x.size, parts=[tagged]).cells != [whole]
+            beside = c.put("y", "f64", y.tobytes(), place=FIRST)
+            tagged = part(COMPANION, struct.pack("<B7xQQ", DTYPES["f64"], beside, 0), ROLES["weights"], HANDLE, EXTENTS["elements"])
+            assert c.reduce_at(pairs.OPS[op], "f64", kept, 0, x.nbytes, flags=WEIGHTS, row_len=x.size, parts=[tagged]).cells == [whole]
+            c.drop("y")
             c.drop("x")

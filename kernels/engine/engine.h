@@ -69,7 +69,7 @@ typedef struct rk_backend_ops {
     /* The task is the only one under way: begin it in the calling thread, if that takes no longer than a launch. False, and
      * nothing is done: submit it. NULL: the backend never begins tasks so. */
     bool (*begin)(void *impl, rk_task *t);
-    /* Does the backend compute such a task where its data lie: rp_needs_all, cov or corr? NULL: none. */
+    /* Does the backend compute such a task where its data lie: rp_needs_all? NULL: none. */
     bool (*selects)(const rk_task *t);
     void (*trim)(void *impl);               /* rk_trim. NULL: nothing to trim */
     void (*stop)(void *impl);               /* joins threads; queued tasks are dropped, running ones completed. Once */

@@ -88,8 +88,7 @@ static void end_lost(rk_device *d, rk_task *t)
 
 bool rk_device_takes(const rk_device *d, const rk_task *t)
 {
-    const bool every = !rp_needs_all(&t->spec) && !rp_is_comoments(t->spec.op);
-    return t->fill || every || (d->ops->selects && d->ops->selects(t));
+    return t->fill || !rp_needs_all(&t->spec) || (d->ops->selects && d->ops->selects(t));
 }
 
 /* A task that the device cannot compute. */

@@ -31,7 +31,7 @@ static inline bool rk_device_is_lost(const rk_device *d) { return rk_inflight_lo
 static inline unsigned rk_device_number(const rk_device *d) { return rk_inflight_number(&d->tasks); }
 static inline void rk_device_set_number(rk_device *d, unsigned n) { __atomic_store_n(&d->tasks.number, n, __ATOMIC_RELAXED); }
 
-/* Can it compute the task? Not every device computes order statistics, cov and corr. */
+/* Can it compute the task? Not every device computes order statistics. */
 bool rk_device_takes(const rk_device *d, const rk_task *t);
 
 /* Hand a task to this device until it is polled or handed to `done`. On a lost device it ends at once. */

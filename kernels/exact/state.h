@@ -64,7 +64,7 @@ RK_FN void rk_state_merge(rk_state *s, const rk_state *o)
     case RK_PAIRS:
         break;
     case RK_COMOMENTS:
-#ifndef __CUDA_ARCH__ /* kernels have no such states */
+#ifndef __CUDA_ARCH__ /* kernels join their words */
         rk_comoments_merge(s, o);
 #endif
         break;

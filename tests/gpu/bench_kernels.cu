@@ -272,12 +272,13 @@ void pairs(Bench &b)
         for (Kind kind : {INTS, NORMAL}) {
             const std::string of = kind == NORMAL ? " normal" : "";
             fill(b.pool, dtype, kind, b.pool_bytes / rp_dtype_size(dtype), b.meter.stream);
-            for (int op : {RP_OP_DOT, RP_OP_WMEAN})
+            for (int op : {RP_OP_DOT, RP_OP_WMEAN, RP_OP_COV, RP_OP_CORR})
                 for (int size : {20, 24, log2})
                     pair(b, name_of(op, dtype, size) + of, op, dtype, dtype, RP_EXTENT_ELEMENTS, 1, (size_t)1 << size);
             const std::string type = rp_dtype_name(dtype);
-            pair(b, "wmean " + type + " 262144 x 1024, a row of weights" + of, RP_OP_WMEAN, dtype, dtype, RP_EXTENT_ROW,
-                 1 << 18, 1024);
+            for (int op : {RP_OP_WMEAN, RP_OP_COV})
+                pair(b, std::string(rp_op_name((rp_op)op)) + " " + type + " 262144 x 1024, a row of weights" + of, op, dtype,
+                     dtype, RP_EXTENT_ROW, 1 << 18, 1024);
         }
     }
     if (!wanted(b, RP_F32, 28))

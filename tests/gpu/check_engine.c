@@ -961,7 +961,8 @@ static rk_task pair_task(const pair_case *p, uint32_t flags)
                           .planes = p->size[2],
                           .weights = (uint8_t)p->weights,
                           .weights_extent = (uint8_t)p->extent,
-                          .zero_drops = p->op != RP_OP_DOT && rng() % 3 == 0}};
+                          .ddof = p->op == RP_OP_COV ? (uint8_t)(rng() % 3) : 0,
+                          .zero_drops = p->op != RP_OP_DOT && !rp_is_comoments(p->op) && rng() % 3 == 0}};
     measure(&t);
     return t;
 }
@@ -1035,6 +1036,8 @@ static void check_pair_case(rk_engine *e, waker *w, const pair_case *p, kind of_
     const uint64_t n = rp_elements(&t.spec), beside = rp_role_bytes(&t.spec, RP_ROLE_WEIGHTS) / rp_dtype_size(p->weights);
     fill_operand((char *)parts.elements, p->dtype, of_x, n);
     fill_operand((char *)parts.weights, p->weights, of_w, beside);
+    if (rp_is_comoments(p->op) && p->dtype == p->weights && beside == n && rng() % 4 == 0) /* a correlation of 1 */
+        memcpy((char *)parts.weights, parts.elements, n * rp_dtype_size(p->dtype));
     for (uint64_t i = 0; i < n && parts.mask; i++)
         ((char *)parts.mask)[i] = rng() % 3 ? (char)(rng() | 1) : 0;
     rk_task other = t;
@@ -1332,7 +1335,7 @@ static void check_batches(rk_engine *e, waker *w, int only, size_t shapes)
 }
 
 /* Other operations are the CPU's beside a device, too, and would be compared with themselves. */
-static bool has_kernels(int op) { return op <= RP_OP_HISTOGRAM || (rp_is_paired(op) && !rp_is_comoments(op)); }
+static bool has_kernels(int op) { return op <= RP_OP_HISTOGRAM || rp_is_paired(op); }
 
 int main(int argc, char **argv)
 {

@@ -100,7 +100,7 @@ static reduce_spec draw(worker *w, uint64_t *count, double q[MOST_EDGES])
 {
     reduce_spec s = REDUCE_SPEC_INIT;
     static const int32_t outs[] = {0, 0, 0, RP_F32, RP_F16, RP_BF16};
-    s.op = RP_OP_SUM + (int32_t)below(w, RP_OP_WMEAN);
+    s.op = RP_OP_SUM + (int32_t)below(w, RP_OP_CORR);
     s.dtype = 1 + (int32_t)below(w, RP_DTYPE_COUNT);
     s.out = outs[below(w, 6)];
     s.nan = (int32_t)below(w, 3);

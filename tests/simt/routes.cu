@@ -372,6 +372,7 @@ void print_short()
         {RP_OP_LARGEST, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0}, {RP_OP_HISTOGRAM, RP_I32, RP_U64, RP_NAN_PROPAGATE, 0},
         {RP_OP_DOT, RP_F32, RP_F64, RP_NAN_PROPAGATE, 0},     {RP_OP_WMEAN, RP_F64, RP_F64, RP_NAN_PROPAGATE, 0},
         {RP_OP_VAR, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0},     {RP_OP_MEAN, RP_F32, RP_F32, RP_NAN_PROPAGATE, 0},
+        {RP_OP_COV, RP_F64, RP_F64, RP_NAN_PROPAGATE, 0},     {RP_OP_CORR, RP_I32, RP_F64, RP_NAN_PROPAGATE, 0},
     };
     Device d = device_of(kCards[0]);
     for (const Ask &a : asks)

@@ -29,7 +29,7 @@ __all__ = ("dot", "vdot", "average", "cov", "corrcoef")
 HEAD, SPECIAL = 16, 1  # bytes of a state before its limbs; where a byte of infinities and NaNs is
 LIMBS = {144: (6, -150), 824: (34, -1075), 56: (2, 0)}  # bytes of a state of wmean: limbs of the sum of weights; log2 of its unit
 CORR_LIMBS = {352: (6, 10, 6, 10, 10, -150), 2168: (34, 67, 34, 67, 67, -1075), 120: (2, 3, 2, 3, 3, 0)}  # ... of corr: of each number
-UNKNOWN = (OpError, TypeError_)  # the daemon is an older one, or its GPU computes no corr
+UNKNOWN = (OpError, TypeError_)  # the daemon is an older one, perhaps with a GPU that computes no corr
 
 
 class Pairs(NamedTuple):

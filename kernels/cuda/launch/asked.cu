@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/launch/tuning.h"
 #include "kernels/cuda/ops/registry.h"
+#include "kernels/exact/families/comoments.h"
 
 namespace rk {
 namespace {
@@ -92,7 +93,13 @@ RowKernel pair_kernel(const Asked &q)
 {
     const int dtype = q.s.dtype, weights = q.s.weights;
     const bool mean = rk_sum_limbs(q.layout), choose = q.mask || skips_nans(q.s) || q.s.zero_drops;
-    if (!q.pairs || q.s.flags & RP_STATES_OUT)
+    const bool near = q.pairs && !(q.s.flags & RP_STATES_OUT);
+    if (q.comoments && near)
+        return {near_comoments_kernel(dtype, weights, rk_has_squares(q.layout), choose), comoment_kernels(q.layout, dtype).redo,
+                false};
+    if (q.comoments)
+        return {};
+    if (!near)
         return {exact_pairs_kernel(dtype, weights), NULL, true};
     return {near_pairs_kernel(dtype, weights, mean, choose), redo_pairs_kernel(dtype, weights), false};
 }
@@ -152,6 +159,7 @@ Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, con
     q.layout = q.a.plan.layout;
     q.floats = is_float_sum(s, q.layout);
     q.paired = s.flags & RP_WEIGHTS;
+    q.comoments = rk_is_comoments(q.layout);
     q.pairs = !d->slow_doubles && !d->long_sums;
     q.values = (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
     q.sum = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SUM64 || (rk_is_abs(q.layout) && q.floats && q.values);

@@ -41,6 +41,9 @@ cudaError_t merge_rows(const Asked &q, const FinishArgs &a, u64 rows, u64 per_ro
         return gpu_launch(overlap, merge_sum<kDigits64, 14>, grid, MergeSum<kDigits64, 14>::kThreads, 0, q.stream, a, in, rows,
                           per_row, first_row);
     int threads = a.added ? kAddedThreads : merge_threads(per_row, a.plan.all);
+    if (rk_is_comoments(a.plan.layout))
+        return gpu_launch(overlap, merge_comoments, grid, threads, threads * sizeof(u64), q.stream, a, in, rows, per_row,
+                          first_row);
     return gpu_launch(overlap, a.light ? merge_and_finish<true> : merge_and_finish<false>, grid, threads, threads * sizeof(u64),
                       q.stream, a, s.totals, in, rows, per_row, first_row);
 }

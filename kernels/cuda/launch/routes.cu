@@ -18,7 +18,7 @@ const Route kRoutes[] = {
     {"tiles", "aligned rows of 16 bytes to a tile, light values, that suit blocks", "tile.cuh: a block a row", fits_tiles,
      launch_tiles},
     {"blocks", "rows that are long, few, or many tiles together",
-     "segment.cuh, near_rows.cuh, products_float.cu, pairs_near.cu: blocks share a row; else merge.cuh finishes it",
+     "segment.cuh, near_rows.cuh, near_pair_rows.cuh, products_float.cu: blocks share a row; else merge.cuh finishes it",
      fits_blocks, launch_blocks},
     {"short sums", "sum, mean, norm1 of many rows and segments, of any length that a warp may take",
      "sum_short_lines.cu: a line has lanes of a warp, or one", fits_short_sums, launch_short_sums},
@@ -49,6 +49,8 @@ const Route kRoutes[] = {
      "lines_float.cu: walk_floats, by vectors if lines are long; lines_any.cu for what doubles do not hold", fits_float_lines,
      launch_float_lines},
     {"lines", "all else that has a walker", "lines.cuh: walk_lines of the operation", fits_lines, launch_lines},
+    {"comoments", "cov, corr: states, integers, few lines but those of blocks", "comoments_exact.cu: blocks share a line",
+     fits_comoments, launch_comoments},
     {"any", "everything: float sums where doubles are slow or not wanted; other pairs", "lines_any.cu: walk_states", fits_any,
      launch_any},
 };

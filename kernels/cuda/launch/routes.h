@@ -41,6 +41,7 @@ struct Asked {
     bool rows = false;                                    // none of these
     bool floats = false;                                  // a float sum: of magnitudes or squares too, and stats
     bool paired = false;                                  // elements have weights
+    bool comoments = false;                               // ... for cov or corr
     bool pairs = false;  // the device may add doubles in pairs: it is fast at them, and integers are not asked for
     bool values = false; // kernels that walk along float sums make these values themselves
     bool sum = false;    // a float sum with a kernel of its own for short lines (sum_short_lines.cu)
@@ -132,6 +133,7 @@ ROUTE(vector_columns)
 ROUTE(float_columns)
 ROUTE(float_lines)
 ROUTE(lines)
+ROUTE(comoments)
 ROUTE(any)
 #undef ROUTE
 

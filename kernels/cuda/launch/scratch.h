@@ -6,8 +6,8 @@
 
 namespace rk {
 
-// Where partials go: pass 1 writes `a`; a middle pass leaves at most a 50th of them in `b` (a block joins at least half
-// of fan_in_words / kMaxWords partials), and the next one comes back to `a`.
+// Where partials go: pass 1 writes `a`; a middle pass leaves at most a 36th of them in `b` (a block joins at least half
+// of fan_in_words / kMostWords partials), and the next one comes back to `a`.
 struct Scratch {
     RowTotal *totals; // kRowTotals of them, then the slots
     u64 *list;        // of lines: their number, then, in `a`, which

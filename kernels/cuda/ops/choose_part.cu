@@ -5,6 +5,7 @@
 #include "kernels/cuda/pass/column_ring.cuh"
 #include "kernels/cuda/pass/elements.cuh"
 #include "kernels/cuda/pass/unit_parts.h"
+#include "kernels/exact/families/comoments.h"
 
 namespace rk {
 
@@ -100,6 +101,25 @@ SegmentKernel exact_pairs_kernel(int dtype, int weights)
 SegmentFn redo_pairs_kernel(int dtype, int weights)
 {
     return by_pair_types(dtype, weights, [](auto t) { return redo_pairs_part<t()>(); });
+}
+
+SegmentKernel near_comoments_kernel(int dtype, int weights, bool squares, bool choose)
+{
+    return by_pair_types(dtype, weights, [=](auto t) { return near_comoments_part<t()>(squares, choose); });
+}
+
+WalkFn near_comoment_kernel(int dtype, int weights, bool squares, NearShape shape)
+{
+    return by_pair_types(dtype, weights, [=](auto t) { return comoment_line_part<t()>(squares, shape); });
+}
+
+ComomentKernels comoment_kernels(int layout, int dtype)
+{
+    using Part = ComomentPart;
+    const bool squares = rk_has_squares(layout);
+    if (rk_is_float(dtype))
+        return squares ? comoment_kernels_part<Part::Corr>() : comoment_kernels_part<Part::Cov>();
+    return squares ? comoment_kernels_part<Part::CorrInt>() : comoment_kernels_part<Part::CovInt>();
 }
 
 SegmentKernel best_kernel(int layout, int dtype, bool skip)

@@ -35,6 +35,10 @@ SegmentKernel near_pairs_kernel(int dtype, int weights, bool mean, bool choose);
 SegmentKernel exact_pairs_kernel(int dtype, int weights);                        // pairs_exact.cu
 SegmentFn redo_pairs_kernel(int dtype, int weights);                             // pairs_exact.cu
 
+// Covariances and correlations (`squares`): as near_pairs_kernel, with the redo of comoment_kernels behind it.
+SegmentKernel near_comoments_kernel(int dtype, int weights, bool squares, bool choose); // comoments_near.cu
+ComomentKernels comoment_kernels(int layout, int dtype);                                // comoments_exact.cu
+
 // ---- lines ----
 
 // Sums of floats, of magnitudes and squares too, and stats. Where w.values, the lines whose values are not certain are listed
@@ -46,6 +50,8 @@ WalkFn walk_float_kernel(int layout, int dtype, WalkShape shape); // lines_float
 WalkFn near_line_kernel(int layout, int dtype, NearShape shape);             // lines_near.cu
 WalkFn near_product_kernel(int dtype, NearShape shape);                      // products_near.cu: products, the same
 WalkFn near_pair_kernel(int dtype, int weights, bool mean, NearShape shape); // pairs_lines.cu: pairs, to values of any type
+
+WalkFn near_comoment_kernel(int dtype, int weights, bool squares, NearShape shape); // comoments_lines.cu: the same
 
 // Columns of floats by vectors, as above: sums, also of squares. `values`: states are not asked for. NULL: there is none.
 WalkFn column_float_kernel(int layout, int dtype, bool values); // columns_float.cu

@@ -128,6 +128,7 @@ using RowsKernel = void (*)(FinishArgs, RowArgs);
 using StatesFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials, u32 state_words, bool again);
 using ListedFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *list, u32 state_words, u32 scratch_at);
 using FinishFn = void (*)(FinishArgs, WalkArgs, const u64 *partials, u32 state_words, u32 scratch_at);
+using DoubtsFn = void (*)(FinishArgs, WalkArgs, u64 *list);
 using NarrowFn = void (*)(FinishArgs, const u64 *wide, u64 first, u64 lines, u64 *list);
 
 // A kernel of whole rows with what its launcher must know.
@@ -143,6 +144,14 @@ struct SegmentKernel {
     bool tickets = false; // some of its tiles may go by tickets
     bool ends = false;    // it knows FinishArgs.ends
     ListFn list = NULL;   // for many arrays; may be NULL
+};
+
+// The kernels of cov and corr by exact sums, of `threads` threads a block.
+struct ComomentKernels {
+    WalkFn lines;    // a line has the blocks of the grid's x; their partials, of each line together, are behind `partials`
+    DoubtsFn listed; // lines that near sums have listed; NULL: of integers there are none
+    SegmentFn redo;  // whole rows that near sums leave in doubt; NULL, too
+    int threads;
 };
 
 } // namespace rk

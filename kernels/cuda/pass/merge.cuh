@@ -2,6 +2,7 @@
 // take a state, for states from outside, and for what walkers leave.
 #pragma once
 
+#include "kernels/cuda/pass/finish_comoments.cuh"
 #include "kernels/cuda/pass/join_words.cuh"
 #include "kernels/cuda/pass/last_block.cuh"
 
@@ -16,7 +17,7 @@ __global__ void __launch_bounds__(kMergeThreads)
     merge_partials(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 share, u64 *out)
 {
     RK_DYNAMIC_SHARED(u64, space);
-    __shared__ u64 total[kMaxWords];
+    __shared__ u64 total[kMostWords];
     let_next_pass_start();
     wait_for_previous_pass();
     for (u64 row = blockIdx.y; row < rows; row += gridDim.y) {
@@ -29,7 +30,7 @@ __global__ void __launch_bounds__(kMergeThreads)
     }
 }
 
-// Last pass: a block joins all partials of a row and finishes it. There are three kernels, because code that runs once is
+// Last pass: a block joins all partials of a row and finishes it. There are four kernels, because code that runs once is
 // expensive: cold instructions are fetched from memory. This template makes two of them: any layout and value, or values that
 // take no state (kLight: a.light). `totals`, of these rows: a.added.
 template <bool kLight> __global__ void __launch_bounds__(kMergeThreads)
@@ -61,7 +62,23 @@ template <bool kLight> __global__ void __launch_bounds__(kMergeThreads)
     }
 }
 
-// The third: plain float sums (a.plain). The number of words is known, and all but the flags are added.
+// The third: cov and corr.
+__global__ void __launch_bounds__(kMergeThreads)
+    merge_comoments(const __grid_constant__ FinishArgs a, const u64 *in, u64 rows, u64 per_row, u64 first_row)
+{
+    RK_DYNAMIC_SHARED(u64, space);
+    __shared__ u64 total[kMostWords];
+    __shared__ ComomentRoom room;
+    wait_for_previous_pass();
+    for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
+        merge_words(a.plan, in + row * per_row * a.plan.all, per_row, space, total);
+        if (threadIdx.x < kWarp)
+            finish_comoments(a, first_row + row, total, room);
+        __syncthreads();
+    }
+}
+
+// The fourth: plain float sums (a.plain). The number of words is known, and all but the flags are added.
 template <int kDigits, int kGroups> struct MergeSum {
     static constexpr int kWords = kDigits + kTailWords, kThreads = (kWords * kGroups + kWarp - 1) / kWarp * kWarp;
 

@@ -55,12 +55,16 @@ __host__ __device__ inline u32 other_words(int layout)
     return 0;
 }
 
-__host__ __device__ inline u32 digit_words(int layout) { return (u32)(2 * (rk_sum_limbs(layout) + rk_square_limbs(layout))); }
+// Of comoments all limbs are those of sums.
+__host__ __device__ inline u32 digit_words(int layout)
+{
+    return 2 * (u32)(rk_is_comoments(layout) ? rk_limbs(layout) : rk_others_at(layout));
+}
 
 // Words of a partial, the tail not included.
 __host__ __device__ inline u32 own_words(int layout) { return digit_words(layout) + other_words(layout); }
 
-// Room for a state of any layout that kernels have: those of cov and corr are longer, and not here.
+// Room for a state of any layout but those of cov and corr, which are longer.
 struct PlainState {
     u64 words[RP_PLAIN_STATE / sizeof(u64)];
     __device__ rk_state &get() { return *(rk_state *)words; }
@@ -71,12 +75,13 @@ struct WordPlan {
     u8 layout, dtype;
     u8 state;        // the layout of the state that it becomes: another one where bools are counted (count_truths)
     bool indexed;    // pairs have an index
-    u16 sum, digits; // digits of the sum; and of both sums
+    u16 sum, digits; // digits of the sum; and of all sums
     u16 own, all;    // words without and with the tail
     u8 kinds[8];     // of the words behind the digits: WordKind
 };
 
-constexpr u32 kMaxWords = 2 * (RK_LIMBS64 + RK_SQUARE_LIMBS64) + 6 + kTailWords;
+constexpr u32 kMaxWords = 2 * (RK_LIMBS64 + RK_SQUARE_LIMBS64) + 6 + kTailWords; // of other layouts than those of cov and corr
+constexpr u32 kMostWords = 2 * RP_MAX_LIMBS + kTailWords;                        // of any layout
 
 inline const char *joins_of(int layout)
 {

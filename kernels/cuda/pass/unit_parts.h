@@ -60,6 +60,12 @@ template <PairTypes kTypes> SegmentKernel exact_pairs_part();                   
 template <PairTypes kTypes> SegmentFn redo_pairs_part();                           // ... after the first
 template <PairTypes kTypes> WalkFn pair_line_part(bool mean, NearShape shape);     // pairs_lines.cu
 
+template <PairTypes kTypes> SegmentKernel near_comoments_part(bool squares, bool choose); // comoments_near.cu
+template <PairTypes kTypes> WalkFn comoment_line_part(bool squares, NearShape shape);     // comoments_lines.cu
+
+enum class ComomentPart { Cov, Corr, CovInt, CorrInt };
+template <ComomentPart kPart> ComomentKernels comoment_kernels_part(); // comoments_exact.cu
+
 enum class AnyPart { Elements, Pairs };
 template <AnyPart kPart> StatesFn walk_states_part(); // lines_any.cu
 template <AnyPart kPart> ListedFn walk_listed_part();

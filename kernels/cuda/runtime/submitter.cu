@@ -35,11 +35,10 @@ void run(Backend *b, rk_task *t)
     take_off(b, s, t, err);
 }
 
-// Data of the host, with weights that a slot cannot take, of a shape that the device does not select from, or for cov and corr,
-// which have no kernels.
+// Data of the host, with weights that a slot cannot take, or of a shape that the device does not select from.
 bool is_for_cpu(const rk_task *t)
 {
-    const bool has_kernels = rp_needs_all(&t->spec) ? selects_on_device(t->spec) : !rp_is_comoments(t->spec.op);
+    const bool has_kernels = !rp_needs_all(&t->spec) || selects_on_device(t->spec);
     return !t->memory && !t->fill && (!slot_holds(t) || !has_kernels);
 }
 

@@ -108,8 +108,6 @@ extern "C" const char *rk_stream_refusal(const rp_spec *s)
         return "segments of 2^31 elements together, or more, are not possible in a stream";
     if (s->flags & RP_KEYS)
         return "keys are not possible in a stream";
-    if (rp_is_comoments(s->op))
-        return "cov and corr have no kernels; a daemon's CPU computes them";
     if (rp_is_ranked(s->op) && !selects_on_device(*s))
         return s->flags & RP_OFFSETS ? "order statistics of segments are not possible in a stream"
                                      : "order statistics of lines that long are not possible in a stream";

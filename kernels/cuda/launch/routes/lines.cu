@@ -1,8 +1,12 @@
 // Rows and segments, and columns that no route of all_columns.cu takes, by walking along them: by near sums and products, by
 // sums of floats in a few doubles, by the operation's own walker, by states.
 #include "kernels/cuda/launch/routes/walk.h"
+
+#include <algorithm>
+
 #include "kernels/cuda/launch/tuning.h"
 #include "kernels/cuda/ops/registry.h"
+#include "kernels/exact/families/comoments.h"
 
 namespace rk {
 namespace {
@@ -30,6 +34,8 @@ u32 teams_unless_left(const Asked &q, u32 team) { return q.longest == kAnyLength
 WalkFn near_kernel(const Asked &q, NearShape shape)
 {
     const bool one_team = q.lines >= kTuning.short_rows_min && q.length <= longest_shared_line(q);
+    if (q.comoments)
+        return one_team && q.whole.redo ? near_comoment_kernel(q.s.dtype, q.s.weights, rk_has_squares(q.layout), shape) : NULL;
     if (q.paired)
         return one_team && q.whole.redo ? near_pair_kernel(q.s.dtype, q.s.weights, rk_sum_limbs(q.layout), shape) : NULL;
     if (one_team && q.whole.redo)
@@ -96,6 +102,25 @@ cudaError_t launch_lines(const Asked &q, WalkFn fn)
     Walk x = walk_of(q, fn, q.columns ? 1 : fewer_lanes(q, kTuning.lane_bytes / q.bytes));
     set_teams(&x, teams_unless_left(q, x.w.team), fn && q.a.light);
     return walk(q, x);
+}
+
+// ---- cov and corr by exact sums ----
+
+bool fits_comoments(const Asked &q, WalkFn *) { return q.comoments; }
+
+// Blocks share lines that are few.
+cudaError_t launch_comoments(const Asked &q, WalkFn)
+{
+    const ComomentKernels k = comoment_kernels(q.layout, q.s.dtype);
+    const u64 at_once = (u64)q.d->sms * 2, room = q.scratch.words / q.a.plan.all / q.lines;
+    const u64 few = std::min(at_once / q.lines, q.length / (kTuning.least_walk * k.threads));
+    const u64 blocks = std::max(q.lines <= kRowTotals ? std::min(few, room) : 0, (u64)1);
+    SegmentArgs g = segment_args(q, q.t);
+    g.totals = q.scratch.totals;
+    Walk x = walk_of(q, k.lines, k.threads);
+    x.w.lines = q.lines;
+    return gpu_launch(false, k.lines, dim3((u32)blocks, rows_of_grid(q.lines)), k.threads, 0, q.stream, q.a, g, x.w,
+                      q.scratch.a);
 }
 
 bool fits_any(const Asked &, WalkFn *) { return true; }

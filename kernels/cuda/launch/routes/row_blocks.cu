@@ -89,7 +89,8 @@ cudaError_t reduce_rows(const Asked &q, const RowKernel &by, const ChainTask &t,
     if (!by.finishes && !by.redo && adds && (per_row > 1 || finish.ends))
         finish.added = k.sums && !q.d->slow_doubles ? kAddedBesideSums : kAdded;
     share_row(k, per_row, k.tickets && all.rows == 1 && per_row > 1 && at_once && (a.light || finish.added), &all);
-    const u64 room = q.scratch.words / (per_row * a.plan.all); // a block leaves no more than a partial
+    // A block leaves no more than a partial. Rows in doubt have a word, too.
+    const u64 room = q.scratch.words / (per_row * a.plan.all + (by.redo ? 2 : 0));
     all.meets = (a.light || finish.ends) && all.rows == 1 && per_row > 1 && per_row <= kSlots;
     all.totals = q.scratch.totals;
     const u64 batch = per_row > 1 && room > kRowTotals ? kRowTotals : room;

@@ -192,6 +192,11 @@ void set_width(Walk *x, u32 width, u32 per)
 cudaError_t walk_uncertain(const Asked &q, const WalkArgs &w, bool overlap)
 {
     const u32 few = (u32)q.d->sms * 4, words = state_words(q);
+    if (q.comoments) {
+        const ComomentKernels k = comoment_kernels(q.layout, q.s.dtype);
+        return gpu_launch(overlap, k.listed, dim3(1, (u32)std::min(w.lines, (u64)few)), k.threads, 0, q.stream, q.a, w,
+                          q.scratch.list);
+    }
     const SharedStates state(words + scratch_words(q.a));
     const u32 blocks = std::min(walk_blocks(q.d, w.lines * w.lanes, state.threads), few);
     return gpu_launch(overlap, walk_listed_kernel(q.paired), blocks, state.threads, state.bytes, q.stream, q.a,
