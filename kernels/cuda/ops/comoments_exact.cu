@@ -11,7 +11,7 @@ namespace {
 
 using Digits = LongDigits<2 * RP_MAX_LIMBS>; // the numbers of a state, one behind the other
 using Sum = ThreadSum<Digits>;
-constexpr int kThreads = 256;
+constexpr int kThreads = 256; // at most: fewer for short lines
 
 // Where a block has its digits, and what they become.
 struct Room {
@@ -196,14 +196,14 @@ template <class Sums> __device__ __forceinline__ void sum_share(const FinishArgs
 {
     const rp_spec &spec = a.spec;
     const int bytes = rk_bytes(spec.dtype), beside = rk_bytes(spec.weights), all = a.plan.digits;
-    const u64 step = (u64)gridDim.x * kThreads;
+    const u64 step = (u64)gridDim.x * blockDim.x;
     room.digits.clear();
     if (threadIdx.x == 0)
         room.count = room.flags = 0;
     __syncthreads();
     Sums sums;
     sums.init(a, &room.digits);
-    for (u64 i = (u64)blockIdx.x * kThreads + threadIdx.x; i < line.n; i += step) {
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < line.n; i += step) {
         const u64 at = i * line.x_apart;
         if (!line.mask || line.mask[at])
             sums.add(spec, rk_load(line.x + at * bytes, bytes), rk_load(line.w + i * line.w_apart * beside, beside));
@@ -214,7 +214,7 @@ template <class Sums> __device__ __forceinline__ void sum_share(const FinishArgs
     if (sums.flags)
         atomicOr(&room.flags, sums.flags);
     __syncthreads();
-    for (int j = threadIdx.x; j < all; j += kThreads)
+    for (int j = threadIdx.x; j < all; j += blockDim.x)
         room.words[j] = word_of_digits(room.digits, a.plan.layout, j);
     if (threadIdx.x == 0) {
         room.words[all + kWordCount] = room.count;
@@ -228,11 +228,11 @@ template <class Sums> __device__ __forceinline__ void sum_share(const FinishArgs
 __device__ __forceinline__ bool join_shares(const FinishArgs &a, RowTotal *total, u64 *partials, u64 *words)
 {
     const u32 all = a.plan.all;
-    for (u32 j = threadIdx.x; j < all; j += kThreads)
+    for (u32 j = threadIdx.x; j < all; j += blockDim.x)
         partials[blockIdx.x * all + j] = words[j];
     if (!last_of_row(total))
         return false;
-    for (u32 j = threadIdx.x; j < all; j += kThreads) {
+    for (u32 j = threadIdx.x; j < all; j += blockDim.x) {
         const bool flags = j == a.plan.own + kWordFlags;
         u64 word = 0;
 #pragma unroll 8

@@ -146,7 +146,7 @@ struct SegmentKernel {
     ListFn list = NULL;   // for many arrays; may be NULL
 };
 
-// The kernels of cov and corr by exact sums, of `threads` threads a block.
+// The kernels of cov and corr by exact sums, of `threads` threads a block, or for short lines fewer warps.
 struct ComomentKernels {
     WalkFn lines;    // a line has the blocks of the grid's x; their partials, of each line together, are behind `partials`
     DoubtsFn listed; // lines that near sums have listed; NULL: of integers there are none

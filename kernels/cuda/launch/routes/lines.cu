@@ -119,8 +119,8 @@ cudaError_t launch_comoments(const Asked &q, WalkFn)
     g.totals = q.scratch.totals;
     Walk x = walk_of(q, k.lines, k.threads);
     x.w.lines = q.lines;
-    return gpu_launch(false, k.lines, dim3((u32)blocks, rows_of_grid(q.lines)), k.threads, 0, q.stream, q.a, g, x.w,
-                      q.scratch.a);
+    const dim3 grid((u32)blocks, rows_of_grid(q.lines));
+    return gpu_launch(false, k.lines, grid, exact_threads(q, k), 0, q.stream, q.a, g, x.w, q.scratch.a);
 }
 
 bool fits_any(const Asked &, WalkFn *) { return true; }

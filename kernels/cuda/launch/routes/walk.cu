@@ -189,13 +189,21 @@ void set_width(Walk *x, u32 width, u32 per)
     x->lines_each = (u64)width * per;
 }
 
+int exact_threads(const Asked &q, const ComomentKernels &k)
+{
+    int threads = k.threads;
+    while (threads > kWarp && threads * kTuning.least_walk / 2 >= q.length)
+        threads /= 2;
+    return threads;
+}
+
 cudaError_t walk_uncertain(const Asked &q, const WalkArgs &w, bool overlap)
 {
     const u32 few = (u32)q.d->sms * 4, words = state_words(q);
     if (q.comoments) {
         const ComomentKernels k = comoment_kernels(q.layout, q.s.dtype);
-        return gpu_launch(overlap, k.listed, dim3(1, (u32)std::min(w.lines, (u64)few)), k.threads, 0, q.stream, q.a, w,
-                          q.scratch.list);
+        const dim3 grid(1, (u32)std::min(w.lines, (u64)q.d->sms * 8));
+        return gpu_launch(overlap, k.listed, grid, exact_threads(q, k), 0, q.stream, q.a, w, q.scratch.list);
     }
     const SharedStates state(words + scratch_words(q.a));
     const u32 blocks = std::min(walk_blocks(q.d, w.lines * w.lanes, state.threads), few);

@@ -32,6 +32,9 @@ void set_width(Walk *x, u32 width, u32 per);
 
 cudaError_t walk(const Asked &q, Walk x);
 
+// Threads of a block for a line of cov or corr by exact sums: some elements for each, and a warp at least.
+int exact_threads(const Asked &q, const ComomentKernels &k);
+
 // The lines of a launch that are listed or marked, in the general way: mostly there are none.
 cudaError_t walk_uncertain(const Asked &q, const WalkArgs &w, bool overlap);
 
