@@ -191,6 +191,19 @@ __device__ u64 word_of_digits(const Digits &digits, int layout, int j)
     return digits.word(at, 2 * rk_number_limbs(layout, number), j - at);
 }
 
+// Pair i of the line, as bits
+struct PairBits {
+    u64 x, w;
+    bool in; // it counts
+
+    __device__ __forceinline__ PairBits(const PairsOfLine &line, int bytes, int beside, u64 i)
+    {
+        in = i < line.n && (!line.mask || line.mask[i * line.x_apart]);
+        x = in ? rk_load(line.x + i * line.x_apart * bytes, bytes) : 0;
+        w = in ? rk_load(line.w + i * line.w_apart * beside, beside) : 0;
+    }
+};
+
 // This block's share of the line to its words. Whole block.
 template <class Sums> __device__ __forceinline__ void sum_share(const FinishArgs &a, const PairsOfLine &line, Room &room)
 {
@@ -203,10 +216,14 @@ template <class Sums> __device__ __forceinline__ void sum_share(const FinishArgs
     __syncthreads();
     Sums sums;
     sums.init(a, &room.digits);
-    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < line.n; i += step) {
-        const u64 at = i * line.x_apart;
-        if (!line.mask || line.mask[at])
-            sums.add(spec, rk_load(line.x + at * bytes, bytes), rk_load(line.w + i * line.w_apart * beside, beside));
+    u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x;
+    PairBits next(line, bytes, beside, i);
+    while (i < line.n) {
+        const PairBits now = next;
+        i += step;
+        next = PairBits(line, bytes, beside, i); // requested before the one in front of it is added
+        if (now.in)
+            sums.add(spec, now.x, now.w);
     }
     sums.move();
     if (sums.count)
