@@ -1,5 +1,5 @@
-/* Order statistics of a file, of which a part is in memory at a time: lines, or blocks of a long line, which is read again in
- * each pass. */
+/* Order statistics of a file, of which a part is in memory at a time: rows, segments or columns, or blocks of a long one, which
+ * is read again in each pass. */
 #ifndef RC_FILE_LINES_H
 #define RC_FILE_LINES_H
 

@@ -445,6 +445,27 @@ def test_lines_of_files_in_blocks(shared, tmp_path):
         assert e.value.code == "IO"
 
 
+def test_columns_of_files_in_blocks(shared, tmp_path):
+    """Bands of columns are in memory together; one of more than 128 MiB is read again in each pass."""
+    n, keep = 16_800_000, None
+    x = sparse(tmp_path / "x", 4 * n)
+    wide, deep = x.reshape(2, n // 4, 8), x[:67_400_000].reshape(-1, 2)
+    with libreduce.Client(shared.url) as c, open(tmp_path / "x") as f:
+        def file(op, rows, size=16 * n, **kw):
+            return c.file(op, "f32", f.fileno(), 0, size, rows=rows, flags=COLUMNS, **kw)[0]
+        for keep in (None, (np.arange(4 * n) % 7 > 0)):
+            mask = {} if keep is None else {"mask": keep.astype(np.uint8).tobytes()}
+            lines = [(line, np.ones(len(line), bool) if keep is None else keep.reshape(2, n // 4, 8)[i // 8, :, i % 8]) for i, line in enumerate(wide.transpose(0, 2, 1).reshape(16, -1))]
+            assert file("kth", n // 4, planes=2, k=-3, **mask) == b"".join(struct.pack("<d", np.partition(line[there], -3)[-3]) for line, there in lines)
+            found = list(struct.iter_unpack("<dQ", file("largest", n // 4, planes=2, k=1, **mask)))
+            best = [np.flatnonzero(there)[line[there].argmax()] for line, there in lines]
+            assert found == [(line[i], i) for (line, _), i in zip(lines, best)]
+        size = deep.nbytes
+        assert file("kth", len(deep), size, k=7) == struct.pack("<2d", *(np.partition(column, 7)[7] for column in deep.T))
+        assert file("kth", len(deep), size, k=7, mask=keep[:deep.size].astype(np.uint8).tobytes()) == \
+            struct.pack("<2d", *(np.partition(column[there], 7)[7] for column, there in zip(deep.T, keep[:deep.size].reshape(-1, 2).T)))
+
+
 # ---- reducectl ----
 @pytest.fixture
 def run(ctl, shared):
@@ -480,9 +501,9 @@ def test_reducectl(run, tmp_path):
     assert float(run("kth", "--k", 9, "@order")) == np.sort(x.ravel())[9]
     assert len(run("kth", "--k", 0, "--axis", 1, "@order").split()) == 140
     run("drop", "order")
-    assert "--spool" in run("median", "--spool", 1000, "--axis", 0, tmp_path / "c.npy", code=1)
     assert "--spool" in run("median", "--spool", 1000, "--mask", tmp_path / "m.npy", tmp_path / "c.npy", code=1)
-    for args in (["median"], ["kth", "--k", 9], ["largest", "--k", 2], ["histogram", "--bins", 3], ["quantile", "--q", "0.1,0.2", "--axis", 2], ["stats", "--quantiles"]):
+    for args in (["median"], ["kth", "--k", 9], ["largest", "--k", 2], ["histogram", "--bins", 3], ["quantile", "--q", "0.1,0.2", "--axis", 2],
+                 ["median", "--axis", 0], ["largest", "--k", 2, "--axis", 1], ["stats", "--quantiles"]):
         assert run(*args, "--spool", 1000, tmp_path / "c.npy") == run(*args, tmp_path / "c.npy"), args
     assert "largest" in run("largest", "--k", 2, "--spool", 1000, tmp_path / "f.npy", code=1)
     assert "--spool" in run("median", "--spool", 100, "--text", stdin=numbers, code=1)
@@ -700,6 +721,9 @@ def test_a_file_larger_than_memory(shared, tmp_path):
     for op, want in ((["largest", "--k", 1], struct.pack("<dQ", x.max(), x.argmax())), (["p0"], struct.pack("<d", x.min())), (["median"], bytes(8))):
         done = limited(*op, "--spool", 1000000)
         assert done.stdout == want, done.stderr
+    columns = x.reshape(-1, 25)
+    done = limited("p0", "--rows", len(columns), "--axis", 0, "--spool", 1000000)
+    assert done.stdout == columns.min(axis=0).astype("<f8").tobytes(), done.stderr
 
 
 def test_lists_of_reducectl(run, tmp_path):

@@ -38,14 +38,6 @@ static int too_much(const whole_input *x, char why[CTL_WHY])
     return REDUCE_E_TOO_LARGE;
 }
 
-/* Is there too much for memory, but in a file that can be read again, with lines that lie in one piece each? */
-static bool stays_in_file(const ctl_work *w, const ctl_shape *s)
-{
-    const ctl_input *in = &w->in[0];
-    return w->n_in == 1 && !in->resident && ctl_in_file(in) && in->bytes > limit_of(w->o) && !w->mask && !w->weights &&
-           s->layout != CTL_COLUMNS && !(ctl_shuffled(in) && ctl_needs_indexes(w->o));
-}
-
 /* Room for more than the bytes that are there. */
 static int grow(whole_input *x, uint64_t *room, char why[CTL_WHY])
 {
@@ -241,6 +233,17 @@ static int set_shape(whole_input *x, char why[CTL_WHY])
         return 0;
     snprintf(why, CTL_WHY, "no memory for twice the array, which these axes need");
     return REDUCE_E_NO_MEMORY;
+}
+
+/* Is there too much for memory, but in a file that can be read again, with lines that lie in one piece each, or columns? */
+static bool stays_in_file(const ctl_work *w, const ctl_shape *s)
+{
+    const ctl_input *in = &w->in[0];
+    reduce_spec spec = w->spec;
+    return w->n_in == 1 && !in->resident && ctl_in_file(in) && in->bytes > limit_of(w->o) && !w->mask && !w->weights &&
+           (s->layout != CTL_COLUMNS ||
+            (plain_axes(&spec, &s->axes, ctl_needs_indexes(w->o)) && spec.flags & REDUCE_COLUMNS)) &&
+           !(ctl_shuffled(in) && ctl_needs_indexes(w->o));
 }
 
 /* ---- running ---- */
