@@ -125,10 +125,11 @@ typedef struct rk_task {
                       have no order: submit a task that reads filled memory after the fill was polled */
     void *cells;   /* rp_results x rp_cell_size(&spec) bytes, any alignment */
     uint64_t base; /* index of the first element within its row: chunks of a stream; 0 otherwise */
-    uint64_t
-        until_ns; /* CLOCK_MONOTONIC: after it, order statistics and tasks by key on the CPU begin no further pass or piece, and
-                          end with DEADLINE; 0: no limit */
-    void *user;   /* the caller's */
+    /* On the CPU, order statistics and tasks by key begin no further pass or piece after `until_ns` (CLOCK_MONOTONIC; 0: no
+     * limit), and end with DEADLINE; nor after rk_task_stop, and end with CANCELLED. */
+    uint64_t until_ns;
+    bool stopped;
+    void *user;                      /* the caller's */
     void (*done)(struct rk_task *t); /* takes the finished task of RK_BATCHED or RK_ALONE. Must not block, and may submit */
     /* out: valid after rk_poll */
     rp_fault fault;               /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */
@@ -144,6 +145,13 @@ typedef struct rk_task {
     void *impl;
     uint64_t load;
 } rk_task;
+
+/* A task that the engine has: nobody wants its result any more. Any thread. */
+static inline void rk_task_stop(rk_task *t) { __atomic_store_n(&t->stopped, true, __ATOMIC_RELAXED); }
+
+/* Bytes of elements that a task keeps on the CPU while it searches for ranks, at most: if more are left, it passes over the
+ * data again. Each thread that has lines of its own has a sixteenth of it. */
+enum { RK_ORDER_KEPT = 128 << 20 };
 
 /* Ways to run a task. rk_submit takes the first one of those it is given that the task fits, in this order. */
 enum {

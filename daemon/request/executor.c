@@ -37,7 +37,9 @@ static void finished(rd_requests *q, rd_job *job)
     rd_sched_end(&q->sched, &job->item, rd_price_learn(&q->price, &job->task));
     if (job->task.fault.code == RP_DEVICE_LOST)
         q->device_suspect = true;
-    if (job->request)
+    if (job->task.stopped)
+        rp_fail(&job->task.fault, RP_CANCELLED, "id", 0, "cancelled by its client");
+    else if (job->request)
         rd_settle_late(job->request);
     job->done(q, job);
 }
@@ -159,15 +161,26 @@ static void take_back(rd_requests *q, rd_request *r, const rp_fault *f)
     r->job.done(q, &r->job);
 }
 
+/* The engine has it, and looks between passes whether it was stopped. False: it ends as it would have. */
+static bool stop(rd_request *r)
+{
+    rk_task *t = &r->job.task;
+    const rd_item *i = &r->job.item;
+    if (!i->running || i->queue == RD_QUEUE_READ || t->fill || t->stopped || !rp_needs_all(&t->spec))
+        return false;
+    rk_task_stop(t);
+    return true;
+}
+
 unsigned rd_withdraw(rd_requests *q, const rd_session *x, const uint64_t *id, const rp_fault *f)
 {
     unsigned n = 0;
     for (rd_request *r = q->waiting; r;) {
-        bool meant = r->session == x && (!id || r->exchange.header.id == *id) && !has_begun(r);
-        if (meant)
+        const bool meant = r->session == x && (!id || r->exchange.header.id == *id), waits = meant && !has_begun(r);
+        if (waits)
             take_back(q, r, f);
-        n += meant;
-        r = meant ? q->waiting : r->next; /* ending one may end others: start over */
+        n += waits || (meant && stop(r));
+        r = waits ? q->waiting : r->next; /* ending one may end others: start over */
     }
     return n;
 }

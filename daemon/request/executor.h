@@ -1,6 +1,6 @@
 /* What goes to the engine, and when. A request's task waits in the scheduler (sched.h) for its turn; until then it can be
  * taken back if its deadline passes, or if its client cancels it or is gone. A task in the engine runs to its end, but
- * order statistics on the CPU stop between passes; if its deadline has passed by then, the reply is DEADLINE. */
+ * order statistics and tasks by key on the CPU stop between passes. The reply is DEADLINE or CANCELLED then, in any case. */
 #ifndef RD_EXECUTOR_H
 #define RD_EXECUTOR_H
 
@@ -16,8 +16,7 @@ void rd_executor_fit(rd_requests *q);
 void rd_submit(rd_requests *q, rd_job *job);
 
 /* Queue the complete task of a request (rd_wait), except for data still to be read from a file (r->read.wanted). job->done is
- * called later in this turn or in a later one. For a task that was taken back, task.fault is then DEADLINE or CANCELLED, which
- * no engine gives. */
+ * called later in this turn or in a later one. For a task that was taken back, task.fault is then DEADLINE or CANCELLED. */
 void rd_schedule(rd_requests *q, rd_request *r);
 
 /* Give the engine and the readers of files as much as their windows have room for. */
@@ -29,8 +28,8 @@ void rd_take_finished(rd_requests *q);
 /* A request of the fast path is finished: DEADLINE if it is too late. Any thread. */
 void rd_settle_late(rd_request *r);
 
-/* End the waiting requests of a session that have not begun, with `f`; if `id` is not NULL, only those with this id. Returns
- * how many. */
+/* End the waiting requests of a session that have not begun, with `f`, and soon those that the engine can stop, with CANCELLED;
+ * if `id` is not NULL, only those with this id. Returns how many. */
 unsigned rd_withdraw(rd_requests *q, const rd_session *x, const uint64_t *id, const rp_fault *f);
 
 /* The request has a deadline and waits in a queue, or for its stream: look at it then. */

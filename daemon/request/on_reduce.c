@@ -23,11 +23,24 @@ static void on_reduce_done(rd_requests *q, rd_job *job)
     rd_answer_job(q, job);
 }
 
+/* What order statistics may keep is charged until the reply. */
+static rp_err charge_scratch(rd_requests *q, rd_request *r, rp_fault *f)
+{
+    const rk_task *t = &r->job.task;
+    const bool keeps = rp_is_ranked(t->spec.op) && !rp_is_top(t->spec.op) && t->spec.op != RP_OP_HISTOGRAM;
+    const uint64_t bytes = !keeps ? 0 : t->bytes < RK_ORDER_KEPT ? t->bytes : RK_ORDER_KEPT;
+    const rp_err err = rd_charge(q->users, r->session->owner, RD_HELD_SCRATCH_BYTES, bytes, f);
+    r->scratch = err ? 0 : bytes;
+    return err;
+}
+
 /* The task is parsed: make room for its cells, and queue it. */
 static rp_err enqueue(rd_requests *q, rd_request *r, rp_fault *f)
 {
     rk_task *t = &r->job.task;
-    rp_err err = rd_make_room(r, &t->spec, f);
+    rp_err err = charge_scratch(q, r, f);
+    if (!err)
+        err = rd_make_room(r, &t->spec, f);
     if (err)
         return err;
     rd_tally_op(&q->stats->tally, t->spec.op);

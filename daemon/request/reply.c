@@ -30,6 +30,7 @@ static void leave(rd_requests *q, rd_request *r)
     rd_discharge(q->users, x->owner, RD_HELD_REQUESTS, 1);
     x->message_bytes -= r->exchange.len;
     rd_discharge(q->users, x->owner, RD_HELD_MESSAGE_BYTES, r->exchange.len);
+    rd_discharge(q->users, x->owner, RD_HELD_SCRATCH_BYTES, r->scratch);
 }
 
 /* ---- the builder ---- */

@@ -18,6 +18,7 @@ void rd_request_begin(rd_request *r, struct rd_requests *all)
     r->handle = NULL;
     r->beside = NULL;
     r->results = NULL;
+    r->scratch = 0;
     r->resident = NULL;
     r->spread = false;
     r->held = false;

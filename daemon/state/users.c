@@ -19,6 +19,7 @@ void rd_users_configure(rd_users *u, const rd_config *c)
     u->cap[RD_HELD_MESSAGE_BYTES] = c->max_user_held << 20;
     u->cap[RD_HELD_REPLY_BYTES] = RD_MAX_USER_UNREAD;
     u->cap[RD_HELD_STREAM_BYTES] = RD_MAX_USER_STREAM_BYTES;
+    u->cap[RD_HELD_SCRATCH_BYTES] = RD_MAX_USER_SCRATCH;
     u->cap[RD_HELD_FILES] = RP_MAX_USER_FILES;
     u->cap[RD_HELD_ARENAS] = RP_MAX_USER_ARENAS;
     u->cap[RD_HELD_DEVICES] = RP_MAX_USER_DEVICES;

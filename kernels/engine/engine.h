@@ -112,7 +112,7 @@ void rk_explain(rk_task *t, uint64_t line, void *s);
 /* The work of a task in bytes: its data, plus the size of a state for each result. So finishing many empty rows counts, too. */
 size_t rk_task_size(const rk_task *t);
 
-/* Is the task's deadline over? Then *f says so. */
+/* Is the task's deadline over, or was it stopped? Then *f says so. */
 bool rk_task_late(const rk_task *t, rp_fault *f);
 
 /* RP_STATES_IN: check every state, and that their counts stay below RP_MAX_COUNT in each row; the fault is filled. */

@@ -51,10 +51,12 @@ rp_err rk_check_states(rk_task *t)
 
 bool rk_task_late(const rk_task *t, rp_fault *f)
 {
-    const bool late = t->until_ns && rk_now_ns() >= t->until_ns;
-    if (late)
+    const bool late = t->until_ns && rk_now_ns() >= t->until_ns, stopped = __atomic_load_n(&t->stopped, __ATOMIC_RELAXED);
+    if (stopped)
+        rp_fail(f, RP_CANCELLED, "id", 0, "cancelled by its client");
+    else if (late)
         rp_fail(f, RP_DEADLINE, "time_ms", 0, "not done before the deadline");
-    return late;
+    return late || stopped;
 }
 
 void rk_row_fault(rk_task *t, uint64_t row, int code, const void *s) { rk_cell_fault(&t->fault, s, &t->spec, row, code); }

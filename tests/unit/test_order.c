@@ -374,6 +374,20 @@ static void deadlines(void **state)
     }
 }
 
+static void a_task_that_is_stopped(void **state)
+{
+    (void)state;
+    static uint64_t cell;
+    const rp_spec s = {.op = RP_OP_MEDIAN, .dtype = RP_F32, .out = RP_F64, .rows = 1, .row_len = MOST};
+    rk_task t = {.spec = s, .data = data, .bytes = MOST * 4, .cells = &cell};
+    rp_fault f = {0};
+    fill(BITS, RP_F32, MOST);
+    assert_int_equal(rk_ranked_lines(rk_simd_best(), &t, 0, 1, &f), RP_OK);
+    rk_task_stop(&t);
+    assert_int_equal(rk_ranked_lines(rk_simd_best(), &t, 0, 1, &f), RP_CANCELLED);
+    assert_int_equal(f.code, RP_CANCELLED);
+}
+
 /* ---- largest, smallest ---- */
 
 enum { MOST_TOP = 300 };
@@ -626,8 +640,8 @@ int main(void)
                                        cmocka_unit_test(data_that_change_meanwhile),
                                        cmocka_unit_test(lists_of_data_that_change),
                                        cmocka_unit_test(deadlines),
+                                       cmocka_unit_test(a_task_that_is_stopped),
                                        cmocka_unit_test(the_best_of_whatever_data),
-
                                        cmocka_unit_test(edges_beside_wide_integers)};
     const struct CMUnitTest together[] = {cmocka_unit_test(threads_share_a_line), cmocka_unit_test(the_best_of_long_lines),
                                           cmocka_unit_test(bins_of_whatever_data)};

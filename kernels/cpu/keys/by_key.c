@@ -54,7 +54,10 @@ uint64_t rk_by_key_groups(const rk_task *t, int threads)
 
 static int order_of(const rp_fault *f)
 {
-    return f->code == RP_OK ? 3 : f->code == RP_NO_MEMORY || f->code == RP_DEADLINE ? 0 : f->code == RP_SHAPE ? 1 : 2;
+    return f->code == RP_OK                                                               ? 3
+           : f->code == RP_NO_MEMORY || f->code == RP_DEADLINE || f->code == RP_CANCELLED ? 0
+           : f->code == RP_SHAPE                                                          ? 1
+                                                                                          : 2;
 }
 
 bool rk_by_key_precedes(const rp_fault *a, const rp_fault *b)
@@ -118,7 +121,7 @@ static rp_err add(const rk_task *t, const rk_groups *g, uint64_t from, uint64_t 
     for (uint64_t end; from < to; from = end) {
         end = least(to, from + AT_ONCE);
         if (rk_task_late(t, f))
-            return RP_DEADLINE;
+            return f->code;
         if (check && check_keys(&k, t->spec.rows, from, end, f))
             return RP_SHAPE;
         if (rk_keyed_add_range(&k, g, from, end) < end)

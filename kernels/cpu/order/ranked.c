@@ -151,7 +151,7 @@ static rp_err run_line(uint64_t line, rk_selection *o, rp_fault *f)
     bool again = true, ok = rk_selection_open(o);
     while (ok && again) {
         if (rk_task_late(o->t, f))
-            return RP_DEADLINE;
+            return f->code;
         rk_selection_pass(o, 0, o->line->n);
         ok = rk_selection_next(o, &again);
     }
@@ -229,6 +229,7 @@ rp_err rk_ranked_lines(const rk_simd *simd, const rk_task *t, uint64_t first, ui
     rk_selection *o = calloc(1, sizeof *o);
     if (!o)
         return no_memory(f);
+    o->ranking.memory = RK_ORDER_KEPT / 16;
     if (!rk_selection_init(o, simd, t))
         err = no_memory(f);
     else if (s->flags & RP_COLUMNS)

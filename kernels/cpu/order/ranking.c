@@ -5,11 +5,11 @@
 
 #include "kernels/cpu/order/sample.h"
 #include "kernels/exact/line.h"
+#include "kernels/kernels.h"
 
 enum {
-    WIDE = 3,               /* brackets reach so many standard deviations to each side */
-    KEPT_BYTES = 128 << 20, /* memory of all brackets of a pass */
-    MOST_PASSES = 16        /* of a line that does not change seven suffice for eight ranks */
+    WIDE = 3,        /* brackets reach so many standard deviations to each side */
+    MOST_PASSES = 16 /* of a line that does not change seven suffice for eight ranks */
 };
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -17,7 +17,7 @@ static int log2_size(const rk_ranking *r) { return __builtin_ctzll(r->line.size)
 
 /* ---- brackets ---- */
 
-static uint64_t memory_of(const rk_ranking *r) { return r->memory ? r->memory : KEPT_BYTES; }
+static uint64_t memory_of(const rk_ranking *r) { return r->memory ? r->memory : RK_ORDER_KEPT; }
 
 static void clear(rk_bracket *b)
 {
@@ -42,9 +42,18 @@ static bool add_bracket(rk_ranking *r, uint64_t lo, uint64_t hi)
     return true;
 }
 
-/* Room for `each` keys in each bracket that keeps some, with a vector behind. False: no memory. */
+/* Room for `each` keys in each bracket that keeps some, with a vector behind. What the brackets of the last pass had above that
+ * is given back first. False: no memory. */
 static bool make_room(rk_ranking *r, uint64_t each)
 {
+    for (unsigned i = 0; i < RK_BRACKETS; i++) {
+        rk_bracket *b = &r->bracket[i];
+        if (i < r->brackets && b->room <= memory_of(r) / r->brackets / r->line.size)
+            continue;
+        free(b->kept);
+        b->kept = NULL;
+        b->room = 0;
+    }
     for (unsigned i = 0; i < r->brackets; i++) {
         rk_bracket *b = &r->bracket[i];
         const bool keeps = !b->digits && b->hi - b->lo > 1;
