@@ -120,10 +120,19 @@ typedef struct rk_edge_keys {
     uint32_t half;         /* a power of 2: a place has fewer than twice as many bounds. 0: none has any */
     const uint64_t *bound; /* 2 half more are 2^64 - 1 */
     const uint32_t *table;
+    /* Bins of one width, of f32 or f64: let s be (x - even_low) * even_scale, at least 0 and at most n - 2. The slot is the
+     * nearest integer, if s minus that is even_sure or more; else it may be one slot lower. */
+    bool even;
+    double even_low, even_scale, even_sure;
 } rk_edge_keys;
 /* Count elements by slot, by turns in RK_TURNS tables of counts: equal neighbours would wait for one another's. */
 typedef void rk_edge_counts_fn(const void *x, size_t n, const rk_keys *k, const rk_edge_keys *s, uint64_t *counts);
 enum { RK_TURNS = 8 };
+/* The same for bins of one width, with RK_EVEN_SLOTS slots at most. Most elements are counted in pairs, in two tables that the
+ * caller adds to `counts` and clears: pairs[turn][second slot][first slot]. At most RK_EVEN_AT_ONCE elements until then. */
+enum { RK_EVEN_SLOTS = 128, RK_EVEN_AT_ONCE = 4 * UINT16_MAX };
+typedef void rk_even_counts_fn(const void *x, size_t n, const rk_keys *k, const rk_edge_keys *s, uint64_t *counts,
+                               uint16_t *pairs);
 
 enum { RK_KEYS_AT_ONCE = 4096, RK_DIGIT_BITS = 11, RK_DIGITS = 1 << RK_DIGIT_BITS };
 
@@ -147,6 +156,7 @@ typedef struct rk_simd {
     rk_digits_fn *digits[4];
     rk_hits_fn *hits[4];
     rk_edge_counts_fn *edge_counts[4]; /* not of 8 bits */
+    rk_even_counts_fn *even_counts[4]; /* f32 and f64 */
 } rk_simd;
 
 /* simd.c, compiled once for each instruction set of the architecture; the best one first, the baseline last. */

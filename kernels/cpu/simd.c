@@ -12,6 +12,7 @@
 #include "kernels/cpu/loops/columns/transpose.h"
 #include "kernels/cpu/loops/order/between.h"
 #include "kernels/cpu/loops/order/edge_counts.h"
+#include "kernels/cpu/loops/order/even_bins.h"
 #include "kernels/cpu/loops/order/hits.h"
 #include "kernels/cpu/loops/order/key_digits.h"
 #include "kernels/cpu/loops/pairs/pair_floats.h"
@@ -93,6 +94,7 @@ const rk_simd TABLE(RK_SIMD) = {
     .digits = {digits_8, digits_16, digits_32, digits_64},
     .hits = {hits_8, hits_16, hits_32, hits_64},
     .edge_counts = {NULL, edge_counts_16, edge_counts_32, edge_counts_64},
+    .even_counts = {NULL, NULL, even_counts_32, even_counts_64},
     .reduce = {
         [RP_STATE_SUM32]    = {NARROW(SUMS_OF)},
         [RP_STATE_SUM64]    = {[RP_F64] = sums_f64},

@@ -589,6 +589,87 @@ static void bins_of_whatever_data(void **state)
     }
 }
 
+/* ---- bins of one width ---- */
+
+/* What an even bin may get wrong: elements at an edge and beside it, far away, NaNs; and strips of equal ones. */
+static void fill_around(int dtype, const double *edge, uint32_t n, uint64_t elements, bool turns)
+{
+    const size_t size = rp_dtype_size(dtype);
+    const uint64_t nan = rk_nan_bits(rk_format_of(dtype)), inf = rk_inf_bits(rk_format_of(dtype)),
+                   sign = rk_sign_bit(rk_format_of(dtype), 1);
+    const bool calm = any(2) != 0, equal = any(4) == 0;
+    for (uint64_t i = 0; i < elements; i++) {
+        const double low = edge[0] + (edge[n - 1] - edge[0]) * ((double)any(1 << 20) * 0x1.2p-20 - 0x1p-4);
+        double e = any(8) && calm ? low : edge[any(n)];
+        uint64_t bits;
+        memcpy(&bits, &e, sizeof bits);
+        bits = rk_convert_float(RP_F64, bits, dtype);
+        if (!calm || any(64) == 0)
+            bits += any(5) - 2;
+        if (!calm && any(32) == 0)
+            bits = any(2) ? nan | any(2) * sign : any(2) ? inf | any(2) * sign : any(4) | any(2) * sign;
+        if (equal && i % 1024 > 200)
+            memcpy(&bits, data + (i - 1) * size, size);
+        if (turns && i > 1) /* a pair of bins comes as often as it can */
+            memcpy(&bits, data + (i - 2) * size, size);
+        memcpy(data + i * size, &bits, size);
+        mask[i] = any(9) != 0;
+    }
+}
+
+static uint32_t even_edges(double *edge)
+{
+    static const double lows[] = {-3, 0, 1e6, -1e-30, 0.1, -255, 1e-310, -0.0};
+    const uint32_t n = 2 + (uint32_t)any(130);
+    const double low = lows[any(8)], width = any(3) ? 6.0 : any(2) ? 1.0 * (n - 1) : low * 0.3 + 1e-38;
+    for (uint32_t i = 0; i < n; i++) {
+        edge[i] = low + i * (width / (n - 1));
+        if (i && !(edge[i] > edge[i - 1]))
+            return i;
+    }
+    return n;
+}
+
+/* Which bin has each element is known by comparing it with the edges. */
+static void check_even(const rk_simd *simd, int dtype, uint64_t elements, bool masked, bool turns)
+{
+    static double edge[256];
+    static uint64_t cells[256];
+    uint64_t want[256] = {0};
+    const uint32_t n = even_edges(edge);
+    rp_spec s = {.op = RP_OP_HISTOGRAM,
+                 .dtype = (uint8_t)dtype,
+                 .rows = 1,
+                 .row_len = elements,
+                 .flags = masked ? RP_MASK : 0,
+                 .n_edges = n,
+                 .edges = (const uint8_t *)edge};
+    const rp_parts beside = {.mask = mask};
+    rp_fault f = {0};
+    if (n < 2)
+        return;
+    fill_around(dtype, edge, n, elements, turns);
+    rk_task t = {.spec = s, .data = data, .beside = &beside, .bytes = elements * rp_dtype_size(dtype), .cells = cells};
+    assert_int_equal(rk_ranked_lines(simd, &t, 0, 1, &f), RP_OK);
+    for (uint64_t i = 0; i < elements; i++) {
+        const double x = value_of(dtype, bits_at(dtype, i));
+        uint32_t bin = 0;
+        while (bin + 2 < n && x >= edge[bin + 1])
+            bin++;
+        want[x != x ? n + 1 : x < edge[0] ? n - 1 : x > edge[n - 1] ? n : bin] += !masked || mask[i];
+    }
+    assert_memory_equal(cells, want, 8 * (n + 2));
+}
+
+static void bins_of_one_width(void **state)
+{
+    (void)state;
+    for (int i = 0; i < rk_simd_count; i++)
+        for (int round = 0; rk_simd_runs(rk_simds[i]) && round < 40; round++)
+            check_even(rk_simds[i], round % 2 ? RP_F32 : RP_F64, round < 8 ? MOST : (1 << 16) + any(300), round % 7 == 3,
+                       round < 6);
+}
+
 /* Integers that are no doubles, against edges that lie between them. */
 static void edges_beside_wide_integers(void **state)
 {
@@ -642,6 +723,7 @@ int main(void)
                                        cmocka_unit_test(deadlines),
                                        cmocka_unit_test(a_task_that_is_stopped),
                                        cmocka_unit_test(the_best_of_whatever_data),
+                                       cmocka_unit_test(bins_of_one_width),
                                        cmocka_unit_test(edges_beside_wide_integers)};
     const struct CMUnitTest together[] = {cmocka_unit_test(threads_share_a_line), cmocka_unit_test(the_best_of_long_lines),
                                           cmocka_unit_test(bins_of_whatever_data)};

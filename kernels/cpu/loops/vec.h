@@ -25,6 +25,7 @@
 #define LOOSE(T, bytes) T __attribute__((vector_size(bytes), aligned(1), may_alias)) /* for unaligned loads */
 
 typedef VEC(double, VB) vf64;
+typedef VEC(float, VB) vf32;
 typedef VEC(int64_t, VB) vi64;
 typedef VEC(uint64_t, VB) vu64;
 typedef VEC(int32_t, VB) vi32;
@@ -34,6 +35,7 @@ typedef VEC(uint16_t, VB) vu16;
 typedef VEC(int8_t, VB) vi8;
 typedef VEC(uint8_t, VB) vu8;
 typedef LOOSE(double, VB) vf64_loose;
+typedef LOOSE(float, VB) vf32_loose;
 typedef LOOSE(int64_t, VB) vi64_loose;
 typedef LOOSE(int32_t, VB) vi32_loose;
 typedef LOOSE(int16_t, VB) vi16_loose;
@@ -113,19 +115,30 @@ INLINE vf64 load_scaled_bf16(const void *p)
 #endif
 
 /* Larger and smaller by lane. Of a NaN and a number the second operand comes out. */
-INLINE vf64 max_f64(vf64 a, vf64 b)
-{
-#if VB == 64
-    return (vf64)_mm512_max_pd((__m512d)a, (__m512d)b);
-#elif VB == 32
-    return (vf64)_mm256_max_pd((__m256d)a, (__m256d)b);
-#elif defined(__aarch64__)
-    vi64 first = a > b;
-    return (vf64)(((vi64)a & first) | ((vi64)b & ~first));
+#if defined(__aarch64__)
+#define FLOAT_END(name, W, sign, suffix)                          \
+    INLINE vf##W name##_f##W(vf##W a, vf##W b)                    \
+    {                                                             \
+        const vi##W first = a sign b;                             \
+        return (vf##W)(((vi##W)a & first) | ((vi##W)b & ~first)); \
+    }
 #else
-    return (vf64)_mm_max_pd((__m128d)a, (__m128d)b);
+#if VB == 64
+#define OF_WIDTH(name) _mm512_##name
+#elif VB == 32
+#define OF_WIDTH(name) _mm256_##name
+#else
+#define OF_WIDTH(name) _mm_##name
 #endif
-}
+#define FLOAT_END(name, W, sign, suffix) \
+    INLINE vf##W name##_f##W(vf##W a, vf##W b) { return (vf##W)OF_WIDTH(name##_##suffix)(a, b); }
+#endif
+FLOAT_END(max, 32, >, ps)
+FLOAT_END(min, 32, <, ps)
+FLOAT_END(max, 64, >, pd)
+FLOAT_END(min, 64, <, pd)
+#undef FLOAT_END
+#undef OF_WIDTH
 
 INLINE vi32 max_i32(vi32 a, vi32 b)
 {

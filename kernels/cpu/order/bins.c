@@ -8,6 +8,7 @@
 
 /* log2 of the table's places: 4 for each bound, or more if several bounds would share one; fewer for few elements. */
 enum { LEAST_TABLE = 6, MOST_TABLE = 16, PLACES_A_BOUND = 4, MORE = 2 };
+enum { LEAST_PAIRS = 1 << 16 }; /* elements of a pass that is worth tables of pairs */
 
 static uint32_t slots_of(const rp_spec *s) { return s->n_edges + 2; }
 
@@ -118,6 +119,46 @@ static void choose_table(rk_bins *b)
     }
 }
 
+/* ---- bins of one width ---- */
+
+/* s of rk_edge_keys. */
+static double even_place(const rk_bins *b, uint64_t key)
+{
+    const rk_edge_keys *t = &b->slots;
+    const double x = value_of(b, key);
+    return b->line.size == 4 ? (double)(((float)x - (float)t->even_low) * (float)t->even_scale)
+                             : (x - t->even_low) * t->even_scale;
+}
+
+/* Are the slots right of all elements that are sure? They are if that holds at the bounds, because s does not fall. A quarter
+ * of the margin is kept: a caller may flush small numbers to zero. */
+static bool is_even(const rk_bins *b, double margin)
+{
+    const double least = margin / 4 - 0.5, most = margin * 3 / 4 - 0.5;
+    for (uint32_t i = 0; i < b->slots.bounds; i++)
+        if (even_place(b, b->bound[i]) - (i + 1) < least || even_place(b, b->bound[i] - 1) - (i + 1) > most)
+            return false;
+    return true;
+}
+
+/* Find the least margin that fits, as a part of a bin. */
+static void find_even(rk_bins *b)
+{
+    rk_edge_keys *t = &b->slots;
+    const uint32_t last = t->bounds - 1;
+    const double unit = (b->line.size == 4 ? 0x1p-23 : 0x1p-52) * t->n;
+    if ((b->spec->dtype != RP_F32 && b->spec->dtype != RP_F64) || t->n > RK_EVEN_SLOTS || t->bounds + 2 != t->n ||
+        !t->by_value || b->bound[0] == 0)
+        return;
+    const double first = value_of(b, b->bound[0]), width = (value_of(b, b->bound[last]) - first) / last;
+    t->even_scale = 1 / width;
+    for (double margin = 4 * unit; !t->even && margin <= 64 * unit; margin *= 2) {
+        t->even_low = first - width * (0.5 + margin / 2);
+        t->even_sure = margin - 0.5;
+        t->even = is_even(b, margin);
+    }
+}
+
 bool rk_bins_init(rk_bins *b)
 {
     const rp_spec *s = b->spec;
@@ -139,6 +180,7 @@ bool rk_bins_init(rk_bins *b)
     t->table = b->table;
     find_bounds(b);
     choose_table(b);
+    find_even(b);
     return true;
 }
 
@@ -147,7 +189,30 @@ bool rk_bins_init(rk_bins *b)
 typedef struct bins_pass {
     const rk_bins *b;
     uint64_t *counts;
+    uint16_t *pairs; /* NULL: not in pairs */
+    size_t counted;  /* elements since they were cleared */
 } bins_pass;
+
+/* Adds the counts of pairs to those of slots. */
+static void close_pairs(bins_pass *p)
+{
+    const uint32_t n = p->b->slots.n;
+    const uint16_t *first = p->pairs, *second = first + n * n;
+    uint32_t low[RK_EVEN_SLOTS] = {0};
+    for (uint32_t i = 0; i < n; i++, first += n, second += n) {
+        uint32_t high = 0;
+        for (uint32_t j = 0; j < n; j++) {
+            const uint32_t both = (uint32_t)first[j] + second[j];
+            low[j] += both;
+            high += both;
+        }
+        p->counts[i * RK_TURNS] += high;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        p->counts[i * RK_TURNS] += low[i];
+    memset(p->pairs, 0, 2 * (size_t)n * n * sizeof *p->pairs);
+    p->counted = 0;
+}
 
 /* By key first. */
 static void count_bytes(const rk_bins *b, const void *x, size_t n, uint64_t *counts)
@@ -164,10 +229,15 @@ static void count_bytes(const rk_bins *b, const void *x, size_t n, uint64_t *cou
 
 static void bins_take(void *arg, const void *x, size_t n)
 {
-    const bins_pass *p = arg;
+    bins_pass *p = arg;
     const rk_bins *b = p->b;
+    if (p->pairs && p->counted + n > RK_EVEN_AT_ONCE)
+        close_pairs(p);
+    p->counted += n;
     if (b->line.size == 1)
         count_bytes(b, x, n, p->counts);
+    else if (p->pairs)
+        b->simd->even_counts[__builtin_ctzll(b->line.size)](x, n, &b->keys, &b->slots, p->counts, p->pairs);
     else
         b->simd->edge_counts[__builtin_ctzll(b->line.size)](x, n, &b->keys, &b->slots, p->counts);
 }
@@ -178,13 +248,18 @@ void rk_bins_pass(rk_bins *b, uint64_t from, uint64_t to)
 {
     const size_t n = slots_of(b->spec);
     const bool whole = !from && to == b->line.n;
-    bins_pass p = {b, whole ? b->turns : malloc(RK_TURNS * n * sizeof *p.counts)};
+    bins_pass p = {.b = b, .counts = whole ? b->turns : malloc(RK_TURNS * n * sizeof *p.counts)};
     if (!p.counts) {
         __atomic_store_n(&b->failed, true, __ATOMIC_RELAXED);
         return;
     }
     memset(p.counts, 0, RK_TURNS * n * sizeof *p.counts);
+    if (b->slots.even && to - from >= LEAST_PAIRS)
+        p.pairs = calloc(2 * (size_t)b->slots.n * b->slots.n, sizeof *p.pairs);
     rk_read_blocks(&b->line, from, to, bins_take, &p);
+    if (p.pairs)
+        close_pairs(&p);
+    free(p.pairs);
     for (size_t i = 0; i < RK_TURNS * n; i++)
         if (p.counts[i])
             __atomic_fetch_add(&b->counts[i / RK_TURNS], p.counts[i], __ATOMIC_RELAXED);

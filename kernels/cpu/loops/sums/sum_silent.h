@@ -18,8 +18,6 @@ enum { BLOCK32 = 4096 };
 
 enum { SILENT_SUMS = SUMS / 2, LEAST_SILENT = -100, MOST_SILENT = 120 };
 
-typedef VEC(float, VB) vf32;
-
 INLINE vf32 silent_magnitude(vf32 v, bool magnitudes) { return magnitudes ? (vf32)((vi32)v & INT32_MAX) : v; }
 
 /* The sums of LANES32 groups of elements, or of their magnitudes. A group takes SILENT_GROUP_... vectors. */
