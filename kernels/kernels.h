@@ -150,8 +150,8 @@ typedef struct rk_task {
 static inline void rk_task_stop(rk_task *t) { __atomic_store_n(&t->stopped, true, __ATOMIC_RELAXED); }
 
 /* Bytes of elements that a task keeps on the CPU while it searches for ranks, at most: if more are left, it passes over the
- * data again. Each thread that has lines of its own has a sixteenth of it. */
-enum { RK_ORDER_KEPT = 128 << 20 };
+ * data again. Of lines that threads have each for itself, RK_ORDER_LINES together have as much. */
+enum { RK_ORDER_KEPT = 128 << 20, RK_ORDER_LINES = 16 };
 
 /* Ways to run a task. rk_submit takes the first one of those it is given that the task fits, in this order. */
 enum {

@@ -212,6 +212,75 @@ static void long_lines(void **state)
         }
 }
 
+enum { MANY = 100 };
+
+static unsigned many_wanted(const void *arg, uint64_t n, uint64_t rank[RK_MAX_RANKS])
+{
+    unsigned k = 0;
+    (void)arg;
+    for (uint64_t i = 0; i < MANY && n; i++) {
+        const uint64_t r = i ? i * (n - 1) / (MANY - 1) - (i % 3 == 1) : 0;
+        if (!k || r > rank[k - 1])
+            rank[k++] = r;
+    }
+    return k;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* More ranks than a pass has brackets: by slots, and without memory for what these keep. */
+static void check_many(const rk_simd *simd, int dtype, bool masked, uint64_t memory)
+{
+    const rp_spec s = {.op = RP_OP_QUANTILE, .dtype = (uint8_t)dtype, .rows = 1, .row_len = MOST};
+    rk_ranking *r = calloc(1, sizeof *r);
+    uint64_t n = 0, rank[RK_MAX_RANKS];
+    bool again = true;
+    rk_ranking_of(simd, &s, r);
+    r->want = many_wanted;
+    r->memory = memory;
+    r->line.x = data;
+    r->line.mask = masked ? mask : NULL;
+    r->line.n = r->line.run = r->line.stride = MOST;
+    for (uint64_t i = 0; i < MOST; i++) {
+        const uint64_t key = rk_key_of(&r->keys, rp_dtype_size(s.dtype), bits_at(dtype, i));
+        if (key <= r->keys.most && (!masked || mask[i]))
+            line_bits[n++] = key;
+    }
+    qsort(line_bits, n, sizeof *line_bits, by_key);
+    assert_true(rk_ranking_open(r));
+    while (again) {
+        const uint64_t cut = any(MOST);
+        rk_ranking_pass(r, cut, MOST);
+        rk_ranking_pass(r, 0, cut);
+        assert_true(rk_ranking_next(r, &again));
+    }
+    assert_int_equal(r->n, n);
+    assert_int_equal(r->ranks, many_wanted(NULL, n, rank));
+    for (unsigned i = 0; i < r->ranks; i++)
+        assert_int_equal(r->wanted[i].lo, line_bits[rank[i]]);
+    rk_ranking_close(r);
+    free(r);
+}
+
+static void many_ranks(void **state)
+{
+    (void)state;
+    static const int types[] = {RP_F32, RP_F64, RP_I64, RP_U16, RP_F16, RP_I32};
+    for (uint64_t i = 0; i < MOST; i++)
+        mask[i] = any(3) != 0;
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int i = 0; i < 2; i++) {
+            const int dtype = types[(2 * kind + i) % 6];
+            fill((data_kind)kind, dtype, MOST);
+            check_many(rk_simd_best(), dtype, kind % 2, i ? 1 << 14 : 0);
+            check_many(rk_simd_best(), dtype, !(kind % 2), 0);
+        }
+}
+
 /* Each pass by hand, as threads do it: in pieces of any length, in any order. */
 static void passes_in_pieces(void **state)
 {
@@ -717,6 +786,7 @@ int main(void)
     const struct CMUnitTest alone[] = {cmocka_unit_test(whatever_data),
                                        cmocka_unit_test(long_lines),
                                        cmocka_unit_test(passes_in_pieces),
+                                       cmocka_unit_test(many_ranks),
                                        cmocka_unit_test(a_sample_that_misleads),
                                        cmocka_unit_test(data_that_change_meanwhile),
                                        cmocka_unit_test(lists_of_data_that_change),

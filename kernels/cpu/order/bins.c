@@ -159,13 +159,13 @@ static void find_even(rk_bins *b)
     }
 }
 
-bool rk_bins_init(rk_bins *b)
+static bool make(rk_bins *b, const rk_keys *keys)
 {
     const rp_spec *s = b->spec;
     rk_edge_keys *t = &b->slots;
     const uint64_t n = slots_of(s);
     const size_t bounds = 3 * (size_t)s->n_edges; /* and those of the last steps of a search */
-    b->keys = rk_keys_of(s->dtype);
+    b->keys = *keys;
     b->failed = false;
     *t = (rk_edge_keys){.n = (uint32_t)n, .most = s->dtype == RP_BOOL ? UINT8_MAX : b->keys.most};
     b->bound = malloc((size_t)(bounds + (1 + RK_TURNS) * n) * sizeof *b->bound +
@@ -178,9 +178,27 @@ bool rk_bins_init(rk_bins *b)
     b->table = (uint32_t *)(void *)(b->turns + RK_TURNS * n);
     t->bound = b->bound;
     t->table = b->table;
+    return true;
+}
+
+bool rk_bins_init(rk_bins *b)
+{
+    const rk_keys keys = rk_keys_of(b->spec->dtype);
+    if (!make(b, &keys))
+        return false;
     find_bounds(b);
     choose_table(b);
     find_even(b);
+    return true;
+}
+
+bool rk_bins_of_keys(rk_bins *b, const rk_keys *keys, const uint64_t *bound)
+{
+    if (!make(b, keys))
+        return false;
+    b->slots.bounds = b->spec->n_edges;
+    memcpy(b->bound, bound, b->spec->n_edges * sizeof *bound);
+    choose_table(b);
     return true;
 }
 

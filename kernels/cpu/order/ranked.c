@@ -229,7 +229,7 @@ rp_err rk_ranked_lines(const rk_simd *simd, const rk_task *t, uint64_t first, ui
     rk_selection *o = calloc(1, sizeof *o);
     if (!o)
         return no_memory(f);
-    o->ranking.memory = RK_ORDER_KEPT / 16;
+    o->ranking.memory = RK_ORDER_KEPT / least(RK_ORDER_LINES, rp_results(s) | 1);
     if (!rk_selection_init(o, simd, t))
         err = no_memory(f);
     else if (s->flags & RP_COLUMNS)

@@ -9,6 +9,8 @@
 
 enum {
     WIDE = 3,        /* brackets reach so many standard deviations to each side */
+    MANY_RANKS = 24, /* slots find them faster than so many brackets */
+    LONG = 1 << 18,  /* elements of a line for which slots are worth it */
     MOST_PASSES = 16 /* of a line that does not change seven suffice for eight ranks */
 };
 
@@ -82,20 +84,25 @@ static double root(double x)
 }
 
 /* Brackets around the wanted ranks, of about n elements, by a sorted sample of k; *each: keys that a bracket will hold at
- * most, unless the sample misleads. */
-static void choose_brackets(rk_ranking *r, const uint64_t *sample, size_t k, uint64_t n, uint64_t *each)
+ * most, unless the sample misleads. Returns whether slots are better: many ranks have no bracket, or brackets hold much. */
+static bool choose_brackets(rk_ranking *r, const uint64_t *sample, size_t k, uint64_t n, uint64_t *each)
 {
     uint64_t rank[RK_MAX_RANKS];
     const unsigned ranks = r->want(r->want_arg, n, rank);
     const double deviation = root((double)k) / 2;
     const int64_t reach = (int64_t)(WIDE * deviation) + 2;
-    for (unsigned i = 0; i < ranks; i++) {
+    int64_t held = 0, last = 0;
+    unsigned i = 0;
+    for (; i < ranks; i++) {
         const int64_t at = (int64_t)((double)rank[i] / (double)n * (double)k), from = at - reach, to = at + reach;
         if (!add_bracket(r, from < 0 ? 0 : sample[from < (int64_t)k ? from : (int64_t)k - 1],
                          to >= (int64_t)k ? r->keys.most : sample[to]))
             break;
+        held += to - (from > last ? from : last);
+        last = to;
     }
     *each = (uint64_t)((double)(4 * reach) / (double)k * (double)n) + 1024;
+    return ranks - i >= MANY_RANKS || (ranks >= MANY_RANKS && held > (int64_t)k / 4);
 }
 
 static void all_digits(rk_ranking *r)
@@ -173,6 +180,10 @@ void rk_ranking_pass(rk_ranking *r, uint64_t from, uint64_t to)
 {
     pass p = {.r = r};
     bool keeps = !r->brackets;
+    if (r->slots) {
+        rk_rank_slots_pass(r->slots, &r->line, from, to);
+        return;
+    }
     for (unsigned i = 0; i < r->brackets; i++) {
         if (r->bracket[i].digits)
             pass_digits(r, &r->bracket[i], from, to, r->passes == 0 && i == 0);
@@ -414,9 +425,85 @@ static bool next_brackets(rk_ranking *r)
     return make_room(r, most);
 }
 
+/* ---- many ranks ---- */
+
+static void close_slots(rk_ranking *r)
+{
+    rk_rank_slots_close(r->slots);
+    r->slots = NULL;
+}
+
+/* The first pass is over: ranges of the ranks. */
+static void take_slots(rk_ranking *r)
+{
+    uint64_t rank[RK_MAX_RANKS];
+    rk_rank_slots *s = r->slots;
+    r->all = rk_rank_slots_all(s);
+    r->nans = rk_rank_slots_nans(s);
+    r->n = r->all - r->nans;
+    r->ranks = r->n ? r->want(r->want_arg, r->n, rank) : 0;
+    for (unsigned i = 0; i < r->ranks; i++) {
+        rk_slot_found f;
+        const uint32_t slot = rk_rank_slots_find(s, rank[i], &f);
+        r->wanted[i] = (rk_wanted){.rank = rank[i], .lo = f.lo, .hi = f.hi, .below = f.below, .inside = f.inside};
+        if (f.lo == f.hi) {
+            find(&r->wanted[i], f.lo);
+        } else if (!s->wanted[slot]) {
+            s->wanted[slot] = true;
+            s->inside += f.inside;
+        }
+    }
+}
+
+/* The second one is over: the keys of the wanted slots are there, and the ranks are among them. False: no memory. */
+static bool take_kept(rk_ranking *r)
+{
+    rk_rank_slots *s = r->slots;
+    uint64_t rank[RK_MAX_RANKS], key[RK_MAX_RANKS], before = 0;
+    unsigned n = 0, which[RK_MAX_RANKS];
+    const rk_wanted *last = NULL;
+    if (s->kept != s->inside)
+        return true; /* the data changed */
+    for (unsigned i = 0; i < r->ranks; i++) {
+        const rk_wanted *w = &r->wanted[i];
+        if (w->found)
+            continue;
+        before += last && last->lo != w->lo ? last->inside : 0;
+        which[n] = i;
+        rank[n++] = before + w->rank - w->below;
+        last = w;
+    }
+    if (n && !select_kept(r, s->keys, s->inside, rank, key, n))
+        return false;
+    for (unsigned i = 0; i < n; i++)
+        find(&r->wanted[which[i]], key[i]);
+    return true;
+}
+
+/* A pass with slots is over. What they do not find, brackets do. False: no memory. */
+static bool next_slots(rk_ranking *r, bool *again)
+{
+    rk_rank_slots *s = r->slots;
+    bool left = false;
+    if (s->bins.failed || (s->keeping && !take_kept(r)))
+        return false;
+    if (!s->keeping)
+        take_slots(r);
+    for (unsigned i = 0; i < r->ranks; i++)
+        left |= !r->wanted[i].found;
+    *again = left;
+    r->passes++;
+    if (left && !s->keeping && s->inside <= memory_of(r) / r->line.size)
+        return rk_rank_slots_keep(s);
+    close_slots(r);
+    return !left || next_brackets(r);
+}
+
 bool rk_ranking_next(rk_ranking *r, bool *again)
 {
     bool left = false;
+    if (r->slots)
+        return next_slots(r, again);
     if (r->passes++ == 0)
         take_counts(r);
     for (unsigned i = 0; i < r->brackets; i++)
@@ -436,6 +523,7 @@ bool rk_ranking_open(rk_ranking *r)
     const size_t size = rk_sample_size(r->line.n);
     uint64_t few[2 * FEW], each = 0, *sample = few, *sorted;
     size_t k;
+    close_slots(r);
     r->passes = r->brackets = r->ranks = 0;
     r->all = r->n = r->nans = 0;
     if (r->line.size == 1 || r->in_parts || !r->line.x) {
@@ -450,17 +538,21 @@ bool rk_ranking_open(rk_ranking *r)
         rk_sort_few(sample, k);
     else
         sorted = rk_sort_many(sample, sample + size, k);
+    bool many = false, ok = true;
     if (k && r->want_all)
-        choose_brackets(r, sorted, k, (uint64_t)((double)k / (double)size * (double)r->line.n) + 1, &each);
+        many = choose_brackets(r, sorted, k, (uint64_t)((double)k / (double)size * (double)r->line.n) + 1, &each);
     if (!r->brackets)
         add_bracket(r, 0, 0);
+    if (many && r->line.n >= LONG && k >= RK_RANK_SLOTS)
+        ok = (r->slots = rk_rank_slots_open(r->simd, &r->line, &r->keys, sorted, k)) != NULL;
     if (sample != few)
         free(sample);
-    return make_room(r, each);
+    return ok && (r->slots || make_room(r, each));
 }
 
 void rk_ranking_close(rk_ranking *r)
 {
+    close_slots(r);
     for (unsigned i = 0; i < RK_BRACKETS; i++) {
         free(r->bracket[i].kept);
         free(r->bracket[i].bins);

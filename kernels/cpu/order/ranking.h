@@ -13,7 +13,7 @@
 #ifndef RK_CPU_RANKING_H
 #define RK_CPU_RANKING_H
 
-#include "kernels/cpu/order/sample.h"
+#include "kernels/cpu/order/rank_slots.h"
 #include "kernels/exact/order.h"
 
 /* What decides which ranks are wanted of n elements: rk_order_ranks, or given ones. */
@@ -53,9 +53,10 @@ typedef struct rk_ranking { /* named in pieces.h, too */
     unsigned ranks, brackets;
     rk_wanted wanted[RK_MAX_RANKS];
     rk_bracket bracket[RK_BRACKETS];
-    uint64_t memory; /* bytes of kept keys of all brackets, at most; 0: as usual */
-    bool want_all;   /* elements are needed; else only counts */
-    bool in_parts;   /* the line is never together: digits alone, whose counts are added */
+    rk_rank_slots *slots; /* of many ranks, in the first two passes; NULL: none */
+    uint64_t memory;      /* bytes of kept keys of all brackets, at most; 0: as usual */
+    bool want_all;        /* elements are needed; else only counts */
+    bool in_parts;        /* the line is never together: digits alone, whose counts are added */
 } rk_ranking;
 
 /* Begin: choose the first brackets. The line's `keys` and reader are set in *r, as are `simd`, `truths` and `want`. False: no
