@@ -35,7 +35,9 @@ int rc_run_here(const rc_ask *a, reduce_result *result)
     rc_tile t;
     rp_fault f = {0};
     whole_tile(a, &l, &t);
-    const rp_parts beside = {.mask = l.mask, .offsets = l.offsets, .weights = l.weights};
+    const bool keyed = l.spec.flags & RP_KEYS;
+    const rp_parts beside = {
+        .mask = l.mask, .offsets = l.offsets, .weights = keyed ? NULL : l.beside, .keys = keyed ? l.beside : NULL};
     if (l.offsets)
         t.spec.row_len += t.at; /* with what precedes the first segment */
     if (rk_reduce_here(&t.spec, l.elements, &beside, t.bytes, a->threads, until_of(a), a->out, &f)) {

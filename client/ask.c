@@ -16,6 +16,23 @@ int rc_check_pointers(const rc_input *in, size_t bytes, const void *out, size_t 
     return rc_fail(f, REDUCE_E_ARGUMENT, given ? "out" : "data", "the pointer to the %s is NULL", given ? "results" : "data");
 }
 
+/* Are the keys where those of the input may be? */
+static int check_keys(const reduce_spec *s, const rc_input *in, size_t bytes, rp_fault *f)
+{
+    if (!s->keys_dtype)
+        return 0;
+    if (in->device)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "keys_dtype",
+                       "data on a device have no keys: put data and keys, and use reduce_named, or use reduce_cuda.h");
+    if (s->keys_name && !in->kept)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "keys_name", "resident keys are for resident data: use reduce_named");
+    if (s->keys && s->keys_name)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "keys", "the keys are in memory or resident, not both");
+    if (!s->keys && !s->keys_name && bytes)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "keys", "the pointer to the keys is NULL");
+    return 0;
+}
+
 int rc_ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size_t bytes, size_t room, rp_fault *f)
 {
     *a = (rc_ask){.in = *in, .bytes = bytes, .start_ns = rc_now_ns(), .result = REDUCE_RESULT_INIT};
@@ -36,6 +53,8 @@ int rc_ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size_t b
     size_t cell = rp_cell_size(&l->spec);
     l->item = rp_item_size(&l->spec);
     err = rc_check_paired(&l->spec, f);
+    if (!err)
+        err = check_keys(spec, in, bytes, f);
     if (err)
         return err;
     err = rc_shape(l, spec, bytes, f);
@@ -52,7 +71,7 @@ int rc_ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size_t b
     l->spec.flags &= ~(uint32_t)(RP_MASK | RP_OFFSETS); /* each tile says its own */
     l->spec.flags |= behind ? RP_MASK : 0;              /* there is one */
     l->mask = spec->mask;
-    l->weights = spec->weights;
+    l->beside = spec->keys_dtype ? spec->keys : spec->weights;
     l->offsets = (const uint8_t *)spec->offsets;
     return 0;
 }

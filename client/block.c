@@ -33,6 +33,7 @@ static int check_spec(const reduce_spec *s)
 {
     const char *what = s->rows != 1 || s->planes > 1             ? "rows"
                        : s->offsets                              ? "offsets"
+                       : s->keys_dtype                           ? "keys"
                        : s->flags & REDUCE_COLUMNS               ? "columns"
                        : s->flags & REDUCE_STATES_IN             ? "states"
                        : s->weights_extent > REDUCE_EACH_ELEMENT ? "weights of another shape"

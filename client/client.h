@@ -127,6 +127,7 @@ struct reduce_client {
     rc_stage stage;
     rc_arena *arenas;        /* of reduce_alloc */
     rc_named named;          /* the resident data looked up last */
+    rc_named named_keys;     /* the same of their keys */
     rc_device *devices;      /* of reduce_device, until reduce_device_close */
     uint64_t device_imports; /* so far */
 };

@@ -57,7 +57,8 @@ static int take_item(part *p, const reduce_item *given)
 static reduce_spec states_spec(const part *p)
 {
     reduce_spec s = p->spec;
-    s.flags = (s.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS | REDUCE_DROP_ZERO_WEIGHTS)) | REDUCE_STATES_OUT;
+    s.flags = (s.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS | REDUCE_DROP_ZERO_WEIGHTS | REDUCE_DROP_OUTSIDE)) |
+              REDUCE_STATES_OUT;
     s.initial = NULL;
     return s;
 }
@@ -76,7 +77,7 @@ static rp_spec value_wire(const part *p)
     rp_spec s = p->wire;
     s.dtype = (uint8_t)rp_spec_state_dtype(&s);
     s.flags &= RP_INITIAL | RP_WRAP;
-    s.weights = s.weights_extent = 0;
+    s.weights = s.weights_extent = s.keys = 0;
     s.rows = 1;
     s.planes = s.index_base = 0;
     return s;
@@ -157,8 +158,8 @@ static bool is_plain(const part *p)
     const reduce_spec *s = &p->spec;
     const uint32_t simple = REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_DROP_ZERO_WEIGHTS;
     return in_memory(&p->item) && !p->item.block && s->rows == 1 && s->planes <= 1 && !(s->flags & ~simple) && !s->offsets &&
-           !s->deadline_ms && s->weights_extent <= REDUCE_EACH_ELEMENT && (!s->weights == !rp_is_paired(s->op)) &&
-           p->item.data && p->item.bytes % rp_dtype_size(s->dtype) == 0;
+           !s->keys_dtype && !s->deadline_ms && s->weights_extent <= REDUCE_EACH_ELEMENT &&
+           (!s->weights == !rp_is_paired(s->op)) && p->item.data && p->item.bytes % rp_dtype_size(s->dtype) == 0;
 }
 
 static uint64_t elements_of(const part *p) { return p->item.bytes / rp_dtype_size(p->spec.dtype); }
@@ -249,7 +250,7 @@ static uint64_t first_nan(const part *p)
     const reduce_spec *s = &p->spec;
     const size_t size = rp_dtype_size(s->dtype);
     const bool known = in_memory(&p->item) && !p->item.block && p->states == rp_state_size(rp_spec_layout(&p->wire)) &&
-                       !s->offsets && !s->weights && !(s->flags & REDUCE_STATES_IN);
+                       !s->offsets && !s->weights && !s->keys_dtype && !(s->flags & REDUCE_STATES_IN);
     for (uint64_t i = 0; known && i < p->item.bytes / size; i++) {
         uint64_t bits = 0;
         memcpy(&bits, (const uint8_t *)p->item.data + i * size, size);

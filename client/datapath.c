@@ -132,7 +132,8 @@ int rc_datapath_open(reduce_client *c, rc_datapath *d, const void *data, size_t 
 
 rc_carrier rc_datapath_choose(reduce_client *c, const rc_datapath *d, const rc_tile *t, int *part)
 {
-    const bool mine = d->handle && d->session == c->session, elements = !(t->spec.flags & (RP_MASK | RP_OFFSETS | RP_WEIGHTS));
+    const bool mine = d->handle && d->session == c->session,
+               elements = !(t->spec.flags & (RP_MASK | RP_OFFSETS | RP_WEIGHTS | RP_KEYS));
     const bool apart = d->fd >= 0 && t->spec.flags & RP_COLUMNS && rc_version(c) >= RP_PLANES_VERSION;
     const bool plain = elements && (rc_is_contiguous(t) || apart);
     if (d->there)

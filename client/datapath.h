@@ -35,8 +35,9 @@ typedef struct rc_datapath {
     uint64_t at;              /* bytes from the start of these to the data */
     const uint8_t *mask;      /* of data on the device: the handle of the allocation that has it; NULL: none, or behind them */
     uint64_t mask_handle, mask_offset;
-    size_t stage; /* bytes of a tile that is copied to the stage; 0: none is */
-    bool lost;    /* the daemon has lost the handles: use messages from here on */
+    uint64_t keys, keys_offset; /* resident keys of resident data, and where they begin; 0: none */
+    size_t stage;               /* bytes of a tile that is copied to the stage; 0: none is */
+    bool lost;                  /* the daemon has lost the handles: use messages from here on */
 } rc_datapath;
 
 struct reduce_client;

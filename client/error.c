@@ -128,6 +128,13 @@ void rc_drop_row(rp_fault *f)
     memmove(text, rest, strlen(rest) + 1);
 }
 
+void rc_name_element(rp_fault *f)
+{
+    if (f->index != RP_NO_INDEX)
+        snprintf(f->text, sizeof f->text, "the key of element %" PRIu64 " is not a group: there are %" PRIu64, f->index,
+                 f->limit);
+}
+
 /* A 128-bit integer in decimal, from the end of `out` backwards. */
 static const char *decimal(char out[48], const uint64_t value[2])
 {
@@ -157,11 +164,11 @@ static void figures(const rp_fault *f, char *out, size_t room)
         snprintf(out, room, "; the cap is %" PRIu64, f->limit);
 }
 
-/* "row 3: ", or nothing. In "offsets" the index is the number of an offset. */
+/* "row 3: ", or nothing. In "offsets" the index is the number of an offset, in "keys" of an element. */
 static void row_of_last(char *out, size_t room)
 {
     out[0] = 0;
-    if (!last_is_whole && last.index != RP_NO_INDEX && strcmp(last.field, "offsets"))
+    if (!last_is_whole && last.index != RP_NO_INDEX && strcmp(last.field, "offsets") && strcmp(last.field, "keys"))
         snprintf(out, room, "row %" PRIu64 ": ", last.index);
 }
 

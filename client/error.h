@@ -14,6 +14,9 @@ int rc_fail(rp_fault *f, int err, const char *field, const char *fmt, ...) __att
  * stays. */
 void rc_drop_row(rp_fault *f);
 
+/* Say of which element the key is not a group, by the index of the fault. */
+void rc_name_element(rp_fault *f);
+
 /* rp_clean in place: a daemon's text may be shown on a terminal. */
 void rc_clean_text(char *text);
 /* The same for a text of several lines: line feeds stay. */

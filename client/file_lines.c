@@ -20,7 +20,7 @@ static uint64_t bytes_of(const rc_level *l, uint64_t line)
     return l->item * (l->offsets ? rc_offset(l->offsets, line + 1) - rc_offset(l->offsets, line) : l->len);
 }
 
-bool rc_file_has_lines(const rc_ask *a) { return !a->whole.runs && !a->whole.weights; }
+bool rc_file_has_lines(const rc_ask *a) { return !a->whole.runs && !a->whole.beside; }
 
 static int no_memory(rp_fault *f) { return rc_fail(f, REDUCE_E_NO_MEMORY, "file", "no memory for a block of the file"); }
 

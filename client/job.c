@@ -13,7 +13,7 @@
 #include "client/error.h"
 
 enum {
-    SHAPE_FLAGS = RP_MASK | RP_OFFSETS | RP_COLUMNS | RP_WEIGHTS,
+    SHAPE_FLAGS = RP_MASK | RP_OFFSETS | RP_COLUMNS | RP_WEIGHTS | RP_KEYS | RP_DROP_OUTSIDE,
     MERGERS = 16,            /* messages of states, */
     LEAST_STATES = 128 << 10 /* if each has so many bytes */
 };
@@ -47,7 +47,7 @@ static void cut_run(reduce_job *j)
         l->offsets = NULL;
         l->elements += begin * l->item;
         l->mask = l->mask ? l->mask + begin : NULL;
-        l->weights = l->weights ? l->weights + begin * rp_dtype_size(l->spec.weights) : NULL;
+        l->beside = l->beside ? l->beside + begin * rc_beside_size(l) : NULL;
         l->lines = 1;
         l->len = end - begin;
         return;
@@ -107,9 +107,12 @@ static bool next_level(reduce_job *j)
 static void keep_fault(reduce_job *j, const rp_fault *f, const rc_tile *t)
 {
     rp_fault mine = *f;
+    const bool key = !strcmp(mine.field, "keys"); /* of an element, not a result */
     if (mine.index != RP_NO_INDEX)
-        mine.index += j->first + t->line;
+        mine.index += key ? t->at : j->first + t->line;
     rc_drop_row(&mine);
+    if (key)
+        rc_name_element(&mine);
     bool lower = j->fault.index != RP_NO_INDEX && mine.index < j->fault.index;
     if (j->fault.code == RP_OK || lower)
         j->fault = mine;
@@ -198,7 +201,7 @@ static void job_fill(const void *data, uint8_t *to)
         return;
     }
     rc_datapath_read(&j->path, &p->tile, j->level.item, to, &p->read);
-    rc_fill_weights(&j->level, &p->tile, to + p->tile.height * p->tile.width * j->level.item);
+    rc_fill_beside(&j->level, &p->tile, to + p->tile.height * p->tile.width * j->level.item);
 }
 
 /* What a REDUCE_AT of the tile says beside the place of its elements. */
@@ -214,9 +217,17 @@ static rp_tagged parts_of(reduce_job *j, const rc_tile_call *p)
                                                    .extent = RP_EXTENT_ELEMENTS,
                                                    .handle = j->path.mask_handle,
                                                    .offset = j->path.mask_offset + p->tile.at};
-    if (j->level.weights)
-        t.companion[RP_ROLE_WEIGHTS] = (rp_companion){
-            .where = RP_WHERE_DATA, .dtype = j->level.spec.weights, .extent = j->level.spec.weights_extent};
+    const rp_spec *s = &j->level.spec;
+    if (j->level.beside && !(s->flags & RP_KEYS))
+        t.companion[RP_ROLE_WEIGHTS] = (rp_companion){.where = RP_WHERE_DATA, .dtype = s->weights, .extent = s->weights_extent};
+    if (s->flags & RP_KEYS)
+        t.companion[RP_ROLE_KEYS] = (rp_companion){.where = !j->level.beside ? RP_WHERE_HANDLE
+                                                            : j->level.stays ? RP_WHERE_MESSAGE
+                                                                             : RP_WHERE_DATA,
+                                                   .dtype = s->keys,
+                                                   .extent = RP_EXTENT_ELEMENTS,
+                                                   .handle = j->path.keys,
+                                                   .offset = j->path.keys_offset};
     return t;
 }
 
@@ -234,7 +245,7 @@ static void job_fill_place(const void *data, uint8_t *to)
 {
     rc_tile_call *p = (rc_tile_call *)data;
     reduce_job *j = p->job;
-    rp_at a = {.handle = j->path.handle, .length = p->tile.bytes};
+    rp_at a = {.handle = j->path.handle, .length = j->level.stays ? p->tile.width * j->level.item : p->tile.bytes};
     if (p->carrier == RC_STAGE) {
         a.handle = j->c->stage.arena.handle;
         a.offset = rc_datapath_part_at(j->c, p->part);
@@ -246,7 +257,9 @@ static void job_fill_place(const void *data, uint8_t *to)
     if (j->to.handle || !p->tile.spec.tagged_len)
         return;
     const rp_tagged t = parts_of(j, p);
-    rp_put_tagged(to, &t);
+    to += rp_put_tagged(to, &t);
+    if (j->level.stays)
+        rc_fill_beside(&j->level, &p->tile, to);
 }
 
 static void start_tile(reduce_job *j, rc_tile_call *p);
@@ -292,7 +305,7 @@ static void head_of_reduce(rc_tile_call *p)
 {
     reduce_job *j = p->job;
     const bool ranked = rp_is_ranked(j->whole.spec.op) && j->whole.spec.op != RP_OP_MEDIAN,
-               tagged = ranked || j->level.weights ||
+               tagged = ranked || j->level.beside || j->level.spec.flags & RP_KEYS ||
                         (p->carrier != RC_INLINE && (p->apart || j->path.mask || j->results.bytes));
     const rp_tagged t = tagged ? parts_of(j, p) : (rp_tagged){0};
     p->tile.spec.tagged_len = tagged ? rp_tagged_size(&t) : 0;
@@ -331,7 +344,8 @@ static void start_tile(reduce_job *j, rc_tile_call *p)
     p->call.fill = p->carrier != RC_INLINE ? job_fill_place : parts ? job_fill_message : job_fill;
     p->call.data = p;
     p->call.copies = p->carrier == RC_STAGE;
-    p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes + parts : RP_PLACE_SIZE + parts;
+    p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes + parts
+                                               : RP_PLACE_SIZE + parts + (j->level.stays ? (size_t)p->tile.bytes : 0);
     p->call.deadline_ns = j->deadline_ns;
     p->call.done = job_on_tile;
     p->call.owner = p;
@@ -384,33 +398,43 @@ static void set_file_columns(reduce_job *j)
     j->sizes.panel = panel;
 }
 
-uint64_t rc_ranked_most(const reduce_client *c, const rp_spec *s)
+/* Bytes of data in a message, also before there is a session. */
+static uint64_t most_of(const reduce_client *c)
 {
-    const uint64_t most = c->welcome.max_data < RP_MAX_DATA ? c->welcome.max_data : RP_MAX_DATA;
-    return most - rc_parameter_bytes(s);
+    const uint64_t most = c->welcome.max_data;
+    return most && most < RP_MAX_DATA ? most : RP_MAX_DATA;
 }
 
-/* The same of weights, in memory that ends with a whole word. */
-static uint64_t weighed_most(const reduce_client *c)
+uint64_t rc_ranked_most(const reduce_client *c, const rp_spec *s) { return most_of(c) - rc_parameter_bytes(s); }
+
+/* The same of weights or keys, also without their elements, in memory that ends with a whole word. */
+uint64_t rc_beside_most(const reduce_client *c)
 {
-    const uint64_t most = c->welcome.max_data < RP_MAX_DATA ? c->welcome.max_data : RP_MAX_DATA;
-    return most - (RP_PART_SIZE + RP_COMPANION_SIZE + RP_PART_SIZE + sizeof(uint64_t));
+    return most_of(c) -
+           (RP_PLACE_SIZE + RP_PART_SIZE + RP_COMPANION_SIZE + RP_PART_SIZE + RP_RESULT_AT_SIZE + sizeof(uint64_t));
+}
+
+/* Many groups go in one message, whatever the parts of the stage have room for. */
+static uint64_t beside_most_of(const reduce_job *j)
+{
+    const uint64_t most = rc_beside_most(j->c), stage = j->path.stage;
+    const bool keyed = j->whole.spec.flags & RP_KEYS;
+    return stage && stage < most && (!keyed || rc_keys_fit(&j->whole, stage)) ? stage : most;
 }
 
 static void set_sizes(reduce_job *j)
 {
     const rp_welcome *w = &j->c->welcome;
-    j->sizes.most = w->max_data < RP_MAX_DATA ? w->max_data : RP_MAX_DATA;
+    j->sizes.most = most_of(j->c);
     j->sizes.chunk = w->chunk_hint && w->chunk_hint < j->sizes.most ? w->chunk_hint : j->sizes.most;
     j->sizes.cells = j->results.bytes;
-    if (j->path.there)
+    if (j->path.there && !j->whole.stays)
         j->sizes.most = j->sizes.chunk = UINT64_MAX; /* no data travel */
     else if (rp_is_ranked(j->whole.spec.op))
         j->sizes.most = j->sizes.chunk = rc_ranked_most(
             j->c, &j->whole.spec); /* in messages where the stage has no part of this size */
-    else if (j->whole.weights)
-        j->sizes.most = j->sizes.chunk = j->path.stage && j->path.stage < weighed_most(j->c) ? j->path.stage
-                                                                                             : weighed_most(j->c);
+    else if (j->whole.beside)
+        j->sizes.most = j->sizes.chunk = beside_most_of(j);
     else if (j->path.stage)
         j->sizes.most = j->sizes.chunk = j->path.stage < j->sizes.most ? j->path.stage : j->sizes.most;
     else if (j->path.handle)
@@ -469,6 +493,8 @@ static void set_input(reduce_job *j, const rc_input *in)
     j->path.offset = j->path.at = in->offset;
     j->path.mask = in->mask;
     j->path.mask_offset = in->mask_offset;
+    j->path.keys = in->keys;
+    j->path.keys_offset = in->keys_offset;
 }
 
 reduce_job *rc_job_new(reduce_client *c, const rc_input *in)

@@ -21,6 +21,8 @@ typedef struct rc_input {
     const void *mask; /* of elements on a device: the allocation that has it; NULL: none, or behind the elements */
     uint64_t mask_offset;
     uint64_t kept;
+    uint64_t keys; /* of resident data by key: the handle of resident keys; 0: they are in memory */
+    uint64_t keys_offset;
 } rc_input;
 
 /* A request of the user, checked. */
@@ -102,6 +104,9 @@ void rc_job_free(reduce_job *j);
 
 /* Bytes of data in a message that has the parameters of an order statistic, too. */
 uint64_t rc_ranked_most(const reduce_client *c, const rp_spec *s);
+
+/* The same in one that has weights or keys. */
+uint64_t rc_beside_most(const reduce_client *c);
 
 /* With the mutex held. */
 void rc_job_start(reduce_job *j);

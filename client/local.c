@@ -76,8 +76,7 @@ static uint64_t bytes_of(const rc_ask *a)
 {
     const rc_level *l = &a->whole;
     const uint64_t n = a->bytes / l->item;
-    return a->bytes + (l->mask ? n : 0) + (l->offsets ? 8 * (l->lines + 1) : 0) +
-           (l->weights ? n * rp_dtype_size(l->spec.weights) : 0);
+    return a->bytes + (l->mask ? n : 0) + (l->offsets ? 8 * (l->lines + 1) : 0) + n * rc_beside_size(l);
 }
 
 /* What the request alone says, and the client. */

@@ -43,6 +43,8 @@ static void mix_spec(rc_message *m, const reduce_spec *s)
     mix(m, s->flags & REDUCE_COLUMNS ? 0 : s->rows);
     mix(m, s->initial != NULL);
     mix(m, initial);
+    if (s->keys_dtype)
+        mix(m, 1); /* the keys of each rank have a type of their own */
 }
 
 /* Is there room for another one? */

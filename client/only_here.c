@@ -6,6 +6,7 @@
 #include "client/alone.h"
 #include "client/clock.h"
 #include "client/error.h"
+#include "client/file_keys.h"
 #include "client/file_lines.h"
 #include "client/spec.h"
 #include "kernels/cpu/threads/here.h"
@@ -26,27 +27,26 @@ static bool fits_messages(const rc_level *whole, uint64_t most)
 
 bool rc_is_only_here(reduce_client *c, const rc_ask *a)
 {
-    if (!rp_is_ranked(a->spec.op) || a->in.device || a->in.kept)
+    const bool keyed = a->whole.spec.flags & RP_KEYS;
+    if (!(keyed || rp_is_ranked(a->spec.op)) || a->in.device || a->in.kept)
         return false;
     rc_enter(c);
-    const uint64_t most = rc_ranked_most(c, &a->whole.spec);
+    const uint64_t most = keyed ? rc_beside_most(c) : rc_ranked_most(c, &a->whole.spec);
     rc_leave(c);
-    return !fits_messages(&a->whole, most);
+    return keyed ? !rc_keys_fit(&a->whole, most) : !fits_messages(&a->whole, most);
 }
 
 /* Requests that only a daemon could serve as they are. 0, or the error. */
 static int check(const rc_ask *a)
 {
-    const char *op = reduce_op_name(a->spec.op);
+    const char *op = reduce_op_name(a->spec.op),
+               *what = a->spec.keys_dtype ? "by so many keys" : "of lines longer than a message";
     if (a->spec.path && a->spec.path != REDUCE_PATH_LOCAL)
-        return rc_error(REDUCE_E_TOO_LARGE, "path",
-                        "%s of lines longer than a message is computed in this process, not by path %s", op,
+        return rc_error(REDUCE_E_TOO_LARGE, "path", "%s %s is computed in this process, not by path %s", op, what,
                         reduce_path_name(a->spec.path));
     if (a->spec.device)
-        return rc_error(REDUCE_E_TOO_LARGE, "device",
-                        "%s of lines longer than a message is computed in this process: "
-                        "a device takes resident data",
-                        op);
+        return rc_error(REDUCE_E_TOO_LARGE, "device", "%s %s is computed in this process: a device takes resident data", op,
+                        what);
     return 0;
 }
 
@@ -78,6 +78,10 @@ int rc_run_only_here(rc_ask *a, reduce_result *result)
     uint8_t *data = NULL;
     int err = check(a);
     a->threads = rk_cpu_cores();
+    if (!err && a->in.fd >= 0 && a->spec.keys_dtype) {
+        err = rc_run_file_keys(a, deadline);
+        return err ? err : rc_give_here(a, result);
+    }
     if (!err && a->in.fd >= 0 && rc_file_has_lines(a))
         return run_lines(a, deadline, result);
     if (!err && a->in.fd >= 0)

@@ -115,8 +115,8 @@ typedef struct reduce_fault {
     uint32_t size;
     int32_t code;        /* reduce_err */
     uint64_t limit;      /* the cap that was exceeded, 0 if none */
-    uint64_t index;      /* the result (row, segment, column) concerned; field "offsets": the first wrong offset;
-                            REDUCE_NO_INDEX if none */
+    uint64_t index;      /* the result (row, segment, column, group) concerned; field "offsets": the first wrong offset; field
+                            "keys": the first element whose key is not a group; REDUCE_NO_INDEX if none */
     uint64_t value_low;  /* REDUCE_E_OVERFLOW: the exact value, 128-bit two's complement; 2^127-1: not known, a product of */
     uint64_t value_high; /*   2^64 or more by magnitude, or a sum of squares of 2^127 or more */
     uint32_t retry_ms;   /* REDUCE_E_BUSY: the daemon's hint */
@@ -578,7 +578,8 @@ enum {
                               byte for each element, follows the elements, and `bytes` counts both */
     REDUCE_COLUMNS = 64,   /* the data are a matrix, row after row: one result for each column instead of each row; or
                               `planes` of them, one behind the other */
-    REDUCE_DROP_ZERO_WEIGHTS = 256 /* wsum, wmean: a weight of 0 leaves out its element, even an infinity or a NaN */
+    REDUCE_DROP_ZERO_WEIGHTS = 256, /* wsum, wmean: a weight of 0 leaves out its element, even an infinity or a NaN */
+    REDUCE_DROP_OUTSIDE = 512 /* by key: an element whose key is not a group is left out; else the first one is an error */
 };
 
 /* How many weights there are, and which of the elements each belongs to. */
@@ -598,8 +599,17 @@ typedef enum reduce_extent {
  *                    results plane after plane. So any axis of an array in C order is reduced: planes = the product of the
  *                    lengths before it, rows = its own length, and the columns are those after it;
  *   offsets          segments of any lengths, including 0: segment i is elements offsets[i] up to, not including, offsets[i+1];
- *                    rows = number of segments. The library ignores elements before offsets[0] and from offsets[rows] on.
- * The index that argmin, argmax and stats give is that within the row, column or segment, plus index_base.
+ *                    rows = number of segments. The library ignores elements before offsets[0] and from offsets[rows] on;
+ *   keys_dtype       groups: each element has a key, and group i has the elements of key i, in any order; rows = number of
+ *                    groups. A group without elements has the value of no elements. Not order statistics, nor operations of two
+ *                    arrays. A masked element may have any key.
+ * The index that argmin, argmax and stats give is that within the row, column or segment, plus index_base; by key it is that
+ * within the whole array.
+ *
+ * By key. The states of all groups, and 32 bytes for each, may have at most 1 GiB: 3.3 million groups of sums of f64, 11
+ * million of sums of f32. Arrays of memory and files go to the daemon if they fit a message of 4 MiB, or if the states fit 256
+ * KiB. This process reduces the others: the states of each message would be more than its data. Resident data have their keys
+ * beside them (keys_name). For elements that come in pieces there are reduce_accumulators.
  *
  * Partial states are exact. States of shards (same op, dtype and nan) may be computed anywhere and in any order. Merged by a
  * run with REDUCE_STATES_IN, they finish to the same bits as one run over all elements. Data of such a run are rows with the
@@ -644,12 +654,18 @@ typedef struct reduce_spec {
     int32_t weights_dtype;  /* reduce_dtype: that of the elements (or 0); or f64 with elements of f32, which makes the states
                                 those of f64, also in the spec that merges or finishes them */
     int32_t weights_extent; /* reduce_extent; 0: REDUCE_EACH_ELEMENT, which alone is possible with offsets */
+    const void *keys;       /* by key: the group of each element, from 0 to rows - 1, in memory; any alignment. Else NULL, as in
+                               streams */
+    const char *keys_name; /* reduce_named by key: the keys are resident data of this name, from byte keys_offset on; or NULL */
+    uint64_t keys_offset;  /* a multiple of the size of a key */
+    int32_t keys_dtype;    /* reduce_dtype of the keys, an integer type; 0: the reduction is not by key */
+    int32_t keys_reserved; /* 0 */
 } reduce_spec;
 enum { REDUCE_MAX_QUANTILES = 64, REDUCE_MAX_TOP = 262144, REDUCE_MAX_EDGES = 65536 };
 #define REDUCE_SPEC_INIT                                                                                                      \
     {                                                                                                                         \
         sizeof(reduce_spec), REDUCE_SUM, REDUCE_F32, 0, REDUCE_NAN_PROPAGATE, 0, 0, 0, 0, 0, 1, 0, NULL, NULL, NULL, 0, NULL, \
-            0, 0, 0, NULL, 0, NULL, 0, 0                                                                                      \
+            0, 0, 0, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, 0                                                                 \
     }
 
 typedef struct reduce_result {
@@ -683,9 +699,10 @@ int reduce_result_size(const reduce_spec *spec, size_t bytes, size_t *room);
  * at once; the bits are the same. Memory is bounded by the results and 4 % of the data. `result` may be NULL.
  * Errors: the common ones; those of reduce_result_size; REDUCE_E_ARGUMENT (room too small; REDUCE_MASKED); REDUCE_E_SHAPE
  * (bytes are not a multiple of rows x element size; offsets: fault.index is the first wrong one); REDUCE_E_EMPTY, _OVERFLOW,
- * _NAN (fault.index is the first result concerned); REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a malformed state);
- * REDUCE_E_BAD_HANDLE, _DEVICE_LOST (field "device": the daemon has none of this number, or it has failed); REDUCE_E_VERSION
- * (fields "planes", "device": a daemon of 0.1 has none). On an error the contents of `out` are undefined. */
+ * _NAN (fault.index is the first result concerned); REDUCE_E_SHAPE (field "keys": a key is not a group; fault.index is the
+ * first such element); REDUCE_E_TOO_LARGE (rows: the states of the groups); REDUCE_E_DEADLINE; REDUCE_E_BAD_MESSAGE (a
+ * malformed state); REDUCE_E_BAD_HANDLE, _DEVICE_LOST (field "device": the daemon has none of this number, or it has failed);
+ * REDUCE_E_VERSION (fields "planes", "device": a daemon of 0.1 has none). On an error the contents of `out` are undefined. */
 int reduce_run(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                reduce_result *result);
 
@@ -709,11 +726,11 @@ int reduce_explain(reduce_client *c, const reduce_spec *spec, int fd, uint64_t b
                    int (*each)(void *arg, const reduce_way *way), void *arg);
 
 /* reduce_run on `bytes` bytes of a regular file from byte `offset` on (for example where the data of a .npy file begin):
- * elements in rows, columns or planes, but no mask, offsets or states. Weights are in memory, and the library then reads the
- * file and sends both. The descriptor must be open for reading. If it can be passed to the daemon, the daemon reads the file
- * itself, several pieces at a time; else the library reads and sends them. The library also reads data that are not in one
- * piece, such as some columns of a large matrix. The file is never mapped, and its position is neither used nor moved. The
- * descriptor must stay open until the call returns (jobs: until the job is done).
+ * elements in rows, columns or planes, or by key, but no mask, offsets or states. Weights and keys are in memory, and the
+ * library then reads the file and sends both. The descriptor must be open for reading. If it can be passed to the daemon, the
+ * daemon reads the file itself, several pieces at a time; else the library reads and sends them. The library also reads data
+ * that are not in one piece, such as some columns of a large matrix. The file is never mapped, and its position is neither used
+ * nor moved. The descriptor must stay open until the call returns (jobs: until the job is done).
  * Errors: those of reduce_run; REDUCE_E_IO (not a regular file: use a stream; the file ends too early, or reading fails);
  * REDUCE_E_ARGUMENT (a mask, offsets or states). */
 int reduce_file(reduce_client *c, const reduce_spec *spec, int fd, uint64_t offset, uint64_t bytes, void *out, size_t room,
@@ -836,10 +853,7 @@ int reduce_state_from_words(void *state, size_t size, int op, int dtype, const i
  *     reduce_accumulators_free(a);                                                                                   */
 typedef struct reduce_accumulators reduce_accumulators;
 
-enum {
-    REDUCE_DROP_OUTSIDE = 1, /* leaves out elements whose key is not a group; else the first one is an error */
-    REDUCE_DROP_NEGATIVE = 2 /* the same of keys below 0 alone */
-};
+enum { REDUCE_DROP_NEGATIVE = 1024 }; /* as REDUCE_DROP_OUTSIDE, of keys below 0 alone */
 
 typedef struct reduce_batch {
     uint32_t size;
@@ -952,8 +966,8 @@ typedef struct reduce_block {
     }
 
 /* One reduction, with this rank's part: memory, a file or device memory. The spec is equal at every rank, except for
- * index_base, mask, path and deadline_ms, REDUCE_STATES_IN, and with REDUCE_COLUMNS rows. With REDUCE_STATES_OUT `out` gets the
- * states. */
+ * index_base, mask, keys and their type, path and deadline_ms, REDUCE_STATES_IN, and with REDUCE_COLUMNS rows. By key every
+ * rank has all groups. With REDUCE_STATES_OUT `out` gets the states. */
 typedef struct reduce_item {
     uint32_t size;
     int32_t fd;                /* a file, as for reduce_file; -1: none */
@@ -1136,10 +1150,11 @@ int reduce_put_file(reduce_client *c, const char *name, int dtype, int fd, uint6
 #define REDUCE_REST UINT64_MAX
 
 /* reduce_run on `bytes` bytes (REDUCE_REST: all) from byte `offset` of resident data; spec.dtype is their type and `offset` a
- * multiple of its size. Masks, weights, offsets and states are not possible. Results of columns, or of rows of several
- * planes, may have more than 4 MiB. That needs a daemon without a GPU, on this machine. Errors: those of reduce_run;
- * REDUCE_E_BAD_HANDLE (no data of this name), REDUCE_E_TYPE (they are of another type), REDUCE_E_SHAPE, REDUCE_E_TOO_LARGE
- * (columns, rows). */
+ * multiple of its size. Masks, weights, offsets and states are not possible. By key, `keys` are in memory, or `keys_name` says
+ * which resident data they are. Results of columns, of groups, or of rows of several planes, may have more than 4 MiB. That
+ * needs a daemon without a GPU, on this machine. Errors: those of reduce_run; REDUCE_E_BAD_HANDLE (no data of this name),
+ * REDUCE_E_TYPE (they are of another type), REDUCE_E_SHAPE, REDUCE_E_TOO_LARGE (columns, rows; field "keys": keys in memory
+ * above 4 MiB with more groups than states in 256 KiB). */
 int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,
                  size_t room, reduce_result *result);
 

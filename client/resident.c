@@ -6,6 +6,7 @@
 #include "client/clock.h"
 #include "client/error.h"
 #include "client/sized.h"
+#include "client/spec.h"
 #include "client/submit.h"
 
 enum {
@@ -79,19 +80,19 @@ static int look_up(reduce_client *c, const char *name, rc_named *found, reduce_r
     return err;
 }
 
-/* The last one looked up, if that is it: most programs reduce the same data again and again. */
-static bool remembered(reduce_client *c, const char *name, rc_named *found)
+/* The last one looked up, of data or of keys, if that is it: most programs reduce the same data again and again. */
+static bool remembered(reduce_client *c, const rc_named *last, const char *name, rc_named *found)
 {
     rc_enter(c);
-    *found = c->named;
+    *found = *last;
     rc_leave(c);
     return strcmp(found->name, name) == 0;
 }
 
-static void remember(reduce_client *c, const rc_named *found)
+static void remember(reduce_client *c, rc_named *last, const rc_named *found)
 {
     rc_enter(c);
-    c->named = *found;
+    *last = *found;
     rc_leave(c);
 }
 
@@ -300,7 +301,7 @@ int reduce_find(reduce_client *c, const char *name, reduce_resident *r)
         return err;
     if (rc_check_sized(r, RC_UP_TO(reduce_resident, name), "r", &f) || look_up(c, name, &found, &mine, &f))
         return rc_report(&f);
-    remember(c, &found);
+    remember(c, &c->named, &found);
     rc_give_sized(r, &mine, sizeof mine);
     return 0;
 }
@@ -316,31 +317,53 @@ int reduce_drop(reduce_client *c, const char *name)
 
 /* ---- reduce ---- */
 
-/* Is the reported fault that of a device that the daemon does not have? */
-static bool is_about_device(void)
+/* Is this the field of the reported fault? */
+static bool is_about(const char *field)
 {
     reduce_fault f = REDUCE_FAULT_INIT;
-    return !reduce_last_fault(&f) && !strcmp(f.field, "device");
+    return !reduce_last_fault(&f) && !strcmp(f.field, field);
+}
+
+/* Find the data of a name, asking for them again if `anew`. 0, or the reported error. */
+static int find_named(reduce_client *c, rc_named *last, const char *name, bool anew, rc_named *found)
+{
+    rp_fault f;
+    if (!anew && remembered(c, last, name, found))
+        return 0;
+    if (look_up(c, name, found, NULL, &f))
+        return rc_report(&f);
+    remember(c, last, found);
+    return 0;
 }
 
 int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,
                  size_t room, reduce_result *result)
 {
-    rc_named found;
-    rp_fault f;
+    rc_named found, keys = {0};
+    reduce_spec mine;
+    rp_fault f = {0};
     int err = check_call(c, name);
+    if (!err && rc_take_spec(spec, &mine, &f))
+        err = rc_report(&f);
+    if (!err && mine.keys_name)
+        err = check_name(mine.keys_name);
     if (err)
         return err;
-    for (bool known = remembered(c, name, &found);; known = false) {
-        if (!known && look_up(c, name, &found, NULL, &f))
-            return rc_report(&f);
-        remember(c, &found);
-        uint64_t rest = offset < found.bytes ? found.bytes - offset : 0;
-        const rc_input in = {.fd = -1, .offset = offset, .kept = found.handle};
-        err = rc_run(c, spec, &in, (size_t)(bytes == REDUCE_REST ? rest : bytes), out, room, result);
-        if (err != REDUCE_E_BAD_HANDLE || is_about_device())
+    for (bool anew = false;; anew = true) {
+        err = find_named(c, &c->named, name, anew, &found);
+        if (!err && mine.keys_name)
+            err = find_named(c, &c->named_keys, mine.keys_name, anew, &keys);
+        if (err)
             return err;
-        if (!known)
+        uint64_t rest = offset < found.bytes ? found.bytes - offset : 0;
+        const rc_input in = {
+            .fd = -1, .offset = offset, .kept = found.handle, .keys = keys.handle, .keys_offset = mine.keys_offset};
+        err = rc_run(c, spec, &in, (size_t)(bytes == REDUCE_REST ? rest : bytes), out, room, result);
+        if (err != REDUCE_E_BAD_HANDLE || is_about("device")) /* that of a device that the daemon does not have */
+            return err;
+        if (anew && is_about("keys")) /* they are where it cannot group by them */
+            return err;
+        if (anew)
             return rc_error(err, "name", "resident data '%s' were dropped or replaced meanwhile", name);
     }
 }

@@ -8,7 +8,7 @@
 #include "proto/tagged.h"
 
 enum {
-    WIRE_FLAGS = REDUCE_STATES_IN | REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_MASKED | REDUCE_COLUMNS,
+    WIRE_FLAGS = REDUCE_STATES_IN | REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_MASKED | REDUCE_COLUMNS | REDUCE_DROP_OUTSIDE,
     PUBLIC_FLAGS = WIRE_FLAGS | REDUCE_DROP_ZERO_WEIGHTS
 };
 
@@ -18,7 +18,7 @@ static uint8_t code(int32_t v) { return v >= 0 && v <= UINT8_MAX ? (uint8_t)v : 
 static uint32_t wire_flags(const reduce_spec *g)
 {
     return (g->flags & WIRE_FLAGS) | (g->initial ? RP_INITIAL : 0) | (g->mask ? RP_MASK : 0) | (g->offsets ? RP_OFFSETS : 0) |
-           (g->weights ? RP_WEIGHTS : 0);
+           (g->weights ? RP_WEIGHTS : 0) | (g->keys_dtype ? RP_KEYS : 0);
 }
 
 int rc_states_dtype(const reduce_spec *g) { return g->weights && g->weights_dtype == REDUCE_F64 ? REDUCE_F64 : g->dtype; }
@@ -42,6 +42,22 @@ static int check_weights(const reduce_spec *g, rp_fault *f)
     if (g->offsets && g->weights_extent > REDUCE_EACH_ELEMENT)
         return rc_fail(f, REDUCE_E_SHAPE, "weights_extent", "segments take a weight for each element");
     return 0;
+}
+
+/* Are there keys, of a type that they may have, and do the states of all groups have room? */
+static int check_keys(const reduce_spec *g, const rp_spec *s, rp_fault *f)
+{
+    if (g->keys_reserved)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "keys_reserved", "it is not 0");
+    if (!g->keys_dtype)
+        return g->keys || g->keys_name || g->keys_offset ? rc_fail(f, REDUCE_E_ARGUMENT, "keys_dtype", "keys of no type") : 0;
+    if (!rp_keys_suit(s->keys))
+        return rc_fail(f, REDUCE_E_TYPE, "keys_dtype", "keys are of an integer type, not %s", rp_dtype_name(g->keys_dtype));
+    if (g->keys_offset % rp_dtype_size(s->keys))
+        return rc_fail(f, REDUCE_E_ARGUMENT, "keys_offset", "byte %" PRIu64 " is within a key", g->keys_offset);
+    rp_spec all = *s;
+    all.rows = g->rows;
+    return -(int)rp_spec_check_large(&all, f);
 }
 
 int rc_check_paired(const rp_spec *s, rp_fault *f)
@@ -83,7 +99,7 @@ static int check_parameters(const reduce_spec *g, const rp_spec *s, rp_fault *f)
     return -(int)rp_order_check(s, f);
 }
 
-static int take(const reduce_spec *given, reduce_spec *mine, rp_fault *f)
+int rc_take_spec(const reduce_spec *given, reduce_spec *mine, rp_fault *f)
 {
     return rc_take_sized(mine, sizeof *mine, given, RC_UP_TO(reduce_spec, offsets), "spec", f);
 }
@@ -114,6 +130,7 @@ static int put_spec(const reduce_spec *g, rp_spec *s, rp_fault *f)
                    .planes = g->planes > 1 || (g->flags & REDUCE_COLUMNS) ? g->planes : 0,
                    .index_base = g->index_base,
                    .device = (uint16_t)g->device,
+                   .keys = code(g->keys_dtype),
                    .k = g->k,
                    .method = code(g->method),
                    .quantiles = code((int32_t)g->quantiles),
@@ -129,18 +146,20 @@ static int put_spec(const reduce_spec *g, rp_spec *s, rp_fault *f)
     int err = check_weights(g, f);
     if (!err)
         err = -(int)rp_spec_check(s, f);
+    if (!err)
+        err = check_keys(g, s, f);
     return err ? err : check_parameters(g, s, f);
 }
 
 int rc_spec(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f)
 {
-    const int err = take(given, mine, f);
+    const int err = rc_take_spec(given, mine, f);
     return err ? err : put_spec(mine, s, f);
 }
 
 int rc_spec_in_pieces(const reduce_spec *given, reduce_spec *mine, rp_spec *s, rp_fault *f)
 {
-    const int err = take(given, mine, f);
+    const int err = rc_take_spec(given, mine, f);
     if (err)
         return err;
     const bool come = rp_is_paired(code(mine->op)) && !mine->weights && !(mine->flags & REDUCE_STATES_IN);
@@ -208,6 +227,9 @@ int rc_shape(rc_level *l, const reduce_spec *g, size_t bytes, rp_fault *f)
         return REDUCE_E_SHAPE;
     }
     l->lines = g->rows;
+    l->len = items;
+    if (l->spec.flags & RP_KEYS)
+        return 0;
     if (g->offsets) {
         rp_spec s = {.rows = g->rows, .row_len = items};
         return -(int)rp_offsets_check(&s, (const uint8_t *)g->offsets, f);

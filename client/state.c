@@ -240,8 +240,9 @@ static int take_spec(const reduce_spec *given, rp_spec *spec)
         return rc_report(&f);
     if (rc_has_states(spec->op))
         return REDUCE_E_BAD_MESSAGE;
-    if (mine.rows != 1 || mine.mask || mine.offsets || mine.weights || mine.flags & ~(uint32_t)REDUCE_WRAP)
-        return rc_error(REDUCE_E_ARGUMENT, "spec", "a state finishes to one value: no rows, mask, offsets, columns or states");
+    if (mine.rows != 1 || mine.mask || mine.offsets || mine.weights || mine.keys_dtype || mine.flags & ~(uint32_t)REDUCE_WRAP)
+        return rc_error(REDUCE_E_ARGUMENT, "spec",
+                        "a state finishes to one value: no rows, mask, offsets, keys, columns or states");
     return 0;
 }
 

@@ -273,6 +273,8 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_strea
         return rc_error(REDUCE_E_SHAPE, "planes", "a stream must be one row, not one in %" PRIu64 " runs", spec.planes);
     if (spec.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS))
         return rc_error(REDUCE_E_ARGUMENT, "flags", "a stream takes elements of one row, not partial states or columns");
+    if (spec.keys_dtype)
+        return rc_error(REDUCE_E_ARGUMENT, "keys_dtype", "a stream has no keys: add its pieces to reduce_accumulators");
     if (spec.mask || spec.offsets)
         return rc_error(REDUCE_E_ARGUMENT, spec.mask ? "mask" : "offsets",
                         "a stream has no offsets, and its mask comes with the pieces (REDUCE_MASKED)");

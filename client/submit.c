@@ -56,14 +56,23 @@ static int check_file(const reduce_spec *spec, const rc_input *in, uint64_t byte
 }
 
 /* Results that one request has to give, of data that the daemon has; 0: any number of requests may. */
-static uint64_t together(const rc_level *l) { return l->runs ? l->lines : l->spec.flags & RP_COLUMNS ? l->width : 0; }
+static uint64_t together(const rc_level *l)
+{
+    return l->runs || l->spec.flags & RP_KEYS ? l->lines : l->spec.flags & RP_COLUMNS ? l->width : 0;
+}
 
 /* Of data that the daemon has, on its device or resident. */
-static int check_there(const reduce_spec *spec, const rc_level *l, int path, rp_fault *f)
+static int check_there(const reduce_spec *spec, const rc_level *l, int path, uint64_t most, rp_fault *f)
 {
     size_t cell = rp_cell_size(&l->spec);
     if (spec->mask || spec->offsets || spec->weights || (spec->flags & REDUCE_STATES_IN))
         return rc_fail(f, REDUCE_E_ARGUMENT, "spec", "data that the daemon has take no mask, offsets, weights or states");
+    if (l->stays && !rc_keys_fit(l, most)) {
+        rc_fail(f, REDUCE_E_TOO_LARGE, "keys", "%" PRIu64 " keys for %" PRIu64 " groups: put them, and give their keys_name",
+                l->len, l->lines);
+        f->limit = most / rc_beside_size(l);
+        return REDUCE_E_TOO_LARGE;
+    }
     if (spec->path && spec->path != path)
         return rc_fail(f, REDUCE_E_ARGUMENT, "path", "data that the daemon has take no other path");
     if (l->spec.flags & RP_MASK && l->lines > RP_MAX_DATA / cell) {
@@ -89,8 +98,11 @@ static int open_results(reduce_job *j, rp_fault *f)
         return rc_fail_interrupted(f);
     if (j->results.bytes)
         return 0;
-    rc_fail(f, REDUCE_E_TOO_LARGE, l->runs ? "rows" : "columns", "%" PRIu64 " %s of data that the daemon has", together(l),
-            l->runs ? "rows in runs" : "columns");
+    const bool keyed = l->spec.flags & RP_KEYS, rows = l->runs || keyed;
+    rc_fail(f, REDUCE_E_TOO_LARGE, rows ? "rows" : "columns", "%" PRIu64 " %s of data that the daemon has", together(l),
+            keyed     ? "groups"
+            : l->runs ? "rows in runs"
+                      : "columns");
     f->limit = RP_MAX_DATA / cell;
     return REDUCE_E_TOO_LARGE;
 }
@@ -119,8 +131,9 @@ static int open_path(reduce_job *j, const rc_input *in, size_t bytes, bool gathe
  * or rows of them, go whole, or if the daemon reads rows that lie apart. */
 static bool is_gathered(reduce_client *c, const rc_level *l, const reduce_spec *spec, bool file)
 {
-    if (spec->mask || spec->offsets || spec->weights || !(l->spec.flags & RP_COLUMNS))
-        return spec->mask || spec->offsets || spec->weights || l->runs;
+    const bool beside = spec->mask || spec->offsets || l->beside;
+    if (beside || !(l->spec.flags & RP_COLUMNS))
+        return beside || l->runs;
     if (rp_is_ranked(spec->op))
         return false;
     return !file || (rc_version(c) < RP_PLANES_VERSION && l->width && l->len > RP_MAX_DATA / l->item / l->width &&
@@ -134,7 +147,7 @@ static int strided_bytes(reduce_client *c, const rc_level *l, uint64_t bytes, ui
     enum { LARGE_FILE = 16 << 20 };
     rc_engine engine = {0};
     const bool columns = l->spec.flags & RP_COLUMNS && l->lines == l->width && l->spec.op != RP_OP_PROD &&
-                         !rp_is_ranked(l->spec.op) && !l->weights;
+                         !rp_is_ranked(l->spec.op) && !l->beside;
     const int err = columns && bytes > LARGE_FILE ? rc_engine_of(c, &engine) : 0;
     *most = engine.strided;
     return err;
@@ -160,8 +173,12 @@ static int open_input(reduce_job *j, const rc_ask *a)
     const rc_input *in = &a->in;
     const bool file = in->fd >= 0, there = in->device || in->kept;
     rp_fault f = {0};
+    rc_enter(j->c);
+    const uint64_t most = rc_beside_most(j->c);
+    rc_leave(j->c);
+    j->whole.stays = in->kept && j->whole.beside;
     if (check_version(j->c, &a->whole, in->mask, &f) ||
-        (there && check_there(&a->spec, &a->whole, in->kept ? REDUCE_PATH_RESIDENT : REDUCE_PATH_DEVICE, &f)) ||
+        (there && check_there(&a->spec, &j->whole, in->kept ? REDUCE_PATH_RESIDENT : REDUCE_PATH_DEVICE, most, &f)) ||
         (there && open_results(j, &f)) || (in->device && rc_device_open(j->c, &j->path, &f)))
         return rc_report(&f);
     int err = file ? check_file(&a->spec, in, a->bytes) : 0;
@@ -404,10 +421,8 @@ static int submit(reduce_client *c, const reduce_spec *spec, const rc_input *in,
     rc_ask a;
     int err = take_ask(c, &a, spec, in, bytes, out, room);
     if (!err && rc_is_only_here(c, &a))
-        err = rc_error(REDUCE_E_TOO_LARGE, "bytes",
-                       "%s of lines longer than a message is not for jobs: use reduce_run, or data that the "
-                       "daemon has",
-                       reduce_op_name(a.spec.op));
+        err = rc_error(REDUCE_E_TOO_LARGE, "bytes", "%s %s is not for jobs: use reduce_run, or data that the daemon has",
+                       reduce_op_name(a.spec.op), a.spec.keys_dtype ? "by so many keys" : "of lines longer than a message");
     if (!err)
         err = make(c, &a, &j);
     if (err)

@@ -13,6 +13,7 @@ enum {
     LONG_PANEL = 8192,   /* of a long range, whose rows the daemon's readers read */
     MOST_COLUMNS = 4096, /* that a reader reduces; more of them are worth several threads */
     LITTLE = 256,        /* states are small if LITTLE times their bytes are no more than a message takes */
+    MESSAGES = 16,       /* by key: of elements at least, whose states are as large as one */
     LONG_TILES = 32      /* that a file of many columns has at least, so that each reader gets several */
 };
 
@@ -27,10 +28,14 @@ uint64_t rc_offset(const uint8_t *offsets, uint64_t i)
     return v;
 }
 
+static bool has_keys(const rc_level *l) { return l->spec.flags & RP_KEYS; }
+
+size_t rc_beside_size(const rc_level *l) { return l->beside ? rp_dtype_size(has_keys(l) ? l->spec.keys : l->spec.weights) : 0; }
+
 /* Bytes that one element takes in a message, with a weight even if several share it. */
 static uint64_t unit(const rc_level *l)
 {
-    return l->item + (l->mask || l->spec.flags & RP_MASK ? 1 : 0) + (l->weights ? rp_dtype_size(l->spec.weights) : 0);
+    return (l->stays ? 0 : l->item + (l->mask || l->spec.flags & RP_MASK ? 1 : 0)) + rc_beside_size(l);
 }
 
 bool rc_is_long(const rc_level *l, const rc_sizes *sizes, uint64_t n)
@@ -49,6 +54,20 @@ static void plan_rows(rc_level *l, const rc_sizes *sizes)
         l->tile_lines = 1;
         l->tile_len = sizes->chunk / unit(l);
     }
+}
+
+bool rc_keys_fit(const rc_level *l, uint64_t most)
+{
+    const uint64_t whole = l->stays ? l->lines : RP_MAX_DATA / rp_cell_size(&l->spec),
+                   cut = RP_MAX_DATA / MESSAGES / rp_state_size(rp_spec_layout(&l->spec));
+    return l->lines <= (l->len <= most / unit(l) ? whole : cut);
+}
+
+/* All groups, of all elements or of some. */
+static void plan_keys(rc_level *l, const rc_sizes *sizes)
+{
+    l->tile_lines = l->lines;
+    l->tile_len = l->len <= sizes->most / unit(l) ? l->len : sizes->chunk / unit(l);
 }
 
 uint64_t rc_panel_of_file(const rc_level *l, uint64_t most)
@@ -110,6 +129,8 @@ void rc_tiling(rc_level *l, const rc_sizes *sizes)
         l->tile_lines = l->tile_len = UINT64_MAX; /* as many as fit, see next_segments */
     else if (l->spec.flags & RP_COLUMNS)
         plan_columns(l, sizes);
+    else if (has_keys(l))
+        plan_keys(l, sizes);
     else
         plan_rows(l, sizes);
     l->blocks = l->offsets || l->len == 0 ? 1 : divide_up(l->len, l->tile_len);
@@ -122,6 +143,8 @@ void rc_tiling(rc_level *l, const rc_sizes *sizes)
         l->spec.initial = 0;
     }
     l->cell = rp_cell_size(&l->spec);
+    if (has_keys(l)) /* rc_keys_fit */
+        return;
     l->tile_lines = least(l->tile_lines, (sizes->cells ? sizes->cells : RP_MAX_DATA) / l->cell);
     if (l->width && l->tile_lines >= l->width) /* whole planes */
         l->tile_lines -= l->tile_lines % l->width;
@@ -157,6 +180,15 @@ static void next_rows(const rc_level *l, rc_tile *t, uint64_t from, uint64_t n)
     t->stride = l->len;
     t->at = l->line * l->len + from;
     t->weights_at = l->spec.weights_extent == RP_EXTENT_ROW ? from : l->line;
+}
+
+/* The same of elements with keys. */
+static void next_keyed(const rc_level *l, rc_tile *t, uint64_t from, uint64_t n)
+{
+    t->lines = t->spec.rows = l->lines;
+    t->height = 1;
+    t->spec.row_len = t->width = t->stride = n;
+    t->at = from;
 }
 
 /* The same of rows in runs: of all or some whole runs, or of one. A block of parts of runs ends with its run. */
@@ -199,6 +231,8 @@ static void next_rectangle(const rc_level *l, rc_tile *t)
     t->spec.index_base += from;
     if (l->spec.flags & RP_COLUMNS)
         next_columns(l, t, from, n);
+    else if (has_keys(l))
+        next_keyed(l, t, from, n);
     else
         next_rows(l, t, from, n);
 }
@@ -216,8 +250,9 @@ bool rc_next_tile(rc_level *l, rc_tile *t)
         next_runs(l, t);
     else
         next_rectangle(l, t);
-    t->bytes = t->height * t->width * (l->item + (t->spec.flags & RP_MASK ? 1 : 0)) + (t->offsets ? 8 * (t->lines + 1) : 0);
-    t->bytes += l->weights ? rp_role_bytes(&t->spec, RP_ROLE_WEIGHTS) : 0;
+    const uint64_t each = l->stays ? 0 : l->item + (t->spec.flags & RP_MASK ? 1 : 0);
+    t->bytes = t->height * t->width * each + (t->offsets ? 8 * (t->lines + 1) : 0);
+    t->bytes += l->beside ? rp_role_bytes(&t->spec, has_keys(l) ? RP_ROLE_KEYS : RP_ROLE_WEIGHTS) : 0;
     if (++l->block == l->blocks) {
         l->block = 0;
         l->line += t->lines;
@@ -250,16 +285,16 @@ void rc_fill_tile(const rc_level *l, const rc_tile *t, uint8_t *to)
     to = copy_rectangle(t, l->elements, l->item, to);
     if (l->mask)
         to = copy_rectangle(t, l->mask, 1, to);
-    rc_fill_weights(l, t, to);
+    rc_fill_beside(l, t, to);
 }
 
-void rc_fill_weights(const rc_level *l, const rc_tile *t, uint8_t *to)
+void rc_fill_beside(const rc_level *l, const rc_tile *t, uint8_t *to)
 {
-    const size_t size = rp_dtype_size(l->spec.weights);
-    if (l->weights && l->spec.weights_extent == RP_EXTENT_ELEMENTS)
-        copy_rectangle(t, l->weights, size, to);
-    else if (l->weights)
-        memcpy(to, l->weights + t->weights_at * size, (size_t)rp_role_bytes(&t->spec, RP_ROLE_WEIGHTS));
+    const size_t size = rc_beside_size(l);
+    if (l->beside && (has_keys(l) || l->spec.weights_extent == RP_EXTENT_ELEMENTS))
+        copy_rectangle(t, l->beside, size, to);
+    else if (l->beside)
+        memcpy(to, l->beside + t->weights_at * size, (size_t)rp_role_bytes(&t->spec, RP_ROLE_WEIGHTS));
 }
 
 void rc_place_cells(const rc_level *l, const rc_tile *t, const uint8_t *cells, uint8_t *to)
@@ -277,7 +312,8 @@ void rc_next_level(rc_level *l, const uint8_t *states, const rp_spec *finish)
     l->spec = *finish;
     l->spec.flags |= RP_STATES_IN;
     l->elements = states;
-    l->mask = l->weights = NULL;
+    l->mask = l->beside = NULL;
+    l->stays = false;
     l->item = l->cell;
     l->len = l->blocks;
     l->width = l->runs = 0;

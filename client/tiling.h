@@ -4,7 +4,7 @@
  * planes. A level covers all lines of a part of the job with tiles, one message each: some lines x some positions in them; of
  * small planes some whole ones. Lines that a tile holds whole give finished cells. Lines that are cut into blocks give a
  * partial state for each block, and these states, rows of them, are the elements of the next level. States are exact, so any
- * cut gives the same bits. */
+ * cut gives the same bits. By key the lines are groups, each tile has all of them, and blocks are of the elements. */
 #ifndef RC_TILING_H
 #define RC_TILING_H
 
@@ -12,7 +12,7 @@
 
 /* What a daemon takes in one message. */
 typedef struct rc_sizes {
-    uint64_t most;  /* bytes: offsets, elements, mask and weights; >= RC_LEAST_DATA */
+    uint64_t most;  /* bytes: offsets, elements, mask, weights and keys; >= RC_LEAST_DATA */
     uint64_t chunk; /* bytes of a block that a long line is cut into; RC_LEAST_DATA .. most */
     uint64_t cells; /* bytes of results of a message; 0: those of a reply */
     uint64_t panel; /* bytes of each row that tiles of columns have at least, or all of it; 0: some cache lines */
@@ -26,10 +26,11 @@ typedef struct rc_level {
                                  first position; rows, row_len and planes are each tile's */
     const uint8_t *elements; /* or states */
     const uint8_t *mask;     /* NULL: none */
-    const uint8_t *weights;  /* of the spec's type and extent; NULL: none */
+    const uint8_t *beside;   /* weights or keys, of the spec's type and extent; NULL: none */
+    bool stays;              /* the elements are the daemon's: what is beside them travels alone */
     const uint8_t *offsets;  /* lines + 1 u64 of segments, any alignment; NULL: the lines are equally long */
     uint64_t item;           /* bytes of an element or state */
-    uint64_t lines, len;     /* lines, and elements in each; segments: len is not used */
+    uint64_t lines, len;     /* lines, and elements in each; segments: len is not used; by key: groups, and all elements */
     uint64_t width;          /* columns: of them in a plane; all lines if there is one plane */
     uint64_t runs;           /* rows: planes, if a row has a run of len / runs elements in each of several; else 0 */
     /* set by rc_tiling: */
@@ -74,8 +75,15 @@ bool rc_next_tile(rc_level *l, rc_tile *t);
 /* Write the tile's data, t->bytes of them. */
 void rc_fill_tile(const rc_level *l, const rc_tile *t, uint8_t *to);
 
-/* The last part of that: its weights, if it has some. */
-void rc_fill_weights(const rc_level *l, const rc_tile *t, uint8_t *to);
+/* The last part of that: its weights or keys, if it has some. */
+void rc_fill_beside(const rc_level *l, const rc_tile *t, uint8_t *to);
+
+/* Bytes of a weight or a key; 0: there are none. */
+size_t rc_beside_size(const rc_level *l);
+
+/* Of a level by key: may its elements go in messages, in one or in several that give states of all groups? Results of elements
+ * that stay may go elsewhere than into a reply. */
+bool rc_keys_fit(const rc_level *l, uint64_t most);
 
 /* Put the cells of the tile's reply where they belong among those of the level. */
 void rc_place_cells(const rc_level *l, const rc_tile *t, const uint8_t *cells, uint8_t *to);

@@ -10,7 +10,7 @@ ERRORS = {0: "OK", -1: "BAD_MESSAGE", -2: "VERSION", -3: "TYPE", -4: "OP", -5: "
           -10: "QUOTA", -11: "BUSY", -12: "DEADLINE", -13: "CANCELLED", -15: "BAD_HANDLE", -16: "IO", -19: "NO_MEMORY", -21: "EXISTS", -101: "ARGUMENT", -102: "NO_DAEMON", -103: "TIMEOUT", -104: "STREAM_LOST"}
 
 
-STATES_IN, STATES_OUT, WRAP, MASKED, COLUMNS, DROP_ZERO_WEIGHTS = 1, 2, 4, 16, 64, 256
+STATES_IN, STATES_OUT, WRAP, MASKED, COLUMNS, DROP_ZERO_WEIGHTS, DROP_OUTSIDE = 1, 2, 4, 16, 64, 256, 512
 
 
 class Spec(C.Structure):
@@ -19,7 +19,8 @@ class Spec(C.Structure):
                 ("initial", C.c_char_p), ("mask", C.c_char_p), ("offsets", C.c_char_p), ("planes", C.c_uint64),
                 ("q", C.POINTER(C.c_double)), ("k", C.c_int64), ("quantiles", C.c_uint32), ("method", C.c_int32),
                 ("edges", C.POINTER(C.c_double)), ("n_edges", C.c_uint64),
-                ("weights", C.c_char_p), ("weights_dtype", C.c_int32), ("weights_extent", C.c_int32)]
+                ("weights", C.c_char_p), ("weights_dtype", C.c_int32), ("weights_extent", C.c_int32),
+                ("keys", C.c_char_p), ("keys_name", C.c_char_p), ("keys_offset", C.c_uint64), ("keys_dtype", C.c_int32), ("keys_reserved", C.c_int32)]
 
 
 class OpenOpts(C.Structure):
@@ -163,12 +164,14 @@ class Client:
 
     @staticmethod
     def spec(op, dtype, out=None, nan="propagate", flags=0, rows=1, index_base=0, deadline_ms=0, ddof=0, initial=None, mask=None, offsets=None, path=0,
-             planes=0, device=0, q=(), k=0, method=0, edges=(), weights=None, weights_dtype=None, weights_extent=0):
-        """`initial`: the bytes of an element; `mask`, `offsets` and `weights`: bytes that the caller keeps; `q`: quantiles; `edges`: of a histogram."""
+             planes=0, device=0, q=(), k=0, method=0, edges=(), weights=None, weights_dtype=None, weights_extent=0,
+             keys=None, keys_dtype=None, keys_name=None, keys_offset=0):
+        """`initial`: the bytes of an element; `mask`, `offsets`, `weights` and `keys`: bytes that the caller keeps; `q`: quantiles; `edges`: of a histogram."""
         return Spec(C.sizeof(Spec), {**OPS, **order.OPS, **pairs.OPS}[op], DTYPES[dtype], DTYPES[out] if out else 0, NANS[nan], flags, ddof, deadline_ms, path, device, rows, index_base,
                     initial, mask, offsets, planes, (C.c_double * len(q))(*q) if len(q) else None, k, len(q), method,
                     (C.c_double * len(edges))(*edges) if len(edges) else None, len(edges),
-                    weights, DTYPES[weights_dtype] if weights_dtype else 0, weights_extent)
+                    weights, DTYPES[weights_dtype] if weights_dtype else 0, weights_extent,
+                    keys, keys_name.encode() if keys_name else None, keys_offset, DTYPES[keys_dtype] if keys_dtype else 0, 0)
 
     def _room(self, spec, data=b""):
         room = C.c_size_t()

@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 
 import gens
+import libreduce
 import oracle
+from conftest import BACKEND
 from oracle import DTYPES, FLOATS, OPS, SIZE
 from rawclient import (BEGIN, COLUMNS, DROP_OUTSIDE, KEYS, MASK, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Fault, companion, parse_result,
                        result_at, spec)
@@ -197,3 +199,157 @@ def test_a_deadline_ends_it(shared):
         assert parse_result(c.call(REDUCE_AT, body)).cells == []
         memory.close()
         c.drop("values"), c.drop("keys")
+
+
+# ---- the library ----
+
+PATHS = {"inline": 1, "shm": 3, "local": 7, "auto": 0}
+
+
+def spec_of(keys, groups, mask=None, states=False, drop=False, **kw):
+    """Keywords for the library's calls."""
+    return {"keys": keys.tobytes(), "keys_dtype": {"i": "i", "u": "u"}[keys.dtype.kind] + str(8 * keys.dtype.itemsize), "rows": groups, "mask": mask,
+            "flags": (libreduce.STATES_OUT if states else 0) | (libreduce.DROP_OUTSIDE if drop else 0), **kw}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("groups, n", [(1, 900_000), (300, 700_000), (60_000, 200_000), (500_000, 600_000), (3, 0)])
+def test_the_library_by_any_path(shared, path, groups, n):
+    """What fits a message, what is cut into states of the groups, and what only this process can do."""
+    if path == "local" and BACKEND == "cuda":
+        pytest.skip("such a daemon leaves small arrays alone to its clients")
+    rng = np.random.default_rng([SEED, groups])
+    x = rng.standard_normal(n) * 10.0 ** rng.integers(-30, 30, n)
+    keys = rng.integers(0, groups + 1, n).astype(np.uint32)
+    mask = None if path == "shm" else rng.integers(0, 2, n, np.uint8).tobytes()
+    keep = np.ones(n, bool) if mask is None else np.frombuffer(mask, np.uint8) != 0
+    at = np.argsort(keys[keep], kind="stable")
+    ordered = np.concatenate([x[keep][at], [0.0]])  # one more, which belongs to none
+    cut = np.searchsorted(keys[keep][at], np.arange(groups + 1))
+    here = n * 13 > 4 << 20 and groups > 910 or groups * 8 > 4 << 20  # only
+    with libreduce.Client(shared.url, local=2 if path == "local" else 1) as lib, shared.connect() as c:
+        want = []
+        for first in range(0, groups, 100_000):  # segments, of which a message has so many
+            some = cut[first : first + 100_001]
+            if some[-1] - some[0] < 400_000:
+                want += c.reduce("sum", "f64", ordered[some[0] : some[-1]].tobytes(), offsets=[int(i - some[0]) for i in some]).cells
+            else:
+                want += [lib.run("sum", "f64", ordered[a:b].tobytes()) for a, b in zip(some, some[1:])]
+        spec = spec_of(keys, groups, mask, drop=True, path=0 if here and path != "local" else PATHS[path])
+        assert lib.run("sum", "f64", x.tobytes(), **spec) == b"".join(want)
+        if here and path in ("inline", "shm"):
+            with pytest.raises(libreduce.Fault, match="TOO_LARGE.*computed in this process"):
+                lib.run("sum", "f64", x.tobytes(), **spec_of(keys, groups, mask, drop=True, path=PATHS[path]))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_library_and_the_oracle(shared, scratch, dtype):
+    """Every operation: in memory by the daemon and in this process, and in a file; values, states and faults."""
+    rng = np.random.default_rng([SEED, 8, DTYPES[dtype]])
+    with libreduce.Client(shared.url) as lib, libreduce.Client(shared.url, local=2) as here:
+        for op in (o for o in oracle.ops(dtype) if o in OPS):
+            n, groups, states = int(rng.integers(0, 60)), int(rng.integers(1, 9)), bool(rng.integers(2))
+            bits, keys = some_bits(rng, dtype, n, bool(rng.integers(2))), rng.integers(0, groups, n).astype(str(rng.choice(["i1", "u2", "i4", "u8"])))
+            mask = bytes(rng.integers(0, 3, n, np.uint8)) if rng.integers(2) else None
+            kw = {"nan": str(rng.choice(["propagate", "omit", "error"])), "index_base": int(rng.integers(0, 9))}
+            want = expected(op, dtype, bits, keys, groups, mask, states, **kw)
+
+            def outcome(call, *args, **more):
+                try:
+                    raw = call(*args, **spec_of(keys, groups, states=states, **{**kw, **more}))
+                except libreduce.Fault as e:
+                    return e.code, e.index
+                raw = raw if isinstance(raw, bytes) else raw[0]
+                cells = [raw[i * len(raw) // groups : (i + 1) * len(raw) // groups] for i in range(groups)]
+                return "OK", cells if states else [int.from_bytes(c, "little") for c in cells]
+            assert outcome(lib.run, op, dtype, bits.tobytes(), mask=mask) == want, (op, kw)
+            assert outcome(here.run, op, dtype, bits.tobytes(), mask=mask) == want, (op, kw)
+            if mask is None:
+                (scratch / "x").write_bytes(b"123" + bits.tobytes())
+                with open(scratch / "x", "rb") as f:
+                    assert outcome(lib.file, op, dtype, f.fileno(), 3, bits.nbytes) == want, (op, kw)
+
+
+def test_the_library_on_files_and_jobs(shared, scratch):
+    """Files that are cut, that only this process can reduce, and jobs."""
+    rng = np.random.default_rng([SEED, 9])
+    n = 800_000
+    x = rng.integers(-(2**31), 2**31, n).astype(np.int32)
+    (scratch / "x").write_bytes(b"1234" + x.tobytes())
+    with libreduce.Client(shared.url) as lib, open(scratch / "x", "rb") as f:
+        for groups in (7, 100_000):
+            keys = rng.integers(0, groups, n)
+            want = np.zeros(groups, np.int64)
+            np.add.at(want, keys, x)
+            kw = spec_of(keys.astype(np.int32), groups)
+            raw, result = lib.file("sum", "i32", f.fileno(), 4, 4 * n, **kw)
+            assert raw == want.tobytes() and result.cells == groups and result.count == n
+            jobs = lib.submit_all([("sum", "i32", x.tobytes(), kw)] * 3 if groups == 7 else [])
+            assert list(jobs) == [want.tobytes()] * (3 if groups == 7 else 0)
+        with pytest.raises(libreduce.Fault, match="TOO_LARGE.*not for jobs"):
+            list(lib.submit_all([("sum", "i32", x.tobytes(), kw)]))
+
+
+@pytest.mark.parametrize("n", [3000, 1_500_000])
+def test_the_library_on_resident_data(shared, n):
+    """Keys in memory, which are cut, and resident keys; more results than a reply has; what is refused."""
+    rng = np.random.default_rng([SEED, n])
+    x = rng.standard_normal(n).astype(np.float32)
+    with libreduce.Client(shared.url) as lib:
+        lib.put("x", "f32", x.ctypes.data, x.nbytes)
+        for groups in (50, 700_000 if BACKEND == "cpu" else 70_000):
+            keys = rng.integers(0, groups, n).astype(np.int64)
+            ahead = np.concatenate([[-1, -1], keys])
+            lib.put("keys", "i64", ahead.ctypes.data, ahead.nbytes, replace=True)
+            want = lib.run("sum", "f32", x.tobytes(), **spec_of(keys, groups))
+            named = {"keys_name": "keys", "keys_offset": 16, "keys_dtype": "i64", "rows": groups}
+            raw, result = lib.named("sum", "f32", "x", **named)
+            assert raw == want and result.path == 5 and result.count == n
+            if groups == 50 or n == 3000:
+                assert lib.named("sum", "f32", "x", **spec_of(keys, groups))[0] == want
+            else:
+                with pytest.raises(libreduce.Fault, match="TOO_LARGE.*keys_name") as e:
+                    lib.named("sum", "f32", "x", **spec_of(keys, groups))
+                assert e.value.field == "keys" and 0 < e.value.limit * 8 < 4 << 20
+            part = lib.named("max", "f32", "x", 400, 4000, **{**named, "keys_offset": 16 + 800, "flags": libreduce.STATES_OUT})[0]
+            assert part == lib.run("max", "f32", x[100:1100].tobytes(), **spec_of(keys[100:1100], groups, states=True))
+        for name, code, kw in [("keys_name", "ARGUMENT", {"keys": b"", "keys_name": "keys", "keys_offset": 3}), ("keys", "TYPE", {"keys_dtype": "i32"}),
+                               ("keys", "SHAPE", {"keys_offset": 24}), ("name", "TOO_LARGE", {"keys_name": "x" * 65}), ("", "BAD_HANDLE", {"keys_name": "none"})]:
+            with pytest.raises(libreduce.Fault) as e:
+                lib.named("sum", "f32", "x", **{**named, **kw})
+            assert e.value.code == code and name.startswith(e.value.field.split("_")[0] if name else e.value.field[:0]), (name, e.value)
+        keys[700] = 2**40
+        ahead = np.concatenate([[-1, -1], keys])
+        lib.put("keys", "i64", ahead.ctypes.data, ahead.nbytes, replace=True)
+        with pytest.raises(libreduce.Fault, match="SHAPE: ") as e:
+            lib.named("sum", "f32", "x", **named)
+        assert (e.value.field, e.value.index, e.value.limit) == ("keys", 700, groups)
+        lib.drop("x"), lib.drop("keys")
+
+
+def test_what_the_library_refuses(shared):
+    x, keys = np.arange(6.0).tobytes(), np.array([0, 2, 9, 1, 9, 0], np.uint8)
+    with libreduce.Client(shared.url) as lib:
+        for field, code, kw in [("keys_dtype", "TYPE", {"keys_dtype": "f32"}), ("keys_dtype", "TYPE", {"keys_dtype": "bool"}), ("keys_dtype", "ARGUMENT", {"keys_dtype": None, "flags": 0}),
+                                ("flags", "BAD_MESSAGE", {"flags": libreduce.COLUMNS}), ("flags", "BAD_MESSAGE", {"offsets": bytes(80)}), ("flags", "BAD_MESSAGE", {"flags": libreduce.STATES_IN}),
+                                ("planes", "BAD_MESSAGE", {"planes": 2}), ("keys_name", "ARGUMENT", {"keys_name": "x"}), ("keys", "ARGUMENT", {"keys": None}),
+                                ("keys_dtype", "ARGUMENT", {"keys_dtype": None}), ("flags", "BAD_MESSAGE", {"keys": None, "keys_dtype": None, "flags": libreduce.DROP_OUTSIDE})]:
+            with pytest.raises(libreduce.Fault) as e:
+                lib.run("sum", "f64", x, **{**spec_of(keys, 3), **kw})
+            assert (e.value.code, e.value.field) == (code, field), kw
+        with pytest.raises(libreduce.Fault) as e:
+            lib.run("median", "f64", x, **spec_of(keys, 3))
+        assert e.value.code == "BAD_MESSAGE" and "takes no keys" in e.value.text
+        with pytest.raises(libreduce.Fault) as e:
+            lib.run("sum", "f64", x, **spec_of(keys, 2**24))
+        assert (e.value.code, e.value.field, e.value.limit) == ("TOO_LARGE", "rows", (1 << 30) // (oracle.state_size("sum", "f64") + 32))
+        # the first key that is not a group, in one message and in many
+        for zeros in 0, 900_000:
+            long = np.concatenate([np.zeros(zeros, np.uint8), keys])
+            with pytest.raises(libreduce.Fault, match=f"SHAPE: .*element {zeros + 2}") as e:
+                lib.run("sum", "f64", bytes(8 * zeros) + x, **spec_of(long, 3))
+            assert (e.value.field, e.value.index, e.value.limit) == ("keys", zeros + 2, 3)
+            with pytest.raises(libreduce.Fault, match="EMPTY: row 3") as e:
+                lib.run("min", "f64", bytes(8 * zeros) + x, **spec_of(long, 5, drop=True))
+            assert e.value.index == 3
+            assert lib.run("sum", "f64", bytes(8 * zeros) + x, **spec_of(long, 3, drop=True)) == np.array([5.0, 3.0, 1.0]).tobytes()

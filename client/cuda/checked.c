@@ -83,6 +83,8 @@ static int check(const reduce_spec *given, const uint64_t *arrays, uint64_t coun
     rp_fault f = {0};
     *a = (rc_cuda_checked){.failure = 0};
     int err = rc_spec(given, &mine, &a->spec, &f);
+    if (!err && mine.keys_dtype)
+        err = rc_fail(&f, REDUCE_E_ARGUMENT, "keys_dtype", "the keys of data on the device are a reduce_cuda_keys");
     if (!err) {
         a->mask = mine.mask;
         a->offsets = (const uint8_t *)mine.offsets;
@@ -109,6 +111,8 @@ int rc_cuda_check_list(const reduce_spec *given, uint64_t arrays, uint64_t count
 
 static int shape_of_keys(rc_cuda_checked *a, const reduce_spec *given, const reduce_cuda_keys *k, uint64_t count, rp_fault *f)
 {
+    if (given->keys_dtype)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "keys_dtype", "the keys are those of reduce_cuda_keys, not of the spec");
     if (given->rows > 1 || given->planes > 1 || given->offsets || a->spec.flags & (RP_COLUMNS | RP_INITIAL | RP_STATES_IN))
         return rc_fail(f, REDUCE_E_SHAPE, "rows",
                        "a reduction by key has no rows, columns, planes, segments, states or initial elements");

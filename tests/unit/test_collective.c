@@ -191,6 +191,39 @@ static void correlations_of_ranks(void **state)
 
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
+/* Groups of two ranks, whose keys have types of their own: each group's sum is that of both. */
+static void groups_of_ranks(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[4] = {2, 0, 2, 9};
+    static const int64_t words[4] = {0, 0, 0, 2};
+    reduce_spec mine = spec_of(REDUCE_SUM), other = mine, rows = mine;
+    mine.rows = other.rows = 3;
+    mine.keys_dtype = REDUCE_U8;
+    mine.keys = bytes;
+    mine.flags = REDUCE_DROP_OUTSIDE;
+    other.keys_dtype = REDUCE_I64;
+    other.keys = words;
+    int64_t sums[3];
+    const reduce_item a = item_of(&mine, sums, sizeof sums), b = item_of(&other, sums, sizeof sums);
+    rc_message theirs = message_of(RANK + 1, &b, 1);
+    assert_int_equal(reduce_collective(NULL, &a, 1, RANK, joining, &theirs), 0);
+    assert_int_equal(sums[0], -7 + 3 - 7 + 9);
+    assert_int_equal(sums[1], 0);
+    assert_int_equal(sums[2], 3 + 9 + 100);
+    /* a rank that has rows instead asks for something else */
+    rows.rows = 4;
+    mine.rows = 4;
+    int64_t four[4];
+    const reduce_item of_rows = item_of(&rows, four, sizeof four), of_groups = item_of(&mine, four, sizeof four);
+    theirs = message_of(RANK + 1, &of_rows, 1);
+    assert_int_equal(reduce_collective(NULL, &of_groups, 1, RANK, joining, &theirs), REDUCE_E_BAD_MESSAGE);
+    assert_string_equal(field(), "spec");
+    /* a wrong key of one rank is an error of all */
+    mine.flags = 0;
+    assert_int_equal(reduce_collective(NULL, &of_groups, 1, RANK, alone, NULL), REDUCE_E_SHAPE);
+}
+
 static void an_own_error_is_not_lost(void **state)
 {
     (void)state;
@@ -532,13 +565,20 @@ static void steps_do_what_one_call_does(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_message_of_others_is_an_error),     cmocka_unit_test(an_exchange_that_broadcasts_is_an_error),
-        cmocka_unit_test(states_of_others_are_checked_too),    cmocka_unit_test(an_own_error_is_not_lost),
-        cmocka_unit_test(errors_name_rank_item_and_row),       cmocka_unit_test(errors_of_other_steps_are_shared),
-        cmocka_unit_test(any_shape_of_memory_needs_no_client), cmocka_unit_test(errors_name_the_first_nan),
-        cmocka_unit_test(a_block_is_its_elements_alone),       cmocka_unit_test(a_block_stays_within_its_array),
-        cmocka_unit_test(earlier_items_lie_closer_together),   cmocka_unit_test(items_with_the_same_weights_are_as_each_alone),
-        cmocka_unit_test(steps_do_what_one_call_does),         cmocka_unit_test(correlations_of_ranks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_message_of_others_is_an_error),
+                                       cmocka_unit_test(an_exchange_that_broadcasts_is_an_error),
+                                       cmocka_unit_test(states_of_others_are_checked_too),
+                                       cmocka_unit_test(an_own_error_is_not_lost),
+                                       cmocka_unit_test(errors_name_rank_item_and_row),
+                                       cmocka_unit_test(errors_of_other_steps_are_shared),
+                                       cmocka_unit_test(any_shape_of_memory_needs_no_client),
+                                       cmocka_unit_test(errors_name_the_first_nan),
+                                       cmocka_unit_test(a_block_is_its_elements_alone),
+                                       cmocka_unit_test(a_block_stays_within_its_array),
+                                       cmocka_unit_test(earlier_items_lie_closer_together),
+                                       cmocka_unit_test(items_with_the_same_weights_are_as_each_alone),
+                                       cmocka_unit_test(steps_do_what_one_call_does),
+                                       cmocka_unit_test(correlations_of_ranks),
+                                       cmocka_unit_test(groups_of_ranks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ static unsigned run_levels(const rc_level *whole, const rc_sizes *sizes, uint8_t
     rc_level l = *whole;
     rp_spec finish = whole->spec;
     uint8_t *merging = NULL;
-    finish.flags &= ~(uint32_t)RP_COLUMNS;
+    finish.flags &= ~(uint32_t)(RP_COLUMNS | RP_KEYS | RP_DROP_OUTSIDE);
     for (unsigned levels = 1;; levels++) {
         rc_tiling(&l, sizes);
         bool last = l.blocks == 1;
@@ -85,6 +85,54 @@ static unsigned run_levels(const rc_level *whole, const rc_sizes *sizes, uint8_t
         merging = cells;
         rc_next_level(&l, cells, &finish);
     }
+}
+
+/* Elements with keys go whole, or in blocks of which each gives states of all groups. */
+static void keys_are_cut(void **state)
+{
+    enum { N = 3000, GROUPS = 5 };
+    static double x[N];
+    static uint16_t keys[N];
+    static uint8_t mask[N];
+    double one[GROUPS], many[GROUPS];
+    const rc_sizes whole = {.most = RP_MAX_DATA, .chunk = RP_MAX_DATA}, cut = {.most = 4096, .chunk = 4096};
+    rc_level l = {
+        .spec =
+            {.op = RP_OP_SUM, .dtype = RP_F64, .out = RP_F64, .rows = 1, .flags = RP_KEYS | RP_DROP_OUTSIDE, .keys = RP_U16},
+        .elements = (const uint8_t *)x,
+        .mask = mask,
+        .beside = (const uint8_t *)keys,
+        .item = 8,
+        .lines = GROUPS,
+        .len = N};
+    t_rng r = {44};
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        x[i] = (double)t_next(&r) / (double)(1 + t_below(&r, 1000000));
+        keys[i] = (uint16_t)t_below(&r, GROUPS + 1);
+        mask[i] = (uint8_t)t_below(&r, 3);
+    }
+    assert_int_equal(run_levels(&l, &whole, (uint8_t *)one), 1);
+    assert_int_equal(run_levels(&l, &cut, (uint8_t *)many), 2);
+    assert_memory_equal(one, many, sizeof one);
+    assert_true(one[0] != one[1]);
+    l.len = 0;
+    assert_int_equal(run_levels(&l, &whole, (uint8_t *)one), 1);
+    assert_true(one[GROUPS - 1] == 0);
+    /* the bounds: a reply, and the states of a message that is cut */
+    l.len = N;
+    l.lines = RP_MAX_DATA / 8;
+    assert_true(rc_keys_fit(&l, N * 11));
+    assert_false(rc_keys_fit(&l, N * 11 - 1));
+    l.lines++;
+    assert_false(rc_keys_fit(&l, N * 11));
+    l.stays = true; /* results may go elsewhere */
+    assert_true(rc_keys_fit(&l, N * 2));
+    assert_false(rc_keys_fit(&l, N * 2 - 1));
+    l.lines = RP_MAX_DATA / 16 / rp_state_size(rp_spec_layout(&l.spec));
+    assert_true(rc_keys_fit(&l, 1));
+    l.lines++;
+    assert_false(rc_keys_fit(&l, 1));
 }
 
 /* ---- random reductions ---- */
@@ -409,6 +457,6 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(any_cut_gives_the_same), cmocka_unit_test(messages_are_full),
                                        cmocka_unit_test(planes_are_cut),         cmocka_unit_test(runs_are_cut),
                                        cmocka_unit_test(panels_of_files),        cmocka_unit_test(long_ranges),
-                                       cmocka_unit_test(long_segments)};
+                                       cmocka_unit_test(long_segments),          cmocka_unit_test(keys_are_cut)};
     return cmocka_run_group_tests(tests, open_engine, close_engine);
 }

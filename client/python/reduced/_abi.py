@@ -136,6 +136,7 @@ WRAP = 4
 MASKED = 16
 COLUMNS = 64
 DROP_ZERO_WEIGHTS = 256
+DROP_OUTSIDE = 512
 EACH_ELEMENT = 1
 EACH_COLUMN = 2
 EACH_ROW = 3
@@ -147,8 +148,7 @@ MAX_WORDS = 211
 LARGEST_STATE = 2168
 LARGEST_WORDS = 547
 KEYS_ADDED = 9
-DROP_OUTSIDE = 1
-DROP_NEGATIVE = 2
+DROP_NEGATIVE = 1024
 MESSAGE = 2048
 REPLACE = 1
 MAX_DIMS = 16
@@ -303,6 +303,11 @@ class Spec(Structure):  # reduce_spec
         ("weights", c_void_p),
         ("weights_dtype", c_int32),
         ("weights_extent", c_int32),
+        ("keys", c_void_p),
+        ("keys_name", c_char_p),
+        ("keys_offset", c_uint64),
+        ("keys_dtype", c_int32),
+        ("keys_reserved", c_int32),
     ]
 
 

@@ -1,0 +1,82 @@
+#include "client/file_keys.h"
+
+#include <stdlib.h>
+
+#include "client/clock.h"
+#include "client/error.h"
+
+enum { PIECE_BYTES = 16 << 20 }; /* that several threads are worth */
+
+/* The first elements come from `at` on. An index of the fault is that within the piece. */
+static int add(reduce_accumulators *groups, const rc_ask *a, const void *elements, uint64_t at, uint64_t n)
+{
+    const rc_level *l = &a->whole;
+    reduce_batch b = REDUCE_BATCH_INIT;
+    b.key_dtype = a->spec.keys_dtype;
+    b.keys = l->beside + at * rc_beside_size(l);
+    b.values = elements;
+    b.count = n;
+    b.index = a->spec.index_base + at;
+    b.flags = a->spec.flags & REDUCE_DROP_OUTSIDE;
+    const int err = reduce_accumulators_add(groups, &b);
+    reduce_fault wrong = REDUCE_FAULT_INIT;
+    if (err != REDUCE_E_SHAPE || reduce_last_fault(&wrong))
+        return err;
+    rp_fault f = {.code = RP_SHAPE, .field = "keys", .index = wrong.index + at, .limit = wrong.limit};
+    rc_name_element(&f);
+    return rc_report(&f);
+}
+
+static int add_all(reduce_accumulators *groups, const rc_ask *a, uint8_t *piece, uint64_t until_ns)
+{
+    const rc_level *l = &a->whole;
+    const rc_datapath d = {.fd = a->in.fd, .offset = a->in.offset};
+    int err = 0;
+    for (uint64_t at = 0, n; at < l->len && !err; at += n) {
+        rp_fault f = {0};
+        n = l->len - at < PIECE_BYTES / l->item ? l->len - at : PIECE_BYTES / l->item;
+        const rc_tile t = {.at = at, .height = 1, .width = n, .stride = n};
+        if (until_ns && rc_now_ns() >= until_ns)
+            return rc_error(REDUCE_E_DEADLINE, "deadline_ms", "not done before the deadline");
+        if (!rc_datapath_read(&d, &t, l->item, piece, &f))
+            return rc_report(&f);
+        err = add(groups, a, piece, at, n);
+    }
+    return err;
+}
+
+static int finish(const reduce_accumulators *groups, const rc_ask *a)
+{
+    const size_t n = (size_t)a->whole.lines, size = rp_cell_size(&a->whole.spec);
+    if (a->spec.flags & REDUCE_STATES_OUT) {
+        int err = 0;
+        for (size_t i = 0; i < n && !err; i++)
+            err = reduce_accumulators_state(groups, i, (uint8_t *)a->out + i * size, size);
+        return err;
+    }
+    reduce_spec s = REDUCE_SPEC_INIT;
+    s.op = a->spec.op;
+    s.dtype = a->spec.dtype;
+    s.out = a->spec.out;
+    s.nan = a->spec.nan;
+    s.ddof = a->spec.ddof;
+    s.initial = a->spec.initial;
+    s.flags = a->spec.flags & REDUCE_WRAP;
+    return reduce_accumulators_finish(groups, &s, 0, n, a->out, n * size);
+}
+
+int rc_run_file_keys(const rc_ask *a, uint64_t until_ns)
+{
+    reduce_accumulators *groups;
+    int err = reduce_accumulators_new(a->spec.op, a->spec.dtype, a->spec.nan, (size_t)a->whole.lines, &groups);
+    if (err)
+        return err;
+    uint8_t *piece = malloc(PIECE_BYTES);
+    err = piece ? add_all(groups, a, piece, until_ns)
+                : rc_error(REDUCE_E_NO_MEMORY, "file", "no memory for a piece of the file");
+    if (!err)
+        err = finish(groups, a);
+    free(piece);
+    reduce_accumulators_free(groups);
+    return err;
+}
