@@ -1,4 +1,4 @@
-"""One reduction for each key, in this process: libreduce's accumulators need no daemon."""
+"""One reduction for each key, in this process: libreduce's accumulators need no daemon. Of resident data the daemon does it."""
 from __future__ import annotations
 
 import ctypes
@@ -8,29 +8,26 @@ import numpy as np
 
 from . import _abi
 from ._arrays import Operand, operand, to_numpy
-from ._elements import Element, cell_dtype, element
+from ._elements import element
+from ._groups import Groups
 from .errors import EmptyError
 from ._lib import check, lib
-from ._plan import NANS, is_wide, out_code
+from ._plan import NANS
 from ._prepare import in_memory, kept, result_dtype
 from ._remote import Array, Remote
-from ._results import fit
+from ._resident_keys import Kept, number_of, present, repeated
 from ._sources import address
 from ._state import divisor_of, dtype_of, finished, first_ddof, named
 
+OF_SOME = ("min", "max", "minmax", "range", "argmin", "argmax")  # which need an element
 SPREAD = 4  # integer keys need no sorting if their range has at most this many numbers for each element
 
 
-class Accumulators:
-    """Those of an operation and element type, one for each of `groups` groups."""
+class Accumulators(Groups):
+    """Those of libreduce."""
 
     def __init__(self, op: str, dtype: Any, groups: int, nan: str):
-        if nan not in NANS:
-            raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
-        self.op, self.dtype, self.groups, self.nan = named(op), np.dtype(dtype).newbyteorder("="), groups, nan
-        self.element: Element = element(self.dtype)
-        if self.element.parts == 2 or self.element.dated:
-            raise TypeError(f"a: elements of {self.dtype} have no groups")
+        super().__init__(op, dtype, groups, nan)
         self._a = ctypes.c_void_p()
         check(lib().reduce_accumulators_new(_abi.OPS[self.op].code, self.element.code, NANS[nan], groups, ctypes.byref(self._a)))
 
@@ -47,21 +44,11 @@ class Accumulators:
                            mask=None if keep is None else address(keep), count=len(values), index=0, flags=flags)
         check(lib().reduce_accumulators_add(self._a, ctypes.byref(batch)))
 
-    def finish(self, wanted: np.dtype[Any], ddof: int) -> Array:
-        """The values of all groups."""
-        if is_wide(self.op, self.element, wanted):
-            return finished(self.op, self.element, self.states(), wanted, self.nan, ddof)
-        out = out_code(self.op, self.element, wanted) if self.op != "stats" else 0
-        cells = np.empty((self.groups, 2) if self.op == "minmax" else self.groups, cell_dtype(self.op, self.element, out))
-        spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[self.op].code, dtype=self.element.code, out=out, nan=NANS[self.nan],
-                         ddof=ddof, rows=1)
+    def write(self, spec: Any, cells: Array) -> None:
         check(lib().reduce_accumulators_finish(self._a, ctypes.byref(spec), 0, self.groups, address(cells), cells.nbytes))
-        if self.op == "stats":
-            return cells
-        return cells.view(np.intp) if self.op == "count" and wanted == np.intp else fit(cells, wanted, self.op)  # there are at most 2^60 elements
 
     def states(self) -> Array:
-        size = lib().reduce_state_size(_abi.OPS[self.op].code, self.element.code)
+        size = self.state_size()
         found = np.empty((self.groups, size), np.uint8)
         for i in range(self.groups):
             check(lib().reduce_accumulators_state(self._a, i, address(found) + i * size, size))
@@ -118,6 +105,12 @@ def _codes(keys: Any) -> tuple[Array, Array, Array | None]:
     return found, codes.reshape(-1).astype(np.int64, copy=False), keep
 
 
+def _kept(o: Any) -> Any:
+    """Data that the daemon keeps; None: others."""
+    data = o.data if type(o) is Operand else o
+    return data if isinstance(data, Remote) and not data.readable else None
+
+
 def _values(o: Operand, name: str) -> tuple[Array, Array | None, np.dtype[Any]]:
     data = o.data.copy("") if isinstance(o.data, Remote) and o.data.readable else to_numpy(o.data, name)
     dtype = data.dtype.newbyteorder("=")
@@ -167,10 +160,14 @@ def by_key(keys: Any, a: Any, op: str = "sum", *, dtype: Any = None, where: Any 
     Keys are integers, text, dates or anything that NumPy sorts; elements without a key (NaN, NaT, null) are left out. `op` is any
     operation of `State`. Elements are taken in C order, and a place (argmin, argmax) is that in the whole array.
 
+    Of resident elements the daemon does it. Their keys may be resident, too: then they are integers of 0 or more.
+
     >>> reduced.by_key(["b", "a", "b"], [0.5, 1.0, 0.25])
     (array(['a', 'b'], dtype='<U1'), array([1.  , 0.75]))
     """
     o = operand(a, "a")
+    if (data := _kept(o)) is not None:
+        return _by_key_there(keys, data, named(op), dtype, where, nan, ddof)
     values, keep, element_type = _values(o, "a")
     found, codes, keyed = _codes(keys)
     _same_length(len(codes) if keyed is None else len(keyed), len(values), "a")
@@ -192,6 +189,44 @@ def by_key(keys: Any, a: Any, op: str = "sum", *, dtype: Any = None, where: Any 
             raise ValueError(f"where: the key {found[e.index]!r} has no element, so no {op}") from e
 
 
+def _by_key_there(keys: Any, data: Any, op: str, dtype: Any, where: Any, nan: str, ddof: int | None) -> tuple[Array, Array]:
+    """Of resident data."""
+    if where is not None:
+        raise NotImplementedError("where: resident data by key take no mask; keys below 0 in memory leave elements out")
+    if isinstance(keys, Remote):
+        groups = Kept(op, data, number_of(keys, "keys"), nan, keys)
+        found = present(keys, groups.groups)
+        keys = found.astype(keys.dtype)
+    else:
+        keys, codes, keyed = _codes(keys)
+        every = codes
+        if keyed is not None:
+            every = np.full(len(keyed), -1, np.int64)
+            every[keyed] = codes
+        groups, found = Kept(op, data, len(keys), nan, every), None
+    wanted, chosen = dtype_of(dtype) if dtype is not None else result_dtype(op, groups.element), first_ddof(op) if ddof is None else divisor_of(ddof)
+    if found is None:
+        return keys, groups.finish(wanted, chosen)
+    if op in OF_SOME:  # a group without elements has none
+        return keys, finished(op, groups.element, groups.states()[found], wanted, nan, chosen)
+    return keys, groups.finish(wanted, chosen)[found]
+
+
+def _bincount_there(x: Any, weights: Any, minlength: int) -> Array:
+    """Of resident numbers, or resident weights."""
+    data = x if weights is None else _kept(operand(weights, "weights"))
+    if data is None:
+        raise NotImplementedError("weights: those of resident numbers are resident, too; put them")
+    if not isinstance(x, Remote):
+        keys, some = _numbers(operand(x, "x"), "x")
+        x = keys if some is None else np.where(some, keys, -1)
+        if x.size and some is None and (least := np.minimum.reduce(x)) < 0:
+            raise ValueError(f"x: it has a number below 0, {least}")
+    most = number_of(x, "x") if isinstance(x, Remote) else int(np.maximum.reduce(x)) + 1 if x.size else 0
+    groups = Kept("count" if weights is None else "sum", data, max(most, int(minlength)), "propagate", x)
+    return groups.finish(np.dtype(np.intp if weights is None else float), 0)
+
+
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Array:
     """How many elements of `x`, integers of 0 or more, have each value, as numpy.bincount; with `weights` the exact sums of these,
     rounded once to float64.
@@ -202,6 +237,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Array:
     if not isinstance(minlength, (int, np.integer)) or minlength < 0:
         raise ValueError(f"minlength is an integer of 0 or more, not {minlength!r}")
     o = operand(x, "x")
+    if (there := _kept(o)) is not None or weights is not None and _kept(operand(weights, "weights")) is not None:
+        return _bincount_there(x if there is None else there, weights, minlength)
     if np.asarray(o.data).size == 0:  # of any type, as in NumPy
         return np.zeros(minlength, np.intp if weights is None else float)
     keys, some = _numbers(o, "x")
@@ -217,6 +254,25 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Array:
         return found.finish(np.dtype(np.intp if weights is None else float), 0)
 
 
+def _segment_sum_there(data: Any, segment_ids: Any, num_segments: int | None) -> Array:
+    """Of resident rows, whose ids are in memory; of single elements also resident ones."""
+    if isinstance(segment_ids, Remote):
+        number, ids = number_of(segment_ids, "segment_ids") if num_segments is None else int(num_segments), segment_ids
+    else:
+        ids, some = _numbers(operand(segment_ids, "segment_ids"), "segment_ids")
+        there = ids if some is None else ids[some]
+        number = int(num_segments) if num_segments is not None else int(there.max(initial=0)) + 1 if (there >= 0).any() else 0
+        inside = (ids >= 0) & (ids < number) if some is None else (ids >= 0) & (ids < number) & some
+        _same_length(len(ids), data.shape[0], "data")
+        ids = np.where(inside, ids, number).astype(np.int64)  # `number`: left out
+    keys = repeated(ids, data.shape)
+    if keys is None:
+        raise NotImplementedError("segment_ids: those of resident rows of several elements are in memory")
+    groups = Kept("sum", data, number * int(np.prod(data.shape[1:], dtype=np.int64)), "propagate", keys)
+    wanted = data.dtype if data.dtype.kind == "f" or data.dtype.name == "bfloat16" else result_dtype("sum", groups.element)
+    return groups.finish(wanted, 0).reshape((number, *data.shape[1:]))
+
+
 def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None) -> Array:
     """The exact sums of the rows of `data` (along its first axis) that have each id, as jax.ops.segment_sum: ids below 0, from
     `num_segments` on, and missing ones, are left out.
@@ -225,8 +281,10 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None) ->
     array([[3., 4.],
            [6., 8.]])
     """
-    ids, some = _numbers(operand(segment_ids, "segment_ids"), "segment_ids")
     o = operand(data, "data")
+    if (kept := _kept(o)) is not None:
+        return _segment_sum_there(kept, segment_ids, num_segments)
+    ids, some = _numbers(operand(segment_ids, "segment_ids"), "segment_ids")
     shape = tuple(o.data.shape)
     if not shape:
         raise ValueError("data: rows along its first axis are needed, and an id for each")
