@@ -609,7 +609,7 @@ typedef enum reduce_extent {
  * By key. The states of all groups, and 32 bytes for each, may have at most 1 GiB: 3.3 million groups of sums of f64, 11
  * million of sums of f32. Arrays of memory and files go to the daemon if they fit a message of 4 MiB, or if the states fit 256
  * KiB. This process reduces the others: the states of each message would be more than its data. Resident data have their keys
- * beside them (keys_name). For elements that come in pieces there are reduce_accumulators.
+ * beside them (keys_name). For elements that come in pieces there are streams and reduce_accumulators.
  *
  * Partial states are exact. States of shards (same op, dtype and nan) may be computed anywhere and in any order. Merged by a
  * run with REDUCE_STATES_IN, they finish to the same bits as one run over all elements. Data of such a run are rows with the
@@ -1189,16 +1189,18 @@ int reduce_drop(reduce_client *c, const char *name);
 
 /* ---- streams: data that arrive in pieces ------------------------------------------------------------------------ */
 
-/* One reduction of data that are passed in pieces, for pipes and data larger than memory. rows must be 1, and elements are
- * passed in order. REDUCE_STATES_IN, REDUCE_COLUMNS, `mask`, `weights` and `offsets` are not possible: merge states with
- * reduce_run, and pass masks (REDUCE_MASKED) and weights with the pieces. weights_dtype may say the type of these. The library
+/* One reduction of data that are passed in pieces, for pipes and data larger than memory. rows must be 1, but by key the number
+ * of groups, whose states have at most 256 KiB. Elements are passed in order. REDUCE_STATES_IN, REDUCE_COLUMNS, `mask`,
+ * `weights`, `keys` and `offsets` are not possible: merge states with reduce_run, and pass masks (REDUCE_MASKED), weights and
+ * keys with the pieces. weights_dtype may say the type of weights; keys_dtype says that of the keys. The library
  * buffers a few chunks. It does not keep sent data, so a stream ends with REDUCE_E_STREAM_LOST if the daemon restarts. After
  * an error every further call on the stream except reduce_stream_abort returns the same error. deadline_ms counts from the
  * begin. */
 typedef struct reduce_stream reduce_stream;
 
-/* Errors: the common ones; those of reduce_result_size; REDUCE_E_SHAPE (rows is not 1); REDUCE_E_ARGUMENT (a spec that is
- * not possible in a stream). On success pass *s to _finish or _abort in the end. */
+/* Errors: the common ones; those of reduce_result_size; REDUCE_E_SHAPE (rows is not 1); REDUCE_E_TOO_LARGE (rows: groups; use
+ * reduce_accumulators); REDUCE_E_ARGUMENT (a spec that is not possible in a stream). On success pass *s to _finish or _abort in
+ * the end. */
 int reduce_stream_begin(reduce_client *c, const reduce_spec *spec, reduce_stream **s);
 
 /* Append a copy of `bytes` bytes. A piece may end inside an element, the whole stream may not. Blocks while all chunks are
@@ -1212,6 +1214,12 @@ int reduce_stream_append_masked(reduce_stream *s, const void *elements, const vo
 /* Of dot, wsum, wmean, cov, corr: append `n` elements with their weights, and with REDUCE_MASKED a byte of mask for each; else
  * `mask` is NULL. Errors as for _append; REDUCE_E_ARGUMENT (another operation; a mask that is missing, or not expected). */
 int reduce_stream_append_pairs(reduce_stream *s, const void *elements, const void *weights, const void *mask, size_t n);
+
+/* By key (a spec with keys_dtype, and rows = groups): append `n` elements with their keys, and with REDUCE_MASKED a byte of
+ * mask for each; else `mask` is NULL. Errors as for _append; REDUCE_E_SHAPE (field "keys": a key is not a group; fault.index is
+ * the element in the stream; of this piece or an earlier one); REDUCE_E_ARGUMENT (a stream without keys; a mask that is
+ * missing, or not expected). */
+int reduce_stream_append_keyed(reduce_stream *s, const void *elements, const void *keys, const void *mask, size_t n);
 
 /* Append without a copy: _space gives *room bytes of free memory (at least 1) at *space. Fill them, then commit how many you
  * did, in one or more calls. An _append ends the room. Errors as for _append; REDUCE_E_ARGUMENT (more bytes than room). */

@@ -19,7 +19,7 @@ enum {
 typedef struct chunk {
     rc_call call;
     reduce_stream *stream;
-    uint8_t *memory; /* `capacity` bytes of elements, then with REDUCE_MASKED their mask, then the weights of pairs */
+    uint8_t *memory; /* `capacity` bytes of elements, then with REDUCE_MASKED their mask, then the weights of pairs or keys */
     size_t bytes;    /* of the elements in it, once it is sent */
     bool busy;
 } chunk;
@@ -28,9 +28,9 @@ struct reduce_stream {
     reduce_client *c;
     rp_spec spec;
     size_t item, capacity; /* bytes of an element; of the elements of a chunk, whole ones */
-    size_t beside;         /* bytes of a weight; 0: there are none */
+    size_t beside;         /* bytes of a weight or key; 0: there are none */
     bool masked;
-    rp_tagged parts; /* weights and what is done with them */
+    rp_tagged parts; /* weights and what is done with them, or keys */
     uint8_t words[16];
     uint64_t deadline_ns, start_ns;
     chunk chunks[CHUNKS];
@@ -52,6 +52,8 @@ static int fail(reduce_stream *s, const rp_fault *f)
     if (s->fault.code == RP_OK) {
         s->fault = *f;
         rc_drop_row(&s->fault);
+        if (!strcmp(f->field, "keys") && f->index != RP_NO_INDEX)
+            rc_name_element(&s->fault);
     }
     return -(int)s->fault.code;
 }
@@ -69,10 +71,10 @@ static int fail_call(reduce_stream *s, rc_call *call, int err)
 
 static chunk *current(reduce_stream *s) { return &s->chunks[s->now]; }
 
-/* What `bytes` bytes of elements take with their mask and weights. */
+/* What `bytes` bytes of elements take with their mask and weights or keys. */
 static size_t with_beside(const reduce_stream *s, size_t bytes) { return bytes + bytes / s->item * (s->masked + s->beside); }
 
-/* Where the mask and the weights of the chunk are. */
+/* Where the mask, and the weights or keys, of the chunk are. */
 static uint8_t *mask_of(const reduce_stream *s, const chunk *k) { return k->memory + s->capacity; }
 
 static uint8_t *weights_of(const reduce_stream *s, const chunk *k)
@@ -212,20 +214,22 @@ static size_t chunk_capacity(const reduce_stream *s)
     return (n ? n : 1) * s->item;
 }
 
-static int new_stream(reduce_client *c, const rp_spec *spec, uint32_t deadline_ms, reduce_stream **made)
+static int new_stream(reduce_client *c, const rp_spec *spec, uint64_t groups, uint32_t deadline_ms, reduce_stream **made)
 {
+    const bool keyed = spec->flags & RP_KEYS;
     reduce_stream *s = calloc(1, sizeof *s);
     if (!s)
         return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a stream");
     s->c = c;
     s->spec = *spec;
+    s->spec.rows = groups;
     s->item = rp_dtype_size(spec->dtype);
     s->masked = spec->flags & RP_MASK;
-    s->beside = spec->flags & RP_WEIGHTS ? rp_dtype_size(spec->weights) : 0;
+    s->beside = keyed ? rp_dtype_size(spec->keys) : spec->flags & RP_WEIGHTS ? rp_dtype_size(spec->weights) : 0;
     rc_parameters(&s->parts, &s->spec, s->words);
     if (s->beside)
-        s->parts.companion[RP_ROLE_WEIGHTS] = (rp_companion){
-            .where = RP_WHERE_DATA, .dtype = spec->weights, .extent = RP_EXTENT_ELEMENTS};
+        s->parts.companion[keyed ? RP_ROLE_KEYS : RP_ROLE_WEIGHTS] = (rp_companion){
+            .where = RP_WHERE_DATA, .dtype = keyed ? spec->keys : spec->weights, .extent = RP_EXTENT_ELEMENTS};
     s->start_ns = rc_now_ns();
     s->deadline_ns = rc_deadline_after(deadline_ms);
     s->fault.index = RP_NO_INDEX;
@@ -250,6 +254,14 @@ static void free_stream(reduce_stream *s)
     rc_unref(c);
 }
 
+static int too_many_groups(uint64_t groups, uint64_t most)
+{
+    rp_fault f = {0};
+    rc_fail(&f, REDUCE_E_TOO_LARGE, "rows", "%" PRIu64 " groups of a stream: add its pieces to reduce_accumulators", groups);
+    f.limit = most;
+    return rc_report(&f);
+}
+
 int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_stream **made)
 {
     reduce_spec spec;
@@ -267,21 +279,26 @@ int reduce_stream_begin(reduce_client *c, const reduce_spec *given, reduce_strea
         return REDUCE_E_BAD_MESSAGE;
     if (spec.path != REDUCE_PATH_AUTO && spec.path != REDUCE_PATH_STREAM)
         return rc_error(REDUCE_E_ARGUMENT, "path", "the path of a stream must be stream, not %s", reduce_path_name(spec.path));
-    if (spec.rows != 1)
+    const bool keyed = spec.keys_dtype;
+    const uint64_t most = RP_MAX_STREAM_GROUPS_BYTES / rp_state_size(rp_spec_layout(&checked));
+    if (keyed && spec.rows > most)
+        return too_many_groups(spec.rows, most);
+    if (spec.rows != 1 && !keyed)
         return rc_error(REDUCE_E_SHAPE, "rows", "a stream must be one row, not %" PRIu64, spec.rows);
     if (spec.planes > 1)
         return rc_error(REDUCE_E_SHAPE, "planes", "a stream must be one row, not one in %" PRIu64 " runs", spec.planes);
     if (spec.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS))
         return rc_error(REDUCE_E_ARGUMENT, "flags", "a stream takes elements of one row, not partial states or columns");
-    if (spec.keys_dtype)
-        return rc_error(REDUCE_E_ARGUMENT, "keys_dtype", "a stream has no keys: add its pieces to reduce_accumulators");
     if (spec.mask || spec.offsets)
         return rc_error(REDUCE_E_ARGUMENT, spec.mask ? "mask" : "offsets",
                         "a stream has no offsets, and its mask comes with the pieces (REDUCE_MASKED)");
     if (spec.weights || spec.weights_extent > REDUCE_EACH_ELEMENT)
         return rc_error(REDUCE_E_ARGUMENT, spec.weights ? "weights" : "weights_extent",
                         "the weights of a stream come with the pieces, one for each element (reduce_stream_append_pairs)");
-    return new_stream(c, &checked, spec.deadline_ms, made);
+    if (spec.keys || spec.keys_name)
+        return rc_error(REDUCE_E_ARGUMENT, spec.keys ? "keys" : "keys_name",
+                        "the keys of a stream come with the pieces (reduce_stream_append_keyed)");
+    return new_stream(c, &checked, spec.rows, spec.deadline_ms, made);
 }
 
 /* Wait for a chunk to fill; its memory is there afterwards. */
@@ -313,13 +330,20 @@ static int filled(reduce_stream *s, size_t bytes)
     return err ? rc_report_of(&s->fault, true) : 0;
 }
 
-/* Is it a stream with (without) weights and masks? */
-static int check_beside(const reduce_stream *s, bool paired, bool masked)
+/* What a stream has beside its elements */
+typedef enum { NOTHING, WEIGHTS, KEYS } companion;
+
+/* Is it a stream with these companions and with (without) masks? */
+static int check_beside(const reduce_stream *s, companion with, bool masked)
 {
     int err = check(s);
-    if (!err && (s->beside != 0) != paired)
+    const companion has = err || !s->beside ? NOTHING : s->spec.flags & RP_KEYS ? KEYS : WEIGHTS;
+    if (!err && has != with)
         err = rc_error(REDUCE_E_ARGUMENT, "stream", "%s %s", rp_op_name(s->spec.op),
-                       paired ? "takes no weights" : "needs weights with each piece: reduce_stream_append_pairs");
+                       has == KEYS      ? "by key needs keys with each piece: reduce_stream_append_keyed"
+                       : has == WEIGHTS ? "needs weights with each piece: reduce_stream_append_pairs"
+                       : with == KEYS   ? "of this stream takes no keys: its spec has no keys_dtype"
+                                        : "takes no weights");
     if (!err && s->masked != masked)
         err = rc_error(REDUCE_E_ARGUMENT, "stream",
                        masked ? "a stream without REDUCE_MASKED takes no mask"
@@ -329,7 +353,7 @@ static int check_beside(const reduce_stream *s, bool paired, bool masked)
 
 int reduce_stream_space(reduce_stream *s, void **space, size_t *room)
 {
-    int err = check_beside(s, false, false);
+    int err = check_beside(s, NOTHING, false);
     if (err)
         return err;
     if (!space || !room)
@@ -344,7 +368,7 @@ int reduce_stream_space(reduce_stream *s, void **space, size_t *room)
 
 int reduce_stream_commit(reduce_stream *s, size_t bytes)
 {
-    int err = check_beside(s, false, false);
+    int err = check_beside(s, NOTHING, false);
     if (err)
         return err;
     if (bytes > s->given)
@@ -358,7 +382,7 @@ int reduce_stream_append(reduce_stream *s, const void *data, size_t bytes)
     const uint8_t *from = data;
     if (!data && bytes)
         return rc_error(REDUCE_E_ARGUMENT, "data", "the pointer is NULL");
-    int err = check_beside(s, false, false);
+    int err = check_beside(s, NOTHING, false);
     if (!err && bytes)
         s->given = 0;
     while (!err && bytes) {
@@ -400,7 +424,7 @@ int reduce_stream_append_masked(reduce_stream *s, const void *elements, const vo
 {
     if ((!elements || !mask) && n)
         return rc_error(REDUCE_E_ARGUMENT, elements ? "mask" : "elements", "the pointer is NULL");
-    const int err = check_beside(s, false, true);
+    const int err = check_beside(s, NOTHING, true);
     return err ? err : append_with(s, elements, mask, NULL, n);
 }
 
@@ -408,8 +432,16 @@ int reduce_stream_append_pairs(reduce_stream *s, const void *elements, const voi
 {
     if ((!elements || !weights) && n)
         return rc_error(REDUCE_E_ARGUMENT, elements ? "weights" : "elements", "the pointer is NULL");
-    const int err = check_beside(s, true, n ? mask != NULL : s && s->masked);
+    const int err = check_beside(s, WEIGHTS, n ? mask != NULL : s && s->masked);
     return err ? err : append_with(s, elements, mask, weights, n);
+}
+
+int reduce_stream_append_keyed(reduce_stream *s, const void *elements, const void *keys, const void *mask, size_t n)
+{
+    if ((!elements || !keys) && n)
+        return rc_error(REDUCE_E_ARGUMENT, elements ? "keys" : "elements", "the pointer is NULL");
+    const int err = check_beside(s, KEYS, n ? mask != NULL : s && s->masked);
+    return err ? err : append_with(s, elements, mask, keys, n);
 }
 
 /* Everything is sent but the tail in the current chunk: get the result. With the mutex held. */
@@ -441,16 +473,16 @@ static int take_result(reduce_stream *s, const uint8_t *body, size_t len, uint64
     rp_result r;
     const uint8_t *cells;
     rp_fault bad;
-    if (rp_get_result(body, len, &r, &cells, &bad) || !cells || r.cells != 1 || r.cell_size != cell) {
+    if (rp_get_result(body, len, &r, &cells, &bad) || !cells || r.cells != s->spec.rows || r.cell_size != cell) {
         rc_fail(&bad, REDUCE_E_PROTOCOL, "cells", "malformed result");
         return fail(s, &bad);
     }
-    memcpy(out, cells, cell);
+    memcpy(out, cells, cell * s->spec.rows);
     reduce_result mine = {.dtype = r.dtype,
                           .backend = r.backend,
                           .path = r.path,
                           .cell_size = cell,
-                          .cells = 1,
+                          .cells = r.cells,
                           .count = count,
                           .queue_ns = r.queue_ns,
                           .copy_ns = r.copy_ns,
@@ -486,10 +518,10 @@ int reduce_stream_finish(reduce_stream *s, void *out, size_t room, reduce_result
     int err = check(s);
     if (err)
         return err;
-    size_t cell = rp_cell_size(&s->spec), cut = s->filled % s->item;
+    size_t cell = rp_cell_size(&s->spec), all = cell * s->spec.rows, cut = s->filled % s->item;
     rp_fault f = {0};
-    if (!out || room < cell)
-        fail(s, (rc_fail(&f, REDUCE_E_ARGUMENT, out ? "room" : "out", "the result needs %zu bytes", cell), &f));
+    if (!out || room < all)
+        fail(s, (rc_fail(&f, REDUCE_E_ARGUMENT, out ? "room" : "out", "the result needs %zu bytes", all), &f));
     if (result && rc_check_sized(result, RC_RESULT_FIRST, "result", &f))
         fail(s, &f);
     if (cut) {
@@ -513,7 +545,7 @@ int reduce_stream_finish(reduce_stream *s, void *out, size_t room, reduce_result
     if (s->fault.code == RP_OK)
         take_result(s, body, len, count, out, cell, result);
     free(body);
-    err = s->fault.code == RP_OK ? 0 : rc_report_of(&s->fault, true);
+    err = s->fault.code == RP_OK ? 0 : rc_report_of(&s->fault, !(s->spec.flags & RP_KEYS));
     free_stream(s);
     return err;
 }

@@ -105,6 +105,9 @@ bool rk_join(rk_engine *e, rp_err *err, char *why, size_t why_cap);
  * rk_memory_* and rk_close. May be repeated; NULL is allowed. */
 void rk_stop(rk_engine *e);
 
+/* Merge n canonical states into as many others, which lie one behind the other; aligned to 8. Any thread; some 60 ns each. */
+void rk_states_join(void *into, const void *from, uint64_t n, size_t size);
+
 /* There is no work at present: soon give back the memory that pools have grown to. The owner. */
 void rk_trim(rk_engine *e);
 

@@ -108,6 +108,8 @@
 /* States of the groups of one request by key: all keys are read again for each 32 MiB of them. Enough for 10^7 sums of f32, 3 x
  * 10^6 of f64. A group has its state and what precedes it. */
 #define RP_MAX_GROUPS_BYTES (1u << 30)
+#define RP_MAX_STREAM_GROUPS_BYTES \
+    (256u << 10) /* of their states in a stream: each chunk gives them all, and the loop merges them */
 #define RP_GROUP_SIZE 32u
 
 /* Longest deadline: 24 days, what fits the field as a signed number of milliseconds. */

@@ -314,6 +314,21 @@ class Client:
         self._check(self.lib.reduce_stream_finish(stream, out, room, None))
         return out.raw
 
+    def keyed_stream(self, op, dtype, pieces, **kw):
+        """`pieces`: the number of elements, their bytes, their keys and their mask or None."""
+        spec = self.spec(op, dtype, **kw)
+        out, room = self._room(spec)
+        stream = C.c_void_p()
+        self._check(self.lib.reduce_stream_begin(self.handle, C.byref(spec), C.byref(stream)))
+        try:
+            for n, *arrays in pieces:
+                self._check(self.lib.reduce_stream_append_keyed(stream, *arrays, C.c_size_t(n)))
+        except Fault:
+            self.lib.reduce_stream_abort(stream)
+            raise
+        self._check(self.lib.reduce_stream_finish(stream, out, room, None))
+        return out.raw
+
     def submit_all(self, requests):
         """Run many (op, dtype, data, keywords) at once; yields the bytes or the Fault of each."""
         jobs = []

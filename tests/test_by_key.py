@@ -9,7 +9,7 @@ import libreduce
 import oracle
 from conftest import BACKEND
 from oracle import DTYPES, FLOATS, OPS, SIZE
-from rawclient import (BEGIN, COLUMNS, DROP_OUTSIDE, KEYS, MASK, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Fault, companion, parse_result,
+from rawclient import (ABORT, APPEND, BEGIN, COLUMNS, DROP_OUTSIDE, FINISH, KEYS, MASK, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Fault, companion, parse_result,
                        result_at, spec)
 from sideclient import Side
 from test_beside import conn, refused  # noqa: F401  # a fixture among them
@@ -170,8 +170,11 @@ def test_what_does_not_suit(conn):
         refused("SHAPE", "keys", conn.reduce, "sum", "f64", x, flags=KEYS, row_len=2, parts=[companion("keys", dtype="u8", extent=extent, data=True)])
     assert refused("SHAPE", "keys", conn.reduce, "sum", "f64", b"", row_len=3, keys=k).limit == 3
     refused("SHAPE", "row_len", conn.reduce, "sum", "f64", bytes(24), row_len=2, keys=k)
+    for tagged in companion("keys", (7, 0), "u8"), companion("keys", dtype="u8"):  # not in the data of the chunks
+        refused("BAD_MESSAGE", "keys", conn.call, BEGIN, spec("sum", "f64", flags=KEYS, tagged_len=len(tagged)) + tagged)
     tagged = companion("keys", dtype="u8", data=True)
-    refused("BAD_MESSAGE", "flags", conn.call, BEGIN, spec("sum", "f64", flags=KEYS, tagged_len=len(tagged)) + tagged)
+    most = (256 << 10) // oracle.state_size("sum", "f64")
+    assert refused("TOO_LARGE", "rows", conn.call, BEGIN, spec("sum", "f64", rows=most + 1, flags=KEYS, tagged_len=len(tagged)) + tagged).limit == most
 
 
 def test_states_of_groups_merge(conn):
@@ -199,6 +202,73 @@ def test_a_deadline_ends_it(shared):
         assert parse_result(c.call(REDUCE_AT, body)).cells == []
         memory.close()
         c.drop("values"), c.drop("keys")
+
+
+def begin(c, op, dtype, key, groups, flags=0, **kw):
+    tagged = companion("keys", dtype=key, data=True)
+    return c.call(BEGIN, spec(op, dtype, rows=groups, flags=KEYS | flags, tagged_len=len(tagged), **kw) + tagged)
+
+
+def append(c, stream, offset, bits, keys, mask=None):
+    body = bits.tobytes() + (b"" if mask is None else mask.tobytes()) + keys.tobytes()
+    return int.from_bytes(c.call(APPEND, stream + struct.pack("<Q", offset) + body), "little")
+
+
+@pytest.mark.parametrize("op", ["sum", "mean", "argmin", "stats", "prod", "count_nan", "minmax"])
+def test_streams(conn, op):
+    """Chunks in any order, with masks or without, beside one request; and states."""
+    rng = np.random.default_rng([SEED, 21, OPS[op]])
+    for states in False, True:
+        n, groups, masked = 4000, int(rng.integers(1, 40)), bool(rng.integers(2))
+        bits, keys = gens.gauss(rng, "f64", n), rng.integers(-1, groups, n).astype(np.int16)
+        keys[:groups] = np.arange(groups)  # argmin needs an element
+        mask = rng.integers(0, 3, n).astype(np.uint8) if masked else None
+        if masked:
+            mask[:groups] = 1
+        flags = DROP_OUTSIDE | (MASK if masked else 0) | (STATES_OUT if states else 0)
+        stream = begin(conn, op, "f64", "i16", groups, flags, index_base=5)
+        cuts = [0, 7, 1000, 1001, 3000, n]
+        for a, b in rng.permutation(list(zip(cuts, cuts[1:]))):
+            append(conn, stream, int(a), bits[a:b], keys[a:b], None if mask is None else mask[a:b])
+        got = parse_result(conn.call(FINISH, stream + struct.pack("<Q", n)))
+        want = conn.reduce(op, "f64", bits.tobytes(), rows=groups, keys=("i16", keys.tobytes()), mask=None if mask is None else mask.tobytes(),
+                           flags=flags & ~MASK, index_base=5)
+        assert got.cells == want.cells and got.count == n
+
+
+def test_streams_without_elements_and_with_wrong_keys(conn):
+    x, keys = np.arange(6.0), np.array([0, 2, 1, 1, 0, 2], np.uint64)
+    stream = begin(conn, "sum", "f64", "u64", 3)
+    assert parse_result(conn.call(FINISH, stream + bytes(8))).cells == [bytes(8)] * 3
+    stream = begin(conn, "max", "f64", "u64", 4)
+    append(conn, stream, 0, x, keys)
+    assert refused("EMPTY", "row_len", conn.call, FINISH, stream + struct.pack("<Q", 6)).index == 3
+    stream = begin(conn, "sum", "f64", "u64", 3)
+    append(conn, stream, 0, x, keys)
+    keys[4] = 3
+    fault = refused("SHAPE", "keys", append, conn, stream, 6, x, keys)
+    assert (fault.index, fault.limit) == (10, 3) and "element 10" in fault.text
+    refused("SHAPE", "keys", conn.call, FINISH, stream + struct.pack("<Q", 6))
+    stream = begin(conn, "sum", "f64", "u64", 3)
+    assert refused("SHAPE", "data", conn.call, APPEND, stream + bytes(8) + bytes(24)).limit == 16
+    conn.call(ABORT, stream)
+
+
+def test_bytes_of_streams(shared):
+    """States of groups are charged while the stream is open, and given back; those of a chunk while it is under way."""
+    groups = 800
+    with shared.connect() as c:
+        before = c.query(2)["held.stream_bytes"]
+        streams = [begin(c, "sum", "f64", "u16", groups) for _ in range(4)]
+        empty = c.query(2)["held.stream_bytes"]
+        for stream in streams:
+            for i in range(3):
+                append(c, stream, i, np.ones(1), np.array([i], np.uint16))
+        assert c.query(2)["held.stream_bytes"] == empty + 4 * groups * oracle.state_size("sum", "f64")
+        for stream in streams[1:]:
+            c.call(ABORT, stream)
+        assert parse_result(c.call(FINISH, streams[0] + struct.pack("<Q", 3))).cells[:4] == [struct.pack("<d", v) for v in (1, 1, 1, 0)]
+        assert c.query(2)["held.stream_bytes"] == before
 
 
 # ---- the library ----
@@ -353,3 +423,33 @@ def test_what_the_library_refuses(shared):
                 lib.run("min", "f64", bytes(8 * zeros) + x, **spec_of(long, 5, drop=True))
             assert e.value.index == 3
             assert lib.run("sum", "f64", bytes(8 * zeros) + x, **spec_of(long, 3, drop=True)) == np.array([5.0, 3.0, 1.0]).tobytes()
+
+
+def test_the_library_streams(shared):
+    """Pieces of one chunk and of many, with masks; the result of one request."""
+    rng = np.random.default_rng([SEED, 31])
+    with libreduce.Client(shared.url) as lib:
+        for n, groups, key in ((100, 7, "u1"), (1_000_000, 900, "i4"), (300_000, 1, "u8"), (0, 2, "i8")):
+            x = rng.standard_normal(n) * 10.0 ** rng.integers(-30, 30, n)
+            keys = rng.integers(0, groups, n).astype(key)
+            mask = rng.integers(0, 2, n).astype(np.uint8) if n != 300_000 else None
+            spec = spec_of(keys, groups, None if mask is None else mask.tobytes())
+            cuts = np.sort(np.concatenate([[0, n], rng.integers(0, n + 1, 5)]))
+            pieces = [(int(b - a), x[a:b].tobytes(), keys[a:b].tobytes(), None if mask is None else mask[a:b].tobytes()) for a, b in zip(cuts, cuts[1:])]
+            flags = {"flags": libreduce.MASKED if mask is not None else 0}
+            assert lib.keyed_stream("sum", "f64", pieces, **{**spec, "keys": None, "mask": None, **flags}) == lib.run("sum", "f64", x.tobytes(), **spec)
+        for zeros in 0, 900_000:
+            long = np.concatenate([np.zeros(zeros, np.uint8), np.array([1, 3, 2], np.uint8)])
+            with pytest.raises(libreduce.Fault, match=f"SHAPE: the key of element {zeros + 1} ") as e:
+                lib.keyed_stream("sum", "f64", [(len(long), bytes(8 * len(long)), long.tobytes(), None)], keys_dtype="u8", rows=3)
+            assert (e.value.field, e.value.index, e.value.limit) == ("keys", zeros + 1, 3)
+        with pytest.raises(libreduce.Fault, match="EMPTY: row 1: "):
+            lib.keyed_stream("min", "f64", [(1, bytes(8), b"\0", None)], keys_dtype="u8", rows=3)
+        with pytest.raises(libreduce.Fault, match="TOO_LARGE.*reduce_accumulators.*the cap is 910"):
+            lib.keyed_stream("sum", "f64", [], keys_dtype="u8", rows=911)
+        with pytest.raises(libreduce.Fault, match="ARGUMENT.*reduce_stream_append_keyed"):
+            lib.stream("sum", "f64", [bytes(8)], keys_dtype="u8", rows=3)
+        with pytest.raises(libreduce.Fault, match="ARGUMENT.*takes no keys"):
+            lib.keyed_stream("sum", "f64", [(1, bytes(8), b"\0", None)])
+        with pytest.raises(libreduce.Fault, match="ARGUMENT.*come with the pieces"):
+            lib.stream("sum", "f64", [], keys=b"\0", keys_dtype="u8", rows=3)

@@ -175,7 +175,7 @@ def test_by_key_is_one_call(torch, library):
     y = reduced.cuda.by_key(keys, x, "mean", groups=6, outside="drop")
     (size, (spec, k, *_)), (name, (_, _, _, *rest)) = library.calls
     k = k._obj
-    assert (size, name, k.keys, k.groups, k.flags, list(y.shape)) == ("keyed_workspace", "enqueue_keyed", 0x2000, 6, 1, [6])
+    assert (size, name, k.keys, k.groups, k.flags, list(y.shape)) == ("keyed_workspace", "enqueue_keyed", 0x2000, 6, reduced._abi.DROP_OUTSIDE, [6])
     assert rest == [0x4000, 20, 0x8000, 48, None, 0x8000, 0, 7] and spec._obj.nan == 0
     reduced.cuda._raw_stream.cache_clear()
     for kw in (dict(op="var"), dict(outside="keep"), dict(nan="error")):

@@ -1,5 +1,6 @@
 /* BEGIN, APPEND, FINISH and ABORT: streams. */
 #include <inttypes.h>
+#include <stdlib.h>
 
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
@@ -16,7 +17,7 @@ static rp_err check_weights(const rp_spec *spec, rp_fault *f)
     return RP_OK;
 }
 
-/* A stream's mask comes with its chunks, and its result is one cell. */
+/* A stream's mask comes with its chunks, and its result is one cell, or one for each group. */
 static rp_err begin_parts(const rd_request *r, rp_spec *spec, rp_fault *f)
 {
     const size_t left = r->body_len - RP_SPEC_SIZE;
@@ -52,9 +53,13 @@ static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
         err = begin_parts(r, spec, f);
     if (err)
         return err;
-    if (spec->flags & (RP_STATES_IN | RP_OFFSETS | RP_COLUMNS | RP_KEYS))
-        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "a stream takes the elements of one row");
-    if (spec->rows != 1)
+    if (spec->flags & (RP_STATES_IN | RP_OFFSETS | RP_COLUMNS))
+        return rp_fail(f, RP_BAD_MESSAGE, "flags", 0, "a stream takes the elements of one row, or of groups");
+    const uint64_t most = RP_MAX_STREAM_GROUPS_BYTES / rp_state_size(rp_spec_layout(spec));
+    if (spec->flags & RP_KEYS && spec->rows > most)
+        return rp_fail(f, RP_TOO_LARGE, "rows", most, "the states of %" PRIu64 " groups of a stream are over %u bytes",
+                       spec->rows, RP_MAX_STREAM_GROUPS_BYTES);
+    if (spec->rows != 1 && !(spec->flags & RP_KEYS))
         return rp_fail(f, RP_SHAPE, "rows", 1, "a stream has one row");
     if (spec->planes > 1)
         return rp_fail(f, RP_SHAPE, "planes", 1, "a stream has one row in one run");
@@ -134,7 +139,8 @@ static void on_finish_done(rd_requests *q, rd_job *job)
     rd_request *r = job->request;
     rd_stream *x = r->stream;
     if (job->task.fault.code) {
-        job->task.fault.index = RP_NO_INDEX; /* there is only one row, so its number is left out */
+        if (!rd_stream_is_keyed(x))
+            job->task.fault.index = RP_NO_INDEX; /* there is only one row, so its number is left out */
         rd_refuse(q, r, &job->task.fault);
     } else {
         rd_answer_result(q, r, &x->spec, r->count);
@@ -189,6 +195,26 @@ static void on_append_done(rd_requests *q, rd_job *job)
     settle(q, x);
 }
 
+static void release_states(rd_request *r)
+{
+    const size_t bytes = rp_results(&r->job.task.spec) * rp_state_size(rp_spec_layout(&r->job.task.spec));
+    rd_discharge(r->all->users, r->session->owner, RD_HELD_STREAM_BYTES, bytes);
+    free(r->states);
+    r->states = NULL;
+    r->release = NULL;
+}
+
+/* Memory for the states of all groups. */
+static rp_err take_room(rd_requests *q, rd_request *r, const rd_stream *x, rp_fault *f)
+{
+    r->states = malloc(x->state_size);
+    if (!r->states)
+        return rd_no_memory(f);
+    rd_charge_anyway(q->users, r->session->owner, RD_HELD_STREAM_BYTES, x->state_size);
+    r->release = release_states;
+    return RP_OK;
+}
+
 rp_err rd_on_append(rd_requests *q, rd_request *r, rp_fault *f)
 {
     rp_append a;
@@ -205,6 +231,8 @@ rp_err rd_on_append(rd_requests *q, rd_request *r, rp_fault *f)
         return f->code;
     }
     err = rd_may_hold(q->users, r->session->owner, RD_HELD_STREAM_BYTES, x->state_size, f);
+    if (!err && rd_stream_is_keyed(x))
+        err = take_room(q, r, x, f);
     if (!err)
         err = rd_stream_claim(x, a.offset, a.data_len, &r->count, f);
     if (err)
@@ -212,8 +240,11 @@ rp_err rd_on_append(rd_requests *q, rd_request *r, rp_fault *f)
     r->offset = a.offset;
     r->stream = x;
     r->job.done = on_append_done;
-    r->job.task = (rk_task){
-        .spec = rd_stream_chunk(x, r->count), .data = a.data, .bytes = a.data_len, .cells = r->state, .base = a.offset};
+    r->job.task = (rk_task){.spec = rd_stream_chunk(x, r->count),
+                            .data = a.data,
+                            .bytes = a.data_len,
+                            .cells = r->states ? r->states : r->state,
+                            .base = a.offset};
     x->jobs++;
     rd_wait(q, r);
     rd_schedule(q, r);

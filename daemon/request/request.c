@@ -15,6 +15,7 @@ void rd_request_begin(rd_request *r, struct rd_requests *all)
     r->release = NULL;
     r->path = 0;
     r->stream = NULL;
+    r->states = NULL;
     r->handle = NULL;
     r->beside = NULL;
     r->results = NULL;

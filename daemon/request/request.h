@@ -41,7 +41,8 @@ typedef struct rd_request {
     bool written;                          /* WRITE, WRITE_AT: the bytes were stored */
     uint8_t *reply;              /* REDUCE, REDUCE_AT and FINISH: body of the reply; the engine writes the cells into it */
     uint64_t offset, count;      /* APPEND: first element and elements; FINISH: count; WRITE, WRITE_AT: first byte and bytes */
-    uint8_t state[RP_MAX_STATE]; /* APPEND: the chunk's state */
+    uint8_t state[RP_MAX_STATE]; /* APPEND: the chunk's state, */
+    uint8_t *states;             /* or by key those of all groups */
     /* the list of requests under way, of the loop or of the fast path */
     struct rd_request *next, **link;
 } rd_request;

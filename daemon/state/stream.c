@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What only the chunks have */
+enum { BESIDE = RP_MASK | RP_WEIGHTS | RP_KEYS | RP_DROP_OUTSIDE };
+
 /* ---- charges ---- */
 static void charge(const rd_stream_list *l, rd_charge_kind kind, uint64_t n)
 {
@@ -21,7 +24,7 @@ rd_stream *rd_stream_open(rd_stream_list *l, uint64_t id, const rp_spec *spec)
         return NULL;
     s->id = id;
     s->spec = *spec;
-    s->state_size = rp_state_size(rp_spec_layout(spec));
+    s->state_size = (size_t)spec->rows * rp_state_size(rp_spec_layout(spec));
     s->list = l;
     s->next = l->first;
     l->first = s;
@@ -95,10 +98,14 @@ void rd_streams_free(rd_stream_list *l)
 rp_err rd_stream_claim(rd_stream *s, uint64_t offset, size_t bytes, uint64_t *count, rp_fault *f)
 {
     const bool masked = s->spec.flags & RP_MASK, paired = s->spec.flags & RP_WEIGHTS;
-    const size_t size = rp_dtype_size(s->spec.dtype) + masked + (paired ? rp_dtype_size(s->spec.weights) : 0);
+    const size_t size = rp_dtype_size(s->spec.dtype) + masked + (paired ? rp_dtype_size(s->spec.weights) : 0) +
+                        (rd_stream_is_keyed(s) ? rp_dtype_size(s->spec.keys) : 0);
     if (bytes == 0 || bytes % size)
         return rp_fail(f, RP_SHAPE, "data", size, "%zu bytes are not a positive multiple of the %zu-byte element%s%s", bytes,
-                       size, masked ? " and mask" : "", paired ? " and weight" : "");
+                       size, masked ? " and mask" : "",
+                       paired                  ? " and weight"
+                       : rd_stream_is_keyed(s) ? " and key"
+                                               : "");
     *count = bytes / size;
     if (offset > RP_MAX_COUNT || *count > RP_MAX_COUNT - offset)
         return rp_fail(f, RP_TOO_LARGE, "offset", RP_MAX_COUNT, "the chunk ends beyond element 2^60");
@@ -123,8 +130,12 @@ void rd_stream_fail(rd_stream *s, const rp_fault *f)
 /* ---- states ---- */
 void rd_stream_keep(rd_stream *s, const void *state)
 {
+    if (rd_stream_is_keyed(s) && s->n) {
+        rk_states_join(s->states, state, s->spec.rows, s->state_size / s->spec.rows);
+        return;
+    }
     if (s->n == s->cap) {
-        size_t cap = s->cap ? 2 * s->cap : 16;
+        size_t cap = s->cap ? 2 * s->cap : rd_stream_is_keyed(s) ? 1 : 16;
         uint8_t *states = realloc(s->states, cap * s->state_size);
         rp_fault f;
         if (!states) {
@@ -142,7 +153,7 @@ void rd_stream_keep(rd_stream *s, const void *state)
 rp_spec rd_stream_chunk(const rd_stream *s, uint64_t count)
 {
     rp_spec chunk = s->spec;
-    chunk.flags = (s->spec.flags & (RP_MASK | RP_WEIGHTS)) | RP_STATES_OUT;
+    chunk.flags = (s->spec.flags & BESIDE) | RP_STATES_OUT;
     chunk.initial = 0; /* the initial value is added at the end */
     chunk.row_len = count;
     return chunk;
@@ -161,7 +172,7 @@ static void merge_task(const rd_stream *s, rk_task *t, const void *states, size_
 
 bool rd_stream_fold(rd_stream *s)
 {
-    if (s->n * s->state_size < RD_FOLD_BYTES || s->folding)
+    if (rd_stream_is_keyed(s) || s->n * s->state_size < RD_FOLD_BYTES || s->folding)
         return false;
     s->folding = s->states;
     s->folding_bytes = s->cap * s->state_size;
@@ -185,5 +196,5 @@ void rd_stream_folded(rd_stream *s)
 
 void rd_stream_merge(const rd_stream *s, rk_task *t, void *cells)
 {
-    merge_task(s, t, s->states, s->n, s->spec.flags & ~(uint32_t)(RP_MASK | RP_WEIGHTS), cells);
+    merge_task(s, t, s->states, s->n, s->spec.flags & ~(uint32_t)BESIDE, cells);
 }

@@ -1,5 +1,6 @@
 /* A stream: one array that arrives in chunks. Each chunk becomes one partial state; the states are merged into one when
- * there are RD_FOLD_BYTES of them (a job of the engine) and at FINISH. The loop owns it; jobs in the engine are counted
+ * there are RD_FOLD_BYTES of them (a job of the engine) and at FINISH. By key each chunk gives the states of all groups, which
+ * the loop merges at once: they are few. The loop owns it; jobs in the engine are counted
  * in `jobs`, and an ended stream is freed when the last of them is back. */
 #ifndef RD_STREAM_H
 #define RD_STREAM_H
@@ -13,10 +14,10 @@ enum { RD_FOLD_BYTES = 1 << 16 }; /* of states, from 75 of stats of f64 to 2048 
 typedef struct rd_stream {
     rd_job fold; /* first: the fold job is the start of the stream */
     uint64_t id;
-    rp_spec spec; /* checked; its own flags, rows 1, row_len 0 */
+    rp_spec spec; /* checked; its own flags, rows 1 or groups, row_len 0 */
     rd_extents extents;
-    size_t state_size;
-    uint8_t *states; /* `n` of them */
+    size_t state_size; /* of a chunk: its state, or by key those of all groups */
+    uint8_t *states;   /* `n` of them; by key one at most, into which others are merged */
     size_t n, cap;
     size_t folding_bytes;
     uint8_t *folding; /* the states that the fold job reads; NULL: no fold is under way */
@@ -52,6 +53,9 @@ void rd_streams_free(rd_stream_list *l);
 
 /* Claim a chunk's elements. Errors as in PROTOCOL.md, APPEND: TOO_LARGE, SHAPE, QUOTA. */
 rp_err rd_stream_claim(rd_stream *s, uint64_t offset, size_t bytes, uint64_t *count, rp_fault *f);
+
+/* Are there results for groups? */
+static inline bool rd_stream_is_keyed(const rd_stream *s) { return s->spec.flags & RP_KEYS; }
 
 /* Withdraw a claim: the chunk was not taken. */
 void rd_stream_unclaim(rd_stream *s, uint64_t offset, uint64_t count);

@@ -72,6 +72,14 @@ void rk_work_begin(rk_engine *e)
     rk_busy_begin(&e->busy);
 }
 
+void rk_states_join(void *into, const void *from, uint64_t n, size_t size)
+{
+    const uint64_t saved = rk_fp_enter();
+    for (uint64_t i = 0; i < n; i++)
+        rk_state_merge((rk_state *)((uint8_t *)into + i * size), (const rk_state *)((const uint8_t *)from + i * size));
+    rk_fp_leave(saved);
+}
+
 void rk_work_end(rk_engine *e)
 {
     rk_busy_end(&e->busy);

@@ -256,6 +256,7 @@ static void protocol_page_has_the_layouts_and_limits(void **state)
     has_row(t, "| element bytes in one message, and cells of one reply (`max_data`) | %u |", RP_MAX_DATA);
     has_row(t, "| body | %u |", RP_MAX_BODY);
     has_row(t, "| states of the groups of one request by key | %u |", RP_MAX_GROUPS_BYTES);
+    has_row(t, "| states of the groups of a stream | %u |", RP_MAX_STREAM_GROUPS_BYTES);
     has_row(t, "| frame | %u |", RP_MAX_BODY + 40 + 4);
     has_row(t, "| chunk hint | %u |", RP_CHUNK_HINT);
     has_row(t, "| name, server name | %u |", RP_MAX_NAME);

@@ -592,6 +592,7 @@ CALLS: dict[str, tuple[Any, list[Any]]] = {
     "reduce_stream_append": (c_int, [c_void_p, c_void_p, c_size_t]),
     "reduce_stream_append_masked": (c_int, [c_void_p, c_void_p, c_void_p, c_size_t]),
     "reduce_stream_append_pairs": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_size_t]),
+    "reduce_stream_append_keyed": (c_int, [c_void_p, c_void_p, c_void_p, c_void_p, c_size_t]),
     "reduce_stream_space": (c_int, [c_void_p, c_void_p, c_void_p]),
     "reduce_stream_commit": (c_int, [c_void_p, c_size_t]),
     "reduce_stream_finish": (c_int, [c_void_p, c_void_p, c_size_t, c_void_p]),
