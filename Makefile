@@ -287,7 +287,7 @@ $(B)/lib/libreduce.so: $(CLIENT_O) $(STATE_O) $(PROTO_O) client/libreduce.map
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 
 # The kernels for the caller's stream: all of them, the spec's checks of libreduce, nothing of a client or an engine.
-LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c kernels/exact/edges.c)
+LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu %/keyed_task.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c kernels/exact/edges.c)
 STREAM_C := $(wildcard client/cuda/*.c) client/error.c client/names.c client/quantiles.c client/sized.c client/spec.c
 STREAM_O := $(call obj,$(STREAM_C) $(STREAM_CU) $(wildcard kernels/exact/*.c)) $(PROTO_O)
 $(B)/lib/libreduce-cuda.so: $(STREAM_O) $(LAUNCH_O) client/cuda/libreduce-cuda.map

@@ -1151,10 +1151,11 @@ int reduce_put_file(reduce_client *c, const char *name, int dtype, int fd, uint6
 
 /* reduce_run on `bytes` bytes (REDUCE_REST: all) from byte `offset` of resident data; spec.dtype is their type and `offset` a
  * multiple of its size. Masks, weights, offsets and states are not possible. By key, `keys` are in memory, or `keys_name` says
- * which resident data they are. Results of columns, of groups, or of rows of several planes, may have more than 4 MiB. That
- * needs a daemon without a GPU, on this machine. Errors: those of reduce_run; REDUCE_E_BAD_HANDLE (no data of this name),
- * REDUCE_E_TYPE (they are of another type), REDUCE_E_SHAPE, REDUCE_E_TOO_LARGE (columns, rows; field "keys": keys in memory
- * above 4 MiB with more groups than states in 256 KiB). */
+ * which resident data they are; on a GPU they must be resident on it, too, and the operation sum, mean, count, min or max.
+ * Results of columns, of groups, or of rows of several planes, may have more than 4 MiB. That needs a daemon on this machine,
+ * and but for groups one without a GPU. Errors: those of reduce_run; REDUCE_E_BAD_HANDLE (no data of this name), REDUCE_E_TYPE
+ * (they are of another type), REDUCE_E_SHAPE, REDUCE_E_TOO_LARGE (columns, rows; field "keys": keys in memory above 4 MiB with
+ * more groups than states in 256 KiB). */
 int reduce_named(reduce_client *c, const reduce_spec *spec, const char *name, uint64_t offset, uint64_t bytes, void *out,
                  size_t room, reduce_result *result);
 

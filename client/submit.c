@@ -92,13 +92,14 @@ static int open_results(reduce_job *j, rp_fault *f)
     if (together(l) <= RP_MAX_DATA / cell)
         return 0;
     int err = j->path.device ? 0 : rc_engine_of(j->c, &engine);
-    if (!err && !j->path.device && engine.cpu && !engine.opening && rc_version(j->c) >= RP_PLANES_VERSION)
+    const bool keyed = l->spec.flags & RP_KEYS;
+    if (!err && !j->path.device && (keyed || engine.cpu) && !engine.opening && rc_version(j->c) >= RP_PLANES_VERSION)
         err = rc_results_open(j->c, l->lines * cell, &j->results);
     if (err)
         return rc_fail_interrupted(f);
     if (j->results.bytes)
         return 0;
-    const bool keyed = l->spec.flags & RP_KEYS, rows = l->runs || keyed;
+    const bool rows = l->runs || keyed;
     rc_fail(f, REDUCE_E_TOO_LARGE, rows ? "rows" : "columns", "%" PRIu64 " %s of data that the daemon has", together(l),
             keyed     ? "groups"
             : l->runs ? "rows in runs"

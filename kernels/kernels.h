@@ -66,7 +66,8 @@ typedef struct rk_options {
     int slots;               /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
     uint64_t pinned_bytes;   /* CUDA: the most that rk_pin locks in total. 0 = half of the machine's memory */
     uint64_t device_bytes;   /* CUDA: most memory of each device for slots and rk_memory_new together, without the driver's own
-                                memory. With less memory there are fewer slots. 0 = no limit */
+                                memory. With less memory there are fewer slots. 0 = no limit. Beside it tasks by key have
+                                tables of a quarter of it, or of 1 GiB without a limit */
     uint64_t resident_bytes; /* the most that rk_memory_new gives in total. 0 = half of the devices', or the machine's,
                                 memory */
     double device_rate;      /* bytes a nanosecond that the devices together had before; 0: not known */
@@ -232,12 +233,12 @@ int rk_memory_place(const rk_memory *m);
 /* The address of a byte, on its device; not of memory on several. */
 const uint8_t *rk_memory_at(const rk_memory *m, uint64_t offset);
 
-/* May a task whose elements are in `m` have companions `beside` them? NULL stands for memory of the host. A GPU takes a mask
- * and weights on the same device. */
+/* May a task whose elements are in `m` have companions `beside` them? NULL stands for memory of the host. A GPU takes a mask,
+ * weights and keys on the same device. */
 bool rk_memory_near(const rk_engine *e, const rk_memory *m, const rk_memory *beside, rp_role role);
 
-/* May a task of this memory leave more cells than a reply has? Where the CPU computes, and not over several devices. */
-bool rk_takes_large(const rk_engine *e, const rk_memory *m);
+/* May a task of this memory leave more cells than a reply has? Where the CPU computes, or by key; not over several devices. */
+bool rk_takes_large(const rk_engine *e, const rk_memory *m, bool keyed);
 
 /* Is its device, or one of its devices, lost? Any thread. */
 bool rk_memory_lost(const rk_memory *m);

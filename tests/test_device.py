@@ -377,8 +377,8 @@ def test_libreduce_opens_again_what_the_daemon_had_to_close(device, allocate):
     settle(daemon)
 
 
-def test_by_key_is_for_the_cpu(device, allocate, scratch):
-    """Elements and keys of the host are grouped beside a device; what is on it is refused."""
+def test_by_key_on_the_host_and_on_the_device(device, allocate, scratch):
+    """Elements and keys of the host are grouped beside a device, those on it there; not some here and some there."""
     rng = np.random.default_rng([SEED, 3])
     d = device()
     with d.connect() as c, Side(c) as side:
@@ -390,17 +390,39 @@ def test_by_key_is_for_the_cpu(device, allocate, scratch):
             with open(scratch / "x", "rb") as f:
                 file, _ = side.file(f.fileno())
 
-            def at(handle, keys, tail=b"", n=n):
-                fixed = spec("sum", "u16", rows=50, row_len=n, flags=KEYS, tagged_len=len(keys)) + struct.pack("<QQQ", handle, 0, 2 * n)
+            def at(handle, keys, tail=b"", n=n, op="sum"):
+                fixed = spec(op, "u16", rows=50, row_len=n, flags=KEYS, tagged_len=len(keys)) + struct.pack("<QQQ", handle, 0, 2 * n)
                 return parse_result(c.call(REDUCE_AT, fixed + keys + tail)).cells
             assert at(file, companion("keys", dtype="u8"), k.tobytes()) == want
             kept, kept_keys = c.put("x", "u16", x.tobytes()), c.put("k", "u8", k.tobytes())
             there, _ = side.device(allocate(x.tobytes()).handle)
+            there_keys, _ = side.device(allocate(b"?" + k.tobytes()).handle)
             refused("BAD_HANDLE", "keys", at, file, companion("keys", (kept_keys, 0), "u8"))
             for elements in kept, there:
-                refused("BAD_HANDLE", "keys", at, elements, companion("keys", (kept_keys, 0), "u8"))
+                assert at(elements, companion("keys", (kept_keys, 0), "u8")) == at(elements, companion("keys", (there_keys, 1), "u8")) == want
                 refused("BAD_HANDLE", "keys", at, elements, companion("keys", dtype="u8"), k.tobytes())
+                refused("TYPE", "op", at, elements, companion("keys", (kept_keys, 0), "u8"), op="var")
+            refused("SHAPE", "keys", at, kept, companion("keys", (kept_keys, 1), "u8"))
             c.drop("x"), c.drop("k")
+        # more cells than a reply has
+        groups = 600_000
+        x, k = np.arange(1000, dtype=np.uint32), rng.integers(0, groups, 1000).astype(np.uint32)
+        arena, memory = side.arena(8 * groups)
+        kept, kept_keys = c.put("x", "u32", x.tobytes()), c.put("k", "u32", k.tobytes())
+        tagged = companion("keys", (kept_keys, 0), "u32") + result_at(arena, 0, 8 * groups)
+        fixed = spec("sum", "u32", rows=groups, row_len=1000, flags=KEYS, tagged_len=len(tagged)) + struct.pack("<QQQ", kept, 0, 4000)
+        assert parse_result(c.call(REDUCE_AT, fixed + tagged)).cells == []
+        want = np.zeros(groups, np.uint64)
+        np.add.at(want, k, x)
+        assert bytes(memory[: 8 * groups]) == want.tobytes()
+        memory.close()
+        c.drop("x"), c.drop("k")
+    with Client(d.url) as lib:
+        lib.put("x", "u32", x.ctypes.data, x.nbytes)
+        lib.put("k", "u32", k.ctypes.data, k.nbytes)
+        assert lib.named("sum", "u32", "x", keys_name="k", keys_dtype="u32", rows=groups)[0] == want.tobytes()
+        with pytest.raises(LibFault, match="BAD_HANDLE.*the keys must be where the elements are"):
+            lib.named("sum", "u32", "x", keys=k.tobytes(), keys_dtype="u32", rows=groups)
 
 
 def test_quotas(device, allocate):

@@ -25,9 +25,7 @@ static rp_err check_near(const rd_request *r, const rk_memory *m, int role, rp_f
     if (rk_memory_near(r->all->engine, r->job.task.memory, m, (rp_role)role))
         return RP_OK;
     return rp_fail(f, RP_BAD_HANDLE, name_of(role), 0,
-                   role == RP_ROLE_KEYS ? "the CPU groups by key: neither elements nor %s may be on a device"
-                                        : "the %s must be where the elements are: on their device, if they are on one",
-                   name_of(role));
+                   "the %s must be where the elements are: on their device, if they are on one", name_of(role));
 }
 
 /* It is in resident data of the user. */
@@ -140,7 +138,7 @@ static rp_err find_written(const rd_request *r, rd_beside *b, const rp_at *to, r
         return rp_fail(f, RP_BAD_HANDLE, "result", 0, "no arena, nor an array that this session writes");
     if (!to->length)
         return rp_fail(f, RP_SHAPE, "result", 1, "no results to write");
-    if (!rk_takes_large(r->all->engine, x->memory))
+    if (!rk_takes_large(r->all->engine, x->memory, false))
         return rp_fail(f, RP_BAD_HANDLE, "result", 0, "results do not go to memory of a device");
     const rp_err err = rd_resident_claim(x, to->offset, to->length, f);
     if (err)
@@ -160,7 +158,7 @@ static rp_err find_result(const rd_request *r, rd_beside *b, const rp_tagged *t,
     if (t->result.length != bytes)
         return rp_fail(f, RP_SHAPE, "result", bytes, "%" PRIu64 " bytes for %" PRIu64 " bytes of results", t->result.length,
                        bytes);
-    if (!rk_takes_large(r->all->engine, r->job.task.memory))
+    if (!rk_takes_large(r->all->engine, r->job.task.memory, spec->flags & RP_KEYS))
         return rp_fail(f, RP_TYPE, "result", 0, "a device puts its results into the reply");
     rd_handle *x = rd_handles_find(&r->session->handles, t->result.handle);
     rp_err err = check_apart(r, t, at, f);

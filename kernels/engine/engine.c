@@ -45,7 +45,7 @@ rk_device *rk_device_for(const rk_fleet *v, const rk_task *t)
         return t->memory->device;
     if (t->spec.device)
         return v->device[(t->spec.device - 1) % v->devices];
-    if (v->helper && !rk_device_takes(v->device[0], t))
+    if (v->helper && (t->spec.flags & RP_KEYS || !rk_device_takes(v->device[0], t)))
         return v->helper;
     if (v->helper && t->bytes >= SHARED_BYTES && !(t->spec.flags & RP_STATES_IN))
         return shared(v, t);

@@ -109,6 +109,12 @@ void rk_row_fault(rk_task *t, uint64_t row, int code, const void *s);
 /* Fill t->fault: row or column `line` has no result. Its state `s` is complete except for the initial element. */
 void rk_explain(rk_task *t, uint64_t line, void *s);
 
+/* The name of the only route of tasks by key, of any device. */
+extern const char rk_by_key_route[];
+
+/* The fault of a key, sign-extended, that is not a group. `at`: its element. */
+rp_err rk_by_key_wrong(rp_fault *f, const rp_spec *s, uint64_t key, uint64_t at);
+
 /* The work of a task in bytes: its data, plus the size of a state for each result. So finishing many empty rows counts, too. */
 size_t rk_task_size(const rk_task *t);
 

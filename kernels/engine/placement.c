@@ -148,10 +148,13 @@ bool rk_memory_near(const rk_engine *e, const rk_memory *m, const rk_memory *bes
     if (goes_to_cpu(e, m) || (role == RP_ROLE_KEYS && !m)) /* also beside GPUs */
         return !beside || is_of_host(beside);
     return m && beside && m->device == beside->device && !m->parts && !beside->parts &&
-           (role == RP_ROLE_MASK || role == RP_ROLE_WEIGHTS);
+           (role == RP_ROLE_MASK || role == RP_ROLE_WEIGHTS || role == RP_ROLE_KEYS);
 }
 
-bool rk_takes_large(const rk_engine *e, const rk_memory *m) { return goes_to_cpu(e, m); }
+bool rk_takes_large(const rk_engine *e, const rk_memory *m, bool keyed)
+{
+    return goes_to_cpu(e, m) || (keyed && !(m && m->parts));
+}
 
 bool rk_memory_lost(const rk_memory *m)
 {

@@ -280,8 +280,8 @@ cudaError_t cudaFreeHost(void *p)
     return (cudaError_t)broken;
 }
 
-/* Bytes are about to be copied. Where an allocation begins with a copy from the host, kernels must not read what lies behind
- * it, up to whole vectors of 16 bytes. */
+/* Bytes are about to be copied, or set. Where an allocation begins with a copy from the host, kernels must not read what lies
+ * behind it, up to whole vectors of 16 bytes. */
 static void fence(void *to, size_t n, bool from_host)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -294,6 +294,15 @@ static void fence(void *to, size_t n, bool from_host)
 #else
     (void)to, (void)n, (void)from_host;
 #endif
+}
+
+cudaError_t cudaMemsetAsync(void *to, int value, size_t n, cudaStream_t s)
+{
+    (void)s;
+    TRY();
+    fence(to, n, false);
+    memset(to, value, n);
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n, enum cudaMemcpyKind kind, cudaStream_t s)
@@ -313,14 +322,6 @@ cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitch, const void *from, size_
     fence(to, height ? (height - 1) * to_pitch + width : 0, false);
     for (size_t i = 0; i < height; i++)
         memcpy((char *)to + i * to_pitch, (const char *)from + i * from_pitch, width);
-    return cudaSuccess;
-}
-
-cudaError_t cudaMemsetAsync(void *to, int value, size_t n, cudaStream_t s)
-{
-    (void)s;
-    TRY();
-    memset(to, value, n);
     return cudaSuccess;
 }
 

@@ -1,7 +1,7 @@
 /* CPU against CUDA, bit for bit: every operation x element type x NaN policy over sizes, data kinds, rows, alignments and
  * states. Plain C, so that it runs on a machine without cmocka.
  *
- *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--every N] [--integers | --long | --batched | --huge]
+ *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--every N] [--integers | --long | --batched | --huge | --keyed]
  *
  * --every N: one of N comparisons, as many of each kind if N is a prime.
  * Exit 0: all equal; 77: no device. The last line counts. */
@@ -1334,6 +1334,79 @@ static void check_batches(rk_engine *e, waker *w, int only, size_t shapes)
            s.largest_batch);
 }
 
+/* ---- by key ---- */
+
+enum { KEYED_MOST = 40000 };
+
+/* Keys of groups, some of them outside: drawn, sorted, or mostly the same. */
+static void draw_keys(uint8_t *keys, int dtype, uint64_t n, uint64_t groups, unsigned order, bool outside)
+{
+    const size_t size = rp_dtype_size(dtype);
+    for (uint64_t i = 0; i < n; i++) {
+        const uint64_t drawn = rng() % groups, key = order == 0   ? drawn
+                                                     : order == 1 ? i * groups / n
+                                                     : rng() % 10 ? groups / 2
+                                                                  : drawn;
+        put(keys + i * size, outside && rng() % 50 == 0 ? rng() : key, size);
+    }
+}
+
+/* Elements, mask and keys beside each other, in memory of the host and of the device. */
+static void compare_keyed(rk_engine *e, waker *w, rp_spec s, kind k, unsigned order, const char *what)
+{
+    const uint64_t n = s.row_len;
+    const size_t size = rp_dtype_size(s.dtype), masks = n * size, odd = rng() % 2, keys = masks + (n + 7) / 8 * 8 + odd;
+    rp_fault f;
+    if (compared++ % every)
+        return;
+    if (rp_spec_check_large(&s, &f) != RP_OK) {
+        printf("FAIL the test's own spec: %s\n", f.text);
+        exit(1);
+    }
+    uint8_t *data = calloc(1, keys + n * 8 + 8);
+    fill(data, s.dtype, k, n);
+    for (uint64_t i = 0; i < n; i++)
+        data[masks + i] = (uint8_t)(rng() % 4);
+    draw_keys(data + keys, s.keys, n, s.rows, order, s.flags & RP_DROP_OUTSIDE || rng() % 8 == 0);
+    const rp_parts host = {.mask = data + masks, .keys = data + keys};
+    rk_task all = {.data = data, .bytes = keys + n * rp_dtype_size(s.keys)},
+            c = {.spec = s, .data = data, .bytes = n * size, .beside = &host, .cells = calloc(s.rows, rp_cell_size(&s))};
+    rk_cpu_run(&c);
+    fill_memory(e, w, &all, 0);
+    const rp_parts there = {.mask = rk_memory_at(device, masks), .keys = rk_memory_at(device, keys)};
+    rk_task g = c;
+    g.data = NULL;
+    g.memory = device;
+    g.beside = &there;
+    expect_same(e, w, &c, g, what);
+    free(c.cells);
+    free(data);
+}
+
+/* Operations by key that have kernels: those of elements and keys on the device. */
+static void check_keyed(rk_engine *e, waker *w, int op, int dtype, amount quick)
+{
+    static const uint64_t groups[] = {1, 3, 129, 5000, KEYED_MOST};
+    static const uint8_t types[] = {RP_U8, RP_I16, RP_I32, RP_U64, RP_I64, RP_U32};
+    const bool sums = op == RP_OP_SUM || op == RP_OP_MEAN;
+    if (!sums && op != RP_OP_COUNT && op != RP_OP_MIN && op != RP_OP_MAX)
+        return;
+    for (int turn = 0; turn < (quick == FULL ? 120 : quick == QUICK ? 24 : 6); turn++) {
+        rp_spec s = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .index_base = 5, .flags = RP_KEYS};
+        s.rows = groups[rng() % (quick == FULL ? 5 : 4)];
+        s.row_len = turn % 5 == 4 ? rng() % 20 : rng() % (quick == FULL ? 300000 : 20000);
+        s.keys = types[s.rows > 200 ? 1 + rng() % 5 : s.rows > 100 ? 1 + rng() % 4 : rng() % 6];
+        s.nan = (uint8_t)(rk_is_float(dtype) ? rng() % 3 : 0);
+        s.flags |= (rng() % 3 ? 0 : RP_MASK) | (rng() % 2 ? RP_DROP_OUTSIDE : 0) | (sums && rng() % 4 == 0 ? RP_STATES_OUT : 0);
+        compare_keyed(e, w, s, (kind)(rng() % KINDS), (unsigned)(rng() % 3), "by key");
+    }
+    if (dtype == RP_F32 && op == RP_OP_SUM && quick != TINY) { /* more cells than a reply has */
+        const rp_spec s = {
+            .op = RP_OP_SUM, .dtype = RP_F32, .rows = 530000, .row_len = 10000, .flags = RP_KEYS, .keys = RP_U32};
+        compare_keyed(e, w, s, UNIFORM, 0, "by key, many groups");
+    }
+}
+
 /* Other operations are the CPU's beside a device, too, and would be compared with themselves. */
 static bool has_kernels(int op) { return op <= RP_OP_HISTOGRAM || rp_is_paired(op); }
 
@@ -1344,7 +1417,7 @@ int main(int argc, char **argv)
     uint64_t seed = 1;
     int only = 0;
     rk_sums sums = RK_SUMS_AUTO;
-    bool batches = false, huge = false;
+    bool batches = false, huge = false, keyed = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0)
             quick = QUICK;
@@ -1364,6 +1437,8 @@ int main(int argc, char **argv)
             batches = true;
         else if (strcmp(argv[i], "--huge") == 0)
             huge = true;
+        else if (strcmp(argv[i], "--keyed") == 0)
+            keyed = true;
     }
     waker w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
     rk_options o = {
@@ -1390,7 +1465,9 @@ int main(int argc, char **argv)
             if ((only && op != only) || !has_kernels(op) || rp_spec_check(&spec, NULL) != RP_OK)
                 continue;
             rng_state = seed * 1000003 + (uint64_t)(op * 16 + dtype);
-            if (rp_is_paired(op)) {
+            if (keyed) {
+                check_keyed(e, &w, op, dtype, quick);
+            } else if (rp_is_paired(op)) {
                 check_pairs(e, &w, op, dtype, dtype, quick);
                 if (dtype == RP_F32)
                     check_pairs(e, &w, op, dtype, RP_F64, quick);
@@ -1403,6 +1480,7 @@ int main(int argc, char **argv)
                 check_short(e, &w, op, dtype, quick);
                 check_few(e, &w, op, dtype, quick);
                 check_columns(e, &w, op, dtype, quick);
+                check_keyed(e, &w, op, dtype, quick);
                 if (dtype == RP_F32)
                     check_hanging(e, &w, op);
                 if (dtype == RP_F64)

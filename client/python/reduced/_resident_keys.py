@@ -17,7 +17,7 @@ from ._groups import Groups
 from ._lib import milliseconds
 from ._remote import Array, Remote
 from ._sources import address
-from .errors import TooLargeError
+from .errors import BadHandleError, TooLargeError
 
 LIVES = 3600.0  # seconds that keys stay which were put for one reduction, should this process die in it
 
@@ -44,7 +44,7 @@ class Kept(Groups):
         spec.keys = address(self.keys)
         try:
             self._ask(spec, cells, None)
-        except TooLargeError as e:
+        except (TooLargeError, BadHandleError) as e:  # keys for more groups than messages can have; the elements are on a GPU
             if e.field != "keys":
                 raise
             spec.keys = None
@@ -56,7 +56,9 @@ class Kept(Groups):
 
     def _ask_with_keys_put(self, spec: Any, cells: Array) -> None:
         name = f"reduced.by_key.{os.getpid()}.{uuid.uuid4().hex[:24]}".encode()
-        opts = _abi.PutOpts(size=ctypes.sizeof(_abi.PutOpts), ttl_ms=milliseconds(LIVES, "ttl"))
+        there = _abi.Resident(size=ctypes.sizeof(_abi.Resident))
+        self.client.call("reduce_find", self.data.name.encode(), ctypes.byref(there))
+        opts = _abi.PutOpts(size=ctypes.sizeof(_abi.PutOpts), ttl_ms=milliseconds(LIVES, "ttl"), place=there.place)
         self.client.call("reduce_put", name, element(self.keys.dtype).code, address(self.keys), self.keys.nbytes, ctypes.byref(opts))
         try:
             self._ask(spec, cells, name)

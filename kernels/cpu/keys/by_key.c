@@ -68,19 +68,22 @@ bool rk_by_key_precedes(const rp_fault *a, const rp_fault *b)
 
 static rp_err no_memory(rp_fault *f) { return rp_fail(f, RP_NO_MEMORY, "memory", 0, "no memory for the states of groups"); }
 
-/* Are the keys of elements [from, to) groups? `base`: index of the first one, but for index_base. */
-static rp_err check_keys(const rk_keyed *k, uint64_t base, uint64_t groups, uint64_t from, uint64_t to, rp_fault *f)
+rp_err rk_by_key_wrong(rp_fault *f, const rp_spec *s, uint64_t key, uint64_t at)
+{
+    rp_fail(f, RP_SHAPE, "keys", s->rows,
+            rk_is_signed(s->keys) && key >> 63 ? "key %" PRId64 " at element %" PRIu64 ": groups are 0 to %" PRIu64
+                                               : "key %" PRIu64 " at element %" PRIu64 ": groups are 0 to %" PRIu64,
+            key, at, s->rows - 1);
+    f->index = at;
+    return RP_SHAPE;
+}
+
+/* Are the keys of elements [from, to) groups? */
+static rp_err check_keys(const rk_task *t, const rk_keyed *k, uint64_t from, uint64_t to, rp_fault *f)
 {
     uint64_t key;
-    const uint64_t at = k->drop_outside ? to : rk_keyed_find(k, groups, from, to, &key);
-    if (at == to)
-        return RP_OK;
-    rp_fail(f, RP_SHAPE, "keys", groups,
-            rk_is_signed(k->key_dtype) && key >> 63 ? "key %" PRId64 " at element %" PRIu64 ": groups are 0 to %" PRIu64
-                                                    : "key %" PRIu64 " at element %" PRIu64 ": groups are 0 to %" PRIu64,
-            key, at + base, groups - 1);
-    f->index = at + base;
-    return RP_SHAPE;
+    const uint64_t at = k->drop_outside ? to : rk_keyed_find(k, t->spec.rows, from, to, &key);
+    return at == to ? RP_OK : rk_by_key_wrong(f, &t->spec, key, at + t->base);
 }
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
@@ -122,7 +125,7 @@ static rp_err add(const rk_task *t, const rk_groups *g, uint64_t from, uint64_t 
         end = least(to, from + AT_ONCE);
         if (rk_task_late(t, f))
             return f->code;
-        if (check && check_keys(&k, t->base, t->spec.rows, from, end, f))
+        if (check && check_keys(t, &k, from, end, f))
             return RP_SHAPE;
         if (rk_keyed_add_range(&k, g, from, end) < end)
             return no_memory(f);

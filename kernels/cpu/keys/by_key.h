@@ -10,9 +10,6 @@
 #include "kernels/cpu/keys/keyed.h"
 #include "kernels/engine/engine.h"
 
-/* The name of the only route. */
-extern const char rk_by_key_route[];
-
 /* Should `threads` threads cut the task into pieces of elements? */
 bool rk_by_key_shares(const rk_task *t, int threads);
 

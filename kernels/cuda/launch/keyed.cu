@@ -154,6 +154,22 @@ bool keyed_on_device(const rp_spec &s)
 
 size_t keyed_bytes(const rp_spec &spec, u64 groups) { return tables_of(spec, groups).end; }
 
+cudaError_t keyed_state(Device *d, const rk_keyed_launch &l, u64 group, cudaStream_t stream)
+{
+    const KeyedKind kind = kind_of(l.spec);
+    const u64 limbs = kind == kKeyedDouble ? RK_LIMBS64 : kind == kKeyedFloat ? RK_LIMBS32 : 0;
+    KeyedArgs a = args_of(l, kind);
+    a.flags += group;
+    a.counts += a.counts ? group : 0;
+    a.window += group * (u64)keyed_words(kind);
+    a.digits += group * 2 * limbs;
+    a.groups = 1;
+    rp_spec spec = l.spec; // of the tables
+    spec.flags |= RP_STATES_OUT;
+    return gpu_launch(false, keyed_finish_kernel(), 1, kFinishThreads, 0, stream, a,
+                      finish_args(spec, l.cells, &a.head->fault));
+}
+
 cudaError_t keyed_launch(Device *d, const rk_keyed_launch &l, cudaStream_t stream)
 {
     const KeyedKind kind = kind_of(l.spec);

@@ -14,4 +14,7 @@ size_t keyed_bytes(const rp_spec &spec, u64 groups);
 
 cudaError_t keyed_launch(Device *d, const rk_keyed_launch &l, cudaStream_t stream);
 
+// After that, while the workspace is as it was left: the state of one group to l.cells, of any operation.
+cudaError_t keyed_state(Device *d, const rk_keyed_launch &l, u64 group, cudaStream_t stream);
+
 } // namespace rk

@@ -82,8 +82,8 @@ void give_back(Backend *b, const TaskSlot *s);
 // The task was launched in the taken slot, or could not be because of `err`.
 void take_off(Backend *b, TaskSlot *s, rk_task *t, cudaError_t err);
 
-// Wait for a slot; returns it taken and open.
-TaskSlot *open_slot(Backend *b, cudaError_t *err);
+// Wait for a slot, or for the first one; returns it taken and open.
+TaskSlot *open_slot(Backend *b, bool first, cudaError_t *err);
 
 // Wait until another large copy does not slow down those under way.
 void wait_for_bus(Backend *b);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/cuda/pass/select_args.h"
+#include "kernels/cuda/runtime/keyed_task.cuh"
 #include "kernels/exact/line.h"
 #include "kernels/exact/order.h"
 #include "kernels/exact/runs.h"
@@ -41,7 +42,7 @@ cudaError_t open_parts(TaskSlot *s)
     TRY_CUDA(cudaEventCreate(&s->copied));
     TRY_CUDA(cudaEventCreate(&s->done));
     TRY_CUDA(pinned(s, &s->staging, kSlotBytes));
-    TRY_CUDA(pinned(s, &s->mapped, kMappedCells + sizeof(u64)));
+    TRY_CUDA(pinned(s, &s->mapped, kMappedBytes));
     TRY_CUDA(device_memory(s, &s->input, kSlotBytes));
     TRY_CUDA(device_memory(s, &s->scratch, chain_scratch_bytes()));
     TRY_CUDA(chain_scratch_clear(s->scratch, s->stream));
@@ -157,9 +158,11 @@ cudaError_t reduce_data(TaskSlot *s, Device *d, rk_task *t, const void *data)
     if (!mapped)
         TRY_CUDA(open_cells(s));
     *s->fault = kNoFault;
-    const ChainTask chain = chain_of(s, t, data);
-    TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream, &t->route));
-    if (!mapped)
+    if (t->spec.flags & RP_KEYS)
+        TRY_CUDA(keyed_task_launch(s, d, t));
+    else
+        TRY_CUDA(chain_launch(d, chain_of(s, t, data), s->scratch, chain_scratch_bytes(), s->stream, &t->route));
+    if (!mapped && cells_bytes(t) <= RP_MAX_DATA)
         TRY_CUDA(cudaMemcpyAsync(s->cells_host, s->cells_device, cells_bytes(t), cudaMemcpyDeviceToHost, s->stream));
     return cudaSuccess;
 }
@@ -350,6 +353,7 @@ cudaError_t slot_open(TaskSlot *s)
 
 void slot_close(TaskSlot *s)
 {
+    cudaFree(s->room);
     cudaFree(s->cells_device);
     cudaFree(s->scratch);
     cudaFree(s->input);
@@ -376,7 +380,12 @@ bool slot_holds(const rk_task *t)
 
 bool slot_copies_much(const rk_task *t) { return needs_copy(t) && t->bytes >= kMuch; }
 
-bool slot_only_launches(const rk_task *t) { return !needs_copy(t) && cells_bytes(t) <= kMappedCells; }
+bool slot_only_launches(const TaskSlot *s, const rk_task *t)
+{
+    if (t->fill || !t->memory)
+        return false;
+    return t->spec.flags & RP_KEYS ? keyed_task_only_launches(s, t) : cells_bytes(t) <= kMappedCells;
+}
 
 cudaError_t slot_launch(TaskSlot *s, Device *d, rk_task *t, bool pinned)
 {
@@ -399,7 +408,9 @@ cudaError_t slot_finish(TaskSlot *s, Device *d)
     const u64 start = t->start_ns;
     const u32 fault = t->fill ? kNoFault : *(volatile u32 *)s->fault;
     rp_fail(&t->fault, RP_OK, "", 0, "%s", "");
-    if (fault != kNoFault)
+    if (!t->fill && t->spec.flags & RP_KEYS)
+        TRY_CUDA(keyed_task_finish(s, d, t));
+    else if (fault != kNoFault)
         TRY_CUDA(explain(s, d, t, fault));
     else if (!t->fill)
         memcpy(t->cells, cells_bytes(t) <= kMappedCells ? s->mapped : s->cells_host, cells_bytes(t));

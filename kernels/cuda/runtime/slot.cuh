@@ -14,6 +14,7 @@ namespace rk {
 
 constexpr size_t kSlotBytes = RP_MAX_DATA; // of a task's data
 constexpr size_t kMappedCells = 4096;      // replies up to this size skip the copy back: a kernel writes them over the bus
+constexpr size_t kMappedHead = kMappedCells + 2 * sizeof(u64), kMappedBytes = kMappedHead + 4 * sizeof(u64);
 
 struct TaskSlot {
     bool open;
@@ -21,13 +22,15 @@ struct TaskSlot {
     cudaEvent_t begin, copied, done; // timed
     cudaEvent_t arrived;             // not timed: what `copied` waits for, on `clock`, if much is copied
     void *staging, *input, *scratch; // kSlotBytes pinned; kSlotBytes, chain_scratch_bytes() on the device
-    void *mapped;                    // kMappedCells + a fault word, pinned and visible to the device
-    u32 *fault;                      // the last word of `mapped`
+    void *mapped;                    // kMappedBytes, pinned and visible to the device: cells, a fault word, a head by key
+    u32 *fault;                      // behind the cells of `mapped`
     void *cells_host, *cells_device; // RP_MAX_DATA each, opened by the first task that needs them
-    bool cells_plain;                // cells_host is plain memory: page-locked memory could not be had
-    u64 pinned_bytes, device_bytes;  // atomic: a task that opens cells adds to them while the owner asks
-    rk_task *task;                   // that was launched, until it has landed; else NULL
-    bool copies_much;                // it does, until that was seen to be over
+    void *room;                      // of the first slot, room_bytes on the device: tables of tasks by key (keyed_task.cuh)
+    u64 room_bytes;
+    bool cells_plain;               // cells_host is plain memory: page-locked memory could not be had
+    u64 pinned_bytes, device_bytes; // atomic: a task that opens cells adds to them while the owner asks
+    rk_task *task;                  // that was launched, until it has landed; else NULL
+    bool copies_much;               // it does, until that was seen to be over
 };
 
 // Open streams and memory. On error everything is closed again.
@@ -41,7 +44,7 @@ bool slot_holds(const rk_task *t);
 bool slot_copies_much(const rk_task *t);
 
 // Does the task take launches only: no copy by the host, and no memory that a slot opens late?
-bool slot_only_launches(const rk_task *t);
+bool slot_only_launches(const TaskSlot *s, const rk_task *t);
 
 // Enqueue what the task takes: copy in, chain, copy back; `done` is recorded last. `pinned`: its data are page-locked.
 // Returns without waiting.

@@ -8,11 +8,11 @@ namespace {
 // Large copies on the bus at a time: of 4 MiB each two take 52 GB/s of it, one 44, three 49, four 48 (H100, 2026-11-21).
 constexpr int kLargeCopies = 2;
 
-TaskSlot *take_slot(Backend *b)
+TaskSlot *take_slot(Backend *b, bool first)
 {
     TaskSlot *s;
     pthread_mutex_lock(&b->lock);
-    while (!(s = take_of(b, b->slot_count)))
+    while (!(s = take_of(b, first ? 1 : b->slot_count)))
         pthread_cond_wait(&b->freed, &b->lock);
     pthread_mutex_unlock(&b->lock);
     return s;
@@ -51,6 +51,22 @@ void close_idle(Backend *b, TaskSlot *s)
     *s = TaskSlot{};
     pthread_mutex_unlock(&b->lock);
     slot_close(&old);
+}
+
+// The room of the first slot, which is never closed, unless a thread has taken it.
+void close_room(Backend *b)
+{
+    pthread_mutex_lock(&b->lock);
+    TaskSlot *s = b->slots[0].room ? take_of(b, 1) : NULL;
+    pthread_mutex_unlock(&b->lock);
+    if (!s)
+        return;
+    cudaFree(s->room);
+    s->room = NULL;
+    s->room_bytes = 0;
+    pthread_mutex_lock(&b->lock);
+    give_back(b, s);
+    pthread_mutex_unlock(&b->lock);
 }
 
 // With the lock.
@@ -103,10 +119,10 @@ void take_off(Backend *b, TaskSlot *s, rk_task *t, cudaError_t err)
     rk_complete(b->tasks, t);
 }
 
-TaskSlot *open_slot(Backend *b, cudaError_t *err)
+TaskSlot *open_slot(Backend *b, bool first, cudaError_t *err)
 {
     for (;;) {
-        TaskSlot *s = take_slot(b);
+        TaskSlot *s = take_slot(b, first);
         *err = s->open ? cudaSuccess : open_taken(b, s);
         if (*err != cudaErrorMemoryAllocation || !do_with_fewer(b, s))
             return s;
@@ -136,6 +152,7 @@ void trim(Backend *b)
     for (int i = 1; i < b->slot_count; i++)
         if (b->slots[i].open)
             close_idle(b, &b->slots[i]);
+    close_room(b);
     pthread_mutex_lock(&b->lock);
     b->slot_count = b->slot_limit;
     pthread_mutex_unlock(&b->lock);

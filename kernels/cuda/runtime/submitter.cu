@@ -1,4 +1,5 @@
 #include "kernels/cuda/runtime/backend.cuh"
+#include "kernels/cuda/runtime/keyed_task.cuh"
 
 namespace rk {
 namespace {
@@ -14,6 +15,9 @@ void start(rk_task *t)
 // Are the partial states that it brings possible? Else its fault says why not.
 bool states_fine(rk_task *t) { return t->fill || !(t->spec.flags & RP_STATES_IN) || rk_check_states(t) == RP_OK; }
 
+// Bytes of room that there may be beside slots.
+u64 most_room(const Backend *b) { return b->options->device_bytes ? b->options->device_bytes / 4 : kMostRoom; }
+
 void run(Backend *b, rk_task *t)
 {
     start(t);
@@ -26,8 +30,15 @@ void run(Backend *b, rk_task *t)
         rk_complete(b->tasks, t);
         return;
     }
+    const u64 room = keyed_task_room(t);
+    if (room > most_room(b)) {
+        rp_fail(&t->fault, RP_NO_MEMORY, "device", most_room(b), "%llu bytes of tables for its groups",
+                (unsigned long long)room);
+        rk_complete(b->tasks, t);
+        return;
+    }
     cudaError_t err;
-    TaskSlot *s = open_slot(b, &err);
+    TaskSlot *s = open_slot(b, room, &err);
     if (slot_copies_much(t))
         wait_for_bus(b);
     if (err == cudaSuccess)
@@ -35,10 +46,11 @@ void run(Backend *b, rk_task *t)
     take_off(b, s, t, err);
 }
 
-// Data of the host, with weights that a slot cannot take, or of a shape that the device does not select from.
+// Data of the host, with weights that a slot cannot take, with keys, or of a shape that the device does not select from.
 bool is_for_cpu(const rk_task *t)
 {
-    const bool has_kernels = !rp_needs_all(&t->spec) || selects_on_device(t->spec);
+    const bool keyed = t->spec.flags & RP_KEYS;
+    const bool has_kernels = rp_is_ranked(t->spec.op) ? selects_on_device(t->spec) : !keyed;
     return !t->memory && !t->fill && (!slot_holds(t) || !has_kernels);
 }
 
@@ -99,13 +111,18 @@ void cuda_submit(void *impl, rk_task *t)
 }
 
 // Data of the host are computed in any case, by the CPU if need be.
-bool cuda_selects(const rk_task *t) { return !t->memory || (rp_is_ranked(t->spec.op) && selects_on_device(t->spec)); }
+bool cuda_selects(const rk_task *t)
+{
+    if (!t->memory)
+        return true;
+    return t->spec.flags & RP_KEYS ? keyed_task_fits(t) : rp_is_ranked(t->spec.op) && selects_on_device(t->spec);
+}
 
 // In the first slot, which is never closed.
 bool cuda_begin(void *impl, rk_task *t)
 {
     Backend *b = (Backend *)impl;
-    if (!slot_only_launches(t))
+    if (!slot_only_launches(&b->slots[0], t))
         return false;
     pthread_mutex_lock(&b->lock);
     TaskSlot *s = b->lost ? NULL : take_of(b, 1);
