@@ -3,6 +3,7 @@
 #include "client/ask.h"
 #include "client/clock.h"
 #include "client/error.h"
+#include "client/keys_here.h"
 #include "client/sized.h"
 #include "client/spec.h"
 #include "kernels/cpu/threads/here.h"
@@ -34,6 +35,10 @@ int rc_run_here(const rc_ask *a, reduce_result *result)
     rc_level l;
     rc_tile t;
     rp_fault f = {0};
+    if (rc_has_many_groups(a)) {
+        const int err = rc_run_keys_here(a, until_of(a));
+        return err ? err : rc_give_here(a, result);
+    }
     whole_tile(a, &l, &t);
     const bool keyed = l.spec.flags & RP_KEYS;
     const rp_parts beside = {

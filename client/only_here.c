@@ -6,8 +6,8 @@
 #include "client/alone.h"
 #include "client/clock.h"
 #include "client/error.h"
-#include "client/file_keys.h"
 #include "client/file_lines.h"
+#include "client/keys_here.h"
 #include "client/spec.h"
 #include "kernels/cpu/threads/here.h"
 
@@ -79,7 +79,7 @@ int rc_run_only_here(rc_ask *a, reduce_result *result)
     int err = check(a);
     a->threads = rk_cpu_cores();
     if (!err && a->in.fd >= 0 && a->spec.keys_dtype) {
-        err = rc_run_file_keys(a, deadline);
+        err = rc_run_keys_here(a, deadline);
         return err ? err : rc_give_here(a, result);
     }
     if (!err && a->in.fd >= 0 && rc_file_has_lines(a))

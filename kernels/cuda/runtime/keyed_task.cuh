@@ -1,8 +1,8 @@
 // Tasks by key of data on the device, in a slot.
 //
-// Tables, and more cells than a reply has, are in the slot's `input`, or in `room` of the first slot, which alone has one. It
-// grows to what a task needs and stays until the pool is trimmed. Behind the kernels the head of the tables, which says what went
-// wrong, comes to mapped memory.
+// Tables, and more cells than a reply has, are in the slot's `input`, or in `room` of the first slot, which alone has one.
+// It grows to what a task needs and stays until the pool is trimmed. Behind the kernels the head of the tables, which says what
+// went wrong, comes to mapped memory.
 #pragma once
 
 #include "kernels/cuda/runtime/slot.cuh"
