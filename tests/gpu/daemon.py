@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Two real daemons, one on the GPU and one on the CPU, asked the same through reducectl: the same bits, by every path; the one
-on the GPU of resident data, too.
+on the GPU of resident data, too, and by key beside what the Python package does in its process.
 
     B=build/cuda tests/gpu/daemon.py        (numpy makes the data; the last line counts)
 """
@@ -14,6 +14,10 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench"))
 from common import BUILD, daemon  # noqa: E402
+
+os.environ["REDUCED_LIBRARY"] = str(BUILD / "lib/libreduce.so")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "client/python"))
+import reduced  # noqa: E402
 
 import numpy as np  # noqa: E402
 
@@ -48,6 +52,26 @@ def put(url, name, path):
     subprocess.run([BUILD / "bin/reducectl", "put", name, path, "--replace", "--connect", url], check=True, timeout=120)
 
 
+def by_key(url):
+    """(equal, different) of resident elements by resident keys."""
+    r = np.random.default_rng(8)
+    counts = [0, 0]
+    with reduced.Client(url, autostart=False) as client:
+        for name, array in arrays():
+            for groups in 7, 1000, 1_000_000:
+                keys = r.integers(0, groups, array.size).astype("i4")
+                x, k = reduced.put("x", array, replace=True, client=client), reduced.put("k", keys, replace=True, client=client)
+                for op in ("sum", "mean", "count", "min", "max") if groups < 1_000_000 else ("sum", "mean", "count"):
+                    a, b = reduced.by_key(k, x, op), reduced.by_key(keys, array, op)
+                    same = a[0].tobytes() == b[0].tobytes() and a[1].tobytes() == b[1].tobytes()
+                    counts[not same] += 1
+                    if not same:
+                        print("DIFFERENT", op, name, "by key,", groups, "groups")
+        for name in "x", "k":
+            reduced.Resident(name, client=client).drop()
+    return counts
+
+
 def main():
     passed = failed = 0
     with tempfile.TemporaryDirectory() as folder, daemon("--backend", "cuda", "--small-bytes", "0") as (gpu, *_), \
@@ -72,6 +96,8 @@ def main():
                     failed += not same
                     if not same:
                         print("DIFFERENT", op, case, a[0], a[1][:200], b[0], b[1][:200])
+        counts = by_key(gpu)
+        passed, failed = passed + counts[0], failed + counts[1]
     print(f"daemons: {passed} equal, {failed} different")
     return failed != 0
 

@@ -207,7 +207,7 @@ def _by_key_there(keys: Any, data: Any, op: str, dtype: Any, where: Any, nan: st
     wanted, chosen = dtype_of(dtype) if dtype is not None else result_dtype(op, groups.element), first_ddof(op) if ddof is None else divisor_of(ddof)
     if found is None:
         return keys, groups.finish(wanted, chosen)
-    if op in OF_SOME:  # a group without elements has none
+    if op in OF_SOME and len(found) < groups.groups:  # a group without elements has none
         return keys, finished(op, groups.element, groups.states()[found], wanted, nan, chosen)
     return keys, groups.finish(wanted, chosen)[found]
 
