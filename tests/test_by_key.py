@@ -13,6 +13,7 @@ from rawclient import (ABORT, APPEND, BEGIN, COLUMNS, DROP_OUTSIDE, FINISH, KEYS
                        result_at, spec)
 from sideclient import Side
 from test_beside import conn, refused  # noqa: F401  # a fixture among them
+from test_devices import wait
 from test_pairs import some_bits
 
 SEED = 20261129
@@ -269,6 +270,14 @@ def test_bytes_of_streams(shared):
             c.call(ABORT, stream)
         assert parse_result(c.call(FINISH, streams[0] + struct.pack("<Q", 3))).cells[:4] == [struct.pack("<d", v) for v in (1, 1, 1, 0)]
         assert c.query(2)["held.stream_bytes"] == before
+        # a client that goes away with chunks under way
+        other = shared.connect()
+        stream = begin(other, "stats", "f64", "u16", 300)
+        x, keys = np.ones(100_000), np.arange(100_000, dtype=np.uint16) % 300
+        for i in range(8):
+            other.send(APPEND, stream + struct.pack("<Q", i * len(x)) + x.tobytes() + keys.tobytes())
+        other.close()
+        wait(shared, lambda: c.query(2)["held.stream_bytes"] == before)
 
 
 # ---- the library ----
