@@ -102,19 +102,24 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_bra
 // Keys that threads of a warp keep, each in a column of its own, until one of them has little room left
 template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
     Key (*rows)[kWarp];
-    u32 n = 0; // keys of this lane
+    Key *next; // where the next one goes
 
-    __device__ __forceinline__ Queue(Key (*all)[kWarp]) : rows(all) {}
-    __device__ __forceinline__ void push(Key key) { rows[n++][threadIdx.x % kWarp] = key; }
+    __device__ __forceinline__ Queue(Key (*all)[kWarp]) : rows(all), next(&all[0][threadIdx.x % kWarp]) {}
+    __device__ __forceinline__ u32 n() const { return (u32)(next - &rows[0][threadIdx.x % kWarp]) / kWarp; }
+    __device__ __forceinline__ void push(Key key)
+    {
+        *next = key;
+        next += kWarp;
+    }
     // Whole warp. count.keep() of each key.
     template <class Count> __device__ __forceinline__ void make_room(u64 *kept, Key *to, u64 room, Count &count)
     {
-        if (__any_sync(kFullMask, n > kMost - kBatchOf))
+        if (__any_sync(kFullMask, next > &rows[kMost - kBatchOf][kWarp - 1]))
             flush(kept, to, room, count);
     }
     template <class Count> __device__ __forceinline__ void flush(u64 *kept, Key *to, u64 room, Count &count)
     {
-        const u32 lane = threadIdx.x % kWarp, own = n, all = warp_add(own), longest = warp_max(own);
+        const u32 lane = threadIdx.x % kWarp, own = n(), all = warp_add(own), longest = warp_max(own);
         u64 at = 0;
         if (lane == 0 && all)
             at = atomicAdd(kept, (u64)all);
@@ -130,7 +135,7 @@ template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
             }
             at += __popc(who);
         }
-        n = 0;
+        next = &rows[0][lane];
         __syncwarp();
     }
 };
@@ -289,7 +294,7 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
 template <class K, u32 kBrackets> struct CountLight {
     using Key = typename K::Key;
     Key low[kBrackets], width[kBrackets];
-    u32 below[kBrackets], inside[kBrackets]; // below: counted down from 0
+    u32 below[kBrackets], inside[kBrackets];
 
     __device__ __forceinline__ CountLight(const SelectArgs &a, const SelectState *s)
     {
@@ -306,8 +311,10 @@ template <class K, u32 kBrackets> struct CountLight {
     {
         bool any = false;
 #pragma unroll
-        for (u32 p = 0; p < kBrackets; p++)
-            any |= subtract_counted(key, low[p], below[p]) <= width[p];
+        for (u32 p = 0; p < kBrackets; p++) {
+            below[p] += key < low[p];
+            any |= (Key)(key - low[p]) <= width[p];
+        }
         return any;
     }
     __device__ __forceinline__ void keep(Key key)
@@ -320,7 +327,7 @@ template <class K, u32 kBrackets> struct CountLight {
     {
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++) {
-            const u64 all_below = warp_sum((u64)(0 - below[p])), all_inside = warp_sum((u64)inside[p]);
+            const u64 all_below = warp_sum((u64)below[p]), all_inside = warp_sum((u64)inside[p]);
             if (threadIdx.x % kWarp == 0 && p < a.pairs) {
                 atomicAdd(&s->counts[2 * p], all_below);
                 atomicAdd(&s->counts[2 * p + 1], all_inside);
@@ -401,7 +408,7 @@ template <int kBytes, class Queued, class Count> __device__ __forceinline__ void
 count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys<kBytes>::Key *kept, Count &count)
 {
     const Keys<kBytes> rule(a.key);
-    u32 nans = 0, out = 0; // nans: counted down
+    u32 nans = 0, out = 0;
     each_of_line<kBytes>(
         LineView<kBytes>(a, blockIdx.y),
         [&](typename Keys<kBytes>::Bits bits, bool counts_too, u64) {
@@ -410,14 +417,14 @@ count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys
                 return;
             }
             const auto key = rule.of(bits);
-            subtract_counted(rule.range, key, nans);
+            nans += rule.nan(key);
             if (count.add(key))
                 queue.push(key);
         },
         [&] { queue.make_room(&s->kept, kept, a.room, count); }, a.skip);
     __syncwarp();
     queue.flush(&s->kept, kept, a.room, count);
-    const u64 all_nans = warp_sum((u64)(0 - nans)), all_out = warp_sum((u64)out);
+    const u64 all_nans = warp_sum((u64)nans), all_out = warp_sum((u64)out);
     if (threadIdx.x % kWarp == 0) {
         if (all_nans)
             atomicAdd(&s->nans, all_nans);

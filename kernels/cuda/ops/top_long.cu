@@ -52,7 +52,6 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) sample_l
     TopItem *sample = a.sample + blockIdx.y * (u64)kTopGroups;
     for (u32 g = blockIdx.x * kWarps + threadIdx.x / kWarp; g < kTopGroups; g += gridDim.x * kWarps) {
         TopItem best = {0, ~0ull};
-#pragma unroll 4 // places far from each other: their loads are what it waits for
         for (u32 i = threadIdx.x % kWarp; i < a.group; i += kWarp) {
             const u64 at = sample_place(a.n, kTopGroups * a.group, i * kTopGroups + g, 0);
             const TopItem x = {score_of(rule, rule.of(line.at(at))), at};
@@ -91,7 +90,7 @@ __device__ __noinline__ bool keep_item(const TopArgs &a, TopState *s, TopItem x,
     return true;
 }
 
-template <int kBytes> __global__ void __launch_bounds__(kTopThreads, kTopBlocks) gather_items(const __grid_constant__ TopArgs a)
+template <int kBytes> __global__ void __launch_bounds__(kTopThreads) gather_items(const __grid_constant__ TopArgs a)
 {
     using K = Keys<kBytes>;
     using Key = typename K::Key;
@@ -116,11 +115,12 @@ template <int kBytes> __global__ void __launch_bounds__(kTopThreads, kTopBlocks)
         next += gridDim.x * tile;
     };
     begin_tile();
-    each_hit_of_line<kBytes>(
-        line, [&](typename K::Bits bits) { return (Key)(rule.of(bits) - least) <= span; },
+    each_of_line<kBytes>(
+        line,
         [&](typename K::Bits bits, bool in, u64 at) {
-            if (in && !full)
-                hit |= keep_item(a, s, {score_of(rule, rule.of(bits)), at}, score, place);
+            const Key key = rule.of(bits);
+            if (__builtin_expect((Key)(key - least) <= span && in && !full, 0))
+                hit |= keep_item(a, s, {score_of(rule, key), at}, score, place);
         },
         [&] {
             full = full || (hit && __ldcg(&s->kept) > a.room);

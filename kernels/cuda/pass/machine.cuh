@@ -49,32 +49,6 @@ __device__ __forceinline__ void add_wide(u64 (&sum)[3], u64 low, u64 middle, u64
 #endif
 }
 
-// a - b; where a < b, `less` becomes one less. Of C++ the compiler makes more instructions.
-__device__ __forceinline__ u32 subtract_counted(u32 a, u32 b, u32 &less)
-{
-#ifdef __NVCC__
-    u32 off;
-    asm("sub.cc.u32 %0, %2, %3;\n\tsubc.u32 %1, %1, 0;" : "=r"(off), "+r"(less) : "r"(a), "r"(b));
-    return off;
-#else
-    less -= a < b;
-    return a - b;
-#endif
-}
-__device__ __forceinline__ u64 subtract_counted(u64 a, u64 b, u32 &less)
-{
-#ifdef __NVCC__
-    u32 low, high;
-    asm("sub.cc.u32 %0, %3, %5;\n\tsubc.cc.u32 %1, %4, %6;\n\tsubc.u32 %2, %2, 0;"
-        : "=r"(low), "=r"(high), "+r"(less)
-        : "r"((u32)a), "r"((u32)(a >> 32)), "r"((u32)b), "r"((u32)(b >> 32)));
-    return (u64)high << 32 | low;
-#else
-    less -= a < b;
-    return a - b;
-#endif
-}
-
 // min(x, 1): of C++ the compiler makes two instructions
 __device__ __forceinline__ u32 one_if_any(u32 x)
 {

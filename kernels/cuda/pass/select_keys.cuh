@@ -1,7 +1,6 @@
 // Elements of a line as keys for selection (select_args.h).
 #pragma once
 
-#include "kernels/cuda/pass/chosen.cuh"
 #include "kernels/cuda/pass/elements.cuh"
 #include "kernels/cuda/pass/select_args.h"
 
@@ -57,30 +56,13 @@ template <int kBytes> struct LineView {
     __device__ __forceinline__ u64 edge(u32 i) const { return i < head ? i : vectors * kPer + i; }
 };
 
-// Elements of a thread between two calls of after(), at most
+// The block's part of a line: take(bits, whether it counts, its place), and after(), for whole warps, behind each kBatch
+// elements of a thread at most. Of `skip` tiles of the line it takes one.
 template <int kBytes> constexpr u32 kBatch = kBytes == 8 ? 8 : 16;
-
-// take(bits, whether it counts, its place) of the elements of vector `v`, which is number `at` of the line
-template <int kBytes, class Take>
-__device__ __forceinline__ void each_of_vector(const LineView<kBytes> &line, uint4 v, u64 at, Take take)
+template <int kBytes, class Take, class After>
+__device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take take, After after, u32 skip = 1)
 {
-    if (at >= line.vectors)
-        return;
-    const u64 place = line.head + at * LineView<kBytes>::kPer;
-    if (line.mask) {
-        const unsigned char *m = line.mask + place;
-        each_element<kBytes>(v, [&](typename Width<kBytes>::Bits bits, int e) { take(bits, m[e] != 0, place + e); });
-    } else {
-        each_element<kBytes>(v, [&](typename Width<kBytes>::Bits bits, int e) { take(bits, true, place + e); });
-    }
-}
-
-// The block's part of a line in batches of vectors, of which one in `skip` is taken: batch(vectors, number of the first, how
-// many numbers there are to the next), and rest(edge's place)
-template <int kBytes, class Batch, class Edge, class After>
-__device__ __forceinline__ void each_batch_of_line(const LineView<kBytes> &line, Batch batch, Edge edge, After after, u32 skip)
-{
-    constexpr u32 kVectors = kBatch<kBytes> / LineView<kBytes>::kPer;
+    constexpr u32 kPer = LineView<kBytes>::kPer, kVectors = kBatch<kBytes> / kPer;
     const u64 tile = (u64)kVectors * blockDim.x;
 #pragma unroll 1
     for (u64 first = blockIdx.x * tile * skip; first < line.vectors; first += gridDim.x * tile * skip) {
@@ -91,55 +73,27 @@ __device__ __forceinline__ void each_batch_of_line(const LineView<kBytes> &line,
             const u64 at = v + u * blockDim.x;
             x[u] = line.vector(at < line.vectors ? at : line.vectors - 1);
         }
-        batch(x, v);
+#pragma unroll
+        for (u32 u = 0; u < kVectors; u++) {
+            const u64 at = v + u * blockDim.x;
+            if (at >= line.vectors)
+                continue;
+            const u64 place = line.head + at * kPer;
+            if (line.mask) {
+                const unsigned char *m = line.mask + place;
+                each_element<kBytes>(x[u], [&](typename Width<kBytes>::Bits bits, int e) { take(bits, m[e] != 0, place + e); });
+            } else {
+                each_element<kBytes>(x[u], [&](typename Width<kBytes>::Bits bits, int e) { take(bits, true, place + e); });
+            }
+        }
         after();
     }
     if (blockIdx.x == 0 && threadIdx.x < kWarp) {
+        const u64 place = line.edge(threadIdx.x);
         if (threadIdx.x < line.edges)
-            edge(line.edge(threadIdx.x));
+            take(line.at(place), line.counts(place), place);
         after();
     }
-}
-
-// The block's part of a line: take() of each element, and after(), for whole warps, behind each batch.
-template <int kBytes, class Take, class After>
-__device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take take, After after, u32 skip = 1)
-{
-    each_batch_of_line<kBytes>(
-        line,
-        [&](const auto &x, u64 v) {
-#pragma unroll
-            for (u32 u = 0; u < kBatch<kBytes> / LineView<kBytes>::kPer; u++)
-                each_of_vector<kBytes>(line, x[u], v + u * blockDim.x, take);
-        },
-        [&](u64 place) { take(line.at(place), line.counts(place), place); }, after, skip);
-}
-
-// The same of a few elements alone: of a batch of a thread in which there is a hit(bits). Then there is little code and few
-// registers for the rest.
-template <int kBytes, class Hit, class Take, class After>
-__device__ __forceinline__ void each_hit_of_line(const LineView<kBytes> &line, Hit hit, Take take, After after)
-{
-    each_batch_of_line<kBytes>(
-        line,
-        [&](const auto &x, u64 v) {
-            bool any = false;
-#pragma unroll
-            for (u32 u = 0; u < kBatch<kBytes> / LineView<kBytes>::kPer; u++)
-                each_element<kBytes>(x[u], [&](typename Width<kBytes>::Bits bits, int) { any |= hit(bits); });
-            if (__builtin_expect(any, 0))
-#pragma unroll 1
-                for (u32 u = 0; u < kBatch<kBytes> / LineView<kBytes>::kPer; u++)
-                    each_of_vector<kBytes>(line, chosen(x, (int)u), v + u * blockDim.x, [&](auto bits, bool in, u64 at) {
-                        if (hit(bits))
-                            take(bits, in, at);
-                    });
-        },
-        [&](u64 place) {
-            if (hit(line.at(place)))
-                take(line.at(place), line.counts(place), place);
-        },
-        after, 1);
 }
 
 // How many elements that are, of all blocks

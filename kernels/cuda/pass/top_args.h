@@ -23,7 +23,6 @@ namespace rk {
 constexpr u32 kTopGroups = 4096;    // of a sample
 constexpr u32 kTopGroup = 256;      // elements of one, at most
 constexpr int kTopThreads = 256;    // of a block that reads the line
-constexpr int kTopBlocks = 6;       // ... of an SM: 40 registers a thread
 constexpr u32 kTopTile = 1024;      // items that a block sorts, at most
 constexpr u32 kTopSmallTile = 256;  // ... sooner, where one merge follows
 constexpr u32 kTopFan = 32;         // runs that are merged at once, at most
