@@ -18,18 +18,24 @@
 
 enum { TOGETHER = 8 }; /* items whose masked weights are read once */
 
+/* What follows from a spec and a number of bytes. */
+typedef struct plan {
+    reduce_spec spec;         /* as this version has it */
+    rp_spec wire, run, value; /* it, checked; that of the states; that of one finished result */
+    size_t states, cells;     /* bytes: of the states, of the results */
+    size_t state, cell;       /* of one of each */
+} plan;
+
 typedef struct part {
     reduce_item item;
-    reduce_spec spec;     /* the item's, as this version has it */
-    rp_spec wire, value;  /* it, checked; that of one finished result */
-    size_t states, cells; /* bytes: of the states, of the results */
-    uint8_t *at;          /* the states */
-    bool like;            /* the part before has the same spec and number of bytes */
+    plan *plan;  /* of the item, and of those after it with the same spec and number of bytes */
+    uint8_t *at; /* the states */
 } part;
 
 struct reduce_joint {
     reduce_client *client;
     part *part;
+    plan *plan;      /* room for one of each part */
     size_t n, bytes; /* of states */
     uint8_t *states;
     size_t held; /* bytes of them that the first exchange has joined */
@@ -56,7 +62,7 @@ static int take_item(part *p, const reduce_item *given)
 /* The spec of an item's states, without the options for finishing. */
 static reduce_spec states_spec(const part *p)
 {
-    reduce_spec s = p->spec;
+    reduce_spec s = p->plan->spec;
     s.flags = (s.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS | REDUCE_DROP_ZERO_WEIGHTS | REDUCE_DROP_OUTSIDE)) |
               REDUCE_STATES_OUT;
     s.initial = NULL;
@@ -64,17 +70,15 @@ static reduce_spec states_spec(const part *p)
 }
 
 /* The same of the wire. */
-static rp_spec states_wire(const part *p)
+static rp_spec states_wire(rp_spec s)
 {
-    rp_spec s = p->wire;
     s.flags = (s.flags & ~(uint32_t)(RP_INITIAL | RP_WRAP)) | RP_STATES_OUT;
     s.initial = 0;
     return s;
 }
 
-static rp_spec value_wire(const part *p)
+static rp_spec value_wire(rp_spec s)
 {
-    rp_spec s = p->wire;
     s.dtype = (uint8_t)rp_spec_state_dtype(&s);
     s.flags &= RP_INITIAL | RP_WRAP;
     s.weights = s.weights_extent = s.keys = 0;
@@ -83,58 +87,48 @@ static rp_spec value_wire(const part *p)
     return s;
 }
 
-static int plan_part(part *p)
+static int make_plan(plan *p, const reduce_item *item)
 {
     uint64_t lines;
     rp_fault f = {0};
-    int err = rc_results(p->item.spec, p->item.bytes, &p->spec, &p->wire, &lines, &f);
-    rp_spec states = states_wire(p);
+    int err = rc_results(item->spec, item->bytes, &p->spec, &p->wire, &lines, &f);
+    p->run = states_wire(p->wire);
     if (!err)
-        err = -(int)rp_spec_check(&states, &f);
+        err = -(int)rp_spec_check(&p->run, &f);
     if (err)
         return rc_report(&f);
-    p->item.spec = &p->spec;
-    p->value = value_wire(p);
+    p->value = value_wire(p->wire);
+    p->state = rp_state_size(rp_spec_layout(&p->value));
+    p->cell = rp_cell_size(&p->value);
     if (__builtin_mul_overflow(lines, rp_cell_size(&p->wire), &p->cells) ||
-        __builtin_mul_overflow(lines, rp_cell_size(&states), &p->states))
+        __builtin_mul_overflow(lines, rp_cell_size(&p->run), &p->states))
         return rc_error(REDUCE_E_TOO_LARGE, "rows", "the states would be over 2^64 bytes");
     return 0;
 }
 
-/* What follows from the spec and the bytes, as for the part before, which has the same. */
-static void plan_like(part *p, const part *before)
-{
-    const reduce_item item = p->item;
-    *p = *before;
-    p->item = item;
-    p->item.spec = &p->spec;
-    p->like = true;
-}
-
-static int plan_item(part *p, const reduce_item *given, const reduce_spec **last)
+/* `before`: the part before it, or NULL. `room`: for its plan. */
+static int plan_item(part *p, const reduce_item *given, const part *before, plan *room)
 {
     int err = take_item(p, given);
     if (err)
         return err;
-    const reduce_spec *spec = p->item.spec;
-    if (spec == *last && p->item.bytes == (p - 1)->item.bytes)
-        plan_like(p, p - 1);
+    if (before && p->item.spec == before->item.spec && p->item.bytes == before->item.bytes)
+        room = before->plan;
     else
-        err = plan_part(p);
-    *last = spec;
-    if (!err && p->item.out && p->item.room < p->cells)
-        err = rc_error(REDUCE_E_ARGUMENT, "room", "%zu bytes are less than the %zu of the results", p->item.room, p->cells);
+        err = make_plan(room, &p->item);
+    p->plan = room;
+    if (!err && p->item.out && p->item.room < room->cells)
+        err = rc_error(REDUCE_E_ARGUMENT, "room", "%zu bytes are less than the %zu of the results", p->item.room, room->cells);
     return err;
 }
 
-static int plan(collective *k, const reduce_item *items)
+static int plan_all(collective *k, const reduce_item *items)
 {
-    const reduce_spec *last = NULL;
     const size_t apart = k->n ? items->size : 0; /* of the version of the header that the program has */
     for (size_t i = 0; i < k->n; i++) {
         const void *given = (const uint8_t *)items + i * apart;
-        int err = of_item(k, i, plan_item(&k->part[i], given, &last));
-        if (!err && __builtin_add_overflow(k->bytes, k->part[i].states, &k->bytes))
+        int err = of_item(k, i, plan_item(&k->part[i], given, i ? &k->part[i - 1] : NULL, &k->plan[i]));
+        if (!err && __builtin_add_overflow(k->bytes, k->part[i].plan->states, &k->bytes))
             err = rc_error(REDUCE_E_TOO_LARGE, "items", "the states would be over 2^64 bytes");
         if (err)
             return err;
@@ -143,7 +137,7 @@ static int plan(collective *k, const reduce_item *items)
     if (!k->states)
         return rc_error(REDUCE_E_NO_MEMORY, "items", "no memory for %zu bytes of states", k->bytes);
     uint8_t *at = k->states;
-    for (size_t i = 0; i < k->n; at += k->part[i++].states)
+    for (size_t i = 0; i < k->n; at += k->part[i++].plan->states)
         k->part[i].at = at;
     return 0;
 }
@@ -155,22 +149,22 @@ static bool in_memory(const reduce_item *item) { return item->fd < 0 && !item->d
 /* One row of memory, whose spec is ready for the engine? What is wrong with it is found by rc_run_alone. */
 static bool is_plain(const part *p)
 {
-    const reduce_spec *s = &p->spec;
+    const reduce_spec *s = &p->plan->spec;
     const uint32_t simple = REDUCE_STATES_OUT | REDUCE_WRAP | REDUCE_DROP_ZERO_WEIGHTS;
     return in_memory(&p->item) && !p->item.block && s->rows == 1 && s->planes <= 1 && !(s->flags & ~simple) && !s->offsets &&
            !s->keys_dtype && !s->deadline_ms && s->weights_extent <= REDUCE_EACH_ELEMENT &&
            (!s->weights == !rp_is_paired(s->op)) && p->item.data && p->item.bytes % rp_dtype_size(s->dtype) == 0;
 }
 
-static uint64_t elements_of(const part *p) { return p->item.bytes / rp_dtype_size(p->spec.dtype); }
+static uint64_t elements_of(const part *p) { return p->item.bytes / rp_dtype_size(p->plan->spec.dtype); }
 
-static rp_parts beside(const part *p) { return (rp_parts){.mask = p->spec.mask, .weights = p->spec.weights}; }
+static rp_parts beside(const part *p) { return (rp_parts){.mask = p->plan->spec.mask, .weights = p->plan->spec.weights}; }
 
 /* Bytes of the elements with what is beside them. */
 static uint64_t bytes_of(const part *p)
 {
-    const reduce_spec *s = &p->spec;
-    return p->item.bytes + elements_of(p) * ((s->mask ? 1 : 0) + (s->weights ? rp_dtype_size(p->wire.weights) : 0));
+    const reduce_spec *s = &p->plan->spec;
+    return p->item.bytes + elements_of(p) * ((s->mask ? 1 : 0) + (s->weights ? rp_dtype_size(p->plan->wire.weights) : 0));
 }
 
 /* Is one thread enough? */
@@ -180,7 +174,7 @@ static bool is_little(const part *p) { return bytes_of(p) < 2 * RK_THREAD_BYTES;
 static int run_plain(const part *p)
 {
     rp_fault f = {0};
-    rp_spec s = states_wire(p);
+    rp_spec s = p->plan->run;
     const rp_parts with = beside(p);
     s.row_len = elements_of(p);
     if (rk_reduce_here(&s, p->item.data, &with, bytes_of(p), 1, 0, p->at, &f) == RP_OK)
@@ -193,9 +187,9 @@ static int run_plain(const part *p)
 static size_t alike(const part *p, const part *end)
 {
     size_t n = 1;
-    if (!p->spec.mask || !p->spec.weights || !is_plain(p) || !(is_little(p) || rk_cpu_cores() == 1))
+    if (!p->plan->spec.mask || !p->plan->spec.weights || !is_plain(p) || !(is_little(p) || rk_cpu_cores() == 1))
         return 1;
-    while (n < TOGETHER && p + n < end && p[n].like && is_plain(p + n))
+    while (n < TOGETHER && p + n < end && p[n].plan == p->plan && is_plain(p + n))
         n++;
     return n;
 }
@@ -207,7 +201,7 @@ static int run_together(const part *p, size_t n)
     rk_state states[TOGETHER];
     const uint8_t *x[TOGETHER];
     const rp_parts with = beside(p);
-    const rp_spec s = states_wire(p);
+    const rp_spec s = p->plan->run;
     for (size_t i = 0; i < n; i++)
         x[i] = p[i].item.data;
     if (rk_pairs_here(&s, x, n, &with, elements_of(p), states, &f))
@@ -234,23 +228,24 @@ static int ask(reduce_client *c, const part *p)
         return run_plain(p);
     const reduce_spec s = states_spec(p);
     if (in_memory(item) && !c)
-        return rc_run_alone(&s, item->data, item->bytes, p->at, p->states);
+        return rc_run_alone(&s, item->data, item->bytes, p->at, p->plan->states);
     if (!c)
         return rc_error(REDUCE_E_ARGUMENT, "client", "files and device memory need a client");
     if (item->device)
-        return c->doors->device(c, &s, item->device, item->offset, item->bytes, p->at, p->states, NULL);
+        return c->doors->device(c, &s, item->device, item->offset, item->bytes, p->at, p->plan->states, NULL);
     if (item->fd >= 0)
-        return c->doors->file(c, &s, item->fd, item->offset, item->bytes, p->at, p->states, NULL);
-    return c->doors->run(c, &s, item->data, item->bytes, p->at, p->states, NULL);
+        return c->doors->file(c, &s, item->fd, item->offset, item->bytes, p->at, p->plan->states, NULL);
+    return c->doors->run(c, &s, item->data, item->bytes, p->at, p->plan->states, NULL);
 }
 
 /* Where in memory is the first NaN that counts? REDUCE_NO_INDEX: that is not known. */
 static uint64_t first_nan(const part *p)
 {
-    const reduce_spec *s = &p->spec;
+    const reduce_spec *s = &p->plan->spec;
     const size_t size = rp_dtype_size(s->dtype);
-    const bool known = in_memory(&p->item) && !p->item.block && p->states == rp_state_size(rp_spec_layout(&p->wire)) &&
-                       !s->offsets && !s->weights && !s->keys_dtype && !(s->flags & REDUCE_STATES_IN);
+    const bool known = in_memory(&p->item) && !p->item.block &&
+                       p->plan->states == rp_state_size(rp_spec_layout(&p->plan->wire)) && !s->offsets && !s->weights &&
+                       !s->keys_dtype && !(s->flags & REDUCE_STATES_IN);
     for (uint64_t i = 0; known && i < p->item.bytes / size; i++) {
         uint64_t bits = 0;
         memcpy(&bits, (const uint8_t *)p->item.data + i * size, size);
@@ -263,8 +258,8 @@ static uint64_t first_nan(const part *p)
 /* NaNs that are errors: the merged states do not say whose they were. */
 static int refuse_nans(const part *p)
 {
-    const size_t size = rp_state_size(rp_spec_layout(&p->value));
-    for (size_t at = 0; at < p->states; at += size) {
+    const size_t size = p->plan->state;
+    for (size_t at = 0; at < p->plan->states; at += size) {
         rk_state s;
         memcpy(&s, p->at + at, RK_STATE_HEAD);
         if (!s.skipped)
@@ -272,7 +267,7 @@ static int refuse_nans(const part *p)
         const uint64_t index = first_nan(p);
         const int err = index == REDUCE_NO_INDEX ? rc_error(REDUCE_E_NAN, "data", "there is a NaN")
                                                  : rc_error(REDUCE_E_NAN, "data", "element %" PRIu64 " is a NaN", index);
-        return p->states > size ? rc_within("row", at / size, err) : err;
+        return p->plan->states > size ? rc_within("row", at / size, err) : err;
     }
     return 0;
 }
@@ -284,7 +279,7 @@ static int make_some(const collective *k, size_t i, size_t *made)
     *made = k->client ? 1 : alike(p, k->part + k->n);
     int err = of_item(k, i, *made > 1 ? run_together(p, *made) : ask(k->client, p));
     for (size_t j = i; j < i + *made && !err; j++)
-        if (k->part[j].spec.nan == REDUCE_NAN_ERROR && !(k->part[j].wire.flags & RP_STATES_OUT))
+        if (k->part[j].plan->spec.nan == REDUCE_NAN_ERROR && !(k->part[j].plan->wire.flags & RP_STATES_OUT))
             err = of_item(k, j, refuse_nans(&k->part[j]));
     return err;
 }
@@ -306,17 +301,18 @@ static void fill_message(collective *k, int err)
     if (err)
         rc_message_fail(&k->message, err, k->rank);
     for (size_t i = 0; i < k->n && !err; i++)
-        rc_message_add(&k->message, &used, k->part[i].item.spec, k->part[i].at, k->part[i].states);
+        rc_message_add(&k->message, &used, &k->part[i].plan->spec, k->part[i].at, k->part[i].plan->states);
     k->mine = k->message;
 }
 
 /* What this rank has for the others: its states, or its error. */
 static void begin(collective *k, const reduce_item *items)
 {
-    k->part = calloc(k->n ? k->n : 1, sizeof *k->part);
+    k->part = reallocarray(NULL, k->n + !k->n, sizeof *k->part + sizeof *k->plan);
+    k->plan = (plan *)(void *)(k->part + k->n);
     int err = !k->part              ? rc_error(REDUCE_E_NO_MEMORY, "items", "no memory for %zu items", k->n)
               : !items && k->n != 0 ? rc_error(REDUCE_E_ARGUMENT, "items", "the items are NULL")
-                                    : plan(k, items);
+                                    : plan_all(k, items);
     if (!err)
         err = make_states(k);
     fill_message(k, err);
@@ -358,13 +354,13 @@ static int exchange_states(collective *k, reduce_exchange exchange, void *arg)
 
 static int finish_part(const part *p, uint8_t *cells)
 {
-    const size_t size = rp_state_size(rp_spec_layout(&p->value)), cell = rp_cell_size(&p->value), n = p->states / size;
+    const size_t size = p->plan->state, cell = p->plan->cell, n = p->plan->states / size;
     int err = 0;
     for (size_t i = 0; i < n && !err; i++) {
         rk_state s;
         err = rc_state_take(&s, p->at + i * size, size);
         if (!err)
-            err = rc_state_value(&s, i, 1, &p->value, cells + i * cell);
+            err = rc_state_value(&s, i, 1, &p->plan->value, cells + i * cell);
         if (err && n > 1)
             rc_within("row", i, err);
     }
@@ -374,29 +370,29 @@ static int finish_part(const part *p, uint8_t *cells)
 /* They went through the other ranks. */
 static int check_states(const part *p)
 {
-    const size_t size = rp_state_size(rp_spec_layout(&p->value));
+    const size_t size = p->plan->state;
     int err = 0;
-    for (size_t at = 0; at < p->states && !err; at += size)
-        err = reduce_state_check(p->at + at, size, p->value.op, p->value.dtype);
+    for (size_t at = 0; at < p->plan->states && !err; at += size)
+        err = reduce_state_check(p->at + at, size, p->plan->value.op, p->plan->value.dtype);
     return err;
 }
 
 static int give_part(const part *p)
 {
     uint64_t one[RP_MAX_CELL_WORDS];
-    if (p->wire.flags & RP_STATES_OUT) {
+    if (p->plan->wire.flags & RP_STATES_OUT) {
         int wrong = check_states(p);
         if (!wrong && p->item.out)
-            memcpy(p->item.out, p->at, p->states);
+            memcpy(p->item.out, p->at, p->plan->states);
         return wrong;
     }
     /* for ranks without `out`, and so that an error leaves `out` alone */
-    uint8_t *cells = p->cells <= sizeof one ? (uint8_t *)one : malloc(p->cells);
+    uint8_t *cells = p->plan->cells <= sizeof one ? (uint8_t *)one : malloc(p->plan->cells);
     if (!cells)
-        return rc_error(REDUCE_E_NO_MEMORY, "out", "no memory for %zu bytes of results", p->cells);
+        return rc_error(REDUCE_E_NO_MEMORY, "out", "no memory for %zu bytes of results", p->plan->cells);
     int err = finish_part(p, cells);
     if (!err && p->item.out)
-        memcpy(p->item.out, cells, p->cells);
+        memcpy(p->item.out, cells, p->plan->cells);
     if (cells != (uint8_t *)one)
         free(cells);
     return err;

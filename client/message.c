@@ -136,33 +136,41 @@ static int merge_states(uint8_t *into, const uint8_t *from, size_t bytes)
 
 static int not_states(void) { return rc_error(REDUCE_E_BAD_MESSAGE, "spec", "the ranks do not send the same states"); }
 
+/* The next state of both messages, at `at`, to `to`. 1: it has no room; or the reported error. */
+static int join_next(rc_message *to, size_t *used, const rc_message *const m[2], size_t at[2])
+{
+    rk_state s[2];
+    rc_spans spans[2];
+    size_t took[] = {sizeof m[0]->room - at[0], sizeof m[1]->room - at[1]};
+    const size_t size = rc_join_sums(to->room + *used, sizeof to->room - *used, m[0]->room + at[0], m[1]->room + at[1], took);
+    for (int j = 0; j < 2 && !size; j++)
+        if (!(took[j] = rc_unpack(&s[j], &spans[j], m[j]->room + at[j], took[j])))
+            return not_states();
+    at[0] += took[0];
+    at[1] += took[1];
+    *used += size;
+    to->held += size != 0;
+    if (size)
+        return 0;
+    const size_t bytes = rp_state_size(s[0].layout);
+    const int err = s[0].layout == s[1].layout ? reduce_state_merge(&s[0], bytes, &s[1], bytes) : not_states();
+    return err ? err : !put(to, used, &s[0], rc_spans_join(spans[0], spans[1]));
+}
+
 /* The first states of both, as many as fit when they are joined. 0, or the reported error. */
 static int join_packed(rc_message *to, const rc_message *a, const rc_message *b)
 {
+    const rc_message *const m[] = {a, b};
     const uint32_t both = a->held < b->held ? a->held : b->held;
     size_t used = 0, at[2] = {0};
+    int err = 0;
     to->held = 0;
     if (a->held > MOST_HELD || b->held > MOST_HELD)
         return not_states();
-    for (uint32_t i = 0; i < both; i++) {
-        rk_state s[2];
-        rc_spans spans[2];
-        for (int j = 0; j < 2; j++) {
-            const rc_message *m = j ? b : a;
-            const size_t size = rc_unpack(&s[j], &spans[j], m->room + at[j], sizeof m->room - at[j]);
-            if (!size)
-                return not_states();
-            at[j] += size;
-        }
-        const size_t size = rp_state_size(s[0].layout);
-        const int err = s[0].layout == s[1].layout ? reduce_state_merge(&s[0], size, &s[1], size) : not_states();
-        if (err)
-            return err;
-        if (!put(to, &used, &s[0], rc_spans_join(spans[0], spans[1])))
-            break;
-    }
+    for (uint32_t i = 0; i < both && !err; i++)
+        err = join_next(to, &used, m, at);
     memset(to->room + used, 0, sizeof to->room - used);
-    return 0;
+    return err < 0 ? err : 0;
 }
 
 static void join_states(rc_message *a, const rc_message *b)

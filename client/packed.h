@@ -24,4 +24,9 @@ void rc_pack(uint8_t *to, const rk_state *s, rc_spans spans);
 /* Returns the bytes that the state took, of the `bytes` bytes at `from`. 0: they are not a packed state. */
 size_t rc_unpack(rk_state *s, rc_spans *spans, const uint8_t *from, size_t bytes);
 
+/* Pack the merge of two packed states, of left[0] bytes at `a` at most and left[1] at `b`, at `to`. Returns its bytes, and in
+ * `left` those of the two. 0: they are not sums that this can add, or have no room; then unpack, merge and pack them. Whether a
+ * sum is possible is not checked, as it is when it is finished. */
+size_t rc_join_sums(uint8_t *to, size_t room, const uint8_t *a, const uint8_t *b, size_t left[2]);
+
 #endif

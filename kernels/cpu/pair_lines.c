@@ -39,13 +39,23 @@ static void write_out(uint8_t *to, const uint8_t *weight, size_t size, size_t n)
 }
 
 /* Join s with n pairs that are contiguous. */
+static void join(rk_pairs_fn *pairs, const rp_spec *spec, rk_state *s, const uint8_t *x, const uint8_t *w, uint64_t n,
+                 double *neglected)
+{
+    rk_state part;
+    if (!s->count && !s->special && !s->skipped) { /* as rk_state_init leaves it */
+        pairs(s, x, w, n, spec->nan, spec->zero_drops, neglected);
+        return;
+    }
+    rk_state_init(&part, s->layout, s->dtype);
+    pairs(&part, x, w, n, spec->nan, spec->zero_drops, neglected);
+    rk_state_merge(s, &part);
+}
+
 static void add(const rk_view *v, rk_state *s, const uint8_t *x, const uint8_t *w, uint64_t n, double *neglected)
 {
     double some = 0;
-    rk_state part;
-    rk_state_init(&part, v->layout, v->dtype);
-    v->pairs(&part, x, w, n, v->spec->nan, v->spec->zero_drops, neglected ? &some : NULL);
-    rk_state_merge(s, &part);
+    join(v->pairs, v->spec, s, x, w, n, neglected ? &some : NULL);
     if (neglected)
         *neglected += some;
 }
@@ -97,11 +107,8 @@ void rk_add_pairs_together(const rk_simd *simd, const rp_spec *s, const uint8_t 
         some = n - i < TOGETHER ? n - i : TOGETHER;
         const size_t k = keep_weights(by, 0, beside->weights + i * weight, beside->mask + i, (size_t)some);
         for (size_t a = 0; a < arrays && k; a++) {
-            rk_state part;
             keep(kept, 0, x[a] + i * size, beside->mask + i, (size_t)some);
-            rk_state_init(&part, states[a].layout, states[a].dtype);
-            pairs(&part, kept, by, k, s->nan, s->zero_drops, NULL);
-            rk_state_merge(&states[a], &part);
+            join(pairs, s, &states[a], kept, by, k, NULL);
         }
     }
 }

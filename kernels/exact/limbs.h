@@ -5,8 +5,8 @@
 #include "kernels/exact/format.h"
 
 /* From the working form of float sums, base-2^32 digits in int64 with delayed carries, d[0..2n), to two's complement
- * limb[0..n). */
-RK_FN void rk_limbs_of_digits(const int64_t *d, uint64_t *limb, int n)
+ * limb[0..n). Returns the carry into limb n. */
+RK_FN int64_t rk_limbs_of_digits(const int64_t *d, uint64_t *limb, int n)
 {
     int64_t carry = 0;
     for (int i = 0; i < n; i++) {
@@ -15,6 +15,7 @@ RK_FN void rk_limbs_of_digits(const int64_t *d, uint64_t *limb, int n)
         limb[i] = (uint64_t)(uint32_t)lo | (uint64_t)(uint32_t)hi << 32;
         carry = hi >> 32;
     }
+    return carry;
 }
 
 /* a += b over n limbs */
@@ -46,12 +47,17 @@ typedef struct rk_range {
 RK_FN rk_range rk_range_of(const uint64_t *limb, int n)
 {
     rk_range r = {0, n};
-    int negative = (int)(limb[n - 1] >> 63);
+    const uint64_t sign = (uint64_t)((int64_t)limb[n - 1] >> 63);
+    while (r.low + 4 <= n && (limb[r.low] | limb[r.low + 1] | limb[r.low + 2] | limb[r.low + 3]) == 0)
+        r.low += 4;
     while (r.low < n && limb[r.low] == 0)
         r.low++;
     if (r.low == n)
         r.low = r.end = 0;
-    while (r.end > r.low && rk_magnitude_limb(limb, r.end - 1, negative, r.low) == 0)
+    while (r.end > r.low + 4 &&
+           ((limb[r.end - 1] ^ sign) | (limb[r.end - 2] ^ sign) | (limb[r.end - 3] ^ sign) | (limb[r.end - 4] ^ sign)) == 0)
+        r.end -= 4;
+    while (r.end > r.low + 1 && limb[r.end - 1] == sign) /* above the lowest limb, |x| has ~limb if x is negative */
         r.end--;
     return r;
 }

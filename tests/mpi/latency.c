@@ -9,6 +9,7 @@
  *   words whole    the same with the state's words before and the sum's value after it
  *   call           reduce_mpi_allreduce of one element: with errors, specs and versions compared
  *   call of 6      reduce_mpi_allreduce_items of six sums in one exchange
+ *   call of 26     of 26: a twentieth of the difference is what an item takes
  *   two all-reduces  the way of E3SM's shr_reprosum_calc: the largest exponent by MPI_MAX, then 64-bit integers by MPI_SUM */
 #include <math.h>
 #include <reduce_mpi.h>
@@ -16,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CALLS = 200, MOST = 1000, WAYS = 7, LEVELS = 6 };
+enum { CALLS = 200, MOST = 1000, WAYS = 8, MANY = 26, LEVELS = 6 };
 
 static int rank;
-static double x = 0.1, out[6];
+static double x = 0.1, out[MANY];
 static unsigned char state[REDUCE_MAX_STATE];
 static int64_t words[REDUCE_MAX_WORDS];
 static reduce_spec spec = REDUCE_SPEC_INIT;
@@ -53,13 +54,16 @@ static void whole_words(void)
 
 static void call(void) { reduce_mpi_allreduce(NULL, &spec, &x, sizeof x, out, sizeof out, MPI_COMM_WORLD); }
 
-static void call_of_six(void)
+static void call_of(size_t n)
 {
-    reduce_item items[6];
-    for (int i = 0; i < 6; i++)
+    reduce_item items[MANY];
+    for (size_t i = 0; i < n; i++)
         items[i] = reduce_mpi_item(&spec, &x, sizeof x, &out[i], sizeof out[i]);
-    reduce_mpi_allreduce_items(NULL, items, 6, MPI_COMM_WORLD);
+    reduce_mpi_allreduce_items(NULL, items, n, MPI_COMM_WORLD);
 }
+
+static void call_of_six(void) { call_of(6); }
+static void call_of_many(void) { call_of(MANY); }
 
 /* The largest exponent and the number of summands first; then each number as digits of a fixed number of bits below that
  * exponent. */
@@ -90,6 +94,7 @@ static const struct {
                 {"words whole", whole_words},
                 {"call", call},
                 {"call of 6", call_of_six},
+                {"call of 26", call_of_many},
                 {"two all-reduces", two_all_reduces}};
 
 static double turn(void (*run)(void))

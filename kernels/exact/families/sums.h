@@ -253,17 +253,23 @@ RK_FN void rk_largest_float_sum(const rk_state *s, uint64_t *bound, int n, int t
 /* A sum of `times`-th powers of elements, which are multiples of the smallest subnormal. */
 RK_FN rk_flaw rk_check_float_limbs(const rk_state *s, const uint64_t *limb, int n, int times)
 {
-    rk_format format = rk_format_of(s->dtype);
-    int e0 = rk_e0(s->dtype), least = format.emin - (format.precision - 1);
+    const rk_format format = rk_format_of(s->dtype);
+    const int e0 = rk_e0(s->dtype), least = times * (format.emin - (format.precision - 1) - e0),
+              most = times * (1 - format.emin - e0);
+    rk_range r = {0, 0};
     uint64_t bound[RK_SQUARE_LIMBS64];
-    if (n == 0 || rk_all_zero(limb, n))
+    if (n)
+        r = rk_range_of(limb, n);
+    if (!r.end)
         return rk_fine();
     if (limb[n - 1] >> 63 && (times == 2 || rk_is_abs(s->layout)) && !rk_is_pairs(s->layout))
         return rk_bad("limbs", "a negative sum of what is not negative");
-    rk_largest_float_sum(s, bound, n, times);
-    if (!rk_magnitude_within(limb, bound, n))
-        return rk_bad("limbs", "more than the elements can sum to");
-    return rk_low_bits_zero(limb, times * (least - e0)) ? rk_fine() : rk_bad("limbs", "finer than the elements are");
+    if (s->count == 0 || 64 * r.end > most) { /* else it is below the power of one element */
+        rk_largest_float_sum(s, bound, n, times);
+        if (!rk_magnitude_within(limb, bound, n))
+            return rk_bad("limbs", "more than the elements can sum to");
+    }
+    return 64 * r.low >= least || rk_low_bits_zero(limb, least) ? rk_fine() : rk_bad("limbs", "finer than the elements are");
 }
 
 RK_FN rk_flaw rk_check_float_sums(const rk_state *s)

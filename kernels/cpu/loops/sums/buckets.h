@@ -262,7 +262,20 @@ ONE_COPY void fill_buckets32(acc *a, const void *data, size_t n)
 
 /* ---- end ---- */
 
-/* The sum's limbs; zeros if it is an infinity or NaN. */
+/* Digits to limbs that are 0: most digits of most sums are 0. */
+static void limbs_of(const int64_t *digit, uint64_t *limb, int n)
+{
+    int low = 0, end = n;
+    while (low < n && !(digit[2 * low] | digit[2 * low + 1]))
+        low++;
+    while (end > low && !(digit[2 * end - 1] | digit[2 * end - 2]))
+        end--;
+    int64_t carry = rk_limbs_of_digits(digit + 2 * low, limb + low, end - low);
+    for (int i = end; i < n && carry; i++, carry >>= 63)
+        limb[i] = (uint64_t)carry;
+}
+
+/* The sum's limbs, which are 0; they stay so if it is an infinity or NaN. */
 static void acc_end(acc *a, uint64_t *limb)
 {
     if (a->bucketed == 64)
@@ -270,7 +283,7 @@ static void acc_end(acc *a, uint64_t *limb)
     else if (a->bucketed == 32)
         empty_buckets32(a);
     if (!a->special)
-        rk_limbs_of_digits(a->digit, limb, a->digits / 2);
+        limbs_of(a->digit, limb, a->digits / 2);
 }
 
 #endif
