@@ -19,6 +19,15 @@
 !
 !     call reduce_mpi_quantile([0.25d0, 0.5d0, 0.75d0], x, values, MPI_COMM_WORLD, ierr [, nan])
 !
+! Without waiting: reduce_mpi_iallreduce, or reduce_mpi_items, with request=. x, weights and mask are free at once, the value is there
+! after reduce_mpi_wait, or the reduce_mpi_test that says so: give it the attribute asynchronous. reduce_mpi.h says what holds for
+! requests; the first one of a program is begun by one thread alone.
+!
+!     type(reduce_mpi_request) :: request
+!     call reduce_mpi_iallreduce(REDUCE_SUM, x, total, MPI_COMM_WORLD, ierr, request=request)
+!     call reduce_mpi_test(request, done, ierr)
+!     call reduce_mpi_wait(request, ierr)
+!
 ! Several fields together, in one call: reduce_mpi_items. The compiler knows Fortran 2018's x(..), as gfortran 12 does. Programs with `use mpi_f08` take reduce_mpi_f08.f90, too.
 module reduce_mpi
   use, intrinsic :: iso_c_binding
@@ -26,7 +35,7 @@ module reduce_mpi
   implicit none
   private
   public :: reduce_mpi_allreduce, reduce_mpi_reduce, reduce_mpi_items, reduce_mpi_errmsg, reduce_mpi_join
-  public :: reduce_mpi_quantile
+  public :: reduce_mpi_quantile, reduce_mpi_iallreduce, reduce_mpi_request, reduce_mpi_test, reduce_mpi_wait
   public :: reduce_spec, reduce_item, reduce_block, reduce_open, reduce_close
 
   ! generated: constants of reduce.h, by client/fortran/generate
@@ -83,8 +92,28 @@ module reduce_mpi
     integer(c_int32_t) :: first_nearest = 1, reserved = 0
   end type
 
-  ! call reduce_mpi_allreduce(op, x, value, comm, ierr [, client, nan, ddof, index_base, root, mask])
-  ! call reduce_mpi_allreduce(op, x, weights, value, comm, ierr [, client, nan, root, mask])
+  type :: reduce_mpi_request
+    private
+    type(under_way), pointer :: it => null() ! null: it has ended, or did not begin
+  end type
+
+  type :: under_way
+    type(c_ptr) :: joint = c_null_ptr ! null: it has ended, with `err` and its text
+    integer :: exchange = MPI_REQUEST_NULL, err = REDUCE_OK
+    character(len=:), allocatable :: text
+    type(line), pointer :: of => null()
+    type(under_way), pointer :: next => null() ! the one that began after it
+  end type
+
+  ! Those of a communicator that have not ended, as in reduce_mpi.h; an attribute of the communicator.
+  type :: line
+    integer :: second = MPI_COMM_NULL, op = MPI_OP_NULL
+    type(under_way), pointer :: first => null(), last => null()
+  end type
+  integer, save :: line_key = MPI_KEYVAL_INVALID
+
+  ! call reduce_mpi_allreduce(op, x, value, comm, ierr [, client, nan, ddof, index_base, root, mask, request])
+  ! call reduce_mpi_allreduce(op, x, weights, value, comm, ierr [, client, nan, root, mask, request])
   interface reduce_mpi_items
     module procedure items_together
   end interface
@@ -94,6 +123,10 @@ module reduce_mpi
       of_r4_by_r8, of_r8_by_r8
   end interface
   interface reduce_mpi_reduce
+    module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8, of_r4_by_r4, &
+      of_r4_by_r8, of_r8_by_r8
+  end interface
+  interface reduce_mpi_iallreduce
     module procedure of_r4, of_r8, of_i4, of_i8, of_r4_to_i8, of_r8_to_i8, of_i4_to_r8, of_i8_to_r8, of_r4_by_r4, &
       of_r4_by_r8, of_r8_by_r8
   end interface
@@ -121,6 +154,36 @@ module reduce_mpi
       type(reduce_item), intent(inout) :: items(*) ! what they lead to is written
       integer(c_int32_t), value :: rank
       type(c_funptr), value :: exchange
+    end function
+    integer(c_int) function reduce_collective_error(err, rank, exchange, arg) bind(C)
+      import
+      integer(c_int), value :: err
+      integer(c_int32_t), value :: rank
+      type(c_funptr), value :: exchange
+      type(c_ptr), value :: arg
+    end function
+    integer(c_int) function reduce_joint_begin(joint, client, items, n, rank) bind(C)
+      import
+      type(c_ptr), intent(out) :: joint
+      type(c_ptr), value :: client
+      type(reduce_item), intent(inout) :: items(*)
+      integer(c_size_t), value :: n
+      integer(c_int32_t), value :: rank
+    end function
+    type(c_ptr) function reduce_joint_buffer(joint, bytes) bind(C)
+      import
+      type(c_ptr), value :: joint
+      integer(c_size_t), intent(out) :: bytes
+    end function
+    integer(c_int) function reduce_joint_next(joint, failed) bind(C)
+      import
+      type(c_ptr), value :: joint
+      integer(c_int), value :: failed
+    end function
+    integer(c_int) function reduce_error(err, field, text) bind(C)
+      import
+      integer(c_int), value :: err
+      character(kind=c_char), intent(in) :: field(*), text(*)
     end function
     subroutine reduce_states_merge(into, from, bytes) bind(C)
       import
@@ -219,11 +282,12 @@ contains
   end function
 
   ! Several reductions in one exchange: reduce_collective of reduce.h.
-  subroutine items_together(items, comm, ierr, client)
+  subroutine items_together(items, comm, ierr, client, request)
     type(reduce_item), intent(inout) :: items(:)
     integer, intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
+    type(reduce_mpi_request), intent(inout), optional :: request
     type(c_ptr) :: c
     integer, target :: where
     integer :: rank
@@ -233,9 +297,182 @@ contains
     call MPI_Comm_rank(comm, rank, ierr)
     if (ierr /= MPI_SUCCESS) then
       ierr = REDUCE_E_IO
+    else if (present(request)) then
+      call begin(items, comm, int(rank, c_int32_t), c, request, ierr)
+    else
+      ierr = reduce_collective(c, items, int(size(items), c_size_t), int(rank, c_int32_t), c_funloc(exchange), c_loc(where))
+    end if
+  end subroutine
+
+  ! ---- without waiting, as in reduce_mpi.h ----------------------------------------------------------------------------
+
+  subroutine forget_line(comm, key, at, extra, ierr)
+    integer :: comm, key, ierr
+    integer(MPI_ADDRESS_KIND) :: at, extra
+    type(line), pointer :: l
+    logical :: over
+    call c_f_pointer(transfer(at, c_null_ptr), l)
+    call MPI_Finalized(over, ierr)
+    if (.not. over) call MPI_Op_free(l%op, ierr)
+    if (.not. over) call MPI_Comm_free(l%second, ierr)
+    deallocate (l)
+    ierr = MPI_SUCCESS
+    if (.false.) ierr = comm + key + int(extra) ! they are MPI's
+  end subroutine
+
+  ! null: MPI failed.
+  function line_of(comm) result(l)
+    integer, intent(in) :: comm
+    type(line), pointer :: l
+    integer(MPI_ADDRESS_KIND) :: at
+    logical :: found
+    integer :: ierr
+    l => null()
+    ierr = MPI_SUCCESS
+    if (line_key == MPI_KEYVAL_INVALID) &
+      call MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, forget_line, line_key, 0_MPI_ADDRESS_KIND, ierr)
+    if (ierr == MPI_SUCCESS) call MPI_Comm_get_attr(comm, line_key, at, found, ierr)
+    if (ierr /= MPI_SUCCESS) return
+    if (found) then
+      call c_f_pointer(transfer(at, c_null_ptr), l)
       return
     end if
-    ierr = reduce_collective(c, items, int(size(items), c_size_t), int(rank, c_int32_t), c_funloc(exchange), c_loc(where))
+    allocate (l)
+    call MPI_Comm_dup(comm, l%second, ierr)
+    if (ierr == MPI_SUCCESS) call MPI_Op_create(reduce_mpi_join, .true., l%op, ierr)
+    if (ierr == MPI_SUCCESS) call MPI_Comm_set_attr(comm, line_key, transfer(c_loc(l), at), ierr)
+    if (ierr /= MPI_SUCCESS) deallocate (l)
+  end function
+
+  subroutine start(buffer, bytes, comm, op, request, ierr)
+    type(c_ptr), intent(in) :: buffer
+    integer(c_size_t), intent(in) :: bytes
+    integer, intent(in) :: comm, op
+    integer, intent(out) :: request, ierr
+    integer(c_int8_t), pointer, contiguous :: all(:)
+    integer :: type, freed
+    ierr = MPI_ERR_COUNT
+    if (bytes > huge(ierr)) return
+    call c_f_pointer(buffer, all, [bytes])
+    call MPI_Type_contiguous(int(bytes), MPI_BYTE, type, ierr)
+    if (ierr == MPI_SUCCESS) call MPI_Type_commit(type, ierr)
+    if (ierr == MPI_SUCCESS) call MPI_Iallreduce(MPI_IN_PLACE, all, 1, type, op, comm, request, ierr)
+    call MPI_Type_free(type, freed) ! MPI keeps it while it needs it
+  end subroutine
+
+  ! A reduce_exchange that goes with those of requests.
+  integer(c_int) function iexchange(arg, buffer, bytes) bind(C)
+    type(c_ptr), value :: arg, buffer
+    integer(c_size_t), value :: bytes
+    integer, pointer :: comm
+    type(line), pointer :: l
+    integer :: request, ierr
+    call c_f_pointer(arg, comm)
+    l => line_of(comm)
+    call start(buffer, bytes, comm, l%op, request, ierr)
+    if (ierr == MPI_SUCCESS) call MPI_Wait(request, MPI_STATUS_IGNORE, ierr)
+    iexchange = int(ierr, c_int)
+  end function
+
+  subroutine begin(items, comm, rank, client, request, ierr)
+    type(reduce_item), intent(inout) :: items(:)
+    integer, intent(in) :: comm
+    integer(c_int32_t), intent(in) :: rank
+    type(c_ptr), intent(in) :: client
+    type(reduce_mpi_request), intent(inout) :: request
+    integer, intent(out) :: ierr
+    type(under_way), pointer :: it
+    type(line), pointer :: l
+    type(c_ptr) :: buffer
+    integer(c_size_t) :: bytes
+    integer, target :: where
+    request%it => null()
+    where = comm
+    l => line_of(comm)
+    if (.not. associated(l)) then
+      ierr = reduce_error(REDUCE_E_IO, 'comm'//c_null_char, 'MPI has no copy of the communicator'//c_null_char)
+      return
+    end if
+    allocate (it)
+    it%of => l
+    ierr = reduce_joint_begin(it%joint, client, items, int(size(items), c_size_t), rank)
+    if (ierr /= REDUCE_OK) then
+      ierr = reduce_collective_error(REDUCE_E_NO_MEMORY, rank, c_funloc(iexchange), c_loc(where))
+    else
+      buffer = reduce_joint_buffer(it%joint, bytes)
+      call start(buffer, bytes, comm, l%op, it%exchange, ierr)
+      if (ierr /= MPI_SUCCESS) ierr = reduce_joint_next(it%joint, 1_c_int)
+    end if
+    if (ierr /= REDUCE_OK) then
+      deallocate (it)
+      return
+    end if
+    if (associated(l%first)) l%last%next => it
+    if (.not. associated(l%first)) l%first => it
+    l%last => it
+    request%it => it
+  end subroutine
+
+  ! An exchange of the first one of a line has ended.
+  subroutine advance(l, failed)
+    type(line), intent(inout) :: l
+    integer, intent(in) :: failed
+    type(under_way), pointer :: it
+    type(c_ptr) :: buffer
+    integer(c_size_t) :: bytes
+    integer :: ierr
+    it => l%first
+    it%err = reduce_joint_next(it%joint, int(failed, c_int))
+    if (it%err == 1) then
+      buffer = reduce_joint_buffer(it%joint, bytes)
+      call start(buffer, bytes, l%second, l%op, it%exchange, ierr)
+      if (ierr == MPI_SUCCESS) return
+      it%err = reduce_joint_next(it%joint, int(ierr, c_int))
+    end if
+    it%joint = c_null_ptr
+    l%first => it%next
+    if (it%err /= REDUCE_OK) it%text = reduce_mpi_errmsg()
+  end subroutine
+
+  ! It has ended: its error, and that of errmsg.
+  subroutine end_request(request, ierr)
+    type(reduce_mpi_request), intent(inout) :: request
+    integer, intent(out) :: ierr
+    ierr = request%it%err
+    if (ierr /= REDUCE_OK) &
+      ierr = reduce_error(ierr, c_null_char, request%it%text(index(request%it%text, ': ') + 2:)//c_null_char)
+    deallocate (request%it)
+  end subroutine
+
+  ! done: has it ended? Then the value is there, or ierr is its error.
+  subroutine reduce_mpi_test(request, done, ierr)
+    type(reduce_mpi_request), intent(inout) :: request
+    logical, intent(out) :: done
+    integer, intent(out) :: ierr
+    integer :: failed
+    done = .true.
+    ierr = REDUCE_OK
+    if (.not. associated(request%it)) return
+    do while (c_associated(request%it%joint) .and. done)
+      call MPI_Test(request%it%of%first%exchange, done, MPI_STATUS_IGNORE, failed)
+      if (failed /= MPI_SUCCESS .or. done) call advance(request%it%of, failed)
+    end do
+    done = .not. c_associated(request%it%joint)
+    if (done) call end_request(request, ierr)
+  end subroutine
+
+  ! Until it has ended.
+  subroutine reduce_mpi_wait(request, ierr)
+    type(reduce_mpi_request), intent(inout) :: request
+    integer, intent(out) :: ierr
+    integer :: failed
+    ierr = REDUCE_OK
+    if (.not. associated(request%it)) return
+    do while (c_associated(request%it%joint))
+      call MPI_Wait(request%it%of%first%exchange, MPI_STATUS_IGNORE, failed)
+      call advance(request%it%of, failed)
+    end do
+    call end_request(request, ierr)
   end subroutine
 
   ! Is the value of this operation a number of elements, or a place?
@@ -247,7 +484,7 @@ contains
 
   ! n elements of `bytes` bytes, and eight bytes at `value`: of out, f64 or i64.
   subroutine run(op, dtype, data, n, bytes, out, value, comm, ierr, client, nan, ddof, index_base, root, mask, weights, &
-                 n_weights, weights_dtype)
+                 n_weights, weights_dtype, request)
     integer(c_int), intent(in) :: op, dtype, out
     type(c_ptr), value :: data, value
     integer(c_int64_t), intent(in) :: n
@@ -260,6 +497,7 @@ contains
     type(c_ptr), intent(in), optional :: weights
     integer(c_int64_t), intent(in), optional :: n_weights
     integer(c_int), intent(in), optional :: weights_dtype
+    type(reduce_mpi_request), intent(inout), optional :: request
     type(reduce_spec), target :: spec
     type(reduce_item) :: item(1)
     integer :: rank
@@ -290,7 +528,7 @@ contains
       call MPI_Comm_rank(comm, rank, ierr)
       if (rank /= root) item(1)%out = c_null_ptr
     end if
-    call reduce_mpi_items(item, comm, ierr, client)
+    call reduce_mpi_items(item, comm, ierr, client, request)
   end subroutine
 
   ! As in reduce_mpi.h: every rank hears of an error before it goes on.
@@ -341,7 +579,7 @@ contains
   ! ---- one for each kind of x and value -----------------------------------------------------------------------------
 
   ! generated: kinds
-  subroutine of_r4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine of_r4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_float), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
@@ -351,11 +589,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root, mask)
+             index_base, root, mask, request=request)
   end subroutine
 
-  subroutine of_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine of_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_double), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
@@ -365,11 +604,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call run(op, REDUCE_F64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root, mask)
+             index_base, root, mask, request=request)
   end subroutine
 
-  subroutine of_i4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine of_i4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     integer(c_int32_t), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
@@ -379,11 +619,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call run(op, REDUCE_I32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root, mask)
+             index_base, root, mask, request=request)
   end subroutine
 
-  subroutine of_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine of_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     integer(c_int64_t), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
@@ -393,11 +634,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call run(op, REDUCE_I64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root, mask)
+             index_base, root, mask, request=request)
   end subroutine
 
-  subroutine of_r4_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine of_r4_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_float), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
@@ -407,11 +649,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root, mask)
+             index_base, root, mask, request=request)
   end subroutine
 
-  subroutine of_r8_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine of_r8_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_double), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
@@ -421,11 +664,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call run(op, REDUCE_F64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_I64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root, mask)
+             index_base, root, mask, request=request)
   end subroutine
 
-  subroutine of_i4_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine of_i4_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     integer(c_int32_t), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
@@ -435,11 +679,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call run(op, REDUCE_I32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root, mask)
+             index_base, root, mask, request=request)
   end subroutine
 
-  subroutine of_i8_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine of_i8_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     integer(c_int64_t), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
@@ -449,11 +694,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call run(op, REDUCE_I64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_F64, c_loc(value), comm, ierr, client, nan, ddof, &
-             index_base, root, mask)
+             index_base, root, mask, request=request)
   end subroutine
 
-  subroutine of_r4_by_r4(op, x, weights, value, comm, ierr, client, nan, root, mask)
+  subroutine of_r4_by_r4(op, x, weights, value, comm, ierr, client, nan, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_float), intent(in), target, contiguous :: x(..)
     real(c_float), intent(in), target, contiguous :: weights(..)
@@ -463,11 +709,13 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, root
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, &
-             root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F32)
+             root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F32, &
+             request=request)
   end subroutine
 
-  subroutine of_r4_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask)
+  subroutine of_r4_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_float), intent(in), target, contiguous :: x(..)
     real(c_double), intent(in), target, contiguous :: weights(..)
@@ -477,11 +725,13 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, root
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call run(op, REDUCE_F32, c_loc(x), size(x, kind=c_int64_t), 4, REDUCE_F64, c_loc(value), comm, ierr, client, nan, &
-             root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F64)
+             root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F64, &
+             request=request)
   end subroutine
 
-  subroutine of_r8_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask)
+  subroutine of_r8_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_double), intent(in), target, contiguous :: x(..)
     real(c_double), intent(in), target, contiguous :: weights(..)
@@ -491,8 +741,10 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, root
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call run(op, REDUCE_F64, c_loc(x), size(x, kind=c_int64_t), 8, REDUCE_F64, c_loc(value), comm, ierr, client, nan, &
-             root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F64)
+             root=root, mask=mask, weights=c_loc(weights), n_weights=size(weights, kind=c_int64_t), weights_dtype=REDUCE_F64, &
+             request=request)
   end subroutine
 
   subroutine quantile_of_r4(q, x, values, comm, ierr, nan)

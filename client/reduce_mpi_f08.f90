@@ -26,6 +26,10 @@ module reduce_mpi_f08
     module procedure f08_of_r4, f08_of_r8, f08_of_i4, f08_of_i8, f08_of_r4_to_i8, f08_of_r8_to_i8, f08_of_i4_to_r8, &
       f08_of_i8_to_r8, f08_of_r4_by_r4, f08_of_r4_by_r8, f08_of_r8_by_r8
   end interface
+  interface reduce_mpi_iallreduce
+    module procedure f08_of_r4, f08_of_r8, f08_of_i4, f08_of_i8, f08_of_r4_to_i8, f08_of_r8_to_i8, f08_of_i4_to_r8, &
+      f08_of_i8_to_r8, f08_of_r4_by_r4, f08_of_r4_by_r8, f08_of_r8_by_r8
+  end interface
   interface reduce_mpi_quantile
     module procedure f08_quantile_of_r4, f08_quantile_of_r8, f08_quantile_of_i4, f08_quantile_of_i8
   end interface
@@ -33,16 +37,17 @@ module reduce_mpi_f08
 
 contains
 
-  subroutine f08_items(items, comm, ierr, client)
+  subroutine f08_items(items, comm, ierr, client, request)
     type(reduce_item), intent(inout) :: items(:)
     type(MPI_Comm), intent(in) :: comm
     integer, intent(out) :: ierr
     type(c_ptr), intent(in), optional :: client
-    call reduce_mpi_items(items, comm%mpi_val, ierr, client)
+    type(reduce_mpi_request), intent(inout), optional :: request
+    call reduce_mpi_items(items, comm%mpi_val, ierr, client, request)
   end subroutine
 
   ! generated: kinds
-  subroutine f08_of_r4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine f08_of_r4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_float), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
@@ -52,11 +57,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call reduce_mpi_allreduce(op, x, value, comm%mpi_val, ierr, client=client, nan=nan, ddof=ddof, index_base=index_base, &
-      root=root, mask=mask)
+      root=root, mask=mask, request=request)
   end subroutine
 
-  subroutine f08_of_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine f08_of_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_double), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
@@ -66,11 +72,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call reduce_mpi_allreduce(op, x, value, comm%mpi_val, ierr, client=client, nan=nan, ddof=ddof, index_base=index_base, &
-      root=root, mask=mask)
+      root=root, mask=mask, request=request)
   end subroutine
 
-  subroutine f08_of_i4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine f08_of_i4(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     integer(c_int32_t), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
@@ -80,11 +87,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call reduce_mpi_allreduce(op, x, value, comm%mpi_val, ierr, client=client, nan=nan, ddof=ddof, index_base=index_base, &
-      root=root, mask=mask)
+      root=root, mask=mask, request=request)
   end subroutine
 
-  subroutine f08_of_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine f08_of_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     integer(c_int64_t), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
@@ -94,11 +102,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call reduce_mpi_allreduce(op, x, value, comm%mpi_val, ierr, client=client, nan=nan, ddof=ddof, index_base=index_base, &
-      root=root, mask=mask)
+      root=root, mask=mask, request=request)
   end subroutine
 
-  subroutine f08_of_r4_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine f08_of_r4_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_float), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
@@ -108,11 +117,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call reduce_mpi_allreduce(op, x, value, comm%mpi_val, ierr, client=client, nan=nan, ddof=ddof, index_base=index_base, &
-      root=root, mask=mask)
+      root=root, mask=mask, request=request)
   end subroutine
 
-  subroutine f08_of_r8_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine f08_of_r8_to_i8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_double), intent(in), target, contiguous :: x(..)
     integer(c_int64_t), intent(inout), target :: value
@@ -122,11 +132,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call reduce_mpi_allreduce(op, x, value, comm%mpi_val, ierr, client=client, nan=nan, ddof=ddof, index_base=index_base, &
-      root=root, mask=mask)
+      root=root, mask=mask, request=request)
   end subroutine
 
-  subroutine f08_of_i4_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine f08_of_i4_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     integer(c_int32_t), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
@@ -136,11 +147,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call reduce_mpi_allreduce(op, x, value, comm%mpi_val, ierr, client=client, nan=nan, ddof=ddof, index_base=index_base, &
-      root=root, mask=mask)
+      root=root, mask=mask, request=request)
   end subroutine
 
-  subroutine f08_of_i8_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask)
+  subroutine f08_of_i8_to_r8(op, x, value, comm, ierr, client, nan, ddof, index_base, root, mask, request)
     integer(c_int), intent(in) :: op
     integer(c_int64_t), intent(in), target, contiguous :: x(..)
     real(c_double), intent(inout), target :: value
@@ -150,11 +162,12 @@ contains
     integer, intent(in), optional :: nan, ddof, root
     integer(c_int64_t), intent(in), optional :: index_base
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_mpi_request), intent(inout), optional :: request
     call reduce_mpi_allreduce(op, x, value, comm%mpi_val, ierr, client=client, nan=nan, ddof=ddof, index_base=index_base, &
-      root=root, mask=mask)
+      root=root, mask=mask, request=request)
   end subroutine
 
-  subroutine f08_of_r4_by_r4(op, x, weights, value, comm, ierr, client, nan, root, mask)
+  subroutine f08_of_r4_by_r4(op, x, weights, value, comm, ierr, client, nan, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_float), intent(in), target, contiguous :: x(..)
     real(c_float), intent(in), target, contiguous :: weights(..)
@@ -164,10 +177,12 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, root
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
-    call reduce_mpi_allreduce(op, x, weights, value, comm%mpi_val, ierr, client=client, nan=nan, root=root, mask=mask)
+    type(reduce_mpi_request), intent(inout), optional :: request
+    call reduce_mpi_allreduce(op, x, weights, value, comm%mpi_val, ierr, client=client, nan=nan, root=root, mask=mask, &
+      request=request)
   end subroutine
 
-  subroutine f08_of_r4_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask)
+  subroutine f08_of_r4_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_float), intent(in), target, contiguous :: x(..)
     real(c_double), intent(in), target, contiguous :: weights(..)
@@ -177,10 +192,12 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, root
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
-    call reduce_mpi_allreduce(op, x, weights, value, comm%mpi_val, ierr, client=client, nan=nan, root=root, mask=mask)
+    type(reduce_mpi_request), intent(inout), optional :: request
+    call reduce_mpi_allreduce(op, x, weights, value, comm%mpi_val, ierr, client=client, nan=nan, root=root, mask=mask, &
+      request=request)
   end subroutine
 
-  subroutine f08_of_r8_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask)
+  subroutine f08_of_r8_by_r8(op, x, weights, value, comm, ierr, client, nan, root, mask, request)
     integer(c_int), intent(in) :: op
     real(c_double), intent(in), target, contiguous :: x(..)
     real(c_double), intent(in), target, contiguous :: weights(..)
@@ -190,7 +207,9 @@ contains
     type(c_ptr), intent(in), optional :: client
     integer, intent(in), optional :: nan, root
     logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
-    call reduce_mpi_allreduce(op, x, weights, value, comm%mpi_val, ierr, client=client, nan=nan, root=root, mask=mask)
+    type(reduce_mpi_request), intent(inout), optional :: request
+    call reduce_mpi_allreduce(op, x, weights, value, comm%mpi_val, ierr, client=client, nan=nan, root=root, mask=mask, &
+      request=request)
   end subroutine
 
   subroutine f08_quantile_of_r4(q, x, values, comm, ierr, nan)

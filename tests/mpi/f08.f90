@@ -40,11 +40,39 @@ program f08
   item(1)%room = 8
   call reduce_mpi_items(item, MPI_COMM_WORLD, ierr)
   call expect(ierr == REDUCE_OK .and. v == 10*ranks)
+  call without_waiting()
   call MPI_Allreduce(MPI_IN_PLACE, wrong, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD)
   if (rank == 0 .and. wrong == 0) print '(a)', 'fine'
   call MPI_Finalize()
 
 contains
+
+  ! Requests of the world and of a part of it, ended in another order; the second one of the world has an error of one rank.
+  subroutine without_waiting()
+    type(reduce_mpi_request) :: request(4)
+    real(c_double), asynchronous, target :: sum, bad, mean
+    integer(c_int64_t), asynchronous, target :: least
+    logical :: done
+    call reduce_mpi_iallreduce(REDUCE_SUM, x, sum, MPI_COMM_WORLD, ierr, request=request(1))
+    call expect(ierr == REDUCE_OK)
+    call reduce_mpi_iallreduce(merge(99, REDUCE_SUM, rank == ranks - 1), x, bad, MPI_COMM_WORLD, ierr, request=request(2))
+    call expect(ierr == REDUCE_OK)
+    call reduce_mpi_iallreduce(REDUCE_MIN, whole, least, part, ierr, request=request(3), mask=logical(whole > -7, c_bool))
+    call reduce_mpi_iallreduce(REDUCE_WMEAN, x(:, 3), x(:, 3), mean, MPI_COMM_WORLD, ierr, request=request(4))
+    done = .false.
+    do while (.not. done)
+      call reduce_mpi_test(request(4), done, ierr)
+    end do
+    call expect(ierr == REDUCE_OK .and. mean == 25/7d0)
+    call reduce_mpi_wait(request(2), ierr)
+    call expect(ierr == REDUCE_E_OP .and. index(reduce_mpi_errmsg(), 'rank ') > 0)
+    call reduce_mpi_wait(request(3), ierr)
+    call expect(ierr == REDUCE_OK .and. least == 4)
+    call reduce_mpi_wait(request(1), ierr)
+    call expect(ierr == REDUCE_OK .and. sum == 10*ranks)
+    call reduce_mpi_wait(request(1), ierr) ! it has ended
+    call expect(ierr == REDUCE_OK)
+  end subroutine
 
   subroutine expect(fine)
     logical, intent(in) :: fine

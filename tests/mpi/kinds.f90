@@ -46,6 +46,7 @@ program kinds
   call quantiles
   call dimensions
   call blocks
+  call requests
   call MPI_Allreduce(wrong, all_wrong, 1, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, ierr)
   if (rank == 0 .and. all_wrong == 0) print '(a)', 'fine'
   call MPI_Finalize(ierr)
@@ -58,6 +59,46 @@ contains
       wrong = wrong + 1
       print *, 'rank', rank, ierr, reduce_mpi_errmsg()
     end if
+  end subroutine
+
+  ! Sums that do not fit one message, three times, between others: the ranks end them in different orders.
+  subroutine requests
+    integer, parameter :: many = 30
+    type(reduce_spec), target :: spec
+    type(reduce_item) :: item(many)
+    type(reduce_mpi_request) :: big(3), small
+    real(c_double), target :: y(3)
+    real(c_double), asynchronous, target :: out(many, 3), value
+    integer :: i, k
+    logical :: done
+    y = [2d0**900, 3d0, 2d0**(-900)]
+    spec%dtype = REDUCE_F64
+    do k = 1, 3
+      do i = 1, many
+        item(i)%spec = c_loc(spec)
+        item(i)%data = c_loc(y)
+        item(i)%bytes = 24
+        item(i)%out = c_loc(out(i, k))
+        item(i)%room = 8
+      end do
+      call reduce_mpi_items(item, MPI_COMM_WORLD, ierr, request=big(k))
+      call expect(ierr == REDUCE_OK)
+      if (k == 1) call reduce_mpi_iallreduce(REDUCE_MAX, y, value, MPI_COMM_WORLD, ierr, request=small)
+      call expect(ierr == REDUCE_OK)
+      y(1) = -2d0**900 ! what has begun does not see it
+      if (k == 1 .and. rank == 0) call reduce_mpi_test(big(k), done, ierr)
+      call expect(ierr == REDUCE_OK)
+    end do
+    do k = 1, 3
+      call reduce_mpi_wait(big(merge(k, 4 - k, mod(rank, 2) == 0)), ierr)
+      call expect(ierr == REDUCE_OK)
+    end do
+    call reduce_mpi_wait(small, ierr)
+    call expect(ierr == REDUCE_OK .and. value == 2d0**900)
+    call expect(all(out(:, 1) == ranks*2d0**900) .and. all(out(:, 2:) == -ranks*2d0**900))
+    call reduce_mpi_iallreduce(REDUCE_SUM, y, value, MPI_COMM_WORLD, ierr, request=small, nan=merge(9, 0, rank == ranks - 1))
+    if (ierr == REDUCE_OK) call reduce_mpi_wait(small, ierr)
+    call expect(ierr /= REDUCE_OK .and. index(reduce_mpi_errmsg(), 'rank') > 0)
   end subroutine
 
   subroutine quantiles
