@@ -127,6 +127,36 @@ def test_dask(dask, dtype):
 
 
 @pytest.mark.unsanitized
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u1"])
+def test_covariance_and_correlation_in_dask(dask, dtype):
+    """The bits of the whole arrays, which tests/test_python_pairs.py checks, in any chunks."""
+    import dask.array as da
+    rng = np.random.default_rng(11)
+    x = rng.integers(-99, 99, (4, 60)).astype(dtype) if dtype[0] != "f" else (rng.standard_normal((4, 60)) * 10.0 ** rng.integers(-9, 9, (4, 60))).astype(dtype)
+    for chunks, every in (((4, 60), 16), ((1, 1), 2), ((3, (7, 0, 53)), 16), ((2, 13), 3)):
+        lazy = da.from_array(x, chunks=chunks)
+        for got, want in ((dask.dask.cov(lazy, split_every=every), dask.cov(x)), (dask.dask.corrcoef(lazy, split_every=every), dask.corrcoef(x)),
+                          (dask.dask.cov(lazy[:2], lazy[3], ddof=2), dask.cov(x[:2], x[3], ddof=2)), (dask.dask.corrcoef(lazy.T[:, :2], rowvar=False), dask.corrcoef(x[:2])),
+                          (dask.dask.cov(lazy[0], x[1], bias=True), dask.cov(x[0], x[1], bias=True)), (dask.dask.cov(lazy[0]), dask.cov(x[0]))):
+            found = got.compute()
+            assert got.shape == found.shape == want.shape and got.dtype == found.dtype and np.array_equal(found, want, equal_nan=True), chunks
+
+
+@pytest.mark.unsanitized
+def test_correlation_in_dask_of_infinities_and_of_nothing_useful(dask):
+    import dask.array as da
+    x = np.array([[1.0, 2, np.inf, 4], [1, 3, 2, 5], [2, 2, 2, 2]])
+    assert np.array_equal(dask.dask.cov(da.from_array(x, chunks=(3, 2))).compute(), dask.cov(x), equal_nan=True)
+    assert np.array_equal(dask.dask.corrcoef(da.from_array(x, chunks=(3, 1))).compute(), dask.corrcoef(x), equal_nan=True)
+    for text, call in (("more than 2 dim", lambda: dask.dask.cov(da.ones((2, 2, 2)))), ("ddof must be", lambda: dask.dask.cov(da.ones(3), ddof=0.5)),
+                       ("as many", lambda: dask.dask.cov(da.ones(3), da.ones(4)))):
+        with pytest.raises(ValueError, match=text):
+            call()
+    with pytest.raises(TypeError, match="elements of type"):
+        dask.dask.corrcoef(da.ones(3, dtype="c16"))
+
+
+@pytest.mark.unsanitized
 @pytest.mark.parametrize("dtype", ["<f8", ">f4", "<f2", "<i8", "u1", "?"])
 def test_quantiles_in_dask(dask, dtype):
     """Any axis, any chunking: those of the whole array, which no chunk needs to have."""

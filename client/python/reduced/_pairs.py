@@ -286,6 +286,13 @@ class Moments(NamedTuple):
         s, t, both = self.sums[i], self.sums[j], self.products[min(i, j), max(i, j)]
         return None if s is None or t is None or both is None else self.count * both - s * t
 
+    def joined(self, other: Moments) -> Moments:
+        """Those of the observations of both."""
+        def add(a: int | None, b: int | None) -> int | None:
+            return None if a is None or b is None else a + b
+        return Moments(self.count + other.count, [add(a, b) for a, b in zip(self.sums, other.sums)],
+                       {k: add(v, other.products[k]) for k, v in self.products.items()}, self.unit)
+
 
 def _state_of_two(op: str, x: Array, w: Array, client: Any, deadline: Any) -> bytes:
     key = _key(f"moments {op}", x, w, 0, "propagate", _abi.STATES_OUT, False, None, None, client, deadline, None)
@@ -349,10 +356,38 @@ def _variables(m: Any, y: Any, rowvar: bool) -> Array:
     return np.concatenate([data.astype(common, copy=False) for data in both]) if len(both) > 1 else both[0]
 
 
-def _matrix(rows: Array, entry: Any) -> Any:
-    n = len(rows)
+def _matrix(n: int, entry: Any) -> Any:
     found = np.array([[entry(i, j) if i >= j else 0.0 for j in range(n)] for i in range(n)])
     return (found + np.tril(found, -1).T).squeeze()
+
+
+def _less(bias: bool, ddof: int | None) -> int:
+    """What the divisor of a covariance lacks of the count."""
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError("ddof must be integer")
+    return int(ddof) if ddof is not None else 0 if bias else 1
+
+
+def _covariances(x: Moments, less: int) -> Any:
+    below = x.count * (x.count - less)
+
+    def entry(i: int, j: int) -> float:
+        top = x.spread(i, j)
+        if top is None or below <= 0:
+            return math.nan
+        found = nearest_ratio(abs(top), below << -2 * x.unit, False, *DOUBLE) if top else 0.0
+        return -found if top < 0 else found
+    return _matrix(len(x.sums), entry)
+
+
+def _correlations(x: Moments) -> Any:
+    def entry(i: int, j: int) -> float:
+        top, a, b = x.spread(i, j), x.spread(i, i), x.spread(j, j)
+        if top is None or not a or not b:
+            return math.nan
+        size = nearest_ratio(top * top, a * b, True, *DOUBLE) if top else 0.0
+        return -size if top < 0 else size
+    return _matrix(len(x.sums), entry)
 
 
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, *, client: Any = None,
@@ -362,19 +397,8 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
     >>> float(reduced.cov([1e9 + 1, 1e9 + 2, 1e9 + 3]))
     1.0
     """
-    if ddof is not None and ddof != int(ddof):
-        raise ValueError("ddof must be integer")
-    rows = _variables(m, y, rowvar)
-    x = _moments(rows, client, deadline)
-    below = x.count * (x.count - (ddof if ddof is not None else 0 if bias else 1))
-
-    def entry(i: int, j: int) -> float:
-        top = x.spread(i, j)
-        if top is None or below <= 0:
-            return math.nan
-        found = nearest_ratio(abs(top), below << -2 * x.unit, False, *DOUBLE) if top else 0.0
-        return -found if top < 0 else found
-    return _matrix(rows, entry)
+    less = _less(bias, ddof)
+    return _covariances(_moments(_variables(m, y, rowvar), client, deadline), less)
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, client: Any = None, deadline: float | None = None) -> Any:
@@ -383,13 +407,4 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, client: Any = None, 
     >>> float(reduced.corrcoef([1, 2, 3], [-2, -4, -6])[0, 1])
     -1.0
     """
-    rows = _variables(x, y, rowvar)
-    found = _moments(rows, client, deadline)
-
-    def entry(i: int, j: int) -> float:
-        top, a, b = found.spread(i, j), found.spread(i, i), found.spread(j, j)
-        if top is None or not a or not b:
-            return math.nan
-        size = nearest_ratio(top * top, a * b, True, *DOUBLE) if top else 0.0
-        return -size if top < 0 else size
-    return _matrix(rows, entry)
+    return _correlations(_moments(_variables(x, y, rowvar), client, deadline))

@@ -10,12 +10,12 @@ the functions of the same name in `reduced` on the whole array, with an axis.
 from __future__ import annotations
 
 import ctypes
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, Sequence, Union
 
 import numpy as np
 
-from . import _abi, _order
+from . import _abi, _order, _pairs
 from ._elements import cell_dtype, element, part_code, shown
 from .errors import OverflowError_
 from ._functions import MinMax, Stats
@@ -272,6 +272,50 @@ def nanprod(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, keepdi
 def nanmean(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, keepdims: bool = False, split_every: int | None = None) -> Array:
     """`mean` of the elements that are not NaN."""
     return _reduce("mean", a, axis, keepdims, 0, "omit", split_every, dtype)
+
+
+# ---- covariance and correlation: the sums of each chunk are whole numbers, which add up to those of the array ----
+def _sums(m: Any, y: Any) -> Any:
+    return _pairs._moments(_pairs._variables(m, y, True), None, None)
+
+
+def _joined(sums: list[Any]) -> Any:
+    return reduce(_pairs.Moments.joined, sums)
+
+
+def _matrix(m: Any, y: Any, rowvar: bool, finish: Any, split_every: Any) -> Array:
+    """Variables are the rows, as in NumPy, and observations are in chunks."""
+    import dask.array
+    from dask import delayed
+    da: Any = dask.array  # which is not typed
+    both = []
+    for a, name in ((m, "m"), (y, "y")):
+        if a is None:
+            continue
+        a = da.asanyarray(a)
+        if a.ndim > 2:
+            raise ValueError(f"{name} has more than 2 dimensions")
+        if a.dtype.kind not in "fiub":
+            raise TypeError(f"{name}: no Dask covariance here of elements of type {a.dtype}")
+        a = da.atleast_2d(a)
+        both.append((a if rowvar or a.shape[0] == 1 else a.T).rechunk({0: -1}))
+    if len({a.shape[1] for a in both}) > 1:
+        raise ValueError("y: not as many observations as m has")
+    n, blocks = int(np.sum([len(a) for a in both])), [a.rechunk({1: both[0].chunks[1]}).to_delayed()[0] for a in both]
+    parts = [delayed(_sums)(*b) for b in zip(*blocks, *[[None] * len(blocks[0])] * (2 - len(both)))]
+    while len(parts) > 1:
+        parts = [delayed(_joined)(parts[i:i + split_every]) for i in range(0, len(parts), split_every)]
+    return da.from_delayed(delayed(finish)(parts[0]), (n, n) if n > 1 else (), float)
+
+
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, *, split_every: int = 16) -> Array:
+    """The covariance matrix: each entry is the exact value, rounded once. The rows are the variables, a few; observations are in chunks."""
+    return _matrix(m, y, rowvar, partial(_pairs._covariances, less=_pairs._less(bias, ddof)), split_every)
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, split_every: int = 16) -> Array:
+    """The correlation coefficients: each is the exact value, rounded once, so never beyond 1 or -1."""
+    return _matrix(x, y, rowvar, _pairs._correlations, split_every)
 
 
 # ---- order statistics: chunks are counted by digits, pass after pass, and stay where they are ----
