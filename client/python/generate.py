@@ -6,6 +6,7 @@
 """
 import re
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -77,6 +78,11 @@ def class_name(struct):
     return "".join(word.capitalize() for word in struct.removeprefix("reduce_").split("_"))
 
 
+def listed(entries, indent):
+    """Entries on lines as long as they may be."""
+    return textwrap.wrap(", ".join(entries) + ",", 156, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False)
+
+
 def write():
     text, constants = header()
     names = {name: class_name(name) for _, name, _ in structs(text)}
@@ -87,19 +93,19 @@ def write():
     for name, value in [*((n, v.replace("UINT64_MAX", "2**64 - 1")) for n, v in constants), *enums(text)]:
         yield f"{name.removeprefix('REDUCE_')} = {value}"
     yield "ERRORS = {"
-    yield from (f'    {value}: "{name[9:]}",' for name, value in enums(text) if name.startswith("REDUCE_E_"))
+    yield from listed((f'{value}: "{name[9:]}"' for name, value in enums(text) if name.startswith("REDUCE_E_")), "    ")
     yield "}"
     for kind, name, fields in structs(text):
         yield f"\n\nclass {names[name]}({kind.capitalize().replace('Struct', 'Structure')}):  # {name}"
         yield "    _fields_ = ["
-        yield from (f'        ("{field}", {names.get(base, base)}),' for field, base in fields)
+        yield from listed((f'("{field}", {names.get(base, base)})' for field, base in fields), "        ")
         yield "    ]"
     yield "\n\nSTRUCTS: dict[str, Any] = {"
-    yield from (f'    "{n}": {c},' for n, c in names.items())
+    yield from listed((f'"{n}": {c}' for n, c in names.items()), "    ")
     yield "}"
     yield "\n\nclass Op(NamedTuple):\n    code: int\n    value: str\n    empty: bool\n    ddof: bool\n\n"
     yield "OPS = {"
-    yield from (f'    "{r[1]}": Op({r[2]}, "{r[4]}", {r[9] == "EMPTY"}, {"DDOF" in r[10]}),' for r in rows("RP_OPS"))
+    yield from listed((f'"{r[1]}": Op({r[2]}, "{r[4]}", {r[9] == "EMPTY"}, {"DDOF" in r[10]})' for r in rows("RP_OPS")), "    ")
     yield "}"
     yield "DTYPES = {" + ", ".join(f'"{r[1]}": {r[2]}' for r in rows("RP_DTYPES")) + "}"
     yield "CALLS: dict[str, tuple[Any, list[Any]]] = {"

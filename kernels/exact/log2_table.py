@@ -66,9 +66,9 @@ def pair(v):
 
 
 def rows(name, remark, values):
-    cells = [f"X({pair(v)})" for v in values]
-    lines = [", ".join(cells[i : i + 2]) for i in range(0, len(cells), 2)]
-    return f"/* {remark} */\n#define {name}(X) \\\n    " + ", \\\n    ".join(lines) + "\n"
+    cells = [f"X({pair(v).replace(' ', '')})" for v in values]
+    lines = [",".join(cells[i : i + 3]) for i in range(0, len(cells), 3)]
+    return f"/* {remark} */\n#define {name}(X) \\\n" + ", \\\n".join(lines) + "\n"
 
 
 def header():
@@ -80,7 +80,7 @@ def header():
     e = exponential()
     return "\n".join([
         "/* Constants of log2.h, which says what they are for. Written by log2_table.py. X(high, low) is a number of 128 bits. */",
-        "#ifndef RK_LOG2_TABLE_H\n#define RK_LOG2_TABLE_H\n",
+        "#ifndef RK_LOG2_TABLE_H\n#define RK_LOG2_TABLE_H\n// clang-format off\n",
         rows("RK_LOG2_COARSE", f"[i]: -log2(1 - d / 2^{COARSE_FACTOR}) in units of 2^-128; d is in the low {TAG} bits", coarse),
         rows("RK_LOG2_FINE", f"[i]: -log2(1 - d / 2^{FINE_FACTOR}) in units of 2^-128; d is in the low {TAG} bits", fine),
         f"/* log2(e) / k in the unit named behind it */\n{wide}{narrow}",

@@ -159,296 +159,129 @@ PLACE_SPREAD = 1
 PLACE_DEVICE = 2
 PENDING = 1
 ERRORS = {
-    -1: "BAD_MESSAGE",
-    -2: "VERSION",
-    -3: "TYPE",
-    -4: "OP",
-    -5: "SHAPE",
-    -6: "EMPTY",
-    -7: "OVERFLOW",
-    -8: "NAN",
-    -9: "TOO_LARGE",
-    -10: "QUOTA",
-    -11: "BUSY",
-    -12: "DEADLINE",
-    -13: "CANCELLED",
-    -14: "NO_SESSION",
-    -15: "BAD_HANDLE",
-    -16: "IO",
-    -17: "AUTH",
-    -18: "DEVICE_LOST",
-    -19: "NO_MEMORY",
-    -20: "INTERNAL",
-    -21: "EXISTS",
-    -101: "ARGUMENT",
-    -102: "NO_DAEMON",
-    -103: "TIMEOUT",
-    -104: "STREAM_LOST",
-    -105: "FORKED",
-    -106: "PROTOCOL",
-    -107: "START",
-    -108: "INTERRUPTED",
+    -1: "BAD_MESSAGE", -2: "VERSION", -3: "TYPE", -4: "OP", -5: "SHAPE", -6: "EMPTY", -7: "OVERFLOW", -8: "NAN", -9: "TOO_LARGE", -10: "QUOTA", -11: "BUSY",
+    -12: "DEADLINE", -13: "CANCELLED", -14: "NO_SESSION", -15: "BAD_HANDLE", -16: "IO", -17: "AUTH", -18: "DEVICE_LOST", -19: "NO_MEMORY", -20: "INTERNAL",
+    -21: "EXISTS", -101: "ARGUMENT", -102: "NO_DAEMON", -103: "TIMEOUT", -104: "STREAM_LOST", -105: "FORKED", -106: "PROTOCOL", -107: "START", -108:
+    "INTERRUPTED",
 }
 
 
 class Fault(Structure):  # reduce_fault
     _fields_ = [
-        ("size", c_uint32),
-        ("code", c_int32),
-        ("limit", c_uint64),
-        ("index", c_uint64),
-        ("value_low", c_uint64),
-        ("value_high", c_uint64),
-        ("retry_ms", c_uint32),
-        ("field", c_char * 28),
-        ("text", c_char * 164),
+        ("size", c_uint32), ("code", c_int32), ("limit", c_uint64), ("index", c_uint64), ("value_low", c_uint64), ("value_high", c_uint64), ("retry_ms",
+        c_uint32), ("field", c_char * 28), ("text", c_char * 164),
     ]
 
 
 class OpenOpts(Structure):  # reduce_open_opts
     _fields_ = [
-        ("size", c_uint32),
-        ("flags", c_uint32),
-        ("name", c_char_p),
-        ("connect_timeout_ms", c_uint32),
-        ("reconnect_timeout_ms", c_uint32),
-        ("timeout_ms", c_uint32),
-        ("daemon", c_char_p),
-        ("idle_exit_s", c_uint32),
-        ("tls_ca", c_char_p),
-        ("tls_cert", c_char_p),
-        ("tls_key", c_char_p),
-        ("priority", c_int32),
-        ("local", c_uint32),
-        ("interrupted", c_void_p),
-        ("interrupted_arg", c_void_p),
+        ("size", c_uint32), ("flags", c_uint32), ("name", c_char_p), ("connect_timeout_ms", c_uint32), ("reconnect_timeout_ms", c_uint32), ("timeout_ms",
+        c_uint32), ("daemon", c_char_p), ("idle_exit_s", c_uint32), ("tls_ca", c_char_p), ("tls_cert", c_char_p), ("tls_key", c_char_p), ("priority",
+        c_int32), ("local", c_uint32), ("interrupted", c_void_p), ("interrupted_arg", c_void_p),
     ]
 
 
 class Info(Structure):  # reduce_info
     _fields_ = [
-        ("size", c_uint32),
-        ("wire_version", c_uint32),
-        ("max_data", c_uint32),
-        ("chunk_bytes", c_uint32),
-        ("max_inflight", c_uint32),
-        ("reconnects", c_uint32),
-        ("autostarted", c_uint32),
-        ("priority", c_int32),
-        ("url", c_char * 256),
-        ("server", c_char * 68),
-        ("side", c_char * 96),
+        ("size", c_uint32), ("wire_version", c_uint32), ("max_data", c_uint32), ("chunk_bytes", c_uint32), ("max_inflight", c_uint32), ("reconnects",
+        c_uint32), ("autostarted", c_uint32), ("priority", c_int32), ("url", c_char * 256), ("server", c_char * 68), ("side", c_char * 96),
     ]
 
 
 class Entry(Structure):  # reduce_entry
     _fields_ = [
-        ("key", c_char_p),
-        ("kind", c_int),
-        ("u64", c_uint64),
-        ("f64", c_double),
-        ("text", c_char_p),
+        ("key", c_char_p), ("kind", c_int), ("u64", c_uint64), ("f64", c_double), ("text", c_char_p),
     ]
 
 
 class Value(Union):  # reduce_value
     _fields_ = [
-        ("f64", c_double),
-        ("i64", c_int64),
-        ("u64", c_uint64),
+        ("f64", c_double), ("i64", c_int64), ("u64", c_uint64),
     ]
 
 
 class Stats(Structure):  # reduce_stats
     _fields_ = [
-        ("count", c_uint64),
-        ("nans", c_uint64),
-        ("zeros", c_uint64),
-        ("argmin", c_uint64),
-        ("argmax", c_uint64),
-        ("min", Value),
-        ("max", Value),
-        ("sum", Value),
-        ("sum_high", c_uint64),
-        ("mean", c_double),
-        ("var", c_double),
-        ("std", c_double),
+        ("count", c_uint64), ("nans", c_uint64), ("zeros", c_uint64), ("argmin", c_uint64), ("argmax", c_uint64), ("min", Value), ("max", Value), ("sum",
+        Value), ("sum_high", c_uint64), ("mean", c_double), ("var", c_double), ("std", c_double),
     ]
 
 
 class Spec(Structure):  # reduce_spec
     _fields_ = [
-        ("size", c_uint32),
-        ("op", c_int32),
-        ("dtype", c_int32),
-        ("out", c_int32),
-        ("nan", c_int32),
-        ("flags", c_uint32),
-        ("ddof", c_uint32),
-        ("deadline_ms", c_uint32),
-        ("path", c_int32),
-        ("device", c_uint32),
-        ("rows", c_uint64),
-        ("index_base", c_uint64),
-        ("initial", c_void_p),
-        ("mask", c_void_p),
-        ("offsets", c_void_p),
-        ("planes", c_uint64),
-        ("q", c_void_p),
-        ("k", c_int64),
-        ("quantiles", c_uint32),
-        ("method", c_int32),
-        ("edges", c_void_p),
-        ("n_edges", c_uint64),
-        ("weights", c_void_p),
-        ("weights_dtype", c_int32),
-        ("weights_extent", c_int32),
-        ("keys", c_void_p),
-        ("keys_name", c_char_p),
-        ("keys_offset", c_uint64),
-        ("keys_dtype", c_int32),
-        ("keys_reserved", c_int32),
+        ("size", c_uint32), ("op", c_int32), ("dtype", c_int32), ("out", c_int32), ("nan", c_int32), ("flags", c_uint32), ("ddof", c_uint32),
+        ("deadline_ms", c_uint32), ("path", c_int32), ("device", c_uint32), ("rows", c_uint64), ("index_base", c_uint64), ("initial", c_void_p), ("mask",
+        c_void_p), ("offsets", c_void_p), ("planes", c_uint64), ("q", c_void_p), ("k", c_int64), ("quantiles", c_uint32), ("method", c_int32), ("edges",
+        c_void_p), ("n_edges", c_uint64), ("weights", c_void_p), ("weights_dtype", c_int32), ("weights_extent", c_int32), ("keys", c_void_p), ("keys_name",
+        c_char_p), ("keys_offset", c_uint64), ("keys_dtype", c_int32), ("keys_reserved", c_int32),
     ]
 
 
 class Result(Structure):  # reduce_result
     _fields_ = [
-        ("size", c_uint32),
-        ("dtype", c_int32),
-        ("backend", c_int32),
-        ("path", c_int32),
-        ("cell_size", c_uint64),
-        ("cells", c_uint64),
-        ("count", c_uint64),
-        ("queue_ns", c_uint64),
-        ("copy_ns", c_uint64),
-        ("compute_ns", c_uint64),
-        ("wall_ns", c_uint64),
-        ("batch", c_uint64),
+        ("size", c_uint32), ("dtype", c_int32), ("backend", c_int32), ("path", c_int32), ("cell_size", c_uint64), ("cells", c_uint64), ("count", c_uint64),
+        ("queue_ns", c_uint64), ("copy_ns", c_uint64), ("compute_ns", c_uint64), ("wall_ns", c_uint64), ("batch", c_uint64),
     ]
 
 
 class Way(Structure):  # reduce_way
     _fields_ = [
-        ("size", c_uint32),
-        ("taken", c_uint32),
-        ("expected_ns", c_uint64),
-        ("name", c_char_p),
-        ("why", c_char_p),
+        ("size", c_uint32), ("taken", c_uint32), ("expected_ns", c_uint64), ("name", c_char_p), ("why", c_char_p),
     ]
 
 
 class Batch(Structure):  # reduce_batch
     _fields_ = [
-        ("size", c_uint32),
-        ("key_dtype", c_int32),
-        ("keys", c_void_p),
-        ("values", c_void_p),
-        ("mask", c_void_p),
-        ("count", c_uint64),
-        ("index", c_uint64),
-        ("flags", c_uint32),
-        ("reserved", c_uint32),
+        ("size", c_uint32), ("key_dtype", c_int32), ("keys", c_void_p), ("values", c_void_p), ("mask", c_void_p), ("count", c_uint64), ("index", c_uint64),
+        ("flags", c_uint32), ("reserved", c_uint32),
     ]
 
 
 class Block(Structure):  # reduce_block
     _fields_ = [
-        ("size", c_uint32),
-        ("dims", c_uint32),
-        ("shape", c_void_p),
-        ("start", c_void_p),
-        ("count", c_void_p),
-        ("stride", c_void_p),
-        ("first_nearest", c_uint32),
-        ("reserved", c_uint32),
+        ("size", c_uint32), ("dims", c_uint32), ("shape", c_void_p), ("start", c_void_p), ("count", c_void_p), ("stride", c_void_p), ("first_nearest",
+        c_uint32), ("reserved", c_uint32),
     ]
 
 
 class Item(Structure):  # reduce_item
     _fields_ = [
-        ("size", c_uint32),
-        ("fd", c_int32),
-        ("spec", c_void_p),
-        ("data", c_void_p),
-        ("device", c_void_p),
-        ("offset", c_uint64),
-        ("bytes", c_uint64),
-        ("out", c_void_p),
-        ("room", c_size_t),
-        ("block", c_void_p),
+        ("size", c_uint32), ("fd", c_int32), ("spec", c_void_p), ("data", c_void_p), ("device", c_void_p), ("offset", c_uint64), ("bytes", c_uint64),
+        ("out", c_void_p), ("room", c_size_t), ("block", c_void_p),
     ]
 
 
 class Gpu(Structure):  # reduce_gpu
     _fields_ = [
-        ("size", c_uint32),
-        ("device", c_uint32),
-        ("ordinal", c_int32),
-        ("lost", c_uint32),
-        ("uuid", c_uint8 * 16),
-        ("name", c_char * 48),
+        ("size", c_uint32), ("device", c_uint32), ("ordinal", c_int32), ("lost", c_uint32), ("uuid", c_uint8 * 16), ("name", c_char * 48),
     ]
 
 
 class PutOpts(Structure):  # reduce_put_opts
     _fields_ = [
-        ("size", c_uint32),
-        ("flags", c_uint32),
-        ("ttl_ms", c_uint32),
-        ("deadline_ms", c_uint32),
-        ("path", c_int32),
-        ("place", c_uint32),
-        ("dims", c_uint32),
-        ("order", c_uint32),
-        ("shape", c_void_p),
+        ("size", c_uint32), ("flags", c_uint32), ("ttl_ms", c_uint32), ("deadline_ms", c_uint32), ("path", c_int32), ("place", c_uint32), ("dims",
+        c_uint32), ("order", c_uint32), ("shape", c_void_p),
     ]
 
 
 class Resident(Structure):  # reduce_resident
     _fields_ = [
-        ("size", c_uint32),
-        ("dtype", c_int32),
-        ("bytes", c_uint64),
-        ("age_ms", c_uint64),
-        ("left_ms", c_uint64),
-        ("uses", c_uint32),
-        ("name", c_char * 68),
-        ("dims", c_uint32),
-        ("order", c_uint32),
-        ("shape", c_uint64 * 16),
-        ("place", c_uint64),
+        ("size", c_uint32), ("dtype", c_int32), ("bytes", c_uint64), ("age_ms", c_uint64), ("left_ms", c_uint64), ("uses", c_uint32), ("name", c_char * 68),
+        ("dims", c_uint32), ("order", c_uint32), ("shape", c_uint64 * 16), ("place", c_uint64),
     ]
 
 
 class Python(Structure):  # reduce_python
     _fields_ = [
-        ("thread", c_uint64),
-        ("gil_ensure", c_void_p),
-        ("gil_release", c_void_p),
-        ("check_signals", c_void_p),
-        ("fetch", c_void_p),
-        ("exception", c_void_p * 3),
+        ("thread", c_uint64), ("gil_ensure", c_void_p), ("gil_release", c_void_p), ("check_signals", c_void_p), ("fetch", c_void_p), ("exception", c_void_p
+        * 3),
     ]
 
 
 STRUCTS: dict[str, Any] = {
-    "reduce_fault": Fault,
-    "reduce_open_opts": OpenOpts,
-    "reduce_info": Info,
-    "reduce_entry": Entry,
-    "reduce_value": Value,
-    "reduce_stats": Stats,
-    "reduce_spec": Spec,
-    "reduce_result": Result,
-    "reduce_way": Way,
-    "reduce_batch": Batch,
-    "reduce_block": Block,
-    "reduce_item": Item,
-    "reduce_gpu": Gpu,
-    "reduce_put_opts": PutOpts,
-    "reduce_resident": Resident,
-    "reduce_python": Python,
+    "reduce_fault": Fault, "reduce_open_opts": OpenOpts, "reduce_info": Info, "reduce_entry": Entry, "reduce_value": Value, "reduce_stats": Stats,
+    "reduce_spec": Spec, "reduce_result": Result, "reduce_way": Way, "reduce_batch": Batch, "reduce_block": Block, "reduce_item": Item, "reduce_gpu": Gpu,
+    "reduce_put_opts": PutOpts, "reduce_resident": Resident, "reduce_python": Python,
 }
 
 
@@ -460,43 +293,16 @@ class Op(NamedTuple):
 
 
 OPS = {
-    "sum": Op(1, "SAME", False, False),
-    "min": Op(2, "SAME", True, False),
-    "max": Op(3, "SAME", True, False),
-    "argmin": Op(4, "NUMBER", True, False),
-    "argmax": Op(5, "NUMBER", True, False),
-    "count_nonzero": Op(6, "NUMBER", False, False),
-    "prod": Op(7, "SAME", False, False),
-    "minmax": Op(8, "SAME", True, False),
-    "range": Op(9, "SAME", True, False),
-    "mean": Op(10, "REAL", False, False),
-    "sumsq": Op(11, "SAME", False, False),
-    "norm1": Op(12, "SAME", False, False),
-    "norm2": Op(13, "REAL", False, False),
-    "norminf": Op(14, "SAME", False, False),
-    "var": Op(15, "REAL", False, True),
-    "std": Op(16, "REAL", False, True),
-    "any": Op(17, "NUMBER", False, False),
-    "all": Op(18, "NUMBER", False, False),
-    "count": Op(19, "NUMBER", False, False),
-    "count_nan": Op(20, "NUMBER", False, False),
-    "and": Op(21, "BITS", False, False),
-    "or": Op(22, "BITS", False, False),
-    "xor": Op(23, "BITS", False, False),
-    "stats": Op(24, "SUMMARY", False, True),
-    "rms": Op(25, "REAL", False, False),
-    "sem": Op(26, "REAL", False, True),
-    "median": Op(27, "REAL", False, False),
-    "quantile": Op(28, "REAL", False, False),
-    "kth": Op(29, "SAME", False, False),
-    "largest": Op(30, "SAME", False, False),
-    "smallest": Op(31, "SAME", False, False),
-    "histogram": Op(32, "NUMBER", False, False),
-    "dot": Op(33, "SAME", False, False),
-    "wsum": Op(34, "SAME", False, False),
-    "wmean": Op(35, "REAL", False, False),
-    "cov": Op(36, "REAL", False, True),
-    "corr": Op(37, "REAL", False, False),
+    "sum": Op(1, "SAME", False, False), "min": Op(2, "SAME", True, False), "max": Op(3, "SAME", True, False), "argmin": Op(4, "NUMBER", True, False),
+    "argmax": Op(5, "NUMBER", True, False), "count_nonzero": Op(6, "NUMBER", False, False), "prod": Op(7, "SAME", False, False), "minmax": Op(8, "SAME",
+    True, False), "range": Op(9, "SAME", True, False), "mean": Op(10, "REAL", False, False), "sumsq": Op(11, "SAME", False, False), "norm1": Op(12, "SAME",
+    False, False), "norm2": Op(13, "REAL", False, False), "norminf": Op(14, "SAME", False, False), "var": Op(15, "REAL", False, True), "std": Op(16, "REAL",
+    False, True), "any": Op(17, "NUMBER", False, False), "all": Op(18, "NUMBER", False, False), "count": Op(19, "NUMBER", False, False), "count_nan": Op(20,
+    "NUMBER", False, False), "and": Op(21, "BITS", False, False), "or": Op(22, "BITS", False, False), "xor": Op(23, "BITS", False, False), "stats": Op(24,
+    "SUMMARY", False, True), "rms": Op(25, "REAL", False, False), "sem": Op(26, "REAL", False, True), "median": Op(27, "REAL", False, False), "quantile":
+    Op(28, "REAL", False, False), "kth": Op(29, "SAME", False, False), "largest": Op(30, "SAME", False, False), "smallest": Op(31, "SAME", False, False),
+    "histogram": Op(32, "NUMBER", False, False), "dot": Op(33, "SAME", False, False), "wsum": Op(34, "SAME", False, False), "wmean": Op(35, "REAL", False,
+    False), "cov": Op(36, "REAL", False, True), "corr": Op(37, "REAL", False, False),
 }
 DTYPES = {"i8": 1, "u8": 2, "i16": 3, "u16": 4, "i32": 5, "u32": 6, "i64": 7, "u64": 8, "f16": 9, "bf16": 10, "f32": 11, "f64": 12, "bool": 13}
 CALLS: dict[str, tuple[Any, list[Any]]] = {
