@@ -16,13 +16,6 @@ template <class T> __global__ void atomic(const T *data, size_t n, Out<T> sum)
         atomicAdd(sum.to, data[i]);
 }
 
-template <class T> cudaError_t launch_atomic(const Launch<T> &l)
-{
-    atomic<<<l.grid, l.block, 0, l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_atomic(const Launch<int> &);
-template cudaError_t launch_atomic(const Launch<float> &);
+LADDER_LAUNCH(atomic, 0)
 
 } // namespace ladder

@@ -28,13 +28,6 @@ template <class T> __global__ void atomic_block(const T *data, size_t n, Out<T> 
     }
 }
 
-template <class T> cudaError_t launch_atomic_block(const Launch<T> &l)
-{
-    atomic_block<<<l.grid, l.block, 0, l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_atomic_block(const Launch<int> &);
-template cudaError_t launch_atomic_block(const Launch<float> &);
+LADDER_LAUNCH(atomic_block, 0)
 
 } // namespace ladder

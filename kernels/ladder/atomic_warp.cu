@@ -21,13 +21,6 @@ template <class T> __global__ void atomic_warp(const T *data, size_t n, Out<T> s
         atomicAdd(sum.to, total);
 }
 
-template <class T> cudaError_t launch_atomic_warp(const Launch<T> &l)
-{
-    atomic_warp<<<l.grid, l.block, 0, l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_atomic_warp(const Launch<int> &);
-template cudaError_t launch_atomic_warp(const Launch<float> &);
+LADDER_LAUNCH(atomic_warp, 0)
 
 } // namespace ladder

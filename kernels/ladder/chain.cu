@@ -48,7 +48,6 @@ template <class T> cudaError_t launch_chain(const Launch<T> &l)
 
 size_t scratch_chain() { return kFaultBytes + rk::chain_scratch_bytes(); }
 
-template cudaError_t launch_chain(const Launch<int> &);
-template cudaError_t launch_chain(const Launch<float> &);
+LADDER_TYPES(chain)
 
 } // namespace ladder

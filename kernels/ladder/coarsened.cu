@@ -30,13 +30,6 @@ template <class T> __global__ void coarsened(const T *data, size_t n, Out<T> out
         out.put(blockIdx.x, x[0]);
 }
 
-template <class T> cudaError_t launch_coarsened(const Launch<T> &l)
-{
-    coarsened<<<l.grid, l.block, l.block * sizeof(T), l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_coarsened(const Launch<int> &);
-template cudaError_t launch_coarsened(const Launch<float> &);
+LADDER_LAUNCH(coarsened, l.block * sizeof(T))
 
 } // namespace ladder

@@ -23,7 +23,6 @@ size_t scratch_cub(size_t n)
     return err != cudaSuccess ? 0 : i32 > f32 ? i32 : f32;
 }
 
-template cudaError_t launch_cub(const Launch<int> &);
-template cudaError_t launch_cub(const Launch<float> &);
+LADDER_TYPES(cub)
 
 } // namespace ladder

@@ -26,13 +26,6 @@ template <class T> __global__ void first_add_shared(const T *data, size_t n, Out
         out.put(blockIdx.x, x[0]);
 }
 
-template <class T> cudaError_t launch_first_add_shared(const Launch<T> &l)
-{
-    first_add_shared<<<l.grid, l.block, l.block * sizeof(T), l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_first_add_shared(const Launch<int> &);
-template cudaError_t launch_first_add_shared(const Launch<float> &);
+LADDER_LAUNCH(first_add_shared, l.block * sizeof(T))
 
 } // namespace ladder

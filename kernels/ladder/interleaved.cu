@@ -27,13 +27,6 @@ template <class T> __global__ void interleaved(T *data, size_t n, Out<T> out)
         out.put(blockIdx.x, x[0]);
 }
 
-template <class T> cudaError_t launch_interleaved(const Launch<T> &l)
-{
-    interleaved<<<l.grid, l.block, 0, l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_interleaved(const Launch<int> &);
-template cudaError_t launch_interleaved(const Launch<float> &);
+LADDER_LAUNCH(interleaved, 0)
 
 } // namespace ladder

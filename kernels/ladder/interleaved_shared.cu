@@ -23,13 +23,6 @@ template <class T> __global__ void interleaved_shared(const T *data, size_t n, O
         out.put(blockIdx.x, x[0]);
 }
 
-template <class T> cudaError_t launch_interleaved_shared(const Launch<T> &l)
-{
-    interleaved_shared<<<l.grid, l.block, l.block * sizeof(T), l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_interleaved_shared(const Launch<int> &);
-template cudaError_t launch_interleaved_shared(const Launch<float> &);
+LADDER_LAUNCH(interleaved_shared, l.block * sizeof(T))
 
 } // namespace ladder

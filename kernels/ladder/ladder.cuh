@@ -43,6 +43,18 @@ template <class T> struct Launch {
 #define WHOLE(ident, ...) template <class T> cudaError_t launch_##ident(const Launch<T> &l);
 #include "kernels/ladder/rungs.def"
 
+// Makes them: of a rung that launches one kernel, with `shared` bytes of shared memory a block; of one with a function of its own.
+#define LADDER_TYPES(ident)                                   \
+    template cudaError_t launch_##ident(const Launch<int> &); \
+    template cudaError_t launch_##ident(const Launch<float> &);
+#define LADDER_LAUNCH(ident, shared)                                      \
+    template <class T> cudaError_t launch_##ident(const Launch<T> &l)     \
+    {                                                                     \
+        ident<<<l.grid, l.block, shared, l.stream>>>(l.data, l.n, l.out); \
+        return cudaGetLastError();                                        \
+    }                                                                     \
+    LADDER_TYPES(ident)
+
 // Scratch that these two want. The chain's is the end of it, zero at first, and nobody else's: it must find it as it left it.
 size_t scratch_cub(size_t n);
 size_t scratch_chain();

@@ -27,13 +27,6 @@ template <class T> __global__ void neighbored(T *data, size_t n, Out<T> out)
         out.put(blockIdx.x, x[0]);
 }
 
-template <class T> cudaError_t launch_neighbored(const Launch<T> &l)
-{
-    neighbored<<<l.grid, l.block, 0, l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_neighbored(const Launch<int> &);
-template cudaError_t launch_neighbored(const Launch<float> &);
+LADDER_LAUNCH(neighbored, 0)
 
 } // namespace ladder

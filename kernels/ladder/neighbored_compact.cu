@@ -23,13 +23,6 @@ template <class T> __global__ void neighbored_compact(T *data, size_t n, Out<T> 
         out.put(blockIdx.x, x[0]);
 }
 
-template <class T> cudaError_t launch_neighbored_compact(const Launch<T> &l)
-{
-    neighbored_compact<<<l.grid, l.block, 0, l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_neighbored_compact(const Launch<int> &);
-template cudaError_t launch_neighbored_compact(const Launch<float> &);
+LADDER_LAUNCH(neighbored_compact, 0)
 
 } // namespace ladder

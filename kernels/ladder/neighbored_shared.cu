@@ -23,13 +23,6 @@ template <class T> __global__ void neighbored_shared(const T *data, size_t n, Ou
         out.put(blockIdx.x, x[0]);
 }
 
-template <class T> cudaError_t launch_neighbored_shared(const Launch<T> &l)
-{
-    neighbored_shared<<<l.grid, l.block, l.block * sizeof(T), l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_neighbored_shared(const Launch<int> &);
-template cudaError_t launch_neighbored_shared(const Launch<float> &);
+LADDER_LAUNCH(neighbored_shared, l.block * sizeof(T))
 
 } // namespace ladder

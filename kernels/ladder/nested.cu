@@ -42,7 +42,6 @@ template <class T> cudaError_t launch_nested(const Launch<T> &l)
     });
 }
 
-template cudaError_t launch_nested(const Launch<int> &);
-template cudaError_t launch_nested(const Launch<float> &);
+LADDER_TYPES(nested)
 
 } // namespace ladder

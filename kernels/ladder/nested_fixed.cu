@@ -35,7 +35,6 @@ template <class T> cudaError_t launch_nested_fixed(const Launch<T> &l)
     return cudaGetLastError();
 }
 
-template cudaError_t launch_nested_fixed(const Launch<int> &);
-template cudaError_t launch_nested_fixed(const Launch<float> &);
+LADDER_TYPES(nested_fixed)
 
 } // namespace ladder

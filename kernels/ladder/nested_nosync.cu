@@ -40,7 +40,6 @@ template <class T> cudaError_t launch_nested_nosync(const Launch<T> &l)
     });
 }
 
-template cudaError_t launch_nested_nosync(const Launch<int> &);
-template cudaError_t launch_nested_nosync(const Launch<float> &);
+LADDER_TYPES(nested_nosync)
 
 } // namespace ladder

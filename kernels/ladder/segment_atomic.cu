@@ -26,13 +26,6 @@ template <class T> __global__ void segment_atomic(const T *data, size_t n, Out<T
         atomicAdd(sum.to, x[0]);
 }
 
-template <class T> cudaError_t launch_segment_atomic(const Launch<T> &l)
-{
-    segment_atomic<<<l.grid, l.block, l.block * sizeof(T), l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_segment_atomic(const Launch<int> &);
-template cudaError_t launch_segment_atomic(const Launch<float> &);
+LADDER_LAUNCH(segment_atomic, l.block * sizeof(T))
 
 } // namespace ladder

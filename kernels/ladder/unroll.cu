@@ -43,11 +43,8 @@ template <class T> cudaError_t launch_unroll2(const Launch<T> &l) { return launc
 template <class T> cudaError_t launch_unroll4(const Launch<T> &l) { return launch<T, 4>(l); }
 template <class T> cudaError_t launch_unroll8(const Launch<T> &l) { return launch<T, 8>(l); }
 
-template cudaError_t launch_unroll2(const Launch<int> &);
-template cudaError_t launch_unroll2(const Launch<float> &);
-template cudaError_t launch_unroll4(const Launch<int> &);
-template cudaError_t launch_unroll4(const Launch<float> &);
-template cudaError_t launch_unroll8(const Launch<int> &);
-template cudaError_t launch_unroll8(const Launch<float> &);
+LADDER_TYPES(unroll2)
+LADDER_TYPES(unroll4)
+LADDER_TYPES(unroll8)
 
 } // namespace ladder

@@ -37,13 +37,6 @@ template <class T> __global__ void unroll8_complete(T *data, size_t n, Out<T> ou
     }
 }
 
-template <class T> cudaError_t launch_unroll8_complete(const Launch<T> &l)
-{
-    unroll8_complete<<<l.grid, l.block, 0, l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_unroll8_complete(const Launch<int> &);
-template cudaError_t launch_unroll8_complete(const Launch<float> &);
+LADDER_LAUNCH(unroll8_complete, 0)
 
 } // namespace ladder

@@ -47,7 +47,6 @@ template <class T> cudaError_t launch_unroll8_template(const Launch<T> &l)
         l.block, [&](auto block) { unroll8_template<block.value><<<l.grid, l.block, 0, l.stream>>>(l.data, l.n, l.out); });
 }
 
-template cudaError_t launch_unroll8_template(const Launch<int> &);
-template cudaError_t launch_unroll8_template(const Launch<float> &);
+LADDER_TYPES(unroll8_template)
 
 } // namespace ladder

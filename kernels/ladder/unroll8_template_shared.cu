@@ -48,7 +48,6 @@ template <class T> cudaError_t launch_unroll8_template_shared(const Launch<T> &l
     });
 }
 
-template cudaError_t launch_unroll8_template_shared(const Launch<int> &);
-template cudaError_t launch_unroll8_template_shared(const Launch<float> &);
+LADDER_TYPES(unroll8_template_shared)
 
 } // namespace ladder

@@ -34,13 +34,6 @@ template <class T> __global__ void unroll8_warp(T *data, size_t n, Out<T> out)
     }
 }
 
-template <class T> cudaError_t launch_unroll8_warp(const Launch<T> &l)
-{
-    unroll8_warp<<<l.grid, l.block, 0, l.stream>>>(l.data, l.n, l.out);
-    return cudaGetLastError();
-}
-
-template cudaError_t launch_unroll8_warp(const Launch<int> &);
-template cudaError_t launch_unroll8_warp(const Launch<float> &);
+LADDER_LAUNCH(unroll8_warp, 0)
 
 } // namespace ladder
