@@ -1,4 +1,4 @@
-/* Order statistics on the CPU against sorting: every element type and instruction set, whatever data, shapes, masks, and
+/* Order statistics on the CPU against a plain selection: every element type and instruction set, whatever data, shapes, masks, and
  * lines that threads share. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,16 +30,36 @@ static uint64_t any(uint64_t below)
     return (seed >> 16) % below;
 }
 
-/* ---- what is right: sorted ranks ---- */
+/* ---- what is right: ranks ---- */
 
-static int by_value(const void *a, const void *b)
+/* The value at place k of x[0..n) if it were sorted; it is put in another order (Hoare's selection). */
+static uint64_t kth_smallest(uint64_t *x, uint64_t n, uint64_t k)
 {
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
+    for (int64_t low = 0, high = (int64_t)n - 1; low < high;) {
+        const uint64_t pivot =
+            x[low + (int64_t)any((uint64_t)(high - low) + 1)]; /* the middle one is the largest of an organ pipe */
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (x[i] < pivot)
+                i++;
+            while (x[j] > pivot)
+                j--;
+            if (i <= j) {
+                const uint64_t t = x[i];
+                x[i++] = x[j];
+                x[j--] = t;
+            }
+        }
+        if ((int64_t)k > j)
+            low = i;
+        if ((int64_t)k < i)
+            high = j;
+    }
+    return x[k];
 }
 
-/* The ranks of a line's elements in total_order.h's order, sorted, without NaNs. Returns how many; *nans: the NaNs. */
-static uint64_t sorted_line(int dtype, const uint64_t *bits, uint64_t n, uint64_t *out, uint64_t *nans)
+/* The ranks of a line's elements in total_order.h's order, without NaNs. Returns how many; *nans: the NaNs. */
+static uint64_t ranks_of(int dtype, const uint64_t *bits, uint64_t n, uint64_t *out, uint64_t *nans)
 {
     uint64_t k = 0;
     *nans = 0;
@@ -49,7 +69,6 @@ static uint64_t sorted_line(int dtype, const uint64_t *bits, uint64_t n, uint64_
         out[k] = rk_rank(dtype, 0, dtype == RP_BOOL ? bits[i] != 0 : bits[i]);
         k += !nan;
     }
-    qsort(out, k, sizeof *out, by_value);
     return k;
 }
 
@@ -104,17 +123,24 @@ static uint64_t bits_at(int dtype, uint64_t i)
 
 /* ---- one task ---- */
 
+static uint64_t length_of(const rp_spec *s) { return s->flags & RP_COLUMNS ? s->rows : s->row_len * rp_planes(s); }
+
+/* Where element i of a line is. */
+static uint64_t place_of(const rp_spec *s, uint64_t line, uint64_t i)
+{
+    const uint64_t row = s->row_len;
+    return s->flags & RP_COLUMNS ? (line / row * s->rows + i) * row + line % row : (i / row * s->rows + line) * row + i % row;
+}
+
 /* Elements of line `line` that count, in `bits`. */
 static uint64_t line_of(const rp_spec *s, uint64_t line, uint64_t *bits)
 {
-    uint64_t n = 0, planes = rp_planes(s), row = s->row_len;
-    for (uint64_t p = 0; p < planes; p++)
-        for (uint64_t r = 0; r < s->rows; r++)
-            for (uint64_t c = 0; c < row; c++) {
-                const uint64_t at = (p * s->rows + r) * row + c, of = s->flags & RP_COLUMNS ? p * row + c : r;
-                if (of == line && !(s->flags & RP_MASK && !mask[at]))
-                    bits[n++] = bits_at(s->dtype, at);
-            }
+    uint64_t n = 0;
+    for (uint64_t i = 0; i < length_of(s); i++) {
+        const uint64_t at = place_of(s, line, i);
+        if (!(s->flags & RP_MASK && !mask[at]))
+            bits[n++] = bits_at(s->dtype, at);
+    }
     return n;
 }
 
@@ -124,7 +150,7 @@ static uint64_t line_bits[MOST], ranks[MOST];
 static rp_err kth_of(const rp_spec *s, uint64_t line, uint64_t *word)
 {
     uint64_t nans;
-    const uint64_t n = sorted_line(s->dtype, line_bits, line_of(s, line, line_bits), ranks, &nans);
+    const uint64_t n = ranks_of(s->dtype, line_bits, line_of(s, line, line_bits), ranks, &nans);
     if (nans && s->nan == RP_NAN_ERROR)
         return RP_NAN;
     *word = rk_nan_bits(rk_format_of(RP_F64));
@@ -133,7 +159,7 @@ static rp_err kth_of(const rp_spec *s, uint64_t line, uint64_t *word)
     const int64_t k = s->k < 0 ? s->k + (int64_t)n : s->k;
     if (k < 0 || (uint64_t)k >= n)
         return RP_SHAPE;
-    const uint64_t bits = rk_unrank(s->dtype, 0, ranks[k]);
+    const uint64_t bits = rk_unrank(s->dtype, 0, kth_smallest(ranks, n, (uint64_t)k));
     *word = rk_is_float(s->dtype)    ? rk_convert_float(s->dtype, bits, RP_F64)
             : rk_is_signed(s->dtype) ? rk_sign_extend(bits, rk_bytes(s->dtype))
                                      : bits;
@@ -471,22 +497,23 @@ static int by_score(const void *a, const void *b)
     return x->rank != y->rank ? (x->rank < y->rank) - (x->rank > y->rank) : (x->index > y->index) - (x->index < y->index);
 }
 
-/* The elements of a line that count, the best first. Returns how many. */
+/* The elements of a line that count. Returns how many. The best s->k of them come first, sorted. */
 static uint64_t scores_of(const rp_spec *s, uint64_t line)
 {
-    uint64_t n = 0, index = 0, planes = rp_planes(s), row = s->row_len;
-    for (uint64_t p = 0; p < planes; p++)
-        for (uint64_t r = 0; r < s->rows; r++)
-            for (uint64_t c = 0; c < row; c++) {
-                const uint64_t at = (p * s->rows + r) * row + c, of = s->flags & RP_COLUMNS ? p * row + c : r;
-                if (of != line)
-                    continue;
-                const uint64_t bits = bits_at(s->dtype, at), x = s->dtype == RP_BOOL ? bits != 0 : bits;
-                const bool left_out = (s->flags & RP_MASK && !mask[at]) || (s->nan == RP_NAN_OMIT && rk_is_nan(s->dtype, bits));
-                line_scores[n] = (scored){rk_rank(s->dtype, s->op == RP_OP_SMALLEST, x), index++, x};
-                n += !left_out;
-            }
-    qsort(line_scores, n, sizeof *line_scores, by_score);
+    uint64_t n = 0, best = 0;
+    for (uint64_t i = 0; i < length_of(s); i++) {
+        const uint64_t at = place_of(s, line, i), bits = bits_at(s->dtype, at), x = s->dtype == RP_BOOL ? bits != 0 : bits;
+        if ((s->flags & RP_MASK && !mask[at]) || (s->nan == RP_NAN_OMIT && rk_is_nan(s->dtype, bits)))
+            continue;
+        ranks[n] = rk_rank(s->dtype, s->op == RP_OP_SMALLEST, x);
+        line_scores[n] = (scored){ranks[n], i, x};
+        n++;
+    }
+    const uint64_t least = n > (uint64_t)s->k ? kth_smallest(ranks, n, n - (uint64_t)s->k) : 0;
+    for (uint64_t i = 0; i < n; i++)
+        if (line_scores[i].rank >= least)
+            line_scores[best++] = line_scores[i];
+    qsort(line_scores, best, sizeof *line_scores, by_score);
     return n;
 }
 

@@ -382,19 +382,17 @@ static bool use_bracket(rk_ranking *r, const rk_bracket *b)
 /* Counts of a line are known after its first pass, and so are its ranks. */
 static void take_counts(rk_ranking *r)
 {
-    uint64_t rank[RK_MAX_RANKS];
+    uint64_t rank[RK_MAX_RANKS], counted = 0;
     const rk_bracket *b = r->bracket;
+    const int digits = r->line.size == 1 ? 256 : RK_DIGITS; /* that are in use */
     if (r->truths)
-        for (int d = 2; d < RK_DIGITS; d++) {
+        for (int d = 2; d < digits; d++) {
             b->bins[1] += b->bins[d];
             b->bins[d] = 0;
         }
-    r->nans = b->seen.nans;
-    if (b->digits) { /* NaNs have no digits */
-        r->nans = r->all;
-        for (int d = 0; d < RK_DIGITS; d++)
-            r->nans -= least(r->nans, b->bins[d]);
-    }
+    for (int d = 0; d < digits && b->digits; d++)
+        counted += b->bins[d];
+    r->nans = b->digits ? r->all - least(r->all, counted) : b->seen.nans; /* NaNs have no digits */
     r->n = r->all - least(r->nans, r->all);
     r->ranks = r->want_all && r->n ? r->want(r->want_arg, r->n, rank) : 0;
     for (unsigned i = 0; i < r->ranks; i++)
