@@ -1,7 +1,6 @@
 /* Constants of log2.h, which says what they are for. Written by log2_table.py. X(high, low) is a number of 128 bits. */
 #ifndef RK_LOG2_TABLE_H
 #define RK_LOG2_TABLE_H
-// clang-format off
 
 /* [i]: -log2(1 - d / 2^10) in units of 2^-128; d is in the low 10 bits */
 #define RK_LOG2_COARSE(X) \

@@ -80,7 +80,7 @@ def header():
     e = exponential()
     return "\n".join([
         "/* Constants of log2.h, which says what they are for. Written by log2_table.py. X(high, low) is a number of 128 bits. */",
-        "#ifndef RK_LOG2_TABLE_H\n#define RK_LOG2_TABLE_H\n// clang-format off\n",
+        "#ifndef RK_LOG2_TABLE_H\n#define RK_LOG2_TABLE_H\n",
         rows("RK_LOG2_COARSE", f"[i]: -log2(1 - d / 2^{COARSE_FACTOR}) in units of 2^-128; d is in the low {TAG} bits", coarse),
         rows("RK_LOG2_FINE", f"[i]: -log2(1 - d / 2^{FINE_FACTOR}) in units of 2^-128; d is in the low {TAG} bits", fine),
         f"/* log2(e) / k in the unit named behind it */\n{wide}{narrow}",
