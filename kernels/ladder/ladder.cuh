@@ -43,7 +43,8 @@ template <class T> struct Launch {
 #define WHOLE(ident, ...) template <class T> cudaError_t launch_##ident(const Launch<T> &l);
 #include "kernels/ladder/rungs.def"
 
-// Makes them: of a rung that launches one kernel, with `shared` bytes of shared memory a block; of one with a function of its own.
+// They are made here: for a rung that launches one kernel, with `shared` bytes of shared memory a block;
+// and, by LADDER_TYPES, for one with a function of its own.
 #define LADDER_TYPES(ident)                                   \
     template cudaError_t launch_##ident(const Launch<int> &); \
     template cudaError_t launch_##ident(const Launch<float> &);
