@@ -36,7 +36,7 @@ int rc_run_here(const rc_ask *a, reduce_result *result)
     rc_tile t;
     rp_fault f = {0};
     if (rc_has_many_groups(a)) {
-        const int err = rc_run_keys_here(a, until_of(a));
+        const int err = rc_run_keys_here(a, NULL, until_of(a));
         return err ? err : rc_give_here(a, result);
     }
     whole_tile(a, &l, &t);

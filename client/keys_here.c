@@ -39,18 +39,16 @@ static int add(reduce_accumulators *groups, const rc_ask *a, const void *element
 }
 
 /* `piece`: room for elements of a file; NULL: they are in memory. */
-static int add_all(reduce_accumulators *groups, const rc_ask *a, uint8_t *piece, uint64_t until_ns)
+static int add_all(reduce_accumulators *groups, const rc_ask *a, rc_read_piece *read, uint8_t *piece, uint64_t until_ns)
 {
     const rc_level *l = &a->whole;
-    const rc_datapath d = {.fd = a->in.fd, .offset = a->in.offset};
     int err = 0;
     for (uint64_t at = 0, n; at < l->len && !err; at += n) {
         rp_fault f = {0};
         n = l->len - at < PIECE_BYTES / l->item ? l->len - at : PIECE_BYTES / l->item;
-        const rc_tile t = {.at = at, .height = 1, .width = n, .stride = n};
         if (until_ns && rc_now_ns() >= until_ns)
             return rc_error(REDUCE_E_DEADLINE, "deadline_ms", "not done before the deadline");
-        if (piece && !rc_datapath_read(&d, &t, l->item, piece, &f))
+        if (piece && !read(a, at, n, piece, &f))
             return rc_report(&f);
         err = add(groups, a, piece ? piece : l->elements + at * l->item, at, n);
     }
@@ -77,15 +75,14 @@ static int finish(const reduce_accumulators *groups, const rc_ask *a)
     return reduce_accumulators_finish(groups, &s, 0, n, a->out, n * size);
 }
 
-int rc_run_keys_here(const rc_ask *a, uint64_t until_ns)
+int rc_run_keys_here(const rc_ask *a, rc_read_piece *read, uint64_t until_ns)
 {
     reduce_accumulators *groups;
     int err = reduce_accumulators_new(a->spec.op, a->spec.dtype, a->spec.nan, (size_t)a->whole.lines, &groups);
     if (err)
         return err;
-    const bool file = a->in.fd >= 0;
-    uint8_t *piece = file ? malloc(PIECE_BYTES) : NULL;
-    err = !file || piece ? add_all(groups, a, piece, until_ns)
+    uint8_t *piece = read ? malloc(PIECE_BYTES) : NULL;
+    err = !read || piece ? add_all(groups, a, read, piece, until_ns)
                          : rc_error(REDUCE_E_NO_MEMORY, "file", "no memory for a piece of the file");
     if (!err)
         err = finish(groups, a);

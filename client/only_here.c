@@ -50,6 +50,13 @@ static int check(const rc_ask *a)
     return 0;
 }
 
+static bool read_piece(const rc_ask *a, uint64_t at, uint64_t n, uint8_t *to, rp_fault *f)
+{
+    const rc_datapath d = {.fd = a->in.fd, .offset = a->in.offset};
+    const rc_tile t = {.at = at, .height = 1, .width = n, .stride = n};
+    return rc_datapath_read(&d, &t, a->whole.item, to, f);
+}
+
 static int read_file(rc_ask *a, uint8_t **data)
 {
     const rc_datapath d = {.fd = a->in.fd, .offset = a->in.offset};
@@ -79,7 +86,7 @@ int rc_run_only_here(rc_ask *a, reduce_result *result)
     int err = check(a);
     a->threads = rk_cpu_cores();
     if (!err && a->in.fd >= 0 && a->spec.keys_dtype) {
-        err = rc_run_keys_here(a, deadline);
+        err = rc_run_keys_here(a, read_piece, deadline);
         return err ? err : rc_give_here(a, result);
     }
     if (!err && a->in.fd >= 0 && rc_file_has_lines(a))
