@@ -26,8 +26,15 @@ __host__ __device__ constexpr int keyed_words(KeyedKind k)
 __host__ __device__ constexpr rp_dtype keyed_dtype(KeyedKind k) { return k == kKeyedDouble ? RP_F64 : RP_F32; }
 
 constexpr int kKeyedThreads = 512; // of a block
-// Blocks of an SM: 42 registers a thread, or 64
-__host__ __device__ constexpr int keyed_blocks(KeyedKind k) { return k == kKeyedDouble ? 2 : 3; }
+// Blocks of an SM: 42 registers a thread, or 64. Compute capability 7.5 has 1024 threads an SM.
+__host__ __device__ constexpr int keyed_blocks(KeyedKind k)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+    return 2;
+#else
+    return k == kKeyedDouble ? 2 : 3;
+#endif
+}
 constexpr u32 kManyCopies = 4; // so many let a warp add to one group fast enough
 constexpr int kFinishThreads = 128;
 constexpr int kKeyedAtOnce = 4; // elements of a thread
