@@ -1,6 +1,7 @@
 // Kernels of a CUDA engine without a GPU: the engine's runtime (kernels/cuda/runtime) as it is, on the calls of
 // tests/faults/cudart.c, with the processor for the kernels. So answers are right, and what the runtime does when a call fails
 // can be seen in the answers. A launch computes at once; whether it is done its events say.
+#include "kernels/cuda/launch/keyed.h"
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/cuda/pass/batch.h"
 #include "kernels/engine/engine.h"
@@ -64,6 +65,12 @@ cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream)
 
 // Order statistics are for the CPU here, so no line of them is to be explained.
 bool selects_on_device(const rp_spec &) { return false; }
+
+// By key the helper CPU reduces.
+bool keyed_on_device(const rp_spec &) { return false; }
+size_t keyed_bytes(const rp_spec &, u64) { return 0; }
+cudaError_t keyed_launch(Device *, const rk_keyed_launch &, cudaStream_t) { return cudaErrorNotSupported; }
+cudaError_t keyed_state(Device *, const rk_keyed_launch &, u64, cudaStream_t) { return cudaErrorNotSupported; }
 cudaError_t select_one_line(Device *, const ChainTask &, u64, void *, size_t, cudaStream_t, u64 *)
 {
     return cudaErrorNotSupported;
