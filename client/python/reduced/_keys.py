@@ -236,9 +236,9 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Array:
     """
     if not isinstance(minlength, (int, np.integer)) or minlength < 0:
         raise ValueError(f"minlength is an integer of 0 or more, not {minlength!r}")
-    o = operand(x, "x")
-    if (there := _kept(o)) is not None or weights is not None and _kept(operand(weights, "weights")) is not None:
-        return _bincount_there(x if there is None else there, weights, minlength)
+    o, w = operand(x, "x"), None if weights is None else operand(weights, "weights")  # once: they may be streams
+    if (there := _kept(o)) is not None or w is not None and _kept(w) is not None:
+        return _bincount_there(o if there is None else there, w, minlength)
     if np.asarray(o.data).size == 0:  # of any type, as in NumPy
         return np.zeros(minlength, np.intp if weights is None else float)
     keys, some = _numbers(o, "x")
@@ -246,7 +246,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Array:
     if there.size and (least := np.minimum.reduce(there)) < 0:
         raise ValueError(f"x: it has a number below 0, {least}")
     groups = max(int(np.maximum.reduce(there)) + 1 if there.size else 0, int(minlength))
-    values, keep, dtype = (keys, None, keys.dtype) if weights is None else _values(operand(weights, "weights"), "weights")
+    values, keep, dtype = (keys, None, keys.dtype) if w is None else _values(w, "weights")
     _same_length(len(keys), len(values), "weights")
     keep = some if keep is None else keep if some is None else keep & some
     with Accumulators("count" if weights is None else "sum", dtype, groups, "propagate") as found:
