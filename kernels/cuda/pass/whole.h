@@ -16,10 +16,10 @@ constexpr u32 kPlaneRows = 32;           // ... rows of a plane at most
 constexpr u32 kPlaneVectors = 4;         // ... and vectors of such a row
 
 // The most lines in the list. Where there may be more (list_or_mark), further lines get a mark in place of their value.
-#ifdef __NVCC__
+#ifndef SIMT_ARCH // and not __NVCC__: a C++ compiler compiles the launches, which must see the kernels' number
 constexpr u64 kMostListed = 1u << 20;
 #else
-constexpr u64 kMostListed = 64; // without a GPU: few, so that a small test exceeds it
+constexpr u64 kMostListed = 64; // in tests/simt: few, so that a small test exceeds it
 #endif
 constexpr u64 kUncertain = 0xfff00dd1cef00d01; // a NaN that is never a value
 
