@@ -1091,6 +1091,7 @@ static void check_pairs(rk_engine *e, waker *w, int op, int dtype, int weights, 
                   {0, {1, 0, 0}},
                   {RP_OFFSETS | RP_MASK, {7, 4000, 0}},
                   {RP_MASK, {40, 1024, 0}},
+                  {0, {2100, 48, 0}},
                   {0, {1, 13, 70}},
                   {RP_COLUMNS, {300, 64, 3}},
                   {RP_MASK, {1, 100003, 0}},
@@ -1099,20 +1100,22 @@ static void check_pairs(rk_engine *e, waker *w, int op, int dtype, int weights, 
                   {0, {7, 1, 30}},
                   {0, {700, 100, 0}},
                   {0, {1, 262144 + 13, 0}},
-                  {RP_COLUMNS, {1, 50, 0}}};
-    const size_t count = sizeof shapes / sizeof shapes[0], most = quick == FULL ? count : quick == QUICK ? 17 : 5;
+                  {RP_COLUMNS, {1, 50, 0}},
+                  {0, {70000, 32, 0}}}; /* enough to fill a GPU, four together */
+    const size_t count = sizeof shapes / sizeof shapes[0], most = quick == FULL ? count : quick == QUICK ? 18 : 5;
     const int floats = rp_dtype_class(dtype) == RP_CLASS_FLOAT, kinds = floats ? KINDS + WHOLE_KINDS : KINDS;
-    char *memory = malloc(320000 * 17);
+    char *memory = malloc(2240000 * 17);
     for (size_t i = 0; i < most; i++)
-        for (int k = 0; k < (quick == FULL ? 2 * kinds : kinds); k++) {
+        for (int k = 0; k < (i == count - 1 ? 4 : quick == FULL ? 2 * kinds : kinds); k++) {
             const bool segments = shapes[i].flags & RP_OFFSETS;
             pair_case p = {op,
                            dtype,
                            weights,
                            floats ? (int)(rng() % 3) : 0,
-                           segments || rng() % 2 ? RP_EXTENT_ELEMENTS
-                           : rng() % 2           ? RP_EXTENT_ROW
-                                                 : RP_EXTENT_COLUMN,
+                           i == count - 1          ? RP_EXTENT_ROW
+                           : segments || rng() % 2 ? RP_EXTENT_ELEMENTS
+                           : rng() % 2             ? RP_EXTENT_ROW
+                                                   : RP_EXTENT_COLUMN,
                            shapes[i].flags,
                            {shapes[i].size[0], shapes[i].size[1], shapes[i].size[2]}};
             const kind of_x = (kind)(k % kinds), of_w = rng() % 2 ? of_x : (kind)(rng() % (uint64_t)kinds);

@@ -74,7 +74,8 @@ std::map<const void *, std::string> read_names(bool whole)
 
 // ---- what is asked for ----
 
-enum { kMisaligned = 1 << 20 }; // beside the flags of a spec: the data begin at one element beyond a vector
+// Beside the flags of a spec: the data begin at one element beyond a vector; all rows have the same weights.
+enum { kMisaligned = 1 << 20, kSameWeights = 1 << 21 };
 
 struct Shape {
     const char *kind; // of lines
@@ -286,7 +287,7 @@ bool spec_of(const Shape &shape, const Ask &ask, rp_spec *s)
     if (rp_is_paired(s->op)) {
         s->flags |= RP_WEIGHTS;
         s->weights = s->dtype;
-        s->weights_extent = RP_EXTENT_ELEMENTS;
+        s->weights_extent = ask.flags & kSameWeights ? RP_EXTENT_ROW : RP_EXTENT_ELEMENTS;
     }
     if (rp_is_top(s->op))
         s->k = 100;
@@ -313,9 +314,9 @@ void show(const Card &c, Device *d, const Shape &shape, const Ask &ask)
     const char *route = "";
     const cudaError_t err = chain_launch(d, task, kScratch, chain_scratch_bytes(), NULL, &route);
     char what[256], extra[64], planes[32];
-    snprintf(extra, sizeof extra, "%s%s%s%s", s.out == RP_F64 || !ask.out ? "" : rp_dtype_name((rp_dtype)s.out),
-             ask.flags & RP_STATES_OUT ? " to states" : "", ask.flags & RP_INITIAL ? " initial" : "",
-             ask.nan ? ask.nan == RP_NAN_OMIT ? " omit" : " error" : "");
+    snprintf(extra, sizeof extra, "%s%s%s%s%s", s.out == RP_F64 || !ask.out ? "" : rp_dtype_name((rp_dtype)s.out),
+             ask.flags & kSameWeights ? "same_weights" : "", ask.flags & RP_STATES_OUT ? " to states" : "",
+             ask.flags & RP_INITIAL ? " initial" : "", ask.nan ? ask.nan == RP_NAN_OMIT ? " omit" : " error" : "");
     snprintf(planes, sizeof planes, s.planes > 1 ? "x%" PRIu64 : "", s.planes);
     snprintf(what, sizeof what, "%s%s%s %s%s%s %s %" PRIu64 "x%" PRIu64 "%s%s%s", c.name == kCards[0].name ? "" : c.name,
              c.name == kCards[0].name ? "" : ": ", rp_op_name((rp_op)s.op), rp_dtype_name((rp_dtype)s.dtype), *extra ? " " : "",
@@ -380,6 +381,8 @@ void print_short()
             show(kCards[0], &d, s, a);
     for (const Shape &s : kOfStates)
         show(kCards[0], &d, s, asks[0]);
+    for (const Shape &s : {Shape{"rows", 524288, 1024, 0, 0, 0}, Shape{"rows", 4096, 1024, 0, 0, 0}})
+        show(kCards[0], &d, s, {RP_OP_WMEAN, RP_F32, RP_F64, RP_NAN_PROPAGATE, kSameWeights});
 }
 
 } // namespace

@@ -168,18 +168,28 @@ template <bool kWide, bool kSquares, bool kChoose> struct NearComoments {
             sum.rest.join({q, q});
         }
     }
-    template <int kCount> __device__ __forceinline__ void add_all(const double (&x)[kCount], const double (&w)[kCount])
+    // kWeights: also what is of the second operand alone
+    template <bool kWeights = true, int kCount>
+    __device__ __forceinline__ void add_all(const double (&x)[kCount], const double (&w)[kCount])
     {
         add_some(numbers.of[RK_CO_X], x);
-        add_some(numbers.of[RK_CO_W], w);
+        if (kWeights)
+            add_some(numbers.of[RK_CO_W], w);
 #pragma unroll
         for (int k = 0; k < kCount; k++) {
             add_product(numbers.of[RK_CO_XW], x[k], w[k]);
             if constexpr (kSquares) {
                 add_product(numbers.of[RK_CO_XX], x[k], x[k]);
-                add_product(numbers.of[RK_CO_WW], w[k], w[k]);
+                if (kWeights)
+                    add_product(numbers.of[RK_CO_WW], w[k], w[k]);
             }
         }
+    }
+    __device__ __forceinline__ void take_weights(const NearComoments &o)
+    {
+        numbers.of[RK_CO_W] = o.numbers.of[RK_CO_W];
+        if constexpr (kSquares)
+            numbers.of[RK_CO_WW] = o.numbers.of[RK_CO_WW];
     }
     __device__ __forceinline__ All sums() const { return numbers; }
 

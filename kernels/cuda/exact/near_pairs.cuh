@@ -43,7 +43,9 @@ template <bool kWide, bool kMean, bool kChoose> struct NearPairs {
             choose(x, w, in);
         add_all(x, w);
     }
-    template <int kCount> __device__ __forceinline__ void add_all(const double (&x)[kCount], const double (&w)[kCount])
+    // kWeights: also what is of the weights alone
+    template <bool kWeights = true, int kCount>
+    __device__ __forceinline__ void add_all(const double (&x)[kCount], const double (&w)[kCount])
     {
 #pragma unroll
         for (int k = 0; k < kCount; k++) {
@@ -53,10 +55,11 @@ template <bool kWide, bool kMean, bool kChoose> struct NearPairs {
                 const double q = __fma_rn(x[k], w[k], -p);
                 products.rest.join({q, q});
             }
-            if (kMean)
+            if (kMean && kWeights)
                 weights.add(w[k]);
         }
     }
+    __device__ __forceinline__ void take_weights(const NearPairs &o) { weights = o.weights; }
     __device__ __forceinline__ NearSums sums() const { return {weights, products}; }
 
     // What follows from the sums of n pairs or fewer. False: it is not certain.

@@ -31,6 +31,8 @@ const Route kRoutes[] = {
      fits_masked_rows, launch_masked_rows},
     {"near blocks", "var, norms, products, pairs: many rows and segments of 32 KiB or more", "walk_near.cuh: a block a line",
      fits_near_blocks, launch_near_blocks},
+    {"rows beside", "pairs of floats: many rows of whole vectors with one row of weights, none left out",
+     "walk_pairs.cuh: lanes take four rows together", fits_rows_beside, launch_rows_beside},
     {"near lines", "var, norms, products, pairs: many other rows and segments", "walk_near.cuh: a line has lanes of a warp",
      fits_near_lines, launch_near_lines},
     {"planes", "f32 sums, norms, var, min, max: columns of narrow planes", "columns_whole.cu: by shared memory", fits_planes,

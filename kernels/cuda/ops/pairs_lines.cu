@@ -9,8 +9,8 @@ namespace rk {
 template <PairTypes kTypes> WalkFn pair_line_part(bool mean, NearShape shape)
 {
     constexpr int kX = element_of(kTypes), kW = weight_of(kTypes);
-    return mean ? near_walk<PairWalk<kX, kW, NearPairs<kW == RP_F64, true, true>>>(shape)
-                : near_walk<PairWalk<kX, kW, NearPairs<kW == RP_F64, false, true>>>(shape);
+    return mean ? near_pair_walk<kX, kW, NearPairs<kW == RP_F64, true, true>>(shape)
+                : near_pair_walk<kX, kW, NearPairs<kW == RP_F64, false, true>>(shape);
 }
 
 #define PARTS(X) X(F16) X(Bf16) X(F32) X(F32F64) X(F64)

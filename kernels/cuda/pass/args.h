@@ -90,8 +90,10 @@ struct WalkArgs {
 // How lines of float sums are walked
 enum WalkShape { kShortWalk, kLongWalk, kColumnWalk };
 
-// ... of one team, by near sums: rows and segments by some lanes each, by a block each; columns
-enum NearShape { kNearLanes, kNearBlock, kNearColumns };
+// ... of one team, by near sums: rows and segments by some lanes each, by a block each; columns; rows with the same weights,
+// kRowsBeside of which some lanes take together
+enum NearShape { kNearLanes, kNearBlock, kNearColumns, kNearBeside };
+constexpr u32 kRowsBeside = 4;
 
 // ---- short rows, a thread each: thread_rows.cuh ----
 

@@ -140,4 +140,63 @@ template <int kX, int kW, class Pairs> struct VectorWalk<PairWalk<kX, kW, Pairs>
     __device__ __forceinline__ void add_all(PairWalk<kX, kW, Pairs> &x, u64 from) const { x.walk(parts, line, from, step); }
 };
 
+// Whole rows of whole vectors that have the same weights: lanes go through kRowsBeside rows together, and read, convert and
+// sum a weight once for them. No pair is left out. w.turns is kRowsBeside, and there are as many lanes at least.
+template <int kX, int kW, class Pairs> __global__ void __launch_bounds__(kWalkThreads, 3)
+    walk_rows_beside(const __grid_constant__ FinishArgs a, const __grid_constant__ SegmentArgs g,
+                     const __grid_constant__ WalkArgs w, u64 *list)
+{
+    constexpr int kPer = 16 / Float<kX>::kBytes, kPerBeside = 16 / Float<kW>::kBytes; // of a vector
+    const u32 lanes = w.lanes, lane = threadIdx.x % lanes;
+    const u64 turn = kWarp / lanes * kRowsBeside; // rows of a warp at once
+    const u64 warp = ((u64)blockIdx.x * kWalkThreads + threadIdx.x) / kWarp, warps = (u64)gridDim.x * (kWalkThreads / kWarp);
+    const u64 vectors = a.spec.row_len / kPer;
+    for (u64 from = warp * turn; from < w.lines; from += warps * turn) {
+        const u64 first = from + threadIdx.x % kWarp / lanes * kRowsBeside;
+        Pairs of[kRowsBeside];
+        const uint4 *x[kRowsBeside];
+#pragma unroll
+        for (u32 r = 0; r < kRowsBeside; r++) {
+            of[r].clear(false, false);
+            x[r] = (const uint4 *)w.parts.elements + (w.first_line + min(first + r, w.lines - 1)) * vectors;
+        }
+        for (u64 v = lane; v < vectors; v += lanes) {
+            uint4 loaded[kRowsBeside];
+#pragma unroll
+            for (u32 r = 0; r < kRowsBeside; r++)
+                loaded[r] = load_vector(x[r] + v);
+            double beside[kPer], elements[kPer];
+#pragma unroll
+            for (int k = 0; k < kPer; k += kPerBeside)
+                each_element<Float<kW>::kBytes>(((const uint4 *)w.parts.weights)[(v * kPer + k) / kPerBeside],
+                                                [&](FloatBits<kW> bits, int e) { beside[k + e] = Float<kW>::value(bits); });
+#pragma unroll
+            for (u32 r = 0; r < kRowsBeside; r++) {
+                each_element<Float<kX>::kBytes>(loaded[r],
+                                                [&](FloatBits<kX> bits, int e) { elements[e] = Float<kX>::value(bits); });
+                if (r == 0)
+                    of[r].template add_all<true>(elements, beside);
+                else
+                    of[r].template add_all<false>(elements, beside);
+            }
+        }
+        PairLine<Pairs> mine;
+#pragma unroll
+        for (u32 r = 0; r < kRowsBeside; r++) {
+            of[r].take_weights(of[0]);
+            PairLine<Pairs> line = {of[r].sums(), a.spec.row_len, 0};
+            line.sums.join_lanes((int)lanes);
+            if (lane == r)
+                mine = line;
+        }
+        if (lane < kRowsBeside && first + lane < w.lines)
+            finish_or_list(mine, a, g, w.first_line + first + lane, list);
+    }
+}
+
+template <int kX, int kW, class Pairs> WalkFn near_pair_walk(NearShape shape)
+{
+    return shape == kNearBeside ? walk_rows_beside<kX, kW, Pairs> : near_walk<PairWalk<kX, kW, Pairs>>(shape);
+}
+
 } // namespace rk

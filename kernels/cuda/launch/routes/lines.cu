@@ -26,6 +26,16 @@ Walk walk_near(const Asked &q, WalkFn fn, u32 team)
     return x;
 }
 
+// Lanes for rows that have the same weights, if these are enough to fill the device; else 0
+u32 lanes_beside(const Asked &q)
+{
+    const u64 threads = (u64)q.d->sms * kTuning.walkers_per_sm / 2, batches = q.lines / kRowsBeside;
+    u32 lanes = walk_lanes(q.length);
+    while (lanes > kRowsBeside && lanes * kTuning.near_share > q.length && batches * lanes / 2 >= threads)
+        lanes /= 2;
+    return batches * lanes >= threads ? lanes : 0;
+}
+
 // Teams where no segment is left to another kernel; such segments leave no partial to be merged, so lines have one team.
 u32 teams_unless_left(const Asked &q, u32 team) { return q.longest == kAnyLength ? teams_per_line(q, team) : 1; }
 
@@ -57,6 +67,25 @@ cudaError_t launch_near_blocks(const Asked &q, WalkFn fn)
     x.threads = kColumnThreads;
     x.lines_each = 1;
     x.most = ~0u;
+    return walk(q, x);
+}
+
+// A pair may be left out if it is masked, a NaN or of a weight of zero: these rows go line by line.
+bool fits_rows_beside(const Asked &q, WalkFn *fn)
+{
+    const bool whole = q.paired && !q.columns && !q.segments && q.s.weights_extent == RP_EXTENT_ROW &&
+                       q.length * q.bytes % 16 == 0;
+    const rp_parts parts = parts_of(q.t);
+    const bool all = whole && ((uintptr_t)parts.elements | (uintptr_t)parts.weights) % 16 == 0 && !q.mask && !skips_nans(q.s) &&
+                     !q.s.zero_drops;
+    *fn = all && lanes_beside(q) >= kRowsBeside ? near_kernel(q, kNearBeside) : NULL;
+    return *fn;
+}
+
+cudaError_t launch_rows_beside(const Asked &q, WalkFn fn)
+{
+    Walk x = walk_near(q, fn, lanes_beside(q));
+    x.w.turns = kRowsBeside;
     return walk(q, x);
 }
 
