@@ -160,11 +160,19 @@ template <int kX, int kW, class Pairs> __global__ void __launch_bounds__(kWalkTh
             of[r].clear(false, false);
             x[r] = (const uint4 *)w.parts.elements + (w.first_line + min(first + r, w.lines - 1)) * vectors;
         }
+        uint4 next[kRowsBeside]; // they come while others are added
+        const auto load = [&](u64 v) {
+#pragma unroll
+            for (u32 r = 0; r < kRowsBeside; r++)
+                next[r] = load_vector(x[r] + min(v, vectors - 1));
+        };
+        load(lane);
         for (u64 v = lane; v < vectors; v += lanes) {
             uint4 loaded[kRowsBeside];
 #pragma unroll
             for (u32 r = 0; r < kRowsBeside; r++)
-                loaded[r] = load_vector(x[r] + v);
+                loaded[r] = next[r];
+            load(v + lanes);
             double beside[kPer], elements[kPer];
 #pragma unroll
             for (int k = 0; k < kPer; k += kPerBeside)
