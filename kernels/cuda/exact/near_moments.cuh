@@ -102,7 +102,26 @@ template <int kWarps, class Sums> __device__ __noinline__ Sums join_of_block(Sum
     a.join_lanes(kLanes);
     return a;
 }
-template <int kWarps> __device__ __forceinline__ NearSums join_block(const NearSums &a) { return join_of_block<kWarps>(a); }
+// The same of sums and squares, by shared memory and a warp for each.
+template <int kThreads> struct NearRoom {
+    EnclosedOfBlock<kThreads> sum, squares;
+    NearSums all;
+};
+template <int kThreads> __device__ __noinline__ NearSums join_block(NearSums a, NearRoom<kThreads> &room)
+{
+    static_assert(kThreads >= 2 * kWarp);
+    room.sum.put(a.sum);
+    room.squares.put(a.squares);
+    __syncthreads();
+    const u32 warp = threadIdx.x / kWarp;
+    if (warp < 2) {
+        const Enclosed of = (warp ? room.squares : room.sum).joined();
+        if (threadIdx.x % kWarp == 0)
+            (warp ? room.all.squares : room.all.sum) = of;
+    }
+    __syncthreads();
+    return room.all;
+}
 
 // An accumulator (segment.cuh)
 template <class Element, int kBlock, int kLoads> struct NearMoments32 {
@@ -183,11 +202,11 @@ template <class Element, int kBlock, int kLoads> struct NearMoments32 {
         squares.add((double)__uint_as_float(bits));
         add_to_sum(bits);
     }
-    // The block's. Whole block.
-    __device__ __forceinline__ NearSums join()
+    // The thread's
+    __device__ __forceinline__ NearSums ended()
     {
         squares.move(0);
-        return join_block<kThreads / kWarp>(NearSums{sum, squares.all});
+        return {sum, squares.all};
     }
 };
 
@@ -229,11 +248,8 @@ template <int kBlock, int kLoads> struct NearMoments64 {
         const u64 bits = *(const u64 *)p;
         add((u32)bits, (u32)(bits >> 32));
     }
-    // The block's. Whole block.
-    __device__ __forceinline__ NearSums join()
-    {
-        return join_block<kThreads / kWarp>(NearSums{sums.sum, sums.known_squares()});
-    }
+    // The thread's
+    __device__ __forceinline__ NearSums ended() const { return {sums.sum, sums.known_squares()}; }
 };
 
 } // namespace rk

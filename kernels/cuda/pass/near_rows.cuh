@@ -1,6 +1,8 @@
 // Rows whose value is known from near sums, mostly: they end in the same launch.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/cuda/exact/near_moments.cuh"
 #include "kernels/cuda/pass/finish_moments.cuh"
 #include "kernels/cuda/pass/segment.cuh"
@@ -14,7 +16,8 @@ struct alignas(16) NearPartial {
 };
 
 // The sums and flags that the row's n blocks have left. Whole block.
-template <int kThreads> __device__ __forceinline__ NearSums join_partials(const NearPartial *partials, u32 n, u32 &flags)
+template <int kThreads>
+__device__ __forceinline__ NearSums join_partials(const NearPartial *partials, u32 n, u32 &flags, NearRoom<kThreads> &room)
 {
     NearSums all;
     all.clear();
@@ -24,7 +27,7 @@ template <int kThreads> __device__ __forceinline__ NearSums join_partials(const 
         flags |= (u32)__ldcg(&partials[i].flags);
         all.join({{a.x, {a.y, b.x}}, {b.y, {c.x, c.y}}});
     }
-    return join_block<kThreads / kWarp>(all);
+    return join_block<kThreads>(all, room);
 }
 
 // Rare: the row's words, exactly, by one block that goes through the parts of all blocks.
@@ -84,7 +87,8 @@ template <class Near, class Any> __global__ void __launch_bounds__(Any::kThreads
             if (threadIdx.x == 0)
                 all_flags = 0;
             add_part(near, args, p, shared);
-            NearSums sums = near.join();
+            NearRoom<Near::kThreads> &room = *(NearRoom<Near::kThreads> *)shared;
+            NearSums sums = join_block<Near::kThreads>(near.ended(), room);
             u32 flags = near.flags;
             if (__syncthreads_or(flags)) { // rare
                 if (flags)
@@ -97,7 +101,7 @@ template <class Near, class Any> __global__ void __launch_bounds__(Any::kThreads
                     of_row[blockIdx.x] = {sums, flags};
                 if (!last_of_row(args.totals + row))
                     continue;
-                sums = join_partials<Near::kThreads>(of_row, gridDim.x, flags);
+                sums = join_partials<Near::kThreads>(of_row, gridDim.x, flags, room);
             }
             const bool special = __syncthreads_or(flags); // then the sums do not count
             if (!special && finish_near(finish, args.first_row + row, sums, args.row_len, cell))
@@ -115,8 +119,8 @@ template <class Near, class Any> __global__ void __launch_bounds__(Any::kThreads
 // `Near`'s blocks finish all rows; `Any` sums a row again whose value they leave in doubt.
 template <class Near, class Any> SegmentKernel near_rows()
 {
-    return {near_moments<Near, Any>, Any::kThreads, Any::kUnroll, Any::shared_bytes(), Any::kMaxPerThread, NULL, NULL, NULL,
-            kLeavesSums<Any>};
+    const size_t bytes = std::max(Any::shared_bytes(), sizeof(NearRoom<Near::kThreads>));
+    return {near_moments<Near, Any>, Any::kThreads, Any::kUnroll, bytes, Any::kMaxPerThread, NULL, NULL, NULL, kLeavesSums<Any>};
 }
 
 } // namespace rk
