@@ -16,7 +16,8 @@
 #include "kernels/exact/state.h"
 #include "proto/tagged.h"
 
-enum { MOST = 1 << 20, SPARE = 300000 }; /* elements of a task, at most; bytes behind them */
+enum { MOST = 1 << 20, SPARE = 300000 }; /* elements of a task, at most, but of pairs; bytes behind them */
+enum { MANY_ROWS = 70000, FEW_ELEMENTS = 32, PAIR_BYTES = MANY_ROWS * FEW_ELEMENTS * 17 };
 enum { HUGE_BYTES = 600 << 20 };         /* bytes of a row of --huge, at most */
 
 static uint64_t rng_state;
@@ -1102,10 +1103,10 @@ static void check_pairs(rk_engine *e, waker *w, int op, int dtype, int weights, 
                   {0, {700, 100, 0}},
                   {0, {1, 262144 + 13, 0}},
                   {RP_COLUMNS, {1, 50, 0}},
-                  {0, {70000, 32, 0}}}; /* enough to fill a GPU, four together */
+                  {0, {MANY_ROWS, FEW_ELEMENTS, 0}}}; /* enough to fill a GPU, four together */
     const size_t count = sizeof shapes / sizeof shapes[0], most = quick == FULL ? count : quick == QUICK ? 18 : 5;
     const int floats = rp_dtype_class(dtype) == RP_CLASS_FLOAT, kinds = floats ? KINDS + WHOLE_KINDS : KINDS;
-    char *memory = malloc(2240000 * 17);
+    char *memory = malloc(PAIR_BYTES);
     for (size_t i = 0; i < most; i++)
         for (int k = 0; k < (i == count - 1 ? 4 : quick == FULL ? 2 * kinds : kinds); k++) {
             const bool segments = shapes[i].flags & RP_OFFSETS;
@@ -1454,7 +1455,7 @@ int main(int argc, char **argv)
     if (err != RP_OK)
         return err == RP_TYPE ? 77 : 1;
     rp_fault f;
-    if (rk_memory_new(e, RK_PLACE_ANY, huge ? HUGE_BYTES : MOST * sizeof(uint64_t) + SPARE, &device, &f) != RP_OK) {
+    if (rk_memory_new(e, RK_PLACE_ANY, huge ? HUGE_BYTES : PAIR_BYTES, &device, &f) != RP_OK) {
         printf("memory on the device: %s\n", f.text);
         return 1;
     }
