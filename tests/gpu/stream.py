@@ -6,7 +6,9 @@
 import os
 import pathlib
 import random
+import statistics
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / os.environ.get("B", "build/cuda")
@@ -258,8 +260,18 @@ def graphed(f):
     return lambda: graph.replay()
 
 
+def until_item(call):
+    """Wall time of a call and of what reads its result, us: the median of 300."""
+    times = []
+    for _ in range(300):
+        begin = time.perf_counter()
+        call().item()
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times) * 1e6
+
+
 def calls_times():
-    """Device time by graphs of twenty calls; then calls as they are."""
+    """Device time by graphs of twenty calls; then calls as they are; of small tensors also until the value is read."""
     for name, peer in {"sum": torch.sum, "mean": torch.mean, "amax": torch.amax, "argmax": torch.argmax, "var": torch.var, "norm": torch.linalg.vector_norm}.items():
         for dtype in (torch.float32, torch.bfloat16):
             for log in (10, 16, 20, 24, 28):
@@ -268,7 +280,9 @@ def calls_times():
                 calls = 2 if log == 28 else 10
                 a, b = (median_us(graphed(lambda f=f: f(x)), 5, calls) / 20 for f in (ours, peer))
                 c, d = (median_us(lambda f=f: f(x), 5, 10 * calls) for f in (ours, peer))
-                print(f"{name:7} {str(dtype)[6:]:9} 2^{log}: {a:8.1f} {b:8.1f} {a / b:5.2f} | {c:8.1f} {d:8.1f} {c / d:5.2f}", flush=True)
+                print(f"{name:7} {str(dtype)[6:]:9} 2^{log}: {a:8.1f} {b:8.1f} {a / b:5.2f} | {c:8.1f} {d:8.1f} {c / d:5.2f}", end="", flush=True)
+                e, f = (until_item(lambda f=f: f(x)) if log == 10 else 0 for f in (ours, peer))
+                print(f" | {e:8.1f} {f:8.1f} {e / f:5.2f}" if f else "", flush=True)
 
 
 def norms_times():
@@ -295,7 +309,7 @@ def keyed_times():
 
 if __name__ == "__main__":
     if "--times" in sys.argv:
-        print(f"{torch.cuda.get_device_name(0)}, us a call: ours, torch, ratio; replayed in a graph; then each call by itself")
+        print(f"{torch.cuda.get_device_name(0)}, us a call: ours, torch, ratio; replayed in a graph; each call by itself; of 2^10 until .item()")
         for times in [f for f in (calls_times, norms_times, keyed_times) if sys.argv[-1] in ("--times", f.__name__[:-6])]:
             times()
     else:

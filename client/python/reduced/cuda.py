@@ -214,11 +214,16 @@ def _raw_stream() -> Any:
     return getattr(torch._C, "_cuda_getCurrentRawStream", None) or (lambda device: torch.cuda.current_stream(device).cuda_stream)
 
 
+@functools.cache
+def _current_device() -> Any:
+    torch = _torch()  # without a look whether CUDA has begun: a tensor is there
+    return getattr(torch._C, "_cuda_getDevice", None) or torch.cuda.current_device
+
+
 def _on(device: int, name: str, *arguments: Any) -> None:
     """A call on the current stream of that device."""
-    cuda = _torch().cuda
-    if cuda.current_device() != device:
-        with cuda.device(device):
+    if _current_device()() != device:
+        with _torch().cuda.device(device):
             return _on(device, name, *arguments)
     stream, workspace, size = _place(device)
     _call(name, _handle(device), *arguments, workspace, size, stream)
@@ -227,7 +232,7 @@ def _on(device: int, name: str, *arguments: Any) -> None:
 def _run(made: _Made, t: Tensor) -> Any:
     call = made.call
     data = t if made.straight else (t if call.order is None else t.permute(call.order)).contiguous()
-    found = _torch().empty(call.shape, dtype=made.stored, device=t.device)
+    found = t.new_empty(call.shape, dtype=made.stored)
     _on(call.device, "enqueue", made.spec, data.data_ptr(), call.count, found.data_ptr(), made.room, None)
     return found if made.stored is call.out else found.to(call.out)
 
