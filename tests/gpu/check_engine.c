@@ -18,7 +18,7 @@
 
 enum { MOST = 1 << 20, SPARE = 300000 }; /* elements of a task, at most, but of pairs; bytes behind them */
 enum { MANY_ROWS = 70000, FEW_ELEMENTS = 32, PAIR_BYTES = MANY_ROWS * FEW_ELEMENTS * 17 };
-enum { HUGE_BYTES = 600 << 20 };         /* bytes of a row of --huge, at most */
+enum { HUGE_BYTES = 600 << 20 }; /* bytes of a row of --huge, at most */
 
 static uint64_t rng_state;
 static unsigned long passed, failed, every = 1, compared; /* of every so many comparisons that came, the first is made */

@@ -120,7 +120,8 @@ template <class Near, class Any> __global__ void __launch_bounds__(Any::kThreads
 template <class Near, class Any> SegmentKernel near_rows()
 {
     const size_t bytes = std::max(Any::shared_bytes(), sizeof(NearRoom<Near::kThreads>));
-    return {near_moments<Near, Any>, Any::kThreads, Any::kUnroll, bytes, Any::kMaxPerThread, NULL, NULL, NULL, kLeavesSums<Any>};
+    return {near_moments<Near, Any>, Any::kThreads, Any::kUnroll, bytes, Any::kMaxPerThread, NULL, NULL, NULL,
+            kLeavesSums<Any>};
 }
 
 } // namespace rk
