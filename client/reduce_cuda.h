@@ -104,19 +104,21 @@ int reduce_cuda_prepare_list(reduce_cuda *handle, const reduce_spec *spec, uint6
 typedef struct reduce_cuda_keys {
     const void *keys; /* of the device, aligned to their type: the group of each element, from 0 on */
     uint64_t groups;
-    int32_t dtype;  /* of the keys: an integer type */
-    uint32_t flags; /* REDUCE_DROP_OUTSIDE, REDUCE_DROP_NEGATIVE (reduce.h); else a key that is not a group is an error */
+    int32_t dtype;       /* of the keys: an integer type */
+    uint32_t flags;      /* REDUCE_DROP_OUTSIDE, REDUCE_DROP_NEGATIVE (reduce.h); else a key that is not a group is an error */
+    const void *initial; /* of the device, aligned to the elements: one more element of each group, in place of the spec's. It
+                            may be `out`, if results have the elements' type. NULL: none */
 } reduce_cuda_keys;
 
-/* *bytes: of workspace for reduce_cuda_enqueue_keyed, 12 to 24 for each group and those of its whole accumulator (f64: 544,
- * other floats: 96). It needs no clearing. Errors: those about the spec and the keys. */
+/* *bytes: of workspace for reduce_cuda_enqueue_keyed, 12 to 56 for each group and those of its whole accumulators (f64: 544, of
+ * squares 1072; other floats: 96 and 160). It needs no clearing. Errors: those about the spec and the keys. */
 int reduce_cuda_keyed_workspace(const reduce_spec *spec, const reduce_cuda_keys *keys, uint64_t count, size_t *bytes);
 
-/* Reduce `count` elements of `data` into one result for each group: sum, mean, count, min or max, with any type, policy of NaNs
- * and mask; of sum and mean also states. A group without elements gets the value of none. All else as reduce_cuda_enqueue, but
- * for the workspace, which may have any contents. status: REDUCE_E_SHAPE and the first element whose key is not a group; then
+/* Reduce `count` elements of `data` into one result for each group: sum, mean, var, std, sem, sumsq, norm2, rms, count, min,
+ * max, argmin or argmax, with any type, policy of NaNs, mask and initial element; also states, but of count. A group without
+ * elements gets the value of none. All else as reduce_cuda_enqueue, but for the workspace, which may have any contents. status: REDUCE_E_SHAPE and the first element whose key is not a group; then
  * no result is to be used. Errors: the same; REDUCE_E_TYPE (keys); REDUCE_E_SHAPE (the spec has rows, columns, planes,
- * segments, or an initial element); REDUCE_E_TOO_LARGE (2^31 elements, 2^32 groups); REDUCE_E_OP (other operations). */
+ * or segments); REDUCE_E_TOO_LARGE (2^31 elements, 2^32 groups); REDUCE_E_OP (other operations). */
 int reduce_cuda_enqueue_keyed(reduce_cuda *handle, const reduce_spec *spec, const reduce_cuda_keys *keys, const void *data,
                               uint64_t count, void *out, size_t room, reduce_cuda_status *status, void *workspace, size_t bytes,
                               struct CUstream_st *stream);

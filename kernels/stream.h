@@ -85,6 +85,7 @@ typedef struct rk_keyed_launch {
     rp_spec spec;               /* checked, with a row for each group */
     const uint8_t *data, *keys; /* count elements, and as many keys: on the device, aligned to their types */
     const uint8_t *mask;        /* NULL: none */
+    const uint8_t *initial;     /* one more element of each group; NULL: none, or the spec's */
     uint64_t count, groups;
     uint8_t key_dtype;                /* an integer type */
     bool drop_outside, drop_negative; /* leave out elements whose key is not a group; whose key is below 0 */

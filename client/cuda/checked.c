@@ -113,14 +113,17 @@ static int shape_of_keys(rc_cuda_checked *a, const reduce_spec *given, const red
 {
     if (given->keys_dtype)
         return rc_fail(f, REDUCE_E_ARGUMENT, "keys_dtype", "the keys are those of reduce_cuda_keys, not of the spec");
-    if (given->rows > 1 || given->planes > 1 || given->offsets || a->spec.flags & (RP_COLUMNS | RP_INITIAL | RP_STATES_IN))
+    if (given->rows > 1 || given->planes > 1 || given->offsets || a->spec.flags & (RP_COLUMNS | RP_STATES_IN))
         return rc_fail(f, REDUCE_E_SHAPE, "rows",
-                       "a reduction by key has no rows, columns, planes, segments, states or initial elements");
+                       "a reduction by key has no rows, columns, planes, segments or states of its own");
     if (!rp_dtype_size(k->dtype) || rp_dtype_class((uint8_t)k->dtype) == RP_CLASS_FLOAT)
         return rc_fail(f, REDUCE_E_TYPE, "keys", "keys are of an integer type");
     if (count > RK_MOST_KEYED || k->groups > (uint64_t)1 << 32)
         return rc_fail(f, REDUCE_E_TOO_LARGE, count > RK_MOST_KEYED ? "count" : "groups",
                        "%" PRIu64 " elements, %" PRIu64 " groups; the caps are %d and 2^32", count, k->groups, RK_MOST_KEYED);
+    if (k->initial && a->spec.flags & (RP_INITIAL | RP_STATES_OUT))
+        return rc_fail(f, REDUCE_E_BAD_MESSAGE, "initial", "elements of the groups beside %s",
+                       a->spec.flags & RP_INITIAL ? "one of the spec" : "states");
     a->spec.rows = k->groups;
     a->spec.row_len = 0;
     return 0;
@@ -136,9 +139,12 @@ int rc_cuda_check_keyed(const reduce_spec *given, const reduce_cuda_keys *keys, 
     if (!err)
         err = shape_of_keys(a, &mine, keys, count, &f);
     if (!err && !rk_stream_has_keyed(&a->spec))
-        err = rc_fail(&f, REDUCE_E_OP, "op", "%s: by key there are sum, mean, count, min and max; states of sum and mean",
-                      rp_op_name(a->spec.op));
+        err = rc_fail(
+            &f, REDUCE_E_OP, "op",
+            "%s%s: by key there are sum, mean, var, std, sem, sumsq, norm2, rms, min, max, argmin, argmax, and count without "
+            "states",
+            rp_op_name(a->spec.op), a->spec.flags & RP_STATES_OUT ? " with states" : "");
     if (!err)
-        err = find_failure(a, true, true, &f);
+        err = find_failure(a, true, !keys->initial, &f);
     return err ? rc_report(&f) : 0;
 }

@@ -306,10 +306,12 @@ int reduce_cuda_keyed_workspace(const reduce_spec *spec, const reduce_cuda_keys 
     return err;
 }
 
-static int check_keys(const reduce_cuda_keys *k, uint64_t count)
+static int check_keys(const reduce_cuda_keys *k, int dtype, uint64_t count)
 {
     if ((!k->keys && count) || !is_aligned(k->keys, rp_dtype_size((uint8_t)k->dtype)))
         return rc_error(REDUCE_E_ARGUMENT, "keys", "`keys` is NULL, or not aligned to its type");
+    if (!is_aligned(k->initial, rp_dtype_size((uint8_t)dtype)))
+        return rc_error(REDUCE_E_ARGUMENT, "initial", "`initial` is not aligned to the elements");
     if (k->flags & ~(uint32_t)(REDUCE_DROP_OUTSIDE | REDUCE_DROP_NEGATIVE))
         return rc_error(REDUCE_E_ARGUMENT, "keys", "unknown flags 0x%x", k->flags);
     return REDUCE_OK;
@@ -330,6 +332,7 @@ static rk_keyed_launch keyed_of(const rc_cuda_checked *a, const reduce_cuda_keys
 {
     return (rk_keyed_launch){.spec = a->spec,
                              .mask = a->mask,
+                             .initial = keys->initial,
                              .count = count,
                              .groups = keys->groups,
                              .key_dtype = (uint8_t)keys->dtype,
@@ -350,6 +353,7 @@ int reduce_cuda_prepare_keyed(reduce_cuda *h, const reduce_spec *spec, const red
         return err;
     rk_keyed_launch l = keyed_of(&a, keys, count, workspace, workspace);
     l.mask = l.mask ? workspace : NULL;
+    l.initial = keys->initial ? workspace : NULL;
     l.data = l.keys = l.cells = workspace;
     return of_cuda(rk_stream_rehearse_keyed(h->kernels, &l));
 }
@@ -361,7 +365,7 @@ int reduce_cuda_enqueue_keyed(reduce_cuda *h, const reduce_spec *spec, const red
     rc_cuda_checked a;
     int err = check_keyed_place(h, spec, keys, count, workspace, bytes, &a);
     if (!err)
-        err = check_keys(keys, count);
+        err = check_keys(keys, a.spec.dtype, count);
     if (!err)
         err = check_data(&a.spec, data, count);
     if (!err)

@@ -1393,8 +1393,12 @@ static void check_keyed(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     static const uint64_t groups[] = {1, 3, 129, 5000, KEYED_MOST};
     static const uint8_t types[] = {RP_U8, RP_I16, RP_I32, RP_U64, RP_I64, RP_U32};
-    const bool sums = op == RP_OP_SUM || op == RP_OP_MEAN;
-    if (!sums && op != RP_OP_COUNT && op != RP_OP_MIN && op != RP_OP_MAX)
+    const rp_spec layout = {.op = (uint8_t)op, .dtype = (uint8_t)dtype};
+    const bool spread = op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM;
+    const bool squares = rk_square_limbs(rp_spec_layout(&layout)) && op != RP_OP_STATS && !rp_is_paired(op);
+    const bool best = op == RP_OP_MIN || op == RP_OP_MAX || op == RP_OP_ARGMIN || op == RP_OP_ARGMAX;
+    const bool states = squares || best || op == RP_OP_SUM || op == RP_OP_MEAN;
+    if (rp_is_ranked(op) || (!states && op != RP_OP_COUNT))
         return;
     for (int turn = 0; turn < (quick == FULL ? 120 : quick == QUICK ? 24 : 6); turn++) {
         rp_spec s = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .index_base = 5, .flags = RP_KEYS};
@@ -1402,7 +1406,13 @@ static void check_keyed(rk_engine *e, waker *w, int op, int dtype, amount quick)
         s.row_len = turn % 5 == 4 ? rng() % 20 : rng() % (quick == FULL ? 300000 : 20000);
         s.keys = types[s.rows > 200 ? 1 + rng() % 5 : s.rows > 100 ? 1 + rng() % 4 : rng() % 6];
         s.nan = (uint8_t)(rk_is_float(dtype) ? rng() % 3 : 0);
-        s.flags |= (rng() % 3 ? 0 : RP_MASK) | (rng() % 2 ? RP_DROP_OUTSIDE : 0) | (sums && rng() % 4 == 0 ? RP_STATES_OUT : 0);
+        s.flags |= (rng() % 3 ? 0 : RP_MASK) | (rng() % 2 ? RP_DROP_OUTSIDE : 0) |
+                   (states && rng() % 4 == 0 ? RP_STATES_OUT : 0);
+        s.ddof = spread ? (uint32_t)(rng() % 3) : 0;
+        if (!(s.flags & RP_STATES_OUT) && rng() % 4 == 0) {
+            s.flags |= RP_INITIAL;
+            fill((uint8_t *)&s.initial, dtype, (kind)(rng() % KINDS), 1);
+        }
         compare_keyed(e, w, s, (kind)(rng() % KINDS), (unsigned)(rng() % 3), "by key");
     }
     if (dtype == RP_F32 && op == RP_OP_SUM && quick != TINY) { /* more cells than a reply has */

@@ -48,6 +48,8 @@ typedef struct call {
     uint64_t count;
     rc_cuda_checked checked;
     uint8_t *data, *key, *mask, *out, *want; /* of the host */
+    uint8_t *contents;                       /* an element of each group */
+    uint64_t initial;
 } call;
 
 /* Any bits, small integers, values of like size, one value, zeros of both signs. */
@@ -88,17 +90,22 @@ static uint64_t key_of(uint64_t i, const call *c, unsigned kind)
 
 static void draw(call *c)
 {
-    static const int ops[] = {RP_OP_SUM, RP_OP_SUM, RP_OP_SUM, RP_OP_MEAN, RP_OP_MIN, RP_OP_MAX, RP_OP_COUNT};
+    static const int ops[] = {RP_OP_SUM, RP_OP_SUM,   RP_OP_MEAN,  RP_OP_MIN, RP_OP_MAX,    RP_OP_COUNT,  RP_OP_VAR,
+                              RP_OP_STD, RP_OP_SUMSQ, RP_OP_NORM2, RP_OP_RMS, RP_OP_ARGMIN, RP_OP_ARGMAX, RP_OP_SEM};
     static const int outs[] = {0, 0, 0, RP_F32, RP_F16, RP_BF16, RP_F64};
     static const int key_types[] = {RP_I64, RP_I32, RP_U8, RP_U16, RP_I8, RP_U32, RP_U64, RP_I16};
     c->spec = (reduce_spec)REDUCE_SPEC_INIT;
-    c->spec.op = ops[below(7)];
+    c->spec.op = ops[below(sizeof ops / sizeof *ops)];
     c->spec.dtype = below(2) ? (below(2) ? RP_F32 : RP_F64) : 1 + (int32_t)below(RP_DTYPE_COUNT);
     c->spec.out = outs[below(7)];
     c->spec.nan = (int32_t)below(3);
     c->spec.flags = below(6) ? 0 : REDUCE_STATES_OUT;
     c->keys.dtype = key_types[below(8)];
     c->keys.flags = below(3) ? REDUCE_DROP_OUTSIDE : below(2) ? REDUCE_DROP_NEGATIVE : 0;
+    c->spec.index_base = below(2) ? 0 : below(1000);
+    c->spec.ddof = (c->spec.op == RP_OP_VAR || c->spec.op == RP_OP_STD || c->spec.op == RP_OP_SEM) ? (uint32_t)below(3) : 0;
+    c->spec.initial = below(4) || c->spec.flags ? NULL : &c->initial;
+    c->keys.initial = below(4) || c->spec.flags || c->spec.initial ? NULL : c->contents;
     c->keys.groups = below(3) ? below(200) : below(MOST_GROUPS);
     c->count = below(4) ? below(2000) : below(most);
 }
@@ -108,6 +115,10 @@ static void fill(call *c)
     const size_t size = rp_dtype_size(c->spec.dtype), key_size = rp_dtype_size(c->keys.dtype);
     const unsigned kind = (unsigned)below(5), keys = (unsigned)below(4);
     const uint64_t one = element(c->spec.dtype, 0);
+    for (uint64_t g = 0; g < c->keys.groups; g++) {
+        const uint64_t x = element(c->spec.dtype, below(9) ? kind % 4 : 3);
+        memcpy(c->contents + g * size, &x, size);
+    }
     for (uint64_t i = 0; i < c->count; i++) {
         const uint64_t x = kind == 4 ? one : element(c->spec.dtype, kind), key = key_of(i, c, keys);
         memcpy(c->data + i * size, &x, size);
@@ -148,11 +159,15 @@ static int by_states(call *c, uint64_t *index)
         if (c->spec.mask && !c->mask[i])
             continue;
         if (key < c->keys.groups)
-            rk_state_add(&states[key], bits, i, s->nan);
+            rk_state_add(&states[key], bits, c->spec.index_base + i, s->nan);
         else if (!code && !(c->keys.flags & REDUCE_DROP_OUTSIDE) && !(negative && c->keys.flags & REDUCE_DROP_NEGATIVE))
             code = REDUCE_E_SHAPE, *index = i;
     }
     for (uint64_t g = 0; g < c->keys.groups; g++) {
+        uint64_t more = 0;
+        memcpy(&more, c->contents + g * size, size);
+        if (c->keys.initial)
+            rk_state_add(&states[g], more, RP_NO_INDEX, s->nan);
         const int err = rk_cell_write(&states[g], s, c->want + g * cell);
         if (err && !code)
             code = -err, *index = g;
@@ -165,7 +180,7 @@ static int by_states(call *c, uint64_t *index)
 
 typedef struct device {
     cudaStream_t stream;
-    void *data, *keys, *mask, *out, *memory;
+    void *data, *keys, *mask, *initial, *out, *memory;
     uint8_t *workspace; /* of memory: aligned */
     reduce_cuda_status *status;
 } device;
@@ -217,6 +232,8 @@ static bool run(call *c, reduce_cuda_status *status)
     c->keys.keys = copy_in(&d.keys, c->key, c->count * rp_dtype_size(c->keys.dtype), d.stream);
     if (c->spec.mask)
         c->spec.mask = copy_in(&d.mask, c->mask, c->count, d.stream);
+    if (c->keys.initial)
+        c->keys.initial = copy_in(&d.initial, c->contents, c->keys.groups * rp_dtype_size(c->spec.dtype), d.stream);
     must(cudaMalloc(&d.out, room + 8), "memory");
     must(cudaMalloc(&d.memory, bytes + REDUCE_CUDA_ALIGN), "memory");
     d.workspace = (uint8_t *)d.memory + (0 - (uintptr_t)d.memory) % REDUCE_CUDA_ALIGN;
@@ -230,7 +247,7 @@ static bool run(call *c, reduce_cuda_status *status)
     must(cudaMemcpyAsync(c->out, d.out, room, cudaMemcpyDeviceToHost, d.stream), "copy");
     must(cudaMemcpyAsync(status, d.status, sizeof *status, cudaMemcpyDeviceToHost, d.stream), "copy");
     must(cudaStreamSynchronize(d.stream), "the stream");
-    void *const memory[] = {d.data, d.keys, d.mask, d.out, d.memory, d.status};
+    void *const memory[] = {d.data, d.keys, d.mask, d.initial, d.out, d.memory, d.status};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         cudaFree(memory[i]);
     cudaStreamDestroy(d.stream);
@@ -244,6 +261,7 @@ static int one(call *c)
     uint64_t index;
     draw(c);
     c->spec.mask = below(3) ? NULL : c->mask;
+    c->initial = element(c->spec.dtype, (unsigned)below(4));
     if (rc_cuda_check_keyed(&c->spec, &c->keys, c->count, &c->checked))
         return -1;
     fill(c);
@@ -256,8 +274,11 @@ static int one(call *c)
         printf("FAIL %s of %s as %s, nan %s, flags %u, %" PRIu64 " elements, %" PRIu64 " groups by %s%s: states %d %" PRIu64
                ", stream %d %" PRIu64 " %s\n",
                rp_op_name(s->op), rp_dtype_name(s->dtype), rp_dtype_name(s->out), rp_nan_name(s->nan), s->flags, c->count,
-               c->keys.groups, rp_dtype_name((uint8_t)c->keys.dtype), c->spec.mask ? ", masked" : "", code, index, status.code,
-               status.index, ran ? "" : reduce_cuda_errmsg());
+               c->keys.groups, rp_dtype_name((uint8_t)c->keys.dtype),
+               c->spec.mask      ? ", masked"
+               : c->keys.initial ? ", contents"
+                                 : "",
+               code, index, status.code, status.index, ran ? "" : reduce_cuda_errmsg());
     return same;
 }
 
@@ -280,7 +301,7 @@ int main(int argc, char **argv)
     if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0)
         return 77;
     must(reduce_cuda_create(&handle, 0) ? cudaErrorUnknown : cudaSuccess, reduce_cuda_errmsg());
-    call c = {.data = malloc(most * 8), .key = malloc(most * 8), .mask = malloc(most)};
+    call c = {.data = malloc(most * 8), .key = malloc(most * 8), .mask = malloc(most), .contents = malloc(MOST_GROUPS * 8)};
     c.out = malloc((size_t)MOST_GROUPS * sizeof(rk_state));
     c.want = malloc((size_t)MOST_GROUPS * sizeof(rk_state));
     for (uint64_t i = 0; i < n_calls;) {
@@ -291,7 +312,7 @@ int main(int argc, char **argv)
         i += same >= 0;
     }
     reduce_cuda_destroy(handle);
-    void *const memory[] = {c.data, c.key, c.mask, c.out, c.want};
+    void *const memory[] = {c.data, c.key, c.mask, c.contents, c.out, c.want};
     for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
         free(memory[i]);
     printf("check_keyed: %lu passed, %lu failed; %lu refused (seed %" PRIu64 ")\n", passed, failed, refused, first);

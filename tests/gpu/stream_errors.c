@@ -128,7 +128,7 @@ static void lists(void)
 static void by_key(void)
 {
     reduce_spec s = of(REDUCE_SUM, REDUCE_F32);
-    reduce_cuda_keys k = {m, 10, REDUCE_I64, 0};
+    reduce_cuda_keys k = {m, 10, REDUCE_I64, 0, NULL};
     size_t n;
 #define KEYED(keys, data, count, out, room, workspace, bytes) \
     reduce_cuda_enqueue_keyed(h, &s, keys, data, count, out, room, NULL, workspace, bytes, NULL)
@@ -144,19 +144,33 @@ static void by_key(void)
     REFUSED(ARGUMENT, "aligned to its type", KEYED(&k, m, 10, m, 40, m, BYTES));
     k.keys = NULL;
     REFUSED(ARGUMENT, "NULL", KEYED(&k, m, 10, m, 40, m, BYTES));
-    k = (reduce_cuda_keys){m, 10, REDUCE_I64, 8};
+    k = (reduce_cuda_keys){m, 10, REDUCE_I64, 8, NULL};
     REFUSED(ARGUMENT, "flags", KEYED(&k, m, 10, m, 40, m, BYTES));
-    k = (reduce_cuda_keys){m, 10, REDUCE_F32, 0};
+    k = (reduce_cuda_keys){m, 10, REDUCE_F32, 0, NULL};
     REFUSED(TYPE, "integer", KEYED(&k, m, 10, m, 40, m, BYTES));
     k.dtype = 77;
     REFUSED(TYPE, "integer", KEYED(&k, m, 10, m, 40, m, BYTES));
-    k = (reduce_cuda_keys){m, 1ull << 33, REDUCE_I64, 0};
+    k = (reduce_cuda_keys){m, 1ull << 33, REDUCE_I64, 0, NULL};
     REFUSED(TOO_LARGE, "groups", reduce_cuda_keyed_workspace(&s, &k, 10, &n));
     k.groups = 10;
     REFUSED(TOO_LARGE, "elements", reduce_cuda_keyed_workspace(&s, &k, 1ull << 31, &n));
     s.rows = 2;
     REFUSED(SHAPE, "rows", reduce_cuda_keyed_workspace(&s, &k, 10, &n));
-    s = of(REDUCE_VAR, REDUCE_F32);
+    s.rows = 1;
+    k.keys = m;
+    k.initial = m + 2;
+    REFUSED(ARGUMENT, "initial", KEYED(&k, m, 10, m, 40, m, BYTES));
+    k.initial = m;
+    s.flags = REDUCE_STATES_OUT;
+    REFUSED(BAD_MESSAGE, "states", reduce_cuda_keyed_workspace(&s, &k, 10, &n));
+    s.flags = 0;
+    s.initial = m;
+    REFUSED(BAD_MESSAGE, "one of the spec", reduce_cuda_keyed_workspace(&s, &k, 10, &n));
+    k.initial = NULL;
+    s = of(REDUCE_COUNT, REDUCE_F32);
+    s.flags = REDUCE_STATES_OUT;
+    REFUSED(OP, "without states", reduce_cuda_keyed_workspace(&s, &k, 10, &n));
+    s = of(REDUCE_PROD, REDUCE_F32);
     REFUSED(OP, "by key", reduce_cuda_keyed_workspace(&s, &k, 10, &n));
     s = of(REDUCE_MIN, REDUCE_F32);
     s.nan = REDUCE_NAN_ERROR;

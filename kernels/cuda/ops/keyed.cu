@@ -56,13 +56,23 @@ template <KeyedKind kKind> struct SharedTable {
 
 // ---- elements ----
 
-// What is neither in a window nor an ordinary zero. Out of line, because it is rare.
-template <int kDtype> static __device__ __noinline__ void add_rare(const KeyedArgs &a, u64 key, u64 bits)
+// Bits [from, from + n) of v, n < 64. Below bit 0 there are zeros.
+__device__ __forceinline__ u64 part_of(unsigned __int128 v, int from, u32 n)
 {
+    const u64 x = from >= 0 ? (u64)(v >> (from % 128)) : (u64)v << (-from % 64);
+    return from > -64 && from < 128 ? x & ((1ull << n) - 1) : 0;
+}
+
+// What is neither in a window nor an ordinary zero. Out of line, because it is rare.
+template <KeyedKind kKind> static __device__ __noinline__ void add_rare(const KeyedArgs &a, u64 key, u64 bits)
+{
+    constexpr int kDtype = keyed_dtype(kKind);
+    constexpr bool kSquare = keyed_squares(kKind);
     const rk_format f = rk_format_of(kDtype);
     const u64 magnitude = bits & ~rk_sign_bit(f, 1);
     if (magnitude >= rk_inf_bits(f)) {
-        raise_flag(a, key, magnitude > rk_inf_bits(f) ? RK_NAN : magnitude != bits ? RK_NINF : RK_PINF);
+        const bool negative = magnitude != bits && !a.magnitudes;
+        raise_flag(a, key, magnitude > rk_inf_bits(f) ? RK_NAN : negative ? RK_NINF : RK_PINF);
         return;
     }
     if (magnitude == 0) {
@@ -71,13 +81,14 @@ template <int kDtype> static __device__ __noinline__ void add_rare(const KeyedAr
         return;
     }
     const rk_number x = rk_number_of(f, bits);
-    const u32 up = (u32)(x.unit - rk_e0(kDtype)), shift = up % 32;
-    const u64 low = x.mantissa << shift, high = shift ? x.mantissa >> (64 - shift) : 0;
-    u64 *digit = a.digits + key * (u64)(2 * (kDtype == RP_F64 ? RK_LIMBS64 : RK_LIMBS32)) + up / 32;
-    const u64 parts[3] = {(u32)low, low >> 32, high};
-    for (int k = 0; k < 3; k++)
-        if (parts[k])
-            atomicAdd(digit + k, x.negative ? 0 - parts[k] : parts[k]);
+    const u32 up = (u32)(x.unit - rk_e0(kDtype)) * (kSquare ? 2 : 1);
+    const unsigned __int128 v = kSquare ? (unsigned __int128)x.mantissa * x.mantissa : x.mantissa;
+    u64 *digit = a.digits + key * (u64)keyed_digits(kKind) + up / 32;
+    for (int k = 0; k < (kSquare ? 5 : 3); k++) {
+        const u64 part = part_of(v, 32 * k - (int)(up % 32), 32);
+        if (part)
+            atomicAdd(digit + k, x.negative && !kSquare ? 0 - part : part);
+    }
     raise_flag(a, key, kFlagDigits);
 }
 
@@ -118,10 +129,38 @@ __device__ __forceinline__ Place place_of_other(const KeyedArgs &a, u64 key, Bit
     return kElsewhere;
 }
 
+// A square as words of a.split bits, in units of its window
+template <KeyedKind kKind>
+__device__ __forceinline__ Place place_of_square(const KeyedArgs &a, u32 base, u64 key, u64 bits, i64 *words)
+{
+    const rk_format f = rk_format_of(keyed_dtype(kKind));
+    const bool is_float = rk_is_float(a.dtype);
+    u64 m = is_float ? bits & ~rk_sign_bit(f, 1) : a.dtype == RP_BOOL ? bits != 0 : rk_magnitude(a.dtype, bits);
+    u32 up = 0;
+    if (is_float && m) {
+        const u32 field = (u32)(m >> (f.precision - 1));
+        if (a.nan != RP_NAN_PROPAGATE && m > rk_inf_bits(f)) {
+            raise_flag(a, key, kFlagSkipped);
+            return kNowhere;
+        }
+        up = max(field, 1u) - base;
+        if (m >= rk_inf_bits(f) || up > a.reach)
+            return kElsewhere;
+        m = (m & ((1ull << (f.precision - 1)) - 1)) | (field ? 1ull << (f.precision - 1) : 0);
+    }
+    const unsigned __int128 square = (unsigned __int128)m * m;
+#pragma unroll
+    for (u32 k = 0; k < (u32)keyed_words(kKind); k++)
+        words[k] = (i64)part_of(square, (int)(k * a.split) - 2 * (int)up, a.split);
+    return kInWindow;
+}
+
 template <KeyedKind kKind>
 __device__ __forceinline__ Place place_of(const KeyedArgs &a, u32 base, u64 key, u64 bits, i64 *words)
 {
-    if constexpr (kKind == kKeyedFloat) {
+    if constexpr (keyed_squares(kKind)) {
+        return place_of_square<kKind>(a, base, key, bits, words);
+    } else if constexpr (kKind == kKeyedFloat) {
         return window_words(a, base, (u32)bits, words) ? kInWindow : place_of_other<kKind>(a, key, (u32)bits, words);
     } else if constexpr (kKind == kKeyedDouble) {
         return window_words(a, base, bits, words) ? kInWindow : place_of_other<kKind>(a, key, bits, words);
@@ -157,7 +196,7 @@ template <KeyedKind kKind> __device__ __forceinline__ void best_of(const KeyedAr
 template <KeyedKind kKind, class Table>
 __device__ __forceinline__ void add_each(const KeyedArgs &a, u32 base, Table &table, u64 key, u64 bits)
 {
-    i64 words[2];
+    i64 words[kMostKeyedWords];
     const Place place = key < a.groups ? place_of<kKind>(a, base, key, bits, words) : kNowhere;
     if constexpr (kKind == kKeyedBest) {
         if (place == kInWindow)
@@ -178,7 +217,7 @@ __device__ __forceinline__ void add_each(const KeyedArgs &a, u32 base, Table &ta
         if (place == kInWindow) {
             table.add(key, words, 1);
         } else if (place == kElsewhere) {
-            add_rare<keyed_dtype(kKind)>(a, key, bits);
+            add_rare<kKind>(a, key, bits);
             table.count(key, 1);
         }
     }
@@ -247,15 +286,18 @@ template <KeyedKind kKind> __global__ void __launch_bounds__(kKeyedThreads, keye
     __syncthreads();
     DirectTable<kKind> all = {a};
     for (u32 key = threadIdx.x; key < groups; key += kKeyedThreads) {
-        i64 sums[2] = {0, 0};
+        i64 sums[kMostKeyedWords] = {};
         u32 n = 0;
+        u64 any = 0;
         for (u32 c = 0; c < a.copies; c++) { // each lane begins at another copy, which is in another bank
             const u32 *from = room + key * a.copies + (c + threadIdx.x) % a.copies;
             for (int k = 0; k < kWords; k++)
                 sums[k] += (i64)((u64)from[(2 * k + 1) * words] << 32 | from[2 * k * words]);
             n += a.counts ? from[2 * kWords * words] : 0;
         }
-        if (n | (u64)sums[0] | (u64)sums[1])
+        for (int k = 0; k < kWords; k++)
+            any |= (u64)sums[k];
+        if (n | any)
             all.add(key, sums, n);
     }
 }
@@ -270,7 +312,8 @@ template <KeyedKind kKind> KeyedKernels keyed_part()
     return k;
 }
 
-#define PARTS(X) X(kKeyedFloat) X(kKeyedDouble) X(kKeyedInt) X(kKeyedLong) X(kKeyedBest) X(kKeyedCount)
+#define PARTS(X) \
+    X(kKeyedFloat) X(kKeyedDouble) X(kKeyedInt) X(kKeyedLong) X(kKeyedBest) X(kKeyedCount) X(kKeyedSquares) X(kKeyedWideSquares)
 #define PART(of) template KeyedKernels keyed_part<of>();
 #include "kernels/cuda/pass/each_part.h"
 

@@ -1,6 +1,5 @@
 // Reductions by key (keyed_args.h): what comes before and behind the pass over all elements, to values or states.
-#include "kernels/cuda/pass/finish.cuh"
-#include "kernels/cuda/pass/keyed.cuh"
+#include "kernels/cuda/pass/keyed_state.cuh"
 
 namespace rk {
 namespace {
@@ -12,7 +11,7 @@ constexpr int kSampled = 16; // elements of a thread
 // The exponent's field of a finite float, in the format in which kernels add it: its unit above rk_e0; 0: it is not finite.
 __device__ __forceinline__ u32 field_of(const KeyedArgs &a, u64 i)
 {
-    if (a.kind == kKeyedDouble) {
+    if (keyed_dtype(a.kind) == RP_F64) {
         const u32 field = (u32)(raw_at<kKeyedDouble>(a, i) >> 52) & 0x7ff;
         return field < 0x7ff ? field : 0;
     }
@@ -55,88 +54,61 @@ __global__ void __launch_bounds__(kKeyedThreads) find_others(const __grid_consta
     }
 }
 
+// A group with an initial -0.0 is as one with another -0.0.
+__global__ void __launch_bounds__(kFinishThreads)
+    find_initial(const __grid_constant__ KeyedArgs a, const __grid_constant__ FinishArgs f)
+{
+    const u64 threads = (u64)gridDim.x * kFinishThreads, minus_zero = rk_sign_bit(rk_format_of(a.dtype), 1);
+    for (u64 group = (u64)blockIdx.x * kFinishThreads + threadIdx.x; group < a.groups; group += threads)
+        if (initial_of(a, f, group) == minus_zero) {
+            raise_flag(a, group, kFlagMinusZero);
+            a.head->minus_zeros = 1;
+        }
+}
+
+// Of the elements that are the best of their group, the first one.
+__global__ void __launch_bounds__(kKeyedThreads) find_places(const __grid_constant__ KeyedArgs a)
+{
+    for (u64 i = (u64)blockIdx.x * kKeyedThreads + threadIdx.x; i < a.n; i += (u64)gridDim.x * kKeyedThreads) {
+        const u64 key = !a.mask || a.mask[i] ? group_of<false>(a, key_at<false>(a, i), i) : a.groups;
+        if (key == a.groups)
+            continue;
+        const u64 bits = bits_at(a.data, (u32)rk_bytes(a.dtype), i);
+        if (a.nan != RP_NAN_PROPAGATE && rk_is_nan(a.dtype, bits))
+            continue;
+        const u32 place = (u32)(a.n - i);
+        if (rk_rank(a.dtype, a.least, a.dtype == RP_BOOL ? bits != 0 : bits) == a.window[key] && a.places[key] < place)
+            atomicMax(&a.places[key], place);
+    }
+}
+
 // ---- results ----
 
-// Carried digits to limbs
-__device__ inline void limbs_of_digits(const u64 *digit, int limbs, uint64_t *limb)
+// An initial element to the window of a group. False: it is too far from it, or not finite.
+__device__ __forceinline__ bool initial_in_window(const KeyedArgs &a, const FinishArgs &f, u64 group, uint64_t (&v)[2])
 {
-    i64 carry = 0;
-    for (int i = 0; i < 2 * limbs; i++) {
-        const i64 t = (i64)digit[i] + carry; // each below 2^63 - 2^32
-        if (i % 2)
-            limb[i / 2] |= (u64)(u32)t << 32;
-        else
-            limb[i / 2] = (u32)t;
-        carry = t >> 32;
-    }
-}
-
-// A group's window as 128-bit two's complement
-__device__ __forceinline__ void window_of(const KeyedArgs &a, u64 group, uint64_t (&v)[2])
-{
-    const int words = keyed_words(a.kind);
-    const i64 low = (i64)a.window[group * words];
-    v[0] = (u64)low;
-    v[1] = (u64)(low >> 63);
-    if (words < 2)
-        return;
-    const i64 high = (i64)a.window[group * words + 1];
-    const uint64_t up[2] = {(u64)high << a.split, (u64)(high >> (64 - a.split))};
-    rk_add_limbs(v, up, 2);
-}
-
-// The float sum of a group: what is in its digits and its window
-__device__ inline void sum_of_group(const KeyedArgs &a, u64 group, u32 flags, rk_state *s)
-{
-    const int limbs = a.kind == kKeyedDouble ? RK_LIMBS64 : RK_LIMBS32;
-    s->special = (u8)(flags & kFlagSpecial);
-    s->nz = s->count && (!(flags & kFlagMinusZero) || flags & kFlagNz);
-    if (s->special)
-        return;
-    if (flags & kFlagDigits)
-        limbs_of_digits(a.digits + group * (u64)(2 * limbs), limbs, s->limb);
-    uint64_t v[2];
-    window_of(a, group, v);
-    const bool negative = v[1] >> 63;
-    const uint64_t low = negative ? 0 - v[0] : v[0], high = negative ? ~v[1] + (v[0] == 0) : v[1];
-    rk_add_shifted(s->limb, limbs, low, (int)a.head->base, negative);
-    rk_add_shifted(s->limb, limbs, high, (int)a.head->base + 64, negative);
-}
-
-__device__ inline void state_of_group(const KeyedArgs &a, int layout, u64 group, rk_state *s)
-{
-    const u32 flags = a.flags[group];
-    rk_state_init(s, layout, a.dtype);
-    s->count = a.counts ? a.counts[group] : 1;
-    s->skipped = (flags & kFlagSkipped) != 0;
-    switch (a.kind) {
-    case kKeyedFloat:
-    case kKeyedDouble:
-        sum_of_group(a, group, flags, s);
-        break;
-    case kKeyedInt:
-    case kKeyedLong: {
-        uint64_t v[2];
-        window_of(a, group, v);
-        s->limb[0] = v[0];
-        s->limb[1] = v[1];
-        break;
-    }
-    case kKeyedBest:
-        s->limb[0] = s->count ? rk_unrank(a.dtype, a.least, a.window[group]) : 0;
-        break;
-    case kKeyedCount:
-        break;
-    }
+    const u64 bits = initial_of(a, f, group);
+    const rk_format format = rk_format_of(a.dtype);
+    if ((bits & ~rk_sign_bit(format, 1)) >= rk_inf_bits(format))
+        return false;
+    const rk_number x = rk_number_of(format, bits);
+    const int up = x.unit - rk_e0(a.dtype) - (int)a.head->base;
+    if (up < 0 || up > 64) // the sums are below 2^100
+        return !x.mantissa;
+    rk_add_shifted(v, 2, x.mantissa, up, x.negative);
+    return true;
 }
 
 // The float sum of a group whose elements are all in its window, if it is not zero: no state is made.
 __device__ __forceinline__ bool write_window(const KeyedArgs &a, const FinishArgs &f, u64 group)
 {
-    if (!f.plain || a.flags[group] & ~(u32)(kFlagMinusZero | kFlagNz))
+    const bool plain = f.spec.op == RP_OP_SUM && rk_is_float(a.dtype) && !(f.spec.flags & RP_STATES_OUT);
+    if (!plain || a.flags[group] & ~(u32)(kFlagMinusZero | kFlagNz))
         return false;
     uint64_t v[2];
     window_of(a, group, v);
+    if (has_initial(a, f) && !initial_in_window(a, f, group, v))
+        return false;
     const rk_range r = rk_range_of(v, 2);
     if (!r.end)
         return false;
@@ -156,6 +128,8 @@ __device__ inline int value_of(const rk_state &s, const rp_spec &spec, uint64_t 
         return RP_EMPTY;
     if (spec.op == RP_OP_COUNT)
         *word = s.count;
+    else if (spec.op == RP_OP_ARGMIN || spec.op == RP_OP_ARGMAX)
+        *word = s.limb[1];
     else if (!rk_is_float(spec.out))
         return rk_finish_integer(&s, &spec, word);
     else if (spec.op == RP_OP_MEAN)
@@ -177,6 +151,8 @@ __device__ inline void finish_group(const KeyedArgs &a, const FinishArgs &f, u64
         write_state(f, group, s);
         return;
     }
+    if (has_initial(a, f))
+        add_initial(a, f, group, &s);
     if (value_of(s, f.spec, &word) != RP_OK)
         set_fault(f, group);
     write_bits(f.cell_bytes, f.cells, group, word);
@@ -195,7 +171,9 @@ __global__ void __launch_bounds__(kFinishThreads)
 } // namespace
 
 KeyedFn keyed_sample_kernel() { return sample; }
+KeyedFinishFn keyed_initial_kernel() { return find_initial; }
 KeyedFn keyed_zeros_kernel() { return find_others; }
+KeyedFn keyed_places_kernel() { return find_places; }
 KeyedFinishFn keyed_finish_kernel() { return finish_groups; }
 
 } // namespace rk

@@ -42,7 +42,7 @@ template <bool kLongKeys> __device__ __forceinline__ u64 group_of(const KeyedArg
 // An element as it lies there, and what the kernels of its kind add: floats of 16 bits as f32.
 template <KeyedKind kKind> __device__ __forceinline__ u64 raw_at(const KeyedArgs &a, u64 i)
 {
-    if constexpr (kKind == kKeyedDouble || kKind == kKeyedLong)
+    if constexpr (kKind == kKeyedDouble || kKind == kKeyedLong || kKind == kKeyedWideSquares)
         return ((const u64 *)a.data)[i];
     else if constexpr (kKind == kKeyedFloat)
         return a.dtype == RP_F32 ? ((const u32 *)a.data)[i] : ((const uint16_t *)a.data)[i];
@@ -51,7 +51,11 @@ template <KeyedKind kKind> __device__ __forceinline__ u64 raw_at(const KeyedArgs
 }
 template <KeyedKind kKind> __device__ __forceinline__ u64 bits_of(const KeyedArgs &a, u64 raw)
 {
-    if constexpr (kKind == kKeyedFloat)
+    if constexpr (kKind == kKeyedSquares) {
+        if (!rk_is_float(a.dtype))
+            return raw;
+    }
+    if constexpr (kKind == kKeyedFloat || kKind == kKeyedSquares)
         return a.dtype == RP_F32 ? raw : a.dtype == RP_BF16 ? (u32)raw << 16 : F16Element::get((u32)raw, 0);
     else
         return raw;

@@ -54,7 +54,7 @@ rk_keyed_launch launch_of(const TaskSlot *s, const rk_task *t, void *cells)
     u8 *memory = memory_of(s, r);
     rk_keyed_launch l = {};
     l.spec = t->spec;
-    l.spec.flags &= RP_STATES_OUT;
+    l.spec.flags &= RP_STATES_OUT | RP_INITIAL;
     l.data = p.elements;
     l.keys = are_odd(t) ? memory + r.keys : p.keys;
     l.mask = p.mask;
