@@ -6,6 +6,7 @@ import subprocess
 import sys
 import types
 
+import numpy as np
 import pytest
 
 from conftest import TESTS
@@ -40,6 +41,9 @@ class Tensor:
 
     def detach(self):
         return self
+
+    def reshape(self, shape):
+        return Tensor(shape, self.dtype)
 
     def stride(self):
         return tuple(math.prod(self.shape[d + 1:]) for d in range(len(self.shape)))
@@ -166,19 +170,26 @@ def test_what_needs_a_gradient_or_is_compiled_is_an_operation_of_torch(torch, li
             reduced.cuda.by_key(x, x, groups=3)
 
 
-def test_by_key_is_one_call(torch, library):
+@pytest.fixture
+def streams(torch, library, monkeypatch):
+    import reduced.cuda
+    torch.cuda.device = contextlib.nullcontext
+    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 7)
+    monkeypatch.setattr(reduced.cuda, "_told", lambda status: None)
+    reduced.cuda._raw_stream.cache_clear()
+    yield
+    reduced.cuda._raw_stream.cache_clear()
+
+
+def test_by_key_is_one_call(torch, library, streams):
     import reduced.cuda
     keys, x = Tensor((20,), torch.int32, at=0x2000), Tensor((4, 5), torch.float64, at=0x4000)
-    torch.cuda.device = contextlib.nullcontext
-    reduced.cuda._raw_stream.cache_clear()
-    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 7)
     y = reduced.cuda.by_key(keys, x, "mean", groups=6, outside="drop")
     (size, (spec, k, *_)), (name, (_, _, _, *rest)) = library.calls
     k = k._obj
-    assert (size, name, k.keys, k.groups, k.flags, list(y.shape)) == ("keyed_workspace", "enqueue_keyed", 0x2000, 6, reduced._abi.DROP_OUTSIDE, [6])
-    assert rest == [0x4000, 20, 0x8000, 48, None, 0x8000, 0, 7] and spec._obj.nan == 0
-    reduced.cuda._raw_stream.cache_clear()
-    for kw in (dict(op="var"), dict(outside="keep"), dict(nan="error")):
+    assert (size, name, k.keys, k.groups, k.flags, k.initial, list(y.shape)) == ("keyed_workspace", "enqueue_keyed", 0x2000, 6, reduced._abi.DROP_OUTSIDE, None, [6])
+    assert rest == [0x4000, 20, 0x8000, 48, None, 0x8000, 0, 7] and spec._obj.nan == 0 and spec._obj.ddof == 0
+    for kw in (dict(op="median"), dict(outside="keep"), dict(nan="error")):
         with pytest.raises(ValueError):
             reduced.cuda.by_key(keys, x, groups=6, **kw)
     with pytest.raises(ValueError, match="20 keys"):
@@ -217,3 +228,119 @@ def test_without_the_library():
     code = "import reduced.cuda as c\ntry: c._lib()\nexcept ImportError as e: print(e)"
     env = {"PYTHONPATH": str(TESTS.parent / "client/python"), "REDUCED_CUDA_LIBRARY": "/nowhere/libreduce-cuda.so", "PATH": "/usr/bin:/bin"}
     assert "$REDUCED_CUDA_LIBRARY" in subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("op, ddof, out", [("var", 1, "float64"), ("norm2", 0, "float64"), ("argmax", 0, "int64"), ("sumsq", 0, "float64")])
+def test_operations_by_key(torch, library, streams, op, ddof, out):
+    """Variances have torch's divisor, and places are integers, for whose absence the call waits."""
+    import reduced.cuda
+    x, more = Tensor((20,), torch.float64, at=0x4000), Tensor((6,), torch.float64, at=0x6000)
+    y = reduced.cuda.by_key(Tensor((20,), torch.int64), x, op, groups=6, outside="drop", initial=more)
+    spec, k, *_ = library.calls[0][1]
+    assert spec._obj.ddof == ddof and k._obj.initial == 0x6000 and y.dtype.name == out
+    assert (library.calls[-1][1][-4] is None) == (op != "argmax")
+    for wrong in (Tensor((5,), torch.float64), Tensor((6,), torch.float32)):
+        with pytest.raises(ValueError, match="initial"):
+            reduced.cuda.by_key(Tensor((20,), torch.int64), x, op, groups=6, initial=wrong)
+
+
+def test_what_is_added_by_key(torch, library, streams):
+    """The tensor's own elements are those that the groups begin with; with gradients or compiled it is an operation of torch."""
+    import reduced.cuda
+    x, keys, values = Tensor((2, 3), torch.float32, at=0x4000), Tensor((8,), torch.int64, at=0x2000), Tensor((8,), torch.float32, at=0x3000)
+    y, asked = reduced.cuda._added(x, keys, values), []
+    k, at = library.calls[0][1][1]._obj, library.calls[1][1][3]
+    assert (k.groups, k.initial, k.keys, at, y.shape) == (6, 0x4000, 0x2000, 0x3000, (2, 3))
+    torch.ops = types.SimpleNamespace(reduced=types.SimpleNamespace(add_by_key=lambda *a: asked.append(a)))
+    values.requires_grad = True
+    reduced.cuda._added(x, keys, values)
+    assert asked == [(x, keys, values)] and len(library.calls) == 2
+
+
+class Elements(np.ndarray):
+    """Arrays that have what index_add and scatter_add ask of tensors."""
+    is_cuda, requires_grad, device = True, False, "cuda:0"
+    dtype = property(lambda self: getattr(sys.modules["torch"], np.ndarray.dtype.__get__(self).name))
+
+    def dim(self):
+        return self.ndim
+
+    def numel(self):
+        return self.size
+
+    def long(self):
+        return self.astype(np.int64)
+
+    def movedim(self, a, b):
+        return np.moveaxis(self, a, b)
+
+    def clone(self):
+        return self.copy()
+
+
+def elements(values):
+    return np.asarray(values).view(Elements)
+
+
+@pytest.fixture
+def arrays(torch, monkeypatch):
+    """Elements by key are added by NumPy."""
+    import reduced.cuda
+
+    def added(x, keys, values):
+        flat, keys = np.array(x).reshape(-1), np.array(keys).reshape(-1)
+        if ((keys < 0) | (keys >= flat.size)).any():
+            raise IndexError("a key that is not a group")
+        np.add.at(flat, keys, np.array(values).reshape(-1))
+        return elements(flat.reshape(x.shape))
+    torch.Tensor = Elements
+    torch.arange = lambda n, device: elements(np.arange(n))
+    torch.where = lambda where, a, b: elements(np.where(where, a, b))
+    monkeypatch.setattr(reduced.cuda, "_added", added)
+    return np.random.default_rng(5)
+
+
+@pytest.mark.parametrize("shape, along, dim", [((6,), (9,), 0), ((6,), (4,), -1), ((4, 5), (3, 4), 0), ((4, 5), (4, 9), 1), ((3, 4, 5), (2, 7, 5), 1), ((3, 4, 5), (3, 4, 1), -1), ((), (), 0), ((4, 5), (0, 5), 0)])
+def test_scatter_add(arrays, shape, along, dim):
+    """torch's definition: along one dimension the place is that of the index."""
+    import reduced.cuda
+    x, axis = arrays.integers(0, 9, shape).astype(np.float32), dim % max(len(shape), 1)
+    index = arrays.integers(0, shape[axis] if shape else 1, along)
+    src = arrays.integers(0, 9, [n + 2 for n in along]).astype(np.float32)
+    want = x.copy()
+    for at in np.ndindex(*along):
+        want[tuple(index[at] if d == axis else i for d, i in enumerate(at))] += src[at]
+    assert np.array_equal(reduced.cuda.scatter_add(elements(x), dim, elements(index), elements(src)), want)
+
+
+@pytest.mark.parametrize("shape, dim", [((6,), 0), ((4, 5), 1), ((3, 4, 5), -2), ((3, 4, 5), 0)])
+def test_index_add(arrays, shape, dim):
+    import reduced.cuda
+    x, axis = arrays.integers(0, 9, shape).astype(np.float64), dim % len(shape)
+    index = arrays.integers(0, shape[axis], 30)
+    source = arrays.integers(0, 9, [30 if d == axis else n for d, n in enumerate(shape)]).astype(np.float64)
+    want = np.moveaxis(x.copy(), axis, 0)
+    np.add.at(want, index, np.moveaxis(source, axis, 0))
+    assert np.array_equal(reduced.cuda.index_add(elements(x), dim, elements(index), elements(source)), np.moveaxis(want, 0, axis))
+
+
+@pytest.mark.parametrize("dim, index, src, error", [
+    (2, [[0]], [[1.0]], IndexError), (0, [[4]], [[1.0]], IndexError), (0, [[-1]], [[1.0]], IndexError), (1, [[5]], [[1.0]], IndexError),
+    (0, [[0.0]], [[1.0]], IndexError), (0, [0], [1.0], ValueError), (0, [[0, 0]], [[1.0]], ValueError), (0, [[0] * 6], [[1.0] * 6], ValueError),
+    (1, [[0]] * 5, [[1.0]] * 5, ValueError), (0, [[0]], [[1]], ValueError)])
+def test_what_cannot_be_scattered(arrays, dim, index, src, error):
+    """An index that a neighbouring line would take, too, is refused."""
+    import reduced.cuda
+    with pytest.raises(error):
+        reduced.cuda.scatter_add(elements(np.zeros((4, 5))), dim, elements(index), elements(src))
+
+
+def test_what_cannot_be_added(arrays):
+    import reduced.cuda
+    x = elements(np.zeros((4, 5)))
+    for index, source in (([0], np.zeros((1, 4))), ([0, 1], np.zeros((1, 5))), ([0], np.zeros((1, 5), np.float32))):
+        with pytest.raises(ValueError):
+            reduced.cuda.index_add(x, 0, elements(index), elements(source))
+    for index in ([4], [-1], [0.5]):
+        with pytest.raises(IndexError):
+            reduced.cuda.index_add(x, 0, elements(index), elements(np.zeros((1, 5))))

@@ -149,23 +149,37 @@ def keyed(n=150, seed=2):
         keys = torch.randint(0, groups, (count,), device=DEVICE).to(key_type)
         x = torch.randn(count, device=DEVICE) * 10 ** rng.choice((0, 0, 5)) * 50
         t = x.abs().to(dtype) if dtype == torch.uint8 else x.to(dtype)
-        found, want = reduced.by_key(keys.cpu().numpy(), t.cpu().numpy(), op)
+        ddof = 1 if op in ("var", "std", "sem") else None
+        found, want = reduced.by_key(keys.cpu().numpy(), t.cpu().numpy(), op, ddof=ddof)
         try:
             got = reduced.cuda.by_key(keys, t, op, groups=groups).cpu().numpy()
         except reduced.errors.EmptyError:
-            check(op in ("min", "max") and len(found) < groups, f"{op} by key has no value of a group")
+            check(op in reduced.cuda.CHOICES and len(found) < groups, f"{op} by key has no value of a group")
             continue
-        mean = op == "mean"
+        nothing = 0 if op in ("sum", "sumsq", "norm2", "count") else np.nan
         want = np.asarray(want)
-        every = np.full(groups, np.nan if mean else 0, got.dtype)
+        every = np.full(groups, nothing, got.dtype) if got.dtype.kind == "f" else np.zeros(groups, got.dtype)
         every[found] = want.astype(got.dtype)
         if got.dtype == np.float32 and want.dtype == np.float64:
-            every[found] = reduced.by_key(keys.cpu().numpy(), t.cpu().numpy(), op, dtype=np.float32)[1]
-        check(np.array_equal(got, every, equal_nan=mean), f"{op} of {dtype} by {groups} keys of {key_type}, {count} elements")
+            every[found] = reduced.by_key(keys.cpu().numpy(), t.cpu().numpy(), op, dtype=np.float32, ddof=ddof)[1]
+        check(np.array_equal(got, every, equal_nan=got.dtype.kind == "f"), f"{op} of {dtype} by {groups} keys of {key_type}, {count} elements")
 
 
 def added():
-    """index_add and bincount: the same bits in any order, and errors of what is outside."""
+    """index_add, scatter_add and bincount: the same bits in any order, and errors of what is outside."""
+    for shape, rows, dim in (((40,), (3000,), 0), ((7, 11), (500, 9), 0), ((5, 6, 4), (5, 300, 3), 1), ((), (), 0)):
+        x, src = torch.randn(shape, device=DEVICE, requires_grad=True), torch.randn(rows, device=DEVICE, requires_grad=True)
+        index = torch.randint(0, shape[dim] if shape else 1, rows, device=DEVICE)
+        got, wide = reduced.cuda.scatter_add(x, dim, index, src * 1e3), x.double().scatter_add(dim, index, src.double() * 1e3)
+        check(got.shape == x.shape and torch.allclose(got.double(), wide, rtol=1e-6, atol=1e-3), f"scatter_add {shape} along {dim}")
+        given = torch.randn(shape, device=DEVICE)
+        mine, peer = torch.autograd.grad(got, (x, src), given), torch.autograd.grad(wide, (x, src), given.double())
+        check(all(torch.allclose(a, b) for a, b in zip(mine, peer)), f"gradients of scatter_add {shape}")
+        turned = torch.autograd.grad(reduced.cuda.index_add(x.reshape(-1), 0, index.reshape(-1) * 0, src.reshape(-1)).sum(), src)[0]
+        check(torch.equal(turned, torch.ones_like(src)), f"gradients of index_add {shape}")
+    compiled = torch.compile(lambda x, index, src: reduced.cuda.scatter_add(x, 0, index, src) * 2, fullgraph=True)
+    x, index, src = torch.randn(9, device=DEVICE), torch.randint(0, 9, (99,), device=DEVICE), torch.randn(99, device=DEVICE)
+    check(torch.equal(compiled(x, index, src), reduced.cuda.scatter_add(x, 0, index, src) * 2), "scatter_add in a compiled graph")
     for shape, rows, dim in (((40,), 3000, 0), ((7, 11), 500, 0), ((5, 6, 4), 300, 1)):
         x, index = torch.randn(shape, device=DEVICE), torch.randint(0, shape[dim], (rows,), device=DEVICE)
         source = torch.randn([rows if d == dim else size for d, size in enumerate(shape)], device=DEVICE) * 1e3
@@ -177,7 +191,8 @@ def added():
     keys, weights = torch.randint(0, 99, (5000,), device=DEVICE), torch.randn(5000, device=DEVICE, dtype=torch.float64)
     check(torch.equal(reduced.cuda.bincount(keys, minlength=120), torch.bincount(keys, minlength=120)), "bincount")
     check(np.array_equal(reduced.cuda.bincount(keys, weights).cpu().numpy(), reduced.bincount(keys.cpu().numpy(), weights.cpu().numpy())), "weighted bincount")
-    for call in (lambda: reduced.cuda.by_key(keys, weights, groups=50), lambda: reduced.cuda.index_add(weights[:5], 0, keys, weights)):
+    for call in (lambda: reduced.cuda.by_key(keys, weights, groups=50), lambda: reduced.cuda.index_add(weights[:5], 0, keys, weights),
+                 lambda: reduced.cuda.scatter_add(weights[:5], 0, keys, weights)):
         try:
             call()
             check(False, "a key outside was taken")

@@ -1,5 +1,5 @@
-"""reduced::reduce, an operation of PyTorch: it has a shape without data, so that torch.compile keeps it, and gradients of sums, means,
-variances, deviations and norms. Calls that need neither go straight to the library."""
+"""reduced::reduce and reduced::add_by_key, operations of PyTorch: they have a shape without data, so that torch.compile keeps them, and
+gradients of sums, means, variances, deviations and norms. Calls that need neither go straight to the library."""
 from typing import Any, Callable, List, Optional
 
 GRADIENTS = ("sum", "mean", "var", "std", "norm2")
@@ -32,8 +32,32 @@ def _gradient(op: str, x: Any, found: Any, given: Any, lines: _Lines, n: int, co
     return centred * lines(scale)
 
 
-def register(run: Callable[..., Any], shape_of: Callable[..., Any]) -> None:
-    """Make the operation, if there is a PyTorch that has such. `run`: computes it; `shape_of`: an empty tensor as the result.
+def _register_add(add: Callable[..., Any]) -> None:
+    import torch  # type: ignore[import-not-found,unused-ignore]
+
+    @torch.library.custom_op("reduced::add_by_key", mutates_args=())  # type: ignore[misc,unused-ignore]
+    def add_by_key(input: torch.Tensor, keys: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return add(input, keys, values.detach())
+
+    @add_by_key.register_fake  # type: ignore[misc,unused-ignore]
+    def _(input: Any, keys: Any, values: Any) -> Any:
+        return input.new_empty(input.shape)
+
+    def setup(ctx: Any, inputs: Any, output: Any) -> None:
+        _, keys, values = inputs
+        ctx.shape = values.shape
+        ctx.save_for_backward(keys)
+
+    def backward(ctx: Any, given: Any) -> Any:
+        keys, = ctx.saved_tensors  # each value's gradient is that of its place
+        return given, None, given.reshape(-1)[keys.reshape(-1)].reshape(ctx.shape)
+
+    add_by_key.register_autograd(backward, setup_context=setup)
+
+
+def register(run: Callable[..., Any], shape_of: Callable[..., Any], add: Callable[..., Any]) -> None:
+    """Make the operations, if there is a PyTorch that has such. `run`: computes one; `shape_of`: an empty tensor as its result; `add`:
+    adds values to a tensor by the keys of its places.
 
     Once, with the import of reduced.cuda: what torch.compile traces cannot make one.
     """
@@ -66,3 +90,4 @@ def register(run: Callable[..., Any], shape_of: Callable[..., Any]) -> None:
         return _gradient(ctx.op, x, found, given, lines, n, ctx.correction).to(ctx.dtype), None, None, None, None, None, None
 
     reduce.register_autograd(backward, setup_context=setup)
+    _register_add(add)

@@ -8,7 +8,8 @@ no wait. PyTorch is needed for all of them.
 
 The results are tensors, or arrays of the same kind, on the same device, with the bits that every other way of this package gives. They
 are there when the stream is past the call, so calls may be captured into a CUDA graph; call `prepare` with the same arguments before.
-Sums, means, variances, deviations and norms have gradients, and torch.compile keeps each call as one operation, reduced::reduce.
+Sums, means, variances, deviations, norms, index_add and scatter_add have gradients, and torch.compile keeps each call as one operation,
+reduced::reduce or reduced::add_by_key.
 The library is libreduce-cuda.so: beside the package, in $REDUCED_CUDA_LIBRARY, or where the system has it.
 """
 from __future__ import annotations
@@ -258,7 +259,7 @@ def _shape_of(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any) -> Any:
     return t.new_empty(_left(t, _axes(t.dim(), dim), keepdim), dtype=_result_type(op, t, dtype))
 
 
-register(lambda *call: _launch(*call), _shape_of)
+register(lambda *call: _launch(*call), _shape_of, lambda *call: _add(*call))
 
 
 def _reduce(op: str, t: Tensor, dim: Dim = None, keepdim: bool = False, dtype: Any = None, nan: str = "propagate", ddof: int = 0) -> Any:
@@ -341,11 +342,13 @@ def median(t: Tensor, dim: Dim = None, keepdim: bool = False, *, nan: str = "pro
 
 # ---- by key ----
 
-KEYED_OPS = ("sum", "mean", "count", "min", "max")
+KEYED_OPS = ("sum", "mean", "var", "std", "sem", "sumsq", "norm2", "rms", "count", "min", "max", "argmin", "argmax")
+INTEGER_OPS = ("sum", "sumsq", "count", *CHOICES)  # of integers, an integer
 
 
 class _Keys(ctypes.Structure):
-    _fields_ = [("keys", ctypes.c_void_p), ("groups", ctypes.c_uint64), ("dtype", ctypes.c_int32), ("flags", ctypes.c_uint32)]
+    _fields_ = [("keys", ctypes.c_void_p), ("groups", ctypes.c_uint64), ("dtype", ctypes.c_int32), ("flags", ctypes.c_uint32),
+                ("initial", ctypes.c_void_p)]
 
 
 def _told(status: Any) -> None:
@@ -358,29 +361,16 @@ def _told(status: Any) -> None:
         raise errors.of(code, f"group {index} has no result", _abi.Fault(size=ctypes.sizeof(_abi.Fault), index=index))
 
 
-def by_key(keys: Tensor, t: Tensor, op: str = "sum", *, groups: int, dtype: Any = None, nan: str = "propagate", outside: str = "error") -> Tensor:
-    """The reduction of the elements of each group: `keys` has the group of each element of `t`, 0 to groups - 1.
-
-    `op`: sum, mean, count, min or max. A group without elements has the value of none: 0, or NaN for the mean. min and max have none.
-    `outside`: keys that are not a group are an IndexError, for which the call waits, or "drop" leaves their elements out. The call
-    waits for min and max, too. The bits do not depend on the order, as those of torch.index_add do.
-    """
-    _check_tensor(t)
+def _by_key(keys: Tensor, t: Tensor, op: str, groups: int, dtype: Any = None, nan: str = "propagate", outside: str = "error", ddof: int = 0,
+            initial: Tensor | None = None) -> Any:
     torch = _torch()
-    if t.requires_grad and torch.is_grad_enabled():
-        raise RuntimeError("reduced.cuda has no gradients by key: call it under torch.no_grad(), or with t.detach()")
-    if op not in KEYED_OPS:
-        raise ValueError(f"op is {', '.join(KEYED_OPS)}, not {op!r}")
-    if outside not in ("error", "drop"):
-        raise ValueError(f"outside is 'error' or 'drop', not {outside!r}")
-    _check_nan(nan)
-    if keys.device != t.device or keys.numel() != t.numel():
-        raise ValueError(f"{keys.numel()} keys on {keys.device} of {t.numel()} elements on {t.device}")
     out = torch.int64 if op == "count" else _result_type(op, t, dtype)
-    wanted = 0 if not out.is_floating_point and op in ("sum", "count", "min", "max") else _abi.DTYPES[_codes()[out]]
-    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=_abi.DTYPES[_codes()[t.dtype]], out=wanted, nan=NAN_NAMES[nan], rows=1)
+    wanted = 0 if not out.is_floating_point and op in INTEGER_OPS else _abi.DTYPES[_codes()[out]]
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=_abi.DTYPES[_codes()[t.dtype]], out=wanted, nan=NAN_NAMES[nan], rows=1, ddof=ddof)
     keys, t, device, size = keys.contiguous(), t.contiguous(), t.get_device(), ctypes.c_size_t()
-    k = _Keys(keys.data_ptr(), groups, _abi.DTYPES[_codes()[keys.dtype]], _abi.DROP_OUTSIDE if outside == "drop" else 0)
+    initial = None if initial is None else initial.contiguous()
+    k = _Keys(keys.data_ptr(), groups, _abi.DTYPES[_codes()[keys.dtype]], _abi.DROP_OUTSIDE if outside == "drop" else 0,
+              None if initial is None else initial.data_ptr())
     _call("keyed_workspace", ctypes.byref(spec), ctypes.byref(k), t.numel(), ctypes.byref(size))
     memory = torch.empty(size.value + ALIGN, dtype=torch.uint8, device=t.device)
     status = torch.empty(2, dtype=torch.int64, device=t.device) if outside == "error" or op in CHOICES else None
@@ -394,6 +384,30 @@ def by_key(keys: Tensor, t: Tensor, op: str = "sum", *, groups: int, dtype: Any 
     return found if found.dtype == out else found.to(out)
 
 
+def by_key(keys: Tensor, t: Tensor, op: str = "sum", *, groups: int, dtype: Any = None, nan: str = "propagate", outside: str = "error",
+           correction: int = 1, initial: Tensor | None = None) -> Tensor:
+    """The reduction of the elements of each group: `keys` has the group of each element of `t`, 0 to groups - 1.
+
+    `op`: one of KEYED_OPS. A group without elements has the value of none: 0, or NaN for means and variances. min, max and their
+    places have none. `correction`: of var, std and sem. `initial`: one more element of each group, of t's type.
+    `outside`: keys that are not a group are an IndexError, for which the call waits, or "drop" leaves their elements out. The call
+    waits for min, max and places, too. The bits do not depend on the order, as those of torch.index_add do.
+    """
+    _check_tensor(t)
+    if t.requires_grad and _torch().is_grad_enabled():
+        raise RuntimeError("reduced.cuda has no gradients by key but of index_add and scatter_add: call it under torch.no_grad(), or with t.detach()")
+    if op not in KEYED_OPS:
+        raise ValueError(f"op is {', '.join(KEYED_OPS)}, not {op!r}")
+    if outside not in ("error", "drop"):
+        raise ValueError(f"outside is 'error' or 'drop', not {outside!r}")
+    _check_nan(nan)
+    if keys.device != t.device or keys.numel() != t.numel():
+        raise ValueError(f"{keys.numel()} keys on {keys.device} of {t.numel()} elements on {t.device}")
+    if initial is not None and (initial.device != t.device or initial.dtype != t.dtype or initial.numel() != groups):
+        raise ValueError(f"initial: {initial.numel()} elements of {initial.dtype} on {initial.device}, for {groups} groups of {t.dtype} on {t.device}")
+    return _by_key(keys, t, op, groups, dtype, nan, outside, correction if op in ("var", "std", "sem") else 0, initial)
+
+
 def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     """How many elements have each value, or the exact sums of their weights, rounded once. As torch.bincount; it waits."""
     groups = builtins.max(minlength, int(input.max()) + 1 if input.numel() else 0)
@@ -401,21 +415,62 @@ def bincount(input: Tensor, weights: Any = None, minlength: int = 0) -> Tensor:
     return found if weights is None or weights.dtype.is_floating_point else found.to(_torch().float64)
 
 
+def _add(input: Tensor, keys: Tensor, values: Tensor) -> Any:
+    """The elements of `input`, each with the values that have its place as their key."""
+    return _by_key(keys, values, "sum", input.numel(), input.dtype, initial=input.detach()).reshape(input.shape)
+
+
+def _added(input: Tensor, keys: Tensor, values: Tensor) -> Any:
+    torch = _torch()
+    if ((input.requires_grad or values.requires_grad) and torch.is_grad_enabled()) or torch.compiler.is_compiling():
+        return torch.ops.reduced.add_by_key(input, keys, values)
+    return _add(input, keys, values)
+
+
+def _check_added(input: Tensor, index: Tensor, source: Tensor, name: str) -> None:
+    for t in input, source:
+        _check_tensor(t)
+    if source.dtype != input.dtype or source.device != input.device or index.device != input.device:
+        raise ValueError(f"{name} of {source.dtype} on {source.device} with indexes on {index.device}, for {input.dtype} on {input.device}")
+    if index.dtype.is_floating_point or index.dtype == _torch().bool:
+        raise IndexError(f"an index is an integer, not {index.dtype}")
+
+
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """`input` with the slices of `source` along `dim` added to those that `index` names: each element is the exact sum of all that
-    come to it, rounded once. As torch.index_add, with the same bits in any order; an index outside is an IndexError."""
-    torch = _torch()
-    if dim % builtins.max(input.dim(), 1):
+    come to it, rounded once. As torch.index_add, with the same bits in any order, and its gradients; an index outside is an IndexError, for
+    which the call waits."""
+    (dim,) = _axes(builtins.max(input.dim(), 1), dim)
+    if dim:
         return index_add(input.movedim(dim, 0), 0, index, source.movedim(dim, 0)).movedim(0, dim)
-    if source.dtype != input.dtype or source.shape[1:] != input.shape[1:] or len(index) != len(source):
-        raise ValueError(f"source of {source.dtype} {tuple(source.shape)} with {len(index)} indexes, for {input.dtype} {tuple(input.shape)}")
-    each = product(input.shape[1:])
-    columns = torch.arange(each, device=input.device)
-    if index.numel() and (int(index.min()) < 0 or int(index.max()) >= len(input)):
-        raise IndexError(f"an index is not below {len(input)}")
-    keys = torch.cat((torch.arange(input.numel(), device=input.device), (index.long()[:, None] * each + columns).reshape(-1)))
-    values = torch.cat((input.reshape(-1), source.reshape(-1)))
-    return by_key(keys, values, groups=input.numel(), dtype=input.dtype, outside="drop").reshape(input.shape)
+    _check_added(input, index, source, "source")
+    rows, given = (t if t.dim() else t.reshape(1) for t in (input, source))
+    if given.shape[1:] != rows.shape[1:] or index.numel() != len(given):
+        raise ValueError(f"source of {tuple(source.shape)} with {index.numel()} indexes, for {tuple(input.shape)}")
+    each = product(rows.shape[1:])
+    keys = (index.reshape(-1, 1).long() * each + _torch().arange(each, device=input.device)).reshape(-1)
+    return _added(input, keys, source)
+
+
+def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """`input` with each element of `src` added at its own place, but along `dim` at that which `index` names: exact sums, rounded once.
+    As torch.scatter_add, with the same bits in any order, and its gradients; an index outside is an IndexError, for which the call waits."""
+    torch, dims = _torch(), builtins.max(input.dim(), 1)
+    (dim,) = _axes(dims, dim)
+    _check_added(input, index, src, "src")
+    rows, places, given = (t if t.dim() else t.reshape(1) for t in (input, index, src))
+    if not places.numel():
+        return input.clone()
+    if not places.dim() == given.dim() == dims or any(
+            n > given.shape[d] or (d != dim and n > rows.shape[d]) for d, n in enumerate(places.shape)):
+        raise ValueError(f"index of {tuple(index.shape)} along {dim} is larger than src of {tuple(src.shape)} or input of {tuple(input.shape)}")
+    places, step = places.long(), product(rows.shape[dim + 1:])
+    keys = torch.where((places >= 0) & (places < rows.shape[dim]), places * step, -1)
+    for d, n in enumerate(places.shape):
+        if d != dim:
+            along = torch.arange(n, device=input.device) * product(rows.shape[d + 1:])
+            keys = torch.where(keys < 0, keys, keys + along.reshape([n if d == other else 1 for other in range(dims)]))
+    return _added(input, keys, given[tuple(slice(n) for n in places.shape)])
 
 
 # ---- norms of many tensors, sums of many ranks ----

@@ -6,8 +6,8 @@
 // accumulators in digits of 32 bits, which are as wide as those of states. Integers have windows alone.
 //
 // Squares are sums, too, of kinds of their own: the window's unit is the square of the sum's, and its words have `split` bits
-// of each square. Operations with both sums take a pass for each. argmin and argmax find the best rank of each group first, then
-// the lowest place that has it.
+// of each square. Operations with both sums take a pass for each. argmin and argmax find the best rank of each group first,
+// then the lowest place that has it.
 //
 //   window   groups x words: sums, or the best rank (min, max, argmin, argmax)
 //   digits   groups x digits of 32 bits in 64, carried at the end
