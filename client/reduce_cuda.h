@@ -117,9 +117,9 @@ int reduce_cuda_keyed_workspace(const reduce_spec *spec, const reduce_cuda_keys 
 /* Reduce `count` elements of `data` into one result for each group: sum, mean, var, std, sem, sumsq, norm2, rms, count, min,
  * max, argmin or argmax, with any type, policy of NaNs, mask and initial element; also states, but of count. A group without
  * elements gets the value of none. All else as reduce_cuda_enqueue, but for the workspace, which may have any contents. status:
- * REDUCE_E_SHAPE and the first element whose key is not a group; then no result is to be used. Errors: the same; REDUCE_E_TYPE (keys); REDUCE_E_SHAPE
- * (the spec has rows, columns, planes, or segments); REDUCE_E_TOO_LARGE (2^31 elements, 2^32 groups); REDUCE_E_OP (other
- * operations). */
+ * REDUCE_E_SHAPE and the first element whose key is not a group; then no result is to be used. Errors: the same;
+ * REDUCE_E_TYPE (keys); REDUCE_E_SHAPE (the spec has rows, columns, planes or segments); REDUCE_E_TOO_LARGE (2^31 elements,
+ * 2^32 groups); REDUCE_E_BAD_MESSAGE (`initial`: beside that of the spec, or states); REDUCE_E_OP (other operations). */
 int reduce_cuda_enqueue_keyed(reduce_cuda *handle, const reduce_spec *spec, const reduce_cuda_keys *keys, const void *data,
                               uint64_t count, void *out, size_t room, reduce_cuda_status *status, void *workspace, size_t bytes,
                               struct CUstream_st *stream);
