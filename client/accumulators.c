@@ -29,9 +29,12 @@ int reduce_accumulators_grow(reduce_accumulators *a, size_t groups)
         return rc_error(REDUCE_E_ARGUMENT, "groups", "%zu groups are fewer than there are", groups);
     if (groups > MAX_GROUPS)
         return rc_error(REDUCE_E_TOO_LARGE, "groups", "%zu groups; at most 2^32", groups);
-    void *slots = realloc(a->slots, (groups ? groups : 1) * a->kind.bytes);
+    void *slots = rk_slots_room(&a->kind, groups);
     if (!slots)
         return rc_error(REDUCE_E_NO_MEMORY, "groups", "no memory for %zu groups of %zu bytes", groups, a->kind.bytes);
+    if (a->groups)
+        memcpy(slots, a->slots, a->groups * a->kind.bytes);
+    free(a->slots);
     a->slots = slots;
     for (; a->groups < groups; a->groups++)
         rk_slot_init(&a->kind, slot_at(a, a->groups));
@@ -240,6 +243,8 @@ int reduce_accumulators_finish(const reduce_accumulators *a, const reduce_spec *
         return rc_error(REDUCE_E_SHAPE, "groups", "groups %zu to %zu of %zu", first, first + count, a ? a->groups : 0);
     int err = rc_state_spec(spec, &checked, results, count, room);
     for (size_t i = 0; !err && i < count; i++) {
+        if (rk_slot_write_sum(&a->kind, slot_at(a, first + i), &checked, (uint8_t *)results + i * rp_cell_size(&checked)))
+            continue;
         rk_slot_state(&a->kind, slot_at(a, first + i), &s);
         err = rc_state_value(&s, first + i, a->groups, &checked, (uint8_t *)results + i * rp_cell_size(&checked));
     }

@@ -4,17 +4,21 @@
 
 #include "client/clock.h"
 #include "client/error.h"
+#include "kernels/cpu/keys/slots.h"
 
 enum {
     PIECE_BYTES = 16 << 20, /* that several threads are worth */
-    MANY_BYTES = 16 << 20   /* of states. 2^24 f64 in 10^6 groups: 31 to 39 ns of processor time each, by the engine 61 to 73 (2
-                               busy cores of a Xeon, 2026-11-28) */
+    MANY_BYTES = 32 << 20   /* of slots, which the engine keeps at a time */
 };
 
 bool rc_has_many_groups(const rc_ask *a)
 {
     const rp_spec *s = &a->whole.spec;
-    return s->flags & RP_KEYS && a->whole.lines > MANY_BYTES / rp_state_size(rp_spec_layout(s));
+    rk_slots k;
+    if (!(s->flags & RP_KEYS))
+        return false;
+    rk_slots_of(&k, rp_spec_layout(s), s->dtype, s->nan);
+    return a->whole.lines > MANY_BYTES / k.bytes;
 }
 
 /* The first elements come from `at` on. An index of the fault is that within the piece. */

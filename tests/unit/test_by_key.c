@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "client/reduce.h"
+#include "kernels/cpu/keys/by_key.h"
 #include "kernels/kernels.h"
 #include "tests/unit/oracle.h"
 #include "tests/unit/polled.h"
@@ -150,10 +151,44 @@ static void the_first_fault_decides(void **state)
         }
 }
 
+/* 10^6 sums fit, although their states would not: those are there for few groups of most data. */
+static void keys_of_a_million_sums_are_read_once(void **state)
+{
+    (void)state;
+    rp_parts beside;
+    rk_task t = task_of(RP_OP_SUM, 1000000, 0, &beside);
+    assert_int_equal(rk_by_key_groups(&t, 1), 1000000);
+    assert_int_equal(rk_by_key_groups(&t, 16), 62500);
+}
+
+/* Every group has elements of three sizes, so that its state is needed; so many are not there at a time. */
+static void groups_whose_states_have_no_room_are_read_again(void **state)
+{
+    static const double sizes[] = {0x1p-900, 1.0, 0x1p900};
+    const uint64_t groups = N / 3;
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        values[i] = sizes[i / (int)groups];
+        keys[i] = (uint32_t)i % (uint32_t)groups;
+    }
+    rp_parts beside;
+    rk_task t = task_of(RP_OP_VAR, groups, 0, &beside);
+    assert_true(groups * rp_state_size(rp_spec_layout(&t.spec)) > 64 << 20);
+    assert_int_equal(rk_by_key_groups(&t, 1), groups);
+    expect(&t.spec);
+    rk_engine *e = open_cpu(1);
+    run(e, &t);
+    rk_close(e);
+    assert_int_equal(t.fault.code, RP_OK);
+    assert_memory_equal(cells, wanted, rp_cell_size(&t.spec) * groups);
+}
+
 int main(void)
 {
     sem_init(&polled_ended, 0, 0);
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_threads_give_the_cells_of_accumulators),
-                                       cmocka_unit_test(the_first_fault_decides)};
+                                       cmocka_unit_test(the_first_fault_decides),
+                                       cmocka_unit_test(keys_of_a_million_sums_are_read_once),
+                                       cmocka_unit_test(groups_whose_states_have_no_room_are_read_again)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

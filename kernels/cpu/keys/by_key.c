@@ -9,7 +9,7 @@
 enum {
     TABLES_BYTES = 8 << 20, /* of slots of all threads: they stay in the caches */
     EACH = 64,              /* elements for each of these slots at least, so that joining them costs little */
-    MOST_BYTES = 32 << 20,  /* of a thread's slots, with all that these may allocate */
+    MOST_BYTES = 32 << 20,  /* of a thread's slots, and of the states that leave them */
     AT_ONCE = 1 << 20       /* elements between two looks at the clock */
 };
 
@@ -46,7 +46,7 @@ bool rk_by_key_shares(const rk_task *t, int threads)
 uint64_t rk_by_key_groups(const rk_task *t, int threads)
 {
     const rk_slots k = slots_of(&t->spec);
-    const uint64_t most = MOST_BYTES / (k.bytes + rp_state_size(k.layout)), n = (uint64_t)threads;
+    const uint64_t most = MOST_BYTES / k.bytes, n = (uint64_t)threads;
     return least((t->spec.rows + n - 1) / n, most);
 }
 
@@ -108,8 +108,11 @@ static rp_err finish(const rk_task *t, const rk_groups *g, rp_fault *f)
     rp_err err = RP_OK;
     for (uint64_t i = 0; i < g->n; i++) {
         rk_state s;
+        uint8_t *cell = (uint8_t *)t->cells + (g->first + i) * rp_cell_size(&t->spec);
+        if (rk_slot_write_sum(g->kind, slot_at(g, i), &t->spec, cell))
+            continue;
         rk_slot_state(g->kind, slot_at(g, i), &s);
-        const int code = rk_cell_write(&s, &t->spec, (uint8_t *)t->cells + (g->first + i) * rp_cell_size(&t->spec));
+        const int code = rk_cell_write(&s, &t->spec, cell);
         if (code && !err)
             rk_cell_fault(f, &s, &t->spec, g->first + i, code);
         err = err ? err : (rp_err)code;
@@ -117,33 +120,57 @@ static rp_err finish(const rk_task *t, const rk_groups *g, rp_fault *f)
     return err;
 }
 
-/* Add elements [from, to), after a look at their keys if `check`. */
+/* Add elements [from, to), and look at their keys if `check`: beforehand if the groups are not all, else if not all elements
+ * were added. */
 static rp_err add(const rk_task *t, const rk_groups *g, uint64_t from, uint64_t to, bool check, rp_fault *f)
 {
     const rk_keyed k = keyed_of(t);
-    for (uint64_t end; from < to; from = end) {
+    const bool all = g->n == t->spec.rows;
+    for (uint64_t end, added = 0; from < to; from = end, added = 0) {
         end = least(to, from + AT_ONCE);
         if (rk_task_late(t, f))
             return f->code;
-        if (check && check_keys(t, &k, from, end, f))
+        if (check && !all && check_keys(t, &k, from, end, f))
             return RP_SHAPE;
-        if (rk_keyed_add_range(&k, g, from, end) < end)
+        if (rk_keyed_add_range(&k, g, from, end, &added) < end)
             return no_memory(f);
+        if (check && all && added < end - from && check_keys(t, &k, from, end, f))
+            return RP_SHAPE;
     }
     return RP_OK;
 }
 
-rp_err rk_by_key_run(const rk_task *t, uint64_t first, uint64_t n, rp_fault *f)
+/* *full: the states of so many groups were too large, perhaps. */
+static rp_err run_some(const rk_task *t, uint64_t first, uint64_t n, bool *full, rp_fault *f)
 {
-    const rk_slots k = slots_of(&t->spec);
-    const rk_groups g = {&k, malloc((size_t)(n * k.bytes)), first, n};
+    uint64_t room = MOST_BYTES;
+    rk_slots k = slots_of(&t->spec);
+    k.room = &room;
+    const rk_groups g = {&k, rk_slots_room(&k, n), first, n};
+    *full = false;
     if (!g.slots)
         return no_memory(f);
     init_all(&g);
     rp_err err = add(t, &g, 0, t->spec.row_len, first == 0, f);
     err = err ? err : finish(t, &g, f);
+    *full = err == RP_NO_MEMORY && room < rp_state_size(k.layout);
     drop_all(&g);
     free(g.slots);
+    return err;
+}
+
+/* Of most data few elements leave their windows. Else there are as many groups at a time as have room for all their states. */
+rp_err rk_by_key_run(const rk_task *t, uint64_t first, uint64_t n, rp_fault *f)
+{
+    bool full;
+    const uint64_t end = first + n, each = MOST_BYTES / rp_state_size(rp_spec_layout(&t->spec));
+    rp_err err = run_some(t, first, n, &full, f);
+    if (!full)
+        return err;
+    for (err = RP_OK; first < end && !err; first += n) {
+        n = least(each, end - first);
+        err = run_some(t, first, n, &full, f);
+    }
     return err;
 }
 
@@ -156,7 +183,7 @@ static rk_groups groups_of(const rk_task *t, const rk_slots *k, rk_table *x)
 
 static rk_table *new_table(const rk_task *t, const rk_slots *k)
 {
-    rk_table *x = malloc(sizeof *x + (size_t)(t->spec.rows * k->bytes));
+    rk_table *x = aligned_alloc(_Alignof(rk_table), (sizeof *x + (size_t)(t->spec.rows * k->bytes) + 63) / 64 * 64);
     if (!x)
         return NULL;
     const rk_groups g = groups_of(t, k, x);

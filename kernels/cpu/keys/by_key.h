@@ -24,8 +24,8 @@ rp_err rk_by_key_run(const rk_task *t, uint64_t first, uint64_t n, rp_fault *f);
 
 /* A slot for each group. */
 typedef struct rk_table {
-    struct rk_table *next; /* the owner's */
-    uint64_t slots[];
+    struct rk_table *next;         /* the owner's */
+    _Alignas(64) uint64_t slots[]; /* no window crosses a cache line */
 } rk_table;
 
 /* Add elements [from, to) to *table, which is made if it is NULL. */

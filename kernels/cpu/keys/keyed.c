@@ -79,13 +79,19 @@ typedef struct chosen {
     void *slot[BLOCK];
 } chosen;
 
-/* Those of elements [from, from + n) whose keys are among the groups, and which the mask keeps. A branch would be mispredicted
- * half of the time. */
+/* Those of elements [from, from + n) whose keys are among the groups, and which the mask keeps: mostly all. Else a branch would
+ * be mispredicted half of the time. */
 static void choose(const rk_keyed *b, const rk_groups *g, uint64_t from, size_t n, chosen *c)
 {
-    uint64_t key[BLOCK];
+    uint64_t key[BLOCK], outside = b->mask != NULL;
     load_keys(b, from, n, key);
-    c->n = 0;
+    for (size_t i = 0; i < n; i++)
+        outside |= key[i] - g->first >= g->n;
+    for (size_t i = 0; i < n && !outside; i++)
+        c->slot[i] = g->slots + (key[i] - g->first) * g->kind->bytes;
+    c->n = outside ? 0 : n;
+    if (!outside)
+        return;
     for (size_t i = 0; i < n; i++) {
         c->element[c->n] = (uint16_t)i;
         c->n += (key[i] - g->first < g->n) & (!b->mask || b->mask[from + i]);
@@ -94,7 +100,7 @@ static void choose(const rk_keyed *b, const rk_groups *g, uint64_t from, size_t 
         c->slot[i] = g->slots + (key[c->element[i]] - g->first) * g->kind->bytes;
 }
 
-uint64_t rk_keyed_add_range(const rk_keyed *b, const rk_groups *g, uint64_t from, uint64_t to)
+uint64_t rk_keyed_add_range(const rk_keyed *b, const rk_groups *g, uint64_t from, uint64_t to, uint64_t *added)
 {
     const size_t size = (size_t)rk_bytes(g->kind->dtype);
     chosen c;
@@ -102,9 +108,11 @@ uint64_t rk_keyed_add_range(const rk_keyed *b, const rk_groups *g, uint64_t from
         n = to - from < BLOCK ? (size_t)(to - from) : BLOCK;
         choose(b, g, from, n, &c);
         const void *values = (const uint8_t *)b->values + from * size;
-        const size_t added = rk_slots_add(g->kind, c.slot, values, b->first + from, c.n < n ? c.element : NULL, c.n);
-        if (added < c.n)
-            return from + c.element[added];
+        const size_t taken = rk_slots_add(g->kind, c.slot, values, b->first + from, c.n < n ? c.element : NULL, c.n);
+        if (taken < c.n)
+            return from + c.element[taken];
+        if (added)
+            *added += c.n;
     }
     return to;
 }
@@ -151,7 +159,7 @@ static void run_find(void *arg, unsigned part)
 static void run_elements(void *arg, unsigned part)
 {
     shared *x = arg;
-    const uint64_t end = end_of(x, part), at = rk_keyed_add_range(x->b, &x->own[part], start_of(x, part), end);
+    const uint64_t end = end_of(x, part), at = rk_keyed_add_range(x->b, &x->own[part], start_of(x, part), end, NULL);
     if (at < end)
         report(x, at);
 }
@@ -161,7 +169,7 @@ static void run_groups(void *arg, unsigned part)
     shared *x = arg;
     const uint64_t low = x->cut[part];
     const rk_groups mine = {x->g->kind, x->g->slots + low * x->g->kind->bytes, low, x->cut[part + 1] - low};
-    const uint64_t at = rk_keyed_add_range(x->b, &mine, 0, x->b->n);
+    const uint64_t at = rk_keyed_add_range(x->b, &mine, 0, x->b->n, NULL);
     if (at < x->b->n)
         report(x, at);
 }
@@ -242,7 +250,7 @@ uint64_t rk_keyed_add(const rk_keyed *b, const rk_groups *g)
 {
     shared x = {.b = b, .g = g, .groups = g->n, .parts = parts_of(b->n), .found = b->n};
     if (x.parts == 1)
-        return rk_keyed_add_range(b, g, 0, b->n);
+        return rk_keyed_add_range(b, g, 0, b->n, NULL);
     if (make_own(&x)) {
         rk_run_parts(x.parts, run_elements, &x);
         join_own(&x);

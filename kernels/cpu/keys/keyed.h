@@ -23,9 +23,9 @@ typedef struct rk_groups {
 /* The first of elements [from, to) whose key is not one of 0 to groups - 1, unless it is left out; `to`: there is none. */
 uint64_t rk_keyed_find(const rk_keyed *b, uint64_t groups, uint64_t from, uint64_t to, uint64_t *key);
 
-/* Add those of elements [from, to) whose keys are among the groups. `to`, or the first one for which there was no memory.
- * Keys that change meanwhile give arbitrary sums, and no more. */
-uint64_t rk_keyed_add_range(const rk_keyed *b, const rk_groups *g, uint64_t from, uint64_t to);
+/* Add those of elements [from, to) whose keys are among the groups, and to *added their number (NULL: nobody asks). `to`, or
+ * the first one for which there was no memory. Keys that change meanwhile give arbitrary sums, and no more. */
+uint64_t rk_keyed_add_range(const rk_keyed *b, const rk_groups *g, uint64_t from, uint64_t to, uint64_t *added);
 
 /* The first element whose key is not a group, unless it is left out, and its key (below 0: a large one); b->n: there is none.
  * Several threads look for it, if that is worth it. */

@@ -31,10 +31,14 @@ typedef enum { RK_SLOT_SUM, RK_SLOT_SQUARES, RK_SLOT_STATE } rk_slot_form;
 typedef struct rk_slots {
     int layout, dtype, nan; /* rp_layout, rp_dtype of the elements, rp_nan */
     rk_slot_form form;
-    size_t bytes; /* of a slot: 32, 64, or those of the state */
+    size_t bytes;   /* of a slot: 32, 64, or those of the state */
+    uint64_t *room; /* bytes that whole states of windows may take, as if there were no more memory; NULL: any number */
 } rk_slots;
 
 void rk_slots_of(rk_slots *k, int layout, int dtype, int nan);
+
+/* Memory for n slots, to be freed, which are not initialized. NULL: there is none. */
+void *rk_slots_room(const rk_slots *k, uint64_t n);
 
 void rk_slot_init(const rk_slots *k, void *slot);
 
@@ -54,6 +58,9 @@ uint64_t rk_slot_count(const rk_slots *k, const void *slot);
  * (rk_count_check). False: no memory; then nothing changed. */
 bool rk_slot_merge(const rk_slots *k, void *slot, const rk_state *from);
 bool rk_slot_join(const rk_slots *k, void *slot, const void *from);
+
+/* Write the value of a slot, if that is a sum of floats in its window alone: it takes no state. False: it is not. */
+bool rk_slot_write_sum(const rk_slots *k, const void *slot, const rp_spec *spec, uint8_t *cell);
 
 /* The state of a slot, canonical. */
 void rk_slot_state(const rk_slots *k, const void *slot, rk_state *s);
