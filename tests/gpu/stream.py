@@ -320,6 +320,9 @@ def keyed_times():
                 a = median_us(lambda: reduced.cuda.by_key(keys, x, groups=groups, outside="drop"), 5, 2)
                 b, c = (median_us(f, 5, 2) for f in (lambda: zeros.index_add(0, keys, x), lambda: torch.bincount(keys, x, groups)))
                 print(f"by key {str(dtype)[6:]:8} 2^27, {groups:8} {order} keys: {a:.0f}, index_add {b:.0f}, bincount {c:.0f}", flush=True)
+                others = [(op, lambda op=op: reduced.cuda.by_key(keys, x, op, groups=groups, outside="drop")) for op in ("mean", "var", "norm2", "max", "argmax")]
+                others += [(f.__name__, lambda f=f: f(zeros, 0, keys, x)) for f in (reduced.cuda.index_add, reduced.cuda.scatter_add)]
+                print("    " + ", ".join(f"{name} {median_us(call, 3, 1):.0f}" for name, call in others), flush=True)
 
 
 if __name__ == "__main__":
