@@ -968,11 +968,11 @@ static rk_task pair_task(const pair_case *p, uint32_t flags)
     return t;
 }
 
-/* Bytes to the memory on the device. Returns where they are. */
-static const uint8_t *fill_part(rk_engine *e, waker *w, const void *data, size_t bytes, uint64_t *offset)
+/* Bytes to the memory on the device, `odd` of them behind an aligned address. Returns where they are. */
+static const uint8_t *fill_part(rk_engine *e, waker *w, const void *data, size_t bytes, uint64_t odd, uint64_t *offset)
 {
     const rk_task t = {.data = data, .bytes = bytes};
-    const uint64_t at = (*offset + 7) / 8 * 8 + 8 * (rng() % 3); /* aligned to 16 bytes or not */
+    const uint64_t at = (*offset + 7) / 8 * 8 + 8 * (rng() % 3) + odd; /* aligned to 16 bytes or not */
     fill_memory(e, w, &t, at);
     *offset = at + bytes;
     return rk_memory_at(device, at);
@@ -984,11 +984,12 @@ static void expect_near(rk_engine *e, waker *w, const rk_task *c, const rk_task 
     const rp_spec *s = &t->spec;
     const rp_parts parts = rp_spec_parts(s, t->data, NULL);
     uint64_t end = 0;
-    rp_parts beside = {.weights = fill_part(e, w, parts.weights, rp_role_bytes(s, RP_ROLE_WEIGHTS), &end)};
+    rp_parts beside = {
+        .weights = fill_part(e, w, parts.weights, rp_role_bytes(s, RP_ROLE_WEIGHTS), rng() % 4 ? 0 : rng() % 8, &end)};
     rk_task g = *t;
     g.bytes = rp_elements(s) * rp_dtype_size(s->dtype);
-    beside.mask = s->flags & RP_MASK ? fill_part(e, w, parts.mask, rp_elements(s), &end) : NULL;
-    g.offset = (uint64_t)(fill_part(e, w, parts.elements, g.bytes, &end) - rk_memory_at(device, 0));
+    beside.mask = s->flags & RP_MASK ? fill_part(e, w, parts.mask, rp_elements(s), 0, &end) : NULL;
+    g.offset = (uint64_t)(fill_part(e, w, parts.elements, g.bytes, 0, &end) - rk_memory_at(device, 0));
     g.memory = device;
     g.data = NULL;
     g.beside = &beside;

@@ -35,18 +35,6 @@ Room room_of(const rk_task *t)
 // Where its room is: what a slot has anyhow, if it is enough.
 u8 *memory_of(const TaskSlot *s, const Room &r) { return (u8 *)(r.end <= kSlotBytes ? s->input : s->room); }
 
-cudaError_t open_room(TaskSlot *s, u64 bytes)
-{
-    if (bytes <= kSlotBytes || bytes <= s->room_bytes)
-        return cudaSuccess;
-    cudaFree(s->room); // after what other streams do: rare, because it only grows
-    s->room = NULL;
-    s->room_bytes = 0;
-    TRY_CUDA(cudaMalloc(&s->room, bytes));
-    s->room_bytes = bytes;
-    return cudaSuccess;
-}
-
 rk_keyed_launch launch_of(const TaskSlot *s, const rk_task *t, void *cells)
 {
     const rp_parts p = parts_of(t);
@@ -129,7 +117,8 @@ bool keyed_task_only_launches(const TaskSlot *s, const rk_task *t)
 cudaError_t keyed_task_launch(TaskSlot *s, Device *d, rk_task *t)
 {
     const Room r = room_of(t);
-    TRY_CUDA(open_room(s, r.end));
+    if (r.end > kSlotBytes)
+        TRY_CUDA(slot_open_room(s, r.end));
     t->route = rk_by_key_route;
     if (are_odd(t))
         TRY_CUDA(cudaMemcpyAsync(memory_of(s, r) + r.keys, parts_of(t).keys, rp_role_bytes(&t->spec, RP_ROLE_KEYS),

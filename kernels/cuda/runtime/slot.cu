@@ -134,6 +134,29 @@ cudaError_t bring_data(TaskSlot *s, const rk_task *t, bool pinned, const void **
     return note_arrival(s, t);
 }
 
+// Bytes of weights on the device that do not lie as their type does. Kernels read a copy of them, in the slot's room.
+u64 odd_weights(const rk_task *t)
+{
+    const bool are = !t->fill && t->memory && t->spec.flags & RP_WEIGHTS && t->beside &&
+                     (uintptr_t)t->beside->weights % rp_dtype_size(t->spec.weights);
+    return are ? rp_role_bytes(&t->spec, RP_ROLE_WEIGHTS) : 0;
+}
+
+// Where weights beside the task's data are.
+const uint8_t *weights_beside(const TaskSlot *s, const rk_task *t)
+{
+    return odd_weights(t) ? (const uint8_t *)s->room : t->beside ? t->beside->weights : NULL;
+}
+
+cudaError_t copy_odd_weights(TaskSlot *s, const rk_task *t)
+{
+    const u64 bytes = odd_weights(t);
+    if (!bytes)
+        return cudaSuccess;
+    TRY_CUDA(slot_open_room(s, bytes));
+    return cudaMemcpyAsync(s->room, t->beside->weights, bytes, cudaMemcpyDeviceToDevice, s->stream);
+}
+
 bool in_mapped(const rk_task *t) { return cells_bytes(t) <= kMappedCells; }
 
 ChainTask chain_of(const TaskSlot *s, const rk_task *t, const void *data)
@@ -146,9 +169,7 @@ ChainTask chain_of(const TaskSlot *s, const rk_task *t, const void *data)
             in_mapped(t) ? s->mapped : s->cells_device,
             s->fault,
             t->beside ? t->beside->mask : NULL,
-            w.from      ? (const uint8_t *)data + w.to
-            : t->beside ? t->beside->weights
-                        : NULL,
+            w.from ? (const uint8_t *)data + w.to : weights_beside(s, t),
             NULL};
 }
 
@@ -160,7 +181,8 @@ cudaError_t reduce_data(TaskSlot *s, Device *d, rk_task *t, const void *data)
     *s->fault = kNoFault;
     if (t->spec.flags & RP_KEYS)
         TRY_CUDA(keyed_task_launch(s, d, t));
-    else
+    TRY_CUDA(copy_odd_weights(s, t));
+    if (!(t->spec.flags & RP_KEYS))
         TRY_CUDA(chain_launch(d, chain_of(s, t, data), s->scratch, chain_scratch_bytes(), s->stream, &t->route));
     if (!mapped && cells_bytes(t) <= RP_MAX_DATA)
         TRY_CUDA(cudaMemcpyAsync(s->cells_host, s->cells_device, cells_bytes(t), cudaMemcpyDeviceToHost, s->stream));
@@ -248,7 +270,7 @@ cudaError_t reduce_part(TaskSlot *s, Device *d, const rk_task *t, const Runs &r,
         chain.data = s->input;
     }
     if (parts.weights)
-        TRY_CUDA(bring_weights(s, t->spec, parts.weights, r, &chain,
+        TRY_CUDA(bring_weights(s, t->spec, weights_beside(s, t), r, &chain,
                                (unsigned char *)s->input + (n * (size + 1) + sizeof(u64)) / sizeof(u64) * sizeof(u64)));
     const char *route; // the task's was noted when it was launched
     TRY_CUDA(chain_launch(d, chain, s->scratch, chain_scratch_bytes(), s->stream, &route));
@@ -384,7 +406,22 @@ bool slot_only_launches(const TaskSlot *s, const rk_task *t)
 {
     if (t->fill || !t->memory)
         return false;
-    return t->spec.flags & RP_KEYS ? keyed_task_only_launches(s, t) : cells_bytes(t) <= kMappedCells;
+    return t->spec.flags & RP_KEYS ? keyed_task_only_launches(s, t)
+                                   : cells_bytes(t) <= kMappedCells && odd_weights(t) <= s->room_bytes;
+}
+
+u64 slot_room(const rk_task *t) { return t->spec.flags & RP_KEYS ? keyed_task_room(t) : odd_weights(t); }
+
+cudaError_t slot_open_room(TaskSlot *s, u64 bytes)
+{
+    if (bytes <= s->room_bytes)
+        return cudaSuccess;
+    cudaFree(s->room); // after what other streams do: rare, because it only grows
+    s->room = NULL;
+    s->room_bytes = 0;
+    TRY_CUDA(cudaMalloc(&s->room, bytes));
+    s->room_bytes = bytes;
+    return cudaSuccess;
 }
 
 cudaError_t slot_launch(TaskSlot *s, Device *d, rk_task *t, bool pinned)

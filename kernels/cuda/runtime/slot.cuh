@@ -25,7 +25,7 @@ struct TaskSlot {
     void *mapped;                    // kMappedBytes, pinned and visible to the device: cells, a fault word, a head by key
     u32 *fault;                      // behind the cells of `mapped`
     void *cells_host, *cells_device; // RP_MAX_DATA each, opened by the first task that needs them
-    void *room;                      // of the first slot, room_bytes on the device: tables of tasks by key (keyed_task.cuh)
+    void *room; // of the first slot, room_bytes on the device: tables of tasks by key (keyed_task.cuh), or weights
     u64 room_bytes;
     bool cells_plain;               // cells_host is plain memory: page-locked memory could not be had
     u64 pinned_bytes, device_bytes; // atomic: a task that opens cells adds to them while the owner asks
@@ -39,6 +39,10 @@ void slot_close(TaskSlot *s);
 
 // Has a slot room for the weights that come with the task's data?
 bool slot_holds(const rk_task *t);
+
+// Bytes of `room` that a task needs; 0: none. It grows to what a task needs, and stays until the pool is trimmed.
+u64 slot_room(const rk_task *t);
+cudaError_t slot_open_room(TaskSlot *s, u64 bytes);
 
 // Does the task copy so much that the bus is busy for long?
 bool slot_copies_much(const rk_task *t);

@@ -30,9 +30,9 @@ void run(Backend *b, rk_task *t)
         rk_complete(b->tasks, t);
         return;
     }
-    const u64 room = keyed_task_room(t);
+    const u64 room = slot_room(t);
     if (room > most_room(b)) {
-        rp_fail(&t->fault, RP_NO_MEMORY, "device", most_room(b), "%llu bytes of tables for its groups",
+        rp_fail(&t->fault, RP_NO_MEMORY, "device", most_room(b), "%llu bytes beside its data: tables of groups, or weights",
                 (unsigned long long)room);
         rk_complete(b->tasks, t);
         return;
