@@ -78,5 +78,9 @@ def test_resident_rows_and_what_is_refused(kept):
         reduced.bincount(kept(np.array([1, 2])), [0.5, 0.5])
     with pytest.raises(ValueError, match="x: it has a number below 0, -1"):
         reduced.bincount([0, -1], kept(np.array([1.0, 2.0])))
+    with pytest.raises(ValueError, match="x: it has a number below 0, -1"):  # beside a missing one
+        reduced.bincount(np.ma.masked_array([0, -1, -5], [False, False, True]), kept(np.array([1.0, 2.0, 4.0])))
+    some = np.ma.masked_array([0, 9, 1], [False, True, False])
+    assert reduced.bincount(some, kept(np.array([1.0, 2.0, 4.0]))).tolist() == [1.0, 4.0]
     with pytest.raises(TypeError, match="does not give elements back"):
         reduced.by_key(kept(np.array([1, 1])), [1, 2])

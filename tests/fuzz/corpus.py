@@ -37,6 +37,14 @@ def parameters():
         yield f"begin_{name}", generate.message(rawclient.BEGIN, rawclient.spec("sum", "f64", tagged_len=len(tagged)) + tagged, version=2)
 
 
+def keyed():
+    """(name, input): streams by key, whose keys come with the pieces: of 3 groups, of so many that their states are too large, without a type."""
+    for name, op, rows, dtype in (("few", "sum", 3, "i16"), ("many", "var", 1 << 20, "u64"), ("of_floats", "max", 2, "f32")):
+        tagged = rawclient.companion("keys", dtype=dtype, data=True)
+        head = rawclient.spec(op, "f64", flags=rawclient.KEYS | rawclient.MASK | rawclient.DROP_OUTSIDE, rows=rows, tagged_len=len(tagged))
+        yield f"begin_keys_{name}", generate.message(rawclient.BEGIN, head + tagged, version=2)
+
+
 def statistics():
     """(name, input): order statistics of eight elements, with all that they take."""
     given = {"median": (), "quantile": (("q", (5, -1), (1, 0), (333, -3)), ("method", 5)), "kth": (("k", -1),), "largest": (("k", 3),), "smallest": (("k", 5),),
@@ -52,7 +60,7 @@ def main():
         (HERE / "corpus" / name).mkdir(parents=True, exist_ok=True)
     for name, _, data in generate.messages():
         (HERE / "corpus" / "codec" / name).write_bytes(data)
-    for name, data in (*parameters(), *statistics()):
+    for name, data in (*parameters(), *keyed(), *statistics()):
         (HERE / "corpus" / "codec" / name).write_bytes(data)
     for name, data in collective():
         (HERE / "corpus" / "collective" / name).write_bytes(data)

@@ -212,17 +212,25 @@ def _by_key_there(keys: Any, data: Any, op: str, dtype: Any, where: Any, nan: st
     return keys, groups.finish(wanted, chosen)[found]
 
 
+def _counted(o: Operand) -> tuple[Array, Array | None, int]:
+    """The numbers of bincount, which of them are there (None: all), and one more than the largest of those."""
+    keys, some = _numbers(o, "x")
+    there = keys if some is None else keys[some]
+    if there.size and (least := np.minimum.reduce(there)) < 0:
+        raise ValueError(f"x: it has a number below 0, {least}")
+    return keys, some, int(np.maximum.reduce(there)) + 1 if there.size else 0
+
+
 def _bincount_there(x: Any, weights: Any, minlength: int) -> Array:
     """Of resident numbers, or resident weights."""
     data = x if weights is None else _kept(operand(weights, "weights"))
     if data is None:
         raise NotImplementedError("weights: those of resident numbers are resident, too; put them")
-    if not isinstance(x, Remote):
-        keys, some = _numbers(operand(x, "x"), "x")
+    if isinstance(x, Remote):
+        most = number_of(x, "x")
+    else:
+        keys, some, most = _counted(operand(x, "x"))
         x = keys if some is None else np.where(some, keys, -1)
-        if x.size and some is None and (least := np.minimum.reduce(x)) < 0:
-            raise ValueError(f"x: it has a number below 0, {least}")
-    most = number_of(x, "x") if isinstance(x, Remote) else int(np.maximum.reduce(x)) + 1 if x.size else 0
     groups = Kept("count" if weights is None else "sum", data, max(most, int(minlength)), "propagate", x)
     return groups.finish(np.dtype(np.intp if weights is None else float), 0)
 
@@ -241,11 +249,8 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Array:
         return _bincount_there(o if there is None else there, w, minlength)
     if np.asarray(o.data).size == 0:  # of any type, as in NumPy
         return np.zeros(minlength, np.intp if weights is None else float)
-    keys, some = _numbers(o, "x")
-    there = keys if some is None else keys[some]
-    if there.size and (least := np.minimum.reduce(there)) < 0:
-        raise ValueError(f"x: it has a number below 0, {least}")
-    groups = max(int(np.maximum.reduce(there)) + 1 if there.size else 0, int(minlength))
+    keys, some, most = _counted(o)
+    groups = max(most, int(minlength))
     values, keep, dtype = (keys, None, keys.dtype) if w is None else _values(w, "weights")
     _same_length(len(keys), len(values), "weights")
     keep = some if keep is None else keep if some is None else keep & some

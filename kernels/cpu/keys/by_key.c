@@ -140,7 +140,7 @@ static rp_err add(const rk_task *t, const rk_groups *g, uint64_t from, uint64_t 
     return RP_OK;
 }
 
-/* *full: the states of so many groups were too large, perhaps. */
+/* *full: there was no room for the states of all these groups. */
 static rp_err run_some(const rk_task *t, uint64_t first, uint64_t n, bool *full, rp_fault *f)
 {
     uint64_t room = MOST_BYTES;
