@@ -184,6 +184,13 @@ def test_best_elements_for_any_number_of_ranks(built, shared, mpi):
 
 
 @pytest.mark.parametrize("mpi", NAMES)
+def test_by_key_for_any_number_of_ranks(built, mpi):
+    """States of groups merge over ranks as those of rows."""
+    for ranks in (1, 2, 5):
+        assert launch(mpi, ranks, built(mpi, ROOT / "tests/mpi/keyed.c")) == "fine\n"
+
+
+@pytest.mark.parametrize("mpi", NAMES)
 def test_the_header_is_c_and_cplusplus(mpi, scratch):
     """As installed: beside reduce.h, with warnings as errors, in several translation units."""
     (scratch / "a.c").write_text("#include <reduce_mpi.h>\nMPI_Op f(void) { return reduce_mpi_op(); }\n")

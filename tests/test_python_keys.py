@@ -186,3 +186,29 @@ def test_what_has_no_groups():
         reduced.by_key([0], [1], "middle")
     with pytest.raises(ValueError, match="a: 2 elements for 1 keys"):
         reduced.by_key([0], [1, 2])
+
+
+def test_both_zeros_are_one_key():
+    for keys in ([-0.0, 1.5, 0.0], [0.0, 1.5, -0.0]):
+        found, sums = reduced.by_key(keys, [1.0, 2.0, 4.0])
+        assert not np.signbit(found).any() and found.tolist() == [0.0, 1.5] and sums.tolist() == [5.0, 2.0]
+
+
+def test_why_a_key_has_no_element():
+    with pytest.raises(ValueError, match="nan='omit': the key 2 has no element, so no min"):
+        reduced.by_key([1, 2], [1.0, np.nan], "min", nan="omit")
+    with pytest.raises(ValueError, match="where: the key 2 has no element, so no min"):
+        reduced.by_key([1, 2], [1.0, 3.0], "min", where=[True, False])
+
+
+def test_numbers_of_segments():
+    for wrong in (-1, 2.5):
+        with pytest.raises(ValueError, match="num_segments is an integer of 0 or more"):
+            reduced.segment_sum([1.0], [0], wrong)
+    assert reduced.segment_sum(np.ones((0, 3)), [], 2).tolist() == [[0.0] * 3] * 2
+
+
+def test_sums_of_many_groups_of_which_few_have_elements():
+    """Those without elements are 0.0, and one of -0.0 alone is -0.0."""
+    found = reduced.bincount([5, 7, 7, 9, 9], [-0.0, 1.0, -1.0, 2.0, 1e300], minlength=100_000)
+    assert found[[5, 7, 9]].tolist() == [0.0, 0.0, 1e300] and np.signbit(found).nonzero()[0].tolist() == [5] and np.count_nonzero(found) == 1

@@ -58,6 +58,8 @@ class Accumulators(Groups):
 def _numbers(o: Operand, name: str) -> tuple[Array, Array | None]:
     """Integer keys in one dimension, and which are not missing."""
     data = np.asarray(o.data).reshape(-1)
+    if data.size == 0 and data.dtype.kind == "f":
+        data = data.astype(np.int64)  # as NumPy makes an empty list
     if data.dtype.kind not in "iu":
         raise TypeError(f"{name}: keys are integers, not {data.dtype}")
     return np.ascontiguousarray(data, data.dtype.newbyteorder("=")), None if o.keep is None else np.ascontiguousarray(o.keep).reshape(-1)
@@ -96,6 +98,8 @@ def _codes(keys: Any) -> tuple[Array, Array, Array | None]:
         some = ~(np.isnat(data) if data.dtype.kind in "mM" else np.isnan(data))
         keep = keep if some.all() else some if keep is None else keep & some
     chosen = data if keep is None else data[keep]
+    if data.dtype.kind == "f":
+        chosen = chosen + data.dtype.type(0)  # -0.0 and 0.0 are one key, whichever comes first
     if chosen.dtype.kind in "iu" and len(chosen):
         first, last = int(np.minimum.reduce(chosen)), int(np.maximum.reduce(chosen))
         if last - first < SPREAD * len(chosen) + 1024:
@@ -186,7 +190,8 @@ def by_key(keys: Any, a: Any, op: str = "sum", *, dtype: Any = None, where: Any 
         except EmptyError as e:
             if e.index is None:
                 raise
-            raise ValueError(f"where: the key {found[e.index]!r} has no element, so no {op}") from e
+            cause = "nan='omit'" if where is None and nan == "omit" else "where"
+            raise ValueError(f"{cause}: the key {found[e.index]!r} has no element, so no {op}") from e
 
 
 def _by_key_there(keys: Any, data: Any, op: str, dtype: Any, where: Any, nan: str, ddof: int | None) -> tuple[Array, Array]:
@@ -210,6 +215,11 @@ def _by_key_there(keys: Any, data: Any, op: str, dtype: Any, where: Any, nan: st
     if op in OF_SOME and len(found) < groups.groups:  # a group without elements has none
         return keys, finished(op, groups.element, groups.states()[found], wanted, nan, chosen)
     return keys, groups.finish(wanted, chosen)[found]
+
+
+def _check_number(n: Any, name: str) -> None:
+    if not isinstance(n, (int, np.integer)) or n < 0:
+        raise ValueError(f"{name} is an integer of 0 or more, not {n!r}")
 
 
 def _counted(o: Operand) -> tuple[Array, Array | None, int]:
@@ -242,8 +252,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Array:
     >>> reduced.bincount([0, 2, 2, 2], weights=[1e16, 1e16, 1.0, -1e16])
     array([1.e+16, 0.e+00, 1.e+00])
     """
-    if not isinstance(minlength, (int, np.integer)) or minlength < 0:
-        raise ValueError(f"minlength is an integer of 0 or more, not {minlength!r}")
+    _check_number(minlength, "minlength")
     o, w = operand(x, "x"), None if weights is None else operand(weights, "weights")  # once: they may be streams
     if (there := _kept(o)) is not None or w is not None and _kept(w) is not None:
         return _bincount_there(o if there is None else there, w, minlength)
@@ -287,6 +296,8 @@ def segment_sum(data: Any, segment_ids: Any, num_segments: int | None = None) ->
            [6., 8.]])
     """
     o = operand(data, "data")
+    if num_segments is not None:
+        _check_number(num_segments, "num_segments")
     if (kept := _kept(o)) is not None:
         return _segment_sum_there(kept, segment_ids, num_segments)
     ids, some = _numbers(operand(segment_ids, "segment_ids"), "segment_ids")

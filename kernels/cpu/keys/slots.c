@@ -407,8 +407,8 @@ bool rk_slot_write_sum(const rk_slots *k, const void *slot, const rp_spec *spec,
 {
     const rk_window *w = slot;
     if (k->form != RK_SLOT_SUM || rp_spec_layout(spec) != k->layout || spec->dtype != k->dtype ||
-        rk_finisher_of(spec->op) != RK_FINISH_TOTAL || w->whole || !w->sum || spec->flags & (RP_STATES_OUT | RP_INITIAL) ||
-        (w->head & RK_HEAD_SKIPPED && spec->nan == RP_NAN_ERROR))
+        rk_finisher_of(spec->op) != RK_FINISH_TOTAL || w->whole || (!w->sum && w->head != RK_HEAD_BASE) ||
+        spec->flags & (RP_STATES_OUT | RP_INITIAL) || (w->head & RK_HEAD_SKIPPED && spec->nan == RP_NAN_ERROR))
         return false;
     const uint64_t limb[2] = {(uint64_t)(unsigned __int128)w->sum, (uint64_t)((unsigned __int128)w->sum >> 64)};
     const int unit = (int)(w->head >> RK_BASE_SHIFT) - 1075;

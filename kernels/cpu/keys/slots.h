@@ -59,7 +59,8 @@ uint64_t rk_slot_count(const rk_slots *k, const void *slot);
 bool rk_slot_merge(const rk_slots *k, void *slot, const rk_state *from);
 bool rk_slot_join(const rk_slots *k, void *slot, const void *from);
 
-/* Write the value of a slot, if that is a sum of floats in its window alone: it takes no state. False: it is not. */
+/* Write the value of a slot, if that is a sum of floats in its window alone, or of nothing: it takes no state. False: it is
+ * not. */
 bool rk_slot_write_sum(const rk_slots *k, const void *slot, const rp_spec *spec, uint8_t *cell);
 
 /* The state of a slot, canonical. */
