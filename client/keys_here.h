@@ -1,5 +1,5 @@
-/* Reductions by key in this process by accumulators of all groups: of a file, of which a piece is in memory at a time, and of
- * memory with more groups than the CPU engine, whose memory is bounded, keeps at a time: it would read the keys several times. */
+/* Reductions by key in this process by accumulators of all groups: of a file, of which a piece is in memory at a time, and
+ * of memory with more groups than the CPU engine keeps at a time: it would read the keys several times. */
 #ifndef RC_KEYS_HERE_H
 #define RC_KEYS_HERE_H
 

@@ -106,8 +106,8 @@
 #define RP_MAX_COUNT (UINT64_C(1) << 60)
 
 /* States of the groups of one request by key. Enough for 10^7 sums of f32, 3 x 10^6 of f64. A group has its state and what
- * precedes it. All keys are read again for each 32 MiB that the CPU keeps of groups: for each 10^6 sums of floats, if few of them
- * have elements of very different sizes, else for each 32 MiB of states. */
+ * precedes it. The CPU reads all keys again for each 10^6 sums of floats or, if many of these have elements of very different
+ * sizes, for each 32 MiB of states. */
 #define RP_MAX_GROUPS_BYTES (1u << 30)
 #define RP_MAX_STREAM_GROUPS_BYTES \
     (256u << 10) /* of their states in a stream: each chunk gives them all, and the loop merges them */

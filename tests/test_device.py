@@ -401,7 +401,7 @@ def test_by_key_on_the_host_and_on_the_device(device, allocate, scratch):
             for elements in kept, there:
                 assert at(elements, companion("keys", (kept_keys, 0), "u8")) == at(elements, companion("keys", (there_keys, 1), "u8")) == want
                 refused("BAD_HANDLE", "keys", at, elements, companion("keys", dtype="u8"), k.tobytes())
-                refused("TYPE", "op", at, elements, companion("keys", (kept_keys, 0), "u8"), op="var")
+                refused("TYPE", "op", at, elements, companion("keys", (kept_keys, 0), "u8"), op="prod")
             refused("SHAPE", "keys", at, kept, companion("keys", (kept_keys, 1), "u8"))
             c.drop("x"), c.drop("k")
         # more cells than a reply has

@@ -25,7 +25,7 @@ rk_rank_slots *rk_rank_slots_open(const rk_simd *simd, const rk_reader *line, co
                                   size_t k);
 void rk_rank_slots_pass(rk_rank_slots *s, const rk_reader *line, uint64_t from, uint64_t to);
 
-/* The first pass is over: the slot of a rank. Its keys are lo to hi; `below` keys of the line are less, `inside` are among them. */
+/* The first pass is over: the slot of a rank. Its keys are lo to hi; `below` keys of the line are less, `inside` are there. */
 typedef struct rk_slot_found {
     uint64_t lo, hi, below, inside;
 } rk_slot_found;
