@@ -87,8 +87,7 @@ def pytest_configure(config):
     config.sanitized = bool(sanitizer())
     config.processor = sum(os.times()[:4])
     os.environ.setdefault("ASAN_OPTIONS", "abort_on_error=0")
-    os.environ["ASAN_OPTIONS"] += ":detect_leaks=1"
-    os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+    os.environ["ASAN_OPTIONS"] += ":detect_leaks=1:handle_sigill=1"
     # ThreadSanitizer sleeps for a second at each exit otherwise
     os.environ["TSAN_OPTIONS"] = ":".join(filter(None, [os.environ.get("TSAN_OPTIONS"), "atexit_sleep_ms=0"]))
     os.environ.pop("REDUCED_URL", None)
