@@ -16,7 +16,7 @@
 #include "kernels/exact/check.h"
 #include "proto/types.h"
 
-enum { TOGETHER = 8 }; /* items whose masked weights are read once */
+enum { TOGETHER = 8 }; /* items that are reduced at once: masked weights are read once */
 
 /* What follows from a spec and a number of bytes. */
 typedef struct plan {
@@ -170,41 +170,27 @@ static uint64_t bytes_of(const part *p)
 /* Is one thread enough? */
 static bool is_little(const part *p) { return bytes_of(p) < 2 * RK_THREAD_BYTES; }
 
-/* rc_run_alone of little data, without a second look at the spec. */
-static int run_plain(const part *p)
+/* Plain items from p on, up to `end`, with one plan, that need one thread. */
+static size_t plain_parts(const part *p, const part *end)
 {
-    rp_fault f = {0};
-    rp_spec s = p->plan->run;
-    const rp_parts with = beside(p);
-    s.row_len = elements_of(p);
-    if (rk_reduce_here(&s, p->item.data, &with, bytes_of(p), 1, 0, p->at, &f) == RP_OK)
-        return 0;
-    rc_drop_row(&f);
-    return rc_report_of(&f, true);
-}
-
-/* Items from p on, up to `end`, with the same masked weights: those after the first are `like` the one before. */
-static size_t alike(const part *p, const part *end)
-{
-    size_t n = 1;
-    if (!p->plan->spec.mask || !p->plan->spec.weights || !is_plain(p) || !(is_little(p) || rk_cpu_cores() == 1))
-        return 1;
+    size_t n = 0;
     while (n < TOGETHER && p + n < end && p[n].plan == p->plan && is_plain(p + n))
         n++;
-    return n;
+    return n && (is_little(p) || rk_cpu_cores() == 1) ? n : 0;
 }
 
-/* run_plain of n parts that are alike. */
-static int run_together(const part *p, size_t n)
+/* rc_run_alone of n such parts, without a second look at the spec. */
+static int run_plain(const part *p, size_t n)
 {
     rp_fault f = {0};
     rk_state states[TOGETHER];
     const uint8_t *x[TOGETHER];
     const rp_parts with = beside(p);
-    const rp_spec s = p->plan->run;
+    rp_spec s = p->plan->run;
+    s.row_len = elements_of(p);
     for (size_t i = 0; i < n; i++)
         x[i] = p[i].item.data;
-    if (rk_pairs_here(&s, x, n, &with, elements_of(p), states, &f))
+    if (rk_states_here(&s, x, n, &with, s.row_len, states, &f))
         return rc_report(&f);
     for (size_t i = 0; i < n; i++)
         rc_state_give(p[i].at, &states[i]);
@@ -224,8 +210,6 @@ static int ask(reduce_client *c, const part *p)
     const reduce_item *item = &p->item;
     if (item->block)
         return run_block(p);
-    if (!c && is_plain(p) && is_little(p))
-        return run_plain(p);
     const reduce_spec s = states_spec(p);
     if (in_memory(item) && !c)
         return rc_run_alone(&s, item->data, item->bytes, p->at, p->plan->states);
@@ -276,8 +260,9 @@ static int refuse_nans(const part *p)
 static int make_some(const collective *k, size_t i, size_t *made)
 {
     const part *p = &k->part[i];
-    *made = k->client ? 1 : alike(p, k->part + k->n);
-    int err = of_item(k, i, *made > 1 ? run_together(p, *made) : ask(k->client, p));
+    const size_t plain = k->client ? 0 : plain_parts(p, k->part + k->n);
+    *made = plain ? plain : 1;
+    int err = of_item(k, i, plain ? run_plain(p, plain) : ask(k->client, p));
     for (size_t j = i; j < i + *made && !err; j++)
         if (k->part[j].plan->spec.nan == REDUCE_NAN_ERROR && !(k->part[j].plan->wire.flags & RP_STATES_OUT))
             err = of_item(k, j, refuse_nans(&k->part[j]));

@@ -26,6 +26,10 @@ const char *rk_cpu_route(const rk_simd *simd, const rk_task *t);
 /* Reduce elements [from, from + n) of one row or segment to a state. */
 void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s);
 
+/* Reduce rows of n elements, each at a place of its own, to a state each. All have the same companions. */
+void rk_cpu_arrays(const rk_simd *simd, const rp_spec *s, const uint8_t *const *x, size_t arrays, const rp_parts *beside,
+                   uint64_t n, rk_state *states);
+
 /* Can the state of some elements of a row decide its result? Most operations need all of them. */
 bool rk_cpu_may_settle(const rp_spec *s);
 

@@ -217,6 +217,20 @@ void rk_cpu_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_
     add_runs(&v, row, from, n, s);
 }
 
+void rk_cpu_arrays(const rk_simd *simd, const rp_spec *s, const uint8_t *const *x, size_t arrays, const rp_parts *beside,
+                   uint64_t n, rk_state *states)
+{
+    const rk_task t = {.spec = *s, .data = x[0], .beside = beside};
+    rk_view v = view_of(simd, &t);
+    const bool together = v.pairs && v.p.mask && arrays > 1;
+    for (size_t i = 0; i < arrays; i++) {
+        v.p.elements = x[i];
+        reduce_segment(&v, 0, 0, together ? 0 : n, &states[i]);
+    }
+    if (together)
+        rk_add_pairs_together(simd, s, x, arrays, beside, n, states);
+}
+
 double rk_cpu_near_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s)
 {
     rk_view v = view_of(simd, t);

@@ -98,14 +98,12 @@ static void together_run(void *arg)
 {
     const together *e = arg;
     uint64_t saved = rk_fp_enter();
-    for (size_t i = 0; i < e->arrays; i++)
-        rk_state_init(&e->states[i], rp_spec_layout(e->spec), rp_spec_state_dtype(e->spec));
-    rk_add_pairs_together(rk_simd_best(), e->spec, e->x, e->arrays, e->beside, e->n, e->states);
+    rk_cpu_arrays(rk_simd_best(), e->spec, e->x, e->arrays, e->beside, e->n, e->states);
     rk_fp_leave(saved);
 }
 
-rp_err rk_pairs_here(const rp_spec *s, const uint8_t *const *x, size_t arrays, const rp_parts *beside, uint64_t n,
-                     rk_state *states, rp_fault *f)
+rp_err rk_states_here(const rp_spec *s, const uint8_t *const *x, size_t arrays, const rp_parts *beside, uint64_t n,
+                      rk_state *states, rp_fault *f)
 {
     together e = {s, x, arrays, beside, n, states};
     if (!rk_with_room(RK_ROOM_LINES, together_run, &e))
