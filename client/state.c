@@ -246,19 +246,17 @@ static int take_spec(const reduce_spec *given, rp_spec *spec)
     return 0;
 }
 
-int rc_state_value(const rk_state *given, size_t i, size_t n, const rp_spec *spec, void *result)
+int rc_state_value(rk_state *s, size_t i, size_t n, const rp_spec *spec, void *result)
 {
-    rk_state s;
-    memcpy(&s, given, rp_state_size(given->layout));
     rp_fault f = {0};
-    if (s.layout != rp_state_layout(spec->op, spec->dtype) || s.dtype != spec->dtype)
-        return rc_error(REDUCE_E_BAD_MESSAGE, s.dtype == spec->dtype ? "layout" : "dtype",
-                        "a state of layout %u of %s is not one of %s of %s", s.layout, rp_dtype_name(s.dtype),
+    if (s->layout != rp_state_layout(spec->op, spec->dtype) || s->dtype != spec->dtype)
+        return rc_error(REDUCE_E_BAD_MESSAGE, s->dtype == spec->dtype ? "layout" : "dtype",
+                        "a state of layout %u of %s is not one of %s of %s", s->layout, rp_dtype_name(s->dtype),
                         rp_op_name(spec->op), rp_dtype_name(spec->dtype));
     uint8_t cell[8 * RP_MAX_CELL_WORDS];
-    int code = rk_cell_write(&s, spec, cell);
+    int code = rk_cell_write(s, spec, cell);
     if (code) {
-        rk_cell_fault(&f, &s, spec, i, code);
+        rk_cell_fault(&f, s, spec, i, code);
         rc_drop_row(&f); /* reduce_errmsg names it, unless there is one alone */
         return rc_report_of(&f, n == 1);
     }
