@@ -7,6 +7,7 @@
 #include "kernels/cuda/exact/near_moments.cuh"
 #include "kernels/cuda/pass/last_block.cuh"
 #include "kernels/cuda/pass/pair_rows.cuh"
+#include "kernels/cuda/pass/unit_parts.h"
 
 namespace rk {
 
@@ -86,6 +87,19 @@ template <class Pairs> SegmentKernel near_pair_rows()
     k.unroll = Pairs::kUnroll;
     k.max_per_thread = Pairs::kMaxPerThread;
     return k;
+}
+
+// One of its four kinds: `other` of two results, and elements that a mask or NaNs choose
+template <template <bool kWide, bool kOther, bool kChoose> class Near, PairTypes kTypes>
+SegmentKernel near_pair_rows(bool other, bool choose)
+{
+    constexpr int kX = element_of(kTypes), kW = weight_of(kTypes);
+    constexpr bool kWide = kW == RP_F64;
+    if (other)
+        return choose ? near_pair_rows<PairRows<Near<kWide, true, true>, kX, kW, true>>()
+                      : near_pair_rows<PairRows<Near<kWide, true, false>, kX, kW, false>>();
+    return choose ? near_pair_rows<PairRows<Near<kWide, false, true>, kX, kW, true>>()
+                  : near_pair_rows<PairRows<Near<kWide, false, false>, kX, kW, false>>();
 }
 
 } // namespace rk
