@@ -645,12 +645,12 @@ bench: all ladder bench-tools ## measure kernels, host path, requests, processes
 # ---- install ----
 # Some pages are made, of the header and of the Python package's docstrings, before these lists are asked for.
 MAN_MADE := build/man/made
-$(MAN_MADE): daemon/telemetry/dashboard.py client/man/generate client/man/libreduce.3 client/reduce.h client/reduce_cuda.h client/python/manual.py $(wildcard client/python/reduced/*.py)
+$(MAN_MADE): client/fortran/generate $(wildcard client/fortran/*.f90) daemon/telemetry/dashboard.py client/man/generate client/man/libreduce.3 client/reduce.h client/reduce_cuda.h client/python/manual.py $(wildcard client/python/reduced/*.py)
 	$(call begin,MAN,build/man)
 	$(Q)if command -v python3 >/dev/null; then \
 	  python3 client/man/generate build/man/man3 && python3 client/python/manual.py >build/man/reduced-python.7 && \
-	  python3 daemon/telemetry/dashboard.py >build/man/grafana-dashboard.json && touch $@; \
-	else echo "no python3: manual pages of the calls and Grafana's dashboard are left out"; fi
+	  python3 daemon/telemetry/dashboard.py >build/man/grafana-dashboard.json && python3 client/fortran/generate build/fortran && touch $@; \
+	else echo "no python3: manual pages of the calls, Fortran's modules and Grafana's dashboard are left out"; fi
 man-pages: $(MAN_MADE)
 MAN = $(wildcard client/man/*.[1-9]) $(shell ls build/man/*.[1-9] build/man/man3/*.3 2>/dev/null)
 # A call's page is a link to that of its group.
@@ -687,7 +687,7 @@ install: all ladder $(MAN_MADE) ## install to $(DESTDIR)$(PREFIX): programs, lib
 	$(Q)$(call put,755,$(B)/bin/reducectl,$(PREFIX)/bin/reducectl)
 	$(Q)$(call put,755,$(B)/bin/reducectl-ladder,$(PREFIX)/bin/reducectl-ladder)
 	$(if $(HDF5_C),$(Q)$(call put,755,$(B)/bin/reducectl-hdf5,$(PREFIX)/bin/reducectl-hdf5))
-	$(Q)$(foreach h,reduce.h reduce_mpi.h reduce_mpi.f90 reduce_mpi_f08.f90,$(call put,644,client/$(h),$(PREFIX)/include/$(h)) &&) :
+	$(Q)$(foreach h,reduce.h reduce_mpi.h,$(call put,644,client/$(h),$(PREFIX)/include/$(h)) &&) :
 	$(Q)$(call put,644,$(B)/lib/libreduce.a,$(LIBDIR)/libreduce.a)
 	$(Q)$(call put,755,$(B)/lib/libreduce.so.$(VERSION),$(LIBDIR)/libreduce.so.$(VERSION))
 	$(Q)ln -sf libreduce.so.$(VERSION) $(DESTDIR)$(LIBDIR)/libreduce.so.0
@@ -711,7 +711,8 @@ install: all ladder $(MAN_MADE) ## install to $(DESTDIR)$(PREFIX): programs, lib
 	$(Q)$(call put,644,client/ctl/reducectl.bash,$(PREFIX)/share/bash-completion/completions/reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.zsh,$(PREFIX)/share/zsh/site-functions/_reducectl)
 	$(Q)$(call put,644,client/ctl/reducectl.fish,$(PREFIX)/share/fish/vendor_completions.d/reducectl.fish)
-	$(Q)[ ! -e $(MAN_MADE) ] || $(call put,644,build/man/grafana-dashboard.json,$(PREFIX)/share/reduced/grafana-dashboard.json)
+	$(Q)[ ! -e $(MAN_MADE) ] || { $(call put,644,build/man/grafana-dashboard.json,$(PREFIX)/share/reduced/grafana-dashboard.json) && \
+	  $(foreach m,reduce_mpi.f90 reduce_mpi_f08.f90,$(call put,644,build/fortran/$(m),$(PREFIX)/include/$(m)) &&) :; }
 	$(Q)$(foreach f,$(MONITORING),$(call put,644,$(f),$(patsubst daemon/telemetry/monitoring/%,$(PREFIX)/share/reduced/%,$(f))) &&) :
 	$(Q)$(foreach e,$(EXAMPLES),$(call put,644,$(e),$(patsubst client/%,$(PREFIX)/share/doc/libreduce/%,$(e))) &&) :
 
@@ -752,8 +753,8 @@ test-duckdb: duckdb-extension all ## the extension in PyPI's DuckDB, beside frac
 docs: python-docs $(MAN_MADE) ## the documentation as static HTML in build/docs/, its links checked
 	$(Q)tests/build/docs
 
-fortran: ## write the repeated parts of client/reduce_mpi.f90 anew, after a change of client/reduce.h
-	$(Q)client/fortran/generate
+fortran: ## Fortran's modules in build/fortran/, as `make install` installs them
+	$(Q)python3 client/fortran/generate build/fortran
 
 include client/python/python.mk
 

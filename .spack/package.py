@@ -21,6 +21,7 @@ class Reduced(MakefilePackage):
     depends_on("c", type="build")
     depends_on("cxx", type="build")
     depends_on("pkgconfig", type="build")
+    depends_on("python", type="build")
     depends_on("nng@1")
     depends_on("mbedtls")
     depends_on("libuv")

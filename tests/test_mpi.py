@@ -35,6 +35,7 @@ def environment(**more):
 def built(tmp_path_factory):
     """built(mpi, source) -> the program; made once."""
     folder, made = tmp_path_factory.mktemp("mpi"), {}
+    subprocess.run([sys.executable, ROOT / "client/fortran/generate", folder], check=True)
 
     def make(mpi, source):
         if (mpi, source) not in made:
@@ -45,7 +46,7 @@ def built(tmp_path_factory):
             else:
                 compiler = [f"mpif90.{mpi}", "-Wall", "-Werror", "-O2", "-J", folder, "-fallow-argument-mismatch"]
                 modules = ["reduce_mpi.f90"] + ["reduce_mpi_f08.f90"] * (source.stem == "f08")
-                inputs = [*(ROOT / "client" / module for module in modules), source]
+                inputs = [*(folder / module for module in modules), source]
             command = [*compiler, f"-I{ROOT / 'client'}", *inputs, LIB / "libreduce.so", "-lm", "-o", program]
             done = subprocess.run(command, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
