@@ -447,23 +447,22 @@ def test_lines_of_files_in_blocks(shared, tmp_path):
 
 def test_columns_of_files_in_blocks(shared, tmp_path):
     """Bands of columns are in memory together; one of more than 128 MiB is read again in each pass."""
-    n, keep = 16_800_000, None
+    n = 16_800_000
     x = sparse(tmp_path / "x", 4 * n)
-    wide, deep = x.reshape(2, n // 4, 8), x[:67_400_000].reshape(-1, 2)
+    there, keep = np.flatnonzero(x), np.arange(4 * n, dtype=np.uint32) % 7 > 0
     with libreduce.Client(shared.url) as c, open(tmp_path / "x") as f:
-        def file(op, rows, size=16 * n, **kw):
-            return c.file(op, "f32", f.fileno(), 0, size, rows=rows, flags=COLUMNS, **kw)[0]
-        for keep in (None, (np.arange(4 * n) % 7 > 0)):
-            mask = {} if keep is None else {"mask": keep.astype(np.uint8).tobytes()}
-            lines = [(line, np.ones(len(line), bool) if keep is None else keep.reshape(2, n // 4, 8)[i // 8, :, i % 8]) for i, line in enumerate(wide.transpose(0, 2, 1).reshape(16, -1))]
-            assert file("kth", n // 4, planes=2, k=-3, **mask) == b"".join(struct.pack("<d", np.partition(line[there], -3)[-3]) for line, there in lines)
-            found = list(struct.iter_unpack("<dQ", file("largest", n // 4, planes=2, k=1, **mask)))
-            best = [np.flatnonzero(there)[line[there].argmax()] for line, there in lines]
-            assert found == [(line[i], i) for (line, _), i in zip(lines, best)]
-        size = deep.nbytes
-        assert file("kth", len(deep), size, k=7) == struct.pack("<2d", *(np.partition(column, 7)[7] for column in deep.T))
-        assert file("kth", len(deep), size, k=7, mask=keep[:deep.size].astype(np.uint8).tobytes()) == \
-            struct.pack("<2d", *(np.partition(column[there], 7)[7] for column, there in zip(deep.T, keep[:deep.size].reshape(-1, 2).T)))
+        def file(op, rows, **kw):
+            return c.file(op, "f32", f.fileno(), 0, 16 * n, rows=rows, flags=COLUMNS, **kw)[0]
+        for kept in (there, there[keep[there]]):  # what is not 0: the largest three of each column are among it, and the eight smallest
+            mask = {} if kept is there else {"mask": keep.astype(np.uint8).tobytes()}
+            columns = [kept[(kept // (2 * n) == i // 8) & (kept % 8 == i % 8)] for i in range(16)]
+            assert min((x[at] > 0).sum() for at in columns) >= 3
+            assert file("kth", n // 4, planes=2, k=-3, **mask) == b"".join(struct.pack("<d", np.sort(x[at])[-3]) for at in columns)
+            best = [at[x[at].argmax()] for at in columns]
+            assert list(struct.iter_unpack("<dQ", file("largest", n // 4, planes=2, k=1, **mask))) == [(x[at], at % (2 * n) // 8) for at in best]
+            columns = [x[kept[kept % 2 == i]] for i in (0, 1)]
+            assert min((column < 0).sum() for column in columns) >= 8
+            assert file("kth", 2 * n, k=7, **mask) == struct.pack("<2d", *(np.sort(column)[7] for column in columns))
 
 
 # ---- reducectl ----
