@@ -390,7 +390,7 @@ def test_reducectl_falls_back_and_says_so(start, ctl, scratch):
     assert ctl("sum", "-t", "f32", "--path", "file", stdin=b"1234", url=daemon.url).returncode == 2
 
 
-@pytest.mark.parametrize("n", [30, pytest.param(250, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n", [30, pytest.param(100, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("path", ["file", "shm", "inline", "stream"])
 def test_killed_reducectl_leaves_nothing(calm, scratch, path, n):  # noqa: F811
     data = scratch / "data"
