@@ -24,8 +24,8 @@ int rk_group_cores(const char *membership, const char *groups);
 rp_err rk_reduce_here(const rp_spec *s, const void *data, const rp_parts *beside, size_t bytes, int threads, uint64_t until_ns,
                       void *cells, rp_fault *f);
 
-/* Reduce `arrays` arrays of n elements to a state each, on the calling thread: rows of one spec without offsets or keys, with the
- * same mask and the same weights, one for each element, which are read once. RP_OK, or RP_NO_MEMORY as above. */
+/* Reduce `arrays` arrays of n elements to a state each, on the calling thread: rows of one spec without offsets or keys. All
+ * have the same mask and the same weights, one for each element, which are read once. RP_OK, or RP_NO_MEMORY as above. */
 rp_err rk_states_here(const rp_spec *s, const uint8_t *const *x, size_t arrays, const rp_parts *beside, uint64_t n,
                       rk_state *states, rp_fault *f);
 
