@@ -86,7 +86,7 @@ bool is_narrowed(const SelectArgs &a)
     return 1.1 * a.pairs * 2 * places / (kSampleThreads * kSampleKeys) * (double)a.n > (double)a.room && !a.asked;
 }
 
-// From brackets to the keys of ranks, for all of the line or, to narrow its brackets, for some of it
+// From brackets to the keys of ranks, or to narrower brackets by some of the line
 cudaError_t launch_passes(Device *d, const SelectArgs &a, u32 bytes, const SelectKernels &k, cudaStream_t stream)
 {
     const u32 lines = (u32)a.lines;
@@ -100,6 +100,8 @@ cudaError_t launch_passes(Device *d, const SelectArgs &a, u32 bytes, const Selec
     const u64 tile = 16384ull * a.skip, tiles = (a.n * bytes + tile - 1) / tile;
     TRY_CUDA(gpu_launch(overlap, count, dim3(blocks_of_line(tiles, (u64)counting * d->sms, lines), lines), kSelectThreads, 0,
                         stream, a));
+    if (a.skip > 1)
+        return cudaSuccess;
     const dim3 grid(blocks_of_line(tiles, (u64)digits * d->sms, lines), lines);
     for (u32 i = 0; i < digit_rounds(8 * bytes) + (bytes < 4); i++)
         TRY_CUDA(gpu_launch(overlap, k.digits, grid, kSelectThreads, shared, stream, a));
@@ -115,7 +117,6 @@ cudaError_t launch_long(Device *d, SelectArgs a, u32 bytes, const SelectKernels 
     if (is_narrowed(a)) {
         a.skip = kSkip;
         TRY_CUDA(launch_passes(d, a, bytes, k, stream));
-        TRY_CUDA(gpu_launch(d->overlapped_launch, k.narrow, dim3(1, lines), 2 * kWarp, 0, stream, a));
     }
     a.skip = 1;
     return launch_passes(d, a, bytes, k, stream);

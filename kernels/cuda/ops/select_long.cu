@@ -111,7 +111,7 @@ template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
         *next = key;
         next += kWarp;
     }
-    // Whole warp. count.keep() of each key.
+    // Whole warp. count.keep() of each key, which goes to `to` unless that is NULL.
     template <class Count> __device__ __forceinline__ void make_room(u64 *kept, Key *to, u64 room, Count &count)
     {
         if (__any_sync(kFullMask, next > &rows[kMost - kBatchOf][kWarp - 1]))
@@ -119,12 +119,16 @@ template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
     }
     template <class Count> __device__ __forceinline__ void flush(u64 *kept, Key *to, u64 room, Count &count)
     {
-        const u32 lane = threadIdx.x % kWarp, own = n(), all = warp_add(own), longest = warp_max(own);
+        const u32 lane = threadIdx.x % kWarp, own = n(), longest = warp_max(own);
         u64 at = 0;
-        if (lane == 0 && all)
-            at = atomicAdd(kept, (u64)all);
-        at = __shfl_sync(kFullMask, at, 0);
-        const bool fits = at + all <= room;
+        bool fits = to != NULL;
+        if (fits) {
+            const u32 all = warp_add(own);
+            if (lane == 0 && all)
+                at = atomicAdd(kept, (u64)all);
+            at = __shfl_sync(kFullMask, at, 0);
+            fits = at + all <= room;
+        }
         for (u32 i = 0; i < longest; i++) {
             const u32 who = __ballot_sync(kFullMask, i < own);
             if (i < own) {
@@ -172,10 +176,12 @@ __device__ __forceinline__ void sort_bounds(const SelectArgs &a, const SelectSta
     __syncthreads();
 }
 
-// The interval that a rank lies in, from the counts of places. False: the rank's key is `low`.
+// The interval that a rank lies in, from the counts of places. Not open: the rank's key is `low`. `bins`: its kept keys' bins,
+// of an interval inside a bracket.
 struct Place {
     u64 low, high, before, n;
     bool open, inside;
+    u32 bins;
 };
 
 template <class Key> __device__ inline Place place_of(const SelectState *s, const Bounds<Key> &b, u64 rank)
@@ -186,17 +192,21 @@ template <class Key> __device__ inline Place place_of(const SelectState *s, cons
         before += s->counts[i];
     const u32 p = i / 2;
     if (i % 2)
-        return {b.at[p], b.at[p], before, s->counts[i], false, false};
+        return {b.at[p], b.at[p], before, s->counts[i], false, false, 0};
     const u64 low = p ? (u64)b.at[p - 1] + 1 : 0;
-    return {low, (u64)b.at[p] - (p < kBounds), before, s->counts[i], true, (b.kept >> p & 1) != 0};
+    return {low, (u64)b.at[p] - (p < kBounds), before, s->counts[i], true, (b.kept >> p & 1) != 0, p};
+}
+
+// Of an interval that is so wide: from a key's distance to its bin
+__device__ __forceinline__ u32 shift_of(u64 width)
+{
+    const int bits = width ? 64 - __clzll((long long)width) : 0;
+    return bits > (int)kBinsLog2 ? (u32)bits - kBinsLog2 : 0;
 }
 
 __device__ inline void set_state(const SelectArgs &a, SelectInterval *x)
 {
-    x->shift = 0;
-    const int bits = x->width ? 64 - __clzll((long long)x->width) : 0;
-    if (bits > (int)kBinsLog2)
-        x->shift = (u32)bits - kBinsLog2;
+    x->shift = shift_of(x->width);
     x->collected = 0;
     x->state = x->n <= a.most ? kCollects : kCounts;
 }
@@ -232,10 +242,10 @@ __device__ inline Place place_beside(const SelectArgs &a, const SelectState *s, 
 {
     const u64 low = s->bounds[2 * p], high = s->bounds[2 * p + 1], below = s->counts[2 * p], in = s->counts[2 * p + 1];
     if (rank < below)
-        return {0, low - 1, 0, below, true, false};
+        return {0, low - 1, 0, below, true, false, 0};
     if (rank < below + in)
-        return {low, high, below, in, true, true};
-    return {high + 1, a.key.range, below + in, s->n - below - in, true, false};
+        return {low, high, below, in, true, true, 2 * p};
+    return {high + 1, a.key.range, below + in, s->n - below - in, true, false, 0};
 }
 
 // Of some elements of a line: two ranks that the keys of a pair are between with near certainty, also if the line is sorted.
@@ -251,8 +261,8 @@ __device__ inline void ranks_beside(const SelectArgs &a, SelectState *s, u32 p, 
     *ranks = {low ? 0 : (u64)from, high ? s->n - 1 : (u64)to};
 }
 
-// After `count`: which ranks are found, and where others lie. `taken`: elements that were read; `b`: of a heavy line. One
-// thread.
+// After `count`: which ranks are found, and where others lie. `taken`: elements that were read; `b`: of a heavy line. `found`:
+// the line's words. One thread.
 template <class Key>
 __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 taken, u64 *found)
 {
@@ -285,8 +295,15 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
             s->whole = 1;
         SelectInterval x = {at.low, at.high - at.low, at.before, at.n};
         set_state(a, &x);
+        s->bins[t] = at.inside ? at.bins : kNoBins;
         put_rank(s, found, a.key.least, t, x);
     }
+}
+
+// Kept keys of an interval are counted in bins.
+template <class Key> __device__ __forceinline__ void count_bin(const SelectArgs &a, u32 interval, Key off, Key width)
+{
+    atomicAdd(&SelectRooms<Key>(a, blockIdx.y).counts[interval * kBins + (u32)(off >> shift_of(width))], 1ull);
 }
 
 // What lies below brackets, of a line that is not heavy: in registers. What lies inside is counted when it is kept. Further
@@ -294,16 +311,17 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
 template <class K, u32 kBrackets> struct CountLight {
     using Key = typename K::Key;
     Key low[kBrackets], width[kBrackets];
-    u32 below[kBrackets], inside[kBrackets];
+    u32 below[kBrackets];
+    const SelectArgs &a;
 
-    __device__ __forceinline__ CountLight(const SelectArgs &a, const SelectState *s)
+    __device__ __forceinline__ CountLight(const SelectArgs &args, const SelectState *s) : a(args)
     {
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++) {
             const u32 of = p < a.pairs ? p : 0;
             low[p] = (Key)s->bounds[2 * of];
             width[p] = (Key)s->bounds[2 * of + 1] - low[p];
-            below[p] = inside[p] = 0;
+            below[p] = 0;
         }
     }
     // Is it inside a bracket?
@@ -321,18 +339,25 @@ template <class K, u32 kBrackets> struct CountLight {
     {
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++)
-            inside[p] += (Key)(key - low[p]) <= width[p];
+            if (p < a.pairs && (Key)(key - low[p]) <= width[p])
+                count_bin<Key>(a, 2 * p, key - low[p], width[p]);
     }
-    __device__ __forceinline__ void leave(const SelectArgs &a, SelectState *s)
+    // Whole block
+    __device__ __forceinline__ void leave(SelectState *s)
     {
+        __shared__ u64 sums[kBrackets];
+        if (threadIdx.x < kBrackets)
+            sums[threadIdx.x] = 0;
+        __syncthreads();
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++) {
-            const u64 all_below = warp_sum((u64)below[p]), all_inside = warp_sum((u64)inside[p]);
-            if (threadIdx.x % kWarp == 0 && p < a.pairs) {
-                atomicAdd(&s->counts[2 * p], all_below);
-                atomicAdd(&s->counts[2 * p + 1], all_inside);
-            }
+            const u64 all = warp_sum((u64)below[p]);
+            if (threadIdx.x % kWarp == 0)
+                atomicAdd(&sums[p], all);
         }
+        __syncthreads();
+        if (threadIdx.x < a.pairs)
+            atomicAdd(&s->counts[2 * threadIdx.x], sums[threadIdx.x]);
     }
 };
 
@@ -342,9 +367,10 @@ template <class K> struct CountOne {
     static constexpr u32 kColumns = 1, kBrackets = 1;
     Key low, high;
     u32 below, lows, highs, kept;
+    const SelectArgs &a;
 
-    __device__ __forceinline__ CountOne(const Bounds<Key> &b, u32 *)
-        : low(b.at[0]), high(b.at[1]), below(0), lows(0), highs(0), kept(0)
+    __device__ __forceinline__ CountOne(const SelectArgs &args, const Bounds<Key> &b, u32 *)
+        : low(b.at[0]), high(b.at[1]), below(0), lows(0), highs(0), kept(0), a(args)
     {
     }
     // Is it inside the bracket?
@@ -357,7 +383,7 @@ template <class K> struct CountOne {
         kept += in;
         return in;
     }
-    __device__ __forceinline__ void keep(Key) {}
+    __device__ __forceinline__ void keep(Key key) { count_bin<Key>(a, 1, key - low - 1, high - low - 2); }
     // Whole block
     __device__ __forceinline__ void leave(SelectState *s, u32 *)
     {
@@ -376,22 +402,32 @@ template <class K> struct CountAll {
     const Bounds<Key> &b;
     u32 *columns;
     u32 inside;
+    const SelectArgs &a;
 
-    __device__ __forceinline__ CountAll(const Bounds<Key> &bounds, u32 *counts)
-        : b(bounds), columns(counts + threadIdx.x % kWarp), inside(bounds.kept)
+    __device__ __forceinline__ CountAll(const SelectArgs &args, const Bounds<Key> &bounds, u32 *counts)
+        : b(bounds), columns(counts + threadIdx.x % kWarp), inside(bounds.kept), a(args)
     {
     }
-    __device__ __forceinline__ bool add(Key key)
+    // How many ends the key reaches
+    __device__ __forceinline__ u32 reached(Key key) const
     {
         u32 i = key >= b.at[7] ? 8 : 0;
         i += key >= b.at[i + 3] ? 4 : 0;
         i += key >= b.at[i + 1] ? 2 : 0;
-        i += key >= b.at[i] ? 1 : 0;
+        return i + (key >= b.at[i] ? 1 : 0);
+    }
+    __device__ __forceinline__ bool add(Key key)
+    {
+        const u32 i = reached(key);
         const bool equal = i && b.at[i - 1] == key;
         atomicAdd(&columns[(2 * i - equal) * kWarp], 1u);
         return !equal && (inside >> i & 1);
     }
-    __device__ __forceinline__ void keep(Key) {}
+    __device__ __forceinline__ void keep(Key key)
+    {
+        const u32 i = reached(key);
+        count_bin<Key>(a, i, key - b.at[i - 1] - 1, b.at[i] - b.at[i - 1] - 2);
+    }
     __device__ __forceinline__ void leave(SelectState *s, u32 *counts)
     {
         __syncthreads();
@@ -433,38 +469,6 @@ count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys
     }
 }
 
-template <int kBytes, template <class> class Count> __global__ void __launch_bounds__(kSelectThreads)
-    count_line(const __grid_constant__ SelectArgs a)
-{
-    using K = Keys<kBytes>;
-    using Key = typename K::Key;
-    __shared__ Bounds<Key> bounds;
-    __shared__ Key queues[kSelectThreads / kWarp][kQueued<kBytes>][kWarp];
-    __shared__ u32 counts[Count<K>::kColumns * kWarp];
-    wait_for_previous_pass();
-    if (!asked_for(a))
-        return;
-    const SelectRooms<Key> rooms(a, blockIdx.y);
-    SelectState *s = rooms.state;
-    Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue(queues[threadIdx.x / kWarp]);
-    if (s->heavy) {
-        sort_bounds<Key>(a, s, K::kTop, &bounds);
-        for (u32 i = threadIdx.x; i < Count<K>::kColumns * kWarp; i += blockDim.x)
-            counts[i] = 0;
-        __syncthreads();
-        Count<K> count(bounds, counts);
-        count_and_keep<kBytes>(a, s, queue, rooms.kept, count);
-        count.leave(s, counts);
-    } else {
-        CountLight<K, Count<K>::kBrackets> count(a, s);
-        count_and_keep<kBytes>(a, s, queue, rooms.kept, count);
-        count.leave(a, s);
-    }
-    if (last_of_line(&s->arrived) && threadIdx.x == 0)
-        judge<Key>(a, s, bounds, elements_taken(LineView<kBytes>(a, blockIdx.y), a.skip),
-                   a.found + blockIdx.y * (u64)a.found_words);
-}
-
 // ---- digits ----
 
 // A rank's next interval: its bin. First the stretch of bins that it lies in, a lane's, then which of them. Whole warp.
@@ -495,35 +499,107 @@ __device__ inline SelectInterval bin_of(const SelectArgs &a, const SelectInterva
     return y;
 }
 
-// The intervals of all ranks after a round. The last block, all of it.
-__device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s, u64 *counts, u64 *found)
+// The ends of a rank's interval in some of the line's tiles become an end of its bracket for all of it. A thread for each rank.
+__device__ inline void narrow_bracket(const SelectArgs &a, SelectState *s, const SelectInterval *next, const u64 *found, u32 t)
+{
+    if (s->ends >> t & 1)
+        s->bounds[t] = t % 2 ? a.key.range : 0;
+    else if (s->of[t] == kFound)
+        s->bounds[t] = found[t] - a.key.least;
+    else if (s->bins[t] != kNoBins)
+        s->bounds[t] = next[t].low + (t % 2 ? next[t].width : 0);
+}
+
+// The intervals of all ranks after a round, or `first` after `count`, by bins of kept keys. The last block, all of it.
+__device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s, u64 *counts, u64 *found, bool first)
 {
     __shared__ SelectInterval next[kRanks];
     const u32 warp = threadIdx.x / kWarp;
-    for (u32 t = warp; t < 2 * a.pairs; t += blockDim.x / kWarp) {
+    for (u32 t = warp; t < 2 * a.pairs && s->n; t += blockDim.x / kWarp) {
         if (s->of[t] == kFound)
             continue;
         SelectInterval x = s->interval[s->of[t]];
-        if (x.state == kCounts)
-            x = bin_of(a, x, counts + x.room * kBins, s->rank[t]);
-        else
+        if (first ? s->bins[t] != kNoBins : x.state == kCounts)
+            x = bin_of(a, x, counts + (first ? s->bins[t] : x.room) * kBins, s->rank[t]);
+        else if (!first)
             x.state = kComplete;
         if (threadIdx.x % kWarp == 0)
             next[t] = x;
         __syncwarp();
     }
     __syncthreads();
-    for (u32 i = 0; i < s->intervals; i++)
-        if (s->interval[i].state == kCounts)
-            for (u32 j = threadIdx.x; j < kBins; j += blockDim.x)
-                counts[s->interval[i].room * kBins + j] = 0;
-    __syncthreads();
+    for (u32 i = threadIdx.x; i < 2 * a.pairs * kBins; i += blockDim.x)
+        counts[i] = 0;
+    if (first && a.skip > 1) {
+        if (threadIdx.x < 2 * a.pairs && s->n)
+            narrow_bracket(a, s, next, found, threadIdx.x);
+        __syncthreads();
+        if (threadIdx.x < kPlaces)
+            s->counts[threadIdx.x] = 0;
+    }
     if (threadIdx.x != 0)
         return;
     s->intervals = s->open = 0;
-    for (u32 t = 0; t < 2 * a.pairs; t++)
-        if (s->of[t] != kFound)
-            put_rank(s, found, a.key.least, t, next[t]);
+    if (first && a.skip > 1)
+        s->nans = s->left_out = s->whole = 0;
+    else
+        for (u32 t = 0; t < 2 * a.pairs && s->n; t++)
+            if (s->of[t] != kFound)
+                put_rank(s, found, a.key.least, t, next[t]);
+}
+
+// After `count`: the bins of kept keys are the first digit. The last block, all of it.
+template <class Key> __device__ __noinline__ void after_count(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 taken,
+                                                              u64 *counts)
+{
+    const u32 warp = threadIdx.x / kWarp;
+    u64 *found = keys_found(a);
+    for (u32 p = warp; !s->heavy && p < a.pairs; p += blockDim.x / kWarp) {
+        u64 in = 0;
+#pragma unroll 16
+        for (u32 i = threadIdx.x % kWarp; i < kBins; i += kWarp)
+            in += __ldcg(&counts[2 * p * kBins + i]);
+        in = warp_sum(in);
+        if (threadIdx.x % kWarp == 0)
+            s->counts[2 * p + 1] = in;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0)
+        judge<Key>(a, s, b, taken, a.found + blockIdx.y * (u64)a.found_words);
+    __syncthreads();
+    next_intervals(a, s, counts, found, true);
+}
+
+template <int kBytes, template <class> class Count> __global__ void __launch_bounds__(kSelectThreads)
+    count_line(const __grid_constant__ SelectArgs a)
+{
+    using K = Keys<kBytes>;
+    using Key = typename K::Key;
+    __shared__ Bounds<Key> bounds;
+    __shared__ Key queues[kSelectThreads / kWarp][kQueued<kBytes>][kWarp];
+    __shared__ u32 counts[Count<K>::kColumns * kWarp];
+    wait_for_previous_pass();
+    if (!asked_for(a))
+        return;
+    const SelectRooms<Key> rooms(a, blockIdx.y);
+    SelectState *s = rooms.state;
+    Key *const kept = a.skip > 1 ? NULL : rooms.kept;
+    Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue(queues[threadIdx.x / kWarp]);
+    if (s->heavy) {
+        sort_bounds<Key>(a, s, K::kTop, &bounds);
+        for (u32 i = threadIdx.x; i < Count<K>::kColumns * kWarp; i += blockDim.x)
+            counts[i] = 0;
+        __syncthreads();
+        Count<K> count(a, bounds, counts);
+        count_and_keep<kBytes>(a, s, queue, kept, count);
+        count.leave(s, counts);
+    } else {
+        CountLight<K, Count<K>::kBrackets> count(a, s);
+        count_and_keep<kBytes>(a, s, queue, kept, count);
+        count.leave(s);
+    }
+    if (last_of_line(&s->arrived))
+        after_count<Key>(a, s, bounds, elements_taken(LineView<kBytes>(a, blockIdx.y), a.skip), rooms.counts);
 }
 
 // Kept keys of a block at once: many, since each block adds its bins to those of the line
@@ -563,16 +639,19 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
         return;
     if (!s->whole && (u64)blockIdx.x * kKeptOfBlock >= s->kept) { // nothing is left to this block
         if (last_of_line(&s->arrived))
-            next_intervals(a, s, rooms.counts, keys_found(a));
+            next_intervals(a, s, rooms.counts, keys_found(a), false);
         return;
     }
     const u32 n = s->intervals, shared = n < kSharedIntervals ? n : kSharedIntervals;
-    for (u32 i = threadIdx.x; i < shared * kBins; i += blockDim.x)
-        bins[i] = 0;
+    bool counts_any = false;
     if (threadIdx.x < n) {
         const SelectInterval &x = s->interval[threadIdx.x];
         interval[threadIdx.x] = {(Key)x.low, (Key)x.width, x.shift, x.state, x.room};
+        counts_any = x.state == kCounts;
     }
+    counts_any = __syncthreads_or(counts_any);
+    for (u32 i = threadIdx.x; counts_any && i < shared * kBins; i += blockDim.x)
+        bins[i] = 0;
     __syncthreads();
     const K rule(a.key);
     auto take = [&](Key key) {
@@ -609,11 +688,11 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
             each_kept(rooms.kept + first, s->kept - first, take);
     }
     __syncthreads();
-    for (u32 i = threadIdx.x; i < shared * kBins; i += blockDim.x)
+    for (u32 i = threadIdx.x; counts_any && i < shared * kBins; i += blockDim.x)
         if (bins[i])
             atomicAdd(&rooms.counts[interval[i / kBins].room * kBins + i % kBins], (u64)bins[i]);
     if (last_of_line(&s->arrived))
-        next_intervals(a, s, rooms.counts, keys_found(a));
+        next_intervals(a, s, rooms.counts, keys_found(a), false);
 }
 
 // ---- last ----
@@ -649,24 +728,6 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
     }
 }
 
-// The keys found in some of the line's tiles become the brackets for all of it.
-template <int kBytes> __global__ void narrow_brackets(const __grid_constant__ SelectArgs a)
-{
-    using Key = typename Keys<kBytes>::Key;
-    wait_for_previous_pass();
-    SelectState *s = SelectRooms<Key>(a, blockIdx.y).state;
-    const u32 i = threadIdx.x;
-    if (s->n && i < 2 * a.pairs)
-        s->bounds[i] = s->ends >> i & 1 ? i % 2 ? a.key.range : 0 : (u64)(Key)(keys_found(a)[i] - a.key.least);
-    __syncthreads();
-    if (i < kPlaces)
-        s->counts[i] = 0;
-    if (i == 0) {
-        s->nans = s->left_out = s->kept = 0;
-        s->intervals = s->open = s->whole = 0;
-    }
-}
-
 } // namespace
 
 template <int kBytes> void select_long_part(SelectKernels *k)
@@ -676,7 +737,6 @@ template <int kBytes> void select_long_part(SelectKernels *k)
     k->count_all = count_line<kBytes, CountAll>;
     k->digits = count_digits<kBytes>;
     k->last = select_last<kBytes>;
-    k->narrow = narrow_brackets<kBytes>;
 }
 
 #define PARTS(X) X(1) X(2) X(4) X(8)

@@ -4,14 +4,15 @@
 //
 //   brackets   blocks take a sample each and find the keys that enclose a rank with near certainty
 //   count      reads the line: counts what lies below brackets and inside, and keeps the keys inside. If many elements are
-//              equal to an end of a bracket, these are not kept, but counted apart
+//              equal to an end of a bracket, these are not kept, but counted apart. A bracket is cut into kBins, by which kept
+//              keys are counted, and a rank's bin is its interval
 //   digits     again and again: the interval of keys that holds a rank is cut into kBins, whose elements are counted, and the
 //              rank's bin is its next interval, until it has few elements, which are collected, or one key. It reads what was
 //              kept. It reads the line only if a bracket has missed its rank, or too much was kept
 //   last       a block for each interval with few elements selects among them
 //
-// If brackets by a sample would hold more than there is room for, count, digits and last are launched before for every kSkip-th
-// tile of the line alone, for two ranks beside each pair's: these keys are its bracket then.
+// If brackets by a sample would hold more than there is room for, count is launched before for every kSkip-th tile of the line
+// alone, for two ranks beside each pair's: from the bin of the one to that of the other is its bracket then.
 //
 // Each launch finds in SelectState what the one before it left, and does nothing if nothing is left to do. So a line is read
 // once as a rule, and of any data 1 + digit_rounds times.
@@ -141,9 +142,10 @@ struct SelectState {
     u32 intervals, open; // ... of which some are not complete
     SelectInterval interval[kRanks];
     u64 rank[kRanks];
-    u32 of[kRanks]; // a rank's interval, or kFound
+    u32 of[kRanks];   // a rank's interval, or kFound
+    u32 bins[kRanks]; // after `count`: which bins count a rank's interval, or kNoBins
 };
-constexpr u32 kFound = ~0u;
+constexpr u32 kFound = ~0u, kNoBins = ~0u;
 
 using SelectFn = void (*)(SelectArgs);
 
@@ -175,7 +177,7 @@ GatherFn gather_kernel(int bytes, bool columns); // ops/select_gather.cu: column
 
 // The kernels for elements of a size
 struct SelectKernels {
-    SelectFn brackets, count_one, count_all, digits, last, narrow; // of long lines; count_one: of one pair
+    SelectFn brackets, count_one, count_all, digits, last; // of long lines; count_one: of one pair
     SelectFn warp_rows[4]; // short lines: a warp has 4, 8, 16 or 32 keys a lane, and a line
     SelectFn block_rows;   // ... a block
 };
