@@ -549,8 +549,8 @@ __device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s,
 }
 
 // After `count`: the bins of kept keys are the first digit. The last block, all of it.
-template <class Key> __device__ __noinline__ void after_count(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 taken,
-                                                              u64 *counts)
+template <class Key>
+__device__ __noinline__ void after_count(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 taken, u64 *counts)
 {
     const u32 warp = threadIdx.x / kWarp;
     u64 *found = keys_found(a);

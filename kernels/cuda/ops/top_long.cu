@@ -42,6 +42,9 @@ __device__ __forceinline__ TopItem item_at(const u64 (&scores)[kKeys], const u64
     return x;
 }
 
+// Elements that a thread waits for together
+constexpr u32 kSampledAtOnce = 8;
+
 // Each warp has groups, whose elements are spread over the line.
 template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) sample_line(const __grid_constant__ TopArgs a)
 {
@@ -52,11 +55,21 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) sample_l
     TopItem *sample = a.sample + blockIdx.y * (u64)kTopGroups;
     for (u32 g = blockIdx.x * kWarps + threadIdx.x / kWarp; g < kTopGroups; g += gridDim.x * kWarps) {
         TopItem best = {0, ~0ull};
-        for (u32 i = threadIdx.x % kWarp; i < a.group; i += kWarp) {
-            const u64 at = sample_place(a.n, kTopGroups * a.group, i * kTopGroups + g, 0);
-            const TopItem x = {score_of(rule, rule.of(line.at(at))), at};
-            if (line.counts(at) && (a.nans || x.score <= rule.range) && is_better(x, best))
-                best = x;
+        for (u32 first = threadIdx.x % kWarp; first < a.group; first += kSampledAtOnce * kWarp) {
+            u64 at[kSampledAtOnce];
+            typename Keys<kBytes>::Bits bits[kSampledAtOnce];
+#pragma unroll
+            for (u32 j = 0; j < kSampledAtOnce; j++) {
+                const u32 i = first + j * kWarp;
+                at[j] = sample_place(a.n, kTopGroups * a.group, (i < a.group ? i : first) * kTopGroups + g, 0);
+                bits[j] = line.at(at[j]);
+            }
+#pragma unroll
+            for (u32 j = 0; j < kSampledAtOnce; j++) { // an item twice is as good as once
+                const TopItem x = {score_of(rule, rule.of(bits[j])), at[j]};
+                if (line.counts(at[j]) && (a.nans || x.score <= rule.range) && is_better(x, best))
+                    best = x;
+            }
         }
         best = better_of_warp(best);
         if (threadIdx.x % kWarp == 0)
@@ -90,7 +103,7 @@ __device__ __noinline__ bool keep_item(const TopArgs &a, TopState *s, TopItem x,
     return true;
 }
 
-template <int kBytes> __global__ void __launch_bounds__(kTopThreads) gather_items(const __grid_constant__ TopArgs a)
+template <int kBytes> __global__ void __launch_bounds__(kTopThreads, 4) gather_items(const __grid_constant__ TopArgs a)
 {
     using K = Keys<kBytes>;
     using Key = typename K::Key;

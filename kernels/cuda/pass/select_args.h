@@ -178,8 +178,8 @@ GatherFn gather_kernel(int bytes, bool columns); // ops/select_gather.cu: column
 // The kernels for elements of a size
 struct SelectKernels {
     SelectFn brackets, count_one, count_all, digits, last; // of long lines; count_one: of one pair
-    SelectFn warp_rows[4]; // short lines: a warp has 4, 8, 16 or 32 keys a lane, and a line
-    SelectFn block_rows;   // ... a block
+    SelectFn warp_rows[4];                                 // short lines: a warp has 4, 8, 16 or 32 keys a lane, and a line
+    SelectFn block_rows;                                   // ... a block
 };
 template <int kBytes> void select_long_part(SelectKernels *k); // ops/select_long.cu
 template <int kBytes> void select_rows_part(SelectKernels *k); // ops/select_rows.cu
