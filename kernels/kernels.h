@@ -129,8 +129,8 @@ typedef struct rk_task {
                       have no order: submit a task that reads filled memory after the fill was polled */
     void *cells;   /* rp_results x rp_cell_size(&spec) bytes, any alignment */
     uint64_t base; /* index of the first element within its row: chunks of a stream; 0 otherwise */
-    /* On the CPU, order statistics and tasks by key begin no further pass or piece after `until_ns` (CLOCK_MONOTONIC; 0: no
-     * limit), and end with DEADLINE; nor after rk_task_stop, and end with CANCELLED. */
+    /* Order statistics and tasks by key begin no further pass or piece after `until_ns` (CLOCK_MONOTONIC; 0: no limit), and end
+     * with DEADLINE; nor after rk_task_stop, and end with CANCELLED. On a device all passes begin together. */
     uint64_t until_ns;
     bool stopped;
     void *user;                      /* the caller's */

@@ -63,8 +63,8 @@ cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream)
     return gpu_clear(scratch, chain_scratch_bytes(), stream);
 }
 
-// Order statistics are for the CPU here, so no line of them is to be explained.
-bool selects_on_device(const rp_spec &) { return false; }
+// Of order statistics there is one, of which no line is to be explained; others are for the CPU.
+bool selects_on_device(const rp_spec &s) { return s.op == RP_OP_MEDIAN && s.nan == RP_NAN_PROPAGATE; }
 
 // By key the helper CPU reduces.
 bool keyed_on_device(const rp_spec &) { return false; }

@@ -255,6 +255,34 @@ static void explain_runs(void)
     data[0] = 0;
 }
 
+/* A task that comes to a device too late, or was stopped, launches nothing. */
+static void end_late(void)
+{
+    rk_options o = {.backend = RP_BACKEND_CUDA, .threads = 1, .slots = 1};
+    rk_engine *e;
+    char why[160] = "";
+    current_mode = &modes[0];
+    if (rk_open(&e, &o, why, sizeof why))
+        die(why, NULL);
+    rk_memory *m = new_memory(e, 0, 0);
+    for (int late = 0; late <= 2; late++) {
+        rk_task t = {.spec = {.op = RP_OP_MEDIAN, .dtype = RP_F32, .out = RP_F64, .rows = 1, .row_len = RESIDENT}, .memory = m};
+        t.bytes = RESIDENT * sizeof *data;
+        t.cells = got;
+        t.until_ns = late == 1 ? 1 : UINT64_MAX;
+        if (late == 2)
+            rk_task_stop(&t);
+        const unsigned long long before = atomic_load(&t_faults_page()->calls);
+        run(e, &t);
+        if (t.fault.code != (late == 0 ? RP_OK : late == 1 ? RP_DEADLINE : RP_CANCELLED))
+            die("a late task", &t.fault);
+        if ((atomic_load(&t_faults_page()->calls) == before) != (late != 0))
+            die("a late task calls the device", NULL);
+    }
+    rk_memory_close(e, m);
+    rk_close(e);
+}
+
 static unsigned walk(const mode *m)
 {
     t_faults *f = t_faults_page();
@@ -281,6 +309,7 @@ int main(void)
     for (int i = 0; i < ELEMENTS; i++)
         data[i] = (float)(i % 1000) * 0.1f;
     explain_runs();
+    end_late();
     for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
         const unsigned n = walk(&modes[i]);
         printf("%u calls of device %d of two failed like %s\n", n, modes[i].device, modes[i].name);

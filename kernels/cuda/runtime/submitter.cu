@@ -15,6 +15,9 @@ void start(rk_task *t)
 // Are the partial states that it brings possible? Else its fault says why not.
 bool states_fine(rk_task *t) { return t->fill || !(t->spec.flags & RP_STATES_IN) || rk_check_states(t) == RP_OK; }
 
+// It waited here until its deadline, or was stopped meanwhile. All passes of a task are launched together, so this is asked once.
+bool is_late(rk_task *t) { return !t->fill && rp_needs_all(&t->spec) && rk_task_late(t, &t->fault); }
+
 // Bytes of room that there may be beside slots.
 u64 most_room(const Backend *b) { return b->options->device_bytes ? b->options->device_bytes / 4 : kMostRoom; }
 
@@ -26,7 +29,7 @@ void run(Backend *b, rk_task *t)
         rk_complete(b->tasks, t);
         return;
     }
-    if (!states_fine(t)) {
+    if (!states_fine(t) || is_late(t)) {
         rk_complete(b->tasks, t);
         return;
     }
