@@ -185,6 +185,68 @@ def test_quantiles_in_dask(dask, dtype):
 
 
 @pytest.mark.unsanitized
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "<f2", "<i8", "u1", "?"])
+def test_largest_elements_in_dask(dask, dtype):
+    """Any axis, any chunking, some chunks empty or shorter than k: those of the whole array, and those of Dask without NaNs."""
+    import dask.array as da
+    rng = np.random.default_rng(12)
+    for turn in range(3):
+        x = (rng.standard_normal((9, 8, 7)) * 20).astype(dtype)
+        if x.dtype.kind == "f" and turn:
+            x[rng.random(x.shape) < (0.2, 0.9)[turn - 1]] = np.nan
+        for axis, k in ((0, 4), (1, -3), (-1, 7), (2, -7), (-3, 9), (1, 1)):
+            chunks = tuple((0, *(b - a for a, b in zip([0, *cut], [*cut, n]))) for n, cut in ((n, sorted(rng.integers(0, n, 2))) for n in x.shape))
+            a = da.from_array(x, chunks=chunks)
+            for nan in ("propagate", "omit") if x.dtype.kind == "f" else ("propagate",):
+                got = dask.dask.topk(a, k, axis, nan=nan, split_every=2)
+                want = dask.topk(x, abs(k), axis, largest=k > 0, nan=nan).values
+                found = got.compute()
+                assert found.shape == got.shape == want.shape and found.dtype == got.dtype == want.dtype, (axis, k, nan)
+                assert np.array_equal(found, want, equal_nan=found.dtype.kind == "f"), (axis, k, nan)
+            if not turn:
+                assert np.array_equal(found, da.topk(da.from_array(x, chunks=3), k, axis).compute())
+    if x.dtype.kind == "f":
+        with pytest.raises(dask.NanError):
+            dask.dask.topk(a, 2, nan="raise").compute()
+    for text, call in (("k is 8, but there are 7", lambda: dask.dask.topk(a, 8)), ("k is an integer", lambda: dask.dask.topk(a, 0)),
+                       ("k is an integer", lambda: dask.dask.topk(a, 1.0)), ("axis 3", lambda: dask.dask.topk(a, 1, 3)),
+                       ("nan is", lambda: dask.dask.topk(a, 1, nan="x"))):
+        with pytest.raises(ValueError, match=text):
+            call()
+    with pytest.raises(TypeError, match="largest elements here of elements of type complex"):
+        dask.dask.topk(da.ones(3, dtype="c16"), 1)
+
+
+@pytest.mark.unsanitized
+@pytest.mark.parametrize("dtype", ["<f8", ">f4", "<f2", "<i8", "u1", "?"])
+def test_histograms_in_dask(dask, dtype):
+    import dask.array as da
+    rng = np.random.default_rng(13)
+    x = (rng.standard_normal((9, 40)) * 20).astype(dtype)
+    if x.dtype.kind == "f":
+        x[rng.random(x.shape) < 0.2] = np.nan
+    a = da.from_array(x, chunks=((0, 4, 5), 7))
+    for bins, range_ in ((10, (-30, 30)), (1, (0, 1)), ([-5.0, 0.0, 0.5, 60.0], None), (7, [-3, 250])):
+        for density in (False, True):
+            counts, edges = dask.dask.histogram(a, bins, range_, density=density)
+            want, at = dask.histogram(x, bins, range_, density=density)
+            found = counts.compute()
+            assert np.array_equal(found, want) and found.dtype == counts.dtype == want.dtype and counts.shape == want.shape
+            assert np.array_equal(edges, at) and edges.dtype == at.dtype
+            if not density:
+                numpys = np.histogram(x[~np.isnan(x)] if x.dtype.kind == "f" else x.astype("u1") if dtype == "?" else x, at)[0]
+                assert np.array_equal(found, numpys)
+    if x.dtype.kind == "f":
+        with pytest.raises(dask.NanError):
+            dask.dask.histogram(a, 3, (0, 1), nan="raise")[0].compute()
+    for text, call in (("needs their range", lambda: dask.dask.histogram(a, 3)), ("bins", lambda: dask.dask.histogram(a, 0, (0, 1))),
+                       ("monoton", lambda: dask.dask.histogram(a, [1, 0]))):
+        with pytest.raises(ValueError, match=text):
+            call()
+    assert dask.dask.histogram(da.empty(0, dtype=dtype), 2, (0, 1))[0].compute().tolist() == [0, 0]
+
+
+@pytest.mark.unsanitized
 def test_bad_arguments_are_named_before_dask_computes(dask):
     import dask.array as da
     a = da.ones((4, 4), chunks=2)

@@ -370,17 +370,22 @@ def _along(x: Any, q: list[float], shape: Any, axis: Axes, method: str, keepdims
     return np.asarray(values, wanted) if shape else np.asarray(values, wanted)[0]
 
 
+def _selectable(a: Any, what: str, nan: str) -> Any:
+    """The array, if its elements are of a type that there are selections of."""
+    if a.dtype.kind not in "fiub" or isinstance(getattr(a, "_meta", None), np.ma.MaskedArray):
+        raise TypeError(f"a: no Dask {what} here of {'masked elements' if a.dtype.kind in 'fiub' else f'elements of type {a.dtype}'}")
+    if nan not in NANS:
+        raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
+    return a
+
+
 def quantile(a: Any, q: Any, axis: Axis = None, *, method: str = "linear", keepdims: bool = False, nan: Nan = "propagate") -> Array:
     """Exact quantiles, by NumPy's 13 methods, of all elements or along axes; the axes of q come first. Of all elements each chunk is counted in
     1 to 6 passes and stays where it is; chunks are put together along axes."""
     import dask.array
     from dask import delayed
     da: Any = dask.array  # which is not typed
-    a, many = da.asanyarray(a), np.asarray(q, float)
-    if a.dtype.kind not in "fiub" or isinstance(getattr(a, "_meta", None), np.ma.MaskedArray):
-        raise TypeError(f"a: no Dask quantiles here of {'masked elements' if a.dtype.kind in 'fiub' else f'elements of type {a.dtype}'}")
-    if nan not in NANS:
-        raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
+    a, many = _selectable(da.asanyarray(a), "quantiles", nan), np.asarray(q, float)
     if not np.all((many >= 0) & (many <= 1)):
         raise ValueError("Quantiles must be in the range [0, 1]")
     code, axes, el = _order._method(method), axes_of(axis, a.ndim), element(a.dtype.newbyteorder("="))
@@ -418,6 +423,54 @@ def nanmedian(a: Any, axis: Axis = None, *, keepdims: bool = False) -> Array:
 def nanquantile(a: Any, q: Any, axis: Axis = None, *, method: str = "linear", keepdims: bool = False) -> Array:
     """`quantile` of the elements that are not NaN."""
     return quantile(a, q, axis, method=method, keepdims=keepdims, nan="omit")
+
+
+def _best(x: Any, axis: Any, keepdims: bool, k: int, nan: Any, computing_meta: bool = False) -> Any:
+    """The best k of a chunk, or of those of several, along the axis; of fewer elements all."""
+    if computing_meta:
+        return x
+    axis = int(np.ravel(axis)[0])
+    x = np.concatenate(x, axis) if isinstance(x, list) else np.asarray(x)
+    n = x.shape[axis]
+    return _order.topk(x, abs(k) if abs(k) < n else n, axis, largest=k > 0, nan=nan).values if n else x
+
+
+def topk(a: Any, k: int, axis: int = -1, *, nan: Nan = "propagate", split_every: int | None = None) -> Array:
+    """The k largest elements along an axis, the largest one first, or for a negative k the smallest, as dask.array.topk. NaNs come first, unless
+    they are omitted: places without an element are NaN then. No chunk needs to have all elements of the axis."""
+    import dask.array
+    da: Any = dask.array  # which is not typed
+    a = _selectable(da.asanyarray(a), "largest elements", nan)
+    if not isinstance(k, (int, np.integer)) or not 1 <= abs(k) <= _abi.MAX_TOP:
+        raise ValueError(f"k is an integer from 1 to {_abi.MAX_TOP}, or from -{_abi.MAX_TOP} to -1, not {k!r}")
+    if not -a.ndim <= axis < a.ndim:
+        raise np.exceptions.AxisError(axis, a.ndim) if hasattr(np, "exceptions") else np.AxisError(axis, a.ndim)  # type: ignore[attr-defined,unused-ignore]
+    if a.shape[axis] < abs(k):  # not if that is not known
+        raise ValueError(f"k is {k}, but there are {a.shape[axis]} elements")
+    best: Any = partial(_best, k=int(k), nan=nan)
+    kind = a.dtype.newbyteorder("=")
+    found: Array = da.reduction(a, chunk=best, combine=best, aggregate=best, axis=axis % a.ndim, keepdims=True, split_every=split_every, dtype=kind,
+                                output_size=abs(int(k)), meta=np.empty((0,) * a.ndim, kind))
+    return found
+
+
+def _bins_of(x: Any, edges: Any, nan: Any) -> Any:
+    return _order.histogram(np.asarray(x), edges, nan=nan)[0].astype(np.uint64)
+
+
+def histogram(a: Any, bins: Any, range: tuple[float, float] | None = None, *, density: bool = False, nan: Nan = "propagate") -> tuple[Array, Any]:
+    """How many elements are in each bin, and the edges, which are those of numpy.histogram. As of dask.array.histogram, a number of bins needs
+    their range. NaNs and what lies outside are not counted."""
+    import dask.array
+    from dask import delayed
+    da: Any = dask.array  # which is not typed
+    a = _selectable(da.asanyarray(a), "histograms", nan)
+    if range is None and np.ndim(bins) == 0:
+        raise ValueError("range: a number of bins needs their range")
+    edges = np.histogram_bin_edges(np.empty(0, a.dtype.newbyteorder("=") if a.dtype.kind == "f" else float), bins, range)
+    added = delayed(_add)([np.zeros(len(edges) - 1, np.uint64), *(delayed(_bins_of)(b, edges, nan) for b in a.to_delayed().ravel())])
+    counts: Array = da.from_delayed(added, (len(edges) - 1,), np.uint64).astype(np.intp)
+    return counts / np.array(np.diff(edges), float) / counts.sum() if density else counts, edges
 
 
 def nanvar(a: Any, axis: Axis = None, dtype: DTypeLike | None = None, *, ddof: int = 0, keepdims: bool = False, split_every: int | None = None) -> Array:
