@@ -1138,6 +1138,23 @@ def test_help_about_one(run):
     assert run("help", "nan") == run("help", "--nan") == run("help", "values"), "an option leads to its topic"
 
 
+def test_examples_of_operations_run(run, scratch, monkeypatch):
+    """What `help OP` shows, and the options it names, which the operation takes."""
+    npy(scratch / "data.npy", np.arange(12, dtype="f4"))
+    npy(scratch / "matrix.npy", np.arange(12, dtype="f4").reshape(3, 4))
+    np.arange(12, dtype="f4").tofile(scratch / "data.raw")
+    monkeypatch.chdir(scratch)
+    for op in ("sum", "median", "quantile", "kth", "largest", "smallest", "histogram"):
+        text = run("help", op)
+        examples = [line.split()[1:] for line in text.splitlines() if line.startswith("  reducectl ")]
+        assert len(examples) == 3, text
+        for words in examples:
+            assert run(*words), words
+        assert ("--initial" in text) == (op == "sum"), text
+    for op, option in (("quantile", "--q --method"), ("kth", "--k"), ("largest", "--k"), ("histogram", "--bins --edges")):
+        assert f"its options      {option} --nan" in run("help", op)
+
+
 def test_status_for_people(run, shared, scratch):
     """Sections, units, no rows of zeros; --watch goes on until it is stopped."""
     run("sum", npy(scratch / "x.npy", np.ones(3)))

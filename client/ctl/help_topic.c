@@ -34,7 +34,7 @@ static const char FLOATS[] = "f64 of floats (or --out f32 f16 bf16); i64 or u64 
 #define NOTE_SQUARES(value, nothing) value, "0", ""
 #define NOTE_SPREAD(value, nothing) value, "nan, as of up to --ddof elements", "--ddof"
 #define NOTE_WORD(value, nothing) value, "0", ""
-#define NOTE_RANKED(value, nothing) value, "nan, or an error of integers", ""
+#define NOTE_RANKED(value, nothing) value, "nan", ""
 #define NOTE_DOT(value, nothing) value, "0", "--weights"
 #define NOTE_WMEAN(value, nothing) value, "nan", "--weights"
 #define NOTE_COV(value, nothing) value, "nan, as of up to --ddof pairs", "--weights --ddof"
@@ -49,30 +49,59 @@ static const note notes[] = {
 #undef X
 };
 
-/* Two of a kind whose others give 0. */
-static const char *empty_of(int op) { return op == REDUCE_RMS ? "nan" : op == REDUCE_AND ? "all bits set" : notes[op].empty; }
+/* Order statistics that need an option: which, and what an example has. */
+typedef struct ranked {
+    int op;
+    const char *empty, *options, *example;
+} ranked;
 
-static void op_examples(FILE *out, const char *name)
+static const ranked ranks[] = {
+    {REDUCE_QUANTILE, "nan, or an error of integers by a method that picks one", "--q --method ", " --q 0.25,0.5,0.75"},
+    {REDUCE_KTH, "nan, or an error of integers", "--k ", " --k 0"},
+    {REDUCE_LARGEST, "none", "--k ", " --k 10"},
+    {REDUCE_SMALLEST, "none", "--k ", " --k 10"},
+    {REDUCE_HISTOGRAM, "0 for each", "--bins --edges ", " --bins 10"},
+};
+
+static const ranked *ranked_of(int op)
 {
-    fprintf(out, "\n  reducectl %s data.npy\n  reducectl %s --dtype f32 data.raw\n  reducectl %s --axis 0 matrix.npy\n", name,
-            name, name);
+    for (size_t i = 0; i < sizeof ranks / sizeof *ranks; i++)
+        if (ranks[i].op == op)
+            return &ranks[i];
+    return NULL;
+}
+
+/* Two of a kind whose others give 0, and order statistics */
+static const char *empty_of(int op)
+{
+    const ranked *r = ranked_of(op);
+    return r ? r->empty : op == REDUCE_RMS ? "nan" : op == REDUCE_AND ? "all bits set" : notes[op].empty;
+}
+
+static void op_examples(FILE *out, int op)
+{
+    static const char *const data[] = {"data.npy", "--dtype f32 data.raw", "--axis 0 matrix.npy"};
+    const ranked *r = ranked_of(op);
+    fputc('\n', out);
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++)
+        fprintf(out, "  reducectl %s%s %s\n", reduce_op_name(op), r ? r->example : "", data[i]);
 }
 
 static void op_help(FILE *out, int op)
 {
     const char *name = reduce_op_name(op);
-    const bool two = ctl_takes_two(op);
+    const bool two = ctl_takes_two(op), no_initial = ctl_is_paired(op) || op == REDUCE_MEDIAN || ranked_of(op);
     fprintf(out, "reducectl %s [OPTION]... [FILE]...\n\n  %s\n", name, reduce_op_help(op));
     fprintf(out,
-            "\n  value            %s\n  of no elements   %s\n  its options      %s%s--nan %s--mask --rows --axis\n"
+            "\n  value            %s\n  of no elements   %s\n  its options      %s%s%s--nan %s--mask --rows --axis\n"
             "                   --offsets\n",
             notes[op].value, empty_of(op), notes[op].options, notes[op].options[0] ? " " : "",
-            ctl_is_paired(op) ? "" : "--initial ");
+            ranked_of(op) ? ranked_of(op)->options : "", no_initial ? "" : "--initial ");
     if (ctl_is_paired(op))
         fprintf(out, "\n  reducectl %s --weights w.npy data.npy\n  reducectl %s --axis 0 --weights w.npy matrix.npy\n%s%s%s",
                 name, name, two ? "  reducectl " : "", two ? name : "", two ? " x.npy y.npy\n" : "");
     else
-        op_examples(out, name);
+        op_examples(out, op);
     fputs("\n'reducectl help values' and 'reducectl help axes' explain the options.\n", out);
 }
 

@@ -15,7 +15,7 @@ void start(rk_task *t)
 // Are the partial states that it brings possible? Else its fault says why not.
 bool states_fine(rk_task *t) { return t->fill || !(t->spec.flags & RP_STATES_IN) || rk_check_states(t) == RP_OK; }
 
-// It waited here until its deadline, or was stopped meanwhile. All passes of a task are launched together, so this is asked once.
+// It waited here until its deadline, or was stopped meanwhile. All passes of a task are launched together: this is asked once.
 bool is_late(rk_task *t) { return !t->fill && rp_needs_all(&t->spec) && rk_task_late(t, &t->fault); }
 
 // Bytes of room that there may be beside slots.
