@@ -402,12 +402,12 @@ def test_heat_in_fortran(built, heat, mpi):
 
 @pytest.mark.parametrize("program", ["kinds", "f08"])
 @pytest.mark.parametrize("mpi", NAMES)
-def test_fortran(built, mpi, program):
+def test_fortran(built, shared, mpi, program):
     """Every kind and rank of array, parts of arrays, items with blocks; with `use mpi` and `use mpi_f08`."""
     if not shutil.which("gfortran"):
         pytest.skip("no gfortran")
     for ranks in (1, 2, 4):
-        assert launch(mpi, ranks, built(mpi, ROOT / f"tests/mpi/{program}.f90")).split() == ["fine"]
+        assert launch(mpi, ranks, built(mpi, ROOT / f"tests/mpi/{program}.f90"), shared.url).split() == ["fine"]
 
 
 def test_heat_in_python(heat):

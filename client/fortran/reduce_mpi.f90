@@ -19,6 +19,11 @@
 !
 !     call reduce_mpi_quantile([0.25d0, 0.5d0, 0.75d0], x, values, MPI_COMM_WORLD, ierr [, nan])
 !
+! The largest elements (REDUCE_LARGEST) or the smallest (REDUCE_SMALLEST), as many as values and indexes have room for, and where they
+! are: values are real(8) or integer(8), indexes count from each rank's index_base on, and are -1 where there is no further element:
+!
+!     call reduce_mpi_top(REDUCE_LARGEST, x, values, indexes, MPI_COMM_WORLD, ierr, client [, nan] [, index_base] [, mask])
+!
 ! Without waiting: reduce_mpi_iallreduce, or reduce_mpi_items, with request=. x, weights and mask are free at once, the value is there
 ! after reduce_mpi_wait, or the reduce_mpi_test that says so: give it the attribute asynchronous. reduce_mpi.h says what holds for
 ! requests; the first one of a program is begun by one thread alone.
@@ -35,7 +40,7 @@ module reduce_mpi
   implicit none
   private
   public :: reduce_mpi_allreduce, reduce_mpi_reduce, reduce_mpi_items, reduce_mpi_errmsg, reduce_mpi_join
-  public :: reduce_mpi_quantile, reduce_mpi_iallreduce, reduce_mpi_request, reduce_mpi_test, reduce_mpi_wait
+  public :: reduce_mpi_quantile, reduce_mpi_top, reduce_mpi_iallreduce, reduce_mpi_request, reduce_mpi_test, reduce_mpi_wait
   public :: reduce_spec, reduce_item, reduce_block, reduce_open, reduce_close
 
   ! generated: constants of reduce.h, by client/fortran/generate
@@ -111,6 +116,12 @@ module reduce_mpi
       import
       type(c_ptr), value :: client
     end subroutine
+    integer(c_int) function reduce_run(client, spec, data, bytes, out, room, info) bind(C)
+      import
+      type(c_ptr), value :: client, data, out, info
+      type(reduce_spec), intent(in) :: spec
+      integer(c_size_t), value :: bytes, room
+    end function
     integer(c_int) function reduce_collective(client, items, n, rank, exchange, arg) bind(C)
       import
       type(c_ptr), value :: client, arg
@@ -185,6 +196,12 @@ module reduce_mpi
     type(c_ptr) function reduce_errmsg() bind(C)
       import
     end function
+    subroutine qsort(items, n, bytes, order) bind(C)
+      import
+      type(c_ptr), value :: items
+      integer(c_size_t), value :: n, bytes
+      type(c_funptr), value :: order
+    end subroutine
     integer(c_size_t) function strlen(text) bind(C)
       import
       type(c_ptr), value :: text
@@ -538,6 +555,88 @@ contains
     end do
     if (ierr == REDUCE_OK) ierr = reduce_selection_finish(selection, c_loc(values), 8_c_size_t*size(values))
     call reduce_selection_free(selection)
+  end subroutine
+
+  ! Of two elements, a value and an index: the one with the lower index comes first, those without one (-1) last.
+  integer(c_int) function earlier(a, b) bind(C)
+    integer(c_int64_t), intent(in) :: a(2), b(2)
+    earlier = 0
+    if (a(2) /= b(2)) earlier = merge(1, -1, a(2) == -1 .or. (b(2) /= -1 .and. a(2) > b(2)))
+  end function
+
+  ! As in reduce_mpi.h: each rank's own best elements, gathered, are the elements of another reduction at every rank.
+  subroutine run_top(op, dtype, data, n, bytes, wide, values, k, indexes, comm, ierr, client, nan, index_base, mask)
+    integer(c_int), intent(in) :: op, dtype, wide
+    type(c_ptr), value :: data, values
+    integer(c_int64_t), intent(in) :: n
+    integer, intent(in) :: bytes, k, comm
+    integer(c_int64_t), intent(inout), target, contiguous :: indexes(:)
+    integer, intent(out) :: ierr
+    type(c_ptr), intent(in) :: client
+    integer, intent(in), optional :: nan
+    integer(c_int64_t), intent(in), optional :: index_base
+    logical(c_bool), intent(in), target, contiguous, optional :: mask(..)
+    type(reduce_spec) :: spec
+    integer(c_int64_t), allocatable, target :: cell(:), cells(:), best(:, :)
+    integer(c_int64_t), pointer :: found(:)
+    integer(c_int8_t), pointer :: code(:), mine(:), every(:) ! compilers want one kind in all calls of MPI
+    integer, target :: where, same(7)
+    integer :: rank, ranks, fault, some, i
+    where = comm
+    call MPI_Comm_rank(comm, rank, fault)
+    call MPI_Comm_size(comm, ranks, fault)
+    allocate (cell(2*max(k, 1)), cells(2*max(k, 1)*ranks), best(2, max(k, 1)*ranks))
+    spec%op = op
+    spec%dtype = dtype
+    spec%k = k
+    if (size(indexes) /= k) spec%rows = 0 ! an error, which all ranks hear of
+    if (present(nan)) spec%nan = nan
+    if (present(index_base)) spec%index_base = index_base
+    if (present(mask)) then
+      spec%mask = c_loc(mask)
+      if (size(mask, kind=c_int64_t) /= n) spec%rows = 0
+    end if
+    ierr = reduce_run(client, spec, data, n*bytes, c_loc(cell), 16_c_size_t*k, c_null_ptr)
+    same = [ierr, op, -op, dtype, -dtype, k, -k]
+    call c_f_pointer(c_loc(same), code, [28])
+    call MPI_Allreduce(MPI_IN_PLACE, code, 7, MPI_INTEGER, MPI_MIN, comm, fault)
+    if (fault /= MPI_SUCCESS) then
+      ierr = REDUCE_E_IO
+      return
+    else if (same(1) /= REDUCE_OK) then
+      ierr = reduce_collective_error(ierr, rank, c_funloc(exchange), c_loc(where))
+      return
+    else if (any(same(2:6:2) /= -same(3:7:2))) then
+      ierr = reduce_error(REDUCE_E_BAD_MESSAGE, 'spec'//c_null_char, &
+                          'the ranks do not ask for the same op, kind and k'//c_null_char)
+      return
+    end if
+    call c_f_pointer(c_loc(cell), mine, [16*k])
+    call c_f_pointer(c_loc(cells), every, [16*k*ranks])
+    call MPI_Allgather(mine, 16*k, MPI_BYTE, every, 16*k, MPI_BYTE, comm, fault)
+    if (fault /= MPI_SUCCESS) then
+      ierr = REDUCE_E_IO
+      return
+    end if
+    do i = 0, ranks - 1
+      best(1, i*k + 1:i*k + k) = cells(2*i*k + 1:2*i*k + k)
+      best(2, i*k + 1:i*k + k) = cells(2*i*k + k + 1:2*i*k + 2*k)
+    end do
+    call qsort(c_loc(best), int(size(best, 2), c_size_t), 16_c_size_t, c_funloc(earlier))
+    some = count(best(2, :) /= -1)
+    cells(1:some) = best(1, 1:some)
+    spec%dtype = wide
+    spec%mask = c_null_ptr
+    spec%index_base = 0
+    ierr = reduce_run(client, spec, c_loc(cells), 8_c_size_t*some, c_loc(cell), 16_c_size_t*k, c_null_ptr)
+    ierr = reduce_collective_error(ierr, rank, c_funloc(exchange), c_loc(where))
+    if (ierr /= REDUCE_OK) return
+    call c_f_pointer(values, found, [k])
+    found = cell(1:k)
+    do i = 1, k
+      indexes(i) = cell(k + i)
+      if (indexes(i) /= -1) indexes(i) = best(2, indexes(i) + 1)
+    end do
   end subroutine
 
   ! ---- one for each kind of x and value -----------------------------------------------------------------------------

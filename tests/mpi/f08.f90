@@ -27,6 +27,7 @@ program f08
   call expect(ierr == REDUCE_OK .and. v == merge(2/3d0, -1d0, rank == ranks - 1))
   call reduce_mpi_quantile([0.5d0], whole, middle, MPI_COMM_WORLD, ierr)
   call expect(ierr == REDUCE_OK .and. middle(1) == 4)
+  if (command_argument_count() == 1) call best
   call MPI_Comm_split(MPI_COMM_WORLD, rank, 0, part)
   call reduce_mpi_allreduce(REDUCE_SUM, x, v, part, ierr)
   call expect(ierr == REDUCE_OK .and. v == 10)
@@ -46,6 +47,19 @@ program f08
   call MPI_Finalize()
 
 contains
+
+  ! The first argument is where the daemon is.
+  subroutine best
+    type(c_ptr) :: client
+    character(len=256) :: url
+    integer(c_int64_t) :: first(2), found(2)
+    call get_command_argument(1, url)
+    call expect(reduce_open(client, trim(url)//c_null_char, c_null_ptr) == REDUCE_OK)
+    call reduce_mpi_top(REDUCE_LARGEST, whole, first, found, MPI_COMM_WORLD, ierr, client, index_base=3_c_int64_t*rank)
+    call expect(ierr == REDUCE_OK .and. all(first == merge([5, 4], 5, ranks == 1)))
+    call expect(all(found == merge([0, 2], [0, 3], ranks == 1)))
+    call reduce_close(client)
+  end subroutine
 
   ! Requests of the world and of a part of it, ended in another order; the second one of the world has an error of one rank.
   subroutine without_waiting()

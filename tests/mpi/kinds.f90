@@ -44,6 +44,7 @@ program kinds
   call weights
   call fields
   call quantiles
+  if (command_argument_count() == 1) call best
   call dimensions
   call blocks
   call requests
@@ -115,6 +116,50 @@ contains
     call expect(ierr /= REDUCE_OK)
     call reduce_mpi_quantile([0.1d0, 0.2d0, 0.3d0], mine, values, MPI_COMM_WORLD, ierr) ! room for two
     call expect(ierr == REDUCE_E_ARGUMENT)
+  end subroutine
+
+  ! Rank r has the elements r, r + ranks, ...; the first argument is where the daemon is.
+  subroutine best
+    type(c_ptr) :: client
+    character(len=256) :: url
+    real(c_double) :: x(3), values(4)
+    real(c_float) :: y(2)
+    integer(c_int32_t) :: whole(3)
+    integer(c_int64_t) :: found(4), numbers(4), big(1)
+    logical(c_bool) :: mask(3)
+    integer :: i
+    call get_command_argument(1, url)
+    call expect(reduce_open(client, trim(url)//c_null_char, c_null_ptr) == REDUCE_OK)
+    x = [(dble(i*ranks + rank), i=0, 2)] ! of all ranks 0 to 3 ranks - 1
+    call reduce_mpi_top(REDUCE_LARGEST, x, values, found, MPI_COMM_WORLD, ierr, client, index_base=3_c_int64_t*rank)
+    do i = 1, min(4, 3*ranks)
+      call expect(ierr == REDUCE_OK .and. values(i) == 3*ranks - i)
+      call expect(found(i) == 3*mod(3*ranks - i, ranks) + (3*ranks - i)/ranks)
+    end do
+    if (ranks == 1) call expect(values(4) /= values(4) .and. found(4) == -1)
+    whole = [7, -1, 7] ! at every rank: of equal elements the first ones
+    call reduce_mpi_top(REDUCE_LARGEST, whole, numbers(1:2), found(1:2), MPI_COMM_WORLD, ierr, client, &
+                        index_base=3_c_int64_t*(ranks - rank))
+    call expect(ierr == REDUCE_OK .and. all(numbers(1:2) == 7) .and. all(found(1:2) == [3, 5]))
+    mask = [.false., .true., .false.]
+    call reduce_mpi_top(REDUCE_SMALLEST, whole, numbers(1:1), found(1:1), MPI_COMM_WORLD, ierr, client, mask=mask)
+    call expect(ierr == REDUCE_OK .and. numbers(1) == -1 .and. found(1) == 1)
+    big = huge(1_c_int64_t) - rank
+    call reduce_mpi_top(REDUCE_SMALLEST, big, numbers(1:1), found(1:1), MPI_COMM_WORLD, ierr, client, &
+                        index_base=int(rank, c_int64_t))
+    call expect(ierr == REDUCE_OK .and. numbers(1) == huge(1_c_int64_t) - (ranks - 1) .and. found(1) == ranks - 1)
+    y = [1.0, 0.0]
+    y(2) = y(1)/y(2) - y(1)/y(2) ! NaN
+    call reduce_mpi_top(REDUCE_LARGEST, y, values(1:1), found(1:1), MPI_COMM_WORLD, ierr, client, nan=REDUCE_NAN_OMIT)
+    call expect(ierr == REDUCE_OK .and. values(1) == 1 .and. found(1) == 0)
+    call reduce_mpi_top(REDUCE_LARGEST, y, values(1:1), found(1:1), MPI_COMM_WORLD, ierr, client, &
+                        nan=merge(2, 0, rank == ranks - 1))
+    call expect(ierr == REDUCE_E_NAN .and. index(reduce_mpi_errmsg(), 'rank') > 0)
+    call reduce_mpi_top(REDUCE_LARGEST, x, values(1:2), found(1:3), MPI_COMM_WORLD, ierr, client)
+    call expect(ierr /= REDUCE_OK)
+    call reduce_mpi_top(merge(REDUCE_LARGEST, REDUCE_SMALLEST, rank == 0), x, values, found, MPI_COMM_WORLD, ierr, client)
+    call expect(ierr == merge(REDUCE_OK, REDUCE_E_BAD_MESSAGE, ranks == 1))
+    call reduce_close(client)
   end subroutine
 
   subroutine items
