@@ -101,27 +101,29 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_bra
 
 // Keys that threads of a warp keep, each in a column of its own, until one of them has little room left
 template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
+    static constexpr u32 kRow = kWarp * sizeof(Key);
     Key (*rows)[kWarp];
-    Key *next; // where the next one goes
+    SharedPlace column;
+    u32 next; // bytes from there to where the next one goes
 
-    __device__ __forceinline__ Queue(Key (*all)[kWarp]) : rows(all), next(&all[0][threadIdx.x % kWarp]) {}
-    __device__ __forceinline__ u32 n() const { return (u32)(next - &rows[0][threadIdx.x % kWarp]) / kWarp; }
+    __device__ __forceinline__ Queue(Key (*all)[kWarp]) : rows(all), column(&all[0][threadIdx.x % kWarp]), next(0) {}
     __device__ __forceinline__ void push(Key key)
     {
-        *next = key;
-        next += kWarp;
+        column.put(next, key);
+        next += kRow;
     }
     // Whole warp. count.keep() of each key, which goes to `to` unless that is NULL.
     template <class Count> __device__ __forceinline__ void make_room(u64 *kept, Key *to, u64 room, Count &count)
     {
-        if (__any_sync(kFullMask, next > &rows[kMost - kBatchOf][kWarp - 1]))
+        if (__any_sync(kFullMask, next > (kMost - kBatchOf) * kRow))
             flush(kept, to, room, count);
     }
     template <class Count> __device__ __forceinline__ void flush(u64 *kept, Key *to, u64 room, Count &count)
     {
-        const u32 lane = threadIdx.x % kWarp, own = n(), longest = warp_max(own);
+        const u32 lane = threadIdx.x % kWarp, own = next / kRow, longest = warp_max(own);
         u64 at = 0;
         bool fits = to != NULL;
+        SharedPlace::put_before();
         if (fits) {
             const u32 all = warp_add(own);
             if (lane == 0 && all)
@@ -131,15 +133,13 @@ template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
         }
         for (u32 i = 0; i < longest; i++) {
             const u32 who = __ballot_sync(kFullMask, i < own);
-            if (i < own) {
-                const Key key = rows[i][lane];
-                count.keep(key);
-                if (fits)
-                    to[at + __popc(who & ((1u << lane) - 1))] = key;
-            }
+            const Key key = i < own ? rows[i][lane] : (Key)0;
+            count.keep(key, i < own);
+            if (i < own && fits)
+                to[at + __popc(who & ((1u << lane) - 1))] = key;
             at += __popc(who);
         }
-        next = &rows[0][lane];
+        next = 0;
         __syncwarp();
     }
 };
@@ -300,10 +300,15 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
     }
 }
 
-// Kept keys of an interval are counted in bins.
-template <class Key> __device__ __forceinline__ void count_bin(const SelectArgs &a, u32 interval, Key off, Key width)
+// Kept keys of an interval are counted in bins, those of a warp that have one bin together: a bin may have most keys. Whole warp.
+template <class Key> __device__ __forceinline__ void count_bin(const SelectArgs &a, bool in, u32 interval, Key off, Key width)
 {
-    atomicAdd(&SelectRooms<Key>(a, blockIdx.y).counts[interval * kBins + (u32)(off >> shift_of(width))], 1ull);
+    const u32 who = __ballot_sync(kFullMask, in);
+    if (!in)
+        return;
+    const u32 bin = interval * kBins + (u32)(off >> shift_of(width)), same = __match_any_sync(who, bin);
+    if (threadIdx.x % kWarp == (u32)__ffs(same) - 1)
+        atomicAdd(&SelectRooms<Key>(a, blockIdx.y).counts[bin], (u64)__popc(same));
 }
 
 // What lies below brackets, of a line that is not heavy: in registers. What lies inside is counted when it is kept. Further
@@ -330,17 +335,17 @@ template <class K, u32 kBrackets> struct CountLight {
         bool any = false;
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++) {
-            below[p] += key < low[p];
+            add_if_less(below[p], key, low[p]);
             any |= (Key)(key - low[p]) <= width[p];
         }
         return any;
     }
-    __device__ __forceinline__ void keep(Key key)
+    __device__ __forceinline__ void keep(Key key, bool in)
     {
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++)
-            if (p < a.pairs && (Key)(key - low[p]) <= width[p])
-                count_bin<Key>(a, 2 * p, key - low[p], width[p]);
+            if (p < a.pairs)
+                count_bin<Key>(a, in && (Key)(key - low[p]) <= width[p], 2 * p, key - low[p], width[p]);
     }
     // Whole block
     __device__ __forceinline__ void leave(SelectState *s)
@@ -383,7 +388,7 @@ template <class K> struct CountOne {
         kept += in;
         return in;
     }
-    __device__ __forceinline__ void keep(Key key) { count_bin<Key>(a, 1, key - low - 1, high - low - 2); }
+    __device__ __forceinline__ void keep(Key key, bool in) { count_bin<Key>(a, in, 1, key - low - 1, high - low - 2); }
     // Whole block
     __device__ __forceinline__ void leave(SelectState *s, u32 *)
     {
@@ -423,10 +428,10 @@ template <class K> struct CountAll {
         atomicAdd(&columns[(2 * i - equal) * kWarp], 1u);
         return !equal && (inside >> i & 1);
     }
-    __device__ __forceinline__ void keep(Key key)
+    __device__ __forceinline__ void keep(Key key, bool in)
     {
-        const u32 i = reached(key);
-        count_bin<Key>(a, i, key - b.at[i - 1] - 1, b.at[i] - b.at[i - 1] - 2);
+        const u32 i = in ? reached(key) : 1;
+        count_bin<Key>(a, in, i, key - b.at[i - 1] - 1, b.at[i] - b.at[i - 1] - 2);
     }
     __device__ __forceinline__ void leave(SelectState *s, u32 *counts)
     {
@@ -453,7 +458,7 @@ count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys
                 return;
             }
             const auto key = rule.of(bits);
-            nans += rule.nan(key);
+            add_if_less(nans, rule.range, key);
             if (count.add(key))
                 queue.push(key);
         },
@@ -510,6 +515,15 @@ __device__ inline void narrow_bracket(const SelectArgs &a, SelectState *s, const
         s->bounds[t] = next[t].low + (t % 2 ? next[t].width : 0);
 }
 
+// Does an interval count in these bins?
+__device__ inline bool has_counts(const SelectState *s, u32 room)
+{
+    for (u32 i = 0; i < s->intervals; i++)
+        if (s->interval[i].room == room && s->interval[i].state == kCounts)
+            return true;
+    return false;
+}
+
 // The intervals of all ranks after a round, or `first` after `count`, by bins of kept keys. The last block, all of it.
 __device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s, u64 *counts, u64 *found, bool first)
 {
@@ -528,8 +542,11 @@ __device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s,
         __syncwarp();
     }
     __syncthreads();
-    for (u32 i = threadIdx.x; i < 2 * a.pairs * kBins; i += blockDim.x)
-        counts[i] = 0;
+    for (u32 room = 0; room < 2 * a.pairs; room++)
+        if (first ? s->counts[s->heavy ? 2 * room : room + 1] != 0 && (s->heavy || room % 2 == 0) : has_counts(s, room))
+            for (u32 i = threadIdx.x; i < kBins; i += blockDim.x)
+                counts[room * kBins + i] = 0;
+    __syncthreads();
     if (first && a.skip > 1) {
         if (threadIdx.x < 2 * a.pairs && s->n)
             narrow_bracket(a, s, next, found, threadIdx.x);
@@ -570,7 +587,7 @@ __device__ __noinline__ void after_count(const SelectArgs &a, SelectState *s, co
     next_intervals(a, s, counts, found, true);
 }
 
-template <int kBytes, template <class> class Count> __global__ void __launch_bounds__(kSelectThreads)
+template <int kBytes, template <class> class Count> __global__ void __launch_bounds__(kSelectThreads, 4)
     count_line(const __grid_constant__ SelectArgs a)
 {
     using K = Keys<kBytes>;

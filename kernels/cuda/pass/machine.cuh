@@ -49,6 +49,19 @@ __device__ __forceinline__ void add_wide(u64 (&sum)[3], u64 low, u64 middle, u64
 #endif
 }
 
+// n += a < b in a comparison and an addition: of C++ the compiler makes four instructions
+template <class T> __device__ __forceinline__ void add_if_less(u32 &n, T a, T b)
+{
+#ifdef __NVCC__
+    if constexpr (sizeof(T) == 8)
+        asm("{.reg .pred p; setp.lt.u64 p, %1, %2; @p add.u32 %0, %0, 1;}" : "+r"(n) : "l"(a), "l"(b));
+    else
+        asm("{.reg .pred p; setp.lt.u32 p, %1, %2; @p add.u32 %0, %0, 1;}" : "+r"(n) : "r"(a), "r"(b));
+#else
+    n += a < b;
+#endif
+}
+
 // min(x, 1): of C++ the compiler makes two instructions
 __device__ __forceinline__ u32 one_if_any(u32 x)
 {
@@ -147,9 +160,18 @@ struct SharedPlace {
     __device__ __forceinline__ explicit SharedPlace(const void *p) : at((u32)__cvta_generic_to_shared(p)) {}
     // One more, `bytes` behind this place: lanes with the same one are counted at once.
     __device__ __forceinline__ void count(u32 bytes) const { asm volatile("red.shared.add.u32 [%0], 1;" ::"r"(at + bytes)); }
+    __device__ __forceinline__ void put(u32 bytes, u32 x) const
+    {
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(at + bytes), "r"(x));
+    }
+    __device__ __forceinline__ void put(u32 bytes, u64 x) const
+    {
+        asm volatile("st.shared.u64 [%0], %1;" ::"r"(at + bytes), "l"(x));
+    }
     static __device__ __forceinline__ void put_before() { asm volatile("" ::: "memory"); }
 #else
     void count(u32 bytes) const { ++*(u32 *)(at + bytes); }
+    template <class T> void put(u32 bytes, T x) const { *(T *)(at + bytes) = x; }
     static void put_before() {}
     uintptr_t at;
     explicit SharedPlace(void *p) : at((uintptr_t)p) {}
