@@ -176,6 +176,13 @@ __device__ __forceinline__ void sort_bounds(const SelectArgs &a, const SelectSta
     __syncthreads();
 }
 
+// Where a bin is counted: neighbours, which may have most keys, are far from each other, since additions to one line of the
+// cache wait for each other.
+__device__ __forceinline__ u32 scattered(u32 bin) { return bin * (37 * 16 + 1) % kBins; }
+
+// Are kept keys counted by bins? Of one bracket this takes longer than another round (H200: 351 us became 627).
+__device__ __forceinline__ bool has_bins(const SelectArgs &a) { return a.pairs > 1 || a.skip > 1; }
+
 // The interval that a rank lies in, from the counts of places. Not open: the rank's key is `low`. `bins`: its kept keys' bins,
 // of an interval inside a bracket.
 struct Place {
@@ -295,7 +302,7 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
             s->whole = 1;
         SelectInterval x = {at.low, at.high - at.low, at.before, at.n};
         set_state(a, &x);
-        s->bins[t] = at.inside ? at.bins : kNoBins;
+        s->bins[t] = at.inside && has_bins(a) ? at.bins : kNoBins;
         put_rank(s, found, a.key.least, t, x);
     }
 }
@@ -306,7 +313,7 @@ template <class Key> __device__ __forceinline__ void count_bin(const SelectArgs 
     const u32 who = __ballot_sync(kFullMask, in);
     if (!in)
         return;
-    const u32 bin = interval * kBins + (u32)(off >> shift_of(width)), same = __match_any_sync(who, bin);
+    const u32 bin = interval * kBins + scattered((u32)(off >> shift_of(width))), same = __match_any_sync(who, bin);
     if (threadIdx.x % kWarp == (u32)__ffs(same) - 1)
         atomicAdd(&SelectRooms<Key>(a, blockIdx.y).counts[bin], (u64)__popc(same));
 }
@@ -344,7 +351,7 @@ template <class K, u32 kBrackets> struct CountLight {
     {
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++)
-            if (p < a.pairs)
+            if (p < a.pairs && has_bins(a))
                 count_bin<Key>(a, in && (Key)(key - low[p]) <= width[p], 2 * p, key - low[p], width[p]);
     }
     // Whole block
@@ -388,7 +395,11 @@ template <class K> struct CountOne {
         kept += in;
         return in;
     }
-    __device__ __forceinline__ void keep(Key key, bool in) { count_bin<Key>(a, in, 1, key - low - 1, high - low - 2); }
+    __device__ __forceinline__ void keep(Key key, bool in)
+    {
+        if (has_bins(a))
+            count_bin<Key>(a, in, 1, key - low - 1, high - low - 2);
+    }
     // Whole block
     __device__ __forceinline__ void leave(SelectState *s, u32 *)
     {
@@ -485,12 +496,12 @@ __device__ inline SelectInterval bin_of(const SelectArgs &a, const SelectInterva
     u64 own = 0;
 #pragma unroll 16
     for (u32 i = 0; i < kEach; i++)
-        own += __ldcg(&bins[lane * kEach + i]);
+        own += __ldcg(&bins[scattered(lane * kEach + i)]);
     u64 upto = warp_upto(own);
     const u32 stretch = (u32)__ffs(__ballot_sync(kFullMask, x.before + upto > rank)) - 1;
     const u64 start = x.before + __shfl_sync(kFullMask, upto - own, stretch);
-    const u64 *in = bins + stretch * kEach + lane * kOfLane;
-    const u64 first = __ldcg(&in[0]), second = __ldcg(&in[1]);
+    const u32 in = stretch * kEach + lane * kOfLane;
+    const u64 first = __ldcg(&bins[scattered(in)]), second = __ldcg(&bins[scattered(in + 1)]);
     upto = warp_upto(first + second);
     const u32 who = (u32)__ffs(__ballot_sync(kFullMask, start + upto > rank)) - 1;
     u64 before = start + upto - first - second;
@@ -542,7 +553,7 @@ __device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s,
         __syncwarp();
     }
     __syncthreads();
-    for (u32 room = 0; room < 2 * a.pairs; room++)
+    for (u32 room = 0; room < 2 * a.pairs && (!first || has_bins(a)); room++)
         if (first ? s->counts[s->heavy ? 2 * room : room + 1] != 0 && (s->heavy || room % 2 == 0) : has_counts(s, room))
             for (u32 i = threadIdx.x; i < kBins; i += blockDim.x)
                 counts[room * kBins + i] = 0;
@@ -578,7 +589,7 @@ __device__ __noinline__ void after_count(const SelectArgs &a, SelectState *s, co
             in += __ldcg(&counts[2 * p * kBins + i]);
         in = warp_sum(in);
         if (threadIdx.x % kWarp == 0)
-            s->counts[2 * p + 1] = in;
+            s->counts[2 * p + 1] = has_bins(a) ? in : s->kept;
     }
     __syncthreads();
     if (threadIdx.x == 0)
@@ -686,7 +697,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
                 if (i < kSharedIntervals)
                     atomicAdd(&bins[i * kBins + bin], 1u);
                 else
-                    atomicAdd(&rooms.counts[x.room * kBins + bin], 1ull);
+                    atomicAdd(&rooms.counts[x.room * kBins + scattered(bin)], 1ull);
             }
         }
     };
@@ -707,7 +718,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
     __syncthreads();
     for (u32 i = threadIdx.x; counts_any && i < shared * kBins; i += blockDim.x)
         if (bins[i])
-            atomicAdd(&rooms.counts[interval[i / kBins].room * kBins + i % kBins], (u64)bins[i]);
+            atomicAdd(&rooms.counts[interval[i / kBins].room * kBins + scattered(i % kBins)], (u64)bins[i]);
     if (last_of_line(&s->arrived))
         next_intervals(a, s, rooms.counts, keys_found(a), false);
 }
