@@ -307,7 +307,7 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
     }
 }
 
-// Kept keys of an interval are counted in bins, those of a warp that have one bin together: a bin may have most keys. Whole warp.
+// Kept keys of an interval are counted in bins, those of a warp that have one bin together: it may have most keys. Whole warp.
 template <class Key> __device__ __forceinline__ void count_bin(const SelectArgs &a, bool in, u32 interval, Key off, Key width)
 {
     const u32 who = __ballot_sync(kFullMask, in);
