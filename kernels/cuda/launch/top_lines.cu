@@ -158,18 +158,14 @@ cudaError_t keep_items(const Top &x, TopArgs a, u64 lines)
 cudaError_t sort_items(const Top &x, const TopArgs &a, u64 lines, const TopItem **sorted)
 {
     const TopEnds ends = top_ends();
-    TopRuns r = {a.items, x.other, a.states, a.k, a.room, kTopTile};
-    if (a.room > kTopTile && a.room <= kTopRanked) {
-        *sorted = r.to;
-        return gpu_launch(x.d->overlapped_launch, ends.rank, dim3((u32)div_up(a.room * kTopLanes, 256), (u32)lines), 256, 0,
-                          x.stream, r);
-    }
+    const bool small = a.room > kTopTile && a.room <= kTopSmallTile * kTopFan;
+    TopRuns r = {a.items, x.other, a.states, a.k, a.room, small ? kTopSmallTile : kTopTile, small ? kTopFan : kTopFan / 2};
     u32 threads = kWarp;
     while (2 * threads < a.room && threads < r.length / 2)
         threads *= 2;
     TRY_CUDA(gpu_launch(x.d->overlapped_launch, ends.sort, dim3((u32)div_up(a.room, r.length), (u32)lines), (int)threads, 0,
                         x.stream, r));
-    for (; r.length < a.room; r.length *= kTopFan) {
+    for (; r.length < a.room; r.length *= r.fan) {
         TRY_CUDA(
             gpu_launch(x.d->overlapped_launch, ends.merge, dim3((u32)div_up(a.room, 256), (u32)lines), 256, 0, x.stream, r));
         TopItem *from = r.from;

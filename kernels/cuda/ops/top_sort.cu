@@ -70,33 +70,13 @@ __global__ void merge_runs(const __grid_constant__ TopRuns a)
         return;
     const TopItem *line = a.from + blockIdx.y * a.room;
     const TopItem x = line[i];
-    const u64 first = own / kTopFan * kTopFan;
+    const u64 first = own / a.fan * a.fan;
     u64 before = i % a.length;
-    for (u64 run = first; run < first + kTopFan && run * a.length < kept; run++)
+    for (u64 run = first; run < first + a.fan && run * a.length < kept; run++)
         if (run != own)
             before += better_among(line + run * a.length, run_items(a, run, kept), x);
     if (before < a.k)
         a.to[blockIdx.y * a.room + first * a.length + before] = x;
-}
-
-// Few items in one launch: kTopLanes threads count how many are better than theirs.
-__global__ void rank_items(const __grid_constant__ TopRuns a)
-{
-    wait_for_previous_pass();
-    const u32 kept = (u32)kept_of(a.states[blockIdx.y], a.room), at = blockIdx.x * blockDim.x + threadIdx.x;
-    const u32 own = at / kTopLanes, lane = at % kTopLanes;
-    if (at / kWarp * (kWarp / kTopLanes) >= kept) // whole warps
-        return;
-    const TopItem *items = a.from + blockIdx.y * a.room, x = items[own < kept ? own : 0];
-    u32 before = 0;
-#pragma unroll 4
-    for (u32 i = lane; i < kept; i += kTopLanes)
-        before += is_better(items[i], x);
-#pragma unroll
-    for (u32 d = kTopLanes / 2; d; d /= 2)
-        before += __shfl_xor_sync(kFullMask, before, d);
-    if (lane == 0 && own < kept && before < a.k)
-        a.to[blockIdx.y * a.room + before] = x;
 }
 
 __device__ __forceinline__ bool is_nan(const FinishTop &a, TopItem x) { return x.score > a.key.range; }
@@ -143,6 +123,6 @@ __global__ void explain_top(const __grid_constant__ FinishTop a)
 
 } // namespace
 
-TopEnds top_ends() { return {rank_items, sort_tile, merge_runs, finish_top, explain_top}; }
+TopEnds top_ends() { return {sort_tile, merge_runs, finish_top, explain_top}; }
 
 } // namespace rk

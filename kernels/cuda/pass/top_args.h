@@ -9,8 +9,7 @@
 //   select    if these are not k, or too many: the score of the k-th best, by selection (select_args.h)
 //   ties      ... and the place of the last element with this score that belongs to the k best
 //   gather    ... again, with this bound
-//   rank      few items: each one's place among them
-//   sort      or tiles of items in shared memory, of which the best k stay
+//   sort      tiles of items in shared memory, of which the best k stay
 //   merge     runs, until one is left
 //   finish    to cells
 //
@@ -25,9 +24,8 @@ constexpr u32 kTopGroups = 4096;    // of a sample
 constexpr u32 kTopGroup = 256;      // elements of one, at most
 constexpr int kTopThreads = 256;    // of a block that reads the line
 constexpr u32 kTopTile = 1024;      // items that a block sorts, at most
-constexpr u32 kTopRanked = 8192;    // items that are not sorted by tiles, but by counting better ones
-constexpr u32 kTopLanes = 8;        // threads that do so for one
-constexpr u32 kTopFan = 16;         // runs that are merged at once
+constexpr u32 kTopSmallTile = 256;  // ... sooner, where one merge follows
+constexpr u32 kTopFan = 32;         // runs that are merged at once, at most
 constexpr u32 kTopStretches = 1024; // of a line, whose ties are counted
 
 struct alignas(16) TopItem {
@@ -67,7 +65,8 @@ struct TopRuns {
     TopItem *from, *to;
     const TopState *states;
     u64 k, room;
-    u64 length; // of a run, but for the last one: `merge` makes one of kTopFan
+    u64 length; // of a run, but for the last one: `merge` makes one of `fan`
+    u32 fan;
 };
 using TopRunsFn = void (*)(TopRuns);
 
@@ -96,7 +95,7 @@ template <int kBytes>
 void top_rows_part(TopKernels *k); // ops/top_rows.cu: their keys go the other way, from the best element on
 
 struct TopEnds {
-    TopRunsFn rank, sort, merge;
+    TopRunsFn sort, merge;
     FinishTopFn finish, explain;
 };
 TopEnds top_ends(); // ops/top_sort.cu
