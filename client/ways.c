@@ -28,12 +28,11 @@ static const double STAY = 1.2; /* times the other way's time */
 static const double CPU_SHARE = 0.2;
 enum { SHARED_BYTES = 512 << 10 };
 
-enum {
-    FIRST_TRIAL = 8, /* requests until the other way is tried, then twice as many, ... */
-    TRIALS = 5,
-    LATER_TRIALS = FIRST_TRIAL << TRIALS, /* a trial that takes four times as long costs 1 % */
-    TRY_WITHIN = 4                        /* times the time of the way that stays */
-};
+/* The other way is tried after FIRST_TRIAL times its last time, then after twice as many, ...: at last it costs 1 %. */
+enum { FIRST_TRIAL = 6, TRIALS = 4 };
+
+/* Times the time of the way that stays. A way that should take longer is not tried, a trial that does ends at once. */
+static const double TRY_WITHIN = 4, TRY_AGAIN = 2;
 
 /* ---- kinds ---- */
 
@@ -134,10 +133,13 @@ static double there_ns(const rc_work *k) { return fmin(fmin(by_ns(k, RC_BY_CPU),
 
 static double built_in(const rc_work *k, rc_way way) { return way == RC_HERE ? here_ns(k) : there_ns(k); }
 
+static double of_one(float ratio) { return ratio > 0 ? (double)ratio : 1; }
+
+/* By the faster one of the last two. */
 static double corrected(const rc_ways *w, const rc_work *k, rc_way way, double ns)
 {
-    const float ratio = known(w, k)->ratio[way];
-    return ns * (ratio > 0 ? (double)ratio : 1);
+    const float *ratio = known(w, k)->ratio[way];
+    return ns * fmin(of_one(ratio[0]), of_one(ratio[1]));
 }
 
 double rc_ways_expected(const rc_ways *w, const rc_work *k, rc_way way) { return corrected(w, k, way, built_in(k, way)); }
@@ -148,15 +150,13 @@ double rc_ways_expected_by(const rc_ways *w, const rc_work *k, rc_by by) { retur
 
 static rc_way other_than(rc_way way) { return way == RC_HERE ? RC_THERE : RC_HERE; }
 
-/* Is the other way to be tried? What was learned of it may be long past, and its first request may have paid for the next ones.
- * Then only the built-in time says what it may be worth. */
+/* Is the other way to be tried? */
 static bool tries(const rc_ways *w, const rc_work *k, rc_way last)
 {
     const struct rc_learned *l = known(w, k);
-    const unsigned after = l->trials < TRIALS ? (unsigned)FIRST_TRIAL << l->trials : LATER_TRIALS;
     const rc_way other = other_than(last);
-    const double least = fmin(rc_ways_expected(w, k, other), built_in(k, other));
-    return l->since >= after && least < TRY_WITHIN * rc_ways_expected(w, k, last);
+    return l->again || ((double)l->since >= (FIRST_TRIAL << l->trials) * rc_ways_expected(w, k, other) &&
+                        built_in(k, other) < TRY_WITHIN * rc_ways_expected(w, k, last));
 }
 
 /* Does it take so much less time that the way changes? */
@@ -174,21 +174,23 @@ rc_way rc_ways_choose(const rc_ways *w, const rc_work *k)
     return tries(w, k, last) || is_better(w, k, other, last) ? other : last;
 }
 
-/* Faster than before: so it is. Slower: it may be so once. */
-static void learn(float *ratio, float now) { *ratio += *ratio == 0 || now < *ratio ? now - *ratio : (now - *ratio) / 4; }
-
+/* A trial has two requests: the first one has to fill the caches again. */
 void rc_ways_note(rc_ways *w, const rc_work *k, rc_way way, uint64_t ns)
 {
     struct rc_learned *l = learned(w, k);
-    learn(&l->ratio[way], (float)((double)ns / built_in(k, way)));
-    if (l->last == way + 1) {
-        l->since += l->since < LATER_TRIALS;
+    const rc_way last = l->last ? (rc_way)(l->last - 1) : way;
+    l->ratio[way][1] = l->ratio[way][0];
+    l->ratio[way][0] = (float)((double)ns / built_in(k, way));
+    if (way == last) {
+        l->last = (uint8_t)(way + 1);
+        l->since += (float)ns;
         return;
     }
-    l->since = 0;
-    l->trials += l->trials < TRIALS;
-    if (l->last && !is_better(w, k, way, (rc_way)(l->last - 1)))
+    const bool better = is_better(w, k, way, last);
+    l->again = !l->again && !better && (double)ns < TRY_AGAIN * rc_ways_expected(w, k, last);
+    if (l->again)
         return;
-    l->last = (uint8_t)(way + 1);
-    l->trials = 0;
+    l->trials = better ? 0 : (uint8_t)(l->trials + (l->trials < TRIALS));
+    l->last = (uint8_t)((better ? way : last) + 1);
+    l->since = 0;
 }

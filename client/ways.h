@@ -1,8 +1,9 @@
 /* Which way a reduction takes: in this process, or through the daemon, and there by the CPU, a GPU, or both. The way with the
  * least expected time.
  *
- * The built-in rates are a start. What requests of the same kind and size really took corrects them, each way for itself. A way
- * stays unless the other one takes 20 % less. That one is tried again now and then, if it may be worth it. */
+ * The built-in rates are a start. What requests of the same kind and size really took corrects them, each way for itself: a slow
+ * request counts when it is repeated. A way stays unless the other one takes 20 % less. That one is tried again whenever its
+ * last times would be a small part of the time that went by since. */
 #ifndef RC_WAYS_H
 #define RC_WAYS_H
 
@@ -32,10 +33,11 @@ typedef enum { RC_BY_CPU, RC_BY_GPU, RC_BY_BOTH, RC_ENGINES } rc_by;
 /* What was learned; all 0 at first. The caller locks it. */
 typedef struct rc_ways {
     struct rc_learned {
-        float ratio[RC_WAYS]; /* real time by expected time; 0: never used */
-        uint16_t since;       /* requests since the other way was tried */
-        uint8_t last;         /* rc_way + 1 of the way that stays; 0: none */
-        uint8_t trials;       /* of the other way, since this one stays */
+        float ratio[RC_WAYS][2]; /* real time by expected time of the last two requests; 0: none */
+        float since;             /* ns of requests since the other way was tried */
+        uint8_t last;            /* rc_way + 1 of the way that stays; 0: none */
+        uint8_t trials;          /* of the other way, since this one stays */
+        bool again;              /* the trial has a second request */
     } of[RC_WORK_KINDS][RC_WORK_SIZES];
 } rc_ways;
 
