@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measure the project beside its peers and write down the figures.
 
-    tests/bench/run.py [PART ...] [--json FILE] [-- FLAGS OF THE DAEMON]
+    tests/bench/run.py [PART ...] [--json FILE] [--cells REGEX] [-- FLAGS OF THE DAEMON]
 
 Parts: kernels host requests processes share crowd cpu; all of them without arguments. $B names the build (build/cpu). What cannot
 be measured here is skipped by name. The figures go to build/bench/DATE-COMMIT.json; compare two such files with
@@ -30,10 +30,12 @@ def arguments():
     if "--" in own:
         at = own.index("--")
         own, flags = own[:at], own[at + 1:]
-    p = argparse.ArgumentParser(usage="tests/bench/run.py [PART ...] [--json FILE] [-- FLAGS OF THE DAEMON]")
+    p = argparse.ArgumentParser(usage="tests/bench/run.py [PART ...] [--json FILE] [--cells REGEX] [-- FLAGS OF THE DAEMON]")
     p.add_argument("parts", nargs="*", choices=[[], *PARTS], metavar="PART")
     p.add_argument("--json")
+    p.add_argument("--cells", default="", metavar="REGEX", help="of share: only cells whose names match, as 'var of 64 MiB, malloc, (1|4) '")
     args = p.parse_args(own)
+    share.chosen = args.cells
     return args.parts or list(PARTS), args.json, flags
 
 

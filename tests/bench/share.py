@@ -1,19 +1,24 @@
 """Processes that share a machine: each reduces an array again and again, by default, by every way that it can be forced to, with NumPy and
 with PyTorch in a context of its own. The rate of all of them together. At the end: how often the default is near the best forced way.
 
-Ways: the process itself; a daemon's CPU; its GPU; both, which share large data. At most 60 cells, seven rounds, each in another order, some 5 minutes."""
+Ways: the process itself; a daemon's CPU; its GPU; both, which share large data. At most 60 cells, seven rounds, each in another order. The peers are
+there in three of them. Some 4 minutes with a GPU and 16 cores; --cells of run.py chooses cells by their names."""
 
 import contextlib
 import os
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 from common import BUILD, ROOT, daemon
 from figures import OURS, Skip, gpu, summary
 
-ROUNDS, SHORT, LONG = 7, 0.05, 0.15  # seconds: up to 1 MiB, above
+ROUNDS, SHORT, LONG = 7, 0.04, 0.1  # seconds: up to 1 MiB, above
+PEERS = ("numpy", "torch")
+chosen = ""  # a regular expression for names of cells; run.py sets it
 KIB, MIB = 1 << 10, 1 << 20
 NEAR, NEVER, TOLD = 1.1, 1.3, 2
 CELLS = [(op, size, "malloc", n) for op, sizes in (("sum", (16, 16 * KIB, MIB, 64 * MIB)), ("var", (16 * KIB, 64 * MIB)), ("stats", (16 * KIB, 64 * MIB)),
@@ -26,12 +31,12 @@ WORKER = """
 import ctypes, os, sys, time
 import numpy as np
 who, url, folder = sys.argv[1:]
-if who != "numpy" and who != "torch":
+if who == "torch":
+    import torch
+elif who != "numpy":
     os.environ["REDUCED_URL"] = url
     import reduced
     client = reduced._client.default()
-if who == "torch" or os.environ.get("TENSORS"):
-    import torch
 
 def values(op, size):
     x = np.random.default_rng(1).standard_normal(min(size, 1 << 20) // 4, dtype="f4")
@@ -63,6 +68,7 @@ def call_of(op, size, place):
     elif place == "file":
         a = reduced.file(path)
     elif place == "tensor":
+        import torch
         a = torch.from_numpy(a).cuda()
     f = getattr(reduced, op)
     return lambda: f(a)
@@ -79,18 +85,22 @@ def expected(op, size, place):
     client.call("reduce_explain", ctypes.byref(spec), fd, ctypes.c_uint64(size), ctypes.cast(note, ctypes.c_void_p), None)
     return found[0] * 1e-9
 
-call = None
+case = call = None
 for line in sys.stdin:
     words = line.split()
     if words[0] == "case":
-        call = None
-        for memory in call_of.kept:
-            reduced._lib.lib().reduce_free(client._handle, memory)
-        call_of.kept.clear()
-        call = call_of(words[1], int(words[2]), words[3])
-        for _ in range(12 if int(words[2]) < 1 << 27 else 3):
+        if case != words:
+            call = None
+            for memory in call_of.kept:
+                reduced._lib.lib().reduce_free(client._handle, memory)
+            call_of.kept.clear()
+            call = call_of(words[1], int(words[2]), words[3])
+            case = words
+        print("made", flush=True)
+    elif words[0] == "warm":
+        for _ in range(int(words[1])):
             call()
-        print("ready", flush=True)
+        print("warm", flush=True)
     elif words[0] == "explain":
         print(expected(words[1], int(words[2]), words[3]), flush=True)
     else:
@@ -113,23 +123,22 @@ def has_torch():
 class Workers:
     """As many processes of one way as a cell may need; they wait until they are asked."""
 
-    def __init__(self, who, url, local, folder, tensors):
+    def __init__(self, who, url, local, folder, most):
         env = dict(os.environ, PYTHONPATH=str(ROOT / "client/python"), REDUCED_LIBRARY=str(BUILD / "lib/libreduce.so.0"), REDUCE_LOCAL=local)
-        if tensors:
-            env["TENSORS"] = "1"
-        most = max(n for *_, n in CELLS)
         self.all = [subprocess.Popen([sys.executable, "-c", WORKER, who, url, folder], env=env, text=True, stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE) for _ in range(most)]
 
-    def ask(self, n, line):
+    def tell(self, n, line):
         for w in self.all[:n]:
             w.stdin.write(line + "\n")
             w.stdin.flush()
+
+    def answers(self, n):
         return [w.stdout.readline().strip() for w in self.all[:n]]
 
-    def prepare(self, op, size, place, n):
-        if set(self.ask(n, f"case {op} {size} {place}")) != {"ready"}:
-            raise SystemExit(f"a worker ended: {op} of {size} bytes, {place}")
+    def ask(self, n, line):
+        self.tell(n, line)
+        return self.answers(n)
 
     def rate(self, n, seconds):
         """Of all of them, in 1/s."""
@@ -173,11 +182,33 @@ def verdict(ratios):
           + "; ".join(f"{c}: {ratios[c]:.2f}" for c in reversed(worst)), flush=True)
 
 
-def files(folder):
+def files(folder, cells):
     import numpy as np
     x = np.random.default_rng(1).standard_normal(MIB // 4, dtype="f4")
-    for op, size in {(op, size) for op, size, place, _ in CELLS if place == "file"}:
+    for op, size in {(op, size) for op, size, place, _ in cells if place == "file"}:
         np.save(f"{folder}/{op}-{size}.npy", np.tile(1 + x / 1024 if op == "prod" else x, size >> 20))
+
+
+def prepare(workers, op, size, place, n):
+    """All make their data at once; then each way has the machine for itself, and learns."""
+    for w in workers.values():
+        w.tell(n, f"case {op} {size} {place}")
+    if any(set(w.answers(n)) != {"made"} for w in workers.values()):
+        raise SystemExit(f"a worker ended: {name_of(op, size, place, n)}")
+    for who, w in workers.items():
+        w.ask(n, f"warm {1 if who in PEERS else 3 if who != OURS or size > 1 << 27 else 12}")
+
+
+def rates(workers, size, n):
+    """Of each way, of each round."""
+    found = {who: [] for who in workers}
+    order = list(workers)
+    for i in range(ROUNDS):
+        first = i % len(order)
+        for who in order[first:] + order[:first]:
+            if who not in PEERS or i % 3 == 0:
+                found[who].append(workers[who].rate(n, LONG if size > MIB else SHORT))
+    return found
 
 
 def measure(flags, skip):
@@ -185,11 +216,13 @@ def measure(flags, skip):
         import numpy  # noqa: F401
     except ImportError as err:
         raise Skip(str(err)) from err
+    tensors = has_torch()
+    cells = [c for c in CELLS if re.search(chosen, name_of(*c)) and (tensors or c[2] != "tensor")]
+    begin = time.monotonic()
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rb"))
-        files(folder)
+        files(folder, cells)
         auto, cpu = (stack.enter_context(daemon("--backend", b, *flags))[0] for b in ("auto", "cpu"))
-        tensors = has_torch()
         ways = {OURS: (auto, ""), "process": (cpu, "yes"), "cpu": (cpu, "no"), "numpy": ("", "")}
         if gpu():
             ways |= {"gpu": (stack.enter_context(daemon("--backend", "cuda", *flags))[0], "no"), "shared": (auto, "no")}
@@ -197,24 +230,18 @@ def measure(flags, skip):
             ways["torch"] = ("", "")
         ratios, told, workers = {}, {}, {}
         for who, (url, local) in ways.items():
-            workers[who] = Workers(who, url, local, folder, tensors and who not in ("numpy", "torch"))
+            workers[who] = Workers(who, url, local, folder, max(n for *_, n in cells))
             stack.callback(workers[who].end)
-        for op, size, place, n in CELLS:
-            there = [who for who in ways if makes(who, place)]
-            if place == "tensor" and not tensors:
-                continue
-            for who in there:
-                workers[who].prepare(op, size, place, n)
-            found = {who: [] for who in there}
-            for i in range(ROUNDS):
-                first = i % len(there)
-                for who in there[first:] + there[:first]:
-                    found[who].append(workers[who].rate(n, LONG if size > MIB else SHORT))
-            forced = [statistics.median(x) for who, x in found.items() if who not in (OURS, "numpy", "torch")]
+        for op, size, place, n in cells:
+            name, there = name_of(op, size, place, n), {who: w for who, w in workers.items() if makes(who, place)}
+            prepare(there, op, size, place, n)
+            found = rates(there, size, n)
+            forced = [statistics.median(x) for who, x in found.items() if who not in (OURS, *PEERS)]
             if forced:
-                ratios[name_of(op, size, place, n)] = max(forced) / statistics.median(found[OURS])
+                ratios[name] = max(forced) / statistics.median(found[OURS])
             if place in ("malloc", "file"):
-                told[name_of(op, size, place, n)] = statistics.median(found[OURS]) / workers[OURS].expected(op, size, place, n)
-            yield [summary("share", name_of(op, size, place, n), who, "1/s", x) for who, x in found.items()]
+                told[name] = statistics.median(found[OURS]) / workers[OURS].expected(op, size, place, n)
+            yield [summary("share", name, who, "1/s", x) for who, x in found.items()]
         verdict(ratios)
         foretold(told)
+        print(f"{len(cells)} cells in {time.monotonic() - begin:.0f} s")
