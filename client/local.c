@@ -123,10 +123,8 @@ void rc_weigh(reduce_client *c, rc_ask *a, const rc_engine *e)
                         .cpu_rate = e->cpu_rate};
 }
 
-static bool is_here_faster(reduce_client *c, rc_ask *a, const rc_engine *e)
+static bool is_here_faster(reduce_client *c, const rc_ask *a)
 {
-    a->weighed = true;
-    rc_weigh(c, a, e);
     rc_enter(c);
     const rc_way way = rc_ways_choose(&c->ways, &a->work);
     rc_leave(c);
@@ -151,10 +149,12 @@ int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
     if (*why)
         return 0;
     a->threads = rc_threads_beside(&engine);
+    a->weighed = true;
+    rc_weigh(c, a, &engine);
     const bool known = distant || engine.session; /* else it is gone, or its GPUs are opening */
     if (a->spec.path == REDUCE_PATH_LOCAL || engine.cpu || !known)
         return 0; /* the daemon's processors would do no better */
-    if (!is_here_faster(c, a, &engine))
+    if (!is_here_faster(c, a))
         *why = "the way through the daemon is expected to take less time";
     return 0;
 }
