@@ -116,6 +116,7 @@ void rc_weigh(reduce_client *c, rc_ask *a, const rc_engine *e)
                         .threads = a->threads,
                         .distant = c->distant,
                         .shared = rc_is_shared(c, a->in.data, a->bytes),
+                        .all = rp_needs_all(&a->whole.spec),
                         .file = a->in.fd >= 0,
                         .cpu = e->cpu,
                         .reads = a->in.fd >= 0 && !e->small_here,
@@ -159,11 +160,21 @@ int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
     return 0;
 }
 
-void rc_local_note(reduce_client *c, const rc_ask *a, bool here)
+void rc_local_note(reduce_client *c, rc_ask *a, bool here)
 {
-    if (!a->weighed) /* small requests need no clock for this */
+    if (!a->weighed && a->in.fd < 0) /* small requests need no clock for this */
         return;
     const uint64_t ns = rc_now_ns() - a->start_ns;
+    rc_enter(c);
+    const rc_engine e = c->engine;
+    const bool known = e.session && e.session == c->session;
+    rc_leave(c);
+    if (!a->weighed) { /* a file */
+        if (!known)
+            return;
+        a->threads = rc_threads_beside(&e);
+        rc_weigh(c, a, &e);
+    }
     rc_enter(c);
     rc_ways_note(&c->ways, &a->work, here ? RC_HERE : RC_THERE, ns);
     rc_leave(c);

@@ -26,7 +26,8 @@ int rc_threads_beside(const rc_engine *e);
 /* Fill in a->work: what is known of the request, and of the daemon's engine. */
 void rc_weigh(reduce_client *c, rc_ask *a, const rc_engine *e);
 
-/* A request went the way that rc_local_refusal said, without an error: the next ones of its kind go by what it took. */
-void rc_local_note(reduce_client *c, const rc_ask *a, bool here);
+/* A request went the way that rc_local_refusal said, without an error: the next ones of its kind go by what it took. Of
+ * a file, if the daemon's engine is known. */
+void rc_local_note(reduce_client *c, rc_ask *a, bool here);
 
 #endif

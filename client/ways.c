@@ -7,10 +7,13 @@
 
 /* GB/s, which are bytes a nanosecond. Of one core of a Xeon with AVX-512 (2026-11-28, 8 MiB, thread time), by kind of operation
  * and by type: f32 and f64; f16 and bf16; integers and bools of one or two bytes; of four or eight. */
-enum { SCAN, MOMENTS, STATISTICS, PRODUCT, OPS };
+enum { SCAN, MOMENTS, STATISTICS, PRODUCT, RANKS, OPS };
 enum { FLOATS, HALVES, SMALL, INTEGERS, TYPES };
-static const double core_rate[OPS][TYPES] = {
-    [SCAN] = {15, 15, 15, 15}, [MOMENTS] = {7, 4.5, 7, 4}, [STATISTICS] = {5, 2.5, 5, 3}, [PRODUCT] = {8, 5, 1.4, 6}};
+static const double core_rate[OPS][TYPES] = {[SCAN] = {15, 15, 15, 15},
+                                             [MOMENTS] = {7, 4.5, 7, 4},
+                                             [STATISTICS] = {5, 2.5, 5, 3},
+                                             [PRODUCT] = {8, 5, 1.4, 6},
+                                             [RANKS] = {4, 4, 4, 4}};
 
 /* The same of products of floats that leave states, as tiles of large data in the daemon do. */
 static const double product_state_rate = 0.5;
@@ -59,31 +62,30 @@ static int kind_of_type(int dtype)
     }
 }
 
-static int size_of(uint64_t bytes)
+static int kind_of(const rc_work *k) { return k->all ? RANKS : kind_of_op(k->op); }
+
+static int size_of(const rc_work *k)
 {
-    return (bytes > UINT64_C(1) << 20) + (bytes > UINT64_C(16) << 20) + (bytes > UINT64_C(256) << 20);
+    return (k->bytes > UINT64_C(1) << 20) + (k->bytes > UINT64_C(16) << 20) + (k->bytes > UINT64_C(256) << 20) + 4 * k->file;
 }
 
 _Static_assert(OPS *TYPES == RC_WORK_KINDS, "a kind of work is a kind of operation and of type");
 
 static struct rc_learned *learned(rc_ways *w, const rc_work *k)
 {
-    return &w->of[kind_of_op(k->op) * TYPES + kind_of_type(k->dtype)][size_of(k->bytes)];
+    return &w->of[kind_of(k) * TYPES + kind_of_type(k->dtype)][size_of(k)];
 }
 
 static const struct rc_learned *known(const rc_ways *w, const rc_work *k) { return learned((rc_ways *)w, k); }
 
 /* ---- expected times ---- */
 
-static double cores(const rc_work *k, double n)
-{
-    return fmin(n * core_rate[kind_of_op(k->op)][kind_of_type(k->dtype)], memory_rate);
-}
+static double cores(const rc_work *k, double n) { return fmin(n * core_rate[kind_of(k)][kind_of_type(k->dtype)], memory_rate); }
 
 /* All cores in the daemon. Bytes of a file are copied before they are read. */
 static double cores_there(const rc_work *k)
 {
-    const int op = kind_of_op(k->op), type = kind_of_type(k->dtype);
+    const int op = kind_of(k), type = kind_of_type(k->dtype);
     const bool states = op == PRODUCT && (type == FLOATS || type == HALVES) && k->bytes > RP_MAX_DATA;
     const double rate = states ? product_state_rate : core_rate[op][type], read = 1 / (1 / rate + 1 / copy_rate_core);
     return fmin(k->threads * (k->file ? read : rate), memory_rate);
@@ -101,7 +103,7 @@ static double rate_by(const rc_work *k, rc_by by)
     const double gpu = k->device_rate > 0 ? k->device_rate : bus_rate, cpu = CPU_SHARE * cores_there(k);
     switch (by) {
     case RC_BY_CPU:
-        return k->cpu || (k->reads && kind_of_op(k->op) != PRODUCT) ? cores_there(k) : 0;
+        return k->cpu || (k->reads && kind_of(k) != PRODUCT) ? cores_there(k) : 0;
     case RC_BY_GPU:
         return k->cpu ? 0 : gpu;
     case RC_BY_BOTH:

@@ -12,14 +12,15 @@
 
 typedef enum { RC_HERE, RC_THERE, RC_WAYS } rc_way;
 
-/* Kinds of work by their cost a byte, and sizes that have corrections of their own. */
-enum { RC_WORK_KINDS = 16, RC_WORK_SIZES = 4 };
+/* Kinds of work by their cost a byte, and sizes in memory and in files that have corrections of their own. */
+enum { RC_WORK_KINDS = 20, RC_WORK_SIZES = 8 };
 
 typedef struct rc_work {
     uint8_t op, dtype; /* rp_op, rp_dtype */
     uint64_t bytes;
     int threads;                  /* that may reduce it here */
     bool shared;                  /* it lies in memory that the daemon has mapped, and is not copied */
+    bool all;                     /* a result needs all elements at once: ranks, and keys */
     bool file;                    /* it lies in a file, which the daemon reads */
     bool distant;                 /* the daemon is on another machine */
     bool cpu;                     /* the daemon has no GPU, or none so far */

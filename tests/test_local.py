@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 import numpy as np
 import pytest
@@ -315,6 +316,13 @@ assert reduced.sum(a, where=a > 9) == whole - 45 and reduced.sum(list(range(1000
 s = reduced.State("sum", "f8")
 s.add(a).add(a[:5000])
 assert s.finish() == whole + 4999 * 2500
+try:
+    import dask.array
+except ImportError:
+    pass
+else:
+    x = dask.array.from_array(a, chunks=1 << 17)
+    assert reduced.dask.sum(x).compute() == whole and reduced.dask.max(x.reshape(1024, -1), axis=1).compute()[0] == 1023
 assert "None" in repr(reduced._client.default()) and os.listdir(os.environ["XDG_RUNTIME_DIR"]) == []
 try:
     reduced.submit("sum", a).result()
@@ -359,6 +367,30 @@ def test_results_say_what_was_expected(start, scratch, ctl):
     assert "way" not in json.loads(ctl("median", "--json", scratch / "x.npy", url=daemon.url).stdout)
     refused = ctl("explain", "median", scratch / "x.npy", url=daemon.url)
     assert refused.returncode == 1 and b"the times of order statistics and of operations with weights are not known so far" in refused.stderr
+
+
+def test_what_files_took_is_expected_of_the_next(start, scratch):
+    """And says nothing about arrays in memory."""
+    data = np.ones(1 << 17)
+    data.tofile(scratch / "x")
+    with libreduce.Client(start(backend="cpu").url, local=YES) as c, open(scratch / "x", "rb") as file:
+        def expected(fd):
+            found = []
+
+            @C.CFUNCTYPE(C.c_int, C.c_void_p, C.POINTER(reduced._abi.Way))
+            def each(_, way):
+                found.extend([way[0].expected_ns] * way[0].taken)
+                return 0
+            assert c.lib.reduce_explain(c.handle, C.byref(c.spec("sum", "f64")), fd, C.c_uint64(data.nbytes), each, None) == 0
+            return found[0]
+        before, memory = expected(file.fileno()), expected(-1)
+        took = []
+        for _ in range(2):
+            begin = time.monotonic_ns()
+            cell = (C.c_char * 8)()
+            assert c.lib.reduce_file(c.handle, C.byref(c.spec("sum", "f64")), file.fileno(), C.c_uint64(0), C.c_uint64(data.nbytes), cell, C.c_size_t(8), None) == 0
+            took.append(time.monotonic_ns() - begin)
+        assert before != expected(file.fileno()) <= min(took) and expected(-1) == memory
 
 
 def test_rates_of_the_engine_are_shown_and_kept(start, scratch):
