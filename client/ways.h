@@ -1,9 +1,9 @@
 /* Which way a reduction takes: in this process, or through the daemon, and there by the CPU, a GPU, or both. The way with the
  * least expected time.
  *
- * The built-in rates are a start. What requests of the same kind and size really took corrects them, each way for itself: a slow
- * request counts when it is repeated. A way stays unless the other one takes 20 % less. That one is tried again whenever its
- * last times would be a small part of the time that went by since. */
+ * The built-in rates are a start. What requests of the same kind and size really took corrects them, each way for itself: a
+ * slow request counts when it is repeated. A way stays unless the other one takes 20 % less. That one is tried again whenever
+ * its last time is a small part of the time since its last trial. */
 #ifndef RC_WAYS_H
 #define RC_WAYS_H
 

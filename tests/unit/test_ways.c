@@ -8,7 +8,9 @@
 
 #include <cmocka.h>
 
+#include "client/local.h"
 #include "client/ways.h"
+#include "kernels/cpu/threads/here.h"
 #include "proto/types.h"
 
 static rc_work work_of(int op, int dtype, uint64_t bytes, int threads)
@@ -152,6 +154,17 @@ static void trials_are_rare(void **state)
     assert_int_equal(run(&(rc_ways){0}, &far, 10000, usual), 0);
 }
 
+/* As many as this process may use; on the cores of a daemon no more than it has. */
+static void threads_are_those_of_the_daemon(void **state)
+{
+    (void)state;
+    const int cores = rk_cpu_cores();
+    assert_int_equal(rc_threads_beside(&(rc_engine){0}), cores);
+    assert_int_equal(rc_threads_beside(&(rc_engine){.cpu = true, .threads = 1}), 1);
+    assert_int_equal(rc_threads_beside(&(rc_engine){.cpu = true, .threads = cores + 1}), cores);
+    assert_int_equal(rc_threads_beside(&(rc_engine){.threads = 1}), cores);
+}
+
 /* ---- a machine ---- */
 
 enum { MOST = 16, FORCED = RC_WAYS, WINDOWS = 14, WINDOW_MS = 150 };
@@ -261,6 +274,7 @@ int main(void)
                                        cmocka_unit_test(a_cold_start_is_not_the_last_word),
                                        cmocka_unit_test(it_does_not_flap),
                                        cmocka_unit_test(trials_are_rare),
+                                       cmocka_unit_test(threads_are_those_of_the_daemon),
                                        cmocka_unit_test(a_burst_is_not_the_last_word)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
