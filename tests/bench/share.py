@@ -51,7 +51,7 @@ def allocated(a):
 
 def call_of(op, size, place):
     path = f"{folder}/{op}-{size}.npy"
-    a = values(op, size)
+    a = call_of.values = values(op, size)
     if who == "numpy":
         f = {"stats": lambda a: (a.min(), a.argmin(), a.max(), a.argmax(), a.mean(), a.var())}.get(op) or (lambda a: getattr(a, op)(dtype="f8"))
         return (lambda: f(np.load(path))) if place == "file" else lambda: f(a)
@@ -82,11 +82,10 @@ def expected(op, size, place):
     each = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_abi.Way))
     note = each(lambda arg, way: 0 if found.extend([way[0].expected_ns] * way[0].taken) is None else 1)
     fd = os.open(f"{folder}/{op}-{size}.npy", os.O_RDONLY) if place == "file" else -1
-    data = None if place == "file" else values(op, size)
     n, end = ctypes.c_uint64(size), (out, ctypes.c_size_t(256), None)
     client.call("reduce_explain", ctypes.byref(spec), fd, n, ctypes.cast(note, ctypes.c_void_p), None)
     file = (reduced._lib.lib().reduce_file, fd, ctypes.c_uint64(128), n)
-    run, *what = file if place == "file" else (reduced._lib.lib().reduce_run, ctypes.c_void_p(data.ctypes.data), n)
+    run, *what = file if place == "file" else (reduced._lib.lib().reduce_run, ctypes.c_void_p(call_of.values.ctypes.data), n)
     what = client._handle, ctypes.byref(spec), *what, *end
     for _ in range(7):
         begin = time.monotonic()
