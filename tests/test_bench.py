@@ -10,6 +10,7 @@ BENCH = Path(__file__).resolve().parent / "bench"
 sys.path.insert(0, str(BENCH))
 import figures  # noqa: E402
 import goals  # noqa: E402
+import share  # noqa: E402
 from figures import Measurement, summary  # noqa: E402
 
 pytestmark = pytest.mark.unsanitized
@@ -85,3 +86,25 @@ def test_lines_of_the_c_programs_are_measurements(tmp_path):
     fields = {"group": "cpu", "case": "c", "who": "plain", "unit": "GB/s", "median": 1.5, "low": 1.0, "high": 2.0, "runs": 7}
     (tmp_path / "x").write_text(json.dumps(fields) + "\n")
     assert figures.read_lines(tmp_path / "x") == [Measurement(**fields)]
+
+
+TORCH = """
+import numpy
+class Tensor(numpy.ndarray):
+    cuda = lambda self: self
+from_numpy = lambda a: a.view(Tensor)
+"""
+
+
+def test_share_asks_every_way(tmp_path, monkeypatch):
+    """One process of each, with a PyTorch that is made of NumPy."""
+    (tmp_path / "torch.py").write_text(TORCH)
+    monkeypatch.setattr(share, "WORKER", f"import sys; sys.path[:0] = ['{tmp_path}']" + share.WORKER)
+    monkeypatch.setattr(share, "has_torch", lambda: True)
+    monkeypatch.setattr(share, "CELLS", [("stats", 16 << 10, "malloc", 1), ("sum", 1 << 20, "tensor", 1), ("sum", 1 << 20, "file", 1), ("sum", 16, "malloc", 4)])
+    monkeypatch.setattr(share, "chosen", ", 1 ")
+    monkeypatch.setattr(share, "SHORT", 0.001)
+    monkeypatch.setattr(share, "gpu", lambda: None)
+    cases = list(share.measure([], pytest.fail))
+    assert [{m.who for m in case} for case in cases] == [{"reduced", "process", "cpu", "numpy", "torch"}, {"reduced", "torch"}, {"reduced", "cpu", "numpy"}]
+    assert [m.runs for m in cases[0]] == [7, 7, 7, 3, 3] and all(m.median > 0 for case in cases for m in case)
