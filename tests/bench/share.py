@@ -226,6 +226,8 @@ def measure(flags, skip):
         raise Skip(str(err)) from err
     tensors = has_torch()
     cells = [c for c in CELLS if re.search(chosen, name_of(*c)) and (tensors or c[2] != "tensor")]
+    if not cells:
+        raise Skip(f"no cell matches {chosen}")
     begin = time.monotonic()
     with contextlib.ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="rb"))
