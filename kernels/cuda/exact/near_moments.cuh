@@ -133,15 +133,15 @@ template <class Element, int kBlock, int kLoads> struct NearMoments32 {
 
     Enclosed sum;
     SquareWindow<kHalf> squares;
-    u32 flags;  // of infinities and NaNs: then the sums are void
-    bool alone; // squares, without the sum: those of both infinities are alike
+    u32 flags; // of infinities and NaNs: then the sums are void
+    bool one_infinity;
 
     __device__ __forceinline__ void init(void *, const SegmentArgs &args)
     {
         sum.clear();
         squares.init();
         flags = 0;
-        alone = rk_is_unsigned_sum(args.layout);
+        one_infinity = rk_is_unsigned_sum(args.layout);
     }
     template <class F> static __device__ __forceinline__ void each(uint4 v, F f)
     {
@@ -150,75 +150,57 @@ template <class Element, int kBlock, int kLoads> struct NearMoments32 {
         for (int i = 0; i < kPerVector; i++)
             f(Element::get(w[i / Element::kPerWord], i % Element::kPerWord));
     }
-    // The warp moves its windows together.
+    // The warp moves its windows together. A tile of f16 has a sum of at most 2^22 in multiples of 2^-24, if they are finite.
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
     {
-        const u32 most = most_of_warp(tile);
-        if (most >= kInfinite) { // rare: the sums are void then
-#pragma unroll 1
-            for (int u = 0; u < kUnroll; u++)
-                each(chosen(tile, u), [&](u32 bits) { note(bits); });
-            return;
-        }
+        u32 most = 0;
+        if (!kHalf)
+            most = most_of_warp(tile);
         if (!squares.holds(most, kUnroll * kPerVector))
             squares.move(most);
         squares.count += kUnroll * kPerVector;
-        if (alone)
-            add_finite<false>(tile);
-        else
-            add_finite<true>(tile);
-    }
-    // 2^896 of what an integer multiplication makes of it: converting takes an SM four times as long.
-    static __device__ __forceinline__ double wide(u32 bits) { return __dmul_rn(Between::of(bits).high, 0x1p896); }
-    // kSum: the sum, too. A tile of f16 has one of at most 2^22 in multiples of 2^-24.
-    template <bool kSum> __device__ __forceinline__ void add_finite(const uint4 (&tile)[kUnroll])
-    {
         Between all = {-0.0, -0.0};
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
             each(tile[u], [&](u32 bits) {
-                const double x = wide(bits);
-                if (kSum && kHalf)
+                const double x = (double)__uint_as_float(bits);
+                if (kHalf)
                     all.high = __dadd_rn(all.high, x);
-                else if (kSum)
+                else
                     all.join({x, x});
                 squares.add(x);
             });
-        if (!kSum)
-            return;
-        if (kHalf || all.low == all.high)
+        if ((kHalf || all.low == all.high) && fabs(all.high) < INFINITY)
             sum.add(all.high);
         else // rare
 #pragma unroll 1
             for (int u = 0; u < kUnroll; u++)
-                each(chosen(tile, u), [&](u32 bits) { sum.add(wide(bits)); });
+                each(chosen(tile, u), [&](u32 bits) { add_to_sum(bits); });
     }
     static __device__ __forceinline__ u32 most_of_warp(const uint4 (&tile)[kUnroll])
     {
-        float most = 0;
+        float most = 0; // a NaN is not noted here
 #pragma unroll
         for (int u = 0; u < kUnroll; u++)
-            each(tile[u], [&](u32 bits) { most = max_or_nan(most, fabsf(__uint_as_float(bits))); });
-        return warp_max(__float_as_uint(most) & 0x7fffffffu);
+            each(tile[u], [&](u32 bits) { most = fmaxf(most, fabsf(__uint_as_float(bits))); });
+        return warp_max(__float_as_uint(most));
     }
-    __device__ __forceinline__ void note(u32 bits)
+    __device__ __forceinline__ void add_to_sum(u32 bits)
     {
         const u32 magnitude = bits & 0x7fffffffu;
-        if (magnitude >= kInfinite)
-            flags |= magnitude > kInfinite ? RK_NAN : (int)bits < 0 && !alone ? RK_NINF : RK_PINF;
+        if (magnitude < kInfinite)
+            sum.add((double)__uint_as_float(bits));
+        else
+            flags |= magnitude > kInfinite ? RK_NAN : (int)bits < 0 && !one_infinity ? RK_NINF : RK_PINF;
     }
     __device__ __forceinline__ void add_element(const void *p, u64)
     {
-        const u32 bits = Element::load(p), magnitude = bits & 0x7fffffffu;
-        note(bits);
-        if (magnitude >= kInfinite)
-            return;
-        if (!squares.holds(magnitude, 1))
-            squares.move(magnitude);
+        const u32 bits = Element::load(p);
+        if (!squares.holds(bits & 0x7fffffffu, 1))
+            squares.move(bits & 0x7fffffffu);
         squares.count++;
-        squares.add(wide(bits));
-        if (!alone)
-            sum.add(wide(bits));
+        squares.add((double)__uint_as_float(bits));
+        add_to_sum(bits);
     }
     // The thread's
     __device__ __forceinline__ NearSums ended()

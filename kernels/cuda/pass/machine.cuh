@@ -74,18 +74,6 @@ __device__ __forceinline__ u32 one_if_any(u32 x)
 #endif
 }
 
-// The greater one; NaN if one is
-__device__ __forceinline__ float max_or_nan(float a, float b)
-{
-#if defined __NVCC__ && __CUDA_ARCH__ >= 800
-    float most;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(a), "f"(b));
-    return most;
-#else
-    return a != a ? a : b != b ? b : fmaxf(a, b);
-#endif
-}
-
 // x * 2^29
 __device__ __forceinline__ i64 times_2_29(u32 x)
 {
