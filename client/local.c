@@ -124,12 +124,15 @@ void rc_weigh(reduce_client *c, rc_ask *a, const rc_engine *e)
                         .cpu_rate = e->cpu_rate};
 }
 
+/* A trial of this way has all threads: their number after the last calls here says nothing of the load now. */
 static bool is_here_faster(reduce_client *c, const rc_ask *a)
 {
     rc_enter(c);
-    const rc_way way = rc_ways_choose(&c->ways, &a->work);
+    const bool here = rc_ways_choose(&c->ways, &a->work) == RC_HERE, trial = rc_ways_tries(&c->ways, &a->work, RC_HERE);
     rc_leave(c);
-    return way == RC_HERE;
+    if (here && trial)
+        rk_forget_load();
+    return here;
 }
 
 int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)

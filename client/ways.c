@@ -176,6 +176,12 @@ rc_way rc_ways_choose(const rc_ways *w, const rc_work *k)
     return tries(w, k, last) || is_better(w, k, other, last) ? other : last;
 }
 
+bool rc_ways_tries(const rc_ways *w, const rc_work *k, rc_way way)
+{
+    const uint8_t last = known(w, k)->last;
+    return last && last != way + 1;
+}
+
 /* A trial has two requests: the first one has to fill the caches again. */
 void rc_ways_note(rc_ways *w, const rc_work *k, rc_way way, uint64_t ns)
 {

@@ -50,6 +50,9 @@ double rc_ways_expected_by(const rc_ways *w, const rc_work *work, rc_by by);
 
 rc_way rc_ways_choose(const rc_ways *w, const rc_work *work);
 
+/* Is this not the way that stays, but one that is tried? */
+bool rc_ways_tries(const rc_ways *w, const rc_work *work, rc_way way);
+
 /* It went this way, and took so long. */
 void rc_ways_note(rc_ways *w, const rc_work *work, rc_way way, uint64_t ns);
 

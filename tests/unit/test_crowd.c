@@ -62,6 +62,18 @@ static void processors_that_become_free_are_used(void **state)
     assert_int_equal(rk_crowd_helpers(&c, CORES - 1), CORES - 1);
 }
 
+static void what_is_forgotten_limits_nothing(void **state)
+{
+    rk_crowd c = {0};
+    int tried = 0;
+    (void)state;
+    assert_int_equal(calls(&c, 10000, 0, &tried), 0);
+    rk_crowd_forget(&c);
+    assert_int_equal(rk_crowd_helpers(&c, CORES - 1), CORES - 1);
+    rk_crowd_note(&c, CORES - 1, 2000 * US, 1000 * US);
+    assert_int_equal(rk_crowd_helpers(&c, CORES - 1), 1); /* and is seen anew */
+}
+
 static void half_a_machine_gets_half_the_threads(void **state)
 {
     rk_crowd c = {0};
@@ -78,6 +90,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_idle_machine_is_used), cmocka_unit_test(a_full_machine_gets_few_threads),
-        cmocka_unit_test(processors_that_become_free_are_used), cmocka_unit_test(half_a_machine_gets_half_the_threads)};
+        cmocka_unit_test(processors_that_become_free_are_used), cmocka_unit_test(half_a_machine_gets_half_the_threads),
+        cmocka_unit_test(what_is_forgotten_limits_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,6 +155,24 @@ static void trials_are_rare(void **state)
 }
 
 /* As many as this process may use; on the cores of a daemon no more than it has. */
+/* The other way, until it stays. */
+static void a_trial_is_known_as_one(void **state)
+{
+    (void)state;
+    rc_ways w = {0};
+    const rc_work k = work_of(RP_OP_VAR, RP_F32, 64 << 20, 16);
+    assert_false(rc_ways_tries(&w, &k, RC_HERE) || rc_ways_tries(&w, &k, RC_THERE));
+    const uint64_t slow_here[RC_WAYS] = {10000000, 2000000};
+    run(&w, &k, 10, slow_here);
+    assert_false(rc_ways_tries(&w, &k, RC_THERE));
+    while (rc_ways_choose(&w, &k) == RC_THERE)
+        rc_ways_note(&w, &k, RC_THERE, slow_here[RC_THERE]);
+    assert_true(rc_ways_tries(&w, &k, RC_HERE));
+    const uint64_t fast_here[RC_WAYS] = {700000, 2000000};
+    run(&w, &k, 2, fast_here);
+    assert_false(rc_ways_tries(&w, &k, RC_HERE));
+}
+
 static void threads_are_those_of_the_daemon(void **state)
 {
     (void)state;
@@ -274,6 +292,7 @@ int main(void)
                                        cmocka_unit_test(a_cold_start_is_not_the_last_word),
                                        cmocka_unit_test(it_does_not_flap),
                                        cmocka_unit_test(trials_are_rare),
+                                       cmocka_unit_test(a_trial_is_known_as_one),
                                        cmocka_unit_test(threads_are_those_of_the_daemon),
                                        cmocka_unit_test(a_burst_is_not_the_last_word)};
     return cmocka_run_group_tests(tests, NULL, NULL);

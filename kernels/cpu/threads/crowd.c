@@ -32,6 +32,12 @@ int rk_crowd_helpers(rk_crowd *c, int wanted)
     return 1;
 }
 
+void rk_crowd_forget(rk_crowd *c)
+{
+    set(&c->most, 0);
+    atomic_store_explicit(&c->patience, 0, memory_order_relaxed);
+}
+
 /* Half of the time is what threads of short calls get on an idle machine, as they start one after the other. */
 void rk_crowd_note(rk_crowd *c, int n, uint64_t used_ns, uint64_t wall_ns)
 {

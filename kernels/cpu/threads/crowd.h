@@ -18,6 +18,9 @@ typedef struct rk_crowd {
  * many, up to 256. */
 int rk_crowd_helpers(rk_crowd *c, int wanted);
 
+/* Nothing is known again: the next call has all that it wants. */
+void rk_crowd_forget(rk_crowd *c);
+
 /* A call had n > 0 helpers. It took wall_ns, in which it and they had used_ns of processors. */
 void rk_crowd_note(rk_crowd *c, int n, uint64_t used_ns, uint64_t wall_ns);
 

@@ -16,6 +16,9 @@ int rk_cpu_cores(void);
 /* What the groups allow, from files like /proc/self/cgroup and a tree like /sys/fs/cgroup; INT_MAX: any. */
 int rk_group_cores(const char *membership, const char *groups);
 
+/* What earlier calls saw of the machine's load is forgotten: the next one has as many threads as on an idle machine. */
+void rk_forget_load(void);
+
 /* Reduce data, as rp_spec_parts cuts them, to rp_results cells; with the companions they have `bytes` bytes. rp_spec_check,
  * rp_spec_match and rp_offsets_check have passed. The calling thread reduces. For large data it starts helpers, at most
  * `threads` including itself. They end with the call or, on a busy machine, soon after it. All calls of the process together

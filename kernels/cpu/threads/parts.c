@@ -36,6 +36,8 @@ static int free_helpers(unsigned wanted, int busy)
     return left <= 0 ? 0 : want < left ? want : left;
 }
 
+void rk_forget_load(void) { rk_crowd_forget(&crowd); }
+
 unsigned rk_parts_at_once(unsigned wanted)
 {
     const int busy = atomic_load_explicit(&helping, memory_order_relaxed);
