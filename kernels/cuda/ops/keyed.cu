@@ -56,8 +56,8 @@ template <KeyedKind kKind> struct SharedTable {
 
 // ---- elements ----
 
-// Bits [from, from + n) of v, n < 64. Below bit 0 there are zeros.
-__device__ __forceinline__ u64 part_of(unsigned __int128 v, int from, u32 n)
+// Bits [from, from + n) of v, n < 64. Below bit 0 there are zeros. Not of places.
+[[maybe_unused]] __device__ __forceinline__ u64 part_of(unsigned __int128 v, int from, u32 n)
 {
     const u64 x = from >= 0 ? (u64)(v >> (from % 128)) : (u64)v << (-from % 64);
     return from > -64 && from < 128 ? x & ((1ull << n) - 1) : 0;
