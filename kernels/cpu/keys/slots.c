@@ -351,7 +351,7 @@ static const uint8_t *gather(int size, const uint8_t *values, const uint16_t *el
 static size_t add_block(const rk_slots *k, void *const *slot, const uint8_t *values, uint64_t first, const uint16_t *element,
                         size_t n)
 {
-    uint8_t some[BLOCK * 8];
+    uint8_t some[BLOCK * 8] = {0}; /* gcc does not see that gather fills it */
     const uint8_t *x = element ? gather(rk_bytes(k->dtype), values, element, n, some) : values;
     if (k->form == RK_SLOT_SUM)
         return add_to_sum(k, slot, x, n);
