@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/launch/keyed.h"
 #include "kernels/cuda/pass/keyed_args.h"
+#include "kernels/cuda/runtime/slot_room.cuh"
 
 namespace rk {
 namespace {

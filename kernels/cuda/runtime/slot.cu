@@ -6,6 +6,7 @@
 
 #include "kernels/cuda/pass/select_args.h"
 #include "kernels/cuda/runtime/keyed_task.cuh"
+#include "kernels/cuda/runtime/slot_room.cuh"
 #include "kernels/exact/line.h"
 #include "kernels/exact/order.h"
 #include "kernels/exact/runs.h"
@@ -411,18 +412,6 @@ bool slot_only_launches(const TaskSlot *s, const rk_task *t)
 }
 
 u64 slot_room(const rk_task *t) { return t->spec.flags & RP_KEYS ? keyed_task_room(t) : odd_weights(t); }
-
-cudaError_t slot_open_room(TaskSlot *s, u64 bytes)
-{
-    if (bytes <= s->room_bytes)
-        return cudaSuccess;
-    cudaFree(s->room); // after what other streams do: rare, because it only grows
-    s->room = NULL;
-    s->room_bytes = 0;
-    TRY_CUDA(cudaMalloc(&s->room, bytes));
-    s->room_bytes = bytes;
-    return cudaSuccess;
-}
 
 cudaError_t slot_launch(TaskSlot *s, Device *d, rk_task *t, bool pinned)
 {

@@ -40,9 +40,8 @@ void slot_close(TaskSlot *s);
 // Has a slot room for the weights that come with the task's data?
 bool slot_holds(const rk_task *t);
 
-// Bytes of `room` that a task needs; 0: none. It grows to what a task needs, and stays until the pool is trimmed.
+// Bytes of `room` that a task needs; 0: none. slot_room.cuh opens it.
 u64 slot_room(const rk_task *t);
-cudaError_t slot_open_room(TaskSlot *s, u64 bytes);
 
 // Does the task copy so much that the bus is busy for long?
 bool slot_copies_much(const rk_task *t);
