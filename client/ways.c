@@ -152,12 +152,12 @@ double rc_ways_expected_by(const rc_ways *w, const rc_work *k, rc_by by) { retur
 
 static rc_way other_than(rc_way way) { return way == RC_HERE ? RC_THERE : RC_HERE; }
 
-/* Is the other way to be tried? */
+/* Is the other way to be tried? Not after one request, which may have been a cold one. */
 static bool tries(const rc_ways *w, const rc_work *k, rc_way last)
 {
     const struct rc_learned *l = known(w, k);
     const rc_way other = other_than(last);
-    return l->again || ((double)l->since >= (FIRST_TRIAL << l->trials) * rc_ways_expected(w, k, other) &&
+    return l->again || (l->ratio[last][1] > 0 && (double)l->since >= (FIRST_TRIAL << l->trials) * rc_ways_expected(w, k, other) &&
                         built_in(k, other) < TRY_WITHIN * rc_ways_expected(w, k, last));
 }
 

@@ -45,6 +45,9 @@ class Tensor:
     def reshape(self, shape):
         return Tensor(shape, self.dtype)
 
+    def new_empty(self, shape, dtype=None):
+        return Tensor([shape] if isinstance(shape, int) else shape, dtype or self.dtype, at=0x8000)
+
     def stride(self):
         return tuple(math.prod(self.shape[d + 1:]) for d in range(len(self.shape)))
 
@@ -81,11 +84,15 @@ def torch(monkeypatch):
         setattr(module, name, Type(name, size))
     module.Tensor, module.is_grad_enabled = Tensor, lambda: True
     module.compiler = types.SimpleNamespace(is_compiling=lambda: False)
+    module._C = types.SimpleNamespace()
     import reduced.cuda
-    reduced.cuda._codes.cache_clear()
+    kept = reduced.cuda._codes, reduced.cuda._current_device
+    for of_torch in kept:
+        of_torch.cache_clear()
     monkeypatch.setitem(sys.modules, "torch", module)
     yield module
-    reduced.cuda._codes.cache_clear()
+    for of_torch in kept:
+        of_torch.cache_clear()
 
 
 @pytest.mark.parametrize("op, shape, dtype, dim, rows, planes, flags, out, result", [

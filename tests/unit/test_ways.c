@@ -108,6 +108,8 @@ static void a_kind_of_work_does_not_teach_about_another(void **state)
                         work_of(RP_OP_SUM, RP_F32, 1 << 20, 16), work_of(RP_OP_MEDIAN, RP_F32, 64 << 20, 16), k};
     others[3].all = others[4].file = true;
     rc_ways_note(&w, &k, RC_HERE, UINT64_C(1) << 40);
+    assert_int_equal(rc_ways_choose(&w, &k), RC_HERE); /* a cold one? */
+    rc_ways_note(&w, &k, RC_HERE, UINT64_C(1) << 40);
     assert_int_equal(rc_ways_choose(&w, &k), RC_THERE);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         assert_int_equal(rc_ways_choose(&w, &others[i]), RC_HERE);
