@@ -157,8 +157,9 @@ static bool tries(const rc_ways *w, const rc_work *k, rc_way last)
 {
     const struct rc_learned *l = known(w, k);
     const rc_way other = other_than(last);
-    return l->again || (l->ratio[last][1] > 0 && (double)l->since >= (FIRST_TRIAL << l->trials) * rc_ways_expected(w, k, other) &&
-                        built_in(k, other) < TRY_WITHIN * rc_ways_expected(w, k, last));
+    return l->again ||
+           (l->ratio[last][1] > 0 && (double)l->since >= (FIRST_TRIAL << l->trials) * rc_ways_expected(w, k, other) &&
+            built_in(k, other) < TRY_WITHIN * rc_ways_expected(w, k, last));
 }
 
 /* Does it take so much less time that the way changes? */
