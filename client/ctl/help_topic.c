@@ -90,13 +90,14 @@ static void op_examples(FILE *out, int op)
 static void op_help(FILE *out, int op)
 {
     const char *name = reduce_op_name(op);
-    const bool two = ctl_takes_two(op), no_initial = ctl_is_paired(op) || op == REDUCE_MEDIAN || ranked_of(op);
+    const ranked *r = ranked_of(op);
+    const bool two = ctl_takes_two(op), no_initial = ctl_is_paired(op) || op == REDUCE_MEDIAN || r;
     fprintf(out, "reducectl %s [OPTION]... [FILE]...\n\n  %s\n", name, reduce_op_help(op));
     fprintf(out,
             "\n  value            %s\n  of no elements   %s\n  its options      %s%s%s--nan %s--mask --rows --axis\n"
             "                   --offsets\n",
-            notes[op].value, empty_of(op), notes[op].options, notes[op].options[0] ? " " : "",
-            ranked_of(op) ? ranked_of(op)->options : "", no_initial ? "" : "--initial ");
+            notes[op].value, empty_of(op), notes[op].options, notes[op].options[0] ? " " : "", r ? r->options : "",
+            no_initial ? "" : "--initial ");
     if (ctl_is_paired(op))
         fprintf(out, "\n  reducectl %s --weights w.npy data.npy\n  reducectl %s --axis 0 --weights w.npy matrix.npy\n%s%s%s",
                 name, name, two ? "  reducectl " : "", two ? name : "", two ? " x.npy y.npy\n" : "");

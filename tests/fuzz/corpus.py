@@ -38,7 +38,7 @@ def parameters():
 
 
 def keyed():
-    """(name, input): streams by key, whose keys come with the pieces: of 3 groups, of so many that their states are too large, without a type."""
+    """(name, input): streams by key, whose keys come with the pieces: of 3 groups, of groups whose states are too large, without a type."""
     for name, op, rows, dtype in (("few", "sum", 3, "i16"), ("many", "var", 1 << 20, "u64"), ("of_floats", "max", 2, "f32")):
         tagged = rawclient.companion("keys", dtype=dtype, data=True)
         head = rawclient.spec(op, "f64", flags=rawclient.KEYS | rawclient.MASK | rawclient.DROP_OUTSIDE, rows=rows, tagged_len=len(tagged))

@@ -11,7 +11,7 @@ enum { N = 3000, GROUPS = 50 };
 static double all[N], mine[N];
 static int32_t all_keys[N], keys[N];
 
-/* Values of many sizes; few keys are frequent, some are no groups, and one group has no element. */
+/* Values of many sizes; few keys are frequent, some are outside, and one group has no element. */
 static void draw(void)
 {
     unsigned s = 1;

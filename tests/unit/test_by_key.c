@@ -162,7 +162,7 @@ static void keys_of_a_million_sums_are_read_once(void **state)
     assert_int_equal(rk_by_key_groups(&t, 16), 62500);
 }
 
-/* Every group has elements of three sizes, so that its state is needed; so many are not there at a time. */
+/* Every group has elements of three sizes, so that its state is needed; there is no room for all states at a time. */
 static void groups_whose_states_have_no_room_are_read_again(void **state)
 {
     static const double sizes[] = {0x1p-900, 1.0, 0x1p900};
