@@ -5,9 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import BIN
 
 BENCH = Path(__file__).resolve().parent / "bench"
 sys.path.insert(0, str(BENCH))
+import common  # noqa: E402
 import figures  # noqa: E402
 import goals  # noqa: E402
 import share  # noqa: E402
@@ -99,6 +101,8 @@ from_numpy = lambda a: a.view(Tensor)
 def test_share_asks_every_way(tmp_path, monkeypatch):
     """One process of each, with a PyTorch that is made of NumPy."""
     (tmp_path / "torch.py").write_text(TORCH)
+    for module in (common, share):
+        monkeypatch.setattr(module, "BUILD", BIN.parent)
     monkeypatch.setattr(share, "WORKER", f"import sys; sys.path[:0] = ['{tmp_path}']" + share.WORKER)
     monkeypatch.setattr(share, "has_torch", lambda: True)
     monkeypatch.setattr(share, "CELLS", [("stats", 16 << 10, "malloc", 1), ("sum", 1 << 20, "tensor", 1), ("sum", 1 << 20, "file", 1), ("sum", 16, "malloc", 4)])

@@ -23,13 +23,13 @@ def ctl(url, *args):
 
 
 @contextmanager
-def daemon(*flags, program=BUILD / "bin/reduced", env=None):
+def daemon(*flags, program=None, env=None):
     """(url, process, log, seconds until it was ready) of a daemon. `env` comes on top of this process's."""
     with tempfile.TemporaryDirectory(prefix="rb") as folder:
         url, log = f"ipc://{folder}/s", Path(folder, "log")
         begin = time.perf_counter()
         with open(log, "wb") as out:
-            p = subprocess.Popen([program, "--listen", url, *map(str, flags)], stdout=out, stderr=out, env={**os.environ, **(env or {})})
+            p = subprocess.Popen([program or BUILD / "bin/reduced", "--listen", url, *map(str, flags)], stdout=out, stderr=out, env={**os.environ, **(env or {})})
         try:
             while b"ready" not in log.read_bytes():
                 if p.poll() is not None:
