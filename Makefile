@@ -227,7 +227,8 @@ begin = @mkdir -p $(@D)$(if $(Q), && printf '  %-5s %s\n' $(1) '$(2)')
 # A change of flags rebuilds: these files change when they do. Kernels compile for minutes, so they have a file of their own
 # and see no flag that they do not need. Each has the flags of all objects, so it takes them here: what is added for some targets
 # below would hold for what these targets need, too.
-NVCC_ALL := $(NVCC) -I. -D_GNU_SOURCE -DRK_WITH_CUDA=1 $(NVCCFLAGS)
+# A unit's headers, not its kernels, are a third of what nvcc takes: without the special functions of C++17's <cmath> 0.4 s of 5.
+NVCC_ALL := $(NVCC) -I. -D_GNU_SOURCE -DRK_WITH_CUDA=1 -D_GLIBCXX_BITS_SPECFUN_H $(NVCCFLAGS)
 $(B)/flags: FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
 $(B)/nvcc-flags: FLAGS := $(NVCC_ALL)
 $(B)/cccl-flags: FLAGS := $(CCCL)

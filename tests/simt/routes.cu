@@ -15,14 +15,9 @@
 
 #include "kernels/cuda/launch/launch.h"
 #include "kernels/exact/layout.h"
-#include "tests/simt/cuda_fp16.h"
 
 uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
-__half __ushort_as_half(unsigned short bits) { return {bits}; }
-unsigned short __half_as_ushort(__half h) { return h.bits; }
-float __half2float(__half) { abort(); }
-__half __float2half_rn(float) { abort(); }
 extern "C" bool t_fails(const char *) { return false; } // no call of tests/faults/cudart.c
 
 namespace {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "tests/faults/cudart.h"
-#include "tests/simt/cuda_fp16.h"
 
 extern "C" {
 bool t_fails(const char *) { return false; } // no call of tests/faults/cudart.c
@@ -351,10 +350,3 @@ struct Report {
 
 } // namespace
 } // namespace simt
-
-// ---- f16 ----
-
-__half __ushort_as_half(unsigned short bits) { return {bits}; }
-unsigned short __half_as_ushort(__half h) { return h.bits; }
-float __half2float(__half h) { return (float)simt::same_bits<_Float16>(h.bits); }
-__half __float2half_rn(float x) { return {simt::same_bits<unsigned short>((_Float16)x)}; }

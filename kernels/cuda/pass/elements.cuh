@@ -1,8 +1,6 @@
 // Elements: how they lie in the 16 bytes of a vector, and the forms that kernels take them in.
 #pragma once
 
-#include <cuda_fp16.h>
-
 #include "kernels/cuda/pass/common.cuh"
 
 namespace rk {
@@ -59,7 +57,7 @@ struct F16Element {
     static constexpr int kPerWord = 2;
     static __device__ __forceinline__ u32 get(u32 word, int k)
     {
-        return __float_as_uint(__half2float(__ushort_as_half((unsigned short)(k ? word >> 16 : word))));
+        return __float_as_uint(float_of_half((uint16_t)(k ? word >> 16 : word)));
     }
     static __device__ __forceinline__ u32 load(const void *p) { return get(*(const uint16_t *)p, 0); }
 };
@@ -80,7 +78,7 @@ struct Bf16 : Bf16Element, AsF32 {
     static __device__ __forceinline__ u64 own(u32 bits) { return bits >> 16; }
 };
 struct F16 : F16Element, AsF32 {
-    static __device__ __forceinline__ u64 own(u32 bits) { return __half_as_ushort(__float2half_rn(__uint_as_float(bits))); }
+    static __device__ __forceinline__ u64 own(u32 bits) { return half_of_float(__uint_as_float(bits)); }
 };
 struct F64 {
     using Bits = u64;
