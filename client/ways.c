@@ -31,8 +31,9 @@ static const double STAY = 1.2; /* times the other way's time */
 static const double CPU_SHARE = 0.2;
 enum { SHARED_BYTES = 512 << 10 };
 
-/* The other way is tried after FIRST_TRIAL times its last time, then after twice as many, ...: at last it costs 1 %. */
-enum { FIRST_TRIAL = 6, TRIALS = 4 };
+/* The other way is tried after FIRST_TRIAL times its last time, then after twice as many, ...: at last it costs 1 %. One that
+ * never won is tried after RARER times as much: many processes that share a machine pay for trials at the same time. */
+enum { FIRST_TRIAL = 6, TRIALS = 4, RARER = 2 };
 
 /* Times the time of the way that stays. A way that should take longer is not tried, a trial that does ends at once. */
 static const double TRY_WITHIN = 4, TRY_AGAIN = 2;
@@ -152,14 +153,21 @@ double rc_ways_expected_by(const rc_ways *w, const rc_work *k, rc_by by) { retur
 
 static rc_way other_than(rc_way way) { return way == RC_HERE ? RC_THERE : RC_HERE; }
 
+/* Neither the built-in rates nor a request ever said that the other way is the faster one. */
+static bool never_won(const rc_ways *w, const rc_work *k, rc_way last, rc_way other)
+{
+    const double best = (double)known(w, k)->best[other] * built_in(k, other);
+    return best > STAY * rc_ways_expected(w, k, last) && built_in(k, other) > STAY * built_in(k, last);
+}
+
 /* Is the other way to be tried? Not after one request, which may have been a cold one. */
 static bool tries(const rc_ways *w, const rc_work *k, rc_way last)
 {
     const struct rc_learned *l = known(w, k);
     const rc_way other = other_than(last);
-    return l->again ||
-           (l->ratio[last][1] > 0 && (double)l->since >= (FIRST_TRIAL << l->trials) * rc_ways_expected(w, k, other) &&
-            built_in(k, other) < TRY_WITHIN * rc_ways_expected(w, k, last));
+    const int wait = (FIRST_TRIAL << l->trials) * (never_won(w, k, last, other) ? RARER : 1);
+    return l->again || (l->ratio[last][1] > 0 && (double)l->since >= wait * rc_ways_expected(w, k, other) &&
+                        built_in(k, other) < TRY_WITHIN * rc_ways_expected(w, k, last));
 }
 
 /* Does it take so much less time that the way changes? */
@@ -190,6 +198,7 @@ void rc_ways_note(rc_ways *w, const rc_work *k, rc_way way, uint64_t ns)
     const rc_way last = l->last ? (rc_way)(l->last - 1) : way;
     l->ratio[way][1] = l->ratio[way][0];
     l->ratio[way][0] = (float)((double)ns / built_in(k, way));
+    l->best[way] = l->best[way] > 0 ? fminf(l->best[way], l->ratio[way][0]) : l->ratio[way][0];
     if (way == last) {
         l->last = (uint8_t)(way + 1);
         l->since += (float)ns;

@@ -3,7 +3,7 @@
  *
  * The built-in rates are a start. What requests of the same kind and size really took corrects them, each way for itself: a
  * slow request counts when it is repeated. A way stays unless the other one takes 20 % less. That one is tried again whenever
- * its last time is a small part of the time since its last trial. */
+ * its last time is a small part of the time since its last trial, and half as often if it never won. */
 #ifndef RC_WAYS_H
 #define RC_WAYS_H
 
@@ -35,6 +35,7 @@ typedef enum { RC_BY_CPU, RC_BY_GPU, RC_BY_BOTH, RC_ENGINES } rc_by;
 typedef struct rc_ways {
     struct rc_learned {
         float ratio[RC_WAYS][2]; /* real time by expected time of the last two requests; 0: none */
+        float best[RC_WAYS];     /* the least of these since the start; 0: none */
         float since;             /* ns of requests since the other way was tried */
         uint8_t last;            /* rc_way + 1 of the way that stays; 0: none */
         uint8_t trials;          /* of the other way, since this one stays */

@@ -156,7 +156,6 @@ static void trials_are_rare(void **state)
     assert_int_equal(run(&(rc_ways){0}, &far, 10000, usual), 0);
 }
 
-/* As many as this process may use; on the cores of a daemon no more than it has. */
 /* The other way, until it stays. */
 static void a_trial_is_known_as_one(void **state)
 {
@@ -175,6 +174,7 @@ static void a_trial_is_known_as_one(void **state)
     assert_false(rc_ways_tries(&w, &k, RC_HERE));
 }
 
+/* As many as this process may use; on the cores of a daemon no more than it has. */
 static void threads_are_those_of_the_daemon(void **state)
 {
     (void)state;
@@ -187,7 +187,7 @@ static void threads_are_those_of_the_daemon(void **state)
 
 /* ---- a machine ---- */
 
-enum { MOST = 16, FORCED = RC_WAYS, WINDOWS = 14, WINDOW_MS = 150 };
+enum { MOST = 16, FORCED = RC_WAYS, WINDOWS = 14, WINDOW_MS = 150, SECOND_MS = 1000 / WINDOWS };
 
 /* ms of a request: of one alone, and for each process that asks at the same time; the first one here after some there fills the
  * caches again. During the burst a way has a tenth of its speed. */
@@ -225,7 +225,7 @@ static void ask(const machine *m, process *p, int n, int forced, double now)
 static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 /* Requests of n processes that ask again and again: all, and the median of each seven windows that follow one another. */
-static int simulate(const machine *m, int n, int forced, int medians[WINDOWS / 7])
+static int simulate(const machine *m, int n, int forced, int window_ms, int medians[WINDOWS / 7])
 {
     static process p[MOST];
     int all = 0, windows[WINDOWS] = {0};
@@ -237,10 +237,10 @@ static int simulate(const machine *m, int n, int forced, int medians[WINDOWS / 7
         for (int i = 1; i < n; i++)
             first = p[i].end < first->end ? &p[i] : first;
         const double now = first->end;
-        if (now >= WINDOWS * WINDOW_MS)
+        if (now >= WINDOWS * window_ms)
             break;
         all++;
-        windows[(int)(now / WINDOW_MS)]++;
+        windows[(int)(now / window_ms)]++;
         ask(m, first, n, forced, now);
     }
     for (int i = 0; i < WINDOWS / 7; i++) {
@@ -254,9 +254,9 @@ static int simulate(const machine *m, int n, int forced, int medians[WINDOWS / 7
 static void check_machine(const machine *m, int n)
 {
     int ours[WINDOWS / 7], forced[RC_WAYS][WINDOWS / 7], all[RC_WAYS];
-    const int found = simulate(m, n, FORCED, ours);
+    const int found = simulate(m, n, FORCED, WINDOW_MS, ours);
     for (int way = 0; way < RC_WAYS; way++)
-        all[way] = simulate(m, n, way, forced[way]);
+        all[way] = simulate(m, n, way, WINDOW_MS, forced[way]);
     const rc_way best = all[RC_HERE] > all[RC_THERE] ? RC_HERE : RC_THERE;
     for (int i = 0; i < WINDOWS / 7; i++)
         if (ours[i] * 1.3 < forced[best][i])
@@ -265,14 +265,15 @@ static void check_machine(const machine *m, int n)
         fail_msg("%d processes, burst of way %d at %.0f ms: %d, not %d in all", n, m->slow, m->begin, found, all[best]);
 }
 
+static const machine machines[] = {{.alone = {0.8, 2.6}, .each = {0.6, 1.8}, .cold = 3.5},
+                                   {.alone = {0.8, 2.6}, .each = {0.6, 1.8}, .cold = 1},
+                                   {.alone = {3.7, 1.1}, .each = {3, 0.9}, .cold = 2},
+                                   {.alone = {0.9, 0.95}, .each = {0.7, 0.75}, .cold = 1}};
+
 /* One slow burst of a way is forgotten, whenever it comes, and whichever way is the best. */
 static void a_burst_is_not_the_last_word(void **state)
 {
     (void)state;
-    static const machine machines[] = {{.alone = {0.8, 2.6}, .each = {0.6, 1.8}, .cold = 3.5},
-                                       {.alone = {0.8, 2.6}, .each = {0.6, 1.8}, .cold = 1},
-                                       {.alone = {3.7, 1.1}, .each = {3, 0.9}, .cold = 2},
-                                       {.alone = {0.9, 0.95}, .each = {0.7, 0.75}, .cold = 1}};
     for (size_t i = 0; i < sizeof machines / sizeof *machines; i++)
         for (int n = 1; n <= MOST; n *= 4)
             for (int begin = 0; begin < 1200; begin += 50)
@@ -283,6 +284,20 @@ static void a_burst_is_not_the_last_word(void **state)
                     m.end = begin + 40;
                     check_machine(&m, n);
                 }
+}
+
+/* Sixteen processes, each of which learns for itself, in their first second: trials of the daemon take little of it. */
+static void trials_of_a_crowd_cost_little(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) {
+        machine m = machines[i];
+        int medians[WINDOWS / 7];
+        m.begin = m.end = HUGE_VAL; /* no burst */
+        const int ours = simulate(&m, MOST, FORCED, SECOND_MS, medians), here = simulate(&m, MOST, RC_HERE, SECOND_MS, medians);
+        if (here > simulate(&m, MOST, RC_THERE, SECOND_MS, medians) && ours < 0.94 * here)
+            fail_msg("machine %zu: %d, not %d", i, ours, here);
+    }
 }
 
 int main(void)
@@ -296,6 +311,7 @@ int main(void)
                                        cmocka_unit_test(trials_are_rare),
                                        cmocka_unit_test(a_trial_is_known_as_one),
                                        cmocka_unit_test(threads_are_those_of_the_daemon),
+                                       cmocka_unit_test(trials_of_a_crowd_cost_little),
                                        cmocka_unit_test(a_burst_is_not_the_last_word)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
