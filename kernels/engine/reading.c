@@ -2,11 +2,6 @@
 
 #include "kernels/engine/share.h"
 
-/* A rate measured at a bad moment would keep work away for ever, and would never be measured again. So after so many parts the
- * other way is tried: by one part, and by some for GPUs, which copy one while they reduce another. With parts of 4 MiB, once in
- * each GiB. */
-enum { TRIED_AFTER = 256, GPU_TRIAL = 8 };
-
 void rk_reading_begin(rk_reading *r) { __atomic_add_fetch(&r->threads, 1, __ATOMIC_RELAXED); }
 
 void rk_reading_end(rk_reading *r) { __atomic_sub_fetch(&r->threads, 1, __ATOMIC_RELAXED); }
@@ -25,8 +20,8 @@ bool rk_reading_reduces(rk_reading *r, const rk_task *t, double gpus)
     const float rate = known(rate_of(r, t));
     const unsigned threads = __atomic_load_n(&r->threads, __ATOMIC_RELAXED);
     if (gpus > 0 && (rate == 0 || (double)rate * threads >= gpus))
-        return !rk_is_due(&r->reduced, TRIED_AFTER, GPU_TRIAL);
-    return rk_is_due(&r->passed, TRIED_AFTER, 1);
+        return !rk_is_due(&r->reduced, RK_TRIED_AFTER, RK_GPU_TRIAL);
+    return rk_is_due(&r->passed, RK_TRIED_AFTER, 1);
 }
 
 void rk_reading_note(rk_reading *r, const rk_task *t, uint64_t ns)

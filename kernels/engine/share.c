@@ -1,9 +1,6 @@
 #include "kernels/engine/share.h"
 
-/* A rate measured at a bad moment would keep work away for ever, and would never be measured again. So after so many pieces
- * for others the CPU gets one (with pieces of 4 MiB, one in each GiB), for it may be slow; and a GPU some at once, because it
- * copies one while it reduces another. */
-enum { CPU_TRIED_AFTER = 256, GPU_TRIED_AFTER = 64, GPU_TRIAL = 8 };
+enum { GPU_TRIED_AFTER = 64 };
 
 /* An unknown rate is assumed to be the best known one until some pieces have measured it. 1: no rate is known. */
 static double best_rate(rk_inflight *const *candidate, unsigned n)
@@ -39,10 +36,10 @@ unsigned rk_share(rk_inflight *const *candidate, unsigned n, uint64_t bytes)
         if (candidate[i] && finish(candidate[i], bytes, otherwise) <= finish(candidate[best], bytes, otherwise))
             best = i;
     __atomic_store_n(&candidate[best]->passed, 0, __ATOMIC_RELAXED);
-    if (best != n - 1 && rk_is_due(&candidate[n - 1]->passed, CPU_TRIED_AFTER, 1))
+    if (best != n - 1 && rk_is_due(&candidate[n - 1]->passed, RK_TRIED_AFTER, 1))
         return n - 1;
     for (unsigned i = 0; best == n - 1 && i < n - 1; i++)
-        if (candidate[i] && rk_is_due(&candidate[i]->passed, GPU_TRIED_AFTER, GPU_TRIAL))
+        if (candidate[i] && rk_is_due(&candidate[i]->passed, GPU_TRIED_AFTER, RK_GPU_TRIAL))
             return i;
     return best;
 }
