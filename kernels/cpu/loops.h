@@ -99,6 +99,16 @@ typedef struct rk_between {
 } rk_between;
 typedef size_t rk_between_fn(const void *x, size_t n, const rk_keys *k, uint64_t lo, uint64_t hi, rk_between *t, void *out);
 
+/* The same for several ranges at once, which rise and are apart: counts keys below each, and NaNs; what lies in any of them,
+ * both ends included, goes to `out`, for `between` to tell apart. */
+enum { RK_RANGES = 8 };
+typedef struct rk_ranges {
+    unsigned n;
+    uint64_t lo[RK_RANGES], hi[RK_RANGES];
+} rk_ranges;
+typedef size_t rk_inside_fn(const void *x, size_t n, const rk_keys *k, const rk_ranges *r, uint64_t below[RK_RANGES],
+                            uint64_t *nans, void *out);
+
 /* Count keys from lo to hi, both included, by digit: bins[(key - lo) >> shift]. The same number of elements. */
 typedef void rk_digits_fn(const void *x, size_t n, const rk_keys *k, uint64_t lo, uint64_t hi, int shift, uint64_t *bins);
 
@@ -153,6 +163,7 @@ typedef struct rk_simd {
     rk_keep_fn *keep[4];       /* by log2 of an element's bytes */
     rk_turn_fn *turn[4];       /* likewise, as the next two */
     rk_between_fn *between[4]; /* not of 8 bits */
+    rk_inside_fn *inside[4];   /* the same, with AVX2 and better */
     rk_digits_fn *digits[4];
     rk_hits_fn *hits[4];
     rk_edge_counts_fn *edge_counts[4]; /* not of 8 bits */

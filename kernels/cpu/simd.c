@@ -14,6 +14,7 @@
 #include "kernels/cpu/loops/order/edge_counts.h"
 #include "kernels/cpu/loops/order/even_bins.h"
 #include "kernels/cpu/loops/order/hits.h"
+#include "kernels/cpu/loops/order/inside.h"
 #include "kernels/cpu/loops/order/key_digits.h"
 #include "kernels/cpu/loops/pairs/pair_floats.h"
 #include "kernels/cpu/loops/pairs/pair_ints.h"
@@ -91,6 +92,7 @@ const rk_simd TABLE(RK_SIMD) = {
     .keep = {keep_8, keep_16, keep_32, keep_64},
     .turn = {turn_8, turn_16, turn_32, turn_64},
     .between = {NULL, between_16, between_32, between_64},
+    .inside = {NULL, INSIDE_OF(16), INSIDE_OF(32), INSIDE_OF(64)},
     .digits = {digits_8, digits_16, digits_32, digits_64},
     .hits = {hits_8, hits_16, hits_32, hits_64},
     .edge_counts = {NULL, edge_counts_16, edge_counts_32, edge_counts_64},

@@ -238,14 +238,14 @@ static void long_lines(void **state)
         }
 }
 
-enum { MANY = 100 };
+static const uint64_t FIVE = 5, HUNDRED = 100;
 
 static unsigned many_wanted(const void *arg, uint64_t n, uint64_t rank[RK_MAX_RANKS])
 {
     unsigned k = 0;
-    (void)arg;
-    for (uint64_t i = 0; i < MANY && n; i++) {
-        const uint64_t r = i ? i * (n - 1) / (MANY - 1) - (i % 3 == 1) : 0;
+    const uint64_t wanted = *(const uint64_t *)arg;
+    for (uint64_t i = 0; i < wanted && n; i++) {
+        const uint64_t r = i ? i * (n - 1) / (wanted - 1) - (i % 3 == 1) : 0;
         if (!k || r > rank[k - 1])
             rank[k++] = r;
     }
@@ -258,20 +258,20 @@ static int by_key(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* More ranks than a pass has brackets: by slots, and without memory for what these keep. */
-static void check_many(const rk_simd *simd, int dtype, bool masked, uint64_t memory)
+static void check_many(const rk_simd *simd, int dtype, uint64_t length, const uint64_t *wanted, bool masked, uint64_t memory)
 {
-    const rp_spec s = {.op = RP_OP_QUANTILE, .dtype = (uint8_t)dtype, .rows = 1, .row_len = MOST};
+    const rp_spec s = {.op = RP_OP_QUANTILE, .dtype = (uint8_t)dtype, .rows = 1, .row_len = length};
     rk_ranking *r = calloc(1, sizeof *r);
     uint64_t n = 0, rank[RK_MAX_RANKS];
     bool again = true;
     rk_ranking_of(simd, &s, r);
     r->want = many_wanted;
+    r->want_arg = wanted;
     r->memory = memory;
     r->line.x = data;
     r->line.mask = masked ? mask : NULL;
-    r->line.n = r->line.run = r->line.stride = MOST;
-    for (uint64_t i = 0; i < MOST; i++) {
+    r->line.n = r->line.run = r->line.stride = length;
+    for (uint64_t i = 0; i < length; i++) {
         const uint64_t key = rk_key_of(&r->keys, rp_dtype_size(s.dtype), bits_at(dtype, i));
         if (key <= r->keys.most && (!masked || mask[i]))
             line_bits[n++] = key;
@@ -279,19 +279,21 @@ static void check_many(const rk_simd *simd, int dtype, bool masked, uint64_t mem
     qsort(line_bits, n, sizeof *line_bits, by_key);
     assert_true(rk_ranking_open(r));
     while (again) {
-        const uint64_t cut = any(MOST);
-        rk_ranking_pass(r, cut, MOST);
+        const uint64_t cut = any(length);
+        rk_ranking_pass(r, cut, length);
         rk_ranking_pass(r, 0, cut);
         assert_true(rk_ranking_next(r, &again));
     }
     assert_int_equal(r->n, n);
-    assert_int_equal(r->ranks, many_wanted(NULL, n, rank));
+    assert_int_equal(r->ranks, many_wanted(wanted, n, rank));
     for (unsigned i = 0; i < r->ranks; i++)
         assert_int_equal(r->wanted[i].lo, line_bits[rank[i]]);
     rk_ranking_close(r);
     free(r);
 }
 
+/* Several brackets in a pass, of each instruction set; and more ranks than a pass has brackets: by slots, and without memory
+ * for what these keep. */
 static void many_ranks(void **state)
 {
     (void)state;
@@ -302,8 +304,56 @@ static void many_ranks(void **state)
         for (int i = 0; i < 2; i++) {
             const int dtype = types[(2 * kind + i) % 6];
             fill((data_kind)kind, dtype, MOST);
-            check_many(rk_simd_best(), dtype, kind % 2, i ? 1 << 14 : 0);
-            check_many(rk_simd_best(), dtype, !(kind % 2), 0);
+            check_many(rk_simd_best(), dtype, MOST, &HUNDRED, kind % 2, i ? 1 << 14 : 0);
+            check_many(rk_simd_best(), dtype, MOST, &HUNDRED, !(kind % 2), 0);
+            for (int j = 0; j < rk_simd_count; j++)
+                if (rk_simd_runs(rk_simds[j]))
+                    check_many(rk_simds[j], dtype, LONG - any(LONG / 2), &FIVE, kind % 2, 0);
+        }
+}
+
+/* Few values, so that many equal a bound, wherever they are. */
+static void check_ranges(const rk_simd *simd, int log2_size, size_t n, const rk_ranges *r)
+{
+    const size_t size = (size_t)1 << log2_size;
+    const rk_keys keys = {0, 0, 30};
+    uint64_t below[RK_RANGES] = {0}, want_below[RK_RANGES] = {0}, nans = 0, want_nans = 0;
+    uint8_t kept[MOST_SOME * 8 * 8 + 64];
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t key = any(33);
+        memcpy(data + i * size, &key, size);
+    }
+    const size_t in = simd->inside[log2_size](data, n, &keys, r, below, &nans, kept);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t key = 0;
+        bool wanted = false;
+        memcpy(&key, data + i * size, size);
+        want_nans += key > keys.most;
+        for (unsigned b = 0; b < r->n; b++) {
+            want_below[b] += key < r->lo[b];
+            wanted |= key >= r->lo[b] && key <= r->hi[b];
+        }
+        if (wanted)
+            assert_memory_equal(kept + k++ * size, &key, size);
+    }
+    assert_int_equal(in, k);
+    assert_int_equal(nans, want_nans);
+    assert_memory_equal(below, want_below, sizeof below);
+}
+
+static void keys_in_ranges(void **state)
+{
+    (void)state;
+    for (int i = 0; i < rk_simd_count; i++)
+        for (int round = 0; rk_simd_runs(rk_simds[i]) && round < 100; round++) {
+            rk_ranges r = {.n = 2 + (unsigned)any(RK_RANGES - 1)};
+            for (unsigned b = 0; b < r.n; b++) {
+                r.lo[b] = 3 * b + any(2);
+                r.hi[b] = r.lo[b] + any(2);
+            }
+            for (int size = 1; size < 4 && rk_simds[i]->inside[size]; size++)
+                check_ranges(rk_simds[i], size, any(MOST_SOME * 8), &r);
         }
 }
 
@@ -820,6 +870,7 @@ int main(void)
                                        cmocka_unit_test(long_lines),
                                        cmocka_unit_test(passes_in_pieces),
                                        cmocka_unit_test(many_ranks),
+                                       cmocka_unit_test(keys_in_ranges),
                                        cmocka_unit_test(a_sample_that_misleads),
                                        cmocka_unit_test(data_that_change_meanwhile),
                                        cmocka_unit_test(lists_of_data_that_change),

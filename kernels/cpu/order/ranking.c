@@ -118,8 +118,12 @@ static void all_digits(rk_ranking *r)
 typedef struct pass {
     rk_ranking *r;
     uint64_t all;
+    rk_ranges ranges;            /* brackets that keep keys, and */
+    unsigned which[RK_BRACKETS]; /* their numbers */
     rk_between seen[RK_BRACKETS];
-    uint64_t between[RK_BRACKETS];
+    uint64_t below[RK_BRACKETS];                               /* the ranges */
+    size_t inside;                                             /* keys in any range that are */
+    uint8_t keys[2 * RK_KEYS_AT_ONCE * sizeof(uint64_t) + 64]; /* not told apart */
 } pass;
 
 /* Appends keys to those of the bracket, if there is room for all of them. */
@@ -130,21 +134,53 @@ static void append(rk_bracket *b, const uint8_t *keys, size_t n, size_t size)
         memcpy(b->kept + at * size, keys, n * size);
 }
 
+static void take_bracket(pass *p, unsigned i, const void *x, size_t n, const rk_keys *of, rk_between *seen)
+{
+    rk_ranking *r = p->r;
+    rk_bracket *b = &r->bracket[i];
+    uint8_t keys[RK_KEYS_AT_ONCE * sizeof(uint64_t) + 64];
+    const size_t k = r->simd->between[log2_size(r)](x, n, of, b->lo, b->hi, seen, keys);
+    if (k)
+        append(b, keys, k, r->line.size);
+}
+
+/* Keys of several brackets, told apart. */
+static void part_inside(pass *p)
+{
+    static const rk_keys as_they_are = {0, 0, UINT64_MAX};
+    const size_t size = p->r->line.size;
+    for (size_t at = 0, some; at < p->inside; at += some) {
+        some = (size_t)least(p->inside - at, RK_KEYS_AT_ONCE);
+        for (unsigned i = 0; i < p->ranges.n; i++) {
+            rk_between seen = {0};
+            take_bracket(p, p->which[i], p->keys + at * size, some, &as_they_are, &seen);
+            p->seen[p->which[i]].at_lo += seen.at_lo;
+            p->seen[p->which[i]].at_hi += seen.at_hi;
+        }
+    }
+    p->inside = 0;
+}
+
+/* Several brackets: most elements are in none of them, and are looked at once. */
+static void take_inside(pass *p, const void *x, size_t n)
+{
+    const rk_ranking *r = p->r;
+    if (p->inside > RK_KEYS_AT_ONCE)
+        part_inside(p);
+    p->inside += r->simd->inside[log2_size(r)](x, n, &r->keys, &p->ranges, p->below, &p->seen[p->which[0]].nans,
+                                               p->keys + p->inside * r->line.size);
+}
+
 static void ranking_take(void *arg, const void *x, size_t n)
 {
     pass *p = arg;
-    rk_ranking *r = p->r;
-    uint8_t keys[RK_KEYS_AT_ONCE * sizeof(uint64_t) + 64];
-    const int size = log2_size(r);
     p->all += n;
-    for (unsigned i = 0; i < r->brackets; i++) {
-        rk_bracket *b = &r->bracket[i];
-        if (b->digits)
-            continue;
-        const size_t k = r->simd->between[size](x, n, &r->keys, b->lo, b->hi, &p->seen[i], keys);
-        if (k)
-            append(b, keys, k, r->line.size);
+    if (p->ranges.n > 1 && p->r->simd->inside[log2_size(p->r)]) {
+        take_inside(p, x, n);
+        return;
     }
+    for (unsigned i = 0; i < p->ranges.n; i++)
+        take_bracket(p, p->which[i], x, n, &p->r->keys, &p->seen[p->which[i]]);
 }
 
 static void add(uint64_t *to, uint64_t n) { __atomic_fetch_add(to, n, __ATOMIC_RELAXED); }
@@ -178,21 +214,29 @@ static void pass_digits(rk_ranking *r, rk_bracket *b, uint64_t from, uint64_t to
 
 void rk_ranking_pass(rk_ranking *r, uint64_t from, uint64_t to)
 {
-    pass p = {.r = r};
-    bool keeps = !r->brackets;
+    pass p;
+    memset(&p, 0, offsetof(pass, keys));
+    p.r = r;
     if (r->slots) {
         rk_rank_slots_pass(r->slots, &r->line, from, to);
         return;
     }
     for (unsigned i = 0; i < r->brackets; i++) {
-        if (r->bracket[i].digits)
+        const rk_bracket *b = &r->bracket[i];
+        if (b->digits) {
             pass_digits(r, &r->bracket[i], from, to, r->passes == 0 && i == 0);
-        else
-            keeps = true;
+            continue;
+        }
+        p.ranges.lo[p.ranges.n] = b->lo;
+        p.ranges.hi[p.ranges.n] = b->hi;
+        p.which[p.ranges.n++] = i;
     }
-    if (!keeps)
+    if (r->brackets && !p.ranges.n)
         return;
     rk_read_blocks(&r->line, from, to, ranking_take, &p);
+    part_inside(&p);
+    for (unsigned i = 0; i < p.ranges.n; i++)
+        p.seen[p.which[i]].below += p.below[i];
     for (unsigned i = 0; i < r->brackets; i++) {
         rk_between *all = &r->bracket[i].seen;
         add(&all->below, p.seen[i].below);

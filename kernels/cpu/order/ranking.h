@@ -39,7 +39,7 @@ typedef struct rk_bracket {
     uint8_t *kept;
 } rk_bracket;
 
-enum { RK_BRACKETS = 8 }; /* of one pass: each costs instructions for every element */
+enum { RK_BRACKETS = RK_RANGES }; /* of one pass: each costs instructions for every element */
 
 typedef struct rk_ranking { /* named in pieces.h, too */
     const rk_simd *simd;

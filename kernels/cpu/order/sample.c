@@ -81,17 +81,23 @@ size_t rk_sample_size(uint64_t n)
     return s < MOST_SAMPLE ? (size_t)s : MOST_SAMPLE;
 }
 
-/* One in each of `size` equal parts, at a place that looks random. */
+/* One in each of `size` equal parts, at a place that looks random: out[i] has it until it is read. */
 size_t rk_take_sample(const rk_reader *r, const rk_keys *keys, uint64_t *out, size_t size)
 {
+    enum { AHEAD = 32 }; /* elements, each in a line of the cache and a page of its own */
     const double part = (double)r->n / (double)size;
     uint64_t random = 0x9e3779b97f4a7c15;
     size_t k = 0;
     for (size_t i = 0; i < size; i++) {
         random = random * 6364136223846793005u + 1442695040888963407u;
         const uint64_t at = (uint64_t)(((double)i + (double)(random >> 40) * 0x1p-24) * part);
+        out[i] = at < r->n ? at : r->n - 1;
+    }
+    for (size_t i = 0; i < size; i++) {
         uint64_t bits;
-        if (rk_read_one(r, at < r->n ? at : r->n - 1, &bits)) {
+        if (i + AHEAD < size)
+            __builtin_prefetch(r->x + rk_read_place(r, out[i + AHEAD]) * r->size);
+        if (rk_read_one(r, out[i], &bits)) {
             out[k] = rk_key_of(keys, r->size, bits);
             k += out[k] <= keys->most;
         }
