@@ -1054,7 +1054,6 @@ def test_table_of_files(run, ctl, fails, shared, scratch):
     assert table(run("sum,mean", big))[0]["sum"] == table(run("sum,any", big))[0]["sum"] == str(3 * (2**63 - 1))
     fails(USAGE, "stats is several", "sum,stats", a)
     fails(USAGE, "'put' is a command, not an operation", "sum,put", a)
-    fails(USAGE, "read once", "sum,prod", "-", stdin=b"1234")
     fails(USAGE, "several operations exclude", "sum,max", "--raw", a)
 
 
@@ -1063,13 +1062,30 @@ def test_pipes_under_other_names_are_read_once(run, fails, scratch):
     a = npy(scratch / "a.npy", np.array([3.0, 4]))
     fifo = scratch / "fifo"
     os.mkfifo(fifo)
-    for args in (("sum,prod", "--text", "/dev/stdin"), ("sum,prod", "--text", "/proc/self/fd/0"), ("sum,prod", "/dev/stdin:1"), ("sum,prod", fifo), ("sum,prod", a, fifo),
-                 ("sum,prod", "--mask", "/dev/stdin", a), ("sum,prod", "--offsets", "/dev/stdin", a), ("sum,mean", "--total", "/dev/stdin", a),
+    for args in (("sum,prod", fifo), ("sum,prod", a, fifo), ("sum,mean", "--total", fifo, a),
+                 ("sum,prod", "--mask", "/dev/stdin", a), ("sum,prod", "--offsets", "/dev/stdin", a),
                  ("sum", "--text", "/dev/stdin", "/dev/stdin"), ("sum", "--text", "-", "/proc/self/fd/0"), ("sum", "--mask", "-", "/dev/stdin")):
         fails(USAGE, "read once", *args, stdin=b"3 4 5")
     fails(USAGE, "--shard excludes", "sum", "--shard", "0/2", "-t", "u8", "/dev/stdin", stdin=b"1234")
     assert table(run("sum,mean", "--text", "/dev/stdin", stdin=b"3 4 5")) == [{"sum": "12", "mean": "4"}]
     assert table(run("sum,prod", a))[0] == {"sum": "7", "prod": "12"}
+
+
+def test_several_operations_keep_a_pipe(run, fails, scratch):
+    """Standard input, under any name, up to --spool; also beside files, and for a line of its own and the total."""
+    a = npy(scratch / "a.npy", np.array([3.0, 4]))
+    with open(a, "rb") as f:
+        elements = f.read()
+    for name in ((), ("-",), ("/dev/stdin",), ("/proc/self/fd/0",)):
+        assert table(run("sum,prod", "--text", *name, stdin=b"3 4 5")) == [{"sum": "12", "prod": "60"}], name
+        assert table(run("sum,prod,p50", *name, stdin=elements)) == [{"sum": "7", "prod": "12", "p50": "3.5"}], name
+    assert table(run("sum,median", "-:b", stdin=b"a,b\n1,2\n3,4\n")) == [{"sum": "6", "median": "3"}]
+    for ops, value in (("sum,prod", "12"), ("sum,mean", "3.5")):
+        rows = table(run(ops, "--total", "-", a, stdin=elements))
+        assert [r["sum"] for r in rows] == ["7", "7", "14"] and rows[0][ops[4:]] == value
+    assert table(run("sum,prod", "--text", "--spool", 16, stdin=b"3 4 5")) == [{"sum": "12", "prod": "60"}]
+    fails(FAILED, "stdin: TOO_LARGE: several operations read a pipe again, and it has more than the 4 bytes that --spool allows", "sum,prod", "--text", "--spool", 4, stdin=b"3 4 5")
+    fails(FAILED, "EMPTY: max of no elements", "max,prod", "--text", stdin=b"")
 
 
 def test_a_fifo_is_opened_once(shared, scratch):

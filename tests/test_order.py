@@ -513,6 +513,46 @@ def test_reducectl(run, tmp_path):
 
 
 # ---- Python ----
+def test_every_door_of_reducectl(run, ctl, shared, tmp_path):
+    """The same doubles as a file, members, a column, text and pipes: alone, among several operations and as quartiles of stats; as a
+    table, an object and bytes."""
+    rng = np.random.default_rng(7)
+    x = rng.standard_normal(3001).round(12)
+    x[::50] = np.nan
+    kept = rng.random(x.size) < 0.6
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "mask.npy", kept)
+    np.savez(tmp_path / "x.npz", v=x)
+    text = "\n".join(map(repr, x.tolist()))
+    (tmp_path / "x.txt").write_text(text)
+    (tmp_path / "x.csv").write_text("id,v\n" + "".join(f"{i},{v!r}\n" for i, v in enumerate(x.tolist())))
+    csv, data = (tmp_path / "x.csv").read_bytes(), (tmp_path / "x.npy").read_bytes()
+    doors = ([tmp_path / "x.npy"], None), ([f"{tmp_path}/x.npz:v"], None), ([f"{tmp_path}/x.csv:v"], None), (["--text", tmp_path / "x.txt"], None), \
+            (["-"], data), (["--text"], text.encode()), (["-:v"], csv), (["-t", "f64"], x.tobytes())
+    for mask in ([], ["--mask", tmp_path / "mask.npy"]):
+        own = np.sort(x[~np.isnan(x) & (kept if mask else True)])
+        want = [own[(own.size - 1) * k // 10] for k in (1, 5, 9)]  # of method "lower"
+        for door, stdin in doors:
+            args = ["--nan", "omit", "--method", "lower", *mask, *door]
+            told = run("quantile", "--q", "0.1,0.5,0.9", *args, stdin=stdin)
+            assert [float(v) for v in told.split()] == want, (door, mask)
+            several = json.loads(run("max,p10,p50,p90,count", "--json", *args, stdin=stdin))["value"]
+            assert several == {"max": own[-1], "p10": want[0], "p50": want[1], "p90": want[2], "count": own.size}, door
+            assert [float(v) for v in run("max,p10,p50,p90", *args, stdin=stdin).splitlines()[1].split()] == [own[-1], *want], door
+            raw = ctl("quantile", "--q", "0.1,0.5,0.9", "--raw", *map(str, args), url=shared.url, stdin=stdin).stdout
+            assert np.frombuffer(raw).tolist() == want, door
+            stats = json.loads(run("stats", "--quantiles", "--json", "--nan", "omit", *mask, *door, stdin=stdin))["value"]
+            assert stats["p50"] == float(run("median", "--nan", "omit", *mask, *door, stdin=stdin)), door
+            assert run("median", *mask, *door, stdin=stdin) == "nan\n" and "NaN" in run("median", "--nan", "error", *mask, *door, stdin=stdin, code=1)
+            assert "--spool" in run("median", "--spool", 1000, "--text", stdin=text.encode(), code=1)
+            run("quantile", "--q", "1.01", *door, stdin=stdin, code=2)
+    nothing = np.zeros(0)
+    np.save(tmp_path / "none.npy", nothing)
+    for door, stdin in (([tmp_path / "none.npy"], None), (["--text"], b""), (["-"], (tmp_path / "none.npy").read_bytes())):
+        assert run("quantile", "--q", "0.1,0.5", *door, stdin=stdin).split() == ["nan", "nan"]
+        assert json.loads(run("median,p99", "--json", *door, stdin=stdin))["value"] == {"median": "nan", "p99": "nan"}, door
+
+
 def test_package(package):  # noqa: F811
     rng = np.random.default_rng(9)
     for dtype in ("f2", "f4", "f8", "i1", "u2", "i8", "?"):

@@ -7,6 +7,7 @@
  *   suggest.c         what a mistyped word might have meant (pure)
  *   input.c           files and pipes as elements    resident.c      put, ls, drop, @NAME
  *   output.c          result and error lines         progress.c      the bar on a terminal
+ *   spool.c           a pipe that is read again
  *   interrupt.c       Ctrl-C                         find_device.c   a GPU by its UUID
  *   query.c           ping, info, metrics            status_text.c   status by section
  *   ladder.c          runs reducectl-ladder          column_list.c   FILE:#1,#3-#5
@@ -71,7 +72,7 @@ typedef struct ctl_options {
     bool quantiles;                       /* of stats, too: CTL_QUARTILES behind each cell */
     const char *edges;                    /* of a histogram; NULL: not given */
     uint64_t bins;                        /* ... of equal width from the least to the largest element; 0: not given */
-    uint64_t spool;                       /* most bytes of elements that are read into memory; 0: half of it */
+    uint64_t spool;                       /* most bytes that are read into memory; 0: half of it */
     ctl_sink *sink;                       /* where the values go; NULL: to standard output */
     reduce_spec spec;                     /* op, dtype (0: not given), out, nan, ddof, rows, flags, index_base, deadline */
     bool by_rows;                         /* --rows was given */
@@ -356,6 +357,8 @@ const char *ctl_member_of(const char *name);
 struct stat;
 /* Is its file a pipe, a socket or a terminal, which can be read only once? *st describes the file. */
 bool ctl_is_pipe(const char *name, struct stat *st);
+/* Is it standard input? If that is a pipe, it has other names, too, such as /dev/stdin. NULL is not. */
+bool ctl_is_stdin(const char *name);
 /* Open it and see what it holds. 0, or a reduce_err with `why`. ctl_close afterwards in any case. */
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY]);
 void ctl_close(ctl_input *in);
@@ -411,6 +414,13 @@ int ctl_find_shape(ctl_shape *s, const ctl_input *in, const ctl_options *o, cons
 
 /* Read a file of offsets: malloc'ed *offsets, *n of them. 0, or a reduce_err with `why`. */
 int ctl_read_offsets(const char *name, uint64_t **offsets, uint64_t *n, char why[CTL_WHY]);
+
+/* ---- spool.c ---- */
+
+uint64_t ctl_spool_limit(const ctl_options *o); /* bytes */
+
+/* From now on standard input is a file in memory with what the pipe had, up to the limit. 0, or a reduce_err with `why`. */
+int ctl_spool_stdin(const ctl_options *o, char why[CTL_WHY]);
 
 /* ---- progress.c ---- */
 

@@ -95,7 +95,8 @@ const help_row ctl_help_rows[] = {
      false},
     {"values", "--spool BYTES",
      "order statistics, and dot, wsum, wmean, cov and corr of rows, axes and segments, read their input into memory, up to "
-     "this size (default: half of the machine's memory); larger files are read again for each pass, or each 128 MiB of columns",
+     "this size (default: half of the machine's memory). So do several operations of a pipe. Larger files are read again for "
+     "each pass, or each 128 MiB of columns",
      false},
     {"values", "--weights FILE",
      "dot, wsum, wmean, cov, corr: the second array; 'dot X Y' for short. It has the shape of the elements, or one dimension: "

@@ -113,6 +113,17 @@ bool ctl_is_one_pass(const ctl_options *o)
     return !o->spec.out && !o->initial && !o->spec.deadline_ms;
 }
 
+bool ctl_is_stdin(const char *name)
+{
+    struct stat own, st;
+    if (!name)
+        return false;
+    if (!strcmp(name, "-"))
+        return true;
+    bool other = !strncmp(name, "/dev/", 5) || !strncmp(name, "/proc/", 6);
+    return other && ctl_is_pipe("-", &own) && ctl_is_pipe(name, &st) && own.st_dev == st.st_dev && own.st_ino == st.st_ino;
+}
+
 static bool reads_once(const char *name)
 {
     struct stat st;
@@ -124,6 +135,15 @@ static bool reads_a_pipe(const ctl_options *o)
     bool found = o->n_files == 0 || reads_once(o->mask) || reads_once(o->weights) || reads_once(o->offsets);
     for (int i = 0; i < o->n_files && !found; i++)
         found = !ctl_is_resident(o->files[i]) && reads_once(o->files[i]);
+    return found;
+}
+
+/* Several operations keep standard input, but no other pipe. */
+static bool reads_other_pipe(const ctl_options *o)
+{
+    bool found = reads_once(o->mask) || reads_once(o->weights) || reads_once(o->offsets);
+    for (int i = 0; i < o->n_files && !found; i++)
+        found = !ctl_is_resident(o->files[i]) && !ctl_is_stdin(o->files[i]) && reads_once(o->files[i]);
     return found;
 }
 
@@ -184,10 +204,11 @@ static const char *clash(const ctl_options *o)
         return "--shard excludes --joined, @NAME, standard input and pipes";
     if (o->n_ops && (o->merge || o->format == CTL_RAW))
         return "several operations exclude --raw, --partial and --merge";
-    if (o->n_ops && !o->by && !ctl_is_one_pass(o) && reads_a_pipe(o))
-        return "a pipe (and '-') is read once: several operations on it are those of stats, without --out and --initial";
-    if (o->n_ops && o->total && reads_a_pipe(o))
-        return "a pipe (and '-') is read once: not for a line of its own and for --total";
+    if (o->n_ops && !o->by && !ctl_is_one_pass(o) && reads_other_pipe(o))
+        return "a pipe is read once: several operations on it are those of stats, without --out and --initial; "
+               "standard input is kept, for all";
+    if (o->n_ops && o->total && reads_other_pipe(o))
+        return "a pipe is read once: not for a line of its own and for --total; standard input is kept, for both";
     if (o->n_files > 1 && !o->total && (reads_once(o->mask) || reads_once(o->weights) || reads_once(o->offsets)))
         return "a pipe (and '-') is read once: --mask, --weights and --offsets from it are for one file";
     if (o->spec.ddof && !has_ddof(o))
@@ -239,23 +260,11 @@ bool ctl_check_options(const ctl_options *o, char why[CTL_WHY])
     return !text;
 }
 
-/* Is it standard input? If that is a pipe, it has other names, too, such as /dev/stdin. NULL is not. */
-static bool is_stdin(const char *name)
-{
-    struct stat own, st;
-    if (!name)
-        return false;
-    if (!strcmp(name, "-"))
-        return true;
-    bool other = !strncmp(name, "/dev/", 5) || !strncmp(name, "/proc/", 6);
-    return other && ctl_is_pipe("-", &own) && ctl_is_pipe(name, &st) && own.st_dev == st.st_dev && own.st_ino == st.st_ino;
-}
-
 bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY])
 {
-    int n = is_stdin(o->mask) + is_stdin(o->weights) + is_stdin(o->offsets);
+    int n = ctl_is_stdin(o->mask) + ctl_is_stdin(o->weights) + ctl_is_stdin(o->offsets);
     for (int i = 0; i < o->n_files && o->command == CTL_REDUCE; i++)
-        n += is_stdin(o->files[i]);
+        n += ctl_is_stdin(o->files[i]);
     if (n > 1)
         snprintf(why, CTL_WHY, "standard input can be read once, not %d times", n);
     return n <= 1;

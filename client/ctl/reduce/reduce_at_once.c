@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/ctl/ctl.h"
 
@@ -25,23 +24,17 @@ typedef struct whole_input {
 
 /* ---- reading ---- */
 
-static uint64_t limit_of(const ctl_options *o)
-{
-    const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    return o->spool ? o->spool : memory / 2;
-}
-
 static int too_much(const whole_input *x, char why[CTL_WHY])
 {
     snprintf(why, CTL_WHY, "%s needs all elements at once, and they take more than the %" PRIu64 " bytes that --spool allows",
-             reduce_op_name(x->spec.op), limit_of(x->w->o));
+             reduce_op_name(x->spec.op), ctl_spool_limit(x->w->o));
     return REDUCE_E_TOO_LARGE;
 }
 
 /* Room for more than the bytes that are there. */
 static int grow(whole_input *x, uint64_t *room, char why[CTL_WHY])
 {
-    const uint64_t limit = limit_of(x->w->o);
+    const uint64_t limit = ctl_spool_limit(x->w->o);
     if (*room >= limit)
         return too_much(x, why);
     *room = *room ? 2 * *room : FIRST_BLOCK;
@@ -240,7 +233,7 @@ static bool stays_in_file(const ctl_work *w, const ctl_shape *s)
 {
     const ctl_input *in = &w->in[0];
     reduce_spec spec = w->spec;
-    return w->n_in == 1 && !in->resident && ctl_in_file(in) && in->bytes > limit_of(w->o) && !w->mask && !w->weights &&
+    return w->n_in == 1 && !in->resident && ctl_in_file(in) && in->bytes > ctl_spool_limit(w->o) && !w->mask && !w->weights &&
            (s->layout != CTL_COLUMNS ||
             (plain_axes(&spec, &s->axes, ctl_needs_indexes(w->o)) && spec.flags & REDUCE_COLUMNS)) &&
            !(ctl_shuffled(in) && ctl_needs_indexes(w->o));

@@ -5,6 +5,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "client/ctl/formats/container.h"
 #include "client/ctl/formats/grow.h"
@@ -33,8 +35,9 @@ typedef struct table {
     const ctl_options *o;
     int n; /* columns */
     column of[CTL_MAX_OPS];
-    bool fused; /* the pass is one of stats, for all columns */
-    int now;    /* if not fused, the column that the pass fills */
+    bool fused;  /* the pass is one of stats, for all columns */
+    int now;     /* if not fused, the column that the pass fills */
+    off_t start; /* of standard input, where each pass begins to read it */
     origin *line;
     size_t lines, room;
     bool lost;   /* no memory */
@@ -169,6 +172,7 @@ static int run(reduce_client *c, table *t, char **files, int n, bool total, cons
     size_t before = t->lines;
     int worst = CTL_OK, passes = t->fused ? 1 : t->n;
     for (t->now = 0; t->now < passes && worst != CTL_NO_DAEMON && !ctl_interrupted(); t->now++) {
+        lseek(STDIN_FILENO, t->start, SEEK_SET); /* a pipe, of which there is one pass, has no place */
         ctl_options one = of_pass(t, t->fused ? REDUCE_STATS : t->o->ops[t->now]);
         one.files = files;
         one.n_files = n;
@@ -279,13 +283,33 @@ static void print_objects(const table *t)
     }
 }
 
+/* Makes standard input a file if it is a pipe that is read again. */
+static int keep_pipe(table *t)
+{
+    const ctl_options *o = t->o;
+    char why[CTL_WHY] = "";
+    struct stat st;
+    bool found = false;
+    int err = 0;
+    for (int i = 0; i < o->n_files; i++)
+        found |= ctl_is_stdin(o->files[i]);
+    if (found && (!t->fused || o->total) && ctl_is_pipe("-", &st))
+        err = ctl_spool_stdin(o, why);
+    if (ctl_interrupted())
+        return CTL_INTERRUPTED;
+    t->start = lseek(STDIN_FILENO, 0, SEEK_CUR);
+    return err ? ctl_print_error(o, &(ctl_where){.name = "stdin"}, err, why) : CTL_OK;
+}
+
 int ctl_reduce_several(reduce_client *c, const ctl_options *o)
 {
     table t = {.sink = {.take = several_take, .take_exact = several_take_exact, .take_column = several_take_column},
                .o = o,
                .n = o->n_ops,
                .fused = ctl_is_one_pass(o)};
-    int worst = CTL_OK;
+    int worst = keep_pipe(&t);
+    if (worst != CTL_OK)
+        return worst;
     for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
         int code = run_file(c, &t, o->files + i);
         worst = code > worst ? code : worst;
