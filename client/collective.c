@@ -53,7 +53,7 @@ static int of_item(const collective *k, size_t i, int err) { return err && k->n 
 
 static int take_item(part *p, const reduce_item *given)
 {
-    rp_fault f = {0};
+    rp_fault f;
     if (rc_take_sized(&p->item, sizeof p->item, given, RC_UP_TO(reduce_item, room), "item", &f))
         return rc_report(&f);
     return 0;
@@ -286,7 +286,8 @@ static void fill_message(collective *k, int err)
     if (err)
         rc_message_fail(&k->message, err, k->rank);
     for (size_t i = 0; i < k->n && !err; i++)
-        rc_message_add(&k->message, &used, &k->part[i].plan->spec, k->part[i].at, k->part[i].plan->states);
+        rc_message_add(&k->message, &used, &k->part[i].plan->spec, k->part[i].at, k->part[i].plan->state,
+                       k->part[i].plan->states);
     k->mine = k->message;
 }
 

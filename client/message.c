@@ -59,12 +59,11 @@ static bool put(rc_message *m, size_t *used, const rk_state *s, rc_spans spans)
     return true;
 }
 
-void rc_message_add(rc_message *m, size_t *used, const reduce_spec *spec, const uint8_t *states, uint64_t bytes)
+void rc_message_add(rc_message *m, size_t *used, const reduce_spec *spec, const uint8_t *states, uint64_t size, uint64_t bytes)
 {
-    const uint64_t size = reduce_state_size(spec->op, rc_states_dtype(spec));
     mix_spec(m, spec);
     m->total += bytes;
-    for (uint64_t at = 0; size && at < bytes && *used < sizeof m->room; at += size) {
+    for (uint64_t at = 0; at < bytes && *used < sizeof m->room; at += size) {
         rk_state s;
         memcpy(&s, states + at, size);
         if (!put(m, used, &s, rc_spans_of(&s)))

@@ -27,9 +27,9 @@ typedef struct rc_message {
 
 void rc_message_init(rc_message *m, uint32_t rank);
 
-/* Append the `bytes` bytes of states of one item. Those after the first that does not fit are for a second message. `used`: the
- * bytes of the room so far, of the caller: 0 at first. */
-void rc_message_add(rc_message *m, size_t *used, const reduce_spec *spec, const uint8_t *states, uint64_t bytes);
+/* Append the `bytes` bytes of states of one item, `size` bytes each. Those after the first that does not fit are for a second
+ * message. `used`: the bytes of the room so far, of the caller: 0 at first. */
+void rc_message_add(rc_message *m, size_t *used, const reduce_spec *spec, const uint8_t *states, uint64_t size, uint64_t bytes);
 
 /* This rank has failed with `err`, for the reason of reduce_errmsg. */
 void rc_message_fail(rc_message *m, int err, uint32_t rank);

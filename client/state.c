@@ -38,7 +38,7 @@ int rc_state_room(const void *state, size_t size, int op, int dtype)
 
 int rc_state_take(rk_state *s, const void *state, size_t size)
 {
-    rp_fault f = {0};
+    rp_fault f; /* without a flaw nothing is in it */
     if (!state)
         return rc_error(REDUCE_E_ARGUMENT, "state", "the pointer to the state is NULL");
     return rk_state_take(s, state, size, &f) ? rc_report(&f) : 0;
@@ -248,7 +248,7 @@ static int take_spec(const reduce_spec *given, rp_spec *spec)
 
 int rc_state_value(rk_state *s, size_t i, size_t n, const rp_spec *spec, void *result)
 {
-    rp_fault f = {0};
+    rp_fault f;
     if (s->layout != rp_state_layout(spec->op, spec->dtype) || s->dtype != spec->dtype)
         return rc_error(REDUCE_E_BAD_MESSAGE, s->dtype == spec->dtype ? "layout" : "dtype",
                         "a state of layout %u of %s is not one of %s of %s", s->layout, rp_dtype_name(s->dtype),

@@ -86,7 +86,8 @@ static rc_message message_of(uint32_t rank, int op, const int32_t *data, size_t 
     spec.dtype = REDUCE_I32;
     rc_message_init(&m, rank);
     size_t used = 0;
-    rc_message_add(&m, &used, &spec, s, state_of(s, op, data, n));
+    const size_t size = state_of(s, op, data, n);
+    rc_message_add(&m, &used, &spec, s, size, size);
     return m;
 }
 
@@ -197,7 +198,8 @@ static void the_same_states_fit_in_every_order(void **state)
                 spec.op = op_of(i);
                 spec.dtype = REDUCE_F64;
                 make_state(s[r][i], spec.op, start % 3 == r);
-                rc_message_add(&m[r], &used, &spec, s[r][i], reduce_state_size(spec.op, REDUCE_F64));
+                rc_message_add(&m[r], &used, &spec, s[r][i], reduce_state_size(spec.op, REDUCE_F64),
+                               reduce_state_size(spec.op, REDUCE_F64));
             }
         }
         for (int i = 0; i < 12; i++) {

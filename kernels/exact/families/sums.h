@@ -251,15 +251,12 @@ RK_FN void rk_largest_float_sum(const rk_state *s, uint64_t *bound, int n, int t
 }
 
 /* A sum of `times`-th powers of elements, which are multiples of the smallest subnormal. */
-RK_FN rk_flaw rk_check_float_limbs(const rk_state *s, const uint64_t *limb, int n, int times)
+RK_FN rk_flaw rk_check_float_range(const rk_state *s, const uint64_t *limb, int n, rk_range r, int times)
 {
     const rk_format format = rk_format_of(s->dtype);
     const int e0 = rk_e0(s->dtype), least = times * (format.emin - (format.precision - 1) - e0),
               most = times * (1 - format.emin - e0);
-    rk_range r = {0, 0};
     uint64_t bound[RK_SQUARE_LIMBS64];
-    if (n)
-        r = rk_range_of(limb, n);
     if (!r.end)
         return rk_fine();
     if (limb[n - 1] >> 63 && (times == 2 || rk_is_abs(s->layout)) && !rk_is_pairs(s->layout))
@@ -272,16 +269,29 @@ RK_FN rk_flaw rk_check_float_limbs(const rk_state *s, const uint64_t *limb, int 
     return 64 * r.low >= least || rk_low_bits_zero(limb, least) ? rk_fine() : rk_bad("limbs", "finer than the elements are");
 }
 
+/* The range of n limbs, which may be none. */
+RK_FN rk_range rk_range_of_any(const uint64_t *limb, int n)
+{
+    const rk_range none = {0, 0};
+    return n ? rk_range_of(limb, n) : none;
+}
+
+RK_FN rk_flaw rk_check_float_limbs(const rk_state *s, const uint64_t *limb, int n, int times)
+{
+    return rk_check_float_range(s, limb, n, rk_range_of_any(limb, n), times);
+}
+
 RK_FN rk_flaw rk_check_float_sums(const rk_state *s)
 {
-    int sum = rk_sum_limbs(s->layout), squares = rk_square_limbs(s->layout);
-    int zero = rk_all_zero(s->limb, sum + squares);
+    const int sum = rk_sum_limbs(s->layout), squares = rk_square_limbs(s->layout);
+    const rk_range of_sum = rk_range_of_any(s->limb, sum), of_squares = rk_range_of_any(s->limb + sum, squares);
+    const int zero = !of_sum.end && !of_squares.end;
     rk_flaw flaw = rk_check_special(s, zero);
     if (!flaw.why)
         flaw = rk_check_nz(s, zero);
     if (!flaw.why)
-        flaw = rk_check_float_limbs(s, s->limb, sum, 1);
-    return flaw.why ? flaw : rk_check_float_limbs(s, s->limb + sum, squares, 2);
+        flaw = rk_check_float_range(s, s->limb, sum, of_sum, 1);
+    return flaw.why ? flaw : rk_check_float_range(s, s->limb + sum, squares, of_squares, 2);
 }
 
 RK_FN uint64_t rk_largest_magnitude(int dtype) { return rk_is_signed(dtype) ? rk_all_ones(dtype) / 2 + 1 : rk_all_ones(dtype); }

@@ -262,10 +262,16 @@ ONE_COPY void fill_buckets32(acc *a, const void *data, size_t n)
 
 /* ---- end ---- */
 
+INLINE bool no_digits(const int64_t d[8]) { return !(d[0] | d[1] | d[2] | d[3] | d[4] | d[5] | d[6] | d[7]); }
+
 /* Digits to limbs that are 0: most digits of most sums are 0. */
 static void limbs_of(const int64_t *digit, uint64_t *limb, int n)
 {
     int low = 0, end = n;
+    while (low + 4 <= n && no_digits(digit + 2 * low))
+        low += 4;
+    while (end >= low + 4 && no_digits(digit + 2 * end - 8))
+        end -= 4;
     while (low < n && !(digit[2 * low] | digit[2 * low + 1]))
         low++;
     while (end > low && !(digit[2 * end - 1] | digit[2 * end - 2]))
