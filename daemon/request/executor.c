@@ -161,7 +161,7 @@ static void take_back(rd_requests *q, rd_request *r, const rp_fault *f)
     r->job.done(q, &r->job);
 }
 
-/* The engine has it, and looks between passes whether it was stopped. False: it ends as it would have. */
+/* The engine has it, and looks between parts of a pass whether it was stopped. False: it ends as it would have. */
 static bool stop(rd_request *r)
 {
     rk_task *t = &r->job.task;

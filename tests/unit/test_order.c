@@ -534,6 +534,56 @@ static void a_task_that_is_stopped(void **state)
     assert_int_equal(f.code, RP_CANCELLED);
 }
 
+static rk_task *stopped;
+static uint64_t looks, looks_until; /* at blocks */
+
+static size_t stopping(const void *x, size_t n, const rk_keys *k, uint64_t lo, uint64_t hi, rk_between *t, void *out)
+{
+    if (__atomic_add_fetch(&looks, 1, __ATOMIC_RELAXED) == looks_until)
+        rk_task_stop(stopped);
+    return rk_simd_best()->between[2](x, n, k, lo, hi, t, out);
+}
+
+/* A median of 64 MiB ends soon after, not at the end of the pass: 8 MiB, or a piece, are looked at. */
+static void a_pass_that_is_stopped(void **state)
+{
+    (void)state;
+    enum { N = 1 << 24, PART = (8 << 20) / 4 / RK_KEYS_AT_ONCE };
+    float *x = calloc(N, sizeof *x);
+    rk_simd simd = *rk_simd_best();
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static uint64_t cell;
+    simd.between[2] = stopping;
+    looks_until = 10;
+    for (int shared = 0; shared < 2; shared++) {
+        rk_task t = {.spec = {.op = RP_OP_MEDIAN, .dtype = RP_F32, .out = RP_F64, .rows = 1, .row_len = N}, .data = (void *)x};
+        rk_pieces *j = calloc(1, sizeof *j);
+        rp_fault f = {0};
+        t.bytes = N * sizeof *x;
+        t.cells = &cell;
+        cell = 7;
+        looks = 0;
+        stopped = &t;
+        if (shared) {
+            rk_cpu_begin(&t);
+            rk_cut(j, &t, 2, &simd, &lock);
+            pthread_mutex_lock(&lock);
+            while (j->next < j->pieces)
+                rk_run_piece(j);
+            pthread_mutex_unlock(&lock);
+            rk_finish_pieces(j);
+            f = t.fault;
+        } else {
+            assert_int_equal(rk_ranked_lines(&simd, &t, 0, 1, &f), RP_CANCELLED);
+        }
+        assert_int_equal(f.code, RP_CANCELLED);
+        assert_in_range(looks, looks_until, PART);
+        assert_int_equal(cell, 7);
+        free(j);
+    }
+    free(x);
+}
+
 /* ---- largest, smallest ---- */
 
 enum { MOST_TOP = 300 };
@@ -876,6 +926,7 @@ int main(void)
                                        cmocka_unit_test(lists_of_data_that_change),
                                        cmocka_unit_test(deadlines),
                                        cmocka_unit_test(a_task_that_is_stopped),
+                                       cmocka_unit_test(a_pass_that_is_stopped),
                                        cmocka_unit_test(the_best_of_whatever_data),
                                        cmocka_unit_test(bins_of_whatever_data),
                                        cmocka_unit_test(bins_of_one_width),

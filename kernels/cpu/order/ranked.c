@@ -9,6 +9,7 @@
 enum {
     TURNED_BYTES = 8 << 20, /* columns that are transposed together */
     TURNED = 64,            /* ... and how many at most */
+    PART_BYTES = 8 << 20,   /* of a pass at least; between parts a task may end: a millisecond */
     SHARED_BYTES = 1 << 20  /* a line that threads share has so many for each thread, or more */
 };
 
@@ -146,13 +147,37 @@ rp_err rk_selection_cell(rk_selection *o, uint64_t line, rp_fault *f)
     return err;
 }
 
+/* A part has counts or a list of its own, which are joined at its end: the longer they are, the longer is the part. */
+static uint64_t part_bytes(const rk_selection *o)
+{
+    const rp_spec *s = &o->t->spec;
+    const uint64_t own = rp_is_top(s->op)           ? (uint64_t)s->k
+                         : s->op == RP_OP_HISTOGRAM ? s->n_edges
+                         : o->ranking.slots != NULL ? RK_RANK_SLOTS
+                                                    : 0;
+    return PART_BYTES * (1 + own / 256);
+}
+
+/* False: the task is late or stopped. */
+static bool whole_pass(rk_selection *o, rp_fault *f)
+{
+    const uint64_t n = o->line->n, each = part_bytes(o) / o->line->size;
+    uint64_t at = 0;
+    do {
+        if (rk_task_late(o->t, f))
+            return false;
+        rk_selection_pass(o, at, least(at + each, n));
+        at += each;
+    } while (at < n);
+    return true;
+}
+
 static rp_err run_line(uint64_t line, rk_selection *o, rp_fault *f)
 {
     bool again = true, ok = rk_selection_open(o);
     while (ok && again) {
-        if (rk_task_late(o->t, f))
+        if (!whole_pass(o, f))
             return f->code;
-        rk_selection_pass(o, 0, o->line->n);
         ok = rk_selection_next(o, &again);
     }
     return ok ? rk_selection_cell(o, line, f) : no_memory(f);

@@ -89,7 +89,7 @@ static void cut_shared(rk_pieces *j)
     j->units = 0;
     j->each = 1;
     j->ordered_line = 0;
-    j->opened = false;
+    j->opened = j->late = false;
 }
 
 /* Lines of about the same length go to threads whole. */
@@ -317,6 +317,8 @@ static bool next_shared(rk_pieces *j)
 {
     bool again = true, ok;
     rp_fault f;
+    if (j->late)
+        return false;
     ok = j->opened ? rk_selection_next(j->ordered, &again) : open_shared(j);
     j->opened = true;
     if (ok && again && !rk_task_late(j->t, &j->t->fault))
@@ -345,9 +347,14 @@ static bool slots_certain(const rk_pieces *j)
 
 static rk_progress run_shared(rk_pieces *j, uint64_t from, uint64_t to)
 {
-    if (from < to)
+    rp_fault f;
+    const bool late = from < to && rk_task_late(j->t, &f);
+    if (from < to && !late)
         rk_selection_pass(j->ordered, from, to);
     pthread_mutex_lock(j->lock);
+    if (late && !j->late)
+        j->t->fault = f;
+    j->late |= late;
     if (j->left > 1) {
         j->left--;
         return RK_PIECES_LEFT;

@@ -52,6 +52,7 @@ typedef struct rk_pieces {
     uint64_t ordered_line;
     struct rk_table *tables;      /* KEYED_ELEMENTS: those that no piece has */
     bool opened;                  /* it has its brackets */
+    bool late;                    /* some pieces of its pass were left out: the task is late or stopped */
     uint64_t line[RK_MAX_PIECES]; /* the line whose state is in the slot; RP_NO_INDEX: none */
     rk_state slot[RK_MAX_PIECES];
     double neglected[RK_MAX_PIECES];
