@@ -28,10 +28,12 @@ enum {
         return (even_##W){any + (T)e->even_low, any + (T)e->even_scale, any + (T)e->even_sure, any + (T)(e->n - 2), \
                           (vu16){0} + (uint16_t)e->n};                                                              \
     }                                                                                                               \
-    INLINE vu##W slots_##W(const T *x, const even_##W *e, vi##W *unsure)                                            \
+    INLINE vu##W slots_##W(const T *x, const even_##W *e, bool nans, vi##W *unsure)                                 \
     {                                                                                                               \
-        const vf##W far = (*(const vf##W##_loose *)(const void *)x - e->low) * e->scale,                            \
-                    in = min_f##W(e->most, max_f##W((vf##W){0}, far)), round = in + ROUNDING_##W;                   \
+        const vf##W v = *(const vf##W##_loose *)(const void *)x, far = (v - e->low) * e->scale,                     \
+                    some = min_f##W(e->most, max_f##W((vf##W){0}, far));                                            \
+        const vi##W nan = nans ? v != v : (vi##W){0};                                                               \
+        const vf##W in = (vf##W)(((vi##W)some & ~nan) | ((vi##W)(e->most + 1) & nan)), round = in + ROUNDING_##W;   \
         *unsure |= ~(vi##W)(in - (round - ROUNDING_##W) >= e->sure);                                                \
         return (vu##W)round;                                                                                        \
     }
@@ -44,31 +46,32 @@ EVEN_SLOTS(64, double)
 /* By instructions that only AVX-512 has, for what rounding removed and for narrower integers: a tenth less time. */
 typedef uint32_t unsure_32;
 INLINE bool is_unsure_32(unsure_32 u) { return u != 0; }
-INLINE __m512i quick_slots(const float *x, const even_32 *e, unsure_32 *unsure)
+INLINE __m512i quick_slots(const float *x, const even_32 *e, bool nans, unsure_32 *unsure)
 {
-    const __m512 s = _mm512_min_ps(e->most, _mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(x), e->low), e->scale)),
+    const __m512 v = _mm512_loadu_ps(x), some = _mm512_min_ps(e->most, _mm512_mul_ps(_mm512_sub_ps(v, e->low), e->scale)),
+                 s = nans ? _mm512_mask_mov_ps(some, _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), e->most + 1) : some,
                  removed = _mm512_reduce_ps(s, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
     *unsure |= _mm512_cmp_ps_mask(removed, e->sure, _CMP_NGE_UQ);
     return _mm512_cvtps_epi32(s);
 }
-INLINE vu32 even_pair_32(const float *x, const even_32 *e, unsure_32 *unsure)
+INLINE vu32 even_pair_32(const float *x, const even_32 *e, bool nans, unsure_32 *unsure)
 {
-    const __m512i both = _mm512_packus_epi32(quick_slots(x, e, unsure), quick_slots(x + LANES32, e, unsure));
+    const __m512i both = _mm512_packus_epi32(quick_slots(x, e, nans, unsure), quick_slots(x + LANES32, e, nans, unsure));
     return (vu32)_mm512_madd_epi16(both, _mm512_or_si512(_mm512_set1_epi32(1), _mm512_slli_epi32((__m512i)e->n, 16)));
 }
 #else
 typedef vi32 unsure_32;
 INLINE bool is_unsure_32(unsure_32 u) { return some_lane((vu8)u); }
-INLINE vu32 even_pair_32(const float *x, const even_32 *e, unsure_32 *unsure)
+INLINE vu32 even_pair_32(const float *x, const even_32 *e, bool nans, unsure_32 *unsure)
 {
-    return (vu32)((vu16)slots_32(x, e, unsure) + (vu16)slots_32(x + LANES32, e, unsure) * e->n);
+    return (vu32)((vu16)slots_32(x, e, nans, unsure) + (vu16)slots_32(x + LANES32, e, nans, unsure) * e->n);
 }
 #endif
 typedef vi64 unsure_64;
 INLINE bool is_unsure_64(unsure_64 u) { return some_lane((vu8)u); }
-INLINE vu32 narrow_slots(const double *x, const even_64 *e, unsure_64 *unsure)
+INLINE vu32 narrow_slots(const double *x, const even_64 *e, bool nans, unsure_64 *unsure)
 {
-    const vu32 a = (vu32)slots_64(x, e, unsure), b = (vu32)slots_64(x + LANES64, e, unsure);
+    const vu32 a = (vu32)slots_64(x, e, nans, unsure), b = (vu32)slots_64(x + LANES64, e, nans, unsure);
 #if VB == 64
     return __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30);
 #elif VB == 32
@@ -77,9 +80,9 @@ INLINE vu32 narrow_slots(const double *x, const even_64 *e, unsure_64 *unsure)
     return __builtin_shufflevector(a, b, 0, 2, 4, 6);
 #endif
 }
-INLINE vu32 even_pair_64(const double *x, const even_64 *e, unsure_64 *unsure)
+INLINE vu32 even_pair_64(const double *x, const even_64 *e, bool nans, unsure_64 *unsure)
 {
-    return (vu32)((vu16)narrow_slots(x, e, unsure) + (vu16)narrow_slots(x + LANES32, e, unsure) * e->n);
+    return (vu32)((vu16)narrow_slots(x, e, nans, unsure) + (vu16)narrow_slots(x + LANES32, e, nans, unsure) * e->n);
 }
 
 typedef struct even_pairs {
@@ -103,6 +106,24 @@ INLINE void count_equal(uint16_t pair, size_t n, uint64_t *counts)
     counts[pair / n * RK_TURNS] += EVEN_STRIP / 2;
 }
 
+/* The pairs of a strip, and whether they differ. False: some elements are not sure. NaNs are not, unless they have their slot
+ * computed, too, which is done where there are some. */
+#define EVEN_STRIP_OF(W, T)                                                                           \
+    INLINE bool even_strip_##W(const T *x, const even_##W *e, bool nans, even_pairs *p, bool *differ) \
+    {                                                                                                 \
+        unsure_##W unsure = {0};                                                                      \
+        vu32 apart = {0};                                                                             \
+        for (size_t i = 0; i < EVEN_STRIP / 2 / LANES32; i++) {                                       \
+            p->pair[i] = even_pair_##W(x + 2 * i * LANES32, e, nans, &unsure);                        \
+            apart |= (p->pair[i] ^ p->pair[0][0]) & UINT16_MAX;                                       \
+        }                                                                                             \
+        *differ = some_lane((vu8)apart);                                                              \
+        return !is_unsure_##W(unsure);                                                                \
+    }
+EVEN_STRIP_OF(32, float)
+EVEN_STRIP_OF(64, double)
+#undef EVEN_STRIP_OF
+
 /* Where elements are not sure, as those at edges are, more of them are likely: ever more are counted the other way. */
 #define EVEN_COUNTS(W, T)                                                                                              \
     static void even_counts_##W(const void *data, size_t n, const rk_keys *k, const rk_edge_keys *s, uint64_t *counts, \
@@ -113,21 +134,16 @@ INLINE void count_equal(uint16_t pair, size_t n, uint64_t *counts)
         size_t aside = EVEN_STRIP;                                                                                     \
         for (size_t some; end - x >= EVEN_STRIP; x += some) {                                                          \
             even_pairs p;                                                                                              \
-            unsure_##W unsure = {0};                                                                                   \
-            vu32 differ = {0};                                                                                         \
-            for (size_t i = 0; i < EVEN_STRIP / 2 / LANES32; i++) {                                                    \
-                p.pair[i] = even_pair_##W(x + 2 * i * LANES32, &e, &unsure);                                           \
-                differ |= (p.pair[i] ^ p.pair[0][0]) & UINT16_MAX;                                                     \
-            }                                                                                                          \
+            bool differ;                                                                                               \
             some = EVEN_STRIP;                                                                                         \
-            if (is_unsure_##W(unsure)) {                                                                               \
+            if (!even_strip_##W(x, &e, false, &p, &differ) && !even_strip_##W(x, &e, true, &p, &differ)) {             \
                 some = aside < (size_t)(end - x) ? aside : (size_t)(end - x);                                          \
                 aside = 2 * some;                                                                                      \
                 edge_counts_##W(x, some, k, s, counts);                                                                \
                 continue;                                                                                              \
             }                                                                                                          \
             aside = EVEN_STRIP;                                                                                        \
-            if (some_lane((vu8)differ))                                                                                \
+            if (differ)                                                                                                \
                 count_pairs((const even_pair *)&p, x, sizeof *x, s->n, pairs);                                         \
             else                                                                                                       \
                 count_equal((uint16_t)p.pair[0][0], s->n, counts);                                                     \
