@@ -1,6 +1,6 @@
 /* What goes to the engine, and when. A request's task waits in the scheduler (sched.h) for its turn; until then it can be
  * taken back if its deadline passes, or if its client cancels it or is gone. A task in the engine runs to its end, but
- * order statistics and tasks by key on the CPU stop between parts of a pass. The reply is DEADLINE or CANCELLED then, in any case. */
+ * order statistics and tasks by key on the CPU stop within a pass. The reply is DEADLINE or CANCELLED then, in any case. */
 #ifndef RD_EXECUTOR_H
 #define RD_EXECUTOR_H
 
