@@ -121,6 +121,22 @@ def test_many_groups(tmp_path):
     assert lines(run("sum", "--by", "key", f"{path}:value"))[1:] == [[k, str(v)] for k, v in sorted(wanted.items())]
 
 
+@pytest.mark.parametrize("groups, kind", [(1, "drawn"), (100, "sorted"), (129, "one is huge"), (10_000, "drawn"), (10_000, "all equal")])
+def test_the_order_of_lines_changes_nothing(tmp_path, groups, kind):
+    """Of whole numbers, and of doubles whose sum from left to right depends on the order."""
+    draw = random.Random(groups)
+    keys = [draw.randrange(groups) for _ in range(20_000)]
+    if kind != "drawn":
+        keys = {"sorted": sorted(keys), "one is huge": [k if draw.random() < 0.05 else 7 for k in keys], "all equal": [7] * len(keys)}[kind]
+    rows = [f"{k},{draw.gauss(0, 1) * 2.0 ** draw.randint(-60, 60)!r},{draw.randint(-2**40, 2**40)}\n" for k in keys]
+    path, found = tmp_path / "t.csv", []
+    for order in "given", "drawn", "backwards":
+        path.write_text("key,x,n\n" + "".join(rows))
+        found.append([run(ops, "--by", "key", f"{path}:{column}") for ops in ("sum,var,max", "mean") for column in ("x", "n")])
+        rows = draw.sample(rows, len(rows)) if order == "given" else rows[::-1]
+    assert found[0] == found[1] == found[2] and len(lines(found[0][0])) == len(set(keys)) + 1
+
+
 @pytest.mark.parametrize("args, said", [
     (["sum", "--by", "town", "T:n"], "no column 'town'; there are city, n"),
     (["sum", "--by", "", "T:n"], "--by needs 1 to 8 columns"),

@@ -69,6 +69,12 @@ def test_kinds_of_keys(keys):
     assert sums.tolist() == [math.fsum(x[flat == key]) for key in found]
 
 
+def test_no_element_has_a_key():
+    for keys in [math.nan, math.nan], [None, None], np.array(["NaT", "NaT"], "M8[D]"), np.ma.array([1, 2], mask=True):
+        found, sums = reduced.by_key(keys, [1.5, 2.5])
+        assert len(found) == len(sums) == 0 and sums.dtype == float
+
+
 def test_elements_without_a_key_are_left_out():
     found, sums = reduced.by_key(np.array([1.0, np.nan, 2.0, 1.0]), [1, 2, 4, 8])
     assert found.tolist() == [1.0, 2.0] and sums.tolist() == [9, 4]
@@ -176,6 +182,24 @@ def test_adversarial_keys(groups, order):
     places = np.argsort(keys, kind="stable")
     cut = np.searchsorted(keys[places], np.arange(groups + 1))
     assert sums.tolist() == [math.fsum(x[places[a:b]]) for a, b in zip(cut, cut[1:])]
+    of, values = reduced.by_key(keys, x, "var")
+    for turn in draw.permutation(n), np.arange(n)[::-1], places:
+        assert same(reduced.bincount(keys[turn], x[turn], minlength=groups), sums)
+        again = reduced.by_key(keys[turn], x[turn], "var")
+        assert same(again[0], of) and same(again[1], values)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_columns_of_tables(library):
+    """A missing key is left out, and a missing value with nan="omit"."""
+    column = pytest.importorskip(library, reason=f"no {library}").Series
+    tenths = column([0.1, 0.2, 9.0, 0.7, None, 2.0**60, -2.0**60])
+    for names in ["b", "a", None, "b", "a", "b", "b"], [2, 1, None, 2, 1, 2, 2]:
+        keys, sums = reduced.by_key(column(names), tenths, "sum", nan="omit")
+        assert keys.tolist() == sorted({k for k in names if k is not None})
+        assert sums.tolist() == [0.2, float(Fraction(0.1) + Fraction(0.7))]
+    keys, counts = reduced.by_key(column(["y", "x", "y"], dtype="category") if library == "pandas" else column(["y", "x", "y"]), column([5, 7, 2**53 + 1]), "sum")
+    assert keys.tolist() == ["x", "y"] and counts.tolist() == [7, 2**53 + 6]
 
 
 def test_what_has_no_groups():

@@ -78,10 +78,13 @@ def _near(keys: Array, first: int, last: int) -> tuple[Array, Array]:
 
 
 def _texts(keys: Any) -> tuple[Array, Array | None] | None:
-    """Objects, such as text of pandas, and which are not missing (None, NaN, NA and NaT of pandas); None: `keys` is another kind of array."""
+    """Text or objects, and which are not missing (None, NaN, NA and NaT of pandas); None: `keys` is another kind of array."""
     data = np.asarray(keys)
-    if data.dtype != object or isinstance(keys, np.ma.MaskedArray):
+    if data.dtype.kind not in "OSUT" or isinstance(keys, np.ma.MaskedArray):
         return None
+    if data.dtype.kind in "SU":
+        return data.reshape(-1), None
+    data = data.astype(object, copy=False)  # Polars makes NumPy's StringDType of text, but objects where some is missing
     keep = np.array([not (x is None or type(x).__name__ == "NAType" or isinstance(x, float) and x != x or type(x).__name__ == "NaTType") for x in data.reshape(-1)], bool)
     return data.reshape(-1), keep
 
@@ -183,7 +186,8 @@ def by_key(keys: Any, a: Any, op: str = "sum", *, dtype: Any = None, where: Any 
         codes = every
     name = named(op)
     with Accumulators(name, element_type, len(found), nan) as groups:
-        groups.add(np.ascontiguousarray(codes), values, None if keep is None else np.ascontiguousarray(keep), _abi.DROP_NEGATIVE)
+        if len(found):  # else no element has a key
+            groups.add(np.ascontiguousarray(codes), values, None if keep is None else np.ascontiguousarray(keep), _abi.DROP_NEGATIVE)
         wanted = dtype_of(dtype) if dtype is not None else result_dtype(name, groups.element)
         try:
             return found, groups.finish(wanted, first_ddof(name) if ddof is None else divisor_of(ddof))
@@ -191,7 +195,8 @@ def by_key(keys: Any, a: Any, op: str = "sum", *, dtype: Any = None, where: Any 
             if e.index is None:
                 raise
             cause = "nan='omit'" if where is None and nan == "omit" else "where"
-            raise ValueError(f"{cause}: the key {found[e.index]!r} has no element, so no {op}") from e
+            key, = found[e.index:e.index + 1].tolist()  # NumPy 2 would show a number of its own with its type
+            raise ValueError(f"{cause}: the key {key!r} has no element, so no {op}") from e
 
 
 def _by_key_there(keys: Any, data: Any, op: str, dtype: Any, where: Any, nan: str, ddof: int | None) -> tuple[Array, Array]:
