@@ -767,8 +767,29 @@ def test_deadline(shared):
     with late(shared.url) as p:
         p.stdin.write(bytes(1000))  # no chunk yet: the daemon hears of it at the end
         p.stdin.flush()
-        with pytest.raises(subprocess.TimeoutExpired):
-            p.wait(0.5)  # the pipe stays open beyond the deadline
+        assert p.wait(60) == FAILED, "the pipe stays open"
+
+
+@pytest.mark.parametrize("args", [("sum", "--text"), ("median", "-t", "f32"), ("mean,median", "-t", "f32"), ("sum,max", "-t", "u8"), ("put", "late", "-t", "f32"), ("sum",),
+                                  ("sum", "--total", "-t", "f64", "-", "/dev/null")], ids=" ".join)
+@pytest.mark.parametrize("begun", [b"", b"\x93NUMPY", b"\x1f\x8b"])
+def test_a_pipe_that_brings_nothing_has_a_deadline(shared, args, begun):
+    """Whatever is known of it by then: nothing, the start of a header or of a compressed stream."""
+    with subprocess.Popen([BIN / "reducectl", *args, "--deadline", "100", "--no-autostart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          env={**os.environ, "REDUCED_URL": shared.url}) as p:
+        p.stdin.write(begun)
+        p.stdin.flush()
+        assert p.wait(60) == FAILED and b"DEADLINE: its deadline passed while it was read" in p.stderr.read()
+
+
+def test_reading_into_memory_takes_from_the_deadline(shared, scratch):
+    """The request gets what is left: of a file that takes longer to read, none."""
+    with open(scratch / "large", "wb") as f:
+        f.truncate(4 << 30)
+    begin = time.monotonic()
+    with open(scratch / "large", "rb") as f:
+        r = subprocess.run([BIN / "reducectl", "median", "-t", "u8", "--deadline", "50", "--no-autostart"], stdin=f, capture_output=True, env={**os.environ, "REDUCED_URL": shared.url})
+    assert r.returncode == FAILED and b"DEADLINE" in r.stderr and time.monotonic() - begin < 10
 
 
 def test_deadline_of_a_stream(shared):

@@ -442,6 +442,13 @@ void ctl_progress_end(ctl_progress *p); /* wipes the bar */
 void ctl_take_interrupts(void);
 bool ctl_interrupted(void);
 
+/* --deadline of the file that is begun, in milliseconds; 0: it has none. The last one no longer counts. */
+void ctl_start_deadline(uint32_t ms);
+/* What is left of it for a request, in milliseconds: at least 1; 0 if there is none. */
+uint32_t ctl_time_left(void);
+/* read(2), which an interruption and the deadline end. -1: an error, with *err and `why`. */
+long ctl_read_some(int fd, void *space, size_t room, int *err, char why[CTL_WHY]);
+
 /* Wait for the job, which an interruption cancels, with the bar `p` or NULL, and free it. Returns as reduce_wait. */
 int ctl_wait(reduce_job *job, ctl_progress *p, reduce_result *r);
 

@@ -21,13 +21,7 @@ static long read_some(ctl_input *in, void *space, size_t room, char why[CTL_WHY]
     }
     if (in->ended)
         return 0;
-    do
-        n = ctl_interrupted() ? -1 : read(in->fd, space, room);
-    while (n < 0 && errno == EINTR && !ctl_interrupted());
-    if (ctl_interrupted())
-        snprintf(why, CTL_WHY, "interrupted");
-    else if (n < 0)
-        snprintf(why, CTL_WHY, "cannot read: %s", strerror(errno));
+    n = ctl_read_some(in->fd, space, room, &in->err, why);
     in->ended = n == 0 && room && !in->regular; /* a terminal would wait for a second end */
     return (long)n;
 }
@@ -99,7 +93,7 @@ static int open_npy(ctl_input *in, const ctl_source *source, uint64_t file_bytes
     size_t here = offset < in->head_len ? offset : in->head_len; /* of the header: read ahead */
     memcpy(header, in->head, here);
     long more = offset > here ? read_head(in, header + here, offset - here, offset - here, why) : 0;
-    int err = more < 0 ? REDUCE_E_IO : ctl_npy_parse(header, here + (size_t)more, source->dtype, &npy, why);
+    int err = more < 0 ? in->err : ctl_npy_parse(header, here + (size_t)more, source->dtype, &npy, why);
     if (err && more >= 0 && here + (size_t)more < offset)
         err = REDUCE_E_IO; /* as of all files that are cut */
     free(header);
@@ -442,7 +436,7 @@ static int open_unknown(ctl_input *in, const ctl_source *source, const char *mem
 {
     long n = read_head(in, in->head, CTL_NPY_PREFIX, sizeof in->head, why);
     if (n < 0)
-        return REDUCE_E_IO;
+        return in->err;
     in->head_len = (size_t)n;
     return open_kind(in, source, member, size, why);
 }

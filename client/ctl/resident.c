@@ -37,9 +37,11 @@ static int put_pipe(reduce_client *c, ctl_input *in, const char *name, const red
 {
     uint8_t *data = NULL;
     size_t bytes;
+    reduce_put_opts in_time = *opts;
     int err = ctl_read_all(in, &data, &bytes, why);
+    in_time.deadline_ms = ctl_time_left();
     if (!err)
-        err = reduce_put(c, name, in->dtype, data, bytes, opts);
+        err = reduce_put(c, name, in->dtype, data, bytes, &in_time);
     in->bytes = bytes;
     free(data);
     return err;
@@ -83,6 +85,7 @@ int ctl_put(reduce_client *c, const ctl_options *o)
                          .no_scale = o->no_scale,
                          .verify = o->verify,
                          .dialect = &o->dialect};
+    ctl_start_deadline(o->spec.deadline_ms);
     int err = ctl_open(&in, &source, why);
     bool opened = !err;
     if (opened)

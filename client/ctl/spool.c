@@ -36,12 +36,10 @@ static int keep_input(int fd, uint8_t *block, const ctl_options *o, char why[CTL
     int err = 0;
     ctl_progress_start(&p, "stdin", 0, true, o->progress);
     while (!err) {
-        const ssize_t n = ctl_interrupted() ? 0 : read(STDIN_FILENO, block, BLOCK);
-        if (n == 0)
+        const long n = ctl_read_some(STDIN_FILENO, block, BLOCK, &err, why);
+        if (n <= 0)
             break;
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 || (p.done + (uint64_t)n <= limit && !write_all(fd, block, (size_t)n))) {
+        if (p.done + (uint64_t)n <= limit && !write_all(fd, block, (size_t)n)) {
             snprintf(why, CTL_WHY, "cannot keep it: %s", strerror(errno));
             err = REDUCE_E_IO;
         } else if (p.done + (uint64_t)n > limit) {

@@ -129,15 +129,10 @@ static long finish(process *p, char why[CTL_WHY])
 static long process_read(ctl_pull *pull, void *space, size_t room, char why[CTL_WHY])
 {
     process *p = (process *)pull;
-    ssize_t n;
     if (p->over)
         return 0;
-    do
-        n = ctl_interrupted() ? -1 : read(p->out, space, room);
-    while (n < 0 && errno == EINTR && !ctl_interrupted());
-    if (n < 0)
-        return ctl_pull_fail(pull, REDUCE_E_IO, why, ctl_interrupted() ? "interrupted" : strerror(errno));
-    return n ? (long)n : finish(p, why);
+    const long n = ctl_read_some(p->out, space, room, &pull->err, why);
+    return n ? n : finish(p, why);
 }
 
 /* The program at work on the file; NULL: no memory, or `why`. */

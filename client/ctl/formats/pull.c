@@ -33,20 +33,14 @@ long ctl_pull_fail(ctl_pull *p, int err, char why[CTL_WHY], const char *text)
 static long descriptor_read(ctl_pull *p, void *space, size_t room, char why[CTL_WHY])
 {
     descriptor *d = (descriptor *)p;
-    ssize_t n;
     if (room > d->left)
         room = (size_t)d->left;
-    do
-        n = ctl_interrupted() ? -1 : read(d->fd, space, room);
-    while (n < 0 && errno == EINTR && !ctl_interrupted());
-    if (n < 0) {
-        p->err = REDUCE_E_IO;
-        snprintf(why, CTL_WHY, ctl_interrupted() ? "interrupted" : "cannot read: %s", strerror(errno));
+    const long n = ctl_read_some(d->fd, space, room, &p->err, why);
+    if (n < 0)
         return -1;
-    }
     bool over = n == 0 && room && lseek(d->fd, 0, SEEK_CUR) < 0; /* a terminal would wait for a second end */
     d->left -= over ? d->left : (uint64_t)n;
-    return (long)n;
+    return n;
 }
 
 static bool descriptor_rewind(ctl_pull *p)

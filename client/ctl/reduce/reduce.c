@@ -269,6 +269,7 @@ static bool can_begin_again(const ctl_options *o)
 int ctl_reduce_array(reduce_client *c, const ctl_options *o, const char *name, const ctl_array *array)
 {
     ctl_work w = {.c = c, .o = o, .n_in = 1};
+    ctl_start_deadline(o->spec.deadline_ms);
     int code = reduce_array(&w, name, array, can_begin_again(o));
     return w.mistaken ? reduce_array(&w, name, array, false) : code;
 }
@@ -354,6 +355,7 @@ static int total(reduce_client *c, const ctl_options *o)
     ctl_work w = {.c = c, .o = &mine, .name = "total", .in = in, .n_in = n};
     if (!in)
         return fail(&w, "total", REDUCE_E_NO_MEMORY, "no memory for the list of files");
+    ctl_start_deadline(o->spec.deadline_ms);
     for (; opened < n && code == CTL_OK; opened++) {
         code = open_one(&w, &in[opened], o->files[opened], NULL, false);
         if (code == CTL_OK && !in[opened].guessed)

@@ -245,6 +245,7 @@ static int run_spec(const whole_input *x, reduce_spec *spec, void *cells, size_t
 {
     const char *name = x->w->in[0].resident;
     spec->mask = x->mask;
+    spec->deadline_ms = ctl_time_left(); /* reading took some of it */
     if (name)
         return reduce_named(x->w->c, spec, name, 0, x->w->in[0].bytes, cells, room, r);
     if (x->in_file)

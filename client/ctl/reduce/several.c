@@ -293,6 +293,7 @@ static int keep_pipe(table *t)
     int err = 0;
     for (int i = 0; i < o->n_files; i++)
         found |= ctl_is_stdin(o->files[i]);
+    ctl_start_deadline(o->spec.deadline_ms);
     if (found && (!t->fused || o->total) && ctl_is_pipe("-", &st))
         err = ctl_spool_stdin(o, why);
     if (ctl_interrupted())
