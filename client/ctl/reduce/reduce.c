@@ -271,7 +271,10 @@ int ctl_reduce_array(reduce_client *c, const ctl_options *o, const char *name, c
     ctl_work w = {.c = c, .o = o, .n_in = 1};
     ctl_start_deadline(o->spec.deadline_ms);
     int code = reduce_array(&w, name, array, can_begin_again(o));
-    return w.mistaken ? reduce_array(&w, name, array, false) : code;
+    if (w.mistaken)
+        code = reduce_array(&w, name, array, false);
+    ctl_start_deadline(0); /* the tensors of a file have their own, in their requests */
+    return code;
 }
 
 /* Each array of a file by itself. */
