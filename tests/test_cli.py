@@ -785,7 +785,7 @@ def test_a_pipe_that_brings_nothing_has_a_deadline(shared, args, begun):
 @pytest.mark.parametrize("op", ["sum", "stats"])  # the table of stats has all arrays of a file under way at once
 def test_a_file_after_one_that_was_late_has_its_own_deadline(shared, scratch, op):
     np.savez_compressed(scratch / "b.npz", p=np.arange(3), q=np.arange(4))
-    with subprocess.Popen([BIN / "reducectl", op, "--deadline", "500", "--no-autostart", "-", "b.npz"], cwd=scratch, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    with subprocess.Popen([BIN / "reducectl", op, "--deadline", "3000", "--no-autostart", "-", "b.npz"], cwd=scratch, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, env={**os.environ, "REDUCED_URL": shared.url}) as p:
         assert p.wait(60) == FAILED and p.stderr.read().count(b"DEADLINE") == 1
         assert len(p.stdout.read().splitlines()) == 2 + 2 * (op == "stats")  # with the file's name and the head of its table
