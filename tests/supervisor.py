@@ -10,6 +10,7 @@ import pytest
 from conftest import Daemon, finish, select_a_moment
 
 FIRST = 3  # SD_LISTEN_FDS_START
+CLOSE, MARK = b"close", b"mark"  # messages of the tests' own
 HIGH = 500  # descriptors are held above, and below they have the numbers of the daemon's
 
 
@@ -33,7 +34,7 @@ class Supervised(Daemon):
 
     def __init__(self, directory, *flags, sockets=None, room="64", **kw):
         self.path, self.room = directory / "s", room
-        self.store, self.changed, self.ready = {}, threading.Condition(), False
+        self.store, self.changed, self.marked, self.ready = {}, threading.Condition(), threading.Event(), False
         if sockets is None:
             sockets = [("reduced.socket", listening(socket.SOCK_STREAM, self.path)),
                        ("reduced.socket", listening(socket.SOCK_SEQPACKET, f"{self.path}.side"))]
@@ -63,8 +64,11 @@ class Supervised(Daemon):
                 message, fds, _, _ = socket.recv_fds(self.notify, 4096, 8)
             except OSError:
                 return
-            if message == b"close":
+            if message == CLOSE:
                 return
+            if message == MARK:
+                self.marked.set()
+                continue
             lines = dict(line.split("=", 1) for line in message.decode().splitlines())
             with self.changed:
                 if "FDSTORE" in lines and len(self.store) < int(self.room or 64):
@@ -75,6 +79,17 @@ class Supervised(Daemon):
                 self.changed.notify_all()
             for fd in fds:
                 os.close(fd)
+
+    def send(self, message):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.sendto(message, self.notify_path)
+
+    def read_what_came(self):
+        """Wait until the messages of the last process are read, as systemd reads them before it starts the next one: one that
+        takes a descriptor back would close it while it is passed."""
+        self.marked.clear()
+        self.send(MARK)
+        assert self.marked.wait(60)
 
     # ---- for tests ----
     def keeps(self, n, seconds=60):
@@ -110,6 +125,7 @@ class Supervised(Daemon):
         self.log_file.close()
         self.log_path = self.directory / f"log{len(list(self.directory.glob('log*')))}"
         self.log_file = open(self.log_path, "wb")
+        self.read_what_came()
         self.ready = False
         self.process = self.spawn([self.process.args[4], *self.flags, *map(str, flags)])
         if wait:
@@ -126,8 +142,7 @@ class Supervised(Daemon):
     def close(self):
         if self.process.poll() is None:
             self.kill()
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
-            s.sendto(b"close", self.notify_path)
+        self.send(CLOSE)
         self.thread.join()
         for _, fd in [*self.sockets, *self.store.items()]:
             os.close(fd)
