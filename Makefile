@@ -209,7 +209,7 @@ UNIT_ONE := $(filter-out $(UNIT_APART),$(UNIT))
 LADDER   := $(B)/bin/reducectl-ladder
 PROGRAMS := $(addprefix $(B)/bin/,reduced reducectl $(if $(HDF5_C),reducectl-hdf5)) $(if $(filter no,$(CUDA)),$(LADDER))
 ladder: $(LADDER) ## what `reducectl ladder` runs; without CUDA it is always built
-all: say $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a $(if $(filter yes,$(CUDA)),$(B)/lib/libreduce-cuda.so) build/bin ## build everything (default)
+all: say $(PROGRAMS) $(B)/lib/libreduce.so $(B)/lib/libreduce.a $(if $(filter yes,$(CUDA)),$(B)/lib/libreduce-cuda.so) build/bin client/python/reduced/_abi.py ## build everything (default)
 
 alone:
 	@$(if $(NO_CUDA),echo "CPU engine alone: $(NO_CUDA).$(if $(NVCC), CUDA=yes builds the kernels for all GPUs$(comma) CUDA_ARCHS=90 for one kind (minutes).)")
@@ -646,7 +646,7 @@ bench: all ladder bench-tools ## measure kernels, host path, requests, processes
 # ---- install ----
 # Some pages are made, of the header and of the Python package's docstrings, before these lists are asked for.
 MAN_MADE := build/man/made
-$(MAN_MADE): client/fortran/generate $(wildcard client/fortran/*.f90) daemon/telemetry/dashboard.py client/man/generate client/man/libreduce.3 client/reduce.h client/reduce_cuda.h client/python/manual.py $(wildcard client/python/reduced/*.py)
+$(MAN_MADE): client/fortran/generate $(wildcard client/fortran/*.f90) daemon/telemetry/dashboard.py client/man/generate client/man/libreduce.3 client/reduce.h client/reduce_cuda.h client/python/manual.py client/python/reduced/_abi.py $(wildcard client/python/reduced/*.py)
 	$(call begin,MAN,build/man)
 	$(Q)if command -v python3 >/dev/null; then \
 	  python3 client/man/generate build/man/man3 && python3 client/python/manual.py >build/man/reduced-python.7 && \

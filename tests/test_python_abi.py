@@ -2,7 +2,6 @@
 import ctypes
 import re
 import subprocess
-import sys
 
 import pytest
 
@@ -10,10 +9,6 @@ from conftest import ROOT
 from pythonpackage import PACKAGE, reduced
 from reduced import _abi, errors
 from reduced._lib import lib
-
-
-def test_the_binding_is_what_the_generator_writes():
-    subprocess.run([sys.executable, PACKAGE / "generate.py", "--check"], check=True)
 
 
 def constants():

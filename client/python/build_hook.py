@@ -16,6 +16,7 @@ PROGRAMS = ("reduced", "reducectl", "reducectl-ladder")
 
 class BuildHook(BuildHookInterface):
     def initialize(self, version, build_data):
+        subprocess.run([sys.executable, str(ROOT / "client/python/generate.py")], check=True)
         if self.target_name != "wheel" or version == "editable":
             return
         cuda = os.environ.get("REDUCED_WHEEL_CUDA", "no")

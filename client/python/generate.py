@@ -1,11 +1,8 @@
 #!/usr/bin/env python3
-"""Write reduced/_abi.py: the structs, constants and calls of client/reduce.h and the tables of proto/types.def, for ctypes.
-
-    client/python/generate.py            write it anew, after a change of either file
-    client/python/generate.py --check    exit 1 if it is not what they say
-"""
+"""Write reduced/_abi.py, as `make` does after a change of either: the structs, constants and calls of client/reduce.h and the tables
+of proto/types.def, for ctypes."""
+import os
 import re
-import sys
 import textwrap
 from pathlib import Path
 
@@ -114,12 +111,7 @@ def write():
     yield "}"
 
 
-def main():
-    text = "\n".join(write()) + "\n"
-    if sys.argv[1:] == ["--check"]:
-        sys.exit(text != TARGET.read_text() and "reduced/_abi.py is not up to date: run client/python/generate.py")
-    TARGET.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    mine = TARGET.with_suffix(f".{os.getpid()}")  # several builds of a tree may write it at the same time
+    mine.write_text("\n".join(write()) + "\n")
+    mine.replace(TARGET)

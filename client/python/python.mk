@@ -27,6 +27,12 @@ WHEEL_NNG   := $(foreach l,nng mbedtls mbedx509 mbedcrypto,$(call archive,$(l)))
 WHEEL_GCC   := $(shell $(CC) -print-libgcc-file-name)# before zig's own: __builtin_cpu_supports of gcc's objects is there
 WHEEL_CTL   := $(foreach l,$(filter-out -Wl%,$(patsubst -l%,%,$(LIBS_CTL))),$(call archive,$(l)))
 
+# The binding's structs, constants and calls. Without python3 nothing imports it.
+PYTHON_ABI  := client/python/reduced/_abi.py
+$(PYTHON_ABI): client/python/generate.py client/reduce.h proto/types.def
+	$(call begin,PY,$@)
+	$(Q)if command -v python3 >/dev/null; then python3 $<; fi
+
 .PHONY: check-cuda12 wheel test-wheel wheel-programs python-venv test-python test-numpy-suite python-docs
 WHEEL_PARTS := $(addprefix $(W)/,reduced reducectl reducectl-ladder libreduce.so $(if $(filter yes,$(CUDA)),libreduce-cuda.so))
 wheel-programs: $(WHEEL_PARTS)
@@ -69,7 +75,7 @@ $(CUDA12_DONE): PIP = $(foreach p,runtime cccl nvcc,nvidia-cuda-$(p)-cu12==$(@:b
 $(PYTHON_VENV)/.complete $(WHEEL_VENV)/.complete $(DOCS_VENV)/.complete $(CUDA12_DONE): force
 	@echo '$(PIP)' | cmp -s - $@ || { $(PYTHON) -m venv $(@D) && $(@D)/bin/pip install -q $(PIP) && echo '$(PIP)' >$@; }
 
-wheel: alone $(WHEEL_VENV)/.complete ## a wheel for every Python 3.10 and later in build/wheels/, with the programs inside (CUDA=yes: with the CUDA engine)
+wheel: alone $(PYTHON_ABI) $(WHEEL_VENV)/.complete ## a wheel for every Python 3.10 and later in build/wheels/, with the programs inside (CUDA=yes: with the CUDA engine)
 	$(Q)rm -rf build/wheel-source && cp -r client/python build/wheel-source
 	$(Q)$(if $(filter yes,$(CUDA)),sed -i 's/^name = "reduced"/name = "$(WHEEL_CUDA)"/' build/wheel-source/pyproject.toml)
 	$(Q)REDUCED_ROOT=$(CURDIR) REDUCED_WHEEL_CUDA=$(CUDA) REDUCED_WHEEL_TAG=manylinux_$(subst .,_,$(WHEEL_GLIBC))_$(firstword $(subst -, ,$(MACHINE))) \
