@@ -15,11 +15,21 @@ static float known(float *rate)
     return now;
 }
 
+/* The threads that will read at the same time as one that asks. The first threads of a long range see few others, though more are
+ * about to come: with the number of that moment alone GPUs got the first parts of each range. */
+static double together(rk_reading *r)
+{
+    const float now = (float)__atomic_load_n(&r->threads, __ATOMIC_RELAXED), before = known(&r->usual),
+                usual = before + (now - before) / 16;
+    __atomic_store(&r->usual, &usual, __ATOMIC_RELAXED);
+    return now > usual ? now : usual;
+}
+
 bool rk_reading_reduces(rk_reading *r, const rk_task *t, double gpus)
 {
     const float rate = known(rate_of(r, t));
-    const unsigned threads = __atomic_load_n(&r->threads, __ATOMIC_RELAXED);
-    if (gpus > 0 && (rate == 0 || (double)rate * threads >= gpus))
+    const double threads = together(r);
+    if (gpus > 0 && (rate == 0 || rate * threads >= gpus))
         return !rk_is_due(&r->reduced, RK_TRIED_AFTER, RK_GPU_TRIAL);
     return rk_is_due(&r->passed, RK_TRIED_AFTER, 1);
 }

@@ -10,6 +10,7 @@
 /* All 0 at first. */
 typedef struct rk_reading {
     unsigned threads;                          /* that read now; atomic */
+    float usual;                               /* ... when parts were asked for lately, on average; atomic */
     unsigned reduced;                          /* parts, since GPUs were tried; atomic */
     unsigned passed;                           /* parts left to GPUs since one was reduced; atomic */
     float rate[RP_OP_END][RP_DTYPE_COUNT + 1]; /* bytes a ns that a thread reduces; 0: not known so far; atomic */

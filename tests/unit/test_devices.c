@@ -472,6 +472,32 @@ static void many_readers_reduce_what_they_read(void **state)
     assert_false(reduces(&r, 35));
 }
 
+/* The first threads of a range see few others: that more are usual counts, too. Where one thread is usual, it does not. */
+static void readers_know_that_more_will_come(void **state)
+{
+    (void)state;
+    const rk_task sum = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32}, .bytes = PIECE};
+    rk_reading r = {0};
+    rk_reading_note(&r, &sum, PIECE / 10);
+    unsigned passed = 0;
+    for (int range = 0; range < 12; range++) { /* of 16 parts, 14 threads: they begin one after the other */
+        for (int part = 0; part < 16; part++) {
+            if (part < 14)
+                rk_reading_begin(&r);
+            passed += !reduces(&r, 35) && range >= 2;
+        }
+        for (int i = 0; i < 14; i++)
+            rk_reading_end(&r);
+    }
+    assert_int_equal(passed, 0);
+    for (int i = 0; i < 100; i++) { /* ranges of one part */
+        rk_reading_begin(&r);
+        passed += !reduces(&r, 35);
+        rk_reading_end(&r);
+    }
+    assert_in_range(passed, 80, 100);
+}
+
 /* A bad moment is not for ever. */
 static void slow_readers_are_tried_again(void **state)
 {
@@ -605,6 +631,7 @@ int main(void)
         cmocka_unit_test(a_slow_one_is_tried_again),
         cmocka_unit_test(a_gpu_that_was_slow_is_tried_again),
         cmocka_unit_test(many_readers_reduce_what_they_read),
+        cmocka_unit_test(readers_know_that_more_will_come),
         cmocka_unit_test(slow_readers_are_tried_again),
         cmocka_unit_test(a_lost_device_leaves_its_work_to_the_others),
         cmocka_unit_test(each_device_has_a_probe),
