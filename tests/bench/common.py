@@ -47,3 +47,8 @@ def daemon(*flags, program=None, env=None):
 
 def resident_kib(pid):
     return int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())[1])
+
+
+def processor_seconds(pid):
+    """Those of all threads of a process."""
+    return sum(int(t.read_text().split()[0]) for t in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e9

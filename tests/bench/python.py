@@ -19,6 +19,7 @@ import time
 import numpy as np
 
 import reduced
+from common import processor_seconds
 from reduced import _abi, _client
 from reduced._lib import lib
 
@@ -58,17 +59,12 @@ def peers():
     return found
 
 
-def daemon_time(daemon):
-    """Processor seconds of all its threads."""
-    return sum(int(t.read_text().split()[0]) for t in pathlib.Path(f"/proc/{daemon}/task").glob("*/schedstat")) / 1e9
-
-
 def timed(f, a, daemon):
     """Seconds by the wall's clock, and processor seconds of this process and the daemon. To ask for the latter takes 0.2 ms."""
-    theirs, ours, wall = daemon_time(daemon), time.process_time(), time.perf_counter()
+    theirs, ours, wall = processor_seconds(daemon), time.process_time(), time.perf_counter()
     f(a)
     wall, ours = time.perf_counter() - wall, time.process_time() - ours
-    return wall, ours + daemon_time(daemon) - theirs
+    return wall, ours + processor_seconds(daemon) - theirs
 
 
 def large(n, daemon, only):
