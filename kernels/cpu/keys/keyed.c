@@ -18,33 +18,48 @@ enum {
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-#define LOAD(dtype, type)                                 \
-    case dtype:                                           \
-        for (size_t i = 0; i < n; i++) {                  \
-            type one;                                     \
-            memcpy(&one, p + i * sizeof one, sizeof one); \
-            key[i] = (uint64_t)(int64_t)one;              \
-        }                                                 \
+#define EACH(dtype, type, ...)                                            \
+    case dtype:                                                           \
+        for (size_t i = 0; i < (n); i++) {                                \
+            type one;                                                     \
+            memcpy(&one, at + i * sizeof one, sizeof one);                \
+            const uint64_t key = (uint64_t)(int64_t)one; /* of 64 bits */ \
+            __VA_ARGS__;                                                  \
+        }                                                                 \
         break
 
-/* The keys of elements [from, from + n), as integers of 64 bits: one loop for each type. */
-static void load_keys(const rk_keyed *b, uint64_t from, size_t n, uint64_t *key)
+/* Do something with `key`, that of element i of [from, from + n): one loop for each type. */
+#define EACH_KEY(b, from, n, ...)                                                                     \
+    do {                                                                                              \
+        const uint8_t *at = (const uint8_t *)(b)->keys + (from) * (uint64_t)rk_bytes((b)->key_dtype); \
+        switch ((b)->key_dtype) {                                                                     \
+            EACH(RP_I8, int8_t, __VA_ARGS__);                                                         \
+            EACH(RP_U8, uint8_t, __VA_ARGS__);                                                        \
+            EACH(RP_I16, int16_t, __VA_ARGS__);                                                       \
+            EACH(RP_U16, uint16_t, __VA_ARGS__);                                                      \
+            EACH(RP_I32, int32_t, __VA_ARGS__);                                                       \
+            EACH(RP_U32, uint32_t, __VA_ARGS__);                                                      \
+            EACH(RP_I64, int64_t, __VA_ARGS__);                                                       \
+            EACH(RP_U64, uint64_t, __VA_ARGS__);                                                      \
+        }                                                                                             \
+    } while (0)
+
+/* The keys of elements [from, from + n). */
+static void load_keys(const rk_keyed *b, uint64_t from, size_t n, uint64_t *to)
 {
-    if (!b->keys) {
-        memset(key, 0, n * sizeof *key);
-        return;
-    }
-    const uint8_t *p = (const uint8_t *)b->keys + from * (uint64_t)rk_bytes(b->key_dtype);
-    switch (b->key_dtype) {
-        LOAD(RP_I8, int8_t);
-        LOAD(RP_U8, uint8_t);
-        LOAD(RP_I16, int16_t);
-        LOAD(RP_U16, uint16_t);
-        LOAD(RP_I32, int32_t);
-        LOAD(RP_U32, uint32_t);
-        LOAD(RP_I64, int64_t);
-        LOAD(RP_U64, uint64_t);
-    }
+    if (b->keys)
+        EACH_KEY(b, from, n, to[i] = key);
+    else
+        memset(to, 0, n * sizeof *to);
+}
+
+/* Are all keys of elements [from, from + n) below `groups`, which is not more than 2^63? */
+static bool are_groups(const rk_keyed *b, uint64_t groups, uint64_t from, size_t n)
+{
+    uint64_t wrong = groups - 1; /* its sign */
+    if (b->keys)
+        EACH_KEY(b, from, n, wrong |= key | (groups - 1 - key));
+    return !(wrong >> 63);
 }
 
 /* Is it a key that no flag allows? */
@@ -60,6 +75,8 @@ uint64_t rk_keyed_find(const rk_keyed *b, uint64_t groups, uint64_t from, uint64
     uint64_t key[BLOCK];
     for (size_t n; from < to; from += n) {
         n = to - from < BLOCK ? (size_t)(to - from) : BLOCK;
+        if (are_groups(b, groups, from, n))
+            continue;
         load_keys(b, from, n, key);
         for (size_t i = 0; i < n; i++)
             if (is_wrong(b, groups, key[i]) && !(b->mask && !b->mask[from + i])) {
@@ -83,21 +100,22 @@ typedef struct chosen {
  * be mispredicted half of the time. */
 static void choose(const rk_keyed *b, const rk_groups *g, uint64_t from, size_t n, chosen *c)
 {
-    uint64_t key[BLOCK], outside = b->mask != NULL;
-    load_keys(b, from, n, key);
-    for (size_t i = 0; i < n; i++)
-        outside |= key[i] - g->first >= g->n;
-    for (size_t i = 0; i < n && !outside; i++)
-        c->slot[i] = g->slots + (key[i] - g->first) * g->kind->bytes;
-    c->n = outside ? 0 : n;
+    uint64_t every[BLOCK], outside = 0 - (uint64_t)(b->mask || !b->keys); /* its sign */
+    const uint64_t first = g->first, last = g->n - 1, bytes = g->kind->bytes, slots = (uint64_t)(uintptr_t)g->slots;
+    c->n = n;
     if (!outside)
+        EACH_KEY(b, from, n, outside |= (key - first) | (last - (key - first));
+                 c->slot[i] = (void *)(uintptr_t)(slots + (key - first) * bytes));
+    if (!(outside >> 63))
         return;
+    c->n = 0;
+    load_keys(b, from, n, every);
     for (size_t i = 0; i < n; i++) {
         c->element[c->n] = (uint16_t)i;
-        c->n += (key[i] - g->first < g->n) & (!b->mask || b->mask[from + i]);
+        c->n += (every[i] - g->first < g->n) & (!b->mask || b->mask[from + i]);
     }
     for (size_t i = 0; i < c->n; i++)
-        c->slot[i] = g->slots + (key[c->element[i]] - g->first) * g->kind->bytes;
+        c->slot[i] = g->slots + (every[c->element[i]] - g->first) * g->kind->bytes;
 }
 
 uint64_t rk_keyed_add_range(const rk_keyed *b, const rk_groups *g, uint64_t from, uint64_t to, uint64_t *added)

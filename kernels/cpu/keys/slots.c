@@ -54,8 +54,6 @@ void rk_slot_init(const rk_slots *k, void *slot)
     }
     memset(slot, 0, k->bytes);
     ((rk_window *)slot)->head = RK_HEAD_BASE;
-    if (k->form == RK_SLOT_SQUARES)
-        ((moments *)slot)->squares.base = RK_NO_BASE * 2; /* above any field, doubled */
 }
 
 void rk_slot_drop(const rk_slots *k, void *slot)
@@ -85,7 +83,7 @@ static bool open_sum(const rk_slots *k, const rk_window *w) { return rk_sum_limb
 static bool open_squares(const rk_slots *k, const void *slot)
 {
     const uint64_t *sum = ((const moments *)slot)->squares.sum;
-    return k->form == RK_SLOT_SQUARES && (sum[0] | sum[1] | sum[2]);
+    return k->form == RK_SLOT_SQUARES && (sum[0] | sum[1] | sum[2] | sum[3]);
 }
 
 /* Add what is in the windows to limbs; of an infinity or NaN there are none. */
@@ -97,7 +95,7 @@ static void close_windows(const rk_slots *k, const void *slot, rk_state *s)
     if (rk_sum_limbs(k->layout))
         rk_window_close(w, s);
     if (k->form == RK_SLOT_SQUARES)
-        rk_squares_close(&((const moments *)slot)->squares, s);
+        rk_squares_close(&((const moments *)slot)->squares, w, s);
 }
 
 /* Empty the windows into the whole state. False: no memory. */
@@ -113,15 +111,6 @@ static bool empty_windows(const rk_slots *k, void *slot)
     if (k->form == RK_SLOT_SQUARES)
         memset(((moments *)slot)->squares.sum, 0, sizeof((moments *)slot)->squares.sum);
     return true;
-}
-
-/* Empty windows begin where the double with this field is in their middle. */
-static void move_windows(const rk_slots *k, void *slot, int field)
-{
-    rk_window *w = slot;
-    w->head = (w->head << 12 >> 12) | rk_base_for(field, RK_SUM_ABOVE, RK_SUM_REACH, RK_FIELD_END) << RK_BASE_SHIFT;
-    if (k->form == RK_SLOT_SQUARES)
-        ((moments *)slot)->squares.base = rk_base_for(2 * field, RK_SQUARE_ABOVE, RK_SQUARE_REACH, 2 * RK_FIELD_END);
 }
 
 static bool take(const rk_slots *k, void *slot, uint64_t bits);
@@ -149,7 +138,7 @@ static bool take_rare(const rk_slots *k, void *slot, uint64_t bits, uint64_t own
     }
     if (!empty_windows(k, slot))
         return false;
-    move_windows(k, slot, field);
+    w->head = (w->head << 12 >> 12) | RK_HEAD_NZ | rk_base_for(field) << RK_BASE_SHIFT;
     return take(k, slot, bits); /* which fits now */
 }
 
@@ -157,23 +146,20 @@ static bool take_rare(const rk_slots *k, void *slot, uint64_t bits, uint64_t own
 
 static inline bool take_sum(rk_window *w, uint64_t bits)
 {
-    __int128 sum;
-    if (!rk_window_next(w, bits, &sum))
+    if (!rk_window_takes(w, bits))
         return false;
-    w->sum = sum;
-    w->head = (w->head | RK_HEAD_NZ) + 1;
+    rk_window_put(w, bits);
+    w->head++;
     return true;
 }
 
 static inline bool take_moments(moments *s, uint64_t bits)
 {
-    __int128 sum;
-    uint64_t squares[3];
-    if (!rk_window_next(&s->w, bits, &sum) || !rk_squares_next(&s->squares, bits, squares))
+    if (!rk_window_takes(&s->w, bits) || !rk_squares_take(&s->squares))
         return false;
-    s->w.sum = sum;
-    s->w.head = (s->w.head | RK_HEAD_NZ) + 1;
-    memcpy(s->squares.sum, squares, sizeof squares);
+    rk_window_put(&s->w, bits);
+    rk_squares_put(&s->squares, &s->w, bits);
+    s->w.head++;
     return true;
 }
 
@@ -184,24 +170,21 @@ static bool take(const rk_slots *k, void *slot, uint64_t bits)
 
 /* ---- blocks of elements ------------------------------------------------------------------------------------------ */
 
-static void load_floats(const rk_slots *k, const uint8_t *x, size_t n, uint64_t *bits)
+/* Element i of x as a double. */
+static inline __attribute__((always_inline)) uint64_t bits_of(int dtype, const uint8_t *x, size_t i)
 {
-    if (k->dtype == RP_F64) {
-        memcpy(bits, x, 8 * n);
-    } else if (k->dtype == RP_F32) {
-        for (size_t i = 0; i < n; i++) {
-            float f;
-            memcpy(&f, x + 4 * i, 4);
-            const double wide = f;
-            memcpy(&bits[i], &wide, 8);
-        }
+    uint64_t bits;
+    float f;
+    if (dtype == RP_F64) {
+        memcpy(&bits, x + 8 * i, 8);
+    } else if (dtype == RP_F32) {
+        memcpy(&f, x + 4 * i, 4);
+        const double wide = f;
+        memcpy(&bits, &wide, 8);
     } else {
-        for (size_t i = 0; i < n; i++)
-            bits[i] = rk_convert_float(k->dtype, rk_load(x + 2 * i, 2), RP_F64);
+        bits = rk_convert_float(dtype, rk_load(x + 2 * i, 2), RP_F64);
     }
-    if (rk_is_abs(k->layout))
-        for (size_t i = 0; i < n; i++)
-            bits[i] &= ~(uint64_t)0 >> 1;
+    return bits;
 }
 
 /* ... element i of x. Out of line, so that the loops keep their registers. */
@@ -211,21 +194,33 @@ static __attribute__((noinline)) bool take_own(const rk_slots *k, void *slot, ui
     return take_rare(k, slot, bits, rk_load(x + i * (size_t)size, size));
 }
 
-/* Elements of a block to windows. Returns how many were added. */
-#define ADD_TO(form, type)                                                                              \
-    static size_t add_to_##form(const rk_slots *k, void *const *slot, const uint8_t *x, size_t n)       \
-    {                                                                                                   \
-        uint64_t bits[BLOCK];                                                                           \
-        size_t i = 0;                                                                                   \
-        load_floats(k, x, n, bits);                                                                     \
-        for (; i + AHEAD < n; i++) {                                                                    \
-            __builtin_prefetch(slot[i + AHEAD], 1);                                                     \
-            if (!take_##form((type *)slot[i], bits[i]) && !take_own(k, slot[i], bits[i], x, i))         \
-                return i;                                                                               \
-        }                                                                                               \
-        while (i < n && (take_##form((type *)slot[i], bits[i]) || take_own(k, slot[i], bits[i], x, i))) \
-            i++;                                                                                        \
-        return i;                                                                                       \
+/* Elements [from, to) of a block to windows, where the compiler knows the type. Returns `to`, or the first one that was not
+ * added. `ahead`: later slots are fetched. */
+#define ADD_TO(form, type)                                                                                                     \
+    static inline __attribute__((always_inline))                                                                               \
+    size_t form##_range(const rk_slots *k, int dtype, bool ahead, void *const *slot, const uint8_t *x, size_t from, size_t to) \
+    {                                                                                                                          \
+        const uint64_t some = ~(uint64_t)0 >> rk_is_abs(k->layout);                                                            \
+        for (size_t i = from; i < to; i++) {                                                                                   \
+            const uint64_t bits = bits_of(dtype, x, i) & some;                                                                 \
+            if (ahead)                                                                                                         \
+                __builtin_prefetch(slot[i + AHEAD], 1);                                                                        \
+            if (!take_##form((type *)slot[i], bits) && !take_own(k, slot[i], bits, x, i))                                      \
+                return i;                                                                                                      \
+        }                                                                                                                      \
+        return to;                                                                                                             \
+    }                                                                                                                          \
+    static inline __attribute__((always_inline))                                                                               \
+    size_t form##_of(const rk_slots *k, int dtype, void *const *slot, const uint8_t *x, size_t n)                              \
+    {                                                                                                                          \
+        const size_t some = n > AHEAD ? n - AHEAD : 0, done = form##_range(k, dtype, true, slot, x, 0, some);                  \
+        return done < some ? done : form##_range(k, dtype, false, slot, x, some, n);                                           \
+    }                                                                                                                          \
+    static size_t add_to_##form(const rk_slots *k, void *const *slot, const uint8_t *x, size_t n)                              \
+    {                                                                                                                          \
+        return k->dtype == RP_F64   ? form##_of(k, RP_F64, slot, x, n)                                                         \
+               : k->dtype == RP_F32 ? form##_of(k, RP_F32, slot, x, n)                                                         \
+                                    : form##_of(k, k->dtype, slot, x, n);                                                      \
     }
 ADD_TO(sum, rk_window)
 ADD_TO(moments, moments)
@@ -350,7 +345,7 @@ static const uint8_t *gather(int size, const uint8_t *values, const uint16_t *el
 static size_t add_block(const rk_slots *k, void *const *slot, const uint8_t *values, uint64_t first, const uint16_t *element,
                         size_t n)
 {
-    uint8_t some[BLOCK * 8] = {0}; /* gcc does not see that gather fills it */
+    uint8_t some[BLOCK * 8];
     const uint8_t *x = element ? gather(rk_bytes(k->dtype), values, element, n, some) : values;
     if (k->form == RK_SLOT_SUM)
         return add_to_sum(k, slot, x, n);

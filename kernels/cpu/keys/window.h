@@ -3,7 +3,7 @@
  * pure.
  *
  *   field    exponent field of a double, 1 to 2046: the element is m 2^(field - 1075), with 53 bits of m
- *   base     of a window: its unit is 2^(base - 1075); of squares 2^(base - 2150)
+ *   base     of a window: its unit is 2^(base - 1075); of the squares beside it 2^(2 base - 2150)
  *
  * Bits of another float type are taken as the double of the same value. */
 #ifndef RK_WINDOW_H
@@ -15,13 +15,11 @@
 #include "kernels/exact/state.h"
 
 enum {
-    RK_FIELD_END = 2047,             /* the field of infinities and NaNs */
-    RK_SUM_REACH = 127 - 53 - 1,     /* base to base + reach are the fields of a sum's window of 128 bits */
-    RK_SQUARE_REACH = 192 - 106 - 2, /* ... and, doubled, of a window of 192 bits for squares */
-    RK_BASE_STEP = 16, /* bases are multiples of it, if they can: then windows of several threads often have one */
-    RK_NO_BASE = 4095, /* no element fits */
-    RK_SUM_ABOVE = 45, /* a new window begins so far below the field of its first element */
-    RK_SQUARE_ABOVE = 48
+    RK_FIELD_END = 2047, /* the field of infinities and NaNs */
+    RK_SUM_REACH = 62,   /* base to base + reach are the fields of a window */
+    RK_BASE_STEP = 16,   /* bases are multiples of it, if they can: then windows of several threads often have one */
+    RK_NO_BASE = 4095,   /* no element fits */
+    RK_SUM_ABOVE = 32    /* a new window begins so far below the field of its first element */
 };
 
 typedef __int128 rk_int128 __attribute__((aligned(8))); /* slots are in memory of others, such as DuckDB's rows */
@@ -32,9 +30,9 @@ typedef struct rk_window {
     rk_state *whole; /* the rest; NULL: there is none. Owned */
 } rk_window;
 
+/* ... of the squares of the same elements. */
 typedef struct rk_square_window {
-    uint64_t sum[3];
-    uint64_t base;
+    uint64_t sum[4];
 } rk_square_window;
 
 enum { RK_COUNT_BITS = 48, RK_BASE_SHIFT = 52 };
@@ -46,47 +44,50 @@ enum { RK_COUNT_BITS = 48, RK_BASE_SHIFT = 52 };
 static inline unsigned rk_field(uint64_t bits) { return (unsigned)(bits >> 52) & RK_FIELD_END; }
 static inline uint64_t rk_significand(uint64_t bits) { return (bits & (((uint64_t)1 << 52) - 1)) | (uint64_t)1 << 52; }
 
-/* The base for a window that takes `field` (of squares doubled) in its middle, so that its reach ends below `end`. */
-static inline uint64_t rk_base_for(int field, int above, int reach, int end)
+/* The base for a window that takes `field` in its middle. */
+static inline uint64_t rk_base_for(int field)
 {
-    const int wanted = field - above < RK_BASE_STEP ? 1 : (field - above) / RK_BASE_STEP * RK_BASE_STEP;
-    return (uint64_t)(wanted + reach < end ? wanted : end - 1 - reach);
+    const int wanted = field - RK_SUM_ABOVE < RK_BASE_STEP ? 1 : (field - RK_SUM_ABOVE) / RK_BASE_STEP * RK_BASE_STEP;
+    return (uint64_t)(wanted + RK_SUM_REACH < RK_FIELD_END ? wanted : RK_FIELD_END - 1 - RK_SUM_REACH);
 }
 
-/* sum + the double with these bits, if it is within the window and the sum does not leave it. */
-static inline bool rk_window_next(const rk_window *w, uint64_t bits, __int128 *sum)
+/* Is the double with these bits within the window, and surely the sum after its addition? */
+static inline bool rk_window_takes(const rk_window *w, uint64_t bits)
 {
     const uint64_t up = rk_field(bits) - (w->head >> RK_BASE_SHIFT);
-    if (up > RK_SUM_REACH)
-        return false;
-    /* In words: of 128-bit shifts and checked additions gcc 12 makes twice as many instructions. */
-    const uint64_t m = rk_significand(bits), sign = 0 - (bits >> 63), shifted = m << (up & 63),
-                   over = m >> 1 >> (63 - (up & 63));
-    const uint64_t low = (up > 63 ? 0 : shifted) ^ sign, high = (up > 63 ? shifted : over) ^ sign;
-    const unsigned __int128 before = (unsigned __int128)w->sum,
-                            after = before + ((unsigned __int128)high << 64 | low) + (sign & 1);
-    const uint64_t is = (uint64_t)(after >> 64);
-    *sum = (__int128)after;
-    return (int64_t)(((uint64_t)(before >> 64) ^ is) & (high ^ is)) >= 0;
+    return (up <= RK_SUM_REACH) & (((uint64_t)(w->sum >> 64) + ((uint64_t)1 << 62)) >> 63 == 0);
 }
 
-/* The same of squares. */
-static inline bool rk_squares_next(const rk_square_window *w, uint64_t bits, uint64_t sum[3])
+/* Powers of 2, to RK_SUM_REACH. Of a product with a shifted 1 gcc 12 makes three, since it sees that this is not negative. */
+#define RK_POWERS(n) \
+    (int64_t)1 << n, (int64_t)2 << n, (int64_t)4 << n, (int64_t)8 << n, (int64_t)16 << n, (int64_t)32 << n, (int64_t)64 << n
+static const int64_t rk_powers[RK_SUM_REACH + 1] = {RK_POWERS(0),  RK_POWERS(7),  RK_POWERS(14), RK_POWERS(21), RK_POWERS(28),
+                                                    RK_POWERS(35), RK_POWERS(42), RK_POWERS(49), RK_POWERS(56)};
+
+/* Add a double that it takes. A product is one instruction; a shift of 128 bits is many. */
+static inline void rk_window_put(rk_window *w, uint64_t bits)
 {
-    const uint64_t up = 2 * (uint64_t)rk_field(bits) - w->base, m = rk_significand(bits);
-    if (up > RK_SQUARE_REACH)
-        return false;
-    const unsigned __int128 square = (unsigned __int128)m * m;
-    const unsigned __int128 low = (unsigned __int128)(uint64_t)square << (up & 63), high = (square >> 64) << (up & 63);
-    const uint64_t a = (uint64_t)low, b = (uint64_t)(low >> 64) | (uint64_t)high, c = (uint64_t)(high >> 64);
-    const bool word = up > 63;
-    unsigned __int128 t = (unsigned __int128)w->sum[0] + (word ? 0 : a);
-    sum[0] = (uint64_t)t;
-    t = (t >> 64) + w->sum[1] + (word ? a : b);
-    sum[1] = (uint64_t)t;
-    t = (t >> 64) + w->sum[2] + (word ? b : c);
-    sum[2] = (uint64_t)t;
-    return t >> 64 == 0;
+    const uint64_t up = rk_field(bits) - (w->head >> RK_BASE_SHIFT), sign = 0 - (bits >> 63);
+    const int64_t m = (int64_t)((rk_significand(bits) ^ sign) - sign);
+    w->sum += (__int128)m * rk_powers[up];
+}
+
+/* Surely the sum of squares after one more? */
+static inline bool rk_squares_take(const rk_square_window *q) { return q->sum[3] >> 63 == 0; }
+
+/* Add the square of a double that the window beside takes: at most 2^230. */
+static inline void rk_squares_put(rk_square_window *q, const rk_window *w, uint64_t bits)
+{
+    const uint64_t up = 2 * (rk_field(bits) - (w->head >> RK_BASE_SHIFT)), m = rk_significand(bits);
+    const uint64_t shift = (uint64_t)1 << (up & 63);
+    const unsigned __int128 square = (unsigned __int128)m * m, low = (unsigned __int128)(uint64_t)square * shift,
+                            high = (unsigned __int128)(uint64_t)(square >> 64) * shift;
+    uint64_t *sum = q->sum + (up >> 6), middle = (uint64_t)(low >> 64) | (uint64_t)high; /* from word 0 or 1 on */
+    const uint64_t first = __builtin_add_overflow(sum[0], (uint64_t)low, &sum[0]);
+    uint64_t second = __builtin_add_overflow(middle, first, &middle);
+    second |= __builtin_add_overflow(sum[1], middle, &sum[1]);
+    if (__builtin_add_overflow(sum[2], (uint64_t)(high >> 64) + second, &sum[2]))
+        q->sum[3]++; /* not from word 1 on: then the last one has no carry */
 }
 
 /* limb[0..n) += the magnitude v[0..words) * 2^shift, or minus it. Bits below the first limb are 0. */
@@ -113,11 +114,11 @@ static inline void rk_window_close(const rk_window *w, rk_state *s)
     rk_add_words(s->limb, rk_sum_limbs(s->layout), v, 2, shift, negative);
 }
 
-static inline void rk_squares_close(const rk_square_window *w, rk_state *s)
+static inline void rk_squares_close(const rk_square_window *q, const rk_window *w, rk_state *s)
 {
-    if (w->sum[0] | w->sum[1] | w->sum[2])
-        rk_add_words(s->limb + rk_sum_limbs(s->layout), rk_square_limbs(s->layout), w->sum, 3,
-                     (int)w->base - 2150 - 2 * rk_e0(s->dtype), false);
+    const int shift = 2 * (int)(w->head >> RK_BASE_SHIFT) - 2150 - 2 * rk_e0(s->dtype);
+    if (q->sum[0] | q->sum[1] | q->sum[2] | q->sum[3])
+        rk_add_words(s->limb + rk_sum_limbs(s->layout), rk_square_limbs(s->layout), q->sum, 4, shift, false);
 }
 
 #endif
