@@ -8,7 +8,7 @@
 #include "kernels/exact/line.h"
 
 enum {
-    BLOCK = 256,            /* elements whose slots are looked up together */
+    BLOCK = 512,            /* elements whose slots are looked up together */
     PART = 1 << 17,         /* elements of a thread at least: they take some 0.5 ms, and its start 50 us */
     MOST_PARTS = 64,        /* more threads wait for memory */
     TABLES_BYTES = 8 << 20, /* of the threads' own slots: they stay in the caches */

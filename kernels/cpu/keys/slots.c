@@ -11,7 +11,7 @@
 
 enum {
     BLOCK = 256,    /* elements converted together: their bits stay in L1 */
-    AHEAD = 12,     /* a slot is fetched this many elements before it is used */
+    AHEAD = 24,     /* a slot is fetched this many elements before it is used */
     LINE = 64,      /* bytes: of a cache line, which no window crosses */
     PAGE = 2 << 20, /* ... of a large page */
     LARGE = 4 * PAGE
@@ -364,7 +364,8 @@ size_t rk_slots_add(const rk_slots *k, void *const *slot, const void *values, ui
     const uint64_t saved = rk_fp_enter(); /* f32 to f64: subnormals must not be flushed */
     size_t done = 0;
     while (done < n) {
-        const size_t block = n - done < BLOCK ? n - done : BLOCK, skipped = element ? 0 : done;
+        const size_t most = k->form != RK_SLOT_STATE && !element ? n : BLOCK; /* windows need no copy of the values */
+        const size_t block = n - done < most ? n - done : most, skipped = element ? 0 : done;
         const size_t added = add_block(k, slot + done, (const uint8_t *)values + skipped * size, first + skipped,
                                        element ? element + done : NULL, block);
         done += added;
