@@ -136,7 +136,6 @@ static void slot_update(duckdb_function_info info, duckdb_data_chunk input, duck
 
 static bool add_pairs(const rk_slots *k, void *const *slot, const uint8_t *x, const uint8_t *y, size_t n)
 {
-    const int size = rk_bytes(k->dtype);
     rk_state s;
     if (n > 1 && is_one(slot, n)) { /* no GROUP BY */
         rk_state_init(&s, k->layout, k->dtype);
@@ -145,9 +144,7 @@ static bool add_pairs(const rk_slots *k, void *const *slot, const uint8_t *x, co
         rk_fp_leave(saved);
         return rk_slot_merge(k, slot[0], &s);
     }
-    for (size_t i = 0; i < n; i++)
-        rk_pairs_add(slot[i], rk_load(x + i * (size_t)size, size), rk_load(y + i * (size_t)size, size), k->nan, false);
-    return true;
+    return rk_slots_add_pairs(k, slot, x, y, n) == n;
 }
 
 /* Rows where both are there. */

@@ -219,6 +219,62 @@ static void test_settle(void **state)
     free(d);
 }
 
+/* Products of two arrays, by groups, beside the definition that adds one pair at a time. */
+static void try_pairs(const data *x, const data *y, t_rng *r)
+{
+    const int size = rk_bytes(x->dtype);
+    rk_slots k;
+    rk_slots_of(&k, rp_state_layout(REDUCE_DOT, x->dtype), x->dtype, x->nan);
+    uint8_t *slots = rk_slots_room(&k, 2 * GROUPS);
+    void *slot[N];
+    for (int g = 0; g < 2 * GROUPS; g++)
+        rk_slot_init(&k, slots + (size_t)g * k.bytes);
+    for (int i = 0; i < N; i++)
+        slot[i] = slots + (x->key[i] + (t_below(r, 2) ? GROUPS : 0)) * k.bytes;
+    assert_int_equal(rk_slots_add_pairs(&k, slot, x->values, y->values, N), N);
+    for (uint32_t g = 0; g < GROUPS; g++) {
+        rk_state got = {0}, want = {0};
+        rk_state_init(&want, k.layout, k.dtype);
+        for (int i = 0; i < N; i++)
+            if (x->key[i] == g)
+                rk_pairs_add(&want, rk_load(x->values + i * size, size), rk_load(y->values + i * size, size), x->nan, false);
+        assert_true(rk_slot_join(&k, slots + g * k.bytes, slots + (g + GROUPS) * k.bytes));
+        if (g % 2)
+            assert_true(rk_slot_settle(&k, slots + g * k.bytes));
+        rk_slot_state(&k, slots + g * k.bytes, &got);
+        assert_memory_equal(&got, &want, rp_state_size(k.layout));
+    }
+    for (int g = 0; g < 2 * GROUPS; g++)
+        rk_slot_drop(&k, slots + (size_t)g * k.bytes);
+    free(slots);
+}
+
+static void test_pairs(void **state)
+{
+    (void)state;
+    t_rng r = {19};
+    data *x = malloc(sizeof *x), *y = malloc(sizeof *y);
+    const double large[] = {0x1.fffffffffffffp1023, -0x1.8p1023, 0x1p-1022, 0x1p-1074, 1, -0x1p-60};
+    for (int dtype = 1; dtype <= RP_DTYPE_COUNT; dtype++)
+        for (int i = 0; i < (rk_is_float(dtype) ? KINDS * KINDS : 1); i++) {
+            fill(x, &r, REDUCE_DOT, dtype, (int)t_below(&r, 3), i % KINDS);
+            fill(y, &r, REDUCE_DOT, dtype, x->nan, i / KINDS);
+            try_pairs(x, y, &r);
+        }
+    for (int few = 1; few <= 6; few++) { /* a window that overflows with either sign, and moves */
+        fill(x, &r, REDUCE_DOT, RP_F64, 0, USUAL);
+        fill(y, &r, REDUCE_DOT, RP_F64, 0, USUAL);
+        for (int i = 0; i < N; i++) {
+            memcpy(x->values + 8 * i, &large[t_below(&r, few)], 8);
+            memcpy(y->values + 8 * i, &large[few == 2 ? 0 : t_below(&r, few)], 8);
+            x->key[i] = 3;
+        }
+        try_pairs(x, y, &r);
+    }
+    free(x);
+    free(y);
+}
+
 /* Keys of every integer type, at any alignment. */
 static void test_keys(void **state)
 {
@@ -456,11 +512,17 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_states),      cmocka_unit_test(test_one_group),
-        cmocka_unit_test(test_no_keys),     cmocka_unit_test(test_settle),
-        cmocka_unit_test(test_keys),        cmocka_unit_test(test_outside),
-        cmocka_unit_test(test_empty_group), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_threads),     cmocka_unit_test(test_wrong_key_among_many),
+        cmocka_unit_test(test_states),
+        cmocka_unit_test(test_one_group),
+        cmocka_unit_test(test_no_keys),
+        cmocka_unit_test(test_settle),
+        cmocka_unit_test(test_keys),
+        cmocka_unit_test(test_outside),
+        cmocka_unit_test(test_empty_group),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_wrong_key_among_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ enum {
     LARGE = 4 * PAGE
 };
 
-/* A slot of sums with squares, or of squares alone, whose first sum is not used. */
+/* A slot of sums with squares, or of squares or products alone, whose first sum is not used. */
 typedef struct moments {
     rk_window w;
     rk_square_window squares;
@@ -25,12 +25,14 @@ typedef struct moments {
 
 void rk_slots_of(rk_slots *k, int layout, int dtype, int nan)
 {
-    const bool windows = rk_is_float(dtype) && rk_family_of(layout) == RK_SUMS;
-    *k = (rk_slots){.layout = layout, .dtype = dtype, .nan = nan};
-    k->form = !windows ? RK_SLOT_STATE : rk_square_limbs(layout) ? RK_SLOT_SQUARES : RK_SLOT_SUM;
-    k->bytes = k->form == RK_SLOT_SUM       ? sizeof(rk_window)
-               : k->form == RK_SLOT_SQUARES ? sizeof(moments)
-                                            : (rp_state_size(layout) + RK_SLOT_ALIGN - 1) / RK_SLOT_ALIGN * RK_SLOT_ALIGN;
+    *k = (rk_slots){.layout = layout, .dtype = dtype, .nan = nan, .form = RK_SLOT_STATE};
+    if (rk_is_float(dtype) && rk_family_of(layout) == RK_SUMS)
+        k->form = rk_square_limbs(layout) ? RK_SLOT_SQUARES : RK_SLOT_SUM;
+    else if (rk_is_float(dtype) && rk_family_of(layout) == RK_PAIRS && !rk_sum_limbs(layout))
+        k->form = RK_SLOT_PRODUCTS;
+    k->bytes = k->form == RK_SLOT_SUM     ? sizeof(rk_window)
+               : k->form != RK_SLOT_STATE ? sizeof(moments)
+                                          : (rp_state_size(layout) + RK_SLOT_ALIGN - 1) / RK_SLOT_ALIGN * RK_SLOT_ALIGN;
 }
 
 void *rk_slots_room(const rk_slots *k, uint64_t n)
@@ -79,11 +81,12 @@ static rk_state *whole(const rk_slots *k, rk_window *w)
     return w->whole;
 }
 
+static bool has_squares(const rk_slots *k) { return k->form == RK_SLOT_SQUARES || k->form == RK_SLOT_PRODUCTS; }
 static bool open_sum(const rk_slots *k, const rk_window *w) { return rk_sum_limbs(k->layout) && w->sum; }
 static bool open_squares(const rk_slots *k, const void *slot)
 {
     const uint64_t *sum = ((const moments *)slot)->squares.sum;
-    return k->form == RK_SLOT_SQUARES && (sum[0] | sum[1] | sum[2] | sum[3]);
+    return has_squares(k) && (sum[0] | sum[1] | sum[2] | sum[3]);
 }
 
 /* Add what is in the windows to limbs; of an infinity or NaN there are none. */
@@ -94,8 +97,9 @@ static void close_windows(const rk_slots *k, const void *slot, rk_state *s)
         return;
     if (rk_sum_limbs(k->layout))
         rk_window_close(w, s);
-    if (k->form == RK_SLOT_SQUARES)
-        rk_squares_close(&((const moments *)slot)->squares, w, s);
+    const rk_square_window *q = &((const moments *)slot)->squares;
+    if (has_squares(k))
+        rk_squares_close(q, w, s, k->form == RK_SLOT_PRODUCTS && q->sum[3] >> 63);
 }
 
 /* Empty the windows into the whole state. False: no memory. */
@@ -108,7 +112,7 @@ static bool empty_windows(const rk_slots *k, void *slot)
         close_windows(k, slot, w->whole);
     }
     w->sum = 0;
-    if (k->form == RK_SLOT_SQUARES)
+    if (has_squares(k))
         memset(((moments *)slot)->squares.sum, 0, sizeof((moments *)slot)->squares.sum);
     return true;
 }
@@ -376,6 +380,73 @@ size_t rk_slots_add(const rk_slots *k, void *const *slot, const void *values, ui
     return done;
 }
 
+/* ---- pairs ------------------------------------------------------------------------------------------------------- */
+
+static inline bool take_product(moments *s, uint64_t x, uint64_t y)
+{
+    const uint64_t up = rk_product_up(&s->w, x, y);
+    if (up > RK_PRODUCT_REACH || !rk_products_take(&s->squares))
+        return false;
+    rk_products_put(&s->squares, up, rk_significand(x), rk_significand(y), 0 - ((x ^ y) >> 63));
+    s->w.head++;
+    return true;
+}
+
+/* A pair that does not fit: doubles and their own bits. False: no memory. */
+static __attribute__((noinline)) bool take_rare_pair(const rk_slots *k, moments *s, const uint64_t x[2], const uint64_t own[2])
+{
+    const int a = (int)rk_field(x[0]), b = (int)rk_field(x[1]);
+    const bool special = a == RK_FIELD_END || b == RK_FIELD_END, zero = !(x[0] << 1) || !(x[1] << 1);
+    if (zero && !special) {
+        s->w.head++;
+        return true;
+    }
+    if (special || a == 0 || b == 0) {
+        if (whole(k, &s->w))
+            rk_pairs_add(s->w.whole, own[0], own[1], k->nan, false);
+        return s->w.whole;
+    }
+    if (!empty_windows(k, s))
+        return false;
+    s->w.head = (s->w.head << 12 >> 12) | rk_base_for((a + b) / 2) << RK_BASE_SHIFT;
+    return take_product(s, x[0], x[1]);
+}
+
+static inline __attribute__((always_inline)) size_t add_products(const rk_slots *k, int dtype, void *const *slot,
+                                                                 const uint8_t *x, const uint8_t *y, size_t n)
+{
+    const size_t size = (size_t)rk_bytes(dtype);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t pair[2] = {bits_of(dtype, x, i), bits_of(dtype, y, i)};
+        __builtin_prefetch(slot[i + AHEAD < n ? i + AHEAD : n - 1], 1);
+        if (take_product(slot[i], pair[0], pair[1]))
+            continue;
+        const uint64_t own[2] = {rk_load(x + i * size, (int)size), rk_load(y + i * size, (int)size)};
+        if (!take_rare_pair(k, slot[i], pair, own))
+            return i;
+    }
+    return n;
+}
+
+size_t rk_slots_add_pairs(const rk_slots *k, void *const *slot, const void *x, const void *y, size_t n)
+{
+    const int size = rk_bytes(k->dtype);
+    const uint64_t saved = rk_fp_enter();
+    size_t done = n;
+    if (k->form != RK_SLOT_PRODUCTS)
+        for (size_t i = 0; i < n; i++)
+            rk_pairs_add(slot[i], rk_load((const uint8_t *)x + i * (size_t)size, size),
+                         rk_load((const uint8_t *)y + i * (size_t)size, size), k->nan, false);
+    else
+        done = k->dtype == RP_F64   ? add_products(k, RP_F64, slot, x, y, n)
+               : k->dtype == RP_F32 ? add_products(k, RP_F32, slot, x, y, n)
+                                    : add_products(k, k->dtype, slot, x, y, n);
+    rk_fp_leave(saved);
+    return done;
+}
+
+/* ---- all to one slot, states ------------------------------------------------------------------------------------- */
+
 bool rk_slot_add_all(const rk_slots *k, void *slot, const void *values, uint64_t first, size_t n)
 {
     rk_state s;
@@ -387,8 +458,6 @@ bool rk_slot_add_all(const rk_slots *k, void *slot, const void *values, uint64_t
     rk_fp_leave(saved);
     return rk_slot_merge(k, slot, &s);
 }
-
-/* ---- states ------------------------------------------------------------------------------------------------------ */
 
 uint64_t rk_slot_count(const rk_slots *k, const void *slot)
 {

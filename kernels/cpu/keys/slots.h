@@ -5,7 +5,7 @@
  *     rk_slots_add ...  rk_slot_merge ...  rk_slot_state  -> rk_state, to merge and finish as any other
  *     rk_slot_drop
  *
- * Slots of float sums (and of their squares) are windows (window.h) and own what they allocate. The others are the state
+ * Slots of float sums (and of their squares, and of products) are windows (window.h) and own what they allocate. The others are the state
  * itself.
  * A slot may be moved, with memcpy, as long as one copy is used. States do not depend on the order of additions.
  *
@@ -26,7 +26,7 @@ extern "C" {
 enum { RK_SLOT_ALIGN = 8 };
 #define RK_SLOT_MOST ((uint64_t)1 << 47) /* elements that a slot takes before rk_slot_settle: windows count to 2^48 */
 
-typedef enum { RK_SLOT_SUM, RK_SLOT_SQUARES, RK_SLOT_STATE } rk_slot_form;
+typedef enum { RK_SLOT_SUM, RK_SLOT_SQUARES, RK_SLOT_PRODUCTS, RK_SLOT_STATE } rk_slot_form; /* products: dot of floats */
 
 typedef struct rk_slots {
     int layout, dtype, nan; /* rp_layout, rp_dtype of the elements, rp_nan */
@@ -47,6 +47,9 @@ void rk_slot_init(const rk_slots *k, void *slot);
  * there. */
 size_t rk_slots_add(const rk_slots *k, void *const *slot, const void *values, uint64_t first, const uint16_t *element,
                     size_t n);
+
+/* The same of pairs (x[i], y[i]), for dot. */
+size_t rk_slots_add_pairs(const rk_slots *k, void *const *slot, const void *x, const void *y, size_t n);
 
 /* Add n values to one slot by the loops over elements, which are faster. False: no memory. */
 bool rk_slot_add_all(const rk_slots *k, void *slot, const void *values, uint64_t first, size_t n);

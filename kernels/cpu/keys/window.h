@@ -17,9 +17,10 @@
 enum {
     RK_FIELD_END = 2047, /* the field of infinities and NaNs */
     RK_SUM_REACH = 62,   /* base to base + reach are the fields of a window */
-    RK_BASE_STEP = 16,   /* bases are multiples of it, if they can: then windows of several threads often have one */
-    RK_NO_BASE = 4095,   /* no element fits */
-    RK_SUM_ABOVE = 32    /* a new window begins so far below the field of its first element */
+    RK_PRODUCT_REACH = 2 * RK_SUM_REACH,
+    RK_BASE_STEP = 16, /* bases are multiples of it, if they can: then windows of several threads often have one */
+    RK_NO_BASE = 4095, /* no element fits */
+    RK_SUM_ABOVE = 32  /* a new window begins so far below the field of its first element */
 };
 
 typedef __int128 rk_int128 __attribute__((aligned(8))); /* slots are in memory of others, such as DuckDB's rows */
@@ -30,7 +31,7 @@ typedef struct rk_window {
     rk_state *whole; /* the rest; NULL: there is none. Owned */
 } rk_window;
 
-/* ... of the squares of the same elements. */
+/* ... of the squares of the same elements, or, with a sign, of products. */
 typedef struct rk_square_window {
     uint64_t sum[4];
 } rk_square_window;
@@ -75,19 +76,38 @@ static inline void rk_window_put(rk_window *w, uint64_t bits)
 /* Surely the sum of squares after one more? */
 static inline bool rk_squares_take(const rk_square_window *q) { return q->sum[3] >> 63 == 0; }
 
-/* Add the square of a double that the window beside takes: at most 2^230. */
+/* m * n * 2^up, or minus it, to the sum. With `up` to 124 a product is below 2^230. */
+static inline void rk_products_put(rk_square_window *q, uint64_t up, uint64_t m, uint64_t n, uint64_t sign)
+{
+    const uint64_t shift = (uint64_t)1 << (up & 63);
+    const unsigned __int128 product = (unsigned __int128)m * n, low = (unsigned __int128)(uint64_t)product * shift,
+                            high = (unsigned __int128)(uint64_t)(product >> 64) * shift;
+    uint64_t *sum = q->sum + (up >> 6), middle = ((uint64_t)(low >> 64) | (uint64_t)high) ^ sign; /* from word 0 or 1 on */
+    uint64_t last = (uint64_t)(high >> 64) ^ sign;
+    unsigned __int128 t = (unsigned __int128)((uint64_t)low ^ sign) + (sign & 1);
+    const uint64_t first = (uint64_t)(t >> 64) + __builtin_add_overflow(sum[0], (uint64_t)t, &sum[0]);
+    uint64_t second = __builtin_add_overflow(middle, first, &middle);
+    second += __builtin_add_overflow(sum[1], middle, &sum[1]);
+    const uint64_t third = __builtin_add_overflow(last, second, &last) + __builtin_add_overflow(sum[2], last, &sum[2]);
+    q->sum[3] += (sign + third) & ((up >> 6) - 1); /* not from word 1 on: then it was the last one */
+}
+
+/* How far the unit of the product of two doubles is above that of the sum; above RK_PRODUCT_REACH: it does not take it. Both are
+ * neither 0 nor special. */
+static inline uint64_t rk_product_up(const rk_window *w, uint64_t x, uint64_t y)
+{
+    const uint64_t a = rk_field(x), b = rk_field(y), usual = (a - 1 < RK_FIELD_END - 1) & (b - 1 < RK_FIELD_END - 1);
+    return (a + b - 2 * (w->head >> RK_BASE_SHIFT)) | (usual - 1);
+}
+
+/* Surely the sum of products after one more? */
+static inline bool rk_products_take(const rk_square_window *q) { return (q->sum[3] + ((uint64_t)1 << 62)) >> 63 == 0; }
+
+/* Add the square of a double that the window beside takes. */
 static inline void rk_squares_put(rk_square_window *q, const rk_window *w, uint64_t bits)
 {
-    const uint64_t up = 2 * (rk_field(bits) - (w->head >> RK_BASE_SHIFT)), m = rk_significand(bits);
-    const uint64_t shift = (uint64_t)1 << (up & 63);
-    const unsigned __int128 square = (unsigned __int128)m * m, low = (unsigned __int128)(uint64_t)square * shift,
-                            high = (unsigned __int128)(uint64_t)(square >> 64) * shift;
-    uint64_t *sum = q->sum + (up >> 6), middle = (uint64_t)(low >> 64) | (uint64_t)high; /* from word 0 or 1 on */
-    const uint64_t first = __builtin_add_overflow(sum[0], (uint64_t)low, &sum[0]);
-    uint64_t second = __builtin_add_overflow(middle, first, &middle);
-    second |= __builtin_add_overflow(sum[1], middle, &sum[1]);
-    if (__builtin_add_overflow(sum[2], (uint64_t)(high >> 64) + second, &sum[2]))
-        q->sum[3]++; /* not from word 1 on: then the last one has no carry */
+    const uint64_t m = rk_significand(bits);
+    rk_products_put(q, 2 * (rk_field(bits) - (w->head >> RK_BASE_SHIFT)), m, m, 0);
 }
 
 /* limb[0..n) += the magnitude v[0..words) * 2^shift, or minus it. Bits below the first limb are 0. */
@@ -114,11 +134,16 @@ static inline void rk_window_close(const rk_window *w, rk_state *s)
     rk_add_words(s->limb, rk_sum_limbs(s->layout), v, 2, shift, negative);
 }
 
-static inline void rk_squares_close(const rk_square_window *q, const rk_window *w, rk_state *s)
+static inline void rk_squares_close(const rk_square_window *q, const rk_window *w, rk_state *s, bool negative)
 {
     const int shift = 2 * (int)(w->head >> RK_BASE_SHIFT) - 2150 - 2 * rk_e0(s->dtype);
-    if (q->sum[0] | q->sum[1] | q->sum[2] | q->sum[3])
-        rk_add_words(s->limb + rk_sum_limbs(s->layout), rk_square_limbs(s->layout), q->sum, 4, shift, false);
+    uint64_t v[4], carry = negative;
+    for (int i = 0; i < 4; i++) {
+        v[i] = (q->sum[i] ^ (0 - (uint64_t)negative)) + carry;
+        carry &= v[i] == 0;
+    }
+    if (v[0] | v[1] | v[2] | v[3])
+        rk_add_words(s->limb + rk_sum_limbs(s->layout), rk_square_limbs(s->layout), v, 4, shift, negative);
 }
 
 #endif
