@@ -1047,7 +1047,7 @@ void reduce_free(reduce_client *c, void *memory);
  * allocation that `handle` names: the 64 bytes of cudaIpcGetMemHandle. This is for memory of cudaMalloc (including the pools of
  * CuPy and PyTorch), not of cudaMallocAsync; for memory of cuMemCreate see reduce_device_import. `offset` counts from the
  * allocation's first byte (see cuMemGetAddressRange) and is a multiple of the element's size. A mask is on the device, too:
- * behind the elements (REDUCE_MASKED), or elsewhere (reduce_device_masked). `mask`, offsets and states are not possible;
+ * behind the elements (REDUCE_MASKED), or elsewhere (reduce_device_masked). `mask`, offsets, keys and states are not possible;
  * columns of a plane, and results of data with a mask behind them, only as far as a reply holds them (4 MiB).
  * Order: the daemon does not know your CUDA streams. Finish all writes to the data before the call (cudaStreamSynchronize),
  * and overwrite them only after it.

@@ -422,6 +422,9 @@ def test_what_the_library_refuses(shared):
         with pytest.raises(libreduce.Fault) as e:
             lib.run("sum", "f64", x, **spec_of(keys, 2**24))
         assert (e.value.code, e.value.field, e.value.limit) == ("TOO_LARGE", "rows", (1 << 30) // (oracle.state_size("sum", "f64") + 32))
+        with pytest.raises(libreduce.Fault, match="put data and keys, and use reduce_named, or use reduce_cuda.h") as e:
+            lib.device("sum", "f64", bytes(64), 0, len(x), **spec_of(keys, 3))
+        assert (e.value.code, e.value.field) == ("ARGUMENT", "keys_dtype")
         # the first key that is not a group, in one message and in many
         for zeros in 0, 900_000:
             long = np.concatenate([np.zeros(zeros, np.uint8), keys])
