@@ -12,6 +12,7 @@
 
 #include "client/reduce.h"
 #include "kernels/cpu/keys/slots.h"
+#include "kernels/cpu/keys/window.h"
 #include "kernels/exact/line.h"
 #include "tests/unit/oracle.h"
 
@@ -275,6 +276,43 @@ static void test_pairs(void **state)
     free(y);
 }
 
+/* Windows that are as full as they can be, of either sign, take more without a carry that is lost. */
+static void test_full(void **state)
+{
+    (void)state;
+    static const int ops[] = {REDUCE_SUM, REDUCE_VAR, REDUCE_DOT};
+    const double x = 0x1.fffffffffffffp1023, y = -x, *pairs[] = {&x, &y};
+    for (int i = 0; i < 6; i++) {
+        rk_slots k;
+        rk_state got = {0}, want = {0};
+        const double *given = pairs[i % 2];
+        rk_slots_of(&k, rp_state_layout(ops[i / 2], RP_F64), RP_F64, 0);
+        uint8_t *slot = rk_slots_room(&k, 1);
+        void *slots[] = {slot};
+        rk_slot_init(&k, slot);
+        for (int n = 0; n < 4; n++) {
+            rk_slot_state(&k, slot, &want);
+            if (ops[i / 2] == REDUCE_DOT) {
+                assert_int_equal(rk_slots_add_pairs(&k, slots, &x, given, 1), 1);
+                rk_pairs_add(&want, rk_load((const uint8_t *)&x, 8), rk_load((const uint8_t *)given, 8), 0, false);
+            } else {
+                assert_int_equal(rk_slots_add(&k, slots, given, 0, NULL, 1), 1);
+                rk_state_add(&want, rk_load((const uint8_t *)given, 8), 0, 0);
+            }
+            rk_slot_state(&k, slot, &got);
+            assert_memory_equal(&got, &want, rp_state_size(k.layout));
+            const rk_int128 most = ((rk_int128)INT64_MAX << 64) + INT64_MAX;
+            const uint64_t top = ops[i / 2] == REDUCE_VAR ? UINT64_MAX : i % 2 ? (uint64_t)INT64_MIN : INT64_MAX;
+            if (ops[i / 2] == REDUCE_SUM)
+                ((rk_window *)slot)->sum = i % 2 ? -most : most;
+            else
+                *(rk_square_window *)(slot + sizeof(rk_window)) = (rk_square_window){{UINT64_MAX, UINT64_MAX, UINT64_MAX, top}};
+        }
+        rk_slot_drop(&k, slot);
+        free(slot);
+    }
+}
+
 /* Keys of every integer type, at any alignment. */
 static void test_keys(void **state)
 {
@@ -512,17 +550,10 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_states),
-        cmocka_unit_test(test_one_group),
-        cmocka_unit_test(test_no_keys),
-        cmocka_unit_test(test_settle),
-        cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_outside),
-        cmocka_unit_test(test_empty_group),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_wrong_key_among_many),
+        cmocka_unit_test(test_states),      cmocka_unit_test(test_one_group), cmocka_unit_test(test_no_keys),
+        cmocka_unit_test(test_settle),      cmocka_unit_test(test_keys),      cmocka_unit_test(test_outside),
+        cmocka_unit_test(test_empty_group), cmocka_unit_test(test_refused),   cmocka_unit_test(test_pairs),
+        cmocka_unit_test(test_full),        cmocka_unit_test(test_threads),   cmocka_unit_test(test_wrong_key_among_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
