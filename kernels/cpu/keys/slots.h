@@ -5,9 +5,8 @@
  *     rk_slots_add ...  rk_slot_merge ...  rk_slot_state  -> rk_state, to merge and finish as any other
  *     rk_slot_drop
  *
- * Slots of float sums (and of their squares, and of products) are windows (window.h) and own what they allocate. The others are the state
- * itself.
- * A slot may be moved, with memcpy, as long as one copy is used. States do not depend on the order of additions.
+ * Slots of float sums, of their squares and of products are windows (window.h) and own what they allocate. The others are the
+ * state itself. A slot may be moved, with memcpy, as long as one copy is used. States do not depend on the order of additions.
  *
  * Any thread; a slot by one at a time. */
 #ifndef RK_SLOTS_H

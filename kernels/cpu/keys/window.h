@@ -92,8 +92,8 @@ static inline void rk_products_put(rk_square_window *q, uint64_t up, uint64_t m,
     q->sum[3] += (sign + third) & ((up >> 6) - 1); /* not from word 1 on: then it was the last one */
 }
 
-/* How far the unit of the product of two doubles is above that of the sum; above RK_PRODUCT_REACH: it does not take it. Both are
- * neither 0 nor special. */
+/* How far the unit of the product of two doubles is above that of the sum. Above RK_PRODUCT_REACH: it does not take it, or one
+ * of them is 0 or special. */
 static inline uint64_t rk_product_up(const rk_window *w, uint64_t x, uint64_t y)
 {
     const uint64_t a = rk_field(x), b = rk_field(y), usual = (a - 1 < RK_FIELD_END - 1) & (b - 1 < RK_FIELD_END - 1);
