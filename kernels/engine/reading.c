@@ -15,8 +15,8 @@ static float known(float *rate)
     return now;
 }
 
-/* The threads that will read at the same time as one that asks. The first threads of a long range see few others, though more are
- * about to come: with the number of that moment alone GPUs got the first parts of each range. */
+/* The threads that will read at the same time as one that asks. The first threads of a long range see few others, though more
+ * are about to come: with the number of that moment alone GPUs got the first parts of each range. */
 static double together(rk_reading *r)
 {
     const float now = (float)__atomic_load_n(&r->threads, __ATOMIC_RELAXED), before = known(&r->usual),
