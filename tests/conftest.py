@@ -21,6 +21,7 @@ TESTS = pathlib.Path(__file__).parent
 ROOT = TESTS.parent
 sys.path.insert(0, str(TESTS))
 
+import piped  # noqa: E402
 from rawclient import Connection  # noqa: E402
 
 BIN = pathlib.Path(os.environ.get("REDUCED_BIN_DIR", ROOT / "build" / "bin")).resolve()
@@ -316,14 +317,16 @@ def finish(request, daemons):
 
 @pytest.fixture
 def ctl(scratch):
-    """ctl(*args, stdin=b"", url=None, env={}) -> CompletedProcess of reducectl; never starts a daemon unless told."""
+    """ctl(*args, stdin=b"", url=None, env={}) -> CompletedProcess of reducectl; never starts a daemon unless told. Arguments may be
+    piped.Piped."""
 
     def run(*args, stdin=b"", url=None, env=(), timeout=120, autostart=False):
         full = {**os.environ, "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch), **dict(env)}
         if url:
             full["REDUCED_URL"] = url
-        command = [BIN / "reducectl", *map(str, args)] + ([] if autostart else ["--no-autostart"])
-        done = subprocess.run(command, input=stdin, capture_output=True, env=full, timeout=timeout)
+        with piped.all_of(args, scratch) as descriptors:
+            command = [BIN / "reducectl", *map(str, args)] + ([] if autostart else ["--no-autostart"])
+            done = subprocess.run(command, input=stdin, capture_output=True, env=full, timeout=timeout, pass_fds=descriptors)
         assert not SANITIZER.search(done.stderr.decode(errors="replace")), done.stderr.decode()
         return done
 

@@ -11,6 +11,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -498,7 +499,7 @@ def test_states_from_pipes(run, fails, scratch):
     assert run("sum", "--merge", stdin=parts[1]) == "35\n"
     fails(FAILED, "SHAPE.*not partial states", "sum", "--merge", "-", stdin=parts[0][:-1])
     fails(FAILED, "SHAPE: 0 bytes are not partial states", "sum", "--merge", "-", stdin=b"")
-    fails(USAGE, "read once", "sum", "--merge", "-", "/dev/stdin", stdin=parts[0])
+    fails(USAGE, "named 2 times", "sum", "--merge", "-", "/dev/stdin", stdin=parts[0])
 
 
 def test_no_option_is_dropped_without_a_word(fails, run, scratch):
@@ -526,7 +527,8 @@ def test_no_option_is_dropped_without_a_word(fails, run, scratch):
 def test_words_that_lead_on(run, fails, ctl, scratch):
     """A column of standard input by -:NAME; a host that is not known is a daemon that is not there."""
     assert run("sum", "-:price", stdin=b"day,price\n1,2\n2,3\n") == run("sum", "-:#2", "--nan", "omit", stdin=b"day,price\n1,2\n2,3\n") == "5\n"
-    fails(USAGE, "standard input can be read once", "sum", "-:a", "-:b", stdin=b"a,b\n1,2\n")
+    assert [line.split()[0] for line in run("sum", "-:a", "-:b", stdin=b"a,b\n1,2\n").splitlines()] == ["1", "2"]
+    fails(USAGE, "standard input is named 2 times", "sum", "-:a", "-", stdin=b"a,b\n1,2\n")
     fails(FAILED, "TYPE: line 2: 'UA' is not a number$", "sum", "-:price", stdin=b"day,price\n1,UA\n")
     fails(USAGE, "unknown option -:", "sum", "-v:", "x")
     ca = Authority(scratch, "ca").file("pem")
@@ -715,7 +717,7 @@ def test_errors_of_the_reduction(fails, scratch):
     (("sum", "--verbose=1", "-"), "option --verbose=1"), (("sum", "--json=x", "-"), "option --json=x"), (("sum", "-\u00e9", "-"), "option -\\?"),
     (("sum,", "-"), "a comma without an operation"), ((",sum", "-"), "a comma without an operation"), (("sum,,max", "-"), "a comma without an operation"),
     (("sum", "--device", "foo", "-"), "GPU-<UUID>"), (("help", "sum", "max"), "one operation or command"),
-    (("sum", "-", "-"), "read once, not 2"), (("sum", "--mask", "-", "-"), "read once"), (("sum", "--mask", "-"), "read once"), (("sum", "--offsets", "-", "--mask", "-", "x"), "read once"),
+    (("sum", "-", "-"), "named 2 times"), (("sum", "--mask", "-", "-"), "named 2 times"), (("sum", "--mask", "-"), "named 2 times"), (("sum", "--offsets", "-", "--mask", "-", "x"), "named 2 times"),
     (("put", "x", "--mask", "m", "-"), "need an operation"), (("put", "x", "--rows", "2", "-"), "need an operation"), (("ls", "--partial"), "need an operation"),
     (("put", "x", "--nan", "omit", "-"), "need an operation"), (("drop", "x", "--out", "f32"), "need an operation"), (("ping", "--text"), "apply to operations and put only"),
     (("ls", "--dtype", "f32"), "apply to operations and put only"), (("status", "--deadline", "5"), "apply to operations and put only"),
@@ -889,10 +891,10 @@ def test_standard_input_that_is_a_file_begins_again_where_it_was(shared, scratch
     assert done.returncode == OK and read(done.stdout.decode().strip()) == value, done
 
 
-def test_a_mask_from_a_pipe_is_for_one_file(fails, scratch):
+def test_a_mask_from_a_pipe_is_for_each_file(run, scratch):
     a = npy(scratch / "a.npy", np.array([1.0, 2]))
-    for option in ("--mask", "--offsets"):
-        fails(USAGE, "a pipe .* read once: --mask, --weights and --offsets", "sum", option, "-", a, a, stdin=b"\1\0")
+    assert [line.split()[0] for line in run("sum", "--mask", "-", a, a, stdin=b"\1\0").splitlines()] == ["1", "1"]
+    assert [float(line) for line in run("sum", "--offsets", "-", a, a, stdin=npy(scratch / "o", np.array([0, 1, 2])).read_bytes()).split() if line in "12"] == [1, 2, 1, 2]
 
 
 @pytest.mark.parametrize("args, text, value", [(["--text"], b"1 2\n", b"3"), (["-t", "u8"], b"\n", b"10"), (["/dev/stdin:b"], b"a,b\n1,5\n", b"5")])
@@ -1088,17 +1090,25 @@ def test_table_of_files(run, ctl, fails, shared, scratch):
 
 
 def test_pipes_under_other_names_are_read_once(run, fails, scratch):
-    """A second reading would be of nothing: prod 1, or a wait without end."""
+    """A second reading would be of nothing: prod 1, or a wait without end. Standard input has one meaning in a command."""
     a = npy(scratch / "a.npy", np.array([3.0, 4]))
-    fifo = scratch / "fifo"
-    os.mkfifo(fifo)
-    for args in (("sum,prod", fifo), ("sum,prod", a, fifo), ("sum,mean", "--total", fifo, a),
-                 ("sum,prod", "--mask", "/dev/stdin", a), ("sum,prod", "--offsets", "/dev/stdin", a),
-                 ("sum", "--text", "/dev/stdin", "/dev/stdin"), ("sum", "--text", "-", "/proc/self/fd/0"), ("sum", "--mask", "-", "/dev/stdin")):
-        fails(USAGE, "read once", *args, stdin=b"3 4 5")
+    for args in (("sum", "--text", "/dev/stdin", "/dev/stdin"), ("sum", "--text", "-", "/proc/self/fd/0"), ("sum", "--mask", "-", "/dev/stdin")):
+        fails(USAGE, "standard input is named 2 times", *args, stdin=b"3 4 5")
     fails(USAGE, "--shard excludes", "sum", "--shard", "0/2", "-t", "u8", "/dev/stdin", stdin=b"1234")
     assert table(run("sum,mean", "--text", "/dev/stdin", stdin=b"3 4 5")) == [{"sum": "12", "mean": "4"}]
+    assert table(run("sum,prod", "--mask", "/dev/stdin", a, stdin=b"\0\1")) == [{"sum": "4", "prod": "4"}]
+    offsets = npy(scratch / "offsets.npy", np.array([0, 1, 2])).read_bytes()
+    assert [line["prod"] for line in table(run("sum,prod", "--offsets", "/dev/stdin", a, stdin=offsets))] == ["3", "4"]
     assert table(run("sum,prod", a))[0] == {"sum": "7", "prod": "12"}
+    fails(FAILED, "cannot open: No such device", "sum,prod", unix_socket(scratch))
+
+
+def unix_socket(folder):
+    """A socket that nobody listens to."""
+    path = folder / "socket"
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(path))
+    return path
 
 
 def test_several_operations_keep_a_pipe(run, fails, scratch):
@@ -1114,7 +1124,7 @@ def test_several_operations_keep_a_pipe(run, fails, scratch):
         rows = table(run(ops, "--total", "-", a, stdin=elements))
         assert [r["sum"] for r in rows] == ["7", "7", "14"] and rows[0][ops[4:]] == value
     assert table(run("sum,prod", "--text", "--spool", 16, stdin=b"3 4 5")) == [{"sum": "12", "prod": "60"}]
-    fails(FAILED, "stdin: TOO_LARGE: several operations read a pipe again, and it has more than the 4 bytes that --spool allows", "sum,prod", "--text", "--spool", 4, stdin=b"3 4 5")
+    fails(FAILED, "stdin: TOO_LARGE: pipes that are read again have more than the 4 bytes that --spool allows", "sum,prod", "--text", "--spool", 4, stdin=b"3 4 5")
     fails(FAILED, "EMPTY: max of no elements", "max,prod", "--text", stdin=b"")
 
 

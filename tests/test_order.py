@@ -16,6 +16,7 @@ import oracle
 import order
 from conftest import BIN, ROOT
 from oracle import DTYPES, FLOATS, SIZE, unsigned
+from piped import Piped
 from pythonpackage import PACKAGE, package, reduced  # noqa: F401
 from rawclient import COLUMNS, MASK, OFFSETS, REDUCE, STATES_IN, STATES_OUT, Fault, parameter, parse_result, spec
 
@@ -469,7 +470,7 @@ def test_columns_of_files_in_blocks(shared, tmp_path):
 @pytest.fixture
 def run(ctl, shared):
     def command(*args, code=0, **kw):
-        done = ctl(*map(str, args), url=shared.url, **kw)
+        done = ctl(*args, url=shared.url, **kw)
         assert done.returncode == code, done.stderr.decode()
         return (done.stderr if code else done.stdout).decode()
     return command
@@ -528,8 +529,10 @@ def test_every_door_of_reducectl(run, ctl, shared, tmp_path):
     (tmp_path / "x.csv").write_text("id,v\n" + "".join(f"{i},{v!r}\n" for i, v in enumerate(x.tolist())))
     csv, data = (tmp_path / "x.csv").read_bytes(), (tmp_path / "x.npy").read_bytes()
     doors = ([tmp_path / "x.npy"], None), ([f"{tmp_path}/x.npz:v"], None), ([f"{tmp_path}/x.csv:v"], None), (["--text", tmp_path / "x.txt"], None), \
-            (["-"], data), (["--text"], text.encode()), (["-:v"], csv), (["-t", "f64"], x.tobytes())
-    for mask in ([], ["--mask", tmp_path / "mask.npy"]):
+            (["-"], data), (["--text"], text.encode()), (["-:v"], csv), (["-t", "f64"], x.tobytes()), ([Piped(data, "fifo")], None), \
+            ([Piped(gzip.compress(data))], None), (["--text", Piped(text.encode(), "socket")], None), ([Piped(csv, "fifo", ":v")], None), \
+            (["-t", "f64", Piped(x.tobytes())], None), (["-:v"], gzip.compress(csv))
+    for mask in ([], ["--mask", tmp_path / "mask.npy"], ["--mask", Piped((tmp_path / "mask.npy").read_bytes())]):
         own = np.sort(x[~np.isnan(x) & (kept if mask else True)])
         want = [own[(own.size - 1) * k // 10] for k in (1, 5, 9)]  # of method "lower"
         for door, stdin in doors:
@@ -539,7 +542,7 @@ def test_every_door_of_reducectl(run, ctl, shared, tmp_path):
             several = json.loads(run("max,p10,p50,p90,count", "--json", *args, stdin=stdin))["value"]
             assert several == {"max": own[-1], "p10": want[0], "p50": want[1], "p90": want[2], "count": own.size}, door
             assert [float(v) for v in run("max,p10,p50,p90", *args, stdin=stdin).splitlines()[1].split()] == [own[-1], *want], door
-            raw = ctl("quantile", "--q", "0.1,0.5,0.9", "--raw", *map(str, args), url=shared.url, stdin=stdin).stdout
+            raw = ctl("quantile", "--q", "0.1,0.5,0.9", "--raw", *args, url=shared.url, stdin=stdin).stdout
             assert np.frombuffer(raw).tolist() == want, door
             stats = json.loads(run("stats", "--quantiles", "--json", "--nan", "omit", *mask, *door, stdin=stdin))["value"]
             assert stats["p50"] == float(run("median", "--nan", "omit", *mask, *door, stdin=stdin)), door
@@ -551,6 +554,68 @@ def test_every_door_of_reducectl(run, ctl, shared, tmp_path):
     for door, stdin in (([tmp_path / "none.npy"], None), (["--text"], b""), (["-"], (tmp_path / "none.npy").read_bytes())):
         assert run("quantile", "--q", "0.1,0.5", *door, stdin=stdin).split() == ["nan", "nan"]
         assert json.loads(run("median,p99", "--json", *door, stdin=stdin))["value"] == {"median": "nan", "p99": "nan"}, door
+
+
+KINDS_OF_PIPES = ("pipe", "fifo", "socket")
+
+
+@pytest.mark.parametrize("kind", KINDS_OF_PIPES)
+def test_several_pipes_in_one_command(run, tmp_path, kind):
+    """Each is read once, whatever reads it again: operations, the total, columns, a mask of several files; up to --spool for all."""
+    draw = np.random.default_rng(8)
+    parts, names = [draw.standard_normal(n).round(9) for n in (300, 1, 0, 2000)], []
+    for i, part in enumerate(parts):
+        np.save(tmp_path / f"{i}.npy", part)
+        names.append(f"{tmp_path}/{i}.npy")
+
+    def pipes():
+        return [Piped(open(name, "rb").read(), kind) for name in names]
+
+    def values(*args, files):
+        return [[json.loads(line)["value"]] for line in run(*args, "--json", *files).splitlines()]
+    for ops in ("mean,median,p99", "sum,count,std", "p1,kth,max"):
+        more = ["--k", 0] if "kth" in ops else []
+        some, these = (pipes()[:2] + pipes()[3:], names[:2] + names[3:]) if more else (pipes(), names)
+        for total in ([], ["--total"]):
+            found = values(ops, *more, *total, files=some)
+            assert found == values(ops, *more, *total, files=these) and len(found) == len(these) + len(total), (ops, total)
+    for op in (["median"], ["largest", "--k", 3], ["histogram", "--edges", "-1,0,1"], ["stats", "--quantiles"]):
+        assert run(*op, "--total", *pipes()) == run(*op, "--total", *names), op
+        assert values(*op, files=pipes()) == values(*op, files=names), op
+    keep = (draw.random(2000) < 0.5).astype(np.uint8)
+    np.save(tmp_path / "keep.npy", keep)
+    mask = (tmp_path / "keep.npy").read_bytes()
+    assert values("sum,median", "--mask", Piped(mask, kind), files=[names[3], pipes()[3]]) == values("sum,median", "--mask", tmp_path / "keep.npy", files=[names[3]] * 2)
+    table = "a,b,c\n" + "".join(f"{i},{i * 0.5},{(7 * i) % 5}\n" for i in range(100))
+    (tmp_path / "t.csv").write_text(table)
+    for ops in ("median", "mean,median,p99"):
+        want = values(ops, files=[f"{tmp_path}/t.csv:#1,#2-#3"])
+        assert values(ops, files=[Piped(table.encode(), kind, ":#1,#2-#3")]) == want and len(want) == 3
+    assert run("wmean", "--weights", ":a", Piped(table.encode(), kind, ":b")) == run("wmean", "--weights", ":a", f"{tmp_path}/t.csv:b")
+    assert run("cov", "--weights", ":c", "--mask", Piped(bytes([1, 0] * 50), kind), Piped(table.encode(), kind, ":b")) == \
+        run("cov", "--weights", ":c", f"{tmp_path}/t.csv:b", "--mask", "-", stdin=bytes([1, 0] * 50))
+    size = sum(len(pipe.data) for pipe in pipes())
+    assert values("sum,median", "--spool", size, files=pipes()) == values("sum,median", files=names)
+    told = run("sum,median", "--spool", size - 1, *pipes(), code=1)
+    assert f"pipes that are read again have more than the {size - 1} bytes that --spool allows" in told and told.count("\n") == 1
+    assert "--spool" in run("median", "--spool", 1000, pipes()[3], code=1)
+
+
+def test_columns_of_standard_input(run, tmp_path):
+    """A list of them, several names, and weights: from a pipe as from a file."""
+    table = "a,b,c\n" + "".join(f"{i},{i * 0.5},{(7 * i) % 5}\n" for i in range(100))
+    (tmp_path / "t.csv").write_text(table)
+
+    def values(*args, **kw):
+        return [json.loads(line)["value"] for line in run(*args, "--json", **kw).splitlines()]
+    file = f"{tmp_path}/t.csv"
+    for ops in ("median", "mean,median,p99"):
+        want = values(ops, f"{file}:#1,#2-#3")
+        assert values(ops, "-:#1,#2-#3", stdin=table.encode()) == values(ops, "-:a", "-:b", "/dev/stdin:c", stdin=gzip.compress(table.encode())) == want
+    assert run("wmean", "-:b", "--weights", ":a", stdin=table.encode()) == run("wmean", "-:b", "--weights", "-:a", stdin=table.encode()) == \
+        run("wmean", f"{file}:b", "--weights", ":a")
+    assert run("dot", "-:a", "-:b", stdin=table.encode()) == run("dot", f"{file}:a", f"{file}:b")
+    assert "named 2 times" in run("sum", "-:a", "-", stdin=table.encode(), code=2) and "named 2 times" in run("sum", "-:a", "--mask", "-", stdin=b"", code=2)
 
 
 def test_package(package):  # noqa: F811

@@ -2,7 +2,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "client/ctl/formats/container.h"
 #include "client/ctl/formats/grow.h"
@@ -76,11 +75,6 @@ static bool is_list(const char *columns)
 
 static bool add_list(arguments *a, const char *name, const char *columns, char why[CTL_WHY])
 {
-    struct stat st;
-    if (ctl_is_pipe(name, &st)) {
-        snprintf(why, CTL_WHY, "a pipe is read once, for one column: %.100s", name);
-        return false;
-    }
     for (const char *p = columns, *end;; p = end + 1) {
         end = end_of_item(p);
         if (!add_item(a, name, (size_t)(columns - 1 - name), p, end, why))

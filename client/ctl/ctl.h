@@ -7,7 +7,7 @@
  *   suggest.c         what a mistyped word might have meant (pure)
  *   input.c           files and pipes as elements    resident.c      put, ls, drop, @NAME
  *   output.c          result and error lines         progress.c      the bar on a terminal
- *   spool.c           a pipe that is read again
+ *   spool.c           pipes that are read again       open_path.c   files, or what is kept of pipes
  *   interrupt.c       Ctrl-C                         find_device.c   a GPU by its UUID
  *   query.c           ping, info, metrics            status_text.c   status by section
  *   ladder.c          runs reducectl-ladder          column_list.c   FILE:#1,#3-#5
@@ -22,6 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "client/reduce.h"
 
@@ -354,6 +355,8 @@ typedef struct ctl_input {
 
 /* The member's name in "FILE:MEMBER"; NULL: `name` is a file, or does not exist. */
 const char *ctl_member_of(const char *name);
+/* The file's name in front of the member, or the whole name. malloc'ed; NULL: no memory. */
+char *ctl_path_of(const char *name, const char *member);
 struct stat;
 /* Is its file a pipe, a socket or a terminal, which can be read only once? *st describes the file. */
 bool ctl_is_pipe(const char *name, struct stat *st);
@@ -419,8 +422,27 @@ int ctl_read_offsets(const char *name, uint64_t **offsets, uint64_t *n, char why
 
 uint64_t ctl_spool_limit(const ctl_options *o); /* bytes */
 
-/* From now on standard input is a file in memory with what the pipe had, up to the limit. 0, or a reduce_err with `why`. */
-int ctl_spool_stdin(const ctl_options *o, char why[CTL_WHY]);
+/* Keep in memory what those pipes bring that the command opens more than once, up to the limit. Returns the exit code of an
+ * error, printed. */
+int ctl_keep_pipes(const ctl_options *o);
+
+/* ---- open_path.c ---- */
+
+/* A pipe of the command, under all of its names */
+typedef struct ctl_pipe {
+    struct ctl_pipe *next;
+    dev_t dev;
+    ino_t ino;
+    const char *name; /* the first one */
+    uint64_t openings;
+    int fd; /* a file in memory with all that it brought; -1: it is not kept */
+} ctl_pipe;
+
+ctl_pipe *ctl_pipes(void); /* the first one */
+/* The pipe that *st describes; a new one gets the name. NULL: no memory. */
+ctl_pipe *ctl_pipe_of(const struct stat *st, const char *name);
+/* A descriptor to read the file, the kept pipe from its start, or for "-" standard input itself. -1: errno. */
+int ctl_open_path(const char *path);
 
 /* ---- progress.c ---- */
 

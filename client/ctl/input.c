@@ -396,15 +396,14 @@ const char *ctl_member_of(const char *name)
     return NULL;
 }
 
-/* NULL: no memory. */
-static char *path_of(const char *name, const char *member)
+char *ctl_path_of(const char *name, const char *member)
 {
     return strndup(name, member ? strlen(name) - strlen(member) - 1 : strlen(name));
 }
 
 bool ctl_is_pipe(const char *name, struct stat *st)
 {
-    char *path = strcmp(name, "-") ? path_of(name, ctl_member_of(name)) : NULL;
+    char *path = strcmp(name, "-") ? ctl_path_of(name, ctl_member_of(name)) : NULL;
     bool there = path ? !stat(path, st) : !strcmp(name, "-") && !fstat(STDIN_FILENO, st);
     free(path);
     return there && (S_ISFIFO(st->st_mode) || S_ISSOCK(st->st_mode) || S_ISCHR(st->st_mode));
@@ -453,12 +452,12 @@ static int check_dialect(const ctl_input *in, const ctl_source *source, char why
 int ctl_open(ctl_input *in, const ctl_source *source, char why[CTL_WHY])
 {
     const char *member = source->array ? source->array->name : ctl_member_of(source->name);
-    char *path = path_of(source->name, member);
+    char *path = ctl_path_of(source->name, member);
     bool pipe = path && !strcmp(path, "-");
     *in = (ctl_input){.name = pipe ? "stdin" : source->name, .fd = -1};
     if (!path)
         return no_memory(why);
-    in->fd = pipe ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    in->fd = ctl_open_path(path);
     free(path);
     if (in->fd < 0) {
         snprintf(why, CTL_WHY, "cannot open: %s", strerror(errno));

@@ -38,7 +38,9 @@ static void print_side(reduce_client *c)
 
 static int run(reduce_client *c, ctl_options *o)
 {
-    const int code = o->device ? ctl_find_device(c, o) : CTL_OK;
+    int code = o->device ? ctl_find_device(c, o) : CTL_OK;
+    if (code == CTL_OK && o->command == CTL_REDUCE)
+        code = ctl_keep_pipes(o);
     if (code)
         return code;
     switch (o->command) {

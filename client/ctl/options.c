@@ -608,19 +608,27 @@ static void unknown_option(const char *word, char why[CTL_WHY])
         snprintf(why + n, CTL_WHY - n, " ('reducectl help %s' explains it)", topic);
 }
 
-/* "-:price" is a column of standard input, and not an option, unless it is the value of one. */
+/* "-:price" is a column of standard input: its name as that of a file, malloc'ed. NULL: `why`. */
+static char *column_of_stdin(const char *word, char why[CTL_WHY])
+{
+    char *name;
+    if (asprintf(&name, "/dev/stdin%s", word + 1) >= 0)
+        return name;
+    snprintf(why, CTL_WHY, "no memory for a name");
+    return NULL;
+}
+
+static bool is_column_of_stdin(const char *word) { return word && !strncmp(word, "-:", 2); }
+
+/* It is not an option, unless it is the value of one. */
 static bool name_columns_of_stdin(int argc, char **argv, char why[CTL_WHY])
 {
     for (int i = 2; i < argc; i++) {
         bool value = false;
         for (size_t k = 0; k < N_OPTIONS && !strncmp(argv[i - 1], "--", 2); k++)
             value |= has_value(&OPTIONS[k]) && !strcmp(argv[i - 1] + 2, OPTIONS[k].name);
-        if (strncmp(argv[i], "-:", 2) != 0 || value)
-            continue;
-        if (asprintf(&argv[i], "/dev/stdin%s", argv[i] + 1) < 0) {
-            snprintf(why, CTL_WHY, "no memory for a name");
+        if (is_column_of_stdin(argv[i]) && !value && !(argv[i] = column_of_stdin(argv[i], why)))
             return false;
-        }
     }
     return true;
 }
@@ -674,6 +682,8 @@ bool ctl_parse(ctl_options *o, int argc, char **argv, char why[CTL_WHY])
         o->weights = o->files[--o->n_files];
     if (o->command == CTL_HELP)
         return true;
+    if (is_column_of_stdin(o->weights) && !(o->weights = column_of_stdin(o->weights, why)))
+        return false;
     bool good = ctl_check_options(o, why) && default_file(o, why) && ctl_check_stdin(o, why) && ctl_list_columns(o, why);
     ctl_apply_shard(o);
     return good;

@@ -138,15 +138,6 @@ static bool reads_a_pipe(const ctl_options *o)
     return found;
 }
 
-/* Several operations keep standard input, but no other pipe. */
-static bool reads_other_pipe(const ctl_options *o)
-{
-    bool found = reads_once(o->mask) || reads_once(o->weights) || reads_once(o->offsets);
-    for (int i = 0; i < o->n_files && !found; i++)
-        found = !ctl_is_resident(o->files[i]) && !ctl_is_stdin(o->files[i]) && reads_once(o->files[i]);
-    return found;
-}
-
 /* The same of weights. */
 static const char *weights_clash(const ctl_options *o)
 {
@@ -204,13 +195,6 @@ static const char *clash(const ctl_options *o)
         return "--shard excludes --joined, @NAME, standard input and pipes";
     if (o->n_ops && (o->merge || o->format == CTL_RAW))
         return "several operations exclude --raw, --partial and --merge";
-    if (o->n_ops && !o->by && !ctl_is_one_pass(o) && reads_other_pipe(o))
-        return "a pipe is read once: several operations on it are those of stats, without --out and --initial; "
-               "standard input is kept, for all";
-    if (o->n_ops && o->total && reads_other_pipe(o))
-        return "a pipe is read once: not for a line of its own and for --total; standard input is kept, for both";
-    if (o->n_files > 1 && !o->total && (reads_once(o->mask) || reads_once(o->weights) || reads_once(o->offsets)))
-        return "a pipe (and '-') is read once: --mask, --weights and --offsets from it are for one file";
     if (o->spec.ddof && !has_ddof(o))
         return "--ddof applies to these operations only:" CTL_DDOF_OPS;
     if (o->quantiles && (o->spec.op != REDUCE_STATS || o->n_ops || o->merge || partial || o->format == CTL_RAW || o->initial))
@@ -262,10 +246,17 @@ bool ctl_check_options(const ctl_options *o, char why[CTL_WHY])
 
 bool ctl_check_stdin(const ctl_options *o, char why[CTL_WHY])
 {
-    int n = ctl_is_stdin(o->mask) + ctl_is_stdin(o->weights) + ctl_is_stdin(o->offsets);
-    for (int i = 0; i < o->n_files && o->command == CTL_REDUCE; i++)
-        n += ctl_is_stdin(o->files[i]);
+    const char *const others[] = {o->mask, o->weights, o->offsets};
+    const int n_files = o->command == CTL_REDUCE ? o->n_files : 0;
+    int n = 0;
+    bool columns = false; /* of a table, however many */
+    for (int i = 0; i < n_files + 3; i++) {
+        const char *name = i < n_files ? o->files[i] : others[i - n_files];
+        const bool column = name && ctl_member_of(name), own = ctl_is_stdin(name);
+        n += own && !(column && columns);
+        columns |= own && column;
+    }
     if (n > 1)
-        snprintf(why, CTL_WHY, "standard input can be read once, not %d times", n);
+        snprintf(why, CTL_WHY, "standard input is named %d times: only columns of it may be several", n);
     return n <= 1;
 }

@@ -1,9 +1,10 @@
-/* A pipe on standard input, kept in memory: several operations read it again. */
+/* Pipes, sockets and terminals that a command opens several times: all of what each brings is kept in memory. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/ctl/ctl.h"
@@ -15,6 +16,37 @@ uint64_t ctl_spool_limit(const ctl_options *o)
     const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
     return o->spool ? o->spool : memory / 2;
 }
+
+/* ---- which pipes are opened several times ---- */
+
+/* False: no memory. */
+static bool count(const char *name, uint64_t openings)
+{
+    struct stat st;
+    if (!name || ctl_is_resident(name) || !ctl_is_pipe(name, &st))
+        return true;
+    ctl_pipe *p = ctl_pipe_of(&st, name);
+    if (p)
+        p->openings += openings;
+    return p;
+}
+
+/* Several operations have a pass each, over each file, and with --total one over all of them. */
+static bool count_all(const ctl_options *o)
+{
+    const bool several = o->n_ops && !o->by, alone = several || !o->total;
+    const uint64_t passes = several && !ctl_is_one_pass(o) ? (uint64_t)o->n_ops : 1,
+                   each = passes * (1 + (several && o->total)), runs = passes * ((alone ? (uint64_t)o->n_files : 0) + o->total);
+    const bool in_file = o->weights && o->weights[0] == ':'; /* weights are a column of the same file */
+    bool good = count(o->mask, runs) && count(o->offsets, runs) && (in_file || count(o->weights, runs));
+    for (int i = 0; i < o->n_files && good; i++)
+        good = count(o->files[i], in_file ? 2 * each : each);
+    return good;
+}
+
+/* ---- keeping ---- */
+
+static const char *shown_name(const ctl_pipe *k) { return strcmp(k->name, "-") ? k->name : "stdin"; }
 
 static bool write_all(int fd, const uint8_t *from, size_t n)
 {
@@ -28,44 +60,62 @@ static bool write_all(int fd, const uint8_t *from, size_t n)
     return true;
 }
 
-/* All of standard input goes to fd. */
-static int keep_input(int fd, uint8_t *block, const ctl_options *o, char why[CTL_WHY])
+/* All that comes from `from` goes to the file in memory. *all: bytes of all pipes. */
+static int copy(const ctl_pipe *k, int from, uint64_t *all, uint8_t *block, const ctl_options *o, char why[CTL_WHY])
 {
     const uint64_t limit = ctl_spool_limit(o);
     ctl_progress p;
     int err = 0;
-    ctl_progress_start(&p, "stdin", 0, true, o->progress);
+    ctl_progress_start(&p, shown_name(k), 0, true, o->progress);
     while (!err) {
-        const long n = ctl_read_some(STDIN_FILENO, block, BLOCK, &err, why);
+        const long n = ctl_read_some(from, block, BLOCK, &err, why);
         if (n <= 0)
             break;
-        if (p.done + (uint64_t)n <= limit && !write_all(fd, block, (size_t)n)) {
+        *all += (uint64_t)n;
+        if (*all > limit) {
+            snprintf(why, CTL_WHY, "pipes that are read again have more than the %" PRIu64 " bytes that --spool allows", limit);
+            err = REDUCE_E_TOO_LARGE;
+        } else if (!write_all(k->fd, block, (size_t)n)) {
             snprintf(why, CTL_WHY, "cannot keep it: %s", strerror(errno));
             err = REDUCE_E_IO;
-        } else if (p.done + (uint64_t)n > limit) {
-            snprintf(why, CTL_WHY,
-                     "several operations read a pipe again, and it has more than the %" PRIu64 " bytes that --spool allows",
-                     limit);
-            err = REDUCE_E_TOO_LARGE;
-        } else {
-            ctl_progress_add(&p, (uint64_t)n);
         }
+        ctl_progress_add(&p, (uint64_t)n);
     }
     ctl_progress_end(&p);
     return err;
 }
 
-int ctl_spool_stdin(const ctl_options *o, char why[CTL_WHY])
+static int keep(ctl_pipe *k, uint64_t *all, const ctl_options *o, char why[CTL_WHY])
 {
+    char *path = ctl_path_of(k->name, ctl_member_of(k->name));
     uint8_t *block = malloc(BLOCK);
-    const int fd = memfd_create("stdin", MFD_CLOEXEC);
-    int err = block && fd >= 0 ? keep_input(fd, block, o, why) : REDUCE_E_NO_MEMORY;
-    if (!err && (lseek(fd, 0, SEEK_SET) < 0 || dup2(fd, STDIN_FILENO) < 0))
-        err = REDUCE_E_IO;
-    if (err && !why[0])
-        snprintf(why, CTL_WHY, "cannot keep it: %s", strerror(errno));
-    if (fd >= 0)
-        close(fd);
+    const int from = path && block ? ctl_open_path(path) : -1;
+    int err = from >= 0 ? 0 : REDUCE_E_IO;
+    if (!err && (k->fd = memfd_create("pipe", MFD_CLOEXEC)) < 0)
+        err = REDUCE_E_NO_MEMORY;
+    if (err)
+        snprintf(why, CTL_WHY, "cannot %s: %s", from < 0 ? "open" : "keep it", strerror(errno));
+    else
+        err = copy(k, from, all, block, o, why);
+    if (from > STDIN_FILENO)
+        close(from);
     free(block);
+    free(path);
     return err;
+}
+
+int ctl_keep_pipes(const ctl_options *o)
+{
+    char why[CTL_WHY] = "no memory for the list of pipes";
+    int err = count_all(o) ? 0 : REDUCE_E_NO_MEMORY;
+    const char *name = NULL;
+    uint64_t all = 0;
+    for (ctl_pipe *k = ctl_pipes(); k && !err; k = k->next) {
+        ctl_start_deadline(o->spec.deadline_ms);
+        name = shown_name(k);
+        err = k->openings > 1 ? keep(k, &all, o, why) : 0;
+        if (ctl_interrupted())
+            return CTL_INTERRUPTED;
+    }
+    return err ? ctl_print_error(o, &(ctl_where){.name = name}, err, why) : CTL_OK;
 }

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/ctl/formats/container.h"
@@ -172,7 +171,7 @@ static int run(reduce_client *c, table *t, char **files, int n, bool total, cons
     size_t before = t->lines;
     int worst = CTL_OK, passes = t->fused ? 1 : t->n;
     for (t->now = 0; t->now < passes && worst != CTL_NO_DAEMON && !ctl_interrupted(); t->now++) {
-        lseek(STDIN_FILENO, t->start, SEEK_SET); /* a pipe, of which there is one pass, has no place */
+        lseek(STDIN_FILENO, t->start, SEEK_SET); /* a pipe has no place */
         ctl_options one = of_pass(t, t->fused ? REDUCE_STATS : t->o->ops[t->now]);
         one.files = files;
         one.n_files = n;
@@ -283,34 +282,14 @@ static void print_objects(const table *t)
     }
 }
 
-/* Makes standard input a file if it is a pipe that is read again. */
-static int keep_pipe(table *t)
-{
-    const ctl_options *o = t->o;
-    char why[CTL_WHY] = "";
-    struct stat st;
-    bool found = false;
-    int err = 0;
-    for (int i = 0; i < o->n_files; i++)
-        found |= ctl_is_stdin(o->files[i]);
-    ctl_start_deadline(o->spec.deadline_ms);
-    if (found && (!t->fused || o->total) && ctl_is_pipe("-", &st))
-        err = ctl_spool_stdin(o, why);
-    if (ctl_interrupted())
-        return CTL_INTERRUPTED;
-    t->start = lseek(STDIN_FILENO, 0, SEEK_CUR);
-    return err ? ctl_print_error(o, &(ctl_where){.name = "stdin"}, err, why) : CTL_OK;
-}
-
 int ctl_reduce_several(reduce_client *c, const ctl_options *o)
 {
     table t = {.sink = {.take = several_take, .take_exact = several_take_exact, .take_column = several_take_column},
                .o = o,
                .n = o->n_ops,
-               .fused = ctl_is_one_pass(o)};
-    int worst = keep_pipe(&t);
-    if (worst != CTL_OK)
-        return worst;
+               .fused = ctl_is_one_pass(o),
+               .start = lseek(STDIN_FILENO, 0, SEEK_CUR)};
+    int worst = CTL_OK;
     for (int i = 0; i < o->n_files && worst != CTL_NO_DAEMON && !ctl_interrupted(); i++) {
         int code = run_file(c, &t, o->files + i);
         worst = code > worst ? code : worst;
