@@ -747,6 +747,21 @@ def test_the_best_in_python(package):  # noqa: F811
     assert found.value.tolist() == [5, 7] and found.index.tolist() == [0, 1]
     with pytest.raises(TypeError):
         package.kth([1], 0, index=True, offsets=[0, 1])
+    with pytest.raises(TypeError, match="dim is an integer or None"):
+        package.topk(np.zeros((2, 3)), 1, (0, 1))
+
+
+def test_the_index_of_nothing(package):  # noqa: F811
+    """Without elements kth is NaN, and its index -1: that of a NaN, or of an element that the mask leaves out, is not its own."""
+    nan = math.nan
+    for x, kw, index in (([], {}, -1), ([1.0, 2], {"where": [False, False]}, -1), ([nan, nan], {"nan": "omit"}, -1), ([1, nan], {}, 1),
+                         ([nan, nan, 1], {"where": [False, True, True]}, 1)):
+        found = package.kth(np.array(x, float), 0, index=True, **kw)
+        assert math.isnan(found.value) and found.index == index and type(found.index) is int, (x, kw)
+    found = package.kth(np.array([[nan, nan], [nan, 7], [5, 3]]), 0, axis=1, index=True, nan="omit")
+    assert np.array_equal(found.value, [nan, 7, 3], equal_nan=True) and found.index.tolist() == [-1, 1, 1]
+    assert package.kth(np.zeros((3, 0)), 0, axis=1, index=True, keepdims=True).index.tolist() == [[-1]] * 3
+    assert package.quantile([1, 2, 3], [], offsets=[0, 1, 3]).shape == (0, 2)
 
 
 def test_histogram_is_numpys(package):  # noqa: F811
@@ -768,6 +783,10 @@ def test_histogram_is_numpys(package):  # noqa: F811
     for wrong in ([2, 1], 0, [[1, 2]]):
         with pytest.raises(ValueError):
             package.histogram(x, wrong)
+    for none in ([], [1]):
+        for kw in ({}, {"density": True}, {"weights": x.astype("f4")}, {"weights": np.arange(100)}):
+            (want, edges), (got, at) = np.histogram(x, none, **kw), package.histogram(x, none, **kw)
+            assert got.shape == want.shape == (0,) and got.dtype == want.dtype and np.array_equal(edges, at) and edges.dtype == at.dtype, (none, kw)
 
 
 def sized(rng, dtype, n):

@@ -86,7 +86,8 @@ class Kth(NamedTuple):
 
 def kth(a: Any, k: int, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, nan: Nan = "propagate",
         offsets: Any = None, index: bool = False, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
-    """The element that has rank k when sorted: 0 is the smallest, -1 the largest. With `index` a pair, whose second value is its index.
+    """The element that has rank k when sorted: 0 is the smallest, -1 the largest. With `index` a pair, whose second value is its index, or
+    -1 if there are no elements.
 
     >>> reduced.kth([3, 1, 2, 10], 2)
     3
@@ -113,11 +114,15 @@ def _kth_and_index(a: Any, k: int, axis: Any, out: Any, keepdims: bool, where: A
     same = data == np.asarray(value, data.dtype)
     if data.dtype.kind == "f":
         same &= np.signbit(data) == np.signbit(value)
-        same |= np.isnan(data) & np.isnan(value)
-    found = reduce("argmax", same if marks is None else same & marks, axis, None, None, keepdims, None, None, client, deadline, None)
+        same |= np.isnan(data) & np.isnan(value) & (nan != "omit")
+    same = same if marks is None else same & marks
+    there = reduce("any", same, axis, None, None, keepdims, None, None, client, deadline, None)
+    found = np.full(np.shape(there), -1)
+    if np.any(there):
+        found = np.where(there, reduce("argmax", same, axis, None, None, keepdims, None, None, client, deadline, None), -1)
     if keepdims:
         return Kth(value, found)
-    return Kth(value.reshape(()).item() if np.ndim(found) == 0 else value.reshape(np.shape(found)), found)
+    return Kth(value.reshape(()).item(), found.item()) if found.ndim == 0 else Kth(value.reshape(found.shape), found)
 
 
 class _Top(NamedTuple):
@@ -148,6 +153,8 @@ def topk(a: Any, k: int, dim: int | None = -1, largest: bool = True, sorted: boo
     """
     if not isinstance(k, (int, np.integer)) or not 1 <= k <= _abi.MAX_TOP:
         raise ValueError(f"k is an integer from 1 to {_abi.MAX_TOP}, not {k!r}")
+    if dim is not None and not isinstance(dim, (int, np.integer)):
+        raise TypeError(f"dim is an integer or None, not {dim!r}")
     a = _once(a)
     shape = tuple(a.data.shape if type(a) is Operand else a.shape)
     there = int(np.prod(shape)) if dim is None else shape[dim] if -len(shape) <= dim < len(shape) else k
@@ -212,9 +219,11 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
         edges = _even(bins, *range, empty.dtype).copy()
     else:
         edges = np.histogram_bin_edges(empty, bins, range)
-    if weights is None or nan != "propagate":  # which says, too, if there is a NaN
+    if len(edges) < 2:  # of no bins, which NumPy has
+        counts = np.zeros(0, np.intp if weights is None else np.asarray(weights).dtype)
+    elif weights is None or nan != "propagate":  # which says, too, if there is a NaN
         counts = reduce("histogram", a, None, None, None, False, make=_bins, order=Order(edges=np.asarray(edges, float).tobytes()), **whole)
-    if weights is not None:
+    if weights is not None and len(edges) > 1:
         counts = weighed(o, np.asarray(edges, float), weights, where)
     if density:
         return counts / np.array(np.diff(edges), float) / (counts.sum() if weights is None else reduce("sum", counts)), edges
@@ -258,7 +267,9 @@ def _all(q: list[float], a: Any, axis: Any, out: Any, method: Any, keepdims: Any
                     Order(tuple(q[i:i + AT_ONCE]), code, several=True)) for i in range(0, len(q), AT_ONCE)]
     if len(parts) == 1 and not isinstance(parts[0], np.ndarray):
         return parts[0]  # a task
-    found = np.concatenate(parts) if len(parts) > 1 else parts[0] if parts else np.empty((0,) + np.shape(reduce("median", a, axis, None, None, keepdims)))
+    if not parts:
+        parts = [np.empty((0,) + np.shape(reduce("median", a, axis, None, None, keepdims, offsets=offsets)))]
+    found = np.concatenate(parts) if len(parts) > 1 else parts[0]
     found = found.reshape(shape + found.shape[1:])
     return found if out is None else put_out(found, out, "quantile")
 
