@@ -1192,6 +1192,7 @@ def test_help_about_one(run):
     for command in ("ping", "info", "status", "metrics", "top", "put", "ls", "drop", "ladder"):
         assert f"reducectl {command}" in run("help", command), command
     assert run("help", "nan") == run("help", "--nan") == run("help", "values"), "an option leads to its topic"
+    assert run("help", "p99.9") == run("help", "quantile")
 
 
 def test_examples_of_operations_run(run, scratch, monkeypatch):

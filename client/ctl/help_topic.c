@@ -146,7 +146,8 @@ static const char *topic_of(const char *word)
 
 bool ctl_help_topic(FILE *out, const char *word, char why[CTL_WHY])
 {
-    const int op = reduce_op_parse(word);
+    double q;
+    const int op = ctl_is_percentile(word, &q) ? REDUCE_QUANTILE : reduce_op_parse(word);
     if (op) {
         op_help(out, op);
         return true;

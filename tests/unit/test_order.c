@@ -258,7 +258,8 @@ static int by_key(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void check_many(const rk_simd *simd, int dtype, uint64_t length, const uint64_t *wanted, bool masked, uint64_t memory)
+/* Returns how many passes there were. */
+static unsigned check_many(const rk_simd *simd, int dtype, uint64_t length, const uint64_t *wanted, bool masked, uint64_t memory)
 {
     const rp_spec s = {.op = RP_OP_QUANTILE, .dtype = (uint8_t)dtype, .rows = 1, .row_len = length};
     rk_ranking *r = calloc(1, sizeof *r);
@@ -288,8 +289,10 @@ static void check_many(const rk_simd *simd, int dtype, uint64_t length, const ui
     assert_int_equal(r->ranks, many_wanted(wanted, n, rank));
     for (unsigned i = 0; i < r->ranks; i++)
         assert_int_equal(r->wanted[i].lo, line_bits[rank[i]]);
+    const unsigned passes = r->passes;
     rk_ranking_close(r);
     free(r);
+    return passes;
 }
 
 /* Several brackets in a pass, of each instruction set; and more ranks than a pass has brackets: by slots, and without memory
@@ -310,6 +313,18 @@ static void many_ranks(void **state)
                 if (rk_simd_runs(rk_simds[j]))
                     check_many(rk_simds[j], dtype, LONG - any(LONG / 2), &FIVE, kind % 2, 0);
         }
+}
+
+/* Half of the elements are zeros: the brackets on both sides of these do not become one, which would hold all of them. */
+static void zeros_between_brackets(void **state)
+{
+    (void)state;
+    float *x = (float *)(void *)data;
+    for (uint64_t i = 0; i < LONG; i++)
+        x[i] = any(2) ? (float)any(1 << 20) - (1 << 19) : 0;
+    for (int i = 0; i < rk_simd_count; i++)
+        if (rk_simd_runs(rk_simds[i]))
+            assert_int_equal(check_many(rk_simds[i], RP_F32, LONG, &FIVE, false, 0), 1);
 }
 
 /* Few values, so that many equal a bound, wherever they are. */
@@ -920,6 +935,7 @@ int main(void)
                                        cmocka_unit_test(long_lines),
                                        cmocka_unit_test(passes_in_pieces),
                                        cmocka_unit_test(many_ranks),
+                                       cmocka_unit_test(zeros_between_brackets),
                                        cmocka_unit_test(keys_in_ranges),
                                        cmocka_unit_test(a_sample_that_misleads),
                                        cmocka_unit_test(data_that_change_meanwhile),

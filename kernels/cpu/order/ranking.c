@@ -27,13 +27,15 @@ static void clear(rk_bracket *b)
     b->between = 0;
 }
 
+/* One that begins where the last one ends stays apart: many elements may equal that key, and those at ends are not kept. */
 static bool add_bracket(rk_ranking *r, uint64_t lo, uint64_t hi)
 {
     rk_bracket *last = r->brackets ? &r->bracket[r->brackets - 1] : NULL;
-    if (last && lo <= last->hi) {
+    if (last && (lo < last->hi || hi <= last->hi || (lo == last->hi && lo == last->lo))) {
         last->hi = hi > last->hi ? hi : last->hi;
         return true;
     }
+    lo += last && lo == last->hi;
     if (r->brackets == RK_BRACKETS)
         return false;
     rk_bracket *b = &r->bracket[r->brackets++];
@@ -175,7 +177,7 @@ static void ranking_take(void *arg, const void *x, size_t n)
 {
     pass *p = arg;
     p->all += n;
-    if (p->ranges.n > 1 && p->r->simd->inside[log2_size(p->r)]) {
+    if (p->ranges.n > 1) {
         take_inside(p, x, n);
         return;
     }

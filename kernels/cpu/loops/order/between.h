@@ -3,6 +3,7 @@
 #define RK_CPU_BETWEEN_H
 
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/loops/order/kept_lanes.h"
 #include "kernels/cpu/loops/vec.h"
 
 /* One element. */
@@ -125,61 +126,65 @@ BETWEEN_VECTORS(64, _mm512_set1_epi64)
 
 #elif VB == 32
 
-/* A bit for each lane, or two for one of 16 bits, of which the first counts. */
-INLINE uint32_t lanes_16(__m256i in) { return (uint32_t)_mm256_movemask_epi8(in) & 0x55555555; }
-INLINE uint32_t lanes_32(__m256i in) { return (uint32_t)_mm256_movemask_ps(_mm256_castsi256_ps(in)); }
-INLINE uint32_t lanes_64(__m256i in) { return (uint32_t)_mm256_movemask_pd(_mm256_castsi256_pd(in)); }
-
-/* Keys are 2^(W - 1) lower, so that signed comparisons have their order. Most vectors have no key in the bracket. */
-#define BETWEEN_VECTORS(W, SET)                                                                                                \
-    INLINE uint64_t lanes_total_##W(__m256i counts)                                                                            \
-    {                                                                                                                          \
-        uint##W##_t lane[256 / W];                                                                                             \
-        uint64_t total = 0;                                                                                                    \
-        _mm256_storeu_si256((__m256i *)(void *)lane, counts);                                                                  \
-        for (size_t i = 0; i < 256 / W; i++)                                                                                   \
-            total += lane[i];                                                                                                  \
-        return total;                                                                                                          \
-    }                                                                                                                          \
-    INLINE size_t between_vectors_##W(const u##W##_loose *x, size_t n, const rk_keys *k, uint##W##_t lo, uint##W##_t hi,       \
-                                      rk_between *t, u##W##_loose *out, size_t *i)                                             \
-    {                                                                                                                          \
-        enum { BITS = W == 16 ? 2 : 1 }; /* of a lane */                                                                       \
-        const uint##W##_t half = (uint##W##_t)((uint##W##_t)1 << (W - 1));                                                     \
-        const __m256i zero = _mm256_setzero_si256(), flip = SET((int##W##_t)k->flip),                                          \
-                      base = SET((int##W##_t)(uint##W##_t)(k->base + half)), low = SET((int##W##_t)(uint##W##_t)(lo - half)),  \
-                      high = SET((int##W##_t)(uint##W##_t)(hi - half)), most = SET((int##W##_t)(uint##W##_t)(k->most - half)); \
-        const uint32_t all = lanes_##W(_mm256_cmpeq_epi8(zero, zero));                                                         \
-        __m256i below = zero, nans = zero;                                                                                     \
-        size_t kept = 0, at = 0, lows = 0, highs = 0;                                                                          \
-        for (; at + 256 / W <= n; at += 256 / W) {                                                                             \
-            prefetch(x + at, 4096);                                                                                            \
-            const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + at));                                     \
-            const __m256i turn = _mm256_and_si256(_mm256_cmpgt_epi##W(zero, v), flip);                                         \
-            const __m256i key = _mm256_sub_epi##W(_mm256_xor_si256(v, turn), base);                                            \
-            const __m256i under = _mm256_cmpgt_epi##W(low, key), over = _mm256_cmpgt_epi##W(key, high);                        \
-            below = _mm256_sub_epi##W(below, under);                                                                           \
-            nans = _mm256_sub_epi##W(nans, _mm256_cmpgt_epi##W(key, most));                                                    \
-            uint32_t in = all & ~lanes_##W(_mm256_or_si256(under, over));                                                      \
-            if (!in)                                                                                                           \
-                continue;                                                                                                      \
-            const uint32_t at_lo = lanes_##W(_mm256_cmpeq_epi##W(key, low)),                                                   \
-                           at_hi = lanes_##W(_mm256_cmpeq_epi##W(key, high));                                                  \
-            lows += (size_t)__builtin_popcount(at_lo);                                                                         \
-            highs += (size_t)__builtin_popcount(at_hi);                                                                        \
-            for (in &= ~(at_lo | at_hi); in; in &= in - 1)                                                                     \
-                out[kept++] = order_key_##W(x[at + (size_t)(__builtin_ctz(in) / BITS)], k);                                    \
-        }                                                                                                                      \
-        t->below += lanes_total_##W(below);                                                                                    \
-        t->nans += lanes_total_##W(nans);                                                                                      \
-        t->at_lo += lows;                                                                                                      \
-        t->at_hi += highs;                                                                                                     \
-        *i = at;                                                                                                               \
-        return kept;                                                                                                           \
+/* Keys are 2^(W - 1) lower, so that signed comparisons have their order. Those of a block that equal an end are kept first, then
+ * taken out again, and counted. */
+#define BETWEEN_VECTORS(W, SET)                                                                                             \
+    INLINE uint64_t lanes_total_##W(vi##W counts)                                                                           \
+    {                                                                                                                       \
+        uint64_t total = 0;                                                                                                 \
+        for (size_t i = 0; i < 256 / W; i++)                                                                                \
+            total += (uint##W##_t)counts[i];                                                                                \
+        return total;                                                                                                       \
+    }                                                                                                                       \
+    INLINE size_t strip_ends_##W(u##W##_loose *keys, size_t n, vi##W low, vi##W high, uint##W##_t half, rk_between *t)      \
+    {                                                                                                                       \
+        vi##W at_lo = {0}, at_hi = {0};                                                                                     \
+        size_t i = 0, kept = 0;                                                                                             \
+        for (; i + 256 / W <= n; i += 256 / W) {                                                                            \
+            const vi##W key = *(const vi##W##_loose *)(const void *)(keys + i), is_lo = key == low, is_hi = key == high;    \
+            at_lo -= is_lo;                                                                                                 \
+            at_hi -= is_hi;                                                                                                 \
+            if (!lane_bits((vi32)(is_lo | is_hi) != -1))                                                                    \
+                continue;                                                                                                   \
+            kept += keep_keys_##W(keys + kept, ~(is_lo | is_hi), key + (int##W##_t)half);                                   \
+        }                                                                                                                   \
+        for (; i < n; i++) {                                                                                                \
+            const uint##W##_t key = keys[i];                                                                                \
+            const bool is_lo = key == (uint##W##_t)low[0], is_hi = key == (uint##W##_t)high[0];                             \
+            t->at_lo += is_lo;                                                                                              \
+            t->at_hi += is_hi;                                                                                              \
+            keys[kept] = (uint##W##_t)(key + half);                                                                         \
+            kept += !(is_lo | is_hi);                                                                                       \
+        }                                                                                                                   \
+        t->at_lo += lanes_total_##W(at_lo);                                                                                 \
+        t->at_hi += lanes_total_##W(at_hi);                                                                                 \
+        return kept;                                                                                                        \
+    }                                                                                                                       \
+    INLINE size_t between_vectors_##W(const u##W##_loose *x, size_t n, const rk_keys *k, uint##W##_t lo, uint##W##_t hi,    \
+                                      rk_between *t, u##W##_loose *out, size_t *i)                                          \
+    {                                                                                                                       \
+        const uint##W##_t half = (uint##W##_t)((uint##W##_t)1 << (W - 1));                                                  \
+        const vi##W zero = {0}, flip = zero + (int##W##_t)k->flip, base = zero + (int##W##_t)(uint##W##_t)(k->base + half), \
+                    low = zero + (int##W##_t)(uint##W##_t)(lo - half), high = zero + (int##W##_t)(uint##W##_t)(hi - half),  \
+                    most = zero + (int##W##_t)(uint##W##_t)(k->most - half);                                                \
+        vi##W below = zero, nans = zero;                                                                                    \
+        size_t kept = 0, at = 0;                                                                                            \
+        for (; at + 256 / W <= n; at += 256 / W) {                                                                          \
+            prefetch(x + at, 4096);                                                                                         \
+            const vi##W v = *(const vi##W##_loose *)(const void *)(x + at), key = (v ^ ((v < 0) & flip)) - base,            \
+                        under = low > key;                                                                                  \
+            below -= under;                                                                                                 \
+            nans -= key > most;                                                                                             \
+            kept += keep_keys_##W(out + kept, ~(under | (key > high)), key);                                                \
+        }                                                                                                                   \
+        t->below += lanes_total_##W(below);                                                                                 \
+        t->nans += lanes_total_##W(nans);                                                                                   \
+        *i = at;                                                                                                            \
+        return strip_ends_##W(out, kept, low, high, half, t);                                                               \
     }
-BETWEEN_VECTORS(16, _mm256_set1_epi16)
-BETWEEN_VECTORS(32, _mm256_set1_epi32)
-BETWEEN_VECTORS(64, _mm256_set1_epi64x)
+BETWEEN_VECTORS(16, 0)
+BETWEEN_VECTORS(32, 0)
+BETWEEN_VECTORS(64, 0)
 
 #else
 

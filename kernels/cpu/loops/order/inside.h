@@ -3,6 +3,7 @@
 #define RK_CPU_INSIDE_H
 
 #include "kernels/cpu/loops/order/between.h"
+#include "kernels/cpu/loops/order/kept_lanes.h"
 
 enum { INSIDE_VECTORS = 4 }; /* whose keys are in registers while brackets take turns */
 
@@ -60,66 +61,68 @@ INSIDE_VECTORS_OF(16, _mm512_set1_epi16)
 INSIDE_VECTORS_OF(32, _mm512_set1_epi32)
 INSIDE_VECTORS_OF(64, _mm512_set1_epi64)
 
-#elif VB == 32
+#else
 
-/* A vector's lanes are out of all brackets if they are below or above each. */
-#define INSIDE_VECTORS_OF(W, SET)                                                                                            \
+/* For vector j of a group. */
+INLINE void prefetch_line(const void *group, int j)
+{
+    if (j * VB % 64 == 0)
+        prefetch((const uint8_t *)group + j * VB, 4096);
+}
+
+/* Brackets and keys are 2^(W - 1) lower, so that signed comparisons have their order. */
+#define INSIDE_VECTORS_OF(W)                                                                                                 \
     INLINE size_t inside_vectors_##W(const u##W##_loose *x, size_t n, const rk_keys *k, const rk_ranges *r, uint64_t *below, \
                                      uint64_t *nans, u##W##_loose *out, size_t *i)                                           \
     {                                                                                                                        \
-        enum { LANES = 256 / W, VECTORS = W == 16 ? 2 : INSIDE_VECTORS, GROUP = VECTORS * LANES, BITS = W == 16 ? 2 : 1 };   \
+        enum { LANES = VB * 8 / W, VECTORS = W == 16 ? 2 : INSIDE_VECTORS };                                                 \
         const uint##W##_t half = (uint##W##_t)((uint##W##_t)1 << (W - 1));                                                   \
-        const __m256i zero = _mm256_setzero_si256(), flip = SET((int##W##_t)k->flip),                                        \
-                      base = SET((int##W##_t)(uint##W##_t)(k->base + half)),                                                 \
-                      most = SET((int##W##_t)(uint##W##_t)(k->most - half));                                                 \
-        const uint32_t all = lanes_##W(_mm256_cmpeq_epi8(zero, zero));                                                       \
-        __m256i low[RK_RANGES], high[RK_RANGES], under[RK_RANGES], nan = zero;                                               \
+        const vi##W zero = {0}, flip = zero + (int##W##_t)k->flip, base = zero + (int##W##_t)(uint##W##_t)(k->base + half),  \
+                    most = zero + (int##W##_t)(uint##W##_t)(k->most - half);                                                 \
+        vi##W low[RK_RANGES], high[RK_RANGES], under[RK_RANGES], nan = zero;                                                 \
         size_t kept = 0;                                                                                                     \
         for (unsigned b = 0; b < r->n; b++) {                                                                                \
-            low[b] = SET((int##W##_t)(uint##W##_t)(r->lo[b] - half));                                                        \
-            high[b] = SET((int##W##_t)(uint##W##_t)(r->hi[b] - half));                                                       \
+            low[b] = zero + (int##W##_t)(uint##W##_t)(r->lo[b] - half);                                                      \
+            high[b] = zero + (int##W##_t)(uint##W##_t)(r->hi[b] - half);                                                     \
             under[b] = zero;                                                                                                 \
         }                                                                                                                    \
-        for (; *i + GROUP <= n; *i += GROUP) {                                                                               \
-            __m256i key[VECTORS], out_of[VECTORS];                                                                           \
+        for (; *i + VECTORS * LANES <= n; *i += VECTORS * LANES) {                                                           \
+            vi##W key[VECTORS], apart[VECTORS]; /* from all of them */                                                       \
             _Pragma("GCC unroll 4") for (int j = 0; j < VECTORS; j++)                                                        \
             {                                                                                                                \
-                prefetch(x + *i + j * LANES, 4096);                                                                          \
-                const __m256i v = _mm256_loadu_si256((const __m256i *)(const void *)(x + *i + j * LANES));                   \
-                const __m256i turn = _mm256_and_si256(_mm256_cmpgt_epi##W(zero, v), flip);                                   \
-                key[j] = _mm256_sub_epi##W(_mm256_xor_si256(v, turn), base);                                                 \
-                nan = _mm256_sub_epi##W(nan, _mm256_cmpgt_epi##W(key[j], most));                                             \
-                out_of[j] = _mm256_cmpeq_epi8(zero, zero);                                                                   \
+                prefetch_line(x + *i, j);                                                                                    \
+                const vi##W v = *(const vi##W##_loose *)(const void *)(x + *i + j * LANES);                                  \
+                key[j] = (v ^ ((v < 0) & flip)) - base;                                                                      \
+                nan -= key[j] > most;                                                                                        \
+                apart[j] = zero == zero;                                                                                     \
             }                                                                                                                \
             for (unsigned b = 0; b < r->n; b++) {                                                                            \
-                const __m256i l = low[b], h = high[b];                                                                       \
-                __m256i u = under[b];                                                                                        \
+                const vi##W l = low[b], h = high[b];                                                                         \
+                vi##W u = under[b];                                                                                          \
                 _Pragma("GCC unroll 4") for (int j = 0; j < VECTORS; j++)                                                    \
                 {                                                                                                            \
-                    const __m256i less = _mm256_cmpgt_epi##W(l, key[j]);                                                     \
-                    out_of[j] = _mm256_and_si256(out_of[j], _mm256_or_si256(less, _mm256_cmpgt_epi##W(key[j], h)));          \
-                    u = _mm256_sub_epi##W(u, less);                                                                          \
+                    const vi##W less = l > key[j];                                                                           \
+                    apart[j] &= less | (key[j] > h);                                                                         \
+                    u -= less;                                                                                               \
                 }                                                                                                            \
                 under[b] = u;                                                                                                \
             }                                                                                                                \
-            uint64_t in = 0;                                                                                                 \
-            _Pragma("GCC unroll 4") for (int j = 0; j < VECTORS; j++) in |= (uint64_t)(all & ~lanes_##W(out_of[j]))          \
-                                                                            << (j * BITS * LANES);                           \
-            for (; in; in &= in - 1)                                                                                         \
-                out[kept++] = order_key_##W(x[*i + (size_t)(__builtin_ctzll(in) / BITS)], k);                                \
+            _Pragma("GCC unroll 4") for (int j = 0; j < VECTORS; j++)                                                        \
+                kept += keep_keys_##W(out + kept, ~apart[j], key[j] + (int##W##_t)half);                                     \
         }                                                                                                                    \
-        for (unsigned b = 0; b < r->n; b++)                                                                                  \
-            below[b] += lanes_total_##W(under[b]);                                                                           \
-        *nans += lanes_total_##W(nan);                                                                                       \
+        for (int j = 0; j < LANES; j++) {                                                                                    \
+            for (unsigned b = 0; b < r->n; b++)                                                                              \
+                below[b] += (uint##W##_t)under[b][j];                                                                        \
+            *nans += (uint##W##_t)nan[j];                                                                                    \
+        }                                                                                                                    \
         return kept;                                                                                                         \
     }
-INSIDE_VECTORS_OF(16, _mm256_set1_epi16)
-INSIDE_VECTORS_OF(32, _mm256_set1_epi32)
-INSIDE_VECTORS_OF(64, _mm256_set1_epi64x)
+INSIDE_VECTORS_OF(16)
+INSIDE_VECTORS_OF(32)
+INSIDE_VECTORS_OF(64)
 
 #endif
 
-#if VB > 16
 #define INSIDE(W)                                                                                               \
     static size_t inside_##W(const void *data, size_t n, const rk_keys *k, const rk_ranges *r, uint64_t *below, \
                              uint64_t *nans, void *to)                                                          \
@@ -145,9 +148,4 @@ INSIDE(32)
 INSIDE(64)
 #undef INSIDE
 #undef INSIDE_VECTORS_OF
-#define INSIDE_OF(W) inside_##W
-#else
-#define INSIDE_OF(W) NULL
-#endif
-
 #endif

@@ -1,0 +1,67 @@
+/* Keys of some lanes of a vector, appended: where vectors have no instruction for it. */
+#ifndef RK_CPU_KEPT_LANES_H
+#define RK_CPU_KEPT_LANES_H
+
+#include "kernels/cpu/loops/vec.h"
+
+#if VB == 32
+
+/* The places of a number's bits, a byte for each: the lowest first. */
+#define PLACE(m, j) ((uint64_t)((m) >> (j)&1 ? (j) : 0) << 8 * __builtin_popcount((m) & ((1 << (j)) - 1)))
+#define PLACES(m) \
+    (PLACE(m, 0) | PLACE(m, 1) | PLACE(m, 2) | PLACE(m, 3) | PLACE(m, 4) | PLACE(m, 5) | PLACE(m, 6) | PLACE(m, 7))
+#define PLACES_4(m) PLACES(m), PLACES(m + 1), PLACES(m + 2), PLACES(m + 3)
+#define PLACES_16(m) PLACES_4(m), PLACES_4(m + 4), PLACES_4(m + 8), PLACES_4(m + 12)
+#define PLACES_64(m) PLACES_16(m), PLACES_16(m + 16), PLACES_16(m + 32), PLACES_16(m + 48)
+static const uint64_t places_of_bits[256] = {PLACES_64(0), PLACES_64(64), PLACES_64(128), PLACES_64(192)};
+#undef PLACES_64
+#undef PLACES_16
+#undef PLACES_4
+#undef PLACES
+#undef PLACE
+
+INLINE unsigned lane_bits(vi32 in) { return (unsigned)_mm256_movemask_ps((__m256)in); }
+INLINE unsigned byte_bits(vi16 in) { return (unsigned)_mm256_movemask_epi8((__m256i)in); }
+
+/* Writes a whole vector. Returns how many numbers of 32 bits it keeps. */
+INLINE size_t keep_lanes(void *out, vi32 in, vi32 key)
+{
+    const unsigned bits = lane_bits(in);
+    const __m256i places = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)&places_of_bits[bits]));
+    _mm256_storeu_si256(out, _mm256_permutevar8x32_epi32((__m256i)key, places));
+    return (size_t)__builtin_popcount(bits);
+}
+
+#elif VB == 16
+
+#ifdef __aarch64__
+INLINE unsigned lane_bits(vi32 in) { return vaddvq_u32((uint32x4_t)(in & (vi32){1, 2, 4, 8})); }
+INLINE unsigned byte_bits(vi16 in) { return 3 * vaddvq_u16((uint16x8_t)(in & (vi16){1, 4, 16, 64, 256, 1024, 4096, 16384})); }
+#else
+INLINE unsigned lane_bits(vi32 in) { return (unsigned)_mm_movemask_ps((__m128)in); }
+INLINE unsigned byte_bits(vi16 in) { return (unsigned)_mm_movemask_epi8((__m128i)in); }
+#endif
+
+INLINE size_t keep_lanes(void *out, vi32 in, vi32 key)
+{
+    size_t kept = 0;
+    for (unsigned bits = lane_bits(in); bits; bits &= bits - 1)
+        ((u32_loose *)out)[kept++] = (uint32_t)key[__builtin_ctz(bits)];
+    return kept;
+}
+
+#endif
+
+#if VB < 64
+INLINE size_t keep_keys_16(void *out, vi16 in, vi16 key)
+{
+    size_t kept = 0;
+    for (unsigned bits = byte_bits(in) & 0x55555555; bits; bits &= bits - 1)
+        ((u16_loose *)out)[kept++] = (uint16_t)key[__builtin_ctz(bits) / 2];
+    return kept;
+}
+INLINE size_t keep_keys_32(void *out, vi32 in, vi32 key) { return keep_lanes(out, in, key); }
+INLINE size_t keep_keys_64(void *out, vi64 in, vi64 key) { return keep_lanes(out, (vi32)in, (vi32)key) / 2; }
+#endif
+
+#endif
