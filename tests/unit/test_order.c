@@ -259,7 +259,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Returns how many passes there were. */
-static unsigned check_many(const rk_simd *simd, int dtype, uint64_t length, const uint64_t *wanted, bool masked, uint64_t memory)
+static unsigned check_many(const rk_simd *simd, int dtype, uint64_t length, const uint64_t *wanted, bool masked,
+                           uint64_t memory)
 {
     const rp_spec s = {.op = RP_OP_QUANTILE, .dtype = (uint8_t)dtype, .rows = 1, .row_len = length};
     rk_ranking *r = calloc(1, sizeof *r);

@@ -126,8 +126,8 @@ BETWEEN_VECTORS(64, _mm512_set1_epi64)
 
 #elif VB == 32
 
-/* Keys are 2^(W - 1) lower, so that signed comparisons have their order. Those of a block that equal an end are kept first, then
- * taken out again, and counted. */
+/* Keys are 2^(W - 1) lower, so that signed comparisons have their order. Those of a block that equal an end are kept first,
+ * then taken out again, and counted. */
 #define BETWEEN_VECTORS(W, SET)                                                                                             \
     INLINE uint64_t lanes_total_##W(vi##W counts)                                                                           \
     {                                                                                                                       \
