@@ -751,6 +751,16 @@ def test_the_best_in_python(package):  # noqa: F811
         package.topk(np.zeros((2, 3)), 1, (0, 1))
 
 
+def test_quantiles_of_short_floats_are_rounded_once(package):  # noqa: F811
+    """The exact value is not quite between two floats, and the double next to it is."""
+    for x in (np.array([-4977807207849710643223750405112463360, -4310013952, 0], "f4"), np.array([1, 1 + 2**-23, 2**-60], "f4"), np.array([0, 2048, 2**-24], "f2")):
+        dtype = {4: "f32", 2: "f16"}[x.itemsize]
+        for q in (0.25, 0.5, 0.75, 0.7500000001, 0.49999999999):
+            want = order.cell("quantile", dtype, x.view(f"u{x.itemsize}"), out=dtype, q=[share(q)], method="hazen")
+            for found in (package.quantile(x, [q], method="hazen"), package.quantile(x[None], [q], 1, method="hazen"), package.quantile(x[:, None], q, 0, method="hazen")):
+                assert found.dtype == x.dtype and found.tobytes() == want, (x, q)
+
+
 def test_the_index_of_nothing(package):  # noqa: F811
     """Without elements kth is NaN, and its index -1: that of a NaN, or of an element that the mask leaves out, is not its own."""
     nan = math.nan

@@ -492,7 +492,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
         spec.planes = layout.planes
     fixed: list[Any] = [None if order is None else order.fill(spec)]
     keep.append(fixed)
-    if not finish.scalar or finish.given or op in ("largest", "smallest"):
+    if not finish.scalar or finish.given or order is not None and (order.several or op in ("largest", "smallest")):
         spec.out = reply_code(p)
     one = None if initial is None else first_element(initial, el)
     if one is not None and not wide:
