@@ -130,6 +130,8 @@ struct reduce_client {
     rc_named named_keys;     /* the same of their keys */
     rc_device *devices;      /* of reduce_device, until reduce_device_close */
     uint64_t device_imports; /* so far */
+
+    _Atomic uint64_t requests_here, bytes_here; /* reduced in this process since the last claim (local.h) */
 };
 
 /* ---- client.c ---- */

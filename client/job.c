@@ -11,6 +11,7 @@
 
 #include "client/clock.h"
 #include "client/error.h"
+#include "client/local.h"
 
 enum {
     SHAPE_FLAGS = RP_MASK | RP_OFFSETS | RP_COLUMNS | RP_WEIGHTS | RP_KEYS | RP_DROP_OUTSIDE,
@@ -204,10 +205,14 @@ static void job_fill(const void *data, uint8_t *to)
     rc_fill_beside(&j->level, &p->tile, to + p->tile.height * p->tile.width * j->level.item);
 }
 
-/* What a REDUCE_AT of the tile says beside the place of its elements. */
+/* What the message of the tile says beside the spec and the place of its elements. */
 static rp_tagged parts_of(reduce_job *j, const rc_tile_call *p)
 {
-    rp_tagged t = {.stride = p->apart ? p->tile.stride * j->level.item : 0, .apart = j->results.bytes};
+    rp_tagged t = {.claim = p->claim};
+    if (!p->tagged)
+        return t;
+    t.stride = p->apart ? p->tile.stride * j->level.item : 0;
+    t.apart = j->results.bytes;
     rc_parameters(&t, &j->whole.spec, j->words);
     if (t.apart)
         t.result = (rp_at){j->results.handle, p->tile.line * j->level.cell, p->tile.lines * j->level.cell, 0};
@@ -301,14 +306,19 @@ static void job_on_tile(rc_call *call, int err, const uint8_t *body, size_t len)
     advance(j);
 }
 
+/* Bytes of data that the tile's message has. */
+static uint64_t sent_bytes(const rc_tile_call *p) { return p->carrier == RC_INLINE || p->job->level.stays ? p->tile.bytes : 0; }
+
 static void head_of_reduce(rc_tile_call *p)
 {
     reduce_job *j = p->job;
-    const bool ranked = rp_is_ranked(j->whole.spec.op) && j->whole.spec.op != RP_OP_MEDIAN,
-               tagged = ranked || j->level.beside || j->level.spec.flags & RP_KEYS ||
-                        (p->carrier != RC_INLINE && (p->apart || j->path.mask || j->results.bytes));
-    const rp_tagged t = tagged ? parts_of(j, p) : (rp_tagged){0};
-    p->tile.spec.tagged_len = tagged ? rp_tagged_size(&t) : 0;
+    const bool ranked = rp_is_ranked(j->whole.spec.op) && j->whole.spec.op != RP_OP_MEDIAN;
+    p->tagged = ranked || j->level.beside || j->level.spec.flags & RP_KEYS ||
+                (p->carrier != RC_INLINE && (p->apart || j->path.mask || j->results.bytes));
+    p->claim = (rp_claim){0};
+    rp_tagged t = parts_of(j, p);
+    p->claim = t.claim = rc_local_claim(j->c, sent_bytes(p) + rp_tagged_size(&t));
+    p->tile.spec.tagged_len = rp_tagged_size(&t);
     if (p->carrier != RC_INLINE && j->path.mask)
         p->tile.spec.flags |= RP_MASK;
     p->call.type = p->carrier == RC_INLINE ? RP_MSG_REDUCE : RP_MSG_REDUCE_AT;
@@ -344,8 +354,7 @@ static void start_tile(reduce_job *j, rc_tile_call *p)
     p->call.fill = p->carrier != RC_INLINE ? job_fill_place : parts ? job_fill_message : job_fill;
     p->call.data = p;
     p->call.copies = p->carrier == RC_STAGE;
-    p->call.data_len = p->carrier == RC_INLINE ? (size_t)p->tile.bytes + parts
-                                               : RP_PLACE_SIZE + parts + (j->level.stays ? (size_t)p->tile.bytes : 0);
+    p->call.data_len = (size_t)sent_bytes(p) + parts + (p->carrier == RC_INLINE ? 0 : RP_PLACE_SIZE);
     p->call.deadline_ns = j->deadline_ns;
     p->call.done = job_on_tile;
     p->call.owner = p;

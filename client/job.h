@@ -52,6 +52,8 @@ typedef struct rc_tile_call {
     bool used;
     rc_tile tile;
     rc_carrier carrier;
+    bool tagged; /* its message has parts beside a claim */
+    rp_claim claim;
     bool apart;    /* rows of a file that do not follow one another */
     int part;      /* RC_STAGE: of the stage, for the tile's data */
     rp_fault read; /* code 0 unless the tile's data could not be read from the file */

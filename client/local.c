@@ -182,3 +182,12 @@ void rc_local_note(reduce_client *c, rc_ask *a, bool here)
     rc_ways_note(&c->ways, &a->work, here ? RC_HERE : RC_THERE, ns);
     rc_leave(c);
 }
+
+rp_claim rc_local_claim(reduce_client *c, uint64_t used)
+{
+    const bool fits = used + RP_PART_SIZE + RP_CLAIM_SIZE <= c->welcome.max_data;
+    if (!fits || rc_version(c) < RP_PLANES_VERSION || !atomic_load_explicit(&c->requests_here, memory_order_relaxed))
+        return (rp_claim){0};
+    return (rp_claim){atomic_exchange_explicit(&c->requests_here, 0, memory_order_relaxed),
+                      atomic_exchange_explicit(&c->bytes_here, 0, memory_order_relaxed)};
+}

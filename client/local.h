@@ -30,4 +30,15 @@ void rc_weigh(reduce_client *c, rc_ask *a, const rc_engine *e);
  * a file, if the daemon's engine is known. */
 void rc_local_note(reduce_client *c, rc_ask *a, bool here);
 
+/* A request was reduced here. No daemon knows that before the client claims it. */
+static inline void rc_local_count(reduce_client *c, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&c->requests_here, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&c->bytes_here, bytes, memory_order_relaxed);
+}
+
+/* What was counted since the last claim, for a message whose parts and data have `used` bytes. Nothing if it would be too long,
+ * or if the daemon knows no claims. */
+rp_claim rc_local_claim(reduce_client *c, uint64_t used);
+
 #endif

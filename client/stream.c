@@ -7,6 +7,7 @@
 #include "client/client.h"
 #include "client/clock.h"
 #include "client/error.h"
+#include "client/local.h"
 #include "client/quantiles.h"
 #include "client/sized.h"
 #include "client/spec.h"
@@ -102,10 +103,12 @@ static void stream_fill(const void *data, uint8_t *to)
 static uint8_t put_head(const reduce_stream *s, uint8_t *head, uint64_t n)
 {
     rp_spec spec = s->spec;
+    rp_tagged t = s->parts;
+    t.claim = rc_local_claim(s->c, with_beside(s, n * s->item) + rp_tagged_size(&t));
     spec.row_len = n;
-    spec.tagged_len = rp_tagged_size(&s->parts);
+    spec.tagged_len = rp_tagged_size(&t);
     const size_t used = rp_put_spec(head, &spec);
-    return (uint8_t)(used + rp_put_tagged(head + used, &s->parts));
+    return (uint8_t)(used + rp_put_tagged(head + used, &t));
 }
 
 /* ---- talking; all with the mutex held ---- */

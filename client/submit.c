@@ -323,13 +323,15 @@ int rc_run(reduce_client *c, const reduce_spec *spec, const rc_input *in, size_t
     if (err)
         return err;
     const char *why;
-    if (rc_is_only_here(c, &a))
-        return rc_run_only_here(&a, result);
-    if ((err = rc_local_refusal(c, &a, &why)))
+    const bool only_here = rc_is_only_here(c, &a);
+    if (!only_here && (err = rc_local_refusal(c, &a, &why)))
         return err;
-    err = why ? run_there(c, &a, why, result) : rc_run_here(&a, result);
-    if (!err)
-        rc_local_note(c, &a, !why);
+    const bool here = only_here || !why;
+    err = only_here ? rc_run_only_here(&a, result) : here ? rc_run_here(&a, result) : run_there(c, &a, why, result);
+    if (!err && here)
+        rc_local_count(c, a.bytes);
+    if (!err && !only_here)
+        rc_local_note(c, &a, here);
     return err;
 }
 

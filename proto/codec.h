@@ -107,6 +107,13 @@ static inline bool rp_has_tagged(const uint8_t *body, size_t len)
     return len >= RP_SPEC_SIZE && (body[4] | body[5] | body[6] | body[7]);
 }
 
+/* ... and only a claim? */
+static inline bool rp_has_claim_alone(const uint8_t *body, size_t len)
+{
+    return len > RP_SPEC_SIZE && body[4] == RP_PART_SIZE + RP_CLAIM_SIZE && !(body[5] | body[6] | body[7]) &&
+           body[RP_SPEC_SIZE] == RP_TAG_CLAIM;
+}
+
 size_t rp_put_place(uint8_t out[RP_PLACE_SIZE], const rp_at *a); /* what follows the spec */
 size_t rp_put_at(uint8_t out[RP_AT_SIZE], const rp_spec *s, const rp_at *a);
 /* Layout only, as rp_get_spec; the spec has its parameters. */

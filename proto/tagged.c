@@ -1,4 +1,4 @@
-/* Tagged parts of requests: companions, parameters, the place of the results, a stride. */
+/* Tagged parts of requests: companions, parameters, the place of the results, a stride, a claim. */
 #include "proto/tagged.h"
 
 #include <string.h>
@@ -82,7 +82,8 @@ uint32_t rp_tagged_size(const rp_tagged *t)
         n += t->companion[r].where ? RP_PART_SIZE + companion_len(&t->companion[r]) : 0;
     for (int p = 1; p < RP_PARAMETER_END; p++)
         n += t->parameter[p].form ? RP_PART_SIZE + parameter_len(&t->parameter[p]) : 0;
-    return n + (t->stride ? RP_PART_SIZE + RP_STRIDE_SIZE : 0);
+    n += t->stride ? RP_PART_SIZE + RP_STRIDE_SIZE : 0;
+    return n + (t->claim.requests ? RP_PART_SIZE + RP_CLAIM_SIZE : 0);
 }
 
 size_t rp_put_tagged(uint8_t *out, const rp_tagged *t)
@@ -109,6 +110,12 @@ size_t rp_put_tagged(uint8_t *out, const rp_tagged *t)
         n += put_head(out + n, (head){.tag = RP_TAG_STRIDE, .len = RP_STRIDE_SIZE});
         put64(out + n, t->stride);
         n += RP_STRIDE_SIZE;
+    }
+    if (t->claim.requests) {
+        n += put_head(out + n, (head){.tag = RP_TAG_CLAIM, .len = RP_CLAIM_SIZE});
+        put64(out + n, t->claim.requests);
+        put64(out + n + 8, t->claim.bytes);
+        n += RP_CLAIM_SIZE;
     }
     return n;
 }
@@ -207,6 +214,13 @@ static rp_err get_stride(const head *h, const uint8_t *body, rp_tagged *t, rp_fa
     return t->stride ? RP_OK : rp_fail(f, RP_BAD_MESSAGE, "stride", 0, "rows that are 0 bytes apart");
 }
 
+static rp_err get_claim(const head *h, const uint8_t *body, rp_tagged *t, rp_fault *f)
+{
+    TRY(exact(h->len, RP_CLAIM_SIZE, "claim", f));
+    t->claim = (rp_claim){get64(body), get64(body + 8)};
+    return t->claim.requests ? RP_OK : rp_fail(f, RP_BAD_MESSAGE, "claim", 0, "a claim of no requests");
+}
+
 static rp_err get_body(const head *h, const uint8_t *body, rp_tagged *t, rp_fault *f)
 {
     switch ((rp_tag)h->tag) {
@@ -217,10 +231,12 @@ static rp_err get_body(const head *h, const uint8_t *body, rp_tagged *t, rp_faul
     case RP_TAG_RESULT:
         return get_result_place(h, body, t, f);
     case RP_TAG_STRIDE:
+        return get_stride(h, body, t, f);
+    case RP_TAG_CLAIM:
     case RP_TAG_END:
         break;
     }
-    return get_stride(h, body, t, f);
+    return get_claim(h, body, t, f);
 }
 
 rp_err rp_get_tagged(const uint8_t *parts, size_t len, uint32_t tagged_len, rp_tagged *t, rp_fault *f)

@@ -13,6 +13,7 @@ extern "C" {
 #define RP_COMPANION_MAX 24u
 #define RP_RESULT_AT_SIZE 24u
 #define RP_STRIDE_SIZE 8u
+#define RP_CLAIM_SIZE 16u
 
 /* An array beside the elements. */
 typedef struct rp_companion {
@@ -37,6 +38,12 @@ typedef struct rp_at {
     uint64_t stride; /* columns of a file: bytes from the start of a row to that of the next; 0: rows follow one another */
 } rp_at;
 
+/* What a client says it reduced in its own process since the last such part. */
+typedef struct rp_claim {
+    uint64_t requests; /* 0: nothing */
+    uint64_t bytes;
+} rp_claim;
+
 /* The tagged parts of REDUCE, BEGIN or REDUCE_AT. */
 typedef struct rp_tagged {
     rp_companion companion[RP_ROLE_END];      /* by rp_role */
@@ -44,6 +51,7 @@ typedef struct rp_tagged {
     bool apart;                               /* the cells do not go into the reply but here: */
     rp_at result;
     uint64_t stride; /* 0: none */
+    rp_claim claim;
 } rp_tagged;
 
 /* Bytes of the parts, and the parts as bytes. */

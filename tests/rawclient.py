@@ -18,7 +18,7 @@ ERRORS = ("OK BAD_MESSAGE VERSION TYPE OP SHAPE EMPTY OVERFLOW NAN TOO_LARGE QUO
           "BAD_HANDLE IO AUTH DEVICE_LOST NO_MEMORY INTERNAL EXISTS").split()
 STATES_IN, STATES_OUT, WRAP, INITIAL, MASK, OFFSETS, COLUMNS, WEIGHTS, KEYS, DROP_OUTSIDE = (1 << i for i in range(10))
 NO_INDEX = 2**64 - 1
-COMPANION, PARAMETER, RESULT, STRIDE = range(1, 5)
+COMPANION, PARAMETER, RESULT, STRIDE, CLAIM = range(1, 6)
 ROLES = {"mask": 1, "offsets": 2, "weights": 3, "keys": 4}
 EXTENTS = {"elements": 1, "row": 2, "column": 3, "bounds": 4}
 MESSAGE, HANDLE, IN_DATA = 1, 2, 3
@@ -120,6 +120,10 @@ def result_at(handle, offset, length):
 
 def stride_of(size):
     return part(STRIDE, struct.pack("<Q", size))
+
+
+def claim_of(requests, size):
+    return part(CLAIM, struct.pack("<QQ", requests, size))
 
 
 def parse_result(body):

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from oracle import SIZE
-from rawclient import (BEGIN, COLUMNS, COMPANION, HANDLE, MASK, MAX_DATA, MESSAGE, OFFSETS, PARAMETER, PARAMETERS, REDUCE, REDUCE_AT, RESULT, ROLES, STATES_IN,
-                       STATES_OUT, STRIDE, Fault, companion, parameter, parse_result, part, result_at, spec, stride_of)
+from rawclient import (BEGIN, CLAIM, COLUMNS, COMPANION, HANDLE, MASK, MAX_DATA, MESSAGE, OFFSETS, PARAMETER, PARAMETERS, REDUCE, REDUCE_AT, RESULT, ROLES, STATES_IN,
+                       STATES_OUT, STRIDE, Fault, claim_of, companion, parameter, parse_result, part, result_at, spec, stride_of)
 from sideclient import Side
 
 SEED = 20261128
@@ -272,13 +272,13 @@ def test_parts_of_the_wrong_form(conn):
         assert refused("BAD_MESSAGE", "tagged_len" if tagged_len > 3 else "parts", ask, b"", tagged_len).limit == 3
     for n in (1, 7):
         refused("BAD_MESSAGE", "parts", ask, bytes(n))
-    for tag in (0, 5, 255):
-        assert refused("BAD_MESSAGE", "tag", ask, part(tag, b"")).limit == STRIDE
+    for tag in (0, 6, 255):
+        assert refused("BAD_MESSAGE", "tag", ask, part(tag, b"")).limit == CLAIM
     for body in (bytes(1), bytes(7), bytes(9)):
         refused("BAD_MESSAGE", "parts", ask, part(STRIDE, body) + bytes(8))
     for length in (16, 2**32 - 8):
         refused("BAD_MESSAGE", "parts", ask, struct.pack("<BBBBI", STRIDE, 0, 0, 0, length) + bytes(8))
-    for head in ((STRIDE, 1, 0, 0), (STRIDE, 0, 1, 0), (STRIDE, 0, 0, 1), (RESULT, 1, 0, 0), (PARAMETER, 2, 2, 1)):
+    for head in ((STRIDE, 1, 0, 0), (STRIDE, 0, 1, 0), (STRIDE, 0, 0, 1), (CLAIM, 1, 0, 0), (RESULT, 1, 0, 0), (PARAMETER, 2, 2, 1)):
         refused("BAD_MESSAGE", "parts", ask, struct.pack("<BBBBI", *head, 8) + bytes(8))
     for role, where, extent, field, limit in ((0, 1, 1, "role", 4), (5, 1, 1, "role", 4), (1, 0, 1, "where", 3), (1, 4, 1, "where", 3), (1, 1, 0, "extent", 4),
                                               (1, 1, 5, "extent", 4)):
@@ -290,8 +290,12 @@ def test_parts_of_the_wrong_form(conn):
     for tag, field in ((RESULT, "result"), (STRIDE, "stride")):
         refused("BAD_MESSAGE", field, ask, part(tag, bytes(16)))
     refused("BAD_MESSAGE", "stride", ask, stride_of(0))
+    for body in (b"", bytes(8), bytes(24)):
+        assert refused("BAD_MESSAGE", "claim", ask, part(CLAIM, body)).limit == 16
+    refused("BAD_MESSAGE", "claim", ask, claim_of(0, 1))
+    assert ask(claim_of(1, 0)).cells == ask(claim_of(2**64 - 1, 2**64 - 1)).cells == [struct.pack("<Q", 6)]
     mask, cut = companion("mask", (1, 0)), companion("offsets", (1, 0))
-    for parts in ((mask, mask), (cut, mask), (stride_of(8), mask), (stride_of(8), stride_of(8)), (result_at(1, 2, 3), parameter("k", 1))):
+    for parts in ((mask, mask), (cut, mask), (stride_of(8), mask), (stride_of(8), stride_of(8)), (claim_of(1, 1), stride_of(8)), (claim_of(1, 1), claim_of(1, 1)), (result_at(1, 2, 3), parameter("k", 1))):
         refused("BAD_MESSAGE", "parts", ask, b"".join(parts))
 
 

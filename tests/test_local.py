@@ -19,6 +19,7 @@ from conftest import BACKEND, Daemon, finish, memory_device, python_env
 from libreduce import COLUMNS, STATES_IN, STATES_OUT, WRAP, Fault
 from oracle import DTYPES, FLOATS, OPS, SIGNED, SIZE
 from pythonpackage import reduced
+from rawclient import MAX_DATA, claim_of
 
 NO, YES, LOCAL = 1, 2, 7  # reduce_local; REDUCE_PATH_LOCAL
 SMALL = 64 << 10
@@ -190,6 +191,90 @@ def test_the_daemon_does_not_see_them(on_cpu, both_on_cpu):
     for n in (5, 1 << 20):
         assert answer(both_on_cpu[1], "sum", "u8", bytearray(n))[1] == LOCAL
     assert seen() == before
+
+
+# ---- what the daemon is told of them ----
+
+def claimed(daemon):
+    s = daemon.status()
+    return s["claimed.requests"], s["claimed.bytes"]
+
+
+@pytest.fixture
+def alone(start):
+    """A daemon that no other test asks, on both wires."""
+    return start(backend="cpu", tcp=True)
+
+
+@pytest.mark.parametrize("wire", ["url", "tcp_url"])
+@pytest.mark.parametrize("how", ["message", "large message", "shared memory", "file", "stream", "long stream", "weights", "job"])
+def test_the_next_request_claims_what_was_reduced_here(alone, scratch, wire, how):
+    data = np.arange(1 << 18, dtype="f8")
+    path = scratch / "data"
+    data.tofile(path)
+    with libreduce.Client(getattr(alone, wire), local=YES) as c:
+        def ask(n):
+            return c.run("sum", "f64", data[:n].tobytes(), path=1)
+        for n, op, kw in ((10, "sum", {}), (1 << 18, "sum", {}), (100, "wsum", {"weights": data[:100].tobytes()})):
+            c.run(op, "f64", data[:n].tobytes(), path=LOCAL, **kw)
+        with pytest.raises(Fault):
+            c.run("sum", "u8", b"\xff" * 300, path=LOCAL, out="u8")
+        assert claimed(alone) == (0, 0)
+        if how.endswith("message"):
+            ask(10 if how == "message" else 1 << 18)
+        elif how == "shared memory":
+            c.run("sum", "f64", data.tobytes(), path=3 if wire == "url" else 1)
+        elif how == "file":
+            with open(path, "rb") as f:
+                c.file("sum", "f64", f.fileno(), 0, data.nbytes)
+        elif how == "weights":
+            c.run("wsum", "f64", data[:10].tobytes(), weights=data[:10].tobytes(), path=1)
+        elif how == "job":
+            list(c.submit_all([("sum", "f64", data.tobytes(), {})]))
+        else:
+            c.stream("sum", "f64", [data[:10 if how == "stream" else None].tobytes()])
+        assert claimed(alone) == (3, 8 * (10 + (1 << 18) + 100))
+        ask(10)
+        assert claimed(alone) == (3, 8 * (10 + (1 << 18) + 100))  # once
+        c.run("max", "u8", b"123", path=LOCAL)
+        ask(10)
+        assert claimed(alone) == (4, 8 * (10 + (1 << 18) + 100) + 3)
+
+
+def test_threads_lose_no_count(alone):
+    with libreduce.Client(alone.url, local=YES) as c, concurrent.futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda i: c.run("sum", "u8", bytes(1 + i % 7), path=LOCAL if i % 50 else 1), range(2000)))
+        c.run("sum", "u8", b"1", path=1)
+    here = [1 + i % 7 for i in range(2000) if i % 50]
+    assert claimed(alone) == (len(here), sum(here))
+
+
+def test_a_full_message_leaves_the_claim_to_a_later_one(alone):
+    """With it the message would be too long, and the connection would end."""
+    with libreduce.Client(alone.url, local=YES) as c:
+        c.run("sum", "u8", b"123", path=LOCAL)
+        for n, expected in ((MAX_DATA, (0, 0)), (MAX_DATA - 23, (0, 0)), (MAX_DATA - 24, (1, 3))):
+            assert int.from_bytes(c.run("sum", "u8", b"\1" * n, path=1), "little") == n
+            assert claimed(alone) == expected
+
+
+def test_a_client_that_lies_about_its_own_work(alone):
+    """It moves what is said to be claimed, and nothing else."""
+    most = 2**64 - 1
+    with alone.connect() as c:
+        def held():
+            s = c.query(2)
+            return {k: v for k, v in s.items() if k.startswith(("held.", "limit.")) or k in ("requests.reduce", "errors")}
+        c.reduce("sum", "u8", b"123")
+        before = held()
+        for requests, size in ((most - 5, most), (most, 1), (7, most)):
+            assert c.reduce("sum", "u8", b"123", parts=[claim_of(requests, size)]).cells == [bytes([150, 0, 0, 0, 0, 0, 0, 0])]
+        after = held()
+        assert after.pop("requests.reduce") == before.pop("requests.reduce") + 3 and after == before
+        assert claimed(alone) == (most, most)
+        metrics = c.metrics()
+    assert f"reduced_claimed_bytes_total {most}\n" in metrics and "# HELP reduced_claimed_requests_total Claimed by clients, not checked" in metrics
+    assert f'reduced_user_claimed_requests_total{{uid="{os.getuid()}"}} {most}\n' in metrics and "reduced_data_bytes_total{path=\"inline\"} 12\n" in metrics
 
 
 # ---- which requests ----

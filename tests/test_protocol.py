@@ -662,7 +662,7 @@ def test_golden_requests_are_understood(shared):
                 "reduce_at_beside": "BAD_HANDLE", "reduce_resident_mask": "BAD_HANDLE",
                 "store": "OK", "write": "BAD_HANDLE", "write_at": "BAD_HANDLE", "commit": "BAD_HANDLE", "list": "OK", "list_one": "BAD_HANDLE",
                 "drop": "BAD_HANDLE", "reduce_planes": "OK", "reduce_runs": "OK", "store_shaped": "OK", "reduce_device": "OK",
-                "store_placed": "OK", "reduce_weights": "OK", "reduce_keys": "OK", "reduce_at_keys": "BAD_HANDLE"}
+                "store_placed": "OK", "reduce_weights": "OK", "reduce_keys": "OK", "reduce_claim": "OK", "reduce_at_keys": "BAD_HANDLE"}
     with shared.connect() as c:
         for name, _, data in generate.messages():
             if data[6]:

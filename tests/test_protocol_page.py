@@ -48,7 +48,7 @@ def table(section, number):
     return [(int(offset), int(size), name.strip("`")) for offset, size, name in re.findall(r"^\| (\d+) \| (\d+) \| (`\w+`|reserved)", rows, re.M)]
 
 
-BODY, BEHIND_PLACE = 40, 40 + 64 + 24
+BODY, BEHIND_SPEC, BEHIND_PLACE = 40, 40 + 64, 40 + 64 + 24
 NO_END = 2**64 - 1
 MAGIC, TOKEN = (int.from_bytes(b, "little") for b in (b"RDCE", bytes(range(0xA0, 0xB0))))
 
@@ -74,6 +74,7 @@ MAGIC, TOKEN = (int.from_bytes(b, "little") for b in (b"RDCE", bytes(range(0xA0,
     ("REDUCE_AT (9)", 0, "reduce_at", BODY, f"handle {2**63 + 1} offset 128 length 24"),
     ("Tagged parts", 0, "reduce_at_masked", BEHIND_PLACE, "tag 1 code 1 kind 2 extent 1 len 24"),
     ("Tagged parts", 0, "reduce_at_apart", BEHIND_PLACE, "tag 4 code 0 kind 0 extent 0 len 8"),
+    ("Tagged parts", 0, "reduce_claim", BEHIND_SPEC, "tag 5 code 0 kind 0 extent 0 len 16"),
     ("STORE (10)", 0, "store", BODY, "dtype 3 flags 1 name_len 7 ttl_ms 1500 bytes 1024"),
     ("STORE (10)", 1, "store_shaped", BODY + 17, "dims 3 order 1"),
     ("WRITE (11)", 0, "write", BODY, f"handle {2**63 + 2} offset 2"),

@@ -20,7 +20,7 @@ static const section sections[] = {
      "daemon",
      {"version", "backend", "device", "device_note", "simd", "threads", "local", "uptime_s", "health", "listen.", "rss_bytes"}},
     {"clients", "clients", {"sessions", "sessions_", "connections", "streams", "streams_", "inflight", "disconnected"}},
-    {"requests", "requests", {"requests", "errors", "errors.", "bytes_in", "latency.", "requests."}},
+    {"requests", "requests", {"requests", "errors", "errors.", "bytes_in", "latency.", "requests.", "claimed."}},
     {"engine", "engine", {"tasks", "tasks_", "busy_s", "pool.", "batch."}},
     {"shared memory and files", "files", {"side."}},
     {"devices", "devices", {"devices", "devices_", "device.", "gpu."}},

@@ -96,6 +96,8 @@ static bool read_task(rd_fastpath *p, rd_request *r)
     rp_fault f;
     if (r->exchange.header.type == RP_MSG_REDUCE_AT)
         return read_at(p, r);
+    if (rp_has_claim_alone(r->body, r->body_len))
+        return rd_source_read_message(r, &f) == RP_OK;
     return !rp_has_tagged(r->body, r->body_len) && rd_read_task(r, &f) == RP_OK;
 }
 

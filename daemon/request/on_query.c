@@ -115,6 +115,9 @@ static void measure_requests(const rd_requests *q, rd_gauges *g)
     g->channels = q->fdpass->channels;
     g->disconnected = q->stats->dropped + q->fdpass->refused;
     g->bytes_in = q->stats->tally.bytes_in;
+    const rp_claim claimed = rd_tally_claim(&q->stats->tally);
+    g->claimed_requests = claimed.requests;
+    g->claimed_bytes = claimed.bytes;
 }
 
 static void measure_engine(const rk_stats *k, rd_gauges *g)

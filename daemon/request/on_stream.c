@@ -18,15 +18,16 @@ static rp_err check_weights(const rp_spec *spec, rp_fault *f)
 }
 
 /* A stream's mask comes with its chunks, and its result is one cell, or one for each group. */
-static rp_err begin_parts(const rd_request *r, rp_spec *spec, rp_fault *f)
+static rp_err begin_parts(rd_request *r, rp_spec *spec, rp_fault *f)
 {
     const size_t left = r->body_len - RP_SPEC_SIZE;
     rp_tagged t;
     rp_err err = rp_get_tagged(r->body + RP_SPEC_SIZE, left, spec->tagged_len, &t, f);
-    if (!err)
-        rp_tagged_take(spec, &t);
-    if (!err)
-        err = rd_check_spec(r, spec, false, f);
+    if (err)
+        return err;
+    r->claim = t.claim;
+    rp_tagged_take(spec, &t);
+    err = rd_check_spec(r, spec, false, f);
     if (!err)
         err = rp_tagged_check(spec, &t, false, f);
     if (!err && rp_is_ranked(spec->op))
@@ -43,7 +44,7 @@ static rp_err begin_parts(const rd_request *r, rp_spec *spec, rp_fault *f)
     return err;
 }
 
-static rp_err begin_spec(const rd_request *r, rp_spec *spec, rp_fault *f)
+static rp_err begin_spec(rd_request *r, rp_spec *spec, rp_fault *f)
 {
     rp_err err = rp_get_spec(r->body, r->body_len, spec, f);
     if (!err && r->body_len > RP_SPEC_SIZE + (size_t)spec->tagged_len)

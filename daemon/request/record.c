@@ -19,6 +19,7 @@ rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uin
                    .id = r->exchange.header.id,
                    .exchange = r->exchange.number,
                    .body_bytes = r->body_len,
+                   .claim = r->claim,
                    .received_ns = r->exchange.received_ns,
                    .worked = is_work(r->exchange.header.type),
                    .stage_ns[RD_TOTAL] = now_ns - r->exchange.received_ns};

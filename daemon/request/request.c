@@ -19,6 +19,7 @@ void rd_request_begin(rd_request *r, struct rd_requests *all)
     r->handle = NULL;
     r->beside = NULL;
     r->results = NULL;
+    r->claim = (rp_claim){0};
     r->scratch = 0;
     r->resident = NULL;
     r->spread = false;

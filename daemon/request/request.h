@@ -31,6 +31,7 @@ typedef struct rd_request {
     struct rd_handle *handle;              /* REDUCE_AT, WRITE_AT: held until the request ends */
     struct rd_beside *beside;              /* REDUCE, REDUCE_AT: companions and results that are elsewhere; NULL: none */
     uint8_t *results;                      /* where its cells go; NULL: into the reply */
+    rp_claim claim;                        /* REDUCE, REDUCE_AT, BEGIN */
     uint64_t scratch;                      /* REDUCE, REDUCE_AT: bytes that its user is charged with beside the message */
     bool held;                             /* it waits until devices are open (RD_LATER) */
     bool parked;                           /* REDUCE_AT, WRITE_AT: its user has all the buffers that it may have */

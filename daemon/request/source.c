@@ -107,9 +107,10 @@ void rd_source_release(rd_request *r)
 }
 
 /* ---- REDUCE_AT ---- */
-static rp_err read_spec(const rd_request *r, rp_spec *spec, rp_at *a, rp_tagged *t, rp_fault *f)
+static rp_err read_spec(rd_request *r, rp_spec *spec, rp_at *a, rp_tagged *t, rp_fault *f)
 {
     rp_err err = rp_get_at(r->body, r->body_len, spec, a, t, f);
+    r->claim = err ? (rp_claim){0} : t->claim;
     if (!err)
         err = rd_check_spec(r, spec, t->apart, f);
     if (err)
@@ -198,10 +199,11 @@ rp_err rd_source_read_message(rd_request *r, rp_fault *f)
     const size_t before = RP_SPEC_SIZE + (size_t)t->spec.tagged_len;
     if (!err)
         err = rp_get_tagged(r->body + RP_SPEC_SIZE, r->body_len - RP_SPEC_SIZE, t->spec.tagged_len, &tagged, f);
-    if (!err)
-        rp_tagged_take(&t->spec, &tagged);
-    if (!err)
-        err = rd_check_spec(r, &t->spec, tagged.apart, f);
+    if (err)
+        return err;
+    r->claim = tagged.claim;
+    rp_tagged_take(&t->spec, &tagged);
+    err = rd_check_spec(r, &t->spec, tagged.apart, f);
     if (!err)
         err = rp_tagged_check(&t->spec, &tagged, false, f);
     if (err)

@@ -47,6 +47,7 @@ GRAPHS = [
     ("Pools", "Share of the cap.", "percentunit", [(f"reduced_pool_bytes{OF} / (reduced_pool_cap_bytes{OF} > 0)", "{{pool}}")], {"min": 0}),
     ("Users: engine", "Seconds of copying and computing a second.", "s", [(rate("reduced_user_engine_seconds_total"), "uid {{uid}}")], {}),
     ("Users: data", "", "Bps", [(rate("reduced_user_data_bytes_total"), "uid {{uid}}")], {}),
+    ("Claimed by clients", "Data reduced in their own processes, as they say: not checked.", "Bps", [(sum_rate("reduced_claimed_bytes_total"), "")], {}),
     ("GPU memory", "As the driver reports it; empty without NVML.", "bytes", [("reduced_device_memory_bytes" + OF, "{{kind}}")], {}),
     ("GPU load", "", "percentunit", [("reduced_device_busy_ratio" + OF, "{{instance}}")], SHARE),
     ("GPU temperature", "", "celsius", [("reduced_device_temperature_celsius" + OF, "{{instance}}")], {}),

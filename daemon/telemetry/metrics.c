@@ -202,6 +202,11 @@ static void put_use(FILE *f, const rd_stats *s)
     put_users(f, s, "user_errors_total", "Error replies, by user.", offsetof(rd_use, errors));
     put_users(f, s, "user_data_bytes_total", "Elements and states of the requests that succeeded, by user.",
               offsetof(rd_use, bytes));
+    put_users(f, s, "user_claimed_requests_total",
+              "Claimed by the user's clients, not checked: reductions in their own processes.",
+              offsetof(rd_use, claim.requests));
+    put_users(f, s, "user_claimed_bytes_total", "Claimed by the user's clients, not checked: elements of these.",
+              offsetof(rd_use, claim.bytes));
     put_user_seconds(f, s);
 }
 

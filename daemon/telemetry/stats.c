@@ -117,6 +117,21 @@ static void add_work(rd_tally *t, const rd_record *a)
         rd_histogram_add(&t->stage[i], a->stage_ns[i]);
 }
 
+/* No number of a client's choice makes a sum small again. */
+static void add_claim(rp_claim *to, rp_claim more)
+{
+    to->requests = to->requests + more.requests < more.requests ? UINT64_MAX : to->requests + more.requests;
+    to->bytes = to->bytes + more.bytes < more.bytes ? UINT64_MAX : to->bytes + more.bytes;
+}
+
+rp_claim rd_tally_claim(const rd_tally *t)
+{
+    rp_claim all = {0};
+    for (int i = 0; i < RD_MAX_USERS; i++)
+        add_claim(&all, t->use[i].claim);
+    return all;
+}
+
 void rd_tally_add(rd_tally *t, const rd_record *a)
 {
     bool failed = a->err != RP_OK;
@@ -127,6 +142,7 @@ void rd_tally_add(rd_tally *t, const rd_record *a)
     rd_histogram_add(&t->latency, a->stage_ns[RD_TOTAL]);
     t->use[a->user].requests++;
     t->use[a->user].errors += failed;
+    add_claim(&t->use[a->user].claim, a->claim);
     if (a->worked && !failed)
         add_work(t, a);
 }
@@ -153,6 +169,7 @@ static void join_use(rd_use *to, const rd_use *from)
     to->errors += from->errors;
     to->bytes += from->bytes;
     to->engine_ns += from->engine_ns;
+    add_claim(&to->claim, from->claim);
 }
 
 void rd_tally_join(rd_tally *t, const rd_tally *from)

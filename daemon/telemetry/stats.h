@@ -10,7 +10,7 @@
 #include "daemon/base/user_name.h"
 #include "daemon/telemetry/histogram.h"
 #include "proto/limits.h"
-#include "proto/types.h"
+#include "proto/tagged.h"
 
 /* Places in tables by code: above the highest of types.def, and 0 for codes that are unknown. */
 #define RD_ONE(...) +1
@@ -43,6 +43,7 @@ typedef struct rd_record {
     uint64_t pid, id;  /* of the client's process, 0: not known; of the request */
     unsigned exchange; /* its number: an exchange has one request at a time */
     size_t body_bytes;
+    rp_claim claim;
     uint64_t received_ns;             /* CLOCK_MONOTONIC */
     bool worked;                      /* the engine works for requests like this one; if not, the rest is 0 */
     uint8_t op, dtype, path, backend; /* as far as known, else 0 */
@@ -58,6 +59,7 @@ typedef struct rd_record {
 
 typedef struct rd_use {
     uint64_t requests, pieces, errors, bytes, engine_ns; /* bytes: of data; engine_ns: copying and computing */
+    rp_claim claim;                                      /* what clients say: not checked */
 } rd_use;
 
 /* A request that succeeded and took long */
@@ -114,6 +116,7 @@ uint64_t rd_stats_faults(const rd_stats *s, rd_whose_fault fault);
 void rd_tally_add(rd_tally *t, const rd_record *a);
 void rd_tally_join(rd_tally *t, const rd_tally *from); /* add all counters of `from` */
 uint64_t rd_tally_path_bytes(const rd_tally *t, int path);
+rp_claim rd_tally_claim(const rd_tally *t); /* of all users */
 
 /* An answer of any kind leaves: what rd_tally_add counts, and errors by kind. */
 void rd_stats_answered(rd_stats *s, const rd_record *a);

@@ -17,7 +17,7 @@ import oracle  # noqa: E402
 import order  # noqa: E402
 import pairs  # noqa: E402
 from rawclient import (ABORT, APPEND, BEGIN, CANCEL, COLUMNS, COMMIT, DROP, DROP_OUTSIDE, FINISH, HELLO, KEYS, LIST, MASK, NO_INDEX, OFFSETS, PING, QUERY, REDUCE,  # noqa: E402
-                       REDUCE_AT, STATES_IN, STATES_OUT, STORE, WEIGHTS, WRITE, WRITE_AT, companion, header, parameter,
+                       REDUCE_AT, STATES_IN, STATES_OUT, STORE, WEIGHTS, WRITE, WRITE_AT, claim_of, companion, header, parameter,
                        result_at, spec, store, stride_of)
 from sideclient import ARENA, ATTACH, DEVICE, DEVICE_FD, FILE  # noqa: E402
 from sideclient import DROP as DROP_HANDLE  # noqa: E402
@@ -134,6 +134,8 @@ def messages():
     yield "reduce_at_keys", "version 2: max of 3 f32 at byte 128 of handle 5, of 2 groups, by u32 keys at byte 4 of handle 6", message(
         REDUCE_AT, spec("max", "f32", rows=2, row_len=3, flags=KEYS, tagged_len=32) + struct.pack("<QQQ", 5, 128, 12) + companion("keys", (6, 4)),
         mid=42, version=2)
+    yield "reduce_claim", "version 2: sum of the u8 elements 1 2 3, from a client that claims 2^40 requests of 2^63 bytes", message(
+        REDUCE, spec("sum", "u8", row_len=3, tagged_len=24) + claim_of(2**40, 2**63) + bytes([1, 2, 3]), mid=43, version=2)
     yield "result_at", "its reply, by file", message(REDUCE_AT, result("f64", 1, 4, 2, 6, (1, 2, 3), struct.pack("<2d", 1, 2)), mid=21, reply=1)
     yield "store", "1024 bytes of i16 as 'run-7.x', in place of what has the name, to live for 1500 ms", message(
         STORE, store("run-7.x", "i16", 1024, replace=True, ttl_ms=1500), mid=22)

@@ -402,6 +402,23 @@ static void encodes_weights(uint8_t *out)
     check("reduce_weights", out, h);
 }
 
+static void encodes_claim(uint8_t *out)
+{
+    rp_header h = {.version = 2, .type = RP_MSG_REDUCE, .session = SESSION, .id = 43};
+    rp_spec s = {.op = RP_OP_SUM, .dtype = RP_U8, .rows = 1, .row_len = 3};
+    rp_tagged t = {.claim = {UINT64_C(1) << 40, UINT64_C(1) << 63}};
+    s.tagged_len = rp_tagged_size(&t);
+    begin_message(out);
+    body_len = rp_put_spec(body, &s);
+    body_len += rp_put_tagged(body + body_len, &t);
+    bytes("\1\2\3", 3);
+    check("reduce_claim", out, h);
+    assert_true(rp_has_claim_alone(body, body_len));
+    body[RP_SPEC_SIZE] = RP_TAG_RESULT;
+    assert_false(rp_has_claim_alone(body, body_len));
+    assert_false(rp_has_claim_alone(body, RP_SPEC_SIZE));
+}
+
 static void encodes_places(void **state)
 {
     (void)state;
@@ -422,6 +439,7 @@ static void encodes_places(void **state)
     encodes_places_beside(out);
     encodes_weights(out);
     encodes_keys(out);
+    encodes_claim(out);
     h = (rp_header){.version = 2, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 36};
     s.flags = RP_COLUMNS;
     t = (rp_tagged){.stride = 4096};
@@ -829,6 +847,9 @@ static void bad_values_are_named(void **state)
         {"reduce_at_masked", 40 + 80, 30, RP_SHAPE, "data", 4},
         {"reduce_at_apart", 40 + 8, 0, RP_BAD_MESSAGE, "stride", 0},
         {"reduce_at_apart", 40 + 97, 0, RP_BAD_MESSAGE, "stride", 0},
+        {"reduce_claim", 40 + 64 + 1, 1, RP_BAD_MESSAGE, "parts", 0},
+        {"reduce_claim", 40 + 64 + 4, 8, RP_BAD_MESSAGE, "claim", 16},
+        {"reduce_claim", 40 + 64 + 8 + 5, 0, RP_BAD_MESSAGE, "claim", 0},
         {"reduce", 48, RP_WRAP, RP_BAD_MESSAGE, "flags", 0},
         {"reduce", 48, RP_OFFSETS | RP_COLUMNS, RP_BAD_MESSAGE, "flags", 0},
         {"reduce", 52, 1, RP_BAD_MESSAGE, "ddof", 0},

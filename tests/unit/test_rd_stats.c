@@ -112,6 +112,7 @@ static void joining_is_as_if_one_had_counted_all(void **state)
         rd_record a = sum_f32(i % RD_MAX_USERS);
         a.err = i % 3 ? RP_OK : RP_BUSY;
         a.op = (uint8_t)(1 + i);
+        a.claim = (rp_claim){i, 3 * i};
         rd_tally_add(&one->tally, &a);
         rd_tally_add(i % 2 ? &parts->tally : &other->tally, &a);
     }
@@ -120,6 +121,30 @@ static void joining_is_as_if_one_had_counted_all(void **state)
     free(one);
     free(parts);
     free(other);
+}
+
+/* Neither a large number nor many of them make a sum small again. */
+static void claims_stay_at_the_most(void **state)
+{
+    (void)state;
+    rd_stats *s = fresh(), *other = fresh();
+    rd_record a = sum_f32(3);
+    a.claim = (rp_claim){2, 100};
+    rd_stats_answered(s, &a);
+    a.err = RP_NAN;
+    rd_stats_answered(s, &a); /* the claim has nothing to do with the request that carries it */
+    assert_int_equal(s->tally.use[3].claim.requests, 4);
+    assert_int_equal(rd_tally_claim(&s->tally).bytes, 200);
+    a.claim = (rp_claim){UINT64_MAX - 3, UINT64_MAX};
+    rd_stats_answered(s, &a);
+    a.user = 4;
+    rd_stats_answered(s, &a);
+    rd_tally_add(&other->tally, &a);
+    rd_tally_join(&s->tally, &other->tally);
+    assert_true(s->tally.use[3].claim.requests == UINT64_MAX && s->tally.use[4].claim.requests == UINT64_MAX);
+    assert_true(rd_tally_claim(&s->tally).requests == UINT64_MAX && rd_tally_claim(&s->tally).bytes == UINT64_MAX);
+    free(other);
+    free(s);
 }
 
 static void histograms_count_below_powers_of_two(void **state)
@@ -165,6 +190,7 @@ int main(void)
         cmocka_unit_test(failure_counts_by_error_and_adds_no_times),
         cmocka_unit_test(unknown_codes_share_place_0),
         cmocka_unit_test(joining_is_as_if_one_had_counted_all),
+        cmocka_unit_test(claims_stay_at_the_most),
         cmocka_unit_test(histograms_count_below_powers_of_two),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,6 +59,8 @@ static rp_tagged some_tagged(void)
         t.parameter[code] = some_parameter(code, RP_FORM_##form, most);
     RP_PARAMETERS(X)
 #undef X
+    if (any(2))
+        t.claim = (rp_claim){1 + any(UINT32_MAX), any(UINT32_MAX) << 31};
     if (t.apart)
         t.result = (rp_at){any(UINT32_MAX), any(UINT32_MAX), any(UINT32_MAX), 0};
     return t;
@@ -84,6 +86,7 @@ static void assert_same(const rp_tagged *a, const rp_tagged *b)
     assert_int_equal(a->apart, b->apart);
     assert_true(a->result.handle == b->result.handle && a->result.offset == b->result.offset);
     assert_true(a->result.length == b->result.length && a->stride == b->stride);
+    assert_true(a->claim.requests == b->claim.requests && a->claim.bytes == b->claim.bytes);
 }
 
 /* Where parts begin; returns their number. at[n] is their end. */

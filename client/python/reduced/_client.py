@@ -73,7 +73,7 @@ class Client:
     main thread, Ctrl-C or another signal whose handler raises ends a call that waits for the daemon, within 0.1 s.
 
     With `local` this process reduces arrays itself where sending them would take longer: small ones, and larger ones where a GPU would
-    not be faster in spite of the copy. Values and errors are the same, but the daemon does not count these requests. None, the default:
+    not be faster in spite of the copy. Values and errors are the same, but the daemon shows these requests as claimed only. None, the default:
     as $REDUCE_LOCAL says, "yes" or "no"; True without it. Tasks, and calls with `deadline` or `progress`, always go to the daemon.
 
     >>> with reduced.Client() as c:
