@@ -448,7 +448,7 @@ static void test_any_cut(void **state)
             uint64_t from = 0;
             for (int k = 0; k < MOST_PARTS; k++) {
                 uint64_t n = k == MOST_PARTS - 1 ? N - from : t_below(&r, N - from + 1);
-                part[k] = reduce(rk_simds[0], op, dtype, nan, x + from * size, n, from);
+                part[k] = reduce(rk_simds[rk_simd_count - 1], op, dtype, nan, x + from * size, n, from);
                 from += n;
             }
             for (int parts = MOST_PARTS; parts > 1;) { /* join any two, either way round; the last one fills the gap */
