@@ -97,7 +97,7 @@ static const char *own_refusal(const reduce_client *c, const rc_ask *a)
         return "priorities are among requests of the daemon";
     if (l->lines == 0)
         return "there are no results";
-    if (bytes_of(a) <= RC_SMALL_BYTES)
+    if (bytes_of(a) <= RP_SMALL_BYTES)
         return NULL;
     return l->spec.flags & RP_STATES_IN ? "many states are merged in the daemon" : NULL;
 }
@@ -137,7 +137,7 @@ static bool is_here_faster(reduce_client *c, const rc_ask *a)
 
 int rc_local_refusal(reduce_client *c, rc_ask *a, const char **why)
 {
-    const bool small = bytes_of(a) <= RC_SMALL_BYTES, distant = c->distant;
+    const bool small = bytes_of(a) <= RP_SMALL_BYTES, distant = c->distant;
     rc_engine engine = {0};
     *why = own_refusal(c, a);
     a->threads = 1;

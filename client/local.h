@@ -5,10 +5,6 @@
 #include "client/client.h"
 #include "client/job.h"
 
-/* Arrays up to this size are reduced here whatever engine the daemon has: it would reduce them on the CPU, too (its option
- * small-bytes), after a way of 8 to 42 us. */
-enum { RC_SMALL_BYTES = 64 << 10 };
-
 /* May the client do so at all? Its option, or $REDUCE_LOCAL. 0, or the error. */
 int rc_local_option(const reduce_open_opts *o, bool *local, rp_fault *f);
 

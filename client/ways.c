@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "kernels/cpu/threads/here.h"
+#include "kernels/engine/helper.h"
 #include "proto/types.h"
 
 /* GB/s, which are bytes a nanosecond. Of one core of a Xeon with AVX-512 (2026-11-28, 8 MiB, thread time), by kind of operation
@@ -27,12 +28,10 @@ static const double call_ns = 3000, threads_ns = 60000, request_ns = 60000, dist
 
 static const double STAY = 1.2; /* times the other way's time */
 
-/* Of the cores, beside a GPU, and the least bytes of what they share (kernels/engine). */
-static const double CPU_SHARE = 0.2;
-enum { SHARED_BYTES = 512 << 10 };
-
 /* The other way is tried after FIRST_TRIAL times its last time, then after twice as many, ...: at last it costs 1 %. One that
- * never won is tried after RARER times as much: many processes that share a machine pay for trials at the same time. */
+ * never won is tried after RARER times as much: many processes that share a machine pay for trials at the same time. The
+ * engine's trials (kernels/engine/share.h) count pieces instead: one is 4 MiB, its wrong place costs no request much, and rates
+ * under load follow within some of them. Here a trial is a whole request, of any size, so it is paid by time. */
 enum { FIRST_TRIAL = 6, TRIALS = 4, RARER = 2 };
 
 /* Times the time of the way that stays. A way that should take longer is not tried, a trial that does ends at once. */
@@ -101,14 +100,14 @@ static double here_ns(const rc_work *k)
 /* GB/s at which an engine of the daemon reads memory of the host. */
 static double rate_by(const rc_work *k, rc_by by)
 {
-    const double gpu = k->device_rate > 0 ? k->device_rate : bus_rate, cpu = CPU_SHARE * cores_there(k);
+    const double gpu = k->device_rate > 0 ? k->device_rate : bus_rate, cpu = cores_there(k) / RK_HELPER_PART;
     switch (by) {
     case RC_BY_CPU:
         return k->cpu || (k->reads && kind_of(k) != PRODUCT) ? cores_there(k) : 0;
     case RC_BY_GPU:
         return k->cpu ? 0 : gpu;
     case RC_BY_BOTH:
-        return k->cpu || k->bytes < SHARED_BYTES ? 0 : gpu + (k->cpu_rate > 0 ? k->cpu_rate : cpu);
+        return k->cpu || k->bytes < RK_SHARED_BYTES ? 0 : gpu + (k->cpu_rate > 0 ? k->cpu_rate : cpu);
     case RC_ENGINES:
         break;
     }

@@ -56,7 +56,7 @@ const rd_option rd_options[RD_OPTIONS] = {
     {"threads", RD_OPTION_NUMBER, FIELD(threads), 0, 1024, 0, NULL, false, "CPU workers; 0 = one per available core"},
     {"local", RD_OPTION_CHOICE, FIELD(no_local), 0, 1, 0, "yes|no", false,
      "may clients reduce large arrays in their own processes, where that takes less time? Not with `backend = cuda`"},
-    {"small-bytes", RD_OPTION_NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, 65536, NULL, false,
+    {"small-bytes", RD_OPTION_NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, RP_SMALL_BYTES, NULL, false,
      "requests up to this many bytes are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
     {"batch-bytes", RD_OPTION_NUMBER, FIELD(batch_bytes), 0, RK_MAX_BATCH_BYTES, RK_MAX_BATCH_BYTES, NULL, false,
      "requests above small-bytes and up to this many bytes share a launch if they arrive while the device is busy: none as "

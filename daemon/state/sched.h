@@ -27,9 +27,9 @@ typedef enum {
 } rd_queue_kind;
 
 enum {
-    RD_TASK_COST = 4096,                  /* bytes: the constant cost of a task, as many as are reduced in that time */
-    RD_SMALL_COST = 65536 + RD_TASK_COST, /* data and results that a GPU reduces in little more than a launch */
-    RD_WINDOW_NS = 2000000                /* work of the engine ahead of what comes next: several times what launches take */
+    RD_TASK_COST = 4096, /* bytes: the constant cost of a task, as many as are reduced in that time */
+    RD_SMALL_COST = RP_SMALL_BYTES + RD_TASK_COST,
+    RD_WINDOW_NS = 2000000 /* work of the engine ahead of what comes next: several times what launches take */
 };
 
 /* A participant in a round: a class, a user or a session. Initialise with zeros. */

@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/engine/front.h"
+#include "kernels/engine/helper.h"
 #include "kernels/engine/select.h"
 #include "kernels/engine/share.h"
 
@@ -24,9 +25,6 @@ static rk_device *least_loaded(const rk_fleet *v)
     }
     return best;
 }
-
-/* Is the task large enough to share host data with the CPU? A device finishes smaller ones before the CPU's workers wake. */
-enum { SHARED_BYTES = 512 << 10 };
 
 /* Tiles of a large array come one after the other. So devices and CPU each take a share, and end at about the same time. */
 static rk_device *shared(const rk_fleet *v, const rk_task *t)
@@ -47,7 +45,7 @@ rk_device *rk_device_for(const rk_fleet *v, const rk_task *t)
         return v->device[(t->spec.device - 1) % v->devices];
     if (v->helper && (t->spec.flags & RP_KEYS || !rk_device_takes(v->device[0], t)))
         return v->helper;
-    if (v->helper && t->bytes >= SHARED_BYTES && !(t->spec.flags & RP_STATES_IN))
+    if (v->helper && t->bytes >= RK_SHARED_BYTES && !(t->spec.flags & RP_STATES_IN))
         return shared(v, t);
     rk_device *d = v->devices == 1 ? v->device[0] : least_loaded(v);
     return d ? d : v->device[0];

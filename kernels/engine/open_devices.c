@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/cpu.h"
 #include "kernels/engine/front.h"
+#include "kernels/engine/helper.h"
 #include "kernels/engine/select.h"
 
 /* A device that is being opened, in parallel with others: a CUDA context takes some 0.15 s. */
@@ -220,13 +221,11 @@ static void close_devices(rk_fleet *v)
     *v = (rk_fleet){.devices = 0};
 }
 
-/* The CPU's share of the cores beside GPUs. Two threads for each device feed it, and many threads of clients or of the daemon
- * copy or read data: they saturate the memory bus and need most of the cores. A fifth of the cores is enough for data that are
- * in the cache, as these are (tests/bench/tuning/devices.md). */
+/* The CPU's share of the cores beside GPUs. */
 static int helper_threads(const rk_engine *e, unsigned devices)
 {
-    const int cores = rk_cpu_cores(), left = cores - 2 * (int)devices, fifth = cores / 5;
-    const int fit = fifth < left ? fifth : left;
+    const int cores = rk_cpu_cores(), left = cores - 2 * (int)devices, share = cores / RK_HELPER_PART;
+    const int fit = share < left ? share : left;
     return e->o.threads > 0 ? e->o.threads : fit > 0 ? fit : 1;
 }
 
