@@ -146,7 +146,7 @@ BETWEEN_VECTORS(64, _mm512_set1_epi64)
             at_hi -= is_hi;                                                                                                 \
             if (!lane_bits((vi32)(is_lo | is_hi) != -1))                                                                    \
                 continue;                                                                                                   \
-            kept += keep_keys_##W(keys + kept, ~(is_lo | is_hi), key + (int##W##_t)half);                                   \
+            kept += keep_keys_##W(keys + kept, ~(is_lo | is_hi), key ^ (int##W##_t)half);                                   \
         }                                                                                                                   \
         for (; i < n; i++) {                                                                                                \
             const uint##W##_t key = keys[i];                                                                                \
@@ -171,7 +171,7 @@ BETWEEN_VECTORS(64, _mm512_set1_epi64)
         size_t kept = 0, at = 0;                                                                                            \
         for (; at + 256 / W <= n; at += 256 / W) {                                                                          \
             prefetch(x + at, 4096);                                                                                         \
-            const vi##W v = *(const vi##W##_loose *)(const void *)(x + at), key = (v ^ ((v < 0) & flip)) - base,            \
+            const vi##W v = *(const vi##W##_loose *)(const void *)(x + at), key = signed_keys_##W(v, flip, base),           \
                         under = low > key;                                                                                  \
             below -= under;                                                                                                 \
             nans -= key > most;                                                                                             \

@@ -28,7 +28,7 @@
         for (; *i + VB / sizeof *x <= n; *i += VB / sizeof *x) {                                                               \
             prefetch(x + *i, 4096);                                                                                            \
             const vi##W v = *(const vi##W##_loose *)(const void *)(x + *i);                                                    \
-            misses &= (v ^ ((v < 0) & flip)) - base > last;                                                                    \
+            misses &= signed_keys_##W(v, flip, base) > last;                                                                   \
         }                                                                                                                      \
         return lane_bits((vi32)misses != -1);                                                                                  \
     }

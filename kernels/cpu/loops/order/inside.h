@@ -92,7 +92,7 @@ INLINE void prefetch_line(const void *group, int j)
             {                                                                                                                \
                 prefetch_line(x + *i, j);                                                                                    \
                 const vi##W v = *(const vi##W##_loose *)(const void *)(x + *i + j * LANES);                                  \
-                key[j] = (v ^ ((v < 0) & flip)) - base;                                                                      \
+                key[j] = signed_keys_##W(v, flip, base);                                                                     \
                 nan -= key[j] > most;                                                                                        \
                 apart[j] = zero == zero;                                                                                     \
             }                                                                                                                \
@@ -108,7 +108,7 @@ INLINE void prefetch_line(const void *group, int j)
                 under[b] = u;                                                                                                \
             }                                                                                                                \
             _Pragma("GCC unroll 4") for (int j = 0; j < VECTORS; j++)                                                        \
-                kept += keep_keys_##W(out + kept, ~apart[j], key[j] + (int##W##_t)half);                                     \
+                kept += keep_keys_##W(out + kept, ~apart[j], key[j] ^ (int##W##_t)half);                                     \
         }                                                                                                                    \
         for (int j = 0; j < LANES; j++) {                                                                                    \
             for (unsigned b = 0; b < r->n; b++)                                                                              \

@@ -53,6 +53,18 @@ INLINE size_t keep_lanes(void *out, vi32 in, vi32 key)
 #endif
 
 #if VB < 64
+/* order_key_W of each lane, less 2^(W - 1) as `base` is more, so that signed comparisons have the order of keys. */
+#define SIGNED_KEYS(W)                                               \
+    INLINE vi##W signed_keys_##W(vi##W v, vi##W flip, vi##W base)    \
+    {                                                                \
+        return (vi##W)((vu##W)(v ^ ((v < 0) & flip)) - (vu##W)base); \
+    }
+SIGNED_KEYS(8)
+SIGNED_KEYS(16)
+SIGNED_KEYS(32)
+SIGNED_KEYS(64)
+#undef SIGNED_KEYS
+
 INLINE size_t keep_keys_16(void *out, vi16 in, vi16 key)
 {
     size_t kept = 0;
