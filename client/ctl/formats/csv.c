@@ -12,6 +12,7 @@ enum {
     SLAB = 1 << 13,      /* bytes whose line feeds are searched at a time */
     FEEDS_AHEAD = 3,     /* line feeds of a block that are looked for without a branch */
     NEAR = 32,           /* bytes that are searched for delimiters at a time */
+    MOST_FIELDS = 1024,  /* of a record that is split at once */
     ROOM = CTL_FIELD + 8 /* bytes that a number may take, with its line feed */
 };
 
@@ -139,36 +140,58 @@ static inline uint64_t delimiters(const ctl_csv *c, const char *p, const char *e
     return end - p < NEAR ? bits & ((UINT64_C(1) << (end - p)) - 1) : bits;
 }
 
-/* Counts the fields of a record without quotes; the one that is wanted is [*field, *stop). */
-static inline uint64_t split_plain(const ctl_csv *c, const char *p, const char *end, const char *limit, const char **field,
-                                   const char **stop)
+/* A record [p, end), without its line end. `stop`: where its fields end, counted from `p`; NULL: they have to be looked for. */
+typedef struct record {
+    const char *p, *end;
+    const uint32_t *stop;
+} record;
+
+/* Where the fields of a record without quotes end. Returns how many there are: what MOST_FIELDS have no room for is counted. */
+static inline uint64_t split_plain(const ctl_csv *c, const record *r, const char *limit, uint32_t stop[MOST_FIELDS])
 {
     uint64_t seen = 0;
-    *field = p;
-    *stop = end;
-    for (; p < end; p += NEAR)
-        for (uint64_t bits = delimiters(c, p, end, limit); bits; bits &= bits - 1) {
-            const char *at = p + __builtin_ctzll(bits);
-            *stop = seen == c->column ? at : *stop;
-            *field = ++seen == c->column ? at + 1 : *field;
-        }
+    for (const char *p = r->p; p < r->end; p += NEAR)
+        for (uint64_t bits = delimiters(c, p, r->end, limit); bits; bits &= bits - 1, seen++)
+            stop[seen % MOST_FIELDS] = (uint32_t)(p - r->p) + (uint32_t)__builtin_ctzll(bits);
+    stop[seen % MOST_FIELDS] = (uint32_t)(r->end - r->p);
     return seen + 1;
 }
 
-/* The element of this record has a group: its key is the texts of some fields. */
-static bool put_group(ctl_csv *c, const char *p, const char *end, char why[CTL_WHY])
+/* Field `i`; *stop: its end, or NULL if that has to be looked for. */
+static inline const char *field_of(const ctl_csv *c, const record *r, uint64_t i, const char **stop)
+{
+    const char *field;
+    *stop = r->stop ? r->p + r->stop[i] : NULL;
+    if (r->stop)
+        return i ? r->p + r->stop[i - 1] + 1 : r->p;
+    ctl_csv_fields(c, r->p, r->end, i, &field);
+    return field;
+}
+
+/* The element of this record has a group: its key is the texts of some fields, with zero bytes between. */
+static bool put_group(ctl_csv *c, const record *r, char why[CTL_WHY])
 {
     ctl_groups *g = c->holes->groups;
-    char key[CTL_MAX_BY * CTL_FIELD];
+    char copy[CTL_MAX_BY * CTL_FIELD];
+    const char *key = copy;
     size_t len = 0;
     for (int i = 0; i < g->columns; i++) {
-        const char *field;
-        ctl_csv_fields(c, p, end, g->column[i], &field);
-        if (memchr(field, 0, (size_t)(end - field)))
+        const char *stop, *field = field_of(c, r, g->column[i], &stop);
+        if (memchr(field, 0, (size_t)(r->end - field)))
             return bad_line(c, "there is a zero byte in it", why);
-        if (!ctl_csv_take(c, &field, end, key + len))
+        if (i)
+            copy[len++] = 0;
+        if (stop && stop - field < CTL_FIELD && ctl_csv_is_trim(c, field, stop)) {
+            if (g->columns == 1)
+                key = field;
+            else
+                memcpy(copy + len, field, (size_t)(stop - field));
+            len += (size_t)(stop - field);
+        } else if (ctl_csv_take(c, &field, r->end, copy + len)) {
+            len += strlen(copy + len);
+        } else {
             return bad_line(c, "a key is longer than 1023 bytes", why);
-        len += strlen(key + len) + 1;
+        }
     }
     return ctl_groups_add(g, key, len) || bad_line(c, "no memory for the groups", why);
 }
@@ -177,17 +200,20 @@ static bool put_group(ctl_csv *c, const char *p, const char *end, char why[CTL_W
 static inline bool put_record(ctl_csv *c, const char *limit, const char *p, const char *end, bool quotes, char **out,
                               char why[CTL_WHY])
 {
-    const char *field, *stop;
+    uint32_t ends[MOST_FIELDS];
+    const char *stop;
     end -= end > p && end[-1] == '\r';
     bool skipped = end == p || (c->comment && *p == c->comment);
     if (!skipped) {
-        uint64_t n = quotes ? ctl_csv_fields(c, p, end, c->column, &field) : split_plain(c, p, end, limit, &field, &stop);
+        const record r = {p, end, quotes || c->fields > MOST_FIELDS ? NULL : ends};
+        uint64_t n = r.stop ? split_plain(c, &r, limit, ends) : ctl_csv_fields(c, p, end, c->column, &stop);
         if (n != c->fields)
             return bad_count(c, n, why);
         char *before = *out;
-        if ((quotes || !put_plain(c, field, (size_t)(stop - field), limit, out)) && !put_field(c, field, end, out, why))
+        const char *field = field_of(c, &r, c->column, &stop);
+        if (!(stop && put_plain(c, field, (size_t)(stop - field), limit, out)) && !put_field(c, field, end, out, why))
             return false;
-        if (c->holes->groups && *out > before && !put_group(c, p, end, why)) {
+        if (c->holes->groups && *out > before && !put_group(c, &r, why)) {
             *out = before; /* the error comes again, when the numbers before it are taken */
             return false;
         }

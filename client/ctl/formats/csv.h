@@ -19,6 +19,8 @@ uint64_t ctl_csv_fields(const ctl_csv *c, const char *p, const char *end, uint64
 /* The field at *at, without blanks and quotes around it; *at moves to the next field, or becomes NULL. False: it is longer than
  * any number, and cut. */
 bool ctl_csv_take(const ctl_csv *c, const char **at, const char *end, char out[CTL_FIELD]);
+/* Is the field [p, end), which has no quotes, without blanks around it? */
+bool ctl_csv_is_trim(const ctl_csv *c, const char *p, const char *end);
 /* Does the field at `p` go on behind its quotes? */
 bool ctl_csv_torn(const ctl_csv *c, const char *p, const char *end);
 /* The end of a record without its line end. */

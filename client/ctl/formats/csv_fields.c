@@ -85,6 +85,11 @@ uint64_t ctl_csv_fields(const ctl_csv *c, const char *p, const char *end, uint64
     }
 }
 
+bool ctl_csv_is_trim(const ctl_csv *c, const char *p, const char *end)
+{
+    return p == end || !(is_padding(c, *p) || is_padding(c, end[-1]) || end[-1] == '\r');
+}
+
 static void trim(const ctl_csv *c, char *text, size_t n)
 {
     size_t blanks = 0;

@@ -7,13 +7,34 @@
 
 enum { FIRST_SLOTS = 1 << 10, MOST_GROUPS = 1 << 30 };
 
-/* FNV-1a of 64 bits (Fowler, Noll, Vo), its halves joined. */
+/* Up to seven bytes as a number. Of one length, other bytes are another number. */
+static uint64_t last_bytes(const char *p, size_t n)
+{
+    uint32_t first = 0, last = 0;
+    if (n >= sizeof first) {
+        memcpy(&first, p, sizeof first);
+        memcpy(&last, p + n - sizeof last, sizeof last);
+    } else if (n) {
+        first = (uint32_t)(uint8_t)p[0] | (uint32_t)(uint8_t)p[n / 2] << 8 | (uint32_t)(uint8_t)p[n - 1] << 16;
+    }
+    return first | (uint64_t)last << 32;
+}
+
+/* The halves of a product joined: each bit of x changes lower and upper bits. The factor is 2^64 by the golden ratio. */
+static uint64_t mix(uint64_t x)
+{
+    const unsigned __int128 product = (unsigned __int128)x * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
 static size_t hash(const char *key, size_t len)
 {
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ (uint8_t)key[i]) * UINT64_C(0x100000001b3);
-    return (size_t)(h ^ h >> 32);
+    uint64_t h = len, word;
+    for (; len >= sizeof word; key += sizeof word, len -= sizeof word) {
+        memcpy(&word, key, sizeof word);
+        h = mix(h ^ word);
+    }
+    return (size_t)mix(h ^ last_bytes(key, len));
 }
 
 static bool is_key(const ctl_groups *g, uint32_t i, const char *key, size_t len)
@@ -46,12 +67,13 @@ static bool more_slots(ctl_groups *g)
 
 static bool new_group(ctl_groups *g, const char *key, size_t len)
 {
-    if (g->n >= MOST_GROUPS || !ctl_grow(&g->text, &g->text_room, g->text_len, len, 1) ||
+    if (g->n >= MOST_GROUPS || !ctl_grow(&g->text, &g->text_room, g->text_len, len + 1, 1) ||
         !ctl_grow(&g->key, &g->room, g->n, 1, sizeof *g->key))
         return false;
     memcpy(g->text + g->text_len, key, len);
     g->key[g->n++] = (ctl_group_key){g->text_len, len};
-    g->text_len += len;
+    g->text[g->text_len + len] = 0;
+    g->text_len += len + 1;
     return true;
 }
 
