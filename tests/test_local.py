@@ -193,7 +193,7 @@ def test_the_daemon_does_not_see_them(on_cpu, both_on_cpu):
     assert seen() == before
 
 
-# ---- what the daemon is told of them ----
+# ---- what the client reports of them ----
 
 def claimed(daemon):
     s = daemon.status()

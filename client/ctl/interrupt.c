@@ -1,5 +1,5 @@
-/* Ctrl-C cancels the work under way, and the command ends with exit code 130. A second Ctrl-C ends it at once. */
-/* The deadline of a file ends its reading, too. */
+/* Ctrl-C cancels the work under way, and the command ends with exit code 130. A second Ctrl-C ends it at once. The deadline of
+ * a file ends its reading, too. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>

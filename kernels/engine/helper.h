@@ -5,9 +5,9 @@
 enum {
     /* Bytes of host data that are shared with the CPU. A device finishes smaller tasks before the CPU's workers wake. */
     RK_SHARED_BYTES = 512 << 10,
-    /* One in so many cores computes. Two threads for each device feed it, and many threads of clients or of the daemon copy or
-     * read data: they saturate the memory bus and need most of the cores. A fifth of the cores is enough for data that are in
-     * the cache, as these are (tests/bench/tuning/devices.md). */
+    /* The CPU's share beside GPUs: one core in this many. Two threads for each device feed it, and many of clients or of
+     * the daemon copy or read data: they saturate the memory bus and need most of the cores. A fifth of the cores is enough for
+     * data that are in the cache, as these are (tests/bench/tuning/devices.md). */
     RK_HELPER_PART = 5
 };
 

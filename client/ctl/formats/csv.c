@@ -141,13 +141,13 @@ static inline uint64_t delimiters(const ctl_csv *c, const char *p, const char *e
 }
 
 /* A record [p, end), without its line end. `stop`: where its fields end, counted from `p`; NULL: they have to be looked for. */
-typedef struct record {
+typedef struct split_record {
     const char *p, *end;
     const uint32_t *stop;
-} record;
+} split_record;
 
 /* Where the fields of a record without quotes end. Returns how many there are: what MOST_FIELDS have no room for is counted. */
-static inline uint64_t split_plain(const ctl_csv *c, const record *r, const char *limit, uint32_t stop[MOST_FIELDS])
+static inline uint64_t split_plain(const ctl_csv *c, const split_record *r, const char *limit, uint32_t stop[MOST_FIELDS])
 {
     uint64_t seen = 0;
     for (const char *p = r->p; p < r->end; p += NEAR)
@@ -158,7 +158,7 @@ static inline uint64_t split_plain(const ctl_csv *c, const record *r, const char
 }
 
 /* Field `i`; *stop: its end, or NULL if that has to be looked for. */
-static inline const char *field_of(const ctl_csv *c, const record *r, uint64_t i, const char **stop)
+static inline const char *field_of(const ctl_csv *c, const split_record *r, uint64_t i, const char **stop)
 {
     const char *field;
     *stop = r->stop ? r->p + r->stop[i] : NULL;
@@ -169,7 +169,7 @@ static inline const char *field_of(const ctl_csv *c, const record *r, uint64_t i
 }
 
 /* The element of this record has a group: its key is the texts of some fields, with zero bytes between. */
-static bool put_group(ctl_csv *c, const record *r, char why[CTL_WHY])
+static bool put_group(ctl_csv *c, const split_record *r, char why[CTL_WHY])
 {
     ctl_groups *g = c->holes->groups;
     char copy[CTL_MAX_BY * CTL_FIELD];
@@ -201,16 +201,17 @@ static inline bool put_record(ctl_csv *c, const char *limit, const char *p, cons
                               char why[CTL_WHY])
 {
     uint32_t ends[MOST_FIELDS];
-    const char *stop;
+    const char *field, *stop = NULL;
     end -= end > p && end[-1] == '\r';
     bool skipped = end == p || (c->comment && *p == c->comment);
     if (!skipped) {
-        const record r = {p, end, quotes || c->fields > MOST_FIELDS ? NULL : ends};
-        uint64_t n = r.stop ? split_plain(c, &r, limit, ends) : ctl_csv_fields(c, p, end, c->column, &stop);
+        const split_record r = {p, end, quotes || c->fields > MOST_FIELDS ? NULL : ends};
+        uint64_t n = r.stop ? split_plain(c, &r, limit, ends) : ctl_csv_fields(c, p, end, c->column, &field);
         if (n != c->fields)
             return bad_count(c, n, why);
+        if (r.stop)
+            field = field_of(c, &r, c->column, &stop);
         char *before = *out;
-        const char *field = field_of(c, &r, c->column, &stop);
         if (!(stop && put_plain(c, field, (size_t)(stop - field), limit, out)) && !put_field(c, field, end, out, why))
             return false;
         if (c->holes->groups && *out > before && !put_group(c, &r, why)) {

@@ -27,7 +27,7 @@ typedef struct ctl_groups {
     size_t next, given, of_room;
 } ctl_groups;
 
-/* The next element is of the group with this key, texts with 0 bytes between. False: no memory, or more than 2^31 groups. */
+/* The next element is of the group with this key, texts with 0 bytes between. False: no memory, or more than 2^30 groups. */
 bool ctl_groups_add(ctl_groups *g, const char *key, size_t len);
 
 /* The groups of the next n elements, which the reader has given. */
