@@ -71,7 +71,8 @@ class Library:
         def call(*arguments):
             self.calls.append((name.removeprefix("reduce_cuda_"), arguments))
             if name == "reduce_cuda_result_size":
-                spec = arguments[0]._obj if hasattr(arguments[0], "_obj") else arguments[0].contents
+                from reduced import _abi
+                spec = arguments[0]._obj if hasattr(arguments[0], "_obj") else _abi.Spec.from_address(arguments[0])
                 arguments[2]._obj.value = 4 * (arguments[1] // spec.rows if spec.planes else spec.rows)
             return 0
         return call
@@ -150,7 +151,8 @@ def test_plans_are_kept(torch, library):
         y = reduced.cuda.mean(x, 1)
     assert [name for name, _ in library.calls] == ["result_size", "enqueue", "enqueue", "enqueue"] and list(y.shape) == [4]
     handle, spec, *rest = library.calls[-1][1]
-    assert handle == "handle" and spec.contents.rows == 4 and rest == [0x4000, 20, 0x8000, 16, None, 0x100, 99, 7]
+    from reduced import _abi
+    assert handle == "handle" and _abi.Spec.from_address(spec).rows == 4 and rest == [0x4000, 20, 0x8000, 16, None, 0x100, 99, 7]
     for kind in (dict(dim=0), dict(dim=1, keepdim=True), dict(dim=1, nan="omit")):
         reduced.cuda.mean(x, **kind)
     reduced.cuda.var(x, dim=[1])

@@ -1426,6 +1426,34 @@ static void check_keyed(rk_engine *e, waker *w, int op, int dtype, amount quick)
 /* Other operations are the CPU's beside a device, too, and would be compared with themselves. */
 static bool has_kernels(int op) { return op <= RP_OP_HISTOGRAM || rp_is_paired(op); }
 
+/* Norms of which one element, far below the others, decides the rounding: their squares' sum is not a double, and without it the
+ * norm is midway between two f32, or two bf16 and f16. In one block, in several, and in a row that is summed again by all. */
+static void check_midway(rk_engine *e, waker *w, int op, int dtype, amount quick)
+{
+    const uint64_t lengths[] = {16, 5000, 300000, quick == FULL ? (1 << 24) + 800 : 12001};
+    /* m = 2^p + 1 has one bit more than the type; m^2 = 2^2p + 2 2^p + 1. The last: far below */
+    const bool f16 = dtype == RP_F16;
+    const int p = rk_format_of(dtype).precision;
+    const double parts[] = {ldexp(1, p), ldexp(1, (p + f16) / 2), f16 ? 0 : ldexp(1, p / 2), 1, ldexp(1, f16 ? -24 : -40)};
+    const size_t bytes = rp_dtype_size((uint8_t)dtype);
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        for (int hangs = 0; hangs < 2; hangs++) {
+            char *memory = calloc(lengths[i] + 1, bytes), *data = memory + (i % 2 ? bytes : 0);
+            for (uint64_t k = 0; k < 4 + (uint64_t)hangs; k++) {
+                uint64_t bits;
+                memcpy(&bits, &parts[k], sizeof bits);
+                put(data + (rng() % (lengths[i] / 5) * 5 + k) * bytes, rk_convert_float(RP_F64, bits, dtype), bytes);
+            }
+            rk_task t = task_of(op, dtype, 0, 0, 1, lengths[i], data);
+            for (int out = RP_F16; out <= RP_F64; out++) {
+                t.spec.out = (uint8_t)out;
+                if (rp_dtype_class(out) == RP_CLASS_FLOAT && rp_spec_check(&t.spec, NULL) == RP_OK)
+                    compare_once(e, w, &t, "norms midway");
+            }
+            free(memory);
+        }
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -1503,6 +1531,8 @@ int main(int argc, char **argv)
                     check_overflow(e, &w, op);
                 if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {
                     check_whole(e, &w, op, dtype, quick);
+                    if (dtype != RP_F64)
+                        check_midway(e, &w, op, dtype, quick);
                     check_rows(e, &w, op, dtype, quick);
                 }
                 if (op == RP_OP_PROD && rp_dtype_class(dtype) == RP_CLASS_FLOAT)

@@ -124,6 +124,16 @@ def norms():
     check(all(torch.equal(one, train(g)) for g in (2, 4)), "a model trained 50 steps with 1, 2, 4 groups of gradients")
 
 
+def midway():
+    """Norms that one element far below the others decides: of a block, of several, of a long tensor, of a list."""
+    for n in (1000, 1 << 20, (1 << 24) + 808):
+        for last, want in ((0, 2**24), (2**-40, 2**24 + 2)):
+            x = torch.zeros(n, device="cuda")
+            x[[0, n // 3, n // 2, n - 2, n - 1]] = torch.tensor([2.0**24, 2.0**12, 2.0**12, 1.0, last], device="cuda")
+            check(reduced.cuda.norm(x).item() == want, f"a norm of {n} midway")
+            check(reduced.cuda.total_norm(list(x.split(n // 7))).item() == want, f"a norm of a list of {n} midway")
+
+
 def streams():
     found, xs = [], [torch.randn(1 << 18, device="cuda") for _ in range(8)]
     torch.cuda.synchronize()
@@ -288,11 +298,11 @@ def until_item(call):
 def calls_times():
     """Device time by graphs of twenty calls; then calls as they are; of small tensors also until the value is read."""
     for name, peer in {"sum": torch.sum, "mean": torch.mean, "amax": torch.amax, "argmax": torch.argmax, "var": torch.var, "norm": torch.linalg.vector_norm}.items():
-        for dtype in (torch.float32, torch.bfloat16):
-            for log in (10, 16, 20, 24, 28):
+        for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64):
+            for log in (10, 16, 20, 24, 27 if dtype == torch.float64 else 28):
                 x = torch.randn(1 << log, device="cuda", dtype=dtype)
                 ours = getattr(reduced.cuda, name)
-                calls = 2 if log == 28 else 10
+                calls = 2 if log > 24 else 10
                 a, b = (median_us(graphed(lambda f=f: f(x)), 5, calls) / 20 for f in (ours, peer))
                 c, d = (median_us(lambda f=f: f(x), 5, 10 * calls) for f in (ours, peer))
                 print(f"{name:7} {str(dtype)[6:]:9} 2^{log}: {a:8.1f} {b:8.1f} {a / b:5.2f} | {c:8.1f} {d:8.1f} {c / d:5.2f}", end="", flush=True)
@@ -331,7 +341,7 @@ if __name__ == "__main__":
         for times in [f for f in (calls_times, norms_times, keyed_times) if sys.argv[-1] in ("--times", f.__name__[:-6])]:
             times()
     else:
-        for part in (values, wrapped, graphs, norms, streams, keyed, added, gradients, others, refusals):
+        for part in (values, wrapped, graphs, norms, midway, streams, keyed, added, gradients, others, refusals):
             part()
         print(f"stream: {passed} passed, {failed} failed")
         sys.exit(failed != 0)

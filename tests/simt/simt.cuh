@@ -69,15 +69,26 @@ cudaError_t launch_kernel(const cudaLaunchConfig_t *c, void (*fn)(Params...), Ar
     return cudaSuccess;
 }
 
-// x + y rounded by these bits of the processor's control register.
-inline double add_rounded(unsigned mode, double x, double y)
+// f(x, y) rounded by these bits of the processor's control register.
+template <class To = double, class F> To rounded(unsigned mode, double x, double y, F f)
 {
     const unsigned before = _mm_getcsr();
-    volatile double a = x, b = y, sum;
+    volatile double a = x, b = y;
     _mm_setcsr((before & ~_MM_ROUND_MASK) | mode);
-    sum = a + b;
+    volatile To v = f(a, b);
     _mm_setcsr(before);
-    return sum;
+    return v;
+}
+inline double add_rounded(unsigned mode, double x, double y)
+{
+    return rounded(mode, x, y, [](double a, double b) { return a + b; });
+}
+inline double fma_rounded(unsigned mode, double x, double y, double z)
+{
+    return rounded(mode, x, y, [=](double a, double b) {
+        volatile double c = z;
+        return fma(a, b, c);
+    });
 }
 
 template <class To, class From> To same_bits(From x)
@@ -154,6 +165,12 @@ inline double __ddiv_rn(double x, double y) { return x / y; }
 inline double __drcp_rn(double x) { return 1 / x; }
 inline double __dsqrt_rn(double x) { return sqrt(x); }
 inline double __fma_rn(double x, double y, double z) { return fma(x, y, z); }
+inline double __fma_rd(double x, double y, double z) { return simt::fma_rounded(_MM_ROUND_DOWN, x, y, z); }
+inline double __fma_ru(double x, double y, double z) { return simt::fma_rounded(_MM_ROUND_UP, x, y, z); }
+inline float __double2float_rz(double x)
+{
+    return simt::rounded<float>(_MM_ROUND_TOWARD_ZERO, x, 0, [](double a, double) { return (float)a; });
+}
 inline float __fadd_rn(float x, float y) { return x + y; }
 inline long long __double2ll_rn(double x) { return llrint(x); }
 inline int __float2int_rn(float x) { return (int)lrintf(x); }

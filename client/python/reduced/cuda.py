@@ -49,7 +49,7 @@ def _lib() -> Any:
         library = ctypes.CDLL(path)
     except OSError as e:
         raise ImportError(f"libreduce-cuda cannot be loaded: {e}; $REDUCED_CUDA_LIBRARY can name it, and `make CUDA=yes` builds it") from e
-    pointer, size, count, spec = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64, ctypes.POINTER(_abi.Spec)
+    pointer, size, count, spec = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_uint64, ctypes.c_void_p  # of Spec: an address takes least
     calls = {"create": (pointer, ctypes.c_int), "result_size": (spec, count, pointer), "workspace": (pointer, spec, count, pointer),
              "clear": (pointer, pointer, size, pointer), "prepare": (pointer, spec, count, pointer, size),
              "enqueue": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer),
@@ -65,7 +65,11 @@ def _lib() -> Any:
 
 def _call(name: str, *arguments: Any) -> None:
     if err := getattr(_lib(), "reduce_cuda_" + name)(*arguments):
-        raise errors.of(err, errors.text_of(_lib().reduce_cuda_errmsg()), _abi.Fault(size=ctypes.sizeof(_abi.Fault), index=_abi.NO_INDEX))
+        raise _error(err)
+
+
+def _error(err: int) -> errors.Error:
+    return errors.of(err, errors.text_of(_lib().reduce_cuda_errmsg()), _abi.Fault(size=ctypes.sizeof(_abi.Fault), index=_abi.NO_INDEX))
 
 
 @functools.cache
@@ -108,7 +112,8 @@ class _Call(NamedTuple):
 class _Made(NamedTuple):
     """The same with what a launch needs beside the tensors."""
     call: _Call
-    spec: Any  # its pointer
+    enqueue: Any  # the library's function
+    spec: int  # its address
     straight: bool  # the tensor's own memory will do
     stored: Any  # what the library writes
     room: int  # bytes of it
@@ -196,10 +201,10 @@ def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **f
 
 def _make(t: Tensor, call: _Call) -> _Made:
     room, torch = ctypes.c_size_t(), _torch()
-    spec = ctypes.pointer(call.spec)
+    spec = ctypes.addressof(call.spec)
     _call("result_size", spec, call.count, ctypes.byref(room))
     stored = call.out if room.value == product(call.shape) * call.out.itemsize else torch.int64  # integers have 64 bits there
-    return _Made(call, spec, call.order is None and t.is_contiguous(), stored, room.value)
+    return _Made(call, _lib().reduce_cuda_enqueue, spec, call.order is None and t.is_contiguous(), stored, room.value)
 
 
 def _place(device: int) -> tuple[int, int, int]:
@@ -234,7 +239,12 @@ def _run(made: _Made, t: Tensor) -> Any:
     call = made.call
     data = t if made.straight else (t if call.order is None else t.permute(call.order)).contiguous()
     found = t.new_empty(call.shape, dtype=made.stored)
-    _on(call.device, "enqueue", made.spec, data.data_ptr(), call.count, found.data_ptr(), made.room, None)
+    if _current_device()() != call.device:
+        _on(call.device, "enqueue", made.spec, data.data_ptr(), call.count, found.data_ptr(), made.room, None)
+    else:  # the same, in less time
+        stream, workspace, size = _place(call.device)
+        if err := made.enqueue(_handle(call.device), made.spec, data.data_ptr(), call.count, found.data_ptr(), made.room, None, workspace, size, stream):
+            raise _error(err)
     return found if made.stored is call.out else found.to(call.out)
 
 

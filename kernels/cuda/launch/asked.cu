@@ -18,6 +18,24 @@ bool near_moments(const Asked &q)
            q.s.row_len <= (wide ? kTuning.near_f64_row : kTuning.near_row);
 }
 
+// The kernel that reduces whole rows by two bounds: squares of any, others of a tile or less, of which the device takes all at
+// once; .fn is NULL if there is none.
+SegmentKernel bounded_kernel(const Asked &q)
+{
+    const rk_finisher finisher = rk_finisher_of(q.s.op);
+    const u64 bytes = q.s.row_len * q.bytes;
+    if (!q.rows || !bytes || !is_bounded(q))
+        return {};
+    if (finisher == RK_FINISH_SQUARES)
+        return bounded_f32_kernel(q.s.dtype, BoundsOf::Squares, q.s.row_len > kTuning.near_row, q.d->large_shared);
+    const bool tile = q.s.op == RP_OP_SUM && q.s.dtype == RP_F32; // a kernel of its own (tile.cuh)
+    if (tile || q.lines > (u64)q.d->sms)
+        return {};
+    const BoundsOf of = finisher == RK_FINISH_SPREAD ? BoundsOf::Spread : BoundsOf::Sum;
+    const SegmentKernel k = bounded_f32_kernel(q.s.dtype, of, false, q.d->large_shared);
+    return bytes <= (u64)k.threads * k.unroll * 16 ? k : SegmentKernel{};
+}
+
 // The kernel that reduces whole rows by the layout of their states; fn is NULL if there is none.
 SegmentKernel kernel_of_layout(const Asked &q)
 {
@@ -109,9 +127,14 @@ RowKernel row_kernel(const Asked &q)
     if (q.paired && rk_is_float(q.s.dtype))
         return pair_kernel(q);
     RowKernel r = {kernel_of_layout(q), NULL, near_moments(q)};
+    const WalkFn walk = r.k.walk;
+    if (const SegmentKernel bounded = bounded_kernel(q); bounded.fn) {
+        r = {bounded, NULL, true};
+        r.k.walk = walk;
+        return r;
+    }
     if (q.layout != RP_STATE_PROD || q.d->slow_doubles || q.s.flags & (RP_STATES_OUT | RP_INITIAL))
         return r;
-    const WalkFn walk = r.k.walk; // values of products of floats
     r.k = product_kernel(q.s.dtype, skips_nans(q.s));
     r.k.walk = walk;
     r.redo = product_redo_kernel(q.s.dtype);
@@ -131,7 +154,22 @@ bool is_float_sum(const rp_spec &s, int layout)
     return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout)) && !rk_is_pairs(layout);
 }
 
+// Long squares, exactly, where their bounds are too far apart
+RowKernel again_kernel(const Asked &q)
+{
+    if (!is_bounded(q) || rk_finisher_of(q.s.op) != RK_FINISH_SQUARES || !q.rows || q.s.row_len <= kTuning.near_row)
+        return {};
+    return {moments_f32_kernel(q.s.dtype, false, false, q.d->large_shared), NULL, false};
+}
+
 } // namespace
+
+bool is_bounded(const Asked &q)
+{
+    const bool narrow = rk_is_float(q.s.out) && q.s.out != RP_F64 && rk_is_float(q.s.dtype) && q.s.dtype != RP_F64;
+    const bool sums = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SQ32 || q.layout == RP_STATE_MOM32;
+    return narrow && sums && q.pairs && !(q.s.flags & (RP_STATES_OUT | RP_INITIAL)) && !skips_nans(q.s);
+}
 
 Scratch scratch_of(void *memory, size_t bytes)
 {
@@ -164,6 +202,7 @@ Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, con
     q.values = (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
     q.sum = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SUM64 || (rk_is_abs(q.layout) && q.floats && q.values);
     q.whole = row_kernel(q);
+    q.again = again_kernel(q);
     q.longest = q.whole.k.fn && q.segments && !t.segments && !q.mask && !q.columns ? longest_shared_line(q) : kAnyLength;
     return q;
 }

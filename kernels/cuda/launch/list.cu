@@ -85,6 +85,14 @@ SegmentKernel list_kernel(const Asked &q)
                                : moments_f32_kernel(q.s.dtype, false, false, q.d->large_shared);
 }
 
+// The kernel for all arrays together that two bounds may decide, before the exact one; .list NULL: there is none. A tile is the same.
+SegmentKernel bounded_list_kernel(const Asked &q, bool each)
+{
+    const bool norm = q.s.op == RP_OP_NORM2 || q.s.op == RP_OP_SUMSQ;
+    return norm && !each && is_bounded(q) ? bounded_f32_kernel(q.s.dtype, BoundsOf::Squares, false, q.d->large_shared)
+                                          : SegmentKernel{};
+}
+
 // The entries to scratch, in one launch. *tiles: of all arrays, at most.
 cudaError_t read_list(const Asked &q, const SegmentKernel &k, u32 log2, const List &list, u64 first, u64 *tiles)
 {
@@ -141,6 +149,10 @@ cudaError_t reduce_arrays(const Asked &q, const SegmentKernel &k, const List &ar
         TRY_CUDA(store_list(q, k, g.element_log2, arrays.arrays, arrays.n, &tiles));
     const u64 blocks = blocks_of_list(q.d, k, blocks_per_sm, g.element_log2, tiles);
     const ListArgs list = {(const ListEntry *)q.scratch.a, (u32)arrays.n, each};
+    if (const SegmentKernel bounded = bounded_list_kernel(q, each); bounded.list) {
+        finish.doubts = q.scratch.wide;
+        TRY_CUDA(gpu_launch(q.d->overlapped_launch, bounded.list, (u32)blocks, k.threads, 0, q.stream, g, finish, list));
+    }
     TRY_CUDA(gpu_launch(q.d->overlapped_launch, k.list, (u32)blocks, k.threads, k.shared_bytes, q.stream, g, finish, list));
     return merge_rows(q, finish, each ? arrays.n : 1, 1, first);
 }

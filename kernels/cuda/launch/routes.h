@@ -34,6 +34,7 @@ struct Asked {
     FinishArgs a = {};  // this and what follows `rows`: not of order statistics
     Scratch scratch = {};
     RowKernel whole = {};
+    RowKernel again = {}; // after it, for rows that it leaves in doubt (FinishArgs.doubts); .k.fn NULL: it leaves none
     int layout = 0;
     u64 lines = 0, length = 0;                            // results, at least one; elements of each in the mean
     u64 bytes = 0;                                        // of an element
@@ -77,6 +78,9 @@ u64 longest_shared_line(const Asked &q);
 
 // The arguments of kernels for `t`, which is the task of `q` or a part of it.
 SegmentArgs segment_args(const Asked &q, const ChainTask &t);
+
+// A value of f32 or less that two bounds may tell: sums, means, norms and var of floats that are no wider
+bool is_bounded(const Asked &q);
 
 // Is this a long masked row of whole vectors, its mask in whole words too?
 bool is_long_masked(const Asked &q);

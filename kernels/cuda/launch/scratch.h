@@ -13,7 +13,7 @@ struct Scratch {
     u64 *list;        // of lines: their number, then, in `a`, which
     u64 *a, *b;
     u64 words; // of `a`
-    u64 *wide; // kMostWide values in f64
+    u64 *wide; // kMostWide values in f64; or FinishArgs.doubts
 };
 
 constexpr u64 kScratchParts = 32;          // `b` is one of this many parts

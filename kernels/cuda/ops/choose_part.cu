@@ -150,23 +150,31 @@ SegmentKernel count_kernel(int dtype, bool skip)
                               : count_part<CountPart::Integer>(rk_bytes(dtype), skip);
 }
 
+namespace {
+
+// The part of this element type
+template <Moments32Part kF16, Moments32Part kBf16, Moments32Part kF32>
+SegmentKernel moments_f32_of(int dtype, bool large_shared, BoundsOf of = {}, bool is_long = false)
+{
+    return dtype == RP_F16    ? moments_f32_part<kF16>(of, is_long, large_shared)
+           : dtype == RP_BF16 ? moments_f32_part<kBf16>(of, is_long, large_shared)
+                              : moments_f32_part<kF32>(of, is_long, large_shared);
+}
+
+} // namespace
+
 SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_shared)
 {
     using Part = Moments32Part;
-    switch (dtype) {
-    case RP_F16:
-        return stats  ? moments_f32_part<Part::StatsF16>(large_shared)
-               : near ? moments_f32_part<Part::NearF16>(large_shared)
-                      : moments_f32_part<Part::F16>(large_shared);
-    case RP_BF16:
-        return stats  ? moments_f32_part<Part::StatsBf16>(large_shared)
-               : near ? moments_f32_part<Part::NearBf16>(large_shared)
-                      : moments_f32_part<Part::Bf16>(large_shared);
-    default:
-        return stats  ? moments_f32_part<Part::StatsF32>(large_shared)
-               : near ? moments_f32_part<Part::NearF32>(large_shared)
-                      : moments_f32_part<Part::F32>(large_shared);
-    }
+    return stats  ? moments_f32_of<Part::StatsF16, Part::StatsBf16, Part::StatsF32>(dtype, large_shared)
+           : near ? moments_f32_of<Part::NearF16, Part::NearBf16, Part::NearF32>(dtype, large_shared)
+                  : moments_f32_of<Part::F16, Part::Bf16, Part::F32>(dtype, large_shared);
+}
+
+SegmentKernel bounded_f32_kernel(int dtype, BoundsOf of, bool is_long, bool large_shared)
+{
+    using Part = Moments32Part;
+    return moments_f32_of<Part::BoundedF16, Part::BoundedBf16, Part::BoundedF32>(dtype, large_shared, of, is_long);
 }
 
 SegmentKernel moments_f64_kernel(bool stats, bool near)

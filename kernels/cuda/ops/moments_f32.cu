@@ -17,6 +17,7 @@
 
 #include "kernels/cuda/exact/exponent_window.cuh"
 #include "kernels/cuda/exact/extremes_tile.cuh"
+#include "kernels/cuda/pass/bounded_rows.cuh"
 #include "kernels/cuda/pass/chosen.cuh"
 #include "kernels/cuda/pass/list.cuh"
 #include "kernels/cuda/pass/near_rows.cuh"
@@ -462,6 +463,16 @@ template <class Element, int kColumns> SegmentKernel near_kernel()
     return near_rows<NearMoments32<Element, Any::kThreads, Any::kUnroll>, Any>();
 }
 
+template <class Element, int kColumns> SegmentKernel bounded(BoundsOf of, bool is_long)
+{
+    using Any = Moments32<Element, kColumns, false>;
+    if (is_long)
+        return bounded_long_kernel<Element>();
+    return of == BoundsOf::Sum       ? bounded_kernel<BoundsOf::Sum, Element, Any>()
+           : of == BoundsOf::Squares ? bounded_kernel<BoundsOf::Squares, Element, Any>()
+                                     : bounded_kernel<BoundsOf::Spread, Element, Any>();
+}
+
 // The columns of a block are its shared memory: one large block an SM where the device allows it, else 48 KiB.
 template <class Element, bool kStats> SegmentKernel pick(bool large_shared)
 {
@@ -475,21 +486,26 @@ template <class Element, bool kStats> SegmentKernel pick(bool large_shared)
 
 } // namespace
 
-template <Moments32Part kPart> SegmentKernel moments_f32_part(bool large_shared)
+template <Moments32Part kPart> SegmentKernel moments_f32_part(BoundsOf of, bool is_long, bool large_shared)
 {
     using Part = Moments32Part;
-    constexpr bool kStats = kPart >= Part::StatsF16, kNear = !kStats && kPart >= Part::NearF16;
-    constexpr bool kF16 = kPart == Part::F16 || kPart == Part::NearF16 || kPart == Part::StatsF16;
-    constexpr bool kF32 = kPart == Part::F32 || kPart == Part::NearF32 || kPart == Part::StatsF32;
+    constexpr bool kBounded = kPart >= Part::BoundedF16, kStats = !kBounded && kPart >= Part::StatsF16,
+                   kNear = !kBounded && !kStats && kPart >= Part::NearF16;
+    constexpr bool kF16 = kPart == Part::F16 || kPart == Part::NearF16 || kPart == Part::StatsF16 || kPart == Part::BoundedF16;
+    constexpr bool kF32 = kPart == Part::F32 || kPart == Part::NearF32 || kPart == Part::StatsF32 || kPart == Part::BoundedF32;
     using Element = std::conditional_t<kF16, F16, std::conditional_t<kF32, F32, Bf16>>;
-    if constexpr (kNear)
+    if constexpr (kBounded)
+        return large_shared ? bounded<Element, 384>(of, is_long) : bounded<Element, 96>(of, is_long);
+    else if constexpr (kNear)
         return large_shared ? near_kernel<Element, 384>() : near_kernel<Element, 96>();
     else
         return pick<Element, kStats>(large_shared);
 }
 
-#define PARTS(X) X(F16) X(Bf16) X(F32) X(NearF16) X(NearBf16) X(NearF32) X(StatsF16) X(StatsBf16) X(StatsF32)
-#define PART(of) template SegmentKernel moments_f32_part<Moments32Part::of>(bool large_shared);
+#define PARTS(X)                                                                            \
+    X(F16) X(Bf16) X(F32) X(NearF16) X(NearBf16) X(NearF32) X(StatsF16) X(StatsBf16) X(StatsF32) \
+    X(BoundedF16) X(BoundedBf16) X(BoundedF32)
+#define PART(of) template SegmentKernel moments_f32_part<Moments32Part::of>(BoundsOf, bool, bool);
 #include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

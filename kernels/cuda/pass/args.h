@@ -22,6 +22,9 @@ struct alignas(16) Slot {
     u64 words[4]; // zero: not there
 };
 
+// What two bounds may tell the value of: value_bounds.cuh
+enum class BoundsOf { Sum, Squares, Spread };
+
 struct SegmentArgs {
     u64 rows;
     union {

@@ -10,6 +10,9 @@
 
 namespace rk {
 
+// Does the row have its value already?
+__device__ __forceinline__ bool is_done(const FinishArgs &a, u64 row) { return a.doubts && __ldcg(&a.doubts[row]) == 0; }
+
 // Whole block. Has every other block of the row come here before? Then what they wrote is visible.
 __device__ __forceinline__ bool last_of_row(RowTotal *total)
 {

@@ -59,6 +59,23 @@ __device__ __forceinline__ u32 array_of_tile(const ListArgs &list, u64 tile)
     return low;
 }
 
+// part(number, entry, from, to, tiles, last): of each array of which the block has some tiles, of its `tiles` those in [from, to).
+template <class Part> __device__ __forceinline__ void each_part_of_block(const ListArgs &list, Part part)
+{
+    const u64 tiles = list.entries[list.n].first_tile, end = tiles * (blockIdx.x + 1) / gridDim.x;
+    u64 at = tiles * blockIdx.x / gridDim.x;
+    if (at == end)
+        return;
+    for (u32 i = array_of_tile(list, at); at < end; i++) {
+        const ListEntry e = list.entries[i];
+        const u64 behind = list.entries[i + 1].first_tile, to = min(end, behind);
+        if (at == to) // of no elements
+            continue;
+        part(i, e, at - e.first_tile, to - e.first_tile, behind - e.first_tile, to == end);
+        at = to;
+    }
+}
+
 template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThreads, Accumulator::kBlocksPerSm)
     reduce_list(SegmentArgs args, const __grid_constant__ FinishArgs finish, ListArgs list)
 {
@@ -66,29 +83,23 @@ template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThr
         RK_DYNAMIC_SHARED(unsigned char, shared);
         __shared__ u64 words[Accumulator::kWords + kTailWords];
         wait_for_previous_pass(); // it writes the list
-        const u64 tiles = list.entries[list.n].first_tile, end = tiles * (blockIdx.x + 1) / gridDim.x;
-        u64 at = tiles * blockIdx.x / gridDim.x, elements = 0;
-        if (at == end)
+        if (!list.each && is_done(finish, 0))
             return;
+        u64 elements = 0;
         Accumulator acc;
         acc.init(shared, args);
-        for (u32 i = array_of_tile(list, at); at < end; i++) {
-            const ListEntry e = list.entries[i];
-            const u64 behind = list.entries[i + 1].first_tile, to = min(end, behind);
-            if (at == to) // of no elements
-                continue;
-            elements += add_tiles(acc, e, args.element_log2, at - e.first_tile, to - e.first_tile, behind - e.first_tile);
-            at = to;
-            if (at < end && !list.each)
-                continue;
+        each_part_of_block(list, [&](u32 i, const ListEntry &e, u64 from, u64 to, u64 tiles, bool last) {
+            elements += add_tiles(acc, e, args.element_log2, from, to, tiles);
+            if (!last && !list.each)
+                return;
             acc.flush(args, e.data, shared, elements, words);
             __syncthreads();
             add_words(finish.plan, args.totals + (list.each ? i : 0), words);
             __syncthreads();
-            if (at < end)
+            if (!last)
                 acc.init(shared, args);
             elements = 0;
-        }
+        });
     }
 }
 

@@ -43,6 +43,8 @@ template <bool kLight> __global__ void __launch_bounds__(kMergeThreads)
     for (u64 row = blockIdx.x; row < rows; row += gridDim.x) {
         const u64 *of_row = in + row * per_row * a.plan.all;
         if constexpr (!kLight) {
+            if (is_done(a, first_row + row))
+                continue;
             if (a.added) {
                 __shared__ AddedRoom room;
                 if (rows == 1)

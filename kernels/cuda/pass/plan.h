@@ -130,6 +130,7 @@ struct FinishArgs {
     rp_spec spec;
     WordPlan plan; // of a partial
     u32 *fault;    // the first line without a result (launch.h)
+    u64 *doubts;   // NULL, or a word for each row: rows of whole blocks whose word is 0 have their value already
 };
 
 // A float sum, of magnitudes or not?

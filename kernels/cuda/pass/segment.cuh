@@ -458,6 +458,8 @@ template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThr
         if (!finish.light && !finish.ends) // else the last block finishes the row
             let_next_pass_start();
         for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
+            if (is_done(finish, args.first_row + row))
+                continue;
             const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
             Accumulator acc;
             u64 elements;

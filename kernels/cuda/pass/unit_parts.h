@@ -33,8 +33,22 @@ enum class BestPart { Float16, Float16Skip, Float32, Float64, Narrow, Integer };
 template <BestPart kPart> SegmentKernel best_part(int layout, int dtype, bool skip); // minmax_arg.cu
 template <BestPart kPart> WalkFn masked_best_part(int layout, bool skip);            // ... NULL: there is none
 
-enum class Moments32Part { F16, Bf16, F32, NearF16, NearBf16, NearF32, StatsF16, StatsBf16, StatsF32 };
-template <Moments32Part kPart> SegmentKernel moments_f32_part(bool large_shared); // moments_f32.cu
+enum class Moments32Part {
+    F16,
+    Bf16,
+    F32,
+    NearF16,
+    NearBf16,
+    NearF32,
+    StatsF16,
+    StatsBf16,
+    StatsF32,
+    BoundedF16,
+    BoundedBf16,
+    BoundedF32
+};
+template <Moments32Part kPart> // `of`, `is_long`: Bounded
+SegmentKernel moments_f32_part(BoundsOf of, bool is_long, bool large_shared); // moments_f32.cu
 
 enum class Moments64Part { Moments, Near, Stats };
 template <Moments64Part kPart> SegmentKernel moments_f64_part(); // moments_f64.cu

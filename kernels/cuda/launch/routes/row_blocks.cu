@@ -166,7 +166,15 @@ bool fits_blocks(const Asked &q, WalkFn *)
     return few || suits_blocks(q, q.floats ? q.pairs : q.whole.redo != NULL);
 }
 
-cudaError_t launch_blocks(const Asked &q, WalkFn) { return reduce_rows(q, q.whole, q.t, q.a); }
+cudaError_t launch_blocks(const Asked &q, WalkFn)
+{
+    FinishArgs a = q.a;
+    if (!q.again.k.fn)
+        return reduce_rows(q, q.whole, q.t, a);
+    a.doubts = q.scratch.wide;
+    TRY_CUDA(reduce_rows(q, q.whole, q.t, a));
+    return reduce_rows(q, q.again, q.t, a);
+}
 
 bool fits_masked_blocks(const Asked &q, WalkFn *) { return masked_kernel(q).fn; }
 

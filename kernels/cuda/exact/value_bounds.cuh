@@ -1,0 +1,127 @@
+// Sums of f32 and narrower elements in two doubles, from which a value of f32 or less follows mostly: it lies between two bounds
+// that round to the same one. An addition takes half of what sums in several doubles take, or less (near_moments.cuh), and so
+// does the end.
+//
+// The bounds are computed side by side: even lanes have the lower one, odd lanes the upper one, by the same instructions.
+#pragma once
+
+#include "kernels/cuda/exact/narrow_value.cuh"
+#include "kernels/cuda/exact/ziv_round.cuh"
+
+namespace rk {
+
+// Is this a bound from above?
+struct Bound {
+    bool above;
+
+    static __device__ __forceinline__ Bound of_lane() { return {(threadIdx.x & 1) != 0}; }
+    // q, or the next double this way if the exact value is beyond q. `rest` has the sign of what that is more than q.
+    __device__ __forceinline__ double beyond(double q, double rest) const
+    {
+        if (!(above ? rest > 0 : rest < 0))
+            return q;
+        return __longlong_as_double(__double_as_longlong(q) + (above == (q > 0) ? 1 : -1));
+    }
+    // Of a bound x that is 0 or in range. Remainders are exact then.
+    __device__ __forceinline__ double quotient(double x, double n) const
+    {
+        const double q = __ddiv_rn(x, n);
+        return beyond(q, __fma_rn(-q, n, x));
+    }
+    __device__ __forceinline__ double root(double x) const
+    {
+        const double r = __dsqrt_rn(x);
+        return beyond(r, __fma_rn(-r, r, x));
+    }
+};
+
+// What a thread, or several together, have. Sum, Squares: rounded down and up. Spread: the sum and the squares of what elements
+// are more than one of them, the pivot, rounded as it comes.
+template <BoundsOf kOf> struct BoundedSums {
+    static constexpr int kMostAdded = 75; // Spread
+
+    double a, b;
+
+    __device__ __forceinline__ void clear() { a = b = kOf == BoundsOf::Sum ? -0.0 : 0; }
+    __device__ __forceinline__ void add(double x, double pivot)
+    {
+        if (kOf == BoundsOf::Squares) {
+            a = __fma_rd(x, x, a);
+            b = __fma_ru(x, x, b);
+        } else if (kOf == BoundsOf::Sum) {
+            join({x, x});
+        } else {
+            const double more = __dsub_rn(x, pivot);
+            a = __dadd_rn(a, more);
+            b = __fma_rn(more, more, b);
+        }
+    }
+    __device__ __forceinline__ void join(const BoundedSums &o)
+    {
+        a = kOf == BoundsOf::Spread ? __dadd_rn(a, o.a) : __dadd_rd(a, o.a);
+        b = kOf == BoundsOf::Spread ? __dadd_rn(b, o.b) : __dadd_ru(b, o.b);
+    }
+    __device__ __forceinline__ void join_lanes(int lanes)
+    {
+#pragma unroll 1 // short code: cold instructions cost more than a loop
+        for (int d = lanes / 2; d; d >>= 1)
+            join({__shfl_xor_sync(kFullMask, a, d), __shfl_xor_sync(kFullMask, b, d)});
+    }
+
+    // Of infinities and NaNs among the elements, if the sums tell
+    __device__ __forceinline__ u32 flags() const
+    {
+        return kOf != BoundsOf::Squares ? 0 : b != b ? RK_NAN : b == INFINITY ? RK_PINF : 0;
+    }
+
+    // This lane's bound of the value of n elements. False: there is none.
+    __device__ __forceinline__ bool value(const rp_spec &spec, u64 n, double *v) const
+    {
+        const Bound bound = Bound::of_lane();
+        const double count = (double)n;
+        if (kOf == BoundsOf::Sum) {
+            *v = bound.above || a == b ? b : a; // b has the sign of a zero
+            if (!(*v == 0 || in_range(*v)))
+                return false;
+            if (spec.op == RP_OP_MEAN)
+                *v = bound.quotient(*v, count);
+            return true;
+        }
+        if (kOf == BoundsOf::Squares) {
+            *v = bound.above ? b : a;
+            if (!(*v == 0 || in_range(*v)))
+                return false;
+            if (spec.op == RP_OP_RMS)
+                *v = bound.quotient(*v, count);
+            if (spec.op != RP_OP_SUMSQ)
+                *v = bound.root(*v);
+            return true;
+        }
+        return spread(spec, n, bound, v);
+    }
+
+  private:
+    // Let S and Q be the sums for d = x - pivot, and u = 2^-53. No d goes through more than kMostAdded additions, so S is off by
+    // at most 76 u of the sum of |d|, which is at most sqrt(n Q), and Q by 78 u Q: d is rounded, too. So n Q - S^2 is off by
+    // at most (79 + 2 * 77) u n Q, and its own roundings add 3 u n Q. 2^-45 n Q is more than all of these.
+    __device__ __forceinline__ bool spread(const rp_spec &spec, u64 n, Bound bound, double *v) const
+    {
+        const double count = (double)n, all = __dmul_rn(count, b), error = 0x1p-44 * all;
+        *v = 0;
+        if (n <= spec.ddof)
+            return false;
+        if (b == 0)
+            return true; // all elements are the pivot
+        const double top = __dsub_rn(all, __dmul_rn(a, a)), x = bound.above ? __dadd_rn(top, error) : __dsub_rn(top, error);
+        if (!(x > 0 && in_range(x) && in_range(all)))
+            return false;
+        *v = bound.quotient(x, __dmul_rn(count, (double)(n - spec.ddof)));
+        if (spec.op == RP_OP_SEM)
+            *v = bound.quotient(*v, count);
+        if (spec.op != RP_OP_VAR)
+            *v = bound.root(*v);
+        return true;
+    }
+};
+
+} // namespace rk

@@ -1,0 +1,199 @@
+// Rows whose value two bounds tell mostly (value_bounds.cuh): they end in the same launch.
+#pragma once
+
+#include "kernels/cuda/exact/value_bounds.cuh"
+#include "kernels/cuda/pass/list.cuh"
+#include "kernels/cuda/pass/near_rows.cuh"
+
+namespace rk {
+
+// An accumulator (segment.cuh), of f32 and narrower elements
+template <BoundsOf kOf, class Element, int kBlock, int kLoads> struct BoundedRow {
+    static constexpr int kThreads = kBlock, kUnroll = kLoads, kPerVector = 4 * Element::kPerWord;
+    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr Filling kFilling = kUnfilled;
+    using Sums = BoundedSums<kOf>;
+
+    Sums sums;
+    double pivot;
+
+    // Before add_part: the row's first element
+    __device__ __forceinline__ void open(const unsigned char *p)
+    {
+        if (kOf == BoundsOf::Spread)
+            pivot = (double)__uint_as_float(Element::load(p));
+    }
+    __device__ __forceinline__ void init(void *, const SegmentArgs &) { sums.clear(); }
+    __device__ __forceinline__ void add_vector(uint4 v, u64)
+    {
+        const u32 w[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int i = 0; i < kPerVector; i++)
+            sums.add((double)__uint_as_float(Element::get(w[i / Element::kPerWord], i % Element::kPerWord)), pivot);
+    }
+    __device__ __forceinline__ void add_element(const void *p, u64)
+    {
+        sums.add((double)__uint_as_float(Element::load(p)), pivot);
+    }
+};
+
+// Those of all threads, to the first warp. Whole block.
+template <int kWarps, class Sums> __device__ __forceinline__ Sums join_to_first_warp(Sums a)
+{
+    constexpr int kLanes = kLanesOfWarps<kWarps>;
+    __shared__ Sums of_warp[kWarps];
+    a.join_lanes(kWarp);
+    if (threadIdx.x % kWarp == 0)
+        of_warp[threadIdx.x / kWarp] = a;
+    __syncthreads();
+    if (threadIdx.x < kWarps)
+        a = of_warp[threadIdx.x];
+    else
+        a.clear();
+    if (threadIdx.x < kWarp)
+        a.join_lanes(kLanes);
+    return a;
+}
+
+// Those that a row's n blocks have left, by a warp; all lanes get them.
+template <class Sums> __device__ __forceinline__ Sums join_of_blocks(const Sums *left, u32 n)
+{
+    Sums all;
+    all.clear();
+#pragma unroll 1
+    for (u32 i = threadIdx.x; i < n; i += kWarp) {
+        const double2 one = __ldcg((const double2 *)&left[i]);
+        all.join({one.x, one.y});
+    }
+    all.join_lanes(kWarp);
+    return all;
+}
+
+// Writes the value of n elements, if the bounds agree. By a warp, whose first two lanes have the sums.
+template <class Sums> __device__ __forceinline__ bool write_bounded(const FinishArgs &a, u64 row, const Sums &sums, u64 n)
+{
+    double v;
+    const bool some = sums.value(a.spec, n, &v);
+    const u64 bits = rounded_bits(v, a.spec.out), other = __shfl_xor_sync(kFullMask, bits, 1);
+    if (threadIdx.x == 0) // what is not certain is written over
+        write_bits(a.cell_bytes, a.cells, row, bits);
+    return (__ballot_sync(kFullMask, some && bits == other) & 3) == 3;
+}
+
+// The sums of all blocks of a row, to the first warp of the last one. `left`: room for those of each. False: other blocks are
+// still to come. Whole block.
+template <class Sums> __device__ __forceinline__ bool join_blocks(Sums &sums, Sums *left, RowTotal *total)
+{
+    if (gridDim.x == 1)
+        return true;
+    if (threadIdx.x == 0)
+        *(double2 *)&left[blockIdx.x] = {sums.a, sums.b};
+    if (!last_of_row(total))
+        return false;
+    if (threadIdx.x < kWarp)
+        sums = join_of_blocks(left, gridDim.x);
+    return true;
+}
+
+// `Any` sums a row again whose value the bounds leave in doubt.
+template <class Row, class Any> __global__ void __launch_bounds__(Any::kThreads, Any::kBlocksPerSm)
+    bounded_rows(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
+{
+    static_assert(Row::kThreads == Any::kThreads && Row::kUnroll == Any::kUnroll); // sum_again goes through the same parts
+    if constexpr (kUsedHere<Any>) {
+        using Sums = typename Row::Sums;
+        RK_DYNAMIC_SHARED(unsigned char, shared);
+        __shared__ u64 words[Any::kWords + kTailWords];
+        for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads()) {
+            const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
+            const u64 to = args.first_row + row;
+            Row part;
+            part.open(p);
+            add_part(part, args, p, shared);
+            Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.sums);
+            if (!join_blocks(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
+                continue;
+            if (!__syncthreads_or(threadIdx.x < kWarp && !write_bounded(finish, to, sums, args.row_len)))
+                continue;
+            const u32 flags = threadIdx.x ? 0 : sums.flags(); // rare
+            if (__syncthreads_or(flags))
+                words_of_flags(finish.plan, args.row_len, flags, words);
+            else
+                sum_again<Any>(args, finish.plan, p, shared, words);
+            if (threadIdx.x < kWarp)
+                finish_row(finish, to, words, *(FinishRoom *)shared);
+        }
+    }
+}
+
+// Whole rows, or all arrays of a list: the last block notes whether the value is in doubt, and then it is for the next launch.
+template <class Sums> __device__ __forceinline__ void leave_doubt(const FinishArgs &finish, u64 row, const Sums &sums, u64 n)
+{
+    if (threadIdx.x >= kWarp)
+        return;
+    const bool sure = write_bounded(finish, row, sums, n);
+    if (threadIdx.x == 0)
+        finish.doubts[row] = !sure;
+}
+
+template <class Row> __global__ void __launch_bounds__(Row::kThreads)
+    bounded_long_rows(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
+{
+    using Sums = typename Row::Sums;
+    for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads()) {
+        const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
+        Row part;
+        part.open(p);
+        add_part(part, args, p, NULL);
+        Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.sums);
+        if (join_blocks(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
+            leave_doubt(finish, args.first_row + row, sums, args.row_len);
+    }
+}
+
+// Values that need no count. The doubt, then what blocks have left
+template <class Row> __global__ void __launch_bounds__(Row::kThreads)
+    bounded_list(SegmentArgs args, const __grid_constant__ FinishArgs finish, ListArgs list)
+{
+    using Sums = typename Row::Sums;
+    wait_for_previous_pass(); // it writes the list
+    Row part;
+    part.init(NULL, args);
+    each_part_of_block(list, [&](u32, const ListEntry &e, u64 from, u64 to, u64 tiles, bool) {
+        add_tiles(part, e, args.element_log2, from, to, tiles);
+    });
+    Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.sums);
+    if (join_blocks(sums, (Sums *)(finish.doubts + 2), args.totals))
+        leave_doubt(finish, 0, sums, 0);
+}
+
+template <BoundsOf kOf, class Element, class Any> SegmentKernel bounded_kernel()
+{
+    using Row = BoundedRow<kOf, Element, Any::kThreads, Any::kUnroll>;
+    // of a tile, two elements outside of vectors, lanes and warps
+    static_assert(kOf != BoundsOf::Spread || Row::kUnroll * Row::kPerVector + 2 + 5 + 4 <= Row::Sums::kMostAdded);
+    SegmentKernel k = {};
+    k.fn = bounded_rows<Row, Any>;
+    k.threads = Any::kThreads;
+    k.unroll = Any::kUnroll;
+    k.shared_bytes = Any::shared_bytes();
+    k.max_per_thread = Any::kMaxPerThread;
+    k.sums = kOf == BoundsOf::Squares; // a block for a part of a tile; others have a row alone
+    if constexpr (kOf == BoundsOf::Squares)
+        k.list = bounded_list<Row>;
+    return k;
+}
+
+// Squares of long rows
+template <class Element> SegmentKernel bounded_long_kernel()
+{
+    using Row = BoundedRow<BoundsOf::Squares, Element, 512, 8>;
+    SegmentKernel k = {};
+    k.fn = bounded_long_rows<Row>;
+    k.threads = Row::kThreads;
+    k.unroll = Row::kUnroll;
+    k.max_per_thread = 1u << 31;
+    return k;
+}
+
+} // namespace rk
