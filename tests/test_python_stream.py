@@ -134,6 +134,7 @@ def library(torch, monkeypatch):
     import reduced.cuda
     made = Library()
     torch.empty = lambda shape, dtype, device: Tensor([shape] if isinstance(shape, int) else shape, dtype, at=0x8000)
+    torch.empty_like = lambda t: t.new_empty(t.shape)
     torch.cuda = types.SimpleNamespace(current_device=lambda: 0)
     monkeypatch.setattr(reduced.cuda, "_lib", lambda: made)
     monkeypatch.setattr(reduced.cuda, "_place", lambda device: (7, 0x100, 99))

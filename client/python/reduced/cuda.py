@@ -117,6 +117,7 @@ class _Made(NamedTuple):
     straight: bool  # the tensor's own memory will do
     stored: Any  # what the library writes
     room: int  # bytes of it
+    like: Any  # one result that was made so: to make another takes less time
 
 
 def _axes(dims: int, dim: Dim) -> tuple[int, ...]:
@@ -204,7 +205,8 @@ def _make(t: Tensor, call: _Call) -> _Made:
     spec = ctypes.addressof(call.spec)
     _call("result_size", spec, call.count, ctypes.byref(room))
     stored = call.out if room.value == product(call.shape) * call.out.itemsize else torch.int64  # integers have 64 bits there
-    return _Made(call, _lib().reduce_cuda_enqueue, spec, call.order is None and t.is_contiguous(), stored, room.value)
+    like = t.new_empty(call.shape, dtype=stored) if product(call.shape) <= FEW else None
+    return _Made(call, _lib().reduce_cuda_enqueue, spec, call.order is None and t.is_contiguous(), stored, room.value, like)
 
 
 def _place(device: int) -> tuple[int, int, int]:
@@ -238,7 +240,7 @@ def _on(device: int, name: str, *arguments: Any) -> None:
 def _run(made: _Made, t: Tensor) -> Any:
     call = made.call
     data = t if made.straight else (t if call.order is None else t.permute(call.order)).contiguous()
-    found = t.new_empty(call.shape, dtype=made.stored)
+    found = t.new_empty(call.shape, dtype=made.stored) if made.like is None else _torch().empty_like(made.like)
     if _current_device()() != call.device:
         _on(call.device, "enqueue", made.spec, data.data_ptr(), call.count, found.data_ptr(), made.room, None)
     else:  # the same, in less time
@@ -248,7 +250,7 @@ def _run(made: _Made, t: Tensor) -> Any:
     return found if made.stored is call.out else found.to(call.out)
 
 
-MOST_MADE = 4096
+MOST_MADE, FEW = 4096, 64  # FEW: results that are kept as well
 _made: dict[Any, _Made] = {}  # a call of the same kind takes a third of the time
 
 

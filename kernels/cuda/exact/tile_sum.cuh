@@ -112,7 +112,7 @@ template <int kBlock, int kLoads> struct TileSum<RP_F64, kBlock, kLoads> {
     }
     // Is the sum exact? It is not with NaNs or infinities, or with numbers so large that it may overflow.
     __device__ __forceinline__ bool certain() const { return span.below(kTop) && span.within(kBinades); }
-    __device__ __forceinline__ double value() const { return sum.value(); }
+    __device__ __forceinline__ PlainSum plain() const { return sum; }
 };
 
 // For f32: two sums, one of which rounds down and the other one up. The exact sum lies between them, so it is known if they are
@@ -235,7 +235,7 @@ template <int kBlock, int kLoads> struct TileSum<RP_F32, kBlock, kLoads> {
         sum = joined<kWarps>(parts);
     }
     __device__ __forceinline__ bool certain() const { return sum.low == sum.high; }
-    __device__ __forceinline__ double value() const { return sum.high; }
+    __device__ __forceinline__ PlainSum plain() const { return {sum.high, 0}; }
 };
 
 } // namespace rk

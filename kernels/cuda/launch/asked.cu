@@ -18,22 +18,23 @@ bool near_moments(const Asked &q)
            q.s.row_len <= (wide ? kTuning.near_f64_row : kTuning.near_row);
 }
 
-// The kernel that reduces whole rows by two bounds: squares of any, others of a tile or less, of which the device takes all at
-// once; .fn is NULL if there is none.
+// May two bounds tell the values of long rows, too? Of f16 a mean, since its sum takes two launches.
+bool is_bounded_long(const Asked &q)
+{
+    const rk_finisher finisher = rk_finisher_of(q.s.op);
+    return is_bounded(q) && q.rows &&
+           (finisher == RK_FINISH_SQUARES || (finisher == RK_FINISH_MEAN && q.s.dtype == RP_F16));
+}
+
+// The kernel that reduces whole rows by two bounds; .fn NULL: there is none, or only for tiles.
 SegmentKernel bounded_kernel(const Asked &q)
 {
     const rk_finisher finisher = rk_finisher_of(q.s.op);
-    const u64 bytes = q.s.row_len * q.bytes;
-    if (!q.rows || !bytes || !is_bounded(q))
+    const bool squares = finisher == RK_FINISH_SQUARES, own = q.s.op == RP_OP_SUM && q.s.dtype == RP_F32; // own: tile.cuh
+    if (!q.rows || !q.s.row_len || !is_bounded(q) || own || (!squares && q.lines > (u64)q.d->sms)) // others begin faster
         return {};
-    if (finisher == RK_FINISH_SQUARES)
-        return bounded_f32_kernel(q.s.dtype, BoundsOf::Squares, q.s.row_len > kTuning.near_row, q.d->large_shared);
-    const bool tile = q.s.op == RP_OP_SUM && q.s.dtype == RP_F32; // a kernel of its own (tile.cuh)
-    if (tile || q.lines > (u64)q.d->sms)
-        return {};
-    const BoundsOf of = finisher == RK_FINISH_SPREAD ? BoundsOf::Spread : BoundsOf::Sum;
-    const SegmentKernel k = bounded_f32_kernel(q.s.dtype, of, false, q.d->large_shared);
-    return bytes <= (u64)k.threads * k.unroll * 16 ? k : SegmentKernel{};
+    const BoundsOf of = squares ? BoundsOf::Squares : finisher == RK_FINISH_SPREAD ? BoundsOf::Spread : BoundsOf::Sum;
+    return bounded_f32_kernel(q.s.dtype, of, is_bounded_long(q) && q.s.row_len >= kTuning.bounded_row, q.d->large_shared);
 }
 
 // The kernel that reduces whole rows by the layout of their states; fn is NULL if there is none.
@@ -128,7 +129,7 @@ RowKernel row_kernel(const Asked &q)
         return pair_kernel(q);
     RowKernel r = {kernel_of_layout(q), NULL, near_moments(q)};
     const WalkFn walk = r.k.walk;
-    if (const SegmentKernel bounded = bounded_kernel(q); bounded.fn) {
+    if (const SegmentKernel bounded = bounded_kernel(q); bounded.fn && is_bounded_long(q)) {
         r = {bounded, NULL, true};
         r.k.walk = walk;
         return r;
@@ -154,12 +155,20 @@ bool is_float_sum(const rp_spec &s, int layout)
     return rk_is_float(s.dtype) && (rk_sum_limbs(layout) || rk_square_limbs(layout)) && !rk_is_pairs(layout);
 }
 
-// Long squares, exactly, where their bounds are too far apart
+SegmentKernel tile_kernel(const Asked &q)
+{
+    const SegmentKernel bounded = bounded_kernel(q);
+    const bool mean = q.s.op == RP_OP_MEAN && q.whole.k.ends && !(q.s.flags & (RP_STATES_OUT | RP_INITIAL)); // sum_twosum.cu
+    return bounded.tile ? bounded : q.a.light || mean ? q.whole.k : SegmentKernel{};
+}
+
+// The exact kernel for long rows that bounds leave in doubt
 RowKernel again_kernel(const Asked &q)
 {
-    if (!is_bounded(q) || rk_finisher_of(q.s.op) != RK_FINISH_SQUARES || !q.rows || q.s.row_len <= kTuning.near_row)
+    if (q.s.row_len < kTuning.bounded_row || !is_bounded_long(q) || !bounded_kernel(q).fn)
         return {};
-    return {moments_f32_kernel(q.s.dtype, false, false, q.d->large_shared), NULL, false};
+    return {rk_square_limbs(q.layout) ? moments_f32_kernel(q.s.dtype, false, false, q.d->large_shared) : kernel_of_layout(q), NULL,
+            false};
 }
 
 } // namespace
@@ -203,6 +212,7 @@ Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, con
     q.sum = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SUM64 || (rk_is_abs(q.layout) && q.floats && q.values);
     q.whole = row_kernel(q);
     q.again = again_kernel(q);
+    q.tile = tile_kernel(q);
     q.longest = q.whole.k.fn && q.segments && !t.segments && !q.mask && !q.columns ? longest_shared_line(q) : kAnyLength;
     return q;
 }

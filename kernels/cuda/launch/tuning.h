@@ -36,6 +36,7 @@ struct Tuning {
                                     // 8: sums 0.2 to 0.4 % slower, for drawing takes time)
     u64 near_row = 1 << 24;         // moments: elements of a row up to which near sums pay
     u64 near_f64_row = 1 << 21;     // ... of f64; some far data are summed again by one block
+    u64 bounded_row = 1 << 22;      // elements of a row from which what two bounds leave in doubt has a launch of its own
     u32 waves = 1;                  // blocks an SM gets over the run, as a multiple of what it holds at once: persistent
                                     // blocks, to which the tiles are handed out round-robin
 };

@@ -466,11 +466,15 @@ template <class Element, int kColumns> SegmentKernel near_kernel()
 template <class Element, int kColumns> SegmentKernel bounded(BoundsOf of, bool is_long)
 {
     using Any = Moments32<Element, kColumns, false>;
+    if constexpr (std::is_same_v<Element, F16>)
+        if (is_long && of == BoundsOf::Sum)
+            return bounded_long_kernel<BoundsOf::Sum, Element>();
     if (is_long)
-        return bounded_long_kernel<Element>();
-    return of == BoundsOf::Sum       ? bounded_kernel<BoundsOf::Sum, Element, Any>()
-           : of == BoundsOf::Squares ? bounded_kernel<BoundsOf::Squares, Element, Any>()
-                                     : bounded_kernel<BoundsOf::Spread, Element, Any>();
+        return bounded_long_kernel<BoundsOf::Squares, Element>();
+    constexpr bool kF16 = std::is_same_v<Element, F16>; // others have a kernel for sums that finishes means
+    return of == BoundsOf::Sum       ? bounded_kernel<BoundsOf::Sum, kF16, Element, Any>()
+           : of == BoundsOf::Squares ? bounded_kernel<BoundsOf::Squares, true, Element, Any>()
+                                     : bounded_kernel<BoundsOf::Spread, false, Element, Any>();
 }
 
 // The columns of a block are its shared memory: one large block an SM where the device allows it, else 48 KiB.

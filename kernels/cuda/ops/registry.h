@@ -21,8 +21,8 @@ SegmentKernel minmax_kernel(int dtype);                                         
 SegmentKernel bits_kernel(int layout, int dtype);                                      // bits.cu
 SegmentKernel moments_f64_kernel(bool stats, bool near);                               // moments_f64.cu
 SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_shared); // moments_f32.cu: f16 bf16 f32
-// Values of f32 or less, of f16 bf16 f32, by two bounds: all rows are finished. is_long, and .list: squares; what is in doubt is
-// noted (FinishArgs.doubts).
+// Values of f32 or less, of f16 bf16 f32, by two bounds: all rows are finished. is_long: no spread; then, and of .list, what is
+// in doubt is noted (FinishArgs.doubts).
 SegmentKernel bounded_f32_kernel(int dtype, BoundsOf of, bool is_long, bool large_shared); // moments_f32.cu
 SegmentKernel prod_kernel(int dtype);                                                  // lines_product.cu
 

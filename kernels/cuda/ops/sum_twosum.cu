@@ -430,13 +430,18 @@ __device__ __forceinline__ bool is_value(const FinishArgs &a, u32 skipped)
     return (a.plain && !(skipped && a.spec.nan == RP_NAN_ERROR)) || (is_mean(a) && !skipped);
 }
 
+// The mean of `count` elements whose sum is s + t. False: it is not certain.
+__device__ __forceinline__ bool mean_bits(const FinishArgs &a, double s, double t, u64 count, u64 *bits)
+{
+    double mean;
+    return value_near(RP_OP_MEAN, 0, RK_FINISH_MEAN, count, {s, t, 0}, {0, 0, 0}, &mean) && value_bits(mean, a.spec.out, bits);
+}
+
 // Writes the mean of a row that `sum` has all of, if it is certain. One thread.
 __device__ __forceinline__ bool write_mean(const FinishArgs &a, u64 row, const Pair &sum, u64 count)
 {
-    double mean;
     u64 bits;
-    if (!value_near(RP_OP_MEAN, 0, RK_FINISH_MEAN, count, {sum.s, sum.t, 0}, {0, 0, 0}, &mean) ||
-        !value_bits(mean, a.spec.out, &bits))
+    if (!mean_bits(a, sum.s, sum.t, count, &bits))
         return false;
     write_bits(a.cell_bytes, a.cells, row, bits);
     return true;
@@ -571,10 +576,12 @@ template <class Tile, class Few, class Any> __global__ void __launch_bounds__(Fe
 {
     const unsigned char *p = row_of_block(args, sizeof(typename Tile::Bits));
     Tile x;
-    u64 bits;
+    u64 bits = 0;
     add_row(x, args, p);
     x.join_block();
-    const bool decided = sum_bits(finish, x.value(), &bits);
+    const PlainSum sum = x.plain();
+    const bool decided = finish.light ? sum_bits(finish, sum.value(), &bits)
+                                      : mean_bits(finish, sum.s, sum.t, args.row_len, &bits);
     if (threadIdx.x == 0) // what is not certain is written over
         write_bits(finish.cell_bytes, finish.cells, args.first_row + blockIdx.y, bits);
     if (!decided || !x.certain())

@@ -4,15 +4,17 @@
 #include "kernels/cuda/exact/value_bounds.cuh"
 #include "kernels/cuda/pass/list.cuh"
 #include "kernels/cuda/pass/near_rows.cuh"
+#include "kernels/cuda/pass/tile.cuh"
 
 namespace rk {
 
 // An accumulator (segment.cuh), of f32 and narrower elements
 template <BoundsOf kOf, class Element, int kBlock, int kLoads> struct BoundedRow {
     static constexpr int kThreads = kBlock, kUnroll = kLoads, kPerVector = 4 * Element::kPerWord;
-    static constexpr bool kPrepares = false, kTiles = false;
+    static constexpr bool kPrepares = false, kTiles = false, kClears = true;
     static constexpr Filling kFilling = kUnfilled;
     using Sums = BoundedSums<kOf>;
+    using Bits = std::conditional_t<Element::kPerWord == 1, u32, u16>;
 
     Sums sums;
     double pivot;
@@ -95,34 +97,78 @@ template <class Sums> __device__ __forceinline__ bool join_blocks(Sums &sums, Su
     return true;
 }
 
-// `Any` sums a row again whose value the bounds leave in doubt.
-template <class Row, class Any> __global__ void __launch_bounds__(Any::kThreads, Any::kBlocksPerSm)
-    bounded_rows(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
+// Rare: a row whose value the bounds leave in doubt, exactly, or from the flags of its elements. Out of line, and element by
+// element, so that its registers do not burden the rest, nor its code the compiler. Whole block.
+template <class Any> __device__ __noinline__ void finish_again(const SegmentArgs &args, const FinishArgs &finish, u64 row,
+                                                               const unsigned char *p, u32 flags)
 {
-    static_assert(Row::kThreads == Any::kThreads && Row::kUnroll == Any::kUnroll); // sum_again goes through the same parts
+    RK_DYNAMIC_SHARED(unsigned char, shared);
+    __shared__ u64 words[Any::kWords + kTailWords];
+    if (__syncthreads_or(flags)) {
+        words_of_flags(finish.plan, args.row_len, flags, words);
+    } else {
+        Any any;
+        any.init(shared, args);
+#pragma unroll 1
+        for (u64 i = threadIdx.x; i < args.row_len; i += Any::kThreads)
+            any.add_element(p + (i << args.element_log2), i);
+        any.flush(args, p, shared, args.row_len, words);
+        __syncthreads();
+    }
+    if (threadIdx.x < kWarp)
+        finish_row(finish, row, words, *(FinishRoom *)shared);
+}
+
+// The value of a row whose sums the first warp has. Whole block.
+template <class Any, class Sums> __device__ __forceinline__ void finish_bounded(const SegmentArgs &args, const FinishArgs &finish,
+                                                                                u64 row, const unsigned char *p, const Sums &sums)
+{
+    const bool sure = threadIdx.x >= kWarp || write_bounded(finish, row, sums, args.row_len);
+    if (__syncthreads_or(!sure))
+        finish_again<Any>(args, finish, row, p, threadIdx.x ? 0 : sums.flags());
+}
+
+template <class Row, class Any> __global__ void __launch_bounds__(Any::kThreads, Any::kBlocksPerSm)
+    bounded_rows(const __grid_constant__ SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
+{
+    static_assert(Row::kThreads == Any::kThreads);
     if constexpr (kUsedHere<Any>) {
         using Sums = typename Row::Sums;
-        RK_DYNAMIC_SHARED(unsigned char, shared);
-        __shared__ u64 words[Any::kWords + kTailWords];
         for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads()) {
             const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
-            const u64 to = args.first_row + row;
             Row part;
             part.open(p);
-            add_part(part, args, p, shared);
+            add_part(part, args, p, NULL);
             Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.sums);
-            if (!join_blocks(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
-                continue;
-            if (!__syncthreads_or(threadIdx.x < kWarp && !write_bounded(finish, to, sums, args.row_len)))
-                continue;
-            const u32 flags = threadIdx.x ? 0 : sums.flags(); // rare
-            if (__syncthreads_or(flags))
-                words_of_flags(finish.plan, args.row_len, flags, words);
-            else
-                sum_again<Any>(args, finish.plan, p, shared, words);
-            if (threadIdx.x < kWarp)
-                finish_row(finish, to, words, *(FinishRoom *)shared);
+            if (join_blocks(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
+                finish_bounded<Any>(args, finish, args.first_row + row, p, sums);
         }
+    }
+}
+
+// A block a row of a tile or less, along y (tile.cuh). Not unrolled: cold instructions cost more than a loop.
+template <class Row, class Any> __global__ void __launch_bounds__(Any::kThreads, Any::kBlocksPerSm)
+    bounded_tiles(const __grid_constant__ SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *)
+{
+    if constexpr (kUsedHere<Any>) {
+        constexpr u32 kBytes = sizeof(typename Row::Bits), kPerVector = 16 / kBytes;
+        const unsigned char *p = row_of_block(args, kBytes);
+        const u32 n = (u32)args.row_len, vectors = n / kPerVector, tail = vectors * kPerVector + threadIdx.x;
+        uint4 tile[Row::kUnroll];
+        Row part;
+#pragma unroll
+        for (int u = 0; u < Row::kUnroll; u++)
+            if (threadIdx.x + u * Row::kThreads < vectors)
+                tile[u] = load_vector((const uint4 *)p + threadIdx.x + u * Row::kThreads);
+        part.open(p);
+        part.init(NULL, args);
+#pragma unroll 1
+        for (u32 u = 0; threadIdx.x + u * Row::kThreads < vectors; u++)
+            part.add_vector(chosen(tile, (int)u), 0);
+        if (tail < n)
+            part.add_element(p + tail * kBytes, tail);
+        const auto sums = join_to_first_warp<Row::kThreads / kWarp>(part.sums);
+        finish_bounded<Any>(args, finish, args.first_row + blockIdx.y, p, sums);
     }
 }
 
@@ -167,27 +213,29 @@ template <class Row> __global__ void __launch_bounds__(Row::kThreads)
         leave_doubt(finish, 0, sums, 0);
 }
 
-template <BoundsOf kOf, class Element, class Any> SegmentKernel bounded_kernel()
+// kRows: not only tiles
+template <BoundsOf kOf, bool kRows, class Element, class Any> SegmentKernel bounded_kernel()
 {
     using Row = BoundedRow<kOf, Element, Any::kThreads, Any::kUnroll>;
     // of a tile, two elements outside of vectors, lanes and warps
     static_assert(kOf != BoundsOf::Spread || Row::kUnroll * Row::kPerVector + 2 + 5 + 4 <= Row::Sums::kMostAdded);
     SegmentKernel k = {};
-    k.fn = bounded_rows<Row, Any>;
+    if constexpr (kRows)
+        k.fn = bounded_rows<Row, Any>;
+    k.tile = bounded_tiles<Row, Any>;
     k.threads = Any::kThreads;
     k.unroll = Any::kUnroll;
     k.shared_bytes = Any::shared_bytes();
     k.max_per_thread = Any::kMaxPerThread;
-    k.sums = kOf == BoundsOf::Squares; // a block for a part of a tile; others have a row alone
+    k.sums = true; // a block for a part of a tile
     if constexpr (kOf == BoundsOf::Squares)
         k.list = bounded_list<Row>;
     return k;
 }
 
-// Squares of long rows
-template <class Element> SegmentKernel bounded_long_kernel()
+template <BoundsOf kOf, class Element> SegmentKernel bounded_long_kernel()
 {
-    using Row = BoundedRow<BoundsOf::Squares, Element, 512, 8>;
+    using Row = BoundedRow<kOf, Element, 512, 8>;
     SegmentKernel k = {};
     k.fn = bounded_long_rows<Row>;
     k.threads = Row::kThreads;

@@ -63,6 +63,10 @@ __device__ __forceinline__ void add_whole(Accumulator &acc, uint4 (&tile)[kUnrol
     }
 }
 
+template <class Accumulator, class = void> constexpr bool kCleared = false;
+template <class Accumulator>
+constexpr bool kCleared<Accumulator, std::void_t<decltype(Accumulator::kClears)>> = Accumulator::kClears;
+
 // What a row's rounds of tiles leave for a block: `left` vectors from number `rest` on. Both loops below end with it.
 //
 // Requests it; behind it comes padding, if there is any.
@@ -76,6 +80,8 @@ __device__ __forceinline__ void request_rest(uint4 (&next)[kUnroll], const uint4
             next[u] = load_vector(vectors + rest + threadIdx.x + u * kThreads);
         else if constexpr (Accumulator::kFilling == kPadded)
             next[u] = vector_of(Accumulator::kPadding);
+        else if constexpr (kCleared<Accumulator>)
+            next[u] = make_uint4(0, 0, 0, 0);
 }
 
 // Is adding a vector so much code that a copy for each vector of a tile would take the compiler most of its time?
