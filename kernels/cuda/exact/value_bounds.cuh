@@ -3,10 +3,12 @@
 // does the end.
 //
 // The bounds are computed side by side: even lanes have the lower one, odd lanes the upper one, by the same instructions.
+//
+// Squares of f64, too: what two doubles round off is less than a bound, and the value is rounded if that does not matter.
 #pragma once
 
 #include "kernels/cuda/exact/narrow_value.cuh"
-#include "kernels/cuda/exact/ziv_round.cuh"
+#include "kernels/cuda/exact/near_sum.cuh"
 
 namespace rk {
 
@@ -74,8 +76,8 @@ template <BoundsOf kOf> struct BoundedSums {
         return kOf != BoundsOf::Squares ? 0 : b != b ? RK_NAN : b == INFINITY ? RK_PINF : 0;
     }
 
-    // This lane's bound of the value of n elements. False: there is none.
-    __device__ __forceinline__ bool value(const rp_spec &spec, u64 n, double *v) const
+    // This lane's bound of the value of n elements. False: there is none. `added`: as below.
+    __device__ __forceinline__ bool value(const rp_spec &spec, u64 n, u32 added, double *v) const
     {
         const Bound bound = Bound::of_lane();
         const double count = (double)n;
@@ -121,6 +123,43 @@ template <BoundsOf kOf> struct BoundedSums {
         if (spec.op != RP_OP_VAR)
             *v = bound.root(*v);
         return true;
+    }
+};
+
+// Squares of f64: their sum, and what its additions and the squares have rounded off. NaN: nothing is known.
+struct SquaresOfDoubles {
+    double a, b;
+
+    __device__ __forceinline__ void clear() { a = b = 0; }
+    __device__ __forceinline__ void add(double x)
+    {
+        const double square = __dmul_rn(x, x), rest = __fma_rn(x, x, -square), e = two_sum(a, square, a);
+        b = __dadd_rn(b, __dadd_rn(e, rest));
+    }
+    __device__ __forceinline__ void join(const SquaresOfDoubles &o)
+    {
+        const double e = two_sum(a, o.a, a);
+        b = __dadd_rn(__dadd_rn(b, o.b), e);
+    }
+    __device__ __forceinline__ void join_lanes(int lanes)
+    {
+#pragma unroll 1
+        for (int d = lanes / 2; d; d >>= 1)
+            join({__shfl_xor_sync(kFullMask, a, d), __shfl_xor_sync(kFullMask, b, d)});
+    }
+    __device__ __forceinline__ u32 flags() const { return a != a ? RK_NAN : 0; } // an infinity may be that of a square
+
+    // No square goes through more than `added` = D additions. What these and the squares round off is at most (D + 1) u Q in all,
+    // Q being the sum and u 2^-53; in b each part of it goes through at most 2 D additions. So b is off by less than 2^-104 D^2 Q.
+    // A square below the range loses 2^-1073, which does not matter where Q is in range.
+    __device__ __forceinline__ bool value(const rp_spec &spec, u64 n, u32 added, double *v) const
+    {
+        *v = 0;
+        if (a == 0)
+            return b == 0;
+        const double d = (double)added, error = __dmul_rn(__dmul_rn(0x1p-104 * d, d), a);
+        return in_range(a) && value_near(spec.op, 0, RK_FINISH_SQUARES, n, {0, 0, 0}, {a, b, error}, v) &&
+               (spec.out == RP_F64 || !is_tie((u64)__double_as_longlong(*v), rk_format_of(spec.out)));
     }
 };
 

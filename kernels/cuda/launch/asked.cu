@@ -18,12 +18,19 @@ bool near_moments(const Asked &q)
            q.s.row_len <= (wide ? kTuning.near_f64_row : kTuning.near_row);
 }
 
-// May two bounds tell the values of long rows, too? Of f16 a mean, since its sum takes two launches.
+// May two bounds tell the values of long rows, too? Means only where their sums would take two launches.
 bool is_bounded_long(const Asked &q)
 {
     const rk_finisher finisher = rk_finisher_of(q.s.op);
-    return is_bounded(q) && q.rows &&
-           (finisher == RK_FINISH_SQUARES || (finisher == RK_FINISH_MEAN && q.s.dtype == RP_F16));
+    const bool mean = finisher == RK_FINISH_MEAN &&
+                      (q.s.dtype == RP_F16 || (q.s.dtype == RP_F32 && q.s.row_len >= kTuning.bounded_mean));
+    return is_bounded(q) && q.rows && (finisher == RK_FINISH_SQUARES || mean);
+}
+
+// ... so long that those in doubt have a launch of their own
+bool is_doubtful(const Asked &q)
+{
+    return is_bounded_long(q) && q.s.row_len >= (q.s.dtype == RP_F64 ? kTuning.near_f64_row : kTuning.bounded_row);
 }
 
 // The kernel that reduces whole rows by two bounds; .fn NULL: there is none, or only for tiles.
@@ -34,7 +41,8 @@ SegmentKernel bounded_kernel(const Asked &q)
     if (!q.rows || !q.s.row_len || !is_bounded(q) || own || (!squares && q.lines > (u64)q.d->sms)) // others begin faster
         return {};
     const BoundsOf of = squares ? BoundsOf::Squares : finisher == RK_FINISH_SPREAD ? BoundsOf::Spread : BoundsOf::Sum;
-    return bounded_f32_kernel(q.s.dtype, of, is_bounded_long(q) && q.s.row_len >= kTuning.bounded_row, q.d->large_shared);
+    return q.s.dtype == RP_F64 ? bounded_f64_kernel(is_doubtful(q))
+                               : bounded_f32_kernel(q.s.dtype, of, is_doubtful(q), q.d->large_shared);
 }
 
 // The kernel that reduces whole rows by the layout of their states; fn is NULL if there is none.
@@ -165,19 +173,20 @@ SegmentKernel tile_kernel(const Asked &q)
 // The exact kernel for long rows that bounds leave in doubt
 RowKernel again_kernel(const Asked &q)
 {
-    if (q.s.row_len < kTuning.bounded_row || !is_bounded_long(q) || !bounded_kernel(q).fn)
+    if (!is_doubtful(q) || !bounded_kernel(q).fn)
         return {};
-    return {rk_square_limbs(q.layout) ? moments_f32_kernel(q.s.dtype, false, false, q.d->large_shared) : kernel_of_layout(q), NULL,
-            false};
+    return {q.s.dtype == RP_F64 ? moments_f64_kernel(false, false) : moments_f32_kernel(q.s.dtype, false, false, q.d->large_shared),
+            NULL, false};
 }
 
 } // namespace
 
 bool is_bounded(const Asked &q)
 {
-    const bool narrow = rk_is_float(q.s.out) && q.s.out != RP_F64 && rk_is_float(q.s.dtype) && q.s.dtype != RP_F64;
+    const bool narrow = q.s.out != RP_F64 && q.s.dtype != RP_F64;
     const bool sums = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SQ32 || q.layout == RP_STATE_MOM32;
-    return narrow && sums && q.pairs && !(q.s.flags & (RP_STATES_OUT | RP_INITIAL)) && !skips_nans(q.s);
+    return ((narrow && sums) || q.layout == RP_STATE_SQ64) && rk_is_float(q.s.dtype) && rk_is_float(q.s.out) && q.pairs &&
+           !(q.s.flags & (RP_STATES_OUT | RP_INITIAL)) && !skips_nans(q.s);
 }
 
 Scratch scratch_of(void *memory, size_t bytes)

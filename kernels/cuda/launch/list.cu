@@ -89,7 +89,7 @@ SegmentKernel list_kernel(const Asked &q)
 SegmentKernel bounded_list_kernel(const Asked &q, bool each)
 {
     const bool norm = q.s.op == RP_OP_NORM2 || q.s.op == RP_OP_SUMSQ;
-    return norm && !each && is_bounded(q) ? bounded_f32_kernel(q.s.dtype, BoundsOf::Squares, false, q.d->large_shared)
+    return norm && !each && q.s.dtype != RP_F64 && is_bounded(q) ? bounded_f32_kernel(q.s.dtype, BoundsOf::Squares, false, q.d->large_shared)
                                           : SegmentKernel{};
 }
 

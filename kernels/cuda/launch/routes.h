@@ -80,7 +80,7 @@ u64 longest_shared_line(const Asked &q);
 // The arguments of kernels for `t`, which is the task of `q` or a part of it.
 SegmentArgs segment_args(const Asked &q, const ChainTask &t);
 
-// A value of f32 or less that two bounds may tell: sums, means, norms and var of floats that are no wider
+// A value that two bounds may tell: of f32 or less sums, means, norms and var of floats that are no wider; norms of f64
 bool is_bounded(const Asked &q);
 
 // Is this a long masked row of whole vectors, its mask in whole words too?

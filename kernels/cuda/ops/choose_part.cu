@@ -177,6 +177,8 @@ SegmentKernel bounded_f32_kernel(int dtype, BoundsOf of, bool is_long, bool larg
     return moments_f32_of<Part::BoundedF16, Part::BoundedBf16, Part::BoundedF32>(dtype, large_shared, of, is_long);
 }
 
+SegmentKernel bounded_f64_kernel(bool is_long) { return moments_f64_part<Moments64Part::Bounded>(is_long); }
+
 SegmentKernel moments_f64_kernel(bool stats, bool near)
 {
     using Part = Moments64Part;

@@ -11,6 +11,7 @@
 // window empties it into the accumulator and begins another one.
 #include "kernels/cuda/exact/extremes_tile.cuh"
 #include "kernels/cuda/exact/long_digits.cuh"
+#include "kernels/cuda/pass/bounded_rows.cuh"
 #include "kernels/cuda/pass/list.cuh"
 #include "kernels/cuda/pass/near_rows.cuh"
 #include "kernels/cuda/pass/unit_parts.h"
@@ -459,10 +460,13 @@ template <bool kStats> struct Moments64 {
 
 } // namespace
 
-template <Moments64Part kPart> SegmentKernel moments_f64_part()
+template <Moments64Part kPart> SegmentKernel moments_f64_part(bool is_long)
 {
     using Any = Moments64<kPart == Moments64Part::Stats>;
-    if constexpr (kPart == Moments64Part::Near)
+    using Row = BoundedRow64<Any::kThreads, Any::kUnroll>;
+    if constexpr (kPart == Moments64Part::Bounded)
+        return is_long ? bounded_long_kernel<Row>() : bounded_kernel_of<Row, Any, true>();
+    else if constexpr (kPart == Moments64Part::Near)
         return near_rows<NearMoments64<Any::kThreads, Any::kUnroll>, Any>();
     else if constexpr (kPart == Moments64Part::Stats)
         return segment_kernel<Any>();
@@ -470,8 +474,8 @@ template <Moments64Part kPart> SegmentKernel moments_f64_part()
         return list_kernels<Any>();
 }
 
-#define PARTS(X) X(Moments) X(Near) X(Stats)
-#define PART(of) template SegmentKernel moments_f64_part<Moments64Part::of>();
+#define PARTS(X) X(Moments) X(Near) X(Stats) X(Bounded)
+#define PART(of) template SegmentKernel moments_f64_part<Moments64Part::of>(bool);
 #include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

@@ -37,6 +37,43 @@ template <BoundsOf kOf, class Element, int kBlock, int kLoads> struct BoundedRow
     {
         sums.add((double)__uint_as_float(Element::load(p)), pivot);
     }
+    __device__ __forceinline__ Sums ended() const { return sums; }
+};
+
+// The same of squares of f64
+template <int kBlock, int kLoads> struct BoundedRow64 {
+    static constexpr int kThreads = kBlock, kUnroll = kLoads, kPerVector = 2;
+    static constexpr bool kPrepares = false, kTiles = false, kClears = true;
+    static constexpr Filling kFilling = kUnfilled;
+    using Sums = SquaresOfDoubles;
+    using Bits = u64;
+
+    Sums sums;
+    u32 some; // bits of elements: is any not zero?
+
+    __device__ __forceinline__ void open(const unsigned char *) {}
+    __device__ __forceinline__ void init(void *, const SegmentArgs &)
+    {
+        sums.clear();
+        some = 0;
+    }
+    __device__ __forceinline__ void add(u32 low, u32 high)
+    {
+        some |= low | high << 1;
+        sums.add(__hiloint2double((int)high, (int)low));
+    }
+    __device__ __forceinline__ void add_vector(uint4 v, u64)
+    {
+        add(v.x, v.y);
+        add(v.z, v.w);
+    }
+    __device__ __forceinline__ void add_element(const void *p, u64)
+    {
+        const u64 bits = F64::load(p);
+        add((u32)bits, (u32)(bits >> 32));
+    }
+    // Squares that are too small to be seen leave nothing known.
+    __device__ __forceinline__ Sums ended() const { return some && sums.a == 0 ? Sums{0, NAN} : sums; }
 };
 
 // Those of all threads, to the first warp. Whole block.
@@ -71,11 +108,18 @@ template <class Sums> __device__ __forceinline__ Sums join_of_blocks(const Sums 
     return all;
 }
 
+// How many additions an element of a block goes through at most, with those of warps and of blocks
+template <class Row> __device__ __forceinline__ u32 most_added(u32 tiles)
+{
+    return tiles * (Row::kUnroll * Row::kPerVector) + 2 + 5 + 5 + gridDim.x / kWarp + 1 + 5;
+}
+
 // Writes the value of n elements, if the bounds agree. By a warp, whose first two lanes have the sums.
-template <class Sums> __device__ __forceinline__ bool write_bounded(const FinishArgs &a, u64 row, const Sums &sums, u64 n)
+template <class Sums>
+__device__ __forceinline__ bool write_bounded(const FinishArgs &a, u64 row, const Sums &sums, u64 n, u32 added)
 {
     double v;
-    const bool some = sums.value(a.spec, n, &v);
+    const bool some = sums.value(a.spec, n, added, &v);
     const u64 bits = rounded_bits(v, a.spec.out), other = __shfl_xor_sync(kFullMask, bits, 1);
     if (threadIdx.x == 0) // what is not certain is written over
         write_bits(a.cell_bytes, a.cells, row, bits);
@@ -121,9 +165,10 @@ template <class Any> __device__ __noinline__ void finish_again(const SegmentArgs
 
 // The value of a row whose sums the first warp has. Whole block.
 template <class Any, class Sums> __device__ __forceinline__ void finish_bounded(const SegmentArgs &args, const FinishArgs &finish,
-                                                                                u64 row, const unsigned char *p, const Sums &sums)
+                                                                                u64 row, const unsigned char *p, const Sums &sums,
+                                                                                u32 added)
 {
-    const bool sure = threadIdx.x >= kWarp || write_bounded(finish, row, sums, args.row_len);
+    const bool sure = threadIdx.x >= kWarp || write_bounded(finish, row, sums, args.row_len, added);
     if (__syncthreads_or(!sure))
         finish_again<Any>(args, finish, row, p, threadIdx.x ? 0 : sums.flags());
 }
@@ -139,9 +184,9 @@ template <class Row, class Any> __global__ void __launch_bounds__(Any::kThreads,
             Row part;
             part.open(p);
             add_part(part, args, p, NULL);
-            Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.sums);
+            Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.ended());
             if (join_blocks(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
-                finish_bounded<Any>(args, finish, args.first_row + row, p, sums);
+                finish_bounded<Any>(args, finish, args.first_row + row, p, sums, most_added<Row>(args.rounds + 1));
         }
     }
 }
@@ -167,17 +212,18 @@ template <class Row, class Any> __global__ void __launch_bounds__(Any::kThreads,
             part.add_vector(chosen(tile, (int)u), 0);
         if (tail < n)
             part.add_element(p + tail * kBytes, tail);
-        const auto sums = join_to_first_warp<Row::kThreads / kWarp>(part.sums);
-        finish_bounded<Any>(args, finish, args.first_row + blockIdx.y, p, sums);
+        const auto sums = join_to_first_warp<Row::kThreads / kWarp>(part.ended());
+        finish_bounded<Any>(args, finish, args.first_row + blockIdx.y, p, sums, most_added<Row>(1));
     }
 }
 
 // Whole rows, or all arrays of a list: the last block notes whether the value is in doubt, and then it is for the next launch.
-template <class Sums> __device__ __forceinline__ void leave_doubt(const FinishArgs &finish, u64 row, const Sums &sums, u64 n)
+template <class Sums> __device__ __forceinline__ void leave_doubt(const FinishArgs &finish, u64 row, const Sums &sums, u64 n,
+                                                                  u32 added)
 {
     if (threadIdx.x >= kWarp)
         return;
-    const bool sure = write_bounded(finish, row, sums, n);
+    const bool sure = write_bounded(finish, row, sums, n, added);
     if (threadIdx.x == 0)
         finish.doubts[row] = !sure;
 }
@@ -191,9 +237,9 @@ template <class Row> __global__ void __launch_bounds__(Row::kThreads)
         Row part;
         part.open(p);
         add_part(part, args, p, NULL);
-        Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.sums);
+        Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.ended());
         if (join_blocks(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
-            leave_doubt(finish, args.first_row + row, sums, args.row_len);
+            leave_doubt(finish, args.first_row + row, sums, args.row_len, most_added<Row>(args.rounds + 1));
     }
 }
 
@@ -208,34 +254,39 @@ template <class Row> __global__ void __launch_bounds__(Row::kThreads)
     each_part_of_block(list, [&](u32, const ListEntry &e, u64 from, u64 to, u64 tiles, bool) {
         add_tiles(part, e, args.element_log2, from, to, tiles);
     });
-    Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.sums);
+    Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.ended());
     if (join_blocks(sums, (Sums *)(finish.doubts + 2), args.totals))
-        leave_doubt(finish, 0, sums, 0);
+        leave_doubt(finish, 0, sums, 0, 0);
 }
 
-// kRows: not only tiles
-template <BoundsOf kOf, bool kRows, class Element, class Any> SegmentKernel bounded_kernel()
+// `Row`, and `Any` for what it leaves in doubt. kRows: not only tiles
+template <class Row, class Any, bool kRows> SegmentKernel bounded_kernel_of()
 {
-    using Row = BoundedRow<kOf, Element, Any::kThreads, Any::kUnroll>;
-    // of a tile, two elements outside of vectors, lanes and warps
-    static_assert(kOf != BoundsOf::Spread || Row::kUnroll * Row::kPerVector + 2 + 5 + 4 <= Row::Sums::kMostAdded);
     SegmentKernel k = {};
     if constexpr (kRows)
         k.fn = bounded_rows<Row, Any>;
     k.tile = bounded_tiles<Row, Any>;
     k.threads = Any::kThreads;
-    k.unroll = Any::kUnroll;
+    k.unroll = Row::kUnroll;
     k.shared_bytes = Any::shared_bytes();
     k.max_per_thread = Any::kMaxPerThread;
     k.sums = true; // a block for a part of a tile
+    return k;
+}
+
+template <BoundsOf kOf, bool kRows, class Element, class Any> SegmentKernel bounded_kernel()
+{
+    using Row = BoundedRow<kOf, Element, Any::kThreads, Any::kUnroll>;
+    // of a tile, two elements outside of vectors, lanes and warps
+    static_assert(kOf != BoundsOf::Spread || Row::kUnroll * Row::kPerVector + 2 + 5 + 4 <= Row::Sums::kMostAdded);
+    SegmentKernel k = bounded_kernel_of<Row, Any, kRows>();
     if constexpr (kOf == BoundsOf::Squares)
         k.list = bounded_list<Row>;
     return k;
 }
 
-template <BoundsOf kOf, class Element> SegmentKernel bounded_long_kernel()
+template <class Row> SegmentKernel bounded_long_kernel()
 {
-    using Row = BoundedRow<kOf, Element, 512, 8>;
     SegmentKernel k = {};
     k.fn = bounded_long_rows<Row>;
     k.threads = Row::kThreads;
