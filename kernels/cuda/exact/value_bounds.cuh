@@ -1,6 +1,6 @@
-// Sums of f32 and narrower elements in two doubles, from which a value of f32 or less follows mostly: it lies between two bounds
-// that round to the same one. An addition takes half of what sums in several doubles take, or less (near_moments.cuh), and so
-// does the end.
+// Sums of f32 and narrower elements in two doubles, from which a value of f32 or less follows mostly: it lies between two
+// bounds that round to the same one. An addition takes half of what sums in several doubles take, or less (near_moments.cuh),
+// and so does the end.
 //
 // The bounds are computed side by side: even lanes have the lower one, odd lanes the upper one, by the same instructions.
 //
@@ -103,9 +103,9 @@ template <BoundsOf kOf> struct BoundedSums {
     }
 
   private:
-    // Let S and Q be the sums for d = x - pivot, and u = 2^-53. No d goes through more than kMostAdded additions, so S is off by
-    // at most 76 u of the sum of |d|, which is at most sqrt(n Q), and Q by 78 u Q: d is rounded, too. So n Q - S^2 is off by
-    // at most (79 + 2 * 77) u n Q, and its own roundings add 3 u n Q. 2^-45 n Q is more than all of these.
+    // Let S and Q be the sums for d = x - pivot, and u = 2^-53. No d goes through more than kMostAdded additions, so S is off
+    // by at most 76 u of the sum of |d|, which is at most sqrt(n Q), and Q by 78 u Q: d is rounded, too. So n Q - S^2 is off
+    // by at most (79 + 2 * 77) u n Q, and its own roundings add 3 u n Q. 2^-45 n Q is more than all of these.
     __device__ __forceinline__ bool spread(const rp_spec &spec, u64 n, Bound bound, double *v) const
     {
         const double count = (double)n, all = __dmul_rn(count, b), error = 0x1p-44 * all;
@@ -149,9 +149,9 @@ struct SquaresOfDoubles {
     }
     __device__ __forceinline__ u32 flags() const { return a != a ? RK_NAN : 0; } // an infinity may be that of a square
 
-    // No square goes through more than `added` = D additions. What these and the squares round off is at most (D + 1) u Q in all,
-    // Q being the sum and u 2^-53; in b each part of it goes through at most 2 D additions. So b is off by less than 2^-104 D^2 Q.
-    // A square below the range loses 2^-1073, which does not matter where Q is in range.
+    // No square goes through more than `added` = D additions. What these and the squares round off is at most (D + 1) u Q in
+    // all, Q being the sum and u 2^-53; in b each part of it goes through at most 2 D additions. So b is off by less than
+    // 2^-104 D^2 Q. A square below the range loses 2^-1073, which does not matter where Q is in range.
     __device__ __forceinline__ bool value(const rp_spec &spec, u64 n, u32 added, double *v) const
     {
         *v = 0;

@@ -38,7 +38,7 @@ SegmentKernel bounded_kernel(const Asked &q)
 {
     const rk_finisher finisher = rk_finisher_of(q.s.op);
     const bool squares = finisher == RK_FINISH_SQUARES, own = q.s.op == RP_OP_SUM && q.s.dtype == RP_F32; // own: tile.cuh
-    if (!q.rows || !q.s.row_len || !is_bounded(q) || own || (!squares && q.lines > (u64)q.d->sms)) // others begin faster
+    if (!q.rows || !q.s.row_len || !is_bounded(q) || own || (!squares && q.lines > (u64)q.d->sms))        // others begin faster
         return {};
     const BoundsOf of = squares ? BoundsOf::Squares : finisher == RK_FINISH_SPREAD ? BoundsOf::Spread : BoundsOf::Sum;
     return q.s.dtype == RP_F64 ? bounded_f64_kernel(is_doubtful(q))
@@ -175,7 +175,8 @@ RowKernel again_kernel(const Asked &q)
 {
     if (!is_doubtful(q) || !bounded_kernel(q).fn)
         return {};
-    return {q.s.dtype == RP_F64 ? moments_f64_kernel(false, false) : moments_f32_kernel(q.s.dtype, false, false, q.d->large_shared),
+    return {q.s.dtype == RP_F64 ? moments_f64_kernel(false, false)
+                                : moments_f32_kernel(q.s.dtype, false, false, q.d->large_shared),
             NULL, false};
 }
 

@@ -85,12 +85,14 @@ SegmentKernel list_kernel(const Asked &q)
                                : moments_f32_kernel(q.s.dtype, false, false, q.d->large_shared);
 }
 
-// The kernel for all arrays together that two bounds may decide, before the exact one; .list NULL: there is none. A tile is the same.
+// The kernel for all arrays together that two bounds may decide, before the exact one; .list NULL: there is none. Its tiles are
+// as large.
 SegmentKernel bounded_list_kernel(const Asked &q, bool each)
 {
     const bool norm = q.s.op == RP_OP_NORM2 || q.s.op == RP_OP_SUMSQ;
-    return norm && !each && q.s.dtype != RP_F64 && is_bounded(q) ? bounded_f32_kernel(q.s.dtype, BoundsOf::Squares, false, q.d->large_shared)
-                                          : SegmentKernel{};
+    return norm && !each && q.s.dtype != RP_F64 && is_bounded(q)
+               ? bounded_f32_kernel(q.s.dtype, BoundsOf::Squares, false, q.d->large_shared)
+               : SegmentKernel{};
 }
 
 // The entries to scratch, in one launch. *tiles: of all arrays, at most.

@@ -506,9 +506,10 @@ template <Moments32Part kPart> SegmentKernel moments_f32_part(BoundsOf of, bool 
         return pick<Element, kStats>(large_shared);
 }
 
-#define PARTS(X)                                                                            \
-    X(F16) X(Bf16) X(F32) X(NearF16) X(NearBf16) X(NearF32) X(StatsF16) X(StatsBf16) X(StatsF32) \
-    X(BoundedF16) X(BoundedBf16) X(BoundedF32)
+#define PARTS(X) \
+    X(F16)       \
+    X(Bf16)      \
+    X(F32) X(NearF16) X(NearBf16) X(NearF32) X(StatsF16) X(StatsBf16) X(StatsF32) X(BoundedF16) X(BoundedBf16) X(BoundedF32)
 #define PART(of) template SegmentKernel moments_f32_part<Moments32Part::of>(BoundsOf, bool, bool);
 #include "kernels/cuda/pass/each_part.h"
 

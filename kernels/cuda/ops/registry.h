@@ -25,7 +25,7 @@ SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_sh
 // in doubt is noted (FinishArgs.doubts).
 SegmentKernel bounded_f32_kernel(int dtype, BoundsOf of, bool is_long, bool large_shared); // moments_f32.cu
 SegmentKernel bounded_f64_kernel(bool is_long); // moments_f64.cu: squares, the same; no list
-SegmentKernel prod_kernel(int dtype);                                                  // lines_product.cu
+SegmentKernel prod_kernel(int dtype);           // lines_product.cu
 
 // Products of floats: `fn` finishes all rows, and product_redo_kernel, launched behind it, those whose rounding is not certain.
 // Its blocks are as large, and its grid is as high.

@@ -164,9 +164,8 @@ template <class Any> __device__ __noinline__ void finish_again(const SegmentArgs
 }
 
 // The value of a row whose sums the first warp has. Whole block.
-template <class Any, class Sums> __device__ __forceinline__ void finish_bounded(const SegmentArgs &args, const FinishArgs &finish,
-                                                                                u64 row, const unsigned char *p, const Sums &sums,
-                                                                                u32 added)
+template <class Any, class Sums> __device__ __forceinline__ void
+finish_bounded(const SegmentArgs &args, const FinishArgs &finish, u64 row, const unsigned char *p, const Sums &sums, u32 added)
 {
     const bool sure = threadIdx.x >= kWarp || write_bounded(finish, row, sums, args.row_len, added);
     if (__syncthreads_or(!sure))
@@ -218,8 +217,8 @@ template <class Row, class Any> __global__ void __launch_bounds__(Any::kThreads,
 }
 
 // Whole rows, or all arrays of a list: the last block notes whether the value is in doubt, and then it is for the next launch.
-template <class Sums> __device__ __forceinline__ void leave_doubt(const FinishArgs &finish, u64 row, const Sums &sums, u64 n,
-                                                                  u32 added)
+template <class Sums>
+__device__ __forceinline__ void leave_doubt(const FinishArgs &finish, u64 row, const Sums &sums, u64 n, u32 added)
 {
     if (threadIdx.x >= kWarp)
         return;

@@ -59,7 +59,8 @@ __device__ __forceinline__ u32 array_of_tile(const ListArgs &list, u64 tile)
     return low;
 }
 
-// part(number, entry, from, to, tiles, last): of each array of which the block has some tiles, of its `tiles` those in [from, to).
+// part(number, entry, from, to, tiles, last): of each array of which the block has some tiles, of its `tiles` those in
+// [from, to).
 template <class Part> __device__ __forceinline__ void each_part_of_block(const ListArgs &list, Part part)
 {
     const u64 tiles = list.entries[list.n].first_tile, end = tiles * (blockIdx.x + 1) / gridDim.x;

@@ -47,7 +47,7 @@ enum class Moments32Part {
     BoundedBf16,
     BoundedF32
 };
-template <Moments32Part kPart> // `of`, `is_long`: Bounded
+template <Moments32Part kPart>                                                // `of`, `is_long`: Bounded
 SegmentKernel moments_f32_part(BoundsOf of, bool is_long, bool large_shared); // moments_f32.cu
 
 enum class Moments64Part { Moments, Near, Stats, Bounded };

@@ -11,8 +11,8 @@ bool fits_tiles(const Asked &q, WalkFn *)
 {
     const SegmentKernel &k = q.tile;
     const u64 bytes = q.bytes * q.s.row_len;
-    return q.rows && k.tile && bytes >= 16 && bytes <= k.threads * k.unroll * 16u &&
-           (uintptr_t)q.t.data % 16 == 0 && (q.s.rows == 1 || bytes % 16 == 0) && suits_blocks(q, !q.a.light);
+    return q.rows && k.tile && bytes >= 16 && bytes <= k.threads * k.unroll * 16u && (uintptr_t)q.t.data % 16 == 0 &&
+           (q.s.rows == 1 || bytes % 16 == 0) && suits_blocks(q, !q.a.light);
 }
 
 cudaError_t launch_tiles(const Asked &q, WalkFn)
@@ -20,7 +20,7 @@ cudaError_t launch_tiles(const Asked &q, WalkFn)
     const SegmentKernel &k = q.tile;
     SegmentArgs g = segment_args(q, q.t);
     FinishArgs finish = q.a;
-    finish.ends = !finish.light; // the general way, too
+    finish.ends = !finish.light;    // the general way, too
     g.share = k.threads * k.unroll; // a row that takes the general way has no more vectors
     int blocks;
     if (k.shared_bytes > kPlainShared)
