@@ -1427,7 +1427,7 @@ static void check_keyed(rk_engine *e, waker *w, int op, int dtype, amount quick)
 static bool has_kernels(int op) { return op <= RP_OP_HISTOGRAM || rp_is_paired(op); }
 
 /* Norms of which one element, far below the others, decides the rounding: their squares' sum is not a double, and without it
- * the norm is midway between two f32, or two bf16 and f16. In one block, in several, and in a row that is summed again by all. */
+ * the norm is midway between two f32, or two bf16 and f16. In one block, in several, and in a row that all sum again. */
 static void check_midway(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     const uint64_t lengths[] = {16, 5000, 300000, quick == FULL ? (1 << 24) + 800 : 12001};
