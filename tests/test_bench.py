@@ -1,5 +1,6 @@
 """tests/bench: what a run says about goals, and what a comparison of two runs calls worse."""
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -96,6 +97,24 @@ class Tensor(numpy.ndarray):
     cuda = lambda self: self
 from_numpy = lambda a: a.view(Tensor)
 """
+
+
+@pytest.mark.parametrize(("size", "n", "want"), [
+    (16, 1, [[15]]), (64 << 10, 4, [[3], [7], [11], [15]]), (16, 16, [[i] for i in range(16)]), ((64 << 10) + 1, 4, [list(range(16))])])
+def test_share_gives_worker_i_the_same_core_in_every_way(monkeypatch, size, n, want):
+    monkeypatch.setattr(share, "CORES", list(range(16)))
+    assert share.cores_of(size, n) == want
+
+
+def test_a_worker_of_share_is_timed_where_it_was_told_to_be(tmp_path):
+    """Then it may use every core again."""
+    cores = sorted(os.sched_getaffinity(0))
+    seen = f"call = lambda: open('{tmp_path}/seen', 'w').write(str(os.sched_getaffinity(0)))"
+    worker = share.WORKER.replace("for line in sys.stdin", f"{seen}\nfor line in sys.stdin")
+    p = subprocess.run([sys.executable, "-c", worker + "\nprint(sorted(os.sched_getaffinity(0)))", "numpy", "", ""], input=f"go 0.001 {cores[-1]}\n",
+                       capture_output=True, text=True, check=True)
+    assert (tmp_path / "seen").read_text() == str({cores[-1]})
+    assert p.stdout.splitlines()[-1] == str(cores)
 
 
 def test_share_asks_every_way(tmp_path, monkeypatch):

@@ -2,7 +2,10 @@
 with PyTorch in a context of its own. The rate of all of them together. At the end: how often the default is near the best forced way.
 
 Ways: the process itself; a daemon's CPU; its GPU; both, which share large data. At most 60 cells, seven rounds, each in another order. The peers are
-there in three of them. Some 4 minutes with a GPU and 16 cores; --cells of run.py chooses cells by their names."""
+there in three of them. Some 4 minutes with a GPU and 16 cores; --cells of run.py chooses cells by their names.
+
+Calls of up to 64 KiB have one thread. While they are timed, that of worker i stays on the same core in every way: each way has processes of its
+own, and one that sits on a slower or shared core for the whole cell looked 1.4 times slower than the same code in another one."""
 
 import contextlib
 import os
@@ -20,6 +23,8 @@ ROUNDS, SHORT, LONG = 7, 0.04, 0.1  # seconds: up to 1 MiB, above
 PEERS = ("numpy", "torch")
 chosen = ""  # a regular expression for names of cells; run.py sets it
 KIB, MIB = 1 << 10, 1 << 20
+ONE_THREAD = 64 * KIB  # RP_SMALL_BYTES
+CORES = sorted(os.sched_getaffinity(0))
 NEAR, NEVER, TOLD = 1.1, 1.3, 2
 CELLS = [(op, size, "malloc", n) for op, sizes in (("sum", (16, 16 * KIB, MIB, 64 * MIB)), ("var", (16 * KIB, 64 * MIB)), ("stats", (16 * KIB, 64 * MIB)),
                                                    ("prod", (16 * KIB, 64 * MIB))) for size in sizes for n in (1, 4, 16)]
@@ -94,6 +99,7 @@ def expected(op, size, place):
     return sorted(took)[3] / (found[0] * 1e-9)
 
 case = call = None
+everywhere = os.sched_getaffinity(0)
 for line in sys.stdin:
     words = line.split()
     if words[0] == "case":
@@ -112,10 +118,13 @@ for line in sys.stdin:
     elif words[0] == "explain":
         print(expected(words[1], int(words[2]), words[3]), flush=True)
     else:
+        # only this thread, and only now: threads that the calls need have been started, and may use every core
+        os.sched_setaffinity(0, map(int, words[2].split(",")))
         n, begin = 0, time.monotonic()
         while (now := time.monotonic()) < begin + float(words[1]):
             call()
             n += 1
+        os.sched_setaffinity(0, everywhere)
         print(n / (now - begin), flush=True)
 """
 
@@ -136,21 +145,22 @@ class Workers:
         self.all = [subprocess.Popen([sys.executable, "-c", WORKER, who, url, folder], env=env, text=True, stdin=subprocess.PIPE,
                                      stdout=subprocess.PIPE) for _ in range(most)]
 
-    def tell(self, n, line):
-        for w in self.all[:n]:
-            w.stdin.write(line + "\n")
+    def tell(self, n, *lines):
+        """Each of the first n a line of its own, or all the same one."""
+        for i, w in enumerate(self.all[:n]):
+            w.stdin.write(lines[i % len(lines)] + "\n")
             w.stdin.flush()
 
     def answers(self, n):
         return [w.stdout.readline().strip() for w in self.all[:n]]
 
-    def ask(self, n, line):
-        self.tell(n, line)
+    def ask(self, n, *lines):
+        self.tell(n, *lines)
         return self.answers(n)
 
-    def rate(self, n, seconds):
+    def rate(self, n, seconds, cores):
         """Of all of them, in 1/s."""
-        return sum(map(float, self.ask(n, f"go {seconds}")))
+        return sum(map(float, self.ask(n, *(f"go {seconds} {','.join(map(str, c))}" for c in cores))))
 
     def expected(self, op, size, place, n):
         """Real time by what reduce_explain expects: the median of all of them."""
@@ -207,15 +217,22 @@ def prepare(workers, op, size, place, n):
         w.ask(n, f"warm {1 if who in PEERS else 3 if who != OURS or size > 1 << 27 else 12}")
 
 
+def cores_of(size, n):
+    """Those of each worker: one of its own for one thread, far from the others' (neighbours may share a core); or all."""
+    step = max(1, len(CORES) // n)
+    return [[CORES[(i * step + step - 1) % len(CORES)]] for i in range(n)] if size <= ONE_THREAD else [CORES]
+
+
 def rates(workers, size, n):
     """Of each way, of each round."""
     found = {who: [] for who in workers}
     order = list(workers)
+    cores = cores_of(size, n)
     for i in range(ROUNDS):
         first = i % len(order)
         for who in order[first:] + order[:first]:
             if who not in PEERS or i % 3 == 0:
-                found[who].append(workers[who].rate(n, LONG if size > MIB else SHORT))
+                found[who].append(workers[who].rate(n, LONG if size > MIB else SHORT, cores))
     return found
 
 
