@@ -121,7 +121,8 @@ static void keep_fault(reduce_job *j, const rp_fault *f, const rc_tile *t)
 
 static void add_result(reduce_job *j, const rp_result *r)
 {
-    j->result.backend = r->backend;
+    if (!j->merging) /* a few states are merged by the CPU, whatever reduced the elements */
+        j->result.backend = r->backend;
     if (!j->merging && (!j->result.path || r->path < j->result.path)) /* a mix of paths is reported as messages */
         j->result.path = r->path;
     j->result.queue_ns += r->queue_ns;

@@ -496,3 +496,21 @@ def test_devices_compute_cov_and_corr(start, monkeypatch, backend):
             assert c.reduce_at(pairs.OPS[op], "f64", kept, 0, x.nbytes, flags=WEIGHTS, row_len=x.size, parts=[tagged]).cells == [whole]
             c.drop("y")
             c.drop("x")
+
+
+@pytest.mark.parametrize("program, device", [(DEVICE, 1), (RUNTIME, 2)])
+def test_a_few_states_are_merged_without_a_launch(start, scratch, monkeypatch, program, device):
+    """The states of a file's parts, beside a GPU; the answer names the engine that reduced the parts."""
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "1")
+    daemon = start("--sandbox", "no", **memory_device(program))
+    x = np.ones(3 << 20, "<f4")
+    x.tofile(scratch / "x")
+    with daemon.connect() as c, LibClient(daemon.url) as lib, open(scratch / "x", "rb") as file:
+        states = [c.reduce("sum", "f32", x[i << 20 : (i + 1) << 20].tobytes(), flags=STATES_OUT) for i in range(3)]
+        assert {r.backend for r in states} == {device}
+        small = daemon.status()["tasks_small"]
+        whole = c.reduce("sum", "f32", b"".join(r.cells[0] for r in states), row_len=3, flags=STATES_IN)
+        assert (whole.backend, np.frombuffer(whole.cells[0], "<f8")[0]) == (1, 3 << 20)
+        cell, result = lib.file("sum", "f32", file.fileno(), 0, x.nbytes)
+        assert (result.backend, np.frombuffer(cell, "<f8")[0]) == (device, 3 << 20)
+        assert daemon.status()["tasks_small"] == small + 2

@@ -53,13 +53,11 @@ rk_device *rk_device_for(const rk_fleet *v, const rk_task *t)
 
 /* ---- tasks ---- */
 
-/* Does the task run in the submitter's thread? The probe never does, because it tests the backend. With a device partial states
- * do not either: the device's passes join and finish what its passes left. Nor do data on a device, or on several. */
-static bool is_small(const rk_engine *e, const rk_fleet *v, const rk_task *t)
+/* Does the task run in the submitter's thread? The probe never does, because it tests the backend. Nor do data on a device, or
+ * on several. Partial states do: a launch for those of a file's parts took a tenth of the file's time. */
+static bool is_small(const rk_engine *e, const rk_task *t)
 {
     if (t->fill || (t->memory && (t->memory->parts || t->memory->device->backend == RP_BACKEND_CUDA)))
-        return false;
-    if (v->backend == RP_BACKEND_CUDA && (t->spec.flags & RP_STATES_IN))
         return false;
     return t->data != e->probe_data && rk_task_size(t) <= e->o.small_bytes;
 }
@@ -134,7 +132,7 @@ static bool submit_batched(const rk_fleet *v, rk_task *t)
 rk_submitted rk_submit(rk_engine *e, rk_task *t, unsigned ways)
 {
     const rk_fleet *v = rk_fleet_of(e);
-    if (ways & RK_HERE && is_small(e, v, t)) {
+    if (ways & RK_HERE && is_small(e, t)) {
         run_small(e, v, t);
         return RK_FINISHED;
     }
