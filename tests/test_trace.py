@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from conftest import select_a_moment
+from libreduce import Client as LibClient
 from rawclient import Fault
 
 
@@ -155,3 +156,24 @@ def test_no_trace_into_what_is_no_file(start, scratch, make):
     make(path)
     daemon = start("--trace", path, wait=False)
     assert daemon.process.wait(60) == 1 and "no trace" in daemon.log()
+
+
+def test_the_states_of_a_file_are_no_small_request(start, scratch):
+    """Small requests get a processor that readers of files would use. What merges the states of a file's parts is not one of them: on two processors one
+    reader was left for every file soon after another one."""
+    path, everywhere = scratch / "trace.json", os.sched_getaffinity(0)
+    np.ones(1 << 22, "<f4").tofile(scratch / "x")  # four parts
+    os.sched_setaffinity(0, sorted(everywhere)[:2])
+    try:
+        daemon = start("--trace", path, "--threads", 2, "--backend", "cpu")
+    finally:
+        os.sched_setaffinity(0, everywhere)
+    with LibClient(daemon.url) as c, open(scratch / "x", "rb") as file:
+        for _ in range(20):
+            c.file("sum", "f32", file.fileno(), 0, 16 << 20)
+    daemon.stop()
+    requests, stages = load(path)
+    first = min(ends(e)[1] for e in requests if e["args"].get("path") == "inline")
+    readers = sorted(ends(e) for e in stages if e["name"] == "copy" and ends(e)[0] > first)
+    assert len(readers) == 19 * 4
+    assert any(b[0] < a[1] for a, b in zip(readers, readers[1:]))

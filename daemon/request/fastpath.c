@@ -190,11 +190,15 @@ static bool take(rd_fastpath *p, rd_request *r)
     rk_task *t = &r->job.task;
     if (!read_task(p, r) || !make_room(p, r))
         return false;
+    const bool alone = !(t->spec.flags & RP_STATES_IN); /* states are the end of a large request */
     t->user = p;
     t->until_ns = r->deadline_ns;
-    if (rk_submit(p->requests->engine, t, RK_HERE) == RK_REFUSED)
-        return hand_in(p, r);
-    finished(t);
+    if (rk_submit(p->requests->engine, t, RK_HERE) != RK_REFUSED)
+        finished(t);
+    else if (!hand_in(p, r))
+        return false;
+    if (alone)
+        rd_workers_small(p->requests->holdings->workers);
     return true;
 }
 
@@ -213,10 +217,8 @@ static bool answer(rd_fastpath *p, rd_request *r)
         return false;
     }
     r->session = x;
-    if (take(p, r)) {
-        rd_workers_small(p->requests->holdings->workers);
+    if (take(p, r))
         return true;
-    }
     rd_request_release(r);
     rd_session_release(x);
     return false;
