@@ -119,7 +119,8 @@ void rk_complete(rk_inflight *f, rk_task *t)
     pthread_mutex_lock(&f->lock);
     f->tasks++;
     f->device_tasks += t->backend == RP_BACKEND_CUDA;
-    measure(f, t->load);
+    if (!t->memory) /* data that lie in a device say nothing of the way there, which they do not take */
+        measure(f, t->load);
     if (done) {
         f->alone = f->alone == t ? NULL : f->alone;
         leave(f, false);

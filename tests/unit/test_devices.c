@@ -372,6 +372,23 @@ static void a_rate_is_known_after_some_work(void **state)
     rk_inflight_fini(&f);
 }
 
+/* A device reads its own memory a hundred times as fast as the bus brings other data. */
+static void data_in_a_device_have_no_rate(void **state)
+{
+    (void)state;
+    const rk_options o = {0};
+    rk_inflight f;
+    rk_memory *there = (rk_memory *)&f; /* any */
+    rk_task t = {.spec = {.op = RP_OP_SUM, .dtype = RP_U8, .rows = 1, .row_len = 1 << 30}, .bytes = 1 << 30, .memory = there};
+    assert_int_equal(rp_spec_check(&t.spec, NULL), RP_OK);
+    rk_inflight_init(&f, &o);
+    rk_inflight_enter(&f, &t, NULL);
+    rk_complete(&f, &t);
+    assert_true(rk_inflight_rate(&f) == 0);
+    rk_inflight_drop(&f);
+    rk_inflight_fini(&f);
+}
+
 enum { PIECE = 4 << 20, DEVICES = 2, CPU = DEVICES };
 
 /* Two devices and the CPU, as busy and fast as it says: bytes under way, and bytes a nanosecond. */
@@ -626,6 +643,7 @@ int main(void)
         cmocka_unit_test(memory_goes_where_most_is_free),
         cmocka_unit_test(tasks_go_to_the_least_loaded),
         cmocka_unit_test(a_rate_is_known_after_some_work),
+        cmocka_unit_test(data_in_a_device_have_no_rate),
         cmocka_unit_test(a_piece_goes_where_it_is_done_first),
         cmocka_unit_test(one_without_a_rate_gets_work),
         cmocka_unit_test(a_slow_one_is_tried_again),
