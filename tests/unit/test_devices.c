@@ -538,6 +538,22 @@ static void slow_readers_are_tried_again(void **state)
     }
 }
 
+/* A trial of GPUs that are slow costs more, so it comes later. */
+static void slow_gpus_are_tried_less_often(void **state)
+{
+    (void)state;
+    const rk_task sum = {.spec = {.op = RP_OP_SUM, .dtype = RP_F32}, .bytes = PIECE};
+    rk_reading r = {0};
+    rk_reading_begin(&r);
+    rk_reading_note(&r, &sum, PIECE / 10);
+    for (int turn = 0; turn < 2; turn++) {
+        for (int i = 0; i < 1024; i++)
+            assert_true(reduces(&r, 4));
+        for (int i = 0; i < 8; i++)
+            assert_false(reduces(&r, 4));
+    }
+}
+
 /* ---- failing ---- */
 
 static void a_lost_device_leaves_its_work_to_the_others(void **state)
@@ -651,6 +667,7 @@ int main(void)
         cmocka_unit_test(many_readers_reduce_what_they_read),
         cmocka_unit_test(readers_know_that_more_will_come),
         cmocka_unit_test(slow_readers_are_tried_again),
+        cmocka_unit_test(slow_gpus_are_tried_less_often),
         cmocka_unit_test(a_lost_device_leaves_its_work_to_the_others),
         cmocka_unit_test(each_device_has_a_probe),
         cmocka_unit_test(stopping_frees_what_is_cut),
