@@ -19,9 +19,9 @@ static const double core_rate[OPS][TYPES] = {[SCAN] = {15, 15, 15, 15},
 /* The same of products of floats that leave states, as tiles of large data in the daemon do. */
 static const double product_state_rate = 0.5;
 
-/* H200, 16 cores, 2026-11-27: all cores read an array of 64 MiB with 67 GB/s. On its way to the GPU it is copied into shared
- * memory, 10 GB/s a core and 24 with all, or read there over the bus, 48 GB/s. */
-static const double memory_rate = 70, copy_rate_core = 10, copy_rate = 24, bus_rate = 48, network_rate = 1;
+/* H200, 16 cores, 2026-11-29: all cores read an array of 64 MiB with 121 GB/s. On its way to the GPU it is copied into shared
+ * memory, 10 GB/s a core and 24 with all, or read there over the bus, 48 GB/s. A file is read with 6 GB/s a core. */
+static const double memory_rate = 120, copy_rate_core = 10, copy_rate = 24, file_rate_core = 6, bus_rate = 48, network_rate = 1;
 
 /* ns: a call, the threads of one, a request to the daemon and a launch there, a request over a network. */
 static const double call_ns = 3000, threads_ns = 60000, request_ns = 60000, distant_ns = 150000;
@@ -82,13 +82,13 @@ static const struct rc_learned *known(const rc_ways *w, const rc_work *k) { retu
 
 static double cores(const rc_work *k, double n) { return fmin(n * core_rate[kind_of(k)][kind_of_type(k->dtype)], memory_rate); }
 
-/* All cores in the daemon. Bytes of a file are copied before they are read. */
-static double cores_there(const rc_work *k)
+/* So many cores in the daemon. Bytes of a file are copied before they are read. */
+static double cores_there(const rc_work *k, int n)
 {
     const int op = kind_of(k), type = kind_of_type(k->dtype);
     const bool states = op == PRODUCT && (type == FLOATS || type == HALVES) && k->bytes > RP_MAX_DATA;
-    const double rate = states ? product_state_rate : core_rate[op][type], read = 1 / (1 / rate + 1 / copy_rate_core);
-    return fmin(k->threads * (k->file ? read : rate), memory_rate);
+    const double rate = states ? product_state_rate : core_rate[op][type], read = 1 / (1 / rate + 1 / file_rate_core);
+    return fmin(n * (k->file ? read : rate), memory_rate);
 }
 
 static double here_ns(const rc_work *k)
@@ -100,10 +100,10 @@ static double here_ns(const rc_work *k)
 /* GB/s at which an engine of the daemon reads memory of the host. */
 static double rate_by(const rc_work *k, rc_by by)
 {
-    const double gpu = k->device_rate > 0 ? k->device_rate : bus_rate, cpu = cores_there(k) / RK_HELPER_PART;
+    const double gpu = k->device_rate > 0 ? k->device_rate : bus_rate, cpu = cores_there(k, rk_helper_threads(k->threads, 1));
     switch (by) {
     case RC_BY_CPU:
-        return k->cpu || (k->reads && kind_of(k) != PRODUCT) ? cores_there(k) : 0;
+        return k->cpu || (k->reads && kind_of(k) != PRODUCT) ? cores_there(k, k->threads) : 0;
     case RC_BY_GPU:
         return k->cpu ? 0 : gpu;
     case RC_BY_BOTH:
@@ -117,7 +117,7 @@ static double rate_by(const rc_work *k, rc_by by)
 /* GB/s at which the data get to an engine. */
 static double carried(const rc_work *k, rc_by by)
 {
-    const double copies = k->threads * copy_rate_core;
+    const double copies = k->threads * (k->file ? file_rate_core : copy_rate_core);
     if (k->distant)
         return network_rate;
     if (k->shared || (k->file && by == RC_BY_CPU))

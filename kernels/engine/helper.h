@@ -11,4 +11,11 @@ enum {
     RK_HELPER_PART = 5
 };
 
+/* The CPU's threads beside so many devices. */
+static inline int rk_helper_threads(int cores, int devices)
+{
+    const int left = cores - 2 * devices, share = cores / RK_HELPER_PART, fit = share < left ? share : left;
+    return fit > 0 ? fit : 1;
+}
+
 #endif

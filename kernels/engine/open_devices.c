@@ -221,14 +221,6 @@ static void close_devices(rk_fleet *v)
     *v = (rk_fleet){.devices = 0};
 }
 
-/* The CPU's share of the cores beside GPUs. */
-static int helper_threads(const rk_engine *e, unsigned devices)
-{
-    const int cores = rk_cpu_cores(), left = cores - 2 * (int)devices, share = cores / RK_HELPER_PART;
-    const int fit = share < left ? share : left;
-    return e->o.threads > 0 ? e->o.threads : fit > 0 ? fit : 1;
-}
-
 /* The CPU beside CUDA's devices. Many tasks come at once, so each is cut for few workers. */
 static rp_err open_helper(const rk_engine *e, rk_fleet *v, char *why, size_t why_cap)
 {
@@ -239,7 +231,7 @@ static rp_err open_helper(const rk_engine *e, rk_fleet *v, char *why, size_t why
         snprintf(why, why_cap, "out of memory");
         return RP_NO_MEMORY;
     }
-    d->o.threads = helper_threads(e, v->devices);
+    d->o.threads = e->o.threads > 0 ? e->o.threads : rk_helper_threads(rk_cpu_cores(), (int)v->devices);
     d->o.cut_for = 1;
     d->o.batch_bytes = 0;
     snprintf(why + used, why_cap - used, "; and ");

@@ -83,6 +83,20 @@ static void the_daemon_takes_its_fastest_engine(void **state)
     assert_true(isinf(rc_ways_expected_by(&none, &k, RC_BY_GPU)) && isfinite(rc_ways_expected_by(&none, &k, RC_BY_CPU)));
 }
 
+/* A fifth of the cores help a GPU; what all of them could read of memory does not limit these. */
+static void the_processor_beside_a_gpu_has_its_cores_rates(void **state)
+{
+    (void)state;
+    const rc_ways none = {0};
+    rc_work k = work_of(RP_OP_SUM, RP_F32, 1 << 30, 16);
+    k.shared = true;
+    const double gpu = rc_ways_expected_by(&none, &k, RC_BY_GPU), both = rc_ways_expected_by(&none, &k, RC_BY_BOTH);
+    k.threads = 5; /* one of them helps */
+    const double less = rc_ways_expected_by(&none, &k, RC_BY_BOTH), more = 1 / both - 1 / gpu, one = 1 / less - 1 / gpu;
+    assert_true(more > 2.9 * one && more < 3.1 * one);
+    assert_true(both < 0.55 * gpu);
+}
+
 /* A loaded processor is slower than its rate says. */
 static void what_requests_took_decides_later(void **state)
 {
@@ -147,7 +161,7 @@ static void trials_are_rare(void **state)
 {
     (void)state;
     rc_ways w = {0};
-    const rc_work k = work_of(RP_OP_SUM, RP_F32, 64 << 20, 16);
+    const rc_work k = work_of(RP_OP_STATS, RP_F32, 64 << 20, 16);
     const double here = rc_ways_expected(&w, &k, RC_HERE), there = rc_ways_expected(&w, &k, RC_THERE);
     const uint64_t usual[RC_WAYS] = {[RC_HERE] = (uint64_t)here, [RC_THERE] = (uint64_t)there};
     assert_in_range(run(&w, &k, 10000, usual), 1, 45);
@@ -304,6 +318,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(at_first_built_in_rates_decide),
                                        cmocka_unit_test(the_daemon_takes_its_fastest_engine),
+                                       cmocka_unit_test(the_processor_beside_a_gpu_has_its_cores_rates),
                                        cmocka_unit_test(what_requests_took_decides_later),
                                        cmocka_unit_test(a_kind_of_work_does_not_teach_about_another),
                                        cmocka_unit_test(a_cold_start_is_not_the_last_word),
