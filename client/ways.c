@@ -29,10 +29,11 @@ static const double call_ns = 3000, threads_ns = 60000, request_ns = 60000, dist
 static const double STAY = 1.2; /* times the other way's time */
 
 /* The other way is tried after FIRST_TRIAL times its last time, then after twice as many, ...: at last it costs 1 %. One that
- * never won is tried after RARER times as much: many processes that share a machine pay for trials at the same time. The
- * engine's trials (kernels/engine/share.h) count pieces instead: one is 4 MiB, its wrong place costs no request much, and rates
- * under load follow within some of them. Here a trial is a whole request, of any size, so it is paid by time. */
-enum { FIRST_TRIAL = 6, TRIALS = 4, RARER = 2 };
+ * never won is tried after RARER times as much, and MOST times on a loaded machine: all processes that share it pay for
+ * the trials of each. The engine's trials (kernels/engine/share.h) count pieces instead: one is 4 MiB, its wrong place costs no
+ * request much, and rates under load follow within some of them. Here a trial is a whole request, of any size, so it is paid by
+ * time. */
+enum { FIRST_TRIAL = 6, TRIALS = 4, RARER = 2, MOST = 8 };
 
 /* Times the time of the way that stays. A way that should take longer is not tried, a trial that does ends at once. */
 static const double TRY_WITHIN = 4, TRY_AGAIN = 2;
@@ -137,11 +138,14 @@ static double built_in(const rc_work *k, rc_way way) { return way == RC_HERE ? h
 
 static double of_one(float ratio) { return ratio > 0 ? (double)ratio : 1; }
 
-/* By the faster one of the last two. */
+/* By the faster one of the last two. The first request of the way that stays may be a cold one, that of the other one is
+ * believed: else it would be tried again at once. */
 static double corrected(const rc_ways *w, const rc_work *k, rc_way way, double ns)
 {
-    const float *ratio = known(w, k)->ratio[way];
-    return ns * fmin(of_one(ratio[0]), of_one(ratio[1]));
+    const struct rc_learned *l = known(w, k);
+    const double now = of_one(l->ratio[way][0]), before = of_one(l->ratio[way][1]);
+    const bool tried_once = l->last && l->last != way + 1 && !(l->ratio[way][1] > 0);
+    return ns * (tried_once ? now : fmin(now, before));
 }
 
 double rc_ways_expected(const rc_ways *w, const rc_work *k, rc_way way) { return corrected(w, k, way, built_in(k, way)); }
@@ -159,12 +163,19 @@ static bool never_won(const rc_ways *w, const rc_work *k, rc_way last, rc_way ot
     return best > STAY * rc_ways_expected(w, k, last) && built_in(k, other) > STAY * built_in(k, last);
 }
 
+/* How many times as late a way is tried that never won: by how much slower than its rate the other one is, which grows with the
+ * number of processes. */
+static int rarer(const rc_ways *w, const rc_work *k, rc_way last)
+{
+    return (int)fmin(MOST, fmax(RARER, rc_ways_expected(w, k, last) / built_in(k, last) / RARER));
+}
+
 /* Is the other way to be tried? Not after one request, which may have been a cold one. */
 static bool tries(const rc_ways *w, const rc_work *k, rc_way last)
 {
     const struct rc_learned *l = known(w, k);
     const rc_way other = other_than(last);
-    const int wait = (FIRST_TRIAL << l->trials) * (never_won(w, k, last, other) ? RARER : 1);
+    const int wait = (FIRST_TRIAL << l->trials) * (never_won(w, k, last, other) ? rarer(w, k, last) : 1);
     return l->again || (l->ratio[last][1] > 0 && (double)l->since >= wait * rc_ways_expected(w, k, other) &&
                         built_in(k, other) < TRY_WITHIN * rc_ways_expected(w, k, last));
 }
@@ -207,7 +218,7 @@ void rc_ways_note(rc_ways *w, const rc_work *k, rc_way way, uint64_t ns)
     l->again = !l->again && !better && (double)ns < TRY_AGAIN * rc_ways_expected(w, k, last);
     if (l->again)
         return;
-    l->trials = better ? 0 : (uint8_t)(l->trials + (l->trials < TRIALS));
+    l->trials = better ? 0 : (uint8_t)(l->trials + (l->trials < TRIALS && l->ratio[way][1] > 0)); /* not for a single request */
     l->last = (uint8_t)((better ? way : last) + 1);
     l->since = 0;
 }
