@@ -100,7 +100,7 @@ from_numpy = lambda a: a.view(Tensor)
 
 
 @pytest.mark.parametrize(("size", "n", "want"), [
-    (16, 1, [[15]]), (64 << 10, 4, [[3], [7], [11], [15]]), (16, 16, [[i] for i in range(16)]), ((64 << 10) + 1, 4, [list(range(16))])])
+    (16, 1, [[15]]), (1 << 20, 4, [[3], [7], [11], [15]]), (16, 16, [[i] for i in range(16)]), ((1 << 20) + 1, 4, [list(range(16))])])
 def test_share_gives_worker_i_the_same_core_in_every_way(monkeypatch, size, n, want):
     monkeypatch.setattr(share, "CORES", list(range(16)))
     assert share.cores_of(size, n) == want

@@ -4,7 +4,7 @@ with PyTorch in a context of its own. The rate of all of them together. At the e
 Ways: the process itself; a daemon's CPU; its GPU; both, which share large data. At most 60 cells, seven rounds, each in another order. The peers are
 there in three of them. Some 4 minutes with a GPU and 16 cores; --cells of run.py chooses cells by their names.
 
-Calls of up to 64 KiB have one thread. While they are timed, that of worker i stays on the same core in every way: each way has processes of its
+Calls of up to 1 MiB have one thread. While they are timed, that of worker i stays on the same core in every way: each way has processes of its
 own, and one that sits on a slower or shared core for the whole cell looked 1.4 times slower than the same code in another one."""
 
 import contextlib
@@ -23,7 +23,7 @@ ROUNDS, SHORT, LONG = 7, 0.04, 0.1  # seconds: up to 1 MiB, above
 PEERS = ("numpy", "torch")
 chosen = ""  # a regular expression for names of cells; run.py sets it
 KIB, MIB = 1 << 10, 1 << 20
-ONE_THREAD = 64 * KIB  # RP_SMALL_BYTES
+ONE_THREAD = MIB  # less than twice RK_THREAD_BYTES
 CORES = sorted(os.sched_getaffinity(0))
 NEAR, NEVER, TOLD = 1.1, 1.3, 2
 CELLS = [(op, size, "malloc", n) for op, sizes in (("sum", (16, 16 * KIB, MIB, 64 * MIB)), ("var", (16 * KIB, 64 * MIB)), ("stats", (16 * KIB, 64 * MIB)),
