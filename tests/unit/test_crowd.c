@@ -62,6 +62,21 @@ static void processors_that_become_free_are_used(void **state)
     assert_int_equal(rk_crowd_helpers(&c, CORES - 1), CORES - 1);
 }
 
+/* Calls of 7 ms would be 2 s without helpers, if they were counted alone. */
+static void long_calls_see_soon_that_a_load_has_ended(void **state)
+{
+    rk_crowd c = {0};
+    int calls = 0, had = 0;
+    (void)state;
+    for (int i = 0; i < 5000; i++)
+        if ((had = rk_crowd_helpers(&c, CORES - 1)))
+            rk_crowd_note(&c, had, 900 * 7 * US, 1000 * 7 * US);
+    while ((had = rk_crowd_helpers(&c, CORES - 1)) < CORES - 1 && ++calls < 1000)
+        if (had)
+            rk_crowd_note(&c, had, 950u * 7 * (unsigned)(had + 1) * US, 1000 * 7 * US);
+    assert_in_range(calls, 1, 35);
+}
+
 static void what_is_forgotten_limits_nothing(void **state)
 {
     rk_crowd c = {0};
@@ -88,9 +103,11 @@ static void half_a_machine_gets_half_the_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_idle_machine_is_used), cmocka_unit_test(a_full_machine_gets_few_threads),
-        cmocka_unit_test(processors_that_become_free_are_used), cmocka_unit_test(half_a_machine_gets_half_the_threads),
-        cmocka_unit_test(what_is_forgotten_limits_nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(an_idle_machine_is_used),
+                                       cmocka_unit_test(a_full_machine_gets_few_threads),
+                                       cmocka_unit_test(processors_that_become_free_are_used),
+                                       cmocka_unit_test(half_a_machine_gets_half_the_threads),
+                                       cmocka_unit_test(long_calls_see_soon_that_a_load_has_ended),
+                                       cmocka_unit_test(what_is_forgotten_limits_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

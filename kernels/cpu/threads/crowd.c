@@ -3,6 +3,7 @@
 #include <limits.h>
 
 enum { PATIENCE = 8, MOST_PATIENCE = 256 };
+static const uint64_t MOST_NS = 200000000; /* of calls without helpers, long ones too: a load may have ended meanwhile */
 
 static int get(atomic_int *x) { return atomic_load_explicit(x, memory_order_relaxed); }
 static void set(atomic_int *x, int to) { atomic_store_explicit(x, to, memory_order_relaxed); }
@@ -13,11 +14,12 @@ static int most_of(rk_crowd *c)
     return most ? most - 1 : INT_MAX;
 }
 
-/* The wait for the next trial, after one that was not worth it. */
-static unsigned longer(unsigned patience)
+/* Calls until the next trial, after one that was not worth it; a call takes wall_ns. */
+static unsigned longer(unsigned patience, uint64_t wall_ns)
 {
-    const unsigned twice = patience ? 2 * patience : PATIENCE;
-    return twice < MOST_PATIENCE ? twice : MOST_PATIENCE;
+    const uint64_t twice = patience ? 2 * patience : PATIENCE, fit = MOST_NS / (wall_ns + 1),
+                   most = fit < MOST_PATIENCE ? fit : MOST_PATIENCE;
+    return (unsigned)(twice < most ? twice : most);
 }
 
 int rk_crowd_helpers(rk_crowd *c, int wanted)
@@ -47,7 +49,7 @@ void rk_crowd_note(rk_crowd *c, int n, uint64_t used_ns, uint64_t wall_ns)
         const int left = got < 2 ? 0 : (int)got - 1;
         set(&c->most, left + 1);
         if (left == 0)
-            atomic_store_explicit(&c->patience, longer(patience), memory_order_relaxed);
+            atomic_store_explicit(&c->patience, longer(patience, wall_ns), memory_order_relaxed);
     } else if (share > 0.75 && n >= most_of(c)) {
         set(&c->most, 2 * n + 2);
         if (n > 1)

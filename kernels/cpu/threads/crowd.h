@@ -15,7 +15,7 @@ typedef struct rk_crowd {
 } rk_crowd;
 
 /* Of `wanted` helpers, those that are worth their start. Where none is, one is tried again after 8 calls, then after twice as
- * many, up to 256. */
+ * many, up to 256 or 200 ms of calls. */
 int rk_crowd_helpers(rk_crowd *c, int wanted);
 
 /* Nothing is known again: the next call has all that it wants. */
