@@ -21,7 +21,8 @@ static rp_value parse(const char *text)
     return v;
 }
 
-rp_value rc_decimal(double x)
+/* The shortest decimal that gives the double x, which is finite: 0.1 is 1/10. Independent of the locale. */
+static rp_value decimal_of(double x)
 {
     char text[64];
     for (int digits = 0; digits < MOST_DIGITS; digits++) {
@@ -61,7 +62,7 @@ uint64_t rc_parameter_bytes(const rp_spec *s)
 void rc_put_decimals(uint8_t *to, const double *x, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        const rp_value v = rc_decimal(x[i]);
+        const rp_value v = decimal_of(x[i]);
         to += rp_put_value(to, RP_FORM_DECIMAL, &v);
     }
 }

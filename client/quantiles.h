@@ -6,9 +6,6 @@
 
 enum { RC_DECIMAL_BYTES = 16 };
 
-/* The shortest decimal that gives the double x, which is finite: 0.1 is 1/10. Independent of the locale. */
-rp_value rc_decimal(double x);
-
 /* Write n of them, as parts have them, to 16 n bytes. */
 void rc_put_decimals(uint8_t *to, const double *x, uint32_t n);
 

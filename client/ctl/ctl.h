@@ -114,10 +114,6 @@ int ctl_parse_op(const char *word, char why[CTL_WHY]);
 /* "p99.9" is the quantile 0.999; false: the word is something else. */
 bool ctl_is_percentile(const char *word, double *q);
 
-/* "sum,mean,p99": writes the codes to `ops`, of percentiles the quantiles to `q` (NULL: there may be none), and returns how
- * many; minmax is min and max. 0: `why`. */
-int ctl_parse_ops(int ops[CTL_MAX_OPS], double *q, const char *list, char why[CTL_WHY]);
-
 /* ---- options_check.c ---- */
 
 /* Do the options suit the command and each other? False: `why` has the first conflict. */
@@ -188,10 +184,6 @@ typedef struct ctl_text {
 long ctl_text_feed(ctl_text *t, const char *bytes, size_t n, void *out, char why[CTL_WHY]);
 /* The input has ended: 0 or 1 element, or -1. */
 long ctl_text_end(ctl_text *t, void *out, char why[CTL_WHY]);
-/* The number at `text` in [first, end), if it is short and plain: decimal digits, a point, an exponent. Returns its end; NULL:
- * another parser has to decide. */
-const char *ctl_text_plain(const char *first, const char *text, const char *end, int dtype, void *out);
-
 /* The kinds of a text's tokens. Zero-initialise. */
 typedef struct ctl_text_kind {
     bool some;     /* there is a token */
@@ -261,8 +253,6 @@ char *ctl_put_value(char out[CTL_MAX_NUMBER], int i, int op, int dtype, const vo
 
 /* The shortest decimal that reads back to the same bits, or with `hex` C's %a (integers stay decimal). Returns out. */
 char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex);
-/* The same without the 0 byte; returns the end. */
-char *ctl_put_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex);
 /* A 128-bit two's complement integer in decimal. */
 char *ctl_int128(char out[CTL_MAX_NUMBER], uint64_t low, uint64_t high);
 /* A file's name or a text as a JSON string, quotes included. */

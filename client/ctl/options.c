@@ -505,7 +505,9 @@ static int parse_one(const char *word, double *q, char why[CTL_WHY])
     return 0;
 }
 
-int ctl_parse_ops(int ops[CTL_MAX_OPS], double *q, const char *list, char why[CTL_WHY])
+/* "sum,mean,p99": writes the codes to `ops`, of percentiles the quantiles to `q` (NULL: there may be none), and returns how
+ * many; minmax is min and max. 0: `why`. */
+static int parse_ops(int ops[CTL_MAX_OPS], double *q, const char *list, char why[CTL_WHY])
 {
     char copy[MAX_LIST], *save = NULL;
     const size_t len = strlen(list);
@@ -559,7 +561,7 @@ static bool take_command(ctl_options *o, const char *word, char why[CTL_WHY])
         }
     o->command = CTL_REDUCE;
     if (strchr(word, ',')) {
-        o->n_ops = ctl_parse_ops(o->ops, o->ops_q, word, why);
+        o->n_ops = parse_ops(o->ops, o->ops_q, word, why);
         o->spec.op = o->ops[0];
         return o->n_ops > 0;
     }

@@ -11,8 +11,9 @@
 
 enum { MAX_WORD = 24, MAX_WORDS = 64 };
 
-const char *const ctl_commands[] = {"ping", "info", "status", "metrics", "top",     "put",
-                                    "ls",   "drop", "ladder", "help",    "explain", NULL};
+/* The commands that are not operations, NULL behind the last. */
+static const char *const commands[] = {"ping", "info", "status", "metrics", "top",     "put",
+                                       "ls",   "drop", "ladder", "help",    "explain", NULL};
 
 static int least(int a, int b) { return a < b ? a : b; }
 
@@ -69,8 +70,8 @@ const char *ctl_suggest_command(const char *word)
             return others[i][1];
     for (int op = REDUCE_SUM; op < CTL_OP_END && n < MAX_WORDS; op++)
         words[n++] = reduce_op_name(op);
-    for (size_t i = 0; ctl_commands[i] && n < MAX_WORDS; i++)
-        words[n++] = ctl_commands[i];
+    for (size_t i = 0; commands[i] && n < MAX_WORDS; i++)
+        words[n++] = commands[i];
     return ctl_nearest(word, words, n);
 }
 

@@ -13,7 +13,4 @@ const char *ctl_suggest_command(const char *word);
 /* What there is instead of an operation that there is not, as words after "reducectl has". NULL: it is not one of those. */
 const char *ctl_instead(const char *word);
 
-/* The commands that are not operations, NULL behind the last. */
-extern const char *const ctl_commands[];
-
 #endif

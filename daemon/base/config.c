@@ -172,7 +172,8 @@ static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char
     return false;
 }
 
-bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY])
+/* Read flags over *c and into *cmd. --listen on the command line replaces the URLs of the file. */
+static bool read_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY])
 {
     bool listening = false;
     c->last = 0;
@@ -269,14 +270,14 @@ bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, rd_pro
 {
     rd_config_defaults(c);
     memset(cmd, 0, sizeof *cmd);
-    if (!rd_config_flags(c, cmd, argc, argv, why)) /* first pass: finds --config; the second one below overrides the file */
+    if (!read_flags(c, cmd, argc, argv, why)) /* first pass: finds --config; the second one below overrides the file */
         return report(tell, why);
     rd_config_defaults(c);
     if (cmd->autostarted)
         c->idle_exit = RD_AUTOSTARTED_IDLE_S;
     if (!read_file(c, cmd, tell, why))
         return false;
-    if (!rd_config_flags(c, cmd, argc, argv, why) || !metrics_stay_here(c, why))
+    if (!read_flags(c, cmd, argc, argv, why) || !metrics_stay_here(c, why))
         return report(tell, why);
     if (c->listens)
         return consistent(c, tell, why);

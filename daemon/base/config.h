@@ -75,9 +75,6 @@ typedef void rd_problem_fn(const char *problem);
  * key and limit, and *c is half changed: work on a copy. */
 bool rd_config_read(rd_config *c, const char *path, rd_problem_fn *tell, char why[RD_MAX_WHY]);
 
-/* Read flags over *c and into *cmd. --listen on the command line replaces the URLs of the file. */
-bool rd_config_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY]);
-
 /* Defaults, then the file (cmd->config_file, else the default file if it exists), then the flags, then the default URL
  * if none is given. */
 bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, rd_problem_fn *tell, char why[RD_MAX_WHY]);

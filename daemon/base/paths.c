@@ -34,13 +34,14 @@ static bool private_dir(char *out, size_t cap)
     return fits(snprintf(out, cap, "/tmp/reduced-%lu", (unsigned long)geteuid()), cap);
 }
 
-bool rd_is_system(void) { return geteuid() < FIRST_USER; }
+/* The system's daemon runs as root or as a system user (uid below 1000). */
+static bool is_system(void) { return geteuid() < FIRST_USER; }
 
 bool rd_default_url(char *out, size_t cap)
 {
     const char *runtime = absolute("XDG_RUNTIME_DIR");
     char dir[64];
-    if (rd_is_system())
+    if (is_system())
         return fits(snprintf(out, cap, "ipc://" SYSTEM_DIR "/reduced.sock"), cap);
     bool whole = runtime && fits(snprintf(out, cap, "ipc://%s/reduced.sock", runtime), cap);
     if (runtime && (!whole || ours(runtime)))
@@ -51,7 +52,7 @@ bool rd_default_url(char *out, size_t cap)
 bool rd_default_config(char *out, size_t cap)
 {
     const char *config = absolute("XDG_CONFIG_HOME"), *home = absolute("HOME");
-    if (rd_is_system())
+    if (is_system())
         return fits(snprintf(out, cap, "/etc/reduced/reduced.conf"), cap);
     if (config)
         return fits(snprintf(out, cap, "%s/reduced/reduced.conf", config), cap);

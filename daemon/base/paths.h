@@ -5,9 +5,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The system's daemon runs as root or as a system user (uid below 1000). */
-bool rd_is_system(void);
-
 /* Default URL to listen on: ipc:///run/reduced/reduced.sock for the system, ipc://$XDG_RUNTIME_DIR/reduced.sock for a
  * user, ipc:///tmp/reduced-UID/reduced.sock for a user without a runtime directory of its own (mode 0700). False: does not
  * fit. */

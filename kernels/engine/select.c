@@ -46,7 +46,8 @@ static int by_number(const rk_device_info *there, unsigned n, int ordinal)
     return -1;
 }
 
-int rk_device_named(const rk_device_info *there, unsigned n, const char *name)
+/* The place of the device that `name` names: a number of CUDA's, or the start of a UUID that no other one has. -1: none. */
+static int device_named(const rk_device_info *there, unsigned n, const char *name)
 {
     if (is_number(name))
         return by_number(there, n, atoi(name));
@@ -82,7 +83,7 @@ static bool is_taken(const selection *s, unsigned place)
 static rp_err take(selection *s, const char *name)
 {
     const bool mig = strncasecmp(name, "MIG-", 4) == 0;
-    const int place = rk_device_named(s->there, s->n, name);
+    const int place = device_named(s->there, s->n, name);
     s->mig += mig;
     s->plain += !mig;
     if (s->mig && s->plain)

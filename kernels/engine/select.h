@@ -19,9 +19,6 @@ rp_err rk_select_cpus(const char *text, unsigned *count, char *why, size_t why_c
 /* "0 (GPU-...), 1 (GPU-...)", as many as there is room for. */
 void rk_device_list(const rk_device_info *there, unsigned n, char *out, size_t cap);
 
-/* The place of the device that `name` names: a number of CUDA's, or the start of a UUID that no other one has. -1: none. */
-int rk_device_named(const rk_device_info *there, unsigned n, const char *name);
-
 /* "GPU-2c7b8d4e-...." of 16 bytes. */
 void rk_uuid_text(const uint8_t uuid[16], const char *prefix, char out[RK_UUID]);
 

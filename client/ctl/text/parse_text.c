@@ -165,7 +165,9 @@ static inline bool store_plain(const plain *x, int dtype, void *out)
     return !ctl_is_float(dtype) && store_integer(x, dtype, out);
 }
 
-const char *ctl_text_plain(const char *first, const char *text, const char *end, int dtype, void *out)
+/* The number at `text` in [first, end), if it is short and plain: decimal digits, a point, an exponent. Returns its end; NULL:
+ * another parser has to decide. */
+static const char *parse_plain(const char *first, const char *text, const char *end, int dtype, void *out)
 {
     plain x;
     const char *q = text < end ? take_plain(first, text, end, &x) : NULL;
@@ -257,7 +259,7 @@ static bool convert(ctl_text *t, uint8_t *out, char why[CTL_WHY])
         return bad(t, "is a float", why);
     if (t->exact && ctl_is_float(dtype) && is_token_rounded(t->token))
         return bad(t, "would be rounded to f64: --dtype f64 allows that", why);
-    if (ctl_text_plain(t->token, t->token, end, dtype, out) != end) {
+    if (parse_plain(t->token, t->token, end, dtype, out) != end) {
         bool zero = memchr(t->token, 0, t->len) != NULL; /* the C library would stop there */
         if (zero || !ctl_parse_scalar(t->token, dtype, &bits, text)) {
             const char *name = reduce_dtype_name(dtype);

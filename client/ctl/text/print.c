@@ -64,7 +64,8 @@ static char *put_float(char *out, int dtype, uint64_t bits, bool hex)
 
 /* ---- numbers ---- */
 
-char *ctl_put_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex)
+/* As ctl_number, without the 0 byte; returns the end. */
+static char *put_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex)
 {
     size_t size = reduce_dtype_size(dtype);
     uint64_t u = 0; /* little-endian, as everything here */
@@ -83,7 +84,7 @@ char *ctl_put_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool
 
 char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex)
 {
-    *ctl_put_number(out, dtype, cell, hex) = 0;
+    *put_number(out, dtype, cell, hex) = 0;
     return out;
 }
 
@@ -147,16 +148,16 @@ static char *put_stat(char *out, struct stat s, int dtype, const void *cell, boo
     case COUNT:
         return ctl_put_u64(out, word_at(value, 0));
     case EXTREME:
-        return word_at(cell, offsetof(reduce_stats, count)) ? ctl_put_number(out, dtype, value, hex) : put_text(out, "none");
+        return word_at(cell, offsetof(reduce_stats, count)) ? put_number(out, dtype, value, hex) : put_text(out, "none");
     case INDEX:
         return put_index(out, word_at(value, 0));
     case SUM:
-        return dtype == REDUCE_F64 ? ctl_put_number(out, dtype, value, hex)
+        return dtype == REDUCE_F64 ? put_number(out, dtype, value, hex)
                                    : put_int128(out, word_at(value, 0), word_at(cell, offsetof(reduce_stats, sum_high)));
     case FLOAT:
         break;
     }
-    return ctl_put_number(out, REDUCE_F64, value, hex);
+    return put_number(out, REDUCE_F64, value, hex);
 }
 
 int ctl_count_values(int op, int dtype, size_t size)
@@ -179,12 +180,12 @@ char *ctl_put_value(char out[CTL_MAX_NUMBER], int i, int op, int dtype, const vo
     switch (op) {
     case REDUCE_STATS:
         if (i >= CTL_STATS)
-            return ctl_put_number(out, REDUCE_F64,
-                                  (const uint8_t *)cell + sizeof(reduce_stats) + sizeof(double) * (size_t)(i - CTL_STATS), hex);
+            return put_number(out, REDUCE_F64,
+                              (const uint8_t *)cell + sizeof(reduce_stats) + sizeof(double) * (size_t)(i - CTL_STATS), hex);
         return put_stat(out, stats[i], dtype, cell, hex);
     case REDUCE_MINMAX:
     case REDUCE_QUANTILE:
-        return ctl_put_number(out, dtype, (const uint8_t *)cell + (size_t)i * reduce_dtype_size(dtype), hex);
+        return put_number(out, dtype, (const uint8_t *)cell + (size_t)i * reduce_dtype_size(dtype), hex);
     case REDUCE_ANY:
     case REDUCE_ALL:
         return put_text(out, word_at(cell, 0) ? "true" : "false");
@@ -192,7 +193,7 @@ char *ctl_put_value(char out[CTL_MAX_NUMBER], int i, int op, int dtype, const vo
     case REDUCE_ARGMAX:
         return put_index(out, word_at(cell, 0));
     }
-    return ctl_put_number(out, dtype, cell, hex);
+    return put_number(out, dtype, cell, hex);
 }
 
 int ctl_values(ctl_value out[CTL_MAX_VALUES], int op, int dtype, const void *cell, size_t size, bool hex)
