@@ -94,24 +94,10 @@ template <int kWarps, class Sums> __device__ __forceinline__ Sums join_to_first_
     return a;
 }
 
-// Those that a row's n blocks have left, by a warp; all lanes get them.
-template <class Sums> __device__ __forceinline__ Sums join_of_blocks(const Sums *left, u32 n)
-{
-    Sums all;
-    all.clear();
-#pragma unroll 1
-    for (u32 i = threadIdx.x; i < n; i += kWarp) {
-        const double2 one = __ldcg((const double2 *)&left[i]);
-        all.join({one.x, one.y});
-    }
-    all.join_lanes(kWarp);
-    return all;
-}
-
 // How many additions an element of a block goes through at most, with those of warps and of blocks
 template <class Row> __device__ __forceinline__ u32 most_added(u32 tiles)
 {
-    return tiles * (Row::kUnroll * Row::kPerVector) + 2 + 5 + 5 + gridDim.x / kWarp + 1 + 5;
+    return tiles * (Row::kUnroll * Row::kPerVector) + 2 + 5 + 5 + gridDim.x / Row::kThreads + 1 + 5 + 5;
 }
 
 // Writes the value of n elements, if the bounds agree. By a warp, whose first two lanes have the sums.
@@ -128,7 +114,7 @@ __device__ __forceinline__ bool write_bounded(const FinishArgs &a, u64 row, cons
 
 // The sums of all blocks of a row, to the first warp of the last one. `left`: room for those of each. False: other blocks are
 // still to come. Whole block.
-template <class Sums> __device__ __forceinline__ bool join_blocks(Sums &sums, Sums *left, RowTotal *total)
+template <int kWarps, class Sums> __device__ __forceinline__ bool join_blocks(Sums &sums, Sums *left, RowTotal *total)
 {
     if (gridDim.x == 1)
         return true;
@@ -136,8 +122,13 @@ template <class Sums> __device__ __forceinline__ bool join_blocks(Sums &sums, Su
         *(double2 *)&left[blockIdx.x] = {sums.a, sums.b};
     if (!last_of_row(total))
         return false;
-    if (threadIdx.x < kWarp)
-        sums = join_of_blocks(left, gridDim.x);
+    Sums all;
+    all.clear();
+    for (u32 i = threadIdx.x; i < gridDim.x; i += kWarps * kWarp) {
+        const double2 one = __ldcg((const double2 *)&left[i]);
+        all.join({one.x, one.y});
+    }
+    sums = join_to_first_warp<kWarps>(all);
     return true;
 }
 
@@ -184,7 +175,7 @@ template <class Row, class Any> __global__ void __launch_bounds__(Any::kThreads,
             part.open(p);
             add_part(part, args, p, NULL);
             Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.ended());
-            if (join_blocks(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
+            if (join_blocks<Row::kThreads / kWarp>(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
                 finish_bounded<Any>(args, finish, args.first_row + row, p, sums, most_added<Row>(args.rounds + 1));
         }
     }
@@ -237,7 +228,7 @@ template <class Row> __global__ void __launch_bounds__(Row::kThreads)
         part.open(p);
         add_part(part, args, p, NULL);
         Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.ended());
-        if (join_blocks(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
+        if (join_blocks<Row::kThreads / kWarp>(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
             leave_doubt(finish, args.first_row + row, sums, args.row_len, most_added<Row>(args.rounds + 1));
     }
 }
@@ -254,7 +245,7 @@ template <class Row> __global__ void __launch_bounds__(Row::kThreads)
         add_tiles(part, e, args.element_log2, from, to, tiles);
     });
     Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.ended());
-    if (join_blocks(sums, (Sums *)(finish.doubts + 2), args.totals))
+    if (join_blocks<Row::kThreads / kWarp>(sums, (Sums *)(finish.doubts + 2), args.totals))
         leave_doubt(finish, 0, sums, 0, 0);
 }
 
