@@ -442,8 +442,10 @@ int main(int argc, char **argv)
         if (largest >= 70001)
             check_room(&d, {dtype, kBits, 1, 70001, 0, false, false}, kFive);
     for (Kind kind : {kUniform, kSorted})
-        if (largest >= 1 << 24)
+        if (largest >= 1 << 24) {
             check_narrowed(&d, {RP_F32, kind, 1, 1 << 24, 0, false, false}, kFive, 1100000);
+            check_narrowed(&d, {RP_F64, kind, 1, 1 << 24, 0, false, false}, kFive, 800000);
+        }
     printf("select: %llu passed, %llu failed\n", passed, failed);
     return failed != 0;
 }

@@ -172,6 +172,9 @@ inline float __double2float_rz(double x)
     return simt::rounded<float>(_MM_ROUND_TOWARD_ZERO, x, 0, [](double a, double) { return (float)a; });
 }
 inline float __fadd_rn(float x, float y) { return x + y; }
+inline float __fmaf_rn(float x, float y, float z) { return fmaf(x, y, z); }
+inline float __saturatef(float x) { return x > 0 ? x < 1 ? x : 1 : 0; }
+inline float __double2float_rn(double x) { return (float)x; }
 inline long long __double2ll_rn(double x) { return llrint(x); }
 inline int __float2int_rn(float x) { return (int)lrintf(x); }
 inline unsigned __float_as_uint(float x) { return simt::same_bits<unsigned>(x); }

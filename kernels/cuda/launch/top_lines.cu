@@ -55,8 +55,8 @@ struct Top {
 void choose_bound(TopArgs *a)
 {
     const double share = (double)a->k / (double)a->n, group = fmin(fmin(0.2 / share, kTopGroup), (double)(a->n / kTopGroups));
-    a->group = group > 1 ? (u32)group : 1;
-    const double hold = -expm1(a->group * log1p(-share)), groups = kTopGroups * hold;
+    a->group_log2 = group > 1 ? (u32)ilogb(group) : 0;
+    const double hold = -expm1((double)(1u << a->group_log2) * log1p(-share)), groups = kTopGroups * hold;
     const double rank = groups + 4.5 * sqrt(groups * (1 - hold)) + 4;
     a->rank = (u32)fmin(rank, kTopGroups - 1);
 }

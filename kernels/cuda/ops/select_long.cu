@@ -1,6 +1,6 @@
 // Selection in long lines, of elements of each size: the launches that select_args.h describes. blockIdx.y is the line.
+#include "kernels/cuda/pass/select_cells.cuh"
 #include "kernels/cuda/pass/select_digits.cuh"
-#include "kernels/cuda/pass/select_keys.cuh"
 
 namespace rk {
 namespace {
@@ -43,11 +43,13 @@ __device__ __forceinline__ bool asked_for(const SelectArgs &a) { return !a.asked
 // Each pair has a.samples blocks: end 2 p of its bracket is below pair p with near certainty, end 2 p + 1 above it.
 template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_brackets(const __grid_constant__ SelectArgs a)
 {
+    let_next_pass_start();
     if (!asked_for(a))
         return;
     using K = Keys<kBytes>;
     using Key = typename K::Key;
-    constexpr u32 kSample = kSampleKeys * kSampleThreads, kHeavy = kSample / 256;
+    constexpr u32 kSampleLog2 = 13, kSample = 1 << kSampleLog2, kHeavy = kSample / 256;
+    static_assert(kSample == kSampleKeys * kSampleThreads, "all threads have as many keys");
     __shared__ typename BlockTeam<Key>::Room room;
     const K rule(a.key);
     const LineView<kBytes> line(a, blockIdx.y);
@@ -57,7 +59,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_bra
     const u32 p = blockIdx.x / a.samples, sample = blockIdx.x % a.samples;
 #pragma unroll
     for (int k = 0; k < kSampleKeys; k++) {
-        const u64 at = sample_place(a.n, kSample, k * kSampleThreads + threadIdx.x, sample);
+        const u64 at = sample_place(a.n, kSampleLog2, k * kSampleThreads + threadIdx.x, sample);
         const Key key = rule.of(line.at(at));
         const bool in = !rule.nan(key) && line.counts(at);
         keys[k] = in ? key : (Key) ~(Key)0;
@@ -112,7 +114,7 @@ template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
         column.put(next, key);
         next += kRow;
     }
-    // Whole warp. count.keep() of each key, which goes to `to` unless that is NULL.
+    // Whole warp. count.keep() of each key: those that it takes go to `to` unless that is NULL.
     template <class Count> __device__ __forceinline__ void make_room(u64 *kept, Key *to, u64 room, Count &count)
     {
         if (__any_sync(kFullMask, next > (kMost - kBatchOf) * kRow))
@@ -121,21 +123,31 @@ template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
     template <class Count> __device__ __forceinline__ void flush(u64 *kept, Key *to, u64 room, Count &count)
     {
         const u32 lane = threadIdx.x % kWarp, own = next / kRow, longest = warp_max(own);
+        SharedPlace::put_before();
+        u32 taken = own;
+        if constexpr (Count::kNear) { // others leave the queue first: there is no room for them
+            taken = 0;
+            for (u32 i = 0; i < longest; i++) {
+                const Key key = i < own ? count.key(rows[i][lane]) : (Key)0;
+                if (count.keep(key, i < own))
+                    rows[taken++][lane] = key;
+            }
+        }
         u64 at = 0;
         bool fits = to != NULL;
-        SharedPlace::put_before();
         if (fits) {
-            const u32 all = warp_add(own);
+            const u32 all = warp_add(taken);
             if (lane == 0 && all)
                 at = atomicAdd(kept, (u64)all);
             at = __shfl_sync(kFullMask, at, 0);
             fits = at + all <= room;
         }
         for (u32 i = 0; i < longest; i++) {
-            const u32 who = __ballot_sync(kFullMask, i < own);
-            const Key key = i < own ? rows[i][lane] : (Key)0;
-            count.keep(key, i < own);
-            if (i < own && fits)
+            const u32 who = __ballot_sync(kFullMask, i < taken);
+            const Key key = i < taken ? rows[i][lane] : (Key)0;
+            if constexpr (!Count::kNear)
+                count.keep(key, i < taken);
+            if (i < taken && fits)
                 to[at + __popc(who & ((1u << lane) - 1))] = key;
             at += __popc(who);
         }
@@ -204,13 +216,6 @@ template <class Key> __device__ inline Place place_of(const SelectState *s, cons
     return {low, (u64)b.at[p] - (p < kBounds), before, s->counts[i], true, (b.kept >> p & 1) != 0, p};
 }
 
-// Of an interval that is so wide: from a key's distance to its bin
-__device__ __forceinline__ u32 shift_of(u64 width)
-{
-    const int bits = width ? 64 - __clzll((long long)width) : 0;
-    return bits > (int)kBinsLog2 ? (u32)bits - kBinsLog2 : 0;
-}
-
 __device__ inline void set_state(const SelectArgs &a, SelectInterval *x)
 {
     x->shift = shift_of(x->width);
@@ -256,9 +261,9 @@ __device__ inline Place place_beside(const SelectArgs &a, const SelectState *s, 
 }
 
 // Of some elements of a line: two ranks that the keys of a pair are between with near certainty, also if the line is sorted.
-__device__ inline void ranks_beside(const SelectArgs &a, SelectState *s, u32 p, u64 taken, RankPair *ranks)
+__device__ inline void ranks_beside(const SelectArgs &a, SelectState *s, u32 p, u64 taken, double tile, RankPair *ranks)
 {
-    const double all = (double)s->n * ((double)a.n / (double)taken), share = (double)s->n / all, tile = kSelectThreads * 16;
+    const double all = (double)s->n * ((double)a.n / (double)taken), share = (double)s->n / all;
     const RankPair of_all = s->n == taken ? a.rules[p].all : ranks_of(a.rules[p].rule, (u64)all);
     const double first = (double)of_all.first * share, second = (double)of_all.second * share,
                  spread = first * (1 - first / (double)s->n), off = 4.5 * __dsqrt_rn(spread > 0 ? spread : 0) + tile;
@@ -292,7 +297,7 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
             rule.digits = (u64)-rule.digits > s->nans ? rule.digits + (i64)s->nans : -1;
         RankPair ranks = s->n == a.n ? a.rules[p].all : ranks_of(rule, s->n);
         if (a.skip > 1)
-            ranks_beside(a, s, p, taken, &ranks);
+            ranks_beside(a, s, p, taken, kBatch<sizeof(Key)> * kSelectThreads, &ranks);
         s->rank[2 * p] = ranks.first;
         s->rank[2 * p + 1] = ranks.second;
     }
@@ -308,20 +313,39 @@ __device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bo
 }
 
 // Kept keys of an interval are counted in bins, those of a warp that have one bin together: it may have most keys. Whole warp.
-template <class Key> __device__ __forceinline__ void count_bin(const SelectArgs &a, bool in, u32 interval, Key off, Key width)
+template <class Key> __device__ __forceinline__ void count_bin(const SelectArgs &a, bool in, u32 interval, Key off, u32 shift)
 {
     const u32 who = __ballot_sync(kFullMask, in);
     if (!in)
         return;
-    const u32 bin = interval * kBins + scattered((u32)(off >> shift_of(width))), same = __match_any_sync(who, bin);
+    const u32 bin = interval * kBins + scattered((u32)(off >> shift)), same = __match_any_sync(who, bin);
     if (threadIdx.x % kWarp == (u32)__ffs(same) - 1)
         atomicAdd(&SelectRooms<Key>(a, blockIdx.y).counts[bin], (u64)__popc(same));
+}
+
+// What each lane has below brackets, to the line. Whole block.
+__device__ __forceinline__ void leave_below(const SelectArgs &a, SelectState *s, const u32 *below, u32 brackets)
+{
+    __shared__ u64 sums[kMostPairs];
+    if (threadIdx.x < brackets)
+        sums[threadIdx.x] = 0;
+    __syncthreads();
+#pragma unroll
+    for (u32 p = 0; p < brackets; p++) {
+        const u64 all = warp_sum((u64)below[p]);
+        if (threadIdx.x % kWarp == 0)
+            atomicAdd(&sums[p], all);
+    }
+    __syncthreads();
+    if (threadIdx.x < a.pairs)
+        atomicAdd(&s->counts[2 * threadIdx.x], sums[threadIdx.x]);
 }
 
 // What lies below brackets, of a line that is not heavy: in registers. What lies inside is counted when it is kept. Further
 // brackets repeat the first one.
 template <class K, u32 kBrackets> struct CountLight {
     using Key = typename K::Key;
+    static constexpr bool kNear = false;
     Key low[kBrackets], width[kBrackets];
     u32 below[kBrackets];
     const SelectArgs &a;
@@ -347,29 +371,78 @@ template <class K, u32 kBrackets> struct CountLight {
         }
         return any;
     }
+    __device__ __forceinline__ Key key(Key kept) const { return kept; }
     __device__ __forceinline__ void keep(Key key, bool in)
     {
 #pragma unroll
         for (u32 p = 0; p < kBrackets; p++)
             if (p < a.pairs && has_bins(a))
-                count_bin<Key>(a, in && (Key)(key - low[p]) <= width[p], 2 * p, key - low[p], width[p]);
+                count_bin<Key>(a, in && (Key)(key - low[p]) <= width[p], 2 * p, key - low[p], shift_of(width[p]));
     }
-    // Whole block
+    __device__ __forceinline__ void leave(SelectState *s) { leave_below(a, s, below, kBrackets); }
+};
+
+// The same of floats, by cells.
+template <int kBytes> struct CountCells {
+    using K = Keys<kBytes>;
+    using Key = typename K::Key;
+    static constexpr bool kNear = true; // it adds what is near a bracket; keep() says what is inside
+    const SelectArgs &a;
+    const K rule;
+    const CellMap<kBytes> map;
+    const CellRoom<kBytes> &room;
+    const u32 *table;
+    u32 batch, nans, below[kMostPairs]; // batch: fields
+
+    __device__ __forceinline__ CountCells(const SelectArgs &args, const CellMap<kBytes> &m, const CellRoom<kBytes> &r,
+                                          const u32 *cells)
+        : a(args), rule(args.key), map(m), room(r), table(cells), batch(0), nans(0), below{}
+    {
+    }
+    __device__ __forceinline__ u32 entry(Key bits, u32 *nan) const
+    {
+        const float at = map.at(map.value(bits));
+        add_if_less(*nan, 0x7f800000u, __float_as_uint(at) & 0x7fffffff);
+        return table[cell_at(at)];
+    }
+    // Is it near a bracket?
+    __device__ __forceinline__ bool add(Key bits)
+    {
+        const u32 e = entry(bits, &nans);
+        batch += e;
+        return (int)e < 0;
+    }
+    __device__ __forceinline__ void end_batch()
+    {
+#pragma unroll
+        for (u32 p = 0; p < kMostPairs; p++)
+            below[p] += batch >> kFieldBits * p & ((1u << kFieldBits) - 1);
+        batch = 0;
+    }
+    __device__ __forceinline__ Key key(Key bits) const { return rule.of(bits); }
+    // Is it inside a bracket?
+    __device__ __forceinline__ bool keep(Key key, bool in)
+    {
+        key = in ? key : K::kTop; // a NaN, which is not below a bracket either
+        u32 of = kMostPairs;
+#pragma unroll
+        for (u32 p = 0; p < kMostPairs; p++)
+            if (p < a.pairs) {
+                const Key low = room.low[p];
+                add_if_less(below[p], key, low);
+                of = (Key)(key - low) <= room.width[p] ? p : of;
+            }
+        const bool any = of < kMostPairs;
+        of = any ? of : 0;
+        count_bin<Key>(a, any, 2 * of, key - room.low[of], room.shift[of]);
+        return any;
+    }
+    // NaNs were counted in the first cell.
     __device__ __forceinline__ void leave(SelectState *s)
     {
-        __shared__ u64 sums[kBrackets];
-        if (threadIdx.x < kBrackets)
-            sums[threadIdx.x] = 0;
-        __syncthreads();
-#pragma unroll
-        for (u32 p = 0; p < kBrackets; p++) {
-            const u64 all = warp_sum((u64)below[p]);
-            if (threadIdx.x % kWarp == 0)
-                atomicAdd(&sums[p], all);
-        }
-        __syncthreads();
-        if (threadIdx.x < a.pairs)
-            atomicAdd(&s->counts[2 * threadIdx.x], sums[threadIdx.x]);
+        for (u32 p = 0; p < kMostPairs; p++)
+            below[p] -= table[0] >> kFieldBits * p & 1 ? nans : 0;
+        leave_below(a, s, below, kMostPairs);
     }
 };
 
@@ -377,6 +450,7 @@ template <class K, u32 kBrackets> struct CountLight {
 template <class K> struct CountOne {
     using Key = typename K::Key;
     static constexpr u32 kColumns = 1, kBrackets = 1;
+    static constexpr bool kNear = false;
     Key low, high;
     u32 below, lows, highs, kept;
     const SelectArgs &a;
@@ -395,10 +469,11 @@ template <class K> struct CountOne {
         kept += in;
         return in;
     }
+    __device__ __forceinline__ Key key(Key kept) const { return kept; }
     __device__ __forceinline__ void keep(Key key, bool in)
     {
         if (has_bins(a))
-            count_bin<Key>(a, in, 1, key - low - 1, high - low - 2);
+            count_bin<Key>(a, in, 1, key - low - 1, shift_of((Key)(high - low - 2)));
     }
     // Whole block
     __device__ __forceinline__ void leave(SelectState *s, u32 *)
@@ -415,6 +490,7 @@ template <class K> struct CountOne {
 template <class K> struct CountAll {
     using Key = typename K::Key;
     static constexpr u32 kColumns = kPlaces, kBrackets = kMostPairs;
+    static constexpr bool kNear = false;
     const Bounds<Key> &b;
     u32 *columns;
     u32 inside;
@@ -439,10 +515,11 @@ template <class K> struct CountAll {
         atomicAdd(&columns[(2 * i - equal) * kWarp], 1u);
         return !equal && (inside >> i & 1);
     }
+    __device__ __forceinline__ Key key(Key kept) const { return kept; }
     __device__ __forceinline__ void keep(Key key, bool in)
     {
         const u32 i = in ? reached(key) : 1;
-        count_bin<Key>(a, in, i, key - b.at[i - 1] - 1, b.at[i] - b.at[i - 1] - 2);
+        count_bin<Key>(a, in, i, key - b.at[i - 1] - 1, shift_of((Key)(b.at[i] - b.at[i - 1] - 2)));
     }
     __device__ __forceinline__ void leave(SelectState *s, u32 *counts)
     {
@@ -454,6 +531,14 @@ template <class K> struct CountAll {
         }
     }
 };
+
+// The lanes' counts to the line's
+__device__ __forceinline__ void add_lanes(u64 *to, u32 own)
+{
+    const u64 all = warp_sum((u64)own);
+    if (threadIdx.x % kWarp == 0 && all)
+        atomicAdd(to, all);
+}
 
 // The block's part of the line
 template <int kBytes, class Queued, class Count> __device__ __forceinline__ void
@@ -476,33 +561,83 @@ count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys
         [&] { queue.make_room(&s->kept, kept, a.room, count); }, a.skip);
     __syncwarp();
     queue.flush(&s->kept, kept, a.room, count);
-    const u64 all_nans = warp_sum((u64)nans), all_out = warp_sum((u64)out);
-    if (threadIdx.x % kWarp == 0) {
-        if (all_nans)
-            atomicAdd(&s->nans, all_nans);
-        if (all_out)
-            atomicAdd(&s->left_out, all_out);
-    }
+    add_lanes(&s->nans, nans);
+    add_lanes(&s->left_out, out);
+}
+
+// The same by cells. False if too many elements of a sample would be looked at again.
+template <int kBytes, class Queued>
+__device__ __forceinline__ bool count_by_cells(const SelectArgs &a, SelectState *s, Queued &queue,
+                                               typename Keys<kBytes>::Key *kept, CellRoom<kBytes> *room, u32 *table)
+{
+    const LineView<kBytes> line(a, blockIdx.y);
+    CellMap<kBytes> map;
+    const auto some = line.at(sample_place(a.n, 8, threadIdx.x, blockIdx.x));
+    if (threadIdx.x == 0)
+        room->again = 0;
+    if (!map_brackets<kBytes>(a, s->bounds, &map))
+        return false;
+    make_table<kBytes>(a, s->bounds, map, room, table);
+    __syncthreads();
+    CountCells<kBytes> count(a, map, *room, table);
+    u32 out = 0;
+    const u32 again = __popc(__ballot_sync(kFullMask, count.entry(some, &out) == kLookAgain));
+    if (threadIdx.x % kWarp == 0)
+        atomicAdd(&room->again, again);
+    __syncthreads();
+    if (room->again > kSelectThreads / 4)
+        return false;
+    out = 0;
+    each_of_line<kBytes>(
+        line,
+        [&](typename Keys<kBytes>::Bits bits, bool counts_too, u64) {
+            if (!counts_too)
+                out++;
+            else if (count.add(bits))
+                queue.push(bits);
+        },
+        [&] {
+            count.end_batch();
+            queue.make_room(&s->kept, kept, a.room, count);
+        },
+        a.skip);
+    __syncwarp();
+    queue.flush(&s->kept, kept, a.room, count);
+    add_lanes(&s->nans, count.nans);
+    add_lanes(&s->left_out, out);
+    count.leave(s);
+    return true;
 }
 
 // ---- digits ----
 
-// A rank's next interval: its bin. First the stretch of bins that it lies in, a lane's, then which of them. Whole warp.
-__device__ inline SelectInterval bin_of(const SelectArgs &a, const SelectInterval &x, const u64 *bins, u64 rank)
+// Bins in stretches, a lane's: elements in its own, and in those up to it
+struct Stretches {
+    u64 own, upto;
+};
+constexpr u32 kEach = kBins / kWarp, kOfLane = kEach / kWarp;
+static_assert(kOfLane == 2, "two bins a lane of a stretch");
+
+// Whole warp
+__device__ __forceinline__ Stretches stretches_of(const u64 *bins)
 {
-    constexpr u32 kEach = kBins / kWarp, kOfLane = kEach / kWarp;
-    static_assert(kOfLane == 2, "two bins a lane of a stretch");
-    const u32 lane = threadIdx.x % kWarp;
     u64 own = 0;
 #pragma unroll 16
     for (u32 i = 0; i < kEach; i++)
-        own += __ldcg(&bins[scattered(lane * kEach + i)]);
-    u64 upto = warp_upto(own);
-    const u32 stretch = (u32)__ffs(__ballot_sync(kFullMask, x.before + upto > rank)) - 1;
-    const u64 start = x.before + __shfl_sync(kFullMask, upto - own, stretch);
+        own += __ldcg(&bins[scattered(threadIdx.x % kWarp * kEach + i)]);
+    return {own, warp_upto(own)};
+}
+
+// A rank's next interval: its bin. First the stretch of bins that it lies in, then which of them. Whole warp.
+__device__ inline SelectInterval bin_of(const SelectArgs &a, const SelectInterval &x, const u64 *bins, const Stretches &of,
+                                        u64 rank)
+{
+    const u32 lane = threadIdx.x % kWarp;
+    const u32 stretch = (u32)__ffs(__ballot_sync(kFullMask, x.before + of.upto > rank)) - 1;
+    const u64 start = x.before + __shfl_sync(kFullMask, of.upto - of.own, stretch);
     const u32 in = stretch * kEach + lane * kOfLane;
     const u64 first = __ldcg(&bins[scattered(in)]), second = __ldcg(&bins[scattered(in + 1)]);
-    upto = warp_upto(first + second);
+    const u64 upto = warp_upto(first + second);
     const u32 who = (u32)__ffs(__ballot_sync(kFullMask, start + upto > rank)) - 1;
     u64 before = start + upto - first - second;
     const bool next = before + first <= rank;
@@ -539,18 +674,34 @@ __device__ inline bool has_counts(const SelectState *s, u32 room)
 __device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s, u64 *counts, u64 *found, bool first)
 {
     __shared__ SelectInterval next[kRanks];
-    const u32 warp = threadIdx.x / kWarp;
-    for (u32 t = warp; t < 2 * a.pairs && s->n; t += blockDim.x / kWarp) {
-        if (s->of[t] == kFound)
-            continue;
-        SelectInterval x = s->interval[s->of[t]];
-        if (first ? s->bins[t] != kNoBins : x.state == kCounts)
-            x = bin_of(a, x, counts + (first ? s->bins[t] : x.room) * kBins, s->rank[t]);
-        else if (!first)
-            x.state = kComplete;
-        if (threadIdx.x % kWarp == 0)
-            next[t] = x;
-        __syncwarp();
+    if (!first) {
+        const u32 i = threadIdx.x;
+        if (!__syncthreads_or(i < s->intervals && s->interval[i].state == kCounts)) { // all are collected
+            if (i == 0)
+                s->open = 0;
+            return;
+        }
+    }
+    for (u32 p = threadIdx.x / kWarp; p < a.pairs && s->n; p += blockDim.x / kWarp) {
+        const u64 *of = NULL;
+        Stretches stretches = {};
+        for (u32 t = 2 * p; t < 2 * p + 2; t++) {
+            if (s->of[t] == kFound)
+                continue;
+            SelectInterval x = s->interval[s->of[t]];
+            if (first ? s->bins[t] != kNoBins : x.state == kCounts) {
+                const u64 *bins = counts + (first ? s->bins[t] : x.room) * kBins;
+                if (bins != of)
+                    stretches = stretches_of(bins);
+                of = bins;
+                x = bin_of(a, x, bins, stretches, s->rank[t]);
+            } else if (!first) {
+                x.state = kComplete;
+            }
+            if (threadIdx.x % kWarp == 0)
+                next[t] = x;
+            __syncwarp();
+        }
     }
     __syncthreads();
     for (u32 room = 0; room < 2 * a.pairs && (!first || has_bins(a)); room++)
@@ -605,8 +756,11 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
     using Key = typename K::Key;
     __shared__ Bounds<Key> bounds;
     __shared__ Key queues[kSelectThreads / kWarp][kQueued<kBytes>][kWarp];
-    __shared__ u32 counts[Count<K>::kColumns * kWarp];
+    constexpr bool kByCells = Count<K>::kBrackets > 1 && kBytes >= 4;
+    constexpr u32 kColumns = Count<K>::kColumns * kWarp;
+    __shared__ u32 counts[kByCells && kCells > kColumns ? kCells : kColumns]; // or the table of cells
     wait_for_previous_pass();
+    let_next_pass_start();
     if (!asked_for(a))
         return;
     const SelectRooms<Key> rooms(a, blockIdx.y);
@@ -615,16 +769,23 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
     Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue(queues[threadIdx.x / kWarp]);
     if (s->heavy) {
         sort_bounds<Key>(a, s, K::kTop, &bounds);
-        for (u32 i = threadIdx.x; i < Count<K>::kColumns * kWarp; i += blockDim.x)
+        for (u32 i = threadIdx.x; i < kColumns; i += blockDim.x)
             counts[i] = 0;
         __syncthreads();
         Count<K> count(a, bounds, counts);
         count_and_keep<kBytes>(a, s, queue, kept, count);
         count.leave(s, counts);
     } else {
-        CountLight<K, Count<K>::kBrackets> count(a, s);
-        count_and_keep<kBytes>(a, s, queue, kept, count);
-        count.leave(s);
+        bool counted = false;
+        if constexpr (kByCells) {
+            __shared__ CellRoom<kBytes> room;
+            counted = count_by_cells<kBytes>(a, s, queue, kept, &room, counts);
+        }
+        if (!counted) {
+            CountLight<K, Count<K>::kBrackets> count(a, s);
+            count_and_keep<kBytes>(a, s, queue, kept, count);
+            count.leave(s);
+        }
     }
     if (last_of_line(&s->arrived))
         after_count<Key>(a, s, bounds, elements_taken(LineView<kBytes>(a, blockIdx.y), a.skip), rooms.counts);
@@ -661,6 +822,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
     RK_DYNAMIC_SHARED(u32, bins); // kBins for each of the first kSharedIntervals
     __shared__ Interval interval[kRanks];
     wait_for_previous_pass();
+    let_next_pass_start();
     const SelectRooms<Key> rooms(a, blockIdx.y);
     SelectState *s = rooms.state;
     if (s->open == 0)
@@ -732,6 +894,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
     constexpr int kKeys = kCollected / kSampleThreads;
     __shared__ typename BlockTeam<Key>::Room room;
     wait_for_previous_pass();
+    let_next_pass_start();
     const SelectRooms<Key> rooms(a, blockIdx.y);
     const SelectState *s = rooms.state;
     if (s->n == 0 || blockIdx.x >= s->intervals)
@@ -748,11 +911,13 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
     for (u32 t = 0; t < 2 * a.pairs; t++) {
         if (s->of[t] != blockIdx.x)
             continue;
+        const bool both = t % 2 == 0 && s->of[t + 1] == blockIdx.x; // then the second rank is the same or the next one
         const u32 rank = (u32)(s->rank[t] - x.before);
-        Key key, same;
-        select_pair(team, keys, (Key)x.width, rank, rank, &key, &same);
-        if (threadIdx.x == 0)
-            keys_found(a)[t] = (Key)(key + (Key)x.low) + (u64)rule.least;
+        Key key, next;
+        select_pair(team, keys, (Key)x.width, rank, both ? (u32)(s->rank[t + 1] - x.before) : rank, &key, &next);
+        if (threadIdx.x < (both ? 2 : 1))
+            keys_found(a)[t + threadIdx.x] = (Key)((threadIdx.x ? next : key) + (Key)x.low) + (u64)rule.least;
+        t += both;
     }
 }
 

@@ -45,35 +45,58 @@ __device__ __forceinline__ TopItem item_at(const u64 (&scores)[kKeys], const u64
 // Elements that a thread waits for together
 constexpr u32 kSampledAtOnce = 8;
 
-// Each warp has groups, whose elements are spread over the line.
+// A group's elements are spread over the line. Groups of kTopNear warps have neighbours of each other, which are loaded
+// together: each warp takes a part of the places, and the best there of each group.
 template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) sample_line(const __grid_constant__ TopArgs a)
 {
-    constexpr u32 kWarps = kSampleThreads / kWarp;
+    constexpr u32 kWarps = kSampleThreads / kWarp, kPlaces = kSampledAtOnce / kTopNear;
     constexpr int kItems = kTopGroups / kSampleThreads;
+    __shared__ TopItem parts[kWarps][kTopNear];
+    let_next_pass_start();
     const Keys<kBytes> rule(a.key);
     const LineView<kBytes> line(a, blockIdx.y);
     TopItem *sample = a.sample + blockIdx.y * (u64)kTopGroups;
-    for (u32 g = blockIdx.x * kWarps + threadIdx.x / kWarp; g < kTopGroups; g += gridDim.x * kWarps) {
-        TopItem best = {0, ~0ull};
-        for (u32 first = threadIdx.x % kWarp; first < a.group; first += kSampledAtOnce * kWarp) {
-            u64 at[kSampledAtOnce];
-            typename Keys<kBytes>::Bits bits[kSampledAtOnce];
+    const u32 lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp, own = warp % kTopNear, group = 1u << a.group_log2;
+    for (u32 g = blockIdx.x * kWarps + warp; g < kTopGroups; g += gridDim.x * kWarps) { // all warps of the block as often
+        TopItem best[kTopNear];
 #pragma unroll
-            for (u32 j = 0; j < kSampledAtOnce; j++) {
-                const u32 i = first + j * kWarp;
-                at[j] = sample_place(a.n, kTopGroups * a.group, (i < a.group ? i : first) * kTopGroups + g, 0);
-                bits[j] = line.at(at[j]);
+        for (u32 e = 0; e < kTopNear; e++)
+            best[e] = {0, ~0ull};
+        for (u32 first = lane * kTopNear + own; first < group; first += kPlaces * kTopNear * kWarp) {
+            u64 at[kPlaces];
+            typename Keys<kBytes>::Bits bits[kPlaces][kTopNear];
+#pragma unroll
+            for (u32 j = 0; j < kPlaces; j++) {
+                const u32 i = first + j * kTopNear * kWarp,
+                          place = (i < group ? i : first) * (kTopGroups / kTopNear) + g / kTopNear;
+                at[j] = kTopNear * sample_place(a.n / kTopNear, kTopGroupsLog2 - kTopNearLog2 + a.group_log2, place, 0);
+#pragma unroll
+                for (u32 e = 0; e < kTopNear; e++)
+                    bits[j][e] = line.at(at[j] + e);
             }
 #pragma unroll
-            for (u32 j = 0; j < kSampledAtOnce; j++) { // an item twice is as good as once
-                const TopItem x = {score_of(rule, rule.of(bits[j])), at[j]};
-                if (line.counts(at[j]) && (a.nans || x.score <= rule.range) && is_better(x, best))
-                    best = x;
-            }
+            for (u32 j = 0; j < kPlaces; j++) // an item twice is as good as once
+#pragma unroll
+                for (u32 e = 0; e < kTopNear; e++) {
+                    const TopItem x = {score_of(rule, rule.of(bits[j][e])), at[j] + e};
+                    if (line.counts(x.place) && (a.nans || x.score <= rule.range) && is_better(x, best[e]))
+                        best[e] = x;
+                }
         }
-        best = better_of_warp(best);
-        if (threadIdx.x % kWarp == 0)
-            sample[g] = best;
+#pragma unroll
+        for (u32 e = 0; e < kTopNear; e++) {
+            const TopItem x = better_of_warp(best[e]);
+            if (lane == 0)
+                parts[warp][e] = x;
+        }
+        __syncthreads();
+        if (lane == 0) {
+            TopItem x = parts[warp - own][own];
+            for (u32 e = 1; e < kTopNear; e++)
+                x = is_better(parts[warp - own + e][own], x) ? parts[warp - own + e][own] : x;
+            sample[g] = x;
+        }
+        __syncthreads();
     }
     TopState *s = a.states + blockIdx.y;
     if (!last_of_line(&s->arrived))
@@ -108,6 +131,7 @@ template <int kBytes> __global__ void __launch_bounds__(kTopThreads, 4) gather_i
     using K = Keys<kBytes>;
     using Key = typename K::Key;
     wait_for_previous_pass();
+    let_next_pass_start();
     TopState *s = a.states + blockIdx.y;
     if (a.again && !s->failed)
         return;
@@ -128,18 +152,29 @@ template <int kBytes> __global__ void __launch_bounds__(kTopThreads, 4) gather_i
         next += gridDim.x * tile;
     };
     begin_tile();
-    each_of_line<kBytes>(
+    auto take = [&](typename K::Bits bits, bool in, u64 at) {
+        const Key key = rule.of(bits);
+        if ((Key)(key - least) <= span && in)
+            hit |= keep_item(a, s, {score_of(rule, key), at}, score, place);
+    };
+    each_vector_of_line<kBytes>(
         line,
-        [&](typename K::Bits bits, bool in, u64 at) {
-            const Key key = rule.of(bits);
-            if (__builtin_expect((Key)(key - least) <= span && in && !full, 0))
-                hit |= keep_item(a, s, {score_of(rule, key), at}, score, place);
+        [&](uint4 x, bool masked, u64 v) {
+            bool any = false;
+            each_element<kBytes>(x, [&](typename K::Bits bits, int) { any |= (Key)(rule.of(bits) - least) <= span; });
+            if (__builtin_expect(any && !full, 0)) {
+                const u64 at = line.place(v);
+                each_element<kBytes>(
+                    x, [&](typename K::Bits bits, int e) { take(bits, !masked || line.mask[at + e] != 0, at + e); });
+            }
         },
+        [&](u64 at) { take(line.at(at), line.counts(at), at); },
         [&] {
             full = full || (hit && __ldcg(&s->kept) > a.room);
             hit = false;
             begin_tile();
-        });
+        },
+        1);
     if (last_of_line(&s->arrived) && threadIdx.x == 0)
         s->failed = !a.all && !a.again && (s->kept > a.room || s->kept < a.k);
 }
@@ -175,6 +210,7 @@ template <int kBytes> __device__ __noinline__ void find_tie(const LineView<kByte
 template <int kBytes> __global__ void __launch_bounds__(kTopThreads) bound_ties(const __grid_constant__ TopArgs a)
 {
     wait_for_previous_pass();
+    let_next_pass_start();
     TopState *s = a.states + blockIdx.y;
     if (!s->failed)
         return;

@@ -14,6 +14,7 @@ __global__ void __launch_bounds__(kTopTile / 2) sort_tile(const __grid_constant_
 {
     __shared__ TopItem tile[kTopTile];
     wait_for_previous_pass();
+    let_next_pass_start();
     const u64 kept = kept_of(a.states[blockIdx.y], a.room), start = blockIdx.x * a.length;
     if (start >= kept)
         return;
@@ -65,6 +66,7 @@ __device__ __forceinline__ u64 better_among(const TopItem *items, u64 n, TopItem
 __global__ void merge_runs(const __grid_constant__ TopRuns a)
 {
     wait_for_previous_pass();
+    let_next_pass_start();
     const u64 kept = kept_of(a.states[blockIdx.y], a.room), i = (u64)blockIdx.x * blockDim.x + threadIdx.x, own = i / a.length;
     if (i >= kept || i % a.length >= run_items(a, own, kept))
         return;

@@ -5,7 +5,8 @@
 //   brackets   blocks take a sample each and find the keys that enclose a rank with near certainty
 //   count      reads the line: counts what lies below brackets and inside, and keeps the keys inside. If many elements are
 //              equal to an end of a bracket, these are not kept, but counted apart. A bracket is cut into kBins, by which kept
-//              keys are counted, and a rank's bin is its interval
+//              keys are counted, and a rank's bin is its interval. Several brackets of floats are counted by a table
+//              (select_cells.cuh), or by comparisons if many elements of a sample are near them
 //   digits     again and again: the interval of keys that holds a rank is cut into kBins, whose elements are counted, and the
 //              rank's bin is its next interval, until it has few elements, which are collected, or one key. It reads what was
 //              kept. It reads the line only if a bracket has missed its rank, or too much was kept

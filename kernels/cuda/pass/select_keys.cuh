@@ -53,14 +53,15 @@ template <int kBytes> struct LineView {
     __device__ __forceinline__ Bits at(u64 i) const { return ((const Bits *)data)[i]; }
     __device__ __forceinline__ bool counts(u64 i) const { return !mask || mask[i]; }
     __device__ __forceinline__ uint4 vector(u64 v) const { return load_vector((const uint4 *)(data + head * kBytes) + v); }
+    __device__ __forceinline__ u64 place(u64 v) const { return head + v * kPer; } // of a vector's first element
     __device__ __forceinline__ u64 edge(u32 i) const { return i < head ? i : vectors * kPer + i; }
 };
 
-// The block's part of a line: take(bits, whether it counts, its place), and after(), for whole warps, behind each kBatch
-// elements of a thread at most. Of `skip` tiles of the line it takes one.
+// The block's part of a line: vector(x, whether there is a mask, its number), edge(place), and after(), for whole warps, behind
+// each kBatch elements of a thread at most. Of `skip` tiles of the line it takes one.
 template <int kBytes> constexpr u32 kBatch = kBytes == 8 ? 8 : 16;
-template <int kBytes, class Take, class After>
-__device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take take, After after, u32 skip = 1)
+template <int kBytes, class Vector, class Edge, class After> __device__ __forceinline__ void
+each_vector_of_line(const LineView<kBytes> &line, Vector vector, Edge edge, After after, u32 skip)
 {
     constexpr u32 kPer = LineView<kBytes>::kPer, kVectors = kBatch<kBytes> / kPer;
     const u64 tile = (u64)kVectors * blockDim.x;
@@ -78,22 +79,33 @@ __device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take 
             const u64 at = v + u * blockDim.x;
             if (at >= line.vectors)
                 continue;
-            const u64 place = line.head + at * kPer;
-            if (line.mask) {
-                const unsigned char *m = line.mask + place;
-                each_element<kBytes>(x[u], [&](typename Width<kBytes>::Bits bits, int e) { take(bits, m[e] != 0, place + e); });
-            } else {
-                each_element<kBytes>(x[u], [&](typename Width<kBytes>::Bits bits, int e) { take(bits, true, place + e); });
-            }
+            if (line.mask)
+                vector(x[u], true, at);
+            else
+                vector(x[u], false, at);
         }
         after();
     }
     if (blockIdx.x == 0 && threadIdx.x < kWarp) {
-        const u64 place = line.edge(threadIdx.x);
         if (threadIdx.x < line.edges)
-            take(line.at(place), line.counts(place), place);
+            edge(line.edge(threadIdx.x));
         after();
     }
+}
+
+// The same by elements: take(bits, whether it counts, its place).
+template <int kBytes, class Take, class After>
+__device__ __forceinline__ void each_of_line(const LineView<kBytes> &line, Take take, After after, u32 skip = 1)
+{
+    each_vector_of_line<kBytes>(
+        line,
+        [&](uint4 x, bool masked, u64 v) {
+            const u64 place = line.place(v);
+            each_element<kBytes>(x, [&](typename Width<kBytes>::Bits bits, int e) {
+                take(bits, !masked || line.mask[place + e] != 0, place + e);
+            });
+        },
+        [&](u64 place) { take(line.at(place), line.counts(place), place); }, after, skip);
 }
 
 // How many elements that are, of all blocks
@@ -105,11 +117,11 @@ template <int kBytes> __device__ inline u64 elements_taken(const LineView<kBytes
     return (steps * tile + (left < tile ? left : tile)) * kPer + line.edges;
 }
 
-// Of the line's elements, one in each of as many equal stretches as a sample has, at a place that depends on its number and on
-// the sample's.
-__device__ __forceinline__ u64 sample_place(u64 n, u32 size, u32 i, u32 sample)
+// Of the line's elements, one in each of 2^size_log2 equal stretches, at a place that depends on its number and on the
+// sample's.
+__device__ __forceinline__ u64 sample_place(u64 n, u32 size_log2, u32 i, u32 sample)
 {
-    const u64 from = n / size * i + n % size * i / size, width = n / size;
+    const u64 width = n >> size_log2, rest = n & ((1ull << size_log2) - 1), from = width * i + (rest * i >> size_log2);
     u64 mixed = (i + 1) * 0x9e3779b97f4a7c15ull + sample * 0xd1342543de82ef95ull;
     mixed = (mixed ^ mixed >> 31) * 0xbf58476d1ce4e5b9ull;
     return from + __umul64hi(mixed ^ mixed >> 29, width);

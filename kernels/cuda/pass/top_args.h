@@ -20,13 +20,14 @@
 
 namespace rk {
 
-constexpr u32 kTopGroups = 4096;    // of a sample
-constexpr u32 kTopGroup = 256;      // elements of one, at most
-constexpr int kTopThreads = 256;    // of a block that reads the line
-constexpr u32 kTopTile = 1024;      // items that a block sorts, at most
-constexpr u32 kTopSmallTile = 256;  // ... sooner, where one merge follows
-constexpr u32 kTopFan = 32;         // runs that are merged at once, at most
-constexpr u32 kTopStretches = 1024; // of a line, whose ties are counted
+constexpr u32 kTopGroupsLog2 = 12, kTopGroups = 1 << kTopGroupsLog2; // of a sample
+constexpr u32 kTopGroup = 256;                                       // elements of one, at most
+constexpr u32 kTopNearLog2 = 1, kTopNear = 1 << kTopNearLog2;        // groups that have neighbours of each other
+constexpr int kTopThreads = 256;                                     // of a block that reads the line
+constexpr u32 kTopTile = 1024;                                       // items that a block sorts, at most
+constexpr u32 kTopSmallTile = 256;                                   // ... sooner, where one merge follows
+constexpr u32 kTopFan = 32;                                          // runs that are merged at once, at most
+constexpr u32 kTopStretches = 1024;                                  // of a line, whose ties are counted
 
 struct alignas(16) TopItem {
     u64 score, place;
@@ -50,7 +51,7 @@ struct TopArgs {
     bool all;         // all elements are kept: there is room for them
     bool again;       // after `ties`
     u64 k, room;      // items wanted, not more than n; items there is room for, of each line
-    u32 group;        // elements of a sample's group
+    u32 group_log2;   // elements of a sample's group
     u32 rank;         // of the bound among the groups' best
     TopState *states; // of each line, zero before
     TopItem *items;   // ... room of them
