@@ -126,6 +126,29 @@ void adversarial(Bench &b)
     }
 }
 
+// Squares of floats of any exponents, beside those of normal data
+void far(Bench &b)
+{
+    for (int dtype : {RP_F64, RP_F32}) {
+        if (!wanted(b, dtype, 20))
+            continue;
+        const size_t half = b.pool_bytes / 2;
+        fill(b.pool, dtype, NORMAL, half / rp_dtype_size(dtype), b.meter.stream);
+        fill(b.pool + half, dtype, FULL_RANGE, half / rp_dtype_size(dtype), b.meter.stream);
+        for (int log2 : {20, 24, dtype == RP_F64 ? 27 : 28})
+            for (int op : {RP_OP_VAR, RP_OP_STD, RP_OP_NORM2}) {
+                const size_t n = (size_t)1 << log2, bytes = n * rp_dtype_size(dtype);
+                if (!wanted(b, dtype, log2))
+                    continue;
+                Case c = {"far", name_of(op, dtype, log2) + " full-range", bytes, {}};
+                c.rivals = {ours(b, "reduced", op, dtype, n, std::make_shared<Rotation>(b.pool + half, half, bytes)),
+                            ours(b, "reduced-normal", op, dtype, n, std::make_shared<Rotation>(b.pool, half, bytes))};
+                b.meter.measure(c);
+                b.meter.report(c, "-");
+            }
+    }
+}
+
 // ---- narrow elements: bytes a second beside what the memory gives ----
 
 void narrow_types(Bench &b)
@@ -314,20 +337,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(Bench &);
-    } groups[] = {{"ceiling", ceilings},
-                  {"sum", sums},
-                  {"max", maxima},
-                  {"adversarial", adversarial},
-                  {"types", narrow_types},
-                  {"moments", moments},
-                  {"framework", framework_ops},
-                  {"rows", rows},
-                  {"shapes", shapes},
-                  {"normal", normal},
-                  {"columns", columns},
-                  {"integers", integers},
-                  {"pairs", pairs},
-                  {"order", order}};
+    } groups[] = {{"ceiling", ceilings},  {"sum", sums},           {"max", maxima},      {"adversarial", adversarial},
+                  {"far", far},           {"types", narrow_types}, {"moments", moments}, {"framework", framework_ops},
+                  {"rows", rows},         {"shapes", shapes},      {"normal", normal},   {"columns", columns},
+                  {"integers", integers}, {"pairs", pairs},        {"order", order}};
     std::string names;
     for (const auto &g : groups)
         names += std::string(names.empty() ? "" : ",") + g.name;

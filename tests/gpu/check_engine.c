@@ -513,6 +513,31 @@ static uint64_t whole_bits(int dtype, whole_kind k, uint64_t i, uint64_t n)
     return sign | (bias + 1 - down) << s.fraction | (rng() & digits);
 }
 
+/* Whole arrays of floats of any exponents, from some element on: before it are small integers, or
+ * one number. */
+static void check_far(rk_engine *e, waker *w, int op, int dtype, amount quick)
+{
+    enum { LONGEST = 50000 };
+    const size_t bytes = rp_dtype_size(dtype);
+    char *memory = aligned_alloc(4096, (LONGEST * bytes + 8192) / 4096 * 4096);
+    for (int i = 0; i < (quick == FULL ? 300 : quick == QUICK ? 60 : 12); i++) {
+        const uint64_t n = i % 3 ? 1 + rng() % LONGEST : 1024 * (1 + rng() % (LONGEST / 1024)),
+                       from = i % 2 ? n * (rng() % 8) / 8 : 0;
+        const uint64_t binades = i % 5 == 0 ? 60 : i % 5 == 1 ? 300 : i % 5 == 2 ? 700 : 2046;
+        char *data = memory + (i % 4 == 3 ? bytes : 0);
+        if (!soon(1))
+            continue;
+        for (uint64_t j = 0; j < from; j++)
+            put(data + j * bytes, i % 4 == 1 ? float_bits(dtype, CONSTANT, j, n) : whole_bits(dtype, TIES, j, n), bytes);
+        fill_binades(data + from * bytes, dtype, n - from, binades);
+        rk_task t = task_of(op, dtype, (int)(rng() % 3), 0, 1, n, data);
+        if (op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM)
+            t.spec.ddof = (uint32_t)(rng() % 2);
+        compare(e, w, &t, "far exponents");
+    }
+    free(memory);
+}
+
 static void check_whole(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
     static const uint64_t sizes[] = {5, 1024, 3073, 12288, 32768, 65536 + 3, 100000, 1 << 18, (1 << 20) - 4};
@@ -1535,6 +1560,8 @@ int main(int argc, char **argv)
                         check_midway(e, &w, op, dtype, quick);
                     check_rows(e, &w, op, dtype, quick);
                 }
+                if (dtype == RP_F32 || dtype == RP_F64)
+                    check_far(e, &w, op, dtype, quick);
                 if (op == RP_OP_PROD && rp_dtype_class(dtype) == RP_CLASS_FLOAT)
                     check_products(e, &w, dtype, quick);
             } else if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {

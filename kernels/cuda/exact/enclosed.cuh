@@ -46,6 +46,8 @@ template <int kThreads> struct EnclosedOfBlock {
         low[threadIdx.x] = a.rest.low;
         high[threadIdx.x] = a.rest.high;
     }
+    // This thread's
+    __device__ __forceinline__ Enclosed own() const { return {s[threadIdx.x], {low[threadIdx.x], high[threadIdx.x]}}; }
     // All of them joined, to each lane of a warp. Each s is cut in two, at the same bit. The upper parts have so few bits that
     // the sum of all needs no rounding; the lower parts join the rest. So an addition takes no second one for its error.
     //

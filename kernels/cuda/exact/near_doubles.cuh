@@ -9,6 +9,14 @@ namespace rk {
 // of two doubles. One that overflows makes the bound NaN.
 constexpr u32 kSpecialHigh = 0x7ff00000u, kLeastSquared = (1023 - 450) << 20;
 
+// The square of x, unless that is tiny, in two doubles
+__device__ __forceinline__ void add_square(Enclosed &squares, double x)
+{
+    const double square = __dmul_rn(x, x), rest = __fma_rn(x, x, -square);
+    squares.add(square);
+    squares.rest.join({rest, rest});
+}
+
 template <bool kSquares> struct NearDoubles {
     Enclosed sum, squares;
     u32 tiny; // bits of elements whose squares two doubles may not hold: mostly none
@@ -28,9 +36,7 @@ template <bool kSquares> struct NearDoubles {
             return;
         const u32 upper = high & 0x7fffffffu;
         tiny |= upper < kLeastSquared ? upper | low : 0;
-        const double square = __dmul_rn(x, x), rest = __fma_rn(x, x, -square);
-        squares.add(square);
-        squares.rest.join({rest, rest});
+        add_square(squares, x);
     }
     // The squares, of which nothing is known if one was tiny
     __device__ __forceinline__ Enclosed known_squares() const

@@ -7,7 +7,6 @@
 
 #include "kernels/cuda/exact/enclosed.cuh"
 #include "kernels/cuda/exact/exponent_window.cuh"
-#include "kernels/cuda/exact/near_doubles.cuh"
 #include "kernels/cuda/pass/chosen.cuh"
 
 namespace rk {
@@ -208,48 +207,6 @@ template <class Element, int kBlock, int kLoads> struct NearMoments32 {
         squares.move(0);
         return {sum, squares.all};
     }
-};
-
-// The same of f64
-template <int kBlock, int kLoads> struct NearMoments64 {
-    static constexpr int kThreads = kBlock, kUnroll = kLoads;
-    static constexpr bool kPrepares = false, kTiles = true;
-    static constexpr Filling kFilling = kPadded;
-    using Bits = u64;
-    static constexpr Bits kPadding = 1ull << 63; // -0.0
-
-    NearDoubles<true> sums;
-    u32 flags; // of infinities and NaNs: then the sums are void
-    bool one_infinity;
-
-    __device__ __forceinline__ void init(void *, const SegmentArgs &args)
-    {
-        sums.clear();
-        flags = 0;
-        one_infinity = rk_is_unsigned_sum(args.layout);
-    }
-    __device__ __forceinline__ void add(u32 low, u32 high)
-    {
-        const u32 upper = high & 0x7fffffffu;
-        if (upper >= kSpecialHigh)
-            flags |= (upper & 0xfffffu) | low ? RK_NAN : (int)high < 0 && !one_infinity ? RK_NINF : RK_PINF;
-        sums.add(low, high);
-    }
-    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
-    {
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++) {
-            add(tile[u].x, tile[u].y);
-            add(tile[u].z, tile[u].w);
-        }
-    }
-    __device__ __forceinline__ void add_element(const void *p, u64)
-    {
-        const u64 bits = *(const u64 *)p;
-        add((u32)bits, (u32)(bits >> 32));
-    }
-    // The thread's
-    __device__ __forceinline__ NearSums ended() const { return {sums.sum, sums.known_squares()}; }
 };
 
 } // namespace rk

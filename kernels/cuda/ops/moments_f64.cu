@@ -9,7 +9,11 @@
 // An element outside of the window, or beyond what squares can be, goes to the block's long accumulator in shared memory:
 // right for any data, fast if all but a few elements of a warp lie within 20 binades or so. A warp whose elements leave its
 // window empties it into the accumulator and begins another one.
+//
+// A warp stops at a tile of which more lie outside, if a second launch may follow. Its loop is another one: there such tiles go
+// to sums with bounds (far_sums.cuh). What these leave in doubt is for a third launch, which goes on without them.
 #include "kernels/cuda/exact/extremes_tile.cuh"
+#include "kernels/cuda/exact/far_sums.cuh"
 #include "kernels/cuda/exact/long_digits.cuh"
 #include "kernels/cuda/pass/bounded_rows.cuh"
 #include "kernels/cuda/pass/list.cuh"
@@ -21,8 +25,11 @@ namespace {
 
 constexpr int kSumDigits = 2 * RK_LIMBS64, kSquareDigits = 2 * RK_SQUARE_LIMBS64;
 constexpr int kMostK = 480, kLeastK = -400;
-constexpr int kMargin = 3; // binades above the largest element met when the window is chosen
-constexpr int kFar = 8;    // a window this many binades above the best choice is too high
+constexpr int kMargin = 3;      // binades above the largest element met when the window is chosen
+constexpr int kFarAbove = 8;    // a window this many binades above the best choice is too high
+constexpr int kStays = 1 << 16; // no other window
+constexpr int kFarLanes = 4;    // a tile is far if so many lanes of the warp have elements outside,
+constexpr u32 kFarTiles = 7;    // ... and so many behind it are taken for such ones
 constexpr u32 kBinades = 22;
 constexpr u32 kInfiniteUpper = 0x7ffu << 21; // upper word of an infinity, doubled
 
@@ -106,19 +113,31 @@ struct Window64 {
 struct Long : LongDigits<kSumDigits + kSquareDigits> {
     double upper[kProducts][kThreads64];
 };
+struct LongAndFar : Long {
+    NearRoom<kThreads64> far;
+};
 
-template <bool kStats> struct Moments64 {
+enum class MomentsOf { Plain, Stats, Far };
+
+template <MomentsOf kOf> struct Moments64 {
+    static constexpr bool kStats = kOf == MomentsOf::Stats, kSumsFar = kOf == MomentsOf::Far;
     static constexpr int kThreads = kThreads64, kUnroll = 6;
     static constexpr int kWords = kSumDigits + kSquareDigits + (kStats ? 6 : 0);
     static constexpr int kBlocksPerSm = 2;
     static constexpr bool kEnds = !kStats; // stats took 20 to 36 us more
-    static constexpr u32 kMaxPerThread = 1u << 16;
-    static size_t shared_bytes() { return sizeof(Long); }
+    static constexpr Far kFar = kStats ? Far::None : kSumsFar ? Far::Sum : Far::Stop;
+    static constexpr u32 kMaxPerThread = 1u << 16; // far_sums.cuh, too
+    using Shared = std::conditional_t<kSumsFar, LongAndFar, Long>;
+    static size_t shared_bytes() { return sizeof(Shared); }
 
-    Long *block;
+    Shared *block;
     Window64 window;
     u32 lowest;              // twice the upper word of the window's least number, or 0: no window. The same in all lanes
     bool clean;              // the thread's tile is all in it, but for zeros
+    bool stops;              // at a far tile: SegmentArgs.far
+    bool far;                // the warp's tile is far
+    u32 stay;                // tiles that will be taken for far ones without a look
+    int level;               // of the warp's far sums; -1: there are none
     u32 waiting;             // elements since the last give_up
     u32 zeros;               // of a clean tile: stats
     bool all_zero;           // a clean tile
@@ -130,9 +149,13 @@ template <bool kStats> struct Moments64 {
 
     __device__ __forceinline__ void init(void *shared, const SegmentArgs &args)
     {
-        block = (Long *)shared;
+        block = (Shared *)shared;
         block->clear();
         lowest = 0;
+        stops = kFar == Far::Stop && args.far;
+        far = false;
+        stay = 0;
+        level = -1;
         flags = skipped = 0;
         skip = args.skip;
         one_infinity = rk_is_unsigned_sum(args.layout);
@@ -185,7 +208,9 @@ template <bool kStats> struct Moments64 {
     // ---- the window ----
 
     static constexpr bool kPrepares = true, kTiles = true, kByPointer = !kStats;
-    static constexpr Filling kFilling = kUnfilled;
+    static constexpr Filling kFilling = kSumsFar ? kPadded : kUnfilled;
+    using Bits = u64;
+    static constexpr Bits kPadding = 1ull << 63; // -0.0
 
     // K of the window
     static __device__ __forceinline__ u32 lowest_of(int k) { return (u32)(k + 1023 - (int)kBinades) << 21; }
@@ -201,7 +226,8 @@ template <bool kStats> struct Moments64 {
         return worst < kBinades << 21;
     }
     // The same but for zeros, which `zeros` counts for stats.
-    __device__ __forceinline__ bool holds_all_but(const uint4 (&v)[kUnroll])
+    __device__ __forceinline__ bool holds_all_but(const uint4 (&v)[kUnroll]) { return holds_all_but(v, lowest); }
+    __device__ __forceinline__ bool holds_all_but(const uint4 (&v)[kUnroll], u32 lowest)
     {
         u32 most = 0, least_1 = ~0u, others = 0; // least_1: of those that are not zero, less 1
         auto note = [&](u32 high, u32 low) {
@@ -227,11 +253,38 @@ template <bool kStats> struct Moments64 {
         u32 a = v.y & 0x7fffffffu, b = v.w & 0x7fffffffu;
         return max(a < 0x7ff00000u ? a : 0, b < 0x7ff00000u ? b : 0);
     }
+    static __device__ __forceinline__ u32 top_of_warp(const uint4 (&tile)[kUnroll])
+    {
+        u32 top = 0;
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            top = max(top, top_of(tile[u]));
+        return warp_max(top);
+    }
+    // Twice the largest upper word
+    template <int kCount> static __device__ __forceinline__ u32 most_of(const double (&x)[kCount])
+    {
+        u32 most = 0;
+#pragma unroll
+        for (int e = 0; e < kCount; e++)
+            most = max(most, 2 * (u32)__double2hiint(x[e]));
+        return most;
+    }
 
     // Whole warp, before its next tile, and before the rest of the row.
     __device__ __forceinline__ bool prepare(const uint4 (&tile)[kUnroll])
     {
+        if constexpr (kSumsFar)
+            if (stay) {
+                stay--;
+                double x[2 * kUnroll];
+                elements_of(tile, x);
+                if (__any_sync(kFullMask, most_of(x) >= far_end(level)))
+                    reach_level(top_of_warp(tile));
+                return true;
+            }
         clean = lowest && holds_all(tile);
+        far = false;
         zeros = 0;
         all_zero = false;
         if (__all_sync(kFullMask, clean))
@@ -239,12 +292,24 @@ template <bool kStats> struct Moments64 {
         clean = lowest && holds_all_but(tile);
         if (__all_sync(kFullMask, clean))
             return true;
-        u32 top = 0;
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++)
-            top = max(top, top_of(tile[u]));
-        if (follow(warp_max(top)))
-            clean = holds_all_but(tile);
+        const u32 top = top_of_warp(tile);
+        const int next = followed(top);
+        if (next != kStays)
+            clean = holds_all_but(tile, lowest_of(next));
+        if (kSumsFar || stops)
+            far = __popc(__ballot_sync(kFullMask, !clean)) >= kFarLanes;
+        if constexpr (kFar == Far::Stop)
+            if (far) {
+                flags |= kFlagFar;
+                return false;
+            }
+        if constexpr (kSumsFar)
+            if (far) {
+                stay = kFarTiles;
+                reach_level(top);
+            }
+        if (next != kStays && !far)
+            move(next);
         return true;
     }
     __device__ __forceinline__ void prepare_rest(const uint4 *vectors, u64 from, u64 to)
@@ -252,24 +317,92 @@ template <bool kStats> struct Moments64 {
         u32 top = 0;
         for (u64 v = from + threadIdx.x; v < to; v += kThreads)
             top = max(top, top_of(vectors[v]));
-        follow(warp_max(top));
+        const int next = followed(warp_max(top));
+        if (next != kStays)
+            move(next);
     }
 
-    // Begins another window if the warp's next elements, of which `top` is the largest, do not fit this one. Did it?
-    __device__ __forceinline__ bool follow(u32 top)
+    // K of another window if the warp's next elements, of which `top` is the largest, do not fit this one.
+    __device__ __forceinline__ int followed(u32 top) const
     {
         int next = (int)(top >> 20) - 1022 + kMargin;
         next = next > kMostK ? kMostK : next < kLeastK ? kLeastK : next; // what is larger goes outside, one by one
         if (lowest) {
             const bool above = top >= (u32)(k() + 1023) << 20 && k() < kMostK;
-            if (!above && !(top && next + kFar < k()))
-                return false;
-            empty(block, window, k());
+            if (!above && !(top && next + kFarAbove < k()))
+                return kStays;
         }
+        return next;
+    }
+    // Begins another window.
+    __device__ __forceinline__ void move(int next)
+    {
+        if (lowest)
+            empty(block, window, k());
         lowest = lowest_of(next);
         window.open(block->upper, next);
         waiting = 0;
-        return true;
+    }
+
+    // ---- far sums: each thread's are in shared memory ----
+
+    __device__ __forceinline__ void reach_level(u32 top)
+    {
+        const int to = far_level_of(top);
+        if (to <= level)
+            return;
+        raise_own(block->far, level, to);
+        level = to;
+    }
+    static __device__ __noinline__ void raise_own(NearRoom<kThreads> &room, int from, int to)
+    {
+        Enclosed sum, squares;
+        sum.clear();
+        squares.clear();
+        if (from >= 0) {
+            sum = room.sum.own();
+            squares = room.squares.own();
+            raise_far(sum, squares, to - from);
+        }
+        room.sum.put(sum);
+        room.squares.put(squares);
+    }
+    __device__ __forceinline__ void add_far_tile(double (&x)[2 * kUnroll])
+    {
+        if (most_of(x) >= kInfiniteUpper)
+#pragma unroll
+            for (int e = 0; e < 2 * kUnroll; e++)
+                if (2 * (u32)__double2hiint(x[e]) >= kInfiniteUpper) {
+                    note_special(x[e], 0);
+                    x[e] = 0;
+                }
+        flags |= kFlagNz;
+        Enclosed sum = block->far.sum.own(), squares = block->far.squares.own();
+        const double scale = far_scale(level);
+#pragma unroll
+        for (int e = 0; e < 2 * kUnroll; e++)
+            add_far(sum, squares, __dmul_rn(x[e], scale));
+        block->far.sum.put(sum);
+        block->far.squares.put(squares);
+    }
+    // Those of all threads, at the largest level, to the words and the row's bounds. Whole block.
+    static __device__ __noinline__ void leave_all_far(const SegmentArgs &args, const unsigned char *row,
+                                                      NearRoom<kThreads> &room, int level, u64 *words)
+    {
+        __shared__ int largest;
+        if (threadIdx.x == 0)
+            largest = 0;
+        __syncthreads();
+        if (threadIdx.x % kWarp == 0)
+            atomicMax(&largest, level);
+        __syncthreads();
+        raise_own(room, level, largest);
+        const NearSums all = join_block<kThreads>({room.sum.own(), room.squares.own()}, room);
+        const u64 sum = 2 * rk_sum_limbs(args.layout), number = (u64)(row - args.data) / (args.row_len << args.element_log2);
+        if (threadIdx.x == 0 && sum)
+            leave_far(all.sum, largest, 1, words, &args.totals[number].doubt[0]);
+        else if (threadIdx.x == kWarp)
+            leave_far(all.squares, largest, 2, words + sum, &args.totals[number].doubt[1]);
     }
 
     // ---- elements ----
@@ -296,6 +429,17 @@ template <bool kStats> struct Moments64 {
             extremes.zeros++;
             return;
         }
+        if (upper >= kInfiniteUpper) {
+            note_special(x, index);
+        } else {
+            flags |= kFlagNz;
+            add_outside(block, x);
+        }
+    }
+    // An infinity or NaN
+    __device__ __forceinline__ void note_special(double x, u64 index)
+    {
+        const u32 high = (u32)__double2hiint(x), upper = 2 * high + one_if_any((u32)__double2loint(x));
         const bool nan = upper > kInfiniteUpper;
         extremes.nans += nan;
         if (nan && skip) {
@@ -304,11 +448,7 @@ template <bool kStats> struct Moments64 {
         }
         if (nan)
             extremes.note_nan(index);
-        flags |= kFlagNz;
-        if (upper < kInfiniteUpper)
-            add_outside(block, x);
-        else
-            flags |= nan ? RK_NAN : (int)high < 0 && !one_infinity ? RK_NINF : RK_PINF;
+        flags |= kFlagNz | (nan ? RK_NAN : (int)high < 0 && !one_infinity ? RK_NINF : RK_PINF);
     }
 
     // The extremes of some vectors, the first of which has this index.
@@ -373,16 +513,27 @@ template <bool kStats> struct Moments64 {
     static __device__ __forceinline__ double low_of(uint4 v) { return __hiloint2double((int)v.y, (int)v.x); }
     static __device__ __forceinline__ double high_of(uint4 v) { return __hiloint2double((int)v.w, (int)v.z); }
 
-    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64 first)
+    static __device__ __forceinline__ void elements_of(const uint4 (&tile)[kUnroll], double (&x)[2 * kUnroll])
     {
-        double x[2 * kUnroll];
 #pragma unroll
         for (int u = 0; u < kUnroll; u++) {
             x[2 * u] = low_of(tile[u]);
             x[2 * u + 1] = high_of(tile[u]);
         }
+    }
+
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64 first)
+    {
+        double x[2 * kUnroll];
+        elements_of(tile, x);
         if (kStats)
             choose_of_tile(tile, first);
+        if constexpr (kSumsFar)
+            if (far) {
+                add_far_tile(x);
+                __syncwarp();
+                return;
+            }
         if (clean)
             note_clean(tile);
         else
@@ -431,6 +582,10 @@ template <bool kStats> struct Moments64 {
         if (kStats && !F64::nan(bits))
             extremes.choose_one(bits, index);
         double x[1] = {__longlong_as_double((i64)bits)};
+        if (kSumsFar && !lowest) {
+            outside(x[0], index);
+            return;
+        }
         take_out<1>(x, [&](int) { return index; });
         add_all(x);
     }
@@ -438,10 +593,11 @@ template <bool kStats> struct Moments64 {
     __device__ void flush(const SegmentArgs &args, const unsigned char *row, void *, u64 elements, u64 *partial)
     {
         __shared__ u32 flags_sum, skipped_sum;
-        empty(block, window, k());
+        if (lowest)
+            empty(block, window, k());
         if (threadIdx.x == 0)
             flags_sum = skipped_sum = 0;
-        __syncthreads();
+        const bool some_far = __syncthreads_or(kSumsFar && level >= 0);
         u32 f = warp_or(flags);
         if (threadIdx.x % kWarp == 0)
             atomicOr(&flags_sum, f);
@@ -454,7 +610,10 @@ template <bool kStats> struct Moments64 {
             extremes.template write<kThreads>(args, row, partial + sum + squares);
         __syncthreads();
         if (threadIdx.x == 0)
-            write_tail(partial + own_words(args.layout), elements, skipped_sum, flags_sum);
+            write_tail(partial + own_words(args.layout), elements, skipped_sum, flags_sum | (some_far ? kFlagFar : 0));
+        if constexpr (kSumsFar)
+            if (some_far)
+                leave_all_far(args, row, block->far, level, partial);
     }
 };
 
@@ -462,19 +621,22 @@ template <bool kStats> struct Moments64 {
 
 template <Moments64Part kPart> SegmentKernel moments_f64_part(bool is_long)
 {
-    using Any = Moments64<kPart == Moments64Part::Stats>;
+    using Any = Moments64<kPart == Moments64Part::Stats ? MomentsOf::Stats
+                          : kPart == Moments64Part::Far ? MomentsOf::Far
+                                                        : MomentsOf::Plain>;
     using Row = BoundedRow64<Any::kThreads, Any::kUnroll>;
-    if constexpr (kPart == Moments64Part::Bounded)
+    if constexpr (kPart == Moments64Part::Bounded) {
         return is_long ? bounded_long_kernel<Row>() : bounded_kernel_of<Row, Any, true>();
-    else if constexpr (kPart == Moments64Part::Near)
+    } else if constexpr (kPart == Moments64Part::Near) {
         return near_rows<NearMoments64<Any::kThreads, Any::kUnroll>, Any>();
-    else if constexpr (kPart == Moments64Part::Stats)
+    } else if constexpr (kPart == Moments64Part::Stats || kPart == Moments64Part::Far) {
         return segment_kernel<Any>();
-    else
+    } else {
         return list_kernels<Any>();
+    }
 }
 
-#define PARTS(X) X(Moments) X(Near) X(Stats) X(Bounded)
+#define PARTS(X) X(Moments) X(Near) X(Stats) X(Bounded) X(Far)
 #define PART(of) template SegmentKernel moments_f64_part<Moments64Part::of>(bool);
 #include "kernels/cuda/pass/each_part.h"
 

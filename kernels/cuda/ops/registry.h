@@ -21,6 +21,8 @@ SegmentKernel minmax_kernel(int dtype);                                         
 SegmentKernel bits_kernel(int layout, int dtype);                                      // bits.cu
 SegmentKernel moments_f64_kernel(bool stats, bool near);                               // moments_f64.cu
 SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_shared); // moments_f32.cu: f16 bf16 f32
+// Moments of f64 of far exponents, for rows that the launch before leaves in doubt (SegmentArgs.far)
+SegmentKernel far_f64_kernel(); // moments_f64.cu
 // Values of f32 or less, of f16 bf16 f32, by two bounds: all rows are finished. is_long: no spread; then, and of .list, what is
 // in doubt is noted (FinishArgs.doubts).
 SegmentKernel bounded_f32_kernel(int dtype, BoundsOf of, bool is_long, bool large_shared); // moments_f32.cu

@@ -44,6 +44,7 @@ template <BoundsOf kOf, class Element, int kBlock, int kLoads> struct BoundedRow
 template <int kBlock, int kLoads> struct BoundedRow64 {
     static constexpr int kThreads = kBlock, kUnroll = kLoads, kPerVector = 2;
     static constexpr bool kPrepares = false, kTiles = false, kClears = true;
+    static constexpr bool kStops = true;
     static constexpr Filling kFilling = kUnfilled;
     using Sums = SquaresOfDoubles;
     using Bits = u64;
@@ -57,6 +58,8 @@ template <int kBlock, int kLoads> struct BoundedRow64 {
         sums.clear();
         some = 0;
     }
+    // Then the row is in doubt anyway (in_range), or has a NaN.
+    __device__ __forceinline__ bool stops(const SegmentArgs &, u32) const { return !(sums.a < 0x1p450); }
     __device__ __forceinline__ void add(u32 low, u32 high)
     {
         some |= low | high << 1;

@@ -82,13 +82,28 @@ template <int kTerms> __device__ __forceinline__ bool moment_of(const FinishArgs
     return sure;
 }
 
-// Sums as they are for value_near: the last of three terms is what the others do not hold.
+// v times 2^bits, if that is not subnormal. v: finite
+__device__ __forceinline__ bool scale_value(double *v, int bits)
+{
+    const int high = __double2hiint(*v), field = (high >> 20 & 0x7ff) + bits;
+    if (field >= 0x7ff)
+        *v = copysign(INFINITY, *v);
+    else
+        *v = __hiloint2double((int)((u32)high + ((u32)bits << 20)), __double2loint(*v));
+    return field > 0;
+}
+
+// Sums as they are for value_near, of elements over 2^scale: the last of three terms is what the others do not hold.
 struct NearMoments {
     NearSum sum, squares;
     u64 count;
+    int scale;
 
-    __device__ __forceinline__ NearMoments(const NearSum &s, const NearSum &q, u64 n) : sum(s), squares(q), count(n) {}
-    __device__ __forceinline__ explicit NearMoments(const MomentSums &of, u64 n) : count(n)
+    __device__ __forceinline__ NearMoments(const NearSum &s, const NearSum &q, u64 n, int bits = 0)
+        : sum(s), squares(q), count(n), scale(bits)
+    {
+    }
+    __device__ __forceinline__ explicit NearMoments(const MomentSums &of, u64 n) : count(n), scale(0)
     {
         Terms<3> q = of.squares;
         const bool gathered = q.gather();
@@ -97,7 +112,9 @@ struct NearMoments {
     }
     __device__ __forceinline__ bool value(int op, u32 ddof, rk_finisher finisher, double *v) const
     {
-        return value_near(op, ddof, finisher, count, sum, squares, v);
+        const bool square = op == RP_OP_VAR || op == RP_OP_SUMSQ;
+        return value_near(op, ddof, finisher, count, sum, squares, v) &&
+               (scale == 0 || scale_value(v, square ? 2 * scale : scale));
     }
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/exact/far_sums.cuh"
 #include "kernels/cuda/exact/near_moments.cuh"
 #include "kernels/cuda/pass/finish_moments.cuh"
 #include "kernels/cuda/pass/segment.cuh"
@@ -15,18 +16,48 @@ struct alignas(16) NearPartial {
     u64 flags;
 };
 
-// The sums and flags that the row's n blocks have left. Whole block.
-template <int kThreads>
-__device__ __forceinline__ NearSums join_partials(const NearPartial *partials, u32 n, u32 &flags, NearRoom<kThreads> &room)
+// The flags of all threads. Whole block. `all`, shared memory: flags that some of them have.
+__device__ __forceinline__ u32 flags_of_block(u32 flags, u32 *all)
+{
+    if (!__syncthreads_or(flags)) // mostly
+        return 0;
+    if (flags)
+        atomicOr(all, flags);
+    __syncthreads();
+    return *all;
+}
+
+// Sums at the level that these flags tell, to that of more flags
+__device__ __forceinline__ void raise_sums(NearSums &sums, u32 flags, u32 to)
+{
+    if (const int levels = level_of_flags(to) - level_of_flags(flags))
+        raise_far(sums.sum, sums.squares, levels);
+}
+
+// The sums and flags that the row's n blocks have left. Whole block. all_flags: those of this one.
+template <int kThreads, bool kFar> __device__ __forceinline__ NearSums join_partials(const NearPartial *partials, u32 n,
+                                                                                     u32 &flags, u32 *all_flags,
+                                                                                     NearRoom<kThreads> &room)
 {
     NearSums all;
     all.clear();
+    flags = 0;
     for (u32 i = threadIdx.x; i < n; i += kThreads) {
         const double2 *p = (const double2 *)&partials[i];
         const double2 a = __ldcg(p), b = __ldcg(p + 1), c = __ldcg(p + 2);
-        flags |= (u32)__ldcg(&partials[i].flags);
-        all.join({{a.x, {a.y, b.x}}, {b.y, {c.x, c.y}}});
+        const u32 own = (u32)__ldcg(&partials[i].flags), both = flags | own;
+        NearSums one = {{a.x, {a.y, b.x}}, {b.y, {c.x, c.y}}};
+        if (kFar && both) {
+            raise_sums(all, flags, both);
+            raise_sums(one, own, both);
+        }
+        flags = both;
+        all.join(one);
     }
+    const u32 own = flags;
+    flags = flags_of_block(own, all_flags);
+    if (kFar && flags)
+        raise_sums(all, own, flags);
     return join_block<kThreads>(all, room);
 }
 
@@ -59,12 +90,12 @@ __device__ __forceinline__ void words_of_flags(const WordPlan &plan, u64 count, 
     __syncthreads();
 }
 
-// The value of a row from its sums. False: it is not certain. Whole block.
-__device__ __forceinline__ bool finish_near(const FinishArgs &a, u64 row, const NearSums &of, u64 count, u64 *cell)
+// The value of a row from its sums, whose elements are over 2^scale. False: it is not certain. Whole block.
+__device__ __forceinline__ bool finish_near(const FinishArgs &a, u64 row, const NearSums &of, u64 count, int scale, u64 *cell)
 {
-    if (write_moments(a, row, NearMoments(of.sum.sum(), of.squares.sum(), count), (const u64 *)NULL, cell))
+    if (write_moments(a, row, centred(of.sum, of.squares, count, scale), (const u64 *)NULL, cell))
         return true;
-    if (!of.exact())
+    if (scale || !of.exact())
         return false;
     LineSums<3> sums = {{0, 0, false}, {{of.squares.s, of.squares.rest.high, 0}, false}, count, 0}; // ties
     sums.sum.t = two_sum(of.sum.s, of.sum.rest.high, sums.sum.s);
@@ -88,26 +119,26 @@ template <class Near, class Any> __global__ void __launch_bounds__(Any::kThreads
                 all_flags = 0;
             add_part(near, args, p, shared);
             NearRoom<Near::kThreads> &room = *(NearRoom<Near::kThreads> *)shared;
-            NearSums sums = join_block<Near::kThreads>(near.ended(), room);
-            u32 flags = near.flags;
-            if (__syncthreads_or(flags)) { // rare
-                if (flags)
-                    atomicOr(&all_flags, flags);
-                __syncthreads();
-                flags = all_flags;
-            }
+            u32 flags = flags_of_block(near.flags, &all_flags);
+            NearSums sums;
+            if constexpr (kFarOf<Near> == Far::Sum)
+                sums = near.ended(flags);
+            else
+                sums = near.ended();
+            sums = join_block<Near::kThreads>(sums, room);
             if (gridDim.x > 1) {
                 if (threadIdx.x == 0)
                     of_row[blockIdx.x] = {sums, flags};
                 if (!last_of_row(args.totals + row))
                     continue;
-                sums = join_partials<Near::kThreads>(of_row, gridDim.x, flags, room);
+                sums = join_partials<Near::kThreads, kFarOf<Near> == Far::Sum>(of_row, gridDim.x, flags, &all_flags, room);
             }
-            const bool special = __syncthreads_or(flags); // then the sums do not count
-            if (!special && finish_near(finish, args.first_row + row, sums, args.row_len, cell))
+            const u32 special = flags & kFlagSpecial; // then the sums do not count
+            const int scale = kFarOf<Near> == Far::Sum ? far_bits(level_of_flags(flags)) : 0;
+            if (!special && finish_near(finish, args.first_row + row, sums, args.row_len, scale, cell))
                 continue;
             if (special)
-                words_of_flags(finish.plan, args.row_len, flags, words);
+                words_of_flags(finish.plan, args.row_len, special, words);
             else
                 sum_again<Any>(args, finish.plan, p, shared, words);
             if (threadIdx.x < kWarp)

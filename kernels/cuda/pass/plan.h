@@ -23,6 +23,7 @@ constexpr u32 kFullMask = 0xffffffffu;
 enum { kWordCount = 0, kWordFlags = 1, kTailWords = 2 };  // after the accumulator's words
 enum { kFlagSpecial = 3, kFlagNz = 4, kFlagSkipped = 8 }; // special: rk_state.special
 enum { kFlagLost = 16 };                                  // between walking kernels: walk again (lines.cuh)
+enum { kFlagFar = 32 };                                   // far elements are missing, or are there by far sums (finish_far.cuh)
 
 constexpr int kDigits32 = 2 * RK_LIMBS32, kDigits64 = 2 * RK_LIMBS64, kDigitsInt = 4;
 

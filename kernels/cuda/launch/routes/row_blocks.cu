@@ -64,7 +64,8 @@ cudaError_t launch_batch(const Asked &q, const RowKernel &by, const FinishArgs &
 {
     const SegmentKernel &k = by.k;
     const dim3 grid((u32)per_row, rows_of_grid(g.rows));
-    TRY_CUDA(gpu_launch(false, k.fn, grid, k.threads, k.shared_bytes, q.stream, g, finish, q.scratch.a));
+    const bool overlap = g.again && q.d->overlapped_launch; // mostly there is nothing to do
+    TRY_CUDA(gpu_launch(overlap, k.fn, grid, k.threads, k.shared_bytes, q.stream, g, finish, q.scratch.a));
     if (by.redo) {
         // mostly there is nothing to do
         const dim3 few(q.paired ? (u32)per_row : std::min((u32)per_row, 2 * (u32)q.d->sms), grid.y);
@@ -75,17 +76,39 @@ cudaError_t launch_batch(const Asked &q, const RowKernel &by, const FinishArgs &
     return merge_rows(q, finish, g.rows, per_row, g.first_row);
 }
 
+// How many blocks each row has, and whether its last one can finish it.
+struct BlocksOfRows {
+    u64 per_row;
+    bool at_once, adds, ends;
+};
+cudaError_t blocks_of_rows(const Asked &q, const SegmentKernel &k, const SegmentArgs &all, const FinishArgs &a, BlocksOfRows *b)
+{
+    int blocks_per_sm;
+    TRY_CUDA(device_blocks_per_sm(q.d, (const void *)k.fn, k.threads, k.shared_bytes, &blocks_per_sm));
+    const u64 blocks = (u64)q.d->sms * blocks_per_sm;
+    b->per_row = blocks_per_row(q.d, k, blocks_per_sm, all);
+    b->at_once = b->per_row <= blocks;
+    b->adds = !a.light && can_add(a.plan);
+    b->ends = k.ends && b->adds && b->per_row * all.rows <= blocks;
+    return cudaSuccess;
+}
+
+// For f64 of far exponents: SegmentArgs.far, .again
+struct FarLaunch {
+    bool far, again;
+};
+
 // The rows of `t`, which is the task of `q` or a part of it, to the cells of `a`.
-cudaError_t reduce_rows(const Asked &q, const RowKernel &by, const ChainTask &t, const FinishArgs &a)
+cudaError_t reduce_rows(const Asked &q, const RowKernel &by, const ChainTask &t, const FinishArgs &a, FarLaunch launch = {})
 {
     const SegmentKernel &k = by.k;
     SegmentArgs all = segment_args(q, t);
-    int blocks_per_sm;
-    TRY_CUDA(device_blocks_per_sm(q.d, (const void *)k.fn, k.threads, k.shared_bytes, &blocks_per_sm));
-    const u64 per_row = blocks_per_row(q.d, k, blocks_per_sm, all), blocks = (u64)q.d->sms * blocks_per_sm;
-    const bool adds = !a.light && can_add(a.plan), at_once = per_row <= blocks;
+    BlocksOfRows b;
+    TRY_CUDA(blocks_of_rows(q, k, all, a, &b));
+    const u64 per_row = b.per_row;
+    const bool adds = b.adds, at_once = b.at_once;
     FinishArgs finish = a;
-    finish.ends = by.finishes || (k.ends && adds && per_row * all.rows <= blocks); // else the next pass finishes all rows
+    finish.ends = by.finishes || b.ends; // else the next pass finishes all rows
     if (!by.finishes && !by.redo && adds && (per_row > 1 || finish.ends))
         finish.added = k.sums && !q.d->slow_doubles ? kAddedBesideSums : kAdded;
     share_row(k, per_row, k.tickets && all.rows == 1 && per_row > 1 && at_once && (a.light || finish.added), &all);
@@ -93,6 +116,8 @@ cudaError_t reduce_rows(const Asked &q, const RowKernel &by, const ChainTask &t,
     const u64 room = q.scratch.words / (per_row * a.plan.all + (by.redo ? 2 : 0));
     all.meets = (a.light || finish.ends) && all.rows == 1 && per_row > 1 && per_row <= kSlots;
     all.totals = q.scratch.totals;
+    all.far = launch.far;
+    all.again = launch.again;
     const u64 batch = per_row > 1 && room > kRowTotals ? kRowTotals : room;
     if (batch == 0)
         return cudaErrorMemoryAllocation;
@@ -169,11 +194,16 @@ bool fits_blocks(const Asked &q, WalkFn *)
 cudaError_t launch_blocks(const Asked &q, WalkFn)
 {
     FinishArgs a = q.a;
-    if (!q.again.k.fn)
+    BlocksOfRows b = {};
+    if (q.far.fn)
+        TRY_CUDA(blocks_of_rows(q, q.far, segment_args(q, q.t), a, &b));
+    if (!q.again.k.fn && !b.ends)
         return reduce_rows(q, q.whole, q.t, a);
     a.doubts = q.scratch.wide;
-    TRY_CUDA(reduce_rows(q, q.whole, q.t, a));
-    return reduce_rows(q, q.again, q.t, a);
+    TRY_CUDA(reduce_rows(q, q.whole, q.t, a, {b.ends, false}));
+    if (b.ends)
+        TRY_CUDA(reduce_rows(q, {q.far, NULL, false}, q.t, a, {true, true}));
+    return reduce_rows(q, q.again.k.fn ? q.again : q.whole, q.t, a, {false, b.ends});
 }
 
 bool fits_masked_blocks(const Asked &q, WalkFn *) { return masked_kernel(q).fn; }
