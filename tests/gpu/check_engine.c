@@ -1479,6 +1479,25 @@ static void check_midway(rk_engine *e, waker *w, int op, int dtype, amount quick
         }
 }
 
+/* Elements near the least number, whose squares are too small for doubles of f64: alone, and with larger ones. */
+static void check_tiny(rk_engine *e, waker *w, int op, int dtype, amount quick)
+{
+    const uint64_t lengths[] = {2, 328, 5000, quick == TINY ? 4001 : 70000};
+    const size_t bytes = rp_dtype_size(dtype);
+    const shape s = float_shape(dtype);
+    for (size_t i = 0; i < 2 * sizeof lengths / sizeof *lengths; i++) {
+        const uint64_t n = lengths[i / 2];
+        char *memory = malloc((n + 1) * bytes), *data = memory + (i % 4 == 3 ? bytes : 0);
+        for (uint64_t j = 0; j < n; j++) {
+            const uint64_t field = i % 2 && j % 7 == 0 ? rng() % 8 : 0;
+            put(data + j * bytes, field << s.fraction | (rng() & (((uint64_t)1 << s.fraction) - 1)), bytes);
+        }
+        rk_task t = task_of(op, dtype, 0, 0, 1, n, data);
+        compare_once(e, w, &t, "tiny numbers");
+        free(memory);
+    }
+}
+
 int main(int argc, char **argv)
 {
     setvbuf(stdout, NULL, _IOLBF, 0);
@@ -1556,6 +1575,7 @@ int main(int argc, char **argv)
                     check_overflow(e, &w, op);
                 if (rp_dtype_class(dtype) == RP_CLASS_FLOAT) {
                     check_whole(e, &w, op, dtype, quick);
+                    check_tiny(e, &w, op, dtype, quick);
                     if (dtype != RP_F64)
                         check_midway(e, &w, op, dtype, quick);
                     check_rows(e, &w, op, dtype, quick);

@@ -582,7 +582,7 @@ template <MomentsOf kOf> struct Moments64 {
         if (kStats && !F64::nan(bits))
             extremes.choose_one(bits, index);
         double x[1] = {__longlong_as_double((i64)bits)};
-        if (kSumsFar && !lowest) {
+        if (!lowest) { // a number that is small enough would seem to be in it
             outside(x[0], index);
             return;
         }
