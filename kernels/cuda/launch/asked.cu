@@ -185,8 +185,8 @@ SegmentKernel far_kernel(const Asked &q)
 {
     const rk_finisher finisher = rk_finisher_of(q.s.op);
     const bool moments = q.layout == RP_STATE_SQ64 || q.layout == RP_STATE_MOM64, noted = !q.whole.finishes || q.again.k.fn;
-    if (!q.rows || !moments || !noted || (finisher != RK_FINISH_SPREAD && finisher != RK_FINISH_SQUARES) ||
-        q.s.flags & (RP_STATES_OUT | RP_INITIAL))
+    if (!q.rows || !moments || !noted || q.s.row_len < kTuning.far_row ||
+        (finisher != RK_FINISH_SPREAD && finisher != RK_FINISH_SQUARES) || q.s.flags & (RP_STATES_OUT | RP_INITIAL))
         return {};
     return far_f64_kernel();
 }

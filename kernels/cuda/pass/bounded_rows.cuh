@@ -225,6 +225,7 @@ template <class Row> __global__ void __launch_bounds__(Row::kThreads)
     bounded_long_rows(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     using Sums = typename Row::Sums;
+    let_next_pass_start(); // its blocks have no room beside these, so it is brought up as these end
     for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads()) {
         const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
         Row part;

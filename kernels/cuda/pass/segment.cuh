@@ -466,9 +466,9 @@ template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThr
     if constexpr (kUsedHere<Accumulator>) {
         RK_DYNAMIC_SHARED(unsigned char, shared);
         __shared__ u64 words[Accumulator::kWords + kTailWords];
-        if (!finish.light && !finish.ends) // else the last block finishes the row
+        if ((!finish.light && !finish.ends) || finish.doubts) // else the last block finishes the row, and that is all
             let_next_pass_start();
-        if (kFarOf<Accumulator> != Far::None && args.again)
+        if (args.again)
             wait_for_previous_pass();
         for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
             const bool first = kFarOf<Accumulator> != Far::None && args.far && !args.again; // nothing is noted so far

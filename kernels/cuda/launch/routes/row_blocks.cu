@@ -203,7 +203,7 @@ cudaError_t launch_blocks(const Asked &q, WalkFn)
     TRY_CUDA(reduce_rows(q, q.whole, q.t, a, {b.ends, false}));
     if (b.ends)
         TRY_CUDA(reduce_rows(q, {q.far, NULL, false}, q.t, a, {true, true}));
-    return reduce_rows(q, q.again.k.fn ? q.again : q.whole, q.t, a, {false, b.ends});
+    return reduce_rows(q, q.again.k.fn ? q.again : q.whole, q.t, a, {false, true});
 }
 
 bool fits_masked_blocks(const Asked &q, WalkFn *) { return masked_kernel(q).fn; }
