@@ -83,7 +83,7 @@ static const struct rc_learned *known(const rc_ways *w, const rc_work *k) { retu
 
 static double cores(const rc_work *k, double n) { return fmin(n * core_rate[kind_of(k)][kind_of_type(k->dtype)], memory_rate); }
 
-/* So many cores in the daemon. Bytes of a file are copied before they are read. */
+/* GB/s of n cores in the daemon. Bytes of a file are copied before they are read. */
 static double cores_there(const rc_work *k, int n)
 {
     const int op = kind_of(k), type = kind_of_type(k->dtype);

@@ -11,7 +11,7 @@ enum {
     RK_HELPER_PART = 5
 };
 
-/* The CPU's threads beside so many devices. */
+/* Threads of the CPU's engine beside that number of devices. */
 static inline int rk_helper_threads(int cores, int devices)
 {
     const int left = cores - 2 * devices, share = cores / RK_HELPER_PART, fit = share < left ? share : left;

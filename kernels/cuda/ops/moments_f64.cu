@@ -28,8 +28,8 @@ constexpr int kMostK = 480, kLeastK = -400;
 constexpr int kMargin = 3;      // binades above the largest element met when the window is chosen
 constexpr int kFarAbove = 8;    // a window this many binades above the best choice is too high
 constexpr int kStays = 1 << 16; // no other window
-constexpr int kFarLanes = 4;    // a tile is far if so many lanes of the warp have elements outside,
-constexpr u32 kFarTiles = 7;    // ... and so many behind it are taken for such ones
+constexpr int kFarLanes = 4;    // lanes of a warp with elements outside the window, from which its tile is far
+constexpr u32 kFarTiles = 7;    // tiles behind a far one that count as far, without a look
 constexpr u32 kBinades = 22;
 constexpr u32 kInfiniteUpper = 0x7ffu << 21; // upper word of an infinity, doubled
 

@@ -166,22 +166,30 @@ finish_bounded(const SegmentArgs &args, const FinishArgs &finish, u64 row, const
         finish_again<Any>(args, finish, row, p, threadIdx.x ? 0 : sums.flags());
 }
 
+// finish(row, p, sums): of each row whose last block this is. The first warp has the sums. Whole block.
+template <class Row, class Finish>
+__device__ __forceinline__ void each_bounded_row(const SegmentArgs &args, u64 *partials, Finish finish)
+{
+    using Sums = typename Row::Sums;
+    for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads()) {
+        const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
+        Row part;
+        part.open(p);
+        add_part(part, args, p, NULL);
+        Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.ended());
+        if (join_blocks<Row::kThreads / kWarp>(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
+            finish(args.first_row + row, p, sums);
+    }
+}
+
 template <class Row, class Any> __global__ void __launch_bounds__(Any::kThreads, Any::kBlocksPerSm)
     bounded_rows(const __grid_constant__ SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     static_assert(Row::kThreads == Any::kThreads);
-    if constexpr (kUsedHere<Any>) {
-        using Sums = typename Row::Sums;
-        for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads()) {
-            const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
-            Row part;
-            part.open(p);
-            add_part(part, args, p, NULL);
-            Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.ended());
-            if (join_blocks<Row::kThreads / kWarp>(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
-                finish_bounded<Any>(args, finish, args.first_row + row, p, sums, most_added<Row>(args.rounds + 1));
-        }
-    }
+    if constexpr (kUsedHere<Any>)
+        each_bounded_row<Row>(args, partials, [&](u64 row, const unsigned char *p, const typename Row::Sums &sums) {
+            finish_bounded<Any>(args, finish, row, p, sums, most_added<Row>(args.rounds + 1));
+        });
 }
 
 // A block a row of a tile or less, along y (tile.cuh). Not unrolled: cold instructions cost more than a loop.
@@ -224,17 +232,10 @@ __device__ __forceinline__ void leave_doubt(const FinishArgs &finish, u64 row, c
 template <class Row> __global__ void __launch_bounds__(Row::kThreads)
     bounded_long_rows(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
-    using Sums = typename Row::Sums;
     let_next_pass_start(); // its blocks have no room beside these, so it is brought up as these end
-    for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y, __syncthreads()) {
-        const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
-        Row part;
-        part.open(p);
-        add_part(part, args, p, NULL);
-        Sums sums = join_to_first_warp<Row::kThreads / kWarp>(part.ended());
-        if (join_blocks<Row::kThreads / kWarp>(sums, (Sums *)partials + row * gridDim.x, args.totals + row))
-            leave_doubt(finish, args.first_row + row, sums, args.row_len, most_added<Row>(args.rounds + 1));
-    }
+    each_bounded_row<Row>(args, partials, [&](u64 row, const unsigned char *, const typename Row::Sums &sums) {
+        leave_doubt(finish, row, sums, args.row_len, most_added<Row>(args.rounds + 1));
+    });
 }
 
 // Values that need no count. The doubt, then what blocks have left

@@ -20,6 +20,7 @@
 //     Bits kPadding                           kPadded: this, which adds nothing; then the rest is a tile, too
 //   void add_element(const void *p, u64 index)
 //   static constexpr bool kByTickets          if there is one, and true: the last tiles of a long row go by tickets
+//   static constexpr bool kClears             if there is one, and true: places without elements begin as zeros, unread
 //   static constexpr bool kByPointer          if there is one, and true: it leaves few registers, and hardly uses indices
 //   static constexpr bool kLongVector         if there is one, and true: add_vector is much code
 //   static constexpr bool kEnds               if there is one, and true: FinishArgs.ends

@@ -52,7 +52,7 @@ template <int kBytes> __device__ __forceinline__ typename Keys<kBytes>::Key bits
     return bits ^ (bits >> (8 * kBytes - 1) ? rule.turn : 0);
 }
 
-// False if brackets have a key together, or elements are no floats from the least one on. The map has all brackets within
+// False if two brackets share a key, or elements are no floats from the least one on. The map has all brackets within
 // [0, 1], and a cell or more below them.
 template <int kBytes> __device__ inline bool map_brackets(const SelectArgs &a, const u64 *bounds, CellMap<kBytes> *map)
 {

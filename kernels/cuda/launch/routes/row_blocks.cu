@@ -93,7 +93,7 @@ cudaError_t blocks_of_rows(const Asked &q, const SegmentKernel &k, const Segment
     return cudaSuccess;
 }
 
-// For f64 of far exponents: SegmentArgs.far, .again
+// SegmentArgs.far, .again: how launches for rows in doubt follow each other
 struct FarLaunch {
     bool far, again;
 };
