@@ -1479,6 +1479,34 @@ static void check_midway(rk_engine *e, waker *w, int op, int dtype, amount quick
         }
 }
 
+/* Variances midway between two numbers of the type: c + m and c - m alike often, m^2 having one bit more than the type. And
+ * near that, as some elements are on the other side; and of elements that are alike. */
+static void check_spread(rk_engine *e, waker *w, int op, int dtype, amount quick)
+{
+    const uint64_t lengths[] = {2, 5000, 12000, 25000, 450000, quick == FULL ? (1 << 24) + 800 : 70000};
+    const size_t bytes = rp_dtype_size((uint8_t)dtype);
+    const int p = rk_format_of(dtype).precision;
+    const double m = p % 2 ? ldexp(1, (p + 1) / 2) - 1 : ldexp(1, p / 2) + 1;
+    for (size_t i = 0; i < 4 * (sizeof lengths / sizeof *lengths); i++) {
+        const uint64_t n = lengths[i / 4] / 2 * 2, how = i % 4; /* midway; not quite; with an offset; all alike */
+        char *memory = malloc((n + 1) * bytes), *data = memory + (i / 4 % 2 ? bytes : 0);
+        for (uint64_t j = 0; j < n; j++) {
+            const bool low = how != 3 && j % 2 && !(how == 1 && j < 4);
+            const double x = (how == 2 ? 2 * m : 0) + (low ? -m : m);
+            uint64_t bits;
+            memcpy(&bits, &x, sizeof bits);
+            put(data + j * bytes, rk_convert_float(RP_F64, bits, dtype), bytes);
+        }
+        rk_task t = task_of(op, dtype, 0, 0, 1, n, data);
+        for (int out = RP_F16; out <= RP_F64; out++) {
+            t.spec.out = (uint8_t)out;
+            if (rp_dtype_class(out) == RP_CLASS_FLOAT && rp_spec_check(&t.spec, NULL) == RP_OK)
+                compare_once(e, w, &t, "variances midway");
+        }
+        free(memory);
+    }
+}
+
 /* Elements near the least number, whose squares are too small for doubles of f64: alone, and with larger ones. */
 static void check_tiny(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
@@ -1580,6 +1608,8 @@ int main(int argc, char **argv)
                         check_midway(e, &w, op, dtype, quick);
                     check_rows(e, &w, op, dtype, quick);
                 }
+                if (rp_dtype_class(dtype) == RP_CLASS_FLOAT && (op == RP_OP_VAR || op == RP_OP_STD))
+                    check_spread(e, &w, op, dtype, quick);
                 if (dtype == RP_F32 || dtype == RP_F64)
                     check_far(e, &w, op, dtype, quick);
                 if (op == RP_OP_PROD && rp_dtype_class(dtype) == RP_CLASS_FLOAT)

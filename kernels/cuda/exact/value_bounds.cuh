@@ -9,6 +9,7 @@
 
 #include "kernels/cuda/exact/narrow_value.cuh"
 #include "kernels/cuda/exact/near_sum.cuh"
+#include "kernels/cuda/pass/args.h"
 
 namespace rk {
 
@@ -43,8 +44,6 @@ struct Bound {
 // What a thread, or several together, have. Sum, Squares: rounded down and up. Spread: the sum and the squares of what elements
 // are more than one of them, the pivot, rounded as it comes.
 template <BoundsOf kOf> struct BoundedSums {
-    static constexpr int kMostAdded = 75; // Spread
-
     double a, b;
 
     __device__ __forceinline__ void clear() { a = b = kOf == BoundsOf::Sum ? -0.0 : 0; }
@@ -66,17 +65,15 @@ template <BoundsOf kOf> struct BoundedSums {
         a = kOf == BoundsOf::Spread ? __dadd_rn(a, o.a) : __dadd_rd(a, o.a);
         b = kOf == BoundsOf::Spread ? __dadd_rn(b, o.b) : __dadd_ru(b, o.b);
     }
-    __device__ __forceinline__ void join_lanes(int lanes)
+    __device__ __forceinline__ BoundedSums of_lane(int distance) const
     {
-#pragma unroll 1 // short code: cold instructions cost more than a loop
-        for (int d = lanes / 2; d; d >>= 1)
-            join({__shfl_xor_sync(kFullMask, a, d), __shfl_xor_sync(kFullMask, b, d)});
+        return {__shfl_xor_sync(kFullMask, a, distance), __shfl_xor_sync(kFullMask, b, distance)};
     }
 
-    // Of infinities and NaNs among the elements, if the sums tell
+    // Of infinities and NaNs among the elements, if the sums tell: a pivot is finite.
     __device__ __forceinline__ u32 flags() const
     {
-        return kOf != BoundsOf::Squares ? 0 : b != b ? RK_NAN : b == INFINITY ? RK_PINF : 0;
+        return kOf == BoundsOf::Sum ? 0 : b != b ? RK_NAN : b == INFINITY ? RK_PINF : 0;
     }
 
     // This lane's bound of the value of n elements. False: there is none. `added`: as below.
@@ -102,16 +99,17 @@ template <BoundsOf kOf> struct BoundedSums {
                 *v = bound.root(*v);
             return true;
         }
-        return spread(spec, n, bound, v);
+        return spread(spec, n, added, bound, v);
     }
 
   private:
-    // Let S and Q be the sums for d = x - pivot, and u = 2^-53. No d goes through more than kMostAdded additions, so S is off
-    // by at most 76 u of the sum of |d|, which is at most sqrt(n Q), and Q by 78 u Q: d is rounded, too. So n Q - S^2 is off
-    // by at most (79 + 2 * 77) u n Q, and its own roundings add 3 u n Q. 2^-45 n Q is more than all of these.
-    __device__ __forceinline__ bool spread(const rp_spec &spec, u64 n, Bound bound, double *v) const
+    // Let S and Q be the sums for d = x - pivot, and u = 2^-53. No d goes through more than `added` = D additions, so S is off
+    // by at most (D + 2) u of the sum of |d|, which is at most sqrt(n Q), and Q by (D + 4) u Q: d is rounded, too. So n Q - S^2
+    // is off by at most (3 D + 8) u n Q, and its own roundings and those of the value add 5 u n Q. D u is below 2^-20, so
+    // products of errors do not matter beside D u n Q, which the bound has left.
+    __device__ __forceinline__ bool spread(const rp_spec &spec, u64 n, u32 added, Bound bound, double *v) const
     {
-        const double count = (double)n, all = __dmul_rn(count, b), error = 0x1p-44 * all;
+        const double count = (double)n, all = __dmul_rn(count, b), error = __dmul_rn(0x1p-53 * (4 * (double)added + 16), all);
         *v = 0;
         if (n <= spec.ddof)
             return false;
@@ -136,7 +134,12 @@ struct SquaresOfDoubles {
     __device__ __forceinline__ void clear() { a = b = 0; }
     __device__ __forceinline__ void add(double x)
     {
-        const double square = __dmul_rn(x, x), rest = __fma_rn(x, x, -square), e = two_sum(a, square, a);
+        const double square = __dmul_rn(x, x);
+        add(square, __fma_rn(x, x, -square));
+    }
+    __device__ __forceinline__ void add(double square, double rest)
+    {
+        const double e = two_sum(a, square, a);
         b = __dadd_rn(b, __dadd_rn(e, rest));
     }
     __device__ __forceinline__ void join(const SquaresOfDoubles &o)
@@ -144,25 +147,81 @@ struct SquaresOfDoubles {
         const double e = two_sum(a, o.a, a);
         b = __dadd_rn(__dadd_rn(b, o.b), e);
     }
-    __device__ __forceinline__ void join_lanes(int lanes)
+    __device__ __forceinline__ SquaresOfDoubles of_lane(int distance) const
     {
-#pragma unroll 1
-        for (int d = lanes / 2; d; d >>= 1)
-            join({__shfl_xor_sync(kFullMask, a, d), __shfl_xor_sync(kFullMask, b, d)});
+        return {__shfl_xor_sync(kFullMask, a, distance), __shfl_xor_sync(kFullMask, b, distance)};
     }
     __device__ __forceinline__ u32 flags() const { return a != a ? RK_NAN : 0; } // an infinity may be that of a square
 
     // No square goes through more than `added` = D additions. What these and the squares round off is at most (D + 1) u Q in
     // all, Q being the sum and u 2^-53; in b each part of it goes through at most 2 D additions. So b is off by less than
     // 2^-104 D^2 Q. A square below the range loses 2^-1073, which does not matter where Q is in range.
+    __device__ __forceinline__ double error(u32 added) const { return __dmul_rn(0x1p-104 * added * added, a); }
     __device__ __forceinline__ bool value(const rp_spec &spec, u64 n, u32 added, double *v) const
     {
         *v = 0;
         if (a == 0)
             return b == 0;
-        const double d = (double)added, error = __dmul_rn(__dmul_rn(0x1p-104 * d, d), a);
-        return in_range(a) && value_near(spec.op, 0, RK_FINISH_SQUARES, n, {0, 0, 0}, {a, b, error}, v) &&
-               (spec.out == RP_F64 || !is_tie((u64)__double_as_longlong(*v), rk_format_of(spec.out)));
+        return in_range(a) && value_near(spec.op, 0, RK_FINISH_SQUARES, n, {0, 0, 0}, {a, b, error(added)}, v) &&
+               tells(*v, spec.out);
+    }
+    // Is v, rounded to format `out`, what the exact value is?
+    static __device__ __forceinline__ bool tells(double v, int out)
+    {
+        return out == RP_F64 || !is_tie((u64)__double_as_longlong(v), rk_format_of(out));
+    }
+};
+
+// The squares of what elements are more than one of them, the pivot, and the sum of that; rest is what its additions have
+// rounded off.
+struct SpreadOfDoubles {
+    SquaresOfDoubles squares;
+    double sum, rest;
+
+    __device__ __forceinline__ void clear()
+    {
+        squares.clear();
+        sum = rest = 0;
+    }
+    // Returns x - pivot, rounded.
+    __device__ __forceinline__ double add(double x, double pivot)
+    {
+        double more;
+        const double below = two_sum(x, -pivot, more), square = __dmul_rn(more, more);
+        const double of_square = __fma_rn(__dadd_rn(more, more), below, __fma_rn(more, more, -square));
+        squares.add(square, of_square);
+        const double e = two_sum(sum, more, sum);
+        rest = __dadd_rn(rest, __dadd_rn(e, below));
+        return more;
+    }
+    __device__ __forceinline__ void join(const SpreadOfDoubles &o)
+    {
+        squares.join(o.squares);
+        const double e = two_sum(sum, o.sum, sum);
+        rest = __dadd_rn(__dadd_rn(rest, o.rest), e);
+    }
+    __device__ __forceinline__ SpreadOfDoubles of_lane(int distance) const
+    {
+        return {squares.of_lane(distance), __shfl_xor_sync(kFullMask, sum, distance),
+                __shfl_xor_sync(kFullMask, rest, distance)};
+    }
+    __device__ __forceinline__ u32 flags() const { return squares.flags(); }
+
+    // As of squares, Q being theirs: the square of `below` is left out, at most u^2 Q of all, and rounding twice `below` times
+    // `more` takes off 4 u^2 Q, so D counts two more. What additions to the sum round off is at most D u of the sum of
+    // magnitudes, which is at most sqrt(n Q), and each part of it goes through at most 2 D additions to `rest`.
+    __device__ __forceinline__ bool value(const rp_spec &spec, u64 n, u32 added, double *v) const
+    {
+        *v = 0;
+        if (n <= spec.ddof)
+            return false;
+        if (squares.a == 0)
+            return squares.b == 0; // all elements are the pivot
+        const double all = __dsqrt_rn(__dmul_rn((double)n, squares.a)), d = (double)added + 2, error = 0x1p-104 * d * d * all;
+        return in_range(squares.a) &&
+               value_near(spec.op, spec.ddof, RK_FINISH_SPREAD, n, {sum, rest, error},
+                          {squares.a, squares.b, squares.error(added + 2)}, v) &&
+               SquaresOfDoubles::tells(*v, spec.out);
     }
 };
 

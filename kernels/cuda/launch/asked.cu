@@ -18,20 +18,28 @@ bool near_moments(const Asked &q)
            q.s.row_len <= (wide ? kTuning.near_f64_row : kTuning.near_row);
 }
 
-// May two bounds tell the values of long rows, too? Means only where their sums would take two launches.
+// Is a row so long that what two bounds leave in doubt has a launch of its own?
+bool has_many(const Asked &q, rk_finisher finisher)
+{
+    if (finisher == RK_FINISH_SPREAD)
+        return q.s.row_len * q.bytes > kTuning.bounded_spread[q.s.dtype == RP_F64];
+    return q.s.row_len >= (q.s.dtype == RP_F64 ? kTuning.near_f64_row : kTuning.bounded_row);
+}
+
+// May two bounds tell the values of long rows, too? Sums and means only where their own kernels take longer.
 bool is_bounded_long(const Asked &q)
 {
     const rk_finisher finisher = rk_finisher_of(q.s.op);
-    const bool mean = finisher == RK_FINISH_MEAN &&
-                      (q.s.dtype == RP_F16 || (q.s.dtype == RP_F32 && q.s.row_len >= kTuning.bounded_mean));
-    return is_bounded(q) && q.rows && (finisher == RK_FINISH_SQUARES || mean);
+    if (!is_bounded(q) || !q.rows)
+        return false;
+    if (finisher == RK_FINISH_SQUARES || (finisher == RK_FINISH_MEAN && q.s.dtype == RP_F16))
+        return true;
+    if (finisher == RK_FINISH_MEAN && q.s.dtype == RP_F32)
+        return q.s.row_len >= kTuning.bounded_mean;
+    return (finisher == RK_FINISH_SPREAD || q.s.dtype == RP_BF16) && has_many(q, finisher);
 }
 
-// ... so long that those in doubt have a launch of their own
-bool is_doubtful(const Asked &q)
-{
-    return is_bounded_long(q) && q.s.row_len >= (q.s.dtype == RP_F64 ? kTuning.near_f64_row : kTuning.bounded_row);
-}
+bool is_doubtful(const Asked &q) { return is_bounded_long(q) && has_many(q, rk_finisher_of(q.s.op)); }
 
 // The kernel that reduces whole rows by two bounds; .fn NULL: there is none, or only for tiles.
 SegmentKernel bounded_kernel(const Asked &q)
@@ -41,7 +49,7 @@ SegmentKernel bounded_kernel(const Asked &q)
     if (!q.rows || !q.s.row_len || !is_bounded(q) || own || (!squares && q.lines > (u64)q.d->sms))        // others begin faster
         return {};
     const BoundsOf of = squares ? BoundsOf::Squares : finisher == RK_FINISH_SPREAD ? BoundsOf::Spread : BoundsOf::Sum;
-    return q.s.dtype == RP_F64 ? bounded_f64_kernel(is_doubtful(q))
+    return q.s.dtype == RP_F64 ? bounded_f64_kernel(of, is_doubtful(q))
                                : bounded_f32_kernel(q.s.dtype, of, is_doubtful(q), q.d->large_shared);
 }
 
@@ -51,7 +59,7 @@ SegmentKernel kernel_of_layout(const Asked &q)
     const int layout = q.layout, dtype = q.s.dtype;
     const bool skip = skips_nans(q.s);
     if (q.pairs && (layout == RP_STATE_SUM64 || (layout == RP_STATE_SUM32 && dtype != RP_F16)))
-        return sum_few_kernel(dtype, skip, q.s.row_len);
+        return sum_few_kernel(dtype, skip, q.s.op == RP_OP_MEAN, q.s.row_len);
     if (q.pairs && rk_is_abs(layout) && (dtype == RP_F32 || dtype == RP_F64))
         return magnitudes_few_kernel(dtype, skip, q.s.row_len);
     switch ((rp_layout)layout) {
@@ -197,8 +205,8 @@ bool is_bounded(const Asked &q)
 {
     const bool narrow = q.s.out != RP_F64 && q.s.dtype != RP_F64;
     const bool sums = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SQ32 || q.layout == RP_STATE_MOM32;
-    return ((narrow && sums) || q.layout == RP_STATE_SQ64) && rk_is_float(q.s.dtype) && rk_is_float(q.s.out) && q.pairs &&
-           !(q.s.flags & (RP_STATES_OUT | RP_INITIAL)) && !skips_nans(q.s);
+    return ((narrow && sums) || q.layout == RP_STATE_SQ64 || q.layout == RP_STATE_MOM64) && rk_is_float(q.s.dtype) &&
+           rk_is_float(q.s.out) && q.pairs && !(q.s.flags & (RP_STATES_OUT | RP_INITIAL)) && !skips_nans(q.s);
 }
 
 Scratch scratch_of(void *memory, size_t bytes)

@@ -37,8 +37,9 @@ struct Tuning {
     u64 near_row = 1 << 24;         // moments: elements of a row up to which near sums pay
     u64 near_f64_row = 1 << 21;     // ... of f64; some far data are summed again by one block
     u64 bounded_row = 1 << 22;      // elements of a row from which what two bounds leave in doubt has a launch of its own
-    u64 bounded_mean = 1 << 24;     // ... from which a mean of f32 has no kernel that finishes it
-#ifdef RK_SHORT_FAR_ROWS            // tests/simt, which cannot afford such rows
+    u64 bounded_spread[2] = {48 << 10, 24 << 10}; // ... bytes of one whose variance is asked for, of f64: more than a tile
+    u64 bounded_mean = 1 << 24;                   // ... from which a mean of f32 has no kernel that finishes it
+#ifdef RK_SHORT_FAR_ROWS                          // tests/simt, which cannot afford such rows
     u64 far_row = 1 << 9;
 #else
     u64 far_row = 1 << 26; // moments of f64: elements of a row from which two launches more, 8 us, are worth while for data of

@@ -9,7 +9,7 @@
 
 namespace rk {
 
-SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len)
+SegmentKernel sum_few_kernel(int dtype, bool skip, bool mean, u64 row_len)
 {
     using Part = PairPart;
     switch (dtype) {
@@ -20,10 +20,10 @@ SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len)
                : skip              ? pair_part<Part::SumF32Skip>(skip, row_len)
                                    : pair_part<Part::SumF32>(skip, row_len);
     default:
-        return row_len >= kLongRow     ? pair_part<Part::LongSumF64>(skip, row_len)
-               : row_len >= kMiddleRow ? pair_part<Part::MiddleSumF64>(skip, row_len)
-               : skip                  ? pair_part<Part::SumF64Skip>(skip, row_len)
-                                       : pair_part<Part::SumF64>(skip, row_len);
+        return row_len >= (mean ? kLongMean : kLongRow) ? pair_part<Part::LongSumF64>(skip, row_len)
+               : row_len >= kMiddleRow                  ? pair_part<Part::MiddleSumF64>(skip, row_len)
+               : skip                                   ? pair_part<Part::SumF64Skip>(skip, row_len)
+                                                        : pair_part<Part::SumF64>(skip, row_len);
     }
 }
 
@@ -177,7 +177,7 @@ SegmentKernel bounded_f32_kernel(int dtype, BoundsOf of, bool is_long, bool larg
     return moments_f32_of<Part::BoundedF16, Part::BoundedBf16, Part::BoundedF32>(dtype, large_shared, of, is_long);
 }
 
-SegmentKernel bounded_f64_kernel(bool is_long) { return moments_f64_part<Moments64Part::Bounded>(is_long); }
+SegmentKernel bounded_f64_kernel(BoundsOf of, bool is_long) { return moments_f64_part<Moments64Part::Bounded>(of, is_long); }
 
 SegmentKernel moments_f64_kernel(bool stats, bool near)
 {

@@ -466,11 +466,10 @@ template <class Element, int kColumns> SegmentKernel near_kernel()
 template <class Element, int kColumns> SegmentKernel bounded(BoundsOf of, bool is_long)
 {
     using Any = Moments32<Element, kColumns, false>;
-    if constexpr (!std::is_same_v<Element, Bf16>)
-        if (is_long && of == BoundsOf::Sum)
-            return bounded_long_kernel<BoundedRow<BoundsOf::Sum, Element, 512, 8>>();
     if (is_long)
-        return bounded_long_kernel<BoundedRow<BoundsOf::Squares, Element, 512, 8>>();
+        return of == BoundsOf::Sum       ? bounded_long_kernel<BoundedRow<BoundsOf::Sum, Element, 256, 4>>()
+               : of == BoundsOf::Squares ? bounded_long_kernel<BoundedRow<BoundsOf::Squares, Element, 256, 4>>()
+                                         : bounded_long_kernel<BoundedRow<BoundsOf::Spread, Element, 256, 4>>();
     constexpr bool kF16 = std::is_same_v<Element, F16>; // others have a kernel for sums that finishes means
     return of == BoundsOf::Sum       ? bounded_kernel<BoundsOf::Sum, kF16, Element, Any>()
            : of == BoundsOf::Squares ? bounded_kernel<BoundsOf::Squares, true, Element, Any>()

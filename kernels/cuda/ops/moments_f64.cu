@@ -619,14 +619,17 @@ template <MomentsOf kOf> struct Moments64 {
 
 } // namespace
 
-template <Moments64Part kPart> SegmentKernel moments_f64_part(bool is_long)
+template <Moments64Part kPart> SegmentKernel moments_f64_part(BoundsOf of, bool is_long)
 {
     using Any = Moments64<kPart == Moments64Part::Stats ? MomentsOf::Stats
                           : kPart == Moments64Part::Far ? MomentsOf::Far
                                                         : MomentsOf::Plain>;
-    using Row = BoundedRow64<Any::kThreads, Any::kUnroll>;
+    using Squares = BoundedRow64<BoundsOf::Squares, Any::kThreads, Any::kUnroll>;
+    using Spread = BoundedRow64<BoundsOf::Spread, Any::kThreads, Any::kUnroll>;
     if constexpr (kPart == Moments64Part::Bounded) {
-        return is_long ? bounded_long_kernel<Row>() : bounded_kernel_of<Row, Any, true>();
+        if (of == BoundsOf::Squares)
+            return is_long ? bounded_long_kernel<ByTickets<Squares>>() : bounded_kernel_of<Squares, Any, true>();
+        return is_long ? bounded_long_kernel<ByTickets<Spread>>() : bounded_kernel_of<Spread, Any, false>();
     } else if constexpr (kPart == Moments64Part::Near) {
         return near_rows<NearMoments64<Any::kThreads, Any::kUnroll>, Any>();
     } else if constexpr (kPart == Moments64Part::Stats || kPart == Moments64Part::Far) {
@@ -637,7 +640,7 @@ template <Moments64Part kPart> SegmentKernel moments_f64_part(bool is_long)
 }
 
 #define PARTS(X) X(Moments) X(Near) X(Stats) X(Bounded) X(Far)
-#define PART(of) template SegmentKernel moments_f64_part<Moments64Part::of>(bool);
+#define PART(of) template SegmentKernel moments_f64_part<Moments64Part::of>(BoundsOf, bool);
 #include "kernels/cuda/pass/each_part.h"
 
 } // namespace rk

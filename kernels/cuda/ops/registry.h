@@ -10,7 +10,7 @@ namespace rk {
 
 // By element type, and `skip`: NaNs are left out and counted
 SegmentKernel sum_float_kernel(int dtype, bool skip);                                  // sum_bins.cu: f16 bf16 f32
-SegmentKernel sum_few_kernel(int dtype, bool skip, u64 row_len);                       // sum_twosum.cu: bf16 f32 f64
+SegmentKernel sum_few_kernel(int dtype, bool skip, bool mean, u64 row_len);            // sum_twosum.cu: bf16 f32 f64
 SegmentKernel magnitudes_few_kernel(int dtype, bool skip, u64 row_len);                // ... f32 f64
 SegmentKernel sum_f64_kernel(bool skip, bool large_shared);                            // sum_digits.cu
 SegmentKernel sum_int_kernel(int dtype);                                               // sum_int.cu
@@ -26,8 +26,8 @@ SegmentKernel far_f64_kernel(); // moments_f64.cu
 // Values of f32 or less, of f16 bf16 f32, by two bounds: all rows are finished. is_long: no spread; then, and of .list, what is
 // in doubt is noted (FinishArgs.doubts).
 SegmentKernel bounded_f32_kernel(int dtype, BoundsOf of, bool is_long, bool large_shared); // moments_f32.cu
-SegmentKernel bounded_f64_kernel(bool is_long); // moments_f64.cu: squares, the same; no list
-SegmentKernel prod_kernel(int dtype);           // lines_product.cu
+SegmentKernel bounded_f64_kernel(BoundsOf of, bool is_long);                               // moments_f64.cu: no sums, no list
+SegmentKernel prod_kernel(int dtype);                                                      // lines_product.cu
 
 // Products of floats: `fn` finishes all rows, and product_redo_kernel, launched behind it, those whose rounding is not certain.
 // Its blocks are as large, and its grid is as high.

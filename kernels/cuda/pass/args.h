@@ -16,6 +16,7 @@ struct RowTotal {
 };
 
 constexpr u64 kRowTotals = 1024; // rows of a launch, where several blocks share each
+constexpr u32 kDrawers = 8;      // counters of tickets (segment.cuh), each for some of the blocks
 constexpr u64 kSlots = 4096;     // blocks of a row, where one of them waits for the others
 
 // What a block leaves of its part of a row, where one block waits for the others: sum_twosum.cu. Slots lie behind the totals.

@@ -24,8 +24,6 @@ __device__ __forceinline__ bool last_of_row(RowTotal *total)
     return __syncthreads_or(last);
 }
 
-constexpr u32 kDrawers = 8; // segment.cuh
-
 // Call it once all blocks of the row have arrived.
 __device__ __forceinline__ void reset_tickets(RowTotal *totals)
 {

@@ -402,13 +402,15 @@ template <class Accumulator, bool kMasked = false> struct Tiles {
 };
 
 // As add_part, with tickets: a loop of its own, for these take registers and time that shorter rows have not.
-template <class Accumulator>
-__device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared)
+template <class Accumulator, class Meanwhile = Nothing>
+__device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &args, const unsigned char *p, void *shared,
+                                           Meanwhile meanwhile = {})
 {
     static_assert(!Accumulator::kPrepares);
     Tiles<Accumulator> tiles(args, p);
     uint4 now[Accumulator::kUnroll];
     bool more = tiles.request();
+    meanwhile();
     acc.init(shared, args);
     // The next tile is requested before this one is added, so loads are always in flight.
 #pragma unroll 1
@@ -416,6 +418,9 @@ __device__ __forceinline__ u64 add_tickets(Accumulator &acc, const SegmentArgs &
         const u64 index = tiles.index();
         more = tiles.advance(now);
         add_whole(acc, now, index, tiles.per_vector());
+        if constexpr (kMayStop<Accumulator>) // its lanes draw together
+            if (__any_sync(kFullMask, acc.stops(args, Accumulator::kUnroll * tiles.per_vector())))
+                break;
     }
     add_rest(acc, tiles.next, tiles.vectors, tiles.head, tiles.rest, tiles.left, tiles.per_vector());
     return add_ends(acc, args, p, tiles.head, tiles.nvec, tiles.elements(), blockIdx.x);

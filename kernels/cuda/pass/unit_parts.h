@@ -10,6 +10,8 @@ namespace rk {
 
 // Sums of f32 and f64: rows from this length on have more loads in flight. On an H100 128 MiB take 1 % less, 32 MiB 3 % more.
 constexpr u64 kLongRow = 1 << 24;
+// ... where means of f64 are left to a launch of their own: below, the last block finishes them
+constexpr u64 kLongMean = 1 << 26;
 
 // f64: rows from this length on have larger blocks. On an H100 2 MiB take 1 to 4 % less, shorter ones 1 to 2 % more.
 constexpr u64 kMiddleRow = 1 << 18;
@@ -51,7 +53,7 @@ template <Moments32Part kPart>                                                //
 SegmentKernel moments_f32_part(BoundsOf of, bool is_long, bool large_shared); // moments_f32.cu
 
 enum class Moments64Part { Moments, Near, Stats, Bounded, Far };
-template <Moments64Part kPart> SegmentKernel moments_f64_part(bool is_long = false); // moments_f64.cu
+template <Moments64Part kPart> SegmentKernel moments_f64_part(BoundsOf of = {}, bool is_long = false); // moments_f64.cu
 
 enum class CountPart { Float, Integer };
 template <CountPart kPart> SegmentKernel count_part(int bytes, bool skip); // count.cu

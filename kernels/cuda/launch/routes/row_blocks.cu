@@ -26,14 +26,14 @@ u64 blocks_per_row(const Device *d, const SegmentKernel &k, int blocks_per_sm, c
     return blocks ? blocks : 1;
 }
 
-// If a row has many tiles, its last ones are handed out by tickets.
+// If a row has many tiles, its last ones are handed out by tickets, where blocks draw from every counter.
 void give_tickets(const SegmentKernel &k, u64 blocks, u64 tiles, SegmentArgs *g)
 {
     const u64 warps = k.threads / kWarp, rounds = g->rounds - div_up(g->rounds, kTuning.ticket_share),
               tickets = (tiles - rounds * blocks) * warps;
     const u64 fair = div_up(tickets, blocks * warps), room = most_tiles(k, 16u >> g->element_log2) - rounds;
     const u64 most = 4 * fair < room ? 4 * fair : room;
-    if (g->rounds < kTuning.ticket_rounds || most <= fair || most > UINT16_MAX || tickets > UINT32_MAX)
+    if (blocks < kDrawers || g->rounds < kTuning.ticket_rounds || most <= fair || most > UINT16_MAX || tickets > UINT32_MAX)
         return;
     g->rounds = (u32)rounds;
     g->tickets = (u32)tickets;
@@ -111,7 +111,8 @@ cudaError_t reduce_rows(const Asked &q, const RowKernel &by, const ChainTask &t,
     finish.ends = by.finishes || b.ends; // else the next pass finishes all rows
     if (!by.finishes && !by.redo && adds && (per_row > 1 || finish.ends))
         finish.added = k.sums && !q.d->slow_doubles ? kAddedBesideSums : kAdded;
-    share_row(k, per_row, k.tickets && all.rows == 1 && per_row > 1 && at_once && (a.light || finish.added), &all);
+    share_row(k, per_row, k.tickets && all.rows == 1 && per_row > 1 && at_once && (a.light || by.finishes || finish.added),
+              &all);
     // A block leaves no more than a partial. Rows in doubt have a word, too.
     const u64 room = q.scratch.words / (per_row * a.plan.all + (by.redo ? 2 : 0));
     all.meets = (a.light || finish.ends) && all.rows == 1 && per_row > 1 && per_row <= kSlots;
