@@ -74,6 +74,21 @@ int reduce_cuda_prepare(reduce_cuda *handle, const reduce_spec *spec, uint64_t c
 int reduce_cuda_enqueue(reduce_cuda *handle, const reduce_spec *spec, const void *data, uint64_t count, void *out, size_t room,
                         reduce_cuda_status *status, void *workspace, size_t bytes, struct CUstream_st *stream);
 
+/* What does not change between calls of one kind on one stream */
+typedef struct reduce_cuda_call {
+    reduce_cuda *handle;
+    const reduce_spec *spec;
+    uint64_t count;
+    size_t room;
+    reduce_cuda_status *status;
+    void *workspace;
+    size_t bytes;
+    struct CUstream_st *stream;
+} reduce_cuda_call;
+
+/* reduce_cuda_enqueue with these arguments: for bindings, whose calls take time by the argument (ctypes: 0.1 us each). */
+int reduce_cuda_again(const reduce_cuda_call *call, const void *data, void *out);
+
 /* An array of a list: the pointer is of the device. */
 typedef struct reduce_cuda_array {
     const void *data; /* aligned to its elements */

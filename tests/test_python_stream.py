@@ -85,9 +85,9 @@ def torch(monkeypatch):
         setattr(module, name, Type(name, size))
     module.Tensor, module.is_grad_enabled = Tensor, lambda: True
     module.compiler = types.SimpleNamespace(is_compiling=lambda: False)
-    module._C = types.SimpleNamespace()
+    module._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 7)
     import reduced.cuda
-    kept = reduced.cuda._codes, reduced.cuda._current_device
+    kept = reduced.cuda._codes, reduced.cuda._current_device, reduced.cuda._raw_stream
     for of_torch in kept:
         of_torch.cache_clear()
     monkeypatch.setitem(sys.modules, "torch", module)
@@ -138,7 +138,7 @@ def library(torch, monkeypatch):
     torch.cuda = types.SimpleNamespace(current_device=lambda: 0)
     monkeypatch.setattr(reduced.cuda, "_lib", lambda: made)
     monkeypatch.setattr(reduced.cuda, "_place", lambda device: (7, 0x100, 99))
-    monkeypatch.setattr(reduced.cuda, "_handle", lambda device: "handle")
+    monkeypatch.setattr(reduced.cuda, "_handle", lambda device: 0x10)
     reduced.cuda._made.clear()
     yield made
     reduced.cuda._made.clear()
@@ -150,10 +150,12 @@ def test_plans_are_kept(torch, library):
     x = Tensor((4, 5), torch.float32, at=0x4000)
     for _ in range(3):
         y = reduced.cuda.mean(x, 1)
-    assert [name for name, _ in library.calls] == ["result_size", "enqueue", "enqueue", "enqueue"] and list(y.shape) == [4]
-    handle, spec, *rest = library.calls[-1][1]
+    assert [name for name, _ in library.calls] == ["result_size", "again", "again", "again"] and list(y.shape) == [4]
+    at, *rest = library.calls[-1][1]
     from reduced import _abi
-    assert handle == "handle" and _abi.Spec.from_address(spec).rows == 4 and rest == [0x4000, 20, 0x8000, 16, None, 0x100, 99, 7]
+    kept = reduced.cuda._Kept.from_address(at)
+    assert rest == [0x4000, 0x8000] and _abi.Spec.from_address(kept.spec).rows == 4 and library.calls[-2][1][0] == at
+    assert [getattr(kept, name) for name, _ in kept._fields_ if name != "spec"] == [0x10, 20, 16, None, 0x100, 99, 7]
     for kind in (dict(dim=0), dict(dim=1, keepdim=True), dict(dim=1, nan="omit")):
         reduced.cuda.mean(x, **kind)
     reduced.cuda.var(x, dim=[1])
@@ -174,7 +176,7 @@ def test_what_needs_a_gradient_or_is_compiled_is_an_operation_of_torch(torch, li
         reduced.cuda.argmax(x)
         torch.is_grad_enabled = lambda: False
         reduced.cuda.sum(x)
-        assert len(asked) == 1 and [n for n, _ in library.calls] == ["result_size", "enqueue"] * 2
+        assert len(asked) == 1 and [n for n, _ in library.calls] == ["result_size", "again"] * 2
         torch.is_grad_enabled = lambda: True
         with pytest.raises(RuntimeError, match="no gradients by key"):
             reduced.cuda.by_key(x, x, groups=3)
@@ -184,11 +186,7 @@ def test_what_needs_a_gradient_or_is_compiled_is_an_operation_of_torch(torch, li
 def streams(torch, library, monkeypatch):
     import reduced.cuda
     torch.cuda.device = contextlib.nullcontext
-    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 7)
     monkeypatch.setattr(reduced.cuda, "_told", lambda status: None)
-    reduced.cuda._raw_stream.cache_clear()
-    yield
-    reduced.cuda._raw_stream.cache_clear()
 
 
 def test_by_key_is_one_call(torch, library, streams):
@@ -225,10 +223,7 @@ def test_a_norm_over_ranks_adds_words(torch, library):
     import reduced.cuda
     torch.distributed = types.SimpleNamespace(all_reduce=lambda words, group: library.calls.append(("all_reduce", (words.dtype.name, group))))
     torch.cuda.device = lambda device: contextlib.nullcontext()
-    reduced.cuda._raw_stream.cache_clear()
-    torch._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 7)
     reduced.cuda.total_norm([Tensor((4, 5), torch.float32)], group="ranks")
-    reduced.cuda._raw_stream.cache_clear()
     assert [name for name, _ in library.calls] == ["result_size", "enqueue_list", "words", "enqueue_words", "all_reduce", "enqueue_states", "enqueue"]
     assert library.calls[4][1] == ("int64", "ranks") and all(call[-1] == 7 for name, call in library.calls if name.startswith("enqueue"))
 

@@ -222,6 +222,11 @@ int reduce_cuda_enqueue(reduce_cuda *h, const reduce_spec *spec, const void *dat
     return of_cuda(rk_stream_launch(h->kernels, &l, stream));
 }
 
+int reduce_cuda_again(const reduce_cuda_call *c, const void *data, void *out)
+{
+    return reduce_cuda_enqueue(c->handle, c->spec, data, c->count, out, c->room, c->status, c->workspace, c->bytes, c->stream);
+}
+
 static int check_list(const rp_spec *s, const reduce_cuda_array *arrays, uint64_t n)
 {
     for (uint64_t i = 0; i < n; i++) {

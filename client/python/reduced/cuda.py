@@ -53,7 +53,7 @@ def _lib() -> Any:
     calls = {"create": (pointer, ctypes.c_int), "result_size": (spec, count, pointer), "workspace": (pointer, spec, count, pointer),
              "clear": (pointer, pointer, size, pointer), "prepare": (pointer, spec, count, pointer, size),
              "enqueue": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer),
-             "enqueue_list": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer), "words": (spec, pointer),
+             "again": (pointer, pointer, pointer), "enqueue_list": (pointer, spec, pointer, count, pointer, size, pointer, pointer, size, pointer), "words": (spec, pointer),
              "keyed_workspace": (spec, pointer, count, pointer),
              "enqueue_keyed": (pointer, spec, pointer, pointer, count, pointer, size, pointer, pointer, size, pointer),
              "enqueue_words": (pointer, spec, pointer, count, pointer, pointer), "enqueue_states": (pointer, spec, pointer, count, pointer, pointer, pointer)}
@@ -109,11 +109,19 @@ class _Call(NamedTuple):
     device: int
 
 
+class _Kept(ctypes.Structure):
+    """reduce_cuda_call"""
+    _fields_ = [("handle", ctypes.c_void_p), ("spec", ctypes.c_void_p), ("count", ctypes.c_uint64), ("room", ctypes.c_size_t), ("status", ctypes.c_void_p),
+                ("workspace", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("stream", ctypes.c_void_p)]
+
+
 class _Made(NamedTuple):
     """The same with what a launch needs beside the tensors."""
     call: _Call
-    enqueue: Any  # the library's function
-    spec: int  # its address
+    again: Any  # the library's function
+    kept: dict[int, tuple[int, _Kept]]  # what it is called with, by stream, and where that is
+    current: Any  # of _current_device()
+    stream: Any  # of _raw_stream()
     straight: bool  # the tensor's own memory will do
     stored: Any  # what the library writes
     room: int  # bytes of it
@@ -206,7 +214,14 @@ def _make(t: Tensor, call: _Call) -> _Made:
     _call("result_size", spec, call.count, ctypes.byref(room))
     stored = call.out if room.value == product(call.shape) * call.out.itemsize else torch.int64  # integers have 64 bits there
     like = t.new_empty(call.shape, dtype=stored) if product(call.shape) <= FEW else None
-    return _Made(call, _lib().reduce_cuda_enqueue, spec, call.order is None and t.is_contiguous(), stored, room.value, like)
+    return _Made(call, _lib().reduce_cuda_again, {}, _current_device(), _raw_stream(), call.order is None and t.is_contiguous(), stored, room.value, like)
+
+
+def _keep(made: _Made, stream: int) -> tuple[int, _Kept]:
+    call = made.call
+    _, workspace, size = _place(call.device)
+    kept = _Kept(_handle(call.device), ctypes.addressof(call.spec), call.count, made.room, None, workspace, size, stream)
+    return made.kept.setdefault(stream, (ctypes.addressof(kept), kept))
 
 
 def _place(device: int) -> tuple[int, int, int]:
@@ -238,15 +253,16 @@ def _on(device: int, name: str, *arguments: Any) -> None:
 
 
 def _run(made: _Made, t: Tensor) -> Any:
-    call = made.call
+    call, device = made.call, made.call.device
+    if made.current() != device:
+        with _torch().cuda.device(device):
+            return _run(made, t)
     data = t if made.straight else (t if call.order is None else t.permute(call.order)).contiguous()
     found = t.new_empty(call.shape, dtype=made.stored) if made.like is None else _torch().empty_like(made.like)
-    if _current_device()() != call.device:
-        _on(call.device, "enqueue", made.spec, data.data_ptr(), call.count, found.data_ptr(), made.room, None)
-    else:  # the same, in less time
-        stream, workspace, size = _place(call.device)
-        if err := made.enqueue(_handle(call.device), made.spec, data.data_ptr(), call.count, found.data_ptr(), made.room, None, workspace, size, stream):
-            raise _error(err)
+    stream = made.stream(device)
+    at, _ = made.kept.get(stream) or _keep(made, stream)
+    if err := made.again(at, data.data_ptr(), found.data_ptr()):
+        raise _error(err)
     return found if made.stored is call.out else found.to(call.out)
 
 
