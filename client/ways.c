@@ -29,11 +29,11 @@ static const double call_ns = 3000, threads_ns = 60000, request_ns = 60000, dist
 static const double STAY = 1.2; /* times the other way's time */
 
 /* The other way is tried after FIRST_TRIAL times its last time, then after twice as many, ...: at last it costs 1 %. One that
- * never won is tried after RARER times as much, and MOST times on a loaded machine: all processes that share it pay for
- * the trials of each. The engine's trials (kernels/engine/share.h) count pieces instead: one is 4 MiB, its wrong place costs no
- * request much, and rates under load follow within some of them. Here a trial is a whole request, of any size, so it is paid by
- * time. */
-enum { FIRST_TRIAL = 6, TRIALS = 4, RARER = 2, MOST = 8 };
+ * lost by chance has its first trial after SOON times. One that never won is tried after RARER times as much, and MOST times
+ * on a loaded machine: all processes that share it pay for the trials of each. The engine's trials (kernels/engine/share.h)
+ * count pieces instead: one is 4 MiB, its wrong place costs no request much, and rates under load follow within some of them.
+ * Here a trial is a whole request, of any size, so it is paid by time. */
+enum { SOON = 2, FIRST_TRIAL = 6, TRIALS = 4, RARER = 2, MOST = 8 };
 
 /* Times the time of the way that stays. A way that should take longer is not tried, a trial that does ends at once. */
 static const double TRY_WITHIN = 4, TRY_AGAIN = 2;
@@ -170,14 +170,30 @@ static int rarer(const rc_ways *w, const rc_work *k, rc_way last)
     return (int)fmin(MOST, fmax(RARER, rc_ways_expected(w, k, last) / built_in(k, last) / RARER));
 }
 
+/* The other way should be the faster one, and the one that stays takes as long as it should. So the machine is not loaded, and
+ * the other one may have read cold memory, or had few threads after a load. */
+static bool lost_by_chance(const rc_ways *w, const rc_work *k, rc_way last, rc_way other)
+{
+    return built_in(k, other) < built_in(k, last) && rc_ways_expected(w, k, last) < STAY * built_in(k, last);
+}
+
+/* How many of its last times the other way waits for a trial. */
+static int wait_of(const rc_ways *w, const rc_work *k, rc_way last, rc_way other)
+{
+    const int trials = known(w, k)->trials;
+    if (trials == 0 && lost_by_chance(w, k, last, other))
+        return SOON;
+    return (FIRST_TRIAL << trials) * (never_won(w, k, last, other) ? rarer(w, k, last) : 1);
+}
+
 /* Is the other way to be tried? Not after one request, which may have been a cold one. */
 static bool tries(const rc_ways *w, const rc_work *k, rc_way last)
 {
     const struct rc_learned *l = known(w, k);
     const rc_way other = other_than(last);
-    const int wait = (FIRST_TRIAL << l->trials) * (never_won(w, k, last, other) ? rarer(w, k, last) : 1);
-    return l->again || (l->ratio[last][1] > 0 && (double)l->since >= wait * rc_ways_expected(w, k, other) &&
-                        built_in(k, other) < TRY_WITHIN * rc_ways_expected(w, k, last));
+    return l->again ||
+           (l->ratio[last][1] > 0 && (double)l->since >= wait_of(w, k, last, other) * rc_ways_expected(w, k, other) &&
+            built_in(k, other) < TRY_WITHIN * rc_ways_expected(w, k, last));
 }
 
 /* Does it take so much less time that the way changes? */

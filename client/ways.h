@@ -3,8 +3,8 @@
  *
  * The built-in rates are a start. What requests of the same kind and size really took corrects them, each way for itself: a
  * slow request counts when it is repeated. A way stays unless the other one takes 20 % less. That one is tried again whenever
- * its last time is a small part of the time since its last trial, and more rarely if it never won, above all on a loaded
- * machine. */
+ * its last time is a small part of the time since its last trial: the first time sooner, if it lost by chance, and more rarely
+ * if it never won, above all on a loaded machine. */
 #ifndef RC_WAYS_H
 #define RC_WAYS_H
 

@@ -170,6 +170,53 @@ static void trials_are_rare(void **state)
     assert_int_equal(run(&(rc_ways){0}, &far, 10000, usual), 0);
 }
 
+enum { GIB_HERE = 9500, GIB_THERE = 24900 }; /* us: an H200's host, one process */
+
+/* Requests of 1 GiB until `end` us of their clock, here `times` slower before `slow`. Returns how many. */
+static int run_gib(rc_ways *w, uint64_t *now, uint64_t end, uint64_t slow, unsigned times)
+{
+    const rc_work k = work_of(RP_OP_SUM, RP_F32, 1 << 30, 16);
+    int n = 0;
+    for (; *now < end; n++) {
+        const rc_way way = rc_ways_choose(w, &k);
+        const uint64_t us = way == RC_THERE ? GIB_THERE : *now < slow ? times * GIB_HERE : GIB_HERE;
+        *now += us;
+        rc_ways_note(w, &k, way, us * 1000);
+    }
+    return n;
+}
+
+/* As share.py asks: three requests, windows of 100 ms, and pauses in which others ask. In the first second the process takes up
+ * to ten times as long. In the third window all requests are reduced here. */
+static void a_slow_first_second_is_soon_forgotten(void **state)
+{
+    (void)state;
+    for (unsigned times = 1; times <= 10; times++) {
+        rc_ways w = {0};
+        uint64_t now = 0;
+        run_gib(&w, &now, 2 * times * GIB_HERE + 1, 1000000, times);
+        for (int window = 1; window <= 7; window++) {
+            now += 600000;
+            const int n = run_gib(&w, &now, now + 100000, 1000000, times);
+            assert_true(window <= 2 || n >= 8);
+        }
+    }
+}
+
+/* Where that second does not end, trials take a tenth of two seconds and a fiftieth of twenty. */
+static void a_way_that_is_slow_costs_little(void **state)
+{
+    (void)state;
+    for (unsigned times = 4; times <= 10; times++) {
+        rc_ways w = {0};
+        uint64_t now = 0;
+        run_gib(&w, &now, 2 * times * GIB_HERE, UINT64_MAX, times); /* it is known */
+        uint64_t begin = now;
+        assert_true(run_gib(&w, &now, begin + 2000000, UINT64_MAX, times) >= 0.9 * 2000000 / GIB_THERE);
+        assert_true(run_gib(&w, &now, begin + 20000000, UINT64_MAX, times) >= 0.98 * 18000000 / GIB_THERE);
+    }
+}
+
 /* Its first request is enough. */
 static void a_slow_trial_is_not_repeated_at_once(void **state)
 {
@@ -335,6 +382,8 @@ int main(void)
                                        cmocka_unit_test(a_cold_start_is_not_the_last_word),
                                        cmocka_unit_test(it_does_not_flap),
                                        cmocka_unit_test(trials_are_rare),
+                                       cmocka_unit_test(a_slow_first_second_is_soon_forgotten),
+                                       cmocka_unit_test(a_way_that_is_slow_costs_little),
                                        cmocka_unit_test(a_slow_trial_is_not_repeated_at_once),
                                        cmocka_unit_test(a_trial_is_known_as_one),
                                        cmocka_unit_test(threads_are_those_of_the_daemon),

@@ -12,11 +12,12 @@ typedef struct rk_crowd {
     atomic_int most;     /* helpers, less one; 0: no limit so far */
     atomic_uint without; /* calls since the last that had any */
     atomic_uint patience;
+    _Atomic uint64_t helped_ns; /* when the last that had any began */
 } rk_crowd;
 
 /* Of `wanted` helpers, those that are worth their start. Where none is, one is tried again after 8 calls, then after twice as
- * many, up to 256 or 200 ms of calls. */
-int rk_crowd_helpers(rk_crowd *c, int wanted);
+ * many, up to 256; and after 200 ms: meanwhile the process may have rested, or its calls may have become longer. */
+int rk_crowd_helpers(rk_crowd *c, int wanted, uint64_t now_ns);
 
 /* Nothing is known again: the next call has all that it wants. */
 void rk_crowd_forget(rk_crowd *c);

@@ -24,6 +24,13 @@ typedef struct crew {
     uint64_t used_ns; /* processor time of those that have no part any more */
 } crew;
 
+static uint64_t ns_of(clockid_t clock)
+{
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 /* ---- how many ---- */
 
 static rk_crowd crowd;
@@ -41,7 +48,9 @@ void rk_forget_load(void) { rk_crowd_forget(&crowd); }
 unsigned rk_parts_at_once(unsigned wanted)
 {
     const int busy = atomic_load_explicit(&helping, memory_order_relaxed);
-    return wanted > 1 ? 1 + (unsigned)rk_crowd_helpers(&crowd, free_helpers(wanted - 1, busy)) : 1;
+    if (wanted <= 1)
+        return 1;
+    return 1 + (unsigned)rk_crowd_helpers(&crowd, free_helpers(wanted - 1, busy), ns_of(CLOCK_MONOTONIC));
 }
 
 /* Reserves up to `wanted` helpers and returns how many; the caller gives these back. */
@@ -81,13 +90,6 @@ static void leave(crew *c, int members)
     pthread_cond_destroy(&c->over);
     pthread_mutex_destroy(&c->lock);
     free(c);
-}
-
-static uint64_t ns_of(clockid_t clock)
-{
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* Runs parts until none is left. Call with the lock held; returns with it. */
