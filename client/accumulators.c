@@ -242,11 +242,13 @@ int reduce_accumulators_finish(const reduce_accumulators *a, const reduce_spec *
     if (!a || first > a->groups || count > a->groups - first)
         return rc_error(REDUCE_E_SHAPE, "groups", "groups %zu to %zu of %zu", first, first + count, a ? a->groups : 0);
     int err = rc_state_spec(spec, &checked, results, count, room);
+    const size_t size = err ? 0 : rp_cell_size(&checked);
     for (size_t i = 0; !err && i < count; i++) {
-        if (rk_slot_write_sum(&a->kind, slot_at(a, first + i), &checked, (uint8_t *)results + i * rp_cell_size(&checked)))
+        uint8_t *at = (uint8_t *)results + i * size;
+        if (rk_slot_write_sum(&a->kind, slot_at(a, first + i), &checked, at))
             continue;
         rk_slot_state(&a->kind, slot_at(a, first + i), &s);
-        err = rc_state_value(&s, first + i, a->groups, &checked, (uint8_t *)results + i * rp_cell_size(&checked));
+        err = rc_state_value(&s, first + i, a->groups, &checked, size, at);
     }
     return err;
 }

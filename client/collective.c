@@ -193,7 +193,7 @@ static int run_plain(const part *p, size_t n)
     if (rk_states_here(&s, x, n, &with, s.row_len, states, &f))
         return rc_report(&f);
     for (size_t i = 0; i < n; i++)
-        rc_state_give(p[i].at, &states[i]);
+        memcpy(p[i].at, &states[i], p->plan->state);
     return 0;
 }
 
@@ -346,7 +346,7 @@ static int finish_part(const part *p, uint8_t *cells)
         rk_state s;
         err = rc_state_take(&s, p->at + i * size, size);
         if (!err)
-            err = rc_state_value(&s, i, 1, &p->plan->value, cells + i * cell);
+            err = rc_state_value(&s, i, 1, &p->plan->value, cell, cells + i * cell);
         if (err && n > 1)
             rc_within("row", i, err);
     }

@@ -64,9 +64,8 @@ void rc_message_add(rc_message *m, size_t *used, const reduce_spec *spec, const 
     mix_spec(m, spec);
     m->total += bytes;
     for (uint64_t at = 0; at < bytes && *used < sizeof m->room; at += size) {
-        rk_state s;
-        memcpy(&s, states + at, size);
-        if (!put(m, used, &s, rc_spans_of(&s)))
+        const rk_state *s = (const void *)(states + at);
+        if (!put(m, used, s, rc_spans_of(s)))
             *used = sizeof m->room; /* nor anything after it */
     }
 }
@@ -184,12 +183,12 @@ int rc_message_states(const rc_message *m, uint8_t *states, size_t bytes, size_t
 {
     size_t at = 0, to = 0;
     for (uint32_t i = 0; i < m->held; i++) {
-        rk_state s;
         rc_spans spans;
-        const size_t took = rc_unpack(&s, &spans, m->room + at, sizeof m->room - at), size = took ? rp_state_size(s.layout) : 0;
-        if (!took || size > bytes - to || states[to] != s.layout)
+        const bool alike = to < bytes && at < sizeof m->room && states[to] == m->room[at];
+        const size_t size = alike ? rp_state_size(states[to]) : 0, left = sizeof m->room - at;
+        const size_t took = size && size <= bytes - to ? rc_unpack((void *)(states + to), &spans, m->room + at, left) : 0;
+        if (!took)
             return rc_error(REDUCE_E_BAD_MESSAGE, "exchange", "the exchange gave states of other operations");
-        memcpy(states + to, &s, size);
         at += took;
         to += size;
     }

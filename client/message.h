@@ -27,8 +27,8 @@ typedef struct rc_message {
 
 void rc_message_init(rc_message *m, uint32_t rank);
 
-/* Append the `bytes` bytes of states of one item, `size` bytes each. Those after the first that does not fit are for a second
- * message. `used`: the bytes of the room so far, of the caller: 0 at first. */
+/* Append the `bytes` bytes of states of one item, `size` bytes each, aligned as rk_state is. Those after the first that does
+ * not fit are for a second message. `used`: the bytes of the room so far, of the caller: 0 at first. */
 void rc_message_add(rc_message *m, size_t *used, const reduce_spec *spec, const uint8_t *states, uint64_t size, uint64_t bytes);
 
 /* This rank has failed with `err`, for the reason of reduce_errmsg. */
@@ -38,8 +38,8 @@ void rc_message_fail(rc_message *m, int err, uint32_t rank);
  * some rank, or of the exchange. */
 int rc_message_end(const rc_message *m, const rc_message *mine);
 
-/* Replace the states at `states`, `bytes` bytes, by those that the message holds: the first ones. *held: their bytes. 0, or the
- * reported error. */
+/* Replace the states at `states`, `bytes` bytes and aligned as rk_state is, by those that the message holds: the first ones.
+ * *held: their bytes. 0, or the reported error, after which they are of no use. */
 int rc_message_states(const rc_message *m, uint8_t *states, size_t bytes, size_t *held);
 
 #endif

@@ -33,8 +33,9 @@ int rc_take_sized(void *to, size_t size, const void *given, size_t first, const 
         if (bytes[i])
             return -(int)rp_fail(f, argument, field, 0, "byte %zu is set: a field that libreduce %s does not know", i,
                                  REDUCED_VERSION);
-    memset(to, 0, size);
     memcpy(to, given, theirs < size ? theirs : size);
+    if (theirs < size)
+        memset((uint8_t *)to + theirs, 0, size - theirs);
     return 0;
 }
 

@@ -246,7 +246,7 @@ static int take_spec(const reduce_spec *given, rp_spec *spec)
     return 0;
 }
 
-int rc_state_value(rk_state *s, size_t i, size_t n, const rp_spec *spec, void *result)
+int rc_state_value(rk_state *s, size_t i, size_t n, const rp_spec *spec, size_t size, void *result)
 {
     rp_fault f;
     if (s->layout != rp_state_layout(spec->op, spec->dtype) || s->dtype != spec->dtype)
@@ -260,7 +260,7 @@ int rc_state_value(rk_state *s, size_t i, size_t n, const rp_spec *spec, void *r
         rc_drop_row(&f); /* reduce_errmsg names it, unless there is one alone */
         return rc_report_of(&f, n == 1);
     }
-    memcpy(result, cell, rp_cell_size(spec));
+    memcpy(result, cell, size);
     return 0;
 }
 
@@ -278,7 +278,7 @@ static int finish(const void *state, size_t size, size_t i, size_t n, const rp_s
 {
     rk_state s;
     int err = rc_state_take(&s, state, size);
-    return err ? err : rc_state_value(&s, i, n, spec, result);
+    return err ? err : rc_state_value(&s, i, n, spec, rp_cell_size(spec), result);
 }
 
 int reduce_state_finish(const void *state, size_t size, const reduce_spec *spec, void *result, size_t room)

@@ -80,7 +80,7 @@ static void states_of_other_operations_do_not_merge(void **state)
 static rc_message message_of(uint32_t rank, int op, const int32_t *data, size_t n)
 {
     rc_message m;
-    uint8_t s[ROOM];
+    _Alignas(8) uint8_t s[ROOM];
     reduce_spec spec = REDUCE_SPEC_INIT;
     spec.op = op;
     spec.dtype = REDUCE_I32;
@@ -96,7 +96,7 @@ static void messages_join_if_they_ask_for_the_same(void **state)
     (void)state;
     const rc_message mine = message_of(0, REDUCE_SUM, all, 2), other = message_of(2, REDUCE_MAX, all, 2);
     rc_message a = mine, b = message_of(1, REDUCE_SUM, all + 2, 3);
-    uint8_t whole[ROOM], got[ROOM];
+    _Alignas(8) uint8_t whole[ROOM], got[ROOM];
     size_t n = state_of(whole, REDUCE_SUM, all, 5), held;
     state_of(got, REDUCE_SUM, all, 2);
     reduce_states_merge(&a, &b, sizeof a);
@@ -184,7 +184,7 @@ static void make_state(uint8_t *s, int op, int decades)
 static void the_same_states_fit_in_every_order(void **state)
 {
     (void)state;
-    static uint8_t s[RANKS][STATES][SIZE], got[STATES * SIZE];
+    static _Alignas(8) uint8_t s[RANKS][STATES][SIZE], got[STATES * SIZE];
     static const int orders[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (seed = 1; seed < 60; seed++) {
         const uint64_t start = seed;
@@ -226,7 +226,7 @@ static void the_same_states_fit_in_every_order(void **state)
 static void damaged_states_are_an_error(void **state)
 {
     (void)state;
-    uint8_t got[ROOM];
+    _Alignas(8) uint8_t got[ROOM];
     size_t held, n = state_of(got, REDUCE_SUM, all, 2);
     for (size_t at = 0; at < 40; at++)
         for (int bit = 0; bit < 8; bit++) {
