@@ -3,6 +3,7 @@
 #define RK_CPU_COMPACT_MASK_H
 
 #include "kernels/cpu/loops.h"
+#include "kernels/cpu/loops/order/kept_lanes.h"
 #include "kernels/cpu/loops/vec.h"
 
 #if VB == 64
@@ -47,38 +48,51 @@ INLINE size_t keep_some_64(void *to, const void *x, const uint8_t *mask)
     return (size_t)__builtin_popcount(kept);
 }
 
-/* Compacts whole vectors from element *i on; returns the new k. */
-#define KEEP_VECTORS(W)                                                                                              \
-    INLINE size_t keep_vectors_##W(u##W##_loose *to, size_t k, const u##W##_loose *x, const uint8_t *mask, size_t n, \
-                                   size_t *i)                                                                        \
-    {                                                                                                                \
-        for (; *i + KEPT_AT_ONCE_##W <= n; *i += KEPT_AT_ONCE_##W) {                                                 \
-            prefetch(x + *i, 4096);                                                                                  \
-            k += keep_some_##W(to + k, x + *i, mask + *i);                                                           \
-        }                                                                                                            \
-        return k;                                                                                                    \
-    }
-
 #else
 
-#define KEEP_VECTORS(W)                                                                                              \
-    INLINE size_t keep_vectors_##W(u##W##_loose *to, size_t k, const u##W##_loose *x, const uint8_t *mask, size_t n, \
-                                   size_t *i)                                                                        \
-    {                                                                                                                \
-        (void)to, (void)x, (void)mask, (void)n, (void)i;                                                             \
-        return k;                                                                                                    \
+#define KEEP_ONE(W)                                                           \
+    enum { KEPT_AT_ONCE_##W = 1 };                                            \
+    INLINE size_t keep_some_##W(void *to, const void *x, const uint8_t *mask) \
+    {                                                                         \
+        *(u##W##_loose *)to = *(const u##W##_loose *)x;                       \
+        return *mask != 0;                                                    \
     }
+KEEP_ONE(8)
+KEEP_ONE(16)
+#if VB == 32
+
+enum { KEPT_AT_ONCE_32 = 8, KEPT_AT_ONCE_64 = 4 };
+
+INLINE size_t keep_some_32(void *to, const void *x, const uint8_t *mask)
+{
+    const vi32 m = (vi32)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)mask));
+    return keep_keys_32(to, m != 0, *(const vi32_loose *)x);
+}
+
+INLINE size_t keep_some_64(void *to, const void *x, const uint8_t *mask)
+{
+    const vi64 m = (vi64)_mm256_cvtepu8_epi64(_mm_cvtsi32_si128((int)*(const u32_loose *)(const void *)mask));
+    return keep_keys_64(to, m != 0, *(const vi64_loose *)x);
+}
+
+#else
+KEEP_ONE(32)
+KEEP_ONE(64)
+#endif
+#undef KEEP_ONE
 
 #endif
 
 #define KEEP(W)                                                                                  \
-    KEEP_VECTORS(W)                                                                              \
     static size_t keep_##W(void *out, size_t k, const void *data, const uint8_t *mask, size_t n) \
     {                                                                                            \
         u##W##_loose *to = out;                                                                  \
         const u##W##_loose *x = data;                                                            \
         size_t i = 0;                                                                            \
-        k = keep_vectors_##W(to, k, x, mask, n, &i);                                             \
+        for (; KEPT_AT_ONCE_##W > 1 && i + KEPT_AT_ONCE_##W <= n; i += KEPT_AT_ONCE_##W) {       \
+            prefetch(x + i, 4096);                                                               \
+            k += keep_some_##W(to + k, x + i, mask + i);                                         \
+        }                                                                                        \
         for (; i < n; i++) {                                                                     \
             to[k] = x[i];                                                                        \
             k += mask[i] != 0;                                                                   \
@@ -90,6 +104,5 @@ KEEP(16)
 KEEP(32)
 KEEP(64)
 #undef KEEP
-#undef KEEP_VECTORS
 
 #endif
