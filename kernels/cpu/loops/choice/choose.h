@@ -4,6 +4,8 @@
 #ifndef RK_CPU_CHOOSE_H
 #define RK_CPU_CHOOSE_H
 
+#include <string.h>
+
 #include "kernels/cpu/loops/vec.h"
 #include "kernels/exact/state.h"
 
@@ -47,6 +49,42 @@ END_STEPS(64, __mmask8)
 #undef END_STEPS
 #undef ORDERED_32
 #undef ORDERED_64
+#define NO_END_STEPS(F) F(8) F(16)
+#elif VB == 32
+/* By the numbers themselves: AVX2 has maxima of floats of either width. Where the end is a zero, of either sign, it leaves all
+ * elements to the caller's integers. */
+#define END_STEPS(W, V, F, S)                                                                                                  \
+    INLINE size_t end_steps_##W(const void *data, size_t n, bool least, int##W##_t *most, uint##W##_t *top, bool *numbers)     \
+    {                                                                                                                          \
+        enum { SIDE = 4, STEP = SIDE * LANES##W };                                                                             \
+        const vf##W##_loose *p = data;                                                                                         \
+        vf##W end[SIDE];                                                                                                       \
+        V nan[SIDE / 2] = {{0}, {0}};                                                                                          \
+        if (n < STEP)                                                                                                          \
+            return 0;                                                                                                          \
+        for (int u = 0; u < SIDE; u++)                                                                                         \
+            end[u] = p[u];                                                                                                     \
+        for (size_t i = 0; i + STEP <= n; i += STEP, p += SIDE) {                                                              \
+            for (int u = 0; u < SIDE; u++)                                                                                     \
+                end[u] = (vf##W)(least ? _mm256_min_##S((V)end[u], (V)p[u]) : _mm256_max_##S((V)end[u], (V)p[u]));             \
+            for (int u = 0; u < SIDE; u += 2)                                                                                  \
+                nan[u / 2] = _mm256_or_##S(nan[u / 2], _mm256_cmp_##S((V)p[u], (V)p[u + 1], _CMP_UNORD_Q));                    \
+        }                                                                                                                      \
+        for (int u = SIDE / 2; u > 0; u /= 2)                                                                                  \
+            for (int j = 0; j < u; j++)                                                                                        \
+                end[j] = (vf##W)(least ? _mm256_min_##S((V)end[j], (V)end[j + u]) : _mm256_max_##S((V)end[j], (V)end[j + u])); \
+        F best = end[0][0];                                                                                                    \
+        for (int j = 1; j < LANES##W; j++)                                                                                     \
+            best = (least ? end[0][j] < best : end[0][j] > best) ? end[0][j] : best;                                           \
+        *numbers = !_mm256_movemask_##S(_mm256_or_##S(nan[0], nan[1]));                                                        \
+        if (best == 0)                                                                                                         \
+            return 0;                                                                                                          \
+        memcpy(least ? (void *)top : (void *)most, &best, sizeof best);                                                        \
+        return n / STEP * STEP;                                                                                                \
+    }
+END_STEPS(32, __m256, float, ps)
+END_STEPS(64, __m256d, double, pd)
+#undef END_STEPS
 #define NO_END_STEPS(F) F(8) F(16)
 #else
 #define NO_END_STEPS(F) F(8) F(16) F(32) F(64)
