@@ -157,6 +157,41 @@ def test_correlation_in_dask_of_infinities_and_of_nothing_useful(dask):
 
 
 @pytest.mark.unsanitized
+@pytest.mark.parametrize("dtype, weights", [("f8", "f8"), ("f4", "f8"), ("f4", "f4"), ("f2", "f2"), ("i8", "i8"), ("u1", "f8")])
+def test_pairs_in_dask(dask, dtype, weights):
+    """The bits of the whole arrays, which tests/test_python_pairs.py checks, for any axes, in any chunks of both."""
+    import dask.array as da
+    rng = np.random.default_rng(12)
+    x = (rng.standard_normal((6, 5, 4)) * 10.0 ** rng.integers(-3, 4, (6, 5, 4))).astype(dtype) if dtype[0] == "f" else rng.integers(0, 99, (6, 5, 4)).astype(dtype)
+    w = (99 * rng.random((6, 5, 4)) + 1).astype(weights)
+    for chunks, others, every in (((6, 5, 4), 3, None), ((1, 2, 3), (2, 5, 1), 2), ((4, 5, 1), (6, 1, 2), 3)):
+        lazy, heavy = da.from_array(x, chunks=chunks), da.from_array(w, chunks=others)
+        pairs = [(dask.dask.vdot(lazy, heavy, split_every=every), dask.vdot(x, w)), (dask.dask.dot(lazy, w[0, 0]), dask.dot(x, w[0, 0])),
+                 (dask.dask.dot(lazy[0, 0], heavy[0, 0]), dask.dot(x[0, 0], w[0, 0])), (dask.dask.average(lazy, 1), dask.mean(x, 1)),
+                 (dask.dask.average(lazy, (2, 1), w[0].T), dask.average(x, (2, 1), w[0].T)),
+                 (dask.dask.average(lazy, 1, w[0, :, 0], keepdims=True), dask.average(x, 1, w[0, :, 0], keepdims=True))]
+        pairs += [(dask.dask.average(lazy, axis, heavy, split_every=every), dask.average(x, axis, w)) for axis in (None, 0, -1, (0, 2))]
+        for got, want in pairs:
+            found = got.compute()
+            assert got.shape == found.shape == np.shape(want) and got.dtype == found.dtype and np.array_equal(found, want), chunks
+
+
+@pytest.mark.unsanitized
+def test_pairs_in_dask_that_are_left_out_or_refused(dask):
+    import dask.array as da
+    x = da.from_array(np.array([[1, np.inf, np.nan], [2, 3, 4]]), chunks=(1, 2))
+    assert dask.dask.average(x, 1, [3.0, 0, 0], drop_zero_weights=True).compute().tolist() == [1, 2]
+    assert dask.dask.average(x, 1, [3.0, 0, 1], nan="omit").compute()[1] == 2.5 and np.isnan(dask.dask.average(x, 0, [0.0, 0]).compute()).all()
+    hidden = np.ma.MaskedArray([1.0, 9, 4], [False, True, False])
+    assert dask.dask.average(da.from_array(hidden, chunks=1), weights=[1.0, 5, 2]).compute() == 3
+    for error, text, call in ((ValueError, "length of a's rows", lambda: dask.dask.dot(x, [1.0, 2])), (ValueError, "the shape of a", lambda: dask.dask.vdot(x, x[0])),
+                              (TypeError, "Axis must be", lambda: dask.dask.average(x, None, [1.0, 2, 3])), (ValueError, "nan is", lambda: dask.dask.vdot(x, x, nan="no")),
+                              (TypeError, "weights: no Dask", lambda: dask.dask.average(x, weights=x + 1j)), (TypeError, "a: no Dask", lambda: dask.dask.dot(x + 1j, [1, 2, 3]))):
+        with pytest.raises(error, match=text):
+            call()
+
+
+@pytest.mark.unsanitized
 @pytest.mark.parametrize("dtype", ["<f8", ">f4", "<f2", "<i8", "u1", "?"])
 def test_quantiles_in_dask(dask, dtype):
     """Any axis, any chunking: those of the whole array, which no chunk needs to have."""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Axis = Union[int, Sequence[int], None]
 Nan = Literal["propagate", "omit", "raise"]
 Axes = tuple[int, ...]
+NAMES = {"dot": ("a", "b"), "wmean": ("a", "weights")}
 BEHIND = {"argmin": (0,), "argmax": (0,), "stats": (2, 4)}  # how many words follow a place in a state
 
 
@@ -321,6 +322,68 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, split_every: int = 1
 # ---- order statistics: chunks are counted by digits, pass after pass, and stay where they are ----
 PASSES = {1: 1, 2: 2, 4: 3, 8: 6}  # of elements of so many bytes, for four quantiles
 QUANTILES_AT_ONCE = 4
+
+
+def _pair_states(x: Any, w: Any, axis: Axes, op: str, nan: str, flags: int) -> Any:
+    """The states of one chunk of pairs, with axes of length 1 for those that are gone."""
+    pair = _pairs._pair(op, x, w, NAMES[op])
+    states = np.asarray(_pairs._reduce(op, pair, _pairs.AS_THEY_ARE, axis, nan, None, flags=flags | _abi.STATES_OUT))
+    return states.reshape([1 if i in axis else n for i, n in enumerate(x.shape)])
+
+
+def _of_pairs(op: str, a: Any, w: Any, axis: Any, keepdims: bool = False, nan: str = "propagate", flags: int = 0, split_every: Any = None) -> Array:
+    """Pairs of `a` and of `w`, which has the axes of `a` or length 1 along them, and gets its chunks."""
+    import dask.array
+    da: Any = dask.array  # which is not typed
+    for x, name in zip((a, w), NAMES[op]):
+        if x.dtype.kind not in "fiub":
+            raise TypeError(f"{name}: no Dask reduction here of elements of type {x.dtype}")
+    if nan not in NANS:
+        raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
+    w, axes = da.broadcast_to(w, a.shape).rechunk(a.chunks), axes_of(axis, a.ndim)
+    nothing = _pairs._pair(op, np.empty(0, a.dtype), np.empty(0, w.dtype), NAMES[op])
+    kind = np.dtype(f"V{lib().reduce_state_size(_abi.OPS[op].code, element(nothing.w.dtype).code)}")
+    states = da.map_blocks(_pair_states, a, w, axis=axes, op=op, nan=nan, flags=flags, dtype=kind, meta=np.empty((0,) * a.ndim, kind),
+                           chunks=tuple((1,) * len(c) if i in axes else c for i, c in enumerate(a.chunks)))
+    meta: Any = np.empty((0,) * (a.ndim if keepdims else a.ndim - len(axes)), nothing.wanted)
+    finish = _Finish(op, nothing.w.dtype, nothing.wanted, nan, 0, False, False)
+    found: Array = da.reduction(states, chunk=_merge, combine=_merge, aggregate=partial(_aggregate, finish=finish), axis=axes, keepdims=keepdims,
+                                split_every=split_every, dtype=nothing.wanted, meta=meta)
+    return found
+
+
+def dot(a: Any, b: Any, *, nan: Nan = "propagate", split_every: int | None = None) -> Array:
+    """The exact dot product of two vectors, rounded once; of an array and a vector that of each row."""
+    import dask.array
+    da: Any = dask.array
+    a, b = da.asanyarray(a), da.asanyarray(b)
+    if b.ndim != 1 or a.ndim < 1 or a.shape[-1] != b.shape[0]:
+        raise ValueError(f"b: a vector with the length of a's rows is needed, and shapes are {a.shape} and {b.shape}")
+    return _of_pairs("dot", a, b, -1, nan=nan, split_every=split_every)
+
+
+def vdot(a: Any, b: Any, *, nan: Nan = "propagate", split_every: int | None = None) -> Array:
+    """The exact sum of the products of all elements of two arrays of one shape, rounded once."""
+    import dask.array
+    da: Any = dask.array
+    a, b = da.asanyarray(a), da.asanyarray(b)
+    if a.shape != b.shape:
+        raise ValueError(f"b: the shape of a is needed, and shapes are {a.shape} and {b.shape}")
+    return _of_pairs("dot", a, b, None, nan=nan, split_every=split_every)
+
+
+def average(a: Any, axis: Axis = None, weights: Any = None, *, keepdims: bool = False, nan: Nan = "propagate", drop_zero_weights: bool = False,
+            split_every: int | None = None) -> Array:
+    """The weighted mean: the exact weighted sum over the exact sum of the weights, rounded once. Weights have the shape of `a`, or that of the
+    axes. Where they sum to zero the mean is NaN or infinite."""
+    import dask.array
+    da: Any = dask.array
+    if weights is None:
+        return mean(a, axis, keepdims=keepdims, nan=nan, split_every=split_every)
+    a, w = da.asanyarray(a), da.asanyarray(weights)
+    turned = _pairs.aligned(a, w, axis, axes_of(axis, a.ndim))
+    return _of_pairs("wmean", a, turned(w), axis, keepdims, nan, _abi.DROP_ZERO_WEIGHTS * bool(drop_zero_weights), split_every)
+
 
 
 def _selection(dtype: Any, out: int, nan: str, order: Any, sums: list[Any]) -> Any:
