@@ -1455,7 +1455,7 @@ static bool has_kernels(int op) { return op <= RP_OP_HISTOGRAM || rp_is_paired(o
  * the norm is midway between two f32, or two bf16 and f16. In one block, in several, and in a row that all sum again. */
 static void check_midway(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
-    const uint64_t lengths[] = {16, 5000, 300000, quick == FULL ? (1 << 24) + 800 : 12001};
+    const uint64_t lengths[] = {16, 5000, 300000, quick == FULL ? (PAIR_BYTES - SPARE) / rp_dtype_size((uint8_t)dtype) : 12001};
     /* m = 2^p + 1 has one bit more than the type; m^2 = 2^2p + 2 2^p + 1. The last: far below */
     const bool f16 = dtype == RP_F16;
     const int p = rk_format_of(dtype).precision;
@@ -1483,8 +1483,8 @@ static void check_midway(rk_engine *e, waker *w, int op, int dtype, amount quick
  * near that, as some elements are on the other side; and of elements that are alike. */
 static void check_spread(rk_engine *e, waker *w, int op, int dtype, amount quick)
 {
-    const uint64_t lengths[] = {2, 5000, 12000, 25000, 450000, quick == FULL ? (1 << 24) + 800 : 70000};
     const size_t bytes = rp_dtype_size((uint8_t)dtype);
+    const uint64_t lengths[] = {2, 5000, 12000, 25000, 450000, quick == FULL ? (PAIR_BYTES - SPARE) / bytes : 70000};
     const int p = rk_format_of(dtype).precision;
     const double m = p % 2 ? ldexp(1, (p + 1) / 2) - 1 : ldexp(1, p / 2) + 1;
     for (size_t i = 0; i < 4 * (sizeof lengths / sizeof *lengths); i++) {

@@ -134,12 +134,7 @@ struct SquaresOfDoubles {
     __device__ __forceinline__ void clear() { a = b = 0; }
     __device__ __forceinline__ void add(double x)
     {
-        const double square = __dmul_rn(x, x);
-        add(square, __fma_rn(x, x, -square));
-    }
-    __device__ __forceinline__ void add(double square, double rest)
-    {
-        const double e = two_sum(a, square, a);
+        const double square = __dmul_rn(x, x), rest = __fma_rn(x, x, -square), e = two_sum(a, square, a);
         b = __dadd_rn(b, __dadd_rn(e, rest));
     }
     __device__ __forceinline__ void join(const SquaresOfDoubles &o)
@@ -156,14 +151,13 @@ struct SquaresOfDoubles {
     // No square goes through more than `added` = D additions. What these and the squares round off is at most (D + 1) u Q in
     // all, Q being the sum and u 2^-53; in b each part of it goes through at most 2 D additions. So b is off by less than
     // 2^-104 D^2 Q. A square below the range loses 2^-1073, which does not matter where Q is in range.
-    __device__ __forceinline__ double error(u32 added) const { return __dmul_rn(0x1p-104 * added * added, a); }
     __device__ __forceinline__ bool value(const rp_spec &spec, u64 n, u32 added, double *v) const
     {
         *v = 0;
         if (a == 0)
             return b == 0;
-        return in_range(a) && value_near(spec.op, 0, RK_FINISH_SQUARES, n, {0, 0, 0}, {a, b, error(added)}, v) &&
-               tells(*v, spec.out);
+        const double d = (double)added, error = __dmul_rn(__dmul_rn(0x1p-104 * d, d), a);
+        return in_range(a) && value_near(spec.op, 0, RK_FINISH_SQUARES, n, {0, 0, 0}, {a, b, error}, v) && tells(*v, spec.out);
     }
     // Is v, rounded to format `out`, what the exact value is?
     static __device__ __forceinline__ bool tells(double v, int out)
@@ -172,55 +166,60 @@ struct SquaresOfDoubles {
     }
 };
 
-// The squares of what elements are more than one of them, the pivot, and the sum of that; rest is what its additions have
-// rounded off.
-struct SpreadOfDoubles {
+// The same with the sum of the elements: sum, and what its additions have rounded off. After each tile `gather` keeps these parts
+// small.
+struct alignas(16) SpreadOfDoubles {
     SquaresOfDoubles squares;
     double sum, rest;
+    double unlike, unused; // is any element unlike the row's first one?
 
     __device__ __forceinline__ void clear()
     {
         squares.clear();
-        sum = rest = 0;
+        sum = rest = unlike = 0;
     }
-    // Returns x - pivot, rounded.
-    __device__ __forceinline__ double add(double x, double pivot)
+    __device__ __forceinline__ void add(double x)
     {
-        double more;
-        const double below = two_sum(x, -pivot, more), square = __dmul_rn(more, more);
-        const double of_square = __fma_rn(__dadd_rn(more, more), below, __fma_rn(more, more, -square));
-        squares.add(square, of_square);
-        const double e = two_sum(sum, more, sum);
-        rest = __dadd_rn(rest, __dadd_rn(e, below));
-        return more;
+        squares.add(x);
+        const double e = two_sum(sum, x, sum);
+        rest = __dadd_rn(rest, e);
     }
     __device__ __forceinline__ void join(const SpreadOfDoubles &o)
     {
         squares.join(o.squares);
         const double e = two_sum(sum, o.sum, sum);
         rest = __dadd_rn(__dadd_rn(rest, o.rest), e);
+        unlike = fmax(unlike, o.unlike);
+    }
+    // Not of infinities: `flags` must tell them from NaNs.
+    __device__ __forceinline__ void gather()
+    {
+        if (!(squares.a < INFINITY))
+            return;
+        squares.b = two_sum(squares.a, squares.b, squares.a);
+        rest = two_sum(sum, rest, sum);
     }
     __device__ __forceinline__ SpreadOfDoubles of_lane(int distance) const
     {
         return {squares.of_lane(distance), __shfl_xor_sync(kFullMask, sum, distance),
-                __shfl_xor_sync(kFullMask, rest, distance)};
+                __shfl_xor_sync(kFullMask, rest, distance), __shfl_xor_sync(kFullMask, unlike, distance), 0};
     }
     __device__ __forceinline__ u32 flags() const { return squares.flags(); }
 
-    // As of squares, Q being theirs: the square of `below` is left out, at most u^2 Q of all, and rounding twice `below` times
-    // `more` takes off 4 u^2 Q, so D counts two more. What additions to the sum round off is at most D u of the sum of
-    // magnitudes, which is at most sqrt(n Q), and each part of it goes through at most 2 D additions to `rest`.
+    // Let u be 2^-53, Q the sum of the squares, and D additions the most that an element goes through. Of these at most 60
+    // follow each other without `gather`: a tile of one thread, or a rest and then threads, lanes and blocks. Each rounds off
+    // 2 u Q at most, so squares.b is never above 121 u Q, and in one addition, which adds two terms to it, it loses at most
+    // 2^8 u^2 Q. That is 2^-98 D Q in all. Of the sum it is the same with the sum of magnitudes, which is at most sqrt(n Q).
     __device__ __forceinline__ bool value(const rp_spec &spec, u64 n, u32 added, double *v) const
     {
         *v = 0;
         if (n <= spec.ddof)
             return false;
-        if (squares.a == 0)
-            return squares.b == 0; // all elements are the pivot
-        const double all = __dsqrt_rn(__dmul_rn((double)n, squares.a)), d = (double)added + 2, error = 0x1p-104 * d * d * all;
-        return in_range(squares.a) &&
-               value_near(spec.op, spec.ddof, RK_FINISH_SPREAD, n, {sum, rest, error},
-                          {squares.a, squares.b, squares.error(added + 2)}, v) &&
+        if (unlike == 0 || !in_range(squares.a))
+            return unlike == 0 && squares.a < INFINITY;
+        const double error = 0x1p-98 * added, all = __dsqrt_rn(__dmul_rn((double)n, squares.a));
+        return value_near(spec.op, spec.ddof, RK_FINISH_SPREAD, n, {sum, rest, __dmul_rn(error, all)},
+                          {squares.a, squares.b, __dmul_rn(error, squares.a)}, v) &&
                SquaresOfDoubles::tells(*v, spec.out);
     }
 };

@@ -8,13 +8,6 @@
 
 namespace rk {
 
-// The middle one of three elements of a row of n: one that is unlike the others would cost bits. Finite
-template <class At> __device__ __forceinline__ double pivot_of(u64 n, At at)
-{
-    const double a = at(0), b = at(n / 2), c = at(n - 1), middle = fmax(fmin(a, b), fmin(fmax(a, b), c));
-    return fabs(middle) < INFINITY ? middle : 0;
-}
-
 // An accumulator (segment.cuh), of f32 and narrower elements
 template <BoundsOf kOf, class Element, int kBlock, int kLoads> struct BoundedRow {
     static constexpr int kThreads = kBlock, kUnroll = kLoads, kPerVector = 4 * Element::kPerWord;
@@ -26,11 +19,14 @@ template <BoundsOf kOf, class Element, int kBlock, int kLoads> struct BoundedRow
     Sums sums;
     double pivot;
 
-    // Before elements are added, of a row of n
+    // Before elements are added, of a row of n. The middle one of three elements: one unlike the others would cost bits.
     __device__ __forceinline__ void open(const unsigned char *p, u64 n)
     {
-        if (kOf == BoundsOf::Spread)
-            pivot = pivot_of(n, [&](u64 i) { return (double)__uint_as_float(Element::load(p + i * sizeof(Bits))); });
+        if (kOf != BoundsOf::Spread)
+            return;
+        const auto at = [&](u64 i) { return __uint_as_float(Element::load(p + i * sizeof(Bits))); };
+        const float a = at(0), b = at(n / 2), c = at(n - 1), middle = fmaxf(fminf(a, b), fminf(fmaxf(a, b), c));
+        pivot = fabsf(middle) < INFINITY ? (double)middle : 0;
     }
     __device__ __forceinline__ void init(void *, const SegmentArgs &) { sums.clear(); }
     __device__ __forceinline__ void add_vector(uint4 v, u64)
@@ -50,58 +46,61 @@ template <BoundsOf kOf, class Element, int kBlock, int kLoads> struct BoundedRow
 // The same of f64: not sums
 template <BoundsOf kOf, int kBlock, int kLoads> struct BoundedRow64 {
     static constexpr int kThreads = kBlock, kUnroll = kLoads, kPerVector = 2;
-    static constexpr bool kPrepares = false, kTiles = false, kClears = true;
-    static constexpr bool kStops = true, kSpread = kOf == BoundsOf::Spread;
+    static constexpr bool kSpread = kOf == BoundsOf::Spread, kPrepares = false, kTiles = kSpread, kClears = true;
+    static constexpr bool kStops = true;
     static constexpr Filling kFilling = kUnfilled;
     using Sums = std::conditional_t<kSpread, SpreadOfDoubles, SquaresOfDoubles>;
     using Bits = u64;
+    static_assert(kLoads * kPerVector <= 16); // SpreadOfDoubles::value
 
     Sums sums;
-    double pivot;
-    u32 some; // bits of what was squared: is any not zero?
+    u64 first; // kSpread: of the row
+    u32 some;  // bits of elements: is any not zero? kSpread: unlike the first one?
 
-    __device__ __forceinline__ void open(const unsigned char *p, u64 n)
-    {
-        if (kSpread)
-            pivot = pivot_of(n, [&](u64 i) { return __longlong_as_double((i64)F64::load(p + i * sizeof(Bits))); });
-    }
+    __device__ __forceinline__ void open(const unsigned char *p, u64) { first = kSpread ? F64::load(p) : 0; }
     __device__ __forceinline__ void init(void *, const SegmentArgs &)
     {
         sums.clear();
         some = 0;
     }
     // Then the row is in doubt anyway (in_range), or has a NaN.
-    __device__ __forceinline__ bool stops(const SegmentArgs &, u32) const { return !(squares_of(sums).a < 0x1p450); }
-    __device__ __forceinline__ void add(double x)
+    __device__ __forceinline__ bool stops(const SegmentArgs &, u32) const
     {
         if constexpr (kSpread)
-            x = sums.add(x, pivot);
+            return !(sums.squares.a < 0x1p450);
         else
-            sums.add(x);
-        some |= (u32)__double2loint(x) | (u32)__double2hiint(x) << 1;
+            return !(sums.a < 0x1p450);
+    }
+    __device__ __forceinline__ void add(u32 low, u32 high)
+    {
+        some |= kSpread ? (low ^ (u32)first) | (high ^ (u32)(first >> 32)) : low | high << 1;
+        sums.add(__hiloint2double((int)high, (int)low));
     }
     __device__ __forceinline__ void add_vector(uint4 v, u64)
     {
-        add(__hiloint2double((int)v.y, (int)v.x));
-        add(__hiloint2double((int)v.w, (int)v.z));
+        add(v.x, v.y);
+        add(v.z, v.w);
     }
-    __device__ __forceinline__ void add_element(const void *p, u64) { add(__longlong_as_double((i64)F64::load(p))); }
-    // Squares that are too small to be seen leave nothing known.
+    __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
+    {
+#pragma unroll
+        for (int u = 0; u < kUnroll; u++)
+            add_vector(tile[u], 0);
+        sums.gather();
+    }
+    __device__ __forceinline__ void add_element(const void *p, u64)
+    {
+        const u64 bits = F64::load(p);
+        add((u32)bits, (u32)(bits >> 32));
+    }
     __device__ __forceinline__ Sums ended() const
     {
         Sums all = sums;
-        if (some && squares_of(all).a == 0)
-            squares_of(all).b = NAN;
-        return all;
-    }
-
-  private:
-    template <class S> static __device__ __forceinline__ auto &squares_of(S &of)
-    {
         if constexpr (kSpread)
-            return of.squares;
-        else
-            return of;
+            all.unlike = some != 0;
+        else if (some && sums.a == 0) // squares that are too small to be seen leave nothing known
+            all.b = NAN;
+        return all;
     }
 };
 
