@@ -61,18 +61,28 @@ KEEP_ONE(8)
 KEEP_ONE(16)
 #if VB == 32
 
-enum { KEPT_AT_ONCE_32 = 8, KEPT_AT_ONCE_64 = 4 };
+enum { KEPT_AT_ONCE_32 = 8, KEPT_AT_ONCE_64 = 8 };
+
+INLINE unsigned kept_of_8(const uint8_t *mask)
+{
+    const __m128i m = _mm_loadl_epi64((const __m128i *)(const void *)mask);
+    return ~(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi8(m, _mm_setzero_si128())) & 0xff;
+}
 
 INLINE size_t keep_some_32(void *to, const void *x, const uint8_t *mask)
 {
-    const vi32 m = (vi32)_mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)mask));
-    return keep_keys_32(to, m != 0, *(const vi32_loose *)x);
+    const unsigned kept = kept_of_8(mask);
+    put_places(to, *(const vi32_loose *)x, &places_of_bits[kept]);
+    return (size_t)__builtin_popcount(kept);
 }
 
 INLINE size_t keep_some_64(void *to, const void *x, const uint8_t *mask)
 {
-    const vi64 m = (vi64)_mm256_cvtepu8_epi64(_mm_cvtsi32_si128((int)*(const u32_loose *)(const void *)mask));
-    return keep_keys_64(to, m != 0, *(const vi64_loose *)x);
+    const unsigned kept = kept_of_8(mask);
+    const vi32_loose *v = x;
+    put_places(to, v[0], &places_of_pairs[kept & 15]);
+    put_places((u64_loose *)to + __builtin_popcount(kept & 15), v[1], &places_of_pairs[kept >> 4]);
+    return (size_t)__builtin_popcount(kept);
 }
 
 #else

@@ -14,6 +14,13 @@
 #define PLACES_16(m) PLACES_4(m), PLACES_4(m + 4), PLACES_4(m + 8), PLACES_4(m + 12)
 #define PLACES_64(m) PLACES_16(m), PLACES_16(m + 16), PLACES_16(m + 32), PLACES_16(m + 48)
 static const uint64_t places_of_bits[256] = {PLACES_64(0), PLACES_64(64), PLACES_64(128), PLACES_64(192)};
+
+/* The same of four bits, each of which stands for two neighbours. */
+#define TWICE(m) PLACES(((m)&1) * 3 + ((m)&2) * 6 + ((m)&4) * 12 + ((m)&8) * 24)
+#define TWICE_4(m) TWICE(m), TWICE(m + 1), TWICE(m + 2), TWICE(m + 3)
+static const uint64_t places_of_pairs[16] = {TWICE_4(0), TWICE_4(4), TWICE_4(8), TWICE_4(12)};
+#undef TWICE_4
+#undef TWICE
 #undef PLACES_64
 #undef PLACES_16
 #undef PLACES_4
@@ -23,12 +30,18 @@ static const uint64_t places_of_bits[256] = {PLACES_64(0), PLACES_64(64), PLACES
 INLINE unsigned lane_bits(vi32 in) { return (unsigned)_mm256_movemask_ps((__m256)in); }
 INLINE unsigned byte_bits(vi16 in) { return (unsigned)_mm256_movemask_epi8((__m256i)in); }
 
+/* Writes a whole vector: first its numbers of 32 bits at these places. */
+INLINE void put_places(void *out, vi32 v, const uint64_t *places)
+{
+    const __m256i p = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)places));
+    _mm256_storeu_si256(out, _mm256_permutevar8x32_epi32((__m256i)v, p));
+}
+
 /* Writes a whole vector. Returns how many numbers of 32 bits it keeps. */
 INLINE size_t keep_lanes(void *out, vi32 in, vi32 key)
 {
     const unsigned bits = lane_bits(in);
-    const __m256i places = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)&places_of_bits[bits]));
-    _mm256_storeu_si256(out, _mm256_permutevar8x32_epi32((__m256i)key, places));
+    put_places(out, key, &places_of_bits[bits]);
     return (size_t)__builtin_popcount(bits);
 }
 
