@@ -166,8 +166,8 @@ struct SquaresOfDoubles {
     }
 };
 
-// The same with the sum of the elements: sum, and what its additions have rounded off. After each tile `gather` keeps these parts
-// small.
+// The same with the sum of the elements: sum, and what its additions have rounded off. After each tile `gather` keeps these
+// parts small.
 struct alignas(16) SpreadOfDoubles {
     SquaresOfDoubles squares;
     double sum, rest;
