@@ -111,10 +111,10 @@ inline int __syncthreads_or(int any) { return simt::barrier(any != 0, true); }
 inline void __syncwarp(unsigned mask = ~0u) { simt::warp(simt::kMeet, mask, 0, 0); }
 inline unsigned __ballot_sync(unsigned mask, int x) { return (unsigned)simt::warp(simt::kBallot, mask, x != 0, 0); }
 inline int __any_sync(unsigned mask, int x) { return __ballot_sync(mask, x) != 0; }
-inline unsigned __match_any_sync(unsigned mask, unsigned v)
+template <class T> unsigned __match_any_sync(unsigned mask, T v)
 {
     unsigned same = mask;
-    for (int bit = 0; bit < 32; bit++) {
+    for (unsigned bit = 0; bit < 8 * sizeof v; bit++) {
         const unsigned set = __ballot_sync(mask, v >> bit & 1);
         same &= v >> bit & 1 ? set : ~set;
     }

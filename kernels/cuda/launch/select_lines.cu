@@ -61,7 +61,7 @@ SelectArgs args_of(const SelectTask &t, u32 first_pair)
     a.first_pair = first_pair;
     a.pairs = (u32)least(t.pairs - first_pair, kMostPairs);
     for (u32 p = 0; p < a.pairs; p++)
-        a.rules[p] = {t.rules[first_pair + p], ranks_of(t.rules[first_pair + p], t.n)};
+        a.rules[p] = pair_rule(t.rules[first_pair + p], t.n);
     a.most = most_collected(t);
     a.found = t.found;
     a.found_words = found_words(t.pairs);
@@ -74,16 +74,16 @@ u32 blocks_of_line(u64 items, u64 at_once, u64 lines) { return (u32)most(1, leas
 // Samples of each pair: as many as there are multiprocessors for, and as can be different
 u32 samples_of(const Device *d, const SelectArgs &a)
 {
-    const u64 n = least(least(kMostSamples, a.n / (kSampleThreads * kSampleKeys)), (u64)d->sms / (a.pairs * a.lines));
+    const u64 n = least(least(kMostSamples, a.n / (kBracketThreads * kSampleKeys)), (u64)d->sms / (a.pairs * a.lines));
     return n < 3 ? 1 : (u32)(n - 1) | 1;
 }
 
 // Will the brackets of samples probably hold more keys than there is room for? Those of the middle hold most.
 bool is_narrowed(const SelectArgs &a)
 {
-    const double of_one = 4.5 * 0.5 * sqrt(kSampleThreads * kSampleKeys) + 8,
+    const double of_one = 4.5 * 0.5 * sqrt(kBracketThreads * kSampleKeys) + 8,
                  places = 1 + (a.samples > 1 ? of_one * 1.2533 / sqrt(a.samples) : of_one);
-    return 1.1 * a.pairs * 2 * places / (kSampleThreads * kSampleKeys) * (double)a.n > (double)a.room && !a.asked;
+    return 1.1 * a.pairs * 2 * places / (kBracketThreads * kSampleKeys) * (double)a.n > (double)a.room && !a.asked;
 }
 
 // From brackets to the keys of ranks, or to narrower brackets by some of the line
@@ -96,7 +96,6 @@ cudaError_t launch_passes(Device *d, const SelectArgs &a, u32 bytes, const Selec
     int counting, digits;
     TRY_CUDA(device_blocks_per_sm(d, (const void *)count, kSelectThreads, 0, &counting));
     TRY_CUDA(device_blocks_per_sm(d, (const void *)k.digits, kSelectThreads, kBins * sizeof(u32) * kSharedIntervals, &digits));
-    digits = (int)least(6, (200u << 10) / shared); // as many fit
     const u64 tile = 16384ull * a.skip, tiles = (a.n * bytes + tile - 1) / tile;
     TRY_CUDA(gpu_launch(overlap, count, dim3(blocks_of_line(tiles, (u64)counting * d->sms, lines), lines), kSelectThreads, 0,
                         stream, a));
@@ -112,8 +111,8 @@ cudaError_t launch_long(Device *d, SelectArgs a, u32 bytes, const SelectKernels 
 {
     const u32 lines = (u32)a.lines;
     a.samples = samples_of(d, a);
-    TRY_CUDA(gpu_clear(a.states, lines * (sizeof(SelectState) + 2 * a.pairs * kBins * sizeof(u64)), stream));
-    TRY_CUDA(gpu_launch(false, k.brackets, dim3(a.pairs * a.samples, lines), kSampleThreads, 0, stream, a));
+    TRY_CUDA(gpu_launch(false, k.clear, (u32)least((u64)d->sms, lines * 2 * a.pairs), kSampleThreads, 0, stream, a));
+    TRY_CUDA(gpu_launch(d->overlapped_launch, k.brackets, dim3(2 * a.pairs * a.samples, lines), kBracketThreads, 0, stream, a));
     if (is_narrowed(a)) {
         a.skip = kSkip;
         TRY_CUDA(launch_passes(d, a, bytes, k, stream));

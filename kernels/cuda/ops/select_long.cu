@@ -1,6 +1,6 @@
 // Selection in long lines, of elements of each size: the launches that select_args.h describes. blockIdx.y is the line.
-#include "kernels/cuda/pass/select_cells.cuh"
 #include "kernels/cuda/pass/select_digits.cuh"
+#include "kernels/cuda/pass/select_next.cuh"
 
 namespace rk {
 namespace {
@@ -40,26 +40,39 @@ template <class Key> __device__ __forceinline__ Key middle_of(const Key *estimat
 // Is this line's selection asked for?
 __device__ __forceinline__ bool asked_for(const SelectArgs &a) { return !a.asked || a.asked[blockIdx.y * a.asked_step]; }
 
-// Each pair has a.samples blocks: end 2 p of its bracket is below pair p with near certainty, end 2 p + 1 above it.
-template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_brackets(const __grid_constant__ SelectArgs a)
+// All states and counts are zero. Brackets' blocks take their samples meanwhile.
+__global__ void __launch_bounds__(kSampleThreads) clear_lines(const __grid_constant__ SelectArgs a)
 {
     let_next_pass_start();
-    if (!asked_for(a))
+    const u64 states = a.lines * (sizeof(SelectState) / sizeof(u64)), counts = a.lines * 2 * a.pairs * kBins;
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < states + counts; i += (u64)gridDim.x * blockDim.x)
+        (i < states ? (u64 *)a.states + i : a.counts + (i - states))[0] = 0;
+}
+
+// Each rank has a.samples blocks: end 2 p of its bracket is below pair p with near certainty, end 2 p + 1 above it.
+template <int kBytes> __global__ void __launch_bounds__(kBracketThreads, 2) find_brackets(const __grid_constant__ SelectArgs a)
+{
+    let_next_pass_start();
+    if (!asked_for(a)) {
+        wait_for_previous_pass(); // no later launch may overtake it
         return;
+    }
     using K = Keys<kBytes>;
     using Key = typename K::Key;
     constexpr u32 kSampleLog2 = 13, kSample = 1 << kSampleLog2, kHeavy = kSample / 256;
-    static_assert(kSample == kSampleKeys * kSampleThreads, "all threads have as many keys");
+    static_assert(kSample == kSampleKeys * kBracketThreads && kRanks <= kBracketThreads / kWarp,
+                  "all threads have as many keys");
     __shared__ typename BlockTeam<Key>::Room room;
     const K rule(a.key);
     const LineView<kBytes> line(a, blockIdx.y);
     BlockTeam<Key> team = {room};
     Key keys[kSampleKeys];
     u32 counted = 0;
-    const u32 p = blockIdx.x / a.samples, sample = blockIdx.x % a.samples;
+    const u32 t = blockIdx.x / a.samples, sample = blockIdx.x % a.samples; // the rank: side t % 2 of its pair
 #pragma unroll
-    for (int k = 0; k < kSampleKeys; k++) {
-        const u64 at = sample_place(a.n, kSampleLog2, k * kSampleThreads + threadIdx.x, sample);
+    for (int k = 0; k < kSampleKeys; k++) { // two neighbours of each place: reading takes longest
+        const u64 place = sample_place(a.n, kSampleLog2 - 1, k / 2 * kBracketThreads + threadIdx.x, sample),
+                  at = place + k % 2 - (place + 1 == a.n);
         const Key key = rule.of(line.at(at));
         const bool in = !rule.nan(key) && line.counts(at);
         keys[k] = in ? key : (Key) ~(Key)0;
@@ -68,27 +81,27 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) find_bra
     counted = team.sum(counted);
     const SelectRooms<Key> rooms(a, blockIdx.y);
     const double scale = (double)kSample / (double)a.n;
-    RankPair ranks = a.rules[p].all;
+    RankPair ranks = a.rules[t / 2].all;
     if (counted && counted != kSample)
-        ranks = ranks_of(a.rules[p].rule, (u64)((double)counted / scale));
-    for (u32 side = 0; side < 2; side++) {
-        Key bound = side ? rule.range : (Key)0;
-        const double place = (double)(side ? ranks.second : ranks.first) * scale, off = doubt(place, kSample, a.samples);
-        const double at = side ? place + off : place - off;
-        if (at >= 0 && at < counted) {
-            Key same;
-            select_pair(team, keys, K::kTop, (u32)at, (u32)at, &bound, &same);
-            u32 equal = 0;
+        ranks = ranks_of(a.rules[t / 2].rule, (u64)((double)counted / scale));
+    Key bound = t % 2 ? rule.range : (Key)0;
+    const double place = (double)(t % 2 ? ranks.second : ranks.first) * scale, off = doubt(place, kSample, a.samples);
+    const double at = t % 2 ? place + off : place - off;
+    bool heavy = false;
+    if (at >= 0 && at < counted) {
+        Key same;
+        select_pair(team, keys, K::kTop, (u32)at, (u32)at, &bound, &same);
+        u32 equal = 0;
 #pragma unroll
-            for (int k = 0; k < kSampleKeys; k++)
-                equal += keys[k] == bound;
-            equal = team.sum(equal);
-            if (threadIdx.x == 0 && equal > kHeavy)
-                atomicOr(&rooms.state->heavy, 1u);
-        }
-        if (threadIdx.x == 0)
-            rooms.collected[(2 * p + side) * a.most + sample] = bound;
+        for (int k = 0; k < kSampleKeys; k++)
+            equal += keys[k] == bound;
+        heavy = team.sum(equal) > kHeavy;
     }
+    if (threadIdx.x == 0)
+        rooms.collected[t * a.most + sample] = bound;
+    wait_for_previous_pass();
+    if (threadIdx.x == 0 && heavy)
+        atomicOr(&rooms.state->heavy, 1u);
     if (!last_of_line(&rooms.state->arrived))
         return;
     const u32 warp = threadIdx.x / kWarp;
@@ -158,12 +171,6 @@ template <class Key, u32 kMost, u32 kBatchOf> struct Queue {
 
 template <int kBytes> constexpr u32 kQueued = kBytes == 8 ? 16 : 24;
 
-// The ends of brackets in their order, with what is above all behind them; which places between neighbours are inside one.
-template <class Key> struct Bounds {
-    Key at[kBounds + 1]; // the last one is never reached
-    u32 kept;            // bit i: inside one are keys between at[i - 1] and at[i]
-};
-
 // Whole block
 template <class Key>
 __device__ __forceinline__ void sort_bounds(const SelectArgs &a, const SelectState *s, Key top, Bounds<Key> *b)
@@ -186,130 +193,6 @@ __device__ __forceinline__ void sort_bounds(const SelectArgs &a, const SelectSta
             if (s->bounds[2 * p] <= b->at[i - 1] && b->at[i] <= s->bounds[2 * p + 1])
                 atomicOr(&b->kept, 1u << i);
     __syncthreads();
-}
-
-// Where a bin is counted: neighbours, which may have most keys, are far from each other, since additions to one line of the
-// cache wait for each other.
-__device__ __forceinline__ u32 scattered(u32 bin) { return bin * (37 * 16 + 1) % kBins; }
-
-// Are kept keys counted by bins? Of one bracket this takes longer than another round (H200: 351 us became 627).
-__device__ __forceinline__ bool has_bins(const SelectArgs &a) { return a.pairs > 1 || a.skip > 1; }
-
-// The interval that a rank lies in, from the counts of places. Not open: the rank's key is `low`. `bins`: its kept keys' bins,
-// of an interval inside a bracket.
-struct Place {
-    u64 low, high, before, n;
-    bool open, inside;
-    u32 bins;
-};
-
-template <class Key> __device__ inline Place place_of(const SelectState *s, const Bounds<Key> &b, u64 rank)
-{
-    u64 before = 0;
-    u32 i = 0;
-    for (; i + 1 < kPlaces && rank - before >= s->counts[i]; i++)
-        before += s->counts[i];
-    const u32 p = i / 2;
-    if (i % 2)
-        return {b.at[p], b.at[p], before, s->counts[i], false, false, 0};
-    const u64 low = p ? (u64)b.at[p - 1] + 1 : 0;
-    return {low, (u64)b.at[p] - (p < kBounds), before, s->counts[i], true, (b.kept >> p & 1) != 0, p};
-}
-
-__device__ inline void set_state(const SelectArgs &a, SelectInterval *x)
-{
-    x->shift = shift_of(x->width);
-    x->collected = 0;
-    x->state = x->n <= a.most ? kCollects : kCounts;
-}
-
-// Where the keys of this line and these pairs go.
-__device__ __forceinline__ u64 *keys_found(const SelectArgs &a)
-{
-    return a.found + blockIdx.y * (u64)a.found_words + kFoundHead + 2 * a.first_pair;
-}
-
-// Rank t lies in interval x, which may be known already, or is its only key. One thread.
-__device__ inline void put_rank(SelectState *s, u64 *found, u64 least, u32 t, const SelectInterval &x)
-{
-    if (x.width == 0) {
-        s->of[t] = kFound;
-        found[t] = x.low + least;
-        return;
-    }
-    u32 i = 0;
-    while (i < s->intervals && (s->interval[i].low != x.low || s->interval[i].width != x.width))
-        i++;
-    s->of[t] = i;
-    if (i < s->intervals)
-        return;
-    SelectInterval *to = &s->interval[s->intervals++];
-    *to = x;
-    to->room = t;
-    s->open += x.state != kComplete;
-}
-
-// The same, from what lies below the rank's own bracket and in it
-__device__ inline Place place_beside(const SelectArgs &a, const SelectState *s, u32 p, u64 rank)
-{
-    const u64 low = s->bounds[2 * p], high = s->bounds[2 * p + 1], below = s->counts[2 * p], in = s->counts[2 * p + 1];
-    if (rank < below)
-        return {0, low - 1, 0, below, true, false, 0};
-    if (rank < below + in)
-        return {low, high, below, in, true, true, 2 * p};
-    return {high + 1, a.key.range, below + in, s->n - below - in, true, false, 0};
-}
-
-// Of some elements of a line: two ranks that the keys of a pair are between with near certainty, also if the line is sorted.
-__device__ inline void ranks_beside(const SelectArgs &a, SelectState *s, u32 p, u64 taken, double tile, RankPair *ranks)
-{
-    const double all = (double)s->n * ((double)a.n / (double)taken), share = (double)s->n / all;
-    const RankPair of_all = s->n == taken ? a.rules[p].all : ranks_of(a.rules[p].rule, (u64)all);
-    const double first = (double)of_all.first * share, second = (double)of_all.second * share,
-                 spread = first * (1 - first / (double)s->n), off = 4.5 * __dsqrt_rn(spread > 0 ? spread : 0) + tile;
-    const double last = (double)(s->n - 1), from = first - off, to = second + off;
-    const bool low = from<1, high = to> last - 1;
-    s->ends |= (u32)low << 2 * p | (u32)high << (2 * p + 1);
-    *ranks = {low ? 0 : (u64)from, high ? s->n - 1 : (u64)to};
-}
-
-// After `count`: which ranks are found, and where others lie. `taken`: elements that were read; `b`: of a heavy line. `found`:
-// the line's words. One thread.
-template <class Key>
-__device__ __noinline__ void judge(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 taken, u64 *found)
-{
-    s->n = taken - s->nans - s->left_out;
-    s->ends = 0;
-    found[0] = s->n;
-    found[1] = s->nans;
-    found += kFoundHead + 2 * a.first_pair;
-    s->intervals = s->open = 0;
-    s->whole = s->kept > a.room;
-    if (a.pairs == 1 && s->heavy) { // what is above the bracket was not counted
-        const u64 others = s->counts[0] + s->counts[1] + s->counts[2] + s->counts[3];
-        s->counts[4] = others < s->n ? s->n - others : 0;
-    }
-    if (s->n == 0)
-        return;
-    for (u32 p = 0; p < a.pairs; p++) {
-        rk_order_rule rule = a.rules[p].rule;
-        if (a.nans_first) // the rank is from the end
-            rule.digits = (u64)-rule.digits > s->nans ? rule.digits + (i64)s->nans : -1;
-        RankPair ranks = s->n == a.n ? a.rules[p].all : ranks_of(rule, s->n);
-        if (a.skip > 1)
-            ranks_beside(a, s, p, taken, kBatch<sizeof(Key)> * kSelectThreads, &ranks);
-        s->rank[2 * p] = ranks.first;
-        s->rank[2 * p + 1] = ranks.second;
-    }
-    for (u32 t = 0; t < 2 * a.pairs; t++) {
-        const Place at = s->heavy ? place_of(s, b, s->rank[t]) : place_beside(a, s, t / 2, s->rank[t]);
-        if (at.open && !at.inside)
-            s->whole = 1;
-        SelectInterval x = {at.low, at.high - at.low, at.before, at.n};
-        set_state(a, &x);
-        s->bins[t] = at.inside && has_bins(a) ? at.bins : kNoBins;
-        put_rank(s, found, a.key.least, t, x);
-    }
 }
 
 // Kept keys of an interval are counted in bins, those of a warp that have one bin together: it may have most keys. Whole warp.
@@ -345,7 +228,7 @@ __device__ __forceinline__ void leave_below(const SelectArgs &a, SelectState *s,
 // brackets repeat the first one.
 template <class K, u32 kBrackets> struct CountLight {
     using Key = typename K::Key;
-    static constexpr bool kNear = false;
+    static constexpr bool kNear = false, kHot = false;
     Key low[kBrackets], width[kBrackets];
     u32 below[kBrackets];
     const SelectArgs &a;
@@ -450,12 +333,12 @@ template <int kBytes> struct CountCells {
 template <class K> struct CountOne {
     using Key = typename K::Key;
     static constexpr u32 kColumns = 1, kBrackets = 1;
-    static constexpr bool kNear = false;
+    static constexpr bool kNear = false, kHot = false;
     Key low, high;
     u32 below, lows, highs, kept;
     const SelectArgs &a;
 
-    __device__ __forceinline__ CountOne(const SelectArgs &args, const Bounds<Key> &b, u32 *)
+    __device__ __forceinline__ CountOne(const SelectArgs &args, const Bounds<Key> &b, u32 *, typename K::Bits)
         : low(b.at[0]), high(b.at[1]), below(0), lows(0), highs(0), kept(0), a(args)
     {
     }
@@ -486,19 +369,51 @@ template <class K> struct CountOne {
     }
 };
 
-// Several pairs: a binary search for the key's place, whose count each lane has in a bank of its own.
+// Several pairs: a binary search for the key's place, whose count each lane has in a bank of its own. If most of a sample is
+// one or two ends of brackets, vectors that have nothing else are counted in registers.
 template <class K> struct CountAll {
     using Key = typename K::Key;
+    using Bits = typename K::Bits;
     static constexpr u32 kColumns = kPlaces, kBrackets = kMostPairs;
-    static constexpr bool kNear = false;
+    static constexpr bool kNear = false, kHot = true;
     const Bounds<Key> &b;
     u32 *columns;
     u32 inside;
     const SelectArgs &a;
+    Bits hot[2];
+    u32 hots[2];
+    bool any, two; // of them
 
-    __device__ __forceinline__ CountAll(const SelectArgs &args, const Bounds<Key> &bounds, u32 *counts)
-        : b(bounds), columns(counts + threadIdx.x % kWarp), inside(bounds.kept), a(args)
+    // `some`: an element of a sample. Whole warp.
+    __device__ __forceinline__ CountAll(const SelectArgs &args, const Bounds<Key> &bounds, u32 *counts, Bits some)
+        : b(bounds), columns(counts + threadIdx.x % kWarp), inside(bounds.kept), a(args), hots{0, 0}
     {
+        const Key key = K(a.key).of(some);
+        const u32 i = reached(key), of_some = (u32)__popc(__match_any_sync(kFullMask, some));
+        const u32 same = i && b.at[i - 1] == key ? of_some : 0;
+        const u32 first = warp_max(same);
+        hot[0] = __shfl_sync(kFullMask, some, __ffs(__ballot_sync(kFullMask, same == first)) - 1);
+        const u32 other = some == hot[0] ? 0 : same, second = warp_max(other);
+        hot[1] = __shfl_sync(kFullMask, some, __ffs(__ballot_sync(kFullMask, other == second)) - 1);
+        any = first + second > kWarp * 3 / 4;
+        two = second != 0;
+    }
+    // Has the vector nothing else?
+    __device__ __forceinline__ bool passes(uint4 x)
+    {
+        constexpr int kBytes = sizeof(Bits);
+        if (!any)
+            return false;
+        u32 n[2] = {0, 0};
+        each_element<kBytes>(x, [&](Bits bits, int) {
+            n[0] += bits == hot[0];
+            n[1] += bits == hot[1];
+        });
+        n[1] = two ? n[1] : 0;
+        const bool all = n[0] + n[1] == 16 / kBytes;
+        hots[0] += all ? n[0] : 0;
+        hots[1] += all ? n[1] : 0;
+        return all;
     }
     // How many ends the key reaches
     __device__ __forceinline__ u32 reached(Key key) const
@@ -508,11 +423,12 @@ template <class K> struct CountAll {
         i += key >= b.at[i + 1] ? 2 : 0;
         return i + (key >= b.at[i] ? 1 : 0);
     }
-    __device__ __forceinline__ bool add(Key key)
+    // Counts n elements of one key. Are they inside?
+    __device__ __forceinline__ bool add(Key key, u32 n = 1)
     {
         const u32 i = reached(key);
         const bool equal = i && b.at[i - 1] == key;
-        atomicAdd(&columns[(2 * i - equal) * kWarp], 1u);
+        atomicAdd(&columns[(2 * i - equal) * kWarp], n);
         return !equal && (inside >> i & 1);
     }
     __device__ __forceinline__ Key key(Key kept) const { return kept; }
@@ -523,6 +439,8 @@ template <class K> struct CountAll {
     }
     __device__ __forceinline__ void leave(SelectState *s, u32 *counts)
     {
+        for (u32 i = 0; any && i < 2; i++)
+            add(K(a.key).of(hot[i]), hots[i]);
         __syncthreads();
         for (u32 i = threadIdx.x; i < kPlaces * kWarp; i += blockDim.x) { // whole warps
             const u64 n = warp_sum((u64)counts[i]);
@@ -545,20 +463,30 @@ template <int kBytes, class Queued, class Count> __device__ __forceinline__ void
 count_and_keep(const SelectArgs &a, SelectState *s, Queued &queue, typename Keys<kBytes>::Key *kept, Count &count)
 {
     const Keys<kBytes> rule(a.key);
+    const LineView<kBytes> line(a, blockIdx.y);
     u32 nans = 0, out = 0;
-    each_of_line<kBytes>(
-        LineView<kBytes>(a, blockIdx.y),
-        [&](typename Keys<kBytes>::Bits bits, bool counts_too, u64) {
-            if (!counts_too) {
-                out++;
-                return;
-            }
-            const auto key = rule.of(bits);
-            add_if_less(nans, rule.range, key);
-            if (count.add(key))
-                queue.push(key);
+    auto take = [&](typename Keys<kBytes>::Bits bits, bool counts_too) {
+        if (!counts_too) {
+            out++;
+            return;
+        }
+        const auto key = rule.of(bits);
+        add_if_less(nans, rule.range, key);
+        if (count.add(key))
+            queue.push(key);
+    };
+    each_vector_of_line<kBytes>(
+        line,
+        [&](uint4 x, bool masked, u64 v) {
+            if constexpr (Count::kHot)
+                if (!masked && count.passes(x))
+                    return;
+            const u64 place = line.place(v);
+            each_element<kBytes>(
+                x, [&](typename Keys<kBytes>::Bits bits, int e) { take(bits, !masked || line.mask[place + e] != 0); });
         },
-        [&] { queue.make_room(&s->kept, kept, a.room, count); }, a.skip);
+        [&](u64 place) { take(line.at(place), line.counts(place)); }, [&] { queue.make_room(&s->kept, kept, a.room, count); },
+        a.skip);
     __syncwarp();
     queue.flush(&s->kept, kept, a.room, count);
     add_lanes(&s->nans, nans);
@@ -571,15 +499,15 @@ __device__ __forceinline__ bool count_by_cells(const SelectArgs &a, SelectState 
                                                typename Keys<kBytes>::Key *kept, CellRoom<kBytes> *room, u32 *table)
 {
     const LineView<kBytes> line(a, blockIdx.y);
-    CellMap<kBytes> map;
     const auto some = line.at(sample_place(a.n, 8, threadIdx.x, blockIdx.x));
-    if (threadIdx.x == 0)
-        room->again = 0;
-    if (!map_brackets<kBytes>(a, s->bounds, &map))
-        return false;
-    make_table<kBytes>(a, s->bounds, map, room, table);
+    if (threadIdx.x < kWarp)
+        map_brackets<kBytes>(a, s->bounds, room);
     __syncthreads();
-    CountCells<kBytes> count(a, map, *room, table);
+    if (!room->apart)
+        return false;
+    make_table<kBytes>(a, *room, table);
+    __syncthreads();
+    CountCells<kBytes> count(a, room->map, *room, table);
     u32 out = 0;
     const u32 again = __popc(__ballot_sync(kFullMask, count.entry(some, &out) == kLookAgain));
     if (threadIdx.x % kWarp == 0)
@@ -609,146 +537,6 @@ __device__ __forceinline__ bool count_by_cells(const SelectArgs &a, SelectState 
     return true;
 }
 
-// ---- digits ----
-
-// Bins in stretches, a lane's: elements in its own, and in those up to it
-struct Stretches {
-    u64 own, upto;
-};
-constexpr u32 kEach = kBins / kWarp, kOfLane = kEach / kWarp;
-static_assert(kOfLane == 2, "two bins a lane of a stretch");
-
-// Whole warp
-__device__ __forceinline__ Stretches stretches_of(const u64 *bins)
-{
-    u64 own = 0;
-#pragma unroll 16
-    for (u32 i = 0; i < kEach; i++)
-        own += __ldcg(&bins[scattered(threadIdx.x % kWarp * kEach + i)]);
-    return {own, warp_upto(own)};
-}
-
-// A rank's next interval: its bin. First the stretch of bins that it lies in, then which of them. Whole warp.
-__device__ inline SelectInterval bin_of(const SelectArgs &a, const SelectInterval &x, const u64 *bins, const Stretches &of,
-                                        u64 rank)
-{
-    const u32 lane = threadIdx.x % kWarp;
-    const u32 stretch = (u32)__ffs(__ballot_sync(kFullMask, x.before + of.upto > rank)) - 1;
-    const u64 start = x.before + __shfl_sync(kFullMask, of.upto - of.own, stretch);
-    const u32 in = stretch * kEach + lane * kOfLane;
-    const u64 first = __ldcg(&bins[scattered(in)]), second = __ldcg(&bins[scattered(in + 1)]);
-    const u64 upto = warp_upto(first + second);
-    const u32 who = (u32)__ffs(__ballot_sync(kFullMask, start + upto > rank)) - 1;
-    u64 before = start + upto - first - second;
-    const bool next = before + first <= rank;
-    const u64 n = __shfl_sync(kFullMask, next ? second : first, who);
-    const u32 bin = stretch * kEach + who * kOfLane + __shfl_sync(kFullMask, (u32)next, who);
-    before = __shfl_sync(kFullMask, next ? before + first : before, who);
-    const u64 from = (u64)bin << x.shift, width = (1ull << x.shift) - 1;
-    SelectInterval y = {x.low + from, width < x.width - from ? width : x.width - from, before, n};
-    set_state(a, &y);
-    return y;
-}
-
-// The ends of a rank's interval in some of the line's tiles become an end of its bracket for all of it. A thread for each rank.
-__device__ inline void narrow_bracket(const SelectArgs &a, SelectState *s, const SelectInterval *next, const u64 *found, u32 t)
-{
-    if (s->ends >> t & 1)
-        s->bounds[t] = t % 2 ? a.key.range : 0;
-    else if (s->of[t] == kFound)
-        s->bounds[t] = found[t] - a.key.least;
-    else if (s->bins[t] != kNoBins)
-        s->bounds[t] = next[t].low + (t % 2 ? next[t].width : 0);
-}
-
-// Does an interval count in these bins?
-__device__ inline bool has_counts(const SelectState *s, u32 room)
-{
-    for (u32 i = 0; i < s->intervals; i++)
-        if (s->interval[i].room == room && s->interval[i].state == kCounts)
-            return true;
-    return false;
-}
-
-// The intervals of all ranks after a round, or `first` after `count`, by bins of kept keys. The last block, all of it.
-__device__ __noinline__ void next_intervals(const SelectArgs &a, SelectState *s, u64 *counts, u64 *found, bool first)
-{
-    __shared__ SelectInterval next[kRanks];
-    if (!first) {
-        const u32 i = threadIdx.x;
-        if (!__syncthreads_or(i < s->intervals && s->interval[i].state == kCounts)) { // all are collected
-            if (i == 0)
-                s->open = 0;
-            return;
-        }
-    }
-    for (u32 p = threadIdx.x / kWarp; p < a.pairs && s->n; p += blockDim.x / kWarp) {
-        const u64 *of = NULL;
-        Stretches stretches = {};
-        for (u32 t = 2 * p; t < 2 * p + 2; t++) {
-            if (s->of[t] == kFound)
-                continue;
-            SelectInterval x = s->interval[s->of[t]];
-            if (first ? s->bins[t] != kNoBins : x.state == kCounts) {
-                const u64 *bins = counts + (first ? s->bins[t] : x.room) * kBins;
-                if (bins != of)
-                    stretches = stretches_of(bins);
-                of = bins;
-                x = bin_of(a, x, bins, stretches, s->rank[t]);
-            } else if (!first) {
-                x.state = kComplete;
-            }
-            if (threadIdx.x % kWarp == 0)
-                next[t] = x;
-            __syncwarp();
-        }
-    }
-    __syncthreads();
-    for (u32 room = 0; room < 2 * a.pairs && (!first || has_bins(a)); room++)
-        if (first ? s->counts[s->heavy ? 2 * room : room + 1] != 0 && (s->heavy || room % 2 == 0) : has_counts(s, room))
-            for (u32 i = threadIdx.x; i < kBins; i += blockDim.x)
-                counts[room * kBins + i] = 0;
-    __syncthreads();
-    if (first && a.skip > 1) {
-        if (threadIdx.x < 2 * a.pairs && s->n)
-            narrow_bracket(a, s, next, found, threadIdx.x);
-        __syncthreads();
-        if (threadIdx.x < kPlaces)
-            s->counts[threadIdx.x] = 0;
-    }
-    if (threadIdx.x != 0)
-        return;
-    s->intervals = s->open = 0;
-    if (first && a.skip > 1)
-        s->nans = s->left_out = s->whole = 0;
-    else
-        for (u32 t = 0; t < 2 * a.pairs && s->n; t++)
-            if (s->of[t] != kFound)
-                put_rank(s, found, a.key.least, t, next[t]);
-}
-
-// After `count`: the bins of kept keys are the first digit. The last block, all of it.
-template <class Key>
-__device__ __noinline__ void after_count(const SelectArgs &a, SelectState *s, const Bounds<Key> &b, u64 taken, u64 *counts)
-{
-    const u32 warp = threadIdx.x / kWarp;
-    u64 *found = keys_found(a);
-    for (u32 p = warp; !s->heavy && p < a.pairs; p += blockDim.x / kWarp) {
-        u64 in = 0;
-#pragma unroll 16
-        for (u32 i = threadIdx.x % kWarp; i < kBins; i += kWarp)
-            in += __ldcg(&counts[2 * p * kBins + i]);
-        in = warp_sum(in);
-        if (threadIdx.x % kWarp == 0)
-            s->counts[2 * p + 1] = has_bins(a) ? in : s->kept;
-    }
-    __syncthreads();
-    if (threadIdx.x == 0)
-        judge<Key>(a, s, b, taken, a.found + blockIdx.y * (u64)a.found_words);
-    __syncthreads();
-    next_intervals(a, s, counts, found, true);
-}
-
 template <int kBytes, template <class> class Count> __global__ void __launch_bounds__(kSelectThreads, 4)
     count_line(const __grid_constant__ SelectArgs a)
 {
@@ -767,12 +555,14 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
     SelectState *s = rooms.state;
     Key *const kept = a.skip > 1 ? NULL : rooms.kept;
     Queue<Key, kQueued<kBytes>, kBatch<kBytes>> queue(queues[threadIdx.x / kWarp]);
-    if (s->heavy) {
+    const bool heavy = s->heavy;
+    if (heavy) {
         sort_bounds<Key>(a, s, K::kTop, &bounds);
         for (u32 i = threadIdx.x; i < kColumns; i += blockDim.x)
             counts[i] = 0;
         __syncthreads();
-        Count<K> count(a, bounds, counts);
+        const LineView<kBytes> line(a, blockIdx.y);
+        Count<K> count(a, bounds, counts, line.at(sample_place(a.n, 8, threadIdx.x, blockIdx.x)));
         count_and_keep<kBytes>(a, s, queue, kept, count);
         count.leave(s, counts);
     } else {
@@ -788,30 +578,36 @@ template <int kBytes, template <class> class Count> __global__ void __launch_bou
         }
     }
     if (last_of_line(&s->arrived))
-        after_count<Key>(a, s, bounds, elements_taken(LineView<kBytes>(a, blockIdx.y), a.skip), rooms.counts);
+        after_count<Key>(a, s, heavy, bounds, elements_taken(LineView<kBytes>(a, blockIdx.y), a.skip), rooms.counts);
 }
 
 // Kept keys of a block at once: many, since each block adds its bins to those of the line
-constexpr u32 kKeptOfThread = 16, kKeptOfBlock = kKeptOfThread * kSelectThreads;
+constexpr u32 kKeptOfThread = 16, kKeptOfBlock = kKeptOfThread * kSelectThreads, kKeptAtOnce = 8;
 
+// The block's part of n kept keys: take(keys, how many of them are)
 template <class Key, class Take> __device__ __forceinline__ void each_kept(const Key *kept, u64 n, Take take)
 {
-    constexpr u32 kAtOnce = 8;
-    for (u32 first = threadIdx.x; first < kKeptOfBlock && first < n; first += kAtOnce * kSelectThreads) {
-        Key keys[kAtOnce];
+    for (u32 first = threadIdx.x; first < kKeptOfBlock && first < n; first += kKeptAtOnce * kSelectThreads) {
+        Key keys[kKeptAtOnce];
 #pragma unroll
-        for (u32 i = 0; i < kAtOnce; i++) {
+        for (u32 i = 0; i < kKeptAtOnce; i++) {
             const u64 at = first + i * kSelectThreads;
             keys[i] = __ldcg(&kept[at < n ? at : n - 1]);
         }
-#pragma unroll
-        for (u32 i = 0; i < kAtOnce; i++)
-            if (first + i * kSelectThreads < n)
-                take(keys[i]);
+        const u64 are = (n - first + kSelectThreads - 1) / kSelectThreads;
+        take(keys, are < kKeptAtOnce ? (u32)are : kKeptAtOnce);
     }
 }
 
-template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_digits(const __grid_constant__ SelectArgs a)
+// Blocks at once on a multiprocessor, which have room for their bins in its shared memory
+#if defined __CUDA_ARCH__ && __CUDA_ARCH__ < 800
+template <int kBytes> constexpr int kDigitBlocks = 4; // it has 1024 threads at most
+#else
+template <int kBytes> constexpr int kDigitBlocks = kBytes == 8 ? 4 : 5;
+#endif
+
+template <int kBytes> __global__ void __launch_bounds__(kSelectThreads, kDigitBlocks<kBytes>)
+    count_digits(const __grid_constant__ SelectArgs a)
 {
     using K = Keys<kBytes>;
     using Key = typename K::Key;
@@ -825,14 +621,10 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
     let_next_pass_start();
     const SelectRooms<Key> rooms(a, blockIdx.y);
     SelectState *s = rooms.state;
-    if (s->open == 0)
+    const u32 open = s->open, n = s->intervals, whole = s->whole;
+    const u64 all_kept = s->kept;
+    if (open == 0)
         return;
-    if (!s->whole && (u64)blockIdx.x * kKeptOfBlock >= s->kept) { // nothing is left to this block
-        if (last_of_line(&s->arrived))
-            next_intervals(a, s, rooms.counts, keys_found(a), false);
-        return;
-    }
-    const u32 n = s->intervals, shared = n < kSharedIntervals ? n : kSharedIntervals;
     bool counts_any = false;
     if (threadIdx.x < n) {
         const SelectInterval &x = s->interval[threadIdx.x];
@@ -840,17 +632,14 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
         counts_any = x.state == kCounts;
     }
     counts_any = __syncthreads_or(counts_any);
-    for (u32 i = threadIdx.x; counts_any && i < shared * kBins; i += blockDim.x)
-        bins[i] = 0;
-    __syncthreads();
-    const K rule(a.key);
-    auto take = [&](Key key) {
-        for (u32 i = 0; i < n; i++) {
-            const Interval &x = interval[i];
-            const Key off = key - x.low;
-            if (off > x.width)
-                continue;
-            const u32 bin = (u32)(off >> x.shift);
+    const u32 shared = !counts_any ? 0 : n < kSharedIntervals ? n : kSharedIntervals;
+    if (whole || (u64)blockIdx.x * kKeptOfBlock < all_kept) {
+        for (u32 i = threadIdx.x; i < shared * kBins; i += blockDim.x)
+            bins[i] = 0;
+        __syncthreads();
+        const K rule(a.key);
+        auto take = [&](u32 i, const Interval &x, Key key) {
+            const u32 bin = (u32)((Key)(key - x.low) >> x.shift);
             if (x.state == kCollects) {
                 const u32 at = atomicAdd(&s->interval[i].collected, 1u);
                 if (at < a.most)
@@ -861,38 +650,79 @@ template <int kBytes> __global__ void __launch_bounds__(kSelectThreads) count_di
                 else
                     atomicAdd(&rooms.counts[x.room * kBins + scattered(bin)], 1ull);
             }
+        };
+        if (whole) {
+            each_of_line<kBytes>(
+                LineView<kBytes>(a, blockIdx.y),
+                [&](typename K::Bits bits, bool counts, u64) {
+                    const Key key = rule.of(bits);
+                    for (u32 i = 0; i < n && counts && !rule.nan(key); i++)
+                        if ((Key)(key - interval[i].low) <= interval[i].width)
+                            take(i, interval[i], key);
+                },
+                [] {}, a.skip);
+        } else {
+            auto take_some = [&](const Key(&keys)[kKeptAtOnce], u32 are) {
+                for (u32 i = 0; i < n; i++) {
+                    const Interval x = interval[i];
+                    bool any = false;
+#pragma unroll
+                    for (u32 k = 0; k < kKeptAtOnce; k++)
+                        any |= (Key)(keys[k] - x.low) <= x.width;
+                    if (!any) // most often
+                        continue;
+#pragma unroll
+                    for (u32 k = 0; k < kKeptAtOnce; k++)
+                        if (k < are && (Key)(keys[k] - x.low) <= x.width)
+                            take(i, x, keys[k]);
+                }
+            };
+            for (u64 first = (u64)blockIdx.x * kKeptOfBlock; first < all_kept; first += (u64)gridDim.x * kKeptOfBlock)
+                each_kept(rooms.kept + first, all_kept - first, take_some);
         }
-    };
-    if (s->whole) {
-        const LineView<kBytes> line(a, blockIdx.y);
-        each_of_line<kBytes>(
-            line,
-            [&](typename K::Bits bits, bool counts, u64) {
-                const Key key = rule.of(bits);
-                if (counts && !rule.nan(key))
-                    take(key);
-            },
-            [] {}, a.skip);
-    } else {
-        for (u64 first = (u64)blockIdx.x * kKeptOfBlock; first < s->kept; first += (u64)gridDim.x * kKeptOfBlock)
-            each_kept(rooms.kept + first, s->kept - first, take);
+        __syncthreads();
+        for (u32 i = threadIdx.x; i < shared * kBins; i += blockDim.x)
+            if (bins[i])
+                atomicAdd(&rooms.counts[interval[i / kBins].room * kBins + scattered(i % kBins)], (u64)bins[i]);
     }
-    __syncthreads();
-    for (u32 i = threadIdx.x; counts_any && i < shared * kBins; i += blockDim.x)
-        if (bins[i])
-            atomicAdd(&rooms.counts[interval[i / kBins].room * kBins + scattered(i % kBins)], (u64)bins[i]);
-    if (last_of_line(&s->arrived))
-        next_intervals(a, s, rooms.counts, keys_found(a), false);
+    if (!last_of_line(&s->arrived))
+        return;
+    if (counts_any)
+        after_digits(a, s, rooms.counts);
+    else if (threadIdx.x == 0)
+        s->open = 0;
 }
 
 // ---- last ----
 
+constexpr u32 kRanked = 512; // keys, as a rule fewer are collected: each finds its place by comparing with all
+
+// Whole block
+template <class Key> __device__ __forceinline__ void rank_keys(const SelectArgs &a, const SelectState *s,
+                                                               const SelectInterval &x, const Key *collected, Key *keys)
+{
+    const u32 t = threadIdx.x, n = (u32)x.n;
+    const Key own = t < n ? collected[t] : (Key)0;
+    if (t < n)
+        keys[t] = own;
+    __syncthreads();
+    if (t >= n)
+        return;
+    u32 before = 0;
+#pragma unroll 8
+    for (u32 i = 0; i < n; i++)
+        before += keys[i] < own || (keys[i] == own && i < t);
+    for (u32 r = 0; r < 2 * a.pairs; r++)
+        if (s->of[r] == blockIdx.x && s->rank[r] - x.before == before)
+            keys_found(a)[r] = (u64)own + a.key.least;
+}
+
 template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_last(const __grid_constant__ SelectArgs a)
 {
-    using K = Keys<kBytes>;
-    using Key = typename K::Key;
+    using Key = typename Keys<kBytes>::Key;
     constexpr int kKeys = kCollected / kSampleThreads;
     __shared__ typename BlockTeam<Key>::Room room;
+    __shared__ Key few[kRanked];
     wait_for_previous_pass();
     let_next_pass_start();
     const SelectRooms<Key> rooms(a, blockIdx.y);
@@ -900,13 +730,17 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
     if (s->n == 0 || blockIdx.x >= s->intervals)
         return;
     const SelectInterval &x = s->interval[blockIdx.x];
-    const K rule(a.key);
+    const Key *const collected = rooms.collected + x.room * a.most;
+    if (x.n <= kRanked) {
+        rank_keys<Key>(a, s, x, collected, few);
+        return;
+    }
     BlockTeam<Key> team = {room};
     Key keys[kKeys];
 #pragma unroll
     for (int k = 0; k < kKeys; k++) {
         const u32 at = k * kSampleThreads + threadIdx.x;
-        keys[k] = at < x.n ? (Key)(rooms.collected[x.room * a.most + at] - (Key)x.low) : (Key) ~(Key)0;
+        keys[k] = at < x.n ? (Key)(collected[at] - (Key)x.low) : (Key) ~(Key)0;
     }
     for (u32 t = 0; t < 2 * a.pairs; t++) {
         if (s->of[t] != blockIdx.x)
@@ -916,7 +750,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
         Key key, next;
         select_pair(team, keys, (Key)x.width, rank, both ? (u32)(s->rank[t + 1] - x.before) : rank, &key, &next);
         if (threadIdx.x < (both ? 2 : 1))
-            keys_found(a)[t + threadIdx.x] = (Key)((threadIdx.x ? next : key) + (Key)x.low) + (u64)rule.least;
+            keys_found(a)[t + threadIdx.x] = (Key)((threadIdx.x ? next : key) + (Key)x.low) + a.key.least;
         t += both;
     }
 }
@@ -925,6 +759,7 @@ template <int kBytes> __global__ void __launch_bounds__(kSampleThreads) select_l
 
 template <int kBytes> void select_long_part(SelectKernels *k)
 {
+    k->clear = clear_lines;
     k->brackets = find_brackets<kBytes>;
     k->count_one = count_line<kBytes, CountOne>;
     k->count_all = count_line<kBytes, CountAll>;

@@ -34,8 +34,9 @@ constexpr u32 kSharedIntervals = 5;  // whose bins are in shared memory; others 
 constexpr u32 kCollected = 1 << 14;  // elements of an interval that one block selects among
 constexpr int kSelectThreads = 256;  // of a block that reads the line
 constexpr int kRowsThreads = 128;    // of a block whose warps have a short line each
-constexpr int kSampleThreads = 1024; // of a block that takes a sample, or has a short line
-constexpr int kSampleKeys = 8;       // of a thread. More samples take less time than larger ones
+constexpr int kSampleThreads = 1024; // of a block that has a short line, collected keys or a sample of the best
+constexpr int kBracketThreads = 512; // of a block that takes a sample: two are on a multiprocessor at once
+constexpr int kSampleKeys = 16;      // of a thread. More samples take less time than larger ones
 constexpr u32 kMostSamples = 63;     // of a pair: an odd number, at most two a lane
 constexpr u32 kSkip = 16;            // tiles of the line, of which one is read to narrow brackets
 
@@ -58,8 +59,15 @@ RK_FN RankPair ranks_of(const rk_order_rule &r, u64 n)
 
 struct PairRule {
     rk_order_rule rule;
-    RankPair all; // if all elements of the line count
+    RankPair all;    // if all elements of the line count
+    double share[2]; // ... which of them are before these ranks
 };
+
+inline PairRule pair_rule(const rk_order_rule &r, u64 n)
+{
+    const RankPair all = ranks_of(r, n);
+    return {r, all, {(double)all.first / (double)n, (double)all.second / (double)n}};
+}
 
 // How an element's bits become its key: (bits ^ (negative ? turn : 0) ^ flip) - least, which counts from the smallest element
 // on. Beyond `range` are NaNs. With `least` it is the element's rk_rank. Of bools (`truths`) the bits are one first.
@@ -114,7 +122,7 @@ struct SelectArgs {
     u32 asked_step;
     bool nans_first; // the ranks, which are from the end, count NaNs as the last elements of all
     // Scratch of lines that are longer than a block takes
-    SelectState *states;      // of each line; zero before, as are
+    SelectState *states;      // of each line; clear_lines makes them zero, and
     u64 *counts;              // ... 2 x pairs x kBins
     unsigned char *collected; // ... 2 x pairs x most keys
     unsigned char *kept;      // ... room keys
@@ -178,9 +186,9 @@ GatherFn gather_kernel(int bytes, bool columns); // ops/select_gather.cu: column
 
 // The kernels for elements of a size
 struct SelectKernels {
-    SelectFn brackets, count_one, count_all, digits, last; // of long lines; count_one: of one pair
-    SelectFn warp_rows[4];                                 // short lines: a warp has 4, 8, 16 or 32 keys a lane, and a line
-    SelectFn block_rows;                                   // ... a block
+    SelectFn clear, brackets, count_one, count_all, digits, last; // of long lines; count_one: of one pair
+    SelectFn warp_rows[4]; // short lines: a warp has 4, 8, 16 or 32 keys a lane, and a line
+    SelectFn block_rows;   // ... a block
 };
 template <int kBytes> void select_long_part(SelectKernels *k); // ops/select_long.cu
 template <int kBytes> void select_rows_part(SelectKernels *k); // ops/select_rows.cu

@@ -41,7 +41,10 @@ __device__ __forceinline__ double power_of_two(int e) { return __hiloint2double(
 template <int kBytes> struct CellRoom {
     typename Keys<kBytes>::Key low[kMostPairs], width[kMostPairs];
     u32 shift[kMostPairs]; // from a key's distance to its bin
-    u32 again;             // elements of a sample that are looked at again
+    u32 cells[kRanks];     // of the brackets' ends
+    CellMap<kBytes> map;
+    bool apart; // a table tells brackets from each other
+    u32 again;  // elements of a sample that are looked at again
 };
 
 // The element that has a key (KeyRule)
@@ -52,42 +55,6 @@ template <int kBytes> __device__ __forceinline__ typename Keys<kBytes>::Key bits
     return bits ^ (bits >> (8 * kBytes - 1) ? rule.turn : 0);
 }
 
-// False if two brackets share a key, or elements are no floats from the least one on. The map has all brackets within
-// [0, 1], and a cell or more below them.
-template <int kBytes> __device__ inline bool map_brackets(const SelectArgs &a, const u64 *bounds, CellMap<kBytes> *map)
-{
-    if (a.key.turn == 0 || a.key.flip != a.key.turn + 1)
-        return false;
-    const Keys<kBytes> rule(a.key);
-    double least = INFINITY, most = -INFINITY;
-#pragma unroll
-    for (u32 t = 0; t < kRanks; t++) {
-        if (t >= 2 * a.pairs)
-            continue;
-        const double x = (double)map->value(bits_of<kBytes>(rule, bounds[t]));
-        if (x - x != 0) // infinite
-            continue;
-        least = x < least ? x : least;
-        most = x > most ? x : most;
-    }
-    if (!(least < most))
-        return false;
-    for (u32 p = 1; p < a.pairs; p++)
-        for (u32 q = 0; q < p; q++)
-            if (bounds[2 * p] <= bounds[2 * q + 1] && bounds[2 * q] <= bounds[2 * p + 1])
-                return false;
-    constexpr double kBelow = 2.0 / kCells, kAbove = 1 - 4.0 / kCells;
-    const double half = 0.5 * most - 0.5 * least;
-    int e = (__double2hiint(half) >> 20) - 1021; // half the width's exponent, and 2
-    e = e < map->kLeast ? map->kLeast : e > map->kMost ? map->kMost : e;
-    e += half * power_of_two(1 - e) > kAbove - kBelow;
-    using Value = decltype(map->scale);
-    const Value from = (Value)(least - kBelow * power_of_two(e)); // a power of two times this is exact
-    map->scale = (Value)power_of_two(-e);
-    map->shift = -from * map->scale;
-    return map->shift - map->shift == 0;
-}
-
 // Of an interval that is so wide: from a key's distance to its bin
 __device__ __forceinline__ u32 shift_of(u64 width)
 {
@@ -95,17 +62,62 @@ __device__ __forceinline__ u32 shift_of(u64 width)
     return bits > (int)kBinsLog2 ? (u32)bits - kBinsLog2 : 0;
 }
 
-// Whole block, which meets behind it
-template <int kBytes> __device__ __forceinline__ void make_table(const SelectArgs &a, const u64 *bounds,
-                                                                 const CellMap<kBytes> &map, CellRoom<kBytes> *room, u32 *table)
+// Not if two brackets share a key, or elements are no floats from the least one on. The map has all brackets within [0, 1], and
+// a cell or more below them. A warp, whose lanes have an end each, and meet others behind it.
+template <int kBytes> __device__ inline void map_brackets(const SelectArgs &a, const u64 *bounds, CellRoom<kBytes> *room)
 {
-    const Keys<kBytes> rule(a.key);
+    const u32 t = threadIdx.x;
+    const u64 bound = bounds[t < 2 * a.pairs ? t : 0], low = __shfl_sync(kFullMask, bound, t & ~1u),
+              high = __shfl_sync(kFullMask, bound, t | 1);
+    bool apart = true;
+    for (u32 p = 0; p < a.pairs; p++) {
+        const u64 from = __shfl_sync(kFullMask, bound, 2 * p), to = __shfl_sync(kFullMask, bound, 2 * p + 1);
+        apart &= t / 2 == p || t >= 2 * a.pairs || low > to || from > high;
+    }
+    const auto value = CellMap<kBytes>::value(bits_of<kBytes>(Keys<kBytes>(a.key), bound));
+    const double x = (double)value;
+    const bool finite = x - x == 0;
+    double least = finite ? x : INFINITY, most = finite ? x : -INFINITY;
+#pragma unroll
+    for (u32 d = kWarp / 2; d; d /= 2) {
+        const double l = __shfl_xor_sync(kFullMask, least, d), m = __shfl_xor_sync(kFullMask, most, d);
+        least = l < least ? l : least;
+        most = m > most ? m : most;
+    }
+    CellMap<kBytes> map;
+    constexpr double kBelow = 2.0 / kCells, kAbove = 1 - 4.0 / kCells;
+    const double half = 0.5 * most - 0.5 * least;
+    int e = (__double2hiint(half) >> 20) - 1021; // half the width's exponent, and 2
+    e = e < map.kLeast ? map.kLeast : e > map.kMost ? map.kMost : e;
+    e += half * power_of_two(1 - e) > kAbove - kBelow;
+    using Value = decltype(map.scale);
+    const Value from = (Value)(least - kBelow * power_of_two(e)); // a power of two times this is exact
+    map.scale = (Value)power_of_two(-e);
+    map.shift = -from * map.scale;
+    apart &= a.key.turn != 0 && a.key.flip == a.key.turn + 1 && least < most && map.shift - map.shift == 0;
+    apart = __all_sync(kFullMask, apart);
+    if (t < 2 * a.pairs)
+        room->cells[t] = cell_at(map.at(value));
+    if (t < 2 * a.pairs && t % 2 == 0) {
+        room->low[t / 2] = (typename Keys<kBytes>::Key)low;
+        room->width[t / 2] = (typename Keys<kBytes>::Key)(high - low);
+        room->shift[t / 2] = shift_of(high - low);
+    }
+    if (t == 0) {
+        room->map = map;
+        room->apart = apart;
+        room->again = 0;
+    }
+}
+
+// Whole block, which meets behind it
+template <int kBytes> __device__ __forceinline__ void make_table(const SelectArgs &a, const CellRoom<kBytes> &room, u32 *table)
+{
     u32 first[kMostPairs], last[kMostPairs];
 #pragma unroll
-    for (u32 p = 0; p < kMostPairs; p++) {
-        const bool is = p < a.pairs;
-        first[p] = is ? cell_at(map.at(map.value(bits_of<kBytes>(rule, bounds[2 * p])))) : 0;
-        last[p] = is ? cell_at(map.at(map.value(bits_of<kBytes>(rule, bounds[2 * p + 1])))) : 0;
+    for (u32 p = 0; p < kMostPairs; p++) { // those that are not asked for have no cells
+        first[p] = p < a.pairs ? room.cells[2 * p] : 0;
+        last[p] = p < a.pairs ? room.cells[2 * p + 1] + 1 : 0;
     }
     for (u32 c = threadIdx.x; c < kCells; c += blockDim.x) {
         u32 entry = 0;
@@ -113,15 +125,9 @@ template <int kBytes> __device__ __forceinline__ void make_table(const SelectArg
 #pragma unroll
         for (u32 p = 0; p < kMostPairs; p++) {
             entry |= (c < first[p] ? 1u : 0u) << kFieldBits * p;
-            again |= p < a.pairs && c >= first[p] && c <= last[p];
+            again |= c >= first[p] && c < last[p];
         }
         table[c] = again ? kLookAgain : entry;
-    }
-    if (threadIdx.x < a.pairs) {
-        const u64 low = bounds[2 * threadIdx.x], width = bounds[2 * threadIdx.x + 1] - low;
-        room->low[threadIdx.x] = (typename Keys<kBytes>::Key)low;
-        room->width[threadIdx.x] = (typename Keys<kBytes>::Key)width;
-        room->shift[threadIdx.x] = shift_of(width);
     }
 }
 
