@@ -601,6 +601,32 @@ def test_several_pipes_in_one_command(run, tmp_path, kind):
     assert "--spool" in run("median", "--spool", 1000, pipes()[3], code=1)
 
 
+@pytest.mark.parametrize("kind", KINDS_OF_PIPES)
+def test_a_container_in_a_pipe(run, tmp_path, kind):
+    """It is kept, up to --spool, since its directory is at its end: for one operation as for several."""
+    x, keep = np.random.default_rng(9).standard_normal(3000), np.arange(3000) % 3 > 0
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "keep.npy", keep)
+    np.savez(tmp_path / "one.npz", v=x)
+    np.savez_compressed(tmp_path / "small.npz", v=x)
+    np.savez(tmp_path / "two.npz", v=x, keep=keep)
+    header = json.dumps({"v": {"dtype": "F64", "shape": [3000], "data_offsets": [0, 24000]}}).encode()
+    (tmp_path / "one.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + x.tobytes())
+    files = {name: (tmp_path / name).read_bytes() for name in ("one.npz", "small.npz", "two.npz", "one.safetensors")}
+    for op in (["sum"], ["median"], ["largest", "--k", 2], ["max,mean"], ["mean,median"], ["sum", "--deadline", 60000]):
+        want = run(*op, tmp_path / "x.npy")
+        for name, member in (("one.npz", ""), ("small.npz", ""), ("one.safetensors", ""), ("two.npz", ":v")):
+            assert run(*op, Piped(files[name], kind, member)) == want, (op, name)
+        assert run(*op, stdin=files["one.npz"]) == want
+    masked = run("median", "--mask", tmp_path / "keep.npy", tmp_path / "x.npy")
+    assert run("median", "--mask", Piped(files["two.npz"], kind, ":keep"), tmp_path / "x.npy") == masked
+    assert "it holds 2 arrays (FILE:MEMBER is one): v, keep" in run("sum", Piped(files["two.npz"], kind), code=1)
+    size = len(files["one.npz"])
+    assert run("sum", "--spool", size, Piped(files["one.npz"], kind)) == run("sum", tmp_path / "x.npy")
+    for few in (100, size - 1):
+        assert f"more than the {few} bytes that --spool allows" in run("sum", "--spool", few, Piped(files["one.npz"], kind), code=1)
+
+
 def test_columns_of_standard_input(run, tmp_path):
     """A list of them, several names, and weights: from a pipe as from a file."""
     table = "a,b,c\n" + "".join(f"{i},{i * 0.5},{(7 * i) % 5}\n" for i in range(100))

@@ -7,7 +7,8 @@
  *   suggest.c         what a mistyped word might have meant (pure)
  *   input.c           files and pipes as elements    resident.c      put, ls, drop, @NAME
  *   output.c          result and error lines         progress.c      the bar on a terminal
- *   spool.c           pipes that are read again       open_path.c   files, or what is kept of pipes
+ *   spool.c           pipes that are read again      keep_pipe.c     what a pipe brings, in memory
+ *   open_path.c       files, or what is kept of pipes
  *   interrupt.c       Ctrl-C                         find_device.c   a GPU by its UUID
  *   query.c           ping, info, metrics            status_text.c   status by section
  *   ladder.c          runs reducectl-ladder          column_list.c   FILE:#1,#3-#5
@@ -312,6 +313,7 @@ typedef struct ctl_source {
     const ctl_dialect *dialect;    /* of tables as text, or NULL */
     struct ctl_groups *groups;     /* those of a column's elements, or NULL */
     const struct ctl_array *array; /* the member, if it is known already, else NULL */
+    const ctl_options *spool;      /* how a container that a pipe brings is kept; NULL: it is refused */
 } ctl_source;
 
 typedef struct ctl_input {
@@ -408,9 +410,15 @@ int ctl_find_shape(ctl_shape *s, const ctl_input *in, const ctl_options *o, cons
 /* Read a file of offsets: malloc'ed *offsets, *n of them. 0, or a reduce_err with `why`. */
 int ctl_read_offsets(const char *name, uint64_t **offsets, uint64_t *n, char why[CTL_WHY]);
 
-/* ---- spool.c ---- */
+/* ---- keep_pipe.c ---- */
 
 uint64_t ctl_spool_limit(const ctl_options *o); /* bytes */
+
+/* All of `from`, which is closed then, goes to a file in memory: *fd, the caller's also if this fails. *all: bytes so far, of
+ * all pipes. 0, or a reduce_err with `why`. */
+int ctl_keep_pipe(const char *name, ctl_pull *from, uint64_t *all, const ctl_options *o, int *fd, char why[CTL_WHY]);
+
+/* ---- spool.c ---- */
 
 /* Keep in memory what those pipes bring that the command opens more than once, up to the limit. Returns the exit code of an
  * error, printed. */

@@ -95,7 +95,8 @@ const help_row ctl_help_rows[] = {
      false},
     {"values", "--spool BYTES",
      "order statistics, and dot, wsum, wmean, cov and corr of rows, axes and segments, read their input into memory, up to "
-     "this size (default: half of the machine's memory). So are pipes that are needed again. Larger files are read again for "
+     "this size (default: half of the machine's memory). So are pipes that are needed again, or bring a container. Larger "
+     "files are read again for "
      "each pass, or each 128 MiB of columns",
      false},
     {"values", "--weights FILE",

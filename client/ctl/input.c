@@ -244,16 +244,34 @@ static const ctl_array *find_path(ctl_input *in, const ctl_source *source, ctl_d
     return d->arrays;
 }
 
+/* A container's directory may be at its end, and members are where it says: what a pipe brings is kept. */
+static int keep_container(ctl_input *in, const ctl_source *source, uint64_t *size, char why[CTL_WHY])
+{
+    if (!source->spool) {
+        snprintf(why, CTL_WHY, "a pipe of it cannot be read: it has to be a file");
+        return REDUCE_E_TYPE;
+    }
+    int kept = -1;
+    uint64_t all = 0;
+    ctl_pull *from = ctl_pull_behind(in->head, in->head_len, rest_of(in));
+    const int err = ctl_keep_pipe(in->name, from, &all, source->spool, &kept, why);
+    if (in->fd > STDIN_FILENO)
+        close(in->fd);
+    in->fd = kept;
+    in->regular = !err && lseek(kept, 0, SEEK_SET) == 0 && file_size(kept, size);
+    in->start = 0;
+    return err;
+}
+
 /* The member that the name says, or the only one. */
 static int open_member(ctl_input *in, const ctl_source *source, ctl_kind kind, const char *member, uint64_t size,
                        char why[CTL_WHY])
 {
     ctl_directory d;
-    if (!in->regular || in->start) {
-        snprintf(why, CTL_WHY, "a pipe of it cannot be read: it has to be a file");
-        return REDUCE_E_TYPE;
-    }
-    int err = ctl_directory_read(&d, kind, in->fd, size, source->no_scale, why);
+    int err = in->regular && !in->start ? 0 : keep_container(in, source, &size, why);
+    if (err)
+        return err;
+    err = ctl_directory_read(&d, kind, in->fd, size, source->no_scale, why);
     if (err)
         return err;
     const ctl_array *a = ctl_directory_find(&d, member, why);

@@ -84,7 +84,8 @@ int ctl_put(reduce_client *c, const ctl_options *o)
                          .no_unpack = o->no_unpack,
                          .no_scale = o->no_scale,
                          .verify = o->verify,
-                         .dialect = &o->dialect};
+                         .dialect = &o->dialect,
+                         .spool = o};
     ctl_start_deadline(o->spec.deadline_ms);
     int err = ctl_open(&in, &source, why);
     bool opened = !err;

@@ -1,21 +1,11 @@
 /* Pipes, sockets and terminals that a command opens several times: all of what each brings is kept in memory. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/ctl/ctl.h"
-
-enum { BLOCK = 1 << 20 };
-
-uint64_t ctl_spool_limit(const ctl_options *o)
-{
-    const uint64_t memory = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
-    return o->spool ? o->spool : memory / 2;
-}
+#include "client/ctl/formats/container.h"
 
 /* ---- which pipes are opened several times ---- */
 
@@ -48,58 +38,17 @@ static bool count_all(const ctl_options *o)
 
 static const char *shown_name(const ctl_pipe *k) { return strcmp(k->name, "-") ? k->name : "stdin"; }
 
-static bool write_all(int fd, const uint8_t *from, size_t n)
-{
-    while (n) {
-        const ssize_t some = write(fd, from, n);
-        if (some < 0 && errno != EINTR)
-            return false;
-        from += some > 0 ? some : 0;
-        n -= some > 0 ? (size_t)some : 0;
-    }
-    return true;
-}
-
-/* All that comes from `from` goes to the file in memory. *all: bytes of all pipes. */
-static int copy(const ctl_pipe *k, int from, uint64_t *all, uint8_t *block, const ctl_options *o, char why[CTL_WHY])
-{
-    const uint64_t limit = ctl_spool_limit(o);
-    ctl_progress p;
-    int err = 0;
-    ctl_progress_start(&p, shown_name(k), 0, true, o->progress);
-    while (!err) {
-        const long n = ctl_read_some(from, block, BLOCK, &err, why);
-        if (n <= 0)
-            break;
-        *all += (uint64_t)n;
-        if (*all > limit) {
-            snprintf(why, CTL_WHY, "pipes that are read again have more than the %" PRIu64 " bytes that --spool allows", limit);
-            err = REDUCE_E_TOO_LARGE;
-        } else if (!write_all(k->fd, block, (size_t)n)) {
-            snprintf(why, CTL_WHY, "cannot keep it: %s", strerror(errno));
-            err = REDUCE_E_IO;
-        }
-        ctl_progress_add(&p, (uint64_t)n);
-    }
-    ctl_progress_end(&p);
-    return err;
-}
-
 static int keep(ctl_pipe *k, uint64_t *all, const ctl_options *o, char why[CTL_WHY])
 {
     char *path = ctl_path_of(k->name, ctl_member_of(k->name));
-    uint8_t *block = malloc(BLOCK);
-    const int from = path && block ? ctl_open_path(path) : -1;
+    const int from = path ? ctl_open_path(path) : -1;
     int err = from >= 0 ? 0 : REDUCE_E_IO;
-    if (!err && (k->fd = memfd_create("pipe", MFD_CLOEXEC)) < 0)
-        err = REDUCE_E_NO_MEMORY;
     if (err)
-        snprintf(why, CTL_WHY, "cannot %s: %s", from < 0 ? "open" : "keep it", strerror(errno));
+        snprintf(why, CTL_WHY, "cannot open: %s", strerror(errno));
     else
-        err = copy(k, from, all, block, o, why);
+        err = ctl_keep_pipe(shown_name(k), ctl_pull_fd(from, UINT64_MAX), all, o, &k->fd, why);
     if (from > STDIN_FILENO)
         close(from);
-    free(block);
     free(path);
     return err;
 }

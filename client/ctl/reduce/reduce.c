@@ -59,7 +59,7 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
 
 static int open_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY])
 {
-    ctl_source source = {.name = w->o->mask, .raw_dtype = REDUCE_U8};
+    ctl_source source = {.name = w->o->mask, .raw_dtype = REDUCE_U8, .spool = w->o};
     int err = ctl_open(mask, &source, why);
     w->mask = mask;
     return err ? err : check_mask(w, why);
@@ -108,7 +108,8 @@ static int open_weights(ctl_work *w, ctl_input *weights, char why[CTL_WHY])
                          .no_unpack = o->no_unpack,
                          .no_scale = o->no_scale,
                          .verify = o->verify,
-                         .dialect = &o->dialect};
+                         .dialect = &o->dialect,
+                         .spool = o};
     if (!source.name) {
         snprintf(why, CTL_WHY, "no memory for a name");
         return REDUCE_E_NO_MEMORY;
@@ -235,7 +236,8 @@ static int open_one(const ctl_work *w, ctl_input *in, const char *name, const ct
                          .no_scale = w->o->no_scale,
                          .verify = w->o->verify,
                          .dialect = &w->o->dialect,
-                         .array = array};
+                         .array = array,
+                         .spool = w->o};
     if (w->o->text && source.floats)
         source.dtype = REDUCE_F64;
     if (ctl_is_resident(name)) {
