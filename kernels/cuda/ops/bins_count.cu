@@ -82,6 +82,7 @@ template <class Key> __device__ __forceinline__ Ranges<Key> make_ranges(const Bi
 
 // Counts in shared memory, of which this thread has a column
 struct Columns {
+    static constexpr bool kRemembers = true;
     SharedPlace own;
     u32 first, some, shift; // of a slot to bytes
 
@@ -99,6 +100,7 @@ struct Columns {
 
 // The same of all slots, and each lane has a column: no two meet.
 struct OwnColumns {
+    static constexpr bool kRemembers = false; // its loop is as fast as reading, and would not be
     SharedPlace own;
 
     __device__ __forceinline__ OwnColumns(const BinsArgs &, u32 *counts) : own(counts + threadIdx.x % kWarp) {}
@@ -122,6 +124,8 @@ __device__ __forceinline__ void count_slots(const BinsArgs &a, const Ranges<Key>
     const u32 nans = a.slots - 1;
     const BinGuess &g = a.guess;
     Columns columns(a, counts);
+    typename K::Bits known = 0; // the last element that was searched for: many may be equal, and at a bound
+    u32 slot_of_known = kBytes > 1 && Columns::kRemembers ? exact_slot(nans, K(a.key), ranges, known) : 0;
     each_of_line<kBytes>(
         LineView<kBytes>(a, blockIdx.y),
         [&](typename K::Bits bits, bool in, u64) {
@@ -134,8 +138,13 @@ __device__ __forceinline__ void count_slots(const BinsArgs &a, const Ranges<Key>
                 const auto x = number_of<kDtype>(bits);
                 const float t = guess_at(g, x), near = t + kWhole, off = t - (near - kWhole);
                 u32 slot = __float_as_uint(near) - (__float_as_uint(kWhole) - 1);
-                if (__builtin_expect(!(fabsf(off) <= g.certain), 0))
-                    slot = exact_slot(nans, K(a.key), ranges, bits);
+                if (__builtin_expect(!(fabsf(off) <= g.certain), 0)) {
+                    if (!Columns::kRemembers || bits != known) {
+                        known = bits;
+                        slot_of_known = exact_slot(nans, K(a.key), ranges, bits);
+                    }
+                    slot = slot_of_known;
+                }
                 columns.add(x != x ? nans : slot);
             }
         },
