@@ -99,21 +99,27 @@ RK_FN uint64_t rk_round_quotient(const uint64_t *limb, int n, int e0, const rk_d
     return rk_round_top(t, negative, f);
 }
 
-/* a + g (b - a) of finite elements = (a (whole - part) + b part) / whole */
+/* a + g (b - a) of finite elements = (a (whole - part) + b part) / whole, in limbs from that of the lower one's unit on: most
+ * neighbours are near each other. */
 RK_FN uint64_t rk_mix(int dtype, uint64_t a, uint64_t b, rk_place p, rk_format f)
 {
     const uint64_t part[2] = {(uint64_t)p.part, (uint64_t)(p.part >> 64)};
-    const rk_mix_element x = rk_mix_element_of(dtype, a), y = rk_mix_element_of(dtype, b);
+    rk_mix_element x = rk_mix_element_of(dtype, a), y = rk_mix_element_of(dtype, b);
+    x.shift = x.mantissa ? x.shift : y.shift;
+    y.shift = y.mantissa ? y.shift : x.shift;
+    const int below = (x.shift < y.shift ? x.shift : y.shift) / 64 * 64, most = (x.shift < y.shift ? y.shift : x.shift) - below;
+    x.shift -= below;
+    y.shift -= below;
     uint64_t sum[RK_MIX_LIMBS];
     rk_divisor d;
     rk_divisor_of(&d, p);
-    const int limbs = (dtype == RP_F64 ? RK_LIMBS64 : RK_LIMBS32) + d.limbs + 4;
+    const int limbs = most / 64 + d.limbs + 4;
     for (int i = 0; i < limbs; i++)
         sum[i] = 0;
     rk_mix_add(sum, limbs, x, d.limb, d.limbs, false);
     rk_mix_add(sum, limbs, x, part, 2, true);
     rk_mix_add(sum, limbs, y, part, 2, false);
-    return rk_round_quotient(sum, limbs, rk_e0(dtype), &d, f);
+    return rk_round_quotient(sum, limbs, rk_e0(dtype) + below, &d, f);
 }
 
 RK_FN rp_err rk_order_element(int dtype, int out, uint64_t bits, uint64_t *word)
