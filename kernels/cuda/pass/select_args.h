@@ -2,6 +2,7 @@
 //
 // A long line takes these launches, none of which the host waits for (ops/select_long.cu):
 //
+//   clear      states and bins are zero
 //   brackets   blocks take a sample each and find the keys that enclose a rank with near certainty
 //   count      reads the line: counts what lies below brackets and inside, and keeps the keys inside. If many elements are
 //              equal to an end of a bracket, these are not kept, but counted apart. A bracket is cut into kBins, by which kept
