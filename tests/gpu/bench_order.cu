@@ -8,19 +8,22 @@
 namespace bench {
 namespace {
 
-enum Hard { NONE, EQUAL, TWO, SORTED, HALF_NAN };
-const char *const kHard[] = {"", ", all equal", ", two values", ", sorted", ", NaN half"};
+enum Hard { NONE, EQUAL, TWO, SORTED, HALF_NAN, ORGAN, SUBNORMAL };
+const char *const kHard[] = {"", ", all equal", ", two values", ", sorted", ", NaN half", ", organ pipe", ", subnormal"};
 
 template <class T> __global__ void make_hard(T *p, size_t n, Hard kind)
 {
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (size_t)gridDim.x * blockDim.x) {
         const u64 mixed = (i + 1) * 0x9e3779b97f4a7c15ull, z = (mixed ^ mixed >> 29) * 0xbf58476d1ce4e5b9ull;
         const T x = (T)((double)(z >> 11) * 0x1p-52 - 1);
-        p[i] = kind == EQUAL    ? (T)0.5
-               : kind == TWO    ? (T)(z >> 63 ? 0.5 : -0.25)
-               : kind == SORTED ? (T)((double)i / (double)n * 2 - 1)
-               : z >> 63        ? (T)NAN
-                                : x;
+        const T least = sizeof(T) == 4 ? (T)0x1p-126 : (T)0x1p-1022;
+        p[i] = kind == EQUAL       ? (T)0.5
+               : kind == TWO       ? (T)(z >> 63 ? 0.5 : -0.25)
+               : kind == SORTED    ? (T)((double)i / (double)n * 2 - 1)
+               : kind == ORGAN     ? (T)((double)(i < n / 2 ? i : n - i) / (double)n)
+               : kind == SUBNORMAL ? x * least
+               : z >> 63           ? (T)NAN
+                                   : x;
     }
 }
 
@@ -120,7 +123,7 @@ void compare(Bench &b, const std::string &shape, size_t rows, size_t row_len, in
 void order(Bench &b)
 {
     for (int dtype : {RP_F32, RP_F64})
-        for (Hard kind : {NONE, EQUAL, TWO, SORTED, HALF_NAN}) {
+        for (Hard kind : {NONE, EQUAL, TWO, SORTED, HALF_NAN, ORGAN, SUBNORMAL}) {
             if (!listed(b.options.dtypes, rp_dtype_name(dtype)))
                 continue;
             make(b, dtype, kind);

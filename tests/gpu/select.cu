@@ -36,9 +36,9 @@ u64 draw()
     return z ^ z >> 31;
 }
 
-enum Kind { kUniform, kBits, kEqual, kTwo, kSorted, kOrganPipe, kHalfNan, kFewValues, kAllNan, kHot, kKinds };
-const char *const kKindNames[] = {"uniform",    "bits",     "equal",      "two",     "sorted",
-                                  "organ pipe", "half NaN", "few values", "all NaN", "hot"};
+enum Kind { kUniform, kBits, kEqual, kTwo, kSorted, kOrganPipe, kHalfNan, kFewValues, kAllNan, kHot, kSubnormal, kKinds };
+const char *const kKindNames[] = {"uniform",  "bits",       "equal",   "two", "sorted",   "organ pipe",
+                                  "half NaN", "few values", "all NaN", "hot", "subnormal"};
 
 float normal() { return (float)((double)(draw() >> 11) / 9007199254740992.0 * 2 - 1); }
 
@@ -95,6 +95,8 @@ u64 make(int dtype, Kind kind, u64 i, u64 n)
         return nan;
     case kHot: // nearly all in one, the others close to it
         return draw() % 100 ? element(dtype, 0.5) : element(dtype, 0.5 + normal() * 1e-3);
+    case kSubnormal: // and zeros, of both signs; of integers the smaller ones
+        return draw() & (is_float ? all ^ rk_inf_bits(rk_format_of(dtype)) : all / 256);
     default:
         return 0;
     }
