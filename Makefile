@@ -16,6 +16,7 @@ DEBUG      ?= 0#                1: for a debugger, in a folder of its own: -Og, 
 PORTABLE   ?= 0#                1: link all but glibc statically, leave libsystemd and libhdf5 out
 LINE_INFO  ?= yes#              no: CUDA code without lines for profilers, and so without the absolute paths of its sources
 COMPRESS   ?= yes#              no: CUDA code is larger, and compiled in less time
+PARTS      ?= yes#              no: a unit of kernels is compiled whole: less processor time, but fewer compilers at once
 WERROR     ?= 0#                1: warnings are errors (CI)
 V          ?= 0#                1: show the commands
 PREFIX     ?= /usr/local#       where install puts things and the daemon and the units look for them
@@ -166,8 +167,8 @@ KERNEL_C := $(filter-out kernels/engine/none.c kernels/cpu/simd.c,$(wildcard ker
 KERNEL_CU := $(if $(filter yes,$(CUDA)),$(filter-out kernels/cuda/stream/%,$(wildcard kernels/cuda/*/*.cu kernels/cuda/*/*/*.cu)))
 STREAM_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/cuda/stream/*.cu))
 # A unit with `#define PARTS(X) X(A) X(B)` is compiled once for each part, as if it were x.A.cu and x.B.cu, which are not there. The
-# list may go on in further lines.
-CU_PARTS := $(if $(KERNEL_CU),$(shell awk '/^.define PARTS.X./ { list = 1 } list { list = /\\$$/; f = FILENAME; sub(/cu$$/, "", f); \
+# list may go on in further lines. A part takes a second for its headers, so few cores are better off with whole units.
+CU_PARTS := $(if $(and $(KERNEL_CU),$(filter yes,$(PARTS))),$(shell awk '/^.define PARTS.X./ { list = 1 } list { list = /\\$$/; f = FILENAME; sub(/cu$$/, "", f); \
               while (match($$0, /X\([A-Za-z0-9_]+\)/)) { print f substr($$0, RSTART + 2, RLENGTH - 3) ".cu"; $$0 = substr($$0, RSTART + RLENGTH) } }' $(KERNEL_CU)))
 # Units without a kernel are plain C++: nvcc takes 1.8 s for what g++ takes 0.4 s.
 HOST_CU   := $(if $(KERNEL_CU),$(shell grep -LE '__global__|include "kernels/cuda/pass/.*cuh"' $(filter kernels/cuda/launch/% kernels/cuda/runtime/% kernels/cuda/device/%,$(KERNEL_CU)) $(STREAM_CU)))
@@ -181,9 +182,11 @@ LADDER_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/ladder/*.cu))
 
 obj       = $(patsubst %,$(B)/%.o,$(1))
 PROTO_O  := $(call obj,$(PROTO_C))
-# The CPU loops are one source, compiled once per instruction set and chosen at run time.
-SIMDS    := $(if $(filter x86_64%,$(MACHINE)),baseline avx2 avx512,neon)
+# The CPU loops are one source, compiled once per instruction set and chosen at run time. ThreadSanitizer gets one of them under the
+# names of all: they have no threads, and each takes ten seconds of a compiler.
+SIMDS    := $(if $(filter x86_64%,$(MACHINE)),baseline $(if $(filter thread,$(SANITIZE)),,avx2 avx512),neon)
 SIMD_O   := $(foreach s,$(SIMDS),$(B)/kernels/cpu/simd_$(s).o)
+$(B)/kernels/cpu/processor.c.o: CPPFLAGS += $(if $(filter thread,$(SANITIZE)),-Drk_simd_avx2=rk_simd_baseline -Drk_simd_avx512=rk_simd_baseline)
 KERNEL_O := $(call obj,$(KERNEL_C) $(call in_parts,$(KERNEL_CU)) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
 # What states are, and reducing without an engine, on threads of the caller: libreduce has it, too.
@@ -228,7 +231,7 @@ begin = @mkdir -p $(@D)$(if $(Q), && printf '  %-5s %s\n' $(1) '$(2)')
 # and see no flag that they do not need. Each has the flags of all objects, so it takes them here: what is added for some targets
 # below would hold for what these targets need, too.
 # A unit's headers, not its kernels, are a third of what nvcc takes: without the special functions of C++17's <cmath> 0.4 s of 5.
-NVCC_ALL := $(NVCC) -I. -D_GNU_SOURCE -DRK_WITH_CUDA=1 -D_GLIBCXX_BITS_SPECFUN_H $(NVCCFLAGS)
+NVCC_ALL := $(NVCC) -I. -D_GNU_SOURCE -DRK_WITH_CUDA=1 -D_GLIBCXX_BITS_SPECFUN_H $(if $(filter no,$(PARTS)),-DRK_ALL_PARTS) $(NVCCFLAGS)
 $(B)/flags: FLAGS := $(CC) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS)
 $(B)/nvcc-flags: FLAGS := $(NVCC_ALL)
 $(B)/cccl-flags: FLAGS := $(CCCL)
