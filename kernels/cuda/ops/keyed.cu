@@ -250,7 +250,7 @@ __device__ __forceinline__ void add_all_of(const KeyedArgs &a, Table &table)
     const u32 base = a.head->base;
     constexpr u64 kStep = (u64)kKeyedThreads * kKeyedAtOnce;
     for (u64 from = blockIdx.x * kStep; from < a.n; from += gridDim.x * kStep)
-        if (from + kStep <= a.n)
+        if (kKind != kKeyedCount && kKind != kKeyedInt && from + kStep <= a.n)
             add_step<kKind, kLongKeys, true>(a, base, table, from);
         else
             add_step<kKind, kLongKeys, false>(a, base, table, from);
