@@ -149,6 +149,105 @@ def streams():
 DEVICE = "cuda"
 
 
+def equal(got, want):
+    have, want = got.cpu().numpy(), np.asarray(want)
+    return have.shape == want.shape and np.array_equal(have, want.astype(have.dtype), equal_nan=have.dtype.kind == "f")
+
+
+def drawn(rng, shape, dtype):
+    x = torch.randn(shape, device=DEVICE) * 10 ** rng.choice((0, 0, 4)) * 5
+    return x.abs().clamp(max=255).to(dtype) if dtype == torch.uint8 else x > 0 if dtype == torch.bool else x.clamp(-3e4, 3e4).to(dtype)
+
+
+def pairs(n=250, seed=4):
+    """Two operands, of any shapes and strides, beside those of the host; also of a replayed graph."""
+    rng = random.Random(seed)
+    types = [torch.float32, torch.float64, torch.float16, torch.int32, torch.int64, torch.uint8]
+    for i in range(n):
+        dtype = rng.choice(types)
+        beside = torch.float64 if dtype == torch.float32 and rng.random() < 0.4 else dtype
+        shape = [rng.randint(1, rng.choice((3, 40, 300))) for _ in range(rng.randint(1, 4))]
+        if np.prod(shape) > 1 << 20:
+            continue
+        x = drawn(rng, shape, dtype)
+        x = x.transpose(0, -1) if rng.random() < 0.3 else x
+        a, what = x.cpu().numpy(), f"of {dtype} and {beside}, {tuple(x.shape)} {x.stride()}"
+        y, row = drawn(rng, x.shape, beside), drawn(rng, x.shape[-1:], beside)
+        check(equal(reduced.cuda.vdot(x, y), reduced.vdot(a, y.cpu().numpy())), f"vdot {what}")
+        check(equal(reduced.cuda.dot(x, row), reduced.dot(a, row.cpu().numpy())), f"dot {what}")
+        dims = tuple(rng.sample(range(x.dim()), rng.randint(1, x.dim())))
+        for of in (x.shape, [x.shape[d] for d in dims]):
+            w = drawn(rng, of, beside)
+            w = w.abs() + 1 if beside.is_floating_point else w // 8 + 40
+            w = w.to(beside)
+            check(equal(reduced.cuda.average(x, w, dims), reduced.average(a, axis=dims, weights=w.cpu().numpy())), f"average {what} by {tuple(w.shape)} along {dims}")
+    for dtype in types[:2] + types[3:4]:
+        for shape in ((2, 100_000), (7, 999), (33, 64), (1, 5), (1000,)):
+            x = drawn(rng, shape, dtype)
+            a = x.cpu().numpy()
+            for name, ours in (("cov", reduced.cuda.cov), ("corrcoef", reduced.cuda.corrcoef)):
+                check(equal(ours(x), np.asarray(getattr(reduced, name)(a))), f"{name} of {dtype} {shape}")
+            check(torch.allclose(reduced.cuda.cov(x).double(), torch.cov(x.double()), rtol=1e-6, atol=1e-3), f"cov of {dtype} {shape} beside torch's")
+    x, y, w = (torch.randint(-9, 9, (40, 50), device=DEVICE).to(torch.bfloat16) for _ in range(3))
+    exact = [(x.double() * y.double()).sum(1), x.double().quantile(0.3, 1), (x.double() * w.double().abs()).sum(1) / w.double().abs().sum(1)]
+    check(torch.equal(reduced.cuda.vdot(x, y, 1), exact[0].to(torch.bfloat16)), "vdot of bfloat16")
+    check(torch.equal(reduced.cuda.average(x, w.abs(), 1), exact[2].to(torch.bfloat16)), "average of bfloat16")
+    check(torch.allclose(reduced.cuda.quantile(x, 0.3, 1).double(), exact[1], rtol=0.01), "quantile of bfloat16")
+    check(torch.equal(reduced.cuda.topk(x, 7).values, x.topk(7).values), "topk of bfloat16")
+    x = torch.randn(1000, device=DEVICE)
+    a = x.cpu().numpy()
+    y = reduced.cuda.cov(x[:500], x[500:])
+    check(equal(y, reduced.cov(a[:500], a[500:])), "cov of two vectors")
+
+
+def pairs_replayed():
+    """Averages in a graph, of other elements and weights each time."""
+    x, w = torch.randn(500, 999, device=DEVICE), torch.rand(999, device=DEVICE, dtype=torch.float64)
+    stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(stream):
+        reduced.cuda.average(x, w, 1)
+    stream.synchronize()
+    with torch.cuda.graph(graph, stream=stream):
+        y = reduced.cuda.average(x, w, 1)
+    for _ in range(5):
+        x.normal_(), w.uniform_()
+        graph.replay()
+        check(equal(y, reduced.average(x.cpu().numpy(), axis=1, weights=w.cpu().numpy())), "averages of a graph replayed")
+
+
+def ranks(n=150, seed=5):
+    """Order statistics beside those of the host, and of elements that differ beside torch's."""
+    rng = random.Random(seed)
+    for i in range(n):
+        dtype = rng.choice([torch.float32, torch.float64, torch.float16, torch.int32, torch.int64, torch.uint8, torch.bool])
+        shape = [rng.randint(1, rng.choice((3, 40, 300))) for _ in range(rng.randint(1, 3))]
+        if np.prod(shape) > 1 << 20:
+            continue
+        x = drawn(rng, shape, dtype)
+        x = x.transpose(0, -1) if rng.random() < 0.3 else x
+        a, axis, what = x.cpu().numpy(), rng.randrange(-1, x.dim()), f"of {dtype} {tuple(x.shape)} {x.stride()}"
+        q, method = [rng.random() for _ in range(rng.choice((1, 3, 70)))], rng.choice(("linear", "lower", "nearest", "midpoint", "hazen"))
+        for dim in (axis, None):
+            if dtype != torch.bool:
+                check(equal(reduced.cuda.quantile(x, q, dim, interpolation=method), reduced.quantile(a, q, dim, method=method)), f"{method} {what} along {dim}")
+                check(equal(reduced.cuda.quantile(x, 0.1, dim, True), reduced.quantile(a, 0.1, dim, keepdims=True)), f"quantile {what} along {dim}")
+        k, largest = rng.randint(1, x.shape[axis]), rng.random() < 0.5
+        got, want = reduced.cuda.topk(x, k, axis, largest), reduced.topk(a, k, axis, largest)
+        check(equal(got.values, want.values) and equal(got.indices, want.indices), f"topk {what}: {k} along {axis}, {largest}")
+        got, want = reduced.cuda.kthvalue(x, k, axis), reduced.kth(a, k - 1, axis, index=True)
+        check(equal(got.values, want.value) and equal(got.indices, want.index), f"kthvalue {what}: {k} along {axis}")
+        if dtype != torch.bool:
+            got = reduced.cuda.histc(x, 1 + i, -7, 9)
+            check(equal(got, reduced.histogram(a, np.linspace(-7, 9, 2 + i))[0]), f"histc {what}")
+    x = torch.randperm(1 << 20, device=DEVICE).float()
+    for name, call in {"topk": lambda m: m.topk(x, 100), "kthvalue": lambda m: m.kthvalue(x, 12345), "histc": lambda m: (m.histc(x, 64, 0, 1 << 20),)}.items():
+        check(all(torch.equal(ours, theirs) for ours, theirs in zip(call(reduced.cuda), call(torch))), f"{name} beside torch's")
+    check(torch.equal(reduced.cuda.histc(x, 16), reduced.cuda.histc(x, 16, 0, (1 << 20) - 1)), "histc of all")
+    columns = torch.randn(3_000_000, 2, device=DEVICE)
+    check(equal(reduced.cuda.quantile(columns, 0.9, 0), reduced.quantile(columns.cpu().numpy(), 0.9, 0)), "quantiles of long columns")
+
+
 def keyed(n=150, seed=2):
     """Values by key beside accumulators of the host."""
     rng = random.Random(seed)
@@ -341,7 +440,7 @@ if __name__ == "__main__":
         for times in [f for f in (calls_times, norms_times, keyed_times) if sys.argv[-1] in ("--times", f.__name__[:-6])]:
             times()
     else:
-        for part in (values, wrapped, graphs, norms, midway, streams, keyed, added, gradients, others, refusals):
+        for part in (values, wrapped, graphs, norms, midway, streams, pairs, pairs_replayed, ranks, keyed, added, gradients, others, refusals):
             part()
         print(f"stream: {passed} passed, {failed} failed")
         sys.exit(failed != 0)

@@ -9,7 +9,7 @@ no wait. PyTorch is needed for all of them.
 The results are tensors, or arrays of the same kind, on the same device, with the bits that every other way of this package gives. They
 are there when the stream is past the call, so calls may be captured into a CUDA graph; call `prepare` with the same arguments before.
 Sums, means, variances, deviations, norms, index_add and scatter_add have gradients, and torch.compile keeps each call as one operation,
-reduced::reduce or reduced::add_by_key.
+reduced::reduce or reduced::add_by_key. Functions of two operands, by key, and of ranks take tensors alone.
 The library is libreduce-cuda.so: beside the package, in $REDUCED_CUDA_LIBRARY, or where the system has it.
 """
 from __future__ import annotations
@@ -22,8 +22,11 @@ import os
 from math import prod as product
 from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence, Union
 
+import numpy as np
+
 from . import _abi, errors
 from ._lib import program
+from ._order import AT_ONCE, METHODS, Order, TopK
 from ._torch_ops import register
 
 if TYPE_CHECKING:
@@ -32,8 +35,10 @@ if TYPE_CHECKING:
 Dim = Union[int, Sequence[int], None]
 ALIGN = 256
 PLACE_OPS, COUNT_OPS = ("argmin", "argmax"), ("count_nonzero", "count_nan")
-WHOLE_OPS = (*PLACE_OPS, *COUNT_OPS)  # of integers, which have no gradient
+WHOLE_OPS = (*PLACE_OPS, *COUNT_OPS, "histogram")  # of integers, which have no gradient
 CHOICES = (*PLACE_OPS, "min", "max")
+TOP_OPS = ("largest", "smallest")
+ELEMENT_OPS = ("min", "max", "kth", *TOP_OPS)  # which give elements
 NAN_NAMES = {"propagate": 0, "omit": 1}
 
 
@@ -107,6 +112,7 @@ class _Call(NamedTuple):
     out: Any
     shape: list[int]  # of the results
     device: int
+    beside: Any = None  # what the spec points to
 
 
 class _Kept(ctypes.Structure):
@@ -137,10 +143,10 @@ def _axes(dims: int, dim: Dim) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _layout(shape: Sequence[int], axes: tuple[int, ...]) -> tuple[tuple[int, ...] | None, dict[str, int]]:
-    """The order of dimensions that makes one of the library's shapes: rows, columns, or columns of planes."""
+def _layout(shape: Sequence[int], axes: tuple[int, ...], rows: bool = False) -> tuple[tuple[int, ...] | None, dict[str, int]]:
+    """The order of dimensions that makes one of the library's shapes: rows, columns, or columns of planes. `rows`: these alone."""
     kept, order = tuple(d for d in range(len(shape)) if d not in axes), None
-    if axes and axes[-1] - axes[0] + 1 != len(axes):
+    if axes and (axes[-1] - axes[0] + 1 != len(axes) or rows and axes[-1] != len(shape) - 1):
         order, shape, axes = (*kept, *axes), [shape[d] for d in (*kept, *axes)], tuple(range(len(kept), len(shape)))
     if not axes:
         return order, {"rows": product(shape)}
@@ -156,9 +162,9 @@ def _result_type(op: str, t: Any, dtype: Any) -> Any:
         return torch.int64
     if dtype is not None:
         return dtype
-    if t.dtype.is_floating_point or op in ("min", "max"):
+    if t.dtype.is_floating_point or op in ELEMENT_OPS:
         return t.dtype
-    return torch.int64 if op in ("sum", "prod", "sumsq") else torch.float64
+    return torch.int64 if op in ("sum", "prod", "sumsq", "dot") else torch.float64
 
 
 def _adopt(x: Any) -> tuple[Any, Any]:
@@ -191,7 +197,14 @@ def _left(t: Any, axes: tuple[int, ...], keepdim: bool) -> list[int]:
     return [1 if d in axes else n for d, n in enumerate(t.shape)] if keepdim else [n for d, n in enumerate(t.shape) if d not in axes]
 
 
-def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **fields: Any) -> _Call:
+def _parts(op: str, asked: Order, item: int) -> list[int]:
+    """How many values the result of an order statistic has, or of topk bytes: those of the values, from a multiple of 8 on the places."""
+    if op in TOP_OPS:
+        return [-(-asked.k * item // 8) * 8 + 8 * asked.k]
+    return [asked.bins + 3] if asked.edges else [len(asked.q)] if asked.several else []
+
+
+def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, asked: Order | None = None, **fields: Any) -> _Call:
     _check_tensor(t)
     _check_nan(nan)
     axes, out = _axes(t.dim(), dim), _result_type(op, t, dtype)
@@ -199,13 +212,17 @@ def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, **f
         raise ValueError("a tensor without results")
     if op in CHOICES and (nan == "omit" or 0 in t.shape):  # a result that is not there could be told with a wait alone
         raise ValueError(f"{op} has no value of no elements" + (", which nan='omit' may leave: take 'propagate'" if nan == "omit" else ""))
-    order, shape = _layout(t.shape, axes)
+    order, shape = _layout(t.shape, axes, asked is not None)  # order statistics of columns have a length that they may not exceed
     if op == "prod" and not t.dtype.is_floating_point:
         shape["flags"] = shape.get("flags", 0) | _abi.WRAP  # as PyTorch's; a sum's low word is there without it
-    whole = op in WHOLE_OPS or op in ("min", "max") and not out.is_floating_point  # of 64 bits, by the sign of the elements
+    whole = op in WHOLE_OPS or op in (*ELEMENT_OPS, "quantile") and not out.is_floating_point  # of 64 bits, by the sign of the elements
     wanted = 0 if whole else _abi.DTYPES[_codes()[out]]
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=_abi.DTYPES[_codes()[t.dtype]], out=wanted, nan=NAN_NAMES[nan], **shape, **fields)
-    return _Call(spec, t.numel(), order, out, _left(t, axes, keepdim), t.get_device())
+    call = _Call(spec, t.numel(), order, out, _left(t, axes, keepdim), t.get_device())
+    if asked is None:
+        return call
+    parts = _parts(op, asked, 8 if whole else out.itemsize)
+    return call._replace(shape=call.shape + parts, out=_torch().uint8 if op in TOP_OPS else out, beside=asked.fill(spec))
 
 
 def _make(t: Tensor, call: _Call) -> _Made:
@@ -270,15 +287,15 @@ MOST_MADE, FEW = 4096, 64  # FEW: results that are kept as well
 _made: dict[Any, _Made] = {}  # a call of the same kind takes a third of the time
 
 
-def _launch(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, ddof: int) -> Any:
+def _launch(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, ddof: int, asked: Order | None = None) -> Any:
     if dim is not None and not isinstance(dim, int):
         dim = tuple(dim)
-    key = (op, t.dtype, t.shape, t.stride(), t.get_device(), dim, keepdim, dtype, nan, ddof)
+    key = (op, t.dtype, t.shape, t.stride(), t.get_device(), dim, keepdim, dtype, nan, ddof, asked)
     made = _made.get(key)
     if made is None:
         if len(_made) >= MOST_MADE:
             _made.clear()
-        made = _made[key] = _make(t, _plan(op, t, dim, keepdim, dtype, nan, ddof=ddof))
+        made = _made[key] = _make(t, _plan(op, t, dim, keepdim, dtype, nan, asked, ddof=ddof))
     return _run(made, t)
 
 
@@ -366,6 +383,186 @@ def count_nonzero(t: Tensor, dim: Dim = None) -> Tensor:
 def median(t: Tensor, dim: Dim = None, keepdim: bool = False, *, nan: str = "propagate") -> Tensor:
     """The middle element, or the mean of the two middle ones. As torch.quantile(t, 0.5, dim)."""
     return _reduce("median", t, dim, keepdim, None, nan)
+
+
+# ---- order statistics ----
+
+def _check_detached(what: str, *tensors: Any) -> None:
+    for t in tensors:
+        _check_tensor(t)
+    if _torch().is_grad_enabled() and any(t.requires_grad for t in tensors):
+        raise RuntimeError(f"reduced.cuda has no gradient of {what}: call it under torch.no_grad(), or with t.detach()")
+
+
+def quantile(input: Tensor, q: Any, dim: Dim = None, keepdim: bool = False, *, interpolation: str = "linear", nan: str = "propagate") -> Tensor:
+    """The exact quantiles, rounded once. As torch.quantile, whose q comes first in the shape if it is several; of any length and type.
+
+    `interpolation`: NumPy's other methods, too. Each q is the shortest decimal that gives the float: 0.1 is 1/10. A tensor `q` on a GPU
+    is waited for. Of integers the result is float64, or by methods that pick an element of their type.
+    """
+    _check_detached("quantile", input)
+    q = q.tolist() if hasattr(q, "tolist") else q
+    several = not isinstance(q, (int, float))
+    values = tuple(float(x) for x in q) if several else (float(q),)
+    if interpolation not in METHODS:
+        raise ValueError(f"interpolation is one of {', '.join(METHODS)}, not {interpolation!r}")
+    if not values or not all(0 <= x <= 1 for x in values) or 0 in input.shape:
+        raise ValueError("quantile() takes numbers q from 0 to 1 and a tensor with elements")
+    parts = [Order(values[i:i + AT_ONCE], METHODS.index(interpolation), several=several) for i in range(0, len(values), AT_ONCE)]
+    found = [_launch("quantile", input, dim, keepdim, input.dtype if asked.picks else None, nan, 0, asked) for asked in parts]
+    return (found[0] if len(found) == 1 else _torch().cat(found, -1)).movedim(-1, 0) if several else found[0]
+
+
+def nanquantile(input: Tensor, q: Any, dim: Dim = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
+    """`quantile` without NaNs. As torch.nanquantile."""
+    return quantile(input, q, dim, keepdim, interpolation=interpolation, nan="omit")
+
+
+def _line(input: Tensor, k: int, dim: int, most: int) -> int:
+    """The dimension along which a rank is taken, or several are."""
+    (axis,) = _axes(input.dim(), dim)
+    if not isinstance(k, int) or not 1 <= k <= builtins.min(input.shape[axis], most):
+        raise ValueError(f"k is {k!r}, not an integer from 1 to {builtins.min(input.shape[axis], most)}")
+    return axis
+
+
+def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> TopK:
+    """The k largest or smallest elements and their indices. As torch.topk, but always sorted, the lowest index first of equal elements, and
+    NaNs come first, also of the smallest. k is at most 262144."""
+    _check_detached("topk", input)
+    axis, torch = _line(input, k, dim, _abi.MAX_TOP), _torch()
+    cells = _launch("largest" if largest else "smallest", input, axis, False, None, "propagate", 0, Order(k=k))
+    stored = input.dtype if input.dtype.is_floating_point else torch.int64
+    values, places = cells[..., :k * stored.itemsize].view(stored), cells[..., cells.shape[-1] - 8 * k:].view(torch.int64)
+    return TopK(values.to(input.dtype).movedim(-1, axis), places.movedim(-1, axis))
+
+
+def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> TopK:
+    """The k-th smallest element, from 1 on, and the lowest index of equal ones. As torch.kthvalue, but NaN if there is a NaN."""
+    _check_detached("kthvalue", input)
+    axis, torch = _line(input, k, dim, _abi.NO_INDEX), _torch()
+    found = _launch("kth", input, axis, True, None, "propagate", 0, Order(k=k - 1))
+    same = input == found
+    if input.dtype.is_floating_point:  # -0 is below 0
+        same = same & (torch.signbit(input) == torch.signbit(found)) | torch.isnan(input) & torch.isnan(found)
+    place = argmax(same, axis, True)
+    return TopK(found, place) if keepdim else TopK(found.squeeze(axis), place.squeeze(axis))
+
+
+def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """How many elements are in each of the bins of one width. As torch.histc, but the elements are compared exactly with the edges of
+    numpy.linspace, counts of integers are int64, and if min and max are equal the call waits for those of the elements."""
+    _check_detached("histc", input)
+    low, high = float(min), float(max)
+    if low == high and input.numel():
+        low, high = float(amin(input)), float(amax(input))
+    if low == high:
+        low, high = low - 1, high + 1
+    if not -np.inf < low < high < np.inf or bins < 1:
+        raise ValueError(f"histc() takes bins from 1 on and a finite range, not {bins} from {low} to {high}")
+    call = _plan("histogram", input, None, False, None, "propagate", Order(edges=np.linspace(low, high, bins + 1).tobytes()))
+    counts = _run(_make(input, call), input)[:bins]  # not kept: edges may be many, and others each time
+    return counts.to(input.dtype) if input.dtype.is_floating_point else counts
+
+
+# ---- two operands ----
+
+DIGITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}  # of integers that a float has exactly
+
+
+def _alike(x: Any, w: Any) -> tuple[Any, Any]:
+    """Both in one type that has their elements exactly; float64 may stand beside float32."""
+    torch = _torch()
+    if x.device != w.device:
+        raise ValueError(f"two tensors on {x.device} and {w.device}")
+    if x.dtype == w.dtype or x.dtype == torch.float32 and w.dtype == torch.float64:
+        return x, w
+    common = torch.promote_types(x.dtype, w.dtype)
+    for t in (x, w):
+        if not t.dtype.is_floating_point and 8 * t.dtype.itemsize > DIGITS.get(_codes()[common], 64):
+            raise TypeError(f"{common} has not all numbers of {t.dtype}: give both tensors one type")
+    return x.to(common), w.to(common)
+
+
+def _of_pairs(op: str, x: Any, w: Any, dim: Dim, keepdim: bool = False, dtype: Any = None, nan: str = "propagate", flags: int = 0, ddof: int = 0) -> Any:
+    """`w` has the shape of `x`, or that of the dimensions that are reduced, in their order. The spec points to it, so no plan is kept."""
+    _check_detached(op, x, w)
+    x, w = _alike(x, w)
+    call = _plan(op, x, dim, keepdim, dtype or (w.dtype if w.dtype == _torch().float64 else None), nan, ddof=ddof)
+    spec, extent = call.spec, _abi.EACH_ELEMENT
+    if w.shape != x.shape:
+        extent = _abi.EACH_ROW if spec.flags & _abi.COLUMNS else _abi.EACH_COLUMN
+    elif call.order is not None:
+        w = w.permute(call.order)
+    w = w.contiguous() if w.numel() else w.new_empty(1)
+    spec.weights, spec.weights_dtype, spec.weights_extent = w.data_ptr(), _abi.DTYPES[_codes()[w.dtype]], extent
+    spec.flags |= flags
+    return _run(_make(x, call), x)
+
+
+def dot(input: Tensor, tensor: Tensor, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
+    """The exact dot product of two vectors, rounded once; of a matrix and a vector that of each row. As torch.dot; of integers modulo
+    2^64. Types may differ if one has the numbers of both."""
+    _check_detached("dot", input, tensor)
+    if tensor.dim() != 1 or not input.dim() or input.shape[-1] != tensor.shape[0]:
+        raise ValueError(f"dot() takes rows and a vector of one length, not {tuple(input.shape)} and {tuple(tensor.shape)}")
+    return _of_pairs("dot", input, tensor, -1, False, dtype, nan)
+
+
+def vdot(input: Tensor, other: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
+    """The exact sum of the products of two tensors of one shape, of all elements or along `dim` as torch.linalg.vecdot, rounded once."""
+    _check_detached("vdot", input, other)
+    if input.shape != other.shape:
+        raise ValueError(f"vdot() takes two tensors of one shape, not {tuple(input.shape)} and {tuple(other.shape)}")
+    return _of_pairs("dot", input, other, dim, keepdim, dtype, nan)
+
+
+def average(t: Tensor, weights: Any = None, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None, nan: str = "propagate",
+            drop_zero_weights: bool = False) -> Tensor:
+    """The exact weighted sum over the exact sum of the weights, rounded once. As numpy.average: weights have the shape of `t`, or that of
+    the dimensions in `dim`. If they sum to zero the result is infinite or NaN: an error would have to be waited for.
+
+    With weights of float64 the result is float64, also of float32. `drop_zero_weights`: a weight of 0 leaves out its element, even an
+    infinity or a NaN.
+    """
+    if weights is None:
+        return mean(t, dim, keepdim, dtype=dtype, nan=nan)
+    _check_detached("average", t, weights)
+    if weights.shape != t.shape:
+        axes = _axes(t.dim(), dim)
+        given = axes if dim is None else [d % t.dim() for d in ((dim,) if isinstance(dim, int) else dim)]
+        if dim is None or tuple(weights.shape) != tuple(t.shape[d] for d in given):
+            raise ValueError(f"weights of {tuple(weights.shape)} along dim {dim} of {tuple(t.shape)}")
+        weights = weights.permute([given.index(d) for d in axes])
+    return _of_pairs("wmean", t, weights, dim, keepdim, dtype, nan, _abi.DROP_ZERO_WEIGHTS if drop_zero_weights else 0)
+
+
+def _matrix(op: str, input: Any, other: Any, dtype: Any, ddof: int = 0) -> Any:
+    """Of each two rows: a launch for each row, with it and those behind it."""
+    torch, parts = _torch(), [input] if other is None else [input, other]
+    _check_detached(op, *parts)
+    if any(t.dim() > 2 for t in parts):
+        raise ValueError("variables are the rows of a matrix, or vectors")
+    parts = [t if t.dim() == 2 else t.reshape(1, -1) for t in parts]
+    rows = (parts[0] if other is None else torch.cat(_alike(*parts))).contiguous()
+    n = rows.shape[0]
+    if not n:
+        raise ValueError("no variables")
+    found = [_of_pairs(op, rows[i:], rows[i], 1, dtype=dtype, ddof=ddof) for i in range(n)]
+    matrix = found[0].new_empty((n, n))
+    for i, line in enumerate(found):
+        matrix[i, i:] = matrix[i:, i] = line
+    return matrix.squeeze()
+
+
+def cov(input: Tensor, other: Any = None, *, correction: int = 1, dtype: Any = None) -> Tensor:
+    """The covariances of the rows, each the exact value, rounded once. As torch.cov, without weights. `other`: more rows, as numpy.cov's."""
+    return _matrix("cov", input, other, dtype, correction)
+
+
+def corrcoef(input: Tensor, other: Any = None, *, dtype: Any = None) -> Tensor:
+    """The correlations of the rows, each the exact value, rounded once; of a constant NaN. As torch.corrcoef. `other`: more rows."""
+    return _matrix("corr", input, other, dtype)
 
 
 # ---- by key ----
