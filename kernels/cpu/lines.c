@@ -12,7 +12,8 @@
 enum {
     DECIDING = 2048,       /* elements that any and all look at first */
     SHORT = 512,           /* the most elements of a line that chains.h sums */
-    NEAR = 1024,           /* the fewest of one whose sum may be near */
+    NEAR = 1024,           /* the fewest of one whose sum may be near, */
+    NEAR_SQUARES = 2048,   /* ... and whose sum of squares may be: to finish these takes longer */
     RUNS_TOGETHER = 64,    /* rows in runs that are reduced together, in the order of memory, */
     RUNS_GATHERED = 16,    /* ... that are gathered together, */
     GATHERED_RUN = 1 << 10 /* ... if a run has no more bytes: each part that is reduced costs some 100 ns or more */
@@ -333,12 +334,15 @@ static bool put_near(const rk_view *v, const rk_task *t, uint64_t row, rk_line l
     return rk_cpu_near_cell(t, row, &s, near_segment(v, l.first, l.n, &s));
 }
 
+/* The fewest elements of a line that may be near. */
+static uint64_t fewest_near(const rk_view *v) { return rk_square_limbs(v->layout) && !v->pairs ? NEAR_SQUARES : NEAR; }
+
 static void lines_near(const route *r, const rk_view *v, const rk_task *t, uint64_t first, uint64_t rows, verdict *bad)
 {
     (void)r;
     for (uint64_t row = first; row < first + rows; row++) {
         const rk_line l = rk_line_of(v->spec, v->p.offsets, row);
-        if (l.n < NEAR || !put_near(v, t, row, l))
+        if (l.n < fewest_near(v) || !put_near(v, t, row, l))
             whole_row(v, t, row, l, bad);
     }
 }
@@ -440,7 +444,7 @@ static bool lines_fit_decided(const rk_view *v, uint64_t lines) { return (void)l
 static bool lines_fit_products(const rk_view *v, uint64_t lines) { return (void)lines, v->product; }
 static bool lines_fit_near(const rk_view *v, uint64_t lines)
 {
-    return (void)lines, (v->near || v->pairs_near) && (v->spec->flags & RP_OFFSETS || v->spec->row_len >= NEAR);
+    return (void)lines, (v->near || v->pairs_near) && (v->spec->flags & RP_OFFSETS || v->spec->row_len >= fewest_near(v));
 }
 
 /* The first one that fits wins. The routes before WITH_STATES finish lines without states, and leave those for which that is

@@ -1,5 +1,6 @@
-/* Sums (sum_near.h) and logarithms of products (near_products.h) that are near the exact ones: no further away than they say,
- * and finished only where that is enough. The exact ones are those of the loops that test_cpu.c checks against the oracle. */
+/* Sums (sum_near.h), those of squares (squares_near.h), too, and logarithms of products (near_products.h) that are near the
+ * exact ones: no further away than they say, and finished only where that is enough. The exact ones are those of the loops that
+ * test_cpu.c checks against the oracle. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +16,8 @@
 #include "tests/unit/sanitized.h"
 
 static const int floats[] = {RP_F16, RP_BF16, RP_F32, RP_F64};
-static const int sums[] = {RP_OP_SUM, RP_OP_MEAN, RP_OP_NORM1, RP_OP_PROD};
-enum { FLOATS = 4, SUMS = 4, MOST = 70000 };
+static const int sums[] = {RP_OP_SUM, RP_OP_MEAN, RP_OP_NORM1, RP_OP_PROD, RP_OP_RMS, RP_OP_VAR, RP_OP_SEM};
+enum { FLOATS = 4, SUMS = 7, MOST = 70000 };
 
 #define EACH_FLOAT(dtype) for (int f_ = 0, dtype = floats[0]; f_ < FLOATS; dtype = floats[++f_ % FLOATS])
 #define EACH_SUM(op) for (int s_ = 0, op = sums[0]; s_ < SUMS; op = sums[++s_ % SUMS])
@@ -29,18 +30,27 @@ static _Alignas(64) uint8_t data[8 * MOST + 64];
 static bool negative(const uint64_t *limb, int n) { return limb[n - 1] >> 63; }
 
 /* Limbs of what is near, in units of 2^unit_of. */
-static int limbs_of(const rk_state *s) { return s->layout == RP_STATE_PROD ? 3 : rk_sum_limbs(s->layout); }
-static int unit_of(const rk_state *s) { return s->layout == RP_STATE_PROD ? -RK_LOG2_FRACTION : rk_e0(s->dtype); }
+static int limbs_of(const rk_state *s)
+{
+    const int squares = rk_square_limbs(s->layout);
+    return s->layout == RP_STATE_PROD ? 3 : squares ? squares : rk_sum_limbs(s->layout);
+}
+/* Limbs before them, of a sum that is exact. */
+static int before(const rk_state *s) { return rk_square_limbs(s->layout) ? rk_sum_limbs(s->layout) : 0; }
+static int unit_of(const rk_state *s)
+{
+    return s->layout == RP_STATE_PROD ? -RK_LOG2_FRACTION : (rk_square_limbs(s->layout) ? 2 : 1) * rk_e0(s->dtype);
+}
 
 /* Is exact - (near + by) negative? */
 static bool below(const rk_state *exact, const rk_state *near, double by)
 {
     rk_state s = *near;
-    const int n = limbs_of(&s);
+    const int n = limbs_of(&s), from = before(&s);
     uint64_t borrow = 0, difference[RP_MAX_LIMBS];
-    add_number(s.limb, n, unit_of(&s), by);
+    add_number(s.limb + from, n, unit_of(&s), by);
     for (int i = 0; i < n; i++) {
-        const unsigned __int128 d = (unsigned __int128)exact->limb[i] - s.limb[i] - borrow;
+        const unsigned __int128 d = (unsigned __int128)exact->limb[from + i] - s.limb[from + i] - borrow;
         difference[i] = (uint64_t)d;
         borrow = (uint64_t)(d >> 64) & 1;
     }
@@ -53,14 +63,14 @@ static double check_near(const rk_simd *simd, int op, int dtype, int nan, const 
     rk_near_fn *run = op == RP_OP_PROD ? simd->near_product[dtype] : simd->near_sum[dtype];
     rk_state near, exact;
     double neglected;
-    if (!run)
+    if (!run || (dtype != RP_F64 && rk_square_limbs(rp_state_layout(op, dtype))))
         return 0;
     rk_state_init(&near, rp_state_layout(op, dtype), dtype);
     const double unit = ldexp(1, unit_of(&near));
     exact = near;
     run(&near, x, n, nan, &neglected);
     simd->reduce[near.layout][dtype](&exact, x, n, 0, nan);
-    const bool heads = memcmp(&near, &exact, offsetof(rk_state, limb)) == 0;
+    const bool heads = memcmp(&near, &exact, offsetof(rk_state, limb) + 8 * (size_t)before(&exact)) == 0;
     const bool inside = exact.special || (!below(&exact, &near, -neglected - unit) && !below(&near, &exact, -neglected - unit));
     const bool same = neglected > 0 || memcmp(&near, &exact, rp_state_size(exact.layout)) == 0;
     if (heads && inside && same)
@@ -75,7 +85,7 @@ static void as_near_as_they_say(void **state)
 {
     (void)state;
     static const uint64_t lengths[] = {1, 33, 300, 2048, 2049, 5000, 20000, MOST};
-    int neglecting[RP_F64 + 1] = {0}, products[RP_F64 + 1] = {0};
+    int neglecting[RP_OP_END][RP_F64 + 1] = {0};
     t_rng r = {7};
     EACH_FLOAT(dtype)
     for (int family = 0; family < T_FAMILIES; family++)
@@ -85,13 +95,14 @@ static void as_near_as_they_say(void **state)
             for (int k = 0; k < rk_simd_count; k++)
                 if (rk_simd_runs(rk_simds[k]))
                     EACH_SUM(op)
-            (op == RP_OP_PROD ? products : neglecting)[dtype] += check_near(rk_simds[k], op, dtype, (int)(i % 3), x, lengths[i],
-                                                                            family) > 0;
+            neglecting[op][dtype] += check_near(rk_simds[k], op, dtype, (int)(i % 3), x, lengths[i], family) > 0;
         }
     EACH_FLOAT(dtype)
-    assert_true(!rk_simd_best()->near_product[dtype] || products[dtype] > 0);
-    assert_true(neglecting[RP_F64] > 0 && neglecting[RP_F32] > 0 && neglecting[RP_BF16] > 0);
-    assert_int_equal(neglecting[RP_F16], 0); /* doubles hold any block of them */
+    {
+        assert_true(!rk_simd_best()->near_product[dtype] || neglecting[RP_OP_PROD][dtype] > 0);
+        assert_int_equal(neglecting[RP_OP_SUM][dtype] > 0, dtype != RP_F16); /* doubles hold any block of f16 */
+    }
+    assert_true(neglecting[RP_OP_RMS][RP_F64] > 0 && neglecting[RP_OP_VAR][RP_F64] > 0);
 }
 
 /* ---- results ---- */
@@ -157,8 +168,10 @@ static void together_and_once_more(void **state)
     for (int dtype = RP_F32; dtype <= RP_F64; dtype++)
         for (int family = T_NARROW; family <= T_CANCEL; family += ALONE_TOO ? 1 : 3)
             for (int threads = ALONE_TOO ? 1 : 4; threads <= 4; threads += 3) {
-                const rp_spec s = {.op = RP_OP_SUM, .dtype = (uint8_t)dtype, .out = RP_F64, .rows = 1, .row_len = N};
+                rp_spec s = {.op = RP_OP_SUM, .dtype = (uint8_t)dtype, .out = RP_F64, .rows = 1, .row_len = N};
                 t_fill(&r, dtype, family, x, N);
+                check_cells(&s, x, threads, family);
+                s.op = RP_OP_VAR;
                 check_cells(&s, x, threads, family);
             }
     for (uint64_t i = 0; i < N / 2; i++) { /* the second half cancels the first one, but for the last element */
@@ -173,6 +186,29 @@ static void together_and_once_more(void **state)
     for (int threads = ALONE_TOO ? 1 : 4; threads <= 4; threads += 3)
         check_cells(&s, x, threads, -1);
     free(x);
+}
+
+/* Elements that are alike, more so with each kind, so that their variance is as small as what is neglected. In some kinds half
+ * of them are equal. */
+static void spreads_of_what_is_alike(void **state)
+{
+    (void)state;
+    enum { N = 40000 };
+    t_rng r = {12};
+    for (int kind = 0; kind < 60 * 4; kind++) {
+        const double part = ldexp(1, -(kind / 4)), mean = kind & 1 ? 0x1.8p400 : -3;
+        double *x = (double *)(void *)data;
+        for (uint64_t i = 0; i < N; i++)
+            x[i] = mean * (1 + part * (double)t_below(&r, 1 << 20) * 0x1p-20);
+        if (kind & 2)
+            for (uint64_t i = 0; i < N / 2; i++)
+                x[i] = mean;
+        for (int op = RP_OP_VAR; op; op = op == RP_OP_VAR ? RP_OP_SEM : 0)
+            for (int out = RP_F32; out <= RP_F64; out++) {
+                const rp_spec s = {.op = (uint8_t)op, .dtype = RP_F64, .out = (uint8_t)out, .ddof = 1, .rows = 1, .row_len = N};
+                check_cells(&s, data, 1, -kind);
+            }
+    }
 }
 
 /* A product that several threads share: of numbers near 1, so that it stays in range, with some that are not normal, and one
@@ -205,6 +241,7 @@ int main(void)
     const struct CMUnitTest alone[] = {
         cmocka_unit_test(as_near_as_they_say),
         cmocka_unit_test(finished_as_exactly),
+        cmocka_unit_test(spreads_of_what_is_alike),
     };
     const struct CMUnitTest together[] = {
         cmocka_unit_test(together_and_once_more),

@@ -135,7 +135,7 @@ static void take_floats(rk_state *s, const acc *a, uint64_t n)
     s->count = n - a->nans;
 }
 
-/* `neglected`: NULL for exact sums, else the sum, alone, may lack as much as is written there. */
+/* `neglected`: NULL for exact sums, else the sum, alone, may lack as much as is written there; of squares, if there are any. */
 static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t index, int nan_policy, const float_loops *t,
                           double *neglected)
 {
@@ -149,10 +149,12 @@ static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t in
     if (sum) {
         acc_start(&a, sum, rk_e0(s->dtype), rk_is_abs(s->layout), n, nan_policy);
         a.far = n * t->l.size > FAR_BYTES;
-        a.near = neglected != NULL;
+        a.near = neglected && !square;
     }
-    if (square)
+    if (square) {
         squares_start(&q, s, n, nan_policy);
+        q.a.near = neglected != NULL;
+    }
     const char *x = data;
     for (uint64_t i = 0; i < n && (stats || !decided(first)); i += t->l.block, x += t->l.block * t->l.size) {
         size_t take = next_block(&t->l, n - i);
@@ -171,7 +173,7 @@ static void reduce_floats(rk_state *s, const void *data, uint64_t n, uint64_t in
         acc_end(&q.a, s->limb + sum);
     take_floats(s, first, n);
     if (neglected)
-        *neglected = a.neglected;
+        *neglected = square ? q.a.neglected : a.neglected;
     if (stats)
         ends_take(&e, s, &t->l, data, n, index, nan_policy);
 }

@@ -8,6 +8,7 @@
 #ifndef RK_CPU_SQUARES_H
 #define RK_CPU_SQUARES_H
 
+#include "kernels/cpu/loops/squares/squares_near.h"
 #include "kernels/cpu/loops/vec.h"
 #if VB == 64
 #include "kernels/cpu/loops/squares/squares_silent.h"
@@ -71,22 +72,6 @@ SQUARES(f16, 2)
 #define SQUARE_LEAST 0x1p-480
 #define SQUARE_MOST 0x1p495
 
-/* The rounding error of p = x * x. The only place for a fused multiply-add (tests/lint/arithmetic). */
-INLINE vf64 square_error(vf64 x, vf64 p)
-{
-#if VB == 64
-    return (vf64)_mm512_fmsub_pd((__m512d)x, (__m512d)x, (__m512d)p);
-#elif VB == 32
-    return (vf64)_mm256_fmsub_pd((__m256d)x, (__m256d)x, (__m256d)p);
-#elif defined(__aarch64__)
-    return (vf64)vfmaq_f64((float64x2_t)-p, (float64x2_t)x, (float64x2_t)x);
-#else
-    vf64 c = x * 0x1.0000002p27; /* Veltkamp: 26 bits of x, and the rest */
-    vf64 high = c - (c - x), low = x - high;
-    return low * low - ((p - high * high) - 2 * (high * low));
-#endif
-}
-
 /* x[i]^2 = p[i] + q[i], n a multiple of LANES64; false if some x needs more. */
 static __attribute__((noinline)) bool squares_of_f64_fused(double *p, double *q, const void *x, size_t n)
 {
@@ -138,6 +123,8 @@ static void add_squares_f64(square_acc *s, const void *x, size_t n)
         n = pad64(copy, n);
         x = copy;
     }
+    if (add_near(&s->a, &s->lanes, x, n, near_squares_fused, reach_of_squares, 1))
+        return;
     if (!squares_of_f64_fused(p, q, x, n)) {
         memmove(copy, x, 8 * n);
         add_odd_squares(&s->a, copy, n);

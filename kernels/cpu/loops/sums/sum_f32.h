@@ -146,7 +146,7 @@ static void add_odd_block_bf16(acc *a, pace *p, const void *x, size_t n)
 #define WIDE_BLOCKS(NAME, TYPE, BYTES, FRACTION, FILL, ODD)                                \
     static void add_widest_##NAME(acc *a, pace *p, const void *x, size_t n)                \
     {                                                                                      \
-        if (!add_near(a, p, x, n, near_##TYPE, reach_##TYPE))                              \
+        if (!add_near(a, p, x, n, near_##TYPE, reach_##TYPE, 0))                           \
             FILL(a, x, n);                                                                 \
     }                                                                                      \
     static void add_wide_##NAME(acc *a, pace *p, const void *data, size_t n)               \

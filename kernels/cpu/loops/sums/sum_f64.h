@@ -76,7 +76,7 @@ ODD_BLOCKS(64, BLOCK64, ((uint64_t)0x7ff << 52))
 
 static void add_widest_block64(acc *a, pace *p, const void *x, size_t n)
 {
-    if (!add_near(a, p, x, n, near_f64, reach_f64))
+    if (!add_near(a, p, x, n, near_f64, reach_f64, 0))
         fill_buckets64(a, x, n);
 }
 

@@ -102,8 +102,8 @@ static bool take_near(acc *a, const near_lanes *lanes, size_t n, int k, int bits
     return true;
 }
 
-/* Elements that should be below 2^(field - 1022). False, and nothing is added: they are not. */
-static bool try_near(acc *a, const void *x, size_t n, int field, near_fn *read)
+/* Elements that should be below 2^(field - 1022); bits: as above. False, and nothing is added: they are not. */
+static bool try_near(acc *a, const void *x, size_t n, int field, near_fn *read, int bits)
 {
     near_lanes lanes;
     int k[FEWEST_LEVELS];
@@ -111,25 +111,26 @@ static bool try_near(acc *a, const void *x, size_t n, int field, near_fn *read)
     if (k[0] > HIGHEST_NEAR_ANCHOR)
         return false;
     read(x, n, a->far, a->magnitudes, anchor(k[0]), &lanes);
-    return take_near(a, &lanes, n, k[0], 0);
+    return take_near(a, &lanes, n, k[0], bits);
 }
 
-static bool try_new_near(acc *a, pace *p, const void *x, size_t n, near_fn *read, reach_fn *look)
+static bool try_new_near(acc *a, pace *p, const void *x, size_t n, near_fn *read, reach_fn *look, int bits)
 {
     const reach r = look(x, n);
     if (r.special || !r.nonzero)
         return false;
     a->nz = 1;
     p->near_field = r.most + 1;
-    return try_near(a, x, n, p->near_field, read);
+    return try_near(a, x, n, p->near_field, read, bits);
 }
 
-/* Adds n elements, and to a->neglected a bound on what this neglects. False: they must be added in another way. */
-static bool add_near(acc *a, pace *p, const void *x, size_t n, near_fn *read, reach_fn *look)
+/* Adds n elements, and to a->neglected a bound on what this neglects. `bits`: as for take_near. False: they must be added in
+ * another way. */
+static bool add_near(acc *a, pace *p, const void *x, size_t n, near_fn *read, reach_fn *look, int bits)
 {
     if (!a->near || try_skipped(&p->near))
         return false;
-    if ((p->near_field && try_near(a, x, n, p->near_field, read)) || try_new_near(a, p, x, n, read, look)) {
+    if ((p->near_field && try_near(a, x, n, p->near_field, read, bits)) || try_new_near(a, p, x, n, read, look, bits)) {
         try_fitted(&p->near);
         return true;
     }
