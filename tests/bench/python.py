@@ -2,6 +2,7 @@
 """The Python package beside numpy.sum, math.fsum, and PyPI's xsum and accupy if they are installed; and what a call costs beyond C.
 
     REDUCED_LIBRARY=build/cpu/lib/libreduce.so PYTHONPATH=client/python tests/bench/python.py [--only reduced,numpy,xsum] [10^6 10^8]
+    REDUCED_LIBRARY=build/cpu/lib/libreduce.so PYTHONPATH=client/python tests/bench/python.py --beside-numpy
 
 What the package reduces itself it does (on a daemon without a GPU everything here); REDUCE_LOCAL=no measures the way by the daemon. A
 daemon of its own is started by $PATH. Each figure is the median of several calls, all in turn in one process."""
@@ -24,6 +25,8 @@ from reduced import _abi, _client
 from reduced._lib import lib
 
 CALLS, BLOCKS, BLOCK = 4000, 200, 50
+BESIDE = tuple(2**k for k in (4, 10, 14, 18, 20, 24, 26))  # bytes
+SECONDS, MORE_US = 0.25, 2  # of one cell; what is allowed beyond NumPy
 SLOW = "math.fsum", "accupy.fsum"  # seconds at 10^8: twice is enough
 CALL = r"""
 #include <stddef.h>
@@ -120,9 +123,38 @@ def small():
         print(f"16 doubles, {what}: the call of C {c_us:.2f} us, reduced.sum {python:.2f} us, median of the differences {more:.2f} us")
 
 
+def in_turn(calls):
+    """Medians, in us, of calls in turn for SECONDS, at least seven each."""
+    times, end = [[] for _ in calls], time.perf_counter() + SECONDS
+    while len(times[0]) < 7 or (time.perf_counter() < end and len(times[0]) < CALLS):
+        for call, of in zip(calls, times):
+            start = time.perf_counter()
+            call()
+            of.append(time.perf_counter() - start)
+    return [statistics.median(t) * 1e6 for t in times]
+
+
+def beside_numpy():
+    """Sum, mean, max and var by NumPy's method and by ours, of arrays in the process's memory."""
+    late = []
+    print(f"{'':16}{'bytes':>10} {'NumPy':>10} {'ours':>10} {'more':>9} us")
+    for dtype in np.float32, np.float64:
+        all_of_them = np.random.default_rng(1).standard_normal(BESIDE[-1] // 8).astype(dtype)
+        values = np.resize(all_of_them, BESIDE[-1] // all_of_them.itemsize)
+        for size in BESIDE:
+            a = values[:size // values.itemsize].copy()
+            for op in "sum", "mean", "max", "var":
+                ours = getattr(reduced, op)
+                theirs, us = in_turn((getattr(a, op), lambda: ours(a)))  # noqa: B023
+                print(f"{op:6}{a.dtype.name:10}{size:>10} {theirs:10.1f} {us:10.1f} {us - theirs:+9.1f}")
+                late += [us - theirs] * (us - theirs > MORE_US)
+    print(f"{len(late)} of {2 * 4 * len(BESIDE)} take more than NumPy's time and {MORE_US} us; the worst {max(late, default=0):.1f} us more")
+
+
 def arguments():
     parser = argparse.ArgumentParser(description="What reduced.sum takes, beside its peers.")
     parser.add_argument("numbers", type=int, nargs="*", default=[10**6, 10**8], help="of doubles")
+    parser.add_argument("--beside-numpy", action="store_true", help="instead: sum, mean, max and var of 16 B to 64 MiB, at most 25 s")
     parser.add_argument("--only", type=lambda s: {"reduced", *s.split(",")}, help="these peers: reduced,numpy,math,xsum,accupy")
     return parser.parse_args()
 
@@ -132,7 +164,10 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder, subprocess.Popen(["reduced", "--listen", f"ipc://{folder}/s"], stderr=subprocess.DEVNULL) as p:
         with reduced.Client(f"ipc://{folder}/s", autostart=False, wait=True) as client:
             _client._default = client
-            small()
-            for n in asked.numbers:
-                large(n, p.pid, asked.only)
+            if asked.beside_numpy:
+                beside_numpy()
+            else:
+                small()
+                for n in asked.numbers:
+                    large(n, p.pid, asked.only)
         p.terminate()
