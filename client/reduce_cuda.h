@@ -125,7 +125,7 @@ typedef struct reduce_cuda_keys {
                             may be `out`, if results have the elements' type. NULL: none */
 } reduce_cuda_keys;
 
-/* *bytes: of workspace for reduce_cuda_enqueue_keyed, 12 to 56 for each group and those of its whole accumulators (f64: 544, of
+/* *bytes: of workspace for reduce_cuda_enqueue_keyed, 12 to 88 for each group and those of its whole accumulators (f64: 544, of
  * squares 1072; other floats: 96 and 160). It needs no clearing. Errors: those about the spec and the keys. */
 int reduce_cuda_keyed_workspace(const reduce_spec *spec, const reduce_cuda_keys *keys, uint64_t count, size_t *bytes);
 

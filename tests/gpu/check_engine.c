@@ -1420,8 +1420,8 @@ static void check_keyed(rk_engine *e, waker *w, int op, int dtype, amount quick)
     static const uint64_t groups[] = {1, 3, 129, 5000, KEYED_MOST};
     static const uint8_t types[] = {RP_U8, RP_I16, RP_I32, RP_U64, RP_I64, RP_U32};
     const rp_spec layout = {.op = (uint8_t)op, .dtype = (uint8_t)dtype};
-    const bool spread = op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM;
-    const bool squares = rk_square_limbs(rp_spec_layout(&layout)) && op != RP_OP_STATS && !rp_is_paired(op);
+    const bool spread = op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM || op == RP_OP_STATS;
+    const bool squares = rk_square_limbs(rp_spec_layout(&layout)) && !rp_is_paired(op);
     const bool best = op == RP_OP_MIN || op == RP_OP_MAX || op == RP_OP_ARGMIN || op == RP_OP_ARGMAX;
     const bool states = squares || best || op == RP_OP_SUM || op == RP_OP_MEAN;
     if (rp_is_ranked(op) || (!states && op != RP_OP_COUNT))

@@ -90,20 +90,23 @@ static uint64_t key_of(uint64_t i, const call *c, unsigned kind)
 
 static void draw(call *c)
 {
-    static const int ops[] = {RP_OP_SUM, RP_OP_SUM,   RP_OP_MEAN,  RP_OP_MIN, RP_OP_MAX,    RP_OP_COUNT,  RP_OP_VAR,
-                              RP_OP_STD, RP_OP_SUMSQ, RP_OP_NORM2, RP_OP_RMS, RP_OP_ARGMIN, RP_OP_ARGMAX, RP_OP_SEM};
+    static const int ops[] = {RP_OP_SUM,   RP_OP_SUM,    RP_OP_MEAN,   RP_OP_MIN,   RP_OP_MAX,
+                              RP_OP_COUNT, RP_OP_VAR,    RP_OP_STD,    RP_OP_SUMSQ, RP_OP_NORM2,
+                              RP_OP_RMS,   RP_OP_ARGMIN, RP_OP_ARGMAX, RP_OP_SEM,   RP_OP_STATS};
     static const int outs[] = {0, 0, 0, RP_F32, RP_F16, RP_BF16, RP_F64};
     static const int key_types[] = {RP_I64, RP_I32, RP_U8, RP_U16, RP_I8, RP_U32, RP_U64, RP_I16};
     c->spec = (reduce_spec)REDUCE_SPEC_INIT;
     c->spec.op = ops[below(sizeof ops / sizeof *ops)];
     c->spec.dtype = below(2) ? (below(2) ? RP_F32 : RP_F64) : 1 + (int32_t)below(RP_DTYPE_COUNT);
-    c->spec.out = outs[below(7)];
+    c->spec.out = c->spec.op == RP_OP_STATS ? 0 : outs[below(7)];
     c->spec.nan = (int32_t)below(3);
     c->spec.flags = below(6) ? 0 : REDUCE_STATES_OUT;
     c->keys.dtype = key_types[below(8)];
     c->keys.flags = below(3) ? REDUCE_DROP_OUTSIDE : below(2) ? REDUCE_DROP_NEGATIVE : 0;
     c->spec.index_base = below(2) ? 0 : below(1000);
-    c->spec.ddof = (c->spec.op == RP_OP_VAR || c->spec.op == RP_OP_STD || c->spec.op == RP_OP_SEM) ? (uint32_t)below(3) : 0;
+    c->spec.ddof = (c->spec.op == RP_OP_VAR || c->spec.op == RP_OP_STD || c->spec.op == RP_OP_SEM || c->spec.op == RP_OP_STATS)
+                       ? (uint32_t)below(3)
+                       : 0;
     c->spec.initial = below(4) || c->spec.flags ? NULL : &c->initial;
     c->keys.initial = below(4) || c->spec.flags || c->spec.initial ? NULL : c->contents;
     c->keys.groups = below(3) ? below(200) : below(MOST_GROUPS);

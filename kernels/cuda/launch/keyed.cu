@@ -21,10 +21,16 @@ bool has_places(const rp_spec &s) { return s.op == RP_OP_ARGMIN || s.op == RP_OP
 
 bool is_best(const rp_spec &s) { return s.op == RP_OP_MIN || s.op == RP_OP_MAX || has_places(s); }
 
-bool has_squares(const rp_spec &s)
+// Of one operand, with or without what stats have beside them
+bool has_sums(const rp_spec &s)
 {
-    return rk_square_limbs(rp_spec_layout(&s)) != 0 && rk_family_of(rp_spec_layout(&s)) == RK_SUMS;
+    const rk_family family = rk_family_of(rp_spec_layout(&s));
+    return family == RK_SUMS || family == RK_SUMMARY;
 }
+
+bool has_squares(const rp_spec &s) { return rk_square_limbs(rp_spec_layout(&s)) != 0 && has_sums(s); }
+
+bool has_others(const rp_spec &s) { return s.op == RP_OP_STATS; }
 
 KeyedKind squares_of(const rp_spec &s) { return rk_bytes(s.dtype) == 8 ? kKeyedWideSquares : kKeyedSquares; }
 
@@ -76,7 +82,7 @@ bool takes_second(const rp_spec &s) { return has_squares(s) && !keyed_squares(ki
 
 // Offsets of the tables in the workspace
 struct Tables {
-    u64 flags, counts, places, window, digits, squares, square_digits, end;
+    u64 flags, counts, places, others, window, digits, squares, square_digits, end;
 };
 
 u64 aligned(u64 bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
@@ -90,7 +96,8 @@ Tables tables_of(const rp_spec &s, u64 groups)
     t.flags = kAlign; // behind the head
     t.counts = t.flags + aligned(groups * sizeof(u32));
     t.places = t.counts + (has_counts(s) ? aligned(groups * sizeof(u32)) : 0);
-    t.window = t.places + (has_places(s) ? aligned(groups * sizeof(u32)) : 0);
+    t.others = t.places + (has_places(s) ? aligned(groups * sizeof(u32)) : 0);
+    t.window = t.others + (has_others(s) ? aligned(groups * sizeof(KeyedOthers)) : 0);
     t.digits = t.window + words(true, (u64)keyed_words(kind));
     t.squares = t.digits + words(floats, (u64)keyed_digits(kind));
     t.square_digits = t.squares + words(second, (u64)keyed_words(squares_of(s)));
@@ -134,6 +141,7 @@ KeyedArgs args_of(const rk_keyed_launch &l, KeyedKind kind)
     a.flags = (u32 *)(l.workspace + t.flags);
     a.counts = has_counts(l.spec) ? (u32 *)(l.workspace + t.counts) : NULL;
     a.places = has_places(l.spec) ? (u32 *)(l.workspace + t.places) : NULL;
+    a.others = has_others(l.spec) ? (KeyedOthers *)(l.workspace + t.others) : NULL;
     a.window = (u64 *)(l.workspace + t.window);
     a.digits = (u64 *)(l.workspace + t.digits);
     a.squares = has_squares(l.spec) ? (u64 *)(l.workspace + t.squares) : NULL;
@@ -193,7 +201,10 @@ cudaError_t add(Device *d, KeyedArgs a, cudaStream_t stream)
     return gpu_launch(false, fn, (u32)std::min({blocks, most, (u64)d->sms * (u64)each}), kKeyedThreads, shared, stream, a);
 }
 
-KeyedFinishFn finish_of(const rp_spec &s) { return has_squares(s) ? keyed_finish_squares_kernel() : keyed_finish_kernel(); }
+KeyedFinishFn finish_of(const rp_spec &s)
+{
+    return has_others(s) ? keyed_finish_stats_kernel() : has_squares(s) ? keyed_finish_squares_kernel() : keyed_finish_kernel();
+}
 
 } // namespace
 
@@ -213,6 +224,7 @@ cudaError_t keyed_state(Device *d, const rk_keyed_launch &l, u64 group, cudaStre
     a.flags += group;
     a.counts += a.counts ? group : 0;
     a.places += a.places ? group : 0;
+    a.others += a.others ? group : 0;
     a.window += group * (u64)keyed_words(kind);
     a.digits += group * (u64)keyed_digits(kind);
     a.squares += a.squares ? group * (u64)keyed_words(squares_of(l.spec)) : 0;
@@ -227,7 +239,7 @@ cudaError_t keyed_launch(Device *d, const rk_keyed_launch &l, cudaStream_t strea
 {
     const KeyedArgs a = args_of(l, kind_of(l.spec));
     const FinishArgs f = finish_args(l.spec, l.cells, &a.head->fault);
-    const bool floats = rk_is_float(l.spec.dtype) && rk_family_of(rp_spec_layout(&l.spec)) == RK_SUMS;
+    const bool floats = rk_is_float(l.spec.dtype) && has_sums(l.spec);
     const u64 blocks = (a.groups + kFinishThreads - 1) / kFinishThreads;
     const u32 for_groups = (u32)std::min<u64>(blocks, 16 * (u64)d->sms), for_all = 2 * (u32)d->sms;
     TRY_CUDA(gpu_clear(l.workspace, tables_of(l.spec, l.groups).end, stream));
@@ -244,6 +256,10 @@ cudaError_t keyed_launch(Device *d, const rk_keyed_launch &l, cudaStream_t strea
         TRY_CUDA(gpu_launch(false, keyed_zeros_kernel(), for_all, kKeyedThreads, 0, stream, a));
     if (a.places && a.n)
         TRY_CUDA(gpu_launch(false, keyed_places_kernel(), 8 * (u32)d->sms, kKeyedThreads, 0, stream, a));
+    if (a.others && a.n) {
+        TRY_CUDA(gpu_launch(false, keyed_ends_kernel(), 8 * (u32)d->sms, kKeyedThreads, 0, stream, a));
+        TRY_CUDA(gpu_launch(false, keyed_end_places_kernel(), 8 * (u32)d->sms, kKeyedThreads, 0, stream, a));
+    }
     if (blocks)
         TRY_CUDA(gpu_launch(false, finish_of(l.spec), for_groups, kFinishThreads, 0, stream, a, f));
     return cudaSuccess;

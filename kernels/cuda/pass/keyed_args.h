@@ -7,13 +7,14 @@
 //
 // Squares are sums, too, of kinds of their own: the window's unit is the square of the sum's, and its words have `split` bits
 // of each square. Operations with both sums take a pass for each. argmin and argmax find the best rank of each group first,
-// then the lowest place that has it.
+// then the lowest place that has it. So do stats with both ends, behind the passes for sums.
 //
 //   window   groups x words: sums, or the best rank (min, max, argmin, argmax)
 //   digits   groups x digits of 32 bits in 64, carried at the end
 //   squares  ... and square_digits: the same for sums of squares
 //   counts   groups: elements, or of min and max whether there is one
 //   places   groups: `n` minus the lowest place of the best rank
+//   others   groups: of stats, what they have beside the sums
 //   flags    groups: kFlag... of what was rare
 #pragma once
 
@@ -84,6 +85,12 @@ struct KeyedHead {
     u32 base;        // of all windows
 };
 
+// Ranks of both ends, `n` minus their lowest places, and numbers of elements
+struct KeyedOthers {
+    u64 least, largest;
+    u32 least_place, largest_place, zeros, nans;
+};
+
 struct KeyedArgs {
     const u8 *data, *keys, *mask; // mask: NULL or a byte for each element
     const u8 *initial;            // one more element of each group; NULL: none, or the spec's
@@ -91,6 +98,7 @@ struct KeyedArgs {
     KeyedHead *head;
     u64 *window, *digits, *squares, *square_digits; // squares: NULL: nobody asks; of sums of squares alone, the window
     u32 *counts, *places, *flags;                   // counts, places: NULL: nobody asks
+    KeyedOthers *others;                            // NULL: they are no stats
     u32 split, square_split, reach;                 // reach: of an element's unit above the window's
     u32 copies;                                     // of each group, in shared memory: a power of two, at most 32
     KeyedKind kind;
@@ -116,7 +124,12 @@ KeyedFinishFn keyed_initial_kernel(); // kFinishThreads, before the sums: which 
 KeyedFn keyed_zeros_kernel();         // behind the sums: which groups with a -0.0 have something else
 KeyedFn keyed_places_kernel();        // behind the best ranks: their places
 
-KeyedFinishFn keyed_finish_squares_kernel(); // ops/keyed_finish_squares.cu: of all operations with squares
+KeyedFinishFn keyed_finish_squares_kernel(); // ops/keyed_finish_squares.cu: of all other operations with squares
+
+// ops/keyed_stats.cu
+KeyedFn keyed_ends_kernel();
+KeyedFn keyed_end_places_kernel(); // behind it
+KeyedFinishFn keyed_finish_stats_kernel();
 
 // Words of shared memory of a copy of a group
 __host__ __device__ inline u32 keyed_shared_words(KeyedKind kind, bool counts) { return 2 * (u32)keyed_words(kind) + counts; }
