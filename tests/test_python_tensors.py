@@ -377,3 +377,31 @@ def test_the_c_library_takes_these_specs(cuda, monkeypatch):
     cuda.quantile(x, [0.1, 0.9], 0), cuda.kthvalue(x, 2, 0), cuda.topk(x, 3, 1), cuda.histc(x, 5, 0, 2)
     assert all(err == 0 for _, err, _ in taken) and {op for op, _, _ in taken} >= {28, 29, 30, 32, 33, 35, 36, 37}
     assert [size for op, _, size in taken if op in (28, 30, 32)] == [160, 15 * (16 + 24), 64]
+
+
+class OfCupy:
+    """An array of CuPy."""
+    __module__, __dlpack__ = "cupy", None
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+def test_arrays_of_others(cuda, here, monkeypatch):
+    """Operands by DLPack, and results in arrays of the same kind, also where there are two."""
+    reduced, client = here
+    sys.modules["torch"].from_dlpack = lambda x: x.tensor
+    monkeypatch.setitem(sys.modules, "cupy", types.SimpleNamespace(from_dlpack=OfCupy))
+    rng = np.random.default_rng(5)
+    x, w = some(rng, (5, 8), "float32"), some(rng, (8,), "float64")
+    of = lambda a: OfCupy(Tensor(a))  # noqa: E731
+    got = cuda.average(of(x), weights=of(w), dim=1)
+    assert isinstance(got, OfCupy)
+    same(got.tensor, reduced.average(x, 1, w, client=client))
+    same(cuda.vdot(of(x), of(x)).tensor, reduced.vdot(x, x, client=client))
+    best = cuda.topk(of(x), 3)
+    want = reduced.topk(x, 3, client=client)
+    same(best.values.tensor, want.values)
+    same(best.indices.tensor, want.indices)
+    with pytest.raises(TypeError, match="CuPy, JAX or Numba"):
+        cuda.quantile(x, 0.5)

@@ -342,9 +342,10 @@ def others():
         except Exception as e:  # not there, or without a device of its own
             print(f"without {name}: {type(e).__name__}")
             continue
-        got = reduced.cuda.sum(array, 1)
-        there = np.asarray(got.get() if name == "cupy" else got.copy_to_host() if name == "numba.cuda" else got)
-        check(np.array_equal(there, reduced.sum(host, axis=1, dtype=np.float32)) and type(got).__module__.split(".")[0] == type(array).__module__.split(".")[0], f"an array of {name}")
+        for got, want in ((reduced.cuda.sum(array, 1), reduced.sum(host, axis=1, dtype=np.float32)), (reduced.cuda.topk(array, 4).indices, reduced.topk(host, 4).indices),
+                          (reduced.cuda.average(array, array, 1), reduced.average(host, 1, host))):
+            there = np.asarray(got.get() if name == "cupy" else got.copy_to_host() if name == "numba.cuda" else got)
+            check(np.array_equal(there, want) and type(got).__module__.split(".")[0] == type(array).__module__.split(".")[0], f"an array of {name}")
 
 
 def refusals():

@@ -9,7 +9,7 @@ no wait. PyTorch is needed for all of them.
 The results are tensors, or arrays of the same kind, on the same device, with the bits that every other way of this package gives. They
 are there when the stream is past the call, so calls may be captured into a CUDA graph; call `prepare` with the same arguments before.
 Sums, means, variances, deviations, norms, index_add and scatter_add have gradients, and torch.compile keeps each call as one operation,
-reduced::reduce or reduced::add_by_key. Functions of two operands, by key, and of ranks take tensors alone.
+reduced::reduce or reduced::add_by_key. Functions by key take tensors alone.
 The library is libreduce-cuda.so: beside the package, in $REDUCED_CUDA_LIBRARY, or where the system has it.
 """
 from __future__ import annotations
@@ -20,7 +20,7 @@ import functools
 import importlib
 import os
 from math import prod as product
-from typing import TYPE_CHECKING, Any, Iterable, NamedTuple, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, NamedTuple, Sequence, TypeVar, Union, cast
 
 import numpy as np
 
@@ -387,6 +387,28 @@ def median(t: Tensor, dim: Dim = None, keepdim: bool = False, *, nan: str = "pro
 
 # ---- order statistics ----
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _of_any_arrays(call: F) -> F:
+    """The same of arrays of CuPy, JAX and Numba: operands become tensors of the same memory, and results arrays of the first one's kind."""
+    @functools.wraps(call)
+    def of_arrays(first: Any, *others: Any, **named: Any) -> Any:
+        if isinstance(first, _torch().Tensor):
+            return call(first, *others, **named)
+        t, back = _adopt(first)
+        found = call(t, *map(_adopted, others), **{name: _adopted(x) for name, x in named.items()})
+        return TopK(back(found.values), back(found.indices)) if isinstance(found, TopK) else back(found)
+    return cast(F, of_arrays)
+
+
+def _adopted(x: Any) -> Any:
+    """An operand; options as they are."""
+    is_array = hasattr(x, "__dlpack__") or hasattr(x, "__cuda_array_interface__")
+    return _adopt(x)[0] if is_array and not isinstance(x, (_torch().Tensor, np.ndarray)) else x
+
+
+
 def _check_detached(what: str, *tensors: Any) -> None:
     for t in tensors:
         _check_tensor(t)
@@ -394,6 +416,7 @@ def _check_detached(what: str, *tensors: Any) -> None:
         raise RuntimeError(f"reduced.cuda has no gradient of {what}: call it under torch.no_grad(), or with t.detach()")
 
 
+@_of_any_arrays
 def quantile(input: Tensor, q: Any, dim: Dim = None, keepdim: bool = False, *, interpolation: str = "linear", nan: str = "propagate") -> Tensor:
     """The exact quantiles, rounded once. As torch.quantile, whose q comes first in the shape if it is several; of any length and type.
 
@@ -413,6 +436,7 @@ def quantile(input: Tensor, q: Any, dim: Dim = None, keepdim: bool = False, *, i
     return (found[0] if len(found) == 1 else _torch().cat(found, -1)).movedim(-1, 0) if several else found[0]
 
 
+@_of_any_arrays
 def nanquantile(input: Tensor, q: Any, dim: Dim = None, keepdim: bool = False, *, interpolation: str = "linear") -> Tensor:
     """`quantile` without NaNs. As torch.nanquantile."""
     return quantile(input, q, dim, keepdim, interpolation=interpolation, nan="omit")
@@ -426,6 +450,7 @@ def _line(input: Tensor, k: int, dim: int, most: int) -> int:
     return axis
 
 
+@_of_any_arrays
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> TopK:
     """The k largest or smallest elements and their indices. As torch.topk, but always sorted, the lowest index first of equal elements, and
     NaNs come first, also of the smallest. k is at most 262144."""
@@ -437,6 +462,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     return TopK(values.to(input.dtype).movedim(-1, axis), places.movedim(-1, axis))
 
 
+@_of_any_arrays
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> TopK:
     """The k-th smallest element, from 1 on, and the lowest index of equal ones. As torch.kthvalue, but NaN if there is a NaN."""
     _check_detached("kthvalue", input)
@@ -449,6 +475,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Top
     return TopK(found, place) if keepdim else TopK(found.squeeze(axis), place.squeeze(axis))
 
 
+@_of_any_arrays
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """How many elements are in each of the bins of one width. As torch.histc, but the elements are compared exactly with the edges of
     numpy.linspace, counts of integers are int64, and if min and max are equal the call waits for those of the elements."""
@@ -500,6 +527,7 @@ def _of_pairs(op: str, x: Any, w: Any, dim: Dim, keepdim: bool = False, dtype: A
     return _run(_make(x, call), x)
 
 
+@_of_any_arrays
 def dot(input: Tensor, tensor: Tensor, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
     """The exact dot product of two vectors, rounded once; of a matrix and a vector that of each row. As torch.dot; of integers modulo
     2^64. Types may differ if one has the numbers of both."""
@@ -509,6 +537,7 @@ def dot(input: Tensor, tensor: Tensor, *, dtype: Any = None, nan: str = "propaga
     return _of_pairs("dot", input, tensor, -1, False, dtype, nan)
 
 
+@_of_any_arrays
 def vdot(input: Tensor, other: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None, nan: str = "propagate") -> Tensor:
     """The exact sum of the products of two tensors of one shape, of all elements or along `dim` as torch.linalg.vecdot, rounded once."""
     _check_detached("vdot", input, other)
@@ -517,6 +546,7 @@ def vdot(input: Tensor, other: Tensor, dim: Dim = None, keepdim: bool = False, *
     return _of_pairs("dot", input, other, dim, keepdim, dtype, nan)
 
 
+@_of_any_arrays
 def average(t: Tensor, weights: Any = None, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None, nan: str = "propagate",
             drop_zero_weights: bool = False) -> Tensor:
     """The exact weighted sum over the exact sum of the weights, rounded once. As numpy.average: weights have the shape of `t`, or that of
@@ -555,11 +585,13 @@ def _matrix(op: str, input: Any, other: Any, dtype: Any, ddof: int = 0) -> Any:
     return matrix.squeeze()
 
 
+@_of_any_arrays
 def cov(input: Tensor, other: Any = None, *, correction: int = 1, dtype: Any = None) -> Tensor:
     """The covariances of the rows, each the exact value, rounded once. As torch.cov, without weights. `other`: more rows, as numpy.cov's."""
     return _matrix("cov", input, other, dtype, correction)
 
 
+@_of_any_arrays
 def corrcoef(input: Tensor, other: Any = None, *, dtype: Any = None) -> Tensor:
     """The correlations of the rows, each the exact value, rounded once; of a constant NaN. As torch.corrcoef. `other`: more rows."""
     return _matrix("corr", input, other, dtype)
