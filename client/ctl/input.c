@@ -244,10 +244,11 @@ static const ctl_array *find_path(ctl_input *in, const ctl_source *source, ctl_d
     return d->arrays;
 }
 
-/* A container's directory may be at its end, and members are where it says: what a pipe brings is kept. */
-static int keep_container(ctl_input *in, const ctl_source *source, uint64_t *size, char why[CTL_WHY])
+/* A container's directory may be at its end, and members are where it says: what a pipe brings is kept, but for libhdf5, which
+ * opens files by their names. */
+static int keep_container(ctl_input *in, const ctl_source *source, ctl_kind kind, uint64_t *size, char why[CTL_WHY])
 {
-    if (!source->spool) {
+    if (!source->spool || kind == CTL_IS_HDF5) {
         snprintf(why, CTL_WHY, "a pipe of it cannot be read: it has to be a file");
         return REDUCE_E_TYPE;
     }
@@ -268,7 +269,7 @@ static int open_member(ctl_input *in, const ctl_source *source, ctl_kind kind, c
                        char why[CTL_WHY])
 {
     ctl_directory d;
-    int err = in->regular && !in->start ? 0 : keep_container(in, source, &size, why);
+    int err = in->regular && !in->start ? 0 : keep_container(in, source, kind, &size, why);
     if (err)
         return err;
     err = ctl_directory_read(&d, kind, in->fd, size, source->no_scale, why);
