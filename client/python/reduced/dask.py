@@ -385,7 +385,6 @@ def average(a: Any, axis: Axis = None, weights: Any = None, *, keepdims: bool = 
     return _of_pairs("wmean", a, turned(w), axis, keepdims, nan, _abi.DROP_ZERO_WEIGHTS * bool(drop_zero_weights), split_every)
 
 
-
 def _selection(dtype: Any, out: int, nan: str, order: Any, sums: list[Any]) -> Any:
     """The library's selection after the passes whose sums are known."""
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.QUANTILE, dtype=element(dtype).code, nan=NANS[nan], rows=1, out=out)

@@ -58,28 +58,23 @@ __global__ void __launch_bounds__(kKeyedThreads) find_others(const __grid_consta
 __global__ void __launch_bounds__(kFinishThreads)
     find_initial(const __grid_constant__ KeyedArgs a, const __grid_constant__ FinishArgs f)
 {
-    const u64 threads = (u64)gridDim.x * kFinishThreads, minus_zero = rk_sign_bit(rk_format_of(a.dtype), 1);
-    for (u64 group = (u64)blockIdx.x * kFinishThreads + threadIdx.x; group < a.groups; group += threads)
+    const u64 minus_zero = rk_sign_bit(rk_format_of(a.dtype), 1);
+    each_group(a, [&](u64 group) {
         if (initial_of(a, f, group) == minus_zero) {
             raise_flag(a, group, kFlagMinusZero);
             a.head->minus_zeros = 1;
         }
+    });
 }
 
 // Of the elements that are the best of their group, the first one.
 __global__ void __launch_bounds__(kKeyedThreads) find_places(const __grid_constant__ KeyedArgs a)
 {
-    for (u64 i = (u64)blockIdx.x * kKeyedThreads + threadIdx.x; i < a.n; i += (u64)gridDim.x * kKeyedThreads) {
-        const u64 key = !a.mask || a.mask[i] ? group_of<false>(a, key_at<false>(a, i), i) : a.groups;
-        if (key == a.groups)
-            continue;
-        const u64 bits = bits_at(a.data, (u32)rk_bytes(a.dtype), i);
-        if (a.nan != RP_NAN_PROPAGATE && rk_is_nan(a.dtype, bits))
-            continue;
+    each_of_groups(a, [&](u64 group, u64 i, u64 bits) {
         const u32 place = (u32)(a.n - i);
-        if (rk_rank(a.dtype, a.least, a.dtype == RP_BOOL ? bits != 0 : bits) == a.window[key] && a.places[key] < place)
-            atomicMax(&a.places[key], place);
-    }
+        if (!is_left_out(a, bits) && rk_rank(a.dtype, a.least, bits) == a.window[group] && a.places[group] < place)
+            atomicMax(&a.places[group], place);
+    });
 }
 
 // ---- results ----
@@ -162,10 +157,10 @@ __device__ inline void finish_group(const KeyedArgs &a, const FinishArgs &f, u64
 __global__ void __launch_bounds__(kFinishThreads)
     finish_groups(const __grid_constant__ KeyedArgs a, const __grid_constant__ FinishArgs f)
 {
-    const u64 threads = (u64)gridDim.x * kFinishThreads;
-    for (u64 group = (u64)blockIdx.x * kFinishThreads + threadIdx.x; group < a.groups; group += threads)
+    each_group(a, [&](u64 group) {
         if (!write_window(a, f, group))
             finish_group(a, f, group);
+    });
 }
 
 } // namespace

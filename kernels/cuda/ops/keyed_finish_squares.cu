@@ -29,8 +29,7 @@ __device__ inline int square_value(const rk_state &s, const FinishArgs &f, uint6
 __global__ void __launch_bounds__(kFinishThreads)
     finish_squares(const __grid_constant__ KeyedArgs a, const __grid_constant__ FinishArgs f)
 {
-    const u64 threads = (u64)gridDim.x * kFinishThreads;
-    for (u64 group = (u64)blockIdx.x * kFinishThreads + threadIdx.x; group < a.groups; group += threads) {
+    each_group(a, [&](u64 group) {
         PlainState room;
         rk_state &s = room.get();
         uint64_t words[RP_MAX_CELL_WORDS];
@@ -38,14 +37,14 @@ __global__ void __launch_bounds__(kFinishThreads)
         squares_of_group(a, group, a.flags[group], &s);
         if (f.spec.flags & RP_STATES_OUT) {
             write_state(f, group, s);
-            continue;
+            return;
         }
         if (has_initial(a, f))
             add_initial(a, f, group, &s);
         if (square_value(s, f, words) != RP_OK)
             set_fault(f, group);
         write_bits(f.cell_bytes, f.cells, group, words[0]);
-    }
+    });
 }
 
 } // namespace

@@ -11,22 +11,6 @@ __device__ __forceinline__ void raise_rank(u64 *rank, u64 to)
         atomicMax(rank, to);
 }
 
-// f(group, i, bits) of each element that takes part, a NaN too.
-template <class F> __device__ __forceinline__ void each_of_groups(const KeyedArgs &a, F f)
-{
-    for (u64 i = (u64)blockIdx.x * kKeyedThreads + threadIdx.x; i < a.n; i += (u64)gridDim.x * kKeyedThreads) {
-        const u64 group = !a.mask || a.mask[i] ? group_of<false>(a, key_at<false>(a, i), i) : a.groups;
-        const u64 bits = bits_at(a.data, (u32)rk_bytes(a.dtype), i);
-        if (group < a.groups)
-            f(group, i, a.dtype == RP_BOOL ? bits != 0 : bits);
-    }
-}
-
-__device__ __forceinline__ bool is_left_out(const KeyedArgs &a, u64 bits)
-{
-    return a.nan != RP_NAN_PROPAGATE && rk_is_nan(a.dtype, bits);
-}
-
 // The ranks of both ends, and how many zeros and NaNs there are.
 __global__ void __launch_bounds__(kKeyedThreads) find_ends(const __grid_constant__ KeyedArgs a)
 {
@@ -105,8 +89,7 @@ __device__ inline int stats_of_state(const rk_state &s, const FinishArgs &f, uin
 __global__ void __launch_bounds__(kFinishThreads)
     finish_stats(const __grid_constant__ KeyedArgs a, const __grid_constant__ FinishArgs f)
 {
-    const u64 threads = (u64)gridDim.x * kFinishThreads;
-    for (u64 group = (u64)blockIdx.x * kFinishThreads + threadIdx.x; group < a.groups; group += threads) {
+    each_group(a, [&](u64 group) {
         PlainState room;
         rk_state &s = room.get();
         uint64_t words[RP_MAX_CELL_WORDS] = {};
@@ -115,14 +98,14 @@ __global__ void __launch_bounds__(kFinishThreads)
         others_of_group(a, group, &s);
         if (f.spec.flags & RP_STATES_OUT) {
             write_state(f, group, s);
-            continue;
+            return;
         }
         if (has_initial(a, f))
             add_initial_of_stats(a, f, group, &s);
         if (stats_of_state(s, f, words) != RP_OK)
             set_fault(f, group);
         write_words(f, group, words);
-    }
+    });
 }
 
 } // namespace

@@ -61,4 +61,28 @@ template <KeyedKind kKind> __device__ __forceinline__ u64 bits_of(const KeyedArg
         return raw;
 }
 
+// f(group, i, bits) of each element that takes part, a NaN too. By all threads of a grid.
+template <class F> __device__ __forceinline__ void each_of_groups(const KeyedArgs &a, F f)
+{
+    for (u64 i = (u64)blockIdx.x * kKeyedThreads + threadIdx.x; i < a.n; i += (u64)gridDim.x * kKeyedThreads) {
+        const u64 group = !a.mask || a.mask[i] ? group_of<false>(a, key_at<false>(a, i), i) : a.groups;
+        const u64 bits = bits_at(a.data, (u32)rk_bytes(a.dtype), i);
+        if (group < a.groups)
+            f(group, i, a.dtype == RP_BOOL ? bits != 0 : bits);
+    }
+}
+
+__device__ __forceinline__ bool is_left_out(const KeyedArgs &a, u64 bits)
+{
+    return a.nan != RP_NAN_PROPAGATE && rk_is_nan(a.dtype, bits);
+}
+
+// f(group) of each group of this thread. By all threads of a grid.
+template <class F> __device__ __forceinline__ void each_group(const KeyedArgs &a, F f)
+{
+    const u64 threads = (u64)gridDim.x * kFinishThreads;
+    for (u64 group = (u64)blockIdx.x * kFinishThreads + threadIdx.x; group < a.groups; group += threads)
+        f(group);
+}
+
 } // namespace rk

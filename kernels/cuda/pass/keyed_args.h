@@ -98,7 +98,7 @@ struct KeyedArgs {
     KeyedHead *head;
     u64 *window, *digits, *squares, *square_digits; // squares: NULL: nobody asks; of sums of squares alone, the window
     u32 *counts, *places, *flags;                   // counts, places: NULL: nobody asks
-    KeyedOthers *others;                            // NULL: they are no stats
+    KeyedOthers *others;                            // NULL: not of stats
     u32 split, square_split, reach;                 // reach: of an element's unit above the window's
     u32 copies;                                     // of each group, in shared memory: a power of two, at most 32
     KeyedKind kind;

@@ -62,7 +62,7 @@ __device__ __forceinline__ u32 shift_of(u64 width)
     return bits > (int)kBinsLog2 ? (u32)bits - kBinsLog2 : 0;
 }
 
-// Not if two brackets share a key, or elements are no floats from the least one on. The map has all brackets within [0, 1], and
+// Not if two brackets share a key, or elements are not floats from the least one on. The map has all brackets in [0, 1], and
 // a cell or more below them. A warp, whose lanes have an end each, and meet others behind it.
 template <int kBytes> __device__ inline void map_brackets(const SelectArgs &a, const u64 *bounds, CellRoom<kBytes> *room)
 {
