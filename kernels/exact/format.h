@@ -71,9 +71,10 @@ RK_FN uint64_t rk_round_window(uint64_t window, int top, int sticky, int negativ
     int emax = 1 - f.emin;
     if (top > emax)
         return sign | inf;
-    int drop = 64 - f.precision; /* bits of the window below the last place of the result, at least 11 */
-    if (top < f.emin)
-        drop += f.emin - top;
+    /* Below 0: subnormal. Not f.emin - top above 0: ptxas 13.0 lost that minus sign where it knew emin late (compute capability
+     * 9.0, stats by key). */
+    int above = top - f.emin;
+    int drop = 64 - f.precision - (above < 0 ? above : 0); /* bits below the last place of the result, at least 11 */
     if (drop > 64) /* below half of the smallest subnormal */
         return sign;
     uint64_t mantissa = drop == 64 ? 0 : window >> drop;
@@ -81,7 +82,7 @@ RK_FN uint64_t rk_round_window(uint64_t window, int top, int sticky, int negativ
     if ((window & half) && (rest || sticky || (mantissa & 1)))
         mantissa++;
     /* The hidden bit, or a carry out of the fraction, adds one to the exponent field by itself. */
-    uint64_t field = top < f.emin ? 0 : (uint64_t)(top - f.emin);
+    uint64_t field = above < 0 ? 0 : (uint64_t)above;
     uint64_t bits = (field << (f.precision - 1)) + mantissa;
     return sign | (bits > inf ? inf : bits);
 }

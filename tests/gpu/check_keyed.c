@@ -257,6 +257,31 @@ static bool run(call *c, reduce_cuda_status *status)
     return fine;
 }
 
+/* The first group whose result differs, both results, and its elements. */
+static void print_difference(const call *c, size_t cell)
+{
+    const size_t size = rp_dtype_size(c->spec.dtype), key_size = rp_dtype_size(c->keys.dtype);
+    uint64_t group = 0;
+    while (!memcmp(c->out + group * cell, c->want + group * cell, cell))
+        group++;
+    printf("     group %" PRIu64 ":", group);
+    for (size_t at = 0; at < cell; at += 8) {
+        uint64_t got = 0, want = 0;
+        memcpy(&got, c->out + group * cell + at, cell - at < 8 ? cell - at : 8);
+        memcpy(&want, c->want + group * cell + at, cell - at < 8 ? cell - at : 8);
+        printf(got == want ? " %" PRIx64 : " %" PRIx64 " for %" PRIx64, got, want);
+    }
+    printf("; elements");
+    for (uint64_t i = 0, shown = 0; i < c->count && shown < 40; i++) {
+        uint64_t key = 0, bits = 0;
+        memcpy(&key, c->key + i * key_size, key_size);
+        memcpy(&bits, c->data + i * size, size);
+        if (key == group && (!c->spec.mask || c->mask[i]))
+            printf(" %" PRIx64, bits), shown++;
+    }
+    printf("\n");
+}
+
 /* 1: equal; 0: not; -1: refused */
 static int one(call *c)
 {
@@ -282,6 +307,8 @@ static int one(call *c)
                : c->keys.initial ? ", contents"
                                  : "",
                code, index, status.code, status.index, ran ? "" : reduce_cuda_errmsg());
+    if (!same && ran && status.code == code && !code)
+        print_difference(c, rp_cell_size(s));
     return same;
 }
 

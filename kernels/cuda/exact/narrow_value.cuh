@@ -13,8 +13,8 @@ namespace rk {
 // Bits of a finite double below the last place of format f. They are in its significand if there are at most 53.
 __device__ __forceinline__ int bits_below(u64 bits, rk_format f)
 {
-    const int exponent = (int)(bits >> 52 & 2047) - 1023;
-    return 53 - f.precision + (exponent < f.emin ? f.emin - exponent : 0);
+    const int above = (int)(bits >> 52 & 2047) - 1023 - f.emin; // not f.emin - exponent: as in rk_round_window
+    return 53 - f.precision - (above < 0 ? above : 0);
 }
 
 // Midway between two neighbouring numbers of format f, or between its largest one and the next power of two?
