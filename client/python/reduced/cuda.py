@@ -398,7 +398,8 @@ def _of_any_arrays(call: F) -> F:
             return call(first, *others, **named)
         t, back = _adopt(first)
         found = call(t, *map(_adopted, others), **{name: _adopted(x) for name, x in named.items()})
-        return TopK(back(found.values), back(found.indices)) if isinstance(found, TopK) else back(found)
+        whole = [back(x.contiguous()) for x in (found if isinstance(found, TopK) else [found])]  # JAX takes no strides, Numba cannot copy them
+        return TopK(*whole) if isinstance(found, TopK) else whole[0]
     return cast(F, of_arrays)
 
 
