@@ -26,18 +26,22 @@ __device__ __forceinline__ bool is_tie(u64 bits, rk_format f)
            (significand & ((1ull << below) - 1)) == 1ull << (below - 1);
 }
 
-// v, no NaN, rounded to the bits of format `out`. By the hardware where it is simple: integers take long.
+// v, no NaN, cut to f32, with a last bit that says whether something was cut off: rounded further, it is rounded once.
+__device__ __forceinline__ u32 cut_bits(double v)
+{
+    const float cut = __double2float_rz(v);
+    return __float_as_uint(cut) | ((double)cut != v);
+}
+
+// v, no NaN, rounded to the bits of format `out`. By the hardware: integers take long.
 __device__ __forceinline__ u64 rounded_bits(double v, int out)
 {
+    if (out == RP_F64)
+        return (u64)__double_as_longlong(v);
     if (out == RP_F32)
         return __float_as_uint((float)v);
-    if (out == RP_BF16) { // cut to f32, with a last bit that says whether something was cut off, a tie is none
-        const float cut = __double2float_rz(v);
-        const u32 bits = __float_as_uint(cut) | ((double)cut != v);
-        return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
-    }
-    const u64 bits = (u64)__double_as_longlong(v);
-    return out == RP_F64 ? bits : rk_convert_float(RP_F64, bits, out);
+    const u32 bits = cut_bits(v);
+    return out == RP_F16 ? half_of_float(__uint_as_float(bits)) : (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
 }
 
 // The value v to the bits of format `out`. False: v does not decide it.

@@ -624,7 +624,7 @@ template <Moments64Part kPart> SegmentKernel moments_f64_part(BoundsOf of, bool 
     using Any = Moments64<kPart == Moments64Part::Stats ? MomentsOf::Stats
                           : kPart == Moments64Part::Far ? MomentsOf::Far
                                                         : MomentsOf::Plain>;
-    using Squares = BoundedRow64<BoundsOf::Squares, Any::kThreads, Any::kUnroll>;
+    using Squares = BoundedRow64<BoundsOf::Squares, Any::kThreads, 4>;
     using Spread = BoundedRow64<BoundsOf::Spread, Any::kThreads, Any::kUnroll>;
     if constexpr (kPart == Moments64Part::Bounded) {
         if (of == BoundsOf::Squares)
