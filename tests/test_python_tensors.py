@@ -1,9 +1,11 @@
 """Two operands and order statistics of reduced.cuda without a GPU: a stand-in of PyTorch on NumPy's arrays, and of libreduce-cuda that has
 libreduce reduce the same memory by the same spec. So a wrong pointer, shape or extent is a wrong value. On a GPU tests/gpu/stream.py."""
+import concurrent.futures
 import ctypes
 import math
 import pathlib
 import sys
+import threading
 import types
 
 import numpy as np
@@ -56,6 +58,11 @@ class Tensor:
     def stride(self):
         return self.a.strides
 
+    itemsize = property(lambda self: self.a.itemsize)
+
+    def detach(self):
+        return self
+
     def get_device(self):
         return 0
 
@@ -69,7 +76,7 @@ class Tensor:
         return Tensor(np.ascontiguousarray(self.a).view(dtype.name))
 
     def reshape(self, *shape):
-        return Tensor(self.a.reshape(shape))
+        return Tensor(self.a.reshape(*shape))
 
     def movedim(self, a, b):
         return Tensor(np.moveaxis(self.a, a, b))
@@ -405,3 +412,48 @@ def test_arrays_of_others(cuda, here, monkeypatch):
     same(best.indices.tensor, want.indices)
     with pytest.raises(TypeError, match="CuPy, JAX or Numba"):
         cuda.quantile(x, 0.5)
+
+
+class Ranks:
+    """torch.distributed of threads: a rank's group is its number."""
+
+    def __init__(self, ranks):
+        self.met, self.given = threading.Barrier(ranks), [None] * ranks
+
+    def get_world_size(self, group):
+        return self.met.parties
+
+    def _exchange(self, out, mine, group, taken):
+        self.given[group] = mine.a
+        self.met.wait(30)
+        out.a[:] = np.concatenate([taken(a) for a in self.given])
+        self.met.wait(30)
+
+    def all_gather_into_tensor(self, out, mine, group):
+        self._exchange(out, mine, group, lambda a: a)
+
+    def all_to_all_single(self, out, mine, group):
+        self._exchange(out, mine, group, lambda a: a.reshape(self.met.parties, -1)[group])
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+@pytest.mark.parametrize("name", ["float16", "float32", "float64"])
+def test_all_reduce(cuda, here, monkeypatch, name, ranks):
+    """Each element over all ranks, exactly: in one exchange, or in two, with a rest that the last share has not."""
+    reduced, client = here
+    torch = sys.modules["torch"]
+    torch.nn = types.SimpleNamespace(functional=types.SimpleNamespace(pad=lambda t, sides: Tensor(np.pad(t.a, sides, constant_values=-77))))
+    for shape, most in (((), 1 << 20), ((0, 3), 1 << 20), ((5, 7), 1 << 20), ((5, 7), 0), ((4, 6), 0), ((1,), 0)):
+        monkeypatch.setattr(cuda, "ONE_EXCHANGE", most)
+        rows = some(np.random.default_rng(6), (ranks, *shape), name) * np.array(100, name)
+        for op in ("sum", "mean"):
+            torch.distributed = Ranks(ranks)
+            with concurrent.futures.ThreadPoolExecutor(ranks) as pool:
+                found = list(pool.map(lambda rank: cuda.all_reduce(Tensor(rows[rank]), op, group=rank), range(ranks)))
+            for of_rank in found:
+                same(of_rank, getattr(reduced, op)(rows, axis=0, dtype=np.dtype(name), client=client) if rows.size else rows[0], (shape, op))
+    for wrong in ("max", "prod"):
+        with pytest.raises(ValueError, match="sum or mean"):
+            cuda.all_reduce(Tensor(np.ones(3)), wrong)
+    with pytest.raises(ValueError, match="floats"):
+        cuda.all_reduce(Tensor(np.ones(3, int)))

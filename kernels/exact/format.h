@@ -75,7 +75,7 @@ RK_FN uint64_t rk_round_window(uint64_t window, int top, int sticky, int negativ
      * 9.0, stats by key). */
     int above = top - f.emin;
     int drop = 64 - f.precision - (above < 0 ? above : 0); /* bits below the last place of the result, at least 11 */
-    if (drop > 64) /* below half of the smallest subnormal */
+    if (drop > 64)                                         /* below half of the smallest subnormal */
         return sign;
     uint64_t mantissa = drop == 64 ? 0 : window >> drop;
     uint64_t half = (uint64_t)1 << (drop - 1), rest = window & (half - 1);

@@ -483,6 +483,8 @@ static void check_columns(rk_engine *e, waker *w, int op, int dtype, amount quic
         if (op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM || op == RP_OP_STATS)
             t.spec.ddof = (uint32_t)(rng() % 3);
         t = planes_of(t, planes);
+        if (is_float && i % 2 && (op == RP_OP_SUM || op == RP_OP_MEAN))
+            t.spec.out = rng() % 2 ? (uint8_t)dtype : (uint8_t)(RP_F16 + rng() % 3);
         compare(e, w, &t, "columns of a few rows");
     }
     free(memory);
@@ -681,6 +683,31 @@ static void check_hanging(rk_engine *e, waker *w, int op)
         compare(e, w, &t, "columns that hang on one element");
         free(memory);
     }
+}
+
+/* Columns of few rows whose sum is midway between two numbers of their own type, but for one element far below. */
+static void check_midway_columns(rk_engine *e, waker *w, int op, int dtype)
+{
+    enum { ROWS = 8, COLUMNS = 203 };
+    const size_t bytes = rp_dtype_size(dtype);
+    const int digits = dtype == RP_F64 ? 53 : dtype == RP_F32 ? 24 : dtype == RP_F16 ? 11 : 8;
+    const double ulp = ldexp(1, 1 - digits), least = dtype == RP_F16 ? 0x1p-24 : ldexp(1, -2 * digits - 20);
+    char *memory = malloc(ROWS * COLUMNS * bytes);
+    for (uint64_t rows = 3; rows <= ROWS; rows++)
+        for (uint64_t row_len = COLUMNS - 3; row_len <= COLUMNS; row_len += 3) { /* whole vectors, or not */
+            for (uint64_t i = 0; i < rows * row_len; i++) {
+                const double of_row[] = {1 + (double)(rng() % 4) * ulp, rng() % 2 ? ulp / 2 : -ulp / 4,
+                                         rng() % 2 ? least : -least};
+                const double x = i / row_len < 3 ? of_row[i / row_len] : 0;
+                uint64_t bits;
+                memcpy(&bits, &x, sizeof bits);
+                put(memory + i * bytes, rk_convert_float(RP_F64, bits, dtype), bytes);
+            }
+            rk_task t = task_of(op, dtype, 0, RP_COLUMNS, rows, row_len, memory);
+            t.spec.out = (uint8_t)dtype;
+            compare(e, w, &t, "columns midway between two numbers");
+        }
+    free(memory);
 }
 
 /* f64 whose sum is finite, though sums of some of them are not: in the order in which the lanes of a warp join. */
@@ -1607,6 +1634,8 @@ int main(int argc, char **argv)
                     if (dtype != RP_F64)
                         check_midway(e, &w, op, dtype, quick);
                     check_rows(e, &w, op, dtype, quick);
+                    if (op == RP_OP_SUM || op == RP_OP_MEAN)
+                        check_midway_columns(e, &w, op, dtype);
                 }
                 if (rp_dtype_class(dtype) == RP_CLASS_FLOAT && (op == RP_OP_VAR || op == RP_OP_STD))
                     check_spread(e, &w, op, dtype, quick);

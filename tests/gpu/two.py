@@ -2,11 +2,13 @@
 """reduced.cuda over the GPUs of one host, by torch.distributed on NCCL: sums and norms of all ranks, for two shardings, beside those
 of all elements on one GPU; a model trained 50 steps with its gradients in shards.
 
-    B=build/cuda-portable tests/gpu/two.py
+    B=build/cuda-portable tests/gpu/two.py [--times]
 """
 import os
 import pathlib
+import statistics
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BUILD = ROOT / os.environ.get("B", "build/cuda")
@@ -37,6 +39,38 @@ def train(rank, ranks, blocks, steps=50):
     return w.detach()
 
 
+def microseconds(call, repeats):
+    """Of one call in a graph of several: the median of nine replays."""
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        call()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=side):
+        for _ in range(repeats):
+            call()
+    taken = []
+    for _ in range(10):
+        dist.barrier()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        graph.replay()
+        torch.cuda.synchronize()
+        taken.append((time.perf_counter() - begin) / repeats * 1e6)
+    return statistics.median(taken[1:])
+
+
+def times(rank):
+    """all_reduce beside NCCL's, which is in place."""
+    for dtype in (torch.bfloat16, torch.float32):
+        for size in (4 << 10, 64 << 10, 256 << 10, 1 << 20, 16 << 20, 256 << 20):
+            x = torch.randn(size // dtype.itemsize, device="cuda").to(dtype)
+            y, repeats = x.clone(), 20 if size < 4 << 20 else 5
+            ours, nccl = microseconds(lambda: reduced.cuda.all_reduce(x), repeats), microseconds(lambda: dist.all_reduce(y), repeats)
+            if rank == 0:
+                print(f"all_reduce {str(dtype)[6:]:8} {size >> 10:6} KiB: {ours:8.1f}, NCCL {nccl:8.1f}, {ours / nccl:.2f}", flush=True)
+
+
 def each(rank, ranks, found):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="29517")
     torch.cuda.set_device(rank)
@@ -52,13 +86,16 @@ def each(rank, ranks, found):
         mine = train(rank, ranks, blocks)
         check(torch.equal(mine, shard(alone, rank, ranks, blocks)), f"a model in shards of {blocks} blocks")
     torch.manual_seed(7)
-    for dtype in (torch.float32, torch.float64, torch.bfloat16):
-        rows = (torch.randn(ranks, 300, device="cuda", dtype=torch.float64) * 1e4).to(dtype)
-        for op in ("sum", "mean"):
-            got, want = reduced.cuda.all_reduce(rows[rank], op), getattr(reduced.cuda, op)(rows, 0)
-            check(torch.equal(got, want), f"all_reduce {op} of {dtype}")
+    for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
+        for n in (1, 300, 70_001, 1_000_003):  # in one exchange; in two, with and without a rest
+            rows = (torch.randn(ranks, n, device="cuda", dtype=torch.float64) * 1e4).to(dtype)
+            for op in ("sum", "mean"):
+                got, want = reduced.cuda.all_reduce(rows[rank], op), getattr(reduced.cuda, op)(rows, 0)
+                check(torch.equal(got, want), f"all_reduce {op} of {n} {dtype}")
         norm = reduced.cuda.total_norm([rows[rank]], group=dist.group.WORLD)
         check(torch.equal(norm, reduced.cuda.norm(rows)), f"norm of {dtype}")
+    if "--times" in sys.argv:
+        times(rank)
     found[rank] = failed
     dist.destroy_process_group()
 

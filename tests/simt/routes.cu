@@ -105,6 +105,7 @@ const Shape kShort[] = {
     {"segments", 1 << 14, 100 << 14, 0, RP_OFFSETS, 0},
     {"segments", 1 << 14, 100 << 14, 0, RP_OFFSETS, 1 << 20},
     {"masked segments", 1 << 10, 100 << 10, 0, RP_OFFSETS | RP_MASK, 0},
+    {"columns", 2, 1 << 19, 0, RP_COLUMNS, 0},
     {"columns", 16, 1 << 19, 0, RP_COLUMNS, 0},
     {"columns", 1 << 17, 3, 0, RP_COLUMNS, 0},
     {"columns", 1 << 12, 1 << 12, 0, RP_COLUMNS, 0},

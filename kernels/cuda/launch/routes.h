@@ -121,6 +121,7 @@ cudaError_t launch_long_segments(const Asked &q);
 ROUTE(selection)
 ROUTE(runs)
 ROUTE(states)
+ROUTE(few_rows)
 ROUTE(narrow)
 ROUTE(tiles)
 ROUTE(blocks)

@@ -69,6 +69,15 @@ size_t column_shared_bytes(int layout, int dtype);              // ... its dynam
 WalkFn whole_columns_kernel(int layout, int dtype, bool skip, bool planes); // columns_whole.cu
 size_t plane_shared_bytes(u64 rows);                                        // columns_whole.cu
 
+// Sums and means of columns of few rows (has_few_rows), `per` columns a thread. `vectors`: rows and data are whole vectors of
+// 16 bytes.
+constexpr int kFewThreads = 128;
+struct FewRowsKernel {
+    void (*fn)(FinishArgs, const u8 *data);
+    u64 per;
+};
+FewRowsKernel few_rows_kernel(int dtype, bool vectors); // columns_few.cu
+
 // Where those have several teams and values are made, partials are of column_pair_words words, and this joins them: a block for
 // w.width columns, at most a warp.
 WalkFn column_finish_kernel(int layout, int dtype); // columns_float.cu

@@ -14,7 +14,7 @@ template <int kDtype, int kBlock, int kBlocks, int kLoads, bool kSkip, bool kDra
     static constexpr int kType = kDtype, kThreads = kBlock, kBlocksPerSm = kBlocks, kUnroll = kLoads;
     static constexpr bool kPrepares = !kDraws, kTiles = true, kByTickets = kDraws;
     static constexpr bool kEnds = (kDraws ? kDtype == RP_F64 : kLoads == 4) && !kAbs; // FinishArgs.ends
-    static constexpr bool kNotes = kDtype == RP_F64;               // infinities and NaNs are noted, not added
+    static constexpr bool kNotes = kDtype == RP_F64; // infinities and NaNs are noted, not added
     static constexpr Filling kFilling = kPadded;
     static constexpr int kWords = kDtype == RP_F64 ? kDigits64 : kDigits32;
     using Bits = FloatBits<kDtype>;

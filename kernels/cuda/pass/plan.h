@@ -144,6 +144,15 @@ inline bool is_largest(const rp_spec &s)
            !(s.flags & (RP_STATES_IN | RP_STATES_OUT | RP_INITIAL));
 }
 
+// Sums and means of columns of so few rows that a thread has whole ones, any number of them (columns_few.cu)?
+inline bool has_few_rows(const rp_spec &s)
+{
+    constexpr u64 kFewRows = 8; // GPUs of a host: reduced.cuda.all_reduce
+    return s.flags == RP_COLUMNS && s.planes <= 1 && s.rows && s.rows <= kFewRows &&
+           (s.op == RP_OP_SUM || s.op == RP_OP_MEAN) && rk_is_float(s.dtype) && rk_is_float(s.out) &&
+           (s.out != RP_F64 || s.dtype == RP_F64) && s.nan == RP_NAN_PROPAGATE;
+}
+
 // Values that finish_light can make: those of these states, except means and counts of all elements. The largest magnitude is
 // one of them only where its kernel is that of max (minmax_arg.cu).
 inline bool is_light(const rp_spec &s, int layout)

@@ -121,6 +121,15 @@ Walk walk_of_width(const Asked &q, WalkFn fn, u32 width, u32 per)
 
 } // namespace
 
+bool fits_few_rows(const Asked &q, WalkFn *) { return has_few_rows(q.s); }
+
+cudaError_t launch_few_rows(const Asked &q, WalkFn)
+{
+    const FewRowsKernel k = few_rows_kernel(q.s.dtype, has_whole_vectors(q));
+    return gpu_launch(false, k.fn, walk_blocks(q.d, div_up(q.lines, k.per), kFewThreads), kFewThreads, 0, q.stream, q.a,
+                      (const u8 *)q.t.data);
+}
+
 bool fits_planes(const Asked &q, WalkFn *fn)
 {
     *fn = are_narrow_planes(q) ? whole_kernel(q, true) : NULL;
