@@ -6,13 +6,14 @@
 #include <unistd.h>
 
 #include "client/error.h"
+#include "client/process.h"
 #include "client/under_way.h"
 
 int rc_check_owner(const reduce_client *c)
 {
     if (!c)
         return rc_error(REDUCE_E_ARGUMENT, "client", "the client is NULL");
-    if (c->pid != getpid())
+    if (c->pid != rc_process())
         return rc_error(REDUCE_E_FORKED, "client",
                         "this client belongs to the process that opened it, not to its forked child");
     return 0;
@@ -51,7 +52,7 @@ reduce_client *rc_client_new(const char *url, const reduce_open_opts *o)
     rc_cond_init(&c->changed);
     rc_fdpass_init(&c->fdpass);
     c->stage.parts = rc_large_under_way();
-    c->pid = getpid();
+    c->pid = rc_process();
     c->refs = 1;
     c->started = c->ended_fd = -1;
     c->opts = *o;

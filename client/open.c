@@ -14,6 +14,7 @@
 #include "client/error.h"
 #include "client/job.h"
 #include "client/local.h"
+#include "client/process.h"
 #include "client/sized.h"
 
 enum {
@@ -65,7 +66,7 @@ static void disconnect(reduce_client *c, uint32_t linger_ms)
 
 void reduce_close(reduce_client *c)
 {
-    if (!c || c->pid != getpid())
+    if (!c || c->pid != rc_process())
         return;
     disconnect(c, LINGER_MS);
     rc_ended_close(c);

@@ -4,25 +4,26 @@
 
 #include "client/error.h"
 
-/* Result bytes of n elements; *bytes: theirs. 0, or the error. */
-static int sizes(const reduce_spec *s, size_t n, const void *out, size_t *bytes, size_t *room)
+/* The bytes of n elements. 0, or the error. */
+static int size_of(const reduce_spec *s, size_t n, const void *out, size_t *bytes)
 {
     if (!out)
         return rc_error(REDUCE_E_ARGUMENT, "out", "the pointer for the value is NULL");
     if (__builtin_mul_overflow(n, rp_dtype_size(s->dtype), bytes))
         return rc_error(REDUCE_E_TOO_LARGE, "n", "%zu elements are more than memory holds", n);
-    return reduce_result_size(s, *bytes, room);
+    return 0;
 }
 
 static int run(reduce_client *c, const reduce_spec *s, const void *data, size_t n, void *out)
 {
     reduce_stats value; /* the largest result */
-    size_t bytes = 0, size = 0;
-    int err = sizes(s, n, out, &bytes, &size);
+    reduce_result result = REDUCE_RESULT_INIT;
+    size_t bytes = 0;
+    int err = size_of(s, n, out, &bytes);
     if (!err)
-        err = reduce_run(c, s, data, bytes, &value, size, NULL);
+        err = reduce_run(c, s, data, bytes, &value, sizeof value, &result);
     if (!err)
-        memcpy(out, &value, size);
+        memcpy(out, &value, result.cell_size);
     return err;
 }
 
@@ -72,7 +73,9 @@ int reduce_simple_ranks(reduce_client *c, int op, int dtype, int64_t k, const vo
     s.op = op;
     s.dtype = dtype;
     s.k = k;
-    int err = sizes(&s, n, out, &bytes, &size);
+    int err = size_of(&s, n, out, &bytes);
+    if (!err)
+        err = reduce_result_size(&s, bytes, &size);
     if (err)
         return err;
     const size_t values = rp_is_top(op) ? size / 2 : size; /* of 8 bytes, as the indexes */
@@ -97,6 +100,8 @@ int reduce_simple_histogram(reduce_client *c, int dtype, const double *edges, si
     s.dtype = dtype;
     s.edges = edges;
     s.n_edges = n_edges;
-    const int err = sizes(&s, n, counts, &bytes, &size);
+    int err = size_of(&s, n, counts, &bytes);
+    if (!err)
+        err = reduce_result_size(&s, bytes, &size);
     return err ? err : reduce_run(c, &s, data, bytes, counts, size, NULL);
 }

@@ -226,8 +226,10 @@ static void reduce_choice(rk_state *s, const void *data, uint64_t n, uint64_t in
     choice c[2] = {choice_start(first, nan_policy), choice_start(second ? second : first, nan_policy)};
     tally t = {0, 0};
     const char *x = data;
-    for (uint64_t i = 0; i < n; i += CHOOSE_BLOCK, x += CHOOSE_BLOCK * l->size) {
-        size_t take = n - i < CHOOSE_BLOCK ? (size_t)(n - i) : CHOOSE_BLOCK;
+    const bool placed = s->layout == RP_STATE_ARGMIN || s->layout == RP_STATE_ARGMAX;
+    const size_t block = placed ? CHOOSE_BLOCK : END_BYTES / l->size;
+    for (uint64_t i = 0; i < n; i += block, x += block * l->size) {
+        size_t take = n - i < block ? (size_t)(n - i) : block;
         bool nans = second ? choose_ends(c, l->extremes, x, take, i) : choose_in(&c[0], x, take, i);
         if (count)
             t.nans += nans ? l->count(x, take).nans : 0;
@@ -240,8 +242,8 @@ static void reduce_choice(rk_state *s, const void *data, uint64_t n, uint64_t in
     s->limb[0] = choice_bits(&c[0], s->dtype);
     if (second)
         s->limb[1] = choice_bits(&c[1], s->dtype);
-    if (s->layout == RP_STATE_ARGMIN || s->layout == RP_STATE_ARGMAX)
-        s->limb[1] = index + choice_place(&c[0], data, n, CHOOSE_BLOCK);
+    if (placed)
+        s->limb[1] = index + choice_place(&c[0], data, n, block);
 }
 
 /* ---- by type: the functions of the tables ---- */

@@ -10,6 +10,7 @@
 #include "kernels/exact/state.h"
 
 enum { CHOOSE_BLOCK = 4096, PLACE_STEP = 256 }; /* elements */
+enum { END_BYTES = 32 << 10 }; /* of a block where no place is wanted: the first cache has it for a second pass */
 
 typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
 enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
@@ -33,12 +34,14 @@ enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
             for (int u = 0; u < SIDE; u += 2)                                                                              \
                 ordered[u / 2] = ORDERED_##W(ordered[u / 2], p[u], p[u + 1]);                                              \
         }                                                                                                                  \
-        for (int u = 0; u < SIDE; u++)                                                                                     \
-            for (int j = 0; j < LANES##W; j++) {                                                                           \
-                int##W##_t v = ((vi##W)end[u])[j];                                                                         \
-                *most = !least && v > *most ? v : *most;                                                                   \
-                *top = least && (uint##W##_t)v > *top ? (uint##W##_t)v : *top;                                             \
-            }                                                                                                              \
+        for (int u = SIDE / 2; u > 0; u /= 2)                                                                              \
+            for (int j = 0; j < u; j++)                                                                                    \
+                end[j] = least ? _mm512_max_epu##W(end[j], end[j + u]) : _mm512_max_epi##W(end[j], end[j + u]);            \
+        for (int j = 0; j < LANES##W; j++) {                                                                               \
+            int##W##_t v = ((vi##W)end[0])[j];                                                                             \
+            *most = !least && v > *most ? v : *most;                                                                       \
+            *top = least && (uint##W##_t)v > *top ? (uint##W##_t)v : *top;                                                 \
+        }                                                                                                                  \
         *numbers &= (MASK) ~(ordered[0] & ordered[1]) == 0;                                                                \
         return n / STEP * STEP;                                                                                            \
     }
@@ -240,6 +243,10 @@ typedef bool extremes_fn(const void *x, size_t n, bool nan_wins, int64_t best[2]
     {                                                                                                                 \
         if (INF != 0 && without_nans_##W(x, n, INF, ends, best))                                                      \
             return false;                                                                                             \
+        if (INF != 0 && nan_wins) {                                                                                   \
+            best[0] = best[1] = INT##W##_MAX;                                                                         \
+            return true;                                                                                              \
+        }                                                                                                             \
         extremes_##W(x, n, INF, TURN, nan_wins ? INT##W##_MAX : INT##W##_MIN, best);                                  \
         return INF != 0;                                                                                              \
     }                                                                                                                 \
