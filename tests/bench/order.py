@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Order statistics of the CPU engine as shares of our own sum's time of the same array, and the median beside numpy.median.
+"""Order statistics of the CPU engine as shares of our own sum's time of the same array, and the median beside those of NumPy and of duckdb,
+where it is installed.
 
     REDUCED_LIBRARY=build/cpu/lib/libreduce.so PYTHONPATH=client/python tests/bench/order.py [--mib 256] [--rounds 7] [--types f4,f8] [--threads 1,2]
 
 Each number of threads is a process of its own that may use so many cores. Everything is measured in turn; a figure is the least of all
 rounds, in time of processors, because other processes may run meanwhile. `!` marks what misses its goal: a share of the sum's time, twice
-random's for other data, or a quarter of numpy.median's time."""
+random's for other data, or a quarter of a peer's median's time."""
 import argparse
 import os
 import subprocess
@@ -16,7 +17,8 @@ import numpy as np
 
 KINDS = "random", "all equal", "two values", "sorted", "NaN half"
 WORST = 2.0  # of random's time, for any kind
-GOALS = {"median": 2.5, "five quantiles": 2.5, "kth": 2.5, "largest 100": 1.3, "histogram 100": 1.5, "numpy.median": None}
+PEERS = "numpy.median", "duckdb.median"
+GOALS = {"median": 2.5, "five quantiles": 2.5, "kth": 2.5, "largest 100": 1.3, "histogram 100": 1.5, **dict.fromkeys(PEERS)}
 
 
 def array(kind, dtype, n):
@@ -38,6 +40,18 @@ def array(kind, dtype, n):
     return x
 
 
+def of_duckdb(x):
+    """Its median of a table of its own, on one thread; None: it is not installed, or refuses the type."""
+    try:
+        import duckdb
+        db = duckdb.connect(config={"threads": 1})
+        db.execute("set enable_progress_bar = false")
+        db.execute("create table t as select column0 as v from x")
+    except Exception:
+        return None
+    return lambda: db.execute("select median(v) from t").fetchall()
+
+
 def calls(reduced, x, kind):
     nan = "omit" if kind == "NaN half" else "propagate"
     edges = np.linspace(-3, 3, 101) if x.dtype.kind == "f" else np.linspace(float(x.min()) - 1, float(x.max()), 101)
@@ -45,17 +59,17 @@ def calls(reduced, x, kind):
              "five quantiles": lambda: reduced.quantile(x, [0.01, 0.25, 0.5, 0.75, 0.99], nan=nan), "kth": lambda: reduced.kth(x, x.size // 3, nan=nan),
              "largest 100": lambda: reduced.topk(x, 100, None, nan=nan), "histogram 100": lambda: reduced.histogram(x, edges)}
     if kind != "NaN half" and len(os.sched_getaffinity(0)) == 1:
-        found["numpy.median"] = lambda: np.median(x)
+        found |= {"numpy.median": lambda: np.median(x), "duckdb.median": of_duckdb(x)}
     if kind == "NaN half":
         del found["kth"]  # its rank may not be there
-    return found
+    return {name: call for name, call in found.items() if call}
 
 
 def least(found, rounds):
     times = {}
     for i in range(rounds):
         for name, call in found.items():
-            if name == "numpy.median" and i > 2:
+            if name in PEERS and i > 2:
                 continue
             begin = time.process_time()
             call()
@@ -82,8 +96,8 @@ def show(what, times, random):
     for name, goal in GOALS.items():
         if name in times:
             share, beside = times[name] / times["sum"], times[name] / random[name]
-            missed = (goal and random is times and share > goal) or (beside > WORST and name != "numpy.median")
-            if name == "numpy.median":
+            missed = (goal and random is times and share > goal) or (beside > WORST and name not in PEERS)
+            if name in PEERS:
                 missed = times["median"] > 0.25 * times[name]
             cells.append(f"{name} {share:5.2f}{'!' if missed else ' '}({beside:4.2f})")
     print(f"{what:18} {'  '.join(cells)}", flush=True)

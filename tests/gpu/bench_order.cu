@@ -1,5 +1,5 @@
-// Order statistics beside our sum of the same bytes: random data and the kinds of it that selections dislike. Peers are in
-// tests/bench/peers_gpu.py.
+// Order statistics beside our sum of the same bytes, CUB's radix sort and its histogram: random data and the kinds of it that
+// selections dislike. Other peers are in tests/bench/peers_gpu.py.
 #include <vector>
 
 #include "proto/tagged.h"
@@ -96,7 +96,24 @@ std::vector<Ask> asks(int dtype)
     return all;
 }
 
-void compare(Bench &b, const std::string &shape, size_t rows, size_t row_len, int dtype, Hard kind)
+// What CUB has for it, with room of its own. `room` has the elements in order, then CUB's temporary storage.
+void add_cub(Bench &b, Case *c, size_t i, int dtype, size_t n, Inputs in, cub_peer::Temp room)
+{
+    const size_t bytes = n * rp_dtype_size(dtype);
+    if (room.bytes <= bytes)
+        return;
+    const cub_peer::Temp temp = {(char *)room.data + bytes, room.bytes - bytes};
+    if (i == 1)
+        c->rivals.push_back(
+            {"cub-radix-sort", [=, &b] { return cub_peer::sort(dtype, in->next(), n, room.data, temp, b.meter.stream); }, {}});
+    if (i == 6)
+        c->rivals.push_back(
+            {"cub-histogram",
+             [=, &b] { return cub_peer::histogram(dtype, in->next(), n, 100, room.data, temp, b.meter.stream); },
+             {}});
+}
+
+void compare(Bench &b, const std::string &shape, size_t rows, size_t row_len, int dtype, Hard kind, cub_peer::Temp room)
 {
     const size_t bytes = rows * row_len * rp_dtype_size(dtype);
     if (bytes > b.pool_bytes)
@@ -113,6 +130,8 @@ void compare(Bench &b, const std::string &shape, size_t rows, size_t row_len, in
         Inputs in = inputs(b, bytes);
         Case c = {"order", std::string(all[i].name) + " " + rp_dtype_name(dtype) + " " + shape + kHard[kind], bytes, {}};
         c.rivals = {ours(b, "reduced", s, in), ours(b, "reduced-sum", sum, in)};
+        if (rows == 1 && kind != HALF_NAN)
+            add_cub(b, &c, i, dtype, row_len, in, room);
         b.meter.measure(c);
         b.meter.report(c, "-");
     }
@@ -122,18 +141,22 @@ void compare(Bench &b, const std::string &shape, size_t rows, size_t row_len, in
 
 void order(Bench &b)
 {
+    cub_peer::Temp room = {NULL, 2 * b.pool_bytes + ((size_t)64 << 20)};
+    if (cudaMalloc(&room.data, room.bytes) != cudaSuccess)
+        room = {NULL, 0};
     for (int dtype : {RP_F32, RP_F64})
         for (Hard kind : {NONE, EQUAL, TWO, SORTED, HALF_NAN, ORGAN, SUBNORMAL}) {
             if (!listed(b.options.dtypes, rp_dtype_name(dtype)))
                 continue;
             make(b, dtype, kind);
             const int log2 = dtype == RP_F32 ? 28 : 27;
-            compare(b, "2^" + std::to_string(log2), 1, (size_t)1 << log2, dtype, kind);
+            compare(b, "2^" + std::to_string(log2), 1, (size_t)1 << log2, dtype, kind, room);
             if (kind == NONE || kind == EQUAL)
-                compare(b, "262144 x 1024", 262144, 1024, dtype, kind);
+                compare(b, "262144 x 1024", 262144, 1024, dtype, kind, room);
             if (kind == NONE)
-                compare(b, "2^20", 1, (size_t)1 << 20, dtype, kind);
+                compare(b, "2^20", 1, (size_t)1 << 20, dtype, kind, room);
         }
+    cudaFree(room.data);
 }
 
 } // namespace bench

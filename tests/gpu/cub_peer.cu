@@ -117,6 +117,35 @@ cudaError_t reproducible_sum(int, const void *, size_t, void *, Temp, cudaStream
 cudaError_t fixed_segmented_sum(const float *, size_t, size_t, float *, Temp, cudaStream_t) { return cudaErrorNotSupported; }
 #endif
 
+namespace {
+
+template <class T> cudaError_t sort_of(const void *in, size_t n, void *out, Temp temp, cudaStream_t stream)
+{
+    return cub::DeviceRadixSort::SortKeys(temp.data, temp.bytes, (const T *)in, (T *)out, n, 0, 8 * sizeof(T), stream);
+}
+
+template <class T> cudaError_t histogram_of(const void *in, size_t n, int bins, void *out, Temp temp, cudaStream_t stream)
+{
+    return cub::DeviceHistogram::HistogramEven(temp.data, temp.bytes, (const T *)in, (int *)out, bins + 1, (T)-4, (T)4,
+                                               (long long)n, stream);
+}
+
+} // namespace
+
+cudaError_t sort(int dtype, const void *in, size_t n, void *out, Temp temp, cudaStream_t stream)
+{
+    return dtype == RP_F32   ? sort_of<float>(in, n, out, temp, stream)
+           : dtype == RP_F64 ? sort_of<double>(in, n, out, temp, stream)
+                             : cudaErrorNotSupported;
+}
+
+cudaError_t histogram(int dtype, const void *in, size_t n, int bins, void *out, Temp temp, cudaStream_t stream)
+{
+    return dtype == RP_F32   ? histogram_of<float>(in, n, bins, out, temp, stream)
+           : dtype == RP_F64 ? histogram_of<double>(in, n, bins, out, temp, stream)
+                             : cudaErrorNotSupported;
+}
+
 cudaError_t segmented_sum(const float *in, size_t segments, const long long *offsets, float *out, Temp temp,
                           cudaStream_t stream)
 {

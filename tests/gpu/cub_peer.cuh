@@ -24,6 +24,12 @@ cudaError_t wide_sum(int dtype, const void *in, size_t n, void *out, Temp temp, 
 // The same bits on every GPU: f32, f64.
 cudaError_t reproducible_sum(int dtype, const void *in, size_t n, void *out, Temp temp, cudaStream_t stream);
 
+// f32, f64: all elements in order, to `out`. `temp` as large as the elements, and some MiB.
+cudaError_t sort(int dtype, const void *in, size_t n, void *out, Temp temp, cudaStream_t stream);
+
+// f32, f64: how many elements are in each of `bins` equal bins of [-4, 4), as int.
+cudaError_t histogram(int dtype, const void *in, size_t n, int bins, void *out, Temp temp, cudaStream_t stream);
+
 // f32: segment i is [offsets[i], offsets[i + 1]), or `length` elements long.
 cudaError_t segmented_sum(const float *in, size_t segments, const long long *offsets, float *out, Temp temp,
                           cudaStream_t stream);
