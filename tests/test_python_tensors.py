@@ -78,6 +78,9 @@ class Tensor:
     def reshape(self, *shape):
         return Tensor(self.a.reshape(*shape))
 
+    def split(self, n):
+        return [Tensor(self.a[i:i + n]) for i in range(0, self.a.size, n)]
+
     def movedim(self, a, b):
         return Tensor(np.moveaxis(self.a, a, b))
 
@@ -436,7 +439,7 @@ class Ranks:
         self._exchange(out, mine, group, lambda a: a.reshape(self.met.parties, -1)[group])
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 3, 8])
+@pytest.mark.parametrize("ranks", [1, 2, 3, 8, 9])
 @pytest.mark.parametrize("name", ["float16", "float32", "float64"])
 def test_all_reduce(cuda, here, monkeypatch, name, ranks):
     """Each element over all ranks, exactly: in one exchange, or in two, with a rest that the last share has not."""
@@ -445,6 +448,7 @@ def test_all_reduce(cuda, here, monkeypatch, name, ranks):
     torch.nn = types.SimpleNamespace(functional=types.SimpleNamespace(pad=lambda t, sides: Tensor(np.pad(t.a, sides, constant_values=-77))))
     for shape, most in (((), 1 << 20), ((0, 3), 1 << 20), ((5, 7), 1 << 20), ((5, 7), 0), ((4, 6), 0), ((1,), 0)):
         monkeypatch.setattr(cuda, "ONE_EXCHANGE", most)
+        monkeypatch.setattr(cuda, "SHARE_OF_MANY", 16)
         rows = some(np.random.default_rng(6), (ranks, *shape), name) * np.array(100, name)
         for op in ("sum", "mean"):
             torch.distributed = Ranks(ranks)

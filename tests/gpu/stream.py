@@ -65,6 +65,24 @@ def values(n=400, seed=1):
         check(same, f"{name} of {dtype} {tuple(t.shape)}, dim {dim}: {have.ravel()[:3]} {want.ravel()[:3]}")
 
 
+def wide():
+    """More results of columns than a reply of the daemon holds; arrays so long that blocks draw their tiles."""
+    rng = np.random.default_rng(8)
+    for dtype in (np.float16, np.float32, np.float64):
+        for shape in ((3, 2_200_003), (8, 2_200_000)):
+            host = (rng.standard_normal(shape) * np.exp2(rng.integers(-12, 3, shape))).astype(dtype)
+            for name in ("sum", "mean"):
+                got = getattr(reduced.cuda, name)(torch.from_numpy(host).cuda(), 0).cpu().numpy()
+                check(np.array_equal(got, OPS[name](host, axis=0, dtype=dtype)), f"{name} of {shape} {dtype.__name__} by columns")
+    host = rng.standard_normal((1 << 26) + 5)
+    for at, x in ((0, host[0]), (7, 1e300), (host.size - 1, -1e300), (9, np.inf), (11, np.nan)):
+        host[at] = x
+        for name in ("sum", "mean", "norm", "var"):
+            got = getattr(reduced.cuda, name)(torch.from_numpy(host).cuda()).cpu().numpy()
+            want = host_value(name, host, None, np.float64)
+            check(np.array_equal(got, want, equal_nan=True), f"{name} of 2^26 float64 and {x} at {at}: {got} {want}")
+
+
 def wrapped():
     """What does not fit 64 bits leaves its low word, as PyTorch's."""
     for dtype, most in ((torch.int64, 2**63 - 1), (torch.int64, -2**63), (torch.uint8, 255), (torch.int32, -2**31)):
@@ -441,7 +459,7 @@ if __name__ == "__main__":
         for times in [f for f in (calls_times, norms_times, keyed_times) if sys.argv[-1] in ("--times", f.__name__[:-6])]:
             times()
     else:
-        for part in (values, wrapped, graphs, norms, midway, streams, pairs, pairs_replayed, ranks, keyed, added, gradients, others, refusals):
+        for part in (values, wide, wrapped, graphs, norms, midway, streams, pairs, pairs_replayed, ranks, keyed, added, gradients, others, refusals):
             part()
         print(f"stream: {passed} passed, {failed} failed")
         sys.exit(failed != 0)

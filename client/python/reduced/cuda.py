@@ -764,6 +764,8 @@ def _of_ranks(spec: Any, call: str, data: Any, count: int, result: Any, group: A
 
 # Bytes of all ranks' elements up to which each rank gets them all: one exchange instead of two, of more bytes.
 ONE_EXCHANGE = 1 << 20
+FEW_RANKS = 8            # whose columns libreduce-cuda reduces at once, any number of them; of more ranks
+SHARE_OF_MANY = 4 << 20  # bytes of results, so that a share is no larger
 
 
 def all_reduce(t: Tensor, op: str = "sum", *, group: Any = None) -> Tensor:
@@ -783,6 +785,9 @@ def all_reduce(t: Tensor, op: str = "sum", *, group: Any = None) -> Tensor:
         of_all = mine.new_empty(ranks * n)
         torch.distributed.all_gather_into_tensor(of_all, mine, group=group)
         return _launch(op, of_all.reshape(ranks, n), 0, False, None, "propagate", 0).reshape(t.shape)
+    most = n if ranks <= FEW_RANKS else ranks * (SHARE_OF_MANY // t.itemsize)
+    if n > most:
+        return torch.cat([all_reduce(piece, op, group=group) for piece in mine.split(most)]).reshape(t.shape)
     share = -(-n // ranks)
     if share * ranks > n:
         mine = torch.nn.functional.pad(mine, (0, share * ranks - n))
