@@ -77,7 +77,7 @@ def _public(found: Any) -> Any:
     """Show an object as one of this package, whichever module has it. help() would print annotations as strings; the stubs have types."""
     found.__module__ = __name__
     if isinstance(found, FunctionType):
-        found.__annotations__ = {}
+        found.__annotations__ = getattr(found, "__wrapped__", found).__annotations__ = {}
     return found
 
 

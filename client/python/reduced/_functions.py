@@ -23,13 +23,14 @@ from ._elements import Element
 from .errors import EmptyError
 from ._plan import Plan
 from ._prepare import Prepared
-from ._quick import REAL, SAME, quick
+from ._quick import REAL, SAME, short
 from ._results import fit, plain
 from ._run import Progress
 
 Nan = str  # "propagate", "omit" or "raise"
 
 
+@short(SUM, SAME)
 def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
         nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
         progress: Progress | None = None) -> Any:
@@ -45,10 +46,6 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
     >>> reduced.sum([1e16, 1, -1e16, 3, 4], offsets=[0, 3, 3, 5])
     array([1., 0., 7.])
     """
-    if type(a) is ndarray and axis is None and dtype is None and out is None and initial is None and where is None and offsets is None \
-            and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
-            and (value := quick(SUM, SAME, a)) is not None:
-        return value
     return reduce("sum", a, axis, dtype, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
@@ -65,6 +62,7 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     return reduce("prod", a, axis, dtype, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets, wrap=wrap)
 
 
+@short(MEAN, REAL)
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None,
          nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
          progress: Progress | None = None) -> Any:
@@ -73,10 +71,6 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     >>> reduced.mean(np.array([1e308, 1e308]))
     1e+308
     """
-    if type(a) is ndarray and axis is None and dtype is None and out is None and where is None and offsets is None and deadline is None \
-            and client is None and progress is None and not keepdims and nan == "propagate" \
-            and (value := quick(MEAN, REAL, a)) is not None:
-        return value
     return reduce("mean", a, axis, dtype, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
@@ -133,6 +127,7 @@ def rms(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
     return reduce("rms", a, axis, dtype, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
+@short(MIN, SAME)
 def min(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
         nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
         progress: Progress | None = None) -> Any:
@@ -141,13 +136,10 @@ def min(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initi
     >>> reduced.min([[3, 1], [2, 5]], axis=0)
     array([2, 1])
     """
-    if type(a) is ndarray and axis is None and out is None and initial is None and where is None and offsets is None \
-            and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
-            and (value := quick(MIN, SAME, a)) is not None:
-        return value
     return reduce("min", a, axis, None, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
+@short(MAX, SAME)
 def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
         nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
         progress: Progress | None = None) -> Any:
@@ -157,10 +149,6 @@ def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initi
     array([[3],
            [5]])
     """
-    if type(a) is ndarray and axis is None and out is None and initial is None and where is None and offsets is None \
-            and deadline is None and client is None and progress is None and not keepdims and nan == "propagate" \
-            and (value := quick(MAX, SAME, a)) is not None:
-        return value
     return reduce("max", a, axis, None, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
