@@ -15,26 +15,18 @@ __device__ __forceinline__ void select_line(const SelectArgs &a, u64 number, u32
     const LineView<kBytes> line(a, number);
     const u32 threads = team.threads(), n = (u32)a.n;
     Key keys[kKeys];
-    u32 nans = 0, out = 0;
+    const u32 here = load_elements(line, thread, threads, keys);
+    u32 nans = 0;
 #pragma unroll
     for (int k = 0; k < kKeys; k++) {
-        const u32 at = k * threads + thread;
-        keys[k] = (Key) ~(Key)0;
-        if (at >= n)
-            continue;
-        if (!line.counts(at)) {
-            out++;
-            continue;
-        }
-        const Key key = rule.of(line.at(at));
-        const bool nan = rule.nan(key);
+        const Key key = rule.of((typename K::Bits)keys[k]);
+        const bool in = here >> k & 1, nan = in && rule.nan(key);
         nans += nan;
-        keys[k] = nan ? keys[k] : key;
+        keys[k] = in && !nan ? key : (Key) ~(Key)0;
     }
     nans = team.sum(nans);
-    out = a.mask ? team.sum(out) : 0;
     u64 *found = a.found + number * a.found_words;
-    const u32 counted = n - nans - out;
+    const u32 counted = (line.mask ? team.sum((u32)__popc(here)) : n) - nans;
     if (thread == 0) {
         found[0] = counted;
         found[1] = nans;

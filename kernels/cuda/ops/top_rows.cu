@@ -30,21 +30,18 @@ __device__ __forceinline__ void best_of_line(const TopArgs &a, u64 number, u32 t
 {
     using K = Keys<kBytes>;
     using Key = typename K::Key;
-    static_assert(kKeys <= 32, "a bit of each");
     const FromBest<K> rule(a);
     const LineView<kBytes> line(a, number);
     const u32 threads = team.threads(), n = (u32)a.n;
     Key keys[kKeys], last = (Key) ~(Key)0, same;
-    u32 in = 0, ties = 0;
+    const u32 here = load_elements(line, thread, threads, keys);
+    u32 in = 0, ties = 0; // a bit for each key
 #pragma unroll
     for (int k = 0; k < kKeys; k++) {
-        const u32 at = k * threads + thread;
-        keys[k] = (Key) ~(Key)0;
         Key key;
-        if (at < n && line.counts(at) && rule.of(line.at(at), &key)) {
-            keys[k] = key;
-            in |= 1u << k;
-        }
+        const bool takes = rule.of((typename K::Bits)keys[k], &key) && here >> k & 1;
+        keys[k] = takes ? key : (Key) ~(Key)0;
+        in |= (u32)takes << k;
     }
     if (thread == 0)
         *kept = 0;

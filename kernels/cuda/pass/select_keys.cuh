@@ -57,6 +57,26 @@ template <int kBytes> struct LineView {
     __device__ __forceinline__ u64 edge(u32 i) const { return i < head ? i : vectors * kPer + i; }
 };
 
+// Elements `thread`, `thread` + `threads`, ... of a line of fewer than 2^32, all on their way before one is looked at. Returns
+// a bit for each that takes part; the others are 0.
+template <int kBytes, int kKeys> __device__ __forceinline__ u32 load_elements(const LineView<kBytes> &line, u32 thread,
+                                                                              u32 threads,
+                                                                              typename Keys<kBytes>::Key (&bits)[kKeys])
+{
+    static_assert(kKeys <= 32);
+    const u32 n = (u32)line.n, own = thread < n ? (n - thread - 1) / threads + 1 : 0; // at most kKeys
+    const u32 there = own < 32 ? (1u << own) - 1 : ~0u;
+    u32 here = there;
+    if (line.mask)
+#pragma unroll
+        for (int k = 0; k < kKeys; k++)
+            here &= ~((u32)(there >> k & 1 && !line.mask[k * threads + thread]) << k);
+#pragma unroll
+    for (int k = 0; k < kKeys; k++)
+        bits[k] = there >> k & 1 ? line.at(k * threads + thread) : 0;
+    return here;
+}
+
 // The block's part of a line: vector(x, whether there is a mask, its number), edge(place), and after(), for whole warps, behind
 // each kBatch elements of a thread at most. Of `skip` tiles of the line it takes one.
 template <int kBytes> constexpr u32 kBatch = kBytes == 8 ? 8 : 16;
