@@ -61,14 +61,40 @@ template <KeyedKind kKind> __device__ __forceinline__ u64 bits_of(const KeyedArg
         return raw;
 }
 
+// Elements i, i + step, ... below n: all are on their way before one is looked at.
+template <class T> __device__ __forceinline__ void load_some_of(const T *data, u64 i, u64 step, u64 n, u64 (&v)[kKeyedAtOnce])
+{
+#pragma unroll
+    for (int k = 0; k < kKeyedAtOnce; k++)
+        v[k] = i + k * step < n ? data[i + k * step] : 0;
+}
+__device__ __forceinline__ void load_some(const u8 *data, int bytes, u64 i, u64 step, u64 n, u64 (&v)[kKeyedAtOnce])
+{
+    if (bytes == 8)
+        load_some_of((const u64 *)data, i, step, n, v);
+    else if (bytes == 4)
+        load_some_of((const u32 *)data, i, step, n, v);
+    else if (bytes == 2)
+        load_some_of((const uint16_t *)data, i, step, n, v);
+    else
+        load_some_of(data, i, step, n, v);
+}
+
 // f(group, i, bits) of each element that takes part, a NaN too. By all threads of a grid.
 template <class F> __device__ __forceinline__ void each_of_groups(const KeyedArgs &a, F f)
 {
-    for (u64 i = (u64)blockIdx.x * kKeyedThreads + threadIdx.x; i < a.n; i += (u64)gridDim.x * kKeyedThreads) {
-        const u64 group = !a.mask || a.mask[i] ? group_of<false>(a, key_at<false>(a, i), i) : a.groups;
-        const u64 bits = bits_at(a.data, (u32)rk_bytes(a.dtype), i);
-        if (group < a.groups)
-            f(group, i, a.dtype == RP_BOOL ? bits != 0 : bits);
+    const u64 step = (u64)gridDim.x * kKeyedThreads;
+    for (u64 first = (u64)blockIdx.x * kKeyedThreads + threadIdx.x; first < a.n; first += kKeyedAtOnce * step) {
+        u64 keys[kKeyedAtOnce], bits[kKeyedAtOnce];
+        load_some(a.keys, rk_bytes(a.key_dtype), first, step, a.n, keys);
+        load_some(a.data, rk_bytes(a.dtype), first, step, a.n, bits);
+#pragma unroll
+        for (int k = 0; k < kKeyedAtOnce; k++) {
+            const u64 i = first + k * step;
+            const u64 group = i < a.n && (!a.mask || a.mask[i]) ? group_of<false>(a, keys[k], i) : a.groups;
+            if (group < a.groups)
+                f(group, i, a.dtype == RP_BOOL ? bits[k] != 0 : bits[k]);
+        }
     }
 }
 
