@@ -64,7 +64,7 @@ static void processors_that_become_free_are_used(void **state)
     assert_int_equal(rk_crowd_helpers(&c, CORES - 1, now), CORES - 1);
 }
 
-/* Calls of a process that is alone, and needs so many ns of processors for each, until all threads help. */
+/* How many calls a process makes, alone and of so many ns of processor time each, until all threads help. */
 static int calls_until_all_help(rk_crowd *c, uint64_t ns)
 {
     int n = 0, had;

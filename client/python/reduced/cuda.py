@@ -409,7 +409,6 @@ def _adopted(x: Any) -> Any:
     return _adopt(x)[0] if is_array and not isinstance(x, (_torch().Tensor, np.ndarray)) else x
 
 
-
 def _check_detached(what: str, *tensors: Any) -> None:
     for t in tensors:
         _check_tensor(t)
@@ -764,8 +763,8 @@ def _of_ranks(spec: Any, call: str, data: Any, count: int, result: Any, group: A
 
 # Bytes of all ranks' elements up to which each rank gets them all: one exchange instead of two, of more bytes.
 ONE_EXCHANGE = 1 << 20
-FEW_RANKS = 8            # whose columns libreduce-cuda reduces at once, any number of them; of more ranks
-SHARE_OF_MANY = 4 << 20  # bytes of results, so that a share is no larger
+FEW_RANKS = 8            # libreduce-cuda reduces columns of so many rows, however many columns there are
+SHARE_OF_MANY = 4 << 20  # bytes of the longest share of more ranks
 
 
 def all_reduce(t: Tensor, op: str = "sum", *, group: Any = None) -> Tensor:

@@ -44,14 +44,10 @@ __global__ void __launch_bounds__(kKeyedThreads) find_others(const __grid_consta
     if (!a.head->minus_zeros)
         return;
     const u64 minus_zero = rk_sign_bit(rk_format_of(a.dtype), 1);
-    for (u64 i = (u64)blockIdx.x * kKeyedThreads + threadIdx.x; i < a.n; i += (u64)gridDim.x * kKeyedThreads) {
-        const u64 key = !a.mask || a.mask[i] ? group_of<false>(a, key_at<false>(a, i), i) : a.groups;
-        if (key == a.groups || !(a.flags[key] & kFlagMinusZero))
-            continue;
-        const u64 bits = bits_at(a.data, (u32)rk_bytes(a.dtype), i);
-        if (bits != minus_zero && !(a.nan != RP_NAN_PROPAGATE && rk_is_nan(a.dtype, bits)))
-            raise_flag(a, key, kFlagNz);
-    }
+    each_of_groups(a, [&](u64 group, u64, u64 bits) {
+        if (a.flags[group] & kFlagMinusZero && bits != minus_zero && !is_left_out(a, bits))
+            raise_flag(a, group, kFlagNz);
+    });
 }
 
 // A group with an initial -0.0 is as one with another -0.0.

@@ -58,7 +58,7 @@ template <int kBytes> struct LineView {
 };
 
 // Elements `thread`, `thread` + `threads`, ... of a line of fewer than 2^32, all on their way before one is looked at. Returns
-// a bit for each that takes part; the others are 0.
+// a bit for each that takes part.
 template <int kBytes, int kKeys> __device__ __forceinline__ u32 load_elements(const LineView<kBytes> &line, u32 thread,
                                                                               u32 threads,
                                                                               typename Keys<kBytes>::Key (&bits)[kKeys])
