@@ -376,7 +376,7 @@ $(B)/tests/unit/main.c.o: $(B)/unit-names
 SIMT       := $(if $(filter yes,$(CUDA)),$(if $(filter x86_64%,$(MACHINE)),$(if $(SANITIZE),,yes)))
 SIMT_B     := $(B)/simt-$(SIMT_ARCH)
 SIMT_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined $(TRAP) -fno-sanitize=shift-base -fno-omit-frame-pointer
-SIMT_FLAGS := -Itests/simt -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DRK_WITH_CUDA=1 -DRK_SHORT_FAR_ROWS -DSIMT_ARCH=$(SIMT_ARCH) $(FP) -O0 -g1 -ftrivial-auto-var-init=pattern -pthread $(SIMT_SAN)
+SIMT_FLAGS := -Itests/simt -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DRK_WITH_CUDA=1 -DSIMT_ARCH=$(SIMT_ARCH) $(FP) -O0 -g1 -ftrivial-auto-var-init=pattern -pthread $(SIMT_SAN)
 SIMT_CU    := $(filter kernels/cuda/launch/% kernels/cuda/ops/% %/runtime/batch.cu,$(KERNEL_CU))
 SIMT_O     := $(patsubst %,$(SIMT_B)/%.o,$(SIMT_CU) tests/simt/simt.cu tests/faults/cudart.c)
 

@@ -515,6 +515,18 @@ static uint64_t whole_bits(int dtype, whole_kind k, uint64_t i, uint64_t n)
     return sign | (bias + 1 - down) << s.fraction | (rng() & digits);
 }
 
+/* f64 near an exponent from which sums are scaled by another power of two (scale_levels.cuh): each run is on one side. */
+static void fill_border(char *data, uint64_t n)
+{
+    const uint64_t border = 273 + 500 * (rng() % 4), run = (uint64_t)1 << rng() % 13;
+    uint64_t side = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        side = i % run ? side : rng() % 2;
+        const uint64_t r = rng(), near = r % 5, field = side ? border + near : border - 1 - near;
+        put(data + i * 8, (r & (1ull << 63)) | field << 52 | (r >> 8 & ((1ull << 52) - 1)), 8);
+    }
+}
+
 /* Whole arrays of floats of any exponents, from some element on: before it are small integers, or
  * one number. */
 static void check_far(rk_engine *e, waker *w, int op, int dtype, amount quick)
@@ -527,11 +539,13 @@ static void check_far(rk_engine *e, waker *w, int op, int dtype, amount quick)
                        from = i % 2 ? n * (rng() % 8) / 8 : 0;
         const uint64_t binades = i % 5 == 0 ? 60 : i % 5 == 1 ? 300 : i % 5 == 2 ? 700 : 2046;
         char *data = memory + (i % 4 == 3 ? bytes : 0);
-        if (!soon(1))
-            continue;
-        for (uint64_t j = 0; j < from; j++)
+        for (uint64_t j = 0; j < from && soon(1); j++)
             put(data + j * bytes, i % 4 == 1 ? float_bits(dtype, CONSTANT, j, n) : whole_bits(dtype, TIES, j, n), bytes);
-        fill_binades(data + from * bytes, dtype, n - from, binades);
+        const bool border = dtype == RP_F64 && i % 4 == 2;
+        if (border && soon(1))
+            fill_border(data, n);
+        else if (soon(1))
+            fill_binades(data + from * bytes, dtype, n - from, binades);
         rk_task t = task_of(op, dtype, (int)(rng() % 3), 0, 1, n, data);
         if (op == RP_OP_VAR || op == RP_OP_STD || op == RP_OP_SEM)
             t.spec.ddof = (uint32_t)(rng() % 2);

@@ -1,10 +1,8 @@
 // Sums of f64 of any exponents, and of their squares, in a few doubles with bounds (near_moments.cuh): elements are scaled so
-// that no square overflows, and the small ones may lose all they have. Whether that matters shows at the end
-// (finish_far.cuh).
+// that no square overflows, and the small ones may lose all they have. Whether that matters shows at the end.
 //
-// A thread has one level. Level k is for elements of which the largest has an exponent field of 500 k - 227 to 500 k + 272.
-// Each is multiplied by 2^(500 (2 - k)), so the largest x' is from 2^-250 (at level 0: 2^-74) to 2^250, and squares have a sum
-// below 2^(500 + 16). What is lost of each of n elements, at most 2^16 for a thread:
+// A thread has one level (scale_levels.cuh), and its squares a sum below 2^(500 + 16). What is lost of each of n elements, at
+// most 2^16 for a thread:
 //
 //   |x'| >= 2^-450    nothing: x' is a power of two times x, and of its square the lowest bit is at least 2^-1004
 //   smaller ones      x' is off by at most 2^-1075; the square and what is computed of it differ by at most 2^-899
@@ -17,25 +15,9 @@
 
 #include "kernels/cuda/exact/near_doubles.cuh"
 #include "kernels/cuda/exact/near_moments.cuh"
-#include "kernels/cuda/pass/finish_far.cuh"
+#include "kernels/cuda/exact/scale_levels.cuh"
 
 namespace rk {
-
-constexpr int kLevelBits = 500, kPlainLevel = 2; // of which x' is x
-
-// Of a finite element's upper word without the sign
-__device__ __forceinline__ int far_level_of(u32 upper) { return (int)((upper >> 20) + 227) / kLevelBits; }
-// Twice the least such word that is too large for a level: for the last one, that of an infinity
-__device__ __forceinline__ u32 far_end(int level)
-{
-    return level == 2 * kPlainLevel ? kSpecialHigh << 1 : (u32)(kLevelBits * (level + 1) - 227) << 21;
-}
-__device__ __forceinline__ double far_scale(int level)
-{
-    return __hiloint2double((1023 + kLevelBits * (kPlainLevel - level)) << 20, 0);
-}
-// An element is 2 to this, times x'.
-__device__ __forceinline__ int far_bits(int level) { return kLevelBits * (level - kPlainLevel); }
 
 __device__ __forceinline__ void scale_enclosed(Enclosed &a, double by, double lost)
 {
@@ -84,7 +66,7 @@ __device__ __forceinline__ int level_of_flags(u32 flags)
 template <int kBlock, int kLoads> struct NearMoments64 {
     static constexpr int kThreads = kBlock, kUnroll = kLoads;
     static constexpr bool kPrepares = false, kTiles = true;
-    static constexpr Far kFar = Far::Sum;
+    static constexpr bool kScales = true;
     static constexpr Filling kFilling = kPadded;
     using Bits = u64;
     static constexpr Bits kPadding = 1ull << 63;                    // -0.0
@@ -108,12 +90,12 @@ template <int kBlock, int kLoads> struct NearMoments64 {
             flags |= (upper & 0xfffffu) | low ? RK_NAN : (int)high < 0 && !one_infinity ? RK_NINF : RK_PINF;
             return;
         }
-        raise(far_level_of(upper));
+        raise(level_of(upper));
         const int level = level_of_flags(flags);
         if (level == kPlainLevel)
             sums.add(low, high);
         else
-            add_far(sums.sum, sums.squares, __dmul_rn(__hiloint2double((int)high, (int)low), far_scale(level)));
+            add_far(sums.sum, sums.squares, __dmul_rn(__hiloint2double((int)high, (int)low), level_scale(level)));
     }
     // If that is a higher level
     __device__ __forceinline__ void raise(int to)
@@ -160,23 +142,5 @@ template <int kBlock, int kLoads> struct NearMoments64 {
         return {sums.sum, sums.squares};
     }
 };
-
-// Far sums of a level to digits in shared memory, and to the bound of what these are off by. One thread. `times`: 1, or 2 of
-// squares.
-//
-// The sum is from s + low on, and at most the width above it; a double with bits below the digits' unit loses less than one.
-static __device__ __noinline__ void leave_far(const Enclosed &a, int level, int times, u64 *digits, u32 *bound)
-{
-    const int e0 = times * (RK_E0_64 - far_bits(level)); // of the digits, in units of the sums
-    const double width = __dadd_ru(a.rest.high, -a.rest.low);
-    if (!(width < INFINITY)) {
-        atomicMax(bound, kNoBound);
-        return;
-    }
-    add_to_digits(a.s, e0, digits);
-    add_to_digits(a.rest.low, e0, digits);
-    const int bits = (__double2hiint(width) >> 20) - 1022 - e0; // width < 2^bits units
-    atomicMax(bound, (u32)(bits > 1 ? bits : 1) + 1);           // and 2 units
-}
 
 } // namespace rk

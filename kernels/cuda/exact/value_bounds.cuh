@@ -8,7 +8,7 @@
 #pragma once
 
 #include "kernels/cuda/exact/narrow_value.cuh"
-#include "kernels/cuda/exact/near_sum.cuh"
+#include "kernels/cuda/exact/scale_levels.cuh"
 #include "kernels/cuda/pass/args.h"
 
 namespace rk {
@@ -127,16 +127,42 @@ template <BoundsOf kOf> struct BoundedSums {
     }
 };
 
-// Squares of f64: their sum, and what its additions and the squares have rounded off. NaN: nothing is known.
-struct SquaresOfDoubles {
+template <bool kScaled> struct LevelOf {
+    int level;
+};
+template <> struct LevelOf<false> {
+    static constexpr int level = kPlainLevel;
+};
+
+// Squares of f64: their sum, and what its additions and the squares have rounded off. kScaled: at a level (scale_levels.cuh).
+// Otherwise NaN in b: nothing is known.
+template <bool kScaled> struct alignas(16) SquaresOfDoubles : LevelOf<kScaled> {
     double a, b;
 
-    __device__ __forceinline__ void clear() { a = b = 0; }
+    __device__ __forceinline__ void clear()
+    {
+        a = b = 0;
+        if constexpr (kScaled)
+            this->level = 0;
+    }
+    __device__ __forceinline__ int at_level() const { return this->level; }
+    // To a level that is not lower
+    __device__ __forceinline__ void raise(int to)
+    {
+        if constexpr (kScaled) {
+            const double by = to == this->level ? 1 : to == this->level + 1 ? 0x1p-1000 : 0;
+            a = __dmul_rn(a, by);
+            b = __dmul_rn(b, by);
+            this->level = to;
+        }
+    }
+    // A scaled element
     __device__ __forceinline__ void add(double x)
     {
         const double square = __dmul_rn(x, x), rest = __fma_rn(x, x, -square), e = two_sum(a, square, a);
         b = __dadd_rn(b, __dadd_rn(e, rest));
     }
+    // Of the same level
     __device__ __forceinline__ void join(const SquaresOfDoubles &o)
     {
         const double e = two_sum(a, o.a, a);
@@ -144,20 +170,50 @@ struct SquaresOfDoubles {
     }
     __device__ __forceinline__ SquaresOfDoubles of_lane(int distance) const
     {
-        return {__shfl_xor_sync(kFullMask, a, distance), __shfl_xor_sync(kFullMask, b, distance)};
+        SquaresOfDoubles all = *this;
+        all.a = __shfl_xor_sync(kFullMask, a, distance);
+        all.b = __shfl_xor_sync(kFullMask, b, distance);
+        return all;
     }
-    __device__ __forceinline__ u32 flags() const { return a != a ? RK_NAN : 0; } // an infinity may be that of a square
+    // Without scale an infinity may be that of a square.
+    __device__ __forceinline__ u32 flags() const { return a != a ? RK_NAN : kScaled && a == INFINITY ? RK_PINF : 0; }
 
     // No square goes through more than `added` = D additions. What these and the squares round off is at most (D + 1) u Q in
     // all, Q being the sum and u 2^-53; in b each part of it goes through at most 2 D additions. So b is off by less than
-    // 2^-104 D^2 Q. A square below the range loses 2^-1073, which does not matter where Q is in range.
+    // 2^-104 D^2 Q. What is below the range of doubles, of squares or of sums that are raised a level, is less than 2^-1072 for
+    // each element, which does not matter where Q is 2^-500 at least.
     __device__ __forceinline__ bool value(const rp_spec &spec, u64 n, u32 added, double *v) const
     {
         *v = 0;
         if (a == 0)
             return b == 0;
-        const double d = (double)added, error = __dmul_rn(__dmul_rn(0x1p-104 * d, d), a);
-        return in_range(a) && value_near(spec.op, 0, RK_FINISH_SQUARES, n, {0, 0, 0}, {a, b, error}, v) && tells(*v, spec.out);
+        if (!is_known())
+            return false;
+        const double d = (double)added;
+        const int by = excess();
+        return value_near(spec.op, 0, RK_FINISH_SQUARES, n, {0, 0, 0}, near(by, __dmul_rn(0x1p-104 * d, d)), v) &&
+               sized(spec.op, by, v) && tells(*v, spec.out);
+    }
+    __device__ __forceinline__ bool is_known() const { return kScaled ? a < INFINITY : in_range(a); }
+    // By which power of two sums of elements have to be smaller for squares near 1
+    __device__ __forceinline__ int excess() const
+    {
+        const int e = (__double2hiint(a) >> 20) - 1023;
+        return kScaled && abs(e) > 200 ? e / 2 : 0;
+    }
+    // Of elements over 2^by, off by `error` of itself
+    __device__ __forceinline__ NearSum near(int by, double error) const
+    {
+        if constexpr (!kScaled)
+            return {a, b, __dmul_rn(error, a)};
+        const double unit = level_power(-2 * by), of = __dmul_rn(a, unit);
+        return {of, __dmul_rn(b, unit), __dmul_rn(error, of)};
+    }
+    // The value of elements as they are. False: it is out of range.
+    __device__ __forceinline__ bool sized(int op, int by, double *v) const
+    {
+        const int bits = level_bits(this->level) + by;
+        return bits == 0 || scale_value(v, op == RP_OP_VAR || op == RP_OP_SUMSQ ? 2 * bits : bits);
     }
     // Is v, rounded to format `out`, what the exact value is?
     static __device__ __forceinline__ bool tells(double v, int out)
@@ -168,15 +224,26 @@ struct SquaresOfDoubles {
 
 // The same with the sum of the elements: sum, and what its additions have rounded off. After each tile `gather` keeps these
 // parts small.
-struct alignas(16) SpreadOfDoubles {
-    SquaresOfDoubles squares;
+template <bool kScaled> struct alignas(16) SpreadOfDoubles {
+    SquaresOfDoubles<kScaled> squares;
     double sum, rest;
-    double unlike, unused; // is any element unlike the row's first one?
+    double unlike; // is any element unlike the row's first one?
 
     __device__ __forceinline__ void clear()
     {
         squares.clear();
         sum = rest = unlike = 0;
+    }
+    __device__ __forceinline__ int at_level() const { return squares.at_level(); }
+    __device__ __forceinline__ void raise(int to)
+    {
+        if constexpr (kScaled) {
+            const int levels = to - squares.level;
+            const double by = levels == 0 ? 1 : levels == 1 ? 0x1p-500 : levels == 2 ? 0x1p-1000 : 0;
+            sum = __dmul_rn(sum, by);
+            rest = __dmul_rn(rest, by);
+            squares.raise(to);
+        }
     }
     __device__ __forceinline__ void add(double x)
     {
@@ -202,7 +269,7 @@ struct alignas(16) SpreadOfDoubles {
     __device__ __forceinline__ SpreadOfDoubles of_lane(int distance) const
     {
         return {squares.of_lane(distance), __shfl_xor_sync(kFullMask, sum, distance),
-                __shfl_xor_sync(kFullMask, rest, distance), __shfl_xor_sync(kFullMask, unlike, distance), 0};
+                __shfl_xor_sync(kFullMask, rest, distance), __shfl_xor_sync(kFullMask, unlike, distance)};
     }
     __device__ __forceinline__ u32 flags() const { return squares.flags(); }
 
@@ -210,18 +277,41 @@ struct alignas(16) SpreadOfDoubles {
     // follow each other without `gather`: a tile of one thread, or a rest and then threads, lanes and blocks. Each rounds off
     // 2 u Q at most, so squares.b is never above 121 u Q, and in one addition, which adds two terms to it, it loses at most
     // 2^8 u^2 Q. That is 2^-98 D Q in all. Of the sum it is the same with the sum of magnitudes, which is at most sqrt(n Q).
+    // What is lost below the range of doubles matters as little as for squares alone.
     __device__ __forceinline__ bool value(const rp_spec &spec, u64 n, u32 added, double *v) const
     {
         *v = 0;
         if (n <= spec.ddof)
             return false;
-        if (unlike == 0 || !in_range(squares.a))
+        if (unlike == 0 || !squares.is_known())
             return unlike == 0 && squares.a < INFINITY;
-        const double error = 0x1p-98 * added, all = __dsqrt_rn(__dmul_rn((double)n, squares.a));
-        return value_near(spec.op, spec.ddof, RK_FINISH_SPREAD, n, {sum, rest, __dmul_rn(error, all)},
-                          {squares.a, squares.b, __dmul_rn(error, squares.a)}, v) &&
-               SquaresOfDoubles::tells(*v, spec.out);
+        const int by = squares.excess();
+        const double error = 0x1p-98 * added;
+        const NearSum q = squares.near(by, error);
+        NearSum s = {sum, rest, __dmul_rn(error, __dsqrt_rn(__dmul_rn((double)n, q.s)))};
+        if (kScaled) {
+            s.s = __dmul_rn(sum, level_power(-by));
+            s.t = __dmul_rn(rest, level_power(-by));
+            if (fabs(s.s) < 0x1p-200) // so far below the squares that its size says enough
+                s = {0, 0, __dadd_ru(__dadd_ru(fabs(s.s), fabs(s.t)), s.error)};
+        }
+        return value_near(spec.op, spec.ddof, RK_FINISH_SPREAD, n, s, q, v) && squares.sized(spec.op, by, v) &&
+               squares.tells(*v, spec.out);
     }
 };
+
+// Two sums, or those of a warp, to the highest of their levels, if they have levels.
+template <class Sums> __device__ __forceinline__ void level_two(Sums &, Sums &) {}
+template <class Sums> __device__ __forceinline__ void level_warp(Sums &) {}
+template <template <bool> class Sums> __device__ __forceinline__ void level_two(Sums<true> &a, Sums<true> &b)
+{
+    const int to = max(a.at_level(), b.at_level());
+    a.raise(to);
+    b.raise(to);
+}
+template <template <bool> class Sums> __device__ __forceinline__ void level_warp(Sums<true> &a)
+{
+    a.raise((int)warp_max((u32)a.at_level()));
+}
 
 } // namespace rk

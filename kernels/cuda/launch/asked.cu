@@ -188,17 +188,6 @@ RowKernel again_kernel(const Asked &q)
             NULL, false};
 }
 
-// The kernel between them that sums f64 of far exponents, where a row's last block finishes it; .fn NULL: there is none.
-SegmentKernel far_kernel(const Asked &q)
-{
-    const rk_finisher finisher = rk_finisher_of(q.s.op);
-    const bool moments = q.layout == RP_STATE_SQ64 || q.layout == RP_STATE_MOM64, noted = !q.whole.finishes || q.again.k.fn;
-    if (!q.rows || !moments || !noted || q.s.row_len < kTuning.far_row ||
-        (finisher != RK_FINISH_SPREAD && finisher != RK_FINISH_SQUARES) || q.s.flags & (RP_STATES_OUT | RP_INITIAL))
-        return {};
-    return far_f64_kernel();
-}
-
 } // namespace
 
 bool is_bounded(const Asked &q)
@@ -241,7 +230,6 @@ Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, con
     q.sum = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SUM64 || (rk_is_abs(q.layout) && q.floats && q.values);
     q.whole = row_kernel(q);
     q.again = again_kernel(q);
-    q.far = far_kernel(q);
     q.tile = tile_kernel(q);
     q.longest = q.whole.k.fn && q.segments && !t.segments && !q.mask && !q.columns ? longest_shared_line(q) : kAnyLength;
     return q;

@@ -35,7 +35,6 @@ struct Asked {
     Scratch scratch = {};
     RowKernel whole = {};
     SegmentKernel tile = {}; // for rows of a tile or less, light ones or by bounds; .tile NULL: there is none
-    SegmentKernel far = {};  // between `whole` and `again`, or `whole` once more: f64 of far exponents; .fn NULL: there is none
     RowKernel again = {};    // after it, for rows that it leaves in doubt (FinishArgs.doubts); .k.fn NULL: it leaves none
     int layout = 0;
     u64 lines = 0, length = 0;                            // results, at least one; elements of each in the mean

@@ -39,12 +39,6 @@ struct Tuning {
     u64 bounded_row = 1 << 22;      // elements of a row from which what two bounds leave in doubt has a launch of its own
     u64 bounded_spread[2] = {48 << 10, 24 << 10}; // ... bytes of one whose variance is asked for, of f64: more than a tile
     u64 bounded_mean = 1 << 24;                   // ... from which a mean of f32 has no kernel that finishes it
-#ifdef RK_SHORT_FAR_ROWS                          // tests/simt, which cannot afford such rows
-    u64 far_row = 1 << 9;
-#else
-    u64 far_row = 1 << 26; // moments of f64: elements of a row from which two launches more, 8 us, are worth while for data of
-                           // far exponents, which take six times as long without them
-#endif
     u32 waves = 1; // blocks an SM gets over the run, as a multiple of what it holds at once: persistent
                    // blocks, to which the tiles are handed out round-robin
 };

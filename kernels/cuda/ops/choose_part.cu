@@ -185,8 +185,6 @@ SegmentKernel moments_f64_kernel(bool stats, bool near)
     return stats ? moments_f64_part<Part::Stats>() : near ? moments_f64_part<Part::Near>() : moments_f64_part<Part::Moments>();
 }
 
-SegmentKernel far_f64_kernel() { return moments_f64_part<Moments64Part::Far>(); }
-
 SegmentKernel moments_int_kernel(int layout, int dtype)
 {
     if (layout == RP_STATE_ABSINT && !rk_is_signed(dtype))

@@ -11,7 +11,7 @@
 namespace rk {
 namespace {
 
-constexpr int kRowsAtOnce = 4; // loads of a thread that are under way
+constexpr int kLoads = (int)kFewRows; // of a thread that are under way
 
 // The sum of a column. value(): its bits in the format that is asked for; false: they are not certain.
 template <int kDtype> struct FewSum {
@@ -23,9 +23,10 @@ template <int kDtype> struct FewSum {
         low = __dadd_rd(low, x);
         high = __dadd_ru(high, x);
     }
+    __device__ __forceinline__ bool exact() const { return low == high; } // then a zero has the sign of `high`
     __device__ __forceinline__ bool value(const FinishArgs &a, u64 *bits) const
     {
-        double from = low == high ? high : low, to = high; // a zero has the sign of `high`
+        double from = exact() ? high : low, to = high;
         if (to != to) {
             *bits = rk_nan_bits(rk_format_of(a.spec.out));
             return true;
@@ -61,6 +62,14 @@ template <int kDtype, int kPer> struct FewVector {
     using Word = std::conditional_t<kPer == 1, Bits, uint4>;
     Word word;
 
+    __device__ __forceinline__ void clear() // -0.0
+    {
+        constexpr u32 sign = sizeof(Bits) == 2 ? 0x80008000u : 0x80000000u;
+        if constexpr (kPer == 1)
+            word = (Bits)1 << (8 * sizeof(Bits) - 1);
+        else
+            word = {sizeof(Bits) == 8 ? 0 : sign, sign, sizeof(Bits) == 8 ? 0 : sign, sign};
+    }
     __device__ __forceinline__ void load(const u8 *p)
     {
         if constexpr (kPer == 1)
@@ -116,52 +125,93 @@ template <int kPer> __device__ __forceinline__ void store_values(const FinishArg
     }
 }
 
-template <int kDtype, int kPer> __global__ void __launch_bounds__(kFewThreads)
+// Mostly: the sums of kPer columns, of which each row has a vector, in the elements' own type. False: one of them is not exact.
+template <int kDtype, int kPer, int kRows>
+__device__ __forceinline__ bool store_exact(const FinishArgs &a, u64 first, const FewVector<kDtype, kPer> (&v)[kRows])
+{
+    constexpr int kBits = 8 * sizeof(FloatBits<kDtype>), kPerWord = 32 / kBits;
+    u32 word[4] = {0, 0, 0, 0};
+    bool exact = true;
+#pragma unroll
+    for (int c = 0; c < kPer; c++) {
+        FewSum<kDtype> sum;
+        sum.clear();
+#pragma unroll
+        for (int row = 0; row < kRows; row++)
+            sum.add(v[row].value(c));
+        exact &= sum.exact();
+        word[c / kPerWord] |= (u32)rounded_bits(sum.high, kDtype) << kBits * (c % kPerWord);
+    }
+    if (exact)
+        ((uint4 *)a.cells)[first / kPer] = {word[0], word[1], word[2], word[3]};
+    return exact;
+}
+
+// The values of kPer columns
+template <int kDtype, int kPer, int kRows> __device__ __forceinline__ void
+finish_few(const FinishArgs &a, const u8 *data, u64 first, const FewVector<kDtype, kPer> (&v)[kRows])
+{
+    u64 bits[kPer];
+#pragma unroll
+    for (int c = 0; c < kPer; c++) {
+        FewSum<kDtype> sum;
+        sum.clear();
+#pragma unroll
+        for (int row = 0; row < kRows; row++)
+            sum.add(v[row].value(c));
+        if (!sum.value(a, &bits[c]))
+            bits[c] = value_by_state(a, data + (first + c) * sizeof(FloatBits<kDtype>));
+    }
+    store_values(a, first, bits);
+}
+
+// At most kRows rows: those that are not there are -0.0.
+template <int kDtype, int kPer, int kRows> __global__ void __launch_bounds__(kFewThreads)
     reduce_few_rows(const __grid_constant__ FinishArgs a, const u8 *data)
 {
     constexpr u64 kBytes = sizeof(FloatBits<kDtype>);
-    const u64 columns = a.spec.row_len, rows = a.spec.rows, threads = (u64)gridDim.x * kFewThreads;
-    for (u64 first = ((u64)blockIdx.x * kFewThreads + threadIdx.x) * kPer; first < columns; first += threads * kPer) {
-        FewSum<kDtype> sum[kPer];
+    constexpr int kSets = kPer == 1 ? 1 : kLoads / kRows; // of columns
+    const bool sums = kPer > 1 && kDtype != RP_F64 && a.spec.op == RP_OP_SUM && a.spec.out == kDtype;
+    const u64 columns = a.spec.row_len, rows = a.spec.rows, step = (u64)gridDim.x * kFewThreads * kPer;
+    for (u64 first = ((u64)blockIdx.x * kFewThreads + threadIdx.x) * kPer; first < columns; first += step * kSets) {
+        FewVector<kDtype, kPer> v[kSets][kRows];
 #pragma unroll
-        for (int c = 0; c < kPer; c++)
-            sum[c].clear();
-        for (u64 row = 0; row < rows; row += kRowsAtOnce) {
-            FewVector<kDtype, kPer> v[kRowsAtOnce];
+        for (int s = 0; s < kSets; s++)
 #pragma unroll
-            for (int k = 0; k < kRowsAtOnce; k++)
-                if (row + k < rows)
-                    v[k].load(data + ((row + k) * columns + first) * kBytes);
+            for (int row = 0; row < kRows; row++) {
+                v[s][row].clear();
+                if (row < rows && first + s * step < columns)
+                    v[s][row].load(data + (row * columns + first + s * step) * kBytes);
+            }
 #pragma unroll
-            for (int k = 0; k < kRowsAtOnce; k++)
-                if (row + k < rows)
-#pragma unroll
-                    for (int c = 0; c < kPer; c++)
-                        sum[c].add(v[k].value(c));
+        for (int s = 0; s < kSets; s++) {
+            const u64 at = first + s * step;
+            if constexpr (kPer > 1 && kDtype != RP_F64)
+                if (at < columns && sums && store_exact<kDtype, kPer, kRows>(a, at, v[s]))
+                    continue;
+            if (at < columns)
+                finish_few<kDtype, kPer, kRows>(a, data, at, v[s]);
         }
-        u64 bits[kPer];
-#pragma unroll
-        for (int c = 0; c < kPer; c++)
-            if (!sum[c].value(a, &bits[c]))
-                bits[c] = value_by_state(a, data + (first + c) * kBytes);
-        store_values(a, first, bits);
     }
 }
 
-template <int kDtype> FewRowsKernel kernel_of(bool vectors)
+template <int kDtype> FewRowsKernel kernel_of(bool vectors, u64 rows)
 {
     constexpr int kPer = 16 / Float<kDtype>::kBytes;
-    return vectors ? FewRowsKernel{reduce_few_rows<kDtype, kPer>, kPer} : FewRowsKernel{reduce_few_rows<kDtype, 1>, 1};
+    return !vectors    ? FewRowsKernel{reduce_few_rows<kDtype, 1, kLoads>, 1}
+           : rows <= 2 ? FewRowsKernel{reduce_few_rows<kDtype, kPer, 2>, kPer}
+           : rows <= 4 ? FewRowsKernel{reduce_few_rows<kDtype, kPer, 4>, kPer}
+                       : FewRowsKernel{reduce_few_rows<kDtype, kPer, kLoads>, kPer};
 }
 
 } // namespace
 
-FewRowsKernel few_rows_kernel(int dtype, bool vectors)
+FewRowsKernel few_rows_kernel(int dtype, bool vectors, u64 rows)
 {
-    return dtype == RP_F16    ? kernel_of<RP_F16>(vectors)
-           : dtype == RP_BF16 ? kernel_of<RP_BF16>(vectors)
-           : dtype == RP_F32  ? kernel_of<RP_F32>(vectors)
-                              : kernel_of<RP_F64>(vectors);
+    return dtype == RP_F16    ? kernel_of<RP_F16>(vectors, rows)
+           : dtype == RP_BF16 ? kernel_of<RP_BF16>(vectors, rows)
+           : dtype == RP_F32  ? kernel_of<RP_F32>(vectors, rows)
+                              : kernel_of<RP_F64>(vectors, rows);
 }
 
 } // namespace rk

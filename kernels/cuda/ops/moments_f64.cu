@@ -9,9 +9,6 @@
 // An element outside of the window, or beyond what squares can be, goes to the block's long accumulator in shared memory:
 // right for any data, fast if all but a few elements of a warp lie within 20 binades or so. A warp whose elements leave its
 // window empties it into the accumulator and begins another one.
-//
-// A warp stops at a tile of which more lie outside, if a second launch may follow. Its loop is another one: there such tiles go
-// to sums with bounds (far_sums.cuh). What these leave in doubt is for a third launch, which goes on without them.
 #include "kernels/cuda/exact/extremes_tile.cuh"
 #include "kernels/cuda/exact/far_sums.cuh"
 #include "kernels/cuda/exact/long_digits.cuh"
@@ -28,8 +25,6 @@ constexpr int kMostK = 480, kLeastK = -400;
 constexpr int kMargin = 3;      // binades above the largest element met when the window is chosen
 constexpr int kFarAbove = 8;    // a window this many binades above the best choice is too high
 constexpr int kStays = 1 << 16; // no other window
-constexpr int kFarLanes = 4;    // lanes of a warp with elements outside the window, from which its tile is far
-constexpr u32 kFarTiles = 7;    // tiles behind a far one that count as far, without a look
 constexpr u32 kBinades = 22;
 constexpr u32 kInfiniteUpper = 0x7ffu << 21; // upper word of an infinity, doubled
 
@@ -113,31 +108,20 @@ struct Window64 {
 struct Long : LongDigits<kSumDigits + kSquareDigits> {
     double upper[kProducts][kThreads64];
 };
-struct LongAndFar : Long {
-    NearRoom<kThreads64> far;
-};
 
-enum class MomentsOf { Plain, Stats, Far };
-
-template <MomentsOf kOf> struct Moments64 {
-    static constexpr bool kStats = kOf == MomentsOf::Stats, kSumsFar = kOf == MomentsOf::Far;
+template <bool kIsStats> struct Moments64 {
+    static constexpr bool kStats = kIsStats;
     static constexpr int kThreads = kThreads64, kUnroll = 6;
     static constexpr int kWords = kSumDigits + kSquareDigits + (kStats ? 6 : 0);
     static constexpr int kBlocksPerSm = 2;
     static constexpr bool kEnds = !kStats; // stats took 20 to 36 us more
-    static constexpr Far kFar = kStats ? Far::None : kSumsFar ? Far::Sum : Far::Stop;
-    static constexpr u32 kMaxPerThread = 1u << 16; // far_sums.cuh, too
-    using Shared = std::conditional_t<kSumsFar, LongAndFar, Long>;
-    static size_t shared_bytes() { return sizeof(Shared); }
+    static constexpr u32 kMaxPerThread = 1u << 16;
+    static size_t shared_bytes() { return sizeof(Long); }
 
-    Shared *block;
+    Long *block;
     Window64 window;
     u32 lowest;              // twice the upper word of the window's least number, or 0: no window. The same in all lanes
     bool clean;              // the thread's tile is all in it, but for zeros
-    bool stops;              // at a far tile: SegmentArgs.far
-    bool far;                // the warp's tile is far
-    u32 stay;                // tiles that will be taken for far ones without a look
-    int level;               // of the warp's far sums; -1: there are none
     u32 waiting;             // elements since the last give_up
     u32 zeros;               // of a clean tile: stats
     bool all_zero;           // a clean tile
@@ -149,13 +133,9 @@ template <MomentsOf kOf> struct Moments64 {
 
     __device__ __forceinline__ void init(void *shared, const SegmentArgs &args)
     {
-        block = (Shared *)shared;
+        block = (Long *)shared;
         block->clear();
         lowest = 0;
-        stops = kFar == Far::Stop && args.far;
-        far = false;
-        stay = 0;
-        level = -1;
         flags = skipped = 0;
         skip = args.skip;
         one_infinity = rk_is_unsigned_sum(args.layout);
@@ -208,9 +188,8 @@ template <MomentsOf kOf> struct Moments64 {
     // ---- the window ----
 
     static constexpr bool kPrepares = true, kTiles = true, kByPointer = !kStats;
-    static constexpr Filling kFilling = kSumsFar ? kPadded : kUnfilled;
+    static constexpr Filling kFilling = kUnfilled;
     using Bits = u64;
-    static constexpr Bits kPadding = 1ull << 63; // -0.0
 
     // K of the window
     static __device__ __forceinline__ u32 lowest_of(int k) { return (u32)(k + 1023 - (int)kBinades) << 21; }
@@ -261,30 +240,10 @@ template <MomentsOf kOf> struct Moments64 {
             top = max(top, top_of(tile[u]));
         return warp_max(top);
     }
-    // Twice the largest upper word
-    template <int kCount> static __device__ __forceinline__ u32 most_of(const double (&x)[kCount])
-    {
-        u32 most = 0;
-#pragma unroll
-        for (int e = 0; e < kCount; e++)
-            most = max(most, 2 * (u32)__double2hiint(x[e]));
-        return most;
-    }
-
     // Whole warp, before its next tile, and before the rest of the row.
     __device__ __forceinline__ bool prepare(const uint4 (&tile)[kUnroll])
     {
-        if constexpr (kSumsFar)
-            if (stay) {
-                stay--;
-                double x[2 * kUnroll];
-                elements_of(tile, x);
-                if (__any_sync(kFullMask, most_of(x) >= far_end(level)))
-                    reach_level(top_of_warp(tile));
-                return true;
-            }
         clean = lowest && holds_all(tile);
-        far = false;
         zeros = 0;
         all_zero = false;
         if (__all_sync(kFullMask, clean))
@@ -296,19 +255,7 @@ template <MomentsOf kOf> struct Moments64 {
         const int next = followed(top);
         if (next != kStays)
             clean = holds_all_but(tile, lowest_of(next));
-        if (kSumsFar || stops)
-            far = __popc(__ballot_sync(kFullMask, !clean)) >= kFarLanes;
-        if constexpr (kFar == Far::Stop)
-            if (far) {
-                flags |= kFlagFar;
-                return false;
-            }
-        if constexpr (kSumsFar)
-            if (far) {
-                stay = kFarTiles;
-                reach_level(top);
-            }
-        if (next != kStays && !far)
+        if (next != kStays)
             move(next);
         return true;
     }
@@ -342,67 +289,6 @@ template <MomentsOf kOf> struct Moments64 {
         lowest = lowest_of(next);
         window.open(block->upper, next);
         waiting = 0;
-    }
-
-    // ---- far sums: each thread's are in shared memory ----
-
-    __device__ __forceinline__ void reach_level(u32 top)
-    {
-        const int to = far_level_of(top);
-        if (to <= level)
-            return;
-        raise_own(block->far, level, to);
-        level = to;
-    }
-    static __device__ __noinline__ void raise_own(NearRoom<kThreads> &room, int from, int to)
-    {
-        Enclosed sum, squares;
-        sum.clear();
-        squares.clear();
-        if (from >= 0) {
-            sum = room.sum.own();
-            squares = room.squares.own();
-            raise_far(sum, squares, to - from);
-        }
-        room.sum.put(sum);
-        room.squares.put(squares);
-    }
-    __device__ __forceinline__ void add_far_tile(double (&x)[2 * kUnroll])
-    {
-        if (most_of(x) >= kInfiniteUpper)
-#pragma unroll
-            for (int e = 0; e < 2 * kUnroll; e++)
-                if (2 * (u32)__double2hiint(x[e]) >= kInfiniteUpper) {
-                    note_special(x[e], 0);
-                    x[e] = 0;
-                }
-        flags |= kFlagNz;
-        Enclosed sum = block->far.sum.own(), squares = block->far.squares.own();
-        const double scale = far_scale(level);
-#pragma unroll
-        for (int e = 0; e < 2 * kUnroll; e++)
-            add_far(sum, squares, __dmul_rn(x[e], scale));
-        block->far.sum.put(sum);
-        block->far.squares.put(squares);
-    }
-    // Those of all threads, at the largest level, to the words and the row's bounds. Whole block.
-    static __device__ __noinline__ void leave_all_far(const SegmentArgs &args, const unsigned char *row,
-                                                      NearRoom<kThreads> &room, int level, u64 *words)
-    {
-        __shared__ int largest;
-        if (threadIdx.x == 0)
-            largest = 0;
-        __syncthreads();
-        if (threadIdx.x % kWarp == 0)
-            atomicMax(&largest, level);
-        __syncthreads();
-        raise_own(room, level, largest);
-        const NearSums all = join_block<kThreads>({room.sum.own(), room.squares.own()}, room);
-        const u64 sum = 2 * rk_sum_limbs(args.layout), number = (u64)(row - args.data) / (args.row_len << args.element_log2);
-        if (threadIdx.x == 0 && sum)
-            leave_far(all.sum, largest, 1, words, &args.totals[number].doubt[0]);
-        else if (threadIdx.x == kWarp)
-            leave_far(all.squares, largest, 2, words + sum, &args.totals[number].doubt[1]);
     }
 
     // ---- elements ----
@@ -528,12 +414,6 @@ template <MomentsOf kOf> struct Moments64 {
         elements_of(tile, x);
         if (kStats)
             choose_of_tile(tile, first);
-        if constexpr (kSumsFar)
-            if (far) {
-                add_far_tile(x);
-                __syncwarp();
-                return;
-            }
         if (clean)
             note_clean(tile);
         else
@@ -597,7 +477,7 @@ template <MomentsOf kOf> struct Moments64 {
             empty(block, window, k());
         if (threadIdx.x == 0)
             flags_sum = skipped_sum = 0;
-        const bool some_far = __syncthreads_or(kSumsFar && level >= 0);
+        __syncthreads();
         u32 f = warp_or(flags);
         if (threadIdx.x % kWarp == 0)
             atomicOr(&flags_sum, f);
@@ -610,10 +490,7 @@ template <MomentsOf kOf> struct Moments64 {
             extremes.template write<kThreads>(args, row, partial + sum + squares);
         __syncthreads();
         if (threadIdx.x == 0)
-            write_tail(partial + own_words(args.layout), elements, skipped_sum, flags_sum | (some_far ? kFlagFar : 0));
-        if constexpr (kSumsFar)
-            if (some_far)
-                leave_all_far(args, row, block->far, level, partial);
+            write_tail(partial + own_words(args.layout), elements, skipped_sum, flags_sum);
     }
 };
 
@@ -621,25 +498,25 @@ template <MomentsOf kOf> struct Moments64 {
 
 template <Moments64Part kPart> SegmentKernel moments_f64_part(BoundsOf of, bool is_long)
 {
-    using Any = Moments64<kPart == Moments64Part::Stats ? MomentsOf::Stats
-                          : kPart == Moments64Part::Far ? MomentsOf::Far
-                                                        : MomentsOf::Plain>;
-    using Squares = BoundedRow64<BoundsOf::Squares, Any::kThreads, 4>;
-    using Spread = BoundedRow64<BoundsOf::Spread, Any::kThreads, Any::kUnroll>;
+    using Any = Moments64<kPart == Moments64Part::Stats>;
+    using Squares = BoundedRow64<BoundsOf::Squares, Any::kThreads, 4, false>;
+    using Spread = BoundedRow64<BoundsOf::Spread, Any::kThreads, Any::kUnroll, false>;
+    using LongSquares = BoundedRow64<BoundsOf::Squares, Any::kThreads, 4, true>;
+    using LongSpread = BoundedRow64<BoundsOf::Spread, Any::kThreads, Any::kUnroll, true>;
     if constexpr (kPart == Moments64Part::Bounded) {
         if (of == BoundsOf::Squares)
-            return is_long ? bounded_long_kernel<ByTickets<Squares>>() : bounded_kernel_of<Squares, Any, true>();
-        return is_long ? bounded_long_kernel<ByTickets<Spread>>() : bounded_kernel_of<Spread, Any, false>();
+            return is_long ? bounded_long_kernel<ByTickets<LongSquares>>() : bounded_kernel_of<Squares, Any, true>();
+        return is_long ? bounded_long_kernel<ByTickets<LongSpread>>() : bounded_kernel_of<Spread, Any, false>();
     } else if constexpr (kPart == Moments64Part::Near) {
         return near_rows<NearMoments64<Any::kThreads, Any::kUnroll>, Any>();
-    } else if constexpr (kPart == Moments64Part::Stats || kPart == Moments64Part::Far) {
+    } else if constexpr (kPart == Moments64Part::Stats) {
         return segment_kernel<Any>();
     } else {
         return list_kernels<Any>();
     }
 }
 
-#define PARTS(X) X(Moments) X(Near) X(Stats) X(Bounded) X(Far)
+#define PARTS(X) X(Moments) X(Near) X(Stats) X(Bounded)
 #define PART(of) template SegmentKernel moments_f64_part<Moments64Part::of>(BoundsOf, bool);
 #include "kernels/cuda/pass/each_part.h"
 

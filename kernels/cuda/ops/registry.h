@@ -21,8 +21,6 @@ SegmentKernel minmax_kernel(int dtype);                                         
 SegmentKernel bits_kernel(int layout, int dtype);                                      // bits.cu
 SegmentKernel moments_f64_kernel(bool stats, bool near);                               // moments_f64.cu
 SegmentKernel moments_f32_kernel(int dtype, bool stats, bool near, bool large_shared); // moments_f32.cu: f16 bf16 f32
-// Moments of f64 of far exponents, for rows that the launch before leaves in doubt (SegmentArgs.far)
-SegmentKernel far_f64_kernel(); // moments_f64.cu
 // Values of f32 or less, of f16 bf16 f32, by two bounds: all rows are finished. is_long: no spread; then, and of .list, what is
 // in doubt is noted (FinishArgs.doubts).
 SegmentKernel bounded_f32_kernel(int dtype, BoundsOf of, bool is_long, bool large_shared); // moments_f32.cu
@@ -69,14 +67,14 @@ size_t column_shared_bytes(int layout, int dtype);              // ... its dynam
 WalkFn whole_columns_kernel(int layout, int dtype, bool skip, bool planes); // columns_whole.cu
 size_t plane_shared_bytes(u64 rows);                                        // columns_whole.cu
 
-// Sums and means of columns of few rows (has_few_rows), `per` columns a thread. `vectors`: rows and data are whole vectors of
-// 16 bytes.
+// Sums and means of columns of few rows (has_few_rows), `per` columns a thread at once. `vectors`: rows, data and cells are
+// whole vectors of 16 bytes.
 constexpr int kFewThreads = 128;
 struct FewRowsKernel {
     void (*fn)(FinishArgs, const u8 *data);
     u64 per;
 };
-FewRowsKernel few_rows_kernel(int dtype, bool vectors); // columns_few.cu
+FewRowsKernel few_rows_kernel(int dtype, bool vectors, u64 rows); // columns_few.cu
 
 // Where those have several teams and values are made, partials are of column_pair_words words, and this joins them: a block for
 // w.width columns, at most a warp.

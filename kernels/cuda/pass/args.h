@@ -12,7 +12,6 @@ struct RowTotal {
     u64 words[kMaxWords]; // of a partial: what blocks have added
     u32 arrived;          // light reductions: blocks that have arrived
     u32 drawn;            // tickets, of one part of the blocks
-    u32 doubt[2];         // of far sums, and of their squares: finish_far.cuh
 };
 
 constexpr u64 kRowTotals = 1024; // rows of a launch, where several blocks share each
@@ -41,8 +40,7 @@ struct SegmentArgs {
     bool meets;        // there is one row, of several blocks, of which one waits for the others
     bool drops;        // pairs: a weight of 0 leaves its element out
     u16 most_tickets;  // of a warp
-    bool far;          // f64 moments: far elements may leave a row in doubt (FinishArgs.doubts), for the next launch
-    bool again;        // ... and this one is for rows that the launch before has left in doubt
+    bool again;        // for rows that the launch before has left in doubt (FinishArgs.doubts)
     u32 keep;          // of a float's upper 32 bits: all, or all but the sign
     u32 tickets;       // segment.cuh; of whole tiles. Not 0 only if there is one row, of several blocks
     RowTotal *totals;  // of these rows; kRowTotals, then kSlots slots

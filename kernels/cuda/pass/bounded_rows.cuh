@@ -12,6 +12,7 @@ namespace rk {
 template <BoundsOf kOf, class Element, int kBlock, int kLoads> struct BoundedRow {
     static constexpr int kThreads = kBlock, kUnroll = kLoads, kPerVector = 4 * Element::kPerWord;
     static constexpr bool kPrepares = false, kTiles = false, kClears = true;
+    static constexpr int kBlocksPerSm = 1; // at least
     static constexpr Filling kFilling = kUnfilled;
     using Sums = BoundedSums<kOf>;
     using Bits = std::conditional_t<Element::kPerWord == 1, u32, u16>;
@@ -43,62 +44,102 @@ template <BoundsOf kOf, class Element, int kBlock, int kLoads> struct BoundedRow
     __device__ __forceinline__ Sums ended() const { return sums; }
 };
 
-// The same of f64: not sums
-template <BoundsOf kOf, int kBlock, int kLoads> struct BoundedRow64 {
+// The same of f64: not sums. kScaled: of any exponents; it takes longer to end.
+template <BoundsOf kOf, int kBlock, int kLoads, bool kScaled> struct BoundedRow64 {
     static constexpr int kThreads = kBlock, kUnroll = kLoads, kPerVector = 2;
-    static constexpr bool kSpread = kOf == BoundsOf::Spread, kPrepares = false, kTiles = kSpread, kClears = true;
+    static constexpr bool kSpread = kOf == BoundsOf::Spread, kPrepares = false, kTiles = kSpread || kScaled, kClears = true;
     static constexpr bool kStops = true;
+    static constexpr int kBlocksPerSm = kSpread ? 2 : 4;
     static constexpr Filling kFilling = kUnfilled;
-    using Sums = std::conditional_t<kSpread, SpreadOfDoubles, SquaresOfDoubles>;
+    using Sums = std::conditional_t<kSpread, SpreadOfDoubles<kScaled>, SquaresOfDoubles<kScaled>>;
     using Bits = u64;
     static_assert(kLoads * kPerVector <= 16); // SpreadOfDoubles::value
 
     Sums sums;
-    u64 first; // kSpread: of the row
-    u32 some;  // bits of elements: is any not zero? kSpread: unlike the first one?
+    double scale; // kScaled: of the level
+    u32 end;      // kScaled: of the level, twice the least upper word that is too large for it
+    u64 first;    // kSpread: of the row
+    u32 some;     // bits of elements: is any not zero? kSpread: unlike the first one?
 
-    __device__ __forceinline__ void open(const unsigned char *p, u64) { first = kSpread ? F64::load(p) : 0; }
+    // The level is that of some elements of the row, which is mostly that of all.
+    __device__ __forceinline__ void open(const unsigned char *p, u64 n)
+    {
+        first = kSpread ? F64::load(p) : 0;
+        end = kScaled ? max(twice_upper(p), max(twice_upper(p + n / 2 * 8), twice_upper(p + (n - 1) * 8))) : 0;
+    }
+    static __device__ __forceinline__ u32 twice_upper(const unsigned char *p) { return (u32)(F64::load(p) >> 32) << 1; }
     __device__ __forceinline__ void init(void *, const SegmentArgs &)
     {
         sums.clear();
         some = 0;
+        if constexpr (kScaled)
+            raise(end);
     }
-    // Then the row is in doubt anyway (in_range), or has a NaN.
+    // To the level of elements whose upper words, doubled, are `twice` at most
+    __device__ __forceinline__ void raise(u32 twice)
+    {
+        const int to = level_of(twice >> 1);
+        sums.raise(to);
+        scale = level_scale(to);
+        end = level_end(to);
+    }
+    // Then the row has an infinity or a NaN, or, without scale, is in doubt anyway.
     __device__ __forceinline__ bool stops(const SegmentArgs &, u32) const
     {
+        constexpr double kMost = kScaled ? INFINITY : 0x1p450;
         if constexpr (kSpread)
-            return !(sums.squares.a < 0x1p450);
+            return !(sums.squares.a < kMost);
         else
-            return !(sums.a < 0x1p450);
+            return !(sums.a < kMost);
     }
     __device__ __forceinline__ void add(u32 low, u32 high)
     {
-        some |= kSpread ? (low ^ (u32)first) | (high ^ (u32)(first >> 32)) : low | high << 1;
-        sums.add(__hiloint2double((int)high, (int)low));
+        const double x = __hiloint2double((int)high, (int)low);
+        if (kSpread)
+            some |= (low ^ (u32)first) | (high ^ (u32)(first >> 32));
+        else if (!kScaled)
+            some |= low | high << 1;
+        sums.add(kScaled ? __dmul_rn(x, scale) : x);
+    }
+    template <int kCount> __device__ __forceinline__ void add_vectors(const uint4 (&v)[kCount])
+    {
+        u32 most = 0;
+#pragma unroll
+        for (int u = 0; u < kCount; u++)
+            most = max(most, max(2 * v[u].y, 2 * v[u].w));
+        if (kScaled && most >= end) // rare
+            raise(most);
+#pragma unroll
+        for (int u = 0; u < kCount; u++) {
+            add(v[u].x, v[u].y);
+            add(v[u].z, v[u].w);
+        }
     }
     __device__ __forceinline__ void add_vector(uint4 v, u64)
     {
-        add(v.x, v.y);
-        add(v.z, v.w);
+        const uint4 one[1] = {v};
+        add_vectors(one);
     }
     __device__ __forceinline__ void add_tile(const uint4 (&tile)[kUnroll], u64)
     {
-#pragma unroll
-        for (int u = 0; u < kUnroll; u++)
-            add_vector(tile[u], 0);
-        sums.gather();
+        add_vectors(tile);
+        if constexpr (kSpread)
+            sums.gather();
     }
     __device__ __forceinline__ void add_element(const void *p, u64)
     {
         const u64 bits = F64::load(p);
-        add((u32)bits, (u32)(bits >> 32));
+        const u32 high = (u32)(bits >> 32);
+        if (kScaled && 2 * high >= end)
+            raise(2 * high);
+        add((u32)bits, high);
     }
     __device__ __forceinline__ Sums ended() const
     {
         Sums all = sums;
         if constexpr (kSpread)
             all.unlike = some != 0;
-        else if (some && sums.a == 0) // squares that are too small to be seen leave nothing known
+        else if (!kScaled && some && sums.a == 0) // squares that are too small to be seen leave nothing known
             all.b = NAN;
         return all;
     }
@@ -112,6 +153,7 @@ template <class Row> struct ByTickets : Row {
 // Those of `lanes` neighbours, to each of them
 template <class Sums> __device__ __forceinline__ void join_lanes(Sums &a, int lanes)
 {
+    level_warp(a);
 #pragma unroll 1 // short code: cold instructions cost more than a loop
     for (int d = lanes / 2; d; d >>= 1)
         a.join(a.of_lane(d));
@@ -170,7 +212,9 @@ template <int kWarps, class Sums> __device__ __forceinline__ bool join_blocks(Su
 #pragma unroll
         for (int k = 0; k < kPairs; k++)
             one[k] = __ldcg((const double2 *)&left[i] + k);
-        all.join(*(const Sums *)one);
+        Sums of_block = *(const Sums *)one;
+        level_two(all, of_block);
+        all.join(of_block);
     }
     sums = join_to_first_warp<kWarps>(all);
     return true;
@@ -276,7 +320,7 @@ __device__ __forceinline__ void leave_doubt(const FinishArgs &finish, u64 row, c
         finish.doubts[row] = !sure;
 }
 
-template <class Row> __global__ void __launch_bounds__(Row::kThreads)
+template <class Row> __global__ void __launch_bounds__(Row::kThreads, Row::kBlocksPerSm)
     bounded_long_rows(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
     let_next_pass_start(); // its blocks have no room beside these, so it is brought up as these end

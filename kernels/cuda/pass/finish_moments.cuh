@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/exact/moment_sums.cuh"
 #include "kernels/cuda/exact/near_sum.cuh"
+#include "kernels/cuda/exact/scale_levels.cuh"
 #include "kernels/cuda/pass/finish.cuh"
 
 namespace rk {
@@ -80,17 +81,6 @@ template <int kTerms> __device__ __forceinline__ bool moment_of(const FinishArgs
     sure = part ? sums.template spread<true>(a.spec.ddof, part == 1 ? &v : NULL, part == 2 ? &v : NULL) : sums.mean(&v);
     cell[part == 0 ? RP_STATS_MEAN : part == 1 ? RP_STATS_VAR : RP_STATS_STD] = (u64)__double_as_longlong(v);
     return sure;
-}
-
-// v times 2^bits, if that is not subnormal. v: finite
-__device__ __forceinline__ bool scale_value(double *v, int bits)
-{
-    const int high = __double2hiint(*v), field = (high >> 20 & 0x7ff) + bits;
-    if (field >= 0x7ff)
-        *v = copysign(INFINITY, *v);
-    else
-        *v = __hiloint2double((int)((u32)high + ((u32)bits << 20)), __double2loint(*v));
-    return field > 0;
 }
 
 // Sums as they are for value_near, of elements over 2^scale: the last of three terms is what the others do not hold.

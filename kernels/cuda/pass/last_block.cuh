@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/cuda/pass/args.h"
-#include "kernels/cuda/pass/finish_far.cuh"
+#include "kernels/cuda/pass/finish_moments.cuh"
 
 namespace rk {
 
@@ -159,28 +159,17 @@ template <int kThreads> __device__ __forceinline__ bool take_sums(const FinishAr
 struct AddedRoom {
     MomentRoom moments;
     FinishRoom any;
-    FarRoom far; // last: other kernels have no room for it
 };
 
 // A row whose n blocks have added up their words (a.added): finished. `words` (shared): room for them. Whole block.
-template <int kThreads, Far kFar = Far::None> __device__ __noinline__ void
-finish_added(const FinishArgs &a, RowTotal *total, const u64 *of_row, u32 n, u64 row, u64 *words, AddedRoom &room)
+template <int kThreads> __device__ __noinline__ void finish_added(const FinishArgs &a, RowTotal *total, const u64 *of_row,
+                                                                  u32 n, u64 row, u64 *words, AddedRoom &room)
 {
     if (a.added == kAddedBesideSums) {
         if (take_sums<kThreads>(a, total, of_row, n, row, words, room.moments.cell))
             return;
     } else {
         take_added(a.plan, total, of_row, n, words);
-    }
-    if (kFar != Far::None && words[a.plan.own + kWordFlags] & kFlagFar) {
-        if constexpr (kFar == Far::Sum) {
-            if (finish_far(a, total, n, row, words, room.far))
-                return;
-        } else {
-            if (threadIdx.x == 0)
-                a.doubts[row] = 1;
-            return;
-        }
     }
     if (has_moments(a) && finish_moments(a, row, words, room.moments))
         return;

@@ -27,6 +27,10 @@ __device__ __forceinline__ u32 flags_of_block(u32 flags, u32 *all)
     return *all;
 }
 
+// Are its sums at a level (far_sums.cuh)?
+template <class Near, class = void> constexpr bool kScaled = false;
+template <class Near> constexpr bool kScaled<Near, std::void_t<decltype(Near::kScales)>> = Near::kScales;
+
 // Sums at the level that these flags tell, to that of more flags
 __device__ __forceinline__ void raise_sums(NearSums &sums, u32 flags, u32 to)
 {
@@ -35,9 +39,9 @@ __device__ __forceinline__ void raise_sums(NearSums &sums, u32 flags, u32 to)
 }
 
 // The sums and flags that the row's n blocks have left. Whole block. all_flags: those of this one.
-template <int kThreads, bool kFar> __device__ __forceinline__ NearSums join_partials(const NearPartial *partials, u32 n,
-                                                                                     u32 &flags, u32 *all_flags,
-                                                                                     NearRoom<kThreads> &room)
+template <int kThreads, bool kScales> __device__ __forceinline__ NearSums join_partials(const NearPartial *partials, u32 n,
+                                                                                        u32 &flags, u32 *all_flags,
+                                                                                        NearRoom<kThreads> &room)
 {
     NearSums all;
     all.clear();
@@ -47,7 +51,7 @@ template <int kThreads, bool kFar> __device__ __forceinline__ NearSums join_part
         const double2 a = __ldcg(p), b = __ldcg(p + 1), c = __ldcg(p + 2);
         const u32 own = (u32)__ldcg(&partials[i].flags), both = flags | own;
         NearSums one = {{a.x, {a.y, b.x}}, {b.y, {c.x, c.y}}};
-        if (kFar && both) {
+        if (kScales && both) {
             raise_sums(all, flags, both);
             raise_sums(one, own, both);
         }
@@ -56,7 +60,7 @@ template <int kThreads, bool kFar> __device__ __forceinline__ NearSums join_part
     }
     const u32 own = flags;
     flags = flags_of_block(own, all_flags);
-    if (kFar && flags)
+    if (kScales && flags)
         raise_sums(all, own, flags);
     return join_block<kThreads>(all, room);
 }
@@ -121,7 +125,7 @@ template <class Near, class Any> __global__ void __launch_bounds__(Any::kThreads
             NearRoom<Near::kThreads> &room = *(NearRoom<Near::kThreads> *)shared;
             u32 flags = flags_of_block(near.flags, &all_flags);
             NearSums sums;
-            if constexpr (kFarOf<Near> == Far::Sum)
+            if constexpr (kScaled<Near>)
                 sums = near.ended(flags);
             else
                 sums = near.ended();
@@ -131,10 +135,10 @@ template <class Near, class Any> __global__ void __launch_bounds__(Any::kThreads
                     of_row[blockIdx.x] = {sums, flags};
                 if (!last_of_row(args.totals + row))
                     continue;
-                sums = join_partials<Near::kThreads, kFarOf<Near> == Far::Sum>(of_row, gridDim.x, flags, &all_flags, room);
+                sums = join_partials<Near::kThreads, kScaled<Near>>(of_row, gridDim.x, flags, &all_flags, room);
             }
             const u32 special = flags & kFlagSpecial; // then the sums do not count
-            const int scale = kFarOf<Near> == Far::Sum ? far_bits(level_of_flags(flags)) : 0;
+            const int scale = kScaled<Near> ? level_bits(level_of_flags(flags)) : 0;
             if (!special && finish_near(finish, args.first_row + row, sums, args.row_len, scale, cell))
                 continue;
             if (special)

@@ -23,7 +23,6 @@ constexpr u32 kFullMask = 0xffffffffu;
 enum { kWordCount = 0, kWordFlags = 1, kTailWords = 2 };  // after the accumulator's words
 enum { kFlagSpecial = 3, kFlagNz = 4, kFlagSkipped = 8 }; // special: rk_state.special
 enum { kFlagLost = 16 };                                  // between walking kernels: walk again (lines.cuh)
-enum { kFlagFar = 32 };                                   // far elements are missing, or are there by far sums (finish_far.cuh)
 
 constexpr int kDigits32 = 2 * RK_LIMBS32, kDigits64 = 2 * RK_LIMBS64, kDigitsInt = 4;
 
@@ -145,9 +144,9 @@ inline bool is_largest(const rp_spec &s)
 }
 
 // Sums and means of columns of so few rows that a thread has whole ones, any number of them (columns_few.cu)?
+constexpr u64 kFewRows = 8; // GPUs of a host: reduced.cuda.all_reduce
 inline bool has_few_rows(const rp_spec &s)
 {
-    constexpr u64 kFewRows = 8; // GPUs of a host: reduced.cuda.all_reduce
     return s.flags == RP_COLUMNS && s.planes <= 1 && s.rows && s.rows <= kFewRows &&
            (s.op == RP_OP_SUM || s.op == RP_OP_MEAN) && rk_is_float(s.dtype) && rk_is_float(s.out) &&
            (s.out != RP_F64 || s.dtype == RP_F64) && s.nan == RP_NAN_PROPAGATE;

@@ -24,7 +24,6 @@
 //   static constexpr bool kByPointer          if there is one, and true: it leaves few registers, and hardly uses indices
 //   static constexpr bool kLongVector         if there is one, and true: add_vector is much code
 //   static constexpr bool kEnds               if there is one, and true: FinishArgs.ends
-//   static constexpr Far kFar                 if there is one: what SegmentArgs.far lets it do
 //   static constexpr bool kStops              if there is one, and true: `added` elements may decide a thread's result, and
 //     bool stops(const SegmentArgs &, u32 added)   what it adds after that does not matter
 //   bool flush_sums(...)                      if there is one, for kAddedBesideSums: moments_f32.cu
@@ -462,10 +461,6 @@ template <class Accumulator>
 constexpr bool kEndsRows<Accumulator, std::void_t<decltype(Accumulator::kEnds)>> = Accumulator::kEnds &&Accumulator::kThreads >=
                                                                                    4 * kWarp;
 
-// May it stop at far elements, or leave far sums?
-template <class Accumulator, class = void> constexpr Far kFarOf = Far::None;
-template <class Accumulator> constexpr Far kFarOf<Accumulator, std::void_t<decltype(Accumulator::kFar)>> = Accumulator::kFar;
-
 template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThreads, Accumulator::kBlocksPerSm)
     segment_reduce(SegmentArgs args, const __grid_constant__ FinishArgs finish, u64 *partials)
 {
@@ -477,8 +472,7 @@ template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThr
         if (args.again)
             wait_for_previous_pass();
         for (u64 row = blockIdx.y; row < args.rows; row += gridDim.y) {
-            const bool first = kFarOf<Accumulator> != Far::None && args.far && !args.again; // nothing is noted so far
-            if (!first && is_done(finish, args.first_row + row))
+            if (is_done(finish, args.first_row + row))
                 continue;
             const unsigned char *p = args.data + ((row * args.row_len) << args.element_log2);
             Accumulator acc;
@@ -510,10 +504,8 @@ template <class Accumulator> __global__ void __launch_bounds__(Accumulator::kThr
                     if (last_of_row(args.totals + row)) {
                         if (args.tickets)
                             reset_tickets(args.totals);
-                        if (kFarOf<Accumulator> != Far::None && args.far && threadIdx.x == 0)
-                            finish.doubts[args.first_row + row] = 0;
-                        finish_added<Accumulator::kThreads, kFarOf<Accumulator>>(
-                            finish, args.totals + row, of_row, gridDim.x, args.first_row + row, words, *(AddedRoom *)shared);
+                        finish_added<Accumulator::kThreads>(finish, args.totals + row, of_row, gridDim.x, args.first_row + row,
+                                                            words, *(AddedRoom *)shared);
                     }
                     __syncthreads();
                     continue;

@@ -52,7 +52,7 @@ enum class Moments32Part {
 template <Moments32Part kPart>                                                // `of`, `is_long`: Bounded
 SegmentKernel moments_f32_part(BoundsOf of, bool is_long, bool large_shared); // moments_f32.cu
 
-enum class Moments64Part { Moments, Near, Stats, Bounded, Far };
+enum class Moments64Part { Moments, Near, Stats, Bounded };
 template <Moments64Part kPart> SegmentKernel moments_f64_part(BoundsOf of = {}, bool is_long = false); // moments_f64.cu
 
 enum class CountPart { Float, Integer };

@@ -125,7 +125,8 @@ bool fits_few_rows(const Asked &q, WalkFn *) { return has_few_rows(q.s); }
 
 cudaError_t launch_few_rows(const Asked &q, WalkFn)
 {
-    const FewRowsKernel k = few_rows_kernel(q.s.dtype, has_whole_vectors(q));
+    const bool vectors = has_whole_vectors(q) && (uintptr_t)q.a.cells % 16 == 0;
+    const FewRowsKernel k = few_rows_kernel(q.s.dtype, vectors, q.s.rows);
     return gpu_launch(false, k.fn, walk_blocks(q.d, div_up(q.lines, k.per), kFewThreads), kFewThreads, 0, q.stream, q.a,
                       (const u8 *)q.t.data);
 }

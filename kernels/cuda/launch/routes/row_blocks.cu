@@ -93,13 +93,8 @@ cudaError_t blocks_of_rows(const Asked &q, const SegmentKernel &k, const Segment
     return cudaSuccess;
 }
 
-// SegmentArgs.far, .again: how launches for rows in doubt follow each other
-struct FarLaunch {
-    bool far, again;
-};
-
 // The rows of `t`, which is the task of `q` or a part of it, to the cells of `a`.
-cudaError_t reduce_rows(const Asked &q, const RowKernel &by, const ChainTask &t, const FinishArgs &a, FarLaunch launch = {})
+cudaError_t reduce_rows(const Asked &q, const RowKernel &by, const ChainTask &t, const FinishArgs &a, bool again = false)
 {
     const SegmentKernel &k = by.k;
     SegmentArgs all = segment_args(q, t);
@@ -117,8 +112,7 @@ cudaError_t reduce_rows(const Asked &q, const RowKernel &by, const ChainTask &t,
     const u64 room = q.scratch.words / (per_row * a.plan.all + (by.redo ? 2 : 0));
     all.meets = (a.light || finish.ends) && all.rows == 1 && per_row > 1 && per_row <= kSlots;
     all.totals = q.scratch.totals;
-    all.far = launch.far;
-    all.again = launch.again;
+    all.again = again;
     const u64 batch = per_row > 1 && room > kRowTotals ? kRowTotals : room;
     if (batch == 0)
         return cudaErrorMemoryAllocation;
@@ -195,16 +189,11 @@ bool fits_blocks(const Asked &q, WalkFn *)
 cudaError_t launch_blocks(const Asked &q, WalkFn)
 {
     FinishArgs a = q.a;
-    BlocksOfRows b = {};
-    if (q.far.fn)
-        TRY_CUDA(blocks_of_rows(q, q.far, segment_args(q, q.t), a, &b));
-    if (!q.again.k.fn && !b.ends)
+    if (!q.again.k.fn)
         return reduce_rows(q, q.whole, q.t, a);
     a.doubts = q.scratch.wide;
-    TRY_CUDA(reduce_rows(q, q.whole, q.t, a, {b.ends, false}));
-    if (b.ends)
-        TRY_CUDA(reduce_rows(q, {q.far, NULL, false}, q.t, a, {true, true}));
-    return reduce_rows(q, q.again.k.fn ? q.again : q.whole, q.t, a, {false, true});
+    TRY_CUDA(reduce_rows(q, q.whole, q.t, a));
+    return reduce_rows(q, q.again, q.t, a, true);
 }
 
 bool fits_masked_blocks(const Asked &q, WalkFn *) { return masked_kernel(q).fn; }
