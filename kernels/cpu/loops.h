@@ -124,7 +124,7 @@ typedef struct rk_edge_keys {
     double low, scale;
     uint64_t first;
     int shift;
-    uint32_t places; /* at least 2; all further keys have the last one. The table has one more, for NaNs */
+    uint32_t places; /* at least 2; all further keys have the last one. The table has one more, for what is put apart */
     uint32_t n;      /* slots of a table of counts */
     uint32_t bounds;
     uint32_t half;         /* a power of 2: a place has fewer than twice as many bounds. 0: none has any */

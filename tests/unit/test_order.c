@@ -316,6 +316,21 @@ static void many_ranks(void **state)
         }
 }
 
+/* The last key of 64 bits may have a slot of its own, and the key before it, too. */
+static void ranks_at_the_last_key(void **state)
+{
+    (void)state;
+    for (int dtype = RP_I64; dtype; dtype = dtype == RP_I64 ? RP_U64 : 0) {
+        for (uint64_t i = 0; i < MOST; i++) {
+            const uint64_t x = (any(2) ? UINT64_MAX - any(2) : any(1u << 31) << 33) ^ (dtype == RP_I64 ? 1ull << 63 : 0);
+            memcpy(data + i * sizeof x, &x, sizeof x);
+        }
+        for (int j = 0; j < rk_simd_count; j++)
+            if (rk_simd_runs(rk_simds[j]))
+                check_many(rk_simds[j], dtype, MOST, &HUNDRED, false, 0);
+    }
+}
+
 /* Half of the elements are zeros: the brackets on both sides of these do not become one, which would hold all of them. */
 static void zeros_between_brackets(void **state)
 {
@@ -936,6 +951,7 @@ int main(void)
                                        cmocka_unit_test(long_lines),
                                        cmocka_unit_test(passes_in_pieces),
                                        cmocka_unit_test(many_ranks),
+                                       cmocka_unit_test(ranks_at_the_last_key),
                                        cmocka_unit_test(zeros_between_brackets),
                                        cmocka_unit_test(keys_in_ranges),
                                        cmocka_unit_test(a_sample_that_misleads),

@@ -62,7 +62,7 @@ static uint32_t fill_table(rk_bins *b)
             slot++;
         most = slot - first > most ? slot - first : most;
     }
-    b->table[t->places] = t->n - 1;
+    b->table[t->places] = b->keys.most == UINT64_MAX ? t->bounds : t->n - 1; /* integers have no NaNs */
     t->half = most ? 1u << (log2_of(most) - 1) : 0;
     return most;
 }

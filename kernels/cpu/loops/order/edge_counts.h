@@ -7,17 +7,16 @@
 
 enum { EDGE_STRIP = 256 }; /* elements whose places are found together, by vectors */
 
-/* A NaN's place is behind the others, and its key is below all bounds. What follows the bounds is above all keys: no bound is
- * as large as the last key of 64 bits. */
+/* A NaN's place is behind the others, and its key is below all bounds. So is the last key of 64 bits, which reaches all bounds:
+ * what follows these is above all other keys. */
 #define KEYS_AND_PLACES(W)                                                                                    \
     INLINE void nans_apart_##W(uint##W##_t *key, uint32_t *place, size_t n, const rk_edge_keys *e)            \
     {                                                                                                         \
-        const uint##W##_t most = (uint##W##_t)e->most;                                                        \
+        const uint##W##_t most = (uint##W##_t)(e->most - (e->most == UINT64_MAX));                            \
         const uint32_t places = e->places;                                                                    \
         for (size_t i = 0; i < n; i++) {                                                                      \
             place[i] = key[i] > most ? places : place[i];                                                     \
             key[i] = key[i] > most ? 0 : key[i];                                                              \
-            key[i] -= (uint##W##_t)(key[i] == UINT64_MAX);                                                    \
         }                                                                                                     \
     }                                                                                                         \
     INLINE void keys_and_places_##W(const u##W##_loose *x, size_t n, const rk_keys *k, const rk_edge_keys *e, \
