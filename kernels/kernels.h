@@ -144,7 +144,9 @@ typedef struct rk_task {
     unsigned batch;               /* RK_BATCHED: tasks that shared the launch, this one included */
     const char *route;            /* how it was reduced: a name from the table of kernels/cpu/lines.c, or of
                                      kernels/cuda/launch/routes.cu; NULL: not known. Never freed */
-    /* the engine's */
+    /* the engine's; the caller's are NULL */
+    const struct rk_task *whole; /* what this is a part of, and stopped with */
+    const uint64_t *bounds;      /* of a histogram: keys instead of spec.edges, ascending (kernels/cpu/order/sample.h) */
     struct rk_task *next;
     void *impl;
     uint64_t load;

@@ -49,9 +49,16 @@ rp_err rk_check_states(rk_task *t)
 
 /* ---- faults ---- */
 
+static bool is_stopped(const rk_task *t)
+{
+    while (t && !__atomic_load_n(&t->stopped, __ATOMIC_RELAXED))
+        t = t->whole;
+    return t != NULL;
+}
+
 bool rk_task_late(const rk_task *t, rp_fault *f)
 {
-    const bool late = t->until_ns && rk_now_ns() >= t->until_ns, stopped = __atomic_load_n(&t->stopped, __ATOMIC_RELAXED);
+    const bool late = t->until_ns && rk_now_ns() >= t->until_ns, stopped = is_stopped(t);
     if (stopped)
         rp_fail(f, RP_CANCELLED, "id", 0, "cancelled by its client");
     else if (late)

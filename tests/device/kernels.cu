@@ -31,6 +31,7 @@ void run_chain(const ChainTask &c)
     t.beside = &beside;
     t.base = c.base;
     t.cells = c.cells;
+    t.bounds = c.bounds;
     const u32 fault = compute(&t);
     if (fault != kNoFault)
         *c.fault = fault;
@@ -63,8 +64,14 @@ cudaError_t chain_scratch_clear(void *scratch, cudaStream_t stream)
     return gpu_clear(scratch, chain_scratch_bytes(), stream);
 }
 
-// Of order statistics there is one, of which no line is to be explained; others are for the CPU.
-bool selects_on_device(const rp_spec &s) { return s.op == RP_OP_MEDIAN && s.nan == RP_NAN_PROPAGATE; }
+// Of order statistics those of which no line is to be explained; others are for the CPU.
+bool selects_on_device(const rp_spec &s)
+{
+    const bool is_float = rp_dtype_class(s.dtype) == RP_CLASS_FLOAT;
+    if (s.op == RP_OP_MEDIAN)
+        return s.nan == RP_NAN_PROPAGATE;
+    return s.nan != RP_NAN_ERROR && (s.op == RP_OP_HISTOGRAM || (rp_is_top(s.op) && is_float));
+}
 
 // By key the helper CPU reduces.
 bool keyed_on_device(const rp_spec &) { return false; }

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/order/sample.h"
 #include "kernels/engine/engine.h"
 #include "kernels/exact/state.h"
 #include "proto/tagged.h"
@@ -885,6 +886,37 @@ static void ask_edges(rp_spec *s, const char *data, uint64_t n)
     qsort(edges, s->n_edges, sizeof *edges, by_value);
 }
 
+static int by_key(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Edges of an engine's own task, in place of the others: keys, digits of ranges that mostly begin at an element. */
+static void ask_bounds(rk_task *t, const char *data, uint64_t n)
+{
+    static uint64_t bounds[RP_MAX_EDGES];
+    const size_t size = rp_dtype_size(t->spec.dtype);
+    const rk_keys keys = rk_keys_of(t->spec.dtype);
+    const uint64_t most = t->spec.n_edges;
+    uint64_t some = 0, once = 0;
+    for (int ranges = 1 + (int)(rng() % 3); ranges; ranges--) {
+        uint64_t bits = 0, shift = rng() % (8 * size);
+        memcpy(&bits, data + rng() % n * size, size);
+        const uint64_t key = rk_key_of(&keys, size, bits), low = rng() % 4 ? key : rng() % (keys.most / 2);
+        for (uint64_t d = 0; d < 2049 && some < most && low <= keys.most && d <= (keys.most - low) >> shift; d++)
+            bounds[some++] = low + (d << shift);
+    }
+    qsort(bounds, some, sizeof *bounds, by_key);
+    for (uint64_t i = 0; i < some; i++)
+        if (!i || bounds[i] != bounds[i - 1])
+            bounds[once++] = bounds[i];
+    if (once < 2)
+        return;
+    t->bounds = bounds;
+    t->spec.n_edges = (uint32_t)once;
+}
+
 /* What is asked of lines of n elements: mostly what they have. */
 static void ask_order(rp_spec *s, uint64_t n)
 {
@@ -931,6 +963,8 @@ static void compare_order(rk_engine *e, waker *w, int op, int dtype, uint32_t fl
     lay_out(&t, memory, k, false);
     if (op == RP_OP_HISTOGRAM) {
         ask_edges(&t.spec, memory, rp_elements(&t.spec));
+        if (rng() % 2 && t.bytes && t.spec.dtype != RP_BOOL)
+            ask_bounds(&t, memory, rp_elements(&t.spec));
         measure(&t);
     }
     compare_once(e, w, &t, kind_names[k]);

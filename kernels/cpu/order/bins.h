@@ -23,7 +23,8 @@ typedef struct rk_bins {
 
 /* The spec, `simd` and the reader's size are set. False: no memory. */
 bool rk_bins_init(rk_bins *b);
-/* The same for bounds that are keys of the line, ascending. The spec has u64, the number of edges, and the length. */
+/* The same for bounds that are keys of the line, ascending. The spec has the number of edges, the length, and a type: u64 if
+ * elements are keys themselves. */
 bool rk_bins_of_keys(rk_bins *b, const rk_keys *keys, const uint64_t *bound);
 void rk_bins_open(rk_bins *b);
 /* Elements [from, to) of the line; each once. Any thread. */

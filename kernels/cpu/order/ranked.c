@@ -42,8 +42,9 @@ bool rk_selection_init(rk_selection *o, const rk_simd *simd, const rk_task *t)
     o->line->keep = simd->keep[__builtin_ctzll(o->line->size)];
     o->best.spec = o->bins.spec = s;
     o->best.simd = o->bins.simd = simd;
+    const rk_keys keys = rk_keys_of(s->dtype);
     if (s->op == RP_OP_HISTOGRAM)
-        return rk_bins_init(&o->bins);
+        return t->bounds ? rk_bins_of_keys(&o->bins, &keys, t->bounds) : rk_bins_init(&o->bins);
     if (rp_is_top(s->op))
         rk_best_init(&o->best);
     else

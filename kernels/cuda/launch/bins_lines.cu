@@ -35,9 +35,13 @@ struct Bounds {
 };
 
 // Keys of the edges, but for those above all elements, to `b`, which has room for all
-void find_bounds(const rp_spec &s, const KeyRule &rule, Bounds *b)
+void find_bounds(const rp_spec &s, const uint64_t *bounds, const KeyRule &rule, Bounds *b)
 {
     uint64_t bits;
+    for (u32 i = 0; bounds && i < s.n_edges && bounds[i] <= rule.range; i++)
+        b->key[b->n++] = bounds[i];
+    if (bounds)
+        return;
     for (u32 i = 0; i < s.n_edges && rk_from_edge(s.dtype, rp_spec_edge(&s, i), i + 1 == s.n_edges, &bits); i++)
         b->key[b->n++] = rk_rank(s.dtype, 0, bits) - rule.least;
 }
@@ -186,13 +190,14 @@ cudaError_t launch_counts(Device *d, const rp_spec &s, const LineSet &lines, con
 
 } // namespace
 
-cudaError_t bins_launch(Device *d, const rp_spec &s, const LineSet &lines, u64 *counts, void *scratch, cudaStream_t stream)
+cudaError_t bins_launch(Device *d, const rp_spec &s, const uint64_t *bounds, const LineSet &lines, u64 *counts, void *scratch,
+                        cudaStream_t stream)
 {
     const KeyRule rule = key_rule(s.dtype);
     Bounds b = {(u64 *)malloc(s.n_edges * sizeof(u64)), 0};
     if (!b.key)
         return cudaErrorMemoryAllocation;
-    find_bounds(s, rule, &b);
+    find_bounds(s, bounds, rule, &b);
     const cudaError_t err = launch_counts(d, s, lines, rule, b, counts, scratch, stream);
     free(b.key);
     return err;

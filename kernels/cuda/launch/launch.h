@@ -18,6 +18,7 @@ struct ChainTask {
     const uint8_t *mask;     // NULL: it is with the elements
     const uint8_t *weights;  // NULL: they are with the elements, too; aligned to their type
     const uint8_t *segments; // with RP_OFFSETS: these are beside the elements, and the host does not know them. NULL: as above
+    const uint64_t *bounds;  // of a histogram: its edges as keys, of the host. NULL: the spec has edges
 };
 
 // Where its data are.

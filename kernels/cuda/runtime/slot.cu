@@ -171,7 +171,8 @@ ChainTask chain_of(const TaskSlot *s, const rk_task *t, const void *data)
             s->fault,
             t->beside ? t->beside->mask : NULL,
             w.from ? (const uint8_t *)data + w.to : weights_beside(s, t),
-            NULL};
+            NULL,
+            t->bounds};
 }
 
 cudaError_t reduce_data(TaskSlot *s, Device *d, rk_task *t, const void *data)
@@ -259,7 +260,7 @@ cudaError_t reduce_part(TaskSlot *s, Device *d, const rk_task *t, const Runs &r,
     const size_t size = rp_dtype_size(t->spec.dtype);
     const rp_parts parts = rp_spec_parts(&t->spec, in_memory(t), t->beside);
     const u64 n = r.run * r.runs;
-    ChainTask chain = {t->spec, parts.elements + r.first * size, NULL, base, s->mapped, s->fault, NULL, NULL, NULL};
+    ChainTask chain = {t->spec, parts.elements + r.first * size, NULL, base, s->mapped, s->fault, NULL, NULL, NULL, NULL};
     chain.spec.flags = RP_STATES_OUT | (t->spec.flags & RP_MASK);
     chain.spec.rows = 1;
     chain.spec.planes = 0;

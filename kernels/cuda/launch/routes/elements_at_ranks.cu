@@ -151,7 +151,7 @@ cudaError_t top(const Selection &x, u64 first, const Room &room, u64 *bad)
 cudaError_t histogram(const Selection &x, u64 first, const Room &room, u64 *counts)
 {
     const rp_spec &s = x.t->spec;
-    TRY_CUDA(bins_launch(x.d, s, x.lines, counts, room.at, x.stream));
+    TRY_CUDA(bins_launch(x.d, s, x.t->bounds, x.lines, counts, room.at, x.stream));
     return bins_finish(x.d, s, first, x.lines.lines, counts, (u64 *)x.t->cells, x.t->fault, x.stream);
 }
 
