@@ -12,14 +12,16 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+import order
 import pairs
 from conftest import BIN, memory_device, select_a_moment
 from libreduce import Client as LibClient
 from libreduce import Fault as LibFault
 from oracle import DTYPES, SIZE
-from rawclient import (COLUMNS, COMPANION, EXTENTS, HANDLE, REDUCE, REDUCE_AT, ROLES, STATES_IN, STATES_OUT, STORE, WEIGHTS, Fault, parse_result, part, spec,
+from rawclient import (COLUMNS, COMPANION, EXTENTS, HANDLE, REDUCE, REDUCE_AT, ROLES, STATES_IN, STATES_OUT, STORE, WEIGHTS, Fault, parameter, parse_result, part, spec,
                        store)
 from sideclient import Side
+from test_order import random_bits, request
 from test_side import refused
 
 DEVICE, RUNTIME = "tests/reduced-device", "faults/reduced-devices"
@@ -85,6 +87,56 @@ def test_the_bits_do_not_depend_on_the_number_of_devices(start, scratch, ctl, mo
     assert sum(isinstance(a, list) for a in answers[0]) > 40
 
 
+def ordered_case(rng):
+    """(op, dtype, keywords, data) of an order statistic; some lines lie on several devices."""
+    dtype, (op, _, parts) = str(rng.choice(list(DTYPES))), request(rng)
+    rows, row_len, planes = int(rng.choice([1, 3, 9, 40])), int(rng.integers(1, 4000)), int(rng.choice([0, 0, 3]))
+    columns = COLUMNS if rng.integers(2) else 0
+    if columns:
+        rows, row_len = row_len, rows
+    bits = random_bits(rng, dtype, rows * row_len * (planes or 1), str(rng.choice(["bits", "few", "equal", "zeros", "near", "infinite"])))
+    return order.OPS[op], dtype, {"rows": rows, "row_len": row_len, "planes": planes, "flags": columns, "nan": str(rng.choice(["propagate", "omit", "error"]))}, parts, bits.tobytes()
+
+
+@pytest.mark.parametrize("program", [None, DEVICE], ids=["cpu", "memory"])
+def test_order_statistics_of_data_on_several_devices(start, monkeypatch, program):
+    """The bits and the faults of one device; ranks of more scattered lines than passes take are refused with the limit."""
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "3")
+    daemon = start(*(["--sandbox", "no"] if program else ["--devices", 3]), "--threads", 1, "--small-bytes", 0, **({**memory_device(program)} if program else {}))
+    rng, seen = np.random.default_rng(SEED), {"cells": 0, "faults": 0, "refused": 0}
+    with daemon.connect() as c:
+        for _ in range(150):
+            op, dtype, kw, parts, data = ordered_case(rng)
+            body = spec(op, dtype, tagged_len=len(parts), **kw) + parts + data
+            want = outcome(lambda body=body: parse_result(c.call(REDUCE, body)))
+            handle = c.put("x", dtype, data, place=SPREAD, replace=True)
+            got = outcome(lambda: c.reduce_at(op, dtype, handle, 0, len(data), parts=[parts], **kw))
+            lines = (kw["planes"] or 1) * kw["row_len"] if kw["flags"] else kw["rows"]
+            if got[0] == "TOO_LARGE":
+                assert got[1] == ("row_len" if kw["flags"] else "rows") and lines > 15 and "instead of 15 at most" in got[3]
+                seen["refused"] += 1
+            else:
+                assert got == want
+                seen["cells" if isinstance(want, list) else "faults"] += 1
+        c.drop("x")
+    assert seen["cells"] > 80 and seen["faults"] > 3 and seen["refused"] > 3
+
+
+def test_order_statistics_of_the_runtime_on_two_devices(start, monkeypatch):
+    """CUDA's own runtime: digits counted by kernels, and parts that are added."""
+    monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
+    daemon = start("--sandbox", "no", "--threads", 1, "--small-bytes", 0, **memory_device(RUNTIME))
+    x = np.random.default_rng(SEED).standard_normal((9, 5001))
+    with daemon.connect() as c:
+        handle = c.put("x", "f64", x.tobytes(), place=SPREAD)
+        for op, parts in (("median", []), ("largest", [parameter("k", 7)]), ("histogram", [parameter("edges", -2.0, -0.5, 0.0, 3.0)])):
+            for kw in ({"rows": 1, "row_len": x.size}, {"rows": 9, "row_len": 5001}, {"rows": 5001, "row_len": 9, "flags": COLUMNS}):
+                body = spec(order.OPS[op], "f64", tagged_len=sum(map(len, parts)), **kw) + b"".join(parts) + x.tobytes()
+                assert c.reduce_at(order.OPS[op], "f64", handle, 0, x.nbytes, parts=parts, **kw).cells == parse_result(c.call(REDUCE, body)).cells
+        assert all(daemon.status()[f"gpu.{i}.tasks"] > 9 for i in range(2))
+        c.drop("x")
+
+
 def test_where_resident_data_lie(start):
     daemon = start("--devices", 3, "--threads", 1, "--resident", 30, "--resident-user", 30)
     with daemon.connect() as c:
@@ -113,6 +165,9 @@ def test_reducectl_chooses_devices(ctl, start, scratch):
     for i, place in enumerate((["--spread"], ["--device", "2"], [])):
         assert ctl("put", *place, f"x{i}", scratch / "x.npy", url=daemon.url).returncode == 0
         assert ctl("stats", f"@x{i}", url=daemon.url).stdout == want
+        for ordered in (["median,p1,p99"], ["largest", "--k", 3], ["histogram", "--bins", 5], ["kth", "--k", 99], ["stats", "--quantiles"]):
+            got = [ctl(*ordered, f, url=daemon.url).stdout for f in (f"@x{i}", scratch / "x.npy")]
+            assert got[0] == got[1].replace(str(scratch / "x.npy").encode(), f"@x{i}".encode()) != b""
     assert ctl("stats", "--device", "1", scratch / "x.npy", url=daemon.url).stdout == want
     lines = ctl("ls", url=daemon.url).stdout.decode().splitlines()
     assert [line.split("  ")[-1] for line in lines[1:3]] == ["on all devices", "on device 2"]

@@ -9,13 +9,14 @@ import re
 import struct
 import subprocess
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from certificates import Authority
 from conftest import BIN, select_a_moment
-from rawclient import Closed, Connection, Fault
+from rawclient import COLUMNS, REDUCE, Closed, Connection, Fault, parameter, parse_result, spec
 from sideclient import Side
 from supervisor import Supervised
 
@@ -151,6 +152,45 @@ def test_every_call_of_a_request_may_fail(faulty, page, scratch):
         ends.setdefault(f"{page.name}: {end}", []).append(n)
     print("\n".join(f"{k} ({len(v)})" for k, v in sorted(ends.items())))
     assert sum(map(len, ends.values())) > 30
+
+
+def test_every_call_of_order_statistics_on_two_devices_may_fail(faulty, page):
+    """Whole arrays, a row that is cut, and columns: cells, or a typed error; the next request is right."""
+    x = np.random.default_rng(1).standard_normal(6000)
+    k, shapes = parameter("k", 3), ({"rows": 1, "row_len": 6000}, {"rows": 3, "row_len": 2000}, {"rows": 2000, "row_len": 3, "flags": COLUMNS})
+    asked = [(op, parts, kw) for op, parts in ((27, []), (30, [k])) for kw in shapes]  # median, largest
+    daemon, ends = faulty("--devices", 2), Counter()
+
+    def answers(url, handle):
+        told = []
+        for op, parts, kw in asked:
+            try:
+                with Connection(url, timeout=60) as c:
+                    c.hello()
+                    told.append(c.reduce_at(op, "f64", handle, 0, x.nbytes, parts=parts, **kw).cells)
+            except Fault as e:
+                assert e.code in TYPED, e
+                told.append(e.code)
+            except (Closed, BrokenPipeError):
+                told.append("closed")
+        return told
+
+    with daemon.connect() as c:
+        handle = c.put("x", "f64", x.tobytes(), place=1)  # spread
+        want = [parse_result(c.call(REDUCE, spec(op, "f64", tagged_len=sum(map(len, parts)), **kw) + b"".join(parts) + x.tobytes())).cells for op, parts, kw in asked]
+        for n in itertools.count(1):
+            page.cue(n)
+            got = answers(daemon.url, handle)
+            fired = page.fired
+            page.cue(0)
+            assert daemon.process.poll() is None, f"the daemon ended after a fault in {page.name}:\n{daemon.log()}"
+            assert all(a == b or isinstance(a, str) for a, b in zip(got, want)), page.name
+            assert answers(daemon.url, handle) == want, page.name
+            if not fired:
+                break
+            ends.update(f"{page.name}: {a}" for a in got if isinstance(a, str))
+    print("\n".join(f"{k} ({n})" for k, n in sorted(ends.items())))
+    assert ends["malloc: NO_MEMORY"] > 20 and ends["calloc: NO_MEMORY"] > 3
 
 
 def start_and_leave(daemon, scratch):

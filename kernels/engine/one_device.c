@@ -94,10 +94,13 @@ bool rk_device_takes(const rk_device *d, const rk_task *t)
 /* A task that the device cannot compute. */
 static void end_refused(rk_device *d, rk_task *t)
 {
+    const rk_task *asked = t;
+    while (asked->whole)
+        asked = asked->whole;
     rk_cpu_begin(t);
     t->compute_ns = 0;
-    rp_fail(&t->fault, RP_TYPE, "op", 0, "a device of this daemon does not compute %s of these data%s", rp_op_name(t->spec.op),
-            t->spec.flags & RP_KEYS ? " by key" : "");
+    rp_fail(&t->fault, RP_TYPE, "op", 0, "a device of this daemon does not compute %s of these data%s",
+            rp_op_name(asked->spec.op), t->spec.flags & RP_KEYS ? " by key" : "");
     t->fault.index = RP_NO_INDEX;
     rk_complete(&d->tasks, t);
 }

@@ -143,7 +143,8 @@ static void explain_overflow(rp_fault *f, const rp_spec *s, uint64_t n, const ui
     }
 }
 
-void rk_order_fault(rp_fault *f, const rp_spec *s, uint64_t line, rp_err code, uint64_t n, const uint64_t *bits)
+/* All fields but the value. */
+static void describe(rp_fault *f, const rp_spec *s, uint64_t line, rp_err code, uint64_t n)
 {
     const char *where = line_name(s), *op = rp_op_name(s->op);
     switch ((int)code) {
@@ -158,7 +159,21 @@ void rk_order_fault(rp_fault *f, const rp_spec *s, uint64_t line, rp_err code, u
         break;
     default:
         rp_fail(f, code, "out", 0, "%s %" PRIu64 ": the %s does not fit %s", where, line, op, rp_dtype_name(s->out));
-        explain_overflow(f, s, n, bits);
     }
     f->index = line;
+}
+
+void rk_order_fault(rp_fault *f, const rp_spec *s, uint64_t line, rp_err code, uint64_t n, const uint64_t *bits)
+{
+    describe(f, s, line, code, n);
+    if (code == RP_OVERFLOW)
+        explain_overflow(f, s, n, bits);
+}
+
+void rk_order_fault_move(rp_fault *f, const rp_spec *s, uint64_t line)
+{
+    const uint64_t value[2] = {f->value[0], f->value[1]};
+    describe(f, s, line, f->code, f->limit);
+    f->value[0] = value[0];
+    f->value[1] = value[1];
 }

@@ -30,6 +30,9 @@ rp_err rk_order_cell(const rp_spec *s, uint64_t n, uint64_t nans, const uint64_t
 /* The fault of line `line`, whose cell gave `code`. */
 void rk_order_fault(rp_fault *f, const rp_spec *s, uint64_t line, rp_err code, uint64_t n, const uint64_t *bits);
 
+/* Turn a fault of this kind from a part of the lines into that of line `line` of the whole. */
+void rk_order_fault_move(rp_fault *f, const rp_spec *s, uint64_t line);
+
 #ifdef __cplusplus
 }
 #endif

@@ -104,8 +104,8 @@ static void device_submit(void *impl, rk_task *t)
     rk_cpu_backend.submit(d->cpu, t);
 }
 
-/* As the CUDA backend: data of the host, which the CPU computes, and some operations by key. */
-static bool device_selects(const rk_task *t) { return !t->memory || (t->spec.flags & RP_KEYS && t->spec.op <= RP_OP_MAX); }
+/* As the CUDA backend: data of the host, which the CPU computes, order statistics, and some operations by key. */
+static bool device_selects(const rk_task *t) { return !t->memory || !(t->spec.flags & RP_KEYS) || t->spec.op <= RP_OP_MAX; }
 
 static void device_stop(void *impl) { rk_cpu_backend.stop(((device *)impl)->cpu); }
 

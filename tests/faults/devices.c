@@ -68,6 +68,7 @@ static rk_task task_of(int op, uint64_t rows, uint64_t row_len)
                  .data = data,
                  .bytes = rows * row_len * sizeof *data,
                  .cells = want};
+    t.spec.k = rp_is_top(op) ? 5 : 0;
     if (rp_spec_check(&t.spec, NULL))
         die("a wrong spec", NULL);
     rk_cpu_run(&t);
@@ -149,6 +150,19 @@ static rk_memory *new_memory(rk_engine *e, int place, int where)
     return NULL;
 }
 
+/* In passes, or of parts that are added. */
+static void select_spread(rk_engine *e, rk_memory *m)
+{
+    static const int ops[] = {RP_OP_MEDIAN, RP_OP_LARGEST};
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++) {
+        rk_task t = task_of(ops[i], 1, RESIDENT);
+        t.data = NULL;
+        t.memory = m;
+        run(e, &t);
+        check(&t, BOTH);
+    }
+}
+
 static void use_memory(rk_engine *e, int place, int where)
 {
     rk_memory *m = new_memory(e, place, where);
@@ -159,7 +173,9 @@ static void use_memory(rk_engine *e, int place, int where)
     t.memory = m;
     run(e, &t);
     check(&t, where);
-    if (place != RK_PLACE_SPREAD)
+    if (place == RK_PLACE_SPREAD)
+        select_spread(e, m);
+    else
         reduce_alone(e, m, where);
     rk_memory_close(e, m);
 }
