@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One daemon with all GPUs of a machine beside one with the first GPU alone: start, resident data, host data, a file, small
-requests of many processes, the same bits as the CPU's, and a GPU that fails under load. Prints a table; exit code 1: an answer
-was wrong or lost.
+requests of many processes, the same bits as the CPU's, order statistics, and a GPU that fails under load. Prints a table; exit
+code 1: an answer was wrong or lost.
 
     B=build/cuda-portable python3 tests/gpu/multi.py   (`make all gpu-tools bench-tools CUDA=yes PORTABLE=1 SYSTEMD=yes` builds it)
 
@@ -14,6 +14,7 @@ runtime on two devices made of memory (`make fault-tools CUDA=yes`), where first
 """
 
 import argparse
+import array
 import json
 import multiprocessing
 import os
@@ -30,12 +31,13 @@ from contextlib import contextmanager
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE.parent / "bench")]
 from common import BUILD, ctl, daemon, machine  # noqa: E402
-from rawclient import COLUMNS, Connection, Fault  # noqa: E402
+from rawclient import COLUMNS, Connection, Fault, parameter  # noqa: E402
 
 MIB, CHUNK = 1 << 20, 4 << 20
 ANY, SPREAD, FIRST = 0, 1, 2
 RESIDENT = 2 << 30  # elements of f32
 HOST = 4 << 30  # bytes
+RANKED = 1 << 30  # elements of f32
 CLIENTS = 16
 failed = []
 
@@ -151,6 +153,70 @@ def bits(url, oracle, devices):
     return n, wrong
 
 
+# ---- order statistics ----
+MEDIAN, QUANTILE, KTH, LARGEST, SMALLEST, HISTOGRAM = range(27, 33)
+FIVE = parameter("q", (1, -2), (25, -2), (5, -1), (75, -2), (99, -2))
+
+
+def selections():
+    """(what, code, tagged part)"""
+    yield "median", MEDIAN, b""
+    yield "five quantiles", QUANTILE, FIVE
+    yield "kth", KTH, parameter("k", -7)
+    yield "largest 100", LARGEST, parameter("k", 100)
+    yield "smallest 100", SMALLEST, parameter("k", 100)
+    yield "histogram of 100", HISTOGRAM, parameter("edges", *(i / 10 - 5 for i in range(101)))
+
+
+def ranks_bits(url, oracle):
+    """Rows, some of which are cut, and few columns, of any bits and of few values: the answers of two GPUs, of one, and of the CPU."""
+    rng = random.Random(6)
+    n = wrong = 0
+    with connect(url) as c, connect(oracle) as cpu:
+        for what, op, part in selections():
+            for dtype, size in (("f32", 4), ("f64", 8), ("f16", 2), ("bf16", 2), ("i8", 1), ("u16", 2), ("i32", 4), ("u64", 8)):
+                for rows, row_len, flags, planes in ((1, 90001, 0, 0), (5, 20011, 0, 0), (300, 301, 0, 0), (30011, 3, COLUMNS, 0), (3, 1007, 0, 5)):
+                    kw = {"rows": rows, "row_len": row_len, "flags": flags, "planes": planes, "nan": rng.choice(("propagate", "omit", "error"))}
+                    elements = rows * row_len * (planes or 1)
+                    data = rng.randbytes(elements * size) if rng.randrange(2) else b"".join(rng.choices([rng.randbytes(size) for _ in range(5)], k=elements))
+                    answers = []
+                    for c_, place in ((c, SPREAD), (c, FIRST), (cpu, ANY)):
+                        handle = c_.put("ranks", dtype, data, place=place, replace=True)
+                        answers.append(answer(lambda c_=c_, handle=handle: c_.reduce_at(op, dtype, handle, 0, len(data), parts=[part] * bool(part), **kw)))
+                    if len({str(a) for a in answers}) > 1:
+                        wrong += 1
+                        note("other bits", f"{what} of {dtype} {kw}: {[str(a)[:80] for a in answers]}")
+                    n += 1
+        c.drop("ranks")
+    check(f"{wrong} order statistics have other bits", not wrong)
+    return n, wrong
+
+
+def ranks_times(url, elements, runs):
+    """Compute times in ms of normal numbers on one GPU and on all, each beside the sum of the same."""
+    rng = random.Random(7)
+    chunks = [array.array("f", [rng.gauss(0, 1) for _ in range(CHUNK // 4)]).tobytes() for _ in range(2)]
+    with connect(url) as c:
+        def least(handle, op, part=b""):
+            return min(c.reduce_at(op, "f32", handle, 0, elements * 4, parts=[part] * bool(part)).compute_ns for _ in range(runs)) * 1e-6
+
+        print(f"\n| {elements >> 20} Mi f32, ms | one device | of its sum | all devices | of their sum |\n| --- | --- | --- | --- | --- |")
+        handles = []
+        for name, place in (("one", FIRST), ("all", SPREAD)):
+            handle = c.store(name, "f32", elements * 4, place=place)
+            for i, at in enumerate(range(0, elements * 4, CHUNK)):
+                c.write(handle, at, chunks[i % len(chunks)][: elements * 4 - at])
+            c.commit(handle)
+            handles.append(handle)
+        sums = [least(handle, "sum") for handle in handles]
+        print(f"| sum | {sums[0]:.3f} | 1 | {sums[1]:.3f} | 1 |")
+        for what, op, part in selections():
+            one, many = (least(handle, op, part) for handle in handles)
+            print(f"| {what} | {one:.3f} | {one / sums[0]:.2f} | {many:.3f} | {many / sums[1]:.2f} |", flush=True)
+        c.drop("one")
+        c.drop("all")
+
+
 # ---- a device that fails ----
 def ask(c, end, report, answers):
     """Answers, the longest pause and errors go to `report` as they come."""
@@ -264,7 +330,7 @@ def broken(backend, limit, env, lose, program):
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--cpu", action="store_true")
-    p.add_argument("--only", default="start resident host file small bits fault", help="parts, separated by blanks")
+    p.add_argument("--only", default="start resident host file small bits ranks fault", help="parts, separated by blanks")
     a = p.parse_args()
     parts = a.only.split()
     base = ["--backend", "cpu"] if a.cpu else ["--backend", "cuda"]
@@ -312,6 +378,10 @@ def main():
     if "bits" in parts:
         with daemon(*ways[devices], "--small-bytes", 0) as (url, *_), daemon("--backend", "cpu") as (oracle, *_):
             note("bits", "{} answers, {} differ from the CPU's".format(*bits(url, oracle, devices)))
+    if "ranks" in parts:
+        with daemon(*ways[devices], "--small-bytes", 0) as (url, *_), daemon("--backend", "cpu") as (oracle, *_):
+            note("order statistics", "{} answers, {} differ".format(*ranks_bits(url, oracle)))
+            ranks_times(url, MIB if a.cpu else RANKED, 3 if a.cpu else 6)
     if "fault" in parts:
         with tempfile.TemporaryDirectory(prefix="rm") as folder:
             def lose(i):
