@@ -87,7 +87,7 @@ def each(rank, ranks, found):
         check(torch.equal(mine, shard(alone, rank, ranks, blocks)), f"a model in shards of {blocks} blocks")
     torch.manual_seed(7)
     for dtype in (torch.float32, torch.float64, torch.bfloat16, torch.float16):
-        for n in (1, 300, 70_001, 1_000_003):  # in one exchange; in two, with and without a rest
+        for n in (1, 300, 70_001, 2_000_003, 8_000_000):  # in one exchange; in two, with and without a rest
             rows = (torch.randn(ranks, n, device="cuda", dtype=torch.float64) * 1e4).to(dtype)
             for op in ("sum", "mean"):
                 got, want = reduced.cuda.all_reduce(rows[rank], op), getattr(reduced.cuda, op)(rows, 0)

@@ -762,9 +762,27 @@ def _of_ranks(spec: Any, call: str, data: Any, count: int, result: Any, group: A
 
 
 # Bytes of all ranks' elements up to which each rank gets them all: one exchange instead of two, of more bytes.
-ONE_EXCHANGE = 1 << 20
+ONE_EXCHANGE = 8 << 20
 FEW_RANKS = 8            # libreduce-cuda reduces columns of so many rows, however many columns there are
 SHARE_OF_MANY = 4 << 20  # bytes of the longest share of more ranks
+
+
+def _swap(sent: Any, received: Any, group: Any) -> Any:
+    """Begin to give sent[r] to each other rank r, and to get received[r] of it. Returns what is to be waited for."""
+    dist = _torch().distributed
+    mine, others = dist.get_rank(group), []
+    for rank in range(dist.get_world_size(group)):
+        if rank != mine:
+            others.append((rank, rank if group is None else dist.get_global_rank(group, rank)))
+    return dist.batch_isend_irecv([dist.P2POp(dist.isend, sent[rank], peer, group) for rank, peer in others]
+                                  + [dist.P2POp(dist.irecv, received[rank], peer, group) for rank, peer in others])
+
+
+def _reduce_columns(op: str, rows: Tensor, result: Tensor) -> None:
+    count, columns = rows.shape
+    dtype = _abi.DTYPES[_codes()[rows.dtype]]
+    spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=dtype, out=dtype, flags=_abi.COLUMNS, rows=count, row_len=columns)
+    _on(rows.get_device(), "enqueue", ctypes.byref(spec), rows.data_ptr(), count * columns, result.data_ptr(), columns * rows.itemsize, None)
 
 
 def all_reduce(t: Tensor, op: str = "sum", *, group: Any = None) -> Tensor:
@@ -780,21 +798,27 @@ def all_reduce(t: Tensor, op: str = "sum", *, group: Any = None) -> Tensor:
     ranks, n, mine = torch.distributed.get_world_size(group), t.numel(), t.detach().contiguous().reshape(-1)
     if n == 0:
         return torch.empty_like(t)
-    if ranks * n * t.itemsize <= ONE_EXCHANGE:
+    if ranks == 1 or ranks * n * t.itemsize <= ONE_EXCHANGE:
         of_all = mine.new_empty(ranks * n)
         torch.distributed.all_gather_into_tensor(of_all, mine, group=group)
         return _launch(op, of_all.reshape(ranks, n), 0, False, None, "propagate", 0).reshape(t.shape)
     most = n if ranks <= FEW_RANKS else ranks * (SHARE_OF_MANY // t.itemsize)
     if n > most:
         return torch.cat([all_reduce(piece, op, group=group) for piece in mine.split(most)]).reshape(t.shape)
-    share = -(-n // ranks)
+    vector = 16 // t.itemsize
+    share = -(-n // (ranks * vector)) * vector
     if share * ranks > n:
         mine = torch.nn.functional.pad(mine, (0, share * ranks - n))
-    of_all = torch.empty_like(mine)
-    torch.distributed.all_to_all_single(of_all, mine, group=group)
-    part = _launch(op, of_all.reshape(ranks, share), 0, False, None, "propagate", 0)
-    torch.distributed.all_gather_into_tensor(of_all, part, group=group)  # its elements have been read
-    return of_all[:n].reshape(t.shape)
+    own, sent = torch.distributed.get_rank(group), mine.reshape(ranks, share)
+    rows, found = mine.new_empty((ranks, share)), mine.new_empty((ranks, share))
+    under_way = _swap(sent, rows, group)
+    rows[own] = sent[own]
+    for work in under_way:
+        work.wait()
+    _reduce_columns(op, rows, found[own])
+    for work in _swap([found[own]] * ranks, found, group):
+        work.wait()
+    return found.reshape(-1)[:n].reshape(t.shape)
 
 
 def total_norm(tensors: Union[Tensor, Iterable[Tensor]], norm_type: float = 2.0, error_if_nonfinite: bool = False, foreach: Any = None, *,
