@@ -8,9 +8,12 @@
 namespace rk {
 
 constexpr int kLevelBits = 500, kPlainLevel = 2; // of which x' is x
+constexpr int kNoLevel = -1;                     // of sums without elements
 
 // Of a finite element's upper word without the sign; of an infinity or a NaN the last one.
 __device__ __forceinline__ int level_of(u32 upper) { return (int)((upper >> 20) + 227) / kLevelBits; }
+// Twice the least such word
+__device__ __forceinline__ u32 level_begin(int level) { return level ? (u32)(kLevelBits * level - 227) << 21 : 0; }
 // Twice the least such word that is too large for a level: for the last one, that of an infinity
 __device__ __forceinline__ u32 level_end(int level)
 {

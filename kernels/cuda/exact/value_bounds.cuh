@@ -143,10 +143,17 @@ template <bool kScaled> struct alignas(16) SquaresOfDoubles : LevelOf<kScaled> {
     {
         a = b = 0;
         if constexpr (kScaled)
-            this->level = 0;
+            this->level = kNoLevel;
     }
     __device__ __forceinline__ int at_level() const { return this->level; }
-    // To a level that is not lower
+    __device__ __forceinline__ bool none() const { return a == 0; } // or zeros alone
+    // A thread's are complete. Zeros fit any level.
+    __device__ __forceinline__ void end()
+    {
+        if constexpr (kScaled)
+            this->level = none() ? kNoLevel : this->level;
+    }
+    // To a level that is not lower, or to any from none
     __device__ __forceinline__ void raise(int to)
     {
         if constexpr (kScaled) {
@@ -204,7 +211,7 @@ template <bool kScaled> struct alignas(16) SquaresOfDoubles : LevelOf<kScaled> {
     // Of elements over 2^by, off by `error` of itself
     __device__ __forceinline__ NearSum near(int by, double error) const
     {
-        if constexpr (!kScaled)
+        if (!kScaled || by == 0)
             return {a, b, __dmul_rn(error, a)};
         const double unit = level_power(-2 * by), of = __dmul_rn(a, unit);
         return {of, __dmul_rn(b, unit), __dmul_rn(error, of)};
@@ -235,6 +242,8 @@ template <bool kScaled> struct alignas(16) SpreadOfDoubles {
         sum = rest = unlike = 0;
     }
     __device__ __forceinline__ int at_level() const { return squares.at_level(); }
+    __device__ __forceinline__ bool none() const { return squares.none(); }
+    __device__ __forceinline__ void end() { squares.end(); }
     __device__ __forceinline__ void raise(int to)
     {
         if constexpr (kScaled) {
@@ -306,12 +315,15 @@ template <class Sums> __device__ __forceinline__ void level_warp(Sums &) {}
 template <template <bool> class Sums> __device__ __forceinline__ void level_two(Sums<true> &a, Sums<true> &b)
 {
     const int to = max(a.at_level(), b.at_level());
-    a.raise(to);
-    b.raise(to);
+    if (a.at_level() != b.at_level()) { // rare
+        a.raise(to);
+        b.raise(to);
+    }
 }
 template <template <bool> class Sums> __device__ __forceinline__ void level_warp(Sums<true> &a)
 {
-    a.raise((int)warp_max((u32)a.at_level()));
+    if (__any_sync(kFullMask, a.at_level() != kPlainLevel)) // rare
+        a.raise((int)warp_max((u32)(a.at_level() - kNoLevel)) + kNoLevel);
 }
 
 } // namespace rk

@@ -48,40 +48,42 @@ template <BoundsOf kOf, class Element, int kBlock, int kLoads> struct BoundedRow
 template <BoundsOf kOf, int kBlock, int kLoads, bool kScaled> struct BoundedRow64 {
     static constexpr int kThreads = kBlock, kUnroll = kLoads, kPerVector = 2;
     static constexpr bool kSpread = kOf == BoundsOf::Spread, kPrepares = false, kTiles = kSpread || kScaled, kClears = true;
-    static constexpr bool kStops = true;
+    static constexpr bool kStops = true, kLongVector = kScaled;
     static constexpr int kBlocksPerSm = kSpread ? 2 : 4;
-    static constexpr Filling kFilling = kUnfilled;
+    static constexpr Filling kFilling = kScaled && !kSpread ? kPadded : kUnfilled; // a zero may be unlike a row's first element
     using Sums = std::conditional_t<kSpread, SpreadOfDoubles<kScaled>, SquaresOfDoubles<kScaled>>;
     using Bits = u64;
+    static constexpr Bits kPadding = 0;
     static_assert(kLoads * kPerVector <= 16); // SpreadOfDoubles::value
 
     Sums sums;
-    double scale; // kScaled: of the level
-    u32 end;      // kScaled: of the level, twice the least upper word that is too large for it
-    u64 first;    // kSpread: of the row
-    u32 some;     // bits of elements: is any not zero? kSpread: unlike the first one?
+    double scale;    // kScaled: of the level
+    u32 begin, span; // kScaled: twice the upper words that the largest element of a tile may have, for the level
+    u64 first;       // kSpread: of the row
+    u32 some;        // bits of elements: is any not zero? kSpread: unlike the first one?
 
-    // The level is that of some elements of the row, which is mostly that of all.
-    __device__ __forceinline__ void open(const unsigned char *p, u64 n)
-    {
-        first = kSpread ? F64::load(p) : 0;
-        end = kScaled ? max(twice_upper(p), max(twice_upper(p + n / 2 * 8), twice_upper(p + (n - 1) * 8))) : 0;
-    }
-    static __device__ __forceinline__ u32 twice_upper(const unsigned char *p) { return (u32)(F64::load(p) >> 32) << 1; }
+    __device__ __forceinline__ void open(const unsigned char *p, u64) { first = kSpread ? F64::load(p) : 0; }
     __device__ __forceinline__ void init(void *, const SegmentArgs &)
     {
         sums.clear();
         some = 0;
         if constexpr (kScaled)
-            raise(end);
+            reach(kPlainLevel); // most data stay there: the code for others is cold
     }
-    // To the level of elements whose upper words, doubled, are `twice` at most
-    __device__ __forceinline__ void raise(u32 twice)
+    __device__ __forceinline__ void reach(int level)
+    {
+        sums.raise(level);
+        scale = level_scale(level);
+        begin = level_begin(level);
+        span = level_end(level) - begin;
+    }
+    // Rare: the largest upper word of some elements, doubled, is not the level's. Nothing is lost at a higher level, nor at a
+    // lower one if all elements so far are zeros.
+    __device__ __forceinline__ void change(u32 twice)
     {
         const int to = level_of(twice >> 1);
-        sums.raise(to);
-        scale = level_scale(to);
-        end = level_end(to);
+        if (to > sums.at_level() || (sums.none() && twice))
+            reach(to);
     }
     // Then the row has an infinity or a NaN, or, without scale, is in doubt anyway.
     __device__ __forceinline__ bool stops(const SegmentArgs &, u32) const
@@ -107,8 +109,8 @@ template <BoundsOf kOf, int kBlock, int kLoads, bool kScaled> struct BoundedRow6
 #pragma unroll
         for (int u = 0; u < kCount; u++)
             most = max(most, max(2 * v[u].y, 2 * v[u].w));
-        if (kScaled && most >= end) // rare
-            raise(most);
+        if (kScaled && most - begin >= span)
+            change(most);
 #pragma unroll
         for (int u = 0; u < kCount; u++) {
             add(v[u].x, v[u].y);
@@ -130,13 +132,14 @@ template <BoundsOf kOf, int kBlock, int kLoads, bool kScaled> struct BoundedRow6
     {
         const u64 bits = F64::load(p);
         const u32 high = (u32)(bits >> 32);
-        if (kScaled && 2 * high >= end)
-            raise(2 * high);
+        if (kScaled && 2 * high - begin >= span)
+            change(2 * high);
         add((u32)bits, high);
     }
     __device__ __forceinline__ Sums ended() const
     {
         Sums all = sums;
+        all.end();
         if constexpr (kSpread)
             all.unlike = some != 0;
         else if (!kScaled && some && sums.a == 0) // squares that are too small to be seen leave nothing known
@@ -167,12 +170,13 @@ template <int kWarps, class Sums> __device__ __forceinline__ Sums join_to_first_
     if (threadIdx.x % kWarp == 0)
         of_warp[threadIdx.x / kWarp] = a;
     __syncthreads();
-    if (threadIdx.x < kWarps)
-        a = of_warp[threadIdx.x];
-    else
-        a.clear();
-    if (threadIdx.x < kWarp)
-        join_lanes(a, kLanesOfWarps<kWarps>);
+    if (threadIdx.x >= kWarp)
+        return a;
+    const u32 of = threadIdx.x % kLanesOfWarps<kWarps>;
+    a.clear();
+    if (of < kWarps)
+        a = of_warp[of];
+    join_lanes(a, kLanesOfWarps<kWarps>);
     return a;
 }
 
@@ -213,6 +217,10 @@ template <int kWarps, class Sums> __device__ __forceinline__ bool join_blocks(Su
         for (int k = 0; k < kPairs; k++)
             one[k] = __ldcg((const double2 *)&left[i] + k);
         Sums of_block = *(const Sums *)one;
+        if (i == threadIdx.x) {
+            all = of_block;
+            continue;
+        }
         level_two(all, of_block);
         all.join(of_block);
     }
