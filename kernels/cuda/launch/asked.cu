@@ -23,7 +23,7 @@ bool has_many(const Asked &q, rk_finisher finisher)
 {
     if (finisher == RK_FINISH_SPREAD)
         return q.s.row_len * q.bytes > kTuning.bounded_spread[q.s.dtype == RP_F64];
-    return q.s.row_len >= (q.s.dtype == RP_F64 ? kTuning.near_f64_row : kTuning.bounded_row);
+    return q.s.row_len >= (q.s.dtype == RP_F64 ? kTuning.bounded_f64_row : kTuning.bounded_row);
 }
 
 // May two bounds tell the values of long rows, too? Sums and means only where their own kernels take longer.

@@ -37,6 +37,7 @@ struct Tuning {
     u64 near_row = 1 << 24;         // moments: elements of a row up to which near sums pay
     u64 near_f64_row = 1 << 21;     // ... of f64; some far data are summed again by one block
     u64 bounded_row = 1 << 22;      // elements of a row from which what two bounds leave in doubt has a launch of its own
+    u64 bounded_f64_row = (1 << 22) + 1;          // ... of f64: 2^22 in one launch take 10.0 us, in two 12.3 (H200)
     u64 bounded_spread[2] = {48 << 10, 24 << 10}; // ... bytes of one whose variance is asked for, of f64: more than a tile
     u64 bounded_mean = 1 << 24;                   // ... from which a mean of f32 has no kernel that finishes it
     u32 waves = 1; // blocks an SM gets over the run, as a multiple of what it holds at once: persistent

@@ -499,14 +499,14 @@ template <bool kIsStats> struct Moments64 {
 template <Moments64Part kPart> SegmentKernel moments_f64_part(BoundsOf of, bool is_long)
 {
     using Any = Moments64<kPart == Moments64Part::Stats>;
-    using Squares = BoundedRow64<BoundsOf::Squares, Any::kThreads, 4, false>;
-    using Spread = BoundedRow64<BoundsOf::Spread, Any::kThreads, Any::kUnroll, false>;
-    using LongSquares = BoundedRow64<BoundsOf::Squares, Any::kThreads, 4, true>;
-    using LongSpread = BoundedRow64<BoundsOf::Spread, Any::kThreads, Any::kUnroll, true>;
+    using Squares = BoundedRow64<BoundsOf::Squares, Any::kThreads, 4, true>;
+    using Spread = BoundedRow64<BoundsOf::Spread, Any::kThreads, Any::kUnroll, true>;
+    using SquaresOfTile = BoundedRow64<BoundsOf::Squares, Any::kThreads, 4, false>;
+    using SpreadOfTile = BoundedRow64<BoundsOf::Spread, Any::kThreads, Any::kUnroll, false>;
     if constexpr (kPart == Moments64Part::Bounded) {
         if (of == BoundsOf::Squares)
-            return is_long ? bounded_long_kernel<ByTickets<LongSquares>>() : bounded_kernel_of<Squares, Any, true>();
-        return is_long ? bounded_long_kernel<ByTickets<LongSpread>>() : bounded_kernel_of<Spread, Any, false>();
+            return is_long ? bounded_long_kernel<ByTickets<Squares>>() : bounded_kernel_of<Squares, SquaresOfTile, Any, true>();
+        return is_long ? bounded_long_kernel<ByTickets<Spread>>() : bounded_kernel_of<Spread, SpreadOfTile, Any, false>();
     } else if constexpr (kPart == Moments64Part::Near) {
         return near_rows<NearMoments64<Any::kThreads, Any::kUnroll>, Any>();
     } else if constexpr (kPart == Moments64Part::Stats) {

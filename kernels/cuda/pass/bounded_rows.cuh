@@ -44,7 +44,7 @@ template <BoundsOf kOf, class Element, int kBlock, int kLoads> struct BoundedRow
     __device__ __forceinline__ Sums ended() const { return sums; }
 };
 
-// The same of f64: not sums. kScaled: of any exponents; it takes longer to end.
+// The same of f64: not sums. kScaled: of any exponents; it takes longer to end, so it is not for tiles.
 template <BoundsOf kOf, int kBlock, int kLoads, bool kScaled> struct BoundedRow64 {
     static constexpr int kThreads = kBlock, kUnroll = kLoads, kPerVector = 2;
     static constexpr bool kSpread = kOf == BoundsOf::Spread, kPrepares = false, kTiles = kSpread || kScaled, kClears = true;
@@ -353,13 +353,13 @@ template <class Row> __global__ void __launch_bounds__(Row::kThreads)
         leave_doubt(finish, 0, sums, 0, 0);
 }
 
-// `Row`, and `Any` for what it leaves in doubt. kRows: not only tiles
-template <class Row, class Any, bool kRows> SegmentKernel bounded_kernel_of()
+// `Row` for rows, if kRows, and `Tile` for those of a tile; `Any` for what they leave in doubt
+template <class Row, class Tile, class Any, bool kRows> SegmentKernel bounded_kernel_of()
 {
     SegmentKernel k = {};
     if constexpr (kRows)
         k.fn = bounded_rows<Row, Any>;
-    k.tile = bounded_tiles<Row, Any>;
+    k.tile = bounded_tiles<Tile, Any>;
     k.threads = Any::kThreads;
     k.unroll = Row::kUnroll;
     k.shared_bytes = Any::shared_bytes();
@@ -371,7 +371,7 @@ template <class Row, class Any, bool kRows> SegmentKernel bounded_kernel_of()
 template <BoundsOf kOf, bool kRows, class Element, class Any> SegmentKernel bounded_kernel()
 {
     using Row = BoundedRow<kOf, Element, Any::kThreads, Any::kUnroll>;
-    SegmentKernel k = bounded_kernel_of<Row, Any, kRows>();
+    SegmentKernel k = bounded_kernel_of<Row, Row, Any, kRows>();
     if constexpr (kOf == BoundsOf::Squares)
         k.list = bounded_list<Row>;
     return k;

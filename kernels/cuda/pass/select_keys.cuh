@@ -78,7 +78,8 @@ template <int kBytes, int kKeys> __device__ __forceinline__ u32 load_elements(co
 }
 
 // The block's part of a line: vector(x, whether there is a mask, its number), edge(place), and after(), for whole warps, behind
-// each kBatch elements of a thread at most. Of `skip` tiles of the line it takes one.
+// each kBatch elements of a thread at most. Of `skip` tiles of the line it takes one: not always the same, for data may repeat
+// themselves, as rows of a table do; and of the last ones, if they are fewer, the first.
 template <int kBytes> constexpr u32 kBatch = kBytes == 8 ? 8 : 16;
 template <int kBytes, class Vector, class Edge, class After> __device__ __forceinline__ void
 each_vector_of_line(const LineView<kBytes> &line, Vector vector, Edge edge, After after, u32 skip)
@@ -86,8 +87,10 @@ each_vector_of_line(const LineView<kBytes> &line, Vector vector, Edge edge, Afte
     constexpr u32 kPer = LineView<kBytes>::kPer, kVectors = kBatch<kBytes> / kPer;
     const u64 tile = (u64)kVectors * blockDim.x;
 #pragma unroll 1
-    for (u64 first = blockIdx.x * tile * skip; first < line.vectors; first += gridDim.x * tile * skip) {
-        const u64 v = first + threadIdx.x;
+    for (u64 some = blockIdx.x; some * tile * skip < line.vectors; some += gridDim.x) {
+        const bool whole = (some + 1) * tile * skip <= line.vectors;
+        const u64 taken = whole ? (u64)(u32)(some * 0x9e3779b9u) * skip >> 32 : 0,
+                  v = (some * skip + taken) * tile + threadIdx.x;
         uint4 x[kVectors];
 #pragma unroll
         for (u32 u = 0; u < kVectors; u++) {
