@@ -125,7 +125,19 @@ template <int kPer> __device__ __forceinline__ void store_values(const FinishArg
     }
 }
 
-// Mostly: the sums of kPer columns, of which each row has a vector, in the elements' own type. False: one of them is not exact.
+// Of column c, where each row has a vector of columns
+template <int kDtype, int kPer, int kRows>
+__device__ __forceinline__ FewSum<kDtype> sum_of_column(const FewVector<kDtype, kPer> (&v)[kRows], int c)
+{
+    FewSum<kDtype> sum;
+    sum.clear();
+#pragma unroll
+    for (int row = 0; row < kRows; row++)
+        sum.add(v[row].value(c));
+    return sum;
+}
+
+// Mostly: the sums of kPer columns in the elements' own type. False: one of them is not exact.
 template <int kDtype, int kPer, int kRows>
 __device__ __forceinline__ bool store_exact(const FinishArgs &a, u64 first, const FewVector<kDtype, kPer> (&v)[kRows])
 {
@@ -134,11 +146,7 @@ __device__ __forceinline__ bool store_exact(const FinishArgs &a, u64 first, cons
     bool exact = true;
 #pragma unroll
     for (int c = 0; c < kPer; c++) {
-        FewSum<kDtype> sum;
-        sum.clear();
-#pragma unroll
-        for (int row = 0; row < kRows; row++)
-            sum.add(v[row].value(c));
+        const FewSum<kDtype> sum = sum_of_column(v, c);
         exact &= sum.exact();
         word[c / kPerWord] |= (u32)rounded_bits(sum.high, kDtype) << kBits * (c % kPerWord);
     }
@@ -154,11 +162,7 @@ finish_few(const FinishArgs &a, const u8 *data, u64 first, const FewVector<kDtyp
     u64 bits[kPer];
 #pragma unroll
     for (int c = 0; c < kPer; c++) {
-        FewSum<kDtype> sum;
-        sum.clear();
-#pragma unroll
-        for (int row = 0; row < kRows; row++)
-            sum.add(v[row].value(c));
+        const FewSum<kDtype> sum = sum_of_column(v, c);
         if (!sum.value(a, &bits[c]))
             bits[c] = value_by_state(a, data + (first + c) * sizeof(FloatBits<kDtype>));
     }
