@@ -134,22 +134,29 @@ def at_rest(daemon, page, seconds=60):
     raise AssertionError(f"after a fault in {page.name}: {left}, {status['sessions']} sessions")
 
 
+def each_fault(daemon, page, act):
+    """Each call of a daemon fails once: its number, what `act` gave, and whether one failed, which the last time none does."""
+    for n in itertools.count(1):
+        page.cue(n)
+        got = act()
+        fired = page.fired
+        page.cue(0)
+        assert daemon.process.poll() is None, f"the daemon ended after a fault in {page.name}:\n{daemon.log()}"
+        yield n, got, fired
+        if not fired:
+            return
+
+
 def test_every_call_of_a_request_may_fail(faulty, page, scratch):
     (scratch / "data").write_bytes(DATA.tobytes())
     daemon = faulty()
     assert ask(daemon.url, scratch) == RIGHT
     ends = {}
-    for n in itertools.count(1):
-        page.cue(n)
-        end = survive(daemon.url, scratch)
-        fired = page.fired
-        page.cue(0)
-        assert daemon.process.poll() is None, f"the daemon ended after a fault in {page.name}:\n{daemon.log()}"
+    for n, end, fired in each_fault(daemon, page, lambda: survive(daemon.url, scratch)):
         assert ask(daemon.url, scratch) == RIGHT, page.name
         at_rest(daemon, page)
-        if not fired:
-            break
-        ends.setdefault(f"{page.name}: {end}", []).append(n)
+        if fired:
+            ends.setdefault(f"{page.name}: {end}", []).append(n)
     print("\n".join(f"{k} ({len(v)})" for k, v in sorted(ends.items())))
     assert sum(map(len, ends.values())) > 30
 
@@ -178,16 +185,9 @@ def test_every_call_of_order_statistics_on_two_devices_may_fail(faulty, page):
     with daemon.connect() as c:
         handle = c.put("x", "f64", x.tobytes(), place=1)  # spread
         want = [parse_result(c.call(REDUCE, spec(op, "f64", tagged_len=sum(map(len, parts)), **kw) + b"".join(parts) + x.tobytes())).cells for op, parts, kw in asked]
-        for n in itertools.count(1):
-            page.cue(n)
-            got = answers(daemon.url, handle)
-            fired = page.fired
-            page.cue(0)
-            assert daemon.process.poll() is None, f"the daemon ended after a fault in {page.name}:\n{daemon.log()}"
+        for _, got, _ in each_fault(daemon, page, lambda: answers(daemon.url, handle)):
             assert all(a == b or isinstance(a, str) for a, b in zip(got, want)), page.name
             assert answers(daemon.url, handle) == want, page.name
-            if not fired:
-                break
             ends.update(f"{page.name}: {a}" for a in got if isinstance(a, str))
     print("\n".join(f"{k} ({n})" for k, n in sorted(ends.items())))
     assert ends["malloc: NO_MEMORY"] > 20 and ends["calloc: NO_MEMORY"] > 3

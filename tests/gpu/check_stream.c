@@ -37,10 +37,11 @@ typedef struct worker {
     uint64_t state; /* of random numbers */
     unsigned long passed, failed, refused, missing, replayed, lists;
     cudaStream_t stream;
-    void *workspace, *data, *mask, *out; /* data and mask: MOST elements of 8 bytes, and of 1 */
-    void *offsets, *weights;             /* MOST_ROWS + 1 of them; MOST of 8 bytes */
-    int64_t *words, *summed;             /* MOST of each */
-    const void *data_at;                 /* of a call: at the begin or at the end, where what reads behind it is found */
+    void *workspace, *data, *mask, *results; /* data and mask: MOST elements of 8 bytes, and of 1 */
+    void *out;                               /* of a call: there, or 8 bytes behind, as results are aligned to 8 alone */
+    void *offsets, *weights;                 /* MOST_ROWS + 1 of them; MOST of 8 bytes */
+    int64_t *words, *summed;                 /* MOST of each */
+    const void *data_at;                     /* of a call: at the begin or at the end, where what reads behind it is found */
     uint8_t *mask_at, *weights_at;
     uint64_t host_offsets[MOST_ROWS + 1], n_weights;
     size_t bytes;
@@ -448,7 +449,7 @@ static void open_worker(worker *w)
     must(cudaMalloc(&w->weights, MOST * 8), "memory");
     must(cudaMalloc((void **)&w->words, MOST * 8), "memory");
     must(cudaMalloc((void **)&w->summed, MOST * 8), "memory");
-    must(cudaMalloc(&w->out, ROOM), "memory");
+    must(cudaMalloc(&w->results, ROOM + 8), "memory");
     must(cudaMalloc((void **)&w->status, sizeof *w->status), "memory");
     must(cudaMalloc((void **)&w->arrays, sizeof w->array), "memory");
     must(reduce_cuda_clear(handle, w->workspace, w->bytes, w->stream) ? cudaErrorUnknown : cudaSuccess, reduce_cuda_errmsg());
@@ -462,8 +463,8 @@ static void open_worker(worker *w)
 
 static void close_worker(worker *w)
 {
-    void *const device[] = {w->workspace, w->data,   w->mask, w->offsets, w->weights,
-                            w->words,     w->summed, w->out,  w->status,  w->arrays};
+    void *const device[] = {w->workspace, w->data,   w->mask,    w->offsets, w->weights,
+                            w->words,     w->summed, w->results, w->status,  w->arrays};
     void *const host[] = {w->host, w->host_mask, w->host_weights, w->got, w->want, w->joined};
     for (size_t i = 0; i < sizeof device / sizeof device[0]; i++)
         cudaFree(device[i]);
@@ -476,8 +477,10 @@ static void *work(void *arg)
 {
     worker *w = arg;
     open_worker(w);
-    while (w->passed + w->failed < n_calls)
+    while (w->passed + w->failed < n_calls) {
+        w->out = (uint8_t *)w->results + 8 * below(w, 2);
         below(w, 4) ? one_call(w) : one_list(w);
+    }
     close_worker(w);
     return NULL;
 }

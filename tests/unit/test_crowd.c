@@ -64,7 +64,7 @@ static void processors_that_become_free_are_used(void **state)
     assert_int_equal(rk_crowd_helpers(&c, CORES - 1, now), CORES - 1);
 }
 
-/* How many calls a process makes, alone and of so many ns of processor time each, until all threads help. */
+/* How many calls a process makes, alone, until all threads help. `ns`: of processor time, of each call. */
 static int calls_until_all_help(rk_crowd *c, uint64_t ns)
 {
     int n = 0, had;

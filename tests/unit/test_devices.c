@@ -19,6 +19,7 @@
 #include "kernels/engine/select.h"
 #include "kernels/engine/share.h"
 #include "tests/unit/polled.h"
+#include "tests/unit/same_answer.h"
 #include "tests/unit/sanitized.h"
 
 static sem_t gate;
@@ -155,19 +156,6 @@ static rp_spec random_shape(int op, int dtype, uint64_t elements)
     s.row_len /= s.planes ? s.planes : 1;
     s.flags |= any(4) == 0 ? RP_STATES_OUT : 0;
     return s;
-}
-
-static void same_answer(const rk_task *want, const rk_task *got)
-{
-    assert_int_equal(got->fault.code, want->fault.code);
-    if (want->fault.code == RP_OK) {
-        assert_memory_equal(got->cells, want->cells, rp_results(&want->spec) * rp_cell_size(&want->spec));
-        return;
-    }
-    assert_int_equal(got->fault.index, want->fault.index);
-    assert_string_equal(got->fault.text, want->fault.text);
-    if (want->fault.code == RP_OVERFLOW)
-        assert_memory_equal(got->fault.value, want->fault.value, sizeof want->fault.value);
 }
 
 /* One spec at a random place of memory on several devices, and as plain data. */

@@ -13,6 +13,7 @@
 #include "kernels/engine/joint_ranks.h"
 #include "kernels/exact/format.h"
 #include "tests/unit/polled.h"
+#include "tests/unit/same_answer.h"
 #include "tests/unit/sanitized.h"
 
 static void wake(void *arg)
@@ -127,21 +128,6 @@ static bool is_refused(const rk_memory *m, const rk_task *t)
     const bool scattered = t->spec.flags & RP_COLUMNS || t->spec.planes > 1;
     return scattered && is_cut(m, t->offset, t->bytes) && rp_results(&t->spec) > RK_JOINT_LINES && !rp_is_top(t->spec.op) &&
            t->spec.op != RP_OP_HISTOGRAM;
-}
-
-static void same_answer(const rk_task *want, const rk_task *got)
-{
-    assert_int_equal(got->fault.code, want->fault.code);
-    if (want->fault.code == RP_OK) {
-        assert_memory_equal(got->cells, want->cells, rp_results(&want->spec) * rp_cell_size(&want->spec));
-        return;
-    }
-    assert_int_equal(got->fault.index, want->fault.index);
-    assert_int_equal(got->fault.limit, want->fault.limit);
-    assert_string_equal(got->fault.field, want->fault.field);
-    assert_string_equal(got->fault.text, want->fault.text);
-    if (want->fault.code == RP_OVERFLOW)
-        assert_memory_equal(got->fault.value, want->fault.value, sizeof want->fault.value);
 }
 
 static unsigned results, faults, refused;
