@@ -763,7 +763,7 @@ def _of_ranks(spec: Any, call: str, data: Any, count: int, result: Any, group: A
 
 # Bytes of all ranks' elements up to which each rank gets them all: one exchange instead of two, of more bytes.
 ONE_EXCHANGE = 8 << 20
-FEW_RANKS = 8            # libreduce-cuda reduces columns of so many rows, however many columns there are
+FEW_RANKS = 8            # the most rows of which libreduce-cuda reduces any number of columns
 SHARE_OF_MANY = 4 << 20  # bytes of the longest share of more ranks
 
 
@@ -789,7 +789,7 @@ def all_reduce(t: Tensor, op: str = "sum", *, group: Any = None) -> Tensor:
     """The exact sum or mean of each element over all ranks, rounded once: the same bits for any number and order of ranks.
 
     As torch.distributed.all_reduce, but the result is a new tensor. `group`: of torch.distributed, on NCCL; None: of all ranks. Each rank
-    gets its share of the elements of all, reduces it, and gives it to the others, so nothing is rounded before. It needs room for a copy.
+    gets its share of the elements of all, reduces it, and gives it to the others, so nothing is rounded before. It needs room for two copies.
     """
     _check_tensor(t)
     torch = _torch()
