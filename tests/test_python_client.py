@@ -513,6 +513,31 @@ def test_python_ends_while_tasks_are_under_way(shared):
     assert done.returncode == 0 and done.stderr == ""
 
 
+SLOW = """
+import atexit, sys, threading
+begun, ended, returned = threading.Event(), threading.Event(), []
+atexit.register(lambda: (print(returned), ended.set()))  # after reduced's own
+import reduced
+from reduced import _jobs
+class Slow(_jobs.SimpleQueue):
+    def put(self, task):
+        super().put(task)
+        begun.set()
+        ended.wait(0.2)
+        returned.append(threading.current_thread() is not threading.main_thread())
+_jobs._ended = Slow()
+c = reduced.Client(sys.argv[1], autostart=False, local=False)
+reduced.submit("sum", [1.0] * 100_000, client=c)
+begun.wait(60)
+"""
+
+
+def test_python_ends_after_the_callbacks_of_tasks(shared):
+    env = {**python_env(), "PYTHONPATH": str(PACKAGE), "REDUCED_LIBRARY": str(LIB / "libreduce.so")}
+    done = subprocess.run([sys.executable, "-c", SLOW, shared.url], env=env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[True]\n", "")
+
+
 HELD = """
 import sys
 import reduced

@@ -65,8 +65,10 @@ class Task(Future[Any]):
             self._complete(end, job.plan, job.client)
         finally:
             with self._using:
-                job.free()
-            _under_way.discard(self)
+                job.free()  # waits for its callback
+            with _settled:
+                _under_way.discard(self)
+                _settled.notify_all()
 
     def _complete(self, end: Callable[[], Any], plan: Plan, client: Client) -> None:
         """Complete the task with the value of `end`, or with its exception."""
@@ -124,6 +126,7 @@ class Task(Future[Any]):
 
 _ended: SimpleQueue[Task] = SimpleQueue()
 _under_way: set[Task] = set()
+_settled = threading.Condition()  # one of them less
 _finisher: threading.Thread | None = None
 
 
@@ -145,17 +148,17 @@ def _start_finisher() -> None:
 
 @atexit.register
 def _end() -> None:
-    """No callback may run after the end of Python."""
+    """No callback may run after the end of Python, which ends a thread of the library where it waits for the interpreter."""
     for task in list(_under_way):
         task.cancel()
-    for task in list(_under_way):
-        task.exception(timeout=10)
+    with _settled:
+        _settled.wait_for(lambda: not _under_way, timeout=10)
 
 
 def _forget() -> None:
     """In a forked child: the tasks are the parent's, and so are threads that may hold their locks."""
-    global _ended, _finisher
-    _ended, _finisher = SimpleQueue(), None
+    global _ended, _settled, _finisher
+    _ended, _settled, _finisher = SimpleQueue(), threading.Condition(), None
     for task in list(_under_way):
         vars(task).update(_using=threading.RLock(), _condition=threading.Condition(), _done_callbacks=[])  # the last two are Future's
         with contextlib.suppress(InvalidStateError):  # it was just done
