@@ -20,8 +20,9 @@ MAPS = HOME / "maps"
 BUILD = ROOT / "build/reached"
 
 # Integration tests that run what mutants change, and take seconds.
-FILES = ("cli lib fake_daemon paths files protocol config tls resident access endings device shapes wire requests sched side outside batch "
-         "waiting metrics trace charges top property completion long_segments states product").split()
+FILES = ("cli lib fake_daemon paths files protocol config tls resident access endings device shapes wire requests sched side outside "
+         "waiting metrics trace charges top property completion long_segments states product order pairs by by_key accumulators selecting "
+         "beside local reload turned_away").split()
 MODULES = ("bin/reduced", "bin/reducectl", "lib/libreduce.so", "tests/reduced-device", "tests/req0")
 
 
