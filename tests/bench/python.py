@@ -135,26 +135,29 @@ def in_turn(calls):
 
 
 def beside_numpy():
-    """Sum, mean, max and var by NumPy's method and by ours, of arrays in the process's memory."""
-    late = []
-    print(f"{'':16}{'bytes':>10} {'NumPy':>10} {'ours':>10} {'more':>9} us")
+    """Sum, mean, var and ends by NumPy's method and by ours, of arrays in the process's memory: normal data, and data of one sign."""
+    late, cells = [], 0
+    print(f"{'':26}{'bytes':>10} {'NumPy':>10} {'ours':>10} {'more':>9} us")
     for dtype in np.float32, np.float64:
         all_of_them = np.random.default_rng(1).standard_normal(BESIDE[-1] // 8).astype(dtype)
-        values = np.resize(all_of_them, BESIDE[-1] // all_of_them.itemsize)
+        normal = np.resize(all_of_them, BESIDE[-1] // all_of_them.itemsize)
+        positive = np.abs(normal)
+        asked = [("normal", normal, op) for op in ("sum", "mean", "max", "var")] + [("positive", positive, "min"), ("negative", -positive, "max")]
         for size in BESIDE:
-            a = values[:size // values.itemsize].copy()
-            for op in "sum", "mean", "max", "var":
+            for kind, values, op in asked:
+                a = values[:size // values.itemsize].copy()
                 ours = getattr(reduced, op)
                 theirs, us = in_turn((getattr(a, op), lambda: ours(a)))  # noqa: B023
-                print(f"{op:6}{a.dtype.name:10}{size:>10} {theirs:10.1f} {us:10.1f} {us - theirs:+9.1f}")
+                print(f"{op:6}{kind:10}{a.dtype.name:10}{size:>10} {theirs:10.1f} {us:10.1f} {us - theirs:+9.1f}")
                 late += [us - theirs] * (us - theirs > MORE_US)
-    print(f"{len(late)} of {2 * 4 * len(BESIDE)} take more than NumPy's time and {MORE_US} us; the worst {max(late, default=0):.1f} us more")
+                cells += 1
+    print(f"{len(late)} of {cells} take more than NumPy's time and {MORE_US} us; the worst {max(late, default=0):.1f} us more")
 
 
 def arguments():
     parser = argparse.ArgumentParser(description="What reduced.sum takes, beside its peers.")
     parser.add_argument("numbers", type=int, nargs="*", default=[10**6, 10**8], help="of doubles")
-    parser.add_argument("--beside-numpy", action="store_true", help="instead: sum, mean, max and var of 16 B to 64 MiB, at most 25 s")
+    parser.add_argument("--beside-numpy", action="store_true", help="instead: sum, mean, var and ends of 16 B to 64 MiB, at most 40 s")
     parser.add_argument("--only", type=lambda s: {"reduced", *s.split(",")}, help="these peers: reduced,numpy,math,xsum,accupy")
     return parser.parse_args()
 

@@ -120,6 +120,28 @@ static void single_roundings(void **state)
             }
 }
 
+/* One odd element at any place among others that are all alike: zeros of either sign, numbers, infinities and NaNs. */
+static void ends_at_any_place(void **state)
+{
+    (void)state;
+    enum { N = 300, KINDS = 9 };
+    static const int ops[] = {RP_OP_MIN, RP_OP_MAX, RP_OP_MINMAX, RP_OP_ARGMIN, RP_OP_ARGMAX, RP_OP_NORMINF};
+    static const double kinds[KINDS] = {0.0, -0.0, 1, -1, 3, -3, INFINITY, -INFINITY, NAN};
+    static float floats[N];
+    static double doubles[N];
+    for (int most = 0; most < KINDS; most++)
+        for (int odd = 0; odd < KINDS; odd++)
+            for (int n = 1; n <= N; n += n < 70 ? 3 : 47) {
+                const int at = (n * 31 + most * 7 + odd) % n;
+                for (int i = 0; i < n; i++)
+                    floats[i] = (float)(doubles[i] = kinds[i == at ? odd : most]);
+                for (size_t k = 0; k < sizeof ops / sizeof ops[0]; k++) {
+                    expect_one_by_one(ops[k], RP_F32, floats, (uint64_t)n, "most, odd, at", most, odd, at);
+                    expect_one_by_one(ops[k], RP_F64, doubles, (uint64_t)n, "most, odd, at", most, odd, at);
+                }
+            }
+}
+
 /* Integers that are all as large, or as small, as they can be, for long enough that no narrow lane could hold their sum. The
  * engine gives these loops a block at a time, which is shorter. Baseline instructions only: this file is compiled for them. */
 #define CASE(NAME, TYPE, LEAST, MOST)                                            \
@@ -183,8 +205,11 @@ static void digits_are_carried_in_time(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(digits_are_carried_in_time), cmocka_unit_test(rests_of_squares),
-                                       cmocka_unit_test(rests_of_squares_after_larger_ones), cmocka_unit_test(single_roundings),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(digits_are_carried_in_time),
+                                       cmocka_unit_test(rests_of_squares),
+                                       cmocka_unit_test(rests_of_squares_after_larger_ones),
+                                       cmocka_unit_test(single_roundings),
+                                       cmocka_unit_test(ends_at_any_place),
                                        cmocka_unit_test(long_integers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,103 +4,11 @@
 #ifndef RK_CPU_CHOOSE_H
 #define RK_CPU_CHOOSE_H
 
-#include <string.h>
-
-#include "kernels/cpu/loops/vec.h"
+#include "kernels/cpu/loops/choice/float_ends.h"
 #include "kernels/exact/state.h"
 
 enum { CHOOSE_BLOCK = 4096, PLACE_STEP = 256 }; /* elements */
-enum { END_BYTES = 32 << 10 }; /* of a block where no place is wanted: the first cache has it for a second pass */
-
-typedef enum { LEAST, LARGEST, MAGNITUDE } direction;
-enum { WANT_LEAST = 1 << LEAST, WANT_LARGEST = 1 << LARGEST };
-
-/* Takes the first whole steps of n elements, for without_nans if only one end is wanted; returns how many elements those are.
- * `*numbers` becomes false if NaNs are among them. A processor starts one maximum of 64 bytes of integers a cycle; other units
- * compare two vectors at a time for NaNs. */
-#if VB == 64
-#define END_STEPS(W, MASK)                                                                                                 \
-    INLINE size_t end_steps_##W(const void *data, size_t n, bool least, int##W##_t *most, uint##W##_t *top, bool *numbers) \
-    {                                                                                                                      \
-        enum { SIDE = 4, STEP = SIDE * LANES##W };                                                                         \
-        const vi##W##_loose *p = data;                                                                                     \
-        MASK ordered[SIDE / 2] = {(MASK)-1, (MASK)-1};                                                                     \
-        __m512i end[SIDE];                                                                                                 \
-        for (int u = 0; u < SIDE; u++)                                                                                     \
-            end[u] = (__m512i)((vi##W){0} + (least ? 0 : INT##W##_MIN));                                                   \
-        for (size_t i = 0; i + STEP <= n; i += STEP, p += SIDE) {                                                          \
-            for (int u = 0; u < SIDE; u++)                                                                                 \
-                end[u] = least ? _mm512_max_epu##W(end[u], (__m512i)p[u]) : _mm512_max_epi##W(end[u], (__m512i)p[u]);      \
-            for (int u = 0; u < SIDE; u += 2)                                                                              \
-                ordered[u / 2] = ORDERED_##W(ordered[u / 2], p[u], p[u + 1]);                                              \
-        }                                                                                                                  \
-        for (int u = SIDE / 2; u > 0; u /= 2)                                                                              \
-            for (int j = 0; j < u; j++)                                                                                    \
-                end[j] = least ? _mm512_max_epu##W(end[j], end[j + u]) : _mm512_max_epi##W(end[j], end[j + u]);            \
-        for (int j = 0; j < LANES##W; j++) {                                                                               \
-            int##W##_t v = ((vi##W)end[0])[j];                                                                             \
-            *most = !least && v > *most ? v : *most;                                                                       \
-            *top = least && (uint##W##_t)v > *top ? (uint##W##_t)v : *top;                                                 \
-        }                                                                                                                  \
-        *numbers &= (MASK) ~(ordered[0] & ordered[1]) == 0;                                                                \
-        return n / STEP * STEP;                                                                                            \
-    }
-#define ORDERED_32(K, A, B) _mm512_mask_cmp_ps_mask(K, (__m512)(A), (__m512)(B), _CMP_ORD_Q)
-#define ORDERED_64(K, A, B) _mm512_mask_cmp_pd_mask(K, (__m512d)(A), (__m512d)(B), _CMP_ORD_Q)
-END_STEPS(32, __mmask16)
-END_STEPS(64, __mmask8)
-#undef END_STEPS
-#undef ORDERED_32
-#undef ORDERED_64
-#define NO_END_STEPS(F) F(8) F(16)
-#elif VB == 32
-/* By the numbers themselves: AVX2 has maxima of floats of either width. Where the end is a zero, of either sign, it leaves all
- * elements to the caller's integers. */
-#define END_STEPS(W, V, F, S)                                                                                                  \
-    INLINE size_t end_steps_##W(const void *data, size_t n, bool least, int##W##_t *most, uint##W##_t *top, bool *numbers)     \
-    {                                                                                                                          \
-        enum { SIDE = 4, STEP = SIDE * LANES##W };                                                                             \
-        const vf##W##_loose *p = data;                                                                                         \
-        vf##W end[SIDE];                                                                                                       \
-        V nan[SIDE / 2] = {{0}, {0}};                                                                                          \
-        if (n < STEP)                                                                                                          \
-            return 0;                                                                                                          \
-        for (int u = 0; u < SIDE; u++)                                                                                         \
-            end[u] = p[u];                                                                                                     \
-        for (size_t i = 0; i + STEP <= n; i += STEP, p += SIDE) {                                                              \
-            for (int u = 0; u < SIDE; u++)                                                                                     \
-                end[u] = (vf##W)(least ? _mm256_min_##S((V)end[u], (V)p[u]) : _mm256_max_##S((V)end[u], (V)p[u]));             \
-            for (int u = 0; u < SIDE; u += 2)                                                                                  \
-                nan[u / 2] = _mm256_or_##S(nan[u / 2], _mm256_cmp_##S((V)p[u], (V)p[u + 1], _CMP_UNORD_Q));                    \
-        }                                                                                                                      \
-        for (int u = SIDE / 2; u > 0; u /= 2)                                                                                  \
-            for (int j = 0; j < u; j++)                                                                                        \
-                end[j] = (vf##W)(least ? _mm256_min_##S((V)end[j], (V)end[j + u]) : _mm256_max_##S((V)end[j], (V)end[j + u])); \
-        F best = end[0][0];                                                                                                    \
-        for (int j = 1; j < LANES##W; j++)                                                                                     \
-            best = (least ? end[0][j] < best : end[0][j] > best) ? end[0][j] : best;                                           \
-        *numbers = !_mm256_movemask_##S(_mm256_or_##S(nan[0], nan[1]));                                                        \
-        if (best == 0)                                                                                                         \
-            return 0;                                                                                                          \
-        memcpy(least ? (void *)top : (void *)most, &best, sizeof best);                                                        \
-        return n / STEP * STEP;                                                                                                \
-    }
-END_STEPS(32, __m256, float, ps)
-END_STEPS(64, __m256d, double, pd)
-#undef END_STEPS
-#define NO_END_STEPS(F) F(8) F(16)
-#else
-#define NO_END_STEPS(F) F(8) F(16) F(32) F(64)
-#endif
-#define NO_STEPS(W)                                                                                                        \
-    INLINE size_t end_steps_##W(const void *data, size_t n, bool least, int##W##_t *most, uint##W##_t *top, bool *numbers) \
-    {                                                                                                                      \
-        (void)data, (void)n, (void)least, (void)most, (void)top, (void)numbers;                                            \
-        return 0;                                                                                                          \
-    }
-NO_END_STEPS(NO_STEPS)
-#undef NO_END_STEPS
-#undef NO_STEPS
+enum { END_BYTES = 256 << 10 }; /* of a block where no place is wanted: the first cache has it for a second pass */
 
 /* F(NAME, W, INF, TURN) for each type: its width, a float's infinity or 0, and the mask whose xor makes unsigned integers
  * signed. */
@@ -168,21 +76,40 @@ NO_END_STEPS(NO_STEPS)
             least = (int##W##_t)x[i] < least ? (int##W##_t)x[i] : least;                                                    \
         return least;                                                                                                       \
     }                                                                                                                       \
+    /* A few more keys; false: there are NaNs. */                                                                           \
+    INLINE bool keys_pass_##W(const u##W##_loose *x, size_t n, uint##W##_t inf, int ends, int64_t best[2])                  \
+    {                                                                                                                       \
+        for (size_t i = 0; i < n; i++) {                                                                                    \
+            if ((x[i] & INT##W##_MAX) > inf)                                                                                \
+                return false;                                                                                               \
+            for (direction d = LEAST; d <= LARGEST; d++) {                                                                  \
+                const int64_t k = key_##W(x[i], inf, 0, d, 0);                                                              \
+                best[d] = ends & 1 << d && k > best[d] ? k : best[d];                                                       \
+            }                                                                                                               \
+        }                                                                                                                   \
+        return true;                                                                                                        \
+    }                                                                                                                       \
     INLINE bool without_nans_##W(const void *data, size_t n, uint##W##_t inf, int ends, int64_t best[2])                    \
     {                                                                                                                       \
         const u##W##_loose *x = data;                                                                                       \
         const uint##W##_t sign = (uint##W##_t)INT##W##_MIN;                                                                 \
         int##W##_t most = INT##W##_MIN;                                                                                     \
         uint##W##_t top = 0;                                                                                                \
+        uint##W##_t end[2] = {0, 0};                                                                                        \
         bool numbers = true;                                                                                                \
-        size_t i = 0;                                                                                                       \
-        if (ends != (WANT_LEAST | WANT_LARGEST))                                                                            \
-            i = end_steps_##W(x, n, ends == WANT_LEAST, &most, &top, &numbers);                                             \
+        size_t i = float_ends_##W(x, n, ends, end, &numbers);                                                               \
+        if (!numbers)                                                                                                       \
+            return false;                                                                                                   \
+        if (i) {                                                                                                            \
+            best[LEAST] = key_##W(end[LEAST], inf, 0, LEAST, 0);                                                            \
+            best[LARGEST] = key_##W(end[LARGEST], inf, 0, LARGEST, 0);                                                      \
+            return keys_pass_##W(x + i, n - i, inf, ends, best);                                                            \
+        }                                                                                                                   \
         for (; i < n; i++) {                                                                                                \
             most = (int##W##_t)x[i] > most ? (int##W##_t)x[i] : most;                                                       \
             top = x[i] > top ? x[i] : top;                                                                                  \
         }                                                                                                                   \
-        if (!numbers || most > (int##W##_t)inf || top > (inf | sign))                                                       \
+        if (most > (int##W##_t)inf || top > (inf | sign))                                                                   \
             return false;                                                                                                   \
         if ((ends & WANT_LEAST && top < sign) || (ends & WANT_LARGEST && most < 0)) {                                       \
             uint##W##_t least = (uint##W##_t)least_signed_##W(x, n);                                                        \
