@@ -128,8 +128,6 @@ static void add_result(reduce_job *j, const rp_result *r)
     j->result.queue_ns += r->queue_ns;
     j->result.copy_ns += r->copy_ns;
     j->result.compute_ns += r->compute_ns;
-    if (r->batch > j->result.batch)
-        j->result.batch = r->batch;
 }
 
 /* Take the cells of a reply; a fault if they are not of the requested form. */

@@ -681,8 +681,7 @@ typedef struct reduce_result {
     uint64_t copy_ns;    /* from a file and to the device, summed over chunks */
     uint64_t compute_ns; /* computing, summed over chunks: may exceed wall_ns when they overlap */
     uint64_t wall_ns;    /* from the start of the call to its end */
-    uint64_t batch;      /* requests, of any clients, in a shared launch on the device, including this one; the maximum
-                            of several messages; 0: not shared */
+    uint64_t reserved;   /* 0 */
 } reduce_result;
 #define REDUCE_RESULT_INIT                                     \
     {                                                          \

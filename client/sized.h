@@ -15,7 +15,7 @@
 
 #define RC_UP_TO(type, field) (offsetof(type, field) + sizeof((type){0}.field))
 
-#define RC_RESULT_FIRST RC_UP_TO(reduce_result, batch)
+#define RC_RESULT_FIRST RC_UP_TO(reduce_result, reserved)
 
 enum { RC_MAX_SIZED = 4096 }; /* bytes of any version: what claims more was never initialised */
 

@@ -490,7 +490,6 @@ static int take_result(reduce_stream *s, const uint8_t *body, size_t len, uint64
                           .queue_ns = r.queue_ns,
                           .copy_ns = r.copy_ns,
                           .compute_ns = r.compute_ns,
-                          .batch = r.batch,
                           .wall_ns = rc_now_ns() - s->start_ns};
     if (result)
         rc_give_sized(result, &mine, sizeof mine);

@@ -143,6 +143,8 @@ int main(int argc, char **argv)
         return RD_EXIT_USAGE;
     }
     rd_log_set_level((rd_log_level)config.log_level);
+    if (config.removed)
+        rd_log(RD_LOG_WARN, "the option %s has no effect any more", config.removed);
     if (command.self_test)
         return rd_self_test(&config);
     if (command.dump)

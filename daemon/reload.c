@@ -116,6 +116,8 @@ static void take(rd_server *s, rd_config *fresh)
     rd_users_configure(&s->users, &s->config);
     rd_log_set_level((rd_log_level)s->config.log_level);
     renew_gates(s);
+    if (fresh->removed)
+        rd_log(RD_LOG_WARN, "the option %s has no effect any more", fresh->removed);
     if (stuck)
         rd_log(RD_LOG_WARN, "changed, but needs a restart: %s", names);
     rd_fastpath_limit(&s->requests.fastpath, (unsigned)s->config.max_inflight, rd_unread_limit(&s->config));

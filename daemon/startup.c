@@ -48,7 +48,6 @@ static rk_options engine_options(rd_server *s)
                         .devices = s->config.devices,
                         .threads = (int)s->config.threads,
                         .small_bytes = s->config.small_bytes,
-                        .batch_bytes = s->config.batch_bytes,
                         .slots = (int)s->config.slots,
                         .device_bytes = s->config.max_device_memory << 20,
                         .resident_bytes = s->config.resident << 20,
@@ -315,8 +314,12 @@ static bool serve_metrics(rd_server *s)
     return s->http != NULL;
 }
 
-/* Set what the fast path may answer. */
-static size_t fast_bytes(const rd_config *c) { return c->small_bytes > c->batch_bytes ? c->small_bytes : c->batch_bytes; }
+/* Messages up to this size go to the fast path: also those about data that the engine has, whatever small-bytes is. */
+static size_t fast_bytes(const rd_config *c)
+{
+    enum { LEAST = 16 << 10 };
+    return c->small_bytes > LEAST ? c->small_bytes : LEAST;
+}
 
 /* The first health check is back: serve, or leave if its answer was wrong. */
 static void startup_checked(rd_server *s, bool right)

@@ -555,7 +555,7 @@ size_t rp_put_result(uint8_t out[RP_RESULT_SIZE], const rp_result *r)
     out[0] = r->dtype;
     out[1] = r->backend;
     out[2] = r->path;
-    out[3] = r->batch;
+    out[3] = 0;
     put32(out + 4, r->cell_size);
     put64(out + 8, r->cells);
     put64(out + 16, r->count);
@@ -571,7 +571,6 @@ rp_err rp_get_result(const uint8_t *body, size_t len, rp_result *r, const uint8_
     *r = (rp_result){.dtype = body[0],
                      .backend = body[1],
                      .path = body[2],
-                     .batch = body[3],
                      .cell_size = get32(body + 4),
                      .cells = get64(body + 8),
                      .count = get64(body + 16),

@@ -318,7 +318,6 @@ typedef struct rp_result {
     uint64_t queue_ns;   /* from arrival to start */
     uint64_t copy_ns;    /* to the device, summed over chunks */
     uint64_t compute_ns; /* summed over chunks */
-    uint8_t batch;       /* requests that shared the launch, this one included; 0: it had its own */
 } rp_result;
 
 #ifdef __cplusplus

@@ -29,7 +29,7 @@ LIB = BIN.parent / "lib" if "REDUCED_BIN_DIR" in os.environ else (ROOT / "build"
 BACKEND = os.environ.get("REDUCED_BACKEND", "cpu")
 # Files whose tests have the threads of the daemon or of libreduce at work on shared data: ThreadSanitizer gets these, since it takes
 # ten times as long. The others ask the same threads for other values, or have one.
-THREADS = set("batch charges device devices endings everywhere fake_daemon fuse hostile interrupted lib local long_segments many metrics"
+THREADS = set("charges device devices endings everywhere fake_daemon fuse hostile interrupted lib local long_segments many metrics"
               " opening paths python_client python_device python_failures python_signals requests resident restart sched side trace"
               " waiting wire reload turned_away removed_sockets".split())
 # Files that the build without a sanitizer runs whole, since they look at how programs start, at their messages, or at faults that

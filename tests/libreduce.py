@@ -31,7 +31,7 @@ class OpenOpts(C.Structure):
 
 class Result(C.Structure):
     _fields_ = [("size", C.c_uint32), ("dtype", C.c_int32), ("backend", C.c_int32), ("path", C.c_int32)] + [
-        (name, C.c_uint64) for name in ("cell_size", "cells", "count", "queue_ns", "copy_ns", "compute_ns", "wall_ns", "batch")]
+        (name, C.c_uint64) for name in ("cell_size", "cells", "count", "queue_ns", "copy_ns", "compute_ns", "wall_ns", "reserved")]
 
 
 class FaultStruct(C.Structure):

@@ -75,7 +75,6 @@ class Result(NamedTuple):
     copy_ns: int
     compute_ns: int
     cells: list  # bytes each
-    batch: int
 
 
 def header(kind, body_len, *, version=2, flags=0, status=0, time_ms=0, session=0, mid=0, magic=b"RDCE"):
@@ -127,11 +126,11 @@ def claim_of(requests, size):
 
 
 def parse_result(body):
-    dtype, backend, path, batch, cell_size, cells, count, queue, copy, compute = struct.unpack_from("<BBBBIQQQQQ", body)
-    if len(body) not in (48, 48 + cells * cell_size):
+    dtype, backend, path, reserved, cell_size, cells, count, queue, copy, compute = struct.unpack_from("<BBBBIQQQQQ", body)
+    if reserved or len(body) not in (48, 48 + cells * cell_size):
         raise ProtocolError("malformed result")
     parts = [body[48 + i * cell_size : 48 + (i + 1) * cell_size] for i in range(cells)] if len(body) > 48 else []  # they may be elsewhere
-    return Result(dtype, backend, path, cell_size, count, queue, copy, compute, parts, batch)
+    return Result(dtype, backend, path, cell_size, count, queue, copy, compute, parts)
 
 
 def store(name, dtype, size, *, replace=False, ttl_ms=0, shape=(), order=0, place=0):

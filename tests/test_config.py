@@ -98,6 +98,15 @@ def test_bad_files(scratch, name):
         assert len(done.stderr.strip().splitlines()) == 1
 
 
+def test_a_removed_option_is_accepted_and_told(scratch):
+    path = scratch / "old.conf"
+    path.write_text("batch-bytes = 4096\n")
+    for args in (("--config", path), ("--batch-bytes", 0), ("--batch-bytes=many",)):
+        done = reduced("--check-config", *args)
+        assert (done.returncode, done.stderr) == (0, "reduced: warning: the option batch-bytes has no effect any more\n")
+    assert "batch-bytes" not in reduced("--dump-config", "--config", path).stdout + reduced("--help").stdout
+
+
 @pytest.mark.parametrize("args, told", [
     (("--threads",), "threads"), (("--threads", "x"), "threads"), (("--colour", "red"), "colour"), (("--colour=red",), "colour"), (("file",), "file"),
     (("--listen", "udp://x"), "udp"), (("--backend", "tpu"), "tpu"), (("--config", "/nonexistent/x"), "/nonexistent/x"), (("-x",), "-x"), (("--",), "--"),

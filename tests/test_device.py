@@ -34,7 +34,7 @@ def device(start):
 
     def run(*flags, **kw):
         # This "driver" opens what other processes have in /proc, which the sandbox refuses.
-        return start("--batch-bytes", 0, "--sandbox", "no", *flags, **options, **kw)
+        return start("--sandbox", "no", *flags, **options, **kw)
 
     return run
 

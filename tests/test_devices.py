@@ -36,7 +36,7 @@ def memory(start, monkeypatch):
 
     def run(n, *flags, **kw):
         monkeypatch.setenv("DEVICES_OF_MEMORY", str(n))
-        return start("--batch-bytes", 0, "--small-bytes", 0, "--sandbox", "no", "--threads", 1, *flags, **options, **kw)
+        return start("--small-bytes", 0, "--sandbox", "no", "--threads", 1, *flags, **options, **kw)
 
     return run
 
@@ -303,7 +303,7 @@ def test_a_lost_device_is_reported_when_the_others_have_been_looked_at(start, sc
     monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
     monkeypatch.setenv("LOSE_ALL", "1")
     monkeypatch.setenv("HOLD_LOOK", str(scratch / "look"))
-    daemon = start("--small-bytes", 0, "--batch-bytes", 0, "--sandbox", "no", "--probe", 86400, **options)
+    daemon = start("--small-bytes", 0, "--sandbox", "no", "--probe", 86400, **options)
     with daemon.connect() as c, daemon.connect() as d:
         handle = c.put("x", "u8", bytes(4096), place=FIRST)
         (scratch / "look").touch()
@@ -344,7 +344,7 @@ def test_device_and_processor_share_large_data(start, scratch, ctl, monkeypatch,
     rng, np_rng = random.Random(SEED), np.random.default_rng(SEED)
     oracle = start("--small-bytes", 0, directory=make(scratch / "oracle"))
     # by name: open at the start
-    daemon = start("--devices", 0, "--small-bytes", 0, "--batch-bytes", 0, "--sandbox", "no", "--threads", 1, directory=make(scratch / "hybrid"), **options)
+    daemon = start("--devices", 0, "--small-bytes", 0, "--sandbox", "no", "--threads", 1, directory=make(scratch / "hybrid"), **options)
 
     def shared():
         status = daemon.status()
@@ -447,7 +447,7 @@ def test_each_gpu_has_its_numbers(ctl, memory, monkeypatch, scratch):
     assert (status["device.temperature_c"], status["device.memory_bytes"], status["device.busy_percent"], status["device.power_w"]) == (41, 3 << 30, 5, 3)
     text = ctl("metrics", url=daemon.url).stdout.decode()
     for line in (f'gpu_memory_bytes{{gpu="1",uuid="{uuids[2]}",kind="used"}} {2 << 30}', f'gpu_temperature_celsius{{gpu="0",uuid="{uuids[0]}"}} 40',
-                 f'gpu_busy_ratio{{gpu="1",uuid="{uuids[2]}"}} 0.1', f'gpu_power_watts{{gpu="1",uuid="{uuids[2]}"}} 2', f'gpu_batches_total{{gpu="2",uuid="{uuids[1]}"}} 0',
+                 f'gpu_busy_ratio{{gpu="1",uuid="{uuids[2]}"}} 0.1', f'gpu_power_watts{{gpu="1",uuid="{uuids[2]}"}} 2', f'gpu_slots_busy{{gpu="2",uuid="{uuids[1]}"}} 0',
                  f'gpu_pool_bytes{{gpu="0",uuid="{uuids[0]}",pool="locked"}} 0'):
         assert f"\nreduced_{line}\n" in text, line
     assert 'gpu_power_watts{gpu="2"' not in text

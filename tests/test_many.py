@@ -1,4 +1,5 @@
 """Many processes, dying processes, dying daemons: no wrong and no lost answer, nothing left behind."""
+import concurrent.futures
 import contextlib
 import os
 import pathlib
@@ -160,6 +161,55 @@ def test_many_start_at_once(scratch, start):
             d.close()
 
 
+@pytest.mark.parametrize("flags", [(), ("--small-bytes", 0)], ids=["at once", "by the engine"])
+def test_who_keeps_to_max_inflight_is_never_busy(start, flags):
+    """A request no longer counts when its reply can be read, or when the loop has it again."""
+    daemon = start("--max-inflight", 1, *flags)
+
+    def talk(c):
+        good, bad = c.reduce_body("sum", "u8", b"\1\2"), c.reduce_body("min", "u8", b"")
+        for n in range(1500):
+            try:
+                assert parse_result(c.call(REDUCE, bad if n % 3 == 0 else good)).cells == [struct.pack("<Q", 3)]
+            except Fault as f:
+                assert n % 3 == 0 and f.code == "EMPTY", f
+
+    with contextlib.ExitStack() as stack, concurrent.futures.ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(talk, stack.enter_context(daemon.connect())) for _ in range(8)]:
+            done.result()
+
+
+@pytest.mark.parametrize("flags", [(), ("--small-bytes", 0)], ids=["at once", "by the engine"])
+def test_each_of_many_has_its_own_result_error_and_policy(start, flags):
+    daemon = start(*flags)
+    nan = struct.pack("<3d", 1.0, float("nan"), 2.0)
+    kinds = [
+        (dict(op="sum", dtype="f64", data=nan, nan="omit"), struct.pack("<d", 3.0)),
+        (dict(op="sum", dtype="f64", data=nan), None),
+        (dict(op="sum", dtype="f64", data=nan, nan="error"), ("NAN", "data")),
+        (dict(op="max", dtype="i32", data=b""), ("EMPTY", "row_len")),
+        (dict(op="sum", dtype="u64", data=struct.pack("<2Q", 2**63, 2**63)), ("OVERFLOW", "out")),
+        (dict(op="argmin", dtype="u8", data=bytes([3, 1, 2, 9, 8, 7]), rows=2), struct.pack("<2Q", 1, 2)),
+        (dict(op="count", dtype="f32", data=struct.pack("<2f", 0.5, 1.5), mask=b"\0\1"), struct.pack("<Q", 1)),
+        (dict(op="mean", dtype="f32", data=struct.pack("<4f", 1, 2, 3, 6), nan="propagate"), struct.pack("<d", 3.0)),
+    ]
+    with daemon.connect() as a, daemon.connect() as b:
+        daemon.process.send_signal(signal.SIGSTOP)  # so that they come together
+        sent = [(c, c.send(REDUCE, c.reduce_body(**what)), want) for _ in range(4) for c in (a, b) for what, want in kinds]
+        daemon.process.send_signal(signal.SIGCONT)
+        for c, request, want in sent:
+            try:
+                result = parse_result(c.wait(request))
+                assert not isinstance(want, tuple), (want, result)
+                assert want is None or b"".join(result.cells) == want
+                assert want is not None or np.isnan(struct.unpack("<d", result.cells[0])[0])
+            except Fault as f:
+                assert (f.code, f.field) == want, f
+        status = a.query(2)
+    assert status["requests.sum"] == 32 and status["errors"] == 24
+    assert status["errors.NAN"] == status["errors.EMPTY"] == status["errors.OVERFLOW"] == 8
+
+
 # ---- leaving ----
 def test_sigterm_finishes_what_is_under_way(start):
     daemon = start("--threads", 1, "--small-bytes", 0, "--drain", 60)
@@ -183,6 +233,22 @@ def test_sigterm_finishes_what_is_under_way(start):
         assert streaming.finish(stream, 6).cells == [struct.pack("<d", 6.5)]
         assert daemon.process.wait(60) == 0
     assert not daemon.path.exists()
+
+
+def test_sigterm_with_small_ones_under_way(start):
+    """Each request is answered, or its connection is closed; no answer is wrong."""
+    daemon = start("--small-bytes", 0)
+    with daemon.connect() as a, daemon.connect() as b:
+        sent = [(c, c.send(REDUCE, c.reduce_body("sum", "u8", b"\1\2"))) for _ in range(30) for c in (a, b)]
+        daemon.process.send_signal(signal.SIGTERM)
+        for c, request in sent:
+            try:
+                assert parse_result(c.wait(request)).cells == [struct.pack("<Q", 3)]
+            except Fault as f:
+                assert (f.code, f.field) == ("BUSY", "daemon"), f
+            except Closed:
+                break
+        assert daemon.process.wait(60) == 0
 
 
 def past_the_loop(daemon, c, **fields):

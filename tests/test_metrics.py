@@ -106,11 +106,11 @@ def test_requests_are_counted_by_op_type_path_and_result(daemon):
     assert done["caller"] >= n and done["device"] == 0 and 1 <= done["workers"] <= 6, f"{done}: the large ones are the workers'"
     uid = str(os.getuid())
     assert get(m, "user_data_bytes_total", uid=uid) == n * 8 + (1 << 20) + 800 and get(m, "user_errors_total", uid=uid) == 3
-    assert get(m, "batch_requests_bucket", le="+Inf") == get(m, "batch_requests_count") and get(m, "queue_length", queue="small") == 0
+    assert get(m, "queue_length", queue="small") == 0
     assert get(m, "engine_busy_seconds_total") > 0 and get(m, "uptime_seconds") > 0 and get(m, "healthy") == 1
 
 
-def test_batches_are_counted_and_are_work_of_the_engine(start):
+def test_small_requests_of_the_workers_are_work_of_the_engine(start):
     daemon = start("--small-bytes", 0)
     n = 200
     with daemon.connect() as c:
@@ -119,9 +119,8 @@ def test_batches_are_counted_and_are_work_of_the_engine(start):
             for sent in [c.send(REDUCE, c.reduce_body("sum", "f32", bytes(64))) for _ in range(50)]:
                 c.wait(sent)
         m = wait_for(daemon, c, lambda m: requests(m) >= n)
-    assert get(m, "batch_requests_sum") == n and 0 < get(m, "batch_requests_count") <= n
-    assert get(m, "batch_requests_bucket", le="1") <= get(m, "batch_requests_bucket", le="31") <= get(m, "batch_requests_bucket", le="+Inf")
-    assert get(m, "engine_busy_seconds_total") > before and get(m, "engine_tasks_total", where="caller") == 0
+    assert get(m, "engine_busy_seconds_total") > before
+    assert get(m, "engine_tasks_total", where="workers") >= n and get(m, "engine_tasks_total", where="caller") == 0
 
 
 @pytest.mark.parametrize("how", ["small", "large", "file"])

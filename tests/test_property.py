@@ -24,9 +24,9 @@ from rawclient import STATES_IN, STATES_OUT, Connection
 ARRAYS = int(os.environ.get("REDUCED_PROPERTY_ARRAYS", 0))
 SEED = int(os.environ.get("REDUCED_PROPERTY_SEED", 20261121))
 BATCH = 250
-# Other thread counts, and whether small requests run in the thread that received them, in batches, or like others.
+# Other thread counts, and whether small requests run in the thread that received them, or like others.
 SETTINGS = (("--threads", 1, "--small-bytes", 0), ("--threads", 2), ("--threads", 3, "--small-bytes", 4 << 20),
-            ("--threads", 7, "--small-bytes", 0, "--batch-bytes", 0))
+            ("--threads", 7, "--small-bytes", 0))
 
 
 @pytest.fixture(scope="module")

@@ -115,7 +115,7 @@ class Tensor:
 @pytest.fixture
 def device(start, monkeypatch):
     """A fake driver; the package's calls go to a daemon that has the device, and opens memory of this process as no sandbox lets it."""
-    daemon = start("--batch-bytes", 0, "--sandbox", "no", **memory_device())
+    daemon = start("--sandbox", "no", **memory_device())
     fake = FakeDriver()
     monkeypatch.setattr(_device, "driver", lambda: fake)
     _device._warn.cache_clear()
@@ -639,7 +639,7 @@ def test_another_users_daemon(start, scratch, monkeypatch):
     wrapper.write_text(f'#!/bin/sh\nunset NOTIFY_SOCKET\nexec setpriv --reuid={OTHER} --regid={OTHER} --clear-groups {program} "$@"\n')
     for path, mode in ((scratch, 0o777), (wrapper, 0o755), (program, 0o755)):
         os.chmod(path, mode)
-    daemon = start("--batch-bytes", 0, "--socket-mode", "0666", program=wrapper, backend="cuda")
+    daemon = start("--socket-mode", "0666", program=wrapper, backend="cuda")
     fake = FakeDriver()
     monkeypatch.setattr(_device, "driver", lambda: fake)
     _device._warn.cache_clear()
@@ -674,7 +674,7 @@ def test_another_gpus_tensor_is_copied(device, monkeypatch):
 def test_a_gpu_is_known_by_its_uuid(start, monkeypatch):
     """The daemon looks for memory on the GPU that has it; if it lacks that one, the warning names both sides' GPUs."""
     monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
-    daemon = start("--batch-bytes", 0, "--sandbox", "no", **memory_device())
+    daemon = start("--sandbox", "no", **memory_device())
     fake = FakeDriver()
     monkeypatch.setattr(_device, "driver", lambda: fake)
     monkeypatch.setattr(fake, "handle", lambda base: b"a device" + struct.pack("<III", os.getpid(), fake.find(base).fd, 1) + random.randbytes(44))

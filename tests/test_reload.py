@@ -144,8 +144,9 @@ def test_what_was_open_to_all_can_be_closed(by_file):
 
 def test_each_change_has_a_line_and_so_has_what_stays(by_file):
     daemon, rewrite = by_file("max-streams = 3", "threads = 1")
-    rewrite("max-streams = 4", "log-level = debug", "threads = 2", "readers = 7")
+    rewrite("max-streams = 4", "log-level = debug", "threads = 2", "readers = 7", "batch-bytes = 1")
     log = reload(daemon)
+    assert "the option batch-bytes has no effect any more\n" in log
     assert "reload: max-streams: 4 instead of 3\n" in log and "reload: log-level: debug instead of info\n" in log
     assert "changed, but needs a restart: threads readers\n" in log
     log = reload(daemon)

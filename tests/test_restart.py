@@ -386,7 +386,7 @@ def test_a_broken_context_is_not_noticed(supervise, scratch, monkeypatch):
     monkeypatch.setenv("DEVICES_OF_MEMORY", "2")
     monkeypatch.setenv("LOSE_DEVICE", str(scratch / "lost"))
     monkeypatch.setenv("LOSE_ALL", "1")
-    d = supervise("--small-bytes", 0, "--batch-bytes", 0, "--sandbox", "no", "--probe", 86400, **options)
+    d = supervise("--small-bytes", 0, "--sandbox", "no", "--probe", 86400, **options)
 
     def end():
         (scratch / "lost1").touch()

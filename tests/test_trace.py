@@ -88,20 +88,6 @@ def test_every_request_is_there_with_its_stages(start, ctl, scratch):
     assert {e["pid"] for e in requests} >= {os.getpid()}
 
 
-def test_batched_requests_say_with_how_many(start, scratch):
-    path = scratch / "trace.json"
-    daemon = start("--trace", path, "--small-bytes", 0)
-    with daemon.connect() as c:
-        for sent in [c.send(4, c.reduce_body("sum", "f32", bytes(64))) for _ in range(60)]:
-            c.wait(sent)
-        told = c.metrics()
-    daemon.stop()
-    requests, stages = load(path)
-    check_nesting(requests, stages)
-    sizes = [e["args"]["batch"] for e in stages if e["name"] == "kernel"]
-    assert len(sizes) == 60 and f"reduced_batch_requests_count {round(sum(1 / n for n in sizes))}\n" in told
-
-
 def test_the_file_needs_no_end_of_the_daemon(start, scratch):
     path = scratch / "trace.json"
     daemon = start("--trace", path)

@@ -53,7 +53,7 @@ static void print_json(const ctl_options *o, const ctl_where *w, const reduce_re
            r->copy_ns, r->compute_ns, r->wall_ns);
     if (w->expected.way)
         printf(",\"way\":\"%s\",\"expected_ns\":%" PRIu64, w->expected.way, w->expected.ns);
-    printf(",\"batch\":%" PRIu64 "}\n", r->batch);
+    puts("}");
 }
 
 /* With several files or lines: which one the value belongs to. */
@@ -185,10 +185,6 @@ void ctl_print_details(const ctl_input *in, const reduce_result *r, const ctl_ex
         put_subject(in->name);
         fprintf(stderr, "the way: %s, expected to take %.3f ms\n", e->way, (double)e->ns * ms);
     }
-    if (!r->batch)
-        return;
-    put_subject(in->name);
-    fprintf(stderr, "a batch of %" PRIu64 " requests in one launch\n", r->batch);
 }
 
 /* ---- errors ---- */

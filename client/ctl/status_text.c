@@ -21,7 +21,7 @@ static const section sections[] = {
      {"version", "backend", "device", "device_note", "simd", "threads", "local", "uptime_s", "health", "listen.", "rss_bytes"}},
     {"clients", "clients", {"sessions", "sessions_", "connections", "streams", "streams_", "inflight", "disconnected"}},
     {"requests", "requests", {"requests", "errors", "errors.", "bytes_in", "latency.", "requests.", "claimed."}},
-    {"engine", "engine", {"tasks", "tasks_", "busy_s", "pool.", "batch."}},
+    {"engine", "engine", {"tasks", "tasks_", "busy_s", "pool."}},
     {"shared memory and files", "files", {"side."}},
     {"devices", "devices", {"devices", "devices_", "device.", "gpu."}},
     {"resident data", "resident", {"resident."}},
@@ -109,7 +109,7 @@ static int section_of(const char *key)
 /* One of many counters, which is 0 */
 static bool is_dull(const reduce_entry *e)
 {
-    static const char *const many[] = {"requests.", "batch.", "pool.", "side.", "tasks_"};
+    static const char *const many[] = {"requests.", "pool.", "side.", "tasks_"};
     for (size_t i = 0; i < sizeof many / sizeof *many; i++)
         if (!strncmp(e->key, many[i], strlen(many[i])))
             return e->kind == REDUCE_KIND_U64 ? e->u64 == 0 : e->kind == REDUCE_KIND_F64 && e->f64 == 0;

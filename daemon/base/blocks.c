@@ -7,7 +7,7 @@
 /* Smaller blocks come from malloc, whose cache for each thread suffices. Larger ones are rare. */
 enum {
     LEAST = 1000,
-    BLOCK = 17 << 10, /* bytes: a frame with the largest request that the fast path answers */
+    BLOCK = 17 << 10, /* bytes: a frame with 16 KiB of data */
     MOST_KEPT = 16    /* blocks a thread keeps */
 };
 

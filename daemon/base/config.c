@@ -195,7 +195,7 @@ static bool read_flags(rd_config *c, rd_command *cmd, int argc, char **argv, cha
             snprintf(why, RD_MAX_WHY, "--%s takes no value", name);
             return false;
         }
-        bool known = rd_option_find(name) || strcmp(name, "config") == 0 || strcmp(name, "user") == 0;
+        const bool known = rd_option_find(name) || rd_option_removed(name) || !strcmp(name, "config") || !strcmp(name, "user");
         const char *value = arg[n] ? arg + n + 1 : known && i + 1 < argc ? argv[++i] : NULL;
         if (!known || !value) {
             snprintf(why, RD_MAX_WHY, known ? "--%.60s needs a value" : "unknown option '--%.60s'; reduced --help lists them",

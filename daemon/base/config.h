@@ -30,7 +30,7 @@ typedef struct rd_config {
     uint64_t last;                     /* index of the one that the next allow-uid, allow-gid or allow-name extends */
     uint64_t backend;                  /* 0 = auto, or an rp_backend, or RD_BACKEND_HYBRID */
     char devices[RD_MAX_FILE];         /* in the form of rk_options */
-    uint64_t threads, small_bytes, batch_bytes, slots;
+    uint64_t threads, small_bytes, slots;
     uint64_t contexts, max_sessions, max_inflight, max_streams;
     uint64_t max_device_memory; /* MiB */
     uint64_t max_user_sessions, max_user_inflight;
@@ -54,6 +54,7 @@ typedef struct rd_config {
     uint64_t resident, resident_user; /* MiB */
     uint64_t no_resident_keep;        /* 0 yes, 1 no */
     uint64_t no_local;                /* 0 yes, 1 no */
+    const char *removed;              /* the last option that has no effect any more; NULL: none was set */
 } rd_config;
 
 /* What the command line asks for besides the options. */

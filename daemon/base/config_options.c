@@ -4,7 +4,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/workers.h"
-#include "kernels/kernels.h"
+#include "proto/types.h"
 
 #define FIELD(f) offsetof(rd_config, f)
 
@@ -58,9 +58,6 @@ const rd_option rd_options[RD_OPTIONS] = {
      "may clients reduce large arrays in their own processes, where that takes less time? Not with `backend = cuda`"},
     {"small-bytes", RD_OPTION_NUMBER, FIELD(small_bytes), 0, RP_MAX_DATA, RP_SMALL_BYTES, NULL, false,
      "requests up to this many bytes are reduced on the CPU at once, which takes less time than a launch; 0 = never"},
-    {"batch-bytes", RD_OPTION_NUMBER, FIELD(batch_bytes), 0, RK_MAX_BATCH_BYTES, RK_MAX_BATCH_BYTES, NULL, false,
-     "requests above small-bytes and up to this many bytes share a launch if they arrive while the device is busy: none as "
-     "long as small-bytes is larger, because the CPU takes less time than a launch; 0 = never"},
     {"slots", RD_OPTION_NUMBER, FIELD(slots), 1, 64, 8, NULL, false, "CUDA staging slots, each with its own stream and memory"},
     {"max-device-memory", RD_OPTION_NUMBER, FIELD(max_device_memory), 0, 1 << 24, 0, NULL, false,
      "maximum MiB of each CUDA device's memory for slots and resident data together, so that other programs have memory too; "
@@ -134,6 +131,15 @@ const rd_option *rd_option_find(const char *name)
     for (int i = 0; i < RD_OPTIONS; i++)
         if (strcmp(rd_options[i].name, name) == 0)
             return &rd_options[i];
+    return NULL;
+}
+
+const char *rd_option_removed(const char *name)
+{
+    static const char *const removed[] = {"batch-bytes"}; /* small requests shared launches */
+    for (size_t i = 0; i < sizeof removed / sizeof removed[0]; i++)
+        if (strcmp(removed[i], name) == 0)
+            return removed[i];
     return NULL;
 }
 

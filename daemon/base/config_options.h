@@ -30,10 +30,13 @@ typedef struct rd_option {
     const char *help;
 } rd_option;
 
-enum { RD_OPTIONS = 47 };
+enum { RD_OPTIONS = 46 };
 extern const rd_option rd_options[RD_OPTIONS];
 
 const rd_option *rd_option_find(const char *name); /* NULL: there is none */
+
+/* The name of an option of an earlier version, which has no effect any more. NULL: it is none. */
+const char *rd_option_removed(const char *name);
 
 /* The name of value i of an RD_OPTION_CHOICE; its length in *n. NULL past the last one. */
 const char *rd_option_choice(const char *choices, uint64_t i, size_t *n);

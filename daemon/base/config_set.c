@@ -181,6 +181,11 @@ static bool fits_a_line(const char *value)
 bool rd_config_set(rd_config *c, const char *name, const char *value, char why[RD_MAX_WHY])
 {
     const rd_option *o = rd_option_find(name);
+    const char *removed = rd_option_removed(name);
+    if (removed) {
+        c->removed = removed;
+        return true;
+    }
     if (!o) {
         snprintf(why, RD_MAX_WHY, "unknown option '%.60s'; reduced --help lists them", name);
         return false;

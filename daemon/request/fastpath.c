@@ -36,7 +36,7 @@ void rd_fastpath_open(rd_fastpath *p, rd_requests *q, size_t max_bytes)
 void rd_fastpath_reopen(rd_fastpath *p)
 {
     pthread_rwlock_wrlock(&p->gate);
-    p->open = p->max_bytes > 0;
+    p->open = true;
     pthread_rwlock_unlock(&p->gate);
 }
 
@@ -166,8 +166,7 @@ static bool hand_in(rd_fastpath *p, rd_request *r)
     atomic_fetch_add(&p->under_way, 1);
     enlist(p, r);
     t->done = fastpath_handed_back;
-    t->until_ns = r->deadline_ns;
-    if (rk_submit(e, t, t->memory ? RK_ALONE : RK_BATCHED) == RK_UNDER_WAY)
+    if (rk_submit(e, t, RK_ALONE) == RK_UNDER_WAY)
         return true;
     delist(p, r);
     atomic_fetch_sub(&p->under_way, 1);
@@ -195,7 +194,7 @@ static bool take(rd_fastpath *p, rd_request *r)
     t->until_ns = r->deadline_ns;
     if (rk_submit(p->requests->engine, t, RK_HERE) != RK_REFUSED)
         finished(t);
-    else if (!hand_in(p, r))
+    else if (!t->memory || !hand_in(p, r))
         return false;
     if (alone)
         rd_workers_small(p->requests->holdings->workers);

@@ -2,11 +2,10 @@
  *
  * * A sum of some KiB takes a microsecond; handing it to the loop and back takes ten times that, and all replies would go
  * out through one thread. So the CPU engine computes a REDUCE that is small, well formed and of a known session in the
- * thread that received it, which answers at once. Or it goes from there into a batch (RK_BATCHED), and a thread of the
- * engine answers it. The same holds for a REDUCE_AT of any size of resident data or of memory on the device. It must find the
- * engine at rest (RK_ALONE), and no request waiting for its turn. Everything else, every error included, is left to the
- * loop, which owns sessions and says what is wrong. So is a request that comes back from the engine without a result, or too
- * late.
+ * thread that received it, which answers at once. A REDUCE_AT of any size of resident data or of memory on the device goes
+ * from there to the engine, and a thread of the engine answers it. It must find the engine at rest (RK_ALONE), and no request
+ * waiting for its turn. Everything else, every error included, is left to the loop, which owns sessions and says what is wrong.
+ * So is a request that comes back from the engine without a result, or too late.
  *
  * * What these threads touch: the session table (under its lock), a session that is held, its handles and its user's
  * resident data (under holdings->lock; what is found is held), rd_workers_add, the engine's rk_submit without RK_QUEUED,
@@ -41,7 +40,7 @@ typedef struct rd_fastpath {
 bool rd_fastpath_init(rd_fastpath *p);
 void rd_fastpath_fini(rd_fastpath *p);
 
-/* From now on requests are taken; with 0 bytes none are. */
+/* From now on requests are taken. */
 void rd_fastpath_open(rd_fastpath *p, struct rd_requests *q, size_t max_bytes);
 void rd_fastpath_reopen(rd_fastpath *p); /* after rd_fastpath_close */
 void rd_fastpath_close(rd_fastpath *p);  /* take no more requests, and wait for threads inside; may be repeated */

@@ -59,19 +59,6 @@ static void put_requests(const rd_stats *s, rp_writer *w)
             rd_put_u64_of(w, "errors", rp_err_name(i), s->by_err[i]);
 }
 
-/* "batch.4" counts the batches of 4 to 7 requests. */
-static void put_batches(const rk_stats *k, rp_writer *w)
-{
-    rd_put_u64(w, "batch.launches", k->batches);
-    rd_put_u64(w, "batch.requests", k->batched_tasks);
-    rd_put_u64(w, "batch.largest", k->largest_batch);
-    for (unsigned i = 0; i < RK_BATCH_SIZES; i++) {
-        char size[12];
-        snprintf(size, sizeof size, "%u", 1u << i);
-        rd_put_u64_of(w, "batch", size, k->batch_sizes[i]);
-    }
-}
-
 static void put_latency(const rd_histogram *h, rp_writer *w)
 {
     rd_put_f64(w, "latency.p50_us", (double)rd_histogram_quantile(h, 0.5) * 1e-3);
@@ -211,7 +198,6 @@ static void put_info(rd_requests *q, const rd_measures *m, rp_writer *w)
     rd_put_u64(w, "limits.max_sessions", q->config->max_sessions);
     rd_put_u64(w, "limits.contexts", q->config->contexts);
     rd_put_u64(w, "limits.small_bytes", q->config->small_bytes);
-    rd_put_u64(w, "limits.batch_bytes", q->config->batch_bytes);
     rd_put_u64(w, "devices_opening", m->engine.opening);
     rd_put_u64(w, "rate.device", m->engine.device_rate);
     rd_put_u64(w, "rate.cpu", m->engine.cpu_rate);
@@ -268,7 +254,6 @@ static void put_status(rd_requests *q, const rd_measures *m, rp_writer *w)
     put_gpus(m, w);
     put_gauges(&m->gauges, w);
     put_requests(q->stats, w);
-    put_batches(&m->engine, w);
     put_latency(&q->stats->tally.latency, w);
 }
 

@@ -31,7 +31,6 @@ rd_record rd_record_of(const rd_request *r, const rd_session *x, rp_err err, uin
     a.backend = t->backend;
     a.piece = a.msg == RP_MSG_APPEND || (t->spec.flags & RP_STATES_OUT);
     a.route = t->route;
-    a.batch = t->batch;
     a.data_bytes = a.msg == RP_MSG_FINISH ? 0 : t->bytes; /* the data that FINISH merges were counted when they came */
     const bool numbered = !r->spread && t->device < rk_devices(r->all->engine); /* not the CPU beside devices */
     a.device = numbered ? t->device : -1;

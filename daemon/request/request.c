@@ -78,8 +78,7 @@ rp_result rd_result_of(const rd_request *r, const rp_spec *spec, uint64_t count)
                        .count = count,
                        .queue_ns = rd_queued_ns(r),
                        .copy_ns = t->copy_ns + (r->stream ? r->stream->copy_ns : 0),
-                       .compute_ns = t->compute_ns + (r->stream ? r->stream->compute_ns : 0),
-                       .batch = (uint8_t)t->batch};
+                       .compute_ns = t->compute_ns + (r->stream ? r->stream->compute_ns : 0)};
 }
 
 /* ---- specs ---- */

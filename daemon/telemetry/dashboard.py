@@ -42,8 +42,6 @@ GRAPHS = [
     ("Engine", "Share of the time with a task at the device or the workers.", "percentunit",
      [(rate("reduced_engine_busy_seconds_total"), "{{instance}}")], SHARE),
     ("Queues", "Requests under way and waiting.", "short", [("reduced_queue_length" + OF, "{{queue}}")], {}),
-    ("Small requests of a launch", "Mean of the batches on the device.", "short",
-     [(f"{rate('reduced_batch_requests_sum')} / {rate('reduced_batch_requests_count')}", "{{instance}}")], {}),
     ("Pools", "Share of the cap.", "percentunit", [(f"reduced_pool_bytes{OF} / (reduced_pool_cap_bytes{OF} > 0)", "{{pool}}")], {"min": 0}),
     ("Users: engine", "Seconds of copying and computing a second.", "s", [(rate("reduced_user_engine_seconds_total"), "uid {{uid}}")], {}),
     ("Users: data", "", "Bps", [(rate("reduced_user_data_bytes_total"), "uid {{uid}}")], {}),

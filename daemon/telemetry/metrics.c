@@ -157,20 +157,6 @@ static void put_times(FILE *f, const rd_tally *t)
         put_histogram(f, rd_stage_names[i], &t->stage[i]);
 }
 
-/* Requests that shared a launch. */
-static void put_batches(FILE *f, const rk_stats *k)
-{
-    uint64_t below = 0;
-    family(f, "batch_requests", "histogram", "Small requests of a launch on the device that they shared.");
-    for (unsigned i = 0; i + 1 < RK_BATCH_SIZES; i++) {
-        below += k->batch_sizes[i];
-        fprintf(f, "reduced_batch_requests_bucket{le=\"%u\"} %" PRIu64 "\n", (2u << i) - 1, below);
-    }
-    fprintf(f, "reduced_batch_requests_bucket{le=\"+Inf\"} %" PRIu64 "\n", k->batches);
-    fprintf(f, "reduced_batch_requests_sum %" PRIu64 "\n", k->batched_tasks);
-    fprintf(f, "reduced_batch_requests_count %" PRIu64 "\n", k->batches);
-}
-
 /* ---- users ---- */
 static bool has_lines(const rd_stats *s, unsigned place) { return place >= RD_FIRST_USER || s->tally.use[place].requests; }
 
@@ -321,8 +307,6 @@ static void put_gpus(FILE *f, const rd_measures *m)
     } lines[] = {
         {"gpu_engine_tasks_total", "counter", "Tasks that the device finished.", "", AT(tasks), 1},
         {"gpu_engine_busy_seconds_total", "counter", "Time with at least one task at the device.", "", AT(active_ns), 1e-9},
-        {"gpu_batches_total", "counter", "Launches on the device that small requests shared.", "", AT(batches), 1},
-        {"gpu_batched_requests_total", "counter", "Requests in these launches.", "", AT(batched_tasks), 1},
         {"gpu_engine_work_seconds_total", "counter", "Time of the device's work, summed.", "", AT(busy_ns), 1e-9},
         {"gpu_slots", "gauge", "Staging slots of the device.", "", AT(slots), 1},
         {"gpu_slots_busy", "gauge", "Of these, in use.", "", AT(slots_busy), 1},
@@ -371,7 +355,6 @@ static void put_totals(FILE *f, const rd_measures *m)
     put_requests(f, m->stats);
     put_pieces(f, &m->stats->tally);
     put_times(f, &m->stats->tally);
-    put_batches(f, &m->engine);
     put_limits(f, m->users);
     put_certificates(f, &m->certs);
     if (m->gpus)

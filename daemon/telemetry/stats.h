@@ -51,7 +51,6 @@ typedef struct rd_record {
     int device;                       /* of the engine, that worked; -1: several, or none */
     const char *device_label;         /* "device 0 (GPU-...)"; "": the only CPU; NULL: several, or none */
     const char *route;                /* how a CUDA device launched it (kernels.h); NULL: it did not. Never freed */
-    unsigned batch;                   /* requests that shared the launch; 0: it was none that may */
     uint64_t data_bytes;
     uint64_t start_ns;            /* the engine took it up; 0: it did not */
     uint64_t stage_ns[RD_STAGES]; /* the total always, the others if the engine took it up */

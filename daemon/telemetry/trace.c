@@ -62,8 +62,6 @@ static void put_stage(FILE *f, const rd_trace *t, const rd_record *a, const char
         fprintf(f, ",\"device\":\"%s\"", a->device_label);
     if (a->route)
         fprintf(f, ",\"route\":\"%s\"", a->route);
-    if (a->batch)
-        fprintf(f, ",\"batch\":%u", a->batch);
     fputs("}}", f);
 }
 

@@ -1,11 +1,10 @@
-"""Small requests: rate and latency beside a bare nng echo in the same run, and how many share a launch; the daemon's memory as
-they pass."""
+"""Small requests: rate and latency beside a bare nng echo in the same run; the daemon's memory as they pass."""
 
 import subprocess
 import tempfile
 from contextlib import contextmanager
 
-from common import BUILD, ctl, daemon, resident_kib
+from common import BUILD, daemon, resident_kib
 from figures import OURS, summary
 
 LOAD = BUILD / "bench/load"
@@ -38,25 +37,14 @@ def echo():
             p.wait()
 
 
-def batches(url):
-    """(requests that shared launches, launches) so far"""
-    out = subprocess.run(ctl(url, "status"), stdout=subprocess.PIPE, text=True, check=True)
-    status = dict(line.split(maxsplit=1) for line in out.stdout.splitlines() if len(line.split()) > 1)  # it leaves zeros out
-    return int(status.get("batch.requests", 0)), int(status.get("batch.launches", 0))
-
-
 def measure(flags, skip):
     """Sums of f32, one after another in each process, daemon and echo in turn."""
     with daemon(*flags) as (url, *_), echo() as echo_url:
         for by, case in CASES.items():
             rounds = {OURS: [], "nng-echo": []}
-            before = batches(url)
             for _ in range(ROUNDS):
                 rounds["nng-echo"].append(load("echo", echo_url, *case))
                 rounds[OURS].append(load("reduce", url, *case))
-            requests, launches = (now - then for now, then in zip(batches(url), before))
-            if launches:
-                yield [summary("requests", f"requests of a launch, {by}", OURS, "", [requests / launches])]
             for i, (what, unit) in enumerate((("requests", "1/s"), ("latency p50", "us"), ("latency p99", "us"))):
                 yield [summary("requests", f"{what}, {by}", who, unit, [r[i] for r in found]) for who, found in rounds.items()]
     with daemon(*flags) as (url, process, *_):

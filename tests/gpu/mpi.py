@@ -171,7 +171,7 @@ def main():
         return 77
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
            "OMPI_MCA_mpi_yield_when_idle": "1", "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}  # of Open MPI 4 and 5
-    flags = ["--sandbox", "no", "--batch-bytes", "0"] if a.pretend else ["--small-bytes", "0"]
+    flags = ["--sandbox", "no"] if a.pretend else ["--small-bytes", "0"]
     program = common.BUILD / "tests/reduced-device" if a.pretend else common.BUILD / "bin/reduced"
     failed = []
     with common.daemon("--backend", "cuda", *flags, program=program) as (url, *_):

@@ -192,12 +192,12 @@ static void encodes_reduce(void **state)
     bytes((double[]){3.25}, 8);
     check("result", out, reply);
     begin_message(out);
-    body_len = rp_put_result(body, &(rp_result){RP_I64, RP_BACKEND_CUDA, RP_PATH_INLINE, 8, 2, 2000, 1, 2, 3, 0});
+    body_len = rp_put_result(body, &(rp_result){RP_I64, RP_BACKEND_CUDA, RP_PATH_INLINE, 8, 2, 2000, 1, 2, 3});
     bytes((int64_t[]){-1, 2}, 16);
     reply.id = 6;
     check("result_rows", out, reply);
     begin_message(out);
-    body_len = rp_put_result(body, &(rp_result){0, RP_BACKEND_CPU, RP_PATH_INLINE, 32, 1, 2, 1, 2, 3, 0});
+    body_len = rp_put_result(body, &(rp_result){0, RP_BACKEND_CPU, RP_PATH_INLINE, 32, 1, 2, 1, 2, 3});
     bytes((uint8_t[]){RP_STATE_COUNT, 0, 0, 0, RP_U8, 0, 0, 0}, 8);
     bytes((uint64_t[]){2, 1, 0}, 24);
     reply.id = 7;
@@ -261,12 +261,12 @@ static void encodes_wide_cells(void **state)
     uint8_t out[MAX_BYTES];
     rp_header h = {.version = 1, .type = RP_MSG_REDUCE, .reply = true, .session = SESSION, .id = 16};
     begin_message(out);
-    body_len = rp_put_result(body, &(rp_result){RP_I64, RP_BACKEND_CPU, RP_PATH_INLINE, 16, 2, 4, 1, 2, 3, 0});
+    body_len = rp_put_result(body, &(rp_result){RP_I64, RP_BACKEND_CPU, RP_PATH_INLINE, 16, 2, 4, 1, 2, 3});
     bytes((int64_t[]){1, 3, -2, 4}, 32);
     check("result_minmax", out, h);
     begin_message(out);
     h.id = 17;
-    body_len = rp_put_result(body, &(rp_result){RP_U64, RP_BACKEND_CPU, RP_PATH_INLINE, 96, 1, 3, 1, 2, 3, 0});
+    body_len = rp_put_result(body, &(rp_result){RP_U64, RP_BACKEND_CPU, RP_PATH_INLINE, 96, 1, 3, 1, 2, 3});
     bytes((uint64_t[]){3, 0, 1, 0, 2, 0, 4, 6, 0}, 72);
     bytes((double[]){2, 8.0 / 3, 1.632993161855452}, 24);
     check("result_stats", out, h);
@@ -311,7 +311,7 @@ static void encodes_streams(void **state)
     check("finish", out, h);
     begin_message(out);
     body_len = rp_put_result(body,
-                             &(rp_result){RP_F32, RP_BACKEND_CUDA, RP_PATH_STREAM, 4, 1, (UINT64_C(1) << 40) + 2, 7, 8, 9, 0});
+                             &(rp_result){RP_F32, RP_BACKEND_CUDA, RP_PATH_STREAM, 4, 1, (UINT64_C(1) << 40) + 2, 7, 8, 9});
     bytes((float[]){1.0f}, 4);
     h.reply = true;
     check("finished", out, h);
@@ -350,7 +350,7 @@ static void encodes_places_beside(uint8_t *out)
     bytes((uint64_t[]){0, 2, 3}, 24);
     check("reduce_at_beside", out, h);
     begin_message(out);
-    body_len = rp_put_result(body, &(rp_result){RP_F64, RP_BACKEND_CPU, RP_PATH_RESIDENT, 8, 2, 3, 1, 2, 3, 0});
+    body_len = rp_put_result(body, &(rp_result){RP_F64, RP_BACKEND_CPU, RP_PATH_RESIDENT, 8, 2, 3, 1, 2, 3});
     h.reply = true;
     check("result_beside", out, h);
     h = (rp_header){.version = 2, .type = RP_MSG_REDUCE, .session = SESSION, .id = 39};
@@ -450,7 +450,7 @@ static void encodes_places(void **state)
     check("reduce_at_apart", out, h);
     h = (rp_header){.version = 1, .type = RP_MSG_REDUCE_AT, .session = SESSION, .id = 21};
     begin_message(out);
-    body_len = rp_put_result(body, &(rp_result){RP_F64, RP_BACKEND_CPU, RP_PATH_FILE, 8, 2, 6, 1, 2, 3, 0});
+    body_len = rp_put_result(body, &(rp_result){RP_F64, RP_BACKEND_CPU, RP_PATH_FILE, 8, 2, 6, 1, 2, 3});
     bytes((double[]){1, 2}, 16);
     h.reply = true;
     check("result_at", out, h);
@@ -754,16 +754,17 @@ static void every_extension_is_refused(void **state)
     }
 }
 
-static void a_result_tells_its_batch(void **state)
+/* Daemons of version 1 counted requests there. */
+static void a_results_reserved_byte_is_ignored(void **state)
 {
     (void)state;
-    uint8_t out[RP_RESULT_SIZE + 8] = {0};
+    uint8_t out[RP_RESULT_SIZE + 8] = {[3] = 1};
     const uint8_t *cells;
-    rp_result r = {.dtype = RP_F64, .path = RP_PATH_INLINE, .cell_size = 8, .cells = 1, .batch = 32};
+    rp_result r = {.dtype = RP_F64, .path = RP_PATH_INLINE, .cell_size = 8, .cells = 1};
     assert_int_equal(rp_put_result(out, &r), RP_RESULT_SIZE);
-    assert_int_equal(out[3], 32);
+    assert_int_equal(out[3], 0);
+    out[3] = 32;
     assert_int_equal(rp_get_result(out, sizeof out, &r, &cells, NULL), RP_OK);
-    assert_int_equal(r.batch, 32);
 }
 
 static void every_reserved_byte_is_checked(void **state)
@@ -981,7 +982,7 @@ int main(void)
         cmocka_unit_test(decodes_every_golden),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(every_extension_is_refused),
-        cmocka_unit_test(a_result_tells_its_batch),
+        cmocka_unit_test(a_results_reserved_byte_is_ignored),
         cmocka_unit_test(every_reserved_byte_is_checked),
         cmocka_unit_test(bad_values_are_named),
         cmocka_unit_test(caps_hold_at_their_value),

@@ -43,8 +43,6 @@ void ctl_add_result(reduce_result *sum, const reduce_result *r)
     sum->copy_ns += r->copy_ns;
     sum->compute_ns += r->compute_ns;
     sum->wall_ns += r->wall_ns;
-    if (r->batch > sum->batch)
-        sum->batch = r->batch;
 }
 
 /* ---- streams ---- */

@@ -149,9 +149,6 @@ static void put_engine(frame *f)
         if (is_shown(f, top_rate(&f->rates, s[i].name, s[i].labels)))
             add(line, "  %s %.1f/s", ctl_label(where, sizeof where, s[i].labels, "where"),
                 top_rate(&f->rates, s[i].name, s[i].labels));
-    double batches = top_growth(&f->rates, "reduced_batch_requests_count", "");
-    if (batches > 0)
-        add(line, "  batches of %.1f", top_growth(&f->rates, "reduced_batch_requests_sum", "") / batches);
     put_fields(f, line);
 }
 

@@ -26,14 +26,15 @@ double top_value(const top_frame *f, const char *name, const char *labels) { ret
 
 static double grown(double then, double now) { return now >= then ? now - then : now; }
 
-double top_growth(const top_frame *f, const char *name, const char *labels)
+/* From 0 if the daemon was started anew. */
+static double growth(const top_frame *f, const char *name, const char *labels)
 {
     return grown(ctl_metrics_value(f->then, name, labels), ctl_metrics_value(f->now, name, labels));
 }
 
-static double per_second(const top_frame *f, double growth) { return f->seconds > 0 ? growth / f->seconds : 0; }
+static double per_second(const top_frame *f, double more) { return f->seconds > 0 ? more / f->seconds : 0; }
 
-double top_rate(const top_frame *f, const char *name, const char *labels) { return per_second(f, top_growth(f, name, labels)); }
+double top_rate(const top_frame *f, const char *name, const char *labels) { return per_second(f, growth(f, name, labels)); }
 
 double top_total_rate(const top_frame *f, const char *name)
 {
@@ -66,7 +67,7 @@ static size_t read_buckets(const top_frame *f, const char *stage, bucket out[MAX
         if (strcmp(ctl_label(text, sizeof text, s[i].labels, "stage"), stage))
             continue;
         double le = strtod(ctl_label(text, sizeof text, s[i].labels, "le"), NULL);
-        out[used++] = (bucket){le, top_growth(f, s[i].name, s[i].labels)};
+        out[used++] = (bucket){le, growth(f, s[i].name, s[i].labels)};
     }
     qsort(out, used, sizeof *out, top_by_le);
     return used;

@@ -15,7 +15,6 @@ typedef struct top_frame {
 top_frame top_frame_of(const ctl_view *v);
 
 double top_value(const top_frame *f, const char *name, const char *labels);
-double top_growth(const top_frame *f, const char *name, const char *labels); /* from 0 if the daemon was started anew */
 double top_rate(const top_frame *f, const char *name, const char *labels);
 double top_total_rate(const top_frame *f, const char *name); /* of all samples of a family */
 

@@ -145,7 +145,6 @@ function drawTables(then, now) {
   if ('device.temperature_c' in st)
     device.push(['load', st['device.busy_percent'] + ' %'], ['temperature', st['device.temperature_c'] + ' \u00b0C'], ['power', st['device.power_w'].toFixed(0) + ' W']);
   fill('device', device);
-  fill('batches', Object.keys(st).filter((k) => /^batch\.\d+$/.test(k) && st[k] > 0).map((k) => [k.slice(6) + ' or more', exact(st[k])]), 'none so far');
   fill('errors', Object.keys(st).filter((k) => k.startsWith('errors.')).map((k) => [k.slice(7), exact(st[k])]), 'none so far');
   fill('slow', now.slow.map((x) => [`${x.op} ${x.dtype}`, x.path, bytes(x.bytes), seconds(Math.round(x.age_s)), seconds(x.queue_s), seconds(x.copy_s), seconds(x.kernel_s), seconds(x.total_s)]), 'none so far');
   fill('status', Object.entries(st).map(([k, v]) => [k, { text: String(v), raw: v }]));
