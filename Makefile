@@ -294,7 +294,7 @@ $(B)/lib/libreduce.so: $(CLIENT_O) $(STATE_O) $(PROTO_O) client/libreduce.map
 	$(Q)ln -sf libreduce.so.$(VERSION) $@.0; ln -sf libreduce.so.$(VERSION) $@
 
 # The kernels for the caller's stream: all of them, the spec's checks of libreduce, nothing of a client or an engine.
-LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/batch.cu %/slot.cu %/keyed_task.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c kernels/exact/edges.c)
+LAUNCH_O := $(call obj,$(filter-out %/backend.cu %/outcome.cu %/slot_pool.cu %/submitter.cu %/completer.cu %/device_memory.cu %/slot.cu %/keyed_task.cu,$(call in_parts,$(KERNEL_CU))) kernels/exact/order.c kernels/exact/edges.c)
 STREAM_C := $(wildcard client/cuda/*.c) client/error.c client/names.c client/quantiles.c client/sized.c client/spec.c
 STREAM_O := $(call obj,$(STREAM_C) $(STREAM_CU) $(wildcard kernels/exact/*.c)) $(PROTO_O)
 $(B)/lib/libreduce-cuda.so: $(STREAM_O) $(LAUNCH_O) client/cuda/libreduce-cuda.map
@@ -377,7 +377,7 @@ SIMT       := $(if $(filter yes,$(CUDA)),$(if $(filter x86_64%,$(MACHINE)),$(if 
 SIMT_B     := $(B)/simt-$(SIMT_ARCH)
 SIMT_SAN   := -fsanitize=address,undefined -fno-sanitize-recover=undefined $(TRAP) -fno-sanitize=shift-base -fno-omit-frame-pointer
 SIMT_FLAGS := -Itests/simt -I. -isystem $(CUDA_HOME)/include -D_GNU_SOURCE -DRK_WITH_CUDA=1 -DSIMT_ARCH=$(SIMT_ARCH) $(FP) -O0 -g1 -ftrivial-auto-var-init=pattern -pthread $(SIMT_SAN)
-SIMT_CU    := $(filter kernels/cuda/launch/% kernels/cuda/ops/% %/runtime/batch.cu,$(KERNEL_CU))
+SIMT_CU    := $(filter kernels/cuda/launch/% kernels/cuda/ops/%,$(KERNEL_CU))
 SIMT_O     := $(patsubst %,$(SIMT_B)/%.o,$(SIMT_CU) tests/simt/simt.cu tests/faults/cudart.c)
 
 # What stands in for the device is no code of ours to check, and a third of the time where it is not optimised.
@@ -417,7 +417,7 @@ routes: $(SIMT_B)/routes ## write tests/golden/routes.txt and .docs/routes.md an
 	$(Q)ASAN_OPTIONS=detect_leaks=0 $< >tests/golden/routes.txt && tests/lint/routes --write
 
 test-kernels: $(SIMT_B)/check_engine ## the CUDA kernels without a GPU: as C++ with sanitizers, their threads in three orders
-	@for o in forward backward 1; do for w in --quick "--quick --only sum --integers" "--quick --only sum --long" "--quick --batched"; do \
+	@for o in forward backward 1; do for w in --quick "--quick --only sum --integers" "--quick --only sum --long"; do \
 	  echo "== threads $$o, $$w"; SIMT_ORDER=$$o $< $$w --every $(SIMT_EVERY) || exit 1; done; done
 
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -38,9 +38,6 @@ typedef enum {
     RK_SUMS_INTEGERS /* f16, bf16 and f32 by integers, as on devices with slow doubles */
 } rk_sums;
 
-/* Limits of a batch: the number of its tasks, and the size of each, which a single block of the device must be able to hold. */
-enum { RK_BATCH_TASKS = 32, RK_MAX_BATCH_BYTES = 16 << 10, RK_BATCH_SIZES = 6 };
-
 /* The most devices of an engine, and the bytes of a device's name, "GPU-2c7b8d4e-....", with its terminator. */
 enum { RK_MAX_DEVICES = RP_MAX_GPUS, RK_UUID = 48 };
 
@@ -61,8 +58,6 @@ typedef struct rk_options {
     size_t small_bytes;      /* tasks up to this size (data and a state for each result) run on the CPU in the
                                  submitter's thread, even with CUDA: they cost microseconds, less than a launch. 0 = never */
     rk_sums sums;            /* CUDA: how floats are summed, for tests and comparisons; the bits are the same */
-    size_t batch_bytes;      /* tasks above small_bytes and up to this size may share a launch (RK_BATCHED); at most
-                                 RK_MAX_BATCH_BYTES. 0 = none */
     int slots;               /* CUDA: staging slots, each with stream, pinned and device memory. 0 = 8 */
     uint64_t pinned_bytes;   /* CUDA: the most that rk_pin locks in total. 0 = half of the machine's memory */
     uint64_t device_bytes;   /* CUDA: most memory of each device for slots and rk_memory_new together, without the driver's own
@@ -134,16 +129,15 @@ typedef struct rk_task {
     uint64_t until_ns;
     bool stopped;
     void *user;                      /* the caller's */
-    void (*done)(struct rk_task *t); /* takes the finished task of RK_BATCHED or RK_ALONE. Must not block, and may submit */
+    void (*done)(struct rk_task *t); /* takes the finished task of RK_ALONE. Must not block, and may submit */
     /* out: valid after rk_poll */
-    rp_fault fault;               /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */
-    uint8_t backend;              /* rp_backend that computed it */
-    uint8_t device;               /* number of the device that computed it; for `memory` on several, the first */
-    uint64_t start_ns;            /* CLOCK_MONOTONIC when the engine began it */
-    uint64_t copy_ns, compute_ns; /* of a batch: each task has the time of all */
-    unsigned batch;               /* RK_BATCHED: tasks that shared the launch, this one included */
-    const char *route;            /* how it was reduced: a name from the table of kernels/cpu/lines.c, or of
-                                     kernels/cuda/launch/routes.cu; NULL: not known. Never freed */
+    rp_fault fault;    /* .code RP_OK, or why there is no result; index = first row, segment or column concerned */
+    uint8_t backend;   /* rp_backend that computed it */
+    uint8_t device;    /* number of the device that computed it; for `memory` on several, the first */
+    uint64_t start_ns; /* CLOCK_MONOTONIC when the engine began it */
+    uint64_t copy_ns, compute_ns;
+    const char *route; /* how it was reduced: a name from the table of kernels/cpu/lines.c, or of
+                          kernels/cuda/launch/routes.cu; NULL: not known. Never freed */
     /* the engine's; the caller's are NULL */
     const struct rk_task *whole; /* what this is a part of, and stopped with */
     const uint64_t *bounds;      /* of a histogram: keys instead of spec.edges, ascending (kernels/cpu/order/sample.h) */
@@ -161,16 +155,12 @@ enum { RK_ORDER_KEPT = 128 << 20, RK_ORDER_LINES = 16 };
 
 /* Ways to run a task. rk_submit takes the first one of those it is given that the task fits, in this order. */
 enum {
-    RK_HERE = 1,    /* a small task (small_bytes) runs in this call */
-    RK_BATCHED = 2, /* a small task (batch_bytes; not of `memory`) shares a launch with others: those that come while the device
-                       is busy go together, each with its own result and fault. The call waits for the device only if the
-                       task is alone, and then for 40 us at most */
-    RK_ALONE = 4,   /* a task of any size begins at once if the engine is at rest: no task of RK_QUEUED that has not been
-                       polled, and none of RK_ALONE, for the last 20 us. (Batches do not count.) So it overtakes no other
-                       task. If the data are in memory of the engine, this thread launches (H100, 2026-11-21: 20 to 33 us),
-                       else it only queues */
-    RK_QUEUED = 8   /* any task waits for its device, and then for rk_poll. Never blocks and never refuses: errors come back in
-                       `fault`. The caller bounds what is in flight. Only the owner */
+    RK_HERE = 1,  /* a small task (small_bytes) runs in this call */
+    RK_ALONE = 2, /* a task of any size begins at once if the engine is at rest: no task of RK_QUEUED that has not been
+                     polled, and none of RK_ALONE, for the last 20 us. So it overtakes no other task. If the data are in
+                     memory of the engine, this thread launches (H100, 2026-11-21: 20 to 33 us), else it only queues */
+    RK_QUEUED = 4 /* any task waits for its device, and then for rk_poll. Never blocks and never refuses: errors come back in
+                     `fault`. The caller bounds what is in flight. Only the owner */
 };
 
 typedef enum {
@@ -304,8 +294,6 @@ typedef struct rk_stats {
     uint64_t active_ns;             /* time with at least one task: at the device or the workers; of the engine, also in
                            other threads (rk_work_begin) */
     uint64_t device_rate, cpu_rate; /* bytes a second while at work, of the devices together and of the CPU; 0: not known */
-    uint64_t batches, batched_tasks, largest_batch;
-    uint64_t batch_sizes[RK_BATCH_SIZES]; /* batches of 1, 2 or 3, 4 to 7, ... tasks */
 } rk_stats;
 void rk_get_stats(rk_engine *e, rk_stats *s);
 

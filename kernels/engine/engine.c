@@ -106,29 +106,6 @@ static bool submit_alone(const rk_fleet *v, rk_task *t)
     return !(t->memory && t->memory->parts) && rk_device_submit_alone(rk_device_for(v, t), t, t->done);
 }
 
-/* For batches, the device with the fewest tasks under way: batches take about the same time, whatever their size. */
-static rk_device *batch_device(const rk_fleet *v, const rk_task *t)
-{
-    rk_device *best = NULL;
-    if (v->devices == 1 || t->spec.device)
-        return rk_device_for(v, t);
-    for (unsigned i = 0; i < v->devices; i++) {
-        rk_device *d = v->device[i];
-        if (!rk_device_is_lost(d) && (!best || rk_batch_load(d->batcher) < rk_batch_load(best->batcher)))
-            best = d;
-    }
-    return best ? best : v->device[0];
-}
-
-static bool submit_batched(const rk_fleet *v, rk_task *t)
-{
-    rk_device *d = batch_device(v, t);
-    if (!d->batcher || rk_device_is_lost(d) || !rk_device_takes(d, t))
-        return false;
-    t->device = (uint8_t)rk_device_number(d);
-    return rk_batch_submit(d->batcher, t, t->done);
-}
-
 rk_submitted rk_submit(rk_engine *e, rk_task *t, unsigned ways)
 {
     const rk_fleet *v = rk_fleet_of(e);
@@ -136,7 +113,7 @@ rk_submitted rk_submit(rk_engine *e, rk_task *t, unsigned ways)
         run_small(e, v, t);
         return RK_FINISHED;
     }
-    if ((ways & RK_BATCHED && submit_batched(v, t)) || (ways & RK_ALONE && submit_alone(v, t)))
+    if (ways & RK_ALONE && submit_alone(v, t))
         return RK_UNDER_WAY;
     if (!(ways & RK_QUEUED))
         return RK_REFUSED;
@@ -285,10 +262,6 @@ static void add_work(rk_stats *s, const rk_stats *d)
     s->tasks += d->tasks;
     s->small_tasks += d->small_tasks;
     s->busy_ns += d->busy_ns;
-    s->batches += d->batches;
-    s->batched_tasks += d->batched_tasks;
-    for (int i = 0; i < RK_BATCH_SIZES; i++)
-        s->batch_sizes[i] += d->batch_sizes[i];
 }
 
 /* The sum of the devices' counters. */
@@ -310,7 +283,6 @@ static void add_stats(rk_stats *s, const rk_stats *d)
     s->slots += d->slots;
     s->slots_busy += d->slots_busy;
     s->device_tasks += d->device_tasks;
-    s->largest_batch = d->largest_batch > s->largest_batch ? d->largest_batch : s->largest_batch;
 }
 
 static void add_helper(rk_stats *s, rk_device *helper)

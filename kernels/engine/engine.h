@@ -35,21 +35,6 @@ struct rk_memory {
     struct rk_memory *next;
 };
 
-enum { RK_BATCH_FLIGHTS = 2 }; /* batches under way at a time, at most */
-
-/* Small tasks together (batch.c). One batch at a time in each flight: `launch`, then `landed` until it is true. Any thread, but
- * one at a time for each flight. */
-typedef struct rk_batch_ops {
-    bool (*fits)(const rk_task *t); /* beside its size */
-    /* Begin the tasks, linked by `next`, at most RK_BATCH_TASKS. Faults are reported when they land. */
-    void (*launch)(void *impl, unsigned flight, rk_task *tasks);
-    /* Are all of them finished? Then cells, fault, backend and times are set. `closely`: the batch takes long, so check the
-     * device for errors. */
-    bool (*landed)(void *impl, unsigned flight, rk_task *tasks, bool closely);
-    uint64_t linger_ns; /* after a batch: how long a thread polls for the next one before it sleeps */
-    unsigned flights;   /* 1 to RK_BATCH_FLIGHTS */
-} rk_batch_ops;
-
 /* A device that could be opened. */
 typedef struct rk_device_info {
     int ordinal;        /* CUDA's number */
@@ -87,7 +72,6 @@ typedef struct rk_backend_ops {
     rp_err (*memory_copy)(void *impl, const rk_memory *m, void *host, bool out, rp_fault *f);
     void (*memory_close)(void *impl, rk_memory *m);
     uint64_t (*memory_total)(void *impl); /* bytes of the device's or the machine's memory */
-    const rk_batch_ops *batch;
 } rk_backend_ops;
 
 extern const rk_backend_ops rk_cpu_backend;

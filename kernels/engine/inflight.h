@@ -1,5 +1,5 @@
-/* Inside kernels/: the tasks of a device that are under way or finished, except those of batches. The front (engine.c) hands
- * them in and polls them; backends hand them back (rk_complete). Any thread. */
+/* Inside kernels/: the tasks of a device that are under way or finished. The front (engine.c) hands them in and polls them;
+ * backends hand them back (rk_complete). Any thread. */
 #ifndef RK_INFLIGHT_H
 #define RK_INFLIGHT_H
 
@@ -15,7 +15,7 @@ extern "C" {
 typedef struct rk_inflight {
     void (*wake)(void *arg); /* rk_options */
     void *wake_arg;
-    rk_busy busy; /* the backend: tasks and batches */
+    rk_busy busy; /* the backend */
     pthread_mutex_t lock;
     rk_task *done, **done_end;
     unsigned under_way; /* tasks handed in that are neither polled nor handed to `done` */

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernels/cpu/threads/here.h"
-
 /* ---- open, stop, close ---- */
 
 /* The option's value; on a GPU at most what the slots leave of device_bytes. The CPU's devices share one memory. */
@@ -21,17 +19,6 @@ static uint64_t resident_cap(const rk_device *d, unsigned devices)
     return cap < left ? cap : left;
 }
 
-static rp_err open_batcher(rk_device *d, unsigned devices, char *why, size_t why_cap)
-{
-    if (d->o.batch_bytes == 0 || !d->ops->batch)
-        return RP_OK;
-    d->batcher = rk_batch_open(d->ops->batch, d->impl, &d->tasks.busy, d->o.batch_bytes, rk_cpu_cores() / (int)devices);
-    if (d->batcher)
-        return RP_OK;
-    snprintf(why, why_cap, "no memory or thread for batches");
-    return RP_NO_MEMORY;
-}
-
 static void fini(rk_device *d)
 {
     rk_inflight_fini(&d->tasks);
@@ -44,10 +31,6 @@ rp_err rk_device_open(rk_device *d, unsigned devices, char *why, size_t why_cap)
     d->tasks.rate = d->backend == RP_BACKEND_CUDA ? d->o.device_rate / devices : d->o.cpu_rate;
     pthread_mutex_init(&d->lock, NULL);
     rp_err err = d->ops->open(&d->tasks, &d->o, d->info.ordinal, &d->impl, why, why_cap);
-    if (!err && (err = open_batcher(d, devices, why, why_cap))) {
-        d->ops->stop(d->impl);
-        d->ops->close(d->impl);
-    }
     if (err)
         fini(d);
     else
@@ -57,14 +40,12 @@ rp_err rk_device_open(rk_device *d, unsigned devices, char *why, size_t why_cap)
 
 void rk_device_stop(rk_device *d)
 {
-    rk_batch_stop(d->batcher);
     d->ops->stop(d->impl);
     rk_inflight_drop(&d->tasks);
 }
 
 void rk_device_close(rk_device *d)
 {
-    rk_batch_close(d->batcher);
     d->ops->close(d->impl);
     fini(d);
 }
@@ -274,6 +255,4 @@ void rk_device_stats(rk_device *d, rk_stats *s)
     s->resident_cap = d->resident_cap;
     s->imports = d->imports;
     pthread_mutex_unlock(&d->lock);
-    if (d->batcher)
-        rk_batch_stats(d->batcher, s);
 }

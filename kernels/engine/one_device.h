@@ -1,9 +1,8 @@
-/* Inside kernels/: a device of an engine: one backend with its tasks under way, its batches and its count of memory. An engine
- * owns its devices (engine.c); devices share nothing. */
+/* Inside kernels/: a device of an engine: one backend with its tasks under way and its count of memory. An engine owns its
+ * devices (engine.c); devices share nothing. */
 #ifndef RK_ONE_DEVICE_H
 #define RK_ONE_DEVICE_H
 
-#include "kernels/engine/batch.h"
 #include "kernels/engine/engine.h"
 
 typedef struct rk_device {
@@ -11,8 +10,7 @@ typedef struct rk_device {
     rk_options o; /* the engine's, with this device's share of what they divide */
     const rk_backend_ops *ops;
     void *impl;
-    int backend;         /* rp_backend */
-    rk_batcher *batcher; /* NULL: no batching */
+    int backend; /* rp_backend */
     rk_inflight tasks;
     pthread_mutex_t lock;                           /* of these: */
     uint64_t resident_bytes, resident_cap, imports; /* of rk_memory_new; memories of the others */

@@ -233,7 +233,6 @@ static rp_err open_helper(const rk_engine *e, rk_fleet *v, char *why, size_t why
     }
     d->o.threads = e->o.threads > 0 ? e->o.threads : rk_helper_threads(rk_cpu_cores(), (int)v->devices);
     d->o.cut_for = 1;
-    d->o.batch_bytes = 0;
     snprintf(why + used, why_cap - used, "; and ");
     rp_err err = rk_device_open(d, 1, why + strlen(why), why_cap - strlen(why));
     if (err) {
@@ -368,10 +367,6 @@ rp_err rk_open(rk_engine **out, const rk_options *o, char *why, size_t why_cap)
     e->o = *o;
     rk_busy_init(&e->busy);
     e->o.busy = &e->busy;
-    if (e->o.batch_bytes > RK_MAX_BATCH_BYTES)
-        e->o.batch_bytes = RK_MAX_BATCH_BYTES;
-    if (e->o.batch_bytes <= e->o.small_bytes) /* such tasks run at once */
-        e->o.batch_bytes = 0;
     e->now = &e->first;
     rk_joints_init(&e->joints, &e->o);
     pthread_mutex_init(&e->open_lock, NULL);

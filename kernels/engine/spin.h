@@ -1,17 +1,8 @@
-/* Waiting without the kernel: tell the processor that a loop only waits, so that the core's other thread runs faster. */
+/* Locks that wait without the kernel for a moment. */
 #ifndef RK_SPIN_H
 #define RK_SPIN_H
 
 #include <pthread.h>
-
-static inline void rk_pause(void)
-{
-#ifdef __x86_64__
-    __builtin_ia32_pause();
-#else
-    __asm__ volatile("yield");
-#endif
-}
 
 /* Of a mutex that is held for some 50 ns: spinning a little is cheaper than two system calls. */
 static inline void rk_spin_lock_init(pthread_mutex_t *lock)

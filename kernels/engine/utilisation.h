@@ -1,4 +1,4 @@
-/* Inside kernels/: a clock that runs while at least one task or batch is at work. Any thread. */
+/* Inside kernels/: a clock that runs while at least one task is at work. Any thread. */
 #ifndef RK_UTILISATION_H
 #define RK_UTILISATION_H
 

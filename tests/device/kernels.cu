@@ -3,22 +3,14 @@
 // can be seen in the answers. A launch computes at once; whether it is done its events say.
 #include "kernels/cuda/launch/keyed.h"
 #include "kernels/cuda/launch/launch.h"
-#include "kernels/cuda/pass/batch.h"
 #include "kernels/engine/engine.h"
 #include "tests/faults/cudart.h"
 
 namespace rk {
 namespace {
 
-// "Launched": the device's code is elsewhere. Their addresses name them.
+// "Launched": the device's code is elsewhere. Its address names it.
 void chain_kernel(const ChainTask *) {}
-void batch_tasks_kernel(BatchMemory *, u32) {}
-
-u32 compute(rk_task *t)
-{
-    rk_cpu_run(t);
-    return t->fault.code == RP_OK ? kNoFault : (u32)t->fault.index;
-}
 
 void run_chain(const ChainTask &c)
 {
@@ -32,30 +24,12 @@ void run_chain(const ChainTask &c)
     t.base = c.base;
     t.cells = c.cells;
     t.bounds = c.bounds;
-    const u32 fault = compute(&t);
-    if (fault != kNoFault)
-        *c.fault = fault;
-}
-
-// All of a task by its first unit.
-void run_unit(BatchMemory *m, u32 unit, u32 launch)
-{
-    const BatchUnit &u = m->unit[unit];
-    m->fault[unit] = kNoFault;
-    if (u.first_line == 0) {
-        rk_task t = {};
-        t.spec = u.finish.spec;
-        t.data = u.data;
-        t.base = u.first_index - u.finish.spec.index_base;
-        t.cells = u.finish.cells;
-        m->fault[unit] = compute(&t);
-    }
-    __atomic_store_n(&m->done[unit], launch, __ATOMIC_RELEASE);
+    rk_cpu_run(&t);
+    if (t.fault.code != RP_OK)
+        *c.fault = (u32)t.fault.index;
 }
 
 } // namespace
-
-BatchFn batch_kernel() { return batch_tasks_kernel; }
 
 size_t chain_scratch_bytes() { return 4096; }
 
@@ -93,10 +67,8 @@ cudaError_t chain_launch(Device *d, const ChainTask &t, void *, size_t, cudaStre
 
 } // namespace rk
 
-void t_kernel(const void *f, unsigned blocks, void **args)
+void t_kernel(const void *f, void **args)
 {
     if (f == (const void *)rk::chain_kernel)
         rk::run_chain(**(const rk::ChainTask **)args[0]);
-    for (unsigned i = 0; f == (const void *)rk::batch_tasks_kernel && i < blocks; i++)
-        rk::run_unit(*(rk::BatchMemory **)args[0], i, *(rk::u32 *)args[1]);
 }

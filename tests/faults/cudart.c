@@ -157,12 +157,6 @@ cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr a, int id)
     return call(__func__);
 }
 
-cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
-{
-    *least = *greatest = 0;
-    return call(__func__);
-}
-
 cudaError_t cudaMemGetInfo(size_t *idle, size_t *total)
 {
     if (t_cuda_look)
@@ -420,13 +414,6 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags)
     return give((void **)s, 1);
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned flags, int priority)
-{
-    (void)flags, (void)priority;
-    TRY();
-    return give((void **)s, 1);
-}
-
 cudaError_t cudaStreamDestroy(cudaStream_t s)
 {
     free(s);
@@ -578,9 +565,10 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *n, const void *f,
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *f, void **args)
 {
+    (void)config;
     TRY();
     if (t_kernel)
-        t_kernel(f, config->gridDim.x, args);
+        t_kernel(f, args);
     return cudaSuccess;
 }
 

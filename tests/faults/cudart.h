@@ -24,7 +24,7 @@ bool t_cuda_stale(const void *p);  /* page-locked from before, though it was to 
 int t_dynamic_shared(const void *f); /* bytes that a launch of this kernel may have */
 
 /* A kernel is launched. Only programs with tests/device/kernels.cu have it. */
-void t_kernel(const void *f, unsigned blocks, void **args);
+void t_kernel(const void *f, void **args);
 
 #ifdef __cplusplus
 }

@@ -104,19 +104,6 @@ static void devices_hand_back(rk_task *t)
     sem_post(&handed_back);
 }
 
-/* DEVICE_LOST of a batch is not an answer: the daemon's loop hands the task in again. */
-static void reduce_batched(rk_engine *e)
-{
-    rk_task t = task_of(RP_OP_SUM, 1, SMALL);
-    t.done = devices_hand_back;
-    const bool taken = rk_submit(e, &t, RK_BATCHED) == RK_UNDER_WAY;
-    if (taken)
-        sem_wait(&handed_back);
-    if (!taken || t.fault.code == RP_DEVICE_LOST)
-        run(e, &t);
-    check(&t, ANYWHERE);
-}
-
 static void reduce_alone(rk_engine *e, rk_memory *m, int where)
 {
     rk_task t = task_of(RP_OP_MAX, 1, RESIDENT);
@@ -214,7 +201,7 @@ static bool none_is_left(rk_engine *e)
 
 static void scenario(void)
 {
-    rk_options o = {.backend = RP_BACKEND_CUDA, .threads = 1, .slots = 2, .batch_bytes = 4096};
+    rk_options o = {.backend = RP_BACKEND_CUDA, .threads = 1, .slots = 2};
     rk_engine *e;
     char why[160] = "";
     if (rk_open(&e, &o, why, sizeof why)) {
@@ -234,7 +221,7 @@ static void scenario(void)
     for (int i = ANYWHERE; i < (all ? DEVICES : 0); i++)
         reduce_host(e, RP_OP_SUM, 1, ELEMENTS, i);
     reduce_host(e, RP_OP_VAR, ELEMENTS / ROW, ROW, ANYWHERE);
-    reduce_batched(e);
+    reduce_host(e, RP_OP_SUM, 1, SMALL, ANYWHERE);
     use_pins(e);
     reduce_host(e, RP_OP_SUMSQ, 1, ELEMENTS, ANYWHERE);
     check_losses(e);

@@ -1,7 +1,7 @@
 /* CPU against CUDA, bit for bit: every operation x element type x NaN policy over sizes, data kinds, rows, alignments and
  * states. Plain C, so that it runs on a machine without cmocka.
  *
- *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--every N] [--integers | --long | --batched | --huge | --keyed]
+ *     check_engine [--quick | --tiny] [--seed N] [--only OP] [--every N] [--integers | --long | --huge | --keyed]
  *
  * --every N: one of N comparisons, as many of each kind if N is a prime.
  * Exit 0: all equal; 77: no device. The last line counts. */
@@ -1290,15 +1290,6 @@ static void check_copies(rk_engine *e)
     rk_memory_close(e, m);
 }
 
-/* ---- batches: small tasks of all kinds, from several threads at once ---- */
-enum { SUBMITTERS = 4, SMALL_SHAPES = 19 };
-
-typedef struct {
-    rk_engine *e;
-    rk_task *tasks;
-    size_t n, first; /* all; this one takes first, first + SUBMITTERS, ... */
-} submitter;
-
 /* A second engine beside the first one keeps to its share of each device's memory: room for two slots and a half. */
 static void check_share(const rk_options *given, const rk_stats *all)
 {
@@ -1320,124 +1311,6 @@ static void check_share(const rk_options *given, const rk_stats *all)
     if (!right)
         printf("a share of %" PRIu64 " bytes: %" PRIu64 " slots, %" PRIu64 " bytes, %" PRIu64 " resident\n", o.device_bytes,
                s.slots, s.device_cap, s.resident_cap);
-}
-
-static void batched(rk_task *t) { wake(t->user); }
-
-static void *submit_some(void *arg)
-{
-    submitter *s = arg;
-    for (size_t i = s->first; i < s->n; i += SUBMITTERS) {
-        rk_task *t = &s->tasks[i];
-        t->done = batched;
-        if (rk_submit(s->e, t, RK_BATCHED) == RK_REFUSED) {
-            printf("FAIL not taken into a batch: %s of %s, flags %u, %" PRIu64 " x %" PRIu64 "\n", rp_op_name(t->spec.op),
-                   rp_dtype_name(t->spec.dtype), t->spec.flags, t->spec.rows, t->spec.row_len);
-            exit(1);
-        }
-    }
-    return NULL;
-}
-
-static void submit_all(rk_engine *e, waker *w, rk_task *tasks, size_t n)
-{
-    pthread_t thread[SUBMITTERS];
-    submitter s[SUBMITTERS];
-    w->wakes = 0;
-    for (size_t i = 0; i < SUBMITTERS; i++) {
-        s[i] = (submitter){.e = e, .tasks = tasks, .n = n, .first = i};
-        pthread_create(&thread[i], NULL, submit_some, &s[i]);
-    }
-    for (size_t i = 0; i < SUBMITTERS; i++)
-        pthread_join(thread[i], NULL);
-    pthread_mutex_lock(&w->lock);
-    while ((size_t)w->wakes < n)
-        pthread_cond_wait(&w->cond, &w->lock);
-    pthread_mutex_unlock(&w->lock);
-}
-
-/* A small task of some shape, with memory of its own; and the kind of its data. */
-static rk_task small_task(int op, int dtype, int nan, size_t number, kind k)
-{
-    static const struct {
-        uint32_t flags;
-        uint64_t rows, bytes; /* of the elements; columns: of a row */
-        uint64_t planes;
-    } shapes[SMALL_SHAPES] = {{0, 1, 0, 0},
-                              {0, 1, 8, 0},
-                              {0, 1, 64, 0},
-                              {0, 1, 4096, 0},
-                              {0, 1, 13 << 10, 0},
-                              {0, 5, 2000, 0},
-                              {0, 16, 4096, 0},
-                              {0, 20, 160, 0},
-                              {0, 130, 2080, 0},
-                              {RP_MASK, 1, 4096, 0},
-                              {RP_MASK, 30, 960, 0},
-                              {RP_OFFSETS, 16, 4096, 0},
-                              {RP_OFFSETS, 40, 64, 0},
-                              {RP_COLUMNS, 50, 80, 0},
-                              {RP_COLUMNS, 500, 8, 0},
-                              {RP_COLUMNS | RP_MASK, 7, 64, 0},
-                              {RP_OFFSETS | RP_MASK, 3, 24, 0},
-                              {RP_COLUMNS, 9, 24, 12},
-                              {RP_COLUMNS | RP_MASK, 40, 8, 3}};
-    const size_t i = number % SMALL_SHAPES, size = rp_dtype_size(dtype);
-    const uint32_t flags = shapes[i].flags;
-    const uint64_t rows = shapes[i].rows, n = shapes[i].bytes / size;
-    const uint64_t row_len = flags & (RP_OFFSETS | RP_COLUMNS) ? n : n / rows;
-    const bool states = rows < 8 && !(flags & RP_COLUMNS) && rng() % 4 == 0, initial = !states && rng() % 4 == 0;
-    rk_task t = planes_of(task_of(op, dtype, nan, flags | (states ? RP_STATES_OUT : 0), rows, row_len, NULL), shapes[i].planes);
-    char *memory = malloc(t.bytes + 8);
-    t.data = memory + rng() % 8;
-    lay_out(&t, (char *)t.data, k, initial && t.bytes >= 8);
-    t.user = memory;
-    return t;
-}
-
-/* Every op, type and policy in `shapes` shapes: together, then each by the CPU. */
-static void check_batches(rk_engine *e, waker *w, int only, size_t shapes)
-{
-    enum { MAX_TASKS = RP_OP_STATS * RP_DTYPE_COUNT * 3 * SMALL_SHAPES };
-    rk_task *tasks = calloc(MAX_TASKS, sizeof *tasks), *alone = calloc(MAX_TASKS, sizeof *alone);
-    size_t n = 0;
-    for (int op = RP_OP_SUM; op <= RP_OP_STATS; op++)
-        for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
-            for (int nan = 0; nan < (rp_dtype_class(dtype) == RP_CLASS_FLOAT ? 3 : 1); nan++)
-                for (size_t i = 0; i < shapes; i++) {
-                    rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1};
-                    if ((only && op != only) || rp_spec_check(&spec, NULL) != RP_OK)
-                        continue;
-                    alone[n] = small_task(op, dtype, nan, shapes == SMALL_SHAPES ? i : rng(), (kind)(rng() % KINDS));
-                    if (rk_task_size(&alone[n]) <= RK_MAX_BATCH_BYTES)
-                        n++;
-                    else
-                        free(alone[n].user);
-                }
-    for (size_t i = 0; i < n; i++) { /* neighbours differ */
-        size_t k = i + rng() % (n - i), bytes;
-        rk_task t = alone[k];
-        alone[k] = alone[i];
-        alone[i] = tasks[i] = t;
-        bytes = rp_results(&t.spec) * rp_cell_size(&t.spec);
-        tasks[i].cells = memset(malloc(bytes), 0xa5, bytes);
-        tasks[i].user = w;
-    }
-    submit_all(e, w, tasks, n);
-    for (size_t i = 0; i < n; i++) {
-        alone[i].cells = calloc(1, rp_results(&alone[i].spec) * rp_cell_size(&alone[i].spec));
-        rk_cpu_run(&alone[i]);
-        expect_equal(&alone[i], &tasks[i], "in a batch");
-        free(alone[i].cells);
-        free(alone[i].user);
-        free(tasks[i].cells);
-    }
-    free(alone);
-    free(tasks);
-    rk_stats s;
-    rk_get_stats(e, &s);
-    printf("%" PRIu64 " tasks in %" PRIu64 " batches, the largest of %" PRIu64 "\n", s.batched_tasks, s.batches,
-           s.largest_batch);
 }
 
 /* ---- by key ---- */
@@ -1608,7 +1481,7 @@ int main(int argc, char **argv)
     uint64_t seed = 1;
     int only = 0;
     rk_sums sums = RK_SUMS_AUTO;
-    bool batches = false, huge = false, keyed = false;
+    bool huge = false, keyed = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--quick") == 0)
             quick = QUICK;
@@ -1624,16 +1497,13 @@ int main(int argc, char **argv)
             sums = RK_SUMS_INTEGERS;
         else if (strcmp(argv[i], "--long") == 0)
             sums = RK_SUMS_LONG;
-        else if (strcmp(argv[i], "--batched") == 0)
-            batches = true;
         else if (strcmp(argv[i], "--huge") == 0)
             huge = true;
         else if (strcmp(argv[i], "--keyed") == 0)
             keyed = true;
     }
     waker w = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0};
-    rk_options o = {
-        .backend = RP_BACKEND_CUDA, .slots = 3, .batch_bytes = RK_MAX_BATCH_BYTES, .sums = sums, .wake = wake, .wake_arg = &w};
+    rk_options o = {.backend = RP_BACKEND_CUDA, .slots = 3, .sums = sums, .wake = wake, .wake_arg = &w};
     char why[160];
     rk_engine *e;
     rp_err err = rk_open(&e, &o, why, sizeof why);
@@ -1648,9 +1518,7 @@ int main(int argc, char **argv)
     check_handles(e);
     check_copies(e);
     rng_state = seed;
-    if (batches)
-        check_batches(e, &w, only, quick == FULL ? SMALL_SHAPES : quick == QUICK ? 5 : 1);
-    for (int op = RP_OP_SUM; op <= UINT8_MAX && !batches; op++) /* codes without an operation are refused */
+    for (int op = RP_OP_SUM; op <= UINT8_MAX; op++) /* codes without an operation are refused */
         for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++) {
             rp_spec spec = {.op = (uint8_t)op, .dtype = (uint8_t)dtype, .rows = 1};
             if ((only && op != only) || !has_kernels(op) || rp_spec_check(&spec, NULL) != RP_OK)

@@ -18,7 +18,7 @@ note() { # name, exit code, text
 }
 
 check() {
-    local ways=("" "--only sum --integers" "--only stats --integers" "--only sum --long" "--batched"
+    local ways=("" "--only sum --integers" "--only stats --integers" "--only sum --long"
         "--huge --only sum" "--huge --only var") way rc
     for way in "${ways[@]}"; do
         # shellcheck disable=SC2086 # words of an option list
@@ -31,16 +31,13 @@ check() {
 }
 
 sanitize() {
-    local tool size way errors
+    local tool size errors
     for tool in memcheck racecheck initcheck synccheck; do
         size=--quick errors=()
         [ $tool = memcheck ] && errors=(--report-api-errors no) # handles that no driver made are refused, as they should be
         [ $tool = racecheck ] && size=--tiny # it slows every shared-memory access down a hundredfold
-        for way in $size "--tiny --batched"; do
-            # shellcheck disable=SC2086 # words of an option list
-            timeout 400 compute-sanitizer --tool $tool "${errors[@]}" --error-exitcode 9 "$B/gpu/check_engine" $way >"$OUT/$tool${way// /}.log" 2>&1
-            note "$tool $way" $? "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$OUT/$tool${way// /}.log" | tail -1)"
-        done
+        timeout 400 compute-sanitizer --tool $tool "${errors[@]}" --error-exitcode 9 "$B/gpu/check_engine" $size >"$OUT/$tool.log" 2>&1
+        note "$tool $size" $? "$(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$OUT/$tool.log" | tail -1)"
     done
 }
 

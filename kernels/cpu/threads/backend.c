@@ -264,33 +264,6 @@ static uint64_t cpu_memory_total(void *impl)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* ---- batches: one thread runs the tasks one after the other ---- */
-
-static bool cpu_batch_fits(const rk_task *t)
-{
-    (void)t;
-    return true;
-}
-
-static void cpu_batch_launch(void *impl, unsigned flight, rk_task *tasks)
-{
-    (void)impl;
-    (void)flight;
-    (void)tasks;
-}
-
-static bool cpu_batch_landed(void *impl, unsigned flight, rk_task *tasks, bool closely)
-{
-    (void)impl;
-    (void)flight;
-    (void)closely;
-    for (rk_task *t = tasks; t; t = t->next)
-        rk_cpu_run(t);
-    return true;
-}
-
-static const rk_batch_ops cpu_batch = {cpu_batch_fits, cpu_batch_launch, cpu_batch_landed, .flights = 1};
-
 const rk_backend_ops rk_cpu_backend = {.open = cpu_open,
                                        .submit = cpu_submit,
                                        .selects = cpu_selects,
@@ -299,5 +272,4 @@ const rk_backend_ops rk_cpu_backend = {.open = cpu_open,
                                        .stats = cpu_stats,
                                        .memory_new = cpu_memory_new,
                                        .memory_close = cpu_memory_close,
-                                       .memory_total = cpu_memory_total,
-                                       .batch = &cpu_batch};
+                                       .memory_total = cpu_memory_total};

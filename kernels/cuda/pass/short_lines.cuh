@@ -21,12 +21,4 @@ __device__ inline void add_line(const FinishArgs &a, const rp_parts &parts, u64 
     }
 }
 
-// The same with a fresh state.
-__device__ inline void walk_line(const FinishArgs &a, const rp_parts &parts, u64 first_index, rk_line line, u64 from, u32 step,
-                                 rk_state *s)
-{
-    rk_state_init(s, a.plan.layout, a.plan.dtype);
-    add_line(a, parts, first_index, line, from, step, s);
-}
-
 } // namespace rk

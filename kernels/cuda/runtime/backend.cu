@@ -13,31 +13,6 @@ namespace rk {
 namespace {
 
 constexpr int kDefaultSlots = 8;
-constexpr u64 kLingerNs = 100000; // after a batch
-
-// ---- batches: the front's threads launch and land them ----
-
-void cuda_batch_launch(void *impl, unsigned flight, rk_task *tasks)
-{
-    Backend *b = (Backend *)impl;
-    cudaSetDevice(b->device.id); // any thread may call this
-    batch_launch(&b->batch[flight], tasks);
-}
-
-bool cuda_batch_landed(void *impl, unsigned flight, rk_task *tasks, bool closely)
-{
-    Backend *b = (Backend *)impl;
-    cudaError_t err = batch_landed(&b->batch[flight], closely);
-    if (err == cudaErrorNotReady)
-        return false;
-    if (err == cudaSuccess)
-        batch_finish(&b->batch[flight], tasks);
-    for (rk_task *t = err == cudaSuccess ? NULL : tasks; t; t = t->next)
-        fail(b, t, err, "running small tasks");
-    return true;
-}
-
-constexpr rk_batch_ops kBatchOps = {batch_fits, cuda_batch_launch, cuda_batch_landed, kLingerNs, RK_BATCH_FLIGHTS};
 
 // ---- open ----
 
@@ -70,8 +45,6 @@ void destroy(Backend *b)
     for (int i = 0; i < b->slot_count; i++)
         if (b->slots[i].open)
             slot_close(&b->slots[i]);
-    for (BatchFlight &f : b->batch)
-        batch_close(&f);
     pthread_cond_destroy(&b->flying);
     pthread_cond_destroy(&b->freed);
     pthread_cond_destroy(&b->work);
@@ -141,9 +114,6 @@ rp_err cuda_open(rk_inflight *tasks, const rk_options *o, int ordinal, void **im
         err = pins_open(&b->pins, ordinal, o->pinned_bytes ? o->pinned_bytes : machine_bytes() / 2);
     if (err == cudaSuccess)
         err = slot_open(&b->slots[0]); // the context and the first task's memory now, not later
-    for (BatchFlight &f : b->batch)
-        if (err == cudaSuccess && o->batch_bytes)
-            err = batch_open(&f);
     if (err != cudaSuccess) {
         snprintf(why, cap, "device %d: %s", ordinal, cudaGetErrorString(err));
         destroy(b);
@@ -206,11 +176,9 @@ void cuda_stats(void *impl, rk_stats *s)
         s->device_bytes += __atomic_load_n(&b->slots[i].device_bytes, __ATOMIC_RELAXED);
         s->pinned_bytes += __atomic_load_n(&b->slots[i].pinned_bytes, __ATOMIC_RELAXED);
     }
-    const u64 batch = b->batch[0].memory ? RK_BATCH_FLIGHTS * batch_pinned_bytes() : 0;
-    s->pinned_bytes += batch;
     size_t pinned = kSlotBytes + kMappedCells + sizeof(u64) + RP_MAX_DATA;
     s->device_cap = (u64)b->slot_limit * slot_device_bytes();
-    s->pinned_cap = (u64)b->slot_limit * pinned + batch;
+    s->pinned_cap = (u64)b->slot_limit * pinned;
     s->locked_bytes = pins_bytes(&b->pins);
     s->locked_cap = b->pins.cap;
     pthread_mutex_unlock(&b->lock);
@@ -241,5 +209,4 @@ extern "C" const rk_backend_ops rk_cuda_backend = {
     .memory_copy = rk::cuda_memory_copy,
     .memory_close = rk::cuda_memory_close,
     .memory_total = rk::cuda_memory_total,
-    .batch = &rk::kBatchOps,
 };

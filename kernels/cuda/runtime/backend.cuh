@@ -19,7 +19,6 @@
 
 #include <pthread.h>
 
-#include "kernels/cuda/runtime/batch.h"
 #include "kernels/cuda/runtime/pins.cuh"
 #include "kernels/cuda/runtime/slot.cuh"
 
@@ -36,7 +35,6 @@ struct Backend {
     TaskSlot slots[kMaxSlots];
     bool taken[kMaxSlots]; // of these: from before the launch until the landing
     Pins pins;
-    BatchFlight batch[RK_BATCH_FLIGHTS]; // memory NULL: no batches
 
     pthread_t submitter, completer;
     pthread_mutex_t lock;
