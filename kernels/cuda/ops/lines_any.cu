@@ -2,12 +2,26 @@
 #include "kernels/cuda/pass/finish_pairs.cuh"
 #include "kernels/cuda/pass/lines.cuh"
 #include "kernels/cuda/pass/narrow_total.cuh"
-#include "kernels/cuda/pass/short_lines.cuh"
 #include "kernels/cuda/pass/unit_parts.h"
 #include "kernels/cuda/pass/whole.h"
+#include "kernels/exact/line.h"
 
 namespace rk {
 namespace {
+
+// The general way along a line, by the definitions of kernels/exact/state.h: elements `from`, from + step, ... that are not
+// masked out, to the state. `first_index` is the index of the line's element 0.
+__device__ void add_line(const FinishArgs &a, const rp_parts &parts, u64 first_index, rk_line line, u64 from, u32 step,
+                         rk_state *s)
+{
+    const int bytes = rk_bytes(a.spec.dtype);
+    for (u64 i = from; i < line.n; i += step) {
+        u64 at = line.first + i * line.stride;
+        if (parts.mask && !parts.mask[at])
+            continue;
+        rk_state_add(s, rk_load(parts.elements + at * bytes, bytes), first_index + i, a.spec.nan);
+    }
+}
 
 // Bits of a number as the states have it: f32 beside f64 weights is widened.
 __device__ u64 bits_of_state(const FinishArgs &a, int dtype, u64 bits)

@@ -5,10 +5,11 @@
 // walk the line again with a state each.
 #include "kernels/cuda/exact/row_values.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
-#include "kernels/cuda/pass/short_lines.cuh"
+#include "kernels/cuda/pass/finish.cuh"
 #include "kernels/cuda/pass/thread_rows.cuh"
 #include "kernels/cuda/pass/tile_rows.cuh"
 #include "kernels/cuda/pass/unit_parts.h"
+#include "kernels/exact/line.h"
 
 namespace rk {
 namespace {
