@@ -431,8 +431,9 @@ def test_reducectl(shared, scratch):
     assert ctl(shared.url, "wmean", "--axis", 2, "--weights", at["w6"], at["x"]).split() == [value("wmean", x[i, j], w6) for i in range(4) for j in range(5)]
     assert ctl(shared.url, "wmean", "--axis", "0,2", "--weights", at["y"], at["x"]).split() == \
         [value("wmean", np.ascontiguousarray(x[:, j]), np.ascontiguousarray(y[:, j])) for j in range(5)]
-    (scratch / "s").write_bytes(subprocess.run([BIN / "reducectl", "--connect", shared.url, "dot", at["x"], at["y"], "--partial", "--raw"], capture_output=True, check=True).stdout)
-    assert ctl(shared.url, "dot", "--merge", "--dtype", "f64", scratch / "s").strip() == value("dot", x, y)
+    for op in ("dot", "wsum", "wmean", *pairs.COMOMENTS):
+        (scratch / "s").write_bytes(subprocess.run([BIN / "reducectl", "--connect", shared.url, op, "--weights", at["y"], at["x"], "--partial", "--raw"], capture_output=True, check=True).stdout)
+        assert ctl(shared.url, op, "--merge", "--dtype", "f64", scratch / "s").strip() == value(op, x, y), op
     (scratch / "t.csv").write_text("name,area,v\na,1.5,2\nb,2.5,4\nc,,8\nd,0,nan\n")
     table = scratch / "t.csv"
     assert ctl(shared.url, "wmean", "--weights", ":area", "--nan", "omit", f"{table}:v").strip() == "3.25"

@@ -58,7 +58,7 @@ static bool rewind_all(ctl_work *w)
 
 int ctl_reduce_whole(ctl_work *w)
 {
-    _Alignas(8) uint8_t cell[1024]; /* the largest: a state of 872 bytes */
+    _Alignas(8) uint8_t cell[REDUCE_LARGEST_STATE];
     uint64_t total = 0;
     bool sized = true;
     char why[CTL_WHY];
