@@ -81,6 +81,17 @@ def test_places_count_what_is_left_out(table):
         assert r[0] == key and float(r[2]) == max(float(x[2]) for x in records if x[0] == key and x[2])
 
 
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_places_among_several_operations(table, op):
+    path, _ = table
+    options = "--by", "city", "--nan", "omit", f"{path}:price"
+    alone = lines(run(op, *options))
+    for ops in (f"any,{op}", f"{op},any", f"mean,{op}"):
+        found = lines(run(ops, *options))
+        place = found[0].index(op)
+        assert [[row[0], row[place]] for row in found] == alone, ops
+
+
 def test_numbers_are_sorted_as_numbers(table):
     path, _ = table
     assert [row[0] for row in lines(run("count", "--by", "day", f"{path}:id"))[1:]] == [str(i) for i in range(1, 13)]

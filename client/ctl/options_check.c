@@ -92,7 +92,7 @@ static bool has_ddof(const ctl_options *o)
 bool ctl_needs_indexes(const ctl_options *o)
 {
     int op = o->spec.op;
-    if (op == REDUCE_STATS && o->n_ops) /* a pass for several operations */
+    if ((op == REDUCE_STATS || o->by) && o->n_ops) /* a pass for several operations */
         return has_op(o, REDUCE_ARGMIN) || has_op(o, REDUCE_ARGMAX);
     return op == REDUCE_ARGMIN || op == REDUCE_ARGMAX || op == REDUCE_STATS || op == REDUCE_LARGEST || op == REDUCE_SMALLEST;
 }
