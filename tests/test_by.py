@@ -155,6 +155,7 @@ def test_the_order_of_lines_changes_nothing(tmp_path, groups, kind):
     (["sum", "--by", ",".join(["city"] * 9), "T:n"], "--by needs 1 to 8 columns"),
     (["sum", "--by", "city", "T"], "name a column"),
     (["median", "--by", "city", "T:n"], "order statistics have no groups so far"),
+    (["stats", "--quantiles", "--by", "city", "T:n"], "order statistics have no groups so far"),
     (["sum", "--top", "3", "T:n"], "--top is for groups"),
     (["sum", "--by", "city", "--rows", "2", "T:n"], "--by is for one column of one table"),
     (["and", "--by", "city", "--dtype", "f64", "T:n"], "is for integers"),

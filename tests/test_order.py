@@ -916,6 +916,8 @@ def test_lists_of_reducectl(run, tmp_path):
                   ["histogram", "--edges", "1"], ["histogram", "--edges", "2,1"], ["histogram", "--edges", "nan,1"], ["histogram", "--bins", 3, "--edges", "1,2"],
                   ["histogram", "--bins", 0], ["mean,largest", "--k", 1], ["sum", "--quantiles"], ["stats", "--quantiles", "--raw"]):
         run(*wrong, tmp_path / "x.npy", code=2)
+    for option in (["--shard", "0/2"], ["--joined", tmp_path / "x.npy"]):
+        assert "--quantiles applies to stats alone" in run("stats", "--quantiles", *option, tmp_path / "x.npy", code=2)
 
 
 def test_indexes_are_those_of_the_array(run, tmp_path):

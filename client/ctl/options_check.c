@@ -183,8 +183,8 @@ static const char *clash(const ctl_options *o)
         return "--by is for one column of one table, and its results are printed: it excludes --rows, --axis, --offsets, "
                "--mask, --text, "
                "--total, --partial, --merge, --raw, --initial and options about the daemon";
-    if (o->by &&
-        (o->spec.quantiles || o->ranked || has_op(o, REDUCE_MEDIAN) || has_op(o, REDUCE_QUANTILE) || o->bins || o->edges))
+    if (o->by && (o->quantiles || o->spec.quantiles || o->ranked || has_op(o, REDUCE_MEDIAN) || has_op(o, REDUCE_QUANTILE) ||
+                  o->bins || o->edges))
         return "order statistics have no groups so far";
     if (o->offsets && (o->by_rows || o->n_axes))
         return "--offsets excludes --rows and --axis";
@@ -197,8 +197,9 @@ static const char *clash(const ctl_options *o)
         return "several operations exclude --raw, --partial and --merge";
     if (o->spec.ddof && !has_ddof(o))
         return "--ddof applies to these operations only:" CTL_DDOF_OPS;
-    if (o->quantiles && (o->spec.op != REDUCE_STATS || o->n_ops || o->merge || partial || o->format == CTL_RAW || o->initial))
-        return "--quantiles applies to stats alone, without --raw, --partial, --merge and --initial";
+    if (o->quantiles && (o->spec.op != REDUCE_STATS || o->n_ops || o->merge || partial || o->shards || o->joined ||
+                         o->format == CTL_RAW || o->initial))
+        return "--quantiles applies to stats alone, without --raw, --partial, --merge, --shard, --joined and --initial";
     if (o->spec.quantiles && o->n_ops)
         return "--q is for quantile alone: several operations have p25,p50 and the like";
     if (o->spec.quantiles && !has_op(o, REDUCE_QUANTILE))
