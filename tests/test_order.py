@@ -920,6 +920,22 @@ def test_lists_of_reducectl(run, tmp_path):
         assert "--quantiles applies to stats alone" in run("stats", "--quantiles", *option, tmp_path / "x.npy", code=2)
 
 
+@pytest.mark.parametrize("bins", [1, 2, 7])
+@pytest.mark.parametrize("values", [[2**64 - 1, 2**64 - 2, 2**64 - 3], [2**53 + 1], [2**60 - 1, 2**60 + 100, 2**60 + 300], [-2**53 - 1, -2**63, 5], [-2**63, 2**63 - 1]],
+                         ids=["u64", "one", "near", "negative", "all of i64"])
+def test_bins_hold_whole_numbers_that_doubles_do_not(run, values, bins):
+    """The edges are around the elements: each of these is in a bin."""
+    found = json.loads(run("histogram", "--bins", bins, "--json", "--text", stdin="\n".join(map(str, values)).encode()))
+    edges = [F(float(e)) for e in found["edges"]]
+    inside = [sum(a <= v < b or (i == bins - 1 and v == b) for v in values) for i, (a, b) in enumerate(zip(edges, edges[1:]))]
+    assert found["value"] == inside and sum(inside) == len(values) and (found["below"], found["above"]) == (0, 0)
+    assert math.ulp(edges[0]) >= min(values) - edges[0] and math.ulp(edges[-1]) >= edges[-1] - max(values)
+
+
+def test_the_type_of_counts_is_not_that_of_ends(run):
+    assert run("histogram", "--bins", 2, "--out", "u64", "--text", stdin=b"-5\n5\n") == "-5 0 1\n0 5 1\n"
+
+
 def test_indexes_are_those_of_the_array(run, tmp_path):
     """In Fortran order, also along several axes, with a mask, packed and in a pipe: as in C order. `stats --quantiles` has them, too."""
     x = np.random.default_rng(8).integers(-9, 9, (3, 4, 5))

@@ -2,6 +2,7 @@
  * memory, up to a limit. */
 #include <float.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -290,12 +291,21 @@ static int run(whole_input *x, uint8_t *cells, uint64_t lines, size_t cell, redu
 
 /* ---- edges ---- */
 
-/* The least and the largest element; 0 and 1 if there are none. */
-static int find_ends(const whole_input *x, double ends[2], char why[CTL_WHY])
+/* A whole number as a double that is not above it, or with `up` not below it. */
+static double outwards(__int128 v, bool up)
+{
+    const double d = (double)v;
+    const bool beyond = up ? (__int128)d < v : (__int128)d > v;
+    return beyond ? nextafter(d, up ? INFINITY : -INFINITY) : d;
+}
+
+/* The least and the largest element, or doubles around them; 0 and 1 if there are none. */
+static int find_ends(whole_input *x, double ends[2], char why[CTL_WHY])
 {
     reduce_spec spec = x->spec;
     spec.op = REDUCE_MINMAX;
     spec.nan = REDUCE_NAN_OMIT;
+    spec.out = 0;
     spec.edges = NULL;
     spec.n_edges = 0;
     spec.flags = 0;
@@ -310,7 +320,9 @@ static int find_ends(const whole_input *x, double ends[2], char why[CTL_WHY])
     reduce_result r = REDUCE_RESULT_INIT;
     const int err = run_spec(x, &spec, &v, sizeof v, &r);
     for (int i = 0; i < 2; i++)
-        ends[i] = err ? i : r.dtype == REDUCE_F64 ? v.f64[i] : r.dtype == REDUCE_I64 ? (double)v.i64[i] : (double)v.u64[i];
+        ends[i] = err                     ? i
+                  : r.dtype == REDUCE_F64 ? v.f64[i]
+                                          : outwards(r.dtype == REDUCE_I64 ? (__int128)v.i64[i] : (__int128)v.u64[i], i);
     if (err && err != REDUCE_E_EMPTY)
         return err;
     if (ends[1] - ends[0] <= DBL_MAX && ends[0] >= -DBL_MAX && ends[1] <= DBL_MAX)
@@ -320,7 +332,7 @@ static int find_ends(const whole_input *x, double ends[2], char why[CTL_WHY])
 }
 
 /* Bins of equal width, as numpy.histogram has them for doubles. */
-static int equal_bins(const whole_input *x, uint64_t bins, char why[CTL_WHY])
+static int equal_bins(whole_input *x, uint64_t bins, char why[CTL_WHY])
 {
     double ends[2];
     const int err = find_ends(x, ends, why);
