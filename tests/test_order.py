@@ -936,6 +936,24 @@ def test_the_type_of_counts_is_not_that_of_ends(run):
     assert run("histogram", "--bins", 2, "--out", "u64", "--text", stdin=b"-5\n5\n") == "-5 0 1\n0 5 1\n"
 
 
+@pytest.mark.parametrize("op", [["median"], ["kth", "--k", -1], ["largest", "--k", 2], ["histogram", "--bins", 3], ["quantile", "--q", "0.1,0.2"], ["stats", "--quantiles"], ["mean,median"]], ids=str)
+def test_segments_of_a_file_above_the_spool(run, tmp_path, op):
+    """They are read one after the other; the same as in memory, also the number of the segment that has no answer."""
+    x = np.random.default_rng(4).standard_normal(2000)
+    np.save(tmp_path / "x.npy", x)
+    np.save(tmp_path / "i.npy", np.arange(2000))
+    for offsets in ([0, 3, 1500, 2000], [5, 5, 1000, 1000, 1999]):
+        np.save(tmp_path / "o.npy", offsets)
+        options = [*op, "--offsets", tmp_path / "o.npy"]
+        assert run(*options, "--spool", 1000, tmp_path / "x.npy") == run(*options, tmp_path / "x.npy")
+        code = int(op[0] == "kth" and offsets[0] == 5)
+        told = run(*options, "--spool", 1000, tmp_path / "i.npy", code=code)
+        assert told == run(*options, tmp_path / "i.npy", code=code) and (not code or "EMPTY: segment 0: " in told)
+    np.save(tmp_path / "o.npy", [0, 3, 3])
+    if op[0] == "kth":
+        assert "EMPTY: segment 1: " in run(*op, "--offsets", tmp_path / "o.npy", "--spool", 1000, tmp_path / "i.npy", code=1)
+
+
 def test_indexes_are_those_of_the_array(run, tmp_path):
     """In Fortran order, also along several axes, with a mask, packed and in a pipe: as in C order. `stats --quantiles` has them, too."""
     x = np.random.default_rng(8).integers(-9, 9, (3, 4, 5))

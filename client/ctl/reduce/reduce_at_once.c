@@ -21,6 +21,7 @@ typedef struct whole_input {
     size_t weight_bytes;
     double *edges; /* of a histogram */
     bool in_file;  /* more than may be in memory: the library reads it, again and again */
+    uint64_t next; /* the segment that it reads now */
 } whole_input;
 
 /* ---- reading ---- */
@@ -242,13 +243,40 @@ static bool stays_in_file(const ctl_work *w, const ctl_shape *s)
 
 /* ---- running ---- */
 
-static int run_spec(const whole_input *x, reduce_spec *spec, void *cells, size_t room, reduce_result *r)
+/* Segments of a file, one after the other. */
+static int run_segments(whole_input *x, const reduce_spec *spec, uint8_t *cells, size_t room, reduce_result *r)
+{
+    const ctl_input *in = &x->w->in[0];
+    const uint64_t size = reduce_dtype_size(spec->dtype), cell = room / spec->rows;
+    reduce_spec one = *spec;
+    one.offsets = NULL;
+    one.rows = 1;
+    for (x->next = 0; x->next < spec->rows; x->next++) {
+        const uint64_t *at = spec->offsets + x->next;
+        reduce_result part = REDUCE_RESULT_INIT;
+        one.deadline_ms = ctl_time_left();
+        const int err = reduce_file(x->w->c, &one, in->fd, in->start + at[0] * size, (at[1] - at[0]) * size,
+                                    cells + x->next * cell, (size_t)cell, &part);
+        if (err)
+            return err;
+        if (r) {
+            ctl_add_result(r, &part);
+            r->cell_size = part.cell_size;
+        }
+    }
+    x->next = 0;
+    return 0;
+}
+
+static int run_spec(whole_input *x, reduce_spec *spec, void *cells, size_t room, reduce_result *r)
 {
     const char *name = x->w->in[0].resident;
     spec->mask = x->mask;
     spec->deadline_ms = ctl_time_left(); /* reading took some of it */
     if (name)
         return reduce_named(x->w->c, spec, name, 0, x->w->in[0].bytes, cells, room, r);
+    if (x->in_file && spec->offsets)
+        return run_segments(x, spec, cells, room, r);
     if (x->in_file)
         return reduce_file(x->w->c, spec, x->w->in[0].fd, x->w->in[0].start, x->w->in[0].bytes, cells, room, r);
     return reduce_run(x->w->c, spec, x->elements, (size_t)x->bytes, cells, room, r);
@@ -370,6 +398,7 @@ static int print(const whole_input *x, int err, const char *why, const reduce_re
     const ctl_options *o = x->w->o;
     const ctl_where where = {.name = x->w->name,
                              .unit = x->s->unit,
+                             .first = err ? x->next : 0,
                              .offsets = x->s->offsets,
                              .expected = x->w->expected,
                              .edges = x->edges,
