@@ -1,5 +1,6 @@
 """reducectl --by: groups of a table's column beside Python's csv and fractions. No daemon runs."""
 import csv
+import gzip
 import io
 import json
 import random
@@ -112,6 +113,16 @@ def test_a_pipe_and_an_order(table):
     shuffled = (head + "".join(rest)).encode()
     wanted = run("sum,var", "--by", "city", "--nan", "omit", f"{path}:price")
     assert run("sum,var", "--by", "city", "--nan", "omit", "-:price", stdin=shuffled) == wanted
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+def test_a_long_pipe_of_integers(tmp_path, packed):
+    """More than is read before their type is known; a compressed file is no more to be read twice."""
+    text = ("k,v\n" + "a,1000001\nb,1000002\n" * 150_000).encode()
+    path = tmp_path / "t.csv"
+    path.write_bytes(gzip.compress(text, 1) if packed else text)
+    wanted = "k\tsum\targmax\na\t150000150000\t0\nb\t150000300000\t1\n"
+    assert run("sum,argmax", "--by", "k", f"{path}:v") == run("sum,argmax", "--by", "k", "-:v", stdin=path.read_bytes()) == wanted
 
 
 def test_columns_by_number_and_without_a_header(tmp_path):

@@ -22,6 +22,7 @@ import gens
 import oracle
 from conftest import BIN, ROOT, select_a_moment, sanitizer
 from files import tensors
+from piped import Piped
 
 OK, FAILED = 0, 1
 HDF5 = (BIN / "reducectl-hdf5").exists()
@@ -891,6 +892,17 @@ def test_integers_of_columns_stay_integers(run, fails, ctl, shared, scratch):
     late = table(path, "t,u\n" + "1,\n" * 600_000 + "0.5,2\n")
     assert run("sum", f"{late}:t") == "600000.5\n" and run("argmax", "--nan", "omit", f"{late}:u") == "600000\n"
     assert json.loads(run("count_nan", "--json", "--nan", "omit", f"{late}:u"))["value"] == 600_000
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("kind", ["pipe", "fifo", "socket"])
+def test_a_piped_column_whose_type_shows_late(run, kind, packed):
+    """A pipe is read once: it is not opened again for the type that the last number shows."""
+    text = b"t,u\n" + b"1,\n" * 1_200_000 + b"0.5,2\n"
+    late = gzip.compress(text, 1) if packed else text
+    for op, wanted in ("sum", "1200000.5"), ("median", "1"), ("sum,max", "sum  max 1200000.5    1"):
+        assert run(op, Piped(late, kind, ":t")).split() == wanted.split(), op
+    assert run("argmax", "--nan", "omit", Piped(late, kind, ":u")) == "1200000\n"
 
 
 def test_tables_of_all_dialects(run, fails, scratch):

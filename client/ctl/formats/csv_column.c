@@ -100,7 +100,7 @@ ctl_pull *ctl_csv_column(ctl_pull *from, const char *column, const ctl_csv_optio
         ctl_pull_close(from);
         return NULL;
     }
-    t->pull = (ctl_pull){csv_read, csv_close, 0, csv_rewind};
+    t->pull = (ctl_pull){csv_read, csv_close, 0, from->rewind ? csv_rewind : NULL};
     t->from = from;
     t->csv = (ctl_csv){.delimiter = d->delimiter,
                        .decimal = d->decimal ? d->decimal : '.',
