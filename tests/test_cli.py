@@ -1170,6 +1170,9 @@ def test_json_strings(run, scratch):
     (("percentile", "x"), "'percentile': reducectl has median, quantile --q 0.25,0.75, p99"), (("help", "Quantiles"), "median, quantile"),
     (("groupby", "x"), "'groupby': reducectl has --by COLUMN of a table"), (("cumsum", "x"), "one value for each array"), (("xyzzy", "x"), "'reducectl help ops' lists all"),
     (("sum", "--JSON", "x"), "did you mean --json? ('reducectl help output' explains it)"), (("sum", "--dtype", "F32", "x"), "did you mean 'f32'"),
+    (("sum", "--dtype", "f4", "x"), "did you mean 'f32'"), (("sum", "--dtype", "f8", "x"), "did you mean 'f64'"), (("sum", "--out", "i2", "x"), "did you mean 'i16'"),
+    (("sum", "--dtype", ">f64", "x"), "is not one of NumPy's, such as <i4, >f8"), (("sum", "--dtype", ">", "x"), "is not one of NumPy's"),
+    (("sum", "--out", ">f4", "x"), "is not one of NumPy's, such as <i4, <f8"),
     (("sum", "--nan", "OMIT", "x"), "did you mean 'omit'"), (("sum", "--json=1", "x"), "('reducectl help output' explains it)"),
 ])
 def test_suggestions(fails, args, meant):

@@ -56,11 +56,27 @@ static int numpy_dtype(const char *word, const char *marks)
                  {"int64", "i8", REDUCE_I64},   {"uint64", "u8", REDUCE_U64},  {"float16", "f2", REDUCE_F16},
                  {"bfloat16", "", REDUCE_BF16}, {"float32", "f4", REDUCE_F32}, {"float64", "f8", REDUCE_F64},
                  {"bool", "b1", REDUCE_BOOL}};
-    bool marked = *word && strchr(marks, *word);
+    bool marked = *word && word[1] && strchr(marks, *word);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (!strcmp(word + marked, marked ? types[i].code : types[i].name))
             return types[i].dtype;
     return 0;
+}
+
+/* NumPy's f4 is meant as f32, whatever is spelt like it, and >f64 with its byte order. */
+static bool unknown_dtype(char why[CTL_WHY], const char *what, const char *value, const char *marks)
+{
+    char marked[8];
+    snprintf(marked, sizeof marked, "<%.6s", value);
+    const int meant = numpy_dtype(marked, "<");
+    if (meant)
+        snprintf(why, CTL_WHY, "%s '%.40s' is unknown; did you mean '%s'?", what, value, reduce_dtype_name(meant));
+    else if (*value && strchr("<>=|", *value))
+        snprintf(why, CTL_WHY, "%s '%.40s' is not one of NumPy's, such as <i4, %cf8", what, value,
+                 strchr(marks, '>') ? '>' : '<');
+    else
+        return unknown(why, what, value, reduce_dtype_name, REDUCE_I8);
+    return false;
 }
 
 /* `marks`: of NumPy's, for the byte orders that there may be. */
@@ -68,7 +84,7 @@ static bool parse_dtype(int32_t *out, const char *what, const char *value, const
 {
     *out = reduce_dtype_parse(value);
     *out = *out ? *out : numpy_dtype(value, marks);
-    return *out != 0 || unknown(why, what, value, reduce_dtype_name, REDUCE_I8);
+    return *out != 0 || unknown_dtype(why, what, value, marks);
 }
 
 static bool option_nan(ctl_options *o, const char *value, char why[CTL_WHY])
