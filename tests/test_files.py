@@ -905,6 +905,18 @@ def test_a_piped_column_whose_type_shows_late(run, kind, packed):
     assert run("argmax", "--nan", "omit", Piped(late, kind, ":u")) == "1200000\n"
 
 
+@pytest.mark.parametrize("comment", ['# a', '# a, "b', '#"', '# "a", "', '#,"a"b'])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
+def test_a_quote_in_a_comment_opens_nothing(run, scratch, comment, end):
+    """A comment ends with its line, whatever is in it: no record behind it is taken into quotes."""
+    for key in "k", '"k"':
+        for count in 3, 300, 30_000:  # within the first records, and behind them; an even and an odd number of comments
+            lines = [f"{key},{i}" + f"{end}{comment}" * (i % 100 == 1) for i in range(count)]
+            for head in "k,v", f"{comment}{end}k,v":
+                path = table(scratch / "t.csv", end.join([head, *lines]) + end)
+                assert run("count,sum", "--comment", "#", f"{path}:v").split()[2:] == [str(count), str(count * (count - 1) // 2)]
+
+
 def test_tables_of_all_dialects(run, fails, scratch):
     path = scratch / "t.csv"
     for end in ("\n", "\r\n", "\r"):

@@ -11,8 +11,8 @@ enum { CTL_FIELD = 1024 /* bytes of a name or number at most */ };
 extern const char ctl_csv_unclosed[];
 
 /* Bytes of the record at `p`, with its line feed; 0: it is not whole. A line feed in quotes does not end it. A quote within a
- * field is a character like others. Without a delimiter, quotes may follow any that may be one. *open: the last record ends
- * within quotes. */
+ * field or a comment is a character like others. Without a delimiter, quotes may follow any that may be one. *open: the last
+ * record ends within quotes. */
 size_t ctl_csv_record(const ctl_csv *c, const char *p, size_t len, bool last, bool *open);
 /* How many fields it has, [p, end) without its line end. *field: the begin of field `index`, or NULL. */
 uint64_t ctl_csv_fields(const ctl_csv *c, const char *p, const char *end, uint64_t index, const char **field);

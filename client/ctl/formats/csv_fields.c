@@ -33,12 +33,13 @@ static const char *closing_quote(const char *q, const char *end)
 size_t ctl_csv_record(const ctl_csv *c, const char *p, size_t len, bool last, bool *open)
 {
     *open = false;
+    const bool quotes = c->quote && !(c->comment && len && *p == c->comment);
     const char *at = p, *end = p + len, *feed, *q;
     while ((feed = memchr(at, '\n', (size_t)(end - at))) != NULL || last) {
         const char *line = feed ? feed : end;
-        while (c->quote && (q = memchr(at, c->quote, (size_t)(line - at))) != NULL && !begins_field(c, p, q))
+        while (quotes && (q = memchr(at, c->quote, (size_t)(line - at))) != NULL && !begins_field(c, p, q))
             at = q + 1;
-        if (!c->quote || !q)
+        if (!quotes || !q)
             return (size_t)(line - p) + (feed != NULL);
         q = closing_quote(q, end);
         *open = !q && last;
