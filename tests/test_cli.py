@@ -1162,6 +1162,23 @@ def test_json_strings(run, scratch):
     assert json.loads(run("sum,max", "--json-strings", path))["value"] == {"sum": str(2**53 + 1), "max": 2**53}
 
 
+@pytest.mark.parametrize("op", ["sum", "median"])
+def test_of_several_inputs_the_one_that_cannot_be_read_is_named(fails, scratch, op):
+    """A file of a total, a mask, weights."""
+    good, bad, x = scratch / "good", scratch / "bad", npy(scratch / "x.npy", np.arange(1e6))
+    good.write_text("1\n2\n")
+    bad.write_text("1\nx\n")
+    fails(FAILED, f"total: TYPE: {bad}: line 2: 'x' is not a number", op, "--total", "--text", good, bad)
+    mask, weights = scratch / "mask.gz", scratch / "weights.gz"
+    for path, array in (mask, np.arange(1e6) % 7 > 3), (weights, np.random.default_rng(1).standard_normal(10**6)):
+        path.write_bytes(gzip.compress(npy(scratch / "packed.npy", array).read_bytes(), 1)[:-1000])
+    for option in (), ("--rows", 10), ("--axis", 0):
+        fails(FAILED, f"{x}: IO: {mask}: the compressed data are cut", op, "--mask", mask, *option, x)
+    for option in (), ("--axis", 0):
+        fails(FAILED, f"{x}: IO: {weights}: the compressed data are cut", "cov", "--weights", weights, *option, x)
+    fails(FAILED, f"{good}: TYPE: {bad}: line 2: 'x' is not a number", "cov", "--text", good, bad)
+
+
 # ---- what was meant ----
 @pytest.mark.parametrize("args, meant", [
     (("sun", "x"), "did you mean 'sum'"), (("avg", "x"), "did you mean 'mean'"), (("stddev", "x"), "did you mean 'std'"), (("satus",), "did you mean 'status'"),

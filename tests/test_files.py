@@ -1192,6 +1192,6 @@ def test_compressed_text(run, fails, scratch):
     assert run("max", "--text", "--dtype", "u64", path) == f"{2**63 - 1}\n"
     (scratch / "more").write_bytes(b"0.5\n")
     assert run("max", "--text", "--total", "--dtype", "f64", path, scratch / "more") == "9.223372036854776e18\n"
-    fails("total: TYPE: line 1: '9[0-9]{18}' would be rounded to f64", "max", "--text", "--total", path, scratch / "more")
+    fails(f"total: TYPE: {path}: line 1: '9[0-9]{{18}}' would be rounded to f64", "max", "--text", "--total", path, scratch / "more")
     path.write_bytes(gzip.compress(text, 1)[:-9])
     fails("t.gz: ", "sum", "--text", path)

@@ -318,6 +318,7 @@ typedef struct ctl_source {
 
 typedef struct ctl_input {
     const char *name; /* for messages */
+    bool beside;      /* they are about more than this input: those of reading begin with its name */
     int fd;
     const char *resident; /* the name, if the input is resident data; else NULL */
     int dtype;

@@ -588,12 +588,21 @@ static long read_binary(ctl_input *in, void *space, size_t room, char why[CTL_WH
     return in->swapped ? read_swapped(in, space, room, why) : read_stored(in, space, room, why);
 }
 
+static void say_which(const ctl_input *in, char why[CTL_WHY])
+{
+    char text[CTL_WHY];
+    snprintf(text, sizeof text, "%.80s: %.160s", in->name, why);
+    snprintf(why, CTL_WHY, "%s", text);
+}
+
 long ctl_read(ctl_input *in, void *space, size_t room, char why[CTL_WHY])
 {
     in->err = REDUCE_E_IO;
     long n = in->text ? ctl_reader_read(in->reader, space, room, &in->err, why) : read_binary(in, space, room, why);
     if (n > 0)
         in->done += (uint64_t)n;
+    if (n < 0 && in->beside)
+        say_which(in, why);
     return n;
 }
 

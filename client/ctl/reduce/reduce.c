@@ -62,6 +62,7 @@ static int open_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY])
     ctl_source source = {.name = w->o->mask, .raw_dtype = REDUCE_U8, .spool = w->o};
     int err = ctl_open(mask, &source, why);
     w->mask = mask;
+    mask->beside = true;
     return err ? err : check_mask(w, why);
 }
 
@@ -118,6 +119,7 @@ static int open_weights(ctl_work *w, ctl_input *weights, char why[CTL_WHY])
     w->weights = weights;
     err = err ? err : check_weights(w, weights, why);
     weights->name = o->weights;
+    weights->beside = true;
     free(made);
     return err;
 }
@@ -363,6 +365,7 @@ static int total(reduce_client *c, const ctl_options *o)
     ctl_start_deadline(o->spec.deadline_ms);
     for (; opened < n && code == CTL_OK; opened++) {
         code = open_one(&w, &in[opened], o->files[opened], NULL, false);
+        in[opened].beside = true;
         if (code == CTL_OK && !in[opened].guessed)
             code = check_part(&w, opened);
     }
