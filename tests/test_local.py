@@ -450,8 +450,16 @@ def test_results_say_what_was_expected(start, scratch, ctl):
     assert b"the way: cpu, expected to take" in ctl("max", "-v", scratch / "x.npy", url=daemon.url).stderr
     assert "way" not in json.loads(ctl("sum", "--json", "--text", "-", url=daemon.url, stdin=b"1 2").stdout)
     assert "way" not in json.loads(ctl("median", "--json", scratch / "x.npy", url=daemon.url).stdout)
-    refused = ctl("explain", "median", scratch / "x.npy", url=daemon.url)
-    assert refused.returncode == 1 and b"the times of order statistics and of operations with weights are not known so far" in refused.stderr
+    assert "way" not in json.loads(ctl("stats", "--quantiles", "--json", scratch / "x.npy", url=daemon.url).stdout)
+    for op in ["median"], ["stats", "--quantiles"]:
+        refused = ctl("explain", *op, scratch / "x.npy", url=daemon.url)
+        assert refused.returncode == 1 and b"the times of order statistics and of operations with weights are not known so far" in refused.stderr
+    for words in ["sum,max", "-"], ["sum", "--by", "k", "-:v"], ["sum", "--merge", "-"], ["sum", "--joined", "-", "-"]:
+        refused = ctl("explain", *words, url=daemon.url)
+        assert refused.returncode == 2 and b"explain is for one operation" in refused.stderr and not refused.stdout
+    np.savez(scratch / "x.npz", a=np.zeros(3), b=np.zeros(4))
+    members = ctl("explain", "stats", "--json", scratch / "x.npz", url=daemon.url).stdout.splitlines()
+    assert [json.loads(line)["file"] for line in members if json.loads(line)["taken"]] == [f"{scratch}/x.npz:{name}" for name in "ab"]
 
 
 def test_what_files_took_is_expected_of_the_next(start, scratch):

@@ -186,6 +186,8 @@ static const char *clash(const ctl_options *o)
     if (o->by && (o->quantiles || o->spec.quantiles || o->ranked || has_op(o, REDUCE_MEDIAN) || has_op(o, REDUCE_QUANTILE) ||
                   o->bins || o->edges))
         return "order statistics have no groups so far";
+    if (o->explain && (o->n_ops || o->by || o->merge || o->joined))
+        return "explain is for one operation on elements: it excludes several, --by, --merge and --joined";
     if (o->offsets && (o->by_rows || o->n_axes))
         return "--offsets excludes --rows and --axis";
     if ((o->shards || o->joined) && (shaped || o->mask || o->text || o->merge || partial || o->based || o->n_ops))

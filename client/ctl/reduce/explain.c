@@ -6,6 +6,9 @@
 /* Does the daemon have a choice? Elements of pipes, texts and packed files are read here. */
 static bool has_ways(const ctl_work *w) { return ctl_is_direct(w) && !w->in[0].resident; }
 
+/* Quartiles of stats need all elements, too. */
+static bool needs_all(const ctl_work *w) { return ctl_needs_all(w->spec.op) || w->o->quantiles; }
+
 static int each_way(const ctl_work *w, int (*each)(void *arg, const reduce_way *way), void *arg)
 {
     reduce_spec spec = w->spec;
@@ -25,7 +28,7 @@ void ctl_expect(ctl_work *w)
 {
     const bool told = w->o->verbose || w->o->format == CTL_JSON;
     w->expected.way = NULL;
-    if (told && has_ways(w) && !ctl_needs_all(w->spec.op))
+    if (told && has_ways(w) && !needs_all(w))
         each_way(w, explain_keep, &w->expected);
 }
 
@@ -55,7 +58,7 @@ static int explain_json(void *arg, const reduce_way *way)
 int ctl_explain(ctl_work *w)
 {
     const bool json = w->o->format == CTL_JSON;
-    if (ctl_needs_all(w->spec.op))
+    if (needs_all(w))
         return ctl_print_error(w->o, &(ctl_where){.name = w->name}, REDUCE_E_OP,
                                "the times of order statistics and of operations with weights are not known so far");
     if (!has_ways(w)) {

@@ -275,8 +275,8 @@ static int print_all(const table *t)
 bool ctl_is_table(const ctl_options *o)
 {
     const reduce_spec *s = &o->spec;
-    return s->op == REDUCE_STATS && !o->quantiles && o->format != CTL_RAW && !o->mask && !o->offsets && !o->initial &&
-           !o->by_rows && !o->n_axes && !o->verify && !s->flags && !s->dtype;
+    return s->op == REDUCE_STATS && !o->explain && !o->quantiles && o->format != CTL_RAW && !o->mask && !o->offsets &&
+           !o->initial && !o->by_rows && !o->n_axes && !o->verify && !s->flags && !s->dtype;
 }
 
 static void run(table *t)
