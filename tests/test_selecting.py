@@ -31,7 +31,7 @@ class Selection:
 
 @pytest.fixture
 def selection(start):
-    daemon = busy_daemon(start)
+    daemon = start("--threads", 1)
     with daemon.connect() as c:
         yield daemon, Selection(c)
 
