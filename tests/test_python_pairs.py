@@ -142,6 +142,27 @@ def test_average_as_numpy(package):
     assert package.average([1e308, 1e308], weights=[1.0, 1.0]) == 1e308
 
 
+def test_what_a_mask_hides(package):
+    """A row of masked pairs alone has a masked result, as in numpy.ma; the others have their own."""
+    x = np.ma.masked_array([[1.0, 2], [3, 4]], [[True, True], [False, False]])
+    assert package.average(x, 1, [1, 2]).tolist() == [None, 11 / 3] and package.average(x[0], weights=[1, 2]) is np.ma.masked
+    assert package.average(x, 1, [1, 2], returned=True, keepdims=True)[0].tolist() == [[None], [11 / 3]]
+    assert package.dot(x, [1.0, 2]).tolist() == [None, 11] and package.vdot(x[0], [1.0, 2]) is np.ma.masked and package.vdot(x, x) == 25
+    assert package.average(np.ma.masked_array(x.data), 1, [1, 2]).tolist() == [5 / 3, 11 / 3]
+    with pytest.raises(ZeroDivisionError):
+        package.average(x, 1, [1, -1])
+    out = np.ma.zeros(2)
+    assert package.dot(x, [1.0, 2], out=out) is out and out.tolist() == [None, 11]
+
+
+def test_the_sum_of_integer_weights_is_a_float(package):
+    """Where it has no 64 bits, too."""
+    _, total = package.average([[1, 2]], 1, [[2**63 - 1, 2**63 - 1]], returned=True)
+    assert total.dtype == float and total.tolist() == [2.0**64]
+    with pytest.raises(ZeroDivisionError):
+        package.average([[1, 2], [3, 4]], 1, [[2**63 - 1, 2**63 - 1], [0, 0]])
+
+
 def frac(a):
     return [F(float(v)) for v in a]
 
@@ -171,6 +192,8 @@ def test_cov_and_corrcoef(package):
         x, y = frac(a), frac(b)
         assert package.cov(a, b)[0, 1] == float((n * sum(p * q for p, q in zip(x, y)) - sum(x) * sum(y)) / (n * (n - 1)))
         assert package.corrcoef(a, b)[0, 0] == 1 and package.corrcoef(a, b)[0, 1] == package.corrcoef([a, b, a])[0, 1]
+    least = package.cov([[0.0, 5e-324], [0, -1]])
+    assert (np.signbit(least) == np.signbit([[1, -1], [-1, 1]])).all()  # of -0.0, too
     c = package.cov([[1.0, 2, math.inf], [1, 2, 4]])
     assert math.isnan(c[0, 0]) and math.isnan(c[0, 1]) and c[1, 1] == float(F(7, 3))
 

@@ -40,6 +40,11 @@ class Pairs(NamedTuple):
     keep: Array | None
     wanted: np.dtype[Any]  # NumPy's type of the result
     masked: bool
+    shown: Array | None = None  # of masked arrays: which pairs no mask hides
+
+    def lost(self, axes: tuple[int, ...], keepdims: Any) -> Any:
+        """Which results are masked, as all their pairs are."""
+        return False if self.shown is None else ~np.broadcast_to(self.shown, self.x.shape).any(axis=axes, keepdims=keepdims)
 
 
 def _array(a: Any, name: str) -> tuple[Array, Any, bool]:
@@ -64,7 +69,7 @@ def _pair(op: str, a: Any, b: Any, names: tuple[str, str]) -> Pairs:
     elif other is not None and not other.all():
         raise TypeError(f"{names[1]}: masked ones have the shape of the elements")
     wanted = w.dtype if w.dtype == np.float64 else result_dtype(op, element(x.dtype))
-    return Pairs(x, w, keep, wanted, masked or also)
+    return Pairs(x, w, keep, wanted, masked or also, keep if masked or also else None)
 
 
 def _forward(a: Array) -> Array:
@@ -75,8 +80,8 @@ def _forward(a: Array) -> Array:
 class Cells:
     """Makes the result of pairs from the cells, which lie in the order of the layout."""
 
-    def __init__(self, op: str, p: Pairs, kept: tuple[int, ...], shape: tuple[int, ...], state: bool):
-        self.op, self.wanted, self.shape, self.state = op, p.wanted, shape, state
+    def __init__(self, op: str, p: Pairs, kept: tuple[int, ...], shape: tuple[int, ...], state: bool, lost: Any):
+        self.op, self.wanted, self.shape, self.state, self.masked, self.lost = op, p.wanted, shape, state, p.masked, lost
         self.along, self.back = [p.x.shape[i] for i in kept], np.argsort(kept)
 
     def __call__(self, cells: Array, out: Any = None) -> Any:
@@ -86,8 +91,13 @@ class Cells:
             return laid
         values = fit(np.ascontiguousarray(laid), self.wanted, self.op).reshape(self.shape)
         if out is not None:
-            return put_out(values, out, self.op)
-        return values if values.shape else plain(values[()], self.wanted)
+            put_out(values, out, self.op)
+            if self.masked and isinstance(out, np.ma.MaskedArray):
+                out.mask = self.lost
+            return out
+        if self.masked and values.shape:
+            return np.ma.MaskedArray(values, mask=self.lost)
+        return values if values.shape else np.ma.masked if np.any(self.lost) else plain(values[()], self.wanted)
 
 
 class PairsRecipe(Recipe):
@@ -116,7 +126,7 @@ class PairsRecipe(Recipe):
         shape = tuple(1 if i in axes else m for i, m in enumerate(x.shape) if keepdims or i not in axes)
         self.shape = n
         self.cell = np.dtype(f"V{lib().reduce_state_size(spec.op, spec.weights_dtype)}") if state else cell_dtype(op, self.element, spec.out)
-        self.finish = Cells(op, p, layout.kept, shape, state)
+        self.finish = Cells(op, p, layout.kept, shape, state, p.lost(axes, keepdims))
         self.number = p.wanted.kind if not shape and out is None and self.cell == p.wanted else ""
         self.pairs, self.flips, self.keep, self.fixed, self.direct, self.dates, self.segments = "", (), None, None, None, None, None
 
@@ -205,7 +215,8 @@ def vdot(a: Any, b: Any, *, nan: str = "propagate", client: Any = None, deadline
     if p.x.size != p.w.size:
         raise ValueError(f"cannot reshape array of size {p.w.size} into shape ({p.x.size},)")
     if p.x.shape != p.w.shape:
-        p, key = p._replace(x=p.x.reshape(-1), w=p.w.reshape(-1), keep=None if p.keep is None else p.keep.reshape(-1)), None
+        keep, shown = (None if marks is None else marks.reshape(-1) for marks in (p.keep, p.shown))
+        p, key = p._replace(x=p.x.reshape(-1), w=p.w.reshape(-1), keep=keep, shown=shown), None
     return _reduce("dot", p, AS_THEY_ARE, tuple(range(p.x.ndim)), nan, client, deadline, progress, key=key, given=a)
 
 
@@ -261,14 +272,15 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         found = _reduce("wmean", p, turned, axes, nan, client, deadline, progress, flags, keepdims, None, key, a)
     if returned or not _is_finite(found):
         counting = _counting(p.w, _counting(p.x, p.keep, nan), nan)
-        total = _functions.sum(np.broadcast_to(turned(p.w), p.x.shape), axis, keepdims=keepdims, where=counting, client=client)
-        if np.any(np.asarray(total) == 0):
+        total = _functions.sum(np.broadcast_to(turned(p.w), p.x.shape), axis, float if p.w.dtype.kind in "biu" else None, keepdims=keepdims,
+                               where=counting, client=client)
+        if np.any((np.asarray(total) == 0) & ~np.asarray(p.lost(axes, keepdims))):
             raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     return (found, total) if returned else found
 
 
 def _is_finite(values: Any) -> bool:
-    return math.isfinite(values) if type(values) is float else bool(np.isfinite(values.astype(float, copy=False)).all())
+    return math.isfinite(values) if type(values) is float else bool(np.isfinite(np.asarray(values).astype(float, copy=False)).all())
 
 
 # ---- covariance and correlation ----
@@ -357,8 +369,11 @@ def _variables(m: Any, y: Any, rowvar: bool) -> Array:
 
 
 def _matrix(n: int, entry: Any) -> Any:
-    found = np.array([[entry(i, j) if i >= j else 0.0 for j in range(n)] for i in range(n)])
-    return (found + np.tril(found, -1).T).squeeze()
+    found = np.empty((n, n))
+    for i in range(n):
+        for j in range(i + 1):
+            found[i, j] = found[j, i] = entry(i, j)
+    return found.squeeze()
 
 
 def _less(bias: bool, ddof: int | None) -> int:
