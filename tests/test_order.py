@@ -1,10 +1,12 @@
 """Median, quantiles and k-th elements through every door, against exact fractions."""
+import asyncio
 import ctypes as C
 import gzip
 import json
 import math
 import struct
 import subprocess
+import warnings
 from decimal import Decimal
 from fractions import Fraction as F
 
@@ -734,6 +736,44 @@ def test_quantiles_with_weights(package):  # noqa: F811
         package.quantile([1, 2], 0.5, weights=[0, 0], method="inverted_cdf")
 
 
+def test_weights_near_the_ends_of_doubles(package):  # noqa: F811
+    """Their sum may be beyond doubles, or a share of it between two of them. An axis may have no elements."""
+    for w in ([1e308] * 3, [5e-324] * 3, [1e308, 5e-324, 1e308, 1e308]):
+        x = np.arange(1.0, len(w) + 1)
+        for q in (0.0, 0.3, 1 / 3, 0.4, 0.5, 0.7, 1.0):
+            assert package.quantile(x, q, weights=w, method="inverted_cdf") == weighted(x, w, q), (w, q)
+    none = np.zeros((0, 3))
+    assert np.isnan(package.quantile(none, 0.5, axis=0, weights=none, method="inverted_cdf")).tolist() == [True] * 3
+
+
+def test_what_a_mask_hides(package):  # noqa: F811
+    """A line of masked elements alone has a masked result, as its mean has."""
+    for dtype in ("i4", "f4"):
+        x = np.ma.masked_array(np.array([[1, 2], [3, 4]], dtype), [[True, True], [False, False]])
+        several = {"q": [0.5, 0.0], "axis": 1, "method": "lower"}
+        for kw in several, {**several, "weights": np.ones((2, 2)), "method": "inverted_cdf"}:
+            for q in (kw["q"], [0.5, 0.0] * 40):
+                found = package.quantile(x, **{**kw, "q": q})
+                assert found.mask.tolist() == [[True, False]] * len(q) and found[:, 1].tolist() == [3] * len(q) and found.dtype == dtype, kw
+            assert package.quantile(x, **{**kw, "q": 0.5}).tolist() == [None, 3]
+            assert package.quantile(x, **{**kw, "axis": None}).tolist() == [3, 3]
+            assert package.quantile(x[0], **{**kw, "axis": None, **({"weights": [1, 1]} if "weights" in kw else {})}).mask.all()
+            out = np.ma.zeros((2, 2), dtype)
+            assert package.quantile(x, **kw, out=out) is out and out.tolist() == [[None, 3]] * 2
+        assert package.kth(x, 0, axis=1).tolist() == [None, 3] and package.kth(x[0], 0) is np.ma.masked
+
+
+def test_quantiles_of_no_q(package):  # noqa: F811
+    """They have the type, the axes and the errors of those of some."""
+    x = np.arange(12, dtype="f4").reshape(3, 4)
+    for a, kw in ((x, {}), (x, {"axis": 1}), (x.astype("u2"), {"axis": (0, 1), "keepdims": True, "method": "lower"}), (x.astype("u2"), {"method": "nearest"})):
+        some, none = package.quantile(a, [0.5], **kw), package.quantile(a, [], **kw)
+        assert none.dtype == some.dtype and none.shape == (0, *some.shape[1:]), kw
+    assert package.quantile(x, np.zeros((2, 0))).shape == (2, 0) and package.submit("quantile", x, []).result().shape == (0,)
+    with pytest.raises(TypeError, match="where is an array of bool"):
+        package.quantile(x, [], where=x)
+
+
 def test_plans_that_are_used_again_keep_their_quantiles(package):  # noqa: F811
     """Of each list of quantiles a plan is kept, whatever memory is freed and used meanwhile; with a mask, too."""
     rng = np.random.default_rng(4)
@@ -823,6 +863,30 @@ def test_histogram_is_numpys(package):  # noqa: F811
         for kw in ({}, {"density": True}, {"weights": x.astype("f4")}, {"weights": np.arange(100)}):
             (want, edges), (got, at) = np.histogram(x, none, **kw), package.histogram(x, none, **kw)
             assert got.shape == want.shape == (0,) and got.dtype == want.dtype and np.array_equal(edges, at) and edges.dtype == at.dtype, (none, kw)
+
+
+def test_every_integer_is_in_the_bins_of_all(package):  # noqa: F811
+    """The edges are doubles, which may be less than the largest integer."""
+    for x in (np.arange(5, dtype="u8") + 2**63, np.array([-2**62 - 1, 0, 2**63 - 1]), np.array([0, 2**64 - 1], "u8"), np.array([2**53 + 1, 0])):
+        for bins in (1, 3, "sqrt"):
+            assert package.histogram(x, bins)[0].sum() == len(x), (x, bins)
+        assert package.histogram(x, 3, weights=x * 0 + 1)[0].sum() == len(x)
+    with pytest.raises(ValueError, match="bins: it has numbers that float64 cannot be, such as"):
+        package.histogram(x, [0, 2**53 + 1, 2**53 + 2])
+
+
+def test_histograms_of_tasks(package):  # noqa: F811
+    """They need edges that do not depend on the elements."""
+    x = np.array([1, 2, 3.0])
+    for kw in {"bins": [0, 2, 4]}, {"bins": 2, "range": (0, 4)}, {"bins": 2, "range": (0, 4), "density": True}:
+        for got in (package.submit("histogram", x, **kw).result(), *package.many([("histogram", x, kw)]), asyncio.run(package.aio.histogram(x, **kw))):
+            assert all(np.array_equal(a, b) for a, b in zip(got, np.histogram(x, **kw))), kw
+    for f, kw, why in (("histogram", {}, "bins: a task takes edges"), ("quantile", {"q": [0.5] * 65}, "q: a task takes at most 64"), ("kth", {"k": 0, "index": True}, "index=True")):
+        with pytest.raises(TypeError, match=why):
+            package.submit(f, x, **kw)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isnan(package.histogram(np.zeros(0), 3, density=True)[0]).all()
 
 
 def sized(rng, dtype, n):

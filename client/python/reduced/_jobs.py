@@ -178,7 +178,7 @@ class _Collector:
 
 Function = Callable[..., Any] | str
 FUNCTIONS = {name: f for name, f in vars(_functions).items() if isinstance(f, FunctionType) and f.__module__ == __package__} | {
-    name: getattr(_order, name) for name in _order.__all__}  # the public ones
+    name: f for name in _order.__all__ if isinstance(f := getattr(_order, name), FunctionType)}  # the public ones
 
 
 def _takes_client(f: Callable[..., Any]) -> bool:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,8 +14,8 @@ from ._elements import float_code
 from .errors import EmptyError
 from ._functions import Nan, _omitting
 from ._keys import weighed
-from ._plan import NO_VALUE
-from ._prepare import Prepared, kept
+from ._plan import NO_VALUE, Plan
+from ._prepare import Prepared, check_exact, kept
 from ._remote import Array
 from ._results import fit, plain, put_out
 from ._run import Progress
@@ -95,6 +95,8 @@ def kth(a: Any, k: int, axis: Any = None, out: Any = None, keepdims: bool = Fals
     Kth(value=3, index=0)
     """
     if index:
+        if hasattr(client, "take"):
+            raise TypeError("index=True is not possible in a task")
         return _kth_and_index(a, k, axis, out, keepdims, where, nan, offsets, client, deadline)
     if not isinstance(k, (int, np.integer)) or not -2**63 <= k < 2**63:
         raise TypeError(f"k is an integer, not {k!r}")
@@ -180,6 +182,18 @@ def _even(bins: int, least: Any, most: Any, kind: np.dtype[Any]) -> Array:
     return np.histogram_bin_edges(np.empty(0, kind), bins, (least, most))
 
 
+def _reaching(edges: Array, ends: Array) -> Array:
+    """Edges of doubles that hold the smallest and the largest integer, which may be between doubles."""
+    if ends.dtype.kind not in "iu" or len(ends) == 0:
+        return edges
+    least, most = ends.tolist()
+    first, last = edges[0].item(), edges[-1].item()
+    if first > least or last < most:  # as Python compares, exactly
+        edges = edges.copy()
+        edges[0], edges[-1] = np.nextafter(first, -np.inf) if first > least else first, np.nextafter(last, np.inf) if last < most else last
+    return edges
+
+
 def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, density: bool | None = None, weights: Any = None, *,
               where: Any = None, nan: Nan = "propagate", client: Any = None, deadline: float | None = None,
               progress: Progress | None = None) -> tuple[Array, Array]:
@@ -202,15 +216,19 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     o = operand(a)
     a = o._replace(masked=False) if o.masked else a  # of masked elements alone there are no ends, and no error
     kind = np.dtype(o.data.dtype)
-    empty = np.empty(0, kind if kind.kind == "f" else float)  # edges of floats have their type
+    empty = ends = np.empty(0, kind if kind.kind == "f" else float)  # edges of floats have their type
     if isinstance(bins, str):
         data, marks = to_numpy(o.data, "a"), kept(where, o)
-        edges = np.histogram_bin_edges(data if marks is None else data[to_numpy(marks, "where")], bins, range)
+        data = data if marks is None else data[to_numpy(marks, "where")]
+        edges = np.histogram_bin_edges(data, bins, range)
+        ends = np.array([data.min(), data.max()]) if range is None and data.size else ends
     elif range is None and (type(bins) is int or np.ndim(bins) == 0):
         try:
             ends = reduce("minmax", a, None, None, None, False, make=_ends, **whole)
         except EmptyError:
             ends = empty
+        if isinstance(ends, Plan):
+            raise TypeError("bins: a task takes edges, or a number of bins and their range")
         if type(bins) is int and bins > 0 and ends.dtype == float and len(ends) and -np.inf < ends[0] < ends[1] < np.inf:
             edges = np.linspace(ends[0], ends[1], bins + 1)  # as that function does, in a third of the time
         else:
@@ -219,15 +237,31 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
         edges = _even(bins, *range, empty.dtype).copy()
     else:
         edges = np.histogram_bin_edges(empty, bins, range)
+    check_exact(np.asarray(edges), np.dtype(float), None, "bins")
+    bounds = _reaching(np.asarray(edges, float), ends)
     if len(edges) < 2:  # of no bins, which NumPy has
         counts = np.zeros(0, np.intp if weights is None else np.asarray(weights).dtype)
     elif weights is None or nan != "propagate":  # which says, too, if there is a NaN
-        counts = reduce("histogram", a, None, None, None, False, make=_bins, order=Order(edges=np.asarray(edges, float).tobytes()), **whole)
+        counts = reduce("histogram", a, None, None, None, False, make=_bins, order=Order(edges=bounds.tobytes()), **whole)
     if weights is not None and len(edges) > 1:
-        counts = weighed(o, np.asarray(edges, float), weights, where)
-    if density:
-        return counts / np.array(np.diff(edges), float) / (counts.sum() if weights is None else reduce("sum", counts)), edges
-    return counts, edges
+        counts = weighed(o, bounds, weights, where)
+    if isinstance(counts, Plan):
+        counts.finish = partial(_of_task, counts.finish, edges, density)
+        return counts  # type: ignore[return-value]
+    return _dense(counts, edges) if density else counts, edges
+
+
+def _dense(counts: Array, edges: Array) -> Array:
+    """The share of each bin by its width; of nothing it is NaN."""
+    total = reduce("sum", counts)
+    with np.errstate(all="ignore"):
+        return np.asarray(counts / np.array(np.diff(edges), float) / total)
+
+
+def _of_task(finish: Any, edges: Array, density: Any, cells: Array) -> tuple[Array, Array]:
+    """The result of a task."""
+    counts = finish(cells)
+    return _dense(counts, edges) if density else counts, edges
 
 
 def _quantiles(values: Array, p: Prepared, shape: Any) -> Array:
@@ -236,6 +270,11 @@ def _quantiles(values: Array, p: Prepared, shape: Any) -> Array:
     if shape is not None:
         found = found.reshape(found.shape[:1] + shape)
     return fit(np.ascontiguousarray(found), p.wanted, p.asked)
+
+
+def _none(values: Array, p: Prepared, shape: Any) -> Array:
+    """The result for no q, from that for one."""
+    return _quantiles(values, p, shape)[:0]
 
 
 def _method(method: Any) -> int:
@@ -263,15 +302,20 @@ def _all(q: list[float], a: Any, axis: Any, out: Any, method: Any, keepdims: Any
     _within(q)
     code = _method(method)
     a = _once(a) if len(q) > AT_ONCE else a
-    parts = [reduce("quantile", a, axis, None, None, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, _quantiles,
-                    Order(tuple(q[i:i + AT_ONCE]), code, several=True)) for i in range(0, len(q), AT_ONCE)]
-    if len(parts) == 1 and not isinstance(parts[0], np.ndarray):
+    parts = [reduce("quantile", a, axis, None, None, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, _quantiles if q else _none,
+                    Order(tuple(q[i:i + AT_ONCE]) or (0.0,), code, several=True)) for i in range(0, max(len(q), 1), AT_ONCE)]
+    if not isinstance(parts[0], np.ndarray):
+        if len(parts) > 1:
+            raise TypeError(f"q: a task takes at most {AT_ONCE}, not {len(q)}")
         return parts[0]  # a task
-    if not parts:
-        parts = [np.empty((0,) + np.shape(reduce("median", a, axis, None, None, keepdims, offsets=offsets)))]
-    found = np.concatenate(parts) if len(parts) > 1 else parts[0]
+    found = (np.ma.concatenate if isinstance(parts[0], np.ma.MaskedArray) else np.concatenate)(parts) if len(parts) > 1 else parts[0]
     found = found.reshape(shape + found.shape[1:])
-    return found if out is None else put_out(found, out, "quantile")
+    if out is None:
+        return found
+    put_out(np.asarray(found), out, "quantile")
+    if isinstance(out, np.ma.MaskedArray) and isinstance(found, np.ma.MaskedArray):
+        out.mask = found.mask
+    return out
 
 
 def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False, *,

@@ -50,7 +50,7 @@ class Prepared:
         self.maskless = o.masked and o.keep is None  # a masked array without a mask: its results are masked arrays, too
         self.filename = o.filename
         self.matrix = o.matrix
-        if self.masked is not None and op in CHOICES and not segments:
+        if self.masked is not None and op in (*CHOICES, "kth", "quantile") and not segments:
             self.stand_in(~np.asarray(self.masked.any(axis=self.axes, keepdims=True)))
         self.magnified: Any = None               # complex numbers whose magnitudes are the elements,
         self.counting: Any = None                # and which of them count

@@ -72,7 +72,7 @@ class Finish:
             return np.ma.masked
         if self.make:
             found = self.make(values, p, self.full if self.keepdims else None if self.shape else ())
-            return self.masked_pair(found) if p.asked == "minmax" and (p.maskless or p.masked is not None) else found
+            return self.masked_values(found) if p.asked in ("minmax", "quantile") and (p.maskless or p.masked is not None) else found
         if self.scalar and not self.given and p.wanted.kind not in "mM":
             one = fit(values, p.wanted, p.asked) if p.wanted.kind in "biu" else values  # floats with all bits, as those of other arrays
             return plain(np.asarray(one)[()], p.wanted)  # of complex numbers, dates and masked arrays
@@ -93,11 +93,15 @@ class Finish:
             return values.view(np.matrix)
         return values[()] if self.scalar else values
 
-    def masked_pair(self, pair: Any) -> Any:
-        """The smallest and the largest element as masked arrays."""
+    def masked_values(self, pair: Any) -> Any:
+        """The smallest and the largest element, or several quantiles, as masked arrays."""
         lost = self.lost()
+        if self.scalar and not np.any(lost):
+            return pair
+        if isinstance(pair, np.ndarray):
+            return np.ma.MaskedArray(pair, mask=lost | np.zeros(pair.shape, bool))
         if self.scalar:
-            return pair._make((np.ma.masked, np.ma.masked)) if np.all(lost) else pair
+            return pair._make((np.ma.masked, np.ma.masked))
         return pair._make(np.ma.MaskedArray(x, mask=lost) for x in pair)
 
     def lost(self) -> Any:

@@ -18,17 +18,19 @@ from .errors import EmptyError, NanError
 
 
 def exact(w: Array) -> Fraction:
-    """The sum of weights, which takes several doubles: each is the rounded rest of the ones before."""
+    """The sum of weights, which takes several doubles: each is the rounded rest of the ones before. One beyond doubles is that of halves."""
     parts: list[float] = []
     while rest := float(exact_sum(np.append(w, parts))):
+        if np.isinf(rest):
+            return exact(w[:len(w) // 2]) + exact(w[len(w) // 2:])
         parts.append(-rest)
     return -sum(map(Fraction, parts), Fraction(0))
 
 
-def place(c: Array, w: Array, share: Fraction, total: Fraction) -> int:
-    """The first place where the weights w up to there, whose rounded sums are c, reach that share of the total."""
+def place(c: Array, unit: Fraction, w: Array, share: Fraction, total: Fraction) -> int:
+    """The first place where the weights w up to there, whose rounded sums are c units, reach that share of the total."""
     goal = share * total
-    about, doubt = float(goal), len(w) * 2.0**-51 * float(total)
+    about, doubt = float(goal / unit), len(w) * 2.0**-51 * float(total / unit)
     low, high = int(np.searchsorted(c, about - doubt)), min(int(np.searchsorted(c, about + doubt)), len(w) - 1)
     while low < high:
         middle = (low + high) // 2
@@ -51,8 +53,9 @@ def of_line(x: Array, w: Array, shares: list[Fraction], nan: str) -> Array:
         return np.full(len(shares), np.nan, x.dtype)
     order = np.lexsort((~np.signbit(x), x)) if x.dtype.kind == "f" else np.argsort(x, kind="stable")
     x, w = x[order], w[order]
-    c, total = np.cumsum(w), exact(w)
-    return x[[place(c, w, q, total) for q in shares]]
+    digits = int(np.frexp(w.max())[1])  # sums of weights near 1 are far from the ends of doubles
+    c, unit, total = np.cumsum(np.ldexp(w, -digits)), Fraction(2)**digits, exact(w)
+    return x[[place(c, unit, w, q, total) for q in shares]]
 
 
 def weights_of(weights: Any, x: Array, axis: Any, axes: tuple[int, ...]) -> Array:
@@ -79,14 +82,25 @@ def quantiles(a: Any, q: list[Fraction], shape: tuple[int, ...], weights: Any, a
         raise TypeError(f"a: elements of type {x.dtype} have no weighted quantiles")
     axes = axes_of(axis, x.ndim)
     w = weights_of(weights, x, axis, axes)
+    lost = ~np.broadcast_to(True if o.keep is None else o.keep, x.shape).any(axis=axes, keepdims=keepdims) if o.masked else None
     if marks is not None:
         there = np.broadcast_to(marks, x.shape)
         w, x = np.where(there, w, 0), np.where(there, x, x.dtype.type(0))
     kept_axes = [i for i in range(x.ndim) if i not in axes]
-    lines, of_lines = (y.transpose(*kept_axes, *axes).reshape(-1, int(np.prod([x.shape[i] for i in axes]))) for y in (x, w))
-    found = np.array([of_line(line, v, q, nan) for line, v in zip(lines, of_lines)], x.dtype).reshape(len(lines), len(q))
+    length, width = (int(np.prod([x.shape[i] for i in some])) for some in (kept_axes, axes))
+    lines, of_lines = (y.transpose(*kept_axes, *axes).reshape(length, width) for y in (x, w))
+    hidden = np.zeros(length, bool) if lost is None else np.reshape(lost, length)
+    nothing = np.zeros(len(q), x.dtype)
+    found = np.array([nothing if h else of_line(line, v, q, nan) for line, v, h in zip(lines, of_lines, hidden)], x.dtype).reshape(length, len(q))
     left = tuple(n if i not in axes else 1 for i, n in enumerate(x.shape) if keepdims or i not in axes)
     result = np.ascontiguousarray(found.T).reshape(shape + left)
+    if lost is not None:
+        lost = lost | np.zeros(result.shape, bool)
     if out is not None:
-        return put_out(result, out, "quantile")
-    return result if result.ndim else plain(result[()], result.dtype)
+        put_out(result, out, "quantile")
+        if lost is not None and isinstance(out, np.ma.MaskedArray):
+            out.mask = lost
+        return out
+    if not result.ndim:
+        return np.ma.masked if np.any(lost) else plain(result[()], result.dtype)
+    return result if lost is None else np.ma.MaskedArray(result, mask=lost)
