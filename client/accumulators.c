@@ -123,7 +123,7 @@ static int check_batch(const reduce_accumulators *a, const reduce_batch *given, 
     rp_fault f = {0};
     if (!a)
         return rc_error(REDUCE_E_ARGUMENT, "accumulators", "the pointer to them is NULL");
-    if (rc_take_sized(b, sizeof *b, given, RC_UP_TO(reduce_batch, reserved), "batch", &f))
+    if (rc_take_sized(b, sizeof *b, _Alignof(reduce_batch), given, RC_UP_TO(reduce_batch, reserved), "batch", &f))
         return rc_report(&f);
     if (b->count && !b->values)
         return rc_error(REDUCE_E_ARGUMENT, "values", "the pointer to %llu elements is NULL", (unsigned long long)b->count);

@@ -44,7 +44,7 @@ static int check_spec(const reduce_spec *s)
 static int take_block(reduce_block *b, const reduce_block *given)
 {
     rp_fault f = {0};
-    if (rc_take_sized(b, sizeof *b, given, sizeof *b, "block", &f))
+    if (rc_take_sized(b, sizeof *b, _Alignof(reduce_block), given, sizeof *b, "block", &f))
         return rc_report(&f);
     if (b->dims < 1 || b->dims > REDUCE_MAX_DIMS)
         return rc_error(REDUCE_E_ARGUMENT, "dims", "a block of %" PRIu32 " dimensions; 1 to %d are possible", b->dims,

@@ -54,7 +54,7 @@ static int of_item(const collective *k, size_t i, int err) { return err && k->n 
 static int take_item(part *p, const reduce_item *given)
 {
     rp_fault f;
-    if (rc_take_sized(&p->item, sizeof p->item, given, RC_UP_TO(reduce_item, room), "item", &f))
+    if (rc_take_sized(&p->item, sizeof p->item, _Alignof(reduce_item), given, RC_UP_TO(reduce_item, room), "item", &f))
         return rc_report(&f);
     return 0;
 }

@@ -83,7 +83,7 @@ static int take_opts(reduce_open_opts *o, const reduce_open_opts *given, rp_faul
     if (!given)
         return 0;
     reduce_open_opts defaults = *o;
-    int err = rc_take_sized(o, sizeof *o, given, RC_UP_TO(reduce_open_opts, local), "opts", f);
+    int err = rc_take_sized(o, sizeof *o, _Alignof(reduce_open_opts), given, RC_UP_TO(reduce_open_opts, local), "opts", f);
     if (err)
         return err;
     if (o->flags & ~(uint32_t)(REDUCE_AUTOSTART | REDUCE_WAIT | REDUCE_NO_RETRY | REDUCE_LAZY))

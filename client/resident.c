@@ -204,7 +204,7 @@ static int take_opts(put *p, const reduce_put_opts *given)
 {
     reduce_put_opts mine = REDUCE_PUT_OPTS_INIT, *o = &mine;
     rp_fault f;
-    if (given && rc_take_sized(o, sizeof *o, given, RC_UP_TO(reduce_put_opts, place), "opts", &f))
+    if (given && rc_take_sized(o, sizeof *o, _Alignof(reduce_put_opts), given, RC_UP_TO(reduce_put_opts, place), "opts", &f))
         return rc_report(&f);
     if (o->flags & ~(uint32_t)REDUCE_REPLACE)
         return rc_error(REDUCE_E_ARGUMENT, "flags", "unknown flags in 0x%x", o->flags);

@@ -12,19 +12,21 @@ static uint32_t size_of(const void *sized)
     return size;
 }
 
-int rc_check_sized(const void *out, size_t first, const char *field, rp_fault *f)
+static int check(const void *given, size_t align, size_t first, const char *field, rp_fault *f)
 {
-    if (!out)
+    if (!given)
         return -(int)rp_fail(f, argument, field, 0, "the struct is NULL");
-    uint32_t size = size_of(out);
-    if (size < first || size > RC_MAX_SIZED)
+    uint32_t size = size_of(given);
+    if (size < first || size > RC_MAX_SIZED || size % align)
         return -(int)rp_fail(f, argument, field, 0, "`size` is %u, of no version of the struct: use its _INIT macro", size);
     return 0;
 }
 
-int rc_take_sized(void *to, size_t size, const void *given, size_t first, const char *field, rp_fault *f)
+int rc_check_sized(const void *out, size_t first, const char *field, rp_fault *f) { return check(out, 1, first, field, f); }
+
+int rc_take_sized(void *to, size_t size, size_t align, const void *given, size_t first, const char *field, rp_fault *f)
 {
-    int err = rc_check_sized(given, first, field, f);
+    int err = check(given, align, first, field, f);
     if (err)
         return err;
     const uint8_t *bytes = given;

@@ -19,8 +19,9 @@
 
 enum { RC_MAX_SIZED = 4096 }; /* bytes of any version: what claims more was never initialised */
 
-/* Copy the struct `given` to `to`, `size` bytes as this library knows it. 0, or REDUCE_E_ARGUMENT with `field` in `f`. */
-int rc_take_sized(void *to, size_t size, const void *given, size_t first, const char *field, rp_fault *f);
+/* Copy the struct `given` to `to`, `size` bytes as this library knows it. 0, or REDUCE_E_ARGUMENT with `field` in `f`. The size
+ * of every version is a multiple of `align`, that of the first one. Another one would end inside a pointer. */
+int rc_take_sized(void *to, size_t size, size_t align, const void *given, size_t first, const char *field, rp_fault *f);
 
 /* May rc_give_sized fill the struct `out`? 0, or REDUCE_E_ARGUMENT with `field` in `f` (may be NULL). */
 int rc_check_sized(const void *out, size_t first, const char *field, rp_fault *f);

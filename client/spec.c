@@ -101,7 +101,7 @@ static int check_parameters(const reduce_spec *g, const rp_spec *s, rp_fault *f)
 
 int rc_take_spec(const reduce_spec *given, reduce_spec *mine, rp_fault *f)
 {
-    return rc_take_sized(mine, sizeof *mine, given, RC_UP_TO(reduce_spec, offsets), "spec", f);
+    return rc_take_sized(mine, sizeof *mine, _Alignof(reduce_spec), given, RC_UP_TO(reduce_spec, offsets), "spec", f);
 }
 
 /* The spec that was taken, on the wire. */

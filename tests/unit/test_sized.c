@@ -26,7 +26,7 @@ typedef struct third {
 static int take(second *to, const void *given, rp_fault *f)
 {
     memset(to, 0xa5, sizeof *to);
-    return rc_take_sized(to, sizeof *to, given, sizeof(first), "given", f);
+    return rc_take_sized(to, sizeof *to, _Alignof(first), given, sizeof(first), "given", f);
 }
 
 static void test_what_an_older_struct_lacks_is_0(void **state)
@@ -66,6 +66,8 @@ static void test_other_sizes_are_refused(void **state)
         assert_string_equal(f.field, "given");
         assert_int_equal(rc_check_sized(&(second){.size = sizes[i]}, sizeof(first), "given", NULL), REDUCE_E_ARGUMENT);
     }
+    for (uint32_t inside = 1; inside < _Alignof(first); inside++) /* of a field */
+        assert_int_equal(take(&got, &(second){.size = sizeof(first) + inside}, &f), REDUCE_E_ARGUMENT);
     assert_int_equal(take(&got, NULL, &f), REDUCE_E_ARGUMENT);
     assert_int_equal(take(&got, &(second){.size = sizeof(first) + 4}, &f), 0); /* of a version between */
 }
