@@ -204,8 +204,10 @@ def test_columns_of_tables(library):
 
 def test_what_has_no_groups():
     for wrong in np.array([1j]), np.array(["2026-01-01"], "M8[D]"):
-        with pytest.raises(TypeError):
-            reduced.by_key([0], wrong)
+        for call, name in ((lambda: reduced.by_key([0], wrong), "a"), (lambda: reduced.bincount([0], wrong), "weights"), (lambda: reduced.histogram([0], [0, 1], weights=wrong), "weights"),
+                           (lambda: reduced.segment_sum(wrong, [0]), "data")):
+            with pytest.raises(TypeError, match=f"^{name}: elements of .* have no groups"):
+                call()
     with pytest.raises(ValueError, match="no reduction is called"):
         reduced.by_key([0], [1], "middle")
     with pytest.raises(ValueError, match="a: 2 elements for 1 keys"):

@@ -15,6 +15,14 @@ from ._results import fit
 from ._state import finished, named
 
 
+def element_of_groups(dtype: np.dtype[Any], name: str) -> Element:
+    """What elements of a type are for the library."""
+    found = element(dtype, name)
+    if found.parts == 2 or found.dated:
+        raise TypeError(f"{name}: elements of {dtype} have no groups")
+    return found
+
+
 class Groups:
     """A reduction of elements of a type, for each of `groups` groups."""
 
@@ -22,9 +30,7 @@ class Groups:
         if nan not in NANS:
             raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
         self.op, self.dtype, self.groups, self.nan = named(op), np.dtype(dtype).newbyteorder("="), groups, nan
-        self.element: Element = element(self.dtype)
-        if self.element.parts == 2 or self.element.dated:
-            raise TypeError(f"a: elements of {self.dtype} have no groups")
+        self.element = element_of_groups(self.dtype, "a")
 
     def spec(self, out: int, ddof: int = 0, flags: int = 0) -> Any:
         return _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[self.op].code, dtype=self.element.code, out=out, nan=NANS[self.nan], ddof=ddof,

@@ -9,7 +9,7 @@ import numpy as np
 from . import _abi
 from ._arrays import Operand, operand, to_numpy
 from ._elements import element
-from ._groups import Groups
+from ._groups import Groups, element_of_groups
 from .errors import EmptyError
 from ._lib import check, lib
 from ._plan import NANS
@@ -121,7 +121,7 @@ def _kept(o: Any) -> Any:
 def _values(o: Operand, name: str) -> tuple[Array, Array | None, np.dtype[Any]]:
     data = o.data.copy("") if isinstance(o.data, Remote) and o.data.readable else to_numpy(o.data, name)
     dtype = data.dtype.newbyteorder("=")
-    element(dtype, name)
+    element_of_groups(dtype, name)
     return np.ascontiguousarray(data, dtype).reshape(-1), None if o.keep is None else np.ascontiguousarray(o.keep).reshape(-1), dtype
 
 
