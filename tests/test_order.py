@@ -871,8 +871,11 @@ def test_every_integer_is_in_the_bins_of_all(package):  # noqa: F811
         for bins in (1, 3, "sqrt"):
             assert package.histogram(x, bins)[0].sum() == len(x), (x, bins)
         assert package.histogram(x, 3, weights=x * 0 + 1)[0].sum() == len(x)
-    with pytest.raises(ValueError, match="bins: it has numbers that float64 cannot be, such as"):
-        package.histogram(x, [0, 2**53 + 1, 2**53 + 2])
+    for edges in np.array([0, 2**53 + 1, 2**53 + 2, 2**53 + 3]), np.array([2**62 + 1, 2**63 - 1]), np.array([2**63 + 1, 2**64 - 1], "u8"):
+        for x in (np.concatenate([edges - edges.dtype.type(1), edges, edges]), edges.astype(float), np.array([2**53 + 2, 0, -5]), np.array([2, 2**53 + 2], "f4")):
+            at = [sum(lo <= v < hi or v == hi == edges[-1].item() for v in x.tolist()) for lo, hi in zip(edges.tolist(), edges.tolist()[1:])]
+            for kw, times in (({}, 1), ({"weights": np.full(len(x), 0.5)}, 0.5), ({"nan": "omit"}, 1)):
+                assert package.histogram(x, edges, **kw)[0].tolist() == [times * n for n in at], (x, edges, kw)
 
 
 def test_histograms_of_tasks(package):  # noqa: F811

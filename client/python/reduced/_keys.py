@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from typing import Any
 
 import numpy as np
@@ -130,34 +131,45 @@ def _same_length(keys: int, values: int, name: str) -> None:
         raise ValueError(f"{name}: {values} elements for {keys} keys")
 
 
+def _at_least(e: int) -> float:
+    """The smallest double that is not less."""
+    near = float(e)
+    return math.nextafter(near, math.inf) if near < e else near
+
+
 def _bins(x: Array, edges: Array) -> Array:
-    """The bin of each number, as Reduce's histogram has them; beyond the bins -1. Numbers and edges are compared exactly."""
+    """The bin of each number, as Reduce's histogram has them; beyond the bins -1. Numbers and edges, of which some are integers, are
+    compared exactly."""
+    whole = edges.dtype.kind in "iu"
     if x.dtype.kind in "biu":  # x >= e is x >= ceil(e). Python compares integers with floats exactly; NumPy does not
         x = x.astype(np.uint8) if x.dtype == bool else x
         least, most = int(np.iinfo(x.dtype).min), int(np.iinfo(x.dtype).max)
-        starts = np.array([int(max(e, least)) for e in np.ceil(edges).tolist() if e <= most], x.dtype)
-        last = np.floor(edges[-1]).item()
+        starts = np.array([int(max(e, least)) for e in (edges if whole else np.ceil(edges)).tolist() if e <= most], x.dtype)
+        last = edges[-1].item() if whole else np.floor(edges[-1]).item()
         inside = x <= int(min(last, most)) if last >= least else np.zeros(len(x), bool)
     else:
         x = x.astype(float, copy=False)
-        starts, inside = edges, x <= edges[-1]
+        starts, last = (np.array([_at_least(e) for e in edges.tolist()]), -_at_least(-edges[-1].item())) if whole else (edges, edges[-1])
+        inside = x <= last
     found = np.searchsorted(starts, x, "right") - 1
     return np.where(inside, np.minimum(found, len(edges) - 2), -1)
 
 
 def weighed(a: Operand, edges: Array, weights: Any, where: Any) -> Array:
-    """The exact sum of the weights of the numbers in each bin: floats rounded once to the weights' type, integers as their sum has it."""
-    x, masked, _ = _values(a, "a")
-    values, there, dtype = _values(operand(weights, "weights"), "weights")
+    """The exact sum of the weights of the numbers in each bin: floats rounded once to the weights' type, integers as their sum has it.
+    Without weights the numbers are counted."""
+    x, masked, kind = _values(a, "a")
+    values, there, dtype = (x, None, kind) if weights is None else _values(operand(weights, "weights"), "weights")
     _same_length(len(x), len(values), "weights")
     asked = None if where is None else np.ascontiguousarray(in_memory(kept(where, a), "`where`")).reshape(-1)
     keep = None
     for some in masked, there, asked:
         if some is not None:
             keep = some if keep is None else keep & some
-    with Accumulators("sum", dtype, len(edges) - 1, "propagate") as bins:
+    with Accumulators("count" if weights is None else "sum", dtype, len(edges) - 1, "propagate") as bins:
         bins.add(_bins(x, edges), values, None if keep is None else np.ascontiguousarray(keep), _abi.DROP_NEGATIVE)
-        return bins.finish(dtype if dtype.kind == "f" or dtype.name == "bfloat16" else result_dtype("sum", bins.element), 0)
+        floats = dtype.kind == "f" or dtype.name == "bfloat16"
+        return bins.finish(np.dtype(np.intp) if weights is None else dtype if floats else result_dtype("sum", bins.element), 0)
 
 
 def by_key(keys: Any, a: Any, op: str = "sum", *, dtype: Any = None, where: Any = None, nan: str = "propagate",

@@ -15,7 +15,7 @@ from .errors import EmptyError
 from ._functions import Nan, _omitting
 from ._keys import weighed
 from ._plan import NO_VALUE, Plan
-from ._prepare import Prepared, check_exact, kept
+from ._prepare import Prepared, kept
 from ._remote import Array
 from ._results import fit, plain, put_out
 from ._run import Progress
@@ -237,14 +237,14 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
         edges = _even(bins, *range, empty.dtype).copy()
     else:
         edges = np.histogram_bin_edges(empty, bins, range)
-    check_exact(np.asarray(edges), np.dtype(float), None, "bins")
     bounds = _reaching(np.asarray(edges, float), ends)
+    between = edges.dtype.kind in "iu" and bounds.tolist() != edges.tolist()  # doubles, which Reduce's edges are
     if len(edges) < 2:  # of no bins, which NumPy has
         counts = np.zeros(0, np.intp if weights is None else np.asarray(weights).dtype)
-    elif weights is None or nan != "propagate":  # which says, too, if there is a NaN
+    elif weights is None and not between or nan != "propagate":  # which says, too, if there is a NaN
         counts = reduce("histogram", a, None, None, None, False, make=_bins, order=Order(edges=bounds.tobytes()), **whole)
-    if weights is not None and len(edges) > 1:
-        counts = weighed(o, bounds, weights, where)
+    if (weights is not None or between) and len(edges) > 1:
+        counts = weighed(o, edges if between else bounds, weights, where)
     if isinstance(counts, Plan):
         counts.finish = partial(_of_task, counts.finish, edges, density)
         return counts  # type: ignore[return-value]
