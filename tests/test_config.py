@@ -119,11 +119,12 @@ def test_bad_flags(args, told):
 
 def test_flags_win_over_the_file_and_the_dump_reads_back(scratch):
     path = scratch / "a.conf"
-    path.write_text("threads = 3\ndrain = 7\nlisten = ipc:///run/file.sock\n")
+    kept = ["drain = 7", *(f"{name} = {number}" for name in ("allow-uid", "allow-gid", "high-uid", "background-uid") for number in (1001, 1002, 1003))]
+    path.write_text("\n".join(["threads = 3", *kept, "listen = ipc:///run/file.sock", ""]))
     first = reduced("--dump-config", "--config", path, "--threads", 5, "--listen=ipc:///run/flag.sock")
-    assert first.returncode == 0
+    assert first.returncode == 0, first.stderr
     lines = first.stdout.splitlines()
-    assert "threads = 5" in lines and "drain = 7" in lines and "listen = ipc:///run/flag.sock" in lines
+    assert {"threads = 5", "listen = ipc:///run/flag.sock", *kept} <= set(lines)
     assert "file.sock" not in first.stdout
     path.write_text(first.stdout)
     assert reduced("--dump-config", "--config", path).stdout == first.stdout
