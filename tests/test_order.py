@@ -999,6 +999,16 @@ def test_bins_hold_whole_numbers_that_doubles_do_not(run, values, bins):
     assert math.ulp(edges[0]) >= min(values) - edges[0] and math.ulp(edges[-1]) >= edges[-1] - max(values)
 
 
+@pytest.mark.parametrize("edge, nearest", [("9007199254740993", "9007199254740992"), ("-9007199254740995", "-9007199254740996"), ("18446744073709551615", "18446744073709551616")])
+def test_an_edge_between_doubles_is_refused(run, edge, nearest):
+    values = f"{edge}\n1\n".encode()
+    low, high = sorted((edge, "0"), key=int)
+    assert f"{edge} is not one; {nearest} is" in run("histogram", "--edges", f"{low},{high}", "--text", code=2, stdin=values)
+    low, high = sorted((nearest, "2"), key=int)
+    assert run("histogram", "--edges", f"{low},{high},1e300", "--text", stdin=values)
+    assert run("histogram", "--edges", "0.1,9007199254740993.5,9007199254740994", "--text", stdin=values)
+
+
 def test_the_type_of_counts_is_not_that_of_ends(run):
     assert run("histogram", "--bins", 2, "--out", "u64", "--text", stdin=b"-5\n5\n") == "-5 0 1\n0 5 1\n"
 

@@ -235,6 +235,16 @@ static bool option_k(ctl_options *o, const char *value, char why[CTL_WHY])
     return false;
 }
 
+/* Is it a whole number within 64 bits between two doubles? An edge beside it would count other integers. */
+static bool is_between_doubles(const char *number, double edge)
+{
+    const char *digits = number + (*number == '-' || *number == '+');
+    char *end;
+    errno = 0;
+    const unsigned long long v = *digits >= '0' && *digits <= '9' ? strtoull(digits, &end, 10) : 0;
+    return v && (!*end || *end == ',') && !errno && (unsigned __int128)(edge < 0 ? -edge : edge) != v;
+}
+
 uint64_t ctl_parse_edges(double *edges, const char *list, char why[CTL_WHY])
 {
     double before = 0;
@@ -245,6 +255,10 @@ uint64_t ctl_parse_edges(double *edges, const char *list, char why[CTL_WHY])
         const bool right = end != at && (!*end || *end == ',') && (n ? edge >= before : edge == edge) && n < REDUCE_MAX_EDGES;
         if (!right || (!*end && !n)) {
             snprintf(why, CTL_WHY, "--edges '%.60s' is not a list of 2 to %d ascending numbers", list, REDUCE_MAX_EDGES);
+            return 0;
+        }
+        if (is_between_doubles(at, edge)) {
+            snprintf(why, CTL_WHY, "--edges: edges are doubles, and %.*s is not one; %.0f is", (int)(end - at), at, edge);
             return 0;
         }
         if (edges)
