@@ -317,7 +317,7 @@ def test_places_in_dask(dask, op, dtype):
 
 
 @pytest.mark.unsanitized
-@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"])
+@pytest.mark.parametrize("dtype", ["?", "i1", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">i4", ">f8"])
 def test_types_in_dask_are_those_of_the_package(dask, dtype):
     """Of every operation, with the same values."""
     import dask.array as da
@@ -357,6 +357,8 @@ def test_masked_results_in_dask_are_those_without_elements(dask):
             got, want = getattr(dask.dask, op)(da.from_array(x, chunks=1, asarray=False), axis=axis, **kw).compute(), getattr(dask, op)(x, axis=axis, **kw)
             assert np.array_equal(np.ma.getmaskarray(got), np.ma.getmaskarray(want)), (op, axis)
             assert np.array_equal(np.ma.filled(got, 0), np.ma.filled(want, 0), equal_nan=True), (op, axis)
+    for got, want in zip(dask.dask.stats(da.from_array(x, chunks=1, asarray=False), axis=1), dask.stats(x, axis=1)):
+        assert type(got.compute()) is type(want) and np.array_equal(got.compute(), want, equal_nan=True)
 
 
 @pytest.mark.unsanitized
@@ -393,6 +395,11 @@ def test_chunks_of_no_elements(dask):
         assert np.array_equal(found, x.sum(axis)) and type(found) is type(x.sum(axis))
     total = dask.dask.sum(da.from_array(x > 3, chunks=2))
     assert total.dtype == total.compute().dtype == np.sum(x > 3).dtype and total.compute() == 8
+    one = x[:, :1]
+    assert dask.dask.dot(da.from_array(one, chunks=((2, 1), (0, 1))), da.from_array([3.0], chunks=((1, 0),))).compute().tolist() == [0, 12, 24]
+    assert dask.dask.average(da.from_array(one, chunks=1), 1, da.from_array([3.0], chunks=((0, 1),))).compute().tolist() == [0, 4, 8]
+    nothing = dask.dask.cov(da.from_array(x[:0], chunks=((0,), (1, 3))))
+    assert nothing.shape == nothing.compute().shape == (0, 0)
 
 
 @pytest.mark.unsanitized

@@ -125,7 +125,7 @@ def _wanted(op: str, have: Any, dtype: Any) -> Any:
     """The type of the values: NumPy's, or the one that was asked for. They are rounded to it once."""
     if op == "stats":
         return cell_dtype(op, element(have), 0)
-    found = result_dtype(op, element(have))
+    found = np.dtype(result_dtype(op, element(have))).newbyteorder("=")
     if dtype is None:
         return found
     wanted = dtype_of(dtype)
@@ -144,7 +144,8 @@ def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int
     ddof = divisor_of(ddof)
     if a.dtype.kind not in "fiub":
         raise TypeError(f"a: no Dask reduction here of elements of type {a.dtype}")
-    wanted, masked = _wanted(op, a.dtype, dtype), isinstance(getattr(a, "_meta", None), np.ma.MaskedArray)
+    wanted = _wanted(op, a.dtype, dtype)
+    masked = op != "stats" and isinstance(getattr(a, "_meta", None), np.ma.MaskedArray)  # the count says that there is nothing
     ndim = 0 if axis is None and not keepdims else a.ndim if keepdims else a.ndim - np.size(axis)
     chunk: Any = partial(_chunk, op=op, nan=nan)
     finish = _Finish(op, a.dtype, wanted, nan, ddof, masked, or_nan and a.dtype.kind == "f")
@@ -306,7 +307,7 @@ def _matrix(m: Any, y: Any, rowvar: bool, finish: Any, split_every: Any) -> Arra
     parts = [delayed(_sums)(*b) for b in zip(*blocks, *[[None] * len(blocks[0])] * (2 - len(both)))]
     while len(parts) > 1:
         parts = [delayed(_joined)(parts[i:i + split_every]) for i in range(0, len(parts), split_every)]
-    return da.from_delayed(delayed(finish)(parts[0]), (n, n) if n > 1 else (), float)
+    return da.from_delayed(delayed(finish)(parts[0]), () if n == 1 else (n, n), float)
 
 
 def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, *, split_every: int = 16) -> Array:
@@ -340,6 +341,7 @@ def _of_pairs(op: str, a: Any, w: Any, axis: Any, keepdims: bool = False, nan: s
             raise TypeError(f"{name}: no Dask reduction here of elements of type {x.dtype}")
     if nan not in NANS:
         raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
+    w = w.rechunk({i: 1 for i, n in enumerate(w.shape) if n == 1})  # Dask broadcasts no axis with empty chunks
     w, axes = da.broadcast_to(w, a.shape).rechunk(a.chunks), axes_of(axis, a.ndim)
     nothing = _pairs._pair(op, np.empty(0, a.dtype), np.empty(0, w.dtype), NAMES[op])
     kind = np.dtype(f"V{lib().reduce_state_size(_abi.OPS[op].code, element(nothing.w.dtype).code)}")
