@@ -128,35 +128,69 @@ static inline int reduce_mpi_reduce(reduce_client *c, const reduce_spec *spec, c
     return reduce_mpi_allreduce_items(c, &item, 1, comm);
 }
 
+/* A number that the ranks compare: specs that differ in more than mask and index_base have different ones. */
+static inline int reduce_mpi_mark(const reduce_spec *s)
+{
+    const int64_t asked[] = {s->op, s->dtype, s->out, s->nan, s->k, s->method, s->quantiles};
+    const uint64_t prime = INT_MAX;
+    uint64_t mark = 1, bits;
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
+        mark = (mark * 131 + (uint64_t)asked[i] % prime) % prime;
+    for (size_t i = 0; i < s->quantiles; i++) {
+        memcpy(&bits, s->q + i, sizeof bits);
+        mark = (mark * 131 + bits % prime) % prime;
+    }
+    return (int)mark;
+}
+
+/* Every rank gets 0, if none has an error and all ask for the same. `err` is this rank's; without one its spec is valid. */
+static inline int reduce_mpi_agree(int err, const reduce_spec *spec, MPI_Comm comm)
+{
+    const int mark = err ? 0 : reduce_mpi_mark(spec);
+    int rank = 0, all[] = {err, mark, -mark};
+    if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS || MPI_Allreduce(MPI_IN_PLACE, all, 3, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
+        return reduce_error(REDUCE_E_IO, "exchange", "MPI_Allreduce failed");
+    if (all[0])
+        return reduce_collective_error(err, (uint32_t)rank, reduce_mpi_exchange, &comm);
+    return all[1] == -all[2] ? 0 : reduce_error(REDUCE_E_BAD_MESSAGE, "spec", "the ranks do not ask for the same reduction");
+}
+
+/* The selection, if there is room for its value. */
+static inline int reduce_mpi_select(reduce_selection **s, const reduce_spec *spec, const void *out, size_t room)
+{
+    size_t need = 0;
+    reduce_spec whole = REDUCE_SPEC_INIT;
+    if (!spec)
+        return reduce_error(REDUCE_E_ARGUMENT, "spec", "the spec is NULL");
+    whole = *spec;
+    whole.mask = NULL;
+    int err = reduce_selection_new(s, &whole);
+    if (!err)
+        err = reduce_result_size(&whole, 0, &need);
+    if (!err && !out)
+        return reduce_error(REDUCE_E_ARGUMENT, "out", "the pointer to the results is NULL");
+    return !err && room < need ? reduce_error(REDUCE_E_ARGUMENT, "room", "the results do not fit the bytes given") : err;
+}
+
 /* median, quantile or kth of the elements of all ranks, which stay where they are: 1 to 6 passes with an MPI_Allreduce of the
  * counts of some 2048 digits each. The value is that of reduce_run for all elements together. Of the spec, only `mask` may
- * differ between ranks. An error of one rank is returned by all, and errmsg names the lowest such rank. */
+ * differ between ranks, else the error is REDUCE_E_BAD_MESSAGE. An error of one rank is returned by all, and errmsg names the
+ * lowest such rank. */
 static inline int reduce_mpi_quantile(const reduce_spec *spec, const void *data, size_t bytes, void *out, size_t room,
                                       MPI_Comm comm)
 {
     reduce_selection *s = NULL;
-    reduce_spec mine = *spec;
-    const void *mask = spec->mask;
-    int rank = 0, err, again = 1;
-    if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS)
-        return REDUCE_E_IO;
-    mine.mask = NULL;
-    err = reduce_selection_new(&s, &mine);
+    int err = reduce_mpi_select(&s, spec, out, room), again = 1;
     for (;;) { /* every rank hears of an error before it goes on */
         size_t n = 0;
         if (!err && again)
-            err = reduce_selection_count(s, data, mask, bytes);
-        int worst = err;
-        if (MPI_Allreduce(MPI_IN_PLACE, &worst, 1, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
-            worst = REDUCE_E_IO;
-        else if (worst)
-            worst = reduce_collective_error(err, (uint32_t)rank, reduce_mpi_exchange, &comm);
-        err = worst;
+            err = reduce_selection_count(s, data, spec->mask, bytes);
+        err = reduce_mpi_agree(err, spec, comm);
         if (err || !again)
             break;
         uint64_t *counts = reduce_selection_counts(s, &n);
         if (n > INT_MAX || MPI_Allreduce(MPI_IN_PLACE, counts, (int)n, MPI_UINT64_T, MPI_SUM, comm) != MPI_SUCCESS)
-            err = REDUCE_E_IO;
+            err = reduce_error(REDUCE_E_IO, "exchange", "MPI_Allreduce failed");
         again = err ? 0 : reduce_selection_next(s);
         err = again < 0 ? again : err;
         again = again == 1;
@@ -208,43 +242,41 @@ static inline int reduce_mpi_best_of(reduce_client *c, const reduce_spec *spec, 
 static inline int reduce_mpi_own_best(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, uint64_t *cell,
                                       size_t room)
 {
-    reduce_spec mine = *spec;
-    mine.out = 0; /* of 8 bytes: nothing is rounded so far */
+    reduce_spec mine = REDUCE_SPEC_INIT;
     if (!cell)
         return reduce_error(REDUCE_E_NO_MEMORY, "k", "no memory for the elements of all ranks");
+    if (!spec)
+        return reduce_error(REDUCE_E_ARGUMENT, "spec", "the spec is NULL");
+    if (spec->op != REDUCE_LARGEST && spec->op != REDUCE_SMALLEST)
+        return reduce_error(REDUCE_E_OP, "op", "only largest and smallest have elements of all ranks");
+    mine = *spec;
+    mine.out = 0; /* of 8 bytes: nothing is rounded so far */
     if (spec->rows != 1 || spec->planes > 1 || spec->offsets)
         return reduce_error(REDUCE_E_SHAPE, "rows", "the elements of all ranks are one row, without planes or offsets");
     return reduce_run(c, &mine, data, bytes, cell, room, NULL);
 }
 
-/* Do all ranks ask for the same, and has none an error? Then the elements are gathered: 2 k words of each rank. */
+/* If all ranks ask for the same, and none has an error, the elements are gathered: 2 k words of each rank. */
 static inline int reduce_mpi_gather_best(const reduce_spec *spec, int err, const uint64_t *cell, uint64_t *cells, int words,
                                          MPI_Comm comm)
 {
-    int rank = 0, same[] = {err, spec->op, -spec->op, spec->dtype, -spec->dtype, words, -words};
-    if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS ||
-        MPI_Allreduce(MPI_IN_PLACE, same, 7, MPI_INT, MPI_MIN, comm) != MPI_SUCCESS)
-        return reduce_error(REDUCE_E_IO, "exchange", "MPI_Allreduce failed");
-    if (same[0])
-        return reduce_collective_error(err, (uint32_t)rank, reduce_mpi_exchange, &comm);
-    if (same[1] != -same[2] || same[3] != -same[4] || same[5] != -same[6])
-        return reduce_error(REDUCE_E_BAD_MESSAGE, "spec", "the ranks do not ask for the same op, dtype and k");
-    if (MPI_Allgather((void *)cell, words, MPI_UINT64_T, cells, words, MPI_UINT64_T, comm) != MPI_SUCCESS)
-        return reduce_error(REDUCE_E_IO, "exchange", "MPI_Allgather failed");
-    return 0;
+    err = reduce_mpi_agree(err, spec, comm);
+    if (!err && MPI_Allgather((void *)cell, words, MPI_UINT64_T, cells, words, MPI_UINT64_T, comm) != MPI_SUCCESS)
+        err = reduce_error(REDUCE_E_IO, "exchange", "MPI_Allgather failed");
+    return err;
 }
 
 /* largest or smallest of the elements of all ranks, whose numbers go from their own index_base on: that of reduce_run for all
  * elements together, at every rank, by an MPI_Allgather of `k` elements and their indexes. Of the spec, `mask` and
- * `index_base` may differ between ranks; it has one row. The client is not NULL; `out` is aligned to 8 bytes. An error of one
- * rank is returned by all, and errmsg names the lowest such rank. */
+ * `index_base` may differ between ranks, else the error is REDUCE_E_BAD_MESSAGE; it has one row. The client is not NULL; `out`
+ * is aligned to 8 bytes. An error of one rank is returned by all, and errmsg names the lowest such rank. */
 static inline int reduce_mpi_top(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out,
                                  size_t room, MPI_Comm comm)
 {
     int ranks = 0, rank = 0;
     if (MPI_Comm_size(comm, &ranks) != MPI_SUCCESS || MPI_Comm_rank(comm, &rank) != MPI_SUCCESS)
         return reduce_error(REDUCE_E_IO, "comm", "the communicator has no size and rank");
-    const size_t k = spec->k > 0 && spec->k <= REDUCE_MAX_TOP ? (size_t)spec->k : 1, n = k * (size_t)ranks;
+    const size_t k = spec && spec->k > 0 && spec->k <= REDUCE_MAX_TOP ? (size_t)spec->k : 1, n = k * (size_t)ranks;
     uint64_t *cells = (uint64_t *)malloc((2 * (n + k)) * sizeof *cells);
     reduce_mpi_best *best = (reduce_mpi_best *)malloc(n * sizeof *best);
     uint64_t *cell = cells && best ? cells + 2 * n : NULL;

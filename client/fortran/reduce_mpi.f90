@@ -512,6 +512,37 @@ contains
     call reduce_mpi_items(item, comm, ierr, client, request)
   end subroutine
 
+  ! As in reduce_mpi.h: REDUCE_OK at every rank, if none has an error and all ask for the same.
+  subroutine agree(asked, q, comm, ierr)
+    integer, intent(in) :: asked(:), comm
+    real(c_double), intent(in) :: q(:)
+    integer, intent(inout) :: ierr
+    integer(c_int64_t), parameter :: prime = huge(1)
+    integer(c_int64_t) :: mark
+    integer(c_int8_t), pointer :: code(:) ! compilers want one kind in all calls of MPI_Allreduce
+    integer, target :: where, both(3)
+    integer :: rank, fault, i
+    mark = size(q)
+    do i = 1, size(asked)
+      mark = modulo(mark*131 + asked(i), prime)
+    end do
+    do i = 1, size(q)
+      mark = modulo(mark*131 + modulo(transfer(q(i), mark), prime), prime)
+    end do
+    where = comm
+    both = [ierr, int(mark), -int(mark)]
+    call c_f_pointer(c_loc(both), code, [12])
+    call MPI_Comm_rank(comm, rank, fault)
+    call MPI_Allreduce(MPI_IN_PLACE, code, 3, MPI_INTEGER, MPI_MIN, comm, fault)
+    if (fault /= MPI_SUCCESS) then
+      ierr = reduce_error(REDUCE_E_IO, 'exchange'//c_null_char, 'MPI_Allreduce failed'//c_null_char)
+    else if (both(1) /= REDUCE_OK) then
+      ierr = reduce_collective_error(ierr, rank, c_funloc(exchange), c_loc(where))
+    else if (both(2) /= -both(3)) then
+      ierr = reduce_error(REDUCE_E_BAD_MESSAGE, 'spec'//c_null_char, 'the ranks do not ask for the same reduction'//c_null_char)
+    end if
+  end subroutine
+
   ! As in reduce_mpi.h: every rank hears of an error before it goes on.
   subroutine run_quantile(q, dtype, data, bytes, values, comm, ierr, nan)
     real(c_double), intent(in), target, contiguous :: q(:)
@@ -524,11 +555,9 @@ contains
     integer, intent(in), optional :: nan
     type(reduce_spec) :: spec
     type(c_ptr) :: selection, words
-    integer(c_int8_t), pointer :: code(:), counts(:) ! compilers want one kind in all calls of MPI_Allreduce
+    integer(c_int8_t), pointer :: counts(:) ! compilers want one kind in all calls of MPI_Allreduce
     integer(c_size_t) :: n
-    integer, target :: worst
     integer :: again, fault
-    call c_f_pointer(c_loc(worst), code, [4])
     selection = c_null_ptr
     again = 1
     spec%op = REDUCE_QUANTILE
@@ -538,12 +567,11 @@ contains
     spec%quantiles = size(q)
     if (present(nan)) spec%nan = nan
     ierr = reduce_selection_new(selection, spec)
+    if (ierr == REDUCE_OK .and. size(values) < size(q)) &
+      ierr = reduce_error(REDUCE_E_ARGUMENT, 'room'//c_null_char, 'there are fewer values than quantiles'//c_null_char)
     do
       if (ierr == REDUCE_OK .and. again == 1) ierr = reduce_selection_count(selection, data, c_null_ptr, bytes)
-      worst = ierr
-      call MPI_Allreduce(MPI_IN_PLACE, code, 1, MPI_INTEGER, MPI_MIN, comm, fault)
-      ierr = worst
-      if (fault /= MPI_SUCCESS) ierr = REDUCE_E_IO
+      call agree([dtype, spec%nan], q, comm, ierr)
       if (ierr /= REDUCE_OK .or. again /= 1) exit
       words = reduce_selection_counts(selection, n)
       call c_f_pointer(words, counts, [8*n])
@@ -579,8 +607,8 @@ contains
     type(reduce_spec) :: spec
     integer(c_int64_t), allocatable, target :: cell(:), cells(:), best(:, :)
     integer(c_int64_t), pointer :: found(:)
-    integer(c_int8_t), pointer :: code(:), mine(:), every(:) ! compilers want one kind in all calls of MPI
-    integer, target :: where, same(7)
+    integer(c_int8_t), pointer :: mine(:), every(:) ! compilers want one kind in all calls of MPI
+    integer, target :: where
     integer :: rank, ranks, fault, some, i
     where = comm
     call MPI_Comm_rank(comm, rank, fault)
@@ -597,20 +625,8 @@ contains
       if (size(mask, kind=c_int64_t) /= n) spec%rows = 0
     end if
     ierr = reduce_run(client, spec, data, n*bytes, c_loc(cell), 16_c_size_t*k, c_null_ptr)
-    same = [ierr, op, -op, dtype, -dtype, k, -k]
-    call c_f_pointer(c_loc(same), code, [28])
-    call MPI_Allreduce(MPI_IN_PLACE, code, 7, MPI_INTEGER, MPI_MIN, comm, fault)
-    if (fault /= MPI_SUCCESS) then
-      ierr = REDUCE_E_IO
-      return
-    else if (same(1) /= REDUCE_OK) then
-      ierr = reduce_collective_error(ierr, rank, c_funloc(exchange), c_loc(where))
-      return
-    else if (any(same(2:6:2) /= -same(3:7:2))) then
-      ierr = reduce_error(REDUCE_E_BAD_MESSAGE, 'spec'//c_null_char, &
-                          'the ranks do not ask for the same op, kind and k'//c_null_char)
-      return
-    end if
+    call agree([op, dtype, spec%nan, k], [real(c_double) ::], comm, ierr)
+    if (ierr /= REDUCE_OK) return
     call c_f_pointer(c_loc(cell), mine, [16*k])
     call c_f_pointer(c_loc(cells), every, [16*k*ranks])
     call MPI_Allgather(mine, 16*k, MPI_BYTE, every, 16*k, MPI_BYTE, comm, fault)

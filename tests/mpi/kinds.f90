@@ -113,9 +113,14 @@ contains
     call reduce_mpi_quantile([0.25d0], whole, values, MPI_COMM_WORLD, ierr)
     call expect(ierr == REDUCE_OK .and. values(1) == (5*ranks - 1)/4d0)
     call reduce_mpi_quantile([merge(2d0, 0.5d0, rank == 0)], mine, values, MPI_COMM_WORLD, ierr)
-    call expect(ierr /= REDUCE_OK)
-    call reduce_mpi_quantile([0.1d0, 0.2d0, 0.3d0], mine, values, MPI_COMM_WORLD, ierr) ! room for two
-    call expect(ierr == REDUCE_E_ARGUMENT)
+    call expect(ierr == REDUCE_E_BAD_MESSAGE .and. index(reduce_mpi_errmsg(), 'rank 0: ') > 0)
+    call reduce_mpi_quantile([0.1d0, 0.2d0], mine, values(:merge(1, 2, rank == 0)), MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_E_ARGUMENT .and. index(reduce_mpi_errmsg(), 'rank 0: ') > 0)
+    if (ranks == 1) return
+    call reduce_mpi_quantile([merge(0.1d0, 0.2d0, rank == 0)], mine, values, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_E_BAD_MESSAGE .and. index(reduce_mpi_errmsg(), 'do not ask') > 0)
+    call reduce_mpi_quantile([0.1d0, 0.2d0], mine, values, MPI_COMM_WORLD, ierr, nan=merge(1, 0, rank == 0))
+    call expect(ierr == REDUCE_E_BAD_MESSAGE .and. index(reduce_mpi_errmsg(), 'do not ask') > 0)
   end subroutine
 
   ! Rank r has the elements r, r + ranks, ...; the first argument is where the daemon is.

@@ -21,6 +21,36 @@ static void fail(const char *what)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
+/* An error of one rank is one of all, which name it. */
+static void expect(int got, int want, const char *text)
+{
+    if (got != want || !strstr(reduce_errmsg(), text))
+        fail(text);
+}
+
+static void faults(reduce_spec *s, const double *x, size_t bytes, int rank, int ranks)
+{
+    const int last = rank == ranks - 1;
+    double q[] = {0.5, 0.75}, out[2];
+    char who[32];
+    snprintf(who, sizeof who, "rank %d: ", ranks - 1);
+    s->op = last ? REDUCE_SUM : REDUCE_KTH;
+    expect(reduce_mpi_quantile(s, x, bytes, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_BAD_MESSAGE, who);
+    s->op = REDUCE_KTH;
+    expect(reduce_mpi_quantile(last ? NULL : s, x, bytes, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_ARGUMENT, who);
+    expect(reduce_mpi_quantile(s, x, bytes, last ? NULL : out, sizeof out, MPI_COMM_WORLD), REDUCE_E_ARGUMENT, who);
+    expect(reduce_mpi_quantile(s, x, bytes, out, last ? 4 : sizeof out, MPI_COMM_WORLD), REDUCE_E_ARGUMENT, who);
+    s->op = REDUCE_QUANTILE;
+    s->k = 0;
+    s->q = q;
+    for (int differ = 0; differ < 3 && ranks > 1; differ++) {
+        q[1] = last && !differ ? 0.9 : 0.75;
+        s->quantiles = last && differ == 1 ? 1 : 2;
+        s->out = last && differ == 2 ? REDUCE_F32 : 0;
+        expect(reduce_mpi_quantile(s, x, bytes, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_BAD_MESSAGE, "the ranks do not ask");
+    }
+}
+
 int main(int argc, char **argv)
 {
     static const double q[] = {0.1, 0.25, 0.5, 0.999};
@@ -52,10 +82,7 @@ int main(int argc, char **argv)
     MPI_Allreduce(out, highest, 6, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     if (memcmp(lowest, highest, sizeof out))
         fail("the ranks differ");
-    s.k = rank == ranks - 1 ? (int64_t)n : 0; /* an error of one rank is one of all */
-    s.op = rank == ranks - 1 ? REDUCE_SUM : REDUCE_KTH;
-    if (!reduce_mpi_quantile(&s, mine, k * sizeof *mine, &out[5], sizeof *out, MPI_COMM_WORLD))
-        fail("an error of one rank is lost");
+    faults(&s, mine, k * sizeof *mine, rank, ranks);
     for (int i = 0; i < 6 && !rank; i++)
         printf("%a%c", lowest[i], i < 5 ? ' ' : '\n');
     free(mine);

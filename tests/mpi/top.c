@@ -54,8 +54,9 @@ static void faults(reduce_client *c, reduce_spec *s, int rank, int ranks)
     char who[32];
     snprintf(who, sizeof who, "rank %d: ", ranks - 1);
     s->k = 2;
-    s->op = last ? REDUCE_ARGMAX : REDUCE_LARGEST;
-    expect(reduce_mpi_top(c, s, x, sizeof x, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_BAD_MESSAGE, who);
+    s->op = last ? REDUCE_KTH : REDUCE_LARGEST;
+    expect(reduce_mpi_top(c, s, x, sizeof x, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_OP, who);
+    expect(reduce_mpi_top(c, last ? NULL : s, x, sizeof x, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_ARGUMENT, who);
     s->op = REDUCE_LARGEST;
     s->rows = last ? 2 : 1;
     expect(reduce_mpi_top(c, s, x, sizeof x, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_SHAPE, who);
@@ -63,10 +64,12 @@ static void faults(reduce_client *c, reduce_spec *s, int rank, int ranks)
     s->rows = 1;
     expect(reduce_mpi_top(c, s, x, last ? 3 : sizeof x, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_SHAPE, who);
     expect(reduce_mpi_top(c, s, x, sizeof x, out, last ? 8 : sizeof out, MPI_COMM_WORLD), REDUCE_E_ARGUMENT, who);
-    s->k = last ? 1 : 2;
-    if (ranks > 1)
+    for (int differ = 0; differ < 2 && ranks > 1; differ++) {
+        s->k = last && differ ? 1 : 2;
+        s->nan = last && !differ ? REDUCE_NAN_OMIT : REDUCE_NAN_PROPAGATE;
         expect(reduce_mpi_top(c, s, x, sizeof x, out, sizeof out, MPI_COMM_WORLD), REDUCE_E_BAD_MESSAGE,
                "the ranks do not ask");
+    }
 }
 
 int main(int argc, char **argv)
