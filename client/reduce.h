@@ -772,7 +772,7 @@ size_t reduce_state_size(int op, int dtype);
 /* Write the state of an empty array to the `size` bytes at `state`. Errors: REDUCE_E_OP, _TYPE, _ARGUMENT (too few bytes). */
 int reduce_state_init(void *state, size_t size, int op, int dtype);
 
-/* Are these `size` bytes a state of (op, dtype)? Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE. */
+/* Are these `size` bytes, all of them, a state of (op, dtype)? Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE. */
 int reduce_state_check(const void *state, size_t size, int op, int dtype);
 
 /* Add `count` elements of the state's type, on the calling thread. NaNs propagate, and indexes continue after the elements of
@@ -1194,8 +1194,8 @@ int reduce_drop(reduce_client *c, const char *name);
  * `weights`, `keys` and `offsets` are not possible: merge states with reduce_run, and pass masks (REDUCE_MASKED), weights and
  * keys with the pieces. weights_dtype may say the type of weights; keys_dtype says that of the keys. The library
  * buffers a few chunks. It does not keep sent data, so a stream ends with REDUCE_E_STREAM_LOST if the daemon restarts. After
- * an error every further call on the stream except reduce_stream_abort returns the same error. deadline_ms counts from the
- * begin. */
+ * an error every further call on the stream except reduce_stream_abort returns the same error. Only a piece that is refused
+ * with REDUCE_E_ARGUMENT leaves the stream as it was. deadline_ms counts from the begin. */
 typedef struct reduce_stream reduce_stream;
 
 /* Errors: the common ones; those of reduce_result_size; REDUCE_E_SHAPE (rows is not 1); REDUCE_E_TOO_LARGE (rows: groups; use

@@ -310,15 +310,16 @@ static int next_chunk(reduce_stream *s)
     rc_enter(s->c);
     if (s->fault.code == RP_OK)
         await(s, CHUNKS - 1, rc_ask_at(s->c));
-    int err = -(int)s->fault.code;
-    rc_leave(s->c);
-    if (err)
-        return rc_report_of(&s->fault, true);
     chunk *k = current(s);
     size_t bytes = with_beside(s, s->capacity);
-    if (!k->memory && !(k->memory = malloc(bytes)))
-        return rc_error(REDUCE_E_NO_MEMORY, "", "no memory for a chunk of %zu bytes", bytes);
-    return 0;
+    rp_fault f = {0};
+    if (s->fault.code == RP_OK && !k->memory && !(k->memory = malloc(bytes))) {
+        rc_fail(&f, REDUCE_E_NO_MEMORY, "", "no memory for a chunk of %zu bytes", bytes);
+        fail(s, &f); /* a part of the piece may be in the chunk before */
+    }
+    int err = -(int)s->fault.code;
+    rc_leave(s->c);
+    return err ? rc_report_of(&s->fault, true) : 0;
 }
 
 /* `bytes` more of the current chunk are filled: send it if that was the last room. */

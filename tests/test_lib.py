@@ -158,6 +158,46 @@ def test_program(start, scratch, language, link):
     assert not SANITIZER.search(ran.stderr)
 
 
+NO_MEMORY = r"""
+#include <client/reduce.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int lacking;
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n) { return lacking && n > 65536 ? NULL : __real_malloc(n); }
+
+int main(int argc, char **argv)
+{
+    reduce_client *c;
+    reduce_stream *s;
+    reduce_spec spec = REDUCE_SPEC_INIT;
+    float d[2] = {1, 2};
+    double sum;
+    if (argc < 2 || reduce_open(&c, argv[1], NULL) || reduce_stream_begin(c, &spec, &s))
+        return printf("%s\n", reduce_errmsg()), 1;
+    int refused = reduce_stream_append_masked(s, d, d, 2);
+    lacking = 1;
+    int first = reduce_stream_append(s, d, sizeof d);
+    lacking = 0;
+    int next = reduce_stream_append(s, d, sizeof d);
+    printf("%d %d %d %d\n", refused, first, next, reduce_stream_finish(s, &sum, sizeof sum, NULL));
+    reduce_close(c);
+}
+"""
+
+
+@pytest.mark.unsanitized
+def test_a_stream_that_lacked_memory_has_no_value(start, scratch):
+    """Without the piece that was not appended it would be another one."""
+    source, program = scratch / "p.c", scratch / "p"
+    source.write_text(NO_MEMORY)
+    command = [*COMPILERS["c11"], f"-I{ROOT}", source, "-x", "none", "-Wl,--wrap=malloc", LIB / "libreduce.a", "-lnng", "-lm", "-pthread", "-o", program]
+    built = subprocess.run(command, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    assert subprocess.run([program, start().url], capture_output=True, text=True, timeout=60).stdout == "-101 -19 -19 -19\n"
+
+
 @pytest.mark.unsanitized
 def test_exported_symbols_are_the_header_s():
     """A new program links what the header declares, and nothing else. tests/lint/abi has the list."""
