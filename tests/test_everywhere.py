@@ -133,7 +133,7 @@ def test_covariance_and_correlation_in_dask(dask, dtype):
     import dask.array as da
     rng = np.random.default_rng(11)
     x = rng.integers(-99, 99, (4, 60)).astype(dtype) if dtype[0] != "f" else (rng.standard_normal((4, 60)) * 10.0 ** rng.integers(-9, 9, (4, 60))).astype(dtype)
-    for chunks, every in (((4, 60), 16), ((1, 1), 2), ((3, (7, 0, 53)), 16), ((2, 13), 3)):
+    for chunks, every in (((4, 60), None), ((1, 1), 2), ((3, (7, 0, 53)), 16), ((2, 13), 3), ((2, 13), 1)):
         lazy = da.from_array(x, chunks=chunks)
         for got, want in ((dask.dask.cov(lazy, split_every=every), dask.cov(x)), (dask.dask.corrcoef(lazy, split_every=every), dask.corrcoef(x)),
                           (dask.dask.cov(lazy[:2], lazy[3], ddof=2), dask.cov(x[:2], x[3], ddof=2)), (dask.dask.corrcoef(lazy.T[:, :2], rowvar=False), dask.corrcoef(x[:2])),

@@ -9,6 +9,7 @@ the functions of the same name in `reduced` on the whole array, with an axis.
 """
 from __future__ import annotations
 
+import builtins
 import ctypes
 from functools import partial, reduce
 from typing import TYPE_CHECKING, Any, Literal, Sequence, Union
@@ -305,17 +306,18 @@ def _matrix(m: Any, y: Any, rowvar: bool, finish: Any, split_every: Any) -> Arra
         raise ValueError("y: not as many observations as m has")
     n, blocks = int(np.sum([len(a) for a in both])), [a.rechunk({1: both[0].chunks[1]}).to_delayed()[0] for a in both]
     parts = [delayed(_sums)(*b) for b in zip(*blocks, *[[None] * len(blocks[0])] * (2 - len(both)))]
+    every = builtins.max(2, split_every or 16)
     while len(parts) > 1:
-        parts = [delayed(_joined)(parts[i:i + split_every]) for i in range(0, len(parts), split_every)]
+        parts = [delayed(_joined)(parts[i:i + every]) for i in range(0, len(parts), every)]
     return da.from_delayed(delayed(finish)(parts[0]), () if n == 1 else (n, n), float)
 
 
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, *, split_every: int = 16) -> Array:
+def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, *, split_every: int | None = 16) -> Array:
     """The covariance matrix: each entry is the exact value, rounded once. The rows are the variables, a few; observations are in chunks."""
     return _matrix(m, y, rowvar, partial(_pairs._covariances, less=_pairs._less(bias, ddof)), split_every)
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, split_every: int = 16) -> Array:
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, split_every: int | None = 16) -> Array:
     """The correlation coefficients: each is the exact value, rounded once, so never beyond 1 or -1."""
     return _matrix(x, y, rowvar, _pairs._correlations, split_every)
 
