@@ -463,6 +463,11 @@ contains
                            REDUCE_COUNT_NAN])
   end function
 
+  integer(c_int) function other_size(name)
+    character(len=*), intent(in) :: name
+    other_size = reduce_error(REDUCE_E_SHAPE, name//c_null_char, name//' of another size than the array beside it'//c_null_char)
+  end function
+
   ! n elements of `bytes` bytes, and eight bytes at `value`: of out, f64 or i64.
   subroutine run(op, dtype, data, n, bytes, out, value, comm, ierr, client, nan, ddof, index_base, root, mask, weights, &
                  n_weights, weights_dtype, request)
@@ -481,7 +486,9 @@ contains
     type(reduce_mpi_request), intent(inout), optional :: request
     type(reduce_spec), target :: spec
     type(reduce_item) :: item(1)
-    integer :: rank
+    integer, target :: where
+    integer :: rank, fault
+    ierr = REDUCE_OK
     spec%op = op
     spec%dtype = dtype
     spec%out = out
@@ -492,13 +499,23 @@ contains
     if (present(index_base)) spec%index_base = index_base
     if (present(mask)) then
       spec%mask = c_loc(mask)
-      if (size(mask, kind=c_int64_t) /= n) spec%rows = 0 ! an error, which all ranks hear of
+      if (size(mask, kind=c_int64_t) /= n) ierr = other_size('mask')
     end if
     if (present(weights)) then
       spec%weights = weights
       if (n == 0) spec%weights = c_loc(spec) ! none is read, but they are there
       spec%weights_dtype = weights_dtype
-      if (n_weights /= n) spec%rows = 0
+      if (n_weights /= n) ierr = other_size('weights')
+    end if
+    if (ierr /= REDUCE_OK) then ! all ranks hear of it
+      where = comm
+      call MPI_Comm_rank(comm, rank, fault)
+      if (present(request)) then
+        ierr = reduce_collective_error(ierr, rank, c_funloc(iexchange), c_loc(where))
+      else
+        ierr = reduce_collective_error(ierr, rank, c_funloc(exchange), c_loc(where))
+      end if
+      return
     end if
     item(1)%spec = c_loc(spec)
     item(1)%data = data
@@ -617,14 +634,15 @@ contains
     spec%op = op
     spec%dtype = dtype
     spec%k = k
-    if (size(indexes) /= k) spec%rows = 0 ! an error, which all ranks hear of
+    ierr = REDUCE_OK
+    if (size(indexes) /= k) ierr = other_size('indexes')
     if (present(nan)) spec%nan = nan
     if (present(index_base)) spec%index_base = index_base
     if (present(mask)) then
       spec%mask = c_loc(mask)
-      if (size(mask, kind=c_int64_t) /= n) spec%rows = 0
+      if (size(mask, kind=c_int64_t) /= n) ierr = other_size('mask')
     end if
-    ierr = reduce_run(client, spec, data, n*bytes, c_loc(cell), 16_c_size_t*k, c_null_ptr)
+    if (ierr == REDUCE_OK) ierr = reduce_run(client, spec, data, n*bytes, c_loc(cell), 16_c_size_t*k, c_null_ptr)
     call agree([op, dtype, spec%nan, k], [real(c_double) ::], comm, ierr)
     if (ierr /= REDUCE_OK) return
     call c_f_pointer(c_loc(cell), mine, [16*k])

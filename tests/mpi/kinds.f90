@@ -213,7 +213,7 @@ contains
     call reduce_mpi_allreduce(REDUCE_DOT, y, also(1:4 - min(rank, 1)), v, MPI_COMM_WORLD, ierr)
     call expect(ierr == merge(REDUCE_OK, REDUCE_E_SHAPE, ranks == 1))
     call reduce_mpi_allreduce(REDUCE_SUM, y, v, MPI_COMM_WORLD, ierr, mask=keep(1:3))
-    call expect(ierr == REDUCE_E_SHAPE)
+    call expect(ierr == REDUCE_E_SHAPE .and. index(reduce_mpi_errmsg(), 'another size') > 0)
     call reduce_mpi_allreduce(REDUCE_DOT, y, v, MPI_COMM_WORLD, ierr)
     call expect(ierr == REDUCE_E_ARGUMENT)
     call reduce_mpi_allreduce(REDUCE_SUM, y, also, v, MPI_COMM_WORLD, ierr)
@@ -252,7 +252,7 @@ contains
     call reduce_mpi_quantile([0.5d0], x(2:3, :), middle, MPI_COMM_WORLD, ierr)
     call expect(ierr == REDUCE_OK .and. middle(1) == 6.5d0)
     call reduce_mpi_allreduce(REDUCE_DOT, x, by(:, 1:2), v, MPI_COMM_WORLD, ierr)
-    call expect(ierr == REDUCE_E_SHAPE)
+    call expect(ierr == REDUCE_E_SHAPE .and. index(reduce_mpi_errmsg(), 'another size') > 0)
   end subroutine
 
   ! Of a field with halos, without a copy of it.
