@@ -523,6 +523,7 @@ int reduce_stream_finish(reduce_stream *s, void *out, size_t room, reduce_result
         return err;
     size_t cell = rp_cell_size(&s->spec), all = cell * s->spec.rows, cut = s->filled % s->item;
     rp_fault f = {0};
+    rc_enter(s->c); /* replies to chunks may fail it, too */
     if (!out || room < all)
         fail(s, (rc_fail(&f, REDUCE_E_ARGUMENT, out ? "room" : "out", "the result needs %zu bytes", all), &f));
     if (result && rc_check_sized(result, RC_RESULT_FIRST, "result", &f))
@@ -534,7 +535,6 @@ int reduce_stream_finish(reduce_stream *s, void *out, size_t room, reduce_result
     }
     uint8_t *body = NULL;
     size_t len = 0;
-    rc_enter(s->c);
     uint64_t count = s->sent + s->filled / s->item;
     if (s->fault.code == RP_OK && s->begun && s->filled)
         send_chunk(s);
