@@ -119,10 +119,13 @@ static inline int reduce_mpi_allreduce(reduce_client *c, const reduce_spec *spec
 static inline int reduce_mpi_reduce(reduce_client *c, const reduce_spec *spec, const void *data, size_t bytes, void *out,
                                     size_t room, int root, MPI_Comm comm)
 {
-    int rank = 0;
+    int rank = 0, ranks = 0;
     reduce_item item = reduce_mpi_item(spec, data, bytes, out, room);
-    if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS)
-        return REDUCE_E_IO;
+    if (MPI_Comm_rank(comm, &rank) != MPI_SUCCESS || MPI_Comm_size(comm, &ranks) != MPI_SUCCESS)
+        return reduce_error(REDUCE_E_IO, "comm", "the communicator has no size and rank");
+    if (root < 0 || root >= ranks)
+        return reduce_collective_error(reduce_error(REDUCE_E_ARGUMENT, "root", "the communicator has no such rank"),
+                                       (uint32_t)rank, reduce_mpi_exchange, &comm);
     if (rank != root)
         item.out = NULL;
     return reduce_mpi_allreduce_items(c, &item, 1, comm);

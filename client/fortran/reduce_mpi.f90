@@ -487,7 +487,7 @@ contains
     type(reduce_spec), target :: spec
     type(reduce_item) :: item(1)
     integer, target :: where
-    integer :: rank, fault
+    integer :: rank, ranks, fault
     ierr = REDUCE_OK
     spec%op = op
     spec%dtype = dtype
@@ -506,6 +506,11 @@ contains
       if (n == 0) spec%weights = c_loc(spec) ! none is read, but they are there
       spec%weights_dtype = weights_dtype
       if (n_weights /= n) ierr = other_size('weights')
+    end if
+    if (present(root)) then
+      call MPI_Comm_size(comm, ranks, fault)
+      if (root < 0 .or. root >= ranks) &
+        ierr = reduce_error(REDUCE_E_ARGUMENT, 'root'//c_null_char, 'the communicator has no such rank'//c_null_char)
     end if
     if (ierr /= REDUCE_OK) then ! all ranks hear of it
       where = comm

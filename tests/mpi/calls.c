@@ -41,6 +41,13 @@ static void to_one(void)
         int err = reduce_mpi_reduce(NULL, &s, data, sizeof data, rank == root ? &sum : NULL, sizeof sum, root, MPI_COMM_WORLD);
         expect(!err && sum == (rank == root ? 7 * ranks : -1), "to one rank");
     }
+    for (int wrong = 0; wrong < ranks; wrong++) { /* the others hear of it */
+        double sum;
+        reduce_spec s = spec_of(REDUCE_SUM);
+        const int root = rank == wrong ? ranks : 0;
+        int err = reduce_mpi_reduce(NULL, &s, data, sizeof data, &sum, sizeof sum, root, MPI_COMM_WORLD);
+        expect(err == REDUCE_E_ARGUMENT && strstr(reduce_errmsg(), "no such rank"), "to no rank");
+    }
 }
 
 /* Odd and even ranks reduce different things at the same time, in reverse order of ranks. */

@@ -212,6 +212,8 @@ contains
     call expect(ierr == REDUCE_OK .and. v == merge(11*ranks, -1, rank == ranks - 1))
     call reduce_mpi_allreduce(REDUCE_DOT, y, also(1:4 - min(rank, 1)), v, MPI_COMM_WORLD, ierr)
     call expect(ierr == merge(REDUCE_OK, REDUCE_E_SHAPE, ranks == 1))
+    call reduce_mpi_allreduce(REDUCE_SUM, y, v, MPI_COMM_WORLD, ierr, root=-1)
+    call expect(ierr == REDUCE_E_ARGUMENT .and. index(reduce_mpi_errmsg(), 'no such rank') > 0)
     call reduce_mpi_allreduce(REDUCE_SUM, y, v, MPI_COMM_WORLD, ierr, mask=keep(1:3))
     call expect(ierr == REDUCE_E_SHAPE .and. index(reduce_mpi_errmsg(), 'another size') > 0)
     call reduce_mpi_allreduce(REDUCE_DOT, y, v, MPI_COMM_WORLD, ierr)
