@@ -8,7 +8,7 @@
 #include "kernels/exact/state.h"
 
 enum { CHOOSE_BLOCK = 4096, PLACE_STEP = 256 }; /* elements */
-enum { END_BYTES = 256 << 10 }; /* of a block where no place is wanted: the first cache has it for a second pass */
+enum { END_BYTES = 256 << 10 }; /* of a block where no place is wanted: the second cache has it for a second pass */
 
 /* F(NAME, W, INF, TURN) for each type: its width, a float's infinity or 0, and the mask whose xor makes unsigned integers
  * signed. */
