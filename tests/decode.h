@@ -223,6 +223,7 @@ static inline rp_err t_decode_reply(const rp_header *h, const uint8_t *body, uin
         if ((err = rp_get_result(body, len, &result, &cells, f)))
             return err;
         *n = rp_put_result(out, &result);
+        out[3] = body[3]; /* reserved, and ignored */
         if (!cells)
             return RP_OK; /* they are elsewhere */
         memcpy(out + *n, cells, result.cells * result.cell_size);
