@@ -117,7 +117,7 @@ def test_a_pipe_and_an_order(table):
 
 @pytest.mark.parametrize("packed", [False, True], ids=["plain", "gzip"])
 def test_a_long_pipe_of_integers(tmp_path, packed):
-    """More than is read before their type is known; a compressed file is no more to be read twice."""
+    """More than is read before their type is known; a compressed file cannot be read twice either."""
     text = ("k,v\n" + "a,1000001\nb,1000002\n" * 150_000).encode()
     path = tmp_path / "t.csv"
     path.write_bytes(gzip.compress(text, 1) if packed else text)
