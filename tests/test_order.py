@@ -1003,7 +1003,8 @@ def test_bins_hold_whole_numbers_that_doubles_do_not(run, values, bins):
 def test_an_edge_between_doubles_is_refused(run, edge, nearest):
     values = f"{edge}\n1\n".encode()
     low, high = sorted((edge, "0"), key=int)
-    assert f"{edge} is not one; {nearest} is" in run("histogram", "--edges", f"{low},{high}", "--text", code=2, stdin=values)
+    for edges in f"{low},{high}", f" {low}, {high}":
+        assert f"{edge} is not one; {nearest} is" in run("histogram", "--edges", edges, "--text", code=2, stdin=values)
     low, high = sorted((nearest, "2"), key=int)
     assert run("histogram", "--edges", f"{low},{high},1e300", "--text", stdin=values)
     assert run("histogram", "--edges", "0.1,9007199254740993.5,9007199254740994", "--text", stdin=values)

@@ -238,7 +238,7 @@ static bool option_k(ctl_options *o, const char *value, char why[CTL_WHY])
 /* Is it a whole number within 64 bits between two doubles? An edge beside it would count other integers. */
 static bool is_between_doubles(const char *number, double edge)
 {
-    const char *digits = number + (*number == '-' || *number == '+');
+    const char *at = number + strspn(number, " \t\n\v\f\r"), *digits = at + (*at == '-' || *at == '+'); /* as strtod */
     char *end;
     errno = 0;
     const unsigned long long v = *digits >= '0' && *digits <= '9' ? strtoull(digits, &end, 10) : 0;

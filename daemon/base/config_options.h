@@ -35,7 +35,7 @@ extern const rd_option rd_options[RD_OPTIONS];
 
 const rd_option *rd_option_find(const char *name); /* NULL: there is none */
 
-/* The name of an option of an earlier version, which has no effect any more. NULL: it is none. */
+/* The name of an option of an earlier version, which has no effect any more. NULL: there is none of that name. */
 const char *rd_option_removed(const char *name);
 
 /* The name of value i of an RD_OPTION_CHOICE; its length in *n. NULL past the last one. */
