@@ -334,6 +334,11 @@ def _pair_states(x: Any, w: Any, axis: Axes, op: str, nan: str, flags: int) -> A
     return states.reshape([1 if i in axis else n for i, n in enumerate(x.shape)])
 
 
+def _no_empty_chunks(w: Any) -> Any:
+    """`w` with one chunk along axes of length 1: where these have empty chunks, too, Dask neither broadcasts nor reshapes them."""
+    return w.rechunk({i: 1 for i, n in enumerate(w.shape) if n == 1})
+
+
 def _of_pairs(op: str, a: Any, w: Any, axis: Any, keepdims: bool = False, nan: str = "propagate", flags: int = 0, split_every: Any = None) -> Array:
     """Pairs of `a` and of `w`, which has the axes of `a` or length 1 along them, and gets its chunks."""
     import dask.array
@@ -343,8 +348,7 @@ def _of_pairs(op: str, a: Any, w: Any, axis: Any, keepdims: bool = False, nan: s
             raise TypeError(f"{name}: no Dask reduction here of elements of type {x.dtype}")
     if nan not in NANS:
         raise ValueError(f"nan is propagate, omit or raise, not {nan!r}")
-    w = w.rechunk({i: 1 for i, n in enumerate(w.shape) if n == 1})  # Dask broadcasts no axis with empty chunks
-    w, axes = da.broadcast_to(w, a.shape).rechunk(a.chunks), axes_of(axis, a.ndim)
+    w, axes = da.broadcast_to(_no_empty_chunks(w), a.shape).rechunk(a.chunks), axes_of(axis, a.ndim)
     nothing = _pairs._pair(op, np.empty(0, a.dtype), np.empty(0, w.dtype), NAMES[op])
     kind = np.dtype(f"V{lib().reduce_state_size(_abi.OPS[op].code, element(nothing.w.dtype).code)}")
     states = da.map_blocks(_pair_states, a, w, axis=axes, op=op, nan=nan, flags=flags, dtype=kind, meta=np.empty((0,) * a.ndim, kind),
@@ -386,7 +390,7 @@ def average(a: Any, axis: Axis = None, weights: Any = None, *, keepdims: bool = 
         return mean(a, axis, keepdims=keepdims, nan=nan, split_every=split_every)
     a, w = da.asanyarray(a), da.asanyarray(weights)
     turned = _pairs.aligned(a, w, axis, axes_of(axis, a.ndim))
-    return _of_pairs("wmean", a, turned(w), axis, keepdims, nan, _abi.DROP_ZERO_WEIGHTS * bool(drop_zero_weights), split_every)
+    return _of_pairs("wmean", a, turned(_no_empty_chunks(w)), axis, keepdims, nan, _abi.DROP_ZERO_WEIGHTS * bool(drop_zero_weights), split_every)
 
 
 def _selection(dtype: Any, out: int, nan: str, order: Any, sums: list[Any]) -> Any:
