@@ -44,6 +44,17 @@ def test_submit_gives_futures(package):  # noqa: F811
         package.submit("sum", ["x"])
 
 
+def test_products_are_tasks_too(package):  # noqa: F811
+    x, w = BIG[:300_000].reshape(-1, 30), BIG[-30:]
+    assert package.submit("dot", x, w).result().tolist() == package.dot(x, w).tolist()
+    assert package.submit(reduced.vdot, BIG, BIG).result() == package.vdot(BIG, BIG)
+    small = [("dot", [1.0, 2], {"b": [3.0, y]}) for y in range(4)]
+    assert package.many([*small, ("vdot", [[1, 2]], {"b": [[3, 4]]})]) == [3, 5, 7, 9, 11]
+    assert asyncio.run(package.aio.dot(x[0], w)) == package.dot(x[0], w)
+    with pytest.raises(ValueError, match="not aligned"):
+        package.submit("dot", [1, 2], [1, 2, 3])
+
+
 def test_a_task_can_be_cancelled(package):  # noqa: F811
     busy = [package.submit("std", BIG) for _ in range(8)]
     task = package.submit("std", BIG)

@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 
-from . import _abi, _functions, _order
+from . import _abi, _functions, _order, _pairs
 from ._client import Client, default
 from .errors import Error, ForkedError
 from ._lib import check, milliseconds
@@ -178,7 +178,8 @@ class _Collector:
 
 Function = Callable[..., Any] | str
 FUNCTIONS = {name: f for name, f in vars(_functions).items() if isinstance(f, FunctionType) and f.__module__ == __package__} | {
-    name: f for name in _order.__all__ if isinstance(f := getattr(_order, name), FunctionType)}  # the public ones
+    name: f for name in _order.__all__ if isinstance(f := getattr(_order, name), FunctionType)} | {  # the public ones
+    "dot": _pairs.dot, "vdot": _pairs.vdot}  # the other pairs take several reductions
 
 
 def _takes_client(f: Callable[..., Any]) -> bool:
@@ -238,7 +239,7 @@ def submit(f: Function, a: Any, *args: Any, client: Client | None = None, **kw: 
 def _joinable(p: Plan) -> Any:
     """What requests must share to be sent as segments of one request; None: it is sent alone."""
     s = p.spec
-    if p.op in RANKED or p.of_nothing or not isinstance(p.source, Memory) or p.source.nbytes > LITTLE or s.rows != 1 or s.flags & _abi.COLUMNS or s.mask or s.initial or s.offsets:
+    if p.op in RANKED or p.of_nothing or not isinstance(p.source, Memory) or p.source.nbytes > LITTLE or s.rows != 1 or s.flags & _abi.COLUMNS or s.mask or s.weights or s.initial or s.offsets:
         return None
     return s.op, s.dtype, s.out, s.nan, s.flags, s.ddof
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Callable, Coroutine
 
-from . import _functions, _order
+from . import _functions, _order, _pairs
 from ._jobs import submit
 
 
@@ -62,3 +62,5 @@ histogram = _awaitable(_order.histogram)
 nanmedian = _awaitable(_order.nanmedian)
 nanquantile = _awaitable(_order.nanquantile)
 nanpercentile = _awaitable(_order.nanpercentile)
+dot = _awaitable(_pairs.dot)
+vdot = _awaitable(_pairs.vdot)
