@@ -94,6 +94,17 @@ def test_bytes_of_a_session_and_a_user_have_caps(start):
         assert len(c.reduce("sum", "f64", b"", rows=5).cells) == 5, "room again"
 
 
+@pytest.mark.parametrize(("option", "field"), [("--max-held", "held"), ("--max-user-held", "user_held")])
+def test_a_message_above_a_cap_of_bytes_is_no_matter_of_waiting(start, option, field):
+    """BUSY would be repeated until the client's time is over."""
+    daemon = start(option, 1)
+    with daemon.connect() as c:
+        with pytest.raises(Fault, match="allows no message") as fault:
+            c.reduce("sum", "f64", BIG.tobytes())
+        assert (fault.value.code, fault.value.field, fault.value.limit) == ("TOO_LARGE", field, 1 << 20)
+        assert c.reduce("sum", "f64", BIG[: 1 << 16].tobytes()).cells == [np.float64(1 << 16).tobytes()]
+
+
 def test_bytes_of_a_user_are_given_back(start):
     """Ten messages of 4 MiB one after the other, where a user may have two of them here."""
     daemon = busy_daemon(start, "--max-user-held", 9)

@@ -68,14 +68,14 @@ const rd_option rd_options[RD_OPTIONS] = {
     {"max-inflight", RD_OPTION_NUMBER, FIELD(max_inflight), 1, 4096, RP_MAX_INFLIGHT, NULL, true,
      "unanswered requests of one session; the next one gets BUSY"},
     {"max-held", RD_OPTION_NUMBER, FIELD(max_held), 0, 1 << 20, 0, NULL, true,
-     "MiB of messages of one session held in the daemon; above this the next one gets BUSY. 0 = the size of max-inflight "
-     "messages"},
+     "MiB of messages of one session held in the daemon; above this the next one gets BUSY, and one that alone is larger gets "
+     "TOO_LARGE. 0 = the size of max-inflight messages"},
     {"max-user-sessions", RD_OPTION_NUMBER, FIELD(max_user_sessions), 0, 65536, 0, NULL, true,
      "connected sessions of one user; 0 = seven eighths of max-sessions"},
     {"max-user-inflight", RD_OPTION_NUMBER, FIELD(max_user_inflight), 0, 4096, 0, NULL, true,
      "unanswered requests of all sessions of one user; the next one gets BUSY. 0 = three quarters of `contexts`"},
     {"max-user-held", RD_OPTION_NUMBER, FIELD(max_user_held), 0, 1 << 20, 0, NULL, true,
-     "MiB of messages of one user held in the daemon; 0 = the size of max-user-inflight messages"},
+     "MiB of messages of one user held in the daemon, in the same way; 0 = the size of max-user-inflight messages"},
     {"high-uid", RD_OPTION_ACCOUNTS, FIELD(high_users), 0, RD_MAX_IDS, 0, NULL, false,
      "user, by name or number, whose sessions get high priority if they ask for it. Repeat it for more. Root and the "
      "daemon's own user always may"},

@@ -146,12 +146,26 @@ static rp_err full(const rd_requests *q, rp_fault *f, const char *field, uint64_
     return busy(f, field, limit, ms < LONGEST_RETRY_MS ? (uint32_t)ms : LONGEST_RETRY_MS, text);
 }
 
+/* A message that no repeat can get in. */
+static rp_err check_alone(const rd_request *r, const char *field, uint64_t cap, rp_fault *f)
+{
+    if (!cap || r->exchange.len <= cap)
+        return RP_OK;
+    return rp_fail(f, RP_TOO_LARGE, field, cap, "the daemon's configuration allows no message of %zu bytes", r->exchange.len);
+}
+
 /* Sessions and users have their caps. When most exchanges are taken, the rest are reserved for sessions that hold few. So a
  * client with many requests, or one that does not read its replies, cannot lock out the others. */
-static rp_err check_load(const rd_requests *q, const rd_session *x, rp_fault *f)
+static rp_err check_load(const rd_requests *q, const rd_request *r, rp_fault *f)
 {
     const rd_config *c = q->config;
     const rd_users *u = q->users;
+    const rd_session *x = r->session;
+    rp_err err = check_alone(r, "held", c->max_held << 20, f);
+    if (!err)
+        err = check_alone(r, "user_held", u->cap[RD_HELD_MESSAGE_BYTES], f);
+    if (err)
+        return err;
     if (x->inflight + atomic_load_explicit(&x->held, memory_order_relaxed) > c->max_inflight)
         return full(q, f, "inflight", c->max_inflight, "too many requests of this session at once");
     const rd_charges *held = &x->owner->charges;
@@ -202,7 +216,7 @@ static rp_err check(const rd_requests *q, rd_request *r, rp_fault *f)
     if (!table[h->type].sessionless) {
         if (r->session->id == 0 || h->session != r->session->id)
             return rp_fail(f, RP_NO_SESSION, "session", 0, "this connection does not have this session: send HELLO");
-        rp_err err = table[h->type].takes_room ? check_load(q, r->session, f) : RP_OK;
+        rp_err err = table[h->type].takes_room ? check_load(q, r, f) : RP_OK;
         if (err)
             return err;
     }
