@@ -111,10 +111,17 @@ def test_a_removed_option_is_accepted_and_told(scratch):
     (("--threads",), "threads"), (("--threads", "x"), "threads"), (("--colour", "red"), "colour"), (("--colour=red",), "colour"), (("file",), "file"),
     (("--listen", "udp://x"), "udp"), (("--backend", "tpu"), "tpu"), (("--config", "/nonexistent/x"), "/nonexistent/x"), (("-x",), "-x"), (("--",), "--"),
     (("--idle-exit=-5",), "idle-exit"), (("--config", "x" * 600), "config"), (("--" + "y" * 100,), "yyy"),
+    (("--config", ""), "--config"), (("--config=",), "--config"), (("--check-config", "--user="), "--user"),
 ])
 def test_bad_flags(args, told):
     done = reduced("--check-config", *args)
     assert done.returncode == 2 and told in done.stderr, done.stderr
+
+
+def test_a_start_for_another_user_is_refused():
+    """It would be a daemon of root."""
+    done = reduced("--user", "nobody", "--dump-config")
+    assert (done.returncode, done.stdout) == (2, "") and "--user is of --check-config" in done.stderr, done
 
 
 def test_flags_win_over_the_file_and_the_dump_reads_back(scratch):
@@ -197,6 +204,9 @@ def test_all_errors_of_a_file_at_once(scratch):
     path.write_text("listen = tcp://127.0.0.1:0\nlisten = tls+tcp://127.0.0.1:0\n")
     done = reduced("--check-config", "--config", path)
     assert done.returncode == 2 and done.stderr.count("reduced: listen = ") == 2
+    path.write_text("metrics-url = http://0.0.0.0:9464\nlisten = tcp://127.0.0.1:0\n")
+    done = reduced("--check-config", "--config", path)
+    assert done.returncode == 2 and re.findall("^reduced: ([a-z-]+) = ", done.stderr, re.M) == ["metrics-url", "listen"], done.stderr
     path.write_text("wrong\n" * 1000)
     assert reduced("--check-config", "--config", path).stderr.count("\n") == 20
 

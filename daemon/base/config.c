@@ -146,20 +146,24 @@ static bool set_switch(rd_command *cmd, const char *name)
     return false;
 }
 
-static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char *value, bool *listening, char *why)
+/* An empty value, as of a variable that is not set, would mean the default. */
+static bool set_text(char *out, size_t cap, const char *name, const char *value, char *why)
 {
-    if (strcmp(name, "config") == 0) {
-        if (strlen(value) < RD_MAX_PATH) {
-            strcpy(cmd->config_file, value);
-            return true;
-        }
-        snprintf(why, RD_MAX_WHY, "--config: the path is longer than %d bytes", RD_MAX_PATH - 1);
-        return false;
-    }
-    if (strcmp(name, "user") == 0) {
-        snprintf(cmd->user, sizeof cmd->user, "%s", value);
+    const size_t n = strlen(value);
+    if (n && n < cap) {
+        memcpy(out, value, n + 1);
         return true;
     }
+    snprintf(why, RD_MAX_WHY, "--%s needs a value of 1 to %zu bytes", name, cap - 1);
+    return false;
+}
+
+static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char *value, bool *listening, char *why)
+{
+    if (strcmp(name, "config") == 0)
+        return set_text(cmd->config_file, sizeof cmd->config_file, name, value, why);
+    if (strcmp(name, "user") == 0)
+        return set_text(cmd->user, sizeof cmd->user, name, value, why);
     if (strcmp(name, "listen") == 0 && !*listening) {
         c->listens = 0;
         memset(c->allow + 1, 0, sizeof c->allow - sizeof c->allow[0]);
@@ -169,6 +173,15 @@ static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char
     if (rd_config_set(c, name, value, problem))
         return true;
     snprintf(why, RD_MAX_WHY, "--%.*s", RD_MAX_WHY - 3, problem);
+    return false;
+}
+
+/* A start does not change its user. With this flag root would get a daemon of root. */
+static bool user_is_for_check(const rd_command *cmd, char *why)
+{
+    if (!cmd->user[0] || cmd->check)
+        return true;
+    snprintf(why, RD_MAX_WHY, "--user is of --check-config: the daemon runs as the user that starts it");
     return false;
 }
 
@@ -270,17 +283,21 @@ bool rd_config_load(rd_config *c, rd_command *cmd, int argc, char **argv, rd_pro
 {
     rd_config_defaults(c);
     memset(cmd, 0, sizeof *cmd);
-    if (!read_flags(c, cmd, argc, argv, why)) /* first pass: finds --config; the second one below overrides the file */
+    /* The first pass finds --config; the second one below overrides the file. */
+    if (!read_flags(c, cmd, argc, argv, why) || !user_is_for_check(cmd, why))
         return report(tell, why);
     rd_config_defaults(c);
     if (cmd->autostarted)
         c->idle_exit = RD_AUTOSTARTED_IDLE_S;
     if (!read_file(c, cmd, tell, why))
         return false;
-    if (!read_flags(c, cmd, argc, argv, why) || !metrics_stay_here(c, why))
+    if (!read_flags(c, cmd, argc, argv, why))
         return report(tell, why);
+    const bool local_metrics = metrics_stay_here(c, why) || report(tell, why);
     if (c->listens)
-        return consistent(c, tell, why);
+        return consistent(c, tell, why) && local_metrics;
+    if (!local_metrics)
+        return false;
     char url[RD_MAX_URL];
     if (rd_default_url(url, sizeof url))
         return rd_config_set(c, "listen", url, why);
