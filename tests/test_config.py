@@ -137,6 +137,19 @@ def test_flags_win_over_the_file_and_the_dump_reads_back(scratch):
     assert reduced("--dump-config", "--config", path).stdout == first.stdout
 
 
+def test_a_list_of_flags_replaces_that_of_the_file(scratch):
+    """Else --allow-uid would let in more users than it names."""
+    path = scratch / "a.conf"
+    lists = ("allow-uid", "allow-gid", "allow-name", "high-uid", "background-uid")
+    path.write_text("".join(f"{name} = 7\n" for name in lists) + "listen = ipc:///run/a.sock\nallow-uid = 8\n")
+    for name in lists:
+        lines = reduced("--config", path, f"--{name}", 5, f"--{name}=6", "--dump-config").stdout.splitlines()
+        assert {f"{other} = 7" for other in lists if other != name} | {f"{name} = 5", f"{name} = 6", "allow-uid = 8"} <= set(lines), lines
+        assert f"{name} = 7" not in lines, lines
+    lines = reduced("--config", path, "--allow-uid", 5, "--listen", "ipc:///run/b.sock", "--allow-uid", 6, "--dump-config").stdout.splitlines()
+    assert [x for x in lines if x.startswith(("allow-uid", "listen"))] == ["allow-uid = 5", "listen = ipc:///run/b.sock", "allow-uid = 6"]
+
+
 def test_default_file_is_read_when_it_is_there(scratch):
     (scratch / "reduced").mkdir()
     names = [scratch / "reduced" / "reduced.conf", scratch / "reduced.conf"]

@@ -158,17 +158,37 @@ static bool set_text(char *out, size_t cap, const char *name, const char *value,
     return false;
 }
 
-static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char *value, bool *listening, char *why)
+/* The first flag of a list replaces that of the file: it must not let in whom the file lists beside those of the flag. URLs go
+ * with their lists. */
+static void drop_list_of_file(rd_config *c, const rd_option *o, bool seen[RD_OPTIONS])
+{
+    rd_allow *allow = &c->allow[c->last];
+    if (seen[o - rd_options])
+        return;
+    seen[o - rd_options] = true;
+    if (o->kind == RD_OPTION_URLS) {
+        c->listens = 0;
+        memset(c->allow + 1, 0, sizeof c->allow - sizeof c->allow[0]);
+    } else if (o->kind == RD_OPTION_USERS) {
+        allow->users = (rd_ids){0};
+    } else if (o->kind == RD_OPTION_GROUPS) {
+        allow->groups = (rd_ids){0};
+    } else if (o->kind == RD_OPTION_NAMES) {
+        allow->names.n = 0;
+    } else if (o->kind == RD_OPTION_ACCOUNTS) {
+        *rd_option_ids(c, o) = (rd_ids){0}; /* a reload compares all of it */
+    }
+}
+
+static bool set_flag(rd_config *c, rd_command *cmd, const char *name, const char *value, bool seen[RD_OPTIONS], char *why)
 {
     if (strcmp(name, "config") == 0)
         return set_text(cmd->config_file, sizeof cmd->config_file, name, value, why);
     if (strcmp(name, "user") == 0)
         return set_text(cmd->user, sizeof cmd->user, name, value, why);
-    if (strcmp(name, "listen") == 0 && !*listening) {
-        c->listens = 0;
-        memset(c->allow + 1, 0, sizeof c->allow - sizeof c->allow[0]);
-        *listening = true;
-    }
+    const rd_option *o = rd_option_find(name);
+    if (o)
+        drop_list_of_file(c, o, seen);
     char problem[RD_MAX_WHY];
     if (rd_config_set(c, name, value, problem))
         return true;
@@ -185,10 +205,10 @@ static bool user_is_for_check(const rd_command *cmd, char *why)
     return false;
 }
 
-/* Read flags over *c and into *cmd. --listen on the command line replaces the URLs of the file. */
+/* Read flags over *c and into *cmd. */
 static bool read_flags(rd_config *c, rd_command *cmd, int argc, char **argv, char why[RD_MAX_WHY])
 {
-    bool listening = false;
+    bool seen[RD_OPTIONS] = {false};
     c->last = 0;
     for (int i = 1; i < argc; i++) {
         char name[32];
@@ -215,7 +235,7 @@ static bool read_flags(rd_config *c, rd_command *cmd, int argc, char **argv, cha
                      name);
             return false;
         }
-        if (!set_flag(c, cmd, name, value, &listening, why))
+        if (!set_flag(c, cmd, name, value, seen, why))
             return false;
     }
     return true;
