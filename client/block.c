@@ -36,6 +36,7 @@ static int check_spec(const reduce_spec *s)
                        : s->keys_dtype                           ? "keys"
                        : s->flags & REDUCE_COLUMNS               ? "columns"
                        : s->flags & REDUCE_STATES_IN             ? "states"
+                       : s->flags & REDUCE_MASKED                ? "mask behind its elements"
                        : s->weights_extent > REDUCE_EACH_ELEMENT ? "weights of another shape"
                                                                  : NULL;
     return what ? rc_error(REDUCE_E_ARGUMENT, "block", "a block has no %s", what) : 0;

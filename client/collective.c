@@ -63,8 +63,7 @@ static int take_item(part *p, const reduce_item *given)
 static reduce_spec states_spec(const part *p)
 {
     reduce_spec s = p->plan->spec;
-    s.flags = (s.flags & (REDUCE_STATES_IN | REDUCE_COLUMNS | REDUCE_DROP_ZERO_WEIGHTS | REDUCE_DROP_OUTSIDE)) |
-              REDUCE_STATES_OUT;
+    s.flags = (s.flags & ~(uint32_t)REDUCE_WRAP) | REDUCE_STATES_OUT;
     s.initial = NULL;
     return s;
 }

@@ -965,8 +965,8 @@ typedef struct reduce_block {
     }
 
 /* One reduction, with this rank's part: memory, a file or device memory. The spec is equal at every rank, except for
- * index_base, mask, keys and their type, path and deadline_ms, REDUCE_STATES_IN, and with REDUCE_COLUMNS rows. By key every
- * rank has all groups. With REDUCE_STATES_OUT `out` gets the states. */
+ * index_base, mask, keys and their type, path and deadline_ms, REDUCE_STATES_IN, REDUCE_MASKED (of device memory), and with
+ * REDUCE_COLUMNS rows. By key every rank has all groups. With REDUCE_STATES_OUT `out` gets the states. */
 typedef struct reduce_item {
     uint32_t size;
     int32_t fd;                /* a file, as for reduce_file; -1: none */

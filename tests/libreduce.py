@@ -34,6 +34,11 @@ class Result(C.Structure):
         (name, C.c_uint64) for name in ("cell_size", "cells", "count", "queue_ns", "copy_ns", "compute_ns", "wall_ns", "reserved")]
 
 
+class Item(C.Structure):
+    _fields_ = [("size", C.c_uint32), ("fd", C.c_int32), ("spec", C.POINTER(Spec)), ("data", C.c_void_p), ("device", C.c_char_p), ("offset", C.c_uint64),
+                ("bytes", C.c_uint64), ("out", C.c_void_p), ("room", C.c_size_t), ("block", C.c_void_p)]
+
+
 class FaultStruct(C.Structure):
     _fields_ = [("size", C.c_uint32), ("code", C.c_int32), ("limit", C.c_uint64), ("index", C.c_uint64), ("value_low", C.c_uint64),
                 ("value_high", C.c_uint64), ("retry_ms", C.c_uint32), ("field", C.c_char * 28), ("text", C.c_char * 164)]
@@ -210,6 +215,17 @@ class Client:
         def call(client, spec, where, at, n, *results):
             return self.lib.reduce_device_masked(client, spec, where, at, n, mask, C.c_uint64(mask_offset), *results)
         return self._result(call, self.spec(op, dtype, **kw), handle, C.c_uint64(offset), C.c_uint64(size))
+
+    def collective(self, op, dtype, size, data=None, handle=None, **kw):
+        """reduce_collective of one process, with its part in memory or on a device."""
+        @C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_void_p, C.c_size_t)
+        def alone(_, buffer, n):
+            return 0
+
+        def call(client, spec, where, n, out, room, result):
+            item = Item(C.sizeof(Item), -1, C.cast(spec, C.POINTER(Spec)), data, handle, 0, n.value, C.cast(out, C.c_void_p), room.value, None)
+            return self.lib.reduce_collective(client, C.byref(item), C.c_size_t(1), 0, alone, None)
+        return self._result(call, self.spec(op, dtype, **kw), None, C.c_size_t(size))[0]
 
     def gpus(self):
         found = []

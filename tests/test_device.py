@@ -534,6 +534,7 @@ def test_libreduce_masks_what_is_on_the_device(device, allocate, op, dtype, kw):
         want = lib.run_at(op, dtype, ctypes.addressof(memory), len(data), mask=mask, **kw)[0]
         got, result = lib.device(op, dtype, a.handle, 0, len(data) + n, **masked)
         assert got == want and result.path == PATH_DEVICE and result.count == n
+        assert lib.collective(op, dtype, len(data) + n, handle=a.handle, **masked) == want
         for size, field, code in ((len(data) + n - 1, "bytes", "SHAPE"), (len(data) + n + SIZE[dtype] + 1, None, "SHAPE")):
             with pytest.raises(LibFault) as e:
                 lib.device(op, dtype, a.handle, 0, size, **masked)
@@ -544,6 +545,8 @@ def test_libreduce_masks_what_is_on_the_device(device, allocate, op, dtype, kw):
         with pytest.raises(LibFault) as e:  # memory of this process has its mask elsewhere
             lib.run_at("sum", "u8", ctypes.addressof(memory), 64, flags=MASKED)
         assert (e.value.code, e.value.field) == ("ARGUMENT", "flags")
+        with pytest.raises(LibFault, match="here `mask` is an array"):
+            lib.collective("sum", "u8", 64, ctypes.addressof(memory), flags=MASKED)
 
 
 @pytest.mark.same_threads
