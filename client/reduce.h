@@ -769,7 +769,8 @@ enum {
 /* Bytes of a state of (op, dtype); 0 if unknown. */
 size_t reduce_state_size(int op, int dtype);
 
-/* Write the state of an empty array to the `size` bytes at `state`. Errors: REDUCE_E_OP, _TYPE, _ARGUMENT (too few bytes). */
+/* Write the state of an empty array to the `size` bytes at `state`. Errors: REDUCE_E_OP, _TYPE, _ARGUMENT (too few bytes),
+ * _BAD_MESSAGE (an operation without states). */
 int reduce_state_init(void *state, size_t size, int op, int dtype);
 
 /* Are these `size` bytes, all of them, a state of (op, dtype)? Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE. */
@@ -871,7 +872,8 @@ typedef struct reduce_batch {
     }
 
 /* Accumulators of (op, dtype) for the groups 0 to groups - 1, without elements. `nan` is a reduce_nan. On success *a is yours
- * to free. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan), _TOO_LARGE (more than 2^32 groups), _NO_MEMORY, _ARGUMENT. */
+ * to free. Errors: REDUCE_E_OP, _TYPE, _BAD_MESSAGE (nan; an operation without accumulators), _TOO_LARGE (more than 2^32
+ * groups), _NO_MEMORY, _ARGUMENT. */
 int reduce_accumulators_new(int op, int dtype, int nan, size_t groups, reduce_accumulators **a);
 
 /* The number of groups; make it larger. Errors: REDUCE_E_TOO_LARGE, _NO_MEMORY, _ARGUMENT (fewer groups). */
@@ -921,7 +923,7 @@ void reduce_accumulators_free(reduce_accumulators *a);
 typedef struct reduce_selection reduce_selection;
 
 /* A spec without shape, mask and states. Errors: those of reduce_run about the spec; REDUCE_E_OP (another operation);
- * REDUCE_E_SHAPE (rows, planes, columns or offsets); REDUCE_E_NO_MEMORY. */
+ * REDUCE_E_SHAPE (rows, planes, columns or offsets); REDUCE_E_ARGUMENT (a mask); REDUCE_E_NO_MEMORY. */
 int reduce_selection_new(reduce_selection **s, const reduce_spec *spec);
 void reduce_selection_free(reduce_selection *s); /* may be NULL */
 

@@ -21,6 +21,8 @@ static int check(const reduce_spec *g, const rp_spec *s, rp_fault *f)
 {
     if (!rp_is_ranked(s->op) || rp_is_top(s->op) || s->op == RP_OP_HISTOGRAM)
         return rc_fail(f, REDUCE_E_OP, "op", "%s has no selection: median, quantile and kth have", rp_op_name(s->op));
+    if (g->mask || g->flags & REDUCE_MASKED)
+        return rc_fail(f, REDUCE_E_ARGUMENT, "mask", "masks come with the parts, in reduce_selection_count");
     if (g->rows == 1 && g->planes <= 1 && !g->offsets && !(g->flags & REDUCE_COLUMNS))
         return 0;
     return rc_fail(f, REDUCE_E_SHAPE, "rows", "a selection is of one array");

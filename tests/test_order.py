@@ -359,6 +359,8 @@ def test_selection_without_a_selection_and_with_wrong_counts(shared):
         argument = lib.reduce_selection_new(None, C.byref(c.spec("median", "f32")))
         assert argument == lib.reduce_selection_count(None, b"1234", None, C.c_size_t(4)) == lib.reduce_selection_next(None) == \
             lib.reduce_selection_finish(None, room, C.c_size_t(512)) == -101
+        for kw in ({"mask": b"\0"}, {"flags": libreduce.MASKED}):  # each part has its own
+            assert lib.reduce_selection_new(C.byref(handle), C.byref(c.spec("median", "f32", **kw))) == argument, kw
         lib.reduce_selection_counts.restype = C.POINTER(C.c_uint64)
         assert not lib.reduce_selection_counts(None, C.byref(n))
         for seed in range(40):
