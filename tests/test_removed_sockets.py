@@ -1,5 +1,6 @@
 """What cleaners of folders do to a daemon that serves: sockets and lock that are removed come back, and nothing else is touched."""
 import os
+import re
 import signal
 import stat
 import struct
@@ -9,7 +10,7 @@ import time
 import pytest
 
 import libreduce as lib
-from conftest import BIN, select_a_moment
+from conftest import BIN, ROOT, select_a_moment
 
 DATA, SUM = struct.pack("<3f", 1.5, 2, -0.25), struct.pack("<d", 3.25)
 LARGE = struct.pack("<f", 1) * 3_000_000  # travels in memory that the second socket passes
@@ -77,3 +78,14 @@ def test_a_path_that_is_taken_is_left_alone(start, scratch):
     assert [identity(scratch / name) for name in FILES] == theirs, "a daemon that leaves has removed the sockets of another one"
     with lib.Client(second.url) as c:
         assert c.run("sum", "f32", DATA) == SUM
+
+
+def test_the_documented_command_ends_a_daemon_whose_lock_has_rates(start, scratch):
+    """These lines are of a daemon before it. As arguments of kill they would be processes."""
+    (scratch / "s.lock").write_bytes(b"1".ljust(20) + b"\n" + bytes(21) + b"9934391418".ljust(20) + b"\n")
+    daemon = start()
+    command, = re.findall(r"`(kill [^`]+)`", (ROOT / ".docs" / "administrators.md").read_text())
+    assert "$XDG_RUNTIME_DIR/reduced.sock" in command
+    done = subprocess.run(["bash", "-c", command.replace("$XDG_RUNTIME_DIR/reduced.sock", str(scratch / "s"))], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, ""), done
+    assert daemon.process.wait(60) == 0
