@@ -243,8 +243,8 @@ static void flags_replace_sockets_with_their_lists(void **state)
     write_file(path, "allow-uid = 1\nlisten = ipc:///file\nallow-uid = 2\n");
     assert_true(load(&c, &cmd,
                      (const char *[]){"--config", path, "--allow-uid", "3", "--listen", "ipc:///a", "--allow-gid", "4", NULL}));
-    assert_int_equal(c.allow[0].users.n, 2); /* before any --listen: for all sockets */
-    assert_int_equal(c.allow[0].users.id[1], 3);
+    assert_int_equal(c.allow[0].users.n, 1); /* before any --listen: for all sockets, in place of those of the file */
+    assert_int_equal(c.allow[0].users.id[0], 3);
     assert_int_equal(c.allow[1].users.n, 0);
     assert_int_equal(c.allow[1].groups.id[0], 4);
     assert_true(load(&c, &cmd, (const char *[]){"--config", path, NULL}));
