@@ -26,6 +26,7 @@ from reduced._lib import lib
 
 CALLS, BLOCKS, BLOCK = 4000, 200, 50
 BESIDE = tuple(2**k for k in (4, 10, 14, 18, 20, 24, 26))  # bytes
+SHORT = ((100_000, 1), 1), ((20_000, 3), 1), ((3, 20_000), 0), ((2048, 8), 1), ((8, 2048), 0), ((64, 64, 64), 1)  # and the axis
 SECONDS, MORE_US = 0.25, 2  # of one cell; what is allowed beyond NumPy
 SLOW = "math.fsum", "accupy.fsum"  # seconds at 10^8: twice is enough
 CALL = r"""
@@ -154,10 +155,22 @@ def beside_numpy():
     print(f"{len(late)} of {cells} take more than NumPy's time and {MORE_US} us; the worst {max(late, default=0):.1f} us more")
 
 
+def short_beside_numpy():
+    """The same of many results, each of few elements."""
+    print(f"{'':26}{'shape':>14} {'NumPy':>10} {'ours':>10} us")
+    for dtype in np.float32, np.float64:
+        for shape, axis in SHORT:
+            a = np.random.default_rng(1).standard_normal(shape).astype(dtype)
+            for op in "sum", "mean", "max", "var", "ptp", "argmax":
+                ours = getattr(reduced, op)
+                theirs, us = in_turn((lambda: getattr(np, op)(a, axis=axis), lambda: ours(a, axis=axis)))  # noqa: B023
+                print(f"{op:6}axis {axis:<5}{a.dtype.name:10}{'x'.join(map(str, shape)):>14} {theirs:10.1f} {us:10.1f} {us / theirs:8.1f} times")
+
+
 def arguments():
     parser = argparse.ArgumentParser(description="What reduced.sum takes, beside its peers.")
     parser.add_argument("numbers", type=int, nargs="*", default=[10**6, 10**8], help="of doubles")
-    parser.add_argument("--beside-numpy", action="store_true", help="instead: sum, mean, var and ends of 16 B to 64 MiB, at most 40 s")
+    parser.add_argument("--beside-numpy", action="store_true", help="instead: sum, mean, var and ends of 16 B to 64 MiB, and of many short rows; at most 80 s")
     parser.add_argument("--only", type=lambda s: {"reduced", *s.split(",")}, help="these peers: reduced,numpy,math,xsum,accupy")
     return parser.parse_args()
 
@@ -169,6 +182,7 @@ if __name__ == "__main__":
             _client._default = client
             if asked.beside_numpy:
                 beside_numpy()
+                short_beside_numpy()
             else:
                 small()
                 for n in asked.numbers:
