@@ -95,7 +95,7 @@ def test_bytes_of_a_session_and_a_user_have_caps(start):
 
 
 @pytest.mark.parametrize(("option", "field"), [("--max-held", "held"), ("--max-user-held", "user_held")])
-def test_a_message_above_a_cap_of_bytes_is_no_matter_of_waiting(start, option, field):
+def test_a_message_above_a_cap_of_bytes_is_refused_at_once(start, option, field):
     """BUSY would be repeated until the client's time is over."""
     daemon = start(option, 1)
     with daemon.connect() as c:

@@ -158,8 +158,8 @@ static bool set_text(char *out, size_t cap, const char *name, const char *value,
     return false;
 }
 
-/* The first flag of a list replaces that of the file: it must not let in whom the file lists beside those of the flag. URLs go
- * with their lists. */
+/* The first flag of a list replaces the list of the file. Otherwise the file's users would still be served beside those that
+ * the flags name. The first --listen replaces the file's URLs, with their lists. */
 static void drop_list_of_file(rd_config *c, const rd_option *o, bool seen[RD_OPTIONS])
 {
     rd_allow *allow = &c->allow[c->last];
