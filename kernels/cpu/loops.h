@@ -62,17 +62,19 @@ typedef bool rk_column_places_fn(const void *x, uint64_t stride, size_t rows, si
                                  rk_column_places *out);
 
 /* Finished cells of neighbouring columns, at most RK_LOT, without states. Rows lie `stride` bytes apart; there are from 1 to
- * RK_LOT_ROWS of them. The reply has a float of any type, or the default type of integers. Returns how many columns are left to
- * be computed in another way. left[] has their numbers, ascending; their cells are undefined. */
+ * RK_LOT_ROWS of them. Moments take contiguous `lines`, too: there are `columns` of them, which lie so, of `rows` elements, at
+ * most RK_LOT_LINE. The reply has a float of any type, or the default type of integers. Returns how many columns are left to be
+ * computed in another way. left[] has their numbers, ascending; their cells are undefined. */
 typedef struct rk_lot {
     const void *x;
     uint64_t stride;
     size_t rows, columns;
     int op, dtype, out, nan;
-    bool wrap;
+    unsigned ddof;
+    bool wrap, lines;
 } rk_lot;
-enum { RK_LOT = 2048, RK_LOT_ROWS = 4096 };
-enum { RK_CELLS_CHOSEN, RK_CELLS_TOTAL, RK_CELLS_COUNTED, RK_CELLS_PRODUCT, RK_CELL_KINDS };
+enum { RK_LOT = 2048, RK_LOT_ROWS = 4096, RK_LOT_LINE = 2047 };
+enum { RK_CELLS_CHOSEN, RK_CELLS_TOTAL, RK_CELLS_COUNTED, RK_CELLS_PRODUCT, RK_CELLS_MOMENTS, RK_CELL_KINDS };
 typedef size_t rk_cells_fn(const rk_lot *lot, void *cells, uint16_t *left);
 
 /* The product of n elements, finished: of integers to 64 bits, modulo 2^64 if they may `wrap`; of floats to type `out`. False:

@@ -23,6 +23,7 @@
 #include "kernels/cpu/loops/products/product_loops.h"
 #include "kernels/cpu/loops/products/row_products.h"
 #include "kernels/cpu/loops/squares/column_squares.h"
+#include "kernels/cpu/loops/squares/moment_cells.h"
 #include "kernels/cpu/loops/sums/chains.h"
 #include "kernels/cpu/loops/sums/column_sums.h"
 #include "kernels/cpu/loops/sums/total_cells.h"
@@ -60,6 +61,7 @@
 
 #define CHOSEN_CELLS_OF(type) chosen_cells_##type
 #define TOTAL_CELLS_OF(type) total_cells_##type
+#define MOMENT_CELLS_OF(type) moment_cells
 #define NEAR_PRODUCT_OF(type) near_product_##type
 #define PRODUCT_CELLS_OF(type) product_cells_##type
 #define ROW_PRODUCT_OF(type) product_of_##type##_fused
@@ -87,6 +89,7 @@ const rk_simd TABLE(RK_SIMD) = {
         [RK_CELLS_COUNTED] = {[RP_BOOL] = cells_bool, BITS(counted_cells), [RP_F16] = counted_cells_f16,
                               [RP_BF16] = counted_cells_f16, [RP_F32] = counted_cells_f32, [RP_F64] = counted_cells_f64},
         [RK_CELLS_PRODUCT] = {[RP_BOOL] = cells_bool, INTS(PRODUCT_CELLS_OF), PAIRED(PRODUCT_CELLS_OF)},
+        [RK_CELLS_MOMENTS] = {ALL(MOMENT_CELLS_OF)},
     },
     .row_product = {INTS(ROW_INTEGERS_OF), PAIRED(ROW_PRODUCT_OF)},
     .keep = {keep_8, keep_16, keep_32, keep_64},

@@ -1,6 +1,7 @@
 #include "kernels/cpu/stateless_lines.h"
 
 #include "kernels/exact/line.h"
+#include "kernels/exact/op.h"
 #include "kernels/exact/runs.h"
 
 enum {
@@ -23,10 +24,12 @@ typedef struct direct {
 
 static int kind_of(int op)
 {
+    const int finisher = rk_finisher_of(op);
     return op == RP_OP_MIN || op == RP_OP_MAX                                ? RK_CELLS_CHOSEN
            : op == RP_OP_SUM || op == RP_OP_MEAN                             ? RK_CELLS_TOTAL
            : op == RP_OP_COUNT_NONZERO || op == RP_OP_ANY || op == RP_OP_ALL ? RK_CELLS_COUNTED
            : op == RP_OP_PROD                                                ? RK_CELLS_PRODUCT
+           : finisher == RK_FINISH_SPREAD || finisher == RK_FINISH_SQUARES   ? RK_CELLS_MOMENTS
                                                                              : RK_CELL_KINDS;
 }
 
@@ -34,7 +37,8 @@ static int kind_of(int op)
 static bool has_usual_type(const rp_spec *s)
 {
     const int usual = rk_is_signed(s->dtype) ? RP_I64 : RP_U64;
-    return rk_is_float(s->out) || kind_of(s->op) == RK_CELLS_COUNTED || s->out == usual;
+    const int kind = kind_of(s->op);
+    return rk_is_float(s->out) || kind == RK_CELLS_COUNTED || (kind != RK_CELLS_MOMENTS && s->out == usual);
 }
 
 /* The loop for a task; NULL: there is none. */
@@ -48,10 +52,12 @@ static rk_cells_fn *loop_for(const rk_simd *simd, const rp_spec *s)
 }
 
 /* Lines from `first` on, as columns at x */
-static void run_lot(const direct *d, const void *x, uint64_t stride, uint64_t rows, uint64_t first, uint64_t columns)
+static void run_lot(const direct *d, const void *x, uint64_t stride, uint64_t rows, uint64_t first, uint64_t columns,
+                    bool lines)
 {
     const rp_spec *s = d->spec;
-    const rk_lot lot = {x, stride, (size_t)rows, (size_t)columns, s->op, s->dtype, s->out, s->nan, s->flags & RP_WRAP};
+    const rk_lot lot = {x,      stride, (size_t)rows, (size_t)columns,    s->op, s->dtype,
+                        s->out, s->nan, s->ddof,      s->flags & RP_WRAP, lines};
     uint16_t left[RK_LOT];
     const size_t n = d->run(&lot, d->cells + first * d->cell, left);
     for (size_t k = 0, some; k < n; k += some) {
@@ -67,7 +73,18 @@ static void run_columns(const direct *d, uint64_t first, uint64_t columns)
     for (uint64_t c = first, end = first + columns, some; c < end; c += some) {
         const uint64_t in_plane = row_len - c % row_len, left = end - c < in_plane ? end - c : in_plane;
         some = left < RK_LOT ? left : RK_LOT;
-        run_lot(d, d->elements + rk_line_of(d->spec, NULL, c).first * d->size, row_len * d->size, d->spec->rows, c, some);
+        run_lot(d, d->elements + rk_line_of(d->spec, NULL, c).first * d->size, row_len * d->size, d->spec->rows, c, some,
+                false);
+    }
+}
+
+/* Rows as they are */
+static void run_lines(const direct *d, uint64_t first, uint64_t rows)
+{
+    const uint64_t n = d->spec->row_len, bytes = n * d->size;
+    for (uint64_t row = first, end = first + rows, some; row < end; row += some) {
+        some = end - row < RK_LOT ? end - row : RK_LOT;
+        run_lot(d, d->elements + row * bytes, bytes, n, row, some, true);
     }
 }
 
@@ -81,15 +98,19 @@ static void run_rows(const direct *d, uint64_t first, uint64_t rows)
         some = end - row < most ? end - row : most;
         const size_t apart = (size_t)some * d->size + APART;
         d->simd->turn[__builtin_ctzll(d->size)](turned, apart, d->elements + row * bytes, bytes, (size_t)some, n);
-        run_lot(d, turned, apart, n, row, some);
+        run_lot(d, turned, apart, n, row, some, false);
     }
 }
 
+/* Columns, or rows that are turned or, of moments, are taken as they are. */
 bool rk_cpu_is_direct(const rk_simd *simd, const rp_spec *s, uint64_t lines)
 {
     const bool columns = s->flags & RP_COLUMNS;
-    const uint64_t elements = columns ? s->rows : s->row_len, beside = columns && s->row_len < lines ? s->row_len : lines;
-    return beside >= LEAST_LINES && elements >= 1 && elements <= (columns ? RK_LOT_ROWS : TURNED_ROW) && loop_for(simd, s);
+    const uint64_t elements = columns ? s->rows : s->row_len, beside = columns && s->row_len < lines ? s->row_len : lines,
+                   most = columns                              ? RK_LOT_ROWS
+                          : kind_of(s->op) == RK_CELLS_MOMENTS ? RK_LOT_LINE
+                                                               : TURNED_ROW;
+    return beside >= LEAST_LINES && elements >= 1 && elements <= most && loop_for(simd, s);
 }
 
 void rk_cpu_direct(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, rk_rest_fn *rest, void *arg)
@@ -106,6 +127,8 @@ void rk_cpu_direct(const rk_simd *simd, const rk_task *t, uint64_t first, uint64
                       .arg = arg};
     if (s->flags & RP_COLUMNS)
         run_columns(&d, first, lines);
+    else if (s->row_len > TURNED_ROW)
+        run_lines(&d, first, lines);
     else
         run_rows(&d, first, lines);
 }

@@ -138,6 +138,15 @@ FLOAT_END(min, 32, <, ps)
 FLOAT_END(max, 64, >, pd)
 FLOAT_END(min, 64, <, pd)
 #undef FLOAT_END
+
+INLINE vf64 root_f64(vf64 v)
+{
+#if defined(__aarch64__)
+    return (vf64)vsqrtq_f64((float64x2_t)v);
+#else
+    return (vf64)OF_WIDTH(sqrt_pd)(v);
+#endif
+}
 #undef OF_WIDTH
 
 INLINE vi32 max_i32(vi32 a, vi32 b)

@@ -10,6 +10,7 @@
 #define RK_CPU_PAIR_FLOATS_H
 
 #include "kernels/cpu/loops/arrays.h"
+#include "kernels/cpu/loops/rounding_errors.h"
 
 enum { PAIR_BLOCK = 1024 }; /* pairs that are taken together: both operands, p and q stay in L1 */
 
@@ -39,22 +40,6 @@ typedef struct pair_loops {
 } pair_loops;
 
 /* ---- products ---- */
-
-/* The rounding error of p = x w. */
-INLINE vf64 product_error(vf64 x, vf64 w, vf64 p)
-{
-#if VB == 64
-    return (vf64)_mm512_fmsub_pd((__m512d)x, (__m512d)w, (__m512d)p);
-#elif VB == 32
-    return (vf64)_mm256_fmsub_pd((__m256d)x, (__m256d)w, (__m256d)p);
-#elif defined(__aarch64__)
-    return (vf64)vfmaq_f64((float64x2_t)-p, (float64x2_t)x, (float64x2_t)w);
-#else
-    vf64 c = x * 0x1.0000002p27, d = w * 0x1.0000002p27; /* Veltkamp: 26 bits of each, and the rest */
-    vf64 high = c - (c - x), low = x - high, upper = d - (d - w), lower = w - upper;
-    return low * lower - (((p - high * upper) - low * upper) - high * lower);
-#endif
-}
 
 INLINE vf64 magnitude_of(vf64 v) { return (vf64)((vi64)v & INT64_MAX); }
 

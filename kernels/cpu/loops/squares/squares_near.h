@@ -3,28 +3,13 @@
 #ifndef RK_CPU_SQUARES_NEAR_H
 #define RK_CPU_SQUARES_NEAR_H
 
+#include "kernels/cpu/loops/rounding_errors.h"
 #include "kernels/cpu/loops/sums/sum_f64.h"
 
 enum {
     LEAST_SQUARED = 600, /* exponent field from which on an underflow of q does not matter beside what is neglected */
     NEAR_SPREAD = 1 << 9 /* a block's elements that are as near to each other tell no spread */
 };
-
-/* The rounding error of p = x * x. The only place for a fused multiply-add (tests/lint/arithmetic). */
-INLINE vf64 square_error(vf64 x, vf64 p)
-{
-#if VB == 64
-    return (vf64)_mm512_fmsub_pd((__m512d)x, (__m512d)x, (__m512d)p);
-#elif VB == 32
-    return (vf64)_mm256_fmsub_pd((__m256d)x, (__m256d)x, (__m256d)p);
-#elif defined(__aarch64__)
-    return (vf64)vfmaq_f64((float64x2_t)-p, (float64x2_t)x, (float64x2_t)x);
-#else
-    vf64 c = x * 0x1.0000002p27; /* Veltkamp: 26 bits of x, and the rest */
-    vf64 high = c - (c - x), low = x - high;
-    return low * low - ((p - high * high) - 2 * (high * low));
-#endif
-}
 
 /* A sum of squares does not fall, so if it is in the anchor's binade at the end, it always was. */
 static __attribute__((noinline)) void near_squares_fused(const void *x, size_t n, bool far, bool magnitudes, double start,
