@@ -23,7 +23,7 @@
 #include "kernels/cpu/loops/products/product_loops.h"
 #include "kernels/cpu/loops/products/row_products.h"
 #include "kernels/cpu/loops/squares/column_squares.h"
-#include "kernels/cpu/loops/squares/moment_cells.h"
+#include "kernels/cpu/loops/sums/bounded_cells.h"
 #include "kernels/cpu/loops/sums/chains.h"
 #include "kernels/cpu/loops/sums/column_sums.h"
 #include "kernels/cpu/loops/sums/total_cells.h"

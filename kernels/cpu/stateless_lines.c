@@ -6,7 +6,7 @@
 
 enum {
     LEAST_LINES = 16,        /* side by side */
-    TURNED_ROW = 32,         /* the most elements of a row that is turned to a column */
+    TURNED_ROW = 128,        /* the most elements of a row that is turned to a column */
     TURNED_BYTES = 32 << 10, /* of such rows: they stay in L1 or L2 */
     APART = 64               /* extra bytes between turned columns, so that they do not share cache sets */
 };
@@ -102,14 +102,20 @@ static void run_rows(const direct *d, uint64_t first, uint64_t rows)
     }
 }
 
-/* Columns, or rows that are turned or, of moments, are taken as they are. */
+/* Are rows of float sums so long that they are not turned? */
+static bool in_lines(const rp_spec *s)
+{
+    const int kind = kind_of(s->op);
+    return s->row_len > TURNED_ROW && (kind == RK_CELLS_MOMENTS || (kind == RK_CELLS_TOTAL && rk_is_float(s->dtype)));
+}
+
 bool rk_cpu_is_direct(const rk_simd *simd, const rp_spec *s, uint64_t lines)
 {
     const bool columns = s->flags & RP_COLUMNS;
     const uint64_t elements = columns ? s->rows : s->row_len, beside = columns && s->row_len < lines ? s->row_len : lines,
-                   most = columns                              ? RK_LOT_ROWS
-                          : kind_of(s->op) == RK_CELLS_MOMENTS ? RK_LOT_LINE
-                                                               : TURNED_ROW;
+                   most = columns       ? RK_LOT_ROWS
+                          : in_lines(s) ? RK_LOT_LINE
+                                        : TURNED_ROW;
     return beside >= LEAST_LINES && elements >= 1 && elements <= most && loop_for(simd, s);
 }
 
@@ -127,7 +133,7 @@ void rk_cpu_direct(const rk_simd *simd, const rk_task *t, uint64_t first, uint64
                       .arg = arg};
     if (s->flags & RP_COLUMNS)
         run_columns(&d, first, lines);
-    else if (s->row_len > TURNED_ROW)
+    else if (in_lines(s))
         run_lines(&d, first, lines);
     else
         run_rows(&d, first, lines);

@@ -139,6 +139,8 @@ FLOAT_END(max, 64, >, pd)
 FLOAT_END(min, 64, <, pd)
 #undef FLOAT_END
 
+INLINE vf64 magnitude_of(vf64 v) { return (vf64)((vi64)v & INT64_MAX); }
+
 INLINE vf64 root_f64(vf64 v)
 {
 #if defined(__aarch64__)

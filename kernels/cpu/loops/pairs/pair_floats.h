@@ -41,8 +41,6 @@ typedef struct pair_loops {
 
 /* ---- products ---- */
 
-INLINE vf64 magnitude_of(vf64 v) { return (vf64)((vi64)v & INT64_MAX); }
-
 /* x[i] w[i] = p[i] + q[i], or p[i] alone unless WIDE; n is a multiple of LANES64. False: some product needs more. And the same
  * in lanes of a near sum, for n a multiple of STEP64. */
 #define PAIR_FLOATS(NAME, XTYPE, XBYTES, WTYPE, WBYTES, WIDE)                                                            \

@@ -4,6 +4,7 @@
 #define RK_CPU_MEAN_CELLS_H
 
 #include "kernels/cpu/loops/columns/column_batch.h"
+#include "kernels/cpu/loops/vec.h"
 
 enum { QUOTIENT_BITS = 27 }; /* of the lower half of a quotient: n has at most 13 */
 
@@ -49,19 +50,32 @@ ONE_COPY void mean_cells(const double *sum, size_t n, size_t rows, int out, uint
             to[c] = one_nan(mean[c]);
 }
 
-/* Sums that are high + low, high being that rounded. Marks means that are not certain. */
+/* The same by lane */
+INLINE vf64 remainders_of(vf64 sum, vf64 q, vf64 n)
+{
+    const vf64 high = (vf64)((vu64)q >> QUOTIENT_BITS << QUOTIENT_BITS);
+    return sum - high * n - (q - high) * n;
+}
+
+/* Sums that are high + low, high being that rounded; whole vectors of both can be read. Marks means that are not certain. */
 ONE_COPY void wide_mean_cells(const double *high, const double *low, size_t n, size_t rows, u64_loose *cells, uint8_t *marks)
 {
-    const double by = (double)rows, least = 0x1p-900, margin = 0x1p-50; /* underflow is far away; of the error of d */
-    for (size_t c = 0; c < n; c++) {
-        const double s = high[c], q = s / by, r = remainder_of(s, q, by), t = r + low[c], of_low = t - r;
-        const double lost = (r - (t - of_low)) + (low[c] - of_low), d = t / by, rest = remainder_of(t, d, by);
-        const double magnitude = s < 0 ? -s : s, spread = (d < 0 ? -d : d) * margin;
-        const bool exact = (lost == 0) & (rest == 0), certain = q + (d + spread) == q + (d - spread);
-        const bool usual = (magnitude < 0x1p1023) & ((magnitude >= least) | (magnitude == 0));
-        marks[c] = (usual & (exact | certain)) == 0;
-        cells[c] = bits_of_f64(d == 0 ? q : q + d);
+    const vf64 by = (vf64){0} + (double)rows;
+    vf64 mean[SMALL_LOT / LANES64];
+    vi64 right[SMALL_LOT / LANES64];
+    for (size_t c = 0; c < n; c += LANES64) {
+        const vf64 s = *(const vf64_loose *)(high + c), l = *(const vf64_loose *)(low + c);
+        const vf64 q = s / by, r = remainders_of(s, q, by), t = r + l, of_l = t - r;
+        const vf64 lost = (r - (t - of_l)) + (l - of_l), d = t / by, rest = remainders_of(t, d, by);
+        const vf64 magnitude = magnitude_of(s), spread = magnitude_of(d) * 0x1p-50; /* more than the error of d */
+        const vi64 exact = (lost == 0) & (rest == 0), certain = q + (d + spread) == q + (d - spread), none = d == 0;
+        const vi64 usual = (magnitude < 0x1p1023) & ((magnitude >= 0x1p-900) | (magnitude == 0)); /* underflow is far away */
+        right[c / LANES64] = usual & (exact | certain);
+        mean[c / LANES64] = (vf64)(((vi64)q & none) | ((vi64)(q + d) & ~none));
     }
+    memcpy(cells, mean, 8 * n);
+    for (size_t c = 0; c < n; c++)
+        marks[c] = ((const int64_t *)(const void *)right)[c] == 0;
 }
 
 #endif

@@ -4,8 +4,11 @@
 #define RK_CPU_TOTAL_CELLS_H
 
 #include "kernels/cpu/loops/columns/column_batch.h"
+#include "kernels/cpu/loops/sums/bounded_cells.h"
 #include "kernels/cpu/loops/sums/column_sums.h"
 #include "kernels/cpu/loops/sums/mean_cells.h"
+
+enum { EXACT_ROWS = 128 }; /* of f64 whose halves' sums are likely to be exact */
 
 /* a + b = *high + *low exactly, *high being the rounded sum */
 INLINE void two_sum(double a, double b, double *high, double *low)
@@ -221,6 +224,25 @@ static size_t take_wide(const rk_lot *lot, const column_totals *t, size_t first,
     return leave_marked(left, k, first, n, marks);
 }
 
+/* Rows of narrow floats, whose sums often are doubles; else by bounds. */
+static size_t total_lines(const rk_lot *lot, uint8_t *cells, uint16_t *left)
+{
+    const size_t size = rp_dtype_size(lot->out);
+    size_t k = 0;
+    moments m;
+    for (size_t c = 0, n; c < lot->columns; c += n) {
+        n = lot->columns - c < MOMENT_LOT ? lot->columns - c : MOMENT_LOT;
+        inexact_clear(&m);
+        memset(m.first, 0, sizeof m.first);
+        if (lot->nan != RP_NAN_OMIT && sum_lines(lot, (const char *)lot->x + c * lot->stride, n, way_of(lot) & ~TWOFOLD, &m) &&
+            !inexact_seen(&m))
+            k = take_narrow(lot, m.sum, c, n, cells + c * size, left, k);
+        else
+            k = bounded_cells(lot, c, n, cells, left, k);
+    }
+    return k;
+}
+
 /* The last columns, less than RK_COLUMN_STEP, are added together with some before them. */
 #define TOTAL_FLOATS(TYPE, BYTES, TAKE, TOTALS)                                                                          \
     INLINE bool add_lot_##TYPE(const rk_lot *lot, const char *x, size_t n, column_totals *t)                             \
@@ -239,12 +261,16 @@ static size_t take_wide(const rk_lot *lot, const column_totals *t, size_t first,
         const size_t size = rp_dtype_size(lot->out);                                                                     \
         column_totals t;                                                                                                 \
         size_t k = 0;                                                                                                    \
-        for (size_t c = 0, n; c < lot->columns; c += n) {                                                                \
+        bool exact = BYTES < 8 || (lot->out == RP_F64 && lot->rows <= EXACT_ROWS); /* of one lot: of others, too */      \
+        if (lot->lines)                                                                                                  \
+            return BYTES < 8 ? total_lines(lot, cells, left) : moment_cells(lot, cells, left);                           \
+        for (size_t c = 0, n, with; c < lot->columns; c += n) {                                                          \
             n = small_lot(lot, c);                                                                                       \
-            if (add_lot_##TYPE(lot, (const char *)lot->x + BYTES * c, n, &t) && (BYTES < 8 || lot->out == RP_F64))       \
-                k = TAKE(lot, TOTALS, c, n, (uint8_t *)cells + c * size, left, k);                                       \
-            else                                                                                                         \
-                k = leave_all(left, k, c, n);                                                                            \
+            with = k;                                                                                                    \
+            exact = exact && add_lot_##TYPE(lot, (const char *)lot->x + BYTES * c, n, &t);                               \
+            if (exact)                                                                                                   \
+                with = TAKE(lot, TOTALS, c, n, (uint8_t *)cells + c * size, left, k);                                    \
+            k = exact && with == k ? k : bounded_cells(lot, c, n, cells, left, k);                                       \
         }                                                                                                                \
         return k;                                                                                                        \
     }

@@ -1,0 +1,185 @@
+/* Sums, means, variances, norms of short lines without states: sums in doubles, a lane each, with a bound on what they lack. A
+ * cell is finished where both ends of that bound round alike (Ziv); the others are left.
+ *
+ * Let u = 2^-53, n be the count, d an element less the line's first one, S the sum of squares, and A that of magnitudes.
+ *
+ *   to narrow floats   sums of x, or of d and d^2, each operation rounded. A sum of x errs by n u A. d errs by u |d|, so S by
+ *                      (n + 4) u S at most. The variance's numerator, S - (sum d)^2 / n, errs by (3 n + 13) u S. The last
+ *                      operations err by 8 u of the value. Less the first element, S is about n times the variance.
+ *   to f64             sums of x and x^2 as two doubles each: the rounded sum, and what additions rounded off (exact, Knuth),
+ *                      added plainly; x^2 is two doubles, too. Plain sums of n errors below n u S err by (n + 1)^2 u^2 S, and
+ *                      those of x by n^2 u^2 A or n^2 u^2 sqrt(n S). n S - (sum x)^2 errs by less than 11 (n + 1)^2 u^2 n S.
+ *
+ * Underflow matters only where S or A is below 2^-700. Where no element differs from the first, the variance is 0, whatever
+ * the bound. Of norms "the first one" is 0 instead: then all elements are. */
+#ifndef RK_CPU_BOUNDED_CELLS_H
+#define RK_CPU_BOUNDED_CELLS_H
+
+#include "kernels/cpu/loops/sums/bounded_sums.h"
+
+#define MOMENT_LEAST 0x1p-700 /* of sums of squares */
+#define MOMENT_MOST 0x1p900
+
+/* ---- cells ---- */
+
+/* high + low, but for an error of at most `margin` */
+typedef struct bounded {
+    vf64 high, low, margin;
+} bounded;
+
+/* n S - (sum x)^2, or S, or the sum */
+INLINE bounded numerator_of(const moments *m, size_t c, int op)
+{
+    const vf64 count = lanes_from(m->count + c), s = lanes_from(m->square + c), s_low = lanes_from(m->square_low + c),
+               x = lanes_from(m->sum + c), x_low = lanes_from(m->sum_low + c), more = count + 1, of_s = more * more * 0x1p-102;
+    if (is_total(op))
+        return (bounded){x, x_low, of_s * s};
+    if (!is_spread(op))
+        return (bounded){s, s_low, of_s * s};
+    const vf64 a = count * s, b = x * x, high = a - b;
+    const vf64 a_low = product_error(count, s, a) + count * s_low, b_low = square_error(x, b) + (2 * x + x_low) * x_low;
+    return (bounded){high, sum_error(a, -b, high) + (a_low - b_low), of_s * a};
+}
+
+/* high + low, rounded; -0.0 if high is and there is nothing else. */
+INLINE vf64 rounded_of(bounded b)
+{
+    const vi64 alone = b.low == 0;
+    return (vf64)(((vi64)b.high & alone) | ((vi64)(b.high + b.low) & ~alone));
+}
+
+INLINE bounded quotient_of(bounded a, vf64 by)
+{
+    const vf64 sum = rounded_of(a), low = sum_error(a.high, a.low, sum), high = sum / by, p = high * by;
+    const vf64 rest = (sum - p) - product_error(high, by, p);
+    return (bounded){high, (rest + low) / by, a.margin / by + magnitude_of(high) * 0x1p-100};
+}
+
+INLINE bounded root_of(bounded a)
+{
+    const vf64 root = root_f64(a.high), p = root * root, rest = (a.high - p) - square_error(root, p);
+    return (bounded){root, (rest + a.low) / (2 * root), a.margin / root + root * 0x1p-100};
+}
+
+INLINE vf64 divisor_of(vf64 count, int op, unsigned ddof)
+{
+    const vf64 less = count - (double)ddof;
+    return op == RP_OP_SEM ? count * less : is_spread(op) ? less : op == RP_OP_RMS || op == RP_OP_MEAN ? count : (vf64){0} + 1;
+}
+
+INLINE bool takes_root(int op) { return !is_total(op) && op != RP_OP_VAR && op != RP_OP_SUMSQ; }
+
+/* The value where it is `certain`, 0 where all elements are the first one, NaN where that is it. Returns where it is one
+ * of these. */
+INLINE vi64 choose_moment(const rk_lot *lot, const moments *m, size_t c, vi64 certain, vf64 *value)
+{
+    const vf64 s = lanes_from(m->square + c), count = lanes_from(m->count + c), first = lanes_from(m->first + c);
+    const vi64 all = (vi64){0} - 1, total = is_total(lot->op) ? all : ~all, enough = count > (double)lot->ddof;
+    const vi64 usual = ((s > MOMENT_LEAST) | (total & (s == 0))) & (s < MOMENT_MOST);
+    const vi64 equal = (*(const vi64 *)(const void *)(m->differ + c) == 0) & (first - first == 0) & ~total; /* and finite */
+    const vi64 nan = (vi64)(s != s) & (lot->nan == RP_NAN_PROPAGATE ? all : ~all);
+    *value = (vf64)(((vi64)*value & ~equal & ~nan) | (nan & ((int64_t)0x7ff8 << 48)));
+    return (enough & ((certain & usual) | equal)) | nan;
+}
+
+/* To f64: values and what is right about them */
+static __attribute__((noinline)) void twofold_moments_fused(const rk_lot *lot, const moments *m, size_t n, double *value,
+                                                            int64_t *right)
+{
+    const int op = lot->op;
+    for (size_t c = 0; c < n; c += LANES64) {
+        const vf64 count = lanes_from(m->count + c), by = divisor_of(count, op, lot->ddof);
+        bounded b = numerator_of(m, c, op);
+        if (op != RP_OP_SUM)
+            b = quotient_of(b, is_spread(op) ? by * count : by);
+        if (takes_root(op))
+            b = root_of(b);
+        const vi64 certain = b.high + (b.low + b.margin) == b.high + (b.low - b.margin);
+        vf64 v = rounded_of(b);
+        *(vi64 *)(void *)(right + c) = choose_moment(lot, m, c, certain, &v);
+        *lanes_at(value + c) = v;
+    }
+}
+
+/* To narrower floats: both ends of the bound. Unless NaNs are left out, all counts are the same one. */
+static __attribute__((noinline)) void narrow_moments(const rk_lot *lot, const moments *m, size_t n, double *least, double *most,
+                                                     int64_t *right)
+{
+    const bool spread = is_spread(lot->op), total = is_total(lot->op), omit = lot->nan == RP_NAN_OMIT;
+    const vf64 rows = (vf64){0} + (double)lot->rows;
+    vf64 per_count = 1 / rows, per = 1 / divisor_of(rows, lot->op, lot->ddof);
+    for (size_t c = 0; c < n; c += LANES64) {
+        const vf64 count = lanes_from(m->count + c), s = lanes_from(m->square + c), x = lanes_from(m->sum + c);
+        if (omit) {
+            per_count = 1 / count;
+            per = 1 / divisor_of(count, lot->op, lot->ddof);
+        }
+        const vf64 v = total ? x : spread ? s - x * x * per_count : s;
+        const vf64 margin = (count + 4) * s * 0x1p-51 + magnitude_of(v) * 0x1p-49;
+        const vi64 positive = total ? (vi64){0} - 1 : (vi64)(v > margin);
+        vf64 low = (v - margin) * per, high = (v + margin) * per;
+        if (takes_root(lot->op)) {
+            low = root_f64(low);
+            high = root_f64(high);
+        }
+        *(vi64 *)(void *)(right + c) = choose_moment(lot, m, c, positive, &low);
+        choose_moment(lot, m, c, positive, &high);
+        *lanes_at(least + c) = low;
+        *lanes_at(most + c) = high;
+    }
+}
+
+/* Marks cells that differ. */
+ONE_COPY void mark_unlike(const uint8_t *a, const uint8_t *b, size_t n, size_t size, uint8_t *marks)
+{
+    for (size_t c = 0; size == 4 && c < n; c++)
+        marks[c] |= ((const u32_loose *)(const void *)a)[c] != ((const u32_loose *)(const void *)b)[c];
+    for (size_t c = 0; size == 2 && c < n; c++)
+        marks[c] |= ((const u16_loose *)(const void *)a)[c] != ((const u16_loose *)(const void *)b)[c];
+}
+
+/* n cells; marks those that are not certain. */
+static void finish_moments(const rk_lot *lot, const moments *m, size_t n, uint8_t *cells, uint8_t *marks)
+{
+    _Alignas(VB) double value[MOMENT_LOT], other[MOMENT_LOT];
+    _Alignas(VB) int64_t right[MOMENT_LOT];
+    uint8_t others[4 * MOMENT_LOT];
+    if (lot->out == RP_F64) {
+        twofold_moments_fused(lot, m, n, value, right);
+        memcpy(cells, value, 8 * n);
+    } else {
+        narrow_moments(lot, m, n, value, other, right);
+        convert_sums(value, n, lot->out, cells);
+        convert_sums(other, n, lot->out, others);
+    }
+    for (size_t c = 0; c < n; c++)
+        marks[c] = right[c] == 0;
+    if (lot->out != RP_F64)
+        mark_unlike(cells, others, n, rp_dtype_size(lot->out), marks);
+}
+
+/* Finishes n columns, or lines, from `first` on; appends those that it leaves to the k that are left, and returns the new k. */
+static size_t bounded_cells(const rk_lot *lot, size_t first, size_t n, uint8_t *cells, uint16_t *left, size_t k)
+{
+    const size_t apart = lot->lines ? lot->stride : rp_dtype_size(lot->dtype), cell = rp_dtype_size(lot->out);
+    moments m;
+    for (size_t c = first, end = first + n, some; c < end; c += some) {
+        const char *x = (const char *)lot->x + c * apart;
+        uint8_t marks[MOMENT_LOT];
+        some = end - c < MOMENT_LOT ? end - c : MOMENT_LOT;
+        if (first_elements(lot, x, some, m.first) && (lot->lines ? sum_lines : sum_columns)(lot, x, some, way_of(lot), &m)) {
+            finish_moments(lot, &m, some, cells + c * cell, marks);
+            k = leave_marked(left, k, c, some, marks);
+        } else {
+            k = leave_all(left, k, c, some);
+        }
+    }
+    return k;
+}
+
+static size_t moment_cells(const rk_lot *lot, void *cells, uint16_t *left)
+{
+    return bounded_cells(lot, 0, lot->columns, cells, left, 0);
+}
+
+#endif
