@@ -22,10 +22,20 @@ typedef struct direct {
     void *arg;
 } direct;
 
-static int kind_of(int op)
+/* Elements of a line */
+static uint64_t elements_of(const rp_spec *s) { return s->flags & RP_COLUMNS ? s->rows : s->row_len; }
+
+/* Of one element most results are itself. */
+static bool is_itself(const rp_spec *s)
 {
-    const int finisher = rk_finisher_of(op);
-    return op == RP_OP_MIN || op == RP_OP_MAX                                ? RK_CELLS_CHOSEN
+    const bool sums = s->op == RP_OP_SUM || s->op == RP_OP_PROD || (s->op == RP_OP_MEAN && rk_is_float(s->dtype));
+    return sums && elements_of(s) == 1 && s->dtype != RP_BOOL;
+}
+
+static int kind_of(const rp_spec *s)
+{
+    const int op = s->op, finisher = rk_finisher_of(op);
+    return op == RP_OP_MIN || op == RP_OP_MAX || is_itself(s)                ? RK_CELLS_CHOSEN
            : op == RP_OP_SUM || op == RP_OP_MEAN                             ? RK_CELLS_TOTAL
            : op == RP_OP_COUNT_NONZERO || op == RP_OP_ANY || op == RP_OP_ALL ? RK_CELLS_COUNTED
            : op == RP_OP_PROD                                                ? RK_CELLS_PRODUCT
@@ -36,15 +46,14 @@ static int kind_of(int op)
 /* Integers have the default type in the reply. */
 static bool has_usual_type(const rp_spec *s)
 {
-    const int usual = rk_is_signed(s->dtype) ? RP_I64 : RP_U64;
-    const int kind = kind_of(s->op);
+    const int usual = rk_is_signed(s->dtype) ? RP_I64 : RP_U64, kind = kind_of(s);
     return rk_is_float(s->out) || kind == RK_CELLS_COUNTED || (kind != RK_CELLS_MOMENTS && s->out == usual);
 }
 
 /* The loop for a task; NULL: there is none. */
 static rk_cells_fn *loop_for(const rk_simd *simd, const rp_spec *s)
 {
-    const int kind = kind_of(s->op);
+    const int kind = kind_of(s);
     const uint32_t plain = RP_COLUMNS | RP_WRAP;
     if (kind == RK_CELL_KINDS || s->flags & ~plain || !has_usual_type(s) || rk_in_runs(s))
         return NULL;
@@ -88,7 +97,7 @@ static void run_lines(const direct *d, uint64_t first, uint64_t rows)
     }
 }
 
-/* Rows are turned, some at a time. */
+/* Rows are turned, some at a time. Rows of one element lie like the columns of one row. */
 static void run_rows(const direct *d, uint64_t first, uint64_t rows)
 {
     uint8_t turned[TURNED_BYTES + TURNED_ROW * APART];
@@ -96,23 +105,25 @@ static void run_rows(const direct *d, uint64_t first, uint64_t rows)
     const uint64_t most = TURNED_BYTES / bytes < RK_LOT ? TURNED_BYTES / bytes : RK_LOT;
     for (uint64_t row = first, end = first + rows, some; row < end; row += some) {
         some = end - row < most ? end - row : most;
+        const uint8_t *x = d->elements + row * bytes;
         const size_t apart = (size_t)some * d->size + APART;
-        d->simd->turn[__builtin_ctzll(d->size)](turned, apart, d->elements + row * bytes, bytes, (size_t)some, n);
-        run_lot(d, turned, apart, n, row, some, false);
+        if (n > 1)
+            d->simd->turn[__builtin_ctzll(d->size)](turned, apart, x, bytes, (size_t)some, n);
+        run_lot(d, n > 1 ? turned : x, apart, n, row, some, false);
     }
 }
 
 /* Are rows of float sums so long that they are not turned? */
 static bool in_lines(const rp_spec *s)
 {
-    const int kind = kind_of(s->op);
+    const int kind = kind_of(s);
     return s->row_len > TURNED_ROW && (kind == RK_CELLS_MOMENTS || (kind == RK_CELLS_TOTAL && rk_is_float(s->dtype)));
 }
 
 bool rk_cpu_is_direct(const rk_simd *simd, const rp_spec *s, uint64_t lines)
 {
     const bool columns = s->flags & RP_COLUMNS;
-    const uint64_t elements = columns ? s->rows : s->row_len, beside = columns && s->row_len < lines ? s->row_len : lines,
+    const uint64_t elements = elements_of(s), beside = columns && s->row_len < lines ? s->row_len : lines,
                    most = columns       ? RK_LOT_ROWS
                           : in_lines(s) ? RK_LOT_LINE
                                         : TURNED_ROW;

@@ -291,7 +291,7 @@ static void check_pairs(int op, int dtype, int out, const void *values, size_t c
 
 static void check_values(int op, int dtype, const void *values, size_t count)
 {
-    for (uint64_t n = 2; n <= 9; n++)
+    for (uint64_t n = 1; n <= 9; n++)
         for (int out = 0; out <= RP_F64; out++)
             if (gives(op, dtype, out))
                 check_pairs(op, dtype, out, values, count, n);

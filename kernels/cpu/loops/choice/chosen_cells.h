@@ -31,6 +31,11 @@
     {                                                                                                                        \
         choose_rows_##NAME(best, x, stride, rows, n, LARGEST, nan_key);                                                      \
     }                                                                                                                        \
+    INLINE void first_row_##NAME(int##W##_t *best, const u##W##_loose *x, size_t n, direction d, int##W##_t nan_key)         \
+    {                                                                                                                        \
+        for (size_t c = 0; c < n; c++)                                                                                       \
+            best[c] = key_##W(x[c], INF, TURN, d, nan_key);                                                                  \
+    }                                                                                                                        \
     INLINE uint##W##_t element_##NAME(int##W##_t key, direction d)                                                           \
     {                                                                                                                        \
         const int##W##_t k = d == LEAST ? (int##W##_t) ~key : key;                                                           \
@@ -74,11 +79,13 @@
     {                                                                                                                        \
         const bool largest = lot->op == RP_OP_MAX, omit = lot->nan == RP_NAN_OMIT;                                           \
         const int##W##_t nan_key = omit ? INT##W##_MIN : INT##W##_MAX;                                                       \
-        const char *x = lot->x;                                                                                              \
+        const char *x = (const char *)lot->x + lot->stride;                                                                  \
         int##W##_t best[RK_LOT];                                                                                             \
-        for (size_t c = 0; c < lot->columns; c++)                                                                            \
-            best[c] = INT##W##_MIN;                                                                                          \
-        for (size_t r = 0; r < lot->rows; r += 4, x += 4 * lot->stride)                                                      \
+        if (largest)                                                                                                         \
+            first_row_##NAME(best, lot->x, lot->columns, LARGEST, nan_key);                                                  \
+        else                                                                                                                 \
+            first_row_##NAME(best, lot->x, lot->columns, LEAST, nan_key);                                                    \
+        for (size_t r = 1; r < lot->rows; r += 4, x += 4 * lot->stride)                                                      \
             (largest ? largest_rows_##NAME : least_rows_##NAME)(best, x, lot->stride, lot->rows - r, lot->columns, nan_key); \
         if (largest)                                                                                                         \
             put_chosen_##NAME(lot, best, cells, LARGEST);                                                                    \
