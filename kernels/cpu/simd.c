@@ -8,6 +8,7 @@
 #include "kernels/cpu/loops/choice/column_ends.h"
 #include "kernels/cpu/loops/choice/column_places.h"
 #include "kernels/cpu/loops/choice/counted_cells.h"
+#include "kernels/cpu/loops/choice/range_cells.h"
 #include "kernels/cpu/loops/columns/compact_mask.h"
 #include "kernels/cpu/loops/columns/transpose.h"
 #include "kernels/cpu/loops/order/between.h"
@@ -60,6 +61,7 @@
 #define COLUMN_SUMS_OF(type) column_sums_##type
 
 #define CHOSEN_CELLS_OF(type) chosen_cells_##type
+#define RANGE_CELLS_OF(type) range_cells_##type
 #define TOTAL_CELLS_OF(type) total_cells_##type
 #define MOMENT_CELLS_OF(type) moment_cells
 #define NEAR_PRODUCT_OF(type) near_product_##type
@@ -85,6 +87,7 @@ const rk_simd TABLE(RK_SIMD) = {
     .column_places = {ALL(COLUMN_PLACES_OF)},
     .cells = {
         [RK_CELLS_CHOSEN]  = {[RP_BOOL] = cells_bool, ALL(CHOSEN_CELLS_OF)},
+        [RK_CELLS_RANGE]   = {ALL(RANGE_CELLS_OF)},
         [RK_CELLS_TOTAL]   = {[RP_BOOL] = cells_bool, ALL(TOTAL_CELLS_OF)},
         [RK_CELLS_COUNTED] = {[RP_BOOL] = cells_bool, BITS(counted_cells), [RP_F16] = counted_cells_f16,
                               [RP_BF16] = counted_cells_f16, [RP_F32] = counted_cells_f32, [RP_F64] = counted_cells_f64},

@@ -36,6 +36,7 @@ static int kind_of(const rp_spec *s)
 {
     const int op = s->op, finisher = rk_finisher_of(op);
     return op == RP_OP_MIN || op == RP_OP_MAX || is_itself(s)                ? RK_CELLS_CHOSEN
+           : op == RP_OP_RANGE || op == RP_OP_MINMAX                         ? RK_CELLS_RANGE
            : op == RP_OP_SUM || op == RP_OP_MEAN                             ? RK_CELLS_TOTAL
            : op == RP_OP_COUNT_NONZERO || op == RP_OP_ANY || op == RP_OP_ALL ? RK_CELLS_COUNTED
            : op == RP_OP_PROD                                                ? RK_CELLS_PRODUCT

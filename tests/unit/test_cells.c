@@ -20,10 +20,11 @@
 #include "tests/unit/oracle.h"
 #include "tests/unit/sanitized.h"
 
-enum { GUARD = 0xa5 };
+enum { GUARD = 0xa5, MOST_CELL = 16 /* bytes */ };
 
-static const int ops[] = {RP_OP_SUM,  RP_OP_MEAN,  RP_OP_MIN,   RP_OP_MAX, RP_OP_COUNT_NONZERO, RP_OP_ANY, RP_OP_ALL,
-                          RP_OP_PROD, RP_OP_SUMSQ, RP_OP_NORM2, RP_OP_RMS, RP_OP_VAR,           RP_OP_STD, RP_OP_SEM};
+static const int ops[] = {RP_OP_SUM,           RP_OP_MEAN, RP_OP_MIN, RP_OP_MAX,  RP_OP_RANGE, RP_OP_MINMAX,
+                          RP_OP_COUNT_NONZERO, RP_OP_ANY,  RP_OP_ALL, RP_OP_PROD, RP_OP_SUMSQ, RP_OP_NORM2,
+                          RP_OP_RMS,           RP_OP_VAR,  RP_OP_STD, RP_OP_SEM};
 enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- one task: what it must give, and what each table gives ---- */
@@ -209,7 +210,7 @@ static void test_lines_in_parts(void **state)
     (void)state;
     static const shape shapes[] = {{5, 40, 4}, {300, 18, 3}, {9, 2500, 1}, {3, 16, 20}};
     enum { MOST = 9 * 2500 };
-    uint8_t *x = memory(8 * MOST), *want = memory(8 * MOST), *room = memory(8 * MOST);
+    uint8_t *x = memory(8 * MOST), *want = memory(MOST_CELL * MOST), *room = memory(MOST_CELL * MOST);
     for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
         for (int o = 0; o < OPS; o++)
             for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
@@ -354,7 +355,7 @@ static void test_large_integers(void **state)
                                  0, 2,          UINT64_MAX - 1};
     static const int32_t narrow[] = {1, INT32_MIN, INT32_MAX, -1, 0, 46341, 65536};
     static const int8_t small[] = {-128, 127, 1, 0, -1};
-    static const int ops_here[] = {RP_OP_SUM, RP_OP_MEAN, RP_OP_PROD, RP_OP_MIN, RP_OP_MAX};
+    static const int ops_here[] = {RP_OP_SUM, RP_OP_MEAN, RP_OP_PROD, RP_OP_MIN, RP_OP_MAX, RP_OP_RANGE, RP_OP_MINMAX};
     for (size_t k = 0; k < sizeof ops_here / sizeof ops_here[0]; k++) {
         check_values(ops_here[k], RP_I64, i, sizeof i / sizeof i[0]);
         check_values(ops_here[k], RP_U64, u, sizeof u / sizeof u[0]);
@@ -398,6 +399,21 @@ static void test_means_beside_ties(void **state)
         for (int out = RP_F16; out <= RP_F64; out++)
             check(task_of(RP_OP_MEAN, RP_F32, out, 0, RP_COLUMNS, n, COLUMNS, narrow), "ties");
     }
+}
+
+/* Ranges that lie beside the middle between two floats: a double has this middle, and not the range. */
+static void test_ranges_beside_ties(void **state)
+{
+    (void)state;
+    for (int dtype = RP_F16; dtype <= RP_F64; dtype++)
+        for (int out = RP_F16; out <= RP_F64; out++) {
+            const double middle = 1 + ldexp(1, -t_precision(out)),
+                         values[] = {middle, -middle, 0x1p-25, 0x1p-100, -0x1p-100, 3};
+            uint8_t x[sizeof values];
+            for (size_t i = 0; i < 6; i++)
+                put(dtype, x + i * rp_dtype_size(dtype), values[i]);
+            check_pairs(RP_OP_RANGE, dtype, out, x, 6, 3);
+        }
 }
 
 /* ---- products ---- */
@@ -491,7 +507,7 @@ static bool may_be_indirect(int op, int dtype)
 static void check_nothing_is_left(uint32_t flags)
 {
     enum { ROWS = 40, COLUMNS = 600 };
-    uint8_t *x = memory(8 * ROWS * COLUMNS), *cells = memory(8 * COLUMNS);
+    uint8_t *x = memory(8 * ROWS * COLUMNS), *cells = memory(MOST_CELL * COLUMNS);
     for (int k = 0; k < rk_simd_count; k++)
         for (int dtype = RP_I8; dtype <= RP_F64 && rk_simd_runs(rk_simds[k]); dtype++)
             for (int o = 0; o < OPS; o++) {
@@ -560,6 +576,7 @@ int main(void)
         cmocka_unit_test(test_large_integers),
         cmocka_unit_test(test_full_lanes),
         cmocka_unit_test(test_means_beside_ties),
+        cmocka_unit_test(test_ranges_beside_ties),
         cmocka_unit_test(test_products_beside_ties),
         cmocka_unit_test(test_long_products),
         cmocka_unit_test(test_pairs_are_used),

@@ -12,19 +12,21 @@ enum { END_BYTES = 256 << 10 }; /* of a block where no place is wanted: the seco
 
 /* F(NAME, W, INF, TURN) for each type: its width, a float's infinity or 0, and the mask whose xor makes unsigned integers
  * signed. */
-#define ORDERED_TYPES(F)              \
-    F(i8, 8, 0, 0)                    \
-    F(u8, 8, 0, 0x80)                 \
-    F(i16, 16, 0, 0)                  \
-    F(u16, 16, 0, 0x8000)             \
-    F(i32, 32, 0, 0)                  \
-    F(u32, 32, 0, 0x80000000)         \
-    F(i64, 64, 0, 0)                  \
-    F(u64, 64, 0, 0x8000000000000000) \
-    F(f16, 16, 0x7c00, 0)             \
-    F(bf16, 16, 0x7f80, 0)            \
-    F(f32, 32, 0x7f800000, 0)         \
+#define ORDERED_INTS(F)       \
+    F(i8, 8, 0, 0)            \
+    F(u8, 8, 0, 0x80)         \
+    F(i16, 16, 0, 0)          \
+    F(u16, 16, 0, 0x8000)     \
+    F(i32, 32, 0, 0)          \
+    F(u32, 32, 0, 0x80000000) \
+    F(i64, 64, 0, 0)          \
+    F(u64, 64, 0, 0x8000000000000000)
+#define ORDERED_FLOATS(F)     \
+    F(f16, 16, 0x7c00, 0)     \
+    F(bf16, 16, 0x7f80, 0)    \
+    F(f32, 32, 0x7f800000, 0) \
     F(f64, 64, 0x7ff0000000000000, 0)
+#define ORDERED_TYPES(F) ORDERED_INTS(F) ORDERED_FLOATS(F)
 
 /* For one width of elements: key, best key of a block, place of a key. `inf` is the infinity's bits, 0 for integers;
  * `turn` is xored to make unsigned integers signed; NaNs get the key `nan_key`.

@@ -31,39 +31,46 @@
     {                                                                                                                        \
         choose_rows_##NAME(best, x, stride, rows, n, LARGEST, nan_key);                                                      \
     }                                                                                                                        \
-    INLINE void first_row_##NAME(int##W##_t *best, const u##W##_loose *x, size_t n, direction d, int##W##_t nan_key)         \
+    INLINE void start_row_##NAME(int##W##_t *best, const u##W##_loose *x, size_t n, direction d, int##W##_t nan_key)         \
     {                                                                                                                        \
         for (size_t c = 0; c < n; c++)                                                                                       \
             best[c] = key_##W(x[c], INF, TURN, d, nan_key);                                                                  \
     }                                                                                                                        \
-    INLINE uint##W##_t element_##NAME(int##W##_t key, direction d)                                                           \
+    ONE_COPY void first_row_##NAME(int##W##_t *best, const void *x, size_t n, bool largest, int##W##_t nan_key)              \
     {                                                                                                                        \
-        const int##W##_t k = d == LEAST ? (int##W##_t) ~key : key;                                                           \
+        if (largest)                                                                                                         \
+            start_row_##NAME(best, x, n, LARGEST, nan_key);                                                                  \
+        else                                                                                                                 \
+            start_row_##NAME(best, x, n, LEAST, nan_key);                                                                    \
+    }                                                                                                                        \
+    INLINE uint##W##_t element_##NAME(int##W##_t key, bool largest)                                                          \
+    {                                                                                                                        \
+        const int##W##_t k = (int##W##_t)(key ^ (largest ? 0 : -1));                                                         \
         if (INF == 0)                                                                                                        \
             return (uint##W##_t)(k ^ (int##W##_t)(TURN));                                                                    \
         return key == INT##W##_MAX ? (uint##W##_t)(INF | INF >> 1) : (uint##W##_t)(k ^ ((k >> (W - 1)) & INT##W##_MAX));     \
     }                                                                                                                        \
-    INLINE void elements_##NAME(u##W##_loose *out, const int##W##_t *best, size_t n, direction d)                            \
+    ONE_COPY void elements_##NAME(u##W##_loose *out, const int##W##_t *best, size_t n, bool largest)                         \
     {                                                                                                                        \
         for (size_t c = 0; c < n; c++)                                                                                       \
-            out[c] = element_##NAME(best[c], d);                                                                             \
+            out[c] = element_##NAME(best[c], largest);                                                                       \
     }                                                                                                                        \
-    INLINE void integers_##NAME(u64_loose *out, const int##W##_t *best, size_t n, direction d)                               \
+    ONE_COPY void integers_##NAME(u64_loose *out, const int##W##_t *best, size_t n, bool largest)                            \
     {                                                                                                                        \
         for (size_t c = 0; c < n; c++) {                                                                                     \
-            const uint##W##_t v = element_##NAME(best[c], d);                                                                \
+            const uint##W##_t v = element_##NAME(best[c], largest);                                                          \
             out[c] = TURN == 0 ? (uint64_t)(int64_t)(int##W##_t)v : v;                                                       \
         }                                                                                                                    \
     }                                                                                                                        \
-    INLINE void put_chosen_##NAME(const rk_lot *lot, const int##W##_t *best, void *cells, direction d)                       \
+    ONE_COPY void put_chosen_##NAME(const rk_lot *lot, const int##W##_t *best, void *cells, bool largest)                    \
     {                                                                                                                        \
         uint##W##_t v[RK_LOT];                                                                                               \
         if (INF == 0) {                                                                                                      \
-            integers_##NAME(cells, best, lot->columns, d);                                                                   \
+            integers_##NAME(cells, best, lot->columns, largest);                                                             \
         } else if (lot->out == lot->dtype) {                                                                                 \
-            elements_##NAME(cells, best, lot->columns, d);                                                                   \
+            elements_##NAME(cells, best, lot->columns, largest);                                                             \
         } else {                                                                                                             \
-            elements_##NAME((u##W##_loose *)v, best, lot->columns, d);                                                       \
+            elements_##NAME((u##W##_loose *)v, best, lot->columns, largest);                                                 \
             convert_cells(lot->dtype, v, lot->columns, lot->out, cells);                                                     \
         }                                                                                                                    \
     }                                                                                                                        \
@@ -81,16 +88,10 @@
         const int##W##_t nan_key = omit ? INT##W##_MIN : INT##W##_MAX;                                                       \
         const char *x = (const char *)lot->x + lot->stride;                                                                  \
         int##W##_t best[RK_LOT];                                                                                             \
-        if (largest)                                                                                                         \
-            first_row_##NAME(best, lot->x, lot->columns, LARGEST, nan_key);                                                  \
-        else                                                                                                                 \
-            first_row_##NAME(best, lot->x, lot->columns, LEAST, nan_key);                                                    \
+        first_row_##NAME(best, lot->x, lot->columns, largest, nan_key);                                                      \
         for (size_t r = 1; r < lot->rows; r += 4, x += 4 * lot->stride)                                                      \
             (largest ? largest_rows_##NAME : least_rows_##NAME)(best, x, lot->stride, lot->rows - r, lot->columns, nan_key); \
-        if (largest)                                                                                                         \
-            put_chosen_##NAME(lot, best, cells, LARGEST);                                                                    \
-        else                                                                                                                 \
-            put_chosen_##NAME(lot, best, cells, LEAST);                                                                      \
+        put_chosen_##NAME(lot, best, cells, largest);                                                                        \
         if (INF == 0 || lot->nan == RP_NAN_PROPAGATE)                                                                        \
             return 0;                                                                                                        \
         return leave_key_##NAME(best, lot->columns, nan_key, left);                                                          \

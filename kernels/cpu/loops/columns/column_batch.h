@@ -16,7 +16,7 @@ INLINE size_t small_lot(const rk_lot *lot, size_t first)
 }
 
 /* Appends n columns from `first` on to the k that are left; returns the new k. */
-INLINE size_t leave_all(uint16_t *left, size_t k, size_t first, size_t n)
+ONE_COPY size_t leave_all(uint16_t *left, size_t k, size_t first, size_t n)
 {
     for (size_t c = 0; c < n; c++)
         left[k++] = (uint16_t)(first + c);
@@ -24,7 +24,7 @@ INLINE size_t leave_all(uint16_t *left, size_t k, size_t first, size_t n)
 }
 
 /* The same, of those with a mark. */
-INLINE size_t leave_marked(uint16_t *left, size_t k, size_t first, size_t n, const uint8_t *marks)
+ONE_COPY size_t leave_marked(uint16_t *left, size_t k, size_t first, size_t n, const uint8_t *marks)
 {
     uint8_t some = 0;
     for (size_t c = 0; c < n; c++)
@@ -35,16 +35,22 @@ INLINE size_t leave_marked(uint16_t *left, size_t k, size_t first, size_t n, con
     return k;
 }
 
+INLINE uint64_t bits_of_f64(double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return bits;
+}
+
+INLINE uint64_t one_nan(double v) { return v != v ? (uint64_t)0x7ff8 << 48 : bits_of_f64(v); }
+
 /* A NaN stands for any. */
 ONE_COPY void widen_cells(const u32_loose *floats, size_t n, u64_loose *cells)
 {
     for (size_t c = 0; c < n; c++) {
         float v;
-        double twice;
         memcpy(&v, &floats[c], sizeof v);
-        twice = v;
-        memcpy(&cells[c], &twice, sizeof twice);
-        cells[c] = v != v ? (uint64_t)0x7ff8 << 48 : cells[c];
+        cells[c] = one_nan(v);
     }
 }
 
@@ -62,20 +68,27 @@ ONE_COPY void convert_cells(int dtype, const void *floats, size_t n, int out, ui
     }
 }
 
-/* n doubles as another float; a NaN stands for any. */
-ONE_COPY void convert_sums(const double *sum, size_t n, int out, uint8_t *cells)
+ONE_COPY void narrow_sums(const double *sum, size_t n, u32_loose *cells)
 {
-    if (out != RP_F32) {
-        convert_cells(RP_F64, sum, n, out, cells);
-        return;
-    }
-    u32_loose *to = (u32_loose *)(void *)cells;
     for (size_t c = 0; c < n; c++) {
         const float v = (float)sum[c];
         uint32_t bits;
         memcpy(&bits, &v, sizeof bits);
-        to[c] = v != v ? 0x7fc00000 : bits;
+        cells[c] = v != v ? 0x7fc00000 : bits;
     }
+}
+
+/* n doubles as any float; a NaN stands for any. */
+ONE_COPY void convert_sums(const double *sum, size_t n, int out, uint8_t *cells)
+{
+    u64_loose *to = (u64_loose *)(void *)cells;
+    if (out == RP_F64)
+        for (size_t c = 0; c < n; c++)
+            to[c] = one_nan(sum[c]);
+    else if (out == RP_F32)
+        narrow_sums(sum, n, (u32_loose *)(void *)cells);
+    else
+        convert_cells(RP_F64, sum, n, out, cells);
 }
 
 #endif

@@ -8,13 +8,6 @@
 
 enum { QUOTIENT_BITS = 27 }; /* of the lower half of a quotient: n has at most 13 */
 
-INLINE uint64_t bits_of_f64(double v)
-{
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-
 INLINE double f64_of_bits(uint64_t bits)
 {
     double v;
@@ -29,8 +22,6 @@ INLINE double remainder_of(double sum, double q, double n)
     return sum - high * n - (q - high) * n;
 }
 
-INLINE uint64_t one_nan(double v) { return v != v ? (uint64_t)0x7ff8 << 48 : bits_of_f64(v); }
-
 /* Sums that a double has exactly; a NaN stands for any.
  *
  * To narrower floats the quotient q of n is rounded twice, as if once. The middle m between two of them has 25 bits at most, so
@@ -40,14 +31,9 @@ ONE_COPY void mean_cells(const double *sum, size_t n, size_t rows, int out, uint
 {
     const double by = (double)rows;
     double mean[SMALL_LOT];
-    u64_loose *to = (u64_loose *)(void *)cells;
     for (size_t c = 0; c < n; c++)
         mean[c] = sum[c] / by;
-    if (out != RP_F64)
-        convert_sums(mean, n, out, cells);
-    else
-        for (size_t c = 0; c < n; c++)
-            to[c] = one_nan(mean[c]);
+    convert_sums(mean, n, out, cells);
 }
 
 /* The same by lane */

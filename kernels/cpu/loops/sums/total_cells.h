@@ -188,11 +188,8 @@ static size_t take_narrow(const rk_lot *lot, const double *sum, size_t first, si
     uint8_t marks[SMALL_LOT];
     if (lot->op == RP_OP_MEAN)
         mean_cells(sum, n, lot->rows, lot->out, cells);
-    else if (lot->out != RP_F64)
-        convert_sums(sum, n, lot->out, cells);
     else
-        for (size_t c = 0; c < n; c++)
-            ((u64_loose *)(void *)cells)[c] = one_nan(sum[c]);
+        convert_sums(sum, n, lot->out, cells);
     if (lot->nan == RP_NAN_PROPAGATE)
         return k;
     for (size_t c = 0; c < n; c++)
