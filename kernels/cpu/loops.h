@@ -72,9 +72,19 @@ typedef struct rk_lot {
     int op, dtype, out, nan;
     unsigned ddof;
     bool wrap, lines;
+    uint64_t base; /* index of the first element of a column */
 } rk_lot;
 enum { RK_LOT = 2048, RK_LOT_ROWS = 4096, RK_LOT_LINE = 2047 };
-enum { RK_CELLS_CHOSEN, RK_CELLS_RANGE, RK_CELLS_TOTAL, RK_CELLS_COUNTED, RK_CELLS_PRODUCT, RK_CELLS_MOMENTS, RK_CELL_KINDS };
+enum {
+    RK_CELLS_CHOSEN,
+    RK_CELLS_PLACED,
+    RK_CELLS_RANGE,
+    RK_CELLS_TOTAL,
+    RK_CELLS_COUNTED,
+    RK_CELLS_PRODUCT,
+    RK_CELLS_MOMENTS,
+    RK_CELL_KINDS
+};
 typedef size_t rk_cells_fn(const rk_lot *lot, void *cells, uint16_t *left);
 
 /* The product of n elements, finished: of integers to 64 bits, modulo 2^64 if they may `wrap`; of floats to type `out`. False:

@@ -8,6 +8,7 @@
 #include "kernels/cpu/loops/choice/column_ends.h"
 #include "kernels/cpu/loops/choice/column_places.h"
 #include "kernels/cpu/loops/choice/counted_cells.h"
+#include "kernels/cpu/loops/choice/placed_cells.h"
 #include "kernels/cpu/loops/choice/range_cells.h"
 #include "kernels/cpu/loops/columns/compact_mask.h"
 #include "kernels/cpu/loops/columns/transpose.h"
@@ -61,6 +62,7 @@
 #define COLUMN_SUMS_OF(type) column_sums_##type
 
 #define CHOSEN_CELLS_OF(type) chosen_cells_##type
+#define PLACED_CELLS_OF(type) placed_cells_##type
 #define RANGE_CELLS_OF(type) range_cells_##type
 #define TOTAL_CELLS_OF(type) total_cells_##type
 #define MOMENT_CELLS_OF(type) moment_cells
@@ -87,6 +89,7 @@ const rk_simd TABLE(RK_SIMD) = {
     .column_places = {ALL(COLUMN_PLACES_OF)},
     .cells = {
         [RK_CELLS_CHOSEN]  = {[RP_BOOL] = cells_bool, ALL(CHOSEN_CELLS_OF)},
+        [RK_CELLS_PLACED]  = {ALL(PLACED_CELLS_OF)},
         [RK_CELLS_RANGE]   = {ALL(RANGE_CELLS_OF)},
         [RK_CELLS_TOTAL]   = {[RP_BOOL] = cells_bool, ALL(TOTAL_CELLS_OF)},
         [RK_CELLS_COUNTED] = {[RP_BOOL] = cells_bool, BITS(counted_cells), [RP_F16] = counted_cells_f16,

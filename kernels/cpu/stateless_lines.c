@@ -17,6 +17,7 @@ typedef struct direct {
     const uint8_t *elements;
     uint8_t *cells;
     size_t size, cell; /* bytes of an element, of a cell */
+    uint64_t base;     /* index of a line's first element */
     rk_cells_fn *run;
     rk_rest_fn *rest;
     void *arg;
@@ -36,6 +37,7 @@ static int kind_of(const rp_spec *s)
 {
     const int op = s->op, finisher = rk_finisher_of(op);
     return op == RP_OP_MIN || op == RP_OP_MAX || is_itself(s)                ? RK_CELLS_CHOSEN
+           : op == RP_OP_ARGMIN || op == RP_OP_ARGMAX                        ? RK_CELLS_PLACED
            : op == RP_OP_RANGE || op == RP_OP_MINMAX                         ? RK_CELLS_RANGE
            : op == RP_OP_SUM || op == RP_OP_MEAN                             ? RK_CELLS_TOTAL
            : op == RP_OP_COUNT_NONZERO || op == RP_OP_ANY || op == RP_OP_ALL ? RK_CELLS_COUNTED
@@ -44,11 +46,12 @@ static int kind_of(const rp_spec *s)
                                                                              : RK_CELL_KINDS;
 }
 
-/* Integers have the default type in the reply. */
+/* Integers have the default type in the reply. Counts and places have no other. */
 static bool has_usual_type(const rp_spec *s)
 {
     const int usual = rk_is_signed(s->dtype) ? RP_I64 : RP_U64, kind = kind_of(s);
-    return rk_is_float(s->out) || kind == RK_CELLS_COUNTED || (kind != RK_CELLS_MOMENTS && s->out == usual);
+    return rk_is_float(s->out) || kind == RK_CELLS_COUNTED || kind == RK_CELLS_PLACED ||
+           (kind != RK_CELLS_MOMENTS && s->out == usual);
 }
 
 /* The loop for a task; NULL: there is none. */
@@ -67,7 +70,7 @@ static void run_lot(const direct *d, const void *x, uint64_t stride, uint64_t ro
 {
     const rp_spec *s = d->spec;
     const rk_lot lot = {x,      stride, (size_t)rows, (size_t)columns,    s->op, s->dtype,
-                        s->out, s->nan, s->ddof,      s->flags & RP_WRAP, lines};
+                        s->out, s->nan, s->ddof,      s->flags & RP_WRAP, lines, d->base};
     uint16_t left[RK_LOT];
     const size_t n = d->run(&lot, d->cells + first * d->cell, left);
     for (size_t k = 0, some; k < n; k += some) {
@@ -140,6 +143,7 @@ void rk_cpu_direct(const rk_simd *simd, const rk_task *t, uint64_t first, uint64
                       .cells = t->cells,
                       .size = rp_dtype_size(s->dtype),
                       .cell = rp_cell_size(s),
+                      .base = s->index_base + t->base,
                       .run = loop_for(simd, s),
                       .rest = rest,
                       .arg = arg};

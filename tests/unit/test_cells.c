@@ -22,9 +22,9 @@
 
 enum { GUARD = 0xa5, MOST_CELL = 16 /* bytes */ };
 
-static const int ops[] = {RP_OP_SUM,           RP_OP_MEAN, RP_OP_MIN, RP_OP_MAX,  RP_OP_RANGE, RP_OP_MINMAX,
-                          RP_OP_COUNT_NONZERO, RP_OP_ANY,  RP_OP_ALL, RP_OP_PROD, RP_OP_SUMSQ, RP_OP_NORM2,
-                          RP_OP_RMS,           RP_OP_VAR,  RP_OP_STD, RP_OP_SEM};
+static const int ops[] = {RP_OP_SUM,    RP_OP_MEAN,   RP_OP_MIN,           RP_OP_MAX, RP_OP_RANGE, RP_OP_MINMAX,
+                          RP_OP_ARGMIN, RP_OP_ARGMAX, RP_OP_COUNT_NONZERO, RP_OP_ANY, RP_OP_ALL,   RP_OP_PROD,
+                          RP_OP_SUMSQ,  RP_OP_NORM2,  RP_OP_RMS,           RP_OP_VAR, RP_OP_STD,   RP_OP_SEM};
 enum { OPS = sizeof ops / sizeof ops[0] };
 
 /* ---- one task: what it must give, and what each table gives ---- */
@@ -55,7 +55,8 @@ static int define(const rk_task *t, uint8_t *cells, uint64_t *bad)
         rk_state s;
         rk_state_init(&s, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
         for (uint64_t k = 0; k < l.n; k++)
-            rk_state_add(&s, t_bits(t->spec.dtype, (const uint8_t *)t->data + (l.first + k * l.stride) * size), k, t->spec.nan);
+            rk_state_add(&s, t_bits(t->spec.dtype, (const uint8_t *)t->data + (l.first + k * l.stride) * size),
+                         t->spec.index_base + t->base + k, t->spec.nan);
         const int code = rk_cell_write(&s, &t->spec, cells + i * rp_cell_size(&t->spec));
         if (code != RP_OK && first == RP_OK) {
             first = code;
@@ -117,6 +118,8 @@ static void check_ops(int dtype, uint32_t flags, uint64_t rows, uint64_t row_len
                     continue;
                 rk_task t = task_of(ops[k], dtype, out, nan, flags, rows, row_len, x);
                 t.spec.planes = planes;
+                t.spec.index_base = (uint64_t)nan << 40; /* only places are told from it */
+                t.base = planes;
                 check(t, "all ops");
                 if (ops[k] == RP_OP_PROD && !t_is_float(dtype)) {
                     t.spec.flags |= RP_WRAP;
@@ -355,7 +358,8 @@ static void test_large_integers(void **state)
                                  0, 2,          UINT64_MAX - 1};
     static const int32_t narrow[] = {1, INT32_MIN, INT32_MAX, -1, 0, 46341, 65536};
     static const int8_t small[] = {-128, 127, 1, 0, -1};
-    static const int ops_here[] = {RP_OP_SUM, RP_OP_MEAN, RP_OP_PROD, RP_OP_MIN, RP_OP_MAX, RP_OP_RANGE, RP_OP_MINMAX};
+    static const int ops_here[] = {RP_OP_SUM,   RP_OP_MEAN,   RP_OP_PROD,   RP_OP_MIN,   RP_OP_MAX,
+                                   RP_OP_RANGE, RP_OP_MINMAX, RP_OP_ARGMIN, RP_OP_ARGMAX};
     for (size_t k = 0; k < sizeof ops_here / sizeof ops_here[0]; k++) {
         check_values(ops_here[k], RP_I64, i, sizeof i / sizeof i[0]);
         check_values(ops_here[k], RP_U64, u, sizeof u / sizeof u[0]);
@@ -377,6 +381,28 @@ static void test_full_lanes(void **state)
                 for (int k = 0; k < OPS; k++)
                     if (ops[k] != RP_OP_PROD)
                         check(task_of(ops[k], dtype, 0, 0, RP_COLUMNS, n, COLUMNS, x), "full lanes");
+        }
+    free(x);
+}
+
+/* The best element anywhere, beside the edges of what lanes count, and a second one behind it that does not win. */
+static void test_places_in_tall_columns(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 19, ROWS = 1100 };
+    static const uint64_t places[] = {0,   1,   3,   4,   250, 251, 252, 253, 254,     255,
+                                      256, 257, 503, 504, 505, 511, 512, 513, ROWS - 2};
+    uint8_t *x = memory(8 * ROWS * COLUMNS);
+    for (int dtype = RP_I8; dtype <= RP_F64; dtype++)
+        for (int largest = 0; largest < 2; largest++) {
+            const size_t size = rp_dtype_size(dtype);
+            for (uint64_t i = 0; i < ROWS * COLUMNS; i++)
+                put(dtype, x + i * size, 2);
+            for (uint64_t c = 0; c < COLUMNS; c++)
+                for (int again = 0; again < 2; again++)
+                    put(dtype, x + ((places[c] + (uint64_t)again) * COLUMNS + c) * size, largest ? 3 : 1);
+            check(task_of(largest ? RP_OP_ARGMAX : RP_OP_ARGMIN, dtype, 0, 0, RP_COLUMNS, ROWS, COLUMNS, x), "tall columns");
+            check(task_of(largest ? RP_OP_ARGMIN : RP_OP_ARGMAX, dtype, 0, 0, RP_COLUMNS, ROWS, COLUMNS, x), "tall columns");
         }
     free(x);
 }
@@ -575,6 +601,7 @@ int main(void)
         cmocka_unit_test(test_nans),
         cmocka_unit_test(test_large_integers),
         cmocka_unit_test(test_full_lanes),
+        cmocka_unit_test(test_places_in_tall_columns),
         cmocka_unit_test(test_means_beside_ties),
         cmocka_unit_test(test_ranges_beside_ties),
         cmocka_unit_test(test_products_beside_ties),
