@@ -104,7 +104,7 @@ def cell_dtype(op: str, el: Element, out: int) -> np.dtype[Any]:
     """NumPy's type of a cell as the library writes it."""
     value = _abi.OPS[op].value
     if value == "NUMBER":
-        return np.dtype("u8")
+        return np.dtype("i8")  # as NumPy's: counts and places are below 2^63
     if value == "SUMMARY":
         return np.dtype([(name, kind or CELL[el.kind]) for name, kind in STATS])
     return np.dtype(OTHERS.get(out, "f8" if value == "REAL" or el.kind == "f" else CELL[el.kind]))
