@@ -99,6 +99,31 @@ RK_FN uint64_t rk_round_quotient(const uint64_t *limb, int n, int e0, const rk_d
     return rk_round_top(t, negative, f);
 }
 
+/* (x (whole - part) + y part) / whole in units of 2^e0, rounded once. False: 128 bits do not hold the sum. */
+RK_FN bool rk_mix_near(rk_mix_element x, rk_mix_element y, rk_place p, int e0, rk_format f, uint64_t *word)
+{
+    if (p.tens >= RK_TENS_A_FACTOR)
+        return false;
+    const uint64_t whole = (uint64_t)p.times * (uint64_t)rk_power_of_ten(p.tens), part = (uint64_t)p.part;
+    const int low = x.shift < y.shift ? x.shift : y.shift, room = rk_clz64(whole) - 2;
+    if (x.shift - low > room + rk_clz64(x.mantissa | 1) || y.shift - low > room + rk_clz64(y.mantissa | 1))
+        return false;
+    const unsigned __int128 a = (unsigned __int128)x.mantissa * (whole - part) << (x.shift - low),
+                            b = (unsigned __int128)y.mantissa * part << (y.shift - low);
+    const bool minus = x.negative != y.negative;
+    unsigned __int128 sum = !minus ? a + b : a < b ? b - a : a - b;
+    *word = 0;
+    if (!sum)
+        return true;
+    const int up = sum >> 64 ? rk_clz64((uint64_t)(sum >> 64)) : 64 + rk_clz64((uint64_t)sum);
+    sum <<= up;
+    const unsigned __int128 quotient = sum / whole; /* above 2^64: whole < 2^63 */
+    const int shift = rk_clz64((uint64_t)(quotient >> 64));
+    const rk_top t = {quotient << shift, e0 + low - up + 127 - shift, quotient * whole != sum};
+    *word = rk_round_top(t, minus && a < b ? y.negative : x.negative, f);
+    return true;
+}
+
 /* a + g (b - a) of finite elements = (a (whole - part) + b part) / whole, in limbs from that of the lower one's unit on: most
  * neighbours are near each other. */
 RK_FN uint64_t rk_mix(int dtype, uint64_t a, uint64_t b, rk_place p, rk_format f)
@@ -107,6 +132,11 @@ RK_FN uint64_t rk_mix(int dtype, uint64_t a, uint64_t b, rk_place p, rk_format f
     rk_mix_element x = rk_mix_element_of(dtype, a), y = rk_mix_element_of(dtype, b);
     x.shift = x.mantissa ? x.shift : y.shift;
     y.shift = y.mantissa ? y.shift : x.shift;
+#ifndef __CUDA_ARCH__
+    uint64_t word;
+    if (rk_mix_near(x, y, p, rk_e0(dtype), f, &word))
+        return word;
+#endif
     const int below = (x.shift < y.shift ? x.shift : y.shift) / 64 * 64, most = (x.shift < y.shift ? y.shift : x.shift) - below;
     x.shift -= below;
     y.shift -= below;
