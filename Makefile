@@ -190,7 +190,7 @@ $(B)/kernels/cpu/processor.c.o: CPPFLAGS += $(if $(filter thread,$(SANITIZE)),-D
 KERNEL_O := $(call obj,$(KERNEL_C) $(call in_parts,$(KERNEL_CU)) $(if $(filter no,$(CUDA)),kernels/engine/none.c)) $(if $(wildcard kernels/cpu/simd.c),$(SIMD_O))
 DAEMON_O := $(call obj,$(DAEMON_C)) $(B)/daemon/telemetry/page.c.o
 # What states are, and reducing without an engine, on threads of the caller: libreduce has it, too.
-STATE_O  := $(call obj,$(wildcard kernels/exact/*.c kernels/cpu/keys/*.c) $(addprefix kernels/,cpu/processor.c cpu/stateless_lines.c cpu/lines.c cpu/column_lines.c cpu/gathered.c cpu/pair_lines.c cpu/pair_moments.c cpu/run.c cpu/loops/sums/near.c cpu/order/best.c cpu/order/bins.c cpu/order/ranked.c cpu/order/ranking.c cpu/order/reader.c cpu/order/sample.c cpu/order/rank_slots.c cpu/threads/cores.c cpu/threads/crowd.c cpu/threads/here.c cpu/threads/parts.c cpu/threads/pieces.c cpu/threads/room.c engine/clock.c engine/task.c)) $(SIMD_O)
+STATE_O  := $(call obj,$(wildcard kernels/exact/*.c kernels/cpu/keys/*.c) $(addprefix kernels/,cpu/processor.c cpu/stateless_lines.c cpu/lines.c cpu/column_lines.c cpu/gathered.c cpu/pair_lines.c cpu/pair_moments.c cpu/run.c cpu/loops/sums/near.c cpu/order/best.c cpu/order/bins.c cpu/order/ranked.c cpu/order/ranking.c cpu/order/reader.c cpu/order/sample.c cpu/order/rank_slots.c cpu/order/short_lines.c cpu/threads/cores.c cpu/threads/crowd.c cpu/threads/here.c cpu/threads/parts.c cpu/threads/pieces.c cpu/threads/room.c engine/clock.c engine/task.c)) $(SIMD_O)
 CLIENT_O := $(call obj,$(CLIENT_C))
 CTL_O    := $(call obj,$(CTL_C))
 HDF5_O   := $(call obj,$(HDF5_C))

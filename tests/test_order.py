@@ -91,10 +91,10 @@ def wanted(op, dtype, lines, masks, p, **kw):
     return cells
 
 
-def random_task(rng, most=40):
+def random_task(rng, most=40, rows=5):
     """(lines, masks, keywords of `spec`, data)"""
     dtype = str(rng.choice(list(DTYPES)))
-    rows, n, planes = int(rng.integers(1, 5)), int(rng.integers(0, most)), int(rng.integers(1, 4)) if rng.integers(3) == 0 else 1
+    rows, n, planes = int(rng.integers(1, rows)), int(rng.integers(0, most)), int(rng.integers(1, 4)) if rng.integers(3) == 0 else 1
     shape = str(rng.choice(["rows", "columns", "segments"]))
     bits = random_bits(rng, dtype, planes * rows * n if shape != "segments" else n, str(rng.choice(KINDS)))
     mask = rng.integers(0, 3, len(bits)).astype(np.uint8) if rng.integers(3) == 0 else None
@@ -123,24 +123,35 @@ def result(conn, body):
     return parse_result(conn.call(REDUCE, body))
 
 
+def check_random_array(conn, seed, *size):
+    """The same bits, or the same fault."""
+    rng = np.random.default_rng(seed)
+    dtype, lines, masks, shape, data = random_task(rng, *size)
+    op, p, parts = request(rng)
+    nan = str(rng.choice(["propagate", "omit", "error"]))
+    usual = order.default_out(op, dtype, p.get("method", "linear"))
+    out = str(rng.choice(list(FLOATS) if usual == "f64" else ["i64", "u64"])) if rng.integers(2) and op != "histogram" else None
+    want = wanted(op, dtype, lines, masks, p, nan=nan, out=out)
+    body = spec(order.OPS[op], dtype, nan=nan, out=out or 0, tagged_len=len(parts), **shape) + parts + data
+    try:
+        got = result(conn, body).cells
+    except Fault as e:
+        got = e.code, e.index
+        if e.code == "OVERFLOW":
+            assert not -2**63 <= e.value < 2**63 or e.value < 0
+    assert got == want, (seed, op, dtype, p, shape)
+
+
 def test_random_arrays(conn):
-    """Every element type, shape, policy and method: the same bits, or the same fault."""
+    """Every element type, shape, policy and method."""
     for seed in range(1500):
-        rng = np.random.default_rng(seed)
-        dtype, lines, masks, shape, data = random_task(rng)
-        op, p, parts = request(rng)
-        nan = str(rng.choice(["propagate", "omit", "error"]))
-        usual = order.default_out(op, dtype, p.get("method", "linear"))
-        out = str(rng.choice(list(FLOATS) if usual == "f64" else ["i64", "u64"])) if rng.integers(2) and op != "histogram" else None
-        want = wanted(op, dtype, lines, masks, p, nan=nan, out=out)
-        body = spec(order.OPS[op], dtype, nan=nan, out=out or 0, tagged_len=len(parts), **shape) + parts + data
-        try:
-            got = result(conn, body).cells
-        except Fault as e:
-            got = e.code, e.index
-            if e.code == "OVERFLOW":
-                assert not -2**63 <= e.value < 2**63 or e.value < 0
-        assert got == want, (seed, op, dtype, p, shape)
+        check_random_array(conn, seed)
+
+
+def test_many_short_lines(conn):
+    """Those that are sorted side by side."""
+    for seed in range(120):
+        check_random_array(conn, seed, 14, 150)
 
 
 def test_ends_of_types_in_histograms(conn):

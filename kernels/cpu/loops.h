@@ -156,6 +156,31 @@ enum { RK_EVEN_SLOTS = 128, RK_EVEN_AT_ONCE = 4 * UINT16_MAX };
 typedef void rk_even_counts_fn(const void *x, size_t n, const rk_keys *k, const rk_edge_keys *s, uint64_t *counts,
                                uint16_t *pairs);
 
+/* Short lines side by side, each in a lane: element r of lane c is number c at keys + r * apart, which is a multiple of
+ * RK_LANE_BYTES. `keys` makes keys of the elements there, less half of their number: so they compare as signed numbers. `masks`
+ * puts the largest one where a mask is 0. `sort` sorts each lane. `best` finds the k elements of the largest scores in each, of
+ * equal ones the first, then the next: their keys and rows, in numbers of the same size, `apart` too. Both mark lanes that have
+ * NaNs, or have them among the best. `elements` makes elements of keys. */
+enum { RK_LANE_BYTES = 64, RK_LANE_BEST = 4, RK_MOST_LANES = 1024 };
+typedef struct rk_lanes {
+    uint8_t *keys;
+    size_t apart, rows, lanes;
+} rk_lanes;
+/* The score of a key: (key ^ flip) + add; of a NaN's, `nan`. */
+typedef struct rk_scores {
+    uint64_t flip, add, nan;
+} rk_scores;
+typedef struct rk_lane_loops {
+    void (*keys)(const rk_lanes *l, const rk_keys *k);
+    void (*masks)(const rk_lanes *l, const uint8_t *mask, size_t apart);
+    void (*sort)(const rk_lanes *l, const rk_keys *k, uint8_t *marks);
+    void (*best)(const rk_lanes *l, const rk_keys *of, const rk_scores *s, size_t k, void *keys, void *rows, uint8_t *marks);
+    void (*elements)(void *bits, const void *keys, size_t lanes, const rk_keys *k);
+} rk_lane_loops;
+/* n elements as the reply's type, or the means of n pairs (b: NULL, or the second ones). Marks what is not certain. False:
+ * there is no loop for these types. */
+typedef bool rk_lane_words_fn(int dtype, int out, const void *a, const void *b, size_t n, void *words, uint8_t *marks);
+
 enum { RK_KEYS_AT_ONCE = 4096, RK_DIGIT_BITS = 11, RK_DIGITS = 1 << RK_DIGIT_BITS };
 
 typedef struct rk_simd {
@@ -180,6 +205,8 @@ typedef struct rk_simd {
     rk_hits_fn *hits[4];
     rk_edge_counts_fn *edge_counts[4]; /* not of 8 bits */
     rk_even_counts_fn *even_counts[4]; /* f32 and f64 */
+    rk_lane_loops lanes[4];
+    rk_lane_words_fn *lane_words;
 } rk_simd;
 
 /* simd.c, compiled once for each instruction set of the architecture; the best one first, the baseline last. */

@@ -18,6 +18,8 @@
 #include "kernels/cpu/loops/order/hits.h"
 #include "kernels/cpu/loops/order/inside.h"
 #include "kernels/cpu/loops/order/key_digits.h"
+#include "kernels/cpu/loops/order/lane_words.h"
+#include "kernels/cpu/loops/order/sorted_lanes.h"
 #include "kernels/cpu/loops/pairs/pair_floats.h"
 #include "kernels/cpu/loops/pairs/pair_ints.h"
 #include "kernels/cpu/loops/products/near_products.h"
@@ -70,6 +72,7 @@
 #define PRODUCT_CELLS_OF(type) product_cells_##type
 #define ROW_PRODUCT_OF(type) product_of_##type##_fused
 #define ROW_INTEGERS_OF(type) product_of_##type
+#define LANES_OF(W) {lane_keys_##W, lane_masks_##W, lane_sort_##W, lane_best_##W, lane_elements_##W}
 #ifdef PAIRS
 #define PAIRED(F) FLOATS(F)
 #else
@@ -106,6 +109,8 @@ const rk_simd TABLE(RK_SIMD) = {
     .hits = {hits_8, hits_16, hits_32, hits_64},
     .edge_counts = {NULL, edge_counts_16, edge_counts_32, edge_counts_64},
     .even_counts = {NULL, NULL, even_counts_32, even_counts_64},
+    .lanes = {LANES_OF(8), LANES_OF(16), LANES_OF(32), LANES_OF(64)},
+    .lane_words = lane_words,
     .reduce = {
         [RP_STATE_SUM32]    = {NARROW(SUMS_OF)},
         [RP_STATE_SUM64]    = {[RP_F64] = sums_f64},

@@ -30,6 +30,8 @@ static uint64_t any(uint64_t below)
     return (seed >> 16) % below;
 }
 
+static uint64_t any_bits(void) { return any(UINT64_MAX) << 16 ^ any(UINT64_MAX); }
+
 /* ---- what is right: ranks ---- */
 
 /* The value at place k of x[0..n) if it were sorted; it is put in another order (Hoare's selection). */
@@ -74,16 +76,16 @@ static uint64_t ranks_of(int dtype, const uint64_t *bits, uint64_t n, uint64_t *
 
 /* ---- data ---- */
 
-typedef enum { BITS, EQUAL, TWO, SORTED, ORGAN_PIPE, HALF_NAN, SUBNORMAL, FEW, KINDS } data_kind;
+typedef enum { BITS, EQUAL, TWO, SORTED, ORGAN_PIPE, HALF_NAN, SUBNORMAL, FEW, INFINITE, NEAR, KINDS } data_kind;
 
 static void fill(data_kind kind, int dtype, uint64_t n)
 {
     const size_t size = rp_dtype_size(dtype);
     const bool is_float = rk_is_float(dtype);
-    const uint64_t nan = is_float ? rk_nan_bits(rk_format_of(dtype)) : 0, two[2] = {any(UINT64_MAX), any(UINT64_MAX)};
+    const uint64_t nan = is_float ? rk_nan_bits(rk_format_of(dtype)) : 0, two[2] = {any_bits(), any_bits()};
     for (uint64_t i = 0; i < n; i++) {
         const uint64_t up = i < n / 2 ? i : n - i;
-        uint64_t x = any(UINT64_MAX);
+        uint64_t x = any_bits();
         switch (kind) {
         case EQUAL:
             x = two[0];
@@ -105,6 +107,12 @@ static void fill(data_kind kind, int dtype, uint64_t n)
             break;
         case FEW:
             x = x % 5;
+            break;
+        case INFINITE: /* a third of floats */
+            x = is_float && x % 3 == 0 ? rk_inf_bits(rk_format_of(dtype)) | (x / 3 % 2) << (8 * size - 1) : x;
+            break;
+        case NEAR:
+            x = (two[0] & ~(uint64_t)1023) + x % 1024;
             break;
         case BITS:
         case KINDS:
@@ -204,6 +212,11 @@ static rp_spec random_spec(int dtype, uint64_t most)
     s.planes = any(3) ? 0 : 1 + any(5);
     s.flags = (any(3) ? 0 : RP_COLUMNS) | (any(3) ? 0 : RP_MASK);
     s.row_len = any(most / (s.rows * rp_planes(&s)) + 1);
+    if (s.flags & RP_COLUMNS && s.row_len && any(2)) { /* few long columns, too */
+        const uint64_t rows = s.rows;
+        s.rows = s.row_len;
+        s.row_len = rows;
+    }
     const uint64_t line = s.flags & RP_COLUMNS ? s.rows : s.row_len * rp_planes(&s);
     s.k = (int64_t)any(line + 1) - (any(2) ? (int64_t)line : 0);
     return s;
@@ -214,12 +227,100 @@ static void whatever_data(void **state)
     (void)state;
     for (int i = 0; i < rk_simd_count; i++)
         for (int dtype = RP_I8; rk_simd_runs(rk_simds[i]) && dtype <= RP_DTYPE_COUNT; dtype++)
-            for (int round = 0; round < 40; round++) {
-                const uint64_t most = round % 8 == 0 ? 1 << 14 : 1 << any(9);
+            for (int round = 0; round < 4 * KINDS; round++) {
+                const uint64_t most = round % 3 == 0 ? 1 << 14 : 1 << any(9); /* lines that are too long to be lanes, too */
                 fill((data_kind)(round % KINDS), dtype, most);
                 for (uint64_t k = 0; k < most; k++)
                     mask[k] = any(3) != 0;
                 check_task(rk_simds[i], random_spec(dtype, most), 0);
+            }
+}
+
+/* ---- short lines ---- */
+
+static int by_rank(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The cell of a line, from its sorted elements. */
+static rp_err sorted_cell(const rp_spec *s, uint64_t line, uint8_t *cell)
+{
+    uint64_t nans, rank[RK_MAX_RANKS], bits[RK_MAX_RANKS];
+    const uint64_t n = ranks_of(s->dtype, line_bits, line_of(s, line, line_bits), ranks, &nans);
+    qsort(ranks, n, sizeof *ranks, by_rank);
+    const unsigned wanted = rk_order_ranks(s, n, rank);
+    for (unsigned i = 0; i < wanted; i++)
+        bits[i] = rk_unrank(s->dtype, 0, ranks[rank[i]]);
+    return rk_order_cell(s, n, nans, bits, cell);
+}
+
+static void check_sorted(const rk_simd *simd, rp_spec s)
+{
+    static uint8_t cells[MOST * sizeof(double)];
+    const rp_parts beside = {.mask = mask};
+    rp_fault f = {0};
+    assert_int_equal(rp_spec_check(&s, &f), RP_OK);
+    assert_in_range(rp_results(&s) * rp_cell_size(&s), 1, sizeof cells);
+    const rk_task t = {.spec = s, .data = data, .beside = &beside, .cells = cells};
+    const rp_err err = rk_ranked_lines(simd, &t, 0, rp_results(&s), &f);
+    for (uint64_t line = 0; line < rp_results(&s); line++) {
+        uint8_t want[RP_MAX_QUANTILES * sizeof(double)];
+        const rp_err right = sorted_cell(&s, line, want);
+        if (right) {
+            assert_int_equal(err, right);
+            assert_int_equal(f.index, line);
+            return;
+        }
+        if (!err)
+            assert_memory_equal(cells + line * rp_cell_size(&s), want, rp_cell_size(&s));
+    }
+    assert_int_equal(err, RP_OK);
+}
+
+/* Many lines of 1 to 80 elements; `q` has room for the quantiles. */
+static rp_spec spec_of_short_lines(int dtype, int64_t (*q)[2])
+{
+    static const int64_t shares[][2] = {{5, -1}, {25, -2}, {9, -1}, {0, 0}, {1, 0}, {75, -2}, {3333333333333333, -16},
+                                        {1, -3}, {5, -324}};
+    static const uint8_t ops[] = {RP_OP_MEDIAN, RP_OP_MEDIAN, RP_OP_KTH, RP_OP_QUANTILE, RP_OP_QUANTILE};
+    const uint64_t n = any(3) ? 1 + any(12) : 1 + any(80), lines = 1 + any(any(2) ? 20 : 400);
+    rp_spec s = {.op = ops[any(5)], .dtype = (uint8_t)dtype, .nan = (uint8_t)any(3), .rows = lines, .row_len = n};
+    s.flags = any(4) ? 0 : RP_MASK;
+    if (any(2)) {
+        s.planes = any(3) ? 0 : 1 + any(5);
+        s.flags |= RP_COLUMNS;
+        s.rows = n;
+        s.row_len = 1 + (lines - 1) / rp_planes(&s);
+    }
+    s.k = s.op == RP_OP_KTH ? (int64_t)any(any(9) ? 2 * n : 2 * n + 1) - (int64_t)n : 0; /* n is not a rank */
+    if (s.op == RP_OP_QUANTILE) {
+        s.quantiles = (uint8_t)(1 + any(any(4) ? 3 : 9));
+        s.method = any(3) ? 0 : (uint8_t)any(13);
+        s.q = (const uint8_t *)q;
+        for (unsigned i = 0; i < s.quantiles; i++)
+            memcpy(q[i], shares[any(sizeof shares / sizeof shares[0])], sizeof *q);
+    }
+    s.out = any(3) ? 0 : (uint8_t)(1 + any(RP_DTYPE_COUNT));
+    rp_spec checked = s;
+    if (rp_spec_check(&checked, NULL)) /* the type does not suit */
+        s.out = 0;
+    return s;
+}
+
+static void many_short_lines(void **state)
+{
+    (void)state;
+    int64_t q[9][2];
+    for (int i = 0; i < rk_simd_count; i++)
+        for (int dtype = RP_I8; rk_simd_runs(rk_simds[i]) && dtype <= RP_DTYPE_COUNT; dtype++)
+            for (int round = 0; round < 24 * KINDS / SOME; round++) {
+                const rp_spec s = spec_of_short_lines(dtype, q);
+                fill((data_kind)(round % KINDS), dtype, rp_elements(&s));
+                for (uint64_t k = 0; k < rp_elements(&s); k++)
+                    mask[k] = any(9) != 0;
+                check_sorted(rk_simds[i], s);
             }
 }
 
@@ -252,12 +353,6 @@ static unsigned many_wanted(const void *arg, uint64_t n, uint64_t rank[RK_MAX_RA
     return k;
 }
 
-static int by_key(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Returns how many passes there were. */
 static unsigned check_many(const rk_simd *simd, int dtype, uint64_t length, const uint64_t *wanted, bool masked,
                            uint64_t memory)
@@ -278,7 +373,7 @@ static unsigned check_many(const rk_simd *simd, int dtype, uint64_t length, cons
         if (key <= r->keys.most && (!masked || mask[i]))
             line_bits[n++] = key;
     }
-    qsort(line_bits, n, sizeof *line_bits, by_key);
+    qsort(line_bits, n, sizeof *line_bits, by_rank);
     assert_true(rk_ranking_open(r));
     while (again) {
         const uint64_t cut = any(length);
@@ -691,14 +786,14 @@ static void the_best_of_whatever_data(void **state)
     (void)state;
     for (int i = 0; i < rk_simd_count; i++)
         for (int dtype = RP_I8; rk_simd_runs(rk_simds[i]) && dtype <= RP_DTYPE_COUNT; dtype++)
-            for (int round = 0; round < 40; round++) {
+            for (int round = 0; round < 6 * KINDS; round++) {
                 const uint64_t most = round % 8 == 0 ? 1 << 13 : 1 << any(9);
                 fill((data_kind)(round % KINDS), dtype, most);
                 for (uint64_t k = 0; k < most; k++)
                     mask[k] = any(3) != 0;
                 rp_spec s = random_spec(dtype, most);
                 s.op = any(2) ? RP_OP_LARGEST : RP_OP_SMALLEST;
-                s.k = 1 + (int64_t)any(any(3) ? 8 : MOST_TOP);
+                s.k = 1 + (int64_t)any(any(3) ? 4 : any(2) ? 12 : MOST_TOP);
                 s.k = rp_results(&s) > 1000 ? 1 + s.k % 16 : s.k;
                 s.index_base = any(2) * 1000;
                 check_top(rk_simds[i], s, 0);
@@ -948,6 +1043,7 @@ static void edges_beside_wide_integers(void **state)
 int main(void)
 {
     const struct CMUnitTest alone[] = {cmocka_unit_test(whatever_data),
+                                       cmocka_unit_test(many_short_lines),
                                        cmocka_unit_test(long_lines),
                                        cmocka_unit_test(passes_in_pieces),
                                        cmocka_unit_test(many_ranks),

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/order/short_lines.h"
 #include "kernels/exact/line.h"
 #include "kernels/exact/runs.h"
 
@@ -252,6 +253,8 @@ rp_err rk_ranked_lines(const rk_simd *simd, const rk_task *t, uint64_t first, ui
     const rp_spec *s = &t->spec;
     const rp_parts p = rp_spec_parts(s, t->data, t->beside);
     rp_err err = RP_OK;
+    if (rk_lines_are_short(s, lines))
+        return rk_short_lines(simd, t, first, lines, f);
     rk_selection *o = calloc(1, sizeof *o);
     if (!o)
         return no_memory(f);

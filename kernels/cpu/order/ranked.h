@@ -1,4 +1,5 @@
-/* Tasks of order statistics on the CPU: short lines one after the other, a long line by several threads together.
+/* Tasks of order statistics on the CPU: short lines side by side (short_lines.h), others one after the other, a long line by
+ * several threads together.
  *
  *     rk_selection_init -> { rk_selection_line -> rk_selection_open -> { rk_selection_pass over parts of the line,
  *     by any threads; rk_selection_next } ... -> rk_selection_cell } ... -> rk_selection_close */
