@@ -31,17 +31,16 @@
     {                                                                                                                        \
         choose_rows_##NAME(best, x, stride, rows, n, LARGEST, nan_key);                                                      \
     }                                                                                                                        \
-    INLINE void start_row_##NAME(int##W##_t *best, const u##W##_loose *x, size_t n, direction d, int##W##_t nan_key)         \
+    /* Keys of the only row, whose elements are both ends */                                                                 \
+    ONE_COPY void only_row_##NAME(int##W##_t *best, const u##W##_loose *x, size_t n, int##W##_t nan_key)                     \
     {                                                                                                                        \
         for (size_t c = 0; c < n; c++)                                                                                       \
-            best[c] = key_##W(x[c], INF, TURN, d, nan_key);                                                                  \
+            best[c] = key_##W(x[c], INF, TURN, LARGEST, nan_key);                                                            \
     }                                                                                                                        \
-    ONE_COPY void first_row_##NAME(int##W##_t *best, const void *x, size_t n, bool largest, int##W##_t nan_key)              \
+    ONE_COPY void no_rows_##NAME(int##W##_t *best, size_t n)                                                                 \
     {                                                                                                                        \
-        if (largest)                                                                                                         \
-            start_row_##NAME(best, x, n, LARGEST, nan_key);                                                                  \
-        else                                                                                                                 \
-            start_row_##NAME(best, x, n, LEAST, nan_key);                                                                    \
+        for (size_t c = 0; c < n; c++)                                                                                       \
+            best[c] = INT##W##_MIN;                                                                                          \
     }                                                                                                                        \
     INLINE uint##W##_t element_##NAME(int##W##_t key, bool largest)                                                          \
     {                                                                                                                        \
@@ -75,7 +74,7 @@
         }                                                                                                                    \
     }                                                                                                                        \
     /* Columns whose key is that of no number are left. */                                                                   \
-    static size_t leave_key_##NAME(const int##W##_t *best, size_t n, int##W##_t key, uint16_t *left)                         \
+    ONE_COPY size_t leave_key_##NAME(const int##W##_t *best, size_t n, int##W##_t key, uint16_t *left)                       \
     {                                                                                                                        \
         uint8_t marks[RK_LOT];                                                                                               \
         for (size_t c = 0; c < n; c++)                                                                                       \
@@ -84,12 +83,15 @@
     }                                                                                                                        \
     static size_t chosen_cells_##NAME(const rk_lot *lot, void *cells, uint16_t *left)                                        \
     {                                                                                                                        \
-        const bool largest = lot->op == RP_OP_MAX, omit = lot->nan == RP_NAN_OMIT;                                           \
+        const bool largest = lot->op != RP_OP_MIN || lot->rows == 1, omit = lot->nan == RP_NAN_OMIT;                         \
         const int##W##_t nan_key = omit ? INT##W##_MIN : INT##W##_MAX;                                                       \
-        const char *x = (const char *)lot->x + lot->stride;                                                                  \
+        const char *x = lot->x;                                                                                              \
         int##W##_t best[RK_LOT];                                                                                             \
-        first_row_##NAME(best, lot->x, lot->columns, largest, nan_key);                                                      \
-        for (size_t r = 1; r < lot->rows; r += 4, x += 4 * lot->stride)                                                      \
+        if (lot->rows == 1)                                                                                                  \
+            only_row_##NAME(best, lot->x, lot->columns, nan_key);                                                            \
+        else                                                                                                                 \
+            no_rows_##NAME(best, lot->columns);                                                                              \
+        for (size_t r = lot->rows == 1; r < lot->rows; r += 4, x += 4 * lot->stride)                                         \
             (largest ? largest_rows_##NAME : least_rows_##NAME)(best, x, lot->stride, lot->rows - r, lot->columns, nan_key); \
         put_chosen_##NAME(lot, best, cells, largest);                                                                        \
         if (INF == 0 || lot->nan == RP_NAN_PROPAGATE)                                                                        \

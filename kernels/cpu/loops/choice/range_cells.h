@@ -2,7 +2,7 @@
 #ifndef RK_CPU_RANGE_CELLS_H
 #define RK_CPU_RANGE_CELLS_H
 
-#include "kernels/cpu/loops/choice/chosen_cells.h"
+#include "kernels/cpu/loops/choice/column_ends.h"
 #include "kernels/cpu/loops/sums/sum_f32.h"
 
 /* The difference of two integers of a type fits 64 bits without a sign; marks those that an i64 does not hold. */
@@ -44,41 +44,35 @@ ORDERED_FLOATS(SUBTRACT_FLOATS)
 #undef SUBTRACT_INTS
 #undef SUBTRACT_FLOATS
 
-#define INTERLEAVE(W)                                                                        \
-    ONE_COPY void interleave_##W(const void *least, const void *most, size_t n, void *pairs) \
-    {                                                                                        \
-        const u##W##_loose *a = least, *b = most;                                            \
-        u##W##_loose *to = pairs;                                                            \
-        for (size_t c = 0; c < n; c++) {                                                     \
-            to[2 * c] = a[c];                                                                \
-            to[2 * c + 1] = b[c];                                                            \
-        }                                                                                    \
-    }
-INTERLEAVE(16)
-INTERLEAVE(32)
-INTERLEAVE(64)
-#undef INTERLEAVE
-
 /* May the difference of two elements be taken by doubles? Their own bits must not reach the middle between two results. */
 INLINE bool rounds_once(int dtype, int out) { return !rk_is_float(dtype) || out == dtype || out == RP_F64 || dtype == RP_F16; }
 
 #define RANGE_CELLS(NAME, W, INF, TURN)                                                                                      \
+    ONE_COPY void only_ends_##NAME(int##W##_t *least, int##W##_t *most, const u##W##_loose *x, size_t n, int##W##_t nan_key) \
+    {                                                                                                                        \
+        for (size_t c = 0; c < n; c++) {                                                                                     \
+            least[c] = key_##W(x[c], INF, TURN, LEAST, nan_key);                                                             \
+            most[c] = key_##W(x[c], INF, TURN, LARGEST, nan_key);                                                            \
+        }                                                                                                                    \
+    }                                                                                                                        \
     static size_t range_cells_##NAME(const rk_lot *lot, void *cells, uint16_t *left)                                         \
     {                                                                                                                        \
         const int##W##_t nan_key = lot->nan == RP_NAN_OMIT ? INT##W##_MIN : INT##W##_MAX;                                    \
-        const char *x = (const char *)lot->x + lot->stride;                                                                  \
+        const char *x = lot->x;                                                                                              \
         const size_t n = lot->columns, size = rp_dtype_size(lot->out);                                                       \
         int##W##_t least[RK_LOT], most[RK_LOT];                                                                              \
         uint64_t pairs[2][RK_LOT];                                                                                           \
         size_t k = 0;                                                                                                        \
         if (lot->op == RP_OP_RANGE && !rounds_once(lot->dtype, lot->out))                                                    \
             return leave_all(left, 0, 0, n);                                                                                 \
-        first_row_##NAME(least, lot->x, n, false, nan_key);                                                                  \
-        first_row_##NAME(most, lot->x, n, true, nan_key);                                                                    \
-        for (size_t r = 1; r < lot->rows; r += 4, x += 4 * lot->stride) {                                                    \
-            least_rows_##NAME(least, x, lot->stride, lot->rows - r, n, nan_key);                                             \
-            largest_rows_##NAME(most, x, lot->stride, lot->rows - r, n, nan_key);                                            \
+        if (lot->rows == 1) {                                                                                                \
+            only_ends_##NAME(least, most, lot->x, n, nan_key);                                                               \
+        } else {                                                                                                             \
+            no_rows_##NAME(least, n);                                                                                        \
+            no_rows_##NAME(most, n);                                                                                         \
         }                                                                                                                    \
+        for (size_t r = lot->rows == 1; r < lot->rows; r += 4, x += 4 * lot->stride)                                         \
+            extend_##NAME(least, most, x, lot->stride, lot->rows - r, n, nan_key);                                           \
         if (lot->op == RP_OP_RANGE) {                                                                                        \
             k = subtract_##NAME((const int##W##_t *[]){least, most}, n, lot->out, cells, left);                              \
         } else {                                                                                                             \
