@@ -348,9 +348,8 @@ static void lines_near(const route *r, const rk_view *v, const rk_task *t, uint6
 }
 
 /* Some rows at a time, plane by plane. */
-static void lines_runs(const route *r, const rk_view *v, const rk_task *t, uint64_t first, uint64_t rows, verdict *bad)
+static void runs_together(const rk_view *v, const rk_task *t, uint64_t first, uint64_t rows, verdict *bad)
 {
-    (void)r;
     for (uint64_t row = first, end = first + rows, some; row < end; row += some) {
         rk_state states[RUNS_TOGETHER];
         some = end - row < RUNS_TOGETHER ? end - row : RUNS_TOGETHER;
@@ -361,6 +360,32 @@ static void lines_runs(const route *r, const rk_view *v, const rk_task *t, uint6
         for (uint64_t k = 0; k < some; k++)
             put_cell(t, row + k, &states[k], bad);
     }
+}
+
+/* Finishes the product of a row in runs, which are gathered first. False: that is not certain, or there are too many. */
+static bool put_product_of_runs(const rk_view *v, const rk_task *t, uint64_t row)
+{
+    const uint64_t run = v->spec->row_len * v->size, apart = v->spec->rows * run;
+    uint8_t x[2 * RK_GATHER_BYTES];
+    rk_view gathered = *v;
+    if (v->p.mask || v->spec->planes * run > sizeof x)
+        return false;
+    for (uint64_t plane = 0; plane < v->spec->planes; plane++)
+        memcpy(x + plane * run, v->p.elements + plane * apart + row * run, (size_t)run);
+    gathered.p.elements = x;
+    return put_product(&gathered, t, row, (rk_line){.n = v->spec->planes * v->spec->row_len, .stride = 1});
+}
+
+static void lines_runs(const route *r, const rk_view *v, const rk_task *t, uint64_t first, uint64_t rows, verdict *bad)
+{
+    (void)r;
+    if (!v->product) {
+        runs_together(v, t, first, rows, bad);
+        return;
+    }
+    for (uint64_t row = first; row < first + rows; row++)
+        if (!put_product_of_runs(v, t, row))
+            runs_together(v, t, row, 1, bad);
 }
 
 /* ---- lines that need no state, or leave it to the next route that fits ---- */
