@@ -154,6 +154,17 @@ def test_many_short_lines(conn):
         check_random_array(conn, seed, 14, 150)
 
 
+def test_small_shares(conn):
+    """Just above a tie, so little that only the rest of a division has it; and of a large difference."""
+    for dtype, x in (("i64", (0, 2**62)), ("i64", (2**53 + 1, 2**53 + 2)), ("i64", (-2**62 + 2**8 - 1, -2**62 + 2**8)), ("u64", (2**63 + 2**10, 2**63 + 2**10 + 1))):
+        x = np.array(x, dtype.replace("i64", "int64").replace("u64", "uint64"))
+        for tens in (16, 17, 18, 19, 20, 25, 29, 30):
+            q = float(f"1e-{tens}")
+            parts = parameter("q", decimal(q))
+            got = result(conn, spec(order.OPS["quantile"], dtype, row_len=2, tagged_len=len(parts)) + parts + x.tobytes()).cells
+            assert got == wanted("quantile", dtype, [x.view(np.uint64)], [None], {"q": [q]}, nan="propagate", out=None), (dtype, tens)
+
+
 def test_ends_of_types_in_histograms(conn):
     """Elements at both ends of their type, beside edges at the ends, below and above; by tables of values and of keys."""
     ends = (-math.inf, -2.0**64, -2.0**63, -1e-310, 0.0, 2.0**63 - 1024, 2.0**63, 2.0**64 - 2048, 2.0**64, 1e308, math.inf)
