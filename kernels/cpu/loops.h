@@ -161,7 +161,7 @@ typedef void rk_even_counts_fn(const void *x, size_t n, const rk_keys *k, const 
  * puts the largest one where a mask is 0. `sort` sorts each lane. `best` finds the k elements of the largest scores in each, of
  * equal ones the first, then the next: their keys and rows, in numbers of the same size, `apart` too. Both mark lanes that have
  * NaNs, or have them among the best. `elements` makes elements of keys. */
-enum { RK_LANE_BYTES = 64, RK_LANE_BEST = 4, RK_MOST_LANES = 1024 };
+enum { RK_LANE_BYTES = 64, RK_LANE_BEST = 16, RK_MOST_LANES = 1024 };
 typedef struct rk_lanes {
     uint8_t *keys;
     size_t apart, rows, lanes;

@@ -793,7 +793,7 @@ static void the_best_of_whatever_data(void **state)
                     mask[k] = any(3) != 0;
                 rp_spec s = random_spec(dtype, most);
                 s.op = any(2) ? RP_OP_LARGEST : RP_OP_SMALLEST;
-                s.k = 1 + (int64_t)any(any(3) ? 4 : any(2) ? 12 : MOST_TOP);
+                s.k = 1 + (int64_t)any(any(3) ? 4 : any(2) ? 20 : MOST_TOP);
                 s.k = rp_results(&s) > 1000 ? 1 + s.k % 16 : s.k;
                 s.index_base = any(2) * 1000;
                 check_top(rk_simds[i], s, 0);

@@ -26,13 +26,12 @@ typedef struct short_lines {
     rk_keys keys;
     rk_scores scores;
     rk_lanes l;
-    uint8_t *masks;
+    uint8_t *masks, *best[2];
     unsigned values;
     rk_place place[RP_MAX_QUANTILES];
     uint8_t marks[RK_MOST_LANES]; /* of lines that are finished one by one */
     uint64_t words[RK_MOST_LANES];
-    _Alignas(RK_LANE_BYTES) uint8_t bits[2][RK_MOST_LANES];
-    uint8_t best[2][RK_LANE_BEST * RK_MOST_LANES], rows[]; /* of lanes, as `bits` */
+    _Alignas(RK_LANE_BYTES) uint8_t bits[2][RK_MOST_LANES], rows[]; /* of lanes, as `bits` */
 } short_lines;
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -231,6 +230,12 @@ static size_t row_bytes(const rp_spec *s, uint64_t lines)
     return (steps > 1 ? (steps - 1) | 1 : 1) * RK_LANE_BYTES;
 }
 
+/* Rows behind the keys: of masks, or of the best keys and their places. */
+static size_t rows_behind(const rp_spec *s)
+{
+    return rp_is_top(s->op) ? 2 * (size_t)s->k : s->flags & RP_MASK ? (size_t)elements_of(s) : 0;
+}
+
 static void init(short_lines *o, const rk_simd *simd, const rk_task *t, size_t apart)
 {
     const rp_spec *s = o->spec = &t->spec;
@@ -245,7 +250,8 @@ static void init(short_lines *o, const rk_simd *simd, const rk_task *t, size_t a
     o->cell = rp_cell_size(s);
     o->keys = rk_keys_of(s->dtype);
     o->l = (rk_lanes){.keys = o->rows, .apart = apart, .rows = (size_t)elements_of(s)};
-    o->masks = o->rows + o->l.rows * apart;
+    o->masks = o->best[0] = o->rows + o->l.rows * apart;
+    o->best[1] = o->best[0] + rows_behind(s) / 2 * apart;
     o->plane = s->flags & RP_COLUMNS ? s->row_len : o->l.rows == 1 ? rp_results(s) : 0;
     o->scores.nan = omit ? 0 : o->keys.most + 1;
     o->scores.flip = largest ? 0 : UINT64_MAX;
@@ -259,7 +265,8 @@ static void init(short_lines *o, const rk_simd *simd, const rk_task *t, size_t a
 
 rp_err rk_short_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, rp_fault *f)
 {
-    const size_t apart = row_bytes(&t->spec, lines), bytes = sizeof(short_lines) + 2 * (size_t)elements_of(&t->spec) * apart;
+    const size_t apart = row_bytes(&t->spec, lines), rows = (size_t)elements_of(&t->spec) + rows_behind(&t->spec),
+                 bytes = sizeof(short_lines) + rows * apart;
     short_lines *o = aligned_alloc(RK_LANE_BYTES, bytes);
     rp_err err = RP_OK;
     if (!o)
