@@ -26,11 +26,11 @@ typedef struct direct {
 /* Elements of a line */
 static uint64_t elements_of(const rp_spec *s) { return s->flags & RP_COLUMNS ? s->rows : s->row_len; }
 
-/* Of one element most results are itself. */
+/* Of one element most results are itself, unless it may be left out. */
 static bool is_itself(const rp_spec *s)
 {
     const bool sums = s->op == RP_OP_SUM || s->op == RP_OP_PROD || (s->op == RP_OP_MEAN && rk_is_float(s->dtype));
-    return sums && elements_of(s) == 1 && s->dtype != RP_BOOL;
+    return sums && elements_of(s) == 1 && s->dtype != RP_BOOL && s->nan != RP_NAN_OMIT;
 }
 
 static int kind_of(const rp_spec *s)

@@ -561,6 +561,31 @@ static void test_nothing_is_left(void **state)
     check_nothing_is_left(0);
 }
 
+/* NaNs that are left out do not, either. */
+static void test_no_nans_are_left(void **state)
+{
+    (void)state;
+    enum { ROWS = 12, COLUMNS = 600 };
+    static const int some[] = {RP_OP_SUM, RP_OP_MEAN, RP_OP_MIN, RP_OP_MAX, RP_OP_RANGE, RP_OP_MINMAX, RP_OP_ARGMIN};
+    uint8_t *x = memory(8 * ROWS * COLUMNS), *cells = memory(MOST_CELL * COLUMNS);
+    for (int k = 0; k < rk_simd_count; k++)
+        for (int dtype = RP_F16; dtype <= RP_F64 && rk_simd_runs(rk_simds[k]); dtype++)
+            for (size_t o = 0; o < sizeof some / sizeof some[0]; o++) {
+                t_rng r = {10};
+                uint64_t left = 0;
+                for (uint64_t i = 0; i < ROWS * COLUMNS; i++)
+                    put(dtype, x + i * rp_dtype_size(dtype), i % 7 ? 1 + (double)t_below(&r, 3) : NAN);
+                rk_task t = task_of(some[o], dtype, 0, RP_NAN_OMIT, RP_COLUMNS, ROWS, COLUMNS, x);
+                check(t, "NaNs");
+                t.cells = cells;
+                rk_cpu_direct(rk_simds[k], &t, 0, COLUMNS, count_lines, &left);
+                if (left)
+                    complain(&t, rk_simds[k], "columns are left", left);
+            }
+    free(x);
+    free(cells);
+}
+
 /* ---- any and all ---- */
 
 /* A single element decides, wherever it is; behind it lies what no longer matters. */
@@ -608,6 +633,7 @@ int main(void)
         cmocka_unit_test(test_long_products),
         cmocka_unit_test(test_pairs_are_used),
         cmocka_unit_test(test_nothing_is_left),
+        cmocka_unit_test(test_no_nans_are_left),
         cmocka_unit_test(test_one_that_decides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,21 +9,29 @@
 
 enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is stored; prefetched */
 
-/* Add rows [0, rows), which lie `stride` bytes apart. `halves`: of f64, whose lower halves go to `lower`.
- * `ahead`: rows that come later are prefetched. */
+/* Add rows [0, rows), which lie `stride` bytes apart. `halves`: of f64, whose lower halves go to `lower`. `count`: NULL, or
+ * NaNs are left out, and others counted. `ahead`: rows that come later are prefetched. */
 #define ADD_ROWS(TYPE, BYTES, HALVES)                                                                                       \
     INLINE void add_rows_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower,    \
-                                bool ahead)                                                                                 \
+                                double *count, bool ahead)                                                                  \
     {                                                                                                                       \
         for (size_t c = 0; c < columns; c += LANES64) {                                                                     \
-            vf64 s = *(const vf64_loose *)(const void *)(sum + c), t = {0};                                                 \
+            vf64 s = *(const vf64_loose *)(const void *)(sum + c), t = {0}, k = {0};                                        \
             if (HALVES)                                                                                                     \
                 t = *(const vf64_loose *)(const void *)(lower + c);                                                         \
+            if (count)                                                                                                      \
+                k = *(const vf64_loose *)(const void *)(count + c);                                                         \
             for (size_t r = 0; r < rows; r++) {                                                                             \
                 const char *p = x + r * stride + BYTES * c;                                                                 \
-                vf64 v = load_##TYPE(p), high = v;                                                                          \
+                vf64 v = load_##TYPE(p), high;                                                                              \
                 if (ahead && BYTES * c % 64 == 0)                                                                           \
                     prefetch(p, SUMS_AHEAD *stride);                                                                        \
+                if (count) {                                                                                                \
+                    const vi64 number = v == v;                                                                             \
+                    k += (vf64)((vi64)((vf64){0} + 1) & number);                                                            \
+                    v = (vf64)(((vi64)v & number) | (~number & INT64_MIN)); /* -0.0 changes no sum */                       \
+                }                                                                                                           \
+                high = v;                                                                                                   \
                 if (HALVES) {                                                                                               \
                     high = (vf64)((vi64)v & (int64_t)(UINT64_MAX << LOWER_BITS));                                           \
                     t += v - high;                                                                                          \
@@ -33,21 +41,35 @@ enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is store
             *(vf64_loose *)(void *)(sum + c) = s;                                                                           \
             if (HALVES)                                                                                                     \
                 *(vf64_loose *)(void *)(lower + c) = t;                                                                     \
+            if (count)                                                                                                      \
+                *(vf64_loose *)(void *)(count + c) = k;                                                                     \
         }                                                                                                                   \
     }                                                                                                                       \
-    static __attribute__((noinline)) void columns_of_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns,    \
-                                                            double *sum, double *lower)                                     \
+    INLINE void sum_rows_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower,    \
+                                double *count)                                                                              \
     {                                                                                                                       \
         size_t r = 0;                                                                                                       \
         for (size_t c = 0; c < columns; c++) {                                                                              \
             sum[c] = -0.0;                                                                                                  \
             lower[c] = 0;                                                                                                   \
+            if (count)                                                                                                      \
+                count[c] = 0;                                                                                               \
         }                                                                                                                   \
         for (; r + ROWS_AT_ONCE + SUMS_AHEAD <= rows; r += ROWS_AT_ONCE)                                                    \
-            add_rows_##TYPE(x + r * stride, stride, ROWS_AT_ONCE, columns, sum, lower, true);                               \
+            add_rows_##TYPE(x + r * stride, stride, ROWS_AT_ONCE, columns, sum, lower, count, true);                        \
         for (; r + ROWS_AT_ONCE <= rows; r += ROWS_AT_ONCE)                                                                 \
-            add_rows_##TYPE(x + r * stride, stride, ROWS_AT_ONCE, columns, sum, lower, false);                              \
-        add_rows_##TYPE(x + r * stride, stride, rows - r, columns, sum, lower, false);                                      \
+            add_rows_##TYPE(x + r * stride, stride, ROWS_AT_ONCE, columns, sum, lower, count, false);                       \
+        add_rows_##TYPE(x + r * stride, stride, rows - r, columns, sum, lower, count, false);                               \
+    }                                                                                                                       \
+    static __attribute__((noinline)) void columns_of_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns,    \
+                                                            double *sum, double *lower)                                     \
+    {                                                                                                                       \
+        sum_rows_##TYPE(x, stride, rows, columns, sum, lower, NULL);                                                        \
+    }                                                                                                                       \
+    static __attribute__((noinline)) void numbers_of_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns,    \
+                                                            double *sum, double *lower, double *count)                      \
+    {                                                                                                                       \
+        sum_rows_##TYPE(x, stride, rows, columns, sum, lower, count);                                                       \
     }                                                                                                                       \
     static bool column_sums_##TYPE(const void *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower) \
     {                                                                                                                       \

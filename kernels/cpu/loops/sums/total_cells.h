@@ -22,15 +22,22 @@ INLINE void two_sum(double a, double b, double *high, double *low)
 
 enum { TOTAL_ROWS = 252 }; /* 16 bits hold the sum of this number of i8 or u8, 32 bits that of all rows of a lot of 16 bits */
 
+ONE_COPY void fill_counts(double *count, size_t n, size_t rows)
+{
+    for (size_t c = 0; c < n; c++)
+        count[c] = (double)rows;
+}
+
 ONE_COPY void mean_integers(const uint64_t *total, size_t n, size_t rows, int out, uint8_t *cells)
 {
-    double sum[SMALL_LOT];
+    double sum[SMALL_LOT], count[SMALL_LOT];
     const size_t size = rp_dtype_size(out);
+    fill_counts(count, SMALL_LOT, rows);
     for (size_t c = 0, some; c < n; c += some, total += some, cells += some * size) {
         some = n - c < SMALL_LOT ? n - c : SMALL_LOT;
         for (size_t i = 0; i < some; i++)
             sum[i] = (double)(int64_t)total[i]; /* at most 2^44 */
-        mean_cells(sum, some, rows, out, cells);
+        mean_cells(sum, count, some, out, cells);
     }
 }
 
@@ -137,7 +144,7 @@ ONE_COPY void halves_of_sums(const uint64_t *sum, size_t n, bool is_signed, doub
 static void total_wide(const rk_lot *lot, const char *x, size_t n, void *cells, uint8_t *marks)
 {
     uint64_t sum[SMALL_LOT], over[SMALL_LOT];
-    double high[SMALL_LOT], low[SMALL_LOT];
+    double high[SMALL_LOT], low[SMALL_LOT], count[SMALL_LOT];
     const bool is_signed = lot->dtype == RP_I64;
     memset(sum, 0, n * sizeof *sum);
     memset(over, 0, n * sizeof *over);
@@ -153,7 +160,8 @@ static void total_wide(const rk_lot *lot, const char *x, size_t n, void *cells, 
         memset(marks, 0, n);
     } else {
         halves_of_sums(sum, n, is_signed, high, low);
-        wide_mean_cells(high, low, n, lot->rows, cells, marks);
+        fill_counts(count, SMALL_LOT, lot->rows);
+        wide_mean_cells(high, low, count, n, cells, marks);
     }
     for (size_t c = 0; c < n; c++)
         marks[c] |= (uint8_t)(over[c] >> 63);
@@ -178,16 +186,16 @@ static size_t total_cells_u64(const rk_lot *lot, void *cells, uint16_t *left) { 
 /* ---- floats ---- */
 
 typedef struct column_totals {
-    double sum[SMALL_LOT], lower[SMALL_LOT];
+    double sum[SMALL_LOT], lower[SMALL_LOT], count[SMALL_LOT];
 } column_totals;
 
 /* Narrow floats: infinities and NaNs add up to what the sum is. Others than propagated NaNs are left. */
-static size_t take_narrow(const rk_lot *lot, const double *sum, size_t first, size_t n, uint8_t *cells, uint16_t *left,
-                          size_t k)
+static size_t take_narrow(const rk_lot *lot, const double *sum, const double *count, size_t first, size_t n, uint8_t *cells,
+                          uint16_t *left, size_t k)
 {
     uint8_t marks[SMALL_LOT];
     if (lot->op == RP_OP_MEAN)
-        mean_cells(sum, n, lot->rows, lot->out, cells);
+        mean_cells(sum, count, n, lot->out, cells);
     else
         convert_sums(sum, n, lot->out, cells);
     if (lot->nan == RP_NAN_PROPAGATE)
@@ -212,7 +220,7 @@ static size_t take_wide(const rk_lot *lot, const column_totals *t, size_t first,
     }
     if (lot->op == RP_OP_MEAN) {
         uint8_t doubts[SMALL_LOT];
-        wide_mean_cells(high, low, n, lot->rows, to, doubts);
+        wide_mean_cells(high, low, t->count, n, to, doubts);
         for (size_t c = 0; c < n; c++)
             marks[c] |= doubts[c];
     } else {
@@ -233,7 +241,7 @@ static size_t total_lines(const rk_lot *lot, uint8_t *cells, uint16_t *left)
         memset(m.first, 0, sizeof m.first);
         if (lot->nan != RP_NAN_OMIT && sum_lines(lot, (const char *)lot->x + c * lot->stride, n, way_of(lot) & ~TWOFOLD, &m) &&
             !inexact_seen(&m))
-            k = take_narrow(lot, m.sum, c, n, cells + c * size, left, k);
+            k = take_narrow(lot, m.sum, m.count, c, n, cells + c * size, left, k);
         else
             k = bounded_cells(lot, c, n, cells, left, k);
     }
@@ -241,39 +249,51 @@ static size_t total_lines(const rk_lot *lot, uint8_t *cells, uint16_t *left)
 }
 
 /* The last columns, less than RK_COLUMN_STEP, are added together with some before them. */
-#define TOTAL_FLOATS(TYPE, BYTES, TAKE, TOTALS)                                                                          \
-    INLINE bool add_lot_##TYPE(const rk_lot *lot, const char *x, size_t n, column_totals *t)                             \
-    {                                                                                                                    \
-        const size_t whole = n / RK_COLUMN_STEP * RK_COLUMN_STEP, last = n - RK_COLUMN_STEP;                             \
-        if (n < RK_COLUMN_STEP)                                                                                          \
-            return false;                                                                                                \
-        inexact_clear(t);                                                                                                \
-        columns_of_##TYPE(x, lot->stride, lot->rows, whole, t->sum, t->lower);                                           \
-        if (whole < n)                                                                                                   \
-            columns_of_##TYPE(x + BYTES * last, lot->stride, lot->rows, RK_COLUMN_STEP, t->sum + last, t->lower + last); \
-        return !inexact_seen(t);                                                                                         \
-    }                                                                                                                    \
-    static size_t total_cells_##TYPE(const rk_lot *lot, void *cells, uint16_t *left)                                     \
-    {                                                                                                                    \
-        const size_t size = rp_dtype_size(lot->out);                                                                     \
-        column_totals t;                                                                                                 \
-        size_t k = 0;                                                                                                    \
-        bool exact = BYTES < 8 || (lot->out == RP_F64 && lot->rows <= EXACT_ROWS); /* of one lot: of others, too */      \
-        if (lot->lines)                                                                                                  \
-            return BYTES < 8 ? total_lines(lot, cells, left) : moment_cells(lot, cells, left);                           \
-        for (size_t c = 0, n, with; c < lot->columns; c += n) {                                                          \
-            n = small_lot(lot, c);                                                                                       \
-            with = k;                                                                                                    \
-            exact = exact && add_lot_##TYPE(lot, (const char *)lot->x + BYTES * c, n, &t);                               \
-            if (exact)                                                                                                   \
-                with = TAKE(lot, TOTALS, c, n, (uint8_t *)cells + c * size, left, k);                                    \
-            k = exact && with == k ? k : bounded_cells(lot, c, n, cells, left, k);                                       \
-        }                                                                                                                \
-        return k;                                                                                                        \
+#define TOTAL_FLOATS(TYPE, BYTES, TAKE, ...)                                                                        \
+    INLINE void add_columns_##TYPE(const rk_lot *lot, const char *x, size_t n, size_t at, column_totals *t)         \
+    {                                                                                                               \
+        if (lot->nan == RP_NAN_OMIT)                                                                                \
+            numbers_of_##TYPE(x, lot->stride, lot->rows, n, t->sum + at, t->lower + at, t->count + at);             \
+        else                                                                                                        \
+            columns_of_##TYPE(x, lot->stride, lot->rows, n, t->sum + at, t->lower + at);                            \
+    }                                                                                                               \
+    INLINE bool add_lot_##TYPE(const rk_lot *lot, const char *x, size_t n, column_totals *t)                        \
+    {                                                                                                               \
+        const size_t whole = n / RK_COLUMN_STEP * RK_COLUMN_STEP, last = n - RK_COLUMN_STEP;                        \
+        if (n < RK_COLUMN_STEP)                                                                                     \
+            return false;                                                                                           \
+        inexact_clear(t);                                                                                           \
+        add_columns_##TYPE(lot, x, whole, 0, t);                                                                    \
+        if (whole < n)                                                                                              \
+            add_columns_##TYPE(lot, x + BYTES * last, RK_COLUMN_STEP, last, t);                                     \
+        if (inexact_seen(t))                                                                                        \
+            return false;                                                                                           \
+        for (size_t c = 0; lot->nan == RP_NAN_OMIT && c < n; c++) /* a sum of nothing is 0.0 */                     \
+            t->sum[c] = t->count[c] == 0 ? 0 : t->sum[c];                                                           \
+        return true;                                                                                                \
+    }                                                                                                               \
+    static size_t total_cells_##TYPE(const rk_lot *lot, void *cells, uint16_t *left)                                \
+    {                                                                                                               \
+        const size_t size = rp_dtype_size(lot->out);                                                                \
+        column_totals t;                                                                                            \
+        size_t k = 0;                                                                                               \
+        bool exact = BYTES < 8 || (lot->out == RP_F64 && lot->rows <= EXACT_ROWS); /* of one lot: of others, too */ \
+        if (lot->lines)                                                                                             \
+            return BYTES < 8 ? total_lines(lot, cells, left) : moment_cells(lot, cells, left);                      \
+        fill_counts(t.count, SMALL_LOT, lot->rows);                                                                 \
+        for (size_t c = 0, n, with; c < lot->columns; c += n) {                                                     \
+            n = small_lot(lot, c);                                                                                  \
+            with = k;                                                                                               \
+            exact = exact && add_lot_##TYPE(lot, (const char *)lot->x + BYTES * c, n, &t);                          \
+            if (exact)                                                                                              \
+                with = TAKE(lot, __VA_ARGS__, c, n, (uint8_t *)cells + c * size, left, k);                          \
+            k = exact && with == k ? k : bounded_cells(lot, c, n, cells, left, k);                                  \
+        }                                                                                                           \
+        return k;                                                                                                   \
     }
-TOTAL_FLOATS(f16, 2, take_narrow, t.sum)
-TOTAL_FLOATS(bf16, 2, take_narrow, t.sum)
-TOTAL_FLOATS(f32, 4, take_narrow, t.sum)
+TOTAL_FLOATS(f16, 2, take_narrow, t.sum, t.count)
+TOTAL_FLOATS(bf16, 2, take_narrow, t.sum, t.count)
+TOTAL_FLOATS(f32, 4, take_narrow, t.sum, t.count)
 TOTAL_FLOATS(f64, 8, take_wide, &t)
 #undef TOTAL_FLOATS
 
