@@ -473,6 +473,7 @@ template <bool kIsStats> struct Moments64 {
     __device__ void flush(const SegmentArgs &args, const unsigned char *row, void *, u64 elements, u64 *partial)
     {
         __shared__ u32 flags_sum, skipped_sum;
+        __syncwarp(); // lanes that took elements out may still be apart: then shuffles go a slow way, in code of their own
         if (lowest)
             empty(block, window, k());
         if (threadIdx.x == 0)
