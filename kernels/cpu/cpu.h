@@ -19,6 +19,9 @@ int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t
 /* The same for all lines; sets the route. */
 int rk_cpu_all_lines(const rk_simd *simd, rk_task *t, uint64_t *bad_row, rk_state *bad_state);
 
+/* Elements of each line that is a row or column, not a segment. */
+static inline uint64_t rk_cpu_elements(const rp_spec *s) { return s->flags & RP_COLUMNS ? s->rows : s->row_len; }
+
 /* The name of the route (the table in lines.c) that all lines of a task take together. Only the spec is looked at, and where
  * `data` is. */
 const char *rk_cpu_route(const rk_simd *simd, const rk_task *t);

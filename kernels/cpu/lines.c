@@ -452,7 +452,7 @@ static bool lines_fit_direct(const rk_view *v, uint64_t lines) { return rk_cpu_i
 static bool lines_fit_chains(const rk_view *v, uint64_t lines)
 {
     const rp_spec *s = v->spec;
-    const uint64_t most = s->flags & RP_COLUMNS ? s->rows : s->flags & RP_OFFSETS ? 0 : s->row_len;
+    const uint64_t most = s->flags & RP_OFFSETS ? 0 : rk_cpu_elements(s);
     return lines >= RK_CHAINS && s->op == RP_OP_SUM && s->out == RP_F64 && most <= SHORT &&
            !(s->flags & ~(uint32_t)(RP_OFFSETS | RP_COLUMNS)) && v->simd->chains[s->dtype];
 }

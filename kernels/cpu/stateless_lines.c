@@ -1,5 +1,6 @@
 #include "kernels/cpu/stateless_lines.h"
 
+#include "kernels/cpu/cpu.h"
 #include "kernels/exact/line.h"
 #include "kernels/exact/op.h"
 #include "kernels/exact/runs.h"
@@ -23,14 +24,11 @@ typedef struct direct {
     void *arg;
 } direct;
 
-/* Elements of a line */
-static uint64_t elements_of(const rp_spec *s) { return s->flags & RP_COLUMNS ? s->rows : s->row_len; }
-
 /* Of one element most results are itself, unless it may be left out. */
 static bool is_itself(const rp_spec *s)
 {
     const bool sums = s->op == RP_OP_SUM || s->op == RP_OP_PROD || (s->op == RP_OP_MEAN && rk_is_float(s->dtype));
-    return sums && elements_of(s) == 1 && s->dtype != RP_BOOL && s->nan != RP_NAN_OMIT;
+    return sums && rk_cpu_elements(s) == 1 && s->dtype != RP_BOOL && s->nan != RP_NAN_OMIT;
 }
 
 static int kind_of(const rp_spec *s)
@@ -127,7 +125,7 @@ static bool in_lines(const rp_spec *s)
 bool rk_cpu_is_direct(const rk_simd *simd, const rp_spec *s, uint64_t lines)
 {
     const bool columns = s->flags & RP_COLUMNS;
-    const uint64_t elements = elements_of(s), beside = columns && s->row_len < lines ? s->row_len : lines,
+    const uint64_t elements = rk_cpu_elements(s), beside = columns && s->row_len < lines ? s->row_len : lines,
                    most = columns       ? RK_LOT_ROWS
                           : in_lines(s) ? RK_LOT_LINE
                                         : TURNED_ROW;

@@ -118,7 +118,7 @@ static void check_ops(int dtype, uint32_t flags, uint64_t rows, uint64_t row_len
                     continue;
                 rk_task t = task_of(ops[k], dtype, out, nan, flags, rows, row_len, x);
                 t.spec.planes = planes;
-                t.spec.index_base = (uint64_t)nan << 40; /* only places are told from it */
+                t.spec.index_base = (uint64_t)nan << 40; /* only places have it */
                 t.base = planes;
                 check(t, "all ops");
                 if (ops[k] == RP_OP_PROD && !t_is_float(dtype)) {

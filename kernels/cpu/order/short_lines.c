@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/cpu/cpu.h"
 #include "kernels/cpu/order/sample.h"
 #include "kernels/exact/best_cell.h"
 #include "kernels/exact/line.h"
@@ -36,12 +37,10 @@ typedef struct short_lines {
 
 static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-static uint64_t elements_of(const rp_spec *s) { return s->flags & RP_COLUMNS ? s->rows : s->row_len; }
-
 bool rk_lines_are_short(const rp_spec *s, uint64_t lines)
 {
     static const uint16_t most[] = {256, 1024, 1024, 1024};
-    const uint64_t n = elements_of(s);
+    const uint64_t n = rk_cpu_elements(s);
     if (s->op == RP_OP_HISTOGRAM || s->flags & RP_OFFSETS || rk_in_runs(s))
         return false;
     if (rp_is_top(s->op) && (s->flags & RP_MASK || (uint64_t)s->k > least(n, RK_LANE_BEST)))
@@ -225,7 +224,7 @@ static rp_err run_block(short_lines *o, uint64_t first, size_t lines, rp_fault *
 /* Bytes of a row of lanes: an odd number of steps, so that rows do not share sets of the cache. */
 static size_t row_bytes(const rp_spec *s, uint64_t lines)
 {
-    const uint64_t room = least(BLOCK_BYTES / elements_of(s), RK_MOST_LANES), need = lines * rp_dtype_size(s->dtype);
+    const uint64_t room = least(BLOCK_BYTES / rk_cpu_elements(s), RK_MOST_LANES), need = lines * rp_dtype_size(s->dtype);
     const size_t steps = (size_t)(least(room, need + RK_LANE_BYTES - 1) / RK_LANE_BYTES);
     return (steps > 1 ? (steps - 1) | 1 : 1) * RK_LANE_BYTES;
 }
@@ -233,7 +232,7 @@ static size_t row_bytes(const rp_spec *s, uint64_t lines)
 /* Rows behind the keys: of masks, or of the best keys and their places. */
 static size_t rows_behind(const rp_spec *s)
 {
-    return rp_is_top(s->op) ? 2 * (size_t)s->k : s->flags & RP_MASK ? (size_t)elements_of(s) : 0;
+    return rp_is_top(s->op) ? 2 * (size_t)s->k : s->flags & RP_MASK ? (size_t)rk_cpu_elements(s) : 0;
 }
 
 static void init(short_lines *o, const rk_simd *simd, const rk_task *t, size_t apart)
@@ -249,7 +248,7 @@ static void init(short_lines *o, const rk_simd *simd, const rk_task *t, size_t a
     o->word = rp_dtype_size(s->out);
     o->cell = rp_cell_size(s);
     o->keys = rk_keys_of(s->dtype);
-    o->l = (rk_lanes){.keys = o->rows, .apart = apart, .rows = (size_t)elements_of(s)};
+    o->l = (rk_lanes){.keys = o->rows, .apart = apart, .rows = (size_t)rk_cpu_elements(s)};
     o->masks = o->best[0] = o->rows + o->l.rows * apart;
     o->best[1] = o->best[0] + rows_behind(s) / 2 * apart;
     o->plane = s->flags & RP_COLUMNS ? s->row_len : o->l.rows == 1 ? rp_results(s) : 0;
@@ -265,7 +264,7 @@ static void init(short_lines *o, const rk_simd *simd, const rk_task *t, size_t a
 
 rp_err rk_short_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, rp_fault *f)
 {
-    const size_t apart = row_bytes(&t->spec, lines), rows = (size_t)elements_of(&t->spec) + rows_behind(&t->spec),
+    const size_t apart = row_bytes(&t->spec, lines), rows = (size_t)rk_cpu_elements(&t->spec) + rows_behind(&t->spec),
                  bytes = sizeof(short_lines) + rows * apart;
     short_lines *o = aligned_alloc(RK_LANE_BYTES, bytes);
     rp_err err = RP_OK;

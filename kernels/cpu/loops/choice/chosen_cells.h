@@ -12,8 +12,7 @@
                                    int##W##_t nan_key)                                                                       \
     {                                                                                                                        \
         const u##W##_loose *row[4];                                                                                          \
-        for (size_t r = 0; r < 4; r++)                                                                                       \
-            row[r] = (const void *)(x + (r < rows ? r : rows - 1) * stride);                                                 \
+        four_rows_##W(row, x, stride, rows);                                                                                 \
         for (size_t c = 0; c < n; c++) {                                                                                     \
             const int##W##_t a = key_##W(row[0][c], INF, TURN, d, nan_key), b = key_##W(row[1][c], INF, TURN, d, nan_key);   \
             const int##W##_t e = key_##W(row[2][c], INF, TURN, d, nan_key), f = key_##W(row[3][c], INF, TURN, d, nan_key);   \

@@ -30,8 +30,7 @@ INTERLEAVE(64)
                                 int##W##_t nan_key)                                                                         \
     {                                                                                                                       \
         const u##W##_loose *row[4];                                                                                         \
-        for (size_t r = 0; r < 4; r++)                                                                                      \
-            row[r] = (const void *)(x + (r < rows ? r : rows - 1) * stride);                                                \
+        four_rows_##W(row, x, stride, rows);                                                                                \
         for (size_t c = 0; c < n; c++) {                                                                                    \
             int##W##_t down = least[c], up = most[c];                                                                       \
             for (size_t r = 0; r < 4; r++) {                                                                                \

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/loops.h"
 #include "kernels/cpu/loops/choice/choose.h"
+#include "kernels/cpu/loops/columns/column_batch.h"
 
 enum { PLACED_AHEAD = 16 }; /* rows to prefetch */
 
@@ -15,8 +16,7 @@ enum { PLACED_AHEAD = 16 }; /* rows to prefetch */
                                   uint##W##_t row, direction d, int##W##_t nan_key)                                            \
     {                                                                                                                          \
         const u##W##_loose *at[4];                                                                                             \
-        for (size_t r = 0; r < 4; r++)                                                                                         \
-            at[r] = (const void *)(x + (r < rows ? r : rows - 1) * stride);                                                    \
+        four_rows_##W(at, x, stride, rows);                                                                                    \
         for (size_t c = 0; c < n; c++) {                                                                                       \
             int##W##_t most = best[c];                                                                                         \
             uint##W##_t where = place[c];                                                                                      \

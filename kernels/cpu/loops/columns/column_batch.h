@@ -35,6 +35,19 @@ ONE_COPY size_t leave_marked(uint16_t *left, size_t k, size_t first, size_t n, c
     return k;
 }
 
+/* Four of `rows` rows, the last one as often as others lack. */
+#define FOUR_ROWS(W)                                                                                   \
+    INLINE void four_rows_##W(const u##W##_loose *row[4], const char *x, uint64_t stride, size_t rows) \
+    {                                                                                                  \
+        for (size_t r = 0; r < 4; r++)                                                                 \
+            row[r] = (const void *)(x + (r < rows ? r : rows - 1) * stride);                           \
+    }
+FOUR_ROWS(8)
+FOUR_ROWS(16)
+FOUR_ROWS(32)
+FOUR_ROWS(64)
+#undef FOUR_ROWS
+
 INLINE uint64_t bits_of_f64(double v)
 {
     uint64_t bits;

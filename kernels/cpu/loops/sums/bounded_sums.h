@@ -137,7 +137,7 @@ INLINE void add_moments(moment_lanes *l, vf64 v, vi64 in, int how)
     }
     const vi64 none = how & TOTALS ? ~in & INT64_MIN : (vi64){0};
     const vf64 a = (vf64)(((vi64)(how & (TWOFOLD | TOTALS) ? v : v - l->first) & in) | none), sum = l->sum + a,
-               b = how & TOTALS ? (vf64)((vi64)a & INT64_MAX) : a * a, square = l->square + b;
+               b = how & TOTALS ? magnitude_of(a) : a * a, square = l->square + b;
     if (how & TWOFOLD)
         l->sum_low += sum_error(l->sum, a, sum);
     if (how & TWOFOLD && !(how & TOTALS))

@@ -8,20 +8,6 @@
 
 enum { QUOTIENT_BITS = 27 }; /* of the lower half of a quotient: n has at most 13 */
 
-INLINE double f64_of_bits(uint64_t bits)
-{
-    double v;
-    memcpy(&v, &bits, sizeof v);
-    return v;
-}
-
-/* sum - q n, exactly, where q is sum / n, rounded */
-INLINE double remainder_of(double sum, double q, double n)
-{
-    const double high = f64_of_bits(bits_of_f64(q) >> QUOTIENT_BITS << QUOTIENT_BITS);
-    return sum - high * n - (q - high) * n;
-}
-
 /* Sums that a double has exactly; a NaN stands for any.
  *
  * To narrower floats the quotient q of n is rounded twice, as if once. The middle m between two of them has 25 bits at most, so
@@ -35,8 +21,8 @@ ONE_COPY void mean_cells(const double *sum, const double *count, size_t n, int o
     convert_sums(mean, n, out, cells);
 }
 
-/* The same by lane */
-INLINE vf64 remainders_of(vf64 sum, vf64 q, vf64 n)
+/* sum - q n, exactly, where q is sum / n, rounded */
+INLINE vf64 remainder_of(vf64 sum, vf64 q, vf64 n)
 {
     const vf64 high = (vf64)((vu64)q >> QUOTIENT_BITS << QUOTIENT_BITS);
     return sum - high * n - (q - high) * n;
@@ -52,8 +38,8 @@ ONE_COPY void wide_mean_cells(const double *high, const double *low, const doubl
     for (size_t c = 0; c < n; c += LANES64) {
         const vf64 s = *(const vf64_loose *)(high + c), l = *(const vf64_loose *)(low + c),
                    by = *(const vf64_loose *)(count + c);
-        const vf64 q = s / by, r = remainders_of(s, q, by), t = r + l, of_l = t - r;
-        const vf64 lost = (r - (t - of_l)) + (l - of_l), d = t / by, rest = remainders_of(t, d, by);
+        const vf64 q = s / by, r = remainder_of(s, q, by), t = r + l, of_l = t - r;
+        const vf64 lost = (r - (t - of_l)) + (l - of_l), d = t / by, rest = remainder_of(t, d, by);
         const vf64 magnitude = magnitude_of(s), spread = magnitude_of(d) * 0x1p-50; /* more than the error of d */
         const vi64 exact = (lost == 0) & (rest == 0), certain = q + (d + spread) == q + (d - spread), none = d == 0;
         const vi64 usual = (magnitude < 0x1p1023) & ((magnitude >= 0x1p-900) | (magnitude == 0)); /* underflow is far away */
