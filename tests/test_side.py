@@ -22,7 +22,7 @@ import time
 import numpy as np
 import pytest
 
-from conftest import select_a_moment
+from conftest import sanitizer, select_a_moment
 from oracle import DTYPES, SIZE
 from otheruser import needs_root
 from rawclient import COLUMNS, MASK, MAX_DATA, MAX_STRIDED, OFFSETS, REDUCE_AT, STATES_IN, STATES_OUT, Closed, Connection, Fault, spec
@@ -1048,7 +1048,8 @@ def test_deadlines_hold(both, scratch):
     handle, size = side.file(fd)
     os.close(fd)
     late = 0
-    sent = [c.send(REDUCE_AT, spec("stats", "f64", row_len=1 << 19) + struct.pack("<QQQ", handle, 0, 4 << 20), time_ms=1) for _ in range(60)]
+    length = 1 << 20 if sanitizer() == "thread" else 4 << 20  # bytes: longer than the deadline
+    sent = [c.send(REDUCE_AT, spec("stats", "f64", row_len=length // 8) + struct.pack("<QQQ", handle, 0, length), time_ms=1) for _ in range(60)]
     for s in sent:
         try:
             c.wait(s)

@@ -165,7 +165,7 @@ static void check_shapes(const shape *shapes, size_t n, uint32_t flags)
 {
     uint8_t *x = memory(8 * 11000);
     for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = (size_t)dtype % SOME; i < n; i += SOME) {
             t_rng r = {(uint64_t)dtype + 100 * i};
             const int family = (int)t_below(&r, T_FAMILIES + 4);
             uint8_t *p = x + t_below(&r, 9);
@@ -263,7 +263,7 @@ static void test_nothing_beside(void **state)
     assert_int_equal(mprotect(room, page, PROT_NONE), 0);
     assert_int_equal(mprotect(x + all, page, PROT_NONE), 0);
     for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
-        for (uint64_t round = 0; round < 24; round++) {
+        for (uint64_t round = 0; round < 24; round += SOME) {
             t_rng r = {(uint64_t)dtype + 100 * round};
             const size_t size = rp_dtype_size(dtype);
             const uint64_t n = 1 + t_below(&r, round % 3 ? 13 : 33), lines = 16 + t_below(&r, 50);
@@ -378,7 +378,7 @@ static void test_full_lanes(void **state)
         for (int value = 0; value < 3; value++) {
             memset(x, value == 0 ? 0 : value == 1 ? 0xff : 0x80, 2 * MOST * COLUMNS);
             for (int dtype = RP_I8; dtype <= RP_U16; dtype++)
-                for (int k = 0; k < OPS; k++)
+                for (int k = (int)(n % SOME); k < OPS; k += SOME)
                     if (ops[k] != RP_OP_PROD)
                         check(task_of(ops[k], dtype, 0, 0, RP_COLUMNS, n, COLUMNS, x), "full lanes");
         }
@@ -596,7 +596,7 @@ static void test_one_that_decides(void **state)
     static const uint64_t places[] = {0, 1, 63, 64, 2047, 2048, 2049, 4095, 6143, 6144, 14335, 14336, N - 1, N};
     uint8_t *x = memory(8 * N);
     for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
-        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        for (size_t i = (size_t)dtype % SOME; i < sizeof places / sizeof places[0]; i += SOME)
             for (int all = 0; all < 2; all++) {
                 const size_t size = rp_dtype_size(dtype);
                 for (uint64_t k = 0; k < N; k++)
