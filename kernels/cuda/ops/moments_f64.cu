@@ -473,7 +473,9 @@ template <bool kIsStats> struct Moments64 {
     __device__ void flush(const SegmentArgs &args, const unsigned char *row, void *, u64 elements, u64 *partial)
     {
         __shared__ u32 flags_sum, skipped_sum;
-        __syncwarp(); // lanes that took elements out may still be apart: then shuffles go a slow way, in code of their own
+        // Lanes that took elements out may still be apart: then shuffles go a slow way, in code of their own. By ptxas 13.0
+        // __syncwarp() leaves them apart after a call that yields.
+        __syncthreads();
         if (lowest)
             empty(block, window, k());
         if (threadIdx.x == 0)
