@@ -1,12 +1,12 @@
 #include "client/alone.h"
 
 #include "client/ask.h"
-#include "client/clock.h"
 #include "client/error.h"
 #include "client/keys_here.h"
 #include "client/sized.h"
 #include "client/spec.h"
 #include "kernels/cpu/threads/here.h"
+#include "proto/clock.h"
 
 /* All of it as one message would have it, if there were no bounds. */
 static void whole_tile(const rc_ask *a, rc_level *l, rc_tile *t)
@@ -17,14 +17,14 @@ static void whole_tile(const rc_ask *a, rc_level *l, rc_tile *t)
     rc_next_tile(l, t);
 }
 
-static uint64_t until_of(const rc_ask *a) { return a->spec.deadline_ms ? a->start_ns + a->spec.deadline_ms * RC_NS_PER_MS : 0; }
+static uint64_t until_of(const rc_ask *a) { return a->spec.deadline_ms ? a->start_ns + a->spec.deadline_ms * RP_NS_PER_MS : 0; }
 
 int rc_give_here(const rc_ask *a, reduce_result *result)
 {
     reduce_result r = a->result;
     r.backend = RP_BACKEND_CPU;
     r.path = REDUCE_PATH_LOCAL;
-    r.compute_ns = r.wall_ns = rc_now_ns() - a->start_ns;
+    r.compute_ns = r.wall_ns = rp_now_ns() - a->start_ns;
     if (result)
         rc_give_sized(result, &r, sizeof r);
     return 0;

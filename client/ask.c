@@ -2,10 +2,10 @@
 
 #include <inttypes.h>
 
-#include "client/clock.h"
 #include "client/error.h"
 #include "client/quantiles.h"
 #include "client/spec.h"
+#include "proto/clock.h"
 
 int rc_check_pointers(const rc_input *in, size_t bytes, const void *out, size_t room, rp_fault *f)
 {
@@ -35,7 +35,7 @@ static int check_keys(const reduce_spec *s, const rc_input *in, size_t bytes, rp
 
 int rc_ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size_t bytes, size_t room, rp_fault *f)
 {
-    *a = (rc_ask){.in = *in, .bytes = bytes, .start_ns = rc_now_ns(), .result = REDUCE_RESULT_INIT};
+    *a = (rc_ask){.in = *in, .bytes = bytes, .start_ns = rp_now_ns(), .result = REDUCE_RESULT_INIT};
     const reduce_spec *spec = &a->spec;
     rc_level *l = &a->whole;
     uint64_t need;

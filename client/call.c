@@ -19,8 +19,8 @@
 
 #include "client/autostart.h"
 #include "client/client.h"
-#include "client/clock.h"
 #include "client/error.h"
+#include "proto/clock.h"
 
 enum {
     MAX_LOSSES = 10, /* a request after which the connection was lost this often is not sent again */
@@ -149,7 +149,7 @@ static void finish_late(reduce_client *c, rc_call *call)
 
 static void finish_timeout(reduce_client *c, rc_call *call)
 {
-    if (late(call, rc_now_ns())) {
+    if (late(call, rp_now_ns())) {
         finish_late(c, call);
         return;
     }
@@ -159,14 +159,14 @@ static void finish_timeout(reduce_client *c, rc_call *call)
 
 static uint32_t ms_until(uint64_t when, uint64_t now)
 {
-    uint64_t ms = when > now ? (when - now + RC_NS_PER_MS - 1) / RC_NS_PER_MS : 0;
+    uint64_t ms = when > now ? (when - now + RP_NS_PER_MS - 1) / RP_NS_PER_MS : 0;
     return ms < RP_MAX_DEADLINE_MS ? (uint32_t)ms : RP_MAX_DEADLINE_MS;
 }
 
 /* The call gives up after so long. */
 static void give_up_after(const reduce_client *c, rc_call *call, uint32_t ms)
 {
-    call->give_up_ns = rc_deadline_after(ms);
+    call->give_up_ns = rp_deadline_after(ms);
     call->stood_ns = rc_connection_stood_ns(c->connection, false);
 }
 
@@ -197,7 +197,7 @@ static uint32_t unsent_ms(const reduce_client *c, const rc_call *call)
 /* Write the message's header and hand the place to rc_leave for sending. */
 static void post(reduce_client *c, rc_call *call)
 {
-    uint64_t now = rc_now_ns();
+    uint64_t now = rp_now_ns();
     if (late(call, now)) {
         finish_late(c, call);
         return;
@@ -208,7 +208,7 @@ static void post(reduce_client *c, rc_call *call)
     call->id = ++c->last_id;
     gives_up(c, call, now); /* which brings give_up_ns up to date */
     bool graced = call->deadline_ns && !begins(call->type);
-    uint64_t end = first_of(call->give_up_ns, graced ? call->deadline_ns + GRACE_MS * RC_NS_PER_MS : 0);
+    uint64_t end = first_of(call->give_up_ns, graced ? call->deadline_ns + GRACE_MS * RP_NS_PER_MS : 0);
     rp_header h = {.version = call->type == RP_MSG_HELLO ? RP_WIRE_VERSION : c->welcome.version,
                    .type = call->type,
                    .time_ms = call->deadline_ns ? ms_until(call->deadline_ns, now) : 0,
@@ -403,7 +403,7 @@ static void retry_later(reduce_client *c, rc_call *call, uint32_t hint_ms, int e
     uint32_t ms = hint_ms > backoff ? hint_ms : backoff;
     if (ms > LONGEST_PAUSE_MS)
         ms = hint_ms > LONGEST_PAUSE_MS ? hint_ms : LONGEST_PAUSE_MS;
-    const uint64_t then = rc_now_ns() + ms * RC_NS_PER_MS;
+    const uint64_t then = rp_now_ns() + ms * RP_NS_PER_MS;
     gives_up(c, call, then); /* which brings give_up_ns up to date */
     uint64_t end = first_of(call->give_up_ns, call->deadline_ns);
     if (then >= end) {
@@ -473,7 +473,7 @@ static int start_another(reduce_client *c, rc_call *hello)
 
 static void on_unsent(reduce_client *c, rc_call *call)
 {
-    uint64_t now = rc_now_ns();
+    uint64_t now = rp_now_ns();
     if (late(call, now)) {
         finish_late(c, call);
     } else if (!c->up && call == &c->hello && c->may_start && !gives_up(c, call, now)) {

@@ -49,7 +49,7 @@ reduce_client *rc_client_new(const char *url, const reduce_open_opts *o)
         return NULL;
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->opening, NULL);
-    rc_cond_init(&c->changed);
+    rp_cond_init(&c->changed);
     rc_fdpass_init(&c->fdpass);
     c->stage.parts = rc_large_under_way();
     c->pid = rc_process();

@@ -102,7 +102,7 @@ static void wake_at(rc_connection *l, uint64_t when)
 /* For the slot's deadline, and meanwhile to look at its connection and for a standstill. */
 static void wake_for(rc_connection *l, const rc_slot *s)
 {
-    uint64_t look = rc_after_ms(LOOK_MS);
+    uint64_t look = rp_after_ms(LOOK_MS);
     wake_at(l, s->until_ns < look ? s->until_ns : look);
 }
 
@@ -111,7 +111,7 @@ static void wake_for(rc_connection *l, const rc_slot *s)
 static uint64_t stands_still(const rc_connection *l, uint64_t now)
 {
     const uint64_t since = l->timer_ns < l->begun_ns ? l->begun_ns : l->timer_ns;
-    return since < now && now - since >= STOOD_STILL_MS * RC_NS_PER_MS ? now - since : 0;
+    return since < now && now - since >= STOOD_STILL_MS * RP_NS_PER_MS ? now - since : 0;
 }
 
 /* A daemon may have come back, or have answered, while this process stood still: nothing has run out meanwhile. */
@@ -136,7 +136,7 @@ static bool has_waiting(const rc_connection *l)
 /* A slot begins to wait: the others may have waited through a standstill that the timer has not noticed so far. */
 static void begin_to_wait(rc_connection *l)
 {
-    const uint64_t now = rc_now_ns(), stood_ns = stands_still(l, now);
+    const uint64_t now = rp_now_ns(), stood_ns = stands_still(l, now);
     if (stood_ns && has_waiting(l))
         put_off(l, stood_ns);
     l->begun_ns = now;
@@ -192,7 +192,7 @@ static void expire(rc_connection *l, rc_slot *s, rc_slot **ended)
 static void redial_later(rc_connection *l)
 {
     l->state = DOWN;
-    l->due_ns = rc_after_ms(l->redial_ms);
+    l->due_ns = rp_after_ms(l->redial_ms);
     l->redial_ms = 2 * l->redial_ms < REDIAL_MAX_MS ? 2 * l->redial_ms : REDIAL_MAX_MS;
     if (!l->opening && !l->closing)
         wake_at(l, l->due_ns);
@@ -269,7 +269,7 @@ static void end_message(rc_connection *l)
     l->sender = NULL;
     if (s) {
         s->state = RECEIVING;
-        s->until_ns = rc_after_ms(s->reply_timeout_ms);
+        s->until_ns = rp_after_ms(s->reply_timeout_ms);
         wake_for(l, s);
     }
 }
@@ -457,7 +457,7 @@ static void connection_on_dialled(void *arg, rc_connection_err err)
         redial_later(l);
     } else {
         l->state = GREETING;
-        l->due_ns = rc_after_ms(GREETING_LIMIT_MS);
+        l->due_ns = rp_after_ms(GREETING_LIMIT_MS);
         l->out = rp_greeting_req;
         l->out_left = RP_GREETING;
         rp_frame_init(&l->in, rp_greeting_rep, l->ipc, MAX_FRAME);
@@ -503,7 +503,7 @@ uint64_t rc_connection_stood_ns(rc_connection *l, bool until_now)
     if (!until_now)
         return ns;
     pthread_mutex_lock(&l->lock);
-    ns = atomic_load_explicit(&l->stood_ns, memory_order_relaxed) + stands_still(l, rc_now_ns());
+    ns = atomic_load_explicit(&l->stood_ns, memory_order_relaxed) + stands_still(l, rp_now_ns());
     pthread_mutex_unlock(&l->lock);
     return ns;
 }
@@ -512,7 +512,7 @@ static void connection_on_time(void *arg)
 {
     rc_connection *l = arg;
     rc_slot *ended = NULL;
-    uint64_t now = rc_now_ns();
+    uint64_t now = rp_now_ns();
     pthread_mutex_lock(&l->lock);
     const uint64_t stood_ns = stands_still(l, now);
     if (stood_ns)
@@ -520,8 +520,8 @@ static void connection_on_time(void *arg)
     l->timer_ns = UINT64_MAX;
     look_at_link(l, now);
     look_at_slots(l, now, &ended);
-    const uint64_t took_ns = rc_now_ns() - now;
-    if (took_ns >= STOOD_STILL_MS * RC_NS_PER_MS) /* it was stopped in here */
+    const uint64_t took_ns = rp_now_ns() - now;
+    if (took_ns >= STOOD_STILL_MS * RP_NS_PER_MS) /* it was stopped in here */
         put_off(l, took_ns);
     pthread_mutex_unlock(&l->lock);
     tell(ended);
@@ -555,8 +555,8 @@ static rc_connection_err make_wire(rc_connection *l, const char *url, const rp_p
 /* One slice of a wait for the first connection. RC_LINK_OK: it may go on. */
 static rc_connection_err await_first(rc_connection *l, uint64_t end_ns, rc_connection_give_up give_up)
 {
-    const uint64_t slice = rc_after_ms(FIRST_SLICE_MS);
-    const struct timespec until = rc_timespec(slice < end_ns ? slice : end_ns);
+    const uint64_t slice = rp_after_ms(FIRST_SLICE_MS);
+    const struct timespec until = rp_timespec(slice < end_ns ? slice : end_ns);
     if (pthread_cond_timedwait(&l->changed, &l->lock, &until) == 0)
         return RC_LINK_OK;
     if (slice >= end_ns)
@@ -569,7 +569,7 @@ static rc_connection_err await_first(rc_connection *l, uint64_t end_ns, rc_conne
 
 static rc_connection_err first_connection(rc_connection *l, uint32_t timeout_ms, rc_connection_give_up give_up)
 {
-    const uint64_t end = rc_after_ms(timeout_ms);
+    const uint64_t end = rp_after_ms(timeout_ms);
     rc_connection_err why = RC_LINK_OK;
     pthread_mutex_lock(&l->lock);
     dial(l);
@@ -604,7 +604,7 @@ rc_connection_err rc_connection_open(rc_connection **out, const char *url, const
     l->redial_ms = REDIAL_MIN_MS;
     l->timer_ns = UINT64_MAX;
     pthread_mutex_init(&l->lock, NULL);
-    rc_cond_init(&l->changed);
+    rp_cond_init(&l->changed);
     rc_connection_err why = make_wire(l, url, pem);
     if (!why)
         why = first_connection(l, timeout_ms, give_up);
@@ -716,7 +716,7 @@ static bool begin(rc_slot *s, slot_state state, uint32_t ms)
         return false;
     begin_to_wait(s->link);
     s->state = state;
-    s->until_ns = s->link->begun_ns + ms * RC_NS_PER_MS;
+    s->until_ns = s->link->begun_ns + ms * RP_NS_PER_MS;
     wake_for(s->link, s);
     return true;
 }
@@ -759,7 +759,7 @@ void rc_slot_cancel(rc_slot *s)
     s->cancelled = true;
     if (s->state != REST) {
         s->until_ns = 0;
-        wake_at(s->link, rc_now_ns());
+        wake_at(s->link, rp_now_ns());
     }
     pthread_mutex_unlock(&s->link->lock);
 }

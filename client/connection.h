@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "client/clock.h"
+#include "proto/clock.h"
 #include "proto/pem.h"
 
 typedef struct rc_connection rc_connection;

@@ -4,7 +4,7 @@
 #include <time.h>
 
 #include "client/client.h"
-#include "client/clock.h"
+#include "proto/clock.h"
 
 void rc_enter(reduce_client *c) { pthread_mutex_lock(&c->lock); }
 
@@ -66,7 +66,7 @@ bool rc_cond_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns)
         pthread_cond_wait(cond, &c->lock);
         return true;
     }
-    struct timespec end = rc_timespec(until_ns);
+    struct timespec end = rp_timespec(until_ns);
     return pthread_cond_timedwait(cond, &c->lock, &end) != ETIMEDOUT;
 }
 
@@ -81,5 +81,5 @@ bool rc_reply_wait(pthread_cond_t *cond, reduce_client *c, uint64_t until_ns, ui
     pthread_mutex_lock(&c->lock);
     c->helping = false;
     c->unreadable |= !read; /* the event may have happened meanwhile: the caller checks before it waits */
-    return until_ns == 0 || rc_now_ns() < until_ns;
+    return until_ns == 0 || rp_now_ns() < until_ns;
 }

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "client/client.h"
-#include "client/clock.h"
 #include "client/error.h"
+#include "proto/clock.h"
 
 enum {
     LIMIT_MS = 10000, /* for an answer, which takes microseconds unless the machine is overloaded or something is wrong */
@@ -123,7 +123,7 @@ static void discard(reduce_client *c, const uint8_t *packet, size_t n, int passe
 /* The reply, within the time limit. errno is ECANCELED if the program interrupts the call. */
 static ssize_t await_packet(reduce_client *c, uint8_t *packet, size_t room, int *passed)
 {
-    const uint64_t end = rc_deadline_after(LIMIT_MS);
+    const uint64_t end = rp_deadline_after(LIMIT_MS);
     uint64_t ask = rc_ask_at(c);
     for (;;) {
         ssize_t n = receive_packet(c->fdpass.fd, packet, room, passed);
@@ -132,7 +132,7 @@ static ssize_t await_packet(reduce_client *c, uint8_t *packet, size_t room, int 
             discard(c, packet, (size_t)n, *passed);
             continue;
         }
-        if (n >= 0 || (errno != EAGAIN && errno != EINTR) || rc_now_ns() >= end)
+        if (n >= 0 || (errno != EAGAIN && errno != EINTR) || rp_now_ns() >= end)
             return n;
         if (rc_is_interrupted(c, &ask)) {
             c->fdpass.owed++;
@@ -246,7 +246,7 @@ static bool lock(reduce_client *c, rp_fault *f)
     for (;;) {
         struct timespec end;
         clock_gettime(CLOCK_REALTIME, &end);
-        end = rc_timespec((uint64_t)end.tv_sec * 1000 * RC_NS_PER_MS + (uint64_t)end.tv_nsec + SLICE_MS * RC_NS_PER_MS);
+        end = rp_timespec((uint64_t)end.tv_sec * 1000 * RP_NS_PER_MS + (uint64_t)end.tv_nsec + SLICE_MS * RP_NS_PER_MS);
         const int err = pthread_mutex_timedlock(&c->fdpass.lock, &end);
         if (err == EDEADLK)
             rc_fail(f, REDUCE_E_ARGUMENT, "device", "another call of this thread waits for it");

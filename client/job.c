@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/clock.h"
 #include "client/error.h"
 #include "client/local.h"
+#include "proto/clock.h"
 
 enum {
     SHAPE_FLAGS = RP_MASK | RP_OFFSETS | RP_COLUMNS | RP_WEIGHTS | RP_KEYS | RP_DROP_OUTSIDE,
@@ -160,7 +160,7 @@ static void settle(reduce_job *j)
 static void end(reduce_job *j)
 {
     reduce_client *c = j->c;
-    j->result.wall_ns = rc_now_ns() - j->start_ns;
+    j->result.wall_ns = rp_now_ns() - j->start_ns;
     free(j->states);
     free(j->merging);
     j->states = j->merging = NULL;
@@ -511,14 +511,14 @@ reduce_job *rc_job_new(reduce_client *c, const rc_input *in)
     if (!j)
         return NULL;
     j->c = c;
-    j->start_ns = rc_now_ns();
+    j->start_ns = rp_now_ns();
     j->result = (reduce_result)REDUCE_RESULT_INIT;
     j->fault.index = RP_NO_INDEX;
     j->ending.run = job_settle;
     set_input(j, in);
     for (int i = 0; i < RC_MOST_UNDER_WAY; i++)
         j->calls[i].job = j;
-    rc_cond_init(&j->changed);
+    rp_cond_init(&j->changed);
     return j;
 }
 

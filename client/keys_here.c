@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-#include "client/clock.h"
 #include "client/error.h"
 #include "kernels/cpu/keys/slots.h"
+#include "proto/clock.h"
 
 enum {
     PIECE_BYTES = 16 << 20, /* that several threads are worth */
@@ -50,7 +50,7 @@ static int add_all(reduce_accumulators *groups, const rc_ask *a, rc_read_piece *
     for (uint64_t at = 0, n; at < l->len && !err; at += n) {
         rp_fault f = {0};
         n = l->len - at < PIECE_BYTES / l->item ? l->len - at : PIECE_BYTES / l->item;
-        if (until_ns && rc_now_ns() >= until_ns)
+        if (until_ns && rp_now_ns() >= until_ns)
             return rc_error(REDUCE_E_DEADLINE, "deadline_ms", "not done before the deadline");
         if (piece && !read(a, at, n, piece, &f))
             return rc_report(&f);

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/clock.h"
 #include "client/error.h"
 #include "client/spec.h"
 #include "kernels/cpu/threads/here.h"
+#include "proto/clock.h"
 
 int rc_local_option(const reduce_open_opts *o, bool *local, rp_fault *f)
 {
@@ -167,7 +167,7 @@ void rc_local_note(reduce_client *c, rc_ask *a, bool here)
 {
     if (!a->weighed && a->in.fd < 0) /* small requests need no clock for this */
         return;
-    const uint64_t ns = rc_now_ns() - a->start_ns;
+    const uint64_t ns = rp_now_ns() - a->start_ns;
     rc_enter(c);
     const rc_engine e = c->engine;
     const bool known = e.session && e.session == c->session;

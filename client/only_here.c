@@ -4,12 +4,12 @@
 #include <stdlib.h>
 
 #include "client/alone.h"
-#include "client/clock.h"
 #include "client/error.h"
 #include "client/file_lines.h"
 #include "client/keys_here.h"
 #include "client/spec.h"
 #include "kernels/cpu/threads/here.h"
+#include "proto/clock.h"
 
 /* Does each line fit a message? */
 static bool fits_messages(const rc_level *whole, uint64_t most)
@@ -81,7 +81,7 @@ static int run_lines(const rc_ask *a, uint64_t deadline_ns, reduce_result *resul
 
 int rc_run_only_here(rc_ask *a, reduce_result *result)
 {
-    const uint64_t deadline = a->spec.deadline_ms ? a->start_ns + a->spec.deadline_ms * RC_NS_PER_MS : 0;
+    const uint64_t deadline = a->spec.deadline_ms ? a->start_ns + a->spec.deadline_ms * RP_NS_PER_MS : 0;
     uint8_t *data = NULL;
     int err = check(a);
     a->threads = rk_cpu_cores();
@@ -96,7 +96,7 @@ int rc_run_only_here(rc_ask *a, reduce_result *result)
     if (!err)
         err = rc_run_here(a, result);
     free(data);
-    if (!err && deadline && rc_now_ns() >= deadline)
+    if (!err && deadline && rp_now_ns() >= deadline)
         err = rc_error(REDUCE_E_DEADLINE, "deadline_ms", "not done before the deadline");
     return err;
 }

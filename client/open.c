@@ -8,7 +8,6 @@
 
 #include "client/autostart.h"
 #include "client/client.h"
-#include "client/clock.h"
 #include "client/device.h"
 #include "client/discover.h"
 #include "client/error.h"
@@ -16,6 +15,7 @@
 #include "client/local.h"
 #include "client/process.h"
 #include "client/sized.h"
+#include "proto/clock.h"
 
 enum {
     SEEK_MS = 1000,        /* a daemon that listens later is found this late; to look costs 20 us */
@@ -38,7 +38,7 @@ static void rest(reduce_client *c, uint32_t linger_ms)
     for (unsigned i = 0; i < c->n_places; i++)
         if (c->places[i].call)
             rc_call_cancel(c, c->places[i].call);
-    uint64_t end = rc_deadline_after(linger_ms);
+    uint64_t end = rp_deadline_after(linger_ms);
     while ((c->busy || c->jobs) && rc_cond_wait(&c->changed, c, end))
         ;
     for (unsigned i = 0; i < c->n_places; i++)
@@ -222,8 +222,8 @@ static int try_url(reduce_client *c, const char *url, uint32_t ms, rp_fault *f)
 
 static uint32_t ms_left(uint64_t end)
 {
-    uint64_t now = rc_now_ns();
-    return end > now ? (uint32_t)((end - now + RC_NS_PER_MS - 1) / RC_NS_PER_MS) : 1;
+    uint64_t now = rp_now_ns();
+    return end > now ? (uint32_t)((end - now + RP_NS_PER_MS - 1) / RP_NS_PER_MS) : 1;
 }
 
 /* Try all places once. Of several failures, report the one of a place where something is. */
@@ -239,7 +239,7 @@ static int try_all(reduce_client *c, const rc_urls *u, uint64_t end, rp_fault *f
 
 static void pause_ms(unsigned ms)
 {
-    struct timespec t = rc_timespec(ms * RC_NS_PER_MS);
+    struct timespec t = rp_timespec(ms * RP_NS_PER_MS);
     while (nanosleep(&t, &t) && errno == EINTR)
         ;
 }
@@ -261,17 +261,17 @@ static int keep_trying(reduce_client *c, const rc_urls *u, uint64_t end, const r
     for (unsigned ms = 2;; ms = ms < 100 ? ms * 2 : 100) {
         if (!gone && child && rc_child_gone(child->pidfd)) {
             gone = true;
-            uint64_t soon = rc_now_ns() + OTHER_STARTS_MS * RC_NS_PER_MS;
+            uint64_t soon = rp_now_ns() + OTHER_STARTS_MS * RP_NS_PER_MS;
             end = soon < end ? soon : end;
         }
         int err = try_all(c, u, end, f);
         if (err != REDUCE_E_NO_DAEMON)
             return err;
-        if (gone && rc_now_ns() >= end)
+        if (gone && rp_now_ns() >= end)
             return start_failed(child, "exited at once", f);
-        if (rc_now_ns() >= end && child)
+        if (rp_now_ns() >= end && child)
             return start_failed(child, "did not listen in time", f);
-        if (rc_now_ns() >= end)
+        if (rp_now_ns() >= end)
             return err;
         pause_ms(ms);
         if (rc_is_interrupted(c, &ask))
@@ -290,7 +290,7 @@ static int start_and_connect(reduce_client *c, rc_urls *u, rp_fault *f)
     if (err)
         return err;
     u->n = 1;
-    err = keep_trying(c, u, rc_deadline_after(AUTOSTART_MS), &child, f);
+    err = keep_trying(c, u, rp_deadline_after(AUTOSTART_MS), &child, f);
     if (child.pidfd >= 0)
         close(child.pidfd);
     rc_enter(c);
@@ -320,7 +320,7 @@ static int connect_client(reduce_client *c, uint32_t flags, rp_fault *f)
     int err = rc_discover(&u, c->given, f);
     if (err)
         return err;
-    uint64_t end = rc_deadline_after(c->opts.connect_timeout_ms);
+    uint64_t end = rp_deadline_after(c->opts.connect_timeout_ms);
     err = try_all(c, &u, end, f);
     /* A system daemon that is not for this user is not a reason against a private one. */
     bool nobody = err == REDUCE_E_NO_DAEMON || (err == REDUCE_E_AUTH && u.n > 1);
@@ -343,8 +343,8 @@ static void seek(reduce_client *c)
     rp_fault f = {0};
     if (pthread_mutex_trylock(&c->opening))
         return;
-    const uint64_t now = rc_now_ns();
-    if (!atomic_load(&c->connected) && (!c->sought_ns || now - c->sought_ns >= SEEK_MS * RC_NS_PER_MS)) {
+    const uint64_t now = rp_now_ns();
+    if (!atomic_load(&c->connected) && (!c->sought_ns || now - c->sought_ns >= SEEK_MS * RP_NS_PER_MS)) {
         connect_client(c, 0, &f);
         c->sought_ns = now;
     }

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "client/clock.h"
 #include "client/error.h"
 #include "client/sized.h"
+#include "proto/clock.h"
 
 int reduce_ping(reduce_client *c, uint64_t *ns)
 {
@@ -13,11 +13,11 @@ int reduce_ping(reduce_client *c, uint64_t *ns)
     if (err)
         return err;
     rc_call call = {.type = RP_MSG_PING};
-    uint64_t start = rc_now_ns();
+    uint64_t start = rp_now_ns();
     if (rc_call_wait(c, &call, NULL, NULL))
         return rc_report(&call.fault);
     if (ns)
-        *ns = rc_now_ns() - start;
+        *ns = rp_now_ns() - start;
     return 0;
 }
 

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/clock.h"
 #include "client/error.h"
 #include "client/sized.h"
 #include "client/spec.h"
 #include "client/submit.h"
+#include "proto/clock.h"
 
 enum {
     MAX_LOSSES = 10, /* a put that loses its session so often is given up */
@@ -181,7 +181,7 @@ static int put_once(put *p, bool *again)
         return err;
     if (err == REDUCE_E_INTERRUPTED)
         return leave_it(p);
-    int gone = end(p, RP_MSG_ABORT, rc_deadline_after(ABORT_MS), &f); /* the error before it stays reported */
+    int gone = end(p, RP_MSG_ABORT, rp_deadline_after(ABORT_MS), &f); /* the error before it stays reported */
     /* A COMMIT that was not answered in time: it came before ABORT, and where nothing is left to abort it was done. */
     return written && err == REDUCE_E_DEADLINE && gone == REDUCE_E_BAD_HANDLE ? 0 : err;
 }
@@ -218,7 +218,7 @@ static int take_opts(put *p, const reduce_put_opts *given)
     p->ask.ttl_ms = o->ttl_ms;
     p->ask.place = (uint8_t)o->place;
     p->path = o->path;
-    p->deadline_ns = rc_deadline_after(o->deadline_ms);
+    p->deadline_ns = rp_deadline_after(o->deadline_ms);
     return take_shape(&p->ask.shape, o);
 }
 

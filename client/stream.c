@@ -5,12 +5,12 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "client/clock.h"
 #include "client/error.h"
 #include "client/local.h"
 #include "client/quantiles.h"
 #include "client/sized.h"
 #include "client/spec.h"
+#include "proto/clock.h"
 
 enum {
     CHUNKS = 4, /* one is filled while three travel, are computed and come back */
@@ -233,12 +233,12 @@ static int new_stream(reduce_client *c, const rp_spec *spec, uint64_t groups, ui
     if (s->beside)
         s->parts.companion[keyed ? RP_ROLE_KEYS : RP_ROLE_WEIGHTS] = (rp_companion){
             .where = RP_WHERE_DATA, .dtype = keyed ? spec->keys : spec->weights, .extent = RP_EXTENT_ELEMENTS};
-    s->start_ns = rc_now_ns();
-    s->deadline_ns = rc_deadline_after(deadline_ms);
+    s->start_ns = rp_now_ns();
+    s->deadline_ns = rp_deadline_after(deadline_ms);
     s->fault.index = RP_NO_INDEX;
     for (int i = 0; i < CHUNKS; i++)
         s->chunks[i].stream = s;
-    rc_cond_init(&s->changed);
+    rp_cond_init(&s->changed);
     rc_enter(c);
     s->capacity = chunk_capacity(s);
     c->refs++;
@@ -491,7 +491,7 @@ static int take_result(reduce_stream *s, const uint8_t *body, size_t len, uint64
                           .queue_ns = r.queue_ns,
                           .copy_ns = r.copy_ns,
                           .compute_ns = r.compute_ns,
-                          .wall_ns = rc_now_ns() - s->start_ns};
+                          .wall_ns = rp_now_ns() - s->start_ns};
     if (result)
         rc_give_sized(result, &mine, sizeof mine);
     return 0;
@@ -511,7 +511,7 @@ static void drop(reduce_stream *s)
         return;
     }
     rc_call call = {
-        .type = RP_MSG_ABORT, .bound = true, .session = s->session, .deadline_ns = rc_deadline_after(ABORT_MS), .deaf = true};
+        .type = RP_MSG_ABORT, .bound = true, .session = s->session, .deadline_ns = rp_deadline_after(ABORT_MS), .deaf = true};
     call.head_len = (uint8_t)rp_put_u64(call.head, s->id);
     rc_call_wait_locked(s->c, &call, NULL, NULL); /* whatever comes back */
 }

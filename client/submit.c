@@ -8,7 +8,6 @@
 
 #include "client/alone.h"
 #include "client/ask.h"
-#include "client/clock.h"
 #include "client/device.h"
 #include "client/error.h"
 #include "client/local.h"
@@ -16,6 +15,7 @@
 #include "client/sized.h"
 #include "client/spec.h"
 #include "kernels/cpu/threads/here.h"
+#include "proto/clock.h"
 
 /* ---- checks ---- */
 
@@ -216,7 +216,7 @@ static int make(reduce_client *c, const rc_ask *a, reduce_job **made)
     j->result = a->result;
     j->out = a->out;
     j->bytes_total = a->bytes;
-    j->deadline_ns = rc_deadline_after(a->spec.deadline_ms);
+    j->deadline_ns = rp_deadline_after(a->spec.deadline_ms);
     j->watch_until_ns = watch_until(&a->in, a->bytes, j->start_ns);
     err = open_input(j, a);
     if (err)
@@ -481,7 +481,7 @@ int reduce_wait(reduce_job *j, uint32_t wait_ms, reduce_result *result)
         err = check_result(result);
     if (err)
         return err;
-    uint64_t until = wait_ms == UINT32_MAX ? 0 : rc_now_ns() + wait_ms * RC_NS_PER_MS;
+    uint64_t until = wait_ms == UINT32_MAX ? 0 : rp_now_ns() + wait_ms * RP_NS_PER_MS;
     rc_enter(j->c);
     const awaited end = await(j, &j->ended, until, rc_ask_at(j->c));
     if (end == ENDED)

@@ -3,23 +3,23 @@
 #include <string.h>
 
 #include "client/client.h"
-#include "client/clock.h"
 #include "client/error.h"
+#include "proto/clock.h"
 
 enum { ASK_MS = 50 }; /* most calls end sooner */
 
 /* ---- asking the program ---- */
 
-uint64_t rc_ask_at(const reduce_client *c) { return c->opts.interrupted ? rc_deadline_after(ASK_MS) : 0; }
+uint64_t rc_ask_at(const reduce_client *c) { return c->opts.interrupted ? rp_deadline_after(ASK_MS) : 0; }
 
-static bool is_due(uint64_t ask_ns) { return ask_ns && rc_now_ns() >= ask_ns; }
+static bool is_due(uint64_t ask_ns) { return ask_ns && rp_now_ns() >= ask_ns; }
 
 bool rc_is_interrupted(const reduce_client *c, uint64_t *ask_ns)
 {
     if (!is_due(*ask_ns))
         return false;
     const bool interrupted = c->opts.interrupted(c->opts.interrupted_arg);
-    *ask_ns = interrupted ? 0 : rc_deadline_after(ASK_MS);
+    *ask_ns = interrupted ? 0 : rp_deadline_after(ASK_MS);
     return interrupted;
 }
 
@@ -87,7 +87,7 @@ static void end_interrupted(waiting *w, rc_call *call)
 int rc_call_wait_locked(reduce_client *c, rc_call *call, uint8_t **body, size_t *len)
 {
     waiting w = {.c = c};
-    rc_cond_init(&w.cond);
+    rp_cond_init(&w.cond);
     call->owner = &w;
     call->done = wait_on_reply;
     rc_call_start(c, call);

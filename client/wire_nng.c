@@ -171,7 +171,7 @@ static void nng_wire_ring(rc_wire *wire, uint64_t when)
     nng_wire *w = of(wire);
     pthread_mutex_lock(&w->lock);
     if (when < w->ring_ns) {
-        uint64_t now = rc_now_ns(), ms = when > now ? (when - now + RC_NS_PER_MS - 1) / RC_NS_PER_MS : 0;
+        uint64_t now = rp_now_ns(), ms = when > now ? (when - now + RP_NS_PER_MS - 1) / RP_NS_PER_MS : 0;
         w->ring_ns = when;
         if (w->ticking)
             nng_aio_cancel(w->timer); /* it rings early, and is asked for anew */

@@ -23,8 +23,8 @@ enum {
 };
 
 static const uint64_t NEVER = UINT64_MAX;
-static const uint64_t REST_NS = 100 * RC_NS_PER_MS; /* in which a helper may come back to read: else both would wake */
-static const uint64_t REDIAL_NS = 5 * RC_NS_PER_MS; /* between attempts to connect while the daemon's queue is full */
+static const uint64_t REST_NS = 100 * RP_NS_PER_MS; /* in which a helper may come back to read: else both would wake */
+static const uint64_t REDIAL_NS = 5 * RP_NS_PER_MS; /* between attempts to connect while the daemon's queue is full */
 
 typedef struct unix_wire {
     rc_wire wire; /* first: a wire is its unix_wire */
@@ -69,8 +69,8 @@ static void signal_fd(int fd) { eventfd_write(fd, 1); } /* fails after 2^64 of t
 /* Until `until`, or something happens to one of two. */
 static void wait_for(struct pollfd fds[2], uint64_t until)
 {
-    uint64_t now = until == NEVER ? 0 : rc_now_ns(), left = until > now ? until - now : 0;
-    struct timespec t = rc_timespec(left);
+    uint64_t now = until == NEVER ? 0 : rp_now_ns(), left = until > now ? until - now : 0;
+    struct timespec t = rp_timespec(left);
     if (ppoll(fds, 2, until == NEVER ? NULL : &t, NULL) < 0)
         fds[0].revents = fds[1].revents = 0;
 }
@@ -79,7 +79,7 @@ static void wait_for(struct pollfd fds[2], uint64_t until)
 static bool watch_for(struct pollfd fds[2], uint64_t until)
 {
     int n = 0;
-    while (n == 0 && rc_now_ns() < until)
+    while (n == 0 && rp_now_ns() < until)
         n = poll(fds, 2, 0);
     return n > 0;
 }
@@ -153,7 +153,7 @@ static int connect_socket(unix_wire *w)
 static event try_to_dial(unix_wire *w)
 {
     int err = w->dial_stopped ? ECANCELED : connect_socket(w);
-    w->dial_ns = err == EAGAIN ? rc_now_ns() + REDIAL_NS : NEVER;
+    w->dial_ns = err == EAGAIN ? rp_now_ns() + REDIAL_NS : NEVER;
     return err == EAGAIN ? (event){.kind = NOTHING} : (event){DIALLED, err ? link_err(err) : RC_LINK_OK, 0};
 }
 
@@ -177,7 +177,7 @@ static event try_to_receive(unix_wire *w)
 }
 
 /* The leader leaves receiving to helpers. */
-static bool rests(const unix_wire *w) { return w->helper || rc_now_ns() < w->rest_ns; }
+static bool rests(const unix_wire *w) { return w->helper || rp_now_ns() < w->rest_ns; }
 
 /* Receiving ends without a look at the socket. */
 static bool is_received(const unix_wire *w) { return w->receiving && (w->again || w->hung_up); }
@@ -207,7 +207,7 @@ static void tell(unix_wire *w, event e)
 /* What need not be waited for. */
 static event due(unix_wire *w)
 {
-    uint64_t now = rc_now_ns();
+    uint64_t now = rp_now_ns();
     if (now >= w->dial_ns)
         return try_to_dial(w);
     if (now >= w->ring_ns) {
@@ -226,7 +226,7 @@ static event wait_for_next(unix_wire *w)
     uint64_t until = earlier(w->dial_ns, w->ring_ns);
     bool rest = rests(w), sends = w->out.iov_len, reads = w->receiving && !rest;
     if (rest)
-        until = earlier(until, w->helper ? rc_now_ns() + REST_NS : w->rest_ns);
+        until = earlier(until, w->helper ? rp_now_ns() + REST_NS : w->rest_ns);
     struct pollfd fds[] = {{sends || reads ? w->fd : -1, (short)((reads ? POLLIN : 0) | (sends ? POLLOUT : 0)), 0},
                            {w->kick, POLLIN, 0}};
     pthread_mutex_unlock(&w->lock);
@@ -308,7 +308,7 @@ static bool unix_read_here(rc_wire *wire, uint64_t until, uint64_t watch_until)
         tell(w, is_interrupted(w) || is_received(w) ? (event){.kind = NOTHING}
                                                     : read_or_wait(w, until ? until : NEVER, watch_until));
         w->helper = false;
-        w->rest_ns = rc_now_ns() + REST_NS;
+        w->rest_ns = rp_now_ns() + REST_NS;
         if (is_received(w))
             kick(w);
     }

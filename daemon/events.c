@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
 #include "daemon/base/sandbox.h"
@@ -17,6 +16,7 @@
 #include "daemon/request/dump.h"
 #include "daemon/shutdown.h"
 #include "daemon/state/resident.h"
+#include "proto/clock.h"
 
 enum { TICK_MS = 1000 };
 
@@ -66,7 +66,7 @@ static void trim_when_idle(rd_server *s)
 static void events_tick(uv_timer_t *t)
 {
     rd_server *s = t->data;
-    uint64_t now = rd_now_ns();
+    uint64_t now = rp_now_ns();
     rd_residents_expire(&s->holdings, now);
     rd_transport_tick(s->transport);
     rd_fdpass_tick(&s->fdpass);
@@ -84,7 +84,7 @@ static void events_tick(uv_timer_t *t)
     /* a user that stored data here relies on them */
     if (s->sessions.greeted || rd_held(&s->users.charges, RD_HELD_RESIDENTS))
         s->idle_since_ns = now;
-    else if (s->config.idle_exit && s->phase == RD_SERVING && now - s->idle_since_ns >= s->config.idle_exit * RD_NS_PER_S)
+    else if (s->config.idle_exit && s->phase == RD_SERVING && now - s->idle_since_ns >= s->config.idle_exit * RP_NS_PER_S)
         rd_drain(s, "idle");
 }
 

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
+#include "proto/clock.h"
 
 enum { MOST_KEPT = 8, FIRST_FD = 3, PATIENCE_MS = 60000, NUMBERS = 4096, LINE = 512 };
 
@@ -107,8 +107,8 @@ static bool has_left(self_test *t)
 static bool wait_ready(self_test *t)
 {
     char text[LINE];
-    const uint64_t end = rd_after_ms(PATIENCE_MS);
-    while (rd_now_ns() < end && !has_left(t))
+    const uint64_t end = rp_after_ms(PATIENCE_MS);
+    while (rp_now_ns() < end && !has_left(t))
         if (hear(t, text, 100) && strstr(text, "READY=1"))
             return true;
     return false;
@@ -238,9 +238,9 @@ static void find_line(const self_test *t, const char *word, char line[LINE])
 static void wait_for_devices(self_test *t)
 {
     char line[LINE], text[LINE];
-    const uint64_t end = rd_after_ms(PATIENCE_MS);
+    const uint64_t end = rp_after_ms(PATIENCE_MS);
     find_line(t, "the devices are opening", line);
-    for (bool opening = line[0]; opening && rd_now_ns() < end && !has_left(t);) {
+    for (bool opening = line[0]; opening && rp_now_ns() < end && !has_left(t);) {
         hear(t, text, 100);
         find_line(t, " open after ", line);
         opening = !line[0];
@@ -252,9 +252,9 @@ static void wait_for_devices(self_test *t)
 static bool try_start(self_test *t)
 {
     char line[LINE];
-    const uint64_t begun = rd_now_ns();
+    const uint64_t begun = rp_now_ns();
     const bool ready = start(t);
-    const uint64_t ns = rd_now_ns() - begun;
+    const uint64_t ns = rp_now_ns() - begun;
     if (ready)
         wait_for_devices(t);
     else
@@ -265,7 +265,7 @@ static bool try_start(self_test *t)
     find_line(t, "sandbox: ", line);
     say(t, strstr(line, "seccomp") && !strstr(line, "no seccomp"), "sandbox", "%s",
         line[0] ? strstr(line, "sandbox: ") + 9 : "none");
-    say(t, true, "start", "ready after %llu ms", (unsigned long long)ns / RD_NS_PER_MS);
+    say(t, true, "start", "ready after %llu ms", (unsigned long long)ns / RP_NS_PER_MS);
     return true;
 }
 
@@ -296,10 +296,10 @@ static void try_restart(self_test *t)
     }
     for (char text[LINE]; t->n_kept == 0 && hear(t, text, PATIENCE_MS);)
         ;
-    const uint64_t begun = rd_now_ns();
+    const uint64_t begun = rp_now_ns();
     const bool back = stop(t) && start(t) && ASK(t, answer, "sum", "@self-test");
     say(t, back && t->n_kept && strcmp(answer, "4096") == 0, "restart", "%d kept descriptors, the sum is %s after %llu ms",
-        t->n_kept, answer, (unsigned long long)(rd_now_ns() - begun) / RD_NS_PER_MS);
+        t->n_kept, answer, (unsigned long long)(rp_now_ns() - begun) / RP_NS_PER_MS);
 }
 
 /* ---- all of it ---- */

@@ -7,13 +7,13 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/health.h"
 #include "daemon/machine_test.h"
 #include "daemon/shutdown.h"
 #include "daemon/startup.h"
 #include "daemon/tls.h"
+#include "proto/clock.h"
 
 /* glibc gives each thread an arena of its own and keeps up to 64 MiB of free memory at the top of each. malloc_trim returns it
  * for the first arena only (2026-11-22: 110 MiB on 16 cores, still growing after minutes). Requests allocate rarely, so all
@@ -60,7 +60,7 @@ static int serve(const rd_config *config, const rd_command *command, int argc, c
     s->config = *config;
     s->argc = argc;
     s->argv = argv;
-    rd_stats_init(&s->stats, rd_now_ns());
+    rd_stats_init(&s->stats, rp_now_ns());
     rd_log(RD_LOG_INFO, "reduced " REDUCED_VERSION " starts");
     if (rd_server_open(s, command, &exit_code)) {
         rd_health_check(s);

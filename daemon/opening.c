@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/host.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
@@ -12,6 +11,7 @@
 #include "daemon/request/executor.h"
 #include "daemon/state/handle.h"
 #include "daemon/state/resident.h"
+#include "proto/clock.h"
 
 /* ---- the thread ---- */
 static void *opening_run(void *server)
@@ -36,7 +36,7 @@ bool rd_opening_begin(rd_server *s, const rk_options *o)
 
 void rd_opening_go(rd_server *s)
 {
-    s->opening.since_ns = rd_now_ns();
+    s->opening.since_ns = rp_now_ns();
     if (s->opening.begun)
         sem_post(&s->opening.go);
     s->opening.posted = s->opening.begun;
@@ -136,7 +136,7 @@ void rd_opening_know(rd_server *s)
 /* ---- joining ---- */
 static void tell(const rd_server *s, rp_err err)
 {
-    const unsigned long long ms = (rd_now_ns() - s->opening.since_ns) / RD_NS_PER_MS;
+    const unsigned long long ms = (rp_now_ns() - s->opening.since_ns) / RP_NS_PER_MS;
     if (!err)
         rd_log(RD_LOG_INFO, "the devices are open after %llu ms: %s", ms, s->requests.why);
     else /* the machine has no device at all */

@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
 #include "daemon/health.h"
@@ -13,6 +12,7 @@
 #include "daemon/request/read_queue.h"
 #include "daemon/request/reply.h"
 #include "daemon/state/resident.h"
+#include "proto/clock.h"
 
 enum {
     LEAVE_POLL_MS = 2,
@@ -45,7 +45,7 @@ static void shutdown_flushed(uv_timer_t *t) { uv_stop(t->loop); }
 static void shutdown_poll(uv_timer_t *t)
 {
     rd_server *s = t->data;
-    if (rd_transport_is_quiet(s->transport) || rd_now_ns() >= s->leave_by_ns)
+    if (rd_transport_is_quiet(s->transport) || rp_now_ns() >= s->leave_by_ns)
         uv_timer_start(t, shutdown_flushed, rd_transport_holds_back(s->transport) ? FLUSH_MS : 0, 0);
 }
 
@@ -65,7 +65,7 @@ void rd_leave(rd_server *s, int exit_code)
         keep_rates(s);
     s->phase = RD_LEAVING;
     s->exit_code = exit_code;
-    s->leave_by_ns = rd_after_ms(LEAVE_LIMIT_MS);
+    s->leave_by_ns = rp_after_ms(LEAVE_LIMIT_MS);
     rd_transport_stop_listening(s->transport);
     uv_timer_start(&s->leave_timer, shutdown_poll, 0, LEAVE_POLL_MS);
 }

@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/host.h"
 #include "daemon/base/lock.h"
 #include "daemon/base/log.h"
@@ -24,6 +23,7 @@
 #include "daemon/shutdown.h"
 #include "daemon/state/resident.h"
 #include "daemon/tls.h"
+#include "proto/clock.h"
 
 enum {
     RESTART_MS = 200, /* about how long a restart takes */
@@ -203,7 +203,7 @@ static void startup_one_back(void *server)
 static void restore_residents(rd_server *s)
 {
     s->restoring = 1; /* the health check */
-    s->restore_ns = rd_now_ns();
+    s->restore_ns = rp_now_ns();
     for (int i = 0; i < s->passed.n; i++)
         if (s->passed.fds[i] >= 0) {
             s->restoring++;
@@ -217,7 +217,7 @@ static void log_restored(const rd_server *s)
     if (s->holdings.stored)
         rd_log(RD_LOG_INFO, "%llu resident arrays of %llu bytes are back, checked in %llu ms",
                (unsigned long long)rd_held(c, RD_HELD_RESIDENTS), (unsigned long long)rd_held(c, RD_HELD_RESIDENT_BYTES),
-               (unsigned long long)(rd_now_ns() - s->restore_ns) / RD_NS_PER_MS);
+               (unsigned long long)(rp_now_ns() - s->restore_ns) / RP_NS_PER_MS);
 }
 
 static bool take_passed(rd_server *s)
@@ -340,7 +340,7 @@ static void serve(rd_server *s)
     }
     s->phase = RD_SERVING;
     q->serving = true;
-    s->idle_since_ns = rd_now_ns();
+    s->idle_since_ns = rp_now_ns();
     rd_fastpath_limit(&q->fastpath, (unsigned)s->config.max_inflight, rd_unread_limit(&s->config));
     rd_fastpath_open(&q->fastpath, q, fast_bytes(&s->config));
     rd_transport_start(s->transport, rd_fastpath_answer, &q->fastpath);

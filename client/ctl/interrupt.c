@@ -8,13 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/clock.h"
 #include "client/ctl/ctl.h"
+#include "proto/clock.h"
 
 enum { EVERY_MS = 100 }; /* between two looks at progress and interruption */
 
 static volatile sig_atomic_t interrupted;
-static uint64_t deadline; /* of the file that is read, of rc_now_ns; 0: none */
+static uint64_t deadline; /* of the file that is read, of rp_now_ns; 0: none */
 static pthread_t reader;  /* the main thread, whose reads the signal must cut short */
 
 static void on_interrupt(int number)
@@ -38,14 +38,14 @@ void ctl_take_interrupts(void)
 
 bool ctl_interrupted(void) { return interrupted; }
 
-static bool is_late(void) { return deadline && rc_now_ns() >= deadline; }
+static bool is_late(void) { return deadline && rp_now_ns() >= deadline; }
 
-void ctl_start_deadline(uint32_t ms) { deadline = ms ? rc_after_ms(ms) : 0; }
+void ctl_start_deadline(uint32_t ms) { deadline = ms ? rp_after_ms(ms) : 0; }
 
 uint32_t ctl_time_left(void)
 {
-    const uint64_t now = rc_now_ns();
-    return !deadline ? 0 : now >= deadline ? 1 : (uint32_t)((deadline - now + RC_NS_PER_MS - 1) / RC_NS_PER_MS);
+    const uint64_t now = rp_now_ns();
+    return !deadline ? 0 : now >= deadline ? 1 : (uint32_t)((deadline - now + RP_NS_PER_MS - 1) / RP_NS_PER_MS);
 }
 
 /* Is there something to read, or the end of the file? Without a deadline read itself waits. */

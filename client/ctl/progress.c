@@ -2,11 +2,11 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "client/clock.h"
 #include "client/ctl/ctl.h"
 #include "client/ctl/text/screen_text.h"
+#include "proto/clock.h"
 
-static const uint64_t FIRST_NS = RC_NS_PER_S, EVERY_NS = RC_NS_PER_S / 10, LINE_NS = RC_NS_PER_S;
+static const uint64_t FIRST_NS = RP_NS_PER_S, EVERY_NS = RP_NS_PER_S / 10, LINE_NS = RP_NS_PER_S;
 enum { WIDTH = 24, NAME = 40 }; /* columns */
 
 void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool allowed, bool asked)
@@ -15,7 +15,7 @@ void ctl_progress_start(ctl_progress *p, const char *name, uint64_t total, bool 
     *p = (ctl_progress){.on = terminal ? allowed : asked, .lines = !terminal, .total = total};
     ctl_clean(p->name, sizeof p->name, name);
     if (p->on)
-        p->start_ns = p->last_ns = rc_now_ns();
+        p->start_ns = p->last_ns = rp_now_ns();
 }
 
 /* For a log: plain lines without terminal codes. */
@@ -50,7 +50,7 @@ void ctl_progress_add(ctl_progress *p, uint64_t bytes)
     p->done += bytes;
     if (!p->on || p->done == 0)
         return;
-    uint64_t now = rc_now_ns();
+    uint64_t now = rp_now_ns();
     if (now - p->start_ns < FIRST_NS || now - p->last_ns < (p->lines ? LINE_NS : EVERY_NS))
         return;
     p->last_ns = now;

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <systemd/sd-daemon.h>
 
-#include "daemon/base/clock.h"
+#include "proto/clock.h"
 
 void rd_notify_ready(void) { sd_notify(0, "READY=1"); }
 
-void rd_notify_reloading(void) { sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, rd_now_ns() / 1000); }
+void rd_notify_reloading(void) { sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, rp_now_ns() / 1000); }
 
 void rd_notify_stopping(void) { sd_notify(0, "STOPPING=1"); }
 

@@ -5,10 +5,10 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
+#include "proto/clock.h"
 
-static const uint64_t SILENCE_NS = 10 * RD_NS_PER_S;
+static const uint64_t SILENCE_NS = 10 * RP_NS_PER_S;
 
 static struct {
     atomic_uint_least64_t n, next_ns, told; /* all; when a line may be written; `n` at the last line */
@@ -23,7 +23,7 @@ static const char *const labels[] = {
 /* The thread that moves the time on writes the line. */
 static bool is_my_line(rd_away reason)
 {
-    const uint64_t now = rd_now_ns();
+    const uint64_t now = rp_now_ns();
     uint64_t next = atomic_load(&away[reason].next_ns);
     return now >= next && atomic_compare_exchange_strong(&away[reason].next_ns, &next, now + SILENCE_NS);
 }

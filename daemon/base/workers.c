@@ -3,13 +3,13 @@
 #include <errno.h>
 #include <signal.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/host.h"
+#include "proto/clock.h"
 
 enum { PLACES = RD_MAX_READERS + RD_MAX_STUCK };
 
-static const uint64_t REST_NS = RD_NS_PER_S;
-static const uint64_t SMALL_NS = 50 * RD_NS_PER_MS; /* after a small request, the next one is likely within this time */
+static const uint64_t REST_NS = RP_NS_PER_S;
+static const uint64_t SMALL_NS = 50 * RP_NS_PER_MS; /* after a small request, the next one is likely within this time */
 
 /* ---- a thread ---- */
 
@@ -23,7 +23,7 @@ static void count_bulk(rd_workers *w, const rd_work *x, bool runs)
 
 static bool small_ones_come(const rd_workers *w)
 {
-    return rd_now_ns() < atomic_load_explicit(&w->small_ns, memory_order_relaxed) + SMALL_NS;
+    return rp_now_ns() < atomic_load_explicit(&w->small_ns, memory_order_relaxed) + SMALL_NS;
 }
 
 /* Should this bulk work wait and leave its processor to small requests? A user's only work does not wait, because then slow
@@ -64,7 +64,7 @@ static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
     if (busy)
         (*busy)++;
     count_bulk(w, x, true);
-    me->since_ns = rd_now_ns();
+    me->since_ns = rp_now_ns();
     pthread_mutex_unlock(&w->lock);
     x->run(x);
     pthread_mutex_lock(&w->lock);
@@ -92,7 +92,7 @@ static void run_work(rd_workers *w, rd_worker *me, rd_work *x)
 /* Call with the lock held. False: no work came for a long time. */
 static bool wait_for_work(rd_workers *w, bool stays)
 {
-    struct timespec end = rd_timespec(rd_now_ns() + w->rest_ns);
+    struct timespec end = rp_timespec(rp_now_ns() + w->rest_ns);
     w->idle++;
     int err = stays ? pthread_cond_wait(&w->work, &w->lock) : pthread_cond_timedwait(&w->work, &w->lock, &end);
     w->idle--;
@@ -162,7 +162,7 @@ bool rd_workers_open(rd_workers *w, unsigned most, unsigned busiest, void (*wake
     w->queue_end = &w->queue;
     w->over_end = &w->over;
     pthread_mutex_init(&w->lock, NULL);
-    rd_cond_init(&w->work);
+    rp_cond_init(&w->work);
     w->busy_per_user = busiest;
     w->bulk_beside_small = rd_cores() > 1 ? rd_cores() - 1 : 1;
     rd_workers_fit(w, most);
@@ -178,7 +178,7 @@ void rd_workers_watch(rd_workers *w, uint64_t now_ns)
         return;
     pthread_mutex_lock(&w->lock);
     for (rd_worker *x = w->worker; x < w->worker + PLACES; x++) {
-        if (x->stuck || !x->since_ns || now_ns < x->since_ns + RD_STUCK_MS * RD_NS_PER_MS)
+        if (x->stuck || !x->since_ns || now_ns < x->since_ns + RD_STUCK_MS * RP_NS_PER_MS)
             continue;
         x->stuck = true;
         w->stuck++;
@@ -198,7 +198,7 @@ unsigned rd_workers_running(rd_workers *w, const unsigned *running)
     return n;
 }
 
-void rd_workers_small(rd_workers *w) { atomic_store_explicit(&w->small_ns, rd_now_ns(), memory_order_relaxed); }
+void rd_workers_small(rd_workers *w) { atomic_store_explicit(&w->small_ns, rp_now_ns(), memory_order_relaxed); }
 
 bool rd_workers_bulk(const rd_workers *w) { return bulk_now(w) > 0; }
 

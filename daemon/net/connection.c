@@ -38,7 +38,7 @@ bool rd_connection_claim(rd_connection *c)
     bool mine = c->paused != RD_READING;
     c->paused = RD_READING;
     if (mine && c->frame_by_ns != UINT64_MAX)
-        c->frame_by_ns = rd_after_ms(RD_TRANSFER_LIMIT_MS) + rd_transfer_ns(c->in.size);
+        c->frame_by_ns = rp_after_ms(RD_TRANSFER_LIMIT_MS) + rd_transfer_ns(c->in.size);
     pthread_mutex_unlock(&c->lock);
     return mine;
 }
@@ -172,7 +172,7 @@ rd_connection *rd_connection_new(rd_connections *all, rd_wire *w)
     c->wire = w;
     c->replies_end = &c->replies;
     c->frame_by_ns = c->send_by_ns = UINT64_MAX;
-    c->greet_by_ns = rd_after_ms(RD_GREETING_LIMIT_MS);
+    c->greet_by_ns = rp_after_ms(RD_GREETING_LIMIT_MS);
     atomic_init(&c->holders, 1);
     rd_brief_lock_init(&c->lock);
     rp_frame_init(&c->in, rp_greeting_req, w->ipc, RD_MAX_FRAME);
@@ -227,7 +227,7 @@ static bool is_gone(const rd_connection *c) { return c->wire->ops->is_gone && c-
 
 void rd_connections_tick(rd_connections *all)
 {
-    uint64_t now = rd_now_ns();
+    uint64_t now = rp_now_ns();
     pthread_mutex_lock(&all->lock);
     for (rd_connection *c = all->newest; c; c = c->next)
         if (is_late(c, now) || is_gone(c))

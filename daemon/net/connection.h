@@ -9,13 +9,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/net/frame_check.h"
 #include "daemon/net/inbox.h"
 #include "daemon/net/limits.h"
 #include "daemon/net/origin.h"
 #include "daemon/net/reply_buffer.h"
 #include "daemon/net/wire.h"
+#include "proto/clock.h"
 
 typedef struct rd_connection rd_connection;
 typedef struct rd_exchange_pool rd_exchange_pool;
@@ -91,7 +91,7 @@ struct rd_connection {
 };
 
 /* The time that this number of bytes may take on a slow link, in ns. */
-static inline uint64_t rd_transfer_ns(uint64_t bytes) { return bytes * 1000 / RD_LEAST_RATE * RD_NS_PER_MS; }
+static inline uint64_t rd_transfer_ns(uint64_t bytes) { return bytes * 1000 / RD_LEAST_RATE * RP_NS_PER_MS; }
 
 static inline bool rd_is_ending(const rd_connection *c)
 {

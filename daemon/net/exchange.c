@@ -70,7 +70,7 @@ static void hand_over(rd_connection *c, pooled *x, bool quickly)
 static pooled *take_free(rd_exchange_pool *p, rd_connection *c, rd_step *otherwise)
 {
     pthread_mutex_lock(&p->all->lock);
-    c->received_ns = rd_now_ns();
+    c->received_ns = rp_now_ns();
     pooled *x = p->idle;
     if (x) {
         p->idle = x->next;

@@ -13,10 +13,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/loopback_user.h"
 #include "daemon/net/http_request.h"
 #include "daemon/net/limits.h"
+#include "proto/clock.h"
 
 enum {
     MAX_PEERS = 64,
@@ -102,7 +102,7 @@ static bool put_reply(peer *p, const rd_http_request *r, int status, const rd_ht
         memcpy(p->out + n, body, size);
     p->sent = 0;
     p->last = !r->keep;
-    p->until_ns = rd_after_ms(TAKE_MS);
+    p->until_ns = rp_after_ms(TAKE_MS);
     return true;
 }
 
@@ -155,11 +155,11 @@ static bool send_out(peer *p)
         if (n < 0)
             return errno == EAGAIN || errno == EINTR;
         p->sent += (size_t)n;
-        p->silent_ns = rd_now_ns();
+        p->silent_ns = rp_now_ns();
     }
     free(p->out);
     p->out = NULL;
-    p->until_ns = rd_after_ms(p->n ? ASK_MS : REST_MS);
+    p->until_ns = rp_after_ms(p->n ? ASK_MS : REST_MS);
     return !p->last;
 }
 
@@ -182,9 +182,9 @@ static bool receive(const rd_http *h, peer *p)
     if (n <= 0)
         return n < 0 && (errno == EAGAIN || errno == EINTR);
     if (p->n == 0)
-        p->until_ns = rd_after_ms(ASK_MS);
+        p->until_ns = rp_after_ms(ASK_MS);
     p->n += (size_t)n;
-    p->silent_ns = rd_now_ns();
+    p->silent_ns = rp_now_ns();
     return answer_all(h, p);
 }
 
@@ -233,7 +233,7 @@ static void accept_peer(rd_http *h)
     int fd = accept4(h->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-            h->accept_at_ns = rd_after_ms(RD_ACCEPT_REST_MS);
+            h->accept_at_ns = rp_after_ms(RD_ACCEPT_REST_MS);
         return;
     }
     peer *p = malloc(sizeof *p);
@@ -244,8 +244,8 @@ static void accept_peer(rd_http *h)
     if (h->n_peers == MAX_PEERS)
         drop_silent(h);
     p->fd = fd;
-    p->silent_ns = rd_now_ns();
-    p->until_ns = rd_after_ms(ASK_MS);
+    p->silent_ns = rp_now_ns();
+    p->until_ns = rp_after_ms(ASK_MS);
     p->n = p->out_size = p->sent = 0;
     p->out = NULL;
     p->last = false;
@@ -258,7 +258,7 @@ static int next_due(const rd_http *h, uint64_t now)
     uint64_t due = h->accept_at_ns > now ? h->accept_at_ns : UINT64_MAX;
     for (unsigned i = 0; i < h->n_peers; i++)
         due = h->peers[i]->until_ns < due ? h->peers[i]->until_ns : due;
-    return due == UINT64_MAX ? -1 : due <= now ? 0 : (int)((due - now) / RD_NS_PER_MS) + 1;
+    return due == UINT64_MAX ? -1 : due <= now ? 0 : (int)((due - now) / RP_NS_PER_MS) + 1;
 }
 
 static void serve_peers(rd_http *h, const struct pollfd *p, uint64_t now)
@@ -273,7 +273,7 @@ static void *metrics_http_run(void *arg)
     rd_http *h = arg;
     struct pollfd all[2 + MAX_PEERS];
     while (true) {
-        uint64_t now = rd_now_ns();
+        uint64_t now = rp_now_ns();
         all[0] = (struct pollfd){h->stop, POLLIN, 0};
         all[1] = (struct pollfd){h->accept_at_ns > now ? -1 : h->listener, POLLIN, 0};
         for (unsigned i = 0; i < h->n_peers; i++)
@@ -282,7 +282,7 @@ static void *metrics_http_run(void *arg)
             break;
         if (all[0].revents)
             break;
-        serve_peers(h, all + 2, rd_now_ns());
+        serve_peers(h, all + 2, rp_now_ns());
         if (all[1].revents)
             accept_peer(h);
     }

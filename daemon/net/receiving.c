@@ -45,7 +45,7 @@ static void begin_time(rd_connection *c)
     if (c->timed && (c->sized || !sized))
         return;
     pthread_mutex_lock(&c->lock);
-    c->frame_by_ns = (c->timed ? c->frame_by_ns : rd_after_ms(RD_TRANSFER_LIMIT_MS)) + (sized ? rd_transfer_ns(c->in.size) : 0);
+    c->frame_by_ns = (c->timed ? c->frame_by_ns : rp_after_ms(RD_TRANSFER_LIMIT_MS)) + (sized ? rd_transfer_ns(c->in.size) : 0);
     pthread_mutex_unlock(&c->lock);
     c->timed = true;
     c->sized = sized;

@@ -42,7 +42,7 @@ static bool send_replies(rd_connection *c, rd_reply_buffer **done)
     }
     if (rd_is_ending(c) && !c->replies && !c->closed) {
         ops->end_sending(c->wire);
-        c->send_by_ns = rd_after_ms(RD_LINGER_MS);
+        c->send_by_ns = rp_after_ms(RD_LINGER_MS);
     }
     return !c->closed;
 }
@@ -51,7 +51,7 @@ static bool send_replies(rd_connection *c, rd_reply_buffer **done)
 static void queue_reply(rd_connection *c, rd_reply_buffer *r)
 {
     uint64_t ns = rd_transfer_ns(r->left);
-    c->send_by_ns = c->replies ? c->send_by_ns + ns : rd_after_ms(RD_TRANSFER_LIMIT_MS) + ns;
+    c->send_by_ns = c->replies ? c->send_by_ns + ns : rp_after_ms(RD_TRANSFER_LIMIT_MS) + ns;
     r->next = NULL;
     *c->replies_end = r;
     c->replies_end = &r->next;

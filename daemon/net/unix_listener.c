@@ -8,10 +8,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/turned_away.h"
 #include "daemon/net/limits.h"
 #include "daemon/net/unix_threads.h"
+#include "proto/clock.h"
 
 enum {
     ACCEPTS = 16,   /* connections accepted in a turn */
@@ -76,7 +76,7 @@ static void watch_listener(rd_unix_listener *l, bool on)
 static void rest(rd_unix_listener *l)
 {
     l->resting = true;
-    l->pool->threads[0].rest_until_ns = rd_after_ms(RD_ACCEPT_REST_MS);
+    l->pool->threads[0].rest_until_ns = rp_after_ms(RD_ACCEPT_REST_MS);
     watch_listener(l, false);
 }
 

@@ -3,10 +3,10 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/host.h"
 #include "daemon/net/limits.h"
 #include "daemon/net/unix_threads.h"
+#include "proto/clock.h"
 
 enum {
     BATCH = 64, /* sockets looked at in a turn of a thread */
@@ -28,7 +28,7 @@ static int linger(rd_unix_thread *t, struct epoll_event *events)
 {
     const bool quiet = t->pool->linger && !(t->pool->workers && rd_workers_bulk(t->pool->workers));
     int n = 0;
-    while (quiet && n == 0 && rd_now_ns() < t->served_ns + LINGER_NS) {
+    while (quiet && n == 0 && rp_now_ns() < t->served_ns + LINGER_NS) {
         if (rd_unix_has_posted(t))
             rd_unix_run_posted(t);
         n = epoll_wait(t->epoll, events, BATCH, 0);
@@ -57,7 +57,7 @@ static void turn(rd_unix_thread *t)
     }
     rd_unix_run_posted(t);
     rd_unix_take_turns(t);
-    t->served_ns = rd_now_ns();
+    t->served_ns = rp_now_ns();
 }
 
 static void *unix_serve(void *arg)
@@ -65,7 +65,7 @@ static void *unix_serve(void *arg)
     rd_unix_thread *t = rd_unix_this_thread = arg;
     while (!atomic_load_explicit(&t->quit, memory_order_relaxed)) {
         turn(t);
-        if (t->rest_until_ns && rd_now_ns() >= t->rest_until_ns)
+        if (t->rest_until_ns && rp_now_ns() >= t->rest_until_ns)
             rd_unix_end_rest(t->pool);
     }
     return NULL;

@@ -12,7 +12,6 @@
 #include <sys/random.h>
 #include <time.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/paths.h"
 #include "daemon/base/turned_away.h"
 #include "daemon/net/cert_dates.h"
@@ -20,6 +19,7 @@
 #include "daemon/net/limits.h"
 #include "daemon/net/tls_engine.h"
 #include "daemon/net/wire.h"
+#include "proto/clock.h"
 #include "proto/pem.h"
 
 typedef struct nng_accepter nng_accepter;
@@ -88,7 +88,7 @@ static bool has_turn(nng_wire *w)
 {
     if (w->tls && !w->asked) {
         w->asked = true;
-        w->waits = !rd_handshakes_ask(&w->tls->handshakes, &w->handshake, rd_now_ns());
+        w->waits = !rd_handshakes_ask(&w->tls->handshakes, &w->handshake, rp_now_ns());
         if (w->waits)
             start_looking(w->tls);
     }
@@ -127,7 +127,7 @@ static void nng_wire_on_look(void *arg)
 {
     rd_nng_tls *tls = arg;
     rd_handshake *x;
-    while ((x = rd_handshakes_next(&tls->handshakes, rd_now_ns())))
+    while ((x = rd_handshakes_next(&tls->handshakes, rp_now_ns())))
         begin_operations(wire_of(x));
     pthread_mutex_lock(&tls->lock);
     tls->looks = false;

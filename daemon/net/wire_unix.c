@@ -10,8 +10,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/net/unix_threads.h"
+#include "proto/clock.h"
 
 enum {
     MOST_READ = 256 * 1024, /* bytes of one turn: a large message must not delay its thread's other streams */
@@ -228,7 +228,7 @@ void rd_unix_run_posted(rd_unix_thread *t)
         next = x->next;
         x->run(x); /* which may free it */
         atomic_fetch_sub_explicit(&t->n_posted, 1, memory_order_relaxed);
-        t->served_ns = rd_now_ns();
+        t->served_ns = rp_now_ns();
     }
 }
 

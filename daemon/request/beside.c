@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/state/resident.h"
+#include "proto/clock.h"
 
 static const char *name_of(int role) { return rp_role_name(role); }
 
@@ -63,7 +63,7 @@ static rp_err find_companion(const rd_request *r, rd_beside *b, int role, const 
                              rp_fault *f)
 {
     const uint64_t bytes = rp_role_bytes(&r->job.task.spec, (rp_role)role);
-    rd_resident *kept = rd_resident_by_id(r->session->owner, c->handle, rd_now_ns());
+    rd_resident *kept = rd_resident_by_id(r->session->owner, c->handle, rp_now_ns());
     rd_handle *x = kept ? NULL : rd_handles_find(&r->session->handles, c->handle);
     if (!kept && !x)
         return rp_fail(f, RP_BAD_HANDLE, name_of(role), 0, "no resident data, arena or allocation has this handle");

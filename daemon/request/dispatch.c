@@ -3,11 +3,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/net/limits.h"
 #include "daemon/request/executor.h"
 #include "daemon/request/reply.h"
+#include "proto/clock.h"
 
 enum {
     SESSION_RETRY_MS = 200, /* BUSY's hint when all sessions are taken */
@@ -142,7 +142,7 @@ enum { MESSAGES = sizeof table / sizeof table[0] };
 /* BUSY because queues are full. Half of the requests took no longer than the hint, so there should be room by then. */
 static rp_err full(const rd_requests *q, rp_fault *f, const char *field, uint64_t limit, const char *text)
 {
-    uint64_t ms = rd_histogram_quantile(&q->stats->tally.latency, 0.5) / RD_NS_PER_MS + 1;
+    uint64_t ms = rd_histogram_quantile(&q->stats->tally.latency, 0.5) / RP_NS_PER_MS + 1;
     return busy(f, field, limit, ms < LONGEST_RETRY_MS ? (uint32_t)ms : LONGEST_RETRY_MS, text);
 }
 

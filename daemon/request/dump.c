@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/request/describe.h"
 #include "daemon/request/executor.h"
 #include "proto/clean.h"
+#include "proto/clock.h"
 
 typedef struct filling {
     rd_dump *dump;
@@ -59,7 +59,7 @@ static int dump_older(const void *a, const void *b)
 
 bool rd_dump_take(rd_requests *q, const rd_session *viewer, rd_dump *d)
 {
-    filling f = {.dump = d, .viewer = viewer, .cap = q->config->contexts, .now_ns = rd_now_ns()};
+    filling f = {.dump = d, .viewer = viewer, .cap = q->config->contexts, .now_ns = rp_now_ns()};
     *d = (rd_dump){.line = malloc(f.cap * sizeof *d->line)};
     if (!d->line)
         return false;

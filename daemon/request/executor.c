@@ -1,7 +1,7 @@
 #include "daemon/request/executor.h"
 
-#include "daemon/base/clock.h"
 #include "daemon/request/read_queue.h"
+#include "proto/clock.h"
 
 /* Windows. The large queue's holds one task under way and one ready on few cores, and more where a single task cannot use all
  * cores. On a device it is half of the slots: copies and kernels overlap, and a small task waits for no more than these. The
@@ -220,7 +220,7 @@ static void executor_deadline(uv_timer_t *t)
 
 static void watch(rd_requests *q, uint64_t deadline_ns)
 {
-    uint64_t now = rd_now_ns(), ms = deadline_ns > now ? (deadline_ns - now) / RD_NS_PER_MS + 1 : 0;
+    uint64_t now = rp_now_ns(), ms = deadline_ns > now ? (deadline_ns - now) / RP_NS_PER_MS + 1 : 0;
     if (!uv_is_active((uv_handle_t *)&q->deadline_timer) || uv_timer_get_due_in(&q->deadline_timer) > ms)
         uv_timer_start(&q->deadline_timer, executor_deadline, ms, 0);
 }

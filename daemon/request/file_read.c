@@ -6,8 +6,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/request/request.h"
+#include "proto/clock.h"
 
 enum {
     HUGE_PAGE = 2 << 20,
@@ -164,9 +164,9 @@ static bool reduce_parts(rd_read *x)
         return false;
     while (all && x->got < x->bytes) {
         const size_t from = x->got, left = x->bytes - from, end = from + (left < part ? left : part);
-        const uint64_t start = rd_now_ns();
+        const uint64_t start = rp_now_ns();
         all = read_up_to(x, x->data, end);
-        t->copy_ns += rd_now_ns() - start;
+        t->copy_ns += rp_now_ns() - start;
         all = all && rk_feed_add(feed, x->data, from / size, (end - from) / size, &x->fault);
     }
     rk_feed_end(feed, all);
@@ -175,11 +175,11 @@ static bool reduce_parts(rd_read *x)
 
 static void file_read_whole(rd_read *x)
 {
-    const uint64_t start = rd_now_ns();
+    const uint64_t start = rp_now_ns();
     if (x->direct)
         x->got = rd_uncached_read(x->fd, x->data, x->bytes, x->offset);
     rd_read_rest(x);
-    x->ns = rd_now_ns() - start;
+    x->ns = rp_now_ns() - start;
 }
 
 /* Once the GPUs are open, long ranges are no longer reduced part by part. */
@@ -195,7 +195,7 @@ static void file_read_range(rd_work *w)
 {
     rd_read *x = (rd_read *)w;
     rk_engine *engine = x->buffer->all->holdings->engine;
-    x->start_ns = rd_now_ns();
+    x->start_ns = rp_now_ns();
     rk_work_begin(engine);
     pin_once(x->buffer);
     x->reduced = !x->direct && reduce_parts(x);

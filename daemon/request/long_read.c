@@ -2,11 +2,11 @@
 
 #include <stdlib.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/request/request.h"
+#include "proto/clock.h"
 
 /* The turn of a reader. After it other work may have the thread, and small requests the processor. */
-static const uint64_t TURN_NS = 5 * RD_NS_PER_MS;
+static const uint64_t TURN_NS = 5 * RP_NS_PER_MS;
 
 /* A worker that reads some of the rows. */
 typedef struct reader {
@@ -48,7 +48,7 @@ static bool read_rows(reader *x, uint64_t from, uint64_t n)
 {
     rd_long *l = x->all;
     const rd_read *r = l->read;
-    const uint64_t start = rd_now_ns(), columns = r->request->job.task.spec.row_len;
+    const uint64_t start = rp_now_ns(), columns = r->request->job.task.spec.row_len;
     rd_read part = {.fd = r->fd, .row = r->row, .stride = r->stride, .fault = {.index = RP_NO_INDEX}};
     part.offset = r->offset + from * (r->stride ? r->stride : r->row);
     part.bytes = (size_t)(n * r->row);
@@ -56,7 +56,7 @@ static bool read_rows(reader *x, uint64_t from, uint64_t n)
     if (r->direct)
         part.got = rd_uncached_read(part.fd, part.data, part.bytes, part.offset);
     const bool got = rd_read_rest(&part);
-    x->copy_ns += rd_now_ns() - start;
+    x->copy_ns += rp_now_ns() - start;
     part.fault.limit += got ? 0 : from * r->row;
     if (got && rk_feed_add(l->feed, part.data, from * columns, n * columns, &part.fault))
         return true;
@@ -85,10 +85,10 @@ static void leave(reader *x)
 
 static void read_on(reader *x)
 {
-    const uint64_t until = rd_now_ns() + TURN_NS;
+    const uint64_t until = rp_now_ns() + TURN_NS;
     x->goes_on = false;
     for (uint64_t from, n; take_rows(x, &from, &n) && read_rows(x, from, n);) {
-        x->goes_on = rd_now_ns() >= until;
+        x->goes_on = rp_now_ns() >= until;
         if (x->goes_on)
             return;
     }
@@ -174,7 +174,7 @@ static rd_long *new_long(rd_read *r, rd_user *user, void (*done)(rd_work *w), rd
     b->reading = l;
     pthread_mutex_init(&l->lock, NULL);
     user->refs++;
-    r->start_ns = rd_now_ns();
+    r->start_ns = rp_now_ns();
     return l;
 }
 

@@ -4,13 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/dump.h"
 #include "daemon/request/entries.h"
 #include "daemon/request/held.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/session_list.h"
+#include "proto/clock.h"
 
 static const char *health_name(rd_health_state h)
 {
@@ -148,7 +148,7 @@ void rd_measure(void *requests, rd_measures *m)
     rk_get_stats(q->engine, &m->engine);
     m->certs = rd_transport_tls_ends(q->transport);
     measure_gpus(q, m);
-    m->gauges.uptime = rd_now_ns() - q->stats->started_ns;
+    m->gauges.uptime = rp_now_ns() - q->stats->started_ns;
     m->gauges.healthy = q->health == RD_HEALTH_OK;
     m->gauges.process_bytes = process_bytes();
     measure_users(q, &m->gauges);

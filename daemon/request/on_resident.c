@@ -3,12 +3,12 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/request/dispatch.h"
 #include "daemon/request/executor.h"
 #include "daemon/request/reply.h"
 #include "daemon/request/source.h"
 #include "daemon/state/resident.h"
+#include "proto/clock.h"
 
 /* ---- owners ---- */
 static rp_err owner(const rd_request *r, uint64_t *uid, rp_fault *f)
@@ -24,7 +24,7 @@ static rp_err owner(const rd_request *r, uint64_t *uid, rp_fault *f)
 /* Every look-up begins here: expired data are dropped before it. */
 static const rd_users *users_now(rd_requests *q)
 {
-    rd_residents_expire(q->holdings, rd_now_ns());
+    rd_residents_expire(q->holdings, rp_now_ns());
     return q->users;
 }
 
@@ -180,7 +180,7 @@ static void on_commit_sealed(rd_work *w)
     if (!f.code && x->dropped)
         rp_fail(&f, RP_CANCELLED, "session", 0, "the session has ended");
     users_now(q);
-    if (!f.code && rd_resident_commit(x, rd_now_ns(), &f) == RP_OK && rd_answer_empty(q, r, &f) == RP_OK)
+    if (!f.code && rd_resident_commit(x, rp_now_ns(), &f) == RP_OK && rd_answer_empty(q, r, &f) == RP_OK)
         return;
     rd_refuse(q, r, &f);
 }
@@ -196,11 +196,11 @@ rp_err rd_on_commit(rd_requests *q, rd_request *r, rp_fault *f)
         return err;
     if (rd_resident_may_seal(x, f)) {
         rd_wait(q, r);
-        rd_resident_seal(x, rd_now_ns(), on_commit_sealed, r);
+        rd_resident_seal(x, rp_now_ns(), on_commit_sealed, r);
         return RP_OK;
     }
     users_now(q);
-    err = rd_resident_commit(x, rd_now_ns(), f);
+    err = rd_resident_commit(x, rp_now_ns(), f);
     return err ? err : rd_answer_empty(q, r, f);
 }
 
@@ -231,8 +231,8 @@ static rp_resident entry_of(const rd_resident *x, uint64_t now_ns, uint8_t versi
     const uint64_t left = x->until_ns > now_ns ? x->until_ns - now_ns : 0;
     return (rp_resident){.handle = x->id,
                          .bytes = x->bytes,
-                         .age_ms = (now_ns - x->since_ns) / RD_NS_PER_MS,
-                         .left_ms = x->until_ns == UINT64_MAX ? UINT64_MAX : left / RD_NS_PER_MS,
+                         .age_ms = (now_ns - x->since_ns) / RP_NS_PER_MS,
+                         .left_ms = x->until_ns == UINT64_MAX ? UINT64_MAX : left / RP_NS_PER_MS,
                          .uses = atomic_load_explicit(&x->refs, memory_order_relaxed) - 1,
                          .dtype = x->dtype,
                          .name_len = (uint8_t)strlen(x->name),
@@ -243,7 +243,7 @@ static rp_resident entry_of(const rd_resident *x, uint64_t now_ns, uint8_t versi
 
 static rp_err answer_list(rd_requests *q, rd_request *r, const rd_resident *first, bool all, rp_fault *f)
 {
-    uint64_t now = rd_now_ns();
+    uint64_t now = rp_now_ns();
     size_t n = 0, used = 0;
     for (const rd_resident *x = first; x; x = all ? x->next : NULL)
         n++;

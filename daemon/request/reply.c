@@ -1,11 +1,11 @@
 #include "daemon/request/reply.h"
 
-#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/request/record.h"
 #include "daemon/request/session_list.h"
+#include "proto/clock.h"
 
-static const uint64_t DROP_LOG_NS = RD_NS_PER_S; /* at most one line a second about peers that misbehave */
+static const uint64_t DROP_LOG_NS = RP_NS_PER_S; /* at most one line a second about peers that misbehave */
 
 /* ---- requests come and go ---- */
 void rd_request_enter(rd_request *r)
@@ -36,7 +36,7 @@ static void leave(rd_requests *q, rd_request *r)
 /* ---- the builder ---- */
 static rd_record record(rd_requests *q, const rd_request *r, rp_err status)
 {
-    rd_record a = rd_record_of(r, r->session, status, rd_now_ns());
+    rd_record a = rd_record_of(r, r->session, status, rp_now_ns());
     rd_trace_put(q->trace, &a);
     return a;
 }
@@ -125,7 +125,7 @@ void rd_answer_job(rd_requests *q, rd_job *job)
 
 void rd_note_disconnected(rd_requests *q, const rd_session *x, const char *reason)
 {
-    uint64_t now = rd_now_ns();
+    uint64_t now = rp_now_ns();
     q->stats->dropped++;
     if (now >= q->next_drop_log_ns) {
         q->next_drop_log_ns = now + DROP_LOG_NS;

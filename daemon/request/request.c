@@ -4,8 +4,8 @@
 
 #include <inttypes.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/state/stream.h"
+#include "proto/clock.h"
 
 void rd_request_begin(rd_request *r, struct rd_requests *all)
 {
@@ -38,12 +38,12 @@ uint64_t rd_queued_ns(const rd_request *r)
 
 uint64_t rd_deadline_of(const rd_request *r)
 {
-    return r->exchange.header.time_ms ? r->exchange.received_ns + r->exchange.header.time_ms * RD_NS_PER_MS : 0;
+    return r->exchange.header.time_ms ? r->exchange.received_ns + r->exchange.header.time_ms * RP_NS_PER_MS : 0;
 }
 
 bool rd_late(const rd_request *r, rp_fault *f)
 {
-    if (!r->deadline_ns || rd_now_ns() < r->deadline_ns)
+    if (!r->deadline_ns || rp_now_ns() < r->deadline_ns)
         return false;
     rp_fail(f, RP_DEADLINE, "time_ms", r->exchange.header.time_ms, "not done within %" PRIu32 " ms",
             r->exchange.header.time_ms);

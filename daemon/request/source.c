@@ -2,9 +2,9 @@
 
 #include <inttypes.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/request/beside.h"
 #include "daemon/state/resident.h"
+#include "proto/clock.h"
 
 static rp_err check_range(uint64_t end, const rp_at *a, rp_fault *f)
 {
@@ -144,7 +144,7 @@ static rp_err find(const rd_request *r, const rp_spec *spec, const rp_at *a, uin
 {
     rd_handle *device = rd_handles_find(&r->session->handles, a->handle);
     rp_err err;
-    if ((*kept = rd_resident_by_id(r->session->owner, a->handle, rd_now_ns()))) {
+    if ((*kept = rd_resident_by_id(r->session->owner, a->handle, rp_now_ns()))) {
         err = check_resident(*kept, spec, a, apart, f);
     } else if (device && device->kind == RD_HANDLE_DEVICE) {
         *x = device;

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/random.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/notify.h"
+#include "proto/clock.h"
 
 /* ---- workers ---- */
 rp_err rd_resident_memory(rd_resident *x, bool lend)
@@ -317,7 +317,7 @@ static void resident_seal(rd_work *c)
         x->sealed = rd_kept_seal(&x->kept, &r);
 }
 
-static uint64_t end_of(const rd_resident *x) { return x->ttl_ms ? x->since_ns + x->ttl_ms * RD_NS_PER_MS : UINT64_MAX; }
+static uint64_t end_of(const rd_resident *x) { return x->ttl_ms ? x->since_ns + x->ttl_ms * RP_NS_PER_MS : UINT64_MAX; }
 
 void rd_resident_seal(rd_resident *x, uint64_t now_ns, void (*sealed)(rd_work *x), void *maker)
 {

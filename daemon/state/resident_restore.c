@@ -4,10 +4,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/log.h"
 #include "daemon/base/peer.h"
 #include "daemon/state/resident.h"
+#include "proto/clock.h"
 
 typedef struct restored {
     rd_resident resident; /* first */
@@ -131,7 +131,7 @@ static void restore_done(rd_work *w)
     void (*done)(void *arg) = r->done;
     void *arg = r->arg;
     if (!r->why)
-        r->why = settle(x, r->record.uid, rd_now_ns());
+        r->why = settle(x, r->record.uid, rp_now_ns());
     if (!r->why)
         r->why = list(x, r->record.uid, r->in_place);
     if (r->why)

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
+#include "proto/clock.h"
 #include "proto/limits.h"
 
 /* The part of nvml.h and cuda.h that is used here: their ABI is stable, and a build needs neither. */
@@ -93,7 +93,7 @@ static rd_device_reading take_reading(const rd_device_meter *m, nvml_device devi
 
 static void wait_second(rd_device_meter *m)
 {
-    const struct timespec end = rd_timespec(rd_now_ns() + RD_NS_PER_S);
+    const struct timespec end = rp_timespec(rp_now_ns() + RP_NS_PER_S);
     while (!m->closing && pthread_cond_timedwait(&m->changed, &m->lock, &end) == 0)
         ;
 }
@@ -120,7 +120,7 @@ static void *device_meter_run(void *arg)
 
 static bool start_thread(rd_device_meter *m)
 {
-    rd_cond_init(&m->changed);
+    rp_cond_init(&m->changed);
     pthread_mutex_init(&m->lock, NULL);
     return pthread_create(&m->thread, NULL, device_meter_run, m) == 0;
 }

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/base/turned_away.h"
 #include "daemon/telemetry/status_json.h"
+#include "proto/clock.h"
 
 enum { SHARE = 20 }; /* the text is made again when its age exceeds this many times the time that making it took */
 
@@ -461,7 +461,7 @@ static void take_processes(rd_metrics *m)
 bool rd_metrics_refresh(rd_metrics *m)
 {
     rd_measures now;
-    uint64_t start = rd_now_ns();
+    uint64_t start = rp_now_ns();
     if (m->text && start - m->made_ns < SHARE * m->cost_ns)
         return true;
     size_t len, totals, json_len = 0;
@@ -486,7 +486,7 @@ bool rd_metrics_refresh(rd_metrics *m)
     pthread_mutex_unlock(&m->lock);
     free(old);
     free(old_json);
-    m->made_ns = rd_now_ns();
+    m->made_ns = rp_now_ns();
     m->cost_ns = m->made_ns - start;
     return true;
 }

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "daemon/base/brief_lock.h"
-#include "daemon/base/clock.h"
+#include "proto/clock.h"
 
 /* Every code has its place. */
 #define X(NAME, name, code) _Static_assert(code < RD_MSGS, "RD_MSGS");
@@ -94,7 +94,7 @@ static void add_if_slow(rd_tally *t, const rd_record *a)
 {
     rd_slow x = {
         place(a->op, RD_OPS), place(a->dtype, RD_DTYPES), place(a->path, RD_PATHS), a->data_bytes, a->received_ns, {0}};
-    if (a->stage_ns[RD_TOTAL] < RD_SLOW_MS * RD_NS_PER_MS)
+    if (a->stage_ns[RD_TOTAL] < RD_SLOW_MS * RP_NS_PER_MS)
         return;
     x.end_ns += a->stage_ns[RD_TOTAL];
     memcpy(x.stage_ns, a->stage_ns, sizeof x.stage_ns);

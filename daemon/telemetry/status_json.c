@@ -6,8 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "daemon/base/clock.h"
 #include "daemon/telemetry/json_text.h"
+#include "proto/clock.h"
 #include "proto/codec.h"
 
 /* The addresses it listens on are for its users, which may ask it. */
@@ -149,7 +149,7 @@ static void put_one_slow(FILE *f, const rd_slow *x, uint64_t now_ns)
 /* The last one first */
 static void put_slow(FILE *f, const rd_tally *t)
 {
-    uint64_t now = rd_now_ns(), n = t->slow_n < RD_SLOW ? t->slow_n : RD_SLOW;
+    uint64_t now = rp_now_ns(), n = t->slow_n < RD_SLOW ? t->slow_n : RD_SLOW;
     fprintf(f, ",\"slow_total\":%" PRIu64 ",\"slow\":[", t->slow_n);
     for (uint64_t i = 0; i < n; i++) {
         fputs(i ? "," : "", f);

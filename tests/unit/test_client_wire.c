@@ -389,7 +389,7 @@ static void times_are_cut_into_seconds_and_the_rest(void **state)
     static const struct timespec want[] = {{0, 0}, {0, 999999999}, {1, 0}, {9223372036, 854775807}};
     static const uint64_t ns[] = {0, 999999999, 1000000000, INT64_MAX};
     for (int i = 0; i < 4; i++) {
-        struct timespec t = rc_timespec(ns[i]);
+        struct timespec t = rp_timespec(ns[i]);
         assert_true(t.tv_sec == want[i].tv_sec && t.tv_nsec == want[i].tv_nsec);
     }
 }

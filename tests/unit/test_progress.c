@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/clock.h"
 #include "client/ctl/ctl.h"
+#include "proto/clock.h"
 
 static uint64_t now_ns;
 
@@ -20,7 +20,7 @@ static uint64_t now_ns;
 int clock_gettime(clockid_t clock, struct timespec *t)
 {
     (void)clock;
-    *t = rc_timespec(now_ns);
+    *t = rp_timespec(now_ns);
     return 0;
 }
 

@@ -3,8 +3,8 @@
 #include <ncurses.h>
 #include <unistd.h>
 
-#include "client/clock.h"
 #include "client/ctl/top/top.h"
+#include "proto/clock.h"
 
 static SCREEN *screen;
 
@@ -63,9 +63,9 @@ static bool takes_sort(int key, ctl_sort *sort)
 
 ctl_event ctl_screen_wait(int ms, ctl_sort *sort)
 {
-    uint64_t end = rc_after_ms((uint64_t)ms);
-    for (uint64_t now; (now = rc_now_ns()) < end;) {
-        timeout((int)((end - now) / RC_NS_PER_MS) + 1);
+    uint64_t end = rp_after_ms((uint64_t)ms);
+    for (uint64_t now; (now = rp_now_ns()) < end;) {
+        timeout((int)((end - now) / RP_NS_PER_MS) + 1);
         int key = getch();
         if (takes_sort(key, sort))
             return CTL_RESORTED;
