@@ -529,6 +529,7 @@ def test_words_that_lead_on(run, fails, ctl, scratch):
     assert run("sum", "-:price", stdin=b"day,price\n1,2\n2,3\n") == run("sum", "-:#2", "--nan", "omit", stdin=b"day,price\n1,2\n2,3\n") == "5\n"
     assert [line.split()[0] for line in run("sum", "-:a", "-:b", stdin=b"a,b\n1,2\n").splitlines()] == ["1", "2"]
     fails(USAGE, "standard input is named 2 times", "sum", "-:a", "-", stdin=b"a,b\n1,2\n")
+    assert run("sum", "--nan", "omit", "--missing", "-:", "-:a", stdin=b"a\n1\n-:\n2\n") == "3\n"  # an option's value names no column
     fails(FAILED, "TYPE: line 2: 'UA' is not a number$", "sum", "-:price", stdin=b"day,price\n1,UA\n")
     fails(USAGE, "unknown option -:", "sum", "-v:", "x")
     ca = Authority(scratch, "ca").file("pem")
@@ -1401,7 +1402,8 @@ def test_autostart_by_a_program_without_standard_streams(scratch):
         for closed in {{closed}}:
             os.close(closed)
         failed = lib.reduce_open(C.byref(client), None, C.byref(opts)) != 0
-        kept = any(os.readlink(f"/proc/self/fd/{{n}}").endswith(".log") for n in map(int, os.listdir("/proc/self/fd")) if os.path.exists(f"/proc/self/fd/{{n}}"))
+        left = {{n: os.readlink(f"/proc/self/fd/{{n}}") for n in map(int, os.listdir("/proc/self/fd")) if os.path.lexists(f"/proc/self/fd/{{n}}")}}
+        kept = any(name.endswith(".log") or name.startswith("pipe:") and n > 2 for n, name in left.items())
         os._exit(2 * kept + failed)
     """
     env = {**python_env(), "XDG_RUNTIME_DIR": str(scratch), "XDG_CONFIG_HOME": str(scratch), "HOME": str(scratch)}

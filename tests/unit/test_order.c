@@ -404,7 +404,7 @@ static void many_ranks(void **state)
             const int dtype = types[(2 * kind + i) % 6];
             fill((data_kind)kind, dtype, MOST);
             check_many(rk_simd_best(), dtype, MOST, &HUNDRED, kind % 2, i ? 1 << 14 : 0);
-            check_many(rk_simd_best(), dtype, MOST, &HUNDRED, !(kind % 2), 0);
+            assert_in_range(check_many(rk_simd_best(), dtype, MOST, &HUNDRED, !(kind % 2), 0), 1, 2);
             for (int j = 0; j < rk_simd_count; j++)
                 if (rk_simd_runs(rk_simds[j]))
                     check_many(rk_simds[j], dtype, LONG - any(LONG / 2), &FIVE, kind % 2, 0);
@@ -533,6 +533,7 @@ static void data_that_change_meanwhile(void **state)
         bool again = true;
         assert_true(rk_selection_init(o, rk_simd_best(), &t));
         rk_selection_line(o, 0);
+        r->in_parts = round % 2; /* digits, of which a pass may find less than was there */
         assert_true(rk_ranking_open(r));
         while (again) {
             fill((data_kind)any(KINDS), RP_F32, LONG);

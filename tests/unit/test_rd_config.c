@@ -189,10 +189,12 @@ static void a_dump_reads_back(void **state)
     rd_config c, back;
     char *text = NULL;
     size_t size = 0;
+    static const char *const paths[] = {"tls-cert", "tls-key", "tls-ca", "tls-crl", "trace"};
     char file[RD_MAX_FILE + 1] = "/";
     memset(file + 1, 'k', RD_MAX_FILE - 1);
     rd_config_defaults(&c);
-    assert_false(rd_config_set(&c, "tls-cert", file, why));
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        assert_false(rd_config_set(&c, paths[i], file, why));
     file[RD_MAX_FILE - 1] = '\0'; /* the longest path makes the longest line */
     assert_true(rd_config_set(&c, "tls-cert", file, why));
     assert_true(rd_config_set(&c, "listen", "tcp://[::1]:7", why));

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/landlock.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -246,6 +247,29 @@ static void files_are_written_where_the_daemon_has_some(void **state)
     assert_int_equal(work_in(outside), 0); /* this process is in none */
 }
 
+static int enter_with_a_file(void)
+{
+    char file[ROOM], told[RD_SANDBOX_TEXT];
+    const char *allowed[] = {file};
+    snprintf(file, sizeof file, "%.60s/file", inside);
+    const int fd = open(file, O_WRONLY | O_CREAT, 0600);
+    const bool can = syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) > 0;
+    rd_sandbox_enter(allowed, 1, true, told);
+    if (fd < 0 || can == (strstr(told, "no Landlock") != NULL))
+        return EINVAL;
+    return can && work_inside() != EACCES ? EPERM : open(file, O_WRONLY) >= 0 ? 0 : errno;
+}
+
+/* As where $CUDA_CACHE_PATH is one */
+static void a_file_may_be_written_alone(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* the sandbox is without Landlock there */
+#endif
+    assert_int_equal(in_child(enter_with_a_file), 0);
+}
+
 static void the_folder_of_a_file(void **state)
 {
     char out[ROOM];
@@ -264,6 +288,7 @@ int main(void)
         cmocka_unit_test(rings_are_refused_to_the_maker_alone),
         cmocka_unit_test(a_loop_works_with_and_without_a_ring),
         cmocka_unit_test(files_are_written_where_the_daemon_has_some),
+        cmocka_unit_test(a_file_may_be_written_alone),
         cmocka_unit_test(the_folder_of_a_file),
     };
     return cmocka_run_group_tests(tests, make_folders, remove_folders);
