@@ -4,6 +4,8 @@
 
 #include "daemon/base/blocks.h"
 
+_Static_assert((RD_MESSAGE_AT + RP_ROUTE_LEAST + RP_HEADER_SIZE + RP_SPEC_SIZE) % 16 == 0, "RD_MESSAGE_AT");
+
 /* Call with the lock of `all` held. */
 static bool charge(rd_connection *c)
 {
