@@ -235,11 +235,7 @@ void rd_exchange_pass(rd_exchange *e)
     rd_inbox_put(pooled_of(e)->pool->all->inbox, (rd_event){.kind = RD_MESSAGE, .exchange = e});
 }
 
-void rd_exchange_forget(rd_exchange *e)
-{
-    rd_send(pooled_of(e)->from, NULL, 1);
-    release(pooled_of(e));
-}
+void rd_exchange_forget(rd_exchange *e) { release(pooled_of(e)); }
 
 void rd_exchange_drop(rd_exchange *e)
 {

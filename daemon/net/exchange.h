@@ -48,7 +48,7 @@ void rd_exchange_pass(rd_exchange *e);
 /* Disconnect the peer instead of answering: there is no memory for a reply. */
 void rd_exchange_drop(rd_exchange *e);
 
-/* Send no answer: the peer is gone. */
+/* Send no answer: its connection is closed. */
 void rd_exchange_forget(rd_exchange *e);
 
 #endif

@@ -82,11 +82,11 @@ void rd_send(rd_connection *c, rd_reply_buffer *r, unsigned answered)
     bool whole = true;
     pthread_mutex_lock(&c->lock);
     c->under_way -= answered;
-    if (r && !c->closed && !rd_is_ending(c)) {
+    if (!c->closed && !rd_is_ending(c)) {
         queue_reply(c, r);
         if (!c->sending)
             whole = send_replies(c, &done);
-    } else if (r) {
+    } else {
         r->next = NULL;
         done = r;
     }

@@ -4,8 +4,8 @@
 
 #include "daemon/net/connection.h"
 
-/* Queue a reply behind the others; it is freed when it is sent, or here if the connection ends. NULL: send nothing. `answered`
- * is how many messages are answered with it. */
+/* Queue a reply behind the others; it is freed when it is sent, or here if the connection ends. `answered` is how many messages
+ * are answered with it. */
 void rd_send(rd_connection *c, rd_reply_buffer *r, unsigned answered);
 
 /* The wire's event `sent`. */
