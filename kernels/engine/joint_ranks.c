@@ -189,7 +189,6 @@ static rp_spec counting(const rp_spec *s)
     c.out = RP_U64;
     c.nan = RP_NAN_OMIT;
     c.k = 0;
-    c.quantiles = 0;
     c.edges = NULL;
     return c;
 }

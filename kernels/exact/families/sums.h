@@ -163,10 +163,9 @@ RK_COLD uint64_t rk_finish_spread(const rk_state *s, int op, uint32_t ddof, uint
     return rk_round_top(op == RP_OP_VAR ? t : rk_root(t), 0, f);
 }
 
-/* The sum of integers as 192-bit two's complement: S1, or where there is none, S2 */
+/* The sum of integers as 192-bit two's complement: S1, or where there is none, S2. The caller has set v[0] to limb[0]. */
 RK_FN void rk_sums_integer(const rk_state *s, uint64_t v[3])
 {
-    v[0] = s->limb[0];
     v[1] = s->limb[1];
     v[2] = rk_sum_limbs(s->layout) ? (uint64_t)((int64_t)s->limb[1] >> 63) : s->limb[2];
 }
