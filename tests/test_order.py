@@ -472,6 +472,20 @@ def test_lines_of_files_in_blocks(shared, tmp_path):
         assert e.value.code == "IO"
 
 
+def test_a_line_of_a_file_is_named_once(shared, tmp_path):
+    """Too long for a message, so the lines are computed here."""
+    n = 1 << 21
+    with open(tmp_path / "x", "wb+") as f, libreduce.Client(shared.url) as c:
+        f.truncate(8 * n)
+        f.seek(4 * n + 20)
+        f.write(struct.pack("<f", math.nan))
+        f.flush()
+        for rows, told in ((1, "holds a NaN"), (2, "row 1: holds a NaN")):
+            with pytest.raises(libreduce.Fault) as e:
+                c.file("median", "f32", f.fileno(), 0, 8 * n, rows=rows, nan="error")
+            assert str(e.value) == f"NAN: {told}"
+
+
 def test_columns_of_files_in_blocks(shared, tmp_path):
     """Bands of columns are in memory together; one of more than 128 MiB is read again in each pass."""
     n = 16_800_000

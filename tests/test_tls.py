@@ -563,3 +563,23 @@ def test_no_secret_is_logged(start, site, server, reduce):
     with open(f"/proc/{daemon.process.pid}/environ", "rb") as env, open(f"/proc/{daemon.process.pid}/cmdline", "rb") as line:
         told = env.read() + line.read()
     assert not any(s.encode() in told for s in secrets)
+
+
+@pytest.mark.unsanitized
+def test_the_key_is_no_text_in_memory(start, site, server, reduce):
+    """The certificate beside it is one: nng keeps what it was given, and of the key what it made of it."""
+    daemon = start(*site.flags(server), backend="cpu")
+    assert reduce(tls_url(daemon), None, site.client).returncode == 0
+    texts = [key_lines(file)[0].encode() for file in server]
+    found = set()
+    with contextlib.ExitStack() as files:
+        try:
+            maps, memory = (files.enter_context(open(f"/proc/{daemon.process.pid}/{name}", "rb", 0)) for name in ("maps", "mem"))
+        except PermissionError:
+            pytest.skip("only root reads the memory of a process in a sandbox")
+        for begin, end in re.findall(rb"^(\w+)-(\w+) rw", maps.read(), re.M):
+            memory.seek(int(begin, 16))
+            with contextlib.suppress(OSError):  # of a device
+                part = memory.read(int(end, 16) - int(begin, 16))
+                found |= {text for text in texts if text in part}
+    assert found == {texts[0]}
