@@ -228,7 +228,7 @@ static int new_stream(reduce_client *c, const rp_spec *spec, uint64_t groups, ui
     s->spec.rows = groups;
     s->item = rp_dtype_size(spec->dtype);
     s->masked = spec->flags & RP_MASK;
-    s->beside = keyed ? rp_dtype_size(spec->keys) : spec->flags & RP_WEIGHTS ? rp_dtype_size(spec->weights) : 0;
+    s->beside = rp_dtype_size(keyed ? spec->keys : spec->weights);
     rc_parameters(&s->parts, &s->spec, s->words);
     if (s->beside)
         s->parts.companion[keyed ? RP_ROLE_KEYS : RP_ROLE_WEIGHTS] = (rp_companion){

@@ -32,7 +32,7 @@ static uint64_t read_rate(int fd, off_t at)
     if (pread(fd, line, LINE, at) != LINE)
         return 0;
     const size_t digits = strspn(line, "0123456789");
-    const unsigned long long rate = digits >= 7 && digits <= 14 ? strtoull(line, NULL, 10) : 0;
+    const unsigned long long rate = strtoull(line, NULL, 10);
     return rate >= 1000000 && rate <= 10000000000000 && strspn(line + digits, " \n") == LINE - digits ? rate : 0;
 }
 

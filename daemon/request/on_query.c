@@ -20,13 +20,12 @@ static const char *health_name(rd_health_state h)
 
 static uint64_t process_bytes(void)
 {
-    unsigned long pages = 0;
+    unsigned long pages;
     FILE *f = fopen("/proc/self/statm", "re");
-    if (f && fscanf(f, "%*u %lu", &pages) != 1)
-        pages = 0;
+    const bool known = f && fscanf(f, "%*u %lu", &pages) == 1;
     if (f)
         fclose(f);
-    return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return known ? (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 /* Which arrays may clients reduce themselves? A daemon that is to use the GPU alone protects the processors. */
