@@ -255,7 +255,11 @@ def test_resident_data_are_there_at_once_and_move_to_the_devices(supervise, held
         reader.join()
         assert not wrong and d.status()["gpu.0.tasks"] + d.status()["gpu.1.tasks"] > 2
     assert len(d.keeps(2)) == 2 and set(d.keeps(2)) < set(names)
+    with d.connect() as c:
+        c.put("vast", "u8", bytes(64 * MIB))
+    assert len(d.keeps(3)) == 3
     d.restart()
+    wait(d, lambda: where() == len(data) + len(small) + 64 * MIB)  # the devices open before these are read
     with d.connect() as c:
         assert sum_of(c, handle, data) == in_bytes(data)
 
