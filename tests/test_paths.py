@@ -245,6 +245,28 @@ def test_closing_unmaps_the_stage(shared):
     assert arenas() == before
 
 
+def test_closing_closes_the_channel(shared):
+    """Also after a job whose callback freed it, which lets go of the client in another place than other jobs."""
+    def sockets():
+        return {p.name for p in pathlib.Path("/proc/self/fd").iterdir() if p.is_socket()}
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int)
+    def done(_, freed, err):
+        client.lib.reduce_job_free(ctypes.c_void_p(freed))
+        errors.append(err)
+        called.set()
+
+    before, errors, called = sockets(), [], threading.Event()
+    data, out, job = noise(4 * MIB), ctypes.create_string_buffer(8), ctypes.c_void_p()
+    with Client(shared.url) as client:
+        client.run_at("sum", "u8", address(data), len(data), path=SHM)
+        assert len(sockets() - before) == 2
+        assert client.lib.reduce_submit(client.handle, ctypes.byref(client.spec("sum", "u8")), ctypes.c_void_p(address(data)), ctypes.c_size_t(len(data)), out,
+                                        ctypes.c_size_t(8), done, None, ctypes.byref(job)) == 0
+        assert called.wait(60)
+    assert sockets() <= before and errors == [0] and int.from_bytes(out.raw, "little") == sum(data)
+
+
 def test_many_threads_share_one_stage(lib):
     arrays = [noise(5 * MIB + 8 * i, i) for i in range(6)]
     wants = [int(np.frombuffer(a, "u8").sum(dtype="u8")) for a in arrays]

@@ -1,8 +1,10 @@
 """Peers that are not let in: the log says why, now and then, and counters say how many; errors are counted by whose fault they are."""
 import os
 import re
+import resource
 import socket
 import tempfile
+import time
 
 import pytest
 
@@ -107,6 +109,21 @@ def test_without_descriptors_peers_get_busy_with_the_limit(start, scratch):
         assert root.reduce("sum", "u8", b"ab").count == 2
     assert counted(daemon, "turned_away_total", "reason")["descriptors"] >= 3
     assert lines(daemon, r"uid 12345: turned away \(descriptors\): the daemon's descriptors are used up: LimitNOFILE")
+
+
+def test_a_channel_without_a_descriptor_is_tried_again_at_the_next_tick(start):
+    """Not at once and without end, though the peer goes on waiting."""
+    daemon = start()
+    with daemon.connect() as c, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
+        def tries():
+            return int(re.search(r'^reduced_turned_away_total{reason="descriptors"} (\d+)$', c.metrics(), re.M)[1])
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (3, resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE)[1]))
+        peer.connect(f"{daemon.path}.side")
+        until(tries)
+        begin, first = time.monotonic(), tries()
+        for _ in range(100):
+            c.ping(b"x")
+        assert tries() - first <= 2 + time.monotonic() - begin
 
 
 def test_connections_beyond_the_cap_are_counted(start):

@@ -67,6 +67,9 @@ static void check_selection(const char *text, const char *want)
 static void devices_are_chosen_by_number_and_uuid(void **state)
 {
     (void)state;
+    char name[RK_UUID];
+    rk_uuid_text((const uint8_t *)"\x01#Eg\x89\xab\xcd\xef\xfe\xdc\xba\x98vT2\x10", "GPU-", name);
+    assert_string_equal(name, "GPU-01234567-89ab-cdef-fedc-ba9876543210");
     check_selection(NULL, "012");
     check_selection("all", "012");
     check_selection("2,0", "20");
