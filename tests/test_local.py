@@ -484,6 +484,13 @@ def test_what_files_took_is_expected_of_the_next(start, scratch):
             assert c.lib.reduce_file(c.handle, C.byref(c.spec("sum", "f64")), file.fileno(), C.c_uint64(0), C.c_uint64(data.nbytes), cell, C.c_size_t(8), None) == 0
             took.append(time.monotonic_ns() - begin)
         assert before != expected(file.fileno()) <= min(took) and expected(-1) == memory
+        stdin = os.dup(0)
+        os.dup2(file.fileno(), 0)
+        try:
+            assert expected(0) == expected(file.fileno()), "a redirected standard input is a file, too"
+        finally:
+            os.dup2(stdin, 0)
+            os.close(stdin)
 
 
 def test_rates_of_the_engine_are_shown_and_kept(start, scratch):
