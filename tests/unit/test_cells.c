@@ -442,6 +442,31 @@ static void test_ranges_beside_ties(void **state)
         }
 }
 
+/* Half of the difference of two lies in the middle, or beside it by less than a double tells. */
+static void test_halves_of_two(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 64 };
+    uint8_t x[8 * 2 * COLUMNS];
+    t_rng r = {11};
+    for (int dtype = RP_F16; dtype <= RP_F64; dtype++)
+        for (int out = RP_F16; out <= RP_F64; out++)
+            for (int round = 0; round < 40; round++) {
+                const int bits = t_precision(round % 2 ? dtype : out);
+                for (size_t i = 0; i < sizeof x / 8; i++) {
+                    const double one = 1 + (double)t_below(&r, 4) * ldexp(1, 1 - bits) / (double)(1 + t_below(&r, 2)),
+                                 sign = t_below(&r, 2) ? 1 : -1;
+                    put(dtype, x + i * rp_dtype_size(dtype), sign * ldexp(one, t_below(&r, 3) ? (int)t_below(&r, 3) : -100));
+                }
+                for (int op = 0; op < 2; op++) {
+                    rk_task t = task_of(op ? RP_OP_SEM : RP_OP_STD, dtype, out, round % 3 == 0 ? RP_NAN_OMIT : 0, RP_COLUMNS, 2,
+                                        COLUMNS, x);
+                    t.spec.ddof = (uint32_t)op;
+                    check(t, "halves");
+                }
+            }
+}
+
 /* ---- products ---- */
 
 /* Significands of few bits: products lie on the middle between two floats, or beside it. */
@@ -629,6 +654,7 @@ int main(void)
         cmocka_unit_test(test_places_in_tall_columns),
         cmocka_unit_test(test_means_beside_ties),
         cmocka_unit_test(test_ranges_beside_ties),
+        cmocka_unit_test(test_halves_of_two),
         cmocka_unit_test(test_products_beside_ties),
         cmocka_unit_test(test_long_products),
         cmocka_unit_test(test_pairs_are_used),

@@ -69,17 +69,45 @@ INLINE vf64 divisor_of(vf64 count, int op, unsigned ddof)
 
 INLINE bool takes_root(int op) { return !is_total(op) && op != RP_OP_VAR && op != RP_OP_SUMSQ; }
 
-/* The value where it is `certain`, 0 where all elements are the first one, NaN where that is it. Returns where it is one
- * of these. */
+/* The value where it is `certain`, 0 where all elements are the first one, NaN where that is it. Too few elements have a NaN,
+ * too, or sums of 0. Returns where it is one of these. */
 INLINE vi64 choose_moment(const rk_lot *lot, const moments *m, size_t c, vi64 certain, vf64 *value)
 {
     const vf64 s = lanes_from(m->square + c), count = lanes_from(m->count + c), first = lanes_from(m->first + c);
-    const vi64 all = (vi64){0} - 1, total = is_total(lot->op) ? all : ~all, enough = count > (double)lot->ddof;
+    const bool is_zero = lot->op == RP_OP_SUM || lot->op == RP_OP_SUMSQ || lot->op == RP_OP_NORM2;
+    const vi64 all = (vi64){0} - 1, total = is_total(lot->op) ? all : ~all, few = (count <= (double)lot->ddof) & (s == s);
     const vi64 usual = ((s > MOMENT_LEAST) | (total & (s == 0))) & (s < MOMENT_MOST);
     const vi64 equal = (*(const vi64 *)(const void *)(m->differ + c) == 0) & (first - first == 0) & ~total; /* and finite */
-    const vi64 nan = (vi64)(s != s) & (lot->nan == RP_NAN_PROPAGATE ? all : ~all);
-    *value = (vf64)(((vi64)*value & ~equal & ~nan) | (nan & ((int64_t)0x7ff8 << 48)));
-    return (enough & ((certain & usual) | equal)) | nan;
+    const vi64 nan = ((s != s) & (lot->nan == RP_NAN_PROPAGATE ? all : ~all)) | (few & (is_zero ? ~all : all));
+    *value = (vf64)(((vi64)*value & ~equal & ~nan & ~few) | (nan & ((int64_t)0x7ff8 << 48)));
+    return (certain & usual) | equal | nan | few;
+}
+
+/* Of two elements these are half of their difference, which often lies in the middle between two floats. In so few rows the
+ * first number is known. */
+INLINE bool may_be_half(const rk_lot *lot)
+{
+    return !lot->lines && lot->rows <= MOMENT_ROWS &&
+           ((lot->op == RP_OP_STD && lot->ddof == 0) || (lot->op == RP_OP_SEM && lot->ddof == 1));
+}
+
+/* To narrower floats: d differs from that only where the bits of one element are far below the result's, if not those of f64 or
+ * wider ones than the result are. */
+INLINE bool is_near_half(const rk_lot *lot)
+{
+    return may_be_half(lot) &&
+           (!rk_is_float(lot->dtype) || lot->out == lot->dtype || (lot->out == RP_F32 && lot->dtype != RP_F64));
+}
+
+INLINE vf64 choose_lanes(vi64 where, vf64 a, vf64 b) { return (vf64)(((vi64)a & where) | ((vi64)b & ~where)); }
+
+/* The sum less twice the first element. Returns where it is half of the difference of two, rounded once. */
+INLINE vi64 half_of(const moments *m, size_t c, vf64 *half)
+{
+    const vf64 x = lanes_from(m->sum + c), x_low = lanes_from(m->sum_low + c), a = 2 * lanes_from(m->first + c), high = x - a,
+               of_high = sum_error(x, -a, high), low = x_low + of_high;
+    *half = magnitude_of(rounded_of((bounded){.high = high, .low = low})) / 2;
+    return (lanes_from(m->count + c) == 2) & (sum_error(x_low, of_high, low) == 0);
 }
 
 /* To f64: values and what is right about them */
@@ -94,8 +122,13 @@ static __attribute__((noinline)) void twofold_moments_fused(const rk_lot *lot, c
             b = quotient_of(b, is_spread(op) ? by * count : by);
         if (takes_root(op))
             b = root_of(b);
-        const vi64 certain = b.high + (b.low + b.margin) == b.high + (b.low - b.margin);
-        vf64 v = rounded_of(b);
+        vi64 certain = b.high + (b.low + b.margin) == b.high + (b.low - b.margin);
+        vf64 v = rounded_of(b), half;
+        if (may_be_half(lot)) {
+            const vi64 two = half_of(m, c, &half);
+            v = choose_lanes(two, half, v);
+            certain |= two;
+        }
         *(vi64 *)(void *)(right + c) = choose_moment(lot, m, c, certain, &v);
         *lanes_at(value + c) = v;
     }
@@ -107,6 +140,7 @@ static __attribute__((noinline)) void narrow_moments(const rk_lot *lot, const mo
 {
     const bool spread = is_spread(lot->op), total = is_total(lot->op), omit = lot->nan == RP_NAN_OMIT;
     const vf64 rows = (vf64){0} + (double)lot->rows;
+    const vi64 half = (vi64){0} - (int64_t)is_near_half(lot);
     vf64 per_count = 1 / rows, per = 1 / divisor_of(rows, lot->op, lot->ddof);
     for (size_t c = 0; c < n; c += LANES64) {
         const vf64 count = lanes_from(m->count + c), s = lanes_from(m->square + c), x = lanes_from(m->sum + c);
@@ -122,8 +156,11 @@ static __attribute__((noinline)) void narrow_moments(const rk_lot *lot, const mo
             low = root_f64(low);
             high = root_f64(high);
         }
-        *(vi64 *)(void *)(right + c) = choose_moment(lot, m, c, positive, &low);
-        choose_moment(lot, m, c, positive, &high);
+        const vi64 two = (count == 2) & half;
+        low = choose_lanes(two, magnitude_of(x) / 2, low);
+        high = choose_lanes(two, magnitude_of(x) / 2, high);
+        *(vi64 *)(void *)(right + c) = choose_moment(lot, m, c, positive | two, &low);
+        choose_moment(lot, m, c, positive | two, &high);
         *lanes_at(least + c) = low;
         *lanes_at(most + c) = high;
     }

@@ -27,20 +27,21 @@ INLINE bool is_spread(int op) { return op == RP_OP_VAR || op == RP_OP_STD || op 
 /* n elements to whole vectors of doubles. False: not all are doubles exactly. */
 typedef bool doubles_fn(double *out, const void *x, size_t n);
 
-#define DOUBLES(NAME, T)                                                \
+#define DOUBLES(NAME, T, OF)                                            \
     static bool doubles_of_##NAME(double *out, const void *x, size_t n) \
     {                                                                   \
         typedef T __attribute__((aligned(1), may_alias)) loose;         \
         for (size_t i = 0; i < n; i++)                                  \
-            out[i] = ((const loose *)x)[i];                             \
+            out[i] = OF((const loose *)x)[i];                           \
         return true;                                                    \
     }
-DOUBLES(i8, int8_t)
-DOUBLES(u8, uint8_t)
-DOUBLES(i16, int16_t)
-DOUBLES(u16, uint16_t)
-DOUBLES(i32, int32_t)
-DOUBLES(u32, uint32_t)
+DOUBLES(bool, uint8_t, !!)
+DOUBLES(i8, int8_t, )
+DOUBLES(u8, uint8_t, )
+DOUBLES(i16, int16_t, )
+DOUBLES(u16, uint16_t, )
+DOUBLES(i32, int32_t, )
+DOUBLES(u32, uint32_t, )
 #undef DOUBLES
 
 /* Integers below 2^51: 3 2^51 plus one is a double whose last bits they are. */
@@ -81,9 +82,10 @@ VECTORS_OF_DOUBLES(f64, 8)
 #undef VECTORS_OF_DOUBLES
 
 static doubles_fn *const doubles_of[] = {
-    [RP_I8] = doubles_of_i8,   [RP_U8] = doubles_of_u8,     [RP_I16] = doubles_of_i16, [RP_U16] = doubles_of_u16,
-    [RP_I32] = doubles_of_i32, [RP_U32] = doubles_of_u32,   [RP_I64] = doubles_of_i64, [RP_U64] = doubles_of_u64,
-    [RP_F16] = doubles_of_f16, [RP_BF16] = doubles_of_bf16, [RP_F32] = doubles_of_f32, [RP_F64] = doubles_of_f64};
+    [RP_I8] = doubles_of_i8,    [RP_U8] = doubles_of_u8,     [RP_I16] = doubles_of_i16, [RP_U16] = doubles_of_u16,
+    [RP_I32] = doubles_of_i32,  [RP_U32] = doubles_of_u32,   [RP_I64] = doubles_of_i64, [RP_U64] = doubles_of_u64,
+    [RP_F16] = doubles_of_f16,  [RP_BF16] = doubles_of_bf16, [RP_F32] = doubles_of_f32, [RP_F64] = doubles_of_f64,
+    [RP_BOOL] = doubles_of_bool};
 
 /* ---- sums ---- */
 
@@ -253,22 +255,24 @@ INLINE int way_of(const rk_lot *lot)
 
 INLINE bool is_native(int dtype) { return dtype == RP_F32 || dtype == RP_F64; }
 
-/* The first elements of n columns. False: a double cannot hold one. */
+/* The first numbers of n columns, if they are among the first rows, else 0. False: a double cannot hold an element. */
 static bool first_elements(const rk_lot *lot, const char *x, size_t n, double *first)
 {
+    _Alignas(VB) double next[MOMENT_LOT];
+    const size_t some = lot->rows < MOMENT_ROWS ? lot->rows : MOMENT_ROWS;
     bool exact = true;
     memset(first, 0, MOMENT_LOT * sizeof *first);
     if (!is_spread(lot->op))
         return true;
-    if (!lot->lines)
-        exact = doubles_of[lot->dtype](first, x, n);
-    for (size_t c = 0; lot->lines && c < n; c++) {
-        _Alignas(VB) double one[LANES64];
-        exact &= doubles_of[lot->dtype](one, x + c * lot->stride, 1);
-        first[c] = one[0];
+    for (size_t r = lot->lines ? 0 : lot->nan == RP_NAN_OMIT ? some : 1; r--;) {
+        exact &= doubles_of[lot->dtype](next, x + r * lot->stride, n);
+        for (size_t c = 0; c < n; c++)
+            first[c] = next[c] == next[c] ? next[c] : first[c];
     }
-    for (size_t c = 0; lot->nan == RP_NAN_OMIT && c < n; c++)
-        first[c] = first[c] == first[c] ? first[c] : 0;
+    for (size_t c = 0; lot->lines && c < n; c++) {
+        exact &= doubles_of[lot->dtype](next, x + c * lot->stride, 1);
+        first[c] = next[0] == next[0] ? next[0] : 0;
+    }
     return exact;
 }
 
