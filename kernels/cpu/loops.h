@@ -87,6 +87,22 @@ enum {
 };
 typedef size_t rk_cells_fn(const rk_lot *lot, void *cells, uint16_t *left);
 
+/* The same for what a mask keeps: `run` takes it, as elements of type `dtype`, with others instead of those that are left out.
+ * At most RK_KEPT_ROWS rows, and RK_KEPT_BYTES of one more. */
+typedef struct rk_kept {
+    const uint8_t *mask;
+    uint64_t stride;   /* of the mask */
+    int dtype;         /* f64 for integers among which NaNs stand */
+    bool by_first;     /* a column's first element that is kept stands in for others, */
+    uint64_t other;    /* ... or this one */
+    uint64_t infinity; /* columns with NaNs, which are above it, have this cell; 0: not asked for */
+    uint64_t nan;      /* ... 0: they are left */
+    bool has_initial;  /* each column has this one more */
+    uint64_t initial;
+} rk_kept;
+enum { RK_KEPT_ROWS = 128, RK_KEPT_BYTES = 32 << 10 };
+typedef size_t rk_kept_fn(const rk_lot *lot, const rk_kept *kept, rk_cells_fn *run, void *cells, uint16_t *left);
+
 /* The product of n elements, finished: of integers to 64 bits, modulo 2^64 if they may `wrap`; of floats to type `out`. False:
  * it does not fit, is not certain, or there are floats that are not normal. */
 typedef bool rk_row_product_fn(const void *x, uint64_t n, int out, bool wrap, uint64_t *cell);
@@ -196,6 +212,7 @@ typedef struct rk_simd {
     rk_column_ends_fn *column_ends[RP_DTYPE_COUNT + 1];
     rk_column_places_fn *column_places[RP_DTYPE_COUNT + 1];
     rk_cells_fn *cells[RK_CELL_KINDS][RP_DTYPE_COUNT + 1]; /* products of floats: with AVX2 and better, as the next */
+    rk_kept_fn *kept;
     rk_row_product_fn *row_product[RP_DTYPE_COUNT + 1];
     rk_keep_fn *keep[4];       /* by log2 of an element's bytes */
     rk_turn_fn *turn[4];       /* likewise, as the next two */

@@ -11,6 +11,7 @@
 #include "kernels/cpu/loops/choice/placed_cells.h"
 #include "kernels/cpu/loops/choice/range_cells.h"
 #include "kernels/cpu/loops/columns/compact_mask.h"
+#include "kernels/cpu/loops/columns/masked_cells.h"
 #include "kernels/cpu/loops/columns/transpose.h"
 #include "kernels/cpu/loops/order/between.h"
 #include "kernels/cpu/loops/order/edge_counts.h"
@@ -100,6 +101,7 @@ const rk_simd TABLE(RK_SIMD) = {
         [RK_CELLS_PRODUCT] = {[RP_BOOL] = cells_bool, INTS(PRODUCT_CELLS_OF), PAIRED(PRODUCT_CELLS_OF)},
         [RK_CELLS_MOMENTS] = {ALL(MOMENT_CELLS_OF)},
     },
+    .kept = masked_cells,
     .row_product = {INTS(ROW_INTEGERS_OF), PAIRED(ROW_PRODUCT_OF)},
     .keep = {keep_8, keep_16, keep_32, keep_64},
     .turn = {turn_8, turn_16, turn_32, turn_64},

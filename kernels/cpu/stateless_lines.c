@@ -6,29 +6,34 @@
 #include "kernels/exact/runs.h"
 
 enum {
-    LEAST_LINES = 16,        /* side by side */
-    TURNED_ROW = 128,        /* the most elements of a row that is turned to a column */
-    TURNED_BYTES = 32 << 10, /* of such rows: they stay in L1 or L2 */
-    APART = 64               /* extra bytes between turned columns, so that they do not share cache sets */
+    LEAST_LINES = 16,             /* side by side; a lot with a mask has a multiple of these: the last ones go one by one */
+    TURNED_ROW = RK_KEPT_ROWS,    /* the most elements of a row that is turned to a column */
+    TURNED_BYTES = RK_KEPT_BYTES, /* of such rows: they stay in L1 or L2 */
+    APART = 64                    /* extra bytes between turned columns, so that they do not share cache sets */
 };
 
 typedef struct direct {
     const rk_simd *simd;
     const rp_spec *spec;
-    const uint8_t *elements;
+    const uint8_t *elements, *mask;
     uint8_t *cells;
     size_t size, cell; /* bytes of an element, of a cell */
     uint64_t base;     /* index of a line's first element */
+    int nan;           /* the loop's policy */
     rk_cells_fn *run;
+    rk_kept kept; /* of the next lot, if there is a mask or an initial element */
     rk_rest_fn *rest;
     void *arg;
 } direct;
+
+/* Is there a mask, or an initial element? */
+static bool is_selective(const rp_spec *s) { return s->flags & (RP_MASK | RP_INITIAL); }
 
 /* Of one element most results are itself, unless it may be left out. */
 static bool is_itself(const rp_spec *s)
 {
     const bool sums = s->op == RP_OP_SUM || s->op == RP_OP_PROD || (s->op == RP_OP_MEAN && rk_is_float(s->dtype));
-    return sums && rk_cpu_elements(s) == 1 && s->dtype != RP_BOOL && s->nan != RP_NAN_OMIT;
+    return sums && rk_cpu_elements(s) == 1 && s->dtype != RP_BOOL && s->nan != RP_NAN_OMIT && !is_selective(s);
 }
 
 static int kind_of(const rp_spec *s)
@@ -52,25 +57,56 @@ static bool has_usual_type(const rp_spec *s)
            (kind != RK_CELLS_MOMENTS && s->out == usual);
 }
 
+/* Are elements that a mask leaves out replaced by NaNs, which the loop omits and does not count? */
+static bool stand_in_is_nan(const rp_spec *s)
+{
+    const int kind = kind_of(s);
+    const bool counts = kind == RK_CELLS_MOMENTS || s->op == RP_OP_MEAN;
+    return is_selective(s) && (counts || (kind == RK_CELLS_TOTAL && rk_is_float(s->dtype)));
+}
+
+/* The type of a task's elements in the loop */
+static int looped_dtype(const rp_spec *s) { return stand_in_is_nan(s) && !rk_is_float(s->dtype) ? RP_F64 : s->dtype; }
+
 /* The loop for a task; NULL: there is none. */
 static rk_cells_fn *loop_for(const rk_simd *simd, const rp_spec *s)
 {
     const int kind = kind_of(s);
-    const uint32_t plain = RP_COLUMNS | RP_WRAP;
+    const uint32_t plain = RP_COLUMNS | RP_WRAP | RP_MASK | (kind == RK_CELLS_PLACED ? 0 : RP_INITIAL);
     if (kind == RK_CELL_KINDS || s->flags & ~plain || !has_usual_type(s) || rk_in_runs(s))
         return NULL;
-    return simd->cells[kind][s->dtype];
+    return simd->cells[kind][looped_dtype(s)];
 }
 
-/* Lines from `first` on, as columns at x */
+/* What stands in for elements that the mask leaves out */
+static rk_kept kept_for(const rp_spec *s)
+{
+    const uint64_t one = (uint64_t)0x3ff0 << 48, infinity = (uint64_t)0x7ff0 << 48, nan = (uint64_t)0x7ff8 << 48;
+    const int kind = kind_of(s), dtype = looped_dtype(s);
+    rk_kept k = {.dtype = dtype, .has_initial = s->flags & RP_INITIAL, .initial = s->initial};
+    k.by_first = kind == RK_CELLS_CHOSEN || kind == RK_CELLS_PLACED || kind == RK_CELLS_RANGE;
+    if (k.by_first) {
+        k.other = s->initial;
+    } else if (stand_in_is_nan(s)) {
+        k.other = rk_convert_float(RP_F64, nan, dtype);
+        k.infinity = rk_is_float(s->dtype) && s->nan != RP_NAN_OMIT ? rk_convert_float(RP_F64, infinity, dtype) : 0;
+        k.nan = s->nan == RP_NAN_PROPAGATE ? rk_convert_float(RP_F64, nan, s->out) : 0;
+    } else if (s->op == RP_OP_ALL || s->op == RP_OP_PROD) {
+        k.other = rk_is_float(dtype) ? rk_convert_float(RP_F64, one, dtype) : 1;
+    }
+    return k;
+}
+
+/* Lines from `first` on, as columns at x, or those of their elements that the mask keeps */
 static void run_lot(const direct *d, const void *x, uint64_t stride, uint64_t rows, uint64_t first, uint64_t columns,
                     bool lines)
 {
     const rp_spec *s = d->spec;
     const rk_lot lot = {x,      stride, (size_t)rows, (size_t)columns,    s->op, s->dtype,
-                        s->out, s->nan, s->ddof,      s->flags & RP_WRAP, lines, d->base};
+                        s->out, d->nan, s->ddof,      s->flags & RP_WRAP, lines, d->base};
     uint16_t left[RK_LOT];
-    const size_t n = d->run(&lot, d->cells + first * d->cell, left);
+    uint8_t *cells = d->cells + first * d->cell;
+    const size_t n = is_selective(s) ? d->simd->kept(&lot, &d->kept, d->run, cells, left) : d->run(&lot, cells, left);
     for (size_t k = 0, some; k < n; k += some) {
         for (some = 1; k + some < n && left[k + some] == left[k] + some;)
             some++;
@@ -99,19 +135,51 @@ static void run_lines(const direct *d, uint64_t first, uint64_t rows)
     }
 }
 
-/* Rows are turned, some at a time. Rows of one element lie like the columns of one row. */
+/* A tile of turned rows, or its mask */
+typedef uint8_t turned_rows[TURNED_BYTES + TURNED_ROW * APART];
+
+/* Rows at x as columns at `turned`. Those of one element lie so already. Returns where they are. */
+static const uint8_t *turn_rows(const direct *d, size_t size, const uint8_t *x, uint64_t rows, size_t n, turned_rows turned)
+{
+    if (n > 1)
+        d->simd->turn[__builtin_ctzll(size)](turned, (size_t)rows * size + APART, x, n * size, (size_t)rows, n);
+    return n > 1 ? turned : x;
+}
+
+/* Rows are turned, some at a time. */
 static void run_rows(const direct *d, uint64_t first, uint64_t rows)
 {
-    uint8_t turned[TURNED_BYTES + TURNED_ROW * APART];
+    turned_rows turned;
     const size_t n = (size_t)d->spec->row_len, bytes = n * d->size;
     const uint64_t most = TURNED_BYTES / bytes < RK_LOT ? TURNED_BYTES / bytes : RK_LOT;
     for (uint64_t row = first, end = first + rows, some; row < end; row += some) {
         some = end - row < most ? end - row : most;
-        const uint8_t *x = d->elements + row * bytes;
-        const size_t apart = (size_t)some * d->size + APART;
-        if (n > 1)
-            d->simd->turn[__builtin_ctzll(d->size)](turned, apart, x, bytes, (size_t)some, n);
-        run_lot(d, n > 1 ? turned : x, apart, n, row, some, false);
+        const uint8_t *x = turn_rows(d, d->size, d->elements + row * bytes, some, n, turned);
+        run_lot(d, x, some * d->size + APART, n, row, some, false);
+    }
+}
+
+/* Lines with a mask or an initial element, some at a time */
+static void run_selected(direct *d, uint64_t first, uint64_t lines)
+{
+    turned_rows turned, masks;
+    uint8_t ones[RK_LOT];
+    const rp_spec *s = d->spec;
+    const bool columns = s->flags & RP_COLUMNS;
+    const size_t n = (size_t)rk_cpu_elements(s), bytes = (n + d->kept.has_initial) * rp_dtype_size(d->kept.dtype),
+                 room = TURNED_BYTES / bytes < RK_LOT ? TURNED_BYTES / bytes : RK_LOT, most = room / LEAST_LINES * LEAST_LINES;
+    for (uint64_t line = first, end = first + lines, some; line < end; line += some) {
+        const uint64_t beside = columns ? s->row_len - line % s->row_len : most,
+                       left = end - line < beside ? end - line : beside;
+        const uint64_t at = rk_line_of(s, NULL, line).first;
+        const uint8_t *x = d->elements + at * d->size, *mask = d->mask ? d->mask + at : NULL;
+        some = left < most ? left : most;
+        d->kept.mask = !mask ? memset(ones, 1, (size_t)some) : columns ? mask : turn_rows(d, 1, mask, some, n, masks);
+        d->kept.stride = !mask ? 0 : columns ? s->row_len : some + APART;
+        if (columns)
+            run_lot(d, x, s->row_len * d->size, n, line, some, false);
+        else
+            run_lot(d, turn_rows(d, d->size, x, some, n, turned), some * d->size + APART, n, line, some, false);
     }
 }
 
@@ -119,33 +187,41 @@ static void run_rows(const direct *d, uint64_t first, uint64_t rows)
 static bool in_lines(const rp_spec *s)
 {
     const int kind = kind_of(s);
-    return s->row_len > TURNED_ROW && (kind == RK_CELLS_MOMENTS || (kind == RK_CELLS_TOTAL && rk_is_float(s->dtype)));
+    return !is_selective(s) && s->row_len > TURNED_ROW &&
+           (kind == RK_CELLS_MOMENTS || (kind == RK_CELLS_TOTAL && rk_is_float(s->dtype)));
 }
 
 bool rk_cpu_is_direct(const rk_simd *simd, const rp_spec *s, uint64_t lines)
 {
     const bool columns = s->flags & RP_COLUMNS;
     const uint64_t elements = rk_cpu_elements(s), beside = columns && s->row_len < lines ? s->row_len : lines,
-                   most = columns       ? RK_LOT_ROWS
-                          : in_lines(s) ? RK_LOT_LINE
-                                        : TURNED_ROW;
+                   most = is_selective(s) ? RK_KEPT_ROWS
+                          : columns       ? RK_LOT_ROWS
+                          : in_lines(s)   ? RK_LOT_LINE
+                                          : TURNED_ROW;
     return beside >= LEAST_LINES && elements >= 1 && elements <= most && loop_for(simd, s);
 }
 
 void rk_cpu_direct(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t lines, rk_rest_fn *rest, void *arg)
 {
     const rp_spec *s = &t->spec;
-    const direct d = {.simd = simd,
-                      .spec = s,
-                      .elements = rp_spec_parts(s, t->data, t->beside).elements,
-                      .cells = t->cells,
-                      .size = rp_dtype_size(s->dtype),
-                      .cell = rp_cell_size(s),
-                      .base = s->index_base + t->base,
-                      .run = loop_for(simd, s),
-                      .rest = rest,
-                      .arg = arg};
-    if (s->flags & RP_COLUMNS)
+    const rp_parts p = rp_spec_parts(s, t->data, t->beside);
+    direct d = {.simd = simd,
+                .spec = s,
+                .elements = p.elements,
+                .mask = p.mask,
+                .cells = t->cells,
+                .size = rp_dtype_size(s->dtype),
+                .cell = rp_cell_size(s),
+                .base = s->index_base + t->base,
+                .nan = stand_in_is_nan(s) ? RP_NAN_OMIT : s->nan,
+                .run = loop_for(simd, s),
+                .kept = kept_for(s),
+                .rest = rest,
+                .arg = arg};
+    if (is_selective(s))
+        run_selected(&d, first, lines);
+    else if (s->flags & RP_COLUMNS)
         run_columns(&d, first, lines);
     else if (in_lines(s))
         run_lines(&d, first, lines);

@@ -49,14 +49,16 @@ static rk_task task_of(int op, int dtype, int out, int nan, uint32_t flags, uint
 static int define(const rk_task *t, uint8_t *cells, uint64_t *bad)
 {
     const size_t size = rp_dtype_size(t->spec.dtype);
+    const uint8_t *mask = rp_spec_parts(&t->spec, t->data, t->beside).mask;
     int first = RP_OK;
     for (uint64_t i = 0; i < rp_results(&t->spec); i++) {
         rk_line l = rk_line_of(&t->spec, NULL, i);
         rk_state s;
         rk_state_init(&s, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
         for (uint64_t k = 0; k < l.n; k++)
-            rk_state_add(&s, t_bits(t->spec.dtype, (const uint8_t *)t->data + (l.first + k * l.stride) * size),
-                         t->spec.index_base + t->base + k, t->spec.nan);
+            if (!mask || mask[l.first + k * l.stride])
+                rk_state_add(&s, t_bits(t->spec.dtype, (const uint8_t *)t->data + (l.first + k * l.stride) * size),
+                             t->spec.index_base + t->base + k, t->spec.nan);
         const int code = rk_cell_write(&s, &t->spec, cells + i * rp_cell_size(&t->spec));
         if (code != RP_OK && first == RP_OK) {
             first = code;
@@ -108,8 +110,9 @@ static bool gives(int op, int dtype, int out)
     return rp_spec_check(&s, NULL) == RP_OK;
 }
 
-/* Every op, policy and type of reply, of the same elements. */
-static void check_ops(int dtype, uint32_t flags, uint64_t rows, uint64_t row_len, uint64_t planes, const void *x)
+/* Every op, policy and type of reply, of the same elements. The first one is the initial one, too, if there is such. */
+static void check_ops(int dtype, uint32_t flags, uint64_t rows, uint64_t row_len, uint64_t planes, const void *x,
+                      const rp_parts *beside)
 {
     for (int k = 0; k < OPS; k++)
         for (int nan = 0; nan <= (t_is_float(dtype) ? RP_NAN_ERROR : 0); nan++)
@@ -120,6 +123,8 @@ static void check_ops(int dtype, uint32_t flags, uint64_t rows, uint64_t row_len
                 t.spec.planes = planes;
                 t.spec.index_base = (uint64_t)nan << 40; /* only places have it */
                 t.base = planes;
+                t.beside = beside;
+                t.spec.initial = flags & RP_INITIAL ? t_bits(dtype, x) : 0;
                 check(t, "all ops");
                 if (ops[k] == RP_OP_PROD && !t_is_float(dtype)) {
                     t.spec.flags |= RP_WRAP;
@@ -146,6 +151,14 @@ static void put(int dtype, uint8_t *p, double v)
         memcpy(p, &whole, rp_dtype_size(dtype));
 }
 
+/* A mask that keeps all, none, or about that many of 8; bytes that are not 0 keep. */
+static const uint8_t *put_mask(t_rng *r, uint8_t *mask, uint64_t n, uint64_t of_8)
+{
+    for (uint64_t i = 0; i < n; i++)
+        mask[i] = t_below(r, 8) < of_8 ? (uint8_t)(1 + t_below(r, 255)) : 0;
+    return mask;
+}
+
 /* ---- shapes ---- */
 
 typedef struct shape {
@@ -163,7 +176,7 @@ static const shape rows[] = {{16, 1, 0},   {17, 2, 0},   {40, 3, 0},   {33, 4, 0
 
 static void check_shapes(const shape *shapes, size_t n, uint32_t flags)
 {
-    uint8_t *x = memory(8 * 11000);
+    uint8_t *x = memory(8 * 11000), *masks = memory(11000);
     for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
         for (size_t i = (size_t)dtype % SOME; i < n; i += SOME) {
             t_rng r = {(uint64_t)dtype + 100 * i};
@@ -171,10 +184,14 @@ static void check_shapes(const shape *shapes, size_t n, uint32_t flags)
             uint8_t *p = x + t_below(&r, 9);
             const uint64_t all = shapes[i].rows * shapes[i].row_len * (shapes[i].planes ? shapes[i].planes : 1);
             assert_true(all <= 11000);
+            if (flags & (RP_MASK | RP_INITIAL) && all > 2200) /* these take longer */
+                continue;
             t_fill(&r, dtype, family < T_FAMILIES ? family : T_NARROW, p, all);
-            check_ops(dtype, flags, shapes[i].rows, shapes[i].row_len, shapes[i].planes, p);
+            const rp_parts beside = {.mask = flags & RP_MASK ? put_mask(&r, masks + 3, all, t_below(&r, 9)) : NULL};
+            check_ops(dtype, flags, shapes[i].rows, shapes[i].row_len, shapes[i].planes, p, &beside);
         }
     free(x);
+    free(masks);
 }
 
 static void test_columns(void **state)
@@ -187,6 +204,23 @@ static void test_rows(void **state)
 {
     (void)state;
     check_shapes(rows, sizeof rows / sizeof rows[0], 0);
+}
+
+/* Elements that a mask leaves out, and initial ones */
+static void test_masked_columns(void **state)
+{
+    (void)state;
+    check_shapes(columns, sizeof columns / sizeof columns[0], RP_COLUMNS | RP_MASK);
+    check_shapes(columns, sizeof columns / sizeof columns[0], RP_COLUMNS | RP_MASK | RP_INITIAL);
+    check_shapes(columns, sizeof columns / sizeof columns[0], RP_COLUMNS | RP_INITIAL);
+}
+
+static void test_masked_rows(void **state)
+{
+    (void)state;
+    check_shapes(rows, sizeof rows / sizeof rows[0], RP_MASK);
+    check_shapes(rows, sizeof rows / sizeof rows[0], RP_MASK | RP_INITIAL);
+    check_shapes(rows, sizeof rows / sizeof rows[0], RP_INITIAL);
 }
 
 /* Lines [first, first + lines) and no others: threads share columns, also those of a plane. */
@@ -247,7 +281,7 @@ static void test_every_family(void **state)
             for (uint64_t n = 1 + (uint64_t)(family + dtype) % SOME; n <= 11; n += SOME) {
                 t_rng r = {(uint64_t)(dtype * 100 + family)};
                 t_fill(&r, dtype, family, x, n * COLUMNS);
-                check_ops(dtype, RP_COLUMNS, n, COLUMNS, 0, x);
+                check_ops(dtype, RP_COLUMNS, n, COLUMNS, 0, x, NULL);
             }
     free(x);
 }
@@ -269,9 +303,9 @@ static void test_nothing_beside(void **state)
             const uint64_t n = 1 + t_below(&r, round % 3 ? 13 : 33), lines = 16 + t_below(&r, 50);
             uint8_t *p = round % 2 ? x : x + all - n * lines * size;
             t_fill(&r, dtype, T_NARROW, p, n * lines);
-            check_ops(dtype, RP_COLUMNS, n, lines, 0, p);
-            check_ops(dtype, 0, lines, n, 0, p);
-            check_ops(dtype, 0, 1, lines * n, 0, p);
+            check_ops(dtype, RP_COLUMNS, n, lines, 0, p, NULL);
+            check_ops(dtype, 0, lines, n, 0, p, NULL);
+            check_ops(dtype, 0, 1, lines * n, 0, p, NULL);
         }
     assert_int_equal(munmap(room, all + 2 * page), 0);
 }
@@ -558,6 +592,9 @@ static bool may_be_indirect(int op, int dtype)
 static void check_nothing_is_left(uint32_t flags)
 {
     enum { ROWS = 40, COLUMNS = 600 };
+    t_rng some = {8};
+    uint8_t *masks = memory(ROWS * COLUMNS);
+    const rp_parts beside = {.mask = flags & RP_MASK ? put_mask(&some, masks, ROWS * COLUMNS, 6) : NULL};
     uint8_t *x = memory(8 * ROWS * COLUMNS), *cells = memory(MOST_CELL * COLUMNS);
     for (int k = 0; k < rk_simd_count; k++)
         for (int dtype = RP_I8; dtype <= RP_F64 && rk_simd_runs(rk_simds[k]); dtype++)
@@ -566,8 +603,10 @@ static void check_nothing_is_left(uint32_t flags)
                 uint64_t left = 0;
                 for (uint64_t i = 0; i < ROWS * COLUMNS; i++)
                     put(dtype, x + i * rp_dtype_size(dtype), 1 + (double)t_below(&r, 3));
-                rk_task t = task_of(ops[o], dtype, 0, 0, flags, flags ? ROWS : COLUMNS, flags ? COLUMNS : ROWS, x);
+                const uint64_t n = flags & RP_COLUMNS ? ROWS : COLUMNS, row_len = ROWS * COLUMNS / n;
+                rk_task t = task_of(ops[o], dtype, 0, 0, flags, n, row_len, x);
                 t.cells = cells;
+                t.beside = &beside;
                 const bool direct = rk_cpu_is_direct(rk_simds[k], &t.spec, COLUMNS);
                 assert_true(direct || may_be_indirect(ops[o], dtype));
                 if (direct)
@@ -577,6 +616,7 @@ static void check_nothing_is_left(uint32_t flags)
             }
     free(x);
     free(cells);
+    free(masks);
 }
 
 static void test_nothing_is_left(void **state)
@@ -584,6 +624,8 @@ static void test_nothing_is_left(void **state)
     (void)state;
     check_nothing_is_left(RP_COLUMNS);
     check_nothing_is_left(0);
+    check_nothing_is_left(RP_COLUMNS | RP_MASK);
+    check_nothing_is_left(RP_MASK);
 }
 
 /* NaNs that are left out do not, either. */
@@ -644,6 +686,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_columns),
         cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_masked_columns),
+        cmocka_unit_test(test_masked_rows),
         cmocka_unit_test(test_every_family),
         cmocka_unit_test(test_nothing_beside),
         cmocka_unit_test(test_lines_in_parts),

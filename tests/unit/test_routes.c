@@ -1,4 +1,4 @@
-/* Which way of kernels/cpu/lines.c reduces which task: a list of 225 tasks and their routes. After a change of the table
+/* Which way of kernels/cpu/lines.c reduces which task: a list of 240 tasks and their routes. After a change of the table
  * `test_routes print` writes the list anew; look at every line that changes. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,6 +42,7 @@ static const shape shapes[] = {
     {"rows of 5 x 30 x 40", 30, 40, 5, 0},
     {"50 segments", 50, 60000, 0, RP_OFFSETS},
     {"1 x 100000 masked", 1, 100000, 0, RP_MASK},
+    {"1000 x 8 masked", 1000, 8, 0, RP_MASK},
     {"columns of 1000 x 100 masked", 1000, 100, 0, RP_COLUMNS | RP_MASK},
     {"1 x 100 states", 1, 100, 0, RP_STATES_IN},
 };
