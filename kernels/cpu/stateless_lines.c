@@ -8,6 +8,8 @@
 enum {
     LEAST_LINES = 16,             /* side by side; a lot with a mask has a multiple of these: the last ones go one by one */
     TURNED_ROW = RK_KEPT_ROWS,    /* the most elements of a row that is turned to a column */
+    TURNED_FOR_END = 31,          /* ... if its least or its largest element is wanted, which are soon found in a row, */
+    TURNED_FOR_PLACE = 384,       /* ... or the place of these: bytes */
     TURNED_BYTES = RK_KEPT_BYTES, /* of such rows: they stay in L1 or L2 */
     APART = 64                    /* extra bytes between turned columns, so that they do not share cache sets */
 };
@@ -183,13 +185,20 @@ static void run_selected(direct *d, uint64_t first, uint64_t lines)
     }
 }
 
-/* Are rows of float sums so long that they are not turned? */
-static bool in_lines(const rp_spec *s)
+/* The most elements of a row that is turned where there is a loop for rows, too */
+static uint64_t longest_turned(const rp_spec *s)
 {
     const int kind = kind_of(s);
-    return !is_selective(s) && s->row_len > TURNED_ROW &&
-           (kind == RK_CELLS_MOMENTS || (kind == RK_CELLS_TOTAL && rk_is_float(s->dtype)));
+    const uint64_t placed = TURNED_FOR_PLACE / rp_dtype_size(s->dtype);
+    if (is_selective(s) || s->dtype == RP_BOOL)
+        return UINT64_MAX;
+    if (kind == RK_CELLS_PLACED)
+        return placed < TURNED_ROW ? placed : TURNED_ROW;
+    const bool by_sums = kind == RK_CELLS_MOMENTS || (kind == RK_CELLS_TOTAL && rk_is_float(s->dtype));
+    return kind == RK_CELLS_CHOSEN ? TURNED_FOR_END : by_sums ? TURNED_ROW : UINT64_MAX;
 }
+
+static bool in_lines(const rp_spec *s) { return s->row_len > longest_turned(s); }
 
 bool rk_cpu_is_direct(const rk_simd *simd, const rp_spec *s, uint64_t lines)
 {

@@ -132,21 +132,41 @@ enum { END_BYTES = 256 << 10 }; /* of a block where no place is wanted: the seco
         }                                                                                                                   \
         return most;                                                                                                        \
     }                                                                                                                       \
-    INLINE size_t place_##W(const void *data, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key, \
-                            int64_t key)                                                                                    \
+    /* Is it the element with these bits, or any NaN? */                                                                    \
+    INLINE bool is_sought_##W(uint##W##_t x, uint##W##_t bits, bool nan, int##W##_t inf)                                    \
     {                                                                                                                       \
-        const u##W##_loose *x = data;                                                                                       \
-        const int##W##_t want = (int##W##_t)key;                                                                            \
-        size_t i = 0;                                                                                                       \
-        for (uint##W##_t here = 0; n - i > PLACE_STEP; i += PLACE_STEP) {                                                   \
-            for (size_t j = 0; j < PLACE_STEP; j++)                                                                         \
-                here |= key_##W(x[i + j], inf, turn, d, nan_key) == want;                                                   \
+        return nan ? (int##W##_t)(x & INT##W##_MAX) > inf : x == bits;                                                      \
+    }                                                                                                                       \
+    /* Goes on from i by whole steps, up to the one that has it. */                                                         \
+    INLINE size_t step_to_##W(const u##W##_loose *x, size_t i, size_t n, size_t step, uint##W##_t bits, bool nan,           \
+                              int##W##_t inf)                                                                               \
+    {                                                                                                                       \
+        for (uint##W##_t here = 0; n - i > step; i += step) {                                                               \
+            for (size_t j = 0; j < step; j++)                                                                               \
+                here |= is_sought_##W(x[i + j], bits, nan, inf);                                                            \
             if (here)                                                                                                       \
                 break;                                                                                                      \
         }                                                                                                                   \
-        while (i < n - 1 && key_##W(x[i], inf, turn, d, nan_key) != want)                                                   \
+        return i;                                                                                                           \
+    }                                                                                                                       \
+    INLINE size_t seek_##W(const u##W##_loose *x, size_t n, uint##W##_t bits, bool nan, int##W##_t inf)                     \
+    {                                                                                                                       \
+        size_t i = step_to_##W(x, 0, n, PLACE_STEP, bits, nan, inf);                                                        \
+        i = step_to_##W(x, i, n, PLACE_STEP / 8, bits, nan, inf);                                                           \
+        while (i < n - 1 && !is_sought_##W(x[i], bits, nan, inf))                                                           \
             i++;                                                                                                            \
         return i;                                                                                                           \
+    }                                                                                                                       \
+    ONE_COPY size_t place_of_##W(const void *x, size_t n, uint##W##_t bits) { return seek_##W(x, n, bits, false, 0); }      \
+    ONE_COPY size_t place_of_nan_##W(const void *x, size_t n, int##W##_t inf) { return seek_##W(x, n, 0, true, inf); }      \
+    /* Not of a magnitude */                                                                                                \
+    INLINE size_t place_##W(const void *x, size_t n, uint##W##_t inf, uint##W##_t turn, direction d, int##W##_t nan_key,    \
+                            int64_t key)                                                                                    \
+    {                                                                                                                       \
+        const int##W##_t k = (int##W##_t)(d == LEAST ? ~key : key);                                                         \
+        if (inf && key == nan_key)                                                                                          \
+            return place_of_nan_##W(x, n, (int##W##_t)inf);                                                                 \
+        return place_of_##W(x, n, (uint##W##_t)(inf ? k ^ ((k >> (W - 1)) & INT##W##_MAX) : k ^ (int##W##_t)turn));         \
     }
 CHOOSE_WIDTH(8)
 CHOOSE_WIDTH(16)

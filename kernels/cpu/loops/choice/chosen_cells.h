@@ -5,6 +5,8 @@
 #include "kernels/cpu/loops/choice/choose.h"
 #include "kernels/cpu/loops/columns/column_batch.h"
 
+INLINE const char *line_of(const rk_lot *lot, size_t c) { return (const char *)lot->x + c * lot->stride; }
+
 /* NAME, W, INF, TURN: ORDERED_TYPES (choose.h). A NaN has the largest key, or the smallest one if it is left out. */
 #define CHOSEN_CELLS(NAME, W, INF, TURN)                                                                                     \
     /* With the keys of up to four rows. It does not matter if one is taken twice. */                                        \
@@ -80,12 +82,29 @@
             marks[c] = best[c] == key;                                                                                       \
         return leave_marked(left, 0, 0, n, marks);                                                                           \
     }                                                                                                                        \
+    /* Contiguous lines */                                                                                                   \
+    static size_t chosen_lines_##NAME(const rk_lot *lot, void *cells, uint16_t *left)                                        \
+    {                                                                                                                        \
+        const bool largest = lot->op == RP_OP_MAX, nan_wins = lot->nan == RP_NAN_PROPAGATE;                                  \
+        int##W##_t best[RK_LOT];                                                                                             \
+        size_t k = 0;                                                                                                        \
+        for (size_t c = 0; c < lot->columns; c++) {                                                                          \
+            int64_t key;                                                                                                     \
+            if ((largest ? largest_##NAME : least_##NAME).best(line_of(lot, c), lot->rows, nan_wins, &key) && !nan_wins)     \
+                left[k++] = (uint16_t)c;                                                                                     \
+            best[c] = (int##W##_t)key;                                                                                       \
+        }                                                                                                                    \
+        put_chosen_##NAME(lot, best, cells, largest);                                                                        \
+        return k;                                                                                                            \
+    }                                                                                                                        \
     static size_t chosen_cells_##NAME(const rk_lot *lot, void *cells, uint16_t *left)                                        \
     {                                                                                                                        \
         const bool largest = lot->op != RP_OP_MIN || lot->rows == 1, omit = lot->nan == RP_NAN_OMIT;                         \
         const int##W##_t nan_key = omit ? INT##W##_MIN : INT##W##_MAX;                                                       \
         const char *x = lot->x;                                                                                              \
         int##W##_t best[RK_LOT];                                                                                             \
+        if (lot->lines)                                                                                                      \
+            return chosen_lines_##NAME(lot, cells, left);                                                                    \
         if (lot->rows == 1)                                                                                                  \
             only_row_##NAME(best, lot->x, lot->columns, nan_key);                                                            \
         else                                                                                                                 \

@@ -21,6 +21,20 @@ PUT_PLACES(64)
 /* NAME, W, INF, TURN: ORDERED_TYPES (choose.h). Where no key is better than the smallest one, it is that of the first row: no
  * float that is kept has it. */
 #define PLACED_CELLS(NAME, W, INF, TURN)                                                                                  \
+    static size_t placed_lines_##NAME(const rk_lot *lot, u64_loose *cells, uint16_t *left)                                \
+    {                                                                                                                     \
+        const bool nan_wins = lot->nan == RP_NAN_PROPAGATE;                                                               \
+        const chooser *how = lot->op == RP_OP_ARGMAX ? &largest_##NAME : &least_##NAME;                                   \
+        size_t k = 0;                                                                                                     \
+        for (size_t c = 0; c < lot->columns; c++) {                                                                       \
+            int64_t key;                                                                                                  \
+            if (how->best(line_of(lot, c), lot->rows, nan_wins, &key) && !nan_wins)                                       \
+                left[k++] = (uint16_t)c;                                                                                  \
+            else                                                                                                          \
+                cells[c] = lot->base + how->place(line_of(lot, c), lot->rows, nan_wins, key);                             \
+        }                                                                                                                 \
+        return k;                                                                                                         \
+    }                                                                                                                     \
     static size_t placed_cells_##NAME(const rk_lot *lot, void *cells, uint16_t *left)                                     \
     {                                                                                                                     \
         enum { AT_ONCE = W == 8 ? 252 : RK_LOT_ROWS };                                                                    \
@@ -29,6 +43,8 @@ PUT_PLACES(64)
         const char *x = lot->x;                                                                                           \
         int##W##_t best[RK_LOT];                                                                                          \
         uint##W##_t place[RK_LOT];                                                                                        \
+        if (lot->lines)                                                                                                   \
+            return placed_lines_##NAME(lot, cells, left);                                                                 \
         for (size_t c = 0; c < n; c++) {                                                                                  \
             best[c] = INT##W##_MIN;                                                                                       \
             ((u64_loose *)cells)[c] = lot->base;                                                                          \
