@@ -286,28 +286,38 @@ static void test_every_family(void **state)
     free(x);
 }
 
-/* The pages before the elements and behind them cannot be read. */
+/* Pages of which the one before and the one behind cannot be read */
+static uint8_t *guarded(size_t bytes, size_t page)
+{
+    uint8_t *room = mmap(NULL, bytes + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(room, MAP_FAILED);
+    assert_int_equal(mprotect(room, page, PROT_NONE), 0);
+    assert_int_equal(mprotect(room + page + bytes, page, PROT_NONE), 0);
+    return room + page;
+}
+
+/* Nothing beside the elements and their mask is read. */
 static void test_nothing_beside(void **state)
 {
     (void)state;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE), all = 8 * page;
-    uint8_t *room = mmap(NULL, all + 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(room, MAP_FAILED);
-    uint8_t *x = room + page;
-    assert_int_equal(mprotect(room, page, PROT_NONE), 0);
-    assert_int_equal(mprotect(x + all, page, PROT_NONE), 0);
+    uint8_t *x = guarded(all, page), *masks = guarded(page, page);
     for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
         for (uint64_t round = 0; round < 24; round += SOME) {
             t_rng r = {(uint64_t)dtype + 100 * round};
             const size_t size = rp_dtype_size(dtype);
             const uint64_t n = 1 + t_below(&r, round % 3 ? 13 : 33), lines = 16 + t_below(&r, 50);
-            uint8_t *p = round % 2 ? x : x + all - n * lines * size;
+            uint8_t *p = round % 2 ? x : x + all - n * lines * size, *mask = round % 2 ? masks : masks + page - n * lines;
+            const rp_parts beside = {.mask = put_mask(&r, mask, n * lines, 6)};
             t_fill(&r, dtype, T_NARROW, p, n * lines);
             check_ops(dtype, RP_COLUMNS, n, lines, 0, p, NULL);
             check_ops(dtype, 0, lines, n, 0, p, NULL);
             check_ops(dtype, 0, 1, lines * n, 0, p, NULL);
+            check_ops(dtype, RP_COLUMNS | RP_MASK, n, lines, 0, p, &beside);
+            check_ops(dtype, RP_MASK, lines, n, 0, p, &beside);
         }
-    assert_int_equal(munmap(room, all + 2 * page), 0);
+    assert_int_equal(munmap(x - page, all + 2 * page), 0);
+    assert_int_equal(munmap(masks - page, 3 * page), 0);
 }
 
 /* ---- edges of types ---- */
