@@ -106,12 +106,10 @@ RK_FN int rk_finish_ends(const rk_state *s, int out, uint64_t words[2])
     return rk_element_out(s->dtype, s->limb[1], out, &words[1]) ? RP_OVERFLOW : code;
 }
 
-/* The chosen integer, or the difference of both ends, as 192-bit two's complement */
+/* The chosen integer, or the difference of both ends, as 192-bit two's complement. The caller has set v to limb[0]. */
 RK_FN void rk_choice_integer(const rk_state *s, int op, uint64_t v[3])
 {
     const uint64_t *l = s->limb;
-    v[0] = l[0];
-    v[1] = v[2] = 0;
     if (op == RP_OP_RANGE) {
         int bytes = rk_bytes(s->dtype), is_signed = rk_is_signed(s->dtype);
         uint64_t a = is_signed ? rk_sign_extend(l[0], bytes) : l[0], b = is_signed ? rk_sign_extend(l[1], bytes) : l[1];
