@@ -1,4 +1,4 @@
-/* Stack for the loops. They keep tiles and accumulators in their frames: up to 320 KiB for rows, 1000 KiB for columns and
+/* Stack for the loops. They keep tiles and accumulators in their frames: up to 290 KiB for rows, 1070 KiB for columns and
  * rows in runs (gcc -fstack-usage). A program's thread may have less, and a coroutine's stack is not known. */
 #ifndef RK_ROOM_H
 #define RK_ROOM_H
