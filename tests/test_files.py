@@ -538,6 +538,30 @@ def test_netcdf_packing(run, scratch, dtype):
 
 
 @needs_hdf5
+def test_missing_weights_leave_out_their_elements(run, fails, scratch):
+    """A pair is there if both of its numbers are. One weight for many elements has to be there."""
+    x, y = np.array([[1, 2, 4], [8, 16, 32]], "f8"), np.array([[3, -9, 5], [7, 11, -9]], "f8")
+
+    def write(f):
+        f["x"], f["y"], f["row"], f["line"] = x, y, y[0], y[:, 0]
+        f["x"].attrs["missing_value"] = 8.0
+        for name in ("y", "row", "line"):
+            f[name].attrs["_FillValue"] = -9.0
+    path = hdf5(scratch / "w.nc", write)
+    there = (y != -9) & (x != 8)
+    total = float((x * y)[there].sum())
+    for axes, sums in (((), [total]), (("--path", "stream"), [total]), (("--axis", "1"), (x * y * there).sum(1)), (("--axis", "0"), (x * y * there).sum(0))):
+        for pair in ((f"{path}:x", f"{path}:y"), (f"{path}:y", f"{path}:x")):
+            assert [float(v) for v in run("dot", *axes, *pair).split()] == list(sums), (axes, pair)
+    assert float(run("wmean", "--weights", ":y", f"{path}:x")) == total / y[there].sum()
+    assert float(run("dot", "--no-scale", f"{path}:x", f"{path}:y")) == (x * y).sum()
+    (scratch / "x.csv").write_text("x\n" + "\n".join(map(str, x.ravel())))
+    assert float(run("dot", "--weights", f"{path}:y", f"{scratch / 'x.csv'}:x")) == (x * y)[y != -9].sum()
+    assert run("wsum", "--axis", 0, "--weights", ":line", f"{path}:x") == "3\n118\n236\n"
+    fails("SHAPE: a weight for a place along an axis is missing", "wsum", "--axis", 1, "--weights", ":row", f"{path}:x")
+
+
+@needs_hdf5
 def test_what_netcdf_never_wrote(run, fails, scratch):
     """Without _FillValue the default fill value of the type is missing, in files of netCDF and not in others; HDF5's own fill values
     are values, as for h5py."""

@@ -112,9 +112,9 @@ static int feed_beside(ctl_work *w, reduce_stream *s, ctl_input *in, uint64_t n,
             snprintf(why, CTL_WHY, "the last element is cut");
             return REDUCE_E_SHAPE;
         }
-        int err = take_beside(w->mask, "mask ends", mask, have, mask_size(w), why);
+        int err = take_beside(w->weights, "weights end", weights, have, weight_size(w), why);
         if (!err)
-            err = take_beside(w->weights, "weights end", weights, have, weight_size(w), why);
+            err = take_beside(w->mask, "mask ends", mask, have, mask_size(w), why);
         if (!err)
             err = w->weights ? reduce_stream_append_pairs(s, block, weights, w->mask ? mask : NULL, have)
                              : reduce_stream_append_masked(s, block, mask, have);
@@ -147,9 +147,9 @@ static int feed_all_beside(ctl_work *w, reduce_stream *s, uint64_t n, char why[C
     for (int i = 0; i < w->n_in && !err; i++)
         err = feed_beside(w, s, &w->in[i], n, block, why);
     if (!err && n == UINT64_MAX)
-        err = check_end(w->mask, "mask goes on", why);
-    if (!err && n == UINT64_MAX)
         err = check_end(w->weights, "weights go on", why);
+    if (!err && n == UINT64_MAX)
+        err = check_end(w->mask, "mask goes on", why);
     free(block);
     return err;
 }

@@ -184,12 +184,14 @@ static int run_array(ctl_work *w)
             return fail(w, "--initial", REDUCE_E_ARGUMENT, why);
         w->spec.initial = &w->initial;
     }
-    int err = ctl_has_own_mask(w) ? ctl_own_mask(w, &mask, why) : w->o->mask ? open_mask(w, &mask, why) : 0;
-    int code = err ? fail(w, ctl_has_own_mask(w) ? w->name : w->o->mask, err, why) : CTL_OK;
-    if (!err && w->o->weights && (err = open_weights(w, &weights, why)))
-        code = fail(w, w->o->weights, err, why);
-    if (!err)
-        code = run_shape(w);
+    int err = w->o->weights ? open_weights(w, &weights, why) : 0;
+    const char *at = w->o->weights;
+    if (!err) {
+        const bool own = ctl_has_own_mask(w);
+        err = own ? ctl_own_mask(w, &mask, why) : w->o->mask ? open_mask(w, &mask, why) : 0;
+        at = !own ? w->o->mask : weights.keep ? w->o->weights : w->name;
+    }
+    const int code = err ? fail(w, at, err, why) : run_shape(w);
     ctl_close(&weights);
     ctl_close(&mask);
     return code;
