@@ -1,5 +1,6 @@
 """Reductions by key in Python: beside fractions, NumPy's bincount, and reduced itself on each group. No daemon runs."""
 import math
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -82,6 +83,11 @@ def test_elements_without_a_key_are_left_out():
     assert found.tolist() == np.array(["2026-01-01"], "M8[D]").tolist() and sums.tolist() == [5]
     found, places = reduced.by_key(np.ma.masked_array([7, 7, 7], [True, False, False]), [9, 1, 5], "argmax")
     assert found.tolist() == [7] and places.tolist() == [2]
+    nan, tuples = float("nan"), np.empty(4, object)
+    tuples[:] = [("a", nan), ("a", 1), ("b", None), ("a", 1)]
+    for keys in tuples, [complex(nan, 1), 2j, complex(0, nan), 2j], np.array([np.float32(nan), 2, Decimal("nan"), 2], object), np.array([np.datetime64("NaT"), 2, nan, 2], object):
+        found, sums = reduced.by_key(keys, [1, 2, 4, 8])
+        assert len(found) == 1 and sums.tolist() == [10]
 
 
 def test_missing_values_and_where():
@@ -151,6 +157,8 @@ def test_bincount_of_nothing_and_what_it_refuses():
         reduced.bincount([0, 1, 2], [1.0, 2.0])
     with pytest.raises(ValueError, match="minlength"):
         reduced.bincount([0], minlength=-1)
+    with pytest.raises(reduced.errors.TooLargeError):
+        reduced.bincount(np.array([1, 2**64 - 1], np.uint64))
 
 
 def test_segment_sum():

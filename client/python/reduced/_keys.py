@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import numbers
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ class Accumulators(Groups):
     def __init__(self, op: str, dtype: Any, groups: int, nan: str):
         super().__init__(op, dtype, groups, nan)
         self._a = ctypes.c_void_p()
-        check(lib().reduce_accumulators_new(_abi.OPS[self.op].code, self.element.code, NANS[nan], groups, ctypes.byref(self._a)))
+        check(lib().reduce_accumulators_new(_abi.OPS[self.op].code, self.element.code, NANS[nan], min(groups, 2**64 - 1), ctypes.byref(self._a)))
 
     def __enter__(self) -> Accumulators:
         return self
@@ -78,15 +79,22 @@ def _near(keys: Array, first: int, last: int) -> tuple[Array, Array]:
     return (found.astype(wide.dtype, copy=False) + wide.dtype.type(first)).astype(keys.dtype, copy=False), codes
 
 
+def _missing(x: Any) -> bool:
+    """None, NaN, NA and NaT of pandas, and what NumPy has of these; a tuple, as of a MultiIndex, is missing with any of its parts."""
+    if isinstance(x, tuple):
+        return any(map(_missing, x))
+    return x is None or type(x).__name__ in ("NAType", "NaTType") or isinstance(x, (numbers.Number, np.generic)) and bool(x != x)
+
+
 def _texts(keys: Any) -> tuple[Array, Array | None] | None:
-    """Text or objects, and which are not missing (None, NaN, NA and NaT of pandas); None: `keys` is another kind of array."""
+    """Text or objects, and which are not missing; None: `keys` is another kind of array."""
     data = np.asarray(keys)
     if data.dtype.kind not in "OSUT" or isinstance(keys, np.ma.MaskedArray):
         return None
     if data.dtype.kind in "SU":
         return data.reshape(-1), None
     data = data.astype(object, copy=False)  # Polars makes NumPy's StringDType of text, but objects where some is missing
-    keep = np.array([not (x is None or type(x).__name__ == "NAType" or isinstance(x, float) and x != x or type(x).__name__ == "NaTType") for x in data.reshape(-1)], bool)
+    keep = np.array([type(x) is str or not _missing(x) for x in data.reshape(-1)], bool)
     return data.reshape(-1), keep
 
 
@@ -98,7 +106,7 @@ def _codes(keys: Any) -> tuple[Array, Array, Array | None]:
         data, keep = np.asarray(o.data).reshape(-1), None if o.keep is None else np.ascontiguousarray(o.keep).reshape(-1)
     else:
         data, keep = texts
-    if data.dtype.kind in "fmM":
+    if data.dtype.kind in "fcmM":
         some = ~(np.isnat(data) if data.dtype.kind in "mM" else np.isnan(data))
         keep = keep if some.all() else some if keep is None else keep & some
     chosen = data if keep is None else data[keep]
