@@ -754,6 +754,8 @@ def test_quantiles_with_weights(package):  # noqa: F811
         there = np.isin(np.arange(len(x)), [0, len(x) - 1])
         assert np.array_equal(package.nanquantile(np.where(there, np.nan, x), q, weights=w, method="inverted_cdf"), [weighted(x[~there], w[~there], v) for v in q], equal_nan=True)
         assert np.array_equal(package.percentile(x, 50, weights=w, method="inverted_cdf", where=~there), weighted(x[~there], w[~there], 0.5), equal_nan=True)
+        missing = np.ma.array(np.where(there, np.nan, w), mask=there)
+        assert np.array_equal(package.quantile(x, q, weights=missing, method="inverted_cdf"), [weighted(x[~there], w[~there], v) for v in q], equal_nan=True)
         if w.any():
             assert package.quantile(x.astype("i2"), 0.5, weights=w, method="inverted_cdf") == weighted(x.astype("i2"), w, 0.5)
     big, w = rng.standard_normal(100_000), np.full(100_000, 0.1)

@@ -59,8 +59,11 @@ def of_line(x: Array, w: Array, shares: list[Fraction], nan: str) -> Array:
 
 
 def weights_of(weights: Any, x: Array, axis: Any, axes: tuple[int, ...]) -> Array:
-    """A weight for each element."""
-    given = in_memory(operand(weights, "weights").data, "weights")
+    """A weight for each element; 0 where it is missing."""
+    o = operand(weights, "weights")
+    given = in_memory(o.data, "weights")
+    if o.keep is not None:  # a missing weight leaves out its element, as in `average`
+        given = np.where(in_memory(o.keep, "weights"), given, given.dtype.type(0))
     w = aligned(x, given, axis, axes)(given)
     if w.dtype.kind not in "biuf":
         raise TypeError(f"weights: elements of type {w.dtype} are not weights")
