@@ -176,7 +176,7 @@ static int connection_fault(rc_connection_err why, const char *url, uint32_t ms,
     case RC_LINK_NO_MEMORY:
         break;
     }
-    return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory for a connection");
+    return rc_fail(f, REDUCE_E_NO_MEMORY, "", "no memory, or no further open file (ulimit -n), for a connection");
 }
 
 static bool open_gives_up(void *client)
