@@ -543,9 +543,9 @@ def test_missing_weights_leave_out_their_elements(run, fails, scratch):
     x, y = np.array([[1, 2, 4], [8, 16, 32]], "f8"), np.array([[3, -9, 5], [7, 11, -9]], "f8")
 
     def write(f):
-        f["x"], f["y"], f["row"], f["line"] = x, y, y[0], y[:, 0]
+        f["x"], f["y"], f["z"], f["row"], f["line"] = x, y, x, y[0], y[:, 0]
         f["x"].attrs["missing_value"] = 8.0
-        for name in ("y", "row", "line"):
+        for name in ("y", "z", "row", "line"):
             f[name].attrs["_FillValue"] = -9.0
     path = hdf5(scratch / "w.nc", write)
     there = (y != -9) & (x != 8)
@@ -558,6 +558,14 @@ def test_missing_weights_leave_out_their_elements(run, fails, scratch):
     (scratch / "x.csv").write_text("x\n" + "\n".join(map(str, x.ravel())))
     assert float(run("dot", "--weights", f"{path}:y", f"{scratch / 'x.csv'}:x")) == (x * y)[y != -9].sum()
     assert run("wsum", "--axis", 0, "--weights", ":line", f"{path}:x") == "3\n118\n236\n"
+    hdf5(scratch / "m.nc", lambda f: f.create_dataset("m", data=np.array([1, 0, -1], "i1")).attrs.update({"_FillValue": np.int8(-1)}))
+    (scratch / "three.u8").write_bytes(b"\1\2\4")
+    fails("SHAPE: an element of the mask is missing", "sum", "--mask", f"{scratch / 'm.nc'}:m", "--dtype", "u8", scratch / "three.u8")
+    assert run("sum", "--no-scale", "--mask", f"{scratch / 'm.nc'}:m", "--dtype", "u8", scratch / "three.u8") == "5\n"
+    np.save(scratch / "x.npy", x)
+    np.save(scratch / "some.npy", np.array([[1, 0, 1], [0, 1, 1]], "?"))
+    fails("SHAPE: a weight beside a mask is missing", "dot", "--mask", scratch / "some.npy", scratch / "x.npy", f"{path}:y")
+    assert run("dot", "--mask", scratch / "some.npy", scratch / "x.npy", f"{path}:z") == "1297\n"
     fails("SHAPE: a weight for a place along an axis is missing", "wsum", "--axis", 1, "--weights", ":row", f"{path}:x")
 
 

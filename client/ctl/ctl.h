@@ -595,6 +595,8 @@ void ctl_expect(ctl_work *w);
  * as they are open. 0, or a reduce_err with `why`. */
 bool ctl_has_own_mask(const ctl_work *w);
 int ctl_own_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY]);
+/* Is nothing missing in what is beside the elements? 0, or a reduce_err with `why`, which says what is. */
+int ctl_all_there(const ctl_input *in, const char *what, char why[CTL_WHY]);
 
 /* ---- by.c ---- */
 

@@ -62,17 +62,33 @@ static void joined_close(ctl_pull *p) { free(p); }
 
 bool ctl_has_own_mask(const ctl_work *w)
 {
-    bool has = w->weights && w->weights->keep;
+    bool has = false;
     for (int i = 0; i < w->n_in; i++)
         has |= w->in[i].keep != NULL;
     return has;
 }
 
+int ctl_all_there(const ctl_input *in, const char *what, char why[CTL_WHY])
+{
+    uint8_t some[4096];
+    uint64_t left = in->keep ? elements(in) : 0;
+    while (left) {
+        const long n = in->keep->read(in->keep, some, left < sizeof some ? (size_t)left : sizeof some, why);
+        if (n <= 0)
+            return n ? in->keep->err : REDUCE_E_IO;
+        if (memchr(some, 0, (size_t)n)) {
+            snprintf(why, CTL_WHY, "%s is missing: --no-scale takes the number that is stored", what);
+            return REDUCE_E_SHAPE;
+        }
+        left -= (uint64_t)n;
+    }
+    return 0;
+}
+
 /* A missing weight leaves out its pair. One for each place along an axis would leave out many. */
 static int mask_of_weights(const ctl_work *w, joined *j, char why[CTL_WHY])
 {
-    ctl_input *weights = w->weights;
-    uint8_t keep;
+    const ctl_input *weights = w->weights;
     if (!weights || !weights->keep)
         return 0;
     if (!w->in[0].sized)
@@ -81,15 +97,7 @@ static int mask_of_weights(const ctl_work *w, joined *j, char why[CTL_WHY])
         j->of_weights = weights->keep;
         return 0;
     }
-    for (uint64_t left = elements(weights); left; left--) {
-        if (read_keep(&j->pull, weights->keep, &keep, 1, why) < 0)
-            return j->pull.err;
-        if (!keep) {
-            snprintf(why, CTL_WHY, "a weight for a place along an axis is missing: --no-scale takes the number that is stored");
-            return REDUCE_E_SHAPE;
-        }
-    }
-    return 0;
+    return ctl_all_there(weights, "a weight for a place along an axis", why);
 }
 
 int ctl_own_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY])

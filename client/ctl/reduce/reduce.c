@@ -59,11 +59,12 @@ static int check_mask(const ctl_work *w, char why[CTL_WHY])
 
 static int open_mask(ctl_work *w, ctl_input *mask, char why[CTL_WHY])
 {
-    ctl_source source = {.name = w->o->mask, .raw_dtype = REDUCE_U8, .spool = w->o};
+    ctl_source source = {.name = w->o->mask, .raw_dtype = REDUCE_U8, .no_scale = w->o->no_scale, .spool = w->o};
     int err = ctl_open(mask, &source, why);
     w->mask = mask;
     mask->beside = true;
-    return err ? err : check_mask(w, why);
+    err = err ? err : check_mask(w, why);
+    return err ? err : ctl_all_there(mask, "an element of the mask", why);
 }
 
 /* ---- weights ---- */
@@ -186,10 +187,12 @@ static int run_array(ctl_work *w)
     }
     int err = w->o->weights ? open_weights(w, &weights, why) : 0;
     const char *at = w->o->weights;
+    const bool own = ctl_has_own_mask(w) || (weights.keep && !w->o->mask);
+    if (!err && !own)
+        err = ctl_all_there(&weights, "a weight beside a mask", why);
     if (!err) {
-        const bool own = ctl_has_own_mask(w);
+        at = !own ? w->o->mask : ctl_has_own_mask(w) ? w->name : w->o->weights;
         err = own ? ctl_own_mask(w, &mask, why) : w->o->mask ? open_mask(w, &mask, why) : 0;
-        at = !own ? w->o->mask : weights.keep ? w->o->weights : w->name;
     }
     const int code = err ? fail(w, at, err, why) : run_shape(w);
     ctl_close(&weights);
