@@ -16,7 +16,7 @@
 #include "client/error.h"
 #include "client/program.h"
 
-/* What the last child reports: errno 0 and its process id, or why exec failed. */
+/* What the last child reports: errno 0 and its process id, or why exec failed; or why there is no last child. */
 typedef struct report {
     int err;
     pid_t pid;
@@ -72,7 +72,8 @@ static void middle_child(char **argv, int null, int log, int back)
     pid_t pid = fork();
     if (pid == 0)
         become_daemon(argv, null, log, back);
-    _exit(pid < 0);
+    const report r = {pid < 0 ? errno : 0, 0};
+    _exit(pid < 0 && write(back, &r, sizeof r) != (ssize_t)sizeof r);
 }
 
 /* Both reports, if there are two. 0 or errno of the exec. */

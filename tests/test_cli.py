@@ -1,5 +1,6 @@
 """reducectl as people and scripts use it: files, pipes, text, options, formats, exit codes, and the private daemon."""
 import contextlib
+import errno
 import gzip
 import io
 import json
@@ -8,6 +9,7 @@ import os
 import pathlib
 import random
 import re
+import resource
 import select
 import shutil
 import signal
@@ -1435,6 +1437,24 @@ def test_no_place_for_a_daemon_of_ones_own(ctl, scratch):
         (scratch / name).mkdir()
     done = ctl("count", "-t", "u8", stdin=b"", autostart=True)
     assert done.returncode == NO_DAEMON and b"START: the daemon exited at once; no log beside its socket: Is a directory" in done.stderr, done.stderr
+
+
+@pytest.mark.unsanitized
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become a user with a limit")
+def test_no_process_for_a_daemon_of_ones_own(scratch):
+    """The user may have two: the command, and the child that would start the daemon. That one says why it cannot."""
+    def become():
+        resource.setrlimit(resource.RLIMIT_NPROC, (2, 2))
+        os.setgroups([])
+        os.setresgid(54321, 54321, 54321)
+        os.setresuid(54321, 54321, 54321)
+    try:
+        os.chown(scratch, 54321, 54321)
+        done = subprocess.run([BIN / "reducectl", "count", "-t", "u8"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, preexec_fn=become,
+                              env={"XDG_RUNTIME_DIR": str(scratch)})
+    except OSError as e:
+        pytest.skip(f"another user cannot run {BIN}: {e}")
+    assert done.returncode == NO_DAEMON and b"START: cannot start" in done.stderr and os.strerror(errno.EAGAIN).encode() in done.stderr, done.stderr
 
 
 def test_none_is_started_at_an_address_that_was_given(ctl, scratch):
