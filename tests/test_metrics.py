@@ -176,9 +176,14 @@ def test_http_serves_the_same_text(start, tmp_path):
     with daemon.connect() as c, Side(c) as side, open(tmp_path / "x") as f:
         c.reduce_at("sum", "u8", side.file(f.fileno())[0], 0, 100)
         c.reduce("sum", "f32", bytes(8))
+        asked = [time.monotonic()]
         while not (m := parse(scrape(url))).get("reduced_requests_total"):
             select_a_moment(daemon.process)  # the text is made anew once a second
-        assert c.query(2)["side.buffers"] == 1, "buffers of files go back after a second without requests alone"
+            c.reduce("sum", "f64", bytes(8))
+            asked.append(time.monotonic())
+        kept = c.query(2)["side.buffers"]
+        asked.append(time.monotonic())
+        assert kept == 1 or max(b - a for a, b in zip(asked, asked[1:])) > 0.9, "buffers of files go back after a second without requests alone"
         assert requests(m, op="sum", dtype="f32", path="inline", result="OK") == 1
         assert {k: set(v) for k, v in m.items()} == {k: set(v) for k, v in parse(c.metrics()).items()}
     for wrong in (url + "x", url.rsplit("/", 1)[0] + "/none"):
