@@ -17,7 +17,7 @@ static void whole_tile(const rc_ask *a, rc_level *l, rc_tile *t)
     rc_next_tile(l, t);
 }
 
-static uint64_t until_of(const rc_ask *a) { return a->spec.deadline_ms ? a->start_ns + a->spec.deadline_ms * RP_NS_PER_MS : 0; }
+uint64_t rc_until_of(const rc_ask *a) { return a->spec.deadline_ms ? a->start_ns + a->spec.deadline_ms * RP_NS_PER_MS : 0; }
 
 int rc_give_here(const rc_ask *a, reduce_result *result)
 {
@@ -36,7 +36,7 @@ int rc_run_here(const rc_ask *a, reduce_result *result)
     rc_tile t;
     rp_fault f = {0};
     if (rc_has_many_groups(a)) {
-        const int err = rc_run_keys_here(a, NULL, until_of(a));
+        const int err = rc_run_keys_here(a, NULL, rc_until_of(a));
         return err ? err : rc_give_here(a, result);
     }
     whole_tile(a, &l, &t);
@@ -45,7 +45,7 @@ int rc_run_here(const rc_ask *a, reduce_result *result)
         .mask = l.mask, .offsets = l.offsets, .weights = keyed ? NULL : l.beside, .keys = keyed ? l.beside : NULL};
     if (l.offsets)
         t.spec.row_len += t.at; /* with what precedes the first segment */
-    if (rk_reduce_here(&t.spec, l.elements, &beside, t.bytes, a->threads, until_of(a), a->out, &f)) {
+    if (rk_reduce_here(&t.spec, l.elements, &beside, t.bytes, a->threads, rc_until_of(a), a->out, &f)) {
         rc_drop_row(&f);
         return rc_report_of(&f, rc_is_whole(&a->whole));
     }

@@ -4,6 +4,9 @@
 
 #include "client/job.h"
 
+/* The end of the request's deadline; 0: it has none. */
+uint64_t rc_until_of(const rc_ask *a);
+
 /* Reduce a request by a->threads threads. 0, or the reported error. */
 int rc_run_here(const rc_ask *a, reduce_result *result);
 

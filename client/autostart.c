@@ -16,7 +16,7 @@
 #include "client/error.h"
 #include "client/program.h"
 
-/* What the last child reports: errno 0 and its process id, or why exec failed; or why there is no last child. */
+/* What the last child reports: errno 0 and its process id, or why exec failed. The middle one reports why it could not fork. */
 typedef struct report {
     int err;
     pid_t pid;

@@ -81,7 +81,7 @@ static int run_lines(const rc_ask *a, uint64_t deadline_ns, reduce_result *resul
 
 int rc_run_only_here(rc_ask *a, reduce_result *result)
 {
-    const uint64_t deadline = a->spec.deadline_ms ? a->start_ns + a->spec.deadline_ms * RP_NS_PER_MS : 0;
+    const uint64_t deadline = rc_until_of(a);
     uint8_t *data = NULL;
     int err = check(a);
     a->threads = rk_cpu_cores();

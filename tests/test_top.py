@@ -167,7 +167,7 @@ def test_the_gpus_meter(ctl, start, scratch, monkeypatch):
     text = ctl("metrics", url=metered.url).stdout.decode()
     assert 'reduced_device_memory_bytes{kind="used"} 250\n' in text and "reduced_device_busy_ratio 0.37\n" in text
     assert b"device    busy 37%  memory 250 B of 1000 B  45 C" in ctl("top", "--once", url=metered.url).stdout
-    metered.stop(4)  # by itself: the meter ends when it is told to, not when the daemon gives it up
+    metered.stop(4)  # the meter ends by itself: the daemon would cut it off after 5 s
     other = start("--device", 1, **memory_device())
     assert "device.temperature_c" not in other.status() and b"reduced_device_" not in ctl("metrics", url=other.url).stdout
 

@@ -6,7 +6,6 @@ enum {
     TILE_BYTES = 256,   /* bytes of a row that are transposed together: wide tiles touch fewer pages for the same bytes */
     TURNED_ROWS = 2048, /* rows of a tile of columns; half as many with a mask */
     LINE_BYTES = 64,    /* of a cache */
-    APART = 64,         /* extra bytes between transposed columns, so that they do not share cache sets */
     SUMMED_ROWS = 4096, /* rows of columns summed at once: more rarely sum exactly */
     SQUARED_ROWS = 1024 /* the same, squared */
 };
@@ -18,14 +17,14 @@ uint64_t rk_columns_together(const rk_view *v, uint64_t first, uint64_t columns)
 }
 
 /* Room for a tile, and for its mask. */
-typedef uint8_t turned_tile[TILE_BYTES * (TURNED_ROWS + 2 * APART)];
+typedef uint8_t turned_tile[TILE_BYTES * (TURNED_ROWS + 2 * RK_APART)];
 
 /* Joins rows [i, i + rows) of the columns [first, first + columns), a tile at most, to their states. */
 static void add_turned(const rk_view *v, uint64_t first, size_t columns, uint64_t i, size_t rows, uint8_t *turned,
                        rk_state *states)
 {
     const uint64_t row_len = v->spec->row_len, at = i * row_len + rk_line_of(v->spec, NULL, first).first;
-    const size_t apart = rows * v->size + APART, mask_apart = rows + APART;
+    const size_t apart = rows * v->size + RK_APART, mask_apart = rows + RK_APART;
     uint8_t *masks = v->p.mask ? turned + columns * apart : NULL;
     v->simd->turn[__builtin_ctzll(v->size)](turned, apart, v->p.elements + at * v->size, row_len * v->size, rows, columns);
     if (masks)

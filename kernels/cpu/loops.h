@@ -101,6 +101,7 @@ typedef struct rk_kept {
     uint64_t initial;
 } rk_kept;
 enum { RK_KEPT_ROWS = 128, RK_KEPT_BYTES = 32 << 10 };
+enum { RK_APART = 64 /* extra bytes between rows of a tile, so that they do not share cache sets */ };
 typedef size_t rk_kept_fn(const rk_lot *lot, const rk_kept *kept, rk_cells_fn *run, void *cells, uint16_t *left);
 
 /* The product of n elements, finished: of integers to 64 bits, modulo 2^64 if they may `wrap`; of floats to type `out`. False:

@@ -6,12 +6,11 @@
 #include "kernels/exact/runs.h"
 
 enum {
-    LEAST_LINES = 16,             /* side by side; a lot with a mask has a multiple of these: the last ones go one by one */
-    TURNED_ROW = RK_KEPT_ROWS,    /* the most elements of a row that is turned to a column */
-    TURNED_FOR_END = 31,          /* ... if its least or its largest element is wanted, which are soon found in a row, */
-    TURNED_FOR_PLACE = 384,       /* ... or the place of these: bytes */
-    TURNED_BYTES = RK_KEPT_BYTES, /* of such rows: they stay in L1 or L2 */
-    APART = 64                    /* extra bytes between turned columns, so that they do not share cache sets */
+    LEAST_LINES = 16,            /* side by side; a lot with a mask has a multiple of these: the last ones go one by one */
+    TURNED_ROW = RK_KEPT_ROWS,   /* the most elements of a row that is turned to a column */
+    TURNED_FOR_END = 31,         /* ... if its least or its largest element is wanted, which are soon found in a row, */
+    TURNED_FOR_PLACE = 384,      /* ... or the place of these: bytes */
+    TURNED_BYTES = RK_KEPT_BYTES /* of such rows: they stay in L1 or L2 */
 };
 
 typedef struct direct {
@@ -138,13 +137,13 @@ static void run_lines(const direct *d, uint64_t first, uint64_t rows)
 }
 
 /* A tile of turned rows, or its mask */
-typedef uint8_t turned_rows[TURNED_BYTES + TURNED_ROW * APART];
+typedef uint8_t turned_rows[TURNED_BYTES + TURNED_ROW * RK_APART];
 
 /* Rows at x as columns at `turned`. Those of one element lie so already. Returns where they are. */
 static const uint8_t *turn_rows(const direct *d, size_t size, const uint8_t *x, uint64_t rows, size_t n, turned_rows turned)
 {
     if (n > 1)
-        d->simd->turn[__builtin_ctzll(size)](turned, (size_t)rows * size + APART, x, n * size, (size_t)rows, n);
+        d->simd->turn[__builtin_ctzll(size)](turned, (size_t)rows * size + RK_APART, x, n * size, (size_t)rows, n);
     return n > 1 ? turned : x;
 }
 
@@ -157,7 +156,7 @@ static void run_rows(const direct *d, uint64_t first, uint64_t rows)
     for (uint64_t row = first, end = first + rows, some; row < end; row += some) {
         some = end - row < most ? end - row : most;
         const uint8_t *x = turn_rows(d, d->size, d->elements + row * bytes, some, n, turned);
-        run_lot(d, x, some * d->size + APART, n, row, some, false);
+        run_lot(d, x, some * d->size + RK_APART, n, row, some, false);
     }
 }
 
@@ -177,11 +176,11 @@ static void run_selected(direct *d, uint64_t first, uint64_t lines)
         const uint8_t *x = d->elements + at * d->size, *mask = d->mask ? d->mask + at : NULL;
         some = left < most ? left : most;
         d->kept.mask = !mask ? memset(ones, 1, (size_t)some) : columns ? mask : turn_rows(d, 1, mask, some, n, masks);
-        d->kept.stride = !mask ? 0 : columns ? s->row_len : some + APART;
+        d->kept.stride = !mask ? 0 : columns ? s->row_len : some + RK_APART;
         if (columns)
             run_lot(d, x, s->row_len * d->size, n, line, some, false);
         else
-            run_lot(d, turn_rows(d, d->size, x, some, n, turned), some * d->size + APART, n, line, some, false);
+            run_lot(d, turn_rows(d, d->size, x, some, n, turned), some * d->size + RK_APART, n, line, some, false);
     }
 }
 

@@ -96,12 +96,12 @@ static bool widen_lot(rk_lot *lot, rk_kept *kept, char *out, size_t apart)
 /* The cells of a lot */
 static size_t masked_cells(const rk_lot *given, const rk_kept *keeping, rk_cells_fn *run, void *cells, uint16_t *left)
 {
-    enum { APART = 64, ROOM = RK_KEPT_BYTES + (RK_KEPT_ROWS + 1) * APART };
+    enum { ROOM = RK_KEPT_BYTES + (RK_KEPT_ROWS + 1) * RK_APART };
     _Alignas(VB) char filled[ROOM], doubles[ROOM];
     uint8_t marks[RK_LOT], nan[RK_LOT], row[RK_LOT];
     rk_lot lot = *given;
     rk_kept kept = *keeping;
-    const size_t n = lot.columns, size = rp_dtype_size(kept.dtype), apart = n * size + APART;
+    const size_t n = lot.columns, size = rp_dtype_size(kept.dtype), apart = n * size + RK_APART;
     if (kept.dtype != lot.dtype && !widen_lot(&lot, &kept, doubles, apart))
         return leave_all(left, 0, 0, n);
     if (kept.by_first && !kept.has_initial)
