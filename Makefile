@@ -182,9 +182,9 @@ LADDER_CU := $(if $(filter yes,$(CUDA)),$(wildcard kernels/ladder/*.cu))
 
 obj       = $(patsubst %,$(B)/%.o,$(1))
 PROTO_O  := $(call obj,$(PROTO_C))
-# The CPU loops are one source, compiled once per instruction set and chosen at run time. ThreadSanitizer gets one of them under the
-# names of all: they have no threads, and each takes twenty seconds of a compiler. AddressSanitizer's run on this machine only, so
-# those of AVX-512 are left out where it has none.
+# The CPU loops are one source, compiled once per instruction set and chosen at run time. ThreadSanitizer's programs get one of them
+# under the names of all, and do not watch it: the loops have no threads, and kernels/cpu/threads/pieces.c reports what they read.
+# AddressSanitizer's run on this machine only, so those of AVX-512 are left out where it has none.
 NO_SIMD  := $(if $(filter thread,$(SANITIZE)),avx2 avx512,$(if $(SANITIZE),$(shell grep -qw avx512f /proc/cpuinfo || echo avx512)))
 SIMDS    := $(if $(filter x86_64%,$(MACHINE)),$(filter-out $(NO_SIMD),baseline avx2 avx512),neon)
 SIMD_O   := $(foreach s,$(SIMDS),$(B)/kernels/cpu/simd_$(s).o)
@@ -253,6 +253,7 @@ SIMD_FLAGS_baseline :=
 SIMD_FLAGS_neon     :=
 SIMD_FLAGS_avx2     := -mavx2 -mfma -mf16c -mbmi2 -mtune=haswell
 SIMD_FLAGS_avx512   := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512cd -mavx2 -mfma -mf16c -mbmi2 -mprefer-vector-width=512 -mtune=icelake-server
+$(SIMD_O): private CFLAGS := $(if $(filter thread,$(SANITIZE)),$(subst -O1,-O2,$(filter-out -fsanitize=thread,$(CFLAGS))),$(CFLAGS))
 $(SIMD_O): $(B)/kernels/cpu/simd_%.o: kernels/cpu/simd.c $(B)/flags
 	$(call begin,CC,$< ($*))
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(OPT_SIMD) $(SIMD_FLAGS_$*) -DRK_SIMD=$* -MMD -MP -c $< -o $@

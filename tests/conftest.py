@@ -46,8 +46,10 @@ def pseudo_terminal():
         pytest.skip(f"no pseudo-terminal (/dev/pts): {e}")
 
 
-# A sanitizer's runtime that Python was started with, so that it can load libreduce. Programs that tests start bring theirs.
+# A sanitizer's runtime that Python was started with, so that it can load libreduce. Programs that tests start bring theirs, and
+# each Python among them that loads libreduce needs RUNTIME.
 LOADED = os.environ.pop("LD_PRELOAD", "")
+RUNTIME = os.environ.get("SANITIZER_RUNTIME", LOADED)
 
 
 @functools.cache  # which reads the whole program, and each state of test_states.py asks
@@ -67,7 +69,7 @@ def libreduce_path():
 def python_env():
     """The environment of a Python that loads libreduce. What Python itself leaks at its end is not ours."""
     options = os.environ["ASAN_OPTIONS"] + ":detect_leaks=0"
-    return {**os.environ, "LD_PRELOAD": LOADED, "ASAN_OPTIONS": options} if LOADED else dict(os.environ)
+    return {**os.environ, "LD_PRELOAD": RUNTIME, "ASAN_OPTIONS": options} if RUNTIME else dict(os.environ)
 
 
 def reducectl_options():

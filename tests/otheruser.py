@@ -2,8 +2,8 @@
 
     assert as_user(12345, 12345, lambda: reply_code(url)) == "AUTH"
 
-A sanitizer's allocator does not survive a fork beside other threads: the child may find its lock taken, for ever. So tests/run
-starts the files that name as_user in a Python without a sanitizer, and they do not load libreduce. The daemon has its own.
+A sanitizer's allocator does not survive a fork beside other threads: the child may find its lock taken, for ever. So files that
+name as_user do not load libreduce, and tests/run starts them in a Python without a sanitizer. The daemon has its own.
 """
 import json
 import os
