@@ -22,9 +22,9 @@ def default_out(op, dtype):
 
 
 def numbers(bits, dtype):
-    """Each element as a Fraction, or "nan", "inf", "-inf"."""
+    """Each element as (integer, exponent), or "nan", "inf", "-inf"."""
     if dtype not in FLOATS:
-        return [F(int(v)) for v in int_values(bits, dtype)]
+        return [(int(v), 0) for v in int_values(bits, dtype)]
     fmt = FLOATS[dtype]
     found = []
     for b in map(int, bits):
@@ -32,9 +32,14 @@ def numbers(bits, dtype):
         if magnitude >= inf_bits(fmt):
             found.append("nan" if magnitude > inf_bits(fmt) else "-inf" if b >> (fmt.width - 1) else "inf")
         else:
-            n, e = parts_of(b, fmt)
-            found.append(n * F(2) ** e)
+            found.append(parts_of(b, fmt))
     return found
+
+
+def in_units(parts):
+    """(integers, exponent): all numbers as multiples of one power of two, as sums of fractions take long; strings stay."""
+    least = min((p[1] for p in parts if p[0] and not isinstance(p, str)), default=0)
+    return [p if isinstance(p, str) else p[0] << (p[1] - least) if p[0] else 0 for p in parts], least
 
 
 def sign_of(v):
@@ -44,9 +49,10 @@ def sign_of(v):
 class Sums:
     """What is left of the pairs: their number, sums, infinities."""
 
-    def __init__(self, xs, ws, nan, drop, op):
+    def __init__(self, x, w, nan, drop, op):
         weighted = op == "wmean"
-        self.count = self.products = self.weights = self.elements = self.squares = self.beside = 0
+        (xs, unit), (ws, unit_of_weights) = in_units(x), in_units(w)
+        self.count = products = weights = elements = squares = beside = 0
         self.special, self.skipped = 0, False
         for x, w in zip(xs, ws):
             if drop and w == 0:
@@ -55,16 +61,20 @@ class Sums:
                 self.skipped = True
                 continue
             self.count += 1
-            if isinstance(x, F) and isinstance(w, F):
-                self.products += x * w
-                self.weights += w
-                self.elements += x
-                self.squares += x * x
-                self.beside += w * w
+            finite = not isinstance(w, str)
+            if finite and not isinstance(x, str):
+                products += x * w
+                weights += w
+                elements += x
+                squares += x * x
+                beside += w * w
                 continue
             product = 0 if "nan" in (x, w) else sign_of(x) * sign_of(w)
-            self.special |= 3 if product == 0 or op in COMOMENTS or weighted and not isinstance(w, F) else 1 if product > 0 else 2
-            self.weights += w if isinstance(w, F) else 0
+            self.special |= 3 if product == 0 or op in COMOMENTS or weighted and not finite else 1 if product > 0 else 2
+            weights += w if finite else 0
+        x_unit, w_unit = F(2) ** unit, F(2) ** unit_of_weights
+        self.products, self.weights, self.elements = products * x_unit * w_unit, weights * w_unit, elements * x_unit
+        self.squares, self.beside = squares * x_unit**2, beside * w_unit**2
 
 
 def rounded(v, out):
