@@ -50,6 +50,12 @@ def pseudo_terminal():
 # each Python among them that loads libreduce needs RUNTIME.
 LOADED = os.environ.pop("LD_PRELOAD", "")
 RUNTIME = os.environ.get("SANITIZER_RUNTIME", LOADED)
+# ThreadSanitizer makes a vfork a fork, which copies the tables of all its memory. Without close_fds Python takes posix_spawn, and
+# its descriptors close in the exec by themselves.
+if "libtsan" in LOADED:
+    def _spawn(self, *a, pass_fds=(), start=subprocess.Popen.__init__, **kw):
+        start(self, *a, pass_fds=pass_fds, close_fds=bool(pass_fds), **kw)
+    subprocess.Popen.__init__ = _spawn
 
 
 @functools.cache  # which reads the whole program, and each state of test_states.py asks
