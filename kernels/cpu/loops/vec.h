@@ -139,6 +139,16 @@ FLOAT_END(max, 64, >, pd)
 FLOAT_END(min, 64, <, pd)
 #undef FLOAT_END
 
+/* a where all bits are set, b where none is */
+INLINE vf64 choose_lanes(vi64 where, vf64 a, vf64 b)
+{
+#if VB == 32
+    return (vf64)_mm256_blendv_pd((__m256d)b, (__m256d)a, (__m256d)where);
+#else
+    return (vf64)(((vi64)a & where) | ((vi64)b & ~where));
+#endif
+}
+
 INLINE vf64 magnitude_of(vf64 v) { return (vf64)((vi64)v & INT64_MAX); }
 
 INLINE vf64 root_f64(vf64 v)

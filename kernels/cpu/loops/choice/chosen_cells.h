@@ -1,4 +1,5 @@
-/* min and max of columns without states: the largest key of each (choose.h), four rows at a time. */
+/* min and max of columns without states: the largest key of each (choose.h), four rows at a time. f32 and f64 are compared as
+ * numbers: vectors have maxima of these, and keys would have to be made. */
 #ifndef RK_CPU_CHOSEN_CELLS_H
 #define RK_CPU_CHOSEN_CELLS_H
 
@@ -6,6 +7,84 @@
 #include "kernels/cpu/loops/columns/column_batch.h"
 
 INLINE const char *line_of(const rk_lot *lot, size_t c) { return (const char *)lot->x + c * lot->stride; }
+
+#define NAN_32 UINT32_C(0x7fc00000)
+#define NAN_64 ((uint64_t)0x7ff8 << 48)
+
+/* further_rows: the ends of `from`, which may be `best`, and of up to four rows; it does not matter if one is taken twice. To
+ * maxima all zeros are equal: the largest one is -0 if all elements have their sign set, the least one if any has. Of a NaN and
+ * another element the second one comes out of `further`, as vectors do it. */
+#define FLOAT_COLUMNS(W, T)                                                                                                    \
+    INLINE T further_##W(T a, T b, bool largest) { return (largest ? a > b : a < b) ? a : b; }                                 \
+    INLINE uint##W##_t bits_of_##W(T v)                                                                                        \
+    {                                                                                                                          \
+        uint##W##_t bits;                                                                                                      \
+        memcpy(&bits, &v, sizeof bits);                                                                                        \
+        return bits;                                                                                                           \
+    }                                                                                                                          \
+    INLINE T number_of_##W(uint##W##_t bits)                                                                                   \
+    {                                                                                                                          \
+        T v;                                                                                                                   \
+        memcpy(&v, &bits, sizeof v);                                                                                           \
+        return v;                                                                                                              \
+    }                                                                                                                          \
+    ONE_COPY void only_numbers_##W(u##W##_loose *best, const u##W##_loose *x, size_t n)                                        \
+    {                                                                                                                          \
+        for (size_t c = 0; c < n; c++)                                                                                         \
+            best[c] = number_of_##W(x[c]) != number_of_##W(x[c]) ? NAN_##W : x[c];                                             \
+    }                                                                                                                          \
+    INLINE void further_rows_##W(u##W##_loose *best, const u##W##_loose *from, const char *x, uint64_t stride, size_t rows,    \
+                                 size_t n, bool largest)                                                                       \
+    {                                                                                                                          \
+        const u##W##_loose *row[4];                                                                                            \
+        four_rows_##W(row, x, stride, rows);                                                                                   \
+        for (size_t c = 0; c < n; c++) {                                                                                       \
+            const uint##W##_t i = row[0][c], j = row[1][c], k = row[2][c], l = row[3][c], o = from[c];                         \
+            const T a = number_of_##W(i), b = number_of_##W(j), e = number_of_##W(k), f = number_of_##W(l),                    \
+                    m = number_of_##W(o);                                                                                      \
+            const T end = further_##W(further_##W(a, b, largest), further_##W(further_##W(e, f, largest), m, largest),         \
+                                      largest);                                                                                \
+            const uint##W##_t signs = largest ? i & j & k & l & o : i | j | k | l | o;                                         \
+            const uint##W##_t found = end == 0 ? signs & (uint##W##_t)INT##W##_MIN : bits_of_##W(end);                         \
+            best[c] = __builtin_isunordered(a, b) | __builtin_isunordered(e, f) | (m != m) ? NAN_##W : found;                  \
+        }                                                                                                                      \
+    }                                                                                                                          \
+    ONE_COPY void least_numbers_##W(u##W##_loose *best, const u##W##_loose *from, const char *x, uint64_t stride, size_t rows, \
+                                    size_t n)                                                                                  \
+    {                                                                                                                          \
+        further_rows_##W(best, from, x, stride, rows, n, false);                                                               \
+    }                                                                                                                          \
+    ONE_COPY void largest_numbers_##W(u##W##_loose *best, const u##W##_loose *from, const char *x, uint64_t stride,            \
+                                      size_t rows, size_t n)                                                                   \
+    {                                                                                                                          \
+        further_rows_##W(best, from, x, stride, rows, n, true);                                                                \
+    }                                                                                                                          \
+    static size_t chosen_numbers_##W(const rk_lot *lot, void *cells, uint16_t *left)                                           \
+    {                                                                                                                          \
+        uint##W##_t room[RK_LOT];                                                                                              \
+        uint8_t marks[RK_LOT];                                                                                                 \
+        const size_t n = lot->columns;                                                                                         \
+        const u##W##_loose *from = lot->x;                                                                                     \
+        u##W##_loose *best = lot->out == lot->dtype ? cells : (u##W##_loose *)room;                                            \
+        if (lot->rows == 1)                                                                                                    \
+            only_numbers_##W(best, from, n);                                                                                   \
+        for (size_t r = 1; r < lot->rows; r += 4, from = best)                                                                 \
+            (lot->op == RP_OP_MIN ? least_numbers_##W : largest_numbers_##W)(                                                  \
+                best, from, (const char *)lot->x + r * lot->stride, lot->stride, lot->rows - r, n);                            \
+        if (lot->out != lot->dtype)                                                                                            \
+            convert_cells(lot->dtype, best, n, lot->out, cells);                                                               \
+        if (lot->nan == RP_NAN_PROPAGATE)                                                                                      \
+            return 0;                                                                                                          \
+        for (size_t c = 0; c < n; c++)                                                                                         \
+            marks[c] = number_of_##W(best[c]) != number_of_##W(best[c]);                                                       \
+        return leave_marked(left, 0, 0, n, marks);                                                                             \
+    }
+FLOAT_COLUMNS(32, float)
+FLOAT_COLUMNS(64, double)
+#undef FLOAT_COLUMNS
+
+#define chosen_numbers_8(lot, cells, left) 0
+#define chosen_numbers_16(lot, cells, left) 0
 
 /* NAME, W, INF, TURN: ORDERED_TYPES (choose.h). A NaN has the largest key, or the smallest one if it is left out. */
 #define CHOSEN_CELLS(NAME, W, INF, TURN)                                                                                     \
@@ -105,6 +184,8 @@ INLINE const char *line_of(const rk_lot *lot, size_t c) { return (const char *)l
         int##W##_t best[RK_LOT];                                                                                             \
         if (lot->lines)                                                                                                      \
             return chosen_lines_##NAME(lot, cells, left);                                                                    \
+        if (INF != 0 && W >= 32 && lot->nan != RP_NAN_OMIT)                                                                  \
+            return chosen_numbers_##W(lot, cells, left);                                                                     \
         if (lot->rows == 1)                                                                                                  \
             only_row_##NAME(best, lot->x, lot->columns, nan_key);                                                            \
         else                                                                                                                 \

@@ -15,6 +15,8 @@
 #ifndef RK_CPU_BOUNDED_CELLS_H
 #define RK_CPU_BOUNDED_CELLS_H
 
+#include <math.h>
+
 #include "kernels/cpu/loops/sums/bounded_sums.h"
 
 #define MOMENT_LEAST 0x1p-700 /* of sums of squares */
@@ -98,8 +100,6 @@ INLINE bool is_near_half(const rk_lot *lot)
     return may_be_half(lot) &&
            (!rk_is_float(lot->dtype) || lot->out == lot->dtype || (lot->out == RP_F32 && lot->dtype != RP_F64));
 }
-
-INLINE vf64 choose_lanes(vi64 where, vf64 a, vf64 b) { return (vf64)(((vi64)a & where) | ((vi64)b & ~where)); }
 
 /* The sum less twice the first element. Returns where it is half of the difference of two, rounded once. */
 INLINE vi64 half_of(const moments *m, size_t c, vf64 *half)
@@ -195,6 +195,19 @@ static void finish_moments(const rk_lot *lot, const moments *m, size_t n, uint8_
         mark_unlike(cells, others, n, rp_dtype_size(lot->out), marks);
 }
 
+/* Variances of one element each: 0, or a NaN if it is not finite, or if that are too few. */
+static void lone_spreads(const rk_lot *lot, const char *x, size_t n, uint8_t *cells, uint8_t *marks)
+{
+    _Alignas(VB) double value[MOMENT_LOT] = {0};
+    if (rk_is_float(lot->dtype))
+        doubles_of[lot->dtype](value, x, n);
+    for (size_t c = 0; c < n; c++) {
+        marks[c] = lot->nan == RP_NAN_ERROR && value[c] != value[c];
+        value[c] = lot->ddof ? NAN : value[c] - value[c];
+    }
+    convert_sums(value, n, lot->out, cells);
+}
+
 /* Finishes n columns, or lines, from `first` on; appends those that it leaves to the k that are left, and returns the new k. */
 static size_t bounded_cells(const rk_lot *lot, size_t first, size_t n, uint8_t *cells, uint16_t *left, size_t k)
 {
@@ -204,7 +217,11 @@ static size_t bounded_cells(const rk_lot *lot, size_t first, size_t n, uint8_t *
         const char *x = (const char *)lot->x + c * apart;
         uint8_t marks[MOMENT_LOT];
         some = end - c < MOMENT_LOT ? end - c : MOMENT_LOT;
-        if (first_elements(lot, x, some, m.first) && (lot->lines ? sum_lines : sum_columns)(lot, x, some, way_of(lot), &m)) {
+        if (lot->rows == 1 && is_spread(lot->op)) {
+            lone_spreads(lot, x, some, cells + c * cell, marks);
+            k = leave_marked(left, k, c, some, marks);
+        } else if (first_elements(lot, x, some, m.first) &&
+                   (lot->lines ? sum_lines : sum_columns)(lot, x, some, way_of(lot), &m)) {
             finish_moments(lot, &m, some, cells + c * cell, marks);
             k = leave_marked(left, k, c, some, marks);
         } else {

@@ -13,13 +13,15 @@ enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is store
  * NaNs are left out, and others counted. `ahead`: rows that come later are prefetched. */
 #define ADD_ROWS(TYPE, BYTES, HALVES)                                                                                       \
     INLINE void add_rows_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower,    \
-                                double *count, bool ahead)                                                                  \
+                                double *count, bool ahead, bool first)                                                      \
     {                                                                                                                       \
         for (size_t c = 0; c < columns; c += LANES64) {                                                                     \
-            vf64 s = *(const vf64_loose *)(const void *)(sum + c), t = {0}, k = {0};                                        \
-            if (HALVES)                                                                                                     \
+            vf64 s = no_sum(), t = {0}, k = {0};                                                                            \
+            if (!first)                                                                                                     \
+                s = *(const vf64_loose *)(const void *)(sum + c);                                                           \
+            if (HALVES && !first)                                                                                           \
                 t = *(const vf64_loose *)(const void *)(lower + c);                                                         \
-            if (count)                                                                                                      \
+            if (count && !first)                                                                                            \
                 k = *(const vf64_loose *)(const void *)(count + c);                                                         \
             for (size_t r = 0; r < rows; r++) {                                                                             \
                 const char *p = x + r * stride + BYTES * c;                                                                 \
@@ -48,18 +50,20 @@ enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is store
     INLINE void sum_rows_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower,    \
                                 double *count)                                                                              \
     {                                                                                                                       \
-        size_t r = 0;                                                                                                       \
-        for (size_t c = 0; c < columns; c++) {                                                                              \
-            sum[c] = -0.0;                                                                                                  \
-            lower[c] = 0;                                                                                                   \
-            if (count)                                                                                                      \
-                count[c] = 0;                                                                                               \
-        }                                                                                                                   \
+        const size_t few = rows % ROWS_AT_ONCE;                                                                             \
+        size_t r = few ? few : ROWS_AT_ONCE;                                                                                \
+        if (few == 1)                                                                                                       \
+            add_rows_##TYPE(x, stride, 1, columns, sum, lower, count, false, true);                                         \
+        else if (few == 2)                                                                                                  \
+            add_rows_##TYPE(x, stride, 2, columns, sum, lower, count, false, true);                                         \
+        else if (few == 3)                                                                                                  \
+            add_rows_##TYPE(x, stride, 3, columns, sum, lower, count, false, true);                                         \
+        else                                                                                                                \
+            add_rows_##TYPE(x, stride, ROWS_AT_ONCE, columns, sum, lower, count, false, true);                              \
         for (; r + ROWS_AT_ONCE + SUMS_AHEAD <= rows; r += ROWS_AT_ONCE)                                                    \
-            add_rows_##TYPE(x + r * stride, stride, ROWS_AT_ONCE, columns, sum, lower, count, true);                        \
-        for (; r + ROWS_AT_ONCE <= rows; r += ROWS_AT_ONCE)                                                                 \
-            add_rows_##TYPE(x + r * stride, stride, ROWS_AT_ONCE, columns, sum, lower, count, false);                       \
-        add_rows_##TYPE(x + r * stride, stride, rows - r, columns, sum, lower, count, false);                               \
+            add_rows_##TYPE(x + r * stride, stride, ROWS_AT_ONCE, columns, sum, lower, count, true, false);                 \
+        for (; r < rows; r += ROWS_AT_ONCE)                                                                                 \
+            add_rows_##TYPE(x + r * stride, stride, ROWS_AT_ONCE, columns, sum, lower, count, false, false);                \
     }                                                                                                                       \
     static __attribute__((noinline)) void columns_of_##TYPE(const char *x, uint64_t stride, size_t rows, size_t columns,    \
                                                             double *sum, double *lower)                                     \
@@ -74,6 +78,7 @@ enum { ROWS_AT_ONCE = 4, SUMS_AHEAD = 16 }; /* rows: added before a sum is store
     static bool column_sums_##TYPE(const void *x, uint64_t stride, size_t rows, size_t columns, double *sum, double *lower) \
     {                                                                                                                       \
         bool all_finite = true;                                                                                             \
+        memset(lower, 0, columns * sizeof *lower);                                                                          \
         inexact_clear(sum);                                                                                                 \
         columns_of_##TYPE(x, stride, rows, columns, sum, lower);                                                            \
         if (inexact_seen(sum))                                                                                              \

@@ -10,13 +10,7 @@
 
 enum { EXACT_ROWS = 128 }; /* of f64 whose halves' sums are likely to be exact */
 
-/* a + b = *high + *low exactly, *high being the rounded sum */
-INLINE void two_sum(double a, double b, double *high, double *low)
-{
-    const double s = a + b, of_b = s - a;
-    *high = s;
-    *low = (a - (s - of_b)) + (b - of_b);
-}
+INLINE vf64 loose_lanes(const double *p) { return *(const vf64_loose *)(const void *)p; }
 
 /* ---- integers of up to 32 bits ---- */
 
@@ -131,20 +125,30 @@ ADD_WIDE(i64, (a ^ s) & (b ^ s))
 ADD_WIDE(u64, (a & b) | ((a | b) & ~s))
 #undef ADD_WIDE
 
-/* Sums as doubles that are exact together */
-ONE_COPY void halves_of_sums(const uint64_t *sum, size_t n, bool is_signed, double *high, double *low)
+/* Means of sums of `rows` integers; marks those that are not certain. */
+static __attribute__((noinline)) void mean_wide_fused(const uint64_t *sum, size_t n, size_t rows, bool is_signed, double *cells,
+                                                      uint8_t *marks)
 {
+    _Alignas(VB) double upper[SMALL_LOT], lower[SMALL_LOT];
+    _Alignas(VB) int64_t right[SMALL_LOT];
+    const vf64 by = (vf64){0} + (double)rows, per = 1 / by;
     for (size_t c = 0; c < n; c++) {
-        const double upper = is_signed ? (double)((int64_t)sum[c] >> 32) : (double)(int64_t)(sum[c] >> 32);
-        two_sum(upper * 0x1p32, (double)(int64_t)(sum[c] & UINT32_MAX), &high[c], &low[c]);
+        upper[c] = (is_signed ? (double)((int64_t)sum[c] >> 32) : (double)(int64_t)(sum[c] >> 32)) * 0x1p32;
+        lower[c] = (double)(int64_t)(sum[c] & UINT32_MAX);
     }
+    for (size_t c = 0; c < n; c += LANES64) {
+        const vf64 a = lanes_from(upper + c), b = lanes_from(lower + c), s = a + b;
+        *lanes_at(upper + c) = wide_mean(s, sum_error(a, b, s), by, per, (vi64 *)(void *)(right + c));
+    }
+    memcpy(cells, upper, 8 * n);
+    for (size_t c = 0; c < n; c++)
+        marks[c] = right[c] == 0;
 }
 
 /* n columns, at most SMALL_LOT; marks those that it leaves */
 static void total_wide(const rk_lot *lot, const char *x, size_t n, void *cells, uint8_t *marks)
 {
     uint64_t sum[SMALL_LOT], over[SMALL_LOT];
-    double high[SMALL_LOT], low[SMALL_LOT], count[SMALL_LOT];
     const bool is_signed = lot->dtype == RP_I64;
     memset(sum, 0, n * sizeof *sum);
     memset(over, 0, n * sizeof *over);
@@ -159,9 +163,7 @@ static void total_wide(const rk_lot *lot, const char *x, size_t n, void *cells, 
         memcpy(cells, sum, 8 * n);
         memset(marks, 0, n);
     } else {
-        halves_of_sums(sum, n, is_signed, high, low);
-        fill_counts(count, SMALL_LOT, lot->rows);
-        wide_mean_cells(high, low, count, n, cells, marks);
+        mean_wide_fused(sum, n, lot->rows, is_signed, cells, marks);
     }
     for (size_t c = 0; c < n; c++)
         marks[c] |= (uint8_t)(over[c] >> 63);
@@ -205,27 +207,48 @@ static size_t take_narrow(const rk_lot *lot, const double *sum, const double *co
     return leave_marked(left, k, first, n, marks);
 }
 
-/* f64: the sums of both halves, added. What is not finite is left. -0.0 has halves of -0.0 and 0.0. */
-static size_t take_wide(const rk_lot *lot, const column_totals *t, size_t first, size_t n, uint8_t *cells, uint16_t *left,
-                        size_t k)
+/* f64: the sums of both halves, added, or their means. What is not finite is left. -0.0 has halves of -0.0 and 0.0. The last
+ * vector may have columns of the one before it. Returns whether all are right. */
+INLINE bool add_halves(const rk_lot *lot, const column_totals *t, size_t n, uint8_t *cells, int64_t *right, bool mean,
+                       bool omit)
 {
+    vi64 all = (vi64){0} - 1;
+    vf64 by = (vf64){0} + (double)lot->rows, per = 1 / by;
+    for (size_t c = 0, at; c < n; c += LANES64) {
+        at = c + LANES64 <= n ? c : n - LANES64;
+        const vf64 sum = loose_lanes(t->sum + at), lower = loose_lanes(t->lower + at), total = sum + lower;
+        vf64 v = choose_lanes(lower == 0, sum, total);
+        vi64 is = total - total == 0;
+        if (mean) {
+            if (omit) {
+                by = loose_lanes(t->count + at);
+                per = 1 / by;
+            }
+            v = wide_mean(v, sum_error(sum, lower, total), by, per, &is);
+            if (omit) { /* the mean of nothing is a NaN */
+                v = choose_lanes(by == 0, (vf64)((vi64){0} + ((int64_t)0x7ff8 << 48)), v);
+                is |= by == 0;
+            }
+        }
+        *(vf64_loose *)(void *)(cells + 8 * at) = v;
+        *(vi64_loose *)(void *)(right + at) = is;
+        all &= is;
+    }
+    return sum_lanes((vu64)all >> 63) == LANES64;
+}
+
+static __attribute__((noinline)) size_t take_wide_fused(const rk_lot *lot, const column_totals *t, size_t first, size_t n,
+                                                        uint8_t *cells, uint16_t *left, size_t k)
+{
+    _Alignas(VB) int64_t right[SMALL_LOT];
     uint8_t marks[SMALL_LOT];
-    double high[SMALL_LOT], low[SMALL_LOT];
-    u64_loose *to = (u64_loose *)(void *)cells;
+    const bool mean = lot->op == RP_OP_MEAN, omit = lot->nan == RP_NAN_OMIT;
+    if (!mean  ? add_halves(lot, t, n, cells, right, false, false)
+        : omit ? add_halves(lot, t, n, cells, right, true, true)
+               : add_halves(lot, t, n, cells, right, true, false))
+        return k;
     for (size_t c = 0; c < n; c++)
-        marks[c] = !((int)is_finite(t->sum[c]) & is_finite(t->lower[c]));
-    for (size_t c = 0; c < n; c++) {
-        two_sum(t->sum[c], t->lower[c], &high[c], &low[c]);
-        high[c] = t->lower[c] == 0 ? t->sum[c] : high[c];
-    }
-    if (lot->op == RP_OP_MEAN) {
-        uint8_t doubts[SMALL_LOT];
-        wide_mean_cells(high, low, t->count, n, to, doubts);
-        for (size_t c = 0; c < n; c++)
-            marks[c] |= doubts[c];
-    } else {
-        memcpy(cells, high, 8 * n);
-    }
+        marks[c] = right[c] == 0;
     return leave_marked(left, k, first, n, marks);
 }
 
@@ -280,7 +303,8 @@ static size_t total_lines(const rk_lot *lot, uint8_t *cells, uint16_t *left)
         bool exact = BYTES < 8 || (lot->out == RP_F64 && lot->rows <= EXACT_ROWS); /* of one lot: of others, too */ \
         if (lot->lines)                                                                                             \
             return BYTES < 8 ? total_lines(lot, cells, left) : moment_cells(lot, cells, left);                      \
-        fill_counts(t.count, SMALL_LOT, lot->rows);                                                                 \
+        if (lot->op == RP_OP_MEAN)                                                                                  \
+            fill_counts(t.count, SMALL_LOT, lot->rows);                                                             \
         for (size_t c = 0, n, with; c < lot->columns; c += n) {                                                     \
             n = small_lot(lot, c);                                                                                  \
             with = k;                                                                                               \
@@ -294,7 +318,7 @@ static size_t total_lines(const rk_lot *lot, uint8_t *cells, uint16_t *left)
 TOTAL_FLOATS(f16, 2, take_narrow, t.sum, t.count)
 TOTAL_FLOATS(bf16, 2, take_narrow, t.sum, t.count)
 TOTAL_FLOATS(f32, 4, take_narrow, t.sum, t.count)
-TOTAL_FLOATS(f64, 8, take_wide, &t)
+TOTAL_FLOATS(f64, 8, take_wide_fused, &t)
 #undef TOTAL_FLOATS
 
 #endif
