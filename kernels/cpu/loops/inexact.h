@@ -13,7 +13,7 @@
 
 #ifdef __x86_64__
 
-enum { FP_FLAGS = 0x3f, FP_INEXACT = 0x20 };
+enum { FP_FLAGS = 0x3f, FP_INEXACT = 0x20, FP_RANGE = 0x18 }; /* range: overflow and underflow */
 
 static inline uint32_t fp_status(const void *results)
 {
@@ -29,7 +29,7 @@ static inline void fp_set_status(uint32_t status, const void *results)
 
 #else /* aarch64 */
 
-enum { FP_FLAGS = 0x9f, FP_INEXACT = 0x10 };
+enum { FP_FLAGS = 0x9f, FP_INEXACT = 0x10, FP_RANGE = 0x0c };
 
 static inline uint64_t fp_status(const void *results)
 {
@@ -53,5 +53,8 @@ static inline void inexact_clear(void *results)
 }
 
 static inline bool inexact_seen(const void *results) { return fp_status(results) & FP_INEXACT; }
+
+/* Did one overflow, or underflow to what is not exact? Either raises "inexact", too. */
+static inline bool range_left(const void *results) { return fp_status(results) & FP_RANGE; }
 
 #endif

@@ -4,6 +4,7 @@
 #define RK_CPU_PRODUCT_CELLS_H
 
 #include "kernels/cpu/loops/columns/column_batch.h"
+#include "kernels/cpu/loops/inexact.h"
 #include "kernels/cpu/loops/products/pair_lanes.h"
 
 /* ---- integers ---- */
@@ -271,38 +272,6 @@ static __attribute__((noinline)) void last_rows_f32_fused(pair_columns *p, const
     }
 }
 
-/* As many f32 as a vector has doubles. */
-INLINE void store_narrowed(void *out, vf64 v)
-{
-#if VB == 64
-    _mm256_storeu_ps(out, _mm512_cvtpd_ps((__m512d)v));
-#elif VB == 32
-    _mm_storeu_ps(out, _mm256_cvtpd_ps((__m256d)v));
-#else
-    vst1_f32(out, vcvt_f32_f64((float64x2_t)v));
-#endif
-}
-
-/* Up to four rows to f32. Their product is a double but for half of that one's last place. So it rounds to the same f32, unless
- * the double is in the middle between two, or no normal f32: then false. */
-static __attribute__((noinline)) bool quick_rows(const char *x, uint64_t stride, size_t rows, size_t n, void *cells)
-{
-    const int64_t middle = (int64_t)1 << 28;
-    vi64 doubt = {0};
-    for (size_t c = 0; c < n; c += LANES64) {
-        const char *at = x + 4 * c;
-        vf64 y = load_f32(at);
-        if (rows > 1)
-            y *= load_f32(at + stride);
-        if (rows > 2)
-            y *= rows > 3 ? load_f32(at + 2 * stride) * load_f32(at + 3 * stride) : load_f32(at + 2 * stride);
-        const vi64 field = (vi64)y >> 52 & 2047;
-        doubt |= (field - (1023 - 126)) | (1023 + 127 - field) | (vi64)(((vi64)y & (2 * middle - 1)) == middle);
-        store_narrowed((char *)cells + 4 * c, y);
-    }
-    return sum_lanes((vu64)doubt >> 63) == 0;
-}
-
 static void multiply_pairs_f32(pair_columns *p, const char *x, uint64_t stride, size_t rows, size_t n)
 {
     size_t r = 0;
@@ -390,6 +359,111 @@ MULTIPLY_PAIRS(bf16, 16, RP_BF16, 8, 255, 4)
 MULTIPLY_PAIRS(f64, 64, RP_F64, 53, 2047, 1)
 #undef MULTIPLY_PAIRS
 
+/* ---- f32 and f64 as they are, where no product overflows or underflows: the flags show it ---- */
+
+/* A double lacks less than rows 2^-53 of itself. An f64 has two of them, of which `low` is below rows 2^-53 of `high`, and is
+ * rounded once a row: together they lack less than rows^2 2^-105. */
+enum { PLAIN_ROWS = 512 }; /* at most: products of more are likely to leave the range */
+typedef struct plain_columns {
+    double high[PAIR_LOT], low[PAIR_LOT];
+} __attribute__((aligned(VB))) plain_columns;
+
+#define PLAIN_LOOPS(NAME, BYTES, TWOFOLD)                                                                                      \
+    INLINE void times_rows_##NAME(plain_columns *p, const char *x, uint64_t stride, size_t rows, size_t n, bool first)         \
+    {                                                                                                                          \
+        for (size_t c = 0; c < n; c += LANES64) {                                                                              \
+            vf64 high = (vf64){0} + 1, low = {0};                                                                              \
+            if (!first)                                                                                                        \
+                high = *(const vf64 *)(const void *)(p->high + c);                                                             \
+            if (!first && TWOFOLD)                                                                                             \
+                low = *(const vf64 *)(const void *)(p->low + c);                                                               \
+            for (size_t r = 0; r < rows; r++) {                                                                                \
+                const vf64 v = load_##NAME(x + r * stride + c * BYTES), y = high * v;                                          \
+                if (TWOFOLD)                                                                                                   \
+                    low = fma_f64(low, v, fma_f64(high, v, -y));                                                               \
+                high = y;                                                                                                      \
+            }                                                                                                                  \
+            *(vf64 *)(void *)(p->high + c) = high;                                                                             \
+            if (TWOFOLD)                                                                                                       \
+                *(vf64 *)(void *)(p->low + c) = low;                                                                           \
+        }                                                                                                                      \
+    }                                                                                                                          \
+    static __attribute__((noinline)) void first_rows_##NAME##_fused(plain_columns *p, const char *x, uint64_t stride,          \
+                                                                    size_t rows, size_t n)                                     \
+    {                                                                                                                          \
+        if (rows == 1)                                                                                                         \
+            times_rows_##NAME(p, x, stride, 1, n, true);                                                                       \
+        else if (rows == 2)                                                                                                    \
+            times_rows_##NAME(p, x, stride, 2, n, true);                                                                       \
+        else if (rows == 3)                                                                                                    \
+            times_rows_##NAME(p, x, stride, 3, n, true);                                                                       \
+        else                                                                                                                   \
+            times_rows_##NAME(p, x, stride, 4, n, true);                                                                       \
+    }                                                                                                                          \
+    static __attribute__((noinline)) void next_rows_##NAME##_fused(plain_columns *p, const char *x, uint64_t stride, size_t n) \
+    {                                                                                                                          \
+        times_rows_##NAME(p, x, stride, 4, n, false);                                                                          \
+    }                                                                                                                          \
+    static bool multiply_plainly_##NAME(plain_columns *p, const char *x, uint64_t stride, size_t rows, size_t n)               \
+    {                                                                                                                          \
+        size_t r = rows % 4 ? rows % 4 : 4;                                                                                    \
+        inexact_clear(p);                                                                                                      \
+        first_rows_##NAME##_fused(p, x, stride, r, n);                                                                         \
+        for (; r < rows && !range_left(p); r += 4)                                                                             \
+            next_rows_##NAME##_fused(p, x + r * stride, stride, n);                                                            \
+        return !range_left(p);                                                                                                 \
+    }
+PLAIN_LOOPS(f32, 4, false)
+PLAIN_LOOPS(f64, 8, true)
+#undef PLAIN_LOOPS
+
+/* f32 and f64 of these. False: what they lack may matter, or there are NaNs. */
+static __attribute__((noinline)) bool put_plain_f32(const plain_columns *p, size_t n, double error, u32_loose *cells)
+{
+    const double less = 1 - error, more = 1 + error;
+    uint32_t doubt = 0;
+    for (size_t c = 0; c < n; c++) {
+        const float a = (float)(p->high[c] * less), b = (float)(p->high[c] * more);
+        uint32_t bits, others;
+        memcpy(&bits, &a, sizeof bits);
+        memcpy(&others, &b, sizeof others);
+        doubt |= (bits ^ others) | (uint32_t)(a != a);
+        cells[c] = bits;
+    }
+    return !doubt;
+}
+
+static __attribute__((noinline)) bool put_plain_f64(const plain_columns *p, size_t n, double error, double *cells)
+{
+    vi64 doubt = {0};
+    for (size_t c = 0; c < n; c += LANES64) {
+        const vf64 high = *(const vf64 *)(const void *)(p->high + c), low = *(const vf64 *)(const void *)(p->low + c),
+                   margin = magnitude_of(high) * error, sum = high + low;
+        const vi64 finite = high - high == 0;
+        doubt |= (finite & (high + (low + margin) != high + (low - margin))) | (high != high);
+        *(vf64_loose *)(void *)(cells + c) = choose_lanes(finite & (low != 0), sum, high);
+    }
+    return sum_lanes((vu64)doubt >> 63) == 0;
+}
+
+/* Of two factors the rounding error is `low`; an f32 has no other where no product was rounded. */
+static bool plain_cells_f32(const rk_lot *lot, const char *x, size_t n, void *cells)
+{
+    plain_columns p;
+    return lot->out == RP_F32 && lot->rows <= PLAIN_ROWS && multiply_plainly_f32(&p, x, lot->stride, lot->rows, n) &&
+           put_plain_f32(&p, n, inexact_seen(&p) ? (double)(lot->rows + 2) * 0x1p-52 : 0, cells);
+}
+
+static bool plain_cells_f64(const rk_lot *lot, const char *x, size_t n, void *cells)
+{
+    plain_columns p;
+    const double more = lot->rows > 2 ? (double)(lot->rows + 1) : 0;
+    return lot->out == RP_F64 && lot->rows <= PLAIN_ROWS && multiply_plainly_f64(&p, x, lot->stride, lot->rows, n) &&
+           put_plain_f64(&p, n, more * more * 0x1p-104, cells);
+}
+#define plain_cells_f16(lot, x, n, cells) false
+#define plain_cells_bf16(lot, x, n, cells) false
+
 /* ---- lots ---- */
 
 /* Columns are multiplied a vector at a time; the last ones together with some before them. SIGN: the bit of `signs` */
@@ -401,8 +475,7 @@ MULTIPLY_PAIRS(f64, 64, RP_F64, 53, 2047, 1)
         const size_t size = rp_dtype_size(lot->out);                                                                      \
         pair_columns p;                                                                                                   \
         uint8_t marks[PAIR_LOT];                                                                                          \
-        if (BYTES == 4 && lot->out == RP_F32 && lot->rows <= 4 &&                                                         \
-            quick_rows((const char *)lot->x + first * BYTES, lot->stride, lot->rows, n, cells + first * size))            \
+        if (plain_cells_##NAME(lot, (const char *)lot->x + first * BYTES, n, cells + first * size))                       \
             return k;                                                                                                     \
         multiply_pairs_##NAME(&p, (const char *)lot->x + first * BYTES, lot->stride, lot->rows, n);                       \
         put_pairs(&p, n, lot->rows, SIGN, lot->out, cells + first * size, marks);                                         \
