@@ -63,7 +63,7 @@ static bool stand_in_is_nan(const rp_spec *s)
 {
     const int kind = kind_of(s);
     const bool counts = kind == RK_CELLS_MOMENTS || s->op == RP_OP_MEAN;
-    return is_selective(s) && (counts || (kind == RK_CELLS_TOTAL && rk_is_float(s->dtype)));
+    return s->flags & RP_MASK && (counts || (kind == RK_CELLS_TOTAL && rk_is_float(s->dtype)));
 }
 
 /* The type of a task's elements in the loop */
@@ -107,7 +107,7 @@ static void run_lot(const direct *d, const void *x, uint64_t stride, uint64_t ro
                         s->out, d->nan, s->ddof,      s->flags & RP_WRAP, lines, d->base};
     uint16_t left[RK_LOT];
     uint8_t *cells = d->cells + first * d->cell;
-    const size_t n = is_selective(s) ? d->simd->kept(&lot, &d->kept, d->run, cells, left) : d->run(&lot, cells, left);
+    const size_t n = d->mask ? d->simd->kept(&lot, &d->kept, d->run, cells, left) : d->run(&lot, cells, left);
     for (size_t k = 0, some; k < n; k += some) {
         for (some = 1; k + some < n && left[k + some] == left[k] + some;)
             some++;
@@ -160,11 +160,35 @@ static void run_rows(const direct *d, uint64_t first, uint64_t rows)
     }
 }
 
+/* n times the initial element */
+static void put_initial(const direct *d, uint8_t *out, size_t n)
+{
+    memcpy(out, &d->spec->initial, d->size);
+    for (size_t done = 1, some; done < n; done += some) {
+        some = n - done < done ? n - done : done;
+        memcpy(out + done * d->size, out, some * d->size);
+    }
+}
+
+/* `some` lines at x, as columns, after a row of initial elements */
+static void run_initial(const direct *d, const uint8_t *x, size_t n, uint64_t line, size_t some)
+{
+    turned_rows tile;
+    const bool columns = d->spec->flags & RP_COLUMNS;
+    const size_t apart = some * d->size + RK_APART;
+    uint8_t *rows = tile + apart;
+    put_initial(d, tile, some);
+    if (!columns)
+        d->simd->turn[__builtin_ctzll(d->size)](rows, apart, x, n * d->size, some, n);
+    for (size_t r = 0; columns && r < n; r++)
+        memcpy(rows + r * apart, x + r * d->spec->row_len * d->size, some * d->size);
+    run_lot(d, tile, apart, n + 1, line, some, false);
+}
+
 /* Lines with a mask or an initial element, some at a time */
 static void run_selected(direct *d, uint64_t first, uint64_t lines)
 {
     turned_rows turned, masks;
-    uint8_t ones[RK_LOT];
     const rp_spec *s = d->spec;
     const bool columns = s->flags & RP_COLUMNS;
     const size_t n = (size_t)rk_cpu_elements(s), bytes = (n + d->kept.has_initial) * rp_dtype_size(d->kept.dtype),
@@ -173,10 +197,14 @@ static void run_selected(direct *d, uint64_t first, uint64_t lines)
         const uint64_t beside = columns ? s->row_len - line % s->row_len : most,
                        left = end - line < beside ? end - line : beside;
         const uint64_t at = rk_line_of(s, NULL, line).first;
-        const uint8_t *x = d->elements + at * d->size, *mask = d->mask ? d->mask + at : NULL;
+        const uint8_t *x = d->elements + at * d->size;
         some = left < most ? left : most;
-        d->kept.mask = !mask ? memset(ones, 1, (size_t)some) : columns ? mask : turn_rows(d, 1, mask, some, n, masks);
-        d->kept.stride = !mask ? 0 : columns ? s->row_len : some + RK_APART;
+        if (!d->mask) {
+            run_initial(d, x, n, line, (size_t)some);
+            continue;
+        }
+        d->kept.mask = columns ? d->mask + at : turn_rows(d, 1, d->mask + at, some, n, masks);
+        d->kept.stride = columns ? s->row_len : some + RK_APART;
         if (columns)
             run_lot(d, x, s->row_len * d->size, n, line, some, false);
         else

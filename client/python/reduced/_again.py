@@ -13,7 +13,7 @@ from ._client import Client
 from .errors import Error
 from ._lib import check, lib
 from ._plan import NANS, NO_VALUE, Plan, Recipe, is_plain, make_room, marked, offsets_key, plan
-from ._prepare import CHOICES
+from ._prepare import CHOICES, roomy
 from ._remote import Array
 from ._results import located, put_out
 from ._run import run
@@ -159,7 +159,7 @@ def reduce(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None
                 and (of_masked := _of_masked(op, a, axis, keepdims, where, client, ddof, nan)) is not None:
             return of_masked
         a, where = _array(a, kind, axis is out is offsets is None and not keepdims, where)
-        if type(a) is np.ndarray and (initial is None or a.dtype.itemsize == 8 and initial is not NO_VALUE):  # elements may become wider ones for it
+        if type(a) is np.ndarray and (initial is None or initial is not NO_VALUE and roomy(op, a, initial) is a):  # elements may become wider ones for it
             return _of_array(op, a, axis, dtype, out, keepdims, initial, where, client, ddof, nan, offsets, wrap, make, order)
     take = shortcuts.get(kind)
     if take is not None and simple and out is initial is where is offsets is None and (found := take(a)) is not None:

@@ -93,7 +93,8 @@ def cells_of(op: str, el: Element, out: int, n: int, state: bool, order: Any = N
 
 def first_element(initial: Any, el: Element) -> Array:
     """`initial` as one element. ValueError if the type has no such value."""
-    if type(initial) is float and el.dtype.char == "d" or type(initial) is int and el.dtype.char in "dl" and -2**53 <= initial <= 2**53:
+    if type(initial) is float and (el.dtype.char == "d" or el.dtype.char in "ef" and abs(initial) < 65000) \
+            or type(initial) is int and el.dtype.char in "dl" and -2**53 <= initial <= 2**53:
         return np.array(initial, el.dtype)
     if el.parts == 2:
         raise TypeError(f"initial is not possible with elements of type {el.dtype}")
