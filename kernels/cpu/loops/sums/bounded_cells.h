@@ -71,9 +71,13 @@ INLINE vf64 divisor_of(vf64 count, int op, unsigned ddof)
 
 INLINE bool takes_root(int op) { return !is_total(op) && op != RP_OP_VAR && op != RP_OP_SUMSQ; }
 
-/* The value where it is `certain`, 0 where all elements are the first one, NaN where that is it. Too few elements have a NaN,
- * too, or sums of 0. Returns where it is one of these. */
-INLINE vi64 choose_moment(const rk_lot *lot, const moments *m, size_t c, vi64 certain, vf64 *value)
+/* Where a value is `right`; where it is not what was computed, but 0 or a NaN: all elements are the first one, one is a NaN, or
+ * they are too few. Of too few elements sums are 0. */
+typedef struct moment_choice {
+    vi64 right, none, nan;
+} moment_choice;
+
+INLINE moment_choice choose_moment(const rk_lot *lot, const moments *m, size_t c, vi64 certain)
 {
     const vf64 s = lanes_from(m->square + c), count = lanes_from(m->count + c), first = lanes_from(m->first + c);
     const bool is_zero = lot->op == RP_OP_SUM || lot->op == RP_OP_SUMSQ || lot->op == RP_OP_NORM2;
@@ -81,8 +85,12 @@ INLINE vi64 choose_moment(const rk_lot *lot, const moments *m, size_t c, vi64 ce
     const vi64 usual = ((s > MOMENT_LEAST) | (total & (s == 0))) & (s < MOMENT_MOST);
     const vi64 equal = (*(const vi64 *)(const void *)(m->differ + c) == 0) & (first - first == 0) & ~total; /* and finite */
     const vi64 nan = ((s != s) & (lot->nan == RP_NAN_PROPAGATE ? all : ~all)) | (few & (is_zero ? ~all : all));
-    *value = (vf64)(((vi64)*value & ~equal & ~nan & ~few) | (nan & ((int64_t)0x7ff8 << 48)));
-    return (certain & usual) | equal | nan | few;
+    return (moment_choice){(certain & usual) | equal | nan | few, equal | nan | few, nan};
+}
+
+INLINE vf64 chosen_moment(const moment_choice *m, vf64 value)
+{
+    return (vf64)(((vi64)value & ~m->none) | (m->nan & ((int64_t)0x7ff8 << 48)));
 }
 
 /* Of two elements these are half of their difference, which often lies in the middle between two floats. In so few rows the
@@ -129,8 +137,9 @@ static __attribute__((noinline)) void twofold_moments_fused(const rk_lot *lot, c
             v = choose_lanes(two, half, v);
             certain |= two;
         }
-        *(vi64 *)(void *)(right + c) = choose_moment(lot, m, c, certain, &v);
-        *lanes_at(value + c) = v;
+        const moment_choice what = choose_moment(lot, m, c, certain);
+        *(vi64 *)(void *)(right + c) = what.right;
+        *lanes_at(value + c) = chosen_moment(&what, v);
     }
 }
 
@@ -140,29 +149,33 @@ static __attribute__((noinline)) void narrow_moments(const rk_lot *lot, const mo
 {
     const bool spread = is_spread(lot->op), total = is_total(lot->op), omit = lot->nan == RP_NAN_OMIT;
     const vf64 rows = (vf64){0} + (double)lot->rows;
-    const vi64 half = (vi64){0} - (int64_t)is_near_half(lot);
-    vf64 per_count = 1 / rows, per = 1 / divisor_of(rows, lot->op, lot->ddof);
+    const bool half = is_near_half(lot);
+    vf64 per_count = 1 / rows, per = 1 / divisor_of(rows, lot->op, lot->ddof), slack = (rows + 8) * 0x1p-51;
     for (size_t c = 0; c < n; c += LANES64) {
         const vf64 count = lanes_from(m->count + c), s = lanes_from(m->square + c), x = lanes_from(m->sum + c);
         if (omit) {
+            slack = (count + 8) * 0x1p-51;
             per_count = 1 / count;
             per = 1 / divisor_of(count, lot->op, lot->ddof);
         }
         const vf64 v = total ? x : spread ? s - x * x * per_count : s;
-        const vf64 margin = (count + 4) * s * 0x1p-51 + magnitude_of(v) * 0x1p-49;
-        const vi64 positive = total ? (vi64){0} - 1 : (vi64)(v > margin);
+        const vf64 margin = slack * s; /* no value is above s */
+        vi64 sure = total ? (vi64){0} - 1 : (vi64)(v > margin);
         vf64 low = (v - margin) * per, high = (v + margin) * per;
         if (takes_root(lot->op)) {
             low = root_f64(low);
             high = root_f64(high);
         }
-        const vi64 two = (count == 2) & half;
-        low = choose_lanes(two, magnitude_of(x) / 2, low);
-        high = choose_lanes(two, magnitude_of(x) / 2, high);
-        *(vi64 *)(void *)(right + c) = choose_moment(lot, m, c, positive | two, &low);
-        choose_moment(lot, m, c, positive | two, &high);
-        *lanes_at(least + c) = low;
-        *lanes_at(most + c) = high;
+        if (half) {
+            const vi64 two = count == 2;
+            low = choose_lanes(two, magnitude_of(x) / 2, low);
+            high = choose_lanes(two, magnitude_of(x) / 2, high);
+            sure |= two;
+        }
+        const moment_choice what = choose_moment(lot, m, c, sure);
+        *(vi64 *)(void *)(right + c) = what.right;
+        *lanes_at(least + c) = chosen_moment(&what, low);
+        *lanes_at(most + c) = chosen_moment(&what, high);
     }
 }
 
@@ -213,6 +226,8 @@ static size_t bounded_cells(const rk_lot *lot, size_t first, size_t n, uint8_t *
 {
     const size_t apart = lot->lines ? lot->stride : rp_dtype_size(lot->dtype), cell = rp_dtype_size(lot->out);
     moments m;
+    for (size_t c = 0; c < MOMENT_LOT; c++)
+        m.count[c] = (double)lot->rows;
     for (size_t c = first, end = first + n, some; c < end; c += some) {
         const char *x = (const char *)lot->x + c * apart;
         uint8_t marks[MOMENT_LOT];

@@ -107,25 +107,33 @@ typedef struct moment_lanes {
 INLINE vf64 *lanes_at(double *p) { return (vf64 *)(void *)p; }
 INLINE vf64 lanes_from(const double *p) { return *(const vf64 *)(const void *)p; }
 
-INLINE moment_lanes get_moments(const moments *m, size_t c)
+/* What add_moments changes, if elements are added so */
+INLINE moment_lanes get_moments(const moments *m, size_t c, int how)
 {
-    return (moment_lanes){lanes_from(m->first + c),
-                          lanes_from(m->count + c),
-                          lanes_from(m->sum + c),
-                          lanes_from(m->sum_low + c),
-                          lanes_from(m->square + c),
-                          lanes_from(m->square_low + c),
-                          *(const vi64 *)(const void *)(m->differ + c)};
+    moment_lanes l = {.first = lanes_from(m->first + c),
+                      .sum = lanes_from(m->sum + c),
+                      .square = lanes_from(m->square + c),
+                      .differ = *(const vi64 *)(const void *)(m->differ + c)};
+    if (how & OMITTED)
+        l.count = lanes_from(m->count + c);
+    if (how & TWOFOLD) {
+        l.sum_low = lanes_from(m->sum_low + c);
+        l.square_low = lanes_from(m->square_low + c);
+    }
+    return l;
 }
 
-INLINE void put_moments(moments *m, size_t c, moment_lanes l)
+INLINE void put_moments(moments *m, size_t c, moment_lanes l, int how)
 {
-    *lanes_at(m->count + c) = l.count;
     *lanes_at(m->sum + c) = l.sum;
-    *lanes_at(m->sum_low + c) = l.sum_low;
     *lanes_at(m->square + c) = l.square;
-    *lanes_at(m->square_low + c) = l.square_low;
     *(vi64 *)(void *)(m->differ + c) = l.differ;
+    if (how & OMITTED)
+        *lanes_at(m->count + c) = l.count;
+    if (how & TWOFOLD) {
+        *lanes_at(m->sum_low + c) = l.sum_low;
+        *lanes_at(m->square_low + c) = l.square_low;
+    }
 }
 
 INLINE vf64 load_moment(const char *p, int how) { return how & OF_F32 ? load_f32(p) : load_f64(p); }
@@ -150,28 +158,31 @@ INLINE void add_moments(moment_lanes *l, vf64 v, vi64 in, int how)
     l->square = square;
 }
 
-/* Whole vectors of columns, from `at` on */
-INLINE void add_moment_rows(moments *m, size_t at, const char *x, uint64_t stride, size_t rows, size_t columns, int how)
+/* Whole vectors of columns, from `at` on, whose `first` is known, and others unless these rows are the first ones. */
+INLINE void add_moment_rows(moments *m, size_t at, const char *x, uint64_t stride, size_t rows, size_t columns, bool start,
+                            int how)
 {
     const size_t size = how & OF_F32 ? 4 : 8;
     for (size_t c = 0; c < columns; c += LANES64) {
-        moment_lanes l = get_moments(m, at + c);
+        moment_lanes l = {.first = lanes_from(m->first + at + c), .sum = no_sum()};
+        if (!start)
+            l = get_moments(m, at + c, how);
         for (size_t r = 0; r < rows; r++) {
             const char *p = x + r * stride + size * c;
             if (size * c % 64 == 0)
                 prefetch(p, MOMENTS_AHEAD * stride);
             add_moments(&l, load_moment(p, how), (vi64){0} - 1, how);
         }
-        put_moments(m, at + c, l);
+        put_moments(m, at + c, l, how);
     }
 }
 
 static __attribute__((noinline)) void moment_rows_fused(moments *m, size_t at, const char *x, uint64_t stride, size_t rows,
-                                                        size_t columns, int how)
+                                                        size_t columns, bool start, int how)
 {
-#define ROWS_OF(way)                                           \
-    case way:                                                  \
-        add_moment_rows(m, at, x, stride, rows, columns, way); \
+#define ROWS_OF(way)                                                  \
+    case way:                                                         \
+        add_moment_rows(m, at, x, stride, rows, columns, start, way); \
         break;
     switch (how) {
         EACH_WAY(ROWS_OF)
@@ -276,28 +287,23 @@ static bool first_elements(const rk_lot *lot, const char *x, size_t n, double *f
     return exact;
 }
 
-/* The sums of n columns at x. False: a double cannot hold an element. */
+/* The sums of n columns at x, and their counts if NaNs are left out. False: a double cannot hold an element. */
 static bool sum_columns(const rk_lot *lot, const char *x, size_t n, int how, moments *m)
 {
     _Alignas(VB) double rows[MOMENT_ROWS][MOMENT_LOT];
     const size_t size = rp_dtype_size(lot->dtype), whole = is_native(lot->dtype) ? n / LANES64 * LANES64 : 0,
                  rest = (n - whole + LANES64 - 1) / LANES64 * LANES64;
     bool exact = true;
-    memset(m->count, 0, sizeof *m - offsetof(moments, count));
-    for (size_t c = 0; c < n; c++) {
-        m->count[c] = how & OMITTED ? 0 : (double)lot->rows;
-        m->sum[c] = -0.0;
-    }
     for (size_t k = 0; rest && k < MOMENT_ROWS; k++)
         *lanes_at(rows[k] + rest - LANES64) = (vf64){0};
     for (size_t r = 0, some; r < lot->rows && exact; r += some, x += some * lot->stride) {
         some = lot->rows - r < MOMENT_ROWS ? lot->rows - r : MOMENT_ROWS;
         if (whole)
-            moment_rows_fused(m, 0, x, lot->stride, some, whole, how);
+            moment_rows_fused(m, 0, x, lot->stride, some, whole, r == 0, how);
         for (size_t k = 0; rest && k < some; k++)
             exact &= doubles_of[lot->dtype](rows[k], x + k * lot->stride + whole * size, n - whole);
         if (rest)
-            moment_rows_fused(m, whole, (const char *)rows, sizeof rows[0], some, rest, how & ~OF_F32);
+            moment_rows_fused(m, whole, (const char *)rows, sizeof rows[0], some, rest, r == 0, how & ~OF_F32);
     }
     return exact;
 }
