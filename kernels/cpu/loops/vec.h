@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #ifdef __x86_64__
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -57,6 +58,24 @@ enum { LANES64 = VB / 8, LANES32 = VB / 4, LANES16 = VB / 2 };
 #else
 #define ONE_COPY static __attribute__((noinline, noclone))
 #endif
+
+/* Floats and their bits */
+#define FLOAT_BITS(W, T)                 \
+    INLINE T f##W##_of(uint##W##_t bits) \
+    {                                    \
+        T v;                             \
+        memcpy(&v, &bits, sizeof v);     \
+        return v;                        \
+    }                                    \
+    INLINE uint##W##_t bits_of_f##W(T v) \
+    {                                    \
+        uint##W##_t bits;                \
+        memcpy(&bits, &v, sizeof bits);  \
+        return bits;                     \
+    }
+FLOAT_BITS(32, float)
+FLOAT_BITS(64, double)
+#undef FLOAT_BITS
 
 /* Modulo 2^64 */
 static uint64_t sum_lanes(vu64 v)

@@ -16,22 +16,10 @@ INLINE const char *line_of(const rk_lot *lot, size_t c) { return (const char *)l
  * another element the second one comes out of `further`, as vectors do it. */
 #define FLOAT_COLUMNS(W, T)                                                                                                    \
     INLINE T further_##W(T a, T b, bool largest) { return (largest ? a > b : a < b) ? a : b; }                                 \
-    INLINE uint##W##_t bits_of_##W(T v)                                                                                        \
-    {                                                                                                                          \
-        uint##W##_t bits;                                                                                                      \
-        memcpy(&bits, &v, sizeof bits);                                                                                        \
-        return bits;                                                                                                           \
-    }                                                                                                                          \
-    INLINE T number_of_##W(uint##W##_t bits)                                                                                   \
-    {                                                                                                                          \
-        T v;                                                                                                                   \
-        memcpy(&v, &bits, sizeof v);                                                                                           \
-        return v;                                                                                                              \
-    }                                                                                                                          \
     ONE_COPY void only_numbers_##W(u##W##_loose *best, const u##W##_loose *x, size_t n)                                        \
     {                                                                                                                          \
         for (size_t c = 0; c < n; c++)                                                                                         \
-            best[c] = number_of_##W(x[c]) != number_of_##W(x[c]) ? NAN_##W : x[c];                                             \
+            best[c] = f##W##_of(x[c]) != f##W##_of(x[c]) ? NAN_##W : x[c];                                                     \
     }                                                                                                                          \
     INLINE void further_rows_##W(u##W##_loose *best, const u##W##_loose *from, const char *x, uint64_t stride, size_t rows,    \
                                  size_t n, bool largest)                                                                       \
@@ -40,12 +28,11 @@ INLINE const char *line_of(const rk_lot *lot, size_t c) { return (const char *)l
         four_rows_##W(row, x, stride, rows);                                                                                   \
         for (size_t c = 0; c < n; c++) {                                                                                       \
             const uint##W##_t i = row[0][c], j = row[1][c], k = row[2][c], l = row[3][c], o = from[c];                         \
-            const T a = number_of_##W(i), b = number_of_##W(j), e = number_of_##W(k), f = number_of_##W(l),                    \
-                    m = number_of_##W(o);                                                                                      \
+            const T a = f##W##_of(i), b = f##W##_of(j), e = f##W##_of(k), f = f##W##_of(l), m = f##W##_of(o);                  \
             const T end = further_##W(further_##W(a, b, largest), further_##W(further_##W(e, f, largest), m, largest),         \
                                       largest);                                                                                \
             const uint##W##_t signs = largest ? i & j & k & l & o : i | j | k | l | o;                                         \
-            const uint##W##_t found = end == 0 ? signs & (uint##W##_t)INT##W##_MIN : bits_of_##W(end);                         \
+            const uint##W##_t found = end == 0 ? signs & (uint##W##_t)INT##W##_MIN : bits_of_f##W(end);                        \
             best[c] = __builtin_isunordered(a, b) | __builtin_isunordered(e, f) | (m != m) ? NAN_##W : found;                  \
         }                                                                                                                      \
     }                                                                                                                          \
@@ -76,7 +63,7 @@ INLINE const char *line_of(const rk_lot *lot, size_t c) { return (const char *)l
         if (lot->nan == RP_NAN_PROPAGATE)                                                                                      \
             return 0;                                                                                                          \
         for (size_t c = 0; c < n; c++)                                                                                         \
-            marks[c] = number_of_##W(best[c]) != number_of_##W(best[c]);                                                       \
+            marks[c] = f##W##_of(best[c]) != f##W##_of(best[c]);                                                               \
         return leave_marked(left, 0, 0, n, marks);                                                                             \
     }
 FLOAT_COLUMNS(32, float)

@@ -48,23 +48,38 @@ FOUR_ROWS(32)
 FOUR_ROWS(64)
 #undef FOUR_ROWS
 
-INLINE uint64_t bits_of_f64(double v)
-{
-    uint64_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    return bits;
-}
-
 INLINE uint64_t one_nan(double v) { return v != v ? (uint64_t)0x7ff8 << 48 : bits_of_f64(v); }
 
 /* A NaN stands for any. */
 ONE_COPY void widen_cells(const u32_loose *floats, size_t n, u64_loose *cells)
 {
-    for (size_t c = 0; c < n; c++) {
-        float v;
-        memcpy(&v, &floats[c], sizeof v);
-        cells[c] = one_nan(v);
-    }
+    for (size_t c = 0; c < n; c++)
+        cells[c] = one_nan(f32_of(floats[c]));
+}
+
+/* A double as a float of 16 bits, `bits` of them significant, rounded once. Below 2^(1 - bias) an addition rounds it to a
+ * multiple of the least such float. */
+INLINE uint16_t short_of(double v, int bits, int bias)
+{
+    const int drop = 53 - bits;
+    const uint64_t b = bits_of_f64(v), m = b & INT64_MAX, infinity = (uint64_t)(2 * bias + 1) << (bits - 1);
+    const uint64_t rounded = (m + (((uint64_t)1 << (drop - 1)) - 1) + (m >> drop & 1)) >> drop;
+    const uint64_t usual = rounded - ((uint64_t)(1023 - bias) << (bits - 1)), start = (uint64_t)(1023 + 54 - bias - bits) << 52;
+    const uint64_t low = bits_of_f64(f64_of(m) + f64_of(start)) - start;
+    const int64_t normal = (int64_t)usual < (int64_t)infinity ? (int64_t)usual : (int64_t)infinity;
+    const int64_t found = (int64_t)m < (int64_t)(1024 - bias) << 52 ? (int64_t)low : normal;
+    const int64_t one = v != v ? (int64_t)(infinity | (uint64_t)1 << (bits - 2)) : found | (int64_t)(b >> 63 << 15);
+    return (uint16_t)one;
+}
+
+ONE_COPY void shorten_sums(const double *sum, size_t n, int out, u16_loose *cells)
+{
+    if (out == RP_F16)
+        for (size_t c = 0; c < n; c++)
+            cells[c] = short_of(sum[c], 11, 15);
+    else
+        for (size_t c = 0; c < n; c++)
+            cells[c] = short_of(sum[c], 8, 127);
 }
 
 /* n floats as another type */
@@ -85,9 +100,7 @@ ONE_COPY void narrow_sums(const double *sum, size_t n, u32_loose *cells)
 {
     for (size_t c = 0; c < n; c++) {
         const float v = (float)sum[c];
-        uint32_t bits;
-        memcpy(&bits, &v, sizeof bits);
-        cells[c] = v != v ? 0x7fc00000 : bits;
+        cells[c] = v != v ? 0x7fc00000 : bits_of_f32(v);
     }
 }
 
@@ -101,7 +114,7 @@ ONE_COPY void convert_sums(const double *sum, size_t n, int out, uint8_t *cells)
     else if (out == RP_F32)
         narrow_sums(sum, n, (u32_loose *)(void *)cells);
     else
-        convert_cells(RP_F64, sum, n, out, cells);
+        shorten_sums(sum, n, out, (u16_loose *)(void *)cells);
 }
 
 #endif

@@ -144,7 +144,7 @@ static bool add_special_pair(pair_sums *s, double x, double w)
     if (x != x || w != w)
         add_nans(&s->products, 1);
     else
-        s->products.special |= (uint8_t)rk_pair_special(layout, rk_format_of(RP_F64), bits_of(x), bits_of(w));
+        s->products.special |= (uint8_t)rk_pair_special(layout, rk_format_of(RP_F64), bits_of_f64(x), bits_of_f64(w));
     return x == x && is_finite(w);
 }
 
@@ -153,14 +153,15 @@ static void add_odd_pair(pair_sums *s, double x, double w)
     if (s->zero_drops && w == 0)
         return;
     const bool special = !is_finite(x) || !is_finite(w);
-    const rk_number a = rk_number_of(rk_format_of(RP_F64), bits_of(x)), b = rk_number_of(rk_format_of(RP_F64), bits_of(w));
+    const rk_number a = rk_number_of(rk_format_of(RP_F64), bits_of_f64(x)),
+                    b = rk_number_of(rk_format_of(RP_F64), bits_of_f64(w));
     const i128 product = (i128)a.mantissa * b.mantissa;
     const bool counts = special ? add_special_pair(s, x, w) : true;
     if (!special)
         acc_add(&s->products, a.negative != b.negative ? -product : product, a.unit + b.unit);
     if (!s->weighted || !counts)
         return;
-    add_f64(&s->weights, bits_of(w));
+    add_f64(&s->weights, bits_of_f64(w));
     count_adds(&s->weights, 1);
 }
 

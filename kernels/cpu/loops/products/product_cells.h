@@ -424,11 +424,8 @@ static __attribute__((noinline)) bool put_plain_f32(const plain_columns *p, size
     uint32_t doubt = 0;
     for (size_t c = 0; c < n; c++) {
         const float a = (float)(p->high[c] * less), b = (float)(p->high[c] * more);
-        uint32_t bits, others;
-        memcpy(&bits, &a, sizeof bits);
-        memcpy(&others, &b, sizeof others);
-        doubt |= (bits ^ others) | (uint32_t)(a != a);
-        cells[c] = bits;
+        doubt |= (bits_of_f32(a) ^ bits_of_f32(b)) | (uint32_t)(a != a);
+        cells[c] = bits_of_f32(a);
     }
     return !doubt;
 }

@@ -108,7 +108,7 @@ static __attribute__((noinline)) void add_odd_squares(acc *a, double *x, size_t 
         if (!(m < __builtin_inf()))
             add_special(a, m != m, false);
         else
-            add_square(a, bits_of(x[i]));
+            add_square(a, bits_of_f64(x[i]));
         x[i] = 0;
     }
 }

@@ -7,19 +7,6 @@
 
 enum { SUMS = 8 }; /* vectors of lanes: enough to hide the latency of additions */
 
-static inline double f64_of(uint64_t b)
-{
-    double d;
-    memcpy(&d, &b, 8);
-    return d;
-}
-static inline uint64_t bits_of(double d)
-{
-    uint64_t b;
-    memcpy(&b, &d, 8);
-    return b;
-}
-
 /* Lanes start at -0.0, the identity. A lane, or a total, that ends as -0.0 saw nothing else. */
 INLINE vf64 no_sum(void) { return (vf64)((vi64){0} + INT64_MIN); }
 
@@ -52,7 +39,7 @@ static void add_one_by_one(acc *a, const vf64 *sums, int vectors)
 {
     for (int u = 0; u < vectors; u++)
         for (int j = 0; j < LANES64; j++)
-            add_part_f64(a, bits_of(sums[u][j]));
+            add_part_f64(a, bits_of_f64(sums[u][j]));
     count_adds(a, (uint32_t)(vectors * LANES64));
 }
 
@@ -63,7 +50,7 @@ static void add_lanes(acc *a, const vf64 *sums, int vectors, double total, bool 
         add_one_by_one(a, sums, vectors);
         return;
     }
-    add_part_f64(a, bits_of(total));
+    add_part_f64(a, bits_of_f64(total));
     count_adds(a, 1);
 }
 

@@ -12,19 +12,6 @@
 
 enum { STEP32 = SUMS * LANES64 };
 
-static inline uint32_t bits_of_f32(float f)
-{
-    uint32_t b;
-    memcpy(&b, &f, 4);
-    return b;
-}
-static inline float f32_of(uint32_t b)
-{
-    float f;
-    memcpy(&f, &b, 4);
-    return f;
-}
-
 /* ---- loading ---- */
 
 static void widen_f32(float *out, const void *x, size_t n) { memcpy(out, x, 4 * n); }

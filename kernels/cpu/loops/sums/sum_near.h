@@ -96,7 +96,7 @@ static bool take_near(acc *a, const near_lanes *lanes, size_t n, int k, int bits
     total_lanes(lanes->rest, NEAR_VECTORS, &rest);
     acc_add(a, sum, k - 52);
     if (rest != 0)
-        add_part_f64(a, bits_of(rest));
+        add_part_f64(a, bits_of_f64(rest));
     count_adds(a, 1);
     a->neglected += neglected(n, k + bits);
     return true;

@@ -99,7 +99,7 @@ static void expect_lanes(pace *p, const vf64 *sums)
     uint64_t most = 0;
     for (int u = 0; u < SUMS; u++)
         for (int j = 0; j < LANES64; j++) {
-            uint64_t m = bits_of(sums[u][j]) & INT64_MAX;
+            uint64_t m = bits_of_f64(sums[u][j]) & INT64_MAX;
             most = m > most ? m : most;
         }
     p->guess = (int)(most >> 52);

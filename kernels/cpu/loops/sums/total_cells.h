@@ -132,13 +132,17 @@ static __attribute__((noinline)) void mean_wide_fused(const uint64_t *sum, size_
     _Alignas(VB) double upper[SMALL_LOT], lower[SMALL_LOT];
     _Alignas(VB) int64_t right[SMALL_LOT];
     const vf64 by = (vf64){0} + (double)rows, per = 1 / by;
+    /* Halves, the upper one without a sign, are the last bits of 2^84 and 2^52. */
+    const uint64_t turn = (uint64_t)is_signed << 31;
     for (size_t c = 0; c < n; c++) {
-        upper[c] = (is_signed ? (double)((int64_t)sum[c] >> 32) : (double)(int64_t)(sum[c] >> 32)) * 0x1p32;
-        lower[c] = (double)(int64_t)(sum[c] & UINT32_MAX);
+        upper[c] = f64_of((sum[c] >> 32 ^ turn) | (uint64_t)0x453 << 52) - (0x1p84 + (double)turn * 0x1p32);
+        lower[c] = f64_of((sum[c] & UINT32_MAX) | (uint64_t)0x433 << 52) - 0x1p52;
     }
     for (size_t c = 0; c < n; c += LANES64) {
         const vf64 a = lanes_from(upper + c), b = lanes_from(lower + c), s = a + b;
-        *lanes_at(upper + c) = wide_mean(s, sum_error(a, b, s), by, per, (vi64 *)(void *)(right + c));
+        vi64 is = (vi64){0} - 1;
+        *lanes_at(upper + c) = rows == 1 ? s : wide_mean(s, sum_error(a, b, s), by, per, &is);
+        *(vi64 *)(void *)(right + c) = is;
     }
     memcpy(cells, upper, 8 * n);
     for (size_t c = 0; c < n; c++)
