@@ -538,6 +538,28 @@ static void test_products_beside_ties(void **state)
     free(x);
 }
 
+/* Products that leave the range of doubles on the way, and come back; some end among the subnormal floats. */
+static void test_products_far_away(void **state)
+{
+    (void)state;
+    enum { COLUMNS = 20, MOST = 513 };
+    static const uint64_t lengths[] = {4, 9, 24, 300, 512, MOST};
+    uint8_t *x = memory(8 * MOST * COLUMNS);
+    t_rng r = {8};
+    for (int dtype = RP_F32; dtype <= RP_F64; dtype++)
+        for (size_t i = 0; i < 6; i++)
+            for (int far = 0; far < 200; far += 25) {
+                for (uint64_t k = 0; k < lengths[i] * COLUMNS; k++) {
+                    const uint64_t row = k / COLUMNS;
+                    const int side = row == lengths[i] - 1 ? -(int)(k % COLUMNS) * 10 : row % 8 < 4 ? far / 2 : -far / 2;
+                    put(dtype, x + k * rp_dtype_size(dtype), ldexp(1 + (double)t_below(&r, 16) / 16, side));
+                }
+                for (int out = RP_F32; out <= RP_F64; out++)
+                    check(task_of(RP_OP_PROD, dtype, out, 0, RP_COLUMNS, lengths[i], COLUMNS, x), "far away");
+            }
+    free(x);
+}
+
 /* Long lines: each length beside the edges of vectors and of what is normalised together. One odd element anywhere. */
 static void test_long_products(void **state)
 {
@@ -712,6 +734,7 @@ int main(void)
         cmocka_unit_test(test_ranges_beside_ties),
         cmocka_unit_test(test_halves_of_two),
         cmocka_unit_test(test_products_beside_ties),
+        cmocka_unit_test(test_products_far_away),
         cmocka_unit_test(test_long_products),
         cmocka_unit_test(test_pairs_are_used),
         cmocka_unit_test(test_nothing_is_left),
