@@ -198,9 +198,9 @@ static void put_pairs(const pair_columns *p, size_t n, size_t rows, int sign, in
         marks[c] = doubt[c] < 0 && !put_pair(p, c, rows, sign, out, cells + c * size);
 }
 
-enum { SHORT_ROWS = 8 }; /* at most, that are taken without storing a product: their cache lines may have one place to lie */
-
 /* ---- f32: four factors have an exact product in two doubles ---- */
+
+enum { F32_ROWS = 8 }; /* before lanes are normalised */
 
 /* Elements as doubles need no exponents of their own: four of them multiply to no less than 2^-596, and what is rounded off to
  * no less than 2^-702. Their pair is normalised, and joined as rk_pair_join does it. At most four such joins follow each other
@@ -224,7 +224,7 @@ INLINE void four_f32(pair_lanes *a, const char *x, uint64_t stride)
     join_exact(a, p, fma_f64(y, z, -p));
 }
 
-/* SHORT_ROWS or fewer, which lanes have had none of */
+/* F32_ROWS or fewer, after lanes are normalised */
 INLINE void few_f32(pair_lanes *a, const char *x, uint64_t stride, size_t rows)
 {
     for (; rows >= 4; rows -= 4, x += 4 * stride)
@@ -235,20 +235,6 @@ INLINE void few_f32(pair_lanes *a, const char *x, uint64_t stride, size_t rows)
 
 /* How many joins few_f32 makes of these rows: each adds a bias to the exponent. */
 static int64_t joins_f32(size_t rows) { return (int64_t)(rows / 4 + rows % 4); }
-
-static __attribute__((noinline)) void short_rows_f32_fused(pair_columns *p, const char *x, uint64_t stride, size_t rows,
-                                                           size_t n)
-{
-    for (size_t c = 0; c < n; c += LANES64) {
-        pair_lanes a = lanes_of_one();
-        if (rows == 4)
-            four_f32(&a, x + 4 * c, stride);
-        else
-            few_f32(&a, x + 4 * c, stride, rows);
-        normalise_lanes(&a);
-        store_pairs(p, c, a);
-    }
-}
 
 static __attribute__((noinline)) void many_rows_f32_fused(pair_columns *p, const char *x, uint64_t stride, size_t n)
 {
@@ -275,18 +261,16 @@ static __attribute__((noinline)) void last_rows_f32_fused(pair_columns *p, const
 static void multiply_pairs_f32(pair_columns *p, const char *x, uint64_t stride, size_t rows, size_t n)
 {
     size_t r = 0;
-    if (rows <= SHORT_ROWS) {
-        short_rows_f32_fused(p, x, stride, rows, n);
-    } else {
-        pairs_start(p, n);
-        for (; rows - r >= SHORT_ROWS; r += SHORT_ROWS)
-            many_rows_f32_fused(p, x + r * stride, stride, n);
-        last_rows_f32_fused(p, x + r * stride, stride, rows - r, n);
-    }
+    pairs_start(p, n);
+    for (; rows - r >= F32_ROWS; r += F32_ROWS)
+        many_rows_f32_fused(p, x + r * stride, stride, n);
+    last_rows_f32_fused(p, x + r * stride, stride, rows - r, n);
     pairs_less(p, n, 1023 * joins_f32(rows));
 }
 
 /* ---- other floats ---- */
+
+enum { SHORT_ROWS = 8 }; /* at most, that are taken without storing a product: their cache lines may have one place to lie */
 
 #define MULTIPLY_PAIRS(NAME, W, DTYPE, BITS, TOP, TOGETHER)                                                                   \
     INLINE void step_rows_##NAME(pair_columns *p, const char *x, uint64_t stride, size_t steps, size_t n)                     \
