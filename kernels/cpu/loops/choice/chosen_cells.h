@@ -33,7 +33,7 @@ INLINE const char *line_of(const rk_lot *lot, size_t c) { return (const char *)l
                                       largest);                                                                                \
             const uint##W##_t signs = largest ? i & j & k & l & o : i | j | k | l | o;                                         \
             const uint##W##_t found = end == 0 ? signs & (uint##W##_t)INT##W##_MIN : bits_of_f##W(end);                        \
-            best[c] = __builtin_isunordered(a, b) | __builtin_isunordered(e, f) | (m != m) ? NAN_##W : found;                  \
+            best[c] = (__builtin_isunordered(a, b) | __builtin_isunordered(e, f) | (m != m)) ? NAN_##W : found;                \
         }                                                                                                                      \
     }                                                                                                                          \
     ONE_COPY void least_numbers_##W(u##W##_loose *best, const u##W##_loose *from, const char *x, uint64_t stride, size_t rows, \
