@@ -98,6 +98,18 @@ def test_numbers_are_sorted_as_numbers(table):
     assert [row[0] for row in lines(run("count", "--by", "day", f"{path}:id"))[1:]] == [str(i) for i in range(1, 13)]
 
 
+def test_each_column_has_its_order(tmp_path):
+    """Numbers as numbers, in each column; texts that are NaNs make it one of texts, as NaNs have no order."""
+    path = tmp_path / "two.csv"
+    path.write_text("city,day,code,v\n" + "".join(f"{c},{d},{k},1\n" for c, d, k in (
+        ("b", 2, "10"), ("b", 10, "nan"), ("a", 10, "9"), ("a", -3, "-nan"), ("a", 9, "+5"))))
+    assert [row[:2] for row in lines(run("sum", "--by", "city,day", f"{path}:v"))[1:]] == [
+        ["a", "-3"], ["a", "9"], ["a", "10"], ["b", "2"], ["b", "10"]]
+    assert [row[:2] for row in lines(run("sum", "--by", "day,city", f"{path}:v"))[1:]] == [
+        ["-3", "a"], ["2", "b"], ["9", "a"], ["10", "a"], ["10", "b"]]
+    assert [row[0] for row in lines(run("sum", "--by", "code", f"{path}:v"))[1:]] == ["+5", "-nan", "10", "9", "nan"]
+
+
 def test_top(table):
     path, _ = table
     every = lines(run("sum", "--by", "day", "--dtype", "f64", f"{path}:id"))[1:]

@@ -1092,6 +1092,15 @@ def test_table_of_files(run, ctl, fails, shared, scratch):
     fails(USAGE, "several operations exclude", "sum,max", "--raw", a)
 
 
+def test_tables_of_arrays_without_results(run, scratch):
+    """They have no line, as of one operation; it was one of the word error, without a reason, and the exit status 0."""
+    none, two = npy(scratch / "none.npy", np.zeros((0, 3))), npy(scratch / "two.npy", np.zeros((2, 3)))
+    for ops in ("sum,max", "sum,median", "norm1,prod"):
+        assert run("sum", "--axis", 1, none) == run(ops, "--json", "--axis", 1, none) == ""
+        assert table(run(ops, "--axis", 1, none)) == []
+        assert [line["file"] for line in table(run(ops, "--axis", 1, none, two))] == [str(two)] * 2
+
+
 def test_pipes_under_other_names_are_read_once(run, fails, scratch):
     """A second reading would be of nothing: prod 1, or a wait without end. Standard input has one meaning in a command."""
     a = npy(scratch / "a.npy", np.array([3.0, 4]))

@@ -21,10 +21,10 @@ typedef struct by {
     reduce_accumulators *a[CTL_MAX_OPS];
     uint8_t *cells[CTL_MAX_OPS];
     size_t cell[CTL_MAX_OPS];
-    int reply[CTL_MAX_OPS]; /* the type of the cells */
-    uint32_t *order;        /* of the groups, as they are printed */
-    uint64_t *rank;         /* of each group by its first value, for --top: NaNs are the largest */
-    bool numbers;           /* keys of one column that are all numbers */
+    int reply[CTL_MAX_OPS];   /* the type of the cells */
+    uint32_t *order;          /* of the groups, as they are printed */
+    uint64_t *rank;           /* of each group by its first value, for --top: NaNs are the largest */
+    bool numbers[CTL_MAX_BY]; /* the texts of this column are all numbers */
 } by;
 
 /* ---- columns ----------------------------------------------------------------------------------------------------- */
@@ -157,17 +157,17 @@ static int finish(by *b, int k)
 
 static const by *sorted; /* qsort has no argument */
 
-static double number_of(uint32_t i) { return strtod(ctl_groups_text(&sorted->groups, i, 0), NULL); }
-
 static int compare_keys(uint32_t x, uint32_t y)
 {
     int d = 0;
-    if (sorted->numbers) {
-        const double a = number_of(x), b = number_of(y);
-        d = (a > b) - (a < b);
+    for (int c = 0; c < sorted->groups.columns && !d; c++) {
+        const char *one = ctl_groups_text(&sorted->groups, x, c), *other = ctl_groups_text(&sorted->groups, y, c);
+        if (sorted->numbers[c]) {
+            const double a = strtod(one, NULL), b = strtod(other, NULL);
+            d = (a > b) - (a < b);
+        }
+        d = d ? d : strcmp(one, other);
     }
-    for (int c = 0; c < sorted->groups.columns && !d; c++)
-        d = strcmp(ctl_groups_text(&sorted->groups, x, c), ctl_groups_text(&sorted->groups, y, c));
     return d;
 }
 
@@ -180,16 +180,17 @@ static int by_value(const void *x, const void *y)
     return a != b ? (a < b) - (a > b) : compare_keys(i, j);
 }
 
-static bool are_numbers(const by *b)
+/* NaNs have no order. */
+static bool are_numbers(const by *b, int c)
 {
     for (uint32_t i = 0; i < b->groups.n; i++) {
         char *rest;
-        const char *text = ctl_groups_text(&b->groups, i, 0);
-        strtod(text, &rest);
-        if (rest == text || *rest)
+        const char *text = ctl_groups_text(&b->groups, i, c);
+        const double value = strtod(text, &rest);
+        if (rest == text || *rest || value != value)
             return false;
     }
-    return b->groups.columns == 1;
+    return true;
 }
 
 static bool sort(by *b)
@@ -202,7 +203,8 @@ static bool sort(by *b)
         b->order[i] = i;
         b->rank[i] = rk_rank(b->reply[0], 0, rk_load(b->cells[0] + i * b->cell[0], rk_bytes(b->reply[0])));
     }
-    b->numbers = are_numbers(b);
+    for (int c = 0; c < b->groups.columns; c++)
+        b->numbers[c] = are_numbers(b, c);
     sorted = b;
     qsort(b->order, b->groups.n, sizeof *b->order, b->o->top ? by_value : by_key);
     return true;

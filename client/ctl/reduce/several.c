@@ -155,10 +155,10 @@ static ctl_options of_pass(table *t, int op)
     return one;
 }
 
-/* Every column as long as the longest: an operation that failed leaves its places. */
-static void even(table *t, const char *name, size_t before)
+/* Every column as long as the longest: an operation that failed leaves its places. An array without results has none. */
+static void even(table *t, const char *name, size_t before, int code)
 {
-    if (t->lines == before)
+    if (t->lines == before && code != CTL_OK)
         add_line(t, name, NULL, 0);
     for (int k = 0; k < t->n; k++)
         while (t->of[k].n < t->lines && !t->lost)
@@ -179,7 +179,7 @@ static int run(reduce_client *c, table *t, char **files, int n, bool total, cons
         int code = array ? ctl_reduce_array(c, &one, files[0], array) : ctl_reduce(c, &one);
         worst = code > worst ? code : worst;
     }
-    even(t, total ? "total" : files[0], before);
+    even(t, total ? "total" : files[0], before, worst);
     return worst;
 }
 
@@ -191,7 +191,7 @@ static int run_file(reduce_client *c, table *t, char **file)
     int worst = CTL_OK, err = ctl_is_resident(*file) || t->o->text ? 0 : ctl_arrays(*file, t->o, &d, why);
     if (err) {
         worst = ctl_print_error(t->o, &(ctl_where){.name = *file}, err, why);
-        even(t, *file, t->lines);
+        even(t, *file, t->lines, worst);
     } else if (d.n <= 1) {
         worst = run(c, t, file, 1, false, NULL);
     }
