@@ -133,6 +133,25 @@ def test_results_of_another_type():
     assert reduced.by_key(keys, x, "stats")[1]["count"].tolist() == [2, 1]
 
 
+def test_statistics_by_key_have_the_fields_of_stats():
+    """A sum beyond 64 bits was its lower half, and a place of nothing 2^64 - 1."""
+    keys, x, some = [0, 1, 0, 2], np.array([2**63 - 1, 5, 2**63 - 1, -7]), np.array([True, True, True, False])
+    found = reduced.by_key(keys, x, "stats")[1]
+    assert found.dtype.names == reduced._functions.Stats._fields
+    for i in range(3):
+        alone = reduced.state("stats", x[np.equal(keys, i)]).finish() | dict.fromkeys(("argmin", "argmax"), keys.index(i))
+        assert found[i].item() == tuple(alone.values())
+    assert found["sum"].tolist() == [2**64 - 2, 5, -7]
+    last = reduced.by_key(keys, x, "stats", where=some)[1][2]
+    assert (last["count"], last["argmin"], last["argmax"], last["sum"]) == (0, -1, -1, 0)
+    assert reduced.by_key(keys[1:], x[1:].astype(np.uint8), "stats")[1]["sum"].dtype == np.uint64
+
+
+def test_keys_without_an_order_are_named():
+    with pytest.raises(TypeError, match="^keys: .*not supported between"):
+        reduced.by_key([1, "a"] + [object()], [1, 2, 3])
+
+
 @pytest.mark.parametrize("dtype", ["i1", "u2", "i4", "u8"])
 def test_bincount(dtype):
     draw = np.random.default_rng(3)

@@ -671,6 +671,44 @@ def test_dates_and_spans(package):  # noqa: F811
         package.sum(d)
     with pytest.raises(TypeError, match="timedelta64"):
         package.prod(t)
+    with pytest.raises(TypeError, match="a: the histogram of datetime64.D. is not defined"):
+        package.histogram(d)
+
+
+def test_spans_beyond_64_bits_are_errors(package):  # noqa: F811
+    """They were other spans, or NaT, whose number is the least of 64 bits."""
+    wide = np.array([[-2**62 - 2**61, 2**62], [3, 8]])
+    for a in (wide.view("m8[s]"), wide.view("M8[s]"), wide.T.copy().T.view("M8[s]")):
+        for ptp in (package.ptp, lambda a, **kw: package.submit("ptp", a, **kw).result(), lambda a, **kw: package.many([("ptp", a, kw)])[0]):
+            for kw in ({}, {"axis": 1}, {"axis": 1, "keepdims": True}, {"axis": 1, "nan": "omit"}):
+                with pytest.raises(package.errors.OverflowError_, match="ptp does not fit timedelta64.s.; the exact value is 11529215046068469760") as e:
+                    ptp(a, **kw)
+                assert e.value.exact == 2**63 + 2**61
+        assert package.ptp(a, axis=0).tolist() == np.array([2**62 + 2**61 + 3, 2**62 - 8]).view("m8[s]").tolist()
+    assert package.ptp(np.array([-2**63 + 1, 0]).view("m8[s]")) == np.timedelta64(2**63 - 1, "s")
+    late = np.array([[-2**63, 2**62], [3, 8]]).view("M8[s]")  # the range of a NaT is one, however far its number is
+    assert np.array_equal(package.ptp(late, axis=1), np.array([-2**63, 5]).view("m8[s]"), equal_nan=True)
+    least = np.array([[-2**62, -2**62], [0, 1]]).view("m8[s]")
+    for total in (package.sum, package.nansum, lambda a, **kw: package.sum(np.ma.MaskedArray(a, mask=False), **kw)):
+        for kw in ({"axis": 1}, {"axis": 1, "where": np.ones((2, 2), bool)}, {"where": np.array([[True, True], [False, False]])}):
+            with pytest.raises(package.errors.OverflowError_, match="the exact sum does not fit timedelta64.s.; the exact value is -9223372036854775808"):
+                total(least, **kw)
+    assert package.sum(least, axis=0).tolist() == least.sum(axis=0).tolist() and np.isnat(package.sum(late.view("m8[s]"), axis=1)).tolist() == [True, False]
+    assert np.isnat(package.sum(np.array([-2**62, -2**62, -2**63]).view("m8[s]")))
+    with package.stream("sum", "m8[s]") as s, pytest.raises(package.errors.OverflowError_):
+        s.append(least[0])
+        s.finish()
+
+
+@pytest.mark.parametrize("kind", ["m8", "M8"])
+def test_spans_beyond_a_finer_unit_are_errors(package, kind):  # noqa: F811
+    a = np.array([[2**61, 3], [1, 2]]).view(f"{kind}[s]")
+    out = np.zeros(2, f"{kind}[ns]")
+    with pytest.raises(package.errors.OverflowError_, match=f"max does not fit .*64.ns.; it is {2**61}"):
+        package.max(a, axis=1, out=out)
+    assert not out.view("i8").any()
+    assert package.max(a[1:], axis=0, out=out).tolist() == [10**9, 2 * 10**9] and package.max(a, axis=0, out=np.zeros(2, f">{kind}[s]")).view(">i8").tolist() == [2**61, 3]
+    assert np.isnat(package.max(np.array([[-2**63, 1]]).view(f"{kind}[s]"), axis=1, out=out[:1]))
 
 
 def test_minmax_stats_and_bits_along_axes(package):  # noqa: F811

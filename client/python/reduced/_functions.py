@@ -301,14 +301,19 @@ def _one_stats(values: Any, el: Element) -> Stats:
     return Stats(count, nans, zeros, least, most, -1 if argmin == NO_PLACE else argmin, -1 if argmax == NO_PLACE else argmax, total, *rest)
 
 
+def _stats_fields(values: Any, el: Element) -> dict[str, Any]:
+    """The fields of many statistics."""
+    fields = {name: values[name].astype(np.intp) if name in ("count", "nans", "zeros", "argmin", "argmax") else values[name]
+              for name in Stats._fields}
+    if el.kind != "f":
+        fields["sum"] = _exact_sums(values)
+    return fields
+
+
 def _stats(values: Any, p: Prepared, shape: Any) -> Stats:
     if shape == ():
         return _one_stats(values, p.element)
-    fields = {name: values[name].astype(np.intp) if name in ("count", "nans", "zeros", "argmin", "argmax") else values[name]
-              for name in Stats._fields}
-    if p.element.kind != "f":
-        fields["sum"] = _exact_sums(values)
-    return Stats(**{name: np.ascontiguousarray(field).reshape(shape or field.shape) for name, field in fields.items()})
+    return Stats(**{name: np.ascontiguousarray(field).reshape(shape or field.shape) for name, field in _stats_fields(values, p.element).items()})
 
 
 def stats(a: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False, *, where: Any = None, nan: Nan = "propagate",

@@ -8,6 +8,7 @@ import numpy as np
 
 from . import _abi
 from ._elements import Element, cell_dtype, element
+from ._functions import _stats_fields
 from ._lib import lib
 from ._plan import NANS, is_wide, out_code
 from ._remote import Array
@@ -20,6 +21,14 @@ def element_of_groups(dtype: np.dtype[Any], name: str) -> Element:
     found = element(dtype, name)
     if found.parts == 2 or found.dated:
         raise TypeError(f"{name}: elements of {dtype} have no groups")
+    return found
+
+
+def table(fields: dict[str, Array]) -> Array:
+    """Fields as an array of records."""
+    found = np.empty(len(fields["count"]), [(name, field.dtype) for name, field in fields.items()])
+    for name, field in fields.items():
+        found[name] = field
     return found
 
 
@@ -54,5 +63,5 @@ class Groups:
         cells = np.empty((self.groups, 2) if self.op == "minmax" else self.groups, cell_dtype(self.op, self.element, out))
         self.write(self.spec(out, ddof), cells)
         if self.op == "stats":
-            return cells
+            return table(_stats_fields(cells, self.element))
         return cells.view(np.intp) if self.op == "count" and wanted == np.intp else fit(cells, wanted, self.op)  # there are at most 2^60 elements

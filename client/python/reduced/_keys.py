@@ -117,7 +117,10 @@ def _codes(keys: Any) -> tuple[Array, Array, Array | None]:
         if last - first < SPREAD * len(chosen) + 1024:
             found, codes = _near(chosen, first, last)
             return found, codes, keep
-    found, codes = np.unique(chosen, return_inverse=True)
+    try:
+        found, codes = np.unique(chosen, return_inverse=True)
+    except TypeError as e:  # objects that have no order
+        raise TypeError(f"keys: {e}") from None
     return found, codes.reshape(-1).astype(np.int64, copy=False), keep
 
 
@@ -185,7 +188,8 @@ def by_key(keys: Any, a: Any, op: str = "sum", *, dtype: Any = None, where: Any 
     """The different keys, in order, and for each of them the reduction of the elements of `a` that have it.
 
     Keys are integers, text, dates or anything that NumPy sorts; elements without a key (NaN, NaT, null) are left out. `op` is any
-    operation of `State`. Elements are taken in C order, and a place (argmin, argmax) is that in the whole array.
+    operation of `State`: minmax gives pairs, and stats records with the fields of `reduced.stats`. Elements are taken in C order, and a
+    place (argmin, argmax) is that in the whole array.
 
     Of resident elements the daemon does it. Their keys may be resident, too: then they are integers of 0 or more.
 

@@ -216,6 +216,8 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     o = operand(a)
     a = o._replace(masked=False) if o.masked else a  # of masked elements alone there are no ends, and no error
     kind = np.dtype(o.data.dtype)
+    if kind.kind in "cmM":
+        raise TypeError(f"a: the histogram of {kind} is not defined")
     empty = ends = np.empty(0, kind if kind.kind == "f" else float)  # edges of floats have their type
     if isinstance(bins, str):
         data, marks = to_numpy(o.data, "a"), kept(where, o)

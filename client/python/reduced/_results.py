@@ -54,7 +54,8 @@ class Finish:
         p = self.p
         plain_one = not (self.make or self.of_pairs or p.maskless or p.matrix) and p.masked is None and p.element.parts == 1 and self.ordered
         if p.element.dated:
-            return self.shape if plain_one and p.asked == p.op != "minmax" and cell == np.int64 and p.wanted.kind in "mM" and self.out is None else None
+            as_it_is = p.asked == p.op not in ("minmax", "sum") and cell == np.int64  # a sum may have NaT's number
+            return self.shape if plain_one and as_it_is and p.wanted.kind in "mM" and self.out is None else None
         return self.shape if plain_one and not self.scalar and cell == p.wanted else None
 
     def __call__(self, cells: Array, out: Any = None) -> Any:
@@ -125,13 +126,16 @@ class Finish:
     def dates(self, values: Array) -> Array:
         """Results of dates: the mean and the range, and NaT, or its place, where there was a NaT."""
         p = self.p
+        late = np.False_ if p.late is None else self.marked(p.late)
         if p.asked == "mean":
             values = cut_mean(values, p.counts)
         elif p.asked == "range":
-            values = values[..., 1] - values[..., 0]
+            wide = values[..., 1].view(np.uint64) - values[..., 0].view(np.uint64)
+            values = spans(wide, ~late & (wide > ~NAT), p)
+        elif p.asked == "sum":
+            values = spans(values, ~late & (values == NAT), p)
         if p.late is None:
             return values
-        late = self.marked(p.late)
         if p.asked in ("argmin", "argmax"):
             return np.where(late, self.first(p.late, late.shape), values)
         return np.where(late[..., None] if p.asked == "minmax" else late, NAT, values)
@@ -159,6 +163,14 @@ def join(op: str, values: Array) -> Array:
     if op in ("sum", "mean"):
         return np.asarray(np.ascontiguousarray(values).view(f"c{2 * values.dtype.itemsize}")[..., 0])
     return values
+
+
+def spans(values: Array, lost: Array, p: Prepared) -> Array:
+    """Spans of 64 bits. OverflowError_ if some are lost: they have more, or the number that stands for NaT."""
+    if lost.any():
+        x = values[lost].item(0)
+        raise OverflowError_(f"OVERFLOW: the exact {shown(p.asked)} does not fit {p.wanted}; the exact value is {x}", "dtype", exact=x)
+    return values.view(np.int64)
 
 
 def cut_mean(sums: Array, counts: Any) -> Array:
@@ -217,6 +229,10 @@ def put_out(values: Array, out: Any, op: str) -> Any:
         raise ValueError(f"out: its shape is {out.shape}, but that of the result is {values.shape}")
     if values.dtype.kind in "iu" and values.dtype != out.dtype and np.can_cast(values.dtype, out.dtype, "same_kind"):
         values = converted(values, out.dtype.newbyteorder("="), op, "out")
+    if values.dtype.kind in "mM" and values.dtype != out.dtype and np.can_cast(values.dtype, out.dtype):
+        finer = values.astype(out.dtype)
+        if (lost := finer.astype(values.dtype).view(np.int64) != values.view(np.int64)).any():
+            raise OverflowError_(f"OVERFLOW: the {shown(op)} does not fit {out.dtype}; it is {values[lost].view(np.int64)[0]}", "out")
     try:
         if out.dtype == values.dtype:
             np.copyto(out, values)
