@@ -126,6 +126,17 @@ def test_what_is_wrong_with_later_pairs_is_seen(package):
         assert package.dot(np.zeros(0), np.zeros(0)) == 0 and package.dot(np.array([True, True]), np.array([True, False])) == 1
 
 
+@pytest.mark.parametrize("x_type", ["?", "i1", "u2", "i4", "u8"])
+@pytest.mark.parametrize("w_type", ["f2", "f4", "f8"])
+def test_weighted_means_of_integers_are_doubles(package, x_type, w_type):
+    """They had the type of the weights, as few digits as these have."""
+    x, w = np.array([[1, 0, 1], [1, 1, 0]], x_type), np.array([0.5, 0.25, 0.75], w_type)
+    got, total = package.average(x, axis=1, weights=w, returned=True)
+    want, sums = np.average(x, axis=1, weights=w, returned=True)
+    assert got.dtype == want.dtype == total.dtype == sums.dtype == np.float64 and got.tolist() == [1.25 / 1.5, 0.5] and total.tolist() == sums.tolist()
+    assert package.average(x[0], weights=w) == 1.25 / 1.5
+
+
 def test_average_as_numpy(package):
     x = np.arange(12.0).reshape(3, 4)
     w = np.array([1.0, 2, 3])

@@ -60,7 +60,8 @@ def _pair(op: str, a: Any, b: Any, names: tuple[str, str]) -> Pairs:
     """Elements of one type, or f32 with weights of f64. Integers beside floats become floats if these have them exactly."""
     (x, keep, masked), (w, other, also) = _array(a, names[0]), _array(b, names[1])
     if x.dtype != w.dtype and not (x.dtype == np.float32 and w.dtype == np.float64):
-        common = np.result_type(x, w)
+        integers = op == "wmean" and x.dtype.kind in "biu" and element(w.dtype).kind == "f"  # whose mean is a double, as NumPy's
+        common = np.result_type(x, w, float if integers else x)
         for data, marks, name in ((x, keep, names[0]), (w, other, names[1])):
             check_exact(data, common, marks, name)
         x, w = x.astype(common, copy=False), w.astype(common, copy=False)
