@@ -416,10 +416,12 @@ def test_bools_of_hdf5(run, scratch):
         f["m"] = odd.view(bool)
         f.create_dataset("packed", data=odd.view(bool), chunks=(4,), compression="gzip")
         f.create_dataset("colours", data=odd % 3, dtype=h5py.enum_dtype({"RED": 0, "GREEN": 1, "BLUE": 2}, "u1"))
+        f.create_dataset("sides", data=np.array([-1, 1, -1], "i1"), dtype=h5py.enum_dtype({"LEFT": -1, "RIGHT": 1}, "i1"))
     path = hdf5(scratch / "r.h5", write)
     for name in ("m", "packed"):
         assert run("sum", f"{path}:{name}") == "4\n" and run("argmax", f"{path}:{name}") == "1\n" and run("max", f"{path}:{name}") == "1\n"
     assert run("sum", f"{path}:colours") == "3\n" and run("max", f"{path}:colours") == "2\n"
+    assert run("sum", f"{path}:sides") == run("min", f"{path}:sides") == "-1\n", "255 and 511 as if it had no sign"
 
 
 @needs_hdf5

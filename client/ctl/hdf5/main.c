@@ -82,7 +82,7 @@ static int element_type(hid_t t)
     H5T_class_t class = H5Tget_class(t);
     size_t size = H5Tget_size(t);
     if (class == H5T_ENUM)
-        return size != 1 ? 0 : is_bool(t) ? REDUCE_BOOL : REDUCE_U8;
+        return size != 1 ? 0 : is_bool(t) ? REDUCE_BOOL : integer_type(size, H5Tget_sign(t) != H5T_SGN_NONE);
     if (class == H5T_FLOAT && H5Tget_precision(t) == 8 * size && H5Tget_offset(t) == 0)
         return float_type(t);
     if (class != H5T_INTEGER || H5Tget_precision(t) != 8 * size || H5Tget_offset(t) != 0)

@@ -175,7 +175,7 @@ static int axis(ctl_shape *s, const ctl_input *in, const ctl_options *o, char wh
         return wrong(why, in->resident ? "these data were put without a shape: --axis needs --rows"
                                        : "--axis of raw elements needs --rows");
     if (in->dims < 1)
-        return wrong(why, "--axis needs dimensions; this .npy has 0");
+        return wrong(why, "--axis needs dimensions; this array has 0");
     return array(s, in->shape, in->dims, in->fortran, o, why);
 }
 
