@@ -675,6 +675,14 @@ def test_dates_and_spans(package):  # noqa: F811
         package.histogram(d)
 
 
+def test_values_beyond_short_floats_are_infinities_without_a_word(package):  # noqa: F811
+    """NumPy warns of some of them; there are no RuntimeWarnings here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert package.prod(np.full((2, 3), 1e30, "c8"), axis=0).real.tolist() == [np.inf] * 3
+        assert package.state("sum", [1e6], "f2").finish() == np.inf
+
+
 def test_spans_beyond_64_bits_are_errors(package):  # noqa: F811
     """They were other spans, or NaT, whose number is the least of 64 bits."""
     wide = np.array([[-2**62 - 2**61, 2**62], [3, 8]])

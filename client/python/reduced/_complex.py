@@ -121,8 +121,9 @@ class Here(Source):
         self.cells, self.values = cells, values
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
-        for i, x in enumerate(self.values()):
-            self.cells[i] = x
+        with np.errstate(over="ignore"):  # beyond complex64 is an infinity
+            for i, x in enumerate(self.values()):
+                self.cells[i] = x
         return 0
 
     def start(self, *_: Any) -> int:

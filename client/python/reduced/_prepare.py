@@ -181,7 +181,8 @@ def elements_of(a: Any, dtype: np.dtype[Any], name: str) -> tuple[Array, Array |
         if not np.can_cast(data.dtype, dtype, "same_kind" if isinstance(a, PLAIN) and type(a) is not Operand else "safe"):
             raise TypeError(f"{name}: elements of {data.dtype} where {dtype} is expected")
         check_exact(data, dtype, o.keep, name)
-    return np.ascontiguousarray(data, dtype).reshape(-1), keep
+    with np.errstate(over="ignore"):  # a number of a list that is beyond float16 is an infinity
+        return np.ascontiguousarray(data, dtype).reshape(-1), keep
 
 
 def check_exact(data: Array, dtype: np.dtype[Any], keep: Array | None, name: str) -> None:
