@@ -82,6 +82,19 @@ def test_places_count_what_is_left_out(table):
         assert r[0] == key and float(r[2]) == max(float(x[2]) for x in records if x[0] == key and x[2])
 
 
+@pytest.mark.parametrize("options", [(), ("--dtype", "f64"), ("--dtype", "i64"), ("--missing", "?")])
+def test_groups_of_missing_values_alone(tmp_path, options):
+    """They had no line without --dtype. `?`: the nan of c is a number."""
+    path = tmp_path / "m.csv"
+    missing = "?" if "--missing" in options else ""
+    path.write_text(f"k,v\na,1\nb,{missing}\nc,{missing or 'nan'}\na,3\nd,-2\nb,{missing}\n")
+    assert lines(run("sum,count,mean,any", "--by", "k", "--nan", "omit", *options, f"{path}:v"))[1:] == [
+        ["a", "4", "2", "2", "true"], ["b", "0", "0", "nan", "false"], ["c", "0", "0", "nan", "false"], ["d", "-2", "1", "-2", "true"]]
+    assert "EMPTY: group 'b': max of no elements" in run("max,count", "--by", "k", "--nan", "omit", *options, f"{path}:v", code=1)
+    found = [row[1:2] + row[4:7] for row in lines(run("stats", "--by", "k", "--nan", "omit", *options, f"{path}:v"))[1:]]
+    assert found == [["2", "1", "3", "0"], ["0"] + ["none"] * 3, ["0"] + ["none"] * 3, ["1", "-2", "-2", "4"]]
+
+
 @pytest.mark.parametrize("op", ["argmax", "argmin"])
 def test_places_among_several_operations(table, op):
     path, _ = table

@@ -168,8 +168,8 @@ static inline const char *field_of(const ctl_csv *c, const split_record *r, uint
     return field;
 }
 
-/* The element of this record has a group: its key is the texts of some fields, with zero bytes between. */
-static bool put_group(ctl_csv *c, const split_record *r, char why[CTL_WHY])
+/* The group of this record, and of its element if it has one: the key is the texts of some fields, with zero bytes between. */
+static bool put_group(ctl_csv *c, const split_record *r, bool element, char why[CTL_WHY])
 {
     ctl_groups *g = c->holes->groups;
     char copy[CTL_MAX_BY * CTL_FIELD];
@@ -193,7 +193,7 @@ static bool put_group(ctl_csv *c, const split_record *r, char why[CTL_WHY])
             return bad_line(c, "a key is longer than 1023 bytes", why);
         }
     }
-    return ctl_groups_add(g, key, len) || bad_line(c, "no memory for the groups", why);
+    return ctl_groups_add(g, key, len, element) || bad_line(c, "no memory for the groups", why);
 }
 
 /* The record [p, end), with its line feed. */
@@ -214,7 +214,7 @@ static inline bool put_record(ctl_csv *c, const char *limit, const char *p, cons
         char *before = *out;
         if (!(stop && put_plain(c, field, (size_t)(stop - field), limit, out)) && !put_field(c, field, end, out, why))
             return false;
-        if (c->holes->groups && *out > before && !put_group(c, &r, why)) {
+        if (c->holes->groups && !put_group(c, &r, *out > before, why)) {
             *out = before; /* the error comes again, when the numbers before it are taken */
             return false;
         }

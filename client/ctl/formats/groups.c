@@ -77,7 +77,7 @@ static bool new_group(ctl_groups *g, const char *key, size_t len)
     return true;
 }
 
-bool ctl_groups_add(ctl_groups *g, const char *key, size_t len)
+bool ctl_groups_add(ctl_groups *g, const char *key, size_t len, bool element)
 {
     if (2 * (size_t)g->n >= g->slots && !more_slots(g)) /* at most half of them are taken */
         return false;
@@ -87,7 +87,8 @@ bool ctl_groups_add(ctl_groups *g, const char *key, size_t len)
     if (!ctl_grow(&g->of, &g->of_room, g->given, 1, sizeof *g->of) || (!*slot && !new_group(g, key, len)))
         return false;
     *slot = *slot ? *slot : g->n;
-    g->of[g->given++] = *slot - 1;
+    g->of[g->given] = *slot - 1;
+    g->given += element;
     return true;
 }
 

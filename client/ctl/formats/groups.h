@@ -27,8 +27,9 @@ typedef struct ctl_groups {
     size_t next, given, of_room;
 } ctl_groups;
 
-/* The next element is of the group with this key, texts with 0 bytes between. False: no memory, or more than 2^30 groups. */
-bool ctl_groups_add(ctl_groups *g, const char *key, size_t len);
+/* There is a group with this key, texts with 0 bytes between, and the next element is of it, unless its record misses that.
+ * False: no memory, or more than 2^30 groups. */
+bool ctl_groups_add(ctl_groups *g, const char *key, size_t len, bool element);
 
 /* The groups of the next n elements, which the reader has given. */
 const uint32_t *ctl_groups_take(ctl_groups *g, size_t n);
