@@ -642,6 +642,8 @@ def test_means_of_spans_whose_sum_needs_more_than_64_bits(package):  # noqa: F81
     assert package.mean(spans[0], where=[True, True, False]).view("i8") == 2**62 and package.mean(np.ma.array(spans[0], mask=[0, 0, 1])).view("i8") == 2**62
     with pytest.raises(OverflowError):
         package.sum(spans[0])
+    for row, mean in (([-2**62] * 2, -2**62), ([-2**63 + 1, -1], -2**62), ([-1, -2], -1), ([-3, -4, -4], -3)):  # -2^63 has no opposite
+        assert package.mean(np.array(row).view("m8[s]")).view("i8") == mean and package.mean(np.array([row]).view("m8[s]"), axis=1).view("i8").tolist() == [mean]
 
 
 def test_dates_and_spans(package):  # noqa: F811

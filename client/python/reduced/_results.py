@@ -177,7 +177,7 @@ def cut_mean(sums: Array, counts: Any) -> Array:
     """Spans: sums over counts, truncated as in NumPy; NaT without elements."""
     counts = np.broadcast_to(np.asarray(counts, np.int64), sums.shape)
     some = np.maximum(counts, 1).astype(sums.dtype, copy=False)  # integers of Python, where sums need more than 64 bits
-    return np.where(counts == 0, NAT, np.where(sums < 0, -(-sums // some), sums // some)).astype(np.int64)
+    return np.where(counts == 0, NAT, sums // some + ((sums < 0) & (sums % some != 0))).astype(np.int64)
 
 
 def fit(values: Array, wanted: np.dtype[Any], op: str) -> Array:
