@@ -95,6 +95,53 @@ def test_members_have_the_values_of_their_arrays(package, tmp_path, write):  # n
         reduced.file(path, "sum", member="n", nan="raise")
 
 
+def test_results_of_several_values(package, tmp_path):  # noqa: F811
+    """Two best elements were a MinMax, and quantiles or bins could not be lists."""
+    a, i = np.random.default_rng(SEED).standard_normal((4, 6)), np.array([[2**63 - 1, 5], [-2**63, 7]])
+    np.save(tmp_path / "a.npy", a)
+    np.save(tmp_path / "i.npy", i)
+    for held, path in ((a, tmp_path / "a.npy"), (i, tmp_path / "i.npy")):
+        for op, largest in (("largest", True), ("smallest", False)):
+            for k in (1, 2):
+                got, want = reduced.file(path, op, k=k), package.topk(held.ravel(), k, largest=largest)
+                assert type(got) is type(want) and got.values.tolist() == want.values.tolist() and got.indices.tolist() == want.indices.tolist()
+                assert got.values.dtype == want.values.dtype and got.indices.dtype == want.indices.dtype
+                got, want = reduced.file(path, op, k=k, axis=1), package.topk(held, k, 1, largest)
+                assert got.values.tolist() == want.values.tolist() and got.indices.tolist() == want.indices.tolist()
+    for q in ([0.3, 0.5], (0.3, 0.5), np.array([0.3, 0.5]), "0.3,0.5"):
+        assert np.array_equal(reduced.file(tmp_path / "a.npy", "quantile", q=q), package.quantile(a, [0.3, 0.5]))
+        assert np.array_equal(reduced.file(tmp_path / "a.npy", "quantile", q=q, axis=0), package.quantile(a, [0.3, 0.5], axis=0))
+    assert reduced.file(tmp_path / "i.npy", "quantile", q="0,1", method="lower").tolist() == [-2**63, 2**63 - 1]
+    counts, edges = reduced.file(tmp_path / "a.npy", "histogram", bins=3)
+    assert counts.tolist() == np.histogram(a, edges)[0].tolist() and len(edges) == 4
+    counts, edges = reduced.file(tmp_path / "a.npy", "histogram", edges=[-1, 0, 0.5], axis=1)
+    assert counts.tolist() == [np.histogram(row, [-1, 0, 0.5])[0].tolist() for row in a] and edges.tolist() == [-1, 0, 0.5]
+    np.save(tmp_path / "keep.npy", np.arange(24).reshape(4, 6) % 5 < 1)
+    short = reduced.file(tmp_path / "a.npy", "largest", k=3, axis=1, mask=tmp_path / "keep.npy")
+    assert short.indices.shape == (4, 2) and short.indices.min() == -1 and np.isnan(short.values[short.indices < 0]).all()
+
+
+def test_statistics_of_nothing_and_of_what_cannot_be_reduced(package, tmp_path):  # noqa: F811
+    """The extremes of no elements were -1, and a table of several arrays a KeyError."""
+    for name, a in (("f", np.zeros(0)), ("i", np.zeros(0, "i4"))):
+        np.save(tmp_path / "none.npy", a)
+        assert repr(reduced.file(tmp_path / "none.npy", "stats")) == repr(package.stats(a))
+    path = npz(tmp_path / "a.npz", {"x": np.arange(4), "none": np.zeros(0), "text": np.array(["a"])})
+    found = reduced.file(path, "stats")
+    assert found["x"]["max"] == 3 and found["x"]["std"] == package.std(np.arange(4)) and np.isnan(found["none"]["min"]) and found["text"] is None
+
+
+def test_bytes_are_no_addresses(package, tmp_path):  # noqa: F811
+    """Objects of a file ended the process, and what applies to raw elements was dropped for a .npy."""
+    np.save(tmp_path / "a.npy", np.arange(6.0))
+    for kind in ("O", [("x", "O")], "S0", "V"):
+        with pytest.raises(TypeError, match="dtype: a file has no elements of"):
+            package.file(tmp_path / "a.npy", kind, offset=128)
+    for given in ({"offset": 8}, {"shape": (3, 2)}, {"order": "F"}):
+        with pytest.raises(TypeError, match="needs the `dtype` of raw elements"):
+            package.file(tmp_path / "a.npy", **given)
+
+
 def test_tables_and_packed_files(package, tmp_path):  # noqa: F811
     text = "name;grams\nflour;748,5\nwater;\nsalt;9007199254740992\n"
     (tmp_path / "t.csv").write_text(text)

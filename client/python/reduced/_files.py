@@ -37,10 +37,12 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
 
     With `op`, also in second place, it is the value of that reduction of any file that reducectl(1) reads: .npz, safetensors, HDF5,
     netCDF, tables as text, packed by gzip or zstd, .npy and raw elements. `member` is an array or a column of it. Options are those of
-    reducectl: `axis` `rows` `ddof` `q` `method` `k` `initial` `mask` `offsets` (both the name of a file) `wrap` `text` `header` `delimiter`
-    `decimal` `quote` `comment` `skip_lines` `missing` `verify`, and `unpack=False` and `scale=False`. The file is read by pieces in another
-    process, in little memory, but for order statistics. Several results are one array in C order, those of several members a dict. Numbers
-    are Python's, float64, int64 or uint64; `out` is another type.
+    reducectl: `axis` `rows` `ddof` `q` `method` `k` `bins` `edges` `initial` `mask` `offsets` (both the name of a file) `wrap`, and
+    `unpack=False` and `scale=False`. Those of tables are `text` `header` `delimiter` `decimal` `quote` `comment` `skip_lines` `missing`, that
+    of .npz is `verify`. The file is read by pieces in another
+    process, in little memory, but for order statistics. Several results are one array in C order, with several quantiles before them and
+    the `k` best elements, or the counts of a histogram, behind. Those of several members are a dict. Numbers are Python's, float64, int64
+    or uint64; `out` is another type.
 
     >>> np.savez("m.npz", x=np.array([[1e16, 1, -1e16], [3, 4, 5]]), y=np.arange(4))
     >>> reduced.file("m.npz", "sum", member="x", axis=1)
@@ -62,6 +64,8 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
     if not stat.S_ISREG(os.stat(path).st_mode) and not os.path.isdir(path):
         raise ValueError(f"path: {os.fspath(path)!r} is not a regular file; a stream reduces what comes in pieces")
     if dtype is None:
+        if shape is not None or offset or order != "C":
+            raise TypeError("file() needs the `dtype` of raw elements for `shape`, `offset` and `order`; a .npy file has its own")
         try:
             found = _npy(path)
         except (ValueError, EOFError, UnpicklingError):
@@ -70,6 +74,8 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
             raise TypeError(f"path: {other_format(path)}")
         return found
     kind, nbytes = dtype_of(dtype), os.path.getsize(path)
+    if kind.hasobject or not kind.itemsize:  # the bytes of a file are no addresses
+        raise TypeError(f"dtype: a file has no elements of {kind}")
     if not isinstance(offset, (int, np.integer)) or not 0 <= offset <= nbytes:
         raise ValueError(f"offset is from 0 to the {nbytes} bytes of {os.fspath(path)!r}, not {offset!r}")
     if offset == 0 and (known := known_head(path)):

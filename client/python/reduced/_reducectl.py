@@ -16,16 +16,18 @@ from ._elements import element
 from .errors import CLASSES, Error, IoError
 from ._functions import MinMax, Stats
 from ._lib import milliseconds, program
+from ._order import TopK
 from ._plan import NANS
 from ._state import first_ddof, named
 
 FLAGS = {"text", "header", "unpack", "verify", "scale", "wrap"}  # of these options "no" is another flag, or nothing
 NO = {"header": "no-header", "unpack": "no-unpack", "scale": "no-scale"}
-TEXTS = {"axis", "rows", "ddof", "q", "k", "method", "initial", "delimiter", "decimal", "quote", "comment", "skip_lines", "missing", "mask", "offsets"}
+TEXTS = {"axis", "rows", "ddof", "q", "k", "method", "initial", "delimiter", "decimal", "quote", "comment", "skip_lines", "missing", "mask", "offsets", "bins", "edges"}
+LISTS = {"axis", "q", "edges"}
 COUNTS = {"count", "nans", "zeros", "argmin", "argmax"}
 INTEGERS = {"i64": np.dtype("i8"), "u64": np.dtype("u8")}
 OUT = {"": None, "f16": np.dtype("f2"), "f32": np.dtype("f4"), "f64": np.dtype("f8"), **INTEGERS}
-NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf"), None: -1}
+NUMBERS = {"nan": float("nan"), "inf": float("inf"), "-inf": float("-inf"), None: -1}  # None: a place of no element
 
 
 def type_name(dtype: Any, name: str) -> str:
@@ -55,7 +57,7 @@ def words_of(name: str, value: Any) -> list[str]:
         return ([] if name in ("unpack", "scale") else [flag]) if value else ["--" + NO[name]] if name in NO else []
     if name in ("mask", "offsets") and not isinstance(value, (str, os.PathLike)):
         raise TypeError(f"{name} is the name of a file here, not {type(value).__name__}")
-    if name == "missing" and not isinstance(value, str) or name == "axis" and isinstance(value, (tuple, list)):
+    if name == "missing" and not isinstance(value, str) or name in LISTS and isinstance(value, (tuple, list, np.ndarray)):
         return [f"{flag}={','.join(map(str, value))}"]
     return [f"{flag}={os.fspath(value) if isinstance(value, os.PathLike) else value}"]
 
@@ -91,29 +93,51 @@ def integer(text: str) -> float:
 
 def value_of(found: Any, out: str) -> Any:
     """A value of JSON as Python's: NaN and infinities are texts there, and floats may have no point."""
-    if isinstance(found, list):
-        return MinMax(*(value_of(x, out) for x in found))
     if isinstance(found, bool):
         return found
     number = NUMBERS.get(found, found)
     return float(number) if out.startswith(("f", "bf")) else number
 
 
-def one(line: dict[str, Any]) -> Any:
-    """The value of a result."""
-    found = line["value"]
+def several(line: dict[str, Any], wanted: Any) -> Any:
+    """The values of a result that has several: those of minmax, of quantiles, the best elements, or the counts of bins."""
+    out = line["out"]
+    values = [value_of(x, out) for x in line["value"]]
+    if line["op"] == "minmax":
+        return MinMax(*values)
+    array = np.array(values, wanted or INTEGERS.get(out, np.dtype(float)))
+    if "index" in line:
+        return TopK(array, np.array(line["index"], np.intp))
+    return (array.astype(np.intp), np.array([value_of(x, "f64") for x in line["edges"]], float)) if "edges" in line else array
+
+
+def one(line: dict[str, Any], wanted: Any = None) -> Any:
+    """The value of a result. None: an array of several that cannot be reduced."""
+    found, out = line["value"], line.get("out", line.get("type", ""))
+    if isinstance(found, list):
+        return several(line, wanted)
     if not isinstance(found, dict):
-        return value_of(found, line["out"])
-    floats = {"mean", "var", "std", "norm2"}
-    if "f" in line.get("out", line.get("type", "")):
-        floats |= {"min", "max", "sum"}
-    values = {name: value_of(x, "f64" if name in floats else "") for name, x in found.items()}
+        return value_of(found, out) if "out" in line else None
+    floats = {"mean", "var", "std", "norm2"} | ({"min", "max", "sum"} if "f" in out else set())
+    none = {name: NUMBERS["nan"] if "f" in out else 0 for name in ("min", "max") if found[name] is None}  # as `stats` has it of nothing
+    values = {name: value_of(x, "f64" if name in floats else "") for name, x in found.items()} | none
     return Stats(**values) if set(values) == set(Stats._fields) else values
+
+
+def padded(a: Any, n: int, rest: Any) -> Any:
+    return np.concatenate([a, np.full(n - len(a), rest, a.dtype)])
 
 
 def together(values: list[Any], out: str, wanted: Any) -> Any:
     """The results of rows, columns or segments as one array, or as an array for each of their values."""
     first = values[0]
+    if isinstance(first, TopK):  # some have fewer elements than others
+        most, rest = max(len(v.indices) for v in values), NUMBERS["nan"] if first.values.dtype.kind == "f" else 0
+        return TopK(np.array([padded(v.values, most, rest) for v in values]), np.array([padded(v.indices, most, -1) for v in values]))
+    if isinstance(first, np.ndarray):
+        return np.stack(values, axis=1)  # the quantiles first
+    if type(first) is tuple:
+        return np.stack([counts for counts, _ in values]), first[1]
     if isinstance(first, tuple):
         columns = zip(first._fields, zip(*values))  # type: ignore[attr-defined]
         return type(first)(*(together(list(column), "i64" if name in COUNTS else out, wanted) for name, column in columns))
@@ -185,7 +209,7 @@ def reduce_file(path: Any, op: str, dtype: Any, member: str | None, nan: str, ou
     found: dict[str, list[Any]] = {}
     single, kind = True, ""
     for line in answers(command):
-        found.setdefault(line.get("array", line["file"]), []).append(one(line))
+        found.setdefault(line.get("array", line["file"]), []).append(one(line, wanted))
         single = single and not {"row", "column", "segment", "result"} & set(line)
         kind = "i64" if _abi.OPS[op].value == "NUMBER" else line.get("out", "")
     if not found:
