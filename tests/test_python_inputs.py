@@ -425,6 +425,15 @@ def test_resident_arrays_are_given_other_shapes(package):  # noqa: F811
     r.drop()
 
 
+def test_what_cannot_be_resident(package):  # noqa: F811
+    """Dates were put, which no reduction of resident data took, and whose NaT is a number for other programs."""
+    for a, kind, why in ((np.array(["2020", "NaT"], "M8[s]"), TypeError, r"datetime64\[s\] cannot be resident; put their view as int64"),
+                         (np.array([1, 2], "m8[D]"), TypeError, r"timedelta64\[D\] cannot be"), (np.array([1j]), TypeError, "complex numbers cannot be"),
+                         (np.zeros((0, 3)), package.errors.ShapeError, "without elements"), (np.ma.array([1, 2], mask=[0, 1]), TypeError, "a masked array cannot be")):
+        with pytest.raises(kind, match=why):
+            package.put("not_resident", a)
+
+
 def test_names_are_listed(package):  # noqa: F811
     """Those that are imported with their first use, too, and no others."""
     script = "import reduced; print(*dir(reduced))"

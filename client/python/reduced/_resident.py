@@ -149,6 +149,8 @@ def put(name: str, a: Any, *, replace: bool = False, ttl: float | None = None, c
         raise ShapeError("a: an array without elements cannot be resident", "a")
     if el.parts == 2:
         raise TypeError("a: complex numbers cannot be resident; put their real and imaginary parts")
+    if el.dated:  # which no reduction of resident data takes, and other programs would take NaT for a number
+        raise TypeError(f"a: elements of {data.dtype} cannot be resident; put their view as int64")
     opts = _abi.PutOpts(size=ctypes.sizeof(_abi.PutOpts), flags=_abi.REPLACE * replace, ttl_ms=milliseconds(ttl, "ttl"),
                         deadline_ms=milliseconds(deadline, "deadline"), dims=data.ndim if data.ndim <= _abi.MAX_DIMS else 0)
     shape = (ctypes.c_uint64 * max(1, data.ndim))(*data.shape)
