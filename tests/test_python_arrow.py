@@ -103,6 +103,20 @@ def test_tables(package):  # noqa: F811
     assert package.sum(OneArray(table([Column(np.array([1, 2]), "l"), Column(np.array([0.5, 1]), "g")])), axis=0).tolist() == [3, 1.5]
 
 
+def test_dates_of_other_units_are_the_same_dates(package):  # noqa: F811
+    """Beyond 64 bits of the finest unit of the columns they were others."""
+    for far, near in (("tss:", "tsn:"), ("tDs", "tDn")):
+        seconds = OneArray(table([Column(np.array([2**33, 1]), far), Column(np.array([5, 6]), near)]))
+        assert package.max(seconds, axis=0).view("i8").tolist() == [2**33 * 10**9, 6]
+        beyond = Column(np.array([2**40, 1]), far)
+        with pytest.raises(TypeError, match=r"a: its columns have no common type: .* is not one of .*64\[ns\]"):
+            package.max(OneArray(table([beyond, Column(np.array([5, 6]), near)])), axis=0)
+        missing = Column(np.array([2**40, 1]), far, np.array([False, True]))
+        assert package.max(OneArray(table([missing, Column(np.array([5, 6]), near)])), axis=0).view("i8").tolist() == [10**9, 6]
+        with pytest.raises(ValueError, match="chunk: it has numbers that .*ns.* cannot be"), package.stream("max", "M8[ns]" if far == "tss:" else "m8[ns]") as s:
+            s.append(OneArray(beyond))
+
+
 def test_tables_whose_columns_have_no_common_type(package):  # noqa: F811
     whole, half = Column(np.array([ABOVE, 2]), "l"), Column(np.array([0.5, 1]), "g")
     for other, text in ((half, "9007199254740993"), (Column(np.array([1, 2], "u8"), "L"), "int64 and uint64"),

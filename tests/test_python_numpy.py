@@ -711,6 +711,29 @@ def test_spans_beyond_64_bits_are_errors(package):  # noqa: F811
 
 
 @pytest.mark.parametrize("kind", ["m8", "M8"])
+def test_dates_keep_their_number_in_another_unit(package, kind):  # noqa: F811
+    """NumPy wraps silently where the finer unit has more than 64 bits. Initial elements of nanoseconds were refused."""
+    a = np.array([1, 7]).view(f"{kind}[ns]")
+    number = {"m8": np.timedelta64, "M8": np.datetime64}[kind]
+    for initial, want in ((number(5, "s"), 5 * 10**9), (number(9, "ns"), 9), (number(-2**33, "s"), 7), (number(2**33, "s"), 2**33 * 10**9)):
+        assert package.max(a, initial=initial).view("i8") == want and package.max(a.reshape(1, 2), axis=1, initial=initial).view("i8").tolist() == [want]
+    for wrong in (number(2**40, "s"), number("NaT", "ns"), number("NaT")):
+        with pytest.raises(ValueError, match="initial: elements of type .*ns.* cannot be"):
+            package.max(a, initial=wrong)
+    with pytest.raises(ValueError, match="initial: elements of type .*s.* cannot be"):
+        package.max(a.view(f"{kind}[s]"), initial=number(1500, "ms"))
+    assert package.max([[number(5, "s")], [number(9, "ns")]], axis=0).view("i8").tolist() == [5 * 10**9]
+    for far in (number(2**40, "s"), np.array([2**40]).view(f"{kind}[s]")):
+        with pytest.raises(TypeError, match=r"a: a list of .*\[s\] and others cannot be .*\[ns\]"):
+            package.max([far, [number(9, "ns")]] if far.ndim else [far, number(9, "ns")])
+    with package.stream("max", f"{kind}[s]") as s:
+        with pytest.raises(ValueError, match="chunk: it has numbers that .*s.* cannot be"):
+            s.append([number(2500, "ms")])
+        s.append([number(2000, "ms")])
+    assert s.value.view("i8") == 2
+
+
+@pytest.mark.parametrize("kind", ["m8", "M8"])
 def test_spans_beyond_a_finer_unit_are_errors(package, kind):  # noqa: F811
     a = np.array([[2**61, 3], [1, 2]]).view(f"{kind}[s]")
     out = np.zeros(2, f"{kind}[ns]")

@@ -8,7 +8,7 @@ import numpy as np
 
 from ._arrow import Flowing, elements, speaks
 from ._arrow_layout import Piece, side_by_side
-from ._elements import agreed, element
+from ._elements import agreed, element, other_dates
 from ._remote import Array, Remote
 
 class Operand(NamedTuple):
@@ -113,6 +113,15 @@ def _numbers(a: Any, found: Array, name: str) -> Array:
     return found
 
 
+def _check_dates(a: Any, found: Array, name: str) -> None:
+    """TypeError if NumPy gave dates of a list another unit, and so other numbers."""
+    for x in a:
+        if type(x) in (list, tuple):
+            _check_dates(x, found, name)
+        elif isinstance(x, (np.ndarray, np.generic)) and x.dtype.kind in "mM" and other_dates(np.asarray(x), found.dtype).any():
+            raise TypeError(f"{name}: a list of {x.dtype} and others cannot be {found.dtype}; convert them first")
+
+
 def to_numpy(a: Any, name: str) -> Array:
     try:
         found = np.asarray(a)
@@ -129,6 +138,8 @@ def to_numpy(a: Any, name: str) -> Array:
         raise TypeError(f"{name}: {what} cannot be reduced; {how}")
     if isinstance(a, (str, bytes)):
         raise TypeError(f"{name}: a string cannot be reduced; reduced.file({a!r}) has the elements of a file of that name")
+    if found.dtype.kind in "mM" and isinstance(a, (list, tuple)):
+        _check_dates(a, found, name)
     return _numbers(a, found, name) if found.dtype.kind in "fc" and isinstance(a, (list, tuple)) else found
 
 

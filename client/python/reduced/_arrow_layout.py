@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._elements import agreed
+from ._elements import agreed, other_dates
 
 Array = np.ndarray[Any, Any]
 TYPES = {"c": "i1", "C": "u1", "s": "i2", "S": "u2", "i": "i4", "I": "u4", "l": "i8", "L": "u8", "e": "f2", "f": "f4", "g": "f8"}
@@ -186,9 +186,9 @@ def side_by_side(parts: list[Piece], dtype: np.dtype[Any], rows: Array | None, n
 def exactly(p: Piece, dtype: np.dtype[Any], name: str) -> Array:
     """The elements in the type of all columns; TypeError where one that counts would be rounded."""
     found: Array = p.data.astype(dtype, copy=False)
-    if p.data.dtype.kind in "iu" and dtype.kind == "f":
+    if p.data.dtype.kind in "iu" and dtype.kind == "f" or p.data.dtype.kind in "mM" and p.data.dtype != dtype:
         with np.errstate(invalid="ignore"):
-            lost = found.astype(p.data.dtype) != p.data
+            lost = other_dates(p.data, dtype) if dtype.kind in "mM" else found.astype(p.data.dtype) != p.data
         if p.keep is not None:
             lost = lost & p.keep
         if lost.any():

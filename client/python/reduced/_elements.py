@@ -80,6 +80,12 @@ def is_nan(a: np.ndarray[Any, Any]) -> Any:
     return np.isnat(a) if a.dtype.kind in "mM" else np.isnan(a)
 
 
+def other_dates(a: Array, dtype: np.dtype[Any]) -> Array:
+    """Which dates or spans are others in the unit of this type: beyond 64 bits, where NumPy wraps, or between two of its numbers."""
+    lost: Array = a.astype(dtype).astype(a.dtype).view(np.int64) != a.view(np.int64)
+    return lost
+
+
 def shown(op: str) -> str:
     """The function of an operation, for messages."""
     return NUMPYS.get(op, op)

@@ -12,7 +12,7 @@ import numpy as np
 from . import _abi, _sources
 from ._arrays import Operand, operand
 from ._arrow import Flowing
-from ._elements import Element, cell_dtype, float_code, is_nan, part_code
+from ._elements import Element, cell_dtype, float_code, is_nan, other_dates, part_code
 from .errors import EmptyError
 from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import check, lib
@@ -102,10 +102,15 @@ def first_element(initial: Any, el: Element) -> Array:
         raise ValueError(f"initial: elements of type {el.dtype} cannot be {initial!r}")
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            one = np.asarray(initial).astype(el.dtype, casting="same_kind" if el.dated else "unsafe").reshape(())
+            given = np.asarray(initial)
+            one = given.astype(el.dtype, casting="same_kind" if el.dated else "unsafe").reshape(())
     except (TypeError, ValueError):
         raise TypeError(f"initial is one {'element' if el.dated else 'number'}, not {initial!r}") from None
-    if (el.kind != "f" or isinstance(initial, (int, np.integer))) and one.tolist() != initial:  # nor is NaT equal to itself
+    if given.dtype.kind in "mM":
+        lost = other_dates(given, el.dtype).any() or np.isnat(one)
+    else:
+        lost = (el.kind != "f" or isinstance(initial, (int, np.integer))) and (one.view(np.int64) if el.dated else one).tolist() != initial
+    if lost:
         raise ValueError(f"initial: elements of type {el.dtype} cannot be {initial!r}")
     return one
 

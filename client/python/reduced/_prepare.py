@@ -8,7 +8,7 @@ import numpy as np
 
 from . import _abi
 from ._arrays import PLAIN, Operand, complete, operand, to_numpy
-from ._elements import Element, element, float_code, is_nan, shown
+from ._elements import Element, element, float_code, is_nan, other_dates, shown
 from .errors import NanError, OverflowError_
 from ._layout import axes_of
 from ._remote import Array, Remote
@@ -186,14 +186,17 @@ def elements_of(a: Any, dtype: np.dtype[Any], name: str) -> tuple[Array, Array |
 
 
 def check_exact(data: Array, dtype: np.dtype[Any], keep: Array | None, name: str) -> None:
-    """ValueError if an integer that counts is not a number of the type."""
-    if data.dtype.kind not in "iu" or dtype.kind not in "iufc":
+    """ValueError if an integer or a date that counts is not one of the type."""
+    if data.dtype.kind in "mM" and dtype.kind in "mM":
+        lost = other_dates(data, dtype)
+    elif data.dtype.kind not in "iu" or dtype.kind not in "iufc":
         return
-    with np.errstate(invalid="ignore", over="ignore"):
-        found = data.astype(dtype)
-        lost = (found.real if dtype.kind == "c" else found).astype(data.dtype) != data
-    if dtype.kind in "iu":
-        lost = lost | ((data < 0) != (found < 0))
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            found = data.astype(dtype)
+            lost = (found.real if dtype.kind == "c" else found).astype(data.dtype) != data
+        if dtype.kind in "iu":
+            lost = lost | ((data < 0) != (found < 0))
     if keep is not None:
         lost = lost & keep
     if lost.any():

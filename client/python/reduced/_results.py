@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ._elements import NAT, float_code, shown
+from ._elements import NAT, float_code, other_dates, shown
 from .errors import Error, OverflowError_
 from ._layout import Layout
 from ._prepare import OF_STATES, Prepared, beyond
@@ -230,8 +230,7 @@ def put_out(values: Array, out: Any, op: str) -> Any:
     if values.dtype.kind in "iu" and values.dtype != out.dtype and np.can_cast(values.dtype, out.dtype, "same_kind"):
         values = converted(values, out.dtype.newbyteorder("="), op, "out")
     if values.dtype.kind in "mM" and values.dtype != out.dtype and np.can_cast(values.dtype, out.dtype):
-        finer = values.astype(out.dtype)
-        if (lost := finer.astype(values.dtype).view(np.int64) != values.view(np.int64)).any():
+        if (lost := other_dates(values, out.dtype)).any():
             raise OverflowError_(f"OVERFLOW: the {shown(op)} does not fit {out.dtype}; it is {values[lost].view(np.int64)[0]}", "out")
     try:
         if out.dtype == values.dtype:
