@@ -710,6 +710,28 @@ def test_spans_beyond_64_bits_are_errors(package):  # noqa: F811
         s.finish()
 
 
+@pytest.mark.parametrize("kind", ["f4", "f2"])
+def test_results_have_the_digits_of_out(package, kind):  # noqa: F811
+    """Those of float32 in an array of doubles had the digits of float32, where NumPy's have all."""
+    a = np.array([[4096, 1, 0.125], [3, 0.25, -2048]], kind)
+    wide = a.astype(float)
+    for name in ("sum", "mean", "var", "std", "rms", "sem", "ptp", "prod", "norm", "median", "nansum", "nanvar"):
+        f = getattr(package, name)
+        for axis in (None, 0, 1):
+            for out in (float, ">f8", "longdouble", complex):
+                want = np.asarray(f(wide, axis=axis))
+                got = f(a, axis=axis, out=np.zeros(want.shape, out))
+                assert got.dtype == out and got.tolist() == want.astype(out).tolist(), (name, axis, out)
+    q = package.quantile(a, [0.1, 0.3], axis=1, out=np.zeros((2, 2)))
+    assert q.tolist() == package.quantile(wide, [0.1, 0.3], axis=1).tolist()
+    tie = [2 + 2.0**-10, 2.0**-60]  # a double is between two of float16, and rounds to the other one
+    assert package.quantile(tie, [0.5, 0.5], out=np.zeros(2, "f2")).tolist() == [package.median(tie, out=np.zeros((), "f2")).item()] * 2 == [1 + 2.0**-10] * 2
+    assert package.dot(a, a[0], out=np.zeros(2)).tolist() == package.dot(wide, wide[0]).tolist()
+    z = (a[0] + 1j * a[1]).astype("c8")[None]
+    assert package.sum(z, axis=1, out=np.zeros(1, complex)).tolist() == package.sum(z.astype(complex), axis=1).tolist()
+    assert package.sum(z, axis=1, out=np.zeros(1, "clongdouble")).tolist() == package.sum(z.astype(complex), axis=1).tolist()
+
+
 @pytest.mark.parametrize("kind", ["m8", "M8"])
 def test_dates_keep_their_number_in_another_unit(package, kind):  # noqa: F811
     """NumPy wraps silently where the finer unit has more than 64 bits. Initial elements of nanoseconds were refused."""

@@ -17,7 +17,7 @@ from ._keys import weighed
 from ._plan import NO_VALUE, Plan
 from ._prepare import Prepared, kept
 from ._remote import Array
-from ._results import fit, plain, put_out
+from ._results import as_out, fit, plain, put_out
 from ._run import Progress
 from ._sources import address
 
@@ -304,7 +304,9 @@ def _all(q: list[float], a: Any, axis: Any, out: Any, method: Any, keepdims: Any
     _within(q)
     code = _method(method)
     a = _once(a) if len(q) > AT_ONCE else a
-    parts = [reduce("quantile", a, axis, None, None, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, _quantiles if q else _none,
+    floats = isinstance(out, np.ndarray) and (out.dtype.kind in "fc" or float_code(out.dtype))
+    kind = as_out(np.dtype(float), out) if floats else None  # they are rounded to it once
+    parts = [reduce("quantile", a, axis, kind, None, keepdims, None, where, client, deadline, progress, 0, nan, offsets, False, _quantiles if q else _none,
                     Order(tuple(q[i:i + AT_ONCE]) or (0.0,), code, several=True)) for i in range(0, max(len(q), 1), AT_ONCE)]
     if not isinstance(parts[0], np.ndarray):
         if len(parts) > 1:

@@ -20,7 +20,7 @@ from ._nearest import DOUBLE, nearest_ratio
 from ._plan import NANS, NO_VALUE, Plan, Recipe, is_plain, make_room, out_code
 from ._prepare import check_exact, in_memory, kept, native, result_dtype
 from ._remote import Array
-from ._results import fit, plain, put_out
+from ._results import as_out, fit, plain, put_out
 from ._run import run
 from ._sources import Memory
 from .errors import OpError, TypeError_
@@ -193,6 +193,7 @@ def dot(a: Any, b: Any, out: Any = None, *, nan: str = "propagate", client: Any 
     if (found := _again(key, a, b, None, out, client)) is not None:
         return found
     p = _pair("dot", a, b, ("a", "b"))
+    p = p._replace(wanted=as_out(p.wanted, out))
     if p.x.ndim == p.w.ndim == 0:
         p, key = p._replace(x=p.x.reshape(1), w=p.w.reshape(1)), None
     if p.w.ndim != 1 or p.x.ndim < 1:

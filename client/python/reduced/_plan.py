@@ -18,7 +18,7 @@ from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import check, lib
 from ._prepare import OF_STATES, PLACES, RANKED, Prepared, become_integers, native, roomy, without_nat
 from ._remote import Array, Remote
-from ._results import LATER, Finish, Make, shorter
+from ._results import LATER, Finish, Make, as_out
 from ._sources import InPieces, InRows, Memory, Source, address, in_memory
 
 if TYPE_CHECKING:
@@ -470,7 +470,7 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     if order is not None and order.picks and p.element.kind != "f":
         p.wanted = p.element.dtype
     if dtype is None:
-        p.wanted = shorter(p.wanted, out)
+        p.wanted = as_out(p.wanted, out)
     if p.op == "prod" and p.element.parts == 2:
         return of_complex(p, keepdims, dtype is not None, initial, out)
     taken = p.data is p.given or p.element.parts == 2 and nan == "propagate" and p.magnified is None  # or pairs of them

@@ -7,7 +7,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from ._elements import NAT, float_code, other_dates, shown
+from ._elements import NAT, float_code, other_dates, part_code, shown
 from .errors import Error, OverflowError_
 from ._layout import Layout
 from ._prepare import OF_STATES, Prepared, beyond
@@ -214,11 +214,15 @@ def few_digits(values: Array) -> Array:
     return digits
 
 
-def shorter(wanted: np.dtype[Any], out: Any) -> np.dtype[Any]:
-    """The type of the result where the caller's array has floats of fewer digits: it is rounded to them once."""
+def as_out(wanted: np.dtype[Any], out: Any) -> np.dtype[Any]:
+    """The type of the result where the caller's array has other floats: it is rounded to them once, or to doubles if they are longer."""
     have = out.dtype.newbyteorder("=") if isinstance(out, np.ndarray) else wanted
-    alike = float_code(wanted) and float_code(have) or wanted.kind == have.kind == "c"
-    return have if alike and have.itemsize < wanted.itemsize else wanted
+    if not part_code(wanted) or not (have.kind in "fc" or float_code(have)):
+        return wanted
+    if wanted.kind == "c":
+        return wanted if have.kind != "c" else have if part_code(have) else np.dtype(complex)
+    part = np.dtype(f"f{have.itemsize // 2}") if have.kind == "c" else have
+    return part if float_code(part) else np.dtype(float)
 
 
 def put_out(values: Array, out: Any, op: str) -> Any:
