@@ -35,7 +35,8 @@ BAD = {
     "metrics path": ("metrics-url = http://127.0.0.1:1/x\n", "PORT"),
     "no value": ("threads\n", ":1"), "section": ("[other]\nthreads = 1\n", "other"), "mode": ("socket-mode = 0999\n", "socket-mode"),
     "long line": ("threads = " + "1" * 5000 + "\n", ":1"), "line number": ("\n\n\ncolour = red\n", ":4"),
-    "a zero byte": ("threads = 3\0\n", "zero byte"), "twice": ("listen = ipc:///run/x\nlisten = ipc:///run/x\n", "listed twice"),
+    "a zero byte": ("threads = 3\0\n", "zero byte"), "a zero byte at the end": ("threads = 3\0", "zero byte"), "zeros": ("\0" * 100, "zero byte"),
+    "twice": ("listen = ipc:///run/x\nlisten = ipc:///run/x\n", "listed twice"),
     "indented": ("trace = /tmp/x\n  colour = red\n", "colour"), "continued": ("threads = 1\n  2\n", ":2"),
     "too many urls": ("".join(f"listen = ipc:///run/{i}\n" for i in range(9)), "8"),
 }

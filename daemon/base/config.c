@@ -79,12 +79,16 @@ static char *empty_line(char *out) { return strcpy(out, "\n"); }
 static char *next_line(char *out, int cap, void *arg)
 {
     source *s = arg;
+    memset(out, ' ', (size_t)cap);
     if (is_over(s) || !fgets(out, cap, s->file))
         return NULL;
     s->line++;
-    if (!strchr(out, '\n') && !feof(s->file)) {
-        fail_at(s, strlen(out) < (size_t)cap - 1 ? "the line has a zero byte" : "the line is too long");
-        skip_line(s->file);
+    const char *end = memrchr(out, 0, (size_t)cap); /* that of fgets: any before it are the file's */
+    const bool whole = feof(s->file) || (end > out && end[-1] == '\n'), zero = strlen(out) < (size_t)(end - out);
+    if (zero || !whole) {
+        fail_at(s, zero ? "the line has a zero byte" : "the line is too long");
+        if (!whole)
+            skip_line(s->file);
         return empty_line(out);
     }
     cut_comment(out);
