@@ -178,6 +178,27 @@ def test_masks_of_out(package):  # noqa: F811
     assert package.sum(np.ones((2, 3)), axis=1, out=plain).tolist() == [3, None]  # as NumPy: its mask stays
 
 
+class Exchanged:
+    """An array that offers its elements by DLPack alone, which is what the array API standard asks for."""
+
+    def __init__(self, a):
+        self.a = a
+
+    def __dlpack__(self, **options):
+        return self.a.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.a.__dlpack_device__()
+
+
+def test_arrays_by_dlpack_alone(package):  # noqa: F811
+    a = np.arange(12.0).reshape(2, 6)
+    for view in (a, a.T, a[:, 1::2], a[1:], a.astype("i2"), np.zeros((0, 3))):
+        assert package.sum(Exchanged(view), axis=0).tolist() == view.sum(axis=0).tolist()
+    with pytest.raises(TypeError, match="a: Exchanged gives no elements by DLPack"):
+        package.sum(Exchanged(np.array(["x"])))
+
+
 def test_columns_with_missing_values(package):  # noqa: F811
     assert package.sum(Nullable()) == 4 and package.max(Nullable()) == 3
 

@@ -195,4 +195,14 @@ def _operand(a: Any, name: str) -> Operand:
                 shortcuts[type(a)] = short
         if found is not None:
             return Operand(found)
+        if not hasattr(a, "__array__") and not hasattr(a, "__array_interface__"):
+            return Operand(_exchanged(a, name))
     return Operand(to_numpy(a, name))
+
+
+def _exchanged(a: Any, name: str) -> Array:
+    """The elements in memory of an array that offers no more than the array API standard asks for."""
+    try:
+        return np.from_dlpack(a)
+    except (BufferError, RuntimeError, TypeError, ValueError) as e:
+        raise TypeError(f"{name}: {type(a).__name__} gives no elements by DLPack: {e}") from e
