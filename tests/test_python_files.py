@@ -12,6 +12,8 @@ import struct
 import subprocess
 import sys
 import typing
+import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -129,6 +131,17 @@ def test_statistics_of_nothing_and_of_what_cannot_be_reduced(package, tmp_path):
     path = npz(tmp_path / "a.npz", {"x": np.arange(4), "none": np.zeros(0), "text": np.array(["a"])})
     found = reduced.file(path, "stats")
     assert found["x"]["max"] == 3 and found["x"]["std"] == package.std(np.arange(4)) and np.isnan(found["none"]["min"]) and found["text"] is None
+
+
+def test_members_of_one_name(package, tmp_path):  # noqa: F811
+    """The first one was the value."""
+    with warnings.catch_warnings(), zipfile.ZipFile(npz(tmp_path / "a.npz", {"x": np.arange(3)}), "a") as z:
+        warnings.simplefilter("ignore")
+        with z.open("x.npy", "w") as member:
+            np.save(member, np.arange(5))
+    for op in ("sum", "stats", "minmax"):
+        with pytest.raises(ValueError, match="path: 2 members are called"):
+            reduced.file(tmp_path / "a.npz", op)
 
 
 def test_bytes_are_no_addresses(package, tmp_path):  # noqa: F811

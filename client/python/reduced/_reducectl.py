@@ -214,5 +214,8 @@ def reduce_file(path: Any, op: str, dtype: Any, member: str | None, nan: str, ou
         kind = "i64" if _abi.OPS[op].value == "NUMBER" else line.get("out", "")
     if not found:
         return np.empty(0, wanted)
+    for name, v in found.items():
+        if single and len(v) > 1:
+            raise ValueError(f"path: {len(v)} members are called {name!r}")
     values = {name.removeprefix(label(path, None) + ":"): v[0] if single else together(v, kind, wanted) for name, v in found.items()}
     return values if len(values) > 1 else next(iter(values.values()))
