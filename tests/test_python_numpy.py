@@ -696,6 +696,9 @@ def test_spans_beyond_64_bits_are_errors(package):  # noqa: F811
                 assert e.value.exact == 2**63 + 2**61
         assert package.ptp(a, axis=0).tolist() == np.array([2**62 + 2**61 + 3, 2**62 - 8]).view("m8[s]").tolist()
     assert package.ptp(np.array([-2**63 + 1, 0]).view("m8[s]")) == np.timedelta64(2**63 - 1, "s")
+    for least in (-2**63 + 1, -1):  # by one and by many
+        with pytest.raises(package.errors.OverflowError_, match=f"the exact value is {2**63 - 1 - least}"):
+            package.ptp(np.array([2**63 - 1, 0, least]).view("M8[s]"))
     late = np.array([[-2**63, 2**62], [3, 8]]).view("M8[s]")  # the range of a NaT is one, however far its number is
     assert np.array_equal(package.ptp(late, axis=1), np.array([-2**63, 5]).view("m8[s]"), equal_nan=True)
     least = np.array([[-2**62, -2**62], [0, 1]]).view("m8[s]")

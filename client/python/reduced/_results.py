@@ -131,7 +131,7 @@ class Finish:
             values = cut_mean(values, p.counts)
         elif p.asked == "range":
             wide = values[..., 1].view(np.uint64) - values[..., 0].view(np.uint64)
-            values = spans(wide, ~late & (wide > ~NAT), p)
+            values = spans(wide, ~late & (wide.view(np.int64) < 0), p)
         elif p.asked == "sum":
             values = spans(values, ~late & (values == NAT), p)
         if p.late is None:
