@@ -677,6 +677,18 @@ def test_dates_and_spans(package):  # noqa: F811
         package.histogram(d)
 
 
+def test_single_integers_beyond_64_bits(package):  # noqa: F811
+    """An IndexError with NumPy 1, which compares a single uint64 with integers of Python as floats."""
+    a = np.array([2**63, 0], "u8")
+    for call in (lambda: package.sum(a, dtype="i8"), lambda: package.sum(a, out=np.zeros((), "i8")), lambda: package.prod(a[:1], dtype="i8"),
+                 lambda: package.sum(a, where=[True, False], dtype="i8"), lambda: package.sum(np.ma.array(a, mask=[0, 1]), dtype="i8")):
+        with pytest.raises(package.errors.OverflowError_, match="does not fit int64; the exact value is 9223372036854775808"):
+            call()
+    for initial in (2**64, -2**64, -1):
+        with pytest.raises(ValueError, match=f"initial: elements of type uint64 cannot be {initial}"):
+            package.max(a, initial=initial)
+
+
 def test_values_beyond_short_floats_are_infinities_without_a_word(package):  # noqa: F811
     """NumPy warns of some of them; there are no RuntimeWarnings here."""
     with warnings.catch_warnings():

@@ -106,6 +106,8 @@ def first_element(initial: Any, el: Element) -> Array:
             one = given.astype(el.dtype, casting="same_kind" if el.dated else "unsafe").reshape(())
     except (TypeError, ValueError):
         raise TypeError(f"initial is one {'element' if el.dated else 'number'}, not {initial!r}") from None
+    except OverflowError:
+        raise ValueError(f"initial: elements of type {el.dtype} cannot be {initial!r}") from None
     if given.dtype.kind in "mM":
         lost = other_dates(given, el.dtype).any() or np.isnat(one)
     else:

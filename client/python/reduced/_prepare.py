@@ -247,8 +247,9 @@ def beyond(data: Array, wanted: np.dtype[Any]) -> Array | None:
         have = np.iinfo(data.dtype)
         if bounds.min <= int(data.min()) and int(data.max()) <= bounds.max:
             return None
-        small = data < bounds.min if bounds.min > have.min else np.zeros(data.shape, bool)
-        return np.asarray(small | (data > bounds.max) if bounds.max < have.max else small)
+        of = data.dtype.type  # a single element of NumPy 1 is compared as a float with integers of Python
+        small = data < of(bounds.min) if bounds.min > have.min else np.zeros(data.shape, bool)
+        return np.asarray(small | (data > of(bounds.max)) if bounds.max < have.max else small)
     whole = np.trunc(data.astype("f8"))
     found = ~((whole >= float(bounds.min)) & (whole < float(bounds.max) + (bounds.max < 2**53)))  # else the float is the next power of two
     return found if found.any() else None
