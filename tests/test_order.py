@@ -918,6 +918,16 @@ def test_every_integer_is_in_the_bins_of_all(package):  # noqa: F811
                 assert package.histogram(x, edges, **kw)[0].tolist() == [times * n for n in at], (x, edges, kw)
 
 
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning")
+def test_edges_that_are_no_numbers(package):  # noqa: F811
+    """Weighted histograms had counts of 0 between them."""
+    a = [1e308, -1e308, 0.0]
+    for kw in ({}, {"weights": [1.0, 2.0, 3.0]}):
+        for bins in ([0, np.nan, 1], [np.nan, 1], 4):
+            with pytest.raises(ValueError, match="bins: (an edge is not a number|their width is beyond)"):
+                package.histogram(a, bins, **kw)
+
+
 def test_histograms_of_tasks(package):  # noqa: F811
     """They need edges that do not depend on the elements."""
     x = np.array([1, 2, 3.0])

@@ -240,6 +240,8 @@ def histogram(a: Any, bins: Any = 10, range: tuple[float, float] | None = None, 
     else:
         edges = np.histogram_bin_edges(empty, bins, range)
     bounds = _reaching(np.asarray(edges, float), ends)
+    if np.isnan(bounds).any():
+        raise ValueError("bins: " + ("an edge is not a number" if np.ndim(bins) else "their width is beyond the largest float"))
     between = edges.dtype.kind in "iu" and bounds.tolist() != edges.tolist()  # doubles, which Reduce's edges are
     if len(edges) < 2:  # of no bins, which NumPy has
         counts = np.zeros(0, np.intp if weights is None else np.asarray(weights).dtype)
