@@ -113,6 +113,9 @@ def test_results_of_several_values(package, tmp_path):  # noqa: F811
     for q in ([0.3, 0.5], (0.3, 0.5), np.array([0.3, 0.5]), "0.3,0.5"):
         assert np.array_equal(reduced.file(tmp_path / "a.npy", "quantile", q=q), package.quantile(a, [0.3, 0.5]))
         assert np.array_equal(reduced.file(tmp_path / "a.npy", "quantile", q=q, axis=0), package.quantile(a, [0.3, 0.5], axis=0))
+    assert np.array_equal(reduced.file(tmp_path / "a.npy", "quantile", q=[0.3]), package.quantile(a, [0.3]))
+    assert np.array_equal(reduced.file(tmp_path / "a.npy", "quantile", q=[0.3], axis=1), package.quantile(a, [0.3], axis=1))
+    assert reduced.file(tmp_path / "a.npy", "quantile", q=0.3) == package.quantile(a, 0.3)
     assert reduced.file(tmp_path / "i.npy", "quantile", q="0,1", method="lower").tolist() == [-2**63, 2**63 - 1]
     counts, edges = reduced.file(tmp_path / "a.npy", "histogram", bins=3)
     assert counts.tolist() == np.histogram(a, edges)[0].tolist() and len(edges) == 4

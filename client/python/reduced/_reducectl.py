@@ -208,7 +208,10 @@ def reduce_file(path: Any, op: str, dtype: Any, member: str | None, nan: str, ou
     command = [program("reducectl") or "reducectl", op, "--json", *words, *connection(client), "--", whole]
     found: dict[str, list[Any]] = {}
     single, kind = True, ""
+    listed = isinstance(options.get("q"), (list, tuple, np.ndarray))  # a list of one gives an array, too
     for line in answers(command):
+        if listed and not isinstance(line["value"], list):
+            line["value"] = [line["value"]]
         found.setdefault(line.get("array", line["file"]), []).append(one(line, wanted))
         single = single and not {"row", "column", "segment", "result"} & set(line)
         kind = "i64" if _abi.OPS[op].value == "NUMBER" else line.get("out", "")
