@@ -8,6 +8,7 @@ from typing import Any, Callable, TypeVar, cast
 import numpy as np
 
 from . import _client
+from ._again import with_axis
 from ._elements import FLOATS, INTEGERS
 from ._lib import check, lib
 from ._sources import BEHIND_HEAD, HEAD_KNOWN
@@ -47,11 +48,16 @@ def _size(n: int) -> Any:
 
 
 def short(op: int, kinds: Kinds) -> Callable[[F], F]:
-    """The same function; but a small whole array in C order, given alone, takes the short way."""
+    """The same function; but a small whole array in C order, given alone, takes the short way, and one with an axis alone a shorter one."""
     def of(function: F) -> F:
+        name = function.__name__
+
         @functools.wraps(function)
         def call(a: Any, *others: Any, **named: Any) -> Any:
             if type(a) is not np.ndarray or others or named:
+                if type(a) is np.ndarray and not others and len(named) == 1 and type(axis := named.get("axis")) is int \
+                        and (known := with_axis(name, a, axis)) is not None:
+                    return known.of_array(_client._default or _client.default(), a, None, None, None)
                 return function(a, *others, **named)
             kind = kinds.get(a.dtype)
             n = a.size
