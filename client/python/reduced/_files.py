@@ -74,7 +74,7 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
             raise TypeError(f"path: {other_format(path)}")
         return found
     kind, nbytes = dtype_of(dtype), os.path.getsize(path)
-    if kind.hasobject or not kind.itemsize:  # the bytes of a file are no addresses
+    if kind.hasobject or not kind.itemsize:  # the bytes of a file are not addresses
         raise TypeError(f"dtype: a file has no elements of {kind}")
     if not isinstance(offset, (int, np.integer)) or not 0 <= offset <= nbytes:
         raise ValueError(f"offset is from 0 to the {nbytes} bytes of {os.fspath(path)!r}, not {offset!r}")
