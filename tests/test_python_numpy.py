@@ -945,6 +945,19 @@ def test_a_call_like_an_earlier_one_is_not_planned(package, monkeypatch, element
         assert planned == [name] and not [x for x in held if x() is not None], (name, kw)
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "min", "max"])
+def test_an_axis_alone_takes_the_shorter_way(package, monkeypatch, name):  # noqa: F811
+    """After one call like it."""
+    again = importlib.import_module(f"{package.__name__}._again")
+    again._known.clear()
+    f, a = getattr(package, name), np.arange(12.0).reshape(3, 4)
+    f(a, axis=1)
+    monkeypatch.setattr(again, "_of_array", None)  # the longer one
+    assert np.array_equal(f(a + 1, axis=1), getattr(np, name)(a + 1, axis=1))
+    with pytest.raises(TypeError):
+        f(a, axis=0)
+
+
 def test_masked_arrays_and_tables_like_earlier_ones_are_not_planned(package, monkeypatch):  # noqa: F811
     """But for those in which all elements of a result are masked, where one must be chosen."""
     again = importlib.import_module(f"{package.__name__}._again")
