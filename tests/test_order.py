@@ -16,7 +16,7 @@ import pytest
 import libreduce
 import oracle
 import order
-from conftest import BIN, ROOT
+from conftest import BIN, ROOT, sanitizer
 from oracle import DTYPES, FLOATS, SIZE, unsigned
 from piped import Piped
 from pythonpackage import PACKAGE, package, reduced  # noqa: F401
@@ -494,7 +494,7 @@ def test_columns_of_files_in_blocks(shared, tmp_path):
     with libreduce.Client(shared.url) as c, open(tmp_path / "x") as f:
         def file(op, rows, **kw):
             return c.file(op, "f32", f.fileno(), 0, 16 * n, rows=rows, flags=COLUMNS, **kw)[0]
-        for kept in (there, there[keep[there]]):  # what is not 0: the largest three of each column are among it, and the eight smallest
+        for kept in (there, there[keep[there]])[bool(sanitizer()):]:  # what is not 0: the largest three of each column are among it, and the eight smallest
             mask = {} if kept is there else {"mask": keep.astype(np.uint8).tobytes()}
             columns = [kept[(kept // (2 * n) == i // 8) & (kept % 8 == i % 8)] for i in range(16)]
             assert min((x[at] > 0).sum() for at in columns) >= 3

@@ -30,7 +30,7 @@ class Tensor:
     def numel(self):
         return math.prod(self.shape)
 
-    def permute(self, *order):
+    def permute(self, order):
         return Tensor([self.shape[d] for d in order], self.dtype)
 
     def contiguous(self):

@@ -2,6 +2,7 @@
 libreduce reduce the same memory by the same spec. So a wrong pointer, shape or extent is a wrong value. On a GPU tests/gpu/stream.py."""
 import concurrent.futures
 import ctypes
+import itertools
 import math
 import pathlib
 import sys
@@ -47,13 +48,17 @@ class Tensor:
         return Tensor(self.a.transpose(order))
 
     def contiguous(self):
-        return Tensor(np.array(self.a, order="C"))
+        return self if self.is_contiguous() else Tensor(np.array(self.a, order="C"))
 
     def is_contiguous(self):
         return self.a.flags.c_contiguous
 
     def new_empty(self, shape, dtype=None):
         return Tensor(np.full(shape, 77, (dtype or self.dtype).name))
+
+    def new_empty_strided(self, shape, strides, dtype=None):
+        flat = np.full(math.prod(shape), 77, (dtype or self.dtype).name)
+        return Tensor(np.lib.stride_tricks.as_strided(flat, shape, [n * flat.itemsize for n in strides]))
 
     def stride(self):
         return self.a.strides
@@ -73,7 +78,7 @@ class Tensor:
         return Tensor(self.a.astype(dtype.name))
 
     def view(self, dtype):
-        return Tensor(np.ascontiguousarray(self.a).view(dtype.name))
+        return Tensor((self.a if dtype.itemsize == self.a.itemsize else np.ascontiguousarray(self.a)).view(dtype.name))
 
     def reshape(self, *shape):
         return Tensor(self.a.reshape(*shape))
@@ -142,10 +147,10 @@ def cuda(monkeypatch):
     module.compiler = types.SimpleNamespace(is_compiling=lambda: False)
     module.cuda = types.SimpleNamespace(current_device=lambda: 0)
     module._C = types.SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 7)
-    module.empty_like = lambda t: t.new_empty(t.shape)
+    module.empty_like = lambda t: t.new_empty_strided(t.shape, [n // t.a.itemsize for n in t.stride()])
     module.promote_types = promoted
     module.cat = lambda parts, axis=0: Tensor(np.concatenate([t.a for t in parts], axis))
-    module.isnan, module.signbit = (lambda t, f=f: Tensor(f(host(t))) for f in (np.isnan, np.signbit))
+    module.isnan = lambda t: Tensor(np.isnan(host(t)))
     import reduced.cuda
     from reduced._lib import lib
     kept = reduced.cuda._codes, reduced.cuda._current_device, reduced.cuda._raw_stream
@@ -199,6 +204,30 @@ def test_dots(cuda, here, name):
             same(host(found).ravel() if x.ndim > 1 else found, along(*flat, client=client))
     turned = some(rng, (6, 5), name).T
     same(cuda.vdot(Tensor(turned), Tensor(turned.copy())), reduced.vdot(turned, turned.copy(), client=client))
+
+
+def test_dimensions_in_any_order_in_memory(cuda, here, monkeypatch):
+    """Only what is neither rows, columns nor planes in memory is copied; places are those of the tensor's own order."""
+    reduced, client = here
+    rng, copies = np.random.default_rng(9), []
+    copied = Tensor.contiguous
+    monkeypatch.setattr(Tensor, "contiguous", lambda self: copies.append(not self.is_contiguous()) or copied(self))
+    for turn, places in enumerate(itertools.permutations(range(4))):
+        x = some(rng, [2, 3, 1, 5] if turn % 2 else [3, 4, 2, 5], "float32").transpose(places)
+        y = some(rng, [x.shape[i] for i in np.argsort(places)], "float32").transpose(places)
+        for axis in (None, 0, 2, (0, 3), (1, 2), (0, 1, 3)):
+            for keep in (False, True):
+                for name, ours, more in (("sum", cuda.sum, {}), ("max", cuda.amax, {}), ("norm", cuda.norm, {})):
+                    same(ours(Tensor(x), axis, keep), getattr(reduced, name)(x, axis=axis, keepdims=keep, client=client, **more), (name, places, axis))
+                if not isinstance(axis, tuple):
+                    same(cuda.argmax(Tensor(x), axis, keep), reduced.argmax(x, axis=axis, keepdims=keep, client=client), (places, axis))
+            same(cuda.quantile(Tensor(x), [0.1, 0.7], axis), reduced.quantile(x, [0.1, 0.7], axis=axis, client=client), (places, axis))
+            of = x.shape if axis is None else tuple(x.shape[d] for d in np.atleast_1d(axis))
+            for w in (np.abs(y) + 1, np.abs(some(rng, of, "float32")) + 1):
+                same(cuda.average(Tensor(x), Tensor(w), axis), reduced.average(x, axis=axis, weights=w, client=client), (places, axis, w.shape))
+        copies.clear()
+        cuda.sum(Tensor(x)), cuda.amax(Tensor(x), 1), cuda.vdot(Tensor(x), Tensor(y))
+        assert not any(copies), places
 
 
 def test_types_of_two_operands(cuda, here):

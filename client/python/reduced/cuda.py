@@ -108,9 +108,10 @@ class _Call(NamedTuple):
     """A checked call, for all tensors of one type, shape and device."""
     spec: Any
     count: int  # of elements
-    order: tuple[int, ...] | None  # of dimensions, in which the library has one of its shapes; None: as they are
+    order: tuple[int, ...]  # of dimensions, in which the library has one of its shapes
     out: Any
     shape: list[int]  # of the results
+    strides: tuple[int, ...] | None  # of the results, where they are not contiguous
     device: int
     beside: Any = None  # what the spec points to
 
@@ -143,17 +144,35 @@ def _axes(dims: int, dim: Dim) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _layout(shape: Sequence[int], axes: tuple[int, ...], rows: bool = False) -> tuple[tuple[int, ...] | None, dict[str, int]]:
-    """The order of dimensions that makes one of the library's shapes: rows, columns, or columns of planes. `rows`: these alone."""
-    kept, order = tuple(d for d in range(len(shape)) if d not in axes), None
-    if axes and (axes[-1] - axes[0] + 1 != len(axes) or rows and axes[-1] != len(shape) - 1):
-        order, shape, axes = (*kept, *axes), [shape[d] for d in (*kept, *axes)], tuple(range(len(kept), len(shape)))
-    if not axes:
-        return order, {"rows": product(shape)}
-    before, lines = product(shape[:axes[0]]), product(shape[d] for d in axes)
-    if axes[-1] == len(shape) - 1:
-        return order, {"rows": before}
-    return order, {"rows": lines, "planes": before, "flags": _abi.COLUMNS}
+def _in_memory(t: Tensor) -> tuple[int, ...]:
+    """The dimensions, those first whose elements are far apart; those of one element as they come."""
+    far = iter(sorted((d for d, n in enumerate(t.shape) if n > 1), key=t.stride().__getitem__, reverse=True))
+    return tuple(next(far) if n > 1 else d for d, n in enumerate(t.shape))
+
+
+def _layout(shape: Sequence[int], axes: tuple[int, ...], order: tuple[int, ...], rows: bool) -> dict[str, int] | None:
+    """What the library calls the dimensions in this order: rows, columns, or columns of planes. None: neither. `rows`: these alone."""
+    long = [d for d in order if shape[d] != 1]
+    places = [i for i, d in enumerate(long) if d in axes]
+    first, end = (places[0], places[-1] + 1) if places else (len(long), len(long))
+    if end - first > len(places) or rows and end < len(long):
+        return None
+    before, lines, behind = (product(shape[d] for d in part) for part in (long[:first], long[first:end], long[end:]))
+    return {"rows": before} if end == len(long) else {"rows": lines, "planes": before, "flags": _abi.COLUMNS}
+
+
+def _order(t: Tensor, axes: tuple[int, ...], placed: bool, ordered: bool) -> tuple[tuple[int, ...], dict[str, int]]:
+    """The order of dimensions in which the library takes them, and what it calls them: as they lie in memory, if it may, else for a copy.
+    `placed`: elements keep their order along `axes`. `ordered`: results keep theirs; they are rows."""
+    natural, order = tuple(range(t.dim())), _in_memory(t)
+    kept = tuple(d for d in natural if d not in axes)
+    in_order = all(tuple(d for d in order if d in fixed) == fixed for fixed in (axes if placed else (), kept if ordered else ()))
+    shape = _layout(t.shape, axes, order, ordered) if in_order and t.permute(order).is_contiguous() else None
+    if shape is None:
+        order = natural if _layout(t.shape, axes, natural, ordered) else kept + axes
+        shape = _layout(t.shape, axes, order, ordered)
+    assert shape
+    return order, shape
 
 
 def _result_type(op: str, t: Any, dtype: Any) -> Any:
@@ -204,7 +223,17 @@ def _parts(op: str, asked: Order, item: int) -> list[int]:
     return [asked.bins + 3] if asked.edges else [len(asked.q)] if asked.several else []
 
 
-def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, asked: Order | None = None, **fields: Any) -> _Call:
+def _strides(t: Tensor, axes: tuple[int, ...], keepdim: bool, order: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Of results that the library writes in this order. None: they are contiguous."""
+    kept = [d for d in order if d not in axes]
+    if kept == sorted(kept):
+        return None
+    of = {d: product(t.shape[k] for k in kept[i + 1:]) for i, d in enumerate(kept)}
+    return tuple(of.get(d, 1) for d in range(t.dim()) if keepdim or d in of)
+
+
+def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, asked: Order | None = None, placed: bool = False, **fields: Any) -> _Call:
+    """`placed`: the elements' order along `dim` matters."""
     _check_tensor(t)
     _check_nan(nan)
     axes, out = _axes(t.dim(), dim), _result_type(op, t, dtype)
@@ -212,13 +241,13 @@ def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, ask
         raise ValueError("a tensor without results")
     if op in CHOICES and (nan == "omit" or 0 in t.shape):  # a result that is not there could be told with a wait alone
         raise ValueError(f"{op} has no value of no elements" + (", which nan='omit' may leave: take 'propagate'" if nan == "omit" else ""))
-    order, shape = _layout(t.shape, axes, asked is not None)  # order statistics of columns have a length that they may not exceed
+    order, shape = _order(t, axes, placed or op in PLACE_OPS, asked is not None)  # order statistics of columns may not exceed a length
     if op == "prod" and not t.dtype.is_floating_point:
         shape["flags"] = shape.get("flags", 0) | _abi.WRAP  # as PyTorch's; a sum's low word is there without it
     whole = op in WHOLE_OPS or op in (*ELEMENT_OPS, "quantile") and not out.is_floating_point  # of 64 bits, by the sign of the elements
     wanted = 0 if whole else _abi.DTYPES[_codes()[out]]
     spec = _abi.Spec(size=ctypes.sizeof(_abi.Spec), op=_abi.OPS[op].code, dtype=_abi.DTYPES[_codes()[t.dtype]], out=wanted, nan=NAN_NAMES[nan], **shape, **fields)
-    call = _Call(spec, t.numel(), order, out, _left(t, axes, keepdim), t.get_device())
+    call = _Call(spec, t.numel(), order, out, _left(t, axes, keepdim), _strides(t, axes, keepdim, order), t.get_device())
     if asked is None:
         return call
     parts = _parts(op, asked, 8 if whole else out.itemsize)
@@ -230,8 +259,13 @@ def _make(t: Tensor, call: _Call) -> _Made:
     spec = ctypes.addressof(call.spec)
     _call("result_size", spec, call.count, ctypes.byref(room))
     stored = call.out if room.value == product(call.shape) * call.out.itemsize else torch.int64  # integers have 64 bits there
-    like = t.new_empty(call.shape, dtype=stored) if product(call.shape) <= FEW else None
-    return _Made(call, _lib().reduce_cuda_again, {}, _current_device(), _raw_stream(), call.order is None and t.is_contiguous(), stored, room.value, like)
+    like = _empty(t, call, stored) if product(call.shape) <= FEW else None
+    return _Made(call, _lib().reduce_cuda_again, {}, _current_device(), _raw_stream(), t.permute(call.order).is_contiguous(), stored, room.value, like)
+
+
+def _empty(t: Tensor, call: _Call, stored: Any) -> Tensor:
+    """Room for results."""
+    return t.new_empty(call.shape, dtype=stored) if call.strides is None else t.new_empty_strided(call.shape, call.strides, dtype=stored)
 
 
 def _keep(made: _Made, stream: int) -> tuple[int, _Kept]:
@@ -274,8 +308,8 @@ def _run(made: _Made, t: Tensor) -> Any:
     if made.current() != device:
         with _torch().cuda.device(device):
             return _run(made, t)
-    data = t if made.straight else (t if call.order is None else t.permute(call.order)).contiguous()
-    found = t.new_empty(call.shape, dtype=made.stored) if made.like is None else _torch().empty_like(made.like)
+    data = t if made.straight else t.permute(call.order).contiguous()
+    found = _empty(t, call, made.stored) if made.like is None else _torch().empty_like(made.like)
     stream = made.stream(device)
     at, _ = made.kept.get(stream) or _keep(made, stream)
     if err := made.again(at, data.data_ptr(), found.data_ptr()):
@@ -304,7 +338,7 @@ def _shape_of(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any) -> Any:
     return t.new_empty(_left(t, _axes(t.dim(), dim), keepdim), dtype=_result_type(op, t, dtype))
 
 
-register(lambda *call: _launch(*call), _shape_of, lambda *call: _add(*call))
+register(lambda *call: _launch(*call).contiguous(), _shape_of, lambda *call: _add(*call))
 
 
 def _reduce(op: str, t: Tensor, dim: Dim = None, keepdim: bool = False, dtype: Any = None, nan: str = "propagate", ddof: int = 0) -> Any:
@@ -468,9 +502,11 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Top
     _check_detached("kthvalue", input)
     axis, torch = _line(input, k, dim, _abi.NO_INDEX), _torch()
     found = _launch("kth", input, axis, True, None, "propagate", 0, Order(k=k - 1))
-    same = input == found
-    if input.dtype.is_floating_point:  # -0 is below 0
-        same = same & (torch.signbit(input) == torch.signbit(found)) | torch.isnan(input) & torch.isnan(found)
+    if input.dtype.is_floating_point:  # -0 is below 0, and of NaNs the first one counts
+        bits = getattr(torch, f"int{8 * input.dtype.itemsize}")
+        same = (input.view(bits) == found.view(bits)) | torch.isnan(input)
+    else:
+        same = input == found
     place = argmax(same, axis, True)
     return TopK(found, place) if keepdim else TopK(found.squeeze(axis), place.squeeze(axis))
 
@@ -515,11 +551,11 @@ def _of_pairs(op: str, x: Any, w: Any, dim: Dim, keepdim: bool = False, dtype: A
     """`w` has the shape of `x`, or that of the dimensions that are reduced, in their order. The spec points to it, so no plan is kept."""
     _check_detached(op, x, w)
     x, w = _alike(x, w)
-    call = _plan(op, x, dim, keepdim, dtype or (w.dtype if w.dtype == _torch().float64 else None), nan, ddof=ddof)
+    call = _plan(op, x, dim, keepdim, dtype or (w.dtype if w.dtype == _torch().float64 else None), nan, placed=w.shape != x.shape, ddof=ddof)
     spec, extent = call.spec, _abi.EACH_ELEMENT
     if w.shape != x.shape:
         extent = _abi.EACH_ROW if spec.flags & _abi.COLUMNS else _abi.EACH_COLUMN
-    elif call.order is not None:
+    else:
         w = w.permute(call.order)
     w = w.contiguous() if w.numel() else w.new_empty(1)
     spec.weights, spec.weights_dtype, spec.weights_extent = w.data_ptr(), _abi.DTYPES[_codes()[w.dtype]], extent
