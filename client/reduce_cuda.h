@@ -69,8 +69,8 @@ int reduce_cuda_prepare(reduce_cuda *handle, const reduce_spec *spec, uint64_t c
  * warp, so one of millions of elements takes long. `status` may be NULL. A result that cannot be
  * made is reported there and leaves its cell undefined; a sum of integers that does not fit leaves its low word. Errors:
  * those of reduce_run about the spec; REDUCE_E_OP (order statistics of segments, or of longer lines than fit into the
- * workspace; segments of 2^31 elements together; more than 4 MiB of results of columns or planes, but for sums and means of
- * up to 8 rows of floats to their own type or a narrower one: not possible here);
+ * workspace; segments of 2^31 elements together; more than 4 MiB of results of rows in planes, or of order statistics of
+ * columns: not possible here);
  * REDUCE_E_BAD_MESSAGE (`nan`: error together with a mask, for operations without a value of no elements). */
 int reduce_cuda_enqueue(reduce_cuda *handle, const reduce_spec *spec, const void *data, uint64_t count, void *out, size_t room,
                         reduce_cuda_status *status, void *workspace, size_t bytes, struct CUstream_st *stream);

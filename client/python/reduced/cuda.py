@@ -18,6 +18,7 @@ import builtins
 import ctypes
 import functools
 import importlib
+import itertools
 import os
 from math import prod as product
 from typing import TYPE_CHECKING, Any, Callable, Iterable, NamedTuple, Sequence, TypeVar, Union, cast
@@ -38,6 +39,8 @@ PLACE_OPS, COUNT_OPS = ("argmin", "argmax"), ("count_nonzero", "count_nan")
 WHOLE_OPS = (*PLACE_OPS, *COUNT_OPS, "histogram")  # of integers, which have no gradient
 CHOICES = (*PLACE_OPS, "min", "max")
 TOP_OPS = ("largest", "smallest")
+RUN_OPS = ("sum", "mean", "min", "max")  # whose partial results are joined soon
+RUN, MOST_RUNS = 1024, 1 << 19  # elements; results
 ELEMENT_OPS = ("min", "max", "kth", *TOP_OPS)  # which give elements
 NAN_NAMES = {"propagate": 0, "omit": 1}
 
@@ -150,24 +153,28 @@ def _in_memory(t: Tensor) -> tuple[int, ...]:
     return tuple(next(far) if n > 1 else d for d, n in enumerate(t.shape))
 
 
-def _layout(shape: Sequence[int], axes: tuple[int, ...], order: tuple[int, ...], rows: bool) -> dict[str, int] | None:
-    """What the library calls the dimensions in this order: rows, columns, or columns of planes. None: neither. `rows`: these alone."""
+def _layout(shape: Sequence[int], axes: tuple[int, ...], order: tuple[int, ...], rows: bool, runs: bool = False) -> dict[str, int] | None:
+    """What the library calls the dimensions in this order: rows, columns, or columns of planes. None: nothing. `rows`: these alone. `runs`:
+    also rows of planes, where those in each plane are so long that a copy takes longer (H200)."""
     long = [d for d in order if shape[d] != 1]
-    places = [i for i, d in enumerate(long) if d in axes]
-    first, end = (places[0], places[-1] + 1) if places else (len(long), len(long))
-    if end - first > len(places) or rows and end < len(long):
+    parts = [(kept, product(shape[d] for d in part)) for kept, part in itertools.groupby(long, lambda d: d not in axes)]
+    sizes = [size for _, size in parts]
+    if runs and [kept for kept, _ in parts] == [False, True, False] and sizes[2] >= RUN and sizes[1] <= MOST_RUNS:
+        return {"rows": sizes[1], "planes": sizes[0]}
+    if parts and not parts[0][0]:  # one plane
+        sizes.insert(0, 1)
+    if len(sizes) > 3 or rows and len(sizes) == 3:
         return None
-    before, lines, behind = (product(shape[d] for d in part) for part in (long[:first], long[first:end], long[end:]))
-    return {"rows": before} if end == len(long) else {"rows": lines, "planes": before, "flags": _abi.COLUMNS}
+    return {"rows": sizes[1], "planes": sizes[0], "flags": _abi.COLUMNS} if len(sizes) == 3 else {"rows": sizes[0] if sizes else 1}
 
 
-def _order(t: Tensor, axes: tuple[int, ...], placed: bool, ordered: bool) -> tuple[tuple[int, ...], dict[str, int]]:
+def _order(t: Tensor, axes: tuple[int, ...], placed: bool, ordered: bool, runs: bool) -> tuple[tuple[int, ...], dict[str, int]]:
     """The order of dimensions in which the library takes them, and what it calls them: as they lie in memory, if it may, else for a copy.
     `placed`: elements keep their order along `axes`. `ordered`: results keep theirs; they are rows."""
     natural, order = tuple(range(t.dim())), _in_memory(t)
     kept = tuple(d for d in natural if d not in axes)
     in_order = all(tuple(d for d in order if d in fixed) == fixed for fixed in (axes if placed else (), kept if ordered else ()))
-    shape = _layout(t.shape, axes, order, ordered) if in_order and t.permute(order).is_contiguous() else None
+    shape = _layout(t.shape, axes, order, ordered, runs) if in_order and t.permute(order).is_contiguous() else None
     if shape is None:
         order = natural if _layout(t.shape, axes, natural, ordered) else kept + axes
         shape = _layout(t.shape, axes, order, ordered)
@@ -241,7 +248,7 @@ def _plan(op: str, t: Tensor, dim: Dim, keepdim: bool, dtype: Any, nan: str, ask
         raise ValueError("a tensor without results")
     if op in CHOICES and (nan == "omit" or 0 in t.shape):  # a result that is not there could be told with a wait alone
         raise ValueError(f"{op} has no value of no elements" + (", which nan='omit' may leave: take 'propagate'" if nan == "omit" else ""))
-    order, shape = _order(t, axes, placed or op in PLACE_OPS, asked is not None)  # order statistics of columns may not exceed a length
+    order, shape = _order(t, axes, placed or op in PLACE_OPS, asked is not None, op in RUN_OPS)  # order statistics of columns may not exceed a length
     if op == "prod" and not t.dtype.is_floating_point:
         shape["flags"] = shape.get("flags", 0) | _abi.WRAP  # as PyTorch's; a sum's low word is there without it
     whole = op in WHOLE_OPS or op in (*ELEMENT_OPS, "quantile") and not out.is_floating_point  # of 64 bits, by the sign of the elements

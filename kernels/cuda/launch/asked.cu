@@ -202,7 +202,7 @@ Scratch scratch_of(void *memory, size_t bytes)
 {
     ScratchHead *head = (ScratchHead *)memory;
     u64 *a = (u64 *)(head + 1);
-    const u64 words = (bytes - sizeof *head) / sizeof(u64) - kMostWide, b = words / kScratchParts;
+    const u64 words = (bytes - sizeof *head) / sizeof(u64) - kMostDoubts, b = words / kScratchParts;
     return {head->totals, &head->listed, a, a + (words - b), words - b, a + words};
 }
 
@@ -226,7 +226,7 @@ Asked ask(Device *d, const ChainTask &t, Memory memory, cudaStream_t stream, con
     q.paired = s.flags & RP_WEIGHTS;
     q.comoments = rk_is_comoments(q.layout);
     q.pairs = !d->slow_doubles && !d->long_sums;
-    q.values = (s.out == RP_F64 || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
+    q.values = (rk_is_float(s.out) || s.op == RP_OP_STATS) && !(s.flags & (RP_STATES_OUT | RP_INITIAL));
     q.sum = q.layout == RP_STATE_SUM32 || q.layout == RP_STATE_SUM64 || (rk_is_abs(q.layout) && q.floats && q.values);
     q.whole = row_kernel(q);
     q.again = again_kernel(q);

@@ -152,7 +152,7 @@ cudaError_t reduce_arrays(const Asked &q, const SegmentKernel &k, const List &ar
     const u64 blocks = blocks_of_list(q.d, k, blocks_per_sm, g.element_log2, tiles);
     const ListArgs list = {(const ListEntry *)q.scratch.a, (u32)arrays.n, each};
     if (const SegmentKernel bounded = bounded_list_kernel(q, each); bounded.list) {
-        finish.doubts = q.scratch.wide;
+        finish.doubts = q.scratch.doubts;
         TRY_CUDA(gpu_launch(q.d->overlapped_launch, bounded.list, (u32)blocks, k.threads, 0, q.stream, g, finish, list));
     }
     TRY_CUDA(gpu_launch(q.d->overlapped_launch, k.list, (u32)blocks, k.threads, k.shared_bytes, q.stream, g, finish, list));

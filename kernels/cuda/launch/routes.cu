@@ -15,8 +15,6 @@ const Route kRoutes[] = {
     {"states", "partial states", "merge.cuh", fits_states, launch_states},
     {"few rows", "sum, mean: columns of at most 8 rows of floats, to values of f32 or narrower, or of f64",
      "columns_few.cu: a thread has columns", fits_few_rows, launch_few_rows},
-    {"narrow", "float sums of many lines whose values are not f64, unless by tiles or blocks",
-     "those of a route below, to f64; narrow.cu", fits_narrow, launch_narrow},
     {"tiles", "aligned rows of 16 bytes to a tile that suit blocks: light values, means, and norms and var by bounds",
      "tile.cuh, bounded_rows.cuh: a block a row", fits_tiles, launch_tiles},
     {"blocks", "rows that are long, few, or many tiles together",

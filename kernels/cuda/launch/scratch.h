@@ -12,12 +12,12 @@ struct Scratch {
     RowTotal *totals; // kRowTotals of them, then the slots
     u64 *list;        // of lines: their number, then, in `a`, which
     u64 *a, *b;
-    u64 words; // of `a`
-    u64 *wide; // kMostWide values in f64; or FinishArgs.doubts
+    u64 words;   // of `a`
+    u64 *doubts; // FinishArgs.doubts: kMostDoubts words
 };
 
-constexpr u64 kScratchParts = 32;          // `b` is one of this many parts
-constexpr u64 kMostWide = RP_MAX_DATA / 4; // lines: as many values of f32 as a reply holds
+constexpr u64 kScratchParts = 32;       // `b` is one of this many parts
+constexpr u64 kMostDoubts = 1ull << 17; // of rows of 2^22 elements or more, or of what the blocks of a list leave
 
 // What is zero before a launch and after it.
 struct ScratchHead {

@@ -16,6 +16,8 @@ struct Tuning {
     u32 fan_in_words = 40000;       // what one block joins of partials: 570 of a f64 sum, more take longer than one more launch
     u64 long_walk = 2048;           // sums of floats: mean length of lines from which walkers take vectors
     u64 near_line = 16;             // squares: mean length of lines from which near sums pay
+    u64 thread_rows = 1 << 14;      // rows of a few f32 from which a thread goes through several of them: var, norms
+    u64 near_column = 4096;         // products, pairs: length of columns up to which few of them are not left to states
     u64 near_share = 128;           // ... elements of a lane that are worth joining it with others: of 32, f64 var of 16384
                                     // rows of 1024 takes 68 us instead of 63
     u64 lane_bytes = 64;            // of other values: bytes of a lane, the same: four vectors

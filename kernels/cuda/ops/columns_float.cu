@@ -57,7 +57,7 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, Colum
         }
         join_rows<Part, kParts>(space, w.team, across, needs_sum);
         const u64 rows = items.rows_of(at.team), first = at.number - items.side * kPer;
-        const bool quick = Part::kWhat == kSum && w.values && a.finisher == RK_FINISH_TOTAL && a.cell_bytes == sizeof(double);
+        const bool quick = Part::kWhat == kSum && w.values && a.finisher == RK_FINISH_TOTAL;
         u32 quickly = 0; // columns that the quick way has finished
 #pragma unroll
         for (u32 k = 0; k < kPer && quick; k++) {
@@ -65,9 +65,9 @@ template <class Columns> __global__ void __launch_bounds__(kColumnThreads, Colum
             Part part;
             part.read(space + min(i, across - 1), kParts);
             double v;
-            if (i >= across || first + i >= w.lines || !part.sum.value(&v) || part.skipped || part.special)
+            if (i >= across || first + i >= w.lines || !part.sum.value(&v) || part.skipped || part.special ||
+                !write_value(a, w.first_line + first + i, v))
                 break;
-            ((double *)a.cells)[w.first_line + first + i] = v;
             quickly += kColumnThreads;
         }
 #pragma unroll 1

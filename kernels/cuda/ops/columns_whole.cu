@@ -1,5 +1,5 @@
 // Columns of f32 with few rows: a thread takes whole columns (whole_columns.cuh). Exact sums of elements, magnitudes and
-// squares, var, min and max. Values are f64.
+// squares, var, min and max. Values are floats.
 #include "kernels/cuda/exact/row_window.cuh"
 #include "kernels/cuda/pass/column_narrow.cuh"
 #include "kernels/cuda/pass/float_walk.cuh"
@@ -57,8 +57,7 @@ template <class Columns> __global__ void __launch_bounds__(kWholeThreads, kWhole
     });
     const RowValues values(at.rows, a.spec.ddof, a.spec.op == RP_OP_SEM);
     double v[kColumns];
-    const u32 known = make_values(x, a, values, v);
-    store_values(a, line, v);
+    const u32 known = store_values(a, line, v, make_values(x, a, values, v));
     if (known == (1u << kColumns) - 1)
         return;
 #pragma unroll
@@ -89,7 +88,15 @@ template <bool kLeast> struct BestColumns {
         for (int c = 0; c < kColumns; c++)
             best[c] = better_float<kLeast>(best[c], __uint_as_float(element(row, c)));
     }
-    __device__ __forceinline__ double value(int c) const { return best[c] == best[c] ? (double)best[c] : LineSums<2>::nan(); }
+    // Any float but a NaN is one in f64, so it is rounded once.
+    __device__ __forceinline__ void store(const FinishArgs &a, u64 line) const
+    {
+        u64 bits[kColumns];
+#pragma unroll
+        for (int c = 0; c < kColumns; c++)
+            bits[c] = best[c] == best[c] ? rounded_bits((double)best[c], a.spec.out) : rk_nan_bits(rk_format_of(a.spec.out));
+        store_bits(a, line, bits);
+    }
 };
 
 template <bool kLeast> __global__ void __launch_bounds__(kWholeThreads, 2 * kWholeBlocks)
@@ -105,11 +112,7 @@ template <bool kLeast> __global__ void __launch_bounds__(kWholeThreads, 2 * kWho
         for (int k = 0; k < 8; k++)
             x.add(tile[k]);
     });
-    double v[kColumns];
-#pragma unroll
-    for (int c = 0; c < kColumns; c++)
-        v[c] = x.value(c);
-    store_values(a, line, v);
+    x.store(a, line);
 }
 
 // ---- planes of narrow rows ----
@@ -274,7 +277,7 @@ template <LineKind kKind> __global__ void __launch_bounds__(kPlaneThreads, kPlan
         double v[kColumns];
         u32 known = make_values(x, a, values, v);
         if (own)
-            store_values(a, line, v);
+            known = store_values(a, line, v, known);
         if (any_far) {
 #pragma unroll
             for (int c = 0; c < kColumns; c++) {
@@ -310,13 +313,9 @@ template <bool kLeast> __global__ void __launch_bounds__(kPlaneThreads, kPlaneBl
         __syncwarp();
         if (t + warps < count)
             tiles.request(t + warps);
-        double v[kColumns];
-#pragma unroll
-        for (int c = 0; c < kColumns; c++)
-            v[c] = x.value(c);
         const u64 number = (t * kWarp + threadIdx.x % kWarp) * kColumns;
         if (number < w.lines)
-            store_values(a, w.first_line + number, v);
+            x.store(a, w.first_line + number);
     }
 }
 

@@ -149,9 +149,10 @@ template <bool kPaired> __global__ void __launch_bounds__(kWalkThreads, kPaired 
     if (threadIdx.x == 0 && count_in_turn((u32 *)(list - 1), gridDim.x - 1) == gridDim.x - 1)
         list[0] = 0;
     const u64 known = w.marked ? 0 : min(listed, kMostListed), marked = listed > known ? w.lines : 0; // that may be marked
-    const u64 *cells = (const u64 *)a.cells + w.first_line;
+    const u8 *cells = (const u8 *)a.cells + w.first_line * a.cell_bytes;
+    const u64 uncertain = uncertain_bits(a.cell_bytes);
     for (u64 i = (u64)blockIdx.x * (blockDim.x / lanes) + threadIdx.x / lanes; i < known + marked; i += stride) {
-        if (i >= known && cells[i - known] != kUncertain)
+        if (i >= known && rk_load(cells + (i - known) * a.cell_bytes, (int)a.cell_bytes) != uncertain)
             continue;
         const u64 number = i < known ? list[1 + i] : w.first_line + i - known;
         const rk_line line = rk_line_of(&a.spec, w.parts.offsets, number);

@@ -45,12 +45,17 @@ template <int kBytes> struct IntProd {
     }
     __device__ __forceinline__ u64 left_out(const SegmentArgs &) const { return 0; }
     __device__ __forceinline__ u32 flags(const SegmentArgs &) const { return special; }
+    __device__ __forceinline__ int value(const FinishArgs &, u64, u64 *value) const
+    {
+        *value = wrapped;
+        return RP_OK;
+    }
 };
 
-template <class Walker> SegmentKernel walks()
+template <bool kLight, class Walker> SegmentKernel walks()
 {
     SegmentKernel k = {};
-    k.walk = walk_lines<false, Walker>;
+    k.walk = walk_lines<kLight, Walker>;
     return k;
 }
 
@@ -66,19 +71,19 @@ SegmentKernel prod_kernel(int dtype)
     case RP_F32:
         return row_and_walk_kernels<LogSum<RP_F32>, FloatProd<RP_F32>>();
     case RP_F64:
-        return walks<FloatProd<RP_F64>>();
+        return walks<false, FloatProd<RP_F64>>();
     default:
         break;
     }
     switch (rk_bytes(dtype)) {
     case 1:
-        return walks<IntProd<1>>();
+        return walks<true, IntProd<1>>();
     case 2:
-        return walks<IntProd<2>>();
+        return walks<true, IntProd<2>>();
     case 4:
-        return walks<IntProd<4>>();
+        return walks<true, IntProd<4>>();
     default:
-        return walks<IntProd<8>>();
+        return walks<true, IntProd<8>>();
     }
 }
 

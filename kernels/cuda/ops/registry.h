@@ -111,7 +111,4 @@ ListedFn walk_listed_kernel(bool paired); // lines_any.cu; lines of one team, li
 // finish's scratch.
 FinishFn finish_lines_kernel(bool paired); // lines_any.cu
 
-// Values of lines [first, first + lines), at most kMostListed, from f64 to the format of the request; ties are listed as above.
-NarrowFn narrow_kernel(); // narrow.cu
-
 } // namespace rk

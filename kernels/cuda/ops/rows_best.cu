@@ -77,8 +77,9 @@ template <bool kFloat, bool kIndex> __device__ __forceinline__ void finish(const
             return;
         }
     } else if constexpr (kFloat) {
-        if (a.spec.out == RP_F64 && b.count && b.rank != ~0u) {
-            ((double *)a.cells)[row] = (double)__uint_as_float(order.bits(b.rank));
+        const u32 bits = order.bits(b.rank);
+        if ((a.spec.out == RP_F64 || a.spec.out == RP_F32) && b.count && b.rank != ~0u) {
+            write_bits(a.cell_bytes, a.cells, row, rounded_bits((double)__uint_as_float(bits), a.spec.out));
             return;
         }
     }

@@ -135,10 +135,10 @@ __global__ void __launch_bounds__(kWalkThreads, kKind == kStatistics ? kBlocksOf
                 for (u32 k = lane; k < words; k += kWarp)
                     to[k] = of_warp[k / kResult * kStride + k % kResult];
                 __syncwarp();
-            } else if (own && done) {
-                ((u64 *)a.cells)[row] = word;
+                unknown |= own && !done ? 1u << j : 0;
+            } else {
+                unknown |= own && !(done && write_value(a, row, __longlong_as_double((i64)word))) ? 1u << j : 0;
             }
-            unknown |= own && !done ? 1u << j : 0;
         }
         if (__any_sync(kFullMask, unknown))
             finish_otherwise<kKind>(a, g, w, list, w.first_line + first + lane, unknown);

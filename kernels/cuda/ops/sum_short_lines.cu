@@ -5,7 +5,7 @@
 // walk the line again with a state each.
 #include "kernels/cuda/exact/row_values.cuh"
 #include "kernels/cuda/exact/tile_sum.cuh"
-#include "kernels/cuda/pass/finish.cuh"
+#include "kernels/cuda/pass/narrow_total.cuh"
 #include "kernels/cuda/pass/thread_rows.cuh"
 #include "kernels/cuda/pass/tile_rows.cuh"
 #include "kernels/cuda/pass/unit_parts.h"
@@ -191,18 +191,23 @@ __device__ __noinline__ void walk_together(const FinishArgs &a, const RowArgs &r
 }
 
 // Is the value a double that a few doubles can round, which is a sum or a mean?
-__device__ __forceinline__ bool makes_double(const FinishArgs &a)
+__device__ __forceinline__ bool makes_float(const FinishArgs &a)
 {
-    return a.spec.out == RP_F64 && !(a.spec.flags & (RP_STATES_OUT | RP_INITIAL));
+    return rk_is_float(a.spec.out) && !(a.spec.flags & (RP_STATES_OUT | RP_INITIAL));
 }
 
-// That of a line of `count` elements. False: it is not certain.
-__device__ __forceinline__ bool value_of(const FinishArgs &a, const Pair &sum, u64 count, double *v)
+// The bits of the value of a line of `count` elements. False: it is not certain.
+__device__ __forceinline__ bool total_bits(const FinishArgs &a, const Pair &sum, u64 count, u64 *bits)
 {
-    if (a.spec.op == RP_OP_MEAN)
-        return LineSums<1>{sum, {}, count, 0}.mean(v);
-    *v = count ? sum.value() : 0.0;
-    return true;
+    const bool mean = a.spec.op == RP_OP_MEAN;
+    if (count && a.spec.out != RP_F64) {
+        if (mean || sum.t != 0)
+            return narrow_quotient(sum, mean ? count : 1, a.spec.out, bits);
+        *bits = rounded_bits(sum.s, a.spec.out);
+        return !sum.lost;
+    }
+    double v = count ? sum.value() : 0.0;
+    return (!mean || LineSums<1>{sum, {}, count, 0}.mean(&v)) && value_bits(v, a.spec.out, bits);
 }
 
 // By all lanes of line i, each with kTile vectors in flight.
@@ -240,9 +245,9 @@ template <int kDtype, int kTile> __device__ __forceinline__ void sum_line(const 
     }
     if (lane)
         return;
-    double value;
-    if (makes_double(a) && !(l.skipped && a.spec.nan == RP_NAN_ERROR) && value_of(a, l.sum, line.n - l.skipped, &value))
-        ((double *)a.cells)[i] = value;
+    u64 bits;
+    if (makes_float(a) && !(l.skipped && a.spec.nan == RP_NAN_ERROR) && total_bits(a, l.sum, line.n - l.skipped, &bits))
+        write_bits(a.cell_bytes, a.cells, i, bits);
     else
         finish_pair(a, i, l.sum.s, l.sum.t, line.n, l.skipped, first);
 }
@@ -325,20 +330,28 @@ template <int kDtype> __device__ __noinline__ void sum_by_threads(const FinishAr
 // What is made of the exact sums of equal rows of up to 2^10 elements, if it is one double: the sum, or the mean.
 struct SumValue {
     bool wanted, mean;
+    int out;
     Divisor n; // of a mean
 
-    __device__ __forceinline__ explicit SumValue(const FinishArgs &a) : wanted(makes_double(a)), mean(a.spec.op == RP_OP_MEAN)
+    __device__ __forceinline__ explicit SumValue(const FinishArgs &a)
+        : wanted(makes_float(a)), mean(a.spec.op == RP_OP_MEAN), out(a.spec.out)
     {
         if (mean)
             n = Divisor((double)(u32)a.spec.row_len);
     }
-    // The value of a sum between these. False: it is not known.
-    __device__ __forceinline__ bool of(const Between &sum, double *v) const
+    // The bits of the value of a sum between these. False: it is not known.
+    __device__ __forceinline__ bool of(const Between &sum, u64 *bits) const
     {
-        *v = sum.high;
-        if (mean && sum.high != 0)
-            return n.quotient(sum.high, 0, 0).round(v) && sum.low == sum.high;
-        return sum.low == sum.high;
+        double v = sum.high;
+        bool exact = fabs(v) < INFINITY;
+        if (mean && v != 0) {
+            if (!n.quotient(sum.high, 0, 0).round(&v))
+                return false;
+            exact = __fma_rn(-v, n.d, sum.high) == 0;
+        }
+        if (exact)
+            *bits = rounded_bits(v, out);
+        return sum.low == sum.high && (exact || value_bits(v, out, bits));
     }
 };
 
@@ -367,10 +380,10 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 8)
         Between all = rk::between<kDtype>(tile);
         for (u32 d = r.lanes / 2; d; d /= 2)
             all.join({__shfl_xor_sync(kFullMask, all.low, d), __shfl_xor_sync(kFullMask, all.high, d)});
-        double v_of_row;
-        known = value.of(all, &v_of_row);
-        if (row < r.lines && at.lane == 0)
-            ((double *)a.cells)[row] = v_of_row;
+        u64 bits;
+        known = value.of(all, &bits);
+        if (known && row < r.lines && at.lane == 0)
+            write_bits(a.cell_bytes, a.cells, row, bits);
     }
     if (row < r.lines && !known) // last, lest anything be kept in memory for it
         sum_again<kDtype>(a, r, row, at.lane, at.mask, at.first_state(states, r));
@@ -401,10 +414,11 @@ template <int kDtype, class Rows> __global__ void __launch_bounds__(kRowThreads,
                     x[k] = words[k] & r.keep[0];
                 all.join(between<kDtype>(x));
             });
-            double v;
-            known &= value.of(all, &v) || row >= r.lines;
-            if (row < r.lines)
-                ((double *)a.cells)[row] = v;
+            u64 bits;
+            const bool of_row = value.of(all, &bits);
+            known &= of_row || row >= r.lines;
+            if (of_row && row < r.lines)
+                write_bits(a.cell_bytes, a.cells, row, bits);
         }
     }
     if (!__all_sync(kFullMask, known))
@@ -432,10 +446,11 @@ template <int kDtype, int kLog> __global__ void __launch_bounds__(kRowThreads, 8
 #pragma unroll
         for (u32 i = 0; i < Rows::kEach; i++) {
             const u64 row = first + Rows::row(i);
-            double v;
-            known &= value.of(sums[i], &v) || row >= r.lines;
-            if (row < r.lines)
-                ((double *)a.cells)[row] = v;
+            u64 bits;
+            const bool of_row = value.of(sums[i], &bits);
+            known &= of_row || row >= r.lines;
+            if (of_row && row < r.lines)
+                write_bits(a.cell_bytes, a.cells, row, bits);
         }
     }
     if (!__all_sync(kFullMask, known))
@@ -453,7 +468,7 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 6)
     rk_state *mine = (rk_state *)(states + threadIdx.x * r.state_words);
     const u64 step = (u64)gridDim.x * kRowThreads;
     const u32 n = (u32)a.spec.row_len;
-    const bool value = a.plain && a.spec.out == RP_F64 && n;
+    const bool values = makes_float(a) && n;
     for (u64 first = (u64)blockIdx.x * kRowThreads + threadIdx.x; first < r.lines; first += kRows * step) {
         Line<kDtype> l[kRows];
         const Bits *p[kRows];
@@ -478,8 +493,9 @@ template <int kDtype> __global__ void __launch_bounds__(kRowThreads, 6)
             u64 row = first + k * step;
             if (row >= r.lines)
                 break;
-            if (value && !l[k].sum.lost && !l[k].skipped)
-                ((double *)a.cells)[row] = l[k].sum.value();
+            u64 bits;
+            if (values && !l[k].sum.lost && !l[k].skipped && total_bits(a, l[k].sum, n, &bits))
+                write_bits(a.cell_bytes, a.cells, row, bits);
             else if (l[k].sum.lost)
                 walk_together(a, r, row, {row * n, 1, n}, 0, 0, mine);
             else

@@ -136,7 +136,6 @@ using StatesFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *partials, u32 
 using ListedFn = void (*)(FinishArgs, SegmentArgs, WalkArgs, u64 *list, u32 state_words, u32 scratch_at);
 using FinishFn = void (*)(FinishArgs, WalkArgs, const u64 *partials, u32 state_words, u32 scratch_at);
 using DoubtsFn = void (*)(FinishArgs, WalkArgs, u64 *list);
-using NarrowFn = void (*)(FinishArgs, const u64 *wide, u64 first, u64 lines, u64 *list);
 
 // A kernel of whole rows with what its launcher must know.
 struct SegmentKernel {

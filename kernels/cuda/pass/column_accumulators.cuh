@@ -129,8 +129,9 @@ template <LineKind kKind, int kDtype = RP_F32> struct ColumnPart {
             return this->line(rows).template finish<true>(a, g, line);
         if (skipped && g.nan_error)
             return false;
-        return value_near(a.spec.op, a.spec.ddof, (rk_finisher)a.finisher, rows - skipped, sum, squares,
-                          (double *)a.cells + line);
+        double v;
+        return value_near(a.spec.op, a.spec.ddof, (rk_finisher)a.finisher, rows - skipped, sum, squares, &v) &&
+               write_value(a, line, v);
     }
 };
 
@@ -331,11 +332,11 @@ struct ColumnMoments {
     }
 };
 
-// The line is marked in its cell, a double, as one of those that are counted at `listed`.
+// The line is marked in its cell as one of those that are counted at `listed`.
 __device__ __forceinline__ void mark_line(const FinishArgs &a, u64 line, u64 *listed)
 {
     atomicAdd(listed, 1ull);
-    ((u64 *)a.cells)[line] = kUncertain;
+    write_bits(a.cell_bytes, a.cells, line, uncertain_bits(a.cell_bytes));
 }
 
 // The line is listed; where the list is full it is marked.
@@ -345,7 +346,7 @@ __device__ __forceinline__ void list_or_mark(const FinishArgs &a, u64 line, u64 
     if (i < kMostListed)
         list[1 + i] = line;
     else
-        ((u64 *)a.cells)[line] = kUncertain;
+        write_bits(a.cell_bytes, a.cells, line, uncertain_bits(a.cell_bytes));
 }
 
 } // namespace rk

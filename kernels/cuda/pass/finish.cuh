@@ -1,8 +1,10 @@
 // The last steps of the chain: join partials, and turn a row's words into its state and its cell.
 #pragma once
 
+#include "kernels/cuda/exact/narrow_value.cuh"
 #include "kernels/cuda/exact/ziv_state.cuh"
 #include "kernels/cuda/pass/partial.cuh"
+#include "kernels/cuda/pass/whole.h"
 
 namespace rk {
 
@@ -17,6 +19,24 @@ __device__ inline void write_bits(u32 bytes, void *cells, u64 i, u64 bits)
         ((u32 *)cells)[i] = (u32)bits;
     else
         ((uint16_t *)cells)[i] = (uint16_t)bits;
+}
+
+// The value of a line that is v in f64, in the format that is asked for. `exact`: it is v, and finite. False, and nothing is
+// written: v does not decide it.
+__device__ __forceinline__ bool write_value(const FinishArgs &a, u64 line, double v, bool exact = false)
+{
+    u64 bits;
+    if (exact)
+        bits = rounded_bits(v, a.spec.out);
+    else if (!value_bits(v, a.spec.out, &bits))
+        return false;
+    write_bits(a.cell_bytes, a.cells, line, bits);
+    return true;
+}
+
+__device__ __forceinline__ u64 uncertain_bits(u32 bytes)
+{
+    return bytes == 8 ? kUncertain8 : bytes == 4 ? kUncertain4 : kUncertain2;
 }
 
 // The words of a finished row's value.
@@ -178,7 +198,9 @@ __device__ __forceinline__ int element_value(const FinishArgs &a, int dtype, u64
     const u64 bits = rk_unrank(dtype, a.spec.op == RP_OP_MIN, rank);
     uint64_t word;
     int code = RP_OK;
-    if (dtype == RP_F32 && a.spec.out == RP_F64 && !rk_is_nan(RP_F32, bits)) // the usual one, by the hardware
+    if (a.spec.out == dtype && !rk_is_nan(dtype, bits))
+        word = bits;
+    else if (dtype == RP_F32 && a.spec.out == RP_F64 && !rk_is_nan(RP_F32, bits)) // by the hardware
         word = (u64)__double_as_longlong((double)__uint_as_float((u32)bits));
     else
         code = rk_element_out(dtype, bits, a.spec.out, &word);
@@ -204,7 +226,7 @@ __device__ __forceinline__ int count_value(const FinishArgs &a, u64 some, u64 co
     return count == 0 && (op == RP_OP_MIN || op == RP_OP_MAX) ? RP_EMPTY : RP_OK;
 }
 
-// Any of them: an integer sum, an element, an index, a count.
+// Any of them: an integer sum, an element, an index, a count, an integer product.
 __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *value)
 {
     const WordPlan &p = a.plan;
@@ -224,6 +246,9 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
     case RP_STATE_ARGMIN:
     case RP_STATE_ARGMAX:
         return index_value(words[1], count, value);
+    case RP_STATE_PRODINT:
+        *value = words[RK_PROD_WRAPPED];
+        return RP_OK;
     case RP_STATE_COUNT:
         break;
     case RP_STATE_SUM32: // a.plain
@@ -243,7 +268,6 @@ __device__ inline int light_value(const FinishArgs &a, const u64 *words, u64 *va
     case RP_STATE_OR:
     case RP_STATE_XOR:
     case RP_STATE_PROD:
-    case RP_STATE_PRODINT:
     case RP_STATE_STATS32:
     case RP_STATE_STATS64:
     case RP_STATE_STATSINT:

@@ -71,7 +71,9 @@ template <int kDtype, LineKind kKind> struct FloatLine<kDtype, kKind, false> {
             return false;
         if constexpr (kKind == kStatistics)
             return finish_stats(a, args, (u64 *)a.cells + line * RP_STATS_WORDS);
-        return sums.template value<kMany>(a.spec, (rk_finisher)a.finisher, (double *)a.cells + line);
+        double v;
+        const bool exact = a.finisher == RK_FINISH_TOTAL && sums.sum.t == 0 && !sums.special; // often a tie of few elements
+        return sums.template value<kMany>(a.spec, (rk_finisher)a.finisher, &v) && write_value(a, line, v, exact);
     }
     __device__ __forceinline__ bool finish_stats(const FinishArgs &a, const SegmentArgs &args, u64 *words) const
     {
@@ -114,11 +116,13 @@ template <int kDtype, LineKind kKind> struct FloatLine<kDtype, kKind, true> {
     {
         if (skipped && args.nan_error)
             return false;
-        double *v = (double *)a.cells + line;
-        if (special || (sum.error == 0 && squares.error == 0))
-            return LineSums<2>{sum.pair(), {{squares.s, squares.t}, false}, count, special}.template value<true>(
-                a.spec, (rk_finisher)a.finisher, v);
-        return value_near(a.spec.op, a.spec.ddof, (rk_finisher)a.finisher, count, sum, squares, v);
+        double v;
+        const bool certain = special || (sum.error == 0 && squares.error == 0)
+                                 ? LineSums<2>{sum.pair(), {{squares.s, squares.t}, false}, count, special}
+                                       .template value<true>(a.spec, (rk_finisher)a.finisher, &v)
+                                 : value_near(a.spec.op, a.spec.ddof, (rk_finisher)a.finisher, count, sum, squares, &v);
+        const bool exact = a.finisher == RK_FINISH_TOTAL && sum.t == 0 && sum.error == 0 && !special;
+        return certain && write_value(a, line, v, exact);
     }
 };
 

@@ -1,4 +1,4 @@
-// Sums and means of single lines as floats narrower than f64, where a value in f64 does not decide them (ops/narrow.cu).
+// Sums and means of single lines as floats narrower than f64, where a value in f64 does not decide them (lines_any.cu).
 #pragma once
 
 #include "kernels/cuda/exact/twosum.cuh"

@@ -153,7 +153,7 @@ inline bool has_few_rows(const rp_spec &s)
 }
 
 // Values that finish_light can make: those of these states, except means and counts of all elements. The largest magnitude is
-// one of them only where its kernel is that of max (minmax_arg.cu).
+// one of them only where its kernel is that of max (minmax_arg.cu), a product of integers only modulo 2^64.
 inline bool is_light(const rp_spec &s, int layout)
 {
     switch ((rp_layout)layout) {
@@ -173,6 +173,8 @@ inline bool is_light(const rp_spec &s, int layout)
         return true;
     case RP_STATE_NORMINF:
         return is_largest(s);
+    case RP_STATE_PRODINT:
+        return s.flags & RP_WRAP && !rk_is_float(s.out);
     case RP_STATE_SQ32:
     case RP_STATE_SQ64:
     case RP_STATE_SQINT:
@@ -186,7 +188,6 @@ inline bool is_light(const rp_spec &s, int layout)
     case RP_STATE_OR:
     case RP_STATE_XOR:
     case RP_STATE_PROD:
-    case RP_STATE_PRODINT:
     case RP_STATE_STATS32:
     case RP_STATE_STATS64:
     case RP_STATE_STATSINT:

@@ -21,6 +21,7 @@ constexpr u64 kMostListed = 1u << 20;
 #else
 constexpr u64 kMostListed = 64; // in tests/simt: few, so that a small test exceeds it
 #endif
-constexpr u64 kUncertain = 0xfff00dd1cef00d01; // a NaN that is never a value
+// The mark, in a cell of these bytes: a NaN that is never a value
+constexpr u64 kUncertain8 = 0xfff00dd1cef00d01, kUncertain4 = 0x7fffffff, kUncertain2 = 0x7fff;
 
 } // namespace rk

@@ -11,13 +11,35 @@
 namespace rk {
 
 // Streaming store for many values, which must not evict the input from L2.
-__device__ __forceinline__ void store_vector(double2 *to, double2 v) { __stcs(to, v); }
-
-__device__ __forceinline__ void store_values(const FinishArgs &a, u64 line, const double (&v)[kColumns])
+template <class Vector> __device__ __forceinline__ void store_vector(void *cells, u64 at, Vector v)
 {
-    double2 *to = (double2 *)((double *)a.cells + line);
-    store_vector(to, make_double2(v[0], v[1]));
-    store_vector(to + 1, make_double2(v[2], v[3]));
+    __stcs((Vector *)cells + at, v);
+}
+
+// The values of columns, to cells of any width
+__device__ __forceinline__ void store_bits(const FinishArgs &a, u64 line, const u64 (&bits)[kColumns])
+{
+    static_assert(kColumns == 4);
+    const auto word = [&](int c) { return (u32)bits[c]; };
+    if (a.cell_bytes == 8) {
+        store_vector(a.cells, line / 2, make_ulonglong2(bits[0], bits[1]));
+        store_vector(a.cells, line / 2 + 1, make_ulonglong2(bits[2], bits[3]));
+    } else if (a.cell_bytes == 4) {
+        store_vector(a.cells, line / 4, make_uint4(word(0), word(1), word(2), word(3)));
+    } else {
+        store_vector(a.cells, line / 4, make_uint2(word(0) | word(1) << 16, word(2) | word(3) << 16));
+    }
+}
+
+// The same of values in f64, of which those in `known` are certain: a bit each. Returns those that decide what is written.
+__device__ __forceinline__ u32 store_values(const FinishArgs &a, u64 line, const double (&v)[kColumns], u32 known)
+{
+    u64 bits[kColumns];
+#pragma unroll
+    for (int c = 0; c < kColumns; c++)
+        known &= value_bits(v[c], a.spec.out, &bits[c]) ? ~0u : ~(1u << c);
+    store_bits(a, line, bits);
+    return known;
 }
 
 // The columns of one vector of f32, as they lie

@@ -111,8 +111,9 @@ extern "C" const char *rk_stream_refusal(const rp_spec *s)
     if (rp_is_ranked(s->op) && !selects_on_device(*s))
         return s->flags & RP_OFFSETS ? "order statistics of segments are not possible in a stream"
                                      : "order statistics of lines that long are not possible in a stream";
-    if (!is_cut_by_rows(*s) && rp_results(s) > most_rows(*s) && !has_few_rows(*s))
-        return "results of columns or planes are over 4 MiB";
+    const bool columns = s->flags & RP_COLUMNS && !rp_is_ranked(s->op); // whose launches take parts of any number of lines
+    if (!columns && !is_cut_by_rows(*s) && rp_results(s) > most_rows(*s))
+        return "results of planes, or order statistics of columns, are over 4 MiB";
     return NULL;
 }
 

@@ -86,22 +86,26 @@ u32 teams_of_ring(const Asked &q, u64 items, u32 team, u64 words)
 
 // How many vectors lie side by side in a block, a power of two: as few as leave blocks for all SMs, but no more blocks than
 // these hold in some turns.
-u32 width_of_vectors(const Device *d, u64 vectors)
+u32 width_of_vectors(const Asked &q, u64 vectors)
 {
-    const u64 sms = (u64)d->sms;
+    const u64 sms = (u64)q.d->sms;
     u32 width = 1;
     while (width < kColumnWidth && width < vectors)
         width *= 2;
     while (width < kColumnThreads &&
            (div_up(vectors, width) > sms * 32 || (width == kColumnWidth && div_up(vectors, 2 * width) >= sms * 3)))
         width *= 2;
+    while (width < kColumnThreads && width < vectors && q.s.rows < 2 * kColumnThreads / width) // as width_of_columns
+        width *= 2;
     return width;
 }
 
 // How many columns a block of walk_columns has: all if they are few, else at least `least` of them, and more where enough
 // blocks are left.
-u32 width_of_columns(const Device *d, u64 columns, u32 least)
+u32 width_of_columns(const Asked &q, u32 least)
 {
+    const Device *d = q.d;
+    const u64 columns = q.lines;
     if (columns <= kColumnThreads / 4)
         return (u32)columns;
     u32 width = kWarp;
@@ -109,6 +113,8 @@ u32 width_of_columns(const Device *d, u64 columns, u32 least)
         width *= 2;
     while (width > least && columns / width < 4 * (u64)d->sms)
         width /= 2;
+    while (width < kColumnThreads && q.s.rows < 2 * kColumnThreads / width) // each thread has two rows, if a column has
+        width *= 2;
     return width;
 }
 
@@ -188,13 +194,14 @@ cudaError_t launch_ring(const Asked &q, WalkFn fn)
 bool fits_near_columns(const Asked &q, WalkFn *fn)
 {
     const u64 few = (u64)q.d->sms * kWarp / (q.whole.redo ? 4 : 1); // blocks: logarithms take longer than states
-    *fn = q.columns && q.lines >= few ? near_kernel(q, kNearColumns) : NULL;
+    const bool are_short = q.whole.redo && q.length <= kTuning.near_column;
+    *fn = q.columns && (q.lines >= few || are_short) ? near_kernel(q, kNearColumns) : NULL;
     return *fn;
 }
 
 cudaError_t launch_near_columns(const Asked &q, WalkFn fn)
 {
-    Walk x = walk_of_width(q, fn, width_of_columns(q.d, q.lines, q.whole.redo ? kWarp / 2 : kWarp), 1);
+    Walk x = walk_of_width(q, fn, width_of_columns(q, q.whole.redo ? kWarp / 2 : kWarp), 1);
     set_teams(&x, 1, true);
     x.doubts = true;
     x.overlap = q.d->overlapped_launch;
@@ -210,7 +217,7 @@ bool fits_vector_columns(const Asked &q, WalkFn *fn)
 cudaError_t launch_vector_columns(const Asked &q, WalkFn fn)
 {
     const u32 per = (u32)(16 / q.bytes);
-    Walk x = walk_of_width(q, fn, width_of_vectors(q.d, q.lines / per), per);
+    Walk x = walk_of_width(q, fn, width_of_vectors(q, q.lines / per), per);
     set_teams(&x, teams_of_blocks(q, div_up(q.lines / per, x.w.width), x.w.team, kColumnBlocks), q.a.light);
     return walk(q, x);
 }
@@ -223,9 +230,10 @@ bool fits_float_columns(const Asked &q, WalkFn *fn)
 
 cudaError_t launch_float_columns(const Asked &q, WalkFn fn)
 {
-    Walk x = walk_of_width(q, fn, width_of_columns(q.d, q.lines, kWarp), 1);
+    Walk x = walk_of_width(q, fn, width_of_columns(q, kWarp), 1);
     set_teams(&x, teams_per_line(q, x.w.team), q.values);
     x.doubts = true;
+    x.overlap = q.d->overlapped_launch;
     return walk(q, x);
 }
 

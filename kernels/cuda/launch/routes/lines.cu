@@ -43,7 +43,8 @@ u32 teams_unless_left(const Asked &q, u32 team) { return q.longest == kAnyLength
 
 WalkFn near_kernel(const Asked &q, NearShape shape)
 {
-    const bool one_team = q.lines >= kTuning.short_rows_min && q.length <= longest_shared_line(q);
+    const bool one_team = (q.lines >= kTuning.short_rows_min || (q.columns && q.length <= kTuning.near_column)) &&
+                          q.length <= longest_shared_line(q);
     if (q.comoments)
         return one_team && q.whole.redo ? near_comoment_kernel(q.s.dtype, q.s.weights, rk_has_squares(q.layout), shape) : NULL;
     if (q.paired)
@@ -116,6 +117,7 @@ cudaError_t launch_float_lines(const Asked &q, WalkFn fn)
     set_teams(&x, teams_unless_left(q, x.w.team), q.values);
     x.w.turns = x.w.values ? turns_of(q, x.w.lanes) : 1;
     x.doubts = true;
+    x.overlap = q.d->overlapped_launch;
     return walk(q, x);
 }
 

@@ -191,7 +191,7 @@ cudaError_t launch_blocks(const Asked &q, WalkFn)
     FinishArgs a = q.a;
     if (!q.again.k.fn)
         return reduce_rows(q, q.whole, q.t, a);
-    a.doubts = q.scratch.wide;
+    a.doubts = q.scratch.doubts;
     TRY_CUDA(reduce_rows(q, q.whole, q.t, a));
     return reduce_rows(q, q.again, q.t, a, true);
 }

@@ -1,5 +1,6 @@
 // Rows that fit the registers of a thread or of some lanes of a warp, and long masked rows by vectors.
 #include "kernels/cuda/launch/routes/walk.h"
+#include "kernels/cuda/launch/tuning.h"
 #include "kernels/cuda/ops/registry.h"
 
 namespace rk {
@@ -48,7 +49,7 @@ Walk walk_in_registers(const Asked &q, WalkFn fn, u32 lanes)
 
 bool fits_thread_rows(const Asked &q, WalkFn *fn)
 {
-    if (q.mask || !fits_registers(q))
+    if (q.mask || !fits_registers(q) || (q.floats && q.lines < kTuning.thread_rows))
         return false;
     *fn = q.floats ? thread_row_kernel(q.layout, q.s.dtype, q.s.row_len)
                    : best_thread_row_kernel(q.layout, q.s.dtype, q.s.row_len);
