@@ -72,6 +72,8 @@ int rc_ask_for(rc_ask *a, const reduce_spec *given, const rc_input *in, size_t b
     l->spec.flags |= behind ? RP_MASK : 0;              /* there is one */
     l->mask = spec->mask;
     l->beside = spec->keys_dtype ? spec->keys : spec->weights;
+    if (spec->keys_dtype && !spec->keys && !spec->keys_name) /* of no elements none is read */
+        l->beside = (const uint8_t *)spec;
     l->offsets = (const uint8_t *)spec->offsets;
     return 0;
 }

@@ -369,6 +369,17 @@ def test_the_library_on_files_and_jobs(shared, scratch):
             list(lib.submit_all([("sum", "i32", x.tobytes(), kw)]))
 
 
+@pytest.mark.parametrize("local", [1, 2])
+def test_keys_of_no_elements_may_be_null(shared, scratch, local):
+    (scratch / "x").write_bytes(b"")
+    kw = {"rows": 3, "keys_dtype": "i32"}
+    with libreduce.Client(shared.url, local=local) as lib, open(scratch / "x", "rb") as f:
+        assert lib.run("count", "f64", b"", **kw) == lib.file("count", "f64", f.fileno(), 0, 0, **kw)[0] == bytes(24)
+        assert list(lib.submit_all([("count", "f64", b"", kw)])) == [bytes(24)]
+        with pytest.raises(libreduce.Fault, match="EMPTY: row 0"):
+            lib.run("max", "f64", b"", **kw)
+
+
 @pytest.mark.parametrize("n", [3000, 1_500_000])
 def test_the_library_on_resident_data(shared, n):
     """Keys in memory, which are cut, and resident keys; more results than a reply has; what is refused."""
