@@ -79,7 +79,9 @@ module reduce_mpi
 
   type :: reduce_mpi_request
     private
-    type(under_way), pointer :: it => null() ! null: it has ended, or did not begin
+    type(under_way), pointer :: it => null() ! null: it has ended, or did not begin: with `err` and its text
+    integer :: err = REDUCE_OK
+    character(len=:), allocatable :: text
   end type
 
   type :: under_way
@@ -277,12 +279,13 @@ contains
     where = comm
     call MPI_Comm_rank(comm, rank, ierr)
     if (ierr /= MPI_SUCCESS) then
-      ierr = REDUCE_E_IO
+      ierr = reduce_error(REDUCE_E_IO, 'comm'//c_null_char, 'the communicator has no rank'//c_null_char)
     else if (present(request)) then
       call begin(items, comm, int(rank, c_int32_t), c, request, ierr)
     else
       ierr = reduce_collective(c, items, int(size(items), c_size_t), int(rank, c_int32_t), c_funloc(exchange), c_loc(where))
     end if
+    if (present(request)) call keep(request, ierr)
   end subroutine
 
   ! ---- without waiting, as in reduce_mpi.h ----------------------------------------------------------------------------
@@ -415,14 +418,25 @@ contains
     if (it%err /= REDUCE_OK) it%text = reduce_mpi_errmsg()
   end subroutine
 
-  ! It has ended: its error, and that of errmsg.
+  ! How it began.
+  subroutine keep(request, err)
+    type(reduce_mpi_request), intent(inout) :: request
+    integer, intent(in) :: err
+    request%err = err
+    if (err /= REDUCE_OK) request%text = reduce_mpi_errmsg()
+  end subroutine
+
+  ! It has ended, or did not begin: its error, and that of errmsg.
   subroutine end_request(request, ierr)
     type(reduce_mpi_request), intent(inout) :: request
     integer, intent(out) :: ierr
-    ierr = request%it%err
-    if (ierr /= REDUCE_OK) &
-      ierr = reduce_error(ierr, c_null_char, request%it%text(index(request%it%text, ': ') + 2:)//c_null_char)
-    deallocate (request%it)
+    if (associated(request%it)) then
+      request%err = request%it%err
+      call move_alloc(request%it%text, request%text)
+      deallocate (request%it)
+    end if
+    ierr = request%err
+    if (ierr /= REDUCE_OK) ierr = reduce_error(ierr, c_null_char, request%text(index(request%text, ': ') + 2:)//c_null_char)
   end subroutine
 
   ! done: has it ended? Then the value is there, or ierr is its error.
@@ -433,12 +447,13 @@ contains
     integer :: failed
     done = .true.
     ierr = REDUCE_OK
-    if (.not. associated(request%it)) return
-    do while (c_associated(request%it%joint) .and. done)
-      call MPI_Test(request%it%of%first%exchange, done, MPI_STATUS_IGNORE, failed)
-      if (failed /= MPI_SUCCESS .or. done) call advance(request%it%of, failed)
-    end do
-    done = .not. c_associated(request%it%joint)
+    if (associated(request%it)) then
+      do while (c_associated(request%it%joint) .and. done)
+        call MPI_Test(request%it%of%first%exchange, done, MPI_STATUS_IGNORE, failed)
+        if (failed /= MPI_SUCCESS .or. done) call advance(request%it%of, failed)
+      end do
+      done = .not. c_associated(request%it%joint)
+    end if
     if (done) call end_request(request, ierr)
   end subroutine
 
@@ -447,12 +462,12 @@ contains
     type(reduce_mpi_request), intent(inout) :: request
     integer, intent(out) :: ierr
     integer :: failed
-    ierr = REDUCE_OK
-    if (.not. associated(request%it)) return
-    do while (c_associated(request%it%joint))
-      call MPI_Wait(request%it%of%first%exchange, MPI_STATUS_IGNORE, failed)
-      call advance(request%it%of, failed)
-    end do
+    if (associated(request%it)) then
+      do while (c_associated(request%it%joint))
+        call MPI_Wait(request%it%of%first%exchange, MPI_STATUS_IGNORE, failed)
+        call advance(request%it%of, failed)
+      end do
+    end if
     call end_request(request, ierr)
   end subroutine
 
@@ -466,6 +481,11 @@ contains
   integer(c_int) function other_size(name)
     character(len=*), intent(in) :: name
     other_size = reduce_error(REDUCE_E_SHAPE, name//c_null_char, name//' of another size than the array beside it'//c_null_char)
+  end function
+
+  ! Of an array x(*) the compiler knows no size, and gives a negative one.
+  integer(c_int) function no_size()
+    no_size = reduce_error(REDUCE_E_SHAPE, 'x'//c_null_char, 'an array x(*) of unknown size: pass x(1:n)'//c_null_char)
   end function
 
   ! n elements of `bytes` bytes, and eight bytes at `value`: of out, f64 or i64.
@@ -507,6 +527,7 @@ contains
       spec%weights_dtype = weights_dtype
       if (n_weights /= n) ierr = other_size('weights')
     end if
+    if (n < 0) ierr = no_size()
     if (present(root)) then
       call MPI_Comm_size(comm, ranks, fault)
       if (root < 0 .or. root >= ranks) &
@@ -517,6 +538,7 @@ contains
       call MPI_Comm_rank(comm, rank, fault)
       if (present(request)) then
         ierr = reduce_collective_error(ierr, rank, c_funloc(iexchange), c_loc(where))
+        call keep(request, ierr)
       else
         ierr = reduce_collective_error(ierr, rank, c_funloc(exchange), c_loc(where))
       end if
@@ -591,6 +613,7 @@ contains
     ierr = reduce_selection_new(selection, spec)
     if (ierr == REDUCE_OK .and. size(values) < size(q)) &
       ierr = reduce_error(REDUCE_E_ARGUMENT, 'room'//c_null_char, 'there are fewer values than quantiles'//c_null_char)
+    if (ierr == REDUCE_OK .and. bytes < 0) ierr = no_size()
     do
       if (ierr == REDUCE_OK .and. again == 1) ierr = reduce_selection_count(selection, data, c_null_ptr, bytes)
       call agree([dtype, spec%nan], q, comm, ierr)
@@ -647,6 +670,7 @@ contains
       spec%mask = c_loc(mask)
       if (size(mask, kind=c_int64_t) /= n) ierr = other_size('mask')
     end if
+    if (n < 0) ierr = no_size()
     if (ierr == REDUCE_OK) ierr = reduce_run(client, spec, data, n*bytes, c_loc(cell), 16_c_size_t*k, c_null_ptr)
     call agree([op, dtype, spec%nan, k], [real(c_double) ::], comm, ierr)
     if (ierr /= REDUCE_OK) return

@@ -100,6 +100,22 @@ contains
     call reduce_mpi_iallreduce(REDUCE_SUM, y, value, MPI_COMM_WORLD, ierr, request=small, nan=merge(9, 0, rank == ranks - 1))
     if (ierr == REDUCE_OK) call reduce_mpi_wait(small, ierr)
     call expect(ierr /= REDUCE_OK .and. index(reduce_mpi_errmsg(), 'rank') > 0)
+    ! what does not begin has its error, until it begins anew; and so has what has ended
+    call reduce_mpi_iallreduce(REDUCE_SUM, y, value, MPI_COMM_WORLD, ierr, request=small, root=ranks)
+    call expect(ierr == REDUCE_E_ARGUMENT)
+    call reduce_mpi_allreduce(REDUCE_SUM, [1d0], v, MPI_COMM_WORLD, ierr, nan=9)
+    call reduce_mpi_test(small, done, ierr)
+    call expect(done .and. ierr == REDUCE_E_ARGUMENT .and. index(reduce_mpi_errmsg(), 'no such rank') > 0)
+    call reduce_mpi_iallreduce(REDUCE_MAX, y(:0), value, MPI_COMM_WORLD, ierr, request=small)
+    do i = 1, 2
+      call reduce_mpi_wait(small, ierr)
+      call expect(ierr == REDUCE_E_EMPTY .and. index(reduce_mpi_errmsg(), 'EMPTY') == 1)
+    end do
+    call reduce_mpi_iallreduce(REDUCE_MAX, y, value, MPI_COMM_WORLD, ierr, request=small)
+    do i = 1, 2
+      call reduce_mpi_wait(small, ierr)
+      call expect(ierr == REDUCE_OK)
+    end do
   end subroutine
 
   subroutine quantiles
@@ -253,8 +269,26 @@ contains
     call expect(ierr == REDUCE_OK .and. v == 0)
     call reduce_mpi_quantile([0.5d0], x(2:3, :), middle, MPI_COMM_WORLD, ierr)
     call expect(ierr == REDUCE_OK .and. middle(1) == 6.5d0)
+    call unknown(x)
     call reduce_mpi_allreduce(REDUCE_DOT, x, by(:, 1:2), v, MPI_COMM_WORLD, ierr)
     call expect(ierr == REDUCE_E_SHAPE .and. index(reduce_mpi_errmsg(), 'another size') > 0)
+  end subroutine
+
+  ! Arrays of which nobody but the programmer knows the size.
+  subroutine unknown(x)
+    real(c_double), intent(in) :: x(4, *)
+    real(c_double) :: middle(1)
+    integer(c_int64_t) :: found(1)
+    call reduce_mpi_allreduce(REDUCE_SUM, x(:, 1:3), v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_OK .and. v == 78*ranks)
+    call reduce_mpi_allreduce(REDUCE_SUM, x, v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_E_SHAPE .and. index(reduce_mpi_errmsg(), 'unknown size') > 0)
+    call reduce_mpi_allreduce(REDUCE_DOT, x, x, v, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_E_SHAPE .and. index(reduce_mpi_errmsg(), 'unknown size') > 0)
+    call reduce_mpi_quantile([0.5d0], x, middle, MPI_COMM_WORLD, ierr)
+    call expect(ierr == REDUCE_E_SHAPE .and. index(reduce_mpi_errmsg(), 'unknown size') > 0)
+    call reduce_mpi_top(REDUCE_LARGEST, x, middle, found, MPI_COMM_WORLD, ierr, c_null_ptr)
+    call expect(ierr == REDUCE_E_SHAPE .and. index(reduce_mpi_errmsg(), 'unknown size') > 0)
   end subroutine
 
   ! Of a field with halos, without a copy of it.
