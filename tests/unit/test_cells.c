@@ -538,6 +538,28 @@ static void test_products_beside_ties(void **state)
     free(x);
 }
 
+/* The last columns are multiplied with some before them, which have their products: of zeros beside a NaN, too. */
+static void test_products_beside_others(void **state)
+{
+    enum { ROWS = 3, MOST = 19 };
+    (void)state;
+    for (int dtype = RP_F16; dtype <= RP_F64; dtype++)
+        for (uint64_t n = 1; n <= MOST; n++) {
+            uint8_t *x = memory(ROWS * MOST * 8), *turned = memory(ROWS * MOST * 8);
+            const size_t size = rp_dtype_size(dtype);
+            for (uint64_t r = 0; r < ROWS; r++)
+                for (uint64_t c = 0; c < n; c++) {
+                    const double v = c + 1 == n ? NAN : r == c % ROWS ? 0 : -2;
+                    put(dtype, x + (r * n + c) * size, v);
+                    put(dtype, turned + (c * ROWS + r) * size, v);
+                }
+            check(task_of(RP_OP_PROD, dtype, dtype, 0, RP_COLUMNS, ROWS, n, x), "zeros");
+            check(task_of(RP_OP_PROD, dtype, dtype, 0, 0, n, ROWS, turned), "zeros");
+            free(turned);
+            free(x);
+        }
+}
+
 /* Products that leave the range of doubles on the way, and come back; some end among the subnormal floats. */
 static void test_products_far_away(void **state)
 {
@@ -734,6 +756,7 @@ int main(void)
         cmocka_unit_test(test_ranges_beside_ties),
         cmocka_unit_test(test_halves_of_two),
         cmocka_unit_test(test_products_beside_ties),
+        cmocka_unit_test(test_products_beside_others),
         cmocka_unit_test(test_products_far_away),
         cmocka_unit_test(test_long_products),
         cmocka_unit_test(test_pairs_are_used),

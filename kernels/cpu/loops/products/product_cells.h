@@ -447,19 +447,24 @@ static bool plain_cells_f64(const rk_lot *lot, const char *x, size_t n, void *ce
 
 /* ---- lots ---- */
 
-/* Columns are multiplied a vector at a time; the last ones together with some before them. SIGN: the bit of `signs` */
+/* Columns are multiplied a vector at a time; the last ones together with some before them. These keep the results that they
+ * have: some are certain only without the last ones, which may leave the range. SIGN: the bit of `signs` */
 #define PRODUCT_COLUMNS(NAME, BYTES, SIGN)                                                                                \
     /* n columns from `first` on, whose results are wanted from `from` on */                                              \
     static size_t product_lot_##NAME(const rk_lot *lot, size_t first, size_t from, size_t n, char *cells, uint16_t *left, \
                                      size_t k)                                                                            \
     {                                                                                                                     \
         const size_t size = rp_dtype_size(lot->out);                                                                      \
+        const size_t done = (from - first) * size;                                                                        \
         pair_columns p;                                                                                                   \
         uint8_t marks[PAIR_LOT];                                                                                          \
+        char before[LANES64 * sizeof(double)];                                                                            \
+        memcpy(before, cells + first * size, done);                                                                       \
         if (plain_cells_##NAME(lot, (const char *)lot->x + first * BYTES, n, cells + first * size))                       \
             return k;                                                                                                     \
         multiply_pairs_##NAME(&p, (const char *)lot->x + first * BYTES, lot->stride, lot->rows, n);                       \
         put_pairs(&p, n, lot->rows, SIGN, lot->out, cells + first * size, marks);                                         \
+        memcpy(cells + first * size, before, done);                                                                       \
         return leave_marked(left, k, from, first + n - from, marks + (from - first));                                     \
     }                                                                                                                     \
     static size_t product_cells_##NAME(const rk_lot *lot, void *cells, uint16_t *left)                                    \
