@@ -199,7 +199,7 @@ def test_quantiles_in_dask(dask, dtype):
     rng = np.random.default_rng(8)
     x = (rng.standard_normal((9, 8, 5)) * 20).astype(dtype)
     for axis in (None, 0, 2, (0, 1), (0, 1, 2)):
-        for q in (0.3, [0.5], [0.1, 0.25, 0.5, 0.7, 0.9, 1.0], [[0.0, 1.0], [0.2, 0.8]]):
+        for q in (0.3, [0.5], [], [0.1, 0.25, 0.5, 0.7, 0.9, 1.0], [[0.0, 1.0], [0.2, 0.8]]):
             for method in ("linear", "hazen", "lower", "nearest"):
                 got = dask.dask.quantile(da.from_array(x, chunks=tuple(int(c) for c in rng.integers(1, 9, 3))), q, axis, method=method, keepdims=q == 0.3)
                 want = dask.quantile(x, q, axis, method=method, keepdims=q == 0.3)
@@ -384,6 +384,11 @@ def test_nans_and_masks_in_dask(dask):
             found = getattr(dask.dask, op)(da.from_array(m, chunks=chunks, asarray=False), axis=1).compute()
             assert isinstance(found, np.ma.MaskedArray) and found.tolist() == getattr(dask, op)(m, axis=1).tolist(), (op, chunks)
         assert getattr(dask.dask, op)(da.from_array(m, chunks=1, asarray=False)).compute() == getattr(dask, op)(m)
+    empty = np.ma.MaskedArray(np.ones((0, 2)))  # nothing to choose from is an error all the same
+    for op in ("min", "argmax"):
+        for call, of in ((getattr(dask, op), empty), (getattr(dask.dask, op), da.from_array(empty, chunks=1, asarray=False))):
+            with pytest.raises(dask.EmptyError):
+                np.asarray(call(of, axis=0))
 
 
 @pytest.mark.unsanitized

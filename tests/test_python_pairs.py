@@ -153,6 +153,16 @@ def test_average_as_numpy(package):
     assert package.average([1e308, 1e308], weights=[1.0, 1.0]) == 1e308
 
 
+def test_weights_of_an_axis_that_are_nans(package):
+    """The sum of the weights leaves out their NaNs along the axis of the weights, also where the array is square."""
+    x, w = np.arange(9.0).reshape(3, 3), np.array([np.nan, 1, 2])
+    got, total = package.average(x, 0, w, returned=True, nan="omit", keepdims=True)
+    assert got.tolist() == [[5, 6, 7]] and total.tolist() == [[3, 3, 3]]
+    for weights in ([1.0, -1, 0], [np.nan] * 3):
+        with pytest.raises(ZeroDivisionError):
+            package.average(x[:, :2], 0, weights, nan="omit")
+
+
 def test_what_a_mask_hides(package):
     """A row of masked pairs alone has a masked result, as in numpy.ma; the others have their own."""
     x = np.ma.masked_array([[1.0, 2], [3, 4]], [[True, True], [False, False]])

@@ -273,7 +273,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     if found is None:
         found = _reduce("wmean", p, turned, axes, nan, client, deadline, progress, flags, keepdims, None, key, a)
     if returned or not _is_finite(found):
-        counting = _counting(p.w, _counting(p.x, p.keep, nan), nan)
+        counting = _counting(turned(p.w), _counting(p.x, p.keep, nan), nan)
         total = _functions.sum(np.broadcast_to(turned(p.w), p.x.shape), axis, float if p.w.dtype.kind in "biu" else None, keepdims=keepdims,
                                where=counting, client=client)
         if np.any((np.asarray(total) == 0) & ~np.asarray(p.lost(axes, keepdims))):

@@ -35,6 +35,7 @@ Axis = Union[int, Sequence[int], None]
 Nan = Literal["propagate", "omit", "raise"]
 Axes = tuple[int, ...]
 NAMES = {"dot": ("a", "b"), "wmean": ("a", "weights")}
+CHOOSING = ("min", "max", "range", "argmin", "argmax")
 BEHIND = {"argmin": (0,), "argmax": (0,), "stats": (2, 4)}  # how many words follow a place in a state
 
 
@@ -146,7 +147,8 @@ def _reduce(op: str, a: Any, axis: Any = None, keepdims: bool = False, ddof: int
     if a.dtype.kind not in "fiub":
         raise TypeError(f"a: no Dask reduction here of elements of type {a.dtype}")
     wanted = _wanted(op, a.dtype, dtype)
-    masked = op != "stats" and isinstance(getattr(a, "_meta", None), np.ma.MaskedArray)  # the count says that there is nothing
+    nothing = op in CHOOSING and 0 in [a.shape[i] for i in axes_of(axis, a.ndim)]  # is an error
+    masked = op != "stats" and not nothing and isinstance(getattr(a, "_meta", None), np.ma.MaskedArray)  # stats has a count
     ndim = 0 if axis is None and not keepdims else a.ndim if keepdims else a.ndim - np.size(axis)
     chunk: Any = partial(_chunk, op=op, nan=nan)
     finish = _Finish(op, a.dtype, wanted, nan, ddof, masked, or_nan and a.dtype.kind == "f")
@@ -461,7 +463,7 @@ def quantile(a: Any, q: Any, axis: Axis = None, *, method: str = "linear", keepd
     code, axes, el = _order._method(method), axes_of(axis, a.ndim), element(a.dtype.newbyteorder("="))
     picks = _order.Order(method=code).picks
     wanted = a.dtype.newbyteorder("=") if picks or a.dtype.kind == "f" else np.dtype(float)
-    if len(axes) < a.ndim and many.size:
+    if len(axes) < a.ndim:
         x = a.rechunk({i: -1 for i in axes})
         chunks = tuple((1,) if i in axes else c for i, c in enumerate(x.chunks) if keepdims or i not in axes)
         found: Array = da.map_blocks(_along, x, many.ravel().tolist(), many.shape, axes, method, keepdims, nan, wanted, dtype=wanted,
