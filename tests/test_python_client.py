@@ -238,8 +238,12 @@ def test_places_that_are_not_known_are_refused(package):  # noqa: F811
         based.copy().merge(rest)
     with pytest.raises(ValueError, match="index: how many elements"):
         based.add([6])
-    with pytest.raises(ValueError, match="count is an integer of 2 or more"):
-        package.State.from_bytes("argmax", "i8", raw, count=1)
+    for count in (1, 2**64 + 2):
+        with pytest.raises(ValueError, match="count is an integer of 2 or more"):
+            package.State.from_bytes("argmax", "i8", raw, count=count)
+    for index in (-1, 2**64, 1.0):
+        with pytest.raises(ValueError, match="index is an integer of 0 or more"):
+            package.State("argmax", "i8").add([5], index=index)
     assert int(package.State.from_bytes("sum", "i8", bytes(package.state("sum", [1, 2]))).add([4])) == 7
 
 

@@ -236,6 +236,9 @@ def test_files(package, tmp_path):  # noqa: F811
     np.arange(6, dtype="i4").tofile(tmp_path / "raw")
     assert package.sum(package.file(tmp_path / "raw", "i4")) == 15
     assert package.sum(package.file(tmp_path / "raw", "i4", shape=(2, 2), offset=8), axis=0).tolist() == [6, 8]
+    for shape in (-1, (2, -1), 2.0, (2.0,), "2"):
+        with pytest.raises(ValueError, match="shape: lengths are integers of 0 or more"):
+            package.file(tmp_path / "raw", "i4", shape=shape)
     np.save(tmp_path / "none.npy", np.empty((0, 3)))
     assert package.sum(package.file(tmp_path / "none.npy"), axis=0).tolist() == [0, 0, 0]
     np.savez(tmp_path / "several.npz", a=np.ones(3))

@@ -83,7 +83,10 @@ def file(path: str | os.PathLike[str], dtype: Any = None, shape: Any = None, off
     left = nbytes - offset
     if shape is None and left % kind.itemsize:
         raise ValueError(f"path: the {left} bytes of {os.fspath(path)!r} from byte {offset} on are not a multiple of the {kind.itemsize}-byte element")
-    wanted = left // kind.itemsize if shape is None else prod(shape) if isinstance(shape, (tuple, list)) else shape
+    lengths = shape if isinstance(shape, (tuple, list)) else [left // kind.itemsize if shape is None else shape]
+    if not all(isinstance(n, (int, np.integer)) and n >= 0 for n in lengths):
+        raise ValueError(f"shape: lengths are integers of 0 or more, not {shape!r}")
+    wanted = prod(map(int, lengths))
     if wanted * kind.itemsize > left:
         raise ValueError(f"shape: {shape!r} has more elements than the {left} bytes of {os.fspath(path)!r} from byte {offset} on")
     return np.memmap(path, kind, "r", offset, shape, order) if wanted else np.empty(0 if shape is None else shape, kind, order)

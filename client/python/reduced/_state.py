@@ -23,6 +23,7 @@ from ._sources import address
 from ._wide import numbers
 
 COUNT = slice(8, 16)  # where a state has the number of its elements (proto/PROTOCOL.md, Partial states)
+MOST = 1 << 60  # elements
 HERE = 1 << 12  # elements: more of them are reduced as an array, by several threads
 OTHER_NAMES = {"ptp": "range", "norm": "norm2", "amin": "min", "amax": "max"}
 
@@ -54,6 +55,12 @@ def dtype_of(dtype: Any, name: str = "dtype") -> np.dtype[Any]:
 def first_ddof(op: str) -> int:
     """The default of the function of that name."""
     return int(op in ("sem", "cov"))
+
+
+def check_place(name: str, place: Any, least: int) -> None:
+    """Is it a number of elements that a state can have?"""
+    if not isinstance(place, (int, np.integer)) or not least <= place <= MOST:
+        raise ValueError(f"{name} is an integer of {least} or more, at most 2^60, not {place!r}")
 
 
 def divisor_of(ddof: Any) -> int:
@@ -116,8 +123,8 @@ class State:
         """Add the elements of an array; `index` is that of the first one in the whole array. Those of pairs have `weights`."""
         if self.op in PAIRED or weights is not None:
             return self._add_pairs(a, weights)
-        if index is not None and (not isinstance(index, (int, np.integer)) or index < 0):
-            raise ValueError(f"index is an integer of 0 or more, not {index!r}")
+        if index is not None:
+            check_place("index", index, 0)
         o = operand(a, flows=True) if not isinstance(a, np.ndarray) else None
         if o is None or not isinstance(o.data, Flowing):
             self._add(a if o is None or isinstance(a, PLAIN) else o, index, client)
@@ -250,8 +257,7 @@ class State:
         s.count = int.from_bytes(data[COUNT], "little")
         s._based, s._followed = count is None, count is not None
         if count is not None:
-            if not isinstance(count, (int, np.integer)) or count < s.count:
-                raise ValueError(f"count is an integer of {s.count} or more, not {count!r}")
+            check_place("count", count, s.count)
             s.count = int(count)
         return s
 
