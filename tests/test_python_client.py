@@ -154,6 +154,11 @@ def test_callers_functions_are_reductions_too(package):  # noqa: F811
     assert package.submit(lambda a, **kw: package.sum([2 * x for x in a], **kw), [1, 2]).result() == 6
     with pytest.raises(TypeError, match="^f: .* does not pass its `client`"):
         package.submit(lambda a, client: 5, [1])
+    for f, *args, kw in ((package.histogram, {"bins": [0, 1], "weights": [2.0]}), (package.quantile, 0.5, {"weights": [2.0], "method": "inverted_cdf"})):
+        with pytest.raises(TypeError, match="^f: .* with these arguments cannot be a task"):
+            package.submit(f, [1.0], *args, **kw)
+    with pytest.raises(TypeError, match="^f: .* that tasks can do"):
+        package.submit(package.average, [1.0])
 
 
 def test_arguments_that_tasks_do_not_have(package):  # noqa: F811

@@ -247,9 +247,14 @@ def test_both_zeros_are_one_key():
         assert not np.signbit(found).any() and found.tolist() == [0.0, 1.5] and sums.tolist() == [5.0, 2.0]
 
 
-def test_why_a_key_has_no_element():
+def test_errors_name_the_key():
     with pytest.raises(ValueError, match="nan='omit': the key 2 has no element, so no min"):
         reduced.by_key([1, 2], [1.0, np.nan], "min", nan="omit")
+    with pytest.raises(reduced.OverflowError_, match="OVERFLOW: key 'b': the exact prod") as e:
+        reduced.by_key(["a", "b", "b"], [1, 2**62, 8], "prod")
+    assert e.value.index == 1
+    with pytest.raises(reduced.NanError, match="NAN: key 20: "):
+        reduced.by_key([10, 20], [1.0, np.nan], nan="raise")
     with pytest.raises(ValueError, match="where: the key 2 has no element, so no min"):
         reduced.by_key([1, 2], [1.0, 3.0], "min", where=[True, False])
 

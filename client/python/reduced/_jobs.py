@@ -196,7 +196,7 @@ def _function(f: Any) -> Callable[..., Any]:
         return FUNCTIONS[f]
     whole = not isinstance(f, functools.partial) and str(getattr(f, "__module__", "")).partition(".")[0] == "reduced"
     if not isinstance(f, (FunctionType, MethodType, functools.partial)) or whole and FUNCTIONS.get(getattr(f, "__name__", "")) is not f:
-        raise TypeError(f"f: {f!r:.60} is not a reduction of this package")
+        raise TypeError(f"f: {f!r:.60} is not a reduction of this package that tasks can do")
     if not whole and not _takes_client(f):
         raise TypeError(f"f: {f!r:.60} has no argument `client`")
     return f
@@ -204,9 +204,11 @@ def _function(f: Any) -> Callable[..., Any]:
 
 def _plan(f: Any, a: Any, *args: Any, **kw: Any) -> Plan:
     """The plan that a function makes."""
-    found = _function(f)(a, *args, client=_Collector(), **kw)
+    call = _function(f)
+    found = call(a, *args, client=_Collector(), **kw)
     if not isinstance(found, Plan):
-        raise TypeError(f"f: {f!r:.60} does not pass its `client` to a reduction")
+        known = call in FUNCTIONS.values()
+        raise TypeError(f"f: {f!r:.60} {'with these arguments cannot be a task' if known else 'does not pass its `client` to a reduction'}")
     return found
 
 

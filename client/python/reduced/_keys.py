@@ -12,7 +12,7 @@ from . import _abi
 from ._arrays import Operand, operand, to_numpy
 from ._elements import element
 from ._groups import Groups, element_of_groups
-from .errors import EmptyError
+from .errors import EmptyError, Error
 from ._lib import check, lib
 from ._plan import NANS
 from ._prepare import in_memory, kept, result_dtype
@@ -215,11 +215,14 @@ def by_key(keys: Any, a: Any, op: str = "sum", *, dtype: Any = None, where: Any 
         wanted = dtype_of(dtype) if dtype is not None else result_dtype(name, groups.element)
         try:
             return found, groups.finish(wanted, first_ddof(name) if ddof is None else divisor_of(ddof))
-        except EmptyError as e:
+        except Error as e:
             if e.index is None:
                 raise
-            cause = "nan='omit'" if where is None and nan == "omit" else "where"
             key, = found[e.index:e.index + 1].tolist()  # NumPy 2 would show a number of its own with its type
+            if not isinstance(e, EmptyError):
+                e.args = (e.args[0].replace(f"row {e.index}", f"key {key!r}", 1),)
+                raise
+            cause = "nan='omit'" if where is None and nan == "omit" else "where"
             raise ValueError(f"{cause}: the key {key!r} has no element, so no {op}") from e
 
 
