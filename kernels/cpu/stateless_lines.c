@@ -126,6 +126,22 @@ static void run_columns(const direct *d, uint64_t first, uint64_t columns)
     }
 }
 
+/* Are the columns of a plane so few that those of several planes are laid side by side? */
+static bool is_narrow(const rp_spec *s) { return s->flags & RP_COLUMNS && s->row_len < LEAST_LINES; }
+
+/* The rows of columns [first, first + columns) at `to`, `apart` bytes from each other, from elements or a mask at x */
+static void lay_beside(const rp_spec *s, const uint8_t *x, size_t size, uint64_t first, size_t columns, uint8_t *to,
+                       size_t apart)
+{
+    for (size_t done = 0, some; done < columns; done += some) {
+        const uint64_t c = first + done, in_plane = s->row_len - c % s->row_len;
+        const uint8_t *from = x + rk_line_of(s, NULL, c).first * size;
+        some = columns - done < in_plane ? columns - done : (size_t)in_plane;
+        for (uint64_t r = 0; r < s->rows; r++)
+            memcpy(to + r * apart + done * size, from + r * s->row_len * size, some * size);
+    }
+}
+
 /* Rows as they are */
 static void run_lines(const direct *d, uint64_t first, uint64_t rows)
 {
@@ -160,6 +176,20 @@ static void run_rows(const direct *d, uint64_t first, uint64_t rows)
     }
 }
 
+/* Columns of narrow planes, some at a time */
+static void run_planes(const direct *d, uint64_t first, uint64_t columns)
+{
+    turned_rows tile;
+    const rp_spec *s = d->spec;
+    const size_t room = TURNED_BYTES / (s->rows * d->size), most = room < RK_LOT ? room : RK_LOT;
+    for (uint64_t c = first, end = first + columns, some; c < end; c += some) {
+        some = end - c < most ? end - c : most;
+        const size_t apart = some * d->size + RK_APART;
+        lay_beside(s, d->elements, d->size, c, (size_t)some, tile, apart);
+        run_lot(d, tile, apart, s->rows, c, some, false);
+    }
+}
+
 /* n times the initial element */
 static void put_initial(const direct *d, uint8_t *out, size_t n)
 {
@@ -180,8 +210,8 @@ static void run_initial(const direct *d, const uint8_t *x, size_t n, uint64_t li
     put_initial(d, tile, some);
     if (!columns)
         d->simd->turn[__builtin_ctzll(d->size)](rows, apart, x, n * d->size, some, n);
-    for (size_t r = 0; columns && r < n; r++)
-        memcpy(rows + r * apart, x + r * d->spec->row_len * d->size, some * d->size);
+    else
+        lay_beside(d->spec, d->elements, d->size, line, some, rows, apart);
     run_lot(d, tile, apart, n + 1, line, some, false);
 }
 
@@ -190,17 +220,25 @@ static void run_selected(direct *d, uint64_t first, uint64_t lines)
 {
     turned_rows turned, masks;
     const rp_spec *s = d->spec;
-    const bool columns = s->flags & RP_COLUMNS;
+    const bool columns = s->flags & RP_COLUMNS, narrow = is_narrow(s);
     const size_t n = (size_t)rk_cpu_elements(s), bytes = (n + d->kept.has_initial) * rp_dtype_size(d->kept.dtype),
                  room = TURNED_BYTES / bytes < RK_LOT ? TURNED_BYTES / bytes : RK_LOT, most = room / LEAST_LINES * LEAST_LINES;
     for (uint64_t line = first, end = first + lines, some; line < end; line += some) {
-        const uint64_t beside = columns ? s->row_len - line % s->row_len : most,
+        const uint64_t beside = columns && !narrow ? s->row_len - line % s->row_len : most,
                        left = end - line < beside ? end - line : beside;
         const uint64_t at = rk_line_of(s, NULL, line).first;
         const uint8_t *x = d->elements + at * d->size;
         some = left < most ? left : most;
         if (!d->mask) {
             run_initial(d, x, n, line, (size_t)some);
+            continue;
+        }
+        if (narrow) {
+            lay_beside(s, d->mask, 1, line, (size_t)some, masks, some + RK_APART);
+            lay_beside(s, d->elements, d->size, line, (size_t)some, turned, some * d->size + RK_APART);
+            d->kept.mask = masks;
+            d->kept.stride = some + RK_APART;
+            run_lot(d, turned, some * d->size + RK_APART, n, line, some, false);
             continue;
         }
         d->kept.mask = columns ? d->mask + at : turn_rows(d, 1, d->mask + at, some, n, masks);
@@ -230,8 +268,9 @@ static bool in_lines(const rp_spec *s) { return s->row_len > longest_turned(s); 
 bool rk_cpu_is_direct(const rk_simd *simd, const rp_spec *s, uint64_t lines)
 {
     const bool columns = s->flags & RP_COLUMNS;
-    const uint64_t elements = rk_cpu_elements(s), beside = columns && s->row_len < lines ? s->row_len : lines,
+    const uint64_t elements = rk_cpu_elements(s), beside = columns && !is_narrow(s) && s->row_len < lines ? s->row_len : lines,
                    most = is_selective(s) ? RK_KEPT_ROWS
+                          : is_narrow(s)  ? TURNED_ROW
                           : columns       ? RK_LOT_ROWS
                           : in_lines(s)   ? RK_LOT_LINE
                                           : TURNED_ROW;
@@ -257,6 +296,8 @@ void rk_cpu_direct(const rk_simd *simd, const rk_task *t, uint64_t first, uint64
                 .arg = arg};
     if (is_selective(s))
         run_selected(&d, first, lines);
+    else if (is_narrow(s))
+        run_planes(&d, first, lines);
     else if (s->flags & RP_COLUMNS)
         run_columns(&d, first, lines);
     else if (in_lines(s))
