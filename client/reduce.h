@@ -620,10 +620,11 @@ typedef struct reduce_spec {
     int32_t op;              /* reduce_op */
     int32_t dtype;           /* reduce_dtype of the elements */
     int32_t out;             /* reduce_dtype of the values: 0 = the default. sum prod min max minmax range sumsq norm1
-                                norminf dot wsum: f64 (or f16 bf16 f32) of floats, i64 or u64 of integers (default by sign);
+                                norminf dot wsum: f64 (or f16 bf16 f32) of floats, i64 or u64 of integers (default by sign),
+                                of min and max also `dtype`, unless it is bool;
                                 mean var std sem norm2 rms wmean cov corr median quantile: f64 (or f16 bf16 f32) of all; kth
                                 and quantile by methods that pick an element (lower, higher, nearest, inverted_cdf,
-                                closest_observation): as min; and or xor: i64 or u64; largest smallest: their values as min;
+                                closest_observation): as sum; and or xor: i64 or u64; largest smallest: their values as sum;
                                 counts, indexes, any, all: u64;
                                 stats: fixed */
     int32_t nan;             /* reduce_nan */

@@ -7,7 +7,7 @@
 
 /* ---- types ---- */
 
-enum { NONE, CLASS }; /* which other types a reply may have: types.def */
+enum { NONE, CLASS, OWN }; /* which other types a reply may have: types.def */
 
 /* What a value may be: the default by rp_class, and which others. */
 typedef struct {
@@ -73,11 +73,13 @@ static const value_rule *value_of(const rp_spec *s)
     return s->op == RP_OP_QUANTILE && rp_method_picks(s->method) ? &SAME : rule_of(s->op)->value;
 }
 
-static bool out_allowed(const value_rule *v, rp_class cls, int out)
+static bool out_allowed(const value_rule *v, int dtype, int out)
 {
-    const int usual = v->by_class[cls];
+    const int usual = v->by_class[rp_dtype_class(dtype)];
     if (out == usual || v->others == NONE)
         return out == usual;
+    if (v->others == OWN && out == dtype && dtype != RP_BOOL)
+        return true;
     return usual == RP_F64 ? rp_dtype_class(out) == RP_CLASS_FLOAT : out == RP_I64 || out == RP_U64;
 }
 
@@ -94,7 +96,7 @@ static rp_err check_types(rp_spec *s, rp_fault *f)
                        rp_dtype_name(s->dtype));
     if (s->out == 0)
         s->out = value->by_class[cls];
-    if (!out_allowed(value, cls, s->out))
+    if (!out_allowed(value, s->dtype, s->out))
         return rp_fail(f, RP_TYPE, "out", 0, "%s of %s: result type %s is not possible", rp_op_name(s->op),
                        rp_dtype_name(s->dtype), rp_dtype_name(s->out));
     return RP_OK;

@@ -73,7 +73,8 @@ def outs(op, dtype):
     """Every reply type that is allowed."""
     if op in COUNT_OPS or op == "stats":
         return [default_out(op, dtype)]
-    return list(FLOATS) if op in REAL_OPS or dtype in FLOATS else ["i64", "u64"]
+    own = [dtype] if op in ("min", "max") and dtype != "bool" else []
+    return list(FLOATS) if op in REAL_OPS or dtype in FLOATS else sorted({"i64", "u64", *own})
 
 
 def inf_bits(fmt):
@@ -321,11 +322,12 @@ def float_product(e, fmt):
 
 # ---- values ----
 def to_out(value, out):
-    """An exact integer in a 64-bit reply type."""
-    low, high = (-(2**63), 2**63) if out == "i64" else (0, 2**64)
+    """An exact integer in a reply type."""
+    bits = 8 * SIZE[out]
+    low, high = (-(2**(bits - 1)), 2**(bits - 1)) if out in SIGNED else (0, 2**bits)
     if not low <= value < high:
         raise Fault("OVERFLOW", min(value, MOST))
-    return value % 2**64
+    return value % 2**bits
 
 
 def element_out(e, bits, out):
@@ -584,10 +586,8 @@ def words(op, dtype, data):
 # ---- text ----
 def value_text(bits, out):
     """As reducectl prints it by default: the shortest decimal that reads back to the same bits."""
-    if out == "i64":
-        return str(bits - 2**64 if bits >> 63 else bits)
-    if out == "u64":
-        return str(bits)
+    if out not in FLOATS:
+        return str(bits - 2**(8 * SIZE[out]) if out in SIGNED and bits >> 8 * SIZE[out] - 1 else bits)
     return str(float_value(bits, out))
 
 

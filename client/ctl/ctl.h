@@ -219,6 +219,10 @@ void ctl_put_text(FILE *f, const char *text, int width);
 
 /* ---- text/parse_scalar.c ---- */
 
+static inline bool ctl_is_signed(int dtype)
+{
+    return dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;
+}
 static inline bool ctl_is_float(int dtype) { return dtype >= REDUCE_F16 && dtype <= REDUCE_F64; }
 
 /* One number as an element of `dtype`: its bits, zero-extended. Integers exactly, in decimal or with 0x; floats rounded once

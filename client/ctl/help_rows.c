@@ -74,7 +74,8 @@ const help_row ctl_help_rows[] = {
 
     {"values", "-o, --out T",
      "type of the value. For floats, and always for" CTL_REAL_OPS ": f16 bf16 f32 f64 (default f64). For "
-     "integers: i64 u64 (default by the sign of the elements), OVERFLOW if it does not fit. Indexes and counts: u64",
+     "integers: i64 u64 (default by the sign of the elements), of min and max also that of the elements, OVERFLOW if it "
+     "does not fit. Indexes and counts: u64",
      false},
     {"values", "--nan POLICY", "propagate (default), omit, or error", true},
     {"values", "--ddof N", "of" CTL_DDOF_OPS ": divide by the count minus N (default 0)", false},

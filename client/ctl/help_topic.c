@@ -15,6 +15,7 @@ typedef struct note {
 static const char FLOATS[] = "f64 of floats (or --out f32 f16 bf16); i64 or u64 of integers";
 
 #define SAME FLOATS
+#define END "as sum; of integers also, by --out, their own type"
 #define REAL "f64, or by --out f32, f16, bf16"
 #define NUMBER "u64"
 #define BITS "i64 or u64; integers only"

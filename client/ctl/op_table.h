@@ -18,6 +18,7 @@
 
 /* Those whose value is a float, whatever the elements are: " mean norm2 ..." */
 #define CTL_REAL_NAME_SAME(name)
+#define CTL_REAL_NAME_END(name)
 #define CTL_REAL_NAME_REAL(name) " " name
 #define CTL_REAL_NAME_NUMBER(name)
 #define CTL_REAL_NAME_BITS(name)

@@ -50,12 +50,12 @@ static int kind_of(const rp_spec *s)
                                                                              : RK_CELL_KINDS;
 }
 
-/* Integers have the default type in the reply. Counts and places have no other. */
+/* Integers have the default type in the reply, or their own. Counts and places have no other. */
 static bool has_usual_type(const rp_spec *s)
 {
     const int usual = rk_is_signed(s->dtype) ? RP_I64 : RP_U64, kind = kind_of(s);
     return rk_is_float(s->out) || kind == RK_CELLS_COUNTED || kind == RK_CELLS_PLACED ||
-           (kind != RK_CELLS_MOMENTS && s->out == usual);
+           (kind != RK_CELLS_MOMENTS && (s->out == usual || s->out == s->dtype));
 }
 
 /* Are elements that a mask leaves out replaced by NaNs, which the loop omits and does not count? */

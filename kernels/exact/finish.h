@@ -8,11 +8,12 @@
 
 /* ---- integers ---------------------------------------------------------------------------------------------------- */
 
-/* The 192-bit two's complement v[0..3) as i64 or u64 (`out`): its low word, and OVERFLOW if that is not all of it. */
+/* The 192-bit two's complement v[0..3) as an integer that has room for it but for its sign, or as i64 or u64 (`out`): its low
+ * word, and OVERFLOW if that is not all of it. */
 RK_FN int rk_fit(const uint64_t v[3], int out, uint64_t *word)
 {
-    uint64_t above = out == RP_I64 ? (uint64_t)((int64_t)v[0] >> 63) : 0;
-    *word = v[0];
+    uint64_t above = rk_is_signed(out) ? (uint64_t)((int64_t)v[0] >> 63) : 0;
+    *word = v[0] & UINT64_MAX >> (64 - rk_width(out));
     return v[1] == above && v[2] == above ? RP_OK : RP_OVERFLOW;
 }
 

@@ -620,11 +620,11 @@ static inline uint64_t t_float_value(const t_facts *f, const rp_spec *s)
     }
 }
 
-/* An integer of the exact value as i64 or u64. */
+/* An integer of the exact value as i64 or u64, or as a type of fewer bits that holds it but for its sign. */
 static inline int t_fit(const t_big *v, int out, uint64_t *word)
 {
     *word = v->w[0];
-    uint64_t above = out == RP_I64 ? (uint64_t)((int64_t)v->w[0] >> 63) : 0;
+    uint64_t above = out == RP_I8 || out == RP_I16 || out == RP_I32 || out == RP_I64 ? (uint64_t)((int64_t)v->w[0] >> 63) : 0;
     for (int i = 1; i < T_WORDS; i++)
         if (v->w[i] != above)
             return RP_OVERFLOW;

@@ -24,13 +24,13 @@ static void refused(rp_spec s, rp_err code, const char *field, uint64_t limit)
 static void accepted(rp_spec s) { assert_int_equal(rp_spec_check(&s, NULL), RP_OK); }
 
 /* The contract, op by op: what comes out, and the code of its layout for f16, bf16, f32, for f64 and for integers. */
-enum { VALUE, REAL, NUMBER, BITS, STATS, NONE = RP_STATE_NONE };
+enum { VALUE, END, REAL, NUMBER, BITS, STATS, NONE = RP_STATE_NONE };
 static const struct {
     int op, out, narrow, wide, integer;
 } contract[] = {
     {RP_OP_SUM, VALUE, 0, 2, 4},
-    {RP_OP_MIN, VALUE, 5, 5, 5},
-    {RP_OP_MAX, VALUE, 6, 6, 6},
+    {RP_OP_MIN, END, 5, 5, 5},
+    {RP_OP_MAX, END, 6, 6, 6},
     {RP_OP_ARGMIN, NUMBER, 7, 7, 7},
     {RP_OP_ARGMAX, NUMBER, 8, 8, 8},
     {RP_OP_COUNT_NONZERO, NUMBER, 9, 9, 9},
@@ -83,6 +83,8 @@ static bool out_fine(int kind, int dtype, int out)
         return out == RP_U64;
     case STATS:
         return out == widest(dtype);
+    case END:
+        return out_fine(VALUE, dtype, out) || (out == dtype && dtype != RP_BOOL);
     default:
         return is_float(dtype) ? is_float(out) : out == RP_I64 || out == RP_U64;
     }

@@ -80,8 +80,7 @@ static int finish_state(table *t, int op, int dtype, const uint8_t *state, void 
 /* Of which type the least, the largest and the sum of elements are. */
 static int type_of_stats(int dtype)
 {
-    bool is_signed = dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;
-    return ctl_is_float(dtype) ? REDUCE_F64 : is_signed ? REDUCE_I64 : REDUCE_U64;
+    return ctl_is_float(dtype) ? REDUCE_F64 : ctl_is_signed(dtype) ? REDUCE_I64 : REDUCE_U64;
 }
 
 static int finish(table *t, line *l)

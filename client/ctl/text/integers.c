@@ -15,7 +15,7 @@ ctl_integer_type ctl_integer_type_of(int dtype)
 {
     size_t size = reduce_dtype_size(dtype);
     uint64_t all = dtype == REDUCE_BOOL ? 1 : UINT64_MAX >> (64 - 8 * size);
-    bool is_signed = dtype == REDUCE_I8 || dtype == REDUCE_I16 || dtype == REDUCE_I32 || dtype == REDUCE_I64;
+    bool is_signed = ctl_is_signed(dtype);
     return (ctl_integer_type){size, {is_signed ? all >> 1 : all, is_signed ? (all >> 1) + 1 : 0}};
 }
 

@@ -75,11 +75,12 @@ static char *put_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, b
         memcpy(&u, cell, size);
     if (ctl_is_float(dtype))
         return put_float(out, dtype, u, hex);
-    if (dtype == REDUCE_I64 && u >> 63) {
+    const uint64_t sign = ctl_is_signed(dtype) ? UINT64_C(1) << (8 * size - 1) : 0;
+    if (u & sign) {
         *out++ = '-';
-        u = 0 - u;
+        u = 2 * sign - u;
     }
-    return ctl_put_u64(out, u); /* replies have no other types than these and u64 */
+    return ctl_put_u64(out, u);
 }
 
 char *ctl_number(char out[CTL_MAX_NUMBER], int dtype, const void *cell, bool hex)

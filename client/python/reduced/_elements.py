@@ -27,7 +27,7 @@ FLOATS = {"f2": _abi.F16, "f4": _abi.F32, "f8": _abi.F64}
 INTEGERS = {"i1": _abi.I8, "u1": _abi.U8, "i2": _abi.I16, "u2": _abi.U16, "i4": _abi.I32, "u4": _abi.U32, "i8": _abi.I64, "u8": _abi.U64}
 NAT = np.iinfo(np.int64).min
 CELL = {"f": "f8", "i": "i8", "u": "u8"}
-OTHERS = {_abi.F16: "f2", _abi.BF16: "u2", _abi.F32: "f4", _abi.U64: "u8"}
+OTHERS = {code: name for name, code in {**FLOATS, **INTEGERS}.items()} | {_abi.BF16: "u2"}
 STATS = [("count", "u8"), ("nans", "u8"), ("zeros", "u8"), ("argmin", "u8"), ("argmax", "u8"), ("min", ""), ("max", ""), ("sum", ""),
          ("sum_high", "i8"), ("mean", "f8"), ("var", "f8"), ("std", "f8")]  # reduce_stats; "": of the class of the elements
 _known: dict[np.dtype[Any], Element] = {}

@@ -216,7 +216,7 @@ def in_blocks(p: Prepared, layout: Layout, n: int) -> Source | None:
 
 
 def reply_code(p: Prepared) -> int:
-    """reduce_dtype of a value that is to be rounded to a short float, or to be unsigned; 0: as it is."""
+    """reduce_dtype of a value that is to be rounded to a short float, to be unsigned, or to be an element; 0: as it is."""
     if p.magnified is not None or p.element.parts == 2 and p.op in OF_STATES:  # rounded when the parts are joined
         return 0
     return out_code(p.op, p.element, p.wanted)
@@ -225,9 +225,11 @@ def reply_code(p: Prepared) -> int:
 def out_code(op: str, el: Element, wanted: np.dtype[Any]) -> int:
     """The same for an operation and its elements."""
     value = _abi.OPS[op].value
+    if value == "END" and el.kind != "f" and wanted == el.dtype and el.code != _abi.BOOL:
+        return el.code
     if value == "SAME" and el.kind == "i" and wanted.kind == "u":
         return _abi.U64
-    return part_code(wanted) if value == "REAL" or value == "SAME" and el.kind == "f" else 0
+    return part_code(wanted) if value == "REAL" or value in ("SAME", "END") and el.kind == "f" else 0
 
 
 def is_wide(op: str, el: Element, wanted: np.dtype[Any]) -> bool:

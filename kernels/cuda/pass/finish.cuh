@@ -17,8 +17,10 @@ __device__ inline void write_bits(u32 bytes, void *cells, u64 i, u64 bits)
         ((u64 *)cells)[i] = bits;
     else if (bytes == 4)
         ((u32 *)cells)[i] = (u32)bits;
-    else
+    else if (bytes == 2)
         ((uint16_t *)cells)[i] = (uint16_t)bits;
+    else
+        ((uint8_t *)cells)[i] = (uint8_t)bits;
 }
 
 // The value of a line that is v in f64, in the format that is asked for. `exact`: it is v, and finite. False, and nothing is

@@ -97,7 +97,7 @@ RK_FN int rk_element_out(int dtype, uint64_t bits, int out, uint64_t *word)
         return RP_OK;
     }
     *word = is_signed ? rk_sign_extend(bits, bytes) : bits;
-    return (int64_t)*word < 0 && is_signed != (out == RP_I64) ? RP_OVERFLOW : RP_OK;
+    return (int64_t)*word < 0 && is_signed != rk_is_signed(out) ? RP_OVERFLOW : RP_OK;
 }
 
 RK_FN int rk_finish_ends(const rk_state *s, int out, uint64_t words[2])
