@@ -194,6 +194,16 @@ INLINE vi32 max_i32(vi32 a, vi32 b)
 #endif
 }
 
+INLINE vi64 max_i64(vi64 a, vi64 b)
+{
+#if VB == 64
+    return (vi64)_mm512_max_epi64((__m512i)a, (__m512i)b);
+#else
+    const vi64 first = a > b;
+    return (a & first) | (b & ~first);
+#endif
+}
+
 INLINE vu32 min_u32(vu32 a, vu32 b)
 {
 #if VB == 64
