@@ -1,5 +1,5 @@
-/* prod of columns without states: integers modulo 2^64 beside a double that shows the size, floats in two doubles where that is
- * certain (product_pair.h). */
+/* prod of columns without states: integers in a double while it is exact, else modulo 2^64 beside a double that shows the size;
+ * floats in two doubles where that is certain (product_pair.h). */
 #ifndef RK_CPU_PRODUCT_CELLS_H
 #define RK_CPU_PRODUCT_CELLS_H
 
@@ -13,6 +13,17 @@ typedef struct int_columns {
     uint64_t wrapped[SMALL_LOT];
     double size[SMALL_LOT]; /* the same in doubles, each off by less than a part in 2^40; a zero makes it 0, or a NaN */
 } int_columns;
+
+/* Doubles that are integers below 2^51. False: some are not below that. */
+ONE_COPY bool put_integers(const double *p, size_t n, u64_loose *cells)
+{
+    uint64_t large = 0;
+    for (size_t c = 0; c < n; c++) {
+        large |= (bits_of_f64(p[c]) & INT64_MAX) >= bits_of_f64(0x1p51);
+        cells[c] = bits_of_f64(p[c] + 0x1.8p52) - bits_of_f64(0x1.8p52);
+    }
+    return !large;
+}
 
 #define MULTIPLY_COLUMNS(NAME, T)                                                                                        \
     typedef T __attribute__((aligned(1), may_alias)) factor_##NAME;                                                      \
@@ -40,12 +51,45 @@ typedef struct int_columns {
         for (; r < rows; r++, x += stride)                                                                               \
             multiply_one_##NAME(p, (const void *)x, n);                                                                  \
     }                                                                                                                    \
+    INLINE void times_two_##NAME(double *p, const char *x, uint64_t stride, size_t n, bool first, bool two)              \
+    {                                                                                                                    \
+        const factor_##NAME *a = (const void *)x, *b = (const void *)(x + stride);                                       \
+        for (size_t c = 0; c < n; c++)                                                                                   \
+            p[c] = (first ? 1 : p[c]) * (double)a[c] * (two ? (double)b[c] : 1);                                         \
+    }                                                                                                                    \
+    ONE_COPY void first_one_##NAME(double *p, const char *x, size_t n) { times_two_##NAME(p, x, 0, n, true, false); }    \
+    ONE_COPY void first_two_##NAME(double *p, const char *x, uint64_t stride, size_t n)                                  \
+    {                                                                                                                    \
+        times_two_##NAME(p, x, stride, n, true, true);                                                                   \
+    }                                                                                                                    \
+    ONE_COPY void next_two_##NAME(double *p, const char *x, uint64_t stride, size_t n)                                   \
+    {                                                                                                                    \
+        times_two_##NAME(p, x, stride, n, false, true);                                                                  \
+    }                                                                                                                    \
+    /* False: some is not exact, or large */                                                                             \
+    static bool exact_products_##NAME(const rk_lot *lot, const char *x, size_t n, void *cells)                           \
+    {                                                                                                                    \
+        double p[SMALL_LOT];                                                                                             \
+        size_t r = 2 - lot->rows % 2;                                                                                    \
+        inexact_clear(p);                                                                                                \
+        if (r == 1)                                                                                                      \
+            first_one_##NAME(p, x, n);                                                                                   \
+        else                                                                                                             \
+            first_two_##NAME(p, x, lot->stride, n);                                                                      \
+        for (; r < lot->rows && !inexact_seen(p); r += 2)                                                                \
+            next_two_##NAME(p, x + r * lot->stride, lot->stride, n);                                                     \
+        return !inexact_seen(p) && put_integers(p, n, cells);                                                            \
+    }                                                                                                                    \
     static size_t product_cells_##NAME(const rk_lot *lot, void *cells, uint16_t *left)                                   \
     {                                                                                                                    \
         int_columns p;                                                                                                   \
         size_t k = 0;                                                                                                    \
+        bool exact = true; /* if some are not, others are not either, mostly */                                          \
         for (size_t c = 0, n; c < lot->columns; c += n) {                                                                \
             n = small_lot(lot, c);                                                                                       \
+            exact = exact && exact_products_##NAME(lot, (const char *)lot->x + c * sizeof(T), n, (char *)cells + 8 * c); \
+            if (exact)                                                                                                   \
+                continue;                                                                                                \
             for (size_t i = 0; i < n; i++) {                                                                             \
                 p.wrapped[i] = 1;                                                                                        \
                 p.size[i] = 1;                                                                                           \
