@@ -391,10 +391,40 @@ MULTIPLY_PAIRS(f64, 64, RP_F64, 53, 2047, 1)
 
 /* A double lacks less than rows 2^-53 of itself. An f64 has two of them, of which `low` is below rows 2^-53 of `high`, and is
  * rounded once a row: together they lack less than rows^2 2^-105. */
-enum { PLAIN_ROWS = 512 }; /* at most: products of more are likely to leave the range */
+enum {
+    PLAIN_ROWS = 512,   /* products of more are likely to leave the range: */
+    SCALED_ROWS = 64,   /* after so many their exponents are taken out */
+    MOST_EXPONENT = 900 /* of a product whose lower double has room below it */
+};
 typedef struct plain_columns {
     double high[PAIR_LOT], low[PAIR_LOT];
+    int64_t exponent[PAIR_LOT];
 } __attribute__((aligned(VB))) plain_columns;
+
+/* Takes out exponents, exactly. False: a product is 0 or no number, or some exponent is beyond `most` */
+static __attribute__((noinline)) bool take_exponents(plain_columns *p, size_t n, int64_t most)
+{
+    int64_t odd = 0;
+    for (size_t c = 0; c < n; c++) {
+        const uint64_t bits = bits_of_f64(p->high[c]), field = bits >> 52 & 2047;
+        p->high[c] = f64_of((bits & ~((uint64_t)2047 << 52)) | (uint64_t)1023 << 52);
+        p->low[c] *= f64_of((2046 - field) << 52);
+        p->exponent[c] += (int64_t)field - 1023;
+        odd |= (int64_t)(field - 1) | (int64_t)(2045 - field) | (most - p->exponent[c]) | (most + p->exponent[c]);
+    }
+    return odd >= 0;
+}
+
+/* Puts them back, exactly. What is beyond MOST_EXPONENT has no place in an f32. */
+static __attribute__((noinline)) void put_exponents(plain_columns *p, size_t n)
+{
+    for (size_t c = 0; c < n; c++) {
+        const int64_t e = p->exponent[c] < MOST_EXPONENT ? p->exponent[c] : MOST_EXPONENT;
+        const double power = f64_of((uint64_t)(1023 + (e > -MOST_EXPONENT ? e : -MOST_EXPONENT)) << 52);
+        p->high[c] *= power;
+        p->low[c] *= power;
+    }
+}
 
 #define PLAIN_LOOPS(NAME, BYTES, TWOFOLD)                                                                                      \
     INLINE void times_rows_##NAME(plain_columns *p, const char *x, uint64_t stride, size_t rows, size_t n, bool first)         \
@@ -435,11 +465,24 @@ typedef struct plain_columns {
     static bool multiply_plainly_##NAME(plain_columns *p, const char *x, uint64_t stride, size_t rows, size_t n)               \
     {                                                                                                                          \
         size_t r = rows % 4 ? rows % 4 : 4;                                                                                    \
+        const bool scaled = rows > PLAIN_ROWS;                                                                                 \
+        /* as the first rows are, others are, mostly */                                                                        \
+        const int64_t all = TWOFOLD ? MOST_EXPONENT : INT32_MAX,                                                               \
+                      first = TWOFOLD ? MOST_EXPONENT * SCALED_ROWS / (int64_t)rows : all;                                     \
+        if (scaled)                                                                                                            \
+            memset(p, 0, sizeof *p);                                                                                           \
         inexact_clear(p);                                                                                                      \
         first_rows_##NAME##_fused(p, x, stride, r, n);                                                                         \
-        for (; r < rows && !range_left(p); r += 4)                                                                             \
+        for (; r < rows && !range_left(p); r += 4) {                                                                           \
+            if (scaled && r % SCALED_ROWS < 4 && !take_exponents(p, n, r / SCALED_ROWS == 1 ? first : all))                    \
+                return false;                                                                                                  \
             next_rows_##NAME##_fused(p, x + r * stride, stride, n);                                                            \
-        return !range_left(p);                                                                                                 \
+        }                                                                                                                      \
+        if (range_left(p) || (scaled && !take_exponents(p, n, all)))                                                           \
+            return false;                                                                                                      \
+        if (scaled)                                                                                                            \
+            put_exponents(p, n);                                                                                               \
+        return true;                                                                                                           \
     }
 PLAIN_LOOPS(f32, 4, false)
 PLAIN_LOOPS(f64, 8, true)
@@ -475,7 +518,7 @@ static __attribute__((noinline)) bool put_plain_f64(const plain_columns *p, size
 static bool plain_cells_f32(const rk_lot *lot, const char *x, size_t n, void *cells)
 {
     plain_columns p;
-    return lot->out == RP_F32 && lot->rows <= PLAIN_ROWS && multiply_plainly_f32(&p, x, lot->stride, lot->rows, n) &&
+    return lot->out == RP_F32 && multiply_plainly_f32(&p, x, lot->stride, lot->rows, n) &&
            put_plain_f32(&p, n, inexact_seen(&p) ? (double)(lot->rows + 2) * 0x1p-52 : 0, cells);
 }
 
@@ -483,7 +526,7 @@ static bool plain_cells_f64(const rk_lot *lot, const char *x, size_t n, void *ce
 {
     plain_columns p;
     const double more = lot->rows > 2 ? (double)(lot->rows + 1) : 0;
-    return lot->out == RP_F64 && lot->rows <= PLAIN_ROWS && multiply_plainly_f64(&p, x, lot->stride, lot->rows, n) &&
+    return lot->out == RP_F64 && multiply_plainly_f64(&p, x, lot->stride, lot->rows, n) &&
            put_plain_f64(&p, n, more * more * 0x1p-104, cells);
 }
 #define plain_cells_f16(lot, x, n, cells) false
