@@ -44,7 +44,7 @@ static void a_full_machine_gets_few_threads(void **state)
     rk_crowd c = {0};
     int tried = 0;
     (void)state;
-    assert_int_equal(calls(&c, 10, 0, &tried), 0);
+    assert_int_equal(calls(&c, 9, 0, &tried), 0); /* the tenth asks again */
     tried = 0;
     calls(&c, 10000, 0, &tried);
     assert_in_range(tried, 10, 100); /* it asks now and then, ever less */
@@ -117,6 +117,28 @@ static void half_a_machine_gets_half_the_threads(void **state)
     assert_int_equal(rk_crowd_helpers(&c, CORES - 1, now), 6);
 }
 
+/* An idle machine, whose helpers start late: calls of 500 us have some, after shorter ones that they did not help. */
+static void helpers_that_start_late_are_kept(void **state)
+{
+    enum { WORK = 500, CALLS = 1000 };
+    rk_crowd c = {0};
+    int without = 0, tried = 0;
+    (void)state;
+    calls(&c, CALLS, 0, &tried);
+    for (int i = 0; i < CALLS; i++) {
+        const int n = rk_crowd_helpers(&c, 7, now);
+        unsigned wall = 0, done = 0;
+        for (; done < WORK; wall++, done++) /* us */
+            for (int k = 0; k < n; k++)
+                done += wall >= 110 + 30 * (unsigned)k + (unsigned)i % 7 * 8;
+        now += wall * US;
+        without += n == 0;
+        if (n)
+            rk_crowd_note(&c, n, WORK * US, wall * US);
+    }
+    assert_in_range(without, 0, CALLS / 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(an_idle_machine_is_used),
@@ -124,6 +146,7 @@ int main(void)
                                        cmocka_unit_test(processors_that_become_free_are_used),
                                        cmocka_unit_test(half_a_machine_gets_half_the_threads),
                                        cmocka_unit_test(long_calls_see_soon_that_a_load_has_ended),
+                                       cmocka_unit_test(helpers_that_start_late_are_kept),
                                        cmocka_unit_test(what_is_forgotten_limits_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,13 +47,14 @@ void rk_crowd_forget(rk_crowd *c)
     atomic_store_explicit(&c->patience, 0, memory_order_relaxed);
 }
 
-/* Half of the time is what threads of short calls get on an idle machine, as they start one after the other. */
+/* Half of the time is what threads of short calls get on an idle machine, as they start one after the other. Several may get
+ * less of it there; only one by itself shows that none is worth its start. */
 void rk_crowd_note(rk_crowd *c, int n, uint64_t used_ns, uint64_t wall_ns)
 {
     const double got = wall_ns ? (double)used_ns / (double)wall_ns : n + 1.0, share = got / (n + 1.0); /* processors */
     const unsigned patience = atomic_load_explicit(&c->patience, memory_order_relaxed);
     if (share < 0.5) {
-        const int left = got < 2 ? 0 : (int)got - 1;
+        const int left = got < 2 ? n > 1 : (int)got - 1;
         set(&c->most, left + 1);
         if (left == 0)
             atomic_store_explicit(&c->patience, longer(patience), memory_order_relaxed);

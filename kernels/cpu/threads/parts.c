@@ -33,7 +33,10 @@ static uint64_t ns_of(clockid_t clock)
 
 /* ---- how many ---- */
 
-static rk_crowd crowd;
+/* By log2 of the parts that calls want: helpers that come too late for short calls may be in time for long ones. */
+enum { SIZES = 7 };
+static rk_crowd crowds[SIZES];
+static _Thread_local rk_crowd *crowd = crowds; /* of this thread's last call */
 static atomic_int helping; /* helpers of all calls of this process; too high for good in a child that is forked meanwhile */
 
 /* Of `wanted` helpers those that the others leave. */
@@ -43,14 +46,20 @@ static int free_helpers(unsigned wanted, int busy)
     return left <= 0 ? 0 : want < left ? want : left;
 }
 
-void rk_forget_load(void) { rk_crowd_forget(&crowd); }
+void rk_forget_load(void)
+{
+    for (int i = 0; i < SIZES; i++)
+        rk_crowd_forget(&crowds[i]);
+}
 
 unsigned rk_parts_at_once(unsigned wanted)
 {
     const int busy = atomic_load_explicit(&helping, memory_order_relaxed);
     if (wanted <= 1)
         return 1;
-    return 1 + (unsigned)rk_crowd_helpers(&crowd, free_helpers(wanted - 1, busy), ns_of(CLOCK_MONOTONIC));
+    const int size = 31 - __builtin_clz(wanted);
+    crowd = &crowds[size < SIZES ? size : SIZES - 1];
+    return 1 + (unsigned)rk_crowd_helpers(crowd, free_helpers(wanted - 1, busy), ns_of(CLOCK_MONOTONIC));
 }
 
 /* Reserves up to `wanted` helpers and returns how many; the caller gives these back. */
@@ -141,7 +150,7 @@ static void run_together(crew *c, int helpers)
     const uint64_t used = c->used_ns;
     pthread_mutex_unlock(&c->lock);
     if (helpers > missing)
-        rk_crowd_note(&crowd, helpers - missing, used, ns_of(CLOCK_MONOTONIC) - begin);
+        rk_crowd_note(crowd, helpers - missing, used, ns_of(CLOCK_MONOTONIC) - begin);
     leave(c, 1 + missing);
     give_helpers(missing);
 }
