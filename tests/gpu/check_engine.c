@@ -237,15 +237,15 @@ static void compare_once(rk_engine *e, waker *w, const rk_task *t, const char *w
     free(c.cells);
 }
 
-/* And every third time with values of a narrower float, if there are such. */
+/* And every third time with values of a narrower float, or of the type of integers, if there are such. */
 static void compare(rk_engine *e, waker *w, const rk_task *t, const char *what)
 {
     static const uint8_t narrow[] = {RP_F32, RP_F16, RP_BF16};
     static unsigned turn;
     compare_once(e, w, t, what);
     rk_task other = *t;
-    other.spec.out = narrow[turn / 3 % 3];
-    if (turn++ % 3 == 0 && rp_dtype_class(t->spec.out) == RP_CLASS_FLOAT && rp_spec_check(&other.spec, NULL) == RP_OK)
+    other.spec.out = rp_dtype_class(t->spec.out) == RP_CLASS_FLOAT ? narrow[turn / 3 % 3] : t->spec.dtype;
+    if (turn++ % 3 == 0 && other.spec.out != t->spec.out && rp_spec_check(&other.spec, NULL) == RP_OK)
         compare_once(e, w, &other, what);
 }
 
