@@ -97,29 +97,37 @@ TOTAL_CELLS(u32, uint32_t, uint64_t)
 /* ---- integers of 64 bits ---- */
 
 /* Sums modulo 2^64, of some rows at a time. The highest bit of `over` shows that one did not fit on the way. */
-#define ADD_WIDE(NAME, OVER)                                                                                              \
-    INLINE void add_wide_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride, size_t rows, size_t n)     \
-    {                                                                                                                     \
-        for (size_t c = 0; c < n; c++) {                                                                                  \
-            uint64_t a = sum[c], lost = over[c];                                                                          \
-            for (size_t r = 0; r < rows; r++) {                                                                           \
-                const uint64_t b = ((const u64_loose *)(const void *)(x + r * stride))[c], s = a + b;                     \
-                lost |= OVER;                                                                                             \
-                a = s;                                                                                                    \
-            }                                                                                                             \
-            sum[c] = a;                                                                                                   \
-            over[c] = lost;                                                                                               \
-        }                                                                                                                 \
-    }                                                                                                                     \
-    static __attribute__((noinline)) void wide_four_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride, \
-                                                           size_t n)                                                      \
-    {                                                                                                                     \
-        add_wide_##NAME(sum, over, x, stride, 4, n);                                                                      \
-    }                                                                                                                     \
-    static __attribute__((noinline)) void wide_one_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride,  \
-                                                          size_t n)                                                       \
-    {                                                                                                                     \
-        add_wide_##NAME(sum, over, x, stride, 1, n);                                                                      \
+#define ADD_WIDE(NAME, OVER)                                                                                               \
+    INLINE void add_wide_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride, size_t rows, size_t n,      \
+                                bool first)                                                                                \
+    {                                                                                                                      \
+        for (size_t c = 0; c < n; c++) {                                                                                   \
+            uint64_t a = first ? ((const u64_loose *)(const void *)x)[c] : sum[c], lost = first ? 0 : over[c];             \
+            for (size_t r = first; r < rows; r++) {                                                                        \
+                const uint64_t b = ((const u64_loose *)(const void *)(x + r * stride))[c], s = a + b;                      \
+                lost |= OVER;                                                                                              \
+                a = s;                                                                                                     \
+            }                                                                                                              \
+            sum[c] = a;                                                                                                    \
+            over[c] = lost;                                                                                                \
+        }                                                                                                                  \
+    }                                                                                                                      \
+    static __attribute__((noinline)) void first_wide_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride, \
+                                                            size_t rows, size_t n)                                         \
+    {                                                                                                                      \
+        if (rows == 1)                                                                                                     \
+            add_wide_##NAME(sum, over, x, stride, 1, n, true);                                                             \
+        else if (rows == 2)                                                                                                \
+            add_wide_##NAME(sum, over, x, stride, 2, n, true);                                                             \
+        else if (rows == 3)                                                                                                \
+            add_wide_##NAME(sum, over, x, stride, 3, n, true);                                                             \
+        else                                                                                                               \
+            add_wide_##NAME(sum, over, x, stride, 4, n, true);                                                             \
+    }                                                                                                                      \
+    static __attribute__((noinline)) void wide_four_##NAME(uint64_t *sum, uint64_t *over, const char *x, uint64_t stride,  \
+                                                           size_t n)                                                       \
+    {                                                                                                                      \
+        add_wide_##NAME(sum, over, x, stride, 4, n, false);                                                                \
     }
 ADD_WIDE(i64, (a ^ s) & (b ^ s))
 ADD_WIDE(u64, (a & b) | ((a | b) & ~s))
@@ -154,15 +162,10 @@ static void total_wide(const rk_lot *lot, const char *x, size_t n, void *cells, 
 {
     uint64_t sum[SMALL_LOT], over[SMALL_LOT];
     const bool is_signed = lot->dtype == RP_I64;
-    memset(sum, 0, n * sizeof *sum);
-    memset(over, 0, n * sizeof *over);
-    for (size_t r = 0, some; r < lot->rows; r += some, x += some * lot->stride) {
-        some = lot->rows - r < 4 ? 1 : 4;
-        if (is_signed)
-            (some == 4 ? wide_four_i64 : wide_one_i64)(sum, over, x, lot->stride, n);
-        else
-            (some == 4 ? wide_four_u64 : wide_one_u64)(sum, over, x, lot->stride, n);
-    }
+    size_t r = lot->rows % 4 ? lot->rows % 4 : 4;
+    (is_signed ? first_wide_i64 : first_wide_u64)(sum, over, x, lot->stride, r, n);
+    for (; r < lot->rows; r += 4)
+        (is_signed ? wide_four_i64 : wide_four_u64)(sum, over, x + r * lot->stride, lot->stride, n);
     if (lot->op == RP_OP_SUM) {
         memcpy(cells, sum, 8 * n);
         memset(marks, 0, n);
