@@ -2,8 +2,9 @@
 import pytest
 
 import differential
+from conftest import sanitizer
 
-CASES = {"tables": 250, "containers": 12}
+CASES = {"tables": 120 if sanitizer() else 250, "containers": 12}
 
 
 @pytest.mark.parametrize("kind", CASES)

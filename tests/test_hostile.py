@@ -19,7 +19,7 @@ from hostile import ATTACKS, HONEST, MIB, SLOW, WIDE, Honest, Target, begin_atta
 from otheruser import as_user, needs_root
 from rawclient import REDUCE
 
-SECONDS = float(os.environ.get("HOSTILE_SECONDS", "0.1" if sanitizer() else "0.3"))
+SECONDS = float(os.environ.get("HOSTILE_SECONDS", "0.05" if sanitizer() else "0.3"))
 FLOOR = float(os.environ.get("HOSTILE_FLOOR", "0.5"))
 STRANGERS = 64 << 10  # KiB: what the daemon may hold for all of them
 ENOUGH, LONGEST = 400, 20  # cycles, and seconds for them

@@ -10,7 +10,7 @@ import gens
 import libreduce
 import oracle
 import pairs
-from conftest import BACKEND, BIN, ROOT
+from conftest import BACKEND, BIN, ROOT, sanitizer
 from oracle import DTYPES, FLOATS, SIZE, unsigned
 from rawclient import (BEGIN, COLUMNS, COMPANION, EXTENTS, HANDLE, IN_DATA, MASK, MESSAGE, OFFSETS, REDUCE, REDUCE_AT, ROLES, STATES_IN, STATES_OUT, WEIGHTS, Fault,
                        parameter, part, parse_result, spec)
@@ -272,6 +272,8 @@ def test_the_library_cuts_pairs(shared, scratch, path):
     with libreduce.Client(shared.url, local=2 if path == "local" else 1) as lib, shared.connect() as c:
         for turn, (shape, columns) in enumerate([((1, 1, 900_000), False), ((1, 3, 400_000), False), ((1, 300_000, 3), True), ((1, 3, 300_000), True), ((7, 40, 3000), False),
                                                  ((7, 40, 3000), True), ((500, 1, 1700), False), ((3, 300_000, 1), True), ((2, 1, 400_000), True)]):
+            if sanitizer() and (turn + PATHS.index(path)) % 2:
+                continue  # ... and each path half of the shapes
             dtype, wtype = KINDS[(4, 10, 11, 13)[turn % 4]]
             n = int(np.prod(shape))
             x = some_bits(rng, dtype, n, False)
