@@ -4,6 +4,7 @@ import fractions
 import importlib
 import itertools
 import math
+import random
 import warnings
 import weakref
 
@@ -945,17 +946,56 @@ def test_a_call_like_an_earlier_one_is_not_planned(package, monkeypatch, element
         assert planned == [name] and not [x for x in held if x() is not None], (name, kw)
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "min", "max"])
-def test_an_axis_alone_takes_the_shorter_way(package, monkeypatch, name):  # noqa: F811
-    """After one call like it."""
+SHORT = "sum prod mean var std rms min max ptp argmin argmax any all count_nonzero norm".split()
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_axes_alone_take_the_shorter_way(package, monkeypatch, name):  # noqa: F811
+    """After one call like it; where the elements lie and whether they are bools makes no difference. A whole array in order needs no earlier call."""
     again = importlib.import_module(f"{package.__name__}._again")
     again._known.clear()
-    f, a = getattr(package, name), np.arange(12.0).reshape(3, 4)
-    f(a, axis=1)
+    f, a = getattr(package, name), np.arange(24.0).reshape(2, 1, 3, 4) - 7
+    views = [a, a > 0, a.transpose(2, 0, 3, 1), a[..., 1:], a.astype("i4")]
+    calls = [{"axis": 1}, {"axis": -1}, {"axis": None}, {"axis": 2, "keepdims": True}, {"axis": (0, 2)}, {"axis": (1, 3)}, {"axis": ()}]
+    calls = [kw for kw in calls if not (name.startswith("arg") and type(kw["axis"]) is tuple)]
+    want = [f(x, **kw) for x in views for kw in calls]
     monkeypatch.setattr(again, "_of_array", None)  # the longer one
-    assert np.array_equal(f(a + 1, axis=1), getattr(np, name)(a + 1, axis=1))
-    with pytest.raises(TypeError):
+    monkeypatch.setattr(again.Recipe, "again", None)
+    assert all(map(same, want, [f(x, **kw) for x in views for kw in calls]))
+    if name != "norm":
+        assert same(f(a, 1), f(a, axis=1))
+    f(np.ones(5))
+    for axis in (1.0, True, (True, 3)):
+        with pytest.raises(TypeError, match="axis is an integer"):
+            f(a, axis=axis)
+    with pytest.raises(TypeError, match="NoneType"):
         f(a, axis=0)
+
+
+def test_the_shorter_way_gives_what_the_longer_does(package):  # noqa: F811
+    """Values, types, strides and errors for operations, types, shapes, places in memory and axes at random."""
+    again, plans = (importlib.import_module(f"{package.__name__}.{name}") for name in ("_again", "_plan"))
+    g, pick = np.random.default_rng(SEED), random.Random(SEED)
+
+    def outcome(f, *args, **kw):
+        try:
+            found = f(*args, **kw)
+            return found, [s for n, s in zip(np.shape(found), getattr(found, "strides", ())) if n > 1]
+        except (TypeError, ValueError, IndexError, package.Error) as e:
+            return type(e), str(e)
+    for _ in range(600):
+        shape = [pick.choice((1, 1, 2, 3, 5)) if pick.random() < 0.97 else 0 for _ in range(pick.randrange(5))]
+        a = g.integers(0, 120, shape).astype(pick.choice("? i1 u1 i2 i4 u4 i8 u8 f2 f4 f8 >f8 c16 m8[s]".split())).transpose(pick.sample(range(len(shape)), len(shape)))
+        a = a[tuple(slice(None, None, pick.choice((1, 1, 1, 2, -1))) for _ in shape)]
+        axis = pick.choice((None, pick.randrange(-a.ndim, a.ndim + (pick.random() < 0.1)) if a.ndim else 0, tuple(pick.sample(range(a.ndim), pick.randrange(a.ndim + 1)))))
+        kw = pick.choice(({"axis": axis}, {"axis": axis}, {"axis": axis, "keepdims": pick.random() < 0.5}, {}))
+        f = getattr(package, pick.choice(SHORT))
+        again._known.clear()
+        plans._recipes.clear()
+        want = outcome(f.__wrapped__, a, **kw)  # planned
+        for _ in range(3):
+            got = outcome(f, a, **kw)
+            assert same(got[0], want[0]) and got[1] == want[1] if type(want[0]) is not type else got == want, (f, a.dtype, a.shape, a.strides, kw, got, want)
 
 
 def test_masked_arrays_and_tables_like_earlier_ones_are_not_planned(package, monkeypatch):  # noqa: F811

@@ -17,12 +17,14 @@ from ._prepare import CHOICES, roomy
 from ._remote import Array
 from ._results import located, put_out
 from ._run import run
-from ._sources import address
+from ._sources import address, pointer
 
 _known: dict[Any, Repeat] = {}
 _device: Any = None  # the module, imported with the first tensor
 _plain = {np.ndarray, list, tuple, int, float}  # subclasses may behave otherwise
+ZEROS = {kind: np.zeros((), f"{kind}8") for kind in "iuf"}  # to convert Python's 0 takes 1 us
 _values: dict[str, Any] = {"f8": c_double, "i8": c_int64, "u8": c_uint64}
+INT = {int}
 _calls: dict[str, Any] = {}  # functions without the types of their arguments, whose conversion takes as long as the rest of the call
 
 
@@ -37,13 +39,14 @@ def untyped(name: str) -> Any:
 class Repeat:
     """What all arrays or tensors of one plan share. A single number is written to a value of C, other results to an array of cells."""
 
-    __slots__ = ("recipe", "nbytes", "size", "spec", "make", "room", "ordered")
+    __slots__ = ("recipe", "nbytes", "size", "spec", "make", "room", "ordered", "shape")
 
     def __init__(self, recipe: Recipe, p: Plan, a: Any = None):
         self.recipe, self.nbytes = recipe, p.source.nbytes
         self.ordered = a is not None and address(recipe.laid(a, recipe.pairs)) == address(a)  # no copy is needed
         self.size, self.spec, self.room = c_uint64(p.source.nbytes), byref(recipe.spec), c_size_t(p.cells.nbytes)
         self.make = _values.get(recipe.cell.str[1:]) if recipe.number else None
+        self.shape = recipe.shape if recipe.direct is None else recipe.direct
 
     def of_tensor(self, client: Client, pointer: int, stream: int) -> Any:
         """The caller's result. Raises the library's error."""
@@ -57,17 +60,17 @@ class Repeat:
         if not (marks is initial is weights is order is None):
             one, keep = recipe.filled(marks, initial, weights, order)
             spec = byref(one)
-        found = self.result(client, untyped("reduce_run"), spec, (c_void_p(address(data)),), out)
+        found = self.result(client, untyped("reduce_run"), spec, (pointer(data),), out)
         del data, keep
         return found
 
     def result(self, client: Client, call: Any, spec: Any, where: tuple[Any, ...], out: Any) -> Any:
         recipe, make = self.recipe, self.make
-        value: Any = np.empty(recipe.shape, recipe.cell) if make is None else make()
+        value: Any = np.empty(self.shape, recipe.cell) if make is None else make()
         busy = client._busy
         try:
             busy.append(None)  # from here on `close` waits. In the try, as a signal's handler may raise after any call
-            err = call(client._handle or client._open(), spec, *where, self.size, c_void_p(address(value)) if make is None else byref(value), self.room, None)
+            err = call(client._handle or client._open(), spec, *where, self.size, pointer(value) if make is None else byref(value), self.room, None)
         finally:
             busy.pop()
         if err:
@@ -79,9 +82,11 @@ class Repeat:
             return bool(value.value) if recipe.number == "b" else value.value
         if recipe.direct is None:
             return recipe.finish(value) if out is None else recipe.finish(value, out)
-        if recipe.dates is not None:
-            return value.view(recipe.dates).reshape(recipe.direct)[()]
-        return value.reshape(recipe.direct) if out is None else put_out(value.reshape(recipe.direct), out, recipe.op)
+        if (other := recipe.other) is not None:
+            value = value != ZEROS[value.dtype.kind] if other.kind == "b" else value.view(other)[()]
+        if recipe.back:
+            value = value.transpose(recipe.back)
+        return value if out is None else put_out(value, out, recipe.op)
 
 
 def _first(key: Any, p: Plan, client: Client | None, a: Any = None) -> Any:
@@ -111,12 +116,15 @@ def _of_array(op: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: bool, 
     return known.of_array(client or _client._default or _client.default(), a, marks, initial, out, None, edged)
 
 
-def with_axis(op: str, a: Array, axis: int) -> Repeat | None:
-    """What earlier calls with an axis alone have left for arrays like this, whose values do not matter."""
-    key = op, axis, a.dtype, a.shape, a.strides
+def with_axis(op: str, a: Array, axis: Any, keepdims: bool) -> Repeat | None:
+    """What earlier calls with no more arguments have left for arrays like this, whose values do not matter."""
+    kind = type(axis)
+    if not (kind is int or kind is tuple and not {*map(type, axis)} - INT or axis is None):
+        return None
+    key = op, axis, keepdims, a.dtype, a.shape, a.strides
     known = _known.get(key)
     if known is None:
-        known = _known.get((op, axis, None, False, 0, "propagate", False, None, None, None, True, True, True, *key[2:]))
+        known = _known.get((op, axis, None, keepdims, 0, "propagate", False, None, None, None, True, True, True, *key[3:]))
         if known is None or known.recipe.element.dated:
             return None
         make_room(_known)

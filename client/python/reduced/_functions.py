@@ -15,7 +15,6 @@ from typing import Any, Callable, NamedTuple
 import numpy as np
 from numpy import ndarray
 
-from ._abi import MAX, MEAN, MIN, SUM
 from ._again import reduce
 from ._arrays import operand
 from ._arrow import speaks
@@ -23,14 +22,14 @@ from ._elements import Element
 from .errors import EmptyError
 from ._plan import Plan
 from ._prepare import Prepared
-from ._quick import REAL, SAME, short
+from ._quick import short
 from ._results import fit, plain
 from ._run import Progress
 
 Nan = str  # "propagate", "omit" or "raise"
 
 
-@short(SUM, SAME)
+@short("sum")
 def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
         nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
         progress: Progress | None = None) -> Any:
@@ -49,6 +48,7 @@ def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
     return reduce("sum", a, axis, dtype, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
+@short("prod")
 def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
          nan: Nan = "propagate", wrap: bool = False, offsets: Any = None, client: Any = None, deadline: float | None = None,
          progress: Progress | None = None) -> Any:
@@ -62,7 +62,7 @@ def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims:
     return reduce("prod", a, axis, dtype, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets, wrap=wrap)
 
 
-@short(MEAN, REAL)
+@short("mean")
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None,
          nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
          progress: Progress | None = None) -> Any:
@@ -82,6 +82,7 @@ def _ddof(ddof: Any, correction: Any) -> Any:
     return correction
 
 
+@short("var")
 def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, *, where: Any = None,
         mean: Any = None, correction: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None,
         deadline: float | None = None, progress: Progress | None = None) -> Any:
@@ -94,6 +95,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
     return reduce("var", a, axis, dtype, out, keepdims, None, where, client, deadline, progress, _ddof(ddof, correction), nan, offsets)
 
 
+@short("std")
 def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: bool = False, *, where: Any = None,
         mean: Any = None, correction: Any = None, nan: Nan = "propagate", offsets: Any = None, client: Any = None,
         deadline: float | None = None, progress: Progress | None = None) -> Any:
@@ -116,6 +118,7 @@ def sem(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int 
     return reduce("sem", a, axis, dtype, out, keepdims, None, where, client, deadline, progress, ddof, nan, offsets)
 
 
+@short("rms")
 def rms(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None,
         nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
         progress: Progress | None = None) -> Any:
@@ -127,7 +130,7 @@ def rms(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: 
     return reduce("rms", a, axis, dtype, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
-@short(MIN, SAME)
+@short("min")
 def min(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
         nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
         progress: Progress | None = None) -> Any:
@@ -139,7 +142,7 @@ def min(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initi
     return reduce("min", a, axis, None, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
-@short(MAX, SAME)
+@short("max")
 def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initial: Any = None, where: Any = None, *,
         nan: Nan = "propagate", offsets: Any = None, client: Any = None, deadline: float | None = None,
         progress: Progress | None = None) -> Any:
@@ -152,6 +155,7 @@ def max(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, initi
     return reduce("max", a, axis, None, out, keepdims, initial, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
+@short("range")
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, nan: Nan = "propagate",
         offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The largest minus the smallest element, rounded once. For integers it has 64 bits and does not wrap.
@@ -162,6 +166,7 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, wh
     return reduce("range", a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
+@short("argmin")
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None, nan: Nan = "propagate",
            offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The place of the smallest element, the first of equal ones. A NaN counts as the smallest.
@@ -172,6 +177,7 @@ def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False,
     return reduce("argmin", a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
+@short("argmax")
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False, where: Any = None, nan: Nan = "propagate",
            offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The place of the largest element, the first of equal ones. A NaN counts as the largest.
@@ -182,6 +188,7 @@ def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: bool = False,
     return reduce("argmax", a, axis, None, out, keepdims, None, where, client, deadline, progress, nan=nan, offsets=offsets)
 
 
+@short("any")
 def any(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, offsets: Any = None, client: Any = None,
         deadline: float | None = None, progress: Progress | None = None) -> Any:
     """Whether some element is not zero; NaN is not zero.
@@ -192,6 +199,7 @@ def any(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, wh
     return reduce("any", a, axis, None, out, keepdims, None, where, client, deadline, progress, offsets=offsets)
 
 
+@short("all")
 def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = None, offsets: Any = None, client: Any = None,
         deadline: float | None = None, progress: Progress | None = None) -> Any:
     """Whether no element is zero.
@@ -202,6 +210,7 @@ def all(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False, *, wh
     return reduce("all", a, axis, None, out, keepdims, None, where, client, deadline, progress, offsets=offsets)
 
 
+@short("count_nonzero")
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False, where: Any = None, offsets: Any = None, client: Any = None,
                   deadline: float | None = None, progress: Progress | None = None) -> Any:
     """How many elements are not zero.
@@ -212,6 +221,7 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False, where: An
     return reduce("count_nonzero", a, axis, None, None, keepdims, None, where, client, deadline, progress, offsets=offsets)
 
 
+@short("norm2", first=False)
 def norm(a: Any, ord: Any = 2, axis: Any = None, keepdims: bool = False, *, out: Any = None, where: Any = None, nan: Nan = "propagate",
          offsets: Any = None, client: Any = None, deadline: float | None = None, progress: Progress | None = None) -> Any:
     """The norm of order 1, 2 or inf of the elements as a vector, also those of a matrix, rounded once, without intermediate overflow.

@@ -129,7 +129,7 @@ class PairsRecipe(Recipe):
         self.cell = np.dtype(f"V{lib().reduce_state_size(spec.op, spec.weights_dtype)}") if state else cell_dtype(op, self.element, spec.out)
         self.finish = Cells(op, p, layout.kept, shape, state, p.lost(axes, keepdims))
         self.number = p.wanted.kind if not shape and out is None and self.cell == p.wanted else ""
-        self.pairs, self.flips, self.keep, self.fixed, self.direct, self.dates, self.segments = "", (), None, None, None, None, None
+        self.pairs, self.flips, self.keep, self.fixed, self.direct, self.other, self.back, self.segments = "", (), None, None, None, None, (), None
 
     def laid(self, a: Array, pairs: str = "") -> Array:
         return in_order(native(a), self.layout)

@@ -240,7 +240,7 @@ def is_wide(op: str, el: Element, wanted: np.dtype[Any]) -> bool:
 class Recipe:
     """All of a plan except the elements and the room for its cells."""
 
-    __slots__ = ("op", "element", "spec", "finish", "keep", "fixed", "shape", "cell", "pairs", "number", "layout", "flips", "direct", "dates",
+    __slots__ = ("op", "element", "spec", "finish", "keep", "fixed", "shape", "cell", "pairs", "number", "layout", "flips", "direct", "other", "back",
                  "segments")
 
     def __init__(self, p: Prepared, layout: Layout, flips: tuple[int, ...], spec: Any, finish: Callable[..., Any], keep: Any, n: int, state: bool,
@@ -251,7 +251,8 @@ class Recipe:
         self.pairs = p.element.view if p.element.parts == 2 else ""
         self.number: str = getattr(finish, "number", "")
         self.direct: tuple[int, ...] | None = finish.as_written(self.cell) if isinstance(finish, Finish) else None
-        self.dates = p.wanted if self.direct is not None and p.element.dated else None
+        self.back = finish.back if isinstance(finish, Finish) else ()
+        self.other = p.wanted if self.direct is not None and p.wanted != self.cell else None  # the type of a direct result, if the cells have another
 
     def plan(self, source: Source) -> Plan:
         return Plan(self.op, self.element, self.spec, source, np.empty(self.shape, self.cell), self.finish, self.keep)

@@ -28,8 +28,10 @@ class Finish:
         if p.segments:
             self.laid, self.shape = p.segments.results(self.laid), p.segments.results(p.shape)
         self.keepdims = keepdims
-        self.along = tuple(self.laid[i] for i in layout.kept)
-        self.ordered = not flips and layout.kept == tuple(sorted(layout.kept))  # the cells are
+        several = [i for i in layout.kept if self.laid[i] != 1]  # where the others are makes no difference
+        self.ordered = not flips and several == sorted(several)  # the cells are
+        self.along = tuple(self.laid[i] for i in (sorted(layout.kept) if self.ordered else layout.kept))
+        self.back = () if self.ordered else tuple(sorted(range(len(layout.kept)), key=lambda i: layout.kept[i]))  # their order in the result
         self.of_pairs: Any = None  # makes the values of complex numbers from states
         self.scalar = not self.shape and out is None
         self.simple = self.scalar and not given and p.element.parts == 1 and not p.element.dated and p.masked is None
@@ -42,21 +44,22 @@ class Finish:
         kept, values = self.layout.kept, cells.reshape(self.along + cells.shape[1:])
         if self.ordered:
             return values
-        back = sorted(range(len(kept)), key=lambda i: kept[i])
-        values = values.transpose(*back, *range(len(kept), values.ndim))
+        values = values.transpose(*self.back, *range(len(kept), values.ndim))
         return values[tuple(slice(None, None, -1) if i in self.flips else slice(None) for i in sorted(kept))]
 
     def states(self, cells: Array) -> Array:
         return self.in_axis_order(cells)
 
     def as_written(self, cell: np.dtype[Any]) -> tuple[int, ...] | None:
-        """The shape of a result that is an array of the cells as they are, or as dates; None: more is to be done."""
+        """The shape of an array of the cells that is the result as it is, or transposed, as dates, counts or bools; None: more is to be done."""
         p = self.p
-        plain_one = not (self.make or self.of_pairs or p.maskless or p.matrix) and p.masked is None and p.element.parts == 1 and self.ordered
+        plain_one = not (self.make or self.of_pairs or p.maskless or p.matrix) and p.masked is None and p.element.parts == 1
+        shape = self.shape if self.ordered else None if self.flips or self.keepdims or p.segments else self.along
         if p.element.dated:
             as_it_is = p.asked == p.op not in ("minmax", "sum") and cell == np.int64  # a sum may have NaT's number
-            return self.shape if plain_one and as_it_is and p.wanted.kind in "mM" and self.out is None else None
-        return self.shape if plain_one and not self.scalar and cell == p.wanted else None
+            return shape if plain_one and as_it_is and p.wanted.kind in "mM" and self.out is None else None
+        counts = p.element.dtype.kind == "b" and cell.kind == "u" and p.wanted == np.int64  # sums of bools fit
+        return shape if plain_one and not self.scalar and (cell == p.wanted or counts or p.wanted.kind == "b" and cell.kind in "iuf") else None
 
     def __call__(self, cells: Array, out: Any = None) -> Any:
         p = self.p

@@ -32,6 +32,11 @@ HEAD_KNOWN = _peek(_sample) == _ask(_sample)
 address = _peek if HEAD_KNOWN else _ask  # of an array's data; _peek takes 0.1 us, _ask 0.8
 
 
+def pointer(a: np.ndarray[Any, Any]) -> c_void_p:
+    """The same for a call, in a third of the time. It is in the array's head, which the caller keeps."""
+    return c_void_p.from_address(id(a) + BEHIND_HEAD) if HEAD_KNOWN else c_void_p(_ask(a))
+
+
 class Source(Protocol):
     """`run` makes the call; `start` begins a job, if `jobs`."""
 
