@@ -2,7 +2,8 @@
 take 13 us on the way to the library without it, and 5 with it."""
 from __future__ import annotations
 
-from ctypes import byref, c_double, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_double, c_int64, c_size_t, c_uint64
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,13 @@ from ._lib import check, lib
 from ._plan import NANS, NO_VALUE, Plan, Recipe, is_plain, make_room, marked, offsets_key, plan
 from ._prepare import CHOICES, roomy
 from ._remote import Array
-from ._results import located, put_out
+from ._results import located, put_out, truths
 from ._run import run
 from ._sources import address, pointer
 
 _known: dict[Any, Repeat] = {}
 _device: Any = None  # the module, imported with the first tensor
 _plain = {np.ndarray, list, tuple, int, float}  # subclasses may behave otherwise
-ZEROS = {kind: np.zeros((), f"{kind}8") for kind in "iuf"}  # to convert Python's 0 takes 1 us
 _values: dict[str, Any] = {"f8": c_double, "i8": c_int64, "u8": c_uint64}
 INT = {int}
 _calls: dict[str, Any] = {}  # functions without the types of their arguments, whose conversion takes as long as the rest of the call
@@ -39,11 +39,14 @@ def untyped(name: str) -> Any:
 class Repeat:
     """What all arrays or tensors of one plan share. A single number is written to a value of C, other results to an array of cells."""
 
-    __slots__ = ("recipe", "nbytes", "size", "spec", "make", "room", "ordered", "shape")
+    __slots__ = ("recipe", "nbytes", "size", "spec", "make", "room", "laid", "shape")
 
     def __init__(self, recipe: Recipe, p: Plan, a: Any = None):
         self.recipe, self.nbytes = recipe, p.source.nbytes
-        self.ordered = a is not None and address(recipe.laid(a, recipe.pairs)) == address(a)  # no copy is needed
+        self.laid: Any = None  # makes the copy that is needed
+        if a is not None and address(recipe.laid(a, recipe.pairs)) != address(a):
+            simple = recipe.segments is None and not (recipe.flips or recipe.pairs) and a.dtype.isnative and recipe.layout.order == tuple(range(a.ndim))
+            self.laid = np.ndarray.copy if simple else partial(recipe.laid, pairs=recipe.pairs)
         self.size, self.spec, self.room = c_uint64(p.source.nbytes), byref(recipe.spec), c_size_t(p.cells.nbytes)
         self.make = _values.get(recipe.cell.str[1:]) if recipe.number else None
         self.shape = recipe.shape if recipe.direct is None else recipe.direct
@@ -56,11 +59,11 @@ class Repeat:
     def of_array(self, client: Client, a: Array, marks: Array | None, initial: Any, out: Any, weights: Any = None, order: Any = None) -> Any:
         """The same for elements in memory. What the call points to lives as long as the call."""
         recipe, spec, keep = self.recipe, self.spec, None
-        data = a if self.ordered else recipe.laid(a, recipe.pairs)
+        data = a if self.laid is None else self.laid(a)
         if not (marks is initial is weights is order is None):
             one, keep = recipe.filled(marks, initial, weights, order)
             spec = byref(one)
-        found = self.result(client, untyped("reduce_run"), spec, (pointer(data),), out)
+        found = self.result(client, _calls.get("reduce_run") or untyped("reduce_run"), spec, (pointer(data),), out)
         del data, keep
         return found
 
@@ -83,7 +86,7 @@ class Repeat:
         if recipe.direct is None:
             return recipe.finish(value) if out is None else recipe.finish(value, out)
         if (other := recipe.other) is not None:
-            value = value != ZEROS[value.dtype.kind] if other.kind == "b" else value.view(other)[()]
+            value = truths(value) if other.kind == "b" else value.view(other)[()]
         if recipe.back:
             value = value.transpose(recipe.back)
         return value if out is None else put_out(value, out, recipe.op)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import functools
-from ctypes import byref, c_double, c_int64, c_size_t, c_uint64, c_void_p
+from ctypes import byref, c_double, c_int64, c_size_t, c_uint64
 from typing import Any, Callable, TypeVar, cast
 
 import numpy as np
@@ -12,10 +12,9 @@ from ._abi import OPS
 from ._again import with_axis
 from ._elements import FLOATS, INTEGERS, element
 from ._lib import check, lib
-from ._sources import BEHIND_HEAD, HEAD_KNOWN
+from ._sources import BEHIND_HEAD, HEAD_KNOWN, pointer_at
 
 LIMIT = 1 << 20 if HEAD_KNOWN else -1  # elements: a plan takes 4 to 17 us more; longer calls look for signals meanwhile
-pointer_at = c_void_p.from_address
 sized = c_size_t.from_param  # what ctypes passes for a number, in half the time
 SIZES = 1024                # numbers that are kept in that form
 F = TypeVar("F", bound=Callable[..., Any])

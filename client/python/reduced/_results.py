@@ -192,10 +192,15 @@ def fit(values: Array, wanted: np.dtype[Any], op: str) -> Array:
     return converted(values, wanted, op)
 
 
+def truths(values: Array) -> Array:
+    """Which are not zero. Of many numbers astype takes five times as long as a comparison, of few a third."""
+    return values.astype(bool) if values.size < 256 else values != 0
+
+
 def converted(values: Array, wanted: np.dtype[Any], op: str, field: str = "dtype") -> Array:
     """The same numbers in another type. What does not fit an integer type raises OverflowError_, which names the argument."""
     if wanted.kind == "b" and values.dtype.kind in "iuf":
-        return np.asarray(values != 0)  # in a fifth of the time of astype
+        return truths(np.asarray(values))
     lost = beyond(values, wanted) if wanted.kind in "iu" else None
     if lost is not None:
         x = values[lost][0].item()

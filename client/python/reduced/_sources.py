@@ -19,8 +19,11 @@ from ._lib import check, lib
 BEHIND_HEAD = object.__basicsize__  # of a PyArrayObject, whose first member is the address of the data
 
 
+pointer_at = c_void_p.from_address
+
+
 def _peek(a: np.ndarray[Any, Any]) -> int:
-    return int(c_void_p.from_address(id(a) + BEHIND_HEAD).value or 0)
+    return int(pointer_at(id(a) + BEHIND_HEAD).value or 0)
 
 
 def _ask(a: np.ndarray[Any, Any]) -> int:
@@ -34,7 +37,7 @@ address = _peek if HEAD_KNOWN else _ask  # of an array's data; _peek takes 0.1 u
 
 def pointer(a: np.ndarray[Any, Any]) -> c_void_p:
     """The same for a call, in a third of the time. It is in the array's head, which the caller keeps."""
-    return c_void_p.from_address(id(a) + BEHIND_HEAD) if HEAD_KNOWN else c_void_p(_ask(a))
+    return pointer_at(id(a) + BEHIND_HEAD) if HEAD_KNOWN else c_void_p(_ask(a))
 
 
 class Source(Protocol):
