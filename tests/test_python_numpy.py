@@ -998,6 +998,22 @@ def test_the_shorter_way_gives_what_the_longer_does(package):  # noqa: F811
             assert same(got[0], want[0]) and got[1] == want[1] if type(want[0]) is not type else got == want, (f, a.dtype, a.shape, a.strides, kw, got, want)
 
 
+@pytest.mark.parametrize("name", [*(n for n in SHORT if not n.startswith("arg")), "minmax", "median"])
+def test_short_runs_of_small_arrays_are_copied(package, name):  # noqa: F811
+    """Rows in runs that are longer, fewer, or more than their elements are not."""
+    again = importlib.import_module(f"{package.__name__}._again")
+    f, g = getattr(package, name), np.random.default_rng(SEED)
+    for shape, copied in (((2, 40, 3), True), ((4, 20, 64), True), ((2, 40, 65), False), ((2, 15, 3), False), ((4, 40, 3), False)):
+        a, where = g.integers(-9, 10, shape) / 8, g.random(shape) < 0.8
+        where[0, :, 0] = True
+        rows, keep = (x.transpose(1, 0, 2).reshape(shape[1], -1) for x in (a, where))
+        again._known.clear()
+        for _ in range(2):
+            assert same(f(a, axis=(0, 2)), f(rows, axis=1)), shape
+        assert [k.laid is not None for k in again._known.values() if k.recipe.layout.order != (0, 1)] in ([copied], [copied] * 2), shape
+        assert same(f(a, axis=(0, 2), where=where), f(rows, axis=1, where=keep)), shape
+
+
 def test_masked_arrays_and_tables_like_earlier_ones_are_not_planned(package, monkeypatch):  # noqa: F811
     """But for those in which all elements of a result are masked, where one must be chosen."""
     again = importlib.import_module(f"{package.__name__}._again")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NAN_ERROR}
 MOST_ROWS_IN_RUNS = 4096  # of data that the daemon has: a reply holds as many results of any kind
+FEW_ROWS, SHORT_RUN, COPIED_RUNS = 15, 64, 1 << 20  # rows, elements, bytes
 OF_SQUARES = ("var", "std", "sem", "rms", "sumsq", "norm2", "stats")
 MOST_STATES_OF_SQUARES = 1 << 17  # more of them take longer than a copy on the GPU: tests/bench/tuning/python.md
 
@@ -135,7 +136,7 @@ def lay(p: Prepared) -> Layout:
 
     def find() -> Layout | None:
         found = arrange(p.data.shape, p.data.strides, p.data.dtype.itemsize, p.axes, p.op in PLACES)
-        return None if found and isinstance(p.data, Remote) and has_too_many_runs(p.op, found, prod(p.data.shape)) else found
+        return None if found and (has_too_many_runs(p.op, found, prod(p.data.shape)) if isinstance(p.data, Remote) else has_short_runs(found, p.data)) else found
     layout = find()
     if layout is None and isinstance(p.data, Remote):
         rearrange(p)
@@ -156,6 +157,12 @@ def has_too_many_runs(op: str, layout: Layout, elements: int) -> bool:
     by_columns = run < layout.planes and run * layout.rows <= MOST_ROWS_IN_RUNS  # a state for each column of all planes
     states = layout.rows * (run if by_columns else layout.planes)
     return layout.rows > MOST_ROWS_IN_RUNS or op in OF_SQUARES and states > MOST_STATES_OF_SQUARES
+
+
+def has_short_runs(layout: Layout, a: Array) -> bool:
+    """The same for small arrays in memory: a state for each run takes longer than a copy."""
+    return layout.by_row and 1 < layout.planes < layout.rows and FEW_ROWS < layout.rows and 0 < a.nbytes <= COPIED_RUNS \
+        and layout.planes <= a.size // (layout.planes * layout.rows) <= SHORT_RUN
 
 
 def rearrange(p: Prepared) -> None:
