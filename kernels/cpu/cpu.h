@@ -7,6 +7,7 @@
 #include "kernels/engine/engine.h"
 #include "kernels/exact/finish.h"
 #include "kernels/exact/line.h"
+#include "kernels/exact/runs.h"
 
 /* The processor's name, or the architecture's if it reports none. */
 void rk_cpu_name(char *out, size_t cap);
@@ -20,7 +21,7 @@ int rk_cpu_lines(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t
 int rk_cpu_all_lines(const rk_simd *simd, rk_task *t, uint64_t *bad_row, rk_state *bad_state);
 
 /* Elements of each line that is a row or column, not a segment. */
-static inline uint64_t rk_cpu_elements(const rp_spec *s) { return s->flags & RP_COLUMNS ? s->rows : s->row_len; }
+static inline uint64_t rk_cpu_elements(const rp_spec *s) { return s->flags & RP_COLUMNS ? s->rows : rk_row_elements(s); }
 
 /* The name of the route (the table in lines.c) that all lines of a task take together. Only the spec is looked at, and where
  * `data` is. */

@@ -477,7 +477,7 @@ static bool lines_fit_near(const rk_view *v, uint64_t lines)
 enum { WITH_STATES = 2 };
 /* clang-format off */
 static const route routes[] = {
-    {"without states",     ROWS | COLUMNS, lines_fit_direct,  lines_direct,   NULL},
+    {"without states",     ROWS | RUNS | COLUMNS, lines_fit_direct, lines_direct,   NULL},
     {"chains",             ROWS | COLUMNS, lines_fit_chains,  lines_chained,  NULL},
     {"stats of columns",   COLUMNS,        lines_fit_stats,   lines_columns,  rk_add_stats},
     {"places of columns",  COLUMNS,        lines_fit_places,  lines_columns,  rk_add_places},

@@ -74,7 +74,7 @@ static rk_cells_fn *loop_for(const rk_simd *simd, const rp_spec *s)
 {
     const int kind = kind_of(s);
     const uint32_t plain = RP_COLUMNS | RP_WRAP | RP_MASK | (kind == RK_CELLS_PLACED ? 0 : RP_INITIAL);
-    if (kind == RK_CELL_KINDS || s->flags & ~plain || !has_usual_type(s) || rk_in_runs(s))
+    if (kind == RK_CELL_KINDS || s->flags & ~plain || !has_usual_type(s))
         return NULL;
     return simd->cells[kind][looped_dtype(s)];
 }
@@ -142,24 +142,47 @@ static void lay_beside(const rp_spec *s, const uint8_t *x, size_t size, uint64_t
     }
 }
 
+/* A tile of turned rows, or its mask */
+typedef uint8_t turned_rows[TURNED_BYTES + TURNED_ROW * RK_APART];
+
+/* Joins the runs of each of `some` rows, of which the first is at x. */
+static void join_runs(const rp_spec *s, const uint8_t *x, size_t size, uint64_t some, uint8_t *to)
+{
+    const uint64_t run = s->row_len * size;
+    for (uint64_t plane = 0; plane < s->planes; plane++, x += s->rows * run)
+        for (uint64_t k = 0; k < some; k++)
+            memcpy(to + (k * s->planes + plane) * run, x + k * run, (size_t)run);
+}
+
 /* Rows as they are */
 static void run_lines(const direct *d, uint64_t first, uint64_t rows)
 {
-    const uint64_t n = d->spec->row_len, bytes = n * d->size;
+    turned_rows joined;
+    const bool runs = rk_in_runs(d->spec);
+    const uint64_t n = rk_cpu_elements(d->spec), bytes = n * d->size, most = runs ? TURNED_BYTES / bytes : RK_LOT;
     for (uint64_t row = first, end = first + rows, some; row < end; row += some) {
-        some = end - row < RK_LOT ? end - row : RK_LOT;
-        run_lot(d, d->elements + row * bytes, bytes, n, row, some, true);
+        const uint8_t *x = d->elements + row * d->spec->row_len * d->size;
+        some = end - row < most ? end - row : most;
+        if (runs)
+            join_runs(d->spec, x, d->size, some, joined);
+        run_lot(d, runs ? joined : x, bytes, n, row, some, true);
     }
 }
 
-/* A tile of turned rows, or its mask */
-typedef uint8_t turned_rows[TURNED_BYTES + TURNED_ROW * RK_APART];
+/* Rows at x as columns, `apart` bytes from each other; the runs of each plane below those of the one before */
+static void lay_turned(const direct *d, size_t size, const uint8_t *x, size_t rows, uint8_t *to, size_t apart)
+{
+    const rp_spec *s = d->spec;
+    const size_t run = (size_t)s->row_len;
+    for (uint64_t plane = rp_planes(s); plane; plane--, to += run * apart, x += s->rows * run * size)
+        d->simd->turn[__builtin_ctzll(size)](to, apart, x, run * size, rows, run);
+}
 
 /* Rows at x as columns at `turned`. Those of one element lie so already. Returns where they are. */
 static const uint8_t *turn_rows(const direct *d, size_t size, const uint8_t *x, uint64_t rows, size_t n, turned_rows turned)
 {
     if (n > 1)
-        d->simd->turn[__builtin_ctzll(size)](turned, (size_t)rows * size + RK_APART, x, n * size, (size_t)rows, n);
+        lay_turned(d, size, x, (size_t)rows, turned, (size_t)rows * size + RK_APART);
     return n > 1 ? turned : x;
 }
 
@@ -167,11 +190,11 @@ static const uint8_t *turn_rows(const direct *d, size_t size, const uint8_t *x, 
 static void run_rows(const direct *d, uint64_t first, uint64_t rows)
 {
     turned_rows turned;
-    const size_t n = (size_t)d->spec->row_len, bytes = n * d->size;
+    const size_t n = (size_t)rk_cpu_elements(d->spec), bytes = n * d->size;
     const uint64_t most = TURNED_BYTES / bytes < RK_LOT ? TURNED_BYTES / bytes : RK_LOT;
     for (uint64_t row = first, end = first + rows, some; row < end; row += some) {
         some = end - row < most ? end - row : most;
-        const uint8_t *x = turn_rows(d, d->size, d->elements + row * bytes, some, n, turned);
+        const uint8_t *x = turn_rows(d, d->size, d->elements + row * d->spec->row_len * d->size, some, n, turned);
         run_lot(d, x, some * d->size + RK_APART, n, row, some, false);
     }
 }
@@ -209,7 +232,7 @@ static void run_initial(const direct *d, const uint8_t *x, size_t n, uint64_t li
     uint8_t *rows = tile + apart;
     put_initial(d, tile, some);
     if (!columns)
-        d->simd->turn[__builtin_ctzll(d->size)](rows, apart, x, n * d->size, some, n);
+        lay_turned(d, d->size, x, some, rows, apart);
     else
         lay_beside(d->spec, d->elements, d->size, line, some, rows, apart);
     run_lot(d, tile, apart, n + 1, line, some, false);
@@ -263,7 +286,7 @@ static uint64_t longest_turned(const rp_spec *s)
     return kind == RK_CELLS_CHOSEN ? TURNED_FOR_END : by_sums ? TURNED_ROW : UINT64_MAX;
 }
 
-static bool in_lines(const rp_spec *s) { return s->row_len > longest_turned(s); }
+static bool in_lines(const rp_spec *s) { return rk_cpu_elements(s) > longest_turned(s); }
 
 bool rk_cpu_is_direct(const rk_simd *simd, const rp_spec *s, uint64_t lines)
 {

@@ -55,10 +55,12 @@ static int define(const rk_task *t, uint8_t *cells, uint64_t *bad)
         rk_line l = rk_line_of(&t->spec, NULL, i);
         rk_state s;
         rk_state_init(&s, rp_state_layout(t->spec.op, t->spec.dtype), t->spec.dtype);
-        for (uint64_t k = 0; k < l.n; k++)
-            if (!mask || mask[l.first + k * l.stride])
-                rk_state_add(&s, t_bits(t->spec.dtype, (const uint8_t *)t->data + (l.first + k * l.stride) * size),
-                             t->spec.index_base + t->base + k, t->spec.nan);
+        for (uint64_t k = 0; k < rk_cpu_elements(&t->spec); k++) {
+            const uint64_t at = rk_in_runs(&t->spec) ? rk_place_in_runs(&t->spec, i, k) : l.first + k * l.stride;
+            if (!mask || mask[at])
+                rk_state_add(&s, t_bits(t->spec.dtype, (const uint8_t *)t->data + at * size), t->spec.index_base + t->base + k,
+                             t->spec.nan);
+        }
         const int code = rk_cell_write(&s, &t->spec, cells + i * rp_cell_size(&t->spec));
         if (code != RP_OK && first == RP_OK) {
             first = code;
@@ -170,9 +172,10 @@ static const shape columns[] = {{1, 16, 0},   {2, 17, 0},   {3, 31, 0},   {4, 64
                                 {9, 16, 3},   {12, 40, 0},  {13, 29, 2},  {31, 19, 0}, {33, 17, 0}, {67, 24, 0}, {252, 18, 0},
                                 {253, 16, 0}, {256, 16, 0}, {505, 17, 0}, {4, 15, 3},  {2, 513, 0}, {3, 259, 0}, {5, 2051, 0},
                                 {1, 1, 0},    {300, 1, 0},  {3, 7, 40},   {17, 15, 3}, {128, 3, 6}, {129, 2, 9}, {2, 12, 50}};
-static const shape rows[] = {{16, 1, 0},   {17, 2, 0},   {40, 3, 0},   {33, 4, 0},   {19, 5, 0},   {65, 8, 0},
-                             {16, 16, 0},  {130, 31, 0}, {20, 32, 0},  {17, 33, 0},  {2100, 1, 0}, {700, 7, 0},
-                             {3, 1025, 0}, {1, 2600, 0}, {260, 34, 0}, {18, 100, 0}, {16, 557, 0}, {16, 608, 0}};
+static const shape rows[] = {{16, 1, 0},   {17, 2, 0},   {40, 3, 0},   {33, 4, 0},   {19, 5, 0},  {65, 8, 0},   {16, 16, 0},
+                             {130, 31, 0}, {20, 32, 0},  {17, 33, 0},  {2100, 1, 0}, {700, 7, 0}, {3, 1025, 0}, {1, 2600, 0},
+                             {260, 34, 0}, {18, 100, 0}, {16, 557, 0}, {16, 608, 0}, {20, 3, 4},  {33, 8, 2},   {17, 1, 9},
+                             {130, 5, 3},  {17, 90, 2},  {16, 70, 9},  {1030, 2, 2}};
 
 static void check_shapes(const shape *shapes, size_t n, uint32_t flags)
 {
