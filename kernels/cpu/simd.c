@@ -93,7 +93,7 @@ const rk_simd TABLE(RK_SIMD) = {
     .column_places = {ALL(COLUMN_PLACES_OF)},
     .cells = {
         [RK_CELLS_CHOSEN]  = {[RP_BOOL] = cells_bool, ALL(CHOSEN_CELLS_OF)},
-        [RK_CELLS_PLACED]  = {ALL(PLACED_CELLS_OF)},
+        [RK_CELLS_PLACED]  = {[RP_BOOL] = placed_cells_bool, ALL(PLACED_CELLS_OF)},
         [RK_CELLS_RANGE]   = {ALL(RANGE_CELLS_OF)},
         [RK_CELLS_TOTAL]   = {[RP_BOOL] = cells_bool, ALL(TOTAL_CELLS_OF)},
         [RK_CELLS_COUNTED] = {[RP_BOOL] = cells_bool, BITS(counted_cells), [RP_F16] = counted_cells_f16,

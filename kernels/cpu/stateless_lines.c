@@ -9,7 +9,8 @@ enum {
     LEAST_LINES = 16,            /* side by side; a lot with a mask has a multiple of these: the last ones go one by one */
     TURNED_ROW = RK_KEPT_ROWS,   /* the most elements of a row that is turned to a column */
     TURNED_FOR_END = 31,         /* ... if its least or its largest element is wanted, which are soon found in a row, */
-    TURNED_FOR_PLACE = 384,      /* ... or the place of these: bytes */
+    TURNED_FOR_PLACE = 384,      /* ... or the place of these: bytes; */
+    TURNED_BOOLS = 7,            /* ... of bools, of which the first ones may decide */
     TURNED_BYTES = RK_KEPT_BYTES /* of such rows: they stay in L1 or L2 */
 };
 
@@ -277,8 +278,8 @@ static void run_selected(direct *d, uint64_t first, uint64_t lines)
 static uint64_t longest_turned(const rp_spec *s)
 {
     const int kind = kind_of(s);
-    const uint64_t placed = TURNED_FOR_PLACE / rp_dtype_size(s->dtype);
-    if (is_selective(s) || s->dtype == RP_BOOL)
+    const uint64_t placed = s->dtype == RP_BOOL ? TURNED_BOOLS : TURNED_FOR_PLACE / rp_dtype_size(s->dtype);
+    if (is_selective(s) || (s->dtype == RP_BOOL && kind != RK_CELLS_PLACED))
         return UINT64_MAX;
     if (kind == RK_CELLS_PLACED)
         return placed < TURNED_ROW ? placed : TURNED_ROW;

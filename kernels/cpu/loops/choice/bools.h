@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/loops/choice/count.h"
 #include "kernels/cpu/loops/choice/counted_cells.h"
+#include "kernels/cpu/loops/choice/placed_cells.h"
 #include "kernels/cpu/loops/sums/mean_cells.h"
 #include "kernels/cpu/loops/sums/total_cells.h"
 #include "kernels/exact/truths.h"
@@ -38,6 +39,13 @@ INLINE uint64_t find_truth(const uint8_t *x, uint64_t n, bool truth)
         }
         if (some_lane(found))
             break;
+    }
+    for (const uint64_t ones = UINT64_MAX / 255; n - i >= 8; i += 8) {
+        uint64_t eight;
+        memcpy(&eight, x + i, 8);
+        eight = truth ? eight : (eight - ones) & ~eight & ones << 7; /* the lowest bit that is set is right */
+        if (eight)
+            return i + (uint64_t)__builtin_ctzll(eight) / 8;
     }
     while (i < n && (x[i] != 0) != truth)
         i++;
@@ -120,6 +128,34 @@ static size_t cells_bool(const rk_lot *lot, void *cells, uint16_t *left)
     uint64_t trues[RK_LOT];
     counted_cells_8(&counted, trues, left);
     mean_integers(trues, lot->columns, lot->rows, lot->out, cells);
+    return 0;
+}
+
+ONE_COPY void place_truths(uint8_t *place, const uint8_t *x, size_t n, bool truth, uint8_t row)
+{
+    for (size_t c = 0; c < n; c++)
+        place[c] = (x[c] != 0) == truth ? row : place[c];
+}
+
+/* The first true or false element, from the last row up: earlier ones take the place of later ones. */
+static size_t placed_cells_bool(const rk_lot *lot, void *cells, uint16_t *left)
+{
+    enum { AT_ONCE = 252 };
+    const bool truth = lot->op == RP_OP_ARGMAX;
+    uint8_t place[RK_LOT];
+    (void)left;
+    for (size_t c = 0; c < lot->columns; c++) {
+        const void *x = line_of(lot, c);
+        const uint64_t found = !lot->lines ? 0 : truth ? first_true(x, lot->rows) : first_false(x, lot->rows);
+        ((u64_loose *)cells)[c] = place_of(found, lot->rows, lot->base);
+    }
+    for (size_t end = lot->lines ? 0 : lot->rows, from; end; end = from) {
+        from = end > AT_ONCE ? end - AT_ONCE : 0;
+        memset(place, 0xff, lot->columns);
+        for (size_t r = end; r-- > from;)
+            place_truths(place, (const uint8_t *)lot->x + r * lot->stride, lot->columns, truth, (uint8_t)(r - from));
+        put_places_8(cells, place, lot->columns, lot->base + from);
+    }
     return 0;
 }
 

@@ -208,15 +208,22 @@ static void finish_moments(const rk_lot *lot, const moments *m, size_t n, uint8_
         mark_unlike(cells, others, n, rp_dtype_size(lot->out), marks);
 }
 
-/* Variances of one element each: 0, or a NaN if it is not finite, or if that are too few. */
-static void lone_spreads(const rk_lot *lot, const char *x, size_t n, uint8_t *cells, uint8_t *marks)
+/* Is a result of one element each 0, or its magnitude? */
+INLINE bool is_of_one(const rk_lot *lot)
+{
+    return lot->rows == 1 &&
+           (is_spread(lot->op) || (takes_root(lot->op) && rk_is_float(lot->dtype) && lot->nan != RP_NAN_OMIT));
+}
+
+/* Variances of one element each: 0, or a NaN if it is not finite, or if that are too few. Roots of squares: magnitudes. */
+static void lone_moments(const rk_lot *lot, const char *x, size_t n, uint8_t *cells, uint8_t *marks)
 {
     _Alignas(VB) double value[MOMENT_LOT] = {0};
     if (rk_is_float(lot->dtype))
         doubles_of[lot->dtype](value, x, n);
     for (size_t c = 0; c < n; c++) {
         marks[c] = lot->nan == RP_NAN_ERROR && value[c] != value[c];
-        value[c] = lot->ddof ? NAN : value[c] - value[c];
+        value[c] = !is_spread(lot->op) ? fabs(value[c]) : lot->ddof ? NAN : value[c] - value[c];
     }
     convert_sums(value, n, lot->out, cells);
 }
@@ -232,8 +239,8 @@ static size_t bounded_cells(const rk_lot *lot, size_t first, size_t n, uint8_t *
         const char *x = (const char *)lot->x + c * apart;
         uint8_t marks[MOMENT_LOT];
         some = end - c < MOMENT_LOT ? end - c : MOMENT_LOT;
-        if (lot->rows == 1 && is_spread(lot->op)) {
-            lone_spreads(lot, x, some, cells + c * cell, marks);
+        if (is_of_one(lot)) {
+            lone_moments(lot, x, some, cells + c * cell, marks);
             k = leave_marked(left, k, c, some, marks);
         } else if (first_elements(lot, x, some, m.first) &&
                    (lot->lines ? sum_lines : sum_columns)(lot, x, some, way_of(lot), &m)) {
