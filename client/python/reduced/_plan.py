@@ -12,7 +12,7 @@ import numpy as np
 from . import _abi, _sources
 from ._arrays import Operand, operand
 from ._arrow import Flowing
-from ._elements import Element, cell_dtype, float_code, is_nan, other_dates, part_code
+from ._elements import Element, cell_dtype, element, float_code, is_nan, other_dates, part_code
 from .errors import EmptyError
 from ._layout import Layout, arrange, axes_of, copied, in_order
 from ._lib import check, lib
@@ -29,6 +29,7 @@ NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NA
 MOST_ROWS_IN_RUNS = 4096  # of data that the daemon has: a reply holds as many results of any kind
 FEW_ROWS, SHORT_RUN, COPIED_RUNS = 15, 64, 1 << 20  # rows, elements, bytes
 OF_SQUARES = ("var", "std", "sem", "rms", "sumsq", "norm2", "stats")
+MOST_BYTES_AT_ONCE = 2047  # of a row of bools; of a longer one the first ones may decide sooner
 MOST_STATES_OF_SQUARES = 1 << 17  # more of them take longer than a copy on the GPU: tests/bench/tuning/python.md
 
 
@@ -165,6 +166,16 @@ def has_short_runs(layout: Layout, a: Array) -> bool:
         and layout.planes <= a.size // (layout.planes * layout.rows) <= SHORT_RUN
 
 
+def become_bytes(p: Prepared, layout: Layout) -> None:
+    """Whether some or all of few elements are not 0, and the ends of few bools, are ends of bytes: a result has one byte then, not eight."""
+    ends, of_one = {"any": "max", "all": "min"}, prod(p.data.shape[i] for i in p.axes)
+    if not (p.element.code == _abi.BOOL and p.op in ("min", "max") or p.data.dtype.itemsize == 1 and p.op in ends) or isinstance(p.data, Remote):
+        return
+    if p.keep is None is p.filename and not p.segments and p.data.size > of_one > 0 and (of_one <= MOST_BYTES_AT_ONCE or not layout.by_row):
+        p.op, p.data = ends.get(p.op, p.op), p.data.view(np.uint8)
+        p.element = element(p.data.dtype)
+
+
 def rearrange(p: Prepared) -> None:
     """Copy elements to another place on the GPU, where they can be reduced. Nothing is done if their library has no way to do that."""
     order = copied(p.data.shape, p.data.strides, p.axes, p.op in PLACES).order
@@ -232,7 +243,7 @@ def reply_code(p: Prepared) -> int:
 def out_code(op: str, el: Element, wanted: np.dtype[Any]) -> int:
     """The same for an operation and its elements."""
     value = _abi.OPS[op].value
-    if value == "END" and el.kind != "f" and wanted == el.dtype and el.code != _abi.BOOL:
+    if value == "END" and el.kind != "f" and (wanted == el.dtype or wanted.kind == "b") and el.code != _abi.BOOL:
         return el.code
     if value == "SAME" and el.kind == "i" and wanted.kind == "u":
         return _abi.U64
@@ -489,6 +500,8 @@ def plan(op: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, 
     p.given = None
     flips = forwards(p)
     layout = lay(p)
+    if not state and initial is None:
+        become_bytes(p, layout)
     finish: Any = Finish(p, layout, flips, keepdims, dtype is not None, out, make)
     n = prod(finish.laid[i] for i in layout.kept)
 
