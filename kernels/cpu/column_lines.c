@@ -19,6 +19,17 @@ uint64_t rk_columns_together(const rk_view *v, uint64_t first, uint64_t columns)
 /* Room for a tile, and for its mask. */
 typedef uint8_t turned_tile[TILE_BYTES * (TURNED_ROWS + 2 * RK_APART)];
 
+/* Joins a state with what is near that of n elements. */
+static void add_near(const rk_view *v, const uint8_t *x, size_t n, rk_state *s)
+{
+    rk_state part;
+    double lacks;
+    rk_state_init(&part, v->layout, v->dtype);
+    v->near(&part, x, n, v->spec->nan, &lacks);
+    rk_state_merge(s, &part);
+    *v->neglected += lacks;
+}
+
 /* Joins rows [i, i + rows) of the columns [first, first + columns), a tile at most, to their states. */
 static void add_turned(const rk_view *v, uint64_t first, size_t columns, uint64_t i, size_t rows, uint8_t *turned,
                        rk_state *states)
@@ -33,7 +44,9 @@ static void add_turned(const rk_view *v, uint64_t first, size_t columns, uint64_
         uint8_t *x = turned + c * apart;
         const uint8_t *mask = masks ? masks + c * mask_apart : NULL;
         const size_t kept = mask ? v->simd->keep[__builtin_ctzll(v->size)](x, 0, x, mask, rows) : rows;
-        if (kept)
+        if (v->neglected)
+            add_near(v, x, rows, &states[c]);
+        else if (kept)
             rk_add_gathered(v, &states[c], x, kept, v->base + i, rows, mask);
     }
 }

@@ -44,11 +44,12 @@ bool rk_cpu_settled(const rk_task *t, const rk_state *x, uint64_t from);
 /* As rk_cpu_segment, for a task that rk_cpu_near has a loop for: the state's sum lacks as much as is returned, at most. */
 double rk_cpu_near_segment(const rk_simd *simd, const rk_task *t, uint64_t row, uint64_t from, uint64_t n, rk_state *s);
 
-/* Reduce rows [from, from + n) of columns to a state each. */
+/* Reduce rows [from, from + n) of columns to a state each. `neglected`: NULL, or for a task that rk_cpu_near has a loop for:
+ * what the states lack at most is added to it. */
 void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
-                    rk_state *states);
+                    rk_state *states, double *neglected);
 
-/* The same, joined to states that are there. */
+/* The same, joined to states that are there, which lack nothing. */
 void rk_cpu_join_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
                          rk_state *states);
 uint64_t rk_cpu_tile(const rp_spec *s); /* the best number of columns to reduce together */

@@ -65,6 +65,7 @@ static void view_columns(rk_view *v)
     if (v->p.mask || v->pairs)
         return;
     v->sums = v->layout == RP_STATE_SUM32 || v->layout == RP_STATE_SUM64 ? simd->columns[s->dtype] : NULL;
+    v->near = s->op == RP_OP_PROD ? rk_cpu_near(simd, s) : NULL;
     v->squares = rk_square_limbs(v->layout) ? simd->column_squares[s->dtype] : NULL;
     v->ends = goes_by_ends(v->layout) ? simd->column_ends[s->dtype] : NULL;
     v->places = goes_by_places(simd, v->layout, s->dtype) ? simd->column_places[s->dtype] : NULL;
@@ -283,12 +284,19 @@ static void lines_columns(const route *r, const rk_view *v, const rk_task *t, ui
 {
     for (uint64_t c = first, end = first + columns, some; c < end; c += some) {
         rk_state states[RK_COLUMNS_TOGETHER];
+        rk_view w = *v;
+        double neglected = 0;
+        w.neglected = v->near ? &neglected : NULL;
         some = rk_columns_together(v, c, end - c);
         for (uint64_t k = 0; k < some; k++)
             rk_state_init(&states[k], v->layout, v->dtype);
-        rk_add_columns(v, r->add, c, (size_t)some, 0, v->spec->rows, states);
+        rk_add_columns(&w, r->add, c, (size_t)some, 0, v->spec->rows, states);
+        w.near = NULL;
         for (uint64_t k = 0; k < some; k++)
-            put_cell(t, c + k, &states[k], bad);
+            if (neglected == 0)
+                put_cell(t, c + k, &states[k], bad);
+            else if (!rk_cpu_near_cell(t, c + k, &states[k], neglected))
+                lines_columns(r, &w, t, c + k, 1, bad);
     }
 }
 
@@ -544,21 +552,28 @@ const char *rk_cpu_route(const rk_simd *simd, const rk_task *t)
 
 /* ---- states of columns ---- */
 
-void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
-                    rk_state *states)
+static void join_columns(const rk_view *v, uint64_t first, uint64_t columns, uint64_t from, uint64_t n, rk_state *states)
 {
+    const route *r = route_from(routes + WITH_STATES, v, columns);
+    for (uint64_t c = 0, some; c < columns; c += some) {
+        some = rk_columns_together(v, first + c, columns - c);
+        rk_add_columns(v, r->add, first + c, (size_t)some, from, n, states + c);
+    }
+}
+
+void rk_cpu_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
+                    rk_state *states, double *neglected)
+{
+    rk_view v = view_of(simd, t);
+    v.neglected = neglected;
     for (uint64_t c = 0; c < columns; c++)
-        rk_state_init(&states[c], rp_spec_layout(&t->spec), rp_spec_state_dtype(&t->spec));
-    rk_cpu_join_columns(simd, t, first, columns, from, n, states);
+        rk_state_init(&states[c], v.layout, v.dtype);
+    join_columns(&v, first, columns, from, n, states);
 }
 
 void rk_cpu_join_columns(const rk_simd *simd, const rk_task *t, uint64_t first, uint64_t columns, uint64_t from, uint64_t n,
                          rk_state *states)
 {
     const rk_view v = view_of(simd, t);
-    const route *r = route_from(routes + WITH_STATES, &v, columns);
-    for (uint64_t c = 0, some; c < columns; c += some) {
-        some = rk_columns_together(&v, first + c, columns - c);
-        rk_add_columns(&v, r->add, first + c, (size_t)some, from, n, states + c);
-    }
+    join_columns(&v, first, columns, from, n, states);
 }

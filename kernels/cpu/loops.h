@@ -62,10 +62,10 @@ typedef bool rk_column_places_fn(const void *x, uint64_t stride, size_t rows, si
                                  rk_column_places *out);
 
 /* Finished cells of neighbouring columns, at most RK_LOT, without states. Rows lie `stride` bytes apart; there are from 1 to
- * RK_LOT_ROWS of them. Moments, sums of floats, one end and its place take contiguous `lines`: `columns` of them lie so, of
- * `rows` elements, at most RK_LOT_LINE. The reply has a float of any type, or the default type of integers;
- * one end of integers may have their own. Returns how many
- * columns are left to be computed in another way. left[] has their numbers, ascending; their cells are undefined. */
+ * RK_LOT_ROWS of them, for products any number. Moments, sums of floats, one end and its place take contiguous `lines`:
+ * `columns` of them lie so, of `rows` elements, at most RK_LOT_LINE. The reply has a float of any type, or the default type of
+ * integers; one end of integers may have their own. Returns how many columns are left to be computed in another way. left[] has
+ * their numbers, ascending; their cells are undefined. */
 typedef struct rk_lot {
     const void *x;
     uint64_t stride;

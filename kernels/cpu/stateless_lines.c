@@ -295,7 +295,7 @@ bool rk_cpu_is_direct(const rk_simd *simd, const rp_spec *s, uint64_t lines)
     const uint64_t elements = rk_cpu_elements(s), beside = columns && !is_narrow(s) && s->row_len < lines ? s->row_len : lines,
                    most = is_selective(s) ? RK_KEPT_ROWS
                           : is_narrow(s)  ? TURNED_ROW
-                          : columns       ? RK_LOT_ROWS
+                          : columns       ? (s->op == RP_OP_PROD ? UINT64_MAX : RK_LOT_ROWS)
                           : in_lines(s)   ? RK_LOT_LINE
                                           : TURNED_ROW;
     return beside >= LEAST_LINES && elements >= 1 && elements <= most && loop_for(simd, s);

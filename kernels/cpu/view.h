@@ -18,7 +18,8 @@ typedef struct rk_view {
     rk_column_ends_fn *ends;
     rk_column_places_fn *places;
     rk_row_product_fn *product; /* of rows; NULL, too */
-    rk_near_fn *near;           /* likewise */
+    rk_near_fn *near;           /* likewise, and products of columns */
+    double *neglected;          /* what states of columns lack at most is added to it; NULL: they lack nothing */
     rk_pairs_fn *pairs;         /* of elements with weights; else NULL */
     bool pairs_near;            /* whose rows' sums may be near at first */
     bool first_decides;         /* any, all */

@@ -589,14 +589,14 @@ static void test_products_far_away(void **state)
 static void test_long_products(void **state)
 {
     (void)state;
-    enum { MOST = 9000, COLUMNS = 17 };
-    uint8_t *x = memory(8 * MOST);
+    enum { MOST = 9000, COLUMNS = 17, ALL = (RK_LOT_ROWS + MOST) * COLUMNS };
+    uint8_t *x = memory(8 * ALL);
     t_rng r = {7};
     for (int dtype = RP_I8; dtype <= RP_DTYPE_COUNT; dtype++)
         for (int round = 0; round < 60; round++) {
             const size_t size = rp_dtype_size(dtype);
             const uint64_t n = round < 40 ? 33 + t_below(&r, 480) : 1 + t_below(&r, MOST);
-            for (uint64_t i = 0; i < n; i++)
+            for (uint64_t i = 0; i < (round % 20 == 0 ? ALL : n); i++)
                 put(dtype, x + i * size,
                     !t_is_float(dtype) ? (t_below(&r, 40) == 0 ? 2.0 : 1.0) : 0.5 + ldexp((double)t_below(&r, 1 << 20), -20));
             if (round % 3 == 0)
@@ -605,6 +605,10 @@ static void test_long_products(void **state)
                 check(task_of(RP_OP_PROD, dtype, out, 0, 0, 1, n, x), "a long row");
                 if (n >= COLUMNS)
                     check(task_of(RP_OP_PROD, dtype, out, 0, RP_COLUMNS, n / COLUMNS, COLUMNS, x), "long columns");
+                check(task_of(RP_OP_PROD, dtype, out, 0, RP_COLUMNS, n / (1 + (uint64_t)round % 3), 1 + (uint64_t)round % 3, x),
+                      "a few columns");
+                if (round % 20 == 0)
+                    check(task_of(RP_OP_PROD, dtype, out, 0, RP_COLUMNS, RK_LOT_ROWS + n, COLUMNS, x), "columns of many rows");
             }
         }
     free(x);

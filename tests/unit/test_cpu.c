@@ -998,7 +998,7 @@ static void check_columns(rk_task t, uint64_t first, uint64_t columns, uint64_t 
         if (op == RP_OP_PROD || !defined(op, s->dtype) || !rk_simd_runs(simd))
             continue;
         t.spec.op = (uint8_t)op;
-        rk_cpu_columns(simd, &t, first, columns, from, n, states);
+        rk_cpu_columns(simd, &t, first, columns, from, n, states, NULL);
         for (uint64_t c = 0; c < columns; c++) {
             const rk_state want = t_state_of(&facts[c], op);
             expect_state(&states[c], &want, simd->name, op, s->dtype, s->nan, n);

@@ -211,6 +211,22 @@ static void spreads_of_what_is_alike(void **state)
     }
 }
 
+/* Products of columns are those of the same rows. */
+static void check_columns(const double *x, uint64_t rows, uint64_t columns, int threads)
+{
+    const rp_spec s = {.op = RP_OP_PROD, .dtype = RP_F64, .out = RP_F64, .flags = RP_COLUMNS, .rows = rows, .row_len = columns};
+    const rp_spec turned = {.op = RP_OP_PROD, .dtype = RP_F64, .out = RP_F64, .rows = columns, .row_len = rows};
+    double cells[8], want[8], *y = malloc(8 * rows * columns);
+    rp_fault fault = {0};
+    assert_non_null(y);
+    for (uint64_t i = 0; i < rows * columns; i++)
+        y[i % columns * rows + i / columns] = x[i];
+    assert_int_equal(rk_reduce_here(&s, x, NULL, 8 * rows * columns, threads, 0, cells, &fault), RP_OK);
+    assert_int_equal(rk_reduce_here(&turned, y, NULL, 8 * rows * columns, 1, 0, want, &fault), RP_OK);
+    assert_memory_equal(cells, want, 8 * columns);
+    free(y);
+}
+
 /* A product that several threads share: of numbers near 1, so that it stays in range, with some that are not normal, and one
  * that is a tie, which is never certain. */
 static void products_together(void **state)
@@ -230,8 +246,10 @@ static void products_together(void **state)
             x[N - 1] = -1.5;
         }
         const rp_spec s = {.op = RP_OP_PROD, .dtype = RP_F64, .out = RP_F64, .rows = 1, .row_len = N};
-        for (int threads = ALONE_TOO ? 1 : 4; threads <= 4; threads++)
+        for (int threads = ALONE_TOO ? 1 : 4; threads <= 4; threads++) {
             check_cells(&s, (const uint8_t *)x, threads, -1 - kind);
+            check_columns(x, N / 3, 3, threads);
+        }
     }
     free(x);
 }

@@ -143,7 +143,7 @@ void rk_cut(rk_pieces *j, rk_task *t, int threads, const rk_simd *simd, pthread_
     j->pieces = at_least_1((j->units + j->each - 1) / j->each);
     t->route = rk_cpu_route(simd, t);
     j->settles = rk_cpu_may_settle(&t->spec);
-    begin(j, j->how == RK_LINES && rk_cpu_is_near(simd, &t->spec));
+    begin(j, j->how != RK_COLUMNS && rk_cpu_is_near(simd, &t->spec));
 }
 
 /* ---- running pieces: called without the lock, these return with it ---- */
@@ -242,13 +242,14 @@ static void run_columns(rk_pieces *j, uint64_t from, uint64_t to)
     const rp_spec *s = &j->t->spec;
     uint64_t first = from / s->rows * s->row_len, columns = ((to - 1) / s->rows + 1) * s->row_len - first;
     rk_state states[FEW_COLUMNS];
+    double neglected = 0;
     for (uint64_t row = from, n, c = 0; row < to; row += n, c += s->row_len) {
         n = least(s->rows - row % s->rows, to - row);
-        rk_cpu_columns(j->simd, j->t, first + c, s->row_len, row % s->rows, n, states + c);
+        rk_cpu_columns(j->simd, j->t, first + c, s->row_len, row % s->rows, n, states + c, j->near ? &neglected : NULL);
     }
     pthread_mutex_lock(j->lock);
     for (uint64_t c = 0; c < columns; c++)
-        join_slot(j, first + c, first + c, &states[c], 0);
+        join_slot(j, first + c, first + c, &states[c], neglected);
 }
 
 /* Call with the lock held. */

@@ -10,7 +10,7 @@
 
 rk_near_fn *rk_cpu_near(const rk_simd *simd, const rp_spec *s)
 {
-    const uint32_t plain = RP_OFFSETS | RP_INITIAL;
+    const uint32_t plain = RP_OFFSETS | RP_INITIAL | (s->op == RP_OP_PROD ? RP_COLUMNS : 0);
     const bool sums = s->op == RP_OP_SUM || s->op == RP_OP_MEAN || s->op == RP_OP_NORM1, product = s->op == RP_OP_PROD;
     const rk_finisher finisher = rk_finisher_of(s->op);
     const bool squares = s->dtype == RP_F64 && (finisher == RK_FINISH_SQUARES || finisher == RK_FINISH_SPREAD);
