@@ -34,7 +34,8 @@ def test_whatever_numpy_makes_an_array_of(package, make):  # noqa: F811
 
 
 VIEWS = {"repeated": lambda a: np.broadcast_to(a[3, 4, 5], a.shape), "rows again": lambda a: np.broadcast_to(a[:1], a.shape), "steps": lambda a: a[::2, ::3],
-         "backwards": lambda a: a[::-1, :, ::-1], "windows": lambda a: np.lib.stride_tricks.sliding_window_view(a, 3, 1), "turned": lambda a: a.transpose(2, 0, 1)[::2], "columns": lambda a: a[:, :, ::2]}
+         "backwards": lambda a: a[::-1, :, ::-1], "windows": lambda a: np.lib.stride_tricks.sliding_window_view(a, 3, 1), "turned": lambda a: a.transpose(2, 0, 1)[::2], "columns": lambda a: a[:, :, ::2],
+         "apart": lambda a: a[::-1, 1:, 2:]}
 
 
 @pytest.mark.values
@@ -54,6 +55,7 @@ def test_views_are_copied_in_blocks(package, view, monkeypatch):  # noqa: F811
             for block in (1, 200, 3000):
                 monkeypatch.setattr(_sources, "COPIED", 0)
                 monkeypatch.setattr(_sources, "BLOCK", block)
+                monkeypatch.setattr(_sources, "LONG_LINE", 0 if block == 200 else 1 << 40)
                 got = f(x, axis=axis, **kw)
                 assert str(got) == str(want) and np.asarray(got).dtype == np.asarray(want).dtype, (dtype, op, axis, masks, block)
 

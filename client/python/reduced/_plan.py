@@ -220,17 +220,18 @@ def source_of(p: Prepared, layout: Layout, flips: tuple[int, ...]) -> Source:
 def in_blocks(p: Prepared, layout: Layout, n: int) -> Source | None:
     """The source of many elements that do not lie in order, such as repeated ones, windows and columns, without a copy of them all. It has
     the elements of a result in a line. None: they are in order, or few."""
-    if p.op in RANKED or isinstance(p.data, Remote) or p.data.nbytes <= _sources.COPIED or p.segments or layout.planes > 1 \
+    if p.op in RANKED or isinstance(p.data, Remote) or p.data.nbytes <= min(_sources.COPIED, _sources.LONG_LINES) or p.segments or layout.planes > 1 \
             or p.filename is not None and p.data.flags.c_contiguous:
         return None
     a, keep = p.data.transpose(layout.order), None if p.keep is None else p.keep.transpose(layout.order)
-    if a.flags.c_contiguous:
+    apart = n > 1 and layout.by_row and a.nbytes >= n * _sources.LONG_LINE and a[(0,) * len(layout.kept)].flags.c_contiguous  # only the lines lie so
+    if a.flags.c_contiguous or p.data.nbytes <= _sources.COPIED and not apart:
         return None
     view = p.element.view
     if n == 1:
         return InPieces(_sources.blocks(a, keep), lambda x, k: (x.view(view), k), a.nbytes, keep is not None)
     lines = layout.kept + tuple(i for i in layout.order if i not in layout.kept)
-    return InRows(p.data.transpose(lines), None if p.keep is None else p.keep.transpose(lines), len(layout.kept), view)
+    return InRows(p.data.transpose(lines), None if p.keep is None else p.keep.transpose(lines), len(layout.kept), view, apart)
 
 
 def reply_code(p: Prepared) -> int:

@@ -87,6 +87,8 @@ class FileRange(Source):
 
 BLOCK = 1 << 24  # bytes: elements that do not lie in order are copied in blocks of this size, if they are more than COPIED
 COPIED = 1 << 26
+LONG_LINE = 1 << 15   # bytes: a call for it takes less time than a copy of it,
+LONG_LINES = 1 << 21  # ... if all have more: a plan for them is made each time
 Ready = Callable[[Any, Any], tuple[Any, Any]]  # makes elements and mask of a piece as those of the plan
 
 
@@ -132,24 +134,24 @@ def blocks(a: Any, keep: Any) -> Iterator[tuple[Any, Any]]:
 
 class InRows(Source):
     """Lines of elements that do not lie in order, some of them copied at a time, and a long one by pieces. The first `kept` axes have a
-    result for each place."""
+    result for each place. Lines that are only `apart` are not copied."""
 
     jobs = False
 
-    def __init__(self, a: Any, keep: Any, kept: int, view: str):
-        self.a, self.keep, self.kept, self.view, self.nbytes = a, keep, kept, view, a.nbytes
+    def __init__(self, a: Any, keep: Any, kept: int, view: str, apart: bool):
+        self.a, self.keep, self.kept, self.view, self.nbytes, self.block = a, keep, kept, view, a.nbytes, 0 if apart else BLOCK
 
     def run(self, client: Client, spec: Any, out: Any, room: int, result: Any) -> int:
         one = _abi.Spec.from_buffer_copy(ctypes.cast(spec, ctypes.POINTER(_abi.Spec)).contents)
         end = time.monotonic() + one.deadline_ms / 1000 if one.deadline_ms else None
         size = room // one.rows
-        for first, a, keep, rows in parts(self.a, self.keep, self.kept, 0):
+        for first, a, keep, rows in parts(self.a, self.keep, self.kept, 0, self.block):
             if end is not None:
                 one.deadline_ms = max(1, round((end - time.monotonic()) * 1000))
             one.rows = rows
             place, space = out + first * size, rows * size
             try:
-                if a.nbytes > BLOCK:
+                if a.nbytes > BLOCK and not a.flags.c_contiguous:
                     pieces = InPieces(blocks(a, keep), lambda x, k: (x.view(self.view), k), a.nbytes, keep is not None)
                     check(pieces.run(client, ctypes.byref(one), place, space, result))
                     continue
@@ -166,15 +168,15 @@ class InRows(Source):
         raise NotImplementedError
 
 
-def parts(a: Any, keep: Any, kept: int, first: int) -> Iterator[tuple[int, Any, Any, int]]:
+def parts(a: Any, keep: Any, kept: int, first: int, block: int) -> Iterator[tuple[int, Any, Any, int]]:
     """(number of its first result, elements, mask, results) of parts of lines that are small, or have one result."""
-    if not kept or a.nbytes <= BLOCK:
+    if not kept or a.nbytes <= block:
         yield first, a, keep, prod(a.shape[:kept])
         return
-    step, each = max(1, BLOCK * len(a) // a.nbytes), prod(a.shape[1:kept])
+    step, each = max(1, block * len(a) // a.nbytes), prod(a.shape[1:kept])
     for i in range(0, len(a), step):
         at: Any = slice(i, i + step) if step > 1 else i
-        yield from parts(a[at], None if keep is None else keep[at], kept if step > 1 else kept - 1, first + i * each)
+        yield from parts(a[at], None if keep is None else keep[at], kept if step > 1 else kept - 1, first + i * each, block)
 
 
 def _mapped(address: int) -> tuple[int, int, int, int] | None:
