@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 NANS = {"propagate": _abi.NAN_PROPAGATE, "omit": _abi.NAN_OMIT, "raise": _abi.NAN_ERROR}
 MOST_ROWS_IN_RUNS = 4096  # of data that the daemon has: a reply holds as many results of any kind
-FEW_ROWS, SHORT_RUN, COPIED_RUNS = 15, 64, 1 << 20  # rows, elements, bytes
 OF_SQUARES = ("var", "std", "sem", "rms", "sumsq", "norm2", "stats")
+RANKED_IN_RUNS = 1 << 14   # elements: rows of fewer take less time if they are copied
 MOST_BYTES_AT_ONCE = 2047  # of a row of bools; of a longer one the first ones may decide sooner
 MOST_STATES_OF_SQUARES = 1 << 17  # more of them take longer than a copy on the GPU: tests/bench/tuning/python.md
 
@@ -137,7 +137,7 @@ def lay(p: Prepared) -> Layout:
 
     def find() -> Layout | None:
         found = arrange(p.data.shape, p.data.strides, p.data.dtype.itemsize, p.axes, p.op in PLACES)
-        return None if found and (has_too_many_runs(p.op, found, prod(p.data.shape)) if isinstance(p.data, Remote) else has_short_runs(found, p.data)) else found
+        return None if found and (has_too_many_runs(p.op, found, prod(p.data.shape)) if isinstance(p.data, Remote) else has_short_runs(p.op, found, p.data)) else found
     layout = find()
     if layout is None and isinstance(p.data, Remote):
         rearrange(p)
@@ -160,10 +160,9 @@ def has_too_many_runs(op: str, layout: Layout, elements: int) -> bool:
     return layout.rows > MOST_ROWS_IN_RUNS or op in OF_SQUARES and states > MOST_STATES_OF_SQUARES
 
 
-def has_short_runs(layout: Layout, a: Array) -> bool:
-    """The same for small arrays in memory: a state for each run takes longer than a copy."""
-    return layout.by_row and 1 < layout.planes < layout.rows and FEW_ROWS < layout.rows and 0 < a.nbytes <= COPIED_RUNS \
-        and layout.planes <= a.size // (layout.planes * layout.rows) <= SHORT_RUN
+def has_short_runs(op: str, layout: Layout, a: Array) -> bool:
+    """The same in memory: short rows are ranked side by side, unless they are in runs."""
+    return op in RANKED and layout.by_row and layout.planes > 1 and a.size <= layout.rows * RANKED_IN_RUNS and a.nbytes <= _sources.COPIED
 
 
 def become_bytes(p: Prepared, layout: Layout) -> None:
