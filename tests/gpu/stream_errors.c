@@ -89,6 +89,10 @@ static void specs(void)
     s.offsets = (const uint64_t *)(const void *)m;
     REFUSED(OP, "segments", enqueue(&s, m, 10, m, 4, NULL, m, BYTES));
     s = of(REDUCE_SUM, REDUCE_F32);
+    s.rows = 3u << 20;
+    s.planes = 2;
+    REFUSED(OP, "4 MiB", enqueue(&s, m, 12u << 20, m, BYTES, NULL, m, BYTES));
+    s = of(REDUCE_MEDIAN, REDUCE_F32);
     s.flags = REDUCE_COLUMNS;
     REFUSED(OP, "4 MiB", enqueue(&s, m, 3u << 20, m, BYTES, NULL, m, BYTES));
 }
