@@ -2,7 +2,7 @@
 """Random calls beside NumPy, or on a GPU beside PyTorch: any operation, type, shape, axes and order of axes in memory. It finds kinds of calls that
 nobody thought of measuring. Each call in turn with its peer, the least of some rounds; of the GPU, twenty calls in a graph.
 
-    PYTHONPATH=client/python python3 tests/bench/shapes.py [--gpu] [--seconds 120] [--seed 1] [--least 2] [--most 21]
+    PYTHONPATH=client/python python3 tests/bench/shapes.py [--gpu] [--seconds 120] [--seed 1] [--least 2] [--most 21] [--only 'sum|mean']
 
 --least, --most: powers of two of elements. At the end: how many calls took more than 1, 1.3 and 2 times the peer's time (and 2 us, on a GPU 1),
 and the worst of them."""
@@ -13,6 +13,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import sys
 import time
 import warnings
@@ -100,9 +101,11 @@ def main():
     for name, kind, default in (("seconds", float, 120), ("seed", int, 1), ("least", float, 2), ("most", float, 21)):
         p.add_argument(f"--{name}", type=kind, default=default)
     p.add_argument("--gpu", action="store_true")
+    p.add_argument("--only", default="", help="a regular expression for whole names")
     a = p.parse_args()
     calls, make, permuted, wrap, timer = of_torch() if a.gpu else of_numpy()
     warnings.simplefilter("ignore")
+    calls = {name: f for name, f in calls.items() if not a.only or re.fullmatch(a.only, name)}
     rng, values = random.Random(a.seed), np.random.default_rng(a.seed).standard_normal(1 << 20)
     rows, end, more = [], time.monotonic() + a.seconds, 1 if a.gpu else 2
     while time.monotonic() < end:
