@@ -257,20 +257,17 @@ static void run_selected(direct *d, uint64_t first, uint64_t lines)
             run_initial(d, x, n, line, (size_t)some);
             continue;
         }
+        const bool as_they_are = columns && !narrow;
+        d->kept.mask = as_they_are ? d->mask + at : narrow ? masks : turn_rows(d, 1, d->mask + at, some, n, masks);
+        d->kept.stride = as_they_are ? s->row_len : some + RK_APART;
         if (narrow) {
             lay_beside(s, d->mask, 1, line, (size_t)some, masks, some + RK_APART);
             lay_beside(s, d->elements, d->size, line, (size_t)some, turned, some * d->size + RK_APART);
-            d->kept.mask = masks;
-            d->kept.stride = some + RK_APART;
-            run_lot(d, turned, some * d->size + RK_APART, n, line, some, false);
-            continue;
+            x = turned;
+        } else if (!columns) {
+            x = turn_rows(d, d->size, x, some, n, turned);
         }
-        d->kept.mask = columns ? d->mask + at : turn_rows(d, 1, d->mask + at, some, n, masks);
-        d->kept.stride = columns ? s->row_len : some + RK_APART;
-        if (columns)
-            run_lot(d, x, s->row_len * d->size, n, line, some, false);
-        else
-            run_lot(d, turn_rows(d, d->size, x, some, n, turned), some * d->size + RK_APART, n, line, some, false);
+        run_lot(d, x, as_they_are ? s->row_len * d->size : some * d->size + RK_APART, n, line, some, false);
     }
 }
 

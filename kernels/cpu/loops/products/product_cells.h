@@ -393,7 +393,7 @@ MULTIPLY_PAIRS(f64, 64, RP_F64, 53, 2047, 1)
  * rounded once a row: together they lack less than rows^2 2^-105. */
 enum {
     PLAIN_ROWS = 512,   /* products of more are likely to leave the range: */
-    SCALED_ROWS = 64,   /* after so many their exponents are taken out */
+    SCALED_ROWS = 64,   /* rows between two removals of exponents */
     MOST_EXPONENT = 900 /* of a product whose lower double has room below it */
 };
 typedef struct plain_columns {
